@@ -1,0 +1,159 @@
+#pragma once
+
+// Packet filter rules as values, neutral of the backend that holds them. A rule's parts are named
+// for what iptables-save prints of them.
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "netlink/ip_address.h"
+
+namespace ipvsproxier::ipset {
+
+enum class Table : std::uint8_t { filter, nat };
+
+std::string_view to_string(Table table);  // "filter"
+
+enum class Direction : std::uint8_t { src, dst };
+
+// -m set --match-set NAME dst,dst
+struct SetMatch {
+  std::string set;
+  std::vector<Direction> directions;
+  friend auto operator<=>(const SetMatch&, const SetMatch&) = default;
+};
+// -m mark [!] --mark VALUE/MASK
+struct MarkMatch {
+  std::uint32_t value = 0;
+  std::uint32_t mask = 0;
+  bool negated = false;
+  friend auto operator<=>(const MarkMatch&, const MarkMatch&) = default;
+};
+// -m conntrack --ctstate ...
+struct ConntrackStateMatch {
+  bool is_new = false;
+  bool related = false;
+  bool established = false;
+  friend auto operator<=>(const ConntrackStateMatch&, const ConntrackStateMatch&) = default;
+};
+// -m addrtype [!] --src-type LOCAL | --dst-type LOCAL
+struct LocalAddressMatch {
+  Direction direction = Direction::dst;
+  bool negated = false;
+  friend auto operator<=>(const LocalAddressMatch&, const LocalAddressMatch&) = default;
+};
+// -m physdev [!] --physdev-is-in
+struct BridgePortInMatch {
+  bool negated = false;
+  friend auto operator<=>(const BridgePortInMatch&, const BridgePortInMatch&) = default;
+};
+// -m ipvs --vproto P --vaddr A --vport N: packets of connections to this virtual service
+struct IpvsMatch {
+  netlink::Protocol protocol = netlink::Protocol::tcp;
+  netlink::IpAddress address;
+  std::uint16_t port = 0;
+  friend auto operator<=>(const IpvsMatch&, const IpvsMatch&) = default;
+};
+// -p icmp -m icmp --icmp-type 8, or -p ipv6-icmp -m icmp6 --icmpv6-type 128
+struct EchoRequestMatch {
+  friend auto operator<=>(const EchoRequestMatch&, const EchoRequestMatch&) = default;
+};
+
+using Match = std::variant<SetMatch, MarkMatch, ConntrackStateMatch, LocalAddressMatch,
+                           BridgePortInMatch, IpvsMatch, EchoRequestMatch>;
+
+// [!] -s PREFIX
+struct SourceMatch {
+  netlink::IpPrefix prefix;
+  bool negated = false;
+  friend auto operator<=>(const SourceMatch&, const SourceMatch&) = default;
+};
+// [!] -i NAME, or NAME+ for every interface whose name begins so
+struct InInterfaceMatch {
+  std::string name;
+  bool is_prefix = false;
+  bool negated = false;
+  friend auto operator<=>(const InInterfaceMatch&, const InInterfaceMatch&) = default;
+};
+
+enum class Verdict : std::uint8_t { accept, drop, return_ };
+
+// -j CHAIN
+struct JumpTarget {
+  std::string chain;
+  friend auto operator<=>(const JumpTarget&, const JumpTarget&) = default;
+};
+// -j MARK --set-xmark VALUE/MASK: mark = (mark & ~mask) ^ value
+struct MarkTarget {
+  std::uint32_t value = 0;
+  std::uint32_t mask = 0;
+  friend auto operator<=>(const MarkTarget&, const MarkTarget&) = default;
+};
+// -j MASQUERADE [--random-fully]
+struct MasqueradeTarget {
+  bool random_fully = false;
+  friend auto operator<=>(const MasqueradeTarget&, const MasqueradeTarget&) = default;
+};
+// -j REJECT --reject-with icmp-port-unreachable | icmp6-port-unreachable
+struct RejectTarget {
+  friend auto operator<=>(const RejectTarget&, const RejectTarget&) = default;
+};
+// Something that was read but is not in this vocabulary: never equal to a rule of ours.
+struct ForeignTarget {
+  std::string description;
+  friend auto operator<=>(const ForeignTarget&, const ForeignTarget&) = default;
+};
+
+using Target =
+    std::variant<Verdict, JumpTarget, MarkTarget, MasqueradeTarget, RejectTarget, ForeignTarget>;
+
+// Printed by iptables-save in this order: source, in-interface, protocol, comment, matches, target.
+struct Rule {
+  std::optional<SourceMatch> source;
+  std::optional<InInterfaceMatch> in_interface;
+  std::optional<netlink::Protocol> protocol;  // EchoRequestMatch implies its own
+  std::string comment;                        // "" for none; at most 255 bytes
+  std::vector<Match> matches;
+  Target target = Verdict::return_;
+
+  friend auto operator<=>(const Rule&, const Rule&) = default;
+};
+
+std::string to_string(const Rule& rule);  // as iptables-save prints it, without "-A CHAIN"
+
+// A chain of ours with all its rules.
+struct Chain {
+  std::string name;
+  std::vector<Rule> rules;
+
+  friend auto operator<=>(const Chain&, const Chain&) = default;
+};
+
+// A rule that leads from a built-in chain to one of ours; other rules there are not ours.
+struct BaseJump {
+  std::string from;  // "INPUT"
+  Rule rule;
+
+  friend auto operator<=>(const BaseJump&, const BaseJump&) = default;
+};
+
+// What is ours in one table of one family.
+struct TableRules {
+  netlink::Family family = netlink::Family::ipv4;
+  Table table = Table::filter;
+  std::vector<Chain> chains;
+  std::vector<BaseJump> jumps;  // in the order in which they are inserted, each at position 1
+
+  friend auto operator<=>(const TableRules&, const TableRules&) = default;
+};
+
+// Whether `actual` has every chain of `desired` with the same rules and every jump at least once.
+// The rules of a chain are compared in order, but for KUBE-IPVS-OUT-FILTER, whose order is free.
+bool holds(const TableRules& actual, const TableRules& desired);
+
+}  // namespace ipvsproxier::ipset

@@ -1,0 +1,44 @@
+#pragma once
+
+// SetTable: the IP sets of one network namespace, as a seam. Sync thread only.
+// Implementations: LibipsetTable (set_libipset.h), FakeSetTable (test/fakes).
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ipset/set_types.h"
+#include "netlink/result.h"
+
+namespace ipvsproxier::ipset {
+
+using netlink::Result;
+using netlink::Status;
+
+struct ListedSet {
+  SetSpec spec;                   // as the kernel has it; hash_size may have grown
+  std::vector<Element> elements;  // sorted
+};
+
+class SetTable {
+ public:
+  virtual ~SetTable() = default;
+
+  // Makes the set exist. A set of this name with another kind, family or maxelem is `already`,
+  // its text names the difference, and the set is not touched.
+  virtual Status ensure(const SetSpec& spec) = 0;
+
+  // The set and its elements; nullopt if there is none of this name. A set of a kind that is not
+  // in SetKind is `unsupported`.
+  virtual Result<std::optional<ListedSet>> list(const std::string& name) = 0;
+
+  // Adds and removes elements in order; one Status for each. An add of what is there and a removal
+  // of what is missing succeed. One failure (for instance a full set) does not stop the others.
+  virtual std::vector<Status> apply(const SetSpec& spec, std::span<const ElementOp> ops) = 0;
+
+  // Removes the set; `busy` while a rule refers to it; a missing set succeeds.
+  virtual Status destroy(const std::string& name) = 0;
+};
+
+}  // namespace ipvsproxier::ipset

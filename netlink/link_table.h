@@ -1,0 +1,52 @@
+#pragma once
+
+// LinkTable: links and their addresses in one network namespace, as a seam: what the daemon needs
+// to know of all of them, and what it may change on its own dummy link. Sync thread only.
+// Implementations: KernelLinkTable (link_kernel.h), FakeLinkTable (test/fakes).
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "netlink/ip_address.h"
+#include "netlink/result.h"
+
+namespace ipvsproxier::netlink {
+
+// An address on a link: the local address (IFA_LOCAL where there is one) and its prefix length.
+struct InterfaceAddress {
+  std::string link;
+  IpAddress address;
+  std::uint8_t prefix_length = 0;
+
+  friend auto operator<=>(const InterfaceAddress&, const InterfaceAddress&) = default;
+};
+
+// Adds or removes address/32 or /128.
+struct AddressOp {
+  bool add = true;
+  IpAddress address;
+
+  friend auto operator<=>(const AddressOp&, const AddressOp&) = default;
+};
+
+std::string to_string(const AddressOp& op);  // "add address 10.0.0.1/32"
+
+class LinkTable {
+ public:
+  virtual ~LinkTable() = default;
+
+  // Makes the dummy link exist (transmit queue length 0, left DOWN, as kube-proxy does); true if it
+  // was created now. A link of this name that is not a dummy is `already`, and is not touched.
+  virtual Result<bool> ensure_dummy(std::string_view name) = 0;
+
+  // Every address of both families on every link, in any state.
+  virtual Result<std::vector<InterfaceAddress>> list_addresses() = 0;
+
+  // Adds (global scope, no flags, no label) and removes host addresses on the link, in order; one
+  // Status for each. An add of what exists and a removal of what is missing succeed.
+  virtual std::vector<Status> apply(std::string_view link, std::span<const AddressOp> ops) = 0;
+};
+
+}  // namespace ipvsproxier::netlink

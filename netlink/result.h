@@ -1,0 +1,78 @@
+#pragma once
+
+// Error, Result<T> and Status: how every fallible call of the project answers.
+//
+// Errors are values. An operation on the kernel that fails says what kind of failure it was (so
+// that callers can decide without knowing errno), the positive errno, and where it happened in
+// words that a person reads. Values of these types may be used on any thread.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include <tl/expected.hpp>
+
+namespace ipvsproxier::netlink {
+
+enum class ErrorKind : std::uint8_t {
+  already,      // the thing exists
+  missing,      // the thing, or something that it needs (a module, a scheduler), does not exist
+  busy,         // in use; try again
+  overrun,      // answers were lost (ENOBUFS): what is known of the kernel must be read again
+  denied,       // a privilege is missing
+  unsupported,  // this kernel cannot do it
+  malformed,    // bytes or arguments that make no sense, from us (EINVAL) or to us
+  timeout,      // no answer in time
+  io,           // anything else
+};
+
+std::string_view to_string(ErrorKind kind);
+
+struct Error {
+  ErrorKind kind = ErrorKind::io;
+  int sys_errno = 0;  // positive, 0 where no system call failed
+  std::string where;  // "what was tried: what went wrong"; kernel's extended text is appended
+
+  friend bool operator==(const Error&, const Error&) = default;
+};
+
+// "where: strerror (kind)", one line.
+std::string to_string(const Error& error);
+
+// What was tried: one errno may mean different things for different operations. The IPVS rows are
+// from net/netfilter/ipvs/ip_vs_ctl.c (Linux 6.1), the others from the subsystems' own files.
+enum class Operation : std::uint8_t {
+  generic,
+  ipvs_service,
+  ipvs_server,
+  address,
+  link,
+  set,
+  rule
+};
+
+// The one table from (operation, errno) to ErrorKind. `sys_errno` is positive.
+ErrorKind kind_of(Operation operation, int sys_errno);
+
+// An Error of this errno, its kind taken from kind_of().
+Error make_error(Operation operation, int sys_errno, std::string where);
+
+template <typename T>
+class [[nodiscard]] Result : public tl::expected<T, Error> {
+ public:
+  using tl::expected<T, Error>::expected;
+  Result() = delete;
+  Result(Error error) : tl::expected<T, Error>(tl::unexpect, std::move(error)) {}
+  Result(tl::expected<T, Error> other) : tl::expected<T, Error>(std::move(other)) {}
+};
+
+class [[nodiscard]] Status : public tl::expected<void, Error> {
+ public:
+  Status() = default;
+  Status(Error error) : tl::expected<void, Error>(tl::unexpect, std::move(error)) {}
+  Status(tl::expected<void, Error> other) : tl::expected<void, Error>(std::move(other)) {}
+};
+
+}  // namespace ipvsproxier::netlink

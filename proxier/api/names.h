@@ -1,0 +1,38 @@
+#pragma once
+
+// Names of Kubernetes things: values, ordered, usable on any thread.
+
+#include <compare>
+#include <string>
+
+#include "netlink/ip_address.h"
+
+namespace ipvsproxier::api {
+
+struct NamespacedName {
+  std::string ns;
+  std::string name;
+
+  friend auto operator<=>(const NamespacedName&, const NamespacedName&) = default;
+};
+
+inline std::string to_string(const NamespacedName& name) {
+  return name.ns + "/" + name.name;
+}
+
+// One port of one Service: the key that joins Service ports with EndpointSlice ports.
+struct ServicePortName {
+  NamespacedName service;
+  std::string port;  // may be empty
+  netlink::Protocol protocol = netlink::Protocol::tcp;
+
+  friend auto operator<=>(const ServicePortName&, const ServicePortName&) = default;
+};
+
+// "ns/name:port/TCP"; an unnamed port is "ns/name/TCP".
+inline std::string to_string(const ServicePortName& name) {
+  return to_string(name.service) + (name.port.empty() ? "" : ":" + name.port) + "/" +
+         std::string(netlink::to_string(name.protocol));
+}
+
+}  // namespace ipvsproxier::api

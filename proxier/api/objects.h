@@ -1,0 +1,106 @@
+#pragma once
+
+// Service, EndpointSlice and Node: only the fields that proxying and inspection read, as typed
+// aggregates. Defaults are those of the API where it has them, so that a hand-written manifest
+// means what an API server would make of it. Values; usable on any thread.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "netlink/ip_address.h"
+#include "proxier/api/names.h"
+
+namespace ipvsproxier::api {
+
+using netlink::Family;
+using netlink::IpAddress;
+using netlink::IpPrefix;
+using netlink::Protocol;
+
+struct ServicePort {
+  std::string name;
+  Protocol protocol = Protocol::tcp;
+  std::uint16_t port = 0;       // 1..65535
+  std::uint16_t node_port = 0;  // 0: none
+
+  friend auto operator<=>(const ServicePort&, const ServicePort&) = default;
+};
+
+enum class ServiceType : std::uint8_t { cluster_ip, node_port, load_balancer, external_name };
+
+struct Service {
+  NamespacedName name;
+  std::string origin;                         // where it was read ("" from an API server)
+  std::optional<std::int64_t> creation_time;  // seconds since 1970, UTC
+  std::map<std::string, std::string> labels;  // only those that selection reads
+  ServiceType type = ServiceType::cluster_ip;
+  bool headless = false;               // spec.clusterIP is "None"
+  std::vector<IpAddress> cluster_ips;  // spec.clusterIPs, else spec.clusterIP; may be empty
+  std::vector<Family> ip_families;     // spec.ipFamilies; may be empty
+  std::vector<ServicePort> ports;
+  std::vector<IpAddress> external_ips;
+  std::vector<IpAddress> load_balancer_ips;  // status ingress with an IP and ipMode VIP or unset
+  std::vector<IpPrefix> source_ranges;       // spec.loadBalancerSourceRanges
+  std::optional<std::uint32_t> affinity_seconds;  // set with sessionAffinity ClientIP
+  bool external_policy_local = false;             // spec.externalTrafficPolicy is Local
+  bool internal_policy_local = false;             // spec.internalTrafficPolicy is Local
+  std::uint16_t health_check_node_port = 0;
+
+  friend auto operator<=>(const Service&, const Service&) = default;
+};
+
+struct Endpoint {
+  IpAddress address;  // addresses[0]
+  bool ready = true;
+  bool serving = true;
+  bool terminating = false;
+  std::string node_name;
+  std::string zone;
+  std::string target_name;              // targetRef.name, for inspection
+  std::vector<std::string> zone_hints;  // hints.forZones
+  std::vector<std::string> node_hints;  // hints.forNodes
+
+  friend auto operator<=>(const Endpoint&, const Endpoint&) = default;
+};
+
+struct EndpointPort {
+  std::string name;
+  Protocol protocol = Protocol::tcp;
+  std::uint16_t port = 0;
+
+  friend auto operator<=>(const EndpointPort&, const EndpointPort&) = default;
+};
+
+struct EndpointSlice {
+  NamespacedName name;
+  std::string origin;
+  std::map<std::string, std::string> labels;  // only those that selection reads
+  std::string service;                        // label kubernetes.io/service-name; may be empty
+  Family family = Family::ipv4;               // addressType
+  std::vector<EndpointPort> ports;            // nameless (null) and portless ones are left out
+  std::vector<Endpoint> endpoints;            // those without a usable address are left out
+
+  friend auto operator<=>(const EndpointSlice&, const EndpointSlice&) = default;
+};
+
+struct Node {
+  std::string name;
+  std::string origin;
+  std::string zone;  // label topology.kubernetes.io/zone
+  std::vector<IpAddress> internal_ips;
+  std::vector<IpAddress> external_ips;
+  std::vector<IpPrefix> pod_cidrs;  // spec.podCIDRs
+
+  friend auto operator<=>(const Node&, const Node&) = default;
+};
+
+using Object = std::variant<Service, EndpointSlice, Node>;
+
+// "Service shop/web", "Node n1".
+std::string describe(const Object& object);
+
+}  // namespace ipvsproxier::api

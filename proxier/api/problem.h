@@ -1,0 +1,31 @@
+#pragma once
+
+// Problem: what is wrong with something that a person wrote, so that the person finds it.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ipvsproxier::api {
+
+enum class Severity : std::uint8_t {
+  warning,  // noted, nothing is lost by it
+  error,    // something that was asked for is not done
+};
+
+struct Problem {
+  Severity severity = Severity::error;
+  std::string origin;   // the file (with "#2" for its second document), or ""
+  std::string object;   // "Service shop/web", or ""
+  std::string field;    // "spec.ports[0].port", or ""
+  std::string message;  // what is wrong, and what happens now or what to do
+
+  friend auto operator<=>(const Problem&, const Problem&) = default;
+};
+
+using Problems = std::vector<Problem>;
+
+// "origin: object: field: message"; empty parts are left out.
+std::string to_string(const Problem& problem);
+
+}  // namespace ipvsproxier::api
