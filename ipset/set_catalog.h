@@ -1,0 +1,66 @@
+#pragma once
+
+// The 17 IP sets of each family: which there are, what they are called and how they are made. Pure
+// rows and functions; any thread. Names, kinds and texts are kube-proxy's, so that sets can be
+// taken over from it and given back.
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "ipset/set_types.h"
+
+namespace ipvsproxier::ipset {
+
+enum class SetId : std::uint8_t {
+  loop_back,
+  cluster_ip,
+  external_ip,
+  external_ip_local,
+  load_balancer,
+  load_balancer_fw,
+  load_balancer_local,
+  load_balancer_source_ip,
+  load_balancer_source_cidr,
+  node_port_tcp,
+  node_port_local_tcp,
+  node_port_udp,
+  node_port_local_udp,
+  node_port_sctp_hash,
+  node_port_local_sctp_hash,
+  health_check_node_port,
+  ipvs_ips,
+};
+
+// All of them, in the order in which they are made.
+inline constexpr std::array<SetId, 17> kSetIds = {
+    SetId::loop_back,
+    SetId::cluster_ip,
+    SetId::external_ip,
+    SetId::external_ip_local,
+    SetId::load_balancer,
+    SetId::load_balancer_fw,
+    SetId::load_balancer_local,
+    SetId::load_balancer_source_ip,
+    SetId::load_balancer_source_cidr,
+    SetId::node_port_tcp,
+    SetId::node_port_local_tcp,
+    SetId::node_port_udp,
+    SetId::node_port_local_udp,
+    SetId::node_port_sctp_hash,
+    SetId::node_port_local_sctp_hash,
+    SetId::health_check_node_port,
+    SetId::ipvs_ips,
+};
+
+// "KUBE-LOOP-BACK"; "KUBE-6-LOOP-BACK" for IPv6, cut at the kernel's 31 bytes.
+std::string set_name(SetId id, Family family);
+
+// How the set is made: hashsize 1024, maxelem 65536.
+SetSpec set_spec(SetId id, Family family);
+
+// The comment of the iptables rules that consult the set, the same for both families.
+std::string_view set_comment(SetId id);
+
+}  // namespace ipvsproxier::ipset
