@@ -124,7 +124,12 @@ struct Rule {
   friend auto operator<=>(const Rule&, const Rule&) = default;
 };
 
-std::string to_string(const Rule& rule);  // as iptables-save prints it, without "-A CHAIN"
+// As iptables-save prints it after "-A CHAIN ", for instance `-p tcp -m comment --comment "a b" -j
+// DROP`; the family decides how an echo request and a rejection are spelled.
+std::string to_string(const Rule& rule, netlink::Family family);
+
+// The chain whose rules are a set: their order is free.
+inline constexpr std::string_view kUnorderedChain = "KUBE-IPVS-OUT-FILTER";
 
 // A chain of ours with all its rules.
 struct Chain {
@@ -153,7 +158,10 @@ struct TableRules {
 };
 
 // Whether `actual` has every chain of `desired` with the same rules and every jump at least once.
-// The rules of a chain are compared in order, but for KUBE-IPVS-OUT-FILTER, whose order is free.
+// The rules of a chain are compared in order, but for kUnorderedChain.
 bool holds(const TableRules& actual, const TableRules& desired);
+
+// The same for one chain: whether it holds the same rules.
+bool same_rules(const Chain& actual, const Chain& desired);
 
 }  // namespace ipvsproxier::ipset
