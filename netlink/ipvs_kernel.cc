@@ -1,0 +1,241 @@
+#include "netlink/ipvs_kernel.h"
+
+#include <linux/netlink.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <iterator>
+#include <optional>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "netlink/ipvs_codec.h"
+
+namespace ipvsproxier::netlink {
+
+namespace {
+
+constexpr std::size_t kSchedulerMaxLength = 15;  // IP_VS_SCHEDNAME_MAXLEN with its NUL
+constexpr int kRounds = 3;
+
+const VirtualServiceKey& service_of(const IpvsOp& op) {
+  struct Visitor {
+    const VirtualServiceKey& operator()(const AddService& op) const { return op.service.key; }
+    const VirtualServiceKey& operator()(const EditService& op) const { return op.service.key; }
+    const VirtualServiceKey& operator()(const DeleteService& op) const { return op.key; }
+    const VirtualServiceKey& operator()(const AddServer& op) const { return op.service; }
+    const VirtualServiceKey& operator()(const EditServer& op) const { return op.service; }
+    const VirtualServiceKey& operator()(const DeleteServer& op) const { return op.service; }
+  };
+  return std::visit(Visitor{}, op);
+}
+
+std::optional<RealServerKey> server_of(const IpvsOp& op) {
+  if (const auto* add = std::get_if<AddServer>(&op)) return add->server.key;
+  if (const auto* edit = std::get_if<EditServer>(&op)) return edit->server.key;
+  if (const auto* remove = std::get_if<DeleteServer>(&op)) return remove->server;
+  return std::nullopt;
+}
+
+const VirtualService* written_service(const IpvsOp& op) {
+  if (const auto* add = std::get_if<AddService>(&op)) return &add->service;
+  if (const auto* edit = std::get_if<EditService>(&op)) return &edit->service;
+  return nullptr;
+}
+
+Operation operation_of(const IpvsOp& op) {
+  return server_of(op) ? Operation::ipvs_server : Operation::ipvs_service;
+}
+
+// How many operations at the front touch different things, so that the order of a window's second
+// round does not matter: one operation for each service and each server, and a service's deletion
+// apart from everything else about it.
+std::size_t independent_prefix(std::span<const IpvsOp> ops) {
+  std::set<VirtualServiceKey> named;
+  std::set<VirtualServiceKey> deleted;
+  std::set<std::pair<VirtualServiceKey, std::optional<RealServerKey>>> written;
+  std::size_t count = 0;
+  for (const auto& op : ops.first(std::min(ops.size(), NlChannel::kWindow))) {
+    const auto& service = service_of(op);
+    const bool deletes = std::holds_alternative<DeleteService>(op);
+    if (deleted.contains(service) || (deletes && named.contains(service))) break;
+    if (!written.emplace(service, server_of(op)).second) break;
+    named.insert(service);
+    if (deletes) deleted.insert(service);
+    ++count;
+  }
+  return count;
+}
+
+// The operation that reaches the same end from where the kernel really is, if there is one.
+std::optional<IpvsOp> turned(const IpvsOp& op, const Error& error) {
+  // ip_vs_ctl.c: EEXIST for what exists, ESRCH for an absent service, ENOENT for an absent server,
+  // but also ENOENT for a scheduler or an engine of a service.
+  if (error.sys_errno == EEXIST) {
+    if (const auto* add = std::get_if<AddService>(&op)) return EditService{add->service};
+    if (const auto* add = std::get_if<AddServer>(&op)) return EditServer{add->service, add->server};
+  }
+  if (error.sys_errno == ESRCH)
+    if (const auto* edit = std::get_if<EditService>(&op)) return AddService{edit->service};
+  if (error.sys_errno == ENOENT)
+    if (const auto* edit = std::get_if<EditServer>(&op))
+      return AddServer{edit->service, edit->server};
+  return std::nullopt;
+}
+
+bool is_deletion_of_nothing(const IpvsOp& op, const Error& error) {
+  return error.kind == ErrorKind::missing &&
+         (std::holds_alternative<DeleteService>(op) || std::holds_alternative<DeleteServer>(op));
+}
+
+Error explain(const IpvsOp& op, Error error) {
+  const auto* service = written_service(op);
+  const bool impossible_name = service && service->scheduler.size() > kSchedulerMaxLength;
+  if (impossible_name) error.kind = ErrorKind::missing;
+  if (service && (impossible_name || error.sys_errno == ENOENT)) {
+    error.where = service->persistence_engine.empty()
+                      ? fmt::format("the kernel has no scheduler \"{}\" (module ip_vs_{})",
+                                    service->scheduler, service->scheduler)
+                      : fmt::format(
+                            "the kernel has no scheduler \"{}\" or no persistence engine "
+                            "\"{}\"",
+                            service->scheduler, service->persistence_engine);
+  } else if (server_of(op) && error.sys_errno == ESRCH) {
+    error.where = "there is no such virtual service";
+  }
+  return in_context(std::move(error), to_string(op));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<KernelIpvsTable>> KernelIpvsTable::open(const NlOptions& options) {
+  auto channel = NlChannel::open(NETLINK_GENERIC, options);
+  if (!channel) return in_context(channel.error(), "open IPVS");
+  const auto family = resolve_family(*channel, kIpvsFamilyName);
+  if (!family) {
+    auto error = family.error();
+    if (error.kind == ErrorKind::missing)
+      error.where = "this kernel offers no IPVS: load module ip_vs (modprobe ip_vs) on the host";
+    return error;
+  }
+  return std::unique_ptr<KernelIpvsTable>(new KernelIpvsTable(std::move(*channel), *family));
+}
+
+std::vector<Status> KernelIpvsTable::apply(std::span<const IpvsOp> ops) {
+  std::vector<Status> outcomes;
+  outcomes.reserve(ops.size());
+  while (!ops.empty()) {
+    const auto count = independent_prefix(ops);
+    auto window = apply_independent(ops.first(count));
+    std::ranges::move(window, std::back_inserter(outcomes));
+    ops = ops.subspan(count);
+  }
+  return outcomes;
+}
+
+std::vector<Status> KernelIpvsTable::apply_independent(std::span<const IpvsOp> ops) {
+  std::vector<Status> outcomes(ops.size());
+  std::vector<IpvsOp> now(ops.begin(), ops.end());
+  std::vector<std::size_t> pending(ops.size());
+  for (std::size_t i = 0; i < pending.size(); ++i) pending[i] = i;
+
+  for (int round = 0; round < kRounds && !pending.empty(); ++round) {
+    std::vector<Bytes> requests;
+    for (const auto i : pending) requests.push_back(encode_ipvs_op(family_, now[i]));
+    const auto answers = channel_.transact(Operation::generic, requests);
+
+    std::vector<std::size_t> again;
+    std::set<VirtualServiceKey> recovering;
+    for (std::size_t n = 0; n < pending.size(); ++n) {
+      const auto i = pending[n];
+      outcomes[i] = answers[n];
+      if (answers[n]) continue;
+      auto error = answers[n].error();
+      if (is_deletion_of_nothing(now[i], error)) {
+        outcomes[i] = Status{};
+        continue;
+      }
+      if (auto other = turned(now[i], error)) {
+        if (written_service(now[i])) recovering.insert(service_of(now[i]));
+        now[i] = std::move(*other);
+        again.push_back(i);
+      } else if (error.sys_errno == ESRCH && recovering.contains(service_of(now[i]))) {
+        // Its service was missing and comes back in the next round.
+        again.push_back(i);
+      }
+    }
+    pending = std::move(again);
+  }
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    if (outcomes[i]) continue;
+    auto error = outcomes[i].error();
+    error.kind = error.kind == ErrorKind::overrun || error.kind == ErrorKind::timeout
+                     ? error.kind
+                     : kind_of(operation_of(ops[i]), error.sys_errno);
+    outcomes[i] = explain(ops[i], std::move(error));
+  }
+  return outcomes;
+}
+
+Result<std::vector<VirtualService>> KernelIpvsTable::list_services() {
+  std::vector<VirtualService> services;
+  const auto status = channel_.dump(Operation::ipvs_service, encode_list_services(family_),
+                                    [&](ByteView payload) -> Status {
+                                      auto service = decode_service(payload);
+                                      if (service)
+                                        services.push_back(std::move(*service));
+                                      else if (service.error().kind != ErrorKind::unsupported)
+                                        return service.error();
+                                      return {};
+                                    });
+  if (!status) return in_context(status.error(), "list virtual services");
+  return services;
+}
+
+Result<std::vector<ListedServer>> KernelIpvsTable::list_servers(const VirtualServiceKey& service) {
+  std::vector<ListedServer> servers;
+  const auto what = fmt::format("list real servers of virtual service {}", to_string(service));
+  const auto status = channel_.dump(Operation::ipvs_server, encode_list_servers(family_, service),
+                                    [&](ByteView payload) -> Status {
+                                      auto server =
+                                          decode_server(payload, service.address.family());
+                                      if (server)
+                                        servers.push_back(*server);
+                                      else if (server.error().kind != ErrorKind::unsupported)
+                                        return server.error();
+                                      return {};
+                                    });
+  if (!status) return in_context(status.error(), what);
+  // ip_vs_genl_dump_dests answers an absent service like one without servers.
+  if (servers.empty())
+    if (const auto known =
+            channel_.query(Operation::ipvs_service, encode_get_service(family_, service));
+        !known)
+      return in_context(known.error(), what);
+  return servers;
+}
+
+Result<IpvsTimeouts> KernelIpvsTable::timeouts() {
+  const auto reply = channel_.query(Operation::generic, encode_get_timeouts(family_));
+  if (!reply) return in_context(reply.error(), "read IPVS timeouts");
+  return decode_timeouts(*reply);
+}
+
+Status KernelIpvsTable::set_timeouts(const IpvsTimeouts& wanted) {
+  const auto actual = timeouts();
+  if (!actual) return actual.error();
+  const auto differs = [](std::uint32_t want, std::uint32_t have) {
+    return want != 0 && want != have;
+  };
+  if (!differs(wanted.tcp, actual->tcp) && !differs(wanted.tcp_fin, actual->tcp_fin) &&
+      !differs(wanted.udp, actual->udp))
+    return {};
+  const Bytes request = encode_set_timeouts(family_, wanted);
+  auto answers = channel_.transact(Operation::generic, std::span(&request, 1));
+  if (answers[0]) return {};
+  return in_context(answers[0].error(), fmt::format("set IPVS timeouts tcp {} tcpfin {} udp {}",
+                                                    wanted.tcp, wanted.tcp_fin, wanted.udp));
+}
+
+}  // namespace ipvsproxier::netlink

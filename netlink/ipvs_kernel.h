@@ -1,0 +1,42 @@
+#pragma once
+
+// KernelIpvsTable: the IPVS table of the network namespace in which it was opened, over generic
+// netlink. Sync thread only. Nothing is changed by opening or destroying it; but opening makes the
+// kernel load the ip_vs module where it may (net/netlink/genetlink.c asks for the family's module).
+
+#include <cstddef>
+#include <memory>
+
+#include "netlink/ipvs_table.h"
+#include "netlink/nl_channel.h"
+
+namespace ipvsproxier::netlink {
+
+class KernelIpvsTable final : public IpvsTable {
+ public:
+  // `missing` with the module's name if this kernel has no IPVS.
+  static Result<std::unique_ptr<KernelIpvsTable>> open(const NlOptions& options = {});
+
+  // Adds that turn out to be edits (and the reverse) cost a second request, sent before the next
+  // window of operations. The error of an unknown scheduler names it.
+  std::vector<Status> apply(std::span<const IpvsOp> ops) override;
+  // Entries that VirtualService cannot express (foreign protocols) are left out.
+  Result<std::vector<VirtualService>> list_services() override;
+  Result<std::vector<ListedServer>> list_servers(const VirtualServiceKey& service) override;
+  Result<IpvsTimeouts> timeouts() override;
+  // Written only if a value that is not 0 differs.
+  Status set_timeouts(const IpvsTimeouts& timeouts) override;
+
+  const NlCounters& counters() const { return channel_.counters(); }
+
+ private:
+  KernelIpvsTable(NlChannel channel, std::uint16_t family)
+      : channel_(std::move(channel)), family_(family) {}
+
+  std::vector<Status> apply_independent(std::span<const IpvsOp> ops);
+
+  NlChannel channel_;
+  std::uint16_t family_;
+};
+
+}  // namespace ipvsproxier::netlink

@@ -1,0 +1,124 @@
+#include "netlink/link_kernel.h"
+
+#include <linux/netlink.h>
+
+#include <cerrno>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "netlink/link_codec.h"
+
+namespace ipvsproxier::netlink {
+
+namespace {
+
+constexpr std::string_view kDummyKind = "dummy";
+
+Result<LinkRecord> find_link(NlChannel& channel, std::string_view name) {
+  const auto reply = channel.query(Operation::link, encode_get_link(name));
+  if (!reply) return in_context(reply.error(), fmt::format("find link {}", name));
+  return decode_link(*reply);
+}
+
+// True if it was created, false if somebody else did just now.
+Result<bool> create_dummy(NlChannel& channel, std::string_view name) {
+  const Bytes request = encode_new_dummy(name);
+  const auto status = channel.transact(Operation::link, std::span(&request, 1)).front();
+  if (status) return true;
+  auto error = status.error();
+  if (error.sys_errno == EEXIST) return false;
+  // rtnetlink.c, __rtnl_newlink: no rtnl_link_ops of this kind, even after asking for the module.
+  if (error.sys_errno == EOPNOTSUPP)
+    error = Error{ErrorKind::missing, EOPNOTSUPP,
+                  "this kernel has no dummy links: load module dummy (modprobe dummy) on the host"};
+  return in_context(std::move(error), fmt::format("create dummy link {}", name));
+}
+
+// Addresses that are already so.
+bool is_no_change(const AddressOp& op, const Error& error) {
+  return error.kind == (op.add ? ErrorKind::already : ErrorKind::missing) &&
+         error.sys_errno != ENODEV;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<KernelLinkTable>> KernelLinkTable::open(const NlOptions& options) {
+  auto channel = NlChannel::open(NETLINK_ROUTE, options);
+  if (!channel) return in_context(channel.error(), "open rtnetlink");
+  return std::unique_ptr<KernelLinkTable>(new KernelLinkTable(std::move(*channel)));
+}
+
+Result<bool> KernelLinkTable::ensure_dummy(std::string_view name) {
+  auto link = find_link(channel_, name);
+  if (!link && link.error().kind == ErrorKind::missing) {
+    const auto created = create_dummy(channel_, name);
+    if (!created || *created) return created;
+    link = find_link(channel_, name);
+  }
+  if (!link) return link.error();
+  if (link->kind != kDummyKind)
+    return Error{ErrorKind::already, 0,
+                 fmt::format("create dummy link {}: a link of this name exists and is not a dummy "
+                             "but {}",
+                             name, link->kind.empty() ? "of no kind" : link->kind)};
+  return false;
+}
+
+Result<std::vector<InterfaceAddress>> KernelLinkTable::list_addresses() {
+  std::vector<AddressRecord> records;
+  const auto addresses =
+      channel_.dump(Operation::address, encode_list_addresses(), [&](ByteView payload) -> Status {
+        auto record = decode_address(payload);
+        if (record)
+          records.push_back(*record);
+        else if (record.error().kind != ErrorKind::unsupported)
+          return record.error();
+        return {};
+      });
+  if (!addresses) return in_context(addresses.error(), "list addresses");
+
+  // After the addresses, so that every address of a link that still exists finds its name.
+  std::map<std::int32_t, std::string> names;
+  const auto links =
+      channel_.dump(Operation::link, encode_list_links(), [&](ByteView payload) -> Status {
+        auto link = decode_link(payload);
+        if (!link) return link.error();
+        names.emplace(link->index, std::move(link->name));
+        return {};
+      });
+  if (!links) return in_context(links.error(), "list links");
+
+  std::vector<InterfaceAddress> result;
+  for (const auto& record : records)
+    if (const auto name = names.find(record.link_index); name != names.end())
+      result.push_back(InterfaceAddress{name->second, record.address, record.prefix_length});
+  return result;
+}
+
+std::vector<Status> KernelLinkTable::apply(std::string_view link, std::span<const AddressOp> ops) {
+  std::vector<Status> outcomes(ops.size());
+  if (ops.empty()) return outcomes;
+  const auto found = find_link(channel_, link);
+  if (!found) {
+    for (std::size_t i = 0; i < ops.size(); ++i)
+      if (ops[i].add || found.error().kind != ErrorKind::missing)
+        outcomes[i] = in_context(found.error(), to_string(ops[i]));
+    return outcomes;
+  }
+  std::vector<Bytes> requests;
+  requests.reserve(ops.size());
+  for (const auto& op : ops) requests.push_back(encode_address_op(found->index, op));
+  outcomes = channel_.transact(Operation::address, requests);
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    if (outcomes[i]) continue;
+    if (is_no_change(ops[i], outcomes[i].error()))
+      outcomes[i] = Status{};
+    else
+      outcomes[i] =
+          in_context(outcomes[i].error(), fmt::format("{} on link {}", to_string(ops[i]), link));
+  }
+  return outcomes;
+}
+
+}  // namespace ipvsproxier::netlink

@@ -1,0 +1,31 @@
+#pragma once
+
+// KernelLinkTable: the links and addresses of the network namespace in which it was opened, over
+// rtnetlink. Sync thread only. Opening and destroying change nothing.
+
+#include <memory>
+
+#include "netlink/link_table.h"
+#include "netlink/nl_channel.h"
+
+namespace ipvsproxier::netlink {
+
+class KernelLinkTable final : public LinkTable {
+ public:
+  static Result<std::unique_ptr<KernelLinkTable>> open(const NlOptions& options = {});
+
+  // `missing` naming the module where the kernel cannot make dummy links.
+  Result<bool> ensure_dummy(std::string_view name) override;
+  Result<std::vector<InterfaceAddress>> list_addresses() override;
+  // Without the link, removals succeed and additions are `missing`.
+  std::vector<Status> apply(std::string_view link, std::span<const AddressOp> ops) override;
+
+  const NlCounters& counters() const { return channel_.counters(); }
+
+ private:
+  explicit KernelLinkTable(NlChannel channel) : channel_(std::move(channel)) {}
+
+  NlChannel channel_;
+};
+
+}  // namespace ipvsproxier::netlink

@@ -1,0 +1,80 @@
+#pragma once
+
+// Which request an answer belongs to: the part of a netlink conversation that needs no socket.
+// Values, one thread.
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "netlink/nl_codec.h"
+#include "netlink/result.h"
+
+namespace ipvsproxier::netlink {
+
+// An NLMSG_ERROR message: errno 0 is an acknowledgement.
+struct Answer {
+  int sys_errno = 0;  // positive
+  std::string text;   // NETLINK_EXT_ACK's, or ""
+};
+
+// `malformed` for a payload that is no nlmsgerr.
+Result<Answer> decode_answer(const MessageView& message);
+
+// The requests of one datagram and their answers. Only the last request asks for an acknowledgement
+// (NLM_F_ACK); the kernel works through a datagram in order and answers each failure whether asked
+// or not (net/netlink/af_netlink.c, netlink_rcv_skb), so that once the last is answered, silence
+// about an earlier one is success. Whoever learns that answers were lost must call give_up():
+// then silence means nothing.
+class AnswerWindow {
+ public:
+  // One sequence number for each request, in order; not empty.
+  AnswerWindow(Operation operation, std::vector<std::uint32_t> sequences);
+
+  // Reads a received datagram. Answers to other requests (late ones, from before a timeout) are
+  // passed over. `malformed`: some of the bytes could not be read, answers may be lost.
+  Status take(ByteView datagram);
+
+  // The last request is answered.
+  bool complete() const { return complete_; }
+
+  // Every request without an answer fails with this error.
+  void give_up(const Error& error);
+
+  // One Status for each request; call it when complete() or after give_up().
+  std::vector<Status> outcomes() && { return std::move(outcomes_); }
+
+ private:
+  void record(std::uint32_t sequence, const Answer& answer);
+
+  Operation operation_;
+  std::vector<std::uint32_t> sequences_;
+  std::vector<bool> answered_;
+  std::vector<Status> outcomes_;
+  bool complete_ = false;
+};
+
+// The messages of one dump, collected datagram by datagram.
+class DumpCollector {
+ public:
+  explicit DumpCollector(std::uint32_t sequence) : sequence_(sequence) {}
+
+  enum class State : std::uint8_t {
+    more,         // NLMSG_DONE is still to come
+    done,         // all messages are here
+    interrupted,  // done, but the table changed meanwhile (NLM_F_DUMP_INTR): dump again
+  };
+
+  // An error is the kernel's answer to the request (its errno is in the Error), or `malformed`.
+  Result<State> take(Operation operation, ByteView datagram);
+
+  // The payloads in the order of the kernel; call it when take() said `done`.
+  std::vector<Bytes> payloads() && { return std::move(payloads_); }
+
+ private:
+  std::uint32_t sequence_;
+  std::vector<Bytes> payloads_;
+  bool interrupted_ = false;
+};
+
+}  // namespace ipvsproxier::netlink

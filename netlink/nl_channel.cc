@@ -1,0 +1,270 @@
+#include "netlink/nl_channel.h"
+
+#include <linux/netlink.h>
+#include <netlink/errno.h>
+#include <netlink/netlink.h>
+#include <netlink/socket.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "netlink/ipvs_codec.h"
+#include "netlink/nl_answers.h"
+#include "netlink/nl_handles.h"
+
+namespace ipvsproxier::netlink {
+
+struct NlChannel::Io {
+  NlSocketHandle socket;
+  std::chrono::milliseconds timeout{};
+  Bytes buffer = Bytes(kReceiveBytes);
+
+  int fd() const { return nl_socket_get_fd(socket.get()); }
+};
+
+namespace {
+
+constexpr int kDrainedDatagrams = 4096;
+
+// Where the header keeps its parts: nlmsg_flags and nlmsg_seq.
+void stamp(Bytes& request, std::uint32_t sequence, std::uint16_t more_flags) {
+  nlmsghdr header;
+  std::memcpy(&header, request.data(), sizeof header);
+  header.nlmsg_flags = static_cast<std::uint16_t>(header.nlmsg_flags | more_flags);
+  header.nlmsg_seq = sequence;
+  std::memcpy(request.data(), &header, sizeof header);
+}
+
+void set_buffers(int fd, int bytes) {
+  // FORCE needs CAP_NET_ADMIN; without it net.core.rmem_max is the limit.
+  if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof bytes) != 0)
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
+}
+
+void set_flag(int fd, int option) {
+  // Both flags only make answers better (Linux 4.3 and 4.12); an older kernel refuses them.
+  const int on = 1;
+  setsockopt(fd, SOL_NETLINK, option, &on, sizeof on);
+}
+
+Error lost(int sys_errno) {
+  return Error{ErrorKind::overrun, sys_errno, "answers were lost; the outcome is unknown"};
+}
+
+}  // namespace
+
+NlChannel::NlChannel(std::unique_ptr<Io> io) : io_(std::move(io)) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  sequence_ = static_cast<std::uint32_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
+}
+
+NlChannel::NlChannel(NlChannel&&) noexcept = default;
+NlChannel& NlChannel::operator=(NlChannel&&) noexcept = default;
+NlChannel::~NlChannel() = default;
+
+Result<NlChannel> NlChannel::open(int protocol, const NlOptions& options) {
+  auto io = std::make_unique<Io>();
+  io->timeout = options.timeout;
+  io->socket.reset(nl_socket_alloc());
+  if (!io->socket) return make_error(Operation::generic, ENOMEM, "allocate a netlink socket");
+  if (const int error = nl_connect(io->socket.get(), protocol); error != 0)
+    return make_error(
+        Operation::generic, errno != 0 ? errno : EIO,
+        fmt::format("open a netlink socket of protocol {}: {}", protocol, nl_geterror(error)));
+  set_buffers(io->fd(), options.receive_buffer);
+  set_flag(io->fd(), NETLINK_EXT_ACK);
+  set_flag(io->fd(), NETLINK_CAP_ACK);
+  return NlChannel(std::move(io));
+}
+
+std::uint32_t NlChannel::next_sequence() {
+  // 0 marks notifications.
+  if (++sequence_ == 0) ++sequence_;
+  return sequence_;
+}
+
+Status NlChannel::send(ByteView datagram) {
+  sockaddr_nl kernel{};
+  kernel.nl_family = AF_NETLINK;
+  iovec part{const_cast<std::uint8_t*>(datagram.data()), datagram.size()};
+  msghdr message{};
+  message.msg_name = &kernel;
+  message.msg_namelen = sizeof kernel;
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  while (sendmsg(io_->fd(), &message, 0) < 0)
+    if (errno != EINTR) return make_error(Operation::generic, errno, "send to the kernel");
+  ++counters_.datagrams;
+  return {};
+}
+
+Result<ByteView> NlChannel::receive(bool wait) {
+  while (true) {
+    pollfd poller{io_->fd(), POLLIN, 0};
+    const int ready = poll(&poller, 1, wait ? static_cast<int>(io_->timeout.count()) : 0);
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready == 0) return Error{ErrorKind::timeout, ETIMEDOUT, "no answer from the kernel"};
+    sockaddr_nl sender{};
+    iovec part{io_->buffer.data(), io_->buffer.size()};
+    msghdr message{};
+    message.msg_name = &sender;
+    message.msg_namelen = sizeof sender;
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    const auto size = recvmsg(io_->fd(), &message, MSG_DONTWAIT);
+    if (size < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (size < 0 && errno == ENOBUFS) return lost(ENOBUFS);
+    if (size < 0) return make_error(Operation::generic, errno, "receive from the kernel");
+    // Any process may send to our port; only port 0 is the kernel.
+    if (message.msg_namelen != sizeof sender || sender.nl_pid != 0) continue;
+    if ((message.msg_flags & MSG_TRUNC) != 0) return lost(EMSGSIZE);
+    return ByteView(io_->buffer).first(static_cast<std::size_t>(size));
+  }
+}
+
+std::size_t NlChannel::window_at(std::span<const Bytes> requests) const {
+  std::size_t count = 0;
+  std::size_t bytes = 0;
+  while (count < requests.size() && count < kWindow) {
+    bytes += netlink_align(requests[count].size());
+    if (count > 0 && bytes > kDatagramBytes) break;
+    ++count;
+  }
+  return count;
+}
+
+std::vector<Status> NlChannel::transact_window(Operation operation,
+                                               std::span<const Bytes> requests) {
+  std::vector<std::uint32_t> sequences;
+  Bytes datagram;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    auto request = requests[i];
+    sequences.push_back(next_sequence());
+    stamp(request, sequences.back(), i + 1 == requests.size() ? NLM_F_ACK : 0);
+    request.resize(netlink_align(request.size()));
+    datagram.insert(datagram.end(), request.begin(), request.end());
+  }
+  AnswerWindow window(operation, std::move(sequences));
+  counters_.write_requests += requests.size();
+  if (const auto sent = send(datagram); !sent) {
+    window.give_up(sent.error());
+    return std::move(window).outcomes();
+  }
+  while (!window.complete()) {
+    const auto received = receive(true);
+    if (!received) {
+      window.give_up(received.error());
+      break;
+    }
+    // What cannot be read may have been an answer.
+    if (!window.take(*received)) {
+      window.give_up(lost(EBADMSG));
+      break;
+    }
+  }
+  return std::move(window).outcomes();
+}
+
+std::vector<Status> NlChannel::transact(Operation operation, std::span<const Bytes> requests) {
+  std::vector<Status> outcomes;
+  outcomes.reserve(requests.size());
+  while (!requests.empty()) {
+    const auto count = window_at(requests);
+    auto window = transact_window(operation, requests.first(count));
+    requests = requests.subspan(count);
+    std::ranges::move(window, std::back_inserter(outcomes));
+    const auto& last = outcomes.back();
+    if (last || last.error().kind != ErrorKind::timeout) continue;
+    // Each further window would wait as long again.
+    outcomes.resize(outcomes.size() + requests.size(),
+                    Error{ErrorKind::timeout, ETIMEDOUT, "not sent after a timeout"});
+    break;
+  }
+  return outcomes;
+}
+
+Result<Bytes> NlChannel::query(Operation operation, Bytes request) {
+  const auto sequence = next_sequence();
+  stamp(request, sequence, 0);
+  ++counters_.query_requests;
+  if (const auto sent = send(request); !sent) return sent.error();
+  while (true) {
+    const auto received = receive(true);
+    if (!received) return received.error();
+    ByteView datagram = *received;
+    while (true) {
+      const auto message = take_message(datagram);
+      if (!message) return message.error();
+      if (!*message) break;
+      if ((*message)->sequence != sequence) continue;
+      if ((*message)->type != NLMSG_ERROR)
+        return Bytes((*message)->payload.begin(), (*message)->payload.end());
+      const auto answer = decode_answer(**message);
+      if (!answer) return answer.error();
+      return make_error(operation, answer->sys_errno, answer->text);
+    }
+  }
+}
+
+Result<std::vector<Bytes>> NlChannel::dump_once(Operation operation, Bytes request) {
+  const auto sequence = next_sequence();
+  stamp(request, sequence, NLM_F_DUMP);
+  ++counters_.dump_requests;
+  if (const auto sent = send(request); !sent) return sent.error();
+  DumpCollector collector(sequence);
+  while (true) {
+    const auto received = receive(true);
+    if (!received) return received.error();
+    const auto state = collector.take(operation, *received);
+    if (!state) return state.error();
+    if (*state == DumpCollector::State::done) return std::move(collector).payloads();
+    if (*state == DumpCollector::State::interrupted)
+      return Error{ErrorKind::busy, EBUSY, "the table changed during the listing"};
+  }
+}
+
+void NlChannel::drain() {
+  // Reading is what drives an abandoned dump on to its end.
+  for (int i = 0; i < kDrainedDatagrams; ++i)
+    if (const auto received = receive(false);
+        !received && received.error().kind == ErrorKind::timeout)
+      return;
+}
+
+Status NlChannel::dump(Operation operation, Bytes request,
+                       const std::function<Status(ByteView)>& each) {
+  std::optional<Error> failure;
+  for (int attempt = 0; attempt < kDumpAttempts; ++attempt) {
+    auto payloads = dump_once(operation, request);
+    if (payloads) {
+      for (const auto& payload : *payloads)
+        if (auto status = each(payload); !status) return status;
+      return {};
+    }
+    failure = payloads.error();
+    if (failure->kind != ErrorKind::busy && failure->kind != ErrorKind::overrun) break;
+    drain();
+  }
+  return *failure;
+}
+
+Result<std::uint16_t> resolve_family(NlChannel& channel, std::string_view name) {
+  const auto reply = channel.query(Operation::generic, encode_get_family(name));
+  if (!reply) return in_context(reply.error(), fmt::format("find netlink family {}", name));
+  return decode_family_id(*reply);
+}
+
+Error in_context(Error error, std::string_view what) {
+  error.where = error.where.empty() ? std::string(what) : fmt::format("{}: {}", what, error.where);
+  if (error.kind == ErrorKind::denied) error.where += ": needs CAP_NET_ADMIN";
+  return error;
+}
+
+}  // namespace ipvsproxier::netlink

@@ -1,0 +1,141 @@
+#pragma once
+
+// MessageWriter and AttrReader: netlink messages and their attributes, bytes <-> values. Pure: no
+// system calls, any thread.
+//
+//   nlmsghdr (16)  | family header (padded to 4)      | attribute | attribute | ...
+//   len type flags |  genlmsghdr, ifinfomsg, ...      |           |
+//   seq port       |                                  | len type value pad-to-4
+//                                                           `- a nest: its value is attributes
+//
+// Integers of attributes are in the host's byte order unless the name says `be`: those hold a port
+// in network order. Sources: <linux/netlink.h>, lib/nlattr.c.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "netlink/result.h"
+
+namespace ipvsproxier::netlink {
+
+using Bytes = std::vector<std::uint8_t>;
+using ByteView = std::span<const std::uint8_t>;
+
+inline constexpr std::size_t kMessageHeaderSize = 16;        // struct nlmsghdr
+inline constexpr std::size_t kAttributeHeaderSize = 4;       // struct nlattr
+inline constexpr std::size_t kGenericHeaderSize = 4;         // struct genlmsghdr
+inline constexpr std::uint16_t kAttributeTypeMask = 0x3fff;  // NLA_TYPE_MASK
+
+constexpr std::size_t netlink_align(std::size_t size) {
+  return (size + 3) & ~std::size_t{3};
+}
+
+// The bytes of a C structure, for family headers.
+template <typename T>
+ByteView bytes_of(const T& value) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  return {reinterpret_cast<const std::uint8_t*>(&value), sizeof(T)};
+}
+
+// Writes one request. Sequence number and port stay zero: the channel stamps the first, the kernel
+// knows the second.
+class MessageWriter {
+ public:
+  // `flags`: NLM_F_* beside NLM_F_REQUEST, which is always set. `family_header` follows the
+  // message header.
+  MessageWriter(std::uint16_t type, std::uint16_t flags, ByteView family_header);
+
+  void put_u8(std::uint16_t type, std::uint8_t value);
+  void put_u16(std::uint16_t type, std::uint16_t value);
+  void put_be16(std::uint16_t type, std::uint16_t value);
+  void put_u32(std::uint16_t type, std::uint32_t value);
+  void put_be32(std::uint16_t type, std::uint32_t value);
+  void put_string(std::uint16_t type, std::string_view value);  // with its final NUL
+  void put_bytes(std::uint16_t type, ByteView value);
+
+  // Attributes written while the Nest lives are inside of it; nests close in reverse order.
+  class [[nodiscard]] Nest {
+   public:
+    ~Nest() { writer_.close(start_); }
+    Nest(const Nest&) = delete;
+    Nest& operator=(const Nest&) = delete;
+
+   private:
+    friend class MessageWriter;
+    Nest(MessageWriter& writer, std::size_t start) : writer_(writer), start_(start) {}
+    MessageWriter& writer_;
+    std::size_t start_;
+  };
+  Nest nest(std::uint16_t type);
+
+  // The finished message, its length set.
+  Bytes take() &&;
+
+ private:
+  void append(ByteView value);
+  void close(std::size_t start);
+
+  Bytes bytes_;
+};
+
+enum class AttrKind : std::uint8_t { u8, u16, u32, string, bytes, nested };
+
+// What an attribute must look like. A number has exactly its size; a string at most `max` bytes
+// before its NUL (which must be there); bytes have `min` to `max`; a nest has any size.
+struct AttrRule {
+  std::uint16_t type = 0;
+  AttrKind kind = AttrKind::bytes;
+  std::uint16_t min = 0;
+  std::uint16_t max = 0;
+};
+
+// A checked view of a run of attributes: valid while the bytes are. Attributes that the policy does
+// not know are skipped; of two of one type the last counts, as in the kernel. The accessors answer
+// nullopt for an attribute that is absent; asking for one with another kind than the policy's is a
+// programming error and also answers nullopt.
+class AttrReader {
+ public:
+  static constexpr std::size_t kMaxRules = 20;
+
+  // `malformed` if an attribute does not fit its surroundings or breaks its rule. `policy` must
+  // outlive the reader and has at most kMaxRules rows.
+  static Result<AttrReader> parse(ByteView attributes, std::span<const AttrRule> policy);
+
+  bool has(std::uint16_t type) const;
+  std::optional<std::uint8_t> u8(std::uint16_t type) const;
+  std::optional<std::uint16_t> u16(std::uint16_t type) const;
+  std::optional<std::uint16_t> be16(std::uint16_t type) const;
+  std::optional<std::uint32_t> u32(std::uint16_t type) const;
+  std::optional<std::uint32_t> be32(std::uint16_t type) const;
+  std::optional<std::string_view> string(std::uint16_t type) const;
+  std::optional<ByteView> bytes(std::uint16_t type) const;
+  std::optional<ByteView> nested(std::uint16_t type) const;
+
+ private:
+  explicit AttrReader(std::span<const AttrRule> policy) : policy_(policy) {}
+  std::optional<ByteView> find(std::uint16_t type, AttrKind kind) const;
+
+  std::span<const AttrRule> policy_;
+  std::array<std::optional<ByteView>, kMaxRules> values_{};
+};
+
+// One netlink message in a received datagram.
+struct MessageView {
+  std::uint16_t type = 0;
+  std::uint16_t flags = 0;
+  std::uint32_t sequence = 0;
+  ByteView payload;  // after nlmsghdr
+};
+
+// Takes the first message off `datagram`; nullopt at its end; `malformed` if the bytes cannot be a
+// message.
+Result<std::optional<MessageView>> take_message(ByteView& datagram);
+
+}  // namespace ipvsproxier::netlink

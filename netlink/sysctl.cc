@@ -1,0 +1,58 @@
+#include "netlink/sysctl.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+#include <fmt/format.h>
+
+#include "netlink/unique_fd.h"
+
+namespace ipvsproxier::netlink {
+
+namespace {
+
+std::string trimmed(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\n";
+  const auto first = text.find_first_not_of(kBlanks);
+  if (first == std::string_view::npos) return "";
+  return std::string(text.substr(first, text.find_last_not_of(kBlanks) - first + 1));
+}
+
+Error failure(int sys_errno, std::string what) {
+  auto error = make_error(Operation::generic, sys_errno, std::move(what));
+  if (sys_errno == EROFS) error.kind = ErrorKind::denied;
+  if (error.kind == ErrorKind::denied)
+    error.where += ": needs CAP_NET_ADMIN and a writable /proc/sys";
+  return error;
+}
+
+}  // namespace
+
+Result<std::string> Sysctl::read(std::string_view key) const {
+  const auto path = root_ / key;
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd) return make_error(Operation::generic, errno, fmt::format("read sysctl {}", key));
+  std::array<char, 4096> buffer;
+  const auto size = ::read(fd.get(), buffer.data(), buffer.size());
+  if (size < 0) return make_error(Operation::generic, errno, fmt::format("read sysctl {}", key));
+  return trimmed({buffer.data(), static_cast<std::size_t>(size)});
+}
+
+Result<bool> Sysctl::ensure(std::string_view key, std::string_view value) const {
+  const auto now = read(key);
+  if (!now) return now.error();
+  if (*now == trimmed(value)) return false;
+  const auto path = root_ / key;
+  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC));
+  const auto what = fmt::format("write {} to sysctl {} (now {})", value, key, *now);
+  if (!fd) return failure(errno, what);
+  // A sysctl takes a value in one write.
+  if (::write(fd.get(), value.data(), value.size()) != static_cast<ssize_t>(value.size()))
+    return failure(errno != 0 ? errno : EIO, what);
+  return true;
+}
+
+}  // namespace ipvsproxier::netlink

@@ -1,0 +1,29 @@
+#pragma once
+
+// Kernel settings under /proc/sys, or under another root that looks like it. Any thread; a key is
+// written by one.
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "netlink/result.h"
+
+namespace ipvsproxier::netlink {
+
+class Sysctl {
+ public:
+  explicit Sysctl(std::filesystem::path root = "/proc/sys") : root_(std::move(root)) {}
+
+  // The value of "net/ipv4/ip_forward" without blanks at its ends. `missing` if this kernel has no
+  // such key: a module may have to be loaded first.
+  Result<std::string> read(std::string_view key) const;
+
+  // Writes the value if it differs; true if it wrote. Never creates a key.
+  Result<bool> ensure(std::string_view key, std::string_view value) const;
+
+ private:
+  std::filesystem::path root_;
+};
+
+}  // namespace ipvsproxier::netlink
