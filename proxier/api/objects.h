@@ -81,7 +81,7 @@ struct EndpointSlice {
   std::map<std::string, std::string> labels;  // only those that selection reads
   std::string service;                        // label kubernetes.io/service-name; may be empty
   Family family = Family::ipv4;               // addressType
-  std::vector<EndpointPort> ports;            // nameless (null) and portless ones are left out
+  std::vector<EndpointPort> ports;            // portless ones are left out
   std::vector<Endpoint> endpoints;            // those without a usable address are left out
 
   friend auto operator<=>(const EndpointSlice&, const EndpointSlice&) = default;

@@ -1,0 +1,211 @@
+#include "proxier/api/decode.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "proxier/api/decode_parts.h"
+#include "proxier/api/timestamp.h"
+
+namespace ipvsproxier::api {
+
+namespace {
+
+struct KindRow {
+  ObjectKind kind;
+  std::string_view name;
+  std::string_view group_prefix;  // of apiVersion
+  std::string_view api_version;
+};
+
+constexpr std::array<KindRow, 3> kKinds = {{
+    {ObjectKind::service, "Service", "", "v1"},
+    {ObjectKind::endpoint_slice, "EndpointSlice", "discovery.k8s.io/", "discovery.k8s.io/v1"},
+    {ObjectKind::node, "Node", "", "v1"},
+}};
+
+const KindRow& row_of(ObjectKind kind) {
+  return *std::find_if(kKinds.begin(), kKinds.end(),
+                       [kind](const KindRow& row) { return row.kind == kind; });
+}
+
+// "" unless the member is text: for what is asked before an object is known to be sound.
+std::string_view text_member(const Json& object, std::string_view key) {
+  if (!object.is_object()) return "";
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_string()) return "";
+  return found->get_ref<const std::string&>();
+}
+
+constexpr std::array<std::string_view, 4> kLabels = {kServiceNameLabel, kProxyNameLabel,
+                                                     kHeadlessLabel, kZoneLabel};
+
+Metadata decode_metadata(const Fields& root, ObjectKind kind) {
+  const Fields fields(root, "metadata");
+  Metadata metadata;
+  metadata.name.name = fields.text("name");
+  const Json* given_name = fields.find("name");
+  if (given_name == nullptr || *given_name == "") fields.refuse("name", "is missing");
+  if (kind != ObjectKind::node) metadata.name.ns = fields.text("namespace", "default");
+  if (metadata.name.ns.empty() && kind != ObjectKind::node) metadata.name.ns = "default";
+  if (fields.find("creationTimestamp") != nullptr) {
+    const auto text = fields.text("creationTimestamp");
+    metadata.creation_time = parse_rfc3339(text);
+    if (!metadata.creation_time)
+      fields.note(Severity::warning, "creationTimestamp",
+                  fmt::format("{} is no RFC 3339 time; treated as missing", show(text)));
+  }
+  const Fields labels(fields, "labels");
+  for (const auto label : kLabels) {
+    // An API server reads a null label as an empty one; selection asks whether it is there.
+    if (labels.has(label)) metadata.labels.emplace(label, labels.text(label));
+  }
+  return metadata;
+}
+
+std::optional<Object> decode_as(ObjectKind kind, const Fields& root, Metadata metadata) {
+  switch (kind) {
+    case ObjectKind::service:
+      return decode_service(root, std::move(metadata));
+    case ObjectKind::endpoint_slice: {
+      auto slice = decode_endpoint_slice(root, std::move(metadata));
+      if (!slice) return std::nullopt;
+      return *std::move(slice);
+    }
+    case ObjectKind::node:
+      return decode_node(root, std::move(metadata));
+  }
+  return std::nullopt;
+}
+
+std::vector<IpPrefix> pod_cidrs(const Fields& spec) {
+  std::vector<IpPrefix> prefixes;
+  spec.each("podCIDRs", [&](std::size_t index, const Json& element) {
+    const auto* text = text_entry(spec, "podCIDRs", index, element, "this entry is left out");
+    if (text == nullptr) return;
+    if (const auto prefix = IpPrefix::parse(*text)) return prefixes.push_back(*prefix);
+    spec.note(Severity::error, "podCIDRs",
+              fmt::format("{} is no CIDR; this entry is left out", show(*text)), index);
+  });
+  return prefixes;
+}
+
+}  // namespace
+
+std::string_view to_string(ObjectKind kind) {
+  return row_of(kind).name;
+}
+
+std::string_view api_version_of(ObjectKind kind) {
+  return row_of(kind).api_version;
+}
+
+std::optional<ObjectKind> find_kind(const Json& object) {
+  const auto name = text_member(object, "kind");
+  const auto version = text_member(object, "apiVersion");
+  for (const auto& row : kKinds) {
+    if (row.name != name) continue;
+    // Without a group it is a mistake in ours, which decode_object() reports.
+    const auto slash = version.find('/');
+    if (slash == std::string_view::npos || version.substr(0, slash + 1) == row.group_prefix)
+      return row.kind;
+  }
+  return std::nullopt;
+}
+
+std::string describe_json(const Json& object) {
+  if (!object.is_object()) return "";
+  const auto kind = text_member(object, "kind");
+  const auto metadata = object.find("metadata");
+  const auto name = metadata == object.end() ? "" : text_member(*metadata, "name");
+  if (name.empty()) return std::string(kind);
+  if (kind == "Node") return fmt::format("{} {}", kind, name);
+  const auto ns = text_member(*metadata, "namespace");
+  return fmt::format("{} {}/{}", kind, ns.empty() ? "default" : ns, name);
+}
+
+std::optional<std::uint16_t> port_number(const Fields& fields, std::string_view key,
+                                         std::int64_t smallest) {
+  const auto number = fields.integer(key, smallest, 65535);
+  if (!number) return std::nullopt;
+  return static_cast<std::uint16_t>(*number);
+}
+
+Protocol protocol_of(const Fields& fields) {
+  const auto text = fields.text("protocol", "TCP");
+  const auto protocol = netlink::parse_protocol(text);
+  if (!protocol)
+    fields.refuse("protocol", fmt::format("must be TCP, UDP or SCTP, not {}", show(text)));
+  return protocol.value_or(Protocol::tcp);
+}
+
+const std::string* text_entry(const Fields& fields, std::string_view key, std::size_t index,
+                              const Json& element, std::string_view consequence) {
+  if (element.is_string()) return &element.get_ref<const std::string&>();
+  fields.note(Severity::error, key,
+              fmt::format("must be text, not {}; {}", show(element), consequence), index);
+  return nullptr;
+}
+
+std::vector<IpAddress> address_list(const Fields& fields, std::string_view key) {
+  std::vector<IpAddress> addresses;
+  fields.each(key, [&](std::size_t index, const Json& element) {
+    const auto* text = text_entry(fields, key, index, element, "this entry is left out");
+    if (text == nullptr) return;
+    if (const auto address = IpAddress::parse(*text)) return addresses.push_back(*address);
+    fields.note(Severity::error, key,
+                fmt::format("{} is no IP address; this entry is left out", show(*text)), index);
+  });
+  return addresses;
+}
+
+Node decode_node(const Fields& root, Metadata metadata) {
+  Node node;
+  node.name = std::move(metadata.name.name);
+  node.zone = metadata.labels[std::string(kZoneLabel)];
+  const Fields spec(root, "spec");
+  node.pod_cidrs = pod_cidrs(spec);
+  const Fields status(root, "status");
+  status.each("addresses", [&](std::size_t index, const Json& element) {
+    const Fields entry(status, "addresses", index, element);
+    const auto type = entry.text("type");
+    auto* list = type == "InternalIP"   ? &node.internal_ips
+                 : type == "ExternalIP" ? &node.external_ips
+                                        : nullptr;
+    if (list == nullptr) return;
+    const auto text = entry.text("address");
+    if (const auto address = IpAddress::parse(text)) return list->push_back(*address);
+    entry.note(Severity::error, "address",
+               fmt::format("{} is no IP address; this entry is left out", show(text)));
+  });
+  return node;
+}
+
+std::optional<Object> decode_object(const Json& json, const std::string& origin,
+                                    Problems& problems) {
+  Report report(origin, describe_json(json), problems);
+  if (!json.is_object()) {
+    report.add(Severity::error, "", fmt::format("must be an object, not {}", show(json)));
+    return std::nullopt;
+  }
+  const Fields root(json, report);
+  const auto kind = find_kind(json);
+  if (!kind) {
+    root.refuse("kind", "must be Service, EndpointSlice or Node");
+    return std::nullopt;
+  }
+  const auto version = root.text("apiVersion");
+  if (version != api_version_of(*kind)) {
+    root.refuse("apiVersion", fmt::format("must be {}, not {}", api_version_of(*kind),
+                                          version.empty() ? "missing" : version));
+    return std::nullopt;
+  }
+  auto object = decode_as(*kind, root, decode_metadata(root, *kind));
+  if (!object || report.refused) return std::nullopt;
+  std::visit([&origin](auto& known) { known.origin = origin; }, *object);
+  return object;
+}
+
+}  // namespace ipvsproxier::api

@@ -1,0 +1,195 @@
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "proxier/api/decode_parts.h"
+
+namespace ipvsproxier::api {
+
+namespace {
+
+constexpr std::int64_t kDefaultAffinitySeconds = 10800;
+constexpr std::int64_t kLongestAffinitySeconds = 86400;  // the API's own bound
+constexpr std::string_view kHeadless = "None";
+
+std::string_view trim(std::string_view text) {
+  const auto first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos) return "";
+  return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
+}
+
+ServiceType type_of(const Fields& spec) {
+  const auto text = spec.text("type", "ClusterIP");
+  if (text == "NodePort") return ServiceType::node_port;
+  if (text == "LoadBalancer") return ServiceType::load_balancer;
+  if (text == "ExternalName") return ServiceType::external_name;
+  if (text != "ClusterIP" && !text.empty())
+    spec.refuse("type",
+                fmt::format("must be ClusterIP, NodePort, LoadBalancer or ExternalName, not {}",
+                            show(text)));
+  return ServiceType::cluster_ip;
+}
+
+bool is_local(const Fields& spec, std::string_view key) {
+  const auto text = spec.text(key, "Cluster");
+  if (text != "Local" && text != "Cluster" && !text.empty())
+    spec.refuse(key, fmt::format("must be Cluster or Local, not {}", show(text)));
+  return text == "Local";
+}
+
+void decode_cluster_ips(const Fields& spec, Service& service) {
+  const auto single = spec.text("clusterIP");
+  std::vector<std::string> texts;
+  spec.each("clusterIPs", [&](std::size_t index, const Json& element) {
+    if (element.is_string()) return texts.push_back(element.get<std::string>());
+    spec.refuse("clusterIPs", fmt::format("must be text, not {}", show(element)), index);
+  });
+  const bool from_list = !texts.empty();
+  if (from_list && !single.empty() && texts[0] != single)
+    spec.refuse("clusterIPs",
+                fmt::format("{} differs from spec.clusterIP, {}", show(texts[0]), show(single)), 0);
+  if (!from_list && !single.empty()) texts.push_back(single);
+  service.headless = !texts.empty() && texts[0] == kHeadless;
+  if (service.headless || service.type == ServiceType::external_name) return;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    if (texts[i].empty()) continue;
+    const std::string_view key = from_list ? "clusterIPs" : "clusterIP";
+    const std::size_t index = from_list ? i : Fields::kNoIndex;
+    const auto address = IpAddress::parse(texts[i]);
+    if (!address) {
+      spec.refuse(key, fmt::format("{} is no IP address", show(texts[i])), index);
+      continue;
+    }
+    const auto same_family = [&](const IpAddress& other) {
+      return other.family() == address->family();
+    };
+    if (std::any_of(service.cluster_ips.begin(), service.cluster_ips.end(), same_family))
+      spec.refuse(key, fmt::format("{} is a second address of its family", show(texts[i])), index);
+    service.cluster_ips.push_back(*address);
+  }
+}
+
+// Families are those of the addresses, in their order: what an API server would fill in, and
+// what it insists on.
+void decode_families(const Fields& spec, Service& service) {
+  spec.each("ipFamilies", [&](std::size_t index, const Json& element) {
+    if (element != "IPv4" && element != "IPv6")
+      return spec.refuse("ipFamilies", fmt::format("must be IPv4 or IPv6, not {}", show(element)),
+                         index);
+    const Family family = element == "IPv4" ? Family::ipv4 : Family::ipv6;
+    if (index < service.cluster_ips.size() && service.cluster_ips[index].family() != family)
+      spec.refuse("ipFamilies",
+                  fmt::format("{} is not the family of {}", show(element),
+                              service.cluster_ips[index].to_string()),
+                  index);
+    service.ip_families.push_back(family);
+  });
+  if (!service.ip_families.empty()) return;
+  for (const auto& address : service.cluster_ips) service.ip_families.push_back(address.family());
+}
+
+void decode_ports(const Fields& spec, Service& service) {
+  spec.each("ports", [&](std::size_t index, const Json& element) {
+    const Fields entry(spec, "ports", index, element);
+    ServicePort port;
+    port.name = entry.text("name");
+    port.protocol = protocol_of(entry);
+    port.port = port_number(entry, "port", 1).value_or(0);
+    port.node_port = port_number(entry, "nodePort", 0).value_or(0);
+    if (element.is_object() && entry.find("port") == nullptr) entry.refuse("port", "is missing");
+    const auto same_key = [&port](const ServicePort& other) {
+      return other.name == port.name && other.protocol == port.protocol;
+    };
+    if (std::any_of(service.ports.begin(), service.ports.end(), same_key))
+      entry.refuse("name", fmt::format("{} is another {} port's name too", show(port.name),
+                                       netlink::to_string(port.protocol)));
+    service.ports.push_back(std::move(port));
+  });
+}
+
+void decode_affinity(const Fields& spec, Service& service) {
+  const auto affinity = spec.text("sessionAffinity", "None");
+  if (affinity == "ClientIP") {
+    const Fields config(spec, "sessionAffinityConfig");
+    const Fields client_ip(config, "clientIP");
+    service.affinity_seconds =
+        static_cast<std::uint32_t>(client_ip.integer("timeoutSeconds", 1, kLongestAffinitySeconds)
+                                       .value_or(kDefaultAffinitySeconds));
+  } else if (affinity != "None" && !affinity.empty()) {
+    spec.refuse("sessionAffinity", fmt::format("must be None or ClientIP, not {}", show(affinity)));
+  }
+}
+
+void decode_ingress(const Fields& root, Service& service) {
+  const Fields status(root, "status");
+  const Fields balancer(status, "loadBalancer");
+  balancer.each("ingress", [&](std::size_t index, const Json& element) {
+    const Fields entry(balancer, "ingress", index, element);
+    const auto mode = entry.text("ipMode", "VIP");
+    const auto text = entry.text("ip");
+    if (text.empty() || mode == "Proxy") return;
+    if (mode != "VIP")
+      return entry.note(
+          Severity::error, "ipMode",
+          fmt::format("must be VIP or Proxy, not {}; this entry is left out", show(mode)));
+    if (const auto address = IpAddress::parse(text))
+      return service.load_balancer_ips.push_back(*address);
+    entry.note(Severity::error, "ip",
+               fmt::format("{} is no IP address; this entry is left out", show(text)));
+  });
+}
+
+// Fails closed: a range that cannot be read may have been the one that mattered.
+void decode_source_ranges(const Fields& spec, Service& service) {
+  constexpr std::string_view kKey = "loadBalancerSourceRanges";
+  constexpr std::string_view kClosed =
+      "the Service's load-balancer addresses are not proxied, since whom to admit is not known";
+  bool sound = true;
+  spec.each(kKey, [&](std::size_t index, const Json& element) {
+    const auto* text = text_entry(spec, kKey, index, element, kClosed);
+    const auto prefix = text == nullptr ? std::nullopt : IpPrefix::parse(trim(*text));
+    if (prefix) return service.source_ranges.push_back(*prefix);
+    sound = false;
+    if (text == nullptr) return;
+    spec.note(Severity::error, kKey, fmt::format("{} is no CIDR; {}", show(*text), kClosed), index);
+  });
+  if (!sound) service.load_balancer_ips.clear();
+}
+
+void check_completeness(const Fields& spec, const Service& service) {
+  if (service.headless || service.type == ServiceType::external_name) return;
+  if (service.cluster_ips.empty()) {
+    if (spec.find("clusterIPs") == nullptr && spec.text("clusterIP").empty())
+      spec.note(Severity::warning, "clusterIP",
+                "is missing, and nobody here allocates one; the Service is not proxied");
+    return;
+  }
+  if (spec.find("ports") == nullptr || spec.find("ports")->empty())
+    spec.refuse("ports", "a Service with a cluster address needs at least one port");
+}
+
+}  // namespace
+
+Service decode_service(const Fields& root, Metadata metadata) {
+  Service service;
+  service.name = std::move(metadata.name);
+  service.creation_time = metadata.creation_time;
+  service.labels = std::move(metadata.labels);
+  const Fields spec(root, "spec");
+  service.type = type_of(spec);
+  decode_cluster_ips(spec, service);
+  decode_families(spec, service);
+  decode_ports(spec, service);
+  service.external_ips = address_list(spec, "externalIPs");
+  decode_ingress(root, service);
+  decode_source_ranges(spec, service);
+  decode_affinity(spec, service);
+  service.external_policy_local = is_local(spec, "externalTrafficPolicy");
+  service.internal_policy_local = is_local(spec, "internalTrafficPolicy");
+  service.health_check_node_port = port_number(spec, "healthCheckNodePort", 0).value_or(0);
+  check_completeness(spec, service);
+  return service;
+}
+
+}  // namespace ipvsproxier::api

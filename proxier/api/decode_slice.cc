@@ -1,0 +1,114 @@
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "proxier/api/decode.h"
+#include "proxier/api/decode_parts.h"
+
+namespace ipvsproxier::api {
+
+namespace {
+
+// nullopt: reported.
+std::optional<Family> family_of(const Fields& root) {
+  const auto text = root.text("addressType");
+  if (text == "IPv4") return Family::ipv4;
+  if (text == "IPv6") return Family::ipv6;
+  if (text == "FQDN") {
+    root.note(Severity::warning, "addressType", "FQDN is not proxied; the slice is ignored");
+  } else if (root.find("addressType") == nullptr) {
+    root.refuse("addressType", "is missing");
+  } else {
+    root.refuse("addressType", fmt::format("must be IPv4 or IPv6, not {}", show(text)));
+  }
+  return std::nullopt;
+}
+
+void decode_ports(const Fields& root, EndpointSlice& slice) {
+  root.each("ports", [&](std::size_t index, const Json& element) {
+    const Fields entry(root, "ports", index, element);
+    EndpointPort port;
+    port.name = entry.text("name");
+    port.protocol = protocol_of(entry);
+    port.port = port_number(entry, "port", 0).value_or(0);
+    if (port.port != 0) return slice.ports.push_back(std::move(port));
+    const Json* given = entry.find("port");
+    if (element.is_object() && (given == nullptr || *given == 0))
+      entry.note(
+          Severity::warning, "port",
+          given == nullptr ? "is missing; this port is left out" : "is 0; this port is left out");
+  });
+}
+
+// The only address that is used, as kube-proxy does it; nullopt is noted.
+std::optional<IpAddress> first_address(const Fields& entry, Family family) {
+  constexpr std::string_view kKey = "addresses";
+  constexpr std::string_view kConsequence = "this endpoint is left out";
+  std::optional<IpAddress> result;
+  bool any = false;
+  entry.each(kKey, [&](std::size_t index, const Json& element) {
+    any = true;
+    if (index != 0) return;
+    const auto* text = text_entry(entry, kKey, index, element, kConsequence);
+    if (text == nullptr) return;
+    result = IpAddress::parse(*text);
+    if (result && result->family() == family) return;
+    result.reset();
+    entry.note(Severity::error, kKey,
+               fmt::format("{} is no {} address; {}", show(*text), netlink::to_string(family),
+                           kConsequence),
+               index);
+  });
+  if (!any) entry.note(Severity::error, kKey, fmt::format("is empty; {}", kConsequence));
+  return result;
+}
+
+std::vector<std::string> hint_names(const Fields& hints, std::string_view key) {
+  std::vector<std::string> names;
+  hints.each(key, [&](std::size_t index, const Json& element) {
+    const Fields hint(hints, key, index, element);
+    names.push_back(hint.text("name"));
+  });
+  return names;
+}
+
+void decode_endpoints(const Fields& root, EndpointSlice& slice) {
+  root.each("endpoints", [&](std::size_t index, const Json& element) {
+    const Fields entry(root, "endpoints", index, element);
+    if (!element.is_object()) return;
+    const auto address = first_address(entry, slice.family);
+    const Fields conditions(entry, "conditions");
+    const Fields target(entry, "targetRef");
+    const Fields hints(entry, "hints");
+    Endpoint endpoint;
+    endpoint.ready = conditions.boolean("ready", true);
+    endpoint.serving = conditions.boolean("serving", true);
+    endpoint.terminating = conditions.boolean("terminating", false);
+    endpoint.node_name = entry.text("nodeName");
+    endpoint.zone = entry.text("zone");
+    endpoint.target_name = target.text("name");
+    endpoint.zone_hints = hint_names(hints, "forZones");
+    endpoint.node_hints = hint_names(hints, "forNodes");
+    if (!address) return;
+    endpoint.address = *address;
+    slice.endpoints.push_back(std::move(endpoint));
+  });
+}
+
+}  // namespace
+
+std::optional<EndpointSlice> decode_endpoint_slice(const Fields& root, Metadata metadata) {
+  const auto family = family_of(root);
+  if (!family) return std::nullopt;
+  EndpointSlice slice;
+  slice.name = std::move(metadata.name);
+  const auto service = metadata.labels.find(std::string(kServiceNameLabel));
+  if (service != metadata.labels.end()) slice.service = service->second;
+  slice.labels = std::move(metadata.labels);
+  slice.family = *family;
+  decode_ports(root, slice);
+  decode_endpoints(root, slice);
+  return slice;
+}
+
+}  // namespace ipvsproxier::api

@@ -1,0 +1,93 @@
+#pragma once
+
+// Fields: typed reading of the members of a JSON object, where each thing that is wrong becomes a
+// Problem with the field's path. null counts as absent everywhere, as it does in the API.
+// Values for one decode on one thread; the JSON and the Report outlive them.
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+#include "proxier/api/problem.h"
+
+namespace ipvsproxier::api {
+
+using Json = nlohmann::json;
+
+// "a number", "an object": what a value is, for messages.
+std::string_view kind_of_json(const Json& value);
+// The value as it was written, in quotes when it is text, cut after some 60 characters.
+std::string show(const Json& value);
+
+// Where the problems of one object go.
+struct Report {
+  Report(std::string origin_of_all, std::string object_of_all, Problems& list)
+      : origin(std::move(origin_of_all)), object(std::move(object_of_all)), problems(list) {}
+
+  void add(Severity severity, std::string field, std::string message);
+
+  std::string origin;
+  std::string object;
+  Problems& problems;
+  bool refused = false;  // an error was met that costs the whole object
+};
+
+class Fields {
+ public:
+  static constexpr std::size_t kNoIndex = std::numeric_limits<std::size_t>::max();
+
+  // The document, or an item of a list. It must be an object.
+  Fields(const Json& object, Report& report) : object_(&object), report_(report) {}
+  // Member `key` of `parent`; no members when it is absent; refuses the object when it is no
+  // object.
+  Fields(const Fields& parent, std::string_view key);
+  // Element `index` of the list `key` of `parent`.
+  Fields(const Fields& parent, std::string_view key, std::size_t index, const Json& element);
+  // Paths are built from parents when they are needed, so a parent must not be a temporary.
+  Fields(const Fields&&, std::string_view) = delete;
+  Fields(const Fields&&, std::string_view, std::size_t, const Json&) = delete;
+  Fields(const Fields&) = delete;
+  Fields& operator=(const Fields&) = delete;
+
+  const Json* find(std::string_view key) const;  // nullptr: absent or null
+  bool has(std::string_view key) const;          // there, be it null
+
+  // A wrong type or value refuses the object; then, and when it is absent, the fallback.
+  std::string text(std::string_view key, std::string_view fallback = "") const;
+  bool boolean(std::string_view key, bool fallback) const;
+  std::optional<std::int64_t> integer(std::string_view key, std::int64_t smallest,
+                                      std::int64_t largest) const;
+
+  // Calls visit(index, element) for each element of a list.
+  template <typename Visit>
+  void each(std::string_view key, Visit visit) const {
+    const Json* list = find_list(key);
+    if (list == nullptr) return;
+    std::size_t index = 0;
+    for (const auto& element : *list) visit(index++, element);
+  }
+
+  // A problem of member `key` (or of its element `index`) that costs the object.
+  void refuse(std::string_view key, std::string message, std::size_t index = kNoIndex) const;
+  // One that costs less; the message says what.
+  void note(Severity severity, std::string_view key, std::string message,
+            std::size_t index = kNoIndex) const;
+
+ private:
+  const Json* find_list(std::string_view key) const;
+  std::string path() const;
+  std::string path_of(std::string_view key, std::size_t index) const;
+
+  const Json* object_ = nullptr;
+  Report& report_;
+  const Fields* parent_ = nullptr;
+  std::string_view key_;
+  std::size_t index_ = kNoIndex;
+};
+
+}  // namespace ipvsproxier::api
