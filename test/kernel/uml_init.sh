@@ -1,0 +1,56 @@
+#!/bin/bash
+# First process of a guest, started by uml_run.sh: prepares the system, runs the job, leaves its exit
+# status in a file and stops the guest. In a fresh network namespace of a host it does the same but
+# for what a host already has.
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin
+export HOME=/root
+uml_run=$IPVS_GUEST_RUN
+kind=$IPVS_GUEST_KIND
+
+prepare_guest() {
+  mount -t proc proc /proc
+  mount -t sysfs sysfs /sys
+  mount -t devtmpfs devtmpfs /dev 2>/dev/null
+  mkdir -p /dev/pts /dev/shm
+  mount -t tmpfs tmpfs /dev/shm
+  # /tmp stays the host's: a clone may live there.
+  mount -t tmpfs tmpfs /run
+  mkdir -p /run/netns /run/lock
+  if [ "$modules" = yes ]; then
+    mount --bind /usr/lib/uml/modules /lib/modules
+  else
+    mount -t tmpfs tmpfs /lib/modules
+  fi
+  # The job writes bytes, not lines for a terminal.
+  stty -F /dev/ttyS0 raw -echo
+  exec 0</dev/null 1>/dev/ttyS0 2>&1
+}
+
+prepare_host_namespace() {
+  mount -t sysfs sysfs /sys
+  mount -t tmpfs tmpfs /run
+  mkdir -p /run/netns /run/lock
+}
+
+source "$uml_run/job.sh"
+[ "$kind" = uml ] && prepare_guest || prepare_host_namespace
+
+if [ "$modules" = yes ]; then
+  modprobe -q ipv6
+fi
+if [ "$preload" = yes ]; then
+  for module in xt_ipvs ip_vs ip_vs_rr ip_vs_wrr ip_vs_sh ip_vs_mh nf_conntrack dummy br_netfilter; do
+    modprobe -q "$module" || echo "uml_init.sh: no kernel module $module" >&2
+  done
+fi
+ip link set lo up
+
+"${command[@]}"
+status=$?
+
+[ "$kind" = uml ] || exit $status
+echo $status >"$uml_run/exit.new" && mv "$uml_run/exit.new" "$uml_run/exit"
+sync
+# A small system has no poweroff; where there is no magic key either, the kernel stops by itself when
+# its first process is gone.
+poweroff -f >/dev/null 2>&1 || { echo o >/proc/sysrq-trigger; sleep 5; }
