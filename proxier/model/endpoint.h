@@ -1,0 +1,31 @@
+#pragma once
+
+// Endpoints of service ports, joined from the EndpointSlices of a Service. Pure; any thread.
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "netlink/ipvs_types.h"
+#include "proxier/api/objects.h"
+
+namespace ipvsproxier::model {
+
+struct Endpoint {
+  netlink::RealServerKey key;             // address and port
+  const api::Endpoint* source = nullptr;  // conditions, hints, names; owned by its EndpointSlice
+  bool local = false;                     // on this node
+};
+
+// The EndpointSlices of one Service by name.
+using SlicesByName = std::map<std::string, api::EndpointSlice>;
+
+// The endpoints of each port of the Service in the family, ordered by address and port, each once.
+// Of duplicates the later one (slices in order of their names) wins, unless it is terminating. The
+// result points into `slices`. `node_name` is this node's, not empty.
+std::map<api::ServicePortName, std::vector<Endpoint>> endpoints_of(
+    const api::NamespacedName& service, const SlicesByName& slices, netlink::Family family,
+    std::string_view node_name);
+
+}  // namespace ipvsproxier::model

@@ -1,0 +1,53 @@
+#pragma once
+
+// ActualState: what the kernel holds, as values of the same shape as DesiredState. Only dumps make
+// one (sync/kernel_state.h). A part that could not be read is absent: nothing is concluded from it.
+// Any thread.
+
+#include <map>
+#include <optional>
+#include <set>
+
+#include "ipset/rule_types.h"
+#include "ipset/set_types.h"
+#include "netlink/ipvs_types.h"
+#include "proxier/plan/desired_state.h"
+
+namespace ipvsproxier::plan {
+
+struct ActualServer {
+  netlink::RealServer server;
+  bool has_connections = false;  // active or inactive ones
+
+  friend auto operator<=>(const ActualServer&, const ActualServer&) = default;
+};
+
+struct ActualService {
+  netlink::VirtualService service;
+  // nullopt: could not be read; its servers are then left as they are
+  std::optional<std::map<netlink::RealServerKey, ActualServer>> servers;
+
+  friend auto operator<=>(const ActualService&, const ActualService&) = default;
+};
+
+struct TableKey {
+  netlink::Family family = netlink::Family::ipv4;
+  ipset::Table table = ipset::Table::filter;
+
+  friend auto operator<=>(const TableKey&, const TableKey&) = default;
+};
+
+struct ActualState {
+  // Without firewall-mark services: those are never ours.
+  std::optional<std::map<netlink::VirtualServiceKey, ActualService>> services;
+  // On the dummy link; without loopback and IPv6 link-local ones, which the kernel makes.
+  std::optional<std::set<netlink::IpAddress>> addresses;
+  // nullopt: no such set. A set that is not in the map could not be read.
+  std::map<SetKey, std::optional<std::set<ipset::Element>>> sets;
+  // Of each table that could be read: what of ours is there.
+  std::map<TableKey, ipset::TableRules> rules;
+
+  friend bool operator==(const ActualState&, const ActualState&) = default;
+};
+
+}  // namespace ipvsproxier::plan

@@ -1,0 +1,54 @@
+#pragma once
+
+// DesiredState: what the kernel should hold, as a value. ActualState (actual_state.h) has the same
+// shape. Ordered, so that differences are sorted merges and its text is stable. Any thread.
+
+#include <compare>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "ipset/rule_catalog.h"
+#include "ipset/set_catalog.h"
+#include "netlink/ipvs_types.h"
+#include "proxier/api/names.h"
+
+namespace ipvsproxier::plan {
+
+// How a virtual service exposes a service port.
+enum class Facet : std::uint8_t { cluster_ip, external_ip, load_balancer, node_port };
+
+std::string_view to_string(Facet facet);
+
+struct PlannedService {
+  netlink::VirtualService service;
+  std::map<netlink::RealServerKey, netlink::RealServer> servers;
+  api::ServicePortName owner;
+  Facet facet = Facet::cluster_ip;
+  bool first = false;  // programmed before the others: the API server and the cluster DNS
+
+  friend auto operator<=>(const PlannedService&, const PlannedService&) = default;
+};
+
+struct SetKey {
+  netlink::Family family = netlink::Family::ipv4;
+  ipset::SetId id = ipset::SetId::loop_back;
+
+  friend auto operator<=>(const SetKey&, const SetKey&) = default;
+};
+
+struct DesiredState {
+  std::map<netlink::VirtualServiceKey, PlannedService> services;
+  std::set<netlink::IpAddress> addresses;                  // on kube-ipvs0
+  std::map<SetKey, std::set<ipset::Element>> sets;         // every set of every planned family
+  std::map<netlink::Family, ipset::RuleParameters> rules;  // one entry a planned family
+  std::vector<netlink::IpPrefix> foreign;  // virtual services in these are not ours (excludeCIDRs)
+
+  friend bool operator==(const DesiredState&, const DesiredState&) = default;
+};
+
+// One line an entry, sorted: virtual services with their servers, addresses, elements, rules.
+std::string to_text(const DesiredState& state);
+
+}  // namespace ipvsproxier::plan

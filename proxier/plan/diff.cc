@@ -1,0 +1,272 @@
+#include "proxier/plan/diff.h"
+
+#include <algorithm>
+#include <array>
+
+namespace ipvsproxier::plan {
+
+namespace {
+
+using ipset::Element;
+using ipset::ElementOp;
+using ipset::SetId;
+using ipset::TableRules;
+using netlink::Family;
+using netlink::IpvsOp;
+using netlink::Protocol;
+
+// Elements are added in this order and removed in the opposite one. What lets traffic in comes
+// before what shuts it out (source ranges before the firewall; every VIP's own set before the
+// catch-all of the dummy link), and what exempts from masquerading before what masquerades.
+constexpr std::array<SetId, 17> kAddOrder = {
+    SetId::loop_back,
+    SetId::load_balancer_source_cidr,
+    SetId::load_balancer_source_ip,
+    SetId::load_balancer_local,
+    SetId::load_balancer_fw,
+    SetId::node_port_local_tcp,
+    SetId::node_port_local_udp,
+    SetId::node_port_local_sctp_hash,
+    SetId::node_port_tcp,
+    SetId::node_port_udp,
+    SetId::node_port_sctp_hash,
+    SetId::health_check_node_port,
+    SetId::external_ip_local,
+    SetId::external_ip,
+    SetId::load_balancer,
+    SetId::cluster_ip,
+    SetId::ipvs_ips,
+};
+
+class Differ {
+ public:
+  Differ(const DesiredState& desired, const ActualState& actual)
+      : desired_(desired), actual_(actual) {}
+
+  Transaction run() {
+    for (const auto& [family, parameters] : desired_.rules)
+      if (can_expose(family)) exposable_.insert(family);
+    compare_services();
+
+    add("make sets", missing_sets());
+    add("prepare rules", changed_rules(true));
+    add("add elements", set_changes(true));
+    add("add first virtual services", std::move(first_adds_));
+    add("add first addresses", address_adds(true));
+    add("add virtual services", std::move(adds_));
+    add("add addresses", address_adds(false));
+    add("edit", std::move(edits_));
+    add("remove addresses", address_removals());
+    add("remove virtual services", std::move(removals_));
+    add("remove elements", set_changes(false));
+    add("settle rules", settled_rules());
+    return std::move(transaction_);
+  }
+
+ private:
+  template <typename T>
+  void add(std::string_view name, std::vector<T> work) {
+    if (!work.empty()) transaction_.phases.push_back(Phase{name, std::move(work)});
+  }
+
+  // A VIP may be shown only where its filters can be seen to be in place.
+  bool can_expose(Family family) const {
+    const bool sets_known =
+        std::all_of(ipset::kSetIds.begin(), ipset::kSetIds.end(), [&](SetId id) {
+          return actual_.sets.contains({family, id});
+        });
+    return sets_known && actual_.rules.contains({family, ipset::Table::filter}) &&
+           actual_.rules.contains({family, ipset::Table::nat});
+  }
+
+  const std::set<Element>& actual_elements(SetKey key) const {
+    static const std::set<Element> kNone;
+    const auto it = actual_.sets.find(key);
+    return it == actual_.sets.end() || !it->second ? kNone : *it->second;
+  }
+
+  std::vector<ipset::SetSpec> missing_sets() const {
+    std::vector<ipset::SetSpec> specs;
+    for (const auto& [key, elements] : desired_.sets) {
+      const auto it = actual_.sets.find(key);
+      if (it != actual_.sets.end() && !it->second)
+        specs.push_back(ipset::set_spec(key.id, key.family));
+    }
+    return specs;
+  }
+
+  // While elements come and go, the rules of every set that has or will have some must be there.
+  ipset::RuleParameters transitional(Family family, ipset::RuleParameters parameters) const {
+    for (auto id : ipset::kSetIds)
+      if (!actual_elements({family, id}).empty()) parameters.non_empty.insert(id);
+    return parameters;
+  }
+
+  // The out-filter's rules that the kernel has and the new state does not.
+  void keep_out_filter(const TableRules& current, TableRules& wanted) const {
+    const auto by_name = [](const TableRules& table) {
+      return std::find_if(table.chains.begin(), table.chains.end(), [](const ipset::Chain& chain) {
+        return chain.name == "KUBE-IPVS-OUT-FILTER";
+      });
+    };
+    const auto from = by_name(current);
+    const auto to = by_name(wanted);
+    if (from == current.chains.end() || to == wanted.chains.end()) return;
+    auto& rules = wanted.chains[static_cast<std::size_t>(to - wanted.chains.begin())].rules;
+    for (const auto& rule : from->rules) {
+      const bool known = !std::holds_alternative<ipset::ForeignTarget>(rule.target);
+      if (known && std::find(rules.begin(), rules.end(), rule) == rules.end())
+        rules.push_back(rule);
+    }
+  }
+
+  std::vector<TableRules> tables(bool in_transition) const {
+    std::vector<TableRules> result;
+    for (const auto& [family, parameters] : desired_.rules) {
+      auto wanted =
+          ipset::rules_for(family, in_transition ? transitional(family, parameters) : parameters);
+      for (auto& table : wanted) {
+        const auto current = actual_.rules.find({family, table.table});
+        if (current == actual_.rules.end()) continue;
+        if (in_transition) keep_out_filter(current->second, table);
+        result.push_back(std::move(table));
+      }
+    }
+    return result;
+  }
+
+  std::vector<TableRules> changed_rules(bool in_transition) const {
+    auto result = tables(in_transition);
+    std::erase_if(result, [&](const TableRules& table) {
+      return ipset::holds(actual_.rules.at({table.family, table.table}), table);
+    });
+    return result;
+  }
+
+  // After the transition: what the kernel holds then is either what it had or the transitional
+  // content, so only tables in which that is not yet the new content are written again.
+  std::vector<TableRules> settled_rules() const {
+    std::vector<TableRules> result;
+    const auto transition = tables(true);
+    for (auto& table : tables(false)) {
+      const auto before =
+          std::find_if(transition.begin(), transition.end(), [&](const TableRules& other) {
+            return other.family == table.family && other.table == table.table;
+          });
+      if (!ipset::holds(*before, table)) result.push_back(std::move(table));
+    }
+    return result;
+  }
+
+  std::vector<SetChange> set_changes(bool adding) const {
+    std::vector<SetChange> changes;
+    for (auto id : kAddOrder)
+      for (auto family : netlink::kFamilies) {
+        const SetKey key{family, id};
+        const auto wanted = desired_.sets.find(key);
+        if (wanted == desired_.sets.end() || !actual_.sets.contains(key)) continue;
+        const auto& has = actual_elements(key);
+        SetChange change{key, {}};
+        const auto& from = adding ? wanted->second : has;
+        const auto& without = adding ? has : wanted->second;
+        for (const auto& element : from)
+          if (!without.contains(element)) change.ops.push_back(ElementOp{adding, element});
+        if (!change.ops.empty()) changes.push_back(std::move(change));
+      }
+    if (!adding) std::reverse(changes.begin(), changes.end());
+    return changes;
+  }
+
+  bool is_foreign(const netlink::VirtualServiceKey& key) const {
+    return std::any_of(desired_.foreign.begin(), desired_.foreign.end(),
+                       [&](const auto& prefix) { return prefix.contains(key.address); });
+  }
+
+  void compare_services() {
+    if (!actual_.services) return;
+    for (const auto& [key, planned] : desired_.services) {
+      const auto it = actual_.services->find(key);
+      if (it == actual_.services->end()) {
+        add_service(planned);
+      } else {
+        if (it->second.service != planned.service)
+          edits_.emplace_back(netlink::EditService{planned.service});
+        if (it->second.servers) compare_servers(planned, *it->second.servers);
+      }
+    }
+    for (const auto& [key, service] : *actual_.services)
+      if (!desired_.services.contains(key) && desired_.rules.contains(key.address.family()) &&
+          !is_foreign(key))
+        removals_.emplace_back(netlink::DeleteService{key});
+  }
+
+  void add_service(const PlannedService& planned) {
+    if (!exposable_.contains(planned.service.key.address.family())) return;
+    auto& ops = planned.first ? first_adds_ : adds_;
+    ops.emplace_back(netlink::AddService{planned.service});
+    for (const auto& [key, server] : planned.servers)
+      ops.emplace_back(netlink::AddServer{planned.service.key, server});
+  }
+
+  void compare_servers(const PlannedService& planned,
+                       const std::map<netlink::RealServerKey, ActualServer>& has) {
+    const auto& service = planned.service.key;
+    auto& adds = planned.first ? first_adds_ : adds_;
+    for (const auto& [key, server] : planned.servers) {
+      const auto it = has.find(key);
+      if (it == has.end())
+        adds.emplace_back(netlink::AddServer{service, server});
+      else if (it->second.server != server)
+        edits_.emplace_back(netlink::EditServer{service, server});
+    }
+    for (const auto& [key, actual] : has)
+      if (!planned.servers.contains(key)) release_server(service, actual);
+  }
+
+  void release_server(const netlink::VirtualServiceKey& service, const ActualServer& actual) {
+    if (service.protocol != Protocol::tcp || !actual.has_connections) {
+      removals_.emplace_back(netlink::DeleteServer{service, actual.server.key});
+    } else if (actual.server.weight != 0) {
+      auto drained = actual.server;
+      drained.weight = 0;
+      edits_.emplace_back(netlink::EditServer{service, drained});
+    }
+  }
+
+  // Addresses of the first virtual services, or of all others.
+  std::vector<netlink::AddressOp> address_adds(bool first) const {
+    std::vector<netlink::AddressOp> ops;
+    if (!actual_.addresses || !actual_.services) return ops;
+    std::set<netlink::IpAddress> firsts;
+    for (const auto& [key, planned] : desired_.services)
+      if (planned.first) firsts.insert(key.address);
+    for (const auto& address : desired_.addresses)
+      if (!actual_.addresses->contains(address) && exposable_.contains(address.family()) &&
+          firsts.contains(address) == first)
+        ops.push_back(netlink::AddressOp{true, address});
+    return ops;
+  }
+
+  std::vector<netlink::AddressOp> address_removals() const {
+    std::vector<netlink::AddressOp> ops;
+    if (!actual_.addresses) return ops;
+    for (const auto& address : *actual_.addresses)
+      if (!desired_.addresses.contains(address) && desired_.rules.contains(address.family()))
+        ops.push_back(netlink::AddressOp{false, address});
+    return ops;
+  }
+
+  const DesiredState& desired_;
+  const ActualState& actual_;
+  std::set<Family> exposable_;
+  std::vector<IpvsOp> first_adds_, adds_, edits_, removals_;
+  Transaction transaction_;
+};
+
+}  // namespace
+
+Transaction diff(const DesiredState& desired, const ActualState& actual) {
+  return Differ(desired, actual).run();
+}
+
+}  // namespace ipvsproxier::plan

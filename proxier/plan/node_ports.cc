@@ -1,0 +1,60 @@
+#include "proxier/plan/node_ports.h"
+
+#include <algorithm>
+
+namespace ipvsproxier::plan {
+
+using netlink::Family;
+using netlink::IpAddress;
+using netlink::IpPrefix;
+
+namespace {
+
+std::vector<IpPrefix> ranges_of(const NodeInfo& node, Family family,
+                                const PlannerOptions& options) {
+  std::vector<IpPrefix> ranges;
+  if (options.node_port_primary) {
+    const IpAddress& ip = node.ips.at(family);
+    if (!ip.is_loopback()) ranges.push_back(IpPrefix::of(ip, netlink::address_bits(family)));
+    return ranges;
+  }
+  for (const auto& range : options.node_port_addresses)
+    if (range.family() == family) ranges.push_back(range);
+  return ranges;
+}
+
+}  // namespace
+
+std::set<IpAddress> other_link_addresses(const NodeInfo& node, Family family) {
+  std::set<IpAddress> result;
+  for (const auto& [link, address, length] : node.addresses) {
+    if (link == kDummyLink || address.family() != family || address.is_loopback()) continue;
+    if (family == Family::ipv6 && address.is_link_local()) continue;
+    result.insert(address);
+  }
+  return result;
+}
+
+std::set<IpAddress> node_port_addresses(const NodeInfo& node, Family family,
+                                        const PlannerOptions& options,
+                                        const std::set<IpAddress>& dummy_addresses) {
+  const auto ranges = ranges_of(node, family, options);
+  const bool match_all =
+      ranges.empty() || std::any_of(ranges.begin(), ranges.end(),
+                                    [](const IpPrefix& range) { return range.length == 0; });
+  if (match_all) return other_link_addresses(node, family);
+
+  std::set<IpAddress> result;
+  const auto consider = [&](const IpAddress& address) {
+    const bool covered = std::any_of(ranges.begin(), ranges.end(), [&](const IpPrefix& range) {
+      return range.contains(address);
+    });
+    if (covered && !address.is_loopback()) result.insert(address);
+  };
+  for (const auto& [link, address, length] : node.addresses)
+    if (link != kDummyLink) consider(address);
+  for (const auto& address : dummy_addresses) consider(address);
+  return result;
+}
+
+}  // namespace ipvsproxier::plan

@@ -1,0 +1,20 @@
+#pragma once
+
+// Which addresses of this node carry node ports, and which addresses other links hold. Pure.
+
+#include <set>
+
+#include "proxier/plan/planner.h"
+
+namespace ipvsproxier::plan {
+
+// The family's addresses on every link but the dummy one, without loopback and IPv6 link-local.
+std::set<netlink::IpAddress> other_link_addresses(const NodeInfo& node, netlink::Family family);
+
+// The addresses that get a virtual server for each node port. `dummy_addresses` are those that the
+// dummy link will hold: a CIDR of nodePortAddresses may cover them.
+std::set<netlink::IpAddress> node_port_addresses(
+    const NodeInfo& node, netlink::Family family, const PlannerOptions& options,
+    const std::set<netlink::IpAddress>& dummy_addresses);
+
+}  // namespace ipvsproxier::plan

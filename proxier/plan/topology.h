@@ -1,0 +1,30 @@
+#pragma once
+
+// Which endpoints of a service port take its traffic on this node. Pure; any thread.
+// Behaviour: kube-proxy's (readiness, terminating fallback, traffic policies, topology hints).
+
+#include <string_view>
+#include <vector>
+
+#include "proxier/model/endpoint.h"
+#include "proxier/model/service_port.h"
+
+namespace ipvsproxier::plan {
+
+struct EndpointChoice {
+  std::vector<const model::Endpoint*> cluster;  // for policy Cluster; empty if nothing uses it
+  std::vector<const model::Endpoint*> local;    // for policy Local; empty if nothing uses it
+
+  // The endpoints of a facet: the local ones if its policy is Local and there are any, else the
+  // cluster-wide ones.
+  const std::vector<const model::Endpoint*>& of_facet(bool local_only) const {
+    return local_only && !local.empty() ? local : cluster;
+  }
+};
+
+// The result points into `endpoints`.
+EndpointChoice choose_endpoints(const model::ServicePort& port,
+                                const std::vector<model::Endpoint>& endpoints,
+                                std::string_view node_name, std::string_view zone);
+
+}  // namespace ipvsproxier::plan

@@ -1,0 +1,50 @@
+#pragma once
+
+// Transaction: the typed operations that take the kernel from what it holds to what it should hold,
+// in phases. A value that can be printed and replayed: every operation is idempotent. Any thread.
+
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "ipset/rule_types.h"
+#include "ipset/set_types.h"
+#include "netlink/ipvs_types.h"
+#include "netlink/link_table.h"
+#include "proxier/plan/desired_state.h"
+
+namespace ipvsproxier::plan {
+
+// The elements to add to or remove from one set.
+struct SetChange {
+  SetKey set;
+  std::vector<ipset::ElementOp> ops;
+
+  friend auto operator<=>(const SetChange&, const SetChange&) = default;
+};
+
+// One kind of work on one kernel table. Phases run in order; within one, order is free but for the
+// order of its list.
+struct Phase {
+  std::string_view name;
+  std::variant<std::vector<ipset::SetSpec>,     // sets to make
+               std::vector<ipset::TableRules>,  // tables to bring to this content
+               std::vector<SetChange>, std::vector<netlink::IpvsOp>,
+               std::vector<netlink::AddressOp>>
+      work;
+
+  friend auto operator<=>(const Phase&, const Phase&) = default;
+};
+
+struct Transaction {
+  std::vector<Phase> phases;  // none of them empty
+
+  bool empty() const { return phases.empty(); }
+  friend auto operator<=>(const Transaction&, const Transaction&) = default;
+};
+
+// One line an operation, under a line a phase.
+std::string to_text(const Transaction& transaction);
+
+}  // namespace ipvsproxier::plan

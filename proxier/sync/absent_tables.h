@@ -1,0 +1,69 @@
+#pragma once
+
+// Kernel tables that could not be opened (a module or a privilege is missing): every operation
+// answers the error of opening, so that the rest of the kernel is programmed all the same. Values;
+// sync thread only.
+
+#include <utility>
+
+#include "ipset/set_table.h"
+#include "netlink/ipvs_table.h"
+#include "netlink/link_table.h"
+
+namespace ipvsproxier::sync {
+
+class AbsentIpvsTable final : public netlink::IpvsTable {
+ public:
+  explicit AbsentIpvsTable(netlink::Error error) : error_(std::move(error)) {}
+
+  std::vector<netlink::Status> apply(std::span<const netlink::IpvsOp> ops) override {
+    return std::vector<netlink::Status>(ops.size(), error_);
+  }
+  netlink::Result<std::vector<netlink::VirtualService>> list_services() override { return error_; }
+  netlink::Result<std::vector<netlink::ListedServer>> list_servers(
+      const netlink::VirtualServiceKey&) override {
+    return error_;
+  }
+  netlink::Result<netlink::IpvsTimeouts> timeouts() override { return error_; }
+  netlink::Status set_timeouts(const netlink::IpvsTimeouts&) override { return error_; }
+
+ private:
+  netlink::Error error_;
+};
+
+class AbsentLinkTable final : public netlink::LinkTable {
+ public:
+  explicit AbsentLinkTable(netlink::Error error) : error_(std::move(error)) {}
+
+  netlink::Result<bool> ensure_dummy(std::string_view) override { return error_; }
+  netlink::Result<std::vector<netlink::InterfaceAddress>> list_addresses() override {
+    return error_;
+  }
+  std::vector<netlink::Status> apply(std::string_view,
+                                     std::span<const netlink::AddressOp> ops) override {
+    return std::vector<netlink::Status>(ops.size(), error_);
+  }
+
+ private:
+  netlink::Error error_;
+};
+
+class AbsentSetTable final : public ipset::SetTable {
+ public:
+  explicit AbsentSetTable(netlink::Error error) : error_(std::move(error)) {}
+
+  netlink::Status ensure(const ipset::SetSpec&) override { return error_; }
+  netlink::Result<std::optional<ipset::ListedSet>> list(const std::string&) override {
+    return error_;
+  }
+  std::vector<netlink::Status> apply(const ipset::SetSpec&,
+                                     std::span<const ipset::ElementOp> ops) override {
+    return std::vector<netlink::Status>(ops.size(), error_);
+  }
+  netlink::Status destroy(const std::string&) override { return error_; }
+
+ private:
+  netlink::Error error_;
+};
+
+}  // namespace ipvsproxier::sync

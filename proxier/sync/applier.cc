@@ -1,0 +1,186 @@
+#include "proxier/sync/applier.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "proxier/plan/node_info.h"
+
+namespace ipvsproxier::sync {
+
+namespace {
+
+using netlink::AddServer;
+using netlink::AddService;
+using netlink::IpvsOp;
+using netlink::Protocol;
+using plan::SetChange;
+
+struct FirstAddress {
+  const netlink::IpAddress* operator()(const ipset::PortElement&) const { return nullptr; }
+  template <typename Element>
+  const netlink::IpAddress* operator()(const Element& element) const {
+    return &element.ip;
+  }
+};
+
+}  // namespace
+
+Written& Written::operator+=(const Written& other) {
+  ipvs += other.ipvs;
+  addresses += other.addresses;
+  elements += other.elements;
+  sets += other.sets;
+  rule_tables += other.rule_tables;
+  return *this;
+}
+
+Outcome Applier::apply(const plan::Transaction& transaction) {
+  for (const auto& phase : transaction.phases)
+    std::visit([this](const auto& work) { run(work); }, phase.work);
+  return std::move(outcome_);
+}
+
+void Applier::fail(std::string what, netlink::Error error) {
+  outcome_.failures.push_back({std::move(what), std::move(error)});
+}
+
+void Applier::run(const std::vector<ipset::SetSpec>& specs) {
+  for (const auto& spec : specs) {
+    auto status = kernel_.sets.ensure(spec);
+    if (status) {
+      ++outcome_.written.sets;
+    } else {
+      failed_sets_.insert(spec.name);
+      fail("make set " + spec.name, std::move(status.error()));
+    }
+  }
+}
+
+void Applier::run(const std::vector<ipset::TableRules>& tables) {
+  for (const auto& table : tables) {
+    auto changed = kernel_.rules.apply(table);
+    if (changed) {
+      outcome_.written.rule_tables += *changed ? 1 : 0;
+    } else {
+      families_without_rules_.insert(table.family);
+      fail(fmt::format("write rules of {} table {}", netlink::to_string(table.family),
+                       ipset::to_string(table.table)),
+           std::move(changed.error()));
+    }
+  }
+}
+
+void Applier::run(const std::vector<SetChange>& changes) {
+  for (const auto& [key, ops] : changes) {
+    const auto spec = ipset::set_spec(key.id, key.family);
+    if (failed_sets_.contains(spec.name)) {
+      for (const auto& op : ops) guard_failed(key, op.element);
+      outcome_.held.push_back(fmt::format("{} elements of {}", ops.size(), spec.name));
+      continue;
+    }
+    auto statuses = kernel_.sets.apply(spec, ops);
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      if (statuses[i]) {
+        ++outcome_.written.elements;
+        continue;
+      }
+      if (ops[i].add) guard_failed(key, ops[i].element);
+      fail(fmt::format("{} {} {}", ops[i].add ? "add" : "remove", spec.name,
+                       ipset::to_string(ops[i].element)),
+           std::move(statuses[i].error()));
+    }
+  }
+}
+
+// The virtual services that this element would have filtered or masqueraded stay hidden.
+void Applier::guard_failed(const plan::SetKey& set, const ipset::Element& element) {
+  if (const auto* ip = std::visit(FirstAddress{}, element)) {
+    unguarded_addresses_.insert(*ip);
+    return;
+  }
+  const auto port = std::get<ipset::PortElement>(element).port;
+  switch (set.id) {
+    case ipset::SetId::node_port_tcp:
+    case ipset::SetId::node_port_local_tcp:
+      unguarded_node_ports_.emplace(Protocol::tcp, port);
+      break;
+    case ipset::SetId::node_port_udp:
+    case ipset::SetId::node_port_local_udp:
+      unguarded_node_ports_.emplace(Protocol::udp, port);
+      break;
+    default:
+      break;
+  }
+}
+
+bool Applier::may_expose(const netlink::VirtualServiceKey& key) const {
+  return !families_without_rules_.contains(key.address.family()) &&
+         !unguarded_addresses_.contains(key.address) &&
+         !unguarded_node_ports_.contains({key.protocol, key.port});
+}
+
+bool Applier::must_hold(const IpvsOp& op) const {
+  if (const auto* service = std::get_if<AddService>(&op)) return !may_expose(service->service.key);
+  if (const auto* server = std::get_if<AddServer>(&op))
+    return failed_services_.contains(server->service);
+  return false;
+}
+
+void Applier::note(const IpvsOp& op, const netlink::Status& status) {
+  const auto* service = std::get_if<AddService>(&op);
+  if (service && status) addresses_with_service_.insert(service->service.key.address);
+  if (service && !status) failed_services_.insert(service->service.key);
+}
+
+void Applier::run(const std::vector<IpvsOp>& ops) {
+  std::vector<IpvsOp> tried;
+  for (const auto& op : ops) {
+    if (!must_hold(op)) {
+      tried.push_back(op);
+      continue;
+    }
+    if (const auto* service = std::get_if<AddService>(&op))
+      failed_services_.insert(service->service.key);
+    outcome_.held.push_back(to_string(op));
+  }
+  auto statuses = kernel_.ipvs.apply(tried);
+  for (std::size_t i = 0; i < tried.size(); ++i) {
+    note(tried[i], statuses[i]);
+    if (statuses[i])
+      ++outcome_.written.ipvs;
+    else if (must_hold(tried[i]))  // its virtual service failed in the same batch
+      outcome_.held.push_back(to_string(tried[i]));
+    else
+      fail(to_string(tried[i]), std::move(statuses[i].error()));
+  }
+}
+
+bool Applier::must_hold(const netlink::AddressOp& op) const {
+  if (!op.add) return false;
+  if (families_without_rules_.contains(op.address.family()) ||
+      unguarded_addresses_.contains(op.address))
+    return true;
+  const auto failed = failed_services_.lower_bound({op.address});
+  const bool some_failed = failed != failed_services_.end() && failed->address == op.address;
+  return some_failed && !addresses_with_service_.contains(op.address);
+}
+
+void Applier::run(const std::vector<netlink::AddressOp>& ops) {
+  std::vector<netlink::AddressOp> tried;
+  for (const auto& op : ops) {
+    if (must_hold(op))
+      outcome_.held.push_back(to_string(op));
+    else
+      tried.push_back(op);
+  }
+  auto statuses = kernel_.links.apply(plan::kDummyLink, tried);
+  for (std::size_t i = 0; i < tried.size(); ++i) {
+    if (statuses[i])
+      ++outcome_.written.addresses;
+    else
+      fail(to_string(tried[i]), std::move(statuses[i].error()));
+  }
+}
+
+}  // namespace ipvsproxier::sync

@@ -1,0 +1,67 @@
+#pragma once
+
+// Applier: a Transaction onto the kernel tables. Sync thread only.
+
+#include <cstddef>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "proxier/plan/transaction.h"
+#include "proxier/sync/kernel.h"
+
+namespace ipvsproxier::sync {
+
+// What was written, by table.
+struct Written {
+  std::size_t ipvs = 0;
+  std::size_t addresses = 0;
+  std::size_t elements = 0;
+  std::size_t sets = 0;
+  std::size_t rule_tables = 0;
+
+  Written& operator+=(const Written& other);
+  friend bool operator==(const Written&, const Written&) = default;
+};
+
+struct Outcome {
+  Written written;
+  std::vector<Failure> failures;  // operations that the kernel refused
+  std::vector<std::string> held;  // operations that were not tried because one before them failed
+};
+
+// Runs all phases. A failed operation does not stop the others, but for those that must not happen
+// without it: no virtual service and no address is added where its set elements, or the rules of
+// its family, are not in place; no real server where its virtual service is missing; no address
+// none of whose virtual services could be added.
+class Applier {
+ public:
+  explicit Applier(Kernel kernel) : kernel_(kernel) {}
+
+  Outcome apply(const plan::Transaction& transaction);
+
+ private:
+  void run(const std::vector<ipset::SetSpec>& specs);
+  void run(const std::vector<ipset::TableRules>& tables);
+  void run(const std::vector<plan::SetChange>& changes);
+  void run(const std::vector<netlink::IpvsOp>& ops);
+  void run(const std::vector<netlink::AddressOp>& ops);
+
+  void guard_failed(const plan::SetKey& set, const ipset::Element& element);
+  bool may_expose(const netlink::VirtualServiceKey& key) const;
+  bool must_hold(const netlink::IpvsOp& op) const;
+  bool must_hold(const netlink::AddressOp& op) const;
+  void note(const netlink::IpvsOp& op, const netlink::Status& status);
+  void fail(std::string what, netlink::Error error);
+
+  Kernel kernel_;
+  Outcome outcome_;
+  std::set<std::string> failed_sets_;
+  std::set<netlink::Family> families_without_rules_;
+  std::set<netlink::IpAddress> unguarded_addresses_;
+  std::set<std::pair<netlink::Protocol, std::uint16_t>> unguarded_node_ports_;
+  std::set<netlink::VirtualServiceKey> failed_services_;
+  std::set<netlink::IpAddress> addresses_with_service_;  // one was added in this transaction
+};
+
+}  // namespace ipvsproxier::sync

@@ -1,0 +1,82 @@
+#include "proxier/sync/host_setup.h"
+
+#include <charconv>
+#include <string>
+#include <utility>
+
+namespace ipvsproxier::sync {
+
+namespace {
+
+using plan::Sysctl;
+
+void write_all(const std::vector<Sysctl>& rows, const netlink::Sysctl& sysctls,
+               HostReport& report) {
+  for (const auto& row : rows) {
+    auto wrote = sysctls.ensure(row.key, row.value);
+    if (wrote) {
+      report.written += *wrote ? 1 : 0;
+      continue;
+    }
+    auto& list = row.severity == api::Severity::error ? report.failures : report.warnings;
+    list.push_back({"set sysctl " + row.key + " to " + row.value, std::move(wrote.error())});
+  }
+}
+
+// Long hash chains make every packet slow: a quarter of the entries is kube-proxy's measure.
+void widen_conntrack_hash(std::uint32_t max, const netlink::Sysctl& parameters,
+                          HostReport& report) {
+  constexpr const char* kKey = "nf_conntrack/parameters/hashsize";
+  const auto text = parameters.read(kKey);
+  if (!text) {
+    report.warnings.push_back({std::string("read ") + kKey, text.error()});
+    return;
+  }
+  std::uint32_t size = 0;
+  std::from_chars(text->data(), text->data() + text->size(), size);
+  if (size >= max / 4) return;
+  auto wrote = parameters.ensure(kKey, std::to_string(max / 4));
+  if (wrote)
+    report.written += *wrote ? 1 : 0;
+  else
+    report.warnings.push_back({std::string("write ") + kKey, std::move(wrote.error())});
+}
+
+void set_timeouts(const netlink::IpvsTimeouts& wanted, netlink::IpvsTable& ipvs,
+                  HostReport& report) {
+  if (wanted == netlink::IpvsTimeouts{}) return;
+  auto current = ipvs.timeouts();
+  if (!current) {
+    report.failures.push_back({"read IPVS timeouts", std::move(current.error())});
+    return;
+  }
+  const auto same = [](std::uint32_t want, std::uint32_t has) { return want == 0 || want == has; };
+  if (same(wanted.tcp, current->tcp) && same(wanted.tcp_fin, current->tcp_fin) &&
+      same(wanted.udp, current->udp))
+    return;
+  auto status = ipvs.set_timeouts(wanted);
+  if (status)
+    ++report.written;
+  else
+    report.failures.push_back({"set IPVS timeouts", std::move(status.error())});
+}
+
+}  // namespace
+
+HostReport prepare_host(const HostSettings& settings, const HostPaths& paths, unsigned cpus,
+                        netlink::IpvsTable& ipvs) {
+  HostReport report;
+  const auto release = paths.sysctls.read("kernel/osrelease");
+  if (!release) {
+    report.failures.push_back({"read the kernel's version", release.error()});
+    return report;
+  }
+  write_all(plan::conntrack_sysctls(settings.conntrack, cpus), paths.sysctls, report);
+  const auto max = plan::conntrack_max(settings.conntrack, cpus);
+  if (max != 0) widen_conntrack_hash(max, paths.module_parameters, report);
+  write_all(plan::ipvs_sysctls(settings.strict_arp, *release), paths.sysctls, report);
+  set_timeouts(settings.timeouts, ipvs, report);
+  return report;
+}
+
+}  // namespace ipvsproxier::sync

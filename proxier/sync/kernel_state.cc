@@ -1,0 +1,93 @@
+#include "proxier/sync/kernel_state.h"
+
+#include <utility>
+
+#include "proxier/plan/node_info.h"
+
+namespace ipvsproxier::sync {
+
+namespace {
+
+using netlink::ErrorKind;
+using netlink::Family;
+
+std::set<netlink::IpAddress> dummy_addresses(
+    const std::vector<netlink::InterfaceAddress>& addresses) {
+  std::set<netlink::IpAddress> result;
+  for (const auto& [link, address, length] : addresses) {
+    const bool kernel_made = address.family() == Family::ipv6 && address.is_link_local();
+    if (link == plan::kDummyLink && !address.is_loopback() && !kernel_made) result.insert(address);
+  }
+  return result;
+}
+
+std::optional<std::map<netlink::RealServerKey, plan::ActualServer>> read_servers(
+    Kernel& kernel, const netlink::VirtualServiceKey& key, Reading& reading) {
+  auto listed = kernel.ipvs.list_servers(key);
+  if (!listed) {
+    reading.failures.push_back({"list real servers of " + to_string(key), listed.error()});
+    return std::nullopt;
+  }
+  std::map<netlink::RealServerKey, plan::ActualServer> servers;
+  for (auto& [server, active, inactive, persistent] : *listed)
+    servers.insert_or_assign(server.key, plan::ActualServer{server, active + inactive > 0});
+  return servers;
+}
+
+void read_services(Kernel& kernel, Reading& reading) {
+  auto listed = kernel.ipvs.list_services();
+  if (!listed) {
+    reading.failures.push_back({"list virtual services", listed.error()});
+    return;
+  }
+  auto& services = reading.state.services.emplace();
+  for (auto& service : *listed) {
+    if (service.key.fwmark != 0) continue;
+    const auto key = service.key;
+    services.emplace(key,
+                     plan::ActualService{std::move(service), read_servers(kernel, key, reading)});
+  }
+}
+
+// What fails for one set for want of the module or the privilege fails for all: it is said once.
+void read_sets(Kernel& kernel, const plan::DesiredState& desired, Reading& reading) {
+  for (const auto& [key, elements] : desired.sets) {
+    auto listed = kernel.sets.list(ipset::set_name(key.id, key.family));
+    if (!listed) {
+      const auto kind = listed.error().kind;
+      reading.failures.push_back(
+          {"list set " + ipset::set_name(key.id, key.family), std::move(listed.error())});
+      if (kind == ErrorKind::missing || kind == ErrorKind::denied || kind == ErrorKind::io) return;
+      continue;
+    }
+    auto& set = reading.state.sets[key];
+    if (*listed) set.emplace((*listed)->elements.begin(), (*listed)->elements.end());
+  }
+}
+
+void read_rules(Kernel& kernel, const plan::DesiredState& desired, Reading& reading) {
+  for (const auto& [family, parameters] : desired.rules)
+    for (const auto& wanted : ipset::rules_for(family, parameters)) {
+      auto listed = kernel.rules.list(wanted);
+      if (listed)
+        reading.state.rules.emplace(plan::TableKey{family, wanted.table}, std::move(*listed));
+      else
+        reading.failures.push_back({"list rules of " + std::string(to_string(family)) + " table " +
+                                        std::string(to_string(wanted.table)),
+                                    std::move(listed.error())});
+    }
+}
+
+}  // namespace
+
+Reading read_kernel(Kernel& kernel, const plan::DesiredState& desired,
+                    const std::vector<netlink::InterfaceAddress>& addresses, bool dummy_usable) {
+  Reading reading;
+  if (dummy_usable) reading.state.addresses = dummy_addresses(addresses);
+  read_services(kernel, reading);
+  read_sets(kernel, desired, reading);
+  read_rules(kernel, desired, reading);
+  return reading;
+}
+
+}  // namespace ipvsproxier::sync

@@ -1,0 +1,23 @@
+#pragma once
+
+// Reads the kernel into an ActualState. Sync thread only.
+
+#include <vector>
+
+#include "proxier/plan/actual_state.h"
+#include "proxier/sync/kernel.h"
+
+namespace ipvsproxier::sync {
+
+struct Reading {
+  plan::ActualState state;  // parts that could not be read are absent
+  std::vector<Failure> failures;
+};
+
+// Reads what concerns `desired`: all virtual services with their servers, the sets and tables of
+// its families, and of `addresses` (all of this node's) those of the dummy link. Where the dummy
+// link is not ours to use (`dummy_usable` false) its addresses stay unknown.
+Reading read_kernel(Kernel& kernel, const plan::DesiredState& desired,
+                    const std::vector<netlink::InterfaceAddress>& addresses, bool dummy_usable);
+
+}  // namespace ipvsproxier::sync

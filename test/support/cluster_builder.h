@@ -1,0 +1,78 @@
+#pragma once
+
+// Short spellings of cluster objects for tests.
+
+#include <string>
+#include <vector>
+
+#include "proxier/model/cluster_state.h"
+#include "proxier/plan/node_info.h"
+
+namespace ipvsproxier::test {
+
+inline netlink::IpAddress ip(const std::string& text) {
+  return netlink::IpAddress::parse(text).value();
+}
+
+inline netlink::IpPrefix prefix(const std::string& text) {
+  return netlink::IpPrefix::parse(text).value();
+}
+
+inline api::Endpoint endpoint(const std::string& address, const std::string& node) {
+  api::Endpoint result;
+  result.address = ip(address);
+  result.node_name = node;
+  return result;
+}
+
+// The node of the reference's test vectors: n1 with eth0 10.0.0.1 and cni0 10.244.0.1.
+inline plan::NodeInfo vector_node() {
+  plan::NodeInfo node;
+  node.name = "n1";
+  node.zone = "z1";
+  node.ips = {{netlink::Family::ipv4, ip("10.0.0.1")}, {netlink::Family::ipv6, ip("::1")}};
+  node.addresses = {{"lo", ip("127.0.0.1"), 8},
+                    {"eth0", ip("10.0.0.1"), 24},
+                    {"cni0", ip("10.244.0.1"), 24},
+                    {"eth0", ip("fe80::1"), 64}};
+  return node;
+}
+
+// A TCP Service default/web with one unnamed port 80 on 10.96.0.9.
+inline api::Service web_service() {
+  api::Service service;
+  service.name = {"default", "web"};
+  service.cluster_ips = {ip("10.96.0.9")};
+  service.ip_families = {netlink::Family::ipv4};
+  service.ports = {{.name = "", .protocol = netlink::Protocol::tcp, .port = 80, .node_port = 0}};
+  return service;
+}
+
+// The slice of a Service's only port, with these endpoints on `port`.
+inline api::EndpointSlice slice_of(const api::Service& service, std::uint16_t port,
+                                   std::vector<api::Endpoint> endpoints,
+                                   const std::string& suffix = "1") {
+  api::EndpointSlice slice;
+  slice.name = {service.name.ns, service.name.name + "-" + suffix};
+  slice.service = service.name.name;
+  slice.family = endpoints.empty() ? netlink::Family::ipv4 : endpoints.front().address.family();
+  slice.ports = {{service.ports.front().name, service.ports.front().protocol, port}};
+  slice.endpoints = std::move(endpoints);
+  return slice;
+}
+
+// E1 of the test vectors: local and ready; E2: remote and ready.
+inline api::Endpoint e1() {
+  return endpoint("10.244.0.3", "n1");
+}
+inline api::Endpoint e2() {
+  return endpoint("10.244.1.4", "n2");
+}
+
+inline model::ClusterState cluster_of(std::vector<api::Object> objects) {
+  model::ClusterState state;
+  for (auto& object : objects) state.put(std::move(object));
+  return state;
+}
+
+}  // namespace ipvsproxier::test

@@ -1,0 +1,133 @@
+#include "test/support/random_cluster.h"
+
+#include <fmt/format.h>
+
+#include "test/support/cluster_builder.h"
+
+namespace ipvsproxier::test {
+
+using netlink::Family;
+using netlink::Protocol;
+
+namespace {
+
+std::string address(Family family, const char* v4, const char* v6, int number) {
+  return family == Family::ipv4 ? fmt::format("{}.{}.{}", v4, number / 250, number % 250 + 1)
+                                : fmt::format("{}::{:x}", v6, number + 1);
+}
+
+}  // namespace
+
+api::Service RandomCluster::service(int index) {
+  api::Service service;
+  service.name = {chance(50) ? "shop" : "default", fmt::format("s{}", index)};
+  service.type = static_cast<api::ServiceType>(number(0, 3));
+  service.headless = chance(5);
+  if (chance(80)) service.creation_time = number(1, 5);
+  for (auto family : netlink::kFamilies) {
+    if (!chance(70)) continue;
+    service.ip_families.push_back(family);
+    service.cluster_ips.push_back(ip(address(family, "10.96", "fd00:96", index)));
+  }
+  for (int i = 0; i < number(0, 3); ++i) {
+    const auto protocol = std::array{Protocol::tcp, Protocol::udp, Protocol::sctp}.at(
+        static_cast<std::size_t>(number(0, 2)));
+    const auto port = static_cast<std::uint16_t>(chance(50) ? number(1, 3) : number(1, 65535));
+    const auto node_port = static_cast<std::uint16_t>(chance(40) ? number(30000, 30040) : 0);
+    service.ports.push_back({fmt::format("p{}", i), protocol, port, node_port});
+  }
+  if (chance(30)) service.affinity_seconds = number(1, 86400);
+  service.external_policy_local = chance(30);
+  service.internal_policy_local = chance(20);
+  service.health_check_node_port =
+      static_cast<std::uint16_t>(chance(50) ? number(31000, 31020) : 0);
+  add_external(service, index);
+  return service;
+}
+
+void RandomCluster::add_external(api::Service& service, int index) {
+  for (auto family : netlink::kFamilies) {
+    if (chance(20))
+      service.external_ips.push_back(ip(address(family, "198.51", "fd00:51", number(0, 5))));
+    if (chance(10)) service.external_ips.push_back(ip("10.0.0.1"));
+    if (chance(30))
+      service.load_balancer_ips.push_back(ip(address(family, "192.0", "fd00:2", index)));
+    if (chance(20))
+      service.source_ranges.push_back(
+          netlink::IpPrefix::of(ip(address(family, "203.0", "fd00:203", number(0, 3))),
+                                static_cast<std::uint8_t>(number(0, 4) * 8)));
+    if (chance(10)) service.source_ranges.push_back(prefix("10.0.0.0/8"));
+  }
+}
+
+api::Endpoint RandomCluster::endpoint(Family family) {
+  auto result = test::endpoint(address(family, "10.244", "fd00:244", number(0, 30)),
+                               chance(30) ? "n1" : "n2");
+  result.ready = chance(70);
+  result.serving = result.ready || chance(50);
+  result.terminating = chance(20);
+  if (chance(60)) result.zone_hints.push_back(chance(50) ? "z1" : "z2");
+  if (chance(60)) result.node_hints.push_back(chance(50) ? "n1" : "n2");
+  return result;
+}
+
+void RandomCluster::put_slices(model::ClusterState& cluster, const api::Service& service) {
+  for (int i = 0; i < number(0, 3); ++i) {
+    api::EndpointSlice slice;
+    slice.name = {service.name.ns, fmt::format("{}-{}", service.name.name, i)};
+    slice.service = service.name.name;
+    slice.family = chance(60) ? Family::ipv4 : Family::ipv6;
+    for (const auto& port : service.ports)
+      slice.ports.push_back({port.name, port.protocol, static_cast<std::uint16_t>(8080 + i)});
+    for (int e = 0; e < number(0, 5); ++e) slice.endpoints.push_back(endpoint(slice.family));
+    cluster.put(slice);
+  }
+}
+
+model::ClusterState RandomCluster::cluster(int services) {
+  model::ClusterState cluster;
+  for (int i = 0; i < services; ++i) {
+    const auto one = service(i);
+    put_slices(cluster, one);
+    cluster.put(one);
+  }
+  return cluster;
+}
+
+void RandomCluster::change(model::ClusterState& cluster) {
+  for (int i = 0; i < number(1, 5); ++i) {
+    const auto one = service(number(0, 40));
+    if (chance(30)) {
+      cluster.services.erase(one.name);
+    } else {
+      cluster.put(one);
+    }
+    if (chance(50)) cluster.slices.erase(one.name);
+    if (chance(70)) put_slices(cluster, one);
+  }
+}
+
+plan::PlannerOptions RandomCluster::options() {
+  plan::PlannerOptions options;
+  options.scheduler = chance(50) ? "rr" : "mh";
+  options.masquerade_all = chance(30);
+  options.detect_local = static_cast<plan::DetectLocalMode>(number(0, 3));
+  if (chance(70)) options.cluster_cidrs = {prefix("10.244.0.0/16")};
+  options.bridge_interface = "cni0";
+  options.interface_prefix = "veth";
+  if (chance(30)) options.node_port_addresses = {prefix("10.0.0.0/24")};
+  options.node_port_primary = chance(20);
+  options.vip_ping = chance(50);
+  options.allow_external_ips = chance(90);
+  return options;
+}
+
+plan::NodeInfo RandomCluster::node() {
+  auto node = vector_node();
+  if (chance(50)) node.addresses.push_back({"eth0", ip("fd00:1::1"), 64});
+  if (chance(20)) node.addresses.push_back({"eth1", ip("198.51.0.1"), 32});
+  node.pod_cidrs = {prefix("10.244.0.0/24"), prefix("fd00:244::/80")};
+  return node;
+}
+
+}  // namespace ipvsproxier::test

@@ -1,0 +1,34 @@
+#pragma once
+
+// Random clusters from a seed: every field that the planner reads takes every kind of value.
+
+#include <random>
+
+#include "proxier/model/cluster_state.h"
+#include "proxier/plan/planner.h"
+
+namespace ipvsproxier::test {
+
+class RandomCluster {
+ public:
+  explicit RandomCluster(std::uint32_t seed) : random_(seed) {}
+
+  model::ClusterState cluster(int services);
+  // Changes some objects of the cluster: Services and slices come, go and change.
+  void change(model::ClusterState& cluster);
+  plan::PlannerOptions options();
+  plan::NodeInfo node();
+
+ private:
+  bool chance(int percent) { return number(1, 100) <= percent; }
+  int number(int from, int to) { return std::uniform_int_distribution<int>(from, to)(random_); }
+
+  api::Service service(int index);
+  void add_external(api::Service& service, int index);
+  api::Endpoint endpoint(netlink::Family family);
+  void put_slices(model::ClusterState& cluster, const api::Service& service);
+
+  std::mt19937 random_;
+};
+
+}  // namespace ipvsproxier::test

@@ -1,0 +1,74 @@
+// The EndpointSlice model of the reference, section 8.
+
+#include "proxier/model/endpoint.h"
+
+#include <catch2/catch.hpp>
+
+#include "test/support/cluster_builder.h"
+
+namespace ipvsproxier::model {
+namespace {
+
+using netlink::Family;
+using netlink::Protocol;
+using test::endpoint;
+
+SlicesByName named(std::vector<api::EndpointSlice> slices) {
+  SlicesByName result;
+  for (auto& slice : slices) result.emplace(slice.name.name, slice);
+  return result;
+}
+
+std::vector<std::string> keys(const std::vector<Endpoint>& endpoints) {
+  std::vector<std::string> result;
+  for (const auto& one : endpoints) result.push_back(to_string(one.key));
+  return result;
+}
+
+TEST_CASE("slices of a Service join by port name and protocol") {
+  const auto service = test::web_service();
+  auto a = test::slice_of(service, 8080, {endpoint("10.244.1.4", "n2")}, "a");
+  auto b = test::slice_of(service, 8080, {endpoint("10.244.0.3", "n1")}, "b");
+  b.ports.push_back({"metrics", Protocol::tcp, 9090});
+  const auto slices = named({a, b});
+  const auto result = endpoints_of(service.name, slices, Family::ipv4, "n1");
+  REQUIRE(result.size() == 2);
+  const auto& main = result.at({service.name, "", Protocol::tcp});
+  CHECK(keys(main) == std::vector<std::string>{"10.244.0.3:8080", "10.244.1.4:8080"});
+  CHECK(main[0].local);
+  CHECK_FALSE(main[1].local);
+  CHECK(keys(result.at({service.name, "metrics", Protocol::tcp})) ==
+        std::vector<std::string>{"10.244.0.3:9090"});
+}
+
+TEST_CASE("slices of the other family are left out, and ports without endpoints") {
+  const auto service = test::web_service();
+  const auto slices = named({test::slice_of(service, 80, {endpoint("fd00::1", "n1")}, "a"),
+                             test::slice_of(service, 80, {}, "b")});
+  CHECK(endpoints_of(service.name, slices, Family::ipv4, "n1").empty());
+  CHECK(endpoints_of(service.name, slices, Family::ipv6, "n1").size() == 1);
+}
+
+TEST_CASE("of duplicates the later one wins unless it is terminating") {
+  const auto service = test::web_service();
+  auto old = endpoint("10.244.0.3", "n1");
+  old.target_name = "old";
+  auto fresh = endpoint("10.244.0.3", "n1");
+  fresh.target_name = "fresh";
+  fresh.terminating = GENERATE(false, true);
+  const auto slices =
+      named({test::slice_of(service, 80, {old}, "a"), test::slice_of(service, 80, {fresh}, "b")});
+  const auto result = endpoints_of(service.name, slices, Family::ipv4, "n1");
+  const auto& list = result.begin()->second;
+  REQUIRE(list.size() == 1);
+  CHECK(list[0].source->target_name == (fresh.terminating ? "old" : "fresh"));
+}
+
+TEST_CASE("a slice without a Service belongs to nobody") {
+  auto slice = test::slice_of(test::web_service(), 80, {endpoint("10.244.0.3", "n1")});
+  slice.service.clear();
+  CHECK(test::cluster_of({slice}).slices.empty());
+}
+
+}  // namespace
+}  // namespace ipvsproxier::model

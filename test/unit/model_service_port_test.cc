@@ -1,0 +1,130 @@
+// The Service model of the reference, section 7.
+
+#include "proxier/model/service_port.h"
+
+#include <catch2/catch.hpp>
+
+#include "test/support/cluster_builder.h"
+
+namespace ipvsproxier::model {
+namespace {
+
+using api::ServiceType;
+using netlink::Family;
+using test::ip;
+using test::prefix;
+
+api::Service dual_stack() {
+  auto service = test::web_service();
+  service.cluster_ips = {ip("fd00:96::9"), ip("10.96.0.9")};
+  service.ip_families = {Family::ipv6, Family::ipv4};
+  service.external_ips = {ip("198.51.100.20"), ip("fd00:51::20")};
+  service.load_balancer_ips = {ip("fd00:2::10"), ip("192.0.2.10")};
+  service.source_ranges = {prefix("fd00:3::/64"), prefix("203.0.113.0/24")};
+  return service;
+}
+
+TEST_CASE("each family gets its own addresses and ranges") {
+  const auto service = dual_stack();
+  const auto v4 = service_ports(service, Family::ipv4, true);
+  REQUIRE(v4.size() == 1);
+  CHECK(v4[0].cluster_ip == ip("10.96.0.9"));
+  CHECK(v4[0].external_ips == std::vector{ip("198.51.100.20")});
+  CHECK(v4[0].load_balancer_ips == std::vector{ip("192.0.2.10")});
+  CHECK(v4[0].source_ranges == std::vector{prefix("203.0.113.0/24")});
+  const auto v6 = service_ports(service, Family::ipv6, true);
+  REQUIRE(v6.size() == 1);
+  CHECK(v6[0].cluster_ip == ip("fd00:96::9"));
+  CHECK(v6[0].source_ranges == std::vector{prefix("fd00:3::/64")});
+}
+
+TEST_CASE("ranges of the other family alone leave this family unrestricted") {
+  auto service = dual_stack();
+  service.source_ranges = {prefix("fd00:3::/64")};
+  CHECK(service_ports(service, Family::ipv4, true)[0].source_ranges.empty());
+}
+
+TEST_CASE("a range of the other family that covers everything does not lift this family's") {
+  auto service = dual_stack();
+  service.source_ranges.push_back(prefix("::/0"));
+  CHECK(service_ports(service, Family::ipv4, true)[0].source_ranges.size() == 1);
+  CHECK(service_ports(service, Family::ipv6, true)[0].source_ranges.empty());
+}
+
+TEST_CASE("Services without a cluster IP of the family have no ports") {
+  auto service = test::web_service();
+  CHECK(service_ports(service, Family::ipv6, true).empty());
+  service.headless = true;
+  CHECK(service_ports(service, Family::ipv4, true).empty());
+  service.headless = false;
+  service.type = ServiceType::external_name;
+  CHECK(service_ports(service, Family::ipv4, true).empty());
+  service.type = ServiceType::cluster_ip;
+  service.cluster_ips.clear();
+  CHECK(service_ports(service, Family::ipv4, true).empty());
+}
+
+TEST_CASE("a cluster IP counts for the family that ipFamilies gives its place") {
+  auto service = test::web_service();
+  service.ip_families = {Family::ipv6};
+  CHECK(service_ports(service, Family::ipv4, true).empty());
+  service.ip_families.clear();
+  CHECK(service_ports(service, Family::ipv4, true).size() == 1);
+}
+
+TEST_CASE("externalTrafficPolicy counts where the Service can be reached from outside") {
+  const auto [type, external_ip, expected] = GENERATE(table<ServiceType, bool, bool>({
+      {ServiceType::cluster_ip, false, false},
+      {ServiceType::cluster_ip, true, true},
+      {ServiceType::node_port, false, true},
+      {ServiceType::load_balancer, false, true},
+  }));
+  auto service = test::web_service();
+  service.type = type;
+  service.external_policy_local = true;
+  service.health_check_node_port = 32000;
+  if (external_ip) service.external_ips = {ip("fd00:51::20")};  // of any family
+  const auto port = service_ports(service, Family::ipv4, true).at(0);
+  CHECK(port.external_policy_local == expected);
+  CHECK(port.health_check_node_port == (type == ServiceType::load_balancer ? 32000 : 0));
+}
+
+TEST_CASE("reachability from outside decides which endpoints are of use") {
+  auto service = test::web_service();
+  service.internal_policy_local = true;
+  auto port = service_ports(service, Family::ipv4, true).at(0);
+  CHECK_FALSE(port.externally_accessible);
+  CHECK_FALSE(port.uses_cluster());
+  CHECK(port.uses_local());
+
+  service.ports[0].node_port = 30080;
+  port = service_ports(service, Family::ipv4, true).at(0);
+  CHECK(port.externally_accessible);
+  CHECK(port.uses_cluster());
+
+  service.internal_policy_local = false;
+  port = service_ports(service, Family::ipv4, true).at(0);
+  CHECK_FALSE(port.uses_local());
+}
+
+TEST_CASE("external IPs that are not allowed are not proxied but count as access") {
+  auto service = test::web_service();
+  service.external_ips = {ip("198.51.100.20")};
+  const auto port = service_ports(service, Family::ipv4, false).at(0);
+  CHECK(port.external_ips.empty());
+  CHECK(port.externally_accessible);
+}
+
+TEST_CASE("a port per port of the spec, node ports whatever the type") {
+  auto service = test::web_service();
+  service.ports = {{"a", netlink::Protocol::tcp, 80, 30080}, {"b", netlink::Protocol::udp, 53, 0}};
+  const auto ports = service_ports(service, Family::ipv4, true);
+  REQUIRE(ports.size() == 2);
+  CHECK(ports[0].name == api::ServicePortName{service.name, "a", netlink::Protocol::tcp});
+  CHECK(ports[0].node_port == 30080);
+  CHECK(ports[1].name.protocol == netlink::Protocol::udp);
+  CHECK(ports[1].port == 53);
+}
+
+}  // namespace
+}  // namespace ipvsproxier::model

@@ -1,0 +1,111 @@
+// Two Services that ask for one virtual service.
+
+#include <catch2/catch.hpp>
+
+#include "proxier/plan/planner.h"
+#include "test/support/cluster_builder.h"
+
+namespace ipvsproxier::plan {
+namespace {
+
+using netlink::Family;
+using netlink::Protocol;
+using test::ip;
+
+PlannerOptions options_v4() {
+  PlannerOptions options;
+  options.families = {Family::ipv4};
+  return options;
+}
+
+api::Service claimant(const std::string& name, const std::string& cluster_ip,
+                      std::optional<std::int64_t> created) {
+  auto service = test::web_service();
+  service.name.name = name;
+  service.origin = name + ".yaml";
+  service.creation_time = created;
+  service.cluster_ips = {ip(cluster_ip)};
+  service.external_ips = {ip("198.51.100.20")};
+  return service;
+}
+
+Plan plan_of(std::vector<api::Service> services) {
+  std::vector<api::Object> objects;
+  for (auto& service : services) {
+    objects.emplace_back(test::slice_of(service, 8080, {test::endpoint("10.244.0.3", "n1")}));
+    objects.emplace_back(std::move(service));
+  }
+  return plan(test::cluster_of(std::move(objects)), test::vector_node(), options_v4());
+}
+
+std::string owner_of_shared(const Plan& result) {
+  return result.state.services.at({ip("198.51.100.20"), Protocol::tcp, 80}).owner.service.name;
+}
+
+TEST_CASE("the older Service keeps a contested VIP, whatever the names") {
+  const auto result = plan_of({claimant("a", "10.96.0.1", 200), claimant("b", "10.96.0.2", 100)});
+  CHECK(owner_of_shared(result) == "b");
+  REQUIRE(result.problems.size() == 1);
+  CHECK(api::to_string(result.problems[0]) ==
+        "a.yaml: Service default/a: spec.externalIPs: 198.51.100.20:80/TCP is claimed by Service "
+        "default/b (b.yaml) too, which is older: it keeps it, and this Service is not programmed "
+        "there");
+  // The loser keeps what nobody contests.
+  CHECK(result.state.services.contains({ip("10.96.0.1"), Protocol::tcp, 80}));
+  CHECK(result.state.addresses.contains(ip("10.96.0.1")));
+}
+
+TEST_CASE("at equal or missing age the name decides") {
+  using Age = std::optional<std::int64_t>;
+  const auto [first, second] = GENERATE(
+      table<Age, Age>({{Age(7), Age(7)}, {Age(9), Age()}, {Age(), Age(1)}, {Age(), Age()}}));
+  const auto result =
+      plan_of({claimant("a", "10.96.0.1", first), claimant("b", "10.96.0.2", second)});
+  CHECK(owner_of_shared(result) == "a");
+  REQUIRE(result.problems.size() == 1);
+  CHECK(result.problems[0].object == "Service default/b");
+  CHECK(result.problems[0].severity == api::Severity::error);
+}
+
+TEST_CASE("among three every loser is told") {
+  const auto result = plan_of({claimant("a", "10.96.0.1", 3), claimant("b", "10.96.0.2", 1),
+                               claimant("c", "10.96.0.3", 2)});
+  CHECK(owner_of_shared(result) == "b");
+  CHECK(result.problems.size() == 2);
+}
+
+TEST_CASE("node ports are contested too, and named with their field") {
+  auto a = claimant("a", "10.96.0.1", 1);
+  auto b = claimant("b", "10.96.0.2", 2);
+  for (auto* service : {&a, &b}) {
+    service->external_ips.clear();
+    service->ports[0].node_port = 30080;
+  }
+  const auto result = plan_of({a, b});
+  REQUIRE(result.problems.size() == 2);  // one an address
+  CHECK(result.problems[0].field == "spec.ports[0].nodePort");
+  CHECK(result.problems[0].object == "Service default/b");
+  CHECK(result.state.sets.at({Family::ipv4, ipset::SetId::node_port_tcp}).size() == 1);
+}
+
+TEST_CASE("one VIP with different ports or protocols is shared in peace") {
+  auto a = claimant("a", "10.96.0.1", 1);
+  auto b = claimant("b", "10.96.0.2", 2);
+  b.ports[0].protocol = Protocol::udp;
+  CHECK(plan_of({a, b}).problems.empty());
+  b.ports[0] = {"", Protocol::tcp, 81, 0};
+  CHECK(plan_of({a, b}).problems.empty());
+}
+
+TEST_CASE("one Service may reach a VIP in two ways") {
+  auto service = claimant("a", "10.96.0.1", 1);
+  service.type = api::ServiceType::load_balancer;
+  service.load_balancer_ips = service.external_ips;
+  const auto result = plan_of({service});
+  CHECK(result.problems.empty());
+  CHECK(result.state.sets.at({Family::ipv4, ipset::SetId::load_balancer}).size() == 1);
+  CHECK(result.state.sets.at({Family::ipv4, ipset::SetId::external_ip}).size() == 1);
+}
+
+}  // namespace
+}  // namespace ipvsproxier::plan

@@ -1,0 +1,197 @@
+#include "proxier/plan/diff.h"
+
+#include <algorithm>
+
+#include <catch2/catch.hpp>
+
+#include "proxier/plan/planner.h"
+#include "test/support/cluster_builder.h"
+#include "test/support/kernel_model.h"
+
+namespace ipvsproxier::plan {
+namespace {
+
+using netlink::Family;
+using netlink::Protocol;
+using test::ip;
+
+PlannerOptions options_v4() {
+  PlannerOptions options;
+  options.families = {Family::ipv4};
+  return options;
+}
+
+DesiredState desired_for(const api::Service& service, std::vector<api::Endpoint> endpoints) {
+  const auto cluster =
+      test::cluster_of({service, test::slice_of(service, 8080, std::move(endpoints))});
+  return plan(cluster, test::vector_node(), options_v4()).state;
+}
+
+test::KernelModel holding(const DesiredState& desired) {
+  auto kernel = test::KernelModel::empty_for(desired);
+  kernel.apply(diff(desired, kernel.state));
+  REQUIRE(diff(desired, kernel.state).empty());
+  return kernel;
+}
+
+ActualServer& server_in(test::KernelModel& kernel, const netlink::VirtualServiceKey& service,
+                        const std::string& address) {
+  return kernel.state.services->at(service).servers.value().at({ip(address), 8080});
+}
+
+std::vector<std::string> phase_names(const Transaction& transaction) {
+  std::vector<std::string> names;
+  for (const auto& phase : transaction.phases) names.emplace_back(phase.name);
+  return names;
+}
+
+const netlink::VirtualServiceKey kWeb{ip("10.96.0.9"), Protocol::tcp, 80};
+
+TEST_CASE("a first sync comes in this order") {
+  auto service = test::web_service();
+  const auto desired = desired_for(service, {test::e1()});
+  const auto kernel = test::KernelModel::empty_for(desired);
+  CHECK(phase_names(diff(desired, kernel.state)) ==
+        std::vector<std::string>{"make sets", "prepare rules", "add elements",
+                                 "add virtual services", "add addresses"});
+}
+
+TEST_CASE("the API server and the cluster DNS come before the others") {
+  auto dns = test::web_service();
+  dns.name = {"kube-system", "kube-dns"};
+  dns.ports = {{"dns", Protocol::udp, 53, 0}};
+  dns.cluster_ips = {ip("10.96.0.10")};
+  auto kubernetes = test::web_service();
+  kubernetes.name = {"default", "kubernetes"};
+  kubernetes.cluster_ips = {ip("10.96.0.1")};
+  const auto cluster = test::cluster_of({test::web_service(), dns, kubernetes});
+  const auto desired = plan(cluster, test::vector_node(), options_v4()).state;
+  const auto transaction = diff(desired, test::KernelModel::empty_for(desired).state);
+  REQUIRE(phase_names(transaction).at(3) == "add first virtual services");
+  const auto& first = std::get<std::vector<netlink::IpvsOp>>(transaction.phases.at(3).work);
+  CHECK(first.size() == 2);
+  const auto& addresses = std::get<std::vector<netlink::AddressOp>>(transaction.phases.at(4).work);
+  CHECK(addresses ==
+        std::vector<netlink::AddressOp>{{true, ip("10.96.0.1")}, {true, ip("10.96.0.10")}});
+  CHECK(phase_names(transaction).at(5) == "add virtual services");
+}
+
+TEST_CASE("a leaving real server drains while it has connections") {
+  const auto both = desired_for(test::web_service(), {test::e1(), test::e2()});
+  const auto one = desired_for(test::web_service(), {test::e1()});
+  auto kernel = holding(both);
+  server_in(kernel, kWeb, "10.244.1.4").has_connections = true;
+
+  const auto transaction = diff(one, kernel.state);
+  REQUIRE(phase_names(transaction) == std::vector<std::string>{"edit"});
+  kernel.apply(transaction);
+  CHECK(server_in(kernel, kWeb, "10.244.1.4").server.weight == 0);
+  CHECK(diff(one, kernel.state).empty());
+
+  SECTION("and goes when it is idle") {
+    server_in(kernel, kWeb, "10.244.1.4").has_connections = false;
+    kernel.apply(diff(one, kernel.state));
+    CHECK(kernel.state.services->at(kWeb).servers->size() == 1);
+  }
+  SECTION("and gets its weight back in place when it returns") {
+    const auto back = diff(both, kernel.state);
+    CHECK(phase_names(back) == std::vector<std::string>{"edit"});
+    kernel.apply(back);
+    CHECK(server_in(kernel, kWeb, "10.244.1.4").server.weight == 1);
+  }
+}
+
+TEST_CASE("UDP and SCTP real servers leave at once") {
+  auto service = test::web_service();
+  service.ports[0].protocol = GENERATE(Protocol::udp, Protocol::sctp);
+  const netlink::VirtualServiceKey key{ip("10.96.0.9"), service.ports[0].protocol, 80};
+  auto kernel = holding(desired_for(service, {test::e1(), test::e2()}));
+  server_in(kernel, key, "10.244.1.4").has_connections = true;
+  kernel.apply(diff(desired_for(service, {test::e1()}), kernel.state));
+  CHECK(kernel.state.services->at(key).servers->size() == 1);
+}
+
+TEST_CASE("what others changed is set right") {
+  const auto desired = desired_for(test::web_service(), {test::e1(), test::e2()});
+  auto kernel = holding(desired);
+  server_in(kernel, kWeb, "10.244.0.3").server.weight = 7;
+  kernel.state.services->at(kWeb).service.scheduler = "wrr";
+  kernel.state.addresses->insert(ip("10.96.0.77"));
+  kernel.state.sets.at({Family::ipv4, ipset::SetId::cluster_ip})->clear();
+  kernel.state.rules.at({Family::ipv4, ipset::Table::nat}).chains[0].rules.pop_back();
+  kernel.apply(diff(desired, kernel.state));
+  CHECK(diff(desired, kernel.state).empty());
+  CHECK(server_in(kernel, kWeb, "10.244.0.3").server.weight == 1);
+  CHECK(kernel.state.services->at(kWeb).service.scheduler == "rr");
+  CHECK(kernel.state.addresses == std::set{ip("10.96.0.9")});
+}
+
+TEST_CASE("virtual services in excludeCIDRs are left alone, others of the family are removed") {
+  auto desired = desired_for(test::web_service(), {test::e1()});
+  auto kernel = holding(desired);
+  for (const auto* address : {"192.168.7.1", "192.168.8.1", "fd00::1"}) {
+    const netlink::VirtualServiceKey key{ip(address), Protocol::tcp, 22};
+    kernel.state.services->emplace(key, ActualService{{.key = key, .scheduler = "rr"}, {}});
+  }
+  desired.foreign = {test::prefix("192.168.7.0/24")};
+  const auto transaction = diff(desired, kernel.state);
+  REQUIRE(transaction.phases.size() == 1);
+  CHECK(
+      std::get<std::vector<netlink::IpvsOp>>(transaction.phases[0].work) ==
+      std::vector<netlink::IpvsOp>{netlink::DeleteService{{ip("192.168.8.1"), Protocol::tcp, 22}}});
+}
+
+TEST_CASE("nothing is exposed or removed on partial knowledge") {
+  const auto desired = desired_for(test::web_service(), {test::e1()});
+  auto kernel = test::KernelModel::empty_for(desired);
+  SECTION("unknown set: no VIP is shown") {
+    kernel.state.sets.erase({Family::ipv4, ipset::SetId::cluster_ip});
+    const auto names = phase_names(diff(desired, kernel.state));
+    CHECK(names == std::vector<std::string>{"make sets", "prepare rules", "add elements"});
+  }
+  SECTION("unknown rules: no VIP is shown") {
+    kernel.state.rules.erase({Family::ipv4, ipset::Table::nat});
+    const auto names = phase_names(diff(desired, kernel.state));
+    CHECK(names == std::vector<std::string>{"make sets", "prepare rules", "add elements"});
+  }
+  SECTION("unknown virtual services: none is added or removed, and no address is bound") {
+    kernel.state.services.reset();
+    const auto names = phase_names(diff(desired, kernel.state));
+    CHECK(names == std::vector<std::string>{"make sets", "prepare rules", "add elements"});
+  }
+  SECTION("unknown addresses: virtual services are added, no address is touched") {
+    kernel.state.addresses.reset();
+    CHECK(phase_names(diff(desired, kernel.state)).back() == "add virtual services");
+  }
+  SECTION("unknown real servers stay as they are") {
+    kernel = holding(desired);
+    kernel.state.services->at(kWeb).servers.reset();
+    CHECK(diff(desired, kernel.state).empty());
+  }
+}
+
+TEST_CASE("a restriction that goes keeps its rules until its elements are gone") {
+  auto service = test::web_service();
+  service.type = api::ServiceType::load_balancer;
+  service.load_balancer_ips = {ip("192.0.2.10")};
+  service.source_ranges = {test::prefix("203.0.113.0/24")};
+  auto kernel = holding(desired_for(service, {test::e1()}));
+  const auto without = desired_for(test::web_service(), {test::e1()});
+  const auto transaction = diff(without, kernel.state);
+  CHECK(phase_names(transaction) == std::vector<std::string>{"remove addresses",
+                                                             "remove virtual services",
+                                                             "remove elements", "settle rules"});
+}
+
+TEST_CASE("a transaction prints every operation") {
+  const auto desired = desired_for(test::web_service(), {test::e1()});
+  const auto text = to_text(diff(desired, test::KernelModel::empty_for(desired).state));
+  for (const auto* line :
+       {"make set KUBE-CLUSTER-IP hash:ip,port\n", "add KUBE-CLUSTER-IP 10.96.0.9,tcp:80\n",
+        "IPv4 table nat: KUBE-SERVICES with ", "10.96.0.9:80/TCP", "10.244.0.3:8080",
+        "add address 10.96.0.9"})
+    CHECK_THAT(text, Catch::Contains(line));
+}
+
+}  // namespace
+}  // namespace ipvsproxier::plan

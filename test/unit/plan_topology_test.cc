@@ -1,0 +1,136 @@
+// Endpoint selection: the reference's section 9, row by row. Endpoints are written as
+// "NAME STATE PLACE HINTS": state r(eady) s(erving and terminating) t(erminating, not serving)
+// n(ot ready), place l(ocal) or -, hints "z=..." "n=...".
+
+#include "proxier/plan/topology.h"
+
+#include <sstream>
+
+#include <catch2/catch.hpp>
+
+#include "test/support/cluster_builder.h"
+
+namespace ipvsproxier::plan {
+namespace {
+
+struct Scene {
+  std::vector<api::Endpoint> sources;
+  std::vector<model::Endpoint> endpoints;
+};
+
+void add_hint(api::Endpoint& source, const std::string& word) {
+  auto& hints = word[0] == 'z' ? source.zone_hints : source.node_hints;
+  hints.push_back(word.substr(2));
+}
+
+Scene scene(const std::vector<std::string>& rows) {
+  Scene result;
+  result.sources.reserve(rows.size());
+  for (const auto& row : rows) {
+    std::istringstream words(row);
+    std::string name, state, place, hint;
+    words >> name >> state >> place;
+    auto& source = result.sources.emplace_back();
+    source.target_name = name;
+    source.ready = state == "r";
+    source.serving = state == "r" || state == "s";
+    source.terminating = state == "s" || state == "t";
+    while (words >> hint) add_hint(source, hint);
+    result.endpoints.push_back({{}, &source, place == "l"});
+  }
+  return result;
+}
+
+std::string names(const std::vector<const model::Endpoint*>& chosen) {
+  std::string result;
+  for (const auto* endpoint : chosen) result += endpoint->source->target_name;
+  return result;
+}
+
+model::ServicePort port_with(bool internal_local, bool external_local, bool accessible) {
+  model::ServicePort port;
+  port.internal_policy_local = internal_local;
+  port.external_policy_local = external_local;
+  port.externally_accessible = accessible;
+  return port;
+}
+
+struct Row {
+  std::string what;
+  std::vector<std::string> endpoints;
+  std::string cluster;
+  std::string local;
+};
+
+const std::vector<Row> kRows = {
+    {"nothing", {}, "", ""},
+    {"all ready", {"a r l", "b r -"}, "ab", "a"},
+    {"unready is never used", {"a n l", "b n -"}, "", ""},
+    {"ready beats terminating", {"a r -", "b s l"}, "a", "b"},
+    {"terminating when nothing is ready", {"a s l", "b s -", "c n -"}, "ab", "a"},
+    {"terminating that does not serve is not used", {"a t l", "b t -"}, "", ""},
+    {"local falls back apart from the cluster", {"a s l", "b r -"}, "b", "a"},
+    {"cluster does not fall back for local's sake", {"a r l", "b s -"}, "a", "a"},
+    {"zone hints of all", {"a r - z=z1", "b r - z=z2", "c r - z=z2 z=z1"}, "ac", ""},
+    {"a ready one without hints ends them", {"a r - z=z1", "b r -"}, "ab", ""},
+    {"an unready one without hints does not", {"a r - z=z1", "b n -", "c r - z=z2"}, "a", ""},
+    {"a terminating one without hints does not", {"a r - z=z1", "b s -", "c r - z=z2"}, "a", ""},
+    {"no hint for our zone ends them", {"a r - z=z2", "b r - z=z3"}, "ab", ""},
+    {"node hints come before zone hints",
+     {"a r - n=n1 z=z2", "b r - n=n2 z=z1", "c r - n=n1 z=z1"},
+     "ac",
+     ""},
+    {"node hints not for us leave zone hints", {"a r - n=n2 z=z1", "b r - n=n3 z=z2"}, "a", ""},
+    {"node hints not on all leave zone hints", {"a r - n=n1 z=z2", "b r - z=z1"}, "b", ""},
+    {"local ignores hints", {"a r l z=z2", "b r - z=z1"}, "b", "a"},
+    {"the terminating fallback ignores hints", {"a s - z=z2", "b s - z=z1"}, "ab", ""},
+};
+
+TEST_CASE("endpoints are chosen by readiness, place and hints") {
+  for (const auto& row : kRows) {
+    INFO(row.what);
+    const auto given = scene(row.endpoints);
+    const auto choice = choose_endpoints(port_with(false, true, true), given.endpoints, "n1", "z1");
+    CHECK(names(choice.cluster) == row.cluster);
+    CHECK(names(choice.local) == row.local);
+  }
+}
+
+TEST_CASE("lists that no policy uses stay empty") {
+  const auto given = scene({"a r l", "b r -"});
+  const auto [internal, external, accessible, cluster, local] =
+      GENERATE(table<bool, bool, bool, std::string, std::string>({
+          {false, false, false, "ab", ""},
+          {false, false, true, "ab", ""},
+          {false, true, false, "ab", ""},
+          {false, true, true, "ab", "a"},
+          {true, false, false, "", "a"},
+          {true, false, true, "ab", "a"},
+          {true, true, false, "", "a"},
+          {true, true, true, "ab", "a"},
+      }));
+  const auto choice =
+      choose_endpoints(port_with(internal, external, accessible), given.endpoints, "n1", "z1");
+  CHECK(names(choice.cluster) == cluster);
+  CHECK(names(choice.local) == local);
+}
+
+TEST_CASE("a facet with policy Local falls back to the cluster's endpoints") {
+  const auto remote = scene({"b r -"});
+  const auto both = scene({"a r l", "b r -"});
+  const auto port = port_with(false, true, true);
+  const auto without = choose_endpoints(port, remote.endpoints, "n1", "z1");
+  CHECK(names(without.of_facet(true)) == "b");
+  const auto with = choose_endpoints(port, both.endpoints, "n1", "z1");
+  CHECK(names(with.of_facet(true)) == "a");
+  CHECK(names(with.of_facet(false)) == "ab");
+}
+
+TEST_CASE("without a zone of our own zone hints do not apply") {
+  const auto given = scene({"a r - z=z1", "b r - z=z2"});
+  const auto choice = choose_endpoints(port_with(false, false, false), given.endpoints, "n1", "");
+  CHECK(names(choice.cluster) == "ab");
+}
+
+}  // namespace
+}  // namespace ipvsproxier::plan
