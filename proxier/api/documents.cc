@@ -165,11 +165,11 @@ Documents parse_documents(std::string_view text, const std::string& origin) {
                                           .duplicates = std::move(parsed.duplicates)});
     }
     if (!error) continue;
-    result.problems.push_back(Problem{
-        .severity = Severity::error,
-        .origin = next_origin(),
-        .message = fmt::format("line {}, column {}: {}; this document is left out",
-                               part.lines_before + error->line, error->column, error->message)});
+    result.problems.push_back(
+        Problem{.severity = Severity::error,
+                .origin = next_origin(),
+                .message = fmt::format("line {}, column {}: {}", part.lines_before + error->line,
+                                       error->column, error->message)});
   }
   return result;
 }

@@ -1,0 +1,69 @@
+#pragma once
+
+// ConfigSection: typed reading of one object of a configuration file. Each read() names a field;
+// what no read() named is reported as unknown by report_unknown(). Absent and null fields leave
+// the value as it is. For one read on one thread; the JSON outlives it.
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "proxier/api/problem.h"
+
+namespace ipvsproxier::cmd {
+
+class ConfigSection {
+ public:
+  using Json = nlohmann::json;
+
+  ConfigSection(const Json& object, std::string path, std::string origin, api::Problems& problems)
+      : object_(object), path_(std::move(path)), origin_(std::move(origin)), problems_(problems) {}
+
+  // A wrong type is an error problem and leaves the value as it is.
+  void read(std::string_view key, std::string& value);
+  void read(std::string_view key, bool& value);
+  void read(std::string_view key, double& value);
+  void read(std::string_view key, std::int32_t& value);
+  void read(std::string_view key, std::uint32_t& value);
+  void read(std::string_view key, std::vector<std::string>& value);
+  void read(std::string_view key, std::map<std::string, bool>& value);
+  // "1m30s" or 0.
+  void read(std::string_view key, std::chrono::nanoseconds& value);
+  // The same, or an integer of nanoseconds.
+  void read_with_nanoseconds(std::string_view key, std::chrono::nanoseconds& value);
+  // "64Ki" or a number; the text of it.
+  void read_quantity(std::string_view key, std::string& value);
+
+  // Member object; nullopt when absent or no object.
+  std::optional<ConfigSection> section(std::string_view key);
+  // Elements of a list of objects.
+  std::vector<ConfigSection> sections(std::string_view key);
+
+  // One warning for each field that nobody read.
+  void report_unknown() const;
+
+  void problem(api::Severity severity, std::string_view key, std::string message) const;
+
+ private:
+  const Json* find(std::string_view key);
+  const Json* find_list(std::string_view key);
+  void read_integer(std::string_view key, std::int64_t smallest, std::int64_t largest,
+                    std::int64_t& value);
+  void wrong_type(std::string_view key, std::string_view wanted, const Json& value) const;
+  std::string path_of(std::string_view key) const;
+
+  const Json& object_;
+  std::string path_;
+  std::string origin_;
+  api::Problems& problems_;
+  std::set<std::string, std::less<>> known_;
+};
+
+}  // namespace ipvsproxier::cmd

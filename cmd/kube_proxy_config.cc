@@ -1,0 +1,104 @@
+#include "cmd/kube_proxy_config.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "cmd/feature_gates.h"
+#include "cmd/text.h"
+
+namespace ipvsproxier::cmd {
+
+namespace {
+
+using netlink::Family;
+using netlink::IpAddress;
+using netlink::IpPrefix;
+
+constexpr std::uint16_t kHealthzPort = 10256;
+constexpr std::uint16_t kMetricsPort = 10249;
+
+template <typename T>
+void default_if_empty(T& value, const T& fallback) {
+  if (value == T{}) value = fallback;
+}
+
+// A bare address gets the port; anything else is left to validation.
+void add_port(std::string& address, std::uint16_t port) {
+  if (const auto bare = IpAddress::parse(address)) address = to_string(*bare, port);
+}
+
+}  // namespace
+
+void apply_defaults(KubeProxyConfig& config) {
+  const KubeProxyConfig defaults;
+  default_if_empty(config.bind_address, defaults.bind_address);
+  const auto bind = IpAddress::parse(config.bind_address);
+  const bool ipv6 = bind && bind->family() == Family::ipv6;
+  default_if_empty(config.healthz_bind_address, std::string(ipv6 ? "::" : "0.0.0.0"));
+  default_if_empty(config.metrics_bind_address, std::string(ipv6 ? "::1" : "127.0.0.1"));
+  add_port(config.healthz_bind_address, kHealthzPort);
+  add_port(config.metrics_bind_address, kMetricsPort);
+  default_if_empty(config.client_connection.content_type, defaults.client_connection.content_type);
+  default_if_empty(config.client_connection.qps, defaults.client_connection.qps);
+  default_if_empty(config.client_connection.burst, defaults.client_connection.burst);
+  default_if_empty(config.logging.format, defaults.logging.format);
+  default_if_empty(config.logging.flush_frequency, defaults.logging.flush_frequency);
+  default_if_empty(config.iptables.sync_period, defaults.iptables.sync_period);
+  default_if_empty(config.iptables.min_sync_period, defaults.iptables.min_sync_period);
+  default_if_empty(config.ipvs.sync_period, defaults.ipvs.sync_period);
+  default_if_empty(config.nftables.sync_period, defaults.nftables.sync_period);
+  default_if_empty(config.nftables.min_sync_period, defaults.nftables.min_sync_period);
+  default_if_empty(config.detect_local_mode, defaults.detect_local_mode);
+  default_if_empty(config.config_sync_period, defaults.config_sync_period);
+}
+
+std::vector<std::string> cluster_cidr_list(const KubeProxyConfig& config) {
+  std::vector<std::string> list;
+  if (config.cluster_cidr.empty()) return list;
+  std::string_view rest = config.cluster_cidr;
+  while (true) {
+    const auto comma = rest.find(',');
+    list.emplace_back(trim(rest.substr(0, comma)));
+    if (comma == std::string_view::npos) return list;
+    rest.remove_prefix(comma + 1);
+  }
+}
+
+std::optional<IpPrefix> cluster_cidr(const KubeProxyConfig& config, Family family) {
+  for (const auto& text : cluster_cidr_list(config)) {
+    const auto prefix = IpPrefix::parse(text);
+    if (prefix && prefix->family() == family) return prefix;
+  }
+  return std::nullopt;
+}
+
+std::vector<IpPrefix> exclude_prefixes(const KubeProxyConfig& config) {
+  std::vector<IpPrefix> prefixes;
+  for (const auto& text : config.ipvs.exclude_cidrs) {
+    if (const auto prefix = IpPrefix::parse(text)) prefixes.push_back(*prefix);
+  }
+  return prefixes;
+}
+
+NodePortAddresses node_port_addresses(const KubeProxyConfig& config) {
+  NodePortAddresses addresses;
+  for (const auto& text : config.node_port_addresses) {
+    if (text == "primary") addresses.primary = true;
+    if (const auto prefix = IpPrefix::parse(text)) addresses.prefixes.push_back(*prefix);
+  }
+  return addresses;
+}
+
+std::optional<IpAddress> node_ip_override(const KubeProxyConfig& config) {
+  const auto address = IpAddress::parse(config.bind_address);
+  if (!address || address->is_any()) return std::nullopt;
+  return address;
+}
+
+bool external_ips_allowed(const KubeProxyConfig& config) {
+  return feature_enabled(config.feature_gates, "AllowServiceExternalIPs");
+}
+
+}  // namespace ipvsproxier::cmd

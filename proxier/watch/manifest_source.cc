@@ -1,0 +1,274 @@
+#include "proxier/watch/manifest_source.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <map>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "proxier/api/decode.h"
+#include "proxier/api/documents.h"
+#include "proxier/watch/text_file.h"
+
+namespace ipvsproxier::watch {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+using api::Json;
+using api::Problem;
+using api::Severity;
+
+const Json* member(const Json* object, std::string_view key) {
+  if (object == nullptr || !object->is_object()) return nullptr;
+  const auto found = object->find(key);
+  return found == object->end() ? nullptr : &*found;
+}
+
+bool has_label(const Json& object, std::string_view label) {
+  return member(member(member(&object, "metadata"), "labels"), label) != nullptr;
+}
+
+bool equals(const Json* value, std::string_view text) {
+  return value != nullptr && value->is_string() && value->get_ref<const std::string&>() == text;
+}
+
+bool is_headless(const Json& service) {
+  const Json* spec = member(&service, "spec");
+  if (equals(member(spec, "clusterIP"), "None")) return true;
+  const Json* list = member(spec, "clusterIPs");
+  return member(spec, "clusterIP") == nullptr && list != nullptr && list->is_array() &&
+         !list->empty() && equals(&list->front(), "None");
+}
+
+bool is_selected(const Json& object, api::ObjectKind kind, std::string_view node_name) {
+  switch (kind) {
+    case api::ObjectKind::service:
+      return !has_label(object, api::kProxyNameLabel) && !is_headless(object);
+    case api::ObjectKind::endpoint_slice:
+      return !has_label(object, api::kHeadlessLabel);
+    case api::ObjectKind::node: {
+      const Json* name = member(member(&object, "metadata"), "name");
+      // A Node without a name is left to the decoder to complain of.
+      return name == nullptr || !name->is_string() || equals(name, node_name);
+    }
+  }
+  return true;
+}
+
+struct ListRow {
+  std::string_view kind;
+  std::string_view api_version;
+  std::string_view item_kind;  // "": items say it themselves
+};
+
+constexpr std::array<ListRow, 4> kLists = {{
+    {"List", "v1", ""},
+    {"ServiceList", "v1", "Service"},
+    {"EndpointSliceList", "discovery.k8s.io/v1", "EndpointSlice"},
+    {"NodeList", "v1", "Node"},
+}};
+
+// Reads the documents of one file into a ManifestFile.
+class FileReader {
+ public:
+  FileReader(ManifestFile& file, std::string_view node_name) : file_(file), node_name_(node_name) {}
+
+  void read(Json& value, const std::string& origin) {
+    const Json* kind = member(&value, "kind");
+    for (const auto& row : kLists) {
+      if (equals(kind, row.kind)) return read_list(value, row, origin);
+    }
+    const auto known = api::find_kind(value);
+    if (!known && kind != nullptr && kind->is_string()) return count_unknown(value);
+    if (known && !is_selected(value, *known, node_name_)) return;
+    // What has no kind at all goes to the decoder too, which says so.
+    if (auto object = api::decode_object(value, origin, file_.problems))
+      file_.objects.push_back(*std::move(object));
+  }
+
+  // One warning for each unknown kind, however many objects are of it.
+  void report_unknown() {
+    for (const auto& [kind, count] : unknown_)
+      file_.problems.push_back(
+          Problem{.severity = Severity::warning,
+                  .origin = file_.path,
+                  .object = kind,
+                  .message = fmt::format("unknown kind; {} ignored",
+                                         count == 1 ? "it is" : fmt::format("all {} are", count))});
+  }
+
+ private:
+  void read_list(Json& list, const ListRow& row, const std::string& origin) {
+    const auto refuse = [&](std::string field, std::string message) {
+      file_.problems.push_back(Problem{.origin = origin,
+                                       .object = std::string(row.kind),
+                                       .field = std::move(field),
+                                       .message = std::move(message)});
+    };
+    if (!equals(member(&list, "apiVersion"), row.api_version))
+      return refuse("apiVersion", fmt::format("must be {}; the list is left out", row.api_version));
+    const auto items = list.find("items");
+    if (items == list.end() || items->is_null()) return;
+    if (!items->is_array())
+      return refuse("items",
+                    fmt::format("must be a list, not {}; the list is left out", api::show(*items)));
+    std::size_t index = 0;
+    for (auto& item : *items) {
+      if (!item.is_object()) {
+        refuse(fmt::format("items[{}]", index),
+               fmt::format("must be an object, not {}; it is left out", api::show(item)));
+      } else {
+        if (!row.item_kind.empty()) {
+          item.emplace("kind", row.item_kind);
+          item.emplace("apiVersion", row.api_version);
+        }
+        read(item, origin);
+      }
+      ++index;
+    }
+  }
+
+  void count_unknown(const Json& value) {
+    const Json* version = member(&value, "apiVersion");
+    const auto kind = value.find("kind")->get<std::string>();
+    // "Service" of another API group would puzzle without its group.
+    const bool with_version = version != nullptr && version->is_string();
+    ++unknown_[with_version ? fmt::format("{} ({})", kind, version->get<std::string>()) : kind];
+  }
+
+  ManifestFile& file_;
+  std::string_view node_name_;
+  std::map<std::string, std::size_t> unknown_;
+};
+
+// "items[3].spec.ports" -> the fourth item and "spec.ports".
+std::pair<const Json*, std::string> item_of(const Json& document, const std::string& path) {
+  constexpr std::string_view kItems = "items[";
+  const auto close = path.find("].");
+  const Json* items = member(&document, "items");
+  if (path.rfind(kItems, 0) != 0 || close == std::string::npos || items == nullptr)
+    return {&document, path};
+  const auto index = std::stoul(path.substr(kItems.size(), close - kItems.size()));
+  if (!items->is_array() || index >= items->size()) return {&document, path};
+  return {&(*items)[index], path.substr(close + 2)};
+}
+
+void report_duplicates(const api::Document& document, api::Problems& problems) {
+  for (const auto& path : document.duplicates) {
+    auto [item, field] = item_of(document.value, path);
+    problems.push_back(Problem{.severity = Severity::error,
+                               .origin = document.origin,
+                               .object = api::describe_json(*item),
+                               .field = std::move(field),
+                               .message = "is given more than once; the last one counts"});
+  }
+}
+
+Problem problem_of(Severity severity, const std::string& path, std::string message) {
+  return Problem{.severity = severity, .origin = path, .message = std::move(message)};
+}
+
+bool is_manifest_name(const fs::path& path) {
+  const auto name = path.filename().string();
+  const auto extension = path.extension().string();
+  return name[0] != '.' && (extension == ".yaml" || extension == ".yml" || extension == ".json");
+}
+
+}  // namespace
+
+ManifestFile read_manifest_text(std::string_view text, const std::string& path,
+                                std::string_view node_name) {
+  ManifestFile file{.path = path, .objects = {}, .problems = {}, .has_documents = false};
+  auto parsed = api::parse_documents(text, path);
+  file.has_documents = !parsed.documents.empty() || !parsed.problems.empty();
+  file.problems = std::move(parsed.problems);
+  for (auto& problem : file.problems) problem.message += "; this document is left out";
+  FileReader reader(file, node_name);
+  for (auto& document : parsed.documents) {
+    report_duplicates(document, file.problems);
+    reader.read(document.value, document.origin);
+    document.value = nullptr;  // a large list is not held twice
+  }
+  reader.report_unknown();
+  return file;
+}
+
+ManifestFile read_manifest_file(const std::string& path, std::string_view node_name) {
+  api::Problems problems;
+  const auto text = read_text_file(path, problems);
+  if (text) return read_manifest_text(*text, path, node_name);
+  return ManifestFile{
+      .path = path, .objects = {}, .problems = std::move(problems), .has_documents = true};
+}
+
+std::vector<std::string> list_manifest_files(const std::string& path, api::Problems& problems) {
+  std::error_code error;
+  const auto status = fs::status(path, error);
+  const auto refuse = [&](const std::string& message) -> std::vector<std::string> {
+    problems.push_back(problem_of(Severity::error, path, message));
+    return {};
+  };
+  if (status.type() == fs::file_type::not_found) return refuse("does not exist");
+  if (error) return refuse(fmt::format("cannot be read: {}", error.message()));
+  if (!fs::is_directory(status)) return {path};
+  std::vector<std::string> files;
+  fs::directory_iterator entry(path, error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    if (!is_manifest_name(entry->path())) continue;
+    std::error_code ignored;  // a dangling link is listed, so that reading it is an error
+    const auto type = entry->status(ignored).type();
+    if (type == fs::file_type::regular || type == fs::file_type::not_found)
+      files.push_back(entry->path().string());
+  }
+  if (error) return refuse(fmt::format("cannot be read: {}", error.message()));
+  std::sort(files.begin(), files.end());
+  if (files.empty())
+    problems.push_back(problem_of(Severity::warning, path,
+                                  "holds no file *.yaml, *.yml or *.json; nothing is proxied"));
+  return files;
+}
+
+Manifests merge_manifests(std::span<const ManifestFile> files) {
+  Manifests merged;
+  std::map<std::string, std::string> origins;  // by description
+  for (const auto& file : files) {
+    merged.problems.insert(merged.problems.end(), file.problems.begin(), file.problems.end());
+    for (const auto& object : file.objects) {
+      const auto origin = std::visit([](const auto& known) { return known.origin; }, object);
+      auto name = api::describe(object);
+      const auto [first, added] = origins.emplace(name, origin);
+      if (added) {
+        merged.objects.push_back(object);
+        continue;
+      }
+      merged.problems.push_back(Problem{
+          .severity = Severity::error,
+          .origin = origin,
+          .object = std::move(name),
+          .message = fmt::format("was already read from {}; that one counts", first->second)});
+    }
+  }
+  return merged;
+}
+
+Manifests load_manifests(const std::string& path, std::string_view node_name) {
+  api::Problems problems;
+  const auto paths = list_manifest_files(path, problems);
+  std::vector<ManifestFile> files;
+  files.reserve(paths.size());
+  for (const auto& file : paths) files.push_back(read_manifest_file(file, node_name));
+  const bool any = std::any_of(files.begin(), files.end(),
+                               [](const ManifestFile& file) { return file.has_documents; });
+  if (!any && problems.empty())
+    problems.push_back(problem_of(Severity::warning, path, "holds no objects; nothing is proxied"));
+  Manifests merged = merge_manifests(files);
+  merged.problems.insert(merged.problems.begin(), problems.begin(), problems.end());
+  return merged;
+}
+
+}  // namespace ipvsproxier::watch
