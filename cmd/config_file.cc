@@ -190,6 +190,9 @@ KubeProxyConfig read_config_text(std::string_view text, const std::string& origi
   for (const auto& path : document.duplicates)
     top.problem(Severity::warning, path, "is given more than once; the last one counts");
   if (!check_type(top)) return config;
+  // Their defaults follow the family of bindAddress.
+  config.healthz_bind_address.clear();
+  config.metrics_bind_address.clear();
   read_top(top, config);
   top.report_unknown();
   check_gates(top, config);

@@ -27,7 +27,8 @@ struct Flags {
   bool hostname_given = false;
   std::optional<std::uint32_t> verbosity;
   bool compat = false;
-  std::optional<bool> vip_ping;
+  bool vip_ping = false;
+  bool vip_ping_given = false;
 };
 
 // "--vip_ping=x" -> "--vip-ping=x"; "-v=2" -> "--v=2". CLI11 reads arguments from the back.
@@ -43,7 +44,12 @@ std::vector<std::string> normalised(int argc, const char* const* argv) {
       std::replace(argument.begin(), argument.begin() + static_cast<std::ptrdiff_t>(name_end), '_',
                    '-');
     }
+    // CLI11 would drop an empty value.
+    const bool empty_value = !flags_end && argument.rfind("--", 0) == 0 && argument.size() > 3 &&
+                             argument.find('=') == argument.size() - 1;
+    if (empty_value) argument.pop_back();
     arguments.push_back(std::move(argument));
+    if (empty_value) arguments.emplace_back();
   }
   std::reverse(arguments.begin(), arguments.end());
   return arguments;
@@ -109,6 +115,7 @@ std::optional<Exit> read_flags(int argc, const char* const* argv, Flags& flags) 
   } catch (const CLI::Error& error) {
     return failure(error.what());
   }
+  flags.vip_ping_given = app.count("--vip-ping") > 0;
   flags.hostname_given = !flags.hostname_override.empty();
   return std::nullopt;
 }
@@ -120,14 +127,14 @@ std::string contradiction(const Flags& flags) {
   if (!flags.once) return "--once is needed with --manifests: following the files is not built yet";
   if (flags.hostname_given && trim(flags.hostname_override).empty())
     return "--hostname-override must not be blank";
-  if (flags.compat && flags.vip_ping.value_or(false))
+  if (flags.compat && flags.vip_ping)
     return "--vip-ping=true contradicts --kube-proxy-compat, which switches it off";
   return "";
 }
 
 Differences differences_of(const Flags& flags) {
   Differences differences = flags.compat ? kKubeProxyCompat : Differences{};
-  if (flags.vip_ping) differences.vip_ping = *flags.vip_ping;
+  if (flags.vip_ping_given) differences.vip_ping = flags.vip_ping;
   return differences;
 }
 

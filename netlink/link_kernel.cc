@@ -112,11 +112,15 @@ std::vector<Status> KernelLinkTable::apply(std::string_view link, std::span<cons
   outcomes = channel_.transact(Operation::address, requests);
   for (std::size_t i = 0; i < ops.size(); ++i) {
     if (outcomes[i]) continue;
-    if (is_no_change(ops[i], outcomes[i].error()))
+    auto error = outcomes[i].error();
+    if (is_no_change(ops[i], error)) {
       outcomes[i] = Status{};
-    else
-      outcomes[i] =
-          in_context(outcomes[i].error(), fmt::format("{} on link {}", to_string(ops[i]), link));
+      continue;
+    }
+    // addrconf.c, ipv6_add_addr: an address that no such link can have.
+    if (ops[i].add && error.sys_errno == EADDRNOTAVAIL) error.kind = ErrorKind::malformed;
+    outcomes[i] =
+        in_context(std::move(error), fmt::format("{} on link {}", to_string(ops[i]), link));
   }
   return outcomes;
 }

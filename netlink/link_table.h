@@ -9,29 +9,10 @@
 #include <string_view>
 #include <vector>
 
-#include "netlink/ip_address.h"
+#include "netlink/link_types.h"
 #include "netlink/result.h"
 
 namespace ipvsproxier::netlink {
-
-// An address on a link: the local address (IFA_LOCAL where there is one) and its prefix length.
-struct InterfaceAddress {
-  std::string link;
-  IpAddress address;
-  std::uint8_t prefix_length = 0;
-
-  friend auto operator<=>(const InterfaceAddress&, const InterfaceAddress&) = default;
-};
-
-// Adds or removes address/32 or /128.
-struct AddressOp {
-  bool add = true;
-  IpAddress address;
-
-  friend auto operator<=>(const AddressOp&, const AddressOp&) = default;
-};
-
-std::string to_string(const AddressOp& op);  // "add address 10.0.0.1/32"
 
 class LinkTable {
  public:

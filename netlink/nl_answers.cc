@@ -15,6 +15,8 @@ constexpr std::array kExtendedAckPolicy = {
     AttrRule{NLMSGERR_ATTR_MSG, AttrKind::string, 0, 1024},
 };
 
+constexpr std::int32_t kMaxErrno = 4095;  // include/linux/err.h, MAX_ERRNO
+
 Error malformed(std::string where) {
   return Error{ErrorKind::malformed, EBADMSG, std::move(where)};
 }
@@ -39,7 +41,7 @@ Result<Answer> decode_answer(const MessageView& message) {
   if (message.payload.size() < sizeof answer)
     return malformed("an acknowledgement that is too short");
   std::memcpy(&answer, message.payload.data(), sizeof answer);
-  if (answer.error > 0 || answer.error < -4095)
+  if (answer.error > 0 || answer.error < -kMaxErrno)
     return malformed("an acknowledgement without an errno");
   return Answer{-answer.error, extended_text(message, answer)};
 }
@@ -95,6 +97,7 @@ Result<DumpCollector::State> DumpCollector::take(Operation operation, ByteView d
       std::int32_t result = 0;
       if ((*message)->payload.size() >= sizeof result)
         std::memcpy(&result, (*message)->payload.data(), sizeof result);
+      if (result < -kMaxErrno) return malformed("a dump that ends without an errno");
       if (result < 0) return make_error(operation, -result, "");
       state = interrupted_ ? State::interrupted : State::done;
     } else if ((*message)->type >= NLMSG_MIN_TYPE) {

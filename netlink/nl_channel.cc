@@ -120,7 +120,11 @@ Result<ByteView> NlChannel::receive(bool wait) {
     message.msg_iovlen = 1;
     const auto size = recvmsg(io_->fd(), &message, MSG_DONTWAIT);
     if (size < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-    if (size < 0 && errno == ENOBUFS) return lost(ENOBUFS);
+    if (size < 0 && errno == ENOBUFS) {
+      // The kernel drops everything, silently, until it finds the queue empty.
+      if (wait) drain();
+      return lost(ENOBUFS);
+    }
     if (size < 0) return make_error(Operation::generic, errno, "receive from the kernel");
     // Any process may send to our port; only port 0 is the kernel.
     if (message.msg_namelen != sizeof sender || sender.nl_pid != 0) continue;
@@ -231,7 +235,7 @@ Result<std::vector<Bytes>> NlChannel::dump_once(Operation operation, Bytes reque
 }
 
 void NlChannel::drain() {
-  // Reading is what drives an abandoned dump on to its end.
+  // Reading is also what drives an abandoned dump on to its end.
   for (int i = 0; i < kDrainedDatagrams; ++i)
     if (const auto received = receive(false);
         !received && received.error().kind == ErrorKind::timeout)

@@ -7,7 +7,8 @@
 //
 // Kernel facts (net/netlink/af_netlink.c, 6.1; figures measured in User Mode Linux): a batch gains
 // nothing above 16 to 32 messages a datagram; 128 acknowledgements overflow the default receive
-// buffer; the kernel then reports ENOBUFS once, ahead of what is still queued; a receive buffer
+// buffer; the kernel then reports ENOBUFS once, ahead of what is still queued, and drops further
+// answers without a word until the queue was read empty (netlink_overrun); a receive buffer
 // smaller than the dump's datagrams loses messages (MSG_TRUNC).
 
 #include <chrono>

@@ -37,7 +37,7 @@ constexpr std::size_t netlink_align(std::size_t size) {
   return (size + 3) & ~std::size_t{3};
 }
 
-// The bytes of a C structure, for family headers.
+// The bytes of a C structure, for family headers: a view of the value.
 template <typename T>
 ByteView bytes_of(const T& value) {
   static_assert(std::is_trivially_copyable_v<T>);

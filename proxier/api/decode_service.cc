@@ -160,7 +160,8 @@ void decode_source_ranges(const Fields& spec, Service& service) {
 void check_completeness(const Fields& spec, const Service& service) {
   if (service.headless || service.type == ServiceType::external_name) return;
   if (service.cluster_ips.empty()) {
-    if (spec.find("clusterIPs") == nullptr && spec.text("clusterIP").empty())
+    const Json* given = spec.find("clusterIP");
+    if (spec.find("clusterIPs") == nullptr && (given == nullptr || *given == ""))
       spec.note(Severity::warning, "clusterIP",
                 "is missing, and nobody here allocates one; the Service is not proxied");
     return;

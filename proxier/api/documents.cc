@@ -44,7 +44,8 @@ class JsonHandler : public nlohmann::json_sax<Json> {
   }
 
   bool complete() const { return builder_.complete(); }
-  // How many bytes the reader had taken when it met the error, and what it was.
+  // How many bytes the reader had taken when it met the error (0: it does not say), and what it
+  // was.
   std::size_t position() const { return position_; }
   const std::string& message() const { return message_; }
 
@@ -94,7 +95,9 @@ std::optional<SyntaxError> read_json(std::string_view text, std::vector<ParsedVa
     // A finished value followed by an opening bracket: kubectl prints streams of such values.
     const bool next_value = handler.complete() && error_offset < text.size() &&
                             (text[error_offset] == '{' || text[error_offset] == '[');
-    if (!next_value) return error_at(text, error_offset, handler.message());
+    if (!next_value)
+      return handler.position() == 0 ? SyntaxError{.message = handler.message()}
+                                     : error_at(text, error_offset, handler.message());
     values.push_back(handler.take());
     start = error_offset;
   }
@@ -165,11 +168,12 @@ Documents parse_documents(std::string_view text, const std::string& origin) {
                                           .duplicates = std::move(parsed.duplicates)});
     }
     if (!error) continue;
-    result.problems.push_back(
-        Problem{.severity = Severity::error,
-                .origin = next_origin(),
-                .message = fmt::format("line {}, column {}: {}", part.lines_before + error->line,
-                                       error->column, error->message)});
+    auto message = error->line == 0
+                       ? error->message
+                       : fmt::format("line {}, column {}: {}", part.lines_before + error->line,
+                                     error->column, error->message);
+    result.problems.push_back(Problem{
+        .severity = Severity::error, .origin = next_origin(), .message = std::move(message)});
   }
   return result;
 }

@@ -23,7 +23,7 @@ struct ParsedValue {
 };
 
 struct SyntaxError {
-  std::size_t line = 0;    // from 1
+  std::size_t line = 0;    // from 1; 0: the position is not known
   std::size_t column = 0;  // from 1
   std::string message;
 };

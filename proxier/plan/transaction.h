@@ -11,7 +11,7 @@
 #include "ipset/rule_types.h"
 #include "ipset/set_types.h"
 #include "netlink/ipvs_types.h"
-#include "netlink/link_table.h"
+#include "netlink/link_types.h"
 #include "proxier/plan/desired_state.h"
 
 namespace ipvsproxier::plan {

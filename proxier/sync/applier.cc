@@ -24,10 +24,19 @@ struct FirstAddress {
   }
 };
 
+// The virtual service whose scheduler the kernel must find for this operation: the only thing that
+// it can miss then.
+const netlink::VirtualServiceKey* wants_scheduler(const IpvsOp& op) {
+  if (const auto* add = std::get_if<AddService>(&op)) return &add->service.key;
+  if (const auto* edit = std::get_if<netlink::EditService>(&op)) return &edit->service.key;
+  return nullptr;
+}
+
 }  // namespace
 
 Written& Written::operator+=(const Written& other) {
   ipvs += other.ipvs;
+  links += other.links;
   addresses += other.addresses;
   elements += other.elements;
   sets += other.sets;
@@ -149,6 +158,9 @@ void Applier::run(const std::vector<IpvsOp>& ops) {
     note(tried[i], statuses[i]);
     if (statuses[i])
       ++outcome_.written.ipvs;
+    else if (const auto* key = wants_scheduler(tried[i]);
+             key && statuses[i].error().kind == netlink::ErrorKind::missing)
+      outcome_.without_scheduler.push_back(*key);
     else if (must_hold(tried[i]))  // its virtual service failed in the same batch
       outcome_.held.push_back(to_string(tried[i]));
     else

@@ -15,6 +15,7 @@ namespace ipvsproxier::sync {
 // What was written, by table.
 struct Written {
   std::size_t ipvs = 0;
+  std::size_t links = 0;
   std::size_t addresses = 0;
   std::size_t elements = 0;
   std::size_t sets = 0;
@@ -27,6 +28,8 @@ struct Written {
 struct Outcome {
   Written written;
   std::vector<Failure> failures;  // operations that the kernel refused
+  // Virtual services for which the kernel has no such scheduler; not among the failures.
+  std::vector<netlink::VirtualServiceKey> without_scheduler;
   std::vector<std::string> held;  // operations that were not tried because one before them failed
 };
 

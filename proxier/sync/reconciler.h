@@ -16,6 +16,15 @@
 
 namespace ipvsproxier::sync {
 
+// What to sync for, and with what.
+struct SyncRequest {
+  const model::ClusterState& cluster;
+  std::string node_name;
+  std::optional<netlink::IpAddress> bind_address;  // takes the place of the Node's IP
+  plan::PlannerOptions options;
+  std::string config_origin;  // the configuration file, to name where the scheduler comes from
+};
+
 struct SyncReport {
   Written written;
   std::size_t problems = 0;  // errors in the objects
@@ -30,9 +39,7 @@ class Reconciler {
 
   // Brings the whole kernel state to what the cluster asks for. What failed is tried again from a
   // fresh reading as long as that helps, three times in all; what is left is logged by name.
-  SyncReport sync(const model::ClusterState& cluster, const std::string& node_name,
-                  const std::optional<netlink::IpAddress>& bind_address,
-                  const plan::PlannerOptions& options);
+  SyncReport sync(const SyncRequest& request);
 
  private:
   struct Pass {
@@ -42,9 +49,7 @@ class Reconciler {
     std::vector<std::string> held;
   };
 
-  Pass run_pass(const model::ClusterState& cluster, const std::string& node_name,
-                const std::optional<netlink::IpAddress>& bind_address,
-                const plan::PlannerOptions& options);
+  Pass run_pass(const SyncRequest& request);
   bool ensure_dummy(Pass& pass);
   void log(const Pass& pass);
 

@@ -6,12 +6,17 @@
 //                                               exit status 1 and the reason on stderr if nobody
 //                                               did
 
+#include <fcntl.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <charconv>
+#include <cstdio>
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <set>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -21,6 +26,7 @@ namespace {
 
 using ipvsproxier::netlink::IpAddress;
 using ipvsproxier::netlink::Protocol;
+using ipvsproxier::netlink::UniqueFd;
 using ipvsproxier::test::EchoServer;
 
 template <typename T>
@@ -32,8 +38,8 @@ std::optional<T> parse_number(std::string_view text) {
 }
 
 int usage() {
-  std::cerr << "usage: echo_server serve NAME ADDRESS PORT...\n"
-               "       echo_server ask tcp|udp ADDRESS PORT [MILLISECONDS]\n";
+  std::cerr << "usage: echo_server [in NETNS_PATH] serve NAME ADDRESS PORT...\n"
+               "       echo_server [in NETNS_PATH] ask tcp|udp ADDRESS PORT MILLISECONDS COUNT\n";
   return 2;
 }
 
@@ -59,24 +65,44 @@ int serve(const std::vector<std::string_view>& words) {
 int ask(const std::vector<std::string_view>& words) {
   const auto address = IpAddress::parse(words[2]);
   const auto port = parse_number<std::uint16_t>(words[3]);
-  const auto timeout = parse_number<int>(words.size() > 4 ? words[4] : "2000");
-  if (!address || !port || !timeout || (words[1] != "tcp" && words[1] != "udp")) return usage();
-  const auto answer =
-      ipvsproxier::test::ask(words[1] == "tcp" ? Protocol::tcp : Protocol::udp, *address, *port,
-                             {.source = {}, .source_port = 0, .timeout_ms = *timeout});
-  if (!answer) {
-    std::cerr << to_string(answer.error()) << "\n";
-    return 1;
+  const auto timeout = parse_number<int>(words[4]);
+  const auto count = parse_number<int>(words[5]);
+  if (!address || !port || !timeout || !count || (words[1] != "tcp" && words[1] != "udp")) {
+    return usage();
   }
-  std::cout << answer->server << " " << answer->client.to_string() << "\n";
-  return 0;
+  int status = 0;
+  std::multiset<std::string> answers;
+  for (int i = 0; i < *count; ++i) {
+    const auto answer =
+        ipvsproxier::test::ask(words[1] == "tcp" ? Protocol::tcp : Protocol::udp, *address, *port,
+                               {.source = {}, .source_port = 0, .timeout_ms = *timeout});
+    if (answer) {
+      answers.insert(answer->server + " sees " + answer->client.to_string());
+    } else {
+      std::cerr << to_string(answer.error()) << "\n";
+      status = 1;
+    }
+  }
+  for (const std::string& answer : answers) std::cout << answer << "\n";
+  return status;
+}
+
+bool enter_netns(std::string_view path) {
+  const UniqueFd fd(::open(std::string(path).c_str(), O_RDONLY | O_CLOEXEC));
+  if (fd && ::setns(fd.get(), CLONE_NEWNET) == 0) return true;
+  std::perror("echo_server: enter network namespace");
+  return false;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::vector<std::string_view> words(argv + 1, argv + argc);
+  std::vector<std::string_view> words(argv + 1, argv + argc);
+  if (words.size() > 2 && words[0] == "in") {
+    if (!enter_netns(words[1])) return 1;
+    words.erase(words.begin(), words.begin() + 2);
+  }
   if (words.size() >= 4 && words[0] == "serve") return serve(words);
-  if ((words.size() == 4 || words.size() == 5) && words[0] == "ask") return ask(words);
+  if (words.size() == 6 && words[0] == "ask") return ask(words);
   return usage();
 }

@@ -1,0 +1,71 @@
+#include "cmd/kernel_tables.h"
+
+#include <filesystem>
+
+#include "ipset/set_libipset.h"
+#include "netlink/ipvs_kernel.h"
+#include "netlink/kernel_module.h"
+#include "netlink/link_kernel.h"
+#include "netlink/sysctl.h"
+#include "proxier/sync/absent_tables.h"
+
+namespace ipvsproxier::cmd {
+
+using netlink::ErrorKind;
+using netlink::Family;
+
+namespace {
+
+template <typename Interface, typename Absent, typename Opened>
+std::unique_ptr<Interface> or_absent(Opened opened) {
+  if (opened) return std::move(*opened);
+  return std::make_unique<Absent>(std::move(opened.error()));
+}
+
+netlink::Result<std::unique_ptr<netlink::KernelIpvsTable>> open_ipvs() {
+  const auto loaded = netlink::load_module("ip_vs");
+  auto table = netlink::KernelIpvsTable::open();
+  // What modprobe says explains a missing family best.
+  if (!table && !loaded && table.error().kind == ErrorKind::missing) return loaded.error();
+  return table;
+}
+
+}  // namespace
+
+KernelTables open_kernel_tables() {
+  ipset::IptcSettings settings;
+  settings.load_module = [](const std::string& module) {
+    // Its failure shows in what is tried next.
+    static_cast<void>(netlink::load_module(module));
+  };
+  return {
+      .ipvs = or_absent<netlink::IpvsTable, sync::AbsentIpvsTable>(open_ipvs()),
+      .links =
+          or_absent<netlink::LinkTable, sync::AbsentLinkTable>(netlink::KernelLinkTable::open()),
+      .sets = or_absent<ipset::SetTable, sync::AbsentSetTable>(ipset::LibipsetTable::open()),
+      .rules = std::make_unique<ipset::IptcRuleTable>(std::move(settings)),
+  };
+}
+
+std::vector<Family> supported_families(ipset::IptcRuleTable& rules, std::string& why_not_ipv6) {
+  std::error_code ignored;
+  if (!std::filesystem::exists("/proc/net/if_inet6", ignored)) {
+    why_not_ipv6 = "this kernel has no IPv6";
+    return {Family::ipv4};
+  }
+  const auto disabled = netlink::Sysctl().read("net/ipv6/conf/all/disable_ipv6");
+  if (disabled && *disabled == "1") {
+    why_not_ipv6 = "it is disabled (net/ipv6/conf/all/disable_ipv6)";
+    return {Family::ipv4};
+  }
+  const auto usable = rules.family_usable(Family::ipv6);
+  const bool cannot = !usable && (usable.error().kind == ErrorKind::missing ||
+                                  usable.error().kind == ErrorKind::unsupported);
+  if (cannot && rules.family_usable(Family::ipv4)) {
+    why_not_ipv6 = netlink::to_string(usable.error());
+    return {Family::ipv4};
+  }
+  return {Family::ipv4, Family::ipv6};
+}
+
+}  // namespace ipvsproxier::cmd

@@ -1,0 +1,30 @@
+#pragma once
+
+// The concrete kernel tables of this network namespace. A table that cannot be opened is an absent
+// one (sync/absent_tables.h), so that the others work. One thread.
+
+#include <memory>
+
+#include "ipset/rule_iptc.h"
+#include "proxier/sync/kernel.h"
+
+namespace ipvsproxier::cmd {
+
+struct KernelTables {
+  std::unique_ptr<netlink::IpvsTable> ipvs;
+  std::unique_ptr<netlink::LinkTable> links;
+  std::unique_ptr<ipset::SetTable> sets;
+  std::unique_ptr<ipset::IptcRuleTable> rules;
+
+  sync::Kernel kernel() const { return {*ipvs, *links, *sets, *rules}; }
+};
+
+// Loads the modules that do not load by themselves, and opens all tables.
+KernelTables open_kernel_tables();
+
+// The families that this host can proxy: IPv4, and IPv6 where the kernel has it, it is not disabled
+// and its packet filter can be read. `why_not_ipv6` says why it is left out, "" if it is not.
+std::vector<netlink::Family> supported_families(ipset::IptcRuleTable& rules,
+                                                std::string& why_not_ipv6);
+
+}  // namespace ipvsproxier::cmd

@@ -1,0 +1,65 @@
+#include "cmd/settings.h"
+
+#include <chrono>
+#include <limits>
+
+namespace ipvsproxier::cmd {
+
+namespace {
+
+// Whole seconds; less than one counts as none, as for kube-proxy.
+std::uint32_t seconds(Nanoseconds duration) {
+  const auto count = std::chrono::duration_cast<std::chrono::seconds>(duration).count();
+  constexpr auto kMax = std::numeric_limits<std::uint32_t>::max();
+  return count > kMax ? kMax : static_cast<std::uint32_t>(count);
+}
+
+plan::DetectLocalMode detect_local_mode(const std::string& name) {
+  if (name == "NodeCIDR") return plan::DetectLocalMode::node_cidr;
+  if (name == "BridgeInterface") return plan::DetectLocalMode::bridge_interface;
+  if (name == "InterfaceNamePrefix") return plan::DetectLocalMode::interface_name_prefix;
+  return plan::DetectLocalMode::cluster_cidr;
+}
+
+}  // namespace
+
+plan::PlannerOptions planner_options(const Options& options,
+                                     const std::vector<netlink::Family>& families) {
+  const KubeProxyConfig& config = options.config;
+  plan::PlannerOptions result;
+  result.families = families;
+  if (!config.ipvs.scheduler.empty()) result.scheduler = config.ipvs.scheduler;
+  result.masquerade_mark = std::uint32_t{1} << config.iptables.masquerade_bit;
+  result.masquerade_all = config.iptables.masquerade_all;
+  result.detect_local = detect_local_mode(config.detect_local_mode);
+  for (auto family : netlink::kFamilies)
+    if (auto cidr = cluster_cidr(config, family)) result.cluster_cidrs.push_back(*cidr);
+  result.bridge_interface = config.detect_local.bridge_interface;
+  result.interface_prefix = config.detect_local.interface_name_prefix;
+  const auto node_ports = node_port_addresses(config);
+  result.node_port_addresses = node_ports.prefixes;
+  result.node_port_primary = node_ports.primary;
+  result.exclude_cidrs = exclude_prefixes(config);
+  result.allow_external_ips = external_ips_allowed(config);
+  result.vip_ping = options.differences.vip_ping;
+  return result;
+}
+
+sync::HostSettings host_settings(const KubeProxyConfig& config) {
+  const ConntrackConfig& conntrack = config.conntrack;
+  return {
+      .strict_arp = config.ipvs.strict_arp,
+      .conntrack = {.max_per_core = static_cast<std::uint32_t>(conntrack.max_per_core),
+                    .min = static_cast<std::uint32_t>(conntrack.min),
+                    .tcp_established_timeout = seconds(conntrack.tcp_established_timeout),
+                    .tcp_close_wait_timeout = seconds(conntrack.tcp_close_wait_timeout),
+                    .udp_timeout = seconds(conntrack.udp_timeout),
+                    .udp_stream_timeout = seconds(conntrack.udp_stream_timeout),
+                    .tcp_be_liberal = conntrack.tcp_be_liberal},
+      .timeouts = {.tcp = seconds(config.ipvs.tcp_timeout),
+                   .tcp_fin = seconds(config.ipvs.tcp_fin_timeout),
+                   .udp = seconds(config.ipvs.udp_timeout)},
+  };
+}
+
+}  // namespace ipvsproxier::cmd

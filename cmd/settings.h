@@ -1,0 +1,17 @@
+#pragma once
+
+// Options as the parts below understand them. Pure.
+
+#include "cmd/options.h"
+#include "proxier/plan/planner.h"
+#include "proxier/sync/host_setup.h"
+
+namespace ipvsproxier::cmd {
+
+// `families` are those that this host supports.
+plan::PlannerOptions planner_options(const Options& options,
+                                     const std::vector<netlink::Family>& families);
+
+sync::HostSettings host_settings(const KubeProxyConfig& config);
+
+}  // namespace ipvsproxier::cmd

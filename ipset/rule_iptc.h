@@ -1,0 +1,46 @@
+#pragma once
+
+// IptcRuleTable: the kernel's legacy tables of the calling thread's network namespace, through
+// libiptc (libip4tc for IPv4, libip6tc for IPv6). libiptc has static state: all of these objects
+// together belong to one thread. Blocks while another program holds the xtables lock.
+//
+// Errors name the table and the family, and, where they can be found out, the missing set,
+// extension and module, or the missing capability. After an error the table is as it was.
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "ipset/rule_table.h"
+
+namespace ipvsproxier::ipset {
+
+struct IptcSettings {
+  std::string lock_path = "/run/xtables.lock";
+  std::chrono::milliseconds lock_wait{5000};
+  // Called with "ip_tables" or "ip6_tables" if the kernel does not know the tables at all (it loads
+  // a single table and extensions itself); may be empty.
+  std::function<void(const std::string& module)> load_module;
+};
+
+class IptcRuleTable : public RuleTable {
+ public:
+  explicit IptcRuleTable(IptcSettings settings = {}) : settings_(std::move(settings)) {}
+
+  Result<TableRules> list(const TableRules& wanted) override;
+  Result<bool> apply(const TableRules& desired) override;
+
+  // Whether the chain POSTROUTING of the table nat can be listed; what kube-proxy takes as "this
+  // host supports the family".
+  Status family_usable(netlink::Family family);
+
+  // How often a table was written.
+  std::uint64_t commits() const { return commits_; }
+
+ private:
+  IptcSettings settings_;
+  std::uint64_t commits_ = 0;
+};
+
+}  // namespace ipvsproxier::ipset

@@ -1,0 +1,342 @@
+#include "ipset/set_libipset.h"
+
+#include <libipset/data.h>
+#include <libipset/session.h>
+#include <libipset/types.h>
+#include <linux/netlink.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "ipset/libipset_report.h"
+#include "netlink/nl_channel.h"
+
+namespace ipvsproxier::ipset {
+namespace {
+
+using netlink::Error;
+using netlink::ErrorKind;
+
+// libipset copies this many bytes of a name, whatever the name's length.
+using NameBuffer = std::array<char, IPSET_MAXNAMELEN>;
+
+NameBuffer padded(std::string_view name) {
+  NameBuffer buffer{};
+  std::memcpy(buffer.data(), name.data(), std::min(name.size(), buffer.size() - 1));
+  return buffer;
+}
+
+Status check_name(const std::string& name) {
+  if (!name.empty() && name.size() < IPSET_MAXNAMELEN && name.find('\0') == std::string::npos)
+    return {};
+  return Error{ErrorKind::malformed, EINVAL,
+               fmt::format("set name \"{}\" is not of 1 to {} bytes", name, IPSET_MAXNAMELEN - 1)};
+}
+
+std::string_view module_of(SetKind kind) {
+  switch (kind) {
+    case SetKind::hash_ip:
+      return "ip_set_hash_ip";
+    case SetKind::hash_ip_port:
+      return "ip_set_hash_ipport";
+    case SetKind::hash_ip_port_ip:
+      return "ip_set_hash_ipportip";
+    case SetKind::hash_ip_port_net:
+      return "ip_set_hash_ipportnet";
+    case SetKind::bitmap_port:
+      return "ip_set_bitmap_port";
+  }
+  return "ip_set";
+}
+
+std::uint8_t netfilter_family(Family family) {
+  return family == Family::ipv4 ? NFPROTO_IPV4 : NFPROTO_IPV6;
+}
+
+// The library's own description of a type: it needs one to know which errors a set may answer. Any
+// revision does for that, so the kernel need not be asked.
+const ipset_type* library_type(SetKind kind) {
+  const std::string_view name = to_string(kind);
+  for (const ipset_type* type = ipset_types(); type != nullptr; type = type->next) {
+    if (name == type->name) return type;
+  }
+  return nullptr;
+}
+
+int print_nothing(ipset_session* /*session*/, void* /*context*/, const char* /*format*/, ...) {
+  return 0;
+}
+
+Error error_of(const LibipsetReport& report, std::string_view what) {
+  // to_string(Error) puts an errno into words by itself.
+  std::string words = report.sys_errno == 0 ? report.text : std::string();
+  return netlink::in_context(Error{report.kind, report.sys_errno, std::move(words)}, what);
+}
+
+// Puts the parts of one element into the session's data; false for one of another kind or family
+// than the set's, which would otherwise be read as something else.
+class ElementWriter {
+ public:
+  ElementWriter(ipset_data* data, const SetSpec& spec) : data_(data), spec_(spec) {}
+
+  bool operator()(const IpElement& element) {
+    return spec_.kind == SetKind::hash_ip && put_address(IPSET_OPT_IP, element.ip);
+  }
+  bool operator()(const IpPortElement& element) {
+    return spec_.kind == SetKind::hash_ip_port && put_endpoint(element);
+  }
+  bool operator()(const IpPortIpElement& element) {
+    return spec_.kind == SetKind::hash_ip_port_ip && put_endpoint(element) &&
+           put_address(IPSET_OPT_IP2, element.ip2);
+  }
+  bool operator()(const IpPortNetElement& element) {
+    return spec_.kind == SetKind::hash_ip_port_net && put_endpoint(element) &&
+           element.net.length <= netlink::address_bits(spec_.family) &&
+           put_address(IPSET_OPT_IP2, element.net.address) &&
+           put(IPSET_OPT_CIDR2, &element.net.length);
+  }
+  bool operator()(const PortElement& element) {
+    return spec_.kind == SetKind::bitmap_port && put(IPSET_OPT_PORT, &element.port);
+  }
+
+ private:
+  bool put(ipset_opt option, const void* value) {
+    return ipset_data_set(data_, option, value) == 0;
+  }
+  bool put_address(ipset_opt option, const IpAddress& address) {
+    return address.family() == spec_.family && put(option, address.bytes().data());
+  }
+  template <typename E>
+  bool put_endpoint(const E& element) {
+    const auto protocol = static_cast<std::uint8_t>(element.protocol);
+    return put_address(IPSET_OPT_IP, element.ip) && put(IPSET_OPT_PORT, &element.port) &&
+           put(IPSET_OPT_PROTO, &protocol);
+  }
+
+  ipset_data* data_;
+  const SetSpec& spec_;
+};
+
+}  // namespace
+
+void LibipsetTable::SessionDeleter::operator()(ipset_session* session) const {
+  ipset_session_fini(session);
+}
+
+struct LibipsetTable::Batch {
+  const SetSpec& spec;
+  std::span<const ElementOp> ops;
+  NameBuffer name;
+  const ipset_type* type;
+  std::vector<Status> outcomes;
+  std::size_t counted = 0;  // operations before this one are in writes_ already
+
+  std::string words(std::size_t index) const {
+    const ElementOp& op = ops[index];
+    return fmt::format("{} {} {} set {}", op.add ? "add" : "remove", to_string(op.element),
+                       op.add ? "to" : "from", spec.name);
+  }
+
+  // Notes that the kernel refused this operation, or with it all that follow; the next to try.
+  std::size_t refuse(std::size_t index, const LibipsetReport& report) {
+    const std::size_t end = report.scope == ReportScope::set ? ops.size() : index + 1;
+    for (std::size_t i = index; i < end; ++i) outcomes[i] = error_of(report, words(i));
+    return end;
+  }
+};
+
+LibipsetTable::LibipsetTable(Session session, std::unique_ptr<netlink::NlChannel> channel)
+    : session_(std::move(session)), channel_(std::move(channel)) {}
+
+LibipsetTable::~LibipsetTable() = default;
+
+Result<std::unique_ptr<LibipsetTable>> LibipsetTable::open() {
+  ipset_load_types();
+  Session session(ipset_session_init(print_nothing, nullptr));
+  if (!session) return Error{ErrorKind::io, ENOMEM, "start a libipset session"};
+  ipset_envopt_set(session.get(), IPSET_ENV_EXIST);
+  auto channel = netlink::NlChannel::open(NETLINK_NETFILTER);
+  if (!channel) {
+    Error error = channel.error();
+    if (error.sys_errno == EPROTONOSUPPORT)
+      error = Error{ErrorKind::missing, EPROTONOSUPPORT, "kernel module nfnetlink is missing"};
+    return netlink::in_context(std::move(error), "open the IP sets");
+  }
+  return std::unique_ptr<LibipsetTable>(new LibipsetTable(
+      std::move(session), std::make_unique<netlink::NlChannel>(std::move(*channel))));
+}
+
+Result<std::optional<SetListing>> LibipsetTable::dump(const std::string& name, ListDepth depth) {
+  if (Status status = check_name(name); !status) return status.error();
+  SetListing listing;
+  const Status dumped =
+      channel_->dump(netlink::Operation::set, list_request(name, depth),
+                     [&](netlink::ByteView payload) { return listing.add(payload); });
+  if (dumped) return std::optional<SetListing>(std::move(listing));
+  Error error = dumped.error();
+  if (error.sys_errno == ENOENT) return std::optional<SetListing>{};
+  // nfnetlink_rcv_msg() has no other reason to refuse this request with EINVAL.
+  if (error.sys_errno == EINVAL)
+    error = Error{ErrorKind::missing, EINVAL, "kernel module ip_set is missing"};
+  return netlink::in_context(std::move(error), "list set " + name);
+}
+
+Result<std::optional<ListedSet>> LibipsetTable::list(const std::string& name) {
+  auto listing = dump(name, ListDepth::elements);
+  if (!listing) return listing.error();
+  if (!*listing) return std::optional<ListedSet>{};
+  auto set = std::move(**listing).take();
+  if (!set) return set.error();
+  return std::optional<ListedSet>(std::move(*set));
+}
+
+Status LibipsetTable::ensure(const SetSpec& spec) {
+  auto listing = dump(spec.name, ListDepth::header);
+  if (!listing) return listing.error();
+  if (!*listing) return create(spec);
+  const auto& header = (*listing)->header();
+  if (!header) return Error{ErrorKind::malformed, EBADMSG, "set " + spec.name + " has no header"};
+  const std::string reason = difference(*header, spec);
+  if (reason.empty()) return {};
+  return Error{ErrorKind::already, 0, fmt::format("set {} exists with {}", spec.name, reason)};
+}
+
+Status LibipsetTable::create(const SetSpec& spec) {
+  const NameBuffer name = padded(spec.name);
+  const NameBuffer type = padded(to_string(spec.kind));
+  const std::string what = fmt::format("create set {} ({})", spec.name, to_string(spec.kind));
+  ipset_data* data = ipset_session_data(session_.get());
+  ipset_session_report_reset(session_.get());
+  ipset_data_reset(data);
+  ipset_data_set(data, IPSET_SETNAME, name.data());
+  ipset_data_set(data, IPSET_OPT_TYPENAME, type.data());
+  const std::uint8_t family = netfilter_family(spec.family);
+  const std::uint16_t first_port = 0;
+  const std::uint16_t last_port = 65535;
+  const bool is_bitmap = spec.kind == SetKind::bitmap_port;
+  if (!is_bitmap) ipset_data_set(data, IPSET_OPT_FAMILY, &family);
+  // Asks the kernel for the revisions that it has of this type; loads its module.
+  bool done = ipset_type_get(session_.get(), IPSET_CMD_CREATE) != nullptr;
+  if (done) {
+    if (is_bitmap) {
+      ipset_data_set(data, IPSET_OPT_PORT, &first_port);
+      ipset_data_set(data, IPSET_OPT_PORT_TO, &last_port);
+    } else {
+      ipset_data_set(data, IPSET_OPT_HASHSIZE, &spec.hash_size);
+      ipset_data_set(data, IPSET_OPT_MAXELEM, &spec.max_elements);
+    }
+    ++writes_;
+    done = ipset_cmd(session_.get(), IPSET_CMD_CREATE, 0) == 0;
+  }
+  if (done) return {};
+  const LibipsetReport report = take_report();
+  Error error = error_of(report, what);
+  if (report.type_missing)
+    error.where = fmt::format("{}: kernel module {} is missing", what, module_of(spec.kind));
+  return error;
+}
+
+Status LibipsetTable::destroy(const std::string& name) {
+  // Without a name the kernel would destroy every set.
+  if (Status status = check_name(name); !status) return status;
+  const NameBuffer buffer = padded(name);
+  ipset_data* data = ipset_session_data(session_.get());
+  ipset_session_report_reset(session_.get());
+  ipset_data_reset(data);
+  ipset_data_set(data, IPSET_SETNAME, buffer.data());
+  ++writes_;
+  if (ipset_cmd(session_.get(), IPSET_CMD_DESTROY, 0) == 0) return {};
+  const LibipsetReport report = take_report();
+  if (report.kind == ErrorKind::missing && !report.type_missing) return {};
+  return error_of(report, "destroy set " + name);
+}
+
+LibipsetReport LibipsetTable::take_report() {
+  LibipsetReport report = parse_libipset_report(ipset_session_report_msg(session_.get()));
+  ipset_session_report_reset(session_.get());
+  return report;
+}
+
+// Hands one operation to libipset: with a line number it only joins the message being built (and
+// sends the previous one if that is full or of another command), with line 0 it is sent at once.
+// False if the kernel refused something; an element that does not fit its set is refused here.
+bool LibipsetTable::queue(Batch& batch, std::size_t index, std::uint32_t line) {
+  const SetSpec& spec = batch.spec;
+  const ElementOp& op = batch.ops[index];
+  ipset_data* data = ipset_session_data(session_.get());
+  const std::uint8_t family = netfilter_family(spec.family);
+  ipset_data_set(data, IPSET_SETNAME, batch.name.data());
+  ipset_data_set(data, IPSET_OPT_TYPE, batch.type);
+  if (spec.kind != SetKind::bitmap_port) ipset_data_set(data, IPSET_OPT_FAMILY, &family);
+  if (!std::visit(ElementWriter(data, spec), op.element)) {
+    ipset_data_reset(data);
+    batch.outcomes[index] =
+        Error{ErrorKind::malformed, 0,
+              fmt::format("{}: not an element of {} {}", batch.words(index),
+                          netlink::to_string(spec.family), to_string(spec.kind))};
+    return true;
+  }
+  if (index >= batch.counted) {
+    ++writes_;
+    batch.counted = index + 1;
+  }
+  return ipset_cmd(session_.get(), op.add ? IPSET_CMD_ADD : IPSET_CMD_DEL, line) == 0;
+}
+
+// Many elements in one message each, until the kernel refuses one; the next operation to try.
+std::size_t LibipsetTable::run_aggregated(Batch& batch, std::size_t first) {
+  std::size_t index = first;
+  bool accepted = true;
+  while (accepted && index < batch.ops.size()) {
+    accepted = queue(batch, index, static_cast<std::uint32_t>(index) + 1);
+    ++index;
+  }
+  if (accepted && ipset_commit(session_.get()) == 0) return index;
+  const LibipsetReport report = take_report();
+  const std::size_t bad = report.line ? std::size_t{*report.line} - 1 : index;
+  if (report.scope != ReportScope::unknown && bad >= first && bad < index)
+    return batch.refuse(bad, report);
+  // Not a verdict on one element (a lost answer, for instance): all operations are idempotent, so
+  // each is asked for again by itself.
+  while (first < index) first = run_single(batch, first);
+  return first;
+}
+
+// The next operation to try.
+std::size_t LibipsetTable::run_single(Batch& batch, std::size_t index) {
+  if (queue(batch, index, 0)) return index + 1;
+  return batch.refuse(index, take_report());
+}
+
+std::vector<Status> LibipsetTable::apply(const SetSpec& spec, std::span<const ElementOp> ops) {
+  Batch batch{.spec = spec,
+              .ops = ops,
+              .name = padded(spec.name),
+              .type = library_type(spec.kind),
+              .outcomes = std::vector<Status>(ops.size())};
+  if (Status status = check_name(spec.name); !status) {
+    batch.outcomes.assign(ops.size(), status);
+    return std::move(batch.outcomes);
+  }
+  ipset_session_report_reset(session_.get());
+  ipset_data_reset(ipset_session_data(session_.get()));
+  std::size_t next = 0;
+  while (next < ops.size()) {
+    next = run_aggregated(batch, next);
+    // A full set refuses many in a row: not worth a message of hundreds each.
+    bool refused = next > 0 && !batch.outcomes[next - 1];
+    while (refused && next < ops.size()) {
+      const std::size_t index = next;
+      next = run_single(batch, index);
+      refused = !batch.outcomes[index];
+    }
+  }
+  return std::move(batch.outcomes);
+}
+
+}  // namespace ipvsproxier::ipset

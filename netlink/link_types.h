@@ -1,0 +1,32 @@
+#pragma once
+
+// Addresses on links as values, and what can be done to them. Usable on any thread.
+
+#include <compare>
+#include <cstdint>
+#include <string>
+
+#include "netlink/ip_address.h"
+
+namespace ipvsproxier::netlink {
+
+// An address on a link: the local address (IFA_LOCAL where there is one) and its prefix length.
+struct InterfaceAddress {
+  std::string link;
+  IpAddress address;
+  std::uint8_t prefix_length = 0;
+
+  friend auto operator<=>(const InterfaceAddress&, const InterfaceAddress&) = default;
+};
+
+// Adds or removes address/32 or /128.
+struct AddressOp {
+  bool add = true;
+  IpAddress address;
+
+  friend auto operator<=>(const AddressOp&, const AddressOp&) = default;
+};
+
+std::string to_string(const AddressOp& op);  // "add address 10.0.0.1/32"
+
+}  // namespace ipvsproxier::netlink

@@ -1,0 +1,112 @@
+#pragma once
+
+// What every LinkTable must do, in a namespace that has nothing but `lo`. See ipvs_contract.h for
+// how to call it.
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "netlink/link_table.h"
+
+namespace ipvsproxier::test {
+
+inline constexpr std::string_view kLink = "kube-ipvs0";
+
+inline std::vector<std::string> addresses_of(netlink::LinkTable& table, std::string_view link) {
+  const auto listed = table.list_addresses();
+  if (!listed) FAIL(to_string(listed.error()));
+  std::vector<std::string> result;
+  for (const auto& one : *listed)
+    if (one.link == link)
+      result.push_back(one.address.to_string() + "/" + std::to_string(one.prefix_length));
+  std::ranges::sort(result);
+  return result;
+}
+
+inline netlink::AddressOp address_op(bool add, const std::string& ip) {
+  const auto parsed = netlink::IpAddress::parse(ip);
+  REQUIRE(parsed);
+  return {add, *parsed};
+}
+
+inline void all_succeed(const std::vector<netlink::Status>& outcomes) {
+  for (const auto& outcome : outcomes)
+    if (!outcome) FAIL(to_string(outcome.error()));
+}
+
+inline void link_contract(netlink::LinkTable& table) {
+  using namespace netlink;
+
+  SECTION("the dummy is created once") {
+    const auto first = table.ensure_dummy(kLink);
+    if (!first) FAIL(to_string(first.error()));
+    CHECK(*first);
+    const auto second = table.ensure_dummy(kLink);
+    REQUIRE(second);
+    CHECK_FALSE(*second);
+    CHECK(addresses_of(table, kLink).empty());
+  }
+  SECTION("a link of the name that is no dummy is left alone") {
+    const auto result = table.ensure_dummy("lo");
+    REQUIRE_FALSE(result);
+    CHECK(result.error().kind == ErrorKind::already);
+    CHECK(result.error().where.find("not a dummy") != std::string::npos);
+    CHECK(addresses_of(table, "lo") == std::vector<std::string>{"127.0.0.1/8", "::1/128"});
+  }
+  SECTION("a name that no link can have is refused") {
+    const auto result = table.ensure_dummy("a-name-that-is-too-long");
+    REQUIRE_FALSE(result);
+    CHECK(result.error().kind == ErrorKind::malformed);
+  }
+  SECTION("without the link, additions are missing and removals succeed") {
+    const std::vector ops = {address_op(true, "10.0.0.1"), address_op(false, "10.0.0.1")};
+    const auto outcomes = table.apply(kLink, ops);
+    REQUIRE(outcomes.size() == 2);
+    REQUIRE_FALSE(outcomes[0]);
+    CHECK(outcomes[0].error().kind == ErrorKind::missing);
+    CHECK(outcomes[0].error().where.find("add address 10.0.0.1/32") != std::string::npos);
+    CHECK(outcomes[1]);
+  }
+  SECTION("addresses of both families come and go, and repetition changes nothing") {
+    REQUIRE(table.ensure_dummy(kLink));
+    const std::vector add = {address_op(true, "10.0.0.1"), address_op(true, "fd00::1"),
+                             address_op(true, "10.0.0.2")};
+    const std::vector<std::string> wanted = {"10.0.0.1/32", "10.0.0.2/32", "fd00::1/128"};
+    all_succeed(table.apply(kLink, add));
+    CHECK(addresses_of(table, kLink) == wanted);
+    all_succeed(table.apply(kLink, add));
+    CHECK(addresses_of(table, kLink) == wanted);
+    const std::vector remove = {address_op(false, "10.0.0.1"), address_op(false, "fd00::1"),
+                                address_op(false, "10.0.0.1"), address_op(false, "fd00::9")};
+    all_succeed(table.apply(kLink, remove));
+    all_succeed(table.apply(kLink, remove));
+    CHECK(addresses_of(table, kLink) == std::vector<std::string>{"10.0.0.2/32"});
+    CHECK(table.apply(kLink, {}).empty());
+  }
+  SECTION("a thousand additions with failures between them") {
+    REQUIRE(table.ensure_dummy(kLink));
+    std::vector<AddressOp> ops;
+    std::vector<std::string> wanted;
+    const auto bad = [](std::size_t i) { return i % 7 == 3 || i == 31 || i == 32 || i == 999; };
+    for (std::uint32_t i = 0; i < 1000; ++i) {
+      ops.push_back(bad(i) ? address_op(true, "ff02::1")
+                           : AddressOp{true, IpAddress::v4(0x0a000000U + i)});
+      if (!bad(i)) wanted.push_back(ops.back().address.to_string() + "/32");
+    }
+    const auto outcomes = table.apply(kLink, ops);
+    REQUIRE(outcomes.size() == ops.size());
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      INFO(to_string(ops[i]));
+      REQUIRE(outcomes[i].has_value() != bad(i));
+      INFO((outcomes[i] ? "" : to_string(outcomes[i].error())));
+      if (!outcomes[i]) REQUIRE(outcomes[i].error().kind == ErrorKind::malformed);
+    }
+    std::ranges::sort(wanted);
+    CHECK(addresses_of(table, kLink) == wanted);
+  }
+}
+
+}  // namespace ipvsproxier::test

@@ -1,0 +1,213 @@
+#include "test/contract/rule_contract.h"
+
+#include <algorithm>
+
+#include <catch2/catch.hpp>
+
+#include "ipset/rule_catalog.h"
+
+namespace ipvsproxier::test {
+
+using ipset::RuleParameters;
+using ipset::SetId;
+using ipset::Table;
+using ipset::TableRules;
+using netlink::ErrorKind;
+using netlink::Family;
+
+namespace {
+
+using Lines = std::vector<std::string>;
+
+RuleParameters full_parameters(Family family) {
+  RuleParameters parameters{.detector = ipset::InterfacePrefix{"veth"}};
+  parameters.non_empty.insert(ipset::kSetIds.begin(), ipset::kSetIds.end());
+  for (const auto* text : {"192.0.2.1", "192.0.2.2", "2001:db8::1", "2001:db8::2"})
+    if (const auto address = *netlink::IpAddress::parse(text); address.family() == family)
+      parameters.out_filter.insert({address, netlink::Protocol::tcp, 443});
+  return parameters;
+}
+
+Lines printed(const ipset::Chain& chain, Family family) {
+  Lines result;
+  for (const auto& rule : chain.rules) result.push_back(to_string(rule, family));
+  return result;
+}
+
+ipset::Chain& chain_of(TableRules& table, const std::string& name) {
+  return *std::find_if(table.chains.begin(), table.chains.end(),
+                       [&](const ipset::Chain& chain) { return chain.name == name; });
+}
+
+// Applies where there must be something to do, then checks that it is done for good.
+void check_repaired(RuleWorld& world, const TableRules& desired) {
+  const auto before = world.commits();
+  const auto listed = world.table().list(desired);
+  REQUIRE(listed);
+  CHECK_FALSE(holds(*listed, desired));
+  const auto first = world.table().apply(desired);
+  if (!first) FAIL(to_string(first.error()));
+  CHECK(*first);
+  CHECK(world.commits() == before + 1);
+  const auto second = world.table().apply(desired);
+  REQUIRE(second);
+  CHECK_FALSE(*second);
+  CHECK(world.commits() == before + 1);
+  const auto now = world.table().list(desired);
+  REQUIRE(now);
+  for (const auto& chain : now->chains)
+    CHECK(printed(chain, desired.family) == world.lines(desired.family, desired.table, chain.name));
+  CHECK(*now == desired);
+  for (const auto& chain : desired.chains)
+    CHECK(world.lines(desired.family, desired.table, chain.name) == printed(chain, desired.family));
+}
+
+void check_first_application(RuleWorld& world, TableRules filter, TableRules nat) {
+  const auto family = filter.family;
+  const auto nothing = world.table().list(filter);
+  REQUIRE(nothing);
+  CHECK(nothing->chains.empty());
+  CHECK(nothing->jumps.empty());
+
+  world.edit(family, Table::filter, "-N FOREIGN");
+  world.edit(family, Table::filter, "-A FOREIGN -j DROP");
+  world.edit(family, Table::filter, "-A INPUT -j FOREIGN");
+  check_repaired(world, filter);
+  check_repaired(world, nat);
+  CHECK(world.lines(family, Table::filter, "FOREIGN") == Lines{"-j DROP"});
+  const std::string access = "-m comment --comment \"kubernetes ipvs access filter\" -j ";
+  const std::string firewall =
+      "-m comment --comment \"kube-proxy firewall rules\" -j KUBE-PROXY-FIREWALL";
+  CHECK(world.lines(family, Table::filter, "INPUT") ==
+        Lines{access + "KUBE-IPVS-FILTER", firewall,
+              "-m comment --comment \"kubernetes health check rules\" -j KUBE-NODE-PORT",
+              "-j FOREIGN"});
+  CHECK(world.lines(family, Table::filter, "FORWARD") ==
+        Lines{firewall, "-m comment --comment \"kubernetes forwarding rules\" -j KUBE-FORWARD"});
+  CHECK(world.lines(family, Table::filter, "OUTPUT") == Lines{access + "KUBE-IPVS-OUT-FILTER"});
+}
+
+void check_counters_stay(RuleWorld& world, TableRules filter) {
+  const auto family = filter.family;
+  check_repaired(world, filter);
+  world.pass_packet(family);
+  const auto seen = world.packets(family, Table::filter, "OUTPUT", 0);
+  CHECK(seen > 0);
+  REQUIRE(world.table().apply(filter));
+  CHECK(world.packets(family, Table::filter, "OUTPUT", 0) == seen);
+
+  // A commit that is about another chain keeps them, too.
+  chain_of(filter, "KUBE-FORWARD").rules.pop_back();
+  check_repaired(world, filter);
+  CHECK(world.packets(family, Table::filter, "OUTPUT", 0) == seen);
+}
+
+void check_repairs(RuleWorld& world, TableRules filter, TableRules nat) {
+  const auto family = filter.family;
+  check_repaired(world, filter);
+  check_repaired(world, nat);
+  SECTION("a flushed chain") {
+    world.edit(family, Table::nat, "-F KUBE-SERVICES");
+    check_repaired(world, nat);
+  }
+  SECTION("an additional rule in a chain of ours") {
+    world.edit(family, Table::nat, "-A KUBE-MARK-MASQ -j DROP");
+    check_repaired(world, nat);
+  }
+  SECTION("a removed rule") {
+    world.edit(family, Table::filter, "-D KUBE-IPVS-FILTER 2");
+    check_repaired(world, filter);
+  }
+  SECTION("a removed jump, which comes back at position 1") {
+    world.edit(family, Table::filter, "-D INPUT 3");
+    world.edit(family, Table::filter, "-A INPUT -j DROP");
+    check_repaired(world, filter);
+    const auto input = world.lines(family, Table::filter, "INPUT");
+    CHECK(input.front() ==
+          "-m comment --comment \"kubernetes health check rules\" -j KUBE-NODE-PORT");
+    CHECK(input.back() == "-j DROP");
+  }
+  SECTION("another order of rules") {
+    auto other = filter;
+    auto& rules = chain_of(other, "KUBE-IPVS-FILTER").rules;
+    std::swap(rules.front(), rules.back());
+    check_repaired(world, other);
+    check_repaired(world, filter);
+  }
+  SECTION("but the order of the out filter is free") {
+    auto other = filter;
+    auto& rules = chain_of(other, std::string(ipset::kUnorderedChain)).rules;
+    REQUIRE(rules.size() == 2);
+    std::swap(rules.front(), rules.back());
+    const auto applied = world.table().apply(other);
+    REQUIRE(applied);
+    CHECK_FALSE(*applied);
+  }
+  SECTION("a rule in front of our jumps is nobody's business of ours") {
+    world.edit(family, Table::filter, "-I INPUT -j ACCEPT");
+    const auto applied = world.table().apply(filter);
+    REQUIRE(applied);
+    CHECK_FALSE(*applied);
+    CHECK(world.lines(family, Table::filter, "INPUT").front() == "-j ACCEPT");
+  }
+}
+
+void check_refusals(RuleWorld& world, TableRules filter, TableRules nat) {
+  const auto family = filter.family;
+  SECTION("a missing set is named, and nothing is changed") {
+    const auto name = set_name(SetId::loop_back, family);
+    world.destroy_set(name);
+    const auto applied = world.table().apply(nat);
+    REQUIRE_FALSE(applied);
+    CHECK(applied.error().kind == ErrorKind::missing);
+    CHECK_THAT(applied.error().where, Catch::Contains(name));
+    CHECK(world.commits() == 0);
+    const auto listed = world.table().list(nat);
+    REQUIRE(listed);
+    CHECK(listed->chains.empty());
+    CHECK(listed->jumps.empty());
+  }
+  SECTION("a rule that leads nowhere") {
+    filter.chains[0].rules = {{.target = ipset::JumpTarget{"NOWHERE"}}};
+    const auto applied = world.table().apply(filter);
+    REQUIRE_FALSE(applied);
+    CHECK(applied.error().kind == ErrorKind::missing);
+    CHECK(world.commits() == 0);
+  }
+  SECTION("a comment that is too long") {
+    filter.chains[0].rules = {{.comment = std::string(256, 'x')}};
+    const auto applied = world.table().apply(filter);
+    REQUIRE_FALSE(applied);
+    CHECK(applied.error().kind == ErrorKind::malformed);
+    filter.chains[0].rules[0].comment.pop_back();
+    check_repaired(world, filter);
+  }
+  SECTION("a rule that is not ours") {
+    filter.chains[0].rules = {{.target = ipset::ForeignTarget{"x"}}};
+    const auto applied = world.table().apply(filter);
+    REQUIRE_FALSE(applied);
+    CHECK(applied.error().kind == ErrorKind::malformed);
+  }
+}
+
+}  // namespace
+
+void check_rule_contract(RuleWorld& world, Family family) {
+  const auto tables = rules_for(family, full_parameters(family));
+  const auto& filter = tables.at(0);
+  const auto& nat = tables.at(1);
+  SECTION("the first application commits, the second does not; foreign rules stay") {
+    check_first_application(world, filter, nat);
+  }
+  SECTION("packet counters stay") {
+    check_counters_stay(world, filter);
+  }
+  SECTION("differences are repaired") {
+    check_repairs(world, filter, nat);
+  }
+  SECTION("refusals") {
+    check_refusals(world, filter, nat);
+  }
+}
+
+}  // namespace ipvsproxier::test

@@ -1,0 +1,143 @@
+#include "test/fakes/fake_ipvs_table.h"
+
+#include <cerrno>
+#include <limits>
+
+namespace ipvsproxier::test {
+
+using namespace netlink;
+
+namespace {
+
+Error refuse(const IpvsOp& op, ErrorKind kind, int sys_errno, const std::string& why) {
+  return Error{kind, sys_errno, to_string(op) + ": " + why};
+}
+
+// A mark service has no address, protocol or port of its own.
+VirtualServiceKey canonical(const VirtualServiceKey& key) {
+  if (key.fwmark == 0) return key;
+  return {.address = IpAddress::any(key.address.family()), .fwmark = key.fwmark};
+}
+
+// net/netfilter/ipvs/ip_vs_ctl.c, ip_vs_new_dest: only unicast and local addresses.
+bool can_be_server(const IpAddress& address) {
+  const auto first = address.bytes()[0];
+  if (address.is_any()) return false;
+  if (address.family() == Family::ipv4) return first < 224;
+  return first != 0xff && !address.is_link_local();
+}
+
+}  // namespace
+
+FakeIpvsTable::Entry* FakeIpvsTable::find(const VirtualServiceKey& key) {
+  const auto found = entries_.find(canonical(key));
+  return found == entries_.end() ? nullptr : &found->second;
+}
+
+Status FakeIpvsTable::put(const IpvsOp& op, const VirtualService& service) {
+  if (service.scheduler.size() > 15 || !schedulers.contains(service.scheduler) ||
+      (!service.persistence_engine.empty() && service.persistence_engine != "sip"))
+    return refuse(op, ErrorKind::missing, ENOENT,
+                  "the kernel has no scheduler \"" + service.scheduler + "\"");
+  const auto family = service.key.address.family();
+  if (family == Family::ipv6 && (service.netmask_bits < 1 || service.netmask_bits > 128))
+    return refuse(op, ErrorKind::malformed, EINVAL, "netmask");
+  auto& entry = entries_[canonical(service.key)];
+  entry.service = service;
+  entry.service.key = canonical(service.key);
+  return {};
+}
+
+Status FakeIpvsTable::put(const IpvsOp& op, const VirtualServiceKey& service,
+                          const RealServer& server) {
+  auto* entry = find(service);
+  if (!entry) return refuse(op, ErrorKind::missing, ESRCH, "there is no such virtual service");
+  const auto family = server.key.address.family();
+  if (family != service.address.family() && server.method != ForwardMethod::tunnel)
+    return refuse(op, ErrorKind::malformed, EINVAL, "family");
+  if (server.weight > static_cast<std::uint32_t>(std::numeric_limits<std::int32_t>::max()) ||
+      server.lower_threshold > server.upper_threshold)
+    return refuse(op, ErrorKind::malformed, ERANGE, "weight or thresholds");
+  if (server.tunnel_type == 1 && server.tunnel_port == 0)
+    return refuse(op, ErrorKind::malformed, EINVAL, "tunnel port");
+  const bool exists = entry->servers.contains(server.key);
+  if (!exists && !can_be_server(server.key.address))
+    return refuse(op, ErrorKind::malformed, EINVAL, "address");
+  entry->servers[server.key].server = server;
+  return {};
+}
+
+Status FakeIpvsTable::apply_one(const IpvsOp& op) {
+  struct Visitor {
+    FakeIpvsTable& table;
+    const IpvsOp& op;
+    Status operator()(const AddService& add) { return table.put(op, add.service); }
+    Status operator()(const EditService& edit) { return table.put(op, edit.service); }
+    Status operator()(const DeleteService& remove) {
+      table.entries_.erase(canonical(remove.key));
+      return {};
+    }
+    Status operator()(const AddServer& add) { return table.put(op, add.service, add.server); }
+    Status operator()(const EditServer& edit) { return table.put(op, edit.service, edit.server); }
+    Status operator()(const DeleteServer& remove) {
+      if (auto* entry = table.find(remove.service)) entry->servers.erase(remove.server);
+      return {};
+    }
+  };
+  return std::visit(Visitor{*this, op}, op);
+}
+
+std::vector<Status> FakeIpvsTable::apply(std::span<const IpvsOp> ops) {
+  std::vector<Status> outcomes;
+  for (const auto& op : ops) {
+    ++writes_;
+    if (auto fault = faults.next(to_string(op)))
+      outcomes.push_back(std::move(*fault));
+    else
+      outcomes.push_back(apply_one(op));
+  }
+  return outcomes;
+}
+
+Result<std::vector<VirtualService>> FakeIpvsTable::list_services() {
+  if (auto fault = faults.next("list virtual services")) return std::move(*fault);
+  std::vector<VirtualService> services;
+  for (const auto& [key, entry] : entries_) services.push_back(entry.service);
+  return services;
+}
+
+Result<std::vector<ListedServer>> FakeIpvsTable::list_servers(const VirtualServiceKey& service) {
+  const auto what = "list real servers of virtual service " + to_string(service);
+  if (auto fault = faults.next(what)) return std::move(*fault);
+  const auto* entry = find(service);
+  if (!entry) return Error{ErrorKind::missing, ESRCH, what};
+  std::vector<ListedServer> servers;
+  for (const auto& [key, server] : entry->servers) servers.push_back(server);
+  return servers;
+}
+
+Result<IpvsTimeouts> FakeIpvsTable::timeouts() {
+  if (auto fault = faults.next("read IPVS timeouts")) return std::move(*fault);
+  return timeouts_;
+}
+
+Status FakeIpvsTable::set_timeouts(const IpvsTimeouts& wanted) {
+  if (auto fault = faults.next("set IPVS timeouts")) return std::move(*fault);
+  auto next = timeouts_;
+  if (wanted.tcp != 0) next.tcp = wanted.tcp;
+  if (wanted.tcp_fin != 0) next.tcp_fin = wanted.tcp_fin;
+  if (wanted.udp != 0) next.udp = wanted.udp;
+  if (next == timeouts_) return {};
+  ++writes_;
+  timeouts_ = next;
+  return {};
+}
+
+void FakeIpvsTable::set_connections(const VirtualServiceKey& service, const RealServerKey& server,
+                                    std::uint32_t active, std::uint32_t inactive) {
+  auto& listed = entries_.at(canonical(service)).servers.at(server);
+  listed.active_connections = active;
+  listed.inactive_connections = inactive;
+}
+
+}  // namespace ipvsproxier::test

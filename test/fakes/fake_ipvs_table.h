@@ -1,0 +1,57 @@
+#pragma once
+
+// FakeIpvsTable: an IPVS table in memory that refuses what Linux 6.1 refuses. The contract tests
+// run against it and against the kernel. Lists are in key order.
+
+#include <cstddef>
+#include <map>
+#include <set>
+#include <string>
+
+#include "netlink/ipvs_table.h"
+#include "test/fakes/fault_injector.h"
+
+namespace ipvsproxier::test {
+
+class FakeIpvsTable final : public netlink::IpvsTable {
+ public:
+  std::vector<netlink::Status> apply(std::span<const netlink::IpvsOp> ops) override;
+  netlink::Result<std::vector<netlink::VirtualService>> list_services() override;
+  netlink::Result<std::vector<netlink::ListedServer>> list_servers(
+      const netlink::VirtualServiceKey& service) override;
+  netlink::Result<netlink::IpvsTimeouts> timeouts() override;
+  netlink::Status set_timeouts(const netlink::IpvsTimeouts& timeouts) override;
+
+  // Consulted before every operation and listing.
+  FaultInjector faults;
+
+  // Schedulers that "modprobe" would find.
+  std::set<std::string> schedulers = {"rr", "wrr", "lc", "wlc", "lblc", "lblcr", "dh",
+                                      "sh", "sed", "nq", "fo",  "ovf",  "mh",    "none"};
+
+  // Operations and timeout writes received so far, the failed ones included.
+  std::size_t writes() const { return writes_; }
+
+  // Pretends that the kernel counted connections of a real server, which must exist.
+  void set_connections(const netlink::VirtualServiceKey& service,
+                       const netlink::RealServerKey& server, std::uint32_t active,
+                       std::uint32_t inactive);
+
+ private:
+  struct Entry {
+    netlink::VirtualService service;
+    std::map<netlink::RealServerKey, netlink::ListedServer> servers;
+  };
+
+  netlink::Status apply_one(const netlink::IpvsOp& op);
+  netlink::Status put(const netlink::IpvsOp& op, const netlink::VirtualService& service);
+  netlink::Status put(const netlink::IpvsOp& op, const netlink::VirtualServiceKey& service,
+                      const netlink::RealServer& server);
+  Entry* find(const netlink::VirtualServiceKey& key);
+
+  std::map<netlink::VirtualServiceKey, Entry> entries_;
+  netlink::IpvsTimeouts timeouts_{.tcp = 900, .tcp_fin = 120, .udp = 300};
+  std::size_t writes_ = 0;
+};
+
+}  // namespace ipvsproxier::test

@@ -1,0 +1,80 @@
+#include "test/fakes/fake_link_table.h"
+
+#include <cerrno>
+
+namespace ipvsproxier::test {
+
+using namespace netlink;
+
+FakeLinkTable::FakeLinkTable() {
+  add_link("lo", "");
+  add_address({"lo", *IpAddress::parse("127.0.0.1"), 8});
+  add_address({"lo", *IpAddress::parse("::1"), 128});
+}
+
+void FakeLinkTable::add_link(const std::string& name, const std::string& kind) {
+  links_[name].kind = kind;
+}
+
+void FakeLinkTable::add_address(const InterfaceAddress& address) {
+  links_[address.link].addresses.emplace(address.address, address.prefix_length);
+}
+
+Result<bool> FakeLinkTable::ensure_dummy(std::string_view name) {
+  const auto what = "create dummy link " + std::string(name);
+  if (auto fault = faults.next(what)) return std::move(*fault);
+  if (name.empty() || name.size() > 15) return Error{ErrorKind::malformed, EINVAL, what};
+  const auto found = links_.find(name);
+  if (found == links_.end()) {
+    ++writes_;
+    add_link(std::string(name), "dummy");
+    return true;
+  }
+  if (found->second.kind != "dummy")
+    return Error{ErrorKind::already, 0, what + ": a link of this name exists and is not a dummy"};
+  return false;
+}
+
+Result<std::vector<InterfaceAddress>> FakeLinkTable::list_addresses() {
+  if (auto fault = faults.next("list addresses")) return std::move(*fault);
+  std::vector<InterfaceAddress> result;
+  for (const auto& [name, link] : links_)
+    for (const auto& [address, length] : link.addresses)
+      result.push_back(InterfaceAddress{name, address, length});
+  return result;
+}
+
+Status FakeLinkTable::apply_one(std::string_view link, const AddressOp& op) {
+  const auto what = to_string(op) + " on link " + std::string(link);
+  const auto found = links_.find(link);
+  if (found == links_.end()) {
+    if (!op.add) return {};
+    return Error{ErrorKind::missing, ENODEV, what};
+  }
+  const auto length = address_bits(op.address.family());
+  if (!op.add) {
+    found->second.addresses.erase({op.address, length});
+    return {};
+  }
+  // net/ipv6/addrconf.c, ipv6_add_addr.
+  if (op.address.family() == Family::ipv6 &&
+      (op.address.is_any() || op.address.bytes()[0] == 0xff ||
+       (op.address.is_loopback() && link != "lo")))
+    return Error{ErrorKind::malformed, EADDRNOTAVAIL, what};
+  found->second.addresses.emplace(op.address, length);
+  return {};
+}
+
+std::vector<Status> FakeLinkTable::apply(std::string_view link, std::span<const AddressOp> ops) {
+  std::vector<Status> outcomes;
+  for (const auto& op : ops) {
+    ++writes_;
+    if (auto fault = faults.next(to_string(op)))
+      outcomes.push_back(std::move(*fault));
+    else
+      outcomes.push_back(apply_one(link, op));
+  }
+  return outcomes;
+}
+
+}  // namespace ipvsproxier::test

@@ -1,0 +1,47 @@
+#pragma once
+
+// FakeLinkTable: links and addresses in memory, refusing what Linux 6.1 refuses. Starts with `lo`
+// and its two addresses. Lists are in order of link, then address.
+
+#include <cstddef>
+#include <map>
+#include <set>
+#include <string>
+
+#include "netlink/link_table.h"
+#include "test/fakes/fault_injector.h"
+
+namespace ipvsproxier::test {
+
+class FakeLinkTable final : public netlink::LinkTable {
+ public:
+  FakeLinkTable();
+
+  netlink::Result<bool> ensure_dummy(std::string_view name) override;
+  netlink::Result<std::vector<netlink::InterfaceAddress>> list_addresses() override;
+  std::vector<netlink::Status> apply(std::string_view link,
+                                     std::span<const netlink::AddressOp> ops) override;
+
+  // Consulted before every operation and listing.
+  FaultInjector faults;
+
+  // Somebody else's link ("veth") or address.
+  void add_link(const std::string& name, const std::string& kind);
+  void add_address(const netlink::InterfaceAddress& address);
+
+  // Address operations and link creations received so far, the failed ones included.
+  std::size_t writes() const { return writes_; }
+
+ private:
+  struct Link {
+    std::string kind;
+    std::set<std::pair<netlink::IpAddress, std::uint8_t>> addresses;
+  };
+
+  netlink::Status apply_one(std::string_view link, const netlink::AddressOp& op);
+
+  std::map<std::string, Link, std::less<>> links_;
+  std::size_t writes_ = 0;
+};
+
+}  // namespace ipvsproxier::test

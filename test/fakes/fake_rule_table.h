@@ -1,0 +1,57 @@
+#pragma once
+
+// FakeRuleTable: RuleTable in memory. It refuses what the kernel refuses: rules that name a set or
+// a chain that does not exist, rules that are not ours, comments that are too long. Others' edits
+// are made with the words of the iptables command.
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ipset/rule_table.h"
+
+namespace ipvsproxier::test {
+
+class FakeRuleTable : public ipset::RuleTable {
+ public:
+  FakeRuleTable();
+
+  netlink::Result<ipset::TableRules> list(const ipset::TableRules& wanted) override;
+  netlink::Result<bool> apply(const ipset::TableRules& desired) override;
+
+  std::uint64_t commits() const { return commits_; }
+
+  // The sets that exist; rules in the tables may go on naming one that is taken out.
+  std::set<std::string> sets;
+
+  // One of "-N CHAIN", "-F CHAIN", "-D CHAIN NUMBER", "-A CHAIN -j TARGET", "-I CHAIN -j TARGET",
+  // where TARGET is a verdict or a chain.
+  void edit(netlink::Family family, ipset::Table table, const std::string& words);
+
+  // The rules of a chain as iptables-save prints them, without "-A CHAIN".
+  std::vector<std::string> lines(netlink::Family family, ipset::Table table,
+                                 const std::string& chain) const;
+
+  // One packet from this node, seen by every rule of OUTPUT in both tables.
+  void pass_packet(netlink::Family family);
+  std::uint64_t packets(netlink::Family family, ipset::Table table, const std::string& chain,
+                        std::size_t index) const;
+
+ private:
+  struct Counted {
+    ipset::Rule rule;
+    std::uint64_t packets = 0;
+  };
+  using Chains = std::map<std::string, std::vector<Counted>>;
+  using Key = std::pair<netlink::Family, ipset::Table>;
+
+  netlink::Status check_rule(const Chains& chains, const ipset::Rule& rule) const;
+
+  std::map<Key, Chains> tables_;
+  std::uint64_t commits_ = 0;
+};
+
+}  // namespace ipvsproxier::test

@@ -1,0 +1,151 @@
+#include "test/fakes/fake_set_table.h"
+
+#include <cerrno>
+#include <variant>
+
+#include "ipset/set_codec.h"
+
+namespace ipvsproxier::test {
+namespace {
+
+using ipset::Element;
+using ipset::ElementOp;
+using ipset::ListedSet;
+using ipset::Result;
+using ipset::SetKind;
+using ipset::SetSpec;
+using ipset::Status;
+using netlink::Error;
+using netlink::ErrorKind;
+using netlink::Family;
+
+Status check_name(const std::string& name) {
+  if (!name.empty() && name.size() <= 31) return {};
+  return Error{ErrorKind::malformed, EINVAL, "set name \"" + name + "\""};
+}
+
+// What the kernel knows of a set of ours.
+ipset::SetHeader header_of(const SetSpec& spec) {
+  ipset::SetHeader header{.name = spec.name, .type = std::string(to_string(spec.kind))};
+  if (spec.kind == SetKind::bitmap_port) return header;
+  header.family = spec.family;
+  header.hash_size = spec.hash_size;
+  header.max_elements = spec.max_elements;
+  return header;
+}
+
+// Why the kernel refuses the element; "" if it does not.
+struct Refusal {
+  const SetSpec& spec;
+
+  std::string operator()(const ipset::IpElement& element) const {
+    if (spec.kind != SetKind::hash_ip) return "kind";
+    if (element.ip.family() != spec.family) return "family";
+    return element.ip.is_any() ? "null-valued element" : "";
+  }
+  std::string operator()(const ipset::IpPortElement& element) const {
+    if (spec.kind != SetKind::hash_ip_port) return "kind";
+    return element.ip.family() != spec.family ? "family" : "";
+  }
+  std::string operator()(const ipset::IpPortIpElement& element) const {
+    if (spec.kind != SetKind::hash_ip_port_ip) return "kind";
+    const bool fits = element.ip.family() == spec.family && element.ip2.family() == spec.family;
+    return fits ? "" : "family";
+  }
+  std::string operator()(const ipset::IpPortNetElement& element) const {
+    if (spec.kind != SetKind::hash_ip_port_net) return "kind";
+    if (element.ip.family() != spec.family || element.net.family() != spec.family) return "family";
+    return element.net.length == 0 ? "prefix length 0" : "";
+  }
+  std::string operator()(const ipset::PortElement&) const {
+    return spec.kind != SetKind::bitmap_port ? "kind" : "";
+  }
+};
+
+}  // namespace
+
+Status FakeSetTable::ensure(const SetSpec& spec) {
+  if (Status status = check_name(spec.name); !status) return status;
+  if (const auto foreign = foreign_.find(spec.name); foreign != foreign_.end())
+    return Error{ErrorKind::already, 0,
+                 "set " + spec.name + " exists with type " + foreign->second + ", wanted " +
+                     std::string(to_string(spec.kind))};
+  const auto found = sets_.find(spec.name);
+  if (found == sets_.end()) {
+    ++writes_;
+    sets_.emplace(spec.name, StoredSet{spec, {}});
+    return {};
+  }
+  const std::string reason = ipset::difference(header_of(found->second.spec), spec);
+  if (reason.empty()) return {};
+  return Error{ErrorKind::already, 0, "set " + spec.name + " exists with " + reason};
+}
+
+Result<std::optional<ListedSet>> FakeSetTable::list(const std::string& name) {
+  if (Status status = check_name(name); !status) return status.error();
+  if (const auto foreign = foreign_.find(name); foreign != foreign_.end())
+    return Error{ErrorKind::unsupported, 0, "set " + name + " has type " + foreign->second};
+  const auto found = sets_.find(name);
+  if (found == sets_.end()) return std::optional<ListedSet>{};
+  ListedSet listed{found->second.spec,
+                   {found->second.elements.begin(), found->second.elements.end()}};
+  if (listed.spec.kind == SetKind::bitmap_port) {
+    listed.spec = SetSpec{.name = name, .kind = SetKind::bitmap_port};
+  }
+  return std::optional<ListedSet>(std::move(listed));
+}
+
+Status FakeSetTable::apply_one(StoredSet& set, const ElementOp& op) {
+  const std::string refusal = std::visit(Refusal{set.spec}, op.element);
+  if (!refusal.empty())
+    return Error{ErrorKind::malformed, 0,
+                 to_string(op.element) + " in set " + set.spec.name + ": " + refusal};
+  ++writes_;
+  if (!op.add) {
+    set.elements.erase(op.element);
+    return {};
+  }
+  const bool is_full =
+      set.spec.kind != SetKind::bitmap_port && set.elements.size() >= set.spec.max_elements;
+  if (is_full && !set.elements.contains(op.element))
+    return Error{ErrorKind::io, 0,
+                 "add " + to_string(op.element) + " to set " + set.spec.name + ": it is full"};
+  set.elements.insert(op.element);
+  return {};
+}
+
+std::vector<Status> FakeSetTable::apply(const SetSpec& spec, std::span<const ElementOp> ops) {
+  const auto found = sets_.find(spec.name);
+  if (found == sets_.end()) {
+    const Error missing{ErrorKind::missing, 0, "set " + spec.name + " does not exist"};
+    return std::vector<Status>(ops.size(), Status(missing));
+  }
+  std::vector<Status> outcomes;
+  outcomes.reserve(ops.size());
+  for (const ElementOp& op : ops) outcomes.push_back(apply_one(found->second, op));
+  return outcomes;
+}
+
+Status FakeSetTable::destroy(const std::string& name) {
+  if (Status status = check_name(name); !status) return status;
+  if (held_.contains(name))
+    return Error{ErrorKind::busy, 0, "destroy set " + name + ": it is in use"};
+  ++writes_;
+  sets_.erase(name);
+  foreign_.erase(name);
+  return {};
+}
+
+void FakeSetTable::make_foreign(const std::string& name, const std::string& type) {
+  foreign_[name] = type;
+}
+
+void FakeSetTable::hold(const std::string& name) {
+  held_.insert(name);
+}
+
+void FakeSetTable::release(const std::string& name) {
+  held_.erase(name);
+}
+
+}  // namespace ipvsproxier::test

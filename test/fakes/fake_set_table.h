@@ -1,0 +1,47 @@
+#pragma once
+
+// FakeSetTable: IP sets in memory, which refuse what the kernel refuses. The contract in
+// test/contract/set_contract.h holds for both. Ordered, so that failures print stably.
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ipset/set_table.h"
+
+namespace ipvsproxier::test {
+
+class FakeSetTable final : public ipset::SetTable {
+ public:
+  ipset::Status ensure(const ipset::SetSpec& spec) override;
+  ipset::Result<std::optional<ipset::ListedSet>> list(const std::string& name) override;
+  std::vector<ipset::Status> apply(const ipset::SetSpec& spec,
+                                   std::span<const ipset::ElementOp> ops) override;
+  ipset::Status destroy(const std::string& name) override;
+
+  // What others do in the same kernel.
+  void make_foreign(const std::string& name,
+                    const std::string& type);  // of a type that is not ours
+  void hold(const std::string& name);          // a rule refers to it
+  void release(const std::string& name);
+
+  // Write commands so far, counted as LibipsetTable does.
+  std::uint64_t writes() const { return writes_; }
+
+ private:
+  struct StoredSet {
+    ipset::SetSpec spec;
+    std::set<ipset::Element> elements;
+  };
+
+  ipset::Status apply_one(StoredSet& set, const ipset::ElementOp& op);
+
+  std::map<std::string, StoredSet> sets_;
+  std::map<std::string, std::string> foreign_;  // name -> type
+  std::set<std::string> held_;
+  std::uint64_t writes_ = 0;
+};
+
+}  // namespace ipvsproxier::test

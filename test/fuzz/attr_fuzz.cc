@@ -1,0 +1,76 @@
+// Whatever bytes come from the netlink side, the readers neither leave them nor accept what they
+// could not write again.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+
+#include "netlink/ipvs_codec.h"
+#include "netlink/link_codec.h"
+#include "netlink/nl_answers.h"
+#include "netlink/nl_codec.h"
+
+namespace ipvsproxier::netlink {
+namespace {
+
+constexpr std::uint16_t kFamily = 32;
+
+void require(bool condition) {
+  if (!condition) std::abort();
+}
+
+ByteView payload(const Bytes& message) {
+  return ByteView(message).subspan(kMessageHeaderSize);
+}
+
+void read_service(ByteView bytes) {
+  const auto service = decode_service(bytes);
+  if (!service) return;
+  const auto again = decode_service(payload(encode_ipvs_op(kFamily, AddService{*service})));
+  require(again.has_value());
+  // The writer always says "all flags"; a reader that drops one must have dropped it before.
+  require(*again == *service);
+}
+
+void read_server(ByteView bytes) {
+  const auto server = decode_server(bytes, Family::ipv4);
+  if (!server) return;
+  const auto again =
+      decode_server(payload(encode_ipvs_op(kFamily, AddServer{{}, server->server})), Family::ipv6);
+  require(again.has_value() && again->server == server->server);
+}
+
+void read_link(ByteView bytes) {
+  const auto link = decode_link(bytes);
+  require(!link || link->name.size() < 16);
+  const auto address = decode_address(bytes);
+  require(!address || address->prefix_length <= address_bits(address->address.family()));
+}
+
+void read_datagram(ByteView bytes) {
+  AnswerWindow window(Operation::generic, {100, 101});
+  const auto taken = window.take(bytes);
+  require(taken.has_value() || taken.error().kind == ErrorKind::malformed);
+  DumpCollector dump(100);
+  if (dump.take(Operation::generic, bytes)) {
+    std::size_t size = 0;
+    for (const auto& one : std::move(dump).payloads()) size += one.size() + kMessageHeaderSize;
+    require(size <= bytes.size());
+  }
+}
+
+}  // namespace
+}  // namespace ipvsproxier::netlink
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace ipvsproxier::netlink;
+  const ByteView bytes(data, size);
+  read_service(bytes);
+  read_server(bytes);
+  read_link(bytes);
+  read_datagram(bytes);
+  // Nothing to require of these but that they stay within the bytes.
+  (void)decode_timeouts(bytes);
+  (void)decode_family_id(bytes);
+  return 0;
+}

@@ -1,0 +1,92 @@
+#include "netlink/link_kernel.h"
+
+#include <catch2/catch.hpp>
+
+#include "test/contract/link_contract.h"
+#include "test/kernel/netns.h"
+#include "test/kernel/privileges.h"
+
+namespace ipvsproxier::test {
+namespace {
+
+using namespace netlink;
+
+std::unique_ptr<KernelLinkTable> open_links(const NlOptions& options = {}) {
+  auto table = KernelLinkTable::open(options);
+  if (!table) FAIL(to_string(table.error()));
+  return std::move(*table);
+}
+
+TEST_CASE("kernel: links keep the contract") {
+  FreshNetns netns;
+  link_contract(*open_links());
+}
+
+TEST_CASE("kernel: the dummy and its addresses look like kube-proxy's") {
+  FreshNetns netns;
+  const auto table = open_links();
+  REQUIRE(table->ensure_dummy(kLink));
+  all_succeed(
+      table->apply(kLink, std::vector{address_op(true, "10.0.0.1"), address_op(true, "fd00::1")}));
+  const auto link = shell("ip -o link show kube-ipvs0");
+  CHECK(link.find("<BROADCAST,NOARP> mtu 1500 qdisc noop state DOWN") != std::string::npos);
+  CHECK(link.find("qlen") == std::string::npos);
+  CHECK(shell("ip -o addr show kube-ipvs0 | sed -e 's/^[0-9]*: //' -e 's/\\\\.*//'") ==
+        "kube-ipvs0    inet 10.0.0.1/32 scope global kube-ipvs0\n"
+        "kube-ipvs0    inet6 fd00::1/128 scope global \n");
+}
+
+TEST_CASE("kernel: addresses of all links are listed, ours and not a peer's") {
+  FreshNetns netns;
+  shell("ip link add left type veth peer name right && ip link set left up");
+  shell("ip addr add 10.1.1.1 peer 10.1.1.2/32 dev left");
+  shell("ip addr add 10.2.2.1/24 dev right");
+  shell("ip addr add fd00:2::1/64 dev right nodad");
+  const auto table = open_links();
+  CHECK(addresses_of(*table, "left") == std::vector<std::string>{"10.1.1.1/32"});
+  CHECK(addresses_of(*table, "right") == std::vector<std::string>{"10.2.2.1/24", "fd00:2::1/64"});
+}
+
+TEST_CASE("kernel: what is already so is not written again") {
+  FreshNetns netns;
+  const auto table = open_links();
+  REQUIRE(table->ensure_dummy(kLink));
+  const auto before = table->counters();
+  REQUIRE(table->ensure_dummy(kLink));
+  REQUIRE(table->list_addresses());
+  CHECK(table->counters().write_requests == before.write_requests);
+  CHECK(before.write_requests == 1);
+}
+
+TEST_CASE("kernel: a thousand addresses go 32 in a datagram") {
+  FreshNetns netns;
+  const auto table = open_links();
+  REQUIRE(table->ensure_dummy(kLink));
+  std::vector<AddressOp> ops;
+  for (std::uint32_t i = 0; i < 1024; ++i) ops.push_back({true, IpAddress::v4(0x0a000000U + i)});
+  const auto before = table->counters().datagrams;
+  all_succeed(table->apply(kLink, ops));
+  // One more asks for the link's index.
+  CHECK(table->counters().datagrams - before == 33);
+  CHECK(addresses_of(*table, kLink).size() == 1024);
+}
+
+TEST_CASE("kernel: without the privilege links and addresses are denied") {
+  FreshNetns netns;
+  const auto table = open_links();
+  REQUIRE(table->ensure_dummy(kLink));
+  const auto [link, outcomes] = [&] {
+    const WithoutNetAdmin unprivileged;
+    return std::pair(table->ensure_dummy("other0"),
+                     table->apply(kLink, std::vector{address_op(true, "10.0.0.1")}));
+  }();
+  REQUIRE_FALSE(link);
+  CHECK(to_string(link.error()).find("create dummy link other0") == 0);
+  CHECK(to_string(link.error()).find("needs CAP_NET_ADMIN") != std::string::npos);
+  REQUIRE_FALSE(outcomes.at(0));
+  CHECK(outcomes[0].error().kind == ErrorKind::denied);
+  CHECK(addresses_of(*table, kLink).empty());
+}
+
+}  // namespace
+}  // namespace ipvsproxier::test

@@ -1,0 +1,143 @@
+#!/bin/bash
+# The demo, inside a scratch kernel or a fresh network namespace: lays out two nodes, their pods and
+# two clients outside as network namespaces, runs the daemon, and sends traffic. Exit status 1 if a
+# request did not go where it must.
+#
+#   demo.sh BUILD_FOLDER [PATH_OF_IPVS_PROXIER]
+set -u
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+build=$1
+daemon=${2:-$build/ipvs-proxier}
+echo_server=$build/test/support/echo_server
+servers=()
+failures=0
+
+# This namespace is node-1. The router stands for the network between the nodes and the world.
+lay_out() {
+  ip -batch - <<'END' || return 1
+netns add router
+netns add node-2
+netns add web-1
+netns add dns-1
+netns add shell
+netns add client
+netns add stranger
+link add eth0 type veth peer name node-1 netns router
+link add cni0 type bridge
+link set cni0 up
+addr add 10.244.0.1/24 dev cni0
+link add veth-web-1 master cni0 type veth peer name eth0 netns web-1
+link add veth-dns-1 master cni0 type veth peer name eth0 netns dns-1
+link add veth-shell master cni0 type veth peer name eth0 netns shell
+link set veth-web-1 up type bridge_slave hairpin on
+link set veth-dns-1 up type bridge_slave hairpin on
+link set veth-shell up type bridge_slave hairpin on
+addr add 10.200.0.2/24 dev eth0
+link set eth0 up
+route add 10.244.1.0/24 via 10.200.0.3
+route add default via 10.200.0.1
+END
+  ip -n router -batch - <<'END' || return 1
+link set lo up
+link add node-2 type veth peer name eth0 netns node-2
+link add client type veth peer name eth0 netns client
+link add stranger type veth peer name eth0 netns stranger
+link add lan type bridge
+link set node-1 up master lan
+link set node-2 up master lan
+link set lan up
+addr add 10.200.0.1/24 dev lan
+link set client up
+addr add 203.0.113.1/24 dev client
+link set stranger up
+addr add 198.51.100.1/24 dev stranger
+route add 192.0.2.0/24 via 10.200.0.2
+END
+  ip netns exec router sysctl -q -w net.ipv4.ip_forward=1 &&
+    host node-2 10.200.0.3/24 10.200.0.1 "addr add 10.244.1.11/32 dev lo
+route add 10.244.0.0/24 via 10.200.0.2" &&
+    host web-1 10.244.0.11/24 10.244.0.1 &&
+    host dns-1 10.244.0.12/24 10.244.0.1 &&
+    host shell 10.244.0.13/24 10.244.0.1 &&
+    host client 203.0.113.7/24 203.0.113.1 &&
+    host stranger 198.51.100.9/24 198.51.100.1
+}
+
+# host NAMESPACE ADDRESS GATEWAY [MORE]
+host() {
+  printf 'link set lo up\nlink set eth0 up\naddr add %s dev eth0\nroute add default via %s\n%s\n' \
+    "$2" "$3" "${4:-}" | ip -n "$1" -batch -
+}
+
+# serve NAMESPACE NAME ADDRESS PORT: returns when the server listens.
+serve() {
+  local ready line
+  exec {ready}< <(exec "$echo_server" in "/run/netns/$1" serve "$2" "$3" "$4")
+  servers+=($!)
+  read -r -u "$ready" line && [ "$line" = ready ]
+}
+
+# expect WHAT NAMESPACE PROTOCOL ADDRESS PORT ANSWER...: as many requests as there are answers (in
+# alphabetical order); "SERVER sees SOURCE" must come once each. "nobody" means that no answer may come.
+expect() {
+  local what=$1 namespace=$2 protocol=$3 address=$4 port=$5 answers expected mark=ok wait=2000
+  shift 5
+  [ "$1" = nobody ] && wait=300
+  answers=$("$echo_server" in "/run/netns/$namespace" ask "$protocol" "$address" "$port" $wait $# \
+    2>/dev/null)
+  expected=$(printf '%s\n' "$@")
+  if [ "${answers:-nobody}" != "$expected" ]; then
+    mark="WRONG, expected: ${expected//$'\n'/, }"
+    failures=$((failures + 1))
+  fi
+  answers=${answers:-nobody}
+  printf '  %-37s %-20s %s  %s\n' "$what" "$protocol $address:$port" "${answers//$'\n'/, }" "$mark"
+}
+
+stop() {
+  [ ${#servers[@]} -eq 0 ] || kill "${servers[@]}" 2>/dev/null
+  # A guest takes the namespaces with it; elsewhere their names must go.
+  [ "${IPVS_GUEST_KIND:-}" = uml ] ||
+    printf 'netns del %s\n' router node-2 web-1 dns-1 shell client stranger | ip -batch -
+}
+trap stop EXIT
+
+cat <<END
+A cluster of network namespaces on Linux $(uname -r); the proxier runs on node-1.
+
+  client 203.0.113.7 ---+            +-- node-1 10.200.0.2 -- pods web-1, dns-1, shell
+                        +-- router --+                        10.244.0.11 .12 .13
+  stranger 198.51.100.9 +            +-- node-2 10.200.0.3 -- pod web-2 10.244.1.11
+
+END
+lay_out &&
+  serve web-1 web-1 0.0.0.0 8080 &&
+  serve dns-1 dns-1 0.0.0.0 5353 &&
+  serve node-2 web-2 10.244.1.11 8080 || { echo "demo: could not lay out the cluster" >&2; exit 1; }
+
+cd "$root" || exit 1
+echo "\$ ipvs-proxier --once --config examples/kube-proxy.yaml --manifests examples/shop"
+"$daemon" --once --config examples/kube-proxy.yaml --manifests examples/shop 2>&1 ||
+  { echo "demo: the proxier failed" >&2; exit 1; }
+echo
+echo "\$ ipvsadm -Ln"
+ipvsadm -Ln | tail -n +2
+
+echo
+echo "Requests, each answered by a pod with its name and the client address that it sees:"
+expect "pod to a cluster IP" shell tcp 10.96.0.20 80 "web-1 sees 10.244.0.13" "web-2 sees 10.244.0.13"
+expect "pod to a cluster IP, UDP" shell udp 10.96.0.40 53 "dns-1 sees 10.244.0.13"
+expect "pod to itself and others (hairpin)" web-1 tcp 10.96.0.20 80 \
+  "web-1 sees 10.244.0.1" "web-2 sees 10.244.0.11"
+expect "client to a node port" client tcp 10.200.0.2 30080 "web-1 sees 10.244.0.1" "web-2 sees 10.200.0.2"
+expect "client to a load balancer, local" client tcp 192.0.2.10 80 \
+  "web-1 sees 203.0.113.7" "web-1 sees 203.0.113.7"
+expect "stranger, outside its source ranges" stranger tcp 192.0.2.10 80 nobody
+expect "client to a port that is no service" client tcp 192.0.2.10 81 nobody
+
+echo
+if [ $failures -gt 0 ]; then
+  echo "$failures of 7 went wrong."
+  exit 1
+fi
+echo "All requests went where they must."

@@ -1,0 +1,93 @@
+// What real API servers and kubectl print decodes completely, and the same from YAML.
+
+#include <fstream>
+#include <sstream>
+
+#include <catch2/catch.hpp>
+
+#include "proxier/api/decode.h"
+#include "proxier/api/documents.h"
+#include "test/unit/problem_lines.h"
+
+namespace ipvsproxier::api {
+namespace {
+
+using test::lines_of;
+
+std::string read(const std::string& name) {
+  std::ifstream stream(std::string(TEST_DATA) + "/" + name);
+  REQUIRE(stream);
+  std::ostringstream text;
+  text << stream.rdbuf();
+  return text.str();
+}
+
+// Block-style YAML of a JSON value; text is always quoted, which JSON's quoting serves for.
+void write_yaml(const Json& value, int indent, std::string& out) {
+  const std::string blanks(static_cast<std::size_t>(indent), ' ');
+  if (value.is_object() && !value.empty()) {
+    for (const auto& [key, member] : value.items()) {
+      out += "\n" + blanks + Json(key).dump() + ":";
+      write_yaml(member, indent + 2, out);
+    }
+  } else if (value.is_array() && !value.empty()) {
+    for (const auto& element : value) {
+      out += "\n" + blanks + "-";
+      write_yaml(element, indent + 2, out);
+    }
+  } else {
+    out += " " + value.dump();
+  }
+}
+
+std::vector<Object> decode_items(const std::string& text, const std::string& item_kind) {
+  const auto parsed = parse_documents(text, "list");
+  CHECK(lines_of(parsed.problems).empty());
+  REQUIRE(parsed.documents.size() == 1);
+  CHECK(parsed.documents[0].duplicates.empty());
+  std::vector<Object> objects;
+  Problems problems;
+  for (auto item : parsed.documents[0].value["items"]) {
+    item["kind"] = item_kind;
+    item["apiVersion"] = item_kind == "EndpointSlice" ? "discovery.k8s.io/v1" : "v1";
+    if (auto object = decode_object(item, "list", problems)) objects.push_back(*std::move(object));
+  }
+  CHECK(lines_of(problems).empty());
+  return objects;
+}
+
+TEST_CASE("recorded lists decode without a problem, from JSON and from YAML") {
+  const auto [name, kind, count] = GENERATE(table<std::string, std::string, std::size_t>({
+      {"reference/shop/objects/services.json", "Service", 13},
+      {"reference/shop/objects/endpointslices.json", "EndpointSlice", 10},
+      {"reference/shop/objects/nodes.json", "Node", 3},
+      {"recorded/services-list.body", "Service", 11},
+      {"recorded/endpointslices-list.body", "EndpointSlice", 10},
+      {"recorded/nodes-list.body", "Node", 1},
+      {"recorded/services-page1.body", "Service", 4},
+      {"recorded/services-page2.body", "Service", 4},
+  }));
+  CAPTURE(name);
+  const std::string json = read(name);
+  const auto objects = decode_items(json, kind);
+  CHECK(objects.size() == count);
+  std::string yaml = "---";
+  write_yaml(parse_documents(json, "list").documents.at(0).value, 0, yaml);
+  CHECK(decode_items(yaml, kind) == objects);
+}
+
+TEST_CASE("one recorded object is what its text says") {
+  const auto objects =
+      decode_items(read("reference/shop/objects/endpointslices.json"), "EndpointSlice");
+  const auto& slice = std::get<EndpointSlice>(objects.at(1));
+  CHECK(describe(objects[1]) == "EndpointSlice shop/dns-0");
+  CHECK(slice.service == "dns");
+  CHECK(slice.ports ==
+        std::vector<EndpointPort>{{"dns", Protocol::udp, 53}, {"dns-tcp", Protocol::tcp, 53}});
+  REQUIRE(slice.endpoints.size() == 2);
+  CHECK(slice.endpoints[0] ==
+        Endpoint{.address = *IpAddress::parse("10.244.0.9"), .node_name = "kp"});
+}
+
+}  // namespace
+}  // namespace ipvsproxier::api

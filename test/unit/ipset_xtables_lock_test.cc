@@ -1,0 +1,46 @@
+#include "ipset/xtables_lock.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include <catch2/catch.hpp>
+
+namespace ipvsproxier::ipset {
+namespace {
+
+using netlink::ErrorKind;
+using std::chrono::milliseconds;
+
+struct TemporaryFolder {
+  TemporaryFolder() { REQUIRE(mkdtemp(path.data()) != nullptr); }
+  ~TemporaryFolder() { std::filesystem::remove_all(path); }
+  std::string path = (std::filesystem::temp_directory_path() / "lock-XXXXXX").string();
+};
+
+TEST_CASE("the xtables lock is held by one at a time, and only as long as the object lives") {
+  const TemporaryFolder folder;
+  const auto path = folder.path + "/xtables.lock";
+  {
+    const auto held = XtablesLock::acquire(path, milliseconds(0));
+    REQUIRE(held);
+    const auto second = XtablesLock::acquire(path, milliseconds(30));
+    REQUIRE_FALSE(second);
+    CHECK(second.error().kind == ErrorKind::timeout);
+    CHECK_THAT(second.error().where, Catch::Contains(path));
+  }
+  CHECK(XtablesLock::acquire(path, milliseconds(0)));
+}
+
+TEST_CASE("a lock file that cannot be made is an error that names it") {
+  const TemporaryFolder folder;
+  const auto path = folder.path + "/missing/xtables.lock";
+  const auto lock = XtablesLock::acquire(path, milliseconds(0));
+  REQUIRE_FALSE(lock);
+  CHECK(lock.error().kind == ErrorKind::missing);
+  CHECK_THAT(lock.error().where, Catch::Contains(path));
+}
+
+}  // namespace
+}  // namespace ipvsproxier::ipset
