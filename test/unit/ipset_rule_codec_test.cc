@@ -1,0 +1,188 @@
+#include "ipset/rule_codec.h"
+
+#include <fstream>
+#include <sstream>
+
+#include <catch2/catch.hpp>
+
+#include "test/rule_bytes.h"
+
+namespace ipvsproxier::ipset {
+namespace {
+
+using netlink::ErrorKind;
+using netlink::Family;
+using test::CatalogSets;
+
+// A line of test/reference/rules.
+struct Captured {
+  std::string label;
+  Bytes entry;
+  std::string text;
+};
+
+Bytes from_hex(const std::string& hex) {
+  Bytes bytes;
+  for (std::size_t i = 0; i + 1 < hex.size(); i += 2)
+    bytes.push_back(static_cast<std::uint8_t>(std::stoul(hex.substr(i, 2), nullptr, 16)));
+  return bytes;
+}
+
+std::vector<Captured> captured(Family family) {
+  const auto* const file = family == Family::ipv4 ? "ipv4.txt" : "ipv6.txt";
+  std::ifstream in(std::string(TEST_DATA) + "/reference/rules/" + file);
+  std::vector<Captured> result;
+  for (std::string line; std::getline(in, line);) {
+    std::istringstream words(line);
+    Captured one;
+    std::string hex;
+    words >> one.label >> hex >> std::ws;
+    std::getline(words, one.text);
+    one.entry = from_hex(hex);
+    result.push_back(std::move(one));
+  }
+  REQUIRE(result.size() == 56);
+  return result;
+}
+
+std::vector<Rule> all_rules(Family family) {
+  std::vector<Rule> rules;
+  for (const auto& parameters : test::all_parameters(family))
+    for (const auto& table : rules_for(family, parameters)) {
+      for (const auto& chain : table.chains)
+        rules.insert(rules.end(), chain.rules.begin(), chain.rules.end());
+      for (const auto& jump : table.jumps) rules.push_back(jump.rule);
+    }
+  return rules;
+}
+
+bool is_foreign(const Rule& rule) {
+  return std::holds_alternative<ForeignTarget>(rule.target);
+}
+
+// The verdict of a jump is libiptc's to fill in.
+EntryParts without_verdict(Family family, const Bytes& entry) {
+  auto parts = *split_entry(family, entry);
+  if (parts.target.name.empty()) std::fill(parts.target.data.begin(), parts.target.data.end(), 0);
+  return parts;
+}
+
+TEST_CASE("every rule survives encoding and decoding") {
+  CatalogSets sets;
+  for (const auto family : netlink::kFamilies)
+    for (const auto& rule : all_rules(family)) {
+      CAPTURE(to_string(rule, family));
+      const auto bytes = encode_rule(rule, family, sets);
+      REQUIRE(bytes);
+      const auto label = test::label_of(family, *bytes);
+      const auto read = decode_rule(family, test::as_read(rule, family, *bytes), label, sets);
+      CHECK(to_string(read, family) == to_string(rule, family));
+      CHECK(read == rule);
+    }
+}
+
+TEST_CASE("every rule is encoded to the bytes that iptables writes, and read from them") {
+  CatalogSets sets;
+  for (const auto family : netlink::kFamilies) {
+    const auto golden = captured(family);
+    for (const auto& rule : all_rules(family)) {
+      const auto text = to_string(rule, family);
+      CAPTURE(text);
+      const auto found = std::find_if(golden.begin(), golden.end(),
+                                      [&](const Captured& one) { return one.text == text; });
+      REQUIRE(found != golden.end());
+      CHECK(decode_rule(family, found->entry, found->label, sets) == rule);
+      const auto bytes = encode_rule(rule, family, sets);
+      REQUIRE(bytes);
+      const auto expected = without_verdict(family, found->entry);
+      const auto actual = without_verdict(family, test::as_read(rule, family, *bytes));
+      CHECK(bytes->size() == found->entry.size());
+      CHECK(actual.header == expected.header);
+      CHECK(actual.matches == expected.matches);
+      CHECK(actual.target == expected.target);
+    }
+  }
+}
+
+TEST_CASE("a cut entry is foreign at every length") {
+  CatalogSets sets;
+  for (const auto family : netlink::kFamilies)
+    for (const auto& one : captured(family))
+      for (std::size_t size = 0; size < one.entry.size(); ++size) {
+        // A copy of its own, so that a sanitizer sees a read beyond it.
+        const Bytes cut(one.entry.begin(), one.entry.begin() + static_cast<std::ptrdiff_t>(size));
+        if (!is_foreign(decode_rule(family, cut, one.label, sets))) FAIL(one.text << size);
+      }
+}
+
+// Any one bit that makes a difference to the kernel makes a difference to the rule, so that a
+// changed rule is never taken for the one that is wanted.
+TEST_CASE("no changed entry is taken for the rule that it was") {
+  CatalogSets sets;
+  for (const auto family : netlink::kFamilies)
+    for (const auto& one : captured(family)) {
+      const auto rule = decode_rule(family, one.entry, one.label, sets);
+      const auto parts = *split_entry(family, one.entry);
+      for (std::size_t match = 0; match < parts.matches.size(); ++match)
+        for (std::size_t i = 0; i < parts.matches[match].data.size(); ++i) {
+          auto changed = parts;
+          changed.matches[match].data[i] ^= 0x40;
+          const auto read = decode_rule(family, join_entry(family, changed), one.label, sets);
+          const auto tail = parts.matches[match].data.size() - i;
+          // Up to seven bytes of padding follow the kernel's structure.
+          if (read == rule && tail > 7) FAIL(one.text << " match " << match << " byte " << i);
+        }
+      auto renamed = parts;
+      renamed.target.name = "TRACE";
+      CHECK(is_foreign(decode_rule(family, join_entry(family, renamed), "TRACE", sets)));
+    }
+}
+
+TEST_CASE("an inconsistent layout is refused") {
+  CatalogSets sets;
+  const auto entry = *encode_rule({.comment = "x"}, Family::ipv4, sets);
+  const auto header = entry_header_size(Family::ipv4);
+  auto with = [&](std::size_t place, std::uint16_t value) {
+    auto changed = entry;
+    changed[place] = static_cast<std::uint8_t>(value & 0xff);
+    changed[place + 1] = static_cast<std::uint8_t>(value >> 8);
+    return split_entry(Family::ipv4, changed).has_value();
+  };
+  const auto size_of_match = static_cast<std::uint16_t>(entry[header] | entry[header + 1] << 8);
+  CHECK(with(header, size_of_match));
+  for (const int size : {0, 1, 31, 32, size_of_match - 8, size_of_match + 8, 0xffff})
+    CHECK_FALSE(with(header, static_cast<std::uint16_t>(size)));
+}
+
+TEST_CASE("what cannot be expressed is an error that says so") {
+  CatalogSets sets;
+  const auto error = [&](const Rule& rule) {
+    const auto bytes = encode_rule(rule, Family::ipv4, sets);
+    REQUIRE_FALSE(bytes);
+    return bytes.error();
+  };
+  CHECK(error({.comment = std::string(256, 'x')}).kind == ErrorKind::malformed);
+  CHECK(error({.target = ForeignTarget{"x"}}).kind == ErrorKind::malformed);
+  CHECK(error({.target = JumpTarget{std::string(29, 'X')}}).kind == ErrorKind::malformed);
+  CHECK(error({.target = JumpTarget{}}).kind == ErrorKind::malformed);
+  CHECK(error({.in_interface = InInterfaceMatch{.name = std::string(16, 'x')}}).kind ==
+        ErrorKind::malformed);
+  CHECK(error({.source = SourceMatch{*netlink::IpPrefix::parse("fd00::/8")}}).kind ==
+        ErrorKind::malformed);
+  CHECK(error({.protocol = netlink::Protocol::tcp, .matches = {EchoRequestMatch{}}}).kind ==
+        ErrorKind::malformed);
+  const auto missing = error({.matches = {SetMatch{"NO-SUCH-SET", {Direction::dst}}}});
+  CHECK(missing.kind == ErrorKind::missing);
+  CHECK(missing.where == "NO-SUCH-SET");
+}
+
+TEST_CASE("the extensions that a rule needs") {
+  const Rule rule{.comment = "x", .matches = {BridgePortInMatch{}}, .target = MarkTarget{}};
+  CHECK(extensions_of(rule, Family::ipv6) == std::vector<ExtensionName>{{"comment", 0, false},
+                                                                        {"physdev", 0, false},
+                                                                        {"MARK", 2, true}});
+  CHECK(extensions_of({.target = JumpTarget{"X"}}, Family::ipv4).empty());
+}
+
+}  // namespace
+}  // namespace ipvsproxier::ipset
