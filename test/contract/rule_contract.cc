@@ -55,11 +55,10 @@ void check_repaired(RuleWorld& world, const TableRules& desired) {
   CHECK(world.commits() == before + 1);
   const auto now = world.table().list(desired);
   REQUIRE(now);
-  for (const auto& chain : now->chains)
-    CHECK(printed(chain, desired.family) == world.lines(desired.family, desired.table, chain.name));
   CHECK(*now == desired);
+  auto lines = world.lines(desired.family, desired.table);
   for (const auto& chain : desired.chains)
-    CHECK(world.lines(desired.family, desired.table, chain.name) == printed(chain, desired.family));
+    CHECK(lines[chain.name] == printed(chain, desired.family));
 }
 
 void check_first_application(RuleWorld& world, TableRules filter, TableRules nat) {
@@ -74,17 +73,17 @@ void check_first_application(RuleWorld& world, TableRules filter, TableRules nat
   world.edit(family, Table::filter, "-A INPUT -j FOREIGN");
   check_repaired(world, filter);
   check_repaired(world, nat);
-  CHECK(world.lines(family, Table::filter, "FOREIGN") == Lines{"-j DROP"});
+  CHECK(world.lines(family, Table::filter)["FOREIGN"] == Lines{"-j DROP"});
   const std::string access = "-m comment --comment \"kubernetes ipvs access filter\" -j ";
   const std::string firewall =
       "-m comment --comment \"kube-proxy firewall rules\" -j KUBE-PROXY-FIREWALL";
-  CHECK(world.lines(family, Table::filter, "INPUT") ==
+  CHECK(world.lines(family, Table::filter)["INPUT"] ==
         Lines{access + "KUBE-IPVS-FILTER", firewall,
               "-m comment --comment \"kubernetes health check rules\" -j KUBE-NODE-PORT",
               "-j FOREIGN"});
-  CHECK(world.lines(family, Table::filter, "FORWARD") ==
+  CHECK(world.lines(family, Table::filter)["FORWARD"] ==
         Lines{firewall, "-m comment --comment \"kubernetes forwarding rules\" -j KUBE-FORWARD"});
-  CHECK(world.lines(family, Table::filter, "OUTPUT") == Lines{access + "KUBE-IPVS-OUT-FILTER"});
+  CHECK(world.lines(family, Table::filter)["OUTPUT"] == Lines{access + "KUBE-IPVS-OUT-FILTER"});
 }
 
 void check_counters_stay(RuleWorld& world, TableRules filter) {
@@ -122,7 +121,7 @@ void check_repairs(RuleWorld& world, TableRules filter, TableRules nat) {
     world.edit(family, Table::filter, "-D INPUT 3");
     world.edit(family, Table::filter, "-A INPUT -j DROP");
     check_repaired(world, filter);
-    const auto input = world.lines(family, Table::filter, "INPUT");
+    const auto input = world.lines(family, Table::filter)["INPUT"];
     CHECK(input.front() ==
           "-m comment --comment \"kubernetes health check rules\" -j KUBE-NODE-PORT");
     CHECK(input.back() == "-j DROP");
@@ -148,7 +147,7 @@ void check_repairs(RuleWorld& world, TableRules filter, TableRules nat) {
     const auto applied = world.table().apply(filter);
     REQUIRE(applied);
     CHECK_FALSE(*applied);
-    CHECK(world.lines(family, Table::filter, "INPUT").front() == "-j ACCEPT");
+    CHECK(world.lines(family, Table::filter)["INPUT"].front() == "-j ACCEPT");
   }
 }
 

@@ -2,7 +2,7 @@
 
 // What every RuleTable does: the same cases against the fake and against the kernel.
 
-#include <memory>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -20,8 +20,10 @@ class RuleWorld {
   virtual void destroy_set(const std::string& name) = 0;  // no rule may name it
   // What others do; the words of FakeRuleTable::edit().
   virtual void edit(netlink::Family family, ipset::Table table, const std::string& words) = 0;
-  virtual std::vector<std::string> lines(netlink::Family family, ipset::Table table,
-                                         const std::string& chain) = 0;
+  // The rules by chain as iptables-save prints them, without "-A CHAIN"; a chain without rules may
+  // be left out.
+  virtual std::map<std::string, std::vector<std::string>> lines(netlink::Family family,
+                                                                ipset::Table table) = 0;
   // One packet from this node to itself; how many a rule has seen.
   virtual void pass_packet(netlink::Family family) = 0;
   virtual std::uint64_t packets(netlink::Family family, ipset::Table table,

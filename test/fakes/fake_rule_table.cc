@@ -119,11 +119,11 @@ void FakeRuleTable::edit(Family family, Table table, const std::string& words) {
   }
 }
 
-std::vector<std::string> FakeRuleTable::lines(Family family, Table table,
-                                              const std::string& chain) const {
-  std::vector<std::string> result;
-  for (const auto& counted : tables_.at({family, table}).at(chain))
-    result.push_back(to_string(counted.rule, family));
+std::map<std::string, std::vector<std::string>> FakeRuleTable::lines(Family family,
+                                                                     Table table) const {
+  std::map<std::string, std::vector<std::string>> result;
+  for (const auto& [chain, rules] : tables_.at({family, table}))
+    for (const auto& counted : rules) result[chain].push_back(to_string(counted.rule, family));
   return result;
 }
 

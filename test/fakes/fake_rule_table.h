@@ -31,9 +31,9 @@ class FakeRuleTable : public ipset::RuleTable {
   // where TARGET is a verdict or a chain.
   void edit(netlink::Family family, ipset::Table table, const std::string& words);
 
-  // The rules of a chain as iptables-save prints them, without "-A CHAIN".
-  std::vector<std::string> lines(netlink::Family family, ipset::Table table,
-                                 const std::string& chain) const;
+  // The rules by chain as iptables-save prints them, without "-A CHAIN".
+  std::map<std::string, std::vector<std::string>> lines(netlink::Family family,
+                                                        ipset::Table table) const;
 
   // One packet from this node, seen by every rule of OUTPUT in both tables.
   void pass_packet(netlink::Family family);

@@ -61,10 +61,12 @@ class KernelWorld : public RuleWorld {
   void edit(Family family, Table table, const std::string& words) override {
     shell(fmt::format("{} -t {} {}", program(family), to_string(table), words));
   }
-  std::vector<std::string> lines(Family family, Table table, const std::string& chain) override {
-    auto result = parse_saved_rules(saved(family))[std::string(to_string(table))][chain];
-    for (auto& line : result) line.erase(0, 4 + chain.size());
-    return result;
+  std::map<std::string, std::vector<std::string>> lines(Family family, Table table) override {
+    const std::string name(to_string(table));
+    auto chains = parse_saved_rules(shell(program(family) + "-save -t " + name))[name];
+    for (auto& [chain, lines] : chains)
+      for (auto& line : lines) line.erase(0, 4 + chain.size());
+    return chains;
   }
   void pass_packet(Family family) override {
     shell(family == Family::ipv4 ? "bash -c 'echo > /dev/udp/127.0.0.1/9'"

@@ -23,8 +23,8 @@ class FakeWorld : public RuleWorld {
   void edit(Family family, Table table, const std::string& words) override {
     fake_.edit(family, table, words);
   }
-  std::vector<std::string> lines(Family family, Table table, const std::string& chain) override {
-    return fake_.lines(family, table, chain);
+  std::map<std::string, std::vector<std::string>> lines(Family family, Table table) override {
+    return fake_.lines(family, table);
   }
   void pass_packet(Family family) override { fake_.pass_packet(family); }
   std::uint64_t packets(Family family, Table table, const std::string& chain,
