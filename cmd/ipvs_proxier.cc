@@ -44,7 +44,7 @@ std::size_t load_cluster(const Options& options, model::ClusterState& cluster,
   auto manifests = watch::load_manifests(options.manifests, options.node_name);
   for (auto& object : manifests.objects) cluster.put(std::move(object));
   if (!cluster.node)
-    logger.warn("{}: no Node {}: its zone, addresses and pod CIDRs are unknown; going on without",
+    logger.info("{}: no Node {}: its zone, addresses and pod CIDRs are unknown; going on without",
                 options.manifests, options.node_name);
   return log_problems(manifests.problems, logger);
 }
@@ -83,7 +83,7 @@ int run_once(const Options& options, spdlog::logger& logger) {
   const auto tables = open_kernel_tables();
   std::string why_not_ipv6;
   const auto families = supported_families(*tables.rules, why_not_ipv6);
-  if (!why_not_ipv6.empty()) logger.warn("IPv6 is left out: {}", why_not_ipv6);
+  if (!why_not_ipv6.empty()) logger.info("IPv6 is left out: {}", why_not_ipv6);
   const auto host =
       sync::prepare_host(host_settings(options.config), {}, online_cpus(), *tables.ipvs);
   failures += log_host(host, logger);
