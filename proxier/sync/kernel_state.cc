@@ -49,6 +49,14 @@ void read_services(Kernel& kernel, Reading& reading) {
   }
 }
 
+// A set of this name that is made otherwise is somebody else's: it stays unknown.
+bool is_ours(Kernel& kernel, const plan::SetKey& key, Reading& reading) {
+  const auto spec = ipset::set_spec(key.id, key.family);
+  auto status = kernel.sets.ensure(spec);  // of a set that exists: compares, writes nothing
+  if (!status) reading.failures.push_back({"use set " + spec.name, std::move(status.error())});
+  return status.has_value();
+}
+
 // What fails for one set for want of the module or the privilege fails for all: it is said once.
 void read_sets(Kernel& kernel, const plan::DesiredState& desired, Reading& reading) {
   for (const auto& [key, elements] : desired.sets) {
@@ -60,6 +68,7 @@ void read_sets(Kernel& kernel, const plan::DesiredState& desired, Reading& readi
       if (kind == ErrorKind::missing || kind == ErrorKind::denied || kind == ErrorKind::io) return;
       continue;
     }
+    if (*listed && !is_ours(kernel, key, reading)) continue;
     auto& set = reading.state.sets[key];
     if (*listed) set.emplace((*listed)->elements.begin(), (*listed)->elements.end());
   }

@@ -17,6 +17,15 @@ using netlink::Family;
 using netlink::Result;
 using netlink::Status;
 
+namespace {
+
+std::string name_of(const TableRules& rules) {
+  return std::string(netlink::to_string(rules.family)) + " " +
+         std::string(ipset::to_string(rules.table));
+}
+
+}  // namespace
+
 FakeRuleTable::FakeRuleTable() {
   for (const auto family : netlink::kFamilies) {
     for (const auto* chain : {"INPUT", "FORWARD", "OUTPUT"})
@@ -27,6 +36,7 @@ FakeRuleTable::FakeRuleTable() {
 }
 
 Result<TableRules> FakeRuleTable::list(const TableRules& wanted) {
+  if (auto fault = faults.next("list " + name_of(wanted))) return *fault;
   const auto& chains = tables_.at({wanted.family, wanted.table});
   TableRules result{.family = wanted.family, .table = wanted.table};
   for (const auto& chain : wanted.chains) {
@@ -60,6 +70,7 @@ Status FakeRuleTable::check_rule(const Chains& chains, const Rule& rule) const {
 }
 
 Result<bool> FakeRuleTable::apply(const TableRules& desired) {
+  if (auto fault = faults.next("write " + name_of(desired))) return *fault;
   const auto actual = list(desired);
   if (!actual) return actual.error();
   if (holds(*actual, desired)) return false;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ipset/rule_table.h"
+#include "test/fakes/fault_injector.h"
 
 namespace ipvsproxier::test {
 
@@ -23,6 +24,9 @@ class FakeRuleTable : public ipset::RuleTable {
   netlink::Result<bool> apply(const ipset::TableRules& desired) override;
 
   std::uint64_t commits() const { return commits_; }
+
+  // Consulted before every call: "list IPv4 nat", "write IPv4 nat".
+  FaultInjector faults;
 
   // The sets that exist; rules in the tables may go on naming one that is taken out.
   std::set<std::string> sets;

@@ -65,6 +65,7 @@ struct Refusal {
 }  // namespace
 
 Status FakeSetTable::ensure(const SetSpec& spec) {
+  if (auto fault = faults.next("make set " + spec.name)) return *fault;
   if (Status status = check_name(spec.name); !status) return status;
   if (const auto foreign = foreign_.find(spec.name); foreign != foreign_.end())
     return Error{ErrorKind::already, 0,
@@ -82,6 +83,7 @@ Status FakeSetTable::ensure(const SetSpec& spec) {
 }
 
 Result<std::optional<ListedSet>> FakeSetTable::list(const std::string& name) {
+  if (auto fault = faults.next("list set " + name)) return *fault;
   if (Status status = check_name(name); !status) return status.error();
   if (const auto foreign = foreign_.find(name); foreign != foreign_.end())
     return Error{ErrorKind::unsupported, 0, "set " + name + " has type " + foreign->second};
@@ -96,6 +98,9 @@ Result<std::optional<ListedSet>> FakeSetTable::list(const std::string& name) {
 }
 
 Status FakeSetTable::apply_one(StoredSet& set, const ElementOp& op) {
+  const std::string words =
+      (op.add ? "add " : "remove ") + set.spec.name + " " + to_string(op.element);
+  if (auto fault = faults.next(words)) return *fault;
   const std::string refusal = std::visit(Refusal{set.spec}, op.element);
   if (!refusal.empty())
     return Error{ErrorKind::malformed, 0,

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ipset/set_table.h"
+#include "test/fakes/fault_injector.h"
 
 namespace ipvsproxier::test {
 
@@ -20,6 +21,10 @@ class FakeSetTable final : public ipset::SetTable {
   std::vector<ipset::Status> apply(const ipset::SetSpec& spec,
                                    std::span<const ipset::ElementOp> ops) override;
   ipset::Status destroy(const std::string& name) override;
+
+  // Consulted before every operation and listing: "make set NAME", "add NAME ELEMENT",
+  // "remove NAME ELEMENT", "list set NAME".
+  FaultInjector faults;
 
   // What others do in the same kernel.
   void make_foreign(const std::string& name,

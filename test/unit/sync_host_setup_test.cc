@@ -1,0 +1,95 @@
+#include "proxier/sync/host_setup.h"
+
+#include <fstream>
+
+#include <catch2/catch.hpp>
+
+#include "test/fakes/fake_ipvs_table.h"
+#include "test/support/temp_dir.h"
+
+namespace ipvsproxier::sync {
+namespace {
+
+// A /proc/sys and a /sys/module in a folder.
+class Host {
+ public:
+  Host() {
+    put("sys/kernel/osrelease", "6.1.0-18-amd64");
+    for (const auto* key : {"conntrack", "expire_nodest_conn", "expire_quiescent_template"})
+      put(std::string("sys/net/ipv4/vs/") + key, "0");
+    put("sys/net/ipv4/ip_forward", "0");
+    put("sys/net/netfilter/nf_conntrack_max", "65536");
+    put("sys/net/netfilter/nf_conntrack_tcp_timeout_established", "432000");
+    put("sys/net/netfilter/nf_conntrack_tcp_timeout_close_wait", "60");
+    put("module/nf_conntrack/parameters/hashsize", "16384");
+  }
+
+  void put(const std::string& file, const std::string& value) {
+    const auto path = folder_.path() / file;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path) << value << "\n";
+  }
+  std::string get(const std::string& file) {
+    std::string value;
+    std::ifstream(folder_.path() / file) >> value;
+    return value;
+  }
+  void remove(const std::string& file) { std::filesystem::remove_all(folder_.path() / file); }
+  HostReport prepare(const HostSettings& settings) {
+    const HostPaths paths{netlink::Sysctl(folder_.path() / "sys"),
+                          netlink::Sysctl(folder_.path() / "module")};
+    return prepare_host(settings, paths, 1, ipvs);
+  }
+
+  test::FakeIpvsTable ipvs;
+
+ private:
+  test::TempDir folder_;
+};
+
+TEST_CASE("sysctls are written where they differ, and only then") {
+  Host host;
+  const auto first = host.prepare({});
+  CHECK(first.failures.empty());
+  CHECK(first.warnings.empty());
+  CHECK(first.written == 8);
+  CHECK(host.get("sys/net/ipv4/vs/conntrack") == "1");
+  CHECK(host.get("sys/net/netfilter/nf_conntrack_max") == "131072");
+  CHECK(host.get("sys/net/netfilter/nf_conntrack_tcp_timeout_close_wait") == "3600");
+  CHECK(host.get("module/nf_conntrack/parameters/hashsize") == "32768");
+  CHECK(host.prepare({}).written == 0);
+}
+
+TEST_CASE("a hash that is large enough is left alone") {
+  Host host;
+  host.put("module/nf_conntrack/parameters/hashsize", "65536");
+  host.prepare({});
+  CHECK(host.get("module/nf_conntrack/parameters/hashsize") == "65536");
+}
+
+TEST_CASE("a needed sysctl that is not there is a failure, a conntrack one a warning") {
+  Host host;
+  host.remove("sys/net/ipv4/vs/conntrack");
+  host.remove("sys/net/netfilter/nf_conntrack_max");
+  const auto report = host.prepare({});
+  REQUIRE(report.failures.size() == 1);
+  CHECK(report.failures[0].what == "set sysctl net/ipv4/vs/conntrack to 1");
+  REQUIRE(report.warnings.size() == 1);
+  CHECK(report.warnings[0].what == "set sysctl net/netfilter/nf_conntrack_max to 131072");
+  CHECK(host.get("sys/net/ipv4/ip_forward") == "1");
+}
+
+TEST_CASE("IPVS timeouts are written where they are asked for and differ") {
+  Host host;
+  HostSettings settings;
+  CHECK(host.prepare(settings).written == 8);
+  CHECK(host.ipvs.writes() == 0);
+  settings.timeouts = {.tcp = 600, .tcp_fin = 0, .udp = 120};
+  CHECK(host.prepare(settings).written == 1);
+  CHECK(*host.ipvs.timeouts() == netlink::IpvsTimeouts{.tcp = 600, .tcp_fin = 120, .udp = 120});
+  CHECK(host.prepare(settings).written == 0);
+  CHECK(host.ipvs.writes() == 1);
+}
+
+}  // namespace
+}  // namespace ipvsproxier::sync

@@ -1,0 +1,282 @@
+// The reconciler and the applier on fakes that refuse what the kernel refuses.
+
+#include "proxier/sync/reconciler.h"
+
+#include <cerrno>
+#include <sstream>
+
+#include <spdlog/sinks/ostream_sink.h>
+#include <catch2/catch.hpp>
+
+#include "test/fakes/fake_ipvs_table.h"
+#include "test/fakes/fake_link_table.h"
+#include "test/fakes/fake_rule_table.h"
+#include "test/fakes/fake_set_table.h"
+#include "test/support/cluster_builder.h"
+#include "test/support/random_cluster.h"
+
+namespace ipvsproxier::sync {
+namespace {
+
+using netlink::Error;
+using netlink::ErrorKind;
+using netlink::Family;
+using netlink::Protocol;
+using test::ip;
+
+class World {
+ public:
+  World()
+      : logger_("test", std::make_shared<spdlog::sinks::ostream_sink_st>(log)),
+        reconciler_({ipvs, links, sets, rules}, logger_) {
+    links.add_link("eth0", "veth");
+    for (const auto& address : test::vector_node().addresses)
+      if (address.link == "eth0") links.add_address(address);
+    for (auto family : netlink::kFamilies)
+      for (auto id : ipset::kSetIds) rules.sets.insert(ipset::set_name(id, family));
+    options.families = {Family::ipv4};
+  }
+
+  SyncReport sync(const model::ClusterState& cluster) {
+    return reconciler_.sync({.cluster = cluster,
+                             .node_name = "n1",
+                             .bind_address = {},
+                             .options = options,
+                             .config_origin = "proxy.yaml"});
+  }
+
+  std::size_t kernel_writes() const {
+    return ipvs.writes() + links.writes() + sets.writes() + rules.commits();
+  }
+  bool has_service(const std::string& address, std::uint16_t port = 80) {
+    return ipvs.list_servers({ip(address), Protocol::tcp, port}).has_value();
+  }
+  std::size_t servers_of(const std::string& address) {
+    return ipvs.list_servers({ip(address), Protocol::tcp, 80})->size();
+  }
+  bool is_bound(const std::string& address) {
+    const auto listed = links.list_addresses();
+    for (const auto& bound : listed.value())
+      if (bound.link == plan::kDummyLink && bound.address == ip(address)) return true;
+    return false;
+  }
+  bool says(const std::string& text) const { return log.str().find(text) != std::string::npos; }
+
+  test::FakeIpvsTable ipvs;
+  test::FakeLinkTable links;
+  test::FakeSetTable sets;
+  test::FakeRuleTable rules;
+  plan::PlannerOptions options;
+  std::ostringstream log;
+
+ private:
+  spdlog::logger logger_;
+  Reconciler reconciler_;
+};
+
+// Two Services with two endpoints each: default/web on 10.96.0.9, default/shop on 10.96.0.8.
+model::ClusterState two_services() {
+  auto shop = test::web_service();
+  shop.name.name = "shop";
+  shop.cluster_ips = {ip("10.96.0.8")};
+  const auto web = test::web_service();
+  return test::cluster_of({web, test::slice_of(web, 8080, {test::e1(), test::e2()}), shop,
+                           test::slice_of(shop, 9090, {test::e1(), test::e2()})});
+}
+
+TEST_CASE("a first sync programs everything, a second one writes nothing") {
+  World world;
+  const auto report = world.sync(two_services());
+  CHECK(report.complete());
+  CHECK(
+      report.written ==
+      Written{.ipvs = 6, .links = 1, .addresses = 2, .elements = 6, .sets = 17, .rule_tables = 2});
+  CHECK(world.servers_of("10.96.0.9") == 2);
+  CHECK(world.is_bound("10.96.0.8"));
+
+  const auto before = world.kernel_writes();
+  const auto again = world.sync(two_services());
+  CHECK(again.complete());
+  CHECK(again.written == Written{});
+  CHECK(world.kernel_writes() == before);
+}
+
+TEST_CASE("random clusters are reached in one sync, in any order of changes") {
+  for (std::uint32_t seed = 0; seed < 25; ++seed) {
+    INFO("seed " << seed);
+    test::RandomCluster random(seed);
+    World world;
+    world.options = random.options();
+    auto cluster = random.cluster(15);
+    for (int step = 0; step < 4; ++step) {
+      INFO("step " << step);
+      const auto report = world.sync(cluster);
+      CHECK(report.failures == 0);
+      const auto before = world.kernel_writes();
+      CHECK(world.sync(cluster).written == Written{});
+      CHECK(world.kernel_writes() == before);
+      random.change(cluster);
+    }
+  }
+}
+
+TEST_CASE("a failed operation is named, the rest is programmed, the next sync mends it") {
+  World world;
+  world.ipvs.faults.fail("add real server 10.244.1.4:8080", {ErrorKind::io, EIO, ""});
+  const auto report = world.sync(two_services());
+  CHECK(report.failures == 1);
+  CHECK_FALSE(report.complete());
+  CHECK(world.servers_of("10.96.0.9") == 1);
+  CHECK(world.servers_of("10.96.0.8") == 2);
+  CHECK(world.is_bound("10.96.0.9"));
+  CHECK(world.says("add real server 10.244.1.4:8080"));
+
+  world.ipvs.faults.clear();
+  CHECK(world.sync(two_services()).complete());
+  CHECK(world.servers_of("10.96.0.9") == 2);
+}
+
+TEST_CASE("lost answers are met with a fresh reading") {
+  World world;
+  world.ipvs.faults.fail("add virtual service 10.96.0.9", {ErrorKind::overrun, ENOBUFS, ""}, 1);
+  const auto report = world.sync(two_services());
+  CHECK(report.complete());
+  CHECK(world.servers_of("10.96.0.9") == 2);
+  CHECK(world.says("reading the kernel again"));
+}
+
+TEST_CASE("a VIP whose set element is missing is not shown") {
+  World world;
+  world.sets.faults.fail("add KUBE-CLUSTER-IP 10.96.0.9", {ErrorKind::io, ENOSPC, "full"});
+  const auto report = world.sync(two_services());
+  CHECK_FALSE(report.complete());
+  CHECK_FALSE(world.has_service("10.96.0.9"));
+  CHECK_FALSE(world.is_bound("10.96.0.9"));
+  CHECK(world.servers_of("10.96.0.8") == 2);
+  CHECK(world.is_bound("10.96.0.8"));
+  CHECK(world.says("KUBE-CLUSTER-IP 10.96.0.9,tcp:80"));
+  CHECK(world.says("not tried because of the failures above"));
+}
+
+TEST_CASE("a node port whose set element is missing is not shown, its cluster IP is") {
+  World world;
+  auto service = test::web_service();
+  service.ports[0].node_port = 30080;
+  world.sets.faults.fail("add KUBE-NODE-PORT-TCP 30080", {ErrorKind::io, ENOSPC, ""});
+  CHECK_FALSE(world.sync(test::cluster_of({service})).complete());
+  CHECK_FALSE(world.has_service("10.0.0.1", 30080));
+  CHECK(world.has_service("10.96.0.9"));
+}
+
+TEST_CASE("without its rules nothing new of a family is shown, and what is there stays") {
+  World world;
+  auto one = two_services();
+  one.services.erase({"default", "shop"});
+  one.slices.erase({"default", "shop"});
+  REQUIRE(world.sync(one).complete());
+  world.rules.edit(Family::ipv4, ipset::Table::nat, "-F KUBE-SERVICES");
+  world.rules.faults.fail("write IPv4 nat", {ErrorKind::timeout, 0, "xtables lock"});
+  const auto report = world.sync(two_services());
+  CHECK_FALSE(report.complete());
+  CHECK_FALSE(world.has_service("10.96.0.8"));
+  CHECK(world.servers_of("10.96.0.9") == 2);
+  CHECK(world.is_bound("10.96.0.9"));
+  CHECK(world.says("write rules of IPv4 table nat"));
+
+  world.rules.faults.clear();
+  CHECK(world.sync(two_services()).complete());
+  CHECK(world.servers_of("10.96.0.8") == 2);
+}
+
+TEST_CASE("rules that cannot be read show nothing and remove nothing") {
+  World world;
+  REQUIRE(world.sync(two_services()).complete());
+  const auto commits = world.rules.commits();
+  world.rules.faults.fail("list IPv4", {ErrorKind::unsupported, 0, "no legacy tables"});
+  const auto report = world.sync(two_services());
+  CHECK(report.failures == 2);
+  CHECK(world.rules.commits() == commits);
+  CHECK(world.servers_of("10.96.0.9") == 2);
+}
+
+TEST_CASE("an unknown scheduler is one problem of the configuration; everything else is there") {
+  World world;
+  world.options.scheduler = "nonesuch";
+  const auto report = world.sync(two_services());
+  CHECK(report.problems == 1);
+  CHECK(
+      world.says("proxy.yaml: KubeProxyConfiguration: ipvs.scheduler: this kernel has no IPVS "
+                 "scheduler \"nonesuch\""));
+  CHECK(world.says("10.96.0.8:80/TCP, 10.96.0.9:80/TCP"));
+  CHECK_FALSE(world.is_bound("10.96.0.9"));
+  CHECK(world.sets.list("KUBE-CLUSTER-IP")->value().elements.size() == 2);
+  CHECK(world.rules.commits() == 2);
+}
+
+TEST_CASE("an unknown scheduler does not take away what is programmed") {
+  World world;
+  REQUIRE(world.sync(two_services()).complete());
+  world.options.scheduler = "nonesuch";
+  CHECK(world.sync(two_services()).problems == 1);
+  CHECK(world.servers_of("10.96.0.9") == 2);
+  CHECK(world.is_bound("10.96.0.9"));
+}
+
+TEST_CASE("a set that is made otherwise is named and nothing new is shown behind it") {
+  World world;
+  const netlink::Status made =
+      world.sets.ensure({.name = "KUBE-CLUSTER-IP", .kind = ipset::SetKind::hash_ip});
+  REQUIRE(made);
+  const auto report = world.sync(two_services());
+  CHECK_FALSE(report.complete());
+  CHECK(world.says("KUBE-CLUSTER-IP"));
+  CHECK(world.says("hash:ip"));
+  CHECK_FALSE(world.has_service("10.96.0.9"));
+  CHECK(world.sets.list("KUBE-IPVS-IPS")->has_value());
+}
+
+TEST_CASE("without this node's addresses nothing is changed") {
+  World world;
+  REQUIRE(world.sync(two_services()).complete());
+  const auto before = world.kernel_writes();
+  world.links.faults.fail("list addresses", {ErrorKind::io, EIO, ""});
+  const auto report = world.sync(model::ClusterState{});
+  CHECK(report.failures == 1);
+  CHECK(world.kernel_writes() == before);
+}
+
+TEST_CASE("without the dummy link virtual services are programmed all the same") {
+  World world;
+  world.links.add_link(plan::kDummyLink, "veth");
+  const auto report = world.sync(two_services());
+  CHECK_FALSE(report.complete());
+  CHECK(world.servers_of("10.96.0.9") == 2);
+  CHECK(world.says("make link kube-ipvs0"));
+}
+
+TEST_CASE("firewall-mark services and foreign addresses elsewhere are left alone") {
+  World world;
+  const netlink::VirtualServiceKey mark{.address = ip("0.0.0.0"), .fwmark = 7};
+  const std::vector<netlink::IpvsOp> ops = {
+      netlink::AddService{{.key = mark, .scheduler = "rr"}},
+      netlink::AddService{{.key = {ip("192.168.9.9"), Protocol::tcp, 22}, .scheduler = "rr"}}};
+  REQUIRE(world.ipvs.apply(ops).at(0));
+  REQUIRE(world.sync(two_services()).complete());
+  CHECK(world.ipvs.list_servers(mark).has_value());
+  CHECK_FALSE(world.has_service("192.168.9.9", 22));
+}
+
+TEST_CASE("conflicts between Services are problems and the rest is programmed") {
+  World world;
+  auto cluster = two_services();
+  cluster.services.at({"default", "shop"}).external_ips = {ip("198.51.100.20")};
+  cluster.services.at({"default", "web"}).external_ips = {ip("198.51.100.20")};
+  const auto report = world.sync(cluster);
+  CHECK(report.problems == 1);
+  CHECK(report.failures == 0);
+  CHECK(world.servers_of("198.51.100.20") == 2);
+  CHECK(world.says("Service default/web: spec.externalIPs"));
+}
+
+}  // namespace
+}  // namespace ipvsproxier::sync
