@@ -10,9 +10,10 @@ daemon=$2
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 
-# Leaves the status and what was said in files of $work.
+# Leaves the status, what was said and what the kernel was sent in files of $work.
 sync_once() {
-  "$daemon" --once --kube-proxy-compat --config "$reference/config.yaml" \
+  strace -f -qq -s 64 -e trace=sendto,sendmsg,setsockopt -o "$work/trace" \
+    "$daemon" --once --kube-proxy-compat --config "$reference/config.yaml" \
     --manifests "$shop/objects" >"$work/log" 2>&1
   echo $? >"$work/status"
 }
@@ -35,6 +36,24 @@ summary() { grep -o 'synced: ipvs .*' "$work/log"; }
 summary_has() {
   echo "summary: $(summary)"
   [[ $(summary) =~ $1 ]]
+}
+
+# Seen from outside: requests for a change (only these ask for an acknowledgement; a datagram of
+# several asks for one on its last), and tables that are replaced.
+traced_writes() {
+  grep -E 'send(msg|to)\(.*(NLM_F_ACK|RTM_NEW|RTM_DEL)' "$work/trace" |
+    grep -vE 'IPSET_CMD_LIST|RTM_GET|nlctrl'
+  grep -E 'setsockopt\([0-9]+, (SOL_IP|SOL_IPV6),' "$work/trace"
+}
+
+traces_writes() {
+  [ "$(traced_writes | wc -l)" -gt 40 ] || { traced_writes | cut -c1-200; return 1; }
+}
+
+traces_only_questions() {
+  traced_writes | cut -c1-200
+  [ "$(grep -c -E 'sendmsg\(.*(IPSET_CMD_LIST|IPVS)' "$work/trace")" -gt 50 ] &&
+    [ -z "$(traced_writes)" ]
 }
 
 # Counters of our rules as "RULE COUNTER" lines. Built-in chains are left out: the kernel itself sends
@@ -72,6 +91,8 @@ check "$1: the kernel holds the reference state" matches_reference
 check "$1: the summary counts writes" summary_has \
   'ipvs [1-9][0-9]*, links 1, addresses [1-9][0-9]*, elements [1-9][0-9]*, sets 34, rule tables 4, sysctls [1-9][0-9]*, failures 0'
 
+check "$1: the trace shows writes" traces_writes
+
 # A packet from the loopback net: counted by the first rule of KUBE-SERVICES.
 (exec 3<>/dev/tcp/127.0.0.1/9) 2>/dev/null
 counters >"$work/before"
@@ -79,6 +100,7 @@ sync_once
 counters >"$work/after"
 check "$1: a second run writes nothing" summary_has \
   'ipvs 0, links 0, addresses 0, elements 0, sets 0, rule tables 0, sysctls 0, failures 0'
+check "$1: a second run asks the kernel only questions" traces_only_questions
 check "$1: a second run leaves the packet counters" counters_stayed
 check "$1: a second run leaves the state" matches_reference
 
