@@ -84,9 +84,12 @@ std::optional<IpvsOp> turned(const IpvsOp& op, const Error& error) {
   return std::nullopt;
 }
 
-bool is_deletion_of_nothing(const IpvsOp& op, const Error& error) {
-  return error.kind == ErrorKind::missing &&
-         (std::holds_alternative<DeleteService>(op) || std::holds_alternative<DeleteServer>(op));
+// What is to go, or to drain, is gone already.
+bool is_removal_of_nothing(const IpvsOp& op, const Error& error) {
+  if (error.kind != ErrorKind::missing) return false;
+  const auto* edit = std::get_if<EditServer>(&op);
+  return std::holds_alternative<DeleteService>(op) || std::holds_alternative<DeleteServer>(op) ||
+         (edit && edit->server.weight == 0 && error.sys_errno == ENOENT);
 }
 
 Error explain(const IpvsOp& op, Error error) {
@@ -152,7 +155,7 @@ std::vector<Status> KernelIpvsTable::apply_independent(std::span<const IpvsOp> o
       outcomes[i] = answers[n];
       if (answers[n]) continue;
       auto error = answers[n].error();
-      if (is_deletion_of_nothing(now[i], error)) {
+      if (is_removal_of_nothing(now[i], error)) {
         outcomes[i] = Status{};
         continue;
       }

@@ -16,9 +16,10 @@ class IpvsTable {
   virtual ~IpvsTable() = default;
 
   // Applies all operations in order and answers one Status for each. Operations are idempotent:
-  // an add of what exists becomes an edit, an edit of what is missing becomes an add, a delete of
-  // what is missing succeeds. One failure does not stop those that follow. An unknown scheduler is
-  // `missing`. `overrun` means that the outcome is unknown: list again.
+  // an add of what exists becomes an edit, an edit of what is missing becomes an add (but an edit
+  // of a real server to weight 0 succeeds then: it has drained), a delete of what is missing
+  // succeeds. One failure does not stop those that follow. An unknown scheduler is `missing`.
+  // `overrun` means that the outcome is unknown: list again.
   virtual std::vector<Status> apply(std::span<const IpvsOp> ops) = 0;
 
   // All virtual services of both families, firewall-mark services included; kernel order.

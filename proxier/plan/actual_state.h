@@ -40,8 +40,11 @@ struct TableKey {
 struct ActualState {
   // Without firewall-mark services: those are never ours.
   std::optional<std::map<netlink::VirtualServiceKey, ActualService>> services;
-  // On the dummy link; without loopback and IPv6 link-local ones, which the kernel makes.
+  // On the dummy link.
   std::optional<std::set<netlink::IpAddress>> addresses;
+  // Those of them that are not removed: loopback and IPv6 link-local ones (the kernel makes them)
+  // and those with another prefix than a host's (nobody in kube-proxy's place made them).
+  std::set<netlink::IpAddress> fixed_addresses;
   // nullopt: no such set. A set that is not in the map could not be read.
   std::map<SetKey, std::optional<std::set<ipset::Element>>> sets;
   // Of each table that could be read: what of ours is there.

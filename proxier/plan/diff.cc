@@ -251,7 +251,8 @@ class Differ {
     std::vector<netlink::AddressOp> ops;
     if (!actual_.addresses) return ops;
     for (const auto& address : *actual_.addresses)
-      if (!desired_.addresses.contains(address) && desired_.rules.contains(address.family()))
+      if (!desired_.addresses.contains(address) && !actual_.fixed_addresses.contains(address) &&
+          desired_.rules.contains(address.family()))
         ops.push_back(netlink::AddressOp{false, address});
     return ops;
   }

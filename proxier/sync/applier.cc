@@ -16,11 +16,16 @@ using netlink::IpvsOp;
 using netlink::Protocol;
 using plan::SetChange;
 
-struct FirstAddress {
-  const netlink::IpAddress* operator()(const ipset::PortElement&) const { return nullptr; }
+// Notes what an element would have guarded.
+struct Unguarded {
+  std::set<netlink::IpAddress>& addresses;
+  std::set<netlink::VirtualServiceKey>& services;
+
+  void operator()(const ipset::IpElement& element) const { addresses.insert(element.ip); }
+  void operator()(const ipset::PortElement&) const {}  // names no address
   template <typename Element>
-  const netlink::IpAddress* operator()(const Element& element) const {
-    return &element.ip;
+  void operator()(const Element& element) const {
+    services.insert({element.ip, element.protocol, element.port});
   }
 };
 
@@ -104,28 +109,26 @@ void Applier::run(const std::vector<SetChange>& changes) {
 
 // The virtual services that this element would have filtered or masqueraded stay hidden.
 void Applier::guard_failed(const plan::SetKey& set, const ipset::Element& element) {
-  if (const auto* ip = std::visit(FirstAddress{}, element)) {
-    unguarded_addresses_.insert(*ip);
-    return;
-  }
-  const auto port = std::get<ipset::PortElement>(element).port;
   switch (set.id) {
+    case ipset::SetId::loop_back:  // speaks of endpoints
+    case ipset::SetId::health_check_node_port:
+      return;
     case ipset::SetId::node_port_tcp:
     case ipset::SetId::node_port_local_tcp:
-      unguarded_node_ports_.emplace(Protocol::tcp, port);
-      break;
+      unguarded_node_ports_.emplace(Protocol::tcp, std::get<ipset::PortElement>(element).port);
+      return;
     case ipset::SetId::node_port_udp:
     case ipset::SetId::node_port_local_udp:
-      unguarded_node_ports_.emplace(Protocol::udp, port);
-      break;
+      unguarded_node_ports_.emplace(Protocol::udp, std::get<ipset::PortElement>(element).port);
+      return;
     default:
-      break;
+      std::visit(Unguarded{unguarded_addresses_, unguarded_services_}, element);
   }
 }
 
 bool Applier::may_expose(const netlink::VirtualServiceKey& key) const {
   return !families_without_rules_.contains(key.address.family()) &&
-         !unguarded_addresses_.contains(key.address) &&
+         !unguarded_addresses_.contains(key.address) && !unguarded_services_.contains(key) &&
          !unguarded_node_ports_.contains({key.protocol, key.port});
 }
 

@@ -62,6 +62,7 @@ class Applier {
   std::set<std::string> failed_sets_;
   std::set<netlink::Family> families_without_rules_;
   std::set<netlink::IpAddress> unguarded_addresses_;
+  std::set<netlink::VirtualServiceKey> unguarded_services_;
   std::set<std::pair<netlink::Protocol, std::uint16_t>> unguarded_node_ports_;
   std::set<netlink::VirtualServiceKey> failed_services_;
   std::set<netlink::IpAddress> addresses_with_service_;  // one was added in this transaction

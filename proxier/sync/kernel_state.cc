@@ -11,14 +11,16 @@ namespace {
 using netlink::ErrorKind;
 using netlink::Family;
 
-std::set<netlink::IpAddress> dummy_addresses(
-    const std::vector<netlink::InterfaceAddress>& addresses) {
-  std::set<netlink::IpAddress> result;
+void read_dummy_addresses(const std::vector<netlink::InterfaceAddress>& addresses,
+                          plan::ActualState& state) {
+  auto& bound = state.addresses.emplace();
   for (const auto& [link, address, length] : addresses) {
+    if (link != plan::kDummyLink) continue;
+    bound.insert(address);
     const bool kernel_made = address.family() == Family::ipv6 && address.is_link_local();
-    if (link == plan::kDummyLink && !address.is_loopback() && !kernel_made) result.insert(address);
+    if (kernel_made || address.is_loopback() || length != netlink::address_bits(address.family()))
+      state.fixed_addresses.insert(address);
   }
-  return result;
 }
 
 std::optional<std::map<netlink::RealServerKey, plan::ActualServer>> read_servers(
@@ -92,7 +94,7 @@ void read_rules(Kernel& kernel, const plan::DesiredState& desired, Reading& read
 Reading read_kernel(Kernel& kernel, const plan::DesiredState& desired,
                     const std::vector<netlink::InterfaceAddress>& addresses, bool dummy_usable) {
   Reading reading;
-  if (dummy_usable) reading.state.addresses = dummy_addresses(addresses);
+  if (dummy_usable) read_dummy_addresses(addresses, reading.state);
   read_services(kernel, reading);
   read_sets(kernel, desired, reading);
   read_rules(kernel, desired, reading);

@@ -205,6 +205,10 @@ inline void ipvs_server_contract(netlink::IpvsTable& table) {
     CHECK(servers_of(table, web.key).empty());
     must(table, EditServer{web.key, server});
     CHECK(servers_of(table, web.key) == std::vector{server});
+    must(table, DeleteServer{web.key, server.key});
+    server.weight = 0;
+    must(table, EditServer{web.key, server});  // has drained: does not come back
+    CHECK(servers_of(table, web.key).empty());
   }
   SECTION("a server of a missing service is missing; its deletion succeeds") {
     const auto other = virtual_service("10.0.0.2", 80);

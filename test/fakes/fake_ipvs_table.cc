@@ -78,7 +78,11 @@ Status FakeIpvsTable::apply_one(const IpvsOp& op) {
       return {};
     }
     Status operator()(const AddServer& add) { return table.put(op, add.service, add.server); }
-    Status operator()(const EditServer& edit) { return table.put(op, edit.service, edit.server); }
+    Status operator()(const EditServer& edit) {
+      const auto* entry = table.find(edit.service);
+      if (entry && edit.server.weight == 0 && !entry->servers.contains(edit.server.key)) return {};
+      return table.put(op, edit.service, edit.server);
+    }
     Status operator()(const DeleteServer& remove) {
       if (auto* entry = table.find(remove.service)) entry->servers.erase(remove.server);
       return {};

@@ -158,6 +158,39 @@ TEST_CASE("a VIP whose set element is missing is not shown") {
   CHECK(world.says("not tried because of the failures above"));
 }
 
+TEST_CASE("a missing element holds back only what it guards") {
+  World world;
+  auto cluster = two_services();
+  auto& shop = cluster.services.at({"default", "shop"});
+  shop.external_ips = {ip("198.51.100.20")};
+  shop.ports[0].port = 81;
+  cluster.services.at({"default", "web"}).external_ips = {ip("198.51.100.20")};
+  world.sets.faults.fail("add KUBE-EXTERNAL-IP 198.51.100.20,tcp:80", {ErrorKind::io, ENOSPC, ""});
+  world.sets.faults.fail("add KUBE-LOOP-BACK", {ErrorKind::io, ENOSPC, ""});
+  CHECK_FALSE(world.sync(cluster).complete());
+  CHECK_FALSE(world.has_service("198.51.100.20", 80));
+  CHECK(world.has_service("198.51.100.20", 81));
+  CHECK(world.is_bound("198.51.100.20"));
+  CHECK(world.servers_of("10.96.0.9") == 2);
+}
+
+TEST_CASE("addresses of the dummy link that are not ours to remove stay, without a write") {
+  World world;
+  auto cluster = two_services();
+  cluster.services.at({"default", "web"}).load_balancer_ips = {ip("127.0.0.1"), ip("169.254.9.9")};
+  REQUIRE(world.sync(cluster).complete());
+  world.links.add_address({plan::kDummyLink, ip("192.168.7.1"), 24});
+  world.links.add_address({plan::kDummyLink, ip("fe80::7"), 64});
+  const auto before = world.kernel_writes();
+  CHECK(world.sync(cluster).written == Written{});
+  CHECK(world.kernel_writes() == before);
+  CHECK(world.is_bound("127.0.0.1"));
+  CHECK(world.is_bound("192.168.7.1"));
+  world.links.add_address({plan::kDummyLink, ip("192.168.7.2"), 32});
+  CHECK(world.sync(cluster).written.addresses == 1);
+  CHECK_FALSE(world.is_bound("192.168.7.2"));
+}
+
 TEST_CASE("a node port whose set element is missing is not shown, its cluster IP is") {
   World world;
   auto service = test::web_service();
