@@ -89,6 +89,11 @@ std::vector<IpPrefix> pod_cidrs(const Fields& spec) {
     spec.note(Severity::error, "podCIDRs",
               fmt::format("{} is no CIDR; this entry is left out", show(*text)), index);
   });
+  if (spec.find("podCIDRs") != nullptr && !spec.find("podCIDRs")->empty()) return prefixes;
+  const auto single = spec.text("podCIDR");
+  if (single.empty()) return prefixes;
+  if (const auto prefix = IpPrefix::parse(single)) return {*prefix};
+  spec.note(Severity::error, "podCIDR", fmt::format("{} is no CIDR; it is left out", show(single)));
   return prefixes;
 }
 
@@ -134,7 +139,8 @@ std::optional<std::uint16_t> port_number(const Fields& fields, std::string_view 
 }
 
 Protocol protocol_of(const Fields& fields) {
-  const auto text = fields.text("protocol", "TCP");
+  const auto text = fields.text("protocol");
+  if (text.empty()) return Protocol::tcp;
   const auto protocol = netlink::parse_protocol(text);
   if (!protocol)
     fields.refuse("protocol", fmt::format("must be TCP, UDP or SCTP, not {}", show(text)));

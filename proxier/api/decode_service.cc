@@ -157,11 +157,20 @@ void decode_source_ranges(const Fields& spec, Service& service) {
   if (!sound) service.load_balancer_ips.clear();
 }
 
+// Whether any cluster address was written, be it a bad one.
+bool names_address(const Fields& spec) {
+  const auto is_given = [](const Json& value) { return !value.is_null() && value != ""; };
+  const Json* single = spec.find("clusterIP");
+  if (single != nullptr && is_given(*single)) return true;
+  const Json* list = spec.find("clusterIPs");
+  if (list == nullptr) return false;
+  return !list->is_array() || std::any_of(list->begin(), list->end(), is_given);
+}
+
 void check_completeness(const Fields& spec, const Service& service) {
   if (service.headless || service.type == ServiceType::external_name) return;
   if (service.cluster_ips.empty()) {
-    const Json* given = spec.find("clusterIP");
-    if (spec.find("clusterIPs") == nullptr && (given == nullptr || *given == ""))
+    if (!names_address(spec))
       spec.note(Severity::warning, "clusterIP",
                 "is missing, and nobody here allocates one; the Service is not proxied");
     return;

@@ -103,6 +103,30 @@ std::optional<SyntaxError> read_json(std::string_view text, std::vector<ParsedVa
   }
 }
 
+// Offset of the first control character that YAML does not allow; npos: none.
+std::size_t find_control_character(std::string_view text) {
+  const auto is_control = [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return (byte < 0x20 && c != '\t' && c != '\n' && c != '\r') || byte == 0x7f;
+  };
+  const auto found = std::find_if(text.begin(), text.end(), is_control);
+  return found == text.end() ? std::string_view::npos
+                             : static_cast<std::size_t>(found - text.begin());
+}
+
+// yaml-cpp reads UTF-16 behind its byte order mark.
+bool is_utf16(std::string_view text) {
+  return text.substr(0, 2) == "\xff\xfe" || text.substr(0, 2) == "\xfe\xff";
+}
+
+std::optional<SyntaxError> read_yaml_text(std::string_view text, std::vector<ParsedValue>& values) {
+  const auto control = is_utf16(text) ? std::string_view::npos : find_control_character(text);
+  if (control == std::string_view::npos) return read_yaml(text, values);
+  return error_at(text, control,
+                  fmt::format("a control character ({:#04x}); YAML is text in UTF-8",
+                              static_cast<unsigned>(static_cast<unsigned char>(text[control]))));
+}
+
 struct Part {
   std::string_view text;
   std::size_t lines_before = 0;
@@ -160,7 +184,7 @@ Documents parse_documents(std::string_view text, const std::string& origin) {
     if (first == std::string_view::npos) continue;
     const bool is_json = part.text[first] == '{' || part.text[first] == '[';
     std::vector<ParsedValue> values;
-    const auto error = is_json ? read_json(part.text, values) : read_yaml(part.text, values);
+    const auto error = is_json ? read_json(part.text, values) : read_yaml_text(part.text, values);
     for (auto& parsed : values) {
       if (parsed.value.is_null()) continue;
       result.documents.push_back(Document{.origin = next_origin(),

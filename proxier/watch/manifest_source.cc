@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <filesystem>
 #include <map>
 #include <system_error>
@@ -37,12 +38,16 @@ bool equals(const Json* value, std::string_view text) {
   return value != nullptr && value->is_string() && value->get_ref<const std::string&>() == text;
 }
 
+bool is_absent(const Json* value) {
+  return value == nullptr || value->is_null();
+}
+
 bool is_headless(const Json& service) {
   const Json* spec = member(&service, "spec");
   if (equals(member(spec, "clusterIP"), "None")) return true;
+  if (!is_absent(member(spec, "clusterIP"))) return false;
   const Json* list = member(spec, "clusterIPs");
-  return member(spec, "clusterIP") == nullptr && list != nullptr && list->is_array() &&
-         !list->empty() && equals(&list->front(), "None");
+  return list != nullptr && list->is_array() && !list->empty() && equals(&list->front(), "None");
 }
 
 bool is_selected(const Json& object, api::ObjectKind kind, std::string_view node_name) {
@@ -66,12 +71,27 @@ struct ListRow {
   std::string_view item_kind;  // "": items say it themselves
 };
 
+// What an item leaves out, its list says.
+void fill_in(Json& item, const char* key, std::string_view value) {
+  Json& present = item[key];
+  if (present.is_null()) present = value;
+}
+
 constexpr std::array<ListRow, 4> kLists = {{
     {"List", "v1", ""},
     {"ServiceList", "v1", "Service"},
     {"EndpointSliceList", "discovery.k8s.io/v1", "EndpointSlice"},
     {"NodeList", "v1", "Node"},
 }};
+
+// Whether apiVersion names the group of `wanted`, or none: that is a mistake in one of ours.
+bool is_of_group(const Json& object, std::string_view wanted) {
+  const Json* version = member(&object, "apiVersion");
+  if (version == nullptr || !version->is_string()) return true;
+  const auto& text = version->get_ref<const std::string&>();
+  const auto slash = text.find('/');
+  return slash == std::string::npos || wanted.substr(0, slash + 1) == text.substr(0, slash + 1);
+}
 
 // Reads the documents of one file into a ManifestFile.
 class FileReader {
@@ -81,7 +101,9 @@ class FileReader {
   void read(Json& value, const std::string& origin) {
     const Json* kind = member(&value, "kind");
     for (const auto& row : kLists) {
-      if (equals(kind, row.kind)) return read_list(value, row, origin);
+      if (!equals(kind, row.kind)) continue;
+      if (!is_of_group(value, row.api_version)) return count_unknown(value);
+      return read_list(value, row, origin);
     }
     const auto known = api::find_kind(value);
     if (!known && kind != nullptr && kind->is_string()) return count_unknown(value);
@@ -124,8 +146,8 @@ class FileReader {
                fmt::format("must be an object, not {}; it is left out", api::show(item)));
       } else {
         if (!row.item_kind.empty()) {
-          item.emplace("kind", row.item_kind);
-          item.emplace("apiVersion", row.api_version);
+          fill_in(item, "kind", row.item_kind);
+          fill_in(item, "apiVersion", row.api_version);
         }
         read(item, origin);
       }
@@ -153,7 +175,11 @@ std::pair<const Json*, std::string> item_of(const Json& document, const std::str
   const Json* items = member(&document, "items");
   if (path.rfind(kItems, 0) != 0 || close == std::string::npos || items == nullptr)
     return {&document, path};
-  const auto index = std::stoul(path.substr(kItems.size(), close - kItems.size()));
+  // A key of the document may look like such a path.
+  std::size_t index = 0;
+  const auto* digits = path.data() + kItems.size();
+  const auto [end, error] = std::from_chars(digits, path.data() + close, index);
+  if (error != std::errc{} || end != path.data() + close) return {&document, path};
   if (!items->is_array() || index >= items->size()) return {&document, path};
   return {&(*items)[index], path.substr(close + 2)};
 }

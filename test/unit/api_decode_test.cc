@@ -104,6 +104,20 @@ TEST_CASE("a short Service gets the API's defaults") {
                            .affinity_seconds = 10800});
 }
 
+TEST_CASE("empty text means the default where an API server reads it so") {
+  const auto service = decode_whole<Service>(
+      service_with("clusterIP: 10.0.0.9, clusterIPs: [], ipFamilies: null, type: '', "
+                   "sessionAffinity: '', externalTrafficPolicy: '', internalTrafficPolicy: null, "
+                   "externalIPs: null, ports: [{port: 80, protocol: '', name: null, nodePort: "
+                   "null}, {port: 53, protocol: UDP}]",
+                   "status: {loadBalancer: {ingress: null}}\n"));
+  CHECK(service == Service{.name = {"shop", "web"},
+                           .origin = "f",
+                           .cluster_ips = {ip("10.0.0.9")},
+                           .ip_families = {Family::ipv4},
+                           .ports = {{"", Protocol::tcp, 80, 0}, {"", Protocol::udp, 53, 0}}});
+}
+
 TEST_CASE("headless and ExternalName Services need neither address nor ports") {
   CHECK(decode_whole<Service>(service_with("clusterIP: None")).headless);
   const auto named = decode_whole<Service>(service_with("type: ExternalName, externalName: x.y"));
@@ -144,6 +158,23 @@ endpoints:
                                .endpoints = {first, Endpoint{.address = ip("fd00::3")}}});
 }
 
+TEST_CASE("null is absent everywhere in an EndpointSlice") {
+  const auto bare =
+      decode_whole<EndpointSlice>(slice_with("addressType: IPv4\nports: null\nendpoints: null\n"));
+  CHECK(bare.ports.empty());
+  CHECK(bare.endpoints.empty());
+  const auto slice = decode_whole<EndpointSlice>(slice_with(R"(
+addressType: IPv4
+ports: [{name: null, port: 80, protocol: null, appProtocol: null}]
+endpoints:
+- {addresses: [10.0.0.1], conditions: null, hints: null, nodeName: null, zone: null, targetRef: null}
+- {addresses: [10.0.0.2], conditions: {serving: null, terminating: null}, hints: {forZones: null}}
+)"));
+  CHECK(slice.ports == std::vector<EndpointPort>{{"", Protocol::tcp, 80}});
+  CHECK(slice.endpoints ==
+        std::vector{Endpoint{.address = ip("10.0.0.1")}, Endpoint{.address = ip("10.0.0.2")}});
+}
+
 TEST_CASE("a Node") {
   const auto node = decode_whole<Node>(R"(
 apiVersion: v1
@@ -166,6 +197,17 @@ status:
              .pod_cidrs = {*IpPrefix::parse("10.244.0.0/24"), *IpPrefix::parse("fd00:244::/64")}});
 }
 
+TEST_CASE("a Node's podCIDR stands for a missing list, as an API server fills it in") {
+  const std::string head = "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\nspec: ";
+  CHECK(decode_whole<Node>(head + "{podCIDR: 10.244.0.0/24}").pod_cidrs ==
+        std::vector{*IpPrefix::parse("10.244.0.0/24")});
+  CHECK(decode_whole<Node>(head + "{podCIDR: '', podCIDRs: []}").pod_cidrs.empty());
+  Problems problems;
+  CHECK(decode(head + "{podCIDR: 10.244.0.0}", problems));
+  CHECK(lines_of(problems) == Lines{"error: f: Node n1: spec.podCIDR: \"10.244.0.0\" is no CIDR; "
+                                    "it is left out"});
+}
+
 TEST_CASE("what costs the object is named by file, object and field") {
   const auto [text, line] = GENERATE_COPY(table<std::string, std::string>({
       {service_with("clusterIP: 10.0.0.9, ports: [{port: '80'}]"),
@@ -176,6 +218,12 @@ TEST_CASE("what costs the object is named by file, object and field") {
        "spec.ports[0].port: must be a whole number from 1 to 65535, not 0"},
       {service_with("clusterIP: 10.0.0.9, ports: [{port: 80.5}]"),
        "spec.ports[0].port: must be a whole number from 1 to 65535, not 80.5"},
+      {service_with("clusterIP: 10.0.0.9, ports: [{port: 80.0}]"),
+       "spec.ports[0].port: must be a whole number from 1 to 65535, not 80.0"},
+      {service_with("clusterIP: 10.0.0.9, ports: [{port: true}]"),
+       "spec.ports[0].port: must be a whole number from 1 to 65535, not true"},
+      {service_with("clusterIP: 10.0.0.9, ports: [{port: 99999999999999999999}]"),
+       "spec.ports[0].port: must be a whole number from 1 to 65535, not 1e+20"},
       {service_with("clusterIP: 10.0.0.9, ports: [{port: 18446744073709551615}]"),
        "spec.ports[0].port: must be a whole number from 1 to 65535, not 18446744073709551615"},
       {service_with("clusterIP: 10.0.0.9, ports: [{name: a}]"), "spec.ports[0].port: is missing"},
@@ -290,7 +338,9 @@ TEST_CASE("a source range that cannot be read closes the load balancer") {
 
 TEST_CASE("warnings keep the object, or ignore it without an error") {
   Problems problems;
-  CHECK(decode(service_with("ports: [{port: 80}]"), problems));
+  const auto ports = GENERATE(as<std::string>(), "", "clusterIP: '', ", "clusterIPs: [], ",
+                              "clusterIP: null, clusterIPs: [''], ");
+  CHECK(decode(service_with(ports + "ports: [{port: 80}]"), problems));
   CHECK(decode("apiVersion: v1\nkind: Node\nmetadata: {name: n1, creationTimestamp: noon}\n",
                problems));
   CHECK_FALSE(decode(slice_with("addressType: FQDN\nendpoints: [{addresses: [a.b]}]\n"), problems));

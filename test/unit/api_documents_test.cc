@@ -25,6 +25,7 @@ Lines errors_of(const std::string& text) {
 
 TEST_CASE("documents are cut, numbered, and empty ones skipped") {
   CHECK(read("") == Lines{});
+  CHECK(read("%YAML 1.2\n---\na: 1\n") == Lines{"f {\"a\":1}"});
   CHECK(read("# only a remark\n---\n---\n \n") == Lines{});
   CHECK(read("a: 1\n---\n# nothing\n---\nb: 2\n...\n---\nc: 3") ==
         Lines{"f {\"a\":1}", "f#2 {\"b\":2}", "f#3 {\"c\":3}"});
@@ -92,6 +93,30 @@ TEST_CASE("what cannot be read is named") {
   }));
   CAPTURE(text);
   CHECK(errors_of(text) == Lines{"error: f: " + error});
+}
+
+TEST_CASE("a control character is no end of the text") {
+  const auto [text, error] = GENERATE(table<std::string, std::string>({
+      {"a: 1\nb: \x04\nc: 2\n",
+       "line 2, column 4: a control character (0x04); YAML is text in UTF-8"},
+      {std::string("a: 1\n\0b: 2\n", 12),
+       "line 2, column 1: a control character (0x00); YAML is text in UTF-8"},
+      {"a: \"\x7f\"\n", "line 1, column 5: a control character (0x7f); YAML is text in UTF-8"},
+      {std::string("a\0:\0 \0001\0\n\0", 10),
+       "line 1, column 2: a control character (0x00); YAML is text in UTF-8"},
+  }));
+  CHECK(errors_of(text) == Lines{"error: f: " + error});
+  CHECK(read(std::string("\xff\xfe"
+                         "a\0:\0 \0001\0\n\0",
+                         12)) == Lines{"f {\"a\":1}"});
+  CHECK(errors_of("a: 1\n---\nb: \x01\n") ==
+        Lines{"error: f#2: line 3, column 4: a control character (0x01); YAML is text in UTF-8"});
+}
+
+TEST_CASE("tabs separate, and do not indent") {
+  CHECK(read("a:\t1\nb: [1,\t2]\n") == Lines{"f {\"a\":1,\"b\":[1,2]}"});
+  CHECK(errors_of("a:\n\tb: 1\n").size() == 1);
+  CHECK(errors_of("a:\n  b: 1\n\tc: 2\n").size() == 1);
 }
 
 TEST_CASE("keys that come twice are noted by path, the last counts") {

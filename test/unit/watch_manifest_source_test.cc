@@ -100,6 +100,17 @@ TEST_CASE("lists of every kind are opened, as kubectl prints them") {
   CHECK(std::get<api::EndpointSlice>(file.objects[2]).origin == "f#2");
 }
 
+TEST_CASE("an item of a typed list may leave out what the list says") {
+  const auto file = read_manifest_text(
+      "apiVersion: v1\nkind: ServiceList\nitems:\n"
+      "- {kind: Service, metadata: {name: a}, spec: {clusterIP: 10.0.0.1, ports: [{port: 1}]}}\n"
+      "- {apiVersion: null, kind: null, metadata: {name: b}, spec: {clusterIP: 10.0.0.2, ports: "
+      "[{port: 1}]}}\n",
+      "f", "n1");
+  CHECK(lines_of(file.problems) == Lines{});
+  CHECK(names_of(file.objects) == Lines{"Service default/a", "Service default/b"});
+}
+
 TEST_CASE("selection is that of kube-proxy's watches, and precedes every complaint") {
   const std::string text =
       "apiVersion: v1\nkind: Service\n"
@@ -107,6 +118,8 @@ TEST_CASE("selection is that of kube-proxy's watches, and precedes every complai
       "spec: {clusterIP: broken}\n"
       "---\napiVersion: v1\nkind: Service\nmetadata: {name: b}\nspec: {clusterIP: None, ports: 5}\n"
       "---\napiVersion: v1\nkind: Service\nmetadata: {name: c}\nspec: {clusterIPs: [None]}\n"
+      "---\napiVersion: v1\nkind: Service\nmetadata: {name: c2}\n"
+      "spec: {clusterIP: null, clusterIPs: [None], ports: 5}\n"
       "---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\n"
       "metadata: {name: d, labels: {service.kubernetes.io/headless: ''}}\naddressType: 4\n"
       "---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\n"
@@ -124,12 +137,14 @@ TEST_CASE("an unknown kind is one warning for each kind and file") {
       "apiVersion: v1\nkind: Pod\n---\napiVersion: v1\nkind: List\nitems:\n"
       "- {apiVersion: v1, kind: Pod, metadata: {name: b}}\n"
       "- {apiVersion: serving.knative.dev/v1, kind: Service, metadata: {name: k}}\n"
+      "---\napiVersion: serving.knative.dev/v1\nkind: ServiceList\nitems: [{}]\n"
       "---\n" +
       service("web");
   const auto file = read_manifest_text(text, "f", "n1");
   CHECK(lines_of(file.problems) ==
         Lines{"warning: f: Pod (v1): unknown kind; all 2 are ignored",
-              "warning: f: Service (serving.knative.dev/v1): unknown kind; it is ignored"});
+              "warning: f: Service (serving.knative.dev/v1): unknown kind; it is ignored",
+              "warning: f: ServiceList (serving.knative.dev/v1): unknown kind; it is ignored"});
   CHECK(names_of(file.objects) == Lines{"Service default/web"});
 }
 
@@ -162,6 +177,15 @@ TEST_CASE("a key given twice is an error that names the object inside its list")
                                          "more than once; the last one counts"});
   REQUIRE(file.objects.size() == 1);
   CHECK(std::get<api::Service>(file.objects[0]).cluster_ips[0].to_string() == "10.0.0.2");
+}
+
+TEST_CASE("a repeated key that only looks like an item of a list is one of the document") {
+  const auto key = GENERATE(as<std::string>(), "items[x].a", "items[].a", "items[1x].a",
+                            "items[99999999999999999999].a", "items[7].a");
+  const auto file = read_manifest_text(
+      "apiVersion: v1\nkind: List\nitems: []\n\"" + key + "\": 1\n\"" + key + "\": 2\n", "f", "n1");
+  CHECK(lines_of(file.problems) ==
+        Lines{"error: f: List: " + key + ": is given more than once; the last one counts"});
 }
 
 TEST_CASE("of the same object twice the first counts") {
