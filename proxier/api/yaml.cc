@@ -52,7 +52,10 @@ class Handler : public YAML::EventHandler {
  public:
   explicit Handler(std::vector<ParsedValue>& documents) : documents_(documents) {}
 
-  void OnDocumentStart(const YAML::Mark&) override {
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    // At a stray "," the library hands out empty documents without end.
+    if (mark.pos == start_) stop(mark, "a value cannot start with this character");
+    start_ = mark.pos;
     builder_ = JsonBuilder();
     open_.clear();
     anchors_.clear();
@@ -159,6 +162,7 @@ class Handler : public YAML::EventHandler {
   }
 
   std::vector<ParsedValue>& documents_;
+  int start_ = -1;  // of the current document
   JsonBuilder builder_;
   std::vector<Open> open_;
   std::map<YAML::anchor_t, Anchored> anchors_;

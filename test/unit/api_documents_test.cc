@@ -83,6 +83,9 @@ TEST_CASE("what cannot be read is named") {
        "line 1, column 10: syntax error while parsing value - invalid literal; last "
        "read: '1} x'; expected end of input"},
       {"a: b: c\n", "line 1, column 5: illegal map value"},
+      {",a: 1\n", "line 1, column 1: a value cannot start with this character"},
+      {"# first\n, 2\n", "line 2, column 1: a value cannot start with this character"},
+      {"]\n", "line 1, column 1: illegal flow end"},
       {"a: *x\n", "line 1, column 4: the referenced anchor is not defined"},
       {"a: &x [*x]\n", "line 1, column 8: an alias stands inside what it refers to"},
       {"[1]: 2\n",
