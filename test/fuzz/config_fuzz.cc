@@ -1,0 +1,75 @@
+// Whatever a configuration file holds, reading and judging it ends; what passes holds only values
+// that the composition root can use as they are.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "cmd/config_file.h"
+#include "cmd/config_validation.h"
+
+namespace ipvsproxier::cmd {
+namespace {
+
+void require(bool condition) {
+  if (!condition) std::abort();
+}
+
+bool has_error(const api::Problems& problems) {
+  for (const auto& problem : problems)
+    if (problem.severity == api::Severity::error) return true;
+  return false;
+}
+
+void check_usable(const KubeProxyConfig& config) {
+  require(config.mode.empty() || config.mode == "ipvs");
+  require(config.iptables.masquerade_bit >= 0 && config.iptables.masquerade_bit <= 31);
+  require(config.conntrack.max_per_core >= 0 && config.conntrack.min >= 0);
+  require(config.ipvs.tcp_timeout.count() >= 0 && config.ipvs.sync_period.count() > 0);
+  require(exclude_prefixes(config).size() == config.ipvs.exclude_cidrs.size());
+  const auto addresses = node_port_addresses(config);
+  require(addresses.primary ? addresses.prefixes.empty()
+                            : addresses.prefixes.size() == config.node_port_addresses.size());
+  std::size_t cluster_cidrs = 0;
+  for (const auto family : netlink::kFamilies) {
+    const auto cidr = cluster_cidr(config, family);
+    require(!cidr || cidr->family() == family);
+    cluster_cidrs += cidr ? 1 : 0;
+  }
+  if (config.detect_local_mode == "ClusterCIDR")
+    require(cluster_cidrs == cluster_cidr_list(config).size());
+  const auto override_address = node_ip_override(config);
+  require(!override_address || !override_address->is_any());
+  (void)external_ips_allowed(config);
+}
+
+void read(std::string_view text) {
+  api::Problems problems;
+  const auto config = read_config_text(text, "f", problems);
+  const auto errors = validate(config);
+  const auto invalid = to_problems(errors, "f");
+  require(invalid.size() == errors.size());
+  problems.insert(problems.end(), invalid.begin(), invalid.end());
+  for (const auto& problem : problems)
+    require(problem.origin[0] == 'f' && !problem.message.empty() && !to_string(problem).empty());
+  if (has_error(problems)) return;
+  check_usable(config);
+  auto again = config;
+  apply_defaults(again);
+  require(again == config);
+}
+
+}  // namespace
+}  // namespace ipvsproxier::cmd
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  ipvsproxier::cmd::read(text);
+  // The same behind what a configuration has to say first, so that the fields are reached soon.
+  const std::string head =
+      "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
+  ipvsproxier::cmd::read(head + std::string(text));
+  return 0;
+}
