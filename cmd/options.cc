@@ -69,7 +69,10 @@ void add_flags(CLI::App& app, Flags& flags) {
   app.add_option("--hostname-override", flags.hostname_override,
                  "Name of this node, instead of the configuration's or the machine's")
       ->type_name("NAME");
-  app.add_option("-v,--v", flags.verbosity, "Log verbosity")->type_name("N");
+  // CLI11 would take an empty value for an absent one.
+  app.add_option("-v,--v", flags.verbosity, "Log verbosity")
+      ->type_name("N")
+      ->check([](const std::string& text) { return std::string(text.empty() ? "is empty" : ""); });
   app.add_flag("--vip-ping", flags.vip_ping,
                "Answer pings to service addresses; kube-proxy rejects them (default true)");
   app.add_flag("--kube-proxy-compat", flags.compat,

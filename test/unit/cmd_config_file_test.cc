@@ -36,6 +36,94 @@ TEST_CASE("an empty configuration is the default one") {
         KubeProxyConfig{});
 }
 
+// With every field that kubeadm writes, most of them empty.
+constexpr const char* kKubeadm = R"(apiVersion: kubeproxy.config.k8s.io/v1alpha1
+bindAddress: 0.0.0.0
+bindAddressHardFail: false
+clientConnection:
+  acceptContentTypes: ""
+  burst: 0
+  contentType: ""
+  kubeconfig: /var/lib/kube-proxy/kubeconfig.conf
+  qps: 0
+clusterCIDR: 10.244.0.0/16
+configSyncPeriod: 0s
+conntrack:
+  maxPerCore: null
+  min: null
+  tcpBeLiberal: false
+  tcpCloseWaitTimeout: null
+  tcpEstablishedTimeout: null
+  udpStreamTimeout: 0s
+  udpTimeout: 0s
+detectLocal:
+  bridgeInterface: ""
+  interfaceNamePrefix: ""
+detectLocalMode: ""
+enableProfiling: false
+healthzBindAddress: ""
+hostnameOverride: ""
+iptables:
+  localhostNodePorts: null
+  masqueradeAll: false
+  masqueradeBit: null
+  minSyncPeriod: 0s
+  syncPeriod: 0s
+ipvs:
+  excludeCIDRs: null
+  minSyncPeriod: 0s
+  scheduler: ""
+  strictARP: false
+  syncPeriod: 0s
+  tcpFinTimeout: 0s
+  tcpTimeout: 0s
+  udpTimeout: 0s
+kind: KubeProxyConfiguration
+logging:
+  flushFrequency: 0
+  options:
+    json:
+      infoBufferSize: "0"
+    text:
+      infoBufferSize: "0"
+  verbosity: 0
+metricsBindAddress: ""
+mode: ipvs
+nftables:
+  masqueradeAll: false
+  masqueradeBit: null
+  minSyncPeriod: 0s
+  syncPeriod: 0s
+nodePortAddresses: null
+oomScoreAdj: null
+portRange: ""
+showHiddenMetricsForVersion: ""
+winkernel:
+  enableDSR: false
+  forwardHealthCheckVip: false
+  networkName: ""
+  rootHnsEndpointName: ""
+  sourceVip: ""
+)";
+
+TEST_CASE("what kubeadm writes is the default configuration, without a word") {
+  std::string text = kKubeadm;
+  if (GENERATE(false, true)) {  // as an editor on Windows leaves it
+    for (auto at = text.find('\n'); at != std::string::npos; at = text.find('\n', at + 2))
+      text.insert(at, "\r");
+    text.insert(0, "\xef\xbb\xbf");
+  }
+  api::Problems problems;
+  const auto config = read_config_text(text, "f", problems);
+  CHECK(lines_of(problems) == Lines{});
+  CHECK(lines_of(to_problems(validate(config), "f")) == Lines{});
+  KubeProxyConfig expected;
+  expected.client_connection.kubeconfig = "/var/lib/kube-proxy/kubeconfig.conf";
+  expected.cluster_cidr = "10.244.0.0/16";
+  expected.mode = "ipvs";
+  CHECK(config == expected);
+}
+
 TEST_CASE("every field is read") {
   const auto config = read(R"(
 featureGates: {AllowServiceExternalIPs: false, PreferSameTrafficDistribution: true}

@@ -73,6 +73,9 @@ TEST_CASE("without further flags everything has its default") {
 
 TEST_CASE("flags take their values in every spelling, the last counts") {
   CHECK(options_of({"-v", "3"}).verbosity == 3);
+  CHECK(options_of({"--v=3"}).verbosity == 3);
+  CHECK(options_of({"--manifests=a", "--manifests", "b"}).manifests == "b");
+  CHECK(options_of({"--once=false", "--once=true"}).once);
   CHECK(options_of({"-v3"}).verbosity == 3);
   CHECK(options_of({"-v=3"}).verbosity == 3);
   CHECK(options_of({"--v=2", "--v", "4"}).verbosity == 4);
@@ -121,6 +124,12 @@ TEST_CASE("mistakes end with status 1 and say what is wrong") {
       {Lines{"--once"}, "--manifests PATH is needed"},
       {Lines{"--manifests="}, "--manifests PATH is needed"},
       {Lines{"--manifests", "m"}, "following the files is not built yet"},
+      {Lines{"--manifests", "m", "--once=false"}, "following the files is not built yet"},
+      {Lines{"--manifests", "m", "--once", "--once=false"}, "following the files is not built yet"},
+      {Lines{"--manifests", "m", "--once=perhaps"}, "perhaps"},
+      {Lines{"--manifests", "m", "--once", "-v="}, "--v"},
+      {Lines{"--manifests", "m", "--once", "-v"}, "--v"},
+      {Lines{"--manifests", "m", "--once", "--v=99999999999"}, "99999999999"},
       {Lines{"--manifests", "m", "--once", "more"}, "unknown flag or argument: more"},
       {Lines{"--manifests", "m", "--once", "--", "more"}, "unknown flag or argument: -- more"},
       {Lines{"--manifests", "m", "--once", "--proxy-mode=ipvs"},
