@@ -43,10 +43,15 @@ std::size_t load_cluster(const Options& options, model::ClusterState& cluster,
                          spdlog::logger& logger) {
   auto manifests = watch::load_manifests(options.manifests, options.node_name);
   for (auto& object : manifests.objects) cluster.put(std::move(object));
+  cluster.complete = manifests.complete;
   if (!cluster.node)
     logger.info("{}: no Node {}: its zone, addresses and pod CIDRs are unknown; going on without",
                 options.manifests, options.node_name);
-  return log_problems(manifests.problems, logger);
+  const auto errors = log_problems(manifests.problems, logger);
+  if (!cluster.complete)
+    logger.info("{}: not everything could be read: nothing is removed from the kernel",
+                options.manifests);
+  return errors;
 }
 
 std::size_t log_host(const sync::HostReport& report, spdlog::logger& logger) {

@@ -17,9 +17,9 @@
 // Silent: hostname-only and ipMode Proxy ingress; everything that proxying does not read.
 //
 // What the API server would default is defaulted: namespace "default", type ClusterIP, protocol
-// TCP, policies Cluster, affinity timeout 10800, a Node's podCIDRs its podCIDR, an absent slice port
-// name is "" (so the "null name" of kube-proxy's cache cannot occur), absent conditions ready and
-// serving are true.
+// TCP, policies Cluster, affinity timeout 10800, a Node's podCIDRs its podCIDR, an absent slice
+// port name is "" (so the "null name" of kube-proxy's cache cannot occur), absent conditions ready
+// and serving are true.
 
 #include <optional>
 #include <string>

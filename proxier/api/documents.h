@@ -5,8 +5,8 @@
 // The text is cut at the lines that start with "---", as kubectl cuts it (inside a document YAML
 // allows no such line), and each part is read on its own: a broken document costs the others
 // nothing. A part whose first character is { or [ is JSON, of which several may follow each other;
-// any other is YAML. Empty documents are skipped. YAML in UTF-8 with a control character is refused:
-// the reader would take some of them for the end of the text.
+// any other is YAML. Empty documents are skipped. YAML in UTF-8 with a control character is
+// refused: the reader would take some of them for the end of the text.
 
 #include <string>
 #include <string_view>

@@ -43,6 +43,8 @@ struct DesiredState {
   std::set<netlink::IpAddress> addresses;                  // on kube-ipvs0
   std::map<SetKey, std::set<ipset::Element>> sets;         // every set of every planned family
   std::map<netlink::Family, ipset::RuleParameters> rules;  // one entry a planned family
+  // Planned from everything there is: what is not here is to be removed. Otherwise nothing is.
+  bool complete = true;
   std::vector<netlink::IpPrefix> foreign;  // virtual services in these are not ours (excludeCIDRs)
 
   friend bool operator==(const DesiredState&, const DesiredState&) = default;

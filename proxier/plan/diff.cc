@@ -56,6 +56,7 @@ class Differ {
     add("add virtual services", std::move(adds_));
     add("add addresses", address_adds(false));
     add("edit", std::move(edits_));
+    if (!desired_.complete) return std::move(transaction_);
     add("remove addresses", address_removals());
     add("remove virtual services", std::move(removals_));
     add("remove elements", set_changes(false));
@@ -219,6 +220,7 @@ class Differ {
       else if (it->second.server != server)
         edits_.emplace_back(netlink::EditServer{service, server});
     }
+    if (!desired_.complete) return;
     for (const auto& [key, actual] : has)
       if (!planned.servers.contains(key)) release_server(service, actual);
   }

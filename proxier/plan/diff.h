@@ -14,6 +14,8 @@
 
 namespace ipvsproxier::plan {
 
+// Where `desired` is incomplete nothing is removed, and no real server drained.
+//
 // What `actual` lacks of `desired`, and has too much of. Where a part of `actual` could not be
 // read: of a family whose sets or rules are unknown nothing new is exposed; unknown virtual
 // services or addresses are left alone. A TCP real server that leaves while it has connections gets

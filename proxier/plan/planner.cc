@@ -238,6 +238,7 @@ class FamilyPlanner {
 
 Plan plan(const model::ClusterState& cluster, const NodeInfo& node, const PlannerOptions& options) {
   Plan result;
+  result.state.complete = cluster.complete;
   result.state.foreign = options.exclude_cidrs;
   for (auto family : options.families) FamilyPlanner(family, cluster, node, options, result).run();
   return result;

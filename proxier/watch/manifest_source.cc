@@ -199,6 +199,11 @@ Problem problem_of(Severity severity, const std::string& path, std::string messa
   return Problem{.severity = severity, .origin = path, .message = std::move(message)};
 }
 
+bool has_error(const api::Problems& problems) {
+  return std::any_of(problems.begin(), problems.end(),
+                     [](const Problem& problem) { return problem.severity == Severity::error; });
+}
+
 bool is_manifest_name(const fs::path& path) {
   const auto name = path.filename().string();
   const auto extension = path.extension().string();
@@ -254,8 +259,7 @@ std::vector<std::string> list_manifest_files(const std::string& path, api::Probl
   if (error) return refuse(fmt::format("cannot be read: {}", error.message()));
   std::sort(files.begin(), files.end());
   if (files.empty())
-    problems.push_back(problem_of(Severity::warning, path,
-                                  "holds no file *.yaml, *.yml or *.json; nothing is proxied"));
+    problems.push_back(problem_of(Severity::error, path, "holds no file *.yaml, *.yml or *.json"));
   return files;
 }
 
@@ -291,8 +295,10 @@ Manifests load_manifests(const std::string& path, std::string_view node_name) {
   const bool any = std::any_of(files.begin(), files.end(),
                                [](const ManifestFile& file) { return file.has_documents; });
   if (!any && problems.empty())
-    problems.push_back(problem_of(Severity::warning, path, "holds no objects; nothing is proxied"));
+    problems.push_back(problem_of(Severity::error, path, "holds no objects, not even a list"));
   Manifests merged = merge_manifests(files);
+  const auto broken = [](const ManifestFile& file) { return has_error(file.problems); };
+  merged.complete = !has_error(problems) && std::none_of(files.begin(), files.end(), broken);
   merged.problems.insert(merged.problems.begin(), problems.begin(), problems.end());
   return merged;
 }

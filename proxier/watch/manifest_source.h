@@ -35,6 +35,8 @@ struct ManifestFile {
 struct Manifests {
   std::vector<api::Object> objects;  // in the order of files and documents
   api::Problems problems;
+  // Everything could be read: what is not among the objects does not exist.
+  bool complete = true;
 };
 
 // Text that was read from `path`; pure.
@@ -45,13 +47,14 @@ ManifestFile read_manifest_text(std::string_view text, const std::string& path,
 ManifestFile read_manifest_file(const std::string& path, std::string_view node_name);
 
 // The manifest files under PATH in the order in which they count; PATH itself when it is no folder.
-// Problems: a missing or unreadable PATH (error), a folder without such files (warning).
+// Problems: a missing or unreadable PATH, a folder without such files.
 std::vector<std::string> list_manifest_files(const std::string& path, api::Problems& problems);
 
 // All objects; of the same kind and name twice the first counts, the other is an error.
 Manifests merge_manifests(std::span<const ManifestFile> files);
 
-// The three together. Of a PATH that holds no document at all, a warning.
+// The three together. A PATH that holds no document at all is a problem, not an empty cluster (that
+// is a list without items): a mount or a download may have failed.
 Manifests load_manifests(const std::string& path, std::string_view node_name);
 
 }  // namespace ipvsproxier::watch

@@ -170,6 +170,28 @@ TEST_CASE("nothing is exposed or removed on partial knowledge") {
   }
 }
 
+TEST_CASE("what could not be read in full removes and drains nothing, but adds and edits") {
+  auto kernel = holding(desired_for(test::web_service(), {test::e1(), test::e2()}));
+  server_in(kernel, kWeb, "10.244.0.3").server.weight = 0;
+  auto other = test::web_service();
+  other.name.name = "other";
+  other.cluster_ips = {ip("10.96.0.7")};
+  auto cluster = test::cluster_of(
+      {other, test::web_service(), test::slice_of(test::web_service(), 8080, {test::e1()})});
+  cluster.complete = false;
+  const auto part = plan(cluster, test::vector_node(), options_v4()).state;
+  const auto transaction = diff(part, kernel.state);
+  CHECK(phase_names(transaction) ==
+        std::vector<std::string>{"add elements", "add virtual services", "add addresses", "edit"});
+  kernel.apply(transaction);
+  CHECK(server_in(kernel, kWeb, "10.244.0.3").server.weight == 1);
+  CHECK(server_in(kernel, kWeb, "10.244.1.4").server.weight == 1);
+
+  cluster = model::ClusterState{};
+  cluster.complete = false;
+  CHECK(diff(plan(cluster, test::vector_node(), options_v4()).state, kernel.state).empty());
+}
+
 TEST_CASE("a restriction that goes keeps its rules until its elements are gone") {
   auto service = test::web_service();
   service.type = api::ServiceType::load_balancer;

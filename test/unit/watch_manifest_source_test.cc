@@ -203,22 +203,34 @@ TEST_CASE("of the same object twice the first counts") {
   CHECK(std::get<api::Service>(loaded.objects[0]).cluster_ips[0].to_string() == "10.0.0.1");
 }
 
+TEST_CASE("what could not be read leaves the objects incomplete, an empty list does not") {
+  Folder folder;
+  folder.write("list.yaml", "apiVersion: v1\nkind: List\nitems: []\n");
+  CHECK(load_manifests(folder.path(), "n1").complete);
+  folder.write("web.yaml", service("web"));
+  folder.write("again.yaml", service("web"));  // an error, but nothing is unknown
+  CHECK(load_manifests(folder.path(), "n1").complete);
+  folder.write("broken.yaml", "kind: [");
+  CHECK_FALSE(load_manifests(folder.path(), "n1").complete);
+}
+
 TEST_CASE("paths that give nothing are named") {
   Folder folder;
   CHECK(lines_of(load_manifests(folder.path("none"), "n1").problems) ==
         Lines{"error: " + folder.path("none") + ": does not exist"});
   CHECK(lines_of(load_manifests(folder.path(), "n1").problems) ==
-        Lines{"warning: " + folder.path() +
-              ": holds no file *.yaml, *.yml or *.json; nothing is proxied"});
+        Lines{"error: " + folder.path() + ": holds no file *.yaml, *.yml or *.json"});
   folder.write("empty.yaml", "# nothing\n---\n");
   CHECK(lines_of(load_manifests(folder.path(), "n1").problems) ==
-        Lines{"warning: " + folder.path() + ": holds no objects; nothing is proxied"});
+        Lines{"error: " + folder.path() + ": holds no objects, not even a list"});
+  CHECK_FALSE(load_manifests(folder.path(), "n1").complete);
   folder.write("web.yaml", service("web"));
   folder.link("dangling.yaml", "nowhere");
   const auto loaded = load_manifests(folder.path(), "n1");
   CHECK(lines_of(loaded.problems) == Lines{"error: " + folder.path("dangling.yaml") +
                                            ": cannot be read: No such file or directory"});
   CHECK(loaded.objects.size() == 1);
+  CHECK_FALSE(loaded.complete);
 }
 
 TEST_CASE("the reference objects load as they are") {
