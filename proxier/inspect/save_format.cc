@@ -64,6 +64,7 @@ template <typename T, int (*Compare)(const T&, const T&)>
 std::vector<const T*> sorted(const std::vector<T>& elements) {
   std::vector<const T*> order;
   for (const auto& element : elements) order.push_back(&element);
+  if (order.empty()) return order;  // qsort takes no null pointer
   std::qsort(order.data(), order.size(), sizeof(const T*), [](const void* left, const void* right) {
     return Compare(**static_cast<const T* const*>(left), **static_cast<const T* const*>(right));
   });

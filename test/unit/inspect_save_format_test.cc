@@ -35,6 +35,10 @@ std::string server_line(const RealServer& one) {
   return text.substr(text.find('\n') + 1);
 }
 
+TEST_CASE("save: of an empty table nothing") {
+  CHECK(format_save({}).empty());
+}
+
 TEST_CASE("save: every kind of service") {
   CHECK(line(service("10.0.0.1", 80)) == "-A -t 10.0.0.1:80 -s rr\n");
   CHECK(line(service("10.0.0.1", 53, Protocol::udp)) == "-A -u 10.0.0.1:53 -s rr\n");
