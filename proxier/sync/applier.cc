@@ -73,7 +73,7 @@ void Applier::run(const std::vector<ipset::SetSpec>& specs) {
 
 void Applier::run(const std::vector<ipset::TableRules>& tables) {
   for (const auto& table : tables) {
-    auto changed = kernel_.rules.apply(table);
+    auto changed = write_rules(table);
     if (changed) {
       outcome_.written.rule_tables += *changed ? 1 : 0;
     } else {
@@ -83,6 +83,28 @@ void Applier::run(const std::vector<ipset::TableRules>& tables) {
            std::move(changed.error()));
     }
   }
+}
+
+// The match "ipvs" is the one extension that only few virtual services need. A kernel without it
+// gets the other rules, and those few stay hidden.
+netlink::Result<bool> Applier::write_rules(const ipset::TableRules& table) {
+  auto changed = kernel_.rules.apply(table);
+  if (changed || changed.error().kind != netlink::ErrorKind::missing) return changed;
+  auto reduced = table;
+  std::set<netlink::VirtualServiceKey> unguarded;
+  for (auto& chain : reduced.chains)
+    std::erase_if(chain.rules, [&](const ipset::Rule& rule) {
+      const auto* match =
+          rule.matches.empty() ? nullptr : std::get_if<ipset::IpvsMatch>(&rule.matches[0]);
+      if (match) unguarded.insert({match->address, match->protocol, match->port});
+      return match != nullptr;
+    });
+  if (unguarded.empty()) return changed;
+  auto without = kernel_.rules.apply(reduced);
+  if (!without) return changed;
+  unguarded_services_.merge(unguarded);
+  fail("write the rules of KUBE-IPVS-OUT-FILTER", std::move(changed.error()));
+  return without;
 }
 
 void Applier::run(const std::vector<SetChange>& changes) {

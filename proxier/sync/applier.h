@@ -50,6 +50,7 @@ class Applier {
   void run(const std::vector<netlink::IpvsOp>& ops);
   void run(const std::vector<netlink::AddressOp>& ops);
 
+  netlink::Result<bool> write_rules(const ipset::TableRules& table);
   void guard_failed(const plan::SetKey& set, const ipset::Element& element);
   bool may_expose(const netlink::VirtualServiceKey& key) const;
   bool must_hold(const netlink::IpvsOp& op) const;

@@ -74,7 +74,11 @@ HostReport prepare_host(const HostSettings& settings, const HostPaths& paths, un
   write_all(plan::conntrack_sysctls(settings.conntrack, cpus), paths.sysctls, report);
   const auto max = plan::conntrack_max(settings.conntrack, cpus);
   if (max != 0) widen_conntrack_hash(max, paths.module_parameters, report);
-  write_all(plan::ipvs_sysctls(settings.strict_arp, *release), paths.sysctls, report);
+  auto rows = plan::ipvs_sysctls(settings.strict_arp, *release);
+  // Without IPVS there are no such keys; that IPVS is missing is said where it is used.
+  const auto is_ipvs_key = [](const Sysctl& row) { return row.key.rfind("net/ipv4/vs/", 0) == 0; };
+  if (!ipvs.timeouts()) std::erase_if(rows, is_ipvs_key);
+  write_all(rows, paths.sysctls, report);
   set_timeouts(settings.timeouts, ipvs, report);
   return report;
 }

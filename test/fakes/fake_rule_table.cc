@@ -24,6 +24,14 @@ std::string name_of(const TableRules& rules) {
          std::string(ipset::to_string(rules.table));
 }
 
+std::string extensions_of(const TableRules& rules) {
+  for (const auto& chain : rules.chains)
+    for (const auto& rule : chain.rules)
+      for (const auto& match : rule.matches)
+        if (std::holds_alternative<ipset::IpvsMatch>(match)) return " with match ipvs";
+  return "";
+}
+
 }  // namespace
 
 FakeRuleTable::FakeRuleTable() {
@@ -70,7 +78,7 @@ Status FakeRuleTable::check_rule(const Chains& chains, const Rule& rule) const {
 }
 
 Result<bool> FakeRuleTable::apply(const TableRules& desired) {
-  if (auto fault = faults.next("write " + name_of(desired))) return *fault;
+  if (auto fault = faults.next("write " + name_of(desired) + extensions_of(desired))) return *fault;
   const auto actual = list(desired);
   if (!actual) return actual.error();
   if (holds(*actual, desired)) return false;

@@ -25,7 +25,8 @@ class FakeRuleTable : public ipset::RuleTable {
 
   std::uint64_t commits() const { return commits_; }
 
-  // Consulted before every call: "list IPv4 nat", "write IPv4 nat".
+  // Consulted before every call: "list IPv4 nat", "write IPv4 nat", "write IPv4 filter with match
+  // ipvs".
   FaultInjector faults;
 
   // The sets that exist; rules in the tables may go on naming one that is taken out.

@@ -3,7 +3,7 @@
 # file, object and field, and everything else in the kernel. Runs in a guest, each case in a network
 # namespace of its own.
 #
-#   bad_input_test.sh PATH_OF_IPVS_PROXIER [--without-modules]
+#   bad_input_test.sh PATH_OF_IPVS_PROXIER [--without-modules | --without-some-modules]
 set -u
 export LC_ALL=C
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -97,7 +97,8 @@ all_at_once() {
 
 unknown_scheduler() {
   run_case config-unknown-scheduler.yaml
-  status_is 1 && says config-unknown-scheduler.yaml ipvs.scheduler nosuch
+  status_is 1 && says config-unknown-scheduler.yaml ipvs.scheduler nosuch &&
+    grep -q -x 'add KUBE-CLUSTER-IP 10.96.1.1,tcp:80' "$work/sets"
 }
 
 wrong_configuration() {
@@ -138,6 +139,40 @@ missing_module() {
   run_case config-good.yaml
   status_is 1 && says ip_vs
 }
+
+# The kernel's modules but for some: in a guest in which none of these is loaded.
+hide_modules() {
+  local module folder
+  folder=$(mktemp -d /run/modules.XXXXXX) || return 1
+  cp -rs /usr/lib/uml/modules/. "$folder" || return 1
+  for module in "$@"; do
+    find "$folder" -name "$module.ko" -delete
+  done
+  mount --bind "$folder" /lib/modules
+}
+
+# One match is missing: only the VIP that needs it is not programmed.
+without_match() {
+  hide_modules xt_ipvs || return 1
+  run_case config-good.yaml source-ranges.yaml
+  fails_with xt_ipvs && has_server 10.96.1.7:443 10.244.0.7:8443 && has_no_service 192.0.2.70:443
+}
+
+# Addresses cannot be bound: everything but them is programmed.
+without_dummy() {
+  hide_modules xt_ipvs dummy || return 1
+  rmmod dummy 2>/dev/null
+  run_case config-good.yaml
+  status_is 1 && says 'module dummy' kube-ipvs0 && has_server 10.96.1.1:80 10.244.0.5:8080 &&
+    grep -q -x 'add KUBE-CLUSTER-IP 10.96.1.1,tcp:80' "$work/sets"
+}
+
+if [ "${2:-}" = --without-some-modules ]; then
+  check "without a match only the VIP that needs it is missing" without_match
+  check "without dummy links only addresses are missing" without_dummy
+  finish
+  exit
+fi
 
 if [ "${2:-}" = --without-modules ]; then
   check "a missing kernel module is named" missing_module

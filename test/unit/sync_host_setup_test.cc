@@ -79,6 +79,15 @@ TEST_CASE("a needed sysctl that is not there is a failure, a conntrack one a war
   CHECK(host.get("sys/net/ipv4/ip_forward") == "1");
 }
 
+TEST_CASE("without IPVS its sysctls are not asked for; that is said elsewhere") {
+  Host host;
+  host.remove("sys/net/ipv4/vs");
+  host.ipvs.faults.fail("read IPVS timeouts", {netlink::ErrorKind::missing, 0, "module ip_vs"});
+  const auto report = host.prepare({});
+  CHECK(report.failures.empty());
+  CHECK(host.get("sys/net/ipv4/ip_forward") == "1");
+}
+
 TEST_CASE("IPVS timeouts are written where they are asked for and differ") {
   Host host;
   HostSettings settings;

@@ -221,6 +221,23 @@ TEST_CASE("without its rules nothing new of a family is shown, and what is there
   CHECK(world.servers_of("10.96.0.8") == 2);
 }
 
+TEST_CASE("a kernel without the match ipvs hides only the VIPs that need it") {
+  World world;
+  world.rules.faults.fail("with match ipvs", {ErrorKind::missing, ENOENT, "module xt_ipvs"});
+  auto cluster = two_services();
+  auto& web = cluster.services.at({"default", "web"});
+  web.type = api::ServiceType::load_balancer;
+  web.load_balancer_ips = {ip("192.0.2.10")};
+  web.source_ranges = {test::prefix("203.0.113.0/24")};
+  const auto report = world.sync(cluster);
+  CHECK_FALSE(report.complete());
+  CHECK(world.says("module xt_ipvs"));
+  CHECK_FALSE(world.has_service("192.0.2.10"));
+  CHECK_FALSE(world.is_bound("192.0.2.10"));
+  CHECK(world.servers_of("10.96.0.9") == 2);
+  CHECK(world.servers_of("10.96.0.8") == 2);
+}
+
 TEST_CASE("rules that cannot be read show nothing and remove nothing") {
   World world;
   REQUIRE(world.sync(two_services()).complete());
