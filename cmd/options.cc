@@ -95,12 +95,6 @@ std::string list_problems(const api::Problems& problems) {
   return text;
 }
 
-bool has_error(const api::Problems& problems) {
-  return std::any_of(problems.begin(), problems.end(), [](const api::Problem& problem) {
-    return problem.severity == api::Severity::error;
-  });
-}
-
 // nullopt: the flags are read.
 std::optional<Exit> read_flags(int argc, const char* const* argv, Flags& flags) {
   CLI::App app("Programs Services into the kernel's IPVS, in the place of kube-proxy.",
@@ -175,7 +169,7 @@ std::variant<Options, Exit> parse_options(int argc, const char* const* argv,
     options.config = load_config_file(flags.config_file, options.warnings);
     const auto invalid = to_problems(validate(options.config), flags.config_file);
     options.warnings.insert(options.warnings.end(), invalid.begin(), invalid.end());
-    if (has_error(options.warnings))
+    if (api::has_error(options.warnings))
       return Exit{.status = 1, .text = list_problems(options.warnings)};
   }
   options.verbosity = flags.verbosity.value_or(options.config.logging.verbosity);

@@ -1,6 +1,13 @@
 #include "proxier/api/problem.h"
 
+#include <algorithm>
+
 namespace ipvsproxier::api {
+
+bool has_error(const Problems& problems) {
+  return std::any_of(problems.begin(), problems.end(),
+                     [](const Problem& problem) { return problem.severity == Severity::error; });
+}
 
 std::string to_string(const Problem& problem) {
   std::string text;

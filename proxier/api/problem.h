@@ -25,6 +25,8 @@ struct Problem {
 
 using Problems = std::vector<Problem>;
 
+bool has_error(const Problems& problems);
+
 // "origin: object: field: message"; empty parts are left out.
 std::string to_string(const Problem& problem);
 

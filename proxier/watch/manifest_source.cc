@@ -199,11 +199,6 @@ Problem problem_of(Severity severity, const std::string& path, std::string messa
   return Problem{.severity = severity, .origin = path, .message = std::move(message)};
 }
 
-bool has_error(const api::Problems& problems) {
-  return std::any_of(problems.begin(), problems.end(),
-                     [](const Problem& problem) { return problem.severity == Severity::error; });
-}
-
 bool is_manifest_name(const fs::path& path) {
   const auto name = path.filename().string();
   const auto extension = path.extension().string();
@@ -297,8 +292,8 @@ Manifests load_manifests(const std::string& path, std::string_view node_name) {
   if (!any && problems.empty())
     problems.push_back(problem_of(Severity::error, path, "holds no objects, not even a list"));
   Manifests merged = merge_manifests(files);
-  const auto broken = [](const ManifestFile& file) { return has_error(file.problems); };
-  merged.complete = !has_error(problems) && std::none_of(files.begin(), files.end(), broken);
+  const auto broken = [](const ManifestFile& file) { return api::has_error(file.problems); };
+  merged.complete = !api::has_error(problems) && std::none_of(files.begin(), files.end(), broken);
   merged.problems.insert(merged.problems.begin(), problems.begin(), problems.end());
   return merged;
 }
