@@ -1,6 +1,7 @@
 #include "cmd/go_duration.h"
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 
@@ -92,7 +93,7 @@ std::optional<std::chrono::nanoseconds> parse_go_duration(std::string_view text)
     const std::int64_t unit = take_unit(text);
     if (!number || unit == 0) return std::nullopt;
     std::int64_t piece = 0;
-    const auto part = static_cast<std::int64_t>(number->fraction * static_cast<double>(unit) + 0.5);
+    const std::int64_t part = std::llround(number->fraction * static_cast<double>(unit));
     if (__builtin_mul_overflow(number->whole, unit, &piece) ||
         __builtin_add_overflow(piece, part, &piece) || __builtin_add_overflow(total, piece, &total))
       return std::nullopt;

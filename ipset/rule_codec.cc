@@ -4,7 +4,9 @@
 #include <linux/netfilter_ipv6/ip6_tables.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
+#include <type_traits>
 
 #include <fmt/format.h>
 
@@ -147,7 +149,11 @@ bool decode_header(Bytes header, Family family, Rule& rule, std::uint16_t& proto
   own.proto = protocol;
   own.flags = flags_for(own, protocol);
   std::memcpy(own.iniface, ip.iniface, sizeof own.iniface);  // bytes beyond the mask are free
-  return std::memcmp(&own, &ip, sizeof own) == 0;
+  // All fields; ip6t_ip6 is padded behind the last one.
+  using Ip = std::remove_cvref_t<decltype(own)>;
+  constexpr auto kFields = offsetof(Ip, invflags) + sizeof(own.invflags);
+  const auto* ours = reinterpret_cast<const std::uint8_t*>(&own);
+  return std::equal(ours, ours + kFields, reinterpret_cast<const std::uint8_t*>(&ip));
 }
 
 std::optional<Protocol> service_protocol(std::uint16_t number) {
