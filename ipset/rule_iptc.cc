@@ -268,7 +268,7 @@ Result<bool> apply_with(const TableRules& desired, const IptcSettings& settings)
     auto snapshot = Snapshot<Library>::read(desired.table, settings);
     if (!snapshot) return snapshot.error();
     KernelSetResolver sets;
-    const auto changed = edit(*snapshot, desired, sets);
+    auto changed = edit(*snapshot, desired, sets);
     if (!changed || !*changed) return changed;
     error = snapshot->commit();
     if (error == 0) return true;

@@ -52,7 +52,7 @@ Result<std::unique_ptr<KernelLinkTable>> KernelLinkTable::open(const NlOptions& 
 Result<bool> KernelLinkTable::ensure_dummy(std::string_view name) {
   auto link = find_link(channel_, name);
   if (!link && link.error().kind == ErrorKind::missing) {
-    const auto created = create_dummy(channel_, name);
+    auto created = create_dummy(channel_, name);
     if (!created || *created) return created;
     link = find_link(channel_, name);
   }

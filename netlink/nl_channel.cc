@@ -242,7 +242,7 @@ void NlChannel::drain() {
       return;
 }
 
-Status NlChannel::dump(Operation operation, Bytes request,
+Status NlChannel::dump(Operation operation, const Bytes& request,
                        const std::function<Status(ByteView)>& each) {
   std::optional<Error> failure;
   for (int attempt = 0; attempt < kDumpAttempts; ++attempt) {

@@ -64,7 +64,8 @@ class NlChannel {
   // Calls `each` for every message of a complete, consistent dump, in the kernel's order, until it
   // fails. A dump that was interrupted by a change, refused because another one runs on this socket
   // (EBUSY) or overran is repeated up to kDumpAttempts times.
-  Status dump(Operation operation, Bytes request, const std::function<Status(ByteView)>& each);
+  Status dump(Operation operation, const Bytes& request,
+              const std::function<Status(ByteView)>& each);
 
   const NlCounters& counters() const { return counters_; }
 

@@ -47,7 +47,7 @@ Metadata decode_metadata(const Fields& root, ObjectKind kind) {
   Metadata metadata;
   metadata.name.name = fields.text("name");
   const Json* given_name = fields.find("name");
-  if (given_name == nullptr || *given_name == "") fields.refuse("name", "is missing");
+  if (given_name == nullptr || is_empty_text(*given_name)) fields.refuse("name", "is missing");
   if (kind != ObjectKind::node) metadata.name.ns = fields.text("namespace", "default");
   if (metadata.name.ns.empty() && kind != ObjectKind::node) metadata.name.ns = "default";
   if (fields.find("creationTimestamp") != nullptr) {

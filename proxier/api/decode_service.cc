@@ -159,7 +159,7 @@ void decode_source_ranges(const Fields& spec, Service& service) {
 
 // Whether any cluster address was written, be it a bad one.
 bool names_address(const Fields& spec) {
-  const auto is_given = [](const Json& value) { return !value.is_null() && value != ""; };
+  const auto is_given = [](const Json& value) { return !value.is_null() && !is_empty_text(value); };
   const Json* single = spec.find("clusterIP");
   if (single != nullptr && is_given(*single)) return true;
   const Json* list = spec.find("clusterIPs");

@@ -47,6 +47,10 @@ std::string show(const Json& value) {
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+bool is_empty_text(const Json& value) {
+  return value.is_string() && value.get_ref<const std::string&>().empty();
+}
+
 void Report::add(Severity severity, std::string field, std::string message) {
   problems.push_back(Problem{.severity = severity,
                              .origin = origin,

@@ -24,6 +24,9 @@ std::string_view kind_of_json(const Json& value);
 // The value as it was written, in quotes when it is text, cut after some 60 characters.
 std::string show(const Json& value);
 
+// Whether it is the text "".
+bool is_empty_text(const Json& value);
+
 // Where the problems of one object go.
 struct Report {
   Report(std::string origin_of_all, std::string object_of_all, Problems& list)

@@ -75,7 +75,7 @@ std::string service_option(const VirtualServiceKey& key) {
   if (key.fwmark != 0)
     return fmt::format("-f {}{}", static_cast<std::int32_t>(key.fwmark),
                        key.address.family() == netlink::Family::ipv6 ? " -6" : "");
-  const auto where = to_string(key.address, key.port);
+  auto where = to_string(key.address, key.port);
   switch (key.protocol) {
     case netlink::Protocol::tcp:
       return "-t " + where;

@@ -17,7 +17,6 @@ using ipset::SetSpec;
 using ipset::Status;
 using netlink::Error;
 using netlink::ErrorKind;
-using netlink::Family;
 
 Status check_name(const std::string& name) {
   if (!name.empty() && name.size() <= 31) return {};
