@@ -17,12 +17,6 @@ void require(bool condition) {
   if (!condition) std::abort();
 }
 
-bool has_error(const api::Problems& problems) {
-  for (const auto& problem : problems)
-    if (problem.severity == api::Severity::error) return true;
-  return false;
-}
-
 void check_usable(const KubeProxyConfig& config) {
   require(config.mode.empty() || config.mode == "ipvs");
   require(config.iptables.masquerade_bit >= 0 && config.iptables.masquerade_bit <= 31);
@@ -54,7 +48,7 @@ void read(std::string_view text) {
   problems.insert(problems.end(), invalid.begin(), invalid.end());
   for (const auto& problem : problems)
     require(problem.origin[0] == 'f' && !problem.message.empty() && !to_string(problem).empty());
-  if (has_error(problems)) return;
+  if (api::has_error(problems)) return;
   check_usable(config);
   auto again = config;
   apply_defaults(again);
