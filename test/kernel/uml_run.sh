@@ -14,7 +14,7 @@ set -u
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 memory=512M
-seconds=120
+seconds=280
 modules=yes
 preload=yes
 
