@@ -4,6 +4,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <set>
 #include <string>
 
 #include "netlink/ip_address.h"
@@ -25,6 +26,20 @@ struct AddressOp {
   IpAddress address;
 
   friend auto operator<=>(const AddressOp&, const AddressOp&) = default;
+};
+
+// What happened to links and addresses since one last asked, as a LinkMonitor (link_monitor.h) saw
+// it with one link of ours in view.
+struct LinkEvents {
+  bool link_lost = false;       // our link was deleted
+  std::set<IpAddress> lost;     // addresses taken off our link, by whomever
+  bool others_changed = false;  // addresses of other links came or went
+  bool overrun = false;         // notifications were lost: anything may have happened
+
+  bool empty() const { return !link_lost && lost.empty() && !others_changed && !overrun; }
+  void merge(LinkEvents later);
+
+  friend bool operator==(const LinkEvents&, const LinkEvents&) = default;
 };
 
 std::string to_string(const AddressOp& op);  // "add address 10.0.0.1/32"

@@ -1,0 +1,33 @@
+#pragma once
+
+// Tracked UDP flows as values. Usable on any thread.
+
+#include <compare>
+#include <cstdint>
+#include <string>
+
+#include "netlink/ip_address.h"
+
+namespace ipvsproxier::netlink {
+
+struct FlowEnd {
+  IpAddress address;
+  std::uint16_t port = 0;
+
+  friend auto operator<=>(const FlowEnd&, const FlowEnd&) = default;
+};
+
+// A flow as its first packet had it, and who really answers. Of a flow through a virtual service,
+// `destination` is the virtual service and `server` the real server.
+struct UdpFlow {
+  FlowEnd source;        // original direction
+  FlowEnd destination;   // original direction
+  FlowEnd server;        // source of the reply direction
+  std::uint32_t id = 0;  // the kernel's, tells a flow from a later one of the same addresses
+
+  friend auto operator<=>(const UdpFlow&, const UdpFlow&) = default;
+};
+
+std::string to_string(const UdpFlow& flow);  // "UDP flow 10.0.0.7:4000 -> 10.96.0.10:53"
+
+}  // namespace ipvsproxier::netlink

@@ -1,0 +1,37 @@
+#pragma once
+
+// LinkMonitor: notifications of links and addresses of the network namespace in which it was opened
+// (rtnetlink groups LINK, IPV4_IFADDR, IPV6_IFADDR). Not thread-safe; the main thread's.
+//
+// Deleting a link sends RTM_DELADDR for its addresses before RTM_DELLINK (IPv4; IPv6 addresses of a
+// link that is DOWN may go without). Notifications that do not fit into the receive buffer are lost
+// and the next receive says ENOBUFS (af_netlink.c).
+
+#include <memory>
+#include <string>
+
+#include "netlink/link_types.h"
+#include "netlink/result.h"
+
+namespace ipvsproxier::netlink {
+
+class LinkMonitor {
+ public:
+  // Watches; `link` is ours, it need not exist yet.
+  static Result<std::unique_ptr<LinkMonitor>> open(const std::string& link);
+  ~LinkMonitor();
+
+  int fd() const;  // readable when take() has something
+
+  // Everything since the last call; does not block. An address that was added to our link and one
+  // that another link lost and got back in between is no event of `lost`.
+  LinkEvents take();
+
+ private:
+  struct Io;
+  explicit LinkMonitor(std::unique_ptr<Io> io);
+
+  std::unique_ptr<Io> io_;
+};
+
+}  // namespace ipvsproxier::netlink

@@ -1,0 +1,29 @@
+#pragma once
+
+// Changes: what happened to the cluster's objects, each as its newest state, keyed by name; the
+// last writer wins. From a source of objects to ClusterState::take(). Values; one thread at a time.
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "proxier/api/objects.h"
+
+namespace ipvsproxier::model {
+
+struct Changes {
+  template <typename T>
+  using ByName = std::map<api::NamespacedName, std::optional<T>>;  // nullopt: deleted
+
+  ByName<api::Service> services;
+  ByName<api::EndpointSlice> slices;
+  std::optional<std::optional<api::Node>> node;  // this node's
+  // Everything that exists is known by now (or: is not any more).
+  std::optional<bool> complete;
+
+  bool empty() const;
+  void put(api::Object object);
+  void merge(Changes later);
+};
+
+}  // namespace ipvsproxier::model
