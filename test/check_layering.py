@@ -42,7 +42,7 @@ IPSET_NETLINK = re.compile(r"netlink/(ip_address|result|unique_fd|nl_channel|nl_
 
 # Values and codecs, which pure code may use; a table's header declares how the kernel is written.
 PURE_ROOMS = ("proxier/api", "proxier/model", "proxier/plan")
-PURE_HEADER = re.compile(r"(netlink/(ip_address|result|ipvs_types|link_types)|ipset/(set_types|rule_types|"
+PURE_HEADER = re.compile(r"(netlink/(ip_address|result|ipvs_types|link_types|conntrack_types)|ipset/(set_types|rule_types|"
                          r"rule_catalog|set_catalog|catalog))\.h$")
 
 # Abstract tables; any other header of these names is an implementation that only cmd may name.
@@ -53,7 +53,8 @@ CONCRETE = re.compile(r"^(netlink/\w+_kernel|ipset/(set_libipset|rule_iptc|\w+_k
 LIBRARIES = [
     (r"netlink/|linux/(ip_vs|genetlink|netlink|rtnetlink|if_link|if_addr)\.h",
      r"netlink/\w+\.cc|netlink/nl_\w+\.h|ipset/\w+\.cc"),
-    (r"libipset/|libiptc/|linux/netfilter", r"ipset/\w+\.cc"),
+    (r"linux/netfilter/nfnetlink(_conntrack)?\.h", r"(netlink|ipset)/\w+\.cc"),
+    (r"libipset/|libiptc/|linux/netfilter(?!/nfnetlink(_conntrack)?\.h)", r"ipset/\w+\.cc"),
     (r"curl/", r"proxier/watch/curl_transport\.cc|proxier/loop/main_loop\.cc"),
     (r"nlohmann/json_fwd\.hpp", r"(proxier/(api|watch|serve|inspect)|cmd)/\w+\.(cc|h)"),
     (r"nlohmann/", r"proxier/(api|watch)/\w+\.(cc|h)|proxier/(serve|inspect)/\w+\.cc|cmd/\w+\.cc"),
@@ -128,6 +129,9 @@ SELF_TEST = [
     ("netlink/a.cc", '"ipset/set_types.h"', "netlink must not know ipset"),
     ("netlink/a.cc", "<linux/ip_vs.h>", ""),
     ("netlink/a.h", "<linux/ip_vs.h>", "does not belong here"),
+    ("netlink/a.cc", "<linux/netfilter/nfnetlink_conntrack.h>", ""),
+    ("netlink/a.h", "<linux/netfilter/nfnetlink.h>", "does not belong here"),
+    ("netlink/a.cc", "<linux/netfilter/x_tables.h>", "does not belong here"),
     ("netlink/nl_handles.h", "<netlink/socket.h>", ""),
     ("netlink/a.cc", "<nlohmann/json.hpp>", "does not belong here"),
     ("netlink/a.cc", "<spdlog/spdlog.h>", "does not belong here"),
