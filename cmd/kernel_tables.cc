@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "ipset/set_libipset.h"
+#include "netlink/conntrack_kernel.h"
 #include "netlink/ipvs_kernel.h"
 #include "netlink/kernel_module.h"
 #include "netlink/link_kernel.h"
@@ -22,10 +23,11 @@ std::unique_ptr<Interface> or_absent(Opened opened) {
   return std::make_unique<Absent>(std::move(opened.error()));
 }
 
-netlink::Result<std::unique_ptr<netlink::KernelIpvsTable>> open_ipvs() {
-  const auto loaded = netlink::load_module("ip_vs");
-  auto table = netlink::KernelIpvsTable::open();
-  // What modprobe says explains a missing family best.
+template <typename Table>
+netlink::Result<std::unique_ptr<Table>> open_with_module(std::string_view module) {
+  const auto loaded = netlink::load_module(module);
+  auto table = Table::open();
+  // What modprobe says explains what is missing best.
   if (!table && !loaded && table.error().kind == ErrorKind::missing) return loaded.error();
   return table;
 }
@@ -39,11 +41,14 @@ KernelTables open_kernel_tables() {
     static_cast<void>(netlink::load_module(module));
   };
   return {
-      .ipvs = or_absent<netlink::IpvsTable, sync::AbsentIpvsTable>(open_ipvs()),
+      .ipvs = or_absent<netlink::IpvsTable, sync::AbsentIpvsTable>(
+          open_with_module<netlink::KernelIpvsTable>("ip_vs")),
       .links =
           or_absent<netlink::LinkTable, sync::AbsentLinkTable>(netlink::KernelLinkTable::open()),
       .sets = or_absent<ipset::SetTable, sync::AbsentSetTable>(ipset::LibipsetTable::open()),
       .rules = std::make_unique<ipset::IptcRuleTable>(std::move(settings)),
+      .conntrack = or_absent<netlink::ConntrackTable, sync::AbsentConntrackTable>(
+          open_with_module<netlink::KernelConntrackTable>("nf_conntrack_netlink")),
   };
 }
 

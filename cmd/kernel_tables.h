@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "ipset/rule_iptc.h"
+#include "netlink/conntrack_table.h"
 #include "proxier/sync/kernel.h"
 
 namespace ipvsproxier::cmd {
@@ -15,6 +16,7 @@ struct KernelTables {
   std::unique_ptr<netlink::LinkTable> links;
   std::unique_ptr<ipset::SetTable> sets;
   std::unique_ptr<ipset::IptcRuleTable> rules;
+  std::unique_ptr<netlink::ConntrackTable> conntrack;
 
   sync::Kernel kernel() const { return {*ipvs, *links, *sets, *rules}; }
 };

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ipset/set_table.h"
+#include "netlink/conntrack_table.h"
 #include "netlink/ipvs_table.h"
 #include "netlink/link_table.h"
 
@@ -61,6 +62,22 @@ class AbsentSetTable final : public ipset::SetTable {
     return std::vector<netlink::Status>(ops.size(), error_);
   }
   netlink::Status destroy(const std::string&) override { return error_; }
+
+ private:
+  netlink::Error error_;
+};
+
+class AbsentConntrackTable final : public netlink::ConntrackTable {
+ public:
+  explicit AbsentConntrackTable(netlink::Error error) : error_(std::move(error)) {}
+
+  netlink::Result<std::vector<netlink::UdpFlow>> list_udp(
+      netlink::Family, const std::optional<netlink::FlowEnd>&) override {
+    return error_;
+  }
+  std::vector<netlink::Status> remove(std::span<const netlink::UdpFlow> flows) override {
+    return std::vector<netlink::Status>(flows.size(), error_);
+  }
 
  private:
   netlink::Error error_;

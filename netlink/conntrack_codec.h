@@ -1,0 +1,40 @@
+#pragma once
+
+// Tracked flows over nfnetlink: requests out of values, values out of listings. Pure, any thread.
+//
+//   nlmsghdr | nfgenmsg family | TUPLE_ORIG | TUPLE_REPLY | ID | ZONE | FILTER { ORIG_FLAGS } | ...
+//                                `- IP { V4_SRC V4_DST or V6_SRC V6_DST }
+//                                   PROTO { NUM SRC_PORT DST_PORT }
+//                                   ZONE
+//
+// Ports, ids and zones are in network order, the flags of a filter in the host's. Source:
+// net/netfilter/nf_conntrack_netlink.c (6.1).
+
+#include <optional>
+
+#include "netlink/conntrack_types.h"
+#include "netlink/nl_codec.h"
+#include "netlink/result.h"
+
+namespace ipvsproxier::netlink {
+
+// How many flows there are: one question with one answer.
+Bytes encode_get_flow_count();
+
+// A dump of the flows of the family, of every protocol and zone.
+Bytes encode_list_flows(Family family);
+
+// A dump for which the kernel is asked to leave out flows that are not UDP or not to this
+// destination. It may still send them: a kernel before 5.8 does not know the filter, and of IPv6
+// destinations only the port is asked for (ctnetlink_filter_match_tuple compares IPv6 addresses the
+// wrong way round from 5.8 to at least 6.1).
+Bytes encode_list_udp_flows(Family family, const std::optional<FlowEnd>& destination);
+
+// Removes the flow with these addresses and ports and this id, or is answered ENOENT.
+Bytes encode_remove_flow(const UdpFlow& flow);
+
+// One flow of a listing; nullopt for one that is not UDP over IPv4 or IPv6 in the default zone in
+// both directions. `payload` starts with nfgenmsg. `malformed` for bytes that break the policy.
+Result<std::optional<UdpFlow>> decode_udp_flow(ByteView payload);
+
+}  // namespace ipvsproxier::netlink

@@ -1,0 +1,148 @@
+#pragma once
+
+// What every ConntrackTable must do, in a namespace without flows. `track` makes a packet go from
+// one end to the other, both in kTrackedAddresses, so that its flow is tracked. See ipvs_contract.h
+// for how to call it.
+
+#include <array>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "netlink/conntrack_table.h"
+
+namespace ipvsproxier::test {
+
+inline constexpr std::array kTrackedAddresses = {"10.0.0.1", "10.96.0.10", "10.96.0.11",
+                                                 "fd00::1",  "fd00::a",    "fd00::b"};
+
+using Track = std::function<void(const netlink::FlowEnd& source, const netlink::FlowEnd& to)>;
+
+inline netlink::FlowEnd flow_end(const std::string& ip, std::uint16_t port) {
+  const auto address = netlink::IpAddress::parse(ip);
+  REQUIRE(address);
+  return {*address, port};
+}
+
+inline std::vector<netlink::UdpFlow> flows_of(
+    netlink::ConntrackTable& table, netlink::Family family,
+    const std::optional<netlink::FlowEnd>& destination = std::nullopt) {
+  auto flows = table.list_udp(family, destination);
+  if (!flows) FAIL(to_string(flows.error()));
+  return *flows;
+}
+
+// "10.0.0.1:4000 10.96.0.10:53" of each flow.
+inline std::vector<std::string> ends_of(const std::vector<netlink::UdpFlow>& flows) {
+  std::vector<std::string> result;
+  for (const auto& flow : flows)
+    result.push_back(to_string(flow.source.address, flow.source.port) + " " +
+                     to_string(flow.destination.address, flow.destination.port));
+  return result;
+}
+
+inline void must_remove(netlink::ConntrackTable& table,
+                        const std::vector<netlink::UdpFlow>& flows) {
+  const auto outcomes = table.remove(flows);
+  REQUIRE(outcomes.size() == flows.size());
+  for (const auto& outcome : outcomes)
+    if (!outcome) FAIL(to_string(outcome.error()));
+}
+
+inline void conntrack_listing_contract(netlink::ConntrackTable& table, const Track& track) {
+  using namespace netlink;
+  using Lines = std::vector<std::string>;
+  const bool v4 = GENERATE(true, false);
+  const auto family = v4 ? Family::ipv4 : Family::ipv6;
+  const auto other = v4 ? Family::ipv6 : Family::ipv4;
+  const std::string client = v4 ? "10.0.0.1" : "fd00::1";
+  const std::string dns = v4 ? "10.96.0.10" : "fd00::a";
+  const std::string decoy = v4 ? "10.96.0.11" : "fd00::b";
+  const auto text = [&](const std::string& ip) { return v4 ? ip : "[" + ip + "]"; };
+
+  SECTION("nothing is tracked") {
+    CHECK(flows_of(table, family).empty());
+    CHECK(flows_of(table, family, flow_end(dns, 53)).empty());
+    CHECK(table.remove({}).empty());
+  }
+  SECTION("flows are listed by family, and by address and port of the destination") {
+    track(flow_end(client, 4000), flow_end(dns, 53));
+    track(flow_end(client, 4001), flow_end(dns, 53));
+    track(flow_end(client, 4000), flow_end(dns, 54));
+    track(flow_end(client, 4000), flow_end(decoy, 53));
+    // The other way round it is another flow, to the client.
+    track(flow_end(dns, 53), flow_end(client, 4002));
+    const auto line = [&](const std::string& from, int source, const std::string& to, int port) {
+      return text(from) + ":" + std::to_string(source) + " " + text(to) + ":" +
+             std::to_string(port);
+    };
+    CHECK(ends_of(flows_of(table, family, flow_end(dns, 53))) ==
+          Lines{line(client, 4000, dns, 53), line(client, 4001, dns, 53)});
+    CHECK(ends_of(flows_of(table, family, flow_end(dns, 54))) ==
+          Lines{line(client, 4000, dns, 54)});
+    CHECK(ends_of(flows_of(table, family, flow_end(client, 4002))) ==
+          Lines{line(dns, 53, client, 4002)});
+    CHECK(flows_of(table, family, flow_end(dns, 4000)).empty());
+    CHECK(flows_of(table, family).size() == 5);
+    CHECK(flows_of(table, other).empty());
+    CHECK(flows_of(table, other, flow_end(dns, 53)).empty());
+  }
+  SECTION("a flow says who answers, and keeps its id") {
+    track(flow_end(client, 4000), flow_end(dns, 53));
+    const auto flows = flows_of(table, family);
+    REQUIRE(flows.size() == 1);
+    CHECK(flows[0].source == flow_end(client, 4000));
+    CHECK(flows[0].destination == flow_end(dns, 53));
+    CHECK(flows[0].server == flow_end(dns, 53));
+    CHECK(flows[0].id != 0);
+    track(flow_end(client, 4000), flow_end(dns, 53));
+    CHECK(flows_of(table, family) == flows);
+  }
+}
+
+inline void conntrack_removal_contract(netlink::ConntrackTable& table, const Track& track) {
+  using namespace netlink;
+  const bool v4 = GENERATE(true, false);
+  const auto family = v4 ? Family::ipv4 : Family::ipv6;
+  const std::string client = v4 ? "10.0.0.1" : "fd00::1";
+  const auto dns = flow_end(v4 ? "10.96.0.10" : "fd00::a", 53);
+
+  SECTION("exactly the named flows go, and to remove them again succeeds") {
+    for (std::uint16_t port = 4000; port < 4200; ++port) track(flow_end(client, port), dns);
+    auto flows = flows_of(table, family, dns);
+    REQUIRE(flows.size() == 200);
+    const std::vector<UdpFlow> named(flows.begin() + 10, flows.begin() + 90);
+    must_remove(table, named);
+    flows.erase(flows.begin() + 10, flows.begin() + 90);
+    CHECK(flows_of(table, family, dns) == flows);
+    must_remove(table, named);
+    CHECK(flows_of(table, family, dns) == flows);
+    must_remove(table, flows);
+    CHECK(flows_of(table, family).empty());
+  }
+  SECTION("a flow with another id stays") {
+    track(flow_end(client, 4000), dns);
+    const auto flows = flows_of(table, family);
+    REQUIRE(flows.size() == 1);
+    auto stale = flows;
+    ++stale[0].id;
+    must_remove(table, stale);
+    CHECK(flows_of(table, family) == flows);
+  }
+  SECTION("a flow that differs in one port or in an address stays") {
+    track(flow_end(client, 4000), dns);
+    const auto flows = flows_of(table, family);
+    REQUIRE(flows.size() == 1);
+    auto others = std::vector<UdpFlow>(4, flows[0]);
+    ++others[0].source.port;
+    ++others[1].destination.port;
+    others[2].source.address = dns.address;
+    others[3].destination.address = flows[0].source.address;
+    must_remove(table, others);
+    CHECK(flows_of(table, family) == flows);
+  }
+}
+
+}  // namespace ipvsproxier::test

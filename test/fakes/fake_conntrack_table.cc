@@ -1,0 +1,42 @@
+#include "test/fakes/fake_conntrack_table.h"
+
+namespace ipvsproxier::test {
+
+using namespace netlink;
+
+Result<std::vector<UdpFlow>> FakeConntrackTable::list_udp(
+    Family family, const std::optional<FlowEnd>& destination) {
+  ++listings_;
+  if (auto fault = faults.next("list UDP flows")) return std::move(*fault);
+  std::vector<UdpFlow> result;
+  for (const auto& [ends, flow] : flows_)
+    if (flow.destination.address.family() == family &&
+        (!destination || flow.destination == *destination))
+      result.push_back(flow);
+  return result;
+}
+
+std::vector<Status> FakeConntrackTable::remove(std::span<const UdpFlow> flows) {
+  std::vector<Status> outcomes;
+  for (const auto& flow : flows) {
+    ++writes_;
+    if (auto fault = faults.next("remove " + to_string(flow))) {
+      outcomes.push_back(std::move(*fault));
+      continue;
+    }
+    const auto found = flows_.find({flow.source, flow.destination});
+    if (found != flows_.end() && found->second.id == flow.id) flows_.erase(found);
+    outcomes.emplace_back();
+  }
+  return outcomes;
+}
+
+UdpFlow FakeConntrackTable::track(const FlowEnd& source, const FlowEnd& destination,
+                                  const FlowEnd& server) {
+  const auto [place, fresh] =
+      flows_.try_emplace({source, destination}, UdpFlow{source, destination, server, last_id_ + 1});
+  if (fresh) ++last_id_;
+  return place->second;
+}
+
+}  // namespace ipvsproxier::test

@@ -1,0 +1,39 @@
+#pragma once
+
+// FakeConntrackTable: tracked UDP flows of the default zone in memory. Lists are in order.
+
+#include <cstddef>
+#include <map>
+#include <utility>
+
+#include "netlink/conntrack_table.h"
+#include "test/fakes/fault_injector.h"
+
+namespace ipvsproxier::test {
+
+class FakeConntrackTable final : public netlink::ConntrackTable {
+ public:
+  netlink::Result<std::vector<netlink::UdpFlow>> list_udp(
+      netlink::Family family, const std::optional<netlink::FlowEnd>& destination) override;
+  std::vector<netlink::Status> remove(std::span<const netlink::UdpFlow> flows) override;
+
+  // Consulted before every operation and listing.
+  FaultInjector faults;
+
+  // A packet of a client: its flow, which it makes, with a new id, unless it is tracked already.
+  netlink::UdpFlow track(const netlink::FlowEnd& source, const netlink::FlowEnd& destination,
+                         const netlink::FlowEnd& server);
+
+  // Removals and listings received so far, the failed ones included.
+  std::size_t writes() const { return writes_; }
+  std::size_t listings() const { return listings_; }
+
+ private:
+  // By source and destination.
+  std::map<std::pair<netlink::FlowEnd, netlink::FlowEnd>, netlink::UdpFlow> flows_;
+  std::uint32_t last_id_ = 0;
+  std::size_t writes_ = 0;
+  std::size_t listings_ = 0;
+};
+
+}  // namespace ipvsproxier::test
