@@ -1,17 +1,48 @@
 #pragma once
 
 // Mailbox: hands the newest of something from one thread to another. It holds one value; what is
-// put while it waits there is merged into it. The only place with a lock.
+// put while it waits there is merged into it. The only place with a lock; clang checks that nothing
+// that it guards is touched without it.
 //
 // T is default-constructible, movable, and has `bool empty() const` and `void merge(T later)`.
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <stop_token>
 #include <utility>
 
+#ifdef __clang__
+#define IPVSPROXIER_THREADS(attribute) __attribute__((attribute))
+#else
+#define IPVSPROXIER_THREADS(attribute)
+#endif
+
 namespace ipvsproxier::loop {
+
+// std::mutex, of which libstdc++ does not tell clang that it is one.
+class IPVSPROXIER_THREADS(capability("mutex")) Mutex {
+ public:
+  void lock() IPVSPROXIER_THREADS(acquire_capability()) { mutex_.lock(); }
+  void unlock() IPVSPROXIER_THREADS(release_capability()) { mutex_.unlock(); }
+
+ private:
+  std::mutex mutex_;
+};
+
+class IPVSPROXIER_THREADS(scoped_lockable) MutexLock {
+ public:
+  explicit MutexLock(Mutex& mutex) IPVSPROXIER_THREADS(acquire_capability(mutex)) : mutex_(mutex) {
+    mutex_.lock();
+  }
+  MutexLock(const MutexLock&) = delete;
+  MutexLock& operator=(const MutexLock&) = delete;
+  ~MutexLock() IPVSPROXIER_THREADS(release_capability()) { mutex_.unlock(); }
+
+ private:
+  Mutex& mutex_;
+};
 
 template <typename T>
 class Mailbox {
@@ -21,7 +52,7 @@ class Mailbox {
   // Any thread.
   void put(T more) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       waiting_.merge(std::move(more));
     }
     changed_.notify_one();
@@ -30,17 +61,27 @@ class Mailbox {
   // The reader's thread. Waits until there is something and `earliest` has come, until `latest`
   // at most, or until `stop` is requested. Answers what there is, which may be empty.
   T take(const std::stop_token& stop, Clock::time_point earliest, Clock::time_point latest) {
-    std::unique_lock lock(mutex_);
-    changed_.wait_until(lock, stop, latest, [this] { return !waiting_.empty(); });
-    if (!waiting_.empty() && earliest > Clock::now())
-      changed_.wait_until(lock, stop, std::min(earliest, latest), [] { return false; });
+    const MutexLock lock(mutex_);
+    const auto any = [this]() IPVSPROXIER_THREADS(requires_capability(mutex_)) {
+      return !waiting_.empty();
+    };
+    changed_.wait_until(mutex_, stop, latest, any);
+    // For its time, not for a value: more that comes meanwhile is merged.
+    if (any() && earliest > Clock::now())
+      changed_.wait_until(mutex_, stop, std::min(earliest, latest), [] { return false; });
+    return std::exchange(waiting_, T{});
+  }
+
+  // The reader's thread. What there is now; does not wait.
+  T take() {
+    const MutexLock lock(mutex_);
     return std::exchange(waiting_, T{});
   }
 
  private:
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable_any changed_;
-  T waiting_;
+  T waiting_ IPVSPROXIER_THREADS(guarded_by(mutex_)){};
 };
 
 }  // namespace ipvsproxier::loop

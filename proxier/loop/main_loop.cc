@@ -1,0 +1,245 @@
+#include "proxier/loop/main_loop.h"
+
+#include <curl/curl.h>
+#include <pthread.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <iterator>
+#include <map>
+#include <stdexcept>
+#include <utility>
+
+#include "proxier/loop/mailbox.h"
+
+namespace ipvsproxier::loop {
+
+namespace {
+
+using Clock = MainLoop::Clock;
+using Function = MainLoop::Function;
+
+// Reference-counted by curl, so that a second owner in the program costs nothing.
+class CurlLibrary {
+ public:
+  CurlLibrary() {
+    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+      throw std::runtime_error("libcurl cannot be initialised");
+  }
+  CurlLibrary(const CurlLibrary&) = delete;
+  CurlLibrary& operator=(const CurlLibrary&) = delete;
+  ~CurlLibrary() { curl_global_cleanup(); }
+};
+
+struct MultiCleanup {
+  void operator()(CURLM* multi) const { curl_multi_cleanup(multi); }
+};
+
+// What other threads asked for, in order.
+struct Posted {
+  std::deque<Function> functions;
+
+  bool empty() const { return functions.empty(); }
+  void merge(Posted later) {
+    std::move(later.functions.begin(), later.functions.end(), std::back_inserter(functions));
+  }
+};
+
+struct Watch {
+  std::uint64_t id = 0;
+  Function then;
+};
+
+struct Deadline {
+  std::uint64_t id = 0;
+  Clock::time_point when;
+  Function then;
+};
+
+// Of two for the same moment the one that was set first.
+std::pair<Clock::time_point, std::uint64_t> order(const Deadline& deadline) {
+  return {deadline.when, deadline.id};
+}
+
+std::runtime_error system_error(const char* what) {
+  return std::runtime_error(std::string(what) + ": " + std::strerror(errno));
+}
+
+}  // namespace
+
+struct MainLoop::State {
+  CurlLibrary library;
+  std::unique_ptr<CURLM, MultiCleanup> multi{curl_multi_init()};
+  std::map<int, Watch> watches;
+  std::map<std::string, Deadline> deadlines;
+  std::uint64_t next_id = 0;  // of a watch or a deadline; later ones are greater
+  int signal_fd = -1;
+  sigset_t signal_mask{};
+  std::map<int, std::function<void(int)>> signal_functions;
+  Mailbox<Posted> posted;
+  std::deque<Function> taken;  // of what was posted: what has not run yet
+  std::atomic<bool> quitting{false};
+
+  State() {
+    sigemptyset(&signal_mask);
+    // curl makes a multi handle without descriptors for waking up too.
+    if (!multi || curl_multi_wakeup(multi.get()) != CURLM_OK)
+      throw std::runtime_error("the main loop cannot start: no memory or no file descriptors left");
+  }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() {
+    if (signal_fd >= 0) ::close(signal_fd);
+  }
+
+  void turn();
+  int timeout_ms() const;
+  void run_posted();
+  void run_watch(int fd, std::uint64_t id);
+  void run_deadlines();
+  void take_signal();
+};
+
+// How long there is nothing to do; curl knows no "for ever".
+int MainLoop::State::timeout_ms() const {
+  constexpr std::chrono::milliseconds kMost = std::chrono::hours(1);
+  if (!taken.empty()) return 0;
+  const auto now = Clock::now();
+  auto wait = kMost;
+  for (const auto& [name, deadline] : deadlines) {
+    if (deadline.when <= now) return 0;
+    if (deadline.when - now < wait)
+      wait = std::chrono::ceil<std::chrono::milliseconds>(deadline.when - now);
+  }
+  return static_cast<int>(std::min(wait, kMost).count());
+}
+
+void MainLoop::State::turn() {
+  std::vector<curl_waitfd> fds;
+  std::vector<std::uint64_t> ids;
+  for (const auto& [fd, watch] : watches) {
+    fds.push_back(curl_waitfd{.fd = fd, .events = CURL_WAIT_POLLIN, .revents = 0});
+    ids.push_back(watch.id);
+  }
+  const auto outcome = curl_multi_poll(multi.get(), fds.data(), static_cast<unsigned>(fds.size()),
+                                       timeout_ms(), nullptr);
+  if (outcome != CURLM_OK)
+    throw std::runtime_error(std::string("the main loop cannot wait: ") +
+                             curl_multi_strerror(outcome));
+  run_posted();
+  for (std::size_t i = 0; i < fds.size() && !quitting; ++i)
+    if (fds[i].revents != 0) run_watch(fds[i].fd, ids[i]);
+  run_deadlines();
+}
+
+// Only what was there at the start: a function that posts itself again does not keep others away.
+void MainLoop::State::run_posted() {
+  auto more = posted.take();
+  std::move(more.functions.begin(), more.functions.end(), std::back_inserter(taken));
+  while (!taken.empty() && !quitting) {
+    const auto function = std::move(taken.front());
+    taken.pop_front();
+    function();
+  }
+}
+
+// A function of the same turn may have unwatched `fd`, or closed it and watched another of its
+// number, which is not readable then.
+void MainLoop::State::run_watch(int fd, std::uint64_t id) {
+  auto found = watches.find(fd);
+  if (found == watches.end() || found->second.id != id) return;
+  // Out of the map, as it may unwatch itself while it runs.
+  auto then = std::move(found->second.then);
+  then();
+  found = watches.find(fd);
+  if (found != watches.end() && found->second.id == id) found->second.then = std::move(then);
+}
+
+// Only what was there at the start: a deadline that sets itself anew waits for the next turn.
+void MainLoop::State::run_deadlines() {
+  const auto now = Clock::now();
+  const auto end = next_id;
+  while (!quitting) {
+    auto first = deadlines.end();
+    for (auto it = deadlines.begin(); it != deadlines.end(); ++it) {
+      if (it->second.when > now || it->second.id >= end) continue;
+      if (first == deadlines.end() || order(it->second) < order(first->second)) first = it;
+    }
+    if (first == deadlines.end()) return;
+    const auto then = std::move(first->second.then);
+    deadlines.erase(first);
+    then();
+  }
+}
+
+// One at a time: what is not read waits in the kernel, also for a run() after quit().
+void MainLoop::State::take_signal() {
+  signalfd_siginfo info{};
+  if (::read(signal_fd, &info, sizeof info) != static_cast<ssize_t>(sizeof info)) return;
+  const auto found = signal_functions.find(static_cast<int>(info.ssi_signo));
+  if (found == signal_functions.end()) return;
+  const auto then = found->second;  // a copy: it may set another
+  then(static_cast<int>(info.ssi_signo));
+}
+
+MainLoop::MainLoop() : state_(std::make_unique<State>()) {}
+MainLoop::~MainLoop() = default;
+
+void MainLoop::watch(int fd, Function on_readable) {
+  state_->watches[fd] = Watch{.id = state_->next_id++, .then = std::move(on_readable)};
+}
+
+void MainLoop::unwatch(int fd) {
+  state_->watches.erase(fd);
+}
+
+void MainLoop::at(const std::string& name, Clock::time_point when, Function then) {
+  state_->deadlines[name] =
+      Deadline{.id = state_->next_id++, .when = when, .then = std::move(then)};
+}
+
+void MainLoop::cancel(const std::string& name) {
+  state_->deadlines.erase(name);
+}
+
+void MainLoop::on_signals(const std::vector<int>& signals, const std::function<void(int)>& then) {
+  auto mask = state_->signal_mask;
+  for (const int signal : signals) sigaddset(&mask, signal);
+  // Blocked first: one that comes in between waits for the descriptor.
+  if (const int error = pthread_sigmask(SIG_BLOCK, &mask, nullptr); error != 0) {
+    errno = error;
+    throw system_error("signals cannot be blocked");
+  }
+  const int fd = signalfd(state_->signal_fd, &mask, SFD_NONBLOCK | SFD_CLOEXEC);
+  if (fd < 0) throw system_error("signals cannot be watched");
+  if (state_->signal_fd < 0) watch(fd, [state = state_.get()] { state->take_signal(); });
+  state_->signal_fd = fd;
+  state_->signal_mask = mask;
+  for (const int signal : signals) state_->signal_functions[signal] = then;
+}
+
+void MainLoop::post(Function function) {
+  Posted one;
+  one.functions.push_back(std::move(function));
+  state_->posted.put(std::move(one));
+  curl_multi_wakeup(state_->multi.get());
+}
+
+void MainLoop::run() {
+  while (!state_->quitting) state_->turn();
+  state_->quitting = false;
+}
+
+void MainLoop::quit() {
+  state_->quitting = true;
+  curl_multi_wakeup(state_->multi.get());
+}
+
+}  // namespace ipvsproxier::loop
