@@ -20,6 +20,8 @@ class Netns {
   Netns();  // the calling thread stays where it is
 
   int fd() const { return fd_.get(); }
+  // Where a child process finds it: `ip link ... netns PATH`.
+  std::string path() const;
 
   // Runs fn() on the calling thread inside the namespace and gives back what it returns.
   template <typename Fn>

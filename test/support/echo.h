@@ -59,9 +59,34 @@ struct AskOptions {
   int timeout_ms = 2000;                     // for the whole exchange; `timeout` when it is over
 };
 
+// "NAME ADDRESS PORT\n" -> its parts.
+netlink::Result<EchoAnswer> parse_answer(const std::string& text, const std::string& where);
+
 // One request from the network namespace of the calling thread. An ICMP error or RST is an error
 // with its errno; an answer that is not of an EchoServer is `malformed`.
 netlink::Result<EchoAnswer> ask(netlink::Protocol protocol, const netlink::IpAddress& address,
                                 std::uint16_t port, const AskOptions& options = {});
+
+// What came of a request, in words to compare with: "web-1 sees 10.244.0.1", "refused"
+// (ECONNREFUSED), "no answer" (in time), else the error's text.
+std::string outcome(const netlink::Result<EchoAnswer>& result);
+
+// A UDP socket that asks again and again from the same source port: one flow.
+class UdpClient {
+ public:
+  // In the network namespace of the calling thread; asking works on any thread.
+  static netlink::Result<UdpClient> open(const netlink::IpAddress& address, std::uint16_t port,
+                                         const AskOptions& options = {});
+
+  // One datagram and its answer; answers that came late for earlier ones are thrown away.
+  netlink::Result<EchoAnswer> ask(int timeout_ms = 2000);
+
+ private:
+  UdpClient(netlink::UniqueFd fd, std::string where)
+      : fd_(std::move(fd)), where_(std::move(where)) {}
+
+  netlink::UniqueFd fd_;
+  std::string where_;
+};
 
 }  // namespace ipvsproxier::test

@@ -1,0 +1,194 @@
+#include "test/kernel/cluster.h"
+
+#include <sstream>
+#include <stdexcept>
+
+#include "netlink/sysctl.h"
+
+namespace ipvsproxier::test {
+namespace {
+
+using netlink::Family;
+using netlink::IpAddress;
+using netlink::Protocol;
+using netlink::Result;
+using netlink::Status;
+
+IpAddress ip_of(const std::string& text) {
+  const auto address = IpAddress::parse(text);
+  if (!address) throw std::runtime_error("no address: " + text);
+  return *address;
+}
+
+template <typename T>
+T require(Result<T> result) {
+  if (!result) throw std::runtime_error(netlink::to_string(result.error()));
+  return std::move(*result);
+}
+
+void set(const char* key, const char* value) {
+  require(netlink::Sysctl().ensure(key, value));
+}
+
+// IPv6 addresses are to be usable at once: a reflected packet of hairpin mode looks like a
+// duplicate.
+void prepare(const Netns& netns, bool forwards) {
+  netns.inside([forwards] {
+    set("net/ipv6/conf/all/accept_dad", "0");
+    set("net/ipv6/conf/default/accept_dad", "0");
+    if (!forwards) return;
+    set("net/ipv4/ip_forward", "1");
+    set("net/ipv6/conf/all/forwarding", "1");
+  });
+}
+
+// Lines that make `link` usable with both addresses and, unless empty, default routes.
+std::string configured(const std::string& link, const std::string& v4, const std::string& v6,
+                       const std::string& gateway4 = "", const std::string& gateway6 = "") {
+  std::string lines = "link set " + link + " up\naddr add " + v4 + " dev " + link + "\naddr add " +
+                      v6 + " dev " + link + " nodad\n";
+  if (!gateway4.empty()) lines += "route add default via " + gateway4 + "\n";
+  if (!gateway6.empty()) lines += "route add ::/0 via " + gateway6 + "\n";
+  return lines;
+}
+
+std::string service_routes() {
+  std::string lines;
+  std::istringstream ranges(kServiceRanges);
+  for (std::string range; ranges >> range;) {
+    const bool is_v6 = range.find(':') != std::string::npos;
+    lines += "route add " + range + " via " + (is_v6 ? "fd00:200::2\n" : "10.200.0.2\n");
+  }
+  return lines;
+}
+
+}  // namespace
+
+Result<EchoAnswer> Host::ask(Protocol protocol, const IpAddress& to, std::uint16_t port,
+                             AskOptions options) const {
+  if (binds && !options.source) options.source = address(to.family());
+  return netns->inside([&] { return test::ask(protocol, to, port, options); });
+}
+
+Result<Stream> Host::open_stream(const IpAddress& to, std::uint16_t port, int timeout_ms) const {
+  AskOptions options{.source = {}, .source_port = 0, .timeout_ms = timeout_ms};
+  if (binds) options.source = address(to.family());
+  return netns->inside([&] { return Stream::open(Protocol::tcp, to, port, options); });
+}
+
+Result<UdpClient> Host::open_udp(const IpAddress& to, std::uint16_t port) const {
+  AskOptions options;
+  if (binds) options.source = address(to.family());
+  return netns->inside([&] { return UdpClient::open(to, port, options); });
+}
+
+Status Host::ping(const IpAddress& to, int timeout_ms) const {
+  return netns->inside([&] { return test::ping(to, timeout_ms); });
+}
+
+Cluster::Cluster(const ClusterShape& shape) {
+  prepare(node_, true);
+  prepare(router_, true);
+  prepare(remote_node_, true);
+  prepare(client_netns_, false);
+  prepare(stranger_netns_, false);
+  lay_out();
+  add_local_pods(shape.local_pods);
+  add_remote_pods(shape.remote_pods);
+  for (Pod& pod : local_) serve(pod, shape);
+  for (Pod& pod : remote_) serve(pod, shape);
+}
+
+void Cluster::lay_out() {
+  router_.ip(
+      "link add lan type bridge\n"
+      "link add n1 type veth peer name eth0 netns " +
+      node_.path() + "\n" + "link add n2 type veth peer name eth0 netns " + remote_node_.path() +
+      "\n" + "link add client type veth peer name eth0 netns " + client_netns_.path() + "\n" +
+      "link add stranger type veth peer name eth0 netns " + stranger_netns_.path() + "\n" +
+      "link set n1 up master lan\nlink set n2 up master lan\n" +
+      configured("lan", "10.200.0.1/24", "fd00:200::1/64") +
+      configured("client", "203.0.113.1/24", "2001:db8:7::1/64") +
+      configured("stranger", "198.51.100.1/24", "2001:db8:9::1/64") + service_routes());
+  node_.ip(configured("eth0", "10.200.0.2/24", "fd00:200::2/64", "10.200.0.1", "fd00:200::1") +
+           "route add 10.244.1.0/24 via 10.200.0.3\n"
+           "route add fd00:244:0:1::/64 via fd00:200::3\n"
+           "link add cni0 type bridge\n" +
+           configured("cni0", "10.244.0.1/24", "fd00:244::1/64"));
+  remote_node_.ip(
+      configured("eth0", "10.200.0.3/24", "fd00:200::3/64", "10.200.0.1", "fd00:200::1") +
+      "route add 10.244.0.0/24 via 10.200.0.2\n"
+      "route add fd00:244::/64 via fd00:200::2\n");
+  client_netns_.ip(
+      configured("eth0", "203.0.113.7/24", "2001:db8:7::7/64", "203.0.113.1", "2001:db8:7::1"));
+  stranger_netns_.ip(
+      configured("eth0", "198.51.100.9/24", "2001:db8:9::9/64", "198.51.100.1", "2001:db8:9::1"));
+  node_host_ = {"n1", &node_, ip_of("10.200.0.2"), ip_of("fd00:200::2")};
+  client_ = {"client", &client_netns_, ip_of("203.0.113.7"), ip_of("2001:db8:7::7")};
+  stranger_ = {"stranger", &stranger_netns_, ip_of("198.51.100.9"), ip_of("2001:db8:9::9")};
+}
+
+void Cluster::add_local_pods(int count) {
+  std::string links;
+  for (int number = 1; number <= count; ++number) {
+    const std::string name = "local-" + std::to_string(number);
+    const Netns& netns = pod_netns_.emplace_back();
+    prepare(netns, false);
+    links += "link add " + name + " type veth peer name eth0 netns " + netns.path() +
+             "\nlink set " + name + " master cni0\nlink set " + name +
+             " up type bridge_slave hairpin on\n";
+    Pod& pod = local_.emplace_back();
+    pod.name = name;
+    pod.netns = &netns;
+    pod.v4 = ip_of("10.244.0." + std::to_string(10 + number));
+    pod.v6 = ip_of("fd00:244::" + std::to_string(10 + number));
+    pod.node = kNodeName;
+  }
+  if (count > 0) node_.ip(links);
+  for (const Pod& pod : local_) {
+    pod.netns->ip(configured("eth0", pod.v4.to_string() + "/24", pod.v6.to_string() + "/64",
+                             "10.244.0.1", "fd00:244::1"));
+  }
+}
+
+// A pod of n2 is an address there: what n1 sees of it is a route and packets from its address.
+void Cluster::add_remote_pods(int count) {
+  std::string lines;
+  for (int number = 1; number <= count; ++number) {
+    Pod& pod = remote_.emplace_back();
+    pod.name = "remote-" + std::to_string(number);
+    pod.netns = &remote_node_;
+    pod.v4 = ip_of("10.244.1." + std::to_string(10 + number));
+    pod.v6 = ip_of("fd00:244:0:1::" + std::to_string(10 + number));
+    pod.binds = true;
+    pod.node = kRemoteNodeName;
+    lines += "addr add " + pod.v4.to_string() + "/32 dev lo\naddr add " + pod.v6.to_string() +
+             "/128 dev lo nodad\n";
+  }
+  if (count > 0) remote_node_.ip(lines);
+}
+
+void Cluster::serve(Pod& pod, const ClusterShape& shape) {
+  std::vector<Protocol> protocols = {Protocol::tcp, Protocol::udp};
+  if (shape.sctp) protocols.push_back(Protocol::sctp);
+  pod.netns->inside([&] {
+    for (const Family family : netlink::kFamilies) {
+      const IpAddress& address = pod.address(family);
+      pod.echo.push_back(require(EchoServer::start(pod.name, address, kEchoPort, protocols)));
+      pod.streams.push_back(
+          require(StreamServer::start(pod.name, Protocol::tcp, address, kStreamPort)));
+    }
+  });
+}
+
+void Cluster::silence(const Pod& pod) {
+  for (auto* pods : {&local_, &remote_}) {
+    for (Pod& own : *pods) {
+      if (&own != &pod) continue;
+      own.echo.clear();
+      own.streams.clear();
+    }
+  }
+}
+
+}  // namespace ipvsproxier::test
