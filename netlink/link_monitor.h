@@ -3,9 +3,9 @@
 // LinkMonitor: notifications of links and addresses of the network namespace in which it was opened
 // (rtnetlink groups LINK, IPV4_IFADDR, IPV6_IFADDR). Not thread-safe; the main thread's.
 //
-// Deleting a link sends RTM_DELADDR for its addresses before RTM_DELLINK (IPv4; IPv6 addresses of a
-// link that is DOWN may go without). Notifications that do not fit into the receive buffer are lost
-// and the next receive says ENOBUFS (af_netlink.c).
+// Deleting a link sends RTM_DELADDR for its addresses before RTM_DELLINK, also of one that is DOWN.
+// Notifications that do not fit into the receive buffer are lost and the next receive says ENOBUFS
+// (af_netlink.c). A link under another name than ours is another link: renaming ours loses it.
 
 #include <memory>
 #include <string>
@@ -23,8 +23,10 @@ class LinkMonitor {
 
   int fd() const;  // readable when take() has something
 
-  // Everything since the last call; does not block. An address that was added to our link and one
-  // that another link lost and got back in between is no event of `lost`.
+  // Everything since the last call; does not block. An address that was added to our link, or that
+  // it lost and got back in between, is no event; nor are IPv6 link-local and loopback addresses on
+  // any link, nor a renewal of another link's address once it was seen. After an overrun it finds
+  // our link again; what is known of links and addresses must be listed again.
   LinkEvents take();
 
  private:

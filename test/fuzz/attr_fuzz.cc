@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <cstdlib>
 
+#include "netlink/conntrack_codec.h"
 #include "netlink/ipvs_codec.h"
 #include "netlink/link_codec.h"
+#include "netlink/link_events.h"
 #include "netlink/nl_answers.h"
 #include "netlink/nl_codec.h"
 
@@ -14,6 +16,11 @@ namespace ipvsproxier::netlink {
 namespace {
 
 constexpr std::uint16_t kFamily = 32;
+
+// struct nfgenmsg; CTA_ID with its header; CTA_TUPLE_REPLY.
+constexpr std::ptrdiff_t kFlowHeaderSize = 4;
+constexpr std::ptrdiff_t kIdSize = 8;
+constexpr std::uint8_t kReplyTuple = 2;
 
 void require(bool condition) {
   if (!condition) std::abort();
@@ -47,6 +54,36 @@ void read_link(ByteView bytes) {
   require(!address || address->prefix_length <= address_bits(address->address.family()));
 }
 
+void read_flow(ByteView bytes) {
+  const auto flow = decode_udp_flow(bytes);
+  require(flow.has_value() || flow.error().kind == ErrorKind::malformed);
+  if (!flow || !*flow) return;
+  const auto family = (*flow)->source.address.family();
+  require((*flow)->destination.address.family() == family);
+  require((*flow)->server.address.family() == family);
+  // A removal is a listing's flow but for the other direction.
+  auto removal = encode_remove_flow(**flow);
+  auto message = Bytes(payload(removal).begin(), payload(removal).end());
+  Bytes reply(message.begin() + kFlowHeaderSize, message.end() - kIdSize);
+  reply[2] = kReplyTuple;
+  message.insert(message.end(), reply.begin(), reply.end());
+  const auto again = decode_udp_flow(message);
+  require(again.has_value() && again->has_value());
+  require((*again)->source == (*flow)->source && (*again)->destination == (*flow)->destination);
+  require((*again)->id == (*flow)->id && (*again)->server == (*flow)->source);
+}
+
+void read_events(ByteView bytes) {
+  LinkEventReader reader("kube-ipvs0", 7);
+  LinkEvents events;
+  reader.take(bytes, events);
+  const auto first = events;
+  reader.take(bytes, events);
+  // What was seen is never taken back but for an address that came back.
+  require(events.link_lost >= first.link_lost && events.others_changed >= first.others_changed);
+  require(events.overrun == first.overrun);
+}
+
 void read_datagram(ByteView bytes) {
   AnswerWindow window(Operation::generic, {100, 101});
   const auto taken = window.take(bytes);
@@ -68,6 +105,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   read_service(bytes);
   read_server(bytes);
   read_link(bytes);
+  read_flow(bytes);
+  read_events(bytes);
   read_datagram(bytes);
   // Nothing to require of these but that they stay within the bytes.
   (void)decode_timeouts(bytes);

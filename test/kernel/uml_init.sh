@@ -43,6 +43,8 @@ if [ "$preload" = yes ]; then
   # One process for all: starting one takes 30 ms in a guest.
   modprobe -a xt_ipvs ip_vs ip_vs_rr ip_vs_wrr ip_vs_sh ip_vs_mh nf_conntrack dummy br_netfilter ||
     echo "uml_init.sh: not all kernel modules could be loaded" >&2
+  # By its little memory a guest would track 4096 flows only.
+  [ "$kind" = uml ] && echo 65536 >/proc/sys/net/netfilter/nf_conntrack_max
 fi
 ip link set lo up
 

@@ -39,11 +39,9 @@ TEST_CASE("fake: UDP flows keep the contract") {
   const auto track = [&](const FlowEnd& source, const FlowEnd& to) {
     static_cast<void>(table.track(source, to, to));
   };
-  SECTION("listing") {
-    conntrack_listing_contract(table, track);
-  }
-  SECTION("removal") {
-    conntrack_removal_contract(table, track);
+  for (const auto family : kFamilies) {
+    conntrack_listing_contract(table, track, family);
+    conntrack_removal_contract(table, track, family);
   }
 }
 

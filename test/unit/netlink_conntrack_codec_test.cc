@@ -75,6 +75,97 @@ TEST_CASE("a removal names both ends and the id, and is never without a tuple") 
         "08000c0000000007");
 }
 
+// What Linux 6.1 says of a query through a virtual service, seen with strace.
+const std::string kOriginal =
+    "34000180"
+    "14000180080001000a000001080002000a60000a"
+    "1c0002800500010011000000060002000fa000000600030000350000";
+const std::string kReply =
+    "34000280"
+    "14000180080001000a010002080002000a000001"
+    "1c00028005000100110000000600020014e90000060003000fa00000";
+const std::string kStatus = "080003000000000a0800080000000000";
+const std::string kId = "08000c003684a805";
+const std::string kRest =
+    "08000b000000000108000700"
+    "0000001d";
+
+std::optional<UdpFlow> read(const std::string& hex) {
+  const auto flow = decode_udp_flow(from_hex(hex));
+  if (!flow) FAIL(to_string(flow.error()));
+  return *flow;
+}
+
+std::string replaced(std::string text, const std::string& part, const std::string& by) {
+  REQUIRE(text.find(part) != std::string::npos);
+  return text.replace(text.find(part), part.size(), by);
+}
+
+TEST_CASE("a flow through a virtual service: the client, the service, and who answers") {
+  CHECK(read("02000000" + kOriginal + kReply + kStatus + kId + kRest) ==
+        UdpFlow{end("10.0.0.1", 4000), end("10.96.0.10", 53), end("10.1.0.2", 5353), 0x3684a805});
+  CHECK(read("0a000000"
+             "4c000180"
+             "2c00018014000300fd00000000000000000000000000000114000400fd00000000000000000000000000"
+             "000a1c0002800500010011000000060002000fa000000600030000350000"
+             "4c000280"
+             "2c00018014000300fd01000000000000000000000000000114000400fd00000000000000000000000000"
+             "00011c00028005000100110000000600020014e90000060003000fa00000"
+             "080003000000000a080008000000000008000c0081c8e7fb08000b0000000001080007000000001c") ==
+        UdpFlow{end("fd00::1", 4000), end("fd00::a", 53), end("fd01::1", 5353), 0x81c8e7fb});
+}
+
+TEST_CASE("flows of other protocols, families and zones are left out") {
+  CHECK(read("02000000" + kOriginal + kReply + kId + "0600120000000000"));
+  CHECK_FALSE(read("02000000" + kOriginal + kReply + kId + "0600120000070000"));
+  CHECK_FALSE(read("07000000" + kOriginal + kReply + kId));
+  // TCP; ICMP has no ports.
+  CHECK_FALSE(read("02000000" + replaced(kOriginal, "0500010011", "0500010006") + kReply + kId));
+  CHECK_FALSE(
+      read("02000000"
+           "24000180"
+           "14000180080001000a000001080002000a60000a"
+           "0c0002800500010001000000" +
+           kReply + kId));
+  // A zone of one direction only.
+  CHECK_FALSE(read("02000000" + replaced(kOriginal, "34000180", "3c000180") + "0600030000070000" +
+                   kReply + kId));
+  CHECK_FALSE(read("02000000" + kOriginal + replaced(kReply, "34000280", "3c000280") +
+                   "0600030000070000" + kId));
+  CHECK(read("02000000" + kOriginal + replaced(kReply, "34000280", "3c000280") +
+             "0600030000000000" + kId));
+}
+
+TEST_CASE("flows that lack something or have it in a wrong size are malformed") {
+  const auto kind = [](const std::string& hex) {
+    const auto flow = decode_udp_flow(from_hex(hex));
+    return flow ? ErrorKind::io : flow.error().kind;
+  };
+  CHECK(kind("") == ErrorKind::malformed);
+  CHECK(kind("020000") == ErrorKind::malformed);
+  CHECK(kind("02000000") == ErrorKind::malformed);
+  CHECK(kind("02000000" + kOriginal + kReply) == ErrorKind::malformed);
+  CHECK(kind("02000000" + kOriginal + kId) == ErrorKind::malformed);
+  CHECK(kind("02000000" + kReply + kId) == ErrorKind::malformed);
+  // IPv4 addresses in a flow of IPv6.
+  CHECK(kind("0a000000" + kOriginal + kReply + kId) == ErrorKind::malformed);
+  const auto original = [&](const std::string& part, const std::string& by) {
+    return kind("02000000" + replaced(kOriginal, part, by) + kReply + kId);
+  };
+  CHECK(original("34000180", "30000180") == ErrorKind::malformed);  // ends in the middle
+  CHECK(original("060002000fa00000", "050002000fa00000") == ErrorKind::malformed);
+  CHECK(original("060002000fa00000", "060004000fa00000") == ErrorKind::malformed);  // no source
+  CHECK(original("080001000a000001", "060001000a000001") == ErrorKind::malformed);
+  CHECK(original("080001000a000001", "080003000a000001") == ErrorKind::malformed);
+  CHECK(original("14000180", "14000380") == ErrorKind::malformed);
+  CHECK(kind("02000000" + kOriginal + kReply + "06000c0036840000") == ErrorKind::malformed);
+}
+
+TEST_CASE("what a removal says is read back as the same flow") {
+  const auto removal = encode_remove_flow(*read("02000000" + kOriginal + kReply + kId));
+  CHECK(to_hex(ByteView(removal).subspan(kMessageHeaderSize)) == "02000000" + kOriginal + kId);
+}
+
 TEST_CASE("flows describe themselves") {
   CHECK(to_string(UdpFlow{end("10.0.0.7", 4000), end("10.96.0.10", 53), {}, 7}) ==
         "UDP flow 10.0.0.7:4000 -> 10.96.0.10:53");

@@ -1,0 +1,99 @@
+#include "netlink/link_events.h"
+
+#include <linux/if_addr.h>
+#include <linux/rtnetlink.h>
+#include <sys/socket.h>
+
+#include <cstring>
+
+namespace ipvsproxier::netlink {
+
+namespace {
+
+// Addresses that no Service has; a link that goes UP makes itself a link-local one of IPv6.
+bool is_of_no_interest(const IpAddress& address) {
+  return address.is_loopback() || (address.family() == Family::ipv6 && address.is_link_local());
+}
+
+}  // namespace
+
+void LinkEventReader::take(ByteView datagram, LinkEvents& events) {
+  while (true) {
+    const auto message = take_message(datagram);
+    if (message && !*message) return;
+    if (message && take_one(**message, events)) continue;
+    events.overrun = true;
+    if (!message) return;
+  }
+}
+
+void LinkEventReader::restart(std::optional<std::int32_t> index) {
+  index_ = index;
+  others_.clear();
+}
+
+Status LinkEventReader::take_one(const MessageView& message, LinkEvents& events) {
+  switch (message.type) {
+    case RTM_NEWLINK:
+    case RTM_DELLINK:
+      return take_link(message, events);
+    case RTM_NEWADDR:
+    case RTM_DELADDR:
+      return take_address(message, events);
+    default:
+      return {};
+  }
+}
+
+Status LinkEventReader::take_link(const MessageView& message, LinkEvents& events) {
+  ifinfomsg header{};
+  if (message.payload.size() >= sizeof header)
+    std::memcpy(&header, message.payload.data(), sizeof header);
+  // Not the link itself but its membership of a bridge.
+  if (header.ifi_family != AF_UNSPEC) return {};
+  const auto link = decode_link(message.payload);
+  if (!link) return link.error();
+  const bool is_ours = index_ == link->index;
+  const bool has_our_name = link->name == link_;
+  if (message.type == RTM_DELLINK) {
+    if (is_ours) index_.reset();
+    events.link_lost = events.link_lost || is_ours || has_our_name;
+    others_.erase(others_.lower_bound({link->index, IpAddress{}}),
+                  others_.lower_bound({link->index + 1, IpAddress{}}));
+  } else if (is_ours && !has_our_name) {
+    // It lives on under another name, with its addresses.
+    index_.reset();
+    events.link_lost = true;
+    events.others_changed = true;
+  } else if (has_our_name && !is_ours) {
+    index_ = link->index;
+    // Renamed to ours: its addresses were another link's.
+    if (header.ifi_change == 0) events.others_changed = true;
+  }
+  return {};
+}
+
+Status LinkEventReader::take_address(const MessageView& message, LinkEvents& events) {
+  const auto record = decode_address(message.payload);
+  if (!record) return record.error().kind == ErrorKind::unsupported ? Status{} : record.error();
+  const bool added = message.type == RTM_NEWADDR;
+  const auto& address = record->address;
+  if (is_of_no_interest(address)) return {};
+  if (index_ == record->link_index) {
+    if (!added)
+      events.lost.insert(address);
+    else if (record->prefix_length == address_bits(address.family()))
+      events.lost.erase(address);
+    return {};
+  }
+  const std::pair place{record->link_index, address};
+  if (!added) {
+    others_.erase(place);
+    events.others_changed = true;
+  } else if (others_.insert(place).second) {
+    events.others_changed = true;
+  }
+  return {};
+}
+
+}  // namespace ipvsproxier::netlink

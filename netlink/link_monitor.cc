@@ -1,0 +1,114 @@
+#include "netlink/link_monitor.h"
+
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <net/if.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "netlink/link_events.h"
+#include "netlink/unique_fd.h"
+
+namespace ipvsproxier::netlink {
+
+namespace {
+
+constexpr int kReceiveBuffer = 4 << 20;
+constexpr std::size_t kReceiveBytes = 64 * 1024;
+
+enum class Received { datagram, nothing, lost };
+
+// Asked without RTNL, which others may hold for long (net/core/dev_ioctl.c); any socket answers,
+// for its network namespace.
+std::optional<std::int32_t> index_of(int fd, const std::string& link) {
+  ifreq request{};
+  if (link.size() >= sizeof request.ifr_name) return std::nullopt;
+  std::memcpy(request.ifr_name, link.c_str(), link.size() + 1);
+  if (ioctl(fd, SIOCGIFINDEX, &request) != 0) return std::nullopt;
+  return request.ifr_ifindex;
+}
+
+// The next datagram of the kernel, if there is one.
+Received receive(int fd, Bytes& buffer, ByteView& datagram) {
+  while (true) {
+    sockaddr_nl sender{};
+    iovec part{buffer.data(), buffer.size()};
+    msghdr message{};
+    message.msg_name = &sender;
+    message.msg_namelen = sizeof sender;
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    const auto size = recvmsg(fd, &message, MSG_DONTWAIT);
+    if (size < 0 && errno == EINTR) continue;
+    if (size < 0) return errno == EAGAIN ? Received::nothing : Received::lost;
+    if (message.msg_namelen != sizeof sender || sender.nl_pid != 0) continue;
+    if ((message.msg_flags & MSG_TRUNC) != 0) return Received::lost;
+    datagram = ByteView(buffer).first(static_cast<std::size_t>(size));
+    return Received::datagram;
+  }
+}
+
+Error cannot_watch(int sys_errno) {
+  return make_error(Operation::link, sys_errno, "watch links and addresses");
+}
+
+}  // namespace
+
+struct LinkMonitor::Io {
+  UniqueFd socket;
+  std::string link;
+  LinkEventReader reader;
+  Bytes buffer = Bytes(kReceiveBytes);
+};
+
+LinkMonitor::LinkMonitor(std::unique_ptr<Io> io) : io_(std::move(io)) {}
+LinkMonitor::~LinkMonitor() = default;
+
+Result<std::unique_ptr<LinkMonitor>> LinkMonitor::open(const std::string& link) {
+  UniqueFd fd(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE));
+  if (!fd) return cannot_watch(errno);
+  // Without CAP_NET_ADMIN net.core.rmem_max is the limit.
+  if (setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUFFORCE, &kReceiveBuffer, sizeof(int)) != 0)
+    setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUF, &kReceiveBuffer, sizeof(int));
+  sockaddr_nl groups{};
+  groups.nl_family = AF_NETLINK;
+  groups.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR;
+  if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&groups), sizeof groups) != 0)
+    return cannot_watch(errno);
+  // After joining: nothing that happens from here on is missed.
+  const auto index = index_of(fd.get(), link);
+  auto io = std::unique_ptr<Io>(new Io{std::move(fd), link, LinkEventReader(link, index)});
+  return std::unique_ptr<LinkMonitor>(new LinkMonitor(std::move(io)));
+}
+
+int LinkMonitor::fd() const {
+  return io_->socket.get();
+}
+
+LinkEvents LinkMonitor::take() {
+  LinkEvents events;
+  bool lost = false;
+  ByteView datagram;
+  // The kernel drops everything until it finds the queue empty, so it is read empty even then.
+  while (true) {
+    const auto received = receive(fd(), io_->buffer, datagram);
+    if (received == Received::nothing) break;
+    if (received == Received::lost)
+      lost = true;
+    else
+      io_->reader.take(datagram, events);
+  }
+  if (lost || events.overrun) {
+    events.overrun = true;
+    io_->reader.restart(index_of(fd(), io_->link));
+  }
+  return events;
+}
+
+}  // namespace ipvsproxier::netlink
