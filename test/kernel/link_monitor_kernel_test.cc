@@ -149,7 +149,7 @@ TEST_CASE("kernel: lost notifications are an overrun, and our link is found agai
     return watch();
   }();
   std::string lines = "link add kube-ipvs0 type dummy\nlink add left type dummy\n";
-  for (int i = 0; i < 2000; ++i) {
+  for (int i = 0; i < 1000; ++i) {
     const auto ip = "10.1." + std::to_string(i / 250) + "." + std::to_string(i % 250 + 1);
     lines += "addr add " + ip + "/32 dev left\n";
   }
