@@ -26,8 +26,8 @@ Bytes encode_list_flows(Family family);
 
 // A dump for which the kernel is asked to leave out flows that are not UDP or not to this
 // destination. It may still send them: a kernel before 5.8 does not know the filter, and of IPv6
-// destinations only the port is asked for (ctnetlink_filter_match_tuple leaves out the very flows
-// to an IPv6 address and sends the others, from 5.8 to at least 6.1.176, where it was measured).
+// destinations only the port is asked for, since ctnetlink_filter_match_tuple leaves out the very
+// flows to an IPv6 address and keeps the others (5.8 to at least 6.1; measured on 6.1.176).
 Bytes encode_list_udp_flows(Family family, const std::optional<FlowEnd>& destination);
 
 // Removes the flow with these addresses and ports and this id, or is answered ENOENT.
