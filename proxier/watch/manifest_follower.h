@@ -14,31 +14,11 @@
 // objects of a file that was deleted go.
 
 #include <memory>
-#include <set>
 #include <string>
-#include <vector>
 
-#include "proxier/api/decode.h"
-#include "proxier/api/objects.h"
-#include "proxier/api/problem.h"
+#include "proxier/watch/manifest_set.h"
 
 namespace ipvsproxier::watch {
-
-struct DeletedObject {
-  api::ObjectKind kind = api::ObjectKind::service;
-  api::NamespacedName name;  // of a Node: no namespace
-
-  friend auto operator<=>(const DeletedObject&, const DeletedObject&) = default;
-};
-
-struct ManifestUpdate {
-  std::vector<api::Object> changed;  // new, or not equal to what was answered before
-  std::vector<DeletedObject> deleted;
-  api::Problems problems;           // those that the last update did not have
-  std::vector<std::string> mended;  // files that were broken at the last update and are not now
-  // False until every file could be read whole at least once: other objects may exist.
-  bool complete = true;
-};
 
 class ManifestFollower {
  public:

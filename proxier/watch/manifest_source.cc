@@ -199,13 +199,14 @@ Problem problem_of(Severity severity, const std::string& path, std::string messa
   return Problem{.severity = severity, .origin = path, .message = std::move(message)};
 }
 
-bool is_manifest_name(const fs::path& path) {
-  const auto name = path.filename().string();
-  const auto extension = path.extension().string();
-  return name[0] != '.' && (extension == ".yaml" || extension == ".yml" || extension == ".json");
-}
-
 }  // namespace
+
+bool is_manifest_name(std::string_view name) {
+  if (name.empty() || name.front() == '.') return false;
+  constexpr std::array<std::string_view, 3> kExtensions = {".yaml", ".yml", ".json"};
+  return std::any_of(kExtensions.begin(), kExtensions.end(),
+                     [&](std::string_view extension) { return name.ends_with(extension); });
+}
 
 ManifestFile read_manifest_text(std::string_view text, const std::string& path,
                                 std::string_view node_name) {
@@ -245,7 +246,7 @@ std::vector<std::string> list_manifest_files(const std::string& path, api::Probl
   std::vector<std::string> files;
   fs::directory_iterator entry(path, error);
   for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
-    if (!is_manifest_name(entry->path())) continue;
+    if (!is_manifest_name(entry->path().filename().native())) continue;
     std::error_code ignored;  // a dangling link is listed, so that reading it is an error
     const auto type = entry->status(ignored).type();
     if (type == fs::file_type::regular || type == fs::file_type::not_found)
@@ -258,6 +259,13 @@ std::vector<std::string> list_manifest_files(const std::string& path, api::Probl
   return files;
 }
 
+api::Problem duplicate_problem(const api::Object& object, const std::string& first_origin) {
+  return Problem{.severity = Severity::error,
+                 .origin = std::visit([](const auto& known) { return known.origin; }, object),
+                 .object = api::describe(object),
+                 .message = fmt::format("was already read from {}; that one counts", first_origin)};
+}
+
 Manifests merge_manifests(std::span<const ManifestFile> files) {
   Manifests merged;
   std::map<std::string, std::string> origins;  // by description
@@ -265,17 +273,12 @@ Manifests merge_manifests(std::span<const ManifestFile> files) {
     merged.problems.insert(merged.problems.end(), file.problems.begin(), file.problems.end());
     for (const auto& object : file.objects) {
       const auto origin = std::visit([](const auto& known) { return known.origin; }, object);
-      auto name = api::describe(object);
-      const auto [first, added] = origins.emplace(name, origin);
+      const auto [first, added] = origins.emplace(api::describe(object), origin);
       if (added) {
         merged.objects.push_back(object);
         continue;
       }
-      merged.problems.push_back(Problem{
-          .severity = Severity::error,
-          .origin = origin,
-          .object = std::move(name),
-          .message = fmt::format("was already read from {}; that one counts", first->second)});
+      merged.problems.push_back(duplicate_problem(object, first->second));
     }
   }
   return merged;

@@ -46,9 +46,15 @@ ManifestFile read_manifest_text(std::string_view text, const std::string& path,
 // An unreadable file is a problem of that file.
 ManifestFile read_manifest_file(const std::string& path, std::string_view node_name);
 
+// Whether a file of this name (without its folder) in PATH is a manifest.
+bool is_manifest_name(std::string_view name);
+
 // The manifest files under PATH in the order in which they count; PATH itself when it is no folder.
 // Problems: a missing or unreadable PATH, a folder without such files.
 std::vector<std::string> list_manifest_files(const std::string& path, api::Problems& problems);
+
+// That `object` does not count, because one of its kind and name was read before it.
+api::Problem duplicate_problem(const api::Object& object, const std::string& first_origin);
 
 // All objects; of the same kind and name twice the first counts, the other is an error.
 Manifests merge_manifests(std::span<const ManifestFile> files);

@@ -1,0 +1,82 @@
+#pragma once
+
+// Manifest files that a test writes, replaces and links, and a follower of them.
+
+#include <poll.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "proxier/watch/manifest_follower.h"
+
+namespace ipvsproxier::test {
+
+namespace fs = std::filesystem;
+using Lines = std::vector<std::string>;
+
+inline std::string service(const std::string& name, int number) {
+  return "---\napiVersion: v1\nkind: Service\nmetadata: {name: " + name +
+         "}\nspec: {clusterIP: 10.0.0." + std::to_string(number) + ", ports: [{port: 80}]}\n";
+}
+
+inline void write(const fs::path& path, const std::string& text) {
+  std::ofstream stream(path);
+  stream << text;
+  stream.close();
+  REQUIRE(stream);
+}
+
+// As careful writers do it.
+inline void replace(const fs::path& path, const std::string& text) {
+  const auto temporary = path.parent_path() / ".new";
+  write(temporary, text);
+  fs::rename(temporary, path);
+}
+
+inline void relink(const fs::path& path, const std::string& target) {
+  const auto temporary = path.parent_path() / ".link";
+  fs::create_symlink(target, temporary);
+  fs::rename(temporary, path);
+}
+
+// A follower, and all that it has said by now. inotify's events are there when the call that causes
+// them has returned, so nothing waits for a clock.
+struct Following {
+  watch::ManifestFollower follower;
+  std::map<watch::ObjectKey, api::Object> objects;
+  watch::ManifestUpdate last;
+
+  explicit Following(const fs::path& path) : follower(path.string(), "n1") { update(); }
+
+  bool is_readable() const {
+    pollfd waiting{.fd = follower.fd(), .events = POLLIN, .revents = 0};
+    return poll(&waiting, 1, 0) == 1;
+  }
+  void update() {
+    last = follower.update();
+    for (const auto& object : last.changed) objects.insert_or_assign(watch::key_of(object), object);
+    for (const auto& key : last.deleted) CHECK(objects.erase(key) == 1);
+  }
+  // Whether there was anything to tell; then it is updated.
+  bool settle() {
+    if (!is_readable() || !follower.take_events()) return false;
+    update();
+    return true;
+  }
+  // "web=10.0.0.1"
+  Lines lines() const {
+    Lines lines;
+    for (const auto& [key, object] : objects)
+      lines.push_back(key.name.name + "=" +
+                      std::get<api::Service>(object).cluster_ips.at(0).to_string());
+    return lines;
+  }
+};
+
+}  // namespace ipvsproxier::test
