@@ -123,7 +123,8 @@ void PathWatcher::unwatch_folder(int descriptor) {
 PathWatcher::Places PathWatcher::watch_trail(const Trail& trail) {
   Places places;
   for (std::size_t i = 0; i < trail.steps.size(); ++i) {
-    const bool is_last = i + 1 == trail.steps.size();
+    // A folder has no contents that its own folder tells of.
+    const bool is_last = i + 1 == trail.steps.size() && !trail.ends_in_folder;
     const auto& step = trail.steps[i];
     const int descriptor = watch_folder(step.folder, is_last);
     if (descriptor < 0) continue;

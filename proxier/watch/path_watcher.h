@@ -67,7 +67,7 @@ class PathWatcher {
     int uses = 0;
   };
   using Place = std::pair<int, std::string>;  // watch descriptor and a name in that folder
-  using Places = std::map<Place, bool>;       // whether it is the last step: the file itself
+  using Places = std::map<Place, bool>;       // whether it is the last step: of a file
 
   static Trail resolve(const std::string& folder, const std::string& rest);
   void follow_trail(const std::string& file, const std::string& folder, const std::string& rest);

@@ -31,7 +31,7 @@ TEST_CASE("a follower reads everything first, and nothing when nothing happened"
   Following following(temp.path());
   CHECK(following.lines() == Lines{"web=10.0.0.1"});
   CHECK(following.last.complete);
-  CHECK_FALSE(following.is_readable());  // its own reading is no news
+  CHECK_FALSE(following.settle());  // its own reading is no news
   following.update();
   CHECK(following.last.changed.empty());
   CHECK_FALSE(following.follower.take_events());
