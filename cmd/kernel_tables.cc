@@ -1,7 +1,11 @@
 #include "cmd/kernel_tables.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <filesystem>
 
+#include "cmd/settings.h"
 #include "ipset/set_libipset.h"
 #include "netlink/conntrack_kernel.h"
 #include "netlink/ipvs_kernel.h"
@@ -71,6 +75,16 @@ std::vector<Family> supported_families(ipset::IptcRuleTable& rules, std::string&
     return {Family::ipv4};
   }
   return {Family::ipv4, Family::ipv6};
+}
+
+sync::ReconcilerSettings host_reconciler_settings(const Options& options,
+                                                  const KernelTables& tables,
+                                                  spdlog::logger& logger) {
+  std::string why_not_ipv6;
+  const auto families = supported_families(*tables.rules, why_not_ipv6);
+  if (!why_not_ipv6.empty()) logger.info("IPv6 is left out: {}", why_not_ipv6);
+  const auto cpus = static_cast<unsigned>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+  return reconciler_settings(options, families, cpus);
 }
 
 }  // namespace ipvsproxier::cmd

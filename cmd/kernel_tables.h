@@ -5,9 +5,13 @@
 
 #include <memory>
 
+#include <spdlog/logger.h>
+
+#include "cmd/options.h"
 #include "ipset/rule_iptc.h"
 #include "netlink/conntrack_table.h"
 #include "proxier/sync/kernel.h"
+#include "proxier/sync/reconciler.h"
 
 namespace ipvsproxier::cmd {
 
@@ -18,7 +22,7 @@ struct KernelTables {
   std::unique_ptr<ipset::IptcRuleTable> rules;
   std::unique_ptr<netlink::ConntrackTable> conntrack;
 
-  sync::Kernel kernel() const { return {*ipvs, *links, *sets, *rules}; }
+  sync::Kernel kernel() const { return {*ipvs, *links, *sets, *rules, *conntrack}; }
 };
 
 // Loads the modules that do not load by themselves, and opens all tables.
@@ -28,5 +32,10 @@ KernelTables open_kernel_tables();
 // and its packet filter can be read. `why_not_ipv6` says why it is left out, "" if it is not.
 std::vector<netlink::Family> supported_families(ipset::IptcRuleTable& rules,
                                                 std::string& why_not_ipv6);
+
+// The settings for this machine; says what it lacks.
+sync::ReconcilerSettings host_reconciler_settings(const Options& options,
+                                                  const KernelTables& tables,
+                                                  spdlog::logger& logger);
 
 }  // namespace ipvsproxier::cmd

@@ -13,6 +13,7 @@
 
 #include "cmd/config_file.h"
 #include "cmd/config_validation.h"
+#include "cmd/go_duration.h"
 #include "cmd/text.h"
 
 namespace ipvsproxier::cmd {
@@ -26,6 +27,7 @@ struct Flags {
   std::string hostname_override;
   bool hostname_given = false;
   std::optional<std::uint32_t> verbosity;
+  std::string drain_timeout = "0s";
   bool compat = false;
   bool vip_ping = false;
   bool vip_ping_given = false;
@@ -63,12 +65,15 @@ void add_flags(CLI::App& app, Flags& flags) {
   app.add_option("--manifests", flags.manifests,
                  "File or folder of Services, EndpointSlices and Nodes (YAML or JSON)")
       ->type_name("PATH");
-  app.add_flag("--once", flags.once, "Program the kernel once and exit");
+  app.add_flag("--once", flags.once, "Program the kernel once and exit, instead of following");
   app.add_option("--config", flags.config_file, "KubeProxyConfiguration file (YAML or JSON)")
       ->type_name("FILE");
   app.add_option("--hostname-override", flags.hostname_override,
                  "Name of this node, instead of the configuration's or the machine's")
       ->type_name("NAME");
+  app.add_option("--drain-timeout", flags.drain_timeout,
+                 "Cut the connections of a leaving endpoint after so long; 0s: never (default 0s)")
+      ->type_name("DURATION");
   // CLI11 would take an empty value for an absent one.
   app.add_option("-v,--v", flags.verbosity, "Log verbosity")
       ->type_name("N")
@@ -79,7 +84,9 @@ void add_flags(CLI::App& app, Flags& flags) {
                "Do everything kube-proxy's way: switches off --vip-ping");
   app.footer(
       "Boolean flags may be written --flag=false. Flags also count beside --config.\n"
-      "Status 0: everything that was asked for is in the kernel. Status 1: something is not.");
+      "SIGTERM and SIGINT end it with status 0 and leave the kernel as it is. With --once, status "
+      "0:\n"
+      "everything that was asked for is in the kernel; status 1: something is not.");
 }
 
 Exit failure(const std::string& message) {
@@ -121,7 +128,10 @@ std::optional<Exit> read_flags(int argc, const char* const* argv, Flags& flags) 
 std::string contradiction(const Flags& flags) {
   if (flags.manifests.empty())
     return "--manifests PATH is needed: reading from an API server is not built yet";
-  if (!flags.once) return "--once is needed with --manifests: following the files is not built yet";
+  const auto drain_timeout = parse_go_duration(flags.drain_timeout);
+  if (!drain_timeout || *drain_timeout < Nanoseconds::zero())
+    return fmt::format("--drain-timeout: \"{}\" is not a duration such as 30s or 5m",
+                       flags.drain_timeout);
   if (flags.hostname_given && trim(flags.hostname_override).empty())
     return "--hostname-override must not be blank";
   if (flags.compat && flags.vip_ping)
@@ -163,6 +173,8 @@ std::variant<Options, Exit> parse_options(int argc, const char* const* argv,
   Options options;
   options.manifests = flags.manifests;
   options.once = flags.once;
+  const auto drain_timeout = parse_go_duration(flags.drain_timeout).value_or(Nanoseconds::zero());
+  if (drain_timeout > Nanoseconds::zero()) options.drain_timeout = drain_timeout;
   options.config_file = flags.config_file;
   options.differences = differences_of(flags);
   if (!flags.config_file.empty()) {

@@ -27,10 +27,12 @@ inline constexpr Differences kKubeProxyCompat = {.vip_ping = false};
 
 struct Options {
   std::string manifests;  // --manifests: a file or folder
-  bool once = false;      // --once: program the kernel and exit
+  bool once = false;      // --once: program the kernel and exit, else follow
   std::string config_file;
   std::string node_name;  // lower case, not empty
   std::uint32_t verbosity = 0;
+  // --drain-timeout: a leaving real server is cut off after so long; nullopt: when it is idle
+  std::optional<Nanoseconds> drain_timeout;
   Differences differences;
   KubeProxyConfig config;  // validated
   api::Problems warnings;  // of the configuration file

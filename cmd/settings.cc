@@ -62,4 +62,22 @@ sync::HostSettings host_settings(const KubeProxyConfig& config) {
   };
 }
 
+sync::ReconcilerSettings reconciler_settings(const Options& options,
+                                             const std::vector<netlink::Family>& families,
+                                             unsigned cpus) {
+  using std::chrono::milliseconds;
+  sync::ReconcilerSettings settings;
+  settings.node_name = options.node_name;
+  settings.bind_address = node_ip_override(options.config);
+  settings.options = planner_options(options, families);
+  settings.config_origin = options.config_file;
+  settings.sync_period = std::chrono::ceil<milliseconds>(options.config.ipvs.sync_period);
+  if (options.drain_timeout)
+    settings.drain.timeout = std::chrono::ceil<milliseconds>(*options.drain_timeout);
+  settings.host.emplace();
+  settings.host->settings = host_settings(options.config);
+  settings.host->cpus = cpus;
+  return settings;
+}
+
 }  // namespace ipvsproxier::cmd

@@ -5,6 +5,7 @@
 #include "cmd/options.h"
 #include "proxier/plan/planner.h"
 #include "proxier/sync/host_setup.h"
+#include "proxier/sync/reconciler.h"
 
 namespace ipvsproxier::cmd {
 
@@ -13,5 +14,10 @@ plan::PlannerOptions planner_options(const Options& options,
                                      const std::vector<netlink::Family>& families);
 
 sync::HostSettings host_settings(const KubeProxyConfig& config);
+
+// For a machine that supports these families and has so many CPUs.
+sync::ReconcilerSettings reconciler_settings(const Options& options,
+                                             const std::vector<netlink::Family>& families,
+                                             unsigned cpus);
 
 }  // namespace ipvsproxier::cmd

@@ -30,7 +30,7 @@ Result<XtablesLock> XtablesLock::acquire(const std::string& path, std::chrono::m
     const auto left = deadline - Clock::now();
     if (left <= Clock::duration::zero())
       return netlink::Error{
-          .kind = ErrorKind::timeout,
+          .kind = ErrorKind::busy,
           .where = fmt::format("another program has held the xtables lock {} for {} ms", path,
                                wait.count())};
     std::this_thread::sleep_for(std::min<Clock::duration>(left, kPause));

@@ -14,7 +14,7 @@ namespace ipvsproxier::ipset {
 
 class XtablesLock {
  public:
-  // Blocks until the lock is free, at most `wait`; then the error is `timeout` and names the file.
+  // Blocks until the lock is free, at most `wait`; then the error is `busy` and names the file.
   static netlink::Result<XtablesLock> acquire(const std::string& path,
                                               std::chrono::milliseconds wait);
 

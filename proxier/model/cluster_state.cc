@@ -4,28 +4,59 @@
 
 namespace ipvsproxier::model {
 
-namespace {
-
-struct Put {
-  ClusterState& state;
-
-  void operator()(api::Service&& service) const {
-    auto name = service.name;
-    state.services.insert_or_assign(std::move(name), std::move(service));
-  }
-  void operator()(api::EndpointSlice&& slice) const {
-    if (slice.service.empty()) return;
-    auto& slices = state.slices[{slice.name.ns, slice.service}];
-    auto name = slice.name.name;
-    slices.insert_or_assign(std::move(name), std::move(slice));
-  }
-  void operator()(api::Node&& node) const { state.node = std::move(node); }
-};
-
-}  // namespace
-
 void ClusterState::put(api::Object object) {
-  std::visit(Put{*this}, std::move(object));
+  Changes changes;
+  changes.put(std::move(object));
+  take(std::move(changes));
+}
+
+void ClusterState::take_service(const api::NamespacedName& name, std::optional<api::Service> now,
+                                Touched& touched) {
+  const auto it = services.find(name);
+  if (!now) {
+    if (it == services.end()) return;
+    services.erase(it);
+  } else if (it == services.end()) {
+    services.emplace(name, *std::move(now));
+  } else {
+    if (it->second == *now) return;
+    it->second = *std::move(now);
+  }
+  touched.services.insert(name);
+}
+
+void ClusterState::take_slice(const api::NamespacedName& name,
+                              std::optional<api::EndpointSlice> now, Touched& touched) {
+  // A slice may change its Service, by its label.
+  const auto owner = service_of_slice_.find(name);
+  if (owner != service_of_slice_.end() && (!now || now->service != owner->second)) {
+    const api::NamespacedName before{name.ns, owner->second};
+    if (const auto it = slices.find(before); it != slices.end()) {
+      it->second.erase(name.name);
+      if (it->second.empty()) slices.erase(it);
+    }
+    touched.services.insert(before);
+    service_of_slice_.erase(owner);
+  }
+  if (!now || now->service.empty()) return;
+  const api::NamespacedName service{name.ns, now->service};
+  service_of_slice_.insert_or_assign(name, now->service);
+  const auto [it, added] = slices[service].try_emplace(name.name);
+  if (!added && it->second == *now) return;
+  it->second = *std::move(now);
+  touched.services.insert(service);
+}
+
+Touched ClusterState::take(Changes changes) {
+  Touched touched;
+  for (auto& [name, service] : changes.services) take_service(name, std::move(service), touched);
+  for (auto& [name, slice] : changes.slices) take_slice(name, std::move(slice), touched);
+  if (changes.node && *changes.node != node) {
+    node = std::move(*changes.node);
+    touched.node = true;
+  }
+  if (changes.complete) complete = *changes.complete;
+  return touched;
 }
 
 }  // namespace ipvsproxier::model

@@ -4,10 +4,20 @@
 
 #include <map>
 #include <optional>
+#include <set>
+#include <string>
 
+#include "proxier/model/changes.h"
 #include "proxier/model/endpoint.h"
 
 namespace ipvsproxier::model {
+
+// What changes of objects really touched: nothing where an object is the same as before, but for
+// what is not kept of it (its metadata).
+struct Touched {
+  std::set<api::NamespacedName> services;  // Services that changed, or their EndpointSlices
+  bool node = false;
+};
 
 struct ClusterState {
   std::map<api::NamespacedName, api::Service> services;
@@ -19,6 +29,17 @@ struct ClusterState {
   // Adds the object or replaces the one of its kind and name. EndpointSlices without a Service name
   // belong to nobody and are dropped.
   void put(api::Object object);
+
+  // Folds changes in.
+  Touched take(Changes changes);
+
+ private:
+  void take_service(const api::NamespacedName& name, std::optional<api::Service> now,
+                    Touched& touched);
+  void take_slice(const api::NamespacedName& name, std::optional<api::EndpointSlice> now,
+                  Touched& touched);
+
+  std::map<api::NamespacedName, std::string> service_of_slice_;  // in the slice's namespace
 };
 
 }  // namespace ipvsproxier::model

@@ -1,8 +1,8 @@
 #pragma once
 
 // ActualState: what the kernel holds, as values of the same shape as DesiredState. Only dumps make
-// one (sync/kernel_state.h). A part that could not be read is absent: nothing is concluded from it.
-// Any thread.
+// one (sync/kernel_state.h), and only operations that succeeded change it. A part that could not be
+// read is absent: nothing is concluded from it. Any thread.
 
 #include <map>
 #include <optional>
@@ -11,21 +11,16 @@
 #include "ipset/rule_types.h"
 #include "ipset/set_types.h"
 #include "netlink/ipvs_types.h"
+#include "netlink/link_types.h"
 #include "proxier/plan/desired_state.h"
+#include "proxier/plan/scope.h"
 
 namespace ipvsproxier::plan {
-
-struct ActualServer {
-  netlink::RealServer server;
-  bool has_connections = false;  // active or inactive ones
-
-  friend auto operator<=>(const ActualServer&, const ActualServer&) = default;
-};
 
 struct ActualService {
   netlink::VirtualService service;
   // nullopt: could not be read; its servers are then left as they are
-  std::optional<std::map<netlink::RealServerKey, ActualServer>> servers;
+  std::optional<std::map<netlink::RealServerKey, netlink::RealServer>> servers;
 
   friend auto operator<=>(const ActualService&, const ActualService&) = default;
 };
@@ -50,7 +45,17 @@ struct ActualState {
   // Of each table that could be read: what of ours is there.
   std::map<TableKey, ipset::TableRules> rules;
 
+  // The kernel took this operation (the tables' operations are idempotent, so is this).
+  void commit(const netlink::IpvsOp& op);
+  void commit(const netlink::AddressOp& op);
+  void commit(const SetKey& set, const ipset::ElementOp& op);
+  void commit(const ipset::SetSpec& made);
+  void commit(const ipset::TableRules& table);
+
   friend bool operator==(const ActualState&, const ActualState&) = default;
 };
+
+// Every key of either.
+Scope whole(const DesiredState& desired, const ActualState& actual);
 
 }  // namespace ipvsproxier::plan

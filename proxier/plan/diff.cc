@@ -40,8 +40,8 @@ constexpr std::array<SetId, 17> kAddOrder = {
 
 class Differ {
  public:
-  Differ(const DesiredState& desired, const ActualState& actual)
-      : desired_(desired), actual_(actual) {}
+  Differ(const DesiredState& desired, const ActualState& actual, const Scope& scope)
+      : desired_(desired), actual_(actual), scope_(scope) {}
 
   Transaction run() {
     for (const auto& [family, parameters] : desired_.rules)
@@ -124,6 +124,7 @@ class Differ {
   std::vector<TableRules> tables(bool in_transition) const {
     std::vector<TableRules> result;
     for (const auto& [family, parameters] : desired_.rules) {
+      if (!scope_.rules.contains(family)) continue;
       auto wanted =
           ipset::rules_for(family, in_transition ? transitional(family, parameters) : parameters);
       for (auto& table : wanted) {
@@ -165,13 +166,17 @@ class Differ {
       for (auto family : netlink::kFamilies) {
         const SetKey key{family, id};
         const auto wanted = desired_.sets.find(key);
-        if (wanted == desired_.sets.end() || !actual_.sets.contains(key)) continue;
+        const auto scope = scope_.elements.find(key);
+        if (wanted == desired_.sets.end() || scope == scope_.elements.end() ||
+            !actual_.sets.contains(key))
+          continue;
         const auto& has = actual_elements(key);
         SetChange change{key, {}};
-        const auto& from = adding ? wanted->second : has;
-        const auto& without = adding ? has : wanted->second;
-        for (const auto& element : from)
-          if (!without.contains(element)) change.ops.push_back(ElementOp{adding, element});
+        for (const auto& element : scope->second) {
+          const bool want = wanted->second.contains(element);
+          if (want == adding && has.contains(element) != adding)
+            change.ops.push_back(ElementOp{adding, element});
+        }
         if (!change.ops.empty()) changes.push_back(std::move(change));
       }
     if (!adding) std::reverse(changes.begin(), changes.end());
@@ -185,20 +190,21 @@ class Differ {
 
   void compare_services() {
     if (!actual_.services) return;
-    for (const auto& [key, planned] : desired_.services) {
-      const auto it = actual_.services->find(key);
-      if (it == actual_.services->end()) {
-        add_service(planned);
+    for (const auto& key : scope_.services) {
+      const auto planned = desired_.services.find(key);
+      const auto actual = actual_.services->find(key);
+      if (planned == desired_.services.end()) {
+        if (actual != actual_.services->end() && desired_.rules.contains(key.address.family()) &&
+            !is_foreign(key))
+          removals_.emplace_back(netlink::DeleteService{key});
+      } else if (actual == actual_.services->end()) {
+        add_service(planned->second);
       } else {
-        if (it->second.service != planned.service)
-          edits_.emplace_back(netlink::EditService{planned.service});
-        if (it->second.servers) compare_servers(planned, *it->second.servers);
+        if (actual->second.service != planned->second.service)
+          edits_.emplace_back(netlink::EditService{planned->second.service});
+        if (actual->second.servers) compare_servers(planned->second, *actual->second.servers);
       }
     }
-    for (const auto& [key, service] : *actual_.services)
-      if (!desired_.services.contains(key) && desired_.rules.contains(key.address.family()) &&
-          !is_foreign(key))
-        removals_.emplace_back(netlink::DeleteService{key});
   }
 
   void add_service(const PlannedService& planned) {
@@ -210,26 +216,27 @@ class Differ {
   }
 
   void compare_servers(const PlannedService& planned,
-                       const std::map<netlink::RealServerKey, ActualServer>& has) {
+                       const std::map<netlink::RealServerKey, netlink::RealServer>& has) {
     const auto& service = planned.service.key;
     auto& adds = planned.first ? first_adds_ : adds_;
     for (const auto& [key, server] : planned.servers) {
       const auto it = has.find(key);
       if (it == has.end())
         adds.emplace_back(netlink::AddServer{service, server});
-      else if (it->second.server != server)
+      else if (it->second != server)
         edits_.emplace_back(netlink::EditServer{service, server});
     }
     if (!desired_.complete) return;
-    for (const auto& [key, actual] : has)
-      if (!planned.servers.contains(key)) release_server(service, actual);
+    for (const auto& [key, server] : has)
+      if (!planned.servers.contains(key)) release_server(service, server);
   }
 
-  void release_server(const netlink::VirtualServiceKey& service, const ActualServer& actual) {
-    if (service.protocol != Protocol::tcp || !actual.has_connections) {
-      removals_.emplace_back(netlink::DeleteServer{service, actual.server.key});
-    } else if (actual.server.weight != 0) {
-      auto drained = actual.server;
+  void release_server(const netlink::VirtualServiceKey& service,
+                      const netlink::RealServer& server) {
+    if (service.protocol != Protocol::tcp) {
+      removals_.emplace_back(netlink::DeleteServer{service, server.key});
+    } else if (server.weight != 0) {
+      auto drained = server;
       drained.weight = 0;
       edits_.emplace_back(netlink::EditServer{service, drained});
     }
@@ -240,11 +247,13 @@ class Differ {
     std::vector<netlink::AddressOp> ops;
     if (!actual_.addresses || !actual_.services) return ops;
     std::set<netlink::IpAddress> firsts;
-    for (const auto& [key, planned] : desired_.services)
-      if (planned.first) firsts.insert(key.address);
-    for (const auto& address : desired_.addresses)
-      if (!actual_.addresses->contains(address) && exposable_.contains(address.family()) &&
-          firsts.contains(address) == first)
+    for (const auto& key : scope_.services)
+      if (const auto it = desired_.services.find(key);
+          it != desired_.services.end() && it->second.first)
+        firsts.insert(key.address);
+    for (const auto& address : scope_.addresses)
+      if (desired_.addresses.contains(address) && !actual_.addresses->contains(address) &&
+          exposable_.contains(address.family()) && firsts.contains(address) == first)
         ops.push_back(netlink::AddressOp{true, address});
     return ops;
   }
@@ -252,15 +261,16 @@ class Differ {
   std::vector<netlink::AddressOp> address_removals() const {
     std::vector<netlink::AddressOp> ops;
     if (!actual_.addresses) return ops;
-    for (const auto& address : *actual_.addresses)
-      if (!desired_.addresses.contains(address) && !actual_.fixed_addresses.contains(address) &&
-          desired_.rules.contains(address.family()))
+    for (const auto& address : scope_.addresses)
+      if (actual_.addresses->contains(address) && !desired_.addresses.contains(address) &&
+          !actual_.fixed_addresses.contains(address) && desired_.rules.contains(address.family()))
         ops.push_back(netlink::AddressOp{false, address});
     return ops;
   }
 
   const DesiredState& desired_;
   const ActualState& actual_;
+  const Scope& scope_;
   std::set<Family> exposable_;
   std::vector<IpvsOp> first_adds_, adds_, edits_, removals_;
   Transaction transaction_;
@@ -268,8 +278,24 @@ class Differ {
 
 }  // namespace
 
+Transaction diff(const DesiredState& desired, const ActualState& actual, const Scope& scope) {
+  return Differ(desired, actual, scope).run();
+}
+
 Transaction diff(const DesiredState& desired, const ActualState& actual) {
-  return Differ(desired, actual).run();
+  return diff(desired, actual, whole(desired, actual));
+}
+
+std::set<netlink::RealServerKey> draining(const DesiredState& desired, const ActualState& actual,
+                                          const netlink::VirtualServiceKey& service) {
+  std::set<netlink::RealServerKey> result;
+  const auto planned = desired.services.find(service);
+  if (!actual.services || planned == desired.services.end()) return result;
+  const auto it = actual.services->find(service);
+  if (it == actual.services->end() || !it->second.servers) return result;
+  for (const auto& [key, server] : *it->second.servers)
+    if (server.weight == 0 && !planned->second.servers.contains(key)) result.insert(key);
+  return result;
 }
 
 }  // namespace ipvsproxier::plan

@@ -14,12 +14,22 @@
 
 namespace ipvsproxier::plan {
 
-// Where `desired` is incomplete nothing is removed, and no real server drained.
+// Only the keys of `scope` are looked at, and the sets that are missing. A VIP that is new is added
+// only with what guards it, so a scope that names a virtual service names its elements and address
+// too (Planner answers such scopes).
 //
-// What `actual` lacks of `desired`, and has too much of. Where a part of `actual` could not be
-// read: of a family whose sets or rules are unknown nothing new is exposed; unknown virtual
-// services or addresses are left alone. A TCP real server that leaves while it has connections gets
-// weight 0 and stays; without connections, and for the other protocols, it is removed.
+// Where `desired` is incomplete nothing is removed, and no real server drained. Where a part of
+// `actual` could not be read: of a family whose sets or rules are unknown nothing new is exposed;
+// unknown virtual services or addresses are left alone. A TCP real server that leaves gets weight 0
+// and stays, until somebody saw it without connections; of the other protocols it is removed.
+Transaction diff(const DesiredState& desired, const ActualState& actual, const Scope& scope);
+
+// Everything.
 Transaction diff(const DesiredState& desired, const ActualState& actual);
+
+// The real servers of this virtual service that only finish their connections: weight 0, and not
+// desired.
+std::set<netlink::RealServerKey> draining(const DesiredState& desired, const ActualState& actual,
+                                          const netlink::VirtualServiceKey& service);
 
 }  // namespace ipvsproxier::plan

@@ -1,9 +1,11 @@
 #pragma once
 
 // The planner: cluster objects and this node in, the kernel state that they ask for out. Pure,
-// total and deterministic: no I/O, no clock, no chance. Any thread.
+// total and deterministic: no I/O, no clock, no chance. One thread at a time.
 
+#include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -11,6 +13,7 @@
 #include "proxier/model/cluster_state.h"
 #include "proxier/plan/desired_state.h"
 #include "proxier/plan/node_info.h"
+#include "proxier/plan/scope.h"
 
 namespace ipvsproxier::plan {
 
@@ -38,11 +41,43 @@ struct PlannerOptions {
   bool vip_ping = true;  // a VIP answers echo requests
 };
 
-struct Plan {
-  DesiredState state;
-  api::Problems problems;  // conflicts between Services: what was left out and why
+class FamilyPlanner;
+
+// Keeps the desired state while the cluster changes: the cost of an update follows what changed.
+// However the cluster came to be what it is, the state is that of a fresh planner.
+class Planner {
+ public:
+  explicit Planner(PlannerOptions options);
+  Planner(const Planner&) = delete;
+  Planner& operator=(const Planner&) = delete;
+  ~Planner();
+
+  // This node as it is now. Before the first update(); what depends on it changes with the next.
+  void set_node(const NodeInfo& node);
+
+  // These Services or their EndpointSlices changed. Answers all that they ask for and no longer ask
+  // for, changed or not.
+  Scope update(const std::set<api::NamespacedName>& services, const model::ClusterState& cluster);
+
+  // All that this Service asks for and gets: what to look at to try it again.
+  Scope scope_of(const api::NamespacedName& service) const;
+
+  const DesiredState& desired() const { return state_; }
+  const PlannerOptions& options() const { return options_; }
+  api::Problems problems() const;  // conflicts between Services: what is left out and why
+
+ private:
+  const PlannerOptions options_;
+  DesiredState state_;
+  std::vector<std::unique_ptr<FamilyPlanner>> families_;
 };
 
+struct Plan {
+  DesiredState state;
+  api::Problems problems;
+};
+
+// All at once.
 Plan plan(const model::ClusterState& cluster, const NodeInfo& node, const PlannerOptions& options);
 
 }  // namespace ipvsproxier::plan

@@ -37,6 +37,41 @@ const netlink::VirtualServiceKey* wants_scheduler(const IpvsOp& op) {
   return nullptr;
 }
 
+const netlink::VirtualServiceKey& service_of(const IpvsOp& op) {
+  struct Visitor {
+    const netlink::VirtualServiceKey& operator()(const AddService& one) const {
+      return one.service.key;
+    }
+    const netlink::VirtualServiceKey& operator()(const netlink::EditService& one) const {
+      return one.service.key;
+    }
+    const netlink::VirtualServiceKey& operator()(const netlink::DeleteService& one) const {
+      return one.key;
+    }
+    const netlink::VirtualServiceKey& operator()(const AddServer& one) const { return one.service; }
+    const netlink::VirtualServiceKey& operator()(const netlink::EditServer& one) const {
+      return one.service;
+    }
+    const netlink::VirtualServiceKey& operator()(const netlink::DeleteServer& one) const {
+      return one.service;
+    }
+  };
+  return std::visit(Visitor{}, op);
+}
+
+// Whether the answer shows that the kernel may not be as it is believed to be.
+bool is_suspect(const netlink::Error& error) {
+  switch (error.kind) {
+    case netlink::ErrorKind::already:
+    case netlink::ErrorKind::missing:
+    case netlink::ErrorKind::overrun:
+    case netlink::ErrorKind::timeout:
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 Written& Written::operator+=(const Written& other) {
@@ -49,13 +84,16 @@ Written& Written::operator+=(const Written& other) {
   return *this;
 }
 
-Outcome Applier::apply(const plan::Transaction& transaction) {
-  for (const auto& phase : transaction.phases)
+Outcome Applier::apply(const plan::Transaction& transaction, const std::stop_token& stop) {
+  for (const auto& phase : transaction.phases) {
+    if (stop.stop_requested()) break;
     std::visit([this](const auto& work) { run(work); }, phase.work);
+  }
   return std::move(outcome_);
 }
 
 void Applier::fail(std::string what, netlink::Error error) {
+  outcome_.suspect = outcome_.suspect || is_suspect(error);
   outcome_.failures.push_back({std::move(what), std::move(error)});
 }
 
@@ -64,6 +102,7 @@ void Applier::run(const std::vector<ipset::SetSpec>& specs) {
     auto status = kernel_.sets.ensure(spec);
     if (status) {
       ++outcome_.written.sets;
+      state_.commit(spec);
     } else {
       failed_sets_.insert(spec.name);
       fail("make set " + spec.name, std::move(status.error()));
@@ -77,6 +116,7 @@ void Applier::run(const std::vector<ipset::TableRules>& tables) {
     if (changed) {
       outcome_.written.rule_tables += *changed ? 1 : 0;
     } else {
+      outcome_.unsettled.rules.insert(table.family);
       families_without_rules_.insert(table.family);
       fail(fmt::format("write rules of {} table {}", netlink::to_string(table.family),
                        ipset::to_string(table.table)),
@@ -89,6 +129,7 @@ void Applier::run(const std::vector<ipset::TableRules>& tables) {
 // gets the other rules, and those few stay hidden.
 netlink::Result<bool> Applier::write_rules(const ipset::TableRules& table) {
   auto changed = kernel_.rules.apply(table);
+  if (changed) state_.commit(table);
   if (changed || changed.error().kind != netlink::ErrorKind::missing) return changed;
   auto reduced = table;
   std::set<netlink::VirtualServiceKey> unguarded;
@@ -102,6 +143,8 @@ netlink::Result<bool> Applier::write_rules(const ipset::TableRules& table) {
   if (unguarded.empty()) return changed;
   auto without = kernel_.rules.apply(reduced);
   if (!without) return changed;
+  state_.commit(reduced);
+  outcome_.unsettled.rules.insert(table.family);
   unguarded_services_.merge(unguarded);
   fail("write the rules of KUBE-IPVS-OUT-FILTER", std::move(changed.error()));
   return without;
@@ -111,7 +154,10 @@ void Applier::run(const std::vector<SetChange>& changes) {
   for (const auto& [key, ops] : changes) {
     const auto spec = ipset::set_spec(key.id, key.family);
     if (failed_sets_.contains(spec.name)) {
-      for (const auto& op : ops) guard_failed(key, op.element);
+      for (const auto& op : ops) {
+        guard_failed(key, op.element);
+        outcome_.unsettled.elements[key].insert(op.element);
+      }
       outcome_.held.push_back(fmt::format("{} elements of {}", ops.size(), spec.name));
       continue;
     }
@@ -119,8 +165,10 @@ void Applier::run(const std::vector<SetChange>& changes) {
     for (std::size_t i = 0; i < ops.size(); ++i) {
       if (statuses[i]) {
         ++outcome_.written.elements;
+        state_.commit(key, ops[i]);
         continue;
       }
+      outcome_.unsettled.elements[key].insert(ops[i].element);
       if (ops[i].add) guard_failed(key, ops[i].element);
       fail(fmt::format("{} {} {}", ops[i].add ? "add" : "remove", spec.name,
                        ipset::to_string(ops[i].element)),
@@ -167,6 +215,11 @@ void Applier::note(const IpvsOp& op, const netlink::Status& status) {
   if (service && !status) failed_services_.insert(service->service.key);
 }
 
+void Applier::hold(const IpvsOp& op) {
+  outcome_.held.push_back(to_string(op));
+  outcome_.unsettled.services.insert(service_of(op));
+}
+
 void Applier::run(const std::vector<IpvsOp>& ops) {
   std::vector<IpvsOp> tried;
   for (const auto& op : ops) {
@@ -176,18 +229,22 @@ void Applier::run(const std::vector<IpvsOp>& ops) {
     }
     if (const auto* service = std::get_if<AddService>(&op))
       failed_services_.insert(service->service.key);
-    outcome_.held.push_back(to_string(op));
+    hold(op);
   }
   auto statuses = kernel_.ipvs.apply(tried);
   for (std::size_t i = 0; i < tried.size(); ++i) {
     note(tried[i], statuses[i]);
-    if (statuses[i])
+    if (statuses[i]) {
       ++outcome_.written.ipvs;
-    else if (const auto* key = wants_scheduler(tried[i]);
-             key && statuses[i].error().kind == netlink::ErrorKind::missing)
+      state_.commit(tried[i]);
+      continue;
+    }
+    outcome_.unsettled.services.insert(service_of(tried[i]));
+    if (const auto* key = wants_scheduler(tried[i]);
+        key && statuses[i].error().kind == netlink::ErrorKind::missing)
       outcome_.without_scheduler.push_back(*key);
     else if (must_hold(tried[i]))  // its virtual service failed in the same batch
-      outcome_.held.push_back(to_string(tried[i]));
+      hold(tried[i]);
     else
       fail(to_string(tried[i]), std::move(statuses[i].error()));
   }
@@ -206,17 +263,22 @@ bool Applier::must_hold(const netlink::AddressOp& op) const {
 void Applier::run(const std::vector<netlink::AddressOp>& ops) {
   std::vector<netlink::AddressOp> tried;
   for (const auto& op : ops) {
-    if (must_hold(op))
-      outcome_.held.push_back(to_string(op));
-    else
+    if (!must_hold(op)) {
       tried.push_back(op);
+      continue;
+    }
+    outcome_.held.push_back(to_string(op));
+    outcome_.unsettled.addresses.insert(op.address);
   }
   auto statuses = kernel_.links.apply(plan::kDummyLink, tried);
   for (std::size_t i = 0; i < tried.size(); ++i) {
-    if (statuses[i])
+    if (statuses[i]) {
       ++outcome_.written.addresses;
-    else
+      state_.commit(tried[i]);
+    } else {
+      outcome_.unsettled.addresses.insert(tried[i].address);
       fail(to_string(tried[i]), std::move(statuses[i].error()));
+    }
   }
 }
 

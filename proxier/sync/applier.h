@@ -4,9 +4,11 @@
 
 #include <cstddef>
 #include <set>
+#include <stop_token>
 #include <utility>
 #include <vector>
 
+#include "proxier/plan/actual_state.h"
 #include "proxier/plan/transaction.h"
 #include "proxier/sync/kernel.h"
 
@@ -31,17 +33,21 @@ struct Outcome {
   // Virtual services for which the kernel has no such scheduler; not among the failures.
   std::vector<netlink::VirtualServiceKey> without_scheduler;
   std::vector<std::string> held;  // operations that were not tried because one before them failed
+  plan::Scope unsettled;          // what the failures, the held and the schedulers are about
+  // The kernel is not as it was believed to be, or answers were lost: it must be read again.
+  bool suspect = false;
 };
 
 // Runs all phases. A failed operation does not stop the others, but for those that must not happen
 // without it: no virtual service and no address is added where its set elements, or the rules of
 // its family, are not in place; no real server where its virtual service is missing; no address
-// none of whose virtual services could be added.
+// none of whose virtual services could be added. What succeeded is committed to `state`.
 class Applier {
  public:
-  explicit Applier(Kernel kernel) : kernel_(kernel) {}
+  Applier(Kernel kernel, plan::ActualState& state) : kernel_(kernel), state_(state) {}
 
-  Outcome apply(const plan::Transaction& transaction);
+  // Ends after the current phase when `stop` is requested.
+  Outcome apply(const plan::Transaction& transaction, const std::stop_token& stop);
 
  private:
   void run(const std::vector<ipset::SetSpec>& specs);
@@ -56,9 +62,11 @@ class Applier {
   bool must_hold(const netlink::IpvsOp& op) const;
   bool must_hold(const netlink::AddressOp& op) const;
   void note(const netlink::IpvsOp& op, const netlink::Status& status);
+  void hold(const netlink::IpvsOp& op);
   void fail(std::string what, netlink::Error error);
 
   Kernel kernel_;
+  plan::ActualState& state_;
   Outcome outcome_;
   std::set<std::string> failed_sets_;
   std::set<netlink::Family> families_without_rules_;

@@ -14,12 +14,13 @@ void write_all(const std::vector<Sysctl>& rows, const netlink::Sysctl& sysctls,
                HostReport& report) {
   for (const auto& row : rows) {
     auto wrote = sysctls.ensure(row.key, row.value);
+    const std::string what = "sysctl " + row.key + " to " + row.value;
     if (wrote) {
-      report.written += *wrote ? 1 : 0;
+      if (*wrote) report.written.push_back(what);
       continue;
     }
     auto& list = row.severity == api::Severity::error ? report.failures : report.warnings;
-    list.push_back({"set sysctl " + row.key + " to " + row.value, std::move(wrote.error())});
+    list.push_back({"set " + what, std::move(wrote.error())});
   }
 }
 
@@ -36,10 +37,10 @@ void widen_conntrack_hash(std::uint32_t max, const netlink::Sysctl& parameters,
   std::from_chars(text->data(), text->data() + text->size(), size);
   if (size >= max / 4) return;
   auto wrote = parameters.ensure(kKey, std::to_string(max / 4));
-  if (wrote)
-    report.written += *wrote ? 1 : 0;
-  else
+  if (!wrote)
     report.warnings.push_back({std::string("write ") + kKey, std::move(wrote.error())});
+  else if (*wrote)
+    report.written.emplace_back(kKey);
 }
 
 void set_timeouts(const netlink::IpvsTimeouts& wanted, netlink::IpvsTable& ipvs,
@@ -56,15 +57,15 @@ void set_timeouts(const netlink::IpvsTimeouts& wanted, netlink::IpvsTable& ipvs,
     return;
   auto status = ipvs.set_timeouts(wanted);
   if (status)
-    ++report.written;
+    report.written.emplace_back("IPVS timeouts");
   else
     report.failures.push_back({"set IPVS timeouts", std::move(status.error())});
 }
 
 }  // namespace
 
-HostReport prepare_host(const HostSettings& settings, const HostPaths& paths, unsigned cpus,
-                        netlink::IpvsTable& ipvs) {
+HostReport prepare_host(const HostSetup& setup, netlink::IpvsTable& ipvs) {
+  const auto& [settings, paths, cpus] = setup;
   HostReport report;
   const auto release = paths.sysctls.read("kernel/osrelease");
   if (!release) {

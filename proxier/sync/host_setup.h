@@ -2,6 +2,7 @@
 
 // What this node needs besides the proxied objects: sysctls and IPVS timeouts. Sync thread only.
 
+#include <string>
 #include <vector>
 
 #include "netlink/ipvs_table.h"
@@ -23,13 +24,19 @@ struct HostPaths {
   netlink::Sysctl module_parameters{"/sys/module"};
 };
 
-struct HostReport {
-  std::size_t written = 0;        // sysctls and timeouts that differed
-  std::vector<Failure> failures;  // needed and not done
-  std::vector<Failure> warnings;  // conntrack's: belong to the first network namespace
+// What prepare_host() needs to know of this machine.
+struct HostSetup {
+  HostSettings settings;
+  HostPaths paths;
+  unsigned cpus = 1;
 };
 
-HostReport prepare_host(const HostSettings& settings, const HostPaths& paths, unsigned cpus,
-                        netlink::IpvsTable& ipvs);
+struct HostReport {
+  std::vector<std::string> written;  // sysctls and timeouts that differed: "KEY to VALUE"
+  std::vector<Failure> failures;     // needed and not done
+  std::vector<Failure> warnings;     // conntrack's: belong to the first network namespace
+};
+
+HostReport prepare_host(const HostSetup& setup, netlink::IpvsTable& ipvs);
 
 }  // namespace ipvsproxier::sync

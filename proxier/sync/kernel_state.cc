@@ -11,28 +11,15 @@ namespace {
 using netlink::ErrorKind;
 using netlink::Family;
 
-void read_dummy_addresses(const std::vector<netlink::InterfaceAddress>& addresses,
-                          plan::ActualState& state) {
-  auto& bound = state.addresses.emplace();
-  for (const auto& [link, address, length] : addresses) {
-    if (link != plan::kDummyLink) continue;
-    bound.insert(address);
-    const bool kernel_made = address.family() == Family::ipv6 && address.is_link_local();
-    if (kernel_made || address.is_loopback() || length != netlink::address_bits(address.family()))
-      state.fixed_addresses.insert(address);
-  }
-}
-
-std::optional<std::map<netlink::RealServerKey, plan::ActualServer>> read_servers(
+std::optional<std::map<netlink::RealServerKey, netlink::RealServer>> read_servers(
     Kernel& kernel, const netlink::VirtualServiceKey& key, Reading& reading) {
   auto listed = kernel.ipvs.list_servers(key);
   if (!listed) {
     reading.failures.push_back({"list real servers of " + to_string(key), listed.error()});
     return std::nullopt;
   }
-  std::map<netlink::RealServerKey, plan::ActualServer> servers;
-  for (auto& [server, active, inactive, persistent] : *listed)
-    servers.insert_or_assign(server.key, plan::ActualServer{server, active + inactive > 0});
+  std::map<netlink::RealServerKey, netlink::RealServer> servers;
+  for (auto& one : *listed) servers.insert_or_assign(one.server.key, one.server);
   return servers;
 }
 
@@ -90,6 +77,19 @@ void read_rules(Kernel& kernel, const plan::DesiredState& desired, Reading& read
 }
 
 }  // namespace
+
+void read_dummy_addresses(const std::vector<netlink::InterfaceAddress>& addresses,
+                          plan::ActualState& state) {
+  auto& bound = state.addresses.emplace();
+  state.fixed_addresses.clear();
+  for (const auto& [link, address, length] : addresses) {
+    if (link != plan::kDummyLink) continue;
+    bound.insert(address);
+    const bool kernel_made = address.family() == Family::ipv6 && address.is_link_local();
+    if (kernel_made || address.is_loopback() || length != netlink::address_bits(address.family()))
+      state.fixed_addresses.insert(address);
+  }
+}
 
 Reading read_kernel(Kernel& kernel, const plan::DesiredState& desired,
                     const std::vector<netlink::InterfaceAddress>& addresses, bool dummy_usable) {

@@ -20,4 +20,8 @@ struct Reading {
 Reading read_kernel(Kernel& kernel, const plan::DesiredState& desired,
                     const std::vector<netlink::InterfaceAddress>& addresses, bool dummy_usable);
 
+// The part of the state that is the dummy link's, out of the addresses of all links.
+void read_dummy_addresses(const std::vector<netlink::InterfaceAddress>& addresses,
+                          plan::ActualState& state);
+
 }  // namespace ipvsproxier::sync

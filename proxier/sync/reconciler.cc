@@ -1,8 +1,10 @@
 #include "proxier/sync/reconciler.h"
 
-#include <chrono>
-#include <map>
+#include <algorithm>
+#include <iterator>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "proxier/plan/diff.h"
 #include "proxier/sync/kernel_state.h"
@@ -11,91 +13,311 @@ namespace ipvsproxier::sync {
 
 namespace {
 
-api::Problem unknown_scheduler(const SyncRequest& request,
+// After a surprise the kernel is read again, at first almost at once.
+constexpr loop::Backoff kSurprised{std::chrono::milliseconds(200), std::chrono::seconds(30)};
+
+api::Problem unknown_scheduler(const ReconcilerSettings& settings,
                                const std::vector<netlink::VirtualServiceKey>& keys) {
   std::string list;
   for (const auto& key : keys) list += (list.empty() ? "" : ", ") + to_string(key);
-  const auto& name = request.options.scheduler;
+  const auto& name = settings.options.scheduler;
   return {.severity = api::Severity::error,
-          .origin = request.config_origin,
+          .origin = settings.config_origin,
           .object = "KubeProxyConfiguration",
           .field = "ipvs.scheduler",
           .message = "this kernel has no IPVS scheduler \"" + name + "\" (module ip_vs_" + name +
                      "); choose another or install the module; not programmed: " + list};
 }
 
+template <typename T>
+void append(std::vector<T>& to, std::vector<T> from) {
+  std::move(from.begin(), from.end(), std::back_inserter(to));
+}
+
+std::set<std::string> lines_of(const plan::Transaction& transaction) {
+  std::set<std::string> lines;
+  const std::string text = plan::to_text(transaction);
+  for (std::size_t begin = 0; begin < text.size();) {
+    const auto end = text.find('\n', begin);
+    if (text[begin] == ' ') lines.insert(text.substr(begin + 2, end - begin - 2));
+    begin = end + 1;
+  }
+  return lines;
+}
+
 }  // namespace
+
+bool SyncReport::empty() const {
+  return complete() && written == Written{} && sysctls == 0 && flows == 0;
+}
+
+std::string to_string(const SyncReport& report) {
+  const auto& written = report.written;
+  return fmt::format(
+      "ipvs {}, links {}, addresses {}, elements {}, sets {}, rule tables {}, sysctls {}, flows "
+      "{}, "
+      "failures {}",
+      written.ipvs, written.links, written.addresses, written.elements, written.sets,
+      written.rule_tables, report.sysctls, report.flows, report.failures + report.problems);
+}
+
+Reconciler::Reconciler(Kernel kernel, ReconcilerSettings settings, spdlog::logger& logger)
+    : kernel_(kernel),
+      settings_(std::move(settings)),
+      logger_(logger),
+      log_(logger),
+      planner_(settings_.options),
+      drain_(settings_.drain) {}
+
+void Reconciler::take(SyncInput input) {
+  listed_ = listed_ || input.changes.complete.has_value();
+  const bool was_complete = cluster_.complete;
+  auto touched = cluster_.take(std::move(input.changes));
+  touched_.merge(touched.services);
+  node_touched_ = node_touched_ || touched.node;
+  // What may be removed now was not looked at while something was unknown.
+  look_at_all_ = look_at_all_ || cluster_.complete != was_complete;
+  link_events_.merge(std::move(input.links));
+}
+
+SyncReport Reconciler::run(TimePoint now, const std::stop_token& stop) {
+  if (!listed_) return {};
+  const auto begin = std::chrono::steady_clock::now();
+  Pass pass(stop);
+  if (!known_ || now >= whole_due_)
+    sync_whole(now, pass);
+  else
+    sync_changes(now, pass);
+  if (drain_.next() && now >= *drain_.next()) drain(now, pass);
+  purge_flows(now, pass);
+  auto report = finish(now, pass);
+  const auto took = std::chrono::steady_clock::now() - begin;
+  logger_.log(report.empty() ? spdlog::level::debug : spdlog::level::info, "synced: {}, took {} ms",
+              to_string(report),
+              std::chrono::duration_cast<std::chrono::milliseconds>(took).count());
+  return report;
+}
+
+TimePoint Reconciler::due() const {
+  if (!listed_) return TimePoint::max();
+  auto when = known_ ? whole_due_ : TimePoint{};
+  for (const auto& next : {retries_.next(), drain_.next(), flows_.next()})
+    if (next) when = std::min(when, *next);
+  return when;
+}
+
+SyncReport Reconciler::run_to_end(TimePoint now) {
+  constexpr int kPasses = 3;
+  Pass all;
+  std::vector<Failure> before;
+  for (int i = 0; i < kPasses; ++i) {
+    Pass pass;
+    sync_whole(now, pass);
+    drain(now, pass);
+    purge_flows(now, pass);
+    before = std::exchange(all.failures, std::move(pass.failures));
+    all.problems = std::move(pass.problems);
+    all.warnings = std::move(pass.warnings);
+    all.held = std::move(pass.held);
+    all.written += pass.written;
+    all.sysctls += pass.sysctls;
+    all.flows += pass.flows;
+    if (all.failures.empty() || all.failures == before) break;
+    logger_.info("{} operations failed, reading the kernel again", all.failures.size());
+  }
+  return finish(now, all);
+}
+
+void Reconciler::keep_host(Pass& pass) {
+  if (!settings_.host) return;
+  auto report = prepare_host(*settings_.host, kernel_.ipvs);
+  pass.sysctls += report.written.size();
+  append(pass.failures, std::move(report.failures));
+  append(pass.warnings, std::move(report.warnings));
+  if (!known_) return;
+  for (const auto& what : report.written) {
+    logger_.warn("others changed what this node needs: set {} again", what);
+    ++pass.repaired;
+  }
+}
 
 bool Reconciler::ensure_dummy(Pass& pass) {
   auto created = kernel_.links.ensure_dummy(plan::kDummyLink);
   if (created) {
     pass.written.links += *created ? 1 : 0;
+    if (*created && known_) {
+      logger_.warn("others removed link {}: made it again", plan::kDummyLink);
+      ++pass.repaired;
+    }
     return true;
   }
   pass.failures.push_back({std::string("make link ") + plan::kDummyLink, created.error()});
   return false;
 }
 
-Reconciler::Pass Reconciler::run_pass(const SyncRequest& request) {
-  Pass pass;
-  const bool dummy_usable = ensure_dummy(pass);
+// nullopt: every answer would be a guess.
+std::optional<std::vector<netlink::InterfaceAddress>> Reconciler::refresh_node(Pass& pass) {
   auto addresses = kernel_.links.list_addresses();
   if (!addresses) {
-    // Without this node's addresses every answer would be a guess.
     pass.failures.push_back({"list this node's addresses", std::move(addresses.error())});
-    return pass;
+    return std::nullopt;
   }
-  const auto node =
-      plan::node_info(request.node_name, request.cluster.node, request.bind_address, *addresses);
-  auto planned = plan::plan(request.cluster, node, request.options);
-  pass.problems = std::move(planned.problems);
+  planner_.set_node(
+      plan::node_info(settings_.node_name, cluster_.node, settings_.bind_address, *addresses));
+  node_touched_ = false;
+  return *std::move(addresses);
+}
 
-  auto reading = read_kernel(kernel_, planned.state, *addresses, dummy_usable);
-  const auto transaction = plan::diff(planned.state, reading.state);
-  logger_.debug("transaction:\n{}", plan::to_text(transaction));
-  auto outcome = Applier(kernel_).apply(transaction);
+void Reconciler::sync_whole(TimePoint now, Pass& pass) {
+  keep_host(pass);
+  const bool dummy_usable = ensure_dummy(pass);
+  const auto addresses = refresh_node(pass);
+  if (!addresses) {
+    pass.suspect = true;
+    whole_due_ = now + kSurprised.delay(++surprises_, 0);
+    return;
+  }
+  link_events_ = {};
+  planner_.update(std::exchange(touched_, {}), cluster_);
+  auto reading = read_kernel(kernel_, planner_.desired(), *addresses, dummy_usable);
+  if (known_) report_drift(reading.state, pass);
+  const bool first = !std::exchange(known_, true);
+  mirror_ = std::move(reading.state);
+  pass.suspect = !reading.failures.empty();
+  append(pass.failures, std::move(reading.failures));
+  look_at_all_ = false;
+  // Before anything can be noted as changed: what was left when a process before us ended.
+  if (first) flows_.note_all(mirror_);
+  whole_due_ = now + settings_.sync_period;
+  apply(plan::whole(planner_.desired(), mirror_), now, pass);
+  if (!pass.suspect) surprises_ = 0;
+}
+
+// What is to be done now and was not to be done before the kernel was read again.
+void Reconciler::report_drift(const plan::ActualState& found, Pass& pass) {
+  constexpr std::size_t kTold = 20;
+  auto repairs = lines_of(plan::diff(planner_.desired(), found));
+  if (repairs.empty()) return;
+  for (const auto& line : lines_of(plan::diff(planner_.desired(), mirror_))) repairs.erase(line);
+  std::size_t told = 0;
+  for (const auto& line : repairs)
+    if (told++ < kTold) logger_.warn("others changed the kernel; repairing: {}", line);
+  if (repairs.size() > kTold)
+    logger_.warn("others changed the kernel; {} more repairs", repairs.size() - kTold);
+  pass.repaired += repairs.size();
+}
+
+// After events of links: what the events may have changed is read again. Most of them are echoes of
+// our own writing.
+plan::Scope Reconciler::repair_links(Pass& pass) {
+  plan::Scope scope;
+  auto events = std::exchange(link_events_, {});
+  const auto& desired = planner_.desired();
+  const bool lost_wanted =
+      std::any_of(events.lost.begin(), events.lost.end(),
+                  [&](const auto& address) { return desired.addresses.contains(address); });
+  if (!events.link_lost && !events.overrun && !events.others_changed && !node_touched_ &&
+      !lost_wanted)
+    return scope;
+  const bool dummy_usable = ensure_dummy(pass);
+  const auto addresses = refresh_node(pass);
+  if (!addresses) {
+    link_events_.merge(std::move(events));
+    pass.suspect = true;
+    return scope;
+  }
+  if (!dummy_usable) return scope;
+  read_dummy_addresses(*addresses, mirror_);
+  for (const auto& address : desired.addresses) {
+    if (mirror_.addresses->contains(address)) continue;
+    scope.addresses.insert(address);
+    if (!events.lost.contains(address)) continue;
+    logger_.warn("others removed address {} from {}: adding it again", address.to_string(),
+                 plan::kDummyLink);
+    ++pass.repaired;
+  }
+  return scope;
+}
+
+// A virtual service is tried again with all that its Service asks for, so that it is not shown
+// without what guards it.
+plan::Scope Reconciler::due_retries(TimePoint now) const {
+  auto scope = retries_.due(now);
+  const auto services = scope.services;
+  for (const auto& key : services) {
+    const auto it = planner_.desired().services.find(key);
+    if (it != planner_.desired().services.end())
+      scope.merge(planner_.scope_of(it->second.owner.service));
+  }
+  return scope;
+}
+
+void Reconciler::sync_changes(TimePoint now, Pass& pass) {
+  auto scope = repair_links(pass);
+  scope.merge(planner_.update(std::exchange(touched_, {}), cluster_));
+  scope.merge(due_retries(now));
+  if (std::exchange(look_at_all_, false)) scope = plan::whole(planner_.desired(), mirror_);
+  if (!scope.empty()) apply(scope, now, pass);
+}
+
+void Reconciler::apply(const plan::Scope& scope, TimePoint now, Pass& pass) {
+  const auto transaction = plan::diff(planner_.desired(), mirror_, scope);
+  if (!transaction.empty()) drain_.yield(now);
+  execute(transaction, scope, now, pass);
+}
+
+void Reconciler::execute(const plan::Transaction& transaction, const plan::Scope& scope,
+                         TimePoint now, Pass& pass) {
+  if (!transaction.empty()) logger_.debug("transaction:\n{}", plan::to_text(transaction));
+  flows_.note(transaction, mirror_);
+  auto outcome = Applier(kernel_, mirror_).apply(transaction, pass.stop);
+  retries_.note(scope, outcome.unsettled, now);
+  for (const auto& key : scope.services)
+    drain_.set(key, plan::draining(planner_.desired(), mirror_, key), now);
 
   pass.written += outcome.written;
+  pass.suspect = pass.suspect || outcome.suspect;
+  append(pass.failures, std::move(outcome.failures));
+  append(pass.held, std::move(outcome.held));
   if (!outcome.without_scheduler.empty())
-    pass.problems.push_back(unknown_scheduler(request, outcome.without_scheduler));
-  pass.held = std::move(outcome.held);
-  for (auto* list : {&reading.failures, &outcome.failures})
-    std::move(list->begin(), list->end(), std::back_inserter(pass.failures));
-  return pass;
+    pass.problems.push_back(unknown_scheduler(settings_, outcome.without_scheduler));
 }
 
-// Operations that failed for the same reason share a line.
-void Reconciler::log(const Pass& pass) {
-  for (const auto& problem : pass.problems)
-    logger_.log(problem.severity == api::Severity::error ? spdlog::level::err : spdlog::level::warn,
-                "{}", api::to_string(problem));
-  std::map<std::string, std::string> by_reason;
-  for (const auto& failure : pass.failures) {
-    auto& list = by_reason[netlink::to_string(failure.error)];
-    list += (list.empty() ? "" : ", ") + failure.what;
-  }
-  for (const auto& [reason, list] : by_reason) logger_.error("{}: not done: {}", reason, list);
-  std::string held;
-  for (const auto& what : pass.held) held += (held.empty() ? "" : ", ") + what;
-  if (!held.empty()) logger_.error("not tried because of the failures above: {}", held);
+void Reconciler::drain(TimePoint now, Pass& pass) {
+  if (drain_.size() == 0) return;
+  auto removals = drain_.collect(kernel_.ipvs, now, pass.failures);
+  if (removals.empty()) return;
+  plan::Scope scope;
+  for (const auto& op : removals)
+    scope.services.insert(std::get<netlink::DeleteServer>(op).service);
+  plan::Transaction transaction;
+  transaction.phases.push_back({"remove drained real servers", std::move(removals)});
+  execute(transaction, scope, now, pass);
 }
 
-SyncReport Reconciler::sync(const SyncRequest& request) {
-  constexpr int kPasses = 3;
-  Pass pass;
-  Written written;
-  std::vector<Failure> before;
-  for (int i = 0; i < kPasses; ++i) {
-    before = std::exchange(pass.failures, {});
-    pass = run_pass(request);
-    written += pass.written;
-    if (pass.failures.empty() || pass.failures == before) break;
-    logger_.info("{} operations failed, reading the kernel again", pass.failures.size());
-  }
-  log(pass);
+void Reconciler::purge_flows(TimePoint now, Pass& pass) {
+  if (!flows_.next() || now < *flows_.next()) return;
+  pass.flows += flows_.purge(kernel_.conntrack, mirror_, now, pass.failures);
+}
+
+void Reconciler::log_whats_left(TimePoint now, const Pass& pass) {
+  const auto next = due();
+  const bool again = next != TimePoint::max() && !pass.failures.empty();
+  const auto wait = std::chrono::ceil<std::chrono::milliseconds>(std::max(next, now) - now);
+  log_.tell(pass, again ? fmt::format("trying again in {} ms", wait.count()) : "", now);
+}
+
+SyncReport Reconciler::finish(TimePoint now, Pass& pass) {
+  append(pass.problems, planner_.problems());
+  // The kernel is not as we believed: read it again soon, later each time that it does not help.
+  if (pass.suspect && known_)
+    whole_due_ = std::min(whole_due_, now + kSurprised.delay(++surprises_, 0));
+  log_whats_left(now, pass);
 
   SyncReport report;
-  report.written = written;
+  report.written = pass.written;
+  report.sysctls = pass.sysctls;
+  report.flows = pass.flows;
   report.failures = pass.failures.size() + pass.held.size();
   for (const auto& problem : pass.problems)
     report.problems += problem.severity == api::Severity::error ? 1 : 0;

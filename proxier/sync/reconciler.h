@@ -1,9 +1,21 @@
 #pragma once
 
-// Reconciler: makes the kernel match the cluster. Reads, plans, applies the difference, and tells
-// what came of it. Sync thread only. Logs.
+// Reconciler: makes the kernel match the cluster and keeps it so. Sync thread only. Logs.
+//
+//   waiting for the first lists -> whole (read the kernel, plan, difference of everything)
+//     -> following: plan and difference of what changed, on a mirror of the kernel
+//     -> whole again, every sync period and soon after any surprising answer
+//
+// IPVS, sets and rules send no notifications, so reading back is the only way to see what others
+// changed; what they did to our link is told by LinkEvents.
+//
+// The clock is the caller's: run() does what is due at `now`, due() says when to come again.
 
+#include <chrono>
 #include <memory>
+#include <optional>
+#include <set>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -12,49 +24,106 @@
 #include "netlink/result.h"
 #include "proxier/plan/planner.h"
 #include "proxier/sync/applier.h"
+#include "proxier/sync/drain.h"
+#include "proxier/sync/host_setup.h"
 #include "proxier/sync/kernel.h"
+#include "proxier/sync/retries.h"
+#include "proxier/sync/stale_flows.h"
+#include "proxier/sync/sync_input.h"
+#include "proxier/sync/sync_log.h"
 
 namespace ipvsproxier::sync {
 
-// What to sync for, and with what.
-struct SyncRequest {
-  const model::ClusterState& cluster;
+struct ReconcilerSettings {
   std::string node_name;
   std::optional<netlink::IpAddress> bind_address;  // takes the place of the Node's IP
   plan::PlannerOptions options;
   std::string config_origin;  // the configuration file, to name where the scheduler comes from
+  std::chrono::milliseconds sync_period{30'000};  // between two readings of the whole kernel
+  DrainTimes drain;
+  std::optional<HostSetup> host;  // sysctls and timeouts to keep; nullopt: none
 };
 
 struct SyncReport {
   Written written;
+  std::size_t sysctls = 0;   // and timeouts that were set
+  std::size_t flows = 0;     // stale UDP flows removed
   std::size_t problems = 0;  // errors in the objects
   std::size_t failures = 0;  // failed and held operations that are still outstanding
 
   bool complete() const { return problems == 0 && failures == 0; }
+  bool empty() const;  // nothing written, nothing wrong
 };
+
+// "ipvs 6, links 1, ..., failures 0", problems counted among the failures.
+std::string to_string(const SyncReport& report);
 
 class Reconciler {
  public:
-  Reconciler(Kernel kernel, spdlog::logger& logger) : kernel_(kernel), logger_(logger) {}
+  Reconciler(Kernel kernel, ReconcilerSettings settings, spdlog::logger& logger);
 
-  // Brings the whole kernel state to what the cluster asks for. What failed is tried again from a
-  // fresh reading as long as that helps, three times in all; what is left is logged by name.
-  SyncReport sync(const SyncRequest& request);
+  // Folds in what happened. Writes nothing yet.
+  void take(SyncInput input);
+
+  // Does what is due. Nothing before the first lists are there (Changes::complete is set). Ends
+  // after the current phase when `stop` is requested; what is left then is left to the next start.
+  SyncReport run(TimePoint now, const std::stop_token& stop = {});
+
+  // When run() has something to do without further input.
+  TimePoint due() const;
+
+  // For a run without following: everything at once, now. What failed is tried again from a fresh
+  // reading as long as that helps, three times in all.
+  SyncReport run_to_end(TimePoint now);
 
  private:
-  struct Pass {
+  struct Pass : SyncProblems {
+    explicit Pass(std::stop_token token = {}) : stop(std::move(token)) {}
+    std::stop_token stop;
     Written written;
-    api::Problems problems;
-    std::vector<Failure> failures;
-    std::vector<std::string> held;
+    std::size_t sysctls = 0;
+    std::size_t flows = 0;
+    std::size_t repaired = 0;
+    bool suspect = false;
   };
 
-  Pass run_pass(const SyncRequest& request);
+  void sync_whole(TimePoint now, Pass& pass);
+  void sync_changes(TimePoint now, Pass& pass);
+  void drain(TimePoint now, Pass& pass);
+  void purge_flows(TimePoint now, Pass& pass);
+  SyncReport finish(TimePoint now, Pass& pass);
+  void log_whats_left(TimePoint now, const Pass& pass);
+
+  void keep_host(Pass& pass);
   bool ensure_dummy(Pass& pass);
-  void log(const Pass& pass);
+  std::optional<std::vector<netlink::InterfaceAddress>> refresh_node(Pass& pass);
+  plan::Scope repair_links(Pass& pass);
+  plan::Scope due_retries(TimePoint now) const;
+  void report_drift(const plan::ActualState& found, Pass& pass);
+  void apply(const plan::Scope& scope, TimePoint now, Pass& pass);
+  void execute(const plan::Transaction& transaction, const plan::Scope& scope, TimePoint now,
+               Pass& pass);
 
   Kernel kernel_;
+  ReconcilerSettings settings_;
   spdlog::logger& logger_;
+  SyncLog log_;
+
+  model::ClusterState cluster_;
+  std::set<api::NamespacedName> touched_;  // Services to plan again
+  bool node_touched_ = false;
+  netlink::LinkEvents link_events_;
+  plan::Planner planner_;
+  plan::ActualState mirror_;  // what the kernel holds, as far as we know
+
+  bool listed_ = false;       // the first lists are there
+  bool known_ = false;        // mirror_ was read
+  bool look_at_all_ = false;  // compare everything, from the mirror
+  TimePoint whole_due_{};
+  unsigned surprises_ = 0;  // in a row
+  Retries retries_;
+  Drain drain_;
+  StaleFlows flows_;
 };
 
 }  // namespace ipvsproxier::sync

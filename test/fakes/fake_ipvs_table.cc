@@ -112,6 +112,7 @@ Result<std::vector<VirtualService>> FakeIpvsTable::list_services() {
 
 Result<std::vector<ListedServer>> FakeIpvsTable::list_servers(const VirtualServiceKey& service) {
   const auto what = "list real servers of virtual service " + to_string(service);
+  ++server_listings_;
   if (auto fault = faults.next(what)) return std::move(*fault);
   const auto* entry = find(service);
   if (!entry) return Error{ErrorKind::missing, ESRCH, what};

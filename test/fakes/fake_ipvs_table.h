@@ -32,6 +32,9 @@ class FakeIpvsTable final : public netlink::IpvsTable {
   // Operations and timeout writes received so far, the failed ones included.
   std::size_t writes() const { return writes_; }
 
+  // Listings of real servers so far.
+  std::size_t server_listings() const { return server_listings_; }
+
   // Pretends that the kernel counted connections of a real server, which must exist.
   void set_connections(const netlink::VirtualServiceKey& service,
                        const netlink::RealServerKey& server, std::uint32_t active,
@@ -52,6 +55,7 @@ class FakeIpvsTable final : public netlink::IpvsTable {
   std::map<netlink::VirtualServiceKey, Entry> entries_;
   netlink::IpvsTimeouts timeouts_{.tcp = 900, .tcp_fin = 120, .udp = 300};
   std::size_t writes_ = 0;
+  std::size_t server_listings_ = 0;
 };
 
 }  // namespace ipvsproxier::test

@@ -35,7 +35,12 @@ Result<bool> FakeLinkTable::ensure_dummy(std::string_view name) {
   return false;
 }
 
+void FakeLinkTable::remove_link(const std::string& name) {
+  links_.erase(name);
+}
+
 Result<std::vector<InterfaceAddress>> FakeLinkTable::list_addresses() {
+  ++listings_;
   if (auto fault = faults.next("list addresses")) return std::move(*fault);
   std::vector<InterfaceAddress> result;
   for (const auto& [name, link] : links_)

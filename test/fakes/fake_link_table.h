@@ -28,9 +28,11 @@ class FakeLinkTable final : public netlink::LinkTable {
   // Somebody else's link ("veth") or address.
   void add_link(const std::string& name, const std::string& kind);
   void add_address(const netlink::InterfaceAddress& address);
+  void remove_link(const std::string& name);
 
   // Address operations and link creations received so far, the failed ones included.
   std::size_t writes() const { return writes_; }
+  std::size_t listings() const { return listings_; }
 
  private:
   struct Link {
@@ -42,6 +44,7 @@ class FakeLinkTable final : public netlink::LinkTable {
 
   std::map<std::string, Link, std::less<>> links_;
   std::size_t writes_ = 0;
+  std::size_t listings_ = 0;
 };
 
 }  // namespace ipvsproxier::test

@@ -10,10 +10,12 @@
 
 #include "ipset/rule_iptc.h"
 #include "ipset/set_libipset.h"
+#include "netlink/conntrack_kernel.h"
 #include "netlink/ipvs_kernel.h"
 #include "netlink/kernel_module.h"
 #include "netlink/link_kernel.h"
 #include "test/kernel/netns.h"
+#include "test/support/cluster_builder.h"
 #include "test/support/random_cluster.h"
 
 namespace ipvsproxier::test {
@@ -36,20 +38,21 @@ class KernelWorld {
         links_(netlink::KernelLinkTable::open().value()),
         sets_(ipset::LibipsetTable::open().value()),
         rules_(loading_modules()),
-        logger_("test", std::make_shared<spdlog::sinks::ostream_sink_st>(log)),
-        reconciler_({*ipvs_, *links_, *sets_, rules_}, logger_) {}
+        conntrack_(netlink::KernelConntrackTable::open().value()),
+        logger_("test", std::make_shared<spdlog::sinks::ostream_sink_st>(log)) {}
 
   sync::SyncReport sync(const model::ClusterState& cluster, const plan::PlannerOptions& options) {
-    return reconciler_.sync({.cluster = cluster,
-                             .node_name = "n1",
-                             .bind_address = {},
-                             .options = options,
-                             .config_origin = ""});
+    sync::ReconcilerSettings settings;
+    settings.node_name = "n1";
+    settings.options = options;
+    sync::Reconciler reconciler({*ipvs_, *links_, *sets_, rules_, *conntrack_}, settings, logger_);
+    reconciler.take({.changes = changes_between({}, cluster), .links = {}});
+    return reconciler.run_to_end(std::chrono::steady_clock::now());
   }
   // Requests for changes, counted where they leave.
   std::uint64_t writes() const {
     return ipvs_->counters().write_requests + links_->counters().write_requests + sets_->writes() +
-           rules_.commits();
+           rules_.commits() + conntrack_->counters().write_requests;
   }
 
   std::ostringstream log;
@@ -59,8 +62,8 @@ class KernelWorld {
   std::unique_ptr<netlink::KernelLinkTable> links_;
   std::unique_ptr<ipset::LibipsetTable> sets_;
   ipset::IptcRuleTable rules_;
+  std::unique_ptr<netlink::KernelConntrackTable> conntrack_;
   spdlog::logger logger_;
-  sync::Reconciler reconciler_;
 };
 
 TEST_CASE("kernel: random clusters are reached in one sync, and a second one writes nothing") {

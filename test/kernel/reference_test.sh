@@ -89,7 +89,7 @@ reference_guest || exit 1
 check "$1: everything is programmed" sync_succeeds
 check "$1: the kernel holds the reference state" matches_reference
 check "$1: the summary counts writes" summary_has \
-  'ipvs [1-9][0-9]*, links 1, addresses [1-9][0-9]*, elements [1-9][0-9]*, sets 34, rule tables 4, sysctls [1-9][0-9]*, failures 0'
+  'ipvs [1-9][0-9]*, links 1, addresses [1-9][0-9]*, elements [1-9][0-9]*, sets 34, rule tables 4, sysctls [1-9][0-9]*, flows 0, failures 0'
 
 check "$1: the trace shows writes" traces_writes
 
@@ -99,7 +99,7 @@ counters >"$work/before"
 sync_once
 counters >"$work/after"
 check "$1: a second run writes nothing" summary_has \
-  'ipvs 0, links 0, addresses 0, elements 0, sets 0, rule tables 0, sysctls 0, failures 0'
+  'ipvs 0, links 0, addresses 0, elements 0, sets 0, rule tables 0, sysctls 0, flows 0, failures 0'
 check "$1: a second run asks the kernel only questions" traces_only_questions
 check "$1: a second run leaves the packet counters" counters_stayed
 check "$1: a second run leaves the state" matches_reference

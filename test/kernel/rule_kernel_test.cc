@@ -149,7 +149,7 @@ TEST_CASE("a lock that another program holds ends in a timeout, and nothing is w
   IptcRuleTable table(impatient);
   const auto applied = table.apply(rules_for(Family::ipv4, {}).at(0));
   REQUIRE_FALSE(applied);
-  CHECK(applied.error().kind == ErrorKind::timeout);
+  CHECK(applied.error().kind == ErrorKind::busy);
   CHECK_THAT(applied.error().where, Catch::Contains(path) && Catch::Contains("IPv4 table filter"));
   CHECK(table.commits() == 0);
 }

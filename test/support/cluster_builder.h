@@ -75,4 +75,19 @@ inline model::ClusterState cluster_of(std::vector<api::Object> objects) {
   return state;
 }
 
+// What a source of objects would tell to get from one cluster to the other.
+inline model::Changes changes_between(const model::ClusterState& before,
+                                      const model::ClusterState& after) {
+  model::Changes changes;
+  for (const auto& [name, service] : before.services) changes.services[name] = std::nullopt;
+  for (const auto& [name, service] : after.services) changes.services[name] = service;
+  for (const auto& [name, slices] : before.slices)
+    for (const auto& [slice, object] : slices) changes.slices[object.name] = std::nullopt;
+  for (const auto& [name, slices] : after.slices)
+    for (const auto& [slice, object] : slices) changes.slices[object.name] = object;
+  if (before.node != after.node) changes.node = after.node;
+  changes.complete = after.complete;
+  return changes;
+}
+
 }  // namespace ipvsproxier::test

@@ -1,9 +1,10 @@
 #pragma once
 
-// The kernel in forty lines: an ActualState that takes transactions. Every operation must make
+// The kernel in few lines: an ActualState that takes transactions. Every operation must make
 // sense there (nothing added twice, nothing removed that is not there); a violation is counted.
 
 #include "proxier/plan/actual_state.h"
+#include "proxier/plan/diff.h"
 #include "proxier/plan/transaction.h"
 
 namespace ipvsproxier::test {
@@ -36,47 +37,47 @@ class KernelModel {
     for (const auto& phase : transaction.phases) apply(phase);
   }
 
+  // As when all connections of draining real servers end.
+  void finish_drains(const plan::DesiredState& desired) {
+    for (auto& [key, service] : *state.services)
+      for (const auto& server : plan::draining(desired, state, key)) service.servers->erase(server);
+  }
+
  private:
   void expect(bool fine) { violations += fine ? 0 : 1; }
 
   void run(const ipset::SetSpec& spec) {
     for (auto& [key, set] : state.sets)
-      if (ipset::set_name(key.id, key.family) == spec.name) {
-        expect(!set);
-        set.emplace();
-      }
+      if (ipset::set_name(key.id, key.family) == spec.name) expect(!set);
+    state.commit(spec);
   }
-  void run(const ipset::TableRules& rules) { state.rules[{rules.family, rules.table}] = rules; }
+  void run(const ipset::TableRules& rules) { state.commit(rules); }
   void run(const plan::SetChange& change) {
-    auto& set = state.sets.at(change.set).value();
-    for (const auto& op : change.ops)
-      expect(op.add ? set.insert(op.element).second : set.erase(op.element) == 1);
+    for (const auto& op : change.ops) {
+      expect(state.sets.at(change.set).value().contains(op.element) != op.add);
+      state.commit(change.set, op);
+    }
   }
   void run(const netlink::AddressOp& op) {
-    expect(op.add ? state.addresses->insert(op.address).second
-                  : state.addresses->erase(op.address) == 1);
+    expect(state.addresses->contains(op.address) != op.add);
+    state.commit(op);
   }
   void run(const netlink::IpvsOp& op) {
-    std::visit([this](const auto& one) { run(one); }, op);
+    std::visit([this](const auto& one) { check(one); }, op);
+    state.commit(op);
   }
-  void run(const netlink::AddService& op) {
-    plan::ActualService service{op.service, std::map<netlink::RealServerKey, plan::ActualServer>{}};
-    expect(state.services->emplace(op.service.key, service).second);
+  bool has(const netlink::VirtualServiceKey& key) const { return state.services->contains(key); }
+  bool has(const netlink::VirtualServiceKey& key, const netlink::RealServerKey& server) const {
+    return has(key) && state.services->at(key).servers.value().contains(server);
   }
-  void run(const netlink::EditService& op) {
-    state.services->at(op.service.key).service = op.service;
+  void check(const netlink::AddService& op) { expect(!has(op.service.key)); }
+  void check(const netlink::EditService& op) { expect(has(op.service.key)); }
+  void check(const netlink::DeleteService& op) { expect(has(op.key)); }
+  void check(const netlink::AddServer& op) {
+    expect(has(op.service) && !has(op.service, op.server.key));
   }
-  void run(const netlink::DeleteService& op) { expect(state.services->erase(op.key) == 1); }
-  void run(const netlink::AddServer& op) {
-    auto& servers = state.services->at(op.service).servers.value();
-    expect(servers.emplace(op.server.key, plan::ActualServer{op.server, false}).second);
-  }
-  void run(const netlink::EditServer& op) {
-    state.services->at(op.service).servers.value().at(op.server.key).server = op.server;
-  }
-  void run(const netlink::DeleteServer& op) {
-    expect(state.services->at(op.service).servers.value().erase(op.server) == 1);
-  }
+  void check(const netlink::EditServer& op) { expect(has(op.service, op.server.key)); }
+  void check(const netlink::DeleteServer& op) { expect(has(op.service, op.server)); }
 };
 
 }  // namespace ipvsproxier::test

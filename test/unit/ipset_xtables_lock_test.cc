@@ -27,7 +27,7 @@ TEST_CASE("the xtables lock is held by one at a time, and only as long as the ob
     REQUIRE(held);
     const auto second = XtablesLock::acquire(path, milliseconds(30));
     REQUIRE_FALSE(second);
-    CHECK(second.error().kind == ErrorKind::timeout);
+    CHECK(second.error().kind == ErrorKind::busy);
     CHECK_THAT(second.error().where, Catch::Contains(path));
   }
   CHECK(XtablesLock::acquire(path, milliseconds(0)));

@@ -34,8 +34,8 @@ test::KernelModel holding(const DesiredState& desired) {
   return kernel;
 }
 
-ActualServer& server_in(test::KernelModel& kernel, const netlink::VirtualServiceKey& service,
-                        const std::string& address) {
+netlink::RealServer& server_in(test::KernelModel& kernel, const netlink::VirtualServiceKey& service,
+                               const std::string& address) {
   return kernel.state.services->at(service).servers.value().at({ip(address), 8080});
 }
 
@@ -76,28 +76,24 @@ TEST_CASE("the API server and the cluster DNS come before the others") {
   CHECK(phase_names(transaction).at(5) == "add virtual services");
 }
 
-TEST_CASE("a leaving real server drains while it has connections") {
+TEST_CASE("a leaving TCP real server gets weight 0 and stays until somebody saw it idle") {
   const auto both = desired_for(test::web_service(), {test::e1(), test::e2()});
   const auto one = desired_for(test::web_service(), {test::e1()});
   auto kernel = holding(both);
-  server_in(kernel, kWeb, "10.244.1.4").has_connections = true;
-
   const auto transaction = diff(one, kernel.state);
   REQUIRE(phase_names(transaction) == std::vector<std::string>{"edit"});
   kernel.apply(transaction);
-  CHECK(server_in(kernel, kWeb, "10.244.1.4").server.weight == 0);
+  CHECK(server_in(kernel, kWeb, "10.244.1.4").weight == 0);
   CHECK(diff(one, kernel.state).empty());
 
-  SECTION("and goes when it is idle") {
-    server_in(kernel, kWeb, "10.244.1.4").has_connections = false;
-    kernel.apply(diff(one, kernel.state));
-    CHECK(kernel.state.services->at(kWeb).servers->size() == 1);
-  }
+  CHECK(draining(one, kernel.state, kWeb) ==
+        std::set<netlink::RealServerKey>{{ip("10.244.1.4"), 8080}});
+  CHECK(draining(both, kernel.state, kWeb).empty());
   SECTION("and gets its weight back in place when it returns") {
     const auto back = diff(both, kernel.state);
     CHECK(phase_names(back) == std::vector<std::string>{"edit"});
     kernel.apply(back);
-    CHECK(server_in(kernel, kWeb, "10.244.1.4").server.weight == 1);
+    CHECK(server_in(kernel, kWeb, "10.244.1.4").weight == 1);
   }
 }
 
@@ -106,7 +102,6 @@ TEST_CASE("UDP and SCTP real servers leave at once") {
   service.ports[0].protocol = GENERATE(Protocol::udp, Protocol::sctp);
   const netlink::VirtualServiceKey key{ip("10.96.0.9"), service.ports[0].protocol, 80};
   auto kernel = holding(desired_for(service, {test::e1(), test::e2()}));
-  server_in(kernel, key, "10.244.1.4").has_connections = true;
   kernel.apply(diff(desired_for(service, {test::e1()}), kernel.state));
   CHECK(kernel.state.services->at(key).servers->size() == 1);
 }
@@ -114,14 +109,14 @@ TEST_CASE("UDP and SCTP real servers leave at once") {
 TEST_CASE("what others changed is set right") {
   const auto desired = desired_for(test::web_service(), {test::e1(), test::e2()});
   auto kernel = holding(desired);
-  server_in(kernel, kWeb, "10.244.0.3").server.weight = 7;
+  server_in(kernel, kWeb, "10.244.0.3").weight = 7;
   kernel.state.services->at(kWeb).service.scheduler = "wrr";
   kernel.state.addresses->insert(ip("10.96.0.77"));
   kernel.state.sets.at({Family::ipv4, ipset::SetId::cluster_ip})->clear();
   kernel.state.rules.at({Family::ipv4, ipset::Table::nat}).chains[0].rules.pop_back();
   kernel.apply(diff(desired, kernel.state));
   CHECK(diff(desired, kernel.state).empty());
-  CHECK(server_in(kernel, kWeb, "10.244.0.3").server.weight == 1);
+  CHECK(server_in(kernel, kWeb, "10.244.0.3").weight == 1);
   CHECK(kernel.state.services->at(kWeb).service.scheduler == "rr");
   CHECK(kernel.state.addresses == std::set{ip("10.96.0.9")});
 }
@@ -172,7 +167,7 @@ TEST_CASE("nothing is exposed or removed on partial knowledge") {
 
 TEST_CASE("what could not be read in full removes and drains nothing, but adds and edits") {
   auto kernel = holding(desired_for(test::web_service(), {test::e1(), test::e2()}));
-  server_in(kernel, kWeb, "10.244.0.3").server.weight = 0;
+  server_in(kernel, kWeb, "10.244.0.3").weight = 0;
   auto other = test::web_service();
   other.name.name = "other";
   other.cluster_ips = {ip("10.96.0.7")};
@@ -184,8 +179,8 @@ TEST_CASE("what could not be read in full removes and drains nothing, but adds a
   CHECK(phase_names(transaction) ==
         std::vector<std::string>{"add elements", "add virtual services", "add addresses", "edit"});
   kernel.apply(transaction);
-  CHECK(server_in(kernel, kWeb, "10.244.0.3").server.weight == 1);
-  CHECK(server_in(kernel, kWeb, "10.244.1.4").server.weight == 1);
+  CHECK(server_in(kernel, kWeb, "10.244.0.3").weight == 1);
+  CHECK(server_in(kernel, kWeb, "10.244.1.4").weight == 1);
 
   cluster = model::ClusterState{};
   cluster.complete = false;

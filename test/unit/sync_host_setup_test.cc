@@ -38,7 +38,7 @@ class Host {
   HostReport prepare(const HostSettings& settings) {
     const HostPaths paths{netlink::Sysctl(folder_.path() / "sys"),
                           netlink::Sysctl(folder_.path() / "module")};
-    return prepare_host(settings, paths, 1, ipvs);
+    return prepare_host({settings, paths, 1}, ipvs);
   }
 
   test::FakeIpvsTable ipvs;
@@ -52,12 +52,12 @@ TEST_CASE("sysctls are written where they differ, and only then") {
   const auto first = host.prepare({});
   CHECK(first.failures.empty());
   CHECK(first.warnings.empty());
-  CHECK(first.written == 8);
+  CHECK(first.written.size() == 8);
   CHECK(host.get("sys/net/ipv4/vs/conntrack") == "1");
   CHECK(host.get("sys/net/netfilter/nf_conntrack_max") == "131072");
   CHECK(host.get("sys/net/netfilter/nf_conntrack_tcp_timeout_close_wait") == "3600");
   CHECK(host.get("module/nf_conntrack/parameters/hashsize") == "32768");
-  CHECK(host.prepare({}).written == 0);
+  CHECK(host.prepare({}).written.size() == 0);
 }
 
 TEST_CASE("a hash that is large enough is left alone") {
@@ -91,12 +91,12 @@ TEST_CASE("without IPVS its sysctls are not asked for; that is said elsewhere") 
 TEST_CASE("IPVS timeouts are written where they are asked for and differ") {
   Host host;
   HostSettings settings;
-  CHECK(host.prepare(settings).written == 8);
+  CHECK(host.prepare(settings).written.size() == 8);
   CHECK(host.ipvs.writes() == 0);
   settings.timeouts = {.tcp = 600, .tcp_fin = 0, .udp = 120};
-  CHECK(host.prepare(settings).written == 1);
+  CHECK(host.prepare(settings).written.size() == 1);
   CHECK(*host.ipvs.timeouts() == netlink::IpvsTimeouts{.tcp = 600, .tcp_fin = 120, .udp = 120});
-  CHECK(host.prepare(settings).written == 0);
+  CHECK(host.prepare(settings).written.size() == 0);
   CHECK(host.ipvs.writes() == 1);
 }
 

@@ -8,6 +8,7 @@
 #include <spdlog/sinks/ostream_sink.h>
 #include <catch2/catch.hpp>
 
+#include "test/fakes/fake_conntrack_table.h"
 #include "test/fakes/fake_ipvs_table.h"
 #include "test/fakes/fake_link_table.h"
 #include "test/fakes/fake_rule_table.h"
@@ -26,9 +27,7 @@ using test::ip;
 
 class World {
  public:
-  World()
-      : logger_("test", std::make_shared<spdlog::sinks::ostream_sink_st>(log)),
-        reconciler_({ipvs, links, sets, rules}, logger_) {
+  World() : logger_("test", std::make_shared<spdlog::sinks::ostream_sink_st>(log)) {
     links.add_link("eth0", "veth");
     for (const auto& address : test::vector_node().addresses)
       if (address.link == "eth0") links.add_address(address);
@@ -37,12 +36,15 @@ class World {
     options.families = {Family::ipv4};
   }
 
+  // As a process that runs once.
   SyncReport sync(const model::ClusterState& cluster) {
-    return reconciler_.sync({.cluster = cluster,
-                             .node_name = "n1",
-                             .bind_address = {},
-                             .options = options,
-                             .config_origin = "proxy.yaml"});
+    ReconcilerSettings settings;
+    settings.node_name = "n1";
+    settings.options = options;
+    settings.config_origin = "proxy.yaml";
+    Reconciler reconciler({ipvs, links, sets, rules, conntrack}, settings, logger_);
+    reconciler.take({.changes = test::changes_between({}, cluster), .links = {}});
+    return reconciler.run_to_end(TimePoint{});
   }
 
   std::size_t kernel_writes() const {
@@ -66,12 +68,12 @@ class World {
   test::FakeLinkTable links;
   test::FakeSetTable sets;
   test::FakeRuleTable rules;
+  test::FakeConntrackTable conntrack;
   plan::PlannerOptions options;
   std::ostringstream log;
 
  private:
   spdlog::logger logger_;
-  Reconciler reconciler_;
 };
 
 // Two Services with two endpoints each: default/web on 10.96.0.9, default/shop on 10.96.0.8.

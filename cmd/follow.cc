@@ -1,0 +1,157 @@
+#include "cmd/follow.h"
+
+#include <csignal>
+#include <cstring>
+
+#include <utility>
+
+#include "cmd/kernel_tables.h"
+#include "cmd/log.h"
+#include "cmd/settings.h"
+#include "netlink/link_monitor.h"
+#include "proxier/loop/mailbox.h"
+#include "proxier/loop/main_loop.h"
+#include "proxier/sync/sync_thread.h"
+#include "proxier/watch/manifest_follower.h"
+
+namespace ipvsproxier::cmd {
+
+namespace {
+
+using Clock = loop::MainLoop::Clock;
+using Mail = loop::Mailbox<sync::SyncInput>;
+
+// Editors write twice, and a mounted ConfigMap changes several names.
+constexpr std::chrono::milliseconds kSettle{50};
+
+// files -> objects -> mailbox
+class ManifestFeed {
+ public:
+  ManifestFeed(const Options& options, loop::MainLoop& loop, Mail& mail, spdlog::logger& logger)
+      : options_(options),
+        loop_(loop),
+        mail_(mail),
+        logger_(logger),
+        follower_(options.manifests, options.node_name) {
+    if (follower_.fd() >= 0) loop_.watch(follower_.fd(), [this] { note_events(); });
+  }
+  ManifestFeed(const ManifestFeed&) = delete;
+  ManifestFeed& operator=(const ManifestFeed&) = delete;
+  ~ManifestFeed() {
+    if (follower_.fd() >= 0) loop_.unwatch(follower_.fd());
+  }
+
+  void read() {
+    waiting_ = false;
+    auto update = follower_.update();
+    log_problems(update.problems, logger_);
+    for (const auto& file : update.mended) logger_.info("{}: can be read again", file);
+    sync::SyncInput input;
+    for (auto& object : update.changed) {
+      if (const auto* node = std::get_if<api::Node>(&object)) node_ = *node;
+      input.changes.put(std::move(object));
+    }
+    for (auto& gone : update.deleted) remove(gone, input.changes);
+    tell_what_is_missing(update.complete);
+    // Nothing is programmed before this is set.
+    if (started_ || !lacks_pod_cidrs(options_, node_)) {
+      input.changes.complete = update.complete;
+      started_ = true;
+    }
+    mail_.put(std::move(input));
+  }
+
+ private:
+  void note_events() {
+    if (!follower_.take_events() || std::exchange(waiting_, true)) return;
+    loop_.at("read manifests", Clock::now() + kSettle, [this] { read(); });
+  }
+
+  void remove(const watch::DeletedObject& gone, model::Changes& changes) {
+    switch (gone.kind) {
+      case api::ObjectKind::service:
+        changes.services.insert_or_assign(gone.name, std::nullopt);
+        return;
+      case api::ObjectKind::endpoint_slice:
+        changes.slices.insert_or_assign(gone.name, std::nullopt);
+        return;
+      case api::ObjectKind::node:
+        node_.reset();
+        changes.node.emplace(std::nullopt);
+        return;
+    }
+  }
+
+  void tell_what_is_missing(bool complete) {
+    if (!complete && complete_)
+      logger_.info("{}: not everything could be read: nothing is removed from the kernel",
+                   options_.manifests);
+    complete_ = complete;
+    const bool lacks_node = !node_;
+    if (lacks_node && !std::exchange(lacked_node_, true))
+      logger_.info(
+          "{}: no Node {}: its zone, addresses and pod CIDRs are unknown; going on without",
+          options_.manifests, options_.node_name);
+    lacked_node_ = lacks_node;
+    if (!started_ && lacks_pod_cidrs(options_, node_))
+      logger_.error(
+          "{}: Node {}: spec.podCIDRs: missing, but detectLocalMode is NodeCIDR; nothing is "
+          "programmed until it is there",
+          options_.manifests, options_.node_name);
+  }
+
+  const Options& options_;
+  loop::MainLoop& loop_;
+  Mail& mail_;
+  spdlog::logger& logger_;
+  watch::ManifestFollower follower_;
+  std::optional<api::Node> node_;
+  bool waiting_ = false;  // for more events
+  bool started_ = false;
+  bool complete_ = true;
+  bool lacked_node_ = false;
+};
+
+// Without notifications only the periodic reading finds what others did to addresses.
+std::unique_ptr<netlink::LinkMonitor> watch_links(loop::MainLoop& loop, Mail& mail,
+                                                  spdlog::logger& logger) {
+  auto monitor = netlink::LinkMonitor::open(plan::kDummyLink);
+  if (!monitor) {
+    logger.warn("{}: changes of addresses are noticed only every ipvs.syncPeriod",
+                netlink::to_string(monitor.error()));
+    return nullptr;
+  }
+  loop.watch((*monitor)->fd(), [&mail, source = monitor->get()] {
+    sync::SyncInput input;
+    input.links = source->take();
+    if (!input.empty()) mail.put(std::move(input));
+  });
+  return *std::move(monitor);
+}
+
+}  // namespace
+
+bool lacks_pod_cidrs(const Options& options, const std::optional<api::Node>& node) {
+  return options.config.detect_local_mode == "NodeCIDR" && (!node || node->pod_cidrs.empty());
+}
+
+int follow(const Options& options, spdlog::logger& logger) {
+  loop::MainLoop loop;
+  // Before there are threads: they inherit that these are blocked.
+  loop.on_signals({SIGTERM, SIGINT}, [&](int number) {
+    logger.info("{}: ending; the kernel stays as it is", strsignal(number));
+    loop.quit();
+  });
+  const auto tables = open_kernel_tables();
+  sync::Reconciler reconciler(tables.kernel(), host_reconciler_settings(options, tables, logger),
+                              logger);
+  Mail mail;
+  ManifestFeed feed(options, loop, mail, logger);
+  const auto monitor = watch_links(loop, mail, logger);
+  feed.read();
+  const sync::SyncThread thread(reconciler, mail, options.config.ipvs.min_sync_period);
+  loop.run();
+  return 0;
+}
+
+}  // namespace ipvsproxier::cmd

@@ -1,0 +1,46 @@
+#include "proxier/model/changes.h"
+
+#include <utility>
+
+namespace ipvsproxier::model {
+
+namespace {
+
+struct Put {
+  Changes& changes;
+
+  void operator()(api::Service&& service) const {
+    auto name = service.name;
+    changes.services.insert_or_assign(std::move(name), std::move(service));
+  }
+  void operator()(api::EndpointSlice&& slice) const {
+    auto name = slice.name;
+    changes.slices.insert_or_assign(std::move(name), std::move(slice));
+  }
+  void operator()(api::Node&& node) const { changes.node.emplace(std::move(node)); }
+};
+
+template <typename T>
+void merge_into(Changes::ByName<T>& changes, Changes::ByName<T>&& later) {
+  later.merge(std::move(changes));  // takes only what it does not have
+  changes = std::move(later);
+}
+
+}  // namespace
+
+bool Changes::empty() const {
+  return services.empty() && slices.empty() && !node && !complete;
+}
+
+void Changes::put(api::Object object) {
+  std::visit(Put{*this}, std::move(object));
+}
+
+void Changes::merge(Changes later) {
+  merge_into(services, std::move(later.services));
+  merge_into(slices, std::move(later.slices));
+  if (later.node) node = std::move(later.node);
+  if (later.complete) complete = later.complete;
+}
+
+}  // namespace ipvsproxier::model

@@ -1,0 +1,78 @@
+#include "proxier/plan/actual_state.h"
+
+namespace ipvsproxier::plan {
+
+namespace {
+
+struct CommitIpvs {
+  std::map<netlink::VirtualServiceKey, ActualService>& services;
+
+  void put(const netlink::VirtualService& service) const {
+    const auto [it, added] = services.try_emplace(service.key);
+    it->second.service = service;
+    if (added) it->second.servers.emplace();
+  }
+  void put(const netlink::VirtualServiceKey& service, const netlink::RealServer& server) const {
+    const auto it = services.find(service);
+    if (it != services.end() && it->second.servers)
+      it->second.servers->insert_or_assign(server.key, server);
+  }
+
+  void operator()(const netlink::AddService& op) const { put(op.service); }
+  void operator()(const netlink::EditService& op) const { put(op.service); }
+  void operator()(const netlink::DeleteService& op) const { services.erase(op.key); }
+  void operator()(const netlink::AddServer& op) const { put(op.service, op.server); }
+  void operator()(const netlink::EditServer& op) const { put(op.service, op.server); }
+  void operator()(const netlink::DeleteServer& op) const {
+    const auto it = services.find(op.service);
+    if (it != services.end() && it->second.servers) it->second.servers->erase(op.server);
+  }
+};
+
+}  // namespace
+
+void ActualState::commit(const netlink::IpvsOp& op) {
+  if (services) std::visit(CommitIpvs{*services}, op);
+}
+
+void ActualState::commit(const netlink::AddressOp& op) {
+  if (!addresses) return;
+  if (op.add)
+    addresses->insert(op.address);
+  else
+    addresses->erase(op.address);
+}
+
+void ActualState::commit(const SetKey& set, const ipset::ElementOp& op) {
+  const auto it = sets.find(set);
+  if (it == sets.end() || !it->second) return;
+  if (op.add)
+    it->second->insert(op.element);
+  else
+    it->second->erase(op.element);
+}
+
+void ActualState::commit(const ipset::SetSpec& made) {
+  for (auto& [key, elements] : sets)
+    if (ipset::set_name(key.id, key.family) == made.name && !elements) elements.emplace();
+}
+
+void ActualState::commit(const ipset::TableRules& table) {
+  rules.insert_or_assign({table.family, table.table}, table);
+}
+
+Scope whole(const DesiredState& desired, const ActualState& actual) {
+  Scope scope;
+  for (const auto& [key, service] : desired.services) scope.services.insert(key);
+  if (actual.services)
+    for (const auto& [key, service] : *actual.services) scope.services.insert(key);
+  scope.addresses = desired.addresses;
+  if (actual.addresses) scope.addresses.insert(actual.addresses->begin(), actual.addresses->end());
+  scope.elements.insert(desired.sets.begin(), desired.sets.end());
+  for (const auto& [key, elements] : actual.sets)
+    if (elements) scope.elements[key].insert(elements->begin(), elements->end());
+  for (const auto& [family, parameters] : desired.rules) scope.rules.insert(family);
+  return scope;
+}
+
+}  // namespace ipvsproxier::plan

@@ -1,0 +1,225 @@
+#include "proxier/plan/family_planner.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "proxier/plan/node_ports.h"
+
+namespace ipvsproxier::plan {
+
+namespace {
+
+using ipset::Element;
+using ipset::SetId;
+using netlink::Family;
+using netlink::IpAddress;
+
+ipset::LocalDetector detector_of(Family family, const NodeInfo& node,
+                                 const PlannerOptions& options) {
+  switch (options.detect_local) {
+    case DetectLocalMode::bridge_interface:
+      return ipset::BridgeInterface{options.bridge_interface};
+    case DetectLocalMode::interface_name_prefix:
+      return ipset::InterfacePrefix{options.interface_prefix};
+    case DetectLocalMode::cluster_cidr:
+    case DetectLocalMode::node_cidr:
+      break;
+  }
+  const bool by_node = options.detect_local == DetectLocalMode::node_cidr;
+  for (const auto& cidr : by_node ? node.pod_cidrs : options.cluster_cidrs)
+    if (cidr.family() == family) return cidr;
+  return {};
+}
+
+}  // namespace
+
+FamilyPlanner::FamilyPlanner(Family family, const PlannerOptions& options, DesiredState& state)
+    : options_(options), state_(state) {
+  node_.family = family;
+  for (auto id : ipset::kSetIds) state_.sets[{family, id}];
+  ipset::RuleParameters parameters;
+  parameters.masquerade_mark = options.masquerade_mark;
+  parameters.masquerade_all = options.masquerade_all;
+  parameters.vip_ping = options.vip_ping;
+  state_.rules.emplace(family, std::move(parameters));
+}
+
+void FamilyPlanner::set_node(const NodeInfo& node) {
+  const FamilyNode before = node_;
+  node_info_ = node;
+  node_.name = node.name;
+  node_.zone = node.zone;
+  node_.ip = node.ips.at(node_.family);
+  node_.other_links = other_link_addresses(node, node_.family);
+  refresh_node_addresses();
+  plan_all_ = plan_all_ || node_ != before;
+  auto detector = detector_of(node_.family, node, options_);
+  rules_changed_ = rules_changed_ || rules().detector != detector;
+  rules().detector = std::move(detector);
+}
+
+// A CIDR of nodePortAddresses may cover addresses of the dummy link.
+bool FamilyPlanner::refresh_node_addresses() {
+  std::set<IpAddress> dummy;
+  if (!options_.node_port_addresses.empty())
+    for (const auto& address : state_.addresses)
+      if (address.family() == node_.family) dummy.insert(address);
+  auto now = node_port_addresses(node_info_, node_.family, options_, dummy);
+  const bool changed = now != node_.node_addresses;
+  node_.node_addresses = std::move(now);
+  return changed;
+}
+
+void FamilyPlanner::read_ports(const Names& names, const model::ClusterState& cluster,
+                               Ports& ports) const {
+  for (const auto& name : names) {
+    const auto [it, added] = ports.try_emplace(name);
+    const auto service = cluster.services.find(name);
+    if (added && service != cluster.services.end())
+      it->second = model::service_ports(service->second, node_.family, options_.allow_external_ips);
+  }
+}
+
+// True if the desired addresses changed.
+bool FamilyPlanner::take_addresses(const Ports& ports, Scope& scope) {
+  bool changed = false;
+  for (const auto& [name, list] : ports) {
+    auto wanted = addresses_of(list, node_);
+    auto& part = parts_[name];
+    for (const auto& address : wanted) {
+      if (part.addresses.contains(address)) continue;
+      if (state_.addresses.insert(address).second)
+        changed = true;
+      else
+        surplus_addresses_.add(address);
+      scope.addresses.insert(address);
+    }
+    for (const auto& address : part.addresses) {
+      if (wanted.contains(address) || surplus_addresses_.take(address)) continue;
+      state_.addresses.erase(address);
+      scope.addresses.insert(address);
+      changed = true;
+    }
+    part.addresses = std::move(wanted);
+  }
+  return changed;
+}
+
+FamilyPlanner::Names FamilyPlanner::with_node_ports(const model::ClusterState& cluster) const {
+  Names names;
+  for (const auto& [name, service] : cluster.services) {
+    const auto has_one = [](const api::ServicePort& port) { return port.node_port != 0; };
+    if (std::any_of(service.ports.begin(), service.ports.end(), has_one)) names.insert(name);
+  }
+  return names;
+}
+
+void FamilyPlanner::update(Names names, const model::ClusterState& cluster, Scope& scope) {
+  if (std::exchange(plan_all_, false)) {
+    for (const auto& [name, part] : parts_) names.insert(name);
+    for (const auto& [name, service] : cluster.services) names.insert(name);
+  }
+  if (std::exchange(rules_changed_, false)) scope.rules.insert(node_.family);
+  Ports ports;
+  read_ports(names, cluster, ports);
+  if (take_addresses(ports, scope) && !options_.node_port_addresses.empty() &&
+      refresh_node_addresses())
+    names.merge(with_node_ports(cluster));
+  read_ports(names, cluster, ports);
+
+  Names rivals;
+  for (const auto& name : names) {
+    const auto service = cluster.services.find(name);
+    rivals.merge(claims_.set(name, service == cluster.services.end() ? nullptr : &service->second,
+                             claims_of(ports.at(name), node_)));
+  }
+  names.merge(rivals);
+  read_ports(names, cluster, ports);
+
+  for (const auto& name : names) {
+    const auto slices = cluster.slices.find(name);
+    replace(name,
+            plan_service(ports.at(name), slices == cluster.slices.end() ? nullptr : &slices->second,
+                         claims_, node_, options_),
+            scope);
+    if (!cluster.services.contains(name)) parts_.erase(name);
+  }
+}
+
+void FamilyPlanner::add_element(SetId id, const Element& element, Scope& scope) {
+  auto& set = state_.sets.at({node_.family, id});
+  if (!set.insert(element).second) {
+    surplus_elements_.add({id, element});
+    return;
+  }
+  scope.elements[{node_.family, id}].insert(element);
+  if (set.size() == 1 && rules().non_empty.insert(id).second) scope.rules.insert(node_.family);
+}
+
+void FamilyPlanner::remove_element(SetId id, const Element& element, Scope& scope) {
+  if (surplus_elements_.take({id, element})) return;
+  auto& set = state_.sets.at({node_.family, id});
+  set.erase(element);
+  scope.elements[{node_.family, id}].insert(element);
+  if (set.empty() && rules().non_empty.erase(id) > 0) scope.rules.insert(node_.family);
+}
+
+void FamilyPlanner::drop_from_state(const api::NamespacedName& name, const Part& part,
+                                    Scope& scope) {
+  for (const auto& key : part.services) {
+    const auto it = state_.services.find(key);
+    // Another Service may have won it in the same update.
+    if (it != state_.services.end() && it->second.owner.service == name) state_.services.erase(it);
+    scope.services.insert(key);
+  }
+  for (const auto& [id, element] : part.elements) remove_element(id, element, scope);
+  for (const auto& entry : part.out_filter)
+    if (!surplus_out_filter_.take(entry)) {
+      rules().out_filter.erase(entry);
+      scope.rules.insert(node_.family);
+    }
+}
+
+// What stays is not dropped in between: sets that become empty and full again change the rules.
+void FamilyPlanner::replace(const api::NamespacedName& name, ServicePlan plan, Scope& scope) {
+  Part& part = parts_[name];
+  Part gone;
+  for (const auto& key : part.services)
+    if (!plan.services.contains(key)) gone.services.push_back(key);
+  std::set_difference(part.elements.begin(), part.elements.end(), plan.elements.begin(),
+                      plan.elements.end(), std::inserter(gone.elements, gone.elements.end()));
+  std::set_difference(part.out_filter.begin(), part.out_filter.end(), plan.out_filter.begin(),
+                      plan.out_filter.end(), std::inserter(gone.out_filter, gone.out_filter.end()));
+
+  for (const auto& [id, element] : plan.elements)
+    if (!part.elements.contains({id, element})) add_element(id, element, scope);
+  for (const auto& entry : plan.out_filter) {
+    if (part.out_filter.contains(entry)) continue;
+    if (rules().out_filter.insert(entry).second)
+      scope.rules.insert(node_.family);
+    else
+      surplus_out_filter_.add(entry);
+  }
+  drop_from_state(name, gone, scope);
+
+  part.services.clear();
+  for (auto& [key, planned] : plan.services) {
+    part.services.push_back(key);
+    state_.services.insert_or_assign(key, std::move(planned));
+  }
+  part.elements = std::move(plan.elements);
+  part.out_filter = std::move(plan.out_filter);
+  add_scope_of(name, scope);
+}
+
+void FamilyPlanner::add_scope_of(const api::NamespacedName& service, Scope& scope) const {
+  const auto it = parts_.find(service);
+  if (it == parts_.end()) return;
+  const Part& part = it->second;
+  scope.services.insert(part.services.begin(), part.services.end());
+  scope.addresses.insert(part.addresses.begin(), part.addresses.end());
+  for (const auto& [id, element] : part.elements)
+    scope.elements[{node_.family, id}].insert(element);
+}
+
+}  // namespace ipvsproxier::plan

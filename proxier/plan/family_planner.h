@@ -1,0 +1,80 @@
+#pragma once
+
+// FamilyPlanner: keeps the desired state of one family up to date, one Service at a time. Part of
+// Planner (planner.h). Pure; one thread.
+
+#include <map>
+#include <set>
+#include <vector>
+
+#include "proxier/plan/claims.h"
+#include "proxier/plan/service_plan.h"
+
+namespace ipvsproxier::plan {
+
+class FamilyPlanner {
+ public:
+  // `options` and `state` outlive this.
+  FamilyPlanner(netlink::Family family, const PlannerOptions& options, DesiredState& state);
+
+  // Takes effect with the next update().
+  void set_node(const NodeInfo& node);
+  // These Services changed.
+  void update(std::set<api::NamespacedName> names, const model::ClusterState& cluster,
+              Scope& scope);
+
+  void add_scope_of(const api::NamespacedName& service, Scope& scope) const;
+  api::Problems problems() const { return claims_.problems(); }
+
+ private:
+  // What of the desired state is there because of a Service, as keys.
+  struct Part {
+    std::set<netlink::IpAddress> addresses;
+    std::vector<netlink::VirtualServiceKey> services;
+    std::set<std::pair<ipset::SetId, ipset::Element>> elements;
+    std::set<ipset::OutFilterEntry> out_filter;
+  };
+  using Names = std::set<api::NamespacedName>;
+  using Ports = std::map<api::NamespacedName, std::vector<model::ServicePort>>;
+
+  void read_ports(const Names& names, const model::ClusterState& cluster, Ports& ports) const;
+  bool take_addresses(const Ports& ports, Scope& scope);
+  bool refresh_node_addresses();
+  Names with_node_ports(const model::ClusterState& cluster) const;
+  void replace(const api::NamespacedName& name, ServicePlan plan, Scope& scope);
+  void drop_from_state(const api::NamespacedName& name, const Part& part, Scope& scope);
+  void add_element(ipset::SetId id, const ipset::Element& element, Scope& scope);
+  void remove_element(ipset::SetId id, const ipset::Element& element, Scope& scope);
+  ipset::RuleParameters& rules() { return state_.rules.at(node_.family); }
+
+  // How many more Services than one want the same.
+  template <typename T>
+  class Surplus {
+   public:
+    void add(const T& key) { ++counts_[key]; }
+    // False: it was wanted once only.
+    bool take(const T& key) {
+      const auto it = counts_.find(key);
+      if (it == counts_.end()) return false;
+      if (--it->second == 0) counts_.erase(it);
+      return true;
+    }
+
+   private:
+    std::map<T, unsigned> counts_;
+  };
+
+  const PlannerOptions& options_;
+  DesiredState& state_;
+  NodeInfo node_info_;
+  FamilyNode node_;
+  bool plan_all_ = false;  // this node changed
+  bool rules_changed_ = true;
+  Claims claims_;
+  std::map<api::NamespacedName, Part> parts_;
+  Surplus<netlink::IpAddress> surplus_addresses_;
+  Surplus<std::pair<ipset::SetId, ipset::Element>> surplus_elements_;
+  Surplus<ipset::OutFilterEntry> surplus_out_filter_;
+};
+
+}  // namespace ipvsproxier::plan

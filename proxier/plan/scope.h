@@ -1,0 +1,25 @@
+#pragma once
+
+// Scope: the parts of the kernel state that are to be looked at, as keys. So that the cost of a
+// change follows the change. A value; any thread.
+
+#include <map>
+#include <set>
+
+#include "proxier/plan/desired_state.h"
+
+namespace ipvsproxier::plan {
+
+struct Scope {
+  std::set<netlink::VirtualServiceKey> services;  // with their real servers
+  std::set<netlink::IpAddress> addresses;         // on the dummy link
+  std::map<SetKey, std::set<ipset::Element>> elements;
+  std::set<netlink::Family> rules;
+
+  bool empty() const;
+  void merge(const Scope& other);
+
+  friend bool operator==(const Scope&, const Scope&) = default;
+};
+
+}  // namespace ipvsproxier::plan

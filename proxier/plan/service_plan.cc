@@ -1,0 +1,182 @@
+#include "proxier/plan/service_plan.h"
+
+#include <algorithm>
+
+#include "proxier/plan/topology.h"
+
+namespace ipvsproxier::plan {
+
+namespace {
+
+using ipset::Element;
+using ipset::IpElement;
+using ipset::IpPortElement;
+using ipset::IpPortIpElement;
+using ipset::IpPortNetElement;
+using ipset::PortElement;
+using ipset::SetId;
+using model::ServicePort;
+using netlink::Family;
+using netlink::IpAddress;
+using netlink::Protocol;
+
+using Endpoints = std::vector<model::Endpoint>;
+using Ports = std::vector<ServicePort>;
+
+// The API server and the cluster DNS: what everything else needs to come up.
+bool comes_first(const api::Service& service) {
+  if (service.name == api::NamespacedName{"default", "kubernetes"}) return true;
+  return std::any_of(service.ports.begin(), service.ports.end(), [](const api::ServicePort& port) {
+    return port.protocol == Protocol::udp && port.port == 53;
+  });
+}
+
+template <typename Visit>
+void visit_facets(const ServicePort& port, std::size_t index, const FamilyNode& node, Visit visit) {
+  const auto facet = [&](Facet kind, const IpAddress& address, std::uint16_t number) {
+    visit(Claim{{address, port.name.protocol, number}, kind, index});
+  };
+  facet(Facet::cluster_ip, port.cluster_ip, port.port);
+  for (const auto& ip : port.external_ips) facet(Facet::external_ip, ip, port.port);
+  for (const auto& ip : port.load_balancer_ips) facet(Facet::load_balancer, ip, port.port);
+  if (port.node_port != 0)
+    for (const auto& ip : node.node_addresses) facet(Facet::node_port, ip, port.node_port);
+}
+
+class PortPlanner {
+ public:
+  PortPlanner(const ServicePort& port, const FamilyNode& node, const PlannerOptions& options,
+              ServicePlan& plan)
+      : port_(port), node_(node), options_(options), plan_(plan) {}
+
+  void run(std::size_t index, const Endpoints& endpoints, const Claims& claims) {
+    for (const auto& endpoint : endpoints)
+      if (endpoint.local)
+        add(SetId::loop_back, IpPortIpElement{endpoint.key.address, port_.name.protocol,
+                                              endpoint.key.port, endpoint.key.address});
+    const auto choice = choose_endpoints(port_, endpoints, node_.name, node_.zone);
+    visit_facets(port_, index, node_, [&](const Claim& claim) {
+      if (!claims.holds(port_.name.service, index, claim.key)) return;
+      plan_virtual_service(claim, choice);
+      plan_elements(claim);
+    });
+    const bool node_ports_skipped = port_.node_port != 0 && node_.node_addresses.empty();
+    if (port_.health_check_node_port != 0 && !node_ports_skipped)
+      add(SetId::health_check_node_port, PortElement{port_.health_check_node_port});
+  }
+
+ private:
+  void add(SetId id, Element element) { plan_.elements.emplace(id, std::move(element)); }
+
+  void plan_virtual_service(const Claim& claim, const EndpointChoice& choice) {
+    PlannedService planned;
+    planned.owner = port_.name;
+    planned.facet = claim.facet;
+    planned.first = comes_first(*port_.service);
+    planned.service.key = claim.key;
+    planned.service.scheduler = options_.scheduler;
+    planned.service.netmask_bits = netlink::address_bits(node_.family);
+    if (options_.scheduler == "mh") planned.service.flags |= netlink::kSchedulerFlag2;
+    if (port_.affinity_seconds) {
+      planned.service.flags |= netlink::kPersistent;
+      planned.service.timeout = *port_.affinity_seconds;
+    }
+    const bool local_only = claim.facet == Facet::cluster_ip ? port_.internal_policy_local
+                                                             : port_.external_policy_local;
+    for (const auto* endpoint : choice.of_facet(local_only))
+      planned.servers.emplace(endpoint->key, netlink::RealServer{.key = endpoint->key});
+    plan_.services.insert_or_assign(claim.key, std::move(planned));
+  }
+
+  void plan_elements(const Claim& claim) {
+    const auto& [address, protocol, port, mark] = claim.key;
+    const IpPortElement element{address, protocol, port};
+    const bool local = port_.external_policy_local;
+    switch (claim.facet) {
+      case Facet::cluster_ip:
+        return add(SetId::cluster_ip, element);
+      case Facet::external_ip:
+        return add(local ? SetId::external_ip_local : SetId::external_ip, element);
+      case Facet::load_balancer:
+        add(SetId::load_balancer, element);
+        if (local) add(SetId::load_balancer_local, element);
+        return plan_source_ranges(element);
+      case Facet::node_port:
+        return plan_node_port(element, local);
+    }
+  }
+
+  void plan_source_ranges(const IpPortElement& vip) {
+    if (port_.source_ranges.empty()) return;
+    add(SetId::load_balancer_fw, vip);
+    bool covers_node = false;
+    for (const auto& range : port_.source_ranges) {
+      add(SetId::load_balancer_source_cidr,
+          IpPortNetElement{vip.ip, vip.protocol, vip.port, range});
+      covers_node = covers_node || range.contains(node_.ip);
+    }
+    if (covers_node)
+      add(SetId::load_balancer_source_ip, IpPortIpElement{vip.ip, vip.protocol, vip.port, vip.ip});
+    else
+      plan_.out_filter.insert(ipset::OutFilterEntry{vip.ip, vip.protocol, vip.port});
+  }
+
+  void plan_node_port(const IpPortElement& element, bool local) {
+    switch (element.protocol) {
+      case Protocol::tcp:
+        add(SetId::node_port_tcp, PortElement{element.port});
+        if (local) add(SetId::node_port_local_tcp, PortElement{element.port});
+        return;
+      case Protocol::udp:
+        add(SetId::node_port_udp, PortElement{element.port});
+        if (local) add(SetId::node_port_local_udp, PortElement{element.port});
+        return;
+      case Protocol::sctp:
+        add(SetId::node_port_sctp_hash, element);
+        if (local) add(SetId::node_port_local_sctp_hash, element);
+        return;
+    }
+  }
+
+  const ServicePort& port_;
+  const FamilyNode& node_;
+  const PlannerOptions& options_;
+  ServicePlan& plan_;
+};
+
+}  // namespace
+
+std::set<IpAddress> addresses_of(const Ports& ports, const FamilyNode& node) {
+  std::set<IpAddress> result;
+  for (const auto& port : ports) {
+    result.insert(port.cluster_ip);
+    for (const auto* list : {&port.external_ips, &port.load_balancer_ips})
+      for (const auto& ip : *list)
+        if (!node.other_links.contains(ip)) result.insert(ip);
+  }
+  return result;
+}
+
+std::vector<Claim> claims_of(const Ports& ports, const FamilyNode& node) {
+  std::vector<Claim> claims;
+  for (std::size_t i = 0; i < ports.size(); ++i)
+    visit_facets(ports[i], i, node, [&](const Claim& claim) { claims.push_back(claim); });
+  return claims;
+}
+
+ServicePlan plan_service(const Ports& ports, const model::SlicesByName* slices,
+                         const Claims& claims, const FamilyNode& node,
+                         const PlannerOptions& options) {
+  ServicePlan plan;
+  if (ports.empty()) return plan;
+  std::map<api::ServicePortName, Endpoints> endpoints;
+  if (slices)
+    endpoints = model::endpoints_of(ports.front().name.service, *slices, node.family, node.name);
+  for (std::size_t i = 0; i < ports.size(); ++i)
+    PortPlanner(ports[i], node, options, plan).run(i, endpoints[ports[i].name], claims);
+  for (const auto& address : addresses_of(ports, node))
+    plan.elements.emplace(SetId::ipvs_ips, IpElement{address});
+  return plan;
+}
+
+}  // namespace ipvsproxier::plan

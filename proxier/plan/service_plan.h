@@ -1,0 +1,48 @@
+#pragma once
+
+// What one Service asks for in one family. Pure; any thread.
+
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "proxier/model/cluster_state.h"
+#include "proxier/model/service_port.h"
+#include "proxier/plan/claims.h"
+#include "proxier/plan/planner.h"
+
+namespace ipvsproxier::plan {
+
+// This node in one family, as far as planning a Service needs it.
+struct FamilyNode {
+  netlink::Family family = netlink::Family::ipv4;
+  std::string name;
+  std::string zone;
+  netlink::IpAddress ip;
+  std::set<netlink::IpAddress> other_links;     // addresses on other links than the dummy
+  std::set<netlink::IpAddress> node_addresses;  // that carry node ports
+
+  friend bool operator==(const FamilyNode&, const FamilyNode&) = default;
+};
+
+// The part of the desired state that is there because of one Service.
+struct ServicePlan {
+  std::map<netlink::VirtualServiceKey, PlannedService> services;
+  std::set<std::pair<ipset::SetId, ipset::Element>> elements;
+  std::set<ipset::OutFilterEntry> out_filter;
+};
+
+// The addresses that the Service wants on the dummy link.
+std::set<netlink::IpAddress> addresses_of(const std::vector<model::ServicePort>& ports,
+                                          const FamilyNode& node);
+
+// All that it asks for, whoever gets it.
+std::vector<Claim> claims_of(const std::vector<model::ServicePort>& ports, const FamilyNode& node);
+
+// What it gets.
+ServicePlan plan_service(const std::vector<model::ServicePort>& ports,
+                         const model::SlicesByName* slices, const Claims& claims,
+                         const FamilyNode& node, const PlannerOptions& options);
+
+}  // namespace ipvsproxier::plan

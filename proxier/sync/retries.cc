@@ -1,0 +1,74 @@
+#include "proxier/sync/retries.h"
+
+#include <algorithm>
+
+namespace ipvsproxier::sync {
+
+namespace {
+
+using SetElement = std::pair<plan::SetKey, ipset::Element>;
+
+std::set<SetElement> flat(const plan::Scope& scope) {
+  std::set<SetElement> result;
+  for (const auto& [key, elements] : scope.elements)
+    for (const auto& element : elements) result.emplace(key, element);
+  return result;
+}
+
+template <typename Waits>
+void earliest(const Waits& waits, std::optional<TimePoint>& next) {
+  for (const auto& [key, wait] : waits)
+    if (!next || wait.due < *next) next = wait.due;
+}
+
+}  // namespace
+
+template <typename Key>
+void Retries::note(std::map<Key, Wait>& waits, const std::set<Key>& tried,
+                   const std::set<Key>& failed, TimePoint now) {
+  std::erase_if(waits, [&](const auto& entry) {
+    return tried.contains(entry.first) && !failed.contains(entry.first);
+  });
+  for (const auto& key : failed) {
+    auto& wait = waits[key];
+    ++wait.failures;
+    const double jitter = std::uniform_real_distribution<double>(0, 1)(random_);
+    wait.due = now + backoff_.delay(wait.failures, jitter);
+  }
+}
+
+void Retries::note(const plan::Scope& tried, const plan::Scope& failed, TimePoint now) {
+  if (empty() && failed.empty()) return;
+  note(services_, tried.services, failed.services, now);
+  note(addresses_, tried.addresses, failed.addresses, now);
+  note(elements_, flat(tried), flat(failed), now);
+  note(rules_, tried.rules, failed.rules, now);
+}
+
+plan::Scope Retries::due(TimePoint now) const {
+  plan::Scope scope;
+  for (const auto& [key, wait] : services_)
+    if (wait.due <= now) scope.services.insert(key);
+  for (const auto& [key, wait] : addresses_)
+    if (wait.due <= now) scope.addresses.insert(key);
+  for (const auto& [key, wait] : elements_)
+    if (wait.due <= now) scope.elements[key.first].insert(key.second);
+  for (const auto& [key, wait] : rules_)
+    if (wait.due <= now) scope.rules.insert(key);
+  return scope;
+}
+
+std::optional<TimePoint> Retries::next() const {
+  std::optional<TimePoint> next;
+  earliest(services_, next);
+  earliest(addresses_, next);
+  earliest(elements_, next);
+  earliest(rules_, next);
+  return next;
+}
+
+bool Retries::empty() const {
+  return services_.empty() && addresses_.empty() && elements_.empty() && rules_.empty();
+}
+
+}  // namespace ipvsproxier::sync

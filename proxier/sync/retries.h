@@ -1,0 +1,48 @@
+#pragma once
+
+// Retries: which parts of the kernel state failed, and when each is to be tried again. Each key has
+// its own exponential back-off. Sync thread only.
+
+#include <map>
+#include <optional>
+#include <random>
+#include <set>
+#include <utility>
+
+#include "proxier/loop/backoff.h"
+#include "proxier/plan/scope.h"
+#include "proxier/sync/kernel.h"
+
+namespace ipvsproxier::sync {
+
+class Retries {
+ public:
+  explicit Retries(loop::Backoff backoff = {}) : backoff_(backoff) {}
+
+  // Of all that was looked at, this failed.
+  void note(const plan::Scope& tried, const plan::Scope& failed, TimePoint now);
+
+  plan::Scope due(TimePoint now) const;
+  std::optional<TimePoint> next() const;
+  bool empty() const;
+
+ private:
+  struct Wait {
+    unsigned failures = 0;
+    TimePoint due;
+  };
+  using SetElement = std::pair<plan::SetKey, ipset::Element>;
+
+  template <typename Key>
+  void note(std::map<Key, Wait>& waits, const std::set<Key>& tried, const std::set<Key>& failed,
+            TimePoint now);
+
+  loop::Backoff backoff_;
+  std::minstd_rand random_;  // spreads retries, nothing depends on its quality
+  std::map<netlink::VirtualServiceKey, Wait> services_;
+  std::map<netlink::IpAddress, Wait> addresses_;
+  std::map<SetElement, Wait> elements_;
+  std::map<netlink::Family, Wait> rules_;
+};
+
+}  // namespace ipvsproxier::sync

@@ -1,0 +1,39 @@
+#pragma once
+
+// SyncLog: tells a person what a sync could not do. What is still so as it was told before is not
+// told again until some time has passed. Sync thread only.
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include <spdlog/logger.h>
+
+#include "proxier/api/problem.h"
+#include "proxier/sync/kernel.h"
+
+namespace ipvsproxier::sync {
+
+struct SyncProblems {
+  api::Problems problems;         // in the objects and the configuration
+  std::vector<Failure> failures;  // what the kernel refused
+  std::vector<Failure> warnings;  // survivable: traffic flows without
+  std::vector<std::string> held;  // what was not tried because of that
+};
+
+class SyncLog {
+ public:
+  explicit SyncLog(spdlog::logger& logger) : logger_(logger) {}
+
+  // `next` says what happens now ("trying again in 2 s", "").
+  void tell(const SyncProblems& problems, const std::string& next, TimePoint now);
+
+ private:
+  void tell(spdlog::level::level_enum level, const std::string& line, const std::string& next,
+            TimePoint now);
+
+  spdlog::logger& logger_;
+  std::map<std::string, TimePoint> told_;
+};
+
+}  // namespace ipvsproxier::sync

@@ -1,0 +1,36 @@
+#include "proxier/sync/sync_thread.h"
+
+#include <algorithm>
+
+namespace ipvsproxier::sync {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Of one wait: the end of time does not fit into every clock.
+constexpr std::chrono::hours kLongest{1};
+
+void serve(const std::stop_token& stop, Reconciler& reconciler, loop::Mailbox<SyncInput>& mailbox,
+           std::chrono::nanoseconds min_period) {
+  auto earliest = Clock::now();
+  while (!stop.stop_requested()) {
+    const auto latest = std::min(reconciler.due(), Clock::now() + kLongest);
+    auto input = mailbox.take(stop, earliest, latest);
+    if (stop.stop_requested()) return;
+    const bool asked = !input.empty();
+    reconciler.take(std::move(input));
+    reconciler.run(Clock::now(), stop);
+    if (asked) earliest = Clock::now() + std::chrono::duration_cast<Clock::duration>(min_period);
+  }
+}
+
+}  // namespace
+
+SyncThread::SyncThread(Reconciler& reconciler, loop::Mailbox<SyncInput>& mailbox,
+                       std::chrono::nanoseconds min_period)
+    : thread_([&reconciler, &mailbox, min_period](const std::stop_token& stop) {
+        serve(stop, reconciler, mailbox, min_period);
+      }) {}
+
+}  // namespace ipvsproxier::sync

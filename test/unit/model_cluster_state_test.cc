@@ -1,0 +1,83 @@
+// Changes as they are folded into the cluster's state.
+
+#include "proxier/model/cluster_state.h"
+
+#include <catch2/catch.hpp>
+
+#include "test/support/cluster_builder.h"
+
+namespace ipvsproxier::model {
+namespace {
+
+using Names = std::set<api::NamespacedName>;
+const api::NamespacedName kWeb{"default", "web"};
+
+Changes change_of(api::Object object) {
+  Changes changes;
+  changes.put(std::move(object));
+  return changes;
+}
+
+TEST_CASE("an object that is the same as before touches nothing") {
+  ClusterState state;
+  const auto web = test::web_service();
+  const auto slice = test::slice_of(web, 8080, {test::e1()});
+  CHECK(state.take(change_of(web)).services == Names{kWeb});
+  CHECK(state.take(change_of(slice)).services == Names{kWeb});
+  CHECK(state.take(change_of(web)).services.empty());
+  CHECK(state.take(change_of(slice)).services.empty());
+  api::Node node;
+  node.name = "n1";
+  CHECK(state.take(change_of(node)).node);
+  CHECK_FALSE(state.take(change_of(node)).node);
+}
+
+TEST_CASE("what is deleted touches its Service; what was not there touches nothing") {
+  ClusterState state;
+  const auto web = test::web_service();
+  const auto slice = test::slice_of(web, 8080, {test::e1()});
+  state.put(web);
+  state.put(slice);
+  Changes gone;
+  gone.slices[slice.name] = std::nullopt;
+  gone.slices[{"default", "other"}] = std::nullopt;
+  gone.services[{"default", "other"}] = std::nullopt;
+  CHECK(state.take(gone).services == Names{kWeb});
+  CHECK(state.slices.empty());
+  CHECK(state.take(gone).services.empty());
+  gone = {};
+  gone.services[kWeb] = std::nullopt;
+  CHECK(state.take(gone).services == Names{kWeb});
+  CHECK(state.services.empty());
+}
+
+TEST_CASE("a slice that changes its Service touches both") {
+  ClusterState state;
+  auto slice = test::slice_of(test::web_service(), 8080, {test::e1()});
+  state.put(slice);
+  slice.service = "shop";
+  CHECK(state.take(change_of(slice)).services == Names{kWeb, {"default", "shop"}});
+  CHECK(state.slices.size() == 1);
+  slice.service = "";
+  CHECK(state.take(change_of(slice)).services == Names{{"default", "shop"}});
+  CHECK(state.slices.empty());
+}
+
+TEST_CASE("of changes of one object the last counts") {
+  auto changes = change_of(test::web_service());
+  Changes later;
+  later.services[kWeb] = std::nullopt;
+  later.complete = true;
+  changes.merge(later);
+  REQUIRE(changes.services.at(kWeb) == std::nullopt);
+  auto web = test::web_service();
+  web.ports[0].port = 81;
+  changes.merge(change_of(web));
+  CHECK(changes.services.at(kWeb)->ports[0].port == 81);
+  CHECK(changes.complete == true);
+  CHECK_FALSE(changes.empty());
+  CHECK(Changes{}.empty());
+}
+
+}  // namespace
+}  // namespace ipvsproxier::model

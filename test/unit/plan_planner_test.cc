@@ -1,0 +1,179 @@
+// The planner that keeps up with changes: always what a fresh one would plan, and no wider scope
+// than the change.
+
+#include "proxier/plan/planner.h"
+
+#include <catch2/catch.hpp>
+
+#include "proxier/plan/diff.h"
+#include "test/support/cluster_builder.h"
+#include "test/support/kernel_model.h"
+#include "test/support/random_cluster.h"
+
+namespace ipvsproxier::plan {
+namespace {
+
+using netlink::Family;
+using netlink::Protocol;
+using test::ip;
+
+constexpr std::uint32_t kSeeds = 40;
+
+// A planner beside the cluster that it follows, and a kernel that takes only what it answers.
+class Following {
+ public:
+  Following(const NodeInfo& node, const PlannerOptions& options)
+      : planner_(options), kernel(test::KernelModel::empty_for(planner_.desired())) {
+    planner_.set_node(node);
+    step({});
+  }
+
+  // Goes to this cluster by what changed. The transaction that it took.
+  Transaction step(const model::ClusterState& next) {
+    const auto touched = cluster_.take(test::changes_between(cluster_, next));
+    const auto scope = planner_.update(touched.services, cluster_);
+    auto transaction = diff(planner_.desired(), kernel.state, scope);
+    kernel.apply(transaction);
+    return transaction;
+  }
+  void set_node(const NodeInfo& node) { planner_.set_node(node); }
+  const Planner& planner() const { return planner_; }
+
+ private:
+  model::ClusterState cluster_;
+  Planner planner_;
+
+ public:
+  test::KernelModel kernel;
+};
+
+TEST_CASE("following changes gives what planning everything at once gives") {
+  for (std::uint32_t seed = 0; seed < kSeeds; ++seed) {
+    INFO("seed " << seed);
+    test::RandomCluster random(seed);
+    auto node = random.node();
+    const auto options = random.options();
+    Following following(node, options);
+    auto cluster = random.cluster(20);
+    for (int step = 0; step < 8; ++step) {
+      INFO("step " << step);
+      following.step(cluster);
+      following.kernel.finish_drains(following.planner().desired());
+      const auto fresh = plan(cluster, node, options);
+      CHECK(to_text(following.planner().desired()) == to_text(fresh.state));
+      REQUIRE(following.planner().desired() == fresh.state);
+      CHECK(following.planner().problems() == fresh.problems);
+      // Nothing was left out of any scope.
+      REQUIRE(to_text(diff(fresh.state, following.kernel.state)) == "");
+      CHECK(following.kernel.violations == 0);
+      random.change(cluster);
+      if (step % 3 == 2) {
+        node = random.node();
+        following.set_node(node);
+      }
+    }
+  }
+}
+
+std::size_t count_ops(const Transaction& transaction) {
+  std::size_t count = 0;
+  for (const auto& phase : transaction.phases)
+    if (const auto* ops = std::get_if<std::vector<netlink::IpvsOp>>(&phase.work))
+      count += ops->size();
+  return count;
+}
+
+std::size_t count_elements(const Transaction& transaction) {
+  std::size_t count = 0;
+  for (const auto& phase : transaction.phases)
+    if (const auto* changes = std::get_if<std::vector<SetChange>>(&phase.work))
+      for (const auto& change : *changes) count += change.ops.size();
+  return count;
+}
+
+model::ClusterState many_services(int count) {
+  model::ClusterState cluster;
+  for (int i = 0; i < count; ++i) {
+    auto service = test::web_service();
+    service.name.name = "s" + std::to_string(i);
+    service.cluster_ips = {netlink::IpAddress::v4(0x0a600100U + static_cast<std::uint32_t>(i))};
+    cluster.put(test::slice_of(service, 8080, {test::e1(), test::e2()}));
+    cluster.put(std::move(service));
+  }
+  return cluster;
+}
+
+TEST_CASE("one endpoint replaced costs two IPVS operations among few and among many Services") {
+  const int others = GENERATE(0, 300);
+  PlannerOptions options;
+  options.families = {Family::ipv4};
+  Following following(test::vector_node(), options);
+  auto cluster = many_services(others);
+  const auto web = test::web_service();
+  cluster.put(web);
+  cluster.put(test::slice_of(web, 8080, {test::e1(), test::e2()}));
+  following.step(cluster);
+
+  SECTION("of another node: no set is touched") {
+    cluster.put(test::slice_of(web, 8080, {test::e1(), test::endpoint("10.244.1.9", "n2")}));
+    const auto transaction = following.step(cluster);
+    CHECK(count_ops(transaction) == 2);
+    CHECK(transaction.phases.size() == 2);
+    CHECK(count_elements(transaction) == 0);
+  }
+  SECTION("added on this node: one operation and one element") {
+    cluster.put(
+        test::slice_of(web, 8080, {test::e1(), test::e2(), test::endpoint("10.244.0.9", "n1")}));
+    const auto transaction = following.step(cluster);
+    CHECK(count_ops(transaction) == 1);
+    CHECK(count_elements(transaction) == 1);
+  }
+  SECTION("what is written again as it is costs nothing and is in no scope") {
+    cluster.put(test::slice_of(web, 8080, {test::e1(), test::e2()}));
+    CHECK(following.step(cluster).empty());
+  }
+}
+
+TEST_CASE("a Service that goes gives contested keys to the one that waits") {
+  PlannerOptions options;
+  options.families = {Family::ipv4};
+  Following following(test::vector_node(), options);
+  auto first = test::web_service();
+  first.external_ips = {ip("198.51.100.20")};
+  first.creation_time = 1;
+  auto second = first;
+  second.name.name = "second";
+  second.cluster_ips = {ip("10.96.0.10")};
+  second.creation_time = 2;
+  following.step(test::cluster_of({first, second}));
+  const netlink::VirtualServiceKey shared{ip("198.51.100.20"), Protocol::tcp, 80};
+  CHECK(following.planner().desired().services.at(shared).owner.service == first.name);
+  CHECK(following.planner().problems().size() == 1);
+
+  following.step(test::cluster_of({second}));
+  CHECK(following.planner().desired().services.at(shared).owner.service == second.name);
+  CHECK(following.planner().problems().empty());
+  CHECK(following.planner().desired().addresses.contains(shared.address));
+}
+
+TEST_CASE("the scope of a Service names all that guards it") {
+  PlannerOptions options;
+  options.families = {Family::ipv4};
+  Following following(test::vector_node(), options);
+  auto service = test::web_service();
+  service.type = api::ServiceType::load_balancer;
+  service.load_balancer_ips = {ip("192.0.2.10")};
+  service.source_ranges = {test::prefix("203.0.113.0/24")};
+  following.step(test::cluster_of({service}));
+  const auto scope = following.planner().scope_of(service.name);
+  CHECK(scope.services.size() == 2);
+  CHECK(scope.addresses == std::set<netlink::IpAddress>{ip("10.96.0.9"), ip("192.0.2.10")});
+  using ipset::SetId;
+  for (auto id : {SetId::cluster_ip, SetId::load_balancer, SetId::load_balancer_fw,
+                  SetId::load_balancer_source_cidr, SetId::ipvs_ips})
+    CHECK(scope.elements.at({Family::ipv4, id}) ==
+          following.planner().desired().sets.at({Family::ipv4, id}));
+}
+
+}  // namespace
+}  // namespace ipvsproxier::plan

@@ -1,0 +1,414 @@
+// The reconciler as a daemon uses it, on fakes and a clock that the test sets: changes, retries,
+// reading back, draining, stale flows, links.
+
+#include <cerrno>
+#include <sstream>
+
+#include <spdlog/sinks/ostream_sink.h>
+#include <catch2/catch.hpp>
+
+#include "proxier/sync/reconciler.h"
+#include "test/fakes/fake_conntrack_table.h"
+#include "test/fakes/fake_ipvs_table.h"
+#include "test/fakes/fake_link_table.h"
+#include "test/fakes/fake_rule_table.h"
+#include "test/fakes/fake_set_table.h"
+#include "test/support/cluster_builder.h"
+#include "test/support/random_cluster.h"
+
+namespace ipvsproxier::sync {
+namespace {
+
+using namespace std::chrono_literals;
+using netlink::ErrorKind;
+using netlink::Family;
+using netlink::FlowEnd;
+using netlink::Protocol;
+using test::ip;
+
+class Daemon {
+ public:
+  explicit Daemon(DrainTimes drain = {})
+      : logger_("test", std::make_shared<spdlog::sinks::ostream_sink_st>(log_)) {
+    links.add_link("eth0", "veth");
+    for (const auto& address : test::vector_node().addresses)
+      if (address.link == "eth0") links.add_address(address);
+    for (auto family : netlink::kFamilies)
+      for (auto id : ipset::kSetIds) rules.sets.insert(ipset::set_name(id, family));
+    settings_.node_name = "n1";
+    settings_.options.families = {Family::ipv4};
+    settings_.drain = drain;
+    restart();
+  }
+
+  void restart() {
+    reconciler_ = std::make_unique<Reconciler>(Kernel{ipvs, links, sets, rules, conntrack},
+                                               settings_, logger_);
+    cluster_ = {};
+  }
+
+  // The source tells what changed; the daemon does it.
+  SyncReport see(const model::ClusterState& next) {
+    reconciler_->take({.changes = test::changes_between(cluster_, next), .links = {}});
+    cluster_ = next;
+    return reconciler_->run(now);
+  }
+  SyncReport see(netlink::LinkEvents events) {
+    reconciler_->take({.changes = {}, .links = std::move(events)});
+    return reconciler_->run(now);
+  }
+  // Time passes; whatever becomes due is done when it is. The last report that was not empty.
+  SyncReport wait(std::chrono::milliseconds time) {
+    SyncReport last;
+    const auto end = now + time;
+    while (reconciler_->due() <= end) {
+      now = std::max(now, reconciler_->due());
+      auto report = reconciler_->run(now);
+      REQUIRE(reconciler_->due() > now);  // no busy loop
+      if (!report.empty()) last = report;
+    }
+    now = end;
+    return last;
+  }
+
+  std::size_t writes() const {
+    return ipvs.writes() + links.writes() + sets.writes() + rules.commits() + conntrack.writes();
+  }
+  bool says(const std::string& text) const { return log_.str().find(text) != std::string::npos; }
+  std::map<netlink::RealServerKey, std::uint32_t> weights(const netlink::VirtualServiceKey& key) {
+    std::map<netlink::RealServerKey, std::uint32_t> result;
+    if (const auto listed = ipvs.list_servers(key))
+      for (const auto& one : *listed) result[one.server.key] = one.server.weight;
+    return result;
+  }
+  bool is_bound(const std::string& address) {
+    const auto listed = links.list_addresses();
+    for (const auto& bound : listed.value())
+      if (bound.link == plan::kDummyLink && bound.address == ip(address)) return true;
+    return false;
+  }
+
+  test::FakeIpvsTable ipvs;
+  test::FakeLinkTable links;
+  test::FakeSetTable sets;
+  test::FakeRuleTable rules;
+  test::FakeConntrackTable conntrack;
+  TimePoint now{1h};
+
+ private:
+  std::ostringstream log_;
+  spdlog::logger logger_;
+  ReconcilerSettings settings_;
+  std::unique_ptr<Reconciler> reconciler_;
+  model::ClusterState cluster_;
+};
+
+const netlink::VirtualServiceKey kWeb{ip("10.96.0.9"), Protocol::tcp, 80};
+const netlink::RealServerKey kE1{ip("10.244.0.3"), 8080};
+const netlink::RealServerKey kE2{ip("10.244.1.4"), 8080};
+
+model::ClusterState web_with(std::vector<api::Endpoint> endpoints,
+                             Protocol protocol = Protocol::tcp) {
+  auto web = test::web_service();
+  web.ports[0].protocol = protocol;
+  return test::cluster_of({web, test::slice_of(web, 8080, std::move(endpoints))});
+}
+
+TEST_CASE("nothing is written before the first lists are there") {
+  Daemon daemon;
+  CHECK(daemon.see(netlink::LinkEvents{.others_changed = true}).empty());
+  CHECK(daemon.writes() == 0);
+}
+
+TEST_CASE("a change costs what changed, an unchanged object nothing") {
+  Daemon daemon;
+  REQUIRE(daemon.see(web_with({test::e1(), test::e2()})).complete());
+  auto before = daemon.writes();
+  CHECK(daemon.see(web_with({test::e1(), test::e2()})).empty());
+  CHECK(daemon.writes() == before);
+
+  const auto report =
+      daemon.see(web_with({test::e1(), test::e2(), test::endpoint("10.244.1.5", "n2")}));
+  CHECK(report.written == Written{.ipvs = 1});
+  CHECK(daemon.weights(kWeb).size() == 3);
+}
+
+TEST_CASE("a leaving real server drains, is looked at, and goes when it is idle") {
+  Daemon daemon;
+  daemon.see(web_with({test::e1(), test::e2()}));
+  daemon.ipvs.set_connections(kWeb, kE2, 1, 2);
+  CHECK(daemon.see(web_with({test::e1()})).written == Written{.ipvs = 1, .elements = 0});
+  CHECK(daemon.weights(kWeb) ==
+        std::map<netlink::RealServerKey, std::uint32_t>{{kE1, 1}, {kE2, 0}});
+  daemon.wait(20s);
+  CHECK(daemon.weights(kWeb).contains(kE2));
+  daemon.ipvs.set_connections(kWeb, kE2, 0, 1);
+  daemon.wait(20s);
+  CHECK(daemon.weights(kWeb).contains(kE2));
+  daemon.ipvs.set_connections(kWeb, kE2, 0, 0);
+  daemon.wait(6s);
+  CHECK_FALSE(daemon.weights(kWeb).contains(kE2));
+  const auto before = daemon.writes();
+  daemon.wait(100s);
+  CHECK(daemon.writes() == before);
+}
+
+TEST_CASE("an idle real server goes with the first look") {
+  Daemon daemon;
+  daemon.see(web_with({test::e1(), test::e2()}));
+  daemon.see(web_with({test::e1()}));
+  CHECK(daemon.weights(kWeb).contains(kE2));
+  daemon.wait(3s);
+  CHECK_FALSE(daemon.weights(kWeb).contains(kE2));
+}
+
+TEST_CASE("removals wait for other changes, but not for ever") {
+  Daemon daemon;
+  auto cluster = web_with({test::e1(), test::e2()});
+  daemon.see(cluster);
+  cluster = web_with({test::e1()});
+  daemon.see(cluster);
+  for (int second = 1; second <= 6; ++second) {
+    daemon.wait(1s);
+    INFO(second << " s");
+    CHECK(daemon.weights(kWeb).contains(kE2) == (second < 6));
+    cluster.services.at({"default", "web"}).affinity_seconds = 100 + second;
+    daemon.see(cluster);
+  }
+}
+
+TEST_CASE("a drain may be bounded") {
+  DrainTimes times;
+  times.timeout = 30s;
+  Daemon daemon(times);
+  daemon.see(web_with({test::e1(), test::e2()}));
+  daemon.ipvs.set_connections(kWeb, kE2, 5, 0);
+  daemon.see(web_with({test::e1()}));
+  daemon.wait(29s);
+  CHECK(daemon.weights(kWeb).contains(kE2));
+  daemon.wait(1s);
+  CHECK_FALSE(daemon.weights(kWeb).contains(kE2));
+}
+
+TEST_CASE("an endpoint that returns gets its weight back in place and is not removed") {
+  Daemon daemon;
+  daemon.see(web_with({test::e1(), test::e2()}));
+  daemon.ipvs.set_connections(kWeb, kE2, 1, 0);
+  daemon.see(web_with({test::e1()}));
+  CHECK(daemon.see(web_with({test::e1(), test::e2()})).written == Written{.ipvs = 1});
+  CHECK(daemon.weights(kWeb).at(kE2) == 1);
+  daemon.ipvs.set_connections(kWeb, kE2, 0, 0);
+  daemon.wait(100s);
+  CHECK(daemon.weights(kWeb).at(kE2) == 1);
+}
+
+TEST_CASE("after a restart a real server that drains goes on draining") {
+  Daemon daemon;
+  daemon.see(web_with({test::e1(), test::e2()}));
+  daemon.ipvs.set_connections(kWeb, kE2, 1, 0);
+  daemon.see(web_with({test::e1()}));
+  const auto before = daemon.writes();
+  daemon.restart();
+  CHECK(daemon.see(web_with({test::e1()})).empty());
+  CHECK(daemon.writes() == before);
+  daemon.ipvs.set_connections(kWeb, kE2, 0, 0);
+  daemon.wait(6s);
+  CHECK_FALSE(daemon.weights(kWeb).contains(kE2));
+}
+
+TEST_CASE("connections are read once for each virtual service that has something draining") {
+  Daemon daemon;
+  std::vector<api::Endpoint> endpoints = {test::e1()};
+  for (int i = 10; i < 20; ++i)
+    endpoints.push_back(test::endpoint("10.244.1." + std::to_string(i), "n2"));
+  daemon.see(web_with(endpoints));
+  for (int i = 10; i < 20; ++i)
+    daemon.ipvs.set_connections(kWeb, {ip("10.244.1." + std::to_string(i)), 8080}, 1, 0);
+  daemon.see(web_with({test::e1()}));
+  const auto before = daemon.ipvs.server_listings();
+  daemon.wait(3s);
+  CHECK(daemon.ipvs.server_listings() == before + 1);
+}
+
+TEST_CASE("what failed is tried again with growing pauses, the rest is in place") {
+  Daemon daemon;
+  daemon.ipvs.faults.fail("add real server 10.244.1.4", {ErrorKind::io, EIO, ""}, 3);
+  CHECK(daemon.see(web_with({test::e1(), test::e2()})).failures == 1);
+  CHECK(daemon.weights(kWeb).size() == 1);
+  daemon.wait(400ms);
+  CHECK(daemon.weights(kWeb).size() == 1);
+  daemon.wait(4s);
+  CHECK(daemon.weights(kWeb).size() == 2);
+  CHECK(daemon.says("trying again in"));
+}
+
+TEST_CASE("a VIP that was held back is tried again together with what guards it") {
+  Daemon daemon;
+  daemon.sets.faults.fail("add KUBE-CLUSTER-IP", {ErrorKind::io, ENOSPC, "full"}, 2);
+  daemon.see(web_with({test::e1()}));
+  CHECK(daemon.weights(kWeb).empty());
+  CHECK_FALSE(daemon.is_bound("10.96.0.9"));
+  daemon.wait(5s);
+  CHECK(daemon.weights(kWeb).size() == 1);
+  CHECK(daemon.is_bound("10.96.0.9"));
+}
+
+TEST_CASE("a surprising answer makes the kernel be read again soon") {
+  Daemon daemon;
+  daemon.see(web_with({test::e1()}));
+  const std::vector<netlink::IpvsOp> others = {netlink::DeleteService{kWeb}};
+  REQUIRE(daemon.ipvs.apply(others).at(0));
+  daemon.see(web_with({test::e1(), test::e2()}));
+  daemon.wait(1s);
+  CHECK(daemon.weights(kWeb).size() == 2);
+}
+
+TEST_CASE("what others change is found by the next reading, told and repaired") {
+  Daemon daemon;
+  daemon.see(web_with({test::e1(), test::e2()}));
+  const std::vector<netlink::IpvsOp> others = {
+      netlink::EditServer{kWeb, {.key = kE1, .weight = 7}}, netlink::DeleteServer{kWeb, kE2},
+      netlink::AddService{{.key = {ip("10.96.0.77"), Protocol::tcp, 1}, .scheduler = "rr"}}};
+  for (const auto& status : daemon.ipvs.apply(others)) REQUIRE(status);
+  daemon.rules.edit(Family::ipv4, ipset::Table::nat, "-F KUBE-MARK-MASQ");
+  daemon.wait(29s);
+  CHECK(daemon.weights(kWeb).size() == 1);
+  daemon.wait(2s);
+  CHECK(daemon.weights(kWeb) ==
+        std::map<netlink::RealServerKey, std::uint32_t>{{kE1, 1}, {kE2, 1}});
+  CHECK(daemon.says("others changed the kernel; repairing: add real server 10.244.1.4:8080"));
+  CHECK(daemon.says("10.96.0.77:1/TCP"));
+  CHECK(daemon.says("KUBE-MARK-MASQ"));
+  const auto before = daemon.writes();
+  daemon.wait(70s);
+  CHECK(daemon.writes() == before);
+}
+
+TEST_CASE("an address that others took away comes back at once; our own removals are no news") {
+  Daemon daemon;
+  daemon.see(web_with({test::e1()}));
+  const std::vector<netlink::AddressOp> others = {{false, ip("10.96.0.9")}};
+  REQUIRE(daemon.links.apply(plan::kDummyLink, others).at(0));
+  daemon.see(netlink::LinkEvents{.lost = {ip("10.96.0.9")}});
+  CHECK(daemon.is_bound("10.96.0.9"));
+  CHECK(daemon.says("others removed address 10.96.0.9"));
+  const auto listings = daemon.links.listings();
+  daemon.see(netlink::LinkEvents{.lost = {ip("10.96.0.10")}});
+  CHECK(daemon.links.listings() == listings);
+}
+
+TEST_CASE("the dummy link is made again at once, with its addresses") {
+  Daemon daemon;
+  daemon.see(web_with({test::e1()}));
+  daemon.links.remove_link(plan::kDummyLink);
+  daemon.see(netlink::LinkEvents{.link_lost = true});
+  CHECK(daemon.is_bound("10.96.0.9"));
+  CHECK(daemon.says("others removed link kube-ipvs0: made it again"));
+}
+
+TEST_CASE("addresses of other links count as soon as they are told") {
+  Daemon daemon;
+  auto web = test::web_service();
+  web.ports[0].node_port = 30080;
+  daemon.see(test::cluster_of({web}));
+  daemon.links.add_address({"eth0", ip("10.0.0.2"), 24});
+  daemon.see(netlink::LinkEvents{.others_changed = true});
+  CHECK(daemon.ipvs.list_servers({ip("10.0.0.2"), Protocol::tcp, 30080}).has_value());
+}
+
+const netlink::VirtualServiceKey kDns{ip("10.96.0.9"), Protocol::udp, 80};
+
+FlowEnd end_of(const std::string& address, std::uint16_t port) {
+  return {ip(address), port};
+}
+
+std::set<netlink::UdpFlow> flows_of(Daemon& daemon) {
+  const auto flows = daemon.conntrack.list_udp(Family::ipv4, std::nullopt).value();
+  return {flows.begin(), flows.end()};
+}
+
+TEST_CASE("UDP flows to a real server that left are removed, nothing else is") {
+  Daemon daemon;
+  daemon.see(web_with({test::e1(), test::e2()}, Protocol::udp));
+  auto& table = daemon.conntrack;
+  const auto vip = end_of("10.96.0.9", 80);
+  const auto stays = table.track(end_of("10.1.0.1", 4000), vip, end_of("10.244.0.3", 8080));
+  table.track(end_of("10.1.0.1", 4001), vip, end_of("10.244.1.4", 8080));
+  const auto elsewhere =
+      table.track(end_of("10.1.0.1", 4002), end_of("10.96.0.8", 80), end_of("10.244.1.4", 8080));
+  const auto report = daemon.see(web_with({test::e1()}, Protocol::udp));
+  CHECK(report.flows == 1);
+  CHECK(flows_of(daemon) == std::set<netlink::UdpFlow>{stays, elsewhere});
+
+  SECTION("scaled to zero, and none that something else answers") {
+    const auto other = table.track(end_of("10.1.0.1", 4003), vip, end_of("10.96.0.9", 80));
+    CHECK(daemon.see(web_with({}, Protocol::udp)).flows == 1);
+    CHECK(flows_of(daemon) == std::set<netlink::UdpFlow>{elsewhere, other});
+    // As soon as there is a real server, everything else to this VIP is stale.
+    CHECK(daemon.see(web_with({test::e2()}, Protocol::udp)).flows == 1);
+  }
+  SECTION("with its Service") {
+    CHECK(daemon.see(model::ClusterState{}).flows == 1);
+    CHECK(flows_of(daemon) == std::set<netlink::UdpFlow>{elsewhere});
+  }
+  SECTION("a restart removes none that is valid") {
+    daemon.restart();
+    CHECK(daemon.see(web_with({test::e1()}, Protocol::udp)).empty());
+    CHECK(flows_of(daemon) == std::set<netlink::UdpFlow>{stays, elsewhere});
+  }
+  SECTION("what became stale between two processes is found") {
+    const auto stale = table.track(end_of("10.1.0.1", 4009), vip, end_of("10.244.9.9", 8080));
+    daemon.restart();
+    CHECK(daemon.see(web_with({test::e1()}, Protocol::udp)).flows == 1);
+    CHECK_FALSE(flows_of(daemon).contains(stale));
+  }
+}
+
+TEST_CASE("a flow that could not be removed is tried again") {
+  Daemon daemon;
+  daemon.see(web_with({test::e1(), test::e2()}, Protocol::udp));
+  daemon.conntrack.track(end_of("10.1.0.1", 4001), end_of("10.96.0.9", 80),
+                         end_of("10.244.1.4", 8080));
+  daemon.conntrack.faults.fail("remove UDP flow", {ErrorKind::overrun, ENOBUFS, ""}, 1);
+  CHECK(daemon.see(web_with({test::e1()}, Protocol::udp)).failures == 1);
+  CHECK(flows_of(daemon).size() == 1);
+  daemon.wait(2s);
+  CHECK(flows_of(daemon).empty());
+}
+
+TEST_CASE("objects that become known whole let go what waited") {
+  Daemon daemon;
+  daemon.see(web_with({test::e1(), test::e2()}));
+  auto cluster = web_with({test::e1()});
+  cluster.complete = false;
+  daemon.see(cluster);
+  CHECK(daemon.weights(kWeb).at(kE2) == 1);
+  cluster.complete = true;
+  daemon.see(cluster);
+  CHECK(daemon.weights(kWeb).at(kE2) == 0);
+}
+
+TEST_CASE("random changes end where a fresh process ends, and then nothing is written") {
+  for (std::uint32_t seed = 0; seed < 12; ++seed) {
+    INFO("seed " << seed);
+    test::RandomCluster random(seed);
+    Daemon daemon;
+    auto cluster = random.cluster(15);
+    for (int step = 0; step < 5; ++step) {
+      INFO("step " << step);
+      CHECK(daemon.see(cluster).failures == 0);
+      random.change(cluster);
+    }
+    CHECK(daemon.see(cluster).failures == 0);
+    daemon.wait(10s);
+    const auto before = daemon.writes();
+    daemon.wait(100s);  // three readings
+    CHECK(daemon.writes() == before);
+    daemon.restart();
+    CHECK(daemon.see(cluster).failures == 0);
+    CHECK(daemon.writes() == before);
+  }
+}
+
+}  // namespace
+}  // namespace ipvsproxier::sync
