@@ -92,6 +92,11 @@ Cluster::Cluster(const ClusterShape& shape) {
   prepare(remote_node_, true);
   prepare(client_netns_, false);
   prepare(stranger_netns_, false);
+  // A kernel sends only so many ICMP errors to one host; tests ask for more.
+  node_.inside([] {
+    set("net/ipv4/icmp_ratelimit", "0");
+    set("net/ipv6/icmp/ratelimit", "0");
+  });
   lay_out();
   add_local_pods(shape.local_pods);
   add_remote_pods(shape.remote_pods);

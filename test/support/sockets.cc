@@ -56,6 +56,14 @@ std::string describe(const SocketAddress& peer) {
 
 namespace {
 
+Status pending_error(int fd, const std::string& where) {
+  int error = 0;
+  socklen_t size = sizeof error;
+  ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
+  if (error != 0) return make_error(Operation::generic, error, where);
+  return {};
+}
+
 Result<UniqueFd> bound_to(Protocol protocol, SocketAddress local) {
   const int type = protocol == Protocol::udp ? SOCK_DGRAM : SOCK_STREAM;
   UniqueFd fd(::socket(local.storage.ss_family, type | SOCK_CLOEXEC | SOCK_NONBLOCK,
@@ -96,6 +104,10 @@ Result<UniqueFd> client_socket(Protocol protocol, SocketAddress source, SocketAd
   if (::connect(fd->get(), remote.raw(), remote.size) < 0 && errno != EINPROGRESS) {
     return make_error(Operation::generic, errno, where);
   }
+  // Where one processor does everything, an ICMP error comes back inside connect(), while the socket is
+  // locked: the kernel (tcp_v4_err, tcp_v6_err) only takes a note of it and would find out at the
+  // first retransmission, a second later. SO_ERROR gives the note away.
+  if (const Status noted = pending_error(fd->get(), where); !noted) return noted.error();
   if (const Status writable = wait_for(fd->get(), POLLOUT, timeout_ms, where); !writable) {
     return writable.error();
   }
@@ -107,11 +119,7 @@ Status wait_for(int fd, short events, int timeout_ms, const std::string& where) 
   const int ready = ::poll(&entry, 1, timeout_ms);
   if (ready < 0) return make_error(Operation::generic, errno, where);
   if (ready == 0) return Error{ErrorKind::timeout, ETIMEDOUT, where};
-  int error = 0;
-  socklen_t size = sizeof error;
-  ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
-  if (error != 0) return make_error(Operation::generic, error, where);
-  return {};
+  return pending_error(fd, where);
 }
 
 }  // namespace ipvsproxier::test

@@ -1,0 +1,53 @@
+#pragma once
+
+// What traffic tests share: a cluster, the manifests of its Services, and questions that they ask.
+
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include "test/kernel/cluster.h"
+#include "test/kernel/daemon.h"
+#include "test/kernel/manifests.h"
+
+namespace ipvsproxier::test {
+
+inline netlink::IpAddress address_of(const std::string& text) {
+  return netlink::IpAddress::parse(text).value();
+}
+
+struct TrafficBed {
+  explicit TrafficBed(const ClusterShape& shape = {}) : cluster(shape) {}
+
+  // Programs the kernel of n1 from the manifests as they are.
+  void program(const std::vector<std::string>& flags = {}) const {
+    const auto run = run_once(cluster.netns(), manifests, flags);
+    INFO(run.log);
+    REQUIRE(run.status == 0);
+  }
+
+  Cluster cluster;
+  Manifests manifests;
+};
+
+// An endpoint of each family: the pod.
+inline std::vector<EndpointManifest> endpoints_of(const std::vector<const Pod*>& pods) {
+  std::vector<EndpointManifest> endpoints;
+  for (const Pod* pod : pods) {
+    endpoints.push_back({pod->v4, pod->node});
+    endpoints.push_back({pod->v6, pod->node});
+  }
+  return endpoints;
+}
+
+// One request over a fresh connection or socket; see outcome().
+inline std::string answer(const Host& from, netlink::Protocol protocol, const std::string& to,
+                          std::uint16_t port, int timeout_ms = 3000) {
+  return outcome(from.ask(protocol, address_of(to), port,
+                          {.source = {}, .source_port = 0, .timeout_ms = timeout_ms}));
+}
+
+// For packets that must be lost: not worth a long wait.
+inline constexpr int kShortWait = 300;
+
+}  // namespace ipvsproxier::test

@@ -1,0 +1,193 @@
+// Whom a request through a Service reaches, and which source address the backend sees there.
+
+#include <catch2/catch.hpp>
+
+#include "test/kernel/traffic.h"
+
+namespace ipvsproxier::test {
+namespace {
+
+using netlink::Family;
+using netlink::Protocol;
+
+// Addresses of one family. A backend on n1 sees masqueraded packets come from the bridge's address,
+// one on n2 from n1's.
+struct Addresses {
+  const char* at_local;   // cluster IP of a Service with the pod local-1
+  const char* at_remote;  // with remote-1
+  const char* local_policy;
+  const char* node;
+  const char* bridge;
+  const char* client;
+  const char* local_1;
+  const char* local_2;
+  const char* remote_1;
+};
+
+constexpr Addresses kV4 = {.at_local = "10.96.0.20",
+                           .at_remote = "10.96.0.21",
+                           .local_policy = "10.96.0.22",
+                           .node = "10.200.0.2",
+                           .bridge = "10.244.0.1",
+                           .client = "203.0.113.7",
+                           .local_1 = "10.244.0.11",
+                           .local_2 = "10.244.0.12",
+                           .remote_1 = "10.244.1.11"};
+constexpr Addresses kV6 = {.at_local = "fd00:96::20",
+                           .at_remote = "fd00:96::21",
+                           .local_policy = "fd00:96::22",
+                           .node = "fd00:200::2",
+                           .bridge = "fd00:244::1",
+                           .client = "2001:db8:7::7",
+                           .local_1 = "fd00:244::11",
+                           .local_2 = "fd00:244::12",
+                           .remote_1 = "fd00:244:0:1::11"};
+
+constexpr std::uint16_t kAtLocal = 30080;  // node ports
+constexpr std::uint16_t kAtRemote = 30081;
+constexpr std::uint16_t kLocalPolicy = 30082;
+
+std::vector<PortManifest> tcp_and_udp(std::uint16_t node_port) {
+  return {{.name = "t", .protocol = Protocol::tcp, .port = 80, .node_port = node_port},
+          {.name = "u", .protocol = Protocol::udp, .port = 80, .node_port = node_port}};
+}
+
+void put_services(TrafficBed& bed) {
+  const Pod& local = bed.cluster.local(1);
+  const Pod& remote = bed.cluster.remote(1);
+  bed.manifests.put({.name = "at-local",
+                     .type = "NodePort",
+                     .cluster_ips = {kV4.at_local, kV6.at_local},
+                     .ports = tcp_and_udp(kAtLocal),
+                     .endpoints = endpoints_of({&local})});
+  bed.manifests.put({.name = "at-remote",
+                     .type = "NodePort",
+                     .cluster_ips = {kV4.at_remote, kV6.at_remote},
+                     .ports = tcp_and_udp(kAtRemote),
+                     .endpoints = endpoints_of({&remote})});
+  bed.manifests.put({.name = "local-policy",
+                     .type = "NodePort",
+                     .cluster_ips = {kV4.local_policy, kV6.local_policy},
+                     .ports = tcp_and_udp(kLocalPolicy),
+                     .endpoints = endpoints_of({&local, &remote}),
+                     .spec = "externalTrafficPolicy: Local"});
+}
+
+struct Expectation {
+  const Host& from;
+  std::string to;
+  std::uint16_t port;
+  std::string answer;
+};
+
+void check(const std::vector<Expectation>& expectations) {
+  for (const auto& expected : expectations) {
+    for (const Protocol protocol : {Protocol::tcp, Protocol::udp}) {
+      INFO(expected.from.name << " to " << netlink::to_string(protocol) << " " << expected.to
+                              << " port " << expected.port);
+      CHECK(answer(expected.from, protocol, expected.to, expected.port) == expected.answer);
+    }
+  }
+}
+
+std::string local_sees(const std::string& address) {
+  return "local-1 sees " + address;
+}
+
+std::string remote_sees(const std::string& address) {
+  return "remote-1 sees " + address;
+}
+
+void check_cluster_ips(const Cluster& cluster, const Addresses& a) {
+  check({
+      // (a) from outside the pod range: masqueraded
+      {cluster.client(), a.at_local, 80, local_sees(a.bridge)},
+      {cluster.client(), a.at_remote, 80, remote_sees(a.node)},
+      {cluster.node(), a.at_local, 80, local_sees(a.bridge)},
+      {cluster.node(), a.at_remote, 80, remote_sees(a.node)},
+      // (b) a pod that reaches itself: masqueraded
+      {cluster.local(1), a.at_local, 80, local_sees(a.bridge)},
+      // (c) other pods keep their addresses
+      {cluster.local(2), a.at_local, 80, local_sees(a.local_2)},
+      {cluster.local(2), a.at_remote, 80, remote_sees(a.local_2)},
+      {cluster.remote(1), a.at_local, 80, local_sees(a.remote_1)},
+  });
+}
+
+void check_node_ports(const Cluster& cluster, const Addresses& a) {
+  check({
+      // (d) masqueraded for everybody
+      {cluster.client(), a.node, kAtLocal, local_sees(a.bridge)},
+      {cluster.client(), a.node, kAtRemote, remote_sees(a.node)},
+      {cluster.remote(1), a.node, kAtLocal, local_sees(a.bridge)},
+      {cluster.local(1), a.node, kAtLocal, local_sees(a.bridge)},
+      {cluster.local(2), a.node, kAtLocal, local_sees(a.bridge)},
+      {cluster.local(2), a.bridge, kAtRemote, remote_sees(a.node)},
+      {cluster.node(), a.node, kAtLocal, local_sees(a.bridge)},
+      {cluster.node(), a.node, kAtRemote, remote_sees(a.node)},
+      // with the local policy it stays on the node and keeps its address, unless a pod reaches
+      // itself
+      {cluster.client(), a.node, kLocalPolicy, local_sees(a.client)},
+      {cluster.client(), a.node, kLocalPolicy, local_sees(a.client)},
+      {cluster.local(2), a.node, kLocalPolicy, local_sees(a.local_2)},
+      {cluster.local(1), a.node, kLocalPolicy, local_sees(a.bridge)},
+  });
+}
+
+TEST_CASE("kernel: traffic: who is masqueraded") {
+  TrafficBed bed;
+  const Cluster& cluster = bed.cluster;
+  put_services(bed);
+  bed.program();
+  for (const Addresses& a : {kV4, kV6}) {
+    check_cluster_ips(cluster, a);
+    check_node_ports(cluster, a);
+  }
+
+  // One cluster for all configurations: it takes longer than their requests.
+  bed.manifests.configure(
+      "iptables: {masqueradeAll: true}\ndetectLocalMode: ClusterCIDR\n"
+      "clusterCIDR: \"" +
+      std::string(kPodRanges) + "\"\n");
+  bed.program();
+  for (const Addresses& a : {kV4, kV6}) {
+    check({
+        {cluster.local(2), a.at_local, 80, local_sees(a.bridge)},
+        {cluster.local(2), a.at_remote, 80, remote_sees(a.node)},
+        {cluster.client(), a.at_local, 80, local_sees(a.bridge)},
+        {cluster.client(), a.node, kLocalPolicy, local_sees(a.client)},
+    });
+  }
+
+  // Pods are those behind the bridge: a pod of another node is a stranger here.
+  bed.manifests.configure(
+      "detectLocalMode: BridgeInterface\ndetectLocal: {bridgeInterface: cni0}\n");
+  bed.program();
+  for (const Addresses& a : {kV4, kV6}) {
+    check({
+        {cluster.local(2), a.at_local, 80, local_sees(a.local_2)},
+        {cluster.client(), a.at_local, 80, local_sees(a.bridge)},
+        {cluster.remote(1), a.at_local, 80, local_sees(a.bridge)},
+        {cluster.node(), a.at_remote, 80, remote_sees(a.node)},
+    });
+  }
+
+  // Without a way to tell pods from others nobody is masqueraded but the node, whose packets come
+  // from the Service's own address.
+  bed.manifests.configure("detectLocalMode: ClusterCIDR\n");
+  bed.program();
+  for (const Addresses& a : {kV4, kV6}) {
+    check({
+        {cluster.client(), a.at_local, 80, local_sees(a.client)},
+        {cluster.local(2), a.at_local, 80, local_sees(a.local_2)},
+        {cluster.local(2), a.at_remote, 80, remote_sees(a.local_2)},
+        {cluster.local(1), a.at_local, 80, local_sees(a.bridge)},
+        {cluster.node(), a.at_local, 80, local_sees(a.bridge)},
+        {cluster.node(), a.at_remote, 80, remote_sees(a.node)},
+        {cluster.client(), a.node, kAtRemote, remote_sees(a.node)},
+    });
+  }
+}
+
+}  // namespace
+}  // namespace ipvsproxier::test
