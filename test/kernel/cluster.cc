@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "netlink/sysctl.h"
+#include "test/kernel/net_setup.h"
 
 namespace ipvsproxier::test {
 namespace {
@@ -42,24 +43,30 @@ void prepare(const Netns& netns, bool forwards) {
   });
 }
 
-// Lines that make `link` usable with both addresses and, unless empty, default routes.
-std::string configured(const std::string& link, const std::string& v4, const std::string& v6,
-                       const std::string& gateway4 = "", const std::string& gateway6 = "") {
-  std::string lines = "link set " + link + " up\naddr add " + v4 + " dev " + link + "\naddr add " +
-                      v6 + " dev " + link + " nodad\n";
-  if (!gateway4.empty()) lines += "route add default via " + gateway4 + "\n";
-  if (!gateway6.empty()) lines += "route add ::/0 via " + gateway6 + "\n";
-  return lines;
+// The eth0 of a host, with its default routes.
+void configure_host(const Netns& netns, const std::string& v4, const std::string& v6,
+                    const std::string& gateway4, const std::string& gateway6) {
+  NetSetup setup(netns);
+  setup.address("eth0", v4);
+  setup.address("eth0", v6);
+  setup.route("0.0.0.0/0", gateway4);
+  setup.route("::/0", gateway6);
 }
 
-std::string service_routes() {
-  std::string lines;
+void configure_router(NetSetup& router) {
+  router.enslave("n1", "lan", false);
+  router.enslave("n2", "lan", false);
+  for (const char* prefix : {"10.200.0.1/24", "fd00:200::1/64"}) router.address("lan", prefix);
+  for (const char* prefix : {"203.0.113.1/24", "2001:db8:7::1/64"}) {
+    router.address("client", prefix);
+  }
+  for (const char* prefix : {"198.51.100.1/24", "2001:db8:9::1/64"}) {
+    router.address("stranger", prefix);
+  }
   std::istringstream ranges(kServiceRanges);
   for (std::string range; ranges >> range;) {
-    const bool is_v6 = range.find(':') != std::string::npos;
-    lines += "route add " + range + " via " + (is_v6 ? "fd00:200::2\n" : "10.200.0.2\n");
+    router.route(range, range.find(':') == std::string::npos ? "10.200.0.2" : "fd00:200::2");
   }
-  return lines;
 }
 
 }  // namespace
@@ -105,60 +112,54 @@ Cluster::Cluster(const ClusterShape& shape) {
 }
 
 void Cluster::lay_out() {
-  router_.ip(
-      "link add lan type bridge\n"
-      "link add n1 type veth peer name eth0 netns " +
-      node_.path() + "\n" + "link add n2 type veth peer name eth0 netns " + remote_node_.path() +
-      "\n" + "link add client type veth peer name eth0 netns " + client_netns_.path() + "\n" +
-      "link add stranger type veth peer name eth0 netns " + stranger_netns_.path() + "\n" +
-      "link set n1 up master lan\nlink set n2 up master lan\n" +
-      configured("lan", "10.200.0.1/24", "fd00:200::1/64") +
-      configured("client", "203.0.113.1/24", "2001:db8:7::1/64") +
-      configured("stranger", "198.51.100.1/24", "2001:db8:9::1/64") + service_routes());
-  node_.ip(configured("eth0", "10.200.0.2/24", "fd00:200::2/64", "10.200.0.1", "fd00:200::1") +
-           "route add 10.244.1.0/24 via 10.200.0.3\n"
-           "route add fd00:244:0:1::/64 via fd00:200::3\n"
-           "link add cni0 type bridge\n" +
-           configured("cni0", "10.244.0.1/24", "fd00:244::1/64"));
-  remote_node_.ip(
-      configured("eth0", "10.200.0.3/24", "fd00:200::3/64", "10.200.0.1", "fd00:200::1") +
-      "route add 10.244.0.0/24 via 10.200.0.2\n"
-      "route add fd00:244::/64 via fd00:200::2\n");
-  client_netns_.ip(
-      configured("eth0", "203.0.113.7/24", "2001:db8:7::7/64", "203.0.113.1", "2001:db8:7::1"));
-  stranger_netns_.ip(
-      configured("eth0", "198.51.100.9/24", "2001:db8:9::9/64", "198.51.100.1", "2001:db8:9::1"));
+  NetSetup router(router_);
+  router.bridge("lan");
+  router.veth("n1", node_, "eth0");
+  router.veth("n2", remote_node_, "eth0");
+  router.veth("client", client_netns_, "eth0");
+  router.veth("stranger", stranger_netns_, "eth0");
+  configure_router(router);
+  configure_host(node_, "10.200.0.2/24", "fd00:200::2/64", "10.200.0.1", "fd00:200::1");
+  configure_host(remote_node_, "10.200.0.3/24", "fd00:200::3/64", "10.200.0.1", "fd00:200::1");
+  configure_host(client_netns_, "203.0.113.7/24", "2001:db8:7::7/64", "203.0.113.1",
+                 "2001:db8:7::1");
+  configure_host(stranger_netns_, "198.51.100.9/24", "2001:db8:9::9/64", "198.51.100.1",
+                 "2001:db8:9::1");
+  NetSetup node(node_);
+  node.bridge("cni0");
+  node.address("cni0", "10.244.0.1/24");
+  node.address("cni0", "fd00:244::1/64");
+  node.route("10.244.1.0/24", "10.200.0.3");
+  node.route("fd00:244:0:1::/64", "fd00:200::3");
+  NetSetup remote(remote_node_);
+  remote.route("10.244.0.0/24", "10.200.0.2");
+  remote.route("fd00:244::/64", "fd00:200::2");
   node_host_ = {"n1", &node_, ip_of("10.200.0.2"), ip_of("fd00:200::2")};
   client_ = {"client", &client_netns_, ip_of("203.0.113.7"), ip_of("2001:db8:7::7")};
   stranger_ = {"stranger", &stranger_netns_, ip_of("198.51.100.9"), ip_of("2001:db8:9::9")};
 }
 
 void Cluster::add_local_pods(int count) {
-  std::string links;
+  NetSetup node(node_);
   for (int number = 1; number <= count; ++number) {
-    const std::string name = "local-" + std::to_string(number);
     const Netns& netns = pod_netns_.emplace_back();
     prepare(netns, false);
-    links += "link add " + name + " type veth peer name eth0 netns " + netns.path() +
-             "\nlink set " + name + " master cni0\nlink set " + name +
-             " up type bridge_slave hairpin on\n";
     Pod& pod = local_.emplace_back();
-    pod.name = name;
+    pod.name = "local-" + std::to_string(number);
     pod.netns = &netns;
     pod.v4 = ip_of("10.244.0." + std::to_string(10 + number));
     pod.v6 = ip_of("fd00:244::" + std::to_string(10 + number));
     pod.node = kNodeName;
-  }
-  if (count > 0) node_.ip(links);
-  for (const Pod& pod : local_) {
-    pod.netns->ip(configured("eth0", pod.v4.to_string() + "/24", pod.v6.to_string() + "/64",
-                             "10.244.0.1", "fd00:244::1"));
+    node.veth(pod.name, netns, "eth0");
+    node.enslave(pod.name, "cni0", true);
+    configure_host(netns, pod.v4.to_string() + "/24", pod.v6.to_string() + "/64", "10.244.0.1",
+                   "fd00:244::1");
   }
 }
 
 // A pod of n2 is an address there: what n1 sees of it is a route and packets from its address.
 void Cluster::add_remote_pods(int count) {
-  std::string lines;
+  NetSetup remote_node(remote_node_);
   for (int number = 1; number <= count; ++number) {
     Pod& pod = remote_.emplace_back();
     pod.name = "remote-" + std::to_string(number);
@@ -167,10 +168,9 @@ void Cluster::add_remote_pods(int count) {
     pod.v6 = ip_of("fd00:244:0:1::" + std::to_string(10 + number));
     pod.binds = true;
     pod.node = kRemoteNodeName;
-    lines += "addr add " + pod.v4.to_string() + "/32 dev lo\naddr add " + pod.v6.to_string() +
-             "/128 dev lo nodad\n";
+    remote_node.address("lo", pod.v4.to_string() + "/32");
+    remote_node.address("lo", pod.v6.to_string() + "/128");
   }
-  if (count > 0) remote_node_.ip(lines);
 }
 
 void Cluster::serve(Pod& pod, const ClusterShape& shape) {
