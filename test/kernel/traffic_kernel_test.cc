@@ -16,6 +16,7 @@ struct Addresses {
   const char* at_local;   // cluster IP of a Service with the pod local-1
   const char* at_remote;  // with remote-1
   const char* local_policy;
+  const char* at_host;  // with a server of n1 itself, like the API server's
   const char* node;
   const char* bridge;
   const char* client;
@@ -27,6 +28,7 @@ struct Addresses {
 constexpr Addresses kV4 = {.at_local = "10.96.0.20",
                            .at_remote = "10.96.0.21",
                            .local_policy = "10.96.0.22",
+                           .at_host = "10.96.0.23",
                            .node = "10.200.0.2",
                            .bridge = "10.244.0.1",
                            .client = "203.0.113.7",
@@ -36,6 +38,7 @@ constexpr Addresses kV4 = {.at_local = "10.96.0.20",
 constexpr Addresses kV6 = {.at_local = "fd00:96::20",
                            .at_remote = "fd00:96::21",
                            .local_policy = "fd00:96::22",
+                           .at_host = "fd00:96::23",
                            .node = "fd00:200::2",
                            .bridge = "fd00:244::1",
                            .client = "2001:db8:7::7",
@@ -71,6 +74,11 @@ void put_services(TrafficBed& bed) {
                      .ports = tcp_and_udp(kLocalPolicy),
                      .endpoints = endpoints_of({&local, &remote}),
                      .spec = "externalTrafficPolicy: Local"});
+  bed.manifests.put(
+      {.name = "at-host",
+       .cluster_ips = {kV4.at_host, kV6.at_host},
+       .ports = tcp_and_udp(0),
+       .endpoints = {{bed.cluster.node().v4, kNodeName}, {bed.cluster.node().v6, kNodeName}}});
 }
 
 struct Expectation {
@@ -111,6 +119,9 @@ void check_cluster_ips(const Cluster& cluster, const Addresses& a) {
       {cluster.local(2), a.at_local, 80, local_sees(a.local_2)},
       {cluster.local(2), a.at_remote, 80, remote_sees(a.local_2)},
       {cluster.remote(1), a.at_local, 80, local_sees(a.remote_1)},
+      {cluster.local(2), a.at_host, 80, std::string("host sees ") + a.local_2},
+      {cluster.node(), a.at_host, 80, std::string("host sees ") + a.node},
+      {cluster.client(), a.at_host, 80, std::string("host sees ") + a.client},
   });
 }
 
@@ -137,6 +148,15 @@ void check_node_ports(const Cluster& cluster, const Addresses& a) {
 TEST_CASE("kernel: traffic: who is masqueraded") {
   TrafficBed bed;
   const Cluster& cluster = bed.cluster;
+  const auto host_servers = cluster.netns().inside([&] {
+    std::vector<std::unique_ptr<EchoServer>> servers;
+    for (const Family family : netlink::kFamilies) {
+      servers.push_back(EchoServer::start("host", cluster.node().address(family), kEchoPort,
+                                          {Protocol::tcp, Protocol::udp})
+                            .value());
+    }
+    return servers;
+  });
   put_services(bed);
   bed.program();
   for (const Addresses& a : {kV4, kV6}) {
