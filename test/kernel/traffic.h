@@ -2,7 +2,9 @@
 
 // What traffic tests share: a cluster, the manifests of its Services, and questions that they ask.
 
+#include <memory>
 #include <string>
+#include <vector>
 
 #include <catch2/catch.hpp>
 
@@ -38,6 +40,25 @@ inline std::vector<EndpointManifest> endpoints_of(const std::vector<const Pod*>&
     endpoints.push_back({pod->v6, pod->node});
   }
   return endpoints;
+}
+
+// Where requests come from: outside, the node itself, and a pod of it other than the backend.
+inline std::vector<const Host*> three_sides(const Cluster& cluster) {
+  return {&cluster.client(), &cluster.node(), &cluster.local(2)};
+}
+
+// Servers "host" of n1 itself, over TCP and UDP; they end with the result.
+inline std::vector<std::unique_ptr<EchoServer>> serve_on_host(
+    const Cluster& cluster, const std::vector<netlink::IpAddress>& addresses, std::uint16_t port) {
+  return cluster.netns().inside([&] {
+    std::vector<std::unique_ptr<EchoServer>> servers;
+    for (const auto& address : addresses) {
+      auto server = EchoServer::start("host", address, port,
+                                      {netlink::Protocol::tcp, netlink::Protocol::udp});
+      servers.push_back(std::move(server.value()));
+    }
+    return servers;
+  });
 }
 
 // One request over a fresh connection or socket; see outcome().

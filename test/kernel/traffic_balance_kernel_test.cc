@@ -12,7 +12,6 @@
 namespace ipvsproxier::test {
 namespace {
 
-using netlink::Family;
 using netlink::Protocol;
 
 constexpr const char* kSpread[] = {"10.96.0.40", "fd00:96::40"};
@@ -102,8 +101,7 @@ void check_affinity(const Cluster& cluster, std::size_t family) {
 }
 
 void check_refusals(const Cluster& cluster, std::size_t family) {
-  for (const Host* from :
-       {&cluster.client(), &cluster.node(), static_cast<const Host*>(&cluster.local(2))}) {
+  for (const Host* from : three_sides(cluster)) {
     for (const char* address : {kEmpty[family], kNode[family]}) {
       const std::uint16_t port = address == kEmpty[family] ? 80 : kEmptyNodePort;
       INFO(from->name << " " << address);

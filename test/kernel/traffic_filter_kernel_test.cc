@@ -1,6 +1,8 @@
 // Who is let in: source ranges of load balancers, external IPs, what a VIP answers that is no
 // Service.
 
+#include <cerrno>
+
 #include <catch2/catch.hpp>
 
 #include "test/kernel/traffic.h"
@@ -8,7 +10,6 @@
 namespace ipvsproxier::test {
 namespace {
 
-using netlink::Family;
 using netlink::Protocol;
 
 constexpr std::uint16_t kHostPort = 22;
@@ -118,70 +119,84 @@ TEST_CASE("kernel: traffic: load-balancer source ranges let in and keep out") {
   }
 }
 
+void put_external_services(TrafficBed& bed) {
+  const auto endpoints = endpoints_of({&bed.cluster.local(1)});
+  // Two addresses of its own, and two that the node has.
+  bed.manifests.put({.name = "external",
+                     .cluster_ips = {kV4.cluster_ip, kV6.cluster_ip},
+                     .ports = tcp_and_udp(80),
+                     .endpoints = endpoints,
+                     .spec = std::string("externalIPs: [") + kV4.external + ", \"" + kV6.external +
+                             "\", " + kV4.node + ", \"" + kV6.node + "\"]"});
+  bed.manifests.put({.name = "external-local",
+                     .cluster_ips = {"10.96.0.31", "fd00:96::31"},
+                     .ports = tcp_and_udp(80),
+                     .endpoints = endpoints,
+                     .spec = std::string("externalTrafficPolicy: Local, externalIPs: [") +
+                             kV4.external_local + ", \"" + kV6.external_local + "\"]"});
+  bed.manifests.put(load_balancer(bed.cluster, "balanced", 32, kV4.for_client, kV6.for_client, ""));
+}
+
+void check_external(const Cluster& cluster, const Addresses& a) {
+  for (const Protocol protocol : {Protocol::tcp, Protocol::udp}) {
+    INFO(netlink::to_string(protocol));
+    for (const Host* from : three_sides(cluster)) {
+      for (const char* address : {a.external, a.node}) {
+        INFO(from->name << " to " << address);
+        CHECK(answer(*from, protocol, address, 80) == std::string("local-1 sees ") + a.bridge);
+      }
+    }
+    CHECK(answer(cluster.client(), protocol, a.external_local, 80) ==
+          std::string("local-1 sees ") + a.client);
+    CHECK(answer(cluster.local(2), protocol, a.external_local, 80) ==
+          std::string("local-1 sees ") + a.pod);
+  }
+}
+
+// A server of the host is there at the host's own addresses, and not behind those of Services.
+void check_host_port(const Cluster& cluster, const Addresses& a) {
+  for (const Host* from : three_sides(cluster)) {
+    for (const Protocol protocol : {Protocol::tcp, Protocol::udp}) {
+      // A UDP server that is bound to no address answers with that of the link.
+      const char* own = from->name == "local-2" ? a.bridge : a.node;
+      INFO(from->name << " " << netlink::to_string(protocol));
+      CHECK(answer(*from, protocol, own, kHostPort).starts_with("host sees "));
+      for (const char* vip : {a.cluster_ip, a.external, a.external_local, a.for_client}) {
+        INFO(vip);
+        CHECK(answer(*from, protocol, vip, kHostPort) == "refused");
+      }
+    }
+  }
+}
+
+void check_pings(const Cluster& cluster, const Addresses& a, int sys_errno) {
+  for (const Host* from : three_sides(cluster)) {
+    for (const char* vip : {a.cluster_ip, a.external, a.external_local, a.for_client}) {
+      const auto pinged = from->ping(address_of(vip));
+      INFO(from->name << " to " << vip);
+      CHECK((pinged ? 0 : pinged.error().sys_errno) == sys_errno);
+    }
+  }
+}
+
 TEST_CASE("kernel: traffic: external IPs, pings, and ports that are no Service") {
   TrafficBed bed({.local_pods = 2, .remote_pods = 0});
-  const Cluster& cluster = bed.cluster;
-  const auto serve = [&](const ServiceManifest& service) { bed.manifests.put(service); };
-  const auto endpoints = endpoints_of({&cluster.local(1)});
-  serve({.name = "external",
-         .cluster_ips = {kV4.cluster_ip, kV6.cluster_ip},
-         .ports = tcp_and_udp(80),
-         .endpoints = endpoints,
-         .spec = std::string("externalIPs: [") + kV4.external + ", \"" + kV6.external + "\", " +
-                 kV4.node + ", \"" + kV6.node + "\"]"});
-  serve({.name = "external-local",
-         .cluster_ips = {"10.96.0.31", "fd00:96::31"},
-         .ports = tcp_and_udp(80),
-         .endpoints = endpoints,
-         .spec = std::string("externalTrafficPolicy: Local, externalIPs: [") + kV4.external_local +
-                 ", \"" + kV6.external_local + "\"]"});
-  serve(load_balancer(cluster, "balanced", 32, kV4.for_client, kV6.for_client, ""));
-  const auto host_servers = cluster.netns().inside([] {
-    std::vector<std::unique_ptr<EchoServer>> servers;
-    for (const Family family : netlink::kFamilies) {
-      servers.push_back(EchoServer::start("host", netlink::IpAddress::any(family), kHostPort,
-                                          {Protocol::tcp, Protocol::udp})
-                            .value());
-    }
-    return servers;
-  });
+  const auto host = serve_on_host(bed.cluster,
+                                  {netlink::IpAddress::any(netlink::Family::ipv4),
+                                   netlink::IpAddress::any(netlink::Family::ipv6)},
+                                  kHostPort);
+  put_external_services(bed);
   bed.program();
   for (const Addresses& a : {kV4, kV6}) {
-    const std::string masqueraded = std::string("local-1 sees ") + a.bridge;
-    for (const Protocol protocol : {Protocol::tcp, Protocol::udp}) {
-      INFO(a.cluster_ip << " " << netlink::to_string(protocol));
-      for (const Host* from :
-           {&cluster.client(), &cluster.node(), static_cast<const Host*>(&cluster.local(2))}) {
-        INFO(from->name);
-        CHECK(answer(*from, protocol, a.external, 80) == masqueraded);
-        CHECK(answer(*from, protocol, a.node, 80) == masqueraded);
-        // The host's own server is there, but not behind a VIP.
-        CHECK(answer(*from, protocol, from->name == "local-2" ? a.bridge : a.node, kHostPort)
-                  .starts_with("host sees "));
-        for (const char* vip : {a.cluster_ip, a.external, a.external_local, a.for_client}) {
-          INFO(vip);
-          CHECK(answer(*from, protocol, vip, kHostPort) == "refused");
-          CHECK(from->ping(address_of(vip)));
-        }
-      }
-      CHECK(answer(cluster.client(), protocol, a.external_local, 80) ==
-            std::string("local-1 sees ") + a.client);
-      CHECK(answer(cluster.local(2), protocol, a.external_local, 80) ==
-            std::string("local-1 sees ") + a.pod);
-    }
+    check_external(bed.cluster, a);
+    check_host_port(bed.cluster, a);
+    check_pings(bed.cluster, a, 0);
   }
 
   bed.program({"--kube-proxy-compat"});
   for (const Addresses& a : {kV4, kV6}) {
-    for (const Host* from :
-         {&cluster.client(), &cluster.node(), static_cast<const Host*>(&cluster.local(2))}) {
-      const auto pinged = from->ping(address_of(a.cluster_ip));
-      INFO(from->name << " " << a.cluster_ip);
-      REQUIRE_FALSE(pinged);
-      CHECK(pinged.error().sys_errno == ECONNREFUSED);
-      CHECK(answer(*from, Protocol::tcp, a.cluster_ip, 80).starts_with("local-1"));
-      CHECK(answer(*from, Protocol::tcp, a.cluster_ip, kHostPort) == "refused");
-    }
+    check_external(bed.cluster, a);
+    check_pings(bed.cluster, a, ECONNREFUSED);
   }
 }
 

@@ -7,7 +7,6 @@
 namespace ipvsproxier::test {
 namespace {
 
-using netlink::Family;
 using netlink::Protocol;
 
 // Addresses of one family. A backend on n1 sees masqueraded packets come from the bridge's address,
@@ -148,15 +147,7 @@ void check_node_ports(const Cluster& cluster, const Addresses& a) {
 TEST_CASE("kernel: traffic: who is masqueraded") {
   TrafficBed bed;
   const Cluster& cluster = bed.cluster;
-  const auto host_servers = cluster.netns().inside([&] {
-    std::vector<std::unique_ptr<EchoServer>> servers;
-    for (const Family family : netlink::kFamilies) {
-      servers.push_back(EchoServer::start("host", cluster.node().address(family), kEchoPort,
-                                          {Protocol::tcp, Protocol::udp})
-                            .value());
-    }
-    return servers;
-  });
+  const auto host = serve_on_host(cluster, {cluster.node().v4, cluster.node().v6}, kEchoPort);
   put_services(bed);
   bed.program();
   for (const Addresses& a : {kV4, kV6}) {
