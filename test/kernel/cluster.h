@@ -50,10 +50,10 @@ struct Host {
   netlink::Result<EchoAnswer> ask(netlink::Protocol protocol, const netlink::IpAddress& address,
                                   std::uint16_t port, AskOptions options = {}) const;
   netlink::Result<Stream> open_stream(const netlink::IpAddress& address, std::uint16_t port,
-                                      int timeout_ms = 2000) const;
+                                      int timeout_ms = 5000) const;
   // The source port stays the same for the life of the client.
   netlink::Result<UdpClient> open_udp(const netlink::IpAddress& address, std::uint16_t port) const;
-  netlink::Status ping(const netlink::IpAddress& address, int timeout_ms = 2000) const;
+  netlink::Status ping(const netlink::IpAddress& address, int timeout_ms = 5000) const;
 };
 
 // A host with servers: they answer with its name on kEchoPort and kStreamPort of both addresses.

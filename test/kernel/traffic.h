@@ -63,7 +63,7 @@ inline std::vector<std::unique_ptr<EchoServer>> serve_on_host(
 
 // One request over a fresh connection or socket; see outcome().
 inline std::string answer(const Host& from, netlink::Protocol protocol, const std::string& to,
-                          std::uint16_t port, int timeout_ms = 3000) {
+                          std::uint16_t port, int timeout_ms = 5000) {
   return outcome(from.ask(protocol, address_of(to), port,
                           {.source = {}, .source_port = 0, .timeout_ms = timeout_ms}));
 }

@@ -91,7 +91,7 @@ TEST_CASE("kernel: traffic: load-balancer source ranges let in and keep out") {
   const Cluster& cluster = bed.cluster;
   put_load_balancers(bed);
   bed.program();
-  const auto ask = [](const Host& from, const char* to, int wait = 3000) {
+  const auto ask = [](const Host& from, const char* to, int wait = 5000) {
     return answer(from, Protocol::tcp, to, 80, wait);
   };
   for (const Addresses& a : {kV4, kV6}) {

@@ -56,7 +56,7 @@ class EchoServer {
 struct AskOptions {
   std::optional<netlink::IpAddress> source;  // bind to it
   std::uint16_t source_port = 0;             // 0: any
-  int timeout_ms = 2000;                     // for the whole exchange; `timeout` when it is over
+  int timeout_ms = 5000;                     // for the whole exchange; `timeout` when it is over
 };
 
 // "NAME ADDRESS PORT\n" -> its parts.
@@ -79,7 +79,7 @@ class UdpClient {
                                          const AskOptions& options = {});
 
   // One datagram and its answer; answers that came late for earlier ones are thrown away.
-  netlink::Result<EchoAnswer> ask(int timeout_ms = 2000);
+  netlink::Result<EchoAnswer> ask(int timeout_ms = 5000);
 
  private:
   UdpClient(netlink::UniqueFd fd, std::string where)

@@ -10,6 +10,6 @@ namespace ipvsproxier::test {
 // Success when the address itself answered. An ICMP error that came instead is an error with its
 // errno (ECONNREFUSED: port unreachable), no answer in time is `timeout`. Sent from the network
 // namespace of the calling thread.
-netlink::Status ping(const netlink::IpAddress& address, int timeout_ms = 2000);
+netlink::Status ping(const netlink::IpAddress& address, int timeout_ms = 5000);
 
 }  // namespace ipvsproxier::test

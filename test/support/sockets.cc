@@ -104,9 +104,9 @@ Result<UniqueFd> client_socket(Protocol protocol, SocketAddress source, SocketAd
   if (::connect(fd->get(), remote.raw(), remote.size) < 0 && errno != EINPROGRESS) {
     return make_error(Operation::generic, errno, where);
   }
-  // Where one processor does everything, an ICMP error comes back inside connect(), while the socket is
-  // locked: the kernel (tcp_v4_err, tcp_v6_err) only takes a note of it and would find out at the
-  // first retransmission, a second later. SO_ERROR gives the note away.
+  // Where one processor does everything, an ICMP error comes back inside connect(), while the
+  // socket is locked: the kernel (tcp_v4_err, tcp_v6_err) only takes a note of it and would find
+  // out at the first retransmission, a second later. SO_ERROR gives the note away.
   if (const Status noted = pending_error(fd->get(), where); !noted) return noted.error();
   if (const Status writable = wait_for(fd->get(), POLLOUT, timeout_ms, where); !writable) {
     return writable.error();
