@@ -1,16 +1,12 @@
-// A pod's server and a client's request, for scripts:
-//
-//   echo_server serve NAME ADDRESS PORT...      TCP and UDP on each port; prints "ready" and stays
-//   echo_server ask tcp|udp ADDRESS PORT [MS]   prints "NAME ADDRESS" of who answered and whom it
-//   saw;
-//                                               exit status 1 and the reason on stderr if nobody
-//                                               did
+// A pod's servers and a client's requests, for scripts; usage() lists them. Each may come after
+// "in NETNS_PATH". Exit status 1 and the reason on stderr when nobody answers or a download breaks.
 
 #include <fcntl.h>
 #include <sched.h>
 #include <unistd.h>
 
 #include <charconv>
+#include <chrono>
 #include <cstdio>
 #include <iostream>
 #include <memory>
@@ -18,9 +14,11 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "test/support/echo.h"
+#include "test/support/stream.h"
 
 namespace {
 
@@ -28,6 +26,8 @@ using ipvsproxier::netlink::IpAddress;
 using ipvsproxier::netlink::Protocol;
 using ipvsproxier::netlink::UniqueFd;
 using ipvsproxier::test::EchoServer;
+using ipvsproxier::test::Stream;
+using ipvsproxier::test::StreamServer;
 
 template <typename T>
 std::optional<T> parse_number(std::string_view text) {
@@ -38,8 +38,13 @@ std::optional<T> parse_number(std::string_view text) {
 }
 
 int usage() {
-  std::cerr << "usage: echo_server [in NETNS_PATH] serve NAME ADDRESS PORT...\n"
-               "       echo_server [in NETNS_PATH] ask tcp|udp ADDRESS PORT MILLISECONDS COUNT\n";
+  std::cerr
+      << "usage: echo_server [in NETNS_PATH] serve NAME ADDRESS PORT...\n"
+         "       echo_server [in NETNS_PATH] ask tcp|udp ADDRESS PORT MILLISECONDS COUNT\n"
+         "       echo_server [in NETNS_PATH] stream NAME ADDRESS PORT\n"
+         "       echo_server [in NETNS_PATH] download ADDRESS PORT SECONDS\n"
+         "serve and stream print \"ready\" and stay; ask prints \"NAME sees ADDRESS\" for each\n"
+         "answer; download keeps one connection to a stream busy.\n";
   return 2;
 }
 
@@ -87,6 +92,46 @@ int ask(const std::vector<std::string_view>& words) {
   return status;
 }
 
+int stream(const std::vector<std::string_view>& words) {
+  const auto address = IpAddress::parse(words[2]);
+  const auto port = parse_number<std::uint16_t>(words[3]);
+  if (!address || !port) return usage();
+  const auto server = StreamServer::start(std::string(words[1]), Protocol::tcp, *address, *port);
+  if (!server) {
+    std::cerr << to_string(server.error()) << "\n";
+    return 1;
+  }
+  std::cout << "ready" << std::endl;
+  for (;;) ::pause();
+}
+
+int download(const std::vector<std::string_view>& words) {
+  constexpr std::chrono::milliseconds kTick{50};
+  const auto address = IpAddress::parse(words[1]);
+  const auto port = parse_number<std::uint16_t>(words[2]);
+  const auto seconds = parse_number<int>(words[3]);
+  if (!address || !port || !seconds) return usage();
+  auto stream = Stream::open(Protocol::tcp, *address, *port);
+  if (!stream) {
+    std::cerr << to_string(stream.error()) << "\n";
+    return 1;
+  }
+  std::cout << "connected to " << stream->greeting().server << std::endl;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(*seconds);
+  for (int blocks = 1;; ++blocks) {
+    const auto status = stream->exchange();
+    if (!status) {
+      std::cerr << "broken at block " << blocks << ": " << to_string(status.error()) << "\n";
+      return 1;
+    }
+    if (std::chrono::steady_clock::now() >= end) {
+      std::cout << blocks << " blocks, none lost" << std::endl;
+      return 0;
+    }
+    std::this_thread::sleep_for(kTick);
+  }
+}
+
 bool enter_netns(std::string_view path) {
   const UniqueFd fd(::open(std::string(path).c_str(), O_RDONLY | O_CLOEXEC));
   if (fd && ::setns(fd.get(), CLONE_NEWNET) == 0) return true;
@@ -104,5 +149,7 @@ int main(int argc, char** argv) {
   }
   if (words.size() >= 4 && words[0] == "serve") return serve(words);
   if (words.size() == 6 && words[0] == "ask") return ask(words);
+  if (words.size() == 4 && words[0] == "stream") return stream(words);
+  if (words.size() == 4 && words[0] == "download") return download(words);
   return usage();
 }

@@ -1,0 +1,106 @@
+// The sync thread with a real clock, on fakes; what ThreadSanitizer looks at.
+
+#include "proxier/sync/sync_thread.h"
+
+#include <atomic>
+
+#include <spdlog/sinks/null_sink.h>
+#include <catch2/catch.hpp>
+
+#include "test/fakes/fake_conntrack_table.h"
+#include "test/fakes/fake_ipvs_table.h"
+#include "test/fakes/fake_link_table.h"
+#include "test/fakes/fake_rule_table.h"
+#include "test/fakes/fake_set_table.h"
+#include "test/support/cluster_builder.h"
+
+namespace ipvsproxier::sync {
+namespace {
+
+using namespace std::chrono_literals;
+using netlink::Family;
+using netlink::Protocol;
+using test::ip;
+
+// Tells another thread how many times virtual services were listed and what was written; the fakes
+// themselves belong to the sync thread.
+class CountingIpvsTable final : public netlink::IpvsTable {
+ public:
+  std::vector<netlink::Status> apply(std::span<const netlink::IpvsOp> ops) override {
+    auto result = table_.apply(ops);
+    applied += ops.size();
+    return result;
+  }
+  netlink::Result<std::vector<netlink::VirtualService>> list_services() override {
+    auto result = table_.list_services();
+    ++listings;
+    return result;
+  }
+  netlink::Result<std::vector<netlink::ListedServer>> list_servers(
+      const netlink::VirtualServiceKey& service) override {
+    return table_.list_servers(service);
+  }
+  netlink::Result<netlink::IpvsTimeouts> timeouts() override { return table_.timeouts(); }
+  netlink::Status set_timeouts(const netlink::IpvsTimeouts& timeouts) override {
+    return table_.set_timeouts(timeouts);
+  }
+
+  std::atomic<std::size_t> applied = 0;
+  std::atomic<std::size_t> listings = 0;
+
+ private:
+  test::FakeIpvsTable table_;
+};
+
+// False if it does not become true in a time that is long for any machine.
+template <typename Condition>
+bool eventually(Condition condition) {
+  for (int i = 0; i < 6000; ++i) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(5ms);
+  }
+  return false;
+}
+
+TEST_CASE("the sync thread programs what it is sent, and reads back by itself") {
+  CountingIpvsTable ipvs;
+  test::FakeLinkTable links;
+  test::FakeSetTable sets;
+  test::FakeRuleTable rules;
+  test::FakeConntrackTable conntrack;
+  for (auto id : ipset::kSetIds) rules.sets.insert(ipset::set_name(id, Family::ipv4));
+  spdlog::logger logger("test", std::make_shared<spdlog::sinks::null_sink_mt>());
+  ReconcilerSettings settings;
+  settings.node_name = "n1";
+  settings.options.families = {Family::ipv4};
+  settings.sync_period = 20ms;
+  Reconciler reconciler({ipvs, links, sets, rules, conntrack}, settings, logger);
+  loop::Mailbox<SyncInput> mailbox;
+
+  const auto web = test::web_service();
+  {
+    const SyncThread thread(reconciler, mailbox, 1ms);
+    SyncInput input;
+    input.changes.put(web);
+    input.changes.complete = true;
+    mailbox.put(std::move(input));
+    REQUIRE(eventually([&] { return ipvs.applied == 1; }));
+    const auto before = ipvs.listings.load();
+    REQUIRE(eventually([&] { return ipvs.listings > before + 2; }));
+    for (int i = 0; i < 50; ++i) {
+      SyncInput more;
+      more.changes.put(test::slice_of(web, 8080,
+                                      {test::endpoint("10.244.1." + std::to_string(i + 1), "n2")},
+                                      "s" + std::to_string(i)));
+      mailbox.put(std::move(more));
+    }
+    REQUIRE(eventually([&] { return ipvs.applied == 51; }));
+  }
+  CHECK(ipvs.list_servers({ip("10.96.0.9"), Protocol::tcp, 80})->size() == 50);
+  const auto after = ipvs.listings.load();
+  std::this_thread::sleep_for(100ms);
+  CHECK(ipvs.listings == after);
+}
+
+}  // namespace
+}  // namespace ipvsproxier::sync
