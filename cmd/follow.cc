@@ -53,6 +53,8 @@ class ManifestFeed {
     }
     for (auto& gone : update.deleted) remove(gone, input.changes);
     tell_what_is_missing(update.complete);
+    // Without its pod CIDRs the rules would be wrong: those that were known stay in force.
+    if (started_ && lacks_pod_cidrs(options_, node_)) input.changes.node.reset();
     // Nothing is programmed before this is set.
     if (started_ || !lacks_pod_cidrs(options_, node_)) {
       input.changes.complete = update.complete;
@@ -93,11 +95,13 @@ class ManifestFeed {
           "{}: no Node {}: its zone, addresses and pod CIDRs are unknown; going on without",
           options_.manifests, options_.node_name);
     lacked_node_ = lacks_node;
-    if (!started_ && lacks_pod_cidrs(options_, node_))
-      logger_.error(
-          "{}: Node {}: spec.podCIDRs: missing, but detectLocalMode is NodeCIDR; nothing is "
-          "programmed until it is there",
-          options_.manifests, options_.node_name);
+    const bool lacks_cidrs = lacks_pod_cidrs(options_, node_);
+    if (lacks_cidrs && !lacked_cidrs_)
+      logger_.error("{}: Node {}: spec.podCIDRs: missing, but detectLocalMode is NodeCIDR; {}",
+                    options_.manifests, options_.node_name,
+                    started_ ? "the Node stays as it was last seen"
+                             : "nothing is programmed until it is there");
+    lacked_cidrs_ = lacks_cidrs;
   }
 
   const Options& options_;
@@ -110,24 +114,37 @@ class ManifestFeed {
   bool started_ = false;
   bool complete_ = true;
   bool lacked_node_ = false;
+  bool lacked_cidrs_ = false;
 };
 
-// Without notifications only the periodic reading finds what others did to addresses.
-std::unique_ptr<netlink::LinkMonitor> watch_links(loop::MainLoop& loop, Mail& mail,
-                                                  spdlog::logger& logger) {
-  auto monitor = netlink::LinkMonitor::open(plan::kDummyLink);
-  if (!monitor) {
-    logger.warn("{}: changes of addresses are noticed only every ipvs.syncPeriod",
-                netlink::to_string(monitor.error()));
-    return nullptr;
+// notifications -> mailbox. Without them only the periodic reading finds what others did to
+// addresses.
+class LinkFeed {
+ public:
+  LinkFeed(loop::MainLoop& loop, Mail& mail, spdlog::logger& logger) : loop_(loop) {
+    auto monitor = netlink::LinkMonitor::open(plan::kDummyLink);
+    if (!monitor) {
+      logger.warn("{}: changes of addresses are noticed only every ipvs.syncPeriod",
+                  netlink::to_string(monitor.error()));
+      return;
+    }
+    monitor_ = *std::move(monitor);
+    loop_.watch(monitor_->fd(), [this, &mail] {
+      sync::SyncInput input;
+      input.links = monitor_->take();
+      if (!input.empty()) mail.put(std::move(input));
+    });
   }
-  loop.watch((*monitor)->fd(), [&mail, source = monitor->get()] {
-    sync::SyncInput input;
-    input.links = source->take();
-    if (!input.empty()) mail.put(std::move(input));
-  });
-  return *std::move(monitor);
-}
+  LinkFeed(const LinkFeed&) = delete;
+  LinkFeed& operator=(const LinkFeed&) = delete;
+  ~LinkFeed() {
+    if (monitor_) loop_.unwatch(monitor_->fd());
+  }
+
+ private:
+  loop::MainLoop& loop_;
+  std::unique_ptr<netlink::LinkMonitor> monitor_;
+};
 
 }  // namespace
 
@@ -147,7 +164,7 @@ int follow(const Options& options, spdlog::logger& logger) {
                               logger);
   Mail mail;
   ManifestFeed feed(options, loop, mail, logger);
-  const auto monitor = watch_links(loop, mail, logger);
+  const LinkFeed links(loop, mail, logger);
   feed.read();
   const sync::SyncThread thread(reconciler, mail, options.config.ipvs.min_sync_period);
   loop.run();

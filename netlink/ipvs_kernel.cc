@@ -19,18 +19,6 @@ namespace {
 constexpr std::size_t kSchedulerMaxLength = 15;  // IP_VS_SCHEDNAME_MAXLEN with its NUL
 constexpr int kRounds = 3;
 
-const VirtualServiceKey& service_of(const IpvsOp& op) {
-  struct Visitor {
-    const VirtualServiceKey& operator()(const AddService& op) const { return op.service.key; }
-    const VirtualServiceKey& operator()(const EditService& op) const { return op.service.key; }
-    const VirtualServiceKey& operator()(const DeleteService& op) const { return op.key; }
-    const VirtualServiceKey& operator()(const AddServer& op) const { return op.service; }
-    const VirtualServiceKey& operator()(const EditServer& op) const { return op.service; }
-    const VirtualServiceKey& operator()(const DeleteServer& op) const { return op.service; }
-  };
-  return std::visit(Visitor{}, op);
-}
-
 std::optional<RealServerKey> server_of(const IpvsOp& op) {
   if (const auto* add = std::get_if<AddServer>(&op)) return add->server.key;
   if (const auto* edit = std::get_if<EditServer>(&op)) return edit->server.key;

@@ -14,6 +14,18 @@ std::string to_string(const RealServerKey& key) {
   return to_string(key.address, key.port);
 }
 
+const VirtualServiceKey& service_of(const IpvsOp& op) {
+  struct Visitor {
+    const VirtualServiceKey& operator()(const AddService& one) const { return one.service.key; }
+    const VirtualServiceKey& operator()(const EditService& one) const { return one.service.key; }
+    const VirtualServiceKey& operator()(const DeleteService& one) const { return one.key; }
+    const VirtualServiceKey& operator()(const AddServer& one) const { return one.service; }
+    const VirtualServiceKey& operator()(const EditServer& one) const { return one.service; }
+    const VirtualServiceKey& operator()(const DeleteServer& one) const { return one.service; }
+  };
+  return std::visit(Visitor{}, op);
+}
+
 namespace {
 
 struct Describe {

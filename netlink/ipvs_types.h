@@ -107,6 +107,9 @@ struct DeleteServer {
 using IpvsOp =
     std::variant<AddService, EditService, DeleteService, AddServer, EditServer, DeleteServer>;
 
+// The virtual service that the operation is about.
+const VirtualServiceKey& service_of(const IpvsOp& op);
+
 std::string to_string(const IpvsOp& op);  // "add virtual service 10.0.0.1:80/TCP rr"
 
 // Seconds; 0 in a request leaves the kernel's value.

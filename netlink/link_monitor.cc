@@ -22,7 +22,7 @@ namespace {
 constexpr int kReceiveBuffer = 4 << 20;
 constexpr std::size_t kReceiveBytes = 64 * 1024;
 
-enum class Received { datagram, nothing, lost };
+enum class Received { datagram, nothing, lost, failed };
 
 // Asked without RTNL, which others may hold for long (net/core/dev_ioctl.c); any socket answers,
 // for its network namespace.
@@ -46,7 +46,8 @@ Received receive(int fd, Bytes& buffer, ByteView& datagram) {
     message.msg_iovlen = 1;
     const auto size = recvmsg(fd, &message, MSG_DONTWAIT);
     if (size < 0 && errno == EINTR) continue;
-    if (size < 0) return errno == EAGAIN ? Received::nothing : Received::lost;
+    if (size < 0 && errno == ENOBUFS) return Received::lost;
+    if (size < 0) return errno == EAGAIN ? Received::nothing : Received::failed;
     if (message.msg_namelen != sizeof sender || sender.nl_pid != 0) continue;
     if ((message.msg_flags & MSG_TRUNC) != 0) return Received::lost;
     datagram = ByteView(buffer).first(static_cast<std::size_t>(size));
@@ -98,7 +99,10 @@ LinkEvents LinkMonitor::take() {
   // The kernel drops everything until it finds the queue empty, so it is read empty even then.
   while (true) {
     const auto received = receive(fd(), io_->buffer, datagram);
-    if (received == Received::nothing) break;
+    if (received == Received::nothing || received == Received::failed) {
+      lost = lost || received == Received::failed;
+      break;
+    }
     if (received == Received::lost)
       lost = true;
     else

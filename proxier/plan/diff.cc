@@ -290,7 +290,7 @@ std::set<netlink::RealServerKey> draining(const DesiredState& desired, const Act
                                           const netlink::VirtualServiceKey& service) {
   std::set<netlink::RealServerKey> result;
   const auto planned = desired.services.find(service);
-  if (!actual.services || planned == desired.services.end()) return result;
+  if (!desired.complete || !actual.services || planned == desired.services.end()) return result;
   const auto it = actual.services->find(service);
   if (it == actual.services->end() || !it->second.servers) return result;
   for (const auto& [key, server] : *it->second.servers)

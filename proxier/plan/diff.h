@@ -15,8 +15,9 @@
 namespace ipvsproxier::plan {
 
 // Only the keys of `scope` are looked at, and the sets that are missing. A VIP that is new is added
-// only with what guards it, so a scope that names a virtual service names its elements and address
-// too (Planner answers such scopes).
+// only with what guards it, so a scope that names a virtual service or an address that is missing
+// names all that its Service asks for (Planner::scope_of), and the rules of its family unless they
+// are known to be right.
 //
 // Where `desired` is incomplete nothing is removed, and no real server drained. Where a part of
 // `actual` could not be read: of a family whose sets or rules are unknown nothing new is exposed;
@@ -28,7 +29,7 @@ Transaction diff(const DesiredState& desired, const ActualState& actual, const S
 Transaction diff(const DesiredState& desired, const ActualState& actual);
 
 // The real servers of this virtual service that only finish their connections: weight 0, and not
-// desired.
+// desired. None where `desired` is incomplete.
 std::set<netlink::RealServerKey> draining(const DesiredState& desired, const ActualState& actual,
                                           const netlink::VirtualServiceKey& service);
 

@@ -14,6 +14,7 @@ using netlink::AddServer;
 using netlink::AddService;
 using netlink::IpvsOp;
 using netlink::Protocol;
+using netlink::service_of;
 using plan::SetChange;
 
 // Notes what an element would have guarded.
@@ -37,27 +38,21 @@ const netlink::VirtualServiceKey* wants_scheduler(const IpvsOp& op) {
   return nullptr;
 }
 
-const netlink::VirtualServiceKey& service_of(const IpvsOp& op) {
-  struct Visitor {
-    const netlink::VirtualServiceKey& operator()(const AddService& one) const {
-      return one.service.key;
-    }
-    const netlink::VirtualServiceKey& operator()(const netlink::EditService& one) const {
-      return one.service.key;
-    }
-    const netlink::VirtualServiceKey& operator()(const netlink::DeleteService& one) const {
-      return one.key;
-    }
-    const netlink::VirtualServiceKey& operator()(const AddServer& one) const { return one.service; }
-    const netlink::VirtualServiceKey& operator()(const netlink::EditServer& one) const {
-      return one.service;
-    }
-    const netlink::VirtualServiceKey& operator()(const netlink::DeleteServer& one) const {
-      return one.service;
-    }
-  };
-  return std::visit(Visitor{}, op);
-}
+// What an element of a set filters or masquerades.
+struct Guarded {
+  const plan::SetKey& set;
+  std::optional<netlink::VirtualServiceKey> service;
+  std::optional<netlink::IpAddress> address;
+  std::optional<std::uint16_t> node_port;
+
+  void operator()(const ipset::IpElement& element) { address = element.ip; }
+  void operator()(const ipset::PortElement& element) { node_port = element.port; }
+  template <typename Element>
+  void operator()(const Element& element) {
+    if (set.id != ipset::SetId::loop_back)  // speaks of endpoints
+      service = netlink::VirtualServiceKey{element.ip, element.protocol, element.port};
+  }
+};
 
 // Whether the answer shows that the kernel may not be as it is believed to be.
 bool is_suspect(const netlink::Error& error) {
@@ -110,8 +105,23 @@ void Applier::run(const std::vector<ipset::SetSpec>& specs) {
   }
 }
 
+// Whether something that its rules guard could not be removed.
+bool Applier::keeps_rules(netlink::Family family) const {
+  return std::any_of(kept_addresses_.begin(), kept_addresses_.end(),
+                     [&](const auto& address) { return address.family() == family; }) ||
+         std::any_of(kept_services_.begin(), kept_services_.end(),
+                     [&](const auto& key) { return key.address.family() == family; });
+}
+
 void Applier::run(const std::vector<ipset::TableRules>& tables) {
   for (const auto& table : tables) {
+    if (keeps_rules(table.family)) {
+      outcome_.held.push_back(fmt::format("write rules of {} table {}",
+                                          netlink::to_string(table.family),
+                                          ipset::to_string(table.table)));
+      outcome_.unsettled.rules.insert(table.family);
+      continue;
+    }
     auto changed = write_rules(table);
     if (changed) {
       outcome_.written.rule_tables += *changed ? 1 : 0;
@@ -161,17 +171,26 @@ void Applier::run(const std::vector<SetChange>& changes) {
       outcome_.held.push_back(fmt::format("{} elements of {}", ops.size(), spec.name));
       continue;
     }
-    auto statuses = kernel_.sets.apply(spec, ops);
-    for (std::size_t i = 0; i < ops.size(); ++i) {
-      if (statuses[i]) {
-        ++outcome_.written.elements;
-        state_.commit(key, ops[i]);
+    std::vector<ipset::ElementOp> tried;
+    for (const auto& op : ops) {
+      if (op.add || !still_guards(key, op.element)) {
+        tried.push_back(op);
         continue;
       }
-      outcome_.unsettled.elements[key].insert(ops[i].element);
-      if (ops[i].add) guard_failed(key, ops[i].element);
-      fail(fmt::format("{} {} {}", ops[i].add ? "add" : "remove", spec.name,
-                       ipset::to_string(ops[i].element)),
+      outcome_.held.push_back("remove " + spec.name + " " + ipset::to_string(op.element));
+      outcome_.unsettled.elements[key].insert(op.element);
+    }
+    auto statuses = kernel_.sets.apply(spec, tried);
+    for (std::size_t i = 0; i < tried.size(); ++i) {
+      if (statuses[i]) {
+        ++outcome_.written.elements;
+        state_.commit(key, tried[i]);
+        continue;
+      }
+      outcome_.unsettled.elements[key].insert(tried[i].element);
+      if (tried[i].add) guard_failed(key, tried[i].element);
+      fail(fmt::format("{} {} {}", tried[i].add ? "add" : "remove", spec.name,
+                       ipset::to_string(tried[i].element)),
            std::move(statuses[i].error()));
     }
   }
@@ -196,6 +215,20 @@ void Applier::guard_failed(const plan::SetKey& set, const ipset::Element& elemen
   }
 }
 
+// Whether what this element filters or masquerades is still there although it was to go.
+bool Applier::still_guards(const plan::SetKey& set, const ipset::Element& element) const {
+  if (kept_services_.empty() && kept_addresses_.empty()) return false;
+  Guarded guarded{set, {}, {}, {}};
+  std::visit(guarded, element);
+  const auto is_guarded = [&](const netlink::VirtualServiceKey& key) {
+    return guarded.service == key || guarded.address == key.address ||
+           guarded.node_port == key.port;
+  };
+  return std::any_of(kept_services_.begin(), kept_services_.end(), is_guarded) ||
+         (guarded.address && kept_addresses_.contains(*guarded.address)) ||
+         (guarded.service && kept_addresses_.contains(guarded.service->address));
+}
+
 bool Applier::may_expose(const netlink::VirtualServiceKey& key) const {
   return !families_without_rules_.contains(key.address.family()) &&
          !unguarded_addresses_.contains(key.address) && !unguarded_services_.contains(key) &&
@@ -213,6 +246,8 @@ void Applier::note(const IpvsOp& op, const netlink::Status& status) {
   const auto* service = std::get_if<AddService>(&op);
   if (service && status) addresses_with_service_.insert(service->service.key.address);
   if (service && !status) failed_services_.insert(service->service.key);
+  const auto* removal = std::get_if<netlink::DeleteService>(&op);
+  if (removal && !status) kept_services_.insert(removal->key);
 }
 
 void Applier::hold(const IpvsOp& op) {
@@ -277,6 +312,7 @@ void Applier::run(const std::vector<netlink::AddressOp>& ops) {
       state_.commit(tried[i]);
     } else {
       outcome_.unsettled.addresses.insert(tried[i].address);
+      if (!tried[i].add) kept_addresses_.insert(tried[i].address);
       fail(to_string(tried[i]), std::move(statuses[i].error()));
     }
   }

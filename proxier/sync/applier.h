@@ -41,7 +41,8 @@ struct Outcome {
 // Runs all phases. A failed operation does not stop the others, but for those that must not happen
 // without it: no virtual service and no address is added where its set elements, or the rules of
 // its family, are not in place; no real server where its virtual service is missing; no address
-// none of whose virtual services could be added. What succeeded is committed to `state`.
+// none of whose virtual services could be added; and no element or rule goes while the virtual
+// service or address that it guards could not be removed. What succeeded is committed to `state`.
 class Applier {
  public:
   Applier(Kernel kernel, plan::ActualState& state) : kernel_(kernel), state_(state) {}
@@ -58,6 +59,8 @@ class Applier {
 
   netlink::Result<bool> write_rules(const ipset::TableRules& table);
   void guard_failed(const plan::SetKey& set, const ipset::Element& element);
+  bool still_guards(const plan::SetKey& set, const ipset::Element& element) const;
+  bool keeps_rules(netlink::Family family) const;
   bool may_expose(const netlink::VirtualServiceKey& key) const;
   bool must_hold(const netlink::IpvsOp& op) const;
   bool must_hold(const netlink::AddressOp& op) const;
@@ -75,6 +78,9 @@ class Applier {
   std::set<std::pair<netlink::Protocol, std::uint16_t>> unguarded_node_ports_;
   std::set<netlink::VirtualServiceKey> failed_services_;
   std::set<netlink::IpAddress> addresses_with_service_;  // one was added in this transaction
+  // Could not be removed.
+  std::set<netlink::VirtualServiceKey> kept_services_;
+  std::set<netlink::IpAddress> kept_addresses_;
 };
 
 }  // namespace ipvsproxier::sync

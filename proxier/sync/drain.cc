@@ -34,13 +34,14 @@ std::optional<TimePoint> Drain::next() const {
   return when;
 }
 
-std::vector<netlink::IpvsOp> Drain::collect(netlink::IpvsTable& ipvs, TimePoint now,
-                                            std::vector<Failure>& failures) {
-  std::vector<netlink::IpvsOp> removals;
+Drain::Pass Drain::collect(netlink::IpvsTable& ipvs, TimePoint now,
+                           std::vector<Failure>& failures) {
+  Pass pass;
   for (const auto& [service, servers] : draining_) {
     auto listed = ipvs.list_servers(service);
     // A virtual service that others deleted took its real servers along.
     const bool gone = !listed && listed.error().kind == netlink::ErrorKind::missing;
+    pass.surprise = pass.surprise || gone;
     if (!listed && !gone)
       failures.push_back({"read the connections of " + to_string(service), listed.error()});
     for (const auto& entry : servers) {
@@ -52,12 +53,12 @@ std::vector<netlink::IpvsOp> Drain::collect(netlink::IpvsTable& ipvs, TimePoint 
         busy = it != listed->end() && it->active_connections + it->inactive_connections > 0;
       }
       if (!busy || over(entry.second, now))
-        removals.emplace_back(netlink::DeleteServer{service, server});
+        pass.removals.emplace_back(netlink::DeleteServer{service, server});
     }
   }
   last_pass_ = now;
   due_ = now + times_.between;
-  return removals;
+  return pass;
 }
 
 std::size_t Drain::size() const {

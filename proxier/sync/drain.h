@@ -37,10 +37,13 @@ class Drain {
   // When the next pass is due.
   std::optional<TimePoint> next() const;
 
+  struct Pass {
+    std::vector<netlink::IpvsOp> removals;
+    bool surprise = false;  // others deleted a virtual service
+  };
   // One pass: what may be removed now. Problems with reading are appended; such real servers stay
   // unless their time is over.
-  std::vector<netlink::IpvsOp> collect(netlink::IpvsTable& ipvs, TimePoint now,
-                                       std::vector<Failure>& failures);
+  Pass collect(netlink::IpvsTable& ipvs, TimePoint now, std::vector<Failure>& failures);
 
   std::size_t size() const;
 

@@ -16,6 +16,8 @@ namespace {
 // After a surprise the kernel is read again, at first almost at once.
 constexpr loop::Backoff kSurprised{std::chrono::milliseconds(200), std::chrono::seconds(30)};
 
+constexpr std::size_t kTold = 20;  // things named one by one
+
 api::Problem unknown_scheduler(const ReconcilerSettings& settings,
                                const std::vector<netlink::VirtualServiceKey>& keys) {
   std::string list;
@@ -55,8 +57,7 @@ std::string to_string(const SyncReport& report) {
   const auto& written = report.written;
   return fmt::format(
       "ipvs {}, links {}, addresses {}, elements {}, sets {}, rule tables {}, sysctls {}, flows "
-      "{}, "
-      "failures {}",
+      "{}, failures {}",
       written.ipvs, written.links, written.addresses, written.elements, written.sets,
       written.rule_tables, report.sysctls, report.flows, report.failures + report.problems);
 }
@@ -84,12 +85,12 @@ SyncReport Reconciler::run(TimePoint now, const std::stop_token& stop) {
   if (!listed_) return {};
   const auto begin = std::chrono::steady_clock::now();
   Pass pass(stop);
-  if (!known_ || now >= whole_due_)
+  if (now >= whole_due_)
     sync_whole(now, pass);
-  else
+  else if (known_)
     sync_changes(now, pass);
-  if (drain_.next() && now >= *drain_.next()) drain(now, pass);
-  purge_flows(now, pass);
+  if (drain_.next() && now >= *drain_.next() && !stop.stop_requested()) drain(now, pass);
+  if (!stop.stop_requested()) purge_flows(now, pass);
   auto report = finish(now, pass);
   const auto took = std::chrono::steady_clock::now() - begin;
   logger_.log(report.empty() ? spdlog::level::debug : spdlog::level::info, "synced: {}, took {} ms",
@@ -100,7 +101,7 @@ SyncReport Reconciler::run(TimePoint now, const std::stop_token& stop) {
 
 TimePoint Reconciler::due() const {
   if (!listed_) return TimePoint::max();
-  auto when = known_ ? whole_due_ : TimePoint{};
+  auto when = whole_due_;
   for (const auto& next : {retries_.next(), drain_.next(), flows_.next()})
     if (next) when = std::min(when, *next);
   return when;
@@ -116,6 +117,7 @@ SyncReport Reconciler::run_to_end(TimePoint now) {
     drain(now, pass);
     purge_flows(now, pass);
     before = std::exchange(all.failures, std::move(pass.failures));
+    all.whole = true;
     all.problems = std::move(pass.problems);
     all.warnings = std::move(pass.warnings);
     all.held = std::move(pass.held);
@@ -135,22 +137,18 @@ void Reconciler::keep_host(Pass& pass) {
   append(pass.failures, std::move(report.failures));
   append(pass.warnings, std::move(report.warnings));
   if (!known_) return;
-  for (const auto& what : report.written) {
+  for (const auto& what : report.written)
     logger_.warn("others changed what this node needs: set {} again", what);
-    ++pass.repaired;
-  }
 }
 
 bool Reconciler::ensure_dummy(Pass& pass) {
   auto created = kernel_.links.ensure_dummy(plan::kDummyLink);
   if (created) {
     pass.written.links += *created ? 1 : 0;
-    if (*created && known_) {
-      logger_.warn("others removed link {}: made it again", plan::kDummyLink);
-      ++pass.repaired;
-    }
+    if (*created && known_) logger_.warn("others removed link {}: made it again", plan::kDummyLink);
     return true;
   }
+  pass.suspect = true;
   pass.failures.push_back({std::string("make link ") + plan::kDummyLink, created.error()});
   return false;
 }
@@ -159,6 +157,7 @@ bool Reconciler::ensure_dummy(Pass& pass) {
 std::optional<std::vector<netlink::InterfaceAddress>> Reconciler::refresh_node(Pass& pass) {
   auto addresses = kernel_.links.list_addresses();
   if (!addresses) {
+    pass.suspect = true;
     pass.failures.push_back({"list this node's addresses", std::move(addresses.error())});
     return std::nullopt;
   }
@@ -169,34 +168,37 @@ std::optional<std::vector<netlink::InterfaceAddress>> Reconciler::refresh_node(P
 }
 
 void Reconciler::sync_whole(TimePoint now, Pass& pass) {
+  whole_due_ = now + settings_.sync_period;
   keep_host(pass);
   const bool dummy_usable = ensure_dummy(pass);
   const auto addresses = refresh_node(pass);
-  if (!addresses) {
-    pass.suspect = true;
-    whole_due_ = now + kSurprised.delay(++surprises_, 0);
-    return;
-  }
+  if (!addresses) return;
   link_events_ = {};
   planner_.update(std::exchange(touched_, {}), cluster_);
   auto reading = read_kernel(kernel_, planner_.desired(), *addresses, dummy_usable);
-  if (known_) report_drift(reading.state, pass);
-  const bool first = !std::exchange(known_, true);
+  if (known_) report_drift(reading.state);
+  known_ = true;
   mirror_ = std::move(reading.state);
-  pass.suspect = !reading.failures.empty();
+  pass.suspect = pass.suspect || !reading.failures.empty();
   append(pass.failures, std::move(reading.failures));
   look_at_all_ = false;
+  pass.whole = true;
   // Before anything can be noted as changed: what was left when a process before us ended.
-  if (first) flows_.note_all(mirror_);
-  whole_due_ = now + settings_.sync_period;
+  flows_noted_ = flows_noted_ || flows_.note_all(mirror_);
   apply(plan::whole(planner_.desired(), mirror_), now, pass);
-  if (!pass.suspect) surprises_ = 0;
 }
 
 // What is to be done now and was not to be done before the kernel was read again.
-void Reconciler::report_drift(const plan::ActualState& found, Pass& pass) {
-  constexpr std::size_t kTold = 20;
-  auto repairs = lines_of(plan::diff(planner_.desired(), found));
+void Reconciler::report_drift(const plan::ActualState& found) {
+  // What was not known before tells nothing.
+  auto comparable = found;
+  if (!mirror_.services) comparable.services.reset();
+  if (!mirror_.addresses) comparable.addresses.reset();
+  std::erase_if(comparable.sets,
+                [&](const auto& set) { return !mirror_.sets.contains(set.first); });
+  std::erase_if(comparable.rules,
+                [&](const auto& table) { return !mirror_.rules.contains(table.first); });
+  auto repairs = lines_of(plan::diff(planner_.desired(), comparable));
   if (repairs.empty()) return;
   for (const auto& line : lines_of(plan::diff(planner_.desired(), mirror_))) repairs.erase(line);
   std::size_t told = 0;
@@ -204,7 +206,6 @@ void Reconciler::report_drift(const plan::ActualState& found, Pass& pass) {
     if (told++ < kTold) logger_.warn("others changed the kernel; repairing: {}", line);
   if (repairs.size() > kTold)
     logger_.warn("others changed the kernel; {} more repairs", repairs.size() - kTold);
-  pass.repaired += repairs.size();
 }
 
 // After events of links: what the events may have changed is read again. Most of them are echoes of
@@ -221,78 +222,102 @@ plan::Scope Reconciler::repair_links(Pass& pass) {
     return scope;
   const bool dummy_usable = ensure_dummy(pass);
   const auto addresses = refresh_node(pass);
-  if (!addresses) {
+  if (!addresses || !dummy_usable) {
     link_events_.merge(std::move(events));
-    pass.suspect = true;
     return scope;
   }
-  if (!dummy_usable) return scope;
   read_dummy_addresses(*addresses, mirror_);
+  std::string gone;
+  std::size_t count = 0;
   for (const auto& address : desired.addresses) {
     if (mirror_.addresses->contains(address)) continue;
     scope.addresses.insert(address);
-    if (!events.lost.contains(address)) continue;
-    logger_.warn("others removed address {} from {}: adding it again", address.to_string(),
-                 plan::kDummyLink);
-    ++pass.repaired;
+    if (events.lost.contains(address) && count++ < kTold)
+      gone += (gone.empty() ? "" : ", ") + address.to_string();
   }
+  if (count > kTold) gone += fmt::format(" and {} more", count - kTold);
+  if (count > 0)
+    logger_.warn("others removed address {} from {}: adding it again", gone, plan::kDummyLink);
   return scope;
 }
 
-// A virtual service is tried again with all that its Service asks for, so that it is not shown
-// without what guards it.
-plan::Scope Reconciler::due_retries(TimePoint now) const {
-  auto scope = retries_.due(now);
-  const auto services = scope.services;
-  for (const auto& key : services) {
-    const auto it = planner_.desired().services.find(key);
-    if (it != planner_.desired().services.end())
-      scope.merge(planner_.scope_of(it->second.owner.service));
+// A VIP that is to be shown is looked at with all that guards it, and guards that are to go with
+// the VIPs that must go before them.
+plan::Scope Reconciler::completed(plan::Scope scope) const {
+  const auto& desired = planner_.desired();
+  const auto waiting = retries_.all();
+  scope.rules.insert(waiting.rules.begin(), waiting.rules.end());
+  for (const auto& key : waiting.services)
+    if (!desired.services.contains(key)) scope.services.insert(key);
+  for (const auto& address : waiting.addresses)
+    if (!desired.addresses.contains(address)) scope.addresses.insert(address);
+
+  std::set<api::NamespacedName> owners;
+  for (const auto& key : scope.services) {
+    const auto it = desired.services.find(key);
+    if (it != desired.services.end() && !(mirror_.services && mirror_.services->contains(key)))
+      owners.insert(it->second.owner.service);
   }
+  for (const auto& address : scope.addresses) {
+    if (mirror_.addresses && mirror_.addresses->contains(address)) continue;
+    for (auto it = desired.services.lower_bound({address});
+         it != desired.services.end() && it->first.address == address; ++it)
+      owners.insert(it->second.owner.service);
+  }
+  for (const auto& owner : owners) scope.merge(planner_.scope_of(owner));
   return scope;
 }
 
 void Reconciler::sync_changes(TimePoint now, Pass& pass) {
   auto scope = repair_links(pass);
   scope.merge(planner_.update(std::exchange(touched_, {}), cluster_));
-  scope.merge(due_retries(now));
+  scope.merge(retries_.due(now));
   if (std::exchange(look_at_all_, false)) scope = plan::whole(planner_.desired(), mirror_);
-  if (!scope.empty()) apply(scope, now, pass);
+  if (!scope.empty()) apply(completed(std::move(scope)), now, pass);
 }
 
 void Reconciler::apply(const plan::Scope& scope, TimePoint now, Pass& pass) {
   const auto transaction = plan::diff(planner_.desired(), mirror_, scope);
   if (!transaction.empty()) drain_.yield(now);
-  execute(transaction, scope, now, pass);
+  retries_.note(scope, execute(transaction, pass), now);
+  note_drains(scope.services, now);
 }
 
-void Reconciler::execute(const plan::Transaction& transaction, const plan::Scope& scope,
-                         TimePoint now, Pass& pass) {
+// Answers what failed.
+plan::Scope Reconciler::execute(const plan::Transaction& transaction, Pass& pass) {
   if (!transaction.empty()) logger_.debug("transaction:\n{}", plan::to_text(transaction));
   flows_.note(transaction, mirror_);
   auto outcome = Applier(kernel_, mirror_).apply(transaction, pass.stop);
-  retries_.note(scope, outcome.unsettled, now);
-  for (const auto& key : scope.services)
-    drain_.set(key, plan::draining(planner_.desired(), mirror_, key), now);
-
   pass.written += outcome.written;
   pass.suspect = pass.suspect || outcome.suspect;
   append(pass.failures, std::move(outcome.failures));
   append(pass.held, std::move(outcome.held));
   if (!outcome.without_scheduler.empty())
     pass.problems.push_back(unknown_scheduler(settings_, outcome.without_scheduler));
+  return std::move(outcome.unsettled);
+}
+
+void Reconciler::note_drains(const std::set<netlink::VirtualServiceKey>& services, TimePoint now) {
+  if (!mirror_.services) return;
+  for (const auto& key : services) {
+    const auto it = mirror_.services->find(key);
+    if (it == mirror_.services->end() || it->second.servers)
+      drain_.set(key, plan::draining(planner_.desired(), mirror_, key), now);
+  }
 }
 
 void Reconciler::drain(TimePoint now, Pass& pass) {
   if (drain_.size() == 0) return;
-  auto removals = drain_.collect(kernel_.ipvs, now, pass.failures);
+  auto [removals, surprise] = drain_.collect(kernel_.ipvs, now, pass.failures);
+  pass.suspect = pass.suspect || surprise;
   if (removals.empty()) return;
-  plan::Scope scope;
-  for (const auto& op : removals)
-    scope.services.insert(std::get<netlink::DeleteServer>(op).service);
+  std::set<netlink::VirtualServiceKey> services;
+  for (const auto& op : removals) services.insert(netlink::service_of(op));
   plan::Transaction transaction;
   transaction.phases.push_back({"remove drained real servers", std::move(removals)});
-  execute(transaction, scope, now, pass);
+  // What fails is looked at again by the next pass.
+  execute(transaction, pass);
+  note_drains(services, now);
 }
 
 void Reconciler::purge_flows(TimePoint now, Pass& pass) {
@@ -304,14 +329,16 @@ void Reconciler::log_whats_left(TimePoint now, const Pass& pass) {
   const auto next = due();
   const bool again = next != TimePoint::max() && !pass.failures.empty();
   const auto wait = std::chrono::ceil<std::chrono::milliseconds>(std::max(next, now) - now);
-  log_.tell(pass, again ? fmt::format("trying again in {} ms", wait.count()) : "", now);
+  log_.tell(pass, pass.whole, again ? fmt::format("trying again in {} ms", wait.count()) : "", now);
 }
 
 SyncReport Reconciler::finish(TimePoint now, Pass& pass) {
   append(pass.problems, planner_.problems());
   // The kernel is not as we believed: read it again soon, later each time that it does not help.
-  if (pass.suspect && known_)
+  if (pass.suspect)
     whole_due_ = std::min(whole_due_, now + kSurprised.delay(++surprises_, 0));
+  else if (pass.whole)
+    surprises_ = 0;
   log_whats_left(now, pass);
 
   SyncReport report;

@@ -83,8 +83,8 @@ class Reconciler {
     Written written;
     std::size_t sysctls = 0;
     std::size_t flows = 0;
-    std::size_t repaired = 0;
-    bool suspect = false;
+    bool whole = false;    // everything was looked at
+    bool suspect = false;  // the kernel is not as it was believed to be
   };
 
   void sync_whole(TimePoint now, Pass& pass);
@@ -98,11 +98,11 @@ class Reconciler {
   bool ensure_dummy(Pass& pass);
   std::optional<std::vector<netlink::InterfaceAddress>> refresh_node(Pass& pass);
   plan::Scope repair_links(Pass& pass);
-  plan::Scope due_retries(TimePoint now) const;
-  void report_drift(const plan::ActualState& found, Pass& pass);
+  plan::Scope completed(plan::Scope scope) const;
+  void report_drift(const plan::ActualState& found);
   void apply(const plan::Scope& scope, TimePoint now, Pass& pass);
-  void execute(const plan::Transaction& transaction, const plan::Scope& scope, TimePoint now,
-               Pass& pass);
+  plan::Scope execute(const plan::Transaction& transaction, Pass& pass);
+  void note_drains(const std::set<netlink::VirtualServiceKey>& services, TimePoint now);
 
   Kernel kernel_;
   ReconcilerSettings settings_;
@@ -119,6 +119,7 @@ class Reconciler {
   bool listed_ = false;       // the first lists are there
   bool known_ = false;        // mirror_ was read
   bool look_at_all_ = false;  // compare everything, from the mirror
+  bool flows_noted_ = false;  // those that a process before us may have left
   TimePoint whole_due_{};
   unsigned surprises_ = 0;  // in a row
   Retries retries_;

@@ -58,6 +58,10 @@ plan::Scope Retries::due(TimePoint now) const {
   return scope;
 }
 
+plan::Scope Retries::all() const {
+  return due(TimePoint::max());
+}
+
 std::optional<TimePoint> Retries::next() const {
   std::optional<TimePoint> next;
   earliest(services_, next);

@@ -23,6 +23,7 @@ class Retries {
   void note(const plan::Scope& tried, const plan::Scope& failed, TimePoint now);
 
   plan::Scope due(TimePoint now) const;
+  plan::Scope all() const;  // due or not
   std::optional<TimePoint> next() const;
   bool empty() const;
 

@@ -55,10 +55,11 @@ void StaleFlows::note(const plan::Transaction& transaction, const plan::ActualSt
   }
 }
 
-void StaleFlows::note_all(const plan::ActualState& state) {
-  if (!state.services) return;
+bool StaleFlows::note_all(const plan::ActualState& state) {
+  if (!state.services) return false;
   for (const auto& [key, service] : *state.services)
     if (key.protocol == Protocol::udp) noted_[key];
+  return true;
 }
 
 std::optional<TimePoint> StaleFlows::next() const {
@@ -123,10 +124,18 @@ std::size_t StaleFlows::purge(netlink::ConntrackTable& conntrack, const plan::Ac
   }
   if (failures.size() > before) {
     postpone(now);
-  } else {
-    noted_.clear();
+    return removed;
+  }
+  // Where the real servers are not known, nothing could be told.
+  std::erase_if(noted_, [&](const auto& entry) {
+    const auto* service = find(state, entry.first);
+    return !service || service->servers;
+  });
+  if (noted_.empty()) {
     failed_ = 0;
     due_ = now;
+  } else {
+    postpone(now);
   }
   return removed;
 }

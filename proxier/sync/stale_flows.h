@@ -25,8 +25,8 @@ class StaleFlows {
  public:
   // Notes the virtual services that this transaction will change, as `before` it.
   void note(const plan::Transaction& transaction, const plan::ActualState& before);
-  // After a start: all of them are to be checked.
-  void note_all(const plan::ActualState& state);
+  // After a start: all of them are to be checked. False while they are not known.
+  bool note_all(const plan::ActualState& state);
 
   std::optional<TimePoint> next() const;
 

@@ -29,14 +29,15 @@ std::map<std::string, std::vector<std::string>> by_reason(const std::vector<Fail
 
 void SyncLog::tell(spdlog::level::level_enum level, const std::string& line,
                    const std::string& next, TimePoint now) {
-  const auto [it, is_new] = told_.try_emplace(line, now);
-  if (!is_new && now - it->second < kTellAgain) level = spdlog::level::debug;
-  if (level != spdlog::level::debug) it->second = now;
+  const auto [it, is_new] = told_.try_emplace(line, Told{now});
+  it->second.now = true;
+  if (!is_new && now - it->second.at < kTellAgain) level = spdlog::level::debug;
+  if (level != spdlog::level::debug) it->second.at = now;
   logger_.log(level, "{}{}{}", line, next.empty() ? "" : "; ", next);
 }
 
-void SyncLog::tell(const SyncProblems& problems, const std::string& next, TimePoint now) {
-  std::erase_if(told_, [&](const auto& entry) { return now - entry.second >= kTellAgain; });
+void SyncLog::tell(const SyncProblems& problems, bool all, const std::string& next, TimePoint now) {
+  for (auto& [line, told] : told_) told.now = false;
   for (const auto& problem : problems.problems)
     tell(problem.severity == api::Severity::error ? spdlog::level::err : spdlog::level::warn,
          api::to_string(problem), "", now);
@@ -47,6 +48,9 @@ void SyncLog::tell(const SyncProblems& problems, const std::string& next, TimePo
   if (!problems.held.empty())
     tell(spdlog::level::err, "not tried because of the failures above: " + list_of(problems.held),
          next, now);
+  std::erase_if(told_, [&](const auto& entry) {
+    return !entry.second.now && (all || now - entry.second.at >= kTellAgain);
+  });
 }
 
 }  // namespace ipvsproxier::sync

@@ -1,6 +1,6 @@
 #pragma once
 
-// SyncLog: tells a person what a sync could not do. What is still so as it was told before is not
+// SyncLog: tells a person what a sync could not do. What was told before and is still so is not
 // told again until some time has passed. Sync thread only.
 
 #include <map>
@@ -25,15 +25,20 @@ class SyncLog {
  public:
   explicit SyncLog(spdlog::logger& logger) : logger_(logger) {}
 
-  // `next` says what happens now ("trying again in 2 s", "").
-  void tell(const SyncProblems& problems, const std::string& next, TimePoint now);
+  // `next` says what happens now ("trying again in 2 s", ""). `all`: nothing else is wrong; what
+  // was told before and is not among these is over.
+  void tell(const SyncProblems& problems, bool all, const std::string& next, TimePoint now);
 
  private:
   void tell(spdlog::level::level_enum level, const std::string& line, const std::string& next,
             TimePoint now);
 
   spdlog::logger& logger_;
-  std::map<std::string, TimePoint> told_;
+  struct Told {
+    TimePoint at;
+    bool now = false;  // in the call that runs
+  };
+  std::map<std::string, Told> told_;
 };
 
 }  // namespace ipvsproxier::sync
