@@ -17,6 +17,9 @@ prepare_guest() {
   # /tmp stays the host's: a clone may live there.
   mount -t tmpfs tmpfs /run
   mkdir -p /run/netns /run/lock
+  # Files that a test makes: on the host's file system, where each lookup makes an inode of its own,
+  # inotify tells nothing.
+  export TMPDIR=/run
   if [ "$modules" = yes ]; then
     mount --bind /usr/lib/uml/modules /lib/modules
   else

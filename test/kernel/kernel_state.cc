@@ -1,0 +1,112 @@
+#include "test/kernel/kernel_state.h"
+
+#include <algorithm>
+#include <sstream>
+#include <stdexcept>
+
+namespace ipvsproxier::test {
+namespace {
+
+template <typename T>
+T require(netlink::Result<T> result) {
+  if (!result) throw std::runtime_error(netlink::to_string(result.error()));
+  return std::move(*result);
+}
+
+// The value of a word like "initval" is luck, and how far a hash has grown is history.
+std::string without_luck(const std::string& set_header) {
+  std::istringstream words(set_header);
+  std::string result;
+  for (std::string word; words >> word;) {
+    std::string value;
+    if (word == "hashsize" || word == "initval" || word == "bucketsize")
+      words >> value;
+    else
+      result += word + " ";
+  }
+  return result;
+}
+
+std::string without_counters(const std::string& chain) {
+  return chain.substr(0, chain.find(" ["));
+}
+
+}  // namespace
+
+std::vector<std::string> kernel_lines(const Netns& netns) {
+  const std::string output = netns.inside([] {
+    return shell(
+        "set -e; ipvsadm -Sn; ipset save; ip -o addr show dev kube-ipvs0; echo rules;"
+        " iptables-save; ip6tables-save");
+  });
+  std::vector<std::string> lines;
+  bool in_rules = false;
+  std::istringstream stream(output);
+  for (std::string line; std::getline(stream, line);) {
+    if (line == "rules") {
+      in_rules = true;
+      std::sort(lines.begin(), lines.end());
+    } else if (!in_rules) {
+      const bool is_address = line.find("kube-ipvs0") != std::string::npos;
+      if (line.rfind("create ", 0) == 0) line = without_luck(line);
+      if (is_address) line.erase(0, line.find("kube-ipvs0"));  // its number before it
+      lines.push_back(line);
+    } else if (line[0] != '#') {
+      lines.push_back(line[0] == ':' ? without_counters(line) : line);
+    }
+  }
+  return lines;
+}
+
+std::string difference(const std::vector<std::string>& expected,
+                       const std::vector<std::string>& actual) {
+  if (expected == actual) return "";
+  auto sorted_expected = expected;
+  auto sorted_actual = actual;
+  std::sort(sorted_expected.begin(), sorted_expected.end());
+  std::sort(sorted_actual.begin(), sorted_actual.end());
+  std::vector<std::string> missing;
+  std::vector<std::string> surplus;
+  std::set_difference(sorted_expected.begin(), sorted_expected.end(), sorted_actual.begin(),
+                      sorted_actual.end(), std::back_inserter(missing));
+  std::set_difference(sorted_actual.begin(), sorted_actual.end(), sorted_expected.begin(),
+                      sorted_expected.end(), std::back_inserter(surplus));
+  if (missing.empty() && surplus.empty()) return "the same lines in another order\n";
+  constexpr std::size_t kShown = 15;
+  std::string text = std::to_string(missing.size()) + " missing, " +
+                     std::to_string(surplus.size()) + " not expected\n";
+  for (std::size_t i = 0; i < missing.size() && i < kShown; ++i) text += "- " + missing[i] + "\n";
+  for (std::size_t i = 0; i < surplus.size() && i < kShown; ++i) text += "+ " + surplus[i] + "\n";
+  return text;
+}
+
+IpvsView::IpvsView(const Netns& netns)
+    : table_(netns.inside([] { return require(netlink::KernelIpvsTable::open()); })) {}
+
+std::optional<netlink::ListedServer> IpvsView::server(const netlink::VirtualServiceKey& service,
+                                                      const netlink::RealServerKey& server) {
+  const auto listed = table_->list_servers(service);
+  if (!listed && listed.error().kind == netlink::ErrorKind::missing) return std::nullopt;
+  for (const auto& one : require(listed))
+    if (one.server.key == server) return one;
+  return std::nullopt;
+}
+
+std::optional<std::uint32_t> IpvsView::weight(const netlink::VirtualServiceKey& service,
+                                              const netlink::RealServerKey& key) {
+  const auto found = server(service, key);
+  return found ? std::optional(found->server.weight) : std::nullopt;
+}
+
+std::optional<netlink::VirtualService> IpvsView::service(const netlink::VirtualServiceKey& key) {
+  for (const auto& one : require(table_->list_services()))
+    if (one.key == key) return one;
+  return std::nullopt;
+}
+
+void IpvsView::apply(const netlink::IpvsOp& op) {
+  const auto status = table_->apply({&op, 1}).at(0);
+  if (!status) throw std::runtime_error(netlink::to_string(status.error()));
+}
+
+}  // namespace ipvsproxier::test
