@@ -59,6 +59,7 @@ class Differ {
     if (!desired_.complete) return std::move(transaction_);
     add("remove addresses", address_removals());
     add("remove virtual services", std::move(removals_));
+    if (!actual_.services) return std::move(transaction_);  // they may guard one that is there
     add("remove elements", set_changes(false));
     add("settle rules", settled_rules());
     return std::move(transaction_);
@@ -170,6 +171,8 @@ class Differ {
         if (wanted == desired_.sets.end() || scope == scope_.elements.end() ||
             !actual_.sets.contains(key))
           continue;
+        // They guard addresses that are bound.
+        if (!adding && id == SetId::ipvs_ips && !actual_.addresses) continue;
         const auto& has = actual_elements(key);
         SetChange change{key, {}};
         for (const auto& element : scope->second) {

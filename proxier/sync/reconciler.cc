@@ -247,6 +247,8 @@ plan::Scope Reconciler::completed(plan::Scope scope) const {
   const auto& desired = planner_.desired();
   const auto waiting = retries_.all();
   scope.rules.insert(waiting.rules.begin(), waiting.rules.end());
+  for (const auto& [key, elements] : waiting.elements)
+    scope.elements[key].insert(elements.begin(), elements.end());
   for (const auto& key : waiting.services)
     if (!desired.services.contains(key)) scope.services.insert(key);
   for (const auto& address : waiting.addresses)
@@ -322,7 +324,8 @@ void Reconciler::drain(TimePoint now, Pass& pass) {
 
 void Reconciler::purge_flows(TimePoint now, Pass& pass) {
   if (!flows_.next() || now < *flows_.next()) return;
-  pass.flows += flows_.purge(kernel_.conntrack, mirror_, now, pass.failures);
+  pass.flows +=
+      flows_.purge(kernel_.conntrack, mirror_, retries_.all().services, now, pass.failures);
 }
 
 void Reconciler::log_whats_left(TimePoint now, const Pass& pass) {

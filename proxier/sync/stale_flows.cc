@@ -72,7 +72,6 @@ bool StaleFlows::is_stale(const netlink::UdpFlow& flow, const plan::ActualState&
   if (noted == noted_.end()) return false;
   const netlink::RealServerKey server{flow.server.address, flow.server.port};
   const auto* service = find(state, key);
-  if (service && !service->servers) return false;
   if (service && service->servers->contains(server)) return false;
   return (service && !service->servers->empty()) || noted->second.contains(server);
 }
@@ -99,8 +98,22 @@ void StaleFlows::postpone(TimePoint now) {
   due_ = now + backoff_.delay(++failed_, 0);
 }
 
+StaleFlows::Noted StaleFlows::take_unsure(const plan::ActualState& state,
+                                          const std::set<VirtualServiceKey>& unsettled) {
+  Noted unsure;
+  for (auto it = noted_.begin(); it != noted_.end();) {
+    const auto here = it++;
+    const auto* service = find(state, here->first);
+    const bool unknown = !state.services || (service && !service->servers);
+    if (unknown || unsettled.contains(here->first)) unsure.insert(noted_.extract(here));
+  }
+  return unsure;
+}
+
 std::size_t StaleFlows::purge(netlink::ConntrackTable& conntrack, const plan::ActualState& state,
-                              TimePoint now, std::vector<Failure>& failures) {
+                              const std::set<VirtualServiceKey>& unsettled, TimePoint now,
+                              std::vector<Failure>& failures) {
+  auto unsure = take_unsure(state, unsettled);
   std::size_t removed = 0;
   const auto before = failures.size();
   for (auto family : netlink::kFamilies) {
@@ -122,15 +135,8 @@ std::size_t StaleFlows::purge(netlink::ConntrackTable& conntrack, const plan::Ac
         failures.push_back({"remove " + to_string((*flows)[i]), std::move(outcomes[i].error())});
     }
   }
-  if (failures.size() > before) {
-    postpone(now);
-    return removed;
-  }
-  // Where the real servers are not known, nothing could be told.
-  std::erase_if(noted_, [&](const auto& entry) {
-    const auto* service = find(state, entry.first);
-    return !service || service->servers;
-  });
+  if (failures.size() == before) noted_.clear();
+  noted_.merge(unsure);
   if (noted_.empty()) {
     failed_ = 0;
     due_ = now;

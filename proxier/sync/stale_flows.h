@@ -31,22 +31,27 @@ class StaleFlows {
   std::optional<TimePoint> next() const;
 
   // Removes the stale flows of the virtual services noted, now that the kernel is in `state`.
-  // Answers how many. What fails is kept and tried again later.
+  // Answers how many. What fails is kept and tried again later, and so are the virtual services
+  // that are not known for sure: their real servers could not be read, or they are `unsettled`.
   std::size_t purge(netlink::ConntrackTable& conntrack, const plan::ActualState& state,
-                    TimePoint now, std::vector<Failure>& failures);
+                    const std::set<netlink::VirtualServiceKey>& unsettled, TimePoint now,
+                    std::vector<Failure>& failures);
 
  private:
   // Few virtual services are asked for one by one, many by one listing of all UDP flows.
   static constexpr std::size_t kAskOneByOne = 4;
 
   using Servers = std::set<netlink::RealServerKey>;  // taken away
+  using Noted = std::map<netlink::VirtualServiceKey, Servers>;
 
   bool is_stale(const netlink::UdpFlow& flow, const plan::ActualState& state) const;
   netlink::Result<std::vector<netlink::UdpFlow>> list(netlink::ConntrackTable& conntrack,
                                                       netlink::Family family) const;
+  Noted take_unsure(const plan::ActualState& state,
+                    const std::set<netlink::VirtualServiceKey>& unsettled);
   void postpone(TimePoint now);
 
-  std::map<netlink::VirtualServiceKey, Servers> noted_;
+  Noted noted_;
   loop::Backoff backoff_;
   unsigned failed_ = 0;
   TimePoint due_{};
