@@ -43,14 +43,16 @@ const Damage kDamages[] = {
      "repairing: add KUBE-LOOP-BACK 10.244.0.11,tcp:8080,10.244.0.11"},
     {"ipset flush KUBE-6-CLUSTER-IP", "repairing: add KUBE-6-CLUSTER-IP fd00:96::9,tcp:80"},
     {"ipset destroy KUBE-NODE-PORT-UDP", "repairing: make set KUBE-NODE-PORT-UDP bitmap:port"},
-    {"iptables -t nat -F KUBE-POSTROUTING && ipset destroy KUBE-LOOP-BACK",
+    // Again if the rules were repaired meanwhile.
+    {"until iptables -t nat -F KUBE-POSTROUTING && ipset destroy KUBE-LOOP-BACK; do :; done",
      "repairing: make set KUBE-LOOP-BACK hash:ip,port,ip"},
     {"iptables -t nat -D KUBE-POSTROUTING 1", "repairing: IPv4 table nat: KUBE-POSTROUTING"},
     {"iptables -t nat -I KUBE-SERVICES -j RETURN", "repairing: IPv4 table nat: KUBE-SERVICES"},
     {"ip6tables -F KUBE-IPVS-FILTER", "repairing: IPv6 table filter: KUBE-IPVS-FILTER"},
     {"iptables -t nat -D PREROUTING 1", "repairing: IPv4 table nat: "},
     {"ip6tables -D INPUT 1", "repairing: IPv6 table filter: "},
-    {"iptables -F FORWARD && iptables -F KUBE-FORWARD && iptables -X KUBE-FORWARD",
+    {"until iptables -F FORWARD && iptables -F KUBE-FORWARD && iptables -X KUBE-FORWARD; do :; "
+     "done",
      "repairing: IPv4 table filter: KUBE-FORWARD"},
     {"ip addr del 10.96.0.9/32 dev kube-ipvs0",
      "others removed address 10.96.0.9 from kube-ipvs0: adding it again"},
