@@ -56,7 +56,7 @@ const Damage kDamages[] = {
      "repairing: IPv4 table filter: KUBE-FORWARD"},
     {"ip addr del 10.96.0.9/32 dev kube-ipvs0",
      "others removed address 10.96.0.9 from kube-ipvs0: adding it again"},
-    {"ip addr add 10.96.0.99/32 dev kube-ipvs0", "repairing: remove address 10.96.0.99"},
+    {"ip addr add 10.96.0.99/32 dev kube-ipvs0", "repairing: delete address 10.96.0.99"},
     {"ip link del kube-ipvs0", "others removed link kube-ipvs0: made it again"},
     {"echo 0 >/proc/sys/net/ipv4/vs/conntrack",
      "others changed what this node needs: set sysctl net/ipv4/vs/conntrack to 1 again"},
