@@ -84,7 +84,7 @@ Result<std::unique_ptr<LinkMonitor>> LinkMonitor::open(const std::string& link) 
     return cannot_watch(errno);
   // After joining: nothing that happens from here on is missed.
   const auto index = index_of(fd.get(), link);
-  auto io = std::unique_ptr<Io>(new Io{std::move(fd), link, LinkEventReader(link, index)});
+  auto io = std::make_unique<Io>(Io{std::move(fd), link, LinkEventReader(link, index)});
   return std::unique_ptr<LinkMonitor>(new LinkMonitor(std::move(io)));
 }
 

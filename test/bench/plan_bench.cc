@@ -56,6 +56,24 @@ void run(int services, int endpoints) {
   const auto equal = measure([&] { plan::diff(desired, kernel.state); });
   print_row(name("difference of equal states"), equal, count);
   std::printf("%-44s %10.2f\n", "  equal / first", equal.median_ms / first.median_ms);
+
+  // One endpoint of one Service comes and goes, as the daemon follows it.
+  plan::Planner planner(options);
+  planner.set_node(node);
+  auto now = cluster;
+  std::set<api::NamespacedName> names;
+  for (const auto& [service, object] : now.services) names.insert(service);
+  planner.update(names, now);
+  auto slice = now.slices.begin()->second.begin()->second;
+  const auto change = measure([&] {
+    slice.endpoints.front().ready = !slice.endpoints.front().ready;
+    model::Changes changes;
+    changes.put(slice);
+    const auto scope = planner.update(now.take(std::move(changes)).services, now);
+    kernel.apply(plan::diff(planner.desired(), kernel.state, scope));
+  });
+  print_row(name("one endpoint changed"), change, 1);
+  std::printf("%-44s %10.6f\n", "  changed / planned whole", change.median_ms / planning.median_ms);
 }
 
 }  // namespace
