@@ -16,7 +16,6 @@ using ipset::IpPortNetElement;
 using ipset::PortElement;
 using ipset::SetId;
 using model::ServicePort;
-using netlink::Family;
 using netlink::IpAddress;
 using netlink::Protocol;
 
@@ -66,7 +65,7 @@ class PortPlanner {
   }
 
  private:
-  void add(SetId id, Element element) { plan_.elements.emplace(id, std::move(element)); }
+  void add(SetId id, const Element& element) { plan_.elements.emplace(id, element); }
 
   void plan_virtual_service(const Claim& claim, const EndpointChoice& choice) {
     PlannedService planned;
