@@ -20,13 +20,11 @@ std::vector<Status> FakeConntrackTable::remove(std::span<const UdpFlow> flows) {
   std::vector<Status> outcomes;
   for (const auto& flow : flows) {
     ++writes_;
-    if (auto fault = faults.next("remove " + to_string(flow))) {
-      outcomes.push_back(std::move(*fault));
-      continue;
-    }
-    const auto found = flows_.find({flow.source, flow.destination});
-    if (found != flows_.end() && found->second.id == flow.id) flows_.erase(found);
-    outcomes.emplace_back();
+    outcomes.push_back(faults.around("remove " + to_string(flow), [&]() -> Status {
+      const auto found = flows_.find({flow.source, flow.destination});
+      if (found != flows_.end() && found->second.id == flow.id) flows_.erase(found);
+      return {};
+    }));
   }
   return outcomes;
 }

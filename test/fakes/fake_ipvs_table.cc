@@ -95,10 +95,8 @@ std::vector<Status> FakeIpvsTable::apply(std::span<const IpvsOp> ops) {
   std::vector<Status> outcomes;
   for (const auto& op : ops) {
     ++writes_;
-    if (auto fault = faults.next(to_string(op)))
-      outcomes.push_back(std::move(*fault));
-    else
-      outcomes.push_back(apply_one(op));
+    outcomes.push_back(faults.around(to_string(op), [&] { return apply_one(op); }));
+    if (after) after(op);
   }
   return outcomes;
 }
@@ -136,6 +134,14 @@ Status FakeIpvsTable::set_timeouts(const IpvsTimeouts& wanted) {
   ++writes_;
   timeouts_ = next;
   return {};
+}
+
+const RealServer* FakeIpvsTable::server(const VirtualServiceKey& service,
+                                        const RealServerKey& key) const {
+  const auto entry = entries_.find(canonical(service));
+  if (entry == entries_.end()) return nullptr;
+  const auto found = entry->second.servers.find(key);
+  return found == entry->second.servers.end() ? nullptr : &found->second.server;
 }
 
 void FakeIpvsTable::set_connections(const VirtualServiceKey& service, const RealServerKey& server,

@@ -4,6 +4,7 @@
 // run against it and against the kernel. Lists are in key order.
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -24,6 +25,14 @@ class FakeIpvsTable final : public netlink::IpvsTable {
 
   // Consulted before every operation and listing.
   FaultInjector faults;
+
+  // Called after every operation, whatever became of it.
+  std::function<void(const netlink::IpvsOp&)> after;
+
+  // What is there, past all faults; nullptr where there is no such real server.
+  bool contains(const netlink::VirtualServiceKey& key) const { return entries_.contains(key); }
+  const netlink::RealServer* server(const netlink::VirtualServiceKey& service,
+                                    const netlink::RealServerKey& key) const;
 
   // Schedulers that "modprobe" would find.
   std::set<std::string> schedulers = {"rr", "wrr", "lc", "wlc", "lblc", "lblcr", "dh",

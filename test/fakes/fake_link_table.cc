@@ -22,7 +22,10 @@ void FakeLinkTable::add_address(const InterfaceAddress& address) {
 
 Result<bool> FakeLinkTable::ensure_dummy(std::string_view name) {
   const auto what = "create dummy link " + std::string(name);
-  if (auto fault = faults.next(what)) return std::move(*fault);
+  return faults.around(what, [&] { return make_dummy(name, what); });
+}
+
+Result<bool> FakeLinkTable::make_dummy(std::string_view name, const std::string& what) {
   if (name.empty() || name.size() > 15) return Error{ErrorKind::malformed, EINVAL, what};
   const auto found = links_.find(name);
   if (found == links_.end()) {
@@ -35,6 +38,16 @@ Result<bool> FakeLinkTable::ensure_dummy(std::string_view name) {
   return false;
 }
 
+bool FakeLinkTable::contains(std::string_view link, const IpAddress& address) const {
+  const auto found = links_.find(link);
+  return found != links_.end() &&
+         found->second.addresses.contains({address, address_bits(address.family())});
+}
+
+void FakeLinkTable::remove_address(const InterfaceAddress& address) {
+  links_.at(address.link).addresses.erase({address.address, address.prefix_length});
+}
+
 void FakeLinkTable::remove_link(const std::string& name) {
   links_.erase(name);
 }
@@ -42,6 +55,10 @@ void FakeLinkTable::remove_link(const std::string& name) {
 Result<std::vector<InterfaceAddress>> FakeLinkTable::list_addresses() {
   ++listings_;
   if (auto fault = faults.next("list addresses")) return std::move(*fault);
+  return addresses();
+}
+
+std::vector<InterfaceAddress> FakeLinkTable::addresses() const {
   std::vector<InterfaceAddress> result;
   for (const auto& [name, link] : links_)
     for (const auto& [address, length] : link.addresses)
@@ -74,10 +91,8 @@ std::vector<Status> FakeLinkTable::apply(std::string_view link, std::span<const 
   std::vector<Status> outcomes;
   for (const auto& op : ops) {
     ++writes_;
-    if (auto fault = faults.next(to_string(op)))
-      outcomes.push_back(std::move(*fault));
-    else
-      outcomes.push_back(apply_one(link, op));
+    outcomes.push_back(faults.around(to_string(op), [&] { return apply_one(link, op); }));
+    if (after) after(op);
   }
   return outcomes;
 }

@@ -4,6 +4,7 @@
 // and its two addresses. Lists are in order of link, then address.
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -25,9 +26,17 @@ class FakeLinkTable final : public netlink::LinkTable {
   // Consulted before every operation and listing.
   FaultInjector faults;
 
+  // Called after every operation on an address, whatever became of it.
+  std::function<void(const netlink::AddressOp&)> after;
+
+  // What is there, past all faults; with contains(), whether a host address is.
+  std::vector<netlink::InterfaceAddress> addresses() const;
+  bool contains(std::string_view link, const netlink::IpAddress& address) const;
+
   // Somebody else's link ("veth") or address.
   void add_link(const std::string& name, const std::string& kind);
   void add_address(const netlink::InterfaceAddress& address);
+  void remove_address(const netlink::InterfaceAddress& address);
   void remove_link(const std::string& name);
 
   // Address operations and link creations received so far, the failed ones included.
@@ -40,6 +49,7 @@ class FakeLinkTable final : public netlink::LinkTable {
     std::set<std::pair<netlink::IpAddress, std::uint8_t>> addresses;
   };
 
+  netlink::Result<bool> make_dummy(std::string_view name, const std::string& what);
   netlink::Status apply_one(std::string_view link, const netlink::AddressOp& op);
 
   std::map<std::string, Link, std::less<>> links_;

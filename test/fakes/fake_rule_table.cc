@@ -45,6 +45,10 @@ FakeRuleTable::FakeRuleTable() {
 
 Result<TableRules> FakeRuleTable::list(const TableRules& wanted) {
   if (auto fault = faults.next("list " + name_of(wanted))) return *fault;
+  return read(wanted);
+}
+
+TableRules FakeRuleTable::read(const TableRules& wanted) const {
   const auto& chains = tables_.at({wanted.family, wanted.table});
   TableRules result{.family = wanted.family, .table = wanted.table};
   for (const auto& chain : wanted.chains) {
@@ -78,17 +82,22 @@ Status FakeRuleTable::check_rule(const Chains& chains, const Rule& rule) const {
 }
 
 Result<bool> FakeRuleTable::apply(const TableRules& desired) {
-  if (auto fault = faults.next("write " + name_of(desired) + extensions_of(desired))) return *fault;
-  const auto actual = list(desired);
-  if (!actual) return actual.error();
-  if (holds(*actual, desired)) return false;
+  auto answer = faults.around("write " + name_of(desired) + extensions_of(desired),
+                              [&] { return write(desired); });
+  if (after) after(desired.family);
+  return answer;
+}
+
+Result<bool> FakeRuleTable::write(const TableRules& desired) {
+  const auto actual = read(desired);
+  if (holds(actual, desired)) return false;
 
   Chains chains = tables_.at({desired.family, desired.table});
   for (const auto& chain : desired.chains) chains[chain.name];
   for (const auto& chain : desired.chains) {
-    const auto found = std::find_if(actual->chains.begin(), actual->chains.end(),
+    const auto found = std::find_if(actual.chains.begin(), actual.chains.end(),
                                     [&](const Chain& other) { return other.name == chain.name; });
-    if (found != actual->chains.end() && same_rules(*found, chain)) continue;
+    if (found != actual.chains.end() && same_rules(*found, chain)) continue;
     auto& rules = chains[chain.name];
     rules.clear();
     for (const auto& rule : chain.rules) {
@@ -97,8 +106,7 @@ Result<bool> FakeRuleTable::apply(const TableRules& desired) {
     }
   }
   for (const auto& jump : desired.jumps) {
-    if (std::find(actual->jumps.begin(), actual->jumps.end(), jump) != actual->jumps.end())
-      continue;
+    if (std::find(actual.jumps.begin(), actual.jumps.end(), jump) != actual.jumps.end()) continue;
     if (auto status = check_rule(chains, jump.rule); !status) return status.error();
     auto& rules = chains.at(jump.from);
     rules.insert(rules.begin(), Counted{.rule = jump.rule});

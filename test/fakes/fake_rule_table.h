@@ -5,6 +5,7 @@
 // are made with the words of the iptables command.
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -28,6 +29,12 @@ class FakeRuleTable : public ipset::RuleTable {
   // Consulted before every call: "list IPv4 nat", "write IPv4 nat", "write IPv4 filter with match
   // ipvs".
   FaultInjector faults;
+
+  // Called after every write, whatever became of it.
+  std::function<void(netlink::Family)> after;
+
+  // What list() answers, past all faults.
+  ipset::TableRules read(const ipset::TableRules& wanted) const;
 
   // The sets that exist; rules in the tables may go on naming one that is taken out.
   std::set<std::string> sets;
@@ -53,6 +60,7 @@ class FakeRuleTable : public ipset::RuleTable {
   using Chains = std::map<std::string, std::vector<Counted>>;
   using Key = std::pair<netlink::Family, ipset::Table>;
 
+  netlink::Result<bool> write(const ipset::TableRules& desired);
   netlink::Status check_rule(const Chains& chains, const ipset::Rule& rule) const;
 
   std::map<Key, Chains> tables_;

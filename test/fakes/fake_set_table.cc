@@ -64,7 +64,10 @@ struct Refusal {
 }  // namespace
 
 Status FakeSetTable::ensure(const SetSpec& spec) {
-  if (auto fault = faults.next("make set " + spec.name)) return *fault;
+  return faults.around("make set " + spec.name, [&] { return make(spec); });
+}
+
+Status FakeSetTable::make(const SetSpec& spec) {
   if (Status status = check_name(spec.name); !status) return status;
   if (const auto foreign = foreign_.find(spec.name); foreign != foreign_.end())
     return Error{ErrorKind::already, 0,
@@ -97,9 +100,6 @@ Result<std::optional<ListedSet>> FakeSetTable::list(const std::string& name) {
 }
 
 Status FakeSetTable::apply_one(StoredSet& set, const ElementOp& op) {
-  const std::string words =
-      (op.add ? "add " : "remove ") + set.spec.name + " " + to_string(op.element);
-  if (auto fault = faults.next(words)) return *fault;
   const std::string refusal = std::visit(Refusal{set.spec}, op.element);
   if (!refusal.empty())
     return Error{ErrorKind::malformed, 0,
@@ -126,8 +126,23 @@ std::vector<Status> FakeSetTable::apply(const SetSpec& spec, std::span<const Ele
   }
   std::vector<Status> outcomes;
   outcomes.reserve(ops.size());
-  for (const ElementOp& op : ops) outcomes.push_back(apply_one(found->second, op));
+  for (const ElementOp& op : ops) {
+    const std::string words =
+        (op.add ? "add " : "remove ") + spec.name + " " + to_string(op.element);
+    outcomes.push_back(faults.around(words, [&] { return apply_one(found->second, op); }));
+    if (after) after(spec.name, op);
+  }
   return outcomes;
+}
+
+bool FakeSetTable::contains(const std::string& name, const Element& element) const {
+  const auto found = sets_.find(name);
+  return found != sets_.end() && found->second.elements.contains(element);
+}
+
+bool FakeSetTable::is_empty(const std::string& name) const {
+  const auto found = sets_.find(name);
+  return found == sets_.end() || found->second.elements.empty();
 }
 
 Status FakeSetTable::destroy(const std::string& name) {

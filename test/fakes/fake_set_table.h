@@ -4,6 +4,7 @@
 // test/contract/set_contract.h holds for both. Ordered, so that failures print stably.
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -26,6 +27,13 @@ class FakeSetTable final : public ipset::SetTable {
   // "remove NAME ELEMENT", "list set NAME".
   FaultInjector faults;
 
+  // Called after every operation on an element, whatever became of it.
+  std::function<void(const std::string& set, const ipset::ElementOp&)> after;
+
+  // What is there, past all faults. A set that does not exist is empty.
+  bool contains(const std::string& name, const ipset::Element& element) const;
+  bool is_empty(const std::string& name) const;
+
   // What others do in the same kernel.
   void make_foreign(const std::string& name,
                     const std::string& type);  // of a type that is not ours
@@ -41,6 +49,7 @@ class FakeSetTable final : public ipset::SetTable {
     std::set<ipset::Element> elements;
   };
 
+  ipset::Status make(const ipset::SetSpec& spec);
   ipset::Status apply_one(StoredSet& set, const ipset::ElementOp& op);
 
   std::map<std::string, StoredSet> sets_;

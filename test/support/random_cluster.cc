@@ -77,8 +77,11 @@ void RandomCluster::put_slices(model::ClusterState& cluster, const api::Service&
     slice.name = {service.name.ns, fmt::format("{}-{}", service.name.name, i)};
     slice.service = service.name.name;
     slice.family = chance(60) ? Family::ipv4 : Family::ipv6;
+    // The same address and port may be in several slices, and a port in some of them only.
     for (const auto& port : service.ports)
-      slice.ports.push_back({port.name, port.protocol, static_cast<std::uint16_t>(8080 + i)});
+      if (chance(90))
+        slice.ports.push_back(
+            {port.name, port.protocol, static_cast<std::uint16_t>(8080 + number(0, 1))});
     for (int e = 0; e < number(0, 5); ++e) slice.endpoints.push_back(endpoint(slice.family));
     cluster.put(slice);
   }
@@ -92,6 +95,108 @@ model::ClusterState RandomCluster::cluster(int services) {
     cluster.put(one);
   }
   return cluster;
+}
+
+void RandomCluster::tweak(api::Service& service) {
+  const auto other = this->service(number(0, 40));
+  switch (number(0, 13)) {
+    case 0:
+      service.type = other.type;
+      break;
+    case 1:
+      service.headless = !service.headless;
+      break;
+    case 2:
+      service.creation_time = other.creation_time;
+      break;
+    case 3:
+      service.cluster_ips = other.cluster_ips;
+      service.ip_families = other.ip_families;
+      break;
+    case 4:
+      service.ports = other.ports;
+      break;
+    case 5:
+      for (auto& port : service.ports) port.protocol = chance(50) ? Protocol::tcp : Protocol::udp;
+      break;
+    case 6:
+      for (auto& port : service.ports)
+        port.node_port = static_cast<std::uint16_t>(chance(50) ? number(30000, 30040) : 0);
+      break;
+    case 7:
+      service.affinity_seconds = other.affinity_seconds;
+      break;
+    case 8:
+      service.external_policy_local = !service.external_policy_local;
+      break;
+    case 9:
+      service.internal_policy_local = !service.internal_policy_local;
+      break;
+    case 10:
+      service.health_check_node_port = other.health_check_node_port;
+      break;
+    case 11:
+      service.external_ips = other.external_ips;
+      break;
+    case 12:
+      service.load_balancer_ips = other.load_balancer_ips;
+      break;
+    default:
+      service.source_ranges = other.source_ranges;
+      break;
+  }
+}
+
+void RandomCluster::tweak(api::EndpointSlice& slice) {
+  if (slice.endpoints.empty() || chance(20)) {
+    slice.endpoints.push_back(endpoint(slice.family));
+    return;
+  }
+  const auto last = static_cast<int>(slice.endpoints.size()) - 1;
+  auto& one = slice.endpoints.at(static_cast<std::size_t>(number(0, last)));
+  switch (number(0, 8)) {
+    case 0:
+      one.ready = !one.ready;
+      break;
+    case 1:
+      one.serving = !one.serving;
+      break;
+    case 2:
+      one.terminating = !one.terminating;
+      break;
+    case 3:
+      one.node_name = one.node_name == "n1" ? "n2" : "n1";
+      break;
+    case 4:
+      one.zone_hints = {chance(50) ? "z1" : "z2"};
+      break;
+    case 5:
+      one.node_hints = {chance(50) ? "n1" : "n2"};
+      break;
+    case 6:
+      one = endpoint(slice.family);
+      break;
+    case 7:
+      for (auto& port : slice.ports) port.port = static_cast<std::uint16_t>(8080 + number(0, 1));
+      break;
+    default:
+      slice.endpoints.pop_back();
+      break;
+  }
+}
+
+void RandomCluster::tweak(model::ClusterState& cluster) {
+  for (auto& [name, service] : cluster.services)
+    if (chance(15)) tweak(service);
+  for (auto& [name, slices] : cluster.slices)
+    for (auto& [slice, object] : slices)
+      if (chance(15)) tweak(object);
+  if (!chance(10)) return;
+  api::Node node{.name = "n1", .zone = chance(50) ? "z1" : "z2"};
+  node.internal_ips = {ip("10.0.0.1")};
+  if (chance(50)) node.internal_ips.push_back(ip("fd00:1::1"));
+  if (chance(50)) node.pod_cidrs = {prefix("10.244.0.0/24"), prefix("fd00:244::/80")};
+  cluster.node = node;
 }
 
 void RandomCluster::change(model::ClusterState& cluster) {

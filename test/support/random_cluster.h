@@ -14,15 +14,19 @@ class RandomCluster {
   explicit RandomCluster(std::uint32_t seed) : random_(seed) {}
 
   model::ClusterState cluster(int services);
+  // Changes a field of some objects that are there, at times this node's Node object.
+  void tweak(model::ClusterState& cluster);
   // Changes some objects of the cluster: Services and slices come, go and change.
   void change(model::ClusterState& cluster);
   plan::PlannerOptions options();
   plan::NodeInfo node();
 
- private:
   bool chance(int percent) { return number(1, 100) <= percent; }
   int number(int from, int to) { return std::uniform_int_distribution<int>(from, to)(random_); }
 
+ private:
+  void tweak(api::Service& service);
+  void tweak(api::EndpointSlice& slice);
   api::Service service(int index);
   void add_external(api::Service& service, int index);
   api::Endpoint endpoint(netlink::Family family);

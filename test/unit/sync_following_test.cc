@@ -2,18 +2,11 @@
 // reading back, draining, stale flows, links.
 
 #include <cerrno>
-#include <sstream>
 
-#include <spdlog/sinks/ostream_sink.h>
 #include <catch2/catch.hpp>
 
-#include "proxier/sync/reconciler.h"
-#include "test/fakes/fake_conntrack_table.h"
-#include "test/fakes/fake_ipvs_table.h"
-#include "test/fakes/fake_link_table.h"
-#include "test/fakes/fake_rule_table.h"
-#include "test/fakes/fake_set_table.h"
 #include "test/support/cluster_builder.h"
+#include "test/support/fake_daemon.h"
 #include "test/support/random_cluster.h"
 
 namespace ipvsproxier::sync {
@@ -26,82 +19,7 @@ using netlink::FlowEnd;
 using netlink::Protocol;
 using test::ip;
 
-class Daemon {
- public:
-  explicit Daemon(DrainTimes drain = {})
-      : logger_("test", std::make_shared<spdlog::sinks::ostream_sink_st>(log_)) {
-    links.add_link("eth0", "veth");
-    for (const auto& address : test::vector_node().addresses)
-      if (address.link == "eth0") links.add_address(address);
-    for (auto family : netlink::kFamilies)
-      for (auto id : ipset::kSetIds) rules.sets.insert(ipset::set_name(id, family));
-    settings_.node_name = "n1";
-    settings_.options.families = {Family::ipv4};
-    settings_.drain = drain;
-    restart();
-  }
-
-  void restart() {
-    reconciler_ = std::make_unique<Reconciler>(Kernel{ipvs, links, sets, rules, conntrack},
-                                               settings_, logger_);
-    cluster_ = {};
-  }
-
-  // The source tells what changed; the daemon does it.
-  SyncReport see(const model::ClusterState& next) {
-    reconciler_->take({.changes = test::changes_between(cluster_, next), .links = {}});
-    cluster_ = next;
-    return reconciler_->run(now);
-  }
-  SyncReport see(netlink::LinkEvents events) {
-    reconciler_->take({.changes = {}, .links = std::move(events)});
-    return reconciler_->run(now);
-  }
-  // Time passes; whatever becomes due is done when it is. The last report that was not empty.
-  SyncReport wait(std::chrono::milliseconds time) {
-    SyncReport last;
-    const auto end = now + time;
-    while (reconciler_->due() <= end) {
-      now = std::max(now, reconciler_->due());
-      auto report = reconciler_->run(now);
-      REQUIRE(reconciler_->due() > now);  // no busy loop
-      if (!report.empty()) last = report;
-    }
-    now = end;
-    return last;
-  }
-
-  std::size_t writes() const {
-    return ipvs.writes() + links.writes() + sets.writes() + rules.commits() + conntrack.writes();
-  }
-  bool says(const std::string& text) const { return log_.str().find(text) != std::string::npos; }
-  std::map<netlink::RealServerKey, std::uint32_t> weights(const netlink::VirtualServiceKey& key) {
-    std::map<netlink::RealServerKey, std::uint32_t> result;
-    if (const auto listed = ipvs.list_servers(key))
-      for (const auto& one : *listed) result[one.server.key] = one.server.weight;
-    return result;
-  }
-  bool is_bound(const std::string& address) {
-    const auto listed = links.list_addresses();
-    for (const auto& bound : listed.value())
-      if (bound.link == plan::kDummyLink && bound.address == ip(address)) return true;
-    return false;
-  }
-
-  test::FakeIpvsTable ipvs;
-  test::FakeLinkTable links;
-  test::FakeSetTable sets;
-  test::FakeRuleTable rules;
-  test::FakeConntrackTable conntrack;
-  TimePoint now{1h};
-
- private:
-  std::ostringstream log_;
-  spdlog::logger logger_;
-  ReconcilerSettings settings_;
-  std::unique_ptr<Reconciler> reconciler_;
-  model::ClusterState cluster_;
-};
+using Daemon = test::FakeDaemon;
 
 const netlink::VirtualServiceKey kWeb{ip("10.96.0.9"), Protocol::tcp, 80};
 const netlink::RealServerKey kE1{ip("10.244.0.3"), 8080};
@@ -180,7 +98,7 @@ TEST_CASE("removals wait for other changes, but not for ever") {
 TEST_CASE("a drain may be bounded") {
   DrainTimes times;
   times.timeout = 30s;
-  Daemon daemon(times);
+  Daemon daemon({.drain = times});
   daemon.see(web_with({test::e1(), test::e2()}));
   daemon.ipvs.set_connections(kWeb, kE2, 5, 0);
   daemon.see(web_with({test::e1()}));

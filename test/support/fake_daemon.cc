@@ -1,0 +1,190 @@
+#include "test/support/fake_daemon.h"
+
+#include <algorithm>
+#include <iterator>
+#include <stdexcept>
+
+#include <fmt/format.h>
+#include <spdlog/sinks/ostream_sink.h>
+
+#include "proxier/plan/planner.h"
+
+namespace ipvsproxier::test {
+
+using netlink::Family;
+
+namespace {
+
+std::string line_of(const netlink::VirtualService& service) {
+  return fmt::format("virtual service {} {} flags {:#x} timeout {} bits {}", to_string(service.key),
+                     service.scheduler, service.flags, service.timeout, service.netmask_bits);
+}
+
+std::string line_of(const netlink::VirtualServiceKey& service, const netlink::RealServer& server) {
+  return fmt::format("{}: real server {} weight {}", to_string(service), to_string(server.key),
+                     server.weight);
+}
+
+std::string line_of(const std::string& set, const ipset::Element& element) {
+  return "element " + set + " " + ipset::to_string(element);
+}
+
+// A fake whose faults rest for as long as this lives.
+class Resting {
+ public:
+  explicit Resting(FaultInjector& faults) : faults_(faults) { std::swap(faults_, resting_); }
+  ~Resting() { std::swap(faults_, resting_); }
+  Resting(const Resting&) = delete;
+  Resting& operator=(const Resting&) = delete;
+
+ private:
+  FaultInjector& faults_;
+  FaultInjector resting_;
+};
+
+}  // namespace
+
+FakeDaemon::FakeDaemon(FakeDaemonSettings settings)
+    : logger_("test", std::make_shared<spdlog::sinks::ostream_sink_st>(log_)) {
+  links.add_link("eth0", "veth");
+  for (const auto& address : vector_node().addresses)
+    if (address.link == "eth0") links.add_address(address);
+  for (auto family : netlink::kFamilies)
+    for (auto id : ipset::kSetIds) rules.sets.insert(ipset::set_name(id, family));
+  settings_.node_name = "n1";
+  settings_.options = std::move(settings.options);
+  settings_.drain = settings.drain;
+  restart();
+}
+
+void FakeDaemon::restart() {
+  reconciler_ = std::make_unique<sync::Reconciler>(
+      sync::Kernel{ipvs, links, sets, rules, conntrack}, settings_, logger_);
+  new_process_ = true;
+}
+
+sync::SyncReport FakeDaemon::run() {
+  ++runs_;
+  return reconciler_->run(now);
+}
+
+sync::SyncReport FakeDaemon::see(const model::ClusterState& next) {
+  const auto before = std::exchange(new_process_, false) ? model::ClusterState{} : cluster_;
+  reconciler_->take({.changes = changes_between(before, next), .links = {}});
+  cluster_ = next;
+  watch.expect(planned());
+  return run();
+}
+
+sync::SyncReport FakeDaemon::see(netlink::LinkEvents events) {
+  reconciler_->take({.changes = {}, .links = std::move(events)});
+  watch.expect(planned());
+  return run();
+}
+
+sync::SyncReport FakeDaemon::wait(std::chrono::milliseconds time) {
+  sync::SyncReport last;
+  const auto end = now + time;
+  while (reconciler_->due() <= end) {
+    now = std::max(now, reconciler_->due());
+    auto report = run();
+    if (reconciler_->due() <= now) throw std::logic_error("a busy loop");
+    if (!report.empty()) last = report;
+  }
+  now = end;
+  return last;
+}
+
+void FakeDaemon::clear_faults() {
+  for (auto* faults : {&ipvs.faults, &links.faults, &sets.faults, &rules.faults, &conntrack.faults})
+    faults->clear();
+}
+
+std::size_t FakeDaemon::fault_hits() const {
+  return ipvs.faults.hits() + links.faults.hits() + sets.faults.hits() + rules.faults.hits() +
+         conntrack.faults.hits();
+}
+
+std::size_t FakeDaemon::writes() const {
+  return ipvs.writes() + links.writes() + sets.writes() + rules.commits() + conntrack.writes();
+}
+
+std::map<netlink::RealServerKey, std::uint32_t> FakeDaemon::weights(
+    const netlink::VirtualServiceKey& key) {
+  std::map<netlink::RealServerKey, std::uint32_t> result;
+  if (const auto listed = ipvs.list_servers(key))
+    for (const auto& one : *listed) result[one.server.key] = one.server.weight;
+  return result;
+}
+
+bool FakeDaemon::is_bound(const std::string& address) const {
+  return links.contains(plan::kDummyLink, ip(address));
+}
+
+plan::DesiredState FakeDaemon::planned() {
+  const auto node = plan::node_info(settings_.node_name, cluster_.node, settings_.bind_address,
+                                    links.addresses());
+  return plan::plan(cluster_, node, settings_.options).state;
+}
+
+std::set<std::string> FakeDaemon::dump() {
+  const Resting ipvs_rests(ipvs.faults);
+  const Resting sets_rest(sets.faults);
+  const Resting conntrack_rests(conntrack.faults);
+  std::set<std::string> lines;
+  const auto services = ipvs.list_services().value();
+  for (const auto& service : services) {
+    lines.insert(line_of(service));
+    const auto servers = ipvs.list_servers(service.key).value();
+    for (const auto& one : servers) lines.insert(line_of(service.key, one.server));
+  }
+  for (const auto& [link, address, length] : links.addresses())
+    if (link == plan::kDummyLink) lines.insert("address " + address.to_string());
+  for (auto family : settings_.options.families) {
+    for (auto id : ipset::kSetIds) {
+      const auto name = ipset::set_name(id, family);
+      const auto set = sets.list(name).value();
+      if (!set) continue;
+      lines.insert("set " + name);
+      for (const auto& element : set->elements) lines.insert(line_of(name, element));
+    }
+    for (auto table : {ipset::Table::filter, ipset::Table::nat})
+      for (const auto& [chain, list] : rules.lines(family, table))
+        for (std::size_t i = 0; i < list.size(); ++i)
+          lines.insert(fmt::format("rule {} {} {} {}: {}", netlink::to_string(family),
+                                   ipset::to_string(table), chain, i, list[i]));
+    const auto flows = conntrack.list_udp(family, std::nullopt).value();
+    for (const auto& flow : flows) lines.insert(to_string(flow));
+  }
+  return lines;
+}
+
+std::set<std::string> FakeDaemon::differences() {
+  const auto desired = planned();
+  std::set<std::string> wanted;
+  for (const auto& [key, planned] : desired.services) {
+    wanted.insert(line_of(planned.service));
+    for (const auto& [server_key, server] : planned.servers) wanted.insert(line_of(key, server));
+  }
+  for (const auto& address : desired.addresses) wanted.insert("address " + address.to_string());
+  for (const auto& [key, elements] : desired.sets) {
+    const auto name = ipset::set_name(key.id, key.family);
+    wanted.insert("set " + name);
+    for (const auto& element : elements) wanted.insert(line_of(name, element));
+  }
+  auto found = dump();
+  std::erase_if(found, [](const auto& line) {
+    return line.substr(0, 5) == "rule " || line.substr(0, 8) == "UDP flow";
+  });
+  std::set<std::string> result;
+  std::set_symmetric_difference(wanted.begin(), wanted.end(), found.begin(), found.end(),
+                                std::inserter(result, result.end()));
+  for (const auto& [family, parameters] : desired.rules)
+    for (const auto& table : ipset::rules_for(family, parameters))
+      if (!ipset::holds(rules.read(table), table))
+        result.insert(fmt::format("rules of {} {}", netlink::to_string(family),
+                                  ipset::to_string(table.table)));
+  return result;
+}
+
+}  // namespace ipvsproxier::test

@@ -1,0 +1,112 @@
+#pragma once
+
+// FakeDaemon: the reconciler as a daemon uses it, on fakes and a clock that the test sets. Node n1
+// of cluster_builder.h. Every write is watched: what breaks the promises to traffic is noted.
+
+#include <map>
+#include <memory>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <spdlog/logger.h>
+
+#include "proxier/sync/reconciler.h"
+#include "test/fakes/fake_conntrack_table.h"
+#include "test/fakes/fake_ipvs_table.h"
+#include "test/fakes/fake_link_table.h"
+#include "test/fakes/fake_rule_table.h"
+#include "test/fakes/fake_set_table.h"
+#include "test/support/cluster_builder.h"
+
+namespace ipvsproxier::test {
+
+// Watches operations on fakes: nothing that is desired is taken away or set to weight 0, nothing at
+// all is while the objects are not known whole; nothing is shown (a virtual service, an address)
+// unless its set elements and rules are there; and what is still shown keeps them.
+class KernelWatch {
+ public:
+  KernelWatch(FakeIpvsTable& ipvs, FakeLinkTable& links, FakeSetTable& sets, FakeRuleTable& rules);
+
+  // What is to be reached from now on.
+  void expect(plan::DesiredState desired);
+
+  std::vector<std::string> broken;  // promises, in words
+
+ private:
+  using Guards = std::set<std::pair<plan::SetKey, ipset::Element>>;
+
+  void saw(const netlink::IpvsOp& op);
+  void saw(const netlink::AddressOp& op);
+  void saw(const std::string& set, const ipset::ElementOp& op);
+  void saw_rules(netlink::Family family);
+  void exposed(const std::string& what, netlink::Family family, const Guards& guards);
+  bool rules_cover(netlink::Family family, const std::set<ipset::SetId>& sets) const;
+
+  FakeIpvsTable& ipvs_;
+  FakeLinkTable& links_;
+  FakeSetTable& sets_;
+  FakeRuleTable& rules_;
+  plan::DesiredState desired_;
+  std::map<netlink::VirtualServiceKey, Guards> guards_;  // of desired virtual services
+  std::map<netlink::Family, bool> covered_;              // by the rules; absent: to be looked at
+  std::set<netlink::VirtualServiceKey> leaving_;         // in the kernel, no longer desired
+  std::set<netlink::IpAddress> leaving_addresses_;
+};
+
+struct FakeDaemonSettings {
+  sync::DrainTimes drain;
+  plan::PlannerOptions options = {.families = {netlink::Family::ipv4}};
+};
+
+class FakeDaemon {
+ public:
+  explicit FakeDaemon(FakeDaemonSettings settings = {});
+
+  // A new process over the kernel as it is.
+  void restart();
+
+  // The source tells what changed; the daemon does it.
+  sync::SyncReport see(const model::ClusterState& next);
+  sync::SyncReport see(netlink::LinkEvents events);
+
+  // Time passes; whatever becomes due is done when it is. The last report that was not empty.
+  sync::SyncReport wait(std::chrono::milliseconds time);
+  std::size_t runs() const { return runs_; }  // so far
+
+  void clear_faults();
+  std::size_t fault_hits() const;
+  std::size_t writes() const;
+  bool says(const std::string& text) const { return log_.str().find(text) != std::string::npos; }
+  std::map<netlink::RealServerKey, std::uint32_t> weights(const netlink::VirtualServiceKey& key);
+  bool is_bound(const std::string& address) const;
+
+  // What is to be reached: a plan from scratch of the cluster last seen on this node as it is.
+  plan::DesiredState planned();
+  // All fakes, past all faults: one line a thing.
+  std::set<std::string> dump();
+  // Where the fakes differ from the plan, in such lines.
+  std::set<std::string> differences();
+
+  FakeIpvsTable ipvs;
+  FakeLinkTable links;
+  FakeSetTable sets;
+  FakeRuleTable rules;
+  FakeConntrackTable conntrack;
+  sync::TimePoint now{std::chrono::hours(1)};
+  KernelWatch watch{ipvs, links, sets, rules};
+
+ private:
+  sync::SyncReport run();
+
+  std::ostringstream log_;
+  spdlog::logger logger_;
+  sync::ReconcilerSettings settings_;
+  std::unique_ptr<sync::Reconciler> reconciler_;
+  model::ClusterState cluster_;
+  bool new_process_ = true;
+  std::size_t runs_ = 0;
+};
+
+}  // namespace ipvsproxier::test

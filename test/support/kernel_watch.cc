@@ -1,0 +1,186 @@
+#include <algorithm>
+#include <stdexcept>
+
+#include "test/support/fake_daemon.h"
+
+namespace ipvsproxier::test {
+
+using ipset::Element;
+using ipset::SetId;
+using netlink::Family;
+using netlink::VirtualServiceKey;
+
+namespace {
+
+// The virtual service that an element names, or its address; nothing where it speaks of endpoints.
+struct Subject {
+  SetId set;
+  std::optional<VirtualServiceKey> service;
+  std::optional<netlink::IpAddress> address;
+
+  void operator()(const ipset::IpElement& element) { address = element.ip; }
+  void operator()(const ipset::PortElement&) {}
+  template <typename T>
+  void operator()(const T& element) {
+    if (set != SetId::loop_back) service = {element.ip, element.protocol, element.port};
+  }
+};
+
+Subject subject_of(SetId set, const Element& element) {
+  Subject subject{set, {}, {}};
+  std::visit(subject, element);
+  return subject;
+}
+
+bool guards_node_port(SetId set, const Element& element, const VirtualServiceKey& key) {
+  const auto* port = std::get_if<ipset::PortElement>(&element);
+  if (!port || port->port != key.port) return false;
+  if (set == SetId::node_port_tcp || set == SetId::node_port_local_tcp)
+    return key.protocol == netlink::Protocol::tcp;
+  return (set == SetId::node_port_udp || set == SetId::node_port_local_udp) &&
+         key.protocol == netlink::Protocol::udp;
+}
+
+plan::SetKey set_key(const std::string& name) {
+  for (auto family : netlink::kFamilies)
+    for (auto id : ipset::kSetIds)
+      if (ipset::set_name(id, family) == name) return {family, id};
+  throw std::invalid_argument("no set of ours: " + name);
+}
+
+}  // namespace
+
+KernelWatch::KernelWatch(FakeIpvsTable& ipvs, FakeLinkTable& links, FakeSetTable& sets,
+                         FakeRuleTable& rules)
+    : ipvs_(ipvs), links_(links), sets_(sets), rules_(rules) {
+  ipvs.after = [this](const auto& op) { saw(op); };
+  links.after = [this](const auto& op) { saw(op); };
+  sets.after = [this](const auto& set, const auto& op) { saw(set, op); };
+  rules.after = [this](auto family) { saw_rules(family); };
+}
+
+void KernelWatch::expect(plan::DesiredState desired) {
+  for (const auto& [key, service] : desired_.services)
+    if (!desired.services.contains(key) && ipvs_.contains(key)) leaving_.insert(key);
+  for (const auto& address : desired_.addresses)
+    if (!desired.addresses.contains(address) && links_.contains(plan::kDummyLink, address))
+      leaving_addresses_.insert(address);
+  std::erase_if(leaving_, [&](const auto& key) { return desired.services.contains(key); });
+  std::erase_if(leaving_addresses_,
+                [&](const auto& address) { return desired.addresses.contains(address); });
+  desired_ = std::move(desired);
+  covered_.clear();
+  guards_.clear();
+  for (const auto& [set, elements] : desired_.sets)
+    for (const auto& element : elements)
+      if (const auto subject = subject_of(set.id, element); subject.service)
+        guards_[*subject.service].emplace(set, element);
+  for (const auto& [key, planned] : desired_.services) {
+    if (planned.facet != plan::Facet::node_port) continue;
+    const auto family = key.address.family();
+    for (auto id : {SetId::node_port_tcp, SetId::node_port_udp, SetId::node_port_local_tcp,
+                    SetId::node_port_local_udp})
+      for (const auto& element : desired_.sets.at({family, id}))
+        if (guards_node_port(id, element, key))
+          guards_[key].emplace(plan::SetKey{family, id}, element);
+  }
+}
+
+// Whether the kernel has all desired rules, and those of these sets.
+bool KernelWatch::rules_cover(Family family, const std::set<SetId>& sets) const {
+  auto parameters = desired_.rules.at(family);
+  parameters.non_empty.insert(sets.begin(), sets.end());
+  for (const auto& wanted : ipset::rules_for(family, parameters)) {
+    const auto actual = rules_.read(wanted);
+    if (actual.jumps.size() != wanted.jumps.size()) return false;
+    for (const auto& chain : wanted.chains) {
+      const auto found = std::find_if(actual.chains.begin(), actual.chains.end(),
+                                      [&](const auto& one) { return one.name == chain.name; });
+      if (found == actual.chains.end()) return false;
+      for (const auto& rule : chain.rules)
+        if (std::find(found->rules.begin(), found->rules.end(), rule) == found->rules.end())
+          return false;
+    }
+  }
+  return true;
+}
+
+void KernelWatch::exposed(const std::string& what, Family family, const Guards& guards) {
+  for (const auto& [set, element] : guards)
+    if (!sets_.contains(ipset::set_name(set.id, set.family), element))
+      broken.push_back(what + " without " + ipset::set_name(set.id, set.family) + " " +
+                       ipset::to_string(element));
+  const auto [covered, unknown] = covered_.try_emplace(family);
+  if (unknown) covered->second = rules_cover(family, {});
+  if (!covered->second) broken.push_back(what + " without its rules");
+}
+
+void KernelWatch::saw(const netlink::IpvsOp& op) {
+  if (const auto* add = std::get_if<netlink::AddService>(&op)) {
+    const auto& key = add->service.key;
+    if (ipvs_.contains(key)) exposed(to_string(op), key.address.family(), guards_[key]);
+  } else if (const auto* gone = std::get_if<netlink::DeleteService>(&op)) {
+    if (desired_.services.contains(gone->key) || !desired_.complete)
+      broken.push_back(to_string(op));
+    if (!ipvs_.contains(gone->key)) leaving_.erase(gone->key);
+  } else if (const auto* edit = std::get_if<netlink::EditServer>(&op)) {
+    const auto planned = desired_.services.find(edit->service);
+    const bool wanted =
+        planned != desired_.services.end() && planned->second.servers.contains(edit->server.key);
+    if (edit->server.weight == 0 && (wanted || !desired_.complete)) broken.push_back(to_string(op));
+  } else if (const auto* leaves = std::get_if<netlink::DeleteServer>(&op)) {
+    const auto planned = desired_.services.find(leaves->service);
+    if (planned != desired_.services.end() && planned->second.servers.contains(leaves->server))
+      broken.push_back(to_string(op));
+  }
+}
+
+void KernelWatch::saw(const netlink::AddressOp& op) {
+  const bool bound = links_.contains(plan::kDummyLink, op.address);
+  if (op.add) {
+    const auto family = op.address.family();
+    if (!bound) return;
+    exposed(to_string(op), family,
+            {{plan::SetKey{family, SetId::ipvs_ips}, ipset::IpElement{op.address}}});
+    bool wanted = false;
+    bool present = false;
+    for (auto it = desired_.services.lower_bound({op.address});
+         it != desired_.services.end() && it->first.address == op.address; ++it) {
+      wanted = true;
+      present = present || ipvs_.contains(it->first);
+    }
+    if (wanted && !present) broken.push_back(to_string(op) + " without a virtual service");
+    return;
+  }
+  if (desired_.addresses.contains(op.address) || !desired_.complete)
+    broken.push_back(to_string(op));
+  if (!bound) leaving_addresses_.erase(op.address);
+}
+
+void KernelWatch::saw(const std::string& set, const ipset::ElementOp& op) {
+  if (op.add) return;
+  const auto key = set_key(set);
+  const auto what = "remove " + set + " " + ipset::to_string(op.element);
+  if (!desired_.complete || desired_.sets.at(key).contains(op.element)) broken.push_back(what);
+  if (sets_.contains(set, op.element)) return;
+  const auto subject = subject_of(key.id, op.element);
+  if (subject.service && leaving_.contains(*subject.service))
+    broken.push_back(what + " before its virtual service");
+  if (subject.address && leaving_addresses_.contains(*subject.address) &&
+      links_.contains(plan::kDummyLink, *subject.address))  // others may have taken it
+    broken.push_back(what + " before its address");
+}
+
+// What leaves keeps the rules of the sets that are not empty.
+void KernelWatch::saw_rules(Family family) {
+  covered_.erase(family);
+  const auto is_of_family = [&](const auto& key) { return key.address.family() == family; };
+  if (std::none_of(leaving_.begin(), leaving_.end(), is_of_family)) return;
+  std::set<SetId> sets;
+  for (auto id : ipset::kSetIds)
+    if (!sets_.is_empty(ipset::set_name(id, family))) sets.insert(id);
+  if (!rules_cover(family, {})) return;  // the rules of what is desired are not there yet either
+  if (!rules_cover(family, sets)) broken.push_back("rules of sets that still guard something");
+}
+
+}  // namespace ipvsproxier::test
