@@ -111,7 +111,7 @@ Result<Stream> Stream::open(Protocol protocol, const IpAddress& address, std::ui
 Status Stream::receive_greeting(int timeout_ms) {
   std::string text;
   while (text.empty() || text.back() != '\n') {
-    if (const auto readable = wait_for(fd_.get(), POLLIN, timeout_ms, where_); !readable) {
+    if (auto readable = wait_for(fd_.get(), POLLIN, timeout_ms, where_); !readable) {
       return readable;
     }
     char next = 0;
@@ -132,7 +132,7 @@ Status Stream::exchange(int timeout_ms, std::size_t bytes) {
     block.push_back(static_cast<char>('a' + block.size() * blocks_ % 26));
   block.resize(bytes);
   for (std::size_t sent = 0; sent < block.size();) {
-    if (const auto writable = wait_for(fd_.get(), POLLOUT, timeout_ms, where_); !writable) {
+    if (auto writable = wait_for(fd_.get(), POLLOUT, timeout_ms, where_); !writable) {
       return writable;
     }
     const ssize_t size = ::send(fd_.get(), block.data() + sent, block.size() - sent, MSG_NOSIGNAL);
@@ -145,7 +145,7 @@ Status Stream::exchange(int timeout_ms, std::size_t bytes) {
 Status Stream::receive_exactly(const std::string& expected, int timeout_ms) {
   std::string received;
   while (received.size() < expected.size()) {
-    if (const auto readable = wait_for(fd_.get(), POLLIN, timeout_ms, where_); !readable) {
+    if (auto readable = wait_for(fd_.get(), POLLIN, timeout_ms, where_); !readable) {
       return readable;
     }
     std::array<char, 16384> chunk{};
