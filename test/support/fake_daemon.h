@@ -41,6 +41,7 @@ class KernelWatch {
   void saw(const netlink::AddressOp& op);
   void saw(const std::string& set, const ipset::ElementOp& op);
   void saw_rules(netlink::Family family);
+  void note_consulted(netlink::Family family);
   void exposed(const std::string& what, netlink::Family family, const Guards& guards);
   bool rules_cover(netlink::Family family, const std::set<ipset::SetId>& sets) const;
 
@@ -49,9 +50,10 @@ class KernelWatch {
   FakeSetTable& sets_;
   FakeRuleTable& rules_;
   plan::DesiredState desired_;
-  std::map<netlink::VirtualServiceKey, Guards> guards_;  // of desired virtual services
-  std::map<netlink::Family, bool> covered_;              // by the rules; absent: to be looked at
-  std::set<netlink::VirtualServiceKey> leaving_;         // in the kernel, no longer desired
+  std::map<netlink::VirtualServiceKey, Guards> guards_;   // of desired virtual services
+  std::map<netlink::Family, bool> covered_;               // by the rules; absent: to be looked at
+  std::map<netlink::VirtualServiceKey, Guards> leaving_;  // in the kernel, no longer desired
+  std::map<netlink::Family, std::set<ipset::SetId>> consulted_;  // by rules, of what leaves
   std::set<netlink::IpAddress> leaving_addresses_;
 };
 

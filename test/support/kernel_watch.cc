@@ -61,15 +61,18 @@ KernelWatch::KernelWatch(FakeIpvsTable& ipvs, FakeLinkTable& links, FakeSetTable
 
 void KernelWatch::expect(plan::DesiredState desired) {
   for (const auto& [key, service] : desired_.services)
-    if (!desired.services.contains(key) && ipvs_.contains(key)) leaving_.insert(key);
+    if (!desired.services.contains(key) && ipvs_.contains(key))
+      leaving_.try_emplace(key, guards_[key]);
   for (const auto& address : desired_.addresses)
     if (!desired.addresses.contains(address) && links_.contains(plan::kDummyLink, address))
       leaving_addresses_.insert(address);
-  std::erase_if(leaving_, [&](const auto& key) { return desired.services.contains(key); });
+  std::erase_if(leaving_, [&](const auto& one) { return desired.services.contains(one.first); });
   std::erase_if(leaving_addresses_,
                 [&](const auto& address) { return desired.addresses.contains(address); });
   desired_ = std::move(desired);
   covered_.clear();
+  consulted_.clear();
+  for (const auto& [family, parameters] : desired_.rules) note_consulted(family);
   guards_.clear();
   for (const auto& [set, elements] : desired_.sets)
     for (const auto& element : elements)
@@ -171,16 +174,27 @@ void KernelWatch::saw(const std::string& set, const ipset::ElementOp& op) {
     broken.push_back(what + " before its address");
 }
 
-// What leaves keeps the rules of the sets that are not empty.
+// The rules of sets that guard what leaves: those that are there stay.
+void KernelWatch::note_consulted(Family family) {
+  std::set<SetId> now;
+  for (const auto& [key, guards] : leaving_) {
+    if (key.address.family() != family || !ipvs_.contains(key)) continue;
+    for (const auto& [set, element] : guards) {
+      if (!sets_.contains(ipset::set_name(set.id, set.family), element)) continue;
+      if (now.contains(set.id) || rules_cover(family, {set.id})) {
+        now.insert(set.id);
+      } else if (consulted_[family].contains(set.id)) {
+        broken.push_back("rules of " + ipset::set_name(set.id, family) + " go before " +
+                         to_string(key));
+      }
+    }
+  }
+  consulted_[family] = std::move(now);
+}
+
 void KernelWatch::saw_rules(Family family) {
   covered_.erase(family);
-  const auto is_of_family = [&](const auto& key) { return key.address.family() == family; };
-  if (std::none_of(leaving_.begin(), leaving_.end(), is_of_family)) return;
-  std::set<SetId> sets;
-  for (auto id : ipset::kSetIds)
-    if (!sets_.is_empty(ipset::set_name(id, family))) sets.insert(id);
-  if (!rules_cover(family, {})) return;  // the rules of what is desired are not there yet either
-  if (!rules_cover(family, sets)) broken.push_back("rules of sets that still guard something");
+  note_consulted(family);
 }
 
 }  // namespace ipvsproxier::test
