@@ -97,10 +97,29 @@ class Differ {
     return specs;
   }
 
-  // While elements come and go, the rules of every set that has or will have some must be there.
+  // Whether a rule that is there consults the set.
+  bool is_consulted(SetKey key) const {
+    const auto name = ipset::set_name(key.id, key.family);
+    const auto consults = [&](const ipset::Rule& rule) {
+      return std::any_of(rule.matches.begin(), rule.matches.end(), [&](const auto& match) {
+        const auto* set = std::get_if<ipset::SetMatch>(&match);
+        return set && set->set == name;
+      });
+    };
+    for (const auto& [table, rules] : actual_.rules)
+      for (const auto& chain : rules.chains)
+        if (std::any_of(chain.rules.begin(), chain.rules.end(), consults)) return true;
+    return false;
+  }
+
+  // While elements come and go, the rules of every set that has or will have some must be there,
+  // and those of a set that could not be read stay.
   ipset::RuleParameters transitional(Family family, ipset::RuleParameters parameters) const {
-    for (auto id : ipset::kSetIds)
-      if (!actual_elements({family, id}).empty()) parameters.non_empty.insert(id);
+    for (auto id : ipset::kSetIds) {
+      const SetKey key{family, id};
+      if (!actual_elements(key).empty() || (!actual_.sets.contains(key) && is_consulted(key)))
+        parameters.non_empty.insert(id);
+    }
     return parameters;
   }
 

@@ -363,6 +363,25 @@ TEST_CASE("a VIP that cannot be taken away keeps what guards it") {
   CHECK(daemon.differences() == Lines{});
 }
 
+TEST_CASE("a set that cannot be read keeps its rules while what it guards is there") {
+  const auto old = balanced("old", 1);
+  FakeDaemon daemon;
+  daemon.see(test::cluster_of({old, test::slice_of(old, 8080, {test::e1()})}));
+  daemon.sets.faults.fail("list set KUBE-LOAD-BALANCER-FW",
+                          netlink::make_error(Operation::set, EBUSY, ""));
+  const bool stuck = GENERATE(false, true);
+  if (stuck)
+    daemon.ipvs.faults.fail("delete virtual service",
+                            netlink::make_error(Operation::ipvs_service, EBUSY, ""));
+  daemon.restart();
+  daemon.see(model::ClusterState{});
+  daemon.wait(20s);
+  CHECK(daemon.watch.broken == std::vector<std::string>{});
+  daemon.clear_faults();
+  daemon.wait(60s);
+  CHECK(daemon.differences() == Lines{});
+}
+
 // Each operation fails with a probability, in one of many ways.
 class RandomFaults {
  public:
