@@ -134,7 +134,7 @@ TEST_CASE("kernel: load: restarts, kills and endpoint churn cost no connection",
   const auto counts = disturbed.wait();
   INFO("disturbed " << disturber.count() << " times: " << to_string(counts));
   INFO(daemon.log());
-  CHECK(disturber.count() >= 8);
+  CHECK(disturber.count() >= 4);  // each kind at least once
   CHECK(daemon.runs());
   // Those that were away for a time served less.
   for (const auto* away : {"local-3", "local-4", "local-5", "local-6"})
