@@ -11,8 +11,6 @@
 
 namespace ipvsproxier::test {
 
-using netlink::Family;
-
 namespace {
 
 std::string line_of(const netlink::VirtualService& service) {
