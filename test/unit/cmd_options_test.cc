@@ -1,4 +1,5 @@
 #include <unistd.h>
+#include <array>
 
 #include <cstdlib>
 #include <filesystem>
@@ -86,6 +87,20 @@ TEST_CASE("flags take their values in every spelling, the last counts") {
   CHECK(options_of({"--vip_ping"}).differences.vip_ping);
 }
 
+TEST_CASE("draining has no bound but what --drain-timeout says") {
+  CHECK(options_of({}).drain_timeout == std::nullopt);
+  CHECK(options_of({"--drain-timeout=0s"}).drain_timeout == std::nullopt);
+  CHECK(options_of({"--drain-timeout", "1m30s"}).drain_timeout == std::chrono::seconds(90));
+}
+
+TEST_CASE("without --once the manifests are followed") {
+  CHECK(options_of({}).once);
+  const std::array<const char*, 3> arguments = {"ipvs-proxier", "--manifests", "m"};
+  const auto parsed = parse_options(3, arguments.data(), "machine");
+  REQUIRE(std::holds_alternative<Options>(parsed));
+  CHECK_FALSE(std::get<Options>(parsed).once);
+}
+
 TEST_CASE("compatibility switches every difference off") {
   CHECK(options_of({"--kube-proxy-compat"}).differences == kKubeProxyCompat);
   CHECK(options_of({"--kube-proxy-compat", "--vip-ping=false"}).differences == kKubeProxyCompat);
@@ -111,8 +126,9 @@ TEST_CASE("flags of our own count beside the configuration file") {
 TEST_CASE("help and version end with status 0") {
   const auto help = exit_of({"--help"});
   CHECK(help.status == 0);
-  for (const std::string flag : {"--manifests", "--once", "--config", "--hostname-override",
-                                 "-v,--v", "--version", "--vip-ping", "--kube-proxy-compat"})
+  for (const std::string flag :
+       {"--manifests", "--once", "--config", "--hostname-override", "-v,--v", "--version",
+        "--vip-ping", "--kube-proxy-compat", "--drain-timeout"})
     CHECK(help.text.find(flag) != std::string::npos);
   CHECK(exit_of({"--version", "--once"}).status == 0);
   CHECK(exit_of({"--version"}).text == "ipvs-proxier " IPVS_PROXIER_VERSION "\n");
@@ -123,9 +139,8 @@ TEST_CASE("mistakes end with status 1 and say what is wrong") {
       {Lines{}, "--manifests PATH is needed"},
       {Lines{"--once"}, "--manifests PATH is needed"},
       {Lines{"--manifests="}, "--manifests PATH is needed"},
-      {Lines{"--manifests", "m"}, "following the files is not built yet"},
-      {Lines{"--manifests", "m", "--once=false"}, "following the files is not built yet"},
-      {Lines{"--manifests", "m", "--once", "--once=false"}, "following the files is not built yet"},
+      {Lines{"--manifests", "m", "--drain-timeout", "soon"}, "--drain-timeout: \"soon\""},
+      {Lines{"--manifests", "m", "--drain-timeout=-1s"}, "--drain-timeout: \"-1s\""},
       {Lines{"--manifests", "m", "--once=perhaps"}, "perhaps"},
       {Lines{"--manifests", "m", "--once", "-v="}, "--v"},
       {Lines{"--manifests", "m", "--once", "-v"}, "--v"},
