@@ -83,7 +83,7 @@ PathWatcher::Trail PathWatcher::resolve(const std::string& folder, const std::st
     if (type == fs::file_type::symlink) {
       const auto target = fs::read_symlink(there, error);
       if (error || ++links > kMostLinks) return trail;
-      if (target.is_absolute()) here = "/";
+      if (target.is_absolute()) here.assign(1, '/');  // of "/" g++ 12 warns falsely
       const auto more = parts_of(target.native());
       parts.insert(parts.begin(), more.begin(), more.end());
     } else if (type == fs::file_type::directory) {
