@@ -85,22 +85,17 @@ class ManifestFeed {
   }
 
   void tell_what_is_missing(bool complete) {
-    if (!complete && complete_)
-      logger_.info("{}: not everything could be read: nothing is removed from the kernel",
-                   options_.manifests);
+    if (!complete && complete_) log_incomplete(options_, logger_);
     complete_ = complete;
     const bool lacks_node = !node_;
-    if (lacks_node && !std::exchange(lacked_node_, true))
-      logger_.info(
-          "{}: no Node {}: its zone, addresses and pod CIDRs are unknown; going on without",
-          options_.manifests, options_.node_name);
+    if (lacks_node && !lacked_node_) log_no_node(options_, logger_);
     lacked_node_ = lacks_node;
     const bool lacks_cidrs = lacks_pod_cidrs(options_, node_);
     if (lacks_cidrs && !lacked_cidrs_)
-      logger_.error("{}: Node {}: spec.podCIDRs: missing, but detectLocalMode is NodeCIDR; {}",
-                    options_.manifests, options_.node_name,
-                    started_ ? "the Node stays as it was last seen"
-                             : "nothing is programmed until it is there");
+      log_no_pod_cidrs(options_,
+                       started_ ? "the Node stays as it was last seen"
+                                : "nothing is programmed until it is there",
+                       logger_);
     lacked_cidrs_ = lacks_cidrs;
   }
 

@@ -20,13 +20,9 @@ std::size_t load_cluster(const Options& options, model::Changes& changes, spdlog
   auto manifests = watch::load_manifests(options.manifests, options.node_name);
   for (auto& object : manifests.objects) changes.put(std::move(object));
   changes.complete = manifests.complete;
-  if (!changes.node)
-    logger.info("{}: no Node {}: its zone, addresses and pod CIDRs are unknown; going on without",
-                options.manifests, options.node_name);
+  if (!changes.node) log_no_node(options, logger);
   const auto errors = log_problems(manifests.problems, logger);
-  if (!manifests.complete)
-    logger.info("{}: not everything could be read: nothing is removed from the kernel",
-                options.manifests);
+  if (!manifests.complete) log_incomplete(options, logger);
   return errors;
 }
 
@@ -35,10 +31,7 @@ int run_once(const Options& options, spdlog::logger& logger) {
   sync::SyncInput input;
   const auto errors = load_cluster(options, input.changes, logger);
   if (lacks_pod_cidrs(options, input.changes.node.value_or(std::nullopt))) {
-    logger.error(
-        "{}: Node {}: spec.podCIDRs: missing, but detectLocalMode is NodeCIDR; nothing "
-        "is programmed",
-        options.manifests, options.node_name);
+    log_no_pod_cidrs(options, "nothing is programmed", logger);
     return 1;
   }
   const auto tables = open_kernel_tables();

@@ -23,4 +23,20 @@ std::size_t log_problems(const api::Problems& problems, spdlog::logger& logger) 
   return errors;
 }
 
+void log_no_node(const Options& options, spdlog::logger& logger) {
+  logger.info("{}: no Node {}: its zone, addresses and pod CIDRs are unknown; going on without",
+              options.manifests, options.node_name);
+}
+
+void log_incomplete(const Options& options, spdlog::logger& logger) {
+  logger.info("{}: not everything could be read: nothing is removed from the kernel",
+              options.manifests);
+}
+
+void log_no_pod_cidrs(const Options& options, std::string_view consequence,
+                      spdlog::logger& logger) {
+  logger.error("{}: Node {}: spec.podCIDRs: missing, but detectLocalMode is NodeCIDR; {}",
+               options.manifests, options.node_name, consequence);
+}
+
 }  // namespace ipvsproxier::cmd

@@ -1,6 +1,7 @@
 #include "proxier/sync/applier.h"
 
 #include <algorithm>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -17,19 +18,6 @@ using netlink::Protocol;
 using netlink::service_of;
 using plan::SetChange;
 
-// Notes what an element would have guarded.
-struct Unguarded {
-  std::set<netlink::IpAddress>& addresses;
-  std::set<netlink::VirtualServiceKey>& services;
-
-  void operator()(const ipset::IpElement& element) const { addresses.insert(element.ip); }
-  void operator()(const ipset::PortElement&) const {}  // names no address
-  template <typename Element>
-  void operator()(const Element& element) const {
-    services.insert({element.ip, element.protocol, element.port});
-  }
-};
-
 // The virtual service whose scheduler the kernel must find for this operation: the only thing that
 // it can miss then.
 const netlink::VirtualServiceKey* wants_scheduler(const IpvsOp& op) {
@@ -38,21 +26,49 @@ const netlink::VirtualServiceKey* wants_scheduler(const IpvsOp& op) {
   return nullptr;
 }
 
-// What an element of a set filters or masquerades.
+// What an element filters or masquerades.
 struct Guarded {
-  const plan::SetKey& set;
   std::optional<netlink::VirtualServiceKey> service;
   std::optional<netlink::IpAddress> address;
-  std::optional<std::uint16_t> node_port;
+  std::optional<std::uint16_t> port;  // on every address
 
   void operator()(const ipset::IpElement& element) { address = element.ip; }
-  void operator()(const ipset::PortElement& element) { node_port = element.port; }
+  void operator()(const ipset::PortElement& element) { port = element.port; }
   template <typename Element>
   void operator()(const Element& element) {
-    if (set.id != ipset::SetId::loop_back)  // speaks of endpoints
-      service = netlink::VirtualServiceKey{element.ip, element.protocol, element.port};
+    service = netlink::VirtualServiceKey{element.ip, element.protocol, element.port};
   }
 };
+
+Guarded guarded_by(ipset::SetId set, const ipset::Element& element) {
+  Guarded guarded;
+  if (set != ipset::SetId::loop_back) std::visit(guarded, element);  // that speaks of endpoints
+  return guarded;
+}
+
+// Of the sets that hold node ports.
+std::optional<Protocol> protocol_of_ports(ipset::SetId set) {
+  switch (set) {
+    case ipset::SetId::node_port_tcp:
+    case ipset::SetId::node_port_local_tcp:
+      return Protocol::tcp;
+    case ipset::SetId::node_port_udp:
+    case ipset::SetId::node_port_local_udp:
+      return Protocol::udp;
+    default:
+      return std::nullopt;
+  }
+}
+
+std::string words_of(const ipset::SetSpec& spec, const ipset::ElementOp& op) {
+  return fmt::format("{} {} {}", op.add ? "add" : "remove", spec.name,
+                     ipset::to_string(op.element));
+}
+
+std::string words_of(const ipset::TableRules& table) {
+  return fmt::format("write rules of {} table {}", netlink::to_string(table.family),
+                     ipset::to_string(table.table));
+}
 
 // Whether the answer shows that the kernel may not be as it is believed to be.
 bool is_suspect(const netlink::Error& error) {
@@ -116,9 +132,7 @@ bool Applier::keeps_rules(netlink::Family family) const {
 void Applier::run(const std::vector<ipset::TableRules>& tables) {
   for (const auto& table : tables) {
     if (keeps_rules(table.family)) {
-      outcome_.held.push_back(fmt::format("write rules of {} table {}",
-                                          netlink::to_string(table.family),
-                                          ipset::to_string(table.table)));
+      outcome_.held.push_back(words_of(table));
       outcome_.unsettled.rules.insert(table.family);
       continue;
     }
@@ -128,9 +142,7 @@ void Applier::run(const std::vector<ipset::TableRules>& tables) {
     } else {
       outcome_.unsettled.rules.insert(table.family);
       families_without_rules_.insert(table.family);
-      fail(fmt::format("write rules of {} table {}", netlink::to_string(table.family),
-                       ipset::to_string(table.table)),
-           std::move(changed.error()));
+      fail(words_of(table), std::move(changed.error()));
     }
   }
 }
@@ -177,7 +189,7 @@ void Applier::run(const std::vector<SetChange>& changes) {
         tried.push_back(op);
         continue;
       }
-      outcome_.held.push_back("remove " + spec.name + " " + ipset::to_string(op.element));
+      outcome_.held.push_back(words_of(spec, op));
       outcome_.unsettled.elements[key].insert(op.element);
     }
     auto statuses = kernel_.sets.apply(spec, tried);
@@ -189,40 +201,26 @@ void Applier::run(const std::vector<SetChange>& changes) {
       }
       outcome_.unsettled.elements[key].insert(tried[i].element);
       if (tried[i].add) guard_failed(key, tried[i].element);
-      fail(fmt::format("{} {} {}", tried[i].add ? "add" : "remove", spec.name,
-                       ipset::to_string(tried[i].element)),
-           std::move(statuses[i].error()));
+      fail(words_of(spec, tried[i]), std::move(statuses[i].error()));
     }
   }
 }
 
 // The virtual services that this element would have filtered or masqueraded stay hidden.
 void Applier::guard_failed(const plan::SetKey& set, const ipset::Element& element) {
-  switch (set.id) {
-    case ipset::SetId::loop_back:  // speaks of endpoints
-    case ipset::SetId::health_check_node_port:
-      return;
-    case ipset::SetId::node_port_tcp:
-    case ipset::SetId::node_port_local_tcp:
-      unguarded_node_ports_.emplace(Protocol::tcp, std::get<ipset::PortElement>(element).port);
-      return;
-    case ipset::SetId::node_port_udp:
-    case ipset::SetId::node_port_local_udp:
-      unguarded_node_ports_.emplace(Protocol::udp, std::get<ipset::PortElement>(element).port);
-      return;
-    default:
-      std::visit(Unguarded{unguarded_addresses_, unguarded_services_}, element);
-  }
+  const auto [service, address, port] = guarded_by(set.id, element);
+  if (service) unguarded_services_.insert(*service);
+  if (address) unguarded_addresses_.insert(*address);
+  if (const auto protocol = protocol_of_ports(set.id); protocol && port)
+    unguarded_node_ports_.emplace(*protocol, *port);
 }
 
 // Whether what this element filters or masquerades is still there although it was to go.
 bool Applier::still_guards(const plan::SetKey& set, const ipset::Element& element) const {
   if (kept_services_.empty() && kept_addresses_.empty()) return false;
-  Guarded guarded{set, {}, {}, {}};
-  std::visit(guarded, element);
+  const auto guarded = guarded_by(set.id, element);
   const auto is_guarded = [&](const netlink::VirtualServiceKey& key) {
-    return guarded.service == key || guarded.address == key.address ||
-           guarded.node_port == key.port;
+    return guarded.service == key || guarded.address == key.address || guarded.port == key.port;
   };
   return std::any_of(kept_services_.begin(), kept_services_.end(), is_guarded) ||
          (guarded.address && kept_addresses_.contains(*guarded.address)) ||

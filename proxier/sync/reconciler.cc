@@ -190,6 +190,7 @@ void Reconciler::sync_whole(TimePoint now, Pass& pass) {
 
 // What is to be done now and was not to be done before the kernel was read again.
 void Reconciler::report_drift(const plan::ActualState& found) {
+  if (found == mirror_) return;
   // What was not known before tells nothing.
   auto comparable = found;
   if (!mirror_.services) comparable.services.reset();
@@ -287,7 +288,8 @@ void Reconciler::apply(const plan::Scope& scope, TimePoint now, Pass& pass) {
 
 // Answers what failed.
 plan::Scope Reconciler::execute(const plan::Transaction& transaction, Pass& pass) {
-  if (!transaction.empty()) logger_.debug("transaction:\n{}", plan::to_text(transaction));
+  if (!transaction.empty() && logger_.should_log(spdlog::level::debug))
+    logger_.debug("transaction:\n{}", plan::to_text(transaction));
   flows_.note(transaction, mirror_);
   auto outcome = Applier(kernel_, mirror_).apply(transaction, pass.stop);
   pass.written += outcome.written;

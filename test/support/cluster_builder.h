@@ -75,6 +75,19 @@ inline model::ClusterState cluster_of(std::vector<api::Object> objects) {
   return state;
 }
 
+// The virtual service of web_service(), and e1() and e2() as its real servers.
+inline const netlink::VirtualServiceKey kWeb{ip("10.96.0.9"), netlink::Protocol::tcp, 80};
+inline const netlink::RealServerKey kE1{ip("10.244.0.3"), 8080};
+inline const netlink::RealServerKey kE2{ip("10.244.1.4"), 8080};
+
+// web_service() alone, with these endpoints.
+inline model::ClusterState web_with(std::vector<api::Endpoint> endpoints,
+                                    netlink::Protocol protocol = netlink::Protocol::tcp) {
+  auto web = web_service();
+  web.ports[0].protocol = protocol;
+  return cluster_of({web, slice_of(web, 8080, std::move(endpoints))});
+}
+
 // What a source of objects would tell to get from one cluster to the other.
 inline model::Changes changes_between(const model::ClusterState& before,
                                       const model::ClusterState& after) {

@@ -1,7 +1,6 @@
 #include "test/support/echo.h"
 
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -86,20 +85,9 @@ Result<std::unique_ptr<EchoServer>> EchoServer::start(std::string name, const Ip
     if (!fd) return fd.error();
     server->listeners_.push_back(Listener{.protocol = protocol, .socket = std::move(*fd)});
   }
-  server->stop_ = UniqueFd(::eventfd(0, EFD_CLOEXEC));
-  if (!server->stop_) return make_error(Operation::generic, errno, "eventfd");
-  server->thread_ = std::thread([raw = server.get()] { raw->serve(); });
+  const auto started = server->thread_.start([raw = server.get()] { raw->serve(); });
+  if (!started) return started.error();
   return server;
-}
-
-EchoServer::~EchoServer() {
-  if (!thread_.joinable()) return;
-  const std::uint64_t one = 1;
-  if (::write(stop_.get(), &one, sizeof one) == sizeof one) {
-    thread_.join();
-  } else {
-    thread_.detach();
-  }
 }
 
 void EchoServer::serve() {
@@ -107,7 +95,7 @@ void EchoServer::serve() {
   for (const Listener& listener : listeners_) {
     entries.push_back(pollfd{.fd = listener.socket.get(), .events = POLLIN, .revents = 0});
   }
-  entries.push_back(pollfd{.fd = stop_.get(), .events = POLLIN, .revents = 0});
+  entries.push_back(pollfd{.fd = thread_.stop_fd(), .events = POLLIN, .revents = 0});
   while (::poll(entries.data(), entries.size(), -1) >= 0 || errno == EINTR) {
     if ((entries.back().revents & POLLIN) != 0) return;
     for (std::size_t i = 0; i < listeners_.size(); ++i) {

@@ -11,12 +11,12 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "netlink/ip_address.h"
 #include "netlink/result.h"
 #include "netlink/unique_fd.h"
+#include "test/support/server_thread.h"
 
 namespace ipvsproxier::test {
 
@@ -37,7 +37,7 @@ class EchoServer {
       const std::vector<netlink::Protocol>& protocols);
   EchoServer(const EchoServer&) = delete;
   EchoServer& operator=(const EchoServer&) = delete;
-  ~EchoServer();  // stops the thread, waits for it
+  ~EchoServer() = default;  // stops the thread, waits for it
 
  private:
   struct Listener {
@@ -49,8 +49,7 @@ class EchoServer {
 
   std::string name_;
   std::vector<Listener> listeners_;
-  netlink::UniqueFd stop_;  // eventfd
-  std::thread thread_;
+  ServerThread thread_;  // last: it ends before what it uses
 };
 
 struct AskOptions {

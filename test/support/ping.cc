@@ -84,7 +84,7 @@ Status ping(const IpAddress& address, int timeout_ms) {
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
     if (left.count() <= 0) return Error{ErrorKind::timeout, ETIMEDOUT, where};
-    if (const auto readable = wait_for(fd.get(), POLLIN, static_cast<int>(left.count()), where);
+    if (auto readable = wait_for(fd.get(), POLLIN, static_cast<int>(left.count()), where);
         !readable) {
       return readable;
     }

@@ -1,7 +1,6 @@
 #include "test/support/stream.h"
 
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <array>
@@ -29,25 +28,14 @@ Result<std::unique_ptr<StreamServer>> StreamServer::start(std::string name, Prot
   auto listener = server_socket(protocol, address, port);
   if (!listener) return listener.error();
   server->listener_ = std::move(*listener);
-  server->stop_ = UniqueFd(::eventfd(0, EFD_CLOEXEC));
-  if (!server->stop_) return make_error(Operation::generic, errno, "eventfd");
-  server->thread_ = std::thread([raw = server.get()] { raw->serve(); });
+  const auto started = server->thread_.start([raw = server.get()] { raw->serve(); });
+  if (!started) return started.error();
   return server;
-}
-
-StreamServer::~StreamServer() {
-  if (!thread_.joinable()) return;
-  const std::uint64_t one = 1;
-  if (::write(stop_.get(), &one, sizeof one) == sizeof one) {
-    thread_.join();
-  } else {
-    thread_.detach();
-  }
 }
 
 void StreamServer::serve() {
   for (;;) {
-    std::vector<pollfd> entries = {{.fd = stop_.get(), .events = POLLIN, .revents = 0},
+    std::vector<pollfd> entries = {{.fd = thread_.stop_fd(), .events = POLLIN, .revents = 0},
                                    {.fd = listener_.get(), .events = POLLIN, .revents = 0}};
     for (const auto& [fd, connection] : connections_) {
       const int wanted =

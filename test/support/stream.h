@@ -8,12 +8,12 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <thread>
 
 #include "netlink/ip_address.h"
 #include "netlink/result.h"
 #include "netlink/unique_fd.h"
 #include "test/support/echo.h"
+#include "test/support/server_thread.h"
 
 namespace ipvsproxier::test {
 
@@ -28,7 +28,7 @@ class StreamServer {
                                                               std::uint16_t port);
   StreamServer(const StreamServer&) = delete;
   StreamServer& operator=(const StreamServer&) = delete;
-  ~StreamServer();  // stops the thread, waits for it
+  ~StreamServer() = default;  // stops the thread, waits for it
 
  private:
   struct Connection {
@@ -44,9 +44,8 @@ class StreamServer {
 
   std::string name_;
   netlink::UniqueFd listener_;
-  netlink::UniqueFd stop_;  // eventfd
   std::map<int, Connection> connections_;
-  std::thread thread_;
+  ServerThread thread_;  // last: it ends before what it uses
 };
 
 // A connection to a StreamServer. Made in the network namespace of the calling thread; works on any

@@ -14,6 +14,7 @@ namespace {
 using netlink::Family;
 using netlink::Protocol;
 using test::ip;
+using test::kWeb;
 
 PlannerOptions options_v4() {
   PlannerOptions options;
@@ -44,8 +45,6 @@ std::vector<std::string> phase_names(const Transaction& transaction) {
   for (const auto& phase : transaction.phases) names.emplace_back(phase.name);
   return names;
 }
-
-const netlink::VirtualServiceKey kWeb{ip("10.96.0.9"), Protocol::tcp, 80};
 
 TEST_CASE("a first sync comes in this order") {
   auto service = test::web_service();

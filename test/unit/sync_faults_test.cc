@@ -22,18 +22,11 @@ using netlink::Protocol;
 using test::FakeDaemon;
 using test::FaultInjector;
 using test::ip;
+using test::kE1;
+using test::kE2;
+using test::kWeb;
+using test::web_with;
 using Lines = std::set<std::string>;
-
-const netlink::VirtualServiceKey kWeb{ip("10.96.0.9"), Protocol::tcp, 80};
-const netlink::RealServerKey kE1{ip("10.244.0.3"), 8080};
-const netlink::RealServerKey kE2{ip("10.244.1.4"), 8080};
-
-model::ClusterState web_with(std::vector<api::Endpoint> endpoints,
-                             Protocol protocol = Protocol::tcp) {
-  auto web = test::web_service();
-  web.ports[0].protocol = protocol;
-  return test::cluster_of({web, test::slice_of(web, 8080, std::move(endpoints))});
-}
 
 api::Service service(const std::string& name, const std::string& address,
                      Protocol protocol = Protocol::tcp) {

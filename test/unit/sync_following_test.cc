@@ -18,19 +18,12 @@ using netlink::Family;
 using netlink::FlowEnd;
 using netlink::Protocol;
 using test::ip;
+using test::kE1;
+using test::kE2;
+using test::kWeb;
+using test::web_with;
 
 using Daemon = test::FakeDaemon;
-
-const netlink::VirtualServiceKey kWeb{ip("10.96.0.9"), Protocol::tcp, 80};
-const netlink::RealServerKey kE1{ip("10.244.0.3"), 8080};
-const netlink::RealServerKey kE2{ip("10.244.1.4"), 8080};
-
-model::ClusterState web_with(std::vector<api::Endpoint> endpoints,
-                             Protocol protocol = Protocol::tcp) {
-  auto web = test::web_service();
-  web.ports[0].protocol = protocol;
-  return test::cluster_of({web, test::slice_of(web, 8080, std::move(endpoints))});
-}
 
 TEST_CASE("nothing is written before the first lists are there") {
   Daemon daemon;
