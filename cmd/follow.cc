@@ -23,6 +23,8 @@ using Mail = loop::Mailbox<sync::SyncInput>;
 
 // Editors write twice, and a mounted ConfigMap changes several names.
 constexpr std::chrono::milliseconds kSettle{50};
+// What the system would not read may be readable now.
+constexpr std::chrono::seconds kTryAgain{5};
 
 // files -> objects -> mailbox
 class ManifestFeed {
@@ -61,12 +63,16 @@ class ManifestFeed {
       started_ = true;
     }
     mail_.put(std::move(input));
+    if (update.try_again) read_in(kTryAgain);
   }
 
  private:
   void note_events() {
-    if (!follower_.take_events() || std::exchange(waiting_, true)) return;
-    loop_.at("read manifests", Clock::now() + kSettle, [this] { read(); });
+    if (follower_.take_events() && !std::exchange(waiting_, true)) read_in(kSettle);
+  }
+
+  void read_in(std::chrono::milliseconds delay) {
+    loop_.at("read manifests", Clock::now() + delay, [this] { read(); });
   }
 
   void remove(const watch::DeletedObject& gone, model::Changes& changes) {

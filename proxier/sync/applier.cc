@@ -70,17 +70,15 @@ std::string words_of(const ipset::TableRules& table) {
                      ipset::to_string(table.table));
 }
 
+// Whether there was no answer: what was asked for may have happened.
+bool is_lost(const netlink::Error& error) {
+  return error.kind == netlink::ErrorKind::overrun || error.kind == netlink::ErrorKind::timeout;
+}
+
 // Whether the answer shows that the kernel may not be as it is believed to be.
 bool is_suspect(const netlink::Error& error) {
-  switch (error.kind) {
-    case netlink::ErrorKind::already:
-    case netlink::ErrorKind::missing:
-    case netlink::ErrorKind::overrun:
-    case netlink::ErrorKind::timeout:
-      return true;
-    default:
-      return false;
-  }
+  return is_lost(error) || error.kind == netlink::ErrorKind::already ||
+         error.kind == netlink::ErrorKind::missing;
 }
 
 }  // namespace
@@ -273,6 +271,8 @@ void Applier::run(const std::vector<IpvsOp>& ops) {
       continue;
     }
     outcome_.unsettled.services.insert(service_of(tried[i]));
+    if (std::holds_alternative<AddService>(tried[i]) && is_lost(statuses[i].error()))
+      outcome_.perhaps.services.insert(service_of(tried[i]));
     if (const auto* key = wants_scheduler(tried[i]);
         key && statuses[i].error().kind == netlink::ErrorKind::missing)
       outcome_.without_scheduler.push_back(*key);
@@ -310,7 +310,10 @@ void Applier::run(const std::vector<netlink::AddressOp>& ops) {
       state_.commit(tried[i]);
     } else {
       outcome_.unsettled.addresses.insert(tried[i].address);
-      if (!tried[i].add) kept_addresses_.insert(tried[i].address);
+      if (!tried[i].add)
+        kept_addresses_.insert(tried[i].address);
+      else if (is_lost(statuses[i].error()))
+        outcome_.perhaps.addresses.insert(tried[i].address);
       fail(to_string(tried[i]), std::move(statuses[i].error()));
     }
   }

@@ -179,6 +179,7 @@ void Reconciler::sync_whole(TimePoint now, Pass& pass) {
   if (known_) report_drift(reading.state);
   known_ = true;
   mirror_ = std::move(reading.state);
+  perhaps_ = {};
   pass.suspect = pass.suspect || !reading.failures.empty();
   append(pass.failures, std::move(reading.failures));
   look_at_all_ = false;
@@ -271,10 +272,24 @@ plan::Scope Reconciler::completed(plan::Scope scope) const {
   return scope;
 }
 
+// What the kernel may hold is taken for there once it is to go: so it goes before its guards.
+void Reconciler::assume_added() {
+  const auto& desired = planner_.desired();
+  if (mirror_.services)
+    for (const auto& key : perhaps_.services)
+      if (!desired.services.contains(key))
+        mirror_.services->try_emplace(
+            key, plan::ActualService{.service = {.key = key}, .servers = std::nullopt});
+  if (mirror_.addresses)
+    for (const auto& address : perhaps_.addresses)
+      if (!desired.addresses.contains(address)) mirror_.addresses->insert(address);
+}
+
 void Reconciler::sync_changes(TimePoint now, Pass& pass) {
   auto scope = repair_links(pass);
   scope.merge(planner_.update(std::exchange(touched_, {}), cluster_));
   scope.merge(retries_.due(now));
+  assume_added();
   if (std::exchange(look_at_all_, false)) scope = plan::whole(planner_.desired(), mirror_);
   if (!scope.empty()) apply(completed(std::move(scope)), now, pass);
 }
@@ -294,6 +309,7 @@ plan::Scope Reconciler::execute(const plan::Transaction& transaction, Pass& pass
   auto outcome = Applier(kernel_, mirror_).apply(transaction, pass.stop);
   pass.written += outcome.written;
   pass.suspect = pass.suspect || outcome.suspect;
+  perhaps_.merge(outcome.perhaps);
   append(pass.failures, std::move(outcome.failures));
   append(pass.held, std::move(outcome.held));
   if (!outcome.without_scheduler.empty())

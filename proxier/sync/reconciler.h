@@ -99,6 +99,7 @@ class Reconciler {
   std::optional<std::vector<netlink::InterfaceAddress>> refresh_node(Pass& pass);
   plan::Scope repair_links(Pass& pass);
   plan::Scope completed(plan::Scope scope) const;
+  void assume_added();
   void report_drift(const plan::ActualState& found);
   void apply(const plan::Scope& scope, TimePoint now, Pass& pass);
   plan::Scope execute(const plan::Transaction& transaction, Pass& pass);
@@ -115,6 +116,7 @@ class Reconciler {
   netlink::LinkEvents link_events_;
   plan::Planner planner_;
   plan::ActualState mirror_;  // what the kernel holds, as far as we know
+  plan::Scope perhaps_;       // VIPs that it may hold besides
 
   bool listed_ = false;       // the first lists are there
   bool known_ = false;        // mirror_ was read

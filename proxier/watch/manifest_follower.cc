@@ -17,7 +17,8 @@ struct ManifestFollower::State {
   ManifestSet set;
   PathNews news;  // since PATH could be listed and was read last
   api::Problems listing_problems;
-  std::vector<std::string> files;  // as last listed
+  std::vector<std::string> files;    // as last listed
+  std::set<std::string> unreadable;  // files
   bool was_listed = false;
 
   State(std::string where, std::string node)
@@ -54,6 +55,7 @@ void ManifestFollower::State::list() {
   for (const auto& file : set.paths()) {
     if (present.contains(file)) continue;
     set.remove(file);
+    unreadable.erase(file);
     watcher.forget_entry(file);
   }
 }
@@ -61,9 +63,16 @@ void ManifestFollower::State::list() {
 void ManifestFollower::State::read() {
   for (const auto& file : files) {
     if (watcher.is_being_written(file)) continue;
-    if (!news.everything && !news.contents.contains(file) && set.has(file)) continue;
+    if (!news.everything && !news.contents.contains(file) && set.has(file) &&
+        !unreadable.contains(file))
+      continue;
     watcher.follow_entry(file);
-    set.put(read_manifest_file(file, node_name));
+    auto reading = read_manifest_file(file, node_name);
+    if (reading.unreadable)
+      unreadable.insert(file);
+    else
+      unreadable.erase(file);
+    set.put(std::move(reading));
   }
   news = PathNews{.everything = false, .entries = false, .contents = {}};
 }
@@ -105,6 +114,7 @@ ManifestUpdate ManifestFollower::update() {
         api::Problem{.origin = state.path, .message = "holds no objects, not even a list"});
   auto update = state.set.take_update(others);
   if (was_unlisted && is_listed) update.mended.push_back(state.path);
+  update.try_again = !is_listed || !state.unreadable.empty();
   update.complete &= state.was_listed && !has_unread && !is_void;
   return update;
 }

@@ -11,7 +11,8 @@
 // What cannot be read never takes anything away: a file that breaks (unreadable, broken YAML, a
 // document that does not decode, no document at all any more) keeps the last good state of every
 // object that is not in its new reading; a folder that is gone or holds no manifest keeps all. The
-// objects of a file that was deleted go.
+// objects of a file that was deleted go. What the system would not read (EMFILE, EIO, a missing
+// mount) is read again by the next update(), which try_again asks for.
 
 #include <memory>
 #include <string>

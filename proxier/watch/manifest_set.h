@@ -38,6 +38,8 @@ struct ManifestUpdate {
   std::vector<std::string> mended;  // files that were broken at the last update and are not now
   // False while there is a file that could never be read whole: other objects may exist.
   bool complete = true;
+  // Something could not be read, of which there may be no news: to be tried again after a while.
+  bool try_again = false;
 };
 
 class ManifestSet {

@@ -210,7 +210,8 @@ bool is_manifest_name(std::string_view name) {
 
 ManifestFile read_manifest_text(std::string_view text, const std::string& path,
                                 std::string_view node_name) {
-  ManifestFile file{.path = path, .objects = {}, .problems = {}, .has_documents = false};
+  ManifestFile file;
+  file.path = path;
   auto parsed = api::parse_documents(text, path);
   file.has_documents = !parsed.documents.empty() || !parsed.problems.empty();
   file.problems = std::move(parsed.problems);
@@ -229,8 +230,11 @@ ManifestFile read_manifest_file(const std::string& path, std::string_view node_n
   api::Problems problems;
   const auto text = read_text_file(path, problems);
   if (text) return read_manifest_text(*text, path, node_name);
-  return ManifestFile{
-      .path = path, .objects = {}, .problems = std::move(problems), .has_documents = true};
+  return ManifestFile{.path = path,
+                      .objects = {},
+                      .problems = std::move(problems),
+                      .has_documents = true,
+                      .unreadable = true};
 }
 
 std::vector<std::string> list_manifest_files(const std::string& path, api::Problems& problems) {

@@ -30,6 +30,7 @@ struct ManifestFile {
   std::vector<api::Object> objects;
   api::Problems problems;
   bool has_documents = false;
+  bool unreadable = false;  // the file, not its text: another try may do
 };
 
 struct Manifests {

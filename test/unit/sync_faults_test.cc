@@ -330,6 +330,24 @@ TEST_CASE("a stale flow is removed though the answer about its real server was l
   CHECK(daemon.conntrack.list_udp(Family::ipv4, std::nullopt).value().empty());
 }
 
+TEST_CASE("what was added although the answer was lost goes before what guards it") {
+  const std::string thing = GENERATE("add virtual service 192.0.2.1", "add address 192.0.2.1");
+  INFO(thing);
+  FakeDaemon daemon;
+  daemon.see(web_with({test::e1()}));
+  auto with_old = web_with({test::e1()});
+  const auto old = balanced("old", 1);
+  with_old.put(old);
+  with_old.put(test::slice_of(old, 8080, {test::e1()}));
+  daemon.ipvs.faults.lose(thing, 1);
+  daemon.links.faults.lose(thing, 1);
+  CHECK(daemon.see(with_old).failures > 0);
+  daemon.see(web_with({test::e1()}));  // before the kernel is read again
+  CHECK(daemon.watch.broken == std::vector<std::string>{});
+  daemon.wait(12s);
+  CHECK(daemon.differences() == Lines{});
+}
+
 TEST_CASE("a VIP that cannot be taken away keeps what guards it") {
   const auto before = before_the_change();
   auto after = before;

@@ -365,6 +365,30 @@ TEST_CASE("news that the kernel had to drop are made up for by reading all again
   CHECK(following.lines() == Lines{"dns=10.0.0.2", "web=10.0.0.3"});
 }
 
+TEST_CASE("what the system would not read is read again") {
+  const test::TempDir temp;
+  const auto file = temp.path() / "a.yaml";
+  write(file, service("web", 1));
+  const bool folder = GENERATE(false, true);
+  Following following(folder ? temp.path() : file);
+  CHECK_FALSE(following.last.try_again);
+  rlimit before{};
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
+  auto none = before;
+  none.rlim_cur = 1;  // that poll() takes
+  write(file, service("web", 2));
+  setrlimit(RLIMIT_NOFILE, &none);
+  const bool noticed = following.settle();
+  setrlimit(RLIMIT_NOFILE, &before);
+  CHECK(noticed);
+  CHECK(following.lines() == Lines{"web=10.0.0.1"});
+  CHECK(following.last.try_again);
+  following.update();  // without any news
+  CHECK(following.lines() == Lines{"web=10.0.0.2"});
+  CHECK_FALSE(following.last.try_again);
+  CHECK(following.last.mended == Lines{file.string()});
+}
+
 TEST_CASE("without inotify everything is read once, and that is a problem") {
   const test::TempDir temp;
   write(temp.path() / "a.yaml", service("web", 1));
