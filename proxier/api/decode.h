@@ -26,6 +26,7 @@
 #include <string_view>
 
 #include "proxier/api/fields.h"
+#include "proxier/api/object_kind.h"
 #include "proxier/api/objects.h"
 #include "proxier/api/problem.h"
 
@@ -36,11 +37,6 @@ inline constexpr std::string_view kProxyNameLabel = "service.kubernetes.io/servi
 inline constexpr std::string_view kHeadlessLabel = "service.kubernetes.io/headless";
 inline constexpr std::string_view kZoneLabel = "topology.kubernetes.io/zone";
 
-// The kinds that are decoded. A kind of the same name in another API group is another kind.
-enum class ObjectKind : std::uint8_t { service, endpoint_slice, node };
-
-std::string_view to_string(ObjectKind kind);              // "Service"
-std::string_view api_version_of(ObjectKind kind);         // "v1", "discovery.k8s.io/v1"
 std::optional<ObjectKind> find_kind(const Json& object);  // by kind and API group, any version
 
 // "Service shop/web", as far as the names are there; "" when the value is no object.
