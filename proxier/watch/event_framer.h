@@ -49,8 +49,49 @@ class EventFramer {
   std::size_t pending() const;
 
  private:
+  enum class State : std::uint8_t {
+    between,      // before a document, or before the list
+    object,       // in an event or an item
+    envelope,     // in the list, outside of its items
+    item_or_end,  // behind the [ of the items
+    item,         // behind a comma of theirs
+    comma_or_end,
+    done,  // behind the list
+    failed,
+  };
+  // Where in the brackets and quotes of an object the bytes so far end.
+  struct Nesting {
+    std::size_t depth = 0;
+    bool in_text = false;
+    bool escaped = false;  // the next byte of a text stands behind a backslash
+  };
+
+  // Each takes bytes off the front.
+  void take_start(std::string_view& chunk);
+  void take_object(std::string_view& chunk, const OnDocument& on_document);
+  void take_between_items(std::string_view& chunk);
+  void take_envelope(std::string_view& chunk, const OnDocument& on_document);
+  void take_envelope_byte(std::string_view& chunk);
+  void take_envelope_text(std::string_view& chunk);
+
+  bool skip_blanks(std::string_view& chunk);
+  bool exceeds(std::size_t size);
+  void fail(std::string message);
+  void fail_at(std::string_view chunk, std::string_view wanted);
+
   Mode mode_;
   std::size_t max_document_;
+  State state_ = State::between;
+  std::size_t taken_ = 0;  // bytes of the body before the current chunk
+  std::size_t chunk_size_ = 0;
+  Nesting object_nesting_;
+  Nesting list_nesting_;
+  std::string object_;  // the part of the open object that came with earlier chunks
+  std::string envelope_;
+  std::size_t text_start_ = 0;  // in envelope_, behind the quote
+  bool at_key_ = false;         // the next text of the envelope is a top-level key
+  bool at_items_ = false;       // the top-level key "items" and perhaps its colon have been seen
+  std::optional<netlink::Error> error_;
 };
 
 }  // namespace ipvsproxier::watch
