@@ -193,25 +193,25 @@ Digest by_nlohmann_sax(const std::string& text) {
   return sax.digest;
 }
 
-std::string_view text_of(simdjson::simdjson_result<simdjson::dom::element> element) {
+std::string_view text_of(simdjson::dom::element element) {
   return element.get_string().value();
 }
 
 Digest by_simdjson_dom(simdjson::dom::parser& parser, const std::string& text) {
   Digest digest;
   const auto json = parser.parse(text).value();
-  digest.add(text_of(json["metadata"]["name"]));
+  digest.add(text_of(json["metadata"]["name"].value()));
   const auto spec = json["spec"];
   if (!spec.error())
     for (const auto address : spec["clusterIPs"].get_array()) digest.add(text_of(address));
   if (spec.error())
     for (const auto endpoint : json["endpoints"].get_array()) {
-      digest.add(text_of(endpoint["addresses"].at(0)));
+      digest.add(text_of(endpoint["addresses"].at(0).value()));
       digest.add(std::int64_t{endpoint["conditions"]["ready"].get_bool().value()});
-      digest.add(text_of(endpoint["nodeName"]));
+      digest.add(text_of(endpoint["nodeName"].value()));
     }
   for (const auto port : (spec.error() ? json["ports"] : spec["ports"]).get_array()) {
-    digest.add(text_of(port["name"]));
+    digest.add(text_of(port["name"].value()));
     digest.add(port["port"].get_int64().value());
   }
   return digest;
@@ -372,7 +372,7 @@ void run_recording(const std::string& path, ObjectKind kind) {
 }  // namespace
 }  // namespace ipvsproxier::bench
 
-int main(int argc, char** argv) {
+int main() {
   using namespace ipvsproxier;
   using namespace ipvsproxier::bench;
   std::vector<std::string> items;
@@ -384,8 +384,7 @@ int main(int argc, char** argv) {
   items.clear();
   for (int i = 0; i < 10000; ++i) items.push_back(service(i));
   run("services", items, api::ObjectKind::service);
-  if (argc < 2) return 0;
-  const std::string folder = argv[1];
+  const std::string folder = std::string(TEST_DATA) + "/recorded";
   run_recording(folder + "/services-watchlist.body", api::ObjectKind::service);
   run_recording(folder + "/endpointslices-watchlist.body", api::ObjectKind::endpoint_slice);
   return 0;
