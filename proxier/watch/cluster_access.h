@@ -15,7 +15,8 @@ namespace ipvsproxier::watch {
 
 struct ClusterAccess {
   std::string server;  // "https://10.96.0.1:443" or with a path before the API's; no "/" at the end
-  std::string proxy_url;  // "": what the environment says (HTTPS_PROXY, NO_PROXY)
+  std::string
+      proxy_url;  // http, https or socks5h; "": what the environment says (HTTPS_PROXY, NO_PROXY)
   std::string user_agent;
 
   std::string ca_pem;                     // "": the system's certificate authorities
@@ -39,7 +40,8 @@ struct ExecPlugin {
   std::vector<std::string> arguments;
   std::vector<std::string> environment;  // "NAME=VALUE", added to ours
   std::string api_version;               // "client.authentication.k8s.io/v1" or v1beta1
-  std::string exec_info;                 // the value of KUBERNETES_EXEC_INFO
+  bool provide_cluster_info = false;     // tell it of the cluster, and with that:
+  std::string cluster_config_json;       // the cluster's extension for plugins; "": none
   std::string install_hint;              // what to do where there is no such command
   std::chrono::milliseconds time_limit = std::chrono::minutes(1);
 

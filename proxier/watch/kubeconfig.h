@@ -1,11 +1,11 @@
 #pragma once
 
-// Who we are and where the API server is: from a kubeconfig, from the pod that we run in, or from
-// --master alone. Values with plain file I/O on the caller's thread at start-up.
+// A kubeconfig -> where the API server is and who we are. Pure.
 //
-// Of the kubeconfig the current context counts. What is not supported, or makes no sense, is an
-// error that says what to do; nothing that would weaken a connection is ever skipped silently.
-// The environment's KUBECONFIG is not read, as kube-proxy does not.
+// The current context counts, nothing else is looked at. What is not supported (auth-provider,
+// impersonation, plugins that ask questions) or makes no sense is an error that says what to do;
+// nothing that would weaken a connection is ever skipped silently. No message shows a secret.
+// Relative paths are those of the kubeconfig's folder.
 
 #include <optional>
 #include <string>
@@ -21,29 +21,13 @@ struct AccessChoice {
   api::Problems problems;
 };
 
-// Text that was read from `path`; reads no file, relative paths in it are made those of `path`'s
-// folder. `master` replaces the server and drops tls-server-name, which was the other's; "": none.
+// Text, YAML or JSON, that was read from `path`. `master` replaces the server, and with it goes
+// tls-server-name, which was the other's; "": none.
 AccessChoice read_kubeconfig_text(std::string_view text, const std::string& path,
                                   const std::string& master);
 
-// What a pod is told: environment and mounted files.
-struct PodPlace {
-  std::string host;  // KUBERNETES_SERVICE_HOST; "": we are in no pod
-  std::string port;  // KUBERNETES_SERVICE_PORT
-  std::string folder = "/var/run/secrets/kubernetes.io/serviceaccount";  // files token and ca.crt
-
-  static PodPlace from_environment();
-};
-
-AccessChoice in_cluster_access(const PodPlace& pod);
-
-// kube-proxy's rule: the kubeconfig, with `master` in its server's place; --master alone is that
-// server with no credentials and the system's authorities; in-cluster when both are empty. Every
-// file that it names must be readable and make sense now.
-AccessChoice choose_access(const std::string& kubeconfig, const std::string& master,
-                           const PodPlace& pod);
-
-// "ipvs-proxier/0.1.0 (linux/amd64)"
-std::string default_user_agent();
+// What is wrong with the URL of an API server, "" if nothing is. Wanted is
+// https://HOST[:PORT][/PATH], an IPv6 host in brackets; http only where it is asked for.
+std::string server_fault(std::string_view url);
 
 }  // namespace ipvsproxier::watch

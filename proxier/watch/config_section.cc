@@ -1,0 +1,114 @@
+#include "proxier/watch/config_section.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "proxier/api/fields.h"
+
+namespace ipvsproxier::watch {
+
+using api::Json;
+
+ConfigSection::ConfigSection(const api::Document& document, api::Problems& problems)
+    : origin_(document.origin), problems_(&problems) {
+  if (document.value.is_object())
+    object_ = &document.value;
+  else
+    refuse("", fmt::format("must be an object, not {}", api::kind_of_json(document.value)));
+}
+
+ConfigSection::ConfigSection(const ConfigSection& parent, const Json* value, std::string path)
+    : origin_(parent.origin_), path_(std::move(path)), problems_(parent.problems_) {
+  if (value == nullptr) return;
+  if (value->is_object())
+    object_ = value;
+  else
+    refuse("", fmt::format("must be an object, not {}", api::kind_of_json(*value)));
+}
+
+const Json* ConfigSection::find(std::string_view key) const {
+  if (object_ == nullptr) return nullptr;
+  const auto found = object_->find(key);
+  return found == object_->end() || found->is_null() ? nullptr : &*found;
+}
+
+std::string ConfigSection::text(std::string_view key) const {
+  const auto* value = find(key);
+  if (value == nullptr) return "";
+  if (value->is_string()) return value->get<std::string>();
+  refuse(key, fmt::format("must be text (in quotes), not {}", api::kind_of_json(*value)));
+  return "";
+}
+
+bool ConfigSection::flag(std::string_view key) const {
+  const auto* value = find(key);
+  if (value == nullptr) return false;
+  if (value->is_boolean()) return value->get<bool>();
+  refuse(key, fmt::format("must be true or false, not {}", api::kind_of_json(*value)));
+  return false;
+}
+
+std::vector<std::string> ConfigSection::texts(std::string_view key) const {
+  std::vector<std::string> texts;
+  const auto* list = find(key);
+  if (list == nullptr) return texts;
+  if (!list->is_array())
+    refuse(key, fmt::format("must be a list, not {}", api::kind_of_json(*list)));
+  else
+    for (const auto& element : *list)
+      if (element.is_string())
+        texts.push_back(element.get<std::string>());
+      else
+        refuse(key, fmt::format("must be a list of texts; {} is among them",
+                                api::kind_of_json(element)));
+  return texts;
+}
+
+ConfigSection ConfigSection::child(std::string_view key) const {
+  return {*this, find(key), path_of(key)};
+}
+
+std::vector<ConfigSection> ConfigSection::children(std::string_view key) const {
+  std::vector<ConfigSection> sections;
+  const auto* list = find(key);
+  if (list == nullptr) return sections;
+  if (!list->is_array())
+    refuse(key, fmt::format("must be a list, not {}", api::kind_of_json(*list)));
+  else
+    for (std::size_t i = 0; i < list->size(); ++i)
+      sections.push_back(ConfigSection(*this, &(*list)[i], fmt::format("{}[{}]", path_of(key), i)));
+  return sections;
+}
+
+std::string ConfigSection::json(std::string_view key) const {
+  const auto* value = find(key);
+  return value == nullptr ? "" : value->dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string ConfigSection::path_of(std::string_view key) const {
+  if (path_.empty() || key.empty()) return path_ + std::string(key);
+  return fmt::format("{}.{}", path_, key);
+}
+
+void ConfigSection::refuse(std::string_view key, std::string message) const {
+  note(api::Severity::error, key, std::move(message));
+}
+
+void ConfigSection::warn(std::string_view key, std::string message) const {
+  note(api::Severity::warning, key, std::move(message));
+}
+
+// A member may be looked at more than once.
+void ConfigSection::note(api::Severity severity, std::string_view key, std::string message) const {
+  api::Problem problem{.severity = severity,
+                       .origin = origin_,
+                       .field = path_of(key),
+                       .message = std::move(message)};
+  if (std::find(problems_->begin(), problems_->end(), problem) == problems_->end())
+    problems_->push_back(std::move(problem));
+}
+
+}  // namespace ipvsproxier::watch
