@@ -7,8 +7,8 @@
 
 #include "proxier/api/documents.h"
 #include "proxier/api/timestamp.h"
-#include "proxier/watch/config_section.h"
 #include "proxier/watch/pem.h"
+#include "proxier/watch/secret_fields.h"
 
 namespace ipvsproxier::watch {
 
@@ -55,7 +55,7 @@ netlink::Result<ExecCredential> read_exec_credential(std::string_view output,
       !parsed.documents.front().value.is_object())
     return malformed("printed no ExecCredential (one JSON object)");
   api::Problems problems;
-  const ConfigSection answer(parsed.documents.front(), problems);
+  const SecretFields answer(parsed.documents.front(), problems);
   const auto kind = answer.text("kind");
   const auto version = answer.text("apiVersion");
   const auto status = answer.child("status");

@@ -14,9 +14,9 @@
 #include <fmt/ranges.h>
 
 #include "proxier/api/documents.h"
-#include "proxier/watch/config_section.h"
 #include "proxier/watch/exec_plugin.h"
 #include "proxier/watch/pem.h"
+#include "proxier/watch/secret_fields.h"
 
 namespace ipvsproxier::watch {
 
@@ -35,9 +35,9 @@ std::string resolve(const std::string& kubeconfig, const std::string& file) {
 }
 
 // Of the list `key`, whose elements have names, the one called `name`.
-std::optional<ConfigSection> find_named(const ConfigSection& root, std::string_view key,
-                                        const std::string& name) {
-  std::optional<ConfigSection> found;
+std::optional<SecretFields> find_named(const SecretFields& root, std::string_view key,
+                                       const std::string& name) {
+  std::optional<SecretFields> found;
   for (const auto& entry : root.children(key)) {
     if (entry.text("name") != name) continue;
     if (found)
@@ -48,21 +48,21 @@ std::optional<ConfigSection> find_named(const ConfigSection& root, std::string_v
   return found;
 }
 
-std::string names_of(const ConfigSection& root, std::string_view key) {
+std::string names_of(const SecretFields& root, std::string_view key) {
   std::vector<std::string> names;
   for (const auto& entry : root.children(key)) names.push_back(entry.text("name"));
   return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
 }
 
 // A file's contents in base64 as the member `key`.
-std::string decoded(const ConfigSection& section, std::string_view key) {
+std::string decoded(const SecretFields& section, std::string_view key) {
   const auto bytes = base64_decode(section.text(key));
   if (!bytes) section.refuse(key, "is not base64 (one of the standard alphabet, with padding)");
   return bytes.value_or("");
 }
 
 // Of KEY and KEY-data one at most. Whether there is either.
-bool one_of(const ConfigSection& section, const std::string& key) {
+bool one_of(const SecretFields& section, const std::string& key) {
   const auto data = key + "-data";
   if (!section.text(key).empty() && !section.text(data).empty())
     section.refuse(data, fmt::format("is there beside {}: remove one of them", key));
@@ -84,23 +84,23 @@ std::string proxy_for_curl(const std::string& url) {
 
 class Reader {
  public:
-  Reader(const ConfigSection& root, std::string path, const std::string& master)
+  Reader(const SecretFields& root, std::string path, const std::string& master)
       : root_(root), path_(std::move(path)), master_(master) {}
 
   AccessSource read();
 
  private:
-  void read_cluster(const ConfigSection& cluster);
-  void read_authority(const ConfigSection& cluster);
-  void read_user(const ConfigSection& user);
-  void read_key_pair(const ConfigSection& user);
-  void refuse_unsupported(const ConfigSection& user);
-  void refuse_mixtures(const ConfigSection& user);
-  void refuse_in_the_clear(const ConfigSection& cluster, const ConfigSection& user);
-  void read_plugin(const ConfigSection& exec);
-  void read_plugin_mode(const ConfigSection& exec, const std::string& version);
+  void read_cluster(const SecretFields& cluster);
+  void read_authority(const SecretFields& cluster);
+  void read_user(const SecretFields& user);
+  void read_key_pair(const SecretFields& user);
+  void refuse_unsupported(const SecretFields& user);
+  void refuse_mixtures(const SecretFields& user);
+  void refuse_in_the_clear(const SecretFields& cluster, const SecretFields& user);
+  void read_plugin(const SecretFields& exec);
+  void read_plugin_mode(const SecretFields& exec, const std::string& version);
 
-  const ConfigSection& root_;
+  const SecretFields& root_;
   std::string path_;
   const std::string& master_;
   std::string plugin_config_;
@@ -148,7 +148,7 @@ AccessSource Reader::read() {
   return source_;
 }
 
-void Reader::read_cluster(const ConfigSection& cluster) {
+void Reader::read_cluster(const SecretFields& cluster) {
   auto& fixed = source_.fixed;
   fixed.server = master_.empty() ? cluster.text("server") : master_;
   if (const auto fault = server_fault(fixed.server); !fault.empty()) {
@@ -168,7 +168,7 @@ void Reader::read_cluster(const ConfigSection& cluster) {
     if (extension.text("name") == kPluginExtension) plugin_config_ = extension.json("extension");
 }
 
-void Reader::read_authority(const ConfigSection& cluster) {
+void Reader::read_authority(const SecretFields& cluster) {
   auto& fixed = source_.fixed;
   fixed.insecure_skip_tls_verify = cluster.flag("insecure-skip-tls-verify");
   if (!one_of(cluster, "certificate-authority")) return;
@@ -184,7 +184,7 @@ void Reader::read_authority(const ConfigSection& cluster) {
     cluster.refuse("certificate-authority-data", fault);
 }
 
-void Reader::read_user(const ConfigSection& user) {
+void Reader::read_user(const SecretFields& user) {
   auto& fixed = source_.fixed;
   refuse_unsupported(user);
   refuse_mixtures(user);
@@ -198,7 +198,7 @@ void Reader::read_user(const ConfigSection& user) {
   if (user.has("exec")) read_plugin(user.child("exec"));
 }
 
-void Reader::read_key_pair(const ConfigSection& user) {
+void Reader::read_key_pair(const SecretFields& user) {
   auto& fixed = source_.fixed;
   const bool has_certificate = one_of(user, "client-certificate");
   const bool has_key = one_of(user, "client-key");
@@ -218,7 +218,7 @@ void Reader::read_key_pair(const ConfigSection& user) {
   if (!fault.empty()) user.refuse("client-certificate-data", fault);
 }
 
-void Reader::refuse_unsupported(const ConfigSection& user) {
+void Reader::refuse_unsupported(const SecretFields& user) {
   if (user.has("auth-provider"))
     user.refuse("auth-provider",
                 "is no longer part of Kubernetes (since 1.26): use an exec plugin, a token or a "
@@ -230,7 +230,7 @@ void Reader::refuse_unsupported(const ConfigSection& user) {
                   "credentials of that user's own");
 }
 
-void Reader::refuse_mixtures(const ConfigSection& user) {
+void Reader::refuse_mixtures(const SecretFields& user) {
   const bool has_token = !user.text("token").empty() || !user.text("tokenFile").empty();
   const bool has_password = !user.text("username").empty() || !user.text("password").empty();
   const bool has_certificate =
@@ -242,7 +242,7 @@ void Reader::refuse_mixtures(const ConfigSection& user) {
 }
 
 // What is sent without TLS, anybody on the way can read and use.
-void Reader::refuse_in_the_clear(const ConfigSection& cluster, const ConfigSection& user) {
+void Reader::refuse_in_the_clear(const SecretFields& cluster, const SecretFields& user) {
   if (!source_.fixed.server.starts_with("http://")) return;
   const auto what =
       fmt::format("would be of no use or sent in the clear to {}: use https", source_.fixed.server);
@@ -255,7 +255,7 @@ void Reader::refuse_in_the_clear(const ConfigSection& cluster, const ConfigSecti
     cluster.warn("server", "has no TLS, so nothing is verified with it");
 }
 
-void Reader::read_plugin(const ConfigSection& exec) {
+void Reader::read_plugin(const SecretFields& exec) {
   ExecPlugin plugin;
   plugin.command = exec.text("command");
   if (plugin.command.empty()) exec.refuse("command", "is missing");
@@ -281,7 +281,7 @@ void Reader::read_plugin(const ConfigSection& exec) {
   source_.exec = std::move(plugin);
 }
 
-void Reader::read_plugin_mode(const ConfigSection& exec, const std::string& version) {
+void Reader::read_plugin_mode(const SecretFields& exec, const std::string& version) {
   const auto mode = exec.text("interactiveMode");
   if (mode == "Always")
     exec.refuse("interactiveMode",
@@ -355,7 +355,7 @@ AccessChoice read_kubeconfig_text(std::string_view text, const std::string& path
                                            .origin = path,
                                            .field = key,
                                            .message = "is there twice; the last one counts"});
-  const ConfigSection root(document, choice.problems);
+  const SecretFields root(document, choice.problems);
   auto source = Reader(root, path, master).read();
   if (!has_error(choice.problems)) choice.source = std::move(source);
   return choice;

@@ -1,4 +1,4 @@
-#include "proxier/watch/config_section.h"
+#include "proxier/watch/secret_fields.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace ipvsproxier::watch {
 
 using api::Json;
 
-ConfigSection::ConfigSection(const api::Document& document, api::Problems& problems)
+SecretFields::SecretFields(const api::Document& document, api::Problems& problems)
     : origin_(document.origin), problems_(&problems) {
   if (document.value.is_object())
     object_ = &document.value;
@@ -20,7 +20,7 @@ ConfigSection::ConfigSection(const api::Document& document, api::Problems& probl
     refuse("", fmt::format("must be an object, not {}", api::kind_of_json(document.value)));
 }
 
-ConfigSection::ConfigSection(const ConfigSection& parent, const Json* value, std::string path)
+SecretFields::SecretFields(const SecretFields& parent, const Json* value, std::string path)
     : origin_(parent.origin_), path_(std::move(path)), problems_(parent.problems_) {
   if (value == nullptr) return;
   if (value->is_object())
@@ -29,13 +29,13 @@ ConfigSection::ConfigSection(const ConfigSection& parent, const Json* value, std
     refuse("", fmt::format("must be an object, not {}", api::kind_of_json(*value)));
 }
 
-const Json* ConfigSection::find(std::string_view key) const {
+const Json* SecretFields::find(std::string_view key) const {
   if (object_ == nullptr) return nullptr;
   const auto found = object_->find(key);
   return found == object_->end() || found->is_null() ? nullptr : &*found;
 }
 
-std::string ConfigSection::text(std::string_view key) const {
+std::string SecretFields::text(std::string_view key) const {
   const auto* value = find(key);
   if (value == nullptr) return "";
   if (value->is_string()) return value->get<std::string>();
@@ -43,7 +43,7 @@ std::string ConfigSection::text(std::string_view key) const {
   return "";
 }
 
-bool ConfigSection::flag(std::string_view key) const {
+bool SecretFields::flag(std::string_view key) const {
   const auto* value = find(key);
   if (value == nullptr) return false;
   if (value->is_boolean()) return value->get<bool>();
@@ -51,7 +51,7 @@ bool ConfigSection::flag(std::string_view key) const {
   return false;
 }
 
-std::vector<std::string> ConfigSection::texts(std::string_view key) const {
+std::vector<std::string> SecretFields::texts(std::string_view key) const {
   std::vector<std::string> texts;
   const auto* list = find(key);
   if (list == nullptr) return texts;
@@ -67,42 +67,42 @@ std::vector<std::string> ConfigSection::texts(std::string_view key) const {
   return texts;
 }
 
-ConfigSection ConfigSection::child(std::string_view key) const {
+SecretFields SecretFields::child(std::string_view key) const {
   return {*this, find(key), path_of(key)};
 }
 
-std::vector<ConfigSection> ConfigSection::children(std::string_view key) const {
-  std::vector<ConfigSection> sections;
+std::vector<SecretFields> SecretFields::children(std::string_view key) const {
+  std::vector<SecretFields> sections;
   const auto* list = find(key);
   if (list == nullptr) return sections;
   if (!list->is_array())
     refuse(key, fmt::format("must be a list, not {}", api::kind_of_json(*list)));
   else
     for (std::size_t i = 0; i < list->size(); ++i)
-      sections.push_back(ConfigSection(*this, &(*list)[i], fmt::format("{}[{}]", path_of(key), i)));
+      sections.push_back(SecretFields(*this, &(*list)[i], fmt::format("{}[{}]", path_of(key), i)));
   return sections;
 }
 
-std::string ConfigSection::json(std::string_view key) const {
+std::string SecretFields::json(std::string_view key) const {
   const auto* value = find(key);
   return value == nullptr ? "" : value->dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-std::string ConfigSection::path_of(std::string_view key) const {
+std::string SecretFields::path_of(std::string_view key) const {
   if (path_.empty() || key.empty()) return path_ + std::string(key);
   return fmt::format("{}.{}", path_, key);
 }
 
-void ConfigSection::refuse(std::string_view key, std::string message) const {
+void SecretFields::refuse(std::string_view key, std::string message) const {
   note(api::Severity::error, key, std::move(message));
 }
 
-void ConfigSection::warn(std::string_view key, std::string message) const {
+void SecretFields::warn(std::string_view key, std::string message) const {
   note(api::Severity::warning, key, std::move(message));
 }
 
 // A member may be looked at more than once.
-void ConfigSection::note(api::Severity severity, std::string_view key, std::string message) const {
+void SecretFields::note(api::Severity severity, std::string_view key, std::string message) const {
   api::Problem problem{.severity = severity,
                        .origin = origin_,
                        .field = path_of(key),

@@ -1,6 +1,6 @@
 #pragma once
 
-// ConfigSection: reading the members of an object that a person (or a plugin) wrote and that may
+// SecretFields: reading the members of an object that a person (or a plugin) wrote and that may
 // hold secrets: what is wrong becomes a Problem with the field's path and never shows the value.
 // null counts as absent. A value for one reading on one thread; the document and the problems
 // outlive it.
@@ -14,10 +14,10 @@
 
 namespace ipvsproxier::watch {
 
-class ConfigSection {
+class SecretFields {
  public:
   // The document. Complains if it is no object.
-  ConfigSection(const api::Document& document, api::Problems& problems);
+  SecretFields(const api::Document& document, api::Problems& problems);
 
   bool exists() const { return object_ != nullptr; }
   bool has(std::string_view key) const { return find(key) != nullptr; }
@@ -26,8 +26,8 @@ class ConfigSection {
   std::string text(std::string_view key) const;
   bool flag(std::string_view key) const;
   std::vector<std::string> texts(std::string_view key) const;
-  ConfigSection child(std::string_view key) const;
-  std::vector<ConfigSection> children(std::string_view key) const;
+  SecretFields child(std::string_view key) const;
+  std::vector<SecretFields> children(std::string_view key) const;
   // Any value, as JSON; "" if it is absent.
   std::string json(std::string_view key) const;
 
@@ -37,7 +37,7 @@ class ConfigSection {
   void warn(std::string_view key, std::string message) const;
 
  private:
-  ConfigSection(const ConfigSection& parent, const api::Json* value, std::string path);
+  SecretFields(const SecretFields& parent, const api::Json* value, std::string path);
   const api::Json* find(std::string_view key) const;
   void note(api::Severity severity, std::string_view key, std::string message) const;
 
