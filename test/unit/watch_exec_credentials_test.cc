@@ -186,7 +186,9 @@ TEST_CASE("what a plugin is given: arguments, environment, no input, nothing of 
       "for word; do echo \"<$word>\"; done >arguments\n"
       "echo \"$GREETING $HOME $KUBERNETES_EXEC_INFO\" >environment\n"
       "cat >input\n"
-      "grep -E '^Sig(Blk|Ign)' /proc/self/status >signals\n"
+      "grep ^SigBlk /proc/self/status >blocked\n"
+      // Who ignores the signal goes on.
+      "sh -c 'kill -PIPE $$; echo ignored'; echo $? >pipe\n"
       // Of the one that lists: its own folder is the fourth.
       "ls /proc/self/fd | wc -l >descriptors\n"
       "cut -d ' ' -f 5 /proc/$$/stat >group; echo $$ >own\n"
@@ -211,7 +213,8 @@ TEST_CASE("what a plugin is given: arguments, environment, no input, nothing of 
   CHECK(f.read("environment") == R"(hello = you /nowhere {"kind":"ExecCredential","apiVersion":")" +
                                      kV1 + "\",\"spec\":{\"interactive\":false}}\n");
   CHECK(f.read("input").empty());
-  CHECK(f.read("signals") == "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n");
+  CHECK(f.read("blocked") == "SigBlk:\t0000000000000000\n");
+  CHECK(f.read("pipe") == std::to_string(128 + SIGPIPE) + "\n");
   CHECK(f.read("descriptors") == "4\n");
   CHECK(f.read("group") == f.read("own"));
 }
@@ -255,7 +258,7 @@ TEST_CASE("a plugin that fails is quoted, left alone for a moment, then asked ag
 
 TEST_CASE("a plugin says much: the end of it is shown") {
   Fixture f;
-  f.plugin("yes 0123456789 | head -c 1000000 >&2; echo the end >&2; exit 1");
+  f.plugin("yes 0123456789 | head -c 1100000 >&2; echo the end >&2; exit 1");
   const auto error = f.error();
   CHECK(error.find("it said: ...") != std::string::npos);
   CHECK(error.find("0123456789 the end (failed)") != std::string::npos);

@@ -28,7 +28,7 @@ constexpr const char* kServer = "server: 'https://10.0.0.1:6443'";
 // A kubeconfig with one context, of YAML flow members of its cluster and its user.
 std::string config(const std::string& cluster, const std::string& user) {
   return "apiVersion: v1\nkind: Config\ncurrent-context: c\n"
-         "contexts: [{name: other, context: {cluster: no, user: no}},\n"
+         "contexts: [{name: other, context: {cluster: gone, user: nobody}},\n"
          "           {name: c, context: {cluster: k, user: u}}]\n"
          "clusters: [{name: k, cluster: {" +
          cluster + "}}]\nusers: [{name: u, user: {" + user + "}}]\n";
@@ -139,9 +139,9 @@ TEST_CASE("what the current context does not lead to is named with what there is
   CHECK(wrong(replaced("current-context: c", "current-context: d")) ==
         one("current-context: names \"d\", which is not among the contexts (other, c)"));
   CHECK(wrong(replaced("current-context: c", "current-context: other")) ==
-        Lines{"error: /etc/k/proxy.conf: contexts[0].context.cluster: names \"no\", which is not "
+        Lines{"error: /etc/k/proxy.conf: contexts[0].context.cluster: names \"gone\", which is not "
               "among the clusters (k)",
-              "error: /etc/k/proxy.conf: contexts[0].context.user: names \"no\", which is not "
+              "error: /etc/k/proxy.conf: contexts[0].context.user: names \"nobody\", which is not "
               "among the users (u)"});
   CHECK(wrong("current-context: c") ==
         one("current-context: names \"c\", which is not among the contexts (none)"));
@@ -239,7 +239,7 @@ TEST_CASE("certificates and keys that are of no use") {
 }
 
 TEST_CASE("users of which it is not clear who they are") {
-  CHECK(wrong_user("token: t, username: n, password: p") ==
+  CHECK(wrong_user("token: t, username: me, password: p") ==
         one("users[0].user.username: is there beside a token: remove one of them"));
   CHECK(wrong_user("token: t, exec: {command: c, interactiveMode: Never, "
                    "apiVersion: client.authentication.k8s.io/v1}") ==
@@ -255,8 +255,8 @@ TEST_CASE("users of which it is not clear who they are") {
   // A number is not shown, it may be the secret.
   CHECK(wrong_user("token: 12345") ==
         one("users[0].user.token: must be text (in quotes), not a number"));
-  const auto basic = good(config(kServer, "username: n, password: p")).fixed;
-  CHECK(basic.username == "n");
+  const auto basic = good(config(kServer, "username: me, password: p")).fixed;
+  CHECK(basic.username == "me");
   CHECK(basic.password == "p");
 }
 
