@@ -50,12 +50,12 @@ std::string token_fault(std::string_view token) {
 
 netlink::Result<ExecCredential> read_exec_credential(std::string_view output,
                                                      const std::string& api_version) {
-  const auto parsed = api::parse_documents(output, "the plugin's answer");
+  const auto parsed = api::parse_documents(output, "");
   if (has_error(parsed.problems) || parsed.documents.size() != 1 ||
       !parsed.documents.front().value.is_object())
     return malformed("printed no ExecCredential (one JSON object)");
   api::Problems problems;
-  const SecretFields answer(parsed.documents.front(), problems);
+  const SecretFields answer(parsed.documents.front().value, "", problems);
   const auto kind = answer.text("kind");
   const auto version = answer.text("apiVersion");
   const auto status = answer.child("status");

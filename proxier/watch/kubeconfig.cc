@@ -355,7 +355,7 @@ AccessChoice read_kubeconfig_text(std::string_view text, const std::string& path
                                            .origin = path,
                                            .field = key,
                                            .message = "is there twice; the last one counts"});
-  const SecretFields root(document, choice.problems);
+  const SecretFields root(document.value, document.origin, choice.problems);
   if (!root.exists()) return choice;
   auto source = Reader(root, path, master).read();
   if (!has_error(choice.problems)) choice.source = std::move(source);

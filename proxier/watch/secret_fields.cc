@@ -6,18 +6,16 @@
 
 #include <fmt/format.h>
 
-#include "proxier/api/fields.h"
-
 namespace ipvsproxier::watch {
 
 using api::Json;
 
-SecretFields::SecretFields(const api::Document& document, api::Problems& problems)
-    : origin_(document.origin), problems_(&problems) {
-  if (document.value.is_object())
-    object_ = &document.value;
+SecretFields::SecretFields(const Json& document, std::string origin, api::Problems& problems)
+    : origin_(std::move(origin)), problems_(&problems) {
+  if (document.is_object())
+    object_ = &document;
   else
-    refuse("", fmt::format("must be an object, not {}", api::kind_of_json(document.value)));
+    refuse("", fmt::format("must be an object, not {}", api::kind_of_json(document)));
 }
 
 SecretFields::SecretFields(const SecretFields& parent, const Json* value, std::string path)

@@ -9,15 +9,15 @@
 #include <string_view>
 #include <vector>
 
-#include "proxier/api/documents.h"
+#include "proxier/api/fields.h"
 #include "proxier/api/problem.h"
 
 namespace ipvsproxier::watch {
 
 class SecretFields {
  public:
-  // The document. Complains if it is no object.
-  SecretFields(const api::Document& document, api::Problems& problems);
+  // A document. Complains if it is no object.
+  SecretFields(const api::Json& document, std::string origin, api::Problems& problems);
 
   bool exists() const { return object_ != nullptr; }
   bool has(std::string_view key) const { return find(key) != nullptr; }

@@ -291,7 +291,7 @@ TEST_CASE("a plugin that prints no credential: nothing of it is repeated") {
         "printed an ExecCredential of another apiVersion than client.authentication.k8s.io/v1, "
         "which the kubeconfig says it speaks (malformed)");
   CHECK(printing(credential(R"("token": 5)")) ==
-        "printed what is no ExecCredential: the plugin's answer: status.token: must be text (in "
+        "printed what is no ExecCredential: status.token: must be text (in "
         "quotes), not a number (malformed)");
   CHECK(printing(credential("")) == "printed neither a token nor a client certificate (malformed)");
   CHECK(printing(credential(R"("token": "s3cret s3cret")")) ==
