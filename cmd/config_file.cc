@@ -7,7 +7,7 @@
 #include "cmd/config_section.h"
 #include "cmd/feature_gates.h"
 #include "proxier/api/documents.h"
-#include "proxier/api/fields.h"
+#include "proxier/api/json_tree.h"
 #include "proxier/watch/text_file.h"
 
 namespace ipvsproxier::cmd {
@@ -184,9 +184,9 @@ KubeProxyConfig read_config_text(std::string_view text, const std::string& origi
     return refuse(
         fmt::format("must hold one {}, not {} documents", kKind, parsed.documents.size()));
   const auto& document = parsed.documents[0];
-  if (!document.value.is_object())
-    return refuse(fmt::format("must be an object, not {}", api::show(document.value)));
-  ConfigSection top(document.value, "", origin, problems);
+  const auto tree = api::to_tree(document.json.root());
+  if (!tree.is_object()) return refuse(fmt::format("must be an object, not {}", api::show(tree)));
+  ConfigSection top(tree, "", origin, problems);
   for (const auto& path : document.duplicates)
     top.problem(Severity::warning, path, "is given more than once; the last one counts");
   if (!check_type(top)) return config;

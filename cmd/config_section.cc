@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cmd/go_duration.h"
-#include "proxier/api/fields.h"
+#include "proxier/api/json_tree.h"
 
 namespace ipvsproxier::cmd {
 

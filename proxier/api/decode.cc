@@ -31,12 +31,12 @@ const KindRow& row_of(ObjectKind kind) {
                        [kind](const KindRow& row) { return row.kind == kind; });
 }
 
-// "" unless the member is text: for what is asked before an object is known to be sound.
-std::string_view text_member(const Json& object, std::string_view key) {
-  if (!object.is_object()) return "";
-  const auto found = object.find(key);
-  if (found == object.end() || !found->is_string()) return "";
-  return found->get_ref<const std::string&>();
+// What is asked before an object is known to be sound: "" unless the member is text, which the list
+// of an item says for it.
+std::string_view identity(const JsonValue& object, std::string_view key, std::string_view implied) {
+  const auto member = object.find(key);
+  if (!member || member->is_null()) return implied;
+  return member->text().value_or("");
 }
 
 constexpr std::array<std::string_view, 4> kLabels = {kServiceNameLabel, kProxyNameLabel,
@@ -46,11 +46,12 @@ Metadata decode_metadata(const Fields& root, ObjectKind kind) {
   const Fields fields(root, "metadata");
   Metadata metadata;
   metadata.name.name = fields.text("name");
-  const Json* given_name = fields.find("name");
-  if (given_name == nullptr || is_empty_text(*given_name)) fields.refuse("name", "is missing");
+  const auto given_name = fields.find("name");
+  if (!given_name || is_empty_text(*given_name)) fields.refuse("name", "is missing");
   if (kind != ObjectKind::node) metadata.name.ns = fields.text("namespace", "default");
   if (metadata.name.ns.empty() && kind != ObjectKind::node) metadata.name.ns = "default";
-  if (fields.find("creationTimestamp") != nullptr) {
+  metadata.deleting = fields.find("deletionTimestamp").has_value();
+  if (fields.find("creationTimestamp")) {
     const auto text = fields.text("creationTimestamp");
     metadata.creation_time = parse_rfc3339(text);
     if (!metadata.creation_time)
@@ -82,19 +83,29 @@ std::optional<Object> decode_as(ObjectKind kind, const Fields& root, Metadata me
 
 std::vector<IpPrefix> pod_cidrs(const Fields& spec) {
   std::vector<IpPrefix> prefixes;
-  spec.each("podCIDRs", [&](std::size_t index, const Json& element) {
-    const auto* text = text_entry(spec, "podCIDRs", index, element, "this entry is left out");
-    if (text == nullptr) return;
+  spec.each("podCIDRs", [&](std::size_t index, const JsonValue& element) {
+    const auto text = text_entry(spec, "podCIDRs", index, element, "this entry is left out");
+    if (!text) return;
     if (const auto prefix = IpPrefix::parse(*text)) return prefixes.push_back(*prefix);
     spec.note(Severity::error, "podCIDRs",
               fmt::format("{} is no CIDR; this entry is left out", show(*text)), index);
   });
-  if (spec.find("podCIDRs") != nullptr && !spec.find("podCIDRs")->empty()) return prefixes;
+  const auto list = spec.find("podCIDRs");
+  if (list && !list->elements().empty()) return prefixes;
   const auto single = spec.text("podCIDR");
   if (single.empty()) return prefixes;
   if (const auto prefix = IpPrefix::parse(single)) return {*prefix};
   spec.note(Severity::error, "podCIDR", fmt::format("{} is no CIDR; it is left out", show(single)));
   return prefixes;
+}
+
+bool has_taint(const Fields& spec, std::string_view key) {
+  bool found = false;
+  spec.each("taints", [&](std::size_t index, const JsonValue& element) {
+    const Fields taint(spec, "taints", index, element);
+    found = found || taint.text("key") == key;
+  });
+  return found;
 }
 
 }  // namespace
@@ -107,9 +118,17 @@ std::string_view api_version_of(ObjectKind kind) {
   return row_of(kind).api_version;
 }
 
-std::optional<ObjectKind> find_kind(const Json& object) {
-  const auto name = text_member(object, "kind");
-  const auto version = text_member(object, "apiVersion");
+std::string_view kind_text(const JsonValue& object, std::optional<ObjectKind> implied) {
+  return identity(object, "kind", implied ? row_of(*implied).name : "");
+}
+
+std::string_view version_text(const JsonValue& object, std::optional<ObjectKind> implied) {
+  return identity(object, "apiVersion", implied ? row_of(*implied).api_version : "");
+}
+
+std::optional<ObjectKind> find_kind(const JsonValue& object, std::optional<ObjectKind> implied) {
+  const auto name = kind_text(object, implied);
+  const auto version = version_text(object, implied);
   for (const auto& row : kKinds) {
     if (row.name != name) continue;
     // Without a group it is a mistake in ours, which decode_object() reports.
@@ -120,15 +139,22 @@ std::optional<ObjectKind> find_kind(const Json& object) {
   return std::nullopt;
 }
 
-std::string describe_json(const Json& object) {
-  if (!object.is_object()) return "";
-  const auto kind = text_member(object, "kind");
+NamespacedName name_of(const JsonValue& object, ObjectKind kind) {
   const auto metadata = object.find("metadata");
-  const auto name = metadata == object.end() ? "" : text_member(*metadata, "name");
-  if (name.empty()) return std::string(kind);
-  if (kind == "Node") return fmt::format("{} {}", kind, name);
-  const auto ns = text_member(*metadata, "namespace");
-  return fmt::format("{} {}/{}", kind, ns.empty() ? "default" : ns, name);
+  if (!metadata) return {};
+  NamespacedName name;
+  name.name = identity(*metadata, "name", "");
+  if (kind != ObjectKind::node) name.ns = identity(*metadata, "namespace", "");
+  if (name.ns.empty() && kind != ObjectKind::node) name.ns = "default";
+  return name;
+}
+
+std::string describe_json(const JsonValue& object, std::optional<ObjectKind> implied) {
+  const auto kind = kind_text(object, implied);
+  const bool is_node = kind == row_of(ObjectKind::node).name;
+  const auto name = name_of(object, is_node ? ObjectKind::node : ObjectKind::service);
+  if (name.name.empty()) return std::string(kind);
+  return fmt::format("{} {}", kind, is_node ? name.name : to_string(name));
 }
 
 std::optional<std::uint16_t> port_number(const Fields& fields, std::string_view key,
@@ -147,19 +173,21 @@ Protocol protocol_of(const Fields& fields) {
   return protocol.value_or(Protocol::tcp);
 }
 
-const std::string* text_entry(const Fields& fields, std::string_view key, std::size_t index,
-                              const Json& element, std::string_view consequence) {
-  if (element.is_string()) return &element.get_ref<const std::string&>();
+std::optional<std::string_view> text_entry(const Fields& fields, std::string_view key,
+                                           std::size_t index, const JsonValue& element,
+                                           std::string_view consequence) {
+  const auto text = element.text();
+  if (text) return text;
   fields.note(Severity::error, key,
               fmt::format("must be text, not {}; {}", show(element), consequence), index);
-  return nullptr;
+  return std::nullopt;
 }
 
 std::vector<IpAddress> address_list(const Fields& fields, std::string_view key) {
   std::vector<IpAddress> addresses;
-  fields.each(key, [&](std::size_t index, const Json& element) {
-    const auto* text = text_entry(fields, key, index, element, "this entry is left out");
-    if (text == nullptr) return;
+  fields.each(key, [&](std::size_t index, const JsonValue& element) {
+    const auto text = text_entry(fields, key, index, element, "this entry is left out");
+    if (!text) return;
     if (const auto address = IpAddress::parse(*text)) return addresses.push_back(*address);
     fields.note(Severity::error, key,
                 fmt::format("{} is no IP address; this entry is left out", show(*text)), index);
@@ -173,8 +201,9 @@ Node decode_node(const Fields& root, Metadata metadata) {
   node.zone = metadata.labels[std::string(kZoneLabel)];
   const Fields spec(root, "spec");
   node.pod_cidrs = pod_cidrs(spec);
+  node.to_be_deleted = metadata.deleting || has_taint(spec, kToBeDeletedTaint);
   const Fields status(root, "status");
-  status.each("addresses", [&](std::size_t index, const Json& element) {
+  status.each("addresses", [&](std::size_t index, const JsonValue& element) {
     const Fields entry(status, "addresses", index, element);
     const auto type = entry.text("type");
     auto* list = type == "InternalIP"   ? &node.internal_ips
@@ -189,20 +218,20 @@ Node decode_node(const Fields& root, Metadata metadata) {
   return node;
 }
 
-std::optional<Object> decode_object(const Json& json, const std::string& origin,
-                                    Problems& problems) {
-  Report report(origin, describe_json(json), problems);
+std::optional<Object> decode_object(const JsonValue& json, const std::string& origin,
+                                    Problems& problems, std::optional<ObjectKind> implied) {
+  Report report(origin, describe_json(json, implied), problems);
   if (!json.is_object()) {
     report.add(Severity::error, "", fmt::format("must be an object, not {}", show(json)));
     return std::nullopt;
   }
   const Fields root(json, report);
-  const auto kind = find_kind(json);
+  const auto kind = find_kind(json, implied);
   if (!kind) {
     root.refuse("kind", "must be Service, EndpointSlice or Node");
     return std::nullopt;
   }
-  const auto version = root.text("apiVersion");
+  const auto version = root.text("apiVersion", version_text(json, implied));
   if (version != api_version_of(*kind)) {
     root.refuse("apiVersion", fmt::format("must be {}, not {}", api_version_of(*kind),
                                           version.empty() ? "missing" : version));

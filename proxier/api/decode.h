@@ -25,7 +25,8 @@
 #include <string>
 #include <string_view>
 
-#include "proxier/api/fields.h"
+#include "proxier/api/json_value.h"
+#include "proxier/api/object_kind.h"
 #include "proxier/api/objects.h"
 #include "proxier/api/problem.h"
 
@@ -35,19 +36,30 @@ inline constexpr std::string_view kServiceNameLabel = "kubernetes.io/service-nam
 inline constexpr std::string_view kProxyNameLabel = "service.kubernetes.io/service-proxy-name";
 inline constexpr std::string_view kHeadlessLabel = "service.kubernetes.io/headless";
 inline constexpr std::string_view kZoneLabel = "topology.kubernetes.io/zone";
+inline constexpr std::string_view kToBeDeletedTaint = "ToBeDeletedByClusterAutoscaler";
 
-// The kinds that are decoded. A kind of the same name in another API group is another kind.
-enum class ObjectKind : std::uint8_t { service, endpoint_slice, node };
+// `implied`: what an item of a list is, as far as it does not say so itself.
 
-std::string_view to_string(ObjectKind kind);              // "Service"
-std::string_view api_version_of(ObjectKind kind);         // "v1", "discovery.k8s.io/v1"
-std::optional<ObjectKind> find_kind(const Json& object);  // by kind and API group, any version
+// What it says of itself; "" unless that is text.
+std::string_view kind_text(const JsonValue& object,
+                           std::optional<ObjectKind> implied = std::nullopt);
+std::string_view version_text(const JsonValue& object,
+                              std::optional<ObjectKind> implied = std::nullopt);
+
+// By kind and API group, any version.
+std::optional<ObjectKind> find_kind(const JsonValue& object,
+                                    std::optional<ObjectKind> implied = std::nullopt);
+
+// As far as the names are there; a Node has no namespace, others without are in "default".
+NamespacedName name_of(const JsonValue& object, ObjectKind kind);
 
 // "Service shop/web", as far as the names are there; "" when the value is no object.
-std::string describe_json(const Json& object);
+std::string describe_json(const JsonValue& object,
+                          std::optional<ObjectKind> implied = std::nullopt);
 
 // Problems are appended. nullopt: the object is left out and a problem says why.
-std::optional<Object> decode_object(const Json& json, const std::string& origin,
-                                    Problems& problems);
+std::optional<Object> decode_object(const JsonValue& json, const std::string& origin,
+                                    Problems& problems,
+                                    std::optional<ObjectKind> implied = std::nullopt);
 
 }  // namespace ipvsproxier::api

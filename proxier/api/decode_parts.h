@@ -17,6 +17,7 @@ namespace ipvsproxier::api {
 struct Metadata {
   NamespacedName name;
   std::optional<std::int64_t> creation_time;
+  bool deleting = false;  // has a deletionTimestamp
   std::map<std::string, std::string> labels;
 };
 
@@ -30,8 +31,9 @@ std::optional<std::uint16_t> port_number(const Fields& fields, std::string_view 
                                          std::int64_t smallest);
 Protocol protocol_of(const Fields& fields);
 // An element as text; nullopt is noted with `consequence` ("this entry is left out").
-const std::string* text_entry(const Fields& fields, std::string_view key, std::size_t index,
-                              const Json& element, std::string_view consequence);
+std::optional<std::string_view> text_entry(const Fields& fields, std::string_view key,
+                                           std::size_t index, const JsonValue& element,
+                                           std::string_view consequence);
 // The list's addresses; bad ones are noted and left out.
 std::vector<IpAddress> address_list(const Fields& fields, std::string_view key);
 

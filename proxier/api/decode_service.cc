@@ -41,8 +41,8 @@ bool is_local(const Fields& spec, std::string_view key) {
 void decode_cluster_ips(const Fields& spec, Service& service) {
   const auto single = spec.text("clusterIP");
   std::vector<std::string> texts;
-  spec.each("clusterIPs", [&](std::size_t index, const Json& element) {
-    if (element.is_string()) return texts.push_back(element.get<std::string>());
+  spec.each("clusterIPs", [&](std::size_t index, const JsonValue& element) {
+    if (const auto text = element.text()) return texts.push_back(std::string(*text));
     spec.refuse("clusterIPs", fmt::format("must be text, not {}", show(element)), index);
   });
   const bool from_list = !texts.empty();
@@ -73,11 +73,12 @@ void decode_cluster_ips(const Fields& spec, Service& service) {
 // Families are those of the addresses, in their order: what an API server would fill in, and
 // what it insists on.
 void decode_families(const Fields& spec, Service& service) {
-  spec.each("ipFamilies", [&](std::size_t index, const Json& element) {
-    if (element != "IPv4" && element != "IPv6")
+  spec.each("ipFamilies", [&](std::size_t index, const JsonValue& element) {
+    const auto text = element.text();
+    if (text != "IPv4" && text != "IPv6")
       return spec.refuse("ipFamilies", fmt::format("must be IPv4 or IPv6, not {}", show(element)),
                          index);
-    const Family family = element == "IPv4" ? Family::ipv4 : Family::ipv6;
+    const Family family = text == "IPv4" ? Family::ipv4 : Family::ipv6;
     if (index < service.cluster_ips.size() && service.cluster_ips[index].family() != family)
       spec.refuse("ipFamilies",
                   fmt::format("{} is not the family of {}", show(element),
@@ -90,14 +91,14 @@ void decode_families(const Fields& spec, Service& service) {
 }
 
 void decode_ports(const Fields& spec, Service& service) {
-  spec.each("ports", [&](std::size_t index, const Json& element) {
+  spec.each("ports", [&](std::size_t index, const JsonValue& element) {
     const Fields entry(spec, "ports", index, element);
     ServicePort port;
     port.name = entry.text("name");
     port.protocol = protocol_of(entry);
     port.port = port_number(entry, "port", 1).value_or(0);
     port.node_port = port_number(entry, "nodePort", 0).value_or(0);
-    if (element.is_object() && entry.find("port") == nullptr) entry.refuse("port", "is missing");
+    if (element.is_object() && !entry.find("port")) entry.refuse("port", "is missing");
     const auto same_key = [&port](const ServicePort& other) {
       return other.name == port.name && other.protocol == port.protocol;
     };
@@ -124,7 +125,7 @@ void decode_affinity(const Fields& spec, Service& service) {
 void decode_ingress(const Fields& root, Service& service) {
   const Fields status(root, "status");
   const Fields balancer(status, "loadBalancer");
-  balancer.each("ingress", [&](std::size_t index, const Json& element) {
+  balancer.each("ingress", [&](std::size_t index, const JsonValue& element) {
     const Fields entry(balancer, "ingress", index, element);
     const auto mode = entry.text("ipMode", "VIP");
     const auto text = entry.text("ip");
@@ -146,12 +147,12 @@ void decode_source_ranges(const Fields& spec, Service& service) {
   constexpr std::string_view kClosed =
       "the Service's load-balancer addresses are not proxied, since whom to admit is not known";
   bool sound = true;
-  spec.each(kKey, [&](std::size_t index, const Json& element) {
-    const auto* text = text_entry(spec, kKey, index, element, kClosed);
-    const auto prefix = text == nullptr ? std::nullopt : IpPrefix::parse(trim(*text));
+  spec.each(kKey, [&](std::size_t index, const JsonValue& element) {
+    const auto text = text_entry(spec, kKey, index, element, kClosed);
+    const auto prefix = !text ? std::nullopt : IpPrefix::parse(trim(*text));
     if (prefix) return service.source_ranges.push_back(*prefix);
     sound = false;
-    if (text == nullptr) return;
+    if (!text) return;
     spec.note(Severity::error, kKey, fmt::format("{} is no CIDR; {}", show(*text), kClosed), index);
   });
   if (!sound) service.load_balancer_ips.clear();
@@ -159,12 +160,17 @@ void decode_source_ranges(const Fields& spec, Service& service) {
 
 // Whether any cluster address was written, be it a bad one.
 bool names_address(const Fields& spec) {
-  const auto is_given = [](const Json& value) { return !value.is_null() && !is_empty_text(value); };
-  const Json* single = spec.find("clusterIP");
-  if (single != nullptr && is_given(*single)) return true;
-  const Json* list = spec.find("clusterIPs");
-  if (list == nullptr) return false;
-  return !list->is_array() || std::any_of(list->begin(), list->end(), is_given);
+  const auto is_given = [](const JsonValue& value) {
+    return !value.is_null() && !is_empty_text(value);
+  };
+  const auto single = spec.find("clusterIP");
+  if (single && is_given(*single)) return true;
+  const auto list = spec.find("clusterIPs");
+  if (!list) return false;
+  if (!list->is_list()) return true;
+  for (const auto& element : list->elements())
+    if (is_given(element)) return true;
+  return false;
 }
 
 void check_completeness(const Fields& spec, const Service& service) {
@@ -175,7 +181,8 @@ void check_completeness(const Fields& spec, const Service& service) {
                 "is missing, and nobody here allocates one; the Service is not proxied");
     return;
   }
-  if (spec.find("ports") == nullptr || spec.find("ports")->empty())
+  const auto ports = spec.find("ports");
+  if (!ports || (ports->is_list() && ports->elements().empty()))
     spec.refuse("ports", "a Service with a cluster address needs at least one port");
 }
 

@@ -16,7 +16,7 @@ std::optional<Family> family_of(const Fields& root) {
   if (text == "IPv6") return Family::ipv6;
   if (text == "FQDN") {
     root.note(Severity::warning, "addressType", "FQDN is not proxied; the slice is ignored");
-  } else if (root.find("addressType") == nullptr) {
+  } else if (!root.find("addressType")) {
     root.refuse("addressType", "is missing");
   } else {
     root.refuse("addressType", fmt::format("must be IPv4 or IPv6, not {}", show(text)));
@@ -25,18 +25,17 @@ std::optional<Family> family_of(const Fields& root) {
 }
 
 void decode_ports(const Fields& root, EndpointSlice& slice) {
-  root.each("ports", [&](std::size_t index, const Json& element) {
+  root.each("ports", [&](std::size_t index, const JsonValue& element) {
     const Fields entry(root, "ports", index, element);
     EndpointPort port;
     port.name = entry.text("name");
     port.protocol = protocol_of(entry);
     port.port = port_number(entry, "port", 0).value_or(0);
     if (port.port != 0) return slice.ports.push_back(std::move(port));
-    const Json* given = entry.find("port");
-    if (element.is_object() && (given == nullptr || *given == 0))
-      entry.note(
-          Severity::warning, "port",
-          given == nullptr ? "is missing; this port is left out" : "is 0; this port is left out");
+    const auto given = entry.find("port");
+    if (element.is_object() && (!given || given->integer() == 0))
+      entry.note(Severity::warning, "port",
+                 given ? "is 0; this port is left out" : "is missing; this port is left out");
   });
 }
 
@@ -46,11 +45,11 @@ std::optional<IpAddress> first_address(const Fields& entry, Family family) {
   constexpr std::string_view kConsequence = "this endpoint is left out";
   std::optional<IpAddress> result;
   bool any = false;
-  entry.each(kKey, [&](std::size_t index, const Json& element) {
+  entry.each(kKey, [&](std::size_t index, const JsonValue& element) {
     any = true;
     if (index != 0) return;
-    const auto* text = text_entry(entry, kKey, index, element, kConsequence);
-    if (text == nullptr) return;
+    const auto text = text_entry(entry, kKey, index, element, kConsequence);
+    if (!text) return;
     result = IpAddress::parse(*text);
     if (result && result->family() == family) return;
     result.reset();
@@ -65,7 +64,7 @@ std::optional<IpAddress> first_address(const Fields& entry, Family family) {
 
 std::vector<std::string> hint_names(const Fields& hints, std::string_view key) {
   std::vector<std::string> names;
-  hints.each(key, [&](std::size_t index, const Json& element) {
+  hints.each(key, [&](std::size_t index, const JsonValue& element) {
     const Fields hint(hints, key, index, element);
     names.push_back(hint.text("name"));
   });
@@ -73,7 +72,7 @@ std::vector<std::string> hint_names(const Fields& hints, std::string_view key) {
 }
 
 void decode_endpoints(const Fields& root, EndpointSlice& slice) {
-  root.each("endpoints", [&](std::size_t index, const Json& element) {
+  root.each("endpoints", [&](std::size_t index, const JsonValue& element) {
     const Fields entry(root, "endpoints", index, element);
     if (!element.is_object()) return;
     const auto address = first_address(entry, slice.family);

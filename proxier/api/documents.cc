@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "proxier/api/json_builder.h"
 #include "proxier/api/yaml.h"
 
 namespace ipvsproxier::api {
@@ -167,39 +168,73 @@ Part without_separator(Part part) {
   return part;
 }
 
+// Collects the documents of one text.
+class Collector {
+ public:
+  explicit Collector(const std::string& origin) : origin_(origin) {}
+
+  void read(const Part& part) {
+    const auto first = part.text.find_first_not_of(kBlanks);
+    if (first == std::string_view::npos) return;
+    const bool is_json = part.text[first] == '{' || part.text[first] == '[';
+    if (is_json && read_whole(part.text)) return;
+    std::vector<ParsedValue> values;
+    const auto error = is_json ? read_json(part.text, values) : read_yaml_text(part.text, values);
+    for (auto& parsed : values) add(parsed);
+    if (error) add(part, *error);
+  }
+
+  Documents take() { return std::move(result_); }
+
+ private:
+  // The rule: one sound value, and nothing to say of it.
+  bool read_whole(std::string_view text) {
+    auto json = JsonDocument::parse(text);
+    if (!json || has_duplicate_keys(json->root())) return false;
+    result_.documents.push_back(
+        Document{.origin = next_origin(), .json = *std::move(json), .duplicates = {}});
+    return true;
+  }
+
+  void add(ParsedValue& parsed) {
+    if (parsed.value.is_null()) return;
+    auto json = JsonDocument::parse(to_json_text(parsed.value));
+    parsed.value = nullptr;
+    if (!json) return add(json.error().where);
+    result_.documents.push_back(Document{.origin = next_origin(),
+                                         .json = *std::move(json),
+                                         .duplicates = std::move(parsed.duplicates)});
+  }
+
+  void add(const Part& part, const SyntaxError& error) {
+    add(error.line == 0 ? error.message
+                        : fmt::format("line {}, column {}: {}", part.lines_before + error.line,
+                                      error.column, error.message));
+  }
+
+  void add(std::string message) {
+    result_.problems.push_back(Problem{
+        .severity = Severity::error, .origin = next_origin(), .message = std::move(message)});
+  }
+
+  std::string next_origin() {
+    return ++number_ == 1 ? origin_ : fmt::format("{}#{}", origin_, number_);
+  }
+
+  const std::string& origin_;
+  std::size_t number_ = 0;
+  Documents result_;
+};
+
 }  // namespace
 
 Documents parse_documents(std::string_view text, const std::string& origin) {
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   if (text.substr(0, kByteOrderMark.size()) == kByteOrderMark)
     text.remove_prefix(kByteOrderMark.size());
-  Documents result;
-  std::size_t number = 0;
-  const auto next_origin = [&] {
-    return ++number == 1 ? origin : fmt::format("{}#{}", origin, number);
-  };
-  for (const auto& whole : split(text)) {
-    const Part part = without_separator(whole);
-    const auto first = part.text.find_first_not_of(kBlanks);
-    if (first == std::string_view::npos) continue;
-    const bool is_json = part.text[first] == '{' || part.text[first] == '[';
-    std::vector<ParsedValue> values;
-    const auto error = is_json ? read_json(part.text, values) : read_yaml_text(part.text, values);
-    for (auto& parsed : values) {
-      if (parsed.value.is_null()) continue;
-      result.documents.push_back(Document{.origin = next_origin(),
-                                          .value = std::move(parsed.value),
-                                          .duplicates = std::move(parsed.duplicates)});
-    }
-    if (!error) continue;
-    auto message = error->line == 0
-                       ? error->message
-                       : fmt::format("line {}, column {}: {}", part.lines_before + error->line,
-                                     error->column, error->message);
-    result.problems.push_back(Problem{
-        .severity = Severity::error, .origin = next_origin(), .message = std::move(message)});
-  }
-  return result;
+  Collector collector(origin);
+  for (const auto& part : split(text)) collector.read(without_separator(part));
+  return collector.take();
 }
 
 }  // namespace ipvsproxier::api

@@ -7,22 +7,24 @@
 // nothing. A part whose first character is { or [ is JSON, of which several may follow each other;
 // any other is YAML. Empty documents are skipped. YAML in UTF-8 with a control character is
 // refused: the reader would take some of them for the end of the text.
+//
+// All end as JsonDocuments, of which there is one reader. YAML is made into JSON text for it, and
+// so is JSON that it refuses and that is JSON all the same: integers beyond 64 bits become
+// fractions.
 
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "proxier/api/json_builder.h"
+#include "proxier/api/json_value.h"
 #include "proxier/api/problem.h"
 
 namespace ipvsproxier::api {
 
 struct Document {
   std::string origin;  // the file's; from the second on with its number: "web.yaml#2"
-  Json value;
+  JsonDocument json;
   std::vector<std::string> duplicates;  // paths of keys that came twice; the last value counts
-
-  friend bool operator==(const Document&, const Document&) = default;
 };
 
 struct Documents {

@@ -4,11 +4,11 @@
 
 #include <fmt/format.h>
 
+#include "proxier/api/json_tree.h"
+
 namespace ipvsproxier::api {
 
 namespace {
-
-constexpr std::size_t kShownCharacters = 60;
 
 std::string left_out(std::string message) {
   return std::move(message) + "; the object is left out";
@@ -16,39 +16,18 @@ std::string left_out(std::string message) {
 
 }  // namespace
 
-std::string_view kind_of_json(const Json& value) {
-  switch (value.type()) {
-    case Json::value_t::object:
-      return "an object";
-    case Json::value_t::array:
-      return "a list";
-    case Json::value_t::string:
-      return "text";
-    case Json::value_t::boolean:
-      return "true or false";
-    case Json::value_t::number_integer:
-    case Json::value_t::number_unsigned:
-    case Json::value_t::number_float:
-      return "a number";
-    case Json::value_t::null:
-    case Json::value_t::binary:
-    case Json::value_t::discarded:
-      break;
-  }
-  return "nothing";
+std::string show(const JsonValue& value) {
+  if (value.is_object()) return "an object";
+  if (value.is_list()) return "a list";
+  return show(to_tree(value));
 }
 
-std::string show(const Json& value) {
-  if (value.is_structured()) return std::string(kind_of_json(value));
-  if (value.is_string() && value.get_ref<const std::string&>().size() > kShownCharacters) {
-    const auto start = value.get_ref<const std::string&>().substr(0, kShownCharacters);
-    return Json(start).dump(-1, ' ', false, Json::error_handler_t::replace) + "...";
-  }
-  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+std::string show(std::string_view text) {
+  return show(Json(text));
 }
 
-bool is_empty_text(const Json& value) {
-  return value.is_string() && value.get_ref<const std::string&>().empty();
+bool is_empty_text(const JsonValue& value) {
+  return value.text() == "";
 }
 
 void Report::add(Severity severity, std::string field, std::string message) {
@@ -61,8 +40,8 @@ void Report::add(Severity severity, std::string field, std::string message) {
 
 Fields::Fields(const Fields& parent, std::string_view key)
     : report_(parent.report_), parent_(&parent), key_(key) {
-  const Json* value = parent.find(key);
-  if (value == nullptr) return;
+  const auto value = parent.find(key);
+  if (!value) return;
   if (value->is_object()) {
     object_ = value;
     return;
@@ -70,61 +49,55 @@ Fields::Fields(const Fields& parent, std::string_view key)
   parent.refuse(key, fmt::format("must be an object, not {}", show(*value)));
 }
 
-Fields::Fields(const Fields& parent, std::string_view key, std::size_t index, const Json& element)
+Fields::Fields(const Fields& parent, std::string_view key, std::size_t index,
+               const JsonValue& element)
     : report_(parent.report_), parent_(&parent), key_(key), index_(index) {
   if (element.is_object()) {
-    object_ = &element;
+    object_ = element;
     return;
   }
   parent.refuse(key, fmt::format("must be an object, not {}", show(element)), index);
 }
 
-const Json* Fields::find(std::string_view key) const {
-  if (object_ == nullptr) return nullptr;
+std::optional<JsonValue> Fields::find(std::string_view key) const {
+  if (!object_) return std::nullopt;
   const auto found = object_->find(key);
-  if (found == object_->end() || found->is_null()) return nullptr;
-  return &*found;
+  return found && found->is_null() ? std::nullopt : found;
 }
 
 bool Fields::has(std::string_view key) const {
-  return object_ != nullptr && object_->contains(key);
+  return object_ && object_->find(key);
 }
 
-const Json* Fields::find_list(std::string_view key) const {
-  const Json* value = find(key);
-  if (value == nullptr || value->is_array()) return value;
+std::optional<JsonValue> Fields::find_list(std::string_view key) const {
+  const auto value = find(key);
+  if (!value || value->is_list()) return value;
   refuse(key, fmt::format("must be a list, not {}", show(*value)));
-  return nullptr;
+  return std::nullopt;
 }
 
 std::string Fields::text(std::string_view key, std::string_view fallback) const {
-  const Json* value = find(key);
-  if (value == nullptr) return std::string(fallback);
-  if (value->is_string()) return value->get<std::string>();
+  const auto value = find(key);
+  if (!value) return std::string(fallback);
+  if (const auto text = value->text()) return std::string(*text);
   refuse(key, fmt::format("must be text, not {}", show(*value)));
   return std::string(fallback);
 }
 
 bool Fields::boolean(std::string_view key, bool fallback) const {
-  const Json* value = find(key);
-  if (value == nullptr) return fallback;
-  if (value->is_boolean()) return value->get<bool>();
+  const auto value = find(key);
+  if (!value) return fallback;
+  if (const auto boolean = value->boolean()) return *boolean;
   refuse(key, fmt::format("must be true or false, not {}", show(*value)));
   return fallback;
 }
 
 std::optional<std::int64_t> Fields::integer(std::string_view key, std::int64_t smallest,
                                             std::int64_t largest) const {
-  const Json* value = find(key);
-  if (value == nullptr) return std::nullopt;
-  const bool representable =
-      value->is_number_unsigned()
-          ? value->get<std::uint64_t>() <= std::uint64_t{std::numeric_limits<std::int64_t>::max()}
-          : value->is_number_integer();
-  if (representable) {
-    const auto number = value->get<std::int64_t>();
-    if (number >= smallest && number <= largest) return number;
-  }
+  const auto value = find(key);
+  if (!value) return std::nullopt;
+  const auto number = value->integer();
+  if (number && *number >= smallest && *number <= largest) return number;
   refuse(key, fmt::format("must be a whole number from {} to {}, not {}", smallest, largest,
                           show(*value)));
   return std::nullopt;

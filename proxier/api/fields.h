@@ -11,21 +11,18 @@
 #include <string>
 #include <string_view>
 
-#include <nlohmann/json.hpp>
-
+#include "proxier/api/json_value.h"
 #include "proxier/api/problem.h"
 
 namespace ipvsproxier::api {
 
-using Json = nlohmann::json;
-
-// "a number", "an object": what a value is, for messages.
-std::string_view kind_of_json(const Json& value);
-// The value as it was written, in quotes when it is text, cut after some 60 characters.
-std::string show(const Json& value);
+// The value as it was written, in quotes when it is text, cut after some 60 characters; an object
+// or a list by its kind.
+std::string show(const JsonValue& value);
+std::string show(std::string_view text);
 
 // Whether it is the text "".
-bool is_empty_text(const Json& value);
+bool is_empty_text(const JsonValue& value);
 
 // Where the problems of one object go.
 struct Report {
@@ -45,20 +42,20 @@ class Fields {
   static constexpr std::size_t kNoIndex = std::numeric_limits<std::size_t>::max();
 
   // The document, or an item of a list. It must be an object.
-  Fields(const Json& object, Report& report) : object_(&object), report_(report) {}
+  Fields(const JsonValue& object, Report& report) : object_(object), report_(report) {}
   // Member `key` of `parent`; no members when it is absent; refuses the object when it is no
   // object.
   Fields(const Fields& parent, std::string_view key);
   // Element `index` of the list `key` of `parent`.
-  Fields(const Fields& parent, std::string_view key, std::size_t index, const Json& element);
+  Fields(const Fields& parent, std::string_view key, std::size_t index, const JsonValue& element);
   // Paths are built from parents when they are needed, so a parent must not be a temporary.
   Fields(const Fields&&, std::string_view) = delete;
-  Fields(const Fields&&, std::string_view, std::size_t, const Json&) = delete;
+  Fields(const Fields&&, std::string_view, std::size_t, const JsonValue&) = delete;
   Fields(const Fields&) = delete;
   Fields& operator=(const Fields&) = delete;
 
-  const Json* find(std::string_view key) const;  // nullptr: absent or null
-  bool has(std::string_view key) const;          // there, be it null
+  std::optional<JsonValue> find(std::string_view key) const;  // nullopt: absent or null
+  bool has(std::string_view key) const;                       // there, be it null
 
   // A wrong type or value refuses the object; then, and when it is absent, the fallback.
   std::string text(std::string_view key, std::string_view fallback = "") const;
@@ -69,10 +66,10 @@ class Fields {
   // Calls visit(index, element) for each element of a list.
   template <typename Visit>
   void each(std::string_view key, Visit visit) const {
-    const Json* list = find_list(key);
-    if (list == nullptr) return;
+    const auto list = find_list(key);
+    if (!list) return;
     std::size_t index = 0;
-    for (const auto& element : *list) visit(index++, element);
+    for (const auto& element : list->elements()) visit(index++, element);
   }
 
   // A problem of member `key` (or of its element `index`) that costs the object.
@@ -82,11 +79,11 @@ class Fields {
             std::size_t index = kNoIndex) const;
 
  private:
-  const Json* find_list(std::string_view key) const;
+  std::optional<JsonValue> find_list(std::string_view key) const;
   std::string path() const;
   std::string path_of(std::string_view key, std::size_t index) const;
 
-  const Json* object_ = nullptr;
+  std::optional<JsonValue> object_;
   Report& report_;
   const Fields* parent_ = nullptr;
   std::string_view key_;

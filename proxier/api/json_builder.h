@@ -1,6 +1,6 @@
 #pragma once
 
-// JsonBuilder: reader events (YAML's or JSON's) -> one JSON value, with the bounds that text from
+// JsonBuilder: reader events (YAML's or JSON's) -> one tree, with the bounds that text from
 // outside needs and a note of every key that an object holds twice.
 // A value; used by one thread at a time. Never throws on account of its input.
 
@@ -9,14 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
+#include "proxier/api/json_tree.h"
 
 namespace ipvsproxier::api {
 
-using Json = nlohmann::json;
-
-// Objects and lists inside each other; Kubernetes objects stay below 20.
-inline constexpr std::size_t kMaxDepth = 100;
 // Duplicate keys that are noted of one document; further ones change nothing that a person does.
 inline constexpr std::size_t kMaxDuplicates = 20;
 

@@ -94,6 +94,8 @@ struct Node {
   std::vector<IpAddress> internal_ips;
   std::vector<IpAddress> external_ips;
   std::vector<IpPrefix> pod_cidrs;  // spec.podCIDRs
+  // On its way out: it has a deletionTimestamp or the cluster autoscaler's taint.
+  bool to_be_deleted = false;
 
   friend auto operator<=>(const Node&, const Node&) = default;
 };

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "proxier/api/documents.h"
+#include "proxier/api/json_tree.h"
 #include "proxier/api/timestamp.h"
 #include "proxier/watch/pem.h"
 #include "proxier/watch/secret_fields.h"
@@ -52,10 +53,11 @@ netlink::Result<ExecCredential> read_exec_credential(std::string_view output,
                                                      const std::string& api_version) {
   const auto parsed = api::parse_documents(output, "");
   if (has_error(parsed.problems) || parsed.documents.size() != 1 ||
-      !parsed.documents.front().value.is_object())
+      !parsed.documents.front().json.root().is_object())
     return malformed("printed no ExecCredential (one JSON object)");
   api::Problems problems;
-  const SecretFields answer(parsed.documents.front().value, "", problems);
+  const auto tree = api::to_tree(parsed.documents.front().json.root());
+  const SecretFields answer(tree, "", problems);
   const auto kind = answer.text("kind");
   const auto version = answer.text("apiVersion");
   const auto status = answer.child("status");

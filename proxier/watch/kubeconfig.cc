@@ -14,6 +14,7 @@
 #include <fmt/ranges.h>
 
 #include "proxier/api/documents.h"
+#include "proxier/api/json_tree.h"
 #include "proxier/watch/exec_plugin.h"
 #include "proxier/watch/pem.h"
 #include "proxier/watch/secret_fields.h"
@@ -355,7 +356,8 @@ AccessChoice read_kubeconfig_text(std::string_view text, const std::string& path
                                            .origin = path,
                                            .field = key,
                                            .message = "is there twice; the last one counts"});
-  const SecretFields root(document.value, document.origin, choice.problems);
+  const auto tree = api::to_tree(document.json.root());
+  const SecretFields root(tree, document.origin, choice.problems);
   if (!root.exists()) return choice;
   auto source = Reader(root, path, master).read();
   if (!has_error(choice.problems)) choice.source = std::move(source);

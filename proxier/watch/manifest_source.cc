@@ -5,6 +5,7 @@
 #include <charconv>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -12,6 +13,7 @@
 
 #include "proxier/api/decode.h"
 #include "proxier/api/documents.h"
+#include "proxier/api/fields.h"
 #include "proxier/watch/text_file.h"
 
 namespace ipvsproxier::watch {
@@ -20,46 +22,48 @@ namespace {
 
 namespace fs = std::filesystem;
 
-using api::Json;
+using api::JsonValue;
+using api::ObjectKind;
 using api::Problem;
 using api::Severity;
 
-const Json* member(const Json* object, std::string_view key) {
-  if (object == nullptr || !object->is_object()) return nullptr;
-  const auto found = object->find(key);
-  return found == object->end() ? nullptr : &*found;
+using MaybeValue = std::optional<JsonValue>;
+
+MaybeValue member(const MaybeValue& object, std::string_view key) {
+  return object ? object->find(key) : std::nullopt;
 }
 
-bool has_label(const Json& object, std::string_view label) {
-  return member(member(member(&object, "metadata"), "labels"), label) != nullptr;
+bool has_label(const JsonValue& object, std::string_view label) {
+  return member(member(object.find("metadata"), "labels"), label).has_value();
 }
 
-bool equals(const Json* value, std::string_view text) {
-  return value != nullptr && value->is_string() && value->get_ref<const std::string&>() == text;
+bool equals(const MaybeValue& value, std::string_view text) {
+  return value && value->text() == text;
 }
 
-bool is_absent(const Json* value) {
-  return value == nullptr || value->is_null();
+bool is_absent(const MaybeValue& value) {
+  return !value || value->is_null();
 }
 
-bool is_headless(const Json& service) {
-  const Json* spec = member(&service, "spec");
+bool is_headless(const JsonValue& service) {
+  const auto spec = service.find("spec");
   if (equals(member(spec, "clusterIP"), "None")) return true;
   if (!is_absent(member(spec, "clusterIP"))) return false;
-  const Json* list = member(spec, "clusterIPs");
-  return list != nullptr && list->is_array() && !list->empty() && equals(&list->front(), "None");
+  const auto list = member(spec, "clusterIPs");
+  if (!list || list->elements().empty()) return false;
+  return equals(*list->elements().begin(), "None");
 }
 
-bool is_selected(const Json& object, api::ObjectKind kind, std::string_view node_name) {
+bool is_selected(const JsonValue& object, ObjectKind kind, std::string_view node_name) {
   switch (kind) {
-    case api::ObjectKind::service:
+    case ObjectKind::service:
       return !has_label(object, api::kProxyNameLabel) && !is_headless(object);
-    case api::ObjectKind::endpoint_slice:
+    case ObjectKind::endpoint_slice:
       return !has_label(object, api::kHeadlessLabel);
-    case api::ObjectKind::node: {
-      const Json* name = member(member(&object, "metadata"), "name");
+    case ObjectKind::node: {
+      const auto name = member(object.find("metadata"), "name");
       // A Node without a name is left to the decoder to complain of.
-      return name == nullptr || !name->is_string() || equals(name, node_name);
+      return !name || !name->is_text() || equals(name, node_name);
     }
   }
   return true;
@@ -68,29 +72,22 @@ bool is_selected(const Json& object, api::ObjectKind kind, std::string_view node
 struct ListRow {
   std::string_view kind;
   std::string_view api_version;
-  std::string_view item_kind;  // "": items say it themselves
+  std::optional<ObjectKind> item_kind;  // nullopt: items say it themselves
 };
 
-// What an item leaves out, its list says.
-void fill_in(Json& item, const char* key, std::string_view value) {
-  Json& present = item[key];
-  if (present.is_null()) present = value;
-}
-
 constexpr std::array<ListRow, 4> kLists = {{
-    {"List", "v1", ""},
-    {"ServiceList", "v1", "Service"},
-    {"EndpointSliceList", "discovery.k8s.io/v1", "EndpointSlice"},
-    {"NodeList", "v1", "Node"},
+    {"List", "v1", std::nullopt},
+    {"ServiceList", "v1", ObjectKind::service},
+    {"EndpointSliceList", "discovery.k8s.io/v1", ObjectKind::endpoint_slice},
+    {"NodeList", "v1", ObjectKind::node},
 }};
 
 // Whether apiVersion names the group of `wanted`, or none: that is a mistake in one of ours.
-bool is_of_group(const Json& object, std::string_view wanted) {
-  const Json* version = member(&object, "apiVersion");
-  if (version == nullptr || !version->is_string()) return true;
-  const auto& text = version->get_ref<const std::string&>();
+bool is_of_group(const JsonValue& object, std::string_view wanted) {
+  const auto text = api::version_text(object);
   const auto slash = text.find('/');
-  return slash == std::string::npos || wanted.substr(0, slash + 1) == text.substr(0, slash + 1);
+  return slash == std::string_view::npos ||
+         wanted.substr(0, slash + 1) == text.substr(0, slash + 1);
 }
 
 // Reads the documents of one file into a ManifestFile.
@@ -98,18 +95,20 @@ class FileReader {
  public:
   FileReader(ManifestFile& file, std::string_view node_name) : file_(file), node_name_(node_name) {}
 
-  void read(Json& value, const std::string& origin) {
-    const Json* kind = member(&value, "kind");
+  // `implied`: what an item's list says of it.
+  void read(const JsonValue& value, const std::string& origin,
+            std::optional<ObjectKind> implied = std::nullopt) {
+    const auto kind = api::kind_text(value, implied);
     for (const auto& row : kLists) {
-      if (!equals(kind, row.kind)) continue;
-      if (!is_of_group(value, row.api_version)) return count_unknown(value);
+      if (kind != row.kind) continue;
+      if (!is_of_group(value, row.api_version)) return count_unknown(value, implied);
       return read_list(value, row, origin);
     }
-    const auto known = api::find_kind(value);
-    if (!known && kind != nullptr && kind->is_string()) return count_unknown(value);
+    const auto known = api::find_kind(value, implied);
+    if (!known && !kind.empty()) return count_unknown(value, implied);
     if (known && !is_selected(value, *known, node_name_)) return;
     // What has no kind at all goes to the decoder too, which says so.
-    if (auto object = api::decode_object(value, origin, file_.problems))
+    if (auto object = api::decode_object(value, origin, file_.problems, implied))
       file_.objects.push_back(*std::move(object));
   }
 
@@ -125,42 +124,37 @@ class FileReader {
   }
 
  private:
-  void read_list(Json& list, const ListRow& row, const std::string& origin) {
+  void read_list(const JsonValue& list, const ListRow& row, const std::string& origin) {
     const auto refuse = [&](std::string field, std::string message) {
       file_.problems.push_back(Problem{.origin = origin,
                                        .object = std::string(row.kind),
                                        .field = std::move(field),
                                        .message = std::move(message)});
     };
-    if (!equals(member(&list, "apiVersion"), row.api_version))
+    if (api::version_text(list) != row.api_version)
       return refuse("apiVersion", fmt::format("must be {}; the list is left out", row.api_version));
     const auto items = list.find("items");
-    if (items == list.end() || items->is_null()) return;
-    if (!items->is_array())
+    if (is_absent(items)) return;
+    if (!items->is_list())
       return refuse("items",
                     fmt::format("must be a list, not {}; the list is left out", api::show(*items)));
     std::size_t index = 0;
-    for (auto& item : *items) {
-      if (!item.is_object()) {
+    for (const auto& item : items->elements()) {
+      if (item.is_object()) {
+        read(item, origin, row.item_kind);
+      } else {
         refuse(fmt::format("items[{}]", index),
                fmt::format("must be an object, not {}; it is left out", api::show(item)));
-      } else {
-        if (!row.item_kind.empty()) {
-          fill_in(item, "kind", row.item_kind);
-          fill_in(item, "apiVersion", row.api_version);
-        }
-        read(item, origin);
       }
       ++index;
     }
   }
 
-  void count_unknown(const Json& value) {
-    const Json* version = member(&value, "apiVersion");
-    const auto kind = value.find("kind")->get<std::string>();
+  void count_unknown(const JsonValue& value, std::optional<ObjectKind> implied) {
+    const std::string kind(api::kind_text(value, implied));
+    const auto version = api::version_text(value, implied);
     // "Service" of another API group would puzzle without its group.
-    const bool with_version = version != nullptr && version->is_string();
-    ++unknown_[with_version ? fmt::format("{} ({})", kind, version->get<std::string>()) : kind];
+    ++unknown_[version.empty() ? kind : fmt::format("{} ({})", kind, version)];
   }
 
   ManifestFile& file_;
@@ -169,27 +163,27 @@ class FileReader {
 };
 
 // "items[3].spec.ports" -> the fourth item and "spec.ports".
-std::pair<const Json*, std::string> item_of(const Json& document, const std::string& path) {
+std::pair<JsonValue, std::string> item_of(const JsonValue& document, const std::string& path) {
   constexpr std::string_view kItems = "items[";
   const auto close = path.find("].");
-  const Json* items = member(&document, "items");
-  if (path.rfind(kItems, 0) != 0 || close == std::string::npos || items == nullptr)
-    return {&document, path};
+  const auto items = document.find("items");
+  if (path.rfind(kItems, 0) != 0 || close == std::string::npos || !items) return {document, path};
   // A key of the document may look like such a path.
   std::size_t index = 0;
   const auto* digits = path.data() + kItems.size();
   const auto [end, error] = std::from_chars(digits, path.data() + close, index);
-  if (error != std::errc{} || end != path.data() + close) return {&document, path};
-  if (!items->is_array() || index >= items->size()) return {&document, path};
-  return {&(*items)[index], path.substr(close + 2)};
+  if (error != std::errc{} || end != path.data() + close) return {document, path};
+  for (const auto& item : items->elements())
+    if (index-- == 0) return {item, path.substr(close + 2)};
+  return {document, path};
 }
 
 void report_duplicates(const api::Document& document, api::Problems& problems) {
   for (const auto& path : document.duplicates) {
-    auto [item, field] = item_of(document.value, path);
+    auto [item, field] = item_of(document.json.root(), path);
     problems.push_back(Problem{.severity = Severity::error,
                                .origin = document.origin,
-                               .object = api::describe_json(*item),
+                               .object = api::describe_json(item),
                                .field = std::move(field),
                                .message = "is given more than once; the last one counts"});
   }
@@ -216,10 +210,10 @@ ManifestFile read_manifest_text(std::string_view text, const std::string& path,
   file.problems = std::move(parsed.problems);
   for (auto& problem : file.problems) problem.message += "; this document is left out";
   FileReader reader(file, node_name);
-  for (auto& document : parsed.documents) {
+  for (auto& held : parsed.documents) {
+    const auto document = std::move(held);  // a large list ends with its objects' reading
     report_duplicates(document, file.problems);
-    reader.read(document.value, document.origin);
-    document.value = nullptr;  // a large list is not held twice
+    reader.read(document.json.root(), document.origin);
   }
   reader.report_unknown();
   return file;

@@ -83,7 +83,7 @@ std::vector<SecretFields> SecretFields::children(std::string_view key) const {
 
 std::string SecretFields::json(std::string_view key) const {
   const auto* value = find(key);
-  return value == nullptr ? "" : value->dump(-1, ' ', false, Json::error_handler_t::replace);
+  return value == nullptr ? "" : api::to_json_text(*value);
 }
 
 std::string SecretFields::path_of(std::string_view key) const {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "proxier/api/fields.h"
+#include "proxier/api/json_tree.h"
 #include "proxier/api/problem.h"
 
 namespace ipvsproxier::watch {

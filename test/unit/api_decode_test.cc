@@ -15,7 +15,7 @@ std::optional<Object> decode(const std::string& text, Problems& problems) {
   const auto parsed = parse_documents(text, "f");
   CHECK(lines_of(parsed.problems) == Lines{});
   REQUIRE(parsed.documents.size() == 1);
-  return decode_object(parsed.documents[0].value, parsed.documents[0].origin, problems);
+  return decode_object(parsed.documents[0].json.root(), parsed.documents[0].origin, problems);
 }
 
 template <typename T>
@@ -195,6 +195,19 @@ status:
              .internal_ips = {ip("10.0.0.1"), ip("fd00::1")},
              .external_ips = {ip("192.0.2.1")},
              .pod_cidrs = {*IpPrefix::parse("10.244.0.0/24"), *IpPrefix::parse("fd00:244::/64")}});
+}
+
+TEST_CASE("a Node on its way out") {
+  const auto [rest, expected] = GENERATE(table<std::string, bool>({
+      {"metadata: {name: n1}", false},
+      {"metadata: {name: n1, deletionTimestamp: null}", false},
+      {"metadata: {name: n1, deletionTimestamp: '2026-11-21T00:00:00Z'}", true},
+      {"metadata: {name: n1}\nspec: {taints: [{key: a, effect: NoSchedule}]}", false},
+      {"metadata: {name: n1}\nspec: {taints: [{key: a}, {key: ToBeDeletedByClusterAutoscaler}]}",
+       true},
+  }));
+  CAPTURE(rest);
+  CHECK(decode_whole<Node>("apiVersion: v1\nkind: Node\n" + rest).to_be_deleted == expected);
 }
 
 TEST_CASE("a Node's podCIDR stands for a missing list, as an API server fills it in") {
@@ -416,11 +429,20 @@ TEST_CASE("bad node addresses and pod CIDRs cost only themselves") {
 }
 
 TEST_CASE("kinds of other API groups are other kinds") {
-  CHECK(find_kind({{"kind", "Service"}, {"apiVersion", "v1"}}) == ObjectKind::service);
-  CHECK(find_kind({{"kind", "Service"}, {"apiVersion", "v7"}}) == ObjectKind::service);
-  CHECK_FALSE(find_kind({{"kind", "Service"}, {"apiVersion", "serving.knative.dev/v1"}}));
-  CHECK_FALSE(find_kind({{"kind", "Pod"}, {"apiVersion", "v1"}}));
-  CHECK_FALSE(find_kind(Json::array()));
+  const auto kind_of = [](const char* text, std::optional<ObjectKind> implied = std::nullopt) {
+    const auto json = JsonDocument::parse(text);
+    REQUIRE(json);
+    return find_kind(json->root(), implied);
+  };
+  CHECK(kind_of(R"({"kind": "Service", "apiVersion": "v1"})") == ObjectKind::service);
+  CHECK(kind_of(R"({"kind": "Service", "apiVersion": "v7"})") == ObjectKind::service);
+  CHECK_FALSE(kind_of(R"({"kind": "Service", "apiVersion": "serving.knative.dev/v1"})"));
+  CHECK_FALSE(kind_of(R"({"kind": "Pod", "apiVersion": "v1"})"));
+  CHECK_FALSE(kind_of("[]"));
+  CHECK(kind_of("{}", ObjectKind::node) == ObjectKind::node);
+  CHECK(kind_of(R"({"kind": null})", ObjectKind::node) == ObjectKind::node);
+  CHECK(kind_of(R"({"kind": "Service"})", ObjectKind::node) == ObjectKind::service);
+  CHECK_FALSE(kind_of(R"({"apiVersion": "example.org/v1"})", ObjectKind::node));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "proxier/api/documents.h"
+#include "proxier/api/json_tree.h"
 #include "test/unit/problem_lines.h"
 
 namespace ipvsproxier::api {
@@ -9,13 +10,17 @@ namespace {
 using test::lines_of;
 using Lines = std::vector<std::string>;
 
+std::string dump(const Document& document) {
+  return to_tree(document.json.root()).dump();
+}
+
 // The documents as "origin json" lines.
 Lines read(const std::string& text) {
   const auto parsed = parse_documents(text, "f");
   CHECK(lines_of(parsed.problems) == Lines{});
   Lines lines;
   for (const auto& document : parsed.documents)
-    lines.push_back(document.origin + " " + document.value.dump());
+    lines.push_back(document.origin + " " + dump(document));
   return lines;
 }
 
@@ -64,7 +69,7 @@ TEST_CASE("merge keys add what the object lacks") {
 TEST_CASE("a broken document is located and costs the others nothing") {
   const auto parsed = parse_documents("a: 1\n---\nb: [1\n---\nc: 3\n---\n{\"d\": }\n", "f");
   REQUIRE(parsed.documents.size() == 2);
-  CHECK(parsed.documents[1].value.dump() == "{\"c\":3}");
+  CHECK(dump(parsed.documents[1]) == "{\"c\":3}");
   CHECK(parsed.documents[1].origin == "f#3");
   REQUIRE(parsed.problems.size() == 2);
   CHECK(lines_of(parsed.problems)[0] ==
@@ -129,7 +134,17 @@ TEST_CASE("keys that come twice are noted by path, the last counts") {
   const auto parsed = parse_documents(text, "f");
   REQUIRE(parsed.documents.size() == 1);
   CHECK(parsed.documents[0].duplicates == Lines{"a[1].b", "a2"});
-  CHECK(parsed.documents[0].value.dump() == "{\"a\":[{\"b\":1},{\"b\":4,\"c\":3}],\"a2\":6}");
+  CHECK(dump(parsed.documents[0]) == "{\"a\":[{\"b\":1},{\"b\":4,\"c\":3}],\"a2\":6}");
+}
+
+TEST_CASE("JSON numbers beyond 64 bits are fractions, too large ones are refused") {
+  CHECK(read("{\"a\": 99999999999999999999, \"b\": -9223372036854775808}") ==
+        Lines{"f {\"a\":1e+20,\"b\":-9223372036854775808}"});
+  CHECK(read("{\"a\": 18446744073709551615, \"b\": 8.0}") ==
+        Lines{"f {\"a\":18446744073709551615,\"b\":8.0}"});
+  CHECK(errors_of("{\"a\": 1e999}") ==
+        Lines{"error: f: line 1, column 11: [json.exception.out_of_range.406] number overflow "
+              "parsing '1e999'"});
 }
 
 TEST_CASE("alias bombs and deep nesting are refused") {

@@ -7,6 +7,7 @@
 
 #include "proxier/api/decode.h"
 #include "proxier/api/documents.h"
+#include "proxier/api/json_tree.h"
 #include "test/unit/problem_lines.h"
 
 namespace ipvsproxier::api {
@@ -40,45 +41,46 @@ void write_yaml(const Json& value, int indent, std::string& out) {
   }
 }
 
-std::vector<Object> decode_items(const std::string& text, const std::string& item_kind) {
+std::vector<Object> decode_items(const std::string& text, ObjectKind item_kind) {
   const auto parsed = parse_documents(text, "list");
   CHECK(lines_of(parsed.problems).empty());
   REQUIRE(parsed.documents.size() == 1);
   CHECK(parsed.documents[0].duplicates.empty());
   std::vector<Object> objects;
   Problems problems;
-  for (auto item : parsed.documents[0].value["items"]) {
-    item["kind"] = item_kind;
-    item["apiVersion"] = item_kind == "EndpointSlice" ? "discovery.k8s.io/v1" : "v1";
-    if (auto object = decode_object(item, "list", problems)) objects.push_back(*std::move(object));
+  const auto items = parsed.documents[0].json.root().find("items");
+  REQUIRE(items);
+  for (const auto& item : items->elements()) {
+    if (auto object = decode_object(item, "list", problems, item_kind))
+      objects.push_back(*std::move(object));
   }
   CHECK(lines_of(problems).empty());
   return objects;
 }
 
 TEST_CASE("recorded lists decode without a problem, from JSON and from YAML") {
-  const auto [name, kind, count] = GENERATE(table<std::string, std::string, std::size_t>({
-      {"reference/shop/objects/services.json", "Service", 13},
-      {"reference/shop/objects/endpointslices.json", "EndpointSlice", 10},
-      {"reference/shop/objects/nodes.json", "Node", 3},
-      {"recorded/services-list.body", "Service", 11},
-      {"recorded/endpointslices-list.body", "EndpointSlice", 10},
-      {"recorded/nodes-list.body", "Node", 1},
-      {"recorded/services-page1.body", "Service", 4},
-      {"recorded/services-page2.body", "Service", 4},
+  const auto [name, kind, count] = GENERATE(table<std::string, ObjectKind, std::size_t>({
+      {"reference/shop/objects/services.json", ObjectKind::service, 13},
+      {"reference/shop/objects/endpointslices.json", ObjectKind::endpoint_slice, 10},
+      {"reference/shop/objects/nodes.json", ObjectKind::node, 3},
+      {"recorded/services-list.body", ObjectKind::service, 11},
+      {"recorded/endpointslices-list.body", ObjectKind::endpoint_slice, 10},
+      {"recorded/nodes-list.body", ObjectKind::node, 1},
+      {"recorded/services-page1.body", ObjectKind::service, 4},
+      {"recorded/services-page2.body", ObjectKind::service, 4},
   }));
   CAPTURE(name);
   const std::string json = read(name);
   const auto objects = decode_items(json, kind);
   CHECK(objects.size() == count);
   std::string yaml = "---";
-  write_yaml(parse_documents(json, "list").documents.at(0).value, 0, yaml);
+  write_yaml(to_tree(parse_documents(json, "list").documents.at(0).json.root()), 0, yaml);
   CHECK(decode_items(yaml, kind) == objects);
 }
 
 TEST_CASE("one recorded object is what its text says") {
   const auto objects =
-      decode_items(read("reference/shop/objects/endpointslices.json"), "EndpointSlice");
+      decode_items(read("reference/shop/objects/endpointslices.json"), ObjectKind::endpoint_slice);
   const auto& slice = std::get<EndpointSlice>(objects.at(1));
   CHECK(describe(objects[1]) == "EndpointSlice shop/dns-0");
   CHECK(slice.service == "dns");

@@ -1,0 +1,170 @@
+#include "proxier/api/json_value.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <simdjson.h>
+
+namespace ipvsproxier::api {
+
+namespace {
+
+// Kinds on the tape.
+constexpr char kNull = 'n';
+constexpr char kTrue = 't';
+constexpr char kFalse = 'f';
+constexpr char kInteger = 'l';
+constexpr char kLargeInteger = 'u';
+constexpr char kReal = 'd';
+constexpr char kText = '"';
+constexpr char kList = '[';
+constexpr char kObject = '{';
+
+// The lowest half of a bracket's word: the index behind its partner.
+std::size_t partner(std::uint64_t word) {
+  return static_cast<std::uint32_t>(word);
+}
+
+// A number's word is followed by one with its value.
+template <typename Number>
+Number number_behind(const std::uint64_t* word) {
+  Number number;
+  static_assert(sizeof(number) == sizeof(*word));
+  std::memcpy(&number, word + 1, sizeof(number));
+  return number;
+}
+
+}  // namespace
+
+JsonValue::Kind JsonValue::kind() const {
+  switch (tag()) {
+    case kTrue:
+    case kFalse:
+      return Kind::boolean;
+    case kInteger:
+      return Kind::integer;
+    case kLargeInteger:
+      return Kind::large_integer;
+    case kReal:
+      return Kind::real;
+    case kText:
+      return Kind::text;
+    case kList:
+      return Kind::list;
+    case kObject:
+      return Kind::object;
+    default:
+      return Kind::null;
+  }
+}
+
+std::optional<bool> JsonValue::boolean() const {
+  if (kind() != Kind::boolean) return std::nullopt;
+  return tag() == kTrue;
+}
+
+std::optional<std::int64_t> JsonValue::integer() const {
+  if (tag() != kInteger) return std::nullopt;
+  return number_behind<std::int64_t>(tape_->words + index_);
+}
+
+std::optional<std::uint64_t> JsonValue::large_integer() const {
+  if (tag() != kLargeInteger) return std::nullopt;
+  return number_behind<std::uint64_t>(tape_->words + index_);
+}
+
+std::optional<double> JsonValue::real() const {
+  if (tag() != kReal) return std::nullopt;
+  return number_behind<double>(tape_->words + index_);
+}
+
+std::optional<std::string_view> JsonValue::text() const {
+  if (tag() != kText) return std::nullopt;
+  return text_here();
+}
+
+// The word's other bytes say where the text is: its length in four bytes, then the text itself.
+std::string_view JsonValue::text_here() const {
+  constexpr std::uint64_t kPayload = (std::uint64_t{1} << 56U) - 1;
+  const auto* at = tape_->texts + (tape_->words[index_] & kPayload);
+  std::uint32_t length = 0;
+  std::memcpy(&length, at, sizeof(length));
+  return {reinterpret_cast<const char*>(at) + sizeof(length), length};
+}
+
+JsonValue JsonValue::behind() const {
+  switch (tag()) {
+    case kList:
+    case kObject:
+      return {*tape_, partner(tape_->words[index_])};
+    case kInteger:
+    case kLargeInteger:
+    case kReal:
+      return {*tape_, index_ + 2};
+    default:
+      return {*tape_, index_ + 1};
+  }
+}
+
+std::optional<JsonValue> JsonValue::find(std::string_view key) const {
+  std::optional<JsonValue> found;
+  for (const auto& member : members())
+    if (member.key == key) found = member.value;
+  return found;
+}
+
+// The last word of a list or an object is its closing bracket.
+JsonValue::Elements JsonValue::elements() const {
+  if (!is_list()) return {*this, *this};
+  return {inside(), {*tape_, behind().index_ - 1}};
+}
+
+JsonValue::Members JsonValue::members() const {
+  if (!is_object()) return {*this, *this};
+  return {inside(), {*tape_, behind().index_ - 1}};
+}
+
+struct JsonDocument::Storage {
+  simdjson::dom::document document;
+  JsonTape tape;
+};
+
+void JsonDocument::Delete::operator()(Storage* storage) const {
+  delete storage;
+}
+
+JsonDocument::JsonDocument(std::unique_ptr<Storage, Delete> storage)
+    : storage_(std::move(storage)), tape_(&storage_->tape) {}
+
+// The parser's own memory (about five bytes for each of the text) ends with this call. Keeping it
+// for the next text gains next to nothing, and would keep the memory of the largest for ever.
+netlink::Result<JsonDocument> JsonDocument::parse(std::string_view text) {
+  std::unique_ptr<Storage, Delete> storage(new Storage);
+  simdjson::dom::parser parser;
+  auto error = parser.allocate(text.size(), kMaxDepth);
+  if (!error)
+    error = parser.parse_into_document(storage->document, text.data(), text.size(), true).error();
+  if (error)
+    return netlink::Error{.kind = netlink::ErrorKind::malformed,
+                          .where = fmt::format("no JSON: {}", simdjson::error_message(error))};
+  storage->tape =
+      JsonTape{.words = storage->document.tape.get(), .texts = storage->document.string_buf.get()};
+  return JsonDocument(std::move(storage));
+}
+
+bool has_duplicate_keys(const JsonValue& value) {
+  for (const auto& element : value.elements())
+    if (has_duplicate_keys(element)) return true;
+  std::vector<std::string_view> keys;
+  for (const auto& [key, member] : value.members()) {
+    keys.push_back(key);
+    if (has_duplicate_keys(member)) return true;
+  }
+  std::sort(keys.begin(), keys.end());
+  return std::adjacent_find(keys.begin(), keys.end()) != keys.end();
+}
+
+}  // namespace ipvsproxier::api

@@ -1,0 +1,163 @@
+#pragma once
+
+// JsonDocument, the one reading of JSON for objects (the API's wire, JSON manifests and, made into
+// JSON, YAML ones), and JsonValue, a view of one of its values. The only file pair that knows
+// simdjson, whose DOM was chosen by measurement (test/bench/decode_bench.cc): several times as fast
+// as a tree of nlohmann-json; On-Demand is faster, but finds out only on the way that a text is
+// broken, and reads members in the order in which they come.
+//
+// A document is used by one thread at a time. Never throws on account of its input.
+
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "netlink/result.h"
+
+namespace ipvsproxier::api {
+
+// Objects and lists inside each other; Kubernetes objects stay below 20.
+inline constexpr std::size_t kMaxDepth = 100;
+
+// What the reader leaves of a text (simdjson's doc/tape.md): a word for each value, its kind in the
+// highest byte; behind it the words of what it holds.
+struct JsonTape {
+  const std::uint64_t* words = nullptr;
+  const std::uint8_t* texts = nullptr;
+};
+
+// Valid while its document is.
+class JsonValue {
+ public:
+  enum class Kind : std::uint8_t {
+    null,
+    boolean,
+    integer,        // fits std::int64_t
+    large_integer,  // fits std::uint64_t only
+    real,           // written with a fraction or an exponent
+    text,
+    list,
+    object,
+  };
+  struct Member;
+  class Elements;
+  class Members;
+
+  Kind kind() const;
+  bool is_null() const { return kind() == Kind::null; }
+  bool is_text() const { return kind() == Kind::text; }
+  bool is_list() const { return kind() == Kind::list; }
+  bool is_object() const { return kind() == Kind::object; }
+
+  // nullopt: it is of another kind.
+  std::optional<bool> boolean() const;
+  std::optional<std::int64_t> integer() const;
+  std::optional<std::uint64_t> large_integer() const;
+  std::optional<double> real() const;
+  std::optional<std::string_view> text() const;
+
+  // A member, be it null; of several of one name the last, as an API server reads it. nullopt: not
+  // there, or this is no object.
+  std::optional<JsonValue> find(std::string_view key) const;
+  Elements elements() const;  // of a list; none of anything else
+  Members members() const;    // of an object; none of anything else
+
+ private:
+  friend class JsonDocument;
+  JsonValue(const JsonTape& tape, std::size_t index) : tape_(&tape), index_(index) {}
+
+  char tag() const { return static_cast<char>(tape_->words[index_] >> 56U); }
+  std::string_view text_here() const;
+  JsonValue behind() const;  // what comes after this value
+  JsonValue inside() const { return {*tape_, index_ + 1}; }
+
+  const JsonTape* tape_;
+  std::size_t index_;
+};
+
+// Ranges for range-based for.
+class JsonValue::Elements {
+ public:
+  class Iterator {
+   public:
+    explicit Iterator(JsonValue at) : at_(at) {}
+    JsonValue operator*() const { return at_; }
+    Iterator& operator++() {
+      at_ = at_.behind();
+      return *this;
+    }
+    bool operator==(const Iterator& other) const { return at_.index_ == other.at_.index_; }
+
+   private:
+    JsonValue at_;
+  };
+
+  Elements(JsonValue first, JsonValue end) : first_(first), end_(end) {}
+  Iterator begin() const { return Iterator(first_); }
+  Iterator end() const { return Iterator(end_); }
+  bool empty() const { return begin() == end(); }
+
+ private:
+  JsonValue first_;
+  JsonValue end_;
+};
+
+struct JsonValue::Member {
+  std::string_view key;
+  JsonValue value;
+};
+
+class JsonValue::Members {
+ public:
+  class Iterator {
+   public:
+    explicit Iterator(JsonValue at) : at_(at) {}
+    Member operator*() const { return {at_.text_here(), at_.inside()}; }
+    Iterator& operator++() {
+      at_ = at_.inside().behind();
+      return *this;
+    }
+    bool operator==(const Iterator& other) const { return at_.index_ == other.at_.index_; }
+
+   private:
+    JsonValue at_;
+  };
+
+  Members(JsonValue first, JsonValue end) : first_(first), end_(end) {}
+  Iterator begin() const { return Iterator(first_); }
+  Iterator end() const { return Iterator(end_); }
+  bool empty() const { return begin() == end(); }
+
+ private:
+  JsonValue first_;
+  JsonValue end_;
+};
+
+class JsonDocument {
+ public:
+  // Of one value. An error (malformed) says what is wrong, not where: no JSON, anything behind the
+  // value, more than kMaxDepth levels, an integer beyond 64 bits, text that is no UTF-8. The text
+  // is not kept.
+  static netlink::Result<JsonDocument> parse(std::string_view text);
+
+  JsonValue root() const { return {*tape_, 1}; }
+
+ private:
+  struct Storage;
+  struct Delete {
+    void operator()(Storage* storage) const;
+  };
+
+  explicit JsonDocument(std::unique_ptr<Storage, Delete> storage);
+
+  std::unique_ptr<Storage, Delete> storage_;
+  const JsonTape* tape_;
+};
+
+// Whether an object in it has two members of one name.
+bool has_duplicate_keys(const JsonValue& value);
+
+}  // namespace ipvsproxier::api

@@ -1,0 +1,198 @@
+#include "proxier/api/wire.h"
+
+#include <catch2/catch.hpp>
+
+#include "test/unit/problem_lines.h"
+
+namespace ipvsproxier::api {
+namespace {
+
+using test::lines_of;
+using Lines = std::vector<std::string>;
+
+constexpr ObjectKind kSlices = ObjectKind::endpoint_slice;
+
+std::string event(const std::string& type, const std::string& object) {
+  return R"({"type":")" + type + R"(","object":)" + object + "}";
+}
+
+WatchEvent decoded(const std::string& document, ObjectKind kind = ObjectKind::service) {
+  auto result = decode_watch_event(document, kind);
+  CAPTURE(document);
+  REQUIRE(result);
+  return *std::move(result);
+}
+
+const std::string kService =
+    R"({"kind":"Service","apiVersion":"v1","metadata":{"name":"web","namespace":"shop",)"
+    R"("resourceVersion":"7","managedFields":[{"fieldsV1":{"f:spec":{"k:{\"port\":80}":{}}}}]},)"
+    R"("spec":{"clusterIP":"10.0.0.9","ports":[{"port":80}]}})";
+
+TEST_CASE("events carry their object, its name and version") {
+  const auto [text, type] =
+      GENERATE(table<std::string, EventType>({{"ADDED", EventType::added},
+                                              {"MODIFIED", EventType::modified},
+                                              {"DELETED", EventType::deleted}}));
+  const auto result = decoded(event(text, kService));
+  const Service service{.name = {"shop", "web"},
+                        .cluster_ips = {*IpAddress::parse("10.0.0.9")},
+                        .ip_families = {Family::ipv4},
+                        .ports = {{"", Protocol::tcp, 80, 0}}};
+  CHECK(result ==
+        WatchEvent{
+            .type = type, .object = service, .name = {"shop", "web"}, .resource_version = "7"});
+  CHECK(to_string(type) == text);
+  // The members' order is the server's affair.
+  CHECK(decoded("{\"object\":" + kService + ",\"type\":\"" + text + "\"}\n") == result);
+}
+
+TEST_CASE("bookmarks carry a version, and may end the initial events") {
+  const auto bookmark = [](const std::string& more) {
+    return decoded(event("BOOKMARK", R"({"kind":"Service","apiVersion":"v1","metadata":{)" + more +
+                                         R"("resourceVersion":"9"}})"));
+  };
+  CHECK(bookmark("") == WatchEvent{.type = EventType::bookmark, .resource_version = "9"});
+  CHECK(
+      bookmark(R"("annotations":{"k8s.io/initial-events-end":"true"},)") ==
+      WatchEvent{.type = EventType::bookmark, .resource_version = "9", .initial_events_end = true});
+  CHECK_FALSE(
+      bookmark(R"("annotations":{"k8s.io/initial-events-end":"false"},)").initial_events_end);
+  CHECK_FALSE(bookmark(R"("annotations":{"k8s.io/initial-events-end":true},)").initial_events_end);
+}
+
+TEST_CASE("an error is a Status") {
+  CHECK(
+      decoded(event("ERROR", R"({"kind":"Status","code":410,"reason":"Expired","message":"m"})")) ==
+      WatchEvent{.type = EventType::error, .status = {410, "Expired", "m", std::nullopt}});
+  CHECK(decoded(event("ERROR", "{}")) == WatchEvent{.type = EventType::error});
+}
+
+TEST_CASE("an object that does not decode leaves its name and says why") {
+  const auto result = decoded(
+      event("MODIFIED", R"({"kind":"Service","apiVersion":"v1","metadata":{"name":"web",)"
+                        R"("namespace":"shop","resourceVersion":"8"},"spec":{"clusterIP":"x"}})"));
+  CHECK_FALSE(result.object);
+  CHECK(result.name == NamespacedName{"shop", "web"});
+  CHECK(result.resource_version == "8");
+  CHECK(lines_of(result.problems) ==
+        Lines{"error: Service shop/web: spec.clusterIP: \"x\" is no IP address; the object is left "
+              "out"});
+  const auto nameless = decoded(event("ADDED", R"({"kind":"Service","apiVersion":"v1"})"));
+  CHECK(nameless.name.name.empty());
+  REQUIRE_FALSE(nameless.problems.empty());
+  CHECK(lines_of(nameless.problems)[0] ==
+        "error: Service: metadata.name: is missing; the object is left out");
+  const auto other = decoded(event("ADDED", kService), kSlices);
+  CHECK_FALSE(other.object);
+  CHECK(lines_of(other.problems) ==
+        Lines{"error: Service shop/web: kind: must be EndpointSlice; the object is left out"});
+  const auto unknown = decoded(event("ADDED", R"({"kind":"Pod","metadata":{"name":"a"}})"));
+  CHECK(lines_of(unknown.problems) ==
+        Lines{"error: Pod default/a: kind: must be Service, EndpointSlice or Node; the object is "
+              "left out"});
+}
+
+TEST_CASE("a Node has no namespace") {
+  const auto result =
+      decoded(event("ADDED",
+                    R"({"kind":"Node","apiVersion":"v1","metadata":{"name":"n","namespace":"x"}})"),
+              ObjectKind::node);
+  CHECK(result.name == NamespacedName{"", "n"});
+  CHECK(std::get<Node>(*result.object).name == "n");
+}
+
+TEST_CASE("what is no event is one error") {
+  const auto [document, error] = GENERATE(table<std::string, std::string>({
+      {"", "an event of the watch is no JSON: "},
+      {"{]", "an event of the watch is no JSON: "},
+      {"{\"type\":\"ADDED\"", "an event of the watch is no JSON: "},
+      {"{} {}", "an event of the watch is no JSON: "},
+      {"{\"type\":\"ADDED\xff\"}", "an event of the watch is no JSON: "},
+      {"[]", "an event of the watch has an unknown type: none"},
+      {event("EXPLODED", "{}"), "an event of the watch has an unknown type: \"EXPLODED\""},
+      {R"({"type":7,"object":{}})", "an event of the watch has an unknown type: 7"},
+      {R"({"type":"ADDED"})", "an event of the watch has no object"},
+      {event("DELETED", "[]"), "an event of the watch has no object"},
+      {event("BOOKMARK", R"({"metadata":{}})"), "a bookmark of the watch has no resourceVersion"},
+      {event("BOOKMARK", R"({"metadata":{"resourceVersion":7}})"),
+       "a bookmark of the watch has no resourceVersion"},
+      {event("ADDED", std::string(99, '[') + std::string(99, ']')),
+       "an event of the watch has no object"},
+      {event("ADDED", std::string(100, '[') + std::string(100, ']')),
+       "an event of the watch is no JSON: "},
+  }));
+  CAPTURE(document);
+  const auto result = decode_watch_event(document, ObjectKind::service);
+  REQUIRE_FALSE(result);
+  CHECK(result.error().kind == netlink::ErrorKind::malformed);
+  CHECK(result.error().where.substr(0, error.size()) == error);
+}
+
+TEST_CASE("items of a list need not say what they are") {
+  const auto item = decode_list_item(
+      R"({"metadata":{"name":"web-1","namespace":"shop"},"addressType":"IPv4"})", kSlices);
+  REQUIRE(item);
+  CHECK(item->name == NamespacedName{"shop", "web-1"});
+  CHECK(std::get<EndpointSlice>(item->object.value()).name == item->name);
+  const auto same = decode_list_item(kService, ObjectKind::service);
+  REQUIRE(same);
+  CHECK(same->object == decoded(event("ADDED", kService)).object);
+  const auto other = decode_list_item(kService, kSlices);
+  REQUIRE(other);
+  CHECK(lines_of(other->problems) ==
+        Lines{"error: Service shop/web: kind: must be EndpointSlice; the object is left out"});
+  const auto names = decode_list_item(
+      R"({"metadata":{"name":"f","namespace":"shop"},"addressType":"FQDN"})", kSlices);
+  REQUIRE(names);
+  CHECK_FALSE(names->object);
+  CHECK(lines_of(names->problems) ==
+        Lines{"warning: EndpointSlice shop/f: addressType: FQDN is not "
+              "proxied; the slice is ignored"});
+  CHECK_FALSE(decode_list_item("{]", kSlices));
+}
+
+TEST_CASE("an envelope says the list's version and where it goes on") {
+  const std::string start = R"({"kind":"EndpointSliceList","apiVersion":"discovery.k8s.io/v1",)";
+  const auto envelope = decode_list_envelope(
+      start + R"("metadata":{"resourceVersion":"12","continue":"abc"},"items":[]})", kSlices);
+  REQUIRE(envelope);
+  CHECK(*envelope == ListEnvelope{"12", "abc"});
+  const auto last =
+      decode_list_envelope(start + R"("metadata":{"resourceVersion":"12"},"items":null})", kSlices);
+  REQUIRE(last);
+  CHECK(last->continue_token.empty());
+
+  const auto [document, error] = GENERATE_COPY(table<std::string, std::string>({
+      {start + R"("metadata":{},"items":[]})", "the list has no resourceVersion"},
+      {start + R"("metadata":{"resourceVersion":"1"},"items":{"a":1}})",
+       "the items of the list are no list but an object"},
+      {R"({"kind":"ServiceList","apiVersion":"v1","metadata":{"resourceVersion":"1"}})",
+       R"(the answer is no discovery.k8s.io/v1 EndpointSliceList but: {"kind":"ServiceList",)"
+       R"("apiVersion":"v1","metadata":{"resourceVersion":"1"}})"},
+      {"{]", "the list is no JSON: "},
+  }));
+  const auto refused = decode_list_envelope(document, kSlices);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().where.substr(0, error.size()) == error);
+}
+
+TEST_CASE("an answer that is no success is a Status or the beginning of anything else") {
+  CHECK(decode_status(R"({"kind":"Status","code":504,"reason":"Timeout","message":"m",)"
+                      R"("details":{"retryAfterSeconds":1}})") ==
+        ApiStatus{504, "Timeout", "m", 1});
+  CHECK(decode_status(
+            R"({"kind":"Status","code":-1,"reason":1,"details":{"retryAfterSeconds":"1"}})") ==
+        ApiStatus{});
+  CHECK(decode_status("") == ApiStatus{});
+  CHECK(decode_status("  <html>\r\n\t<b>no</b>\n") ==
+        ApiStatus{0, "", "<html> <b>no</b>", std::nullopt});
+  const std::string umlaut = "\xc3\xa4";
+  CHECK(decode_status(std::string(200, 'x')).message == std::string(200, 'x'));
+  CHECK(decode_status(std::string(201, 'x')).message == std::string(200, 'x') + "...");
+  CHECK(decode_status(std::string(199, 'x') + umlaut).message == std::string(199, 'x') + "...");
+  CHECK(decode_status(std::string(198, 'x') + umlaut + "x").message ==
+        std::string(198, 'x') + umlaut + "...");
+}
+
+}  // namespace
+}  // namespace ipvsproxier::api
