@@ -63,6 +63,7 @@ LIBRARIES = [
     (r"yaml-cpp/", r"proxier/api/yaml\.cc"),
     (r"CLI/", r"cmd/\w+\.cc"),
     (r"spdlog/", r"(proxier/(watch|sync|serve|loop)|cmd)/\w+\.(cc|h)"),
+    (r"openssl/", r"proxier/watch/pem\.cc"),
     (r"microhttpd\.h", r"proxier/serve/\w+\.cc"),
 ]
 
@@ -148,6 +149,8 @@ SELF_TEST = [
     ("proxier/api/json_value.cc", "<simdjson.h>", ""),
     ("proxier/api/json_value.h", "<simdjson.h>", "does not belong here"),
     ("proxier/watch/a.cc", '"netlink/ipvs_types.h"', ""),
+    ("proxier/watch/pem.cc", "<openssl/pem.h>", ""),
+    ("proxier/watch/a.cc", "<openssl/pem.h>", "does not belong here"),
     ("proxier/watch/a.cc", '"proxier/model/a.h"', "watch must not know proxier/model"),
     ("proxier/model/a.cc", '"proxier/plan/a.h"', "model must not know proxier/plan"),
     ("proxier/plan/a.cc", '"ipset/set_table.h"', "only the values of ipset"),
