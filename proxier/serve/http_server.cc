@@ -31,14 +31,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::uint64_t kWakeUp = 0;  // what epoll says of descriptors that are no listener
-constexpr std::uint64_t kDaemon = 1;
-constexpr std::uint64_t kFirstListener = 2;
+constexpr std::uint64_t kWakeUp = 0;  // what epoll says of the descriptor that is no listener
+constexpr std::uint64_t kFirstListener = 1;
 
 constexpr int kAcceptsAtOnce = 16;
 constexpr std::chrono::milliseconds kPauseWithoutDescriptors{20};
 
-struct DaemonDeleter {
+struct DaemonDeleter {  // ends its connections and waits for its thread
   void operator()(MHD_Daemon* daemon) const { MHD_stop_daemon(daemon); }
 };
 struct ResponseDeleter {
@@ -90,15 +89,17 @@ struct HttpServer::State {
   void remove(Id id);
   void wake_up() const;
 
-  // The server's thread.
+  // The thread that accepts.
   void run();
-  int wait_ms();
+  int wait_ms() const;
   void accept_from(Id id);
-  int accept_one(Id id);
+  netlink::Result<int> accept_one(Id id);
   void make_room(Id id) IPVSPROXIER_THREADS(requires_capability(mutex));
   void end_oldest(std::optional<Id> of) IPVSPROXIER_THREADS(requires_capability(mutex));
-  void forget(int fd);
   void retry();
+
+  // The daemon's thread.
+  void forget(int fd);
   MHD_Result answer(MHD_Connection* connection, const char* path, const char* method);
 
   static MHD_Result on_request(void* self, MHD_Connection* connection, const char* path,
@@ -124,29 +125,48 @@ struct HttpServer::State {
   std::thread thread;
 };
 
+namespace {
+
+// Threads that are started meanwhile get no signals: those are the main loop's.
+class NoSignals {
+ public:
+  NoSignals() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  NoSignals(const NoSignals&) = delete;
+  NoSignals& operator=(const NoSignals&) = delete;
+  ~NoSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_{};
+};
+
+}  // namespace
+
 HttpServer::State::State(spdlog::logger& log, HttpLimits lims)
     : logger(log),
       limits(lims),
       epoll(::epoll_create1(EPOLL_CLOEXEC)),
       wake(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
   if (!epoll || !wake) throw std::runtime_error("no descriptor left for the HTTP server");
-  // Driven by our thread, fed with connections by us: one daemon for all listeners. Its own limit
-  // is above ours, which ends others rather than refusing.
-  daemon.reset(MHD_start_daemon(
-      MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET, 0, nullptr, nullptr, &on_request, this,
-      MHD_OPTION_CONNECTION_LIMIT, static_cast<unsigned>(limits.connections * 2 + kAcceptsAtOnce),
-      MHD_OPTION_CONNECTION_TIMEOUT, static_cast<unsigned>(limits.silence.count()),
-      MHD_OPTION_CONNECTION_MEMORY_LIMIT, limits.connection_memory, MHD_OPTION_NOTIFY_CONNECTION,
-      &on_connection, this, MHD_OPTION_END));
-  if (!daemon) throw std::runtime_error("the HTTP server does not start");
-  const auto* info = MHD_get_daemon_info(daemon.get(), MHD_DAEMON_INFO_EPOLL_FD);
-  if (!info) throw std::runtime_error("the HTTP server cannot be waited for");
-  epoll_event event{.events = EPOLLIN, .data = {.u64 = kDaemon}};
-  if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, info->epoll_fd, &event) != 0)
-    throw std::runtime_error("the HTTP server cannot be waited for");
-  event.data.u64 = kWakeUp;
+  epoll_event event{.events = EPOLLIN, .data = {.u64 = kWakeUp}};
   if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, wake.get(), &event) != 0)
     throw std::runtime_error("the HTTP server cannot be woken up");
+  const NoSignals no_signals;
+  // One daemon for all listeners, fed with connections by our thread. With poll(), as its use of
+  // epoll in 0.9.75 may miss the end of a connection that comes together with data, and then we
+  // could not end one that is in the way. Its own limit is above ours, which ends others rather
+  // than refusing.
+  daemon.reset(MHD_start_daemon(
+      MHD_USE_POLL | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_ITC | MHD_USE_NO_LISTEN_SOCKET, 0,
+      nullptr, nullptr, &on_request, this, MHD_OPTION_CONNECTION_LIMIT,
+      static_cast<unsigned>(limits.connections * 2 + kAcceptsAtOnce), MHD_OPTION_CONNECTION_TIMEOUT,
+      static_cast<unsigned>(limits.silence.count()), MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+      limits.connection_memory, MHD_OPTION_NOTIFY_CONNECTION, &on_connection, this,
+      MHD_OPTION_END));
+  if (!daemon) throw std::runtime_error("the HTTP server does not start");
   thread = std::thread([this] { run(); });
 }
 
@@ -184,69 +204,63 @@ netlink::Result<HttpServer::Listening> HttpServer::State::open_and_add(const Lis
 void HttpServer::State::remove(Id id) {
   const loop::MutexLock lock(mutex);
   listeners.erase(id);
-  // The daemon closes them; until it tells so, their numbers are theirs.
+  // The daemon closes them; until it has told so to forget(), their numbers are theirs.
   for (auto& [fd, connection] : connections)
     if (connection.listener == id && !std::exchange(connection.ended, true))
       ::shutdown(fd, SHUT_RDWR);
 }
 
 void HttpServer::State::run() {
-  pthread_setname_np(pthread_self(), "http");
-  sigset_t all;
-  sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+  pthread_setname_np(pthread_self(), "http-accept");
   std::array<epoll_event, 64> events{};
   while (!stopping) {
     const int count = ::epoll_wait(epoll.get(), events.data(), events.size(), wait_ms());
     for (int i = 0; i < count; ++i) {
       const auto id = events.at(static_cast<std::size_t>(i)).data.u64;
-      if (id >= kFirstListener) {
+      std::uint64_t ignored = 0;
+      if (id != kWakeUp)
         accept_from(id);
-      } else if (id == kWakeUp) {
-        std::uint64_t ignored = 0;
-        if (::read(wake.get(), &ignored, sizeof ignored) < 0) continue;
-      }
+      else if (::read(wake.get(), &ignored, sizeof ignored) < 0)
+        continue;
     }
-    MHD_run(daemon.get());
     retry();
   }
 }
 
-int HttpServer::State::wait_ms() {
-  MHD_UNSIGNED_LONG_LONG daemon_ms = 0;
-  int wait = -1;
-  if (MHD_get_timeout(daemon.get(), &daemon_ms) == MHD_YES)
-    wait = static_cast<int>(std::min<MHD_UNSIGNED_LONG_LONG>(daemon_ms, 60'000));
+int HttpServer::State::wait_ms() const {
   const loop::MutexLock lock(mutex);
-  if (!retry_at) return wait;
+  if (!retry_at) return -1;
   const auto until = std::chrono::ceil<std::chrono::milliseconds>(*retry_at - Clock::now());
-  const int retry_ms = static_cast<int>(std::max<std::int64_t>(until.count(), 0));
-  return wait < 0 ? retry_ms : std::min(wait, retry_ms);
+  return static_cast<int>(std::max<std::int64_t>(until.count(), 0));
 }
 
 void HttpServer::State::accept_from(Id id) {
   for (int i = 0; i < kAcceptsAtOnce; ++i) {
-    const int fd = accept_one(id);
-    if (fd < 0) return;
-    // Without the lock: it tells on_connection(). It closes what it does not take.
-    if (MHD_add_connection(daemon.get(), fd, nullptr, 0) != MHD_YES) forget(fd);
+    const auto fd = accept_one(id);
+    if (!fd) {
+      // The listener stays readable: without a pause this would be a busy loop.
+      if (fd.error().kind == netlink::ErrorKind::overrun)
+        std::this_thread::sleep_for(kPauseWithoutDescriptors);
+      return;
+    }
+    // It closes what it does not take.
+    if (MHD_add_connection(daemon.get(), *fd, nullptr, 0) != MHD_YES) forget(*fd);
   }
 }
 
-// -1: no more for now.
-int HttpServer::State::accept_one(Id id) {
+// `overrun`: there is one, but no descriptor or memory for it.
+netlink::Result<int> HttpServer::State::accept_one(Id id) {
   const loop::MutexLock lock(mutex);
   const auto listener = listeners.find(id);
-  if (listener == listeners.end()) return -1;
+  if (listener == listeners.end()) return netlink::Error{netlink::ErrorKind::missing, 0, "accept"};
   const int fd =
       ::accept4(listener->second.fd.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
   if (fd < 0) {
-    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-      // The listener stays readable: without a pause this would be a busy loop.
-      end_oldest(std::nullopt);
-      std::this_thread::sleep_for(kPauseWithoutDescriptors);
-    }
-    return -1;
+    if (errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM)
+      return netlink::Error{netlink::ErrorKind::missing, errno, "accept"};
+    const netlink::Error error{netlink::ErrorKind::overrun, errno, "accept"};
+    end_oldest(std::nullopt);
+    return error;
   }
   make_room(id);
   ++listener->second.connections;

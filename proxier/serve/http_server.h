@@ -1,15 +1,15 @@
 #pragma once
 
-// HttpServer: any number of listening sockets with one handler each, served by one thread and one
-// libmicrohttpd daemon. A listener costs a descriptor and some hundred bytes, so that thousands of
-// Services can have one each.
+// HttpServer: any number of listening sockets with one handler each, served by two threads: one
+// accepts, one, libmicrohttpd's, reads and answers. A listener costs a descriptor and some hundred
+// bytes, so that thousands of Services can have one each.
 //
 // Clients cannot hurt: a listener takes so many connections, and so does the server; the next one
 // costs the one that waited longest since its last answer its place. Header and body sizes are
 // bounded. Silent connections end after a time. Without descriptors accepting pauses.
 //
 // listen(), keep_listening(), close() may be called on any thread but the server's; they wait at
-// most for the handler that runs.
+// most for the handler that runs. Handlers run one at a time.
 
 #include <chrono>
 #include <cstddef>

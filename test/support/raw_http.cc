@@ -11,27 +11,34 @@
 
 namespace ipvsproxier::test {
 
-RawHttp::RawHttp(std::uint16_t port, std::string_view address) {
-  const auto ip = netlink::IpAddress::parse(address).value();
-  const bool v6 = ip.family() == netlink::Family::ipv6;
+netlink::UniqueFd RawHttp::make_socket(std::string_view address) {
+  const bool v6 = address.find(':') != std::string_view::npos;
   netlink::UniqueFd fd(::socket(v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const timeval patience{.tv_sec = 10, .tv_usec = 0};
   ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  return fd;
+}
+
+RawHttp::RawHttp(std::uint16_t port, std::string_view address)
+    : RawHttp(make_socket(address), port, address) {}
+
+RawHttp::RawHttp(netlink::UniqueFd socket, std::uint16_t port, std::string_view address) {
+  const auto ip = netlink::IpAddress::parse(address).value();
   int result = -1;
-  if (v6) {
+  if (ip.family() == netlink::Family::ipv6) {
     sockaddr_in6 to{};
     to.sin6_family = AF_INET6;
     to.sin6_port = htons(port);
     std::memcpy(&to.sin6_addr, ip.bytes().data(), ip.bytes().size());
-    result = ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to);
+    result = ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to);
   } else {
     sockaddr_in to{};
     to.sin_family = AF_INET;
     to.sin_port = htons(port);
     std::memcpy(&to.sin_addr, ip.bytes().data(), ip.bytes().size());
-    result = ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to);
+    result = ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to);
   }
-  if (result == 0) fd_ = std::move(fd);
+  if (result == 0) fd_ = std::move(socket);
 }
 
 bool RawHttp::send(std::string_view bytes) {

@@ -25,6 +25,10 @@ class RawHttp {
   // Not connected() if that is refused.
   explicit RawHttp(std::uint16_t port, std::string_view address = "127.0.0.1");
 
+  // On a socket that was made before, when there were descriptors left.
+  RawHttp(netlink::UniqueFd socket, std::uint16_t port, std::string_view address = "127.0.0.1");
+  static netlink::UniqueFd make_socket(std::string_view address = "127.0.0.1");
+
   bool connected() const { return static_cast<bool>(fd_); }
   // False when the other end is gone.
   bool send(std::string_view bytes);
