@@ -34,7 +34,6 @@ using Clock = std::chrono::steady_clock;
 constexpr std::uint64_t kWakeUp = 0;  // what epoll says of the descriptor that is no listener
 constexpr std::uint64_t kFirstListener = 1;
 
-constexpr int kAcceptsAtOnce = 16;
 constexpr std::chrono::milliseconds kPauseWithoutDescriptors{20};
 
 struct DaemonDeleter {  // ends its connections and waits for its thread
@@ -162,7 +161,7 @@ HttpServer::State::State(spdlog::logger& log, HttpLimits lims)
   daemon.reset(MHD_start_daemon(
       MHD_USE_POLL | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_ITC | MHD_USE_NO_LISTEN_SOCKET, 0,
       nullptr, nullptr, &on_request, this, MHD_OPTION_CONNECTION_LIMIT,
-      static_cast<unsigned>(limits.connections * 2 + kAcceptsAtOnce), MHD_OPTION_CONNECTION_TIMEOUT,
+      static_cast<unsigned>(limits.connections * 2), MHD_OPTION_CONNECTION_TIMEOUT,
       static_cast<unsigned>(limits.silence.count()), MHD_OPTION_CONNECTION_MEMORY_LIMIT,
       limits.connection_memory, MHD_OPTION_NOTIFY_CONNECTION, &on_connection, this,
       MHD_OPTION_END));
@@ -234,17 +233,16 @@ int HttpServer::State::wait_ms() const {
   return static_cast<int>(std::max<std::int64_t>(until.count(), 0));
 }
 
+// One at a time, when epoll says that there is one: without descriptors accept4() says so even when
+// nobody waits, and that would end a connection for nothing.
 void HttpServer::State::accept_from(Id id) {
-  for (int i = 0; i < kAcceptsAtOnce; ++i) {
-    const auto fd = accept_one(id);
-    if (!fd) {
-      // The listener stays readable: without a pause this would be a busy loop.
-      if (fd.error().kind == netlink::ErrorKind::overrun)
-        std::this_thread::sleep_for(kPauseWithoutDescriptors);
-      return;
-    }
+  const auto fd = accept_one(id);
+  if (fd) {
     // It closes what it does not take.
     if (MHD_add_connection(daemon.get(), *fd, nullptr, 0) != MHD_YES) forget(*fd);
+  } else if (fd.error().kind == netlink::ErrorKind::overrun) {
+    // The listener stays readable: without a pause this would be a busy loop.
+    std::this_thread::sleep_for(kPauseWithoutDescriptors);
   }
 }
 
