@@ -1,0 +1,92 @@
+#include "proxier/serve/healthz.h"
+
+#include <ctime>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include <fmt/format.h>
+
+namespace ipvsproxier::serve {
+
+namespace {
+
+const char* text(bool value) {
+  return value ? "true" : "false";
+}
+
+std::string family_json(const char* name, const FamilyHealth& family) {
+  return fmt::format(R"("{}":{{"lastUpdated":"{}","healthy":{}}})", name,
+                     go_time(family.last_updated), text(family.healthy));
+}
+
+// Keys in kube-proxy's order; "nodeEligible" and "status" may be absent.
+HttpResponse response(bool ok, bool healthy, std::optional<bool> node_eligible,
+                      const Health& health) {
+  const auto updated = ok ? std::optional(health.now) : health.last_updated();
+  auto body = fmt::format(R"({{"lastUpdated":"{}","currentTime":"{}",)", go_time(updated),
+                          go_time(health.now));
+  if (node_eligible) body += fmt::format(R"("nodeEligible":{},)", text(*node_eligible));
+  body += fmt::format(R"("healthy":{})", text(healthy));
+  if (health.ipv4 || health.ipv6) {
+    body += R"(,"status":{)";
+    if (health.ipv4) body += family_json("IPv4", *health.ipv4);
+    if (health.ipv4 && health.ipv6) body += ',';
+    if (health.ipv6) body += family_json("IPv6", *health.ipv6);
+    body += '}';
+  }
+  return json_text(ok ? 200 : 503, body + "}");
+}
+
+}  // namespace
+
+std::string go_time(std::optional<std::chrono::system_clock::time_point> time) {
+  using std::chrono::nanoseconds;
+  using std::chrono::seconds;
+  if (!time) return "0001-01-01T00:00:00Z";
+  const auto since_epoch = std::chrono::duration_cast<nanoseconds>(time->time_since_epoch());
+  const auto whole = std::chrono::floor<seconds>(since_epoch);
+  const std::time_t epoch = whole.count();
+  std::tm local{};
+  localtime_r(&epoch, &local);
+  auto result =
+      fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}", local.tm_year + 1900, local.tm_mon + 1,
+                  local.tm_mday, local.tm_hour, local.tm_min, local.tm_sec);
+  if (const auto fraction = (since_epoch - whole).count(); fraction != 0) {
+    auto digits = fmt::format("{:09}", fraction);
+    digits.erase(digits.find_last_not_of('0') + 1);
+    result += '.' + digits;
+  }
+  const long minutes = local.tm_gmtoff / 60;
+  if (minutes == 0) return result + 'Z';
+  return result + fmt::format("{}{:02}:{:02}", minutes < 0 ? '-' : '+', std::labs(minutes) / 60,
+                              std::labs(minutes) % 60);
+}
+
+HttpResponse healthz(const Health& health) {
+  return response(health.ready(), health.families_healthy, health.node_eligible, health);
+}
+
+HttpResponse livez(const Health& health, const Liveness& liveness) {
+  auto shown = health;
+  for (auto* family : {&shown.ipv4, &shown.ipv6})
+    if (*family) (*family)->healthy = liveness.sync;
+  const bool alive = liveness.main && liveness.sync;
+  return response(alive, alive, std::nullopt, shown);
+}
+
+HttpHandler health_routes(const Status& status, Metrics& metrics) {
+  return routes({{"/healthz",
+                  [&](const HttpRequest&) {
+                    auto answer = healthz(status.health());
+                    metrics.healthz_answered(answer.status);
+                    return answer;
+                  }},
+                 {"/livez", [&](const HttpRequest&) {
+                    auto answer = livez(status.health(), status.liveness());
+                    metrics.livez_answered(answer.status);
+                    return answer;
+                  }}});
+}
+
+}  // namespace ipvsproxier::serve

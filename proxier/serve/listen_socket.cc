@@ -1,0 +1,99 @@
+#include "proxier/serve/listen_socket.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace ipvsproxier::serve {
+
+namespace {
+
+using netlink::Family;
+
+struct SocketAddress {
+  sockaddr_storage storage{};
+  socklen_t size = 0;
+};
+
+SocketAddress socket_address(const netlink::IpAddress& address, std::uint16_t port) {
+  SocketAddress result;
+  const auto bytes = address.bytes();
+  if (address.family() == Family::ipv4) {
+    sockaddr_in v4{};
+    v4.sin_family = AF_INET;
+    v4.sin_port = htons(port);
+    std::memcpy(&v4.sin_addr, bytes.data(), bytes.size());
+    std::memcpy(&result.storage, &v4, sizeof v4);
+    result.size = sizeof v4;
+  } else {
+    sockaddr_in6 v6{};
+    v6.sin6_family = AF_INET6;
+    v6.sin6_port = htons(port);
+    std::memcpy(&v6.sin6_addr, bytes.data(), bytes.size());
+    std::memcpy(&result.storage, &v6, sizeof v6);
+    result.size = sizeof v6;
+  }
+  return result;
+}
+
+std::uint16_t port_of(const sockaddr_storage& storage) {
+  if (storage.ss_family == AF_INET) {
+    sockaddr_in v4{};
+    std::memcpy(&v4, &storage, sizeof v4);
+    return ntohs(v4.sin_port);
+  }
+  sockaddr_in6 v6{};
+  std::memcpy(&v6, &storage, sizeof v6);
+  return ntohs(v6.sin6_port);
+}
+
+netlink::Error failed(const ListenAddress& address) {
+  return netlink::make_error(netlink::Operation::generic, errno, "listen on " + to_string(address));
+}
+
+// `both`: an IPv6 socket that takes IPv4 too.
+netlink::Result<ListenSocket> open(const ListenAddress& address, bool both) {
+  const bool v6 = address.address.family() == Family::ipv6;
+  netlink::UniqueFd fd(
+      ::socket(v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
+  if (!fd) return failed(address);
+  const int on = 1;
+  const int v6_only = both ? 0 : 1;
+  if (v6 && ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &v6_only, sizeof v6_only) != 0)
+    return failed(address);
+  // A restart must not wait for the connections of the process before.
+  if (::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0) return failed(address);
+  SocketAddress name = socket_address(address.address, address.port);
+  auto* const raw = reinterpret_cast<sockaddr*>(&name.storage);
+  if (::bind(fd.get(), raw, name.size) != 0) return failed(address);
+  if (::listen(fd.get(), SOMAXCONN) != 0) return failed(address);
+  if (::getsockname(fd.get(), raw, &name.size) != 0) return failed(address);
+  return ListenSocket{.fd = std::move(fd), .port = port_of(name.storage)};
+}
+
+}  // namespace
+
+std::string to_string(const ListenAddress& address) {
+  return netlink::to_string(address.address, address.port);
+}
+
+netlink::Result<ListenSocket> open_listen_socket(const ListenAddress& address) {
+  if (address.network == ListenNetwork::one_family || !address.address.is_any())
+    return open(address, false);
+  auto dual_stack = address;
+  dual_stack.address = netlink::IpAddress::any(Family::ipv6);
+  auto socket = open(dual_stack, true);
+  if (socket || address.address.family() == Family::ipv6) return socket;
+  // What a host without IPv6 answers; anything else would befall IPv4 alone as well.
+  const int error = socket.error().sys_errno;
+  if (error == EAFNOSUPPORT || error == EADDRNOTAVAIL || error == EPROTONOSUPPORT)
+    return open(address, false);
+  socket.error().where = "listen on " + to_string(address);
+  return socket;
+}
+
+}  // namespace ipvsproxier::serve

@@ -1,0 +1,112 @@
+#include "proxier/serve/node_port_health.h"
+
+#include <string>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace ipvsproxier::serve {
+
+namespace {
+
+using netlink::Family;
+
+// With its quotes. Names of Kubernetes need no escapes; those in a file may.
+std::string quoted(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace
+
+HttpResponse service_health(const api::NamespacedName& service, std::uint32_t local_endpoints,
+                            bool proxy_healthy) {
+  auto response = json_text(
+      local_endpoints > 0 && proxy_healthy ? 200 : 503,
+      fmt::format("{{\n\t\"service\": {{\n\t\t\"namespace\": {},\n\t\t\"name\": {}\n\t}},\n\t"
+                  "\"localEndpoints\": {},\n\t\"serviceProxyHealthy\": {}\n}}",
+                  quoted(service.ns), quoted(service.name), local_endpoints, proxy_healthy));
+  response.headers.emplace_back("X-Load-Balancing-Endpoint-Weight",
+                                std::to_string(local_endpoints));
+  return response;
+}
+
+NodePortHealth::NodePortHealth(HttpServer& server, const Status& status,
+                               NodePortHealthAddresses addresses)
+    : server_(server), status_(status), addresses_(std::move(addresses)) {}
+
+NodePortHealth::~NodePortHealth() {
+  for (const auto& [key, server] : servers_) close(*server);
+}
+
+std::vector<NodePortHealth::Failure> NodePortHealth::update(ServiceHealthChanges changes) {
+  if (changes.whole) {
+    for (auto it = servers_.begin(); it != servers_.end();) {
+      const auto next = std::next(it);
+      if (!changes.services.contains(it->first.first)) remove(it);
+      it = next;
+    }
+  }
+  for (const auto& [name, health] : changes.services) {
+    const auto now = health.value_or(ServiceHealth{});
+    take({name, Family::ipv4}, now.port, now.ipv4_endpoints);
+    take({name, Family::ipv6}, now.port, now.ipv6_endpoints);
+  }
+  // Only now: a port may have passed from one Service to another.
+  std::vector<Failure> failures;
+  for (auto it = closed_.begin(); it != closed_.end();) {
+    auto& server = *servers_.at(*it);
+    if (auto error = open(*it, server)) {
+      failures.push_back({it->first, server.port, *std::move(error)});
+      ++it;
+    } else {
+      it = closed_.erase(it);
+    }
+  }
+  return failures;
+}
+
+void NodePortHealth::take(const Key& key, std::uint16_t port,
+                          std::optional<std::uint32_t> endpoints) {
+  auto it = servers_.find(key);
+  if (it != servers_.end() && (!endpoints || it->second->port != port)) {
+    remove(it);
+    it = servers_.end();
+  }
+  if (!endpoints) return;
+  if (it == servers_.end()) {
+    it = servers_.emplace(key, std::make_unique<Server>()).first;
+    it->second->port = port;
+    closed_.insert(key);
+  }
+  it->second->endpoints = *endpoints;
+}
+
+void NodePortHealth::remove(Servers::iterator it) {
+  close(*it->second);
+  closed_.erase(it->first);
+  servers_.erase(it);
+}
+
+std::optional<netlink::Error> NodePortHealth::open(const Key& key, Server& server) {
+  const auto& [service, family] = key;
+  const auto& chosen = family == Family::ipv4 ? addresses_.ipv4 : addresses_.ipv6;
+  const auto addresses = chosen.value_or(std::vector{netlink::IpAddress::any(family)});
+  const HttpHandler handler = [&server, &status = status_, name = service](const HttpRequest&) {
+    return service_health(name, server.endpoints, status.families_healthy());
+  };
+  for (const auto& address : addresses) {
+    auto listening = server_.listen({address, server.port, ListenNetwork::one_family}, handler);
+    if (!listening) {
+      close(server);
+      return std::move(listening.error());
+    }
+    server.listeners.push_back(listening->id);
+  }
+  return std::nullopt;
+}
+
+void NodePortHealth::close(Server& server) {
+  for (const auto id : std::exchange(server.listeners, {})) server_.close(id);
+}
+
+}  // namespace ipvsproxier::serve

@@ -1,0 +1,81 @@
+#pragma once
+
+// NodePortHealth: the health servers of Services with a healthCheckNodePort. Load balancers outside
+// of the cluster ask them whether this node has ready endpoints of the Service.
+//
+// One server per Service and family, on the addresses of node ports. One thread calls update();
+// requests are answered on the HTTP server's.
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "netlink/ip_address.h"
+#include "netlink/result.h"
+#include "proxier/api/names.h"
+#include "proxier/serve/http.h"
+#include "proxier/serve/http_server.h"
+#include "proxier/serve/status.h"
+
+namespace ipvsproxier::serve {
+
+// What a server answers, whatever the path and the method: 200 when there are endpoints and the
+// proxy is healthy, else 503.
+HttpResponse service_health(const api::NamespacedName& service, std::uint32_t local_endpoints,
+                            bool proxy_healthy);
+
+// Where node ports are: nullopt is every address of the family. Link-local IPv6 addresses cannot be
+// listened on.
+struct NodePortHealthAddresses {
+  std::optional<std::vector<netlink::IpAddress>> ipv4;
+  std::optional<std::vector<netlink::IpAddress>> ipv6;
+};
+
+class NodePortHealth {
+ public:
+  struct Failure {
+    api::NamespacedName service;
+    std::uint16_t port = 0;
+    netlink::Error error;
+  };
+
+  // `server` and `status` outlive this.
+  NodePortHealth(HttpServer& server, const Status& status, NodePortHealthAddresses addresses = {});
+  NodePortHealth(const NodePortHealth&) = delete;
+  NodePortHealth& operator=(const NodePortHealth&) = delete;
+  ~NodePortHealth();  // closes all
+
+  // Takes over what was published, closes before it opens, and tries again to open what failed
+  // before. Answers what failed now: once for each Service and family, of which then no address is
+  // listened on. Costs what changed and what failed.
+  std::vector<Failure> update(ServiceHealthChanges changes = {});
+
+  bool any_failed() const { return !closed_.empty(); }
+
+ private:
+  using Key = std::pair<api::NamespacedName, netlink::Family>;
+  struct Server {
+    std::uint16_t port = 0;
+    std::atomic<std::uint32_t> endpoints{0};
+    std::vector<HttpServer::Id> listeners;
+  };
+  using Servers = std::map<Key, std::unique_ptr<Server>>;
+
+  void take(const Key& key, std::uint16_t port, std::optional<std::uint32_t> endpoints);
+  void remove(Servers::iterator it);
+  std::optional<netlink::Error> open(const Key& key, Server& server);
+  void close(Server& server);
+
+  HttpServer& server_;
+  const Status& status_;
+  const NodePortHealthAddresses addresses_;
+  Servers servers_;
+  std::set<Key> closed_;  // of servers_, those that are to be opened
+};
+
+}  // namespace ipvsproxier::serve
