@@ -59,7 +59,7 @@ LIBRARIES = [
     (r"nlohmann/json_fwd\.hpp", r"(proxier/(api|watch|serve|inspect)|cmd)/\w+\.(cc|h)"),
     (r"nlohmann/", r"proxier/(api|watch)/\w+\.(cc|h)|proxier/(serve|inspect)/\w+\.cc|cmd/\w+\.cc"),
     (r"prometheus/", r"proxier/serve/\w+\.cc"),
-    (r"yaml-cpp/", r"proxier/api/yaml\.cc"),
+    (r"yaml-cpp/", r"proxier/api/yaml(_writer)?\.cc"),
     (r"CLI/", r"cmd/\w+\.cc"),
     (r"spdlog/", r"(proxier/(watch|sync|serve|loop)|cmd)/\w+\.(cc|h)"),
     (r"microhttpd\.h", r"proxier/serve/\w+\.cc"),
