@@ -8,7 +8,6 @@
 #include "cmd/feature_gates.h"
 #include "proxier/api/documents.h"
 #include "proxier/api/json_tree.h"
-#include "proxier/watch/text_file.h"
 
 namespace ipvsproxier::cmd {
 
@@ -153,19 +152,6 @@ bool check_type(ConfigSection& top) {
   return version_fits && kind_fits;
 }
 
-void check_gates(const ConfigSection& top, const KubeProxyConfig& config) {
-  for (const auto& [name, enabled] : config.feature_gates) {
-    const auto* gate = find_feature_gate(name);
-    const auto field = "featureGates." + name;
-    if (gate == nullptr) {
-      top.problem(Severity::warning, field, "unknown feature gate; it is ignored");
-    } else if (gate->locked && enabled != gate->enabled) {
-      top.problem(Severity::error, field,
-                  fmt::format("cannot be set to {}, it is locked to {}", enabled, gate->enabled));
-    }
-  }
-}
-
 }  // namespace
 
 KubeProxyConfig read_config_text(std::string_view text, const std::string& origin,
@@ -195,14 +181,10 @@ KubeProxyConfig read_config_text(std::string_view text, const std::string& origi
   config.metrics_bind_address.clear();
   read_top(top, config);
   top.report_unknown();
-  check_gates(top, config);
+  auto gates = check_feature_gates(config.feature_gates, origin);
+  problems.insert(problems.end(), gates.begin(), gates.end());
   apply_defaults(config);
   return config;
-}
-
-KubeProxyConfig load_config_file(const std::string& path, api::Problems& problems) {
-  const auto text = watch::read_text_file(path, problems);
-  return text ? read_config_text(*text, path, problems) : KubeProxyConfig{};
 }
 
 }  // namespace ipvsproxier::cmd

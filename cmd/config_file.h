@@ -18,7 +18,4 @@ namespace ipvsproxier::cmd {
 KubeProxyConfig read_config_text(std::string_view text, const std::string& origin,
                                  api::Problems& problems);
 
-// An unreadable file is an error problem.
-KubeProxyConfig load_config_file(const std::string& path, api::Problems& problems);
-
 }  // namespace ipvsproxier::cmd

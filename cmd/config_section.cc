@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cmd/go_duration.h"
+#include "cmd/text.h"
 #include "proxier/api/json_tree.h"
 
 namespace ipvsproxier::cmd {
@@ -122,15 +123,7 @@ void ConfigSection::read_quantity(std::string_view key, std::string& value) {
   if (found == nullptr) return;
   if (!found->is_number() && !found->is_string()) return wrong_type(key, "a quantity", *found);
   const std::string text = found->is_string() ? found->get<std::string>() : found->dump();
-  // A number and perhaps a suffix: m, k, M, G, T, P, E, Ki to Ei, e3, E3.
-  const auto number_end = text.find_first_not_of("+-0123456789.");
-  const std::string suffix = number_end == std::string::npos ? "" : text.substr(number_end);
-  constexpr std::string_view kLetters = "numkMGTPEKi";
-  const bool exponent = suffix.size() > 1 && (suffix[0] == 'e' || suffix[0] == 'E') &&
-                        suffix.find_first_not_of("+-0123456789", 1) == std::string::npos;
-  const bool known = suffix.size() <= 2 && suffix.find_first_not_of(kLetters) == std::string::npos;
-  if (text.empty() || number_end == 0 || !(known || exponent))
-    return wrong_type(key, "a quantity such as 0 or \"64Ki\"", *found);
+  if (!is_quantity(text)) return wrong_type(key, "a quantity such as 0 or \"64Ki\"", *found);
   value = text;
 }
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -13,6 +13,7 @@
 
 #include "cmd/feature_gates.h"
 #include "cmd/go_duration.h"
+#include "cmd/listen_address.h"
 
 namespace ipvsproxier::cmd {
 
@@ -117,39 +118,12 @@ void check_periods(Checker& check, const KubeProxyConfig& config) {
               "must be greater than or equal to KubeProxyConfiguration.MinSyncPeriod");
 }
 
-struct HostPort {
-  std::string host;
-  std::string port;
-};
-
-// "host:port" or "[host]:port", where a host with colons needs its brackets.
-std::optional<HostPort> split_host_port(std::string_view text) {
-  const auto colon = text.rfind(':');
-  if (colon == std::string_view::npos) return std::nullopt;
-  std::string_view host = text.substr(0, colon);
-  const std::string_view port = text.substr(colon + 1);
-  if (!host.empty() && host.front() == '[') {
-    if (host.back() != ']') return std::nullopt;
-    host = host.substr(1, host.size() - 2);
-  } else if (host.find(':') != std::string_view::npos) {
-    return std::nullopt;
-  }
-  if (host.find_first_of("[]") != std::string_view::npos ||
-      port.find_first_of("[]") != std::string_view::npos)
-    return std::nullopt;
-  return HostPort{.host = std::string(host), .port = std::string(port)};
-}
-
 void check_listen_address(Checker& check, const std::string& field, std::string_view path,
                           const std::string& address) {
   const auto parts = split_host_port(address);
   if (!parts) return check.add(field, path, address, "must be IP:port");
   if (!IpAddress::parse(parts->host)) check.add(field, path, parts->host, "must be a valid IP");
-  std::uint32_t port = 0;
-  const auto* end = parts->port.data() + parts->port.size();
-  const auto [at, error] = std::from_chars(parts->port.data(), end, port);
-  if (error != std::errc{} || at != end || port < 1 || port > 65535)
-    check.add(field, path, parts->port, "must be a valid port");
+  if (!parse_port(parts->port)) check.add(field, path, parts->port, "must be a valid port");
 }
 
 void check_addresses(Checker& check, const KubeProxyConfig& config) {
@@ -287,12 +261,19 @@ std::vector<ValidationError> validate(const KubeProxyConfig& config) {
   return check.take();
 }
 
-api::Problems to_problems(const std::vector<ValidationError>& errors, const std::string& origin) {
-  api::Problems problems;
-  for (const auto& error : errors)
-    problems.push_back(
-        api::Problem{.origin = origin, .field = error.field, .message = to_string(error)});
-  return problems;
+api::Problem to_problem(const std::vector<ValidationError>& errors, const std::string& origin) {
+  std::set<std::string> fields;
+  std::vector<std::string> texts;
+  for (const auto& error : errors) {
+    fields.insert(error.field);
+    texts.push_back(to_string(error));
+  }
+  auto list = fmt::format("{}", fmt::join(texts, ", "));
+  if (texts.size() != 1) list = "[" + list + "]";
+  // The fields have other names on the command line.
+  return api::Problem{.origin = origin,
+                      .field = origin.empty() ? "" : fmt::format("{}", fmt::join(fields, ", ")),
+                      .message = "failed validate: " + list};
 }
 
 }  // namespace ipvsproxier::cmd

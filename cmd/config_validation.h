@@ -27,7 +27,8 @@ std::string to_string(const ValidationError& error);
 // All errors of a configuration to which apply_defaults() was applied.
 std::vector<ValidationError> validate(const KubeProxyConfig& config);
 
-// The errors as problems of the file that the configuration came from.
-api::Problems to_problems(const std::vector<ValidationError>& errors, const std::string& origin);
+// "failed validate: a" or "failed validate: [a, b]", as one error of the file that the
+// configuration came from, "" for flags. There are errors.
+api::Problem to_problem(const std::vector<ValidationError>& errors, const std::string& origin);
 
 }  // namespace ipvsproxier::cmd

@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "cmd/config_watch.h"
 #include "cmd/kernel_tables.h"
 #include "cmd/log.h"
 #include "cmd/settings.h"
@@ -166,6 +167,8 @@ int follow(const Options& options, spdlog::logger& logger) {
   Mail mail;
   ManifestFeed feed(options, loop, mail, logger);
   const LinkFeed links(loop, mail, logger);
+  // A changed configuration is taken over by starting again.
+  const ConfigWatch config(options, loop, logger, [&loop] { loop.quit(); });
   feed.read();
   const sync::SyncThread thread(reconciler, mail, options.config.ipvs.min_sync_period);
   loop.run();

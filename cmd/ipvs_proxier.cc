@@ -4,11 +4,13 @@
 
 #include <fmt/format.h>
 
+#include "cmd/config_json.h"
 #include "cmd/follow.h"
 #include "cmd/kernel_tables.h"
 #include "cmd/log.h"
 #include "cmd/options.h"
 #include "cmd/settings.h"
+#include "proxier/sync/host_setup.h"
 #include "proxier/sync/reconciler.h"
 #include "proxier/watch/manifest_source.h"
 
@@ -44,6 +46,30 @@ int run_once(const Options& options, spdlog::logger& logger) {
   return report.complete() ? 0 : 1;
 }
 
+// options -> a file. The exit status.
+int write_config(const Options& options, spdlog::logger& logger) {
+  const auto wrong = write_config_file(options.write_config_to, options.config);
+  if (!wrong.empty()) {
+    logger.error("{}: {}", options.write_config_to, wrong);
+    return 1;
+  }
+  logger.info("wrote the configuration to {}", options.write_config_to);
+  return 0;
+}
+
+// options + the kernel -> sysctls and IPVS timeouts. The exit status.
+int init_host(const Options& options, spdlog::logger& logger) {
+  const auto tables = open_kernel_tables();
+  const auto settings = host_reconciler_settings(options, tables, logger);
+  const auto report = sync::prepare_host(*settings.host, *tables.ipvs);
+  for (const auto& what : report.written) logger.info("set {}", what);
+  for (const auto& warning : report.warnings)
+    logger.warn("{}: {}", warning.what, netlink::to_string(warning.error));
+  for (const auto& failure : report.failures)
+    logger.error("{}: {}", failure.what, netlink::to_string(failure.error));
+  return report.failures.empty() ? 0 : 1;
+}
+
 int run(int argc, char** argv) {
   auto parsed = parse_options(argc, argv, host_name());
   if (const auto* exit = std::get_if<Exit>(&parsed)) {
@@ -51,8 +77,14 @@ int run(int argc, char** argv) {
     return exit->status;
   }
   const auto& options = std::get<Options>(parsed);
-  auto logger = make_logger(options.verbosity);
+  auto logger = make_logger(options.config.logging);
   log_problems(options.warnings, logger);
+  if (!options.write_config_to.empty()) return write_config(options, logger);
+  if (options.init_only) return init_host(options, logger);
+  if (options.manifests.empty()) {
+    logger.error("following an API server is not there yet: --manifests PATH is needed");
+    return 1;
+  }
   return options.once ? run_once(options, logger) : follow(options, logger);
 }
 

@@ -1,11 +1,9 @@
 #include "cmd/kube_proxy_config.h"
 
 #include <algorithm>
-#include <string_view>
-
-#include <fmt/format.h>
 
 #include "cmd/feature_gates.h"
+#include "cmd/listen_address.h"
 #include "cmd/text.h"
 
 namespace ipvsproxier::cmd {
@@ -16,17 +14,9 @@ using netlink::Family;
 using netlink::IpAddress;
 using netlink::IpPrefix;
 
-constexpr std::uint16_t kHealthzPort = 10256;
-constexpr std::uint16_t kMetricsPort = 10249;
-
 template <typename T>
 void default_if_empty(T& value, const T& fallback) {
   if (value == T{}) value = fallback;
-}
-
-// A bare address gets the port; anything else is left to validation.
-void add_port(std::string& address, std::uint16_t port) {
-  if (const auto bare = IpAddress::parse(address)) address = to_string(*bare, port);
 }
 
 }  // namespace
@@ -55,15 +45,8 @@ void apply_defaults(KubeProxyConfig& config) {
 }
 
 std::vector<std::string> cluster_cidr_list(const KubeProxyConfig& config) {
-  std::vector<std::string> list;
-  if (config.cluster_cidr.empty()) return list;
-  std::string_view rest = config.cluster_cidr;
-  while (true) {
-    const auto comma = rest.find(',');
-    list.emplace_back(trim(rest.substr(0, comma)));
-    if (comma == std::string_view::npos) return list;
-    rest.remove_prefix(comma + 1);
-  }
+  if (config.cluster_cidr.empty()) return {};
+  return split_list(config.cluster_cidr);
 }
 
 std::optional<IpPrefix> cluster_cidr(const KubeProxyConfig& config, Family family) {

@@ -18,6 +18,10 @@ namespace ipvsproxier::cmd {
 
 using Nanoseconds = std::chrono::nanoseconds;
 
+// Where an address of healthzBindAddress or metricsBindAddress has no port.
+inline constexpr std::uint16_t kHealthzPort = 10256;
+inline constexpr std::uint16_t kMetricsPort = 10249;
+
 struct ClientConnectionConfig {
   std::string kubeconfig;
   std::string accept_content_types;

@@ -1,15 +1,44 @@
 #include "cmd/log.h"
 
+#include <chrono>
+#include <iterator>
 #include <memory>
+#include <string>
 
+#include <fmt/format.h>
 #include <spdlog/sinks/stdout_sinks.h>
+#include <nlohmann/json.hpp>
 
 namespace ipvsproxier::cmd {
 
-spdlog::logger make_logger(std::uint32_t verbosity) {
+namespace {
+
+class JsonFormatter : public spdlog::formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, spdlog::memory_buf_t& line) override {
+    const std::chrono::duration<double, std::milli> since_1970 = message.time.time_since_epoch();
+    const nlohmann::json text(std::string(message.payload.data(), message.payload.size()));
+    const auto level = spdlog::level::to_string_view(message.level);
+    fmt::format_to(std::back_inserter(line), R"({{"ts":{:.3f},"level":"{}","msg":{}}})",
+                   since_1970.count(), std::string_view(level.data(), level.size()),
+                   text.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    line.push_back('\n');
+  }
+  std::unique_ptr<spdlog::formatter> clone() const override {
+    return std::make_unique<JsonFormatter>();
+  }
+};
+
+}  // namespace
+
+spdlog::logger make_logger(const LoggingConfig& logging) {
   spdlog::logger logger("ipvs-proxier", std::make_shared<spdlog::sinks::stderr_sink_mt>());
-  logger.set_pattern("%Y-%m-%dT%H:%M:%S.%f%z %l: %v");
-  logger.set_level(verbosity >= 4 ? spdlog::level::debug : spdlog::level::info);
+  if (logging.format == "json") {
+    logger.set_formatter(std::make_unique<JsonFormatter>());
+  } else {
+    logger.set_pattern("%Y-%m-%dT%H:%M:%S.%f%z %l: %v");
+  }
+  logger.set_level(logging.verbosity >= 4 ? spdlog::level::debug : spdlog::level::info);
   return logger;
 }
 

@@ -3,7 +3,6 @@
 // The daemon's logger, and what its roots tell with it.
 
 #include <cstddef>
-#include <cstdint>
 #include <string_view>
 
 #include <spdlog/logger.h>
@@ -13,8 +12,9 @@
 
 namespace ipvsproxier::cmd {
 
-// To standard error, from any thread. klog's verbosity: from 4 on every operation is told.
-spdlog::logger make_logger(std::uint32_t verbosity);
+// To standard error, from any thread, as text or as one JSON object a line ("ts" in milliseconds,
+// "level", "msg"). klog's verbosity: from 4 on every operation is told.
+spdlog::logger make_logger(const LoggingConfig& logging);
 
 // One line each. The number of errors.
 std::size_t log_problems(const api::Problems& problems, spdlog::logger& logger);

@@ -3,91 +3,18 @@
 #include <unistd.h>
 #include <climits>
 
-#include <algorithm>
 #include <array>
+#include <set>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
-#include "cmd/config_file.h"
-#include "cmd/config_validation.h"
-#include "cmd/go_duration.h"
 #include "cmd/text.h"
+#include "proxier/watch/text_file.h"
 
 namespace ipvsproxier::cmd {
 
 namespace {
-
-struct Flags {
-  std::string manifests;
-  bool once = false;
-  std::string config_file;
-  std::string hostname_override;
-  bool hostname_given = false;
-  std::optional<std::uint32_t> verbosity;
-  std::string drain_timeout = "0s";
-  bool compat = false;
-  bool vip_ping = false;
-  bool vip_ping_given = false;
-};
-
-// "--vip_ping=x" -> "--vip-ping=x"; "-v=2" -> "--v=2". CLI11 reads arguments from the back.
-std::vector<std::string> normalised(int argc, const char* const* argv) {
-  std::vector<std::string> arguments;
-  bool flags_end = false;
-  for (int i = 1; i < argc; ++i) {
-    std::string argument = argv[i];
-    flags_end = flags_end || argument == "--";
-    if (!flags_end && argument.rfind("-v=", 0) == 0) argument.insert(0, "-");
-    if (!flags_end && argument.rfind("--", 0) == 0) {
-      const auto name_end = std::min(argument.find('='), argument.size());
-      std::replace(argument.begin(), argument.begin() + static_cast<std::ptrdiff_t>(name_end), '_',
-                   '-');
-    }
-    // CLI11 would drop an empty value.
-    const bool empty_value = !flags_end && argument.rfind("--", 0) == 0 && argument.size() > 3 &&
-                             argument.find('=') == argument.size() - 1;
-    if (empty_value) argument.pop_back();
-    arguments.push_back(std::move(argument));
-    if (empty_value) arguments.emplace_back();
-  }
-  std::reverse(arguments.begin(), arguments.end());
-  return arguments;
-}
-
-void add_flags(CLI::App& app, Flags& flags) {
-  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  app.set_help_flag("-h,--help", "Print this and exit");
-  app.set_version_flag("--version", "ipvs-proxier " IPVS_PROXIER_VERSION,
-                       "Print the version and exit");
-  app.add_option("--manifests", flags.manifests,
-                 "File or folder of Services, EndpointSlices and Nodes (YAML or JSON)")
-      ->type_name("PATH");
-  app.add_flag("--once", flags.once, "Program the kernel once and exit, instead of following");
-  app.add_option("--config", flags.config_file, "KubeProxyConfiguration file (YAML or JSON)")
-      ->type_name("FILE");
-  app.add_option("--hostname-override", flags.hostname_override,
-                 "Name of this node, instead of the configuration's or the machine's")
-      ->type_name("NAME");
-  app.add_option("--drain-timeout", flags.drain_timeout,
-                 "Cut the connections of a leaving endpoint after so long; 0s: never (default 0s)")
-      ->type_name("DURATION");
-  // CLI11 would take an empty value for an absent one.
-  app.add_option("-v,--v", flags.verbosity, "Log verbosity")
-      ->type_name("N")
-      ->check([](const std::string& text) { return std::string(text.empty() ? "is empty" : ""); });
-  app.add_flag("--vip-ping", flags.vip_ping,
-               "Answer pings to service addresses; kube-proxy rejects them (default true)");
-  app.add_flag("--kube-proxy-compat", flags.compat,
-               "Do everything kube-proxy's way: switches off --vip-ping");
-  app.footer(
-      "Boolean flags may be written --flag=false. Flags also count beside --config.\n"
-      "SIGTERM and SIGINT end it with status 0 and leave the kernel as it is. With --once, status "
-      "0:\n"
-      "everything that was asked for is in the kernel; status 1: something is not.");
-}
 
 Exit failure(const std::string& message) {
   return Exit{.status = 1,
@@ -102,47 +29,73 @@ std::string list_problems(const api::Problems& problems) {
   return text;
 }
 
-// nullopt: the flags are read.
-std::optional<Exit> read_flags(int argc, const char* const* argv, Flags& flags) {
-  CLI::App app("Programs Services into the kernel's IPVS, in the place of kube-proxy.",
-               "ipvs-proxier");
-  add_flags(app, flags);
-  try {
-    app.parse(normalised(argc, argv));
-  } catch (const CLI::CallForHelp&) {
-    return Exit{.status = 0, .text = app.help()};
-  } catch (const CLI::CallForVersion& version) {
-    return Exit{.status = 0, .text = std::string(version.what()) + "\n"};
-  } catch (const CLI::ExtrasError&) {
-    const auto extra = app.remaining();
-    return failure(fmt::format("unknown flag or argument: {}", fmt::join(extra, " ")));
-  } catch (const CLI::Error& error) {
-    return failure(error.what());
-  }
-  flags.vip_ping_given = app.count("--vip-ping") > 0;
-  flags.hostname_given = !flags.hostname_override.empty();
-  return std::nullopt;
+// The last that was given.
+std::string kubeconfig_flag(const CommandLine& line) {
+  std::string value;
+  for (const auto& flag : line.config)
+    if (flag.name == "kubeconfig") value = flag.text;
+  return value;
 }
 
 // What is wrong with the combination of flags; "" when nothing is.
-std::string contradiction(const Flags& flags) {
-  if (flags.manifests.empty())
-    return "--manifests PATH is needed: reading from an API server is not built yet";
-  const auto drain_timeout = parse_go_duration(flags.drain_timeout);
-  if (!drain_timeout || *drain_timeout < Nanoseconds::zero())
-    return fmt::format("--drain-timeout: \"{}\" is not a duration such as 30s or 5m",
-                       flags.drain_timeout);
-  if (flags.hostname_given && trim(flags.hostname_override).empty())
+std::string contradiction(const CommandLine& line) {
+  const MainFlags& main = line.main;
+  if (!main.manifests.empty()) {
+    const auto refuse = [](std::string_view flag) {
+      return fmt::format(
+          "--manifests contradicts --{}: objects come from files or from an API server, not both",
+          flag);
+    };
+    if (!main.master.empty()) return refuse("master");
+    if (!kubeconfig_flag(line).empty()) return refuse("kubeconfig");
+    if (main.healthz_max_watch_age > Nanoseconds::zero()) return refuse("healthz-max-watch-age");
+  }
+  if (main.once && main.init_only) return "--once contradicts --init-only, which programs nothing";
+  if (!main.hostname_override.empty() && trim(main.hostname_override).empty())
     return "--hostname-override must not be blank";
-  if (flags.compat && flags.vip_ping)
+  if (main.compat && main.vip_ping.value_or(false))
     return "--vip-ping=true contradicts --kube-proxy-compat, which switches it off";
   return "";
 }
 
-Differences differences_of(const Flags& flags) {
-  Differences differences = flags.compat ? kKubeProxyCompat : Differences{};
-  if (flags.vip_ping_given) differences.vip_ping = flags.vip_ping;
-  return differences;
+// One warning that names the flags which do not count beside a file.
+void tell_ignored(const CommandLine& line, api::Problems& warnings) {
+  std::set<std::string> names;
+  for (const auto& flag : line.config) names.insert(fmt::format("--{}", flag.name));
+  if (names.empty()) return;
+  warnings.push_back(api::Problem{
+      .severity = api::Severity::warning,
+      .message =
+          fmt::format("beside --config these flags are ignored: {}", fmt::join(names, ", "))});
+}
+
+std::optional<Nanoseconds> unless_zero(Nanoseconds value) {
+  return value == Nanoseconds::zero() ? std::nullopt : std::optional(value);
+}
+
+Options options_of(const MainFlags& main) {
+  Options options{.manifests = main.manifests,
+                  .master = main.master,
+                  .once = main.once,
+                  .init_only = main.init_only,
+                  .write_config_to = main.write_config_to,
+                  .config_file = main.config_file,
+                  .drain_timeout = unless_zero(main.drain_timeout),
+                  .healthz_max_watch_age = unless_zero(main.healthz_max_watch_age),
+                  .differences = main.compat ? kKubeProxyCompat : Differences{}};
+  options.differences.vip_ping = main.vip_ping.value_or(options.differences.vip_ping);
+  return options;
+}
+
+EffectiveConfig effective_config(const CommandLine& line, const ConfigOverrides& overrides) {
+  const auto& file = line.main.config_file;
+  if (file.empty()) return config_of_flags(line.config, overrides);
+  EffectiveConfig unreadable;
+  const auto text = watch::read_text_file(file, unreadable.problems);
+  if (!text) return unreadable;
+  auto effective = config_of_file(*text, file, overrides);
+  tell_ignored(line, effective.problems);
+  return effective;
 }
 
 }  // namespace
@@ -154,38 +107,29 @@ std::string host_name() {
   return name.data();
 }
 
-std::optional<std::string> resolve_node_name(const std::string& override_name,
-                                             const KubeProxyConfig& config,
+std::optional<std::string> resolve_node_name(const KubeProxyConfig& config,
                                              const std::string& machine_name) {
-  const std::string& chosen = !override_name.empty()              ? override_name
-                              : !config.hostname_override.empty() ? config.hostname_override
-                                                                  : machine_name;
-  auto name = to_lower(trim(chosen));
+  auto name =
+      to_lower(trim(config.hostname_override.empty() ? machine_name : config.hostname_override));
   if (name.empty()) return std::nullopt;
   return name;
 }
 
 std::variant<Options, Exit> parse_options(int argc, const char* const* argv,
                                           const std::string& machine_name) {
-  Flags flags;
-  if (auto exit = read_flags(argc, argv, flags)) return *std::move(exit);
-  if (const auto wrong = contradiction(flags); !wrong.empty()) return failure(wrong);
-  Options options;
-  options.manifests = flags.manifests;
-  options.once = flags.once;
-  const auto drain_timeout = parse_go_duration(flags.drain_timeout).value_or(Nanoseconds::zero());
-  if (drain_timeout > Nanoseconds::zero()) options.drain_timeout = drain_timeout;
-  options.config_file = flags.config_file;
-  options.differences = differences_of(flags);
-  if (!flags.config_file.empty()) {
-    options.config = load_config_file(flags.config_file, options.warnings);
-    const auto invalid = to_problems(validate(options.config), flags.config_file);
-    options.warnings.insert(options.warnings.end(), invalid.begin(), invalid.end());
-    if (api::has_error(options.warnings))
-      return Exit{.status = 1, .text = list_problems(options.warnings)};
-  }
-  options.verbosity = flags.verbosity.value_or(options.config.logging.verbosity);
-  auto name = resolve_node_name(flags.hostname_override, options.config, machine_name);
+  auto read = read_command_line(argc, argv);
+  if (auto* exit = std::get_if<Exit>(&read)) return std::move(*exit);
+  const auto& line = std::get<CommandLine>(read);
+  if (const auto wrong = contradiction(line); !wrong.empty()) return failure(wrong);
+  Options options = options_of(line.main);
+  options.overrides =
+      ConfigOverrides{.hostname_override = line.main.hostname_override, .logging = line.logging};
+  auto effective = effective_config(line, options.overrides);
+  if (api::has_error(effective.problems))
+    return Exit{.status = 1, .text = list_problems(effective.problems)};
+  options.config = std::move(effective.config);
+  options.warnings = std::move(effective.problems);
+  auto name = resolve_node_name(options.config, machine_name);
   if (!name)
     return failure(
         "the node has no name: the machine's or the configuration's is blank; "

@@ -1,15 +1,13 @@
 #pragma once
 
 // The flags of ipvs-proxier and the configuration file that they name -> Options.
-// Flags accept "_" for "-", as kube-proxy's do; the last of a repeated flag counts.
 
-#include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <variant>
 
+#include "cmd/command_line.h"
+#include "cmd/effective_config.h"
 #include "cmd/kube_proxy_config.h"
 #include "proxier/api/problem.h"
 
@@ -26,36 +24,35 @@ struct Differences {
 inline constexpr Differences kKubeProxyCompat = {.vip_ping = false};
 
 struct Options {
-  std::string manifests;  // --manifests: a file or folder
-  bool once = false;      // --once: program the kernel and exit, else follow
-  std::string config_file;
-  std::string node_name;  // lower case, not empty
-  std::uint32_t verbosity = 0;
+  // --manifests: a file or folder; "": objects come from the API server, which --master names, else
+  // config.client_connection.kubeconfig, else the pod in which this runs.
+  std::string manifests;
+  std::string master;
+  bool once = false;            // --once: program the kernel and exit, else follow
+  bool init_only = false;       // --init-only: prepare the host and exit
+  std::string write_config_to;  // --write-config-to: write the configuration there and exit
+  std::string config_file;      // "": the configuration is that of flags
+  ConfigOverrides overrides;    // what won over the file
+  std::string node_name;        // lower case, not empty
   // --drain-timeout: a leaving real server is cut off after so long; nullopt: when it is idle
   std::optional<Nanoseconds> drain_timeout;
+  // --healthz-max-watch-age: unhealthy when no watch said anything for so long; nullopt: never
+  std::optional<Nanoseconds> healthz_max_watch_age;
   Differences differences;
   KubeProxyConfig config;  // validated
-  api::Problems warnings;  // of the configuration file
-};
-
-// The program is to print the text (on standard output with status 0, else on standard error) and
-// to end.
-struct Exit {
-  int status = 0;
-  std::string text;
+  api::Problems warnings;  // of configuration and flags
 };
 
 // The name of this machine; "" when it has none.
 std::string host_name();
 
-// Override, else the configuration's, else the machine's; trimmed and in lower case. nullopt:
-// empty. An override of blanks alone is not "no override", it is empty.
-std::optional<std::string> resolve_node_name(const std::string& override_name,
-                                             const KubeProxyConfig& config,
+// The configuration's, else the machine's; trimmed and in lower case. nullopt: empty. One of blanks
+// alone is not "none", it is empty.
+std::optional<std::string> resolve_node_name(const KubeProxyConfig& config,
                                              const std::string& machine_name);
 
 // Reads the configuration file. Exit with status 0: --help and --version; with 1: a mistake in
-// flags or file, all problems of the file listed.
+// flags or file, all problems of the configuration listed.
 std::variant<Options, Exit> parse_options(int argc, const char* const* argv,
                                           const std::string& machine_name);
 

@@ -64,7 +64,7 @@ LIBRARIES = [
     (r"nlohmann/", r"proxier/(api|watch)/\w+\.(cc|h)|proxier/(serve|inspect)/\w+\.cc|cmd/\w+\.cc"),
     (r"simdjson\.h", r"proxier/api/json_value\.cc"),
     (r"prometheus/", r"proxier/serve/metrics\.cc"),
-    (r"yaml-cpp/", r"proxier/api/yaml\.cc"),
+    (r"yaml-cpp/", r"proxier/api/yaml(_writer)?\.cc"),
     (r"CLI/", r"cmd/\w+\.cc"),
     (r"spdlog/", r"(proxier/(watch|sync|serve|loop)|cmd)/\w+\.(cc|h)"),
     (r"openssl/", r"proxier/watch/pem\.cc"),

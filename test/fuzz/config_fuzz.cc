@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "cmd/config_file.h"
+#include "cmd/config_json.h"
 #include "cmd/config_validation.h"
 
 namespace ipvsproxier::cmd {
@@ -39,13 +40,23 @@ void check_usable(const KubeProxyConfig& config) {
   (void)external_ips_allowed(config);
 }
 
+// What is written of a configuration is one that the daemon reads, and it is written the same
+// again. What it leaves out has no effect.
+void check_written(const KubeProxyConfig& config) {
+  const auto text = config_yaml(config);
+  api::Problems problems;
+  const auto again = read_config_text(text, "f", problems);
+  for (const auto& problem : problems) require(problem.severity == api::Severity::warning);
+  require(config_yaml(again) == text);
+  require(again.ipvs == config.ipvs && again.cluster_cidr == config.cluster_cidr);
+  require(config_json(again) == config_json(config));
+}
+
 void read(std::string_view text) {
   api::Problems problems;
   const auto config = read_config_text(text, "f", problems);
   const auto errors = validate(config);
-  const auto invalid = to_problems(errors, "f");
-  require(invalid.size() == errors.size());
-  problems.insert(problems.end(), invalid.begin(), invalid.end());
+  if (!errors.empty()) problems.push_back(to_problem(errors, "f"));
   for (const auto& problem : problems)
     require(problem.origin[0] == 'f' && !problem.message.empty() && !to_string(problem).empty());
   if (api::has_error(problems)) return;
@@ -53,6 +64,7 @@ void read(std::string_view text) {
   auto again = config;
   apply_defaults(again);
   require(again == config);
+  check_written(config);
 }
 
 }  // namespace

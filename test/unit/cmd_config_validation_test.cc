@@ -166,10 +166,19 @@ TEST_CASE("all errors are collected") {
         "KubeProxyConfiguration.MetricsBindAddress: Invalid value: \"\": must be IP:port");
 }
 
-TEST_CASE("as problems they name the file, its field and the rule") {
-  CHECK(test::lines_of(to_problems(validate(read("oomScoreAdj: 1001")), "f")) ==
-        Lines{"error: f: oomScoreAdj: KubeProxyConfiguration.KubeProxyLinuxConfiguration."
-              "OOMScoreAdj: Invalid value: 1001: must be within the range [-1000, 1000]"});
+TEST_CASE("together they are one problem, in kube-proxy's form") {
+  const auto one = validate(read("oomScoreAdj: 1001"));
+  const std::string oom =
+      "KubeProxyConfiguration.KubeProxyLinuxConfiguration.OOMScoreAdj: Invalid value: 1001: must "
+      "be "
+      "within the range [-1000, 1000]";
+  CHECK(api::to_string(to_problem(one, "f")) == "f: oomScoreAdj: failed validate: " + oom);
+  CHECK(api::to_string(to_problem(one, "")) == "failed validate: " + oom);
+  const auto two = validate(read("oomScoreAdj: 1001\nbindAddress: here"));
+  CHECK(api::to_string(to_problem(two, "f")) ==
+        "f: bindAddress, oomScoreAdj: failed validate: [" + oom +
+            ", KubeProxyConfiguration.BindAddress: Invalid value: \"here\": not a valid textual "
+            "representation of an IP address]");
 }
 
 }  // namespace

@@ -1,124 +1,98 @@
-#include <unistd.h>
-#include <array>
-
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-
 #include <catch2/catch.hpp>
 
 #include "cmd/options.h"
+#include "test/unit/config_files.h"
+#include "test/unit/kubeadm_config.h"
 #include "test/unit/problem_lines.h"
 
 namespace ipvsproxier::cmd {
 namespace {
 
+using test::ConfigFile;
+using test::exit_of;
 using Lines = std::vector<std::string>;
 
-std::variant<Options, Exit> parse(const Lines& arguments,
-                                  const std::string& machine = "Host.Name") {
-  std::vector<const char*> argv = {"ipvs-proxier"};
-  for (const auto& argument : arguments) argv.push_back(argument.c_str());
-  return parse_options(static_cast<int>(argv.size()), argv.data(), machine);
-}
-
-Options options_of(const Lines& more) {
+Options once_with(const Lines& more) {
   Lines arguments = {"--manifests", "m", "--once"};
   arguments.insert(arguments.end(), more.begin(), more.end());
-  auto parsed = parse(arguments);
-  if (const auto* exit = std::get_if<Exit>(&parsed)) FAIL(exit->text);
-  return std::get<Options>(std::move(parsed));
-}
-
-Exit exit_of(const Lines& arguments) {
-  const auto parsed = parse(arguments);
-  REQUIRE(std::holds_alternative<Exit>(parsed));
-  return std::get<Exit>(parsed);
+  return test::options_of(arguments);
 }
 
 std::string shop_config(const std::string& name) {
   return std::string(TEST_DATA) + "/reference/shop/" + name + "/config.yaml";
 }
 
-// A configuration file that lasts as long as the test.
-class ConfigFile {
- public:
-  explicit ConfigFile(const std::string& text) {
-    std::string pattern = (std::filesystem::temp_directory_path() / "config-XXXXXX").string();
-    const int fd = mkstemp(pattern.data());
-    REQUIRE(fd >= 0);
-    close(fd);
-    path_ = pattern;
-    std::ofstream(path_) << "apiVersion: kubeproxy.config.k8s.io/v1alpha1\n"
-                            "kind: KubeProxyConfiguration\n"
-                         << text;
-  }
-  ~ConfigFile() { unlink(path_.c_str()); }
-  ConfigFile(const ConfigFile&) = delete;
-  ConfigFile& operator=(const ConfigFile&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 TEST_CASE("without further flags everything has its default") {
-  const auto options = options_of({});
+  const auto options = once_with({});
   CHECK(options.manifests == "m");
   CHECK(options.once);
   CHECK(options.node_name == "host.name");
-  CHECK(options.verbosity == 0);
+  CHECK(options.config.logging.verbosity == 0);
   CHECK(options.differences.vip_ping);
-  CHECK(options.config == KubeProxyConfig{});
+  KubeProxyConfig expected;
+  expected.ipvs.min_sync_period = std::chrono::seconds(1);  // only a file means 0
+  CHECK(options.config == expected);
+  CHECK(options.healthz_max_watch_age == std::nullopt);
+  CHECK_FALSE(options.init_only);
+  CHECK(test::lines_of(options.warnings) == Lines{});
 }
 
 TEST_CASE("flags take their values in every spelling, the last counts") {
-  CHECK(options_of({"-v", "3"}).verbosity == 3);
-  CHECK(options_of({"--v=3"}).verbosity == 3);
-  CHECK(options_of({"--manifests=a", "--manifests", "b"}).manifests == "b");
-  CHECK(options_of({"--once=false", "--once=true"}).once);
-  CHECK(options_of({"-v3"}).verbosity == 3);
-  CHECK(options_of({"-v=3"}).verbosity == 3);
-  CHECK(options_of({"--v=2", "--v", "4"}).verbosity == 4);
-  CHECK(options_of({"--hostname_override=My_Node"}).node_name == "my_node");
-  CHECK(options_of({"--hostname-override", " KP "}).node_name == "kp");
-  CHECK(options_of({"--hostname-override="}).node_name == "host.name");
-  CHECK_FALSE(options_of({"--vip-ping=false"}).differences.vip_ping);
-  CHECK(options_of({"--vip_ping"}).differences.vip_ping);
+  CHECK(once_with({"-v", "3"}).config.logging.verbosity == 3);
+  CHECK(once_with({"--v=3"}).config.logging.verbosity == 3);
+  CHECK(once_with({"--manifests=a", "--manifests", "b"}).manifests == "b");
+  CHECK(once_with({"--once=false", "--once=true"}).once);
+  CHECK(once_with({"-v3"}).config.logging.verbosity == 3);
+  CHECK(once_with({"-v=3"}).config.logging.verbosity == 3);
+  CHECK(once_with({"--v=2", "--v", "4"}).config.logging.verbosity == 4);
+  CHECK(once_with({"--hostname_override=My_Node"}).node_name == "my_node");
+  CHECK(once_with({"--hostname-override", " KP "}).node_name == "kp");
+  CHECK(once_with({"--hostname-override="}).node_name == "host.name");
+  CHECK_FALSE(once_with({"--vip-ping=false"}).differences.vip_ping);
+  CHECK(once_with({"--vip_ping"}).differences.vip_ping);
 }
 
 TEST_CASE("draining has no bound but what --drain-timeout says") {
-  CHECK(options_of({}).drain_timeout == std::nullopt);
-  CHECK(options_of({"--drain-timeout=0s"}).drain_timeout == std::nullopt);
-  CHECK(options_of({"--drain-timeout", "1m30s"}).drain_timeout == std::chrono::seconds(90));
+  CHECK(once_with({}).drain_timeout == std::nullopt);
+  CHECK(once_with({"--drain-timeout=0s"}).drain_timeout == std::nullopt);
+  CHECK(once_with({"--drain-timeout", "1m30s"}).drain_timeout == std::chrono::seconds(90));
 }
 
 TEST_CASE("without --once the manifests are followed") {
-  CHECK(options_of({}).once);
-  const std::array<const char*, 3> arguments = {"ipvs-proxier", "--manifests", "m"};
-  const auto parsed = parse_options(3, arguments.data(), "machine");
-  REQUIRE(std::holds_alternative<Options>(parsed));
-  CHECK_FALSE(std::get<Options>(parsed).once);
+  CHECK(once_with({}).once);
+  CHECK_FALSE(test::options_of({"--manifests", "m"}).once);
+}
+
+TEST_CASE("without --manifests objects come from an API server") {
+  const auto in_cluster = test::options_of({});
+  CHECK(in_cluster.manifests.empty());
+  CHECK(in_cluster.master.empty());
+  CHECK(in_cluster.config.client_connection.kubeconfig.empty());
+  const auto options = test::options_of({"--master=https://10.0.0.1:6443", "--kubeconfig=/k",
+                                         "--healthz-max-watch-age", "10m", "--init-only"});
+  CHECK(options.master == "https://10.0.0.1:6443");
+  CHECK(options.config.client_connection.kubeconfig == "/k");
+  CHECK(options.healthz_max_watch_age == std::chrono::minutes(10));
+  CHECK(options.init_only);
+  CHECK(test::options_of({"--manifests=", "--master=m"}).master == "m");
 }
 
 TEST_CASE("compatibility switches every difference off") {
-  CHECK(options_of({"--kube-proxy-compat"}).differences == kKubeProxyCompat);
-  CHECK(options_of({"--kube-proxy-compat", "--vip-ping=false"}).differences == kKubeProxyCompat);
-  CHECK(options_of({"--kube-proxy-compat=false", "--vip-ping"}).differences == Differences{});
-  CHECK(exit_of({"--manifests=m", "--once", "--kube-proxy-compat", "--vip-ping"})
-            .text.find("--vip-ping=true contradicts --kube-proxy-compat") != std::string::npos);
+  CHECK(once_with({"--kube-proxy-compat"}).differences == kKubeProxyCompat);
+  CHECK(once_with({"--kube-proxy-compat", "--vip-ping=false"}).differences == kKubeProxyCompat);
+  CHECK(once_with({"--kube-proxy-compat=false", "--vip-ping"}).differences == Differences{});
 }
 
 TEST_CASE("flags of our own count beside the configuration file") {
   const auto config = shop_config("clustercidr");
-  CHECK(options_of({"--config", config}).node_name == "kp");
-  const auto options = options_of({"--config=" + config, "--hostname-override=n9", "-v", "5"});
+  CHECK(once_with({"--config", config}).node_name == "kp");
+  const auto options = once_with({"--config=" + config, "--hostname-override=n9", "-v", "5"});
   CHECK(options.node_name == "n9");
-  CHECK(options.verbosity == 5);
+  CHECK(options.config.logging.verbosity == 5);
   CHECK(options.config.cluster_cidr == "10.244.0.0/16,fd00:244::/64");
   ConfigFile file("logging: {verbosity: 7}\nunheard: of\n");
-  const auto warned = options_of({"--config", file.path()});
-  CHECK(warned.verbosity == 7);
+  const auto warned = once_with({"--config", file.path()});
+  CHECK(warned.config.logging.verbosity == 7);
   CHECK(test::lines_of(warned.warnings) ==
         Lines{"warning: " + file.path() + ": unheard: unknown field; it is ignored"});
 }
@@ -134,63 +108,179 @@ TEST_CASE("help and version end with status 0") {
   CHECK(exit_of({"--version"}).text == "ipvs-proxier " IPVS_PROXIER_VERSION "\n");
 }
 
-TEST_CASE("mistakes end with status 1 and say what is wrong") {
+TEST_CASE("mistakes in flags end with status 1, the usage and behind it what is wrong") {
   const auto [arguments, message] = GENERATE(table<Lines, std::string>({
-      {Lines{}, "--manifests PATH is needed"},
-      {Lines{"--once"}, "--manifests PATH is needed"},
-      {Lines{"--manifests="}, "--manifests PATH is needed"},
-      {Lines{"--manifests", "m", "--drain-timeout", "soon"}, "--drain-timeout: \"soon\""},
-      {Lines{"--manifests", "m", "--drain-timeout=-1s"}, "--drain-timeout: \"-1s\""},
-      {Lines{"--manifests", "m", "--once=perhaps"}, "perhaps"},
-      {Lines{"--manifests", "m", "--once", "-v="}, "--v"},
-      {Lines{"--manifests", "m", "--once", "-v"}, "--v"},
-      {Lines{"--manifests", "m", "--once", "--v=99999999999"}, "99999999999"},
-      {Lines{"--manifests", "m", "--once", "more"}, "unknown flag or argument: more"},
-      {Lines{"--manifests", "m", "--once", "--", "more"}, "unknown flag or argument: -- more"},
-      {Lines{"--manifests", "m", "--once", "--proxy-mode=ipvs"},
-       "unknown flag or argument: --proxy-mode=ipvs"},
-      {Lines{"--manifests", "m", "--once", "-v", "much"}, "much"},
-      {Lines{"--manifests", "m", "--once", "-v=-1"}, "-1"},
-      {Lines{"--manifests", "m", "--once", "--vip-ping=perhaps"}, "perhaps"},
-      {Lines{"--manifests", "m", "--once", "--hostname-override= "},
-       "--hostname-override must not be blank"},
-      {Lines{"--manifests", "m", "--once", "--config", "/nonexistent"},
-       "/nonexistent: cannot be read: No such file or directory"},
+      {Lines{"--drain-timeout", "soon"},
+       "invalid argument \"soon\" for \"--drain-timeout\" flag: must be a duration such as 30s or "
+       "1m30s"},
+      {Lines{"--drain-timeout=-1s"},
+       "invalid argument \"-1s\" for \"--drain-timeout\" flag: must not be negative"},
+      {Lines{"--healthz_max_watch_age=-1ns"},
+       "invalid argument \"-1ns\" for \"--healthz-max-watch-age\" flag: must not be negative"},
+      {Lines{"--once=perhaps"},
+       "invalid argument \"perhaps\" for \"--once\" flag: must be true or false"},
+      {Lines{"-v="},
+       "invalid argument \"\" for \"--v\" flag: must be a whole number from 0 to 4294967295"},
+      {Lines{"--v=99999999999"},
+       "invalid argument \"99999999999\" for \"--v\" flag: must be a whole number from 0 to "
+       "4294967295"},
+      {Lines{"-v", "much"},
+       "invalid argument \"much\" for \"--v\" flag: must be a whole number from 0 to 4294967295"},
+      {Lines{"-v=-1"},
+       "invalid argument \"-1\" for \"--v\" flag: must be a whole number from 0 to 4294967295"},
+      {Lines{"more"}, "unknown flag or argument: more"},
+      {Lines{"--", "more"}, "unknown flag or argument: -- more"},
+      {Lines{"--proxy-modes=ipvs"}, "unknown flag or argument: --proxy-modes=ipvs"},
+      {Lines{"--vip-ping=perhaps"},
+       "invalid argument \"perhaps\" for \"--vip-ping\" flag: must be true or false"},
   }));
   CAPTURE(arguments);
   const auto exit = exit_of(arguments);
   CHECK(exit.status == 1);
-  CAPTURE(exit.text);
-  CHECK(exit.text.rfind("Error: ", 0) == 0);
-  CHECK(exit.text.find(message) != std::string::npos);
+  CHECK(exit.text.find("Usage: ipvs-proxier") != std::string::npos);
+  const auto end = "\nError: " + message + "\n";
+  REQUIRE(exit.text.size() > end.size());
+  CHECK(exit.text.substr(exit.text.size() - end.size()) == end);
+}
+
+TEST_CASE("a flag without its value is a mistake") {
+  for (const std::string flag : {"-v", "--config", "--ipvs-scheduler"})
+    CHECK(exit_of({"--manifests=m", flag})
+              .text.find("Error: --" + flag.substr(flag[1] == 'v' ? 1 : 2)) != std::string::npos);
+}
+
+TEST_CASE("flags that contradict each other end with status 1 and say so, without the usage") {
+  const std::string sources = ": objects come from files or from an API server, not both";
+  const auto [arguments, message] = GENERATE_COPY(table<Lines, std::string>({
+      {Lines{"--manifests=m", "--master=s"}, "--manifests contradicts --master" + sources},
+      {Lines{"--manifests=m", "--kubeconfig=k"}, "--manifests contradicts --kubeconfig" + sources},
+      {Lines{"--manifests=m", "--healthz-max-watch-age=1m"},
+       "--manifests contradicts --healthz-max-watch-age" + sources},
+      {Lines{"--manifests=m", "--master=s", "--config=c"},
+       "--manifests contradicts --master" + sources},
+      {Lines{"--once", "--init-only"}, "--once contradicts --init-only, which programs nothing"},
+      {Lines{"--hostname-override= "}, "--hostname-override must not be blank"},
+      {Lines{"--kube-proxy-compat", "--vip-ping"},
+       "--vip-ping=true contradicts --kube-proxy-compat, which switches it off"},
+  }));
+  CAPTURE(arguments);
+  const auto exit = exit_of(arguments);
+  CHECK(exit.status == 1);
+  CHECK(exit.text == "Error: " + message + "\nipvs-proxier --help lists the flags.\n");
+}
+
+TEST_CASE("a configuration file that cannot be read is a mistake") {
+  CHECK(exit_of({"--config", "/nonexistent"}).text ==
+        "Error: /nonexistent: cannot be read: No such file or directory\n");
+  CHECK(exit_of({"--config", "/"}).text == "Error: /: cannot be read: Is a directory\n");
+  CHECK(exit_of({"--config", "/"}).status == 1);
 }
 
 TEST_CASE("all problems of a configuration file are listed") {
   ConfigFile file("mode: iptables\nipvs: {scheduler: 5}\nunheard: of\noomScoreAdj: 5000\n");
-  const auto text = exit_of({"--manifests=m", "--once", "--config", file.path()}).text;
   const auto& path = file.path();
-  CHECK(
-      text ==
-      "Error: " + path + ": ipvs.scheduler: must be text, not 5\n" + "Warning: " + path +
-          ": unheard: unknown field; it is ignored\n" + "Error: " + path +
-          ": mode: KubeProxyConfiguration.Mode.ProxyMode: Invalid value: \"iptables\": must be "
-          "ipvs "
-          "or blank (blank means ipvs): this program only does ipvs\n" +
-          "Error: " + path +
-          ": oomScoreAdj: KubeProxyConfiguration.KubeProxyLinuxConfiguration.OOMScoreAdj: Invalid "
-          "value: 5000: must be within the range [-1000, 1000]\n");
+  CHECK(exit_of({"--config", path}).text ==
+        "Error: " + path + ": ipvs.scheduler: must be text, not 5\n" + "Warning: " + path +
+            ": unheard: unknown field; it is ignored\n" + "Error: " + path +
+            ": mode, oomScoreAdj: failed validate: [KubeProxyConfiguration.Mode.ProxyMode: Invalid "
+            "value: \"iptables\": must be ipvs or blank (blank means ipvs): this program only does "
+            "ipvs, "
+            "KubeProxyConfiguration.KubeProxyLinuxConfiguration.OOMScoreAdj: Invalid value: 5000: "
+            "must be within the range [-1000, 1000]]\n");
+}
+
+TEST_CASE("flags are validated like a file") {
+  const auto exit = exit_of({"--oom-score-adj", "-1001", "--feature-gates=Nonsense=true"});
+  CHECK(exit.status == 1);
+  CHECK(exit.text ==
+        "Warning: featureGates.Nonsense: unknown feature gate; it is ignored\n"
+        "Error: failed validate: KubeProxyConfiguration.KubeProxyLinuxConfiguration.OOMScoreAdj: "
+        "Invalid value: -1001: must be within the range [-1000, 1000]\n");
+  CHECK(exit_of({"--feature-gates=MultiCIDRServiceAllocator=false"}).text ==
+        "Error: featureGates.MultiCIDRServiceAllocator: cannot be set to false, it is locked to "
+        "true\n");
+}
+
+TEST_CASE("beside --config kube-proxy's flags are ignored, and one warning names them") {
+  ConfigFile file("mode: ipvs\nipvs: {scheduler: mh}\nclientConnection: {kubeconfig: /file}\n");
+  const auto options = test::options_of({"--config", file.path(), "--ipvs-scheduler=rr",
+                                         "--kubeconfig=/flag", "--healthz-port=0",
+                                         "--feature-gates=AllAlpha=true", "--ipvs-scheduler=wrr"});
+  CHECK(test::lines_of(options.warnings) ==
+        Lines{"warning: beside --config these flags are ignored: --feature-gates, --healthz-port, "
+              "--ipvs-scheduler, --kubeconfig"});
+  KubeProxyConfig expected;
+  expected.mode = "ipvs";
+  expected.ipvs.scheduler = "mh";
+  expected.client_connection.kubeconfig = "/file";
+  CHECK(options.config == expected);
+  // Their texts are checked all the same.
+  CHECK(exit_of({"--config", file.path(), "--healthz-port=none"}).status == 1);
+}
+
+TEST_CASE("flags that count beside --config") {
+  ConfigFile file(
+      "mode: ipvs\nhostnameOverride: file\n"
+      "logging: {verbosity: 3, flushFrequency: 1s, vmodule: [{filePattern: a, "
+      "verbosity: 1}]}\nfeatureGates: {LoggingAlphaOptions: true}\n");
+  const auto options = test::options_of(
+      {"--config", file.path(), "--master=m", "--init-only", "--write-config-to=/w",
+       "--healthz-max-watch-age=1h", "--hostname-override=Flag", "-v=5", "--vmodule=b=2,c=3",
+       "--vmodule=d=4", "--log-flush-frequency=2s", "--log-text-split-stream",
+       "--log-text-info-buffer-size=1Ki", "--log-json-split-stream=true",
+       "--log-json-info-buffer-size", "2Mi"});
+  CHECK(test::lines_of(options.warnings) == Lines{});
+  CHECK(options.master == "m");
+  CHECK(options.init_only);
+  CHECK(options.write_config_to == "/w");
+  CHECK(options.healthz_max_watch_age == std::chrono::hours(1));
+  CHECK(options.node_name == "flag");
+  CHECK(options.config.hostname_override == "flag");
+  const LoggingConfig expected = {"text",
+                                  std::chrono::seconds(2),
+                                  5,
+                                  {{"b", 2}, {"c", 3}, {"d", 4}, {"a", 1}},
+                                  {true, "1Ki"},
+                                  {true, "2Mi"}};
+  CHECK(options.config.logging == expected);
+  // What flags leave alone is the file's.
+  CHECK(test::options_of({"--config", file.path()}).config.logging.verbosity == 3);
+  CHECK(test::options_of({"--config", file.path()}).node_name == "file");
+  // The file's gates decide on what flags ask of the log.
+  ConfigFile without("mode: ipvs\n");
+  CHECK(exit_of({"--config", without.path(), "--log-text-split-stream"})
+            .text.find("logging.options.text.splitStream: Forbidden") != std::string::npos);
+  CHECK(test::options_of({"--config", without.path(), "--logging-format=json"})
+            .config.logging.format == "json");
+}
+
+// `--config=/var/lib/kube-proxy/config.conf --hostname-override=$(NODE_NAME)` of kubeadm's
+// DaemonSet.
+TEST_CASE("kubeadm's ConfigMap and command line work unchanged") {
+  const test::TempDir folder;
+  const auto file = (folder.path() / "config.conf").string();
+  test::write_file(file, test::kKubeadmConfig);
+  const auto options = test::options_of({"--config=" + file, "--hostname-override=Node-1"});
+  CHECK(test::lines_of(options.warnings) == Lines{});
+  CHECK(options.node_name == "node-1");
+  CHECK(options.manifests.empty());
+  KubeProxyConfig expected;
+  expected.client_connection.kubeconfig = "/var/lib/kube-proxy/kubeconfig.conf";
+  expected.cluster_cidr = "10.244.0.0/16";
+  expected.mode = "ipvs";
+  expected.hostname_override = "node-1";
+  CHECK(options.config == expected);
 }
 
 TEST_CASE("a node needs a name") {
   KubeProxyConfig config;
-  CHECK(resolve_node_name("", config, " Machine\n") == "machine");
-  CHECK_FALSE(resolve_node_name("", config, ""));
+  CHECK(resolve_node_name(config, " Machine\n") == "machine");
+  CHECK_FALSE(resolve_node_name(config, ""));
   config.hostname_override = "Conf";
-  CHECK(resolve_node_name("", config, "m") == "conf");
-  CHECK(resolve_node_name("Over", config, "m") == "over");
+  CHECK(resolve_node_name(config, "m") == "conf");
   config.hostname_override = " ";
-  CHECK_FALSE(resolve_node_name("", config, "m"));
-  CHECK(std::get<Exit>(parse({"--manifests=m", "--once"}, "")).status == 1);
+  CHECK_FALSE(resolve_node_name(config, "m"));
+  CHECK(std::get<Exit>(test::parse({"--manifests=m", "--once"}, "")).status == 1);
   CHECK_FALSE(host_name().empty());
 }
 

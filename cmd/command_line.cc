@@ -1,0 +1,182 @@
+#include "cmd/command_line.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <utility>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+namespace ipvsproxier::cmd {
+
+namespace {
+
+using MainFlag = Flag<MainFlags>;
+using M = MainFlags;
+
+template <auto... Path>
+constexpr auto to = &set_member<MainFlags, Path...>;
+
+template <auto Member>
+std::string set_length(std::string_view text, MainFlags& flags) {
+  Nanoseconds value{0};
+  auto wrong = set_value(text, value);
+  if (wrong.empty() && value < Nanoseconds::zero()) wrong = "must not be negative";
+  if (wrong.empty()) flags.*Member = value;
+  return wrong;
+}
+
+constexpr auto kMainFlags = std::to_array<MainFlag>({
+    {"manifests", "PATH",
+     "File or folder of Services, EndpointSlices and Nodes (YAML or JSON), instead of an API "
+     "server",
+     to<&M::manifests>},
+    {"master", "URL", "The API server, instead of the kubeconfig's", to<&M::master>},
+    {"config", "FILE", "KubeProxyConfiguration (YAML or JSON); the daemon ends when it changes",
+     to<&M::config_file>},
+    {"hostname-override", "NAME",
+     "Name of this node, instead of the configuration's or the machine's",
+     to<&M::hostname_override>},
+    {"once", "", "Program the kernel once and exit, instead of following", to<&M::once>},
+    {"init-only", "", "Do what needs more privileges (sysctls, IPVS timeouts) and exit",
+     to<&M::init_only>},
+    {"write-config-to", "FILE", "Write the effective configuration there and exit",
+     to<&M::write_config_to>},
+    {"drain-timeout", "DURATION",
+     "Cut the connections of a leaving endpoint after so long; 0s: never (default 0s)",
+     set_length<&M::drain_timeout>},
+    {"healthz-max-watch-age", "DURATION",
+     "Be unhealthy when nothing was heard from the API server for so long; 0s: never (default 0s)",
+     set_length<&M::healthz_max_watch_age>},
+    {"vip-ping", "", "Answer pings to service addresses; kube-proxy rejects them (default true)",
+     to<&M::vip_ping>},
+    {"kube-proxy-compat", "", "Do everything kube-proxy's way: switches off --vip-ping",
+     to<&M::compat>},
+});
+
+constexpr auto kUsage =
+    "Switches may be written --switch=false, and _ for - in every name.\n"
+    "SIGTERM and SIGINT end it with status 0 and leave the kernel as it is. With --once, status "
+    "0:\n"
+    "everything that was asked for is in the kernel; status 1: something is not.";
+
+// "--vip_ping=x" -> "--vip-ping=x"; "-v=2" -> "--v=2". CLI11 reads arguments from the back.
+std::vector<std::string> normalised(int argc, const char* const* argv) {
+  std::vector<std::string> arguments;
+  bool flags_end = false;
+  for (int i = 1; i < argc; ++i) {
+    std::string argument = argv[i];
+    flags_end = flags_end || argument == "--";
+    if (!flags_end && argument.rfind("-v=", 0) == 0) argument.insert(0, "-");
+    if (!flags_end && argument.rfind("--", 0) == 0) {
+      const auto name_end = std::min(argument.find('='), argument.size());
+      std::replace(argument.begin(), argument.begin() + static_cast<std::ptrdiff_t>(name_end), '_',
+                   '-');
+    }
+    // CLI11 would drop an empty value.
+    const bool empty_value = !flags_end && argument.rfind("--", 0) == 0 && argument.size() > 3 &&
+                             argument.find('=') == argument.size() - 1;
+    if (empty_value) argument.pop_back();
+    arguments.push_back(std::move(argument));
+    if (empty_value) arguments.emplace_back();
+  }
+  std::reverse(arguments.begin(), arguments.end());
+  return arguments;
+}
+
+std::string long_name(std::string_view name) {
+  return fmt::format("--{}", name);
+}
+
+template <typename Target>
+void add_flags(CLI::App& app, const std::string& group, std::span<const Flag<Target>> flags) {
+  for (const auto& flag : flags) {
+    const auto name = flag.name == "v" ? "-v,--v" : long_name(flag.name);
+    const std::string help(flag.help);
+    auto* option = flag.value.empty() ? app.add_flag(name, help) : app.add_option(name, help);
+    if (!flag.value.empty()) option->type_name(std::string(flag.value));
+    option->group(group)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  }
+}
+
+// Hands over each of the flags as often as it was given.
+template <typename Target>
+void for_each_given(const CLI::App& app, std::span<const Flag<Target>> flags,
+                    const std::function<void(const Flag<Target>&, const std::string&)>& then) {
+  for (const auto& flag : flags)
+    for (const auto& text : app.get_option(long_name(flag.name))->results()) then(flag, text);
+}
+
+// Sets the flags of `app` in `target`; adds what is wrong.
+template <typename Target>
+void set_flags(const CLI::App& app, std::span<const Flag<Target>> flags, Target& target,
+               std::vector<std::string>& wrong) {
+  for_each_given<Target>(app, flags, [&](const auto& flag, const std::string& text) {
+    const auto fault = flag.set(text, target);
+    if (!fault.empty())
+      wrong.push_back(
+          fmt::format("invalid argument \"{}\" for \"--{}\" flag: {}", text, flag.name, fault));
+  });
+}
+
+GivenFlags given(const CLI::App& app, std::span<const ConfigFlag> flags) {
+  GivenFlags result;
+  for_each_given<FlagConfig>(app, flags, [&](const auto& flag, const std::string& text) {
+    result.push_back(GivenFlag{.name = flag.name, .text = text, .set = flag.set});
+  });
+  return result;
+}
+
+Exit usage_error(const CLI::App& app, const std::string& message) {
+  return Exit{.status = 1, .text = fmt::format("{}\nError: {}\n", app.help(), message)};
+}
+
+// nullopt: the arguments are read.
+std::optional<Exit> parse(CLI::App& app, int argc, const char* const* argv) {
+  try {
+    app.parse(normalised(argc, argv));
+  } catch (const CLI::CallForHelp&) {
+    return Exit{.status = 0, .text = app.help()};
+  } catch (const CLI::CallForVersion& version) {
+    return Exit{.status = 0, .text = std::string(version.what()) + "\n"};
+  } catch (const CLI::ExtrasError&) {
+    const auto extra = app.remaining();
+    return usage_error(app, fmt::format("unknown flag or argument: {}", fmt::join(extra, " ")));
+  } catch (const CLI::Error& error) {
+    return usage_error(app, error.what());
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::variant<CommandLine, Exit> read_command_line(int argc, const char* const* argv) {
+  CLI::App app("Programs Services into the kernel's IPVS, in the place of kube-proxy.",
+               "ipvs-proxier");
+  app.get_formatter()->column_width(44);
+  app.set_help_flag("-h,--help", "Print this and exit");
+  app.set_version_flag("--version", "ipvs-proxier " IPVS_PROXIER_VERSION,
+                       "Print the version and exit");
+  app.footer(kUsage);
+  add_flags<MainFlags>(app, "Flags", kMainFlags);
+  add_flags<FlagConfig>(app, "kube-proxy's flags for the log, which win over --config",
+                        logging_flags());
+  add_flags<FlagConfig>(app, "kube-proxy's other flags, which are ignored beside --config",
+                        config_flags());
+  if (auto exit = parse(app, argc, argv)) return *std::move(exit);
+  CommandLine line;
+  std::vector<std::string> wrong;
+  set_flags<MainFlags>(app, kMainFlags, line.main, wrong);
+  FlagConfig judged;
+  set_flags<FlagConfig>(app, logging_flags(), judged, wrong);
+  set_flags<FlagConfig>(app, config_flags(), judged, wrong);
+  if (!wrong.empty()) return usage_error(app, wrong.front());
+  line.config = given(app, config_flags());
+  line.logging = given(app, logging_flags());
+  return line;
+}
+
+}  // namespace ipvsproxier::cmd

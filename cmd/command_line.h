@@ -1,0 +1,58 @@
+#pragma once
+
+// The command line of ipvs-proxier -> which flags were given, and those of our own as values.
+// Flags accept "_" for "-", as kube-proxy's do; the last of a repeated flag counts, lists grow.
+// Pure.
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "cmd/kube_proxy_flags.h"
+
+namespace ipvsproxier::cmd {
+
+// The program is to print the text (on standard output with status 0, else on standard error) and
+// to end.
+struct Exit {
+  int status = 0;
+  std::string text;
+};
+
+// Flags that always count: of our own, and those of kube-proxy that are no field of its file or
+// win over it.
+struct MainFlags {
+  std::string manifests;
+  std::string master;
+  std::string config_file;
+  std::string hostname_override;
+  bool once = false;
+  bool init_only = false;
+  std::string write_config_to;
+  Nanoseconds drain_timeout{0};
+  Nanoseconds healthz_max_watch_age{0};
+  std::optional<bool> vip_ping;
+  bool compat = false;
+};
+
+struct GivenFlag {
+  std::string_view name;
+  std::string text;
+  std::string (*set)(std::string_view text, FlagConfig& target);
+};
+// In the order of the tables; one that was given several times, in that order.
+using GivenFlags = std::vector<GivenFlag>;
+
+struct CommandLine {
+  MainFlags main;
+  GivenFlags config;   // ignored beside --config
+  GivenFlags logging;  // win over the file
+};
+
+// Exit with status 0: --help and --version; with 1: a mistake, told behind the usage. The texts of
+// `config` and `logging` have been found sound.
+std::variant<CommandLine, Exit> read_command_line(int argc, const char* const* argv);
+
+}  // namespace ipvsproxier::cmd
