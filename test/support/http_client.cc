@@ -113,7 +113,9 @@ HttpResponse perform(const HttpRequest& request, Transfer transfer) {
 
 }  // namespace
 
-HttpResponse fetch(const HttpRequest& request) { return perform(request, {}); }
+HttpResponse fetch(const HttpRequest& request) {
+  return perform(request, {});
+}
 
 HttpStream::HttpStream(HttpRequest request)
     : thread_([this, request = std::move(request)] {
@@ -154,7 +156,8 @@ std::vector<std::string> HttpStream::lines(std::size_t count) const {
   for (int waited = 0; waited < 5000; ++waited) {
     lines.clear();
     const auto text = body();
-    for (std::size_t at = 0, end = 0; (end = text.find('\n', at)) != std::string::npos; at = end + 1)
+    for (std::size_t at = 0, end = 0; (end = text.find('\n', at)) != std::string::npos;
+         at = end + 1)
       lines.push_back(text.substr(at, end - at));
     if (lines.size() >= count) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(2));

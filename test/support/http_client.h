@@ -1,7 +1,7 @@
 #pragma once
 
-// A plain HTTP client of tests, on libcurl: one request at a time, blocking, or one that streams on a
-// thread of its own.
+// A plain HTTP client of tests, on libcurl: one request at a time, blocking, or one that streams on
+// a thread of its own.
 
 #include <atomic>
 #include <cstddef>
@@ -29,10 +29,10 @@ struct HttpRequest {
 
 struct HttpResponse {
   int code = 0;
-  int version = 0;  // 1 or 2
+  int version = 0;                             // 1 or 2
   std::map<std::string, std::string> headers;  // names in lower case
   std::string body;
-  std::string error;               // libcurl's; empty: complete
+  std::string error;                // libcurl's; empty: complete
   std::vector<std::size_t> pieces;  // sizes in which the body came
 };
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include <catch2/catch.hpp>
 #include <fmt/format.h>
+#include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
 #include "test/support/api_server/api_server.h"
@@ -20,14 +20,17 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-const std::string kServices = "/api/v1/services?labelSelector=%21service.kubernetes.io%2Fheadless%2C"
-                              "%21service.kubernetes.io%2Fservice-proxy-name";
-const std::string kSlices = "/apis/discovery.k8s.io/v1/endpointslices?labelSelector="
-                            "%21service.kubernetes.io%2Fheadless%2C"
-                            "%21service.kubernetes.io%2Fservice-proxy-name";
+const std::string kServices =
+    "/api/v1/services?labelSelector=%21service.kubernetes.io%2Fheadless%2C"
+    "%21service.kubernetes.io%2Fservice-proxy-name";
+const std::string kSlices =
+    "/apis/discovery.k8s.io/v1/endpointslices?labelSelector="
+    "%21service.kubernetes.io%2Fheadless%2C"
+    "%21service.kubernetes.io%2Fservice-proxy-name";
 const std::string kNodes = "/api/v1/nodes?fieldSelector=metadata.name%3Dkp";
-const std::string kStream = "&watch=1&allowWatchBookmarks=true&sendInitialEvents=true"
-                            "&resourceVersionMatch=NotOlderThan&timeoutSeconds=75";
+const std::string kStream =
+    "&watch=1&allowWatchBookmarks=true&sendInitialEvents=true"
+    "&resourceVersionMatch=NotOlderThan&timeoutSeconds=75";
 
 std::string recorded(const std::string& name) {
   std::ifstream stream(std::string(TEST_DATA) + "/recorded/" + name + ".body");
@@ -46,6 +49,7 @@ std::vector<std::string> lines_of(const std::string& text) {
 
 std::unique_ptr<ApiServer> started(ServerOptions options = {}) {
   auto server = ApiServer::start(std::move(options));
+  INFO((server ? "" : to_string(server.error())));
   REQUIRE(server);
   return *std::move(server);
 }
@@ -93,7 +97,8 @@ TEST_CASE("recorded lists come back byte for byte") {
   CHECK(services.headers.contains("x-kubernetes-pf-flowschema-uid"));
 
   server->set_version(254);
-  CHECK(get(*server, kSlices + "&limit=500&resourceVersion=0").body == recorded("endpointslices-list"));
+  CHECK(get(*server, kSlices + "&limit=500&resourceVersion=0").body ==
+        recorded("endpointslices-list"));
   server->set_version(215);
   const auto nodes = get(*server, kNodes + "&resourceVersion=0");
   CHECK(nodes.body == recorded("nodes-list"));
@@ -134,7 +139,8 @@ TEST_CASE("recorded watches come back byte for byte") {
   const auto [name, target, resource] = GENERATE(table<std::string, std::string, Resource>({
       {"services-watchlist", kServices + kStream, Resource::services},
       {"endpointslices-watchlist", kSlices + kStream, Resource::endpoint_slices},
-      {"nodes-watch", kNodes + "&watch=1&allowWatchBookmarks=true&timeoutSeconds=75", Resource::nodes},
+      {"nodes-watch", kNodes + "&watch=1&allowWatchBookmarks=true&timeoutSeconds=75",
+       Resource::nodes},
   }));
   CAPTURE(name);
   const auto server = started();
@@ -161,7 +167,8 @@ TEST_CASE("refusals are the recorded ones") {
   const auto [name, target, code] = GENERATE(table<std::string, std::string, int>({
       {"watch-bad-rv", kServices + "&watch=1&resourceVersion=abc&timeoutSeconds=3", 500},
       {"watch-future-rv",
-       kServices + "&resourceVersion=999999&resourceVersionMatch=NotOlderThan&timeoutSeconds=3", 504},
+       kServices + "&resourceVersion=999999&resourceVersionMatch=NotOlderThan&timeoutSeconds=3",
+       504},
       {"not-found", "/apis/discovery.k8s.io/v1beta1/endpointslices", 404},
       {"forbidden-secrets", "/api/v1/secrets", 403},
   }));
@@ -199,8 +206,8 @@ TEST_CASE("who has no credential or a wrong one is told so as recorded") {
 TEST_CASE("a version of the compacted past is an ERROR event for a watch, as recorded") {
   const auto server = started();
   server->set_version(319);
-  const auto response =
-      get(*server, kServices + "&watch=1&allowWatchBookmarks=true&resourceVersion=1&timeoutSeconds=3");
+  const auto response = get(
+      *server, kServices + "&watch=1&allowWatchBookmarks=true&resourceVersion=1&timeoutSeconds=3");
   CHECK(response.code == 200);
   CHECK(response.body == recorded("watch-too-old-rv"));
   CHECK(response.error.empty());
@@ -238,7 +245,8 @@ TEST_CASE("a list goes on only while its version is known, else 410 with a token
   CHECK(bad.code == 400);
   auto expected = Json::parse(recorded("services-page-bad-continue"));
   auto shown = Json::parse(bad.body);
-  CHECK(shown["message"].get<std::string>().starts_with("invalid continue token: continue key is not valid"));
+  CHECK(shown["message"].get<std::string>().starts_with(
+      "invalid continue token: continue key is not valid"));
   shown.erase("message");
   expected.erase("message");
   CHECK(shown == expected);

@@ -17,8 +17,9 @@ namespace {
 
 // Of the core group, what a real server knows and kube-proxy's user may not see.
 bool forbidden_path(const std::string& path) {
-  return std::ranges::any_of(std::array{"secrets", "pods", "configmaps", "endpoints", "namespaces"},
-                             [&](const char* name) { return path == "/api/v1/" + std::string(name); });
+  return std::ranges::any_of(
+      std::array{"secrets", "pods", "configmaps", "endpoints", "namespaces"},
+      [&](const char* name) { return path == "/api/v1/" + std::string(name); });
 }
 
 Answer failure(const StatusParts& parts) {
@@ -29,13 +30,13 @@ Answer failure(const StatusParts& parts) {
 Answer forbidden(const std::string& user, const std::string& path) {
   const auto plural = path.substr(path.rfind('/') + 1);
   const auto group = path.starts_with("/apis/") ? path.substr(6, path.find('/', 6) - 6) : "";
-  auto out = failure(
-      {.code = 403,
-       .reason = "Forbidden",
-       .message = fmt::format("{} is forbidden: User \"{}\" cannot list resource \"{}\" in API group "
-                              "\"{}\" at the cluster scope",
-                              plural, user, plural, group),
-       .details = fmt::format(R"({{"kind":"{}"}})", plural)});
+  auto out = failure({.code = 403,
+                      .reason = "Forbidden",
+                      .message = fmt::format(
+                          "{} is forbidden: User \"{}\" cannot list resource \"{}\" in API group "
+                          "\"{}\" at the cluster scope",
+                          plural, user, plural, group),
+                      .details = fmt::format(R"({{"kind":"{}"}})", plural)});
   out.headers.emplace_back("X-Content-Type-Options", "nosniff");
   return out;
 }
@@ -76,7 +77,8 @@ std::optional<Answer> fault_answer(Faults& faults, bool watch) {
 void compress(const LoggedRequest& request, Answer& answer) {
   constexpr std::size_t kWorthIt = 128 * 1024;
   const auto accepted = request.headers.find("accept-encoding");
-  if (accepted == request.headers.end() || accepted->second.find("gzip") == std::string::npos) return;
+  if (accepted == request.headers.end() || accepted->second.find("gzip") == std::string::npos)
+    return;
   if (answer.code != 200 || answer.watch || answer.body.size() <= kWorthIt) return;
   z_stream stream{};
   if (deflateInit2(&stream, 1, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK) return;
@@ -99,11 +101,13 @@ Answer one_object(ServerState& state, const Target& target)
   const auto& facts = facts_of(*target.resource);
   const auto* object = state.store.find(*target.resource, target.name, target.name_space);
   if (object != nullptr)
-    return {.code = 200, .headers = {}, .body = whole_object(facts, *object) + "\n", .watch = nullptr};
-  return failure({.code = 404,
-                  .reason = "NotFound",
-                  .message = fmt::format("{} \"{}\" not found", facts.plural, target.name),
-                  .details = fmt::format(R"({{"name":"{}","kind":"{}"}})", target.name, facts.plural)});
+    return {
+        .code = 200, .headers = {}, .body = whole_object(facts, *object) + "\n", .watch = nullptr};
+  return failure(
+      {.code = 404,
+       .reason = "NotFound",
+       .message = fmt::format("{} \"{}\" not found", facts.plural, target.name),
+       .details = fmt::format(R"({{"name":"{}","kind":"{}"}})", target.name, facts.plural)});
 }
 
 // The body is given back, as the server gives back what it stored; a PATCH of an Event that nobody
@@ -112,7 +116,8 @@ Answer event(ServerState& state, const LoggedRequest& request)
     IPVSPROXIER_THREADS(requires_capability(state.mutex)) {
   const auto json = nlohmann::json::parse(request.body, nullptr, false);
   if (!json.is_object())
-    return failure({.code = 400, .reason = "BadRequest", .message = "the object provided is unrecognized"});
+    return failure(
+        {.code = 400, .reason = "BadRequest", .message = "the object provided is unrecognized"});
   if (request.method == "POST") {
     const auto name = json.value("/metadata/name"_json_pointer, std::string{});
     if (!state.event_paths.insert(request.path + "/" + name).second)
@@ -120,7 +125,8 @@ Answer event(ServerState& state, const LoggedRequest& request)
                       .reason = "AlreadyExists",
                       .message = fmt::format("events.events.k8s.io \"{}\" already exists", name)});
   } else if (!state.event_paths.contains(request.path)) {
-    return failure({.code = 404, .reason = "NotFound", .message = "events.events.k8s.io not found"});
+    return failure(
+        {.code = 404, .reason = "NotFound", .message = "events.events.k8s.io not found"});
   }
   state.posted_events.push_back(request.body);
   return {.code = request.method == "POST" ? 201 : 200,
@@ -143,7 +149,8 @@ Answer list_or_watch(ServerState& state, const LoggedRequest& request, const Tar
     IPVSPROXIER_THREADS(requires_capability(state.mutex)) {
   const bool watch = asks_for_watch(request);
   auto wanted = listing_of(request, target);
-  if (!wanted) return failure({.code = 400, .reason = "BadRequest", .message = wanted.error().where});
+  if (!wanted)
+    return failure({.code = 400, .reason = "BadRequest", .message = wanted.error().where});
   if (auto wrong = refuse_version(*wanted, state.options)) return failure(*wrong);
   if (wanted->waits_for_version() && !wait_for_version(state, wanted->version))
     return failure(too_large_version(wanted->version, state.store.version()));
@@ -153,7 +160,8 @@ Answer list_or_watch(ServerState& state, const LoggedRequest& request, const Tar
   }
   auto listed = list(*wanted, state.store);
   if (!listed.failure.empty())
-    return {.code = listed.code, .headers = {}, .body = std::move(listed.failure), .watch = nullptr};
+    return {
+        .code = listed.code, .headers = {}, .body = std::move(listed.failure), .watch = nullptr};
   return {.code = 200, .headers = {}, .body = std::move(listed.body), .watch = nullptr};
 }
 

@@ -47,7 +47,9 @@ struct ApiServer::Impl {
 };
 
 ApiServer::ApiServer(ServerOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
-ApiServer::~ApiServer() { stop(); }
+ApiServer::~ApiServer() {
+  stop();
+}
 
 Result<std::unique_ptr<ApiServer>> ApiServer::start(ServerOptions options) {
   std::unique_ptr<ApiServer> server(new ApiServer(std::move(options)));
@@ -69,7 +71,8 @@ ServerOptions ApiServer::options() const {
   return impl_->state.options;
 }
 
-// --- the store --------------------------------------------------------------------------------------
+// --- the store
+// --------------------------------------------------------------------------------------
 
 Status ApiServer::put(std::string_view json) {
   const loop::MutexLock lock(impl_->state.mutex);
@@ -130,7 +133,8 @@ std::string ApiServer::object(Resource resource, std::string_view name,
   return found == nullptr ? "" : found->text;
 }
 
-// --- misbehaviour -----------------------------------------------------------------------------------
+// --- misbehaviour
+// -----------------------------------------------------------------------------------
 
 void ApiServer::set_faults(Resource resource, Faults faults) {
   const loop::MutexLock lock(impl_->state.mutex);
@@ -145,7 +149,9 @@ void ApiServer::set_faults(Faults faults) {
   impl_->state.changed.notify_all();
 }
 
-void ApiServer::clear_faults() { set_faults(Faults{}); }
+void ApiServer::clear_faults() {
+  set_faults(Faults{});
+}
 
 void ApiServer::end_watches(Resource resource) {
   impl_->each_watch(resource, [](RunningWatch& watch) { watch.end(); });
@@ -153,18 +159,16 @@ void ApiServer::end_watches(Resource resource) {
 
 void ApiServer::expire_watches(Resource resource) {
   auto& state = impl_->state;
-  impl_->each_watch(resource, [&state](RunningWatch& watch)
-                                  IPVSPROXIER_THREADS(no_thread_safety_analysis) {
-                                    watch.expire(state.store);
-                                  });
+  impl_->each_watch(resource, [&state](RunningWatch& watch) IPVSPROXIER_THREADS(
+                                  no_thread_safety_analysis) { watch.expire(state.store); });
 }
 
 void ApiServer::send_bookmark(Resource resource) {
   auto& state = impl_->state;
-  impl_->each_watch(resource, [&state](RunningWatch& watch)
-                                  IPVSPROXIER_THREADS(no_thread_safety_analysis) {
-                                    watch.bookmark(state.store, state.faults[watch.resource()]);
-                                  });
+  impl_->each_watch(resource,
+                    [&state](RunningWatch& watch) IPVSPROXIER_THREADS(no_thread_safety_analysis) {
+                      watch.bookmark(state.store, state.faults[watch.resource()]);
+                    });
 }
 
 void ApiServer::send_raw(Resource resource, std::string text) {
@@ -223,7 +227,8 @@ Status ApiServer::resume() {
   return impl_->start_front();
 }
 
-// --- what clients did -------------------------------------------------------------------------------
+// --- what clients did
+// -------------------------------------------------------------------------------
 
 std::vector<LoggedRequest> ApiServer::requests() const {
   const loop::MutexLock lock(impl_->state.mutex);

@@ -1,8 +1,8 @@
 #pragma once
 
 // ApiServer: the API server of the tests. It answers lists and watches of Services, EndpointSlices
-// and Nodes from a scripted store in the form in which kube-apiserver 1.36 does, records Events that
-// are posted, and misbehaves as told (faults.h).
+// and Nodes from a scripted store in the form in which kube-apiserver 1.36 does, records Events
+// that are posted, and misbehaves as told (faults.h).
 //
 //   auto server = ApiServer::start({});
 //   (*server)->put(make_service("shop", "web", "10.96.0.10"));       // objects.h
@@ -11,8 +11,8 @@
 //
 // Listens on 127.0.0.1 of the network namespace of the thread that starts it, on a port that the
 // kernel chooses and that stays the same over stop() and resume(). Every method may be called from
-// any thread. A connection is a thread of libmicrohttpd's. No method waits for a client unless it is
-// called wait_*; those answer false after ten seconds.
+// any thread. A connection is a thread of libmicrohttpd's. No method waits for a client unless it
+// is called wait_*; those answer false after ten seconds.
 //
 // A request for something else than the three resources and Events is answered as a real server
 // answers kube-proxy's user: 403 for what the core group has, 404 otherwise.
@@ -37,7 +37,7 @@ namespace ipvsproxier::test {
 struct ServerTls {
   std::string certificate;
   std::string key;
-  std::string client_ca;           // a certificate of this CA is a credential; empty: none is
+  std::string client_ca;            // a certificate of this CA is a credential; empty: none is
   bool client_ca_required = false;  // without one: 401, whatever the token
 };
 
@@ -45,12 +45,13 @@ struct ServerOptions {
   std::optional<ServerTls> tls;
   // HTTP/2 and HTTP/1.1 by ALPN (by prior knowledge without TLS), by nghttpx before this server.
   bool http2 = false;
-  std::string token;                // a bearer token that is asked for; empty: everybody is let in
-  bool streaming_lists = true;      // false: answers sendInitialEvents with 422, as servers before it
-  int streaming_refusal = 422;      // or with this
-  int bookmark_seconds = 60;        // between bookmarks of a watch that has nothing to tell
-  int future_wait_milliseconds = 100;  // before 504 for a version of the future (kube-apiserver: 3000)
-  std::uint32_t seed = 1;           // of what is random
+  std::string token;            // a bearer token that is asked for; empty: everybody is let in
+  bool streaming_lists = true;  // false: answers sendInitialEvents with 422, as servers before it
+  int streaming_refusal = 422;  // or with this
+  int bookmark_seconds = 60;    // between bookmarks of a watch that has nothing to tell
+  int future_wait_milliseconds =
+      100;                 // before 504 for a version of the future (kube-apiserver: 3000)
+  std::uint32_t seed = 1;  // of what is random
 };
 
 struct LoggedRequest {
@@ -58,7 +59,7 @@ struct LoggedRequest {
   std::string path;
   std::map<std::string, std::string> query;    // decoded
   std::map<std::string, std::string> headers;  // names in lower case
-  std::string credential;  // "token T", "certificate CN", "anonymous"
+  std::string credential;                      // "token T", "certificate CN", "anonymous"
   std::string body;
   int status = 0;  // of the answer; 0: none was sent (a silent server)
 };
@@ -70,8 +71,8 @@ class ApiServer {
   ApiServer& operator=(const ApiServer&) = delete;
   ~ApiServer();  // ends every connection
 
-  std::string url() const;      // "http://127.0.0.1:PORT", https with TLS
-  std::uint16_t port() const;   // what clients connect to
+  std::string url() const;     // "http://127.0.0.1:PORT", https with TLS
+  std::uint16_t port() const;  // what clients connect to
   ServerOptions options() const;
 
   // --- the store (store.h says what the server adds to an object) --------------------------------
@@ -88,9 +89,11 @@ class ApiServer {
   // Forgets history: a list or watch from before is answered with 410 or an ERROR event.
   void compact();
   std::size_t count(Resource resource) const;
-  std::string object(Resource resource, std::string_view name, std::string_view name_space = "") const;
+  std::string object(Resource resource, std::string_view name,
+                     std::string_view name_space = "") const;
 
-  // --- misbehaviour --------------------------------------------------------------------------------
+  // --- misbehaviour
+  // --------------------------------------------------------------------------------
   void set_faults(Resource resource, Faults faults);
   void set_faults(Faults faults);  // of every resource and of Events
   void clear_faults();
@@ -100,21 +103,22 @@ class ApiServer {
   void send_raw(Resource resource, std::string text);  // into every running watch, as it is
   void reset_connections();                            // RST to every client
   // Packets of clients are dropped and not acknowledged, and nothing is sent, as when the network
-  // between is cut; connections last. Works by socket filters: needs no privilege, shows on loopback.
-  // What it cannot show: ICMP errors, and loss in one direction only.
+  // between is cut; connections last. Works by socket filters: needs no privilege, shows on
+  // loopback. What it cannot show: ICMP errors, and loss in one direction only.
   void vanish();
   void reappear();
   void set_token(std::string token);
   netlink::Status set_tls(std::optional<ServerTls> tls);  // restarts, on the same port
   void set_streaming_lists(bool on);
-  void stop();                // connections are refused
+  void stop();  // connections are refused
   netlink::Status resume();
 
-  // --- what clients did ----------------------------------------------------------------------------
+  // --- what clients did
+  // ----------------------------------------------------------------------------
   std::vector<LoggedRequest> requests() const;
   void clear_requests();
-  std::vector<std::string> events() const;  // bodies of Events posted or patched, in order
-  std::size_t connections() const;          // open now
+  std::vector<std::string> events() const;       // bodies of Events posted or patched, in order
+  std::size_t connections() const;               // open now
   std::size_t watches(Resource resource) const;  // running now
   bool wait_for_watches(Resource resource, std::size_t count) const;
   bool wait_for_requests(std::size_t count) const;

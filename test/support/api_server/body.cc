@@ -62,11 +62,13 @@ std::optional<ssize_t> Body::step(char* out, std::size_t size) {
                            std::chrono::duration<double>(1 / faults.bytes_per_second));
     size = 1;
   } else if (faults.tear > 0) {
-    size = std::min(size, std::uniform_int_distribution<std::size_t>(1, faults.tear)(state_.random));
+    size =
+        std::min(size, std::uniform_int_distribution<std::size_t>(1, faults.tear)(state_.random));
   }
   if (faults.cut_after) size = std::min(size, *faults.cut_after - sent_);
   size = std::min(size, waiting());
-  std::memcpy(out, watch_ ? watch_->pending().data() + watch_->taken() : text_.data() + sent_, size);
+  std::memcpy(out, watch_ ? watch_->pending().data() + watch_->taken() : text_.data() + sent_,
+              size);
   if (watch_) watch_->take(size);
   sent_ += size;
   return static_cast<ssize_t>(size);

@@ -61,7 +61,8 @@ std::string_view name_of(ChangeType type) {
 }  // namespace
 
 std::string json_text(std::string_view text) {
-  return nlohmann::json(std::string(text)).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return nlohmann::json(std::string(text))
+      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 std::string reason_of_code(int code) {
@@ -112,12 +113,11 @@ std::string event_line(ChangeType type, const ResourceFacts& facts, const Stored
 }
 
 std::string bookmark_line(const ResourceFacts& facts, std::uint64_t version, bool initial_end) {
-  return fmt::format(
-             R"({{"type":"BOOKMARK","object":{{"kind":"{}","apiVersion":"{}",)"
-             R"("metadata":{{"resourceVersion":"{}"{}}},{}}}}})",
-             facts.kind, facts.api_version, version,
-             initial_end ? R"(,"annotations":{"k8s.io/initial-events-end":"true"})" : "",
-             facts.bookmark) +
+  return fmt::format(R"({{"type":"BOOKMARK","object":{{"kind":"{}","apiVersion":"{}",)"
+                     R"("metadata":{{"resourceVersion":"{}"{}}},{}}}}})",
+                     facts.kind, facts.api_version, version,
+                     initial_end ? R"(,"annotations":{"k8s.io/initial-events-end":"true"})" : "",
+                     facts.bookmark) +
          "\n";
 }
 
@@ -127,8 +127,9 @@ std::string error_line(const std::string& status) {
 
 std::string list_head(const ResourceFacts& facts, std::uint64_t version,
                       const std::string& continue_token, std::optional<std::size_t> remaining) {
-  auto text = fmt::format(R"({{"kind":"{}List","apiVersion":"{}","metadata":{{"resourceVersion":"{}")",
-                          facts.kind, facts.api_version, version);
+  auto text =
+      fmt::format(R"({{"kind":"{}List","apiVersion":"{}","metadata":{{"resourceVersion":"{}")",
+                  facts.kind, facts.api_version, version);
   if (!continue_token.empty()) text += R"(,"continue":)" + json_text(continue_token);
   if (remaining) text += fmt::format(R"(,"remainingItemCount":{})", *remaining);
   return text + R"(},"items":[)";

@@ -62,12 +62,8 @@ OrderedJson field_set(const std::string& name, const OrderedJson& value, int dep
 }
 
 OrderedJson manager(const ResourceFacts& facts, const std::string& time, OrderedJson fields) {
-  return {{"manager", "unknown"},
-          {"operation", "Update"},
-          {"apiVersion", facts.api_version},
-          {"time", time},
-          {"fieldsType", "FieldsV1"},
-          {"fieldsV1", std::move(fields)}};
+  return {{"manager", "unknown"}, {"operation", "Update"},    {"apiVersion", facts.api_version},
+          {"time", time},         {"fieldsType", "FieldsV1"}, {"fieldsV1", std::move(fields)}};
 }
 
 OrderedJson managed_fields(const OrderedJson& object, const ResourceFacts& facts,
@@ -144,9 +140,10 @@ Result<StoredObject> dress(const OrderedJson& object, Resource resource, const S
   if (facts.namespaced && stored.name_space.empty()) stored.name_space = "default";
   if (before != nullptr) stored.generation = before->generation + (changed ? 1 : 0);
   if (stored.uid.empty())
-    stored.uid = before != nullptr ? before->uid
-                                   : fmt::format("{:08x}-1f5a-4c7e-9b3d-{:012x}",
-                                                 uid_number * 2654435761U % 0xffffffffU, uid_number);
+    stored.uid = before != nullptr
+                     ? before->uid
+                     : fmt::format("{:08x}-1f5a-4c7e-9b3d-{:012x}",
+                                   uid_number * 2654435761U % 0xffffffffU, uid_number);
   if (stored.created.empty()) stored.created = before != nullptr ? before->created : now_utc();
 
   auto body = object;

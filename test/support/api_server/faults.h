@@ -26,13 +26,14 @@ struct FaultAnswer {
 
 struct Faults {
   // Of the bytes of bodies.
-  std::size_t tear = 0;         // HTTP chunks of 1 to so many bytes, each its own TCP segment; 0: off
+  std::size_t tear = 0;  // HTTP chunks of 1 to so many bytes, each its own TCP segment; 0: off
   double bytes_per_second = 0;  // trickles single bytes; 0: off
   // Nothing more is sent, the connection stays open. With `silent_answer` a request gets not even a
   // status; without, its head comes and its body does not.
   bool silent = false;
   bool silent_answer = false;
-  std::optional<std::size_t> cut_after;  // the connection is closed after so many bytes of each body
+  std::optional<std::size_t>
+      cut_after;  // the connection is closed after so many bytes of each body
 
   // Of answers: the first that fits and is not used up.
   std::vector<FaultAnswer> answers;

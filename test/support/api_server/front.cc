@@ -89,10 +89,9 @@ std::optional<std::string> certificate_name(MHD_Connection* connection) {
   if (gnutls_x509_crt_init(&certificate) != 0) return std::nullopt;
   std::array<char, 256> name{};
   std::size_t size = name.size();
-  const bool read =
-      gnutls_x509_crt_import(certificate, certificates, GNUTLS_X509_FMT_DER) == 0 &&
-      gnutls_x509_crt_get_dn_by_oid(certificate, GNUTLS_OID_X520_COMMON_NAME, 0, 0, name.data(),
-                                    &size) == 0;
+  const bool read = gnutls_x509_crt_import(certificate, certificates, GNUTLS_X509_FMT_DER) == 0 &&
+                    gnutls_x509_crt_get_dn_by_oid(certificate, GNUTLS_OID_X520_COMMON_NAME, 0, 0,
+                                                  name.data(), &size) == 0;
   gnutls_x509_crt_deinit(certificate);
   if (!read) return std::nullopt;
   return std::string(name.data(), size);
@@ -104,7 +103,8 @@ void add_common_headers(MHD_Response* response, const Answer& answer, std::uint3
   };
   add("Audit-Id", fmt::format("{:08x}-7c1d-4a52-8e0b-a0d1f00d0000", number));
   add("Cache-Control", "no-cache, private");
-  if (std::ranges::none_of(answer.headers, [](const auto& own) { return own.first == "Content-Type"; }))
+  if (std::ranges::none_of(answer.headers,
+                           [](const auto& own) { return own.first == "Content-Type"; }))
     add("Content-Type", "application/json");
   for (const auto& [name, value] : answer.headers) add(name.c_str(), value);
   if (answer.code == 401) return;  // nobody, hence of no flow
@@ -118,7 +118,9 @@ ssize_t read_body(void* body, std::uint64_t, char* out, std::size_t size) {
   return bytes == Body::kBroken ? MHD_CONTENT_READER_END_WITH_ERROR : bytes;
 }
 
-void free_body(void* body) { delete static_cast<Body*>(body); }
+void free_body(void* body) {
+  delete static_cast<Body*>(body);
+}
 
 MHD_Result respond(ServerState& state, MHD_Connection* connection, Exchange& exchange) {
   auto& request = exchange.request;
@@ -223,7 +225,9 @@ struct Front::Daemon {
 
 Front::Front(ServerState& state) : state_(state), daemon_(std::make_unique<Daemon>()) {}
 
-int Front::listener() const { return daemon_->listener.get(); }
+int Front::listener() const {
+  return daemon_->listener.get();
+}
 
 Result<std::unique_ptr<Front>> Front::start(ServerState& state, std::uint16_t port, bool tls) {
   auto listener = listen_on(port);
@@ -243,7 +247,7 @@ Result<std::unique_ptr<Front>> Front::start(ServerState& state, std::uint16_t po
   if (copy < 0) return make_error(Operation::generic, errno, "copy a descriptor");
   auto options = options_of(front->daemon_->tls, copy);
   const unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION |
-                         MHD_USE_POLL | (tls ? MHD_USE_TLS : MHD_NO_FLAG);
+                         MHD_USE_POLL | (front->daemon_->tls ? MHD_USE_TLS : MHD_NO_FLAG);
   front->daemon_->daemon =
       MHD_start_daemon(flags, 0, nullptr, nullptr, handle, &state, MHD_OPTION_NOTIFY_COMPLETED,
                        completed, nullptr, MHD_OPTION_NOTIFY_CONNECTION, connection_changed, &state,

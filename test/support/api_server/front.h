@@ -12,7 +12,7 @@ namespace ipvsproxier::test {
 
 class Front {
  public:
-  // On 127.0.0.1 and this port, any if 0. `tls`: whether to use state.options.tls.
+  // On 127.0.0.1 and this port, any if 0. `tls`: with state.options.tls, if there is one.
   static netlink::Result<std::unique_ptr<Front>> start(ServerState& state, std::uint16_t port,
                                                        bool tls);
   Front(const Front&) = delete;

@@ -22,7 +22,9 @@ std::optional<std::uint64_t> number(const std::string& text) {
   return value;
 }
 
-bool is_true(const std::string& text) { return text == "true" || text == "1"; }
+bool is_true(const std::string& text) {
+  return text == "true" || text == "1";
+}
 
 Listed failed(const StatusParts& parts) {
   return {.body = {}, .code = parts.code, .failure = status_document(parts)};
@@ -36,13 +38,14 @@ StatusParts expired(std::uint64_t wanted, std::uint64_t current) {
 
 // kube-apiserver prints one cause for each of the fields.
 StatusParts invalid_options(int code, const std::string& field, const std::string& why) {
-  return {.code = code,
-          .reason = code == 422 ? "Invalid" : reason_of_code(code),
-          .message = fmt::format("ListOptions.meta.k8s.io \"\" is invalid: {}: Forbidden: {}", field, why),
-          .details = fmt::format(
-              R"({{"group":"meta.k8s.io","kind":"ListOptions","causes":[)"
-              R"({{"reason":"FieldValueForbidden","message":{},"field":"{}"}}]}})",
-              json_text("Forbidden: " + why), field)};
+  return {
+      .code = code,
+      .reason = code == 422 ? "Invalid" : reason_of_code(code),
+      .message =
+          fmt::format("ListOptions.meta.k8s.io \"\" is invalid: {}: Forbidden: {}", field, why),
+      .details = fmt::format(R"({{"group":"meta.k8s.io","kind":"ListOptions","causes":[)"
+                             R"({{"reason":"FieldValueForbidden","message":{},"field":"{}"}}]}})",
+                             json_text("Forbidden: " + why), field)};
 }
 
 }  // namespace
@@ -86,12 +89,14 @@ std::optional<StatusParts> refuse_version(const Listing& listing, const ServerOp
     if (!listing.watch)
       return invalid_options(422, "sendInitialEvents", "sendInitialEvents is forbidden for list");
     if (!options.streaming_lists)
-      return invalid_options(code, "sendInitialEvents",
-                             "sendInitialEvents is forbidden for watch unless the WatchList feature "
-                             "gate is enabled");
+      return invalid_options(
+          code, "sendInitialEvents",
+          "sendInitialEvents is forbidden for watch unless the WatchList feature "
+          "gate is enabled");
     if (listing.match != "NotOlderThan")
-      return invalid_options(code, "resourceVersionMatch",
-                             "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
+      return invalid_options(
+          code, "resourceVersionMatch",
+          "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
     if (!listing.bookmarks && listing.initial_events)
       return invalid_options(code, "allowWatchBookmarks",
                              "sendInitialEvents requires setting allowWatchBookmarks to true");
@@ -100,11 +105,12 @@ std::optional<StatusParts> refuse_version(const Listing& listing, const ServerOp
                            "resourceVersionMatch is forbidden for watch");
   }
   if (listing.version_wrong)
-    return StatusParts{.code = 500,
-                       .reason = {},
-                       .message = fmt::format("resourceVersion: Invalid value: \"{0}\": strconv.ParseUint: "
-                                              "parsing \"{0}\": invalid syntax",
-                                              listing.version_text)};
+    return StatusParts{
+        .code = 500,
+        .reason = {},
+        .message = fmt::format("resourceVersion: Invalid value: \"{0}\": strconv.ParseUint: "
+                               "parsing \"{0}\": invalid syntax",
+                               listing.version_text)};
   if (!listing.watch && !listing.match.empty() && listing.version_text.empty())
     return invalid_options(422, "resourceVersionMatch",
                            "resourceVersionMatch is forbidden unless resourceVersion is provided");
@@ -114,7 +120,8 @@ std::optional<StatusParts> refuse_version(const Listing& listing, const ServerOp
 StatusParts too_large_version(std::uint64_t wanted, std::uint64_t current) {
   return {.code = 504,
           .reason = "Timeout",
-          .message = fmt::format("Timeout: Too large resource version: {}, current: {}", wanted, current),
+          .message =
+              fmt::format("Timeout: Too large resource version: {}, current: {}", wanted, current),
           .details = R"({"causes":[{"reason":"ResourceVersionTooLarge",)"
                      R"("message":"Too large resource version"}],"retryAfterSeconds":1})"};
 }
@@ -131,8 +138,8 @@ std::unique_ptr<RunningWatch> start_watch(const Listing& listing, const Store& s
       .fields = listing.fields,
       .from = listing.version,
       .initial_events = listing.initial_events || from_anything,
-      .initial_end = listing.initial_events ||
-                     (from_anything && listing.bookmarks && options.streaming_lists),
+      .initial_end =
+          listing.initial_events || (from_anything && listing.bookmarks && options.streaming_lists),
       .bookmarks = listing.bookmarks,
       .deadline = {},
       .bookmark_every = std::chrono::seconds(options.bookmark_seconds)};
@@ -163,7 +170,8 @@ Listed list(const Listing& listing, const Store& store) {
     }
     if (at->version != 0) version = at->version;
   } else if (listing.exact()) {
-    if (listing.version < store.compacted()) return failed(expired(listing.version, store.version()));
+    if (listing.version < store.compacted())
+      return failed(expired(listing.version, store.version()));
     version = listing.version;
   }
   // A list from the watch cache (version 0) is never paged.
@@ -173,18 +181,22 @@ Listed list(const Listing& listing, const Store& store) {
   Store::Key last;
   std::size_t listed = 0;
   std::size_t remaining = 0;
-  store.visit_at(version, listing.resource, start, [&](const Store::Key& key, const StoredObject& object) {
-    if (!listing.labels.matches(object.attributes) || !listing.fields.matches(object.attributes)) return true;
-    if (!listing.name_space.empty() && object.name_space != listing.name_space) return true;
-    if (!whole && listed == listing.limit) {
-      ++remaining;
-      return listing.counted;  // otherwise it is enough to know that there are more
-    }
-    if (listed++ > 0) items += ",";
-    items += object.text;
-    last = key;
-    return true;
-  });
+  store.visit_at(version, listing.resource, start,
+                 [&](const Store::Key& key, const StoredObject& object) {
+                   if (!listing.labels.matches(object.attributes) ||
+                       !listing.fields.matches(object.attributes))
+                     return true;
+                   if (!listing.name_space.empty() && object.name_space != listing.name_space)
+                     return true;
+                   if (!whole && listed == listing.limit) {
+                     ++remaining;
+                     return listing.counted;  // otherwise it is enough to know that there are more
+                   }
+                   if (listed++ > 0) items += ",";
+                   items += object.text;
+                   last = key;
+                   return true;
+                 });
   std::string next;
   if (remaining > 0) next = encode_continue({.version = version, .start = last + '\0'});
   const auto left = remaining > 0 && listing.counted ? std::optional(remaining) : std::nullopt;

@@ -1,6 +1,7 @@
 #pragma once
 
-// Lists and the start of watches: the options of a request, what a server refuses of them, and pages.
+// Lists and the start of watches: the options of a request, what a server refuses of them, and
+// pages.
 
 #include <chrono>
 #include <cstdint>
@@ -39,7 +40,8 @@ struct Listing {
 // An error for a selector that a server would not understand either.
 netlink::Result<Listing> listing_of(const LoggedRequest& request, const Target& target);
 
-// The Status for options that are no number, contradict each other, or that this server is too old for.
+// The Status for options that are no number, contradict each other, or that this server is too old
+// for.
 std::optional<StatusParts> refuse_version(const Listing& listing, const ServerOptions& options);
 StatusParts too_large_version(std::uint64_t wanted, std::uint64_t current);
 

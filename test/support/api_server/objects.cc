@@ -51,9 +51,9 @@ std::vector<std::string> make_services(std::size_t count) {
   std::vector<std::string> services;
   services.reserve(count);
   for (std::size_t i = 0; i < count; ++i)
-    services.push_back(make_service("bulk", fmt::format("s-{:06}", i),
-                                    fmt::format("10.{}.{}.{}", 64 + i / 62500, i / 250 % 250,
-                                                i % 250 + 1)));
+    services.push_back(
+        make_service("bulk", fmt::format("s-{:06}", i),
+                     fmt::format("10.{}.{}.{}", 64 + i / 62500, i / 250 % 250, i % 250 + 1)));
   return services;
 }
 

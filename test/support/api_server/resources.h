@@ -18,8 +18,8 @@ struct ResourceFacts {
   Resource resource;
   std::string_view kind;
   std::string_view api_version;
-  std::string_view path;      // of the list of all namespaces
-  std::string_view plural;    // last part of the path
+  std::string_view path;    // of the list of all namespaces
+  std::string_view plural;  // last part of the path
   bool namespaced;
   std::string_view bookmark;  // what the object of a bookmark has after its metadata
 };

@@ -37,7 +37,8 @@ std::string RunningWatch::line_of(const Change& change) const {
   const auto& facts = facts_of(wanted_.resource);
   const bool before = change.before && matches(*change.before);
   const bool after = change.type != ChangeType::deleted && matches(change.object);
-  if (after) return event_line(before ? ChangeType::modified : ChangeType::added, facts, change.object);
+  if (after)
+    return event_line(before ? ChangeType::modified : ChangeType::added, facts, change.object);
   if (!before) return "";
   // One that no longer matches leaves as it was when it did.
   return event_line(ChangeType::deleted, facts, Store::at_version(*change.before, change.version));

@@ -22,8 +22,9 @@ class RunningWatch {
     Resource resource = Resource::services;
     Selector labels;
     Selector fields;
-    std::uint64_t from = 0;       // changes after it
-    bool initial_events = false;  // first everything that is there, then a bookmark if `initial_end`
+    std::uint64_t from = 0;  // changes after it
+    bool initial_events =
+        false;  // first everything that is there, then a bookmark if `initial_end`
     bool initial_end = false;
     bool bookmarks = false;
     std::optional<Clock::time_point> deadline;

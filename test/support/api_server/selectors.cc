@@ -6,8 +6,12 @@ using netlink::Error;
 using netlink::ErrorKind;
 using netlink::Result;
 
-Result<Selector> Selector::labels(std::string_view text) { return parse(text, false); }
-Result<Selector> Selector::fields(std::string_view text) { return parse(text, true); }
+Result<Selector> Selector::labels(std::string_view text) {
+  return parse(text, false);
+}
+Result<Selector> Selector::fields(std::string_view text) {
+  return parse(text, true);
+}
 
 Result<Selector> Selector::parse(std::string_view text, bool of_fields) {
   Selector selector;
@@ -19,7 +23,8 @@ Result<Selector> Selector::parse(std::string_view text, bool of_fields) {
     Requirement requirement;
     if (const auto equals = part.find('='); equals != std::string_view::npos) {
       const bool different = equals > 0 && part[equals - 1] == '!';
-      const auto value = equals + 1 < part.size() && part[equals + 1] == '=' ? equals + 2 : equals + 1;
+      const auto value =
+          equals + 1 < part.size() && part[equals + 1] == '=' ? equals + 2 : equals + 1;
       requirement = {.key = std::string(part.substr(0, different ? equals - 1 : equals)),
                      .test = different ? Test::different : Test::equal,
                      .value = std::string(part.substr(value))};

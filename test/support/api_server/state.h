@@ -1,7 +1,7 @@
 #pragma once
 
-// ServerState: everything that the connections of the test API server and the tests share, under one
-// lock. `changed` is notified after each change of it.
+// ServerState: everything that the connections of the test API server and the tests share, under
+// one lock. `changed` is notified after each change of it.
 
 #include <condition_variable>
 #include <cstddef>
@@ -21,8 +21,7 @@
 namespace ipvsproxier::test {
 
 struct ServerState {
-  explicit ServerState(ServerOptions given)
-      : options(std::move(given)), random(options.seed) {}
+  explicit ServerState(ServerOptions given) : options(std::move(given)), random(options.seed) {}
 
   loop::Mutex mutex;
   std::condition_variable_any changed;
@@ -41,7 +40,8 @@ struct ServerState {
   bool vanished IPVSPROXIER_THREADS(guarded_by(mutex)) = false;
   bool stopping IPVSPROXIER_THREADS(guarded_by(mutex)) = false;
 
-  Faults& faults_of(std::optional<Resource> resource) IPVSPROXIER_THREADS(requires_capability(mutex)) {
+  Faults& faults_of(std::optional<Resource> resource)
+      IPVSPROXIER_THREADS(requires_capability(mutex)) {
     return resource ? faults[*resource] : event_faults;
   }
 };

@@ -110,7 +110,9 @@ void Store::set_version(std::uint64_t version) {
   history_.clear();
 }
 
-void Store::compact() { set_version(version_ + 1); }
+void Store::compact() {
+  set_version(version_ + 1);
+}
 
 const StoredObject* Store::find(Resource resource, std::string_view name,
                                 std::string_view name_space) const {

@@ -6,17 +6,18 @@
 // An object is kept as the text that a list shows of it (no kind, no apiVersion), its metadata in
 // kube-apiserver's order. The store adds what a server adds: uid, resourceVersion, generation (of
 // slices), creationTimestamp, and managedFields that name the fields; an object that brings uid,
-// creationTimestamp or managedFields keeps its own. Versions count over all resources, as etcd's do.
+// creationTimestamp or managedFields keeps its own. Versions count over all resources, as etcd's
+// do.
 
 #include <array>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <nlohmann/json_fwd.hpp>
 
 #include "netlink/result.h"
 #include "test/support/api_server/resources.h"
@@ -61,8 +62,8 @@ class Store {
   std::uint64_t version() const { return version_; }
   // History is forgotten, as by compact().
   void set_version(std::uint64_t version);
-  // Forgets what was before: a version of the past is answered with "expired". Counts one on, so that
-  // every version that anybody has seen is of the past.
+  // Forgets what was before: a version of the past is answered with "expired". Counts one on, so
+  // that every version that anybody has seen is of the past.
   void compact();
   // Versions from here on are known.
   std::uint64_t compacted() const { return compacted_; }
