@@ -8,17 +8,11 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <catch2/catch.hpp>
-#include <nlohmann/json.hpp>
-
-#include "test/support/api_server/api_server.h"
 #include "test/support/api_server/objects.h"
-#include "test/support/http_client.h"
+#include "test/unit/api_server_client.h"
 
 namespace ipvsproxier::test {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 const std::string kServices =
     "/api/v1/services?labelSelector=%21service.kubernetes.io%2Fheadless%2C"
@@ -45,18 +39,6 @@ std::vector<std::string> lines_of(const std::string& text) {
   std::istringstream stream(text);
   for (std::string line; std::getline(stream, line);) lines.push_back(line);
   return lines;
-}
-
-std::unique_ptr<ApiServer> started(ServerOptions options = {}) {
-  auto server = ApiServer::start(std::move(options));
-  INFO((server ? "" : to_string(server.error())));
-  REQUIRE(server);
-  return *std::move(server);
-}
-
-HttpResponse get(const ApiServer& server, const std::string& target,
-                 std::vector<std::string> headers = {}) {
-  return fetch({.url = server.url() + target, .headers = std::move(headers)});
 }
 
 std::uint64_t version_of(const Json& object) {

@@ -47,7 +47,9 @@ std::optional<Answer> refused(ServerState& state, const LoggedRequest& request)
   const bool certified = request.credential.starts_with("certificate ");
   const StatusParts unauthorized{.code = 401, .reason = "Unauthorized", .message = "Unauthorized"};
   if (certified) return std::nullopt;
-  if (options.tls && options.tls->client_ca_required) return failure(unauthorized);
+  // Before HTTP/2 nghttpx has seen to it.
+  if (options.tls && options.tls->client_ca_required && !options.http2)
+    return failure(unauthorized);
   if (options.token.empty()) return std::nullopt;
   if (request.credential == "anonymous") return forbidden("system:anonymous", request.path);
   if (request.credential != "token " + options.token) return failure(unauthorized);

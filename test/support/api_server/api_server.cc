@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "test/support/api_server/front.h"
+#include "test/support/api_server/http2_front.h"
 #include "test/support/api_server/socket_faults.h"
 #include "test/support/api_server/state.h"
 
@@ -32,17 +33,38 @@ struct ApiServer::Impl {
     state.changed.notify_all();
   }
 
-  Status start_front() IPVSPROXIER_THREADS(requires_capability(running)) {
-    auto started = Front::start(state, port, true);
+  Status start_fronts() IPVSPROXIER_THREADS(requires_capability(running)) {
+    const auto [http2, tls] = [this] {
+      const loop::MutexLock lock(state.mutex);
+      return std::pair(state.options.http2, state.options.tls);
+    }();
+    auto started = Front::start(state, http2 ? 0 : port, !http2);
     if (!started) return started.error();
     front = *std::move(started);
-    port = front->port();
+    if (!http2) {
+      port = front->port();
+      return {};
+    }
+    auto before = Http2Front::start(port, front->port(), tls);
+    if (!before) return before.error();
+    http2_front = *std::move(before);
+    port = http2_front->port();
     return {};
+  }
+
+  // What clients are connected to.
+  void each_socket(const std::function<void(int socket, bool listening)>& visit)
+      IPVSPROXIER_THREADS(requires_capability(running, state.mutex)) {
+    if (http2_front) return http2_front->each_socket(visit);
+    if (!front) return;
+    visit(front->listener(), true);
+    for (const int socket : state.sockets) visit(socket, false);
   }
 
   ServerState state;
   loop::Mutex running;  // taken before the state's lock
   std::unique_ptr<Front> front IPVSPROXIER_THREADS(guarded_by(running));
+  std::unique_ptr<Http2Front> http2_front IPVSPROXIER_THREADS(guarded_by(running));
   std::uint16_t port IPVSPROXIER_THREADS(guarded_by(running)) = 0;
 };
 
@@ -176,23 +198,24 @@ void ApiServer::send_raw(Resource resource, std::string text) {
 }
 
 void ApiServer::reset_connections() {
+  const loop::MutexLock running(impl_->running);
   const loop::MutexLock lock(impl_->state.mutex);
-  for (const int socket : impl_->state.sockets) reset_connection(socket);
+  impl_->each_socket([](int socket, bool listening) {
+    if (!listening) reset_connection(socket);
+  });
 }
 
 void ApiServer::vanish() {
   const loop::MutexLock running(impl_->running);
   const loop::MutexLock lock(impl_->state.mutex);
   impl_->state.vanished = true;
-  if (impl_->front) drop_packets(impl_->front->listener(), true);
-  for (const int socket : impl_->state.sockets) drop_packets(socket, true);
+  impl_->each_socket([](int socket, bool) { drop_packets(socket, true); });
 }
 
 void ApiServer::reappear() {
   const loop::MutexLock running(impl_->running);
   const loop::MutexLock lock(impl_->state.mutex);
-  if (impl_->front) drop_packets(impl_->front->listener(), false);
-  for (const int socket : impl_->state.sockets) drop_packets(socket, false);
+  impl_->each_socket([](int socket, bool) { drop_packets(socket, false); });
   impl_->state.vanished = false;
   impl_->state.changed.notify_all();
 }
@@ -218,13 +241,14 @@ Status ApiServer::set_tls(std::optional<ServerTls> tls) {
 
 void ApiServer::stop() {
   const loop::MutexLock running(impl_->running);
+  impl_->http2_front.reset();
   impl_->front.reset();
 }
 
 Status ApiServer::resume() {
   const loop::MutexLock running(impl_->running);
   if (impl_->front) return {};
-  return impl_->start_front();
+  return impl_->start_fronts();
 }
 
 // --- what clients did

@@ -191,7 +191,7 @@ void connection_changed(void* given, MHD_Connection* connection, void**,
   const loop::MutexLock lock(state.mutex);
   if (what == MHD_CONNECTION_NOTIFY_STARTED) {
     state.sockets.insert(socket);
-    if (state.vanished) drop_packets(socket, true);
+    if (state.vanished && !state.options.http2) drop_packets(socket, true);
   } else {
     state.sockets.erase(socket);
   }
