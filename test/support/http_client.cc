@@ -13,6 +13,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 namespace ipvsproxier::test {
@@ -20,7 +21,7 @@ namespace {
 
 struct Transfer {
   HttpResponse response;
-  std::function<void(const std::string&)> on_piece;
+  std::function<void(std::string_view)> on_piece;
   std::atomic<int>* socket_copy = nullptr;
   int user_timeout = 0;
 };
@@ -29,7 +30,7 @@ std::size_t on_body(char* data, std::size_t, std::size_t size, void* given) {
   auto& transfer = *static_cast<Transfer*>(given);
   transfer.response.body.append(data, size);
   transfer.response.pieces.push_back(size);
-  if (transfer.on_piece) transfer.on_piece(transfer.response.body);
+  if (transfer.on_piece) transfer.on_piece({data, size});
   return size;
 }
 
@@ -121,9 +122,9 @@ HttpStream::HttpStream(HttpRequest request)
     : thread_([this, request = std::move(request)] {
         Transfer transfer;
         transfer.socket_copy = &socket_copy_;
-        transfer.on_piece = [this](const std::string& body) {
+        transfer.on_piece = [this](std::string_view piece) {
           const loop::MutexLock lock(mutex_);
-          body_ = body;
+          body_ += piece;
         };
         auto response = perform(request, std::move(transfer));
         const loop::MutexLock lock(mutex_);

@@ -231,24 +231,27 @@ TEST_CASE("an object of 10 MB comes in a list and in a watch") {
   CHECK(get(*server, "/api/v1/services").body.size() > 10'000'000);
 }
 
+// Without a parser, which takes minutes for so much where nothing is optimised.
 TEST_CASE("a hundred thousand objects come in pages and compressed") {
   const auto server = started();
   REQUIRE(server->put_all(make_services(100'000)));
+  const std::string target = "/api/v1/services?limit=20000&continue=";
   std::size_t items = 0;
   std::size_t pages = 0;
   std::string token;
   do {
-    const auto page =
-        get(*server, "/api/v1/services?limit=20000&continue=" + token, {"Accept-Encoding: gzip"});
-    REQUIRE(page.code == 200);
-    CHECK(page.headers.at("content-encoding") == "gzip");
-    CHECK(page.body.size() < 20'000 * 200);
-    ++pages;
-    const auto plain = get(*server, "/api/v1/services?limit=20000&continue=" + token);
+    const auto packed = get(*server, target + token, {"Accept-Encoding: gzip"});
+    REQUIRE(packed.code == 200);
+    CHECK(packed.headers.at("content-encoding") == "gzip");
+    const auto plain = get(*server, target + token);
     CHECK_FALSE(plain.headers.contains("content-encoding"));
-    const auto list = nlohmann::json::parse(plain.body);
-    items += list["items"].size();
-    token = list["metadata"].value("continue", "");
+    CHECK(plain.body.size() > 4 * packed.body.size());
+    for (auto at = plain.body.find("\"uid\""); at != std::string::npos;
+         at = plain.body.find("\"uid\"", at + 1))
+      ++items;
+    const auto head = Json::parse(plain.body.substr(0, plain.body.find(R"(,"items")")) + "}");
+    token = head["metadata"].value("continue", "");
+    ++pages;
   } while (!token.empty());
   CHECK(pages == 5);
   CHECK(items == 100'000);

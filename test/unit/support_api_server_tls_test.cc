@@ -13,7 +13,9 @@ namespace {
 // A CA, files for clients, and servers with certificates of it.
 class Authority {
  public:
-  Authority() : ca_(*make_authority("cluster")) { ca_file = write("ca", ca_.certificate); }
+  explicit Authority(const std::string& name = "cluster") : ca_(*make_authority(name)) {
+    ca_file = write("ca", ca_.certificate);
+  }
 
   ServerTls server(const CertificateWish& wish = server_wish()) const {
     const auto made = issue(ca_, wish);
@@ -43,7 +45,7 @@ class Authority {
 
 TEST_CASE("a server shows its certificate; a wrong one is refused by who looks") {
   const Authority authority;
-  const Authority other;
+  const Authority other("elsewhere");
   const auto server = started({.tls = authority.server()});
   const auto ask = [&](const std::string& ca_file) {
     return fetch({.url = server->url() + "/api/v1/services", .ca_file = ca_file});
@@ -70,7 +72,7 @@ TEST_CASE("a server shows its certificate; a wrong one is refused by who looks")
 
 TEST_CASE("a client certificate of the CA is a credential; where it is required nothing else is") {
   const Authority authority;
-  const Authority other;
+  const Authority other("elsewhere");
   const bool required = GENERATE(false, true);
   auto tls = authority.server();
   tls.client_ca_required = required;

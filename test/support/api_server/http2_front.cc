@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -70,7 +71,8 @@ std::vector<std::string> arguments(std::uint16_t port, std::uint16_t backend,
   return out;
 }
 
-pid_t spawn(const std::vector<std::string>& arguments) {
+// What it says goes to this file.
+pid_t spawn(const std::vector<std::string>& arguments, const std::string& log) {
   std::vector<char*> argv;
   argv.reserve(arguments.size() + 1);
   for (const auto& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
@@ -78,6 +80,9 @@ pid_t spawn(const std::vector<std::string>& arguments) {
   const pid_t child = fork();
   if (child != 0) return child;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const int file = open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  dup2(file, STDOUT_FILENO);
+  dup2(file, STDERR_FILENO);
   execvp(argv[0], argv.data());
   _exit(127);
 }
@@ -89,6 +94,16 @@ std::optional<std::uint16_t> local_port(int socket) {
       address.sin_family != AF_INET)
     return std::nullopt;
   return ntohs(address.sin_port);
+}
+
+// nghttpx does not take 0 for any. The kernel does not give a port again soon.
+std::uint16_t free_port() {
+  const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address);
+  return local_port(socket.get()).value_or(0);
 }
 
 bool is_listening(int socket) {
@@ -115,14 +130,17 @@ void each_descriptor(pid_t process, const std::function<void(int)>& visit) {
 Result<std::unique_ptr<Http2Front>> Http2Front::start(std::uint16_t port, std::uint16_t backend,
                                                       const std::optional<ServerTls>& tls) {
   std::unique_ptr<Http2Front> front(new Http2Front);
-  front->port_ = port;
-  front->child_ = spawn(arguments(port, backend, tls, front->files_));
+  front->port_ = port != 0 ? port : free_port();
+  const auto log = (front->files_.path() / "log").string();
+  front->child_ = spawn(arguments(front->port_, backend, tls, front->files_), log);
   if (front->child_ < 0) return make_error(Operation::generic, errno, "start nghttpx");
   const auto deadline = std::chrono::steady_clock::now() + kStart;
-  while (!front->find_port()) {
+  while (!front->listens()) {
     if (waitpid(front->child_, nullptr, WNOHANG) == front->child_) {
       front->child_ = -1;
-      return Error{ErrorKind::io, 0, "nghttpx ended at once: is it installed (nghttp2-proxy)?"};
+      std::ostringstream said;
+      said << std::ifstream(log).rdbuf();
+      return Error{ErrorKind::io, 0, "nghttpx (of nghttp2-proxy) ended at once: " + said.str()};
     }
     if (std::chrono::steady_clock::now() > deadline)
       return Error{ErrorKind::timeout, 0, "nghttpx does not listen"};
@@ -131,15 +149,9 @@ Result<std::unique_ptr<Http2Front>> Http2Front::start(std::uint16_t port, std::u
   return front;
 }
 
-bool Http2Front::find_port() {
+bool Http2Front::listens() const {
   bool found = false;
-  each_descriptor(child_, [&](int socket) {
-    if (!is_listening(socket)) return;
-    const auto port = local_port(socket);
-    if (!port || (port_ != 0 && *port != port_)) return;
-    port_ = *port;
-    found = true;
-  });
+  each_socket([&](int, bool listening) { found = found || listening; });
   return found;
 }
 

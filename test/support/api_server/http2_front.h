@@ -34,7 +34,7 @@ class Http2Front {
 
  private:
   Http2Front() = default;
-  bool find_port();
+  bool listens() const;
 
   TempDir files_;
   pid_t child_ = -1;
