@@ -1,0 +1,207 @@
+// What a client may ask of the test API server beyond what was recorded.
+
+#include <fstream>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "test/support/api_server/commands.h"
+#include "test/support/api_server/kubeconfig.h"
+#include "test/support/api_server/objects.h"
+#include "test/support/temp_dir.h"
+#include "test/unit/api_server_client.h"
+
+namespace ipvsproxier::test {
+namespace {
+
+std::set<std::string> names(const Json& list) {
+  std::set<std::string> found;
+  for (const auto& item : list["items"]) found.insert(item["metadata"]["name"].get<std::string>());
+  return found;
+}
+
+std::string labelled(const std::string& object, const std::string& label) {
+  auto json = Json::parse(object);
+  json["metadata"]["labels"][label] = "";
+  return json.dump();
+}
+
+TEST_CASE("selectors choose what a list shows") {
+  const auto server = started();
+  REQUIRE(server->put(make_service("shop", "web", "10.96.0.10")));
+  REQUIRE(server->put(make_service("shop", "none", "None")));
+  REQUIRE(server->put(labelled(make_service("shop", "other", "10.96.0.11"),
+                               "service.kubernetes.io/service-proxy-name")));
+  REQUIRE(server->put(make_node("a", "10.0.0.1")));
+  REQUIRE(server->put(make_node("b", "10.0.0.2", "z1")));
+  const auto ask = [&](const std::string& target) {
+    return names(Json::parse(get(*server, target).body));
+  };
+  CHECK(ask("/api/v1/services") == std::set<std::string>{"web", "none", "other"});
+  CHECK(ask("/api/v1/services?labelSelector=%21service.kubernetes.io%2Fservice-proxy-name"
+            "&fieldSelector=spec.clusterIP%21%3DNone") == std::set<std::string>{"web"});
+  CHECK(ask("/api/v1/nodes?fieldSelector=metadata.name%3Db") == std::set<std::string>{"b"});
+  CHECK(ask("/api/v1/nodes?labelSelector=topology.kubernetes.io%2Fzone%3Dz1") ==
+        std::set<std::string>{"b"});
+  CHECK(ask("/api/v1/nodes?labelSelector=topology.kubernetes.io%2Fzone") ==
+        std::set<std::string>{"b"});
+  CHECK(ask("/api/v1/namespaces/other/services").empty());
+  CHECK(get(*server, "/api/v1/services?labelSelector=a%20in%20(b)").code == 400);
+}
+
+TEST_CASE(
+    "an object that comes to be chosen is added to a watch, one that no longer is leaves it") {
+  const auto server = started();
+  const auto plain = make_service("shop", "web", "10.96.0.10");
+  const auto hidden = labelled(plain, "service.kubernetes.io/service-proxy-name");
+  REQUIRE(server->put(hidden));
+  const HttpStream stream({.url = watch_from_now(*server) +
+                                  "&labelSelector=%21service.kubernetes.io%2Fservice-proxy-name"});
+  REQUIRE(server->wait_for_watches(Resource::services, 1));
+  REQUIRE(server->put(plain));
+  REQUIRE(server->put(make_service("shop", "web", "10.96.0.11")));
+  REQUIRE(server->put(hidden));
+  REQUIRE(server->remove(Resource::services, "web", "shop"));  // not seen
+  REQUIRE(server->put(plain));
+  const auto lines = stream.lines(4);
+  REQUIRE(lines.size() == 4);
+  std::string types;
+  for (const auto& line : lines) types += Json::parse(line)["type"].get<std::string>() + " ";
+  CHECK(types == "ADDED MODIFIED DELETED ADDED ");
+  // It leaves as it was, with the version of the change.
+  const auto left = Json::parse(lines[2])["object"];
+  CHECK(left["spec"]["clusterIP"] == "10.96.0.11");
+  CHECK_FALSE(left["metadata"].contains("labels"));
+  CHECK(left["metadata"]["resourceVersion"] == std::to_string(server->version() - 2));
+}
+
+TEST_CASE("a server without streaming lists refuses them and says where nothing ends") {
+  const auto server = started({.streaming_lists = false});
+  REQUIRE(server->put(make_node("a", "10.0.0.1")));
+  const auto refused = get(*server,
+                           "/api/v1/nodes?watch=1&allowWatchBookmarks=true&sendInitialEvents=true"
+                           "&resourceVersionMatch=NotOlderThan&timeoutSeconds=1");
+  CHECK(refused.code == 422);
+  const auto status = Json::parse(refused.body);
+  CHECK(status["reason"] == "Invalid");
+  CHECK(status["details"]["causes"][0]["field"] == "sendInitialEvents");
+  const auto old = get(*server, "/api/v1/nodes?watch=1&allowWatchBookmarks=true&timeoutSeconds=1");
+  CHECK(old.body.find("ADDED") != std::string::npos);
+  CHECK(old.body.find("BOOKMARK") == std::string::npos);
+  server->set_streaming_lists(true);
+  const auto now = get(*server, "/api/v1/nodes?watch=1&allowWatchBookmarks=true&timeoutSeconds=1");
+  CHECK(now.body.find("k8s.io/initial-events-end") != std::string::npos);
+}
+
+TEST_CASE("a streaming list must be asked for in full") {
+  const auto server = started();
+  CHECK(get(*server, "/api/v1/nodes?watch=1&sendInitialEvents=true&timeoutSeconds=1").code == 422);
+  CHECK(get(*server, "/api/v1/nodes?watch=1&resourceVersionMatch=NotOlderThan&timeoutSeconds=1")
+            .code == 422);
+  CHECK(get(*server, "/api/v1/nodes?resourceVersionMatch=Exact").code == 422);
+  CHECK(get(*server, "/api/v1/nodes?sendInitialEvents=true").code == 422);
+}
+
+TEST_CASE("an exact version shows the past while it is known") {
+  const auto server = started();
+  REQUIRE(server->put(make_node("a", "10.0.0.1")));
+  const auto then = std::to_string(server->version());
+  REQUIRE(server->put(make_node("b", "10.0.0.2")));
+  const auto target = "/api/v1/nodes?resourceVersionMatch=Exact&resourceVersion=" + then;
+  CHECK(names(Json::parse(get(*server, target).body)) == std::set<std::string>{"a"});
+  server->compact();
+  CHECK(get(*server, target).code == 410);
+}
+
+TEST_CASE("what a server adds to an object has the names that the recorded one adds") {
+  const auto server = started();
+  REQUIRE(server->put(make_service("shop", "web", "10.96.0.10")));
+  const auto version = server->version();
+  const auto keys = [](const Json& object) {
+    std::vector<std::string> found;
+    for (const auto& [key, value] : object.items()) found.push_back(key);
+    return found;
+  };
+  std::ifstream stream(std::string(TEST_DATA) + "/recorded/services-list.body");
+  const auto recorded = Json::parse(stream)["items"];
+  Json like;
+  for (const auto& item : recorded)
+    if (item["metadata"]["name"] == "web") like = item;
+  auto shown = Json::parse(get(*server, "/api/v1/services").body)["items"][0];
+  CHECK(keys(shown) == keys(like));
+  CHECK(keys(shown["metadata"]) == keys(like["metadata"]));
+  CHECK(keys(shown["metadata"]["managedFields"][0]) == keys(like["metadata"]["managedFields"][0]));
+  CHECK(shown["metadata"]["uid"].get<std::string>().size() ==
+        like["metadata"]["uid"].get<std::string>().size());
+  CHECK(shown["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"].contains("f:ports"));
+
+  // The same again changes nothing; another one keeps its identity.
+  REQUIRE(server->put(make_service("shop", "web", "10.96.0.10")));
+  CHECK(server->version() == version);
+  REQUIRE(server->put(make_service("shop", "web", "10.96.0.11")));
+  const auto later = Json::parse(get(*server, "/api/v1/services").body)["items"][0];
+  CHECK(later["metadata"]["uid"] == shown["metadata"]["uid"]);
+  CHECK(later["metadata"]["resourceVersion"] == std::to_string(version + 1));
+}
+
+TEST_CASE("what is no object is refused") {
+  const auto server = started();
+  CHECK_FALSE(server->put("{"));
+  CHECK_FALSE(server->put(R"({"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"}})"));
+  CHECK_FALSE(server->put(R"({"kind":"Node","apiVersion":"v1","metadata":{}})"));
+}
+
+TEST_CASE("Events are recorded, and patched only if they are there") {
+  const auto server = started();
+  const auto path = server->url() + "/apis/events.k8s.io/v1/namespaces/default/events";
+  const std::string event = R"({"kind":"Event","metadata":{"name":"kp.17","namespace":"default"}})";
+  CHECK(fetch({.url = path + "/kp.17", .method = "PATCH", .body = "{}"}).code == 404);
+  const auto posted = fetch({.url = path, .method = "POST", .body = event});
+  CHECK(posted.code == 201);
+  CHECK(Json::parse(posted.body) == Json::parse(event));
+  CHECK(fetch({.url = path, .method = "POST", .body = event}).code == 409);
+  CHECK(fetch({.url = path + "/kp.17", .method = "PATCH", .body = R"({"series":{"count":2}})"})
+            .code == 200);
+  CHECK(server->events() == std::vector<std::string>{event, R"({"series":{"count":2}})"});
+}
+
+TEST_CASE("commands do what they say") {
+  const auto server = started();
+  TempDir folder;
+  const auto file = (folder.path() / "web.json").string();
+  std::ofstream(file) << make_service("shop", "web", "10.96.0.10");
+  REQUIRE(run_command(*server, "put " + file));
+  CHECK(server->count(Resource::services) == 1);
+  const HttpStream stream({.url = watch_from_now(*server)});
+  REQUIRE(server->wait_for_watches(Resource::services, 1));
+  REQUIRE(run_command(*server, "delete Service shop/web"));
+  CHECK(server->count(Resource::services) == 0);
+  CHECK(stream.lines(1).size() == 1);
+  REQUIRE(run_command(*server, "expire Service"));
+  CHECK(stream.response().body.find("ERROR") != std::string::npos);
+
+  REQUIRE(run_command(*server, "fault Service answer=429,5,1 tear=3"));
+  CHECK(get(*server, "/api/v1/services").headers.at("retry-after") == "5");
+  CHECK(get(*server, "/api/v1/services").code == 200);
+  REQUIRE(run_command(*server, "token secret"));
+  CHECK(get(*server, "/api/v1/services").code == 403);
+  CHECK(run_command(*server, "requests")->find("429 GET /api/v1/services anonymous") !=
+        std::string::npos);
+  CHECK(run_command(*server, "state")->find("0 services, 0 watched") != std::string::npos);
+
+  for (const auto* wrong :
+       {"put /does/not/exist", "delete Service shop/web", "delete Pod a/b", "fault Service loud",
+        "fault Pod silent", "expire", "shout", "fault all answer=x", "fault all tear=many"})
+    CHECK_FALSE(run_command(*server, wrong));
+}
+
+TEST_CASE("a kubeconfig has what a client needs") {
+  const auto text = kubeconfig({.server = "https://127.0.0.1:1", .authority = "pem", .token = "t"});
+  CHECK(text.find("    server: https://127.0.0.1:1\n") != std::string::npos);
+  CHECK(text.find("    certificate-authority-data: cGVt\n") != std::string::npos);
+  CHECK(text.find("    token: t\n") != std::string::npos);
+  CHECK(text.find("client-") == std::string::npos);
+}
+
+}  // namespace
+}  // namespace ipvsproxier::test
