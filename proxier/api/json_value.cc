@@ -13,7 +13,6 @@ namespace ipvsproxier::api {
 namespace {
 
 // Kinds on the tape.
-constexpr char kNull = 'n';
 constexpr char kTrue = 't';
 constexpr char kFalse = 'f';
 constexpr char kInteger = 'l';

@@ -46,6 +46,23 @@ TEST_CASE("events carry their object, its name and version") {
   CHECK(decoded("{\"object\":" + kService + ",\"type\":\"" + text + "\"}\n") == result);
 }
 
+TEST_CASE("of members of one name the last counts, as for an API server") {
+  const auto result = decoded(
+      R"({"type":"ADDED","object":7,"type":"DELETED","object":{"kind":"Node","kind":"Service",)"
+      R"("apiVersion":"v1","metadata":{"name":"a","name":"b"},"spec":{"type":"ExternalName"}}})");
+  CHECK(result.type == EventType::deleted);
+  CHECK(std::get<Service>(result.object.value()).name == NamespacedName{"default", "b"});
+}
+
+TEST_CASE("of an object of 10 MB only what is read is kept") {
+  const std::string blob(std::size_t{10} << 20U, 'x');
+  const auto result = decoded(event(
+      "ADDED", R"({"kind":"Service","apiVersion":"v1","metadata":{"name":"web","namespace":"shop",)"
+               R"("resourceVersion":"7","annotations":{"a":")" +
+                   blob + R"("}},"spec":{"clusterIP":"10.0.0.9","ports":[{"port":80}]}})"));
+  CHECK(result == decoded(event("ADDED", kService)));
+}
+
 TEST_CASE("bookmarks carry a version, and may end the initial events") {
   const auto bookmark = [](const std::string& more) {
     return decoded(event("BOOKMARK", R"({"kind":"Service","apiVersion":"v1","metadata":{)" + more +
