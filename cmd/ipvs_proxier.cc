@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "cmd/cluster_feed.h"
 #include "cmd/config_json.h"
 #include "cmd/follow.h"
 #include "cmd/kernel_tables.h"
@@ -81,10 +82,6 @@ int run(int argc, char** argv) {
   log_problems(options.warnings, logger);
   if (!options.write_config_to.empty()) return write_config(options, logger);
   if (options.init_only) return init_host(options, logger);
-  if (options.manifests.empty()) {
-    logger.error("following an API server is not there yet: --manifests PATH is needed");
-    return 1;
-  }
   return options.once ? run_once(options, logger) : follow(options, logger);
 }
 

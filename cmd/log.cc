@@ -52,9 +52,17 @@ std::size_t log_problems(const api::Problems& problems, spdlog::logger& logger) 
   return errors;
 }
 
+namespace {
+
+std::string_view source_of(const Options& options) {
+  return options.manifests.empty() ? std::string_view("API server") : options.manifests;
+}
+
+}  // namespace
+
 void log_no_node(const Options& options, spdlog::logger& logger) {
   logger.info("{}: no Node {}: its zone, addresses and pod CIDRs are unknown; going on without",
-              options.manifests, options.node_name);
+              source_of(options), options.node_name);
 }
 
 void log_incomplete(const Options& options, spdlog::logger& logger) {
@@ -65,7 +73,7 @@ void log_incomplete(const Options& options, spdlog::logger& logger) {
 void log_no_pod_cidrs(const Options& options, std::string_view consequence,
                       spdlog::logger& logger) {
   logger.error("{}: Node {}: spec.podCIDRs: missing, but detectLocalMode is NodeCIDR; {}",
-               options.manifests, options.node_name, consequence);
+               source_of(options), options.node_name, consequence);
 }
 
 }  // namespace ipvsproxier::cmd

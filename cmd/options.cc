@@ -50,6 +50,8 @@ std::string contradiction(const CommandLine& line) {
     if (!kubeconfig_flag(line).empty()) return refuse("kubeconfig");
     if (main.healthz_max_watch_age > Nanoseconds::zero()) return refuse("healthz-max-watch-age");
   }
+  if (main.once && main.manifests.empty() && !main.init_only && main.write_config_to.empty())
+    return "--once needs --manifests: an API server is followed";
   if (main.once && main.init_only) return "--once contradicts --init-only, which programs nothing";
   if (!main.hostname_override.empty() && trim(main.hostname_override).empty())
     return "--hostname-override must not be blank";

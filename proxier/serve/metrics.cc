@@ -290,7 +290,7 @@ struct Metrics::State {
                "When the whole kernel was last read and held, or then got, what it should hold");
 };
 
-Metrics::Metrics(MetricsSettings settings) : state_(std::make_unique<State>(settings)) {}
+Metrics::Metrics(const MetricsSettings& settings) : state_(std::make_unique<State>(settings)) {}
 Metrics::~Metrics() = default;
 
 void Metrics::sync_took(Family family, Seconds duration) {

@@ -49,7 +49,7 @@ class Metrics {
   using Seconds = std::chrono::duration<double>;
   using Time = std::chrono::system_clock::time_point;
 
-  explicit Metrics(MetricsSettings settings);
+  explicit Metrics(const MetricsSettings& settings);
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;
   ~Metrics();

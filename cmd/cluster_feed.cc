@@ -1,0 +1,62 @@
+#include "cmd/cluster_feed.h"
+
+#include <utility>
+
+#include "cmd/log.h"
+
+namespace ipvsproxier::cmd {
+
+bool lacks_pod_cidrs(const Options& options, const std::optional<api::Node>& node) {
+  return options.config.detect_local_mode == "NodeCIDR" && (!node || node->pod_cidrs.empty());
+}
+
+void ClusterFeed::take(std::vector<api::Object> changed,
+                       const std::vector<watch::DeletedObject>& deleted,
+                       std::optional<bool> complete) {
+  sync::SyncInput input;
+  for (auto& object : changed) {
+    if (const auto* node = std::get_if<api::Node>(&object)) node_ = *node;
+    input.changes.put(std::move(object));
+  }
+  for (const auto& gone : deleted) remove(gone, input.changes);
+  if (complete) tell_what_is_missing();
+  // Without its pod CIDRs the rules would be wrong: those that were known stay in force.
+  const bool lacks_cidrs = lacks_pod_cidrs(options_, node_);
+  if (started_ && lacks_cidrs) input.changes.node.reset();
+  // Nothing is programmed before this is set.
+  if (complete && (started_ || !lacks_cidrs)) {
+    input.changes.complete = complete;
+    started_ = true;
+  }
+  mail_.put(std::move(input));
+}
+
+void ClusterFeed::remove(const watch::DeletedObject& gone, model::Changes& changes) {
+  switch (gone.kind) {
+    case api::ObjectKind::service:
+      changes.services.insert_or_assign(gone.name, std::nullopt);
+      return;
+    case api::ObjectKind::endpoint_slice:
+      changes.slices.insert_or_assign(gone.name, std::nullopt);
+      return;
+    case api::ObjectKind::node:
+      node_.reset();
+      changes.node.emplace(std::nullopt);
+      return;
+  }
+}
+
+void ClusterFeed::tell_what_is_missing() {
+  const bool lacks_node = !node_;
+  if (lacks_node && !lacked_node_) log_no_node(options_, logger_);
+  lacked_node_ = lacks_node;
+  const bool lacks_cidrs = lacks_pod_cidrs(options_, node_);
+  if (lacks_cidrs && !lacked_cidrs_)
+    log_no_pod_cidrs(
+        options_,
+        started_ ? "the Node stays as it was last seen" : "nothing is programmed until it is there",
+        logger_);
+  lacked_cidrs_ = lacks_cidrs;
+}
+
+}  // namespace ipvsproxier::cmd

@@ -1,0 +1,47 @@
+#pragma once
+
+// ClusterFeed: what a source of objects tells -> the sync thread's mailbox. Says what is missing
+// for programming this node. The main thread's.
+
+#include <optional>
+#include <vector>
+
+#include <spdlog/logger.h>
+
+#include "cmd/options.h"
+#include "proxier/loop/mailbox.h"
+#include "proxier/sync/sync_input.h"
+#include "proxier/watch/manifest_set.h"
+
+namespace ipvsproxier::cmd {
+
+using SyncMail = loop::Mailbox<sync::SyncInput>;
+
+// Whether the rules would be wrong for want of this node's pod CIDRs: pods are told by them.
+bool lacks_pod_cidrs(const Options& options, const std::optional<api::Node>& node);
+
+class ClusterFeed {
+ public:
+  // All outlive this.
+  ClusterFeed(const Options& options, SyncMail& mail, spdlog::logger& logger)
+      : options_(options), mail_(mail), logger_(logger) {}
+
+  // `complete`: whether everything that exists is known by now. nullopt: the source has not told
+  // everything yet; nothing is programmed before it did.
+  void take(std::vector<api::Object> changed, const std::vector<watch::DeletedObject>& deleted,
+            std::optional<bool> complete);
+
+ private:
+  void remove(const watch::DeletedObject& gone, model::Changes& changes);
+  void tell_what_is_missing();
+
+  const Options& options_;
+  SyncMail& mail_;
+  spdlog::logger& logger_;
+  std::optional<api::Node> node_;
+  bool started_ = false;  // there was something to program
+  bool lacked_node_ = false;
+  bool lacked_cidrs_ = false;
+};
+
+}  // namespace ipvsproxier::cmd

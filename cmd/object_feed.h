@@ -1,0 +1,35 @@
+#pragma once
+
+// ObjectFeed: a source of the cluster's objects, wired to the cluster feed. The main thread's.
+
+#include <memory>
+
+#include <spdlog/logger.h>
+
+#include "cmd/cluster_feed.h"
+#include "cmd/options.h"
+#include "proxier/loop/main_loop.h"
+#include "proxier/watch/cluster_access.h"
+
+namespace ipvsproxier::cmd {
+
+class ObjectFeed {
+ public:
+  ObjectFeed() = default;
+  ObjectFeed(const ObjectFeed&) = delete;
+  ObjectFeed& operator=(const ObjectFeed&) = delete;
+  virtual ~ObjectFeed() = default;
+
+  virtual void start() = 0;
+};
+
+// Of --manifests; the first reading is done by start(). All outlive it.
+std::unique_ptr<ObjectFeed> follow_manifests(const Options& options, loop::MainLoop& loop,
+                                             ClusterFeed& cluster, spdlog::logger& logger);
+
+// Of the API server. All outlive it.
+std::unique_ptr<ObjectFeed> follow_api(const Options& options, watch::AccessSource access,
+                                       loop::MainLoop& loop, ClusterFeed& cluster,
+                                       spdlog::logger& logger);
+
+}  // namespace ipvsproxier::cmd
