@@ -101,7 +101,9 @@ Outcome Applier::apply(const plan::Transaction& transaction, const std::stop_tok
   return std::move(outcome_);
 }
 
-void Applier::fail(std::string what, netlink::Error error) {
+// `count` is that of outcome_.failed.
+void Applier::fail(std::size_t& count, std::string what, netlink::Error error) {
+  ++count;
   outcome_.suspect = outcome_.suspect || is_suspect(error);
   outcome_.failures.push_back({std::move(what), std::move(error)});
 }
@@ -114,7 +116,7 @@ void Applier::run(const std::vector<ipset::SetSpec>& specs) {
       state_.commit(spec);
     } else {
       failed_sets_.insert(spec.name);
-      fail("make set " + spec.name, std::move(status.error()));
+      fail(outcome_.failed.sets, "make set " + spec.name, std::move(status.error()));
     }
   }
 }
@@ -140,7 +142,7 @@ void Applier::run(const std::vector<ipset::TableRules>& tables) {
     } else {
       outcome_.unsettled.rules.insert(table.family);
       families_without_rules_.insert(table.family);
-      fail(words_of(table), std::move(changed.error()));
+      fail(outcome_.failed.rule_tables, words_of(table), std::move(changed.error()));
     }
   }
 }
@@ -166,7 +168,8 @@ netlink::Result<bool> Applier::write_rules(const ipset::TableRules& table) {
   state_.commit(reduced);
   outcome_.unsettled.rules.insert(table.family);
   unguarded_services_.merge(unguarded);
-  fail("write the rules of KUBE-IPVS-OUT-FILTER", std::move(changed.error()));
+  fail(outcome_.failed.rule_tables, "write the rules of KUBE-IPVS-OUT-FILTER",
+       std::move(changed.error()));
   return without;
 }
 
@@ -199,7 +202,7 @@ void Applier::run(const std::vector<SetChange>& changes) {
       }
       outcome_.unsettled.elements[key].insert(tried[i].element);
       if (tried[i].add) guard_failed(key, tried[i].element);
-      fail(words_of(spec, tried[i]), std::move(statuses[i].error()));
+      fail(outcome_.failed.elements, words_of(spec, tried[i]), std::move(statuses[i].error()));
     }
   }
 }
@@ -279,7 +282,7 @@ void Applier::run(const std::vector<IpvsOp>& ops) {
     else if (must_hold(tried[i]))  // its virtual service failed in the same batch
       hold(tried[i]);
     else
-      fail(to_string(tried[i]), std::move(statuses[i].error()));
+      fail(outcome_.failed.ipvs, to_string(tried[i]), std::move(statuses[i].error()));
   }
 }
 
@@ -314,7 +317,7 @@ void Applier::run(const std::vector<netlink::AddressOp>& ops) {
         kept_addresses_.insert(tried[i].address);
       else if (is_lost(statuses[i].error()))
         outcome_.perhaps.addresses.insert(tried[i].address);
-      fail(to_string(tried[i]), std::move(statuses[i].error()));
+      fail(outcome_.failed.addresses, to_string(tried[i]), std::move(statuses[i].error()));
     }
   }
 }

@@ -29,6 +29,7 @@ struct Written {
 
 struct Outcome {
   Written written;
+  Written failed;                 // how many of the failures are whose
   std::vector<Failure> failures;  // operations that the kernel refused
   // Virtual services for which the kernel has no such scheduler; not among the failures.
   std::vector<netlink::VirtualServiceKey> without_scheduler;
@@ -67,7 +68,7 @@ class Applier {
   bool must_hold(const netlink::AddressOp& op) const;
   void note(const netlink::IpvsOp& op, const netlink::Status& status);
   void hold(const netlink::IpvsOp& op);
-  void fail(std::string what, netlink::Error error);
+  void fail(std::size_t& count, std::string what, netlink::Error error);
 
   Kernel kernel_;
   plan::ActualState& state_;

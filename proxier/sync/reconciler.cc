@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "proxier/plan/diff.h"
+#include "proxier/plan/service_health.h"
 #include "proxier/sync/kernel_state.h"
 
 namespace ipvsproxier::sync {
@@ -74,6 +75,7 @@ void Reconciler::take(SyncInput input) {
   listed_ = listed_ || input.changes.complete.has_value();
   const bool was_complete = cluster_.complete;
   auto touched = cluster_.take(std::move(input.changes));
+  health_touched_.insert(touched.services.begin(), touched.services.end());
   touched_.merge(touched.services);
   node_touched_ = node_touched_ || touched.node;
   // What may be removed now was not looked at while something was unknown.
@@ -122,6 +124,7 @@ SyncReport Reconciler::run_to_end(TimePoint now) {
     all.warnings = std::move(pass.warnings);
     all.held = std::move(pass.held);
     all.written += pass.written;
+    all.failed += pass.failed;
     all.sysctls += pass.sysctls;
     all.flows += pass.flows;
     if (all.failures.empty() || all.failures == before) break;
@@ -176,7 +179,7 @@ void Reconciler::sync_whole(TimePoint now, Pass& pass) {
   link_events_ = {};
   planner_.update(std::exchange(touched_, {}), cluster_);
   auto reading = read_kernel(kernel_, planner_.desired(), *addresses, dummy_usable);
-  if (known_) report_drift(reading.state);
+  if (known_) pass.repairs += report_drift(reading.state);
   known_ = true;
   mirror_ = std::move(reading.state);
   perhaps_ = {};
@@ -189,9 +192,9 @@ void Reconciler::sync_whole(TimePoint now, Pass& pass) {
   apply(plan::whole(planner_.desired(), mirror_), now, pass);
 }
 
-// What is to be done now and was not to be done before the kernel was read again.
-void Reconciler::report_drift(const plan::ActualState& found) {
-  if (found == mirror_) return;
+// What is to be done now and was not to be done before the kernel was read again. Answers how much.
+std::size_t Reconciler::report_drift(const plan::ActualState& found) {
+  if (found == mirror_) return 0;
   // What was not known before tells nothing.
   auto comparable = found;
   if (!mirror_.services) comparable.services.reset();
@@ -201,13 +204,14 @@ void Reconciler::report_drift(const plan::ActualState& found) {
   std::erase_if(comparable.rules,
                 [&](const auto& table) { return !mirror_.rules.contains(table.first); });
   auto repairs = lines_of(plan::diff(planner_.desired(), comparable));
-  if (repairs.empty()) return;
+  if (repairs.empty()) return 0;
   for (const auto& line : lines_of(plan::diff(planner_.desired(), mirror_))) repairs.erase(line);
   std::size_t told = 0;
   for (const auto& line : repairs)
     if (told++ < kTold) logger_.warn("others changed the kernel; repairing: {}", line);
   if (repairs.size() > kTold)
     logger_.warn("others changed the kernel; {} more repairs", repairs.size() - kTold);
+  return repairs.size();
 }
 
 // After events of links: what the events may have changed is read again. Most of them are echoes of
@@ -308,6 +312,7 @@ plan::Scope Reconciler::execute(const plan::Transaction& transaction, Pass& pass
   flows_.note(transaction, mirror_);
   auto outcome = Applier(kernel_, mirror_).apply(transaction, pass.stop);
   pass.written += outcome.written;
+  pass.failed += outcome.failed;
   pass.suspect = pass.suspect || outcome.suspect;
   perhaps_.merge(outcome.perhaps);
   append(pass.failures, std::move(outcome.failures));
@@ -353,6 +358,32 @@ void Reconciler::log_whats_left(TimePoint now, const Pass& pass) {
   log_.tell(pass, pass.whole, again ? fmt::format("trying again in {} ms", wait.count()) : "", now);
 }
 
+// Of Services that the kernel has as they are: load balancers are told afterwards.
+serve::ServiceHealthChanges Reconciler::take_health() {
+  serve::ServiceHealthChanges changes;
+  const auto waiting = retries_.all().services;
+  const auto& options = planner_.options();
+  std::erase_if(health_touched_, [&](const api::NamespacedName& name) {
+    const auto services = planner_.scope_of(name).services;
+    if (std::any_of(services.begin(), services.end(),
+                    [&](const auto& key) { return waiting.contains(key); }))
+      return false;
+    auto& change = changes.services[name];
+    if (const auto health =
+            plan::service_health(name, cluster_, options.families, settings_.node_name)) {
+      const auto count = [&](netlink::Family family) -> std::optional<std::uint32_t> {
+        const auto it = health->local_endpoints.find(family);
+        return it == health->local_endpoints.end() ? std::nullopt : std::optional(it->second);
+      };
+      change = serve::ServiceHealth{.port = health->port,
+                                    .ipv4_endpoints = count(netlink::Family::ipv4),
+                                    .ipv6_endpoints = count(netlink::Family::ipv6)};
+    }
+    return true;
+  });
+  return changes;
+}
+
 SyncReport Reconciler::finish(TimePoint now, Pass& pass) {
   append(pass.problems, planner_.problems());
   // The kernel is not as we believed: read it again soon, later each time that it does not help.
@@ -367,6 +398,12 @@ SyncReport Reconciler::finish(TimePoint now, Pass& pass) {
   report.sysctls = pass.sysctls;
   report.flows = pass.flows;
   report.failures = pass.failures.size() + pass.held.size();
+  report.failed = pass.failed;
+  report.repairs = pass.repairs;
+  report.draining = drain_.size();
+  report.whole = pass.whole;
+  report.settled = known_ && report.failures == 0 && retries_.empty() && !pass.suspect;
+  if (known_) report.health = take_health();
   for (const auto& problem : pass.problems)
     report.problems += problem.severity == api::Severity::error ? 1 : 0;
   return report;

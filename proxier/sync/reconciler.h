@@ -23,6 +23,7 @@
 
 #include "netlink/result.h"
 #include "proxier/plan/planner.h"
+#include "proxier/serve/status.h"
 #include "proxier/sync/applier.h"
 #include "proxier/sync/drain.h"
 #include "proxier/sync/host_setup.h"
@@ -46,10 +47,16 @@ struct ReconcilerSettings {
 
 struct SyncReport {
   Written written;
+  Written failed;
   std::size_t sysctls = 0;   // and timeouts that were set
   std::size_t flows = 0;     // stale UDP flows removed
   std::size_t problems = 0;  // errors in the objects
   std::size_t failures = 0;  // failed and held operations that are still outstanding
+  std::size_t repairs = 0;   // of what others did to the kernel
+  std::size_t draining = 0;  // real servers, now
+  bool whole = false;        // the whole kernel was looked at
+  bool settled = false;      // the kernel is what was asked for; nothing waits for another try
+  serve::ServiceHealthChanges health;
 
   bool complete() const { return problems == 0 && failures == 0; }
   bool empty() const;  // nothing written, nothing wrong
@@ -64,6 +71,9 @@ class Reconciler {
 
   // Folds in what happened. Writes nothing yet.
   void take(SyncInput input);
+
+  // The first lists are there: run() works.
+  bool listed() const { return listed_; }
 
   // Does what is due. Nothing before the first lists are there (Changes::complete is set). Ends
   // after the current phase when `stop` is requested; what is left then is left to the next start.
@@ -81,6 +91,8 @@ class Reconciler {
     explicit Pass(std::stop_token token = {}) : stop(std::move(token)) {}
     std::stop_token stop;
     Written written;
+    Written failed;
+    std::size_t repairs = 0;
     std::size_t sysctls = 0;
     std::size_t flows = 0;
     bool whole = false;    // everything was looked at
@@ -100,7 +112,8 @@ class Reconciler {
   plan::Scope repair_links(Pass& pass);
   plan::Scope completed(plan::Scope scope) const;
   void assume_added();
-  void report_drift(const plan::ActualState& found);
+  std::size_t report_drift(const plan::ActualState& found);
+  serve::ServiceHealthChanges take_health();
   void apply(const plan::Scope& scope, TimePoint now, Pass& pass);
   plan::Scope execute(const plan::Transaction& transaction, Pass& pass);
   void note_drains(const std::set<netlink::VirtualServiceKey>& services, TimePoint now);
@@ -111,7 +124,8 @@ class Reconciler {
   SyncLog log_;
 
   model::ClusterState cluster_;
-  std::set<api::NamespacedName> touched_;  // Services to plan again
+  std::set<api::NamespacedName> touched_;         // Services to plan again
+  std::set<api::NamespacedName> health_touched_;  // whose health is to be published
   bool node_touched_ = false;
   netlink::LinkEvents link_events_;
   plan::Planner planner_;

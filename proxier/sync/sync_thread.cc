@@ -1,6 +1,7 @@
 #include "proxier/sync/sync_thread.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace ipvsproxier::sync {
 
@@ -12,7 +13,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::hours kLongest{1};
 
 void serve(const std::stop_token& stop, Reconciler& reconciler, loop::Mailbox<SyncInput>& mailbox,
-           std::chrono::nanoseconds min_period) {
+           std::chrono::nanoseconds min_period, Publisher& publisher) {
+  publisher.started();
   auto earliest = Clock::now();
   while (!stop.stop_requested()) {
     const auto latest = std::min(reconciler.due(), Clock::now() + kLongest);
@@ -20,7 +22,11 @@ void serve(const std::stop_token& stop, Reconciler& reconciler, loop::Mailbox<Sy
     if (stop.stop_requested()) return;
     const bool asked = !input.empty();
     reconciler.take(std::move(input));
-    reconciler.run(Clock::now(), stop);
+    if (!reconciler.listed()) continue;
+    const auto begun = Clock::now();
+    publisher.began();
+    auto report = reconciler.run(begun, stop);
+    publisher.ended(std::move(report), Clock::now() - begun);
     if (asked) earliest = Clock::now() + std::chrono::duration_cast<Clock::duration>(min_period);
   }
 }
@@ -28,9 +34,9 @@ void serve(const std::stop_token& stop, Reconciler& reconciler, loop::Mailbox<Sy
 }  // namespace
 
 SyncThread::SyncThread(Reconciler& reconciler, loop::Mailbox<SyncInput>& mailbox,
-                       std::chrono::nanoseconds min_period)
-    : thread_([&reconciler, &mailbox, min_period](const std::stop_token& stop) {
-        serve(stop, reconciler, mailbox, min_period);
+                       std::chrono::nanoseconds min_period, Publisher& publisher)
+    : thread_([&reconciler, &mailbox, min_period, &publisher](const std::stop_token& stop) {
+        serve(stop, reconciler, mailbox, min_period, publisher);
       }) {}
 
 }  // namespace ipvsproxier::sync

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "proxier/loop/mailbox.h"
+#include "proxier/sync/publisher.h"
 #include "proxier/sync/reconciler.h"
 #include "proxier/sync/sync_input.h"
 
@@ -14,9 +15,9 @@ namespace ipvsproxier::sync {
 
 class SyncThread {
  public:
-  // `reconciler` and `mailbox` outlive this. From now on nobody else uses `reconciler`.
+  // All outlive this. From now on nobody else uses `reconciler` and `publisher`.
   SyncThread(Reconciler& reconciler, loop::Mailbox<SyncInput>& mailbox,
-             std::chrono::nanoseconds min_period);
+             std::chrono::nanoseconds min_period, Publisher& publisher);
   SyncThread(const SyncThread&) = delete;
   SyncThread& operator=(const SyncThread&) = delete;
   ~SyncThread() =

@@ -79,7 +79,10 @@ TEST_CASE("the sync thread programs what it is sent, and reads back by itself") 
 
   const auto web = test::web_service();
   {
-    const SyncThread thread(reconciler, mailbox, 1ms);
+    serve::Status status;
+    serve::Metrics metrics({.families = {Family::ipv4}, .version = "0"});
+    Publisher publisher(status, metrics, {Family::ipv4});
+    const SyncThread thread(reconciler, mailbox, 1ms, publisher);
     SyncInput input;
     input.changes.put(web);
     input.changes.complete = true;

@@ -1,0 +1,34 @@
+#pragma once
+
+// Publisher: what the sync thread does -> status and metrics (serve/status.h, serve/metrics.h). The
+// sync thread's.
+
+#include <chrono>
+#include <vector>
+
+#include "netlink/ip_address.h"
+#include "proxier/serve/metrics.h"
+#include "proxier/serve/status.h"
+#include "proxier/sync/reconciler.h"
+
+namespace ipvsproxier::sync {
+
+class Publisher {
+ public:
+  // `families` are those that are proxied. Status and metrics outlive this.
+  Publisher(serve::Status& status, serve::Metrics& metrics, std::vector<netlink::Family> families)
+      : status_(status), metrics_(metrics), families_(std::move(families)) {}
+
+  // The thread's loop starts.
+  void started();
+  // A run begins, with changes taken; it did what the report says.
+  void began();
+  void ended(SyncReport report, std::chrono::steady_clock::duration took);
+
+ private:
+  serve::Status& status_;
+  serve::Metrics& metrics_;
+  const std::vector<netlink::Family> families_;
+};
+
+}  // namespace ipvsproxier::sync
