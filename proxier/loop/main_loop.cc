@@ -86,6 +86,11 @@ struct MainLoop::State {
   Mailbox<Posted> posted;
   std::deque<Function> taken;  // of what was posted: what has not run yet
   std::atomic<bool> quitting{false};
+  // By their easy handles.
+  std::map<void*, std::unique_ptr<Transfer>> starting;
+  std::map<void*, std::unique_ptr<Transfer>> running;  // or done
+  std::vector<std::unique_ptr<Transfer>> dropped;      // while functions of transfers run
+  bool in_transfers = false;
 
   State() {
     sigemptyset(&signal_mask);
@@ -97,6 +102,8 @@ struct MainLoop::State {
   State& operator=(const State&) = delete;
   ~State() {
     if (signal_fd >= 0) ::close(signal_fd);
+    finish_transfers();
+    for (const auto& [easy, transfer] : running) curl_multi_remove_handle(multi.get(), easy);
   }
 
   void turn();
@@ -105,6 +112,10 @@ struct MainLoop::State {
   void run_watch(int fd, std::uint64_t id);
   void run_deadlines();
   void take_signal();
+  void start_transfers();
+  void run_transfers();
+  void finish_transfers();
+  void drop(void* easy);
 };
 
 // How long there is nothing to do; curl knows no "for ever".
@@ -122,6 +133,7 @@ int MainLoop::State::timeout_ms() const {
 }
 
 void MainLoop::State::turn() {
+  start_transfers();
   std::vector<curl_waitfd> fds;
   std::vector<std::uint64_t> ids;
   for (const auto& [fd, watch] : watches) {
@@ -136,7 +148,55 @@ void MainLoop::State::turn() {
   run_posted();
   for (std::size_t i = 0; i < fds.size() && !quitting; ++i)
     if (fds[i].revents != 0) run_watch(fds[i].fd, ids[i]);
+  if (!quitting) run_transfers();
   run_deadlines();
+}
+
+void MainLoop::State::start_transfers() {
+  auto fresh = std::exchange(starting, {});
+  in_transfers = true;
+  for (auto& [easy, transfer] : fresh) {
+    const auto outcome = curl_multi_add_handle(multi.get(), easy);
+    auto& kept = *(running[easy] = std::move(transfer));
+    if (outcome != CURLM_OK) kept.on_done(CURLE_OUT_OF_MEMORY);
+  }
+  in_transfers = false;
+  finish_transfers();
+}
+
+void MainLoop::State::run_transfers() {
+  if (running.empty()) return;
+  in_transfers = true;
+  int count = 0;
+  const auto outcome = curl_multi_perform(multi.get(), &count);
+  if (outcome != CURLM_OK)
+    throw std::runtime_error(std::string("the main loop cannot transfer: ") +
+                             curl_multi_strerror(outcome));
+  while (const CURLMsg* message = curl_multi_info_read(multi.get(), &count)) {
+    void* const easy = message->easy_handle;
+    const auto result = message->data.result;  // gone with the handle
+    const auto found = running.find(easy);
+    if (message->msg != CURLMSG_DONE || found == running.end()) continue;
+    curl_multi_remove_handle(multi.get(), easy);
+    found->second->on_done(result);
+  }
+  in_transfers = false;
+  finish_transfers();
+}
+
+// curl takes no handle out of its hands while it is calling back.
+void MainLoop::State::finish_transfers() {
+  for (const auto& transfer : dropped) curl_multi_remove_handle(multi.get(), transfer->easy());
+  dropped.clear();
+}
+
+void MainLoop::State::drop(void* easy) {
+  starting.erase(easy);
+  const auto found = running.find(easy);
+  if (found == running.end()) return;
+  dropped.push_back(std::move(found->second));
+  running.erase(found);
+  if (!in_transfers) finish_transfers();
 }
 
 // Only what was there at the start: a function that posts itself again does not keep others away.
@@ -207,6 +267,15 @@ void MainLoop::at(const std::string& name, Clock::time_point when, Function then
 
 void MainLoop::cancel(const std::string& name) {
   state_->deadlines.erase(name);
+}
+
+void MainLoop::start(std::unique_ptr<Transfer> transfer) {
+  void* const easy = transfer->easy();
+  state_->starting[easy] = std::move(transfer);
+}
+
+void MainLoop::drop(Transfer& transfer) {
+  state_->drop(transfer.easy());
 }
 
 void MainLoop::on_signals(const std::vector<int>& signals, const std::function<void(int)>& then) {

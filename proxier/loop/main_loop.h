@@ -8,23 +8,33 @@
 // std::runtime_error is thrown where the system has no descriptors left (constructor, on_signals())
 // or refuses to wait (run()).
 
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "proxier/loop/timers.h"
+
 namespace ipvsproxier::loop {
 
-class MainLoop {
+// One transfer of curl.
+class Transfer {
  public:
-  using Clock = std::chrono::steady_clock;
-  using Function = std::function<void()>;
+  Transfer() = default;
+  Transfer(const Transfer&) = delete;
+  Transfer& operator=(const Transfer&) = delete;
+  virtual ~Transfer() = default;
 
+  virtual void* easy() = 0;               // its CURL*, the same while this lives
+  virtual void on_done(int outcome) = 0;  // a CURLcode
+};
+
+class MainLoop final : public Timers {
+ public:
   MainLoop();
   MainLoop(const MainLoop&) = delete;
   MainLoop& operator=(const MainLoop&) = delete;
-  ~MainLoop();
+  ~MainLoop() override;
 
   // Calls `on_readable` whenever `fd` (the caller's, who unwatches it before closing it) is
   // readable, or has an error or an end to tell. There is one function a descriptor: a new one
@@ -32,10 +42,16 @@ class MainLoop {
   void watch(int fd, Function on_readable);
   void unwatch(int fd);
 
-  // Calls `then` once, not before `when`. There is one deadline a name: a new one replaces the old.
-  // Deadlines that have passed are called in their order.
-  void at(const std::string& name, Clock::time_point when, Function then);
-  void cancel(const std::string& name);
+  Clock::time_point now() const override { return Clock::now(); }
+  void at(const std::string& name, Clock::time_point when, Function then) override;
+  void cancel(const std::string& name) override;
+
+  // Keeps `transfer` and runs it from the next turn on, until on_done() or drop(). Its callbacks
+  // are functions of the loop like all others: they may start and drop transfers.
+  void start(std::unique_ptr<Transfer> transfer);
+  // Ends it, if it is not done, and destroys it: at once, or, if a function of some transfer is
+  // running, soon after that has returned; until then its callbacks may still be called.
+  void drop(Transfer& transfer);
 
   // Blocks these signals for the calling thread and those that it starts, and calls `then` with the
   // number of each that comes to the process or to the loop's thread (several of one number may be
