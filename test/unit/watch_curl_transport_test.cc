@@ -1,0 +1,467 @@
+// CurlTransport against the test API server: TLS, HTTP/1.1 and HTTP/2, and what goes wrong.
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <fstream>
+#include <functional>
+#include <iomanip>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <spdlog/logger.h>
+#include <spdlog/sinks/null_sink.h>
+
+#include <catch2/catch.hpp>
+
+#include "proxier/watch/curl_transport.h"
+#include "test/support/api_server/api_server.h"
+#include "test/support/api_server/certificates.h"
+#include "test/support/api_server/objects.h"
+#include "test/support/temp_dir.h"
+
+namespace ipvsproxier::watch {
+namespace {
+
+using namespace std::chrono_literals;
+using Catch::Contains;
+using netlink::ErrorKind;
+using test::ApiServer;
+using test::Resource;
+
+const std::string kServices = "/api/v1/services";
+
+std::unique_ptr<ApiServer> started(test::ServerOptions options) {
+  auto server = ApiServer::start(std::move(options));
+  if (!server) FAIL(server.error().where);
+  return *std::move(server);
+}
+
+struct Authority {
+  explicit Authority(const std::string& name = "cluster") : ca(*test::make_authority(name)) {}
+
+  test::Certificate ca;
+
+  test::ServerTls server(const test::CertificateWish& wish = test::server_wish()) const {
+    const auto made = test::issue(ca, wish);
+    REQUIRE(made);
+    return {.certificate = made->certificate, .key = made->key, .client_ca = ca.certificate};
+  }
+};
+
+// What came of one exchange.
+struct Answer final : ResponseHandler {
+  std::optional<ResponseHead> head;
+  std::string body;
+  std::size_t chunks = 0;
+  std::optional<netlink::Status> outcome;
+  std::function<void()> then_head = [] {};
+  std::function<void()> then_chunk = [] {};
+  std::function<void()> then_end = [] {};
+
+  void on_head(const ResponseHead& told) override {
+    CHECK_FALSE(head);
+    head = told;
+    run(then_head);
+  }
+  void on_chunk(std::string_view chunk) override {
+    CHECK(head);
+    CHECK_FALSE(chunk.empty());
+    body += chunk;
+    ++chunks;
+    run(then_chunk);
+  }
+  void on_end(const netlink::Status& told) override {
+    CHECK_FALSE(outcome);
+    outcome = told;
+    run(then_end);
+  }
+  // A copy, as it may replace itself.
+  static void run(std::function<void()> function) { function(); }
+  int status() const { return head ? head->status : 0; }
+  std::string error() const {
+    return outcome && !*outcome ? netlink::to_string(outcome->error()) : "";
+  }
+};
+
+struct Client {
+  loop::MainLoop loop;
+  spdlog::logger log{"test", std::make_shared<spdlog::sinks::null_sink_mt>()};
+  Credentials credentials;
+  CurlTransport transport{loop, credentials};
+
+  explicit Client(AccessSource source) : credentials(loop, std::move(source), log) {
+    loop.at("give up", loop.now() + 2min, [this] {
+      FAIL_CHECK("nothing happened");
+      loop.quit();
+    });
+  }
+  explicit Client(ClusterAccess access) : Client(AccessSource{.origin = "test", .fixed = access}) {}
+
+  void fetch(Answer& answer, const std::string& target = kServices, Method method = Method::get,
+             const std::string& body = "") {
+    answer.then_end = [this] { loop.quit(); };
+    const auto exchange = transport.open(
+        {.method = method, .target = target, .content_type = "application/json", .body = body},
+        answer);
+    CHECK_FALSE(answer.outcome);
+    loop.run();
+    REQUIRE(answer.outcome);
+  }
+};
+
+Answer fetch(const ClusterAccess& access, const std::string& target = kServices) {
+  Client client(access);
+  Answer answer;
+  client.fetch(answer, target);
+  return answer;
+}
+
+TEST_CASE("a request says who we are and gets the whole answer") {
+  const auto server = started({.token = "right"});
+  REQUIRE(server->put(test::make_service("shop", "web", "10.96.0.10")));
+  const auto answer =
+      fetch({.server = server->url(), .user_agent = "ipvs-proxier/1", .bearer_token = "right"},
+            kServices + "?limit=500");
+  CHECK(answer.error().empty());
+  CHECK(answer.status() == 200);
+  CHECK_THAT(answer.body, Contains("\"ServiceList\"") && Contains("10.96.0.10"));
+  const auto request = server->requests().at(0);
+  CHECK(request.method == "GET");
+  CHECK(request.path == kServices);
+  CHECK(request.query == std::map<std::string, std::string>{{"limit", "500"}});
+  CHECK(request.credential == "token right");
+  CHECK(request.headers.at("user-agent") == "ipvs-proxier/1");
+  CHECK(request.headers.at("accept") == "application/json");
+  CHECK(request.headers.at("accept-encoding") == "gzip");
+}
+
+TEST_CASE("a server is believed only if its certificate is right") {
+  const Authority authority;
+  const Authority other("other");
+  const auto server = started({.tls = authority.server()});
+  ClusterAccess access{.server = server->url(), .ca_pem = authority.ca.certificate};
+  CHECK(fetch(access).status() == 200);
+
+  const auto check_refused = [&](const std::string& why) {
+    INFO(why);
+    server->clear_requests();
+    const auto answer = fetch(access);
+    REQUIRE(answer.outcome);
+    REQUIRE_FALSE(*answer.outcome);
+    CHECK(answer.outcome->error().kind == ErrorKind::denied);
+    CHECK_THAT(answer.error(), Contains(server->url()));
+    CHECK(server->requests().empty());
+  };
+  access.ca_pem = other.ca.certificate;
+  check_refused("another authority");
+  access.ca_pem = Authority().ca.certificate;
+  CHECK(fetch(access).status() == 0);  // one that calls itself the same
+  CHECK(server->requests().empty());
+  access.ca_pem.clear();
+  check_refused("the system's authorities");
+  access.insecure_skip_tls_verify = true;
+  CHECK(fetch(access).status() == 200);
+
+  access = {.server = server->url(), .ca_pem = authority.ca.certificate};
+  REQUIRE(server->set_tls(authority.server({.dns_names = {"elsewhere.example"}})));
+  check_refused("another name");
+  auto wish = test::server_wish();
+  wish.expired = true;
+  REQUIRE(server->set_tls(authority.server(wish)));
+  check_refused("expired");
+  REQUIRE(server->set_tls(authority.server()));
+  CHECK(fetch(access).status() == 200);
+}
+
+TEST_CASE("a CA that is none is an error, not the end of checking") {
+  const Authority authority;
+  const auto server = started({.tls = authority.server()});
+  const auto answer = fetch({.server = server->url(), .ca_pem = "no PEM"});
+  CHECK(answer.status() == 0);
+  CHECK_THAT(answer.error(), Contains(server->url()));
+}
+
+TEST_CASE("the certificate may have another name than the server") {
+  const Authority authority;
+  const bool http2 = GENERATE(false, true);
+  const auto server =
+      started({.tls = authority.server({.dns_names = {"kubernetes.default.svc"}}), .http2 = http2});
+  ClusterAccess access{.server = server->url(), .ca_pem = authority.ca.certificate};
+  CHECK_FALSE(fetch(access).error().empty());
+  access.tls_server_name = "elsewhere.example";
+  CHECK_FALSE(fetch(access).error().empty());
+  CHECK(server->requests().empty());
+
+  access.tls_server_name = "kubernetes.default.svc";
+  const auto answer = fetch(access, kServices + "?limit=5");
+  CHECK(answer.error().empty());
+  CHECK(answer.status() == 200);
+  const auto request = server->requests().at(0);
+  CHECK(request.path == kServices);
+  CHECK(request.query.at("limit") == "5");
+  if (!http2) CHECK("http://" + request.headers.at("host") == "http" + server->url().substr(5));
+}
+
+TEST_CASE("a client certificate says who we are") {
+  const Authority authority;
+  const auto server = started({.tls = authority.server(), .token = "right"});
+  const auto made = test::issue(authority.ca, {.name = "system:kube-proxy", .client = true});
+  REQUIRE(made);
+  const auto answer = fetch({.server = server->url(),
+                             .ca_pem = authority.ca.certificate,
+                             .client_certificate_pem = made->certificate,
+                             .client_key_pem = made->key});
+  CHECK(answer.status() == 200);
+  CHECK(server->requests().at(0).credential == "certificate system:kube-proxy");
+  CHECK(fetch({.server = server->url(), .ca_pem = authority.ca.certificate}).status() != 200);
+}
+
+TEST_CASE("large answers come compressed, in small chunks") {
+  const auto server = started({});
+  REQUIRE(server->put_all(test::make_services(1000)));
+  const auto answer = fetch({.server = server->url()});
+  CHECK(answer.error().empty());
+  CHECK(answer.body.size() > 150'000);
+  CHECK(answer.body.starts_with('{'));
+  CHECK_THAT(answer.body, Contains("s-000999"));
+  CHECK(answer.chunks > 5);
+}
+
+// Connections of this network namespace to a port.
+std::size_t connections_to(std::uint16_t port) {
+  std::ostringstream wanted;
+  wanted << ":" << std::uppercase << std::hex << std::setw(4) << std::setfill('0') << port;
+  std::ifstream table("/proc/self/net/tcp");
+  std::size_t count = 0;
+  for (std::string line; std::getline(table, line);) {
+    std::istringstream words(line);
+    std::string number;
+    std::string local;
+    std::string remote;
+    std::string state;
+    words >> number >> local >> remote >> state;
+    if (remote.ends_with(wanted.str()) && state == "01") ++count;  // established
+  }
+  return count;
+}
+
+TEST_CASE("HTTP/2 where the server has it: one connection for all; else HTTP/1.1") {
+  const Authority authority;
+  const bool http2 = GENERATE(true, false);
+  const auto server = started({.tls = authority.server(), .http2 = http2});
+  REQUIRE(server->put_all(test::make_services(100)));
+  Client client(ClusterAccess{.server = server->url(), .ca_pem = authority.ca.certificate});
+  std::array<Answer, 3> answers;
+  std::vector<std::unique_ptr<Exchange>> exchanges;
+  for (auto& answer : answers) {
+    answer.then_chunk = [&] {
+      for (const auto& one : answers)
+        if (one.body.find("s-000099") == std::string::npos) return;
+      client.loop.quit();
+    };
+    exchanges.push_back(client.transport.open({.target = kServices + "?watch=1"}, answer));
+  }
+  client.loop.run();
+  for (auto& answer : answers) CHECK(answer.status() == 200);
+  CHECK(connections_to(server->port()) == (http2 ? 1 : 3));
+  // One that asks for a connection of its own gets it.
+  Answer fresh;
+  fresh.then_chunk = [&] { client.loop.quit(); };
+  exchanges.push_back(
+      client.transport.open({.target = kServices + "?watch=1", .fresh = true}, fresh));
+  client.loop.run();
+  CHECK(connections_to(server->port()) == (http2 ? 2 : 4));
+}
+
+TEST_CASE("a busy server says when to come back") {
+  const auto server = started({});
+  server->set_faults({.answers = {{.code = 429, .retry_after_seconds = 7, .times = 1}}});
+  const auto answer = fetch({.server = server->url()});
+  CHECK(answer.error().empty());
+  CHECK(answer.head == ResponseHead{.status = 429, .retry_after = 7s});
+  CHECK_THAT(answer.body, Contains("\"Status\""));
+  CHECK(fetch({.server = server->url()}).head == ResponseHead{.status = 200, .retry_after = {}});
+}
+
+TEST_CASE("a body is sent") {
+  const auto server = started({});
+  Client client(ClusterAccess{.server = server->url()});
+  const std::string event =
+      R"({"kind":"Event","apiVersion":"events.k8s.io/v1","metadata":{"name":"a","namespace":"default"}})";
+  Answer answer;
+  client.fetch(answer, "/apis/events.k8s.io/v1/namespaces/default/events", Method::post, event);
+  CHECK(answer.status() == 201);
+  CHECK(server->events() == std::vector<std::string>{event});
+  CHECK(server->requests().at(0).headers.at("content-type") == "application/json");
+}
+
+TEST_CASE("a server that is not there is named, with the cause") {
+  const auto server = started({});
+  const auto url = server->url();
+  server->stop();
+  const auto answer = fetch({.server = url});
+  CHECK(answer.status() == 0);
+  CHECK_THAT(answer.error(), Contains(url) && Contains("Connection refused"));
+  CHECK_THAT(fetch({.server = "https://no-such-host.invalid:6443"}).error(),
+             Contains("https://no-such-host.invalid:6443") && Contains("resolve"));
+}
+
+TEST_CASE("a server that is no URL is an error of the exchange") {
+  const auto url = GENERATE("nonsense://x", "http://", "file:///etc/passwd");
+  const auto answer = fetch({.server = url});
+  CHECK(answer.status() == 0);
+  CHECK_THAT(answer.error(), Contains(url));
+}
+
+TEST_CASE("the proxy that is named is used") {
+  const auto server = started({});
+  const auto answer = fetch({.server = server->url(), .proxy_url = "http://127.0.0.1:1"});
+  CHECK(answer.status() == 0);
+  CHECK_THAT(answer.error(), Contains("refused"));
+  CHECK(server->requests().empty());
+}
+
+TEST_CASE("after a 401 the token file is read again") {
+  const test::TempDir folder;
+  const auto file = (folder.path() / "token").string();
+  std::ofstream(file) << "old";
+  const auto server = started({.token = "old"});
+  Client client(
+      AccessSource{.origin = "test", .fixed = {.server = server->url()}, .token_file = file});
+  Answer first;
+  client.fetch(first);
+  CHECK(first.status() == 200);
+
+  server->set_token("new");
+  std::ofstream(file) << "new";
+  Answer refused;
+  refused.then_end = [&] { client.loop.quit(); };
+  const auto exchange = client.transport.open({.target = kServices}, refused);
+  client.loop.run();
+  CHECK(refused.status() == 401);
+  CHECK(exchange->server() == server->url());
+  exchange->refuse_credentials();
+  Answer again;
+  client.fetch(again);
+  CHECK(again.status() == 200);
+}
+
+TEST_CASE("without credentials there is no request, and the exchange says so") {
+  Client client(AccessSource{.origin = "test",
+                             .fixed = {.server = "http://127.0.0.1:1"},
+                             .token_file = "/nonexistent/token"});
+  Answer answer;
+  client.fetch(answer);
+  CHECK_THAT(answer.error(), Contains("/nonexistent/token"));
+}
+
+TEST_CASE("a watch comes byte by byte, and ends when the connection does") {
+  const auto server = started({});
+  REQUIRE(server->put(test::make_service("shop", "web", "10.96.0.10")));
+  Client client(ClusterAccess{.server = server->url()});
+  Answer answer;
+  std::unique_ptr<Exchange> exchange;
+  SECTION("reset") {
+    answer.then_chunk = [&] {
+      answer.then_chunk = [] {};
+      server->reset_connections();
+    };
+  }
+  SECTION("cut") {
+    server->set_faults({.cut_after = 20});
+  }
+  SECTION("stopped, a byte at a time") {
+    server->set_faults({.bytes_per_second = 300});
+    answer.then_chunk = [&] {
+      if (answer.body.size() < 40) return;
+      answer.then_chunk = [] {};
+      CHECK(answer.chunks > 10);
+      server->stop();
+    };
+  }
+  answer.then_end = [&] { client.loop.quit(); };
+  exchange = client.transport.open({.target = kServices + "?watch=1"}, answer);
+  client.loop.run();
+  CHECK(answer.status() == 200);
+  CHECK_FALSE(answer.body.empty());
+  CHECK_THAT(answer.error(), Contains(server->url()));
+}
+
+TEST_CASE("an exchange may be cancelled from anywhere") {
+  const auto server = started({});
+  REQUIRE(server->put_all(test::make_services(500)));
+  Client client(ClusterAccess{.server = server->url()});
+  Answer cancelled;
+  Answer other;
+  std::unique_ptr<Exchange> exchange;
+  std::unique_ptr<Exchange> next;
+  cancelled.then_end = [] { FAIL_CHECK("it was cancelled"); };
+  other.then_end = [&] { client.loop.quit(); };
+  // Goes, and asks for something else at once.
+  const auto cancel = [&] {
+    exchange.reset();
+    next = client.transport.open({.target = kServices}, other);
+  };
+  SECTION("before it began") {
+    exchange = client.transport.open({.target = kServices}, cancelled);
+    cancel();
+  }
+  SECTION("from its head") {
+    cancelled.then_head = cancel;
+    exchange = client.transport.open({.target = kServices}, cancelled);
+  }
+  SECTION("from its body") {
+    cancelled.then_chunk = cancel;
+    exchange = client.transport.open({.target = kServices}, cancelled);
+  }
+  SECTION("from its end") {
+    cancelled.then_end = cancel;
+    exchange = client.transport.open({.target = kServices}, cancelled);
+  }
+  SECTION("by a deadline, while it watches") {
+    exchange = client.transport.open({.target = kServices + "?watch=1"}, cancelled);
+    client.loop.at("cancel", client.loop.now() + 50ms, cancel);
+  }
+  SECTION("by a deadline, before a failure is told") {
+    exchange = client.transport.open({.target = kServices + " nonsense"}, cancelled);
+    cancel();
+  }
+  client.loop.run();
+  CHECK(other.status() == 200);
+  CHECK(other.error().empty());
+}
+
+// Takes about 20 seconds: the kernel's probes are that slow.
+TEST_CASE("a peer that vanishes is noticed within 30 seconds") {
+  const auto server = started({});
+  REQUIRE(server->put(test::make_service("shop", "web", "10.96.0.10")));
+  Client client(ClusterAccess{.server = server->url()});
+  Answer watch;
+  int left = 2;
+  const auto count_down = [&] {
+    if (--left == 0) client.loop.quit();
+  };
+  watch.then_end = count_down;
+  Answer late;
+  late.then_end = count_down;
+  std::unique_ptr<Exchange> second;
+  watch.then_chunk = [&] {
+    watch.then_chunk = [] {};
+    server->vanish();
+    // On a connection that nobody accepts.
+    second = client.transport.open({.target = kServices}, late);
+  };
+  const auto begun = client.loop.now();
+  const auto exchange = client.transport.open({.target = kServices + "?watch=1"}, watch);
+  client.loop.run();
+  CHECK(client.loop.now() - begun < 40s);
+  CHECK_THAT(watch.error(), Contains(server->url()) && Contains("timed out"));
+  CHECK_FALSE(late.error().empty());
+}
+
+}  // namespace
+}  // namespace ipvsproxier::watch
