@@ -1,0 +1,75 @@
+#include "proxier/watch/api_source.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "proxier/watch/query.h"
+
+namespace ipvsproxier::watch {
+
+namespace {
+
+std::array<Resource, 3> resources_of(const std::string& node_name) {
+  return {
+      Resource{
+          .name = "services",
+          .kind = api::ObjectKind::service,
+          .path = "/api/v1/services",
+          .selector = "labelSelector=" + encode_query("!service.kubernetes.io/service-proxy-name") +
+                      "&fieldSelector=" + encode_query("spec.clusterIP!=None"),
+      },
+      Resource{
+          .name = "endpointslices",
+          .kind = api::ObjectKind::endpoint_slice,
+          .path = "/apis/discovery.k8s.io/v1/endpointslices",
+          .selector = "labelSelector=" + encode_query("!service.kubernetes.io/headless"),
+      },
+      Resource{
+          .name = "nodes",
+          .kind = api::ObjectKind::node,
+          .path = "/api/v1/nodes",
+          .selector = "fieldSelector=" + encode_query("metadata.name=" + node_name),
+      },
+  };
+}
+
+}  // namespace
+
+ApiSource::ApiSource(const std::string& node_name, Transport& transport, loop::Timers& timers,
+                     const std::function<double()>& random, spdlog::logger& log, OnUpdate on_update)
+    : on_update_(std::move(on_update)) {
+  for (auto& resource : resources_of(node_name)) {
+    const auto kind = resource.kind;
+    reflectors_.push_back(
+        std::make_unique<Reflector>(std::move(resource), transport, timers, random, log,
+                                    [this, kind](ObjectChanges changes) { tell(kind, changes); }));
+  }
+}
+
+void ApiSource::start() {
+  for (const auto& reflector : reflectors_) reflector->start();
+}
+
+void ApiSource::tell(api::ObjectKind kind, ObjectChanges& changes) {
+  ApiUpdate update;
+  for (auto& [name, object] : changes) {
+    if (object)
+      update.changed.push_back(*std::move(object));
+    else
+      update.deleted.push_back(DeletedObject{.kind = kind, .name = name});
+  }
+  update.complete = std::all_of(reflectors_.begin(), reflectors_.end(), [](const auto& reflector) {
+    return reflector->status().is_listed;
+  });
+  on_update_(std::move(update));
+}
+
+std::vector<WatchStatus> ApiSource::status() const {
+  std::vector<WatchStatus> all;
+  for (const auto& reflector : reflectors_)
+    all.push_back({.resource = reflector->resource().name, .status = reflector->status()});
+  return all;
+}
+
+}  // namespace ipvsproxier::watch

@@ -1,0 +1,56 @@
+#pragma once
+
+// ApiSource: the objects of an API server as they change, selected as kube-proxy selects them:
+// Services of no other proxy and not headless, EndpointSlices of no headless Service, this Node.
+// Three reflectors (reflector.h says what they do about failures); nothing here ever ends. The main
+// thread's.
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <spdlog/logger.h>
+
+#include "proxier/watch/manifest_set.h"
+#include "proxier/watch/reflector.h"
+
+namespace ipvsproxier::watch {
+
+// As ManifestUpdate: what happened since the last one.
+struct ApiUpdate {
+  std::vector<api::Object> changed;
+  std::vector<DeletedObject> deleted;
+  // Every list was complete once: what was never told does not exist.
+  bool complete = false;
+};
+
+struct WatchStatus {
+  std::string resource;  // "services", "endpointslices", "nodes"
+  ReflectorStatus status;
+};
+
+class ApiSource {
+ public:
+  // Must not destroy the source.
+  using OnUpdate = std::function<void(ApiUpdate)>;
+
+  // What it uses outlives it; `random` answers numbers in [0, 1).
+  ApiSource(const std::string& node_name, Transport& transport, loop::Timers& timers,
+            const std::function<double()>& random, spdlog::logger& log, OnUpdate on_update);
+  ApiSource(const ApiSource&) = delete;
+  ApiSource& operator=(const ApiSource&) = delete;
+  ~ApiSource() = default;
+
+  void start();
+  // For metrics; cheap.
+  std::vector<WatchStatus> status() const;
+
+ private:
+  void tell(api::ObjectKind kind, ObjectChanges& changes);
+
+  OnUpdate on_update_;
+  std::vector<std::unique_ptr<Reflector>> reflectors_;
+};
+
+}  // namespace ipvsproxier::watch

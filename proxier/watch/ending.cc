@@ -1,0 +1,60 @@
+#include "proxier/watch/ending.h"
+
+#include <algorithm>
+
+namespace ipvsproxier::watch {
+
+namespace {
+
+// A server cannot send us away for a day by mistake.
+constexpr std::chrono::seconds kLongestRetryAfter{600};
+
+Trouble trouble_of(int code, const std::string& reason) {
+  if (code == 410 || reason == "Expired" || reason == "Gone") return Trouble::expired;
+  switch (code) {
+    case 401:
+      return Trouble::unauthorized;
+    case 403:
+    case 404:
+      return Trouble::denied;
+    case 429:
+    case 503:
+    case 504:  // also "Too large resource version": this server has not caught up yet
+      return Trouble::busy;
+    default:
+      return Trouble::nonsense;
+  }
+}
+
+Ending ending_of(std::string what, int code, const api::ApiStatus& status) {
+  Ending ending{.trouble = trouble_of(code, status.reason),
+                .cause = std::move(what) + " " + std::to_string(code)};
+  if (!status.reason.empty()) ending.cause += " " + status.reason;
+  if (!status.message.empty()) ending.cause += ": " + status.message;
+  // It stands in logs as one line.
+  std::replace_if(
+      ending.cause.begin(), ending.cause.end(),
+      [](char c) { return static_cast<unsigned char>(c) < ' '; }, ' ');
+  if (status.retry_after_seconds && *status.retry_after_seconds > 0)
+    ending.retry_after =
+        std::min(std::chrono::seconds(*status.retry_after_seconds), kLongestRetryAfter);
+  return ending;
+}
+
+}  // namespace
+
+Ending ending_of_event(const api::ApiStatus& status) {
+  return ending_of("the watch ended with", status.code, status);
+}
+
+Ending ending_of_answer(int code, const api::ApiStatus& status, Step step) {
+  auto ending = ending_of("the server answered", code, status);
+  const bool is_refused = code == 400 || code == 422;
+  if (step == Step::streaming_list &&
+      (is_refused || status.message.find("sendInitialEvents") != std::string::npos))
+    ending.trouble = Trouble::unsupported;
+  if (step == Step::later_page && code == 400) ending.trouble = Trouble::expired;
+  return ending;
+}
+
+}  // namespace ipvsproxier::watch

@@ -1,0 +1,119 @@
+#include "proxier/watch/known_objects.h"
+
+#include <utility>
+
+#include "proxier/watch/fingerprint.h"
+#include "proxier/watch/resource_version.h"
+
+namespace ipvsproxier::watch {
+
+namespace {
+
+// Deletions are remembered against events that come out of order, which a server does not do; a
+// bookmark a minute forgets them.
+constexpr std::size_t kMostDeletions = 4096;
+
+}  // namespace
+
+void KnownObjects::begin_list() {
+  listed_.clear();
+  lists_unnamed_ = false;
+}
+
+void KnownObjects::list(const Name& name, std::string_view version, api::Object object) {
+  const auto [entry, fresh] = listed_.try_emplace(name);
+  auto& listed = entry->second;
+  if (!fresh && is_old(version, listed.known.version)) return;
+  listed = Listed{.known = {std::string(version), fingerprint(object)}};
+  const auto before = known_.find(name);
+  if (before == known_.end() || before->second.fingerprint != listed.known.fingerprint)
+    listed.changed = std::move(object);
+}
+
+void KnownObjects::list_unreadable(const Name& name) {
+  const auto before = known_.find(name);
+  // An earlier event of the same list was readable: that is its last good state.
+  if (before != known_.end()) listed_.try_emplace(name, Listed{.known = before->second});
+}
+
+void KnownObjects::list_deleted(const Name& name, std::string_view version) {
+  auto& listed = listed_[name];
+  if (is_old(version, listed.known.version) && version != listed.known.version) return;
+  listed = Listed{.known = {.version = std::string(version)}, .is_there = false};
+}
+
+void KnownObjects::list_unnamed() {
+  lists_unnamed_ = true;
+}
+
+void KnownObjects::end_list(std::string_view version, ObjectChanges& changes) {
+  for (auto entry = known_.begin(); entry != known_.end();) {
+    const auto listed = listed_.find(entry->first);
+    const bool is_gone = listed == listed_.end() ? !lists_unnamed_ : !listed->second.is_there;
+    if (is_gone) changes[entry->first] = std::nullopt;
+    entry = is_gone ? known_.erase(entry) : std::next(entry);
+  }
+  for (auto& [name, listed] : listed_) {
+    if (!listed.is_there) continue;
+    if (listed.changed) changes[name] = std::move(listed.changed);
+    known_[name] = std::move(listed.known);
+  }
+  begin_list();
+  version_ = version;
+  covered_.clear();
+  cover(version);
+}
+
+// A version that is known is no news either: the object has not changed since.
+bool KnownObjects::is_stale(const Name& name, std::string_view version) const {
+  if (is_old(version, covered_)) return true;
+  if (const auto known = known_.find(name); known != known_.end())
+    return is_old(version, known->second.version);
+  const auto deletion = deletions_.find(name);
+  return deletion != deletions_.end() && is_old(version, deletion->second);
+}
+
+void KnownObjects::put(const Name& name, std::string_view version, api::Object object,
+                       ObjectChanges& changes) {
+  advance(version);
+  if (is_stale(name, version)) return;
+  deletions_.erase(name);
+  const auto print = fingerprint(object);
+  const auto [entry, fresh] = known_.try_emplace(name);
+  const bool is_same = !fresh && entry->second.fingerprint == print;
+  entry->second = Known{.version = std::string(version), .fingerprint = print};
+  if (is_same) return;
+  changes[name] = std::move(object);
+}
+
+// Servers of old gave a deletion the version that the object had.
+void KnownObjects::remove(const Name& name, std::string_view version, ObjectChanges& changes) {
+  advance(version);
+  const auto known = known_.find(name);
+  const bool ends_known_state = known != known_.end() && known->second.version == version;
+  if (is_stale(name, version) && !ends_known_state) return;
+  if (deletions_.size() >= kMostDeletions) deletions_.clear();
+  deletions_[name] = version;
+  if (known == known_.end()) return;
+  known_.erase(known);
+  changes[name] = std::nullopt;
+}
+
+void KnownObjects::advance(std::string_view version) {
+  if (!version.empty() && !is_old(version, version_)) version_ = version;
+}
+
+bool KnownObjects::bookmark(std::string_view version) {
+  const auto order = compare_versions(version, version_);
+  if (order && *order < 0) return false;
+  advance(version);
+  cover(version);
+  return true;
+}
+
+void KnownObjects::cover(std::string_view version) {
+  covered_ = version;
+  deletions_.clear();
+}
+
+}  // namespace ipvsproxier::watch

@@ -1,0 +1,400 @@
+#include "proxier/watch/reflector.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "proxier/watch/query.h"
+
+namespace ipvsproxier::watch {
+
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr int kPageSize = 500;
+constexpr seconds kSilence{60};  // of a list, and before the head of an answer
+constexpr seconds kPageTime{120};
+constexpr seconds kGrace{30};  // a watch beyond its own time limit
+// A watch that lived so long worked, whether or not there was anything to tell.
+constexpr seconds kProven{10};
+// One that ended so soon, without a word, would be asked for again and again.
+constexpr seconds kTooShort{1};
+constexpr unsigned kMostNonsense = 2;
+constexpr std::size_t kMostRefusal = std::size_t{64} << 10U;
+constexpr std::size_t kMostToldProblems = 1000;
+constexpr std::chrono::minutes kTellAgain{5};
+
+std::size_t count_gone(const ObjectChanges& changes) {
+  return static_cast<std::size_t>(std::count_if(changes.begin(), changes.end(),
+                                                [](const auto& change) { return !change.second; }));
+}
+
+}  // namespace
+
+Reflector::Reflector(Resource resource, Transport& transport, loop::Timers& timers,
+                     std::function<double()> random, spdlog::logger& log, OnChanges on_changes)
+    : resource_(std::move(resource)),
+      transport_(transport),
+      timers_(timers),
+      random_(std::move(random)),
+      log_(log),
+      on_changes_(std::move(on_changes)) {}
+
+Reflector::~Reflector() {
+  for (const auto* deadline : {" begins", " is silent", " is overdue"})
+    timers_.cancel(resource_.name + deadline);
+}
+
+void Reflector::start() {
+  begin_list();
+  begin();
+}
+
+// --- requests ------------------------------------------------------------------------------------
+
+void Reflector::begin_list() {
+  objects_.begin_list();
+  continue_token_.clear();
+  step_ = pages_only_ ? Step::first_page : Step::streaming_list;
+}
+
+void Reflector::begin() {
+  const bool is_page = step_ == Step::first_page || step_ == Step::later_page;
+  framer_.emplace(is_page ? EventFramer::Mode::list : EventFramer::Mode::watch);
+  head_ = {};
+  refusal_.clear();
+  envelope_.reset();
+  broken_.reset();
+  began_with_list_ = false;
+  version_before_ = objects_.version();
+  begun_ = heard_ = timers_.now();
+  time_limit_ = is_page ? kPageTime : seconds(300 + static_cast<int>(random_() * 301));
+  if (!is_page) ++status_.watches;
+  timers_.at(resource_.name + " is overdue", begun_ + time_limit_ + (is_page ? seconds(0) : kGrace),
+             [this] {
+               end({Trouble::overdue, "the server does not come to an end", {}});
+             });
+  arm_silence();
+  exchange_ =
+      transport_.open(Request{.target = target(), .fresh = std::exchange(fresh_, false)}, *this);
+}
+
+std::string Reflector::target() {
+  auto target = resource_.path + "?" + resource_.selector + (resource_.selector.empty() ? "" : "&");
+  const auto timeout = "&timeoutSeconds=" + std::to_string(time_limit_.count());
+  switch (step_) {
+    case Step::streaming_list:
+      return target +
+             "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
+             "&allowWatchBookmarks=true" +
+             timeout;
+    case Step::first_page:
+      return target + "limit=" + std::to_string(kPageSize);
+    case Step::later_page:
+      return target + "limit=" + std::to_string(kPageSize) +
+             "&continue=" + encode_query(continue_token_);
+    case Step::watch:
+      break;
+  }
+  return target +
+         "watch=1&allowWatchBookmarks=true&resourceVersion=" + encode_query(objects_.version()) +
+         timeout;
+}
+
+// A watch may be silent once the server has answered; nothing else may.
+void Reflector::arm_silence() {
+  timers_.at(resource_.name + " is silent", heard_ + kSilence, [this] { check_silence(); });
+}
+
+void Reflector::check_silence() {
+  if (step_ == Step::watch && head_.status == 200) return;
+  if (timers_.now() >= heard_ + kSilence)
+    end({Trouble::overdue, "the server says nothing", {}});
+  else
+    arm_silence();
+}
+
+// --- answers -------------------------------------------------------------------------------------
+
+void Reflector::on_head(const ResponseHead& head) {
+  head_ = head;
+  heard_ = timers_.now();
+  if (head.status != 200) return;
+  status_.heard = heard_;
+  asked_again_ = false;
+  if (trouble_ != Trouble::nonsense && trouble_ != Trouble::expired) note_recovery();
+}
+
+void Reflector::on_chunk(std::string_view chunk) {
+  heard_ = timers_.now();
+  if (head_.status != 200) {
+    refusal_ += chunk.substr(0, kMostRefusal - refusal_.size());
+    return;
+  }
+  status_.heard = heard_;
+  const auto fed = framer_->feed(chunk, [this](EventFramer::Piece piece, std::string_view text) {
+    if (broken_) return;
+    if (piece == EventFramer::Piece::event) take_event(text);
+    if (piece == EventFramer::Piece::item) take_item(text);
+    if (piece == EventFramer::Piece::envelope) take_envelope(text);
+  });
+  if (!fed && !broken_) broken_ = Ending{Trouble::nonsense, netlink::to_string(fed.error()), {}};
+  hand_over();
+  if (broken_) end(*std::exchange(broken_, std::nullopt));
+}
+
+void Reflector::on_end(const netlink::Status& outcome) {
+  if (!outcome) {
+    const bool is_broken = outcome.error().kind == netlink::ErrorKind::malformed;
+    end({is_broken ? Trouble::nonsense : Trouble::lost, netlink::to_string(outcome.error()), {}});
+    return;
+  }
+  if (head_.status != 200) {
+    auto status = api::decode_status(refusal_);
+    if (head_.retry_after)
+      status.retry_after_seconds = static_cast<int>(head_.retry_after->count());
+    end(ending_of_answer(head_.status, status, step_));
+    return;
+  }
+  if (const auto finished = framer_->finish(); !finished) {
+    end({Trouble::nonsense, netlink::to_string(finished.error()), {}});
+    return;
+  }
+  if (envelope_)
+    finish_page();
+  else if (step_ == Step::watch)
+    end({Trouble::ended, "the watch ended", {}});
+  else
+    end({Trouble::ended, "the list ended before it was complete", {}});
+}
+
+void Reflector::take_event(std::string_view document) {
+  auto event = api::decode_watch_event(document, resource_.kind);
+  if (!event) {
+    broken_ = Ending{Trouble::nonsense, netlink::to_string(event.error()), {}};
+    return;
+  }
+  report(event->problems);
+  if (event->type == api::EventType::error)
+    broken_ = ending_of_event(event->status);
+  else if (event->type == api::EventType::bookmark)
+    take_bookmark(*event);
+  else if (step_ == Step::streaming_list)
+    take_listed(*event);
+  else
+    take_change(*event);
+}
+
+void Reflector::take_listed(api::WatchEvent& event) {
+  if (event.name.name.empty())
+    objects_.list_unnamed();
+  else if (event.type != api::EventType::deleted && event.object)
+    objects_.list(event.name, event.resource_version, *std::move(event.object));
+  else if (event.type != api::EventType::deleted && api::has_error(event.problems))
+    objects_.list_unreadable(event.name);
+  else
+    objects_.list_deleted(event.name, event.resource_version);
+}
+
+// An object that no proxy serves comes without one and without an error.
+void Reflector::take_change(api::WatchEvent& event) {
+  const bool is_deleted = event.type == api::EventType::deleted;
+  const bool is_unreadable = !is_deleted && !event.object && api::has_error(event.problems);
+  if (event.name.name.empty() || is_unreadable)
+    objects_.advance(event.resource_version);
+  else if (event.object && !is_deleted)
+    objects_.put(event.name, event.resource_version, *std::move(event.object), changes_);
+  else
+    objects_.remove(event.name, event.resource_version, changes_);
+}
+
+void Reflector::take_bookmark(const api::WatchEvent& event) {
+  if (event.resource_version.empty()) {
+    broken_ = Ending{Trouble::nonsense, "a bookmark without a resource version", {}};
+  } else if (step_ == Step::streaming_list) {
+    if (event.initial_events_end) finish_list(event.resource_version);
+  } else if (!objects_.bookmark(event.resource_version)) {
+    broken_ = Ending{
+        Trouble::expired,
+        "the server went back from version " + objects_.version() + " to " + event.resource_version,
+        {}};
+  }
+}
+
+void Reflector::take_item(std::string_view document) {
+  auto item = api::decode_list_item(document, resource_.kind);
+  if (!item) {
+    broken_ = Ending{Trouble::nonsense, netlink::to_string(item.error()), {}};
+    return;
+  }
+  report(item->problems);
+  if (item->name.name.empty())
+    objects_.list_unnamed();
+  else if (item->object)
+    objects_.list(item->name, "", *std::move(item->object));
+  else if (api::has_error(item->problems))
+    objects_.list_unreadable(item->name);
+}
+
+void Reflector::take_envelope(std::string_view document) {
+  auto envelope = api::decode_list_envelope(document, resource_.kind);
+  if (!envelope)
+    broken_ = Ending{Trouble::nonsense, netlink::to_string(envelope.error()), {}};
+  else if (envelope->resource_version.empty())
+    broken_ = Ending{Trouble::nonsense, "a list without a resource version", {}};
+  else
+    envelope_ = *std::move(envelope);
+}
+
+// All of its body has come.
+void Reflector::finish_page() {
+  const auto envelope = *std::exchange(envelope_, std::nullopt);
+  continue_token_ = envelope.continue_token;
+  step_ = Step::later_page;
+  if (continue_token_.empty()) {
+    finish_list(envelope.resource_version);
+    hand_over();
+  }
+  begin();
+}
+
+void Reflector::finish_list(std::string_view version) {
+  objects_.end_list(version, changes_);
+  // A list is no proof that the watch behind it works.
+  version_before_ = objects_.version();
+  began_with_list_ = step_ == Step::streaming_list;
+  step_ = Step::watch;
+  pages_only_ = false;
+  list_ended_ = true;
+  status_.is_listed = true;
+  ++status_.lists;
+  const auto gone = count_gone(changes_);
+  log_.info("{}: {} listed; {} new or changed, {} gone", resource_.name, objects_.size(),
+            changes_.size() - gone, gone);
+}
+
+void Reflector::hand_over() {
+  status_.objects = objects_.size();
+  const bool list_ended = std::exchange(list_ended_, false);
+  if (list_ended || objects_.version() != version_before_) note_recovery();
+  if (list_ended || !changes_.empty()) on_changes_(std::exchange(changes_, {}));
+}
+
+// Once each, however often a list comes again.
+void Reflector::report(const api::Problems& problems) {
+  for (const auto& problem : problems) {
+    if (told_problems_.size() >= kMostToldProblems) told_problems_.clear();
+    const auto [told, fresh] = told_problems_.insert(api::to_string(problem));
+    if (!fresh) continue;
+    if (problem.severity == api::Severity::error)
+      log_.warn("{}: {}; it stays as it was", resource_.name, *told);
+    else
+      log_.warn("{}: {}", resource_.name, *told);
+  }
+}
+
+// --- what comes next -----------------------------------------------------------------------------
+
+void Reflector::end(Ending ending) {
+  timers_.cancel(resource_.name + " is silent");
+  timers_.cancel(resource_.name + " is overdue");
+  if (ending.trouble == Trouble::unauthorized) exchange_->refuse_credentials();
+  if (const auto server = exchange_->server();
+      !server.empty() && ending.cause.find(server) == std::string::npos)
+    ending.cause = server + ": " + ending.cause;
+  exchange_.reset();
+
+  if (got_on()) {
+    attempts_ = 0;
+    nonsenses_ = 0;
+    expired_before_ = false;
+  }
+  if (ending.trouble == Trouble::nonsense) ++nonsenses_;
+  const auto delay = delay_of(ending, goes_on_at_once(ending));
+  log_ending(ending, delay);
+  choose_next(ending);
+  trouble_ = ending.trouble;
+  timers_.at(resource_.name + " begins", timers_.now() + delay, [this] { begin(); });
+}
+
+// Whether the watch that ends has done its work.
+bool Reflector::got_on() const {
+  return step_ == Step::watch && head_.status == 200 &&
+         (objects_.version() != version_before_ || timers_.now() - begun_ >= kProven);
+}
+
+bool Reflector::goes_on_at_once(const Ending& ending) {
+  switch (ending.trouble) {
+    case Trouble::ended:
+      return step_ != Step::watch || began_with_list_ || got_on() ||
+             timers_.now() - begun_ >= kTooShort;
+    case Trouble::overdue:
+      return got_on();
+    case Trouble::unauthorized:
+      return !std::exchange(asked_again_, true);
+    case Trouble::expired:
+      return !std::exchange(expired_before_, true);
+    case Trouble::unsupported:
+      return true;
+    case Trouble::lost:
+    case Trouble::busy:
+    case Trouble::denied:
+    case Trouble::nonsense:
+      break;
+  }
+  return false;
+}
+
+milliseconds Reflector::delay_of(const Ending& ending, bool at_once) {
+  if (at_once) return milliseconds(0);
+  if (ending.retry_after)
+    return milliseconds(static_cast<milliseconds::rep>(
+        static_cast<double>(milliseconds(*ending.retry_after).count()) * (1 + 0.25 * random_())));
+  return kBackoff.delay(++attempts_, random_());
+}
+
+void Reflector::choose_next(const Ending& ending) {
+  fresh_ = ending.trouble == Trouble::lost || ending.trouble == Trouble::overdue;
+  const bool is_nonsense = ending.trouble == Trouble::nonsense;
+  if (step_ == Step::watch) {
+    if (ending.trouble == Trouble::expired || (is_nonsense && nonsenses_ >= kMostNonsense))
+      begin_list();
+    return;
+  }
+  // A server that knows nothing of streaming lists may also answer with a watch that never says
+  // that its beginning is complete.
+  if (step_ == Step::streaming_list)
+    pages_only_ = ending.trouble == Trouble::unsupported || ending.trouble == Trouble::ended ||
+                  (ending.trouble == Trouble::overdue && head_.status == 200) ||
+                  (is_nonsense && nonsenses_ >= kMostNonsense);
+  // Later pages show the state of the first one, so what was read before still counts.
+  if (step_ == Step::later_page && ending.trouble != Trouble::expired && !is_nonsense) return;
+  begin_list();
+}
+
+void Reflector::log_ending(const Ending& ending, milliseconds delay) {
+  const auto next = delay.count() == 0 ? std::string("going on at once")
+                                       : fmt::format("again in {:.1f} s",
+                                                     static_cast<double>(delay.count()) / 1000);
+  if (ending.trouble == Trouble::ended && step_ == Step::watch && delay.count() == 0) {
+    log_.debug("{}: {}; {}", resource_.name, ending.cause, next);
+    return;
+  }
+  ++status_.failures;
+  status_.last_error = ending.cause;
+  const auto now = timers_.now();
+  if (ending.cause == told_cause_ && now - told_ < kTellAgain) return;
+  told_cause_ = ending.cause;
+  told_ = now;
+  log_.warn("{}: {}; {}", resource_.name, ending.cause, next);
+}
+
+void Reflector::note_recovery() {
+  if (status_.last_error.empty()) return;
+  status_.last_error.clear();
+  told_cause_.clear();
+  log_.info("{}: followed again", resource_.name);
+}
+
+}  // namespace ipvsproxier::watch

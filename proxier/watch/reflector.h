@@ -1,0 +1,164 @@
+#pragma once
+
+// Reflector: follows one resource of the API server, whatever the server does. The main thread's.
+//
+// It lists, then watches from the list's resource version, and goes on for ever. What it answers
+// are differences: an object is handed over when it is new or not equal to what was handed over
+// before, a name when it is gone. A list counts when it is complete; nothing is gone because a list
+// broke off or the server is away.
+//
+// Lists: one watch that starts with all objects (sendInitialEvents), where the server has that;
+// else pages of 500, in the state of the store as it is then. Never from an older state
+// (resourceVersion=0), so a list does not go back behind events that were seen.
+//
+// When something goes wrong:
+//   the watch ends normally          the next from the last version, at once
+//   410, in the head or as an event  a new list; the first time at once
+//   400 or 410 to a later page       a new list; the first time at once
+//   400, 422 to the streaming list   pages
+//   401                              credentials are read again; the first time at once
+//   429, 503, 504                    after Retry-After, else as everything else:
+//   everything else                  after 0.8 s, doubling to 30 s, up to a quarter less; the same
+//                                    again; the second time that a server was there and answered
+//                                    nonsense (broken JSON, an ERROR event, a status for which
+//                                    there is no rule), a new list; a streaming list becomes pages
+// A list that is silent for a minute, and a watch that does not end 30 s after it should have, are
+// ended and repeated on a connection of their own.
+//
+// Logs (a resource's name in front): lists, failures with what happens next, and objects that do
+// not decode; their last good state stays in force.
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include <spdlog/logger.h>
+
+#include "proxier/api/object_kind.h"
+#include "proxier/api/problem.h"
+#include "proxier/api/wire.h"
+#include "proxier/loop/backoff.h"
+#include "proxier/loop/timers.h"
+#include "proxier/watch/ending.h"
+#include "proxier/watch/event_framer.h"
+#include "proxier/watch/known_objects.h"
+#include "proxier/watch/transport.h"
+
+namespace ipvsproxier::watch {
+
+struct Resource {
+  std::string name;  // "services", for messages
+  api::ObjectKind kind = api::ObjectKind::service;
+  std::string path;      // "/api/v1/services"
+  std::string selector;  // of the query, encoded: "fieldSelector=metadata.name%3Dn1"; may be empty
+};
+
+struct ReflectorStatus {
+  bool is_listed = false;      // the first list was complete
+  std::uint64_t watches = 0;   // begun; streaming lists count
+  std::uint64_t lists = 0;     // complete
+  std::uint64_t failures = 0;  // every end but a normal one
+  std::size_t objects = 0;
+  std::optional<loop::Timers::Clock::time_point> heard;  // last byte of objects or bookmarks
+  std::string last_error;                                // "" while all is well
+};
+
+class Reflector final : private ResponseHandler {
+ public:
+  using Clock = loop::Timers::Clock;
+  // Must not destroy the reflector. An empty difference is told of a list that is complete.
+  using OnChanges = std::function<void(ObjectChanges)>;
+
+  static constexpr loop::Backoff kBackoff{std::chrono::milliseconds(800),
+                                          std::chrono::milliseconds(30'000)};
+
+  // What it uses outlives it; `random` answers numbers in [0, 1). Its deadlines are named after the
+  // resource.
+  Reflector(Resource resource, Transport& transport, loop::Timers& timers,
+            std::function<double()> random, spdlog::logger& log, OnChanges on_changes);
+  Reflector(const Reflector&) = delete;
+  Reflector& operator=(const Reflector&) = delete;
+  ~Reflector() override;
+
+  void start();
+  const Resource& resource() const { return resource_; }
+  const ReflectorStatus& status() const { return status_; }
+
+ private:
+  void on_head(const ResponseHead& head) override;
+  void on_chunk(std::string_view chunk) override;
+  void on_end(const netlink::Status& outcome) override;
+
+  void begin();
+  void begin_list();
+  std::string target();
+  void take_event(std::string_view document);
+  void take_listed(api::WatchEvent& event);
+  void take_change(api::WatchEvent& event);
+  void take_bookmark(const api::WatchEvent& event);
+  void take_item(std::string_view document);
+  void take_envelope(std::string_view document);
+  void finish_list(std::string_view version);
+  void finish_page();
+  void hand_over();
+  void report(const api::Problems& problems);
+
+  void end(Ending ending);
+  bool goes_on_at_once(const Ending& ending);
+  void choose_next(const Ending& ending);
+  std::chrono::milliseconds delay_of(const Ending& ending, bool at_once);
+  void log_ending(const Ending& ending, std::chrono::milliseconds delay);
+  void note_recovery();
+  bool got_on() const;
+
+  void arm_silence();
+  void check_silence();
+
+  Resource resource_;
+  Transport& transport_;
+  loop::Timers& timers_;
+  std::function<double()> random_;
+  spdlog::logger& log_;
+  OnChanges on_changes_;
+
+  KnownObjects objects_;
+  ReflectorStatus status_;
+
+  // The exchange that goes on, or the one that waits to begin.
+  Step step_ = Step::streaming_list;
+  std::unique_ptr<Exchange> exchange_;
+  std::optional<EventFramer> framer_;
+  ResponseHead head_;
+  std::string refusal_;                        // the body that came with another status than 200
+  std::optional<api::ListEnvelope> envelope_;  // of the page
+  std::optional<Ending> broken_;               // why the rest of the body does not count
+  ObjectChanges changes_;                      // of the chunk
+  bool list_ended_ = false;                    // in the chunk
+  bool began_with_list_ = false;               // a streaming list that is complete
+  std::string version_before_;                 // of the objects, before the watch
+  std::chrono::seconds time_limit_{0};
+  Clock::time_point begun_;
+  Clock::time_point heard_;
+
+  // The list that goes on.
+  std::string continue_token_;
+  bool pages_only_ = false;
+
+  // What went wrong before.
+  unsigned attempts_ = 0;     // in a row
+  unsigned nonsenses_ = 0;    // in a row
+  bool asked_again_ = false;  // after a 401
+  bool expired_before_ = false;
+  bool fresh_ = false;  // the next exchange needs a connection of its own
+  Trouble trouble_ = Trouble::ended;
+  std::string told_cause_;
+  Clock::time_point told_;
+  std::set<std::string> told_problems_;
+};
+
+}  // namespace ipvsproxier::watch
