@@ -22,12 +22,14 @@ std::function<double()> dice() {
 class ApiFeed final : public ObjectFeed {
  public:
   ApiFeed(const Options& options, watch::AccessSource access, loop::MainLoop& loop,
-          ClusterFeed& cluster, spdlog::logger& logger)
+          ClusterFeed& cluster, Servers& servers, spdlog::logger& logger)
       : cluster_(cluster),
         credentials_(loop, std::move(access), logger),
         transport_(loop, credentials_),
         source_(options.node_name, transport_, loop, dice(), logger,
-                [this](watch::ApiUpdate update) { take(std::move(update)); }) {}
+                [this](watch::ApiUpdate update) { take(std::move(update)); }) {
+    servers.watch([this] { return source_.status(); });
+  }
 
   void start() override { source_.start(); }
 
@@ -46,9 +48,9 @@ class ApiFeed final : public ObjectFeed {
 }  // namespace
 
 std::unique_ptr<ObjectFeed> follow_api(const Options& options, watch::AccessSource access,
-                                       loop::MainLoop& loop, ClusterFeed& cluster,
+                                       loop::MainLoop& loop, ClusterFeed& cluster, Servers& servers,
                                        spdlog::logger& logger) {
-  return std::make_unique<ApiFeed>(options, std::move(access), loop, cluster, logger);
+  return std::make_unique<ApiFeed>(options, std::move(access), loop, cluster, servers, logger);
 }
 
 }  // namespace ipvsproxier::cmd

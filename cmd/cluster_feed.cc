@@ -28,6 +28,7 @@ void ClusterFeed::take(std::vector<api::Object> changed,
     input.changes.complete = complete;
     started_ = true;
   }
+  servers_.note(input.changes, node_, options_.manifests.empty());
   mail_.put(std::move(input));
 }
 

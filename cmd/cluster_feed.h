@@ -1,7 +1,7 @@
 #pragma once
 
-// ClusterFeed: what a source of objects tells -> the sync thread's mailbox. Says what is missing
-// for programming this node. The main thread's.
+// ClusterFeed: what a source of objects tells -> the sync thread's mailbox, and the servers. Says
+// what is missing for programming this node. The main thread's.
 
 #include <optional>
 #include <vector>
@@ -9,6 +9,7 @@
 #include <spdlog/logger.h>
 
 #include "cmd/options.h"
+#include "cmd/servers.h"
 #include "proxier/loop/mailbox.h"
 #include "proxier/sync/sync_input.h"
 #include "proxier/watch/manifest_set.h"
@@ -23,8 +24,8 @@ bool lacks_pod_cidrs(const Options& options, const std::optional<api::Node>& nod
 class ClusterFeed {
  public:
   // All outlive this.
-  ClusterFeed(const Options& options, SyncMail& mail, spdlog::logger& logger)
-      : options_(options), mail_(mail), logger_(logger) {}
+  ClusterFeed(const Options& options, SyncMail& mail, Servers& servers, spdlog::logger& logger)
+      : options_(options), mail_(mail), servers_(servers), logger_(logger) {}
 
   // `complete`: whether everything that exists is known by now. nullopt: the source has not told
   // everything yet; nothing is programmed before it did.
@@ -37,6 +38,7 @@ class ClusterFeed {
 
   const Options& options_;
   SyncMail& mail_;
+  Servers& servers_;
   spdlog::logger& logger_;
   std::optional<api::Node> node_;
   bool started_ = false;  // there was something to program

@@ -10,6 +10,7 @@
 #include "cmd/kernel_tables.h"
 #include "cmd/log.h"
 #include "cmd/object_feed.h"
+#include "cmd/servers.h"
 #include "cmd/settings.h"
 #include "netlink/link_monitor.h"
 #include "proxier/loop/mailbox.h"
@@ -70,17 +71,23 @@ int follow(const Options& options, spdlog::logger& logger) {
     loop.quit();
   });
   const auto tables = open_kernel_tables();
-  sync::Reconciler reconciler(tables.kernel(), host_reconciler_settings(options, tables, logger),
-                              logger);
+  const auto settings = host_reconciler_settings(options, tables, logger);
+  sync::Reconciler reconciler(tables.kernel(), settings, logger);
+  Servers servers(options, settings.options,
+                  tables.links->list_addresses().value_or(std::vector<netlink::InterfaceAddress>{}),
+                  loop, logger);
+  if (!servers.start()) return 1;
   SyncMail mail;
-  ClusterFeed cluster(options, mail, logger);
-  const auto objects = access ? follow_api(options, *std::move(access), loop, cluster, logger)
-                              : follow_manifests(options, loop, cluster, logger);
+  ClusterFeed cluster(options, mail, servers, logger);
+  const auto objects = access
+                           ? follow_api(options, *std::move(access), loop, cluster, servers, logger)
+                           : follow_manifests(options, loop, cluster, logger);
   const LinkFeed links(loop, mail, logger);
   // A changed configuration is taken over by starting again.
   const ConfigWatch config(options, loop, logger, [&loop] { loop.quit(); });
   objects->start();
-  const sync::SyncThread thread(reconciler, mail, options.config.ipvs.min_sync_period);
+  sync::Publisher publisher(servers.status(), servers.metrics(), settings.options.families);
+  const sync::SyncThread thread(reconciler, mail, options.config.ipvs.min_sync_period, publisher);
   loop.run();
   return 0;
 }

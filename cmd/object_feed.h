@@ -29,7 +29,7 @@ std::unique_ptr<ObjectFeed> follow_manifests(const Options& options, loop::MainL
 
 // Of the API server. All outlive it.
 std::unique_ptr<ObjectFeed> follow_api(const Options& options, watch::AccessSource access,
-                                       loop::MainLoop& loop, ClusterFeed& cluster,
+                                       loop::MainLoop& loop, ClusterFeed& cluster, Servers& servers,
                                        spdlog::logger& logger);
 
 }  // namespace ipvsproxier::cmd

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <thread>
 
 #include "test/support/api_server/objects.h"
@@ -18,6 +19,14 @@ std::string type_of(const std::string& line) {
 
 std::string name_in(const std::string& line) {
   return Json::parse(line)["object"]["metadata"]["name"].get<std::string>();
+}
+
+// By the C library, which is fast where our own code is not optimised.
+std::size_t occurrences(const std::string& text, const std::string& of) {
+  std::size_t count = 0;
+  const char* at = text.c_str();
+  for (; (at = std::strstr(at, of.c_str())) != nullptr; at += of.size()) ++count;
+  return count;
 }
 
 TEST_CASE("torn bodies are whole, in small pieces") {
@@ -246,9 +255,7 @@ TEST_CASE("a hundred thousand objects come in pages and compressed") {
     const auto plain = get(*server, target + token);
     CHECK_FALSE(plain.headers.contains("content-encoding"));
     CHECK(plain.body.size() > 4 * packed.body.size());
-    for (auto at = plain.body.find("\"uid\""); at != std::string::npos;
-         at = plain.body.find("\"uid\"", at + 1))
-      ++items;
+    items += occurrences(plain.body, "\"uid\"");
     const auto head = Json::parse(plain.body.substr(0, plain.body.find(R"(,"items")")) + "}");
     token = head["metadata"].value("continue", "");
     ++pages;

@@ -43,16 +43,15 @@ Answer forbidden(const std::string& user, const std::string& path) {
 
 std::optional<Answer> refused(ServerState& state, const LoggedRequest& request)
     IPVSPROXIER_THREADS(requires_capability(state.mutex)) {
-  const auto& options = state.options;
   const bool certified = request.credential.starts_with("certificate ");
   const StatusParts unauthorized{.code = 401, .reason = "Unauthorized", .message = "Unauthorized"};
   if (certified) return std::nullopt;
   // Before HTTP/2 nghttpx has seen to it.
-  if (options.tls && options.tls->client_ca_required && !options.http2)
+  if (state.options.tls && state.options.tls->client_ca_required && !state.options.http2)
     return failure(unauthorized);
-  if (options.token.empty()) return std::nullopt;
+  if (state.options.token.empty()) return std::nullopt;
   if (request.credential == "anonymous") return forbidden("system:anonymous", request.path);
-  if (request.credential != "token " + options.token) return failure(unauthorized);
+  if (request.credential != "token " + state.options.token) return failure(unauthorized);
   return std::nullopt;
 }
 

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -11,6 +10,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -102,7 +102,7 @@ std::uint16_t free_port() {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address);
+  if (bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) return 0;
   return local_port(socket.get()).value_or(0);
 }
 

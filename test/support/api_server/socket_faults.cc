@@ -10,7 +10,7 @@ void reset_connection(int socket) {
   // behind the FIN of a server that shuts down first.
   sockaddr nobody{};
   nobody.sa_family = AF_UNSPEC;
-  ::connect(socket, &nobody, sizeof nobody);
+  static_cast<void>(::connect(socket, &nobody, sizeof nobody));
 }
 
 void drop_packets(int socket, bool drop) {

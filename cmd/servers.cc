@@ -1,0 +1,145 @@
+#include "cmd/servers.h"
+
+#include <utility>
+
+#include "cmd/config_json.h"
+#include "cmd/feature_gates.h"
+#include "cmd/listen_address.h"
+#include "cmd/settings.h"
+#include "proxier/plan/node_info.h"
+#include "proxier/plan/node_ports.h"
+#include "proxier/serve/healthz.h"
+#include "proxier/serve/metrics_server.h"
+
+namespace ipvsproxier::cmd {
+
+namespace {
+
+using netlink::Family;
+
+constexpr std::chrono::seconds kBeat{5};
+
+std::string_view stage_of(GateStage stage) {
+  switch (stage) {
+    case GateStage::alpha:
+      return "ALPHA";
+    case GateStage::beta:
+      return "BETA";
+    case GateStage::stable:
+      return "";
+  }
+  return "";
+}
+
+bool is_link_local(const netlink::IpAddress& address) {
+  static const auto kLinkLocal = netlink::IpPrefix::parse("fe80::/10").value();
+  return kLinkLocal.contains(address);
+}
+
+}  // namespace
+
+Servers::Servers(const Options& options, const plan::PlannerOptions& planned,
+                 std::vector<netlink::InterfaceAddress> addresses, loop::MainLoop& loop,
+                 spdlog::logger& logger)
+    : options_(options),
+      planned_(planned),
+      addresses_(std::move(addresses)),
+      loop_(loop),
+      logger_(logger),
+      status_({.sync_period = options.config.ipvs.sync_period,
+               .max_watch_age = options.healthz_max_watch_age.value_or(Nanoseconds::zero()),
+               .published = [this] { loop_.post([this] { update_service_health(); }); }}),
+      metrics_({.families = planned.families, .version = IPVS_PROXIER_VERSION}),
+      http_(logger) {
+  for (const auto& gate : kFeatureGates)
+    metrics_.feature(std::string(gate.name), std::string(stage_of(gate.stage)),
+                     feature_enabled(options.config.feature_gates, gate.name));
+}
+
+bool Servers::start() {
+  beat();
+  const auto& config = options_.config;
+  return listen("health server", config.healthz_bind_address,
+                serve::health_routes(status_, metrics_)) &&
+         listen("metrics server", config.metrics_bind_address,
+                serve::metrics_routes(metrics_, status_, config_json(config)));
+}
+
+bool Servers::listen(const std::string& name, const std::string& address,
+                     serve::HttpHandler handler) {
+  const auto parsed = parse_listen_address(address);
+  if (!parsed) return true;
+  const serve::ListenAddress where{.address = parsed->address, .port = parsed->port};
+  if (!options_.config.bind_address_hard_fail) {
+    // Its failure is logged, and it tries again.
+    static_cast<void>(http_.keep_listening(name, where, std::move(handler)));
+    return true;
+  }
+  const auto listening = http_.listen(where, std::move(handler));
+  if (!listening)
+    logger_.error("{}: {}; ending, for bindAddressHardFail is set", name,
+                  netlink::to_string(listening.error()));
+  return listening.has_value();
+}
+
+void Servers::note(const model::Changes& changes, const std::optional<api::Node>& node,
+                   bool watched) {
+  node_ = node;
+  // A Node that is gone keeps what was told last. Without an API server there may be none.
+  if (node || !watched) status_.set_node_eligible(!node || !node->to_be_deleted);
+  metrics_.services_changed(changes.services.size());
+  metrics_.endpoint_slices_changed(changes.slices.size());
+  const auto now = status_.now().wall;
+  for (const auto family : planned_.families) {
+    status_.sync_requested(family);
+    metrics_.sync_queued(family, now);
+  }
+}
+
+void Servers::watch(std::function<std::vector<watch::WatchStatus>()> watches) {
+  watches_ = std::move(watches);
+}
+
+void Servers::beat() {
+  status_.main_heartbeat().beat();
+  if (watches_) {
+    for (const auto& [name, now] : watches_()) {
+      for (const auto resource : serve::kResources) {
+        if (serve::to_string(resource) != name) continue;
+        auto& seen = seen_.at(static_cast<std::size_t>(resource));
+        if (now.heard != seen.heard) status_.watch_heard(resource);
+        for (; seen.watches < now.watches; ++seen.watches) metrics_.watch_restarted(resource);
+        for (; seen.lists < now.lists; ++seen.lists) metrics_.relisted(resource);
+        seen.heard = now.heard;
+        metrics_.objects_held(resource, now.objects);
+      }
+    }
+  }
+  // What could not listen may now.
+  if (service_health_ && service_health_->any_failed()) update_service_health();
+  loop_.at("heartbeat", loop_.now() + kBeat, [this] { beat(); });
+}
+
+serve::NodePortHealthAddresses Servers::health_addresses() const {
+  if (planned_.node_port_addresses.empty() && !planned_.node_port_primary) return {};
+  const auto node =
+      plan::node_info(options_.node_name, node_, node_ip_override(options_.config), addresses_);
+  const auto listed = [&](Family family) {
+    std::vector<netlink::IpAddress> result;
+    for (const auto& address : plan::node_port_addresses(node, family, planned_, {}))
+      if (!is_link_local(address)) result.push_back(address);
+    return result;
+  };
+  return {.ipv4 = listed(Family::ipv4), .ipv6 = listed(Family::ipv6)};
+}
+
+void Servers::update_service_health() {
+  auto changes = status_.take_service_health();
+  if (!service_health_) service_health_.emplace(http_, status_, health_addresses());
+  for (const auto& failure : service_health_->update(std::move(changes)))
+    logger_.warn("Service {}: healthCheckNodePort {}: {}; trying again in {} s",
+                 to_string(failure.service), failure.port, netlink::to_string(failure.error),
+                 kBeat.count());
+}
+
+}  // namespace ipvsproxier::cmd

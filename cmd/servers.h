@@ -1,0 +1,75 @@
+#pragma once
+
+// Servers: what the daemon answers over HTTP, and what the threads publish for it: health (10256),
+// metrics (10249), and the health of Services with a healthCheckNodePort. The main thread's, but
+// for status() and metrics(), of which each function says whose it is.
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include <spdlog/logger.h>
+
+#include "cmd/options.h"
+#include "netlink/link_types.h"
+#include "proxier/loop/main_loop.h"
+#include "proxier/model/changes.h"
+#include "proxier/plan/planner.h"
+#include "proxier/serve/http_server.h"
+#include "proxier/serve/metrics.h"
+#include "proxier/serve/node_port_health.h"
+#include "proxier/serve/status.h"
+#include "proxier/watch/api_source.h"
+
+namespace ipvsproxier::cmd {
+
+class Servers {
+ public:
+  // Serves nothing yet. `addresses` are this node's, as they are at the start. The others outlive
+  // this; the loop also outlives the thread that publishes.
+  Servers(const Options& options, const plan::PlannerOptions& planned,
+          std::vector<netlink::InterfaceAddress> addresses, loop::MainLoop& loop,
+          spdlog::logger& logger);
+  Servers(const Servers&) = delete;
+  Servers& operator=(const Servers&) = delete;
+  ~Servers() = default;
+
+  // Listens, or goes on trying. False: bindAddressHardFail is set, and one could not listen.
+  bool start();
+
+  serve::Status& status() { return status_; }
+  serve::Metrics& metrics() { return metrics_; }
+
+  // What is handed to the sync thread. `watched`: by an API server, which may delete the Node.
+  void note(const model::Changes& changes, const std::optional<api::Node>& node, bool watched);
+  // Asked for every few seconds.
+  void watch(std::function<std::vector<watch::WatchStatus>()> watches);
+
+ private:
+  struct Seen {
+    std::uint64_t watches = 0;
+    std::uint64_t lists = 0;
+    std::optional<loop::Timers::Clock::time_point> heard;
+  };
+
+  bool listen(const std::string& name, const std::string& address, serve::HttpHandler handler);
+  void beat();
+  void update_service_health();
+  serve::NodePortHealthAddresses health_addresses() const;
+
+  const Options& options_;
+  const plan::PlannerOptions planned_;
+  const std::vector<netlink::InterfaceAddress> addresses_;
+  loop::MainLoop& loop_;
+  spdlog::logger& logger_;
+  std::optional<api::Node> node_;
+  std::function<std::vector<watch::WatchStatus>()> watches_;
+  std::array<Seen, serve::kResources.size()> seen_;
+
+  serve::Status status_;
+  serve::Metrics metrics_;
+  serve::HttpServer http_;
+  std::optional<serve::NodePortHealth> service_health_;  // once there is something to serve
+};
+
+}  // namespace ipvsproxier::cmd
