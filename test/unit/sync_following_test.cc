@@ -321,5 +321,30 @@ TEST_CASE("random changes end where a fresh process ends, and then nothing is wr
   }
 }
 
+TEST_CASE("load balancers are told of local endpoints when the kernel has them") {
+  using Health = std::optional<serve::ServiceHealth>;
+  auto web = test::web_service();
+  web.type = api::ServiceType::load_balancer;
+  web.external_policy_local = true;
+  web.health_check_node_port = 31000;
+  Daemon daemon;
+  daemon.ipvs.faults.fail("add virtual service",
+                          netlink::make_error(netlink::Operation::ipvs_service, EBUSY, ""), 1);
+  const auto refused =
+      daemon.see(test::cluster_of({web, test::slice_of(web, 8080, {test::e1(), test::e2()})}));
+  CHECK(refused.failed == Written{.ipvs = 1});
+  CHECK_FALSE(refused.settled);
+  CHECK(refused.health.empty());
+  const auto done = daemon.wait(5s);
+  CHECK(done.settled);
+  REQUIRE(done.health.services.size() == 1);
+  CHECK(done.health.services.at(web.name) ==
+        Health({.port = 31000, .ipv4_endpoints = 1, .ipv6_endpoints = std::nullopt}));
+  const auto gone = daemon.see(test::cluster_of({web, test::slice_of(web, 8080, {test::e2()})}));
+  CHECK(gone.draining == 1);
+  CHECK(gone.health.services.at(web.name)->ipv4_endpoints == 0);
+  CHECK(daemon.see(model::ClusterState{}).health.services.at(web.name) == std::nullopt);
+}
+
 }  // namespace
 }  // namespace ipvsproxier::sync

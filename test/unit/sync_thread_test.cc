@@ -77,10 +77,11 @@ TEST_CASE("the sync thread programs what it is sent, and reads back by itself") 
   Reconciler reconciler({ipvs, links, sets, rules, conntrack}, settings, logger);
   loop::Mailbox<SyncInput> mailbox;
 
+  serve::Status status;
+  serve::Metrics metrics({.families = {Family::ipv4}, .version = "0"});
+
   const auto web = test::web_service();
   {
-    serve::Status status;
-    serve::Metrics metrics({.families = {Family::ipv4}, .version = "0"});
     Publisher publisher(status, metrics, {Family::ipv4});
     const SyncThread thread(reconciler, mailbox, 1ms, publisher);
     SyncInput input;
@@ -99,6 +100,10 @@ TEST_CASE("the sync thread programs what it is sent, and reads back by itself") 
     }
     REQUIRE(eventually([&] { return ipvs.applied == 51; }));
   }
+  CHECK(status.families_healthy());
+  CHECK(status.take_service_health().services.contains(web.name));
+  const auto text = metrics.exposition(status);
+  CHECK(text.find("ipvsproxier_netlink_messages_total{kind=\"ipvs\"} 51\n") != std::string::npos);
   CHECK(ipvs.list_servers({ip("10.96.0.9"), Protocol::tcp, 80})->size() == 50);
   const auto after = ipvs.listings.load();
   std::this_thread::sleep_for(100ms);
