@@ -16,17 +16,21 @@ trap 'kill -9 $daemon_pid $api_PID 2>/dev/null; rm -rf "$work"' EXIT
 # api COMMAND: tells the test API server; shows its answer, which must not be an error.
 api() {
   local answer
-  echo "$1" >&"${api[1]}"
-  read -r -t 30 answer <&"${api[0]}"
+  echo "$1" >&8
+  read -r -t 30 answer <&7
   echo "$answer"
   [[ $answer != error* ]]
 }
 
+# Not in a subshell, which it would not outlive.
 start_server() {
-  coproc api { "$server" --tls --client-certificate --kubeconfig "$work/kubeconfig" \
+  coproc api { exec "$server" --tls --client-certificate --kubeconfig "$work/kubeconfig" \
     "$shop"/objects/*.json 2>"$work/server.log"; }
-  local ready
-  read -r -t 60 ready <&"${api[0]}"
+  exec 7<&"${api[0]}" 8>&"${api[1]}"
+  read -r -t 60 ready <&7
+}
+
+is_ready() {
   echo "$ready"
   cat "$work/server.log"
   [[ $ready == "ready https://"* ]]
@@ -83,7 +87,8 @@ END
 }
 
 reference_guest || exit 1
-check "the server starts" start_server
+start_server
+check "the server starts" is_ready
 start_daemon
 check "the lists are programmed" eventually logged 'synced: ipvs [1-9]'
 check "the kernel holds the reference state" eventually matches_reference
@@ -96,7 +101,7 @@ check "the configuration" answers 10249 /configz '"hostnameOverride":"kp"'
 check "(a Service is added)" service 8080
 check "it is programmed" eventually has_virtual_service 10.96.77.77:8080
 check "(the server goes)" api stop
-check "that is noticed" eventually logged 'trying again'
+check "that is noticed" eventually logged 'again in'
 check "nothing is removed" has_virtual_service 10.96.77.77:8080
 check "it stays healthy" answers 10256 /healthz '^200 '
 check "(the Service changes, and the server comes)" service 9090
