@@ -1,5 +1,7 @@
 // API server -> objects -> cluster feed
 
+#include <functional>
+#include <memory>
 #include <random>
 #include <utility>
 
@@ -14,8 +16,9 @@ namespace {
 
 // In [0, 1): so that many nodes do not ask at the same moment.
 std::function<double()> dice() {
-  return [random = std::mt19937(std::random_device()())]() mutable {
-    return std::generate_canonical<double, 32>(random);
+  // One for all, who copy the function.
+  return [random = std::make_shared<std::mt19937>(std::random_device()())] {
+    return std::generate_canonical<double, 32>(*random);
   };
 }
 

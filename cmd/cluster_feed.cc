@@ -41,6 +41,11 @@ void ClusterFeed::remove(const watch::DeletedObject& gone, model::Changes& chang
       changes.slices.insert_or_assign(gone.name, std::nullopt);
       return;
     case api::ObjectKind::node:
+      if (options_.manifests.empty()) {
+        logger_.info("API server: Node {} was deleted; what was known of it stays in force",
+                     options_.node_name);
+        return;
+      }
       node_.reset();
       changes.node.emplace(std::nullopt);
       return;

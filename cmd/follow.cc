@@ -71,12 +71,13 @@ int follow(const Options& options, spdlog::logger& logger) {
     loop.quit();
   });
   const auto tables = open_kernel_tables();
-  const auto settings = host_reconciler_settings(options, tables, logger);
-  sync::Reconciler reconciler(tables.kernel(), settings, logger);
+  auto settings = host_reconciler_settings(options, tables, logger);
   Servers servers(options, settings.options,
                   tables.links->list_addresses().value_or(std::vector<netlink::InterfaceAddress>{}),
                   loop, logger);
   if (!servers.start()) return 1;
+  settings.progress = [&servers] { servers.status().sync_heartbeat().beat(); };
+  sync::Reconciler reconciler(tables.kernel(), settings, logger);
   SyncMail mail;
   ClusterFeed cluster(options, mail, servers, logger);
   const auto objects = access

@@ -1,13 +1,16 @@
 #include "cmd/servers.h"
 
+#include <algorithm>
+#include <set>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "cmd/config_json.h"
 #include "cmd/feature_gates.h"
 #include "cmd/listen_address.h"
 #include "cmd/settings.h"
 #include "proxier/plan/node_info.h"
-#include "proxier/plan/node_ports.h"
 #include "proxier/serve/healthz.h"
 #include "proxier/serve/metrics_server.h"
 
@@ -108,6 +111,9 @@ void Servers::beat() {
         if (serve::to_string(resource) != name) continue;
         auto& seen = seen_.at(static_cast<std::size_t>(resource));
         if (now.heard != seen.heard) status_.watch_heard(resource);
+        // The first ones are no restart and no relist.
+        if (seen.watches == 0) seen.watches = std::min<std::uint64_t>(now.watches, 1);
+        if (seen.lists == 0) seen.lists = std::min<std::uint64_t>(now.lists, 1);
         for (; seen.watches < now.watches; ++seen.watches) metrics_.watch_restarted(resource);
         for (; seen.lists < now.lists; ++seen.lists) metrics_.relisted(resource);
         seen.heard = now.heard;
@@ -121,25 +127,40 @@ void Servers::beat() {
 }
 
 serve::NodePortHealthAddresses Servers::health_addresses() const {
-  if (planned_.node_port_addresses.empty() && !planned_.node_port_primary) return {};
   const auto node =
       plan::node_info(options_.node_name, node_, node_ip_override(options_.config), addresses_);
-  const auto listed = [&](Family family) {
-    std::vector<netlink::IpAddress> result;
-    for (const auto& address : plan::node_port_addresses(node, family, planned_, {}))
-      if (!is_link_local(address)) result.push_back(address);
-    return result;
+  const auto of = [&](Family family) -> std::optional<std::vector<netlink::IpAddress>> {
+    if (planned_.node_port_primary) {
+      const auto& ip = node.ips.at(family);
+      if (ip.is_loopback()) return std::nullopt;
+      return std::vector{ip};
+    }
+    std::set<netlink::IpAddress> result;
+    bool any_range = false;
+    for (const auto& range : planned_.node_port_addresses) {
+      if (range.family() != family) continue;
+      if (range.length == 0) return std::nullopt;
+      any_range = true;
+      for (const auto& one : addresses_)
+        if (range.contains(one.address) && !is_link_local(one.address)) result.insert(one.address);
+    }
+    if (!any_range) return std::nullopt;
+    return std::vector(result.begin(), result.end());
   };
-  return {.ipv4 = listed(Family::ipv4), .ipv6 = listed(Family::ipv6)};
+  return {.ipv4 = of(Family::ipv4), .ipv6 = of(Family::ipv6)};
 }
 
 void Servers::update_service_health() {
   auto changes = status_.take_service_health();
   if (!service_health_) service_health_.emplace(http_, status_, health_addresses());
-  for (const auto& failure : service_health_->update(std::move(changes)))
-    logger_.warn("Service {}: healthCheckNodePort {}: {}; trying again in {} s",
-                 to_string(failure.service), failure.port, netlink::to_string(failure.error),
-                 kBeat.count());
+  std::set<std::string> told;
+  for (const auto& failure : service_health_->update(std::move(changes))) {
+    auto line = fmt::format("Service {}: healthCheckNodePort {}: {}", to_string(failure.service),
+                            failure.port, netlink::to_string(failure.error));
+    if (!told_.contains(line)) logger_.warn("{}; trying again every {} s", line, kBeat.count());
+    told.insert(std::move(line));
+  }
+  told_ = std::move(told);
 }
 
 }  // namespace ipvsproxier::cmd

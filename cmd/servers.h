@@ -4,8 +4,11 @@
 // metrics (10249), and the health of Services with a healthCheckNodePort. The main thread's, but
 // for status() and metrics(), of which each function says whose it is.
 
+#include <array>
 #include <functional>
 #include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
 #include <spdlog/logger.h>
@@ -69,6 +72,7 @@ class Servers {
   serve::Status status_;
   serve::Metrics metrics_;
   serve::HttpServer http_;
+  std::set<std::string> told_;                           // failures of Service health servers
   std::optional<serve::NodePortHealth> service_health_;  // once there is something to serve
 };
 

@@ -165,7 +165,6 @@ void MainLoop::State::start_transfers() {
 }
 
 void MainLoop::State::run_transfers() {
-  if (running.empty()) return;
   in_transfers = true;
   int count = 0;
   const auto outcome = curl_multi_perform(multi.get(), &count);

@@ -97,6 +97,7 @@ Outcome Applier::apply(const plan::Transaction& transaction, const std::stop_tok
   for (const auto& phase : transaction.phases) {
     if (stop.stop_requested()) break;
     std::visit([this](const auto& work) { run(work); }, phase.work);
+    progress_();
   }
   return std::move(outcome_);
 }

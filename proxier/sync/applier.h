@@ -3,6 +3,7 @@
 // Applier: a Transaction onto the kernel tables. Sync thread only.
 
 #include <cstddef>
+#include <functional>
 #include <set>
 #include <stop_token>
 #include <utility>
@@ -47,7 +48,9 @@ struct Outcome {
 // service or address that it guards could not be removed. What succeeded is committed to `state`.
 class Applier {
  public:
-  Applier(Kernel kernel, plan::ActualState& state) : kernel_(kernel), state_(state) {}
+  // `progress` is called after each phase.
+  Applier(Kernel kernel, plan::ActualState& state, const std::function<void()>& progress)
+      : kernel_(kernel), state_(state), progress_(progress) {}
 
   // Ends after the current phase when `stop` is requested.
   Outcome apply(const plan::Transaction& transaction, const std::stop_token& stop);
@@ -72,6 +75,7 @@ class Applier {
 
   Kernel kernel_;
   plan::ActualState& state_;
+  const std::function<void()>& progress_;
   Outcome outcome_;
   std::set<std::string> failed_sets_;
   std::set<netlink::Family> families_without_rules_;

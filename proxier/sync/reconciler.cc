@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "proxier/plan/diff.h"
-#include "proxier/plan/service_health.h"
 #include "proxier/sync/kernel_state.h"
 
 namespace ipvsproxier::sync {
@@ -75,7 +74,7 @@ void Reconciler::take(SyncInput input) {
   listed_ = listed_ || input.changes.complete.has_value();
   const bool was_complete = cluster_.complete;
   auto touched = cluster_.take(std::move(input.changes));
-  health_touched_.insert(touched.services.begin(), touched.services.end());
+  health_.touch(touched.services);
   touched_.merge(touched.services);
   node_touched_ = node_touched_ || touched.node;
   // What may be removed now was not looked at while something was unknown.
@@ -137,6 +136,7 @@ void Reconciler::keep_host(Pass& pass) {
   if (!settings_.host) return;
   auto report = prepare_host(*settings_.host, kernel_.ipvs);
   pass.sysctls += report.written.size();
+  host_failed_ = !report.failures.empty();
   append(pass.failures, std::move(report.failures));
   append(pass.warnings, std::move(report.warnings));
   if (!known_) return;
@@ -179,6 +179,7 @@ void Reconciler::sync_whole(TimePoint now, Pass& pass) {
   link_events_ = {};
   planner_.update(std::exchange(touched_, {}), cluster_);
   auto reading = read_kernel(kernel_, planner_.desired(), *addresses, dummy_usable);
+  settings_.progress();
   if (known_) pass.repairs += report_drift(reading.state);
   known_ = true;
   mirror_ = std::move(reading.state);
@@ -279,14 +280,17 @@ plan::Scope Reconciler::completed(plan::Scope scope) const {
 // What the kernel may hold is taken for there once it is to go: so it goes before its guards.
 void Reconciler::assume_added() {
   const auto& desired = planner_.desired();
-  if (mirror_.services)
-    for (const auto& key : perhaps_.services)
-      if (!desired.services.contains(key))
-        mirror_.services->try_emplace(
-            key, plan::ActualService{.service = {.key = key}, .servers = std::nullopt});
-  if (mirror_.addresses)
-    for (const auto& address : perhaps_.addresses)
-      if (!desired.addresses.contains(address)) mirror_.addresses->insert(address);
+  std::erase_if(perhaps_.services, [&](const netlink::VirtualServiceKey& key) {
+    if (desired.services.contains(key) || !mirror_.services) return false;
+    mirror_.services->try_emplace(
+        key, plan::ActualService{.service = {.key = key}, .servers = std::nullopt});
+    return true;
+  });
+  std::erase_if(perhaps_.addresses, [&](const netlink::IpAddress& address) {
+    if (desired.addresses.contains(address) || !mirror_.addresses) return false;
+    mirror_.addresses->insert(address);
+    return true;
+  });
 }
 
 void Reconciler::sync_changes(TimePoint now, Pass& pass) {
@@ -310,7 +314,7 @@ plan::Scope Reconciler::execute(const plan::Transaction& transaction, Pass& pass
   if (!transaction.empty() && logger_.should_log(spdlog::level::debug))
     logger_.debug("transaction:\n{}", plan::to_text(transaction));
   flows_.note(transaction, mirror_);
-  auto outcome = Applier(kernel_, mirror_).apply(transaction, pass.stop);
+  auto outcome = Applier(kernel_, mirror_, settings_.progress).apply(transaction, pass.stop);
   pass.written += outcome.written;
   pass.failed += outcome.failed;
   pass.suspect = pass.suspect || outcome.suspect;
@@ -358,32 +362,6 @@ void Reconciler::log_whats_left(TimePoint now, const Pass& pass) {
   log_.tell(pass, pass.whole, again ? fmt::format("trying again in {} ms", wait.count()) : "", now);
 }
 
-// Of Services that the kernel has as they are: load balancers are told afterwards.
-serve::ServiceHealthChanges Reconciler::take_health() {
-  serve::ServiceHealthChanges changes;
-  const auto waiting = retries_.all().services;
-  const auto& options = planner_.options();
-  std::erase_if(health_touched_, [&](const api::NamespacedName& name) {
-    const auto services = planner_.scope_of(name).services;
-    if (std::any_of(services.begin(), services.end(),
-                    [&](const auto& key) { return waiting.contains(key); }))
-      return false;
-    auto& change = changes.services[name];
-    if (const auto health =
-            plan::service_health(name, cluster_, options.families, settings_.node_name)) {
-      const auto count = [&](netlink::Family family) -> std::optional<std::uint32_t> {
-        const auto it = health->local_endpoints.find(family);
-        return it == health->local_endpoints.end() ? std::nullopt : std::optional(it->second);
-      };
-      change = serve::ServiceHealth{.port = health->port,
-                                    .ipv4_endpoints = count(netlink::Family::ipv4),
-                                    .ipv6_endpoints = count(netlink::Family::ipv6)};
-    }
-    return true;
-  });
-  return changes;
-}
-
 SyncReport Reconciler::finish(TimePoint now, Pass& pass) {
   append(pass.problems, planner_.problems());
   // The kernel is not as we believed: read it again soon, later each time that it does not help.
@@ -402,8 +380,11 @@ SyncReport Reconciler::finish(TimePoint now, Pass& pass) {
   report.repairs = pass.repairs;
   report.draining = drain_.size();
   report.whole = pass.whole;
-  report.settled = known_ && report.failures == 0 && retries_.empty() && !pass.suspect;
-  if (known_) report.health = take_health();
+  // Since the last surprise the whole kernel was read without another.
+  const bool sure = known_ && surprises_ == 0 && touched_.empty();
+  report.settled = sure && !host_failed_ && report.failures == 0 && retries_.empty();
+  if (known_)
+    report.health = health_.take(cluster_, planner_, settings_.node_name, retries_.all(), sure);
   for (const auto& problem : pass.problems)
     report.problems += problem.severity == api::Severity::error ? 1 : 0;
   return report;

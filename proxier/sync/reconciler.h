@@ -12,6 +12,7 @@
 // The clock is the caller's: run() does what is due at `now`, due() says when to come again.
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -26,6 +27,7 @@
 #include "proxier/serve/status.h"
 #include "proxier/sync/applier.h"
 #include "proxier/sync/drain.h"
+#include "proxier/sync/health_reports.h"
 #include "proxier/sync/host_setup.h"
 #include "proxier/sync/kernel.h"
 #include "proxier/sync/retries.h"
@@ -43,6 +45,8 @@ struct ReconcilerSettings {
   std::chrono::milliseconds sync_period{30'000};  // between two readings of the whole kernel
   DrainTimes drain;
   std::optional<HostSetup> host;  // sysctls and timeouts to keep; nullopt: none
+  // Called by the sync thread after each part of a long piece of work.
+  std::function<void()> progress = [] {};
 };
 
 struct SyncReport {
@@ -113,7 +117,6 @@ class Reconciler {
   plan::Scope completed(plan::Scope scope) const;
   void assume_added();
   std::size_t report_drift(const plan::ActualState& found);
-  serve::ServiceHealthChanges take_health();
   void apply(const plan::Scope& scope, TimePoint now, Pass& pass);
   plan::Scope execute(const plan::Transaction& transaction, Pass& pass);
   void note_drains(const std::set<netlink::VirtualServiceKey>& services, TimePoint now);
@@ -124,8 +127,7 @@ class Reconciler {
   SyncLog log_;
 
   model::ClusterState cluster_;
-  std::set<api::NamespacedName> touched_;         // Services to plan again
-  std::set<api::NamespacedName> health_touched_;  // whose health is to be published
+  std::set<api::NamespacedName> touched_;  // Services to plan again
   bool node_touched_ = false;
   netlink::LinkEvents link_events_;
   plan::Planner planner_;
@@ -135,10 +137,12 @@ class Reconciler {
   bool listed_ = false;       // the first lists are there
   bool known_ = false;        // mirror_ was read
   bool look_at_all_ = false;  // compare everything, from the mirror
+  bool host_failed_ = false;  // keep_host(), the last time
   bool flows_noted_ = false;  // those that a process before us may have left
   TimePoint whole_due_{};
   unsigned surprises_ = 0;  // in a row
   Retries retries_;
+  HealthReports health_;
   Drain drain_;
   StaleFlows flows_;
 };

@@ -178,7 +178,10 @@ void HttpTransfer::prepare(const ClusterAccess& access) {
   set(CURLOPT_PIPEWAIT, 1L);
   set(CURLOPT_ACCEPT_ENCODING, "gzip");
   if (!access.user_agent.empty()) set(CURLOPT_USERAGENT, access.user_agent.c_str());
-  if (!access.proxy_url.empty()) set(CURLOPT_PROXY, access.proxy_url.c_str());
+  if (!access.proxy_url.empty()) {
+    set(CURLOPT_PROXY, access.proxy_url.c_str());
+    set(CURLOPT_NOPROXY, "");  // the environment's is for its own proxy
+  }
   if (request_.fresh) set(CURLOPT_FRESH_CONNECT, 1L);
   add_header("Accept: application/json");
   prepare_url(access);

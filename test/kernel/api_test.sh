@@ -36,10 +36,12 @@ is_ready() {
   [[ $ready == "ready https://"* ]]
 }
 
-# kubeadm's ConfigMap and command line; the place of the kubeconfig and the pod ranges are ours.
+# kubeadm's ConfigMap and command line; the place of the kubeconfig, the pod ranges and a sync period
+# that is short enough to wait for are ours.
 start_daemon() {
   sed -e "s|/var/lib/kube-proxy/kubeconfig.conf|$work/kubeconfig|" \
     -e 's|^clusterCIDR:.*|clusterCIDR: 10.244.0.0/16,fd00:244::/64|' \
+    -e 's|^  syncPeriod: 0s|  syncPeriod: 2s|' \
     "$here/../data/kubeadm_config.yaml" >"$work/config.conf"
   "$daemon" --config="$work/config.conf" --hostname-override=kp --kube-proxy-compat \
     >>"$work/log" 2>&1 &
@@ -103,6 +105,7 @@ check "it is programmed" eventually has_virtual_service 10.96.77.77:8080
 check "(the server goes)" api stop
 check "that is noticed" eventually logged 'again in'
 check "nothing is removed" has_virtual_service 10.96.77.77:8080
+sleep 6 # more than two sync periods
 check "it stays healthy" answers 10256 /healthz '^200 '
 check "(the Service changes, and the server comes)" service 9090
 check "(it resumes)" api resume
@@ -111,7 +114,8 @@ check "what went meanwhile is removed" eventually lacks_virtual_service 10.96.77
 check "(its history is lost)" api compact
 check "(all watches end)" api 'expire Service'
 check "(the Service goes)" api 'delete Service default/late'
-check "after a new list it is removed" eventually lacks_virtual_service 10.96.77.77:9090
+check "there is a new list" eventually count_logged 'services: [0-9]* listed' 2
+check "it is removed" eventually lacks_virtual_service 10.96.77.77:9090
 check "the kernel holds the reference state again" eventually matches_reference
 
 kill "$daemon_pid"

@@ -84,8 +84,8 @@ TEST_CASE("a transfer runs on the loop and tells how it ended") {
 }
 
 TEST_CASE("a transfer may be dropped at any time") {
-  Rig rig;
   int gone = 0;
+  Rig rig;
   const auto never = [](FileTransfer&) { FAIL_CHECK("it was dropped"); };
   SECTION("before it began") {
     auto& transfer = rig.start(rig.file, never);

@@ -344,8 +344,31 @@ TEST_CASE("what was added although the answer was lost goes before what guards i
   CHECK(daemon.see(with_old).failures > 0);
   daemon.see(web_with({test::e1()}));  // before the kernel is read again
   CHECK(daemon.watch.broken == std::vector<std::string>{});
+  daemon.see(web_with({test::e2()}));
+  daemon.see(with_old);  // all without another reading: what went is not taken for there
+  daemon.wait(150ms);
+  CHECK(daemon.weights({ip("192.0.2.1"), Protocol::tcp, 80}).size() == 1);
+  CHECK(daemon.is_bound("192.0.2.1"));
   daemon.wait(12s);
   CHECK(daemon.differences() == Lines{});
+}
+
+TEST_CASE("what cannot be read is not settled, whatever else succeeds") {
+  FakeDaemon daemon;
+  auto cluster = web_with({test::e1()});
+  daemon.ipvs.faults.fail("list virtual services",
+                          netlink::make_error(Operation::ipvs_service, EBUSY, ""));
+  CHECK_FALSE(daemon.see(cluster).settled);
+  auto dns = balanced("dns", 5);
+  dns.external_policy_local = true;
+  dns.health_check_node_port = 31005;
+  cluster.put(dns);
+  cluster.put(test::slice_of(dns, 8053, {test::e1()}));
+  const auto report = daemon.see(cluster);
+  CHECK_FALSE(report.settled);
+  CHECK(report.health.empty());
+  daemon.clear_faults();
+  CHECK(daemon.wait(60s).settled);
 }
 
 TEST_CASE("a VIP that cannot be taken away keeps what guards it") {

@@ -80,7 +80,10 @@ TEST_CASE("the sync thread programs what it is sent, and reads back by itself") 
   serve::Status status;
   serve::Metrics metrics({.families = {Family::ipv4}, .version = "0"});
 
-  const auto web = test::web_service();
+  auto web = test::web_service();
+  web.type = api::ServiceType::load_balancer;
+  web.external_policy_local = true;
+  web.health_check_node_port = 31000;
   {
     Publisher publisher(status, metrics, {Family::ipv4});
     const SyncThread thread(reconciler, mailbox, 1ms, publisher);

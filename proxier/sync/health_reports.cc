@@ -1,0 +1,75 @@
+#include "proxier/sync/health_reports.h"
+
+#include <algorithm>
+
+#include "proxier/plan/service_health.h"
+
+namespace ipvsproxier::sync {
+
+namespace {
+
+using Count = std::optional<std::uint32_t>;
+
+// Whether nothing of the family that the Service asks for is waiting.
+bool is_programmed(const plan::Scope& wanted, const plan::Scope& waiting, netlink::Family family) {
+  return std::none_of(wanted.services.begin(), wanted.services.end(),
+                      [&](const auto& key) {
+                        return key.address.family() == family && waiting.services.contains(key);
+                      }) &&
+         std::none_of(wanted.addresses.begin(), wanted.addresses.end(), [&](const auto& address) {
+           return address.family() == family && waiting.addresses.contains(address);
+         });
+}
+
+Count not_more(Count now, Count before) {
+  return now && before ? std::min(now, before) : std::nullopt;
+}
+
+}  // namespace
+
+void HealthReports::touch(const std::set<api::NamespacedName>& services) {
+  touched_.insert(services.begin(), services.end());
+}
+
+HealthReports::Report HealthReports::told(const api::NamespacedName& service) const {
+  const auto it = told_.find(service);
+  return it == told_.end() ? std::nullopt : Report(it->second);
+}
+
+serve::ServiceHealthChanges HealthReports::take(const model::ClusterState& cluster,
+                                                const plan::Planner& planner,
+                                                const std::string& node_name,
+                                                const plan::Scope& waiting, bool sure) {
+  serve::ServiceHealthChanges changes;
+  std::erase_if(touched_, [&](const api::NamespacedName& name) {
+    const auto before = told(name);
+    const auto health = plan::service_health(name, cluster, planner.options().families, node_name);
+    bool all = true;
+    Report now;
+    if (health) {
+      const auto wanted = planner.scope_of(name);
+      const auto count = [&](netlink::Family family, Count told_count) -> Count {
+        const auto it = health->local_endpoints.find(family);
+        if (it == health->local_endpoints.end()) return std::nullopt;
+        if (sure && is_programmed(wanted, waiting, family)) return it->second;
+        all = false;
+        return not_more(it->second, before && before->port == health->port ? told_count : Count());
+      };
+      const auto old = before.value_or(serve::ServiceHealth{});
+      now = {.port = health->port,
+             .ipv4_endpoints = count(netlink::Family::ipv4, old.ipv4_endpoints),
+             .ipv6_endpoints = count(netlink::Family::ipv6, old.ipv6_endpoints)};
+      if (!now->ipv4_endpoints && !now->ipv6_endpoints) now.reset();
+    }
+    if (now == before) return all;
+    changes.services[name] = now;
+    if (now)
+      told_.insert_or_assign(name, *now);
+    else
+      told_.erase(name);
+    return all;
+  });
+  return changes;
+}
+
+}  // namespace ipvsproxier::sync
