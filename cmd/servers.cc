@@ -151,10 +151,10 @@ serve::NodePortHealthAddresses Servers::health_addresses() const {
 }
 
 void Servers::update_service_health() {
-  auto changes = status_.take_service_health();
+  const auto changes = status_.take_service_health();
   if (!service_health_) service_health_.emplace(http_, status_, health_addresses());
   std::set<std::string> told;
-  for (const auto& failure : service_health_->update(std::move(changes))) {
+  for (const auto& failure : service_health_->update(changes)) {
     auto line = fmt::format("Service {}: healthCheckNodePort {}: {}", to_string(failure.service),
                             failure.port, netlink::to_string(failure.error));
     if (!told_.contains(line)) logger_.warn("{}; trying again every {} s", line, kBeat.count());

@@ -1,10 +1,10 @@
 #include "proxier/serve/http_server.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <csignal>
 
 #include <algorithm>
 #include <array>

@@ -38,7 +38,7 @@ NodePortHealth::~NodePortHealth() {
   for (const auto& [key, server] : servers_) close(*server);
 }
 
-std::vector<NodePortHealth::Failure> NodePortHealth::update(ServiceHealthChanges changes) {
+std::vector<NodePortHealth::Failure> NodePortHealth::update(const ServiceHealthChanges& changes) {
   if (changes.whole) {
     for (auto it = servers_.begin(); it != servers_.end();) {
       const auto next = std::next(it);

@@ -53,7 +53,7 @@ class NodePortHealth {
   // Takes over what was published, closes before it opens, and tries again to open what failed
   // before. Answers what failed now: once for each Service and family, of which then no address is
   // listened on. Costs what changed and what failed.
-  std::vector<Failure> update(ServiceHealthChanges changes = {});
+  std::vector<Failure> update(const ServiceHealthChanges& changes = {});
 
   bool any_failed() const { return !closed_.empty(); }
 
