@@ -34,9 +34,9 @@ std::string_view stage_of(GateStage stage) {
   return "";
 }
 
-bool is_link_local(const netlink::IpAddress& address) {
-  static const auto kLinkLocal = netlink::IpPrefix::parse("fe80::/10").value();
-  return kLinkLocal.contains(address);
+// Such an address says nothing without its link.
+bool needs_link(const netlink::IpAddress& address) {
+  return address.family() == Family::ipv6 && address.is_link_local();
 }
 
 }  // namespace
@@ -103,24 +103,24 @@ void Servers::watch(std::function<std::vector<watch::WatchStatus>()> watches) {
   watches_ = std::move(watches);
 }
 
+void Servers::note_watch(serve::Resource resource, const watch::ReflectorStatus& now) {
+  auto& seen = seen_.at(static_cast<std::size_t>(resource));
+  if (now.heard != seen.heard) status_.watch_heard(resource);
+  // The first ones are no restart and no relist.
+  if (seen.watches == 0) seen.watches = std::min<std::uint64_t>(now.watches, 1);
+  if (seen.lists == 0) seen.lists = std::min<std::uint64_t>(now.lists, 1);
+  for (; seen.watches < now.watches; ++seen.watches) metrics_.watch_restarted(resource);
+  for (; seen.lists < now.lists; ++seen.lists) metrics_.relisted(resource);
+  seen.heard = now.heard;
+  metrics_.objects_held(resource, now.objects);
+}
+
 void Servers::beat() {
   status_.main_heartbeat().beat();
-  if (watches_) {
-    for (const auto& [name, now] : watches_()) {
-      for (const auto resource : serve::kResources) {
-        if (serve::to_string(resource) != name) continue;
-        auto& seen = seen_.at(static_cast<std::size_t>(resource));
-        if (now.heard != seen.heard) status_.watch_heard(resource);
-        // The first ones are no restart and no relist.
-        if (seen.watches == 0) seen.watches = std::min<std::uint64_t>(now.watches, 1);
-        if (seen.lists == 0) seen.lists = std::min<std::uint64_t>(now.lists, 1);
-        for (; seen.watches < now.watches; ++seen.watches) metrics_.watch_restarted(resource);
-        for (; seen.lists < now.lists; ++seen.lists) metrics_.relisted(resource);
-        seen.heard = now.heard;
-        metrics_.objects_held(resource, now.objects);
-      }
-    }
-  }
+  const auto watches = watches_ ? watches_() : std::vector<watch::WatchStatus>{};
+  for (const auto& [name, now] : watches)
+    for (const auto resource : serve::kResources)
+      if (serve::to_string(resource) == name) note_watch(resource, now);
   // What could not listen may now.
   if (service_health_ && service_health_->any_failed()) update_service_health();
   loop_.at("heartbeat", loop_.now() + kBeat, [this] { beat(); });
@@ -142,7 +142,7 @@ serve::NodePortHealthAddresses Servers::health_addresses() const {
       if (range.length == 0) return std::nullopt;
       any_range = true;
       for (const auto& one : addresses_)
-        if (range.contains(one.address) && !is_link_local(one.address)) result.insert(one.address);
+        if (range.contains(one.address) && !needs_link(one.address)) result.insert(one.address);
     }
     if (!any_range) return std::nullopt;
     return std::vector(result.begin(), result.end());

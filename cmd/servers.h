@@ -56,6 +56,7 @@ class Servers {
   };
 
   bool listen(const std::string& name, const std::string& address, serve::HttpHandler handler);
+  void note_watch(serve::Resource resource, const watch::ReflectorStatus& now);
   void beat();
   void update_service_health();
   serve::NodePortHealthAddresses health_addresses() const;

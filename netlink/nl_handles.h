@@ -6,15 +6,9 @@
 
 #include <memory>
 
-namespace ipvsproxier::netlink {
+#include "netlink/handle_deleter.h"
 
-template <auto Free>
-struct HandleDeleter {
-  template <typename T>
-  void operator()(T* handle) const {
-    Free(handle);
-  }
-};
+namespace ipvsproxier::netlink {
 
 // Closes its descriptor with it.
 using NlSocketHandle = std::unique_ptr<nl_sock, HandleDeleter<nl_socket_free>>;

@@ -26,7 +26,8 @@ std::optional<ServiceHealth> service_health(const api::NamespacedName& name,
                                             const std::vector<netlink::Family>& families,
                                             std::string_view node_name) {
   const auto service = cluster.services.find(name);
-  if (service == cluster.services.end()) return std::nullopt;
+  if (service == cluster.services.end() || service->second.health_check_node_port == 0)
+    return std::nullopt;
   const auto slices = cluster.slices.find(name);
   ServiceHealth health;
   for (const auto family : families) {

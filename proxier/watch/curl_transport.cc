@@ -11,6 +11,8 @@
 #include <string>
 #include <utility>
 
+#include "netlink/handle_deleter.h"
+
 namespace ipvsproxier::watch {
 
 namespace {
@@ -19,17 +21,9 @@ using netlink::Error;
 using netlink::ErrorKind;
 using netlink::Status;
 
-template <auto Fn>
-struct Free {
-  template <typename T>
-  void operator()(T* handle) const {
-    Fn(handle);
-  }
-};
-
-using Easy = std::unique_ptr<CURL, Free<curl_easy_cleanup>>;
-using List = std::unique_ptr<curl_slist, Free<curl_slist_free_all>>;
-using Url = std::unique_ptr<CURLU, Free<curl_url_cleanup>>;
+using Easy = std::unique_ptr<CURL, netlink::HandleDeleter<curl_easy_cleanup>>;
+using List = std::unique_ptr<curl_slist, netlink::HandleDeleter<curl_slist_free_all>>;
+using Url = std::unique_ptr<CURLU, netlink::HandleDeleter<curl_url_cleanup>>;
 
 constexpr long kConnectMs = 15'000;
 

@@ -11,6 +11,8 @@
 #include <limits>
 #include <memory>
 
+#include "netlink/handle_deleter.h"
+
 namespace ipvsproxier::watch {
 
 namespace {
@@ -20,17 +22,9 @@ constexpr std::string_view kAlphabet =
 // OpenSSL counts in int.
 constexpr std::size_t kMost = std::numeric_limits<int>::max() / 2;
 
-template <auto Fn>
-struct Free {
-  template <typename T>
-  void operator()(T* value) const {
-    Fn(value);
-  }
-};
-
-using Bio = std::unique_ptr<BIO, Free<BIO_free_all>>;
-using Certificate = std::unique_ptr<X509, Free<X509_free>>;
-using Key = std::unique_ptr<EVP_PKEY, Free<EVP_PKEY_free>>;
+using Bio = std::unique_ptr<BIO, netlink::HandleDeleter<BIO_free_all>>;
+using Certificate = std::unique_ptr<X509, netlink::HandleDeleter<X509_free>>;
+using Key = std::unique_ptr<EVP_PKEY, netlink::HandleDeleter<EVP_PKEY_free>>;
 
 // Reads from `text`, which outlives it.
 Bio reader_of(const std::string& text) {

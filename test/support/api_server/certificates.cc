@@ -10,6 +10,8 @@
 #include <memory>
 #include <utility>
 
+#include "netlink/handle_deleter.h"
+
 namespace ipvsproxier::test {
 namespace {
 
@@ -19,15 +21,9 @@ using netlink::Result;
 
 constexpr std::time_t kDay = 24 * 60 * 60;
 
-template <auto Fn>
-struct Deleter {
-  template <typename T>
-  void operator()(T* handle) const {
-    Fn(handle);
-  }
-};
-using Crt = std::unique_ptr<gnutls_x509_crt_int, Deleter<gnutls_x509_crt_deinit>>;
-using Key = std::unique_ptr<gnutls_x509_privkey_int, Deleter<gnutls_x509_privkey_deinit>>;
+using Crt = std::unique_ptr<gnutls_x509_crt_int, netlink::HandleDeleter<gnutls_x509_crt_deinit>>;
+using Key =
+    std::unique_ptr<gnutls_x509_privkey_int, netlink::HandleDeleter<gnutls_x509_privkey_deinit>>;
 
 Error failed(int code) {
   return {ErrorKind::io, 0, std::string("make a certificate: ") + gnutls_strerror(code)};
