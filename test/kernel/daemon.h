@@ -39,6 +39,7 @@ class Daemon {
 
   void start();
   bool runs();  // false also when it ended by itself
+  pid_t pid() const { return pid_; }
 
   void signal(int number);
   // Waits until it ended by itself or by a signal; see RunResult::status.

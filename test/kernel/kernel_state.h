@@ -18,8 +18,8 @@
 namespace ipvsproxier::test {
 
 // What ipvsadm, ipset, iptables-save, ip6tables-save and ip print of it, in lines that can be
-// compared: sorted where the kernel has no order, without counters and numbers of luck. Throws if a
-// tool fails.
+// compared: sorted where the kernel has no order, without counters and numbers of luck. Without
+// kube-ipvs0 there are no addresses. Throws if a tool fails.
 std::vector<std::string> kernel_lines(const Netns& netns);
 
 // "- LINE" for what is missing in `actual`, "+ LINE" for what should not be there; at most 30

@@ -2,14 +2,16 @@
 # The demo, inside a scratch kernel or a fresh network namespace: lays out two nodes, their pods and
 # two clients outside as network namespaces, runs the daemon, and sends traffic. Exit status 1 if a
 # request did not go where it must. The daemon follows a copy of examples/shop, of which one
-# EndpointSlice is edited while a download runs.
+# EndpointSlice is edited while a download runs: as files, or with --api in the test API server.
 #
-#   demo.sh BUILD_FOLDER [PATH_OF_IPVS_PROXIER]
+#   demo.sh BUILD_FOLDER [--api]
 set -u
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 build=$1
-daemon=${2:-$build/ipvs-proxier}
+from=${2:-files}
+daemon=$build/ipvs-proxier
 echo_server=$build/test/support/echo_server
+api_server=$build/test/support/api_server/test_api_server
 servers=()
 failures=0
 
@@ -127,9 +129,45 @@ lay_out &&
 cd "$root" || exit 1
 # A file system of the guest itself: of the host's files it gets no notifications.
 work=$(mktemp -d -p /run) && cp -r examples/shop "$work/shop" || exit 1
-echo "\$ ipvs-proxier --config examples/kube-proxy.yaml --manifests shop &"
-"$daemon" --config examples/kube-proxy.yaml --manifests "$work/shop" >"$work/log" 2>&1 &
-servers+=($!)
+
+# Either way the objects are those of $work/shop; `change FILE` makes an edit of one of them known.
+follow_files() {
+  echo "\$ ipvs-proxier --config examples/kube-proxy.yaml --manifests shop &"
+  "$daemon" --config examples/kube-proxy.yaml --manifests "$work/shop" >"$work/log" 2>&1 &
+  servers+=($!)
+  change() { :; }
+}
+
+# api COMMAND: tells the test API server, and waits for its "ok".
+api() {
+  local answer
+  echo "$1" >&"$to_api"
+  read -r -t 30 answer <&"$from_api" && [ "$answer" = ok ]
+}
+follow_api() {
+  local ready
+  coproc server { exec "$api_server" --tls --client-certificate --kubeconfig "$work/kubeconfig" \
+    "$work"/shop/*.yaml 2>"$work/api.log"; }
+  servers+=("$server_PID")
+  from_api=${server[0]} to_api=${server[1]}
+  if ! read -r -t 60 ready <&"$from_api"; then
+    cat "$work/api.log" >&2
+    exit 1
+  fi
+  echo "An API server with the objects of examples/shop: ${ready#ready }"
+  { cat examples/kube-proxy.yaml; printf 'clientConnection: {kubeconfig: %s/kubeconfig}\n' "$work"; } \
+    >"$work/config.yaml"
+  echo "\$ (cat examples/kube-proxy.yaml; echo 'clientConnection: {kubeconfig: kubeconfig}') >config.yaml"
+  echo "\$ ipvs-proxier --config config.yaml &"
+  "$daemon" --config "$work/config.yaml" >"$work/log" 2>&1 &
+  servers+=($!)
+  change() { api "put $1"; }
+}
+case $from in
+  files) follow_files ;;
+  --api) follow_api ;;
+  *) echo "demo: unknown option $from" >&2; exit 1 ;;
+esac
 # logged COUNT TEXT: waits until the daemon has said so that often.
 logged() {
   local tenths
@@ -177,6 +215,7 @@ verify "the download is connected to web-1" grep -q "connected to web-1" "$work/
 before=$(grep -c synced: "$work/log")
 echo "\$ sed -i 's/10.244.0.11/10.244.0.14/' shop/files.yaml"
 sed -i 's/10.244.0.11/10.244.0.14/' "$work/shop/files.yaml"
+change "$work/shop/files.yaml" || { echo "demo: the API server refused the change" >&2; exit 1; }
 logged $((before + 1)) synced:
 table
 verify "web-1 drains: weight 0, its connection stays" \

@@ -195,6 +195,31 @@ TEST_CASE("commands do what they say") {
     CHECK_FALSE(run_command(*server, wrong));
 }
 
+TEST_CASE("the command put takes YAML, several documents of it") {
+  const auto server = started();
+  TempDir folder;
+  const auto file = (folder.path() / "web.yaml").string();
+  const auto put = [&](const std::string& text) {
+    std::ofstream(file) << text;
+    return run_command(*server, "put " + file);
+  };
+  REQUIRE(
+      put("apiVersion: v1\nkind: Service\n"
+          "metadata: {name: web, namespace: shop}\n"
+          "spec: {clusterIP: 10.96.0.10, ports: [{port: 80, name: 'on'}]}\n"
+          "---\n" +
+          make_node("n1", "10.0.0.1") + "\n"));
+  CHECK(server->count(Resource::services) == 1);
+  CHECK(server->count(Resource::nodes) == 1);
+  const auto list = Json::parse(get(*server, "/api/v1/services").body);
+  const auto& port = list["items"][0]["spec"]["ports"][0];
+  CHECK(port["name"] == "on");
+  CHECK(port["port"] == 80);
+  const auto wrong = put("kind: [");
+  REQUIRE_FALSE(wrong);
+  CHECK(to_string(wrong.error()).find("web.yaml: line 1") != std::string::npos);
+}
+
 TEST_CASE("a kubeconfig has what a client needs") {
   const auto text = kubeconfig({.server = "https://127.0.0.1:1", .authority = "pem", .token = "t"});
   CHECK(text.find("    server: https://127.0.0.1:1\n") != std::string::npos);

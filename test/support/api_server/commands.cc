@@ -9,6 +9,9 @@
 
 #include <fmt/format.h>
 
+#include "proxier/api/documents.h"
+#include "proxier/api/json_tree.h"
+
 namespace ipvsproxier::test {
 namespace {
 
@@ -92,12 +95,17 @@ Result<std::string> fault(ApiServer& server, std::istringstream& words, const st
   return std::string{};
 }
 
+// YAML becomes JSON as for kubectl.
 Result<std::string> put(ApiServer& server, const std::string& path) {
   std::ifstream stream(path);
   if (!stream) return Error{ErrorKind::missing, 0, "read " + path};
   std::ostringstream text;
   text << stream.rdbuf();
-  if (auto done = server.put(text.str()); !done) return done.error();
+  const auto documents = api::parse_documents(text.str(), path);
+  if (!documents.problems.empty()) return wrong(api::to_string(documents.problems.front()));
+  for (const auto& document : documents.documents)
+    if (auto done = server.put(api::to_json_text(api::to_tree(document.json.root()))); !done)
+      return done.error();
   return std::string{};
 }
 

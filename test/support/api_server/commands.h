@@ -10,7 +10,7 @@
 namespace ipvsproxier::test {
 
 inline constexpr const char* kCommandHelp =
-    R"(  put FILE                 adds or replaces the objects of a JSON file (one object or a List)
+    R"(  put FILE                 adds or replaces the objects of a file, YAML or JSON, also Lists
   delete KIND [NS/]NAME    Service, EndpointSlice or Node
   fault KIND|all FAULT...  tear=BYTES trickle=BYTES_PER_SECOND silent silent-answer cut=BYTES
                            malformed duplicate reorder bookmarks-only

@@ -89,7 +89,7 @@ int main(int argc, char** argv) {
       "Answers as a Kubernetes API server does, on 127.0.0.1. Prints \"ready URL\", then reads "
       "commands from standard input and answers each with a line:\n" +
       std::string(ipvsproxier::test::kCommandHelp)};
-  app.add_option("FILE", given.files, "objects to start with: JSON, one object or a List each");
+  app.add_option("FILE", given.files, "objects to start with: YAML or JSON, also Lists");
   app.add_option("--kubeconfig", given.kubeconfig, "writes a kubeconfig for a client here");
   app.add_option("--token", given.server.token, "asks for this bearer token");
   app.add_option("--seed", given.server.seed, "of what faults choose by chance");

@@ -1,0 +1,369 @@
+// The soak: seeded random changes of an API server's objects, with random faults of the server and
+// interference with the kernel. At every quiet point the kernel must equal what a fresh run makes
+// of the same objects in an empty namespace; whenever the first cluster comes back, descriptors and
+// memory of the daemon must be what they were.
+//
+// IPVS_PROXIER_SOAK_SECONDS (120) and IPVS_PROXIER_SOAK_SEED (1) say how long and with what luck.
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "test/kernel/daemon.h"
+#include "test/kernel/kernel_state.h"
+#include "test/kernel/manifests.h"
+#include "test/kernel/netns.h"
+#include "test/support/api_server/api_server.h"
+#include "test/support/api_server/kubeconfig.h"
+#include "test/support/object_json.h"
+#include "test/support/random_cluster.h"
+
+namespace ipvsproxier::test {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+int environment_number(const char* name, int otherwise) {
+  const char* text = std::getenv(name);
+  return text != nullptr ? std::stoi(text) : otherwise;
+}
+
+// --- faults of the server
+// -------------------------------------------------------------------------
+
+struct Trouble {
+  const char* name;
+  std::function<void(ApiServer&, RandomCluster&)> begin;
+};
+
+FaultAnswer answer(int code, std::optional<int> retry_after = std::nullopt) {
+  return {.code = code, .retry_after_seconds = retry_after, .times = 3};
+}
+
+// Of one resource or of all.
+void misbehave(ApiServer& server, RandomCluster& random, const Faults& faults) {
+  if (random.chance(50))
+    server.set_faults(faults);
+  else
+    server.set_faults(kResources.at(static_cast<std::size_t>(random.number(0, 2))), faults);
+}
+
+template <typename Fn>
+Trouble faulty(const char* name, Fn&& faults) {
+  return {name, [faults](ApiServer& server, RandomCluster& random) {
+            misbehave(server, random, faults(random));
+            // What runs already is hit by the faults of bodies; answers need new requests.
+            if (random.chance(70))
+              for (const auto resource : kResources) server.end_watches(resource);
+          }};
+}
+
+const std::vector<Trouble>& troubles() {
+  using R = RandomCluster;
+  static const std::vector<Trouble> kTroubles{
+      {"none", [](ApiServer&, R&) {}},
+      faulty("torn", [](R& r) { return Faults{.tear = static_cast<std::size_t>(r.number(1, 9))}; }),
+      faulty("slow", [](R&) { return Faults{.bytes_per_second = 3000}; }),
+      faulty("cut",
+             [](R& r) { return Faults{.cut_after = static_cast<std::size_t>(r.number(0, 4000))}; }),
+      faulty("silent", [](R&) { return Faults{.silent = true}; }),
+      faulty("silent answers", [](R&) { return Faults{.silent_answer = true}; }),
+      faulty("malformed", [](R&) { return Faults{.malformed = true}; }),
+      faulty("duplicates", [](R&) { return Faults{.duplicate = true}; }),
+      faulty("reordered", [](R&) { return Faults{.reorder = true}; }),
+      faulty("bookmarks only", [](R&) { return Faults{.bookmarks_only = true}; }),
+      faulty("401", [](R&) { return Faults{.answers = {answer(401)}}; }),
+      faulty("410", [](R&) { return Faults{.answers = {answer(410)}}; }),
+      faulty("429", [](R&) { return Faults{.answers = {answer(429, 1)}}; }),
+      faulty("500 and 503",
+             [](R&) {
+               return Faults{.answers = {answer(500), answer(503)}};
+             }),
+      {"resets", [](ApiServer& server, R&) { server.reset_connections(); }},
+      {"vanished", [](ApiServer& server, R&) { server.vanish(); }},
+      {"stopped", [](ApiServer& server, R&) { server.stop(); }},
+      {"expired",
+       [](ApiServer& server, R& random) {
+         server.compact();
+         server.expire_watches(kResources.at(static_cast<std::size_t>(random.number(0, 2))));
+       }},
+      {"compacted and ended",
+       [](ApiServer& server, R&) {
+         server.compact();
+         for (const auto resource : kResources) server.end_watches(resource);
+       }},
+      {"without streaming lists",
+       [](ApiServer& server, R&) {
+         server.set_streaming_lists(false);
+         server.compact();
+         for (const auto resource : kResources) server.expire_watches(resource);
+       }},
+  };
+  return kTroubles;
+}
+
+void end_trouble(ApiServer& server) {
+  server.clear_faults();
+  server.reappear();
+  server.set_streaming_lists(true);
+  REQUIRE(server.resume());
+}
+
+// --- objects
+// --------------------------------------------------------------------------------------
+
+struct ObjectKey {
+  Resource resource = Resource::services;
+  api::NamespacedName name;
+  friend auto operator<=>(const ObjectKey&, const ObjectKey&) = default;
+};
+using Objects = std::map<ObjectKey, std::string>;
+
+// As an API server would take it: one with an address has a port.
+api::Service admissible(api::Service service) {
+  if (service.ports.empty() && !service.headless) service.ports.push_back({.name = "", .port = 80});
+  return service;
+}
+
+// At once, for whoever watches a long soak.
+void say(const std::string& line) {
+  std::puts(line.c_str());
+  std::fflush(stdout);
+}
+
+Objects objects_of(const model::ClusterState& cluster) {
+  Objects objects;
+  for (const auto& [name, service] : cluster.services)
+    objects[{Resource::services, name}] = to_json(admissible(service));
+  for (const auto& [service, slices] : cluster.slices)
+    for (const auto& [name, slice] : slices)
+      objects[{Resource::endpoint_slices, slice.name}] = to_json(slice);
+  if (cluster.node) objects[{Resource::nodes, {"", cluster.node->name}}] = to_json(*cluster.node);
+  return objects;
+}
+
+// --- the daemon's process
+// -------------------------------------------------------------------------
+
+std::size_t descriptors_of(pid_t pid) {
+  std::size_t count = 0;
+  for ([[maybe_unused]] const auto& entry :
+       std::filesystem::directory_iterator(fmt::format("/proc/{}/fd", pid)))
+    ++count;
+  return count;
+}
+
+std::size_t resident_kilobytes(pid_t pid) {
+  std::ifstream status(fmt::format("/proc/{}/status", pid));
+  for (std::string word; status >> word;) {
+    std::size_t number = 0;
+    if (word == "VmRSS:" && status >> number) return number;
+  }
+  return 0;
+}
+
+// --- the soak
+// -------------------------------------------------------------------------------------
+
+// Node n1 with eth0, cni0 and their addresses.
+void furnish(const Netns& netns) {
+  netns.ip(
+      "link add eth0 type dummy\n"
+      "link add cni0 type dummy\n"
+      "addr add 10.0.0.1/24 dev eth0\n"
+      "addr add fd00:1::1/64 dev eth0 nodad\n"
+      "addr add 10.244.0.1/24 dev cni0\n"
+      "link set eth0 up\n"
+      "link set cni0 up\n");
+}
+
+class Soak {
+ public:
+  explicit Soak(std::uint32_t seed) : random_(seed), first_(random_.cluster(25)) {
+    furnish(netns_);
+    auto server = netns_.inside([&] { return ApiServer::start({.seed = seed}); });
+    REQUIRE(server);
+    server_ = *std::move(server);
+    std::ofstream(kubeconfig_) << kubeconfig({.server = server_->url()});
+    manifests_.configure(fmt::format(
+        "clientConnection: {{kubeconfig: {}}}\nipvs: {{syncPeriod: 4s, scheduler: {}}}\n"
+        "iptables: {{masqueradeAll: {}}}\ndetectLocalMode: ClusterCIDR\n"
+        "clusterCIDR: \"10.244.0.0/16,fd00:244::/48\"\n",
+        kubeconfig_.string(), random_.chance(50) ? "rr" : "mh", random_.chance(30)));
+    manifests_.remove("nodes");
+    first_.node = api::Node{.name = "n1",
+                            .zone = "z1",
+                            .internal_ips = {*netlink::IpAddress::parse("10.0.0.1"),
+                                             *netlink::IpAddress::parse("fd00:1::1")}};
+    cluster_ = first_;
+    tell();
+    daemon_.start();
+  }
+
+  // One trouble, some changes, then quiet.
+  void round() {
+    const auto& trouble = troubles().at(
+        static_cast<std::size_t>(random_.number(0, static_cast<int>(troubles().size()) - 1)));
+    story_ = fmt::format("round {}: {}", ++rounds_, trouble.name);
+    trouble.begin(*server_, random_);
+    const int changes = random_.number(1, 6);
+    for (int i = 0; i < changes; ++i) {
+      change();
+      if (random_.chance(15)) interfere();
+      std::this_thread::sleep_for(milliseconds(random_.number(0, 400)));
+    }
+    end_trouble(*server_);
+    const auto ended = Clock::now();
+    check_quiet();
+    say(fmt::format("{}: right {:.1f} s after its end", story_,
+                    std::chrono::duration<double>(Clock::now() - ended).count()));
+  }
+
+  // The first cluster again: its cost must be what it was.
+  void come_home() {
+    story_ = fmt::format("after round {}: the first cluster", rounds_);
+    cluster_ = first_;
+    tell();
+    check_quiet();
+    if (++homecomings_ == 1) return;  // caches and pools are still filled by the first rounds
+    const auto kilobytes = resident_kilobytes(daemon_.pid());
+    if (homecomings_ == 2) {
+      descriptors_ = descriptors_of(daemon_.pid());
+      kilobytes_ = kilobytes;
+    }
+    INFO(story_);
+    // Connections that ended may wait for their peer.
+    CHECK(eventually([&] { return descriptors_of(daemon_.pid()) <= descriptors_; }));
+    CHECK(kilobytes < kilobytes_ + kilobytes_ / 5 + 2048);
+    say(fmt::format("{}: {} descriptors, {} kB", story_, descriptors_of(daemon_.pid()), kilobytes));
+  }
+
+  void check_end() {
+    CHECK(daemon_.runs());
+    CHECK(daemon_.terminate() == 0);
+    CHECK(homecomings_ >= 2);
+  }
+
+ private:
+  void change() {
+    if (random_.chance(50))
+      random_.change(cluster_);
+    else
+      random_.tweak(cluster_);
+    cluster_.node = first_.node;
+    if (random_.chance(30)) cluster_.node->zone = random_.chance(50) ? "z1" : "z2";
+    tell();
+  }
+
+  // The server has what the cluster has.
+  void tell() {
+    auto now = objects_of(cluster_);
+    for (const auto& [key, text] : told_)
+      if (!now.contains(key)) REQUIRE(server_->remove(key.resource, key.name.name, key.name.ns));
+    for (const auto& [key, text] : now) {
+      const auto before = told_.find(key);
+      if (before == told_.end() || before->second != text) REQUIRE(server_->put(text));
+    }
+    told_ = std::move(now);
+  }
+
+  // Somebody else's hand in the kernel.
+  void interfere() {
+    static const std::vector<std::string> kInterference{
+        "ipvsadm -C",
+        "for set in $(ipset list -n); do ipset flush $set; done",
+        "ip addr flush dev kube-ipvs0",
+        "iptables -t nat -F KUBE-SERVICES; ip6tables -t nat -F KUBE-SERVICES",
+    };
+    const auto& command = kInterference.at(static_cast<std::size_t>(random_.number(0, 3)));
+    story_ += "; " + command;
+    netns_.inside([&] { return shell(command + " 2>/dev/null; true"); });
+  }
+
+  // What a fresh run makes of what the server holds.
+  std::vector<std::string> from_scratch() {
+    std::string text;
+    for (const auto& [key, json] : told_) {
+      auto object =
+          nlohmann::json::parse(server_->object(key.resource, key.name.name, key.name.ns));
+      object["kind"] = facts_of(key.resource).kind;  // which the store does not repeat
+      object["apiVersion"] = facts_of(key.resource).api_version;
+      text += "---\n" + object.dump() + "\n";
+    }
+    manifests_.write("objects", text);
+    const Netns fresh;
+    furnish(fresh);
+    const auto run = run_once(fresh, manifests_);
+    INFO(run.log);
+    // Services that contend for one address are failures, but nothing else may be missing.
+    REQUIRE(run.log.find("synced:") != std::string::npos);
+    REQUIRE(run.log.find("left out") == std::string::npos);
+    return kernel_lines(fresh);
+  }
+
+  void check_quiet() {
+    INFO(story_);
+    const auto expected = from_scratch();
+    std::string wrong;
+    const bool right = eventually(
+        [&] {
+          wrong = difference(expected, kernel_lines(netns_));
+          return wrong.empty() || !daemon_.runs();
+        },
+        90'000);
+    const auto log = daemon_.log();
+    INFO(log.substr(log.size() > 8000 ? log.size() - 8000 : 0));
+    REQUIRE(wrong == "");
+    REQUIRE(right);
+    REQUIRE(daemon_.runs());
+  }
+
+  RandomCluster random_;
+  model::ClusterState first_;
+  model::ClusterState cluster_;
+  Objects told_;
+  Netns netns_;
+  Manifests manifests_;
+  TempDir dir_;
+  std::filesystem::path kubeconfig_ = dir_.path() / "kubeconfig";
+  std::unique_ptr<ApiServer> server_;
+  Daemon daemon_{netns_, {"--config", manifests_.config_file().string()}};
+  std::string story_ = "the start";
+  int rounds_ = 0;
+  int homecomings_ = 0;
+  std::size_t descriptors_ = 0;  // at the second homecoming
+  std::size_t kilobytes_ = 0;
+};
+
+TEST_CASE("soak: the kernel is right at every quiet point", "[soak]") {
+  const auto end = Clock::now() + seconds(environment_number("IPVS_PROXIER_SOAK_SECONDS", 120));
+  const auto seed = environment_number("IPVS_PROXIER_SOAK_SEED", 1);
+  INFO("IPVS_PROXIER_SOAK_SEED=" << seed);
+  Soak soak(static_cast<std::uint32_t>(seed));
+  for (int round = 0; Clock::now() < end || round < 5; ++round) {
+    if (round % 4 == 0) soak.come_home();
+    soak.round();
+  }
+  soak.come_home();
+  soak.check_end();
+}
+
+}  // namespace
+}  // namespace ipvsproxier::test
