@@ -7,12 +7,9 @@
 
 #include "proxier/model/cluster_state.h"
 #include "proxier/plan/node_info.h"
+#include "test/support/ip.h"
 
 namespace ipvsproxier::test {
-
-inline netlink::IpAddress ip(const std::string& text) {
-  return netlink::IpAddress::parse(text).value();
-}
 
 inline netlink::IpPrefix prefix(const std::string& text) {
   return netlink::IpPrefix::parse(text).value();
@@ -23,6 +20,13 @@ inline api::Endpoint endpoint(const std::string& address, const std::string& nod
   result.address = ip(address);
   result.node_name = node;
   return result;
+}
+
+// Of IPv4 alone.
+inline plan::PlannerOptions options_v4() {
+  plan::PlannerOptions options;
+  options.families = {netlink::Family::ipv4};
+  return options;
 }
 
 // The node of the reference's test vectors: n1 with eth0 10.0.0.1 and cni0 10.244.0.1.
