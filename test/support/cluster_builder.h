@@ -22,13 +22,6 @@ inline api::Endpoint endpoint(const std::string& address, const std::string& nod
   return result;
 }
 
-// Of IPv4 alone.
-inline plan::PlannerOptions options_v4() {
-  plan::PlannerOptions options;
-  options.families = {netlink::Family::ipv4};
-  return options;
-}
-
 // The node of the reference's test vectors: n1 with eth0 10.0.0.1 and cni0 10.244.0.1.
 inline plan::NodeInfo vector_node() {
   plan::NodeInfo node;

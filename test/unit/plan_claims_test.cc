@@ -4,6 +4,7 @@
 
 #include "proxier/plan/planner.h"
 #include "test/support/cluster_builder.h"
+#include "test/unit/plan_options.h"
 
 namespace ipvsproxier::plan {
 namespace {
