@@ -18,7 +18,7 @@ using MainFlag = Flag<MainFlags>;
 using M = MainFlags;
 
 template <auto... Path>
-constexpr auto to = &set_member<MainFlags, Path...>;
+constexpr auto to_main = &set_member<MainFlags, Path...>;
 
 template <auto Member>
 std::string set_length(std::string_view text, MainFlags& flags) {
@@ -33,18 +33,18 @@ constexpr auto kMainFlags = std::to_array<MainFlag>({
     {"manifests", "PATH",
      "File or folder of Services, EndpointSlices and Nodes (YAML or JSON), instead of an API "
      "server",
-     to<&M::manifests>},
-    {"master", "URL", "The API server, instead of the kubeconfig's", to<&M::master>},
+     to_main<&M::manifests>},
+    {"master", "URL", "The API server, instead of the kubeconfig's", to_main<&M::master>},
     {"config", "FILE", "KubeProxyConfiguration (YAML or JSON); the daemon ends when it changes",
-     to<&M::config_file>},
+     to_main<&M::config_file>},
     {"hostname-override", "NAME",
      "Name of this node, instead of the configuration's or the machine's",
-     to<&M::hostname_override>},
-    {"once", "", "Program the kernel once and exit, instead of following", to<&M::once>},
+     to_main<&M::hostname_override>},
+    {"once", "", "Program the kernel once and exit, instead of following", to_main<&M::once>},
     {"init-only", "", "Do what needs more privileges (sysctls, IPVS timeouts) and exit",
-     to<&M::init_only>},
+     to_main<&M::init_only>},
     {"write-config-to", "FILE", "Write the effective configuration there and exit",
-     to<&M::write_config_to>},
+     to_main<&M::write_config_to>},
     {"drain-timeout", "DURATION",
      "Cut the connections of a leaving endpoint after so long; 0s: never (default 0s)",
      set_length<&M::drain_timeout>},
@@ -52,9 +52,9 @@ constexpr auto kMainFlags = std::to_array<MainFlag>({
      "Be unhealthy when nothing was heard from the API server for so long; 0s: never (default 0s)",
      set_length<&M::healthz_max_watch_age>},
     {"vip-ping", "", "Answer pings to service addresses; kube-proxy rejects them (default true)",
-     to<&M::vip_ping>},
+     to_main<&M::vip_ping>},
     {"kube-proxy-compat", "", "Do everything kube-proxy's way: switches off --vip-ping",
-     to<&M::compat>},
+     to_main<&M::compat>},
 });
 
 constexpr auto kUsage =

@@ -16,43 +16,43 @@ namespace ipvsproxier::cmd {
 namespace {
 
 // Members stay in the order in which kube-proxy declares them.
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 std::string show(Nanoseconds duration) {
   return format_go_duration(duration);
 }
 
 // Go writes 5, not 5.0.
-Json number(double value) {
+OrderedJson number(double value) {
   const double whole = std::trunc(value);
   if (whole == value && std::abs(value) < 1e15) return static_cast<std::int64_t>(value);
   return value;
 }
 
 // An empty list was not given.
-Json list(const std::vector<std::string>& elements) {
-  return elements.empty() ? Json(nullptr) : Json(elements);
+OrderedJson list(const std::vector<std::string>& elements) {
+  return elements.empty() ? OrderedJson(nullptr) : OrderedJson(elements);
 }
 
-Json log_output(const LogOutputConfig& output) {
-  Json json = Json::object();
+OrderedJson log_output(const LogOutputConfig& output) {
+  OrderedJson json = OrderedJson::object();
   if (output.split_stream) json["splitStream"] = true;
   json["infoBufferSize"] = output.info_buffer_size;
   return json;
 }
 
-Json logging(const LoggingConfig& logging) {
-  Json json = {{"format", logging.format},
-               {"flushFrequency", show(logging.flush_frequency)},
-               {"verbosity", logging.verbosity}};
+OrderedJson logging(const LoggingConfig& logging) {
+  OrderedJson json = {{"format", logging.format},
+                      {"flushFrequency", show(logging.flush_frequency)},
+                      {"verbosity", logging.verbosity}};
   for (const auto& module : logging.vmodule)
     json["vmodule"].push_back(
-        Json{{"filePattern", module.file_pattern}, {"verbosity", module.verbosity}});
+        OrderedJson{{"filePattern", module.file_pattern}, {"verbosity", module.verbosity}});
   json["options"] = {{"text", log_output(logging.text)}, {"json", log_output(logging.json)}};
   return json;
 }
 
-Json client_connection(const ClientConnectionConfig& client) {
+OrderedJson client_connection(const ClientConnectionConfig& client) {
   return {{"kubeconfig", client.kubeconfig},
           {"acceptContentTypes", client.accept_content_types},
           {"contentType", client.content_type},
@@ -61,7 +61,7 @@ Json client_connection(const ClientConnectionConfig& client) {
 }
 
 // Their periods belong to modes that are not selected.
-Json iptables(const IptablesConfig& iptables) {
+OrderedJson iptables(const IptablesConfig& iptables) {
   return {{"masqueradeBit", iptables.masquerade_bit},
           {"masqueradeAll", iptables.masquerade_all},
           {"localhostNodePorts", iptables.localhost_node_ports},
@@ -69,14 +69,14 @@ Json iptables(const IptablesConfig& iptables) {
           {"minSyncPeriod", "0s"}};
 }
 
-Json nftables(const NftablesConfig& nftables) {
+OrderedJson nftables(const NftablesConfig& nftables) {
   return {{"masqueradeBit", nftables.masquerade_bit},
           {"masqueradeAll", false},
           {"syncPeriod", "0s"},
           {"minSyncPeriod", "0s"}};
 }
 
-Json ipvs(const IpvsConfig& ipvs) {
+OrderedJson ipvs(const IpvsConfig& ipvs) {
   return {{"syncPeriod", show(ipvs.sync_period)},
           {"minSyncPeriod", show(ipvs.min_sync_period)},
           {"scheduler", ipvs.scheduler},
@@ -87,7 +87,7 @@ Json ipvs(const IpvsConfig& ipvs) {
           {"udpTimeout", show(ipvs.udp_timeout)}};
 }
 
-Json winkernel(const WinkernelConfig& winkernel) {
+OrderedJson winkernel(const WinkernelConfig& winkernel) {
   return {{"networkName", winkernel.network_name},
           {"sourceVip", winkernel.source_vip},
           {"enableDSR", winkernel.enable_dsr},
@@ -95,7 +95,7 @@ Json winkernel(const WinkernelConfig& winkernel) {
           {"forwardHealthCheckVip", winkernel.forward_health_check_vip}};
 }
 
-Json conntrack(const ConntrackConfig& conntrack) {
+OrderedJson conntrack(const ConntrackConfig& conntrack) {
   return {{"maxPerCore", conntrack.max_per_core},
           {"min", conntrack.min},
           {"tcpEstablishedTimeout", show(conntrack.tcp_established_timeout)},
@@ -105,9 +105,9 @@ Json conntrack(const ConntrackConfig& conntrack) {
           {"udpStreamTimeout", show(conntrack.udp_stream_timeout)}};
 }
 
-Json to_json(const KubeProxyConfig& config) {
-  Json json = {{"kind", "KubeProxyConfiguration"},
-               {"apiVersion", "kubeproxy.config.k8s.io/v1alpha1"}};
+OrderedJson to_json(const KubeProxyConfig& config) {
+  OrderedJson json = {{"kind", "KubeProxyConfiguration"},
+                      {"apiVersion", "kubeproxy.config.k8s.io/v1alpha1"}};
   if (!config.feature_gates.empty()) json["featureGates"] = config.feature_gates;
   json["clientConnection"] = client_connection(config.client_connection);
   json["logging"] = logging(config.logging);
@@ -136,14 +136,14 @@ Json to_json(const KubeProxyConfig& config) {
   return json;
 }
 
-std::string dump(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+std::string dump(const OrderedJson& json) {
+  return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
 }
 
 }  // namespace
 
 std::string config_json(const KubeProxyConfig& config) {
-  return dump(Json{{"kubeproxy.config.k8s.io", to_json(config)}});
+  return dump(OrderedJson{{"kubeproxy.config.k8s.io", to_json(config)}});
 }
 
 std::string config_yaml(const KubeProxyConfig& config) {

@@ -1,5 +1,8 @@
 #include "ipset/rule_codec.h"
 
+#include <netinet/in.h>
+
+// After <netinet/in.h>, which they would redefine.
 #include <linux/netfilter_ipv4/ip_tables.h>
 #include <linux/netfilter_ipv6/ip6_tables.h>
 
@@ -170,7 +173,7 @@ bool settle_protocol(std::uint16_t number, Family family, Rule& rule) {
   return number == 0 || rule.protocol.has_value();
 }
 
-std::optional<Target> standard_target(std::string_view label) {
+std::optional<Target> target_of_label(std::string_view label) {
   if (label.empty() || label == "QUEUE") return std::nullopt;
   if (label == "ACCEPT") return Verdict::accept;
   if (label == "DROP") return Verdict::drop;
@@ -231,7 +234,7 @@ Rule decode_rule(Family family, std::span<const std::uint8_t> bytes, std::string
     return foreign(fmt::format("protocol {}", protocol));
 
   auto target =
-      parts->target.name.empty() ? standard_target(label) : decode_target(parts->target, family);
+      parts->target.name.empty() ? target_of_label(label) : decode_target(parts->target, family);
   if (!target) return foreign(fmt::format("target {}", label));
   rule.target = std::move(*target);
   return rule;

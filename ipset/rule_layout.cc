@@ -1,5 +1,8 @@
 #include "ipset/rule_layout.h"
 
+#include <netinet/in.h>
+
+// After <netinet/in.h>, which they would redefine.
 #include <linux/netfilter/x_tables.h>
 #include <linux/netfilter_ipv4/ip_tables.h>
 #include <linux/netfilter_ipv6/ip6_tables.h>

@@ -8,14 +8,14 @@ namespace {
 // IPSET_MAXNAMELEN of <linux/netfilter/ipset/ip_set.h>, less the final zero.
 constexpr std::size_t kMaxNameLength = 31;
 
-struct Row {
+struct SetRow {
   SetId id;
   std::string_view name;  // without the prefix of the family
   SetKind kind;
   std::string_view comment;
 };
 
-constexpr std::array<Row, kSetIds.size()> kRows = {{
+constexpr std::array<SetRow, kSetIds.size()> kRows = {{
     {SetId::loop_back, "LOOP-BACK", SetKind::hash_ip_port_ip,
      "Kubernetes endpoints dst ip:port, source ip for solving hairpin purpose"},
     {SetId::cluster_ip, "CLUSTER-IP", SetKind::hash_ip_port,
@@ -58,7 +58,7 @@ constexpr bool rows_stand_at_their_id() {
 }
 static_assert(rows_stand_at_their_id());
 
-const Row& row(SetId id) {
+const SetRow& set_row(SetId id) {
   return kRows[static_cast<std::size_t>(id)];
 }
 
@@ -66,17 +66,17 @@ const Row& row(SetId id) {
 
 std::string set_name(SetId id, Family family) {
   std::string name = family == Family::ipv6 ? "KUBE-6-" : "KUBE-";
-  name += row(id).name;
+  name += set_row(id).name;
   if (name.size() > kMaxNameLength) name.resize(kMaxNameLength);
   return name;
 }
 
 SetSpec set_spec(SetId id, Family family) {
-  return SetSpec{.name = set_name(id, family), .kind = row(id).kind, .family = family};
+  return SetSpec{.name = set_name(id, family), .kind = set_row(id).kind, .family = family};
 }
 
 std::string_view set_comment(SetId id) {
-  return row(id).comment;
+  return set_row(id).comment;
 }
 
 }  // namespace ipvsproxier::ipset

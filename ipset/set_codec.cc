@@ -1,13 +1,15 @@
 #include "ipset/set_codec.h"
 
+#include <linux/netlink.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+// After <netinet/in.h>, which they would redefine.
 #include <linux/netfilter/ipset/ip_set.h>
 #include <linux/netfilter/nfnetlink.h>
-#include <linux/netlink.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -71,8 +73,8 @@ constexpr std::array kOptions = {
     Option{IPSET_FLAG_WITH_SKBINFO, "skbinfo"},
 };
 
-Error malformed(std::string where) {
-  return Error{ErrorKind::malformed, EBADMSG, "set listing: " + std::move(where)};
+Error bad_listing(std::string where) {
+  return netlink::malformed("set listing: " + std::move(where));
 }
 
 std::string_view family_word(std::optional<Family> family) {
@@ -180,13 +182,13 @@ netlink::Bytes list_request(std::string_view name, ListDepth depth) {
 }
 
 Status SetListing::add(ByteView payload) {
-  if (payload.size() < sizeof(nfgenmsg)) return malformed("a message is too short");
+  if (payload.size() < sizeof(nfgenmsg)) return bad_listing("a message is too short");
   auto message = AttrReader::parse(payload.subspan(sizeof(nfgenmsg)), kMessagePolicy);
   if (!message) return message.error();
   const auto name = message->string(IPSET_ATTR_SETNAME);
-  if (!name) return malformed("a message names no set");
+  if (!name) return bad_listing("a message names no set");
   if (header_ && *name != header_->name)
-    return malformed(fmt::format("{} inside of {}", *name, header_->name));
+    return bad_listing(fmt::format("{} inside of {}", *name, header_->name));
   if (!header_) {
     if (Status status = add_header(*message); !status) return status;
   }
@@ -199,7 +201,7 @@ Status SetListing::add_header(const AttrReader& message) {
   const auto type = message.string(IPSET_ATTR_TYPENAME);
   const auto family = message.u8(IPSET_ATTR_FAMILY);
   const auto nest = message.nested(IPSET_ATTR_DATA);
-  if (!type || !family || !nest) return malformed("the first message has no header");
+  if (!type || !family || !nest) return bad_listing("the first message has no header");
   SetHeader header{.name = std::string(*message.string(IPSET_ATTR_SETNAME)),
                    .type = std::string(*type),
                    .revision = message.u8(IPSET_ATTR_REVISION).value_or(0)};
@@ -226,20 +228,20 @@ Status SetListing::add_elements(ByteView elements) {
   while (!elements.empty()) {
     std::uint16_t type = 0;
     const auto value = take_attribute(elements, type);
-    if (!value) return malformed("an element is cut short");
+    if (!value) return bad_listing("an element is cut short");
     if (type != IPSET_ATTR_DATA) continue;
     auto reader = AttrReader::parse(*value, kElementPolicy);
     if (!reader) return reader.error();
     if (reader->be32(IPSET_ATTR_CADT_FLAGS).value_or(0) & IPSET_FLAG_NOMATCH) continue;
     const auto element = element_of(*kind_, *reader);
-    if (!element) return malformed(fmt::format("an element of {} lacks a part", header_->name));
+    if (!element) return bad_listing(fmt::format("an element of {} lacks a part", header_->name));
     elements_.push_back(*element);
   }
   return {};
 }
 
 Result<ListedSet> SetListing::take() && {
-  if (!header_) return malformed("nothing was listed");
+  if (!header_) return bad_listing("nothing was listed");
   if (!kind_)
     return Error{ErrorKind::unsupported, 0,
                  fmt::format("set {} has type {}", header_->name, header_->type)};

@@ -200,7 +200,7 @@ Status LibipsetTable::ensure(const SetSpec& spec) {
   if (!listing) return listing.error();
   if (!*listing) return create(spec);
   const auto& header = (*listing)->header();
-  if (!header) return Error{ErrorKind::malformed, EBADMSG, "set " + spec.name + " has no header"};
+  if (!header) return netlink::malformed("set " + spec.name + " has no header");
   const std::string reason = difference(*header, spec);
   if (reason.empty()) return {};
   return Error{ErrorKind::already, 0, fmt::format("set {} exists with {}", spec.name, reason)};

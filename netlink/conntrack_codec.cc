@@ -6,7 +6,6 @@
 #include <sys/socket.h>
 
 #include <array>
-#include <cerrno>
 #include <cstring>
 
 namespace ipvsproxier::netlink {
@@ -59,10 +58,6 @@ struct Tuple {
   FlowEnd source;
   FlowEnd destination;
 };
-
-Error malformed(const char* what) {
-  return Error{ErrorKind::malformed, EBADMSG, what};
-}
 
 MessageWriter flow_request(std::uint8_t message, std::uint8_t family) {
   const nfgenmsg header{family, NFNETLINK_V0, 0};

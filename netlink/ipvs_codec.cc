@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cerrno>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -59,10 +58,6 @@ constexpr std::array kFamilyPolicy = {AttrRule{CTRL_ATTR_FAMILY_ID, AttrKind::u1
 
 static_assert(kServicePolicy.size() <= AttrReader::kMaxRules);
 static_assert(kServerPolicy.size() <= AttrReader::kMaxRules);
-
-Error malformed(std::string where) {
-  return Error{ErrorKind::malformed, EBADMSG, std::move(where)};
-}
 
 Error unsupported(std::string where) {
   return Error{ErrorKind::unsupported, 0, std::move(where)};

@@ -7,7 +7,6 @@
 #include <sys/socket.h>
 
 #include <array>
-#include <cerrno>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -29,10 +28,6 @@ constexpr std::array kAddressPolicy = {
     AttrRule{IFA_ADDRESS, AttrKind::bytes, 4, 16},
     AttrRule{IFA_LOCAL, AttrKind::bytes, 4, 16},
 };
-
-Error malformed(std::string where) {
-  return Error{ErrorKind::malformed, EBADMSG, std::move(where)};
-}
 
 MessageWriter link_request(std::uint16_t type, std::uint16_t flags) {
   return MessageWriter(type, flags, bytes_of(ifinfomsg{}));

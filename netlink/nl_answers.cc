@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstring>
 
 namespace ipvsproxier::netlink {
@@ -16,10 +15,6 @@ constexpr std::array kExtendedAckPolicy = {
 };
 
 constexpr std::int32_t kMaxErrno = 4095;  // include/linux/err.h, MAX_ERRNO
-
-Error malformed(std::string where) {
-  return Error{ErrorKind::malformed, EBADMSG, std::move(where)};
-}
 
 // The text behind the echoed request. NLM_F_CAPPED: only the request's header was echoed.
 std::string extended_text(const MessageView& message, const nlmsgerr& answer) {

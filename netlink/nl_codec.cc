@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -30,10 +29,6 @@ std::optional<T> load(std::optional<ByteView> bytes) {
   T value;
   std::memcpy(&value, bytes->data(), sizeof(T));
   return value;
-}
-
-Error malformed(std::string where) {
-  return Error{ErrorKind::malformed, EBADMSG, std::move(where)};
 }
 
 bool obeys(const AttrRule& rule, ByteView value) {

@@ -88,4 +88,8 @@ Error make_error(Operation operation, int sys_errno, std::string where) {
   return Error{kind_of(operation, sys_errno), sys_errno, std::move(where)};
 }
 
+Error malformed(std::string where) {
+  return make_error(Operation::generic, EBADMSG, std::move(where));
+}
+
 }  // namespace ipvsproxier::netlink

@@ -59,6 +59,9 @@ ErrorKind kind_of(Operation operation, int sys_errno);
 // An Error of this errno, its kind taken from kind_of().
 Error make_error(Operation operation, int sys_errno, std::string where);
 
+// EBADMSG: what the kernel sent makes no sense.
+Error malformed(std::string where);
+
 template <typename T>
 class [[nodiscard]] Result : public tl::expected<T, Error> {
  public:

@@ -1,9 +1,9 @@
 #include "test/reference_rules.h"
 
-#include <fstream>
-#include <iterator>
 #include <sstream>
 #include <stdexcept>
+
+#include "test/support/files.h"
 
 namespace ipvsproxier::test {
 
@@ -12,12 +12,6 @@ using ipset::SetId;
 using netlink::Family;
 
 namespace {
-
-std::string read_file(const std::string& path) {
-  std::ifstream in(path);
-  if (!in) throw std::runtime_error("cannot read " + path);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 std::string folder(const ReferenceConfiguration& configuration) {
   return std::string(TEST_DATA) + "/reference/shop/" + configuration.name + "/kernel/";

@@ -5,6 +5,8 @@
 
 #include "netlink/sysctl.h"
 #include "test/kernel/net_setup.h"
+#include "test/support/ip.h"
+#include "test/support/require.h"
 
 namespace ipvsproxier::test {
 namespace {
@@ -14,18 +16,6 @@ using netlink::IpAddress;
 using netlink::Protocol;
 using netlink::Result;
 using netlink::Status;
-
-IpAddress ip_of(const std::string& text) {
-  const auto address = IpAddress::parse(text);
-  if (!address) throw std::runtime_error("no address: " + text);
-  return *address;
-}
-
-template <typename T>
-T require(Result<T> result) {
-  if (!result) throw std::runtime_error(netlink::to_string(result.error()));
-  return std::move(*result);
-}
 
 void set(const char* key, const char* value) {
   require(netlink::Sysctl().ensure(key, value));
@@ -134,9 +124,9 @@ void Cluster::lay_out() {
   NetSetup remote(remote_node_);
   remote.route("10.244.0.0/24", "10.200.0.2");
   remote.route("fd00:244::/64", "fd00:200::2");
-  node_host_ = {"n1", &node_, ip_of("10.200.0.2"), ip_of("fd00:200::2")};
-  client_ = {"client", &client_netns_, ip_of("203.0.113.7"), ip_of("2001:db8:7::7")};
-  stranger_ = {"stranger", &stranger_netns_, ip_of("198.51.100.9"), ip_of("2001:db8:9::9")};
+  node_host_ = {"n1", &node_, ip("10.200.0.2"), ip("fd00:200::2")};
+  client_ = {"client", &client_netns_, ip("203.0.113.7"), ip("2001:db8:7::7")};
+  stranger_ = {"stranger", &stranger_netns_, ip("198.51.100.9"), ip("2001:db8:9::9")};
 }
 
 void Cluster::add_local_pods(int count) {
@@ -147,8 +137,8 @@ void Cluster::add_local_pods(int count) {
     Pod& pod = local_.emplace_back();
     pod.name = "local-" + std::to_string(number);
     pod.netns = &netns;
-    pod.v4 = ip_of("10.244.0." + std::to_string(10 + number));
-    pod.v6 = ip_of("fd00:244::" + std::to_string(10 + number));
+    pod.v4 = ip("10.244.0." + std::to_string(10 + number));
+    pod.v6 = ip("fd00:244::" + std::to_string(10 + number));
     pod.node = kNodeName;
     node.veth(pod.name, netns, "eth0");
     node.enslave(pod.name, "cni0", true);
@@ -164,8 +154,8 @@ void Cluster::add_remote_pods(int count) {
     Pod& pod = remote_.emplace_back();
     pod.name = "remote-" + std::to_string(number);
     pod.netns = &remote_node_;
-    pod.v4 = ip_of("10.244.1." + std::to_string(10 + number));
-    pod.v6 = ip_of("fd00:244:0:1::" + std::to_string(10 + number));
+    pod.v4 = ip("10.244.1." + std::to_string(10 + number));
+    pod.v6 = ip("fd00:244:0:1::" + std::to_string(10 + number));
     pod.binds = true;
     pod.node = kRemoteNodeName;
     remote_node.address("lo", pod.v4.to_string() + "/32");

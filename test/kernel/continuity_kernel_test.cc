@@ -17,6 +17,7 @@
 #include "test/kernel/manifests.h"
 #include "test/kernel/net_setup.h"
 #include "test/kernel/netlink_tap.h"
+#include "test/support/ip.h"
 
 namespace ipvsproxier::test {
 namespace {
@@ -26,11 +27,7 @@ using netlink::IpAddress;
 using netlink::Protocol;
 
 constexpr const char* kSynced = "synced: ";
-constexpr int kPatience = 60000;  // milliseconds, for a large sync on a busy machine
-
-IpAddress ip(const std::string& text) {
-  return *IpAddress::parse(text);
-}
+constexpr int kSyncPatience = 60000;  // milliseconds, for a large sync on a busy machine
 
 const PortManifest kEcho{.name = "echo", .port = 80, .target = kEchoPort};
 const PortManifest kStream{.name = "stream", .port = 90, .target = kStreamPort};
@@ -227,7 +224,7 @@ struct Undisturbed {
   Undisturbed(const Manifests& small, const Manifests& large) {
     LargeStart start(small, large);
     start.daemon.start();
-    REQUIRE(start.daemon.logs(kSynced, kPatience));
+    REQUIRE(start.daemon.logs(kSynced, kSyncPatience));
     requests = start.tap.take().total();
     lines = kernel_lines(start.lab.node);
     REQUIRE(start.connection.moves_on() == "");
@@ -256,7 +253,7 @@ void check_converges(LargeStart& start, const Undisturbed& undisturbed) {
   std::string differs;
   const bool converged = eventually(
       [&] { return (differs = difference(undisturbed.lines, kernel_lines(start.lab.node))) == ""; },
-      kPatience);
+      kSyncPatience);
   INFO(differs << start.daemon.log());
   REQUIRE(converged);
   REQUIRE(start.connection.moves_on() == "");
@@ -294,7 +291,7 @@ TEST_CASE("kernel: continuity: a change costs what changed, whatever else there 
   Lab lab;
   Daemon daemon(lab.node, manifests.flags());
   daemon.start();
-  REQUIRE(daemon.logs(kSynced, kPatience));
+  REQUIRE(daemon.logs(kSynced, kSyncPatience));
   NetlinkTap tap(lab.node);
 
   web.endpoints.back().address = ip("10.244.1.8");  // a new real server, and weight 0 for the old

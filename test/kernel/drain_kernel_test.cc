@@ -12,6 +12,7 @@
 #include "test/kernel/kernel_state.h"
 #include "test/kernel/load.h"
 #include "test/kernel/manifests.h"
+#include "test/support/ip.h"
 #include "test/support/sockets.h"
 
 namespace ipvsproxier::test {
@@ -26,10 +27,6 @@ constexpr const char* kTerminating = "ready: false, serving: true, terminating: 
 constexpr const char* kVip = "10.96.0.9";
 constexpr const char* kExternal = "192.0.2.77";
 constexpr std::uint16_t kNodePort = 30053;
-
-IpAddress ip(const std::string& text) {
-  return *IpAddress::parse(text);
-}
 
 VirtualServiceKey streams_key() {
   return {.address = ip(kVip), .protocol = Protocol::tcp, .port = 90};

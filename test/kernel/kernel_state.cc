@@ -4,14 +4,10 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "test/support/require.h"
+
 namespace ipvsproxier::test {
 namespace {
-
-template <typename T>
-T require(netlink::Result<T> result) {
-  if (!result) throw std::runtime_error(netlink::to_string(result.error()));
-  return std::move(*result);
-}
 
 // The value of a word like "initval" is luck, and how far a hash has grown is history.
 std::string without_luck(const std::string& set_header) {

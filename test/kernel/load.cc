@@ -12,7 +12,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr int kPatience = 15'000;  // milliseconds: three retransmissions of a SYN are in it
+constexpr int kRequestPatience = 15'000;  // milliseconds: three retransmissions of a SYN are in it
 constexpr milliseconds kPause{20};
 constexpr std::size_t kThreads = 8;
 
@@ -24,7 +24,7 @@ LongConnections::~LongConnections() {
 }
 
 std::string LongConnections::open(const Host& host, const Target& target) {
-  auto stream = host.open_stream(target.address, target.port, kPatience);
+  auto stream = host.open_stream(target.address, target.port, kRequestPatience);
   if (!stream) throw std::runtime_error(netlink::to_string(stream.error()));
   const std::string server = stream->greeting().server;
   connections_.push_back({host.name + " -> " + server, std::move(*stream), 0, ""});
@@ -40,7 +40,7 @@ void LongConnections::exchange_all(const std::stop_token& stop) {
     for (auto& connection : connections_) {
       if (stop.stop_requested()) return;
       if (!connection.error.empty()) continue;
-      const auto status = connection.stream.exchange(kPatience);
+      const auto status = connection.stream.exchange(kRequestPatience);
       const std::lock_guard lock(mutex_);
       if (status)
         ++connection.blocks;
@@ -114,7 +114,7 @@ void NewConnections::open_some() {
     const auto answer = ask(netlink::Protocol::tcp, plan_.target.address, plan_.target.port,
                             {.source = plan_.host.address(plan_.target.address.family()),
                              .source_port = port,
-                             .timeout_ms = kPatience});
+                             .timeout_ms = kRequestPatience});
     ++counts.made;
     if (answer)
       ++counts.servers[answer->server];

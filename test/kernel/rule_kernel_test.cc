@@ -51,9 +51,9 @@ std::string saved(Family family) {
   return shell(program(family) + "-save -t filter; " + program(family) + "-save -t nat");
 }
 
-class KernelWorld : public RuleWorld {
+class KernelRuleWorld : public RuleWorld {
  public:
-  KernelWorld() : table_(settings()) { make_sets(); }
+  KernelRuleWorld() : table_(settings()) { make_sets(); }
 
   ipset::RuleTable& table() override { return table_; }
   std::uint64_t commits() override { return table_.commits(); }
@@ -87,12 +87,12 @@ class KernelWorld : public RuleWorld {
 };
 
 TEST_CASE("libiptc keeps the contract of rule tables for IPv4") {
-  KernelWorld world;
+  KernelRuleWorld world;
   check_rule_contract(world, Family::ipv4);
 }
 
 TEST_CASE("libiptc keeps the contract of rule tables for IPv6") {
-  KernelWorld world;
+  KernelRuleWorld world;
   check_rule_contract(world, Family::ipv6);
 }
 

@@ -16,17 +16,12 @@
 #include "ipset/set_libipset.h"
 #include "test/contract/set_contract.h"
 #include "test/kernel/netns.h"
+#include "test/support/require.h"
 
 namespace ipvsproxier::test {
 namespace {
 
 using ipset::LibipsetTable;
-
-std::unique_ptr<LibipsetTable> open_table() {
-  auto table = LibipsetTable::open();
-  if (!table) throw std::runtime_error(netlink::to_string(table.error()));
-  return std::move(*table);
-}
 
 class KernelSetWorld {
  public:
@@ -39,7 +34,7 @@ class KernelSetWorld {
 
  private:
   FreshNetns netns_;
-  std::unique_ptr<LibipsetTable> table_ = open_table();
+  std::unique_ptr<LibipsetTable> table_ = require(LibipsetTable::open());
 };
 
 TEST_CASE("the kernel's sets keep the set contract", "[set]") {
@@ -182,7 +177,7 @@ TEST_CASE("a kernel module that is not there is named", "[.no-modules]") {
   CHECK(closed.error().where.find("kernel module nfnetlink is missing") != std::string::npos);
 
   shell("insmod " + folder + "/nfnetlink.ko");
-  const auto table = open_table();
+  const auto table = require(LibipsetTable::open());
   const SetSpec spec = contract_spec(SetKind::hash_ip_port, Family::ipv4);
   const auto is_missing = [&](const char* module) {
     const Status refused = table->ensure(spec);

@@ -11,12 +11,9 @@
 #include "test/kernel/cluster.h"
 #include "test/kernel/daemon.h"
 #include "test/kernel/manifests.h"
+#include "test/support/ip.h"
 
 namespace ipvsproxier::test {
-
-inline netlink::IpAddress address_of(const std::string& text) {
-  return netlink::IpAddress::parse(text).value();
-}
 
 struct TrafficBed {
   explicit TrafficBed(const ClusterShape& shape = {}) : cluster(shape) {}
@@ -42,6 +39,12 @@ inline std::vector<EndpointManifest> endpoints_of(const std::vector<const Pod*>&
   return endpoints;
 }
 
+// Port 80 of both, with one node port or none.
+inline std::vector<PortManifest> tcp_and_udp(std::uint16_t node_port = 0) {
+  return {{.name = "t", .protocol = netlink::Protocol::tcp, .port = 80, .node_port = node_port},
+          {.name = "u", .protocol = netlink::Protocol::udp, .port = 80, .node_port = node_port}};
+}
+
 // Where requests come from: outside, the node itself, and a pod of it other than the backend.
 inline std::vector<const Host*> three_sides(const Cluster& cluster) {
   return {&cluster.client(), &cluster.node(), &cluster.local(2)};
@@ -64,8 +67,8 @@ inline std::vector<std::unique_ptr<EchoServer>> serve_on_host(
 // One request over a fresh connection or socket; see outcome().
 inline std::string answer(const Host& from, netlink::Protocol protocol, const std::string& to,
                           std::uint16_t port, int timeout_ms = 5000) {
-  return outcome(from.ask(protocol, address_of(to), port,
-                          {.source = {}, .source_port = 0, .timeout_ms = timeout_ms}));
+  return outcome(
+      from.ask(protocol, ip(to), port, {.source = {}, .source_port = 0, .timeout_ms = timeout_ms}));
 }
 
 // For packets that must be lost: not worth a long wait.

@@ -38,7 +38,7 @@ std::string affinity(int seconds) {
          std::to_string(seconds) + "}}";
 }
 
-void put_services(TrafficBed& bed) {
+void put_balanced_services(TrafficBed& bed) {
   const Cluster& cluster = bed.cluster;
   const auto three = endpoints_of({&cluster.local(1), &cluster.local(2), &cluster.remote(1)});
   bed.manifests.put({.name = "spread",
@@ -106,7 +106,7 @@ void check_refusals(const Cluster& cluster, std::size_t family) {
       const std::uint16_t port = address == kEmpty[family] ? 80 : kEmptyNodePort;
       INFO(from->name << " " << address);
       CHECK(answer(*from, Protocol::tcp, address, port) == "refused");
-      const auto datagram = from->ask(Protocol::udp, address_of(address), port);
+      const auto datagram = from->ask(Protocol::udp, ip(address), port);
       REQUIRE_FALSE(datagram);
       // Where IPVS sees a datagram of the node's own, it drops it within send().
       CHECK(datagram.error().sys_errno == (from == &cluster.node() ? EPERM : ECONNREFUSED));
@@ -137,7 +137,7 @@ void check_sctp_sources(const Cluster& cluster, std::size_t family) {
 TEST_CASE("kernel: traffic: backends take turns, stay with a client, or are missing") {
   TrafficBed bed({.local_pods = 2, .remote_pods = 1, .sctp = true});
   const Cluster& cluster = bed.cluster;
-  put_services(bed);
+  put_balanced_services(bed);
   bed.manifests.configure(std::string("ipvs: {udpTimeout: 1s}\ndetectLocalMode: ClusterCIDR\n") +
                           "clusterCIDR: \"" + kPodRanges + "\"\n");
   bed.program();

@@ -14,7 +14,7 @@ using netlink::Protocol;
 
 constexpr std::uint16_t kHostPort = 22;
 
-struct Addresses {
+struct FilteredAddresses {
   const char* cluster_ip;
   const char* for_client;    // load balancer that lets the client's network in
   const char* for_node;      // ... the network of n1
@@ -29,35 +29,30 @@ struct Addresses {
   const char* pod;
 };
 
-constexpr Addresses kV4 = {.cluster_ip = "10.96.0.30",
-                           .for_client = "192.0.2.10",
-                           .for_node = "192.0.2.11",
-                           .for_all = "192.0.2.12",
-                           .local_policy = "192.0.2.13",
-                           .external = "192.0.2.20",
-                           .external_local = "192.0.2.21",
-                           .node = "10.200.0.2",
-                           .bridge = "10.244.0.1",
-                           .client = "203.0.113.7",
-                           .stranger = "198.51.100.9",
-                           .pod = "10.244.0.12"};
-constexpr Addresses kV6 = {.cluster_ip = "fd00:96::30",
-                           .for_client = "2001:db8:2::10",
-                           .for_node = "2001:db8:2::11",
-                           .for_all = "2001:db8:2::12",
-                           .local_policy = "2001:db8:2::13",
-                           .external = "2001:db8:2::20",
-                           .external_local = "2001:db8:2::21",
-                           .node = "fd00:200::2",
-                           .bridge = "fd00:244::1",
-                           .client = "2001:db8:7::7",
-                           .stranger = "2001:db8:9::9",
-                           .pod = "fd00:244::12"};
-
-std::vector<PortManifest> tcp_and_udp(std::uint16_t port) {
-  return {{.name = "t", .protocol = Protocol::tcp, .port = port},
-          {.name = "u", .protocol = Protocol::udp, .port = port}};
-}
+constexpr FilteredAddresses kFiltered4 = {.cluster_ip = "10.96.0.30",
+                                          .for_client = "192.0.2.10",
+                                          .for_node = "192.0.2.11",
+                                          .for_all = "192.0.2.12",
+                                          .local_policy = "192.0.2.13",
+                                          .external = "192.0.2.20",
+                                          .external_local = "192.0.2.21",
+                                          .node = "10.200.0.2",
+                                          .bridge = "10.244.0.1",
+                                          .client = "203.0.113.7",
+                                          .stranger = "198.51.100.9",
+                                          .pod = "10.244.0.12"};
+constexpr FilteredAddresses kFiltered6 = {.cluster_ip = "fd00:96::30",
+                                          .for_client = "2001:db8:2::10",
+                                          .for_node = "2001:db8:2::11",
+                                          .for_all = "2001:db8:2::12",
+                                          .local_policy = "2001:db8:2::13",
+                                          .external = "2001:db8:2::20",
+                                          .external_local = "2001:db8:2::21",
+                                          .node = "fd00:200::2",
+                                          .bridge = "fd00:244::1",
+                                          .client = "2001:db8:7::7",
+                                          .stranger = "2001:db8:9::9",
+                                          .pod = "fd00:244::12"};
 
 // A load balancer in front of local-1; `number` makes its cluster IP and node port.
 ServiceManifest load_balancer(const Cluster& cluster, const std::string& name, int number,
@@ -74,14 +69,15 @@ ServiceManifest load_balancer(const Cluster& cluster, const std::string& name, i
 
 void put_load_balancers(TrafficBed& bed) {
   const std::string client_ranges = "203.0.113.0/24, \"2001:db8:7::/64\"";
-  bed.manifests.put(
-      load_balancer(bed.cluster, "for-client", 30, kV4.for_client, kV6.for_client, client_ranges));
-  bed.manifests.put(load_balancer(bed.cluster, "for-node", 31, kV4.for_node, kV6.for_node,
-                                  "10.200.0.0/24, \"fd00:200::/64\""));
-  bed.manifests.put(load_balancer(bed.cluster, "for-all", 32, kV4.for_all, kV6.for_all,
+  bed.manifests.put(load_balancer(bed.cluster, "for-client", 30, kFiltered4.for_client,
+                                  kFiltered6.for_client, client_ranges));
+  bed.manifests.put(load_balancer(bed.cluster, "for-node", 31, kFiltered4.for_node,
+                                  kFiltered6.for_node, "10.200.0.0/24, \"fd00:200::/64\""));
+  bed.manifests.put(load_balancer(bed.cluster, "for-all", 32, kFiltered4.for_all,
+                                  kFiltered6.for_all,
                                   "198.51.100.9/32, 0.0.0.0/0, \"2001:db8:9::9/128\", \"::/0\""));
-  auto local_policy = load_balancer(bed.cluster, "local-policy", 33, kV4.local_policy,
-                                    kV6.local_policy, client_ranges);
+  auto local_policy = load_balancer(bed.cluster, "local-policy", 33, kFiltered4.local_policy,
+                                    kFiltered6.local_policy, client_ranges);
   local_policy.spec += ", externalTrafficPolicy: Local, healthCheckNodePort: 32033";
   bed.manifests.put(local_policy);
 }
@@ -94,7 +90,7 @@ TEST_CASE("kernel: traffic: load-balancer source ranges let in and keep out") {
   const auto ask = [](const Host& from, const char* to, int wait = 5000) {
     return answer(from, Protocol::tcp, to, 80, wait);
   };
-  for (const Addresses& a : {kV4, kV6}) {
+  for (const FilteredAddresses& a : {kFiltered4, kFiltered6}) {
     INFO(a.cluster_ip);
     const std::string masqueraded = std::string("local-1 sees ") + a.bridge;
     CHECK(ask(cluster.client(), a.for_client) == masqueraded);
@@ -123,21 +119,24 @@ void put_external_services(TrafficBed& bed) {
   const auto endpoints = endpoints_of({&bed.cluster.local(1)});
   // Two addresses of its own, and two that the node has.
   bed.manifests.put({.name = "external",
-                     .cluster_ips = {kV4.cluster_ip, kV6.cluster_ip},
-                     .ports = tcp_and_udp(80),
+                     .cluster_ips = {kFiltered4.cluster_ip, kFiltered6.cluster_ip},
+                     .ports = tcp_and_udp(),
                      .endpoints = endpoints,
-                     .spec = std::string("externalIPs: [") + kV4.external + ", \"" + kV6.external +
-                             "\", " + kV4.node + ", \"" + kV6.node + "\"]"});
+                     .spec = std::string("externalIPs: [") + kFiltered4.external + ", \"" +
+                             kFiltered6.external + "\", " + kFiltered4.node + ", \"" +
+                             kFiltered6.node + "\"]"});
   bed.manifests.put({.name = "external-local",
                      .cluster_ips = {"10.96.0.31", "fd00:96::31"},
-                     .ports = tcp_and_udp(80),
+                     .ports = tcp_and_udp(),
                      .endpoints = endpoints,
                      .spec = std::string("externalTrafficPolicy: Local, externalIPs: [") +
-                             kV4.external_local + ", \"" + kV6.external_local + "\"]"});
-  bed.manifests.put(load_balancer(bed.cluster, "balanced", 32, kV4.for_client, kV6.for_client, ""));
+                             kFiltered4.external_local + ", \"" + kFiltered6.external_local +
+                             "\"]"});
+  bed.manifests.put(
+      load_balancer(bed.cluster, "balanced", 32, kFiltered4.for_client, kFiltered6.for_client, ""));
 }
 
-void check_external(const Cluster& cluster, const Addresses& a) {
+void check_external(const Cluster& cluster, const FilteredAddresses& a) {
   for (const Protocol protocol : {Protocol::tcp, Protocol::udp}) {
     INFO(netlink::to_string(protocol));
     for (const Host* from : three_sides(cluster)) {
@@ -154,7 +153,7 @@ void check_external(const Cluster& cluster, const Addresses& a) {
 }
 
 // A server of the host is there at the host's own addresses, and not behind those of Services.
-void check_host_port(const Cluster& cluster, const Addresses& a) {
+void check_host_port(const Cluster& cluster, const FilteredAddresses& a) {
   for (const Host* from : three_sides(cluster)) {
     for (const Protocol protocol : {Protocol::tcp, Protocol::udp}) {
       // A UDP server that is bound to no address answers with that of the link.
@@ -169,10 +168,10 @@ void check_host_port(const Cluster& cluster, const Addresses& a) {
   }
 }
 
-void check_pings(const Cluster& cluster, const Addresses& a, int sys_errno) {
+void check_pings(const Cluster& cluster, const FilteredAddresses& a, int sys_errno) {
   for (const Host* from : three_sides(cluster)) {
     for (const char* vip : {a.cluster_ip, a.external, a.external_local, a.for_client}) {
-      const auto pinged = from->ping(address_of(vip));
+      const auto pinged = from->ping(ip(vip));
       INFO(from->name << " to " << vip);
       CHECK((pinged ? 0 : pinged.error().sys_errno) == sys_errno);
     }
@@ -187,14 +186,14 @@ TEST_CASE("kernel: traffic: external IPs, pings, and ports that are no Service")
                                   kHostPort);
   put_external_services(bed);
   bed.program();
-  for (const Addresses& a : {kV4, kV6}) {
+  for (const FilteredAddresses& a : {kFiltered4, kFiltered6}) {
     check_external(bed.cluster, a);
     check_host_port(bed.cluster, a);
     check_pings(bed.cluster, a, 0);
   }
 
   bed.program({"--kube-proxy-compat"});
-  for (const Addresses& a : {kV4, kV6}) {
+  for (const FilteredAddresses& a : {kFiltered4, kFiltered6}) {
     check_external(bed.cluster, a);
     check_pings(bed.cluster, a, ECONNREFUSED);
   }

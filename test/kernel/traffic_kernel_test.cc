@@ -11,7 +11,7 @@ using netlink::Protocol;
 
 // Addresses of one family. A backend on n1 sees masqueraded packets come from the bridge's address,
 // one on n2 from n1's.
-struct Addresses {
+struct ReachedAddresses {
   const char* at_local;   // cluster IP of a Service with the pod local-1
   const char* at_remote;  // with remote-1
   const char* local_policy;
@@ -24,59 +24,54 @@ struct Addresses {
   const char* remote_1;
 };
 
-constexpr Addresses kV4 = {.at_local = "10.96.0.20",
-                           .at_remote = "10.96.0.21",
-                           .local_policy = "10.96.0.22",
-                           .at_host = "10.96.0.23",
-                           .node = "10.200.0.2",
-                           .bridge = "10.244.0.1",
-                           .client = "203.0.113.7",
-                           .local_1 = "10.244.0.11",
-                           .local_2 = "10.244.0.12",
-                           .remote_1 = "10.244.1.11"};
-constexpr Addresses kV6 = {.at_local = "fd00:96::20",
-                           .at_remote = "fd00:96::21",
-                           .local_policy = "fd00:96::22",
-                           .at_host = "fd00:96::23",
-                           .node = "fd00:200::2",
-                           .bridge = "fd00:244::1",
-                           .client = "2001:db8:7::7",
-                           .local_1 = "fd00:244::11",
-                           .local_2 = "fd00:244::12",
-                           .remote_1 = "fd00:244:0:1::11"};
+constexpr ReachedAddresses kReached4 = {.at_local = "10.96.0.20",
+                                        .at_remote = "10.96.0.21",
+                                        .local_policy = "10.96.0.22",
+                                        .at_host = "10.96.0.23",
+                                        .node = "10.200.0.2",
+                                        .bridge = "10.244.0.1",
+                                        .client = "203.0.113.7",
+                                        .local_1 = "10.244.0.11",
+                                        .local_2 = "10.244.0.12",
+                                        .remote_1 = "10.244.1.11"};
+constexpr ReachedAddresses kReached6 = {.at_local = "fd00:96::20",
+                                        .at_remote = "fd00:96::21",
+                                        .local_policy = "fd00:96::22",
+                                        .at_host = "fd00:96::23",
+                                        .node = "fd00:200::2",
+                                        .bridge = "fd00:244::1",
+                                        .client = "2001:db8:7::7",
+                                        .local_1 = "fd00:244::11",
+                                        .local_2 = "fd00:244::12",
+                                        .remote_1 = "fd00:244:0:1::11"};
 
 constexpr std::uint16_t kAtLocal = 30080;  // node ports
 constexpr std::uint16_t kAtRemote = 30081;
 constexpr std::uint16_t kLocalPolicy = 30082;
 
-std::vector<PortManifest> tcp_and_udp(std::uint16_t node_port) {
-  return {{.name = "t", .protocol = Protocol::tcp, .port = 80, .node_port = node_port},
-          {.name = "u", .protocol = Protocol::udp, .port = 80, .node_port = node_port}};
-}
-
-void put_services(TrafficBed& bed) {
+void put_reached_services(TrafficBed& bed) {
   const Pod& local = bed.cluster.local(1);
   const Pod& remote = bed.cluster.remote(1);
   bed.manifests.put({.name = "at-local",
                      .type = "NodePort",
-                     .cluster_ips = {kV4.at_local, kV6.at_local},
+                     .cluster_ips = {kReached4.at_local, kReached6.at_local},
                      .ports = tcp_and_udp(kAtLocal),
                      .endpoints = endpoints_of({&local})});
   bed.manifests.put({.name = "at-remote",
                      .type = "NodePort",
-                     .cluster_ips = {kV4.at_remote, kV6.at_remote},
+                     .cluster_ips = {kReached4.at_remote, kReached6.at_remote},
                      .ports = tcp_and_udp(kAtRemote),
                      .endpoints = endpoints_of({&remote})});
   bed.manifests.put({.name = "local-policy",
                      .type = "NodePort",
-                     .cluster_ips = {kV4.local_policy, kV6.local_policy},
+                     .cluster_ips = {kReached4.local_policy, kReached6.local_policy},
                      .ports = tcp_and_udp(kLocalPolicy),
                      .endpoints = endpoints_of({&local, &remote}),
                      .spec = "externalTrafficPolicy: Local"});
   bed.manifests.put(
       {.name = "at-host",
-       .cluster_ips = {kV4.at_host, kV6.at_host},
-       .ports = tcp_and_udp(0),
+       .cluster_ips = {kReached4.at_host, kReached6.at_host},
+       .ports = tcp_and_udp(),
        .endpoints = {{bed.cluster.node().v4, kNodeName}, {bed.cluster.node().v6, kNodeName}}});
 }
 
@@ -105,7 +100,7 @@ std::string remote_sees(const std::string& address) {
   return "remote-1 sees " + address;
 }
 
-void check_cluster_ips(const Cluster& cluster, const Addresses& a) {
+void check_cluster_ips(const Cluster& cluster, const ReachedAddresses& a) {
   check({
       // (a) from outside the pod range: masqueraded
       {cluster.client(), a.at_local, 80, local_sees(a.bridge)},
@@ -124,7 +119,7 @@ void check_cluster_ips(const Cluster& cluster, const Addresses& a) {
   });
 }
 
-void check_node_ports(const Cluster& cluster, const Addresses& a) {
+void check_node_ports(const Cluster& cluster, const ReachedAddresses& a) {
   check({
       // (d) masqueraded for everybody
       {cluster.client(), a.node, kAtLocal, local_sees(a.bridge)},
@@ -148,9 +143,9 @@ TEST_CASE("kernel: traffic: who is masqueraded") {
   TrafficBed bed;
   const Cluster& cluster = bed.cluster;
   const auto host = serve_on_host(cluster, {cluster.node().v4, cluster.node().v6}, kEchoPort);
-  put_services(bed);
+  put_reached_services(bed);
   bed.program();
-  for (const Addresses& a : {kV4, kV6}) {
+  for (const ReachedAddresses& a : {kReached4, kReached6}) {
     check_cluster_ips(cluster, a);
     check_node_ports(cluster, a);
   }
@@ -161,7 +156,7 @@ TEST_CASE("kernel: traffic: who is masqueraded") {
       "clusterCIDR: \"" +
       std::string(kPodRanges) + "\"\n");
   bed.program();
-  for (const Addresses& a : {kV4, kV6}) {
+  for (const ReachedAddresses& a : {kReached4, kReached6}) {
     check({
         {cluster.local(2), a.at_local, 80, local_sees(a.bridge)},
         {cluster.local(2), a.at_remote, 80, remote_sees(a.node)},
@@ -174,7 +169,7 @@ TEST_CASE("kernel: traffic: who is masqueraded") {
   bed.manifests.configure(
       "detectLocalMode: BridgeInterface\ndetectLocal: {bridgeInterface: cni0}\n");
   bed.program();
-  for (const Addresses& a : {kV4, kV6}) {
+  for (const ReachedAddresses& a : {kReached4, kReached6}) {
     check({
         {cluster.local(2), a.at_local, 80, local_sees(a.local_2)},
         {cluster.client(), a.at_local, 80, local_sees(a.bridge)},
@@ -187,7 +182,7 @@ TEST_CASE("kernel: traffic: who is masqueraded") {
   // from the Service's own address.
   bed.manifests.configure("detectLocalMode: ClusterCIDR\n");
   bed.program();
-  for (const Addresses& a : {kV4, kV6}) {
+  for (const ReachedAddresses& a : {kReached4, kReached6}) {
     check({
         {cluster.client(), a.at_local, 80, local_sees(a.client)},
         {cluster.local(2), a.at_local, 80, local_sees(a.local_2)},

@@ -7,12 +7,9 @@
 
 #include "proxier/model/cluster_state.h"
 #include "proxier/plan/node_info.h"
+#include "test/support/ip.h"
 
 namespace ipvsproxier::test {
-
-inline netlink::IpAddress ip(const std::string& text) {
-  return netlink::IpAddress::parse(text).value();
-}
 
 inline netlink::IpPrefix prefix(const std::string& text) {
   return netlink::IpPrefix::parse(text).value();

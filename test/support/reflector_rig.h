@@ -41,6 +41,9 @@ inline std::string watch_from(unsigned long version) {
          "&timeoutSeconds=N";
 }
 
+// Two Services, as events.
+inline const std::string kTwo = added("db", 7, "10.0.0.2") + added("web", 3, "10.0.0.1");
+
 struct ReflectorRig {
   ScriptedTransport transport;
   ManualTimers timers;

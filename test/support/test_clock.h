@@ -9,10 +9,13 @@
 
 namespace ipvsproxier::test {
 
+// 2026-01-02T03:04:05Z
+inline constexpr std::chrono::system_clock::time_point kWall{std::chrono::seconds(1'767'323'045)};
+
 class TestClock {
  public:
   // The wall clock starts at `wall`, the steady one anywhere.
-  explicit TestClock(std::chrono::system_clock::time_point wall) : wall_(wall) {}
+  explicit TestClock(std::chrono::system_clock::time_point wall = kWall) : wall_(wall) {}
 
   void advance(std::chrono::nanoseconds by) { passed_ += by.count(); }
   // Somebody sets the wall clock.

@@ -2,10 +2,13 @@
 
 #include "proxier/api/decode.h"
 #include "proxier/api/documents.h"
+#include "test/support/ip.h"
 #include "test/unit/problem_lines.h"
 
 namespace ipvsproxier::api {
 namespace {
+
+using test::ip;
 
 using test::lines_of;
 using Lines = std::vector<std::string>;
@@ -36,10 +39,6 @@ std::string slice_with(const std::string& rest) {
   return "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\n"
          "metadata: {name: web-1, namespace: shop, labels: {kubernetes.io/service-name: web}}\n" +
          rest;
-}
-
-IpAddress ip(const std::string& text) {
-  return *IpAddress::parse(text);
 }
 
 constexpr const char* kAddressAndPort = "clusterIP: 10.0.0.9, ports: [{port: 80}]";

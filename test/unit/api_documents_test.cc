@@ -15,7 +15,7 @@ std::string dump(const Document& document) {
 }
 
 // The documents as "origin json" lines.
-Lines read(const std::string& text) {
+Lines documents_of(const std::string& text) {
   const auto parsed = parse_documents(text, "f");
   CHECK(lines_of(parsed.problems) == Lines{});
   Lines lines;
@@ -29,39 +29,40 @@ Lines errors_of(const std::string& text) {
 }
 
 TEST_CASE("documents are cut, numbered, and empty ones skipped") {
-  CHECK(read("") == Lines{});
-  CHECK(read("%YAML 1.2\n---\na: 1\n") == Lines{"f {\"a\":1}"});
-  CHECK(read("# only a remark\n---\n---\n \n") == Lines{});
-  CHECK(read("a: 1\n---\n# nothing\n---\nb: 2\n...\n---\nc: 3") ==
+  CHECK(documents_of("") == Lines{});
+  CHECK(documents_of("%YAML 1.2\n---\na: 1\n") == Lines{"f {\"a\":1}"});
+  CHECK(documents_of("# only a remark\n---\n---\n \n") == Lines{});
+  CHECK(documents_of("a: 1\n---\n# nothing\n---\nb: 2\n...\n---\nc: 3") ==
         Lines{"f {\"a\":1}", "f#2 {\"b\":2}", "f#3 {\"c\":3}"});
-  CHECK(read("\xef\xbb\xbf---\r\na: 1\r\n---\r\nb: x\r\n") ==
+  CHECK(documents_of("\xef\xbb\xbf---\r\na: 1\r\n---\r\nb: x\r\n") ==
         Lines{"f {\"a\":1}", "f#2 {\"b\":\"x\"}"});
-  CHECK(read("--- {a: 1}\n--- text\n") == Lines{"f {\"a\":1}", "f#2 \"text\""});
-  CHECK(read("a: |\n  ---x\n  b\n") == Lines{"f {\"a\":\"---x\\nb\\n\"}"});
+  CHECK(documents_of("--- {a: 1}\n--- text\n") == Lines{"f {\"a\":1}", "f#2 \"text\""});
+  CHECK(documents_of("a: |\n  ---x\n  b\n") == Lines{"f {\"a\":\"---x\\nb\\n\"}"});
 }
 
 TEST_CASE("JSON is recognised by its first character, also several in a row") {
-  CHECK(read(" \n {\"a\": [1, -2, 1.5, null, true, \"010\"]}") ==
+  CHECK(documents_of(" \n {\"a\": [1, -2, 1.5, null, true, \"010\"]}") ==
         Lines{"f {\"a\":[1,-2,1.5,null,true,\"010\"]}"});
-  CHECK(read("{\"a\":1}{\"b\":2}\n[3]\n") == Lines{"f {\"a\":1}", "f#2 {\"b\":2}", "f#3 [3]"});
-  CHECK(read("---\n{\"a\":1}\n---\nb: 2\n") == Lines{"f {\"a\":1}", "f#2 {\"b\":2}"});
+  CHECK(documents_of("{\"a\":1}{\"b\":2}\n[3]\n") ==
+        Lines{"f {\"a\":1}", "f#2 {\"b\":2}", "f#3 [3]"});
+  CHECK(documents_of("---\n{\"a\":1}\n---\nb: 2\n") == Lines{"f {\"a\":1}", "f#2 {\"b\":2}"});
 }
 
 TEST_CASE("YAML means what it means to kubectl") {
   CHECK(
-      read("a: 'on'\nb: \"8\"\nc: on\nd: 8\ne: !!str 8\nf:\n8: x\n") ==
+      documents_of("a: 'on'\nb: \"8\"\nc: on\nd: 8\ne: !!str 8\nf:\n8: x\n") ==
       Lines{"f {\"8\":\"x\",\"a\":\"on\",\"b\":\"8\",\"c\":true,\"d\":8,\"e\":\"8\",\"f\":null}"});
-  CHECK(read("a: &x {p: 1}\nb: *x\nc: &y [*x, 2]\nd: *y\n") ==
+  CHECK(documents_of("a: &x {p: 1}\nb: *x\nc: &y [*x, 2]\nd: *y\n") ==
         Lines{"f {\"a\":{\"p\":1},\"b\":{\"p\":1},\"c\":[{\"p\":1},2],\"d\":[{\"p\":1},2]}"});
 }
 
 TEST_CASE("merge keys add what the object lacks") {
-  CHECK(read("base: &b {p: 1, q: 2}\na:\n  <<: *b\n  q: 3\n") ==
+  CHECK(documents_of("base: &b {p: 1, q: 2}\na:\n  <<: *b\n  q: 3\n") ==
         Lines{"f {\"a\":{\"p\":1,\"q\":3},\"base\":{\"p\":1,\"q\":2}}"});
-  CHECK(read("- &b {p: 1}\n- &c {p: 2, r: 3}\n- {<<: [*b, *c]}\n") ==
+  CHECK(documents_of("- &b {p: 1}\n- &c {p: 2, r: 3}\n- {<<: [*b, *c]}\n") ==
         Lines{"f [{\"p\":1},{\"p\":2,\"r\":3},{\"p\":1,\"r\":3}]"});
-  CHECK(read("{\"<<\": 1}") == Lines{"f {\"<<\":1}"});
-  CHECK(read("'<<': 1") == Lines{"f {\"<<\":1}"});
+  CHECK(documents_of("{\"<<\": 1}") == Lines{"f {\"<<\":1}"});
+  CHECK(documents_of("'<<': 1") == Lines{"f {\"<<\":1}"});
   CHECK(errors_of("a:\n  <<: 1\n") ==
         Lines{"error: f: line 2, column 3: \"<<\" must refer to an object or a list of objects"});
 }
@@ -114,15 +115,15 @@ TEST_CASE("a control character is no end of the text") {
        "line 1, column 2: a control character (0x00); YAML is text in UTF-8"},
   }));
   CHECK(errors_of(text) == Lines{"error: f: " + error});
-  CHECK(read(std::string("\xff\xfe"
-                         "a\0:\0 \0001\0\n\0",
-                         12)) == Lines{"f {\"a\":1}"});
+  CHECK(documents_of(std::string("\xff\xfe"
+                                 "a\0:\0 \0001\0\n\0",
+                                 12)) == Lines{"f {\"a\":1}"});
   CHECK(errors_of("a: 1\n---\nb: \x01\n") ==
         Lines{"error: f#2: line 3, column 4: a control character (0x01); YAML is text in UTF-8"});
 }
 
 TEST_CASE("tabs separate, and do not indent") {
-  CHECK(read("a:\t1\nb: [1,\t2]\n") == Lines{"f {\"a\":1,\"b\":[1,2]}"});
+  CHECK(documents_of("a:\t1\nb: [1,\t2]\n") == Lines{"f {\"a\":1,\"b\":[1,2]}"});
   CHECK(errors_of("a:\n\tb: 1\n").size() == 1);
   CHECK(errors_of("a:\n  b: 1\n\tc: 2\n").size() == 1);
 }
@@ -138,9 +139,9 @@ TEST_CASE("keys that come twice are noted by path, the last counts") {
 }
 
 TEST_CASE("JSON numbers beyond 64 bits are fractions, too large ones are refused") {
-  CHECK(read("{\"a\": 99999999999999999999, \"b\": -9223372036854775808}") ==
+  CHECK(documents_of("{\"a\": 99999999999999999999, \"b\": -9223372036854775808}") ==
         Lines{"f {\"a\":1e+20,\"b\":-9223372036854775808}"});
-  CHECK(read("{\"a\": 18446744073709551615, \"b\": 8.0}") ==
+  CHECK(documents_of("{\"a\": 18446744073709551615, \"b\": 8.0}") ==
         Lines{"f {\"a\":18446744073709551615,\"b\":8.0}"});
   CHECK(errors_of("{\"a\": 1e999}") ==
         Lines{"error: f: line 1, column 11: [json.exception.out_of_range.406] number overflow "
@@ -159,7 +160,7 @@ TEST_CASE("alias bombs and deep nesting are refused") {
 
   CHECK(errors_of("{\"a\":" + std::string(2000, '[')).size() == 1);
   CHECK(errors_of("a: " + std::string(2000, '[')).size() == 1);
-  CHECK(read(std::string(100, '[') + std::string(100, ']')).size() == 1);
+  CHECK(documents_of(std::string(100, '[') + std::string(100, ']')).size() == 1);
   CHECK(errors_of(std::string(101, '[') + std::string(101, ']')) ==
         Lines{"error: f: more than 100 levels deep"});
 

@@ -1,13 +1,11 @@
 // What real API servers and kubectl print decodes completely, and the same from YAML.
 
-#include <fstream>
-#include <sstream>
-
 #include <catch2/catch.hpp>
 
 #include "proxier/api/decode.h"
 #include "proxier/api/documents.h"
 #include "proxier/api/json_tree.h"
+#include "test/support/files.h"
 #include "test/unit/problem_lines.h"
 
 namespace ipvsproxier::api {
@@ -15,26 +13,18 @@ namespace {
 
 using test::lines_of;
 
-std::string read(const std::string& name) {
-  std::ifstream stream(std::string(TEST_DATA) + "/" + name);
-  REQUIRE(stream);
-  std::ostringstream text;
-  text << stream.rdbuf();
-  return text.str();
-}
-
 // Block-style YAML of a JSON value; text is always quoted, which JSON's quoting serves for.
-void write_yaml(const Json& value, int indent, std::string& out) {
+void write_block_yaml(const Json& value, int indent, std::string& out) {
   const std::string blanks(static_cast<std::size_t>(indent), ' ');
   if (value.is_object() && !value.empty()) {
     for (const auto& [key, member] : value.items()) {
       out += "\n" + blanks + Json(key).dump() + ":";
-      write_yaml(member, indent + 2, out);
+      write_block_yaml(member, indent + 2, out);
     }
   } else if (value.is_array() && !value.empty()) {
     for (const auto& element : value) {
       out += "\n" + blanks + "-";
-      write_yaml(element, indent + 2, out);
+      write_block_yaml(element, indent + 2, out);
     }
   } else {
     out += " " + value.dump();
@@ -70,17 +60,18 @@ TEST_CASE("recorded lists decode without a problem, from JSON and from YAML") {
       {"recorded/services-page2.body", ObjectKind::service, 4},
   }));
   CAPTURE(name);
-  const std::string json = read(name);
+  const std::string json = test::read_file(TEST_DATA "/" + name);
   const auto objects = decode_items(json, kind);
   CHECK(objects.size() == count);
   std::string yaml = "---";
-  write_yaml(to_tree(parse_documents(json, "list").documents.at(0).json.root()), 0, yaml);
+  write_block_yaml(to_tree(parse_documents(json, "list").documents.at(0).json.root()), 0, yaml);
   CHECK(decode_items(yaml, kind) == objects);
 }
 
 TEST_CASE("one recorded object is what its text says") {
   const auto objects =
-      decode_items(read("reference/shop/objects/endpointslices.json"), ObjectKind::endpoint_slice);
+      decode_items(test::read_file(TEST_DATA "/reference/shop/objects/endpointslices.json"),
+                   ObjectKind::endpoint_slice);
   const auto& slice = std::get<EndpointSlice>(objects.at(1));
   CHECK(describe(objects[1]) == "EndpointSlice shop/dns-0");
   CHECK(slice.service == "dns");

@@ -3,6 +3,7 @@
 #include "cmd/config_file.h"
 #include "cmd/config_validation.h"
 #include "proxier/watch/text_file.h"
+#include "test/unit/config_files.h"
 #include "test/unit/kubeadm_config.h"
 #include "test/unit/problem_lines.h"
 
@@ -10,18 +11,10 @@ namespace ipvsproxier::cmd {
 namespace {
 
 using namespace std::chrono_literals;
+using test::config_of_fields;
+using test::kConfigHead;
 using test::lines_of;
 using Lines = std::vector<std::string>;
-
-const std::string kHead =
-    "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
-
-KubeProxyConfig read(const std::string& text) {
-  api::Problems problems;
-  auto config = read_config_text(kHead + text, "f", problems);
-  CHECK(lines_of(problems) == Lines{});
-  return config;
-}
 
 Lines problems_of(const std::string& text) {
   api::Problems problems;
@@ -30,11 +23,12 @@ Lines problems_of(const std::string& text) {
 }
 
 TEST_CASE("an empty configuration is the default one") {
-  CHECK(read("") == KubeProxyConfig{});
-  CHECK(read("mode: null\nnftables:\nbindAddress: ''\nhealthzBindAddress: ''\n"
-             "ipvs: {syncPeriod: 0, minSyncPeriod: 0s}\nlogging: {flushFrequency: 0}\n"
-             "clientConnection: {qps: 0, burst: 0, contentType: ''}\ndetectLocalMode: ''\n"
-             "iptables: {syncPeriod: 0s, minSyncPeriod: '0'}\nconfigSyncPeriod: 0s\n") ==
+  CHECK(config_of_fields("") == KubeProxyConfig{});
+  CHECK(config_of_fields(
+            "mode: null\nnftables:\nbindAddress: ''\nhealthzBindAddress: ''\n"
+            "ipvs: {syncPeriod: 0, minSyncPeriod: 0s}\nlogging: {flushFrequency: 0}\n"
+            "clientConnection: {qps: 0, burst: 0, contentType: ''}\ndetectLocalMode: ''\n"
+            "iptables: {syncPeriod: 0s, minSyncPeriod: '0'}\nconfigSyncPeriod: 0s\n") ==
         KubeProxyConfig{});
 }
 
@@ -57,7 +51,7 @@ TEST_CASE("what kubeadm writes is the default configuration, without a word") {
 }
 
 TEST_CASE("every field is read") {
-  const auto config = read(R"(
+  const auto config = config_of_fields(R"(
 featureGates: {AllowServiceExternalIPs: false, PreferSameTrafficDistribution: true}
 clientConnection: {kubeconfig: /k, acceptContentTypes: a, contentType: c, qps: 1.5, burst: 7}
 logging:
@@ -134,13 +128,13 @@ windowsRunAsService: true
 }
 
 TEST_CASE("defaults follow the family of bindAddress") {
-  const auto config = read("bindAddress: '::'\n");
+  const auto config = config_of_fields("bindAddress: '::'\n");
   CHECK(config.healthz_bind_address == "[::]:10256");
   CHECK(config.metrics_bind_address == "[::1]:10249");
   CHECK_FALSE(node_ip_override(config));
   CHECK(external_ips_allowed(config));
   CHECK_FALSE(cluster_cidr(config, netlink::Family::ipv4));
-  CHECK(node_port_addresses(read("nodePortAddresses: [primary]\n")).primary);
+  CHECK(node_port_addresses(config_of_fields("nodePortAddresses: [primary]\n")).primary);
 }
 
 TEST_CASE("JSON is read as well") {
@@ -153,8 +147,9 @@ TEST_CASE("JSON is read as well") {
 }
 
 TEST_CASE("unknown and repeated fields are warnings by their full name") {
-  CHECK(problems_of(kHead + "ipvs: {shceduler: rr}\nMode: ipvs\nlogging: {vmodule: [{file: a}]}\n"
-                            "conntrack: {min: 1, min: 2}\nfeatureGates: {Nonsense: true}\n") ==
+  CHECK(problems_of(kConfigHead +
+                    "ipvs: {shceduler: rr}\nMode: ipvs\nlogging: {vmodule: [{file: a}]}\n"
+                    "conntrack: {min: 1, min: 2}\nfeatureGates: {Nonsense: true}\n") ==
         Lines{"warning: f: conntrack.min: is given more than once; the last one counts",
               "warning: f: logging.vmodule[0].file: unknown field; it is ignored",
               "warning: f: ipvs.shceduler: unknown field; it is ignored",
@@ -191,13 +186,13 @@ TEST_CASE("a wrong type is an error that names file and field") {
       {"nodePortAddresses: primary", "nodePortAddresses: must be a list, not \"primary\""},
   }));
   CAPTURE(text);
-  CHECK(problems_of(kHead + text) == Lines{"error: f: " + line});
+  CHECK(problems_of(kConfigHead + text) == Lines{"error: f: " + line});
 }
 
 TEST_CASE("what is no KubeProxyConfiguration is refused") {
   CHECK(problems_of("") ==
         Lines{"error: f: must hold one KubeProxyConfiguration, not 0 documents"});
-  CHECK(problems_of(kHead + "---\n" + kHead) ==
+  CHECK(problems_of(kConfigHead + "---\n" + kConfigHead) ==
         Lines{"error: f: must hold one KubeProxyConfiguration, not 2 documents"});
   CHECK(problems_of("[1]") == Lines{"error: f: must be an object, not a list"});
   CHECK(problems_of("mode: ipvs\n") ==
@@ -206,7 +201,8 @@ TEST_CASE("what is no KubeProxyConfiguration is refused") {
   CHECK(problems_of("apiVersion: kubeproxy.config.k8s.io/v1\nkind: KubeProxyConfiguration\n") ==
         Lines{"error: f: apiVersion: must be kubeproxy.config.k8s.io/v1alpha1, not "
               "\"kubeproxy.config.k8s.io/v1\""});
-  CHECK(problems_of(kHead + "a: b: c\n") == Lines{"error: f: line 3, column 5: illegal map value"});
+  CHECK(problems_of(kConfigHead + "a: b: c\n") ==
+        Lines{"error: f: line 3, column 5: illegal map value"});
 }
 
 TEST_CASE("configurations of the reference are sound") {

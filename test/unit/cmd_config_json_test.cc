@@ -13,13 +13,6 @@ namespace {
 using namespace std::chrono_literals;
 using Lines = std::vector<std::string>;
 
-KubeProxyConfig read(const std::string& text) {
-  api::Problems problems;
-  auto config = read_config_text(text, "f", problems);
-  CHECK(test::lines_of(problems) == Lines{});
-  return config;
-}
-
 TEST_CASE("/configz shows the default configuration") {
   CHECK(config_json(KubeProxyConfig{}) ==
         R"({"kubeproxy.config.k8s.io":{"kind":"KubeProxyConfiguration",)"
@@ -79,10 +72,10 @@ KubeProxyConfig full() {
 
 TEST_CASE("what is written is what was configured") {
   const auto config = full();
-  CHECK(read(config_yaml(config)) == config);
+  CHECK(test::config_of_text(config_yaml(config)) == config);
   const auto json = nlohmann::json::parse(config_json(config));
   REQUIRE(json.size() == 1);
-  CHECK(read(json["kubeproxy.config.k8s.io"].dump()) == config);
+  CHECK(test::config_of_text(json["kubeproxy.config.k8s.io"].dump()) == config);
   CHECK(json["kubeproxy.config.k8s.io"]["clientConnection"]["qps"] == 1.5);
 }
 
@@ -98,7 +91,7 @@ TEST_CASE("of sections of other modes nothing is shown that has no effect") {
 }
 
 TEST_CASE("the file has its keys by name, and quotes where text would mean something else") {
-  CHECK(config_yaml(read(test::kKubeadmConfig)) ==
+  CHECK(config_yaml(test::config_of_text(test::kKubeadmConfig)) ==
         R"(apiVersion: kubeproxy.config.k8s.io/v1alpha1
 bindAddress: 0.0.0.0
 bindAddressHardFail: false

@@ -1,27 +1,17 @@
 #include <catch2/catch.hpp>
 
-#include "cmd/config_file.h"
 #include "cmd/config_validation.h"
-#include "test/unit/problem_lines.h"
+#include "test/unit/config_files.h"
 
 namespace ipvsproxier::cmd {
 namespace {
 
 using Lines = std::vector<std::string>;
 
-KubeProxyConfig read(const std::string& text) {
-  api::Problems problems;
-  auto config = read_config_text(
-      "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n" + text, "f",
-      problems);
-  CHECK(test::lines_of(problems) == Lines{});
-  return config;
-}
-
 // "field | error" of each.
 Lines errors_of(const std::string& text) {
   Lines lines;
-  for (const auto& error : validate(read(text)))
+  for (const auto& error : validate(test::config_of_fields(text)))
     lines.push_back(error.field + " | " + to_string(error));
   return lines;
 }
@@ -167,14 +157,14 @@ TEST_CASE("all errors are collected") {
 }
 
 TEST_CASE("together they are one problem, in kube-proxy's form") {
-  const auto one = validate(read("oomScoreAdj: 1001"));
+  const auto one = validate(test::config_of_fields("oomScoreAdj: 1001"));
   const std::string oom =
       "KubeProxyConfiguration.KubeProxyLinuxConfiguration.OOMScoreAdj: Invalid value: 1001: must "
       "be "
       "within the range [-1000, 1000]";
   CHECK(api::to_string(to_problem(one, "f")) == "f: oomScoreAdj: failed validate: " + oom);
   CHECK(api::to_string(to_problem(one, "")) == "failed validate: " + oom);
-  const auto two = validate(read("oomScoreAdj: 1001\nbindAddress: here"));
+  const auto two = validate(test::config_of_fields("oomScoreAdj: 1001\nbindAddress: here"));
   CHECK(api::to_string(to_problem(two, "f")) ==
         "f: bindAddress, oomScoreAdj: failed validate: [" + oom +
             ", KubeProxyConfiguration.BindAddress: Invalid value: \"here\": not a valid textual "

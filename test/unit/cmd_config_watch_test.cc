@@ -113,14 +113,14 @@ class Watching {
   std::vector<Step> steps_;
 };
 
-const std::string kOne = kConfigHead + "mode: ipvs\n";
+const std::string kPlain = kConfigHead + "mode: ipvs\n";
 const std::string kOther = kConfigHead + "mode: ipvs\nipvs: {scheduler: mh}\n";
 const std::string kBroken = kConfigHead + "mode: ipvs\nipvs: {scheduler: 5}\n";
 
 TEST_CASE("a file that is written in place is noticed") {
   const test::TempDir folder;
   const auto file = folder.path() / "config.conf";
-  write_file(file, kOne);
+  write_file(file, kPlain);
   Watching watching(file.string());
   CHECK(watching.changes_after({{"", [&] { write_file(file, kOther); }}}));
   CHECK(watching.said("ending, to be started with it") == 1);
@@ -129,7 +129,7 @@ TEST_CASE("a file that is written in place is noticed") {
 TEST_CASE("a file that is renamed over the old one is noticed") {
   const test::TempDir folder;
   const auto file = folder.path() / "config.conf";
-  write_file(file, kOne);
+  write_file(file, kPlain);
   Watching watching(file.string());
   CHECK(watching.changes_after({{"", [&] {
                                    write_file(folder.path() / "new", kOther);
@@ -142,7 +142,7 @@ TEST_CASE("a ConfigMap that is swapped is noticed") {
   const test::TempDir folder;
   const auto& path = folder.path();
   fs::create_directory(path / "..1");
-  write_file(path / "..1" / "config.conf", kOne);
+  write_file(path / "..1" / "config.conf", kPlain);
   fs::create_symlink("..1", path / "..data");
   fs::create_symlink("..data/config.conf", path / "config.conf");
   Watching watching((path / "config.conf").string());
@@ -160,7 +160,7 @@ TEST_CASE("a ConfigMap that is swapped is noticed") {
 TEST_CASE("a file that changed before it was watched is noticed") {
   const test::TempDir folder;
   const auto file = folder.path() / "config.conf";
-  write_file(file, kOne);
+  write_file(file, kPlain);
   Watching watching(file.string());
   write_file(file, kOther);
   CHECK(watching.changes_after({}));
@@ -169,14 +169,14 @@ TEST_CASE("a file that changed before it was watched is noticed") {
 TEST_CASE("an invalid configuration is told once and changes nothing, until it is mended") {
   const test::TempDir folder;
   const auto file = folder.path() / "config.conf";
-  write_file(file, kOne);
+  write_file(file, kPlain);
   Watching watching(file.string());
   const std::string wrong = "error: " + file.string() + ": ipvs.scheduler: must be text, not 5";
   const std::string gone = "error: " + file.string() + ": cannot be read: No such file";
   CHECK(watching.changes_after({{"", [&] { write_file(file, kBroken); }},
                                 {wrong, [&] { write_file(file, "# more\n" + kBroken); }},
                                 {"", [&] { fs::remove(file); }},
-                                {gone, [&] { write_file(file, kOne); }},
+                                {gone, [&] { write_file(file, kPlain); }},
                                 {"can be used again", [&] { write_file(file, kOther); }}}));
   CHECK(watching.said(wrong) == 1);
   CHECK(watching.said("going on with the configuration from before") == 2);
@@ -185,10 +185,10 @@ TEST_CASE("an invalid configuration is told once and changes nothing, until it i
 TEST_CASE("what means the same changes nothing") {
   const test::TempDir folder;
   const auto file = folder.path() / "config.conf";
-  write_file(file, kOne);
+  write_file(file, kPlain);
   Watching watching(file.string());
-  CHECK(watching.changes_after({{"", [&] { write_file(file, "# a comment\n" + kOne); }},
-                                {"", [&] { write_file(file, kOne); }},
+  CHECK(watching.changes_after({{"", [&] { write_file(file, "# a comment\n" + kPlain); }},
+                                {"", [&] { write_file(file, kPlain); }},
                                 {"", [&] { write_file(file, kOther); }}}));
   CHECK(watching.said("ending, to be started with it") == 1);
 }
@@ -197,7 +197,7 @@ TEST_CASE("what means the same changes nothing") {
 TEST_CASE("a file is not read while somebody writes it") {
   const test::TempDir folder;
   const auto file = folder.path() / "config.conf";
-  write_file(file, kOne);
+  write_file(file, kPlain);
   Watching watching(file.string());
   std::ofstream writer;
   CHECK(watching.changes_after({{"",

@@ -2,24 +2,22 @@
 
 // Configuration files and command lines for tests.
 
-#include <fstream>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
+#include "cmd/config_file.h"
 #include "cmd/options.h"
+#include "test/support/files.h"
 #include "test/support/temp_dir.h"
+#include "test/unit/problem_lines.h"
 
 namespace ipvsproxier::test {
 
 inline const std::string kConfigHead =
     "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
-
-inline void write_file(const std::filesystem::path& path, const std::string& text) {
-  std::ofstream(path, std::ios::binary | std::ios::trunc) << text;
-}
 
 // A configuration file that lasts as long as this.
 class ConfigFile {
@@ -31,6 +29,18 @@ class ConfigFile {
  private:
   TempDir folder_;
 };
+
+// What a file with this text configures, without a problem.
+inline cmd::KubeProxyConfig config_of_text(const std::string& text) {
+  api::Problems problems;
+  auto config = cmd::read_config_text(text, "f", problems);
+  CHECK(lines_of(problems) == std::vector<std::string>{});
+  return config;
+}
+// The same of a file with these fields.
+inline cmd::KubeProxyConfig config_of_fields(const std::string& fields) {
+  return config_of_text(kConfigHead + fields);
+}
 
 inline std::variant<cmd::Options, cmd::Exit> parse(const std::vector<std::string>& arguments,
                                                    const std::string& machine = "Host.Name") {

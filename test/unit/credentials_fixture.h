@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <sstream>
@@ -17,6 +16,7 @@
 #include <catch2/catch.hpp>
 
 #include "proxier/watch/credentials.h"
+#include "test/support/files.h"
 #include "test/support/temp_dir.h"
 
 namespace ipvsproxier::test {
@@ -36,10 +36,7 @@ struct CredentialsFixture {
 
   std::string path(const std::string& name) const { return (folder.path() / name).native(); }
   void write(const std::string& name, const std::string& text) const {
-    std::ofstream stream(folder.path() / name);
-    stream << text;
-    stream.close();
-    REQUIRE(stream);
+    write_file(folder.path() / name, text);
   }
 
   // What there is in `source` by now.

@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include "test/rule_bytes.h"
+#include "test/support/hex.h"
 
 namespace ipvsproxier::ipset {
 namespace {
@@ -21,13 +22,6 @@ struct Captured {
   std::string text;
 };
 
-Bytes from_hex(const std::string& hex) {
-  Bytes bytes;
-  for (std::size_t i = 0; i + 1 < hex.size(); i += 2)
-    bytes.push_back(static_cast<std::uint8_t>(std::stoul(hex.substr(i, 2), nullptr, 16)));
-  return bytes;
-}
-
 std::vector<Captured> captured(Family family) {
   const auto* const file = family == Family::ipv4 ? "ipv4.txt" : "ipv6.txt";
   std::ifstream in(std::string(TEST_DATA) + "/reference/rules/" + file);
@@ -38,7 +32,7 @@ std::vector<Captured> captured(Family family) {
     std::string hex;
     words >> one.label >> hex >> std::ws;
     std::getline(words, one.text);
-    one.entry = from_hex(hex);
+    one.entry = test::from_hex(hex);
     result.push_back(std::move(one));
   }
   REQUIRE(result.size() == 56);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "netlink/nl_codec.h"
+#include "test/support/hex.h"
 
 namespace ipvsproxier::ipset {
 namespace {
@@ -14,6 +15,8 @@ namespace {
 using netlink::Bytes;
 using netlink::ByteView;
 using netlink::ErrorKind;
+using test::from_hex;
+using test::to_hex;
 
 // Payloads of listings as a kernel 6.1 sent them for sets made with ipset 7.17; the set's name is
 // one letter.
@@ -79,25 +82,6 @@ constexpr std::string_view kPortRange =
     "0200000005000100060000000600020048000000100003006269746d61703a706f72740005000500"
     "0000000005000400030000002c000780060004400001000006000540006400000800194000000000"
     "08001a4000000058080018400000000004000880";
-
-Bytes from_hex(std::string_view text) {
-  Bytes bytes;
-  for (std::size_t i = 0; i + 1 < text.size(); i += 2) {
-    bytes.push_back(
-        static_cast<std::uint8_t>(std::stoi(std::string(text.substr(i, 2)), nullptr, 16)));
-  }
-  return bytes;
-}
-
-std::string to_hex(ByteView bytes) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string text;
-  for (const std::uint8_t byte : bytes) {
-    text += kDigits[byte >> 4];
-    text += kDigits[byte & 15];
-  }
-  return text;
-}
 
 SetListing listing_of(std::string_view hex) {
   SetListing listing;

@@ -2,12 +2,12 @@
 
 #include <catch2/catch.hpp>
 
+#include "test/support/ip.h"
+
 namespace ipvsproxier::ipset {
 namespace {
 
-IpAddress ip(std::string_view text) {
-  return IpAddress::parse(text).value();
-}
+using test::ip;
 
 TEST_CASE("elements print as ipset prints them") {
   CHECK(to_string(Element{IpElement{ip("10.96.0.1")}}) == "10.96.0.1");

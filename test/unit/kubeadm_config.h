@@ -2,17 +2,14 @@
 
 // What kubeadm gives kube-proxy.
 
-#include <fstream>
-#include <iterator>
 #include <string>
+
+#include "test/support/files.h"
 
 namespace ipvsproxier::test {
 
 // config.conf of the ConfigMap kube-proxy that `kubeadm init` leaves, with mode ipvs and a cluster
 // CIDR: every field, most of them empty or null.
-inline const std::string kKubeadmConfig = [] {
-  std::ifstream file(TEST_DATA "/data/kubeadm_config.yaml");
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}();
+inline const std::string kKubeadmConfig = read_file(TEST_DATA "/data/kubeadm_config.yaml");
 
 }  // namespace ipvsproxier::test

@@ -5,7 +5,6 @@
 #include <poll.h>
 
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <string>
 #include <variant>
@@ -14,28 +13,26 @@
 #include <catch2/catch.hpp>
 
 #include "proxier/watch/manifest_follower.h"
+#include "test/support/files.h"
 
 namespace ipvsproxier::test {
 
 namespace fs = std::filesystem;
 using Lines = std::vector<std::string>;
 
-inline std::string service(const std::string& name, int number) {
+// A document of its own in a file of several.
+inline std::string service(const std::string& name, const std::string& ip = "10.0.0.1") {
   return "---\napiVersion: v1\nkind: Service\nmetadata: {name: " + name +
-         "}\nspec: {clusterIP: 10.0.0." + std::to_string(number) + ", ports: [{port: 80}]}\n";
+         "}\nspec: {clusterIP: " + ip + ", ports: [{port: 80}]}\n";
 }
-
-inline void write(const fs::path& path, const std::string& text) {
-  std::ofstream stream(path);
-  stream << text;
-  stream.close();
-  REQUIRE(stream);
+inline std::string service(const std::string& name, int number) {
+  return service(name, "10.0.0." + std::to_string(number));
 }
 
 // As careful writers do it.
 inline void replace(const fs::path& path, const std::string& text) {
   const auto temporary = path.parent_path() / ".new";
-  write(temporary, text);
+  write_file(temporary, text);
   fs::rename(temporary, path);
 }
 

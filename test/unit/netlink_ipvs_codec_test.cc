@@ -4,20 +4,16 @@
 
 #include <catch2/catch.hpp>
 
-#include "test/support/hex.h"
+#include "test/unit/netlink_messages.h"
 
 namespace ipvsproxier::netlink {
 namespace {
 
 using test::from_hex;
-using test::to_hex;
+using test::payload;
+using test::sent;
 
 constexpr std::uint16_t kFamily = 32;
-
-// What follows nlmsghdr.
-std::string sent(const Bytes& message) {
-  return to_hex(ByteView(message).subspan(kMessageHeaderSize));
-}
 
 VirtualServiceKey key(const std::string& ip, std::uint16_t port) {
   return {.address = *IpAddress::parse(ip), .port = port};
@@ -93,10 +89,6 @@ TEST_CASE("a listed server is read from the kernel's bytes") {
 }
 
 // A request for a service has the form of its listing.
-ByteView payload(const Bytes& message) {
-  return ByteView(message).subspan(kMessageHeaderSize);
-}
-
 TEST_CASE("services survive writing and reading") {
   auto service = GENERATE(
       VirtualService{.key = key("10.0.0.1", 65535), .scheduler = "rr", .netmask_bits = 0},

@@ -2,21 +2,14 @@
 
 #include <catch2/catch.hpp>
 
-#include "test/support/hex.h"
+#include "test/unit/netlink_messages.h"
 
 namespace ipvsproxier::netlink {
 namespace {
 
 using test::from_hex;
-using test::to_hex;
-
-std::string sent(const Bytes& message) {
-  return to_hex(ByteView(message).subspan(kMessageHeaderSize));
-}
-
-ByteView payload(const Bytes& message) {
-  return ByteView(message).subspan(kMessageHeaderSize);
-}
+using test::payload;
+using test::sent;
 
 AddressOp op(bool add, const std::string& ip) {
   return {add, *IpAddress::parse(ip)};

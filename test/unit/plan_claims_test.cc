@@ -4,6 +4,7 @@
 
 #include "proxier/plan/planner.h"
 #include "test/support/cluster_builder.h"
+#include "test/unit/plan_options.h"
 
 namespace ipvsproxier::plan {
 namespace {
@@ -11,12 +12,6 @@ namespace {
 using netlink::Family;
 using netlink::Protocol;
 using test::ip;
-
-PlannerOptions options_v4() {
-  PlannerOptions options;
-  options.families = {Family::ipv4};
-  return options;
-}
 
 api::Service claimant(const std::string& name, const std::string& cluster_ip,
                       std::optional<std::int64_t> created) {
@@ -35,7 +30,7 @@ Plan plan_of(std::vector<api::Service> services) {
     objects.emplace_back(test::slice_of(service, 8080, {test::endpoint("10.244.0.3", "n1")}));
     objects.emplace_back(std::move(service));
   }
-  return plan(test::cluster_of(std::move(objects)), test::vector_node(), options_v4());
+  return plan(test::cluster_of(std::move(objects)), test::vector_node(), test::options_v4());
 }
 
 std::string owner_of_shared(const Plan& result) {

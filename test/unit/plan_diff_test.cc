@@ -7,6 +7,7 @@
 #include "proxier/plan/planner.h"
 #include "test/support/cluster_builder.h"
 #include "test/support/kernel_model.h"
+#include "test/unit/plan_options.h"
 
 namespace ipvsproxier::plan {
 namespace {
@@ -16,16 +17,10 @@ using netlink::Protocol;
 using test::ip;
 using test::kWeb;
 
-PlannerOptions options_v4() {
-  PlannerOptions options;
-  options.families = {Family::ipv4};
-  return options;
-}
-
 DesiredState desired_for(const api::Service& service, std::vector<api::Endpoint> endpoints) {
   const auto cluster =
       test::cluster_of({service, test::slice_of(service, 8080, std::move(endpoints))});
-  return plan(cluster, test::vector_node(), options_v4()).state;
+  return plan(cluster, test::vector_node(), test::options_v4()).state;
 }
 
 test::KernelModel holding(const DesiredState& desired) {
@@ -64,7 +59,7 @@ TEST_CASE("the API server and the cluster DNS come before the others") {
   kubernetes.name = {"default", "kubernetes"};
   kubernetes.cluster_ips = {ip("10.96.0.1")};
   const auto cluster = test::cluster_of({test::web_service(), dns, kubernetes});
-  const auto desired = plan(cluster, test::vector_node(), options_v4()).state;
+  const auto desired = plan(cluster, test::vector_node(), test::options_v4()).state;
   const auto transaction = diff(desired, test::KernelModel::empty_for(desired).state);
   REQUIRE(phase_names(transaction).at(3) == "add first virtual services");
   const auto& first = std::get<std::vector<netlink::IpvsOp>>(transaction.phases.at(3).work);
@@ -173,7 +168,7 @@ TEST_CASE("what could not be read in full removes and drains nothing, but adds a
   auto cluster = test::cluster_of(
       {other, test::web_service(), test::slice_of(test::web_service(), 8080, {test::e1()})});
   cluster.complete = false;
-  const auto part = plan(cluster, test::vector_node(), options_v4()).state;
+  const auto part = plan(cluster, test::vector_node(), test::options_v4()).state;
   const auto transaction = diff(part, kernel.state);
   CHECK(phase_names(transaction) ==
         std::vector<std::string>{"add elements", "add virtual services", "add addresses", "edit"});
@@ -183,7 +178,7 @@ TEST_CASE("what could not be read in full removes and drains nothing, but adds a
 
   cluster = model::ClusterState{};
   cluster.complete = false;
-  CHECK(diff(plan(cluster, test::vector_node(), options_v4()).state, kernel.state).empty());
+  CHECK(diff(plan(cluster, test::vector_node(), test::options_v4()).state, kernel.state).empty());
 }
 
 TEST_CASE("a restriction that goes keeps its rules until its elements are gone") {

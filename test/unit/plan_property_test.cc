@@ -9,7 +9,7 @@
 namespace ipvsproxier::plan {
 namespace {
 
-constexpr std::uint32_t kSeeds = 60;
+constexpr std::uint32_t kClusters = 60;
 
 // The state that the kernel must be in when `desired` is reached.
 void check_reached(const DesiredState& desired, const ActualState& actual) {
@@ -27,7 +27,7 @@ void check_reached(const DesiredState& desired, const ActualState& actual) {
 }
 
 TEST_CASE("planning is deterministic") {
-  for (std::uint32_t seed = 0; seed < kSeeds; ++seed) {
+  for (std::uint32_t seed = 0; seed < kClusters; ++seed) {
     INFO("seed " << seed);
     test::RandomCluster random(seed);
     const auto cluster = random.cluster(30);
@@ -44,7 +44,7 @@ TEST_CASE("planning is deterministic") {
 }
 
 TEST_CASE("applying the difference reaches the target, and then there is none") {
-  for (std::uint32_t seed = 0; seed < kSeeds; ++seed) {
+  for (std::uint32_t seed = 0; seed < kClusters; ++seed) {
     INFO("seed " << seed);
     test::RandomCluster random(seed);
     auto cluster = random.cluster(30);
@@ -106,7 +106,7 @@ void check_rules_cover_sets(const ActualState& actual) {
 }
 
 TEST_CASE("between phases every reachable VIP is guarded, and adds come before deletes") {
-  for (std::uint32_t seed = 0; seed < kSeeds; ++seed) {
+  for (std::uint32_t seed = 0; seed < kClusters; ++seed) {
     INFO("seed " << seed);
     test::RandomCluster random(seed);
     auto cluster = random.cluster(20);

@@ -82,7 +82,7 @@ std::map<std::string, Lines> servers_of(const Lines& lines) {
   return result;
 }
 
-const Lines kBoth = {"10.244.0.3:8080", "10.244.1.4:8080"};
+const Lines kBothServers = {"10.244.0.3:8080", "10.244.1.4:8080"};
 const Lines kFirst = {"10.244.0.3:8080"};
 const Lines kSecond = {"10.244.1.4:8080"};
 
@@ -169,9 +169,9 @@ TEST_CASE("vector 6: a load balancer with source ranges that leave the node out"
               "element KUBE-LOAD-BALANCER-SOURCE-CIDR 192.0.2.10,tcp:443,203.0.113.0/24"});
   CHECK(starting(lines, "address") == Lines{"address 10.96.0.9", "address 192.0.2.10"});
   const auto services = servers_of(lines);
-  CHECK(services.at("192.0.2.10:443/TCP") == kBoth);
-  CHECK(services.at("10.0.0.1:30443/TCP") == kBoth);
-  CHECK(services.at("10.244.0.1:30443/TCP") == kBoth);
+  CHECK(services.at("192.0.2.10:443/TCP") == kBothServers);
+  CHECK(services.at("10.0.0.1:30443/TCP") == kBothServers);
+  CHECK(services.at("10.244.0.1:30443/TCP") == kBothServers);
   CHECK(rules_of(service, "KUBE-IPVS-OUT-FILTER") ==
         Lines{"-s 192.0.2.10/32 -m ipvs --vproto 6 --vaddr 192.0.2.10 --vport 443 -j DROP"});
 }
@@ -208,7 +208,7 @@ api::Service local_load_balancer() {
 TEST_CASE("vector 9: externalTrafficPolicy Local keeps to local endpoints") {
   const auto lines = planned(local_load_balancer(), {e1(), e2()});
   const auto services = servers_of(lines);
-  CHECK(services.at("10.96.0.9:443/TCP") == kBoth);
+  CHECK(services.at("10.96.0.9:443/TCP") == kBothServers);
   CHECK(services.at("192.0.2.10:443/TCP") == kFirst);
   CHECK(services.at("10.0.0.1:30443/TCP") == kFirst);
   CHECK(starting(lines, "element KUBE-LOAD") ==

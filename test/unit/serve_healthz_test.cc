@@ -17,8 +17,8 @@ using std::chrono::nanoseconds;
 using std::chrono::seconds;
 using Time = std::chrono::system_clock::time_point;
 
-constexpr Time kWall{seconds(1'767'323'045) + nanoseconds(678'901'234)};
-const std::string kWallText = "2026-01-02T03:04:05.678901234Z";
+constexpr Time kFineWall = test::kWall + nanoseconds(678'901'234);
+const std::string kFineWallText = "2026-01-02T03:04:05.678901234Z";
 
 // The local zone of the process, for one test.
 class Zone {
@@ -38,7 +38,7 @@ class Zone {
 TEST_CASE("moments are written as Go does") {
   const Zone zone("UTC0");
   CHECK(go_time(std::nullopt) == "0001-01-01T00:00:00Z");
-  CHECK(go_time(kWall) == kWallText);
+  CHECK(go_time(kFineWall) == kFineWallText);
   CHECK(go_time(Time(seconds(1'767'323'045))) == "2026-01-02T03:04:05Z");
   CHECK(go_time(Time(seconds(0) + nanoseconds(500'000'000))) == "1970-01-01T00:00:00.5Z");
   CHECK(go_time(Time(seconds(0) + nanoseconds(10))) == "1970-01-01T00:00:00.00000001Z");
@@ -52,12 +52,12 @@ TEST_CASE("moments are in the local zone") {
       {"NST3:30", "2026-01-01T23:34:05.678901234-03:30"},
   }));
   const Zone local(zone);
-  CHECK(go_time(kWall) == text);
+  CHECK(go_time(kFineWall) == text);
 }
 
 struct Fixture {
   Zone zone{"UTC0"};
-  test::TestClock clock{kWall};
+  test::TestClock clock{kFineWall};
   Status status{{}, clock.clock()};
   Metrics metrics{{.version = "1.2.3"}};
   HttpHandler handler = health_routes(status, metrics);
@@ -68,12 +68,12 @@ struct Fixture {
 TEST_CASE_METHOD(Fixture, "before anything reported, /healthz is red and /livez is not") {
   const auto red = get("/healthz");
   CHECK(red.status == 503);
-  CHECK(red.body == R"({"lastUpdated":"0001-01-01T00:00:00Z","currentTime":")" + kWallText +
+  CHECK(red.body == R"({"lastUpdated":"0001-01-01T00:00:00Z","currentTime":")" + kFineWallText +
                         R"(","nodeEligible":false,"healthy":false})");
   const auto live = get("/livez");
   CHECK(live.status == 200);
-  CHECK(live.body == R"({"lastUpdated":")" + kWallText + R"(","currentTime":")" + kWallText +
-                         R"(","healthy":true})");
+  CHECK(live.body == R"({"lastUpdated":")" + kFineWallText + R"(","currentTime":")" +
+                         kFineWallText + R"(","healthy":true})");
 }
 
 TEST_CASE_METHOD(Fixture, "/healthz of a healthy dual-stack node") {
@@ -85,8 +85,8 @@ TEST_CASE_METHOD(Fixture, "/healthz of a healthy dual-stack node") {
   CHECK(answer.content_type == "application/json");
   CHECK(answer.headers ==
         std::vector<std::pair<std::string, std::string>>{{"X-Content-Type-Options", "nosniff"}});
-  const std::string families = R"("status":{"IPv4":{"lastUpdated":")" + kWallText +
-                               R"(","healthy":true},"IPv6":{"lastUpdated":")" + kWallText +
+  const std::string families = R"("status":{"IPv4":{"lastUpdated":")" + kFineWallText +
+                               R"(","healthy":true},"IPv6":{"lastUpdated":")" + kFineWallText +
                                R"(","healthy":true}}})";
   CHECK(answer.body ==
         R"({"lastUpdated":"2026-01-02T03:04:06Z","currentTime":"2026-01-02T03:04:06Z",)"
@@ -104,10 +104,10 @@ TEST_CASE_METHOD(Fixture, "a node that goes away is red though the proxy is heal
   const auto answer = get("/healthz");
   CHECK(answer.status == 503);
   CHECK(answer.body ==
-        R"({"lastUpdated":")" + kWallText +
+        R"({"lastUpdated":")" + kFineWallText +
             R"(","currentTime":"2026-01-02T03:04:06.678901234Z",)"
             R"("nodeEligible":false,"healthy":true,"status":{"IPv4":{"lastUpdated":")" +
-            kWallText + R"(","healthy":true}}})");
+            kFineWallText + R"(","healthy":true}}})");
 }
 
 TEST_CASE_METHOD(Fixture, "syncs that fail make /healthz red and leave /livez green") {
@@ -118,10 +118,10 @@ TEST_CASE_METHOD(Fixture, "syncs that fail make /healthz red and leave /livez gr
   const auto answer = get("/healthz");
   CHECK(answer.status == 503);
   CHECK(answer.body ==
-        R"({"lastUpdated":")" + kWallText +
+        R"({"lastUpdated":")" + kFineWallText +
             R"(","currentTime":"2026-01-02T03:05:05.678901234Z","nodeEligible":true,)"
             R"("healthy":false,"status":{"IPv6":{"lastUpdated":")" +
-            kWallText + R"(","healthy":false}}})");
+            kFineWallText + R"(","healthy":false}}})");
   CHECK(get("/livez").status == 200);
 }
 
@@ -131,10 +131,10 @@ TEST_CASE_METHOD(Fixture, "a sync thread that is stuck makes /livez red, with it
   clock.advance(seconds(60));
   const auto answer = get("/livez");
   CHECK(answer.status == 503);
-  CHECK(answer.body == R"({"lastUpdated":")" + kWallText +
+  CHECK(answer.body == R"({"lastUpdated":")" + kFineWallText +
                            R"(","currentTime":"2026-01-02T03:05:05.678901234Z","healthy":false,)"
                            R"("status":{"IPv4":{"lastUpdated":")" +
-                           kWallText + R"(","healthy":false}}})");
+                           kFineWallText + R"(","healthy":false}}})");
 }
 
 TEST_CASE_METHOD(Fixture, "a main loop that is stuck makes /livez red, its families are well") {

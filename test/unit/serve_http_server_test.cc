@@ -38,7 +38,7 @@ HttpHandler says(const std::string& text) {
   return [text](const HttpRequest&) { return plain_text(200, text); };
 }
 
-struct Fixture {
+struct ServerFixture {
   std::ostringstream log;
   spdlog::logger logger{"test", std::make_shared<spdlog::sinks::ostream_sink_mt>(log)};
   HttpLimits limits{.connections = 20, .connections_per_listener = 10, .retry = milliseconds(20)};
@@ -57,7 +57,7 @@ struct Fixture {
   }
 };
 
-TEST_CASE_METHOD(Fixture, "an answer arrives as the handler gave it") {
+TEST_CASE_METHOD(ServerFixture, "an answer arrives as the handler gave it") {
   const auto port = listen([](const HttpRequest& request) {
                       auto answer = json_text(503, request.method + " " + request.path);
                       for (const auto& [key, value] : request.query)
@@ -78,7 +78,7 @@ TEST_CASE_METHOD(Fixture, "an answer arrives as the handler gave it") {
   CHECK(answer.headers["Content-Length"] == "6");
 }
 
-TEST_CASE_METHOD(Fixture, "routes are exact") {
+TEST_CASE_METHOD(ServerFixture, "routes are exact") {
   const auto port = listen(routes({{"/healthz", says("h")}, {"/livez", says("l")}})).port;
   CHECK(http_get(port, "/healthz").body == "h");
   CHECK(http_get(port, "/livez?x").body == "l");
@@ -91,7 +91,7 @@ TEST_CASE_METHOD(Fixture, "routes are exact") {
   CHECK(http_get(port, "/").status == 404);
 }
 
-TEST_CASE_METHOD(Fixture, "a connection serves many requests, also torn and sent ahead") {
+TEST_CASE_METHOD(ServerFixture, "a connection serves many requests, also torn and sent ahead") {
   const auto port = listen([](const HttpRequest& r) { return plain_text(200, r.path); }).port;
   RawHttp client(port);
   CHECK(client.get("/1").body == "/1");
@@ -105,7 +105,7 @@ TEST_CASE_METHOD(Fixture, "a connection serves many requests, also torn and sent
   CHECK(server->counts().connections == 1);
 }
 
-TEST_CASE_METHOD(Fixture, "bodies of requests are dropped, large ones end the connection") {
+TEST_CASE_METHOD(ServerFixture, "bodies of requests are dropped, large ones end the connection") {
   const auto port = listen(says("ok")).port;
   RawHttp client(port);
   const std::string body(60'000, 'x');
@@ -118,7 +118,7 @@ TEST_CASE_METHOD(Fixture, "bodies of requests are dropped, large ones end the co
   CHECK_FALSE(open);
 }
 
-TEST_CASE_METHOD(Fixture, "what is no HTTP is refused, and large headers are") {
+TEST_CASE_METHOD(ServerFixture, "what is no HTTP is refused, and large headers are") {
   const auto port = listen(says("ok")).port;
   RawHttp garbage(port);
   garbage.send("\x16\x03\x01 TLS?\r\n\r\n");
@@ -129,7 +129,7 @@ TEST_CASE_METHOD(Fixture, "what is no HTTP is refused, and large headers are") {
   CHECK(http_get(port, "/").status == 200);
 }
 
-TEST_CASE_METHOD(Fixture, "listeners have their own handlers, and are closed one by one") {
+TEST_CASE_METHOD(ServerFixture, "listeners have their own handlers, and are closed one by one") {
   const auto one = listen(says("one"));
   const auto two = listen(says("two"));
   CHECK(http_get(one.port, "/").body == "one");
@@ -146,7 +146,7 @@ TEST_CASE_METHOD(Fixture, "listeners have their own handlers, and are closed one
   wait_for_connections(1);
 }
 
-TEST_CASE_METHOD(Fixture, "after close() a handler does not run") {
+TEST_CASE_METHOD(ServerFixture, "after close() a handler does not run") {
   std::atomic<bool> gone{false};
   std::atomic<bool> ran_late{false};
   std::atomic<int> answers{0};
@@ -168,7 +168,7 @@ TEST_CASE_METHOD(Fixture, "after close() a handler does not run") {
   CHECK_FALSE(ran_late);
 }
 
-TEST_CASE_METHOD(Fixture, "a handler that throws costs its connection, not the server") {
+TEST_CASE_METHOD(ServerFixture, "a handler that throws costs its connection, not the server") {
   const auto port = listen([](const HttpRequest& request) {
                       if (request.path == "/bad") throw std::runtime_error("on purpose");
                       return plain_text(200, "ok");
@@ -178,7 +178,7 @@ TEST_CASE_METHOD(Fixture, "a handler that throws costs its connection, not the s
   CHECK(log.str().find("GET /bad: on purpose") != std::string::npos);
 }
 
-TEST_CASE_METHOD(Fixture, "one too many costs the connection that was silent longest its place") {
+TEST_CASE_METHOD(ServerFixture, "one too many costs the connection that was silent longest its place") {
   const auto port = listen(says("ok")).port;
   const auto other = listen(says("other")).port;
   RawHttp bystander(other);
@@ -197,7 +197,7 @@ TEST_CASE_METHOD(Fixture, "one too many costs the connection that was silent lon
   CHECK(bystander.get("/").body == "other");
 }
 
-TEST_CASE_METHOD(Fixture, "a crowd of silent and trickling clients does not keep others out") {
+TEST_CASE_METHOD(ServerFixture, "a crowd of silent and trickling clients does not keep others out") {
   const auto port = listen(says("ok")).port;
   const auto other = listen(says("other")).port;
   std::vector<std::unique_ptr<RawHttp>> crowd;
@@ -214,7 +214,7 @@ TEST_CASE_METHOD(Fixture, "a crowd of silent and trickling clients does not keep
   wait_for_connections(0);
 }
 
-TEST_CASE_METHOD(Fixture, "a client that does not read is no obstacle") {
+TEST_CASE_METHOD(ServerFixture, "a client that does not read is no obstacle") {
   const auto port =
       listen([](const HttpRequest& request) {
         return plain_text(200, std::string(request.path == "/" ? 2 : 20'000'000, 'x'));
@@ -229,7 +229,7 @@ TEST_CASE_METHOD(Fixture, "a client that does not read is no obstacle") {
   wait_for_connections(0);
 }
 
-TEST_CASE_METHOD(Fixture, "silence ends a connection") {
+TEST_CASE_METHOD(ServerFixture, "silence ends a connection") {
   limits.silence = seconds(1);
   server = std::make_unique<HttpServer>(logger, limits);
   const auto port = listen(says("ok")).port;
@@ -256,7 +256,7 @@ class NoDescriptors {
   rlimit before_{};
 };
 
-TEST_CASE_METHOD(Fixture, "without descriptors the server pauses until there are some") {
+TEST_CASE_METHOD(ServerFixture, "without descriptors the server pauses until there are some") {
   const auto port = listen(says("ok")).port;
   auto socket = RawHttp::make_socket();
   std::optional<NoDescriptors> none(std::in_place);
@@ -269,7 +269,7 @@ TEST_CASE_METHOD(Fixture, "without descriptors the server pauses until there are
   CHECK(client.get("/").body == "ok");
 }
 
-TEST_CASE_METHOD(Fixture, "a connection that waits gives its descriptor to a new one") {
+TEST_CASE_METHOD(ServerFixture, "a connection that waits gives its descriptor to a new one") {
   const auto port = listen(says("ok")).port;
   RawHttp waiting(port);
   CHECK(waiting.get("/").body == "ok");
@@ -283,7 +283,7 @@ TEST_CASE_METHOD(Fixture, "a connection that waits gives its descriptor to a new
   CHECK(ended);
 }
 
-TEST_CASE_METHOD(Fixture, "a wildcard takes both families, or one if that is wanted") {
+TEST_CASE_METHOD(ServerFixture, "a wildcard takes both families, or one if that is wanted") {
   const auto both = server->listen({.address = kAny4}, says("both"));
   REQUIRE(both);
   CHECK(http_get(both->port, "/").body == "both");
@@ -306,7 +306,7 @@ TEST_CASE_METHOD(Fixture, "a wildcard takes both families, or one if that is wan
   CHECK(http_get(loopback6->port, "/", "GET", "::1").body == "lo6");
 }
 
-TEST_CASE_METHOD(Fixture, "a port that is taken is a failure that names it") {
+TEST_CASE_METHOD(ServerFixture, "a port that is taken is a failure that names it") {
   const auto taken = listen(says("first"));
   const auto refused = server->listen({kLoopback4, taken.port}, says("second"));
   REQUIRE_FALSE(refused);
@@ -319,7 +319,7 @@ TEST_CASE_METHOD(Fixture, "a port that is taken is a failure that names it") {
   CHECK(server->counts().listeners == 1);
 }
 
-TEST_CASE_METHOD(Fixture, "it keeps trying to listen, and says so once") {
+TEST_CASE_METHOD(ServerFixture, "it keeps trying to listen, and says so once") {
   const auto taken = listen(says("first"));
   const auto first =
       server->keep_listening("health server", {kLoopback4, taken.port}, says("patient"));
@@ -341,14 +341,14 @@ TEST_CASE_METHOD(Fixture, "it keeps trying to listen, and says so once") {
   CHECK(text.find("health server: listening on 127.0.0.1:") != std::string::npos);
 }
 
-TEST_CASE_METHOD(Fixture, "when it can listen at once it says nothing") {
+TEST_CASE_METHOD(ServerFixture, "when it can listen at once it says nothing") {
   const auto listening = server->keep_listening("metrics server", {kLoopback4, 0}, says("now"));
   REQUIRE(listening);
   CHECK(http_get(listening->port, "/").body == "now");
   CHECK(log.str().empty());
 }
 
-TEST_CASE_METHOD(Fixture, "it ends with connections open and a listener still waiting") {
+TEST_CASE_METHOD(ServerFixture, "it ends with connections open and a listener still waiting") {
   const auto taken = listen(says("first"));
   CHECK_FALSE(server->keep_listening("x", {kLoopback4, taken.port}, says("patient")));
   RawHttp client(taken.port);

@@ -23,9 +23,7 @@ namespace {
 using netlink::Family;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-using Time = Metrics::Time;
-
-constexpr Time kWall{seconds(1'767'323'045)};
+using test::kWall;
 
 // The exposition, by the grammar of Prometheus' text format 0.0.4. Whatever is against it throws.
 struct Exposition {
@@ -74,15 +72,15 @@ struct Exposition {
   std::map<std::string, double> samples;
 };
 
-struct Fixture {
-  test::TestClock clock{kWall};
+struct MetricsFixture {
+  test::TestClock clock;
   Status status{{}, clock.clock()};
   Metrics metrics{{.version = "1.2.3"}};
 
   Exposition read() { return Exposition(metrics.exposition(status)); }
 };
 
-TEST_CASE_METHOD(Fixture, "every metric of kube-proxy's IPVS mode is there with its type") {
+TEST_CASE_METHOD(MetricsFixture, "every metric of kube-proxy's IPVS mode is there with its type") {
   const std::map<std::string, std::string> expected = {
       {"sync_proxy_rules_duration_seconds", "histogram"},
       {"sync_proxy_rules_last_queued_timestamp_seconds", "gauge"},
@@ -109,7 +107,7 @@ TEST_CASE_METHOD(Fixture, "every metric of kube-proxy's IPVS mode is there with 
   CHECK(std::is_sorted(text.names.begin(), text.names.end()));
 }
 
-TEST_CASE_METHOD(Fixture, "the buckets are kube-proxy's") {
+TEST_CASE_METHOD(MetricsFixture, "the buckets are kube-proxy's") {
   const auto text = metrics.exposition(status);
   const auto bounds = [&](const std::string& name) {
     const auto start = "kubeproxy_" + name + "_bucket{ip_family=\"IPv6\",le=\"";
@@ -131,7 +129,7 @@ TEST_CASE_METHOD(Fixture, "the buckets are kube-proxy's") {
   CHECK(bounds("network_programming_duration_seconds") == programming);
 }
 
-TEST_CASE_METHOD(Fixture, "what the sync thread tells is counted for its family") {
+TEST_CASE_METHOD(MetricsFixture, "what the sync thread tells is counted for its family") {
   metrics.sync_took(Family::ipv4, milliseconds(1));
   metrics.sync_took(Family::ipv4, milliseconds(1500));
   metrics.sync_succeeded(Family::ipv4, kWall);
@@ -162,7 +160,8 @@ TEST_CASE_METHOD(Fixture, "what the sync thread tells is counted for its family"
   CHECK(text.at(conntrack + "deleted_entries_total{ip_family=\"IPv4\"}") == 7);
 }
 
-TEST_CASE_METHOD(Fixture, "changes are pending until a sync takes them up, and counted for ever") {
+TEST_CASE_METHOD(MetricsFixture,
+                 "changes are pending until a sync takes them up, and counted for ever") {
   metrics.sync_queued(Family::ipv6, kWall);
   metrics.services_changed(2);
   metrics.services_changed(1);
@@ -180,7 +179,7 @@ TEST_CASE_METHOD(Fixture, "changes are pending until a sync takes them up, and c
   CHECK(text.at(rules + "endpoint_changes_total") == 5);
 }
 
-TEST_CASE_METHOD(Fixture, "our own metrics") {
+TEST_CASE_METHOD(MetricsFixture, "our own metrics") {
   metrics.netlink_sent(NetlinkKind::ipvs, 100, 1);
   metrics.netlink_sent(NetlinkKind::conntrack, 3, 0);
   metrics.watch_restarted(Resource::services);
@@ -208,7 +207,7 @@ TEST_CASE_METHOD(Fixture, "our own metrics") {
   CHECK_FALSE(text.has("ipvsproxier_watch_age_seconds{resource=\"services\"}"));
 }
 
-TEST_CASE_METHOD(Fixture, "the version and the feature gates") {
+TEST_CASE_METHOD(MetricsFixture, "the version and the feature gates") {
   metrics.feature("WatchList", "BETA", true);
   metrics.feature("Settled", "", true);
   metrics.feature("Other", "ALPHA", false);
@@ -235,7 +234,7 @@ TEST_CASE("a single-stack node tells nothing of the other family") {
   CHECK(text.find("IPv6") == std::string::npos);
 }
 
-TEST_CASE_METHOD(Fixture, "the process is described as it is") {
+TEST_CASE_METHOD(MetricsFixture, "the process is described as it is") {
   const auto before = read();
   std::vector<netlink::UniqueFd> more;
   for (int i = 0; i < 5; ++i) more.emplace_back(::dup(0));
@@ -255,7 +254,7 @@ TEST_CASE_METHOD(Fixture, "the process is described as it is") {
   CHECK(after.at("process_start_time_seconds") > now.count() - 3600);
 }
 
-TEST_CASE_METHOD(Fixture, "threads count while another reads") {
+TEST_CASE_METHOD(MetricsFixture, "threads count while another reads") {
   std::vector<std::jthread> threads;
   for (int i = 0; i < 3; ++i)
     threads.emplace_back([&] {
@@ -273,7 +272,7 @@ TEST_CASE_METHOD(Fixture, "threads count while another reads") {
   CHECK(text.at("kubeproxy_sync_proxy_rules_service_changes_total") == 3000);
 }
 
-TEST_CASE_METHOD(Fixture, "the metrics server's paths") {
+TEST_CASE_METHOD(MetricsFixture, "the metrics server's paths") {
   const std::string configz = R"({"kubeproxy.config.k8s.io":{"mode":"ipvs"}})";
   const auto handler = metrics_routes(metrics, status, configz);
   const auto get = [&](const char* path, std::map<std::string, std::string> query = {}) {

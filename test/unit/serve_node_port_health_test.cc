@@ -20,14 +20,14 @@ using test::RawHttp;
 const api::NamespacedName kShop{"shop", "front"};
 const api::NamespacedName kBank{"bank", "door"};
 
-struct Fixture {
+struct NodePortFixture {
   spdlog::logger logger{"test", std::make_shared<spdlog::sinks::null_sink_mt>()};
-  test::TestClock clock{std::chrono::system_clock::time_point(seconds(1'767'323'045))};
+  test::TestClock clock;
   Status status{{}, clock.clock()};
   HttpServer server{logger};
   NodePortHealth health{server, status};
 
-  Fixture() { status.sync_succeeded(Family::ipv4); }
+  NodePortFixture() { status.sync_succeeded(Family::ipv4); }
 
   // A port that nobody listens on, in either family.
   std::uint16_t free_port() {
@@ -60,7 +60,8 @@ TEST_CASE("the body is kube-proxy's") {
         "\t\"localEndpoints\": 12,\n\t\"serviceProxyHealthy\": false\n}");
 }
 
-TEST_CASE_METHOD(Fixture, "a Service's server tells its endpoints, for each family its own") {
+TEST_CASE_METHOD(NodePortFixture,
+                 "a Service's server tells its endpoints, for each family its own") {
   const auto port = free_port();
   CHECK(health.update({.services = {{kShop, ServiceHealth{port, 2, 0}}}}).empty());
   auto answer = http_get(port, "/any/path?x", "POST");
@@ -82,7 +83,8 @@ TEST_CASE_METHOD(Fixture, "a Service's server tells its endpoints, for each fami
   CHECK(server.counts().listeners == 2);
 }
 
-TEST_CASE_METHOD(Fixture, "an unhealthy proxy makes them red, an ineligible node does not") {
+TEST_CASE_METHOD(NodePortFixture,
+                 "an unhealthy proxy makes them red, an ineligible node does not") {
   const auto port = free_port();
   health.update({.services = {{kShop, ServiceHealth{.port = port, .ipv4_endpoints = 1}}}});
   CHECK_FALSE(status.health().node_eligible);
@@ -94,7 +96,7 @@ TEST_CASE_METHOD(Fixture, "an unhealthy proxy makes them red, an ineligible node
   CHECK(answer.body == service_health(kShop, 1, false).body);
 }
 
-TEST_CASE_METHOD(Fixture, "families and Services come and go") {
+TEST_CASE_METHOD(NodePortFixture, "families and Services come and go") {
   const auto port = free_port();
   health.update({.services = {{kShop, ServiceHealth{.port = port, .ipv6_endpoints = 1}}}});
   CHECK_FALSE(RawHttp(port).connected());
@@ -110,7 +112,7 @@ TEST_CASE_METHOD(Fixture, "families and Services come and go") {
   CHECK(server.counts().listeners == 0);
 }
 
-TEST_CASE_METHOD(Fixture, "a port passes from one Service to another in one update") {
+TEST_CASE_METHOD(NodePortFixture, "a port passes from one Service to another in one update") {
   const auto port = free_port();
   const auto other = free_port();
   health.update({.services = {{kShop, ServiceHealth{.port = port, .ipv4_endpoints = 1}}}});
@@ -122,7 +124,7 @@ TEST_CASE_METHOD(Fixture, "a port passes from one Service to another in one upda
   CHECK(http_get(other, "/").body == service_health(kShop, 2, true).body);
 }
 
-TEST_CASE_METHOD(Fixture, "a whole list ends what it does not name") {
+TEST_CASE_METHOD(NodePortFixture, "a whole list ends what it does not name") {
   const auto port = free_port();
   const auto other = free_port();
   health.update({.services = {{kShop, ServiceHealth{.port = port, .ipv4_endpoints = 1}},
@@ -133,7 +135,8 @@ TEST_CASE_METHOD(Fixture, "a whole list ends what it does not name") {
   CHECK(http_get(other, "/").body == service_health(kBank, 2, true).body);
 }
 
-TEST_CASE_METHOD(Fixture, "what cannot be opened is told, and tried again at the next update") {
+TEST_CASE_METHOD(NodePortFixture,
+                 "what cannot be opened is told, and tried again at the next update") {
   const auto port = free_port();
   const auto taken =
       server.listen({netlink::IpAddress::any(Family::ipv6), port, ListenNetwork::one_family},
@@ -157,7 +160,7 @@ TEST_CASE_METHOD(Fixture, "what cannot be opened is told, and tried again at the
   CHECK(http_get(port, "/", "GET", "::1").body == service_health(kShop, 5, true).body);
 }
 
-TEST_CASE_METHOD(Fixture, "a Service that is gone is not tried again") {
+TEST_CASE_METHOD(NodePortFixture, "a Service that is gone is not tried again") {
   const auto port = free_port();
   health.update({.services = {{kBank, ServiceHealth{.port = port, .ipv4_endpoints = 1}}}});
   CHECK(health.update({.services = {{kShop, ServiceHealth{.port = port, .ipv4_endpoints = 1}}}})
@@ -166,7 +169,7 @@ TEST_CASE_METHOD(Fixture, "a Service that is gone is not tried again") {
   CHECK_FALSE(health.any_failed());
 }
 
-TEST_CASE_METHOD(Fixture, "chosen addresses are listened on all together or not at all") {
+TEST_CASE_METHOD(NodePortFixture, "chosen addresses are listened on all together or not at all") {
   const auto first = netlink::IpAddress::v4(0x7f000001);
   const auto second = netlink::IpAddress::v4(0x7f000002);
   NodePortHealth chosen(
@@ -190,7 +193,7 @@ TEST_CASE_METHOD(Fixture, "chosen addresses are listened on all together or not 
   CHECK_FALSE(RawHttp(other).connected());
 }
 
-TEST_CASE_METHOD(Fixture, "when it goes its servers go") {
+TEST_CASE_METHOD(NodePortFixture, "when it goes its servers go") {
   const auto port = free_port();
   {
     NodePortHealth inner(server, status);

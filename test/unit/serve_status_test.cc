@@ -13,12 +13,12 @@ using netlink::Family;
 using std::chrono::milliseconds;
 using std::chrono::minutes;
 using std::chrono::seconds;
+using test::kWall;
 
-constexpr std::chrono::system_clock::time_point kWall{seconds(1'767'323'045)};
 constexpr auto kPeriod = seconds(30);
 
-struct Fixture {
-  test::TestClock clock{kWall};
+struct StatusFixture {
+  test::TestClock clock;
   Status status{{.sync_period = kPeriod}, clock.clock()};
 
   void sync(Family family) {
@@ -28,7 +28,7 @@ struct Fixture {
   bool healthy() { return status.health().families_healthy; }
 };
 
-TEST_CASE_METHOD(Fixture, "nothing is healthy before the first complete sync") {
+TEST_CASE_METHOD(StatusFixture, "nothing is healthy before the first complete sync") {
   CHECK_FALSE(healthy());
   CHECK_FALSE(status.health().ipv4);
   CHECK_FALSE(status.health().last_updated());
@@ -44,7 +44,7 @@ TEST_CASE_METHOD(Fixture, "nothing is healthy before the first complete sync") {
   CHECK_FALSE(status.health().ipv6);
 }
 
-TEST_CASE_METHOD(Fixture, "one family that is not healthy makes the proxy unhealthy") {
+TEST_CASE_METHOD(StatusFixture, "one family that is not healthy makes the proxy unhealthy") {
   for (const auto family : netlink::kFamilies) status.sync_loop_started(family);
   sync(Family::ipv4);
   CHECK_FALSE(healthy());
@@ -57,7 +57,8 @@ TEST_CASE_METHOD(Fixture, "one family that is not healthy makes the proxy unheal
   CHECK_FALSE(status.health().ipv6->healthy);
 }
 
-TEST_CASE_METHOD(Fixture, "a request is late at exactly two sync periods, counted from the first") {
+TEST_CASE_METHOD(StatusFixture,
+                 "a request is late at exactly two sync periods, counted from the first") {
   sync(Family::ipv4);
   status.sync_requested(Family::ipv4);
   clock.advance(kPeriod);
@@ -72,7 +73,7 @@ TEST_CASE_METHOD(Fixture, "a request is late at exactly two sync periods, counte
   CHECK(healthy());
 }
 
-TEST_CASE_METHOD(Fixture, "a failed sync needs no request to make a family unhealthy") {
+TEST_CASE_METHOD(StatusFixture, "a failed sync needs no request to make a family unhealthy") {
   sync(Family::ipv4);
   for (int i = 0; i < 3; ++i) {
     CHECK(healthy());
@@ -89,7 +90,8 @@ TEST_CASE_METHOD(Fixture, "a failed sync needs no request to make a family unhea
   CHECK(status.health().ipv4->last_updated == kWall + 2 * kPeriod);
 }
 
-TEST_CASE_METHOD(Fixture, "success settles what was asked for before the sync began, not after") {
+TEST_CASE_METHOD(StatusFixture,
+                 "success settles what was asked for before the sync began, not after") {
   sync(Family::ipv4);
   status.sync_requested(Family::ipv4);
   status.sync_began(Family::ipv4);
@@ -102,7 +104,7 @@ TEST_CASE_METHOD(Fixture, "success settles what was asked for before the sync be
   CHECK_FALSE(healthy());
 }
 
-TEST_CASE_METHOD(Fixture, "what a failed sync took up stays as old as it was") {
+TEST_CASE_METHOD(StatusFixture, "what a failed sync took up stays as old as it was") {
   sync(Family::ipv4);
   status.sync_requested(Family::ipv4);
   clock.advance(kPeriod);
@@ -114,7 +116,8 @@ TEST_CASE_METHOD(Fixture, "what a failed sync took up stays as old as it was") {
   CHECK_FALSE(healthy());
 }
 
-TEST_CASE_METHOD(Fixture, "the newest family is the last update, and the wall clock may jump") {
+TEST_CASE_METHOD(StatusFixture,
+                 "the newest family is the last update, and the wall clock may jump") {
   sync(Family::ipv4);
   clock.advance(seconds(5));
   sync(Family::ipv6);
@@ -125,7 +128,7 @@ TEST_CASE_METHOD(Fixture, "the newest family is the last update, and the wall cl
   CHECK(status.health().now == kWall + seconds(5) + std::chrono::hours(1000));
 }
 
-TEST_CASE_METHOD(Fixture, "the node's eligibility is part of readiness only") {
+TEST_CASE_METHOD(StatusFixture, "the node's eligibility is part of readiness only") {
   sync(Family::ipv4);
   CHECK_FALSE(status.health().ready());
   CHECK(status.families_healthy());
@@ -135,7 +138,7 @@ TEST_CASE_METHOD(Fixture, "the node's eligibility is part of readiness only") {
   CHECK_FALSE(status.health().ready());
 }
 
-TEST_CASE_METHOD(Fixture, "that the API server is away is no reason to be red") {
+TEST_CASE_METHOD(StatusFixture, "that the API server is away is no reason to be red") {
   sync(Family::ipv4);
   status.set_node_eligible(true);
   status.watch_heard(Resource::services);

@@ -1,7 +1,6 @@
 // The test API server answers as the recorded kube-apiserver did, byte for byte where it can.
 
 #include <algorithm>
-#include <fstream>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -9,29 +8,26 @@
 
 #include <fmt/format.h>
 #include "test/support/api_server/objects.h"
+#include "test/support/files.h"
 #include "test/unit/api_server_client.h"
 
 namespace ipvsproxier::test {
 namespace {
 
-const std::string kServices =
+const std::string kServicesList =
     "/api/v1/services?labelSelector=%21service.kubernetes.io%2Fheadless%2C"
     "%21service.kubernetes.io%2Fservice-proxy-name";
-const std::string kSlices =
+const std::string kSlicesList =
     "/apis/discovery.k8s.io/v1/endpointslices?labelSelector="
     "%21service.kubernetes.io%2Fheadless%2C"
     "%21service.kubernetes.io%2Fservice-proxy-name";
-const std::string kNodes = "/api/v1/nodes?fieldSelector=metadata.name%3Dkp";
+const std::string kNodesList = "/api/v1/nodes?fieldSelector=metadata.name%3Dkp";
 const std::string kStream =
     "&watch=1&allowWatchBookmarks=true&sendInitialEvents=true"
     "&resourceVersionMatch=NotOlderThan&timeoutSeconds=75";
 
 std::string recorded(const std::string& name) {
-  std::ifstream stream(std::string(TEST_DATA) + "/recorded/" + name + ".body");
-  REQUIRE(stream);
-  std::ostringstream text;
-  text << stream.rdbuf();
-  return text.str();
+  return read_file(TEST_DATA "/recorded/" + name + ".body");
 }
 
 std::vector<std::string> lines_of(const std::string& text) {
@@ -68,7 +64,7 @@ TEST_CASE("recorded lists come back byte for byte") {
   put_recorded_list(*server, "endpointslices-list", "EndpointSlice");
 
   server->set_version(251);
-  const auto services = get(*server, kServices + "&limit=500&resourceVersion=0");
+  const auto services = get(*server, kServicesList + "&limit=500&resourceVersion=0");
   CHECK(services.code == 200);
   CHECK(services.body == recorded("services-list"));
   CHECK(services.headers.at("transfer-encoding") == "chunked");
@@ -79,10 +75,10 @@ TEST_CASE("recorded lists come back byte for byte") {
   CHECK(services.headers.contains("x-kubernetes-pf-flowschema-uid"));
 
   server->set_version(254);
-  CHECK(get(*server, kSlices + "&limit=500&resourceVersion=0").body ==
+  CHECK(get(*server, kSlicesList + "&limit=500&resourceVersion=0").body ==
         recorded("endpointslices-list"));
   server->set_version(215);
-  const auto nodes = get(*server, kNodes + "&resourceVersion=0");
+  const auto nodes = get(*server, kNodesList + "&resourceVersion=0");
   CHECK(nodes.body == recorded("nodes-list"));
   CHECK(nodes.headers.at("content-length") == "1296");
 }
@@ -91,10 +87,11 @@ TEST_CASE("recorded pages come back byte for byte") {
   const auto server = started();
   put_recorded_list(*server, "services-list", "Service");
   server->set_version(254);
-  const auto first = get(*server, kServices + "&limit=4");
+  const auto first = get(*server, kServicesList + "&limit=4");
   CHECK(first.body == recorded("services-page1"));
   const auto token = Json::parse(first.body)["metadata"]["continue"].get<std::string>();
-  CHECK(get(*server, kServices + "&limit=4&continue=" + token).body == recorded("services-page2"));
+  CHECK(get(*server, kServicesList + "&limit=4&continue=" + token).body ==
+        recorded("services-page2"));
 }
 
 // Feeds the server with what the recorded watch saw, after its first events.
@@ -119,9 +116,9 @@ void replay(ApiServer& server, Resource resource, const std::vector<std::string>
 
 TEST_CASE("recorded watches come back byte for byte") {
   const auto [name, target, resource] = GENERATE(table<std::string, std::string, Resource>({
-      {"services-watchlist", kServices + kStream, Resource::services},
-      {"endpointslices-watchlist", kSlices + kStream, Resource::endpoint_slices},
-      {"nodes-watch", kNodes + "&watch=1&allowWatchBookmarks=true&timeoutSeconds=75",
+      {"services-watchlist", kServicesList + kStream, Resource::services},
+      {"endpointslices-watchlist", kSlicesList + kStream, Resource::endpoint_slices},
+      {"nodes-watch", kNodesList + "&watch=1&allowWatchBookmarks=true&timeoutSeconds=75",
        Resource::nodes},
   }));
   CAPTURE(name);
@@ -147,9 +144,9 @@ TEST_CASE("recorded watches come back byte for byte") {
 
 TEST_CASE("refusals are the recorded ones") {
   const auto [name, target, code] = GENERATE(table<std::string, std::string, int>({
-      {"watch-bad-rv", kServices + "&watch=1&resourceVersion=abc&timeoutSeconds=3", 500},
+      {"watch-bad-rv", kServicesList + "&watch=1&resourceVersion=abc&timeoutSeconds=3", 500},
       {"watch-future-rv",
-       kServices + "&resourceVersion=999999&resourceVersionMatch=NotOlderThan&timeoutSeconds=3",
+       kServicesList + "&resourceVersion=999999&resourceVersionMatch=NotOlderThan&timeoutSeconds=3",
        504},
       {"not-found", "/apis/discovery.k8s.io/v1beta1/endpointslices", 404},
       {"forbidden-secrets", "/api/v1/secrets", 403},
@@ -188,8 +185,9 @@ TEST_CASE("who has no credential or a wrong one is told so as recorded") {
 TEST_CASE("a version of the compacted past is an ERROR event for a watch, as recorded") {
   const auto server = started();
   server->set_version(319);
-  const auto response = get(
-      *server, kServices + "&watch=1&allowWatchBookmarks=true&resourceVersion=1&timeoutSeconds=3");
+  const auto response =
+      get(*server,
+          kServicesList + "&watch=1&allowWatchBookmarks=true&resourceVersion=1&timeoutSeconds=3");
   CHECK(response.code == 200);
   CHECK(response.body == recorded("watch-too-old-rv"));
   CHECK(response.error.empty());

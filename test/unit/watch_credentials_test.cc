@@ -18,7 +18,7 @@ using test::kCertificateTwo;
 using test::kKeyOne;
 using test::kKeyTwo;
 
-struct Fixture : test::CredentialsFixture {
+struct TokenFixture : test::CredentialsFixture {
   // The token from a file, as a pod has it.
   void with_token_file() {
     source.token_file = path("token");
@@ -28,7 +28,7 @@ struct Fixture : test::CredentialsFixture {
 };
 
 TEST_CASE("what does not change is there at once, for those who wait too") {
-  Fixture f;
+  TokenFixture f;
   f.source.fixed.bearer_token = "t";
   f.source.fixed.ca_pem = kCertificateOne;
   auto& credentials = f.start();
@@ -48,7 +48,7 @@ TEST_CASE("what does not change is there at once, for those who wait too") {
 }
 
 TEST_CASE("a token file is looked at again after a minute, not before") {
-  Fixture f;
+  TokenFixture f;
   f.with_token_file();
   CHECK(f.token() == "first");
   f.write("token", "second");
@@ -60,7 +60,7 @@ TEST_CASE("a token file is looked at again after a minute, not before") {
 }
 
 TEST_CASE("a 401 makes the token be read again, unless there is a newer one already") {
-  Fixture f;
+  TokenFixture f;
   f.with_token_file();
   const auto refused = f.access();
   f.write("token", "second");
@@ -75,7 +75,7 @@ TEST_CASE("a 401 makes the token be read again, unless there is a newer one alre
 }
 
 TEST_CASE("a token file that goes or makes no sense costs a warning, and what was read stays") {
-  Fixture f;
+  TokenFixture f;
   f.with_token_file();
   CHECK(f.token() == "first");
   std::filesystem::remove(f.path("token"));
@@ -98,7 +98,7 @@ TEST_CASE("a token file that goes or makes no sense costs a warning, and what wa
 }
 
 TEST_CASE("a token that was never read is an error, and looked for at each request") {
-  Fixture f;
+  TokenFixture f;
   f.source.token_file = f.path("token");
   f.start();
   CHECK(f.error() == "proxy.conf: user u: " + f.path("token") +
@@ -108,7 +108,7 @@ TEST_CASE("a token that was never read is an error, and looked for at each reque
 }
 
 TEST_CASE("of a token and a token file the file counts as soon as it can be read") {
-  Fixture f;
+  TokenFixture f;
   f.source.fixed.bearer_token = "written";
   f.source.token_file = f.path("token");
   f.start();
@@ -119,7 +119,7 @@ TEST_CASE("of a token and a token file the file counts as soon as it can be read
 }
 
 TEST_CASE("a certificate authority that is replaced is there for new connections") {
-  Fixture f;
+  TokenFixture f;
   f.source.ca_file = f.path("ca.crt");
   f.write("ca.crt", kCertificateOne);
   f.start();
@@ -135,7 +135,7 @@ TEST_CASE("a certificate authority that is replaced is there for new connections
 }
 
 TEST_CASE("a client certificate is taken over with its key only") {
-  Fixture f;
+  TokenFixture f;
   f.source.client_certificate_file = f.path("crt");
   f.source.client_key_file = f.path("key");
   f.write("crt", kCertificateOne);
@@ -154,7 +154,7 @@ TEST_CASE("a client certificate is taken over with its key only") {
 }
 
 TEST_CASE("who waits no longer is not called; who waits may wait again, and end others' waiting") {
-  Fixture f;
+  TokenFixture f;
   f.source.fixed.bearer_token = "t";
   auto& credentials = f.start();
   std::string called;

@@ -7,7 +7,6 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
@@ -45,8 +44,8 @@ std::string escaped(std::string text) {
   return '"' + text + '"';
 }
 
-struct Fixture : test::CredentialsFixture {
-  Fixture() {
+struct PluginFixture : test::CredentialsFixture {
+  PluginFixture() {
     source.exec = ExecPlugin{.command = path("plugin"), .api_version = kV1};
     write("runs", "");
     write("status", R"("token": "first")");
@@ -60,10 +59,7 @@ struct Fixture : test::CredentialsFixture {
   }
   // One that prints the members that stand in the file `status` when it runs.
   void good_plugin() { plugin("cat <<END\n" + credential("$(cat status)") + "\nEND"); }
-  std::string read(const std::string& name) const {
-    std::ifstream stream(folder.path() / name);
-    return {std::istreambuf_iterator<char>(stream), {}};
-  }
+  std::string read(const std::string& name) const { return test::read_file(folder.path() / name); }
   std::size_t runs() const { return read("runs").size(); }
   std::string failure(const std::string& how) const {
     return fmt::format("proxy.conf: user u: {} {}", path("plugin"), how);
@@ -90,7 +86,7 @@ struct Fifo {
 };
 
 TEST_CASE("a plugin is asked once, for all who wait, and its answer used from then on") {
-  Fixture f;
+  PluginFixture f;
   f.good_plugin();
   CHECK(!f.credentials->current());
   CHECK(!f.credentials->current());
@@ -110,7 +106,7 @@ TEST_CASE("a plugin is asked once, for all who wait, and its answer used from th
 }
 
 TEST_CASE("who waits without having asked is answered too") {
-  Fixture f;
+  PluginFixture f;
   f.good_plugin();
   std::string token;
   const auto wait = f.credentials->when_known([&](const Credentials::Answer& access) {
@@ -123,7 +119,7 @@ TEST_CASE("who waits without having asked is answered too") {
 }
 
 TEST_CASE("a plugin's answer is used until shortly before it expires") {
-  Fixture f;
+  PluginFixture f;
   f.wall = std::chrono::system_clock::time_point(seconds(1'795'262'400));  // 2026-11-21T12:00:00Z
   f.write("status", R"("token": "first", "expirationTimestamp": "2026-11-21T12:05:00Z")");
   f.good_plugin();
@@ -139,7 +135,7 @@ TEST_CASE("a plugin's answer is used until shortly before it expires") {
 }
 
 TEST_CASE("a credential that has expired when it comes is used for what waited for it") {
-  Fixture f;
+  PluginFixture f;
   f.write("status", R"("token": "late", "expirationTimestamp": "2001-01-01T00:00:00Z")");
   f.good_plugin();
   CHECK(f.token() == "late");
@@ -148,7 +144,7 @@ TEST_CASE("a credential that has expired when it comes is used for what waited f
 }
 
 TEST_CASE("a 401 asks the plugin again, once for all whose credential was refused") {
-  Fixture f;
+  PluginFixture f;
   f.good_plugin();
   const auto refused = f.access();
   f.write("status", R"("token": "second")");
@@ -161,7 +157,7 @@ TEST_CASE("a 401 asks the plugin again, once for all whose credential was refuse
 }
 
 TEST_CASE("a plugin may give a client certificate, which must fit its key") {
-  Fixture f;
+  PluginFixture f;
   const auto pair = [](const std::string& key) {
     return credential(R"("clientCertificateData": )" + escaped(kCertificateOne) +
                       R"(, "clientKeyData": )" + escaped(key));
@@ -179,7 +175,7 @@ TEST_CASE("a plugin may give a client certificate, which must fit its key") {
 }
 
 TEST_CASE("what a plugin is given: arguments, environment, no input, nothing of ours") {
-  Fixture f;
+  PluginFixture f;
   f.source.exec->arguments = {"-a", "b c", ""};
   f.source.exec->environment = {"GREETING=hello = you", "HOME=/nowhere"};
   f.plugin(
@@ -220,7 +216,7 @@ TEST_CASE("what a plugin is given: arguments, environment, no input, nothing of 
 }
 
 TEST_CASE("a plugin is told of the cluster if it asks") {
-  Fixture f;
+  PluginFixture f;
   f.source.fixed.tls_server_name = "api";
   f.source.fixed.proxy_url = "http://p:1";
   f.source.ca_file = f.path("ca.crt");
@@ -239,7 +235,7 @@ TEST_CASE("a plugin is told of the cluster if it asks") {
 }
 
 TEST_CASE("a plugin that fails is quoted, left alone for a moment, then asked again") {
-  Fixture f;
+  PluginFixture f;
   f.plugin("echo 'no   such\nsession' >&2; printf '\\033[1m' >&2; echo t0p; exit 3");
   const auto expected = f.failure("ended with status 3; it said: no such session [1m (failed)");
   CHECK(f.error() == expected);
@@ -257,7 +253,7 @@ TEST_CASE("a plugin that fails is quoted, left alone for a moment, then asked ag
 }
 
 TEST_CASE("a plugin says much: the end of it is shown") {
-  Fixture f;
+  PluginFixture f;
   f.plugin("yes 0123456789 | head -c 1100000 >&2; echo the end >&2; exit 1");
   const auto error = f.error();
   CHECK(error.find("it said: ...") != std::string::npos);
@@ -266,7 +262,7 @@ TEST_CASE("a plugin says much: the end of it is shown") {
 }
 
 TEST_CASE("a plugin that prints no credential: nothing of it is repeated") {
-  Fixture f;
+  PluginFixture f;
   const auto printing = [&f](const std::string& text) {
     f.write("answer", text);
     f.plugin("cat answer");
@@ -303,13 +299,13 @@ TEST_CASE("a plugin that prints no credential: nothing of it is repeated") {
 }
 
 TEST_CASE("a plugin that prints without end is stopped") {
-  Fixture f;
+  PluginFixture f;
   f.plugin("yes s3cret");
   CHECK(f.error() == f.failure("printed more than 1048576 bytes (malformed)"));
 }
 
 TEST_CASE("a plugin that does not end is killed with all that it started") {
-  Fixture f;
+  PluginFixture f;
   f.source.exec->time_limit = milliseconds(3000);
   const Fifo alive(f.path("alive"));
   f.plugin("exec 3>alive; echo waiting >&2; sleep 1000 & sleep 1000");
@@ -318,7 +314,7 @@ TEST_CASE("a plugin that does not end is killed with all that it started") {
 }
 
 TEST_CASE("a plugin that has closed its output but does not end is killed too") {
-  Fixture f;
+  PluginFixture f;
   f.source.exec->time_limit = milliseconds(3000);
   const Fifo alive(f.path("alive"));
   f.plugin("exec 3>alive; exec >&- 2>&-; sleep 1000");
@@ -327,13 +323,13 @@ TEST_CASE("a plugin that has closed its output but does not end is killed too") 
 }
 
 TEST_CASE("the exit status counts, also when it comes after the end of the output") {
-  Fixture f;
+  PluginFixture f;
   f.plugin("echo '" + credential(R"("token": "t")") + "'; exec >&- 2>&-; sleep 0.2; exit 4");
   CHECK(f.error() == f.failure("ended with status 4 (failed)"));
 }
 
 TEST_CASE("the loop goes on while a plugin runs") {
-  Fixture f;
+  PluginFixture f;
   const Fifo asked(f.path("asked"));
   REQUIRE(::mkfifo(f.path("go").c_str(), 0600) == 0);
   f.plugin("echo asked >asked; read word <go; echo '" + credential(R"("token": "t")") + "'");
@@ -349,7 +345,7 @@ TEST_CASE("the loop goes on while a plugin runs") {
 }
 
 TEST_CASE("a program that is not there: the hint says what to do") {
-  Fixture f;
+  PluginFixture f;
   f.source.exec->command = f.path("nowhere");
   f.start();
   CHECK(f.error() ==
@@ -367,7 +363,7 @@ TEST_CASE("a program that is not there: the hint says what to do") {
 }
 
 TEST_CASE("a plugin is killed when nobody needs it any more") {
-  Fixture f;
+  PluginFixture f;
   const Fifo alive(f.path("alive"));
   f.plugin("exec 3>alive; echo on >&3; exec sleep 1000");
   CHECK(!f.credentials->current());

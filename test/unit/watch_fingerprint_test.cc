@@ -7,18 +7,17 @@
 #include <catch2/catch.hpp>
 
 #include "proxier/watch/fingerprint.h"
+#include "test/support/ip.h"
 
 namespace ipvsproxier::watch {
 namespace {
+
+using test::ip;
 
 using netlink::Family;
 using netlink::IpAddress;
 using netlink::IpPrefix;
 using netlink::Protocol;
-
-IpAddress ip(const char* text) {
-  return IpAddress::parse(text).value();
-}
 
 api::Service some_service() {
   api::Service service;

@@ -18,15 +18,15 @@ using test::Following;
 using test::relink;
 using test::replace;
 using test::service;
-using test::write;
+using test::write_file;
 
 // Does at random what can be done to a folder behind a link with two versions.
 class RandomFolder {
  public:
   RandomFolder(fs::path root, std::uint32_t seed) : root_(std::move(root)), random_(seed) {
     for (const auto* name : {"one", "two", "elsewhere"}) fs::create_directory(root_ / name);
-    for (const auto* name : {"one", "two"}) write(root_ / name / "0.yaml", text());
-    for (const auto* name : {"x", "y"}) write(root_ / "elsewhere" / name, text());
+    for (const auto* name : {"one", "two"}) write_file(root_ / name / "0.yaml", text());
+    for (const auto* name : {"x", "y"}) write_file(root_ / "elsewhere" / name, text());
     fs::create_symlink("one", root_ / "link");
   }
 
@@ -70,7 +70,7 @@ class RandomFolder {
     return text;
   }
   void edit(const fs::path& file) {
-    if (!fs::is_symlink(file) || fs::exists(file)) write(file, text());
+    if (!fs::is_symlink(file) || fs::exists(file)) write_file(file, text());
   }
 
   fs::path root_;

@@ -23,11 +23,11 @@ using test::lines_of;
 using test::relink;
 using test::replace;
 using test::service;
-using test::write;
+using test::write_file;
 
 TEST_CASE("a follower reads everything first, and nothing when nothing happened") {
   const test::TempDir temp;
-  write(temp.path() / "a.yaml", service("web", 1));
+  write_file(temp.path() / "a.yaml", service("web", 1));
   Following following(temp.path());
   CHECK(following.lines() == Lines{"web=10.0.0.1"});
   CHECK(following.last.complete);
@@ -39,10 +39,10 @@ TEST_CASE("a follower reads everything first, and nothing when nothing happened"
 
 TEST_CASE("files of a folder come, change and go") {
   const test::TempDir temp;
-  write(temp.path() / "a.yaml", service("web", 1));
+  write_file(temp.path() / "a.yaml", service("web", 1));
   Following following(temp.path());
   SECTION("an edit in place") {
-    write(temp.path() / "a.yaml", service("web", 2));
+    write_file(temp.path() / "a.yaml", service("web", 2));
     CHECK(following.settle());
     CHECK(following.lines() == Lines{"web=10.0.0.2"});
   }
@@ -52,7 +52,7 @@ TEST_CASE("files of a folder come, change and go") {
     CHECK(following.lines() == Lines{"web=10.0.0.3"});
   }
   SECTION("a new file, and its end") {
-    write(temp.path() / "b.yaml", service("dns", 4));
+    write_file(temp.path() / "b.yaml", service("dns", 4));
     CHECK(following.settle());
     CHECK(following.lines() == Lines{"dns=10.0.0.4", "web=10.0.0.1"});
     fs::remove(temp.path() / "b.yaml");
@@ -67,26 +67,26 @@ TEST_CASE("files of a folder come, change and go") {
           (temp.path() / "b.yaml").string());
   }
   SECTION("a name that is no manifest's any more") {
-    write(temp.path() / "b.yaml", service("dns", 4));
+    write_file(temp.path() / "b.yaml", service("dns", 4));
     fs::rename(temp.path() / "a.yaml", temp.path() / "a.off");
     CHECK(following.settle());
     CHECK(following.lines() == Lines{"dns=10.0.0.4"});
   }
   SECTION("a hard link, and a file that gets its name when it is written") {
     const test::TempDir other;
-    write(other.path() / "x", service("dns", 5));
+    write_file(other.path() / "x", service("dns", 5));
     fs::create_hard_link(other.path() / "x", temp.path() / "b.yaml");
     CHECK(following.settle());
     CHECK(following.lines() == Lines{"dns=10.0.0.5", "web=10.0.0.1"});
   }
   SECTION("foreign and hidden files are not looked at") {
-    write(temp.path() / "notes.txt", "x");
-    write(temp.path() / ".hidden.yaml", service("dns", 6));
+    write_file(temp.path() / "notes.txt", "x");
+    write_file(temp.path() / ".hidden.yaml", service("dns", 6));
     fs::create_directory(temp.path() / "deeper");
     CHECK_FALSE(following.settle());
   }
   SECTION("only what changed is read again") {
-    write(temp.path() / "b.yaml", service("dns", 7));
+    write_file(temp.path() / "b.yaml", service("dns", 7));
     CHECK(following.settle());
     CHECK(following.last.changed.size() == 1);
   }
@@ -94,13 +94,13 @@ TEST_CASE("files of a folder come, change and go") {
 
 TEST_CASE("a file is not read before its writer closes it") {
   const test::TempDir temp;
-  write(temp.path() / "a.yaml", service("web", 1) + service("dns", 2));
+  write_file(temp.path() / "a.yaml", service("web", 1) + service("dns", 2));
   Following following(temp.path());
   SECTION("one that is there") {
     std::ofstream writer(temp.path() / "a.yaml");
     writer << service("web", 3) << std::flush;
     CHECK_FALSE(following.settle());
-    write(temp.path() / "b.yaml", service("other", 4));
+    write_file(temp.path() / "b.yaml", service("other", 4));
     CHECK(following.settle());  // of b.yaml only
     CHECK(following.lines() == Lines{"dns=10.0.0.2", "other=10.0.0.4", "web=10.0.0.1"});
     writer << service("dns", 5);
@@ -109,7 +109,7 @@ TEST_CASE("a file is not read before its writer closes it") {
     CHECK(following.lines() == Lines{"dns=10.0.0.5", "other=10.0.0.4", "web=10.0.0.3"});
   }
   SECTION("one that was closed and is written again at once") {
-    write(temp.path() / "a.yaml", service("web", 3) + service("dns", 4));
+    write_file(temp.path() / "a.yaml", service("web", 3) + service("dns", 4));
     std::ofstream writer(temp.path() / "a.yaml");
     writer << service("web", 5) << std::flush;
     CHECK_FALSE(following.settle());
@@ -129,7 +129,7 @@ TEST_CASE("a file is not read before its writer closes it") {
     CHECK(following.last.complete);
   }
   SECTION("one that is deleted meanwhile") {
-    write(temp.path() / "b.yaml", service("other", 3));
+    write_file(temp.path() / "b.yaml", service("other", 3));
     std::ofstream writer(temp.path() / "a.yaml");
     writer << service("web", 3) << std::flush;
     fs::remove(temp.path() / "a.yaml");
@@ -146,7 +146,7 @@ struct ConfigMap {
   void publish(const std::map<std::string, std::string>& files) {
     const auto folder = "..version" + std::to_string(++version);
     fs::create_directory(path / folder);
-    for (const auto& [name, text] : files) write(path / folder / name, text);
+    for (const auto& [name, text] : files) write_file(path / folder / name, text);
     fs::create_symlink(folder, path / "..data_tmp");
     fs::rename(path / "..data_tmp", path / "..data");
     for (const auto& [name, text] : files)
@@ -181,27 +181,27 @@ TEST_CASE("links lead to what is followed") {
   const auto two = temp.path() / "two";
   const auto path = temp.path() / "link";
   for (const auto& folder : {one, two}) fs::create_directory(folder);
-  write(one / "a.yaml", service("web", 1));
-  write(two / "a.yaml", service("web", 2));
+  write_file(one / "a.yaml", service("web", 1));
+  write_file(two / "a.yaml", service("web", 2));
   SECTION("PATH is a link to a folder, relative, and is swapped") {
     fs::create_symlink("one", path);
     Following following(path);
     CHECK(following.lines() == Lines{"web=10.0.0.1"});
-    write(two / "a.yaml", service("web", 3));
+    write_file(two / "a.yaml", service("web", 3));
     CHECK_FALSE(following.settle());
     relink(path, two.string());
     CHECK(following.settle());
     CHECK(following.lines() == Lines{"web=10.0.0.3"});
-    write(one / "a.yaml", service("web", 4));  // which is not followed any more
+    write_file(one / "a.yaml", service("web", 4));  // which is not followed any more
     CHECK_FALSE(following.settle());
-    write(two / "a.yaml", service("web", 5));
+    write_file(two / "a.yaml", service("web", 5));
     CHECK(following.settle());
     CHECK(following.lines() == Lines{"web=10.0.0.5"});
   }
   SECTION("PATH is a link to a file that is edited, replaced, and swapped") {
     relink(path, "one/a.yaml");
     Following following(path);
-    write(one / "a.yaml", service("web", 3));
+    write_file(one / "a.yaml", service("web", 3));
     CHECK(following.settle());
     CHECK(following.lines() == Lines{"web=10.0.0.3"});
     replace(one / "a.yaml", service("web", 4));
@@ -214,31 +214,31 @@ TEST_CASE("links lead to what is followed") {
   SECTION("a link in the folder leads to a file elsewhere through another link") {
     fs::create_symlink("../link/a.yaml", one / "b.yaml");
     fs::create_symlink("two", path);
-    write(two / "a.yaml", service("dns", 2));
+    write_file(two / "a.yaml", service("dns", 2));
     Following following(one);
     CHECK(following.lines() == Lines{"dns=10.0.0.2", "web=10.0.0.1"});
-    write(two / "a.yaml", service("dns", 3));
+    write_file(two / "a.yaml", service("dns", 3));
     CHECK(following.settle());
     CHECK(following.lines() == Lines{"dns=10.0.0.3", "web=10.0.0.1"});
     fs::create_directory(temp.path() / "three");
-    write(temp.path() / "three" / "a.yaml", service("dns", 4));
+    write_file(temp.path() / "three" / "a.yaml", service("dns", 4));
     relink(path, "three");
     CHECK(following.settle());
     CHECK(following.lines() == Lines{"dns=10.0.0.4", "web=10.0.0.1"});
     fs::remove(one / "b.yaml");
     CHECK(following.settle());
-    write(temp.path() / "three" / "a.yaml", service("dns", 5));
+    write_file(temp.path() / "three" / "a.yaml", service("dns", 5));
     CHECK_FALSE(following.settle());
   }
   SECTION("a link that dangles keeps its objects until it leads somewhere again") {
     fs::create_symlink("../two/a.yaml", one / "b.yaml");
-    write(two / "a.yaml", service("dns", 2));
+    write_file(two / "a.yaml", service("dns", 2));
     Following following(one);
     fs::remove(two / "a.yaml");
     CHECK(following.settle());
     CHECK(following.lines() == Lines{"dns=10.0.0.2", "web=10.0.0.1"});
     CHECK(following.last.problems.size() == 2);  // cannot be read; one object stays
-    write(two / "a.yaml", service("dns", 3));
+    write_file(two / "a.yaml", service("dns", 3));
     CHECK(following.settle());
     CHECK(following.lines() == Lines{"dns=10.0.0.3", "web=10.0.0.1"});
     CHECK(following.last.mended == Lines{(one / "b.yaml").string()});
@@ -261,7 +261,7 @@ TEST_CASE("a folder that is gone keeps all, and is found again") {
   CHECK(lines_of(following.last.problems) == Lines{"error: " + path.string() + ": does not exist"});
 
   fs::create_directories(path);
-  write(path / "a.yaml", service("web", 1));
+  write_file(path / "a.yaml", service("web", 1));
   CHECK(following.settle());
   CHECK(following.lines() == Lines{"web=10.0.0.1"});
   CHECK(following.last.complete);
@@ -281,10 +281,10 @@ TEST_CASE("a folder that is gone keeps all, and is found again") {
   CHECK(lines_of(following.last.problems) ==
         Lines{"error: " + path.string() + ": holds no file *.yaml, *.yml or *.json"});
   CHECK(following.lines() == Lines{"web=10.0.0.1"});
-  write(path / "b.yaml", service("dns", 2));
+  write_file(path / "b.yaml", service("dns", 2));
   CHECK(following.settle());
   CHECK(following.lines() == Lines{"dns=10.0.0.2"});
-  write(path / "b.yaml", service("dns", 3));
+  write_file(path / "b.yaml", service("dns", 3));
   CHECK(following.settle());
   CHECK(following.lines() == Lines{"dns=10.0.0.3"});
 }
@@ -292,15 +292,15 @@ TEST_CASE("a folder that is gone keeps all, and is found again") {
 TEST_CASE("a single file that is replaced, emptied, removed and made again") {
   const test::TempDir temp;
   const auto path = temp.path() / "all";  // a file that is named need not be called *.yaml
-  write(path, service("web", 1));
+  write_file(path, service("web", 1));
   Following following(path);
-  write(path, service("web", 2));
+  write_file(path, service("web", 2));
   CHECK(following.settle());
   CHECK(following.lines() == Lines{"web=10.0.0.2"});
   replace(path, service("web", 3));
   CHECK(following.settle());
   CHECK(following.lines() == Lines{"web=10.0.0.3"});
-  write(path, "");
+  write_file(path, "");
   CHECK(following.settle());
   CHECK(following.lines() == Lines{"web=10.0.0.3"});
   fs::remove(path);
@@ -318,8 +318,8 @@ TEST_CASE("a single file that is replaced, emptied, removed and made again") {
 
 TEST_CASE("a broken file is incomplete until it was good once") {
   const test::TempDir temp;
-  write(temp.path() / "a.yaml", service("web", 1) + "---\nkind: [\n");
-  write(temp.path() / "empty.yaml", "# nothing yet\n");
+  write_file(temp.path() / "a.yaml", service("web", 1) + "---\nkind: [\n");
+  write_file(temp.path() / "empty.yaml", "# nothing yet\n");
   Following following(temp.path());
   CHECK(following.lines() == Lines{"web=10.0.0.1"});
   CHECK_FALSE(following.last.complete);
@@ -327,7 +327,7 @@ TEST_CASE("a broken file is incomplete until it was good once") {
   following.update();
   CHECK_FALSE(following.last.complete);
   CHECK(following.last.problems.empty());
-  write(temp.path() / "a.yaml", service("web", 2));
+  write_file(temp.path() / "a.yaml", service("web", 2));
   CHECK(following.settle());
   CHECK(following.last.complete);
   CHECK(following.last.mended == Lines{(temp.path() / "a.yaml").string()});
@@ -335,19 +335,19 @@ TEST_CASE("a broken file is incomplete until it was good once") {
 
 TEST_CASE("a folder of nothing but notes is no empty cluster") {
   const test::TempDir temp;
-  write(temp.path() / "a.yaml", "# nothing yet\n");
+  write_file(temp.path() / "a.yaml", "# nothing yet\n");
   Following following(temp.path());
   CHECK_FALSE(following.last.complete);
   CHECK(lines_of(following.last.problems) ==
         Lines{"error: " + temp.path().string() + ": holds no objects, not even a list"});
-  write(temp.path() / "a.yaml", "apiVersion: v1\nkind: List\nitems: []\n");
+  write_file(temp.path() / "a.yaml", "apiVersion: v1\nkind: List\nitems: []\n");
   CHECK(following.settle());
   CHECK(following.last.complete);
 }
 
 TEST_CASE("news that the kernel had to drop are made up for by reading all again") {
   const test::TempDir temp;
-  write(temp.path() / "a.yaml", service("web", 1));
+  write_file(temp.path() / "a.yaml", service("web", 1));
   Following following(temp.path());
   std::ofstream writer(temp.path() / "b.yaml");  // whose end is among what is lost
   std::size_t most = 0;
@@ -360,7 +360,7 @@ TEST_CASE("news that the kernel had to drop are made up for by reading all again
   writer << service("dns", 2);
   writer.close();
   fs::remove(temp.path() / "x");
-  write(temp.path() / "a.yaml", service("web", 3));
+  write_file(temp.path() / "a.yaml", service("web", 3));
   CHECK(following.settle());
   CHECK(following.lines() == Lines{"dns=10.0.0.2", "web=10.0.0.3"});
 }
@@ -368,7 +368,7 @@ TEST_CASE("news that the kernel had to drop are made up for by reading all again
 TEST_CASE("what the system would not read is read again") {
   const test::TempDir temp;
   const auto file = temp.path() / "a.yaml";
-  write(file, service("web", 1));
+  write_file(file, service("web", 1));
   const bool folder = GENERATE(false, true);
   Following following(folder ? temp.path() : file);
   CHECK_FALSE(following.last.try_again);
@@ -376,7 +376,7 @@ TEST_CASE("what the system would not read is read again") {
   REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
   auto none = before;
   none.rlim_cur = 1;  // that poll() takes
-  write(file, service("web", 2));
+  write_file(file, service("web", 2));
   setrlimit(RLIMIT_NOFILE, &none);
   const bool noticed = following.settle();
   setrlimit(RLIMIT_NOFILE, &before);
@@ -391,7 +391,7 @@ TEST_CASE("what the system would not read is read again") {
 
 TEST_CASE("without inotify everything is read once, and that is a problem") {
   const test::TempDir temp;
-  write(temp.path() / "a.yaml", service("web", 1));
+  write_file(temp.path() / "a.yaml", service("web", 1));
   rlimit before{};
   REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
   auto none = before;

@@ -4,18 +4,15 @@
 #include <catch2/catch.hpp>
 
 #include "proxier/watch/manifest_set.h"
+#include "test/unit/manifest_files.h"
 #include "test/unit/problem_lines.h"
 
 namespace ipvsproxier::watch {
 namespace {
 
+using test::Lines;
 using test::lines_of;
-using Lines = std::vector<std::string>;
-
-std::string service(const std::string& name, const std::string& ip) {
-  return "---\napiVersion: v1\nkind: Service\nmetadata: {name: " + name +
-         "}\nspec: {clusterIP: " + ip + ", ports: [{port: 80}]}\n";
-}
+using test::service;
 
 void put(ManifestSet& set, const std::string& path, const std::string& text) {
   set.put(read_manifest_text(text, path, "n1"));

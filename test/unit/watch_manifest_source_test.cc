@@ -1,56 +1,41 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
 
 #include <catch2/catch.hpp>
 
 #include "proxier/watch/manifest_source.h"
+#include "test/support/temp_dir.h"
+#include "test/unit/manifest_files.h"
 #include "test/unit/problem_lines.h"
 
 namespace ipvsproxier::watch {
 namespace {
 
 namespace fs = std::filesystem;
+using test::Lines;
 using test::lines_of;
-using Lines = std::vector<std::string>;
+using test::service;
 
-// A folder that lasts as long as the test.
+// A folder that lasts as long as the test; files by their path in it.
 class Folder {
  public:
-  Folder() {
-    std::string pattern = (fs::temp_directory_path() / "manifests-XXXXXX").string();
-    REQUIRE(mkdtemp(pattern.data()) != nullptr);
-    path_ = pattern;
-  }
-  ~Folder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-
   void write(const std::string& name, const std::string& text) const {
-    fs::create_directories((path_ / name).parent_path());
-    std::ofstream(path_ / name) << text;
+    fs::create_directories((temp_.path() / name).parent_path());
+    test::write_file(temp_.path() / name, text);
   }
   void link(const std::string& name, const std::string& target) const {
-    fs::create_symlink(target, path_ / name);
+    fs::create_symlink(target, temp_.path() / name);
   }
-  std::string path() const { return path_.string(); }
-  std::string path(const std::string& name) const { return (path_ / name).string(); }
+  std::string path() const { return temp_.path().string(); }
+  std::string path(const std::string& name) const { return (temp_.path() / name).string(); }
 
  private:
-  fs::path path_;
+  test::TempDir temp_;
 };
 
 std::string node(const std::string& name) {
   return "{\"apiVersion\": \"v1\", \"kind\": \"Node\", \"metadata\": {\"name\": \"" + name + "\"}}";
-}
-
-std::string service(const std::string& name, const std::string& ip = "10.0.0.1") {
-  return "apiVersion: v1\nkind: Service\nmetadata: {name: " + name + "}\nspec: {clusterIP: " + ip +
-         ", ports: [{port: 80}]}\n";
 }
 
 Lines names_of(const std::vector<api::Object>& objects) {

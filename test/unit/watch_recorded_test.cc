@@ -4,8 +4,6 @@
 
 #include <array>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <random>
 
 #include <fmt/format.h>
@@ -13,6 +11,7 @@
 
 #include "proxier/api/wire.h"
 #include "proxier/watch/event_framer.h"
+#include "test/support/files.h"
 #include "test/unit/problem_lines.h"
 
 namespace ipvsproxier::watch {
@@ -20,10 +19,8 @@ namespace {
 
 using api::ObjectKind;
 
-std::string read(const std::string& name) {
-  std::ifstream stream(std::string(TEST_DATA) + "/recorded/" + name, std::ios::binary);
-  REQUIRE(stream);
-  return {std::istreambuf_iterator<char>(stream), {}};
+std::string recorded(const std::string& name) {
+  return test::read_file(TEST_DATA "/recorded/" + name);
 }
 
 struct Describe {
@@ -149,8 +146,8 @@ TEST_CASE("every recording is what its text says, in one piece and torn at rando
     ++recordings;
     const auto name = entry.path().stem().string();
     CAPTURE(name);
-    const auto body = read(name + ".body");
-    const auto expected = read(name + ".txt");
+    const auto body = recorded(name + ".body");
+    const auto expected = recorded(name + ".txt");
     const bool is_watch = body.rfind("{\"type\"", 0) == 0;
     const auto mode = is_watch ? EventFramer::Mode::watch : EventFramer::Mode::list;
     CHECK(replay(body, mode, kind_of(name), [&] { return body.size(); }) == expected);
@@ -164,7 +161,7 @@ TEST_CASE("every recording is what its text says, in one piece and torn at rando
 // The most telling of them, said once more without the script.
 TEST_CASE("recorded answers that steer the watch") {
   const auto first_event = [](const std::string& name, ObjectKind kind) {
-    const auto body = read(name);
+    const auto body = recorded(name);
     const auto event = api::decode_watch_event(body.substr(0, body.find('\n')), kind);
     REQUIRE(event);
     return *event;
@@ -172,7 +169,7 @@ TEST_CASE("recorded answers that steer the watch") {
   const auto gone = first_event("watch-too-old-rv.body", ObjectKind::service);
   CHECK(gone.type == api::EventType::error);
   CHECK(gone.status == api::ApiStatus{410, "Expired", "too old resource version: 1 (319)", {}});
-  CHECK(api::decode_status(read("watch-future-rv.body")) ==
+  CHECK(api::decode_status(recorded("watch-future-rv.body")) ==
         api::ApiStatus{504, "Timeout", "Timeout: Too large resource version: 999999, current: 254",
                        1});
   const auto added = first_event("services-watch.body", ObjectKind::service);

@@ -14,6 +14,7 @@ using test::deleted;
 using test::event_text;
 using test::kPage;
 using test::kStreamingList;
+using test::kTwo;
 using test::list_end;
 using test::list_text;
 using test::modified;
@@ -24,7 +25,6 @@ using test::watch_from;
 using test::Words;
 using News = std::vector<Words>;
 
-const std::string kTwo = added("db", 7, "10.0.0.2") + added("web", 3, "10.0.0.1");
 const std::string kTooOld = status_text(410, "Expired", "too old resource version: 10 (99)");
 
 // Listed at version 10, watching; nothing of that is left to take.

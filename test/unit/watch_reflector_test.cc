@@ -14,6 +14,7 @@ using test::bookmark;
 using test::deleted;
 using test::kPage;
 using test::kStreamingList;
+using test::kTwo;
 using test::list_end;
 using test::list_text;
 using test::modified;
@@ -23,8 +24,6 @@ using test::status_text;
 using test::watch_from;
 using test::Words;
 using News = std::vector<Words>;
-
-const std::string kTwo = added("db", 7, "10.0.0.2") + added("web", 3, "10.0.0.1");
 
 TEST_CASE("a streaming list is handed over when it is complete, and is a watch from then on") {
   ReflectorRig rig;
