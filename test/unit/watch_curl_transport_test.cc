@@ -331,21 +331,6 @@ TEST_CASE("Events are told, and their repeats") {
   CHECK(server->requests().at(1).method == "PATCH");
 }
 
-TEST_CASE("an Event that is refused is not tried again") {
-  const auto server = started({});
-  server->set_faults({.answers = {{.code = 403}}});
-  Client client(ClusterAccess{.server = server->url()});
-  EventRecorder events(
-      "host-1", client.transport, client.loop, [] { return 0.0; }, client.log);
-  events.on_idle([&] { client.loop.quit(); });
-  events.record({.regarding = {.kind = "Node", .ns = "", .name = "kp"},
-                 .reason = "Starting",
-                 .action = "StartKubeProxy"});
-  client.loop.run();
-  CHECK(server->requests().size() == 1);
-  CHECK(server->events().empty());
-}
-
 TEST_CASE("a server that is not there is named, with the cause") {
   const auto server = started({});
   const auto url = server->url();

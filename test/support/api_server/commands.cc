@@ -132,7 +132,7 @@ std::string requests_of(const ApiServer& server) {
 
 std::string events_of(const ApiServer& server) {
   const auto events = server.events();
-  return fmt::format("{}", fmt::join(events, "\n"));
+  return fmt::format("[{}]", fmt::join(events, ","));
 }
 
 }  // namespace
