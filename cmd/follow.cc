@@ -3,8 +3,11 @@
 #include <csignal>
 #include <cstring>
 
+#include <chrono>
+#include <optional>
 #include <utility>
 
+#include "cmd/api_client.h"
 #include "cmd/cluster_feed.h"
 #include "cmd/config_watch.h"
 #include "cmd/kernel_tables.h"
@@ -59,6 +62,15 @@ std::optional<watch::AccessSource> api_access(const Options& options, spdlog::lo
   return std::move(choice.source);
 }
 
+// The cluster is told why this ends, if it listens: that must not take long.
+void deliver_events(loop::MainLoop& loop, watch::EventRecorder& events) {
+  constexpr std::chrono::seconds kLongest{3};
+  if (events.idle()) return;
+  events.on_idle([&loop] { loop.quit(); });
+  loop.at("last Events", loop.now() + kLongest, [&loop] { loop.quit(); });
+  loop.run();
+}
+
 }  // namespace
 
 int follow(const Options& options, spdlog::logger& logger) {
@@ -70,19 +82,24 @@ int follow(const Options& options, spdlog::logger& logger) {
     logger.info("{}: ending; the kernel stays as it is", strsignal(number));
     loop.quit();
   });
+  std::optional<ApiClient> client;
+  if (access) client.emplace(*std::move(access), loop, logger);
+  auto* const events = client ? &client->events : nullptr;
   const auto tables = open_kernel_tables();
   auto settings = host_reconciler_settings(options, tables, logger);
   Servers servers(options, settings.options,
                   tables.links->list_addresses().value_or(std::vector<netlink::InterfaceAddress>{}),
-                  loop, logger);
-  if (!servers.start()) return 1;
+                  loop, events, logger);
+  if (!servers.start()) {
+    if (events != nullptr) deliver_events(loop, *events);
+    return 1;
+  }
   settings.progress = [&servers] { servers.status().sync_heartbeat().beat(); };
   sync::Reconciler reconciler(tables.kernel(), settings, logger);
   SyncMail mail;
   ClusterFeed cluster(options, mail, servers, logger);
-  const auto objects = access
-                           ? follow_api(options, *std::move(access), loop, cluster, servers, logger)
-                           : follow_manifests(options, loop, cluster, logger);
+  const auto objects = client ? follow_api(options, *client, loop, cluster, servers, logger)
+                              : follow_manifests(options, loop, cluster, logger);
   const LinkFeed links(loop, mail, logger);
   // A changed configuration is taken over by starting again.
   const ConfigWatch config(options, loop, logger, [&loop] { loop.quit(); });

@@ -6,10 +6,10 @@
 
 #include <spdlog/logger.h>
 
+#include "cmd/api_client.h"
 #include "cmd/cluster_feed.h"
 #include "cmd/options.h"
 #include "proxier/loop/main_loop.h"
-#include "proxier/watch/cluster_access.h"
 
 namespace ipvsproxier::cmd {
 
@@ -28,7 +28,7 @@ std::unique_ptr<ObjectFeed> follow_manifests(const Options& options, loop::MainL
                                              ClusterFeed& cluster, spdlog::logger& logger);
 
 // Of the API server. All outlive it.
-std::unique_ptr<ObjectFeed> follow_api(const Options& options, watch::AccessSource access,
+std::unique_ptr<ObjectFeed> follow_api(const Options& options, ApiClient& client,
                                        loop::MainLoop& loop, ClusterFeed& cluster, Servers& servers,
                                        spdlog::logger& logger);
 

@@ -43,11 +43,12 @@ bool needs_link(const netlink::IpAddress& address) {
 
 Servers::Servers(const Options& options, const plan::PlannerOptions& planned,
                  std::vector<netlink::InterfaceAddress> addresses, loop::MainLoop& loop,
-                 spdlog::logger& logger)
+                 watch::EventRecorder* events, spdlog::logger& logger)
     : options_(options),
       planned_(planned),
       addresses_(std::move(addresses)),
       loop_(loop),
+      events_(events),
       logger_(logger),
       status_({.sync_period = options.config.ipvs.sync_period,
                .max_watch_age = options.healthz_max_watch_age.value_or(Nanoseconds::zero()),
@@ -62,27 +63,52 @@ Servers::Servers(const Options& options, const plan::PlannerOptions& planned,
 bool Servers::start() {
   beat();
   const auto& config = options_.config;
-  return listen("health server", config.healthz_bind_address,
-                serve::health_routes(status_, metrics_)) &&
-         listen("metrics server", config.metrics_bind_address,
-                serve::metrics_routes(metrics_, status_, config_json(config)));
+  const bool listening =
+      listen({"health server", "FailedToStartProxierHealthcheck"}, config.healthz_bind_address,
+             serve::health_routes(status_, metrics_)) &&
+      listen({"metrics server", "FailedToStartMetricServer"}, config.metrics_bind_address,
+             serve::metrics_routes(metrics_, status_, config_json(config)));
+  if (listening) tell_node_event(watch::EventLevel::normal, "Starting", "");
+  return listening;
 }
 
-bool Servers::listen(const std::string& name, const std::string& address,
-                     serve::HttpHandler handler) {
+bool Servers::listen(const Listener& who, const std::string& address, serve::HttpHandler handler) {
   const auto parsed = parse_listen_address(address);
   if (!parsed) return true;
   const serve::ListenAddress where{.address = parsed->address, .port = parsed->port};
   if (!options_.config.bind_address_hard_fail) {
     // Its failure is logged, and it tries again.
-    static_cast<void>(http_.keep_listening(name, where, std::move(handler)));
+    static_cast<void>(http_.keep_listening(who.name, where, std::move(handler)));
     return true;
   }
   const auto listening = http_.listen(where, std::move(handler));
-  if (!listening)
-    logger_.error("{}: {}; ending, for bindAddressHardFail is set", name,
-                  netlink::to_string(listening.error()));
-  return listening.has_value();
+  if (listening) return true;
+  const auto cause = fmt::format("{}: {}", who.name, netlink::to_string(listening.error()));
+  logger_.error("{}; ending, for bindAddressHardFail is set", cause);
+  tell_node_event(watch::EventLevel::warning, who.failure, cause);
+  return false;
+}
+
+void Servers::tell_node_event(watch::EventLevel level, std::string reason, std::string note) {
+  if (events_ == nullptr) return;
+  events_->record({.regarding = {.kind = "Node", .ns = "", .name = options_.node_name},
+                   .level = level,
+                   .reason = std::move(reason),
+                   .action = "StartKubeProxy",
+                   .note = std::move(note)});
+}
+
+void Servers::tell_service_failure(const serve::NodePortHealth::Failure& failure) {
+  if (events_ == nullptr) return;
+  const auto& [ns, name] = failure.service;
+  events_->record(
+      {.regarding = {.kind = "Service", .ns = ns, .name = name},
+       .level = watch::EventLevel::warning,
+       .reason = "FailedToStartServiceHealthcheck",
+       .action = "Listen",
+       .note = fmt::format("node {} cannot answer for \"{}\" on healthCheckNodePort {}: {}",
+                           options_.node_name, to_string(failure.service), failure.port,
+                           netlink::to_string(failure.error))});
 }
 
 void Servers::note(const model::Changes& changes, const std::optional<api::Node>& node,
@@ -155,6 +181,7 @@ void Servers::update_service_health() {
   if (!service_health_) service_health_.emplace(http_, status_, health_addresses());
   std::set<std::string> told;
   for (const auto& failure : service_health_->update(changes)) {
+    tell_service_failure(failure);
     auto line = fmt::format("Service {}: healthCheckNodePort {}: {}", to_string(failure.service),
                             failure.port, netlink::to_string(failure.error));
     if (!told_.contains(line)) logger_.warn("{}; trying again every {} s", line, kBeat.count());

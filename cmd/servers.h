@@ -23,21 +23,24 @@
 #include "proxier/serve/node_port_health.h"
 #include "proxier/serve/status.h"
 #include "proxier/watch/api_source.h"
+#include "proxier/watch/event_recorder.h"
 
 namespace ipvsproxier::cmd {
 
 class Servers {
  public:
-  // Serves nothing yet. `addresses` are this node's, as they are at the start. The others outlive
-  // this; the loop also outlives the thread that publishes.
+  // Serves nothing yet. `addresses` are this node's, as they are at the start; `events` is where
+  // the cluster is told of what starts and what cannot, if there is an API server. The others
+  // outlive this; the loop also outlives the thread that publishes.
   Servers(const Options& options, const plan::PlannerOptions& planned,
           std::vector<netlink::InterfaceAddress> addresses, loop::MainLoop& loop,
-          spdlog::logger& logger);
+          watch::EventRecorder* events, spdlog::logger& logger);
   Servers(const Servers&) = delete;
   Servers& operator=(const Servers&) = delete;
   ~Servers() = default;
 
-  // Listens, or goes on trying. False: bindAddressHardFail is set, and one could not listen.
+  // Listens, or goes on trying, and tells Events of that. False: bindAddressHardFail is set, and
+  // one could not listen.
   bool start();
 
   serve::Status& status() { return status_; }
@@ -55,7 +58,15 @@ class Servers {
     std::optional<loop::Timers::Clock::time_point> heard;
   };
 
-  bool listen(const std::string& name, const std::string& address, serve::HttpHandler handler);
+  // Whom to listen for, and the reason of the Event if that cannot be.
+  struct Listener {
+    std::string name;
+    std::string failure;
+  };
+
+  bool listen(const Listener& who, const std::string& address, serve::HttpHandler handler);
+  void tell_node_event(watch::EventLevel level, std::string reason, std::string note);
+  void tell_service_failure(const serve::NodePortHealth::Failure& failure);
   void note_watch(serve::Resource resource, const watch::ReflectorStatus& now);
   void beat();
   void update_service_health();
@@ -65,6 +76,7 @@ class Servers {
   const plan::PlannerOptions planned_;
   const std::vector<netlink::InterfaceAddress> addresses_;
   loop::MainLoop& loop_;
+  watch::EventRecorder* const events_;
   spdlog::logger& logger_;
   std::optional<api::Node> node_;
   std::function<std::vector<watch::WatchStatus>()> watches_;

@@ -256,6 +256,10 @@ Status LibipsetTable::destroy(const std::string& name) {
   return error_of(report, "destroy set " + name);
 }
 
+std::uint64_t LibipsetTable::requests() const {
+  return writes_ + channel_->counters().requests();
+}
+
 LibipsetReport LibipsetTable::take_report() {
   LibipsetReport report = parse_libipset_report(ipset_session_report_msg(session_.get()));
   ipset_session_report_reset(session_.get());

@@ -48,6 +48,8 @@ class LibipsetTable final : public SetTable {
   // Write commands given to the kernel so far: creations, destructions, and elements added or
   // removed, successful or not. A state that is already right costs none.
   std::uint64_t writes() const { return writes_; }
+  // Several elements are one message; libipset does not tell how many.
+  std::uint64_t requests() const override;
 
  private:
   struct SessionDeleter {

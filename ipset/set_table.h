@@ -3,6 +3,7 @@
 // SetTable: the IP sets of one network namespace, as a seam. Sync thread only.
 // Implementations: LibipsetTable (set_libipset.h), FakeSetTable (test/fakes).
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -39,6 +40,10 @@ class SetTable {
 
   // Removes the set; `busy` while a rule refers to it; a missing set succeeds.
   virtual Status destroy(const std::string& name) = 0;
+
+  // Requests that were sent to the kernel so far, an element counting as one; 0 where nobody
+  // counts. Cheap.
+  virtual std::uint64_t requests() const { return 0; }
 };
 
 }  // namespace ipvsproxier::ipset

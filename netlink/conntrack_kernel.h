@@ -28,6 +28,7 @@ class KernelConntrackTable final : public ConntrackTable {
   std::vector<Status> remove(std::span<const UdpFlow> flows) override;
 
   const NlCounters& counters() const { return channel_.counters(); }
+  std::uint64_t requests() const override { return counters().requests(); }
 
  private:
   explicit KernelConntrackTable(NlChannel channel) : channel_(std::move(channel)) {}

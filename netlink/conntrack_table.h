@@ -4,6 +4,7 @@
 // thread only. Implementations: KernelConntrackTable (conntrack_kernel.h), FakeConntrackTable
 // (test/fakes).
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
@@ -25,6 +26,9 @@ class ConntrackTable {
   // Removes exactly these flows (a new one of the same addresses and ports stays); one Status for
   // each. A flow that is gone already succeeds.
   virtual std::vector<Status> remove(std::span<const UdpFlow> flows) = 0;
+
+  // Requests that were sent to the kernel so far; 0 where nobody counts. Cheap.
+  virtual std::uint64_t requests() const { return 0; }
 };
 
 }  // namespace ipvsproxier::netlink

@@ -28,6 +28,7 @@ class KernelIpvsTable final : public IpvsTable {
   Status set_timeouts(const IpvsTimeouts& timeouts) override;
 
   const NlCounters& counters() const { return channel_.counters(); }
+  std::uint64_t requests() const override { return counters().requests(); }
 
  private:
   KernelIpvsTable(NlChannel channel, std::uint16_t family)

@@ -3,6 +3,7 @@
 // IpvsTable: the kernel's IPVS table of one network namespace, as a seam. Used on the sync thread
 // only. Implementations: KernelIpvsTable (ipvs_kernel.h), FakeIpvsTable (test/fakes).
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -30,6 +31,9 @@ class IpvsTable {
 
   virtual Result<IpvsTimeouts> timeouts() = 0;
   virtual Status set_timeouts(const IpvsTimeouts& timeouts) = 0;
+
+  // Requests that were sent to the kernel so far; 0 where nobody counts. Cheap.
+  virtual std::uint64_t requests() const { return 0; }
 };
 
 }  // namespace ipvsproxier::netlink

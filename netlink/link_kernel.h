@@ -21,6 +21,7 @@ class KernelLinkTable final : public LinkTable {
   std::vector<Status> apply(std::string_view link, std::span<const AddressOp> ops) override;
 
   const NlCounters& counters() const { return channel_.counters(); }
+  std::uint64_t requests() const override { return counters().requests(); }
 
  private:
   explicit KernelLinkTable(NlChannel channel) : channel_(std::move(channel)) {}

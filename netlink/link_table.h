@@ -4,6 +4,7 @@
 // to know of all of them, and what it may change on its own dummy link. Sync thread only.
 // Implementations: KernelLinkTable (link_kernel.h), FakeLinkTable (test/fakes).
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,6 +29,9 @@ class LinkTable {
   // Adds (global scope, no flags, no label) and removes host addresses on the link, in order; one
   // Status for each. An add of what exists and a removal of what is missing succeed.
   virtual std::vector<Status> apply(std::string_view link, std::span<const AddressOp> ops) = 0;
+
+  // Requests that were sent to the kernel so far; 0 where nobody counts. Cheap.
+  virtual std::uint64_t requests() const { return 0; }
 };
 
 }  // namespace ipvsproxier::netlink

@@ -37,6 +37,8 @@ struct NlCounters {
   std::uint64_t write_requests = 0;  // messages sent by transact()
   std::uint64_t query_requests = 0;
   std::uint64_t dump_requests = 0;  // retries included
+
+  std::uint64_t requests() const { return write_requests + query_requests + dump_requests; }
 };
 
 class NlChannel {

@@ -42,6 +42,16 @@ std::string_view identity(const JsonValue& object, std::string_view key, std::st
 constexpr std::array<std::string_view, 4> kLabels = {kServiceNameLabel, kProxyNameLabel,
                                                      kHeadlessLabel, kZoneLabel};
 
+// An annotation may hold anything; what this one is for is not worth a slice.
+TriggerTime trigger_time(const Fields& metadata) {
+  const auto annotations = metadata.find("annotations");
+  const auto annotation = annotations && annotations->is_object()
+                              ? annotations->find(kTriggerTimeAnnotation)
+                              : std::nullopt;
+  const auto text = annotation ? annotation->text() : std::nullopt;
+  return {text ? parse_rfc3339_time(*text) : std::nullopt};
+}
+
 Metadata decode_metadata(const Fields& root, ObjectKind kind) {
   const Fields fields(root, "metadata");
   Metadata metadata;
@@ -63,6 +73,7 @@ Metadata decode_metadata(const Fields& root, ObjectKind kind) {
     // An API server reads a null label as an empty one; selection asks whether it is there.
     if (labels.has(label)) metadata.labels.emplace(label, labels.text(label));
   }
+  if (kind == ObjectKind::endpoint_slice) metadata.trigger = trigger_time(fields);
   return metadata;
 }
 

@@ -14,7 +14,8 @@
 // - a slice of addressType FQDN: warning, ignored (a cluster may hold it, no proxy serves it);
 // - a slice port without a number or with 0: warning, left out (the API allows it);
 // - an unreadable creationTimestamp: warning, treated as missing.
-// Silent: hostname-only and ipMode Proxy ingress; everything that proxying does not read.
+// Silent: hostname-only and ipMode Proxy ingress; an unreadable trigger time of a slice, which is
+// treated as missing; everything that proxying does not read.
 //
 // What the API server would default is defaulted: namespace "default", type ClusterIP, protocol
 // TCP, policies Cluster, affinity timeout 10800, a Node's podCIDRs its podCIDR, an absent slice
@@ -35,6 +36,8 @@ namespace ipvsproxier::api {
 inline constexpr std::string_view kServiceNameLabel = "kubernetes.io/service-name";
 inline constexpr std::string_view kProxyNameLabel = "service.kubernetes.io/service-proxy-name";
 inline constexpr std::string_view kHeadlessLabel = "service.kubernetes.io/headless";
+inline constexpr std::string_view kTriggerTimeAnnotation =
+    "endpoints.kubernetes.io/last-change-trigger-time";
 inline constexpr std::string_view kZoneLabel = "topology.kubernetes.io/zone";
 inline constexpr std::string_view kToBeDeletedTaint = "ToBeDeletedByClusterAutoscaler";
 

@@ -19,6 +19,7 @@ struct Metadata {
   std::optional<std::int64_t> creation_time;
   bool deleting = false;  // has a deletionTimestamp
   std::map<std::string, std::string> labels;
+  TriggerTime trigger;
 };
 
 Service decode_service(const Fields& root, Metadata metadata);

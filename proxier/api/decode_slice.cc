@@ -105,6 +105,7 @@ std::optional<EndpointSlice> decode_endpoint_slice(const Fields& root, Metadata 
   if (service != metadata.labels.end()) slice.service = service->second;
   slice.labels = std::move(metadata.labels);
   slice.family = *family;
+  slice.trigger = metadata.trigger;
   decode_ports(root, slice);
   decode_endpoints(root, slice);
   return slice;

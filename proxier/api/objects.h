@@ -4,6 +4,8 @@
 // aggregates. Defaults are those of the API where it has them, so that a hand-written manifest
 // means what an API server would make of it. Values; usable on any thread.
 
+#include <chrono>
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -75,6 +77,17 @@ struct EndpointPort {
   friend auto operator<=>(const EndpointPort&, const EndpointPort&) = default;
 };
 
+// When the cluster changed so that an object is what it is, to measure how long that took to get
+// here. It says nothing about the object: all are equal.
+struct TriggerTime {
+  std::optional<std::chrono::system_clock::time_point> time;
+
+  friend std::strong_ordering operator<=>(const TriggerTime&, const TriggerTime&) {
+    return std::strong_ordering::equal;
+  }
+  friend bool operator==(const TriggerTime&, const TriggerTime&) { return true; }
+};
+
 struct EndpointSlice {
   NamespacedName name;
   std::string origin;
@@ -83,6 +96,7 @@ struct EndpointSlice {
   Family family = Family::ipv4;               // addressType
   std::vector<EndpointPort> ports;            // portless ones are left out
   std::vector<Endpoint> endpoints;            // those without a usable address are left out
+  TriggerTime trigger;  // annotation endpoints.kubernetes.io/last-change-trigger-time
 
   friend auto operator<=>(const EndpointSlice&, const EndpointSlice&) = default;
 };

@@ -1,8 +1,10 @@
 #include "proxier/api/timestamp.h"
 
+#include <algorithm>
 #include <charconv>
-#include <chrono>
 #include <cstddef>
+
+#include <fmt/format.h>
 
 namespace ipvsproxier::api {
 
@@ -31,11 +33,15 @@ class Scanner {
     return true;
   }
 
-  void fraction() {
-    if (!take('.')) return;
+  // Digits beyond those are dropped.
+  std::chrono::nanoseconds fraction() {
+    if (!take('.')) return {};
     const auto digits = std::min(text_.find_first_not_of("0123456789"), text_.size());
     ok_ = ok_ && digits > 0;
+    std::int64_t value = 0;
+    for (std::size_t i = 0; i < 9; ++i) value = value * 10 + (i < digits ? text_[i] - '0' : 0);
     text_.remove_prefix(digits);
+    return std::chrono::nanoseconds(value);
   }
 
   std::chrono::minutes zone() {
@@ -55,9 +61,12 @@ class Scanner {
   bool ok_ = true;
 };
 
-}  // namespace
+struct Moment {
+  std::chrono::seconds since_epoch;
+  std::chrono::nanoseconds fraction;
+};
 
-std::optional<std::int64_t> parse_rfc3339(std::string_view text) {
+std::optional<Moment> parse(std::string_view text) {
   using namespace std::chrono;
   Scanner scanner(text);
   const year in_year(scanner.number(4, 9999));
@@ -71,12 +80,42 @@ std::optional<std::int64_t> parse_rfc3339(std::string_view text) {
   const minutes minute(scanner.number(2, 59));
   scanner.expect(':');
   const seconds second(scanner.number(2, 60));  // 60: a leap second
-  scanner.fraction();
+  const auto fraction = scanner.fraction();
   const minutes zone = scanner.zone();
   const year_month_day date(in_year, in_month, on_day);
   if (!scanner.ok_at_end() || !date.ok()) return std::nullopt;
-  const seconds since_epoch = sys_days(date).time_since_epoch() + hour + minute + second - zone;
-  return since_epoch.count();
+  return Moment{sys_days(date).time_since_epoch() + hour + minute + second - zone, fraction};
+}
+
+}  // namespace
+
+std::optional<std::int64_t> parse_rfc3339(std::string_view text) {
+  const auto moment = parse(text);
+  return moment ? std::optional(moment->since_epoch.count()) : std::nullopt;
+}
+
+std::optional<std::chrono::system_clock::time_point> parse_rfc3339_time(std::string_view text) {
+  using std::chrono::hours;
+  using std::chrono::system_clock;
+  // A day less than 64 bits of nanoseconds reach, in either direction.
+  constexpr auto kReach =
+      std::chrono::duration_cast<hours>(system_clock::duration::max()) - hours(24);
+  const auto moment = parse(text);
+  if (!moment || moment->since_epoch > kReach || moment->since_epoch < -kReach) return std::nullopt;
+  return system_clock::time_point(
+      std::chrono::duration_cast<system_clock::duration>(moment->since_epoch + moment->fraction));
+}
+
+std::string to_rfc3339_micro(std::chrono::system_clock::time_point time) {
+  using namespace std::chrono;
+  const auto rounded = floor<microseconds>(time);
+  const auto day = floor<days>(rounded);
+  const year_month_day date(day);
+  const hh_mm_ss clock(rounded - day);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:06}Z", static_cast<int>(date.year()),
+                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
+                     clock.hours().count(), clock.minutes().count(), clock.seconds().count(),
+                     clock.subseconds().count());
 }
 
 }  // namespace ipvsproxier::api

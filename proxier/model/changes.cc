@@ -26,6 +26,18 @@ void merge_into(Changes::ByName<T>& changes, Changes::ByName<T>&& later) {
   changes = std::move(later);
 }
 
+// An older time that nobody has seen the effect of stays.
+void keep_oldest_triggers(const Changes::ByName<api::EndpointSlice>& before,
+                          Changes::ByName<api::EndpointSlice>& later) {
+  for (auto& [name, slice] : later) {
+    const auto it = before.find(name);
+    if (!slice || it == before.end() || !it->second) continue;
+    const auto& old = it->second->trigger.time;
+    auto& time = slice->trigger.time;
+    if (old && (!time || *old < *time)) time = old;
+  }
+}
+
 }  // namespace
 
 bool Changes::empty() const {
@@ -38,6 +50,7 @@ void Changes::put(api::Object object) {
 
 void Changes::merge(Changes later) {
   merge_into(services, std::move(later.services));
+  keep_oldest_triggers(slices, later.slices);
   merge_into(slices, std::move(later.slices));
   if (later.node) node = std::move(later.node);
   if (later.complete) complete = later.complete;

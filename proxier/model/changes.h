@@ -1,7 +1,8 @@
 #pragma once
 
 // Changes: what happened to the cluster's objects, each as its newest state, keyed by name; the
-// last writer wins. From a source of objects to ClusterState::take(). Values; one thread at a time.
+// last writer wins, but for the time that triggered the change of a slice, which is the oldest.
+// From a source of objects to ClusterState::take(). Values; one thread at a time.
 
 #include <map>
 #include <optional>

@@ -45,6 +45,8 @@ void ClusterState::take_slice(const api::NamespacedName& name,
   if (!added && it->second == *now) return;
   it->second = *std::move(now);
   touched.services.insert(service);
+  const auto& slice = it->second;
+  if (slice.trigger.time) touched.triggers.push_back({service, slice.family, *slice.trigger.time});
 }
 
 Touched ClusterState::take(Changes changes) {

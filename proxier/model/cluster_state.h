@@ -2,21 +2,34 @@
 
 // ClusterState: the objects that concern this node, as last read. Owned by one thread at a time.
 
+#include <chrono>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "proxier/model/changes.h"
 #include "proxier/model/endpoint.h"
 
 namespace ipvsproxier::model {
 
+// When an EndpointSlice of the Service changed, as the cluster says. The same change may have
+// touched several slices.
+struct Trigger {
+  api::NamespacedName service;
+  netlink::Family family = netlink::Family::ipv4;
+  std::chrono::system_clock::time_point time;
+
+  friend auto operator<=>(const Trigger&, const Trigger&) = default;
+};
+
 // What changes of objects really touched: nothing where an object is the same as before, but for
 // what is not kept of it (its metadata).
 struct Touched {
   std::set<api::NamespacedName> services;  // Services that changed, or their EndpointSlices
   bool node = false;
+  std::vector<Trigger> triggers;
 };
 
 struct ClusterState {

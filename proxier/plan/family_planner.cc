@@ -209,6 +209,9 @@ void FamilyPlanner::replace(const api::NamespacedName& name, ServicePlan plan, S
   }
   part.elements = std::move(plan.elements);
   part.out_filter = std::move(plan.out_filter);
+  local_lack_.internal += plan.local_lack.internal - part.local_lack.internal;
+  local_lack_.external += plan.local_lack.external - part.local_lack.external;
+  part.local_lack = plan.local_lack;
   add_scope_of(name, scope);
 }
 

@@ -25,6 +25,8 @@ class FamilyPlanner {
 
   void add_scope_of(const api::NamespacedName& service, Scope& scope) const;
   api::Problems problems() const { return claims_.problems(); }
+  netlink::Family family() const { return node_.family; }
+  const LocalLack& local_lack() const { return local_lack_; }
 
  private:
   // What of the desired state is there because of a Service, as keys.
@@ -33,6 +35,7 @@ class FamilyPlanner {
     std::vector<netlink::VirtualServiceKey> services;
     std::set<std::pair<ipset::SetId, ipset::Element>> elements;
     std::set<ipset::OutFilterEntry> out_filter;
+    LocalLack local_lack;
   };
   using Names = std::set<api::NamespacedName>;
   using Ports = std::map<api::NamespacedName, std::vector<model::ServicePort>>;
@@ -72,6 +75,7 @@ class FamilyPlanner {
   bool rules_changed_ = true;
   Claims claims_;
   std::map<api::NamespacedName, Part> parts_;
+  LocalLack local_lack_;  // of all parts
   Surplus<netlink::IpAddress> surplus_addresses_;
   Surplus<std::pair<ipset::SetId, ipset::Element>> surplus_elements_;
   Surplus<ipset::OutFilterEntry> surplus_out_filter_;

@@ -34,6 +34,12 @@ Scope Planner::scope_of(const api::NamespacedName& service) const {
   return scope;
 }
 
+LocalLack Planner::local_lack(netlink::Family family) const {
+  for (const auto& planner : families_)
+    if (planner->family() == family) return planner->local_lack();
+  return {};
+}
+
 api::Problems Planner::problems() const {
   api::Problems problems;
   for (const auto& family : families_) {

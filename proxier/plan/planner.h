@@ -3,6 +3,7 @@
 // The planner: cluster objects and this node in, the kernel state that they ask for out. Pure,
 // total and deterministic: no I/O, no clock, no chance. One thread at a time.
 
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <set>
@@ -41,6 +42,15 @@ struct PlannerOptions {
   bool vip_ping = true;  // a VIP answers echo requests
 };
 
+// How many Services want endpoints on this node alone and have none here, though elsewhere: those
+// whose internal, and those whose external policy it is.
+struct LocalLack {
+  std::size_t internal = 0;
+  std::size_t external = 0;
+
+  friend bool operator==(const LocalLack&, const LocalLack&) = default;
+};
+
 class FamilyPlanner;
 
 // Keeps the desired state while the cluster changes: the cost of an update follows what changed.
@@ -64,6 +74,7 @@ class Planner {
 
   const DesiredState& desired() const { return state_; }
   const PlannerOptions& options() const { return options_; }
+  LocalLack local_lack(netlink::Family family) const;
   api::Problems problems() const;  // conflicts between Services: what is left out and why
 
  private:

@@ -82,6 +82,10 @@ class PortPlanner {
     }
     const bool local_only = claim.facet == Facet::cluster_ip ? port_.internal_policy_local
                                                              : port_.external_policy_local;
+    if (local_only && choice.local.empty() && choice.any) {
+      if (port_.internal_policy_local) plan_.local_lack.internal = 1;
+      if (port_.external_policy_local) plan_.local_lack.external = 1;
+    }
     for (const auto* endpoint : choice.of_facet(local_only))
       planned.servers.emplace(endpoint->key, netlink::RealServer{.key = endpoint->key});
     plan_.services.insert_or_assign(claim.key, std::move(planned));

@@ -31,6 +31,7 @@ struct ServicePlan {
   std::map<netlink::VirtualServiceKey, PlannedService> services;
   std::set<std::pair<ipset::SetId, ipset::Element>> elements;
   std::set<ipset::OutFilterEntry> out_filter;
+  LocalLack local_lack;  // of this Service: 0 or 1 each
 };
 
 // The addresses that the Service wants on the dummy link.

@@ -83,6 +83,9 @@ EndpointChoice choose_endpoints(const model::ServicePort& port, const Endpoints&
   EndpointChoice choice;
   if (port.uses_cluster()) choice.cluster = cluster_endpoints(endpoints, node_name, zone);
   if (port.uses_local()) choice.local = local_endpoints(endpoints);
+  choice.any = std::any_of(endpoints.begin(), endpoints.end(), [](const Endpoint& endpoint) {
+    return is_ready(endpoint) || is_serving_terminating(endpoint);
+  });
   return choice;
 }
 

@@ -15,6 +15,8 @@ struct EndpointChoice {
   std::vector<const model::Endpoint*> cluster;  // for policy Cluster; empty if nothing uses it
   std::vector<const model::Endpoint*> local;    // for policy Local; empty if nothing uses it
 
+  bool any = false;  // some endpoint anywhere could take traffic
+
   // The endpoints of a facet: the local ones if its policy is Local and there are any, else the
   // cluster-wide ones.
   const std::vector<const model::Endpoint*>& of_facet(bool local_only) const {

@@ -144,7 +144,8 @@ struct FamilyMetrics {
 struct KindMetrics {
   KindMetrics(Registrar in, NetlinkKind kind)
       : messages(in.counter("ipvsproxier_netlink_messages_total",
-                            "Requests to the kernel, by what they are about",
+                            "Requests to the kernel, by what they are about; each element of a set "
+                            "and each table of rules that is written is one",
                             {{"kind", label(kind)}})),
         errors(in.counter("ipvsproxier_netlink_errors_total",
                           "Requests that the kernel refused or did not answer",

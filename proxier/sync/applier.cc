@@ -143,6 +143,7 @@ void Applier::run(const std::vector<ipset::TableRules>& tables) {
     } else {
       outcome_.unsettled.rules.insert(table.family);
       families_without_rules_.insert(table.family);
+      outcome_.rules_failed.insert(table.family);
       fail(outcome_.failed.rule_tables, words_of(table), std::move(changed.error()));
     }
   }
@@ -168,6 +169,7 @@ netlink::Result<bool> Applier::write_rules(const ipset::TableRules& table) {
   if (!without) return changed;
   state_.commit(reduced);
   outcome_.unsettled.rules.insert(table.family);
+  outcome_.rules_failed.insert(table.family);
   unguarded_services_.merge(unguarded);
   fail(outcome_.failed.rule_tables, "write the rules of KUBE-IPVS-OUT-FILTER",
        std::move(changed.error()));

@@ -35,8 +35,9 @@ struct Outcome {
   // Virtual services for which the kernel has no such scheduler; not among the failures.
   std::vector<netlink::VirtualServiceKey> without_scheduler;
   std::vector<std::string> held;  // operations that were not tried because one before them failed
-  plan::Scope unsettled;          // what the failures, the held and the schedulers are about
-  plan::Scope perhaps;            // VIPs that may have been added: the answer was lost
+  std::set<netlink::Family> rules_failed;  // whose rules the kernel refused, all or some
+  plan::Scope unsettled;  // what the failures, the held and the schedulers are about
+  plan::Scope perhaps;    // VIPs that may have been added: the answer was lost
   // The kernel is not as it was believed to be, or answers were lost: it must be read again.
   bool suspect = false;
 };

@@ -3,23 +3,13 @@
 #include <algorithm>
 
 #include "proxier/plan/service_health.h"
+#include "proxier/sync/retries.h"
 
 namespace ipvsproxier::sync {
 
 namespace {
 
 using Count = std::optional<std::uint32_t>;
-
-// Whether nothing of the family that the Service asks for is waiting.
-bool is_programmed(const plan::Scope& wanted, const plan::Scope& waiting, netlink::Family family) {
-  return std::none_of(wanted.services.begin(), wanted.services.end(),
-                      [&](const auto& key) {
-                        return key.address.family() == family && waiting.services.contains(key);
-                      }) &&
-         std::none_of(wanted.addresses.begin(), wanted.addresses.end(), [&](const auto& address) {
-           return address.family() == family && waiting.addresses.contains(address);
-         });
-}
 
 Count not_more(Count now, Count before) {
   return now && before ? std::min(now, before) : std::nullopt;

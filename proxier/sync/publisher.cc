@@ -1,5 +1,6 @@
 #include "proxier/sync/publisher.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace ipvsproxier::sync {
@@ -18,20 +19,36 @@ void Publisher::began() {
   metrics_.changes_taken();
 }
 
-void Publisher::ended(SyncReport report, std::chrono::steady_clock::duration took) {
+// Rules are no netlink: a table that is written counts as one.
+void Publisher::count_requests(const SyncReport& report) {
   using serve::NetlinkKind;
-  const auto now = status_.now().wall;
-  const auto& written = report.written;
   const auto& failed = report.failed;
-  metrics_.netlink_sent(NetlinkKind::ipvs, written.ipvs + failed.ipvs, failed.ipvs);
-  metrics_.netlink_sent(NetlinkKind::link, written.addresses + written.links + failed.addresses,
-                        failed.addresses);
-  metrics_.netlink_sent(NetlinkKind::set,
-                        written.elements + written.sets + failed.elements + failed.sets,
-                        failed.elements + failed.sets);
-  metrics_.netlink_sent(NetlinkKind::rule, written.rule_tables + failed.rule_tables,
+  const auto& requests = report.requests;
+  std::size_t purges_failed = 0;
+  for (const auto& [family, purge] : report.purges) purges_failed += purge.failed;
+  metrics_.netlink_sent(NetlinkKind::ipvs, requests.ipvs, failed.ipvs);
+  metrics_.netlink_sent(NetlinkKind::link, requests.links, failed.addresses + failed.links);
+  metrics_.netlink_sent(NetlinkKind::set, requests.sets, failed.elements + failed.sets);
+  metrics_.netlink_sent(NetlinkKind::rule, report.written.rule_tables + failed.rule_tables,
                         failed.rule_tables);
-  metrics_.netlink_sent(NetlinkKind::conntrack, report.flows, 0);
+  metrics_.netlink_sent(NetlinkKind::conntrack, requests.conntrack, purges_failed);
+}
+
+void Publisher::tell_families(const SyncReport& report, serve::Metrics::Time now) {
+  for (const auto family : report.rules_failed) metrics_.rules_failed(family);
+  for (const auto& [family, purge] : report.purges)
+    metrics_.flows_purged(family, purge.took, purge.removed);
+  for (const auto& [family, lack] : report.lack)
+    metrics_.no_local_endpoints(family, lack.internal, lack.external);
+  for (const auto& trigger : report.programmed)
+    if (trigger.time > started_)  // by the cluster's clock, which may be ahead of ours
+      metrics_.network_programmed(trigger.family, std::max(now, trigger.time) - trigger.time);
+}
+
+void Publisher::ended(SyncReport report, std::chrono::steady_clock::duration took) {
+  const auto now = status_.now().wall;
+  count_requests(report);
+  tell_families(report, now);
   metrics_.repaired(report.repairs);
   metrics_.servers_draining(report.draining);
   if (report.whole && report.settled) metrics_.kernel_agreed(now);

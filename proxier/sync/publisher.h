@@ -15,9 +15,13 @@ namespace ipvsproxier::sync {
 
 class Publisher {
  public:
-  // `families` are those that are proxied. Status and metrics outlive this.
+  // `families` are those that are proxied. What the cluster changed before now was not for us to
+  // program in time. Status and metrics outlive this.
   Publisher(serve::Status& status, serve::Metrics& metrics, std::vector<netlink::Family> families)
-      : status_(status), metrics_(metrics), families_(std::move(families)) {}
+      : status_(status),
+        metrics_(metrics),
+        families_(std::move(families)),
+        started_(status.now().wall) {}
 
   // The thread's loop starts.
   void started();
@@ -26,9 +30,13 @@ class Publisher {
   void ended(SyncReport report, std::chrono::steady_clock::duration took);
 
  private:
+  void count_requests(const SyncReport& report);
+  void tell_families(const SyncReport& report, serve::Metrics::Time now);
+
   serve::Status& status_;
   serve::Metrics& metrics_;
   const std::vector<netlink::Family> families_;
+  serve::Metrics::Time started_;
 };
 
 }  // namespace ipvsproxier::sync

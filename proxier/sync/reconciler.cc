@@ -75,6 +75,7 @@ void Reconciler::take(SyncInput input) {
   const bool was_complete = cluster_.complete;
   auto touched = cluster_.take(std::move(input.changes));
   health_.touch(touched.services);
+  triggers_.note(touched.triggers);
   touched_.merge(touched.services);
   node_touched_ = node_touched_ || touched.node;
   // What may be removed now was not looked at while something was unknown.
@@ -126,6 +127,7 @@ SyncReport Reconciler::run_to_end(TimePoint now) {
     all.failed += pass.failed;
     all.sysctls += pass.sysctls;
     all.flows += pass.flows;
+    all.rules_failed.merge(pass.rules_failed);
     if (all.failures.empty() || all.failures == before) break;
     logger_.info("{} operations failed, reading the kernel again", all.failures.size());
   }
@@ -317,6 +319,7 @@ plan::Scope Reconciler::execute(const plan::Transaction& transaction, Pass& pass
   auto outcome = Applier(kernel_, mirror_, settings_.progress).apply(transaction, pass.stop);
   pass.written += outcome.written;
   pass.failed += outcome.failed;
+  pass.rules_failed.merge(outcome.rules_failed);
   pass.suspect = pass.suspect || outcome.suspect;
   perhaps_.merge(outcome.perhaps);
   append(pass.failures, std::move(outcome.failures));
@@ -351,8 +354,9 @@ void Reconciler::drain(TimePoint now, Pass& pass) {
 
 void Reconciler::purge_flows(TimePoint now, Pass& pass) {
   if (!flows_.next() || now < *flows_.next()) return;
-  pass.flows +=
+  pass.purges =
       flows_.purge(kernel_.conntrack, mirror_, retries_.all().services, now, pass.failures);
+  for (const auto& [family, purge] : pass.purges) pass.flows += purge.removed;
 }
 
 void Reconciler::log_whats_left(TimePoint now, const Pass& pass) {
@@ -360,6 +364,18 @@ void Reconciler::log_whats_left(TimePoint now, const Pass& pass) {
   const bool again = next != TimePoint::max() && !pass.failures.empty();
   const auto wait = std::chrono::ceil<std::chrono::milliseconds>(std::max(next, now) - now);
   log_.tell(pass, pass.whole, again ? fmt::format("trying again in {} ms", wait.count()) : "", now);
+}
+
+Requests Reconciler::new_requests() {
+  const Requests all{.ipvs = kernel_.ipvs.requests(),
+                     .links = kernel_.links.requests(),
+                     .sets = kernel_.sets.requests(),
+                     .conntrack = kernel_.conntrack.requests()};
+  const auto told = std::exchange(told_requests_, all);
+  return {.ipvs = all.ipvs - told.ipvs,
+          .links = all.links - told.links,
+          .sets = all.sets - told.sets,
+          .conntrack = all.conntrack - told.conntrack};
 }
 
 SyncReport Reconciler::finish(TimePoint now, Pass& pass) {
@@ -377,14 +393,22 @@ SyncReport Reconciler::finish(TimePoint now, Pass& pass) {
   report.flows = pass.flows;
   report.failures = pass.failures.size() + pass.held.size();
   report.failed = pass.failed;
+  report.requests = new_requests();
+  report.rules_failed = std::move(pass.rules_failed);
+  report.purges = std::move(pass.purges);
+  for (const auto family : settings_.options.families)
+    report.lack[family] = planner_.local_lack(family);
   report.repairs = pass.repairs;
   report.draining = drain_.size();
   report.whole = pass.whole;
   // Since the last surprise the whole kernel was read without another.
   const bool sure = known_ && surprises_ == 0 && touched_.empty();
   report.settled = sure && !host_failed_ && report.failures == 0 && retries_.empty();
-  if (known_)
-    report.health = health_.take(cluster_, planner_, settings_.node_name, retries_.all(), sure);
+  if (known_) {
+    const auto waiting = retries_.all();
+    report.health = health_.take(cluster_, planner_, settings_.node_name, waiting, sure);
+    report.programmed = triggers_.take(planner_, waiting, sure);
+  }
   for (const auto& problem : pass.problems)
     report.problems += problem.severity == api::Severity::error ? 1 : 0;
   return report;

@@ -12,7 +12,9 @@
 // The clock is the caller's: run() does what is due at `now`, due() says when to come again.
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -34,6 +36,7 @@
 #include "proxier/sync/stale_flows.h"
 #include "proxier/sync/sync_input.h"
 #include "proxier/sync/sync_log.h"
+#include "proxier/sync/trigger_times.h"
 
 namespace ipvsproxier::sync {
 
@@ -49,12 +52,25 @@ struct ReconcilerSettings {
   std::function<void()> progress = [] {};
 };
 
+// Requests to the kernel, by table.
+struct Requests {
+  std::uint64_t ipvs = 0;
+  std::uint64_t links = 0;
+  std::uint64_t sets = 0;
+  std::uint64_t conntrack = 0;
+};
+
 struct SyncReport {
   Written written;
   Written failed;
-  std::size_t sysctls = 0;   // and timeouts that were set
-  std::size_t flows = 0;     // stale UDP flows removed
-  std::size_t problems = 0;  // errors in the objects
+  Requests requests;  // since the last report
+  std::set<netlink::Family> rules_failed;
+  std::map<netlink::Family, Purge> purges;          // of stale UDP flows, where there was a look
+  std::map<netlink::Family, plan::LocalLack> lack;  // of every family, now
+  std::vector<model::Trigger> programmed;           // changes that the kernel has now
+  std::size_t sysctls = 0;                          // and timeouts that were set
+  std::size_t flows = 0;                            // stale UDP flows removed
+  std::size_t problems = 0;                         // errors in the objects
   std::size_t failures = 0;  // failed and held operations that are still outstanding
   std::size_t repairs = 0;   // of what others did to the kernel
   std::size_t draining = 0;  // real servers, now
@@ -99,6 +115,8 @@ class Reconciler {
     std::size_t repairs = 0;
     std::size_t sysctls = 0;
     std::size_t flows = 0;
+    std::set<netlink::Family> rules_failed;
+    std::map<netlink::Family, Purge> purges;
     bool whole = false;    // everything was looked at
     bool suspect = false;  // the kernel is not as it was believed to be
   };
@@ -108,6 +126,7 @@ class Reconciler {
   void drain(TimePoint now, Pass& pass);
   void purge_flows(TimePoint now, Pass& pass);
   SyncReport finish(TimePoint now, Pass& pass);
+  Requests new_requests();
   void log_whats_left(TimePoint now, const Pass& pass);
 
   void keep_host(Pass& pass);
@@ -143,6 +162,8 @@ class Reconciler {
   unsigned surprises_ = 0;  // in a row
   Retries retries_;
   HealthReports health_;
+  TriggerTimes triggers_;
+  Requests told_requests_;  // by reports before
   Drain drain_;
   StaleFlows flows_;
 };

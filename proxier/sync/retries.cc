@@ -23,6 +23,16 @@ void earliest(const Waits& waits, std::optional<TimePoint>& next) {
 
 }  // namespace
 
+bool is_programmed(const plan::Scope& wanted, const plan::Scope& waiting, netlink::Family family) {
+  return std::none_of(wanted.services.begin(), wanted.services.end(),
+                      [&](const auto& key) {
+                        return key.address.family() == family && waiting.services.contains(key);
+                      }) &&
+         std::none_of(wanted.addresses.begin(), wanted.addresses.end(), [&](const auto& address) {
+           return address.family() == family && waiting.addresses.contains(address);
+         });
+}
+
 template <typename Key>
 void Retries::note(std::map<Key, Wait>& waits, const std::set<Key>& tried,
                    const std::set<Key>& failed, TimePoint now) {

@@ -15,6 +15,9 @@
 
 namespace ipvsproxier::sync {
 
+// Whether of all that is `wanted` no virtual service and no address of the family is `waiting`.
+bool is_programmed(const plan::Scope& wanted, const plan::Scope& waiting, netlink::Family family);
+
 class Retries {
  public:
   explicit Retries(loop::Backoff backoff = {}) : backoff_(backoff) {}

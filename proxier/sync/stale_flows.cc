@@ -110,30 +110,52 @@ StaleFlows::Noted StaleFlows::take_unsure(const plan::ActualState& state,
   return unsure;
 }
 
-std::size_t StaleFlows::purge(netlink::ConntrackTable& conntrack, const plan::ActualState& state,
-                              const std::set<VirtualServiceKey>& unsettled, TimePoint now,
-                              std::vector<Failure>& failures) {
-  auto unsure = take_unsure(state, unsettled);
+bool StaleFlows::has(netlink::Family family) const {
+  return std::any_of(noted_.begin(), noted_.end(), [family](const auto& entry) {
+    return entry.first.address.family() == family;
+  });
+}
+
+// How many were removed.
+std::size_t StaleFlows::purge(netlink::ConntrackTable& conntrack, netlink::Family family,
+                              const plan::ActualState& state,
+                              std::vector<Failure>& failures) const {
+  auto flows = list(conntrack, family);
+  if (!flows) {
+    // Without connection tracking there is nothing to be stale.
+    if (flows.error().kind != netlink::ErrorKind::missing)
+      failures.push_back(
+          {fmt::format("list {} UDP flows", netlink::to_string(family)), std::move(flows.error())});
+    return 0;
+  }
+  std::erase_if(*flows, [&](const auto& flow) { return !is_stale(flow, state); });
+  if (flows->empty()) return 0;
+  auto outcomes = conntrack.remove(*flows);
   std::size_t removed = 0;
+  for (std::size_t i = 0; i < outcomes.size(); ++i) {
+    if (outcomes[i])
+      ++removed;
+    else
+      failures.push_back({"remove " + to_string((*flows)[i]), std::move(outcomes[i].error())});
+  }
+  return removed;
+}
+
+std::map<netlink::Family, Purge> StaleFlows::purge(netlink::ConntrackTable& conntrack,
+                                                   const plan::ActualState& state,
+                                                   const std::set<VirtualServiceKey>& unsettled,
+                                                   TimePoint now, std::vector<Failure>& failures) {
+  auto unsure = take_unsure(state, unsettled);
+  std::map<netlink::Family, Purge> purges;
   const auto before = failures.size();
   for (auto family : netlink::kFamilies) {
-    auto flows = list(conntrack, family);
-    if (!flows) {
-      // Without connection tracking there is nothing to be stale.
-      if (flows.error().kind != netlink::ErrorKind::missing)
-        failures.push_back({fmt::format("list {} UDP flows", netlink::to_string(family)),
-                            std::move(flows.error())});
-      continue;
-    }
-    std::erase_if(*flows, [&](const auto& flow) { return !is_stale(flow, state); });
-    if (flows->empty()) continue;
-    auto outcomes = conntrack.remove(*flows);
-    for (std::size_t i = 0; i < outcomes.size(); ++i) {
-      if (outcomes[i])
-        ++removed;
-      else
-        failures.push_back({"remove " + to_string((*flows)[i]), std::move(outcomes[i].error())});
-    }
+    if (!has(family)) continue;
+    const auto failed_before = failures.size();
+    const auto begin = std::chrono::steady_clock::now();
+    auto& purge_of_family = purges[family];
+    purge_of_family.removed = purge(conntrack, family, state, failures);
+    purge_of_family.failed = failures.size() - failed_before;
+    purge_of_family.took = std::chrono::steady_clock::now() - begin;
   }
   if (failures.size() == before) noted_.clear();
   noted_.merge(unsure);
@@ -143,7 +165,7 @@ std::size_t StaleFlows::purge(netlink::ConntrackTable& conntrack, const plan::Ac
   } else {
     postpone(now);
   }
-  return removed;
+  return purges;
 }
 
 }  // namespace ipvsproxier::sync

@@ -9,6 +9,7 @@
 // - that was answered by a real server which this process took away.
 // Everything else is left alone.
 
+#include <chrono>
 #include <map>
 #include <optional>
 #include <set>
@@ -21,6 +22,13 @@
 
 namespace ipvsproxier::sync {
 
+// What one look at the flows of a family did.
+struct Purge {
+  std::size_t removed = 0;
+  std::size_t failed = 0;  // listings and removals
+  std::chrono::steady_clock::duration took{};
+};
+
 class StaleFlows {
  public:
   // Notes the virtual services that this transaction will change, as `before` it.
@@ -31,11 +39,13 @@ class StaleFlows {
   std::optional<TimePoint> next() const;
 
   // Removes the stale flows of the virtual services noted, now that the kernel is in `state`.
-  // Answers how many. What fails is kept and tried again later, and so are the virtual services
-  // that are not known for sure: their real servers could not be read, or they are `unsettled`.
-  std::size_t purge(netlink::ConntrackTable& conntrack, const plan::ActualState& state,
-                    const std::set<netlink::VirtualServiceKey>& unsettled, TimePoint now,
-                    std::vector<Failure>& failures);
+  // Answers what was done in families that have some. What fails is kept and tried again later, and
+  // so are the virtual services that are not known for sure: their real servers could not be read,
+  // or they are `unsettled`.
+  std::map<netlink::Family, Purge> purge(netlink::ConntrackTable& conntrack,
+                                         const plan::ActualState& state,
+                                         const std::set<netlink::VirtualServiceKey>& unsettled,
+                                         TimePoint now, std::vector<Failure>& failures);
 
  private:
   // Few virtual services are asked for one by one, many by one listing of all UDP flows.
@@ -44,6 +54,9 @@ class StaleFlows {
   using Servers = std::set<netlink::RealServerKey>;  // taken away
   using Noted = std::map<netlink::VirtualServiceKey, Servers>;
 
+  bool has(netlink::Family family) const;
+  std::size_t purge(netlink::ConntrackTable& conntrack, netlink::Family family,
+                    const plan::ActualState& state, std::vector<Failure>& failures) const;
   bool is_stale(const netlink::UdpFlow& flow, const plan::ActualState& state) const;
   netlink::Result<std::vector<netlink::UdpFlow>> list(netlink::ConntrackTable& conntrack,
                                                       netlink::Family family) const;

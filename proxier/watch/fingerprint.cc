@@ -86,7 +86,9 @@ class Mixer {
     add(name, protocol, number);
   }
   void add_one(const api::EndpointSlice& slice) {
-    const auto& [name, origin, labels, service, family, ports, endpoints] = slice;
+    // Its time is none of its state.
+    const auto& [name, origin, labels, service, family, ports, endpoints, trigger] = slice;
+    static_cast<void>(trigger);
     add(name, origin, labels, service, family, ports, endpoints);
   }
   void add_one(const api::Node& node) {

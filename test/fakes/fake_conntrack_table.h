@@ -27,6 +27,7 @@ class FakeConntrackTable final : public netlink::ConntrackTable {
   // Removals and listings received so far, the failed ones included.
   std::size_t writes() const { return writes_; }
   std::size_t listings() const { return listings_; }
+  std::uint64_t requests() const override { return writes_ + listings_; }
 
  private:
   // By source and destination.

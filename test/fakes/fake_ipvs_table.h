@@ -40,6 +40,7 @@ class FakeIpvsTable final : public netlink::IpvsTable {
 
   // Operations and timeout writes received so far, the failed ones included.
   std::size_t writes() const { return writes_; }
+  std::uint64_t requests() const override { return writes_; }
 
   // Listings of real servers so far.
   std::size_t server_listings() const { return server_listings_; }

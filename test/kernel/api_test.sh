@@ -11,7 +11,8 @@ daemon=$1
 server=$2
 work=$(mktemp -d) || exit 1
 daemon_pid=
-trap 'kill -9 $daemon_pid $api_PID 2>/dev/null; rm -rf "$work"' EXIT
+squatter_pid=
+trap 'kill -9 $daemon_pid $api_PID $squatter_pid 2>/dev/null; rm -rf "$work"' EXIT
 
 # api COMMAND: tells the test API server; shows its answer, which must not be an error.
 api() {
@@ -79,11 +80,56 @@ http() {
 }
 answers() { http "$1" "$2" | tee /dev/stderr | grep -q -- "$3"; }
 
+# told REASON MEMBER...: whether an Event of this reason, with these members, was accepted.
+told() {
+  api events | python3 -c '
+import json, sys
+reason, *members = sys.argv[1:]
+events = [e for e in json.load(sys.stdin) if e["reason"] == reason]
+print(events)
+found = [e for e in events if all(m in json.dumps(e, separators=(",", ":")) for m in members)]
+sys.exit(0 if found else 1)' "$@"
+}
+
+# Listens on a port of a Service's health server, so that nobody else can.
+squat() {
+  python3 -c '
+import signal, socket, sys
+listener = socket.create_server(("0.0.0.0", int(sys.argv[1])))
+print("there", flush=True)
+signal.pause()' "$1" >"$work/squatter" &
+  squatter_pid=$!
+}
+is_squatted() { grep -q there "$work/squatter"; }
+
+# The daemon where a port of its own is taken and must not be.
+ends_for_hard_fail() {
+  sed -e 's|^bindAddressHardFail:.*|bindAddressHardFail: true|' "$work/config.conf" \
+    >"$work/hard.conf"
+  timeout 60 "$daemon" --config="$work/hard.conf" --hostname-override=kp >"$work/hard.log" 2>&1
+  local status=$?
+  cat "$work/hard.log"
+  [ $status = 1 ] && grep -q 'ending, for bindAddressHardFail is set' "$work/hard.log"
+}
+
+# An endpoint on another node, as of now.
+slice() {
+  cat >"$work/slice.json" <<END
+{"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+ "metadata": {"name": "late-1", "namespace": "default",
+  "labels": {"kubernetes.io/service-name": "late"},
+  "annotations": {"endpoints.kubernetes.io/last-change-trigger-time": "$(date -u +%FT%T.%NZ)"}},
+ "ports": [{"name": "", "port": 80, "protocol": "TCP"}],
+ "endpoints": [{"addresses": ["10.244.9.9"], "conditions": {"ready": true}, "nodeName": "other"}]}
+END
+  api "put $work/slice.json"
+}
+
 service() {
   cat >"$work/service.json" <<END
 {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "late", "namespace": "default"},
  "spec": {"type": "ClusterIP", "clusterIP": "10.96.77.77", "clusterIPs": ["10.96.77.77"],
- "ipFamilies": ["IPv4"], "ports": [{"port": $1, "protocol": "TCP", "targetPort": 80}]}}
+ "ipFamilies": ["IPv4"], "internalTrafficPolicy": "Local", "ports": [{"port": $1, "protocol": "TCP", "targetPort": 80}]}}
 END
   api "put $work/service.json"
 }
@@ -91,6 +137,8 @@ END
 reference_guest || exit 1
 start_server
 check "the server starts" is_ready
+squat 32290
+check "(a Service's health port is taken)" eventually is_squatted
 start_daemon
 check "the lists are programmed" eventually logged 'synced: ipvs [1-9]'
 check "the kernel holds the reference state" eventually matches_reference
@@ -98,10 +146,29 @@ check "healthy" eventually answers 10256 /healthz '^200 .*"healthy":true'
 check "alive" answers 10256 /livez '^200 '
 check "metrics count" answers 10249 /metrics 'ipvsproxier_netlink_messages_total{kind="ipvs"} [1-9]'
 check "the mode" answers 10249 /proxyMode '^200 ipvs$'
+check "the cluster is told that it started" eventually told Starting '"type":"Normal"' \
+  '"regarding":{"kind":"Node","name":"kp","apiVersion":"v1"}' '"action":"StartKubeProxy"'
+check "and which health server cannot listen" eventually told FailedToStartServiceHealthcheck \
+  '"type":"Warning"' '"action":"Listen"' '"kind":"Service"' 'healthCheckNodePort 32290'
+check "which is a series soon" eventually told FailedToStartServiceHealthcheck '"series":{"count":2'
+kill "$squatter_pid"
+check "it listens when it can" eventually answers 32290 / 'localEndpoints'
+check "looks for stale flows are measured" answers 10249 /metrics \
+  'conntrack_reconciler_sync_duration_seconds_count{ip_family="IPv4"} [1-9]'
+check "conntrack is asked" answers 10249 /metrics 'netlink_messages_total{kind="conntrack"} [1-9]'
+check "no rules failed" answers 10249 /metrics \
+  'iptables_restore_failures_total{ip_family="IPv4"} 0$'
+check "a port that is taken ends it where that is asked for" ends_for_hard_fail
+check "and the cluster is told" eventually told FailedToStartProxierHealthcheck '"type":"Warning"'
 check "the configuration" answers 10249 /configz '"hostnameOverride":"kp"'
 
 check "(a Service is added)" service 8080
 check "it is programmed" eventually has_virtual_service 10.96.77.77:8080
+check "(it gets an endpoint elsewhere)" slice
+check "how long that took is measured" eventually answers 10249 /metrics \
+  'network_programming_duration_seconds_count{ip_family="IPv4"} [1-9]'
+check "that it has none here is counted" eventually answers 10249 /metrics \
+  'no_local_endpoints_total{ip_family="IPv4",traffic_policy="internal"} [1-9]'
 check "(the server goes)" api stop
 check "that is noticed" eventually logged 'again in'
 check "nothing is removed" has_virtual_service 10.96.77.77:8080
@@ -114,6 +181,7 @@ check "what went meanwhile is removed" eventually lacks_virtual_service 10.96.77
 check "(its history is lost)" api compact
 check "(all watches end)" api 'expire Service'
 check "(the Service goes)" api 'delete Service default/late'
+check "(and its endpoint)" api 'delete EndpointSlice default/late-1'
 check "there is a new list" eventually count_logged 'services: [0-9]* listed' 2
 check "it is removed" eventually lacks_virtual_service 10.96.77.77:9090
 check "the kernel holds the reference state again" eventually matches_reference

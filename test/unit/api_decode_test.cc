@@ -157,6 +157,28 @@ endpoints:
                                .endpoints = {first, Endpoint{.address = ip("fd00::3")}}});
 }
 
+TEST_CASE("a slice says when the cluster changed so that it is so, which is none of its state") {
+  const auto slice_annotated = [](const std::string& annotations) {
+    return decode_whole<EndpointSlice>(
+        "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\naddressType: IPv4\n"
+        "metadata: {name: web-1, namespace: shop" +
+        annotations + "}\n");
+  };
+  const std::string key = "endpoints.kubernetes.io/last-change-trigger-time";
+  const auto slice =
+      slice_annotated(", annotations: {a: b, " + key + ": '2026-11-20T22:19:50.25Z'}");
+  REQUIRE(slice.trigger.time);
+  CHECK(std::chrono::milliseconds(250) ==
+        *slice.trigger.time -
+            std::chrono::system_clock::time_point(std::chrono::seconds(1795213190)));
+  const std::string odd =
+      GENERATE("", ", annotations: null", ", annotations: {}",
+               ", annotations: {endpoints.kubernetes.io/last-change-trigger-time: now}");
+  const auto other = slice_annotated(odd);
+  CHECK_FALSE(other.trigger.time);
+  CHECK(other == slice);
+}
+
 TEST_CASE("null is absent everywhere in an EndpointSlice") {
   const auto bare =
       decode_whole<EndpointSlice>(slice_with("addressType: IPv4\nports: null\nendpoints: null\n"));

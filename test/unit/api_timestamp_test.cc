@@ -25,5 +25,35 @@ TEST_CASE("what is no time is refused") {
   CHECK_FALSE(parse_rfc3339(text));
 }
 
+TEST_CASE("RFC 3339 times keep their fraction") {
+  using std::chrono::nanoseconds;
+  const auto [text, since] = GENERATE(table<std::string, std::int64_t>({
+      {"1970-01-01T00:00:01Z", 1'000'000'000},
+      {"2026-11-20T22:19:50.000000001Z", 1'795'213'190'000'000'001},
+      {"2026-11-20T23:19:50.5+01:00", 1'795'213'190'500'000'000},
+      {"2026-11-20T22:19:50.1234567891234Z", 1'795'213'190'123'456'789},
+      {"1969-12-31T23:59:59.75Z", -250'000'000},
+  }));
+  const auto time = parse_rfc3339_time(text);
+  REQUIRE(time);
+  CHECK(nanoseconds(time->time_since_epoch()).count() == since);
+}
+
+TEST_CASE("a time that does not fit is none") {
+  CHECK_FALSE(parse_rfc3339_time("9999-12-31T23:59:59Z"));
+  CHECK_FALSE(parse_rfc3339_time("0001-01-01T00:00:00Z"));
+  CHECK_FALSE(parse_rfc3339_time("2026-11-20"));
+  CHECK(parse_rfc3339("9999-12-31T23:59:59Z") == 253402300799);
+}
+
+TEST_CASE("a MicroTime has six digits, always") {
+  const auto [text, micro] = GENERATE(table<std::string, std::string>({
+      {"2026-11-20T22:19:50Z", "2026-11-20T22:19:50.000000Z"},
+      {"2026-11-20T23:19:50.000123999+01:00", "2026-11-20T22:19:50.000123Z"},
+      {"1969-12-31T23:59:59.75Z", "1969-12-31T23:59:59.750000Z"},
+  }));
+  CHECK(to_rfc3339_micro(*parse_rfc3339_time(text)) == micro);
+}
+
 }  // namespace
 }  // namespace ipvsproxier::api

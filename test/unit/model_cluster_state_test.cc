@@ -51,6 +51,54 @@ TEST_CASE("what is deleted touches its Service; what was not there touches nothi
   CHECK(state.services.empty());
 }
 
+using Time = std::chrono::system_clock::time_point;
+
+Time second(int number) {
+  return Time(std::chrono::seconds(number));
+}
+
+api::EndpointSlice triggered(std::vector<api::Endpoint> endpoints, std::optional<Time> time) {
+  auto slice = test::slice_of(test::web_service(), 8080, std::move(endpoints));
+  slice.trigger.time = time;
+  return slice;
+}
+
+TEST_CASE("a slice that really changed tells when the cluster changed") {
+  ClusterState state;
+  const auto is = [&](const api::EndpointSlice& slice) {
+    return state.take(change_of(slice)).triggers;
+  };
+  CHECK(is(triggered({test::e1()}, second(5))) ==
+        std::vector<Trigger>{{kWeb, netlink::Family::ipv4, second(5)}});
+  CHECK(is(triggered({test::e1()}, second(6))).empty());
+  CHECK(is(triggered({test::e2()}, std::nullopt)).empty());
+  CHECK(is(triggered({test::e1()}, second(7))) ==
+        std::vector<Trigger>{{kWeb, netlink::Family::ipv4, second(7)}});
+}
+
+TEST_CASE("of several changes of a slice the oldest time stays, and the newest state") {
+  const auto [first, later, kept] =
+      GENERATE(table<std::optional<Time>, std::optional<Time>, std::optional<Time>>({
+          {second(1), second(2), second(1)},
+          {second(2), second(1), second(1)},
+          {second(1), std::nullopt, second(1)},
+          {std::nullopt, second(2), second(2)},
+          {std::nullopt, std::nullopt, std::nullopt},
+      }));
+  auto changes = change_of(triggered({test::e1()}, first));
+  changes.merge(change_of(triggered({test::e2()}, later)));
+  const auto& slice = changes.slices.begin()->second;
+  CHECK(slice->trigger.time == kept);
+  CHECK(slice->endpoints.at(0) == test::e2());
+
+  Changes gone;
+  gone.slices[slice->name] = std::nullopt;
+  changes.merge(gone);
+  CHECK_FALSE(changes.slices.begin()->second);
+  changes.merge(change_of(triggered({test::e1()}, later)));
+  CHECK(changes.slices.begin()->second->trigger.time == later);
+}
+
 TEST_CASE("a slice that changes its Service touches both") {
   ClusterState state;
   auto slice = test::slice_of(test::web_service(), 8080, {test::e1()});

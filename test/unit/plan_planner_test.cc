@@ -47,6 +47,41 @@ class Following {
   test::KernelModel kernel;
 };
 
+TEST_CASE("Services that lack local endpoints are counted, not their ports") {
+  Following following(test::vector_node(), {.families = {Family::ipv4}});
+  const auto lack = [&](const model::ClusterState& cluster) {
+    following.step(cluster);
+    return following.planner().local_lack(Family::ipv4);
+  };
+  auto web = test::web_service();
+  web.ports.push_back({.name = "more", .protocol = Protocol::tcp, .port = 81});
+  web.ports[0].node_port = 30080;
+  web.ports[1].node_port = 30081;
+  web.type = api::ServiceType::node_port;
+  const auto cluster = [&](std::vector<api::Endpoint> endpoints) {
+    auto slice = test::slice_of(web, 8080, std::move(endpoints));
+    slice.ports.push_back({"more", Protocol::tcp, 8081});
+    return test::cluster_of({web, slice});
+  };
+  CHECK(lack(cluster({test::e2()})) == LocalLack{});
+  web.external_policy_local = true;
+  CHECK(lack(cluster({test::e2()})) == LocalLack{.internal = 0, .external = 1});
+  web.internal_policy_local = true;
+  CHECK(lack(cluster({test::e2()})) == LocalLack{.internal = 1, .external = 1});
+  CHECK(following.planner().local_lack(Family::ipv6) == LocalLack{});
+  CHECK(lack(cluster({test::e1(), test::e2()})) == LocalLack{});
+  web.external_policy_local = false;
+  CHECK(lack(cluster({test::e2()})) == LocalLack{.internal = 1, .external = 0});
+  // Elsewhere there is none either.
+  auto unready = test::e2();
+  unready.ready = false;
+  unready.serving = false;
+  CHECK(lack(cluster({unready})) == LocalLack{});
+  unready.serving = unready.terminating = true;
+  CHECK(lack(cluster({unready})) == LocalLack{.internal = 1, .external = 0});
+  CHECK(lack(model::ClusterState{}) == LocalLack{});
+}
+
 TEST_CASE("following changes gives what planning everything at once gives") {
   for (std::uint32_t seed = 0; seed < kSeeds; ++seed) {
     INFO("seed " << seed);

@@ -151,18 +151,94 @@ TEST_CASE("what is no object is refused") {
   CHECK_FALSE(server->put(R"({"kind":"Node","apiVersion":"v1","metadata":{}})"));
 }
 
-TEST_CASE("Events are recorded, and patched only if they are there") {
+const std::string kEvents = "/apis/events.k8s.io/v1/namespaces/default/events";
+const std::string kJson = "application/json";
+const std::string kMerge = "application/strategic-merge-patch+json";
+
+Json make_event() {
+  return Json::parse(R"({"kind": "Event", "apiVersion": "events.k8s.io/v1",
+    "metadata": {"name": "kp.17", "namespace": "default"},
+    "eventTime": "2026-11-20T22:19:50.000000Z", "reportingController": "kube-proxy",
+    "reportingInstance": "kube-proxy-h", "action": "StartKubeProxy", "reason": "Starting",
+    "regarding": {"kind": "Node", "name": "kp", "apiVersion": "v1"}, "type": "Normal"})");
+}
+
+int send_event(const ApiServer& server, const std::string& method, const std::string& path,
+               const std::string& body, const std::string& type) {
+  return fetch({.url = server.url() + path,
+                .headers = {"Content-Type: " + type},
+                .method = method,
+                .body = body})
+      .code;
+}
+
+TEST_CASE("Events are kept, and patched only if they are there") {
   const auto server = started();
-  const auto path = server->url() + "/apis/events.k8s.io/v1/namespaces/default/events";
-  const std::string event = R"({"kind":"Event","metadata":{"name":"kp.17","namespace":"default"}})";
-  CHECK(fetch({.url = path + "/kp.17", .method = "PATCH", .body = "{}"}).code == 404);
-  const auto posted = fetch({.url = path, .method = "POST", .body = event});
-  CHECK(posted.code == 201);
-  CHECK(Json::parse(posted.body) == Json::parse(event));
-  CHECK(fetch({.url = path, .method = "POST", .body = event}).code == 409);
-  CHECK(fetch({.url = path + "/kp.17", .method = "PATCH", .body = R"({"series":{"count":2}})"})
-            .code == 200);
-  CHECK(server->events() == std::vector<std::string>{event, R"({"series":{"count":2}})"});
+  const std::string series =
+      R"({"series":{"count":2,"lastObservedTime":"2026-11-20T22:20:00.000000Z"}})";
+  CHECK(send_event(*server, "PATCH", kEvents + "/kp.17", series, kMerge) == 404);
+  const auto event = make_event();
+  CHECK(send_event(*server, "POST", kEvents, event.dump(), kJson) == 201);
+  CHECK(send_event(*server, "POST", kEvents, event.dump(), kJson) == 409);
+  CHECK(send_event(*server, "PATCH", kEvents + "/kp.17", series, kMerge) == 200);
+  REQUIRE(server->events().size() == 1);
+  const auto kept = Json::parse(server->events()[0]);
+  CHECK(kept["series"]["count"] == 2);
+  CHECK(kept["reason"] == "Starting");
+  CHECK(*run_command(*server, "events") == "[" + server->events()[0] + "]");
+  CHECK(send_event(*server, "DELETE", kEvents + "/kp.17", "", kJson) == 405);
+}
+
+TEST_CASE("an Event that kube-apiserver would refuse is refused") {
+  const auto server = started();
+  const auto [patch, code] = GENERATE(table<std::string, int>({
+      {R"({"reason": ""})", 422},
+      {R"({"action": null})", 422},
+      {R"({"eventTime": null})", 422},
+      {R"({"type": "Bad"})", 422},
+      {R"({"reportingController": null})", 422},
+      {R"({"reportingInstance": ")" + std::string(129, 'x') + R"("})", 422},
+      {R"({"note": ")" + std::string(1025, 'x') + R"("})", 422},
+      {R"({"note": ")" + std::string(1024, 'x') + R"("})", 201},
+      {R"({"metadata": {"name": "KP"}})", 422},
+      {R"({"series": {"count": 1, "lastObservedTime": "2026-11-20T22:19:50.000000Z"}})", 422},
+      {R"({"series": {"count": 2}})", 422},
+      {R"({"series": {"count": 2, "lastObservedTime": "2026-11-20T22:19:50.000000Z"}})", 201},
+      {R"({"eventTime": "2026-11-20T22:19:50Z"})", 400},
+      {R"({"eventTime": "2026-11-20T22:19:50.000+01:00"})", 400},
+      {R"({"eventTime": "2026-11-20T22:19:50.000000+01:00"})", 201},
+      {R"({"kind": "Node"})", 400},
+      {R"({"message": "x"})", 400},
+      {R"({"metadata": {"namespace": "shop"}})", 400},
+  }));
+  auto event = make_event();
+  event.merge_patch(Json::parse(patch));
+  INFO(patch);
+  CHECK(send_event(*server, "POST", kEvents, event.dump(), kJson) == code);
+  CHECK(server->events().size() == (code == 201 ? 1 : 0));
+}
+
+TEST_CASE("an Event of another namespace must be about something there") {
+  const auto server = started();
+  const std::string path = "/apis/events.k8s.io/v1/namespaces/shop/events";
+  auto event = make_event();
+  event["metadata"]["namespace"] = "shop";
+  CHECK(send_event(*server, "POST", path, event.dump(), kJson) == 422);
+  event["regarding"]["namespace"] = "shop";
+  CHECK(send_event(*server, "POST", path, event.dump(), kJson) == 201);
+}
+
+TEST_CASE("a patch that kube-apiserver would refuse is refused") {
+  const auto server = started();
+  const auto event = make_event();
+  CHECK(send_event(*server, "POST", kEvents, event.dump(), kMerge) == 415);
+  REQUIRE(send_event(*server, "POST", kEvents, event.dump(), kJson) == 201);
+  const std::string path = kEvents + "/kp.17";
+  CHECK(send_event(*server, "PATCH", path, "{}", kJson) == 415);
+  CHECK(send_event(*server, "PATCH", path, "[]", kMerge) == 400);
+  CHECK(send_event(*server, "PATCH", path, R"({"note":"x"})", kMerge) == 422);
+  CHECK(send_event(*server, "PATCH", path, R"({"series":{"count":2}})", kMerge) == 422);
+  CHECK_FALSE(Json::parse(server->events()[0]).contains("series"));
 }
 
 TEST_CASE("commands do what they say") {

@@ -17,7 +17,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "proxier/watch/cluster_event.h"
 #include "proxier/watch/curl_transport.h"
+#include "proxier/watch/event_recorder.h"
 #include "test/support/api_server/api_server.h"
 #include "test/support/api_server/certificates.h"
 #include "test/support/api_server/objects.h"
@@ -290,13 +292,43 @@ TEST_CASE("a busy server says when to come back") {
 TEST_CASE("a body is sent") {
   const auto server = started({});
   Client client(ClusterAccess{.server = server->url()});
-  const std::string event =
-      R"({"kind":"Event","apiVersion":"events.k8s.io/v1","metadata":{"name":"a","namespace":"default"}})";
+  const std::string event = event_document({.event = {.regarding = {.kind = "Node", .name = "kp"},
+                                                      .reason = "Starting",
+                                                      .action = "StartKubeProxy"},
+                                            .host = "h",
+                                            .name = "a"});
   Answer answer;
   client.fetch(answer, "/apis/events.k8s.io/v1/namespaces/default/events", Method::post, event);
   CHECK(answer.status() == 201);
-  CHECK(server->events() == std::vector<std::string>{event});
+  CHECK(server->requests().at(0).body == event);
+  CHECK(server->events().size() == 1);
   CHECK(server->requests().at(0).headers.at("content-type") == "application/json");
+}
+
+TEST_CASE("Events are told, and their repeats") {
+  const bool tls_and_http2 = GENERATE(false, true);
+  const Authority authority;
+  test::ServerOptions options;
+  if (tls_and_http2) options = {.tls = authority.server(), .http2 = true};
+  const auto server = started(options);
+  Client client(ClusterAccess{.server = server->url(), .ca_pem = authority.ca.certificate});
+  EventRecorder events(
+      "host-1", client.transport, client.loop, [] { return 0.0; }, client.log);
+  events.on_idle([&] { client.loop.quit(); });
+  const ClusterEvent event{.regarding = {.kind = "Service", .ns = "shop", .name = "web"},
+                           .level = EventLevel::warning,
+                           .reason = "FailedToStartServiceHealthcheck",
+                           .action = "Listen",
+                           .note = std::string(2000, '\xff')};
+  events.record(event);
+  client.loop.run();
+  REQUIRE(server->events().size() == 1);
+  CHECK_THAT(server->events()[0], !Contains("series"));
+  events.record(event);
+  client.loop.run();
+  REQUIRE(server->events().size() == 1);
+  CHECK_THAT(server->events()[0], Contains(R"("series":{"count":2,"lastObservedTime":)"));
+  CHECK(server->requests().at(1).method == "PATCH");
 }
 
 TEST_CASE("a server that is not there is named, with the cause") {

@@ -61,6 +61,12 @@ TEST_CASE("equal objects have equal fingerprints") {
   CHECK(fingerprint(some_node()) == fingerprint(some_node()));
 }
 
+TEST_CASE("when a slice was triggered is none of its state") {
+  auto triggered = some_slice();
+  triggered.trigger.time.emplace(std::chrono::seconds(1));
+  CHECK(fingerprint(triggered) == fingerprint(some_slice()));
+}
+
 TEST_CASE("every field of a Service counts") {
   check_all_differ<api::Service>(
       some_service(), {

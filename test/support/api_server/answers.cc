@@ -7,7 +7,6 @@
 #include <chrono>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "test/support/api_server/documents.h"
 #include "test/support/api_server/listing.h"
@@ -111,29 +110,16 @@ Answer one_object(ServerState& state, const Target& target)
        .details = fmt::format(R"({{"name":"{}","kind":"{}"}})", target.name, facts.plural)});
 }
 
-// The body is given back, as the server gives back what it stored; a PATCH of an Event that nobody
-// has posted finds none.
 Answer event(ServerState& state, const LoggedRequest& request)
     IPVSPROXIER_THREADS(requires_capability(state.mutex)) {
-  const auto json = nlohmann::json::parse(request.body, nullptr, false);
-  if (!json.is_object())
-    return failure(
-        {.code = 400, .reason = "BadRequest", .message = "the object provided is unrecognized"});
-  if (request.method == "POST") {
-    const auto name = json.value("/metadata/name"_json_pointer, std::string{});
-    if (!state.event_paths.insert(request.path + "/" + name).second)
-      return failure({.code = 409,
-                      .reason = "AlreadyExists",
-                      .message = fmt::format("events.events.k8s.io \"{}\" already exists", name)});
-  } else if (!state.event_paths.contains(request.path)) {
-    return failure(
-        {.code = 404, .reason = "NotFound", .message = "events.events.k8s.io not found"});
-  }
-  state.posted_events.push_back(request.body);
-  return {.code = request.method == "POST" ? 201 : 200,
-          .headers = {},
-          .body = request.body + "\n",
-          .watch = nullptr};
+  const auto type = request.headers.find("content-type");
+  auto taken = state.events.take({.method = request.method,
+                                  .path = request.path,
+                                  .content_type = type == request.headers.end() ? "" : type->second,
+                                  .body = request.body});
+  if (!taken.reason.empty())
+    return failure({.code = taken.code, .reason = taken.reason, .message = taken.message});
+  return {.code = taken.code, .headers = {}, .body = taken.body + "\n", .watch = nullptr};
 }
 
 // Waits until the store has the version that a list wants at least; answers whether it has.

@@ -267,7 +267,7 @@ void ApiServer::clear_requests() {
 
 std::vector<std::string> ApiServer::events() const {
   const loop::MutexLock lock(impl_->state.mutex);
-  return impl_->state.posted_events;
+  return impl_->state.events.documents();
 }
 
 std::size_t ApiServer::connections() const {

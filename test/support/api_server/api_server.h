@@ -1,8 +1,8 @@
 #pragma once
 
 // ApiServer: the API server of the tests. It answers lists and watches of Services, EndpointSlices
-// and Nodes from a scripted store in the form in which kube-apiserver 1.36 does, records Events
-// that are posted, and misbehaves as told (faults.h).
+// and Nodes from a scripted store in the form in which kube-apiserver 1.36 does, keeps Events
+// (events.h) that are posted and patched, and misbehaves as told (faults.h).
 //
 //   auto server = ApiServer::start({});
 //   (*server)->put(make_service("shop", "web", "10.96.0.10"));       // objects.h
@@ -117,7 +117,8 @@ class ApiServer {
   // ----------------------------------------------------------------------------
   std::vector<LoggedRequest> requests() const;
   void clear_requests();
-  std::vector<std::string> events() const;       // bodies of Events posted or patched, in order
+  // JSON of the Events that were accepted, as they are now, in the order of their first post.
+  std::vector<std::string> events() const;
   std::size_t connections() const;               // open now
   std::size_t watches(Resource resource) const;  // running now
   bool wait_for_watches(Resource resource, std::size_t count) const;

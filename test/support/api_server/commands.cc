@@ -138,6 +138,11 @@ std::string requests_of(const ApiServer& server) {
   return text;
 }
 
+std::string events_of(const ApiServer& server) {
+  const auto events = server.events();
+  return fmt::format("[{}]", fmt::join(events, ","));
+}
+
 }  // namespace
 
 Result<std::string> run_command(ApiServer& server, const std::string& line) {
@@ -151,6 +156,7 @@ Result<std::string> run_command(ApiServer& server, const std::string& line) {
   if (command == "put") return put(server, first);
   if (command == "delete") return remove(server, first, second);
   if (command == "requests") return requests_of(server);
+  if (command == "events") return events_of(server);
   if (command == "state") return state_of(server);
   if (command == "resume") {
     if (auto done = server.resume(); !done) return done.error();

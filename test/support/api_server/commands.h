@@ -20,6 +20,7 @@ inline constexpr const char* kCommandHelp =
   reset | vanish | reappear | stop | resume    of connections; of the whole server
   token TOKEN              asks for another bearer token from now on
   requests                 prints what was asked for, oldest first
+  events                   prints the Events that were accepted, as one JSON list
   state                    prints version, objects and watches
   quit                     as the end of input does
 )";

@@ -15,6 +15,7 @@
 
 #include "proxier/loop/mailbox.h"
 #include "test/support/api_server/api_server.h"
+#include "test/support/api_server/events.h"
 #include "test/support/api_server/running_watch.h"
 #include "test/support/api_server/store.h"
 
@@ -33,8 +34,7 @@ struct ServerState {
   Faults event_faults IPVSPROXIER_THREADS(guarded_by(mutex));
   std::deque<LoggedRequest> log IPVSPROXIER_THREADS(guarded_by(mutex));
   std::size_t log_cleared IPVSPROXIER_THREADS(guarded_by(mutex)) = 0;
-  std::vector<std::string> posted_events IPVSPROXIER_THREADS(guarded_by(mutex));
-  std::set<std::string> event_paths IPVSPROXIER_THREADS(guarded_by(mutex));
+  EventStore events IPVSPROXIER_THREADS(guarded_by(mutex));
   std::set<RunningWatch*> watches IPVSPROXIER_THREADS(guarded_by(mutex));
   std::set<int> sockets IPVSPROXIER_THREADS(guarded_by(mutex));  // of open connections
   bool vanished IPVSPROXIER_THREADS(guarded_by(mutex)) = false;

@@ -1,0 +1,117 @@
+#include "proxier/watch/cluster_event.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "proxier/api/timestamp.h"
+
+namespace ipvsproxier::watch {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// In bytes (kubernetes, pkg/apis/core/validation/events.go).
+constexpr std::size_t kMostNote = 1024;
+constexpr std::size_t kMostInstance = 128;
+constexpr std::size_t kMostName = 253;
+
+constexpr const char* kController = "kube-proxy";
+
+std::string dump(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+// As it will be sent, which may be longer than it was: a bad byte becomes a character of three.
+std::string valid_utf8(const std::string& text) {
+  return Json::parse(dump(text)).get<std::string>();
+}
+
+// Between two characters.
+std::string cut(std::string text, std::size_t most) {
+  if (text.size() <= most) return text;
+  const auto is_inside = [](char byte) {
+    return (static_cast<unsigned char>(byte) & 0xc0U) == 0x80U;
+  };
+  while (most > 0 && is_inside(text[most])) --most;
+  text.resize(most);
+  return text;
+}
+
+bool is_alphanumeric(char letter) {
+  return (letter >= 'a' && letter <= 'z') || (letter >= '0' && letter <= '9');
+}
+
+// RFC 1123, in lower case: what names an object.
+bool is_dns_subdomain(std::string_view name) {
+  if (name.empty() || name.size() > kMostName) return false;
+  char before = '.';
+  for (const char letter : name) {
+    const bool joins = letter == '.' || letter == '-';
+    if (!joins && !is_alphanumeric(letter)) return false;
+    // A label neither begins nor ends with "-".
+    if ((letter == '.' && !is_alphanumeric(before)) || (letter == '-' && before == '.'))
+      return false;
+    before = letter;
+  }
+  return is_alphanumeric(before);
+}
+
+// Of version 4: 122 random bits.
+std::string random_uuid(const std::function<double()>& random) {
+  std::string uuid = "xxxxxxxx-xxxx-4xxx-yxxx-xxxxxxxxxxxx";
+  for (auto& letter : uuid) {
+    if (letter != 'x' && letter != 'y') continue;
+    const auto digit = static_cast<unsigned>(random() * 16) & 0xfU;
+    letter = "0123456789abcdef"[letter == 'x' ? digit : (digit & 0x3U) | 0x8U];
+  }
+  return uuid;
+}
+
+Json series_of(const EventRecord& record) {
+  return {{"count", record.count}, {"lastObservedTime", api::to_rfc3339_micro(record.last)}};
+}
+
+}  // namespace
+
+std::string namespace_of(const ClusterEvent& event) {
+  return event.regarding.ns.empty() ? "default" : event.regarding.ns;
+}
+
+std::string event_name(const ObjectReference& regarding, EventRecord::Time now,
+                       const std::function<double()>& random) {
+  const auto since = std::chrono::nanoseconds(now.time_since_epoch()).count();
+  auto name = fmt::format("{}.{:x}", regarding.name, since);
+  return is_dns_subdomain(name) ? name : random_uuid(random);
+}
+
+std::string event_document(const EventRecord& record) {
+  const auto& event = record.event;
+  Json regarding{{"kind", event.regarding.kind}};
+  if (!event.regarding.ns.empty()) regarding["namespace"] = event.regarding.ns;
+  regarding["name"] = event.regarding.name;
+  regarding["apiVersion"] = "v1";
+
+  Json json{{"kind", "Event"}, {"apiVersion", "events.k8s.io/v1"}};
+  json["metadata"] = {{"name", record.name}, {"namespace", namespace_of(event)}};
+  json["eventTime"] = api::to_rfc3339_micro(record.first);
+  if (record.count > 1) json["series"] = series_of(record);
+  json["reportingController"] = kController;
+  json["reportingInstance"] =
+      cut(valid_utf8(fmt::format("{}-{}", kController, record.host)), kMostInstance);
+  json["action"] = event.action;
+  json["reason"] = event.reason;
+  json["regarding"] = std::move(regarding);
+  if (!event.note.empty()) json["note"] = cut(valid_utf8(event.note), kMostNote);
+  json["type"] = event.level == EventLevel::normal ? "Normal" : "Warning";
+  return dump(json);
+}
+
+std::string series_patch(const EventRecord& record) {
+  return dump(Json{{"series", series_of(record)}});
+}
+
+}  // namespace ipvsproxier::watch
