@@ -34,14 +34,15 @@ TEST_CASE("api: a server that has not caught up yet is asked again when it says"
     REQUIRE(world.was_asked(resource, 2));
     CHECK(world.asked(resource).front().ends_with(" -> 504"));
   }
-  CHECK(world.daemon().logs("Too large resource version: 300, current: 200; again in 1."));
+  world.check_told("Too large resource version: 300, current: 200; again in 1.");
   world.check_still(small_cluster());
   world.server().clear_faults();
   world.finish();
 }
 
+// Versions and objects are older than those that the daemon knows, and true.
 TEST_CASE("api: a server that was restored from a backup is listed anew") {
-  ApiWorld world({.bookmark_seconds = 1});
+  ApiWorld world;
   world.follow();
   for (int i = 0; i < 3; ++i) world.disturb();
   world.check_reached();
@@ -50,10 +51,13 @@ TEST_CASE("api: a server that was restored from a backup is listed anew") {
   world.disturb();
   world.restore(150);
   REQUIRE(world.server().version() < 200);
+  tell_all(world, {.answers = {{.code = 410,
+                                .reason = "Expired",
+                                .message = "too old resource version",
+                                .times = 1,
+                                .asked = Asked::watches}}});
   REQUIRE(world.server().resume());
-  // Watches from the future are silent until a bookmark tells.
-  CHECK(world.daemon().logs("the server went back from version ", 60'000));
-  world.check_reached();
+  world.check_reached(60'000);
   CHECK(world.asked(Resource::services).back() == "stream");
   world.disturb();
   world.finish();
@@ -123,11 +127,13 @@ TEST_CASE("api: malformed JSON changes nothing; said twice, it makes a new list"
     CHECK(asks.at(0).starts_with("watch "));
     CHECK(asks.at(1) == "stream");
   }
-  CHECK(world.daemon().logs("services: " + world.server().url() + ": "));
-  CHECK(world.daemon().logs("again in "));
+  world.check_told("services: " + world.server().url() + ": ");
+  world.check_told("again in ");
   world.check_reached();
-  // Words that are no event at all, and an object that is no Service.
+  // Words that are no event at all.
   world.server().clear_faults();
+  world.disturb();
+  world.check_reached();
   world.server().clear_requests();
   world.server().send_raw(Resource::services, "<html>busy</html>\n");
   REQUIRE(world.was_asked(Resource::services, 1));
@@ -146,8 +152,8 @@ TEST_CASE("api: an object that makes no sense stays as it was, and is named") {
       R"("namespace":"default","resourceVersion":"900"},"spec":{"clusterIP":"10.96.0.10",)"
       R"("clusterIPs":["10.96.0.10"],"ports":[{"port":"eighty"}]}}})"
       "\n");
-  CHECK(world.daemon().logs("default/web"));
-  CHECK(world.daemon().logs("it stays as it was"));
+  world.check_told("default/web");
+  world.check_told("it stays as it was");
   world.check_still(small_cluster());
   CHECK(world.asked(Resource::services).empty());
   world.finish();

@@ -46,7 +46,7 @@ double seconds_since(Clock::time_point begin) {
 TEST_CASE("api: an object of 10 MB is programmed, and only while it is read does it take memory",
           "[large]") {
   constexpr std::size_t kObject = 10 * kMegabyte;
-  ApiWorld world({.streaming_lists = GENERATE(true, false)});
+  ApiWorld world({.server = {.streaming_lists = GENERATE(true, false)}});
   world.follow();
   const auto before = memory_of(world.daemon());
   const ApiService huge{
@@ -58,7 +58,7 @@ TEST_CASE("api: an object of 10 MB is programmed, and only while it is read does
   // By a list too.
   world.server().compact();
   for (const auto resource : kResources) world.server().expire_watches(resource);
-  CHECK(world.daemon().logs("services: 6 listed"));
+  world.check_told("services: 6 listed");
   world.disturb();
   world.check_reached();
   const auto after = memory_of(world.daemon());

@@ -66,11 +66,11 @@ TEST_CASE("api: after a reset the watches go on where they were") {
   world.disturb();
   world.server().reset_connections();
   world.disturb();
-  CHECK(world.daemon().logs("services: " + world.server().url() + ": "));
-  CHECK(world.daemon().logs("; again in 0."));
+  world.check_told("services: " + world.server().url() + ": ");
+  world.check_told("; again in 0.");
   world.check_reached();
   CHECK(only_watched_objects(world));
-  CHECK(world.daemon().logs("services: followed again"));
+  world.check_told("services: followed again");
   world.finish();
 }
 
@@ -119,8 +119,8 @@ TEST_CASE("api: a server that vanishes is noticed within 30 s", "[vanish]") {
     Cut cut(world.server());
     world.disturb();
     const auto begin = Clock::now();
-    CHECK(world.daemon().logs("services: " + world.server().url() + ": ", 30'000));
-    CHECK(world.daemon().logs("endpointslices: " + world.server().url() + ": ", 30'000));
+    world.check_told("services: " + world.server().url() + ": ", 30'000);
+    world.check_told("endpointslices: " + world.server().url() + ": ", 30'000);
     CHECK(Clock::now() - begin < std::chrono::seconds(30));
     CHECK(difference(facts_of(small_cluster()), world.judge().seen()) == "");
     world.check_right();
@@ -135,7 +135,7 @@ TEST_CASE("api: while the server is away nothing is removed, and then it is foll
   ApiWorld world;
   world.follow();
   world.server().stop();
-  CHECK(world.daemon().logs("Connection refused"));
+  world.check_told("Connection refused");
   world.disturb();
   world.check_still(small_cluster());
   REQUIRE(world.server().resume());

@@ -1,6 +1,7 @@
 #include "test/kernel/api_world.h"
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <stdexcept>
 
@@ -8,6 +9,7 @@
 
 #include "ipset/set_catalog.h"
 #include "test/kernel/kernel_state.h"
+#include "test/support/api_server/certificates.h"
 #include "test/support/api_server/objects.h"
 #include "test/support/raw_http.h"
 
@@ -21,6 +23,8 @@ constexpr const char* kNameSpace = "default";
 constexpr std::uint16_t kPort = 80;
 constexpr std::uint16_t kTarget = 8080;
 constexpr std::uint16_t kHealthPort = 10256;
+constexpr std::array kJudgedSets{"KUBE-CLUSTER-IP", "KUBE-6-CLUSTER-IP", "KUBE-IPVS-IPS",
+                                 "KUBE-6-IPVS-IPS"};
 
 std::vector<std::string> objects_of(const ApiService& service) {
   const std::string protocol(netlink::to_string(service.protocol));
@@ -33,6 +37,15 @@ std::vector<std::string> objects_of(const ApiCluster& cluster) {
   for (const auto& [name, service] : cluster)
     for (auto& object : objects_of(service)) objects.push_back(std::move(object));
   return objects;
+}
+
+ApiWorldOptions with_tls(ApiWorldOptions options) {
+  if (options.plain || options.server.tls) return options;
+  const auto authority = make_authority("cluster").value();
+  const auto shown = issue(authority, server_wish()).value();
+  options.server.tls = ServerTls{.certificate = shown.certificate, .key = shown.key};
+  options.client.authority = authority.certificate;
+  return options;
 }
 
 void fill(ApiServer& server, const ApiCluster& cluster) {
@@ -55,13 +68,16 @@ void write(const std::filesystem::path& file, const std::string& text) {
   if (!out.flush()) throw std::runtime_error("write " + file.string());
 }
 
-// The rules, and which sets there are with what the judge does not look at.
+// What the judge does not look at and changes of our Services do not change: the rules, and the
+// other sets with what is in them.
 std::vector<std::string> lasting_lines(const Netns& netns) {
   auto lines = kernel_lines(netns);
   std::erase_if(lines, [](const std::string& line) {
-    return line.starts_with("-A -") || line.starts_with("-a -") ||
-           line.find("kube-ipvs0 ") != std::string::npos ||
-           line.starts_with("add KUBE-CLUSTER-IP ") || line.starts_with("add KUBE-6-CLUSTER-IP ");
+    if (line.starts_with("-A -") || line.starts_with("-a -")) return true;
+    if (line.find("kube-ipvs0 ") != std::string::npos) return true;
+    return std::ranges::any_of(kJudgedSets, [&](const char* set) {
+      return line.starts_with(std::string("add ") + set + " ");
+    });
   });
   return lines;
 }
@@ -100,6 +116,8 @@ Facts facts_of(const ApiCluster& cluster) {
         .address = address, .protocol = service.protocol, .port = kPort};
     facts.insert(service_fact({.key = key, .scheduler = "rr"}));
     facts.insert(address_fact(address));
+    facts.insert(element_fact(ipset::set_name(ipset::SetId::ipvs_ips, address.family()),
+                              ipset::to_string(ipset::IpElement{address})));
     facts.insert(element_fact(ipset::set_name(ipset::SetId::cluster_ip, address.family()),
                               ipset::to_string(ipset::IpPortElement{
                                   .ip = address, .protocol = key.protocol, .port = kPort})));
@@ -109,24 +127,25 @@ Facts facts_of(const ApiCluster& cluster) {
   return facts;
 }
 
-ApiWorld::ApiWorld(ServerOptions options, KubeconfigParts client)
-    : cluster_(small_cluster()),
-      server_(started(std::move(options), cluster_)),
+ApiWorld::ApiWorld(ApiWorldOptions options)
+    : options_(with_tls(std::move(options))),
+      cluster_(small_cluster()),
+      server_(started(options_.server, cluster_)),
       judge_(netns_.netns(), {}),
-      daemon_(netns_.netns(), {"--config=" + config_file(client)}) {}
+      daemon_(netns_.netns(), {"--config=" + config_file()}) {}
 
-std::string ApiWorld::config_file(const KubeconfigParts& client) {
+std::string ApiWorld::config_file() {
   const auto file = dir_.path() / "config.yaml";
   write(file,
         "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: ipvs\n"
         "hostnameOverride: n1\nclusterCIDR: \"10.244.0.0/16,fd00:244::/48\"\n"
         "clientConnection: {kubeconfig: " +
-            client_file(client) + "}\n");
+            client_file() + "}\n");
   return file.string();
 }
 
-std::string ApiWorld::client_file(const KubeconfigParts& client) {
-  auto parts = client;
+std::string ApiWorld::client_file() {
+  auto parts = options_.client;
   parts.server = server_->url();
   const auto file = dir_.path() / "kubeconfig";
   write(file, kubeconfig(parts));
@@ -228,6 +247,12 @@ void ApiWorld::check_right() {
   CHECK(http_get(kHealthPort, "/healthz").status == 200);
 }
 
+void ApiWorld::check_told(const std::string& text, int timeout_ms) {
+  const bool told = daemon_.logs(text, timeout_ms);
+  INFO("looking for: " << text << "\n" << daemon_.log());
+  CHECK(told);
+}
+
 void ApiWorld::finish() {
   check_reached();
   check_right();
@@ -241,7 +266,7 @@ void ApiWorld::finish() {
 std::vector<std::string> ApiWorld::asked(Resource resource) const {
   std::vector<std::string> kinds;
   for (const auto& request : server_->requests()) {
-    if (request.path != facts_of(resource).path || request.method != "GET") continue;
+    if (request.path != facts_of(resource).path || request.status == 0) continue;
     kinds.push_back(kind_of(request) +
                     (request.status == 200 ? "" : " -> " + std::to_string(request.status)));
   }

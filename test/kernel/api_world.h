@@ -38,10 +38,16 @@ ApiCluster small_cluster();
 // What the kernel holds of it.
 Facts facts_of(const ApiCluster& cluster);
 
+struct ApiWorldOptions {
+  ServerOptions server;    // with TLS of an authority made now if it has none
+  KubeconfigParts client;  // but for where the server is, and that authority
+  bool plain = false;      // no TLS
+};
+
 class ApiWorld {
  public:
-  // A server with the small cluster and Node n1. The kubeconfig's `client.server` is the server's.
-  explicit ApiWorld(ServerOptions options = {}, KubeconfigParts client = {});
+  // A server with the small cluster and Node n1.
+  explicit ApiWorld(ApiWorldOptions options = {});
 
   ApiServer& server() { return *server_; }
   Daemon& daemon() { return daemon_; }
@@ -77,22 +83,26 @@ class ApiWorld {
   void check_still(const ApiCluster& before);
   // Nothing was wrong so far, and is not in the next looks; the daemon runs and is healthy.
   void check_right();
+  // The daemon says this, at the latest after the time.
+  void check_told(const std::string& text, int timeout_ms = 20000);
   // Also the rules and other sets are as they were, and the daemon ends cleanly.
   void finish();
 
   // What the daemon asked for of a resource since the server forgot its requests, oldest first:
-  // "stream", "page", "next page" or "watch VERSION", with " -> CODE" if that is not 200.
+  // "stream", "page", "next page" or "watch VERSION", with " -> CODE" if that is not 200; a
+  // request without an answer counts only if it has got one since.
   std::vector<std::string> asked(Resource resource) const;
-  // The server has been asked for the resource so many times.
+  // The server has been asked for the resource, and has begun to answer, so many times.
   bool was_asked(Resource resource, std::size_t times, int timeout_ms = 20000) const;
   // Every one of what was asked for is a watch, and there is one.
   bool only_watched(Resource resource) const;
 
  private:
   void announce() { judge_.announce(facts_of(cluster_)); }
-  std::string client_file(const KubeconfigParts& client);
-  std::string config_file(const KubeconfigParts& client);
+  std::string client_file();
+  std::string config_file();
 
+  ApiWorldOptions options_;
   FreshNetns netns_;
   TempDir dir_;
   ApiCluster cluster_;

@@ -18,7 +18,7 @@ namespace {
 using netlink::Result;
 
 // Between two looks; a look takes about a millisecond.
-constexpr std::chrono::milliseconds kPause{10};
+constexpr std::chrono::milliseconds kPause{20};
 
 constexpr const char* kLink = "kube-ipvs0";
 
@@ -93,7 +93,8 @@ struct KernelJudge::Tables {
     for (const auto& one : answered(links->list_addresses()))
       if (one.link == kLink) facts.insert(address_fact(one.address));
     for (const auto family : netlink::kFamilies)
-      for (const auto id : {ipset::SetId::cluster_ip, ipset::SetId::loop_back}) {
+      for (const auto id :
+           {ipset::SetId::cluster_ip, ipset::SetId::ipvs_ips, ipset::SetId::loop_back}) {
         const auto name = ipset::set_name(id, family);
         const auto set = answered(sets->list(name));
         if (!set) continue;
