@@ -168,8 +168,6 @@ void HttpTransfer::prepare(const ClusterAccess& access) {
   set(CURLOPT_WRITEDATA, this);
   set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
   set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_2TLS));
-  // Rather a stream of the connection that is being made than one of its own.
-  set(CURLOPT_PIPEWAIT, 1L);
   set(CURLOPT_ACCEPT_ENCODING, "gzip");
   if (!access.user_agent.empty()) set(CURLOPT_USERAGENT, access.user_agent.c_str());
   if (!access.proxy_url.empty()) {
@@ -195,6 +193,9 @@ void HttpTransfer::prepare_url(const ClusterAccess& access) {
     refused_ = CURLE_URL_MALFORMAT;
     return;
   }
+  // Rather a stream of the connection that is being made than one of its own. Without TLS there is
+  // no HTTP/2, and the others would wait until the first exchange ends.
+  if (part_of(parsed, CURLUPART_SCHEME) == "https") set(CURLOPT_PIPEWAIT, 1L);
   if (access.tls_server_name.empty()) {
     set(CURLOPT_URL, url.c_str());
     return;

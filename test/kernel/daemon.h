@@ -38,8 +38,8 @@ class Daemon {
   ~Daemon();  // kills it if it runs
 
   void start();
-  bool runs();  // false also when it ended by itself
-  pid_t pid() const { return pid_; }
+  bool runs();                        // false also when it ended by itself
+  pid_t pid() const { return pid_; }  // while it runs
 
   void signal(int number);
   // Waits until it ended by itself or by a signal; see RunResult::status.

@@ -29,7 +29,7 @@ std::string line(const std::string& key, const std::string& value) {
 }  // namespace
 
 std::string kubeconfig(const KubeconfigParts& parts) {
-  const auto user = line("token", parts.token) +
+  const auto user = line("token", parts.token) + line("tokenFile", parts.token_file) +
                     line("client-certificate-data", base64(parts.certificate)) +
                     line("client-key-data", base64(parts.key));
   return "apiVersion: v1\nkind: Config\ncurrent-context: test\n"

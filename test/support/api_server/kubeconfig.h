@@ -11,6 +11,7 @@ struct KubeconfigParts {
   std::string server;
   std::string authority;
   std::string token;
+  std::string token_file;  // a path
   std::string certificate;
   std::string key;
 };

@@ -3,20 +3,27 @@
 #include <fmt/format.h>
 
 namespace ipvsproxier::test {
+namespace {
+
+std::string family_of(const std::string& address) {
+  return address.find(':') == std::string::npos ? "IPv4" : "IPv6";
+}
+
+}  // namespace
 
 std::string make_service(const std::string& name_space, const std::string& name,
-                         const std::string& cluster_ip, int port) {
+                         const std::string& cluster_ip, int port, const std::string& protocol) {
   return fmt::format(
       R"({{"kind":"Service","apiVersion":"v1","metadata":{{"name":"{1}","namespace":"{0}"}},)"
-      R"("spec":{{"ports":[{{"name":"http","protocol":"TCP","port":{3},"targetPort":{3}}}],)"
+      R"("spec":{{"ports":[{{"name":"http","protocol":"{5}","port":{3},"targetPort":{3}}}],)"
       R"("clusterIP":"{2}","clusterIPs":["{2}"],"type":"ClusterIP","sessionAffinity":"None",)"
       R"("ipFamilies":["{4}"],"ipFamilyPolicy":"SingleStack","internalTrafficPolicy":"Cluster"}}}})",
-      name_space, name, cluster_ip, port,
-      cluster_ip.find(':') == std::string::npos ? "IPv4" : "IPv6");
+      name_space, name, cluster_ip, port, family_of(cluster_ip), protocol);
 }
 
 std::string make_slice(const std::string& name_space, const std::string& service,
-                       const std::vector<std::string>& addresses, int port) {
+                       const std::vector<std::string>& addresses, int port,
+                       const std::string& protocol) {
   std::string endpoints;
   for (const auto& address : addresses)
     endpoints += fmt::format(R"({}{{"addresses":["{}"],"conditions":{{"ready":true}}}})",
@@ -24,9 +31,10 @@ std::string make_slice(const std::string& name_space, const std::string& service
   return fmt::format(
       R"({{"kind":"EndpointSlice","apiVersion":"discovery.k8s.io/v1","metadata":{{)"
       R"("name":"{1}-0","namespace":"{0}","labels":{{"kubernetes.io/service-name":"{1}"}}}},)"
-      R"("addressType":"IPv4","endpoints":[{2}],)"
-      R"("ports":[{{"name":"http","protocol":"TCP","port":{3}}}]}})",
-      name_space, service, endpoints, port);
+      R"("addressType":"{4}","endpoints":[{2}],)"
+      R"("ports":[{{"name":"http","protocol":"{5}","port":{3}}}]}})",
+      name_space, service, endpoints, port,
+      addresses.empty() ? "IPv4" : family_of(addresses.front()), protocol);
 }
 
 std::string make_node(const std::string& name, const std::string& address,

@@ -8,12 +8,14 @@
 
 namespace ipvsproxier::test {
 
-// A ClusterIP Service with one TCP port "http" of number `port`.
+// A ClusterIP Service with one port "http" of number `port`.
 std::string make_service(const std::string& name_space, const std::string& name,
-                         const std::string& cluster_ip, int port = 80);
-// The slice NAME-0 of a Service with these IPv4 endpoints, all ready, on `port`.
+                         const std::string& cluster_ip, int port = 80,
+                         const std::string& protocol = "TCP");
+// The slice NAME-0 of a Service with these endpoints of one family, all ready, on `port`.
 std::string make_slice(const std::string& name_space, const std::string& service,
-                       const std::vector<std::string>& addresses, int port = 8080);
+                       const std::vector<std::string>& addresses, int port = 8080,
+                       const std::string& protocol = "TCP");
 std::string make_node(const std::string& name, const std::string& address,
                       const std::string& zone = "");
 

@@ -1,0 +1,163 @@
+// The daemon and a server that says strange things: old news, news twice, nothing, nonsense.
+
+#include <chrono>
+
+#include <catch2/catch.hpp>
+
+#include "test/kernel/api_world.h"
+#include "test/support/api_server/objects.h"
+
+namespace ipvsproxier::test {
+namespace {
+
+using Asks = std::vector<std::string>;
+
+constexpr std::array kTold{Resource::services, Resource::endpoint_slices};
+
+void tell_all(ApiWorld& world, const Faults& faults) {
+  for (const auto resource : kResources) world.server().set_faults(resource, faults);
+}
+
+TEST_CASE("api: a server that has not caught up yet is asked again when it says") {
+  ApiWorld world;
+  world.follow();
+  tell_all(world, {.answers = {{.code = 504,
+                                .reason = "Timeout",
+                                .message = "Timeout: Too large resource version: 300, current: 200",
+                                .retry_after_seconds = 1,
+                                .times = 1,
+                                .asked = Asked::watches}},
+                   .bookmarks_only = true});
+  world.disturb();
+  for (const auto resource : kResources) world.server().end_watches(resource);
+  for (const auto resource : kTold) {
+    REQUIRE(world.was_asked(resource, 2));
+    CHECK(world.asked(resource).front().ends_with(" -> 504"));
+  }
+  world.check_told("Too large resource version: 300, current: 200; again in 1.");
+  world.check_still(small_cluster());
+  world.server().clear_faults();
+  world.finish();
+}
+
+// Versions and objects are older than those that the daemon knows, and true.
+TEST_CASE("api: a server that was restored from a backup is listed anew") {
+  ApiWorld world;
+  world.follow();
+  for (int i = 0; i < 3; ++i) world.disturb();
+  world.check_reached();
+  world.server().clear_requests();
+  world.server().stop();
+  world.disturb();
+  world.restore(150);
+  REQUIRE(world.server().version() < 200);
+  tell_all(world, {.answers = {{.code = 410,
+                                .reason = "Expired",
+                                .message = "too old resource version",
+                                .times = 1,
+                                .asked = Asked::watches}}});
+  REQUIRE(world.server().resume());
+  world.check_reached(60'000);
+  CHECK(world.asked(Resource::services).back() == "stream");
+  world.disturb();
+  world.finish();
+}
+
+TEST_CASE("api: events that come twice are done once") {
+  ApiWorld world;
+  world.follow();
+  tell_all(world, {.duplicate = true});
+  for (int i = 0; i < 3; ++i) world.disturb();
+  world.check_reached();
+  CHECK(world.asked(Resource::services).empty());
+  world.finish();
+}
+
+TEST_CASE("api: events that come last first end in the newest state") {
+  ApiWorld world;
+  world.follow();
+  const auto before = world.cluster();
+  tell_all(world, {.bookmarks_only = true});
+  // Its removal is told last, the Service that came after it first.
+  const auto steady = world.cluster().at("steady");
+  world.remove("steady");
+  world.put({.name = "steady", .address = "10.96.0.21", .endpoints = steady.endpoints});
+  auto web = world.cluster().at("web");
+  for (const auto* endpoint : {"10.244.1.31", "10.244.1.32", "10.244.1.33"}) {
+    web.endpoints = {endpoint};
+    world.put(web);
+  }
+  world.disturb();
+  world.disturb();
+  world.check_still(before);
+  tell_all(world, {.reorder = true});
+  world.check_reached();
+  CHECK(world.asked(Resource::services).empty());
+  CHECK(world.asked(Resource::endpoint_slices).empty());
+  world.finish();
+}
+
+TEST_CASE("api: where there are only bookmarks the next watch begins at the last of them") {
+  ApiWorld world;
+  world.follow();
+  tell_all(world, {.bookmarks_only = true});
+  world.disturb();
+  world.disturb();
+  for (const auto resource : kResources) world.server().send_bookmark(resource);
+  world.check_still(small_cluster());
+  for (const auto resource : kResources) world.server().end_watches(resource);
+  for (const auto resource : kResources) REQUIRE(world.was_asked(resource, 1));
+  CHECK(world.asked(Resource::nodes) == Asks{"watch " + std::to_string(world.server().version())});
+  world.check_still(small_cluster());
+  world.server().clear_faults();
+  world.check_reached();
+  for (const auto resource : kTold) CHECK(world.only_watched(resource));
+  world.finish();
+}
+
+TEST_CASE("api: malformed JSON changes nothing; said twice, it makes a new list") {
+  ApiWorld world;
+  world.follow();
+  tell_all(world, {.malformed = true});
+  const auto before = world.cluster();
+  world.disturb();
+  for (const auto resource : kTold) {
+    REQUIRE(world.was_asked(resource, 2));
+    const auto asks = world.asked(resource);
+    CHECK(asks.at(0).starts_with("watch "));
+    CHECK(asks.at(1) == "stream");
+  }
+  world.check_told("services: " + world.server().url() + ": ");
+  world.check_told("again in ");
+  world.check_reached();
+  // Words that are no event at all.
+  world.server().clear_faults();
+  world.disturb();
+  world.check_reached();
+  world.server().clear_requests();
+  world.server().send_raw(Resource::services, "<html>busy</html>\n");
+  REQUIRE(world.was_asked(Resource::services, 1));
+  world.disturb();
+  world.check_reached();
+  CHECK(world.only_watched(Resource::services));
+  world.finish();
+}
+
+TEST_CASE("api: an object that makes no sense stays as it was, and is named") {
+  ApiWorld world;
+  world.follow();
+  world.server().send_raw(
+      Resource::services,
+      R"({"type":"MODIFIED","object":{"kind":"Service","apiVersion":"v1","metadata":{"name":"web",)"
+      R"("namespace":"default","resourceVersion":"900"},"spec":{"clusterIP":"10.96.0.10",)"
+      R"("clusterIPs":["10.96.0.10"],"ports":[{"port":"eighty"}]}}})"
+      "\n");
+  world.check_told("default/web");
+  world.check_told("it stays as it was");
+  world.check_still(small_cluster());
+  CHECK(world.asked(Resource::services).empty());
+  world.finish();
+}
+
+}  // namespace
+}  // namespace ipvsproxier::test

@@ -1,0 +1,114 @@
+// The daemon's start while the server misbehaves: until every first list is complete, the kernel
+// stays as it was found.
+
+#include <chrono>
+
+#include <catch2/catch.hpp>
+
+#include "test/kernel/api_world.h"
+#include "test/support/raw_http.h"
+
+namespace ipvsproxier::test {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::uint16_t kHealth = 10256;
+
+struct FirstListFault {
+  const char* what;
+  Faults faults;
+  std::string told;      // by the daemon
+  std::size_t requests;  // that are answered at least while the fault lasts
+};
+
+const FirstListFault kFirstListFaults[] = {
+    {"broken off", {.cut_after = 900}, "; again in ", 2},
+    {"refused", {.answers = {{.code = 500, .message = "etcd is gone"}}}, "etcd is gone", 2},
+    {"sent away",
+     {.answers = {{.code = 429, .message = "slow down", .retry_after_seconds = 1}}},
+     "slow down; again in 1.",
+     2},
+    {"forbidden", {.answers = {{.code = 403, .message = "who are you"}}}, "who are you", 2},
+    {"trickling", {.bytes_per_second = 20}, "nodes: 1 listed", 1},
+    {"silent", {.silent = true}, "nodes: 1 listed", 1},
+    {"without an answer", {.silent_answer = true}, "nodes: 1 listed", 0},
+};
+
+// Of what the kernel has when the daemon starts.
+void check_untouched(ApiWorld& world, const Facts& before) {
+  const auto until = Clock::now() + std::chrono::seconds(1);
+  while (Clock::now() < until) world.judge().look();
+  CHECK(difference(before, world.judge().seen()) == "");
+  CHECK(world.judge().verdict() == "");
+  CHECK(world.daemon().runs());
+  CHECK(http_get(kHealth, "/healthz").status == 503);
+}
+
+TEST_CASE("api: an empty kernel stays empty until every first list is complete") {
+  ApiWorld world;
+  const auto& fault = kFirstListFaults[GENERATE(0, 4)];
+  INFO(fault.what);
+  world.server().set_faults(Resource::endpoint_slices, fault.faults);
+  world.daemon().start();
+  world.check_told(fault.told);
+  world.check_told("services: 4 listed");
+  REQUIRE(world.was_asked(Resource::endpoint_slices, fault.requests));
+  check_untouched(world, {});
+  world.server().clear_faults();
+  world.follow_on();
+  world.finish();
+}
+
+TEST_CASE("api: what an earlier daemon left stays until every first list is complete") {
+  ApiWorld world;
+  world.follow();
+  for (const auto& fault : kFirstListFaults) {
+    INFO(fault.what);
+    REQUIRE(world.daemon().terminate() == 0);
+    const auto before = facts_of(world.cluster());
+    world.disturb();
+    world.server().set_faults(Resource::endpoint_slices, fault.faults);
+    world.restart();
+    world.check_told(fault.told);
+    world.check_told("services: 5 listed");
+    REQUIRE(world.was_asked(Resource::endpoint_slices, fault.requests));
+    check_untouched(world, before);
+    world.server().clear_faults();
+    world.check_reached(60'000);
+  }
+  world.finish();
+}
+
+// By pages as well, where the server has no streaming lists.
+TEST_CASE("api: a first list by pages that breaks off is nothing") {
+  ApiWorld world({.server = {.streaming_lists = false}});
+  world.server().set_faults(Resource::services, {.cut_after = 900});
+  world.daemon().start();
+  world.check_told("endpointslices: 4 listed");
+  REQUIRE(world.was_asked(Resource::services, 3));
+  CHECK(world.asked(Resource::services).at(0) == "stream -> 422");
+  CHECK(world.asked(Resource::services).at(1) == "page");
+  check_untouched(world, {});
+  world.server().clear_faults();
+  world.follow_on();
+  world.disturb();
+  world.finish();
+}
+
+// A minute, by the daemon's clock.
+TEST_CASE("api: a first list without a word for a minute is asked for on a new connection",
+          "[minute]") {
+  ApiWorld world;
+  world.server().set_faults(Resource::services, {.silent = true});
+  world.daemon().start();
+  REQUIRE(world.was_asked(Resource::services, 2, 90'000));
+  world.check_told("services: " + world.server().url() + ": the server says nothing");
+  check_untouched(world, {});
+  world.server().clear_faults();
+  world.follow_on();
+  world.finish();
+}
+
+}  // namespace
+}  // namespace ipvsproxier::test
