@@ -51,7 +51,7 @@ TEST_CASE("a change of endpoints is reported when the kernel has it") {
 
 TEST_CASE("families whose rules the kernel refuses are reported") {
   test::FakeDaemon daemon;
-  daemon.rules.faults.fail("nat", {ErrorKind::io, EIO, ""}, 1);
+  daemon.rules.faults.fail("write", {ErrorKind::io, EIO, ""}, 1);
   CHECK(daemon.see(web_with({test::e1()})).rules_failed == std::set{Family::ipv4});
   CHECK(daemon.wait(10s).rules_failed.empty());
 }

@@ -45,6 +45,8 @@ class CountingIpvsTable final : public netlink::IpvsTable {
     return table_.set_timeouts(timeouts);
   }
 
+  std::uint64_t requests() const override { return applied; }
+
   std::atomic<std::size_t> applied = 0;
   std::atomic<std::size_t> listings = 0;
 
