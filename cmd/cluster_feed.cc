@@ -25,6 +25,7 @@ void ClusterFeed::take(std::vector<api::Object> changed,
   if (started_ && lacks_cidrs) input.changes.node.reset();
   // Nothing is programmed before this is set.
   if (complete && (started_ || !lacks_cidrs)) {
+    if (!started_ && !fits_node(options_, families_, node_, logger_)) return on_misfit_();
     input.changes.complete = complete;
     started_ = true;
   }

@@ -3,7 +3,9 @@
 // ClusterFeed: what a source of objects tells -> the sync thread's mailbox, and the servers. Says
 // what is missing for programming this node. The main thread's.
 
+#include <functional>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include <spdlog/logger.h>
@@ -23,9 +25,17 @@ bool lacks_pod_cidrs(const Options& options, const std::optional<api::Node>& nod
 
 class ClusterFeed {
  public:
-  // All outlive this.
-  ClusterFeed(const Options& options, SyncMail& mail, Servers& servers, spdlog::logger& logger)
-      : options_(options), mail_(mail), servers_(servers), logger_(logger) {}
+  // `families`: those that this host can proxy. `on_misfit` is called, and nothing handed over,
+  // when the configuration does not fit the Node that the first lists bring. The others outlive
+  // this.
+  ClusterFeed(const Options& options, std::vector<netlink::Family> families, SyncMail& mail,
+              Servers& servers, spdlog::logger& logger, std::function<void()> on_misfit)
+      : options_(options),
+        families_(std::move(families)),
+        mail_(mail),
+        servers_(servers),
+        logger_(logger),
+        on_misfit_(std::move(on_misfit)) {}
 
   // `complete`: whether everything that exists is known by now. nullopt: the source has not told
   // everything yet; nothing is programmed before it did.
@@ -37,9 +47,11 @@ class ClusterFeed {
   void tell_what_is_missing();
 
   const Options& options_;
+  const std::vector<netlink::Family> families_;
   SyncMail& mail_;
   Servers& servers_;
   spdlog::logger& logger_;
+  std::function<void()> on_misfit_;
   std::optional<api::Node> node_;
   bool started_ = false;  // there was something to program
   bool lacked_node_ = false;

@@ -121,6 +121,19 @@ class Doubts {
 
 }  // namespace
 
+NodeFamilies node_families(const KubeProxyConfig& config, const std::vector<Family>& families,
+                           const std::optional<api::Node>& node) {
+  NodeFamilies result{.dual_stack = families.size() > 1};
+  if (const auto bind_address = node_ip_override(config)) {
+    result.primary = bind_address->family();
+  } else if (node) {
+    const auto& ips = node->internal_ips.empty() ? node->external_ips : node->internal_ips;
+    if (!ips.empty()) result.primary = ips.front().family();
+  }
+  if (node) result.pod_cidrs = node->pod_cidrs;
+  return result;
+}
+
 api::Problems config_doubts(const KubeProxyConfig& config, const NodeFamilies& node,
                             const std::string& origin) {
   return Doubts(config, node, origin).take();

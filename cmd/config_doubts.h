@@ -3,11 +3,13 @@
 // What is allowed in a configuration but does not fit this node: kube-proxy's checks after
 // validation. Pure.
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cmd/kube_proxy_config.h"
 #include "netlink/ip_address.h"
+#include "proxier/api/objects.h"
 #include "proxier/api/problem.h"
 
 namespace ipvsproxier::cmd {
@@ -17,6 +19,12 @@ struct NodeFamilies {
   bool dual_stack = false;  // this host can proxy both
   std::vector<netlink::IpPrefix> pod_cidrs;
 };
+
+// Of a host that can proxy `families`. The first family is that of the bind address, else of the
+// Node's first InternalIP, else ExternalIP; IPv4 where there is none.
+NodeFamilies node_families(const KubeProxyConfig& config,
+                           const std::vector<netlink::Family>& families,
+                           const std::optional<api::Node>& node);
 
 // Warnings, and an error where kube-proxy would end: ClusterCIDR on a node of one family with
 // ranges of the other only, or NodeCIDR with pod CIDRs of the other only.

@@ -10,6 +10,7 @@
 #include "cmd/api_client.h"
 #include "cmd/cluster_feed.h"
 #include "cmd/config_watch.h"
+#include "cmd/descriptor_limit.h"
 #include "cmd/kernel_tables.h"
 #include "cmd/log.h"
 #include "cmd/object_feed.h"
@@ -76,6 +77,8 @@ void deliver_events(loop::MainLoop& loop, watch::EventRecorder& events) {
 int follow(const Options& options, spdlog::logger& logger) {
   std::optional<watch::AccessSource> access;
   if (options.manifests.empty() && !(access = api_access(options, logger))) return 1;
+  if (const auto raised = raise_descriptor_limit(); !raised)
+    logger.warn("{}; going on with what there is", netlink::to_string(raised.error()));
   loop::MainLoop loop;
   // Before there are threads: they inherit that these are blocked.
   loop.on_signals({SIGTERM, SIGINT}, [&](int number) {
@@ -87,9 +90,8 @@ int follow(const Options& options, spdlog::logger& logger) {
   auto* const events = client ? &client->events : nullptr;
   const auto tables = open_kernel_tables();
   auto settings = host_reconciler_settings(options, tables, logger);
-  Servers servers(options, settings.options,
-                  tables.links->list_addresses().value_or(std::vector<netlink::InterfaceAddress>{}),
-                  loop, events, logger);
+  const auto& families = settings.options.families;
+  Servers servers(options, families, loop, events, logger);
   if (!servers.start()) {
     if (events != nullptr) deliver_events(loop, *events);
     return 1;
@@ -97,17 +99,21 @@ int follow(const Options& options, spdlog::logger& logger) {
   settings.progress = [&servers] { servers.status().sync_heartbeat().beat(); };
   sync::Reconciler reconciler(tables.kernel(), settings, logger);
   SyncMail mail;
-  ClusterFeed cluster(options, mail, servers, logger);
+  int status = 0;
+  ClusterFeed cluster(options, families, mail, servers, logger, [&] {
+    status = 1;
+    loop.quit();
+  });
   const auto objects = client ? follow_api(options, *client, loop, cluster, servers, logger)
                               : follow_manifests(options, loop, cluster, logger);
   const LinkFeed links(loop, mail, logger);
   // A changed configuration is taken over by starting again.
   const ConfigWatch config(options, loop, logger, [&loop] { loop.quit(); });
   objects->start();
-  sync::Publisher publisher(servers.status(), servers.metrics(), settings.options.families);
+  sync::Publisher publisher(servers.status(), servers.metrics(), families);
   const sync::SyncThread thread(reconciler, mail, options.config.ipvs.min_sync_period, publisher);
   loop.run();
-  return 0;
+  return status;
 }
 
 }  // namespace ipvsproxier::cmd

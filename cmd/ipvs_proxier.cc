@@ -38,8 +38,10 @@ int run_once(const Options& options, spdlog::logger& logger) {
     return 1;
   }
   const auto tables = open_kernel_tables();
-  sync::Reconciler reconciler(tables.kernel(), host_reconciler_settings(options, tables, logger),
-                              logger);
+  const auto settings = host_reconciler_settings(options, tables, logger);
+  const auto node = input.changes.node.value_or(std::nullopt);
+  if (!fits_node(options, settings.options.families, node, logger)) return 1;
+  sync::Reconciler reconciler(tables.kernel(), settings, logger);
   reconciler.take(std::move(input));
   auto report = reconciler.run_to_end(std::chrono::steady_clock::now());
   report.problems += errors;
@@ -62,6 +64,8 @@ int write_config(const Options& options, spdlog::logger& logger) {
 int init_host(const Options& options, spdlog::logger& logger) {
   const auto tables = open_kernel_tables();
   const auto settings = host_reconciler_settings(options, tables, logger);
+  // The Node is not asked for here.
+  if (!fits_node(options, settings.options.families, std::nullopt, logger)) return 1;
   const auto report = sync::prepare_host(*settings.host, *tables.ipvs);
   for (const auto& what : report.written) logger.info("set {}", what);
   for (const auto& warning : report.warnings)

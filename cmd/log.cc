@@ -9,6 +9,8 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <nlohmann/json.hpp>
 
+#include "cmd/config_doubts.h"
+
 namespace ipvsproxier::cmd {
 
 namespace {
@@ -50,6 +52,15 @@ std::size_t log_problems(const api::Problems& problems, spdlog::logger& logger) 
     logger.log(error ? spdlog::level::err : spdlog::level::warn, "{}", api::to_string(problem));
   }
   return errors;
+}
+
+bool fits_node(const Options& options, const std::vector<netlink::Family>& families,
+               const std::optional<api::Node>& node, spdlog::logger& logger) {
+  const auto doubts = config_doubts(options.config, node_families(options.config, families, node),
+                                    options.config_file);
+  if (log_problems(doubts, logger) == 0) return true;
+  logger.error("the configuration does not fit this node: ending; nothing was programmed");
+  return false;
 }
 
 namespace {

@@ -9,16 +9,12 @@
 #include "cmd/config_json.h"
 #include "cmd/feature_gates.h"
 #include "cmd/listen_address.h"
-#include "cmd/settings.h"
-#include "proxier/plan/node_info.h"
 #include "proxier/serve/healthz.h"
 #include "proxier/serve/metrics_server.h"
 
 namespace ipvsproxier::cmd {
 
 namespace {
-
-using netlink::Family;
 
 constexpr std::chrono::seconds kBeat{5};
 
@@ -34,26 +30,19 @@ std::string_view stage_of(GateStage stage) {
   return "";
 }
 
-// Such an address says nothing without its link.
-bool needs_link(const netlink::IpAddress& address) {
-  return address.family() == Family::ipv6 && address.is_link_local();
-}
-
 }  // namespace
 
-Servers::Servers(const Options& options, const plan::PlannerOptions& planned,
-                 std::vector<netlink::InterfaceAddress> addresses, loop::MainLoop& loop,
-                 watch::EventRecorder* events, spdlog::logger& logger)
+Servers::Servers(const Options& options, std::vector<netlink::Family> families,
+                 loop::MainLoop& loop, watch::EventRecorder* events, spdlog::logger& logger)
     : options_(options),
-      planned_(planned),
-      addresses_(std::move(addresses)),
+      families_(std::move(families)),
       loop_(loop),
       events_(events),
       logger_(logger),
       status_({.sync_period = options.config.ipvs.sync_period,
                .max_watch_age = options.healthz_max_watch_age.value_or(Nanoseconds::zero()),
                .published = [this] { loop_.post([this] { update_service_health(); }); }}),
-      metrics_({.families = planned.families, .version = IPVS_PROXIER_VERSION}),
+      metrics_({.families = families_, .version = IPVS_PROXIER_VERSION}),
       http_(logger) {
   for (const auto& gate : kFeatureGates)
     metrics_.feature(std::string(gate.name), std::string(stage_of(gate.stage)),
@@ -113,13 +102,12 @@ void Servers::tell_service_failure(const serve::NodePortHealth::Failure& failure
 
 void Servers::note(const model::Changes& changes, const std::optional<api::Node>& node,
                    bool watched) {
-  node_ = node;
   // A Node that is gone keeps what was told last. Without an API server there may be none.
   if (node || !watched) status_.set_node_eligible(!node || !node->to_be_deleted);
   metrics_.services_changed(changes.services.size());
   metrics_.endpoint_slices_changed(changes.slices.size());
   const auto now = status_.now().wall;
-  for (const auto family : planned_.families) {
+  for (const auto family : families_) {
     status_.sync_requested(family);
     metrics_.sync_queued(family, now);
   }
@@ -152,33 +140,9 @@ void Servers::beat() {
   loop_.at("heartbeat", loop_.now() + kBeat, [this] { beat(); });
 }
 
-serve::NodePortHealthAddresses Servers::health_addresses() const {
-  const auto node =
-      plan::node_info(options_.node_name, node_, node_ip_override(options_.config), addresses_);
-  const auto of = [&](Family family) -> std::optional<std::vector<netlink::IpAddress>> {
-    if (planned_.node_port_primary) {
-      const auto& ip = node.ips.at(family);
-      if (ip.is_loopback()) return std::nullopt;
-      return std::vector{ip};
-    }
-    std::set<netlink::IpAddress> result;
-    bool any_range = false;
-    for (const auto& range : planned_.node_port_addresses) {
-      if (range.family() != family) continue;
-      if (range.length == 0) return std::nullopt;
-      any_range = true;
-      for (const auto& one : addresses_)
-        if (range.contains(one.address) && !needs_link(one.address)) result.insert(one.address);
-    }
-    if (!any_range) return std::nullopt;
-    return std::vector(result.begin(), result.end());
-  };
-  return {.ipv4 = of(Family::ipv4), .ipv6 = of(Family::ipv6)};
-}
-
 void Servers::update_service_health() {
   const auto changes = status_.take_service_health();
-  if (!service_health_) service_health_.emplace(http_, status_, health_addresses());
+  if (!service_health_) service_health_.emplace(http_, status_);
   std::set<std::string> told;
   for (const auto& failure : service_health_->update(changes)) {
     tell_service_failure(failure);

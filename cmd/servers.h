@@ -14,10 +14,9 @@
 #include <spdlog/logger.h>
 
 #include "cmd/options.h"
-#include "netlink/link_types.h"
+#include "netlink/ip_address.h"
 #include "proxier/loop/main_loop.h"
 #include "proxier/model/changes.h"
-#include "proxier/plan/planner.h"
 #include "proxier/serve/http_server.h"
 #include "proxier/serve/metrics.h"
 #include "proxier/serve/node_port_health.h"
@@ -29,11 +28,10 @@ namespace ipvsproxier::cmd {
 
 class Servers {
  public:
-  // Serves nothing yet. `addresses` are this node's, as they are at the start; `events` is where
-  // the cluster is told of what starts and what cannot, if there is an API server. The others
-  // outlive this; the loop also outlives the thread that publishes.
-  Servers(const Options& options, const plan::PlannerOptions& planned,
-          std::vector<netlink::InterfaceAddress> addresses, loop::MainLoop& loop,
+  // Serves nothing yet. `families` are those that are proxied; `events` is where the cluster is
+  // told of what starts and what cannot, if there is an API server. The others outlive this; the
+  // loop also outlives the thread that publishes.
+  Servers(const Options& options, std::vector<netlink::Family> families, loop::MainLoop& loop,
           watch::EventRecorder* events, spdlog::logger& logger);
   Servers(const Servers&) = delete;
   Servers& operator=(const Servers&) = delete;
@@ -70,15 +68,12 @@ class Servers {
   void note_watch(serve::Resource resource, const watch::ReflectorStatus& now);
   void beat();
   void update_service_health();
-  serve::NodePortHealthAddresses health_addresses() const;
 
   const Options& options_;
-  const plan::PlannerOptions planned_;
-  const std::vector<netlink::InterfaceAddress> addresses_;
+  const std::vector<netlink::Family> families_;
   loop::MainLoop& loop_;
   watch::EventRecorder* const events_;
   spdlog::logger& logger_;
-  std::optional<api::Node> node_;
   std::function<std::vector<watch::WatchStatus>()> watches_;
   std::array<Seen, serve::kResources.size()> seen_;
 

@@ -231,7 +231,8 @@ Node decode_node(const Fields& root, Metadata metadata) {
 
 std::optional<Object> decode_object(const JsonValue& json, const std::string& origin,
                                     Problems& problems, std::optional<ObjectKind> implied) {
-  Report report(origin, describe_json(json, implied), problems);
+  Report report(
+      origin, [&] { return describe_json(json, implied); }, problems);
   if (!json.is_object()) {
     report.add(Severity::error, "", fmt::format("must be an object, not {}", show(json)));
     return std::nullopt;

@@ -33,7 +33,7 @@ bool is_empty_text(const JsonValue& value) {
 void Report::add(Severity severity, std::string field, std::string message) {
   problems.push_back(Problem{.severity = severity,
                              .origin = origin,
-                             .object = object,
+                             .object = describe(),
                              .field = std::move(field),
                              .message = std::move(message)});
 }

@@ -6,10 +6,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "proxier/api/json_value.h"
 #include "proxier/api/problem.h"
@@ -24,15 +26,15 @@ std::string show(std::string_view text);
 // Whether it is the text "".
 bool is_empty_text(const JsonValue& value);
 
-// Where the problems of one object go.
+// Where the problems of one object go. The object is described when there is one.
 struct Report {
-  Report(std::string origin_of_all, std::string object_of_all, Problems& list)
-      : origin(std::move(origin_of_all)), object(std::move(object_of_all)), problems(list) {}
+  Report(std::string origin_of_all, std::function<std::string()> describe_object, Problems& list)
+      : origin(std::move(origin_of_all)), describe(std::move(describe_object)), problems(list) {}
 
   void add(Severity severity, std::string field, std::string message);
 
   std::string origin;
-  std::string object;
+  std::function<std::string()> describe;
   Problems& problems;
   bool refused = false;  // an error was met that costs the whole object
 };

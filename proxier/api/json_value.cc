@@ -22,11 +22,6 @@ constexpr char kText = '"';
 constexpr char kList = '[';
 constexpr char kObject = '{';
 
-// The lowest half of a bracket's word: the index behind its partner.
-std::size_t partner(std::uint64_t word) {
-  return static_cast<std::uint32_t>(word);
-}
-
 // A number's word is followed by one with its value.
 template <typename Number>
 Number number_behind(const std::uint64_t* word) {
@@ -83,29 +78,6 @@ std::optional<double> JsonValue::real() const {
 std::optional<std::string_view> JsonValue::text() const {
   if (tag() != kText) return std::nullopt;
   return text_here();
-}
-
-// The word's other bytes say where the text is: its length in four bytes, then the text itself.
-std::string_view JsonValue::text_here() const {
-  constexpr std::uint64_t kPayload = (std::uint64_t{1} << 56U) - 1;
-  const auto* at = tape_->texts + (tape_->words[index_] & kPayload);
-  std::uint32_t length = 0;
-  std::memcpy(&length, at, sizeof(length));
-  return {reinterpret_cast<const char*>(at) + sizeof(length), length};
-}
-
-JsonValue JsonValue::behind() const {
-  switch (tag()) {
-    case kList:
-    case kObject:
-      return {*tape_, partner(tape_->words[index_])};
-    case kInteger:
-    case kLargeInteger:
-    case kReal:
-      return {*tape_, index_ + 2};
-    default:
-      return {*tape_, index_ + 1};
-  }
 }
 
 std::optional<JsonValue> JsonValue::find(std::string_view key) const {

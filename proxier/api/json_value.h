@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -47,10 +48,10 @@ class JsonValue {
   class Members;
 
   Kind kind() const;
-  bool is_null() const { return kind() == Kind::null; }
-  bool is_text() const { return kind() == Kind::text; }
-  bool is_list() const { return kind() == Kind::list; }
-  bool is_object() const { return kind() == Kind::object; }
+  bool is_null() const { return tag() == 'n'; }
+  bool is_text() const { return tag() == '"'; }
+  bool is_list() const { return tag() == '['; }
+  bool is_object() const { return tag() == '{'; }
 
   // nullopt: it is of another kind.
   std::optional<bool> boolean() const;
@@ -70,8 +71,23 @@ class JsonValue {
   JsonValue(const JsonTape& tape, std::size_t index) : tape_(&tape), index_(index) {}
 
   char tag() const { return static_cast<char>(tape_->words[index_] >> 56U); }
-  std::string_view text_here() const;
-  JsonValue behind() const;  // what comes after this value
+  // A text's or key's word says in its lowest 56 bits where the text is: its length in four bytes,
+  // then the text itself.
+  std::string_view text_here() const {
+    constexpr std::uint64_t kPayload = (std::uint64_t{1} << 56U) - 1;
+    const auto* at = tape_->texts + (tape_->words[index_] & kPayload);
+    std::uint32_t length = 0;
+    std::memcpy(&length, at, sizeof(length));
+    return {reinterpret_cast<const char*>(at) + sizeof(length), length};
+  }
+  // What comes after this value. The lowest half of a bracket's word is the index behind its
+  // partner; a number takes two words.
+  JsonValue behind() const {
+    const auto word = tape_->words[index_];
+    const auto tag = static_cast<char>(word >> 56U);
+    if (tag == '[' || tag == '{') return {*tape_, static_cast<std::uint32_t>(word)};
+    return {*tape_, index_ + (tag == 'l' || tag == 'u' || tag == 'd' ? 2U : 1U)};
+  }
   JsonValue inside() const { return {*tape_, index_ + 1}; }
 
   const JsonTape* tape_;

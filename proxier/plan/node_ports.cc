@@ -23,6 +23,16 @@ std::vector<IpPrefix> ranges_of(const NodeInfo& node, Family family,
   return ranges;
 }
 
+bool matches_all(const std::vector<IpPrefix>& ranges) {
+  return ranges.empty() || std::any_of(ranges.begin(), ranges.end(),
+                                       [](const IpPrefix& range) { return range.length == 0; });
+}
+
+bool covers(const std::vector<IpPrefix>& ranges, const IpAddress& address) {
+  return std::any_of(ranges.begin(), ranges.end(),
+                     [&](const IpPrefix& range) { return range.contains(address); });
+}
+
 }  // namespace
 
 std::set<IpAddress> other_link_addresses(const NodeInfo& node, Family family) {
@@ -39,21 +49,27 @@ std::set<IpAddress> node_port_addresses(const NodeInfo& node, Family family,
                                         const PlannerOptions& options,
                                         const std::set<IpAddress>& dummy_addresses) {
   const auto ranges = ranges_of(node, family, options);
-  const bool match_all =
-      ranges.empty() || std::any_of(ranges.begin(), ranges.end(),
-                                    [](const IpPrefix& range) { return range.length == 0; });
-  if (match_all) return other_link_addresses(node, family);
+  if (matches_all(ranges)) return other_link_addresses(node, family);
 
   std::set<IpAddress> result;
   const auto consider = [&](const IpAddress& address) {
-    const bool covered = std::any_of(ranges.begin(), ranges.end(), [&](const IpPrefix& range) {
-      return range.contains(address);
-    });
-    if (covered && !address.is_loopback()) result.insert(address);
+    if (covers(ranges, address) && !address.is_loopback()) result.insert(address);
   };
   for (const auto& [link, address, length] : node.addresses)
     if (link != kDummyLink) consider(address);
   for (const auto& address : dummy_addresses) consider(address);
+  return result;
+}
+
+std::optional<std::set<IpAddress>> health_addresses(const NodeInfo& node, Family family,
+                                                    const PlannerOptions& options) {
+  const auto ranges = ranges_of(node, family, options);
+  if (matches_all(ranges)) return std::nullopt;
+  std::set<IpAddress> result;
+  for (const auto& [link, address, length] : node.addresses) {
+    const bool needs_link = family == Family::ipv6 && address.is_link_local();
+    if (link != kDummyLink && !needs_link && covers(ranges, address)) result.insert(address);
+  }
   return result;
 }
 

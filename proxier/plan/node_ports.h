@@ -17,4 +17,11 @@ std::set<netlink::IpAddress> node_port_addresses(
     const NodeInfo& node, netlink::Family family, const PlannerOptions& options,
     const std::set<netlink::IpAddress>& dummy_addresses);
 
+// Where the health servers of Services listen: the addresses in the ranges of nodePortAddresses,
+// loopback included, on every link but the dummy one; IPv6 link-local ones, which say nothing
+// without their link, left out. nullopt: every address.
+std::optional<std::set<netlink::IpAddress>> health_addresses(const NodeInfo& node,
+                                                             netlink::Family family,
+                                                             const PlannerOptions& options);
+
 }  // namespace ipvsproxier::plan

@@ -30,15 +30,12 @@ HttpResponse service_health(const api::NamespacedName& service, std::uint32_t lo
   return response;
 }
 
-NodePortHealth::NodePortHealth(HttpServer& server, const Status& status,
-                               NodePortHealthAddresses addresses)
-    : server_(server), status_(status), addresses_(std::move(addresses)) {}
-
 NodePortHealth::~NodePortHealth() {
   for (const auto& [key, server] : servers_) close(*server);
 }
 
 std::vector<NodePortHealth::Failure> NodePortHealth::update(const ServiceHealthChanges& changes) {
+  if (changes.addresses) move(*changes.addresses);
   if (changes.whole) {
     for (auto it = servers_.begin(); it != servers_.end();) {
       const auto next = std::next(it);
@@ -65,6 +62,26 @@ std::vector<NodePortHealth::Failure> NodePortHealth::update(const ServiceHealthC
   return failures;
 }
 
+std::set<netlink::IpAddress> NodePortHealth::addresses_of(Family family) const {
+  const auto& chosen = family == Family::ipv4 ? addresses_.ipv4 : addresses_.ipv6;
+  return chosen.value_or(std::set{netlink::IpAddress::any(family)});
+}
+
+// Closes what is not to be listened on any more; the rest is opened with everything else.
+void NodePortHealth::move(const NodePortHealthAddresses& addresses) {
+  if (addresses == addresses_) return;
+  addresses_ = addresses;
+  for (const auto& [key, server] : servers_) {
+    const auto wanted = addresses_of(key.second);
+    std::erase_if(server->listeners, [&](const auto& listener) {
+      const bool is_wanted = wanted.contains(listener.first);
+      if (!is_wanted) server_.close(listener.second);
+      return !is_wanted;
+    });
+    if (server->listeners.size() < wanted.size()) closed_.insert(key);
+  }
+}
+
 void NodePortHealth::take(const Key& key, std::uint16_t port,
                           std::optional<std::uint32_t> endpoints) {
   auto it = servers_.find(key);
@@ -89,24 +106,25 @@ void NodePortHealth::remove(Servers::iterator it) {
 
 std::optional<netlink::Error> NodePortHealth::open(const Key& key, Server& server) {
   const auto& [service, family] = key;
-  const auto& chosen = family == Family::ipv4 ? addresses_.ipv4 : addresses_.ipv6;
-  const auto addresses = chosen.value_or(std::vector{netlink::IpAddress::any(family)});
   const HttpHandler handler = [&server, &status = status_, name = service](const HttpRequest&) {
     return service_health(name, server.endpoints, status.families_healthy());
   };
-  for (const auto& address : addresses) {
+  std::map<netlink::IpAddress, HttpServer::Id> opened;
+  for (const auto& address : addresses_of(family)) {
+    if (server.listeners.contains(address)) continue;
     auto listening = server_.listen({address, server.port, ListenNetwork::one_family}, handler);
     if (!listening) {
-      close(server);
+      for (const auto& [other, id] : opened) server_.close(id);
       return std::move(listening.error());
     }
-    server.listeners.push_back(listening->id);
+    opened.emplace(address, listening->id);
   }
+  server.listeners.merge(opened);
   return std::nullopt;
 }
 
 void NodePortHealth::close(Server& server) {
-  for (const auto id : std::exchange(server.listeners, {})) server_.close(id);
+  for (const auto& [address, id] : std::exchange(server.listeners, {})) server_.close(id);
 }
 
 }  // namespace ipvsproxier::serve

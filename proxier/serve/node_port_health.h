@@ -29,13 +29,6 @@ namespace ipvsproxier::serve {
 HttpResponse service_health(const api::NamespacedName& service, std::uint32_t local_endpoints,
                             bool proxy_healthy);
 
-// Where node ports are: nullopt is every address of the family. Link-local IPv6 addresses cannot be
-// listened on.
-struct NodePortHealthAddresses {
-  std::optional<std::vector<netlink::IpAddress>> ipv4;
-  std::optional<std::vector<netlink::IpAddress>> ipv6;
-};
-
 class NodePortHealth {
  public:
   struct Failure {
@@ -44,15 +37,16 @@ class NodePortHealth {
     netlink::Error error;
   };
 
-  // `server` and `status` outlive this.
-  NodePortHealth(HttpServer& server, const Status& status, NodePortHealthAddresses addresses = {});
+  // Listens on every address until told otherwise. `server` and `status` outlive this.
+  NodePortHealth(HttpServer& server, const Status& status) : server_(server), status_(status) {}
   NodePortHealth(const NodePortHealth&) = delete;
   NodePortHealth& operator=(const NodePortHealth&) = delete;
   ~NodePortHealth();  // closes all
 
   // Takes over what was published, closes before it opens, and tries again to open what failed
-  // before. Answers what failed now: once for each Service and family, of which then no address is
-  // listened on. Costs what changed and what failed.
+  // before. Answers what failed now: once for each Service and family; of several addresses that
+  // are new then none is listened on, while those that were listened on before still are. Costs
+  // what changed and what failed.
   std::vector<Failure> update(const ServiceHealthChanges& changes = {});
 
   bool any_failed() const { return !closed_.empty(); }
@@ -62,10 +56,12 @@ class NodePortHealth {
   struct Server {
     std::uint16_t port = 0;
     std::atomic<std::uint32_t> endpoints{0};
-    std::vector<HttpServer::Id> listeners;
+    std::map<netlink::IpAddress, HttpServer::Id> listeners;
   };
   using Servers = std::map<Key, std::unique_ptr<Server>>;
 
+  std::set<netlink::IpAddress> addresses_of(netlink::Family family) const;
+  void move(const NodePortHealthAddresses& addresses);
   void take(const Key& key, std::uint16_t port, std::optional<std::uint32_t> endpoints);
   void remove(Servers::iterator it);
   std::optional<netlink::Error> open(const Key& key, Server& server);
@@ -73,9 +69,9 @@ class NodePortHealth {
 
   HttpServer& server_;
   const Status& status_;
-  const NodePortHealthAddresses addresses_;
+  NodePortHealthAddresses addresses_;
   Servers servers_;
-  std::set<Key> closed_;  // of servers_, those that are to be opened
+  std::set<Key> closed_;  // of servers_, those that do not yet listen everywhere
 };
 
 }  // namespace ipvsproxier::serve

@@ -42,8 +42,10 @@ std::optional<std::chrono::nanoseconds> Heartbeat::silent_for() const {
 }
 
 void ServiceHealthChanges::merge(ServiceHealthChanges later) {
+  if (later.addresses) addresses = std::move(later.addresses);
   if (later.whole) {
-    *this = std::move(later);
+    whole = true;
+    services = std::move(later.services);
     return;
   }
   for (auto& [name, health] : later.services) services.insert_or_assign(name, health);

@@ -20,6 +20,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -78,12 +79,22 @@ struct ServiceHealth {
   friend bool operator==(const ServiceHealth&, const ServiceHealth&) = default;
 };
 
+// Where node ports are, and with them the health servers of Services: nullopt is every address of
+// the family.
+struct NodePortHealthAddresses {
+  std::optional<std::set<netlink::IpAddress>> ipv4;
+  std::optional<std::set<netlink::IpAddress>> ipv6;
+
+  friend bool operator==(const NodePortHealthAddresses&, const NodePortHealthAddresses&) = default;
+};
+
 // Services whose health changed; nullopt: it has no health server any more.
 struct ServiceHealthChanges {
   bool whole = false;  // what is not named has no health server any more
   std::map<api::NamespacedName, std::optional<ServiceHealth>> services;
+  std::optional<NodePortHealthAddresses> addresses;  // nullopt: as before
 
-  bool empty() const { return !whole && services.empty(); }
+  bool empty() const { return !whole && services.empty() && !addresses; }
   void merge(ServiceHealthChanges later);
 };
 

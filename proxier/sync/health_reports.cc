@@ -1,7 +1,9 @@
 #include "proxier/sync/health_reports.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "proxier/plan/node_ports.h"
 #include "proxier/plan/service_health.h"
 #include "proxier/sync/retries.h"
 
@@ -21,6 +23,16 @@ void HealthReports::touch(const std::set<api::NamespacedName>& services) {
   touched_.insert(services.begin(), services.end());
 }
 
+void HealthReports::see_node(const plan::NodeInfo& node, const plan::PlannerOptions& options) {
+  using netlink::Family;
+  serve::NodePortHealthAddresses now = {
+      .ipv4 = plan::health_addresses(node, Family::ipv4, options),
+      .ipv6 = plan::health_addresses(node, Family::ipv6, options)};
+  if (addresses_ == now) return;
+  addresses_ = std::move(now);
+  addresses_told_ = false;
+}
+
 HealthReports::Report HealthReports::told(const api::NamespacedName& service) const {
   const auto it = told_.find(service);
   return it == told_.end() ? std::nullopt : Report(it->second);
@@ -31,6 +43,7 @@ serve::ServiceHealthChanges HealthReports::take(const model::ClusterState& clust
                                                 const std::string& node_name,
                                                 const plan::Scope& waiting, bool sure) {
   serve::ServiceHealthChanges changes;
+  if (!std::exchange(addresses_told_, true)) changes.addresses = addresses_;
   std::erase_if(touched_, [&](const api::NamespacedName& name) {
     const auto before = told(name);
     const auto health = plan::service_health(name, cluster, planner.options().families, node_name);

@@ -166,8 +166,10 @@ std::optional<std::vector<netlink::InterfaceAddress>> Reconciler::refresh_node(P
     pass.failures.push_back({"list this node's addresses", std::move(addresses.error())});
     return std::nullopt;
   }
-  planner_.set_node(
-      plan::node_info(settings_.node_name, cluster_.node, settings_.bind_address, *addresses));
+  const auto node =
+      plan::node_info(settings_.node_name, cluster_.node, settings_.bind_address, *addresses);
+  planner_.set_node(node);
+  health_.see_node(node, settings_.options);
   node_touched_ = false;
   return *std::move(addresses);
 }

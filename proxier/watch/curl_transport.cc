@@ -7,11 +7,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <utility>
 
 #include "netlink/handle_deleter.h"
+#include "proxier/watch/no_proxy.h"
 
 namespace ipvsproxier::watch {
 
@@ -48,6 +50,13 @@ std::string part_of(const Url& url, CURLUPart part, unsigned flags = 0) {
   std::string copy(text);
   curl_free(text);
   return copy;
+}
+
+// As curl reads its variables.
+std::string no_proxy_of_environment() {
+  for (const auto* name : {"no_proxy", "NO_PROXY"})
+    if (const char* value = std::getenv(name); value != nullptr && *value != '\0') return value;
+  return {};
 }
 
 ErrorKind kind_of(CURLcode code) {
@@ -116,6 +125,7 @@ class HttpTransfer final : public loop::Transfer {
   void set_blob(CURLoption option, const std::string& text);
   void prepare(const ClusterAccess& access);
   void prepare_url(const ClusterAccess& access);
+  void prepare_proxy(const ClusterAccess& access, const std::string& host, const std::string& port);
   void prepare_tls(const ClusterAccess& access);
   void prepare_identity(const ClusterAccess& access);
   void prepare_request();
@@ -170,10 +180,6 @@ void HttpTransfer::prepare(const ClusterAccess& access) {
   set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_2TLS));
   set(CURLOPT_ACCEPT_ENCODING, "gzip");
   if (!access.user_agent.empty()) set(CURLOPT_USERAGENT, access.user_agent.c_str());
-  if (!access.proxy_url.empty()) {
-    set(CURLOPT_PROXY, access.proxy_url.c_str());
-    set(CURLOPT_NOPROXY, "");  // the environment's is for its own proxy
-  }
   if (request_.fresh) set(CURLOPT_FRESH_CONNECT, 1L);
   add_header("Accept: application/json");
   prepare_url(access);
@@ -196,12 +202,13 @@ void HttpTransfer::prepare_url(const ClusterAccess& access) {
   // Rather a stream of the connection that is being made than one of its own. Without TLS there is
   // no HTTP/2, and the others would wait until the first exchange ends.
   if (part_of(parsed, CURLUPART_SCHEME) == "https") set(CURLOPT_PIPEWAIT, 1L);
+  const auto host = part_of(parsed, CURLUPART_HOST);
+  const auto port = part_of(parsed, CURLUPART_PORT);
+  prepare_proxy(access, host, part_of(parsed, CURLUPART_PORT, CURLU_DEFAULT_PORT));
   if (access.tls_server_name.empty()) {
     set(CURLOPT_URL, url.c_str());
     return;
   }
-  const auto host = part_of(parsed, CURLUPART_HOST);
-  const auto port = part_of(parsed, CURLUPART_PORT);
   if (curl_url_set(parsed.get(), CURLUPART_HOST, access.tls_server_name.c_str(), 0) != CURLUE_OK) {
     refused_ = CURLE_URL_MALFORMAT;
     return;
@@ -212,6 +219,16 @@ void HttpTransfer::prepare_url(const ClusterAccess& access) {
   set(CURLOPT_CONNECT_TO, connect_to_.get());
   set(CURLOPT_URL, part_of(parsed, CURLUPART_URL).c_str());
   add_header("Host: " + host + (port.empty() ? "" : ":" + port));
+}
+
+// Which proxy the environment names is curl's to find out. Whether it is for this server is not:
+// curl would compare the name in the URL.
+void HttpTransfer::prepare_proxy(const ClusterAccess& access, const std::string& host,
+                                 const std::string& port) {
+  const bool is_named = !access.proxy_url.empty();
+  if (is_named) set(CURLOPT_PROXY, access.proxy_url.c_str());
+  const bool is_direct = !is_named && is_in_no_proxy(no_proxy_of_environment(), host, port);
+  set(CURLOPT_NOPROXY, is_direct ? "*" : "");
 }
 
 void HttpTransfer::prepare_tls(const ClusterAccess& access) {
@@ -308,11 +325,13 @@ class CurlExchange final : public Exchange {
     loop_.drop(*transfer_);
   }
 
+  std::optional<std::chrono::steady_clock::time_point> sent() const override { return sent_; }
   std::string server() const override { return access_.server; }
   void refuse_credentials() override { credentials_.reread(access_); }
 
  private:
   void start(const Credentials::Answer& access) {
+    sent_ = loop_.now();
     if (!access) {
       fail(access.error());
       return;
@@ -340,6 +359,7 @@ class CurlExchange final : public Exchange {
   ResponseHandler& handler_;
   ClusterAccess access_;
   Credentials::Wait wait_;
+  std::optional<std::chrono::steady_clock::time_point> sent_;
   HttpTransfer* transfer_ = nullptr;  // the loop's
 };
 

@@ -9,8 +9,12 @@ namespace {
 // A server cannot send us away for a day by mistake.
 constexpr std::chrono::seconds kLongestRetryAfter{600};
 
-Trouble trouble_of(int code, const std::string& reason) {
-  if (code == 410 || reason == "Expired" || reason == "Gone") return Trouble::expired;
+// As client-go tells it from other timeouts (isTooLargeResourceVersionError).
+constexpr std::string_view kTooLarge = "Too large resource version";
+
+Trouble trouble_of(int code, const api::ApiStatus& status) {
+  if (code == 410 || status.reason == "Expired" || status.reason == "Gone") return Trouble::expired;
+  if (status.message.find(kTooLarge) != std::string::npos) return Trouble::behind;
   switch (code) {
     case 401:
       return Trouble::unauthorized;
@@ -19,7 +23,7 @@ Trouble trouble_of(int code, const std::string& reason) {
       return Trouble::denied;
     case 429:
     case 503:
-    case 504:  // also "Too large resource version": this server has not caught up yet
+    case 504:
       return Trouble::busy;
     default:
       return Trouble::nonsense;
@@ -27,7 +31,7 @@ Trouble trouble_of(int code, const std::string& reason) {
 }
 
 Ending ending_of(std::string what, int code, const api::ApiStatus& status) {
-  Ending ending{.trouble = trouble_of(code, status.reason),
+  Ending ending{.trouble = trouble_of(code, status),
                 .cause = std::move(what) + " " + std::to_string(code)};
   if (!status.reason.empty()) ending.cause += " " + status.reason;
   if (!status.message.empty()) ending.cause += ": " + status.message;

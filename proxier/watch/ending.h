@@ -11,14 +11,16 @@
 
 namespace ipvsproxier::watch {
 
-// What is asked for: a watch that starts with all objects, a page of a list, a watch.
-enum class Step : std::uint8_t { streaming_list, first_page, later_page, watch };
+// What is asked for: a watch that starts with all objects, a page of a list, whether the server is
+// as far as we are, a watch.
+enum class Step : std::uint8_t { streaming_list, first_page, later_page, question, watch };
 
 enum class Trouble : std::uint8_t {
   ended,         // as it should
   lost,          // no connection, or not any more
   overdue,       // the server is there and says nothing, or does not end
   busy,          // come back later
+  behind,        // the server has not come to our version yet, and may never do
   denied,        // not allowed, or it is not there
   unauthorized,  // 401
   expired,       // the version or the page is too old

@@ -32,8 +32,10 @@ void KnownObjects::list(const Name& name, std::string_view version, api::Object 
 
 void KnownObjects::list_unreadable(const Name& name) {
   const auto before = known_.find(name);
-  // An earlier event of the same list was readable: that is its last good state.
-  if (before != known_.end()) listed_.try_emplace(name, Listed{.known = before->second});
+  // An earlier event of the same list was readable: that is its last good state. The version is
+  // unknown: the one before may be that of a store which is no more.
+  if (before != known_.end())
+    listed_.try_emplace(name, Listed{.known = {.fingerprint = before->second.fingerprint}});
 }
 
 void KnownObjects::list_deleted(const Name& name, std::string_view version) {
@@ -51,6 +53,7 @@ void KnownObjects::end_list(std::string_view version, ObjectChanges& changes) {
     const auto listed = listed_.find(entry->first);
     const bool is_gone = listed == listed_.end() ? !lists_unnamed_ : !listed->second.is_there;
     if (is_gone) changes[entry->first] = std::nullopt;
+    entry->second.version.clear();  // as above
     entry = is_gone ? known_.erase(entry) : std::next(entry);
   }
   for (auto& [name, listed] : listed_) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "proxier/watch/query.h"
+#include "proxier/watch/resource_version.h"
 
 namespace ipvsproxier::watch {
 
@@ -13,14 +14,16 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr int kPageSize = 500;
-constexpr seconds kSilence{60};  // of a list, and before the head of an answer
-constexpr seconds kPageTime{120};
+constexpr seconds kSilence{60};    // of a list, and before the head of an answer
+constexpr seconds kListTime{120};  // for a page, or all of a streaming list
+// A watch that ends so much before its time limit was ended for another reason.
+constexpr seconds kBeforeTime{10};
 constexpr seconds kGrace{30};  // a watch beyond its own time limit
 // A watch that lived so long worked, whether or not there was anything to tell.
 constexpr seconds kProven{10};
 // One that ended so soon, without a word, would be asked for again and again.
 constexpr seconds kTooShort{1};
-constexpr unsigned kMostNonsense = 2;
+constexpr unsigned kMostDeadEnds = 2;
 constexpr std::size_t kMostRefusal = std::size_t{64} << 10U;
 constexpr std::size_t kMostToldProblems = 1000;
 constexpr std::chrono::minutes kTellAgain{5};
@@ -28,6 +31,10 @@ constexpr std::chrono::minutes kTellAgain{5};
 std::size_t count_gone(const ObjectChanges& changes) {
   return static_cast<std::size_t>(std::count_if(changes.begin(), changes.end(),
                                                 [](const auto& change) { return !change.second; }));
+}
+
+Ending went_back(const std::string& from, const std::string& to) {
+  return {Trouble::expired, "the server went back from version " + from + " to " + to, {}};
 }
 
 }  // namespace
@@ -60,7 +67,7 @@ void Reflector::begin_list() {
 }
 
 void Reflector::begin() {
-  const bool is_page = step_ == Step::first_page || step_ == Step::later_page;
+  const bool is_page = step_ != Step::streaming_list && step_ != Step::watch;
   framer_.emplace(is_page ? EventFramer::Mode::list : EventFramer::Mode::watch);
   head_ = {};
   refusal_.clear();
@@ -69,15 +76,11 @@ void Reflector::begin() {
   began_with_list_ = false;
   version_before_ = objects_.version();
   begun_ = heard_ = timers_.now();
-  time_limit_ = is_page ? kPageTime : seconds(300 + static_cast<int>(random_() * 301));
+  time_limit_ = is_page ? kListTime : seconds(300 + static_cast<int>(random_() * 301));
   if (!is_page) ++status_.watches;
-  timers_.at(resource_.name + " is overdue", begun_ + time_limit_ + (is_page ? seconds(0) : kGrace),
-             [this] {
-               end({Trouble::overdue, "the server does not come to an end", {}});
-             });
-  arm_silence();
   exchange_ =
       transport_.open(Request{.target = target(), .fresh = std::exchange(fresh_, false)}, *this);
+  arm_deadlines();
 }
 
 std::string Reflector::target() {
@@ -94,6 +97,8 @@ std::string Reflector::target() {
     case Step::later_page:
       return target + "limit=" + std::to_string(kPageSize) +
              "&continue=" + encode_query(continue_token_);
+    case Step::question:
+      return target + "limit=1";
     case Step::watch:
       break;
   }
@@ -102,28 +107,47 @@ std::string Reflector::target() {
          timeout;
 }
 
-// A watch may be silent once the server has answered; nothing else may.
-void Reflector::arm_silence() {
-  timers_.at(resource_.name + " is silent", heard_ + kSilence, [this] { check_silence(); });
+// A request that waits for credentials has not been asked yet.
+Reflector::Clock::time_point Reflector::asked() const {
+  const auto sent = exchange_->sent();
+  return sent ? std::max(begun_, *sent) : timers_.now();
 }
 
+void Reflector::arm_deadlines() {
+  check_silence();
+  check_end();
+}
+
+// A watch may be silent once the server has answered; nothing else may.
 void Reflector::check_silence() {
   if (step_ == Step::watch && head_.status == 200) return;
-  if (timers_.now() >= heard_ + kSilence)
+  const auto due = std::max(heard_, asked()) + kSilence;
+  if (timers_.now() >= due)
     end({Trouble::overdue, "the server says nothing", {}});
   else
-    arm_silence();
+    timers_.at(resource_.name + " is silent", due, [this] { check_silence(); });
+}
+
+void Reflector::check_end() {
+  const auto due = asked() + (step_ == Step::watch ? time_limit_ + kGrace : kListTime);
+  if (timers_.now() >= due)
+    end({Trouble::overdue, "the server does not come to an end", {}});
+  else
+    timers_.at(resource_.name + " is overdue", due, [this] { check_end(); });
 }
 
 // --- answers -------------------------------------------------------------------------------------
 
 void Reflector::on_head(const ResponseHead& head) {
   head_ = head;
+  begun_ = asked();
   heard_ = timers_.now();
   if (head.status != 200) return;
   status_.heard = heard_;
   asked_again_ = false;
-  if (trouble_ != Trouble::nonsense && trouble_ != Trouble::expired) note_recovery();
+  // A list is worth something when it is whole.
+  if (step_ == Step::watch && trouble_ != Trouble::nonsense && trouble_ != Trouble::expired)
+    note_recovery();
 }
 
 void Reflector::on_chunk(std::string_view chunk) {
@@ -136,7 +160,7 @@ void Reflector::on_chunk(std::string_view chunk) {
   const auto fed = framer_->feed(chunk, [this](EventFramer::Piece piece, std::string_view text) {
     if (broken_) return;
     if (piece == EventFramer::Piece::event) take_event(text);
-    if (piece == EventFramer::Piece::item) take_item(text);
+    if (piece == EventFramer::Piece::item && step_ != Step::question) take_item(text);
     if (piece == EventFramer::Piece::envelope) take_envelope(text);
   });
   if (!fed && !broken_) broken_ = Ending{Trouble::nonsense, netlink::to_string(fed.error()), {}};
@@ -215,10 +239,7 @@ void Reflector::take_bookmark(const api::WatchEvent& event) {
   } else if (step_ == Step::streaming_list) {
     if (event.initial_events_end) finish_list(event.resource_version);
   } else if (!objects_.bookmark(event.resource_version)) {
-    broken_ = Ending{
-        Trouble::expired,
-        "the server went back from version " + objects_.version() + " to " + event.resource_version,
-        {}};
+    broken_ = went_back(objects_.version(), event.resource_version);
   }
 }
 
@@ -250,12 +271,20 @@ void Reflector::take_envelope(std::string_view document) {
 // All of its body has come.
 void Reflector::finish_page() {
   const auto envelope = *std::exchange(envelope_, std::nullopt);
+  if (step_ == Step::question) return judge_version(envelope.resource_version);
   continue_token_ = envelope.continue_token;
   step_ = Step::later_page;
   if (continue_token_.empty()) {
     finish_list(envelope.resource_version);
     hand_over();
   }
+  begin();
+}
+
+void Reflector::judge_version(const std::string& version) {
+  const auto order = compare_versions(version, objects_.version());
+  if (order && *order < 0) return end(went_back(objects_.version(), version));
+  step_ = Step::watch;
   begin();
 }
 
@@ -307,10 +336,10 @@ void Reflector::end(Ending ending) {
 
   if (got_on()) {
     attempts_ = 0;
-    nonsenses_ = 0;
+    dead_ends_ = 0;
     expired_before_ = false;
   }
-  if (ending.trouble == Trouble::nonsense) ++nonsenses_;
+  if (ending.trouble == Trouble::nonsense || ending.trouble == Trouble::behind) ++dead_ends_;
   const auto delay = delay_of(ending, goes_on_at_once(ending));
   log_ending(ending, delay);
   choose_next(ending);
@@ -339,6 +368,7 @@ bool Reflector::goes_on_at_once(const Ending& ending) {
       return true;
     case Trouble::lost:
     case Trouble::busy:
+    case Trouble::behind:
     case Trouble::denied:
     case Trouble::nonsense:
       break;
@@ -357,20 +387,45 @@ milliseconds Reflector::delay_of(const Ending& ending, bool at_once) {
 void Reflector::choose_next(const Ending& ending) {
   fresh_ = ending.trouble == Trouble::lost || ending.trouble == Trouble::overdue;
   const bool is_nonsense = ending.trouble == Trouble::nonsense;
-  if (step_ == Step::watch) {
-    if (ending.trouble == Trouble::expired || (is_nonsense && nonsenses_ >= kMostNonsense))
+  const bool is_dead_end =
+      (is_nonsense || ending.trouble == Trouble::behind) && dead_ends_ >= kMostDeadEnds;
+  if (step_ == Step::watch || step_ == Step::question) {
+    if (ending.trouble == Trouble::expired || is_dead_end)
       begin_list();
+    else
+      step_ = leaves_doubt(ending) ? Step::question : Step::watch;
     return;
   }
   // A server that knows nothing of streaming lists may also answer with a watch that never says
   // that its beginning is complete.
   if (step_ == Step::streaming_list)
     pages_only_ = ending.trouble == Trouble::unsupported || ending.trouble == Trouble::ended ||
-                  (ending.trouble == Trouble::overdue && head_.status == 200) ||
-                  (is_nonsense && nonsenses_ >= kMostNonsense);
+                  (ending.trouble == Trouble::overdue && head_.status == 200) || is_dead_end;
   // Later pages show the state of the first one, so what was read before still counts.
   if (step_ == Step::later_page && ending.trouble != Trouble::expired && !is_nonsense) return;
   begin_list();
+}
+
+// Whether the next server may have another store than the one that the objects came from.
+bool Reflector::leaves_doubt(const Ending& ending) const {
+  switch (ending.trouble) {
+    case Trouble::ended:
+      return step_ == Step::watch && timers_.now() - begun_ < time_limit_ - kBeforeTime;
+    case Trouble::lost:
+    case Trouble::overdue:
+    case Trouble::behind:
+      return true;
+    case Trouble::busy:
+    case Trouble::unauthorized:
+      return step_ == Step::question;
+    // Who may watch need not be allowed to list.
+    case Trouble::denied:
+    case Trouble::expired:
+    case Trouble::unsupported:
+    case Trouble::nonsense:
+      break;
+  }
+  return false;
 }
 
 void Reflector::log_ending(const Ending& ending, milliseconds delay) {

@@ -15,15 +15,25 @@
 //   the watch ends normally          the next from the last version, at once
 //   410, in the head or as an event  a new list; the first time at once
 //   400 or 410 to a later page       a new list; the first time at once
-//   400, 422 to the streaming list   pages
+//   400, 422 to the streaming list,
+//   or no end of it in two minutes   pages
 //   401                              credentials are read again; the first time at once
 //   429, 503, 504                    after Retry-After, else as everything else:
 //   everything else                  after 0.8 s, doubling to 30 s, up to a quarter less; the same
-//                                    again; the second time that a server was there and answered
-//                                    nonsense (broken JSON, an ERROR event, a status for which
-//                                    there is no rule), a new list; a streaming list becomes pages
-// A list that is silent for a minute, and a watch that does not end 30 s after it should have, are
-// ended and repeated on a connection of their own.
+//                                    again; the second time in a row that a server was there and
+//                                    answered nonsense (broken JSON, an ERROR event, a status for
+//                                    which there is no rule) or 504 "Too large resource version",
+//                                    a new list; a streaming list becomes pages
+// A list that is silent for a minute, a page that takes two, and a watch that does not end 30 s
+// after it should have, are ended and repeated on a connection of their own. That time counts from
+// when the request goes out: credentials may take theirs (cluster_access.h).
+//
+// A server whose store was restored from a backup knows less than it did. A watch from a version
+// that is yet to come says nothing there, not even that. So when a watch may have ended because
+// there is another store (the connection was lost, it ended before its time, the server is behind),
+// the server is asked first for a list of one object, which comes with the store's version as it is
+// now: if that is less than ours, everything is listed anew. A store that was restored and has
+// passed our version before we could ask is not recognised.
 //
 // Logs (a resource's name in front): lists, failures with what happens next, and objects that do
 // not decode; their last good state stays in force.
@@ -105,19 +115,23 @@ class Reflector final : private ResponseHandler {
   void take_envelope(std::string_view document);
   void finish_list(std::string_view version);
   void finish_page();
+  void judge_version(const std::string& version);
   void hand_over();
   void report(const api::Problems& problems);
 
   void end(Ending ending);
   bool goes_on_at_once(const Ending& ending);
   void choose_next(const Ending& ending);
+  bool leaves_doubt(const Ending& ending) const;
   std::chrono::milliseconds delay_of(const Ending& ending, bool at_once);
   void log_ending(const Ending& ending, std::chrono::milliseconds delay);
   void note_recovery();
   bool got_on() const;
 
-  void arm_silence();
+  Clock::time_point asked() const;
+  void arm_deadlines();
   void check_silence();
+  void check_end();
 
   Resource resource_;
   Transport& transport_;
@@ -142,7 +156,7 @@ class Reflector final : private ResponseHandler {
   bool began_with_list_ = false;               // a streaming list that is complete
   std::string version_before_;                 // of the objects, before the watch
   std::chrono::seconds time_limit_{0};
-  Clock::time_point begun_;
+  Clock::time_point begun_;  // from the head on: when the request went out
   Clock::time_point heard_;
 
   // The list that goes on.
@@ -151,7 +165,7 @@ class Reflector final : private ResponseHandler {
 
   // What went wrong before.
   unsigned attempts_ = 0;     // in a row
-  unsigned nonsenses_ = 0;    // in a row
+  unsigned dead_ends_ = 0;    // nonsense or behind, in a row
   bool asked_again_ = false;  // after a 401
   bool expired_before_ = false;
   bool fresh_ = false;  // the next exchange needs a connection of its own

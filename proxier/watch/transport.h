@@ -59,6 +59,10 @@ class Exchange {
   Exchange& operator=(const Exchange&) = delete;
   virtual ~Exchange() = default;
 
+  // Since when the request is on its way; nothing while it waits for credentials, which end that
+  // wait themselves.
+  virtual std::optional<std::chrono::steady_clock::time_point> sent() const = 0;
+
   // "https://10.96.0.1:443", for messages; "" before it is known.
   virtual std::string server() const = 0;
 

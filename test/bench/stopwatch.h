@@ -1,10 +1,11 @@
 #pragma once
 
-// Timing for benchmarks: the median of repeated runs with its spread, and ratios between them.
+// Timing for benchmarks: the median of repeated runs with its spread. What counts is the time that
+// the thread had a processor, so that others on the machine disturb little.
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <string>
 #include <vector>
 
@@ -16,15 +17,19 @@ struct Timing {
   double most_ms = 0;
 };
 
+inline double processor_ms() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_nsec) / 1e6;
+}
+
 template <typename Work>
 Timing measure(Work work, int runs = 7) {
   std::vector<double> times;
   for (int i = 0; i < runs; ++i) {
-    const auto start = std::chrono::steady_clock::now();
+    const auto start = processor_ms();
     work();
-    times.push_back(
-        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
-            .count());
+    times.push_back(processor_ms() - start);
   }
   std::sort(times.begin(), times.end());
   return {times[times.size() / 2], times.front(), times.back()};

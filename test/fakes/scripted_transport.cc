@@ -19,6 +19,7 @@ class ScriptedTransport::ScriptedExchange final : public watch::Exchange {
   ScriptedExchange& operator=(const ScriptedExchange&) = delete;
   ~ScriptedExchange() override { call_.handler_ = nullptr; }
 
+  std::optional<std::chrono::steady_clock::time_point> sent() const override { return call_.sent_; }
   std::string server() const override { return kServer; }
   void refuse_credentials() override { ++call_.owner_.refused_credentials; }
 
@@ -27,7 +28,7 @@ class ScriptedTransport::ScriptedExchange final : public watch::Exchange {
 };
 
 bool ScriptedTransport::Call::head(int status, std::optional<std::chrono::seconds> retry_after) {
-  if (!is_open()) throw std::logic_error("an answer to nobody");
+  if (!is_open() || !sent_) throw std::logic_error("an answer to nobody");
   if (std::exchange(head_told_, true)) throw std::logic_error("a second head");
   handler_->on_head({.status = status, .retry_after = retry_after});
   return is_open();
@@ -62,8 +63,9 @@ void ScriptedTransport::Call::answer(int status, std::string_view body) {
 
 std::unique_ptr<watch::Exchange> ScriptedTransport::open(watch::Request request,
                                                          watch::ResponseHandler& handler) {
-  return std::make_unique<ScriptedExchange>(
-      calls_.emplace_back(std::move(request), handler, *this));
+  auto& call = calls_.emplace_back(std::move(request), handler, *this);
+  if (!waits) call.sent_ = std::chrono::steady_clock::time_point::min();
+  return std::make_unique<ScriptedExchange>(call);
 }
 
 ScriptedTransport::Call& ScriptedTransport::last() {

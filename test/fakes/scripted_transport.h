@@ -28,6 +28,8 @@ class ScriptedTransport final : public watch::Transport {
     const watch::Request& request() const { return request_; }
     bool is_open() const { return handler_ != nullptr; }
 
+    // Only with ScriptedTransport::waits: there are credentials now.
+    void go(std::chrono::steady_clock::time_point now) { sent_ = now; }
     // Each answers false when the client has gone away, at once or while it was told.
     bool head(int status, std::optional<std::chrono::seconds> retry_after = {});
     bool send(std::string_view body);  // in pieces of ScriptedTransport::piece() bytes
@@ -43,6 +45,7 @@ class ScriptedTransport final : public watch::Transport {
     watch::ResponseHandler* handler_;
     ScriptedTransport& owner_;
     bool head_told_ = false;
+    std::optional<std::chrono::steady_clock::time_point> sent_;
   };
 
   [[nodiscard]] std::unique_ptr<watch::Exchange> open(watch::Request request,
@@ -51,6 +54,7 @@ class ScriptedTransport final : public watch::Transport {
   // How large the next chunk is; whole bodies unless set.
   std::function<std::size_t()> piece = [] { return std::string::npos; };
   std::size_t refused_credentials = 0;
+  bool waits = false;  // new requests wait for credentials
 
   std::size_t count() const { return calls_.size(); }
   Call& call(std::size_t index) { return calls_.at(index); }

@@ -27,7 +27,8 @@ run_case() {
   chmod -R a+rX "$work"
   unshare -n bash -c '
     ip link set lo up
-    "${@:3}" --once --config "$2" --manifests "$1/in" >"$1/log" 2>&1
+    [ -z "${without_ipv6:-}" ] || echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6
+    "${@:3}" ${mode---once} --config "$2" --manifests "$1/in" >"$1/log" 2>&1
     echo $? >"$1/status"
     ipvsadm-save -n >"$1/ipvs" 2>/dev/null
     ipset save >"$1/sets" 2>/dev/null
@@ -110,6 +111,37 @@ unknown_field() {
   run_case config-unknown-field.yaml
   status_is 0 && complaints_are 1 && says config-unknown-field.yaml clusterCIRD && good_is_programmed
 }
+
+unset_node_ports() {
+  run_case config-node-ports-unset.yaml
+  status_is 0 && complaints_are 1 &&
+    says config-node-ports-unset.yaml nodePortAddresses 'open on all addresses' && good_is_programmed
+}
+
+# misfit CONFIGURATION WORD...: the start ends with that message, whether we are to stay or not.
+misfit() {
+  local config=$1
+  shift
+  for mode in --once ''; do
+    as=(timeout 60)
+    mode=$mode run_case "$config" node-ipv6-pods.yaml
+    as=()
+    status_is 1 && says error "$config" "$@" && says 'does not fit this node' &&
+      [ ! -s "$work/ipvs" ] && [ ! -s "$work/addresses" ] || return 1
+  done
+}
+
+other_cluster_cidr() {
+  without_ipv6=yes misfit config-other-cluster-cidr.yaml clusterCIDR 'the node has IPv4 only'
+}
+
+# The same on a host with both families is a doubt.
+other_cluster_cidr_of_two() {
+  run_case config-other-cluster-cidr.yaml
+  status_is 0 && complaints_are 1 && says warn clusterCIDR "first family is IPv4" && good_is_programmed
+}
+
+other_pod_cidrs() { misfit config-node-cidr.yaml 'spec.podCIDRs' 'only IPv6 ranges'; }
 
 unknown_kind() {
   run_case config-good.yaml unknown-kind.yaml
@@ -199,6 +231,10 @@ check "everything wrong at once" all_at_once
 check "an unknown scheduler" unknown_scheduler
 check "a wrong type in the configuration" wrong_configuration
 check "an unknown configuration field: a warning" unknown_field
+check "node ports on all addresses unasked: a warning" unset_node_ports
+check "cluster ranges of the other family only, on a host of one: the start ends" other_cluster_cidr
+check "on a host of both: a warning" other_cluster_cidr_of_two
+check "NodeCIDR with pod ranges of the other family only: the start ends" other_pod_cidrs
 check "an unknown kind: a warning" unknown_kind
 check "an EndpointSlice without its Service: silence" orphan_slice
 check "no permission" no_permission

@@ -36,6 +36,7 @@ inline const std::string kStreamingList =
     "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
     "&timeoutSeconds=N";
 inline const std::string kPage = "limit=500";
+inline const std::string kQuestion = "limit=1";
 inline std::string watch_from(unsigned long version) {
   return "watch=1&allowWatchBookmarks=true&resourceVersion=" + std::to_string(version) +
          "&timeoutSeconds=N";
@@ -96,6 +97,11 @@ struct ReflectorRig {
     const auto left = timers.left("services begins");
     if (!left) return std::nullopt;
     return std::chrono::duration_cast<std::chrono::milliseconds>(*left);
+  }
+  // The store's version as it is now: what the client asks before it goes on with a watch that may
+  // have ended for a change of it.
+  void answer_question(unsigned long version) {
+    transport.last().answer(200, list_text(version, {}, "more"));
   }
   // The streaming list is there, the watch goes on.
   void list(unsigned long version, const std::string& events) {

@@ -1,5 +1,6 @@
 #include <chrono>
 #include <memory>
+#include <set>
 #include <string>
 
 #include <spdlog/sinks/null_sink.h>
@@ -172,11 +173,12 @@ TEST_CASE_METHOD(NodePortFixture, "a Service that is gone is not tried again") {
 TEST_CASE_METHOD(NodePortFixture, "chosen addresses are listened on all together or not at all") {
   const auto first = netlink::IpAddress::v4(0x7f000001);
   const auto second = netlink::IpAddress::v4(0x7f000002);
-  NodePortHealth chosen(
-      server, status,
-      {.ipv4 = std::vector{first, second}, .ipv6 = std::vector<netlink::IpAddress>{}});
   const auto port = free_port();
-  CHECK(chosen.update({.services = {{kShop, ServiceHealth{port, 1, 1}}}}).empty());
+  CHECK(health
+            .update({.services = {{kShop, ServiceHealth{port, 1, 1}}},
+                     .addresses = NodePortHealthAddresses{.ipv4 = std::set{first, second},
+                                                          .ipv6 = std::set<netlink::IpAddress>{}}})
+            .empty());
   CHECK(http_get(port, "/").status == 200);
   CHECK(http_get(port, "/", "GET", "127.0.0.2").status == 200);
   CHECK_FALSE(RawHttp(port, "127.0.0.3").connected());
@@ -187,10 +189,43 @@ TEST_CASE_METHOD(NodePortFixture, "chosen addresses are listened on all together
       server.listen({second, other}, [](const HttpRequest&) { return plain_text(200, "taken"); });
   REQUIRE(taken);
   const auto failures =
-      chosen.update({.services = {{kBank, ServiceHealth{.port = other, .ipv4_endpoints = 1}}}});
+      health.update({.services = {{kBank, ServiceHealth{.port = other, .ipv4_endpoints = 1}}}});
   REQUIRE(failures.size() == 1);
   CHECK(failures[0].error.where == "listen on 127.0.0.2:" + std::to_string(other));
   CHECK_FALSE(RawHttp(other).connected());
+}
+
+TEST_CASE_METHOD(NodePortFixture, "servers move with the addresses of node ports") {
+  const auto first = netlink::IpAddress::v4(0x7f000001);
+  const auto second = netlink::IpAddress::v4(0x7f000002);
+  const auto third = netlink::IpAddress::v4(0x7f000003);
+  const auto port = free_port();
+  health.update({.services = {{kShop, ServiceHealth{port, 1, 1}}}});
+  CHECK(http_get(port, "/", "GET", "127.0.0.3").status == 200);
+
+  CHECK(health.update({.addresses = NodePortHealthAddresses{.ipv4 = std::set{first, second}}})
+            .empty());
+  CHECK_FALSE(RawHttp(port, "127.0.0.3").connected());
+  CHECK(http_get(port, "/", "GET", "::1").status == 200);
+  RawHttp kept(port, "127.0.0.2");
+  CHECK(kept.get("/").status == 200);
+
+  const auto taken =
+      server.listen({third, port}, [](const HttpRequest&) { return plain_text(200, "taken"); });
+  REQUIRE(taken);
+  const NodePortHealthAddresses moved{.ipv4 = std::set{second, third}};
+  CHECK(health.update({.addresses = moved}).size() == 1);
+  CHECK(health.any_failed());
+  CHECK_FALSE(RawHttp(port).connected());
+  CHECK(kept.get("/").status == 200);  // what listened before still does
+  server.close(taken->id);
+  CHECK(health.update().empty());
+  CHECK_FALSE(health.any_failed());
+  CHECK(http_get(port, "/", "GET", "127.0.0.3").status == 200);
+  CHECK(kept.get("/").status == 200);
+
+  CHECK(health.update({.addresses = NodePortHealthAddresses{}}).empty());
+  CHECK(http_get(port, "/").status == 200);
 }
 
 TEST_CASE_METHOD(NodePortFixture, "when it goes its servers go") {

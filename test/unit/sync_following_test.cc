@@ -334,7 +334,7 @@ TEST_CASE("load balancers are told of local endpoints when the kernel has them")
       daemon.see(test::cluster_of({web, test::slice_of(web, 8080, {test::e1(), test::e2()})}));
   CHECK(refused.failed == Written{.ipvs = 1});
   CHECK_FALSE(refused.settled);
-  CHECK(refused.health.empty());
+  CHECK(refused.health.services.empty());
   const auto done = daemon.wait(5s);
   CHECK(done.settled);
   REQUIRE(done.health.services.size() == 1);
@@ -344,6 +344,30 @@ TEST_CASE("load balancers are told of local endpoints when the kernel has them")
   CHECK(gone.draining == 1);
   CHECK(gone.health.services.at(web.name)->ipv4_endpoints == 0);
   CHECK(daemon.see(model::ClusterState{}).health.services.at(web.name) == std::nullopt);
+}
+
+TEST_CASE("health servers of Services are where node ports are") {
+  const auto v4 = [](const char* text) { return *netlink::IpAddress::parse(text); };
+  test::FakeDaemonSettings settings;
+  settings.options.node_port_primary = true;
+  Daemon daemon(settings);
+  daemon.links.add_address({"eth1", v4("192.0.2.7"), 24});
+  const auto with_node = [&](const char* ip) {
+    auto cluster = test::cluster_of({});
+    cluster.node = api::Node{.name = "node-1", .internal_ips = {v4(ip)}};
+    return cluster;
+  };
+  const auto addresses = [](const SyncReport& report) {
+    REQUIRE(report.health.addresses);
+    return report.health.addresses->ipv4;
+  };
+  using Set = std::set<netlink::IpAddress>;
+  CHECK(addresses(daemon.see(with_node("192.0.2.7"))) == Set{v4("192.0.2.7")});
+  // The Node's address is not on a link yet.
+  CHECK(addresses(daemon.see(with_node("192.0.2.8"))) == Set{});
+  daemon.links.add_address({"eth1", v4("192.0.2.8"), 24});
+  CHECK(addresses(daemon.see(netlink::LinkEvents{.others_changed = true})) == Set{v4("192.0.2.8")});
+  CHECK_FALSE(daemon.see(netlink::LinkEvents{.others_changed = true}).health.addresses);
 }
 
 }  // namespace

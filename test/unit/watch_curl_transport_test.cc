@@ -3,6 +3,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <iomanip>
@@ -357,6 +358,37 @@ TEST_CASE("the proxy that is named is used") {
   CHECK(answer.status() == 0);
   CHECK_THAT(answer.error(), Contains("refused"));
   CHECK(server->requests().empty());
+}
+
+// Of the environment while it lives.
+class Variable {
+ public:
+  Variable(const char* name, const std::string& value) : name_(name) {
+    ::setenv(name, value.c_str(), 1);
+  }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+  ~Variable() { ::unsetenv(name_); }
+
+ private:
+  const char* name_;
+};
+
+TEST_CASE("NO_PROXY is about the server, whatever name its certificate has") {
+  const Authority authority;
+  const auto server = started({.tls = authority.server({.dns_names = {"api.example"}})});
+  const ClusterAccess access{.server = server->url(),
+                             .ca_pem = authority.ca.certificate,
+                             .tls_server_name = "api.example"};
+  const Variable proxy("HTTPS_PROXY", "http://127.0.0.1:1");
+  CHECK_THAT(fetch(access).error(), Contains("refused"));
+  {
+    const Variable none("NO_PROXY", "api.example");
+    CHECK_THAT(fetch(access).error(), Contains("refused"));
+    CHECK(server->requests().empty());
+  }
+  const Variable none("NO_PROXY", "localhost,127.0.0.0/8");
+  CHECK(fetch(access).status() == 200);
 }
 
 TEST_CASE("after a 401 the token file is read again") {

@@ -29,6 +29,18 @@ TEST_CASE("what an answer means") {
   CHECK(trouble(400, Step::later_page) == Trouble::expired);
 }
 
+TEST_CASE("a server that has not come to our version is told from one that is busy") {
+  const api::ApiStatus status{.code = 504,
+                              .reason = "Timeout",
+                              .message = "Too large resource version: 10, current: 9",
+                              .retry_after_seconds = 1};
+  for (const auto step : {Step::streaming_list, Step::first_page, Step::question, Step::watch})
+    CHECK(ending_of_answer(504, status, step).trouble == Trouble::behind);
+  CHECK(ending_of_event(status).trouble == Trouble::behind);
+  CHECK(ending_of_event(status).retry_after == seconds(1));
+  CHECK(ending_of_event({.code = 504, .reason = "Timeout"}).trouble == Trouble::busy);
+}
+
 TEST_CASE("a server may say otherwise that it has no streaming lists") {
   const api::ApiStatus status{.reason = "Forbidden",
                               .message = "sendInitialEvents is forbidden for watch"};

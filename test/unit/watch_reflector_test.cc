@@ -96,6 +96,19 @@ TEST_CASE("a server without streaming lists is asked for pages") {
     rig.timers.advance(60s);
     rig.timers.advance(1s);
   }
+  SECTION("it ignores the wish and has always something to tell") {
+    rig.transport.last().head(200);
+    rig.transport.last().send(kTwo);
+    for (int i = 0; i < 11; ++i) {
+      rig.timers.advance(10s);
+      rig.transport.last().send(bookmark(20));
+    }
+    rig.timers.advance(9s);
+    CHECK(rig.transport.open_calls() == 1);
+    rig.timers.advance(1s);
+    CHECK(rig.transport.open_calls() == 0);
+    rig.timers.advance(1s);
+  }
   rig.settle();
   CHECK(rig.take_queries() == Words{kStreamingList, kPage});
   CHECK(rig.take_news().empty());
@@ -129,6 +142,7 @@ TEST_CASE("a watch that ends goes on where it was, without a list") {
   rig.transport.last().send(modified("web", 14, "10.0.0.9"));
   rig.take_news();
   rig.take_queries();
+  rig.timers.advance(300s);
   SECTION("after its last event") {
     rig.transport.last().finish();
     CHECK(rig.wait() == 0ms);
@@ -226,11 +240,13 @@ TEST_CASE("events that come twice or late do no harm") {
   watch.send(deleted("db", 14, "10.0.0.2") + modified("db", 13, "10.0.0.7"));
   watch.send(added("db", 7, "10.0.0.2"));
   CHECK(rig.take_news() == News{{"web 10.0.0.9"}, {"db gone"}});
+  rig.timers.advance(300s);
   watch.finish();
   rig.settle();
   rig.take_queries();
   rig.transport.last().head(200);
   rig.transport.last().send(modified("web", 12, "10.0.0.9") + bookmark(20));
+  rig.timers.advance(300s);
   rig.transport.last().finish();
   rig.settle();
   CHECK(rig.take_news().empty());
