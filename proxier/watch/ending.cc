@@ -6,9 +6,6 @@ namespace ipvsproxier::watch {
 
 namespace {
 
-// A server cannot send us away for a day by mistake.
-constexpr std::chrono::seconds kLongestRetryAfter{600};
-
 // As client-go tells it from other timeouts (isTooLargeResourceVersionError).
 constexpr std::string_view kTooLarge = "Too large resource version";
 

@@ -11,6 +11,9 @@
 
 namespace ipvsproxier::watch {
 
+// A server cannot send us away for a day by mistake.
+inline constexpr std::chrono::seconds kLongestRetryAfter{600};
+
 // What is asked for: a watch that starts with all objects, a page of a list, whether the server is
 // as far as we are, a watch.
 enum class Step : std::uint8_t { streaming_list, first_page, later_page, question, watch };

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "proxier/api/wire.h"
+#include "proxier/watch/ending.h"
 
 namespace ipvsproxier::watch {
 
@@ -15,7 +16,6 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kPause{10'000};         // between two attempts
 constexpr std::chrono::seconds kPatience{30};  // with one request
-constexpr std::chrono::seconds kLongestRetryAfter{600};
 constexpr std::chrono::minutes kSeriesEnds{6};
 constexpr unsigned kRefreshLooks = 5;  // every half hour
 constexpr std::size_t kMostRefusalText = 4096;

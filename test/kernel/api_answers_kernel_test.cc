@@ -34,7 +34,8 @@ std::string watch_from(const ApiWorld& world, Resource resource) {
   return asks.front().substr(0, asks.front().find(" ->"));
 }
 
-TEST_CASE("api: a watch that ends is followed by the next, without a list and without a word") {
+TEST_CASE("api: a watch that ends is followed by the next, without a list and without a word",
+          "[answers]") {
   ApiWorld world;
   world.follow();
   for (int i = 0; i < 2; ++i) {
@@ -48,7 +49,8 @@ TEST_CASE("api: a watch that ends is followed by the next, without a list and wi
   world.finish();
 }
 
-TEST_CASE("api: an expired version makes a new list, whose difference is what is done") {
+TEST_CASE("api: an expired version makes a new list, whose difference is what is done",
+          "[answers]") {
   ApiWorld world;
   world.follow();
   // What happens meanwhile is not told: the list must find it.
@@ -85,7 +87,7 @@ TEST_CASE("api: an expired version makes a new list, whose difference is what is
   world.finish();
 }
 
-TEST_CASE("api: a list that says what is known already writes nothing") {
+TEST_CASE("api: a list that says what is known already writes nothing", "[answers]") {
   ApiWorld world;
   world.follow();
   NetlinkTap tap(world.netns());
@@ -107,7 +109,17 @@ TEST_CASE("api: a list that says what is known already writes nothing") {
   world.finish();
 }
 
-TEST_CASE("api: 429 is asked again when Retry-After is over, not before") {
+// As behind kubectl proxy: each watch has a connection of its own.
+TEST_CASE("api: without TLS everything is followed as well", "[answers]") {
+  ApiWorld world({.plain = true});
+  world.follow();
+  world.disturb();
+  world.check_reached();
+  CHECK(world.server().connections() >= kResources.size());
+  world.finish();
+}
+
+TEST_CASE("api: 429 is asked again when Retry-After is over, not before", "[answers]") {
   ApiWorld world;
   world.follow();
   refuse(world, {.code = 429, .message = "slow down", .retry_after_seconds = 2, .times = 1});
@@ -127,7 +139,7 @@ TEST_CASE("api: 429 is asked again when Retry-After is over, not before") {
   world.finish();
 }
 
-TEST_CASE("api: 503 is asked again after a while, from where the watch was") {
+TEST_CASE("api: 503 is asked again after a while, from where the watch was", "[answers]") {
   ApiWorld world;
   world.follow();
   refuse(world, {.code = 503, .message = "starting", .times = 2});
@@ -144,7 +156,8 @@ TEST_CASE("api: 503 is asked again after a while, from where the watch was") {
   world.finish();
 }
 
-TEST_CASE("api: an error without a rule is asked again once, then there is a new list") {
+TEST_CASE("api: an error without a rule is asked again once, then there is a new list",
+          "[answers]") {
   ApiWorld world;
   world.follow();
   FaultAnswer error{.code = 500, .message = "etcd is gone", .times = 2};
@@ -171,7 +184,7 @@ TEST_CASE("api: an error without a rule is asked again once, then there is a new
   world.finish();
 }
 
-TEST_CASE("api: 401 reads the token again, until it is one that the server takes") {
+TEST_CASE("api: 401 reads the token again, until it is one that the server takes", "[answers]") {
   const TempDir dir;
   const auto token_file = dir.path() / "token";
   std::ofstream(token_file) << "first\n";
@@ -199,25 +212,27 @@ TEST_CASE("api: 401 reads the token again, until it is one that the server takes
 struct Identity {
   const char* what;
   CertificateWish wish;
-  bool other_authority;
+  const char* authority;  // "": the one that is trusted
   const char* told;
 };
 
 const Identity kWrongIdentities[] = {
-    {"another authority's", server_wish(), true, "SSL certificate problem: "},
-    {"expired",
+    {"of another authority", server_wish(), "other",
+     "SSL certificate problem: unable to get local issuer certificate"},
+    // As after a cluster was made again: kubeadm calls each of its authorities "kubernetes".
+    {"of another authority with the same name", server_wish(), "cluster", "; again in "},
+    {"that has expired",
      {.dns_names = {"localhost"}, .addresses = {"127.0.0.1"}, .expired = true},
-     false,
+     "",
      "SSL certificate problem: certificate has expired"},
-    {"another name's",
+    {"of another name",
      {.dns_names = {"elsewhere"}, .addresses = {"127.0.0.2"}},
-     false,
+     "",
      "no alternative certificate subject name matches target host name '127.0.0.1'"},
 };
 
-TEST_CASE("api: a server with a wrong certificate is not believed, whatever it says") {
+TEST_CASE("api: a server with a wrong certificate is not believed, whatever it says", "[answers]") {
   const auto authority = make_authority("cluster").value();
-  const auto other = make_authority("cluster").value();
   const auto tls = [](const Certificate& from, const CertificateWish& wish) {
     const auto shown = issue(from, wish).value();
     return ServerTls{.certificate = shown.certificate, .key = shown.key};
@@ -228,8 +243,9 @@ TEST_CASE("api: a server with a wrong certificate is not believed, whatever it s
   for (const auto& identity : kWrongIdentities) {
     INFO(identity.what);
     const auto before = world.cluster();
-    REQUIRE(
-        world.server().set_tls(tls(identity.other_authority ? other : authority, identity.wish)));
+    const std::string other = identity.authority;
+    REQUIRE(world.server().set_tls(
+        tls(other.empty() ? authority : make_authority(other).value(), identity.wish)));
     world.server().clear_requests();
     world.disturb();
     world.check_told(identity.told);

@@ -18,7 +18,7 @@ void tell_all(ApiWorld& world, const Faults& faults) {
   for (const auto resource : kResources) world.server().set_faults(resource, faults);
 }
 
-TEST_CASE("api: a server that has not caught up yet is asked again when it says") {
+TEST_CASE("api: a server that has not caught up yet is asked again when it says", "[content]") {
   ApiWorld world;
   world.follow();
   tell_all(world, {.answers = {{.code = 504,
@@ -41,7 +41,7 @@ TEST_CASE("api: a server that has not caught up yet is asked again when it says"
 }
 
 // Versions and objects are older than those that the daemon knows, and true.
-TEST_CASE("api: a server that was restored from a backup is listed anew") {
+TEST_CASE("api: a server that was restored from a backup is listed anew", "[content]") {
   ApiWorld world;
   world.follow();
   for (int i = 0; i < 3; ++i) world.disturb();
@@ -63,7 +63,7 @@ TEST_CASE("api: a server that was restored from a backup is listed anew") {
   world.finish();
 }
 
-TEST_CASE("api: events that come twice are done once") {
+TEST_CASE("api: events that come twice are done once", "[content]") {
   ApiWorld world;
   world.follow();
   tell_all(world, {.duplicate = true});
@@ -73,7 +73,7 @@ TEST_CASE("api: events that come twice are done once") {
   world.finish();
 }
 
-TEST_CASE("api: events that come last first end in the newest state") {
+TEST_CASE("api: events that come last first end in the newest state", "[content]") {
   ApiWorld world;
   world.follow();
   const auto before = world.cluster();
@@ -97,7 +97,8 @@ TEST_CASE("api: events that come last first end in the newest state") {
   world.finish();
 }
 
-TEST_CASE("api: where there are only bookmarks the next watch begins at the last of them") {
+TEST_CASE("api: where there are only bookmarks the next watch begins at the last of them",
+          "[content]") {
   ApiWorld world;
   world.follow();
   tell_all(world, {.bookmarks_only = true});
@@ -115,7 +116,7 @@ TEST_CASE("api: where there are only bookmarks the next watch begins at the last
   world.finish();
 }
 
-TEST_CASE("api: malformed JSON changes nothing; said twice, it makes a new list") {
+TEST_CASE("api: malformed JSON changes nothing; said twice, it makes a new list", "[content]") {
   ApiWorld world;
   world.follow();
   tell_all(world, {.malformed = true});
@@ -143,7 +144,7 @@ TEST_CASE("api: malformed JSON changes nothing; said twice, it makes a new list"
   world.finish();
 }
 
-TEST_CASE("api: an object that makes no sense stays as it was, and is named") {
+TEST_CASE("api: an object that makes no sense stays as it was, and is named", "[content]") {
   ApiWorld world;
   world.follow();
   world.server().send_raw(

@@ -45,7 +45,7 @@ void check_untouched(ApiWorld& world, const Facts& before) {
   CHECK(http_get(kHealth, "/healthz").status == 503);
 }
 
-TEST_CASE("api: an empty kernel stays empty until every first list is complete") {
+TEST_CASE("api: an empty kernel stays empty until every first list is complete", "[start]") {
   ApiWorld world;
   const auto& fault = kFirstListFaults[GENERATE(0, 4)];
   INFO(fault.what);
@@ -60,7 +60,7 @@ TEST_CASE("api: an empty kernel stays empty until every first list is complete")
   world.finish();
 }
 
-TEST_CASE("api: what an earlier daemon left stays until every first list is complete") {
+TEST_CASE("api: what an earlier daemon left stays until every first list is complete", "[start]") {
   ApiWorld world;
   world.follow();
   for (const auto& fault : kFirstListFaults) {
@@ -81,7 +81,7 @@ TEST_CASE("api: what an earlier daemon left stays until every first list is comp
 }
 
 // By pages as well, where the server has no streaming lists.
-TEST_CASE("api: a first list by pages that breaks off is nothing") {
+TEST_CASE("api: a first list by pages that breaks off is nothing", "[start]") {
   ApiWorld world({.server = {.streaming_lists = false}});
   world.server().set_faults(Resource::services, {.cut_after = 900});
   world.daemon().start();
@@ -98,7 +98,7 @@ TEST_CASE("api: a first list by pages that breaks off is nothing") {
 
 // A minute, by the daemon's clock.
 TEST_CASE("api: a first list without a word for a minute is asked for on a new connection",
-          "[minute]") {
+          "[start]") {
   ApiWorld world;
   world.server().set_faults(Resource::services, {.silent = true});
   world.daemon().start();

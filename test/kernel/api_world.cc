@@ -152,14 +152,14 @@ std::string ApiWorld::client_file() {
   return file.string();
 }
 
-void ApiWorld::follow() {
+void ApiWorld::follow(int timeout_ms) {
   daemon_.start();
-  follow_on();
+  follow_on(timeout_ms);
 }
 
-void ApiWorld::follow_on() {
+void ApiWorld::follow_on(int timeout_ms) {
   announce();
-  check_reached(60'000);
+  check_reached(timeout_ms);
   for (const auto resource : kResources) REQUIRE(server_->wait_for_watches(resource, 1));
   rules_ = lasting_lines(netns());
   server_->clear_requests();

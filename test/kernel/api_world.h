@@ -56,9 +56,9 @@ class ApiWorld {
   const ApiCluster& cluster() const { return cluster_; }
 
   // Starts the daemon and waits until it has programmed everything and follows.
-  void follow();
+  void follow(int timeout_ms = 60000);
   // The same for a daemon that was started before the server was ready for it.
-  void follow_on();
+  void follow_on(int timeout_ms = 60000);
   // Starts it again after its end; what is asked for and logged counts from here.
   void restart();
 

@@ -35,6 +35,18 @@ Facts minus(const Facts& left, const Facts& right) {
   return rest;
 }
 
+// At most so many lines of them.
+constexpr std::size_t kMostShown = 20;
+
+void append(std::string& text, const char* sign, const Facts& facts) {
+  std::size_t shown = 0;
+  for (const auto& fact : facts) {
+    if (++shown > kMostShown) break;
+    text += sign + fact + "\n";
+  }
+  if (facts.size() > kMostShown) text += sign + std::to_string(facts.size()) + " in all\n";
+}
+
 constexpr std::string_view kServer = "real server ";
 constexpr std::string_view kWeight = " weight ";
 
@@ -67,8 +79,8 @@ std::string element_fact(const std::string& set, const std::string& element) {
 
 std::string difference(const Facts& expected, const Facts& actual) {
   std::string text;
-  for (const auto& fact : minus(expected, actual)) text += "- " + fact + "\n";
-  for (const auto& fact : minus(actual, expected)) text += "+ " + fact + "\n";
+  append(text, "- ", minus(expected, actual));
+  append(text, "+ ", minus(actual, expected));
   return text;
 }
 
@@ -186,8 +198,8 @@ void KernelJudge::judge(const Facts& seen) {
   if (verdict_.empty()) {
     auto surplus = minus(seen, may_);
     for (const auto& fact : minus(may_, must_)) surplus.erase(drained(fact));
-    for (const auto& fact : minus(must_, seen)) verdict_ += "- " + fact + "\n";
-    for (const auto& fact : surplus) verdict_ += "+ " + fact + "\n";
+    append(verdict_, "- ", minus(must_, seen));
+    append(verdict_, "+ ", surplus);
   }
   if (!narrows_ || seen != newest_) return;
   must_ = may_ = newest_;

@@ -30,7 +30,8 @@ std::string server_fact(const netlink::VirtualServiceKey& service,
 std::string address_fact(const netlink::IpAddress& address);
 std::string element_fact(const std::string& set, const std::string& element);
 
-// "- FACT" for what is missing, "+ FACT" for what should not be there; "" if both are the same.
+// "- FACT" for what is missing, "+ FACT" for what should not be there, some of each; "" if both
+// are the same.
 std::string difference(const Facts& expected, const Facts& actual);
 
 class KernelJudge {
