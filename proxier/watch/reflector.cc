@@ -411,8 +411,10 @@ bool Reflector::leaves_doubt(const Ending& ending) const {
   switch (ending.trouble) {
     case Trouble::ended:
       return step_ == Step::watch && timers_.now() - begun_ < time_limit_ - kBeforeTime;
+    // A server that begins to answer the question and does not get on may get on with a watch.
     case Trouble::lost:
     case Trouble::overdue:
+      return step_ == Step::watch || head_.status == 0;
     case Trouble::behind:
       return true;
     case Trouble::busy:

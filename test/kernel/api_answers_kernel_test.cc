@@ -21,8 +21,9 @@ void end_watches(ApiWorld& world) {
   for (const auto resource : kResources) world.server().end_watches(resource);
 }
 
-// Of what is asked for later. Events stay held back until the faults are cleared.
-void refuse(ApiWorld& world, const FaultAnswer& answer) {
+// Of the watches that are asked for later. Events stay held back until the faults are cleared.
+void refuse(ApiWorld& world, FaultAnswer answer) {
+  answer.asked = Asked::watches;
   for (const auto resource : kResources)
     world.server().set_faults(resource, {.answers = {answer}, .bookmarks_only = true});
 }

@@ -90,11 +90,12 @@ class ApiWorld {
 
   // What the daemon asked for of a resource since the server forgot its requests, oldest first:
   // "stream", "page", "next page" or "watch VERSION", with " -> CODE" if that is not 200; a
-  // request without an answer counts only if it has got one since.
+  // request without an answer counts only if it has got one since. "question" is the one whether
+  // the store is the same (reflector.h), left out if it was answered.
   std::vector<std::string> asked(Resource resource) const;
   // The server has been asked for the resource, and has begun to answer, so many times.
   bool was_asked(Resource resource, std::size_t times, int timeout_ms = 20000) const;
-  // Every one of what was asked for is a watch, and there is one.
+  // Every one of what was asked for is a watch or that question, and there is a watch.
   bool only_watched(Resource resource) const;
 
  private:

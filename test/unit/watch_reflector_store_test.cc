@@ -17,6 +17,7 @@ using test::event_text;
 using test::kPage;
 using test::kQuestion;
 using test::kStreamingList;
+using test::kTwo;
 using test::list_end;
 using test::list_text;
 using test::modified;
@@ -27,7 +28,6 @@ using test::watch_from;
 using test::Words;
 using News = std::vector<Words>;
 
-const std::string kTwo = added("db", 7, "10.0.0.2") + added("web", 3, "10.0.0.1");
 const std::string kBehind = status_text(504, "Timeout", "Too large resource version: 10", 1);
 
 struct FollowingRig : ReflectorRig {
@@ -188,6 +188,13 @@ TEST_CASE("the question is asked until it is answered, unless that is not allowe
     rig.timers.advance(60s);
     rig.timers.advance(1600ms);
     CHECK(rig.take_queries() == Words{kQuestion});
+  }
+  SECTION("half of an answer") {
+    rig.transport.last().head(200);
+    rig.transport.last().send(R"({"kind":"ServiceList","apiVersion":"v1",)");
+    rig.transport.last().fail("Connection reset by peer");
+    rig.timers.advance(1600ms);
+    CHECK(rig.take_queries() == Words{watch_from(10)});
   }
   SECTION("not you") {
     rig.transport.last().answer(403, status_text(403, "Forbidden", "you may watch only"));
