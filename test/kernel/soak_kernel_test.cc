@@ -126,8 +126,7 @@ void end_trouble(ApiServer& server) {
   REQUIRE(server.resume());
 }
 
-// --- objects
-// --------------------------------------------------------------------------------------
+// --- objects -----------------------------------------------------------------------------------
 
 struct ObjectKey {
   Resource resource = Resource::services;
@@ -135,12 +134,6 @@ struct ObjectKey {
   friend auto operator<=>(const ObjectKey&, const ObjectKey&) = default;
 };
 using Objects = std::map<ObjectKey, std::string>;
-
-// As an API server would take it: one with an address has a port.
-api::Service admissible(api::Service service) {
-  if (service.ports.empty() && !service.headless) service.ports.push_back({.name = "", .port = 80});
-  return service;
-}
 
 // At once, for whoever watches a long soak.
 void say(const std::string& line) {

@@ -18,8 +18,8 @@ const char* wire_name(api::ServiceType type) {
   return kNames.at(static_cast<std::size_t>(type));
 }
 
-std::string wire_time(std::int64_t seconds) {
-  const auto time = static_cast<std::time_t>(seconds);
+std::string wire_time(std::int64_t since_1970) {
+  const auto time = static_cast<std::time_t>(since_1970);
   std::tm parts{};
   ::gmtime_r(&time, &parts);
   std::array<char, 32> text{};
@@ -133,6 +133,11 @@ Json json_of(const api::Node& node) {
 }
 
 }  // namespace
+
+api::Service admissible(api::Service service) {
+  if (service.ports.empty() && !service.headless) service.ports.push_back({.name = "", .port = 80});
+  return service;
+}
 
 std::string to_json(const api::Object& object) {
   return std::visit([](const auto& typed) { return json_of(typed).dump(); }, object);

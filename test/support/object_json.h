@@ -11,4 +11,7 @@ namespace ipvsproxier::test {
 
 std::string to_json(const api::Object& object);
 
+// As an API server would take it: a Service with an address has a port.
+api::Service admissible(api::Service service);
+
 }  // namespace ipvsproxier::test

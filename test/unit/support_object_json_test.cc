@@ -19,6 +19,17 @@ void check_reads_back(const api::Object& object) {
   CHECK((*read == object));
 }
 
+api::EndpointSlice labelled(api::EndpointSlice slice) {
+  slice.labels[std::string(api::kServiceNameLabel)] = slice.service;
+  return slice;
+}
+
+// Others have addresses that decoding does not keep, or miss those that an API server gives.
+bool is_allocated(const api::Service& service) {
+  return service.type != api::ServiceType::external_name &&
+         (service.headless || !service.cluster_ips.empty());
+}
+
 TEST_CASE("objects of random clusters read back from their JSON as they were") {
   for (std::uint32_t seed = 1; seed <= 30; ++seed) {
     RandomCluster random(seed);
@@ -26,10 +37,10 @@ TEST_CASE("objects of random clusters read back from their JSON as they were") {
     random.tweak(cluster);
     for (auto [name, service] : cluster.services) {
       if (service.headless) service.cluster_ips.clear();
-      check_reads_back(service);
+      if (is_allocated(service)) check_reads_back(admissible(service));
     }
     for (const auto& [name, slices] : cluster.slices)
-      for (const auto& [slice, object] : slices) check_reads_back(object);
+      for (const auto& [slice, object] : slices) check_reads_back(labelled(object));
     if (cluster.node) check_reads_back(*cluster.node);
   }
 }
@@ -44,7 +55,7 @@ TEST_CASE("what random clusters leave out reads back too") {
                              .node_name = "n1",
                              .zone = "z1",
                              .target_name = "web-7"});
-  check_reads_back(slice);
+  check_reads_back(labelled(slice));
 }
 
 }  // namespace

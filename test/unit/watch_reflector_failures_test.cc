@@ -356,9 +356,9 @@ TEST_CASE("a server that does not answer is asked again, on another connection")
     rig.timers.advance(1s);
   }
   SECTION("in the middle of a list") {
-    rig.timers.advance(40s);
+    rig.timers.advance(20s);
     rig.transport.last().head(200);
-    rig.timers.advance(40s);
+    rig.timers.advance(20s);
     rig.transport.last().send(kTwo);
     rig.timers.advance(59s);
     CHECK(rig.transport.open_calls() == 1);
