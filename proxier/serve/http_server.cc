@@ -34,7 +34,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::uint64_t kWakeUp = 0;  // what epoll says of the descriptor that is no listener
 constexpr std::uint64_t kFirstListener = 1;
 
-constexpr std::chrono::milliseconds kPauseWithoutDescriptors{20};
+// Between two attempts to accept while there is no room.
+constexpr std::chrono::milliseconds kPause{20};
 
 struct DaemonDeleter {  // ends its connections and waits for its thread
   void operator()(MHD_Daemon* daemon) const { MHD_stop_daemon(daemon); }
@@ -91,6 +92,7 @@ struct HttpServer::State {
   // The thread that accepts.
   void run();
   int wait_ms() const;
+  std::size_t hard_limit() const { return limits.connections * 2; }
   void accept_from(Id id);
   netlink::Result<int> accept_one(Id id);
   void make_room(Id id) IPVSPROXIER_THREADS(requires_capability(mutex));
@@ -157,11 +159,11 @@ HttpServer::State::State(spdlog::logger& log, HttpLimits lims)
   // One daemon for all listeners, fed with connections by our thread. With poll(), as its use of
   // epoll in 0.9.75 may miss the end of a connection that comes together with data, and then we
   // could not end one that is in the way. Its own limit is above ours, which ends others rather
-  // than refusing.
+  // than refusing, and is never reached.
   daemon.reset(MHD_start_daemon(
       MHD_USE_POLL | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_ITC | MHD_USE_NO_LISTEN_SOCKET, 0,
       nullptr, nullptr, &on_request, this, MHD_OPTION_CONNECTION_LIMIT,
-      static_cast<unsigned>(limits.connections * 2), MHD_OPTION_CONNECTION_TIMEOUT,
+      static_cast<unsigned>(hard_limit()), MHD_OPTION_CONNECTION_TIMEOUT,
       static_cast<unsigned>(limits.silence.count()), MHD_OPTION_CONNECTION_MEMORY_LIMIT,
       limits.connection_memory, MHD_OPTION_NOTIFY_CONNECTION, &on_connection, this,
       MHD_OPTION_END));
@@ -242,15 +244,19 @@ void HttpServer::State::accept_from(Id id) {
     if (MHD_add_connection(daemon.get(), *fd, nullptr, 0) != MHD_YES) forget(*fd);
   } else if (fd.error().kind == netlink::ErrorKind::overrun) {
     // The listener stays readable: without a pause this would be a busy loop.
-    std::this_thread::sleep_for(kPauseWithoutDescriptors);
+    std::this_thread::sleep_for(kPause);
   }
 }
 
-// `overrun`: there is one, but no descriptor or memory for it.
+// `overrun`: there is one, but no room, descriptor or memory for it.
 netlink::Result<int> HttpServer::State::accept_one(Id id) {
   const loop::MutexLock lock(mutex);
   const auto listener = listeners.find(id);
   if (listener == listeners.end()) return netlink::Error{netlink::ErrorKind::missing, 0, "accept"};
+  // Those that we ended count until the daemon has noticed. One beyond its limit it would close
+  // without telling us.
+  if (connections.size() >= hard_limit())
+    return netlink::Error{netlink::ErrorKind::overrun, 0, "accept"};
   const int fd =
       ::accept4(listener->second.fd.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
   if (fd < 0) {

@@ -5,8 +5,10 @@
 // bytes, so that thousands of Services can have one each.
 //
 // Clients cannot hurt: a listener takes so many connections, and so does the server; the next one
-// costs the one that waited longest since its last answer its place. Header and body sizes are
-// bounded. Silent connections end after a time. Without descriptors accepting pauses.
+// costs the one that waited longest since its last answer its place; connections that end are there
+// a moment longer, never more than twice as many as the limit together with the others. Header and
+// body sizes are bounded. Silent connections end after a time. Without descriptors accepting
+// pauses.
 //
 // listen(), keep_listening(), close() may be called on any thread but the server's; they wait at
 // most for the handler that runs. Handlers run one at a time.

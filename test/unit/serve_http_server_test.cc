@@ -5,7 +5,9 @@
 #include <cerrno>
 #include <chrono>
 #include <ctime>
+#include <latch>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <sstream>
 #include <stdexcept>
@@ -14,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/ostream_sink.h>
 #include <catch2/catch.hpp>
 
@@ -54,6 +57,12 @@ struct ServerFixture {
     for (int i = 0; i < 1000 && server->counts().connections != count; ++i)
       std::this_thread::sleep_for(milliseconds(10));
     REQUIRE(server->counts().connections == count);
+  }
+  // Those that must make room are gone when the server has noticed.
+  void wait_for_room() {
+    for (int i = 0; i < 1000 && server->counts().connections > limits.connections; ++i)
+      std::this_thread::sleep_for(milliseconds(10));
+    REQUIRE(server->counts().connections <= limits.connections);
   }
 };
 
@@ -178,7 +187,8 @@ TEST_CASE_METHOD(ServerFixture, "a handler that throws costs its connection, not
   CHECK(log.str().find("GET /bad: on purpose") != std::string::npos);
 }
 
-TEST_CASE_METHOD(ServerFixture, "one too many costs the connection that was silent longest its place") {
+TEST_CASE_METHOD(ServerFixture,
+                 "one too many costs the connection that was silent longest its place") {
   const auto port = listen(says("ok")).port;
   const auto other = listen(says("other")).port;
   RawHttp bystander(other);
@@ -197,7 +207,8 @@ TEST_CASE_METHOD(ServerFixture, "one too many costs the connection that was sile
   CHECK(bystander.get("/").body == "other");
 }
 
-TEST_CASE_METHOD(ServerFixture, "a crowd of silent and trickling clients does not keep others out") {
+TEST_CASE_METHOD(ServerFixture,
+                 "a crowd of silent and trickling clients does not keep others out") {
   const auto port = listen(says("ok")).port;
   const auto other = listen(says("other")).port;
   std::vector<std::unique_ptr<RawHttp>> crowd;
@@ -205,11 +216,61 @@ TEST_CASE_METHOD(ServerFixture, "a crowd of silent and trickling clients does no
     crowd.push_back(std::make_unique<RawHttp>(i % 2 ? port : other));
     crowd.back()->send("GET / HTTP/1.1\r\nX-Slow: ");
     for (const auto& slow : crowd) slow->send("x");
+    CHECK(server->counts().connections <= limits.connections * 2);
     if (i % 10 != 0) continue;
     CHECK(http_get(port, "/").body == "ok");
     CHECK(http_get(other, "/").body == "other");
   }
-  CHECK(server->counts().connections <= limits.connections + 2);
+  wait_for_room();
+  crowd.clear();
+  wait_for_connections(0);
+}
+
+// Whoever logs waits until it lets go.
+struct HoldingSink : spdlog::sinks::base_sink<std::mutex> {
+  void sink_it_(const spdlog::details::log_msg&) override {
+    reached.count_down();
+    released.wait(false);
+  }
+  void flush_() override {}
+  void let_go() {
+    released = true;
+    released.notify_all();
+  }
+
+  std::latch reached{1};
+  std::atomic<bool> released{false};
+};
+
+TEST_CASE_METHOD(ServerFixture, "a crowd has bounds while the thread that answers is held up") {
+  const auto hold = std::make_shared<HoldingSink>();
+  spdlog::logger holding("test", hold);
+  struct End {
+    HoldingSink& sink;
+    std::unique_ptr<HttpServer>& server;
+    ~End() {
+      sink.let_go();
+      server.reset();
+    }
+  };
+  const End end{*hold, server};
+  server = std::make_unique<HttpServer>(holding, limits);
+  const auto port = listen([](const HttpRequest& request) {
+                      if (request.path == "/hold") throw std::runtime_error("a fault");
+                      return plain_text(200, "ok");
+                    }).port;
+  RawHttp holder(port);
+  holder.send("GET /hold HTTP/1.1\r\nHost: x\r\n\r\n");
+  hold->reached.wait();
+  std::vector<std::unique_ptr<RawHttp>> crowd;
+  for (int i = 0; i < 100; ++i) crowd.push_back(std::make_unique<RawHttp>(port));
+  wait_for_connections(limits.connections * 2);
+  std::this_thread::sleep_for(milliseconds(100));  // time for more to be accepted
+  CHECK(server->counts().connections == limits.connections * 2);
+
+  hold->let_go();
+  CHECK(http_get(port, "/").body == "ok");
+  wait_for_room();
   crowd.clear();
   wait_for_connections(0);
 }
