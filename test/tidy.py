@@ -3,10 +3,10 @@
 
 usage: tidy.py BUILD_DIR [JOBS]
 
-BUILD_DIR is a meson folder configured for clang. Most of clang-tidy's time goes into the system's
-headers, so a few sources of one folder are first checked as one file that includes them all; if that
-finds anything, or does not compile (two sources may use a name for two things), each of them is
-checked alone, and only that counts. (An unused using-declaration is not seen in company.)
+BUILD_DIR is a meson folder configured for clang, with or without unity. Most of clang-tidy's time goes
+into the system's headers, so the sources of one folder and target are first checked by the dozen as one
+file that includes them all; if that finds anything, or does not compile, each of them is checked alone,
+and only that counts. (An unused using-declaration is not seen in company.)
 A source that passed is remembered under BUILD_DIR/tidy by a hash of itself, the headers of the
 project, its compile command and the configuration. The test cases are left out: Catch2's macros are
 not ours to tidy. Those that the clang build does not contain are only compiled, for clang's warnings.
@@ -18,6 +18,7 @@ import itertools
 import json
 import os
 import pathlib
+import re
 import shlex
 import subprocess
 import sys
@@ -25,14 +26,16 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ROOMS = ("netlink/", "ipset/", "proxier/", "cmd/", "test/fakes/", "test/support/")
 ONLY_COMPILED = ("test/kernel/",)
-COMPANY = 6  # sources checked as one file
+COMPANY = 12  # sources checked as one file
+UNITY_FILE = re.compile(r"-unity\d+\.cpp$")
+INCLUDED = re.compile(r'^#include\s*["<](.+)[">]$', re.M)
 # What is right in a source is said to be wrong of one that is included.
 NOT_IN_COMPANY = "-bugprone-suspicious-include,-google-global-names-in-headers"
 
 
 class Source:
-    def __init__(self, entry):
-        self.file = os.path.normpath(os.path.join(entry["directory"], entry["file"]))
+    def __init__(self, entry, file):
+        self.file = os.path.normpath(file)
         self.path = os.path.relpath(self.file, ROOT)
         self.folder = entry["directory"]
         words = shlex.split(entry["command"])
@@ -56,11 +59,19 @@ class Source:
         return os.path.dirname(self.path), self.flags
 
 
+def files_of(entry):
+    """What a compile command compiles: a file, or those that meson's unity file includes."""
+    file = os.path.join(entry["directory"], entry["file"])
+    if not UNITY_FILE.search(file):
+        return [file]
+    return INCLUDED.findall(pathlib.Path(file).read_text())
+
+
 def sources(build):
     """Each source of ours, once."""
     found = {}
-    for entry in json.loads((build / "compile_commands.json").read_text()):
-        source = Source(entry)
+    commands = json.loads((build / "compile_commands.json").read_text())
+    for source in (Source(entry, file) for entry in commands for file in files_of(entry)):
         if source.path.startswith(ROOMS + ONLY_COMPILED) and source.path.endswith(".cc"):
             found.setdefault(source.path, source)
     return [found[path] for path in sorted(found)]
@@ -86,20 +97,32 @@ def tidy(source, file, *options):
                         *source.flags])
 
 
+def is_only_compiled(source):
+    return source.path.startswith(ONLY_COMPILED)
+
+
+def compiled(source, file):
+    return run(source, [source.compiler, *source.flags, "-fsyntax-only", str(file)])
+
+
 def check_alone(source):
-    if source.path.startswith(ONLY_COMPILED):
-        return run(source, [source.compiler, *source.flags, "-fsyntax-only", source.file])
-    return tidy(source, source.file)
+    return (compiled if is_only_compiled(source) else tidy)(source, source.file)
+
+
+def check_company(source, file):
+    if is_only_compiled(source):
+        return compiled(source, file)
+    return tidy(source, file, f"--checks={NOT_IN_COMPANY}",
+                "--header-filter=(netlink|ipset|proxier|cmd|test)/")
 
 
 def check(group, cache):
     """[(source, complaint)]"""
     first = group[0]
-    if len(group) > 1 and not first.path.startswith(ONLY_COMPILED):
+    if len(group) > 1:
         all_of_them = cache / (hashlib.sha256(first.path.encode()).hexdigest()[:16] + ".cc")
         all_of_them.write_text("".join(f'#include "{source.file}"\n' for source in group))
-        if not tidy(first, all_of_them, f"--checks={NOT_IN_COMPANY}",
-                    "--header-filter=(netlink|ipset|proxier|cmd|test)/"):
+        if not check_company(first, all_of_them):
             return [(source, "") for source in group]
     return [(source, check_alone(source)) for source in group]
 

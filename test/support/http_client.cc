@@ -16,6 +16,8 @@
 #include <string_view>
 #include <utility>
 
+#include <fmt/format.h>
+
 namespace ipvsproxier::test {
 namespace {
 
@@ -24,6 +26,7 @@ struct Transfer {
   std::function<void(std::string_view)> on_piece;
   std::atomic<int>* socket_copy = nullptr;
   int user_timeout = 0;
+  std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();
 };
 
 std::size_t on_body(char* data, std::size_t, std::size_t size, void* given) {
@@ -46,6 +49,20 @@ std::size_t on_header(char* data, std::size_t, std::size_t size, void* given) {
   value.erase(value.find_last_not_of("\r\n") + 1);
   static_cast<Transfer*>(given)->response.headers[name] = value;
   return size;
+}
+
+// "  12 ms text", and the sizes of what goes to and fro.
+int on_trace(CURL*, curl_infotype type, char* data, std::size_t size, void* given) {
+  auto& transfer = *static_cast<Transfer*>(given);
+  const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::steady_clock::now() - transfer.began);
+  auto& trace = transfer.response.trace;
+  trace += fmt::format("{:6} ms ", passed.count());
+  if (type == CURLINFO_TEXT)
+    trace.append(data, size);
+  else
+    trace += fmt::format("{} bytes of type {}\n", size, static_cast<int>(type));
+  return 0;
 }
 
 int on_socket(void* given, curl_socket_t socket, curlsocktype) {
@@ -78,6 +95,11 @@ void set_up(CURL* curl, const HttpRequest& request, Transfer& transfer) {
   curl_easy_setopt(curl, CURLOPT_SOCKOPTFUNCTION, on_socket);
   curl_easy_setopt(curl, CURLOPT_SOCKOPTDATA, &transfer);
   curl_easy_setopt(curl, CURLOPT_PROXY, "");
+  if (request.traced) {
+    curl_easy_setopt(curl, CURLOPT_VERBOSE, 1L);
+    curl_easy_setopt(curl, CURLOPT_DEBUGFUNCTION, on_trace);
+    curl_easy_setopt(curl, CURLOPT_DEBUGDATA, &transfer);
+  }
   long version = CURL_HTTP_VERSION_1_1;
   if (request.http2)
     version = request.url.starts_with("http://") ? CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE

@@ -23,6 +23,7 @@ struct HttpRequest {
   std::string certificate_file;  // of the client
   std::string key_file;
   bool http2 = false;  // by ALPN, or at once without TLS
+  bool traced = false;
   int timeout_seconds = 20;
   int user_timeout_milliseconds = 0;  // TCP_USER_TIMEOUT with keep-alive probes each second
 };
@@ -33,6 +34,7 @@ struct HttpResponse {
   std::map<std::string, std::string> headers;  // names in lower case
   std::string body;
   std::string error;                // libcurl's; empty: complete
+  std::string trace;                // what libcurl did and when, if that was asked for
   std::vector<std::size_t> pieces;  // sizes in which the body came
 };
 
