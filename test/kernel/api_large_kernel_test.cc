@@ -76,10 +76,76 @@ TEST_CASE("api: an object of 10 MB is programmed, and only while it is read does
   world.finish();
 }
 
-TEST_CASE("api: a hundred thousand objects", "[large]") {
+void list_again(ApiWorld& world, Resource resource) {
+  world.server().compact();
+  world.daemon().mark();
+  world.server().expire_watches(resource);
+}
+
+// As of an object that many controllers write to.
+std::string with_managed_fields(const std::string& object, std::size_t bytes) {
+  std::string entries;
+  for (std::size_t manager = 0; entries.size() < bytes; ++manager) {
+    entries +=
+        fmt::format(R"({}{{"manager":"controller-{}","operation":"Update","apiVersion":"v1",)"
+                    R"("fieldsType":"FieldsV1","fieldsV1":{{)",
+                    manager == 0 ? "" : ",", manager);
+    for (int field = 0; field < 20; ++field)
+      entries += fmt::format(R"({}"f:field-{:06}":{{".":{{}}}})", field == 0 ? "" : ",", field);
+    entries += "}}";
+  }
+  const std::string place = R"("metadata":{)";
+  auto larger = object;
+  larger.insert(larger.find(place) + place.size(), R"("managedFields":[)" + entries + "],");
+  return larger;
+}
+
+TEST_CASE("api: what is not kept takes no memory, however much it is", "[large]") {
+  constexpr std::size_t kCount = 2'000;
+  constexpr std::size_t kNotKept = 50'000;
+  ApiWorld world;
+  world.follow();
+  const auto before = memory_of(world.daemon());
+  for (std::size_t i = 0; i < kCount; ++i)
+    REQUIRE(world.server().put(with_managed_fields(
+        make_slice("bulk", fmt::format("other-{:06}", i), {"10.245.0.1", "10.245.0.2"}),
+        kNotKept)));
+  // Behind them.
+  world.disturb();
+  world.check_reached(kLongest);
+  const auto watched = memory_of(world.daemon());
+  list_again(world, Resource::endpoint_slices);
+  CHECK(world.daemon().logs("endpointslices: 2005 listed; 0 new or changed, 0 gone", kLongest));
+  const auto listed = memory_of(world.daemon());
+  WARN(fmt::format(
+      "{:.1f} MB of managed fields: peak {:.1f} MB above {:.1f} MB, after a list {:.1f}",
+      double(kCount * kNotKept) / kMegabyte, double(watched.peak - before.now) / kMegabyte,
+      double(before.now) / kMegabyte, double(listed.peak - before.now) / kMegabyte));
+  CHECK(listed.peak < before.peak + kCount * kNotKept / 4);
+  world.disturb();
+  world.finish();
+}
+
+// Endpoint slices without a Service: they have no effect in the kernel, but are kept.
+std::vector<std::string> slices_of_nobody(std::size_t count) {
+  std::vector<std::string> slices;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto third = i / 250 % 250;
+    const auto fourth = i % 250 + 1;
+    slices.push_back(make_slice(
+        "bulk", fmt::format("other-{:06}", i),
+        {fmt::format("10.245.{}.{}", third, fourth), fmt::format("10.246.{}.{}", third, fourth)}));
+  }
+  return slices;
+}
+
+TEST_CASE("api: a hundred thousand objects are programmed and followed", "[large]") {
   constexpr std::size_t kCount = 100'000;
   constexpr std::size_t kWithService = 200;
-  constexpr std::size_t kObject = 2'000;
+  // What a slice with two endpoints takes in the daemon: measured 3.0 KB, with what the allocator
+  // keeps of the first list.
+  constexpr std::size_t kPerObject = 3'500;
+  constexpr std::size_t kWithoutObjects = 40 * kMegabyte;
   ApiWorld world;
   std::vector<ApiService> services;
   for (std::size_t i = 0; i < kWithService; ++i)
@@ -87,53 +153,41 @@ TEST_CASE("api: a hundred thousand objects", "[large]") {
                         .address = fmt::format("10.96.100.{}", i + 1),
                         .endpoints = {fmt::format("10.244.100.{}", i + 1)}});
   world.put_all(services);
-  std::vector<std::string> others;
-  for (std::size_t i = 0; i < kCount - 2 * kWithService; ++i) {
-    const auto third = i / 250 % 250;
-    const auto fourth = i % 250 + 1;
-    others.push_back(inflate(make_slice("bulk", fmt::format("other-{:06}", i),
-                                        {fmt::format("10.245.{}.{}", third, fourth),
-                                         fmt::format("10.246.{}.{}", third, fourth)}),
-                             kObject));
-  }
   auto begin = Clock::now();
-  REQUIRE(world.server().put_all(others));
-  others = {};
+  REQUIRE(world.server().put_all(slices_of_nobody(kCount - 2 * kWithService)));
   world.server().compact();
-  const auto put_seconds = seconds_since(begin);
+  const auto put = seconds_since(begin);
   const auto told =
       kCount * world.server().object(Resource::endpoint_slices, "other-000000-0", "bulk").size();
 
   begin = Clock::now();
   world.follow(kLongest);
-  const auto list_seconds = seconds_since(begin);
+  const auto programmed = seconds_since(begin);
   const auto listed = memory_of(world.daemon());
-  CHECK(world.server().count(Resource::endpoint_slices) > 99'000);
 
-  // Again, with a difference.
+  // Again, with a difference that no watch told.
   begin = Clock::now();
   world.server().set_faults(Resource::endpoint_slices, {.bookmarks_only = true});
   world.disturb();
-  world.server().compact();
-  world.server().expire_watches(Resource::endpoint_slices);
+  list_again(world, Resource::endpoint_slices);
   world.check_reached(kLongest);
-  const auto relist_seconds = seconds_since(begin);
+  const auto again = seconds_since(begin);
   const auto relisted = memory_of(world.daemon());
   world.server().clear_faults();
 
-  // A change among so many.
   begin = Clock::now();
   world.disturb();
   world.check_reached();
-  const auto change_seconds = seconds_since(begin);
-  WARN(fmt::format(
-      "{} objects, {:.1f} MB: put {:.1f} s, programmed {:.1f} s, listed again {:.1f} s, a change "
-      "{:.2f} s; memory {:.1f} MB, peak {:.1f} MB, after the second list {:.1f} MB, peak {:.1f} MB",
-      kCount, double(told) / kMegabyte, put_seconds, list_seconds, relist_seconds, change_seconds,
-      double(listed.now) / kMegabyte, double(listed.peak) / kMegabyte,
-      double(relisted.now) / kMegabyte, double(relisted.peak) / kMegabyte));
-  CHECK(listed.peak < told);
-  CHECK(relisted.peak < told);
+  const auto changed = seconds_since(begin);
+  WARN(
+      fmt::format("{} objects, {:.1f} MB: put in {:.1f} s, programmed in {:.1f} s, listed again in "
+                  "{:.1f} s, a change in {:.2f} s; memory {:.1f} MB, peak {:.1f} MB; after the "
+                  "second list {:.1f} MB, peak {:.1f} MB",
+                  kCount, double(told) / kMegabyte, put, programmed, again, changed,
+                  double(listed.now) / kMegabyte, double(listed.peak) / kMegabyte,
+                  double(relisted.now) / kMegabyte, double(relisted.peak) / kMegabyte));
+  CHECK(listed.peak < kWithoutObjects + kCount * kPerObject);
+  CHECK(relisted.peak < kWithoutObjects + kCount * kPerObject);
   world.finish();
 }
 

@@ -231,18 +231,18 @@ void ApiWorld::check_reached(int timeout_ms) {
     FAIL("the kernel does not become what the cluster is");
   }
   INFO(daemon_.log());
-  CHECK(judge_.verdict() == "");
+  CHECK_THAT(judge_.verdict(), Catch::Equals(""));
 }
 
 void ApiWorld::check_still(const ApiCluster& before) {
   check_right();
-  CHECK(difference(facts_of(before), judge_.seen()) == "");
+  CHECK_THAT(difference(facts_of(before), judge_.seen()), Catch::Equals(""));
 }
 
 void ApiWorld::check_right() {
   judge_.look();
   INFO(daemon_.log());
-  CHECK(judge_.verdict() == "");
+  CHECK_THAT(judge_.verdict(), Catch::Equals(""));
   CHECK(daemon_.runs());
   CHECK(http_get(kHealthPort, "/healthz").status == 200);
 }
@@ -257,10 +257,10 @@ void ApiWorld::finish() {
   check_reached();
   check_right();
   INFO(daemon_.log());
-  CHECK(difference(rules_, lasting_lines(netns())) == "");
+  CHECK_THAT(difference(rules_, lasting_lines(netns())), Catch::Equals(""));
   CHECK(daemon_.terminate() == 0);
   judge_.look();
-  CHECK(judge_.verdict() == "");
+  CHECK_THAT(judge_.verdict(), Catch::Equals(""));
 }
 
 std::vector<std::string> ApiWorld::asked(Resource resource) const {

@@ -9,6 +9,12 @@
 #include "test/support/api_server/documents.h"
 
 namespace ipvsproxier::test {
+namespace {
+
+// What an event says beside the object: its type, and kind and version of the API.
+constexpr std::size_t kAroundObject = 100;
+
+}  // namespace
 
 std::string malformed(std::string text) {
   if (text.size() > 4) text.insert(text.size() / 2, "\x01]}");
@@ -22,6 +28,13 @@ RunningWatch::RunningWatch(Wanted wanted, const Store& store)
   if (!wanted_.initial_events) return;
   const auto& facts = facts_of(wanted_.resource);
   seen_ = store.version();
+  // Of a hundred thousand objects, growing would take as much again.
+  std::size_t size = 0;
+  store.visit_at(seen_, wanted_.resource, "", [&](const Store::Key&, const StoredObject& object) {
+    size += object.text.size() + kAroundObject;
+    return true;
+  });
+  pending_.reserve(size);
   store.visit_at(seen_, wanted_.resource, "", [&](const Store::Key&, const StoredObject& object) {
     if (matches(object)) pending_ += event_line(ChangeType::added, facts, object);
     return true;
@@ -94,8 +107,12 @@ void RunningWatch::expire(const Store& store) {
 
 void RunningWatch::take(std::size_t bytes) {
   taken_ += bytes;
-  if (taken_ < pending_.size() && taken_ < (1U << 20U)) return;
-  pending_.erase(0, taken_);
+  if (taken_ == pending_.size())
+    pending_ = {};  // with its memory
+  else if (taken_ >= (1U << 20U) && taken_ >= pending_.size() / 2)
+    pending_.erase(0, taken_);
+  else
+    return;
   taken_ = 0;
 }
 
