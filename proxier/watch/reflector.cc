@@ -80,7 +80,8 @@ void Reflector::begin() {
   if (!is_page) ++status_.watches;
   exchange_ =
       transport_.open(Request{.target = target(), .fresh = std::exchange(fresh_, false)}, *this);
-  arm_deadlines();
+  check_silence();
+  check_end();
 }
 
 std::string Reflector::target() {
@@ -111,11 +112,6 @@ std::string Reflector::target() {
 Reflector::Clock::time_point Reflector::asked() const {
   const auto sent = exchange_->sent();
   return sent ? std::max(begun_, *sent) : timers_.now();
-}
-
-void Reflector::arm_deadlines() {
-  check_silence();
-  check_end();
 }
 
 // A watch may be silent once the server has answered; nothing else may.

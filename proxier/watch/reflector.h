@@ -129,7 +129,6 @@ class Reflector final : private ResponseHandler {
   bool got_on() const;
 
   Clock::time_point asked() const;
-  void arm_deadlines();
   void check_silence();
   void check_end();
 

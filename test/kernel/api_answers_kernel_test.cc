@@ -18,7 +18,7 @@ using Asks = std::vector<std::string>;
 constexpr std::array kObjects{Resource::services, Resource::endpoint_slices};
 
 void end_watches(ApiWorld& world) {
-  for (const auto resource : kResources) world.server().end_watches(resource);
+  world.server().end_watches();
 }
 
 // Of the watches that are asked for later. Events stay held back until the faults are cleared.
@@ -74,7 +74,7 @@ TEST_CASE("api: an expired version makes a new list, whose difference is what is
     world.disturb();
     world.disturb();
     world.server().compact();
-    for (const auto resource : kResources) world.server().expire_watches(resource);
+    world.server().expire_watches();
     for (const auto resource : kObjects) {
       REQUIRE(world.was_asked(resource, 1));
       CHECK(world.asked(resource) == Asks{"stream"});
@@ -93,7 +93,7 @@ TEST_CASE("api: a list that says what is known already writes nothing", "[answer
   world.follow();
   NetlinkTap tap(world.netns());
   world.server().compact();
-  for (const auto resource : kResources) world.server().expire_watches(resource);
+  world.server().expire_watches();
   for (const auto* told : {"services: 4 listed; 0 new or changed, 0 gone",
                            "endpointslices: 4 listed; 0 new or changed, 0 gone",
                            "nodes: 1 listed; 0 new or changed, 0 gone"})

@@ -29,7 +29,7 @@ TEST_CASE("api: a server that has not caught up yet is asked again when it says"
                                 .asked = Asked::watches}},
                    .bookmarks_only = true});
   world.disturb();
-  for (const auto resource : kResources) world.server().end_watches(resource);
+  world.server().end_watches();
   for (const auto resource : kTold) {
     REQUIRE(world.was_asked(resource, 2));
     CHECK(world.asked(resource).front().ends_with(" -> 504"));
@@ -102,7 +102,7 @@ TEST_CASE("api: where there are only bookmarks the next watch begins at the last
   world.disturb();
   for (const auto resource : kResources) world.server().send_bookmark(resource);
   world.check_still(small_cluster());
-  for (const auto resource : kResources) world.server().end_watches(resource);
+  world.server().end_watches();
   for (const auto resource : kResources) REQUIRE(world.was_asked(resource, 1));
   CHECK(world.asked(Resource::nodes) == Asks{"watch " + std::to_string(world.server().version())});
   world.check_still(small_cluster());

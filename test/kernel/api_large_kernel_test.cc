@@ -2,9 +2,6 @@
 // what it was told.
 
 #include <chrono>
-#include <fstream>
-#include <sstream>
-#include <stdexcept>
 
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
@@ -20,26 +17,6 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kMegabyte = 1'000'000;
 constexpr int kLongest = 240'000;  // ms, on a busy machine
 
-struct Memory {
-  std::size_t now = 0;   // bytes
-  std::size_t peak = 0;  // since the process began
-};
-
-Memory memory_of(Daemon& daemon) {
-  std::ifstream status(fmt::format("/proc/{}/status", daemon.pid()));
-  Memory memory;
-  for (std::string line; std::getline(status, line);) {
-    std::istringstream words(line);
-    std::string name;
-    std::size_t kilobytes = 0;
-    words >> name >> kilobytes;
-    if (name == "VmRSS:") memory.now = kilobytes * 1024;
-    if (name == "VmHWM:") memory.peak = kilobytes * 1024;
-  }
-  if (memory.peak == 0) throw std::runtime_error("no memory of the daemon");
-  return memory;
-}
-
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
@@ -49,7 +26,7 @@ TEST_CASE("api: an object of 10 MB is programmed, and only while it is read does
   constexpr std::size_t kObject = 10 * kMegabyte;
   ApiWorld world;
   world.follow();
-  const auto before = memory_of(world.daemon());
+  const auto before = world.daemon().memory();
   const ApiService huge{
       .name = "huge", .address = "10.96.9.9", .endpoints = {"10.244.9.1", "10.244.9.2"}};
   world.put_inflated(huge, kObject);
@@ -61,12 +38,12 @@ TEST_CASE("api: an object of 10 MB is programmed, and only while it is read does
     world.server().set_streaming_lists(streaming);
     world.server().compact();
     world.daemon().mark();
-    for (const auto resource : kResources) world.server().expire_watches(resource);
+    world.server().expire_watches();
     world.check_told("services: 6 listed");
   }
   world.disturb();
   world.check_reached();
-  const auto after = memory_of(world.daemon());
+  const auto after = world.daemon().memory();
   WARN(fmt::format("an object of {} MB: peak {:.1f} MB, kept {:.1f} MB above {:.1f} MB",
                    kObject / kMegabyte, double(after.peak - before.now) / kMegabyte,
                    (double(after.now) - double(before.now)) / kMegabyte,
@@ -105,7 +82,7 @@ TEST_CASE("api: what is not kept takes no memory, however much it is", "[large]"
   constexpr std::size_t kNotKept = 50'000;
   ApiWorld world;
   world.follow();
-  const auto before = memory_of(world.daemon());
+  const auto before = world.daemon().memory();
   for (std::size_t i = 0; i < kCount; ++i)
     REQUIRE(world.server().put(with_managed_fields(
         make_slice("bulk", fmt::format("other-{:06}", i), {"10.245.0.1", "10.245.0.2"}),
@@ -113,10 +90,10 @@ TEST_CASE("api: what is not kept takes no memory, however much it is", "[large]"
   // Behind them.
   world.disturb();
   world.check_reached(kLongest);
-  const auto watched = memory_of(world.daemon());
+  const auto watched = world.daemon().memory();
   list_again(world, Resource::endpoint_slices);
   CHECK(world.daemon().logs("endpointslices: 1005 listed; 0 new or changed, 0 gone", kLongest));
-  const auto listed = memory_of(world.daemon());
+  const auto listed = world.daemon().memory();
   WARN(fmt::format(
       "{:.1f} MB of managed fields: peak {:.1f} MB above {:.1f} MB, after a list {:.1f}",
       double(kCount * kNotKept) / kMegabyte, double(watched.peak - before.now) / kMegabyte,
@@ -163,7 +140,7 @@ TEST_CASE("api: a hundred thousand objects are programmed and followed", "[large
   begin = Clock::now();
   world.follow(kLongest);
   const auto programmed = seconds_since(begin);
-  const auto listed = memory_of(world.daemon());
+  const auto listed = world.daemon().memory();
 
   begin = Clock::now();
   world.disturb();

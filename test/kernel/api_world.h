@@ -17,6 +17,7 @@
 #include "test/kernel/daemon.h"
 #include "test/kernel/kernel_judge.h"
 #include "test/kernel/netns.h"
+#include "test/kernel/patience.h"
 #include "test/support/api_server/api_server.h"
 #include "test/support/api_server/kubeconfig.h"
 #include "test/support/temp_dir.h"
@@ -56,9 +57,9 @@ class ApiWorld {
   const ApiCluster& cluster() const { return cluster_; }
 
   // Starts the daemon and waits until it has programmed everything and follows.
-  void follow(int timeout_ms = 60000);
+  void follow(int timeout_ms = kPatience);
   // The same for a daemon that was started before the server was ready for it.
-  void follow_on(int timeout_ms = 60000);
+  void follow_on(int timeout_ms = kPatience);
   // Starts it again after its end; what is asked for and logged counts from here.
   void restart();
 
@@ -78,13 +79,13 @@ class ApiWorld {
 
   // --- checks
   // The kernel is as the cluster is, soon; until then nothing was wrong.
-  void check_reached(int timeout_ms = 20000);
+  void check_reached(int timeout_ms = kPatience);
   // The kernel is as it was when the cluster was this one.
   void check_still(const ApiCluster& before);
   // Nothing was wrong so far, and is not in the next looks; the daemon runs and is healthy.
   void check_right();
   // The daemon says this, at the latest after the time.
-  void check_told(const std::string& text, int timeout_ms = 20000);
+  void check_told(const std::string& text, int timeout_ms = kPatience);
   // Also the rules and other sets are as they were, and the daemon ends cleanly.
   void finish();
 
@@ -94,7 +95,7 @@ class ApiWorld {
   // the store is the same (reflector.h), left out if it was answered.
   std::vector<std::string> asked(Resource resource) const;
   // The server has been asked for the resource, and has begun to answer, so many times.
-  bool was_asked(Resource resource, std::size_t times, int timeout_ms = 20000) const;
+  bool was_asked(Resource resource, std::size_t times, int timeout_ms = kPatience) const;
   // Every one of what was asked for is a watch or that question, and there is a watch.
   bool only_watched(Resource resource) const;
 

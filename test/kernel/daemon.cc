@@ -153,4 +153,19 @@ bool Daemon::logs(const std::string& text, int timeout_ms) {
   }
 }
 
+Memory Daemon::memory() const {
+  std::ifstream status("/proc/" + std::to_string(pid_) + "/status");
+  Memory memory;
+  for (std::string line; std::getline(status, line);) {
+    std::istringstream words(line);
+    std::string name;
+    std::size_t kilobytes = 0;
+    words >> name >> kilobytes;
+    if (name == "VmRSS:") memory.now = kilobytes * 1024;
+    if (name == "VmHWM:") memory.peak = kilobytes * 1024;
+  }
+  if (memory.peak == 0) throw std::runtime_error("no memory of the daemon");
+  return memory;
+}
+
 }  // namespace ipvsproxier::test

@@ -8,6 +8,7 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "netlink/unique_fd.h"
 #include "test/kernel/manifests.h"
 #include "test/kernel/netns.h"
+#include "test/kernel/patience.h"
 #include "test/support/temp_dir.h"
 
 namespace ipvsproxier::test {
@@ -28,6 +30,11 @@ struct RunResult {
 RunResult run_once(const Netns& netns, const Manifests& manifests,
                    const std::vector<std::string>& more = {});
 
+struct Memory {
+  std::size_t now = 0;   // bytes, resident
+  std::size_t peak = 0;  // since the process began
+};
+
 // An ipvs-proxier that follows its manifests. One at a time; may be started again after it ended.
 class Daemon {
  public:
@@ -40,10 +47,11 @@ class Daemon {
   void start();
   bool runs();                        // false also when it ended by itself
   pid_t pid() const { return pid_; }  // while it runs
+  Memory memory() const;              // while it runs
 
   void signal(int number);
   // Waits until it ended by itself or by a signal; see RunResult::status.
-  int wait_for_end(int timeout_ms = 20000);
+  int wait_for_end(int timeout_ms = kPatience);
   int terminate();  // SIGTERM and wait_for_end()
   void kill();      // SIGKILL, and waits until it is gone; no error if it is gone already
 
@@ -53,7 +61,7 @@ class Daemon {
   void mark();
   // True as soon as the log holds the text after the mark; false if it ended without, or after the
   // time.
-  bool logs(const std::string& text, int timeout_ms = 20000);
+  bool logs(const std::string& text, int timeout_ms = kPatience);
 
  private:
   const Netns& netns_;

@@ -19,6 +19,7 @@
 
 #include "netlink/ipvs_types.h"
 #include "test/kernel/netns.h"
+#include "test/kernel/patience.h"
 
 namespace ipvsproxier::test {
 
@@ -47,7 +48,7 @@ class KernelJudge {
   void announce(Facts next);
   // Waits until the kernel is as announced last: then only that is right. False when the time is
   // over.
-  bool reached(int timeout_ms = 20000);
+  bool reached(int timeout_ms = kPatience);
   // Waits until it has looked so many times more.
   void look(std::size_t times = 3);
 

@@ -32,8 +32,8 @@ std::string without_counters(const std::string& chain) {
 std::vector<std::string> kernel_lines(const Netns& netns) {
   const std::string output = netns.inside([] {
     return shell(
-        "set -e; ipvsadm -Sn; ipset save; ip -o addr show dev kube-ipvs0 2>/dev/null || true;"
-        " echo rules; iptables-save; ip6tables-save");
+        "set -e; ipvsadm -Sn; ipset save; ip -o addr show dev kube-ipvs0; echo rules;"
+        " iptables-save; ip6tables-save");
   });
   std::vector<std::string> lines;
   bool in_rules = false;

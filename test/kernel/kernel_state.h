@@ -14,12 +14,13 @@
 
 #include "netlink/ipvs_kernel.h"
 #include "test/kernel/netns.h"
+#include "test/kernel/patience.h"
 
 namespace ipvsproxier::test {
 
 // What ipvsadm, ipset, iptables-save, ip6tables-save and ip print of it, in lines that can be
-// compared: sorted where the kernel has no order, without counters and numbers of luck. Without
-// kube-ipvs0 there are no addresses. Throws if a tool fails.
+// compared: sorted where the kernel has no order, without counters and numbers of luck. Throws if a
+// tool fails.
 std::vector<std::string> kernel_lines(const Netns& netns);
 
 // "- LINE" for what is missing in `actual`, "+ LINE" for what should not be there; at most 30
@@ -48,7 +49,7 @@ class IpvsView {
 
 // Looks again and again until it is so; false when the time is over.
 template <typename Fn>
-bool eventually(Fn&& is_so, int timeout_ms = 20000) {
+bool eventually(Fn&& is_so, int timeout_ms = kPatience) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
   for (;;) {
     const bool last_look = std::chrono::steady_clock::now() >= deadline;

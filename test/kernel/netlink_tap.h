@@ -9,6 +9,7 @@
 
 #include "netlink/unique_fd.h"
 #include "test/kernel/netns.h"
+#include "test/kernel/patience.h"
 
 namespace ipvsproxier::test {
 
@@ -30,7 +31,7 @@ class NetlinkTap {
   // Those since the last call. Throws if the kernel lost some.
   WriteRequests take();
   // Waits until there are this many more in all; false if the time is over.
-  bool wait_for(std::size_t requests, int timeout_ms = 20000);
+  bool wait_for(std::size_t requests, int timeout_ms = kPatience);
 
  private:
   bool receive(int timeout_ms);

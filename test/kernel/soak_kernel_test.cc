@@ -45,6 +45,11 @@ int environment_number(const char* name, int otherwise) {
   return text != nullptr ? std::stoi(text) : otherwise;
 }
 
+template <typename List>
+const auto& pick(RandomCluster& random, const List& list) {
+  return list.at(static_cast<std::size_t>(random.number(0, static_cast<int>(list.size()) - 1)));
+}
+
 // --- faults of the server
 // -------------------------------------------------------------------------
 
@@ -62,7 +67,7 @@ void misbehave(ApiServer& server, RandomCluster& random, const Faults& faults) {
   if (random.chance(50))
     server.set_faults(faults);
   else
-    server.set_faults(kResources.at(static_cast<std::size_t>(random.number(0, 2))), faults);
+    server.set_faults(pick(random, kResources), faults);
 }
 
 template <typename Fn>
@@ -70,8 +75,7 @@ Trouble faulty(const char* name, Fn&& faults) {
   return {name, [faults](ApiServer& server, RandomCluster& random) {
             misbehave(server, random, faults(random));
             // What runs already is hit by the faults of bodies; answers need new requests.
-            if (random.chance(70))
-              for (const auto resource : kResources) server.end_watches(resource);
+            if (random.chance(70)) server.end_watches();
           }};
 }
 
@@ -102,18 +106,18 @@ const std::vector<Trouble>& troubles() {
       {"expired",
        [](ApiServer& server, R& random) {
          server.compact();
-         server.expire_watches(kResources.at(static_cast<std::size_t>(random.number(0, 2))));
+         server.expire_watches(pick(random, kResources));
        }},
       {"compacted and ended",
        [](ApiServer& server, R&) {
          server.compact();
-         for (const auto resource : kResources) server.end_watches(resource);
+         server.end_watches();
        }},
       {"without streaming lists",
        [](ApiServer& server, R&) {
          server.set_streaming_lists(false);
          server.compact();
-         for (const auto resource : kResources) server.expire_watches(resource);
+         server.expire_watches();
        }},
   };
   return kTroubles;
@@ -163,15 +167,6 @@ std::size_t descriptors_of(pid_t pid) {
   return count;
 }
 
-std::size_t resident_kilobytes(pid_t pid) {
-  std::ifstream status(fmt::format("/proc/{}/status", pid));
-  for (std::string word; status >> word;) {
-    std::size_t number = 0;
-    if (word == "VmRSS:" && status >> number) return number;
-  }
-  return 0;
-}
-
 // --- the soak
 // -------------------------------------------------------------------------------------
 
@@ -208,12 +203,12 @@ class Soak {
     cluster_ = first_;
     tell();
     daemon_.start();
+    REQUIRE(daemon_.logs("synced:"));
   }
 
   // One trouble, some changes, then quiet.
   void round() {
-    const auto& trouble = troubles().at(
-        static_cast<std::size_t>(random_.number(0, static_cast<int>(troubles().size()) - 1)));
+    const auto& trouble = pick(random_, troubles());
     story_ = fmt::format("round {}: {}", ++rounds_, trouble.name);
     trouble.begin(*server_, random_);
     const int changes = random_.number(1, 6);
@@ -236,7 +231,7 @@ class Soak {
     tell();
     check_quiet();
     if (++homecomings_ == 1) return;  // caches and pools are still filled by the first rounds
-    const auto kilobytes = resident_kilobytes(daemon_.pid());
+    const auto kilobytes = daemon_.memory().now / 1024;
     if (homecomings_ == 2) {
       descriptors_ = descriptors_of(daemon_.pid());
       kilobytes_ = kilobytes;
@@ -285,7 +280,7 @@ class Soak {
         "ip addr flush dev kube-ipvs0",
         "iptables -t nat -F KUBE-SERVICES; ip6tables -t nat -F KUBE-SERVICES",
     };
-    const auto& command = kInterference.at(static_cast<std::size_t>(random_.number(0, 3)));
+    const auto& command = pick(random_, kInterference);
     story_ += "; " + command;
     netns_.inside([&] { return shell(command + " 2>/dev/null; true"); });
   }

@@ -14,7 +14,7 @@ set -u
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 memory=512M
-seconds=280
+seconds=580
 modules=yes
 preload=yes
 

@@ -179,10 +179,18 @@ void ApiServer::end_watches(Resource resource) {
   impl_->each_watch(resource, [](RunningWatch& watch) { watch.end(); });
 }
 
+void ApiServer::end_watches() {
+  for (const auto resource : kResources) end_watches(resource);
+}
+
 void ApiServer::expire_watches(Resource resource) {
   auto& state = impl_->state;
   impl_->each_watch(resource, [&state](RunningWatch& watch) IPVSPROXIER_THREADS(
                                   no_thread_safety_analysis) { watch.expire(state.store); });
+}
+
+void ApiServer::expire_watches() {
+  for (const auto resource : kResources) expire_watches(resource);
 }
 
 void ApiServer::send_bookmark(Resource resource) {

@@ -98,7 +98,9 @@ class ApiServer {
   void set_faults(Faults faults);  // of every resource and of Events
   void clear_faults();
   void end_watches(Resource resource);     // as at their timeout, at once
+  void end_watches();                      // of every resource
   void expire_watches(Resource resource);  // an ERROR event with 410, then the end
+  void expire_watches();
   void send_bookmark(Resource resource);
   void send_raw(Resource resource, std::string text);  // into every running watch, as it is
   void reset_connections();                            // RST to every client
