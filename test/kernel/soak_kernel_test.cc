@@ -127,7 +127,6 @@ void end_trouble(ApiServer& server) {
   server.clear_faults();
   server.reappear();
   server.set_streaming_lists(true);
-  REQUIRE(server.resume());
 }
 
 // --- objects -----------------------------------------------------------------------------------
@@ -218,6 +217,7 @@ class Soak {
       std::this_thread::sleep_for(milliseconds(random_.number(0, 400)));
     }
     end_trouble(*server_);
+    REQUIRE(netns_.inside([&] { return server_->resume(); }));
     const auto ended = Clock::now();
     check_quiet();
     say(fmt::format("{}: right {:.1f} s after its end", story_,
