@@ -45,6 +45,12 @@ class Doubts {
         node_ports_(node_port_addresses(config)) {}
 
   api::Problems take() {
+    if (node_.primary_missing) {
+      add(api::Severity::error, node_ip_override(config_) ? "bindAddress" : "addresses of the Node",
+          fmt::format("the first family is {0}, but this host cannot proxy {0}",
+                      name_of(node_.primary)));
+      return std::move(problems_);
+    }
     check_node_ports();
     const bool fatal_clusters = config_.detect_local_mode == "ClusterCIDR" && !node_.dual_stack;
     check_family("clusterCIDR", cluster_cidrs(config_), fatal_clusters);
@@ -130,6 +136,8 @@ NodeFamilies node_families(const KubeProxyConfig& config, const std::vector<Fami
     const auto& ips = node->internal_ips.empty() ? node->external_ips : node->internal_ips;
     if (!ips.empty()) result.primary = ips.front().family();
   }
+  result.primary_missing =
+      std::find(families.begin(), families.end(), result.primary) == families.end();
   if (node) result.pod_cidrs = node->pod_cidrs;
   return result;
 }

@@ -18,6 +18,7 @@ struct NodeFamilies {
   netlink::Family primary = netlink::Family::ipv4;
   bool dual_stack = false;  // this host can proxy both
   std::vector<netlink::IpPrefix> pod_cidrs;
+  bool primary_missing = false;  // this host cannot proxy it
 };
 
 // Of a host that can proxy `families`. The first family is that of the bind address, else of the
@@ -26,7 +27,8 @@ NodeFamilies node_families(const KubeProxyConfig& config,
                            const std::vector<netlink::Family>& families,
                            const std::optional<api::Node>& node);
 
-// Warnings, and an error where kube-proxy would end: ClusterCIDR on a node of one family with
+// Warnings, and an error where kube-proxy would end: a host without the node's first family,
+// ClusterCIDR on a node of one family with
 // ranges of the other only, or NodeCIDR with pod CIDRs of the other only.
 api::Problems config_doubts(const KubeProxyConfig& config, const NodeFamilies& node,
                             const std::string& origin);

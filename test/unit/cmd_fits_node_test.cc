@@ -66,5 +66,25 @@ TEST_CASE("what does not fit the node is told, and what cannot be served ends th
         "error the configuration does not fit this node: ending; nothing was programmed\n");
 }
 
+TEST_CASE("a host that cannot proxy the node's first family is no host for this node") {
+  std::ostringstream text;
+  spdlog::logger logger("test", std::make_shared<spdlog::sinks::ostream_sink_st>(text));
+  logger.set_pattern("%l %v");
+  Options options;
+  options.config_file = "config.yaml";
+  const api::Node node{.internal_ips = {kV6, kV4}};
+  CHECK(fits_node(options, kDual, node, logger));
+  text.str("");
+  CHECK_FALSE(fits_node(options, kSingle, node, logger));
+  CHECK(text.str() ==
+        "error config.yaml: addresses of the Node: the first family is IPv6, but this host cannot "
+        "proxy IPv6\n"
+        "error the configuration does not fit this node: ending; nothing was programmed\n");
+  text.str("");
+  options.config.bind_address = "2001:db8::2";
+  CHECK_FALSE(fits_node(options, kSingle, std::nullopt, logger));
+  CHECK(text.str().starts_with("error config.yaml: bindAddress: the first family is IPv6, "));
+}
+
 }  // namespace
 }  // namespace ipvsproxier::cmd
