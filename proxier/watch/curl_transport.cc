@@ -270,7 +270,10 @@ Status HttpTransfer::status_of(CURLcode code) const {
   if (code == CURLE_OK && head_told_) return {};
   if (code == CURLE_OK)
     return Error{.kind = ErrorKind::malformed, .where = server_ + ": no HTTP answer"};
-  const std::string text = error_[0] != '\0' ? error_.data() : curl_easy_strerror(code);
+  std::string text = error_[0] != '\0' ? error_.data() : curl_easy_strerror(code);
+  // Of an authority that has the right name and another key, OpenSSL says "asn1 encoding routines".
+  if (code == CURLE_SSL_CONNECT_ERROR)
+    text += "; does it speak TLS, with a certificate of the configured authority?";
   Error error{.kind = kind_of(code), .where = server_ + ": " + text};
   long os_errno = 0;
   if (code == CURLE_COULDNT_CONNECT &&
