@@ -14,7 +14,9 @@
 #include "cmd/kernel_tables.h"
 #include "cmd/log.h"
 #include "cmd/object_feed.h"
+#include "cmd/privileges.h"
 #include "cmd/servers.h"
+#include "cmd/service_manager.h"
 #include "cmd/settings.h"
 #include "netlink/link_monitor.h"
 #include "proxier/loop/mailbox.h"
@@ -91,6 +93,8 @@ int follow(const Options& options, spdlog::logger& logger) {
   const auto tables = open_kernel_tables();
   auto settings = host_reconciler_settings(options, tables, logger);
   const auto& families = settings.options.families;
+  // With the modules loaded, and before there are threads.
+  confine_process(options.config, logger);
   Servers servers(options, families, loop, events, logger);
   if (!servers.start()) {
     if (events != nullptr) deliver_events(loop, *events);
@@ -111,6 +115,7 @@ int follow(const Options& options, spdlog::logger& logger) {
   const ConfigWatch config(options, loop, logger, [&loop] { loop.quit(); });
   objects->start();
   sync::Publisher publisher(servers.status(), servers.metrics(), families);
+  const ServiceManager manager(loop, servers.status());
   const sync::SyncThread thread(reconciler, mail, options.config.ipvs.min_sync_period, publisher);
   loop.run();
   return status;

@@ -10,6 +10,7 @@
 #include "cmd/kernel_tables.h"
 #include "cmd/log.h"
 #include "cmd/options.h"
+#include "cmd/privileges.h"
 #include "cmd/settings.h"
 #include "proxier/sync/host_setup.h"
 #include "proxier/sync/reconciler.h"
@@ -39,6 +40,7 @@ int run_once(const Options& options, spdlog::logger& logger) {
   }
   const auto tables = open_kernel_tables();
   const auto settings = host_reconciler_settings(options, tables, logger);
+  confine_process(options.config, logger);
   const auto node = input.changes.node.value_or(std::nullopt);
   if (!fits_node(options, settings.options.families, node, logger)) return 1;
   sync::Reconciler reconciler(tables.kernel(), settings, logger);
@@ -60,13 +62,16 @@ int write_config(const Options& options, spdlog::logger& logger) {
   return 0;
 }
 
-// options + the kernel -> sysctls and IPVS timeouts. The exit status.
+// options + the kernel -> modules, sysctls and IPVS timeouts. The exit status.
 int init_host(const Options& options, spdlog::logger& logger) {
   const auto tables = open_kernel_tables();
   const auto settings = host_reconciler_settings(options, tables, logger);
   // The Node is not asked for here.
   if (!fits_node(options, settings.options.families, std::nullopt, logger)) return 1;
-  const auto report = sync::prepare_host(*settings.host, *tables.ipvs);
+  auto report = sync::prepare_host(*settings.host, *tables.ipvs);
+  for (const auto family : settings.options.families)
+    if (const auto usable = tables.rules->family_usable(family); !usable)
+      report.failures.push_back(sync::Failure{"use iptables", usable.error()});
   for (const auto& what : report.written) logger.info("set {}", what);
   for (const auto& warning : report.warnings)
     logger.warn("{}: {}", warning.what, netlink::to_string(warning.error));

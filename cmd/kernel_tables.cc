@@ -57,6 +57,8 @@ KernelTables open_kernel_tables() {
 }
 
 std::vector<Family> supported_families(ipset::IptcRuleTable& rules, std::string& why_not_ipv6) {
+  // Asked in any case, as it loads modules: later there may be no privilege to do so.
+  const bool ipv4_usable = rules.family_usable(Family::ipv4).has_value();
   std::error_code ignored;
   if (!std::filesystem::exists("/proc/net/if_inet6", ignored)) {
     why_not_ipv6 = "this kernel has no IPv6";
@@ -70,7 +72,7 @@ std::vector<Family> supported_families(ipset::IptcRuleTable& rules, std::string&
   const auto usable = rules.family_usable(Family::ipv6);
   const bool cannot = !usable && (usable.error().kind == ErrorKind::missing ||
                                   usable.error().kind == ErrorKind::unsupported);
-  if (cannot && rules.family_usable(Family::ipv4)) {
+  if (cannot && ipv4_usable) {
     why_not_ipv6 = netlink::to_string(usable.error());
     return {Family::ipv4};
   }

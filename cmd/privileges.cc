@@ -1,0 +1,65 @@
+#include "cmd/privileges.h"
+
+#include <sys/prctl.h>
+
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include <cap-ng.h>
+#include <fmt/format.h>
+
+#include "cmd/oom_score.h"
+
+namespace ipvsproxier::cmd {
+
+namespace {
+
+constexpr std::array<unsigned int, 3> kKept = {CAP_NET_ADMIN, CAP_NET_RAW, CAP_NET_BIND_SERVICE};
+
+netlink::Error failed(int number, std::string what) {
+  return netlink::make_error(netlink::Operation::generic, number, std::move(what));
+}
+
+bool has(unsigned int capability) {
+  return capng_have_capability(CAPNG_EFFECTIVE, capability) == 1;
+}
+
+}  // namespace
+
+netlink::Result<std::vector<std::string>> drop_privileges() {
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return failed(errno, "set no_new_privs");
+  if (capng_get_caps_process() != 0) return failed(errno, "read the capabilities of this process");
+  // Without it the bounding set cannot be changed, and with no_new_privs it need not be: programs
+  // that are started then have no more than this process.
+  const bool bounds = has(CAP_SETPCAP);
+  std::vector<unsigned int> kept;
+  for (const auto capability : kKept)
+    if (has(capability)) kept.push_back(capability);
+  capng_clear(CAPNG_SELECT_BOTH);
+  constexpr auto kSets =
+      static_cast<capng_type_t>(CAPNG_EFFECTIVE | CAPNG_PERMITTED | CAPNG_BOUNDING_SET);
+  std::vector<std::string> names;
+  for (const auto capability : kept) {
+    if (capng_update(CAPNG_ADD, kSets, capability) != 0) return failed(EINVAL, "keep a capability");
+    names.emplace_back(capng_capability_to_name(capability));
+  }
+  if (capng_apply(bounds ? CAPNG_SELECT_BOTH : CAPNG_SELECT_CAPS) != 0)
+    return failed(errno, "give up capabilities");
+  return names;
+}
+
+void confine_process(const KubeProxyConfig& config, spdlog::logger& logger) {
+  // A pod has the score that the kubelet gave it, and without CAP_SYS_RESOURCE keeps it.
+  if (const auto scored = set_oom_score_adj(config.oom_score_adj); !scored)
+    logger.info("oomScoreAdj: {}; it stays as it is", netlink::to_string(scored.error()));
+  const auto kept = drop_privileges();
+  if (!kept) {
+    logger.warn("{}; going on with all privileges", netlink::to_string(kept.error()));
+    return;
+  }
+  logger.info("capabilities kept: {}",
+              kept->empty() ? "none" : fmt::format("{}", fmt::join(*kept, ", ")));
+}
+
+}  // namespace ipvsproxier::cmd
