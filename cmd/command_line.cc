@@ -53,7 +53,21 @@ constexpr auto kMainFlags = std::to_array<MainFlag>({
      set_length<&M::healthz_max_watch_age>},
     {"vip-ping", "", "Answer pings to service addresses; kube-proxy rejects them (default true)",
      to_main<&M::vip_ping>},
-    {"kube-proxy-compat", "", "Do everything kube-proxy's way: switches off --vip-ping",
+    {"strict-internal-traffic-policy", "",
+     "internalTrafficPolicy Local never uses other nodes' endpoints; kube-proxy does for Services "
+     "that can be reached from outside (default true)",
+     to_main<&M::strict_internal_traffic_policy>},
+    {"open-health-check-ports", "",
+     "Keep healthCheckNodePort open without an address for node ports (default true)",
+     to_main<&M::open_health_check_ports>},
+    {"lean-loop-back", "",
+     "Masquerade hairpin traffic of those endpoints only that get traffic (default true)",
+     to_main<&M::lean_loop_back>},
+    {"follow-node-ip", "",
+     "Judge source ranges by the node's IPs as they are now, not as at the start (default true)",
+     to_main<&M::follow_node_ip>},
+    {"kube-proxy-compat", "",
+     "Leave the kernel as kube-proxy would: switches off the differences above",
      to_main<&M::compat>},
 });
 

@@ -33,7 +33,12 @@ struct MainFlags {
   std::string write_config_to;
   Nanoseconds drain_timeout{0};
   Nanoseconds healthz_max_watch_age{0};
+  // Differences from kube-proxy: nullopt is the default of --kube-proxy-compat or without it.
   std::optional<bool> vip_ping;
+  std::optional<bool> strict_internal_traffic_policy;
+  std::optional<bool> open_health_check_ports;
+  std::optional<bool> lean_loop_back;
+  std::optional<bool> follow_node_ip;
   bool compat = false;
 };
 

@@ -37,6 +37,22 @@ std::string kubeconfig_flag(const CommandLine& line) {
   return value;
 }
 
+struct DifferenceFlag {
+  std::string_view flag;
+  std::optional<bool> MainFlags::*given;
+  bool plan::Differences::*value;
+};
+
+constexpr std::array<DifferenceFlag, 5> kDifferences = {{
+    {"vip-ping", &MainFlags::vip_ping, &plan::Differences::vip_ping},
+    {"strict-internal-traffic-policy", &MainFlags::strict_internal_traffic_policy,
+     &plan::Differences::strict_internal_traffic_policy},
+    {"open-health-check-ports", &MainFlags::open_health_check_ports,
+     &plan::Differences::open_health_check_ports},
+    {"lean-loop-back", &MainFlags::lean_loop_back, &plan::Differences::lean_loop_back},
+    {"follow-node-ip", &MainFlags::follow_node_ip, &plan::Differences::follow_node_ip},
+}};
+
 // What is wrong with the combination of flags; "" when nothing is.
 std::string contradiction(const CommandLine& line) {
   const MainFlags& main = line.main;
@@ -55,8 +71,10 @@ std::string contradiction(const CommandLine& line) {
   if (main.once && main.init_only) return "--once contradicts --init-only, which programs nothing";
   if (!main.hostname_override.empty() && trim(main.hostname_override).empty())
     return "--hostname-override must not be blank";
-  if (main.compat && main.vip_ping.value_or(false))
-    return "--vip-ping=true contradicts --kube-proxy-compat, which switches it off";
+  for (const auto& row : kDifferences)
+    if (main.compat && (main.*row.given).value_or(false))
+      return fmt::format("--{}=true contradicts --kube-proxy-compat, which switches it off",
+                         row.flag);
   return "";
 }
 
@@ -84,8 +102,9 @@ Options options_of(const MainFlags& main) {
                   .config_file = main.config_file,
                   .drain_timeout = unless_zero(main.drain_timeout),
                   .healthz_max_watch_age = unless_zero(main.healthz_max_watch_age),
-                  .differences = main.compat ? kKubeProxyCompat : Differences{}};
-  options.differences.vip_ping = main.vip_ping.value_or(options.differences.vip_ping);
+                  .differences = main.compat ? plan::kKubeProxyCompat : plan::Differences{}};
+  for (const auto& row : kDifferences)
+    if (const auto& given = main.*row.given) options.differences.*row.value = *given;
   return options;
 }
 

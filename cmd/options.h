@@ -10,18 +10,9 @@
 #include "cmd/effective_config.h"
 #include "cmd/kube_proxy_config.h"
 #include "proxier/api/problem.h"
+#include "proxier/plan/differences.h"
 
 namespace ipvsproxier::cmd {
-
-// Deliberate differences from kube-proxy that can be seen in the kernel; each has its flag, and
-// --kube-proxy-compat switches all of them to kube-proxy's way.
-struct Differences {
-  bool vip_ping = true;  // --vip-ping: echo requests to service addresses are answered
-
-  friend bool operator==(const Differences&, const Differences&) = default;
-};
-
-inline constexpr Differences kKubeProxyCompat = {.vip_ping = false};
 
 struct Options {
   // --manifests: a file or folder; "": objects come from the API server, which --master names, else
@@ -38,7 +29,7 @@ struct Options {
   std::optional<Nanoseconds> drain_timeout;
   // --healthz-max-watch-age: unhealthy when no watch said anything for so long; nullopt: never
   std::optional<Nanoseconds> healthz_max_watch_age;
-  Differences differences;
+  plan::Differences differences;  // --kube-proxy-compat switches all of them off
   KubeProxyConfig config;  // validated
   api::Problems warnings;  // of configuration and flags
 };

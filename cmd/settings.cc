@@ -41,7 +41,7 @@ plan::PlannerOptions planner_options(const Options& options,
   result.node_port_primary = node_ports.primary;
   result.exclude_cidrs = exclude_prefixes(config);
   result.allow_external_ips = external_ips_allowed(config);
-  result.vip_ping = options.differences.vip_ping;
+  result.differences = options.differences;
   return result;
 }
 

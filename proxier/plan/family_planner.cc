@@ -40,7 +40,7 @@ FamilyPlanner::FamilyPlanner(Family family, const PlannerOptions& options, Desir
   ipset::RuleParameters parameters;
   parameters.masquerade_mark = options.masquerade_mark;
   parameters.masquerade_all = options.masquerade_all;
-  parameters.vip_ping = options.vip_ping;
+  parameters.vip_ping = options.differences.vip_ping;
   state_.rules.emplace(family, std::move(parameters));
 }
 
@@ -49,7 +49,9 @@ void FamilyPlanner::set_node(const NodeInfo& node) {
   node_info_ = node;
   node_.name = node.name;
   node_.zone = node.zone;
-  node_.ip = node.ips.at(node_.family);
+  if (options_.differences.follow_node_ip || !node_ip_known_) node_.ip = node.ips.at(node_.family);
+  node_ip_known_ = node_ip_known_ || !node_.ip.is_loopback();
+  node_info_.ips[node_.family] = node_.ip;
   node_.other_links = other_link_addresses(node, node_.family);
   refresh_node_addresses();
   plan_all_ = plan_all_ || node_ != before;

@@ -71,7 +71,8 @@ class FamilyPlanner {
   DesiredState& state_;
   NodeInfo node_info_;
   FamilyNode node_;
-  bool plan_all_ = false;  // this node changed
+  bool plan_all_ = false;       // this node changed
+  bool node_ip_known_ = false;  // it is or was not only the loopback address
   bool rules_changed_ = true;
   Claims claims_;
   std::map<api::NamespacedName, Part> parts_;

@@ -13,6 +13,7 @@
 #include "proxier/api/problem.h"
 #include "proxier/model/cluster_state.h"
 #include "proxier/plan/desired_state.h"
+#include "proxier/plan/differences.h"
 #include "proxier/plan/node_info.h"
 #include "proxier/plan/scope.h"
 
@@ -39,7 +40,7 @@ struct PlannerOptions {
   bool node_port_primary = false;                      // only the node's own IPs
   std::vector<netlink::IpPrefix> exclude_cidrs;
   bool allow_external_ips = true;
-  bool vip_ping = true;  // a VIP answers echo requests
+  Differences differences;
 };
 
 // How many Services want endpoints on this node alone and have none here, though elsewhere: those

@@ -46,13 +46,15 @@ class PortPlanner {
  public:
   PortPlanner(const ServicePort& port, const FamilyNode& node, const PlannerOptions& options,
               ServicePlan& plan)
-      : port_(port), node_(node), options_(options), plan_(plan) {}
+      : port_(port),
+        node_(node),
+        options_(options),
+        differences_(options.differences),
+        plan_(plan) {}
 
   void run(std::size_t index, const Endpoints& endpoints, const Claims& claims) {
-    for (const auto& endpoint : endpoints)
-      if (endpoint.local)
-        add(SetId::loop_back, IpPortIpElement{endpoint.key.address, port_.name.protocol,
-                                              endpoint.key.port, endpoint.key.address});
+    if (!differences_.lean_loop_back)
+      for (const auto& endpoint : endpoints) add_loop_back(endpoint);
     const auto choice = choose_endpoints(port_, endpoints, node_.name, node_.zone);
     visit_facets(port_, index, node_, [&](const Claim& claim) {
       if (!claims.holds(port_.name.service, index, claim.key)) return;
@@ -60,12 +62,20 @@ class PortPlanner {
       plan_elements(claim);
     });
     const bool node_ports_skipped = port_.node_port != 0 && node_.node_addresses.empty();
-    if (port_.health_check_node_port != 0 && !node_ports_skipped)
+    const bool open = differences_.open_health_check_ports || !node_ports_skipped;
+    if (port_.health_check_node_port != 0 && open)
       add(SetId::health_check_node_port, PortElement{port_.health_check_node_port});
   }
 
  private:
   void add(SetId id, const Element& element) { plan_.elements.emplace(id, element); }
+
+  // For traffic that an endpoint on this node sends to its own Service and gets itself.
+  void add_loop_back(const model::Endpoint& endpoint) {
+    if (!endpoint.local) return;
+    const auto& [address, port] = endpoint.key;
+    add(SetId::loop_back, IpPortIpElement{address, port_.name.protocol, port, address});
+  }
 
   void plan_virtual_service(const Claim& claim, const EndpointChoice& choice) {
     PlannedService planned;
@@ -80,14 +90,17 @@ class PortPlanner {
       planned.service.flags |= netlink::kPersistent;
       planned.service.timeout = *port_.affinity_seconds;
     }
-    const bool local_only = claim.facet == Facet::cluster_ip ? port_.internal_policy_local
-                                                             : port_.external_policy_local;
+    const bool internal = claim.facet == Facet::cluster_ip;
+    const bool local_only = internal ? port_.internal_policy_local : port_.external_policy_local;
+    const bool strict = internal && differences_.strict_internal_traffic_policy;
     if (local_only && choice.local.empty() && choice.any) {
       if (port_.internal_policy_local) plan_.local_lack.internal = 1;
       if (port_.external_policy_local) plan_.local_lack.external = 1;
     }
-    for (const auto* endpoint : choice.of_facet(local_only))
+    for (const auto* endpoint : choice.of_facet(local_only, strict)) {
       planned.servers.emplace(endpoint->key, netlink::RealServer{.key = endpoint->key});
+      add_loop_back(*endpoint);
+    }
     plan_.services.insert_or_assign(claim.key, std::move(planned));
   }
 
@@ -144,6 +157,7 @@ class PortPlanner {
   const ServicePort& port_;
   const FamilyNode& node_;
   const PlannerOptions& options_;
+  const Differences& differences_;
   ServicePlan& plan_;
 };
 

@@ -17,10 +17,10 @@ struct EndpointChoice {
 
   bool any = false;  // some endpoint anywhere could take traffic
 
-  // The endpoints of a facet: the local ones if its policy is Local and there are any, else the
-  // cluster-wide ones.
-  const std::vector<const model::Endpoint*>& of_facet(bool local_only) const {
-    return local_only && !local.empty() ? local : cluster;
+  // The endpoints of a facet: the local ones if its policy is Local and there are any or it is
+  // strict, else the cluster-wide ones.
+  const std::vector<const model::Endpoint*>& of_facet(bool local_only, bool strict) const {
+    return local_only && (strict || !local.empty()) ? local : cluster;
   }
 };
 

@@ -52,6 +52,25 @@ TEST_CASE("flags take their values in every spelling, the last counts") {
   CHECK(once_with({"--vip_ping"}).differences.vip_ping);
 }
 
+TEST_CASE("each difference from kube-proxy has its flag") {
+  const plan::Differences all;
+  const auto without = [](const std::string& flag) {
+    return once_with({"--" + flag + "=false"}).differences;
+  };
+  auto one = all;
+  one.strict_internal_traffic_policy = false;
+  CHECK(without("strict-internal-traffic-policy") == one);
+  one = all;
+  one.open_health_check_ports = false;
+  CHECK(without("open-health-check-ports") == one);
+  one = all;
+  one.lean_loop_back = false;
+  CHECK(without("lean-loop-back") == one);
+  one = all;
+  one.follow_node_ip = false;
+  CHECK(without("follow-node-ip") == one);
+}
+
 TEST_CASE("draining has no bound but what --drain-timeout says") {
   CHECK(once_with({}).drain_timeout == std::nullopt);
   CHECK(once_with({"--drain-timeout=0s"}).drain_timeout == std::nullopt);
@@ -78,9 +97,9 @@ TEST_CASE("without --manifests objects come from an API server") {
 }
 
 TEST_CASE("compatibility switches every difference off") {
-  CHECK(once_with({"--kube-proxy-compat"}).differences == kKubeProxyCompat);
-  CHECK(once_with({"--kube-proxy-compat", "--vip-ping=false"}).differences == kKubeProxyCompat);
-  CHECK(once_with({"--kube-proxy-compat=false", "--vip-ping"}).differences == Differences{});
+  CHECK(once_with({"--kube-proxy-compat"}).differences == plan::kKubeProxyCompat);
+  CHECK(once_with({"--kube-proxy-compat", "--vip-ping=false"}).differences == plan::kKubeProxyCompat);
+  CHECK(once_with({"--kube-proxy-compat=false", "--vip-ping"}).differences == plan::Differences{});
 }
 
 TEST_CASE("flags of our own count beside the configuration file") {
@@ -162,6 +181,8 @@ TEST_CASE("flags that contradict each other end with status 1 and say so, withou
       {Lines{"--hostname-override= "}, "--hostname-override must not be blank"},
       {Lines{"--kube-proxy-compat", "--vip-ping"},
        "--vip-ping=true contradicts --kube-proxy-compat, which switches it off"},
+      {Lines{"--kube-proxy-compat", "--lean-loop-back"},
+       "--lean-loop-back=true contradicts --kube-proxy-compat, which switches it off"},
   }));
   CAPTURE(arguments);
   const auto exit = exit_of(arguments);

@@ -115,15 +115,18 @@ TEST_CASE("lists that no policy uses stay empty") {
   CHECK(names(choice.local) == local);
 }
 
-TEST_CASE("a facet with policy Local falls back to the cluster's endpoints") {
+TEST_CASE("a facet with policy Local falls back to the cluster's endpoints, unless it is strict") {
   const auto remote = scene({"b r -"});
   const auto both = scene({"a r l", "b r -"});
   const auto port = port_with(false, true, true);
   const auto without = choose_endpoints(port, remote.endpoints, "n1", "z1");
-  CHECK(names(without.of_facet(true)) == "b");
+  CHECK(names(without.of_facet(true, false)) == "b");
+  CHECK(names(without.of_facet(true, true)).empty());
   const auto with = choose_endpoints(port, both.endpoints, "n1", "z1");
-  CHECK(names(with.of_facet(true)) == "a");
-  CHECK(names(with.of_facet(false)) == "ab");
+  CHECK(names(with.of_facet(true, false)) == "a");
+  CHECK(names(with.of_facet(true, true)) == "a");
+  CHECK(names(with.of_facet(false, false)) == "ab");
+  CHECK(names(with.of_facet(false, true)) == "ab");
 }
 
 TEST_CASE("without a zone of our own zone hints do not apply") {

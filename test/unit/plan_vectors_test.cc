@@ -5,8 +5,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "ipset/rule_catalog.h"
 #include "proxier/plan/planner.h"
-#include "test/support/cluster_builder.h"
+#include "test/unit/planned_lines.h"
 
 namespace ipvsproxier::plan {
 namespace {
@@ -16,32 +17,17 @@ using netlink::Protocol;
 using test::e1;
 using test::e2;
 using test::ip;
+using test::Lines;
+using test::load_balancer;
+using test::local_load_balancer;
+using test::node_port_service;
+using test::planned;
 using test::prefix;
+using test::servers_of;
 using test::slice_of;
+using test::starting;
+using test::vector_options;
 using test::web_service;
-
-using Lines = std::vector<std::string>;
-
-PlannerOptions vector_options() {
-  PlannerOptions options;
-  options.families = {Family::ipv4};
-  options.cluster_cidrs = {prefix("10.244.0.0/16")};
-  options.vip_ping = false;
-  return options;
-}
-
-// What was planned, one line an entry; the fixed rules are left out.
-Lines planned(const api::Service& service, std::vector<api::Endpoint> endpoints,
-              const PlannerOptions& options = vector_options()) {
-  const auto cluster = test::cluster_of({service, slice_of(service, 8080, std::move(endpoints))});
-  const auto result = plan(cluster, test::vector_node(), options);
-  REQUIRE(result.problems.empty());
-  Lines lines;
-  std::istringstream text(to_text(result.state));
-  for (std::string line; std::getline(text, line);)
-    if (line.rfind("rule", 0) != 0) lines.push_back(line);
-  return lines;
-}
 
 Lines rules_of(const api::Service& service, const std::string& chain,
                const PlannerOptions& options = vector_options()) {
@@ -55,45 +41,9 @@ Lines rules_of(const api::Service& service, const std::string& chain,
   return lines;
 }
 
-Lines starting(const Lines& lines, const std::string& start) {
-  Lines result;
-  for (const auto& line : lines)
-    if (line.rfind(start, 0) == 0) result.push_back(line);
-  return result;
-}
-
-// The virtual services by their key, with the addresses of their real servers.
-std::map<std::string, Lines> servers_of(const Lines& lines) {
-  std::map<std::string, Lines> result;
-  std::string service;
-  for (const auto& line : lines) {
-    std::istringstream words(line);
-    std::string word;
-    std::string kind;
-    words >> word >> kind;
-    if (word == "virtual") {
-      words >> service;
-      result[service];
-    } else if (word == "real") {
-      words >> word;
-      result[service].push_back(word);
-    }
-  }
-  return result;
-}
-
 const Lines kBothServers = {"10.244.0.3:8080", "10.244.1.4:8080"};
 const Lines kFirst = {"10.244.0.3:8080"};
 const Lines kSecond = {"10.244.1.4:8080"};
-
-api::Service load_balancer() {
-  auto service = web_service();
-  service.type = api::ServiceType::load_balancer;
-  service.ports.front().port = 443;
-  service.ports.front().node_port = 30443;
-  service.load_balancer_ips = {ip("192.0.2.10")};
-  return service;
-}
 
 TEST_CASE("vector 1: a ClusterIP Service") {
   CHECK(planned(web_service(), {e1(), e2()}) ==
@@ -108,14 +58,6 @@ TEST_CASE("vector 2: without endpoints everything but real servers is there") {
         Lines{"virtual service 10.96.0.9:80/TCP rr (cluster IP of default/web/TCP)",
               "address 10.96.0.9", "element KUBE-CLUSTER-IP 10.96.0.9,tcp:80",
               "element KUBE-IPVS-IPS 10.96.0.9"});
-}
-
-api::Service node_port_service() {
-  auto service = web_service();
-  service.type = api::ServiceType::node_port;
-  service.ports.front().node_port = 30080;
-  service.affinity_seconds = 600;
-  return service;
 }
 
 TEST_CASE("vector 3: node port with affinity on every address") {
@@ -196,13 +138,6 @@ TEST_CASE("vector 8: a range that covers everything lifts all restrictions") {
         Lines{"element KUBE-LOAD-BALANCER 192.0.2.10,tcp:443"});
   CHECK(rules_of(service, "KUBE-IPVS-OUT-FILTER").empty());
   CHECK(rules_of(service, "KUBE-PROXY-FIREWALL").empty());
-}
-
-api::Service local_load_balancer() {
-  auto service = load_balancer();
-  service.external_policy_local = true;
-  service.health_check_node_port = 32000;
-  return service;
 }
 
 TEST_CASE("vector 9: externalTrafficPolicy Local keeps to local endpoints") {

@@ -1,0 +1,31 @@
+#pragma once
+
+// Deliberate differences from kube-proxy in what the kernel holds at rest. Each is on by default
+// and has a flag (cmd/command_line.cc); docs/differences.md tells the reasons.
+
+namespace ipvsproxier::plan {
+
+struct Differences {
+  // Echo requests to service addresses are answered.
+  bool vip_ping = true;
+  // internalTrafficPolicy Local never falls back to endpoints on other nodes.
+  bool strict_internal_traffic_policy = true;
+  // A healthCheckNodePort is open also where no address of the node carries node ports.
+  bool open_health_check_ports = true;
+  // The set for hairpin traffic holds only endpoints that get traffic of their Service.
+  bool lean_loop_back = true;
+  // The node's IPs are those of its Node now, not those of the start.
+  bool follow_node_ip = true;
+
+  friend bool operator==(const Differences&, const Differences&) = default;
+};
+
+inline constexpr Differences kKubeProxyCompat = {
+    .vip_ping = false,
+    .strict_internal_traffic_policy = false,
+    .open_health_check_ports = false,
+    .lean_loop_back = false,
+    .follow_node_ip = false,
+};
+
+}  // namespace ipvsproxier::plan
