@@ -51,6 +51,14 @@ constexpr auto kMainFlags = std::to_array<MainFlag>({
     {"healthz-max-watch-age", "DURATION",
      "Be unhealthy when nothing was heard from the API server for so long; 0s: never (default 0s)",
      set_length<&M::healthz_max_watch_age>},
+    {"ipv6-forwarding", "",
+     "Have the kernel forward IPv6, as it is made to forward IPv4 (default false)",
+     to_main<&M::ipv6_forwarding>},
+    {"ipvs-estimators", "",
+     "Count rates of virtual and real servers; false spares kernels older than 6.2 a walk of all "
+     "of "
+     "them every 2 s (default true)",
+     to_main<&M::ipvs_estimators>},
     {"vip-ping", "", "Answer pings to service addresses; kube-proxy rejects them (default true)",
      to_main<&M::vip_ping>},
     {"strict-internal-traffic-policy", "",

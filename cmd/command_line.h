@@ -33,6 +33,8 @@ struct MainFlags {
   std::string write_config_to;
   Nanoseconds drain_timeout{0};
   Nanoseconds healthz_max_watch_age{0};
+  bool ipv6_forwarding = false;
+  bool ipvs_estimators = true;
   // Differences from kube-proxy: nullopt is the default of --kube-proxy-compat or without it.
   std::optional<bool> vip_ping;
   std::optional<bool> strict_internal_traffic_policy;

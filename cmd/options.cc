@@ -102,6 +102,8 @@ Options options_of(const MainFlags& main) {
                   .config_file = main.config_file,
                   .drain_timeout = unless_zero(main.drain_timeout),
                   .healthz_max_watch_age = unless_zero(main.healthz_max_watch_age),
+                  .ipv6_forwarding = main.ipv6_forwarding,
+                  .ipvs_estimators = main.ipvs_estimators,
                   .differences = main.compat ? plan::kKubeProxyCompat : plan::Differences{}};
   for (const auto& row : kDifferences)
     if (const auto& given = main.*row.given) options.differences.*row.value = *given;

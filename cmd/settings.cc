@@ -1,5 +1,6 @@
 #include "cmd/settings.h"
 
+#include <algorithm>
 #include <chrono>
 #include <limits>
 
@@ -19,6 +20,29 @@ plan::DetectLocalMode detect_local_mode(const std::string& name) {
   if (name == "BridgeInterface") return plan::DetectLocalMode::bridge_interface;
   if (name == "InterfaceNamePrefix") return plan::DetectLocalMode::interface_name_prefix;
   return plan::DetectLocalMode::cluster_cidr;
+}
+
+sync::HostSettings host_settings(const Options& options,
+                                 const std::vector<netlink::Family>& families) {
+  const bool has_ipv6 =
+      std::find(families.begin(), families.end(), netlink::Family::ipv6) != families.end();
+  const KubeProxyConfig& config = options.config;
+  const ConntrackConfig& conntrack = config.conntrack;
+  return {
+      .ipvs = {.strict_arp = config.ipvs.strict_arp,
+               .ipv6_forwarding = options.ipv6_forwarding && has_ipv6,
+               .estimators = options.ipvs_estimators},
+      .conntrack = {.max_per_core = static_cast<std::uint32_t>(conntrack.max_per_core),
+                    .min = static_cast<std::uint32_t>(conntrack.min),
+                    .tcp_established_timeout = seconds(conntrack.tcp_established_timeout),
+                    .tcp_close_wait_timeout = seconds(conntrack.tcp_close_wait_timeout),
+                    .udp_timeout = seconds(conntrack.udp_timeout),
+                    .udp_stream_timeout = seconds(conntrack.udp_stream_timeout),
+                    .tcp_be_liberal = conntrack.tcp_be_liberal},
+      .timeouts = {.tcp = seconds(config.ipvs.tcp_timeout),
+                   .tcp_fin = seconds(config.ipvs.tcp_fin_timeout),
+                   .udp = seconds(config.ipvs.udp_timeout)},
+  };
 }
 
 }  // namespace
@@ -45,23 +69,6 @@ plan::PlannerOptions planner_options(const Options& options,
   return result;
 }
 
-sync::HostSettings host_settings(const KubeProxyConfig& config) {
-  const ConntrackConfig& conntrack = config.conntrack;
-  return {
-      .strict_arp = config.ipvs.strict_arp,
-      .conntrack = {.max_per_core = static_cast<std::uint32_t>(conntrack.max_per_core),
-                    .min = static_cast<std::uint32_t>(conntrack.min),
-                    .tcp_established_timeout = seconds(conntrack.tcp_established_timeout),
-                    .tcp_close_wait_timeout = seconds(conntrack.tcp_close_wait_timeout),
-                    .udp_timeout = seconds(conntrack.udp_timeout),
-                    .udp_stream_timeout = seconds(conntrack.udp_stream_timeout),
-                    .tcp_be_liberal = conntrack.tcp_be_liberal},
-      .timeouts = {.tcp = seconds(config.ipvs.tcp_timeout),
-                   .tcp_fin = seconds(config.ipvs.tcp_fin_timeout),
-                   .udp = seconds(config.ipvs.udp_timeout)},
-  };
-}
-
 sync::ReconcilerSettings reconciler_settings(const Options& options,
                                              const std::vector<netlink::Family>& families,
                                              unsigned cpus) {
@@ -75,7 +82,7 @@ sync::ReconcilerSettings reconciler_settings(const Options& options,
   if (options.drain_timeout)
     settings.drain.timeout = std::chrono::ceil<milliseconds>(*options.drain_timeout);
   settings.host.emplace();
-  settings.host->settings = host_settings(options.config);
+  settings.host->settings = host_settings(options, families);
   settings.host->cpus = cpus;
   return settings;
 }

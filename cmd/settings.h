@@ -13,8 +13,6 @@ namespace ipvsproxier::cmd {
 plan::PlannerOptions planner_options(const Options& options,
                                      const std::vector<netlink::Family>& families);
 
-sync::HostSettings host_settings(const KubeProxyConfig& config);
-
 // For a machine that supports these families and has so many CPUs.
 sync::ReconcilerSettings reconciler_settings(const Options& options,
                                              const std::vector<netlink::Family>& families,

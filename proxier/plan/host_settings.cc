@@ -20,7 +20,8 @@ std::pair<unsigned, unsigned> kernel_version(const std::string& release) {
 
 }  // namespace
 
-std::vector<Sysctl> ipvs_sysctls(bool strict_arp, const std::string& kernel_release) {
+std::vector<Sysctl> ipvs_sysctls(const IpvsHostSettings& settings,
+                                 const std::string& kernel_release) {
   std::vector<Sysctl> rows = {{"net/ipv4/vs/conntrack", "1"}};
   // From 5.9 on the kernel handles a reused client port well by itself; before 4.1 there is no key.
   const auto version = kernel_version(kernel_release);
@@ -29,7 +30,11 @@ std::vector<Sysctl> ipvs_sysctls(bool strict_arp, const std::string& kernel_rele
   rows.push_back({"net/ipv4/vs/expire_nodest_conn", "1"});
   rows.push_back({"net/ipv4/vs/expire_quiescent_template", "1"});
   rows.push_back({"net/ipv4/ip_forward", "1"});
-  if (strict_arp) {
+  if (settings.ipv6_forwarding) rows.push_back({"net/ipv6/conf/all/forwarding", "1"});
+  // The key is there since 5.17.
+  if (!settings.estimators && version < std::pair{6U, 2U})
+    rows.push_back({"net/ipv4/vs/run_estimation", "0", api::Severity::warning});
+  if (settings.strict_arp) {
     rows.push_back({"net/ipv4/conf/all/arp_ignore", "1"});
     rows.push_back({"net/ipv4/conf/all/arp_announce", "2"});
   }

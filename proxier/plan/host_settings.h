@@ -21,6 +21,14 @@ struct ConntrackSettings {
   bool tcp_be_liberal = false;
 };
 
+struct IpvsHostSettings {
+  bool strict_arp = false;
+  bool ipv6_forwarding = false;  // have IPv6 packets forwarded, as IPv4's always are
+  // Rates of virtual and real servers are counted. Without, a kernel older than 6.2 does not walk
+  // all of them every 2 s in a timer; newer ones have threads for that.
+  bool estimators = true;
+};
+
 struct Sysctl {
   std::string key;  // "net/ipv4/ip_forward", below /proc/sys
   std::string value;
@@ -32,7 +40,8 @@ struct Sysctl {
 };
 
 // `kernel_release` is that of /proc/sys/kernel/osrelease ("6.1.0-18-amd64").
-std::vector<Sysctl> ipvs_sysctls(bool strict_arp, const std::string& kernel_release);
+std::vector<Sysctl> ipvs_sysctls(const IpvsHostSettings& settings,
+                                 const std::string& kernel_release);
 
 // nf_conntrack_max for this many CPUs; 0: leave alone.
 std::uint32_t conntrack_max(const ConntrackSettings& settings, unsigned cpus);

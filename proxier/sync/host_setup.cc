@@ -75,7 +75,7 @@ HostReport prepare_host(const HostSetup& setup, netlink::IpvsTable& ipvs) {
   write_all(plan::conntrack_sysctls(settings.conntrack, cpus), paths.sysctls, report);
   const auto max = plan::conntrack_max(settings.conntrack, cpus);
   if (max != 0) widen_conntrack_hash(max, paths.module_parameters, report);
-  auto rows = plan::ipvs_sysctls(settings.strict_arp, *release);
+  auto rows = plan::ipvs_sysctls(settings.ipvs, *release);
   // Without IPVS there are no such keys; that IPVS is missing is said where it is used.
   const auto is_ipvs_key = [](const Sysctl& row) { return row.key.rfind("net/ipv4/vs/", 0) == 0; };
   if (!ipvs.timeouts()) std::erase_if(rows, is_ipvs_key);

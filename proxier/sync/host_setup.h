@@ -13,7 +13,7 @@
 namespace ipvsproxier::sync {
 
 struct HostSettings {
-  bool strict_arp = false;
+  plan::IpvsHostSettings ipvs;
   plan::ConntrackSettings conntrack;
   netlink::IpvsTimeouts timeouts;  // all 0: left alone
 };

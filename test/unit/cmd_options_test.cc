@@ -71,6 +71,13 @@ TEST_CASE("each difference from kube-proxy has its flag") {
   CHECK(without("follow-node-ip") == one);
 }
 
+TEST_CASE("IPv6 forwarding is asked for, estimators are not stopped") {
+  CHECK_FALSE(once_with({}).ipv6_forwarding);
+  CHECK(once_with({"--ipv6-forwarding"}).ipv6_forwarding);
+  CHECK(once_with({}).ipvs_estimators);
+  CHECK_FALSE(once_with({"--ipvs-estimators=false"}).ipvs_estimators);
+}
+
 TEST_CASE("draining has no bound but what --drain-timeout says") {
   CHECK(once_with({}).drain_timeout == std::nullopt);
   CHECK(once_with({"--drain-timeout=0s"}).drain_timeout == std::nullopt);
@@ -98,7 +105,8 @@ TEST_CASE("without --manifests objects come from an API server") {
 
 TEST_CASE("compatibility switches every difference off") {
   CHECK(once_with({"--kube-proxy-compat"}).differences == plan::kKubeProxyCompat);
-  CHECK(once_with({"--kube-proxy-compat", "--vip-ping=false"}).differences == plan::kKubeProxyCompat);
+  CHECK(once_with({"--kube-proxy-compat", "--vip-ping=false"}).differences ==
+        plan::kKubeProxyCompat);
   CHECK(once_with({"--kube-proxy-compat=false", "--vip-ping"}).differences == plan::Differences{});
 }
 

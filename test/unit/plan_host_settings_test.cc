@@ -31,14 +31,32 @@ TEST_CASE("IPVS sysctls follow the kernel's version") {
       {"6.1.0-18-amd64", false},
       {"10.0", false},
   }));
-  CHECK(keys(ipvs_sysctls(false, release)) == (reuse ? with_reuse : always));
+  CHECK(keys(ipvs_sysctls({}, release)) == (reuse ? with_reuse : always));
 }
 
 TEST_CASE("strictARP adds the two ARP sysctls") {
-  const auto rows = keys(ipvs_sysctls(true, "6.1.0"));
+  const auto rows = keys(ipvs_sysctls({.strict_arp = true}, "6.1.0"));
   CHECK(rows.size() == 6);
   CHECK(rows.at(4) == "net/ipv4/conf/all/arp_ignore=1");
   CHECK(rows.at(5) == "net/ipv4/conf/all/arp_announce=2");
+}
+
+TEST_CASE("IPv6 is forwarded where that is asked for") {
+  const auto rows = ipvs_sysctls({.ipv6_forwarding = true}, "6.1.0");
+  CHECK(keys(rows).back() == "net/ipv6/conf/all/forwarding=1");
+  CHECK(rows.back().severity == api::Severity::error);
+}
+
+TEST_CASE("estimators are stopped on kernels that walk all in one timer") {
+  const auto stopped = [](const std::string& release) {
+    return keys(ipvs_sysctls({.estimators = false}, release)).back() ==
+           "net/ipv4/vs/run_estimation=0";
+  };
+  CHECK(stopped("6.1.0-18-amd64"));
+  CHECK(stopped("5.17.1"));
+  CHECK_FALSE(stopped("6.2.0"));
+  // Where it is too old to have the key, that is told.
+  CHECK(ipvs_sysctls({.estimators = false}, "5.10.0").back().severity == api::Severity::warning);
 }
 
 TEST_CASE("nf_conntrack_max scales with the CPUs") {
