@@ -33,6 +33,22 @@ def render(root, folder):
     return [part for part in yaml.safe_load_all(done.stdout) if part]
 
 
+def render_of_documentation(root):
+    """What docs/operations.md tells people to write beside manifests/, rendered."""
+    text = (root / "docs/operations.md").read_text(encoding="utf-8")
+    blocks = ["".join(line[4:] for line in block.splitlines(True))
+              for block in re.findall(r"(?:^    .*\n)+", text, re.M)]
+    own, patches, patch = ([b for b in blocks if b.startswith(start)] for start in (
+        "apiVersion: kustomize", "patchesJson6902:", "- {op: replace"))
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder)
+        shutil.copytree(root / "manifests", path / "manifests")
+        (path / "my-cluster").mkdir()
+        (path / "my-cluster/kustomization.yaml").write_text(own[0] + patches[0], encoding="utf-8")
+        (path / "my-cluster/on_delete.yaml").write_text(patch[0], encoding="utf-8")
+        return render(path, "../my-cluster")
+
+
 def one(objects, kind):
     found = [o for o in objects if o["kind"] == kind]
     if len(found) != 1:
@@ -331,6 +347,14 @@ def cases_of(root, daemon):
         if not re.search(r"/(name|labels|matchLabels|args/0|volumeMounts/0|env|volumes/0|"
                          r"serviceAccountName)\b", path)]
     yield "its account has the role", check_role(base, ours)
+    told = one(render_of_documentation(root), "DaemonSet")
+    yield "an overlay as docs/operations.md has it changes image and strategy", [
+        path for path in differences(theirs, told)
+        if not re.search(r"/image$|/updateStrategy/(type|rollingUpdate)$", path)] + [
+            f"not {wanted}" for wanted, found in (
+                ({"type": "OnDelete"}, told["spec"]["updateStrategy"]),
+                (True, all(c["image"].startswith("registry.example/") for c in containers(told))))
+            if wanted != found]
     monitor = one(monitoring, "PodMonitor")
     yield "the pods are monitored", check_monitor(monitor, ours) + check_monitor(monitor, theirs)
     yield "the alerts", check_rules(one(monitoring, "PrometheusRule"))
