@@ -60,11 +60,13 @@ calls_what_it_may() {
   python3 - "$folder/syscalls" "$system/lib/systemd/system/ipvs-proxier.service" <<'END'
 import re, subprocess, sys
 def members(group):
+    if not group.startswith("@"):
+        return {group}
     text = subprocess.run(["systemd-analyze", "syscall-filter", group], capture_output=True, text=True,
                           check=True).stdout
     found = set()
     for word in re.findall(r"^ +([@\w]+)$", text, re.M):
-        found |= members(word) if word.startswith("@") else {word}
+        found |= members(word)
     return found
 allowed = set()
 for line in re.findall(r"^SystemCallFilter=(.*)$", open(sys.argv[2]).read(), re.M):
