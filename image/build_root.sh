@@ -24,7 +24,7 @@ chmod 1777 "$root/tmp"
 ./dev install "$root"
 rm -rf "$root/usr/share/man"
 # The init container loads modules. It has one name more than the program behind it.
-apt-get install -y -q --no-install-recommends kmod >/dev/null
+apt-get -o Dpkg::Use-Pty=0 install -y -q --no-install-recommends kmod >/dev/null
 install -m 755 "$(realpath /usr/sbin/modprobe)" "$root/usr/sbin/modprobe"
 libraries_of "$root"/usr/sbin/* | sort -u | while read -r library; do copy "$library"; done
 echo 'root:x:0:0:root:/:/usr/sbin/nologin' >"$root/etc/passwd"

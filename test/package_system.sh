@@ -14,7 +14,7 @@ trap 'umount "$system/proc" 2>/dev/null; rm -rf "$system"' EXIT
 
 fresh_system() {
   "$here/../image/debian_root.sh" "$folder/base" && rm -rf "$system" && cp -a "$folder/base" "$system" &&
-    mount -t proc proc "$system/proc" && inside apt-get install -y -q --no-install-recommends systemd
+    mount -t proc proc "$system/proc" && inside apt-get -o Dpkg::Use-Pty=0 install -y -q --no-install-recommends systemd
 }
 inside() { chroot "$system" env PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive LC_ALL=C "$@"; }
 # All but what apt and dpkg keep for themselves.
@@ -24,7 +24,7 @@ files() {
 }
 installs() {
   files >"$folder/files-before"
-  cp "$package" "$system/tmp/" && inside apt-get install -y -q "/tmp/${package##*/}"
+  cp "$package" "$system/tmp/" && inside apt-get -o Dpkg::Use-Pty=0 install -y -q --no-install-recommends "/tmp/${package##*/}"
 }
 starts() { inside "$1" --version | grep -q "^$1 [0-9]"; }
 is_not_enabled() { ! inside systemctl is-enabled ipvs-proxier; }
@@ -45,7 +45,8 @@ removal_keeps_configuration() {
 purge_leaves_nothing() {
   inside dpkg -P ipvs-proxier && ! find "$system" -path "$system/proc" -prune -o \
     \( -name '*ipvs-proxier*' -o -name 'ipvsctl*' \) -not -path "*/tmp/*" -print | grep . &&
-    inside apt-get autoremove --purge -y -q && diff "$folder/files-before" <(files)
+    inside apt-get -o Dpkg::Use-Pty=0 autoremove --purge -y -q && diff "$folder/files-before" <(files) | head -50 | tee "$folder/left" &&
+    [ ! -s "$folder/left" ]
 }
 in_the_scratch_kernel() {
   umount "$system/proc"
@@ -65,7 +66,7 @@ def members(group):
     text = subprocess.run(["systemd-analyze", "syscall-filter", group], capture_output=True, text=True,
                           check=True).stdout
     found = set()
-    for word in re.findall(r"^ +([@\w]+)$", text, re.M):
+    for word in re.findall(r"^ +([@\w-]+)$", text, re.M):
         found |= members(word)
     return found
 allowed = set()
