@@ -17,7 +17,7 @@ mount_container() {
     touch "$root/run/xtables.lock" /run/xtables.lock &&
     mount --bind "$shop" "$root/etc/ipvs-proxier" &&
     mount --bind /proc "$root/proc" && mount --bind /sys "$root/sys" &&
-    mount --bind /lib/modules "$root/lib/modules" &&
+    mount --bind /dev "$root/dev" && mount --bind /lib/modules "$root/lib/modules" &&
     mount -o remount,bind,ro "$root/run" && mount --bind /run/xtables.lock "$root/run/xtables.lock" &&
     mount -o remount,bind,ro "$root" && ! touch "$root/tmp/x" && ! touch "$root/run/x"
 }
@@ -55,6 +55,7 @@ matches_reference() {
 lists() { chroot "$root" /usr/sbin/ipvsctl list -o save | grep -q '^-A -t 10.96.0.1:443'; }
 
 reference_guest || exit 1
+modprobe br_netfilter # which the reference's node had
 check "(the container's mounts)" mount_container
 check "the init container prepares the node" prepares
 check "it loaded modules" [ -d /sys/module/ip_vs ]
