@@ -14,13 +14,14 @@ trap 'umount "$system/proc" 2>/dev/null; rm -rf "$system"' EXIT
 
 fresh_system() {
   "$here/../image/debian_root.sh" "$folder/base" && rm -rf "$system" && cp -a "$folder/base" "$system" &&
-    mount -t proc proc "$system/proc" && inside apt-get -o Dpkg::Use-Pty=0 install -y -q --no-install-recommends systemd
+    mkdir -p "$system/usr/lib/modules" && mount -t proc proc "$system/proc" &&
+    inside apt-get -o Dpkg::Use-Pty=0 install -y -q --no-install-recommends systemd
 }
 inside() { chroot "$system" env PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive LC_ALL=C "$@"; }
 # All but what apt and dpkg keep for themselves.
 files() {
   (cd "$system" && find . \( -path ./proc -o -path ./var/lib/dpkg -o -path ./var/lib/apt -o \
-    -path ./var/cache -o -path ./var/log -o -path ./tmp \) -prune -o -printf '%p %m %l\n' | sort)
+    -path ./var/cache -o -path ./var/log -o -path ./tmp -o -path ./run \) -prune -o -printf '%p %m %l\n' | sort)
 }
 installs() {
   files >"$folder/files-before"
