@@ -15,7 +15,8 @@ trap 'umount "$system/proc" 2>/dev/null; rm -rf "$system"' EXIT
 fresh_system() {
   "$here/../image/debian_root.sh" "$folder/base" && rm -rf "$system" && cp -a "$folder/base" "$system" &&
     mkdir -p "$system/usr/lib/modules" && mount -t proc proc "$system/proc" &&
-    inside apt-get -o Dpkg::Use-Pty=0 install -y -q --no-install-recommends systemd
+    inside apt-get -o Dpkg::Use-Pty=0 install -y -q --no-install-recommends \
+      systemd systemd-sysv iproute2
 }
 inside() { chroot "$system" env PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive LC_ALL=C "$@"; }
 # All but what apt and dpkg keep for themselves.
@@ -57,6 +58,14 @@ in_the_scratch_kernel() {
   mount -t proc proc "$system/proc"
   return $status
 }
+boots() {
+  local status
+  umount "$system/proc"
+  "$here/package_boot.sh" "$system" "$package"
+  status=$?
+  mount -t proc proc "$system/proc"
+  return $status
+}
 # What it was seen to call against what the unit lets it.
 calls_what_it_may() {
   python3 - "$folder/syscalls" "$system/lib/systemd/system/ipvs-proxier.service" <<'END'
@@ -88,6 +97,7 @@ check "the service waits for its configuration" is_not_enabled
 check "it can be enabled" can_be_enabled
 check "systemd finds the unit right" unit_is_right
 check "it does its work in the scratch kernel" in_the_scratch_kernel
+check "systemd of a booted guest runs it" boots
 check "the unit lets it call what it calls" calls_what_it_may
 check "a removal keeps the configuration" removal_keeps_configuration
 check "a purge leaves nothing" purge_leaves_nothing
