@@ -34,6 +34,7 @@ sees_a_closed_system() {
     (: >>/run/xtables.lock) || echo "not lock"
     ls -A /home /root 2>/dev/null | grep -v : ; ls /dev/mem /dev/vda 2>/dev/null')
   echo "$could"
+  cut -d' ' -f4-6 "/proc/$(shown MainPID)/mountinfo"
   [ -z "$(tr -d '\n' <<<"$could")" ]
 }
 is_spared() { [ "$(cat "/proc/$(shown MainPID)/oom_score_adj")" = -999 ]; }
