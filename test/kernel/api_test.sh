@@ -91,6 +91,17 @@ found = [e for e in events if all(m in json.dumps(e, separators=(",", ":")) for 
 sys.exit(0 if found else 1)' "$@"
 }
 
+# All that was asked so far; the answer to a second command ends the answer to the first.
+requests() {
+  local line
+  printf 'requests\nstate\n' >&8
+  while read -r -t 60 line <&7 && [[ $line != version\ * ]]; do echo "$line"; done
+}
+needs_its_role() {
+  requests >"$work/requests" && [ -s "$work/requests" ] &&
+    "$here/../rbac.py" "$here/../../manifests/base/cluster_role.yaml" <"$work/requests"
+}
+
 # Listens on a port of a Service's health server, so that nobody else can.
 squat() {
   python3 -c '
@@ -185,6 +196,8 @@ check "(and its endpoint)" api 'delete EndpointSlice default/late-1'
 check "there is a new list" eventually count_logged 'services: [0-9]* listed' 2
 check "it is removed" eventually lacks_virtual_service 10.96.77.77:9090
 check "the kernel holds the reference state again" eventually matches_reference
+
+check "it asked for all that manifests/base lets it, and nothing else" needs_its_role
 
 kill "$daemon_pid"
 wait "$daemon_pid"
