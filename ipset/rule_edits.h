@@ -82,7 +82,7 @@ netlink::Result<bool> take_out(Snapshot& snapshot, const RuleRemoval& removal,
   }
   for (const auto& chain : chains) {
     const auto gone = snapshot.remove(chain);
-    if (!gone) return gone;
+    if (!gone) return gone.error();
     changed = changed || *gone;
     if (*gone)
       ++removed.chains;
