@@ -41,6 +41,9 @@ constexpr auto kMainFlags = std::to_array<MainFlag>({
      "Name of this node, instead of the configuration's or the machine's",
      to_main<&M::hostname_override>},
     {"once", "", "Program the kernel once and exit, instead of following", to_main<&M::once>},
+    {"cleanup", "",
+     "Remove from the kernel what this and kube-proxy keep there, in any mode, and exit",
+     to_main<&M::cleanup>},
     {"init-only", "", "Do what needs more privileges (sysctls, IPVS timeouts) and exit",
      to_main<&M::init_only>},
     {"write-config-to", "FILE", "Write the effective configuration there and exit",
@@ -83,7 +86,9 @@ constexpr auto kUsage =
     "Switches may be written --switch=false, and _ for - in every name.\n"
     "SIGTERM and SIGINT end it with status 0 and leave the kernel as it is. With --once, status "
     "0:\n"
-    "everything that was asked for is in the kernel; status 1: something is not.";
+    "everything that was asked for is in the kernel; status 1: something is not. --cleanup: status "
+    "0 "
+    "if nothing of it is left.";
 
 // "--vip_ping=x" -> "--vip-ping=x"; "-v=2" -> "--v=2". CLI11 reads arguments from the back.
 std::vector<std::string> normalised(int argc, const char* const* argv) {

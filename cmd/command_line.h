@@ -29,6 +29,7 @@ struct MainFlags {
   std::string config_file;
   std::string hostname_override;
   bool once = false;
+  bool cleanup = false;
   bool init_only = false;
   std::string write_config_to;
   Nanoseconds drain_timeout{0};

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "cmd/cleanup.h"
 #include "cmd/cluster_feed.h"
 #include "cmd/config_json.h"
 #include "cmd/follow.h"
@@ -80,6 +81,21 @@ int init_host(const Options& options, spdlog::logger& logger) {
   return report.failures.empty() ? 0 : 1;
 }
 
+// The kernel -> without what we keep there. The exit status.
+int clean_kernel(const Options& options, spdlog::logger& logger) {
+  const auto tables = open_loaded_tables();
+  const auto report = clean_up({.ipvs = tables.ipvs.get(),
+                                .links = tables.links.get(),
+                                .sets = tables.sets.get(),
+                                .rules = tables.rules.get(),
+                                .remove_nft_table = remove_nft_table},
+                               exclude_prefixes(options.config));
+  for (const auto& failure : report.failures)
+    logger.error("{}: {}", failure.what, netlink::to_string(failure.error));
+  logger.info("removed {}, failures {}", to_string(report), report.failures.size());
+  return report.failures.empty() ? 0 : 1;
+}
+
 int run(int argc, char** argv) {
   auto parsed = parse_options(argc, argv, host_name());
   if (const auto* exit = std::get_if<Exit>(&parsed)) {
@@ -90,6 +106,7 @@ int run(int argc, char** argv) {
   auto logger = make_logger(options.config.logging);
   log_problems(options.warnings, logger);
   if (!options.write_config_to.empty()) return write_config(options, logger);
+  if (options.cleanup) return clean_kernel(options, logger);
   if (options.init_only) return init_host(options, logger);
   return options.once ? run_once(options, logger) : follow(options, logger);
 }

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "cmd/settings.h"
+#include "ipset/nft_tables.h"
 #include "ipset/set_libipset.h"
 #include "netlink/conntrack_kernel.h"
 #include "netlink/ipvs_kernel.h"
@@ -56,6 +57,24 @@ KernelTables open_kernel_tables() {
   };
 }
 
+KernelTables open_loaded_tables() {
+  KernelTables tables;
+  if (netlink::module_present("ip_vs"))
+    tables.ipvs =
+        or_absent<netlink::IpvsTable, sync::AbsentIpvsTable>(netlink::KernelIpvsTable::open());
+  tables.links =
+      or_absent<netlink::LinkTable, sync::AbsentLinkTable>(netlink::KernelLinkTable::open());
+  if (netlink::module_present("ip_set"))
+    tables.sets = or_absent<ipset::SetTable, sync::AbsentSetTable>(ipset::LibipsetTable::open());
+  // It looks only at tables that are there.
+  tables.rules = std::make_unique<ipset::IptcRuleTable>();
+  return tables;
+}
+
+netlink::Result<bool> remove_nft_table(Family family) {
+  return ipset::remove_nft_table(family, ipset::kNftTable);
+}
+
 std::vector<Family> supported_families(ipset::IptcRuleTable& rules, std::string& why_not_ipv6) {
   // Asked in any case, as it loads modules: later there may be no privilege to do so.
   const bool ipv4_usable = rules.family_usable(Family::ipv4).has_value();
@@ -86,7 +105,9 @@ sync::ReconcilerSettings host_reconciler_settings(const Options& options,
   const auto families = supported_families(*tables.rules, why_not_ipv6);
   if (!why_not_ipv6.empty()) logger.info("IPv6 is left out: {}", why_not_ipv6);
   const auto cpus = static_cast<unsigned>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
-  return reconciler_settings(options, families, cpus);
+  auto settings = reconciler_settings(options, families, cpus);
+  settings.remove_nft_table = remove_nft_table;
+  return settings;
 }
 
 }  // namespace ipvsproxier::cmd

@@ -66,6 +66,9 @@ std::string contradiction(const CommandLine& line) {
     if (!kubeconfig_flag(line).empty()) return refuse("kubeconfig");
     if (main.healthz_max_watch_age > Nanoseconds::zero()) return refuse("healthz-max-watch-age");
   }
+  if (main.cleanup && (main.once || main.init_only))
+    return fmt::format("--cleanup contradicts --{}: it removes and ends",
+                       main.once ? "once" : "init-only");
   if (main.once && main.manifests.empty() && !main.init_only && main.write_config_to.empty())
     return "--once needs --manifests: an API server is followed";
   if (main.once && main.init_only) return "--once contradicts --init-only, which programs nothing";
@@ -97,6 +100,7 @@ Options options_of(const MainFlags& main) {
   Options options{.manifests = main.manifests,
                   .master = main.master,
                   .once = main.once,
+                  .cleanup = main.cleanup,
                   .init_only = main.init_only,
                   .write_config_to = main.write_config_to,
                   .config_file = main.config_file,

@@ -20,6 +20,7 @@ struct Options {
   std::string manifests;
   std::string master;
   bool once = false;            // --once: program the kernel and exit, else follow
+  bool cleanup = false;         // --cleanup: remove what we keep in the kernel and exit
   bool init_only = false;       // --init-only: prepare the host and exit
   std::string write_config_to;  // --write-config-to: write the configuration there and exit
   std::string config_file;      // "": the configuration is that of flags

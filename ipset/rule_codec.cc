@@ -240,6 +240,14 @@ Rule decode_rule(Family family, std::span<const std::uint8_t> bytes, std::string
   return rule;
 }
 
+std::string comment_of(Family family, std::span<const std::uint8_t> bytes) {
+  const auto parts = split_entry(family, bytes);
+  if (!parts) return "";
+  for (const auto& extension : parts->matches)
+    if (extension.name == "comment") return decode_comment(extension).value_or("");
+  return "";
+}
+
 std::vector<ExtensionName> extensions_of(const Rule& rule, Family family) {
   // The index of a set does not matter here.
   struct AnySet : SetResolver {

@@ -40,6 +40,9 @@ netlink::Result<Bytes> encode_rule(const Rule& rule, netlink::Family family, Set
 Rule decode_rule(netlink::Family family, std::span<const std::uint8_t> bytes,
                  std::string_view label, SetResolver& sets);
 
+// The comment of any entry, wherever it stands; "" for none.
+std::string comment_of(netlink::Family family, std::span<const std::uint8_t> bytes);
+
 // The match and target extensions that a rule needs, for saying which one a kernel lacks. A target
 // that is a verdict or a chain is not an extension.
 struct ExtensionName {

@@ -10,12 +10,14 @@ extern "C" {
 
 #include <algorithm>
 #include <cerrno>
+#include <fstream>
 #include <memory>
 #include <set>
 
 #include <fmt/format.h>
 
 #include "ipset/rule_codec.h"
+#include "ipset/rule_edits.h"
 #include "ipset/set_resolver.h"
 #include "ipset/xtables_lock.h"
 
@@ -34,16 +36,23 @@ struct Ipv4 {
   using Entry = ipt_entry;
   static constexpr Family family = Family::ipv4;
   static constexpr const char* module = "ip_tables";
+  static constexpr const char* tables = "/proc/thread-self/net/ip_tables_names";
   static constexpr auto init = iptc_init;
   static constexpr auto free = iptc_free;
   static constexpr auto is_chain = iptc_is_chain;
+  static constexpr auto is_builtin = iptc_builtin;
+  static constexpr auto first_chain = iptc_first_chain;
+  static constexpr auto next_chain = iptc_next_chain;
   static constexpr auto first_rule = iptc_first_rule;
   static constexpr auto next_rule = iptc_next_rule;
   static constexpr auto get_target = iptc_get_target;
   static constexpr auto create_chain = iptc_create_chain;
+  static constexpr auto rename_chain = iptc_rename_chain;
+  static constexpr auto delete_chain = iptc_delete_chain;
   static constexpr auto flush_entries = iptc_flush_entries;
   static constexpr auto append_entry = iptc_append_entry;
   static constexpr auto insert_entry = iptc_insert_entry;
+  static constexpr auto delete_num_entry = iptc_delete_num_entry;
   static constexpr auto commit = iptc_commit;
   static constexpr auto error_text = iptc_strerror;
 };
@@ -52,16 +61,23 @@ struct Ipv6 {
   using Entry = ip6t_entry;
   static constexpr Family family = Family::ipv6;
   static constexpr const char* module = "ip6_tables";
+  static constexpr const char* tables = "/proc/thread-self/net/ip6_tables_names";
   static constexpr auto init = ip6tc_init;
   static constexpr auto free = ip6tc_free;
   static constexpr auto is_chain = ip6tc_is_chain;
+  static constexpr auto is_builtin = ip6tc_builtin;
+  static constexpr auto first_chain = ip6tc_first_chain;
+  static constexpr auto next_chain = ip6tc_next_chain;
   static constexpr auto first_rule = ip6tc_first_rule;
   static constexpr auto next_rule = ip6tc_next_rule;
   static constexpr auto get_target = ip6tc_get_target;
   static constexpr auto create_chain = ip6tc_create_chain;
+  static constexpr auto rename_chain = ip6tc_rename_chain;
+  static constexpr auto delete_chain = ip6tc_delete_chain;
   static constexpr auto flush_entries = ip6tc_flush_entries;
   static constexpr auto append_entry = ip6tc_append_entry;
   static constexpr auto insert_entry = ip6tc_insert_entry;
+  static constexpr auto delete_num_entry = ip6tc_delete_num_entry;
   static constexpr auto commit = ip6tc_commit;
   static constexpr auto error_text = ip6tc_strerror;
 };
@@ -129,6 +145,17 @@ Error library_error(Table table, int sys_errno, const std::string& what) {
   return make_error(Operation::rule, sys_errno, std::move(where));
 }
 
+// Whether this network namespace has the table: asking libiptc for it would make it. A list that
+// cannot be read tells nothing.
+template <typename Library>
+bool table_exists(Table table) {
+  std::ifstream names(Library::tables);
+  if (!names) return errno != ENOENT;
+  for (std::string name; names >> name;)
+    if (name == to_string(table)) return true;
+  return false;
+}
+
 // One snapshot of a table, edited in memory until it is committed.
 template <typename Library>
 class Snapshot {
@@ -156,13 +183,73 @@ class Snapshot {
 
   std::vector<Rule> rules(const std::string& chain, SetResolver& sets) const {
     std::vector<Rule> result;
+    for_each_rule(chain, [&](unsigned, std::string_view target, auto bytes) {
+      result.push_back(decode_rule(Library::family, bytes, target, sets));
+    });
+    return result;
+  }
+
+  bool has_rules(const std::string& chain) const {
+    return Library::first_rule(chain.c_str(), handle_.get()) != nullptr;
+  }
+
+  std::vector<std::string> chains() const {
+    std::vector<std::string> result;
+    for (const auto* name = Library::first_chain(handle_.get()); name != nullptr;
+         name = Library::next_chain(handle_.get()))
+      result.emplace_back(name);
+    return result;
+  }
+
+  bool is_builtin(const std::string& chain) const {
+    return Library::is_builtin(chain.c_str(), handle_.get()) != 0;
+  }
+
+  // Calls fn(index, target, entry) for each rule: with "" for the target of a rule without one.
+  template <typename Fn>
+  void for_each_rule(const std::string& chain, const Fn& fn) const {
+    unsigned index = 0;
     for (const auto* entry = Library::first_rule(chain.c_str(), handle_.get()); entry != nullptr;
          entry = Library::next_rule(entry, handle_.get())) {
       const auto* const label = Library::get_target(entry, handle_.get());
       const std::span bytes(reinterpret_cast<const std::uint8_t*>(entry), entry->next_offset);
-      result.push_back(decode_rule(Library::family, bytes, label == nullptr ? "" : label, sets));
+      fn(index++, std::string_view(label == nullptr ? "" : label), bytes);
+    }
+  }
+
+  // The rules of built-in chains that `wanted(target, comment)`, in order.
+  template <typename Wanted>
+  std::vector<Position> base_jumps(const Wanted& wanted) const {
+    std::vector<Position> result;
+    for (const auto& chain : chains()) {
+      if (!is_builtin(chain)) continue;
+      for_each_rule(chain, [&](unsigned index, std::string_view target, auto bytes) {
+        if (wanted(target, comment_of(Library::family, bytes))) result.push_back({chain, index});
+      });
     }
     return result;
+  }
+
+  Status erase(const Position& rule) {
+    if (Library::delete_num_entry(rule.chain.c_str(), rule.index, handle_.get()) != 0) return {};
+    return library_error<Library>(table_, errno, "remove a rule of " + rule.chain);
+  }
+
+  Status flush(const std::string& chain) {
+    if (Library::flush_entries(chain.c_str(), handle_.get()) != 0) return {};
+    return library_error<Library>(table_, errno, "flush the chain " + chain);
+  }
+
+  // False while a rule leads to the chain.
+  Result<bool> remove(const std::string& chain) {
+    if (Library::delete_chain(chain.c_str(), handle_.get()) != 0) return true;
+    if (errno == EMLINK) return false;  // libiptc.c, TC_DELETE_CHAIN
+    return library_error<Library>(table_, errno, "remove the chain " + chain);
+  }
+
+  Status rename(const std::string& chain, const std::string& name) {
+    if (Library::rename_chain(chain.c_str(), name.c_str(), handle_.get()) != 0) return {};
+    return library_error<Library>(table_, errno, "rename the chain " + chain);
   }
 
   Status create(const std::string& chain) {
@@ -171,8 +258,7 @@ class Snapshot {
   }
 
   Status rewrite(const Chain& chain, SetResolver& sets) {
-    if (Library::flush_entries(chain.name.c_str(), handle_.get()) == 0)
-      return library_error<Library>(table_, errno, "flush the chain " + chain.name);
+    if (auto status = flush(chain.name); !status) return status;
     for (const auto& rule : chain.rules) {
       const auto bytes = encode(rule, sets);
       if (!bytes) return bytes.error();
@@ -182,12 +268,13 @@ class Snapshot {
     return {};
   }
 
-  Status insert_first(const BaseJump& jump, SetResolver& sets) {
-    const auto bytes = encode(jump.rule, sets);
+  Status insert(const Position& where, const Rule& rule, SetResolver& sets) {
+    const auto bytes = encode(rule, sets);
     if (!bytes) return bytes.error();
-    if (Library::insert_entry(jump.from.c_str(), entry_of(*bytes), 0, handle_.get()) != 0)
+    if (Library::insert_entry(where.chain.c_str(), entry_of(*bytes), where.index, handle_.get()) !=
+        0)
       return {};
-    return library_error<Library>(table_, errno, rule_text("insert", jump.from, jump.rule));
+    return library_error<Library>(table_, errno, rule_text("insert", where.chain, rule));
   }
 
   // The positive errno, 0 on success.
@@ -219,64 +306,67 @@ class Snapshot {
   Handle handle_;
 };
 
-template <typename Library>
-TableRules list_from(const Snapshot<Library>& snapshot, const TableRules& wanted,
-                     SetResolver& sets) {
-  TableRules result{.family = wanted.family, .table = wanted.table};
-  for (const auto& chain : wanted.chains)
-    if (snapshot.has_chain(chain.name))
-      result.chains.push_back(Chain{.name = chain.name, .rules = snapshot.rules(chain.name, sets)});
-  for (const auto& jump : wanted.jumps) {
-    const auto rules = snapshot.rules(jump.from, sets);
-    if (std::find(rules.begin(), rules.end(), jump.rule) != rules.end())
-      result.jumps.push_back(jump);
-  }
-  return result;
-}
-
-// Changes the snapshot until it holds what is desired; true if anything had to be changed.
-template <typename Library>
-Result<bool> edit(Snapshot<Library>& snapshot, const TableRules& desired, SetResolver& sets) {
-  const auto actual = list_from(snapshot, desired, sets);
-  if (holds(actual, desired)) return false;
-  // All chains first: rules lead to chains that may come later.
-  for (const auto& chain : desired.chains)
-    if (!snapshot.has_chain(chain.name))
-      if (auto status = snapshot.create(chain.name); !status) return status.error();
-  for (const auto& chain : desired.chains) {
-    const auto found = std::find_if(actual.chains.begin(), actual.chains.end(),
-                                    [&](const Chain& other) { return other.name == chain.name; });
-    if (found != actual.chains.end() && same_rules(*found, chain)) continue;
-    if (auto status = snapshot.rewrite(chain, sets); !status) return status.error();
-  }
-  for (const auto& jump : desired.jumps) {
-    if (std::find(actual.jumps.begin(), actual.jumps.end(), jump) != actual.jumps.end()) continue;
-    if (auto status = snapshot.insert_first(jump, sets); !status) return status.error();
-  }
-  return true;
-}
-
-template <typename Library>
-Result<bool> apply_with(const TableRules& desired, const IptcSettings& settings) {
+// Reads the table, lets `edit` change the snapshot and commits it if that answers true. True if it
+// was committed. `explain` adds to the error of a commit.
+template <typename Library, typename Edit, typename Explain>
+Result<bool> edit_table(Table table, const IptcSettings& settings, const Edit& edit,
+                        const Explain& explain) {
   // A writer without the lock may come between our read and our commit: then the kernel, which
   // compares the number of rules, says EAGAIN and what we read is old.
   constexpr int kTries = 5;
   int error = EAGAIN;
   for (int attempt = 0; attempt < kTries && error == EAGAIN; ++attempt) {
     const auto lock = XtablesLock::acquire(settings.lock_path, settings.lock_wait);
-    if (!lock) return in_table(desired.family, desired.table, lock.error());
-    auto snapshot = Snapshot<Library>::read(desired.table, settings);
+    if (!lock) return in_table(Library::family, table, lock.error());
+    auto snapshot = Snapshot<Library>::read(table, settings);
     if (!snapshot) return snapshot.error();
-    KernelSetResolver sets;
-    auto changed = edit(*snapshot, desired, sets);
+    auto changed = edit(*snapshot);
     if (!changed || !*changed) return changed;
     error = snapshot->commit();
     if (error == 0) return true;
   }
-  auto failure = library_error<Library>(desired.table, error, "commit");
-  if (error == ENOENT || error == EINVAL || error == EPROTONOSUPPORT)
-    failure.where += missing_extensions(desired);
+  auto failure = library_error<Library>(table, error, "commit");
+  failure.where += explain(error);
   return failure;
+}
+
+template <typename Library>
+Result<bool> apply_with(const TableRules& desired, const IptcSettings& settings) {
+  return edit_table<Library>(
+      desired.table, settings,
+      [&](Snapshot<Library>& snapshot) {
+        KernelSetResolver sets;
+        return edit(snapshot, desired, sets);
+      },
+      [&](int error) {
+        const bool lacks = error == ENOENT || error == EINVAL || error == EPROTONOSUPPORT;
+        return lacks ? missing_extensions(desired) : "";
+      });
+}
+
+template <typename Library>
+Result<RemovedRules> remove_with(const RuleRemoval& removal, const IptcSettings& settings) {
+  RemovedRules removed;
+  if (!table_exists<Library>(removal.table)) return removed;
+  const auto done = edit_table<Library>(
+      removal.table, settings,
+      [&](Snapshot<Library>& snapshot) { return take_out(snapshot, removal, removed); },
+      [](int) { return ""; });
+  if (!done) return done.error();
+  return removed;
+}
+
+template <typename Library>
+Result<bool> set_aside_with(const ChainMove& move, const RuleRemoval& surplus,
+                            const IptcSettings& settings) {
+  if (!table_exists<Library>(surplus.table)) return false;
+  return edit_table<Library>(
+      surplus.table, settings,
+      [&](Snapshot<Library>& snapshot) {
+        KernelSetResolver sets;
+        return move_chain(snapshot, move, surplus, sets);
+      },
+      [](int) { return ""; });
 }
 
 template <typename Library>
@@ -308,6 +398,16 @@ Result<bool> IptcRuleTable::apply(const TableRules& desired) {
                                                : apply_with<Ipv6>(desired, settings_);
   if (result && *result) ++commits_;
   return result;
+}
+
+Result<RemovedRules> IptcRuleTable::remove(const RuleRemoval& removal) {
+  return removal.family == Family::ipv4 ? remove_with<Ipv4>(removal, settings_)
+                                        : remove_with<Ipv6>(removal, settings_);
+}
+
+Result<bool> IptcRuleTable::set_aside(const ChainMove& move, const RuleRemoval& surplus) {
+  return surplus.family == Family::ipv4 ? set_aside_with<Ipv4>(move, surplus, settings_)
+                                        : set_aside_with<Ipv6>(move, surplus, settings_);
 }
 
 Status IptcRuleTable::family_usable(Family family) {

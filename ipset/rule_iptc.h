@@ -30,12 +30,14 @@ class IptcRuleTable : public RuleTable {
 
   Result<TableRules> list(const TableRules& wanted) override;
   Result<bool> apply(const TableRules& desired) override;
+  Result<RemovedRules> remove(const RuleRemoval& removal) override;
+  Result<bool> set_aside(const ChainMove& move, const RuleRemoval& surplus) override;
 
   // Whether the chain POSTROUTING of the table nat can be listed; what kube-proxy takes as "this
   // host supports the family".
   Status family_usable(netlink::Family family);
 
-  // How often a table was written.
+  // How often apply() wrote a table.
   std::uint64_t commits() const { return commits_; }
 
  private:

@@ -9,7 +9,15 @@ namespace ipvsproxier::ipset {
 using netlink::Family;
 
 std::string_view to_string(Table table) {
-  return table == Table::filter ? "filter" : "nat";
+  switch (table) {
+    case Table::filter:
+      return "filter";
+    case Table::nat:
+      return "nat";
+    case Table::mangle:
+      return "mangle";
+  }
+  return "";
 }
 
 namespace {
@@ -137,6 +145,18 @@ std::string to_string(const Rule& rule, Family family) {
     result += fmt::format("-m comment --comment {} ", quoted(rule.comment));
   for (const auto& match : rule.matches) result += std::visit(MatchText{family}, match) + ' ';
   return result + std::visit(TargetText{family}, rule.target);
+}
+
+bool names_chain(const RuleRemoval& removal, std::string_view chain) {
+  const auto begins = [&](const std::string& prefix) { return chain.starts_with(prefix); };
+  return std::find(removal.chains.begin(), removal.chains.end(), chain) != removal.chains.end() ||
+         std::any_of(removal.prefixes.begin(), removal.prefixes.end(), begins);
+}
+
+bool names_jump(const RuleRemoval& removal, std::string_view to, std::string_view comment) {
+  return std::any_of(removal.jumps.begin(), removal.jumps.end(), [&](const JumpPattern& jump) {
+    return jump.to == to && jump.comment == comment;
+  });
 }
 
 bool same_rules(const Chain& actual, const Chain& desired) {

@@ -4,6 +4,7 @@
 // for what iptables-save prints of them.
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -15,7 +16,7 @@
 
 namespace ipvsproxier::ipset {
 
-enum class Table : std::uint8_t { filter, nat };
+enum class Table : std::uint8_t { filter, nat, mangle };
 
 std::string_view to_string(Table table);  // "filter"
 
@@ -155,6 +156,42 @@ struct TableRules {
   std::vector<BaseJump> jumps;  // in the order in which they are inserted, each at position 1
 
   friend auto operator<=>(const TableRules&, const TableRules&) = default;
+};
+
+// Rules of built-in chains that lead to a chain and bear a comment, whatever else they ask for.
+struct JumpPattern {
+  std::string to;
+  std::string comment;
+
+  friend auto operator<=>(const JumpPattern&, const JumpPattern&) = default;
+};
+
+// What is to go from one table of one family.
+struct RuleRemoval {
+  netlink::Family family = netlink::Family::ipv4;
+  Table table = Table::filter;
+  std::vector<JumpPattern> jumps;
+  std::vector<std::string> chains;
+  std::vector<std::string> prefixes;  // chains whose names begin so
+
+  friend auto operator<=>(const RuleRemoval&, const RuleRemoval&) = default;
+};
+
+bool names_chain(const RuleRemoval& removal, std::string_view chain);
+bool names_jump(const RuleRemoval& removal, std::string_view to, std::string_view comment);
+
+struct RemovedRules {
+  std::size_t jumps = 0;
+  std::size_t chains = 0;
+  std::vector<std::string> in_use;  // chains to which other rules lead: they stay, empty
+
+  friend bool operator==(const RemovedRules&, const RemovedRules&) = default;
+};
+
+// A chain that makes room for another one of its name, and what it is called from then on.
+struct ChainMove {
+  JumpPattern jump;  // to the chain; what leads to the chain that takes its place
+  std::string aside;
 };
 
 // Whether `actual` has every chain of `desired` with the same rules and every jump at least once.

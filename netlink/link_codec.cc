@@ -53,6 +53,12 @@ Bytes encode_new_dummy(std::string_view name) {
   return std::move(out).take();
 }
 
+Bytes encode_delete_link(std::int32_t index) {
+  ifinfomsg header{};
+  header.ifi_index = index;
+  return MessageWriter(RTM_DELLINK, 0, bytes_of(header)).take();
+}
+
 Bytes encode_address_op(std::int32_t link_index, const AddressOp& op) {
   ifaddrmsg header{};
   header.ifa_family = op.address.family() == Family::ipv4 ? AF_INET : AF_INET6;

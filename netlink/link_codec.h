@@ -37,6 +37,7 @@ struct AddressRecord {
 
 Bytes encode_get_link(std::string_view name);
 Bytes encode_new_dummy(std::string_view name);
+Bytes encode_delete_link(std::int32_t index);
 Bytes encode_address_op(std::int32_t link_index, const AddressOp& op);
 Bytes encode_list_links();      // a dump
 Bytes encode_list_addresses();  // a dump

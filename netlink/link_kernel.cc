@@ -35,6 +35,25 @@ Result<bool> create_dummy(NlChannel& channel, std::string_view name) {
   return in_context(std::move(error), fmt::format("create dummy link {}", name));
 }
 
+Error not_a_dummy(std::string_view tried, const LinkRecord& link) {
+  return Error{ErrorKind::already, 0,
+               fmt::format("{} dummy link {}: a link of this name exists and is not a dummy but {}",
+                           tried, link.name, link.kind.empty() ? "of no kind" : link.kind)};
+}
+
+Result<std::vector<LinkRecord>> dump_links(NlChannel& channel) {
+  std::vector<LinkRecord> records;
+  const auto links =
+      channel.dump(Operation::link, encode_list_links(), [&](ByteView payload) -> Status {
+        auto link = decode_link(payload);
+        if (!link) return link.error();
+        records.push_back(*std::move(link));
+        return {};
+      });
+  if (!links) return in_context(links.error(), "list links");
+  return records;
+}
+
 // Addresses that are already so.
 bool is_no_change(const AddressOp& op, const Error& error) {
   return error.kind == (op.add ? ErrorKind::already : ErrorKind::missing) &&
@@ -57,12 +76,28 @@ Result<bool> KernelLinkTable::ensure_dummy(std::string_view name) {
     link = find_link(channel_, name);
   }
   if (!link) return link.error();
-  if (link->kind != kDummyKind)
-    return Error{ErrorKind::already, 0,
-                 fmt::format("create dummy link {}: a link of this name exists and is not a dummy "
-                             "but {}",
-                             name, link->kind.empty() ? "of no kind" : link->kind)};
+  if (link->kind != kDummyKind) return not_a_dummy("create", *link);
   return false;
+}
+
+Result<bool> KernelLinkTable::remove_dummy(std::string_view name) {
+  const auto link = find_link(channel_, name);
+  if (!link && link.error().kind == ErrorKind::missing) return false;
+  if (!link) return link.error();
+  if (link->kind != kDummyKind) return not_a_dummy("remove", *link);
+  const Bytes request = encode_delete_link(link->index);
+  const auto status = channel_.transact(Operation::link, std::span(&request, 1)).front();
+  if (status) return true;
+  if (status.error().kind == ErrorKind::missing) return false;  // somebody else did just now
+  return in_context(status.error(), fmt::format("remove dummy link {}", name));
+}
+
+Result<std::vector<std::string>> KernelLinkTable::list_links() {
+  const auto links = dump_links(channel_);
+  if (!links) return links.error();
+  std::vector<std::string> names;
+  for (const auto& link : *links) names.push_back(link.name);
+  return names;
 }
 
 Result<std::vector<InterfaceAddress>> KernelLinkTable::list_addresses() {
@@ -79,15 +114,10 @@ Result<std::vector<InterfaceAddress>> KernelLinkTable::list_addresses() {
   if (!addresses) return in_context(addresses.error(), "list addresses");
 
   // After the addresses, so that every address of a link that still exists finds its name.
+  auto links = dump_links(channel_);
+  if (!links) return links.error();
   std::map<std::int32_t, std::string> names;
-  const auto links =
-      channel_.dump(Operation::link, encode_list_links(), [&](ByteView payload) -> Status {
-        auto link = decode_link(payload);
-        if (!link) return link.error();
-        names.emplace(link->index, std::move(link->name));
-        return {};
-      });
-  if (!links) return in_context(links.error(), "list links");
+  for (auto& link : *links) names.emplace(link.index, std::move(link.name));
 
   std::vector<InterfaceAddress> result;
   for (const auto& record : records)

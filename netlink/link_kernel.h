@@ -16,6 +16,8 @@ class KernelLinkTable final : public LinkTable {
 
   // `missing` naming the module where the kernel cannot make dummy links.
   Result<bool> ensure_dummy(std::string_view name) override;
+  Result<bool> remove_dummy(std::string_view name) override;
+  Result<std::vector<std::string>> list_links() override;
   Result<std::vector<InterfaceAddress>> list_addresses() override;
   // Without the link, removals succeed and additions are `missing`.
   std::vector<Status> apply(std::string_view link, std::span<const AddressOp> ops) override;

@@ -23,6 +23,13 @@ class LinkTable {
   // was created now. A link of this name that is not a dummy is `already`, and is not touched.
   virtual Result<bool> ensure_dummy(std::string_view name) = 0;
 
+  // Removes the dummy link and its addresses; true if there was one. A link of this name that is
+  // not a dummy is `already`, and is not touched.
+  virtual Result<bool> remove_dummy(std::string_view name) = 0;
+
+  // The names of all links; the kernel's order.
+  virtual Result<std::vector<std::string>> list_links() = 0;
+
   // Every address of both families on every link, in any state.
   virtual Result<std::vector<InterfaceAddress>> list_addresses() = 0;
 

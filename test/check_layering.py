@@ -50,7 +50,7 @@ PURE_HEADER = re.compile(r"(netlink/(ip_address|result|ipvs_types|link_types|con
                          r"rule_catalog|set_catalog|catalog))\.h$")
 
 # Abstract tables; any other header of these names is an implementation that only cmd may name.
-CONCRETE = re.compile(r"^(netlink/\w+_kernel|ipset/(set_libipset|rule_iptc|\w+_kernel)|"
+CONCRETE = re.compile(r"^(netlink/\w+_kernel|ipset/(set_libipset|rule_iptc|nft_tables|\w+_kernel)|"
                       r"proxier/watch/curl_transport)\.h$")
 
 # Library header -> files that may include it.
@@ -59,6 +59,7 @@ LIBRARIES = [
      r"netlink/\w+\.cc|netlink/nl_\w+\.h|ipset/\w+\.cc"),
     (r"linux/netfilter/nfnetlink(_conntrack)?\.h", r"(netlink|ipset)/\w+\.cc"),
     (r"libipset/|libiptc/|linux/netfilter(?!/nfnetlink(_conntrack)?\.h)", r"ipset/\w+\.cc"),
+    (r"nftables/", r"ipset/nft_tables\.cc"),
     (r"curl/", r"proxier/watch/curl_transport\.cc|proxier/loop/main_loop\.cc"),
     (r"nlohmann/json_fwd\.hpp", r"(proxier/(api|watch|serve|inspect)|cmd)/\w+\.(cc|h)"),
     (r"nlohmann/", r"proxier/(api|watch)/\w+\.(cc|h)|proxier/(serve|inspect)/\w+\.cc|cmd/\w+\.cc"),
@@ -147,6 +148,9 @@ SELF_TEST = [
     ("ipset/a.cc", '"netlink/ipvs_table.h"', "addresses, results and descriptors only"),
     ("ipset/a.h", "<libipset/session.h>", "does not belong here"),
     ("ipset/a.cc", "<libipset/session.h>", ""),
+    ("ipset/nft_tables.cc", "<nftables/libnftables.h>", ""),
+    ("ipset/a.cc", "<nftables/libnftables.h>", "does not belong here"),
+    ("proxier/sync/a.cc", '"ipset/nft_tables.h"', "only cmd names a concrete table"),
     ("ipset/a.cc", '"proxier/api/names.h"', "ipset must not know proxier/api"),
     ("proxier/api/a.cc", '"netlink/ip_address.h"', ""),
     ("proxier/api/a.cc", '"netlink/ipvs_table.h"', "only the values of netlink"),

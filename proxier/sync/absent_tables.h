@@ -37,6 +37,8 @@ class AbsentLinkTable final : public netlink::LinkTable {
   explicit AbsentLinkTable(netlink::Error error) : error_(std::move(error)) {}
 
   netlink::Result<bool> ensure_dummy(std::string_view) override { return error_; }
+  netlink::Result<bool> remove_dummy(std::string_view) override { return error_; }
+  netlink::Result<std::vector<std::string>> list_links() override { return error_; }
   netlink::Result<std::vector<netlink::InterfaceAddress>> list_addresses() override {
     return error_;
   }

@@ -68,7 +68,8 @@ Reconciler::Reconciler(Kernel kernel, ReconcilerSettings settings, spdlog::logge
       logger_(logger),
       log_(logger),
       planner_(settings_.options),
-      drain_(settings_.drain) {}
+      drain_(settings_.drain),
+      take_over_(kernel_.rules, settings_.remove_nft_table, logger_) {}
 
 void Reconciler::take(SyncInput input) {
   listed_ = listed_ || input.changes.complete.has_value();
@@ -176,12 +177,14 @@ std::optional<std::vector<netlink::InterfaceAddress>> Reconciler::refresh_node(P
 
 void Reconciler::sync_whole(TimePoint now, Pass& pass) {
   whole_due_ = now + settings_.sync_period;
+  if (first_whole_ == TimePoint{}) first_whole_ = now;
   keep_host(pass);
   const bool dummy_usable = ensure_dummy(pass);
   const auto addresses = refresh_node(pass);
   if (!addresses) return;
   link_events_ = {};
   planner_.update(std::exchange(touched_, {}), cluster_);
+  take_over_.begin();
   auto reading = read_kernel(kernel_, planner_.desired(), *addresses, dummy_usable);
   settings_.progress();
   if (known_) pass.repairs += report_drift(reading.state);
@@ -361,6 +364,20 @@ void Reconciler::purge_flows(TimePoint now, Pass& pass) {
   for (const auto& [family, purge] : pass.purges) pass.flows += purge.removed;
 }
 
+// The other modes are taken away when the kernel has what is asked for. What fails for long must
+// not keep rules that follow no change any more: then it is enough that no virtual service is
+// missing.
+void Reconciler::take_over(TimePoint now, const SyncReport& report) {
+  if (!take_over_.pending() || !report.whole || !known_ || !cluster_.complete) return;
+  const auto is_there = [&](const auto& service) {
+    return mirror_.services && mirror_.services->contains(service.first);
+  };
+  const auto& services = planner_.desired().services;
+  const bool late = now >= first_whole_ + settings_.sync_period;
+  if (report.settled || (late && std::all_of(services.begin(), services.end(), is_there)))
+    take_over_.finish();
+}
+
 void Reconciler::log_whats_left(TimePoint now, const Pass& pass) {
   const auto next = due();
   const bool again = next != TimePoint::max() && !pass.failures.empty();
@@ -413,6 +430,7 @@ SyncReport Reconciler::finish(TimePoint now, Pass& pass) {
   }
   for (const auto& problem : pass.problems)
     report.problems += problem.severity == api::Severity::error ? 1 : 0;
+  take_over(now, report);
   return report;
 }
 

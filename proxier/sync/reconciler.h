@@ -36,6 +36,7 @@
 #include "proxier/sync/stale_flows.h"
 #include "proxier/sync/sync_input.h"
 #include "proxier/sync/sync_log.h"
+#include "proxier/sync/take_over.h"
 #include "proxier/sync/trigger_times.h"
 
 namespace ipvsproxier::sync {
@@ -47,7 +48,8 @@ struct ReconcilerSettings {
   std::string config_origin;  // the configuration file, to name where the scheduler comes from
   std::chrono::milliseconds sync_period{30'000};  // between two readings of the whole kernel
   DrainTimes drain;
-  std::optional<HostSetup> host;  // sysctls and timeouts to keep; nullopt: none
+  std::optional<HostSetup> host;    // sysctls and timeouts to keep; nullopt: none
+  RemoveNftTable remove_nft_table;  // of kube-proxy's nftables mode
   // Called by the sync thread after each part of a long piece of work.
   std::function<void()> progress = [] {};
 };
@@ -125,6 +127,7 @@ class Reconciler {
   void sync_changes(TimePoint now, Pass& pass);
   void drain(TimePoint now, Pass& pass);
   void purge_flows(TimePoint now, Pass& pass);
+  void take_over(TimePoint now, const SyncReport& report);
   SyncReport finish(TimePoint now, Pass& pass);
   Requests new_requests();
   void log_whats_left(TimePoint now, const Pass& pass);
@@ -159,6 +162,7 @@ class Reconciler {
   bool host_failed_ = false;  // keep_host(), the last time
   bool flows_noted_ = false;  // those that a process before us may have left
   TimePoint whole_due_{};
+  TimePoint first_whole_{};
   unsigned surprises_ = 0;  // in a row
   Retries retries_;
   HealthReports health_;
@@ -166,6 +170,7 @@ class Reconciler {
   Requests told_requests_;  // by reports before
   Drain drain_;
   StaleFlows flows_;
+  TakeOver take_over_;
 };
 
 }  // namespace ipvsproxier::sync

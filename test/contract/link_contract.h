@@ -56,6 +56,30 @@ inline void link_contract(netlink::LinkTable& table) {
     CHECK(result.error().where.find("not a dummy") != std::string::npos);
     CHECK(addresses_of(table, "lo") == std::vector<std::string>{"127.0.0.1/8", "::1/128"});
   }
+  SECTION("the dummy is removed once, with its addresses") {
+    REQUIRE(table.ensure_dummy(kLink));
+    all_succeed(table.apply(kLink, std::vector{address_op(true, "10.0.0.1")}));
+    const auto has_link = [&] {
+      const auto names = table.list_links();
+      if (!names) FAIL(to_string(names.error()));
+      CHECK(std::ranges::count(*names, "lo") == 1);
+      return std::ranges::count(*names, kLink) == 1;
+    };
+    CHECK(has_link());
+    const auto first = table.remove_dummy(kLink);
+    if (!first) FAIL(to_string(first.error()));
+    CHECK(*first);
+    CHECK_FALSE(has_link());
+    CHECK(addresses_of(table, kLink).empty());
+    const auto second = table.remove_dummy(kLink);
+    REQUIRE(second);
+    CHECK_FALSE(*second);
+    const auto other = table.remove_dummy("lo");
+    REQUIRE_FALSE(other);
+    CHECK(other.error().kind == ErrorKind::already);
+    CHECK(other.error().where.find("remove dummy link lo") != std::string::npos);
+    CHECK(has_link() == false);
+  }
   SECTION("a name that no link can have is refused") {
     const auto result = table.ensure_dummy("a-name-that-is-too-long");
     REQUIRE_FALSE(result);

@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "ipset/removal_catalog.h"
 #include "ipset/rule_catalog.h"
 
 namespace ipvsproxier::test {
@@ -189,6 +190,106 @@ void check_refusals(RuleWorld& world, TableRules filter, TableRules nat) {
   }
 }
 
+// What iptables mode has and we do not, and what is nobody's of both.
+void add_iptables_mode(RuleWorld& world, Family family) {
+  for (const auto* words :
+       {"-N FOREIGN", "-A FOREIGN -j DROP", "-A INPUT -j FOREIGN", "-N KUBE-SERVICES",
+        "-A KUBE-SERVICES -j DROP",
+        "-A FORWARD -m conntrack --ctstate NEW -m comment --comment \"kubernetes service portals\" "
+        "-j KUBE-SERVICES"})
+    world.edit(family, Table::filter, words);
+  for (const auto* words : {"-N KUBE-SVC-A", "-N KUBE-SEP-A", "-A KUBE-SVC-A -j KUBE-SEP-A",
+                            "-A KUBE-SEP-A -j KUBE-MARK-MASQ", "-N KUBE-MARK-DROP"})
+    world.edit(family, Table::nat, words);
+  world.edit(family, Table::mangle, "-N KUBE-PROXY-CANARY");
+}
+
+using Removed = std::vector<ipset::RemovedRules>;
+
+// Of filter, nat and mangle.
+Removed removed(RuleWorld& world, const std::vector<ipset::RuleRemoval>& removals) {
+  Removed result;
+  for (const auto& removal : removals) {
+    auto one = world.table().remove(removal);
+    if (!one) FAIL(to_string(one.error()));
+    result.push_back(*std::move(one));
+  }
+  return result;
+}
+
+void check_removal(RuleWorld& world, const TableRules& filter, const TableRules& nat) {
+  const auto family = filter.family;
+  check_repaired(world, filter);
+  check_repaired(world, nat);
+  add_iptables_mode(world, family);
+  world.pass_packet(family);
+  const auto seen = world.packets(family, Table::filter, "OUTPUT", 0);
+  CHECK(seen > 0);
+
+  const auto surplus = ipset::iptables_mode_removals(family);
+  CHECK(removed(world, surplus) ==
+        Removed{{.jumps = 1, .chains = 1}, {.chains = 2}, {.chains = 1}});
+  CHECK(removed(world, surplus) == Removed(3));
+  for (const auto& ours : {filter, nat}) CHECK(*world.table().list(ours) == ours);
+  CHECK(world.packets(family, Table::filter, "OUTPUT", 0) == seen);
+  CHECK(world.lines(family, Table::filter)["INPUT"].back() == "-j FOREIGN");
+
+  // Somebody else's rule leads to a chain of ours.
+  world.edit(family, Table::nat, "-A KUBE-MARK-DROP -j KUBE-MARK-MASQ");
+  const auto all = ipset::all_removals(family);
+  CHECK(removed(world, all) == Removed{{.jumps = 6, .chains = 6},
+                                       {.jumps = 3, .chains = 4, .in_use = {"KUBE-MARK-MASQ"}},
+                                       {}});
+  CHECK(removed(world, all).at(1) == ipset::RemovedRules{.in_use = {"KUBE-MARK-MASQ"}});
+  auto left = world.lines(family, Table::filter);
+  CHECK(left["FOREIGN"] == Lines{"-j DROP"});
+  CHECK(left["INPUT"] == Lines{"-j FOREIGN"});
+  CHECK(left["OUTPUT"] == Lines{});
+  left = world.lines(family, Table::nat);
+  CHECK(left["KUBE-MARK-DROP"] == Lines{"-j KUBE-MARK-MASQ"});
+  CHECK(left["KUBE-MARK-MASQ"] == Lines{});
+  CHECK(left["OUTPUT"] == Lines{});
+}
+
+void check_set_aside(RuleWorld& world, const TableRules& nat) {
+  const auto family = nat.family;
+  const auto surplus = ipset::iptables_mode_removals(family).at(1);
+  const auto move = ipset::services_move();
+  const std::string comment = "-m comment --comment \"kubernetes service portals\" -j ";
+  const auto set_aside = [&] {
+    const auto done = world.table().set_aside(move, surplus);
+    if (!done) FAIL(to_string(done.error()));
+    return *done;
+  };
+  CHECK_FALSE(set_aside());
+  const std::vector<std::string> edits = {"-N KUBE-SERVICES",
+                                          "-N KUBE-SVC-A",
+                                          "-A KUBE-SERVICES -j ACCEPT",
+                                          "-A PREROUTING " + comment + "KUBE-SERVICES",
+                                          "-A OUTPUT " + comment + "KUBE-SERVICES",
+                                          "-A OUTPUT -j ACCEPT"};
+  for (const auto& words : edits) world.edit(family, Table::nat, words);
+  CHECK_FALSE(set_aside());  // it is not iptables mode's
+  world.edit(family, Table::nat, "-A OUTPUT " + comment + "KUBE-SERVICES");  // twice
+  world.edit(family, Table::nat, "-A KUBE-SERVICES -j KUBE-SVC-A");
+  CHECK(set_aside());
+  CHECK_FALSE(set_aside());
+
+  check_repaired(world, nat);
+  auto lines = world.lines(family, Table::nat);
+  CHECK(lines[move.aside] == Lines{"-j ACCEPT", "-j KUBE-SVC-A"});
+  CHECK(lines["OUTPUT"] ==
+        Lines{comment + move.aside, "-j ACCEPT", comment + move.aside, comment + "KUBE-SERVICES"});
+  CHECK(lines["PREROUTING"] == Lines{comment + move.aside, comment + "KUBE-SERVICES"});
+  CHECK_FALSE(set_aside());  // ours now
+
+  CHECK(removed(world, {surplus}) == Removed{{.jumps = 3, .chains = 2}});
+  CHECK(*world.table().list(nat) == nat);
+  lines = world.lines(family, Table::nat);
+  CHECK(lines["OUTPUT"] == Lines{"-j ACCEPT", comment + "KUBE-SERVICES"});
+  CHECK(lines[move.aside] == Lines{});
+}
+
 }  // namespace
 
 void check_rule_contract(RuleWorld& world, Family family) {
@@ -203,6 +304,12 @@ void check_rule_contract(RuleWorld& world, Family family) {
   }
   SECTION("differences are repaired") {
     check_repairs(world, filter, nat);
+  }
+  SECTION("what is named is removed, the rest stays") {
+    check_removal(world, filter, nat);
+  }
+  SECTION("a chain of iptables mode is set aside and goes on working") {
+    check_set_aside(world, nat);
   }
   SECTION("refusals") {
     check_refusals(world, filter, nat);

@@ -38,6 +38,28 @@ Result<bool> FakeLinkTable::make_dummy(std::string_view name, const std::string&
   return false;
 }
 
+Result<bool> FakeLinkTable::remove_dummy(std::string_view name) {
+  const auto what = "remove dummy link " + std::string(name);
+  return faults.around(what, [&] { return take_dummy(name, what); });
+}
+
+Result<bool> FakeLinkTable::take_dummy(std::string_view name, const std::string& what) {
+  const auto found = links_.find(name);
+  if (found == links_.end()) return false;
+  if (found->second.kind != "dummy")
+    return Error{ErrorKind::already, 0, what + ": a link of this name exists and is not a dummy"};
+  ++writes_;
+  links_.erase(found);
+  return true;
+}
+
+Result<std::vector<std::string>> FakeLinkTable::list_links() {
+  if (auto fault = faults.next("list links")) return std::move(*fault);
+  std::vector<std::string> names;
+  for (const auto& [name, link] : links_) names.push_back(name);
+  return names;
+}
+
 bool FakeLinkTable::contains(std::string_view link, const IpAddress& address) const {
   const auto found = links_.find(link);
   return found != links_.end() &&

@@ -19,6 +19,8 @@ class FakeLinkTable final : public netlink::LinkTable {
   FakeLinkTable();
 
   netlink::Result<bool> ensure_dummy(std::string_view name) override;
+  netlink::Result<bool> remove_dummy(std::string_view name) override;
+  netlink::Result<std::vector<std::string>> list_links() override;
   netlink::Result<std::vector<netlink::InterfaceAddress>> list_addresses() override;
   std::vector<netlink::Status> apply(std::string_view link,
                                      std::span<const netlink::AddressOp> ops) override;
@@ -39,7 +41,7 @@ class FakeLinkTable final : public netlink::LinkTable {
   void remove_address(const netlink::InterfaceAddress& address);
   void remove_link(const std::string& name);
 
-  // Address operations and link creations received so far, the failed ones included.
+  // Address operations, link creations and removals received so far, the failed ones included.
   std::size_t writes() const { return writes_; }
   std::size_t listings() const { return listings_; }
 
@@ -49,6 +51,7 @@ class FakeLinkTable final : public netlink::LinkTable {
     std::set<std::pair<netlink::IpAddress, std::uint8_t>> addresses;
   };
 
+  netlink::Result<bool> take_dummy(std::string_view name, const std::string& what);
   netlink::Result<bool> make_dummy(std::string_view name, const std::string& what);
   netlink::Status apply_one(std::string_view link, const netlink::AddressOp& op);
 

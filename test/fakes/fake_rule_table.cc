@@ -1,8 +1,10 @@
 #include "test/fakes/fake_rule_table.h"
 
 #include <algorithm>
+#include <iomanip>
 #include <sstream>
 #include <stdexcept>
+#include <utility>
 
 namespace ipvsproxier::test {
 
@@ -19,9 +21,38 @@ using netlink::Status;
 
 namespace {
 
-std::string name_of(const TableRules& rules) {
-  return std::string(netlink::to_string(rules.family)) + " " +
-         std::string(ipset::to_string(rules.table));
+// Of rules or a removal.
+template <typename Part>
+std::string name_of(const Part& part) {
+  return std::string(netlink::to_string(part.family)) + " " +
+         std::string(ipset::to_string(part.table));
+}
+
+bool is_builtin(const std::string& chain) {
+  for (const auto* name : {"PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"})
+    if (chain == name) return true;
+  return false;
+}
+
+// The chain to which a rule leads; "" if to none.
+std::string_view chain_of(const Rule& rule) {
+  const auto* jump = std::get_if<ipset::JumpTarget>(&rule.target);
+  return jump == nullptr ? "" : std::string_view(jump->chain);
+}
+
+Rule parse_rule(std::istringstream& words) {
+  Rule rule;
+  for (std::string word; words >> word;) {
+    std::string value;
+    words >> std::quoted(value);
+    if (word == "--comment") rule.comment = value;
+    if (word == "--ctstate") rule.matches.emplace_back(ipset::ConntrackStateMatch{.is_new = true});
+    if (word != "-j") continue;
+    rule.target = ipset::JumpTarget{.chain = value};
+    if (value == "DROP") rule.target = ipset::Verdict::drop;
+    if (value == "ACCEPT") rule.target = ipset::Verdict::accept;
+  }
+  return rule;
 }
 
 std::string extensions_of(const TableRules& rules) {
@@ -40,6 +71,8 @@ FakeRuleTable::FakeRuleTable() {
       tables_[{family, Table::filter}][chain];
     for (const auto* chain : {"PREROUTING", "INPUT", "OUTPUT", "POSTROUTING"})
       tables_[{family, Table::nat}][chain];
+    for (const auto* chain : {"PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"})
+      tables_[{family, Table::mangle}][chain];
   }
 }
 
@@ -116,6 +149,69 @@ Result<bool> FakeRuleTable::write(const TableRules& desired) {
   return true;
 }
 
+Result<ipset::RemovedRules> FakeRuleTable::remove(const ipset::RuleRemoval& removal) {
+  return faults.around("remove from " + name_of(removal),
+                       [&] { return Result<ipset::RemovedRules>(take_out(removal)); });
+}
+
+ipset::RemovedRules FakeRuleTable::take_out(const ipset::RuleRemoval& removal) {
+  auto& chains = tables_.at({removal.family, removal.table});
+  ipset::RemovedRules removed;
+  for (auto& [name, rules] : chains) {
+    if (is_builtin(name))
+      removed.jumps += std::erase_if(rules, [&](const Counted& counted) {
+        return names_jump(removal, chain_of(counted.rule), counted.rule.comment);
+      });
+    else if (names_chain(removal, name))
+      rules.clear();
+  }
+  const auto leads_to = [&](const std::string& chain) {
+    return std::any_of(chains.begin(), chains.end(), [&](const auto& other) {
+      return std::any_of(other.second.begin(), other.second.end(),
+                         [&](const Counted& counted) { return chain_of(counted.rule) == chain; });
+    });
+  };
+  removed.chains = std::erase_if(chains, [&](const auto& chain) {
+    if (is_builtin(chain.first) || !names_chain(removal, chain.first)) return false;
+    if (!leads_to(chain.first)) return true;
+    removed.in_use.push_back(chain.first);
+    return false;
+  });
+  return removed;
+}
+
+Result<bool> FakeRuleTable::set_aside(const ipset::ChainMove& move,
+                                      const ipset::RuleRemoval& surplus) {
+  return faults.around("set aside in " + name_of(surplus),
+                       [&] { return Result<bool>(move_chain(move, surplus)); });
+}
+
+bool FakeRuleTable::move_chain(const ipset::ChainMove& move, const ipset::RuleRemoval& surplus) {
+  auto& chains = tables_.at({surplus.family, surplus.table});
+  const auto& name = move.jump.to;
+  const auto found = chains.find(name);
+  const auto is_surplus = [&](const Counted& counted) {
+    return names_chain(surplus, chain_of(counted.rule));
+  };
+  if (found == chains.end() || chains.contains(move.aside) ||
+      std::none_of(found->second.begin(), found->second.end(), is_surplus))
+    return false;
+  chains[move.aside] = std::exchange(found->second, {});
+  const Counted behind{
+      .rule = {.comment = move.jump.comment, .target = ipset::JumpTarget{.chain = name}}};
+  for (auto& [chain, rules] : chains) {
+    std::size_t last = 0;  // one behind it
+    for (std::size_t i = 0; i < rules.size(); ++i) {
+      if (chain_of(rules[i].rule) != name) continue;
+      rules[i].rule.target = ipset::JumpTarget{.chain = move.aside};
+      last = i + 1;
+    }
+    if (last > 0 && is_builtin(chain))
+      rules.insert(rules.begin() + static_cast<std::ptrdiff_t>(last), behind);
+  }
+  return true;
+}
+
 void FakeRuleTable::edit(Family family, Table table, const std::string& words) {
   auto& chains = tables_.at({family, table});
   std::istringstream in(words);
@@ -134,13 +230,7 @@ void FakeRuleTable::edit(Family family, Table table, const std::string& words) {
     in >> number;
     rules.erase(rules.begin() + number - 1);
   } else if (verb == "-A" || verb == "-I") {
-    std::string dash_j;
-    std::string target;
-    in >> dash_j >> target;
-    Rule rule{.target = ipset::JumpTarget{.chain = target}};
-    if (target == "DROP") rule.target = ipset::Verdict::drop;
-    if (target == "ACCEPT") rule.target = ipset::Verdict::accept;
-    rules.insert(verb == "-A" ? rules.end() : rules.begin(), Counted{.rule = rule});
+    rules.insert(verb == "-A" ? rules.end() : rules.begin(), Counted{.rule = parse_rule(in)});
   } else {
     throw std::invalid_argument("unknown edit: " + words);
   }

@@ -23,11 +23,14 @@ class FakeRuleTable : public ipset::RuleTable {
 
   netlink::Result<ipset::TableRules> list(const ipset::TableRules& wanted) override;
   netlink::Result<bool> apply(const ipset::TableRules& desired) override;
+  netlink::Result<ipset::RemovedRules> remove(const ipset::RuleRemoval& removal) override;
+  netlink::Result<bool> set_aside(const ipset::ChainMove& move,
+                                  const ipset::RuleRemoval& surplus) override;
 
   std::uint64_t commits() const { return commits_; }
 
   // Consulted before every call: "list IPv4 nat", "write IPv4 nat", "write IPv4 filter with match
-  // ipvs".
+  // ipvs", "remove from IPv4 nat", "set aside in IPv4 nat".
   FaultInjector faults;
 
   // Called after every write, whatever became of it.
@@ -39,8 +42,10 @@ class FakeRuleTable : public ipset::RuleTable {
   // The sets that exist; rules in the tables may go on naming one that is taken out.
   std::set<std::string> sets;
 
-  // One of "-N CHAIN", "-F CHAIN", "-D CHAIN NUMBER", "-A CHAIN -j TARGET", "-I CHAIN -j TARGET",
-  // where TARGET is a verdict or a chain.
+  // One of "-N CHAIN", "-F CHAIN", "-D CHAIN NUMBER", "-A CHAIN RULE", "-I CHAIN RULE", where RULE
+  // is
+  // "[-m conntrack --ctstate NEW] [-m comment --comment TEXT] -j TARGET" and TARGET a verdict or a
+  // chain.
   void edit(netlink::Family family, ipset::Table table, const std::string& words);
 
   // The rules by chain as iptables-save prints them, without "-A CHAIN".
@@ -61,6 +66,8 @@ class FakeRuleTable : public ipset::RuleTable {
   using Key = std::pair<netlink::Family, ipset::Table>;
 
   netlink::Result<bool> write(const ipset::TableRules& desired);
+  ipset::RemovedRules take_out(const ipset::RuleRemoval& removal);
+  bool move_chain(const ipset::ChainMove& move, const ipset::RuleRemoval& surplus);
   netlink::Status check_rule(const Chains& chains, const ipset::Rule& rule) const;
 
   std::map<Key, Chains> tables_;

@@ -199,7 +199,17 @@ without_dummy() {
     grep -q -x 'add KUBE-CLUSTER-IP 10.96.1.1,tcp:80' "$work/sets"
 }
 
+# Nothing of ours can be there.
+cleanup_loads_nothing() {
+  "$work/ipvs-proxier" --cleanup --config "$fixtures/config-good.yaml" >"$work/log" 2>&1
+  echo $? >"$work/status"
+  status_is 0 && complaints_are 0 &&
+    says 'removed 0 links, 0 virtual services, 0 jumps, 0 chains, 0 sets, 0 nftables' &&
+    ! grep -E '^(ip_vs|ip_set|ip_tables|ip6_tables|dummy) ' /proc/modules
+}
+
 if [ "${2:-}" = --without-some-modules ]; then
+  check "--cleanup where no module is loaded" cleanup_loads_nothing
   check "without a match only the VIP that needs it is missing" without_match
   check "without dummy links only addresses are missing" without_dummy
   finish
@@ -207,6 +217,7 @@ if [ "${2:-}" = --without-some-modules ]; then
 fi
 
 if [ "${2:-}" = --without-modules ]; then
+  check "--cleanup in a kernel without modules" cleanup_loads_nothing
   check "a missing kernel module is named" missing_module
   finish
   exit

@@ -1,6 +1,7 @@
 #include "test/kernel/kernel_state.h"
 
 #include <algorithm>
+#include <regex>
 #include <sstream>
 #include <stdexcept>
 
@@ -49,6 +50,31 @@ std::vector<std::string> kernel_lines(const Netns& netns) {
       lines.push_back(line);
     } else if (line[0] != '#') {
       lines.push_back(line[0] == ':' ? without_counters(line) : line);
+    }
+  }
+  return lines;
+}
+
+std::vector<std::string> everything(const Netns& netns) {
+  const std::string output = netns.inside([] {
+    return shell(
+        "set -e; ip -o link; ip -o addr; ipvsadm -Sn; ipset save; echo rules;"
+        " iptables-save -c; ip6tables-save -c");
+  });
+  // Of a policy, and of a rule that matches everything.
+  static const std::regex all_traffic(R"((:.*) \[.*|\[.*\] (-A [A-Z]+ -j .*))");
+  static const std::regex of_time(" tentative| state [A-Z]+");
+  std::vector<std::string> lines;
+  bool in_rules = false;
+  std::istringstream stream(output);
+  for (std::string line; std::getline(stream, line);) {
+    if (line == "rules") {
+      in_rules = true;
+      std::sort(lines.begin(), lines.end());
+    } else if (!in_rules) {
+      lines.push_back(std::regex_replace(line, of_time, ""));
+    } else if (line[0] != '#') {
+      lines.push_back(std::regex_replace(line, all_traffic, "$1$2"));
     }
   }
   return lines;

@@ -23,6 +23,10 @@ namespace ipvsproxier::test {
 // tool fails.
 std::vector<std::string> kernel_lines(const Netns& netns);
 
+// All links, addresses, sets, rules and virtual services, byte for byte: with numbers of luck,
+// which stay while the thing does, and with the counters of rules but those that count all traffic.
+std::vector<std::string> everything(const Netns& netns);
+
 // "- LINE" for what is missing in `actual`, "+ LINE" for what should not be there; at most 30
 // lines.
 // "" if both are the same.

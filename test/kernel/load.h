@@ -79,6 +79,7 @@ class NewConnections {
   NewConnections& operator=(const NewConnections&) = delete;
   ~NewConnections();  // opens no more
 
+  void stop() { stop_ = true; }  // opens no more; wait() waits for those that are open
   std::size_t made() const { return std::min<std::size_t>(next_, plan_.total); }
   ConnectionCounts wait();  // for the last one
 

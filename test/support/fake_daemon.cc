@@ -52,6 +52,7 @@ FakeDaemon::FakeDaemon(FakeDaemonSettings settings)
   settings_.node_name = "n1";
   settings_.options = std::move(settings.options);
   settings_.drain = settings.drain;
+  settings_.remove_nft_table = std::move(settings.remove_nft_table);
   restart();
 }
 

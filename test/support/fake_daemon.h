@@ -60,6 +60,7 @@ class KernelWatch {
 struct FakeDaemonSettings {
   sync::DrainTimes drain;
   plan::PlannerOptions options = {.families = {netlink::Family::ipv4}};
+  sync::RemoveNftTable remove_nft_table;
 };
 
 class FakeDaemon {

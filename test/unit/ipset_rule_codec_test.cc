@@ -178,5 +178,24 @@ TEST_CASE("the extensions that a rule needs") {
   CHECK(extensions_of({.target = JumpTarget{"X"}}, Family::ipv4).empty());
 }
 
+TEST_CASE("the comment of an entry is found wherever it stands") {
+  for (const auto family : netlink::kFamilies) {
+    CatalogSets sets;
+    const Rule rule{.comment = "a b",
+                    .matches = {ConntrackStateMatch{.is_new = true}},
+                    .target = JumpTarget{"KUBE-SERVICES"}};
+    auto parts = *split_entry(family, *encode_rule(rule, family, sets));
+    CHECK(comment_of(family, join_entry(family, parts)) == "a b");
+    // As iptables mode writes its jumps: our codec knows no such rule.
+    std::swap(parts.matches.at(0), parts.matches.at(1));
+    const auto swapped = join_entry(family, parts);
+    CHECK(is_foreign(decode_rule(family, swapped, "KUBE-SERVICES", sets)));
+    CHECK(comment_of(family, swapped) == "a b");
+    parts.matches.pop_back();
+    CHECK(comment_of(family, join_entry(family, parts)) == "");
+    CHECK(comment_of(family, Bytes(10)) == "");
+  }
+}
+
 }  // namespace
 }  // namespace ipvsproxier::ipset

@@ -1,0 +1,125 @@
+#include "cmd/cleanup.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "ipset/removal_catalog.h"
+#include "ipset/set_catalog.h"
+
+namespace ipvsproxier::cmd {
+
+namespace {
+
+// "kube-ipvs0", "kube-ipvs1": what a proxier in kube-proxy's place may have made.
+bool is_our_link(std::string_view name) {
+  constexpr std::string_view kPrefix = "kube-ipvs";
+  if (!name.starts_with(kPrefix) || name.size() == kPrefix.size()) return false;
+  name.remove_prefix(kPrefix.size());
+  return name.find_first_not_of("0123456789") == name.npos;
+}
+
+// First of all: with their addresses everything else is out of reach.
+void remove_links(netlink::LinkTable& links, CleanupReport& report) {
+  const auto names = links.list_links();
+  if (!names) {
+    report.failures.push_back({"list links", names.error()});
+    return;
+  }
+  for (const auto& name : *names) {
+    if (!is_our_link(name)) continue;
+    auto gone = links.remove_dummy(name);
+    if (!gone)
+      report.failures.push_back({"remove link " + name, std::move(gone.error())});
+    else if (*gone)
+      ++report.links;
+  }
+}
+
+void remove_services(netlink::IpvsTable& ipvs, const std::vector<netlink::IpPrefix>& excluded,
+                     CleanupReport& report) {
+  const auto services = ipvs.list_services();
+  if (!services) {
+    report.failures.push_back({"list virtual services", services.error()});
+    return;
+  }
+  std::vector<netlink::IpvsOp> ops;
+  for (const auto& service : *services) {
+    const auto holds = [&](const auto& prefix) { return prefix.contains(service.key.address); };
+    if (service.key.fwmark == 0 && std::none_of(excluded.begin(), excluded.end(), holds))
+      ops.emplace_back(netlink::DeleteService{service.key});
+  }
+  const auto statuses = ipvs.apply(ops);
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    if (statuses[i])
+      ++report.services;
+    else
+      report.failures.push_back({netlink::to_string(ops[i]), statuses[i].error()});
+  }
+}
+
+void remove_rules(ipset::RuleTable& rules, CleanupReport& report) {
+  for (const auto family : netlink::kFamilies)
+    for (const auto& removal : ipset::all_removals(family)) {
+      const auto table = fmt::format("{} table {}", to_string(family), to_string(removal.table));
+      auto removed = rules.remove(removal);
+      if (!removed) {
+        report.failures.push_back({"remove rules of " + table, std::move(removed.error())});
+        continue;
+      }
+      report.jumps += removed->jumps;
+      report.chains += removed->chains;
+      for (const auto& chain : removed->in_use)
+        report.failures.push_back(
+            {"remove chain " + chain,
+             {.kind = netlink::ErrorKind::busy,
+              .where = table + ": rules of others lead to it; it stays, empty"}});
+    }
+}
+
+void remove_sets(ipset::SetTable& sets, CleanupReport& report) {
+  for (const auto family : netlink::kFamilies)
+    for (const auto id : ipset::kSetIds) {
+      const auto name = set_name(id, family);
+      // A set of another kind has our name all the same.
+      auto listed = sets.list(name);
+      if (listed && !*listed) continue;
+      const bool there = listed || listed.error().kind == netlink::ErrorKind::unsupported;
+      auto gone = there ? sets.destroy(name) : netlink::Status(std::move(listed.error()));
+      if (gone)
+        ++report.sets;
+      else
+        report.failures.push_back({"remove set " + name, std::move(gone.error())});
+    }
+}
+
+}  // namespace
+
+std::string to_string(const CleanupReport& report) {
+  return fmt::format(
+      "{} links, {} virtual services, {} jumps, {} chains, {} sets, {} nftables tables",
+      report.links, report.services, report.jumps, report.chains, report.sets, report.nft_tables);
+}
+
+CleanupReport clean_up(const CleanupTables& tables,
+                       const std::vector<netlink::IpPrefix>& excluded) {
+  CleanupReport report;
+  if (tables.links != nullptr) remove_links(*tables.links, report);
+  if (tables.ipvs != nullptr) remove_services(*tables.ipvs, excluded, report);
+  if (tables.rules != nullptr) remove_rules(*tables.rules, report);
+  // Behind the rules: a set to which one refers cannot go.
+  if (tables.sets != nullptr) remove_sets(*tables.sets, report);
+  if (tables.remove_nft_table)
+    for (const auto family : netlink::kFamilies) {
+      auto gone = tables.remove_nft_table(family);
+      if (!gone)
+        report.failures.push_back({"remove nftables table", std::move(gone.error())});
+      else if (*gone)
+        ++report.nft_tables;
+    }
+  return report;
+}
+
+}  // namespace ipvsproxier::cmd

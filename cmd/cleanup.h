@@ -1,0 +1,46 @@
+#pragma once
+
+// --cleanup: removes everything that we keep in the kernel, and what kube-proxy's other modes left,
+// so that a node is as if neither had been there. Others' sets, chains, rules, links, virtual
+// services by firewall mark and those in excluded prefixes stay. Sysctls, IPVS timeouts and
+// conntrack are not reverted. The calling thread owns the tables.
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "ipset/rule_table.h"
+#include "ipset/set_table.h"
+#include "netlink/ipvs_table.h"
+#include "netlink/link_table.h"
+#include "proxier/sync/kernel.h"
+#include "proxier/sync/take_over.h"
+
+namespace ipvsproxier::cmd {
+
+// nullptr: the kernel has no such thing.
+struct CleanupTables {
+  netlink::IpvsTable* ipvs = nullptr;
+  netlink::LinkTable* links = nullptr;
+  ipset::SetTable* sets = nullptr;
+  ipset::RuleTable* rules = nullptr;
+  sync::RemoveNftTable remove_nft_table;
+};
+
+struct CleanupReport {
+  std::size_t links = 0;
+  std::size_t services = 0;
+  std::size_t jumps = 0;
+  std::size_t chains = 0;
+  std::size_t sets = 0;
+  std::size_t nft_tables = 0;
+  std::vector<sync::Failure> failures;
+};
+
+// "1 links, 18 virtual services, 18 jumps, 22 chains, 34 sets, 0 nftables tables"
+std::string to_string(const CleanupReport& report);
+
+// What fails does not stop the rest. Virtual services of addresses in `excluded` stay.
+CleanupReport clean_up(const CleanupTables& tables, const std::vector<netlink::IpPrefix>& excluded);
+
+}  // namespace ipvsproxier::cmd

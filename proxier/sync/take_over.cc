@@ -1,0 +1,88 @@
+#include "proxier/sync/take_over.h"
+
+#include <cstddef>
+#include <utility>
+
+#include "ipset/removal_catalog.h"
+
+namespace ipvsproxier::sync {
+
+namespace {
+
+using netlink::Family;
+
+constexpr const char* kAgain = "trying again with the next reading of the kernel";
+
+}  // namespace
+
+struct TakeOver::Removed {
+  std::size_t chains = 0;
+  std::size_t jumps = 0;
+};
+
+TakeOver::TakeOver(ipset::RuleTable& rules, RemoveNftTable remove_nft_table, spdlog::logger& logger)
+    : rules_(rules), remove_nft_table_(std::move(remove_nft_table)), logger_(logger) {}
+
+void TakeOver::begin() {
+  if (std::exchange(begun_, true)) return;
+  const auto move = ipset::services_move();
+  for (const auto family : netlink::kFamilies)
+    for (const auto& surplus : ipset::iptables_mode_removals(family)) {
+      if (surplus.table != ipset::Table::nat) continue;
+      const auto moved = rules_.set_aside(move, surplus);
+      if (!moved)
+        logger_.warn("{}: new connections may be lost until all is programmed",
+                     netlink::to_string(moved.error()));
+      else if (*moved)
+        logger_.info("{}: rules of kube-proxy's iptables mode go on in chain {} meanwhile",
+                     to_string(family), move.aside);
+    }
+}
+
+void TakeOver::finish() {
+  Removed removed;
+  bool failed = false;
+  for (const auto family : netlink::kFamilies) {
+    failed = !remove_rules(family, removed) || failed;
+    failed = !remove_nft(family) || failed;
+  }
+  if (removed.chains + removed.jumps > 0)
+    logger_.info("took over from kube-proxy's iptables mode: removed {} chains and {} jumps",
+                 removed.chains, removed.jumps);
+  pending_ = failed;
+}
+
+bool TakeOver::remove_rules(Family family, Removed& removed) {
+  bool done = true;
+  for (const auto& removal : ipset::iptables_mode_removals(family)) {
+    const auto result = rules_.remove(removal);
+    if (!result) {
+      logger_.warn("rules of kube-proxy's iptables mode: {}; {}",
+                   netlink::to_string(result.error()), kAgain);
+      done = false;
+      continue;
+    }
+    removed.chains += result->chains;
+    removed.jumps += result->jumps;
+    for (const auto& chain : result->in_use)
+      logger_.warn(
+          "{} table {}: chain {} of kube-proxy's iptables mode stays, empty: rules of "
+          "others lead to it",
+          to_string(family), to_string(removal.table), chain);
+  }
+  return done;
+}
+
+bool TakeOver::remove_nft(Family family) {
+  if (!remove_nft_table_) return true;
+  const auto gone = remove_nft_table_(family);
+  if (gone && *gone)
+    logger_.info("took over from kube-proxy's nftables mode: removed its {} table",
+                 to_string(family));
+  if (!gone)
+    logger_.warn("table of kube-proxy's nftables mode: {}; {}", netlink::to_string(gone.error()),
+                 kAgain);
+  return gone.has_value();
+}
+
+}  // namespace ipvsproxier::sync

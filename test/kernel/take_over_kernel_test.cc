@@ -1,0 +1,139 @@
+// From kube-proxy's iptables mode (test/reference/iptables_mode, restored with iptables-restore) to
+// ours, under traffic of both families.
+
+#include <catch2/catch.hpp>
+
+#include "test/kernel/kernel_state.h"
+#include "test/kernel/load.h"
+#include "test/kernel/traffic.h"
+
+namespace ipvsproxier::test {
+namespace {
+
+using netlink::Family;
+
+// Services web and lb of the fixture.
+void put_services(Manifests& manifests, const Cluster& cluster) {
+  const auto endpoints = endpoints_of({&cluster.local(), &cluster.remote()});
+  const PortManifest echo{.name = "echo", .port = 80, .target = kEchoPort};
+  manifests.put(
+      {.name = "web",
+       .type = "NodePort",
+       .cluster_ips = {"10.96.0.9", "fd00:96::9"},
+       .ports = {echo, {.name = "stream", .port = 90, .target = kStreamPort, .node_port = 30090}},
+       .endpoints = endpoints});
+  manifests.put({.name = "lb",
+                 .type = "LoadBalancer",
+                 .cluster_ips = {"10.96.0.16", "fd00:96::10"},
+                 .ports = {echo},
+                 .endpoints = endpoints,
+                 .spec = "loadBalancerSourceRanges: [203.0.113.0/24, '2001:db8:7::/64']",
+                 .ingress_ips = {"192.0.2.10", "2001:db8:2::10"}});
+  manifests.put({.name = "empty", .cluster_ips = {"10.96.0.19", "fd00:96::13"}});
+}
+
+void restore(const Netns& netns, const std::string& options, const std::string& ipv4,
+             const std::string& ipv6) {
+  netns.inside([&] {
+    shell(std::string("set -e; cd ") + TEST_DATA + "/reference/iptables_mode; iptables-restore " +
+          options + " " + ipv4 + "; ip6tables-restore " + options + " " + ipv6);
+  });
+}
+
+// Lines of all tables that name something of iptables mode alone.
+std::string iptables_mode_lines(const Netns& netns) {
+  return netns.inside([] {
+    return shell(
+        "{ iptables-save; ip6tables-save; } | grep -E 'KUBE-(SVC|SVL|SEP|FW|EXT)-|KUBE-NODEPORTS|"
+        "KUBE-EXTERNAL-SERVICES|KUBE-PROXY-CANARY|KUBE-SERVICES-|load balancer firewall|"
+        "ctstate NEW .* -j KUBE-SERVICES' || true");
+  });
+}
+
+// How many connections the real servers of web's stream port have through IPVS.
+std::uint32_t ipvs_connections(const Cluster& cluster) {
+  IpvsView view(cluster.netns());
+  std::uint32_t count = 0;
+  for (const Pod* pod : {&cluster.local(), &cluster.remote()}) {
+    const auto server =
+        view.server({ip("10.96.0.9"), netlink::Protocol::tcp, 90}, {pod->v4, kStreamPort});
+    if (server) count += server->active_connections;
+  }
+  return count;
+}
+
+// From everywhere, to cluster IPs, node ports and load balancers.
+void open_connections(const Cluster& cluster, LongConnections& connections) {
+  for (const auto* vip : {"10.96.0.9", "fd00:96::9"})
+    for (const Host* host : three_sides(cluster)) connections.open(*host, {ip(vip), 90});
+  connections.open(cluster.client(), {cluster.node().v4, 30090});
+  connections.open(cluster.client(), {cluster.node().v6, 30090});
+}
+
+void check_load_balancer(const Cluster& cluster) {
+  for (const auto* vip : {"192.0.2.10", "2001:db8:2::10"}) {
+    CHECK_THAT(answer(cluster.client(), netlink::Protocol::tcp, vip, 80),
+               Catch::Contains("-1 sees "));
+    CHECK(answer(cluster.stranger(), netlink::Protocol::tcp, vip, 80, kShortWait) == "no answer");
+  }
+}
+
+TEST_CASE("kernel: take-over: kube-proxy's iptables mode serves until ours does", "[handover]") {
+  const TrafficBed bed;
+  const auto& cluster = bed.cluster;
+  const auto& netns = cluster.netns();
+  Manifests manifests;
+  put_services(manifests, cluster);
+  restore(netns, "-c", "kubelet.rules", "kubelet.rules");
+  const auto before = everything(netns);
+  restore(netns, "-n", "ipv4.rules", "ipv6.rules");
+  REQUIRE(iptables_mode_lines(netns) != "");
+  check_load_balancer(cluster);
+
+  LongConnections old_ones;
+  open_connections(cluster, old_ones);
+  old_ones.run();
+  REQUIRE(old_ones.moves_on() == "");
+  REQUIRE(ipvs_connections(cluster) == 0);
+
+  Daemon daemon(netns, manifests.flags());
+  NewConnections new_ones({.host = cluster.client(),
+                           .target = {ip("10.96.0.9"), 80},
+                           .total = 20000,
+                           .per_second = 100});
+  daemon.start();
+  const bool synced = daemon.logs("synced: ");
+  INFO(daemon.log());
+  REQUIRE(synced);
+  CHECK(
+      daemon.logs("rules of kube-proxy's iptables mode go on in chain KUBE-SERVICES-IPTABLES", 0));
+  CHECK(daemon.logs("took over from kube-proxy's iptables mode: removed", 0));
+  CHECK(iptables_mode_lines(netns) == "");
+  CHECK(old_ones.moves_on() == "");
+  const auto until_then = new_ones.made();
+  CHECK(eventually([&] { return new_ones.made() > until_then + 50; }));
+  new_ones.stop();
+  const auto counts = new_ones.wait();
+  INFO(to_string(counts));
+  CHECK(counts.failed() == 0);
+  CHECK(counts.servers.size() == 2);
+
+  CHECK(ipvs_connections(cluster) == 0);
+  LongConnections through_ipvs;
+  open_connections(cluster, through_ipvs);
+  through_ipvs.run();
+  CHECK(through_ipvs.moves_on() == "");
+  CHECK(ipvs_connections(cluster) == 3);
+  check_load_balancer(cluster);
+
+  CHECK(daemon.terminate() == 0);
+  Daemon cleanup(netns, {"--cleanup"});
+  cleanup.start();
+  CHECK(cleanup.wait_for_end() == 0);
+  CHECK(difference(before, everything(netns)) == "");
+  // They never were ours.
+  CHECK(old_ones.moves_on() == "");
+}
+
+}  // namespace
+}  // namespace ipvsproxier::test

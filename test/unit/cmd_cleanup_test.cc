@@ -1,0 +1,143 @@
+// --cleanup on fakes: ours goes in one run, others' stays, failures are named.
+
+#include "cmd/cleanup.h"
+
+#include <cerrno>
+
+#include <catch2/catch.hpp>
+
+#include "ipset/set_catalog.h"
+#include "test/support/cluster_builder.h"
+#include "test/support/fake_daemon.h"
+
+namespace ipvsproxier::cmd {
+namespace {
+
+using ipset::Table;
+using netlink::ErrorKind;
+using netlink::Family;
+using netlink::Protocol;
+using test::FakeDaemon;
+using test::ip;
+using Lines = std::vector<std::string>;
+
+const netlink::VirtualServiceKey kExcluded{ip("192.0.2.7"), Protocol::tcp, 80};
+const netlink::VirtualServiceKey kStray{ip("10.96.7.7"), Protocol::udp, 53};
+const netlink::VirtualServiceKey kByMark{.address = ip("0.0.0.0"), .fwmark = 7};
+
+void add_service(test::FakeIpvsTable& ipvs, const netlink::VirtualServiceKey& key) {
+  const netlink::IpvsOp op = netlink::AddService{{.key = key, .scheduler = "rr"}};
+  REQUIRE(ipvs.apply({&op, 1}).at(0));
+}
+
+// A node with the Service of web_with() in both families' tables, and things of others.
+struct Node {
+  FakeDaemon daemon{{.options = {.families = {Family::ipv4, Family::ipv6}}}};
+  std::vector<Family> nft_asked;
+
+  Node() {
+    REQUIRE(daemon.see(test::web_with({test::e1()})).settled);
+    for (const auto& key : {kExcluded, kStray, kByMark}) add_service(daemon.ipvs, key);
+    daemon.links.add_link("kube-ipvs", "dummy");
+    daemon.links.add_link("kube-ipvs1", "dummy");
+    daemon.links.add_link("kube-ipvs-of-mine", "dummy");
+    daemon.rules.edit(Family::ipv4, Table::filter, "-N FOREIGN");
+    daemon.rules.edit(Family::ipv4, Table::filter, "-A FOREIGN -j DROP");
+    daemon.rules.edit(Family::ipv4, Table::filter, "-A INPUT -j FOREIGN");
+    REQUIRE(daemon.sets.ensure({.name = "KUBE-MINE", .kind = ipset::SetKind::hash_ip}));
+  }
+
+  CleanupReport clean() {
+    return clean_up({.ipvs = &daemon.ipvs,
+                     .links = &daemon.links,
+                     .sets = &daemon.sets,
+                     .rules = &daemon.rules,
+                     .remove_nft_table = [&](Family family) -> netlink::Result<bool> {
+                       nft_asked.push_back(family);
+                       return nft_asked.size() == 1;
+                     }},
+                    {*netlink::IpPrefix::parse("192.0.2.0/24")});
+  }
+  std::size_t sets_left() {
+    std::size_t count = 0;
+    for (const auto family : netlink::kFamilies)
+      for (const auto id : ipset::kSetIds)
+        count += daemon.sets.list(set_name(id, family))->has_value() ? 1 : 0;
+    return count;
+  }
+};
+
+Lines failures_of(const CleanupReport& report) {
+  Lines lines;
+  for (const auto& failure : report.failures) lines.push_back(failure.what);
+  return lines;
+}
+
+TEST_CASE("cleanup: all that is ours goes in one run, and nothing else") {
+  Node node;
+  const auto report = node.clean();
+  CHECK(failures_of(report) == Lines{});
+  CHECK(to_string(report) ==
+        "2 links, 2 virtual services, 18 jumps, 22 chains, 34 sets, 1 nftables tables");
+  auto& daemon = node.daemon;
+  CHECK(node.sets_left() == 0);
+  CHECK_FALSE(daemon.ipvs.contains(test::kWeb));
+  CHECK_FALSE(daemon.ipvs.contains(kStray));
+  CHECK(daemon.ipvs.contains(kExcluded));
+  CHECK(daemon.ipvs.contains(kByMark));
+  CHECK(*daemon.links.list_links() == Lines{"eth0", "kube-ipvs", "kube-ipvs-of-mine", "lo"});
+  CHECK(daemon.sets.list("KUBE-MINE")->has_value());
+  const auto filter = daemon.rules.lines(Family::ipv4, Table::filter);
+  CHECK(filter ==
+        std::map<std::string, Lines>{{"FOREIGN", {"-j DROP"}}, {"INPUT", {"-j FOREIGN"}}});
+  CHECK(daemon.rules.lines(Family::ipv6, Table::nat).empty());
+
+  const auto writes = daemon.writes();
+  const auto again = node.clean();
+  CHECK(to_string(again) ==
+        "0 links, 0 virtual services, 0 jumps, 0 chains, 0 sets, 0 nftables tables");
+  CHECK(failures_of(again) == Lines{});
+  CHECK(daemon.writes() == writes);
+}
+
+TEST_CASE("cleanup: what fails does not stop the rest") {
+  Node node;
+  auto& daemon = node.daemon;
+  daemon.links.remove_link("kube-ipvs1");
+  daemon.links.add_link("kube-ipvs1", "veth");
+  daemon.ipvs.faults.fail("10.96.7.7", {ErrorKind::denied, EPERM, ""});
+  daemon.rules.faults.fail("remove from IPv6 nat", {ErrorKind::busy, 0, "locked"});
+  daemon.rules.edit(Family::ipv4, Table::filter, "-A FOREIGN -j KUBE-FORWARD");
+  daemon.sets.hold("KUBE-CLUSTER-IP");
+  const auto report = node.clean();
+  CHECK(failures_of(report) == Lines{"remove link kube-ipvs1",
+                                     "delete virtual service 10.96.7.7:53/UDP",
+                                     "remove chain KUBE-FORWARD", "remove rules of IPv6 table nat",
+                                     "remove set KUBE-CLUSTER-IP"});
+  CHECK(to_string(report) ==
+        "1 links, 1 virtual services, 15 jumps, 16 chains, 33 sets, 1 nftables tables");
+  CHECK(node.nft_asked == std::vector{Family::ipv4, Family::ipv6});
+
+  daemon.clear_faults();
+  daemon.sets.release("KUBE-CLUSTER-IP");
+  daemon.rules.edit(Family::ipv4, Table::filter, "-F FOREIGN");
+  CHECK(failures_of(node.clean()) == Lines{"remove link kube-ipvs1"});
+  CHECK(node.sets_left() == 0);
+}
+
+TEST_CASE("cleanup: a kernel that lacks everything holds nothing of ours") {
+  const auto report = clean_up({}, {});
+  CHECK(report.failures.empty());
+  CHECK(to_string(report) ==
+        "0 links, 0 virtual services, 0 jumps, 0 chains, 0 sets, 0 nftables tables");
+}
+
+TEST_CASE("cleanup: a table that cannot be read is one failure") {
+  Node node;
+  node.daemon.links.faults.fail("list links", {ErrorKind::denied, EPERM, ""});
+  node.daemon.ipvs.faults.fail("list virtual services", {ErrorKind::denied, EPERM, ""});
+  CHECK(failures_of(node.clean()) == Lines{"list links", "list virtual services"});
+}
+
+}  // namespace
+}  // namespace ipvsproxier::cmd

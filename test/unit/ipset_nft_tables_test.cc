@@ -1,0 +1,73 @@
+// Tables of nftables mode, in a network namespace of this host's own kernel: the scratch kernel has
+// no tables of these families. Without the privilege to make a namespace, or where this kernel has
+// no nf_tables either, nothing can be shown: exit status 77.
+
+#include "ipset/nft_tables.h"
+
+#include <nftables/libnftables.h>
+#include <sched.h>
+#include <sys/socket.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include <catch2/catch.hpp>
+
+namespace ipvsproxier::ipset {
+namespace {
+
+using netlink::Family;
+
+// What nft prints; "failed" if it does not do it.
+std::string nft(const std::string& commands) {
+  const std::unique_ptr<nft_ctx, decltype(&nft_ctx_free)> context(nft_ctx_new(NFT_CTX_DEFAULT),
+                                                                  nft_ctx_free);
+  nft_ctx_buffer_output(context.get());
+  nft_ctx_buffer_error(context.get());
+  if (nft_run_cmd_from_buffer(context.get(), commands.c_str()) != 0) return "failed";
+  return nft_ctx_get_output_buffer(context.get());
+}
+
+void enter_namespace() {
+  static const bool usable = unshare(CLONE_NEWNET) == 0 &&
+                             socket(AF_NETLINK, SOCK_RAW, 12) >= 0 &&  // NETLINK_NETFILTER
+                             nft("add table ip probe; add table ip6 probe; delete table ip probe; "
+                                 "delete table ip6 probe") != "failed";
+  if (usable) return;
+  std::puts("no namespace with nf_tables can be made here");
+  std::_Exit(77);
+}
+
+// As kube-proxy's: a chain of its own that a hook reaches, a map, and a rule that looks into it.
+constexpr const char* kIpv4 =
+    "add table ip kube-proxy; add chain ip kube-proxy services;"
+    "add map ip kube-proxy service-ips { type ipv4_addr . inet_proto . inet_service : verdict; };"
+    "add chain ip kube-proxy nat-prerouting { type nat hook prerouting priority -100; };"
+    "add rule ip kube-proxy nat-prerouting jump services;"
+    "add rule ip kube-proxy services ip daddr . meta l4proto . th dport vmap @service-ips;"
+    "add element ip kube-proxy service-ips { 10.96.0.9 . tcp . 80 : drop };";
+
+TEST_CASE("tables of kube-proxy's nftables mode are removed, and no others") {
+  enter_namespace();
+  REQUIRE(nft("flush ruleset") == "");
+  REQUIRE(nft(std::string(kIpv4) +
+              "add table ip6 kube-proxy; add chain ip6 kube-proxy services;"
+              "add table ip kube-proxy-of-mine; add table inet kube-proxy; add table ip filter") ==
+          "");
+  for (const auto family : netlink::kFamilies) {
+    INFO(to_string(family));
+    const auto first = remove_nft_table(family, kNftTable);
+    if (!first) FAIL(to_string(first.error()));
+    CHECK(*first);
+    const auto second = remove_nft_table(family, kNftTable);
+    if (!second) FAIL(to_string(second.error()));
+    CHECK_FALSE(*second);
+  }
+  CHECK(nft("list tables") ==
+        "table ip kube-proxy-of-mine\ntable inet kube-proxy\ntable ip filter\n");
+}
+
+}  // namespace
+}  // namespace ipvsproxier::ipset
