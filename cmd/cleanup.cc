@@ -79,6 +79,19 @@ void remove_rules(ipset::RuleTable& rules, CleanupReport& report) {
     }
 }
 
+void remove_nft(const sync::RemoveNftLeftovers& remove, CleanupReport& report) {
+  for (const auto family : netlink::kFamilies) {
+    const auto gone = remove(family);
+    if (!gone) {
+      report.failures.push_back({"remove what kube-proxy left in nf_tables", gone.error()});
+      continue;
+    }
+    report.nft_tables += gone->table ? 1 : 0;
+    report.jumps += gone->jumps;
+    report.chains += gone->chains;
+  }
+}
+
 void remove_sets(ipset::SetTable& sets, CleanupReport& report) {
   for (const auto family : netlink::kFamilies)
     for (const auto id : ipset::kSetIds) {
@@ -109,16 +122,9 @@ CleanupReport clean_up(const CleanupTables& tables,
   if (tables.links != nullptr) remove_links(*tables.links, report);
   if (tables.ipvs != nullptr) remove_services(*tables.ipvs, excluded, report);
   if (tables.rules != nullptr) remove_rules(*tables.rules, report);
+  if (tables.remove_nft_leftovers) remove_nft(tables.remove_nft_leftovers, report);
   // Behind the rules: a set to which one refers cannot go.
   if (tables.sets != nullptr) remove_sets(*tables.sets, report);
-  if (tables.remove_nft_table)
-    for (const auto family : netlink::kFamilies) {
-      auto gone = tables.remove_nft_table(family);
-      if (!gone)
-        report.failures.push_back({"remove nftables table", std::move(gone.error())});
-      else if (*gone)
-        ++report.nft_tables;
-    }
   return report;
 }
 

@@ -24,7 +24,7 @@ struct CleanupTables {
   netlink::LinkTable* links = nullptr;
   ipset::SetTable* sets = nullptr;
   ipset::RuleTable* rules = nullptr;
-  sync::RemoveNftTable remove_nft_table;
+  sync::RemoveNftLeftovers remove_nft_leftovers;
 };
 
 struct CleanupReport {

@@ -13,6 +13,7 @@
 #include "cmd/options.h"
 #include "cmd/privileges.h"
 #include "cmd/settings.h"
+#include "ipset/nft_tables.h"
 #include "proxier/sync/host_setup.h"
 #include "proxier/sync/reconciler.h"
 #include "proxier/watch/manifest_source.h"
@@ -88,7 +89,7 @@ int clean_kernel(const Options& options, spdlog::logger& logger) {
                                 .links = tables.links.get(),
                                 .sets = tables.sets.get(),
                                 .rules = tables.rules.get(),
-                                .remove_nft_table = remove_nft_table},
+                                .remove_nft_leftovers = ipset::remove_nft_leftovers},
                                exclude_prefixes(options.config));
   for (const auto& failure : report.failures)
     logger.error("{}: {}", failure.what, netlink::to_string(failure.error));

@@ -71,10 +71,6 @@ KernelTables open_loaded_tables() {
   return tables;
 }
 
-netlink::Result<bool> remove_nft_table(Family family) {
-  return ipset::remove_nft_table(family, ipset::kNftTable);
-}
-
 std::vector<Family> supported_families(ipset::IptcRuleTable& rules, std::string& why_not_ipv6) {
   // Asked in any case, as it loads modules: later there may be no privilege to do so.
   const bool ipv4_usable = rules.family_usable(Family::ipv4).has_value();
@@ -106,7 +102,7 @@ sync::ReconcilerSettings host_reconciler_settings(const Options& options,
   if (!why_not_ipv6.empty()) logger.info("IPv6 is left out: {}", why_not_ipv6);
   const auto cpus = static_cast<unsigned>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
   auto settings = reconciler_settings(options, families, cpus);
-  settings.remove_nft_table = remove_nft_table;
+  settings.remove_nft_leftovers = ipset::remove_nft_leftovers;
   return settings;
 }
 

@@ -6,11 +6,14 @@
 
 #include <cerrno>
 #include <memory>
+#include <set>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
+#include "ipset/removal_catalog.h"
 #include "netlink/unique_fd.h"
 
 namespace ipvsproxier::ipset {
@@ -47,7 +50,8 @@ Result<std::string> run(nft_ctx& context, const std::string& command) {
   const int error = errno;
   std::string said = nft_ctx_get_error_buffer(&context);
   said = said.substr(0, said.find('\n'));
-  return make_error(Operation::generic, error, fmt::format("nftables: {}: {}", command, said));
+  return make_error(Operation::generic, error,
+                    fmt::format("nftables: {}: {}", command.substr(0, command.find('\n')), said));
 }
 
 bool has_line(const std::string& text, const std::string& wanted) {
@@ -57,24 +61,123 @@ bool has_line(const std::string& text, const std::string& wanted) {
   return false;
 }
 
+std::string name_of(Family family) {
+  return family == Family::ipv4 ? "ip" : "ip6";
+}
+
+Result<bool> remove_table(nft_ctx& context, const std::string& family, const std::string& tables) {
+  const std::string table = fmt::format("table {} {}", family, kNftTable);
+  if (!has_line(tables, table)) return false;
+  const auto gone = run(context, "delete " + table);
+  if (!gone && gone.error().sys_errno == ENOENT) return false;  // somebody else did just now
+  if (!gone) return gone.error();
+  return true;
+}
+
+// --- rules of iptables-nft -----------------------------------------------------------------------
+
+struct NftChain {
+  std::string table;
+  std::string name;
+  bool base = false;  // a hook calls it: a built-in chain
+};
+
+// Of "list chains":
+//   table ip nat {
+//           chain PREROUTING {
+//                   type nat hook prerouting priority dstnat; policy accept;
+std::vector<NftChain> read_chains(const std::string& text) {
+  std::vector<NftChain> chains;
+  std::istringstream lines(text);
+  std::string table;
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string first, second, third;
+    words >> first >> second >> third;
+    if (first == "table") table = third;
+    if (first == "chain") chains.push_back({table, second, false});
+    if (first == "type" && third == "hook" && !chains.empty()) chains.back().base = true;
+  }
+  return chains;
+}
+
+// Of "list chain" with handles, each rule on a line: "ct state new counter jump KUBE-X # handle 7".
+// The handles of those that lead to one of `targets`.
+std::vector<std::string> read_jumps(const std::string& text, const std::set<std::string>& targets) {
+  std::vector<std::string> handles;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    bool leads = false;
+    std::string before, handle;
+    for (std::string word; words >> word; before = word) {
+      if (before == "jump" || before == "goto") leads = targets.contains(word);
+      if (before == "handle") handle = word;
+    }
+    if (leads && !handle.empty()) handles.push_back(handle);
+  }
+  return handles;
+}
+
+// Adds the commands that remove what `removal` names from one table, and counts.
+netlink::Status plan_removal(nft_ctx& context, const RuleRemoval& removal,
+                             const std::vector<NftChain>& chains, std::string& commands,
+                             RemovedNft& removed) {
+  const auto table = fmt::format("{} {}", name_of(removal.family), to_string(removal.table));
+  std::set<std::string> named;
+  for (const auto& chain : chains)
+    if (chain.table == to_string(removal.table) && names_chain(removal, chain.name))
+      named.insert(chain.name);
+  if (named.empty()) return {};
+  for (const auto& chain : named) commands += fmt::format("flush chain {} {}\n", table, chain);
+  for (const auto& chain : chains) {
+    if (chain.table != to_string(removal.table) || !chain.base) continue;
+    const auto rules = run(context, fmt::format("list chain {} {}", table, chain.name));
+    if (!rules) return rules.error();
+    for (const auto& handle : read_jumps(*rules, named)) {
+      commands += fmt::format("delete rule {} {} handle {}\n", table, chain.name, handle);
+      ++removed.jumps;
+    }
+  }
+  for (const auto& chain : named) commands += fmt::format("delete chain {} {}\n", table, chain);
+  removed.chains += named.size();
+  return {};
+}
+
+// One transaction: packets meet all of it or nothing.
+netlink::Status remove_rules(nft_ctx& context, Family family, RemovedNft& removed) {
+  const auto text = run(context, "list chains " + name_of(family));
+  if (!text) return text.error();
+  const auto chains = read_chains(*text);
+  nft_ctx_output_set_flags(&context, NFT_CTX_OUTPUT_HANDLE);
+  std::string commands;
+  RemovedNft counted = removed;
+  for (const auto& removal : all_removals(family))
+    if (auto planned = plan_removal(context, removal, chains, commands, counted); !planned)
+      return planned;
+  if (commands.empty()) return {};
+  if (const auto gone = run(context, commands); !gone) return gone.error();
+  removed = counted;
+  return {};
+}
+
 }  // namespace
 
-Result<bool> remove_nft_table(Family family, const std::string& name) {
-  if (!kernel_has_netfilter_sockets()) return false;
+Result<RemovedNft> remove_nft_leftovers(Family family) {
+  RemovedNft removed;
+  if (!kernel_has_netfilter_sockets()) return removed;
   const Context context(nft_ctx_new(NFT_CTX_DEFAULT));
   if (!context || nft_ctx_buffer_output(context.get()) != 0 ||
       nft_ctx_buffer_error(context.get()) != 0)
     return make_error(Operation::generic, ENOMEM, "nftables: make a context");
-  const std::string family_name = family == Family::ipv4 ? "ip" : "ip6";
-  const auto tables = run(*context, "list tables " + family_name);
-  if (!tables && means_none(tables.error().sys_errno)) return false;
+  const auto tables = run(*context, "list tables " + name_of(family));
+  if (!tables && means_none(tables.error().sys_errno)) return removed;
   if (!tables) return tables.error();
-  const std::string table = fmt::format("table {} {}", family_name, name);
-  if (!has_line(*tables, table)) return false;
-  const auto gone = run(*context, "delete " + table);
-  if (!gone && gone.error().sys_errno == ENOENT) return false;  // somebody else did just now
-  if (!gone) return gone.error();
-  return true;
+  const auto table = remove_table(*context, name_of(family), *tables);
+  if (!table) return table.error();
+  removed.table = *table;
+  if (const auto rules = remove_rules(*context, family, removed); !rules) return rules.error();
+  return removed;
 }
 
 }  // namespace ipvsproxier::ipset

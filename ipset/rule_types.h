@@ -188,6 +188,15 @@ struct RemovedRules {
   friend bool operator==(const RemovedRules&, const RemovedRules&) = default;
 };
 
+// Of what kube-proxy left in nf_tables.
+struct RemovedNft {
+  bool table = false;      // that of nftables mode
+  std::size_t jumps = 0;   // from built-in chains of iptables-nft's tables
+  std::size_t chains = 0;  // in those tables
+
+  friend bool operator==(const RemovedNft&, const RemovedNft&) = default;
+};
+
 // A chain that makes room for another one of its name, and what it is called from then on.
 struct ChainMove {
   JumpPattern jump;  // to the chain; what leads to the chain that takes its place

@@ -69,7 +69,7 @@ Reconciler::Reconciler(Kernel kernel, ReconcilerSettings settings, spdlog::logge
       log_(logger),
       planner_(settings_.options),
       drain_(settings_.drain),
-      take_over_(kernel_.rules, settings_.remove_nft_table, logger_) {}
+      take_over_(kernel_.rules, settings_.remove_nft_leftovers, logger_) {}
 
 void Reconciler::take(SyncInput input) {
   listed_ = listed_ || input.changes.complete.has_value();

@@ -49,7 +49,7 @@ struct ReconcilerSettings {
   std::chrono::milliseconds sync_period{30'000};  // between two readings of the whole kernel
   DrainTimes drain;
   std::optional<HostSetup> host;    // sysctls and timeouts to keep; nullopt: none
-  RemoveNftTable remove_nft_table;  // of kube-proxy's nftables mode
+  RemoveNftLeftovers remove_nft_leftovers;  // of kube-proxy's nftables mode
   // Called by the sync thread after each part of a long piece of work.
   std::function<void()> progress = [] {};
 };

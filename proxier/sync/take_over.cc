@@ -20,8 +20,9 @@ struct TakeOver::Removed {
   std::size_t jumps = 0;
 };
 
-TakeOver::TakeOver(ipset::RuleTable& rules, RemoveNftTable remove_nft_table, spdlog::logger& logger)
-    : rules_(rules), remove_nft_table_(std::move(remove_nft_table)), logger_(logger) {}
+TakeOver::TakeOver(ipset::RuleTable& rules, RemoveNftLeftovers remove_nft_leftovers,
+                   spdlog::logger& logger)
+    : rules_(rules), remove_nft_leftovers_(std::move(remove_nft_leftovers)), logger_(logger) {}
 
 void TakeOver::begin() {
   if (std::exchange(begun_, true)) return;
@@ -74,15 +75,21 @@ bool TakeOver::remove_rules(Family family, Removed& removed) {
 }
 
 bool TakeOver::remove_nft(Family family) {
-  if (!remove_nft_table_) return true;
-  const auto gone = remove_nft_table_(family);
-  if (gone && *gone)
+  if (!remove_nft_leftovers_) return true;
+  const auto gone = remove_nft_leftovers_(family);
+  if (!gone) {
+    logger_.warn("what kube-proxy left in nf_tables: {}; {}", netlink::to_string(gone.error()),
+                 kAgain);
+    return false;
+  }
+  if (gone->table)
     logger_.info("took over from kube-proxy's nftables mode: removed its {} table",
                  to_string(family));
-  if (!gone)
-    logger_.warn("table of kube-proxy's nftables mode: {}; {}", netlink::to_string(gone.error()),
-                 kAgain);
-  return gone.has_value();
+  if (gone->chains > 0)
+    logger_.info(
+        "took over from a kube-proxy with iptables-nft: removed {} chains and {} jumps of {}",
+        gone->chains, gone->jumps, to_string(family));
+  return true;
 }
 
 }  // namespace ipvsproxier::sync

@@ -1,7 +1,7 @@
 #pragma once
 
-// TakeOver: the change from kube-proxy's iptables or nftables mode to ours, once per process. Sync
-// thread only. Logs.
+// TakeOver: the change from kube-proxy's iptables or nftables mode to ours, and from rules of any
+// mode that it wrote through iptables-nft, once per process. Sync thread only. Logs.
 //
 // Both modes translate destinations before IPVS would see a packet, so they go on serving while
 // ours is built behind them; taking them away is what switches. Connections that they translated
@@ -12,18 +12,20 @@
 #include <spdlog/logger.h>
 
 #include "ipset/rule_table.h"
+#include "ipset/rule_types.h"
 #include "netlink/ip_address.h"
 #include "netlink/result.h"
 
 namespace ipvsproxier::sync {
 
-// Removes the table of nftables mode of a family; true if there was one.
-using RemoveNftTable = std::function<netlink::Result<bool>(netlink::Family)>;
+// Removes what kube-proxy left in nf_tables of a family; see ipset/nft_tables.h.
+using RemoveNftLeftovers = std::function<netlink::Result<ipset::RemovedNft>(netlink::Family)>;
 
 class TakeOver {
  public:
-  // An empty `remove_nft_table`: there are none.
-  TakeOver(ipset::RuleTable& rules, RemoveNftTable remove_nft_table, spdlog::logger& logger);
+  // An empty `remove_nft_leftovers`: there are none.
+  TakeOver(ipset::RuleTable& rules, RemoveNftLeftovers remove_nft_leftovers,
+           spdlog::logger& logger);
 
   // There is still something to take over, or nobody looked yet.
   bool pending() const { return pending_; }
@@ -40,7 +42,7 @@ class TakeOver {
   bool remove_nft(netlink::Family family);
 
   ipset::RuleTable& rules_;
-  RemoveNftTable remove_nft_table_;
+  RemoveNftLeftovers remove_nft_leftovers_;
   spdlog::logger& logger_;
   bool begun_ = false;
   bool pending_ = true;

@@ -52,7 +52,7 @@ FakeDaemon::FakeDaemon(FakeDaemonSettings settings)
   settings_.node_name = "n1";
   settings_.options = std::move(settings.options);
   settings_.drain = settings.drain;
-  settings_.remove_nft_table = std::move(settings.remove_nft_table);
+  settings_.remove_nft_leftovers = std::move(settings.remove_nft_leftovers);
   restart();
 }
 

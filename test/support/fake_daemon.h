@@ -60,7 +60,7 @@ class KernelWatch {
 struct FakeDaemonSettings {
   sync::DrainTimes drain;
   plan::PlannerOptions options = {.families = {netlink::Family::ipv4}};
-  sync::RemoveNftTable remove_nft_table;
+  sync::RemoveNftLeftovers remove_nft_leftovers;
 };
 
 class FakeDaemon {

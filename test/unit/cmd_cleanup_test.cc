@@ -48,15 +48,16 @@ struct Node {
   }
 
   CleanupReport clean() {
-    return clean_up({.ipvs = &daemon.ipvs,
-                     .links = &daemon.links,
-                     .sets = &daemon.sets,
-                     .rules = &daemon.rules,
-                     .remove_nft_table = [&](Family family) -> netlink::Result<bool> {
-                       nft_asked.push_back(family);
-                       return nft_asked.size() == 1;
-                     }},
-                    {*netlink::IpPrefix::parse("192.0.2.0/24")});
+    return clean_up(
+        {.ipvs = &daemon.ipvs,
+         .links = &daemon.links,
+         .sets = &daemon.sets,
+         .rules = &daemon.rules,
+         .remove_nft_leftovers = [&](Family family) -> netlink::Result<ipset::RemovedNft> {
+           nft_asked.push_back(family);
+           return ipset::RemovedNft{.table = nft_asked.size() == 1};
+         }},
+        {*netlink::IpPrefix::parse("192.0.2.0/24")});
   }
   std::size_t sets_left() {
     std::size_t count = 0;

@@ -40,6 +40,21 @@ void enter_namespace() {
   std::_Exit(77);
 }
 
+RemovedNft removed(Family family) {
+  const auto result = remove_nft_leftovers(family);
+  if (!result) FAIL(to_string(result.error()));
+  return *result;
+}
+
+std::string shell(const std::string& command) {
+  std::string text;
+  FILE* pipe = popen(command.c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  for (int c = 0; (c = std::fgetc(pipe)) != EOF;) text += static_cast<char>(c);
+  REQUIRE(pclose(pipe) == 0);
+  return text;
+}
+
 // As kube-proxy's: a chain of its own that a hook reaches, a map, and a rule that looks into it.
 constexpr const char* kIpv4 =
     "add table ip kube-proxy; add chain ip kube-proxy services;"
@@ -58,15 +73,40 @@ TEST_CASE("tables of kube-proxy's nftables mode are removed, and no others") {
           "");
   for (const auto family : netlink::kFamilies) {
     INFO(to_string(family));
-    const auto first = remove_nft_table(family, kNftTable);
-    if (!first) FAIL(to_string(first.error()));
-    CHECK(*first);
-    const auto second = remove_nft_table(family, kNftTable);
-    if (!second) FAIL(to_string(second.error()));
-    CHECK_FALSE(*second);
+    CHECK(removed(family) == RemovedNft{.table = true});
+    CHECK(removed(family) == RemovedNft{});
   }
   CHECK(nft("list tables") ==
         "table ip kube-proxy-of-mine\ntable inet kube-proxy\ntable ip filter\n");
+}
+
+// The rules of iptables mode, as in the tests of taking over, written by iptables-nft.
+TEST_CASE("rules that kube-proxy wrote through iptables-nft are removed, and no others") {
+  enter_namespace();
+  const auto [family, tool, rules] = GENERATE(
+      table<Family, std::string, std::string>({{Family::ipv4, "iptables-nft", "ipv4.rules"},
+                                               {Family::ipv6, "ip6tables-nft", "ipv6.rules"}}));
+  CAPTURE(tool);
+  REQUIRE(nft("flush ruleset") == "");
+  const std::string folder = TEST_DATA "/reference/iptables_mode/";
+  const auto restore = tool + "-restore --noflush <" + folder;
+  // Without comments and counters, which are times and luck.
+  const auto saved = tool + "-save 2>/dev/null | sed -e '/^#/d' -e 's/ \\[.*//'";
+  shell(restore + "kubelet.rules");
+  shell(tool + " -t nat -N MINE && " + tool + " -t nat -A MINE -p tcp --dport 1 -j ACCEPT && " +
+        tool + " -t nat -A PREROUTING -m comment --comment mine -j MINE");
+  const auto before = shell(saved);
+  shell(restore + rules);
+  // Of ipvs mode.
+  shell(tool + " -t nat -N KUBE-NODE-PORT && " + tool + " -N KUBE-IPVS-FILTER && " + tool +
+        " -I INPUT -m comment --comment 'kubernetes ipvs access filter' -j KUBE-IPVS-FILTER");
+  const auto first = removed(family);
+  CHECK(first.chains > 20);
+  CHECK(first.jumps > 8);
+  CHECK_FALSE(first.table);
+  CHECK(shell(saved) == before);
+  CHECK(removed(family) == RemovedNft{});
+  CHECK(shell(saved) == before);
 }
 
 }  // namespace

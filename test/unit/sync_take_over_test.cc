@@ -141,11 +141,14 @@ TEST_CASE("take-over: what cannot be removed is tried again and makes nothing un
 TEST_CASE("take-over: tables of nftables mode go after the first complete sync") {
   std::vector<Family> asked;
   bool fails = true;
-  FakeDaemon daemon({.remove_nft_table = [&](Family family) -> netlink::Result<bool> {
-    asked.push_back(family);
-    if (fails && family == Family::ipv6) return Error{ErrorKind::denied, EPERM, "nft"};
-    return family == Family::ipv4;
-  }});
+  FakeDaemon daemon(
+      {.remove_nft_leftovers = [&](Family family) -> netlink::Result<ipset::RemovedNft> {
+        asked.push_back(family);
+        if (fails && family == Family::ipv6) return Error{ErrorKind::denied, EPERM, "nft"};
+        if (family == Family::ipv6)
+          return ipset::RemovedNft{.table = false, .jumps = 9, .chains = 11};
+        return ipset::RemovedNft{.table = true};
+      }});
   daemon.ipvs.faults.fail("10.96.0.9", {ErrorKind::io, EIO, ""});
   daemon.see(test::web_with({test::e1()}));
   CHECK(asked.empty());
@@ -156,6 +159,7 @@ TEST_CASE("take-over: tables of nftables mode go after the first complete sync")
   fails = false;
   daemon.wait(std::chrono::seconds(31));
   CHECK(asked.size() == 4);
+  CHECK(daemon.says("with iptables-nft: removed 11 chains and 9 jumps of IPv6"));
   daemon.wait(std::chrono::minutes(2));
   CHECK(asked.size() == 4);
 }
