@@ -48,7 +48,7 @@ struct ReconcilerSettings {
   std::string config_origin;  // the configuration file, to name where the scheduler comes from
   std::chrono::milliseconds sync_period{30'000};  // between two readings of the whole kernel
   DrainTimes drain;
-  std::optional<HostSetup> host;    // sysctls and timeouts to keep; nullopt: none
+  std::optional<HostSetup> host;            // sysctls and timeouts to keep; nullopt: none
   RemoveNftLeftovers remove_nft_leftovers;  // of kube-proxy's nftables mode
   // Called by the sync thread after each part of a long piece of work.
   std::function<void()> progress = [] {};

@@ -15,6 +15,12 @@
 
 #include <catch2/catch.hpp>
 
+// libnftables and the libxtables under it keep what they read of iptables-nft's rules.
+extern "C" const char* __lsan_default_suppressions();   // NOLINT(bugprone-reserved-identifier)
+extern "C" const char* __lsan_default_suppressions() {  // NOLINT(bugprone-reserved-identifier)
+  return "leak:libxtables.so\nleak:libnftables.so\n";
+}
+
 namespace ipvsproxier::ipset {
 namespace {
 
