@@ -49,27 +49,10 @@ start_daemon() {
   daemon_pid=$!
 }
 
-# eventually COMMAND...: true as soon as it is, false after a minute.
-eventually() {
-  local i
-  for ((i = 0; i < 120; i++)); do
-    "$@" >"$work/last" 2>&1 && return 0
-    sleep 0.5
-  done
-  cat "$work/last" "$work/log"
-  return 1
-}
-
 logged() { grep -q -- "$1" "$work/log"; }
 count_logged() { [ "$(grep -c -- "$1" "$work/log")" -ge "$2" ]; }
 has_virtual_service() { ipvsadm-save -n | grep -q -- "-A -t $1 "; }
 lacks_virtual_service() { ! has_virtual_service "$1"; }
-
-matches_reference() {
-  rm -rf "$work/dump"
-  "$here/kernel_dump.sh" "$work/dump"
-  "$here/kernel_compare.sh" "$reference/kernel" "$work/dump"
-}
 
 # http PORT PATH: "STATUS BODY"
 http() {

@@ -63,29 +63,11 @@ no_complaints() {
   ! grep -E 'warning:|error:' "$work/log" | grep -v nodePortAddresses
 }
 
-matches_reference() {
-  rm -rf "$work/dump"
-  "$here/kernel_dump.sh" "$work/dump"
-  "$here/kernel_compare.sh" "$reference/kernel" "$work/dump"
-}
-
-healthy() {
-  local line
-  exec 3<>/dev/tcp/127.0.0.1/10256 || return 1
-  printf 'GET /healthz HTTP/1.0\r\n\r\n' >&3
-  read -r line <&3
-  exec 3>&-
-  [[ $line == *' 200 '* ]]
-}
-
 # Every thread of a daemon that root started with all capabilities: NET_BIND_SERVICE is bit 10.
 gives_up_the_others() {
   "$daemon" "${flags[@]}" "${manifests[@]}" >"$work/log" 2>&1 &
   local pid=$! threads sets oom failed=0
-  for _ in $(seq 600); do
-    healthy 2>/dev/null && break
-    sleep 0.1
-  done
+  eventually healthy || failed=1
   threads=$(ls "/proc/$pid/task" | wc -l)
   sets=$(grep -hE '^Cap(Prm|Eff|Bnd):.0000000000003400$' /proc/$pid/task/*/status | wc -l)
   oom=$(cat "/proc/$pid/oom_score_adj")

@@ -7,6 +7,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/reference_guest.sh"
 source "$here/cases.sh"
 image=$1
+reference=$shop/clustercidr
 root=/run/image
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
@@ -47,10 +48,6 @@ cannot_once() { ! once "$1"; }
 prepares() {
   chroot "$root" /usr/sbin/ipvs-proxier --init-only \
     --config=/etc/ipvs-proxier/clustercidr/config.yaml
-}
-matches_reference() {
-  "$here/kernel_dump.sh" "$work/dump"
-  "$here/kernel_compare.sh" "$shop/clustercidr/kernel" "$work/dump"
 }
 lists() { chroot "$root" /usr/sbin/ipvsctl list -o save | grep -q '^-A -t 10.96.0.1:443'; }
 

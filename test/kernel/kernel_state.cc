@@ -28,56 +28,51 @@ std::string without_counters(const std::string& chain) {
   return chain.substr(0, chain.find(" ["));
 }
 
-}  // namespace
-
-std::vector<std::string> kernel_lines(const Netns& netns) {
-  const std::string output = netns.inside([] {
-    return shell(
-        "set -e; ipvsadm -Sn; ipset save; ip -o addr show dev kube-ipvs0; echo rules;"
-        " iptables-save; ip6tables-save");
-  });
+// Lines of what `commands` print: sorted up to "rules", behind it in their order but for comments.
+template <typename StateLine, typename RuleLine>
+std::vector<std::string> state_lines(const Netns& netns, const std::string& commands,
+                                     const StateLine& state_line, const RuleLine& rule_line) {
+  std::istringstream output(netns.inside([&] { return shell("set -e; " + commands); }));
   std::vector<std::string> lines;
   bool in_rules = false;
-  std::istringstream stream(output);
-  for (std::string line; std::getline(stream, line);) {
+  for (std::string line; std::getline(output, line);) {
     if (line == "rules") {
       in_rules = true;
       std::sort(lines.begin(), lines.end());
     } else if (!in_rules) {
-      const bool is_address = line.find("kube-ipvs0") != std::string::npos;
-      if (line.rfind("create ", 0) == 0) line = without_luck(line);
-      if (is_address) line.erase(0, line.find("kube-ipvs0"));  // its number before it
-      lines.push_back(line);
+      lines.push_back(state_line(line));
     } else if (line[0] != '#') {
-      lines.push_back(line[0] == ':' ? without_counters(line) : line);
+      lines.push_back(rule_line(line));
     }
   }
   return lines;
 }
 
+}  // namespace
+
+std::vector<std::string> kernel_lines(const Netns& netns) {
+  return state_lines(
+      netns,
+      "ipvsadm -Sn; ipset save; ip -o addr show dev kube-ipvs0; echo rules; iptables-save;"
+      " ip6tables-save",
+      [](const std::string& line) {
+        if (line.rfind("create ", 0) == 0) return without_luck(line);
+        const auto link = line.find("kube-ipvs0");  // its number before it
+        return link == std::string::npos ? line : line.substr(link);
+      },
+      [](const std::string& line) { return line[0] == ':' ? without_counters(line) : line; });
+}
+
 std::vector<std::string> everything(const Netns& netns) {
-  const std::string output = netns.inside([] {
-    return shell(
-        "set -e; ip -o link; ip -o addr; ipvsadm -Sn; ipset save; echo rules;"
-        " iptables-save -c; ip6tables-save -c");
-  });
   // Of a policy, and of a rule that matches everything.
   static const std::regex all_traffic(R"((:.*) \[.*|\[.*\] (-A [A-Z]+ -j .*))");
   static const std::regex of_time(" tentative| state [A-Z]+");
-  std::vector<std::string> lines;
-  bool in_rules = false;
-  std::istringstream stream(output);
-  for (std::string line; std::getline(stream, line);) {
-    if (line == "rules") {
-      in_rules = true;
-      std::sort(lines.begin(), lines.end());
-    } else if (!in_rules) {
-      lines.push_back(std::regex_replace(line, of_time, ""));
-    } else if (line[0] != '#') {
-      lines.push_back(std::regex_replace(line, all_traffic, "$1$2"));
-    }
-  }
-  return lines;
+  return state_lines(
+      netns,
+      "ip -o link; ip -o addr; ipvsadm -Sn; ipset save; echo rules; iptables-save -c;"
+      " ip6tables-save -c",
+      [](const std::string& line) { return std::regex_replace(line, of_time, ""); },
+      [](const std::string& line) { return std::regex_replace(line, all_traffic, "$1$2"); });
 }
 
 std::string difference(const std::vector<std::string>& expected,

@@ -27,20 +27,6 @@ start() {
     --manifests=/run/objects >"$work/log" 2>&1 &
   daemon_pid=$!
 }
-eventually() {
-  local i
-  for ((i = 0; i < 120; i++)); do
-    "$@" >"$work/last" 2>&1 && return 0
-    sleep 0.5
-  done
-  cat "$work/last" "$work/log"
-  return 1
-}
-healthy() {
-  exec 3<>/dev/tcp/127.0.0.1/10256 || return 1
-  printf 'GET /healthz HTTP/1.0\r\n\r\n' >&3
-  grep -q '^HTTP/1.. 200' <&3
-}
 touch_objects() { cp /run/objects/services.json /run/objects/more.json && rm /run/objects/more.json; }
 # From the daemon's first call on: what starts it is not systemd.
 keep_calls() {

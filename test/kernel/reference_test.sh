@@ -24,12 +24,6 @@ sync_succeeds() {
   [ "$(cat "$work/status")" = 0 ]
 }
 
-matches_reference() {
-  rm -rf "$work/dump"
-  "$here/kernel_dump.sh" "$work/dump"
-  "$here/kernel_compare.sh" "$reference/kernel" "$work/dump"
-}
-
 # The one line that sums up a synchronisation: how many writes of each kind.
 summary() { grep -o 'synced: ipvs .*' "$work/log"; }
 
