@@ -92,20 +92,22 @@ void remove_nft(const sync::RemoveNftLeftovers& remove, CleanupReport& report) {
   }
 }
 
+void remove_set(ipset::SetTable& sets, const std::string& name, CleanupReport& report) {
+  // A set of another kind has our name all the same.
+  auto listed = sets.list(name);
+  if (listed && !*listed) return;
+  const bool there = listed || listed.error().kind == netlink::ErrorKind::unsupported;
+  auto gone = there ? sets.destroy(name) : netlink::Status(std::move(listed.error()));
+  if (gone)
+    ++report.sets;
+  else
+    report.failures.push_back({"remove set " + name, std::move(gone.error())});
+}
+
 void remove_sets(ipset::SetTable& sets, CleanupReport& report) {
   for (const auto family : netlink::kFamilies)
-    for (const auto id : ipset::kSetIds) {
-      const auto name = set_name(id, family);
-      // A set of another kind has our name all the same.
-      auto listed = sets.list(name);
-      if (listed && !*listed) continue;
-      const bool there = listed || listed.error().kind == netlink::ErrorKind::unsupported;
-      auto gone = there ? sets.destroy(name) : netlink::Status(std::move(listed.error()));
-      if (gone)
-        ++report.sets;
-      else
-        report.failures.push_back({"remove set " + name, std::move(gone.error())});
-    }
+    for (const auto id : ipset::kSetIds) remove_set(sets, set_name(id, family), report);
+  remove_set(sets, ipset::kCopyName, report);
 }
 
 }  // namespace

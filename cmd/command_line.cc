@@ -74,6 +74,10 @@ constexpr auto kMainFlags = std::to_array<MainFlag>({
     {"lean-loop-back", "",
      "Masquerade hairpin traffic of those endpoints only that get traffic (default true)",
      to_main<&M::lean_loop_back>},
+    {"growing-sets", "",
+     "Replace an IP set of more than 65536 entries by a larger one; kube-proxy leaves the rest out "
+     "(default true)",
+     to_main<&M::growing_sets>},
     {"follow-node-ip", "",
      "Judge source ranges by the node's IPs as they are now, not as at the start (default true)",
      to_main<&M::follow_node_ip>},

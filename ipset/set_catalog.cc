@@ -1,6 +1,7 @@
 #include "ipset/set_catalog.h"
 
-#include <cstddef>
+#include <algorithm>
+#include <bit>
 
 namespace ipvsproxier::ipset {
 namespace {
@@ -71,8 +72,18 @@ std::string set_name(SetId id, Family family) {
   return name;
 }
 
-SetSpec set_spec(SetId id, Family family) {
-  return SetSpec{.name = set_name(id, family), .kind = set_row(id).kind, .family = family};
+std::uint32_t capacity_for(std::size_t elements) {
+  constexpr std::size_t kMost = std::size_t{1} << 24;
+  return static_cast<std::uint32_t>(
+      std::clamp(std::bit_ceil(std::min(elements, kMost)), std::size_t{kSetCapacity}, kMost));
+}
+
+SetSpec set_spec(SetId id, Family family, std::uint32_t capacity) {
+  SetSpec spec{.name = set_name(id, family), .kind = set_row(id).kind, .family = family};
+  if (spec.kind == SetKind::bitmap_port || capacity == kSetCapacity) return spec;
+  spec.max_elements = capacity;
+  spec.hash_size = std::max(spec.hash_size, capacity / 4);
+  return spec;
 }
 
 std::string_view set_comment(SetId id) {

@@ -5,6 +5,7 @@
 // taken over from it and given back.
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -57,8 +58,16 @@ inline constexpr std::array<SetId, 17> kSetIds = {
 // "KUBE-LOOP-BACK"; "KUBE-6-LOOP-BACK" for IPv6, cut at the kernel's 31 bytes.
 std::string set_name(SetId id, Family family);
 
-// How the set is made: hashsize 1024, maxelem 65536.
-SetSpec set_spec(SetId id, Family family);
+// The maxelem of the sets as kube-proxy makes them.
+inline constexpr std::uint32_t kSetCapacity = 65536;
+
+// The maxelem of a set that holds so many elements: kSetCapacity, else a power of two, and at most
+// 16,777,216, which is a gigabyte or so of the kernel's memory.
+std::uint32_t capacity_for(std::size_t elements);
+
+// How the set is made: kube-proxy's has hashsize 1024. A larger one begins with the hashsize that
+// it would grow to. The capacity of a bitmap:port is its range.
+SetSpec set_spec(SetId id, Family family, std::uint32_t capacity = kSetCapacity);
 
 // The comment of the iptables rules that consult the set, the same for both families.
 std::string_view set_comment(SetId id);

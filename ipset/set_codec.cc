@@ -169,6 +169,11 @@ std::string difference(const SetHeader& actual, const SetSpec& wanted) {
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
+bool may_swap(const SetHeader& actual, const SetSpec& wanted) {
+  return actual.type == to_string(wanted.kind) &&
+         (wanted.kind == SetKind::bitmap_port || actual.family == wanted.family);
+}
+
 netlink::Bytes list_request(std::string_view name, ListDepth depth) {
   const nfgenmsg header{AF_INET, NFNETLINK_V0, 0};
   netlink::MessageWriter writer((NFNL_SUBSYS_IPSET << 8) | IPSET_CMD_LIST, NLM_F_DUMP,
@@ -246,6 +251,7 @@ Result<ListedSet> SetListing::take() && {
     return Error{ErrorKind::unsupported, 0,
                  fmt::format("set {} has type {}", header_->name, header_->type)};
   ListedSet set;
+  set.options = std::move(header_->options);
   set.spec = SetSpec{.name = header_->name, .kind = *kind_};
   if (header_->family) set.spec.family = *header_->family;
   if (*kind_ != SetKind::bitmap_port) {

@@ -43,6 +43,9 @@ std::optional<SetKind> kind_of_type(std::string_view type);
 // The hash size may differ: the kernel's grows.
 std::string difference(const SetHeader& actual, const SetSpec& wanted);
 
+// Whether the kernel can swap the two in one step (ip_set_swap(), ip_set_core.c).
+bool may_swap(const SetHeader& actual, const SetSpec& wanted);
+
 enum class ListDepth : std::uint8_t { header, elements };
 
 // A dump request for one set. The kernel answers ENOENT if there is none of this name.

@@ -203,7 +203,44 @@ Status LibipsetTable::ensure(const SetSpec& spec) {
   if (!header) return netlink::malformed("set " + spec.name + " has no header");
   const std::string reason = difference(*header, spec);
   if (reason.empty()) return {};
-  return Error{ErrorKind::already, 0, fmt::format("set {} exists with {}", spec.name, reason)};
+  const std::string what = fmt::format("set {} exists with {}", spec.name, reason);
+  if (!may_swap(*header, spec)) return Error{ErrorKind::already, 0, what};
+  const Status replaced = replace(spec);
+  return replaced ? replaced : netlink::in_context(replaced.error(), what + "; replace it");
+}
+
+Status LibipsetTable::replace(const SetSpec& spec) {
+  SetSpec copy = spec;
+  copy.name = kCopyName;
+  if (Status status = destroy(copy.name); !status) return status;
+  auto listed = list(spec.name);
+  if (!listed) return listed.error();
+  if (!*listed) return create(spec);  // somebody removed it meanwhile
+  if (Status status = create(copy); !status) return status;
+  std::vector<ElementOp> ops;
+  ops.reserve((*listed)->elements.size());
+  for (auto& element : (*listed)->elements) ops.push_back(ElementOp{true, std::move(element)});
+  Status status;
+  for (Status& one : apply(copy, ops))
+    if (status && !one) status = std::move(one);
+  if (status) status = swap(copy.name, spec.name);
+  // What is left under this name is the old set, or a copy that came to nothing. If it stays, the
+  // next one to take its name removes it first.
+  const Status destroyed = destroy(copy.name);
+  return status ? destroyed : status;
+}
+
+Status LibipsetTable::swap(const std::string& one, const std::string& other) {
+  const NameBuffer first = padded(one);
+  const NameBuffer second = padded(other);
+  ipset_data* data = ipset_session_data(session_.get());
+  ipset_session_report_reset(session_.get());
+  ipset_data_reset(data);
+  ipset_data_set(data, IPSET_SETNAME, first.data());
+  ipset_data_set(data, IPSET_OPT_SETNAME2, second.data());
+  ++writes_;
+  if (ipset_cmd(session_.get(), IPSET_CMD_SWAP, 0) == 0) return {};
+  return error_of(take_report(), fmt::format("swap sets {} and {}", one, other));
 }
 
 Status LibipsetTable::create(const SetSpec& spec) {

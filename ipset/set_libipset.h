@@ -45,8 +45,8 @@ class LibipsetTable final : public SetTable {
   std::vector<Status> apply(const SetSpec& spec, std::span<const ElementOp> ops) override;
   Status destroy(const std::string& name) override;
 
-  // Write commands given to the kernel so far: creations, destructions, and elements added or
-  // removed, successful or not. A state that is already right costs none.
+  // Write commands given to the kernel so far: creations, swaps, destructions, and elements added
+  // or removed, successful or not. A state that is already right costs none.
   std::uint64_t writes() const { return writes_; }
   // Several elements are one message; libipset does not tell how many.
   std::uint64_t requests() const override;
@@ -64,6 +64,8 @@ class LibipsetTable final : public SetTable {
 
   Result<std::optional<SetListing>> dump(const std::string& name, ListDepth depth);
   Status create(const SetSpec& spec);
+  Status replace(const SetSpec& spec);
+  Status swap(const std::string& one, const std::string& other);
   LibipsetReport take_report();
   bool queue(Batch& batch, std::size_t index, std::uint32_t line);
   std::size_t run_aggregated(Batch& batch, std::size_t first);

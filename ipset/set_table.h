@@ -17,17 +17,25 @@ namespace ipvsproxier::ipset {
 using netlink::Result;
 using netlink::Status;
 
+// Of a set that is to take another's place. One that is seen was left by a process that ended while
+// it filled it.
+inline constexpr const char* kCopyName = "KUBE-IPVS-COPY";
+
 struct ListedSet {
-  SetSpec spec;                   // as the kernel has it; hash_size may have grown
-  std::vector<Element> elements;  // sorted
+  SetSpec spec;                      // as the kernel has it; hash_size may have grown
+  std::vector<std::string> options;  // what our sets do not have: "timeout", "range 0-99"
+  std::vector<Element> elements;     // sorted
 };
 
 class SetTable {
  public:
   virtual ~SetTable() = default;
 
-  // Makes the set exist. A set of this name with another kind, family or maxelem is `already`,
-  // its text names the difference, and the set is not touched.
+  // Makes the set exist. One that has another maxelem, or options that ours do not have, is
+  // replaced: its elements go into a set as it is wanted, named kCopyName until the two are swapped
+  // in one step, so that rules which consult the set see every element all the time. Where that
+  // fails (the elements do not fit, no memory) the set is as it was. A set of this name with
+  // another kind or family is `already`, its text names the difference, and the set is not touched.
   virtual Status ensure(const SetSpec& spec) = 0;
 
   // The set and its elements; nullopt if there is none of this name. A set of a kind that is not

@@ -28,7 +28,7 @@ enum class SetKind : std::uint8_t {
 
 std::string_view to_string(SetKind kind);  // "hash:ip,port"
 
-// How a set is made. A kernel set of this name but another kind, family or maxelem is not ours.
+// How a set is made. A kernel set of this name but another kind or family is not ours.
 struct SetSpec {
   std::string name;  // at most 31 bytes
   SetKind kind = SetKind::hash_ip;

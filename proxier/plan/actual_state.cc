@@ -53,8 +53,17 @@ void ActualState::commit(const SetKey& set, const ipset::ElementOp& op) {
 }
 
 void ActualState::commit(const ipset::SetSpec& made) {
-  for (auto& [key, elements] : sets)
-    if (ipset::set_name(key.id, key.family) == made.name && !elements) elements.emplace();
+  for (auto& [key, elements] : sets) {
+    if (ipset::set_name(key.id, key.family) != made.name) continue;
+    if (!elements) elements.emplace();
+    odd_capacities.erase(key);
+    if (made.max_elements != ipset::kSetCapacity) odd_capacities[key] = made.max_elements;
+  }
+}
+
+std::uint32_t ActualState::capacity(const SetKey& set) const {
+  const auto it = odd_capacities.find(set);
+  return it == odd_capacities.end() ? ipset::kSetCapacity : it->second;
 }
 
 void ActualState::commit(const ipset::TableRules& table) {

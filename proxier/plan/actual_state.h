@@ -42,6 +42,8 @@ struct ActualState {
   std::set<netlink::IpAddress> fixed_addresses;
   // nullopt: no such set. A set that is not in the map could not be read.
   std::map<SetKey, std::optional<std::set<ipset::Element>>> sets;
+  // maxelem of those sets whose is not kube-proxy's; 0: the set has options that ours do not have.
+  std::map<SetKey, std::uint32_t> odd_capacities;
   // Of each table that could be read: what of ours is there.
   std::map<TableKey, ipset::TableRules> rules;
 
@@ -52,6 +54,7 @@ struct ActualState {
   void commit(const ipset::SetSpec& made);
   void commit(const ipset::TableRules& table);
 
+  std::uint32_t capacity(const SetKey& set) const;
   friend bool operator==(const ActualState&, const ActualState&) = default;
 };
 

@@ -45,6 +45,7 @@ struct DesiredState {
   std::map<netlink::Family, ipset::RuleParameters> rules;  // one entry a planned family
   // Planned from everything there is: what is not here is to be removed. Otherwise nothing is.
   bool complete = true;
+  bool sets_grow = true;                   // beyond kube-proxy's maxelem
   std::vector<netlink::IpPrefix> foreign;  // virtual services in these are not ours (excludeCIDRs)
 
   friend bool operator==(const DesiredState&, const DesiredState&) = default;

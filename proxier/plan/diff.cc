@@ -48,9 +48,10 @@ class Differ {
       if (can_expose(family)) exposable_.insert(family);
     compare_services();
 
-    add("make sets", missing_sets());
+    auto additions = set_changes(true);
+    add("make sets", sets_to_make(additions));
     add("prepare rules", changed_rules(true));
-    add("add elements", set_changes(true));
+    add("add elements", std::move(additions));
     add("add first virtual services", std::move(first_adds_));
     add("add first addresses", address_adds(true));
     add("add virtual services", std::move(adds_));
@@ -87,14 +88,30 @@ class Differ {
     return it == actual_.sets.end() || !it->second ? kNone : *it->second;
   }
 
-  std::vector<ipset::SetSpec> missing_sets() const {
+  // Those that are missing, too small, much larger than they need be, or made otherwise.
+  std::vector<ipset::SetSpec> sets_to_make(const std::vector<SetChange>& additions) const {
+    std::map<SetKey, std::size_t> more;
+    for (const auto& change : additions) more[change.set] = change.ops.size();
     std::vector<ipset::SetSpec> specs;
     for (const auto& [key, elements] : desired_.sets) {
       const auto it = actual_.sets.find(key);
-      if (it != actual_.sets.end() && !it->second)
-        specs.push_back(ipset::set_spec(key.id, key.family));
+      if (it == actual_.sets.end()) continue;
+      // What is to go goes last: for a while the set holds both.
+      const auto most = std::max(elements.size(), actual_elements(key).size() + more[key]);
+      const auto capacity = capacity_of(key, most);
+      if (!it->second || capacity != actual_.capacity(key))
+        specs.push_back(ipset::set_spec(key.id, key.family, capacity));
     }
     return specs;
+  }
+
+  // The maxelem that a set should have that is to hold so many elements.
+  std::uint32_t capacity_of(SetKey key, std::size_t elements) const {
+    const auto now = actual_.capacity(key);
+    if (!desired_.sets_grow) return elements <= ipset::kSetCapacity ? ipset::kSetCapacity : now;
+    const auto needed = ipset::capacity_for(elements);
+    // One that shrinks a little stays as it is: it may grow again.
+    return now > needed && elements > needed / 2 ? now : needed;
   }
 
   // Whether a rule that is there consults the set.

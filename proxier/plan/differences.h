@@ -14,6 +14,8 @@ struct Differences {
   bool open_health_check_ports = true;
   // The set for hairpin traffic holds only endpoints that get traffic of their Service.
   bool lean_loop_back = true;
+  // A set that becomes too small is replaced by a larger one.
+  bool growing_sets = true;
   // The node's IPs are those of its Node now, not those of the start.
   bool follow_node_ip = true;
 
@@ -25,6 +27,7 @@ inline constexpr Differences kKubeProxyCompat = {
     .strict_internal_traffic_policy = false,
     .open_health_check_ports = false,
     .lean_loop_back = false,
+    .growing_sets = false,
     .follow_node_ip = false,
 };
 

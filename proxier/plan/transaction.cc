@@ -10,8 +10,12 @@ struct Print {
   std::string& text;
 
   void operator()(const std::vector<ipset::SetSpec>& specs) const {
-    for (const auto& spec : specs)
-      text += fmt::format("  make set {} {}\n", spec.name, ipset::to_string(spec.kind));
+    for (const auto& spec : specs) {
+      text += fmt::format("  make set {} {}", spec.name, ipset::to_string(spec.kind));
+      if (spec.max_elements != ipset::kSetCapacity)
+        text += fmt::format(" maxelem {}", spec.max_elements);
+      text += '\n';
+    }
   }
   void operator()(const std::vector<ipset::TableRules>& tables) const {
     for (const auto& table : tables)

@@ -116,10 +116,17 @@ void Applier::run(const std::vector<ipset::SetSpec>& specs) {
       ++outcome_.written.sets;
       state_.commit(spec);
     } else {
-      failed_sets_.insert(spec.name);
+      // One that could not be replaced is as good as it was.
+      if (is_missing(spec.name)) failed_sets_.insert(spec.name);
       fail(outcome_.failed.sets, "make set " + spec.name, std::move(status.error()));
     }
   }
+}
+
+bool Applier::is_missing(const std::string& set) const {
+  return std::any_of(state_.sets.begin(), state_.sets.end(), [&](const auto& entry) {
+    return !entry.second && ipset::set_name(entry.first.id, entry.first.family) == set;
+  });
 }
 
 // Whether something that its rules guard could not be removed.

@@ -66,6 +66,7 @@ class Applier {
   netlink::Result<bool> write_rules(const ipset::TableRules& table);
   void guard_failed(const plan::SetKey& set, const ipset::Element& element);
   bool still_guards(const plan::SetKey& set, const ipset::Element& element) const;
+  bool is_missing(const std::string& set) const;
   bool keeps_rules(netlink::Family family) const;
   bool may_expose(const netlink::VirtualServiceKey& key) const;
   bool must_hold(const netlink::IpvsOp& op) const;

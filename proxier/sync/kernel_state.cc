@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "proxier/plan/node_info.h"
 
 namespace ipvsproxier::sync {
@@ -38,28 +40,42 @@ void read_services(Kernel& kernel, Reading& reading) {
   }
 }
 
-// A set of this name that is made otherwise is somebody else's: it stays unknown.
-bool is_ours(Kernel& kernel, const plan::SetKey& key, Reading& reading) {
-  const auto spec = ipset::set_spec(key.id, key.family);
-  auto status = kernel.sets.ensure(spec);  // of a set that exists: compares, writes nothing
-  if (!status) reading.failures.push_back({"use set " + spec.name, std::move(status.error())});
-  return status.has_value();
+// A set of this name but another kind or family is somebody else's: it stays unknown.
+bool is_ours(const ipset::ListedSet& listed, const ipset::SetSpec& wanted, Reading& reading) {
+  const auto& found = listed.spec;
+  const bool has_family = wanted.kind != ipset::SetKind::bitmap_port;
+  if (found.kind == wanted.kind && (!has_family || found.family == wanted.family)) return true;
+  const auto words = [](const ipset::SetSpec& spec) {
+    return fmt::format("{} {}", netlink::to_string(spec.family), ipset::to_string(spec.kind));
+  };
+  reading.failures.push_back(
+      {"use set " + wanted.name,
+       netlink::Error{ErrorKind::already, 0,
+                      fmt::format("it is {}, wanted {}", words(found), words(wanted))}});
+  return false;
+}
+
+void keep_set(ipset::ListedSet& listed, const plan::SetKey& key, plan::ActualState& state) {
+  state.sets[key].emplace(listed.elements.begin(), listed.elements.end());
+  const auto capacity = listed.options.empty() ? listed.spec.max_elements : 0;
+  if (capacity != ipset::kSetCapacity) state.odd_capacities[key] = capacity;
 }
 
 // What fails for one set for want of the module or the privilege fails for all: it is said once.
 void read_sets(Kernel& kernel, const plan::DesiredState& desired, Reading& reading) {
   for (const auto& [key, elements] : desired.sets) {
-    auto listed = kernel.sets.list(ipset::set_name(key.id, key.family));
+    const auto spec = ipset::set_spec(key.id, key.family);
+    auto listed = kernel.sets.list(spec.name);
     if (!listed) {
       const auto kind = listed.error().kind;
-      reading.failures.push_back(
-          {"list set " + ipset::set_name(key.id, key.family), std::move(listed.error())});
+      reading.failures.push_back({"list set " + spec.name, std::move(listed.error())});
       if (kind == ErrorKind::missing || kind == ErrorKind::denied || kind == ErrorKind::io) return;
       continue;
     }
-    if (*listed && !is_ours(kernel, key, reading)) continue;
-    auto& set = reading.state.sets[key];
-    if (*listed) set.emplace((*listed)->elements.begin(), (*listed)->elements.end());
+    if (!*listed)
+      reading.state.sets[key];
+    else if (is_ours(**listed, spec, reading))
+      keep_set(**listed, key, reading.state);
   }
 }
 

@@ -159,6 +159,14 @@ bool Reconciler::ensure_dummy(Pass& pass) {
   return false;
 }
 
+// What a process before us left that ended while it replaced a set.
+void Reconciler::remove_copy(Pass& pass) {
+  const auto left = kernel_.sets.list(ipset::kCopyName);
+  if (!left || !*left) return;  // what cannot be listed is told with the sets that matter
+  if (auto gone = kernel_.sets.destroy(ipset::kCopyName); !gone)
+    pass.failures.push_back({std::string("remove set ") + ipset::kCopyName, gone.error()});
+}
+
 // nullopt: every answer would be a guess.
 std::optional<std::vector<netlink::InterfaceAddress>> Reconciler::refresh_node(Pass& pass) {
   auto addresses = kernel_.links.list_addresses();
@@ -185,6 +193,7 @@ void Reconciler::sync_whole(TimePoint now, Pass& pass) {
   link_events_ = {};
   planner_.update(std::exchange(touched_, {}), cluster_);
   take_over_.begin();
+  if (!known_) remove_copy(pass);
   auto reading = read_kernel(kernel_, planner_.desired(), *addresses, dummy_usable);
   settings_.progress();
   if (known_) pass.repairs += report_drift(reading.state);

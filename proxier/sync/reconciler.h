@@ -134,6 +134,7 @@ class Reconciler {
 
   void keep_host(Pass& pass);
   bool ensure_dummy(Pass& pass);
+  void remove_copy(Pass& pass);
   std::optional<std::vector<netlink::InterfaceAddress>> refresh_node(Pass& pass);
   plan::Scope repair_links(Pass& pass);
   plan::Scope completed(plan::Scope scope) const;

@@ -177,16 +177,48 @@ void check_existing_sets(World& world) {
     CHECK(world.writes() == writes);
   };
 
-  SECTION("an existing set of another kind, family or maxelem is refused and not touched") {
+  SECTION("an existing set of another kind or family is refused and not touched") {
     require_created(table, spec);
     check_all_succeeded(table.apply(spec, contract_ops(true, elements)), elements.size());
     refuses(contract_spec(SetKind::hash_ip, Family::ipv4), "hash:ip,port, wanted hash:ip");
     refuses(contract_spec(SetKind::bitmap_port, Family::ipv4), "hash:ip,port, wanted bitmap:port");
     refuses(contract_spec(SetKind::hash_ip_port, Family::ipv6), "family inet, wanted inet6");
-    SetSpec larger = spec;
-    larger.max_elements = 131072;
-    refuses(larger, "maxelem 65536, wanted 131072");
     CHECK(contract_listing(table, spec.name) == contract_texts(elements));
+  }
+  SECTION(
+      "an existing set with another maxelem keeps its elements and gets the one that is wanted") {
+    require_created(table, spec);
+    check_all_succeeded(table.apply(spec, contract_ops(true, elements)), elements.size());
+    world.hold(spec.name);
+    for (const std::uint32_t capacity : {131072U, 65536U, 64U}) {
+      SetSpec other = spec;
+      other.max_elements = capacity;
+      const auto writes = world.writes();
+      require_created(table, other);
+      CHECK(world.writes() == writes + elements.size() + 4);
+      CHECK((*table.list(spec.name))->spec.max_elements == capacity);
+      CHECK(contract_listing(table, spec.name) == contract_texts(elements));
+      CHECK_FALSE(*table.list(ipset::kCopyName));
+      require_created(table, other);  // it is what is wanted: nothing is written
+      CHECK(world.writes() == writes + elements.size() + 4);
+    }
+  }
+  SECTION("an existing set with too many elements for the wanted maxelem stays as it is") {
+    require_created(table, spec);
+    std::vector<ElementOp> ops;
+    for (std::uint32_t n = 1; n <= 2000; ++n)
+      ops.push_back({true, IpPortElement{contract_ip(Family::ipv4, n), Protocol::tcp, 80}});
+    check_all_succeeded(table.apply(spec, ops), ops.size());
+    SetSpec smaller = spec;
+    smaller.max_elements = 100;
+    const Status refused = table.ensure(smaller);
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().kind == ErrorKind::io);
+    INFO(refused.error().where);
+    CHECK(refused.error().where.find("maxelem 65536, wanted 100") != std::string::npos);
+    CHECK((*table.list(spec.name))->spec.max_elements == 65536);
+    CHECK((*table.list(spec.name))->elements.size() == 2000);
+    CHECK_FALSE(*table.list(ipset::kCopyName));
   }
   SECTION("a set with another hash size is accepted") {
     SetSpec larger = spec;

@@ -79,9 +79,18 @@ Status FakeSetTable::make(const SetSpec& spec) {
     sets_.emplace(spec.name, StoredSet{spec, {}});
     return {};
   }
-  const std::string reason = ipset::difference(header_of(found->second.spec), spec);
+  auto& set = found->second;
+  const auto header = header_of(set.spec);
+  const std::string reason = ipset::difference(header, spec);
   if (reason.empty()) return {};
-  return Error{ErrorKind::already, 0, "set " + spec.name + " exists with " + reason};
+  const std::string words = "set " + spec.name + " exists with " + reason;
+  if (!ipset::may_swap(header, spec)) return Error{ErrorKind::already, 0, words};
+  if (set.elements.size() > spec.max_elements)
+    return Error{ErrorKind::io, 0, words + "; replace it: it is full"};
+  // An old copy destroyed, the copy made, filled and swapped in, the old set destroyed.
+  writes_ += set.elements.size() + 4;
+  set.spec = spec;
+  return {};
 }
 
 Result<std::optional<ListedSet>> FakeSetTable::list(const std::string& name) {
@@ -91,8 +100,8 @@ Result<std::optional<ListedSet>> FakeSetTable::list(const std::string& name) {
     return Error{ErrorKind::unsupported, 0, "set " + name + " has type " + foreign->second};
   const auto found = sets_.find(name);
   if (found == sets_.end()) return std::optional<ListedSet>{};
-  ListedSet listed{found->second.spec,
-                   {found->second.elements.begin(), found->second.elements.end()}};
+  ListedSet listed{.spec = found->second.spec};
+  listed.elements.assign(found->second.elements.begin(), found->second.elements.end());
   if (listed.spec.kind == SetKind::bitmap_port) {
     listed.spec = SetSpec{.name = name, .kind = SetKind::bitmap_port};
   }

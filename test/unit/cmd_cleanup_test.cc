@@ -45,6 +45,7 @@ struct Node {
     daemon.rules.edit(Family::ipv4, Table::filter, "-A FOREIGN -j DROP");
     daemon.rules.edit(Family::ipv4, Table::filter, "-A INPUT -j FOREIGN");
     REQUIRE(daemon.sets.ensure({.name = "KUBE-MINE", .kind = ipset::SetKind::hash_ip}));
+    REQUIRE(daemon.sets.ensure({.name = ipset::kCopyName, .kind = ipset::SetKind::hash_ip}));
   }
 
   CleanupReport clean() {
@@ -79,7 +80,7 @@ TEST_CASE("cleanup: all that is ours goes in one run, and nothing else") {
   const auto report = node.clean();
   CHECK(failures_of(report) == Lines{});
   CHECK(to_string(report) ==
-        "2 links, 2 virtual services, 18 jumps, 22 chains, 34 sets, 1 nftables tables");
+        "2 links, 2 virtual services, 18 jumps, 22 chains, 35 sets, 1 nftables tables");
   auto& daemon = node.daemon;
   CHECK(node.sets_left() == 0);
   CHECK_FALSE(daemon.ipvs.contains(test::kWeb));
@@ -88,6 +89,7 @@ TEST_CASE("cleanup: all that is ours goes in one run, and nothing else") {
   CHECK(daemon.ipvs.contains(kByMark));
   CHECK(*daemon.links.list_links() == Lines{"eth0", "kube-ipvs", "kube-ipvs-of-mine", "lo"});
   CHECK(daemon.sets.list("KUBE-MINE")->has_value());
+  CHECK_FALSE(daemon.sets.list(ipset::kCopyName)->has_value());
   const auto filter = daemon.rules.lines(Family::ipv4, Table::filter);
   CHECK(filter ==
         std::map<std::string, Lines>{{"FOREIGN", {"-j DROP"}}, {"INPUT", {"-j FOREIGN"}}});
@@ -116,7 +118,7 @@ TEST_CASE("cleanup: what fails does not stop the rest") {
                                      "remove chain KUBE-FORWARD", "remove rules of IPv6 table nat",
                                      "remove set KUBE-CLUSTER-IP"});
   CHECK(to_string(report) ==
-        "1 links, 1 virtual services, 15 jumps, 16 chains, 33 sets, 1 nftables tables");
+        "1 links, 1 virtual services, 15 jumps, 16 chains, 34 sets, 1 nftables tables");
   CHECK(node.nft_asked == std::vector{Family::ipv4, Family::ipv6});
 
   daemon.clear_faults();

@@ -67,6 +67,9 @@ TEST_CASE("each difference from kube-proxy has its flag") {
   one.lean_loop_back = false;
   CHECK(without("lean-loop-back") == one);
   one = all;
+  one.growing_sets = false;
+  CHECK(without("growing-sets") == one);
+  one = all;
   one.follow_node_ip = false;
   CHECK(without("follow-node-ip") == one);
 }

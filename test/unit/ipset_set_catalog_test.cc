@@ -43,6 +43,20 @@ const std::map<SetId, Expected> kExpected = {
     {SetId::ipvs_ips, {"KUBE-IPVS-IPS", "KUBE-6-IPVS-IPS", "hash:ip"}},
 };
 
+TEST_CASE("the capacity of a set is kube-proxy's as long as that is enough") {
+  CHECK(capacity_for(0) == 65536);
+  CHECK(capacity_for(65536) == 65536);
+  CHECK(capacity_for(65537) == 131072);
+  CHECK(capacity_for(131073) == 262144);
+  CHECK(capacity_for(std::size_t{1} << 40) == 16777216);
+  CHECK(set_spec(SetId::cluster_ip, Family::ipv4, 131072) == SetSpec{.name = "KUBE-CLUSTER-IP",
+                                                                     .kind = SetKind::hash_ip_port,
+                                                                     .hash_size = 32768,
+                                                                     .max_elements = 131072});
+  CHECK(set_spec(SetId::node_port_tcp, Family::ipv4, 131072) ==
+        set_spec(SetId::node_port_tcp, Family::ipv4));
+}
+
 TEST_CASE("set names and kinds are kube-proxy's") {
   REQUIRE(kExpected.size() == kSetIds.size());
   for (const SetId id : kSetIds) {

@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "ipset/set_catalog.h"
 #include "proxier/plan/planner.h"
 #include "test/support/cluster_builder.h"
 #include "test/support/kernel_model.h"
@@ -192,6 +193,62 @@ TEST_CASE("a restriction that goes keeps its rules until its elements are gone")
   CHECK(phase_names(transaction) == std::vector<std::string>{"remove addresses",
                                                              "remove virtual services",
                                                              "remove elements", "settle rules"});
+}
+
+// One load balancer with so many of its 100 ports' source ranges as elements.
+api::Service ranges_service(int ranges) {
+  auto service = test::web_service();
+  service.type = api::ServiceType::load_balancer;
+  service.load_balancer_ips = {ip("192.0.2.10")};
+  service.ports.clear();
+  for (std::uint16_t port = 1; port <= 100; ++port)
+    service.ports.push_back({"p" + std::to_string(port), Protocol::tcp, port, 0});
+  for (int i = 0; i < ranges; ++i)
+    service.source_ranges.push_back(netlink::IpPrefix::of(
+        netlink::IpAddress::v4(0x14000000U + static_cast<std::uint32_t>(i) * 256), 24));
+  return service;
+}
+
+TEST_CASE("a set grows before it is full, and shrinks when less than half is needed") {
+  constexpr plan::SetKey kRanges{Family::ipv4, ipset::SetId::load_balancer_source_cidr};
+  auto small = desired_for(ranges_service(600), {});
+  const auto large = desired_for(ranges_service(700), {});
+  auto kernel = holding(small);
+  CHECK(kernel.state.capacity(kRanges) == 65536);
+  const auto growth = diff(large, kernel.state);
+  REQUIRE(phase_names(growth) == std::vector<std::string>{"make sets", "add elements"});
+  CHECK_THAT(
+      to_text(growth),
+      Catch::Contains("  make set KUBE-LOAD-BALANCER-SOURCE-CIDR hash:ip,port,net maxelem 131072"));
+  kernel.apply(growth);
+  CHECK(kernel.state.capacity(kRanges) == 131072);
+  CHECK(diff(large, kernel.state).empty());
+
+  kernel.apply(diff(small, kernel.state));
+  CHECK(kernel.state.capacity(kRanges) == 131072);  // it may grow again
+  small = desired_for(ranges_service(300), {});
+  kernel.apply(diff(small, kernel.state));  // while it holds both it does not fit yet
+  CHECK(to_text(diff(small, kernel.state)) ==
+        "make sets\n  make set KUBE-LOAD-BALANCER-SOURCE-CIDR hash:ip,port,net\n");
+  kernel.apply(diff(small, kernel.state));
+  CHECK(kernel.state.capacity(kRanges) == 65536);
+  CHECK(diff(small, kernel.state).empty());
+}
+
+TEST_CASE("a set that does not grow is made as kube-proxy makes it where it fits") {
+  constexpr plan::SetKey kRanges{Family::ipv4, ipset::SetId::load_balancer_source_cidr};
+  auto few = desired_for(ranges_service(1), {});
+  few.sets_grow = false;
+  auto kernel = holding(few);
+  for (const std::uint32_t odd : {0U, 1000U, 131072U}) {
+    kernel.state.odd_capacities[kRanges] = odd;
+    CHECK(to_text(diff(few, kernel.state)) ==
+          "make sets\n  make set KUBE-LOAD-BALANCER-SOURCE-CIDR hash:ip,port,net\n");
+  }
+  auto many = desired_for(ranges_service(700), {});
+  many.sets_grow = false;
+  kernel.state.odd_capacities.clear();
+  CHECK(phase_names(diff(many, kernel.state)) == std::vector<std::string>{"add elements"});
 }
 
 TEST_CASE("a transaction prints every operation") {

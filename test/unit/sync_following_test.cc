@@ -164,6 +164,56 @@ TEST_CASE("a VIP that was held back is tried again together with what guards it"
   CHECK(daemon.is_bound("10.96.0.9"));
 }
 
+TEST_CASE("a set that becomes too small is replaced, one that is made otherwise too") {
+  auto cluster = web_with({test::e1()});
+  auto& web = cluster.services.at({"default", "web"});
+  web.type = api::ServiceType::load_balancer;
+  web.load_balancer_ips = {ip("192.0.2.10")};
+  web.source_ranges = {test::prefix("203.0.113.0/24")};
+  const ipset::SetSpec foreign{.name = "KUBE-LOAD-BALANCER-SOURCE-CIDR",
+                               .kind = ipset::SetKind::hash_ip_port_net,
+                               .max_elements = 2};
+  Daemon daemon;
+  REQUIRE(daemon.sets.ensure(foreign));
+  REQUIRE(daemon.sets.ensure({.name = ipset::kCopyName, .kind = ipset::SetKind::hash_ip}));
+  daemon.see(cluster);
+  CHECK(daemon.sets.list(foreign.name).value()->spec.max_elements == 65536);
+  CHECK_FALSE(*daemon.sets.list(ipset::kCopyName));
+  web.ports.clear();
+  for (std::uint16_t port = 1; port <= 100; ++port)
+    web.ports.push_back({"p" + std::to_string(port), Protocol::tcp, port, 0});
+  for (std::uint32_t i = 1; i < 700; ++i)
+    web.source_ranges.push_back(
+        netlink::IpPrefix::of(netlink::IpAddress::v4(0x14000000U + i * 256), 24));
+  const auto report = daemon.see(cluster);
+  CHECK(report.failures == 0);
+  CHECK(report.written.sets == 1);
+  CHECK(daemon.sets.list(foreign.name).value()->spec.max_elements == 131072);
+  CHECK(daemon.sets.list(foreign.name).value()->elements.size() == 70'000);
+  daemon.restart();
+  CHECK(daemon.see(cluster).empty());
+}
+
+TEST_CASE("a set that cannot be replaced is used as it is") {
+  Daemon daemon;
+  daemon.see(web_with({test::e1()}));
+  const ipset::SetSpec other{
+      .name = "KUBE-CLUSTER-IP", .kind = ipset::SetKind::hash_ip_port, .max_elements = 2};
+  REQUIRE(daemon.sets.ensure(other));
+  daemon.sets.faults.fail("make set KUBE-CLUSTER-IP", {ErrorKind::io, ENOMEM, ""}, 2);
+  daemon.wait(30s);
+  CHECK(daemon.says("make set KUBE-CLUSTER-IP"));
+  auto cluster = web_with({test::e1()});
+  auto shop = test::web_service();
+  shop.name.name = "shop";
+  shop.cluster_ips = {ip("10.96.0.8")};
+  cluster.put(shop);
+  daemon.see(cluster);
+  CHECK(daemon.is_bound("10.96.0.8"));
+  daemon.wait(60s);
+  CHECK(daemon.sets.list(other.name).value()->spec.max_elements == 65536);
+}
+
 TEST_CASE("a surprising answer makes the kernel be read again soon") {
   Daemon daemon;
   daemon.see(web_with({test::e1()}));
