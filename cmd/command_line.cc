@@ -62,6 +62,10 @@ constexpr auto kMainFlags = std::to_array<MainFlag>({
      "of "
      "them every 2 s (default true)",
      to_main<&M::ipvs_estimators>},
+    {"drain-deleted-services", "",
+     "Let TCP connections finish when their Service, its address or its port is deleted; "
+     "--drain-timeout bounds it (default false: they are cut, as kube-proxy does)",
+     to_main<&M::drain_deleted_services>},
     {"vip-ping", "", "Answer pings to service addresses; kube-proxy rejects them (default true)",
      to_main<&M::vip_ping>},
     {"strict-internal-traffic-policy", "",

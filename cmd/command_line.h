@@ -36,6 +36,7 @@ struct MainFlags {
   Nanoseconds healthz_max_watch_age{0};
   bool ipv6_forwarding = false;
   bool ipvs_estimators = true;
+  bool drain_deleted_services = false;
   // Differences from kube-proxy: nullopt is the default of --kube-proxy-compat or without it.
   std::optional<bool> vip_ping;
   std::optional<bool> strict_internal_traffic_policy;

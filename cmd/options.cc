@@ -109,6 +109,7 @@ Options options_of(const MainFlags& main) {
                   .healthz_max_watch_age = unless_zero(main.healthz_max_watch_age),
                   .ipv6_forwarding = main.ipv6_forwarding,
                   .ipvs_estimators = main.ipvs_estimators,
+                  .drain_deleted_services = main.drain_deleted_services,
                   .differences = main.compat ? plan::kKubeProxyCompat : plan::Differences{}};
   for (const auto& row : kDifferences)
     if (const auto& given = main.*row.given) options.differences.*row.value = *given;

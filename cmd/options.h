@@ -30,11 +30,12 @@ struct Options {
   std::optional<Nanoseconds> drain_timeout;
   // --healthz-max-watch-age: unhealthy when no watch said anything for so long; nullopt: never
   std::optional<Nanoseconds> healthz_max_watch_age;
-  bool ipv6_forwarding = false;   // --ipv6-forwarding
-  bool ipvs_estimators = true;    // --ipvs-estimators
-  plan::Differences differences;  // --kube-proxy-compat switches all of them off
-  KubeProxyConfig config;         // validated
-  api::Problems warnings;         // of configuration and flags
+  bool ipv6_forwarding = false;         // --ipv6-forwarding
+  bool ipvs_estimators = true;          // --ipvs-estimators
+  bool drain_deleted_services = false;  // --drain-deleted-services
+  plan::Differences differences;        // --kube-proxy-compat switches all of them off
+  KubeProxyConfig config;               // validated
+  api::Problems warnings;               // of configuration and flags
 };
 
 // The name of this machine; "" when it has none.

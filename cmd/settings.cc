@@ -65,6 +65,7 @@ plan::PlannerOptions planner_options(const Options& options,
   result.node_port_primary = node_ports.primary;
   result.exclude_cidrs = exclude_prefixes(config);
   result.allow_external_ips = external_ips_allowed(config);
+  result.drain_deleted_services = options.drain_deleted_services;
   result.differences = options.differences;
   return result;
 }

@@ -45,7 +45,9 @@ struct DesiredState {
   std::map<netlink::Family, ipset::RuleParameters> rules;  // one entry a planned family
   // Planned from everything there is: what is not here is to be removed. Otherwise nothing is.
   bool complete = true;
-  bool sets_grow = true;                   // beyond kube-proxy's maxelem
+  bool sets_grow = true;  // beyond kube-proxy's maxelem
+  // TCP connections of a virtual service that is not here may finish.
+  bool drains_services = false;
   std::vector<netlink::IpPrefix> foreign;  // virtual services in these are not ours (excludeCIDRs)
 
   friend bool operator==(const DesiredState&, const DesiredState&) = default;

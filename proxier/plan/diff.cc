@@ -38,6 +38,19 @@ constexpr std::array<SetId, 17> kAddOrder = {
     SetId::ipvs_ips,
 };
 
+bool is_foreign(const DesiredState& desired, const netlink::VirtualServiceKey& key) {
+  return std::any_of(desired.foreign.begin(), desired.foreign.end(),
+                     [&](const auto& prefix) { return prefix.contains(key.address); });
+}
+
+// Whether a virtual service that is not desired stays until its connections have ended. One whose
+// real servers could not be read may have some.
+bool lingers(const DesiredState& desired, const ActualService& leaving) {
+  return desired.drains_services && leaving.service.key.protocol == Protocol::tcp &&
+         !is_foreign(desired, leaving.service.key) &&
+         (!leaving.servers || !leaving.servers->empty());
+}
+
 class Differ {
  public:
   Differ(const DesiredState& desired, const ActualState& actual, const Scope& scope)
@@ -213,8 +226,9 @@ class Differ {
         SetChange change{key, {}};
         for (const auto& element : scope->second) {
           const bool want = wanted->second.contains(element);
-          if (want == adding && has.contains(element) != adding)
-            change.ops.push_back(ElementOp{adding, element});
+          if (want != adding || has.contains(element) == adding) continue;
+          if (!adding && refuses_for_lingering(id, element)) continue;
+          change.ops.push_back(ElementOp{adding, element});
         }
         if (!change.ops.empty()) changes.push_back(std::move(change));
       }
@@ -222,9 +236,18 @@ class Differ {
     return changes;
   }
 
-  bool is_foreign(const netlink::VirtualServiceKey& key) const {
-    return std::any_of(desired_.foreign.begin(), desired_.foreign.end(),
-                       [&](const auto& prefix) { return prefix.contains(key.address); });
+  // What refuses new connections to the dummy link's addresses.
+  bool refuses_for_lingering(SetId id, const Element& element) const {
+    return id == SetId::ipvs_ips && has_lingering(std::get<ipset::IpElement>(element).ip);
+  }
+
+  // Whether a virtual service that this address belongs to only finishes its connections.
+  bool has_lingering(const netlink::IpAddress& address) const {
+    if (!desired_.drains_services || !actual_.services) return false;
+    for (auto it = actual_.services->lower_bound({address});
+         it != actual_.services->end() && it->first.address == address; ++it)
+      if (!desired_.services.contains(it->first) && lingers(desired_, it->second)) return true;
+    return false;
   }
 
   void compare_services() {
@@ -233,9 +256,8 @@ class Differ {
       const auto planned = desired_.services.find(key);
       const auto actual = actual_.services->find(key);
       if (planned == desired_.services.end()) {
-        if (actual != actual_.services->end() && desired_.rules.contains(key.address.family()) &&
-            !is_foreign(key))
-          removals_.emplace_back(netlink::DeleteService{key});
+        if (actual != actual_.services->end() && desired_.rules.contains(key.address.family()))
+          release_service(actual->second);
       } else if (actual == actual_.services->end()) {
         add_service(planned->second);
       } else {
@@ -270,6 +292,16 @@ class Differ {
       if (!planned.servers.contains(key)) release_server(service, server);
   }
 
+  void release_service(const ActualService& leaving) {
+    const auto& key = leaving.service.key;
+    if (is_foreign(desired_, key)) return;
+    if (!lingers(desired_, leaving)) {
+      removals_.emplace_back(netlink::DeleteService{key});
+    } else if (leaving.servers && desired_.complete) {
+      for (const auto& [server_key, server] : *leaving.servers) release_server(key, server);
+    }
+  }
+
   void release_server(const netlink::VirtualServiceKey& service,
                       const netlink::RealServer& server) {
     if (service.protocol != Protocol::tcp) {
@@ -302,7 +334,8 @@ class Differ {
     if (!actual_.addresses) return ops;
     for (const auto& address : scope_.addresses)
       if (actual_.addresses->contains(address) && !desired_.addresses.contains(address) &&
-          !actual_.fixed_addresses.contains(address) && desired_.rules.contains(address.family()))
+          !actual_.fixed_addresses.contains(address) && desired_.rules.contains(address.family()) &&
+          !has_lingering(address))
         ops.push_back(netlink::AddressOp{false, address});
     return ops;
   }
@@ -328,13 +361,24 @@ Transaction diff(const DesiredState& desired, const ActualState& actual) {
 std::set<netlink::RealServerKey> draining(const DesiredState& desired, const ActualState& actual,
                                           const netlink::VirtualServiceKey& service) {
   std::set<netlink::RealServerKey> result;
-  const auto planned = desired.services.find(service);
-  if (!desired.complete || !actual.services || planned == desired.services.end()) return result;
+  if (!desired.complete || !actual.services) return result;
   const auto it = actual.services->find(service);
   if (it == actual.services->end() || !it->second.servers) return result;
-  for (const auto& [key, server] : *it->second.servers)
-    if (server.weight == 0 && !planned->second.servers.contains(key)) result.insert(key);
+  const auto planned = desired.services.find(service);
+  if (planned == desired.services.end() && !lingers(desired, it->second)) return result;
+  for (const auto& [key, server] : *it->second.servers) {
+    const bool wanted = planned != desired.services.end() && planned->second.servers.contains(key);
+    if (server.weight == 0 && !wanted) result.insert(key);
+  }
   return result;
+}
+
+Scope scope_of(const netlink::VirtualServiceKey& leaving) {
+  const auto& address = leaving.address;
+  return {.services = {leaving},
+          .addresses = {address},
+          .elements = {{{address.family(), SetId::ipvs_ips}, {ipset::IpElement{address}}}},
+          .rules = {}};
 }
 
 }  // namespace ipvsproxier::plan

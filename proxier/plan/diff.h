@@ -22,15 +22,20 @@ namespace ipvsproxier::plan {
 // Where `desired` is incomplete nothing is removed, and no real server drained. Where a part of
 // `actual` could not be read: of a family whose sets or rules are unknown nothing new is exposed;
 // unknown virtual services or addresses are left alone. A TCP real server that leaves gets weight 0
-// and stays, until somebody saw it without connections; of the other protocols it is removed.
+// and stays, until somebody saw it without connections; of the other protocols it is removed. So
+// does a TCP virtual service that leaves where `desired.drains_services`: it goes after its last
+// real server, and until then its address stays bound and in the set that refuses new connections.
 Transaction diff(const DesiredState& desired, const ActualState& actual, const Scope& scope);
 
 // Everything.
 Transaction diff(const DesiredState& desired, const ActualState& actual);
 
 // The real servers of this virtual service that only finish their connections: weight 0, and not
-// desired. None where `desired` is incomplete.
+// desired. None where `desired` is incomplete, nor of a virtual service that is just to be removed.
 std::set<netlink::RealServerKey> draining(const DesiredState& desired, const ActualState& actual,
                                           const netlink::VirtualServiceKey& service);
+
+// What may go together with a virtual service that is no longer desired.
+Scope scope_of(const netlink::VirtualServiceKey& leaving);
 
 }  // namespace ipvsproxier::plan

@@ -24,6 +24,7 @@ Scope Planner::update(const std::set<api::NamespacedName>& services,
                       const model::ClusterState& cluster) {
   Scope scope;
   state_.complete = cluster.complete;
+  state_.drains_services = options_.drain_deleted_services;
   state_.sets_grow = options_.differences.growing_sets;
   for (auto& family : families_) family->update(services, cluster, scope);
   return scope;

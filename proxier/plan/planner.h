@@ -40,6 +40,7 @@ struct PlannerOptions {
   bool node_port_primary = false;                      // only the node's own IPs
   std::vector<netlink::IpPrefix> exclude_cidrs;
   bool allow_external_ips = true;
+  bool drain_deleted_services = false;  // their TCP connections may finish
   Differences differences;
 };
 

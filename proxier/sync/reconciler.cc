@@ -364,6 +364,10 @@ void Reconciler::drain(TimePoint now, Pass& pass) {
   // What fails is looked at again by the next pass.
   execute(transaction, pass);
   note_drains(services, now);
+  plan::Scope leaving;
+  for (const auto& key : services)
+    if (!planner_.desired().services.contains(key)) leaving.merge(plan::scope_of(key));
+  if (!leaving.empty()) apply(leaving, now, pass);
 }
 
 void Reconciler::purge_flows(TimePoint now, Pass& pass) {

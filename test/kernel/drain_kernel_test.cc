@@ -135,6 +135,27 @@ TEST_CASE("kernel: drain: a download survives its pod's termination and a rollin
   CHECK(download.moves_on() == "");
 }
 
+TEST_CASE("kernel: drain: a download survives its Service's deletion where that is asked for") {
+  Following following(1, {"--drain-deleted-services", "--drain-timeout=30s"});
+  following.endpoint(1);
+  following.start();
+  LongConnections download;
+  REQUIRE(download.open(following.cluster.client(), {ip(kVip), 90}) == "local-1");
+  download.run();
+  following.daemon.mark();
+  following.manifests.remove(following.web.name);
+  REQUIRE(following.daemon.logs("synced: "));
+  CHECK(following.weight(1) == 0U);
+  CHECK(outcome(following.cluster.client().ask(Protocol::tcp, ip(kVip), 90)) == "refused");
+  // The port without a connection goes before the one that has one.
+  const VirtualServiceKey idle{.address = ip(kVip), .protocol = Protocol::tcp, .port = 80};
+  CHECK(eventually([&] { return !following.ipvs.service(idle); }));
+  CHECK(following.weight(1) == 0U);
+  CHECK(download.moves_on() == "");
+  CHECK(eventually([&] { return !following.ipvs.service(streams_key()); }));
+  CHECK(download.moves_on() != "");
+}
+
 TEST_CASE("kernel: drain: an endpoint that returns gets its weight back in place") {
   Following following(2);
   following.endpoint(1);

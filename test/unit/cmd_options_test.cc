@@ -74,9 +74,11 @@ TEST_CASE("each difference from kube-proxy has its flag") {
   CHECK(without("follow-node-ip") == one);
 }
 
-TEST_CASE("IPv6 forwarding is asked for, estimators are not stopped") {
+TEST_CASE("IPv6 forwarding and draining Services are asked for, estimators are not stopped") {
   CHECK_FALSE(once_with({}).ipv6_forwarding);
   CHECK(once_with({"--ipv6-forwarding"}).ipv6_forwarding);
+  CHECK_FALSE(once_with({}).drain_deleted_services);
+  CHECK(once_with({"--drain-deleted-services"}).drain_deleted_services);
   CHECK(once_with({}).ipvs_estimators);
   CHECK_FALSE(once_with({"--ipvs-estimators=false"}).ipvs_estimators);
 }

@@ -1,5 +1,5 @@
 // The reconciler as a daemon uses it, on fakes and a clock that the test sets: changes, retries,
-// reading back, draining, stale flows, links.
+// reading back, sets that grow, stale flows, links.
 
 #include <cerrno>
 
@@ -42,103 +42,6 @@ TEST_CASE("a change costs what changed, an unchanged object nothing") {
       daemon.see(web_with({test::e1(), test::e2(), test::endpoint("10.244.1.5", "n2")}));
   CHECK(report.written == Written{.ipvs = 1});
   CHECK(daemon.weights(kWeb).size() == 3);
-}
-
-TEST_CASE("a leaving real server drains, is looked at, and goes when it is idle") {
-  Daemon daemon;
-  daemon.see(web_with({test::e1(), test::e2()}));
-  daemon.ipvs.set_connections(kWeb, kE2, 1, 2);
-  CHECK(daemon.see(web_with({test::e1()})).written == Written{.ipvs = 1, .elements = 0});
-  CHECK(daemon.weights(kWeb) ==
-        std::map<netlink::RealServerKey, std::uint32_t>{{kE1, 1}, {kE2, 0}});
-  daemon.wait(20s);
-  CHECK(daemon.weights(kWeb).contains(kE2));
-  daemon.ipvs.set_connections(kWeb, kE2, 0, 1);
-  daemon.wait(20s);
-  CHECK(daemon.weights(kWeb).contains(kE2));
-  daemon.ipvs.set_connections(kWeb, kE2, 0, 0);
-  daemon.wait(6s);
-  CHECK_FALSE(daemon.weights(kWeb).contains(kE2));
-  const auto before = daemon.writes();
-  daemon.wait(100s);
-  CHECK(daemon.writes() == before);
-}
-
-TEST_CASE("an idle real server goes with the first look") {
-  Daemon daemon;
-  daemon.see(web_with({test::e1(), test::e2()}));
-  daemon.see(web_with({test::e1()}));
-  CHECK(daemon.weights(kWeb).contains(kE2));
-  daemon.wait(3s);
-  CHECK_FALSE(daemon.weights(kWeb).contains(kE2));
-}
-
-TEST_CASE("removals wait for other changes, but not for ever") {
-  Daemon daemon;
-  auto cluster = web_with({test::e1(), test::e2()});
-  daemon.see(cluster);
-  cluster = web_with({test::e1()});
-  daemon.see(cluster);
-  for (int second = 1; second <= 6; ++second) {
-    daemon.wait(1s);
-    INFO(second << " s");
-    CHECK(daemon.weights(kWeb).contains(kE2) == (second < 6));
-    cluster.services.at({"default", "web"}).affinity_seconds = 100 + second;
-    daemon.see(cluster);
-  }
-}
-
-TEST_CASE("a drain may be bounded") {
-  DrainTimes times;
-  times.timeout = 30s;
-  Daemon daemon({.drain = times});
-  daemon.see(web_with({test::e1(), test::e2()}));
-  daemon.ipvs.set_connections(kWeb, kE2, 5, 0);
-  daemon.see(web_with({test::e1()}));
-  daemon.wait(29s);
-  CHECK(daemon.weights(kWeb).contains(kE2));
-  daemon.wait(1s);
-  CHECK_FALSE(daemon.weights(kWeb).contains(kE2));
-}
-
-TEST_CASE("an endpoint that returns gets its weight back in place and is not removed") {
-  Daemon daemon;
-  daemon.see(web_with({test::e1(), test::e2()}));
-  daemon.ipvs.set_connections(kWeb, kE2, 1, 0);
-  daemon.see(web_with({test::e1()}));
-  CHECK(daemon.see(web_with({test::e1(), test::e2()})).written == Written{.ipvs = 1});
-  CHECK(daemon.weights(kWeb).at(kE2) == 1);
-  daemon.ipvs.set_connections(kWeb, kE2, 0, 0);
-  daemon.wait(100s);
-  CHECK(daemon.weights(kWeb).at(kE2) == 1);
-}
-
-TEST_CASE("after a restart a real server that drains goes on draining") {
-  Daemon daemon;
-  daemon.see(web_with({test::e1(), test::e2()}));
-  daemon.ipvs.set_connections(kWeb, kE2, 1, 0);
-  daemon.see(web_with({test::e1()}));
-  const auto before = daemon.writes();
-  daemon.restart();
-  CHECK(daemon.see(web_with({test::e1()})).empty());
-  CHECK(daemon.writes() == before);
-  daemon.ipvs.set_connections(kWeb, kE2, 0, 0);
-  daemon.wait(6s);
-  CHECK_FALSE(daemon.weights(kWeb).contains(kE2));
-}
-
-TEST_CASE("connections are read once for each virtual service that has something draining") {
-  Daemon daemon;
-  std::vector<api::Endpoint> endpoints = {test::e1()};
-  for (int i = 10; i < 20; ++i)
-    endpoints.push_back(test::endpoint("10.244.1." + std::to_string(i), "n2"));
-  daemon.see(web_with(endpoints));
-  for (int i = 10; i < 20; ++i)
-    daemon.ipvs.set_connections(kWeb, {ip("10.244.1." + std::to_string(i)), 8080}, 1, 0);
-  daemon.see(web_with({test::e1()}));
-  const auto before = daemon.ipvs.server_listings();
-  daemon.wait(3s);
-  CHECK(daemon.ipvs.server_listings() == before + 1);
 }
 
 TEST_CASE("what failed is tried again with growing pauses, the rest is in place") {

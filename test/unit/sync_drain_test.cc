@@ -1,0 +1,226 @@
+// What leaves: real servers that drain, and virtual services whose connections may finish.
+
+#include <optional>
+
+#include <catch2/catch.hpp>
+
+#include "test/support/cluster_builder.h"
+#include "test/support/fake_daemon.h"
+
+namespace ipvsproxier::sync {
+namespace {
+
+using namespace std::chrono_literals;
+using netlink::Protocol;
+using test::FakeDaemon;
+using test::ip;
+using test::kE1;
+using test::kE2;
+using test::kWeb;
+using test::web_with;
+
+TEST_CASE("a leaving real server drains, is looked at, and goes when it is idle") {
+  FakeDaemon daemon;
+  daemon.see(web_with({test::e1(), test::e2()}));
+  daemon.ipvs.set_connections(kWeb, kE2, 1, 2);
+  CHECK(daemon.see(web_with({test::e1()})).written == Written{.ipvs = 1, .elements = 0});
+  CHECK(daemon.weights(kWeb) ==
+        std::map<netlink::RealServerKey, std::uint32_t>{{kE1, 1}, {kE2, 0}});
+  daemon.wait(20s);
+  CHECK(daemon.weights(kWeb).contains(kE2));
+  daemon.ipvs.set_connections(kWeb, kE2, 0, 1);
+  daemon.wait(20s);
+  CHECK(daemon.weights(kWeb).contains(kE2));
+  daemon.ipvs.set_connections(kWeb, kE2, 0, 0);
+  daemon.wait(6s);
+  CHECK_FALSE(daemon.weights(kWeb).contains(kE2));
+  const auto before = daemon.writes();
+  daemon.wait(100s);
+  CHECK(daemon.writes() == before);
+}
+
+TEST_CASE("an idle real server goes with the first look") {
+  FakeDaemon daemon;
+  daemon.see(web_with({test::e1(), test::e2()}));
+  daemon.see(web_with({test::e1()}));
+  CHECK(daemon.weights(kWeb).contains(kE2));
+  daemon.wait(3s);
+  CHECK_FALSE(daemon.weights(kWeb).contains(kE2));
+}
+
+TEST_CASE("removals wait for other changes, but not for ever") {
+  FakeDaemon daemon;
+  auto cluster = web_with({test::e1(), test::e2()});
+  daemon.see(cluster);
+  cluster = web_with({test::e1()});
+  daemon.see(cluster);
+  for (int second = 1; second <= 6; ++second) {
+    daemon.wait(1s);
+    INFO(second << " s");
+    CHECK(daemon.weights(kWeb).contains(kE2) == (second < 6));
+    cluster.services.at({"default", "web"}).affinity_seconds = 100 + second;
+    daemon.see(cluster);
+  }
+}
+
+TEST_CASE("a drain may be bounded") {
+  DrainTimes times;
+  times.timeout = 30s;
+  FakeDaemon daemon({.drain = times});
+  daemon.see(web_with({test::e1(), test::e2()}));
+  daemon.ipvs.set_connections(kWeb, kE2, 5, 0);
+  daemon.see(web_with({test::e1()}));
+  daemon.wait(29s);
+  CHECK(daemon.weights(kWeb).contains(kE2));
+  daemon.wait(1s);
+  CHECK_FALSE(daemon.weights(kWeb).contains(kE2));
+}
+
+TEST_CASE("an endpoint that returns gets its weight back in place and is not removed") {
+  FakeDaemon daemon;
+  daemon.see(web_with({test::e1(), test::e2()}));
+  daemon.ipvs.set_connections(kWeb, kE2, 1, 0);
+  daemon.see(web_with({test::e1()}));
+  CHECK(daemon.see(web_with({test::e1(), test::e2()})).written == Written{.ipvs = 1});
+  CHECK(daemon.weights(kWeb).at(kE2) == 1);
+  daemon.ipvs.set_connections(kWeb, kE2, 0, 0);
+  daemon.wait(100s);
+  CHECK(daemon.weights(kWeb).at(kE2) == 1);
+}
+
+TEST_CASE("a deleted Service is cut off at once unless its connections may finish") {
+  FakeDaemon daemon;
+  daemon.see(web_with({test::e1()}));
+  daemon.ipvs.set_connections(kWeb, kE1, 1, 0);
+  daemon.see(model::ClusterState{});
+  CHECK_FALSE(daemon.ipvs.contains(kWeb));
+  CHECK_FALSE(daemon.is_bound("10.96.0.9"));
+}
+
+// A daemon that lets connections of deleted Services finish.
+test::FakeDaemonSettings patient(std::optional<std::chrono::milliseconds> timeout = std::nullopt) {
+  test::FakeDaemonSettings settings;
+  settings.options.drain_deleted_services = true;
+  settings.drain.timeout = timeout;
+  return settings;
+}
+
+bool refuses_new(const FakeDaemon& daemon, const char* address) {
+  return daemon.sets.contains("KUBE-IPVS-IPS", ipset::IpElement{ip(address)});
+}
+
+TEST_CASE("a deleted Service's connections may finish; then all of it goes") {
+  FakeDaemon daemon(patient());
+  daemon.see(web_with({test::e1(), test::e2()}));
+  daemon.ipvs.set_connections(kWeb, kE1, 1, 0);
+  daemon.see(model::ClusterState{});
+  CHECK(daemon.weights(kWeb) ==
+        std::map<netlink::RealServerKey, std::uint32_t>{{kE1, 0}, {kE2, 0}});
+  CHECK(daemon.sets.is_empty("KUBE-CLUSTER-IP"));
+  daemon.wait(40s);  // also past a reading of the kernel
+  CHECK(daemon.weights(kWeb) == std::map<netlink::RealServerKey, std::uint32_t>{{kE1, 0}});
+  CHECK(daemon.is_bound("10.96.0.9"));
+  CHECK(refuses_new(daemon, "10.96.0.9"));
+  daemon.restart();
+  CHECK(daemon.see(model::ClusterState{}).empty());
+  CHECK(daemon.weights(kWeb).contains(kE1));
+
+  daemon.ipvs.set_connections(kWeb, kE1, 0, 0);
+  daemon.wait(6s);
+  CHECK_FALSE(daemon.ipvs.contains(kWeb));
+  CHECK_FALSE(daemon.is_bound("10.96.0.9"));
+  CHECK_FALSE(refuses_new(daemon, "10.96.0.9"));
+  const auto before = daemon.writes();
+  daemon.wait(100s);
+  CHECK(daemon.writes() == before);
+}
+
+TEST_CASE("a deleted Service without endpoints, or of UDP, goes at once") {
+  FakeDaemon daemon(patient());
+  auto cluster = web_with({});
+  daemon.see(cluster);
+  daemon.see(model::ClusterState{});
+  CHECK_FALSE(daemon.ipvs.contains(kWeb));
+  cluster = web_with({test::e1()});
+  cluster.services.at({"default", "web"}).ports[0].protocol = Protocol::udp;
+  for (auto& [name, slice] : cluster.slices.at({"default", "web"}))
+    slice.ports[0].protocol = Protocol::udp;
+  daemon.see(cluster);
+  const netlink::VirtualServiceKey key{ip("10.96.0.9"), Protocol::udp, 80};
+  REQUIRE(daemon.weights(key).size() == 1);
+  daemon.see(model::ClusterState{});
+  CHECK_FALSE(daemon.ipvs.contains(key));
+  CHECK_FALSE(daemon.is_bound("10.96.0.9"));
+}
+
+TEST_CASE("a Service that returns while its connections finish is used again in place") {
+  FakeDaemon daemon(patient());
+  daemon.see(web_with({test::e1()}));
+  daemon.ipvs.set_connections(kWeb, kE1, 1, 0);
+  daemon.see(model::ClusterState{});
+  CHECK(daemon.see(web_with({test::e1()})).written.ipvs == 1);
+  CHECK(daemon.weights(kWeb).at(kE1) == 1);
+  daemon.ipvs.set_connections(kWeb, kE1, 0, 0);
+  daemon.wait(100s);
+  CHECK(daemon.weights(kWeb).at(kE1) == 1);
+}
+
+TEST_CASE("the connections of a deleted Service finish within the drain timeout") {
+  FakeDaemon daemon(patient(30s));
+  daemon.see(web_with({test::e1()}));
+  daemon.ipvs.set_connections(kWeb, kE1, 1, 0);
+  daemon.see(model::ClusterState{});
+  daemon.wait(29s);
+  CHECK(daemon.is_bound("10.96.0.9"));
+  daemon.wait(2s);
+  CHECK_FALSE(daemon.ipvs.contains(kWeb));
+  CHECK_FALSE(daemon.is_bound("10.96.0.9"));
+}
+
+TEST_CASE(
+    "an address stays bound while one port's connections finish, another Service may take it") {
+  FakeDaemon daemon(patient());
+  auto cluster = web_with({test::e1()});
+  auto& web = cluster.services.at({"default", "web"});
+  daemon.see(cluster);
+  daemon.ipvs.set_connections(kWeb, kE1, 1, 0);
+  web.ports[0].port = 81;
+  daemon.see(cluster);
+  CHECK(daemon.weights(kWeb).at(kE1) == 0);
+  CHECK(daemon.weights({ip("10.96.0.9"), Protocol::tcp, 81}).at(kE1) == 1);
+  daemon.ipvs.set_connections(kWeb, kE1, 0, 0);
+  daemon.wait(10s);
+  CHECK_FALSE(daemon.ipvs.contains(kWeb));
+  CHECK(daemon.is_bound("10.96.0.9"));
+}
+
+TEST_CASE("after a restart a real server that drains goes on draining") {
+  FakeDaemon daemon;
+  daemon.see(web_with({test::e1(), test::e2()}));
+  daemon.ipvs.set_connections(kWeb, kE2, 1, 0);
+  daemon.see(web_with({test::e1()}));
+  const auto before = daemon.writes();
+  daemon.restart();
+  CHECK(daemon.see(web_with({test::e1()})).empty());
+  CHECK(daemon.writes() == before);
+  daemon.ipvs.set_connections(kWeb, kE2, 0, 0);
+  daemon.wait(6s);
+  CHECK_FALSE(daemon.weights(kWeb).contains(kE2));
+}
+
+TEST_CASE("connections are read once for each virtual service that has something draining") {
+  FakeDaemon daemon;
+  std::vector<api::Endpoint> endpoints = {test::e1()};
+  for (int i = 10; i < 20; ++i)
+    endpoints.push_back(test::endpoint("10.244.1." + std::to_string(i), "n2"));
+  daemon.see(web_with(endpoints));
+  for (int i = 10; i < 20; ++i)
+    daemon.ipvs.set_connections(kWeb, {ip("10.244.1." + std::to_string(i)), 8080}, 1, 0);
+  daemon.see(web_with({test::e1()}));
+  const auto before = daemon.ipvs.server_listings();
+  daemon.wait(3s);
+  CHECK(daemon.ipvs.server_listings() == before + 1);
+}
+
+}  // namespace
+}  // namespace ipvsproxier::sync
