@@ -219,7 +219,7 @@ Status LibipsetTable::replace(const SetSpec& spec) {
   if (Status status = create(copy); !status) return status;
   std::vector<ElementOp> ops;
   ops.reserve((*listed)->elements.size());
-  for (auto& element : (*listed)->elements) ops.push_back(ElementOp{true, std::move(element)});
+  for (const auto& element : (*listed)->elements) ops.push_back(ElementOp{true, element});
   Status status;
   for (Status& one : apply(copy, ops))
     if (status && !one) status = std::move(one);
