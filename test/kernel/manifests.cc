@@ -74,6 +74,7 @@ std::string service_yaml(const ServiceManifest& service) {
   std::vector<std::string> ingress;
   for (const auto& address : service.ingress_ips)
     ingress.push_back("{ip: " + quoted(address) + "}");
+  ingress.insert(ingress.end(), service.more_ingress.begin(), service.more_ingress.end());
   std::vector<std::string> families;
   for (const auto& text : service.cluster_ips) {
     const auto address = IpAddress::parse(text);

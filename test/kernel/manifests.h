@@ -39,6 +39,8 @@ struct ServiceManifest {
   // More of spec, in YAML's flow style: "externalTrafficPolicy: Local, externalIPs: [192.0.2.1]".
   std::string spec;
   std::vector<std::string> ingress_ips;  // status.loadBalancer.ingress
+  // More of it, in flow style: "{hostname: x}".
+  std::vector<std::string> more_ingress;
 };
 
 std::string service_yaml(const ServiceManifest& service);
