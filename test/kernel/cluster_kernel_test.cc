@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "netlink/sysctl.h"
 #include "test/kernel/cluster.h"
 #include "test/kernel/daemon.h"
 #include "test/kernel/manifests.h"
@@ -75,6 +76,23 @@ TEST_CASE("kernel: daemon: --once programs a Service of a manifest, and says wha
   }
   manifests.write("web", "kind: [");
   CHECK(run_once(cluster.netns(), manifests).status == 1);
+}
+
+TEST_CASE("kernel: daemon: IPv6 is forwarded where that is asked for, and only there",
+          "[item-21]") {
+  const Netns netns;
+  netns.ip(
+      "link add eth0 type dummy\nlink set eth0 up\naddr add 10.200.0.2/24 dev eth0\n"
+      "addr add fd00:200::2/64 dev eth0 nodad\n");
+  const auto forwards = [&] {
+    return netns.inside([] { return *netlink::Sysctl().read("net/ipv6/conf/all/forwarding"); });
+  };
+  REQUIRE(forwards() == "0");
+  const Manifests manifests;
+  CHECK(run_once(netns, manifests).status == 0);
+  CHECK(forwards() == "0");
+  CHECK(run_once(netns, manifests, {"--ipv6-forwarding"}).status == 0);
+  CHECK(forwards() == "1");
 }
 
 }  // namespace

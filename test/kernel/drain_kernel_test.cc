@@ -156,7 +156,7 @@ TEST_CASE("kernel: drain: a download survives its Service's deletion where that 
   CHECK(download.moves_on() != "");
 }
 
-TEST_CASE("kernel: drain: an endpoint that returns gets its weight back in place") {
+TEST_CASE("kernel: drain: an endpoint that returns gets its weight back in place", "[item-10]") {
   Following following(2);
   following.endpoint(1);
   following.endpoint(2);
@@ -184,6 +184,33 @@ TEST_CASE("kernel: drain: an endpoint that returns gets its weight back in place
     CHECK(connections.moves_on() == "");
     CHECK(following.servers_reached() == std::set{answered_by("local-1"), answered_by("local-2")});
   }
+}
+
+// The kernel ends the connections of a virtual service that is deleted (expire_nodest_conn).
+TEST_CASE("kernel: drain: what drained when its Service went serves again when that is back",
+          "[item-9]") {
+  Following following(1);
+  following.endpoint(1);
+  following.start();
+  const auto draining = following.cluster.client().open_stream(ip(kVip), 90);
+  REQUIRE(draining);
+  const auto web = following.web;
+  following.no_endpoint(1);
+  following.put();
+  REQUIRE(following.weight(1) == 0U);
+  following.daemon.mark();
+  following.manifests.remove(web.name);
+  REQUIRE(following.daemon.logs("synced: "));
+  REQUIRE_FALSE(following.ipvs.service(streams_key()));
+  following.web = web;
+  following.put();
+  CHECK(following.weight(1) == 1U);
+  auto stream = following.cluster.client().open_stream(ip(kVip), 90);
+  REQUIRE(stream);
+  // Until the next look at what drains has passed.
+  ::poll(nullptr, 0, 2500);
+  CHECK(following.weight(1) == 1U);
+  CHECK(stream->exchange());
 }
 
 // A reset: IPVS remembers it for 10 s, a connection that was closed for 2 minutes.

@@ -109,7 +109,8 @@ TEST_CASE("kernel: handover: kube-proxy's ipvs mode is taken over without a writ
   check_taken_over(node, tap, kShop + "/" + name + "/config.yaml");
 }
 
-TEST_CASE("kernel: handover: taken over without a write, given back in one run", "[handover]") {
+TEST_CASE("kernel: handover: taken over without a write, given back in one run",
+          "[handover][item-13]") {
   const std::string name = "clustercidr";
   const auto config = kShop + "/" + name + "/config.yaml";
   const ShopNode node;
@@ -160,7 +161,8 @@ void add_foreign_state(const ShopNode& node) {
   });
 }
 
-TEST_CASE("kernel: handover: cleanup leaves what others have, byte for byte", "[handover]") {
+TEST_CASE("kernel: handover: cleanup leaves what others have, byte for byte",
+          "[handover][item-12]") {
   const ShopNode node;
   add_foreign_state(node);
   LongConnections others;

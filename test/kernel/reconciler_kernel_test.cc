@@ -91,5 +91,41 @@ TEST_CASE("kernel: random clusters are reached in one sync, and a second one wri
   }
 }
 
+// ipset prints a network of one address without its length, and ::/96 with a dotted quad.
+TEST_CASE("kernel: elements that are printed in another way than they were written are no change",
+          "[item-1]") {
+  FreshNetns netns;
+  netns.netns().ip("link add eth0 type dummy\nlink set eth0 up\naddr add 10.0.0.1/24 dev eth0\n");
+  auto web = web_service();
+  web.type = api::ServiceType::load_balancer;
+  web.ip_families = {netlink::Family::ipv4, netlink::Family::ipv6};
+  web.cluster_ips = {ip("10.96.0.9"), ip("::10.96.0.9")};
+  web.external_ips = {ip("::198.51.100.20")};
+  web.load_balancer_ips = {ip("192.0.2.10"), ip("::192.0.2.10")};
+  web.source_ranges = {prefix("203.0.113.0/24"), prefix("198.51.100.7/32"),
+                       prefix("2001:db8::7/128"), prefix("::198.51.100.7/128")};
+  const auto cluster = cluster_of({web, slice_of(web, 8080, {e1(), e2()}),
+                                   slice_of(web, 8080, {endpoint("::10.244.0.3", "n1")}, "6")});
+  KernelWorld world;
+  const auto first = world.sync(cluster, {});
+  INFO(world.log.str());
+  REQUIRE(first.complete());
+  const auto saved = shell("ipset save | grep ^add");
+  for (const auto* line :
+       {"add KUBE-LOAD-BALANCER-SOURCE-CIDR 192.0.2.10,tcp:80,198.51.100.7\n",
+        "add KUBE-6-LOAD-BALANCER-SOURCE-CID ::192.0.2.10,tcp:80,2001:db8::7\n",
+        "add KUBE-6-LOAD-BALANCER-SOURCE-CID ::192.0.2.10,tcp:80,::198.51.100.7\n",
+        "add KUBE-6-CLUSTER-IP ::10.96.0.9,tcp:80\n",
+        "add KUBE-6-EXTERNAL-IP ::198.51.100.20,tcp:80\n",
+        "add KUBE-6-LOOP-BACK ::10.244.0.3,tcp:8080,::10.244.0.3\n",
+        "add KUBE-6-IPVS-IPS ::10.96.0.9\n"}) {
+    INFO(saved);
+    CHECK(saved.find(line) != std::string::npos);
+  }
+  const auto writes = world.writes();
+  CHECK(world.sync(cluster, {}).written == sync::Written{});
+  CHECK(world.writes() == writes);
+}
+
 }  // namespace
 }  // namespace ipvsproxier::test

@@ -154,6 +154,46 @@ TEST_CASE("a lock that another program holds ends in a timeout, and nothing is w
   CHECK(table.commits() == 0);
 }
 
+TEST_CASE("rules that a held lock kept from being written are there once afterwards", "[item-4]") {
+  const FreshNetns netns;
+  make_sets();
+  auto impatient = settings();
+  impatient.lock_path = "/run/xtables-test.lock";
+  impatient.lock_wait = std::chrono::milliseconds(30);
+  IptcRuleTable table(impatient);
+  ipset::RuleParameters parameters;
+  parameters.non_empty.insert(ipset::kSetIds.begin(), ipset::kSetIds.end());
+  const auto tables = rules_for(Family::ipv4, parameters);
+  for (const auto& desired : tables) REQUIRE(table.apply(desired));
+  auto whole = parse_saved_rules(saved(Family::ipv4));
+  // One chain is gone, one empty, one has too much; the others are as they are to be.
+  shell(
+      "iptables-legacy -t nat -F KUBE-SERVICES; iptables-legacy -t nat -A KUBE-MARK-MASQ -j ACCEPT;"
+      " iptables-legacy -D FORWARD -j KUBE-FORWARD -m comment --comment"
+      " 'kubernetes forwarding rules'; iptables-legacy -F KUBE-FORWARD;"
+      " iptables-legacy -X KUBE-FORWARD");
+  const auto damaged = parse_saved_rules(saved(Family::ipv4));
+  {
+    const auto held =
+        ipset::XtablesLock::acquire(impatient.lock_path, std::chrono::milliseconds(0));
+    REQUIRE(held);
+    for (const auto& desired : tables) CHECK_FALSE(table.apply(desired));
+    CHECK(parse_saved_rules(saved(Family::ipv4)) == damaged);
+  }
+  for (const auto& desired : tables) {
+    REQUIRE(table.apply(desired));
+    CHECK(*table.list(desired) == desired);
+  }
+  auto repaired = parse_saved_rules(saved(Family::ipv4));
+  CHECK(repaired != damaged);
+  // The jump comes back in front.
+  for (auto* rules : {&repaired, &whole}) {
+    auto& forward = (*rules)["filter"]["FORWARD"];
+    std::sort(forward.begin(), forward.end());
+  }
+  CHECK(repaired == whole);
+}
+
 TEST_CASE("a set of the other family is an error that names it") {
   const FreshNetns netns;
   make_sets();

@@ -78,7 +78,8 @@ void check_load_balancer(const Cluster& cluster) {
   }
 }
 
-TEST_CASE("kernel: take-over: kube-proxy's iptables mode serves until ours does", "[handover]") {
+TEST_CASE("kernel: take-over: kube-proxy's iptables mode serves until ours does",
+          "[handover][item-13]") {
   const TrafficBed bed;
   const auto& cluster = bed.cluster;
   const auto& netns = cluster.netns();

@@ -81,12 +81,12 @@ std::vector<Vector> of_cluster_ips() {
       "-m comment --comment \"Kubernetes service external ip + port for masquerade and filter "
       "purpose\" -m set --match-set KUBE-EXTERNAL-IP dst,dst ";
   return {
-      {.name = "1: a cluster IP",
-       .service = web({kLocal, kRemote}),
-       .state = cluster_ip().served("-t 10.96.0.9:80", kBoth).hairpin()},
       {.name = "2: a cluster IP without endpoints",
        .service = web({}),
        .state = cluster_ip().served("-t 10.96.0.9:80", {})},
+      {.name = "1: a cluster IP",
+       .service = web({kLocal, kRemote}),
+       .state = cluster_ip().served("-t 10.96.0.9:80", kBoth).hairpin()},
       {.name = "11: internal policy Local without local endpoints",
        .service = local_only,
        .state = cluster_ip().served("-t 10.96.0.9:80", {}),

@@ -43,6 +43,7 @@ struct Vector {
   std::size_t external_lack = 0;
 };
 
+// In an order in which each asks for another state of the kernel than the one before.
 const std::vector<Vector>& vectors();
 
 }  // namespace ipvsproxier::test

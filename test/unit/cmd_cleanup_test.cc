@@ -75,7 +75,7 @@ Lines failures_of(const CleanupReport& report) {
   return lines;
 }
 
-TEST_CASE("cleanup: all that is ours goes in one run, and nothing else") {
+TEST_CASE("cleanup: all that is ours goes in one run, and nothing else", "[item-12][item-13]") {
   Node node;
   const auto report = node.clean();
   CHECK(failures_of(report) == Lines{});

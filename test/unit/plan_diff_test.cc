@@ -42,7 +42,7 @@ std::vector<std::string> phase_names(const Transaction& transaction) {
   return names;
 }
 
-TEST_CASE("a first sync comes in this order") {
+TEST_CASE("a first sync comes in this order", "[item-15]") {
   auto service = test::web_service();
   const auto desired = desired_for(service, {test::e1()});
   const auto kernel = test::KernelModel::empty_for(desired);
@@ -131,7 +131,7 @@ TEST_CASE("virtual services in excludeCIDRs are left alone, others of the family
       std::vector<netlink::IpvsOp>{netlink::DeleteService{{ip("192.168.8.1"), Protocol::tcp, 22}}});
 }
 
-TEST_CASE("nothing is exposed or removed on partial knowledge") {
+TEST_CASE("nothing is exposed or removed on partial knowledge", "[item-8]") {
   const auto desired = desired_for(test::web_service(), {test::e1()});
   auto kernel = test::KernelModel::empty_for(desired);
   SECTION("unknown set: no VIP is shown") {

@@ -23,7 +23,8 @@ PlannerOptions with(bool Differences::*difference) {
   return options;
 }
 
-TEST_CASE("internalTrafficPolicy Local of a Service that can be reached from outside means Local") {
+TEST_CASE("internalTrafficPolicy Local of a Service that can be reached from outside means Local",
+          "[item-5]") {
   auto service = test::node_port_service();
   service.internal_policy_local = true;
   const auto strict = with(&Differences::strict_internal_traffic_policy);
@@ -42,7 +43,7 @@ TEST_CASE("a load balancer without local endpoints keeps its fallback for client
   CHECK(services.at("192.0.2.10:443/TCP") == Lines{"10.244.1.4:8080"});
 }
 
-TEST_CASE("a health check port is open where no address carries node ports") {
+TEST_CASE("a health check port is open where no address carries node ports", "[item-6]") {
   auto nowhere = test::vector_options();
   nowhere.node_port_addresses = {prefix("203.0.113.0/24")};
   const Lines open = {"element KUBE-HEALTH-CHECK-NODE-PORT 32000"};
@@ -55,7 +56,8 @@ TEST_CASE("a health check port is open where no address carries node ports") {
   CHECK(health(nowhere) == open);
 }
 
-TEST_CASE("only endpoints that get traffic are masqueraded when they reach themselves") {
+TEST_CASE("only endpoints that get traffic are masqueraded when they reach themselves",
+          "[item-14]") {
   const auto lean = with(&Differences::lean_loop_back);
   const auto hairpins = [](const std::vector<api::Endpoint>& endpoints,
                            const PlannerOptions& options) {
@@ -71,7 +73,7 @@ TEST_CASE("only endpoints that get traffic are masqueraded when they reach thems
   CHECK(hairpins({unready, e2()}, lean).empty());
 }
 
-TEST_CASE("source ranges are judged by the node's IP as it is now") {
+TEST_CASE("source ranges are judged by the node's IP as it is now", "[item-7]") {
   auto service = test::load_balancer();
   service.source_ranges = {prefix("10.0.0.0/24")};
   const auto cluster = test::cluster_of({service});

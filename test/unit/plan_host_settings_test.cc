@@ -41,7 +41,7 @@ TEST_CASE("strictARP adds the two ARP sysctls") {
   CHECK(rows.at(5) == "net/ipv4/conf/all/arp_announce=2");
 }
 
-TEST_CASE("IPv6 is forwarded where that is asked for") {
+TEST_CASE("IPv6 is forwarded where that is asked for", "[item-21]") {
   const auto rows = ipvs_sysctls({.ipv6_forwarding = true}, "6.1.0");
   CHECK(keys(rows).back() == "net/ipv6/conf/all/forwarding=1");
   CHECK(rows.back().severity == api::Severity::error);

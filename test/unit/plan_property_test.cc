@@ -26,7 +26,7 @@ void check_reached(const DesiredState& desired, const ActualState& actual) {
       CHECK(ipset::holds(actual.rules.at({family, table.table}), table));
 }
 
-TEST_CASE("planning is deterministic") {
+TEST_CASE("planning is deterministic", "[item-16]") {
   for (std::uint32_t seed = 0; seed < kClusters; ++seed) {
     INFO("seed " << seed);
     test::RandomCluster random(seed);
@@ -105,7 +105,8 @@ void check_rules_cover_sets(const ActualState& actual) {
   }
 }
 
-TEST_CASE("between phases every reachable VIP is guarded, and adds come before deletes") {
+TEST_CASE("between phases every reachable VIP is guarded, and adds come before deletes",
+          "[item-15]") {
   for (std::uint32_t seed = 0; seed < kClusters; ++seed) {
     INFO("seed " << seed);
     test::RandomCluster random(seed);

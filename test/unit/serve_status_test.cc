@@ -73,7 +73,8 @@ TEST_CASE_METHOD(StatusFixture,
   CHECK(healthy());
 }
 
-TEST_CASE_METHOD(StatusFixture, "a failed sync needs no request to make a family unhealthy") {
+TEST_CASE_METHOD(StatusFixture, "a failed sync needs no request to make a family unhealthy",
+                 "[item-2]") {
   sync(Family::ipv4);
   for (int i = 0; i < 3; ++i) {
     CHECK(healthy());

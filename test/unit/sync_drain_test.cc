@@ -76,7 +76,7 @@ TEST_CASE("a drain may be bounded") {
   CHECK_FALSE(daemon.weights(kWeb).contains(kE2));
 }
 
-TEST_CASE("an endpoint that returns gets its weight back in place and is not removed") {
+TEST_CASE("an endpoint that returns gets its weight back in place and is not removed", "[item-10]") {
   FakeDaemon daemon;
   daemon.see(web_with({test::e1(), test::e2()}));
   daemon.ipvs.set_connections(kWeb, kE2, 1, 0);

@@ -213,7 +213,7 @@ TEST_CASE("the kernel ends as without the fault that came in between") {
       }
 }
 
-TEST_CASE("one fault, once, is mended within seconds") {
+TEST_CASE("one fault, once, is mended within seconds", "[item-2]") {
   const auto& undisturbed = Undisturbed::get();
   for (const auto& place : places())
     for (const auto* part : place.parts)
@@ -439,7 +439,7 @@ class RandomFaults {
   std::mt19937 random_;
 };
 
-TEST_CASE("random faults among random changes end where the plan is") {
+TEST_CASE("random faults among random changes end where the plan is", "[item-15]") {
   for (std::uint32_t seed = 0; seed < 12; ++seed) {
     INFO("seed " << seed);
     test::RandomCluster random(seed);

@@ -44,7 +44,7 @@ TEST_CASE("a change costs what changed, an unchanged object nothing") {
   CHECK(daemon.weights(kWeb).size() == 3);
 }
 
-TEST_CASE("what failed is tried again with growing pauses, the rest is in place") {
+TEST_CASE("what failed is tried again with growing pauses, the rest is in place", "[item-2]") {
   Daemon daemon;
   daemon.ipvs.faults.fail("add real server 10.244.1.4", {ErrorKind::io, EIO, ""}, 3);
   CHECK(daemon.see(web_with({test::e1(), test::e2()})).failures == 1);
@@ -127,7 +127,7 @@ TEST_CASE("a surprising answer makes the kernel be read again soon") {
   CHECK(daemon.weights(kWeb).size() == 2);
 }
 
-TEST_CASE("what others change is found by the next reading, told and repaired") {
+TEST_CASE("what others change is found by the next reading, told and repaired", "[item-11]") {
   Daemon daemon;
   daemon.see(web_with({test::e1(), test::e2()}));
   const std::vector<netlink::IpvsOp> others = {
@@ -191,7 +191,7 @@ std::set<netlink::UdpFlow> flows_of(Daemon& daemon) {
   return {flows.begin(), flows.end()};
 }
 
-TEST_CASE("UDP flows to a real server that left are removed, nothing else is") {
+TEST_CASE("UDP flows to a real server that left are removed, nothing else is", "[item-19]") {
   Daemon daemon;
   daemon.see(web_with({test::e1(), test::e2()}, Protocol::udp));
   auto& table = daemon.conntrack;
@@ -228,7 +228,7 @@ TEST_CASE("UDP flows to a real server that left are removed, nothing else is") {
   }
 }
 
-TEST_CASE("a flow that could not be removed is tried again") {
+TEST_CASE("a flow that could not be removed is tried again", "[item-3]") {
   Daemon daemon;
   daemon.see(web_with({test::e1(), test::e2()}, Protocol::udp));
   daemon.conntrack.track(end_of("10.1.0.1", 4001), end_of("10.96.0.9", 80),

@@ -39,7 +39,7 @@ Triggers web_triggers(Wall time) {
   return {{{"default", "web"}, Family::ipv4, time}};
 }
 
-TEST_CASE("a change of endpoints is reported when the kernel has it") {
+TEST_CASE("a change of endpoints is reported when the kernel has it", "[item-3]") {
   test::FakeDaemon daemon;
   CHECK(daemon.see(web_at(kBegin, {test::e1()})).programmed == web_triggers(kBegin));
   CHECK(daemon.see(web_at(kBegin + 1s, {test::e1()})).programmed.empty());

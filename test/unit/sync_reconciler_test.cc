@@ -306,7 +306,7 @@ TEST_CASE("without the dummy link virtual services are programmed all the same")
   CHECK(world.says("make link kube-ipvs0"));
 }
 
-TEST_CASE("firewall-mark services and foreign addresses elsewhere are left alone") {
+TEST_CASE("firewall-mark services and foreign addresses elsewhere are left alone", "[item-12]") {
   World world;
   const netlink::VirtualServiceKey mark{.address = ip("0.0.0.0"), .fwmark = 7};
   const std::vector<netlink::IpvsOp> ops = {

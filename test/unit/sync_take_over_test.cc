@@ -59,7 +59,7 @@ bool is_clean(FakeDaemon& daemon) {
   return nothing_to_remove(daemon) && first(daemon) == kOurs;
 }
 
-TEST_CASE("take-over: rules of iptables mode serve until the first sync is complete") {
+TEST_CASE("take-over: rules of iptables mode serve until the first sync is complete", "[item-13]") {
   FakeDaemon daemon;
   add_iptables_mode(daemon.rules);
   bool old_way_at_last_write = false;
