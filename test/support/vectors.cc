@@ -27,11 +27,13 @@ class State {
   // "-t 10.96.0.9:80", "-s rr"
   State& served(const std::string& key, const Lines& servers, const std::string& how = "-s rr") {
     lines_.push_back("-A " + key + " " + how);
-    for (const auto& server : servers) lines_.push_back("-a " + key + " -r " + server + " -m -w 1");
+    for (const auto& server : servers)
+      lines_.emplace_back("-a ").append(key).append(" -r ").append(server).append(" -m -w 1");
     return *this;
   }
   State& in(const std::string& set, const Lines& elements) {
-    for (const auto& element : elements) lines_.push_back("add " + set + " " + element);
+    for (const auto& element : elements)
+      lines_.emplace_back("add ").append(set).append(" ").append(element);
     return *this;
   }
   State& bound(const std::string& address) {
@@ -128,12 +130,11 @@ ServiceManifest node_port(std::vector<EndpointManifest> endpoints) {
   return service;
 }
 
-// On every address of the node but the last, which is of the other family.
+// On every IPv4 address of the node.
 State on_node_ports(State state, const std::string& port, const Lines& servers,
                     const std::string& how, const std::string& option = "-t ") {
-  for (const std::string address : {"10.0.0.1:", "10.244.0.1:"})
-    state.served(option + address + port, servers, how);
-  return state;
+  return state.served(option + "10.0.0.1:" + port, servers, how)
+      .served(option + "10.244.0.1:" + port, servers, how);
 }
 
 std::vector<Vector> of_node_ports() {

@@ -202,7 +202,7 @@ TEST_CASE("a series that goes on is told every half hour") {
   CHECK(rig.transport.open_calls() == 0);
 }
 
-TEST_CASE("what does not arrive is tried again, twelve times in all") {
+TEST_CASE("what does not arrive is tried again, twelve times in all", "[item-20]") {
   RecorderRig rig;
   rig.random = 0.5;
   rig.events.record(of_node());
