@@ -29,9 +29,12 @@ ITEMS = {
     14: "KUBE-LOOP-BACK has endpoints without traffic",
     15: "a VIP is shown before, or after, what guards it",
     16: "rules are in random order",
+    17: "a full set leaves elements out",
+    18: "a ping to a VIP is rejected",
     19: "UDP flows are matched by node port alone",
     20: "a zone is missed, an Event lost, changes counted twice",
     21: "IPv6 is not forwarded",
+    22: "a Service that goes cuts its connections",
 }
 CASE = re.compile(r'^TEST_CASE(?:_METHOD)?\((?:\w+,)?\s*((?:"[^\n]*"\s*)+),\s*"((?:\[[^\]]+\])+)"\)', re.M)
 

@@ -135,7 +135,8 @@ TEST_CASE("kernel: drain: a download survives its pod's termination and a rollin
   CHECK(download.moves_on() == "");
 }
 
-TEST_CASE("kernel: drain: a download survives its Service's deletion where that is asked for") {
+TEST_CASE("kernel: drain: a download survives its Service's deletion where that is asked for",
+          "[item-22]") {
   Following following(1, {"--drain-deleted-services", "--drain-timeout=30s"});
   following.endpoint(1);
   following.start();

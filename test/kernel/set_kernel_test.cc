@@ -113,7 +113,8 @@ TEST_CASE("a set with an option that ours do not have is replaced by one without
   CHECK(shell("ipset save") == "create PORTS bitmap:port range 0-65535\nadd PORTS 30080\n");
 }
 
-TEST_CASE("a set that is replaced holds its elements for the rules all the time", "[set]") {
+TEST_CASE("a set that is replaced holds its elements for the rules all the time",
+          "[set][item-17]") {
   KernelSetWorld world;
   SetTable& table = world.table();
   const auto spec = contract_spec(SetKind::hash_ip, Family::ipv4, "BUSY");

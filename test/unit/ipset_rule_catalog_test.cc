@@ -182,7 +182,8 @@ TEST_CASE("source ranges return by network, then by this node, then drop") {
               comment("IP") + "KUBE-6-LOAD-BALANCER-SOURCE-IP dst,dst,src -j RETURN", "-j DROP"});
 }
 
-TEST_CASE("a ping to a virtual service is let through before the rejection, if wanted") {
+TEST_CASE("a ping to a virtual service is let through before the rejection, if wanted",
+          "[item-18]") {
   for (const auto family : netlink::kFamilies) {
     const auto with = chain(family, {.vip_ping = true}, "filter", "KUBE-IPVS-FILTER");
     auto without = chain(family, {.vip_ping = false}, "filter", "KUBE-IPVS-FILTER");

@@ -209,7 +209,7 @@ api::Service ranges_service(int ranges) {
   return service;
 }
 
-TEST_CASE("a set grows before it is full, and shrinks when less than half is needed") {
+TEST_CASE("a set grows before it is full, and shrinks when less than half is needed", "[item-17]") {
   constexpr plan::SetKey kRanges{Family::ipv4, ipset::SetId::load_balancer_source_cidr};
   auto small = desired_for(ranges_service(600), {});
   const auto large = desired_for(ranges_service(700), {});

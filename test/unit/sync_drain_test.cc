@@ -76,7 +76,8 @@ TEST_CASE("a drain may be bounded") {
   CHECK_FALSE(daemon.weights(kWeb).contains(kE2));
 }
 
-TEST_CASE("an endpoint that returns gets its weight back in place and is not removed", "[item-10]") {
+TEST_CASE("an endpoint that returns gets its weight back in place and is not removed",
+          "[item-10]") {
   FakeDaemon daemon;
   daemon.see(web_with({test::e1(), test::e2()}));
   daemon.ipvs.set_connections(kWeb, kE2, 1, 0);
@@ -109,7 +110,7 @@ bool refuses_new(const FakeDaemon& daemon, const char* address) {
   return daemon.sets.contains("KUBE-IPVS-IPS", ipset::IpElement{ip(address)});
 }
 
-TEST_CASE("a deleted Service's connections may finish; then all of it goes") {
+TEST_CASE("a deleted Service's connections may finish; then all of it goes", "[item-22]") {
   FakeDaemon daemon(patient());
   daemon.see(web_with({test::e1(), test::e2()}));
   daemon.ipvs.set_connections(kWeb, kE1, 1, 0);
@@ -153,7 +154,8 @@ TEST_CASE("a deleted Service without endpoints, or of UDP, goes at once") {
   CHECK_FALSE(daemon.is_bound("10.96.0.9"));
 }
 
-TEST_CASE("a Service that returns while its connections finish is used again in place") {
+TEST_CASE("a Service that returns while its connections finish is used again in place",
+          "[item-9]") {
   FakeDaemon daemon(patient());
   daemon.see(web_with({test::e1()}));
   daemon.ipvs.set_connections(kWeb, kE1, 1, 0);
