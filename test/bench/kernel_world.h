@@ -1,0 +1,69 @@
+#pragma once
+
+// What every benchmark of the kernel side works on: a fresh network namespace with node n1, the
+// kernel's tables, a reconciler over them, and the counts of what is sent. One thread. Failures
+// throw std::runtime_error.
+
+#include <memory>
+#include <string>
+
+#include <spdlog/logger.h>
+
+#include "ipset/rule_iptc.h"
+#include "ipset/set_libipset.h"
+#include "netlink/conntrack_kernel.h"
+#include "netlink/ipvs_kernel.h"
+#include "netlink/link_kernel.h"
+#include "proxier/sync/reconciler.h"
+#include "test/bench/workload.h"
+#include "test/kernel/netlink_tap.h"
+#include "test/kernel/netns.h"
+
+namespace ipvsproxier::bench {
+
+// What was sent to the kernel: datagrams of IPVS and rtnetlink, and requests of all.
+struct Sent {
+  std::uint64_t ipvs_writes = 0;
+  std::uint64_t ipvs_dumps = 0;  // and queries
+  std::uint64_t link_writes = 0;
+  std::uint64_t link_dumps = 0;
+  std::uint64_t datagrams = 0;
+};
+
+class KernelWorld {
+ public:
+  KernelWorld();
+
+  sync::Kernel kernel() { return {*ipvs, *links, *sets, rules, *conntrack}; }
+  // Without a drain or a reading of the kernel in between.
+  std::unique_ptr<sync::Reconciler> reconciler();
+  Sent sent() const;
+
+  // Elements that the sets of ours hold, past the daemon.
+  std::size_t elements();
+  std::size_t virtual_servers();
+
+ private:
+  test::FreshNetns netns_;
+
+ public:
+  std::unique_ptr<netlink::KernelIpvsTable> ipvs;
+  std::unique_ptr<netlink::KernelLinkTable> links;
+  std::unique_ptr<ipset::LibipsetTable> sets;
+  ipset::IptcRuleTable rules;
+  std::unique_ptr<netlink::KernelConntrackTable> conntrack;
+  test::NetlinkTap tap{netns_.netns()};
+
+ private:
+  spdlog::logger logger_{"bench"};
+};
+
+// Runs a report's checks: throws with the counts if anything failed.
+void require_complete(const sync::SyncReport& report);
+
+double now_ms();  // CLOCK_MONOTONIC
+
+// One line of the answer: "NAME<tab>VALUE<tab>UNIT".
+void print_figure(const std::string& name, double value, const char* unit);
+
+}  // namespace ipvsproxier::bench
