@@ -133,13 +133,6 @@ void measure_first(KernelWorld& world, const Size& size) {
   print_figure("resident", (resident_kb() - empty) / 1024, "MB");
 }
 
-void print_sent(const Sent& before, const Sent& after) {
-  print_figure("ipvs writes", static_cast<double>(after.ipvs_writes - before.ipvs_writes), "");
-  print_figure("ipvs dumps", static_cast<double>(after.ipvs_dumps - before.ipvs_dumps), "");
-  print_figure("link writes", static_cast<double>(after.link_writes - before.link_writes), "");
-  print_figure("link dumps", static_cast<double>(after.link_dumps - before.link_dumps), "");
-}
-
 void measure_restart(KernelWorld& world, const Size& size) {
   synced(world, size).reset();
   double start = now_ms();
@@ -151,13 +144,14 @@ void measure_restart(KernelWorld& world, const Size& size) {
 
   auto reconciler = world.reconciler();
   reconciler->take({.changes = first_lists(size), .links = {}});
-  world.tap.take();
   const auto before = world.sent();
   start = now_ms();
   require_complete(reconciler->run(kStart));
   print_figure("time", now_ms() - start, "ms");
-  print_sent(before, world.sent());
-  print_figure("write requests", static_cast<double>(world.tap.take().total()), "");
+  const auto after = world.sent();
+  print_figure("ipvs dumps", static_cast<double>(after.ipvs_dumps - before.ipvs_dumps), "");
+  print_figure("link dumps", static_cast<double>(after.link_dumps - before.link_dumps), "");
+  print_figure("write requests", static_cast<double>(after.writes - before.writes), "");
 
   start = now_ms();
   require_complete(reconciler->run(kStart + std::chrono::hours(1)));
@@ -170,7 +164,7 @@ class Cost {
   Cost(KernelWorld& world, sync::Reconciler& reconciler) : world_(world), reconciler_(reconciler) {}
 
   void add(const std::string& kind, model::Changes changes) {
-    world_.tap.take();
+    world_.tap().take();
     const auto before = world_.sent();
     const double start = now_ms();
     reconciler_.take({.changes = std::move(changes), .links = {}});
@@ -178,7 +172,7 @@ class Cost {
     auto& kinds = costs_[kind];
     kinds.times.push_back(now_ms() - start);
     const auto after = world_.sent();
-    const auto writes = world_.tap.take();
+    const auto writes = world_.tap().take();
     const auto most = [](std::uint64_t& value, std::uint64_t seen) {
       value = std::max(value, seen);
     };

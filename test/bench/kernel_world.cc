@@ -38,7 +38,13 @@ Sent KernelWorld::sent() const {
           .ipvs_dumps = ipvs_counters.dump_requests + ipvs_counters.query_requests,
           .link_writes = link_counters.write_requests,
           .link_dumps = link_counters.dump_requests + link_counters.query_requests,
-          .datagrams = ipvs_counters.datagrams + link_counters.datagrams};
+          .datagrams = ipvs_counters.datagrams + link_counters.datagrams,
+          .writes = ipvs_counters.write_requests + link_counters.write_requests + sets->writes()};
+}
+
+test::NetlinkTap& KernelWorld::tap() {
+  if (!tap_) tap_.emplace(netns_.netns());
+  return *tap_;
 }
 
 std::size_t KernelWorld::elements() {

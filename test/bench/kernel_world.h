@@ -5,6 +5,7 @@
 // throw std::runtime_error.
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include <spdlog/logger.h>
@@ -21,13 +22,14 @@
 
 namespace ipvsproxier::bench {
 
-// What was sent to the kernel: datagrams of IPVS and rtnetlink, and requests of all.
+// What was sent to the kernel; datagrams are those of IPVS and rtnetlink.
 struct Sent {
   std::uint64_t ipvs_writes = 0;
   std::uint64_t ipvs_dumps = 0;  // and queries
   std::uint64_t link_writes = 0;
   std::uint64_t link_dumps = 0;
   std::uint64_t datagrams = 0;
+  std::uint64_t writes = 0;  // of all, an element of a set counting as one
 };
 
 class KernelWorld {
@@ -38,6 +40,8 @@ class KernelWorld {
   // Without a drain or a reading of the kernel in between.
   std::unique_ptr<sync::Reconciler> reconciler();
   Sent sent() const;
+  // Counts write requests from the first call on: what comes too fast for it would be lost.
+  test::NetlinkTap& tap();
 
   // Elements that the sets of ours hold, past the daemon.
   std::size_t elements();
@@ -52,9 +56,9 @@ class KernelWorld {
   std::unique_ptr<ipset::LibipsetTable> sets;
   ipset::IptcRuleTable rules;
   std::unique_ptr<netlink::KernelConntrackTable> conntrack;
-  test::NetlinkTap tap{netns_.netns()};
 
  private:
+  std::optional<test::NetlinkTap> tap_;
   spdlog::logger logger_{"bench"};
 };
 
