@@ -81,6 +81,19 @@ bool is_suspect(const netlink::Error& error) {
          error.kind == netlink::ErrorKind::missing;
 }
 
+// Two phases of few IPVS operations that follow each other: one datagram does for both.
+std::optional<std::vector<IpvsOp>> joined_ops(const std::vector<plan::Phase>& phases,
+                                              std::size_t first) {
+  constexpr std::size_t kMost = 32;
+  if (first + 1 >= phases.size()) return std::nullopt;
+  const auto* one = std::get_if<std::vector<IpvsOp>>(&phases[first].work);
+  const auto* next = std::get_if<std::vector<IpvsOp>>(&phases[first + 1].work);
+  if (one == nullptr || next == nullptr || one->size() + next->size() > kMost) return std::nullopt;
+  auto joined = *one;
+  joined.insert(joined.end(), next->begin(), next->end());
+  return joined;
+}
+
 }  // namespace
 
 Written& Written::operator+=(const Written& other) {
@@ -94,9 +107,14 @@ Written& Written::operator+=(const Written& other) {
 }
 
 Outcome Applier::apply(const plan::Transaction& transaction, const std::stop_token& stop) {
-  for (const auto& phase : transaction.phases) {
-    if (stop.stop_requested()) break;
-    std::visit([this](const auto& work) { run(work); }, phase.work);
+  const auto& phases = transaction.phases;
+  for (std::size_t i = 0; i < phases.size() && !stop.stop_requested(); ++i) {
+    if (auto joined = joined_ops(phases, i)) {
+      run(*joined);
+      ++i;
+    } else {
+      std::visit([this](const auto& work) { run(work); }, phases[i].work);
+    }
     progress_();
   }
   return std::move(outcome_);
