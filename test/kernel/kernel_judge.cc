@@ -18,9 +18,13 @@ namespace {
 using netlink::Result;
 
 // Between two looks; a look takes about a millisecond.
-constexpr std::chrono::milliseconds kPause{20};
+constexpr std::chrono::milliseconds kBetweenLooks{20};
 
 constexpr const char* kLink = "kube-ipvs0";
+
+constexpr std::array kSetsOfFacts = {ipset::SetId::cluster_ip, ipset::SetId::ipvs_ips,
+                                     ipset::SetId::loop_back, ipset::SetId::load_balancer_source_ip,
+                                     ipset::SetId::node_port_sctp_hash};
 
 template <typename T>
 T answered(Result<T> answer) {
@@ -105,8 +109,7 @@ struct KernelJudge::Tables {
     for (const auto& one : answered(links->list_addresses()))
       if (one.link == kLink) facts.insert(address_fact(one.address));
     for (const auto family : netlink::kFamilies)
-      for (const auto id :
-           {ipset::SetId::cluster_ip, ipset::SetId::ipvs_ips, ipset::SetId::loop_back}) {
+      for (const auto id : kSetsOfFacts) {
         const auto name = ipset::set_name(id, family);
         const auto set = answered(sets->list(name));
         if (!set) continue;
@@ -190,7 +193,7 @@ void KernelJudge::run(const std::stop_token& stop) {
       ++looks_;
     }
     changed_.notify_all();
-    std::this_thread::sleep_for(kPause);
+    std::this_thread::sleep_for(kBetweenLooks);
   }
 }
 

@@ -4,10 +4,11 @@
 // on a thread of its own, and remembers the first time that it was not right.
 //
 // What it sees are facts, a line each: virtual services, real servers, addresses of kube-ipvs0 and
-// elements of the sets of cluster IPs, of all addresses and of hairpins. Right is what is not older
-// than the last state that was reached and not newer than the last that was announced: a fact of
-// all states between the two must be there, a fact of none must not. A real server of some of them
-// only may also have weight 0, as it has while it is removed.
+// elements of the sets of cluster IPs, of all addresses, of hairpins, of load balancers that let
+// this node in and of SCTP node ports. Right is what is not older than the last state that was
+// reached and not newer than the last that was announced: a fact of all states between the two must
+// be there, a fact of none must not. A real server of some of them only may also have weight 0, as
+// it has while it is removed.
 
 #include <condition_variable>
 #include <cstddef>

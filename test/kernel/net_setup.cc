@@ -93,6 +93,19 @@ void NetSetup::up(const std::string& link) {
   request("bring up " + link, MessageWriter(RTM_NEWLINK, 0, bytes_of(header)));
 }
 
+void NetSetup::down(const std::string& link) {
+  ifinfomsg header{};
+  header.ifi_change = IFF_UP;
+  header.ifi_index = static_cast<int>(index_of(link));
+  request("bring down " + link, MessageWriter(RTM_NEWLINK, 0, bytes_of(header)));
+}
+
+void NetSetup::remove(const std::string& link) {
+  ifinfomsg header{};
+  header.ifi_index = static_cast<int>(index_of(link));
+  request("remove " + link, MessageWriter(RTM_DELLINK, 0, bytes_of(header)));
+}
+
 void NetSetup::enslave(const std::string& link, const std::string& bridge, bool hairpin) {
   ifinfomsg header = up_link();
   header.ifi_index = static_cast<int>(index_of(link));
@@ -110,7 +123,8 @@ void NetSetup::enslave(const std::string& link, const std::string& bridge, bool 
   request("set hairpin mode of " + link, std::move(mode));
 }
 
-void NetSetup::address(const std::string& link, const std::string& prefix) {
+MessageWriter NetSetup::address_message(std::uint16_t type, std::uint16_t flags,
+                                        const std::string& link, const std::string& prefix) const {
   const auto slash = prefix.find('/');
   const auto length = known(IpPrefix::parse(prefix), prefix).length;
   const auto address = known(IpAddress::parse(prefix.substr(0, slash)), prefix);
@@ -119,10 +133,18 @@ void NetSetup::address(const std::string& link, const std::string& prefix) {
   header.ifa_prefixlen = length;
   header.ifa_flags = address.family() == Family::ipv6 ? IFA_F_NODAD : 0;
   header.ifa_index = index_of(link);
-  MessageWriter message(RTM_NEWADDR, kCreate, bytes_of(header));
+  MessageWriter message(type, flags, bytes_of(header));
   message.put_bytes(IFA_LOCAL, address.bytes());
   message.put_bytes(IFA_ADDRESS, address.bytes());
-  request("add " + prefix + " to " + link, std::move(message));
+  return message;
+}
+
+void NetSetup::address(const std::string& link, const std::string& prefix) {
+  request("add " + prefix + " to " + link, address_message(RTM_NEWADDR, kCreate, link, prefix));
+}
+
+void NetSetup::remove_address(const std::string& link, const std::string& prefix) {
+  request("remove " + prefix + " from " + link, address_message(RTM_DELADDR, 0, link, prefix));
 }
 
 void NetSetup::route(const std::string& destination, const std::string& gateway) {
