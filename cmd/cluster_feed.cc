@@ -2,13 +2,7 @@
 
 #include <utility>
 
-#include "cmd/log.h"
-
 namespace ipvsproxier::cmd {
-
-bool lacks_pod_cidrs(const Options& options, const std::optional<api::Node>& node) {
-  return options.config.detect_local_mode == "NodeCIDR" && (!node || node->pod_cidrs.empty());
-}
 
 void ClusterFeed::take(std::vector<api::Object> changed,
                        const std::vector<watch::DeletedObject>& deleted,
@@ -19,12 +13,12 @@ void ClusterFeed::take(std::vector<api::Object> changed,
     input.changes.put(std::move(object));
   }
   for (const auto& gone : deleted) remove(gone, input.changes);
-  if (complete) tell_what_is_missing();
-  // Without its pod CIDRs the rules would be wrong: those that were known stay in force.
-  const bool lacks_cidrs = lacks_pod_cidrs(options_, node_);
-  if (started_ && lacks_cidrs) input.changes.node.reset();
+  if (complete) tell_missing_node();
+  const auto cidrs = complete ? pod_cidrs_.see(node_) : PodCidrs::Verdict::wait;
+  if (cidrs == PodCidrs::Verdict::end) return on_misfit_();
+  if (cidrs == PodCidrs::Verdict::keep_old) input.changes.node.reset();
   // Nothing is programmed before this is set.
-  if (complete && (started_ || !lacks_cidrs)) {
+  if (cidrs != PodCidrs::Verdict::wait) {
     if (!started_ && !fits_node(options_, families_, node_, logger_)) return on_misfit_();
     input.changes.complete = complete;
     started_ = true;
@@ -53,17 +47,10 @@ void ClusterFeed::remove(const watch::DeletedObject& gone, model::Changes& chang
   }
 }
 
-void ClusterFeed::tell_what_is_missing() {
+void ClusterFeed::tell_missing_node() {
   const bool lacks_node = !node_;
   if (lacks_node && !lacked_node_) log_no_node(options_, logger_);
   lacked_node_ = lacks_node;
-  const bool lacks_cidrs = lacks_pod_cidrs(options_, node_);
-  if (lacks_cidrs && !lacked_cidrs_)
-    log_no_pod_cidrs(
-        options_,
-        started_ ? "the Node stays as it was last seen" : "nothing is programmed until it is there",
-        logger_);
-  lacked_cidrs_ = lacks_cidrs;
 }
 
 }  // namespace ipvsproxier::cmd

@@ -10,6 +10,7 @@
 
 #include <spdlog/logger.h>
 
+#include "cmd/node_check.h"
 #include "cmd/options.h"
 #include "cmd/servers.h"
 #include "proxier/loop/mailbox.h"
@@ -20,22 +21,21 @@ namespace ipvsproxier::cmd {
 
 using SyncMail = loop::Mailbox<sync::SyncInput>;
 
-// Whether the rules would be wrong for want of this node's pod CIDRs: pods are told by them.
-bool lacks_pod_cidrs(const Options& options, const std::optional<api::Node>& node);
-
 class ClusterFeed {
  public:
   // `families`: those that this host can proxy. `on_misfit` is called, and nothing handed over,
-  // when the configuration does not fit the Node that the first lists bring. The others outlive
-  // this.
-  ClusterFeed(const Options& options, std::vector<netlink::Family> families, SyncMail& mail,
-              Servers& servers, spdlog::logger& logger, std::function<void()> on_misfit)
+  // when the configuration does not fit the Node that the first lists bring, or the Node cannot be
+  // followed further (PodCidrs). The others outlive this.
+  ClusterFeed(const Options& options, std::vector<netlink::Family> families, loop::Timers& timers,
+              SyncMail& mail, Servers& servers, spdlog::logger& logger,
+              std::function<void()> on_misfit)
       : options_(options),
         families_(std::move(families)),
         mail_(mail),
         servers_(servers),
         logger_(logger),
-        on_misfit_(std::move(on_misfit)) {}
+        on_misfit_(std::move(on_misfit)),
+        pod_cidrs_(options, timers, logger, [this] { on_misfit_(); }) {}
 
   // `complete`: whether everything that exists is known by now. nullopt: the source has not told
   // everything yet; nothing is programmed before it did.
@@ -44,7 +44,7 @@ class ClusterFeed {
 
  private:
   void remove(const watch::DeletedObject& gone, model::Changes& changes);
-  void tell_what_is_missing();
+  void tell_missing_node();
 
   const Options& options_;
   const std::vector<netlink::Family> families_;
@@ -55,7 +55,7 @@ class ClusterFeed {
   std::optional<api::Node> node_;
   bool started_ = false;  // there was something to program
   bool lacked_node_ = false;
-  bool lacked_cidrs_ = false;
+  PodCidrs pod_cidrs_;
 };
 
 }  // namespace ipvsproxier::cmd

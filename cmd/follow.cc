@@ -104,7 +104,7 @@ int follow(const Options& options, spdlog::logger& logger) {
   sync::Reconciler reconciler(tables.kernel(), settings, logger);
   SyncMail mail;
   int status = 0;
-  ClusterFeed cluster(options, families, mail, servers, logger, [&] {
+  ClusterFeed cluster(options, families, loop, mail, servers, logger, [&] {
     status = 1;
     loop.quit();
   });

@@ -5,11 +5,11 @@
 #include <fmt/format.h>
 
 #include "cmd/cleanup.h"
-#include "cmd/cluster_feed.h"
 #include "cmd/config_json.h"
 #include "cmd/follow.h"
 #include "cmd/kernel_tables.h"
 #include "cmd/log.h"
+#include "cmd/node_check.h"
 #include "cmd/options.h"
 #include "cmd/privileges.h"
 #include "cmd/settings.h"
@@ -36,14 +36,11 @@ std::size_t load_cluster(const Options& options, model::Changes& changes, spdlog
 int run_once(const Options& options, spdlog::logger& logger) {
   sync::SyncInput input;
   const auto errors = load_cluster(options, input.changes, logger);
-  if (lacks_pod_cidrs(options, input.changes.node.value_or(std::nullopt))) {
-    log_no_pod_cidrs(options, "nothing is programmed", logger);
-    return 1;
-  }
+  const auto node = input.changes.node.value_or(std::nullopt);
+  if (lacks_pod_cidrs(options, node, logger)) return 1;
   const auto tables = open_kernel_tables();
   const auto settings = host_reconciler_settings(options, tables, logger);
   confine_process(options.config, logger);
-  const auto node = input.changes.node.value_or(std::nullopt);
   if (!fits_node(options, settings.options.families, node, logger)) return 1;
   sync::Reconciler reconciler(tables.kernel(), settings, logger);
   reconciler.take(std::move(input));

@@ -3,8 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
 
+#include "cmd/host_families.h"
 #include "cmd/settings.h"
 #include "ipset/nft_tables.h"
 #include "ipset/set_libipset.h"
@@ -12,13 +12,11 @@
 #include "netlink/ipvs_kernel.h"
 #include "netlink/kernel_module.h"
 #include "netlink/link_kernel.h"
-#include "netlink/sysctl.h"
 #include "proxier/sync/absent_tables.h"
 
 namespace ipvsproxier::cmd {
 
 using netlink::ErrorKind;
-using netlink::Family;
 
 namespace {
 
@@ -71,37 +69,14 @@ KernelTables open_loaded_tables() {
   return tables;
 }
 
-std::vector<Family> supported_families(ipset::IptcRuleTable& rules, std::string& why_not_ipv6) {
-  // Asked in any case, as it loads modules: later there may be no privilege to do so.
-  const bool ipv4_usable = rules.family_usable(Family::ipv4).has_value();
-  std::error_code ignored;
-  if (!std::filesystem::exists("/proc/net/if_inet6", ignored)) {
-    why_not_ipv6 = "this kernel has no IPv6";
-    return {Family::ipv4};
-  }
-  const auto disabled = netlink::Sysctl().read("net/ipv6/conf/all/disable_ipv6");
-  if (disabled && *disabled == "1") {
-    why_not_ipv6 = "it is disabled (net/ipv6/conf/all/disable_ipv6)";
-    return {Family::ipv4};
-  }
-  const auto usable = rules.family_usable(Family::ipv6);
-  const bool cannot = !usable && (usable.error().kind == ErrorKind::missing ||
-                                  usable.error().kind == ErrorKind::unsupported);
-  if (cannot && ipv4_usable) {
-    why_not_ipv6 = netlink::to_string(usable.error());
-    return {Family::ipv4};
-  }
-  return {Family::ipv4, Family::ipv6};
-}
-
 sync::ReconcilerSettings host_reconciler_settings(const Options& options,
                                                   const KernelTables& tables,
                                                   spdlog::logger& logger) {
-  std::string why_not_ipv6;
-  const auto families = supported_families(*tables.rules, why_not_ipv6);
-  if (!why_not_ipv6.empty()) logger.info("IPv6 is left out: {}", why_not_ipv6);
+  const auto supported = supported_families(
+      [&](netlink::Family family) { return tables.rules->family_usable(family); }, "/proc");
+  if (!supported.left_out.empty()) logger.info("{}", supported.left_out);
   const auto cpus = static_cast<unsigned>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
-  auto settings = reconciler_settings(options, families, cpus);
+  auto settings = reconciler_settings(options, supported.families, cpus);
   settings.remove_nft_leftovers = ipset::remove_nft_leftovers;
   return settings;
 }

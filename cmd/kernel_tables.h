@@ -32,11 +32,6 @@ KernelTables open_kernel_tables();
 // There is no conntrack table.
 KernelTables open_loaded_tables();
 
-// The families that this host can proxy: IPv4, and IPv6 where the kernel has it, it is not disabled
-// and its packet filter can be read. `why_not_ipv6` says why it is left out, "" if it is not.
-std::vector<netlink::Family> supported_families(ipset::IptcRuleTable& rules,
-                                                std::string& why_not_ipv6);
-
 // The settings for this machine; says what it lacks.
 sync::ReconcilerSettings host_reconciler_settings(const Options& options,
                                                   const KernelTables& tables,

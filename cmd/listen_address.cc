@@ -31,13 +31,13 @@ std::optional<std::uint16_t> parse_port(std::string_view text) {
   return port;
 }
 
-std::optional<ListenAddress> parse_listen_address(std::string_view text) {
+std::optional<serve::ListenAddress> parse_listen_address(std::string_view text) {
   const auto parts = split_host_port(text);
   if (!parts) return std::nullopt;
   const auto address = IpAddress::parse(parts->host);
   const auto port = parse_port(parts->port);
   if (!address || !port) return std::nullopt;
-  return ListenAddress{.address = *address, .port = *port};
+  return serve::ListenAddress{.address = *address, .port = *port};
 }
 
 void add_port(std::string& address, std::uint16_t port) {

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "netlink/ip_address.h"
+#include "proxier/serve/listen_socket.h"
 
 namespace ipvsproxier::cmd {
 
@@ -22,15 +22,8 @@ std::optional<HostPort> split_host_port(std::string_view text);
 // 1 to 65535 in decimal.
 std::optional<std::uint16_t> parse_port(std::string_view text);
 
-struct ListenAddress {
-  netlink::IpAddress address;
-  std::uint16_t port = 0;
-
-  friend bool operator==(const ListenAddress&, const ListenAddress&) = default;
-};
-
 // Of a validated configuration; nullopt: "", which means that nothing listens.
-std::optional<ListenAddress> parse_listen_address(std::string_view text);
+std::optional<serve::ListenAddress> parse_listen_address(std::string_view text);
 
 // Joins a bare IP address with the port; leaves anything else as it is.
 void add_port(std::string& address, std::uint16_t port);

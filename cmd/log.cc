@@ -9,8 +9,6 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <nlohmann/json.hpp>
 
-#include "cmd/config_doubts.h"
-
 namespace ipvsproxier::cmd {
 
 namespace {
@@ -54,37 +52,9 @@ std::size_t log_problems(const api::Problems& problems, spdlog::logger& logger) 
   return errors;
 }
 
-bool fits_node(const Options& options, const std::vector<netlink::Family>& families,
-               const std::optional<api::Node>& node, spdlog::logger& logger) {
-  const auto doubts = config_doubts(options.config, node_families(options.config, families, node),
-                                    options.config_file);
-  if (log_problems(doubts, logger) == 0) return true;
-  logger.error("the configuration does not fit this node: ending; nothing was programmed");
-  return false;
-}
-
-namespace {
-
-std::string_view source_of(const Options& options) {
-  return options.manifests.empty() ? std::string_view("API server") : options.manifests;
-}
-
-}  // namespace
-
-void log_no_node(const Options& options, spdlog::logger& logger) {
-  logger.info("{}: no Node {}: its zone, addresses and pod CIDRs are unknown; going on without",
-              source_of(options), options.node_name);
-}
-
 void log_incomplete(const Options& options, spdlog::logger& logger) {
   logger.info("{}: not everything could be read: nothing is removed from the kernel",
               options.manifests);
-}
-
-void log_no_pod_cidrs(const Options& options, std::string_view consequence,
-                      spdlog::logger& logger) {
-  logger.error("{}: Node {}: spec.podCIDRs: missing, but detectLocalMode is NodeCIDR; {}",
-               source_of(options), options.node_name, consequence);
 }
 
 }  // namespace ipvsproxier::cmd

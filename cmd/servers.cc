@@ -62,15 +62,14 @@ bool Servers::start() {
 }
 
 bool Servers::listen(const Listener& who, const std::string& address, serve::HttpHandler handler) {
-  const auto parsed = parse_listen_address(address);
-  if (!parsed) return true;
-  const serve::ListenAddress where{.address = parsed->address, .port = parsed->port};
+  const auto where = parse_listen_address(address);
+  if (!where) return true;
   if (!options_.config.bind_address_hard_fail) {
     // Its failure is logged, and it tries again.
-    static_cast<void>(http_.keep_listening(who.name, where, std::move(handler)));
+    static_cast<void>(http_.keep_listening(who.name, *where, std::move(handler)));
     return true;
   }
-  const auto listening = http_.listen(where, std::move(handler));
+  const auto listening = http_.listen(*where, std::move(handler));
   if (listening) return true;
   const auto cause = fmt::format("{}: {}", who.name, netlink::to_string(listening.error()));
   logger_.error("{}; ending, for bindAddressHardFail is set", cause);

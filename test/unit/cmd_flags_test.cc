@@ -240,9 +240,9 @@ TEST_CASE("gates are as they were set, or as all of their stage, or as they are 
 
 TEST_CASE("what a server listens on") {
   CHECK(parse_listen_address("0.0.0.0:10256") ==
-        ListenAddress{*netlink::IpAddress::parse("0.0.0.0"), 10256});
+        serve::ListenAddress{*netlink::IpAddress::parse("0.0.0.0"), 10256});
   CHECK(parse_listen_address("[::1]:65535") ==
-        ListenAddress{*netlink::IpAddress::parse("::1"), 65535});
+        serve::ListenAddress{*netlink::IpAddress::parse("::1"), 65535});
   for (const std::string text : {"", "10.0.0.1", "::1", "[::1]", "[::1:80", "a:80", "10.0.0.1:0",
                                  "10.0.0.1:65536", "10.0.0.1:x", "[1]2:80", "]:1", ":80"}) {
     CAPTURE(text);

@@ -14,11 +14,11 @@
 namespace ipvsproxier::cmd {
 namespace {
 
-using Lines = std::map<std::string, std::string>;
+using StatusFields = std::map<std::string, std::string>;
 
 // What a child that `acts` reads with `command` ("cat FILE"), as names and values.
 template <typename Act>
-Lines in_child(const Act& acts, const char* command) {
+StatusFields in_child(const Act& acts, const char* command) {
   int ends[2];
   REQUIRE(::pipe(ends) == 0);
   const auto child = ::fork();
@@ -39,7 +39,7 @@ Lines in_child(const Act& acts, const char* command) {
   int status = 0;
   ::waitpid(child, &status, 0);
   REQUIRE(status == 0);
-  Lines lines;
+  StatusFields lines;
   std::istringstream all(text);
   for (std::string line; std::getline(all, line);) {
     const auto colon = line.find(":\t");
@@ -48,7 +48,7 @@ Lines in_child(const Act& acts, const char* command) {
   return lines;
 }
 
-std::uint64_t mask(const Lines& lines, const std::string& name) {
+std::uint64_t mask(const StatusFields& lines, const std::string& name) {
   return std::stoull(lines.at(name), nullptr, 16);
 }
 

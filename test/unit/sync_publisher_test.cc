@@ -133,14 +133,17 @@ TEST_CASE("what the cluster changed before we began is not measured") {
   report.programmed = {{web, Family::ipv4, kBegin - 1h},
                        {web, Family::ipv4, kBegin},
                        {web, Family::ipv4, kBegin + 7s},
-                       {web, Family::ipv4, kBegin + 11s}};  // by a clock that is ahead
+                       {web, Family::ipv4, kBegin + 11s},  // by a clock that is ahead
+                       {web, Family::ipv6, kBegin - 1h},
+                       {web, Family::ipv6, kBegin + 4s}};
   rig.publisher.ended(std::move(report), 1ms);
   const auto text = rig.text();
   const std::string name = "kubeproxy_network_programming_duration_seconds";
   CHECK_THAT(text, Contains(name + R"(_count{ip_family="IPv4"} 2)" + "\n"));
   CHECK_THAT(text, Contains(name + R"(_sum{ip_family="IPv4"} 3)" + "\n"));
   CHECK_THAT(text, Contains(name + R"(_bucket{ip_family="IPv4",le="2"} 1)" + "\n"));
-  CHECK_THAT(text, Contains(name + R"(_count{ip_family="IPv6"} 0)" + "\n"));
+  CHECK_THAT(text, Contains(name + R"(_count{ip_family="IPv6"} 1)" + "\n"));
+  CHECK_THAT(text, Contains(name + R"(_sum{ip_family="IPv6"} 6)" + "\n"));
 }
 
 }  // namespace
