@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <memory>
 #include <set>
 #include <sstream>
@@ -13,7 +14,9 @@
 
 #include <fmt/format.h>
 
+#include "ipset/nft_jumps.h"
 #include "ipset/removal_catalog.h"
+#include "netlink/nl_channel.h"
 #include "netlink/unique_fd.h"
 
 namespace ipvsproxier::ipset {
@@ -101,26 +104,29 @@ std::vector<NftChain> read_chains(const std::string& text) {
   return chains;
 }
 
-// Of "list chain" with handles, each rule on a line: "ct state new counter jump KUBE-X # handle 7".
-// The handles of those that lead to one of `targets`.
-std::vector<std::string> read_jumps(const std::string& text, const std::set<std::string>& targets) {
-  std::vector<std::string> handles;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line);
-    bool leads = false;
-    std::string before, handle;
-    for (std::string word; words >> word; before = word) {
-      if (before == "jump" || before == "goto") leads = targets.contains(word);
-      if (before == "handle") handle = word;
-    }
-    if (leads && !handle.empty()) handles.push_back(handle);
-  }
-  return handles;
+// The rules of a chain that lead to one of `targets`, as handles. Not asked of libnftables, which
+// prints a line to standard error for each extension of iptables of which this system has no
+// plugin.
+Result<std::vector<std::uint64_t>> list_jumps(netlink::NlChannel& channel, Family family,
+                                              const NftChain& chain,
+                                              const std::set<std::string>& targets) {
+  std::vector<std::uint64_t> handles;
+  const auto listed =
+      channel.dump(Operation::rule, list_jumps_request(family, chain.table, chain.name),
+                   [&](netlink::ByteView payload) -> netlink::Status {
+                     const auto jump = decode_jump(payload);
+                     if (!jump) return jump.error();
+                     if (*jump && targets.contains((*jump)->target))
+                       handles.push_back((*jump)->handle);
+                     return {};
+                   });
+  if (listed) return handles;
+  return netlink::in_context(listed.error(),
+                             fmt::format("nftables: list rules of {} {}", chain.table, chain.name));
 }
 
 // Adds the commands that remove what `removal` names from one table, and counts.
-netlink::Status plan_removal(nft_ctx& context, const RuleRemoval& removal,
+netlink::Status plan_removal(netlink::NlChannel& channel, const RuleRemoval& removal,
                              const std::vector<NftChain>& chains, std::string& commands,
                              RemovedNft& removed) {
   const auto table = fmt::format("{} {}", name_of(removal.family), to_string(removal.table));
@@ -132,9 +138,9 @@ netlink::Status plan_removal(nft_ctx& context, const RuleRemoval& removal,
   for (const auto& chain : named) commands += fmt::format("flush chain {} {}\n", table, chain);
   for (const auto& chain : chains) {
     if (chain.table != to_string(removal.table) || !chain.base) continue;
-    const auto rules = run(context, fmt::format("list chain {} {}", table, chain.name));
-    if (!rules) return rules.error();
-    for (const auto& handle : read_jumps(*rules, named)) {
+    const auto handles = list_jumps(channel, removal.family, chain, named);
+    if (!handles) return handles.error();
+    for (const auto handle : *handles) {
       commands += fmt::format("delete rule {} {} handle {}\n", table, chain.name, handle);
       ++removed.jumps;
     }
@@ -149,11 +155,12 @@ netlink::Status remove_rules(nft_ctx& context, Family family, RemovedNft& remove
   const auto text = run(context, "list chains " + name_of(family));
   if (!text) return text.error();
   const auto chains = read_chains(*text);
-  nft_ctx_output_set_flags(&context, NFT_CTX_OUTPUT_HANDLE);
+  auto channel = netlink::NlChannel::open(NETLINK_NETFILTER);
+  if (!channel) return channel.error();
   std::string commands;
   RemovedNft counted = removed;
   for (const auto& removal : all_removals(family))
-    if (auto planned = plan_removal(context, removal, chains, commands, counted); !planned)
+    if (auto planned = plan_removal(*channel, removal, chains, commands, counted); !planned)
       return planned;
   if (commands.empty()) return {};
   if (const auto gone = run(context, commands); !gone) return gone.error();

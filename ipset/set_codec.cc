@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -80,19 +79,6 @@ Error bad_listing(std::string where) {
 std::string_view family_word(std::optional<Family> family) {
   if (!family) return "none";
   return *family == Family::ipv4 ? "inet" : "inet6";
-}
-
-// Takes the value of the first attribute off `attributes`; its type in `type`.
-std::optional<ByteView> take_attribute(ByteView& attributes, std::uint16_t& type) {
-  nlattr header;
-  if (attributes.size() < sizeof header) return std::nullopt;
-  std::memcpy(&header, attributes.data(), sizeof header);
-  if (header.nla_len < sizeof header || header.nla_len > attributes.size()) return std::nullopt;
-  type = static_cast<std::uint16_t>(header.nla_type & netlink::kAttributeTypeMask);
-  const ByteView value = attributes.first(header.nla_len).subspan(sizeof header);
-  attributes =
-      attributes.subspan(std::min(netlink::netlink_align(header.nla_len), attributes.size()));
-  return value;
 }
 
 std::optional<IpAddress> address_of(const AttrReader& element, std::uint16_t type) {
@@ -232,7 +218,7 @@ Status SetListing::add_header(const AttrReader& message) {
 Status SetListing::add_elements(ByteView elements) {
   while (!elements.empty()) {
     std::uint16_t type = 0;
-    const auto value = take_attribute(elements, type);
+    const auto value = netlink::take_attribute(elements, type);
     if (!value) return bad_listing("an element is cut short");
     if (type != IPSET_ATTR_DATA) continue;
     auto reader = AttrReader::parse(*value, kElementPolicy);

@@ -114,6 +114,17 @@ Bytes MessageWriter::take() && {
   return std::move(bytes_);
 }
 
+std::optional<ByteView> take_attribute(ByteView& attributes, std::uint16_t& type) {
+  nlattr header;
+  if (attributes.size() < sizeof header) return std::nullopt;
+  std::memcpy(&header, attributes.data(), sizeof header);
+  if (header.nla_len < sizeof header || header.nla_len > attributes.size()) return std::nullopt;
+  type = static_cast<std::uint16_t>(header.nla_type & kAttributeTypeMask);
+  const ByteView value = attributes.first(header.nla_len).subspan(sizeof header);
+  attributes = attributes.subspan(std::min(netlink_align(header.nla_len), attributes.size()));
+  return value;
+}
+
 Result<AttrReader> AttrReader::parse(ByteView attributes, std::span<const AttrRule> policy) {
   AttrReader reader(policy.first(std::min(policy.size(), kMaxRules)));
   while (!attributes.empty()) {

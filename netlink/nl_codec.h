@@ -126,6 +126,10 @@ class AttrReader {
   std::array<std::optional<ByteView>, kMaxRules> values_{};
 };
 
+// Takes the value of the first attribute off `attributes`, its type in `type`: for lists, whose
+// attributes are of one type. nullopt: the bytes cannot be an attribute.
+std::optional<ByteView> take_attribute(ByteView& attributes, std::uint16_t& type);
+
 // One netlink message in a received datagram.
 struct MessageView {
   std::uint16_t type = 0;

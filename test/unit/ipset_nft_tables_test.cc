@@ -7,6 +7,7 @@
 #include <nftables/libnftables.h>
 #include <sched.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -37,6 +38,8 @@ std::string nft(const std::string& commands) {
 }
 
 void enter_namespace() {
+  // As where iptables is not installed: libnftables has no plugins that explain its rules.
+  ::setenv("XTABLES_LIBDIR", "/nonexistent", 1);
   static const bool usable = unshare(CLONE_NEWNET) == 0 &&
                              socket(AF_NETLINK, SOCK_RAW, 12) >= 0 &&  // NETLINK_NETFILTER
                              nft("add table ip probe; add table ip6 probe; delete table ip probe; "
@@ -46,15 +49,50 @@ void enter_namespace() {
   std::_Exit(77);
 }
 
+// What is written to standard error while this lives, also by libraries.
+class StandardError {
+ public:
+  StandardError() : before_(::dup(STDERR_FILENO)), file_(std::tmpfile(), &std::fclose) {
+    std::fflush(stderr);
+    ::dup2(::fileno(file_.get()), STDERR_FILENO);
+  }
+  ~StandardError() {
+    std::fflush(stderr);
+    ::dup2(before_, STDERR_FILENO);
+    ::close(before_);
+  }
+  StandardError(const StandardError&) = delete;
+  StandardError& operator=(const StandardError&) = delete;
+  std::string text() const {
+    std::fflush(stderr);
+    std::rewind(file_.get());
+    std::string text;
+    for (int c = 0; (c = std::fgetc(file_.get())) != EOF;) text += static_cast<char>(c);
+    return text;
+  }
+
+ private:
+  int before_;
+  std::unique_ptr<FILE, int (*)(FILE*)> file_;
+};
+
+// Without a word.
 RemovedNft removed(Family family) {
-  const auto result = remove_nft_leftovers(family);
+  std::string said;
+  auto result = [&] {
+    const StandardError error;
+    auto gone = remove_nft_leftovers(family);
+    said = error.text();
+    return gone;
+  }();
+  CHECK(said == "");
   if (!result) FAIL(to_string(result.error()));
   return *result;
 }
 
 std::string shell(const std::string& command) {
   std::string text;
-  FILE* pipe = popen(command.c_str(), "r");
+  FILE* pipe = popen(("unset XTABLES_LIBDIR; " + command).c_str(), "r");
   REQUIRE(pipe != nullptr);
   for (int c = 0; (c = std::fgetc(pipe)) != EOF;) text += static_cast<char>(c);
   REQUIRE(pclose(pipe) == 0);
