@@ -19,6 +19,10 @@ constexpr std::size_t kThreads = 8;
 }  // namespace
 
 LongConnections::~LongConnections() {
+  stop();
+}
+
+void LongConnections::stop() {
   thread_.request_stop();
   if (thread_.joinable()) thread_.join();
 }

@@ -34,6 +34,8 @@ class LongConnections {
   std::string open(const Host& host, const Target& target);
   void run();
 
+  void stop();  // no blocks any more
+
   // Waits until every connection exchanged so many blocks more. "" if all did, else which did not
   // and why. A block that stays away for 15 s counts as broken.
   std::string moves_on(std::size_t blocks = 3);
