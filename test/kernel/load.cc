@@ -30,7 +30,7 @@ void LongConnections::stop() {
 std::string LongConnections::open(const Host& host, const Target& target) {
   auto stream = host.open_stream(target.address, target.port, kRequestPatience);
   if (!stream) throw std::runtime_error(netlink::to_string(stream.error()));
-  const std::string server = stream->greeting().server;
+  std::string server = stream->greeting().server;
   connections_.push_back({host.name + " -> " + server, std::move(*stream), 0, ""});
   return server;
 }
