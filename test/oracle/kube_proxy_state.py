@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""What kube-proxy 1.36 in IPVS mode leaves in the kernel, worked out from a description of its
+behaviour and from nothing of ipvs-proxier.
+
+usage: kube_proxy_state.py CLUSTERS
+
+CLUSTERS holds one JSON object a line: {"name", "configuration", "links", "families", "steps"},
+where `configuration` is a KubeProxyConfiguration, `links` {interface: [address]} of the host, and
+each step {"events": [[type, manifest]], "links"?}. After each step the settled state is printed:
+a line "= NAME STEP", then the state's lines as ipvsadm-save, ipset save, ip and iptables-save
+spell them, sorted except for rules.
+"""
+
+import json
+import sys
+
+import addresses
+import options
+import proxier
+import rules
+
+SERVICE_OPTION = {"tcp": "-t", "udp": "-u", "sctp": "--sctp-service"}
+
+
+def host_port(ip, port):
+    return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
+
+
+def virtual_server_lines(virtual_servers):
+    for (protocol, ip, port), server in virtual_servers.items():
+        name = f"{SERVICE_OPTION[protocol]} {host_port(ip, port)}"
+        line = f"-A {name} -s {server.scheduler}"
+        if server.flags & proxier.PERSISTENT:
+            line += f" -p {server.timeout}"
+        if server.flags & proxier.MH_PORT:
+            line += " -b mh-port"
+        yield line
+        for real_ip, real_port in server.reals:
+            yield f"-a {name} -r {host_port(real_ip, real_port)} -m -w 1"
+
+
+def member_lines(sets):
+    for family, members in sets.items():
+        for name, listed in members.items():
+            for member in listed:
+                yield f"add {rules.set_name(name, family)} {member}"
+
+
+def address_lines(ips):
+    for ip in ips:
+        yield f"address {ip}/{addresses.HOST_LENGTH[addresses.family_of(ip)]}"
+
+
+def rule_lines(chains):
+    for (table, chain), listed in sorted(chains.items()):
+        for rule in listed:
+            yield f"{table} -A {chain} {rule}"
+
+
+def state_lines(kernel):
+    lines = sorted(virtual_server_lines(kernel.virtual_servers))
+    lines += sorted(member_lines(kernel.sets))
+    lines += sorted(address_lines(kernel.dummy))
+    for family in sorted(kernel.rules):
+        command = "iptables" if family == 4 else "ip6tables"
+        lines += [f"{command} {line}" for line in rule_lines(kernel.rules[family])]
+    return lines
+
+
+def states(cluster):
+    """(state lines, contested virtual servers) after each step."""
+    configuration = cluster["configuration"]
+    name = configuration.get("hostnameOverride", "").strip().lower()
+    node = None
+    for _, manifest in cluster["steps"][0]["events"]:
+        if manifest["kind"] == "Node" and manifest["metadata"]["name"] == name:
+            node = manifest
+    families = cluster.get("families", addresses.FAMILIES)
+    process = proxier.KubeProxy(options.Options(configuration, node, families))
+    links = cluster["links"]
+    for step in cluster["steps"]:
+        for event_type, manifest in step["events"]:
+            process.deliver(event_type, manifest)
+        links = step.get("links", links)
+        clashes = process.settle(links)
+        yield state_lines(process.kernel), clashes
+
+
+def main():
+    with open(sys.argv[1], encoding="utf-8") as clusters:
+        for line in clusters:
+            cluster = json.loads(line)
+            for step, (lines, _) in enumerate(states(cluster)):
+                print(f"= {cluster['name']} {step}", *lines, sep="\n")
+
+
+if __name__ == "__main__":
+    main()
