@@ -50,7 +50,7 @@ void FamilyPlanner::set_node(const NodeInfo& node) {
   node_.name = node.name;
   node_.zone = node.zone;
   if (options_.differences.follow_node_ip || !node_ip_known_) node_.ip = node.ips.at(node_.family);
-  node_ip_known_ = node_ip_known_ || !node_.ip.is_loopback();
+  node_ip_known_ = node_ip_known_ || node.ips_known;
   node_info_.ips[node_.family] = node_.ip;
   node_.other_links = other_link_addresses(node, node_.family);
   refresh_node_addresses();
@@ -60,12 +60,15 @@ void FamilyPlanner::set_node(const NodeInfo& node) {
   rules().detector = std::move(detector);
 }
 
-// A CIDR of nodePortAddresses may cover addresses of the dummy link.
+// What nodePortAddresses names may be on the dummy link.
 bool FamilyPlanner::refresh_node_addresses() {
   std::set<IpAddress> dummy;
-  if (!options_.node_port_addresses.empty())
+  if (options_.node_port_primary) {
+    if (state_.addresses.contains(node_.ip)) dummy.insert(node_.ip);
+  } else if (!options_.node_port_addresses.empty()) {
     for (const auto& address : state_.addresses)
       if (address.family() == node_.family) dummy.insert(address);
+  }
   auto now = node_port_addresses(node_info_, node_.family, options_, dummy);
   const bool changed = now != node_.node_addresses;
   node_.node_addresses = std::move(now);
@@ -124,8 +127,8 @@ void FamilyPlanner::update(Names names, const model::ClusterState& cluster, Scop
   if (std::exchange(rules_changed_, false)) scope.rules.insert(node_.family);
   Ports ports;
   read_ports(names, cluster, ports);
-  if (take_addresses(ports, scope) && !options_.node_port_addresses.empty() &&
-      refresh_node_addresses())
+  const bool some_addresses = options_.node_port_primary || !options_.node_port_addresses.empty();
+  if (take_addresses(ports, scope) && some_addresses && refresh_node_addresses())
     names.merge(with_node_ports(cluster));
   read_ports(names, cluster, ports);
 

@@ -72,7 +72,7 @@ class FamilyPlanner {
   NodeInfo node_info_;
   FamilyNode node_;
   bool plan_all_ = false;       // this node changed
-  bool node_ip_known_ = false;  // it is or was not only the loopback address
+  bool node_ip_known_ = false;  // or was: those of the start are taken
   bool rules_changed_ = true;
   Claims claims_;
   std::map<api::NamespacedName, Part> parts_;

@@ -18,6 +18,7 @@ NodeInfo node_info(std::string name, const std::optional<api::Node>& node,
   if (node) {
     info.zone = node->zone;
     info.pod_cidrs = node->pod_cidrs;
+    info.ips_known = !node->internal_ips.empty() || !node->external_ips.empty();
     for (const auto* list : {&node->internal_ips, &node->external_ips})
       for (const auto& ip : *list) info.ips.emplace(ip.family(), ip);
   }

@@ -17,7 +17,8 @@ inline constexpr const char* kDummyLink = "kube-ipvs0";
 struct NodeInfo {
   std::string name;
   std::string zone;                                   // "" where unknown
-  std::map<netlink::Family, netlink::IpAddress> ips;  // one a family; loopback where unknown
+  std::map<netlink::Family, netlink::IpAddress> ips;  // one a family; loopback where there is none
+  bool ips_known = false;                             // the Node names some
   std::vector<netlink::IpPrefix> pod_cidrs;           // spec.podCIDRs
   std::vector<netlink::InterfaceAddress> addresses;   // all of them, on all links
 };

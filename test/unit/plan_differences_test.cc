@@ -93,18 +93,50 @@ TEST_CASE("source ranges are judged by the node's IP as it is now", "[item-7]") 
   CHECK_FALSE(covered(with(&Differences::follow_node_ip)));
 }
 
-TEST_CASE("an IP that was not known at the start is not missed") {
+// Whether source ranges cover a node that has 10.0.0.1 only some time after the start.
+bool covers_later_ip(bool ips_known, const PlannerOptions& options) {
   auto service = test::load_balancer();
   service.source_ranges = {prefix("10.0.0.0/24")};
-  const auto cluster = test::cluster_of({service});
   auto early = test::vector_node();
   early.ips[netlink::Family::ipv4] = ip("127.0.0.1");
-  Planner planner(test::vector_options());
+  early.ips_known = ips_known;
+  Planner planner(options);
   planner.set_node(early);
   planner.set_node(test::vector_node());
-  planner.update({service.name}, cluster);
+  planner.update({service.name}, test::cluster_of({service}));
   const auto& sets = planner.desired().sets;
-  CHECK(sets.at({netlink::Family::ipv4, ipset::SetId::load_balancer_source_ip}).size() == 1);
+  return !sets.at({netlink::Family::ipv4, ipset::SetId::load_balancer_source_ip}).empty();
+}
+
+TEST_CASE("an IP that was not known at the start is not missed") {
+  CHECK(covers_later_ip(false, test::vector_options()));
+}
+
+TEST_CASE("a family in which the Node had no IP at the start has none later") {
+  CHECK_FALSE(covers_later_ip(true, test::vector_options()));
+  CHECK(covers_later_ip(true, with(&Differences::follow_node_ip)));
+}
+
+TEST_CASE("the IPs of a node are known when its Node names some") {
+  const auto known = [](const std::optional<api::Node>& node) {
+    return node_info("n1", node, ip("10.0.0.9"), {}).ips_known;
+  };
+  CHECK_FALSE(known(std::nullopt));
+  CHECK_FALSE(known(api::Node{.name = "n1"}));
+  CHECK(known(api::Node{.name = "n1", .internal_ips = {ip("10.0.0.1")}}));
+  CHECK(known(api::Node{.name = "n1", .external_ips = {ip("fd00:1::1")}}));
+}
+
+TEST_CASE("the primary address carries node ports where it is an address of a Service alone") {
+  auto options = test::vector_options();
+  options.node_port_primary = true;
+  auto node = test::vector_node();
+  node.ips[netlink::Family::ipv4] = ip("198.51.100.20");
+  auto service = test::node_port_service();
+  service.external_ips = {ip("198.51.100.20")};
+  const auto services = servers_of(planned(service, {e1()}, options, node));
+  CHECK(services.size() == 3);
+  CHECK(services.contains("198.51.100.20:30080/TCP"));
 }
 
 }  // namespace
