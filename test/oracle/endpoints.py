@@ -45,27 +45,46 @@ def endpoint_of(listed, port, node_name):
         zones=names_of(hints, "forZones"), nodes=names_of(hints, "forNodes"))
 
 
-def endpoint_map(slices, family, node_name):
-    """{(namespace, service, port name, protocol): [Endpoint]} of the delivered slices."""
+def listed_endpoints(endpoint_slice, node_name):
+    """{key: {(ip, port): Endpoint}} of one slice, where of duplicates the later one replaces the
+    earlier unless it is terminating."""
     found = {}
+    meta = endpoint_slice["metadata"]
+    for port in endpoint_slice.get("ports") or []:
+        if not port.get("port"):
+            continue
+        # The API server stores "" and TCP where they were not given.
+        key = (meta["namespace"], meta["labels"][SERVICE_LABEL], port.get("name") or "",
+               port.get("protocol") or "TCP")
+        known = found.setdefault(key, {})
+        for listed in endpoint_slice.get("endpoints") or []:
+            if not listed.get("addresses"):
+                continue
+            endpoint = endpoint_of(listed, port["port"], node_name)
+            identity = (endpoint.ip, endpoint.port)
+            if identity not in known or not endpoint.terminating:
+                known[identity] = endpoint
+    return found
+
+
+def endpoint_map(slices, family, node_name):
+    """({(namespace, service, port name, protocol): [Endpoint]}, undefined endpoints) of the
+    delivered slices. Slices come in no order: where two differ about an endpoint that neither, or
+    each, says to be terminating, kube-proxy takes one of them."""
+    found, undefined = {}, set()
     for endpoint_slice in slices:
-        meta = endpoint_slice["metadata"]
-        service = (meta.get("labels") or {}).get(SERVICE_LABEL)
+        service = (endpoint_slice["metadata"].get("labels") or {}).get(SERVICE_LABEL)
         if endpoint_slice.get("addressType") != f"IPv{family}" or not service:
             continue
-        for port in endpoint_slice.get("ports") or []:
-            if port.get("name") is None or not port.get("port"):
-                continue
-            key = (meta["namespace"], service, port["name"], port["protocol"])
-            for listed in endpoint_slice.get("endpoints") or []:
-                if not listed.get("addresses"):
-                    continue
-                endpoint = endpoint_of(listed, port["port"], node_name)
-                known = found.setdefault(key, {})
-                identity = (endpoint.ip, endpoint.port)
-                if identity not in known or not endpoint.terminating:
+        for key, listed in listed_endpoints(endpoint_slice, node_name).items():
+            known = found.setdefault(key, {})
+            for identity, endpoint in listed.items():
+                other = known.get(identity)
+                if other is None or (other.terminating and not endpoint.terminating):
                     known[identity] = endpoint
-    return {key: list(known.values()) for key, known in found.items()}
+                elif other != endpoint and other.terminating == endpoint.terminating:
+                    undefined.add((key, identity))
+    return {key: list(known.values()) for key, known in found.items()}, undefined
 
 
 def allowed_by_topology(ready, node_name, zone):

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -B
 """What kube-proxy 1.36 in IPVS mode leaves in the kernel, worked out from a description of its
 behaviour and from nothing of ipvs-proxier.
 
@@ -6,7 +6,8 @@ usage: kube_proxy_state.py CLUSTERS
 
 CLUSTERS holds one JSON object a line: {"name", "configuration", "links", "families", "steps"},
 where `configuration` is a KubeProxyConfiguration, `links` {interface: [address]} of the host, and
-each step {"events": [[type, manifest]], "links"?}. After each step the settled state is printed:
+each step {"events": [[type, manifest]], "links"?, "restart"?}: with `restart` it is a new process
+that sees the events. After each step the settled state is printed:
 a line "= NAME STEP", then the state's lines as ipvsadm-save, ipset save, ip and iptables-save
 spell them, sorted except for rules.
 """
@@ -67,23 +68,32 @@ def state_lines(kernel):
     return lines
 
 
-def states(cluster):
-    """(state lines, contested virtual servers) after each step."""
-    configuration = cluster["configuration"]
+def node_named(events, configuration):
     name = configuration.get("hostnameOverride", "").strip().lower()
-    node = None
-    for _, manifest in cluster["steps"][0]["events"]:
+    for _, manifest in reversed(events):
         if manifest["kind"] == "Node" and manifest["metadata"]["name"] == name:
-            node = manifest
+            return manifest
+    return None
+
+
+def states(cluster):
+    """(state lines, what of it is a matter of chance) after each step."""
+    configuration = cluster["configuration"]
     families = cluster.get("families", addresses.FAMILIES)
-    process = proxier.KubeProxy(options.Options(configuration, node, families))
     links = cluster["links"]
+    process, node = None, None
     for step in cluster["steps"]:
+        node = node_named(step["events"], configuration) or node
+        if process is None:
+            process = proxier.KubeProxy(options.Options(configuration, node, families))
+        elif step.get("restart") or not process.options.knows_node_ip:
+            # The wait for node IPs, of 30 s at most (section 1), is over as soon as there are any.
+            process.restart(options.Options(configuration, node, families))
         for event_type, manifest in step["events"]:
             process.deliver(event_type, manifest)
         links = step.get("links", links)
-        clashes = process.settle(links)
-        yield state_lines(process.kernel), clashes
+        chance = process.settle(links)
+        yield state_lines(process.kernel), chance
 
 
 def main():

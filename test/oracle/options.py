@@ -23,6 +23,7 @@ class Options:
         self.masquerade_all = bool(iptables.get("masqueradeAll"))
         self.external_ips = (configuration.get("featureGates") or {}).get(
             "AllowServiceExternalIPs", True)
+        self.knows_node_ip = bool(candidates(node))
         self.node_ip = node_ips(configuration.get("bindAddress", ""), node)
         self.node_port_networks = self._node_port_networks(
             configuration.get("nodePortAddresses") or [])
@@ -62,14 +63,17 @@ class Options:
         return None
 
 
+def candidates(node):
+    listed = ((node or {}).get("status") or {}).get("addresses") or []
+    found = [a.get("address") for kind in ("InternalIP", "ExternalIP")
+             for a in listed if a.get("type") == kind]
+    return [addresses.canonical(text) for text in found if addresses.parse(text)]
+
+
 def node_ips(bind_address, node):
     """The node's address of each family at start, loopback where it has none (section 1.1)."""
     ips = {4: "127.0.0.1", 6: "::1"}
-    listed = ((node or {}).get("status") or {}).get("addresses") or []
-    candidates = [a.get("address") for kind in ("InternalIP", "ExternalIP")
-                  for a in listed if a.get("type") == kind]
-    candidates = [addresses.canonical(c) for c in candidates if addresses.parse(c)]
-    for candidate in reversed(candidates):
+    for candidate in reversed(candidates(node)):
         ips[addresses.family_of(candidate)] = candidate
     bound = addresses.canonical(bind_address)
     if bound is not None and bound not in UNSPECIFIED:

@@ -14,12 +14,12 @@ MH_PORT = 0x10
 PERSISTENT = 0x1
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(frozen=True)
 class VirtualServer:
     scheduler: str
     flags: int
     timeout: int
-    reals: set = dataclasses.field(default_factory=set)  # of (ip, port), each of weight 1
+    reals: frozenset  # of (ip, port), each of weight 1
 
 
 class Kernel:
@@ -144,11 +144,9 @@ class Proxier:
             self.clashes.add(key)
         flags = (PERSISTENT if port.timeout else 0) | (
             MH_PORT if self.options.scheduler == "mh" else 0)
-        server = self.kernel.virtual_servers.setdefault(key, VirtualServer("", 0, 0))
-        server.scheduler = self.options.scheduler
-        server.flags = flags
-        server.timeout = port.timeout
-        server.reals = {(e.ip, e.port) for e in chosen}
+        self.kernel.virtual_servers[key] = VirtualServer(
+            self.options.scheduler, flags, port.timeout,
+            frozenset((e.ip, e.port) for e in chosen))
 
     def _bind(self, ip):
         if ip not in self.elsewhere:
@@ -169,12 +167,16 @@ class KubeProxy:
     them for any client; the selectors of section 14 are applied here."""
 
     def __init__(self, options):
-        self.options = options
         self.kernel = Kernel()
-        self.proxiers = [Proxier(f, options, self.kernel) for f in options.families]
         self.services = {}
         self.slices = {}
         self.zone = ""
+        self.restart(options)
+
+    def restart(self, options):
+        """A new process over the same kernel; the API server has the same objects."""
+        self.options = options
+        self.proxiers = [Proxier(f, options, self.kernel) for f in options.families]
 
     def deliver(self, event_type, manifest):
         kind, meta = manifest["kind"], manifest["metadata"]
@@ -191,18 +193,21 @@ class KubeProxy:
 
     def settle(self, links):
         """Syncs until nothing changes: node ports on addresses of kube-ipvs0 follow one sync
-        after the addresses (section 4.4). Returns the virtual servers that service ports
-        contest."""
-        clashes = set()
+        after the addresses (section 4.4). Returns what is undefined: the virtual servers that
+        service ports contest and the endpoints of which slices tell differently."""
+        chance = set()
         for proxier in self.proxiers:
             family = proxier.family
             ports = [port for _, service in sorted(self.services.items())
                      for port in services.service_ports(service, family, self.options)]
             known = [endpoint_slice for _, endpoint_slice in sorted(self.slices.items())]
-            listed = endpoints.endpoint_map(known, family, self.options.node_name)
-            before = None
+            listed, ambiguous = endpoints.endpoint_map(known, family, self.options.node_name)
+            chance |= ambiguous
+            servers, before = self.kernel.virtual_servers, None
             while before != self.kernel.dummy:
                 before = set(self.kernel.dummy)
+                # What a sync made on addresses that are on their way out is not kept.
+                self.kernel.virtual_servers = dict(servers)
                 proxier.sync(ports, listed, self.zone, links)
-            clashes |= proxier.clashes
-        return clashes
+            chance |= proxier.clashes
+        return chance
