@@ -19,8 +19,8 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 #include <spdlog/sinks/null_sink.h>
+#include <nlohmann/json.hpp>
 
 #include "cmd/effective_config.h"
 #include "cmd/settings.h"
@@ -43,7 +43,8 @@ using Families = std::vector<netlink::Family>;
 // Long enough for the real servers that leave (none has connections), less than a sync period.
 constexpr std::chrono::seconds kSettle{20};
 
-sync::ReconcilerSettings settings_of(const json& configuration, const Families& families) {
+sync::ReconcilerSettings settings_of(const json& configuration, const Families& families,
+                                     unsigned cpus) {
   auto read = cmd::config_of_file(configuration.dump(), "configuration", {});
   if (api::has_error(read.problems))
     throw std::runtime_error("configuration: " + to_string(read.problems.front()));
@@ -51,9 +52,17 @@ sync::ReconcilerSettings settings_of(const json& configuration, const Families& 
   options.config = std::move(read.config);
   options.node_name = cmd::resolve_node_name(options.config, "").value();
   options.differences = plan::kKubeProxyCompat;
-  auto settings = cmd::reconciler_settings(options, families, 1);
-  settings.host.reset();
-  return settings;
+  return cmd::reconciler_settings(options, families, cpus);
+}
+
+std::vector<std::string> lines_of(const sync::HostSetup& host, const std::string& release) {
+  std::vector<std::string> lines;
+  for (const auto& rows : {plan::ipvs_sysctls(host.settings.ipvs, release),
+                           plan::conntrack_sysctls(host.settings.conntrack, host.cpus)})
+    for (const auto& row : rows) lines.push_back(fmt::format("sysctl {}={}", row.key, row.value));
+  const auto& timeouts = host.settings.timeouts;
+  lines.push_back(fmt::format("timeouts {} {} {}", timeouts.tcp, timeouts.tcp_fin, timeouts.udp));
+  return lines;
 }
 
 Families families_of(const json& cluster) {
@@ -68,11 +77,14 @@ class Node {
  public:
   explicit Node(const json& cluster)
       : families_(families_of(cluster)),
-        settings_(settings_of(cluster.at("configuration"), families_)),
+        settings_(settings_of(cluster.at("configuration"), families_, cluster.value("cpus", 1U))),
+        host_lines_(lines_of(*settings_.host, cluster.value("release", "6.1"))),
         logger_("clusters", std::make_shared<spdlog::sinks::null_sink_st>()) {
     for (auto family : netlink::kFamilies)
       for (auto id : ipset::kSetIds) rules_.sets.insert(ipset::set_name(id, family));
+    settings_.host.reset();  // the host is not to be touched
     use_links(cluster.at("links"));
+    if (cluster.contains("kernel")) leave(cluster.at("kernel"));
     restart();
   }
 
@@ -109,8 +121,10 @@ class Node {
   std::vector<std::string> lines() {
     std::vector<std::string> lines;
     for (const auto& problem : problems_)
-      if (problem.severity == api::Severity::error) lines.push_back("problem " + to_string(problem));
+      if (problem.severity == api::Severity::error)
+        lines.push_back("problem " + to_string(problem));
     if (failures_ != 0) lines.push_back(fmt::format("failures {}", failures_));
+    lines.insert(lines.end(), host_lines_.begin(), host_lines_.end());
     append(lines, virtual_server_lines());
     append(lines, member_lines());
     append(lines, address_lines());
@@ -137,6 +151,42 @@ class Node {
       texts_[path] = manifest.dump();
       manifests_.put(watch::read_manifest_text(texts_[path], path, settings_.node_name));
     }
+  }
+
+  // What others left.
+  void leave(const json& kernel) {
+    check(links_.ensure_dummy(plan::kDummyLink).has_value());
+    for (const auto& text : kernel.at("addresses")) {
+      const netlink::AddressOp op{.add = true, .address = ip(text.get<std::string>())};
+      check(links_.apply(plan::kDummyLink, {&op, 1}).front().has_value());
+    }
+    for (const auto& one : kernel.at("virtual_servers")) {
+      const auto address = ip(one.at(1).get<std::string>());
+      const netlink::VirtualServiceKey key{.address = address,
+                                           .protocol = protocol_of(one.at(0).get<std::string>()),
+                                           .port = one.at(2).get<std::uint16_t>()};
+      std::vector<netlink::IpvsOp> ops;
+      ops.push_back(netlink::AddService{{.key = key,
+                                         .scheduler = one.at(3).get<std::string>(),
+                                         .flags = one.at(4).get<std::uint32_t>(),
+                                         .timeout = one.at(5).get<std::uint32_t>(),
+                                         .netmask_bits = address_bits(address.family())}});
+      for (const auto& server : one.at(6))
+        ops.push_back(netlink::AddServer{
+            key,
+            {.key = {ip(server.at(0).get<std::string>()), server.at(1).get<std::uint16_t>()},
+             .weight = server.at(2).get<std::uint32_t>()}});
+      for (const auto& status : ipvs_.apply(ops)) check(status.has_value());
+    }
+  }
+
+  static void check(bool fine) {
+    if (!fine) throw std::runtime_error("the fakes refuse what others left");
+  }
+
+  static netlink::Protocol protocol_of(const std::string& name) {
+    if (name == "tcp") return netlink::Protocol::tcp;
+    return name == "udp" ? netlink::Protocol::udp : netlink::Protocol::sctp;
   }
 
   // What the links other than kube-ipvs0 are from now on.
@@ -217,6 +267,7 @@ class Node {
 
   Families families_;
   sync::ReconcilerSettings settings_;
+  const std::vector<std::string> host_lines_;
   FakeIpvsTable ipvs_;
   FakeLinkTable links_;
   FakeSetTable sets_;

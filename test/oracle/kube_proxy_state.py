@@ -4,11 +4,12 @@ behaviour and from nothing of ipvs-proxier.
 
 usage: kube_proxy_state.py CLUSTERS
 
-CLUSTERS holds one JSON object a line: {"name", "configuration", "links", "families", "steps"},
-where `configuration` is a KubeProxyConfiguration, `links` {interface: [address]} of the host, and
-each step {"events": [[type, manifest]], "links"?, "restart"?}: with `restart` it is a new process
+CLUSTERS holds one JSON object a line: {"name", "configuration", "links", "families", "kernel",
+"release", "cpus", "steps"}, where `release` is that of Linux, `configuration` is a KubeProxyConfiguration, `links` {interface: [address]} of the
+host, `kernel` {"addresses" of kube-ipvs0, "virtual_servers": [[protocol, ip, port, scheduler, flags,
+timeout, [[ip, port, weight]]]]} what others left, and each step {"events": [[type, manifest]], "links"?, "restart"?}: with `restart` it is a new process
 that sees the events. After each step the settled state is printed:
-a line "= NAME STEP", then the state's lines as ipvsadm-save, ipset save, ip and iptables-save
+a line "= NAME STEP", the sysctls and timeouts that are set, then the state's lines as ipvsadm-save, ipset save, ip and iptables-save
 spell them, sorted except for rules.
 """
 
@@ -16,10 +17,12 @@ import json
 import sys
 
 import addresses
+import host_settings
 import options
 import proxier
 import rules
 
+PORT_FLAG = {"mh": "mh-port", "sh": "sh-port"}
 SERVICE_OPTION = {"tcp": "-t", "udp": "-u", "sctp": "--sctp-service"}
 
 
@@ -34,10 +37,10 @@ def virtual_server_lines(virtual_servers):
         if server.flags & proxier.PERSISTENT:
             line += f" -p {server.timeout}"
         if server.flags & proxier.MH_PORT:
-            line += " -b mh-port"
+            line += f" -b {PORT_FLAG.get(server.scheduler, 'flag-2')}"
         yield line
-        for real_ip, real_port in server.reals:
-            yield f"-a {name} -r {host_port(real_ip, real_port)} -m -w 1"
+        for real_ip, real_port, weight in server.reals:
+            yield f"-a {name} -r {host_port(real_ip, real_port)} -m -w {weight}"
 
 
 def member_lines(sets):
@@ -76,16 +79,25 @@ def node_named(events, configuration):
     return None
 
 
+def leave_in(kernel, left):
+    kernel.dummy.update(left.get("addresses", []))
+    for protocol, ip, port, scheduler, flags, timeout, reals in left.get("virtual_servers", []):
+        kernel.virtual_servers[protocol, ip, port] = proxier.VirtualServer(
+            scheduler, flags, timeout, frozenset(map(tuple, reals)))
+
+
 def states(cluster):
     """(state lines, what of it is a matter of chance) after each step."""
     configuration = cluster["configuration"]
     families = cluster.get("families", addresses.FAMILIES)
     links = cluster["links"]
+    host = host_settings.lines(configuration, cluster.get("release", "6.1"), cluster.get("cpus", 1))
     process, node = None, None
     for step in cluster["steps"]:
         node = node_named(step["events"], configuration) or node
         if process is None:
             process = proxier.KubeProxy(options.Options(configuration, node, families))
+            leave_in(process.kernel, cluster.get("kernel", {}))
         elif step.get("restart") or not process.options.knows_node_ip:
             # The wait for node IPs, of 30 s at most (section 1), is over as soon as there are any.
             process.restart(options.Options(configuration, node, families))
@@ -93,7 +105,7 @@ def states(cluster):
             process.deliver(event_type, manifest)
         links = step.get("links", links)
         chance = process.settle(links)
-        yield state_lines(process.kernel), chance
+        yield host + state_lines(process.kernel), chance
 
 
 def main():

@@ -19,7 +19,7 @@ class VirtualServer:
     scheduler: str
     flags: int
     timeout: int
-    reals: frozenset  # of (ip, port), each of weight 1
+    reals: frozenset  # of (ip, port, weight)
 
 
 class Kernel:
@@ -146,7 +146,7 @@ class Proxier:
             MH_PORT if self.options.scheduler == "mh" else 0)
         self.kernel.virtual_servers[key] = VirtualServer(
             self.options.scheduler, flags, port.timeout,
-            frozenset((e.ip, e.port) for e in chosen))
+            frozenset((e.ip, e.port, 1) for e in chosen))
 
     def _bind(self, ip):
         if ip not in self.elsewhere:

@@ -40,8 +40,39 @@ class ChangingCluster:
                 step["restart"] = True
             steps.append(step)
         families = self.random.choices(([4, 6], [4], [6]), (90, 6, 4))[0]
-        return {"name": f"seed-{cluster.seed}", "configuration": cluster.configuration,
-                "links": links, "families": families, "steps": steps}
+        result = {"name": f"seed-{cluster.seed}", "configuration": cluster.configuration,
+                  "links": links, "families": families, "steps": steps,
+                  "release": self.random.choice(("6.1.0-18-amd64", "5.9.1", "5.8.0-rc1+", "4.1",
+                                                 "4.0.9", "3.10.0-1160.el7")),
+                  "cpus": self.random.choice((1, 4, 31, 32, 33, 256))}
+        if cluster.chance(25):
+            result["kernel"] = self._left_by_others(steps[0]["events"], families)
+        return result
+
+    def _left_by_others(self, events, families):
+        """Some of it is what the Services want, or nearly so. Of these families alone: kube-proxy
+        does not look at the rest."""
+        wanted = [(port["protocol"].lower(), ip, port["port"])
+                  for _, o in events if o["kind"] == "Service"
+                  for ip in (o["spec"].get("clusterIPs") or []) if ip != "None"
+                  for port in o["spec"].get("ports") or []]
+        wanted += [("tcp", "10.0.0.1", 30000), ("udp", "192.0.2.10", 53), ("tcp", "203.0.113.9", 80),
+                   ("sctp", "fd00:1::1", 30001), ("tcp", "10.96.0.5", 80), ("udp", "fd00:96::5", 9)]
+        servers = []
+        for protocol, ip, port in dict.fromkeys(self.cluster.some(wanted, 5)):
+            family = 6 if ":" in ip else 4
+            if family not in families:
+                continue
+            pods = ["fd00:244::5", "fd00:244::29"] if family == 6 else ["10.244.0.5", "10.244.0.43"]
+            servers.append([protocol, ip, port, self.random.choice(("rr", "mh", "wrr")),
+                            self.random.choice((0, 1, 16)), 0,
+                            [[pod, 8080, self.random.choice((0, 1, 5))] for pod in pods]])
+            if servers[-1][4] == 1:
+                servers[-1][5] = 300
+        addresses = self.cluster.some(("10.96.0.5", "10.96.0.200", "192.0.2.10", "203.0.113.9",
+                                       "fd00:96::5", "2001:db8::10", "127.0.0.9", "fe80::99"), 5)
+        return {"virtual_servers": servers,
+                "addresses": [ip for ip in addresses if (6 if ":" in ip else 4) in families]}
 
     def _change(self):
         change = self.random.choices(

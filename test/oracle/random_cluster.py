@@ -120,7 +120,8 @@ class RandomCluster:
                    ["0.0.0.0/0"], ["fd00:96::/125"])
         self.maybe(iptables, "masqueradeBit", 40, 0, 5, 14, 31)
         self.maybe(iptables, "masqueradeAll", 30, True, False)
-        for name, section in (("ipvs", ipvs), ("iptables", iptables)):
+        conntrack = self._host_settings(ipvs)
+        for name, section in (("ipvs", ipvs), ("iptables", iptables), ("conntrack", conntrack)):
             if section or self.chance(50):
                 config[name] = section
         self.maybe(config, "featureGates", 10, {"AllowServiceExternalIPs": False},
@@ -132,6 +133,21 @@ class RandomCluster:
                    ["10.96.0.0/16", "fd00:96::/112"], ["10.0.0.77/24"])
         self._local_detection(config)
         return config
+
+    def _host_settings(self, ipvs):
+        self.maybe(ipvs, "strictARP", 30, True, False)
+        durations = ("0s", "1h0m0s", "90s", "1m30.9s", "900ms", "2h45m", None)
+        for name in ("tcpTimeout", "tcpFinTimeout", "udpTimeout"):
+            self.maybe(ipvs, name, 20, *durations[:-1])
+        conntrack = {}
+        self.maybe(conntrack, "maxPerCore", 30, 0, 1, 32768, 100000, None)
+        self.maybe(conntrack, "min", 30, 0, 131072, 2000000, None)
+        self.maybe(conntrack, "tcpBeLiberal", 20, True, False)
+        for name in ("tcpEstablishedTimeout", "tcpCloseWaitTimeout"):
+            self.maybe(conntrack, name, 30, *durations)
+        for name in ("udpTimeout", "udpStreamTimeout"):
+            self.maybe(conntrack, name, 20, *durations[:-1])
+        return conntrack
 
     def _local_detection(self, config):
         mode = self.pick(None, "ClusterCIDR", "NodeCIDR", "BridgeInterface", "InterfaceNamePrefix")
