@@ -10,6 +10,8 @@ namespace ipvsproxier::plan {
 
 Planner::Planner(PlannerOptions options) : options_(std::move(options)) {
   state_.foreign = options_.exclude_cidrs;
+  state_.drains_services = options_.drain_deleted_services;
+  state_.sets_grow = options_.differences.growing_sets;
   for (auto family : options_.families)
     families_.push_back(std::make_unique<FamilyPlanner>(family, options_, state_));
 }
@@ -24,8 +26,6 @@ Scope Planner::update(const std::set<api::NamespacedName>& services,
                       const model::ClusterState& cluster) {
   Scope scope;
   state_.complete = cluster.complete;
-  state_.drains_services = options_.drain_deleted_services;
-  state_.sets_grow = options_.differences.growing_sets;
   for (auto& family : families_) family->update(services, cluster, scope);
   return scope;
 }
