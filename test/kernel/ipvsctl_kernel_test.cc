@@ -6,6 +6,7 @@
 #include "test/contract/ipvs_contract.h"
 #include "test/kernel/netns.h"
 #include "test/kernel/privileges.h"
+#include "test/support/paths.h"
 
 namespace ipvsproxier::test {
 namespace {
@@ -14,7 +15,7 @@ using namespace netlink;
 
 void check_same() {
   const auto expected = shell("ipvsadm-save -n");
-  CHECK(shell(IPVSCTL " list -o save") == expected);
+  CHECK(shell(ipvsctl_path() + " list -o save") == expected);
 }
 
 TEST_CASE("kernel: ipvsctl list -o save prints what ipvsadm-save -n prints") {
@@ -91,8 +92,8 @@ TEST_CASE("kernel: ipvsctl sorts any addresses as ipvsadm does") {
 
 TEST_CASE("kernel: ipvsctl without the privilege ends with status 1 and says what is missing") {
   FreshNetns netns;
-  const auto text = shell("setpriv --bounding-set -net_admin --inh-caps -net_admin " IPVSCTL
-                          " list -o save 2>&1 || echo status $?");
+  const auto text = shell("setpriv --bounding-set -net_admin --inh-caps -net_admin " +
+                          ipvsctl_path() + " list -o save 2>&1 || echo status $?");
   CHECK(text.find("needs CAP_NET_ADMIN") != std::string::npos);
   CHECK(text.find("status 1\n") != std::string::npos);
 }

@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "cmd/options.h"
+#include "test/support/paths.h"
 #include "test/unit/config_files.h"
 #include "test/unit/kubeadm_config.h"
 #include "test/unit/problem_lines.h"
@@ -19,7 +20,7 @@ Options once_with(const Lines& more) {
 }
 
 std::string shop_config(const std::string& name) {
-  return std::string(TEST_DATA) + "/reference/shop/" + name + "/config.yaml";
+  return test::data_path("reference/shop/") + name + "/config.yaml";
 }
 
 TEST_CASE("without further flags everything has its default") {
