@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <catch2/catch.hpp>
 
 #include "cmd/options.h"
@@ -82,6 +84,15 @@ TEST_CASE("IPv6 forwarding and draining Services are asked for, estimators are n
   CHECK(once_with({"--drain-deleted-services"}).drain_deleted_services);
   CHECK(once_with({}).ipvs_estimators);
   CHECK_FALSE(once_with({"--ipvs-estimators=false"}).ipvs_estimators);
+}
+
+TEST_CASE("ipvsctl is answered on a socket that is known, elsewhere or nowhere") {
+  CHECK(once_with({}).control_socket == "/run/ipvs-proxier/control.sock");
+  CHECK(once_with({"--control-socket="}).control_socket.empty());
+  const auto options = once_with({"--control-socket", "/tmp/c"});
+  CHECK(options.control_socket == "/tmp/c");
+  REQUIRE(options.flags.size() >= 2);
+  CHECK(std::find(options.flags.begin(), options.flags.end(), "/tmp/c") != options.flags.end());
 }
 
 TEST_CASE("draining has no bound but what --drain-timeout says") {
