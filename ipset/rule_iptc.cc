@@ -41,6 +41,7 @@ struct Ipv4 {
   static constexpr auto free = iptc_free;
   static constexpr auto is_chain = iptc_is_chain;
   static constexpr auto is_builtin = iptc_builtin;
+  static constexpr auto get_policy = iptc_get_policy;
   static constexpr auto first_chain = iptc_first_chain;
   static constexpr auto next_chain = iptc_next_chain;
   static constexpr auto first_rule = iptc_first_rule;
@@ -66,6 +67,7 @@ struct Ipv6 {
   static constexpr auto free = ip6tc_free;
   static constexpr auto is_chain = ip6tc_is_chain;
   static constexpr auto is_builtin = ip6tc_builtin;
+  static constexpr auto get_policy = ip6tc_get_policy;
   static constexpr auto first_chain = ip6tc_first_chain;
   static constexpr auto next_chain = ip6tc_next_chain;
   static constexpr auto first_rule = ip6tc_first_rule;
@@ -203,6 +205,13 @@ class Snapshot {
 
   bool is_builtin(const std::string& chain) const {
     return Library::is_builtin(chain.c_str(), handle_.get()) != 0;
+  }
+
+  // Of a built-in chain.
+  Verdict policy(const std::string& chain) const {
+    xt_counters counters{};
+    const auto* const name = Library::get_policy(chain.c_str(), &counters, handle_.get());
+    return name != nullptr && std::string_view(name) == "DROP" ? Verdict::drop : Verdict::accept;
   }
 
   // Calls fn(index, target, entry) for each rule: with "" for the target of a rule without one.
@@ -378,6 +387,20 @@ Result<TableRules> list_with(const TableRules& wanted, const IptcSettings& setti
 }
 
 template <typename Library>
+Result<std::optional<WholeTable>> read_with(Table table, const IptcSettings& settings) {
+  if (!table_exists<Library>(table)) return std::optional<WholeTable>();
+  const auto snapshot = Snapshot<Library>::read(table, settings);
+  if (!snapshot) return snapshot.error();
+  KernelSetResolver sets;
+  WholeTable whole;
+  for (const auto& chain : snapshot->chains()) {
+    whole.chains.emplace(chain, snapshot->rules(chain, sets));
+    if (snapshot->is_builtin(chain)) whole.policies.emplace(chain, snapshot->policy(chain));
+  }
+  return std::optional(std::move(whole));
+}
+
+template <typename Library>
 Status usable_with(const IptcSettings& settings) {
   const auto snapshot = Snapshot<Library>::read(Table::nat, settings);
   if (!snapshot) return snapshot.error();
@@ -408,6 +431,11 @@ Result<RemovedRules> IptcRuleTable::remove(const RuleRemoval& removal) {
 Result<bool> IptcRuleTable::set_aside(const ChainMove& move, const RuleRemoval& surplus) {
   return surplus.family == Family::ipv4 ? set_aside_with<Ipv4>(move, surplus, settings_)
                                         : set_aside_with<Ipv6>(move, surplus, settings_);
+}
+
+Result<std::optional<WholeTable>> IptcRuleTable::read(Family family, Table table) {
+  return family == Family::ipv4 ? read_with<Ipv4>(table, settings_)
+                                : read_with<Ipv6>(table, settings_);
 }
 
 Status IptcRuleTable::family_usable(Family family) {

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "ipset/rule_table.h"
@@ -32,6 +33,9 @@ class IptcRuleTable : public RuleTable {
   Result<bool> apply(const TableRules& desired) override;
   Result<RemovedRules> remove(const RuleRemoval& removal) override;
   Result<bool> set_aside(const ChainMove& move, const RuleRemoval& surplus) override;
+
+  // All of a table; nullopt if this network namespace has none of the name, which is then not made.
+  Result<std::optional<WholeTable>> read(netlink::Family family, Table table);
 
   // Whether the chain POSTROUTING of the table nat can be listed; what kube-proxy takes as "this
   // host supports the family".

@@ -6,6 +6,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -146,6 +147,15 @@ struct BaseJump {
   Rule rule;
 
   friend auto operator<=>(const BaseJump&, const BaseJump&) = default;
+};
+
+// A whole table as it was read, whoever made its chains. A rule that is not in our vocabulary has a
+// ForeignTarget.
+struct WholeTable {
+  std::map<std::string, std::vector<Rule>> chains;
+  std::map<std::string, Verdict> policies;  // of the built-in chains
+
+  friend bool operator==(const WholeTable&, const WholeTable&) = default;
 };
 
 // What is ours in one table of one family.

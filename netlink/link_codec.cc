@@ -18,6 +18,7 @@ namespace {
 constexpr std::array kLinkPolicy = {
     AttrRule{IFLA_IFNAME, AttrKind::string, 0, IFNAMSIZ - 1},
     AttrRule{IFLA_LINKINFO, AttrKind::nested},
+    AttrRule{IFLA_MASTER, AttrKind::u32},
 };
 
 constexpr std::array kLinkInfoPolicy = {
@@ -91,6 +92,7 @@ Result<LinkRecord> decode_link(ByteView payload) {
   const auto name = in->string(IFLA_IFNAME);
   if (!name) return malformed(fmt::format("link {} without a name", header.ifi_index));
   LinkRecord link{.index = header.ifi_index, .name = std::string(*name)};
+  link.master = static_cast<std::int32_t>(in->u32(IFLA_MASTER).value_or(0));
   if (const auto nest = in->nested(IFLA_LINKINFO)) {
     const auto info = AttrReader::parse(*nest, kLinkInfoPolicy);
     if (!info) return info.error();
@@ -114,9 +116,12 @@ Result<AddressRecord> decode_address(ByteView payload) {
   const auto address = bytes ? IpAddress::from_bytes(family, *bytes) : std::nullopt;
   if (!address || header.ifa_prefixlen > address_bits(family))
     return malformed(fmt::format("an address on link {} of a wrong size", header.ifa_index));
-  return AddressRecord{.link_index = static_cast<std::int32_t>(header.ifa_index),
-                       .address = *address,
-                       .prefix_length = header.ifa_prefixlen};
+  return AddressRecord{
+      .link_index = static_cast<std::int32_t>(header.ifa_index),
+      .address = *address,
+      .prefix_length = header.ifa_prefixlen,
+      .global = header.ifa_scope == RT_SCOPE_UNIVERSE,
+      .secondary = family == Family::ipv4 && (header.ifa_flags & IFA_F_SECONDARY) != 0};
 }
 
 }  // namespace ipvsproxier::netlink

@@ -13,27 +13,12 @@
 #include <string>
 #include <string_view>
 
+#include "netlink/link_records.h"
 #include "netlink/link_table.h"
 #include "netlink/nl_codec.h"
 #include "netlink/result.h"
 
 namespace ipvsproxier::netlink {
-
-struct LinkRecord {
-  std::int32_t index = 0;
-  std::string name;
-  std::string kind;  // "dummy"; "" where the kernel names none
-
-  friend auto operator<=>(const LinkRecord&, const LinkRecord&) = default;
-};
-
-struct AddressRecord {
-  std::int32_t link_index = 0;
-  IpAddress address;
-  std::uint8_t prefix_length = 0;
-
-  friend auto operator<=>(const AddressRecord&, const AddressRecord&) = default;
-};
 
 Bytes encode_get_link(std::string_view name);
 Bytes encode_new_dummy(std::string_view name);

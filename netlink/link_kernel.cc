@@ -41,6 +41,14 @@ Error not_a_dummy(std::string_view tried, const LinkRecord& link) {
                            tried, link.name, link.kind.empty() ? "of no kind" : link.kind)};
 }
 
+// Addresses that are already so.
+bool is_no_change(const AddressOp& op, const Error& error) {
+  return error.kind == (op.add ? ErrorKind::already : ErrorKind::missing) &&
+         error.sys_errno != ENODEV;
+}
+
+}  // namespace
+
 Result<std::vector<LinkRecord>> dump_links(NlChannel& channel) {
   std::vector<LinkRecord> records;
   const auto links =
@@ -54,13 +62,20 @@ Result<std::vector<LinkRecord>> dump_links(NlChannel& channel) {
   return records;
 }
 
-// Addresses that are already so.
-bool is_no_change(const AddressOp& op, const Error& error) {
-  return error.kind == (op.add ? ErrorKind::already : ErrorKind::missing) &&
-         error.sys_errno != ENODEV;
+Result<std::vector<AddressRecord>> dump_addresses(NlChannel& channel) {
+  std::vector<AddressRecord> records;
+  const auto addresses =
+      channel.dump(Operation::address, encode_list_addresses(), [&](ByteView payload) -> Status {
+        auto record = decode_address(payload);
+        if (record)
+          records.push_back(*record);
+        else if (record.error().kind != ErrorKind::unsupported)
+          return record.error();
+        return {};
+      });
+  if (!addresses) return in_context(addresses.error(), "list addresses");
+  return records;
 }
-
-}  // namespace
 
 Result<std::unique_ptr<KernelLinkTable>> KernelLinkTable::open(const NlOptions& options) {
   auto channel = NlChannel::open(NETLINK_ROUTE, options);
@@ -101,17 +116,8 @@ Result<std::vector<std::string>> KernelLinkTable::list_links() {
 }
 
 Result<std::vector<InterfaceAddress>> KernelLinkTable::list_addresses() {
-  std::vector<AddressRecord> records;
-  const auto addresses =
-      channel_.dump(Operation::address, encode_list_addresses(), [&](ByteView payload) -> Status {
-        auto record = decode_address(payload);
-        if (record)
-          records.push_back(*record);
-        else if (record.error().kind != ErrorKind::unsupported)
-          return record.error();
-        return {};
-      });
-  if (!addresses) return in_context(addresses.error(), "list addresses");
+  const auto records = dump_addresses(channel_);
+  if (!records) return records.error();
 
   // After the addresses, so that every address of a link that still exists finds its name.
   auto links = dump_links(channel_);
@@ -120,7 +126,7 @@ Result<std::vector<InterfaceAddress>> KernelLinkTable::list_addresses() {
   for (auto& link : *links) names.emplace(link.index, std::move(link.name));
 
   std::vector<InterfaceAddress> result;
-  for (const auto& record : records)
+  for (const auto& record : *records)
     if (const auto name = names.find(record.link_index); name != names.end())
       result.push_back(InterfaceAddress{name->second, record.address, record.prefix_length});
   return result;

@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "netlink/link_records.h"
 #include "netlink/link_table.h"
 #include "netlink/nl_channel.h"
 
@@ -30,5 +31,9 @@ class KernelLinkTable final : public LinkTable {
 
   NlChannel channel_;
 };
+
+// Everything that rtnetlink lists over this channel, in its order.
+Result<std::vector<LinkRecord>> dump_links(NlChannel& channel);
+Result<std::vector<AddressRecord>> dump_addresses(NlChannel& channel);
 
 }  // namespace ipvsproxier::netlink

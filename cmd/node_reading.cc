@@ -1,0 +1,117 @@
+#include "cmd/node_reading.h"
+
+#include "ipset/set_libipset.h"
+#include "netlink/host_reader_kernel.h"
+#include "netlink/ipvs_kernel.h"
+#include "netlink/kernel_module.h"
+#include "netlink/sysctl.h"
+
+namespace ipvsproxier::cmd {
+
+namespace {
+
+using netlink::Family;
+using netlink::Result;
+using netlink::Status;
+
+// Takes the value, or gives its error.
+template <typename T>
+Status keep(Result<T> read, T& target) {
+  if (!read) return read.error();
+  target = std::move(*read);
+  return {};
+}
+
+Status read_tables(NodeTables& tables, Family family, inspect::NodeReading& node) {
+  for (const auto table : {ipset::Table::mangle, ipset::Table::nat, ipset::Table::filter}) {
+    auto read = tables.rules.read(family, table);
+    if (!read) return read.error();
+    if (*read) node.tables.emplace(plan::TableKey{family, table}, std::move(**read));
+  }
+  return {};
+}
+
+std::set<std::string> consulted_sets(const inspect::NodeReading& node) {
+  std::set<std::string> names;
+  for (const auto& [key, table] : node.tables)
+    for (const auto& [chain, rules] : table.chains)
+      for (const auto& rule : rules)
+        for (const auto& match : rule.matches)
+          if (const auto* set = std::get_if<ipset::SetMatch>(&match)) names.insert(set->set);
+  return names;
+}
+
+void read_sets(NodeTables& tables, inspect::NodeReading& node) {
+  if (!tables.sets) return;
+  for (const auto& name : consulted_sets(node)) {
+    const auto listed = tables.sets->list(name);
+    if (!listed || !*listed) continue;
+    const auto& elements = (*listed)->elements;
+    node.sets[name] = {elements.begin(), elements.end()};
+  }
+}
+
+Status read_services(NodeTables& tables, const netlink::IpAddress& destination,
+                     inspect::NodeReading& node) {
+  if (!tables.ipvs) return {};
+  const auto services = tables.ipvs->list_services();
+  if (!services) return services.error();
+  for (const auto& service : *services) {
+    if (service.key.fwmark == 0 && service.key.address != destination) continue;
+    const auto servers = tables.ipvs->list_servers(service.key);
+    if (!servers) return servers.error();
+    auto& read = node.services[service.key];
+    read.service = service;
+    read.servers.emplace();
+    for (const auto& listed : *servers) read.servers->emplace(listed.server.key, listed.server);
+  }
+  return {};
+}
+
+Status read_host(netlink::HostReader& host, inspect::NodeReading& node) {
+  if (auto status = keep(host.links(), node.links); !status) return status;
+  if (auto status = keep(host.addresses(), node.addresses); !status) return status;
+  return keep(host.listeners(), node.listeners);
+}
+
+// A key that is not there belongs to a module that is not loaded: 0 is what that means.
+bool is_on(const char* key) {
+  const auto value = netlink::Sysctl().read(key);
+  return value && *value != "0";
+}
+
+}  // namespace
+
+Result<NodeTables> open_node_tables() {
+  NodeTables tables;
+  auto host = netlink::KernelHostReader::open();
+  if (!host) return host.error();
+  tables.host = std::move(*host);
+  if (netlink::module_present("ip_vs")) {
+    auto ipvs = netlink::KernelIpvsTable::open();
+    if (!ipvs) return ipvs.error();
+    tables.ipvs = std::move(*ipvs);
+  }
+  if (netlink::module_present("ip_set")) {
+    auto sets = ipset::LibipsetTable::open();
+    if (!sets) return sets.error();
+    tables.sets = std::move(*sets);
+  }
+  return tables;
+}
+
+Result<inspect::NodeReading> read_node(NodeTables& tables, const netlink::IpAddress& destination) {
+  inspect::NodeReading node;
+  const auto family = destination.family();
+  if (const auto status = read_host(*tables.host, node); !status) return status.error();
+  if (const auto status = read_tables(tables, family, node); !status) return status.error();
+  if (const auto status = read_services(tables, destination, node); !status) return status.error();
+  read_sets(tables, node);
+  node.tracks_ipvs = is_on("net/ipv4/vs/conntrack");
+  node.forwards_ipv6 = is_on("net/ipv6/conf/all/forwarding");
+  if (is_on("net/bridge/bridge-nf-call-iptables")) node.bridge_calls.insert(Family::ipv4);
+  if (is_on("net/bridge/bridge-nf-call-ip6tables")) node.bridge_calls.insert(Family::ipv6);
+  return node;
+}
+
+}  // namespace ipvsproxier::cmd

@@ -1,0 +1,31 @@
+#pragma once
+
+// What this network namespace holds that decides about packets, read from the kernel for one
+// explanation. Loads no module, makes no table, writes nothing. One thread.
+
+#include <memory>
+
+#include "ipset/rule_iptc.h"
+#include "ipset/set_table.h"
+#include "netlink/host_reader.h"
+#include "netlink/ipvs_table.h"
+#include "proxier/inspect/packet.h"
+
+namespace ipvsproxier::cmd {
+
+struct NodeTables {
+  std::unique_ptr<netlink::HostReader> host;
+  std::unique_ptr<netlink::IpvsTable> ipvs;  // nullptr: the module is not loaded
+  std::unique_ptr<ipset::SetTable> sets;     // nullptr: the module is not loaded
+  ipset::IptcRuleTable rules;
+};
+
+netlink::Result<NodeTables> open_node_tables();
+
+// Rules and sets of the destination's family, and the virtual services at that address or by
+// firewall mark, with their servers. A set that cannot be read is left out; what else cannot be
+// read is the error, for nothing true could be said without it.
+netlink::Result<inspect::NodeReading> read_node(NodeTables& tables,
+                                                const netlink::IpAddress& destination);
+
+}  // namespace ipvsproxier::cmd

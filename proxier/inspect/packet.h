@@ -1,0 +1,52 @@
+#pragma once
+
+// A packet on its way through this node, and what was read of the node that decides about it.
+// Values; any thread.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ipset/rule_types.h"
+#include "ipset/set_types.h"
+#include "netlink/host_reader.h"
+#include "netlink/ipvs_types.h"
+#include "proxier/plan/actual_state.h"
+
+namespace ipvsproxier::inspect {
+
+// The first packet of a connection, as it is at one point of its way.
+struct Packet {
+  netlink::IpAddress source;
+  std::uint16_t source_port = 0;  // 0: not known; rules that ask for it are not matched
+  netlink::IpAddress destination;
+  std::uint16_t destination_port = 0;
+  netlink::Protocol protocol = netlink::Protocol::tcp;
+  std::uint32_t mark = 0;
+  std::string in_link;          // "" where a hook sees none
+  bool in_bridge_port = false;  // rules see that it came in through a port of a bridge
+  // The virtual service to whose connection it belongs, once IPVS has it.
+  std::optional<netlink::VirtualServiceKey> connection;
+
+  friend bool operator==(const Packet&, const Packet&) = default;
+};
+
+struct NodeReading {
+  // Tables that are not there have no rules: their packets pass.
+  std::map<plan::TableKey, ipset::WholeTable> tables;
+  // Every set that a rule consults and that could be read.
+  std::map<std::string, std::set<ipset::Element>> sets;
+  // Firewall-mark services, too. One whose servers could not be read has none.
+  std::map<netlink::VirtualServiceKey, plan::ActualService> services;
+  std::vector<netlink::LinkRecord> links;
+  std::vector<netlink::AddressRecord> addresses;
+  std::vector<netlink::Listener> listeners;
+  bool tracks_ipvs = true;    // net.ipv4.vs.conntrack: without it nothing is masqueraded
+  bool forwards_ipv6 = true;  // of IPv4 the route lookup tells
+  std::set<netlink::Family> bridge_calls;  // bridged packets of these families meet the rules
+};
+
+}  // namespace ipvsproxier::inspect

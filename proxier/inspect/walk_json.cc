@@ -1,0 +1,87 @@
+#include <nlohmann/json.hpp>
+
+#include "proxier/inspect/walk_text.h"
+
+namespace ipvsproxier::inspect {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json steps_json(const std::vector<WalkStep>& steps) {
+  auto list = Json::array();
+  for (const auto& step : steps) {
+    Json one = {{"stage", step.stage}, {"text", step.text}};
+    if (!step.chain.empty()) one["chain"] = step.chain;
+    if (!step.found.empty()) one["found"] = step.found;
+    if (step.unjudged) one["unjudged"] = true;
+    if (step.decides) one["decides"] = true;
+    list.push_back(std::move(one));
+  }
+  return list;
+}
+
+Json arrival_json(const Arrival& arrival) {
+  Json one = {{"fate", to_string(arrival.fate)}};
+  if (arrival.notice != Notice::none) one["notice"] = to_string(arrival.notice);
+  if (!arrival.why.empty()) one["why"] = arrival.why;
+  one["source"] = arrival.source.to_string();
+  one["masqueraded"] = arrival.masqueraded;
+  if (!arrival.source_because.empty()) one["sourceBecause"] = arrival.source_because;
+  if (!arrival.out_link.empty()) one["outLink"] = arrival.out_link;
+  if (!arrival.cautions.empty()) one["cautions"] = arrival.cautions;
+  return one;
+}
+
+template <typename Key>
+void put_name(Json& object, const std::function<std::string(const Key&)>& name, const Key& key) {
+  if (auto text = name ? name(key) : std::string(); !text.empty()) object["name"] = std::move(text);
+}
+
+Json server_json(const netlink::RealServer& server, const WalkNames& names) {
+  Json one = {{"address", server.key.address.to_string()},
+              {"port", server.key.port},
+              {"weight", server.weight}};
+  put_name(one, names.address, server.key.address);
+  return one;
+}
+
+Json service_json(const PacketWalk& walk, const WalkNames& names) {
+  const auto& key = walk.service->key;
+  Json one = {{"address", key.address.to_string()},
+              {"port", key.port},
+              {"protocol", netlink::to_string(key.protocol)},
+              {"scheduler", walk.service->scheduler}};
+  if (key.fwmark != 0) one["firewallMark"] = key.fwmark;
+  put_name(one, names.service, key);
+  return one;
+}
+
+}  // namespace
+
+std::string walk_json(const PacketWalk& walk, const WalkNames& names) {
+  const auto& flow = walk.flow;
+  Json flow_json = {{"protocol", netlink::to_string(flow.protocol)},
+                    {"destination", flow.destination.to_string()},
+                    {"port", flow.port}};
+  if (flow.source) flow_json["source"] = flow.source->to_string();
+  if (!flow.in_link.empty()) flow_json["inLink"] = flow.in_link;
+  flow_json["sentHere"] = walk.sent_here;
+
+  Json json = {{"flow", std::move(flow_json)}, {"steps", steps_json(walk.steps)}};
+  if (walk.service) json["service"] = service_json(walk, names);
+  if (walk.candidates.empty()) json["arrival"] = arrival_json(walk.arrival);
+  auto candidates = Json::array();
+  for (const auto& one : walk.candidates)
+    candidates.push_back({{"server", server_json(one.server, names)},
+                          {"steps", steps_json(one.steps)},
+                          {"arrival", arrival_json(one.arrival)}});
+  json["candidates"] = std::move(candidates);
+  auto passed_over = Json::array();
+  for (const auto& server : walk.passed_over) passed_over.push_back(server_json(server, names));
+  json["passedOver"] = std::move(passed_over);
+  json["getsThere"] = gets_there(walk);
+  return json.dump(2) + "\n";
+}
+
+}  // namespace ipvsproxier::inspect
