@@ -1,7 +1,5 @@
 #include "proxier/inspect/list_order.h"
 
-#include <cstring>
-
 namespace ipvsproxier::inspect {
 
 using netlink::IpAddress;
@@ -13,18 +11,24 @@ int wrapped_difference(std::uint32_t left, std::uint32_t right) {
   return static_cast<int>(left - right);
 }
 
-// The first four bytes: of an IPv6 address too, where a service has servers of both families.
-std::uint32_t v4_number(const IpAddress& address) {
+// Four bytes as a number; an IPv4 address is followed by zeroes, as in the kernel's union.
+std::uint32_t word(const IpAddress& address, std::size_t index) {
+  constexpr std::size_t kWordBytes = 4;
+  const auto bytes = address.bytes();
   std::uint32_t number = 0;
-  for (const auto byte : address.bytes().first(4)) number = number << 8 | byte;
+  if (index * kWordBytes < bytes.size())
+    for (const auto byte : bytes.subspan(index * kWordBytes, kWordBytes))
+      number = number << 8 | byte;
   return number;
 }
 
-// Addresses of two families compare by their first four bytes, as ipvsadm was seen to do.
+// As many bytes as the left address has: of two families too, where a service has servers of both.
 int compare_addresses(const IpAddress& left, const IpAddress& right) {
-  if (left.family() == netlink::Family::ipv6 && right.family() == netlink::Family::ipv6)
-    return std::memcmp(left.bytes().data(), right.bytes().data(), left.bytes().size());
-  return wrapped_difference(v4_number(left), v4_number(right));
+  const std::size_t words = left.family() == netlink::Family::ipv6 ? 4 : 1;
+  for (std::size_t i = 0; i < words; ++i)
+    if (const int order = wrapped_difference(word(left, i), word(right, i)); order != 0)
+      return order;
+  return 0;
 }
 
 }  // namespace

@@ -125,7 +125,7 @@ void wait_for_counters() {
   REQUIRE(counted() != "0\n");
 }
 
-TEST_CASE("kernel: ipvsctl prints what ipvsadm prints of traffic, with counters above a million") {
+TEST_CASE("kernel: ipvsctl prints what ipvsadm prints of traffic") {
   const CtlWorld world;
   std::mt19937 random(Catch::rngSeed());
   std::string lines;
@@ -139,16 +139,19 @@ TEST_CASE("kernel: ipvsctl prints what ipvsadm prints of traffic, with counters 
         lines += "-a" + service + " -r 10.99.9.9:81 -m\n";
       }
   restore_table(lines);
-  constexpr int kRounds = 300;
+  constexpr int kRounds = 8;
   for (int round = 0; round < kRounds; ++round) send_traffic(random);
+  constexpr int kDatagrams = 2000;
+  send_much("10.0.0.1", 5300, kDatagrams);
   wait_for_counters();
   check_table();
   for (const auto& options : connection_options()) check_same(options);
-  check_same({"-Lc", "list -c"});
-  const auto stats = check_same({"-Ln --stats --exact", "list -n --stats --exact"});
+  const auto stats = check_same({"-Ln --stats", "list -n --stats"});
   CHECK(std::ranges::count(stats, '\n') == 3 + 48 * 4);
+  // Bytes of above a hundred million.
+  CHECK(stats.find("K ") != std::string::npos);
   const auto connections = check_same({"-Lnc", "list -nc"});
-  CHECK(std::ranges::count(connections, '\n') > 100);
+  CHECK(std::ranges::count(connections, '\n') > 50);
 
   // What a filter leaves are lines of the whole.
   const auto some = ctl({"list", "-nc", "--vip", "10.0.0.1", "--protocol", "udp"}).out;

@@ -168,8 +168,9 @@ void restore_table(const std::string& lines) {
 
 namespace {
 
+constexpr std::size_t kLargest = 60'000;  // bytes of a datagram
+
 void send_datagrams(std::mt19937& random, const sockaddr* to, socklen_t size, std::uint32_t mark) {
-  constexpr std::size_t kLargest = 60'000;
   const std::vector<char> content(kLargest);
   const netlink::UniqueFd socket(::socket(to->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   setsockopt(socket.get(), SOL_SOCKET, SO_MARK, &mark, sizeof mark);
@@ -202,6 +203,16 @@ void send_traffic(std::mt19937& random) {
       send_datagrams(random, address, size, 1 + below(random, kMarks));
     }
   }
+}
+
+void send_much(const std::string& ip, std::uint16_t port, int datagrams) {
+  const std::vector<char> content(kLargest);
+  sockaddr_in to{.sin_family = AF_INET, .sin_port = htons(port)};
+  inet_pton(AF_INET, ip.c_str(), &to.sin_addr);
+  const netlink::UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  for (int i = 0; i < datagrams; ++i)
+    (void)sendto(socket.get(), content.data(), content.size(), 0,
+                 reinterpret_cast<const sockaddr*>(&to), sizeof to);
 }
 
 }  // namespace ipvsproxier::test

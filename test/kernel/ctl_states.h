@@ -31,4 +31,7 @@ void restore_table(const std::string& lines);
 // firewall marks.
 void send_traffic(std::mt19937& random);
 
+// So many datagrams of 60,000 bytes from one socket.
+void send_much(const std::string& ip, std::uint16_t port, int datagrams);
+
 }  // namespace ipvsproxier::test
