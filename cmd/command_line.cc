@@ -66,6 +66,9 @@ constexpr auto kMainFlags = std::to_array<MainFlag>({
      "Let TCP connections finish when their Service, its address or its port is deleted; "
      "--drain-timeout bounds it (default false: they are cut, as kube-proxy does)",
      to_main<&M::drain_deleted_services>},
+    {"control-socket", "PATH",
+     "Answer ipvsctl on this unix socket; \"\": nowhere (default /run/ipvs-proxier/control.sock)",
+     to_main<&M::control_socket>},
     {"vip-ping", "", "Answer pings to service addresses; kube-proxy rejects them (default true)",
      to_main<&M::vip_ping>},
     {"strict-internal-traffic-policy", "",

@@ -37,6 +37,7 @@ struct MainFlags {
   bool ipv6_forwarding = false;
   bool ipvs_estimators = true;
   bool drain_deleted_services = false;
+  std::string control_socket = "/run/ipvs-proxier/control.sock";
   // Differences from kube-proxy: nullopt is the default of --kube-proxy-compat or without it.
   std::optional<bool> vip_ping;
   std::optional<bool> strict_internal_traffic_policy;

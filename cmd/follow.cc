@@ -10,6 +10,7 @@
 #include "cmd/api_client.h"
 #include "cmd/cluster_feed.h"
 #include "cmd/config_watch.h"
+#include "cmd/control.h"
 #include "cmd/descriptor_limit.h"
 #include "cmd/kernel_tables.h"
 #include "cmd/log.h"
@@ -116,6 +117,7 @@ int follow(const Options& options, spdlog::logger& logger) {
   objects->start();
   sync::Publisher publisher(servers.status(), servers.metrics(), families);
   const ServiceManager manager(loop, servers.status());
+  const Control control(options, mail, servers.status(), logger);
   const sync::SyncThread thread(reconciler, mail, options.config.ipvs.min_sync_period, publisher);
   loop.run();
   return status;

@@ -110,6 +110,7 @@ Options options_of(const MainFlags& main) {
                   .ipv6_forwarding = main.ipv6_forwarding,
                   .ipvs_estimators = main.ipvs_estimators,
                   .drain_deleted_services = main.drain_deleted_services,
+                  .control_socket = main.control_socket,
                   .differences = main.compat ? plan::kKubeProxyCompat : plan::Differences{}};
   for (const auto& row : kDifferences)
     if (const auto& given = main.*row.given) options.differences.*row.value = *given;
@@ -151,6 +152,7 @@ std::variant<Options, Exit> parse_options(int argc, const char* const* argv,
   const auto& line = std::get<CommandLine>(read);
   if (const auto wrong = contradiction(line); !wrong.empty()) return failure(wrong);
   Options options = options_of(line.main);
+  options.flags.assign(argv + 1, argv + argc);
   options.overrides =
       ConfigOverrides{.hostname_override = line.main.hostname_override, .logging = line.logging};
   auto effective = effective_config(line, options.overrides);

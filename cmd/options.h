@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "cmd/command_line.h"
 #include "cmd/effective_config.h"
@@ -33,6 +34,8 @@ struct Options {
   bool ipv6_forwarding = false;         // --ipv6-forwarding
   bool ipvs_estimators = true;          // --ipvs-estimators
   bool drain_deleted_services = false;  // --drain-deleted-services
+  std::string control_socket;           // --control-socket; "": ipvsctl cannot ask
+  std::vector<std::string> flags;       // as given
   plan::Differences differences;        // --kube-proxy-compat switches all of them off
   KubeProxyConfig config;               // validated
   api::Problems warnings;               // of configuration and flags

@@ -127,11 +127,16 @@ def check_mounts(daemon_set):
             elif mount["mountPath"] == "/run/xtables.lock":
                 if volume.get("hostPath") != {"path": "/run/xtables.lock", "type": "FileOrCreate"}:
                     complaints.append("the lock is not the host's")
+            elif mount["mountPath"] == "/run/ipvs-proxier":
+                if set(volume) != {"name", "emptyDir"}:
+                    complaints.append("the control socket is not the pod's own")
             elif mount.get("readOnly") is not True:
                 complaints.append(f"{mount['mountPath']} is writable")
     main = pod(daemon_set)["containers"][0]["volumeMounts"]
     if "/run/xtables.lock" not in {m["mountPath"] for m in main}:
         complaints.append("the iptables lock is not shared with the host")
+    if "/run/ipvs-proxier" not in {m["mountPath"] for m in main}:
+        complaints.append("ipvsctl cannot ask")
     return complaints
 
 

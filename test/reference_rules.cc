@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "test/support/files.h"
+#include "test/support/paths.h"
 
 namespace ipvsproxier::test {
 
@@ -14,7 +15,7 @@ using netlink::Family;
 namespace {
 
 std::string folder(const ReferenceConfiguration& configuration) {
-  return std::string(TEST_DATA) + "/reference/shop/" + configuration.name + "/kernel/";
+  return data_path("reference/shop/") + configuration.name + "/kernel/";
 }
 
 std::set<SetId> non_empty_sets(const ReferenceConfiguration& configuration) {

@@ -39,6 +39,8 @@ class Source:
         self.path = os.path.relpath(self.file, ROOT)
         self.folder = entry["directory"]
         words = shlex.split(entry["command"])
+        if words[0] == "ccache":
+            words.pop(0)
         self.compiler = words[0]
         self.flags = []
         skip = False

@@ -4,7 +4,8 @@
 // put while it waits there is merged into it. The only place with a lock; clang checks that nothing
 // that it guards is touched without it.
 //
-// T is default-constructible, movable, and has `bool empty() const` and `void merge(T later)`.
+// T is default-constructible, movable, and has `bool empty() const` and `void merge(T later)`. It
+// may have `bool urgent() const`: what is urgent is taken before its earliest time.
 
 #include <algorithm>
 #include <chrono>
@@ -66,9 +67,12 @@ class Mailbox {
       return !waiting_.empty();
     };
     changed_.wait_until(mutex_, stop, latest, any);
+    const auto urgent = [this]() IPVSPROXIER_THREADS(requires_capability(mutex_)) {
+      return is_urgent();
+    };
     // For its time, not for a value: more that comes meanwhile is merged.
     if (any() && earliest > Clock::now())
-      changed_.wait_until(mutex_, stop, std::min(earliest, latest), [] { return false; });
+      changed_.wait_until(mutex_, stop, std::min(earliest, latest), urgent);
     return std::exchange(waiting_, T{});
   }
 
@@ -79,6 +83,13 @@ class Mailbox {
   }
 
  private:
+  bool is_urgent() const IPVSPROXIER_THREADS(requires_capability(mutex_)) {
+    if constexpr (requires(const T& value) { value.urgent(); })
+      return waiting_.urgent();
+    else
+      return false;
+  }
+
   Mutex mutex_;
   std::condition_variable_any changed_;
   T waiting_ IPVSPROXIER_THREADS(guarded_by(mutex_)){};

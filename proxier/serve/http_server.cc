@@ -380,6 +380,10 @@ netlink::Result<HttpServer::Listening> HttpServer::listen(const ListenAddress& a
   return state_->open_and_add(address, std::move(handler));
 }
 
+netlink::Result<HttpServer::Listening> HttpServer::serve(ListenSocket socket, HttpHandler handler) {
+  return state_->add(std::move(socket), std::move(handler));
+}
+
 netlink::Result<HttpServer::Listening> HttpServer::keep_listening(const std::string& name,
                                                                   const ListenAddress& address,
                                                                   HttpHandler handler) {

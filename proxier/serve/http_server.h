@@ -55,6 +55,9 @@ class HttpServer {
   // Answers the failure and is done with it.
   netlink::Result<Listening> listen(const ListenAddress& address, HttpHandler handler);
 
+  // On a socket that listens already.
+  netlink::Result<Listening> serve(ListenSocket socket, HttpHandler handler);
+
   // Tries again every `retry` on the server's thread until it can listen. Logs the first failure
   // and the success that follows as those of `name` ("health server"), and answers the first
   // failure.

@@ -3,10 +3,15 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 
 namespace ipvsproxier::serve {
 
@@ -75,7 +80,43 @@ netlink::Result<ListenSocket> open(const ListenAddress& address, bool both) {
   return ListenSocket{.fd = std::move(fd), .port = port_of(name.storage)};
 }
 
+// False: nobody listens there, though perhaps somebody did.
+bool answers(const sockaddr_un& name) {
+  const netlink::UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  // EAGAIN: so many wait to be accepted that there is no room for one more.
+  return ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) == 0 ||
+         errno == EAGAIN;
+}
+
 }  // namespace
+
+netlink::Result<ListenSocket> open_local_socket(const std::string& path) {
+  using netlink::ErrorKind;
+  const auto where = "listen on " + path;
+  const auto failed = [&] {
+    return netlink::make_error(netlink::Operation::generic, errno, where);
+  };
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  if (path.empty() || path.size() >= sizeof name.sun_path)
+    return netlink::Error{ErrorKind::malformed, ENAMETOOLONG,
+                          where + ": a path of 1 to 107 bytes is wanted"};
+  path.copy(&name.sun_path[0], path.size());
+  std::error_code ignored;  // what matters is whether bind() works
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
+  if (answers(name))
+    return netlink::Error{ErrorKind::already, EADDRINUSE, where + ": another process does"};
+  struct stat found {};
+  if (::lstat(path.c_str(), &found) == 0 && S_ISSOCK(found.st_mode)) ::unlink(path.c_str());
+  netlink::UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd) return failed();
+  // The socket's mode before it is bound is that of its file, less the umask.
+  if (::fchmod(fd.get(), 0600) != 0) return failed();
+  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0) return failed();
+  if (::chmod(path.c_str(), 0600) != 0) return failed();
+  if (::listen(fd.get(), SOMAXCONN) != 0) return failed();
+  return ListenSocket{.fd = std::move(fd), .port = 0};
+}
 
 std::string to_string(const ListenAddress& address) {
   return netlink::to_string(address.address, address.port);

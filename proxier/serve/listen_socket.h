@@ -1,6 +1,7 @@
 #pragma once
 
-// Listening TCP sockets as kube-proxy opens them. Any thread; does not block.
+// Listening sockets: TCP as kube-proxy opens them, and those of the file system for root on this
+// host. Any thread; does not block.
 
 #include <cstdint>
 #include <string>
@@ -32,5 +33,9 @@ struct ListenSocket {
 };
 
 netlink::Result<ListenSocket> open_listen_socket(const ListenAddress& address);
+
+// A unix socket at `path` that only its owner may use (mode 0600); its folder is made if it is
+// missing (0755). One that a process left there is replaced; `already`: a process listens there.
+netlink::Result<ListenSocket> open_local_socket(const std::string& path);
 
 }  // namespace ipvsproxier::serve

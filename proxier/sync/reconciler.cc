@@ -96,10 +96,25 @@ SyncReport Reconciler::run(TimePoint now, const std::stop_token& stop) {
   if (!stop.stop_requested()) purge_flows(now, pass);
   auto report = finish(now, pass);
   const auto took = std::chrono::steady_clock::now() - begin;
+  note_standing(report, took);
   logger_.log(report.empty() ? spdlog::level::debug : spdlog::level::info, "synced: {}, took {} ms",
               to_string(report),
               std::chrono::duration_cast<std::chrono::milliseconds>(took).count());
   return report;
+}
+
+void Reconciler::answer(const std::vector<Question>& questions, TimePoint now) const {
+  if (questions.empty()) return;
+  auto standing = standing_;
+  standing.listed = listed_;
+  standing.known = known_;
+  standing.draining = drain_.size();
+  standing.waiting = retries_.size();
+  if (const auto next = retries_.next())
+    standing.next_try = std::chrono::ceil<std::chrono::milliseconds>(std::max(*next, now) - now);
+  standing.wrong = log_.standing();
+  const Inspection inspection{cluster_, planner_, mirror_, standing};
+  for (const auto& question : questions) question(inspection);
 }
 
 TimePoint Reconciler::due() const {
@@ -408,6 +423,15 @@ Requests Reconciler::new_requests() {
           .links = all.links - told.links,
           .sets = all.sets - told.sets,
           .conntrack = all.conntrack - told.conntrack};
+}
+
+void Reconciler::note_standing(const SyncReport& report, std::chrono::nanoseconds took) {
+  const auto now = std::chrono::system_clock::now();
+  standing_.settled = report.settled;
+  if (report.whole && report.settled) standing_.agreed = now;
+  if (report.empty()) return;
+  standing_.last_sync = now;
+  standing_.last_took = took;
 }
 
 SyncReport Reconciler::finish(TimePoint now, Pass& pass) {

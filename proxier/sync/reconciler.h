@@ -32,6 +32,7 @@
 #include "proxier/sync/health_reports.h"
 #include "proxier/sync/host_setup.h"
 #include "proxier/sync/kernel.h"
+#include "proxier/sync/question.h"
 #include "proxier/sync/retries.h"
 #include "proxier/sync/stale_flows.h"
 #include "proxier/sync/sync_input.h"
@@ -101,6 +102,9 @@ class Reconciler {
   // after the current phase when `stop` is requested; what is left then is left to the next start.
   SyncReport run(TimePoint now, const std::stop_token& stop = {});
 
+  // Answers what it is asked, now.
+  void answer(const std::vector<Question>& questions, TimePoint now) const;
+
   // When run() has something to do without further input.
   TimePoint due() const;
 
@@ -130,6 +134,7 @@ class Reconciler {
   void take_over(TimePoint now, const SyncReport& report);
   SyncReport finish(TimePoint now, Pass& pass);
   Requests new_requests();
+  void note_standing(const SyncReport& report, std::chrono::nanoseconds took);
   void log_whats_left(TimePoint now, const Pass& pass);
 
   void keep_host(Pass& pass);
@@ -169,6 +174,7 @@ class Reconciler {
   HealthReports health_;
   TriggerTimes triggers_;
   Requests told_requests_;  // by reports before
+  SyncStanding standing_;   // but for what answer() adds
   Drain drain_;
   StaleFlows flows_;
   TakeOver take_over_;

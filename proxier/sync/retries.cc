@@ -81,8 +81,8 @@ std::optional<TimePoint> Retries::next() const {
   return next;
 }
 
-bool Retries::empty() const {
-  return services_.empty() && addresses_.empty() && elements_.empty() && rules_.empty();
+std::size_t Retries::size() const {
+  return services_.size() + addresses_.size() + elements_.size() + rules_.size();
 }
 
 }  // namespace ipvsproxier::sync

@@ -28,7 +28,8 @@ class Retries {
   plan::Scope due(TimePoint now) const;
   plan::Scope all() const;  // due or not
   std::optional<TimePoint> next() const;
-  bool empty() const;
+  std::size_t size() const;
+  bool empty() const { return size() == 0; }
 
  private:
   struct Wait {

@@ -1,22 +1,30 @@
 #pragma once
 
-// SyncInput: what happened since the sync thread last looked. Merged in a mailbox while it is busy.
+// SyncInput: what happened since the sync thread last looked, and what it is asked. Merged in a
+// mailbox while it is busy.
 
+#include <iterator>
 #include <utility>
+#include <vector>
 
 #include "netlink/link_types.h"
 #include "proxier/model/changes.h"
+#include "proxier/sync/question.h"
 
 namespace ipvsproxier::sync {
 
 struct SyncInput {
   model::Changes changes;
   netlink::LinkEvents links;
+  std::vector<Question> questions;
 
-  bool empty() const { return changes.empty() && links.empty(); }
+  bool empty() const { return changes.empty() && links.empty() && questions.empty(); }
+  // Somebody waits for the answer.
+  bool urgent() const { return !questions.empty(); }
   void merge(SyncInput later) {
     changes.merge(std::move(later.changes));
     links.merge(std::move(later.links));
+    std::move(later.questions.begin(), later.questions.end(), std::back_inserter(questions));
   }
 };
 

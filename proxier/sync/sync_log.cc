@@ -36,6 +36,12 @@ void SyncLog::tell(spdlog::level::level_enum level, const std::string& line,
   logger_.log(level, "{}{}{}", line, next.empty() ? "" : "; ", next);
 }
 
+std::vector<std::string> SyncLog::standing() const {
+  std::vector<std::string> lines;
+  for (const auto& [line, told] : told_) lines.push_back(line);
+  return lines;
+}
+
 void SyncLog::tell(const SyncProblems& problems, bool all, const std::string& next, TimePoint now) {
   for (auto& [line, told] : told_) told.now = false;
   for (const auto& problem : problems.problems)

@@ -29,6 +29,9 @@ class SyncLog {
   // was told before and is not among these is over.
   void tell(const SyncProblems& problems, bool all, const std::string& next, TimePoint now);
 
+  // What was told and is not known to be over.
+  std::vector<std::string> standing() const;
+
  private:
   void tell(spdlog::level::level_enum level, const std::string& line, const std::string& next,
             TimePoint now);

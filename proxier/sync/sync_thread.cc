@@ -16,18 +16,24 @@ void serve(const std::stop_token& stop, Reconciler& reconciler, loop::Mailbox<Sy
            std::chrono::nanoseconds min_period, Publisher& publisher) {
   publisher.started();
   auto earliest = Clock::now();
+  bool changed = false;  // something was taken that no run has seen
   while (!stop.stop_requested()) {
-    const auto latest = std::min(reconciler.due(), Clock::now() + kLongest);
+    const auto latest = std::min(reconciler.due(), changed ? earliest : Clock::now() + kLongest);
     auto input = mailbox.take(stop, earliest, latest);
     if (stop.stop_requested()) return;
-    const bool asked = !input.empty();
+    const auto questions = std::exchange(input.questions, {});
+    changed = changed || !input.empty();
     reconciler.take(std::move(input));
-    if (!reconciler.listed()) continue;
     const auto begun = Clock::now();
+    reconciler.answer(questions, begun);
+    if (!reconciler.listed()) changed = false;  // it is kept until the lists are there
+    const bool asked = changed && begun >= earliest;
+    if (!asked && begun < reconciler.due()) continue;
     publisher.began();
     auto report = reconciler.run(begun, stop);
     publisher.ended(std::move(report), Clock::now() - begun);
-    if (asked) earliest = Clock::now() + std::chrono::duration_cast<Clock::duration>(min_period);
+    if (changed) earliest = Clock::now() + std::chrono::duration_cast<Clock::duration>(min_period);
+    changed = false;
   }
 }
 

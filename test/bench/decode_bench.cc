@@ -19,6 +19,7 @@
 #include "proxier/api/wire.h"
 #include "proxier/watch/event_framer.h"
 #include "test/bench/stopwatch.h"
+#include "test/support/paths.h"
 
 namespace ipvsproxier::bench {
 namespace {
@@ -378,7 +379,7 @@ int main() {
   items.clear();
   for (int i = 0; i < 10000; ++i) items.push_back(service(i));
   run("services", std::move(items), api::ObjectKind::service);
-  const std::string folder = std::string(TEST_DATA) + "/recorded";
+  const std::string folder = test::data_path("recorded");
   run_recording(folder + "/services-watchlist.body", api::ObjectKind::service);
   run_recording(folder + "/endpointslices-watchlist.body", api::ObjectKind::endpoint_slice);
   return 0;

@@ -15,6 +15,8 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "test/support/paths.h"
+
 namespace ipvsproxier::test {
 namespace {
 
@@ -27,7 +29,8 @@ using netlink::UniqueFd;
 // Appends what the program writes to the file.
 pid_t spawn(const Netns& netns, const std::vector<std::string>& flags,
             const std::filesystem::path& log) {
-  std::vector<std::string> words = {IPVS_PROXIER};
+  const std::string program = ipvs_proxier_path();
+  std::vector<std::string> words = {program};
   words.insert(words.end(), flags.begin(), flags.end());
   std::vector<char*> arguments;
   for (auto& word : words) arguments.push_back(word.data());
@@ -41,10 +44,10 @@ pid_t spawn(const Netns& netns, const std::vector<std::string>& flags,
   ::posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
   pid_t pid = -1;
   const int error = netns.inside([&] {
-    return ::posix_spawn(&pid, IPVS_PROXIER, &actions, nullptr, arguments.data(), environ);
+    return ::posix_spawn(&pid, program.c_str(), &actions, nullptr, arguments.data(), environ);
   });
   ::posix_spawn_file_actions_destroy(&actions);
-  if (error != 0) fail(error, "start " IPVS_PROXIER);
+  if (error != 0) fail(error, "start " + program);
   return pid;
 }
 

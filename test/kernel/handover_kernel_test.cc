@@ -11,13 +11,14 @@
 #include "test/kernel/net_setup.h"
 #include "test/kernel/netlink_tap.h"
 #include "test/support/ip.h"
+#include "test/support/paths.h"
 
 namespace ipvsproxier::test {
 namespace {
 
 using netlink::Protocol;
 
-const std::string kShop = std::string(TEST_DATA) + "/reference/shop";
+const std::string kShop = data_path("reference/shop");
 constexpr const char* kNothingRemoved =
     "removed 0 links, 0 virtual services, 0 jumps, 0 chains, 0 sets, 0 nftables tables, failures 0";
 
@@ -147,8 +148,8 @@ TEST_CASE("kernel: handover: taken over without a write, given back in one run",
 // What others keep on the node, with a connection through a virtual service of theirs.
 void add_foreign_state(const ShopNode& node) {
   node.netns.inside([] {
-    shell(std::string("set -e; cd ") + TEST_DATA +
-          "/reference/iptables_mode; iptables-restore -c kubelet.rules;"
+    shell("set -e; cd " + data_path("reference/iptables_mode") +
+          "; iptables-restore -c kubelet.rules;"
           " ip6tables-restore -c kubelet.rules;"
           " ip link add other0 type dummy; ip addr add 192.0.2.200/32 dev other0;"
           " ip link add kube-ipvs type dummy;"

@@ -24,13 +24,13 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "proxier/api/object_json.h"
 #include "test/kernel/daemon.h"
 #include "test/kernel/kernel_state.h"
 #include "test/kernel/manifests.h"
 #include "test/kernel/netns.h"
 #include "test/support/api_server/api_server.h"
 #include "test/support/api_server/kubeconfig.h"
-#include "test/support/object_json.h"
 #include "test/support/random_cluster.h"
 
 namespace ipvsproxier::test {
@@ -147,11 +147,12 @@ void say(const std::string& line) {
 Objects objects_of(const model::ClusterState& cluster) {
   Objects objects;
   for (const auto& [name, service] : cluster.services)
-    objects[{Resource::services, name}] = to_json(admissible(service));
+    objects[{Resource::services, name}] = api::to_json(admissible(service));
   for (const auto& [service, slices] : cluster.slices)
     for (const auto& [name, slice] : slices)
-      objects[{Resource::endpoint_slices, slice.name}] = to_json(slice);
-  if (cluster.node) objects[{Resource::nodes, {"", cluster.node->name}}] = to_json(*cluster.node);
+      objects[{Resource::endpoint_slices, slice.name}] = api::to_json(slice);
+  if (cluster.node)
+    objects[{Resource::nodes, {"", cluster.node->name}}] = api::to_json(*cluster.node);
   return objects;
 }
 

@@ -6,6 +6,7 @@
 #include "test/kernel/kernel_state.h"
 #include "test/kernel/load.h"
 #include "test/kernel/traffic.h"
+#include "test/support/paths.h"
 
 namespace ipvsproxier::test {
 namespace {
@@ -35,8 +36,8 @@ void put_services(Manifests& manifests, const Cluster& cluster) {
 void restore(const Netns& netns, const std::string& options, const std::string& ipv4,
              const std::string& ipv6) {
   netns.inside([&] {
-    shell(std::string("set -e; cd ") + TEST_DATA + "/reference/iptables_mode; iptables-restore " +
-          options + " " + ipv4 + "; ip6tables-restore " + options + " " + ipv6);
+    shell("set -e; cd " + data_path("reference/iptables_mode") + "; iptables-restore " + options +
+          " " + ipv4 + "; ip6tables-restore " + options + " " + ipv6);
   });
 }
 

@@ -9,6 +9,12 @@
 
 namespace ipvsproxier::test {
 
+// As an API server would take it: a Service with an address has a port.
+inline api::Service admissible(api::Service service) {
+  if (service.ports.empty() && !service.headless) service.ports.push_back({.name = "", .port = 80});
+  return service;
+}
+
 class RandomCluster {
  public:
   explicit RandomCluster(std::uint32_t seed) : random_(seed) {}

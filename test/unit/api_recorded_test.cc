@@ -6,6 +6,7 @@
 #include "proxier/api/documents.h"
 #include "proxier/api/json_tree.h"
 #include "test/support/files.h"
+#include "test/support/paths.h"
 #include "test/unit/problem_lines.h"
 
 namespace ipvsproxier::api {
@@ -60,7 +61,7 @@ TEST_CASE("recorded lists decode without a problem, from JSON and from YAML") {
       {"recorded/services-page2.body", ObjectKind::service, 4},
   }));
   CAPTURE(name);
-  const std::string json = test::read_file(TEST_DATA "/" + name);
+  const std::string json = test::read_file(test::data_path(name));
   const auto objects = decode_items(json, kind);
   CHECK(objects.size() == count);
   std::string yaml = "---";
@@ -70,7 +71,7 @@ TEST_CASE("recorded lists decode without a problem, from JSON and from YAML") {
 
 TEST_CASE("one recorded object is what its text says") {
   const auto objects =
-      decode_items(test::read_file(TEST_DATA "/reference/shop/objects/endpointslices.json"),
+      decode_items(test::read_file(test::data_path("reference/shop/objects/endpointslices.json")),
                    ObjectKind::endpoint_slice);
   const auto& slice = std::get<EndpointSlice>(objects.at(1));
   CHECK(describe(objects[1]) == "EndpointSlice shop/dns-0");

@@ -3,6 +3,7 @@
 #include "cmd/config_file.h"
 #include "cmd/config_validation.h"
 #include "proxier/watch/text_file.h"
+#include "test/support/paths.h"
 #include "test/unit/config_files.h"
 #include "test/unit/kubeadm_config.h"
 #include "test/unit/problem_lines.h"
@@ -207,7 +208,7 @@ TEST_CASE("what is no KubeProxyConfiguration is refused") {
 
 TEST_CASE("configurations of the reference are sound") {
   for (const std::string name : {"clustercidr", "masqall-mh", "nolocaldetect"}) {
-    const auto file = std::string(TEST_DATA) + "/reference/shop/" + name + "/config.yaml";
+    const auto file = test::data_path("reference/shop/") + name + "/config.yaml";
     api::Problems problems;
     const auto text = watch::read_text_file(file, problems);
     REQUIRE(text);

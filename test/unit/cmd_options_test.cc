@@ -1,6 +1,9 @@
+#include <algorithm>
+
 #include <catch2/catch.hpp>
 
 #include "cmd/options.h"
+#include "test/support/paths.h"
 #include "test/unit/config_files.h"
 #include "test/unit/kubeadm_config.h"
 #include "test/unit/problem_lines.h"
@@ -19,7 +22,7 @@ Options once_with(const Lines& more) {
 }
 
 std::string shop_config(const std::string& name) {
-  return std::string(TEST_DATA) + "/reference/shop/" + name + "/config.yaml";
+  return test::data_path("reference/shop/") + name + "/config.yaml";
 }
 
 TEST_CASE("without further flags everything has its default") {
@@ -81,6 +84,15 @@ TEST_CASE("IPv6 forwarding and draining Services are asked for, estimators are n
   CHECK(once_with({"--drain-deleted-services"}).drain_deleted_services);
   CHECK(once_with({}).ipvs_estimators);
   CHECK_FALSE(once_with({"--ipvs-estimators=false"}).ipvs_estimators);
+}
+
+TEST_CASE("ipvsctl is answered on a socket that is known, elsewhere or nowhere") {
+  CHECK(once_with({}).control_socket == "/run/ipvs-proxier/control.sock");
+  CHECK(once_with({"--control-socket="}).control_socket.empty());
+  const auto options = once_with({"--control-socket", "/tmp/c"});
+  CHECK(options.control_socket == "/tmp/c");
+  REQUIRE(options.flags.size() >= 2);
+  CHECK(std::find(options.flags.begin(), options.flags.end(), "/tmp/c") != options.flags.end());
 }
 
 TEST_CASE("draining has no bound but what --drain-timeout says") {

@@ -16,6 +16,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "test/support/paths.h"
+
 // libnftables and the libxtables under it keep what they read of iptables-nft's rules.
 extern "C" const char* __lsan_default_suppressions();   // NOLINT(bugprone-reserved-identifier)
 extern "C" const char* __lsan_default_suppressions() {  // NOLINT(bugprone-reserved-identifier)
@@ -132,7 +134,7 @@ TEST_CASE("rules that kube-proxy wrote through iptables-nft are removed, and no 
                                                {Family::ipv6, "ip6tables-nft", "ipv6.rules"}}));
   CAPTURE(tool);
   REQUIRE(nft("flush ruleset") == "");
-  const std::string folder = TEST_DATA "/reference/iptables_mode/";
+  const std::string folder = test::data_path("reference/iptables_mode/");
   const auto restore = tool + "-restore --noflush <" + folder;
   // Without comments and counters, which are times and luck.
   const auto saved = tool + "-save 2>/dev/null | sed -e '/^#/d' -e 's/ \\[.*//'";

@@ -7,6 +7,7 @@
 
 #include "test/rule_bytes.h"
 #include "test/support/hex.h"
+#include "test/support/paths.h"
 
 namespace ipvsproxier::ipset {
 namespace {
@@ -24,7 +25,7 @@ struct Captured {
 
 std::vector<Captured> captured(Family family) {
   const auto* const file = family == Family::ipv4 ? "ipv4.txt" : "ipv6.txt";
-  std::ifstream in(std::string(TEST_DATA) + "/reference/rules/" + file);
+  std::ifstream in(test::data_path("reference/rules/") + file);
   std::vector<Captured> result;
   for (std::string line; std::getline(in, line);) {
     std::istringstream words(line);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 #include <numeric>
 #include <thread>
@@ -51,6 +52,25 @@ TEST_CASE("what is there is not taken before its earliest time") {
   const auto earliest = Box::Clock::now() + milliseconds(20);
   CHECK(box.take({}, earliest, kNever).values == Values{1});
   CHECK(Box::Clock::now() >= earliest);
+}
+
+struct Marked : Numbers {
+  bool urgent() const { return std::find(values.begin(), values.end(), 0) != values.end(); }
+};
+
+TEST_CASE("what is urgent is taken before its earliest time, with all that waits") {
+  Mailbox<Marked> box;
+  box.put({{{1}}});
+  box.put({{{0}}});
+  CHECK(box.take({}, kNever, kNever).values == Values{1, 0});
+
+  box.put({{{2}}});
+  std::thread later([&] {
+    std::this_thread::sleep_for(milliseconds(10));
+    box.put({{{0}}});
+  });
+  CHECK(box.take({}, kNever, kNever).values == Values{2, 0});
+  later.join();
 }
 
 TEST_CASE("the latest time counts more than the earliest") {

@@ -9,6 +9,7 @@
 
 #include "proxier/serve/metrics.h"
 #include "test/support/files.h"
+#include "test/support/paths.h"
 #include "test/support/test_clock.h"
 
 namespace ipvsproxier::serve {
@@ -57,7 +58,7 @@ std::set<std::string> grouped_by(const std::string& text) {
 }
 
 void check(const std::string& file, std::size_t least) {
-  const auto text = test::read_file(TEST_DATA "/../manifests/monitoring/" + file);
+  const auto text = test::read_file(test::data_path("../manifests/monitoring/") + file);
   const auto known = served();
   const auto asked = found_in(text, R"(\b((?:kubeproxy|ipvsproxier|process|kubernetes)_[a-z_]+))");
   CHECK(asked.size() >= least);

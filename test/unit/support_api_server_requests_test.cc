@@ -8,6 +8,7 @@
 #include "test/support/api_server/commands.h"
 #include "test/support/api_server/kubeconfig.h"
 #include "test/support/api_server/objects.h"
+#include "test/support/paths.h"
 #include "test/support/temp_dir.h"
 #include "test/unit/api_server_client.h"
 
@@ -122,7 +123,7 @@ TEST_CASE("what a server adds to an object has the names that the recorded one a
     for (const auto& [key, value] : object.items()) found.push_back(key);
     return found;
   };
-  std::ifstream stream(std::string(TEST_DATA) + "/recorded/services-list.body");
+  std::ifstream stream(data_path("recorded/services-list.body"));
   const auto recorded = Json::parse(stream)["items"];
   Json like;
   for (const auto& item : recorded)

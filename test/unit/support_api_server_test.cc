@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include "test/support/api_server/objects.h"
 #include "test/support/files.h"
+#include "test/support/paths.h"
 #include "test/unit/api_server_client.h"
 
 namespace ipvsproxier::test {
@@ -27,7 +28,7 @@ const std::string kStream =
     "&resourceVersionMatch=NotOlderThan&timeoutSeconds=75";
 
 std::string recorded(const std::string& name) {
-  return read_file(TEST_DATA "/recorded/" + name + ".body");
+  return read_file(data_path("recorded/") + name + ".body");
 }
 
 std::vector<std::string> lines_of(const std::string& text) {

@@ -7,6 +7,7 @@
 #include <spdlog/sinks/null_sink.h>
 #include <catch2/catch.hpp>
 
+#include "proxier/sync/asker.h"
 #include "test/fakes/fake_conntrack_table.h"
 #include "test/fakes/fake_ipvs_table.h"
 #include "test/fakes/fake_link_table.h"
@@ -113,6 +114,52 @@ TEST_CASE("the sync thread programs what it is sent, and reads back by itself") 
   const auto after = ipvs.listings.load();
   std::this_thread::sleep_for(100ms);
   CHECK(ipvs.listings == after);
+}
+
+TEST_CASE("the sync thread answers while it waits to sync, and before there are lists") {
+  CountingIpvsTable ipvs;
+  test::FakeLinkTable links;
+  test::FakeSetTable sets;
+  test::FakeRuleTable rules;
+  test::FakeConntrackTable conntrack;
+  for (auto id : ipset::kSetIds) rules.sets.insert(ipset::set_name(id, Family::ipv4));
+  spdlog::logger logger("test", std::make_shared<spdlog::sinks::null_sink_mt>());
+  ReconcilerSettings settings;
+  settings.node_name = "n1";
+  settings.options.families = {Family::ipv4};
+  Reconciler reconciler({ipvs, links, sets, rules, conntrack}, settings, logger);
+  loop::Mailbox<SyncInput> mailbox;
+  serve::Status status;
+  serve::Metrics metrics({.families = {Family::ipv4}, .version = "0"});
+  Asker asker(mailbox);
+  const auto how = [](const Inspection& inspection) {
+    return std::string(inspection.standing.listed ? "listed" : "waiting") +
+           (inspection.standing.known ? ", read " : ", not read ") +
+           std::to_string(inspection.cluster.services.size());
+  };
+  // Nobody is there.
+  CHECK_FALSE(asker.ask(how, 10ms, {}));
+  Publisher publisher(status, metrics, {Family::ipv4});
+  const SyncThread thread(reconciler, mailbox, 1h, publisher);
+  CHECK(asker.ask(how, 30s, {}) == "waiting, not read 0");
+  SyncInput input;
+  input.changes.put(test::web_service());
+  input.changes.complete = true;
+  mailbox.put(std::move(input));
+  REQUIRE(eventually([&] { return ipvs.applied == 1; }));
+  // The next sync is an hour away; what it is for is known.
+  auto other = test::web_service();
+  other.name.name = "other";
+  SyncInput more;
+  more.changes.put(other);
+  mailbox.put(std::move(more));
+  CHECK(asker.ask(how, 30s, {}) == "listed, read 2");
+  CHECK(asker.ask(how, 30s, {}) == "listed, read 2");
+  CHECK(ipvs.applied == 1);
+  std::stop_source stop;
+  stop.request_stop();
+  CHECK_FALSE(asker.ask(how, 30s, stop.get_token()));
+  CHECK(asker.ask(how, 30s, {}) == "listed, read 2");
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "proxier/watch/manifest_source.h"
+#include "test/support/paths.h"
 #include "test/support/temp_dir.h"
 #include "test/unit/manifest_files.h"
 #include "test/unit/problem_lines.h"
@@ -219,7 +220,7 @@ TEST_CASE("paths that give nothing are named") {
 }
 
 TEST_CASE("the reference objects load as they are") {
-  const auto path = std::string(TEST_DATA) + "/reference/shop/objects";
+  const auto path = test::data_path("reference/shop/objects");
   const auto loaded = load_manifests(path, "kp");
   CHECK(lines_of(loaded.problems) == Lines{});
   std::size_t nodes = 0;

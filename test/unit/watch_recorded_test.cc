@@ -12,6 +12,7 @@
 #include "proxier/api/wire.h"
 #include "proxier/watch/event_framer.h"
 #include "test/support/files.h"
+#include "test/support/paths.h"
 #include "test/unit/problem_lines.h"
 
 namespace ipvsproxier::watch {
@@ -20,7 +21,7 @@ namespace {
 using api::ObjectKind;
 
 std::string recorded(const std::string& name) {
-  return test::read_file(TEST_DATA "/recorded/" + name);
+  return test::read_file(test::data_path("recorded/") + name);
 }
 
 struct Describe {
@@ -140,8 +141,7 @@ ObjectKind kind_of(const std::string& name) {
 TEST_CASE("every recording is what its text says, in one piece and torn at random") {
   std::size_t recordings = 0;
   std::mt19937 random(Catch::rngSeed());
-  for (const auto& entry :
-       std::filesystem::directory_iterator(std::string(TEST_DATA) + "/recorded")) {
+  for (const auto& entry : std::filesystem::directory_iterator(test::data_path("recorded"))) {
     if (entry.path().extension() != ".body") continue;
     ++recordings;
     const auto name = entry.path().stem().string();

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "proxier/api/decode.h"
-#include "test/support/object_json.h"
+#include "proxier/api/object_json.h"
 #include "test/support/random_cluster.h"
 
 namespace ipvsproxier::test {

@@ -1,4 +1,4 @@
-#include "test/support/object_json.h"
+#include "proxier/api/object_json.h"
 
 #include <ctime>
 
@@ -7,13 +7,14 @@
 #include <nlohmann/json.hpp>
 
 #include "netlink/ip_address.h"
+#include "proxier/api/decode.h"
 
-namespace ipvsproxier::test {
+namespace ipvsproxier::api {
 namespace {
 
 using Json = nlohmann::json;
 
-const char* wire_name(api::ServiceType type) {
+const char* wire_name(ServiceType type) {
   constexpr std::array kNames{"ClusterIP", "NodePort", "LoadBalancer", "ExternalName"};
   return kNames.at(static_cast<std::size_t>(type));
 }
@@ -34,11 +35,11 @@ Json texts_of(const Values& values) {
   return list;
 }
 
-Json metadata(const api::NamespacedName& name, const std::map<std::string, std::string>& labels) {
+Json metadata(const NamespacedName& name, const std::map<std::string, std::string>& labels) {
   return {{"name", name.name}, {"namespace", name.ns}, {"labels", labels}};
 }
 
-Json ports_of(const api::Service& service) {
+Json ports_of(const Service& service) {
   Json ports = Json::array();
   for (const auto& port : service.ports) {
     ports.push_back(
@@ -48,7 +49,7 @@ Json ports_of(const api::Service& service) {
   return ports;
 }
 
-void add_addresses(const api::Service& service, Json& object) {
+void add_addresses(const Service& service, Json& object) {
   auto& spec = object["spec"];
   if (service.headless) {
     spec["clusterIP"] = "None";
@@ -64,7 +65,7 @@ void add_addresses(const api::Service& service, Json& object) {
     object["status"]["loadBalancer"]["ingress"].push_back({{"ip", address.to_string()}});
 }
 
-Json json_of(const api::Service& service) {
+Json json_of(const Service& service) {
   Json object{{"apiVersion", "v1"},
               {"kind", "Service"},
               {"metadata", metadata(service.name, service.labels)}};
@@ -85,7 +86,7 @@ Json json_of(const api::Service& service) {
   return object;
 }
 
-Json json_of(const api::Endpoint& endpoint) {
+Json json_of(const Endpoint& endpoint) {
   Json object{{"addresses", {endpoint.address.to_string()}},
               {"conditions",
                {{"ready", endpoint.ready},
@@ -102,9 +103,9 @@ Json json_of(const api::Endpoint& endpoint) {
   return object;
 }
 
-Json json_of(const api::EndpointSlice& slice) {
+Json json_of(const EndpointSlice& slice) {
   auto labels = slice.labels;
-  if (!slice.service.empty()) labels["kubernetes.io/service-name"] = slice.service;
+  if (!slice.service.empty()) labels[std::string(kServiceNameLabel)] = slice.service;
   Json object{{"apiVersion", "discovery.k8s.io/v1"},
               {"kind", "EndpointSlice"},
               {"metadata", metadata(slice.name, labels)},
@@ -118,7 +119,7 @@ Json json_of(const api::EndpointSlice& slice) {
   return object;
 }
 
-Json json_of(const api::Node& node) {
+Json json_of(const Node& node) {
   Json object{{"apiVersion", "v1"}, {"kind", "Node"}, {"metadata", {{"name", node.name}}}};
   if (!node.zone.empty()) object["metadata"]["labels"]["topology.kubernetes.io/zone"] = node.zone;
   if (node.to_be_deleted) object["metadata"]["deletionTimestamp"] = wire_time(1);
@@ -134,13 +135,8 @@ Json json_of(const api::Node& node) {
 
 }  // namespace
 
-api::Service admissible(api::Service service) {
-  if (service.ports.empty() && !service.headless) service.ports.push_back({.name = "", .port = 80});
-  return service;
-}
-
-std::string to_json(const api::Object& object) {
+std::string to_json(const Object& object) {
   return std::visit([](const auto& typed) { return json_of(typed).dump(); }, object);
 }
 
-}  // namespace ipvsproxier::test
+}  // namespace ipvsproxier::api

@@ -1,0 +1,169 @@
+#include "cmd/control.h"
+
+#include <unistd.h>
+
+#include <optional>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "cmd/config_json.h"
+#include "proxier/inspect/object_page.h"
+#include "proxier/serve/healthz.h"
+#include "proxier/serve/listen_socket.h"
+
+namespace ipvsproxier::cmd {
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr serve::HttpLimits kLimits{
+    .connections = 8, .connections_per_listener = 8, .silence = std::chrono::seconds(10)};
+// How long somebody waits for the end of a sync; a first one may take longer.
+constexpr std::chrono::seconds kPatience{10};
+// Some 2 ms of the sync thread's time.
+constexpr std::size_t kPageBytes = std::size_t{64} * 1024;
+
+serve::HttpResponse mistake(unsigned status, const std::string& text) {
+  return serve::json_text(status, Json{{"error", text}}.dump());
+}
+
+std::optional<std::string> query_of(const serve::HttpRequest& request, const std::string& key) {
+  const auto it = request.query.find(key);
+  return it == request.query.end() ? std::nullopt : std::optional(it->second);
+}
+
+// "namespace/name"; nullopt: it is something else.
+std::optional<api::NamespacedName> parse_name(const std::string& text) {
+  const auto slash = text.find('/');
+  if (slash == std::string::npos || slash == 0 || slash + 1 == text.size()) return std::nullopt;
+  return api::NamespacedName{text.substr(0, slash), text.substr(slash + 1)};
+}
+
+std::optional<api::ObjectKind> parse_kind(const std::string& text) {
+  using enum api::ObjectKind;
+  for (const auto kind : {service, endpoint_slice, node})
+    if (api::to_string(kind) == text) return kind;
+  return std::nullopt;
+}
+
+// What is wrong with the query, or "".
+std::string read_query(const serve::HttpRequest& request, inspect::ObjectQuery& query) {
+  const auto kind = parse_kind(query_of(request, "kind").value_or(""));
+  if (!kind) return "kind must be Service, EndpointSlice or Node";
+  query.kind = *kind;
+  query.ns = query_of(request, "namespace");
+  for (const auto& [key, name] :
+       {std::pair("after", &query.after), std::pair("service", &query.service)}) {
+    const auto text = query_of(request, key);
+    if (!text) continue;
+    *name = parse_name(*text);
+    if (!*name) return std::string(key) + " must be NAMESPACE/NAME";
+  }
+  return "";
+}
+
+std::string settings_of(const Options& options) {
+  return Json{{"version", IPVS_PROXIER_VERSION},
+              {"node", options.node_name},
+              {"flags", options.flags},
+              {"config", Json::parse(config_json(options.config)).at("kubeproxy.config.k8s.io")}}
+      .dump();
+}
+
+Json time_or_null(const std::optional<std::chrono::system_clock::time_point>& time) {
+  return time ? Json(serve::go_time(time)) : Json(nullptr);
+}
+
+double milliseconds(std::chrono::nanoseconds time) {
+  return std::chrono::duration<double, std::milli>(time).count();
+}
+
+// The sync thread's.
+std::string sync_json(const sync::Inspection& inspection) {
+  const auto& standing = inspection.standing;
+  const auto& desired = inspection.planner.desired();
+  std::size_t slices = 0;
+  for (const auto& [service, own] : inspection.cluster.slices) slices += own.size();
+  Json json{{"listed", standing.listed},
+            {"kernelRead", standing.known},
+            {"settled", standing.settled},
+            {"lastSync", time_or_null(standing.last_sync)},
+            {"lastSyncMilliseconds", milliseconds(standing.last_took)},
+            {"lastAgreement", time_or_null(standing.agreed)},
+            {"draining", standing.draining},
+            {"waiting", standing.waiting},
+            {"wrong", standing.wrong},
+            {"services", inspection.cluster.services.size()},
+            {"endpointSlices", slices},
+            {"virtualServices", desired.services.size()},
+            {"addresses", desired.addresses.size()}};
+  if (standing.next_try) json["nextTryMilliseconds"] = standing.next_try->count();
+  return json.dump();
+}
+
+}  // namespace
+
+Control::Control(const Options& options, SyncMail& mail, const serve::Status& status,
+                 spdlog::logger& logger)
+    : options_(options),
+      status_(status),
+      settings_(settings_of(options)),
+      asker_(mail),
+      http_(logger, kLimits) {
+  if (options.control_socket.empty()) return;
+  auto socket = serve::open_local_socket(options.control_socket);
+  const auto handler = serve::routes({
+      {"/v1/status", [this](const auto&) { return answer_status(); }},
+      {"/v1/settings", [this](const auto&) { return serve::json_text(200, settings_); }},
+      {"/v1/objects", [this](const auto& request) { return answer_objects(request); }},
+  });
+  if (socket) {
+    const auto served = http_.serve(*std::move(socket), handler);
+    listening_ = served.has_value();
+    if (!served) logger.warn("{}; ipvsctl sees the kernel alone", to_string(served.error()));
+  } else {
+    logger.warn("{}; ipvsctl sees the kernel alone", to_string(socket.error()));
+  }
+}
+
+Control::~Control() {
+  stop_.request_stop();
+  if (listening_) ::unlink(options_.control_socket.c_str());
+}
+
+serve::HttpResponse Control::answer_status() {
+  const auto health = status_.health();
+  const auto liveness = status_.liveness();
+  Json json{{"version", IPVS_PROXIER_VERSION},
+            {"node", options_.node_name},
+            {"source", options_.manifests.empty() ? "API server" : options_.manifests},
+            {"ready", health.ready()},
+            {"alive", liveness.main && liveness.sync},
+            {"nodeEligible", health.node_eligible},
+            {"lastUpdated", time_or_null(health.last_updated())}};
+  for (const auto resource : serve::kResources)
+    if (const auto age = status_.watch_age(resource))
+      json["watches"][std::string(to_string(resource))]["heardMillisecondsAgo"] =
+          milliseconds(*age);
+  // A long sync does not hide what is known without.
+  constexpr std::chrono::seconds kShort{1};
+  const auto sync = asker_.ask(&sync_json, kShort, stop_.get_token());
+  json["sync"] = sync ? Json::parse(*sync) : Json("busy");
+  return serve::json_text(200, json.dump());
+}
+
+serve::HttpResponse Control::answer_objects(const serve::HttpRequest& request) {
+  inspect::ObjectQuery query;
+  if (const auto wrong = read_query(request, query); !wrong.empty()) return mistake(400, wrong);
+  auto page = asker_.ask(
+      [query](const sync::Inspection& inspection) {
+        return inspect::object_page(inspection.cluster, query, kPageBytes);
+      },
+      kPatience, stop_.get_token());
+  if (!page) return mistake(503, "the daemon is busy with a sync; try again");
+  return serve::json_text(200, *std::move(page));
+}
+
+}  // namespace ipvsproxier::cmd

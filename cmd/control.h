@@ -1,0 +1,51 @@
+#pragma once
+
+// Control: what the daemon answers to ipvsctl, over HTTP on a unix socket that only root may use:
+//
+//   /v1/status     how it is: version, sync, watches, what is wrong
+//   /v1/settings   its flags and configuration
+//   /v1/objects    the objects that it plans with, as lists in pages:
+//                  ?kind=Service|EndpointSlice|Node [&after=NS/NAME] [&namespace=NS]
+//                  [&service=NS/NAME]
+//
+// Answers are JSON; a mistake is {"error":"..."} with status 400 or 404, a sync thread that is busy
+// for longer than somebody waits 503. Whoever asks waits, never a sync: an answer of the sync
+// thread is made between two of them, and is one page. The main thread's.
+
+#include <stop_token>
+#include <string>
+
+#include <spdlog/logger.h>
+
+#include "cmd/cluster_feed.h"
+#include "cmd/options.h"
+#include "proxier/serve/http_server.h"
+#include "proxier/serve/status.h"
+#include "proxier/sync/asker.h"
+
+namespace ipvsproxier::cmd {
+
+class Control {
+ public:
+  // Listens, or says why not and goes on without. What it uses outlives it; it outlives the sync
+  // thread.
+  Control(const Options& options, SyncMail& mail, const serve::Status& status,
+          spdlog::logger& logger);
+  Control(const Control&) = delete;
+  Control& operator=(const Control&) = delete;
+  ~Control();
+
+ private:
+  serve::HttpResponse answer_status();
+  serve::HttpResponse answer_objects(const serve::HttpRequest& request);
+
+  const Options& options_;
+  const serve::Status& status_;
+  const std::string settings_;
+  std::stop_source stop_;
+  bool listening_ = false;
+  sync::Asker asker_;
+  serve::HttpServer http_;
+};
+
+}  // namespace ipvsproxier::cmd

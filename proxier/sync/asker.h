@@ -1,0 +1,46 @@
+#pragma once
+
+// Asker: puts a question to the sync thread and waits for its answer. One thread at a time asks.
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "proxier/loop/mailbox.h"
+#include "proxier/sync/sync_input.h"
+
+namespace ipvsproxier::sync {
+
+class Asker {
+ public:
+  // `mail` is the sync thread's. This outlives that thread, which may answer late.
+  explicit Asker(loop::Mailbox<SyncInput>& mail) : mail_(mail) {}
+  Asker(const Asker&) = delete;
+  Asker& operator=(const Asker&) = delete;
+
+  // nullopt: no answer within `patience`, as a sync is running, or until `stop` was requested.
+  std::optional<std::string> ask(std::function<std::string(const Inspection&)> question,
+                                 std::chrono::milliseconds patience, const std::stop_token& stop);
+
+ private:
+  struct Answer {
+    std::uint64_t id = 0;
+    std::string text;
+  };
+  struct Answers {
+    std::vector<Answer> all;
+
+    bool empty() const { return all.empty(); }
+    void merge(Answers later);
+  };
+
+  loop::Mailbox<SyncInput>& mail_;
+  loop::Mailbox<Answers> answers_;
+  std::uint64_t last_ = 0;
+};
+
+}  // namespace ipvsproxier::sync
