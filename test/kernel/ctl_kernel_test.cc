@@ -241,8 +241,8 @@ TEST_CASE("kernel: ipvsctl as a program: quiet when cut, clear when it cannot") 
   // Killed by SIGPIPE, or told by EPIPE where that is ignored.
   CHECK(shell("bash -c '" + ipvsctl_path() + " list -n 2>&1 | true; echo ${PIPESTATUS[0]}'") ==
         "141\n");
-  CHECK(shell("bash -c 'trap \"\" PIPE; " IPVSCTL " list -n 2>&1 | true; echo ${PIPESTATUS[0]}'") ==
-        "141\n");
+  CHECK(shell("bash -c 'trap \"\" PIPE; " + ipvsctl_path() +
+              " list -n 2>&1 | true; echo ${PIPESTATUS[0]}'") == "141\n");
   const auto full = shell(ipvsctl_path() + " list -n 2>&1 >/dev/full || echo status $?");
   CHECK(full.find("No space left on device") != std::string::npos);
   CHECK(full.find("status 1\n") != std::string::npos);
