@@ -18,6 +18,9 @@ const std::map<std::string, ListFormat> kFormats = {{"wide", ListFormat::wide},
                                                     {"yaml", ListFormat::yaml},
                                                     {"save", ListFormat::save}};
 
+const std::map<std::string, inspect::SetFormat> kSetFormats = {{"json", inspect::SetFormat::json},
+                                                               {"yaml", inspect::SetFormat::yaml}};
+
 const std::map<std::string, netlink::Protocol> kProtocols = {{"tcp", netlink::Protocol::tcp},
                                                              {"udp", netlink::Protocol::udp},
                                                              {"sctp", netlink::Protocol::sctp}};
@@ -163,20 +166,30 @@ ListOptions list_options(const ListFlags& flags) {
 
 CtlCommandLine parse_ctl_options(int argc, const char* const* argv, std::ostream& out,
                                  std::ostream& err) {
-  CLI::App app("Shows what the kernel's virtual server table holds.", "ipvsctl");
+  CLI::App app("Shows what the kernel holds for proxying.", "ipvsctl");
   app.set_version_flag("--version", "ipvsctl " IPVS_PROXIER_VERSION);
   app.require_subcommand(1);
   ListFlags flags;
   auto* list = app.add_subcommand("list", "List virtual services and their real servers");
   add_flags(*list, flags);
   add_filter(*list, flags.filter);
+  auto* sets = app.add_subcommand("sets", "List IP sets that the rules consult, or one's elements");
+  SetsOptions sets_options;
+  std::string sets_form;
+  sets->add_option("name", sets_options.name, "The set whose elements are listed")
+      ->type_name("NAME");
+  sets->add_option("-o,--output", sets_form, "Form: json or yaml")
+      ->check(CLI::IsMember(kSetFormats))
+      ->type_name("FORM");
   try {
     app.parse(argc, argv);
     check_conflicts(*list);
   } catch (const CLI::ParseError& error) {
-    return {std::nullopt, app.exit(error, out, err) == 0 ? 0 : 2};
+    return {.status = app.exit(error, out, err) == 0 ? 0 : 2};
   }
-  return {list_options(flags), 0};
+  if (list->parsed()) return {.list = list_options(flags)};
+  if (!sets_form.empty()) sets_options.format = kSetFormats.at(sets_form);
+  return {.sets = sets_options};
 }
 
 }  // namespace ipvsproxier::cmd

@@ -4,8 +4,10 @@
 
 #include <iosfwd>
 #include <optional>
+#include <string>
 
 #include "proxier/inspect/list_filter.h"
+#include "proxier/inspect/set_listing.h"
 #include "proxier/inspect/table_form.h"
 
 namespace ipvsproxier::cmd {
@@ -24,10 +26,17 @@ struct ListOptions {
   inspect::ListFilter filter;
 };
 
-// The options of `ipvsctl list`. Otherwise the exit status: 0 after --help and --version, which are
-// answered on `out`; 2 after a wrong command line, which is explained on `err`.
+struct SetsOptions {
+  std::string name;  // "": all of ours
+  inspect::SetFormat format = inspect::SetFormat::text;
+};
+
+// The options of the command that was given: one of these. Otherwise the exit status: 0 after
+// --help and --version, which are answered on `out`; 2 after a wrong command line, which is
+// explained on `err`.
 struct CtlCommandLine {
   std::optional<ListOptions> list;
+  std::optional<SetsOptions> sets;
   int status = 0;
 };
 

@@ -91,6 +91,21 @@ TEST_CASE("ipvsctl list: filters") {
   CHECK(list({"-c", "--vip", "10.0.0.1", "--backend", "10.1.0.2"}).filter.backend);
 }
 
+TEST_CASE("ipvsctl sets: all, or one's elements") {
+  const auto all = parse({"sets"}).line.sets;
+  REQUIRE(all);
+  CHECK(all->name.empty());
+  CHECK(all->format == inspect::SetFormat::text);
+  const auto one = parse({"sets", "KUBE-CLUSTER-IP", "-o", "yaml"}).line.sets;
+  REQUIRE(one);
+  CHECK(one->name == "KUBE-CLUSTER-IP");
+  CHECK(one->format == inspect::SetFormat::yaml);
+  CHECK_FALSE(parse({"sets"}).line.list);
+  CHECK_FALSE(parse({"list"}).line.sets);
+  CHECK(parse({"sets", "one", "two"}).line.status == 2);
+  CHECK(parse({"sets", "-o", "save"}).line.status == 2);
+}
+
 TEST_CASE("ipvsctl answers --version and --help with status 0") {
   const auto version = parse({"--version"});
   CHECK_FALSE(version.line.list);
