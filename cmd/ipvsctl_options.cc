@@ -181,9 +181,13 @@ CtlCommandLine parse_ctl_options(int argc, const char* const* argv, std::ostream
   sets->add_option("-o,--output", sets_form, "Form: json or yaml")
       ->check(CLI::IsMember(kSetFormats))
       ->type_name("FORM");
+  auto* explain = app.add_subcommand("explain", "The way of a packet, and what comes of it");
+  ExplainWords words;
+  add_explain_flags(*explain, words);
   try {
     app.parse(argc, argv);
     check_conflicts(*list);
+    if (explain->parsed()) return {.explain = explain_options(words)};
   } catch (const CLI::ParseError& error) {
     return {.status = app.exit(error, out, err) == 0 ? 0 : 2};
   }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "cmd/explain_options.h"
 #include "proxier/inspect/list_filter.h"
 #include "proxier/inspect/set_listing.h"
 #include "proxier/inspect/table_form.h"
@@ -37,6 +38,7 @@ struct SetsOptions {
 struct CtlCommandLine {
   std::optional<ListOptions> list;
   std::optional<SetsOptions> sets;
+  std::optional<ExplainOptions> explain;
   int status = 0;
 };
 

@@ -22,7 +22,14 @@ constexpr std::array kFlowPolicy = {
     AttrRule{CTA_TUPLE_REPLY, AttrKind::nested},
     AttrRule{CTA_ID, AttrKind::u32},
     AttrRule{CTA_ZONE, AttrKind::u16},
+    AttrRule{CTA_STATUS, AttrKind::u32},
+    AttrRule{CTA_TIMEOUT, AttrKind::u32},
+    AttrRule{CTA_PROTOINFO, AttrKind::nested},
 };
+
+constexpr std::array kProtocolInfoPolicy = {AttrRule{CTA_PROTOINFO_TCP, AttrKind::nested}};
+
+constexpr std::array kTcpInfoPolicy = {AttrRule{CTA_PROTOINFO_TCP_STATE, AttrKind::u8}};
 
 constexpr std::array kTuplePolicy = {
     AttrRule{CTA_TUPLE_IP, AttrKind::nested},
@@ -73,8 +80,8 @@ bool in_default_zone(const AttrReader& in, std::uint16_t zone) {
   return in.be16(zone).value_or(0) == 0;
 }
 
-// nullopt for a flow that is not UDP or not in the default zone.
-Result<std::optional<Tuple>> decode_tuple(ByteView nest, Family family) {
+// nullopt for a flow that is not of this protocol or not in the default zone.
+Result<std::optional<Tuple>> decode_tuple(ByteView nest, Family family, Protocol protocol_wanted) {
   const auto in = AttrReader::parse(nest, kTuplePolicy);
   if (!in) return in.error();
   const auto addresses = in->nested(CTA_TUPLE_IP);
@@ -84,7 +91,8 @@ Result<std::optional<Tuple>> decode_tuple(ByteView nest, Family family) {
   if (!ip) return ip.error();
   const auto transport = AttrReader::parse(*protocol, kProtocolPolicy);
   if (!transport) return transport.error();
-  if (transport->u8(CTA_PROTO_NUM) != IPPROTO_UDP || !in_default_zone(*in, CTA_TUPLE_ZONE))
+  if (transport->u8(CTA_PROTO_NUM) != static_cast<std::uint8_t>(protocol_wanted) ||
+      !in_default_zone(*in, CTA_TUPLE_ZONE))
     return std::optional<Tuple>{};
 
   const auto attributes = address_attributes(family);
@@ -93,10 +101,78 @@ Result<std::optional<Tuple>> decode_tuple(ByteView nest, Family family) {
   const auto source_port = transport->be16(CTA_PROTO_SRC_PORT);
   const auto destination_port = transport->be16(CTA_PROTO_DST_PORT);
   if (!source || !destination || !source_port || !destination_port)
-    return malformed("a UDP flow without addresses or ports");
+    return malformed("a flow without addresses or ports");
   return std::optional<Tuple>{
       Tuple{{*IpAddress::from_bytes(family, *source), *source_port},
             {*IpAddress::from_bytes(family, *destination), *destination_port}}};
+}
+
+// Both directions of a flow, and what else is said of it.
+struct Directions {
+  Tuple there;
+  Tuple back;
+  AttrReader in;
+};
+
+// nullopt for a flow that is not of this protocol over IPv4 or IPv6, or not in the default zone.
+Result<std::optional<Directions>> decode_directions(ByteView payload, Protocol protocol) {
+  nfgenmsg header;
+  if (payload.size() < sizeof header) return malformed("a flow without its header");
+  std::memcpy(&header, payload.data(), sizeof header);
+  if (header.nfgen_family != AF_INET && header.nfgen_family != AF_INET6)
+    return std::optional<Directions>{};
+  const auto family = header.nfgen_family == AF_INET ? Family::ipv4 : Family::ipv6;
+  const auto in = AttrReader::parse(payload.subspan(sizeof header), kFlowPolicy);
+  if (!in) return in.error();
+  const auto original = in->nested(CTA_TUPLE_ORIG);
+  const auto reply = in->nested(CTA_TUPLE_REPLY);
+  if (!original || !reply) return malformed("a flow without its two directions");
+  if (!in_default_zone(*in, CTA_ZONE)) return std::optional<Directions>{};
+  const auto there = decode_tuple(*original, family, protocol);
+  if (!there) return there.error();
+  const auto back = decode_tuple(*reply, family, protocol);
+  if (!back) return back.error();
+  if (!*there || !*back) return std::optional<Directions>{};
+  return std::optional<Directions>{Directions{**there, **back, *in}};
+}
+
+// "" for a flow without one. The names are those of net/netfilter/nf_conntrack_proto_tcp.c.
+Result<std::string> decode_state(const AttrReader& in) {
+  constexpr std::array kNames = {"NONE",       "SYN_SENT", "SYN_RECV",  "ESTABLISHED", "FIN_WAIT",
+                                 "CLOSE_WAIT", "LAST_ACK", "TIME_WAIT", "CLOSE",       "SYN_SENT2"};
+  const auto nest = in.nested(CTA_PROTOINFO);
+  if (!nest) return std::string();
+  const auto info = AttrReader::parse(*nest, kProtocolInfoPolicy);
+  if (!info) return info.error();
+  const auto tcp = info->nested(CTA_PROTOINFO_TCP);
+  if (!tcp) return std::string();
+  const auto fields = AttrReader::parse(*tcp, kTcpInfoPolicy);
+  if (!fields) return fields.error();
+  const auto state = fields->u8(CTA_PROTOINFO_TCP_STATE);
+  return std::string(state && *state < kNames.size() ? kNames.at(*state) : "");
+}
+
+// A dump for which the kernel leaves out what is of another protocol or to another destination.
+Bytes encode_filtered(Family family, Protocol protocol, const std::optional<FlowEnd>& destination) {
+  auto out = flow_request(IPCTNL_MSG_CT_GET, family_number(family));
+  const bool by_address = destination && family == Family::ipv4;
+  {
+    const auto tuple = out.nest(CTA_TUPLE_ORIG);
+    if (by_address) {
+      const auto nest = out.nest(CTA_TUPLE_IP);
+      out.put_bytes(CTA_IP_V4_DST, destination->address.bytes());
+    }
+    const auto nest = out.nest(CTA_TUPLE_PROTO);
+    out.put_u8(CTA_PROTO_NUM, static_cast<std::uint8_t>(protocol));
+    if (destination) out.put_be16(CTA_PROTO_DST_PORT, destination->port);
+  }
+  {
+    const auto nest = out.nest(CTA_FILTER);
+    out.put_u32(CTA_FILTER_ORIG_FLAGS, kFilterProtocol |
+                                           (destination ? kFilterDestinationPort : 0) |
+                                           (by_address ? kFilterDestinationAddress : 0));
+  }
+  return std::move(out).take();
 }
 
 }  // namespace
@@ -110,25 +186,11 @@ Bytes encode_list_flows(Family family) {
 }
 
 Bytes encode_list_udp_flows(Family family, const std::optional<FlowEnd>& destination) {
-  auto out = flow_request(IPCTNL_MSG_CT_GET, family_number(family));
-  const bool by_address = destination && family == Family::ipv4;
-  {
-    const auto tuple = out.nest(CTA_TUPLE_ORIG);
-    if (by_address) {
-      const auto nest = out.nest(CTA_TUPLE_IP);
-      out.put_bytes(CTA_IP_V4_DST, destination->address.bytes());
-    }
-    const auto nest = out.nest(CTA_TUPLE_PROTO);
-    out.put_u8(CTA_PROTO_NUM, IPPROTO_UDP);
-    if (destination) out.put_be16(CTA_PROTO_DST_PORT, destination->port);
-  }
-  {
-    const auto nest = out.nest(CTA_FILTER);
-    out.put_u32(CTA_FILTER_ORIG_FLAGS, kFilterProtocol |
-                                           (destination ? kFilterDestinationPort : 0) |
-                                           (by_address ? kFilterDestinationAddress : 0));
-  }
-  return std::move(out).take();
+  return encode_filtered(family, Protocol::udp, destination);
+}
+
+Bytes encode_list_flows_to(Protocol protocol, const FlowEnd& destination) {
+  return encode_filtered(destination.address.family(), protocol, destination);
 }
 
 Bytes encode_remove_flow(const UdpFlow& flow) {
@@ -153,26 +215,32 @@ Bytes encode_remove_flow(const UdpFlow& flow) {
 }
 
 Result<std::optional<UdpFlow>> decode_udp_flow(ByteView payload) {
-  nfgenmsg header;
-  if (payload.size() < sizeof header) return malformed("a flow without its header");
-  std::memcpy(&header, payload.data(), sizeof header);
-  if (header.nfgen_family != AF_INET && header.nfgen_family != AF_INET6)
-    return std::optional<UdpFlow>{};
-  const auto family = header.nfgen_family == AF_INET ? Family::ipv4 : Family::ipv6;
-  const auto in = AttrReader::parse(payload.subspan(sizeof header), kFlowPolicy);
-  if (!in) return in.error();
-  const auto original = in->nested(CTA_TUPLE_ORIG);
-  const auto reply = in->nested(CTA_TUPLE_REPLY);
-  const auto id = in->be32(CTA_ID);
-  if (!original || !reply || !id) return malformed("a flow without its two directions and id");
-  if (!in_default_zone(*in, CTA_ZONE)) return std::optional<UdpFlow>{};
-  const auto there = decode_tuple(*original, family);
-  if (!there) return there.error();
-  const auto back = decode_tuple(*reply, family);
-  if (!back) return back.error();
-  if (!*there || !*back) return std::optional<UdpFlow>{};
-  return std::optional<UdpFlow>{
-      UdpFlow{(*there)->source, (*there)->destination, (*back)->source, *id}};
+  const auto both = decode_directions(payload, Protocol::udp);
+  if (!both) return both.error();
+  if (!*both) return std::optional<UdpFlow>{};
+  const auto& [there, back, in] = **both;
+  const auto id = in.be32(CTA_ID);
+  if (!id) return malformed("a flow without its id");
+  return std::optional<UdpFlow>{UdpFlow{there.source, there.destination, back.source, *id}};
+}
+
+Result<std::optional<TrackedFlow>> decode_flow(ByteView payload, Protocol protocol) {
+  const auto both = decode_directions(payload, protocol);
+  if (!both) return both.error();
+  if (!*both) return std::optional<TrackedFlow>{};
+  const auto& [there, back, in] = **both;
+  auto state = decode_state(in);
+  if (!state) return state.error();
+  constexpr std::uint32_t kSeenReply = 1U << 1;  // IPS_SEEN_REPLY
+  return std::optional<TrackedFlow>{
+      TrackedFlow{.protocol = protocol,
+                  .source = there.source,
+                  .destination = there.destination,
+                  .server = back.source,
+                  .seen = back.destination,
+                  .state = std::move(*state),
+                  .answered = (in.be32(CTA_STATUS).value_or(0) & kSeenReply) != 0,
+                  .expires = in.be32(CTA_TIMEOUT).value_or(0)}};
 }
 
 }  // namespace ipvsproxier::netlink

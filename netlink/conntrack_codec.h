@@ -30,11 +30,17 @@ Bytes encode_list_flows(Family family);
 // flows to an IPv6 address and keeps the others (5.8 to at least 6.1; measured on 6.1.176).
 Bytes encode_list_udp_flows(Family family, const std::optional<FlowEnd>& destination);
 
+// A dump of what goes to this destination, left out by the kernel as above.
+Bytes encode_list_flows_to(Protocol protocol, const FlowEnd& destination);
+
 // Removes the flow with these addresses and ports and this id, or is answered ENOENT.
 Bytes encode_remove_flow(const UdpFlow& flow);
 
 // One flow of a listing; nullopt for one that is not UDP over IPv4 or IPv6 in the default zone in
 // both directions. `payload` starts with nfgenmsg. `malformed` for bytes that break the policy.
 Result<std::optional<UdpFlow>> decode_udp_flow(ByteView payload);
+
+// One flow of a listing of one protocol; nullopt for one of another, or not in the default zone.
+Result<std::optional<TrackedFlow>> decode_flow(ByteView payload, Protocol protocol);
 
 }  // namespace ipvsproxier::netlink

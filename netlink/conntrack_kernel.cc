@@ -71,6 +71,26 @@ Result<std::vector<UdpFlow>> KernelConntrackTable::list_udp(
   return flows;
 }
 
+Result<std::vector<TrackedFlow>> KernelConntrackTable::list_to(Protocol protocol,
+                                                               const FlowEnd& destination) {
+  std::vector<TrackedFlow> flows;
+  const auto keep = [&](ByteView payload) -> Status {
+    const auto flow = decode_flow(payload, protocol);
+    if (!flow) return flow.error();
+    if (*flow && (*flow)->destination == destination) flows.push_back(**flow);
+    return {};
+  };
+  auto status =
+      channel_.dump(Operation::generic, encode_list_flows_to(protocol, destination), keep);
+  if (!status && refuses_filter(status.error()))
+    status =
+        channel_.dump(Operation::generic, encode_list_flows(destination.address.family()), keep);
+  if (!status) return in_context(status.error(), "list tracked flows");
+  std::ranges::sort(flows);
+  flows.erase(std::unique(flows.begin(), flows.end()), flows.end());
+  return flows;
+}
+
 std::vector<Status> KernelConntrackTable::remove(std::span<const UdpFlow> flows) {
   std::vector<Bytes> requests;
   requests.reserve(flows.size());

@@ -27,6 +27,9 @@ class KernelConntrackTable final : public ConntrackTable {
                                         const std::optional<FlowEnd>& destination) override;
   std::vector<Status> remove(std::span<const UdpFlow> flows) override;
 
+  // The flows to one destination, of the default zone, each once, in order.
+  Result<std::vector<TrackedFlow>> list_to(Protocol protocol, const FlowEnd& destination);
+
   const NlCounters& counters() const { return channel_.counters(); }
   std::uint64_t requests() const override { return counters().requests(); }
 

@@ -28,6 +28,20 @@ struct UdpFlow {
   friend auto operator<=>(const UdpFlow&, const UdpFlow&) = default;
 };
 
+// A flow of any protocol that Services have, for those who look at it.
+struct TrackedFlow {
+  Protocol protocol = Protocol::tcp;
+  FlowEnd source;             // original direction
+  FlowEnd destination;        // original direction
+  FlowEnd server;             // source of the reply direction
+  FlowEnd seen;               // destination of the reply direction: the source that the server sees
+  std::string state;          // "ESTABLISHED"; "" where the protocol has none
+  bool answered = false;      // packets of both directions were seen
+  std::uint32_t expires = 0;  // seconds
+
+  friend auto operator<=>(const TrackedFlow&, const TrackedFlow&) = default;
+};
+
 std::string to_string(const UdpFlow& flow);  // "UDP flow 10.0.0.7:4000 -> 10.96.0.10:53"
 
 }  // namespace ipvsproxier::netlink

@@ -315,7 +315,9 @@ class Walker {
 
   void add_cautions(const Route& route, const std::string& server, Arrival& arrival) const {
     const auto source = arrival.source.to_string();
-    if (route.gateway)
+    const auto back = host_.route({.destination = arrival.source});
+    const bool only_by_us = back && !back->gateway && back->out_link != route.out_link;
+    if (route.gateway && !only_by_us)
       arrival.cautions.push_back(fmt::format(
           "{} answers to {} itself: unless those answers pass this node, the sender does not "
           "know them",

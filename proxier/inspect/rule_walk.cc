@@ -119,7 +119,7 @@ class ChainWalker {
     // The kernel takes no loops of chains; what was read may still hold one.
     if (rules == table_->chains.end() || depth > table_->chains.size()) return std::nullopt;
     for (const auto& rule : rules->second) {
-      RuleHit hit{.chain = chain, .rule = to_string(rule, key_.family)};
+      RuleHit hit{.chain = chain, .rule = text_of(rule)};
       const auto matches = judge(rule, hit.found);
       if (matches == Answer::no) continue;
       hit.unjudged = matches == Answer::unknown;
@@ -160,9 +160,11 @@ class ChainWalker {
     if (std::holds_alternative<ipset::MasqueradeTarget>(target)) return ends(ChainEnd::masqueraded);
     if (const auto* mark = std::get_if<ipset::MarkTarget>(&target)) set_mark(*mark);
     if (const auto* jump = std::get_if<ipset::JumpTarget>(&target)) {
-      const auto before = std::exchange(led_by_, place);
+      path_.push_back(place);
       const auto end = run(jump->chain, depth + 1);
-      led_by_ = before;
+      path_.pop_back();
+      // A chain in which nothing matched is not worth a word.
+      if (!end && walk_.hits.size() == place + 1) walk_.hits.pop_back();
       return end;
     }
     return std::nullopt;
@@ -170,12 +172,24 @@ class ChainWalker {
 
   void set_mark(const ipset::MarkTarget& target) {
     const auto mark = (packet_.mark & ~target.mask) ^ target.value;
-    if ((mark & ~packet_.mark) != 0) {
-      const auto& hit = led_by_ ? walk_.hits[*led_by_] : walk_.hits.back();
-      walk_.marked_because =
-          fmt::format("{} {}{}", hit.chain, hit.rule, hit.found.empty() ? "" : ": " + hit.found);
-    }
+    if ((mark & ~packet_.mark) != 0) walk_.marked_because = reason();
     packet_.mark = mark;
+  }
+
+  std::string text_of(ipset::Rule rule) const {
+    rule.comment.clear();
+    return to_string(rule, key_.family);
+  }
+
+  // Of the jumps that led to the rule that matched last, the last that found an element.
+  std::string reason() const {
+    const auto found = std::find_if(path_.rbegin(), path_.rend(), [&](std::size_t place) {
+      return !walk_.hits[place].found.empty();
+    });
+    const auto& hit = found != path_.rend() ? walk_.hits[*found]
+                      : path_.empty()       ? walk_.hits.back()
+                                            : walk_.hits[path_.back()];
+    return fmt::format("{} {}{}", hit.chain, hit.rule, hit.found.empty() ? "" : ": " + hit.found);
   }
 
   const NodeReading& node_;
@@ -183,7 +197,7 @@ class ChainWalker {
   const ipset::WholeTable* table_ = nullptr;
   Packet& packet_;
   const IsLocal& is_local_;
-  std::optional<std::size_t> led_by_;  // the hit whose jump led to the current chain
+  std::vector<std::size_t> path_;  // the hits whose jumps led to the current chain
   ChainWalk walk_;
 };
 

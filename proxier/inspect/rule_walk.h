@@ -14,10 +14,10 @@
 
 namespace ipvsproxier::inspect {
 
-// A rule that matched, or could not be judged.
+// A rule that matched, or could not be judged. Jumps to chains in which none did are left out.
 struct RuleHit {
   std::string chain;
-  std::string rule;   // as iptables-save prints it; "policy DROP" for a chain's policy
+  std::string rule;   // as iptables-save prints it, without comment; "policy DROP" for a policy
   std::string found;  // set elements that matched: "KUBE-CLUSTER-IP has 10.96.0.1,tcp:443"
   bool unjudged = false;
   bool decides = false;  // this rule ended the walk

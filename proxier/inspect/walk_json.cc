@@ -57,9 +57,31 @@ Json service_json(const PacketWalk& walk, const WalkNames& names) {
   return one;
 }
 
+Json end_json(const netlink::IpAddress& address, std::uint16_t port) {
+  return {{"address", address.to_string()}, {"port", port}};
+}
+
+Json live_json(const LiveFlows& live) {
+  auto connections = Json::array();
+  for (const auto& one : live.connections)
+    connections.push_back({{"client", end_json(one.client_address, one.client_port)},
+                           {"server", end_json(one.server_address, one.server_port)},
+                           {"state", one.state},
+                           {"expires", one.expires}});
+  auto tracked = Json::array();
+  for (const auto& one : live.tracked)
+    tracked.push_back({{"source", end_json(one.source.address, one.source.port)},
+                       {"server", end_json(one.server.address, one.server.port)},
+                       {"seen", end_json(one.seen.address, one.seen.port)},
+                       {"state", one.state},
+                       {"answered", one.answered},
+                       {"expires", one.expires}});
+  return {{"ipvs", std::move(connections)}, {"conntrack", std::move(tracked)}};
+}
+
 }  // namespace
 
-std::string walk_json(const PacketWalk& walk, const WalkNames& names) {
+std::string walk_json(const PacketWalk& walk, const WalkNames& names, const LiveFlows* live) {
   const auto& flow = walk.flow;
   Json flow_json = {{"protocol", netlink::to_string(flow.protocol)},
                     {"destination", flow.destination.to_string()},
@@ -68,20 +90,21 @@ std::string walk_json(const PacketWalk& walk, const WalkNames& names) {
   if (!flow.in_link.empty()) flow_json["inLink"] = flow.in_link;
   flow_json["sentHere"] = walk.sent_here;
 
-  Json json = {{"flow", std::move(flow_json)}, {"steps", steps_json(walk.steps)}};
-  if (walk.service) json["service"] = service_json(walk, names);
-  if (walk.candidates.empty()) json["arrival"] = arrival_json(walk.arrival);
+  Json root = {{"flow", std::move(flow_json)}, {"steps", steps_json(walk.steps)}};
+  if (walk.service) root["service"] = service_json(walk, names);
+  if (walk.candidates.empty()) root["arrival"] = arrival_json(walk.arrival);
   auto candidates = Json::array();
   for (const auto& one : walk.candidates)
     candidates.push_back({{"server", server_json(one.server, names)},
                           {"steps", steps_json(one.steps)},
                           {"arrival", arrival_json(one.arrival)}});
-  json["candidates"] = std::move(candidates);
+  root["candidates"] = std::move(candidates);
   auto passed_over = Json::array();
   for (const auto& server : walk.passed_over) passed_over.push_back(server_json(server, names));
-  json["passedOver"] = std::move(passed_over);
-  json["getsThere"] = gets_there(walk);
-  return json.dump(2) + "\n";
+  root["passedOver"] = std::move(passed_over);
+  root["getsThere"] = gets_there(walk);
+  if (live != nullptr) root["live"] = live_json(*live);
+  return root.dump(2) + "\n";
 }
 
 }  // namespace ipvsproxier::inspect

@@ -120,7 +120,7 @@ std::string verdict(const PacketWalk& walk, const WalkNames& names) {
 
 }  // namespace
 
-std::string walk_text(const PacketWalk& walk, const WalkNames& names) {
+std::string walk_text(const PacketWalk& walk, const WalkNames& names, const LiveFlows* live) {
   auto text = head(walk, names);
   for (const auto& step : walk.steps) text += step_line(step);
   text += candidate_steps(walk) + "\n";
@@ -134,6 +134,7 @@ std::string walk_text(const PacketWalk& walk, const WalkNames& names) {
     if (std::ranges::count(told, caution) == 0) told.push_back(std::move(caution));
   }
   for (const auto& caution : told) text += caution;
+  if (live != nullptr) text += live_text(*live);
   return text;
 }
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 
+#include "proxier/inspect/live_flows.h"
 #include "proxier/inspect/packet_walk.h"
 
 namespace ipvsproxier::inspect {
@@ -16,11 +17,13 @@ struct WalkNames {
   std::function<std::string(const netlink::IpAddress&)> address;  // "shop/web-1"
 };
 
+// `live` is nullptr where nobody asked for it.
+
 // A page: one step a line, a decisive one marked with '>', one that could not be judged with '?';
 // then what comes of it.
-std::string walk_text(const PacketWalk& walk, const WalkNames& names);
+std::string walk_text(const PacketWalk& walk, const WalkNames& names, const LiveFlows* live);
 
 // One object, with its end of line.
-std::string walk_json(const PacketWalk& walk, const WalkNames& names);
+std::string walk_json(const PacketWalk& walk, const WalkNames& names, const LiveFlows* live);
 
 }  // namespace ipvsproxier::inspect

@@ -106,6 +106,33 @@ TEST_CASE("ipvsctl sets: all, or one's elements") {
   CHECK(parse({"sets", "-o", "save"}).line.status == 2);
 }
 
+TEST_CASE("ipvsctl explain: who sends, to whom, over what, by which link") {
+  const auto explain = [](std::vector<const char*> words) {
+    words.insert(words.begin(), "explain");
+    const auto answer = parse(words);
+    INFO(answer.err);
+    REQUIRE(answer.line.explain);
+    return *answer.line.explain;
+  };
+  const auto simple = explain({"10.1.0.7", "10.96.0.1:443"});
+  CHECK(simple.flow.source == netlink::IpAddress::parse("10.1.0.7"));
+  CHECK(simple.flow.source_port == 0);
+  CHECK(simple.flow.destination == netlink::IpAddress::parse("10.96.0.1"));
+  CHECK(simple.flow.port == 443);
+  CHECK(simple.flow.protocol == Protocol::tcp);
+  CHECK_FALSE(simple.json);
+  CHECK_FALSE(simple.live);
+  const auto full =
+      explain({"[fd00::7]:4000", "[fd00::1]:53/UDP", "--in", "eth1", "--live", "-o", "json"});
+  CHECK(full.flow.source_port == 4000);
+  CHECK(full.flow.destination == netlink::IpAddress::parse("fd00::1"));
+  CHECK(full.flow.protocol == Protocol::udp);
+  CHECK(full.flow.in_link == "eth1");
+  CHECK(full.json);
+  CHECK(full.live);
+  CHECK_FALSE(explain({"node", "10.96.0.1:443/sctp"}).flow.source);
+}
+
 TEST_CASE("ipvsctl answers --version and --help with status 0") {
   const auto version = parse({"--version"});
   CHECK_FALSE(version.line.list);
@@ -117,14 +144,19 @@ TEST_CASE("ipvsctl answers --version and --help with status 0") {
 }
 
 TEST_CASE("ipvsctl refuses what it does not know with status 2") {
-  const auto answer =
-      GENERATE(as<Answer>{}, parse({}), parse({"explain"}), parse({"list", "-o", "xml"}),
-               parse({"list", "-o"}), parse({"--frobnicate"}), parse({"list", "more"}),
-               parse({"list", "--vip", "web"}), parse({"list", "--vip", "10.0.0.0/33"}),
-               parse({"list", "--port", "http"}), parse({"list", "--port", "65536"}),
-               parse({"list", "--port", "-1"}), parse({"list", "--protocol", "icmp"}),
-               parse({"list", "--backend", "10.1.0.2:"}), parse({"list", "--vip", ""}));
+  const auto answer = GENERATE(
+      as<Answer>{}, parse({}), parse({"explain"}), parse({"explain", "10.0.0.1"}),
+      parse({"explain", "10.0.0.1", "10.0.0.2"}), parse({"explain", "web", "10.0.0.2:80"}),
+      parse({"explain", "10.0.0.1", "10.0.0.2:0"}),
+      parse({"explain", "10.0.0.1", "10.0.0.2:80/icmp"}),
+      parse({"explain", "10.0.0.1", "10.0.0.2:80", "-o", "yaml"}), parse({"list", "-o", "xml"}),
+      parse({"list", "-o"}), parse({"--frobnicate"}), parse({"list", "more"}),
+      parse({"list", "--vip", "web"}), parse({"list", "--vip", "10.0.0.0/33"}),
+      parse({"list", "--port", "http"}), parse({"list", "--port", "65536"}),
+      parse({"list", "--port", "-1"}), parse({"list", "--protocol", "icmp"}),
+      parse({"list", "--backend", "10.1.0.2:"}), parse({"list", "--vip", ""}));
   CHECK_FALSE(answer.line.list);
+  CHECK_FALSE(answer.line.explain);
   CHECK(answer.line.status == 2);
   CHECK(answer.out.empty());
   CHECK_FALSE(answer.err.empty());

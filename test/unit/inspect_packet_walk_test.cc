@@ -265,6 +265,9 @@ TEST_CASE("explain: without tracking nothing is masqueraded; answers may go astr
   REQUIRE_FALSE(remote.candidates.empty());
   for (const auto& one : remote.candidates)
     CHECK(one.arrival.cautions.size() == (one.arrival.out_link == "eth0" ? 1 : 0));
+  // A pod of this node gets its answers through this node.
+  for (const auto& one : walk(node, "10.244.0.9", "10.200.0.2", 30080).candidates)
+    CHECK(one.arrival.cautions.empty());
 }
 
 TEST_CASE("explain: a loopback source does not leave through a virtual service") {

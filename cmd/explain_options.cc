@@ -1,0 +1,66 @@
+#include "cmd/explain_options.h"
+
+#include <CLI/CLI.hpp>
+
+#include "cmd/text.h"
+#include "proxier/inspect/list_filter.h"
+
+namespace ipvsproxier::cmd {
+
+namespace {
+
+using netlink::Protocol;
+
+Protocol parse_protocol_suffix(const std::string& text) {
+  for (const auto protocol : {Protocol::tcp, Protocol::udp, Protocol::sctp})
+    if (to_lower(text) == netlink::to_lower_string(protocol)) return protocol;
+  throw CLI::ValidationError("\"" + text + "\" is no protocol: tcp, udp, sctp");
+}
+
+}  // namespace
+
+void add_explain_flags(CLI::App& command, ExplainWords& words) {
+  command
+      .add_option("source", words.source,
+                  "Who sends: ADDRESS or ADDRESS:PORT; \"node\" for this node, with the address "
+                  "that it chooses")
+      ->required()
+      ->type_name("SOURCE");
+  command
+      .add_option("destination", words.destination,
+                  "To whom: ADDRESS:PORT, with /udp or /sctp behind it where it is not TCP")
+      ->required()
+      ->type_name("DESTINATION");
+  command
+      .add_option("--in", words.in_link,
+                  "The link by which it comes in, if not by that on which answers would leave")
+      ->type_name("LINK");
+  command.add_flag("--live", words.live, "Also the connections that there are of it now");
+  command.add_option("-o,--output", words.output, "Form: json")
+      ->check(CLI::IsMember({"json"}))
+      ->type_name("FORM");
+}
+
+ExplainOptions explain_options(const ExplainWords& words) {
+  ExplainOptions options{.live = words.live, .json = words.output == "json"};
+  auto& flow = options.flow;
+  if (words.source != "node") {
+    const auto source = inspect::Backend::parse(words.source);
+    if (!source)
+      throw CLI::ValidationError("\"" + words.source + "\" is no address or address:port");
+    flow.source = source->address;
+    flow.source_port = source->port.value_or(0);
+  }
+  const auto slash = words.destination.find('/');
+  if (slash != std::string::npos)
+    flow.protocol = parse_protocol_suffix(words.destination.substr(slash + 1));
+  const auto destination = inspect::Backend::parse(words.destination.substr(0, slash));
+  if (!destination || destination->port.value_or(0) == 0)
+    throw CLI::ValidationError("\"" + words.destination + "\" is no address:port");
+  flow.destination = destination->address;
+  flow.port = *destination->port;
+  flow.in_link = words.in_link;
+  return options;
+}
+
+}  // namespace ipvsproxier::cmd

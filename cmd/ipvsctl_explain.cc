@@ -1,0 +1,57 @@
+#include "cmd/ipvsctl_explain.h"
+
+#include <optional>
+
+#include "cmd/node_reading.h"
+#include "netlink/conntrack_kernel.h"
+#include "netlink/kernel_module.h"
+
+namespace ipvsproxier::cmd {
+
+namespace {
+
+netlink::Status read_connections(const inspect::Flow& flow, inspect::LiveFlows& live) {
+  if (!netlink::module_present("ip_vs")) return {};
+  netlink::ConnectionFile file("/proc/net/ip_vs_conn");
+  return file.connections([&](const netlink::IpvsConnection& one) -> netlink::Status {
+    if (is_of(one, flow)) live.connections.push_back(one);
+    return {};
+  });
+}
+
+netlink::Result<inspect::LiveFlows> read_live(const inspect::Flow& flow) {
+  inspect::LiveFlows live;
+  if (const auto read = read_connections(flow, live); !read) return read.error();
+  const auto table = netlink::KernelConntrackTable::open();
+  if (!table) return table.error();
+  const auto tracked = (*table)->list_to(flow.protocol, {flow.destination, flow.port});
+  if (!tracked) return tracked.error();
+  for (const auto& one : *tracked)
+    if (is_of(one, flow)) live.tracked.push_back(one);
+  return live;
+}
+
+}  // namespace
+
+netlink::Result<bool> run_explain(const ExplainOptions& options, const inspect::WalkNames& names,
+                                  const inspect::TextSink& sink) {
+  auto tables = open_node_tables();
+  if (!tables) return tables.error();
+  const auto node = read_node(*tables, options.flow.destination);
+  if (!node) return node.error();
+  const auto walk = inspect::walk_packet(options.flow, *node, *tables->host);
+  if (!walk) return walk.error();
+  std::optional<inspect::LiveFlows> live;
+  if (options.live) {
+    auto read = read_live(walk->flow);
+    if (!read) return read.error();
+    live = std::move(*read);
+  }
+  const auto* const now = live ? &*live : nullptr;
+  const auto text =
+      options.json ? inspect::walk_json(*walk, names, now) : inspect::walk_text(*walk, names, now);
+  if (const auto written = sink(text); !written) return written.error();
+  return inspect::gets_there(*walk);
+}
+
+}  // namespace ipvsproxier::cmd
