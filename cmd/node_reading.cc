@@ -75,7 +75,7 @@ Status read_host(netlink::HostReader& host, inspect::NodeReading& node) {
 }
 
 // A key that is not there belongs to a module that is not loaded: 0 is what that means.
-bool is_on(const char* key) {
+bool is_on(const std::string& key) {
   const auto value = netlink::Sysctl().read(key);
   return value && *value != "0";
 }
@@ -108,6 +108,8 @@ Result<inspect::NodeReading> read_node(NodeTables& tables, const netlink::IpAddr
   if (const auto status = read_services(tables, destination, node); !status) return status.error();
   read_sets(tables, node);
   node.tracks_ipvs = is_on("net/ipv4/vs/conntrack");
+  for (const auto& link : node.links)
+    if (is_on("net/ipv4/conf/" + link.name + "/forwarding")) node.forwards_ipv4.insert(link.name);
   node.forwards_ipv6 = is_on("net/ipv6/conf/all/forwarding");
   if (is_on("net/bridge/bridge-nf-call-iptables")) node.bridge_calls.insert(Family::ipv4);
   if (is_on("net/bridge/bridge-nf-call-ip6tables")) node.bridge_calls.insert(Family::ipv6);

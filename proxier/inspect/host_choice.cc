@@ -28,9 +28,12 @@ std::string route_failure(const Error& error) {
   }
 }
 
-bool is_told(const Error& error) {
-  return error.sys_errno == EHOSTUNREACH || error.sys_errno == ENETUNREACH ||
-         error.sys_errno == EACCES;
+Notice failure_notice(const NodeReading& node, const Packet& packet, const Error& error) {
+  const bool is_told = error.sys_errno == EHOSTUNREACH || error.sys_errno == ENETUNREACH ||
+                       error.sys_errno == EACCES;
+  const bool speaks =
+      packet.destination.family() == Family::ipv6 || node.forwards_ipv4.count(packet.in_link) != 0;
+  return is_told && speaks ? Notice::host_unreachable : Notice::none;
 }
 
 std::string link_name(const NodeReading& node, std::int32_t index) {

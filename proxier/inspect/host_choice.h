@@ -14,8 +14,9 @@ std::string link_name(const NodeReading& node, std::int32_t index);  // "" for n
 
 // A failed lookup (netlink::HostReader::route()) of a packet, in words.
 std::string route_failure(const netlink::Error& error);
-// Whether the kernel tells the sender of a packet that comes in (ip_error() in net/ipv4/route.c).
-bool is_told(const netlink::Error& error);
+// How the kernel tells the sender of a packet that came in by this link (ip_error() in
+// net/ipv4/route.c, ip6_pkt_drop() in net/ipv6/route.c).
+Notice failure_notice(const NodeReading& node, const Packet& packet, const netlink::Error& error);
 
 // The address that MASQUERADE takes for IPv4: inet_select_addr() in net/ipv4/devinet.c. That of the
 // link in whose subnet the next hop is, else the link's first, else the first of any link; none of

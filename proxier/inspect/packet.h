@@ -44,8 +44,10 @@ struct NodeReading {
   std::vector<netlink::LinkRecord> links;
   std::vector<netlink::AddressRecord> addresses;
   std::vector<netlink::Listener> listeners;
-  bool tracks_ipvs = true;    // net.ipv4.vs.conntrack: without it nothing is masqueraded
-  bool forwards_ipv6 = true;  // of IPv4 the route lookup tells
+  bool tracks_ipvs = true;  // net.ipv4.vs.conntrack: without it nothing is masqueraded
+  // Links from which this host forwards IPv4: of others, what is not for it is lost without a word.
+  std::set<std::string> forwards_ipv4;
+  bool forwards_ipv6 = true;
   std::set<netlink::Family> bridge_calls;  // bridged packets of these families meet the rules
 };
 

@@ -149,8 +149,7 @@ class Walker {
                                     .in_link = in_index_,
                                     .mark = packet_.mark});
     if (!route)
-      return lose(steps, arrival, "route",
-                  is_told(route.error()) ? Notice::host_unreachable : Notice::none,
+      return lose(steps, arrival, "route", failure_notice(node_, packet_, route.error()),
                   route_failure(route.error()));
     if (!route->local) return forward(*route);
     note(steps, "route", "to this node" + owner_of(packet_.destination));

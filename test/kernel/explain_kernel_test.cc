@@ -1,21 +1,13 @@
 // `ipvsctl explain` against packets: what it says of random pairs of source and destination, and
 // what became of a real packet between them, source address included.
 
-#include <net/if.h>
-
-#include <algorithm>
-#include <array>
-#include <cerrno>
-#include <map>
 #include <random>
 #include <set>
 
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
 
-#include "cmd/node_reading.h"
-#include "proxier/inspect/packet_walk.h"
-#include "test/kernel/sniffer.h"
+#include "test/kernel/explain_prober.h"
 #include "test/kernel/traffic.h"
 #include "test/support/require.h"
 
@@ -29,43 +21,12 @@ using netlink::Protocol;
 constexpr int kServices = 12;
 constexpr std::uint16_t kHostPort = 22;
 
-// A sender: a host, and for one with several addresses which it takes.
-struct Sender {
-  const Host* host = nullptr;
-  bool on_node = false;
-  bool outside = false;             // knows no way to pods
-  std::optional<IpAddress> source;  // nullopt: it chooses
-};
-
-struct Probe {
-  Sender sender;
-  Protocol protocol = Protocol::tcp;
-  IpAddress destination;
-  std::uint16_t port = 0;
-  std::string facet;
-};
-
-// What became of a packet, or what is said of it: "10.244.0.11:8080 sees 10.244.0.1" for a pod,
-// "host sees ..." for a server of n1, "leaves by 3 as ...", "refused: ICMP port unreachable",
-// "lost".
-using Outcome = std::string;
-
-std::string seen_at(const IpAddress& address, std::uint16_t port, const IpAddress& source) {
-  return netlink::to_string(address, port) + " sees " + source.to_string();
-}
-
 class ExplainBed {
  public:
   ExplainBed()
       : bed_({.local_pods = 3, .remote_pods = 2}),
         random_(Catch::rngSeed()),
-        n2_{"n2", bed_.cluster.remote(1).netns, ip("10.200.0.3"), ip("fd00:200::3")},
-        node_sniffer_(bed_.cluster.netns()) {
-    const auto& cluster = bed_.cluster;
-    for (const auto* host : std::initializer_list<const Host*>{
-             &cluster.client(), &cluster.stranger(), &n2_, &cluster.local(1), &cluster.local(2),
-             &cluster.local(3)})
-      sniffers_.emplace(host->netns, *host->netns);
+        prober_(bed_.cluster) {
     put_services();
     serve();
   }
@@ -74,7 +35,7 @@ class ExplainBed {
   TrafficBed& bed() { return bed_; }
 
   void check(int probes) {
-    for (int i = 0; i < probes; ++i) check_one(any_probe());
+    for (int i = 0; i < probes; ++i) kinds.insert(kind_of(prober_.check(any_probe())));
   }
 
   std::set<std::string> kinds;  // of outcomes that there were
@@ -91,19 +52,11 @@ class ExplainBed {
   Sender any_sender(Family family);
   Probe any_probe();
   void aim(Probe& probe, Family family);
-  void check_one(const Probe& probe);
-  std::set<Outcome> said(const inspect::PacketWalk& walk) const;
-  std::string link_name(std::int32_t index) const;
-  Outcome happened(const Probe& probe, const inspect::PacketWalk& walk, int wait);
 
   TrafficBed bed_;
   std::mt19937 random_;
-  Host n2_;
-  Sniffer node_sniffer_;
-  std::map<const Netns*, Sniffer> sniffers_;
+  Prober prober_;
   std::vector<std::unique_ptr<EchoServer>> host_servers_;
-  std::uint16_t source_port_ = 20'000;
-  std::string heard_;  // what the sender of the last probe was told
 };
 
 std::string address_of(const char* v4, const char* v6, Family family, int number) {
@@ -173,7 +126,7 @@ Sender ExplainBed::any_sender(Family family) {
   const std::vector<Sender> senders = {
       {.host = &cluster.client(), .outside = true},
       {.host = &cluster.stranger(), .outside = true},
-      {.host = &n2_},
+      {.host = &prober_.n2()},
       {.host = &cluster.remote(1)},
       {.host = &cluster.local(1)},
       {.host = &cluster.local(2)},
@@ -228,16 +181,6 @@ void ExplainBed::aim(Probe& probe, Family family) {
   probe.port = aim.port;
 }
 
-bool is_bridge(const IpAddress& address) {
-  return address == ip("10.244.0.1") || address == ip("fd00:244::1");
-}
-
-bool is_pod(const IpAddress& address) {
-  const auto range = *netlink::IpPrefix::parse(address.family() == Family::ipv4 ? "10.244.0.0/16"
-                                                                                : "fd00:244::/48");
-  return range.contains(address) && !is_bridge(address);
-}
-
 // One whose packet comes to n1.
 Probe ExplainBed::any_probe() {
   while (true) {
@@ -246,149 +189,16 @@ Probe ExplainBed::any_probe() {
                 .protocol = below(2) == 0 ? Protocol::tcp : Protocol::udp};
     aim(probe, family);
     const auto& host = *probe.sender.host;
-    if (is_pod(probe.destination)) {
+    if (is_pod_address(probe.destination)) {
       const auto& cluster = bed_.cluster;
       const bool on_n2 = probe.destination == cluster.remote(1).address(family) ||
                          probe.destination == cluster.remote(2).address(family);
-      if (probe.sender.outside || (on_n2 && host.netns == n2_.netns)) continue;
+      if (probe.sender.outside || (on_n2 && host.netns == prober_.n2().netns)) continue;
       if (probe.destination == host.address(family)) continue;
     }
-    if (probe.sender.outside && is_bridge(probe.destination)) continue;
+    if (probe.sender.outside && is_bridge_address(probe.destination)) continue;
     return probe;
   }
-}
-
-std::set<Outcome> ExplainBed::said(const inspect::PacketWalk& walk) const {
-  std::set<Outcome> outcomes;
-  const auto add = [&](const inspect::Arrival& arrival, const IpAddress& address,
-                       std::uint16_t port) {
-    switch (arrival.fate) {
-      case inspect::Fate::served:
-        outcomes.insert(seen_at(address, port, arrival.source));
-        break;
-      case inspect::Fate::delivered:
-        outcomes.insert("host sees " + arrival.source.to_string());
-        break;
-      case inspect::Fate::forwarded:
-        outcomes.insert("leaves by " + arrival.out_link + ": " +
-                        seen_at(address, port, arrival.source));
-        break;
-      case inspect::Fate::refused:
-        outcomes.insert("refused: " + std::string(to_string(arrival.notice)));
-        break;
-      case inspect::Fate::dropped:
-        outcomes.insert("lost");
-        break;
-    }
-  };
-  if (walk.candidates.empty()) add(walk.arrival, walk.flow.destination, walk.flow.port);
-  for (const auto& candidate : walk.candidates)
-    add(candidate.arrival, candidate.server.key.address, candidate.server.key.port);
-  return outcomes;
-}
-
-bool is_probe(const SeenPacket& packet, const Probe& probe, std::uint16_t source_port) {
-  if (packet.protocol != static_cast<std::uint8_t>(probe.protocol)) return false;
-  return probe.protocol == Protocol::tcp ? packet.opens : packet.destination_port != source_port;
-}
-
-std::string ExplainBed::link_name(std::int32_t index) const {
-  return cluster().netns().inside([&] {
-    std::array<char, IF_NAMESIZE> name{};
-    return std::string(::if_indextoname(static_cast<unsigned>(index), name.data()));
-  });
-}
-
-Outcome ExplainBed::happened(const Probe& probe, const inspect::PacketWalk& walk, int wait) {
-  const auto& host = *probe.sender.host;
-  node_sniffer_.take();
-  for (auto& [_, sniffer] : sniffers_) sniffer.take();
-  const auto port = source_port_++;
-  const auto answer =
-      host.ask(probe.protocol, probe.destination, probe.port,
-               {.source = probe.sender.source, .source_port = port, .timeout_ms = wait});
-
-  heard_ = test::outcome(answer);
-  const auto at_node = node_sniffer_.take();
-  std::map<const Netns*, std::vector<SeenPacket>> seen;
-  for (auto& [netns, sniffer] : sniffers_) seen[netns] = sniffer.take();
-  if (!probe.sender.on_node) {
-    // The packet came to n1, through the link of which explain speaks.
-    const bool came = std::ranges::any_of(at_node, [&](const SeenPacket& packet) {
-      // What the bridge takes from one pod to another is seen on their ports alone.
-      const auto link = link_name(packet.link);
-      const bool in_link =
-          link == walk.flow.in_link || (walk.flow.in_link == "cni0" && link.starts_with("local-"));
-      return !packet.outgoing && is_probe(packet, probe, port) && packet.source_port == port &&
-             packet.destination == probe.destination && in_link;
-    });
-    CHECK(came);
-  }
-
-  if (answer && answer->server == "host") return "host sees " + answer->client.to_string();
-  for (const auto& [netns, packets] : seen)
-    for (const auto& packet : packets)
-      if (!packet.outgoing && is_probe(packet, probe, port) && is_pod(packet.destination)) {
-        const auto at = seen_at(packet.destination, packet.destination_port, packet.source);
-        // Whom the server sees is whom it tells of.
-        if (answer) CHECK(answer->client == packet.source);
-        return walk.arrival.fate == inspect::Fate::forwarded
-                   ? "leaves by " + walk.arrival.out_link + ": " + at
-                   : at;
-      }
-  const auto& around = probe.sender.on_node ? at_node : seen[host.netns];
-  for (const auto& packet : around) {
-    if (packet.outgoing) continue;
-    if (packet.resets && packet.destination_port == port) return "refused: TCP reset";
-    if (packet.port_unreachable) return "refused: ICMP port unreachable";
-  }
-  for (const auto& packet : at_node)
-    if (packet.outgoing && is_probe(packet, probe, port) &&
-        packet.destination == probe.destination && packet.destination_port == probe.port) {
-      const auto name = link_name(packet.link);
-      if (name == "lo") continue;
-      return "leaves by " + name + ": " +
-             seen_at(packet.destination, packet.destination_port, packet.source);
-    }
-  if (!answer && (answer.error().sys_errno == EINVAL || answer.error().sys_errno == ENETUNREACH))
-    return "refused: the sender's call fails";
-  return "lost";
-}
-
-void ExplainBed::check_one(const Probe& probe) {
-  const auto& host = *probe.sender.host;
-  const auto family = probe.destination.family();
-  const inspect::Flow flow{
-      .source = probe.sender.on_node ? probe.sender.source : std::optional(host.address(family)),
-      .destination = probe.destination,
-      .port = probe.port,
-      .protocol = probe.protocol};
-  INFO(probe.facet << ": " << host.name << " " << (flow.source ? flow.source->to_string() : "any")
-                   << " -> " << netlink::to_string(probe.destination, probe.port) << "/"
-                   << netlink::to_string(probe.protocol));
-  const auto walk = bed_.cluster.netns().inside([&] {
-    auto tables = require(cmd::open_node_tables());
-    const auto node = require(cmd::read_node(tables, probe.destination));
-    return require(inspect::walk_packet(flow, node, *tables.host));
-  });
-  const auto expected = said(walk);
-  const bool quiet = std::ranges::all_of(expected, [](const Outcome& outcome) {
-    return outcome == "lost" || outcome.starts_with("leaves by eth0");
-  });
-  const bool cautious = std::ranges::any_of(
-      walk.candidates, [](const inspect::Candidate& one) { return !one.arrival.cautions.empty(); });
-  const auto outcome = happened(probe, walk, quiet || cautious ? kShortWait : 5000);
-  std::string steps;
-  for (const auto& step : walk.steps)
-    steps += fmt::format("{} {} {} [{}]\n", step.stage, step.chain, step.text, step.found);
-  for (const auto& one : walk.candidates) {
-    steps += " " + to_string(one.server.key) + "\n";
-    for (const auto& step : one.steps)
-      steps += fmt::format("  {} {} {} [{}]\n", step.stage, step.chain, step.text, step.found);
-  }
-  INFO("sender: " << heard_ << "\n" << steps);
-  CHECK(expected == (expected.count(outcome) != 0 ? expected : std::set{outcome}));
-  kinds.insert(outcome.substr(0, outcome.find(' ')));
 }
 
 // A few hundred packets; a run with another seed asks others.
@@ -419,7 +229,8 @@ TEST_CASE("kernel: explain says what packets do", "[explain]") {
                       program, std::string(program) == "iptables" ? "icmp" : "ipv6-icmp"));
   });
   bed.check(120);
-  for (const char* kind : {"host", "leaves", "refused:", "lost"}) CHECK(bed.kinds.count(kind) == 1);
+  for (const char* kind : {"served", "host", "leaves", "refused", "lost"})
+    CHECK(bed.kinds.count(kind) == 1);
 }
 
 }  // namespace

@@ -28,8 +28,14 @@ void read_transport(Octets rest, SeenPacket& packet) {
   constexpr std::uint8_t kRst = 0x04;
   constexpr std::uint8_t kAck = 0x10;
   if (rest.size() < 4) return;
-  if (packet.protocol == IPPROTO_ICMP) packet.port_unreachable = rest[0] == 3 && rest[1] == 3;
-  if (packet.protocol == IPPROTO_ICMPV6) packet.port_unreachable = rest[0] == 1 && rest[1] == 4;
+  if (packet.protocol == IPPROTO_ICMP && rest[0] == 3) {
+    packet.port_unreachable = rest[1] == 3;
+    packet.host_unreachable = rest[1] <= 1;
+  }
+  if (packet.protocol == IPPROTO_ICMPV6 && rest[0] == 1) {
+    packet.port_unreachable = rest[1] == 4;
+    packet.host_unreachable = rest[1] == 0 || rest[1] == 3;
+  }
   if (packet.protocol != IPPROTO_TCP && packet.protocol != IPPROTO_UDP) return;
   packet.source_port = number_at(rest, 0);
   packet.destination_port = number_at(rest, 2);

@@ -24,6 +24,7 @@ struct SeenPacket {
   bool opens = false;             // TCP: SYN without ACK
   bool resets = false;            // TCP: RST
   bool port_unreachable = false;  // ICMP or ICMPv6 says so
+  bool host_unreachable = false;  // ... or that there is no way to it
 };
 
 class Sniffer {

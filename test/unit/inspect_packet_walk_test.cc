@@ -137,6 +137,7 @@ NodeReading shop(const std::string& name) {
     if (family == "inet")
       node.addresses.push_back({4, netlink::IpPrefix::parse(prefix)->address, 32});
   }
+  node.forwards_ipv4 = {"eth0", "cni0"};
   node.bridge_calls = {netlink::Family::ipv4};
   return node;
 }
@@ -240,6 +241,9 @@ TEST_CASE("explain: what is not this node's is forwarded, its own ports need a s
   node.listeners = {{Protocol::tcp, ip("10.244.0.1"), 22, false}};
   CHECK_FALSE(gets_there(walk(node, "203.0.113.7", "10.200.0.2", 22)));
   CHECK(walk(node, "", "198.51.100.99", 22).arrival.notice == Notice::call_fails);
+  CHECK(walk(node, "203.0.113.7", "198.51.100.99", 22).arrival.notice == Notice::host_unreachable);
+  node.forwards_ipv4 = {"cni0"};
+  CHECK(walk(node, "203.0.113.7", "198.51.100.99", 22).arrival.fate == Fate::dropped);
 }
 
 TEST_CASE("explain: the policy of a chain and rules that cannot be judged") {
