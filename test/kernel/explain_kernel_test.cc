@@ -219,14 +219,16 @@ TEST_CASE("kernel: explain says what packets do", "[explain]") {
   check("bridge", 100);
   bed.bed().manifests.configure("detectLocalMode: ClusterCIDR\n");
   check("nothing tells pods from others", 150);
-  // A host that lets in what it knows: of it ICMPv6, for finding neighbours, cannot be judged.
+  // A host that lets in what it knows. ICMP, without which nobody finds his neighbours, is a rule
+  // that cannot be judged.
   bed.cluster().netns().inside([] {
-    for (const char* program : {"iptables", "ip6tables"})
+    for (const std::string program : {"iptables", "ip6tables"})
       shell(
           fmt::format("{0} -A INPUT -i lo -j ACCEPT && {0} -A INPUT -m conntrack --ctstate "
                       "RELATED,ESTABLISHED -j ACCEPT && {0} -A INPUT -p {1} -j ACCEPT && "
-                      "{0} -P INPUT DROP && {0} -P FORWARD DROP",
-                      program, std::string(program) == "iptables" ? "icmp" : "ipv6-icmp"));
+                      "{0} -A FORWARD -p {1} -j ACCEPT && {0} -P INPUT DROP && "
+                      "{0} -P FORWARD DROP",
+                      program, program == "iptables" ? "icmp" : "ipv6-icmp"));
   });
   bed.check(120);
   for (const char* kind : {"served", "host", "leaves", "refused", "lost"})
