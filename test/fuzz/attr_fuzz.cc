@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "netlink/conntrack_codec.h"
+#include "netlink/host_codec.h"
 #include "netlink/ipvs_codec.h"
 #include "netlink/ipvs_connections.h"
 #include "netlink/link_codec.h"
@@ -98,6 +99,17 @@ void read_flow(ByteView bytes) {
   require((*again)->id == (*flow)->id && (*again)->server == (*flow)->source);
 }
 
+// What the kernel is asked about a packet that nobody sends.
+void read_host(ByteView bytes) {
+  const auto route = decode_route(bytes);
+  require(!route || !route->gateway || !route->source ||
+          route->gateway->family() == route->source->family());
+  const auto listener = decode_listener(bytes, Protocol::tcp);
+  require(!listener || !listener->both_families || listener->address.is_any());
+  const auto flow = decode_flow(bytes, Protocol::tcp);
+  require(flow.has_value() || flow.error().kind == ErrorKind::malformed);
+}
+
 void read_events(ByteView bytes) {
   LinkEventReader reader("kube-ipvs0", 7);
   LinkEvents events;
@@ -133,6 +145,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   read_connection(bytes);
   read_link(bytes);
   read_flow(bytes);
+  read_host(bytes);
   read_events(bytes);
   read_datagram(bytes);
   // Nothing to require of these but that they stay within the bytes.

@@ -136,6 +136,41 @@ TEST_CASE("flows of other protocols, families and zones are left out") {
              "0600030000000000" + kId));
 }
 
+TEST_CASE("a flow to look at: also the source that the server sees, state, answers, time left") {
+  const auto hex = "02000000" + kOriginal + kReply + kStatus + "0800070000000078";
+  const auto udp = decode_flow(from_hex(hex), Protocol::udp);
+  REQUIRE(udp);
+  CHECK(*udp == TrackedFlow{.protocol = Protocol::udp,
+                            .source = end("10.0.0.1", 4000),
+                            .destination = end("10.96.0.10", 53),
+                            .server = end("10.1.0.2", 5353),
+                            .seen = end("10.0.0.1", 4000),
+                            .answered = true,
+                            .expires = 120});
+  CHECK_FALSE(*decode_flow(from_hex(hex), Protocol::tcp));
+  const auto tcp =
+      decode_flow(from_hex("02000000" + replaced(kOriginal, "0500010011", "0500010006") +
+                           replaced(kReply, "0500010011", "0500010006") +
+                           "10000480"
+                           "0c000180"
+                           "0500010003000000"),
+                  Protocol::tcp);
+  REQUIRE(tcp);
+  REQUIRE(*tcp);
+  CHECK((*tcp)->state == "ESTABLISHED");
+  CHECK_FALSE((*tcp)->answered);
+}
+
+TEST_CASE("what goes to one destination is asked for by its protocol") {
+  CHECK(sent_with_type(encode_list_flows_to(Protocol::tcp, end("10.96.0.10", 53))) ==
+        "01010100 02000000"
+        "24000180"
+        "0c000180080002000a60000a"
+        "140002800500010006000000"
+        "0600030000350000"
+        "0c001980080001002a000000");
+}
+
 TEST_CASE("flows that lack something or have it in a wrong size are malformed") {
   const auto kind = [](const std::string& hex) {
     const auto flow = decode_udp_flow(from_hex(hex));
