@@ -23,6 +23,10 @@ netlink::Result<inspect::LiveFlows> read_live(const inspect::Flow& flow) {
   inspect::LiveFlows live;
   if (const auto read = read_connections(flow, live); !read) return read.error();
   const auto table = netlink::KernelConntrackTable::open();
+  if (!table && table.error().kind == netlink::ErrorKind::missing) {
+    live.unread = table.error().where;
+    return live;
+  }
   if (!table) return table.error();
   const auto tracked = (*table)->list_to(flow.protocol, {flow.destination, flow.port});
   if (!tracked) return tracked.error();

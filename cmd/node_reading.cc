@@ -71,7 +71,12 @@ Status read_services(NodeTables& tables, const netlink::IpAddress& destination,
 Status read_host(netlink::HostReader& host, inspect::NodeReading& node) {
   if (auto status = keep(host.links(), node.links); !status) return status;
   if (auto status = keep(host.addresses(), node.addresses); !status) return status;
-  return keep(host.listeners(), node.listeners);
+  auto listeners = host.listeners();
+  // Without its module there is no list.
+  if (!listeners && listeners.error().kind == netlink::ErrorKind::missing) return {};
+  if (!listeners) return listeners.error();
+  node.listeners = std::move(*listeners);
+  return {};
 }
 
 // A key that is not there belongs to a module that is not loaded: 0 is what that means.

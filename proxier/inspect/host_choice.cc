@@ -59,8 +59,9 @@ std::optional<IpAddress> select_address(const NodeReading& node, std::int32_t li
   return chosen == nullptr ? std::nullopt : std::optional(chosen->address);
 }
 
-bool is_heard(const NodeReading& node, const Packet& packet) {
-  return std::ranges::any_of(node.listeners, [&](const netlink::Listener& socket) {
+std::optional<bool> is_heard(const NodeReading& node, const Packet& packet) {
+  if (!node.listeners || packet.protocol == netlink::Protocol::sctp) return std::nullopt;
+  return std::ranges::any_of(*node.listeners, [&](const netlink::Listener& socket) {
     const bool family_fits =
         socket.address.family() == packet.destination.family() || socket.both_families;
     return socket.protocol == packet.protocol && socket.port == packet.destination_port &&

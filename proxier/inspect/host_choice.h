@@ -24,8 +24,8 @@ Notice failure_notice(const NodeReading& node, const Packet& packet, const netli
 std::optional<netlink::IpAddress> select_address(const NodeReading& node, std::int32_t link,
                                                  const netlink::IpAddress& next_hop);
 
-// Whether a socket takes the packet. Of TCP and UDP.
-bool is_heard(const NodeReading& node, const Packet& packet);
+// Whether a socket takes the packet; nullopt: that is not known.
+std::optional<bool> is_heard(const NodeReading& node, const Packet& packet);
 
 // How the sender of a packet that no socket takes learns of it.
 Notice unheard_notice(const Packet& packet);

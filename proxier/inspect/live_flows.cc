@@ -55,7 +55,9 @@ std::string live_text(const LiveFlows& live) {
   std::string text = "\nNow:\n";
   for (const auto& one : live.connections) text += line(one);
   for (const auto& one : live.tracked) text += line(one);
-  if (live.connections.empty() && live.tracked.empty()) text += "  no connection of it\n";
+  if (!live.unread.empty()) text += fmt::format("  conntrack  not known: {}\n", live.unread);
+  if (live.connections.empty() && live.tracked.empty() && live.unread.empty())
+    text += "  no connection of it\n";
   return text;
 }
 

@@ -2,6 +2,7 @@
 
 // What there is of a flow now, as IPVS and connection tracking have it. Any thread.
 
+#include <string>
 #include <vector>
 
 #include "netlink/conntrack_types.h"
@@ -15,6 +16,7 @@ struct LiveFlows {
   // template: it says with which server a persistent service keeps the client.
   std::vector<netlink::IpvsConnection> connections;
   std::vector<netlink::TrackedFlow> tracked;
+  std::string unread;  // why there is nothing in `tracked`: it could not be read
 };
 
 // Whether such a connection is of the flow, whose source is known.

@@ -43,7 +43,8 @@ struct NodeReading {
   std::map<netlink::VirtualServiceKey, plan::ActualService> services;
   std::vector<netlink::LinkRecord> links;
   std::vector<netlink::AddressRecord> addresses;
-  std::vector<netlink::Listener> listeners;
+  // TCP and UDP; nullopt: the kernel cannot list them.
+  std::optional<std::vector<netlink::Listener>> listeners;
   bool tracks_ipvs = true;  // net.ipv4.vs.conntrack: without it nothing is masqueraded
   // Links from which this host forwards IPv4: of others, what is not for it is lost without a word.
   std::set<std::string> forwards_ipv4;

@@ -239,15 +239,14 @@ class Walker {
   void deliver(const Packet& packet, Steps& steps, Arrival& arrival) const {
     arrival.out_link.clear();
     const auto where = netlink::to_string(packet.destination, packet.destination_port);
-    if (packet.protocol == netlink::Protocol::sctp) {
-      note(steps, "socket", "whether an SCTP socket of this node listens is not known", true);
-      arrival.fate = Fate::delivered;
-      return;
-    }
-    if (!is_heard(node_, packet))
+    const auto heard = is_heard(node_, packet);
+    if (heard == false)
       return lose(steps, arrival, "socket", unheard_notice(packet),
                   "no socket of this node takes " + where);
-    note(steps, "socket", "a socket of this node takes " + where, true);
+    note(steps, "socket",
+         fmt::format("{}a socket of this node takes {}", heard ? "" : "it is not known whether ",
+                     where),
+         true);
     arrival.fate = Fate::delivered;
   }
 

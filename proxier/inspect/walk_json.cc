@@ -76,7 +76,9 @@ Json live_json(const LiveFlows& live) {
                        {"state", one.state},
                        {"answered", one.answered},
                        {"expires", one.expires}});
-  return {{"ipvs", std::move(connections)}, {"conntrack", std::move(tracked)}};
+  Json all = {{"ipvs", std::move(connections)}, {"conntrack", std::move(tracked)}};
+  if (!live.unread.empty()) all["unread"] = live.unread;
+  return all;
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ class ShopHost final : public netlink::HostReader {
   netlink::Result<std::vector<netlink::AddressRecord>> addresses() override {
     return node_.addresses;
   }
-  netlink::Result<std::vector<netlink::Listener>> listeners() override { return node_.listeners; }
+  netlink::Result<std::vector<netlink::Listener>> listeners() override { return *node_.listeners; }
   netlink::Result<netlink::Route> route(const netlink::RouteQuestion& question) override {
     const auto& to = question.destination;
     const bool own = to.is_loopback() ||
@@ -138,6 +138,7 @@ NodeReading shop(const std::string& name) {
       node.addresses.push_back({4, netlink::IpPrefix::parse(prefix)->address, 32});
   }
   node.forwards_ipv4 = {"eth0", "cni0"};
+  node.listeners.emplace();
   node.bridge_calls = {netlink::Family::ipv4};
   return node;
 }
@@ -234,12 +235,16 @@ TEST_CASE("explain: what is not this node's is forwarded, its own ports need a s
   CHECK(pod.arrival.source == ip("203.0.113.7"));
   const auto closed = walk(node, "203.0.113.7", "10.200.0.2", 22);
   CHECK(closed.arrival.notice == Notice::reset);
-  node.listeners = {{Protocol::tcp, ip("::"), 22, true}};
+  node.listeners = {{{Protocol::tcp, ip("::"), 22, true}}};
   CHECK(walk(node, "203.0.113.7", "10.200.0.2", 22).arrival.fate == Fate::delivered);
-  node.listeners = {{Protocol::tcp, ip("::"), 22, false}};
+  node.listeners = {{{Protocol::tcp, ip("::"), 22, false}}};
   CHECK_FALSE(gets_there(walk(node, "203.0.113.7", "10.200.0.2", 22)));
-  node.listeners = {{Protocol::tcp, ip("10.244.0.1"), 22, false}};
+  node.listeners = {{{Protocol::tcp, ip("10.244.0.1"), 22, false}}};
   CHECK_FALSE(gets_there(walk(node, "203.0.113.7", "10.200.0.2", 22)));
+  node.listeners.reset();
+  const auto unknown = walk(node, "203.0.113.7", "10.200.0.2", 22);
+  CHECK(gets_there(unknown));
+  CHECK(unknown.steps.back().text.starts_with("it is not known whether"));
   CHECK(walk(node, "", "198.51.100.99", 22).arrival.notice == Notice::call_fails);
   CHECK(walk(node, "203.0.113.7", "198.51.100.99", 22).arrival.notice == Notice::host_unreachable);
   node.forwards_ipv4 = {"cni0"};
@@ -256,7 +261,7 @@ TEST_CASE("explain: the policy of a chain and rules that cannot be judged") {
   CHECK(std::ranges::count(dropped.steps, true, &WalkStep::unjudged) == 1);
   // Not for what leaves, and the health check's rule is before it.
   CHECK(gets_there(walk(node, "10.244.0.9", "203.0.113.7", 443)));
-  node.listeners = {{Protocol::tcp, ip("0.0.0.0"), 32290, false}};
+  node.listeners = {{{Protocol::tcp, ip("0.0.0.0"), 32290, false}}};
   CHECK(gets_there(walk(node, "203.0.113.7", "10.200.0.2", 32290)));
 }
 

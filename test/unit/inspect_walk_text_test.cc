@@ -122,13 +122,19 @@ TEST_CASE("what there is of a flow now: its source, its port if it names one, te
   CHECK(is_of(tracked, flow));
   CHECK_FALSE(is_of(tracked, exact));
   kept.protocol = "TCP";
-  const LiveFlows live{.connections = {connection, kept}, .tracked = {tracked}};
+  const LiveFlows live{.connections = {connection, kept}, .tracked = {tracked}, .unread = ""};
   CHECK(live_text(live) == R"(
 Now:
   IPVS       TCP 203.0.113.7:4000 -> 10.96.0.1:80 -> 10.1.0.2:8080  ESTABLISHED  899 s
   IPVS       TCP 203.0.113.7 stays: 10.96.0.1:80 -> 10.1.0.2:8080  899 s
   conntrack  TCP 203.0.113.7:4000 -> 10.96.0.1:80, not answered, expected 10.1.0.2:8080 -> 10.1.0.1:5000  SYN_SENT  60 s
 )");
+}
+
+TEST_CASE("connections that could not be read are not taken for none") {
+  CHECK(live_text({.connections = {}, .tracked = {}, .unread = "no module"}) ==
+        "\nNow:\n  conntrack  not known: no module\n");
+  CHECK(live_text({}) == "\nNow:\n  no connection of it\n");
 }
 
 TEST_CASE("a walk as JSON holds what the page says") {
