@@ -37,7 +37,8 @@ END
 ln -s ../try.service "$units/multi-user.target.wants/try.service"
 ln -sf /lib/systemd/system/multi-user.target "$units/default.target"
 
-TMPDIR=$run timeout -k 5 400 linux.uml mem=512M root=/dev/root rootfstype=hostfs rootflags="$root" rw \
+TMPDIR=$run timeout -k 5 400 env LD_PRELOAD="$("$here/kernel/uml_preload.sh" "$run")" \
+  linux.uml mem=512M root=/dev/root rootfstype=hostfs rootflags="$root" rw \
   init=/lib/systemd/systemd con=null con0=null,fd:1 ssl=null uml_dir="$run" umid=guest \
   >"$run/console" 2>&1 </dev/null
 cat "$root/result" || { tail -40 "$run/console"; exit 1; }

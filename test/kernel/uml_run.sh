@@ -88,7 +88,8 @@ in_guest() {
   # The guest binds its modules over this; a host without modules has no such folder.
   mkdir -p /lib/modules 2>/dev/null
   # Output has a serial line of its own: the console is for the kernel.
-  TMPDIR=$(memory_folder) timeout -k 5 "$seconds" linux.uml mem="$memory" \
+  TMPDIR=$(memory_folder) timeout -k 5 "$seconds" \
+    env LD_PRELOAD="$("$here/uml_preload.sh" "$run")" linux.uml mem="$memory" \
     root=/dev/root rootfstype=hostfs rootflags=/ rw init="$run/init.sh" quiet \
     con=null con0=null,fd:1 ssl=null ssl0=null,fd:4 uml_dir="$run" umid=guest \
     IPVS_GUEST_RUN="$run" IPVS_GUEST_KIND=uml \
