@@ -4,13 +4,16 @@
 // created first keeps it; at equal or missing creation time the one whose namespace/name comes
 // first; within one Service the port that comes first. Pure; one thread.
 
+#include <compare>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "ipset/sorted_chunks.h"
 #include "proxier/api/objects.h"
 #include "proxier/api/problem.h"
 #include "proxier/plan/desired_state.h"
@@ -21,7 +24,7 @@ namespace ipvsproxier::plan {
 struct Claim {
   netlink::VirtualServiceKey key;
   Facet facet = Facet::cluster_ip;
-  std::size_t port = 0;  // index in the Service's spec.ports
+  std::uint16_t port = 0;  // index in the Service's spec.ports
 
   friend auto operator<=>(const Claim&, const Claim&) = default;
 };
@@ -33,9 +36,10 @@ class Claims {
   std::set<api::NamespacedName> set(const api::NamespacedName& name, const api::Service* service,
                                     std::vector<Claim> claims);
 
-  // Whether this port of the Service has the key.
-  bool holds(const api::NamespacedName& service, std::size_t port,
-             const netlink::VirtualServiceKey& key) const;
+  // Whether the port of the Service that this claim is about has the key.
+  bool holds(const api::NamespacedName& service, const Claim& claim) const;
+  // The Service that has it; nullptr: nobody asks for it. Valid until the next set().
+  const api::NamespacedName* owner_of(const netlink::VirtualServiceKey& key) const;
 
   // One for each claim that lost, in the order of the keys.
   api::Problems problems() const;
@@ -48,21 +52,36 @@ class Claims {
   };
   using Entry = std::pair<const api::NamespacedName, Claimant>;
   struct Asked {
+    netlink::VirtualServiceKey key;
     const Entry* by = nullptr;  // in claimants_
     Facet facet = Facet::cluster_ip;
-    std::size_t port = 0;
+    std::uint16_t port = 0;
+
+    // One port may reach an address in two ways: that is asked for once.
+    std::strong_ordering operator<=>(const Asked& other) const;
+    bool operator==(const Asked& other) const { return *this <=> other == 0; }
+  };
+  using AskedChunks = ipset::SortedChunks<Asked>;
+  // All who ask for one key, those whose name comes first first.
+  struct Rivals {
+    AskedChunks::const_iterator first;
+    AskedChunks::const_iterator last;
+
+    AskedChunks::const_iterator begin() const { return first; }
+    AskedChunks::const_iterator end() const { return last; }
+    bool empty() const { return first == last; }
+    bool contested() const { return !empty() && std::next(first) != last; }
   };
 
+  Rivals rivals_for(const netlink::VirtualServiceKey& key) const;
   void forget(const Entry& entry, std::set<api::NamespacedName>& others);
-  static bool ages_decide(const std::vector<Asked>& asked);
-  static const Asked& winner_of(const std::vector<Asked>& asked);
-  static std::string reason(const std::vector<Asked>& asked, const Asked& winner,
-                            const Asked& loser);
-  static api::Problem lost(const netlink::VirtualServiceKey& key, const std::vector<Asked>& asked,
-                           const Asked& winner, const Asked& loser);
+  static bool ages_decide(const Rivals& asked);
+  static const Asked& winner_of(const Rivals& asked);
+  static std::string reason(const Rivals& asked, const Asked& winner, const Asked& loser);
+  static api::Problem lost(const Rivals& asked, const Asked& winner, const Asked& loser);
 
   std::map<api::NamespacedName, Claimant> claimants_;
-  std::map<netlink::VirtualServiceKey, std::vector<Asked>> keys_;
+  AskedChunks asked_;
   std::set<netlink::VirtualServiceKey> contested_;  // asked for more than once
 };
 

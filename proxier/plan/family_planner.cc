@@ -153,7 +153,7 @@ void FamilyPlanner::update(Names names, const model::ClusterState& cluster, Scop
 
 void FamilyPlanner::add_element(SetId id, const Element& element, Scope& scope) {
   auto& set = state_.sets.at({node_.family, id});
-  if (!set.insert(element).second) {
+  if (!set.insert(element)) {
     surplus_elements_.add({id, element});
     return;
   }
@@ -169,51 +169,47 @@ void FamilyPlanner::remove_element(SetId id, const Element& element, Scope& scop
   if (set.empty() && rules().non_empty.erase(id) > 0) scope.rules.insert(node_.family);
 }
 
-void FamilyPlanner::drop_from_state(const api::NamespacedName& name, const Part& part,
-                                    Scope& scope) {
+void FamilyPlanner::replace_services(Part& part, ServicePlan& plan, Scope& scope) {
   for (const auto& key : part.services) {
-    const auto it = state_.services.find(key);
+    if (plan.services.contains(key)) continue;
     // Another Service may have won it in the same update.
-    if (it != state_.services.end() && it->second.owner.service == name) state_.services.erase(it);
+    if (claims_.owner_of(key) == nullptr) state_.services.erase(key);
     scope.services.insert(key);
   }
-  for (const auto& [id, element] : part.elements) remove_element(id, element, scope);
-  for (const auto& entry : part.out_filter)
-    if (!surplus_out_filter_.take(entry)) {
-      rules().out_filter.erase(entry);
-      scope.rules.insert(node_.family);
-    }
+  part.services.clear();
+  part.services.reserve(plan.services.size());
+  for (auto& [key, planned] : plan.services) {
+    part.services.push_back(key);
+    state_.services.insert_or_assign(key, std::move(planned));
+  }
+  part.services.shrink_to_fit();
 }
 
-// What stays is not dropped in between: sets that become empty and full again change the rules.
-void FamilyPlanner::replace(const api::NamespacedName& name, ServicePlan plan, Scope& scope) {
-  Part& part = parts_[name];
-  Part gone;
-  for (const auto& key : part.services)
-    if (!plan.services.contains(key)) gone.services.push_back(key);
-  std::set_difference(part.elements.begin(), part.elements.end(), plan.elements.begin(),
-                      plan.elements.end(), std::inserter(gone.elements, gone.elements.end()));
-  std::set_difference(part.out_filter.begin(), part.out_filter.end(), plan.out_filter.begin(),
-                      plan.out_filter.end(), std::inserter(gone.out_filter, gone.out_filter.end()));
-
-  for (const auto& [id, element] : plan.elements)
-    if (!part.elements.contains({id, element})) add_element(id, element, scope);
-  for (const auto& entry : plan.out_filter) {
-    if (part.out_filter.contains(entry)) continue;
+void FamilyPlanner::replace_out_filter(Part& part, ServicePlan& plan, Scope& scope) {
+  for (const auto& entry : difference(plan.out_filter, part.out_filter)) {
     if (rules().out_filter.insert(entry).second)
       scope.rules.insert(node_.family);
     else
       surplus_out_filter_.add(entry);
   }
-  drop_from_state(name, gone, scope);
-
-  part.services.clear();
-  for (auto& [key, planned] : plan.services) {
-    part.services.push_back(key);
-    state_.services.insert_or_assign(key, std::move(planned));
-  }
-  part.elements = std::move(plan.elements);
+  for (const auto& entry : difference(part.out_filter, plan.out_filter))
+    if (!surplus_out_filter_.take(entry)) {
+      rules().out_filter.erase(entry);
+      scope.rules.insert(node_.family);
+    }
   part.out_filter = std::move(plan.out_filter);
+}
+
+// What stays is not dropped in between: sets that become empty and full again change the rules.
+void FamilyPlanner::replace(const api::NamespacedName& name, ServicePlan plan, Scope& scope) {
+  Part& part = parts_[name];
+  for (const auto& [id, element] : difference(plan.elements, part.elements))
+    add_element(id, element, scope);
+  for (const auto& [id, element] : difference(part.elements, plan.elements))
+    remove_element(id, element, scope);
+  part.elements = std::move(plan.elements);
+  replace_out_filter(part, plan, scope);
+  replace_services(part, plan, scope);
   local_lack_.internal += plan.local_lack.internal - part.local_lack.internal;
   local_lack_.external += plan.local_lack.external - part.local_lack.external;
   part.local_lack = plan.local_lack;

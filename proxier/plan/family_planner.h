@@ -24,6 +24,9 @@ class FamilyPlanner {
               Scope& scope);
 
   void add_scope_of(const api::NamespacedName& service, Scope& scope) const;
+  const api::NamespacedName* owner_of(const netlink::VirtualServiceKey& key) const {
+    return claims_.owner_of(key);
+  }
   api::Problems problems() const { return claims_.problems(); }
   netlink::Family family() const { return node_.family; }
   const LocalLack& local_lack() const { return local_lack_; }
@@ -31,10 +34,10 @@ class FamilyPlanner {
  private:
   // What of the desired state is there because of a Service, as keys.
   struct Part {
-    std::set<netlink::IpAddress> addresses;
+    SortedVector<netlink::IpAddress> addresses;
     std::vector<netlink::VirtualServiceKey> services;
-    std::set<std::pair<ipset::SetId, ipset::Element>> elements;
-    std::set<ipset::OutFilterEntry> out_filter;
+    SortedVector<std::pair<ipset::SetId, ipset::Element>> elements;
+    SortedVector<ipset::OutFilterEntry> out_filter;
     LocalLack local_lack;
   };
   using Names = std::set<api::NamespacedName>;
@@ -45,7 +48,8 @@ class FamilyPlanner {
   bool refresh_node_addresses();
   Names with_node_ports(const model::ClusterState& cluster) const;
   void replace(const api::NamespacedName& name, ServicePlan plan, Scope& scope);
-  void drop_from_state(const api::NamespacedName& name, const Part& part, Scope& scope);
+  void replace_services(Part& part, ServicePlan& plan, Scope& scope);
+  void replace_out_filter(Part& part, ServicePlan& plan, Scope& scope);
   void add_element(ipset::SetId id, const ipset::Element& element, Scope& scope);
   void remove_element(ipset::SetId id, const ipset::Element& element, Scope& scope);
   ipset::RuleParameters& rules() { return state_.rules.at(node_.family); }

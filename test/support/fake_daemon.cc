@@ -163,7 +163,7 @@ std::set<std::string> FakeDaemon::differences() {
   std::set<std::string> wanted;
   for (const auto& [key, planned] : desired.services) {
     wanted.insert(line_of(planned.service));
-    for (const auto& [server_key, server] : planned.servers) wanted.insert(line_of(key, server));
+    for (const auto& server : planned.servers) wanted.insert(line_of(key, {.key = server}));
   }
   for (const auto& address : desired.addresses) wanted.insert("address " + address.to_string());
   for (const auto& [key, elements] : desired.sets) {
