@@ -57,7 +57,7 @@ class PortPlanner {
   void run(std::size_t index, const Endpoints& endpoints, const Claims& claims) {
     if (!differences_.lean_loop_back)
       for (const auto& endpoint : endpoints) add_loop_back(endpoint);
-    const auto choice = choose_endpoints(port_, endpoints, node_.name, node_.zone);
+    const auto choice = choose_endpoints(port_, endpoints);
     visit_facets(port_, index, node_, [&](const Claim& claim) {
       if (!claims.holds(port_.name.service, claim)) return;
       plan_virtual_service(claim, choice);
@@ -193,7 +193,8 @@ ServicePlan plan_service(const Ports& ports, const model::SlicesByName* slices,
   Elements elements;
   std::map<api::ServicePortName, Endpoints> endpoints;
   if (slices)
-    endpoints = model::endpoints_of(ports.front().name.service, *slices, node.family, node.name);
+    endpoints =
+        model::endpoints_of(ports.front().name.service, *slices, node.family, node.name, node.zone);
   for (std::size_t i = 0; i < ports.size(); ++i)
     PortPlanner(ports[i], node, options, plan, elements).run(i, endpoints[ports[i].name], claims);
   for (const auto& address : addresses_of(ports, node))

@@ -34,7 +34,7 @@ Json texts_of(const Values& values) {
   return list;
 }
 
-Json metadata(const api::NamespacedName& name, const std::map<std::string, std::string>& labels) {
+Json metadata(const api::NamespacedName& name, const Json& labels) {
   return {{"name", name.name}, {"namespace", name.ns}, {"labels", labels}};
 }
 
@@ -67,7 +67,7 @@ void add_addresses(const api::Service& service, Json& object) {
 Json json_of(const api::Service& service) {
   Json object{{"apiVersion", "v1"},
               {"kind", "Service"},
-              {"metadata", metadata(service.name, service.labels)}};
+              {"metadata", metadata(service.name, Json::object())}};
   if (service.creation_time)
     object["metadata"]["creationTimestamp"] = wire_time(*service.creation_time);
   auto& spec = object["spec"];
@@ -85,7 +85,7 @@ Json json_of(const api::Service& service) {
   return object;
 }
 
-Json json_of(const api::Endpoint& endpoint) {
+Json json_of(const api::EndpointView& endpoint) {
   Json object{{"addresses", {endpoint.address.to_string()}},
               {"conditions",
                {{"ready", endpoint.ready},
@@ -103,7 +103,7 @@ Json json_of(const api::Endpoint& endpoint) {
 }
 
 Json json_of(const api::EndpointSlice& slice) {
-  auto labels = slice.labels;
+  Json labels = Json::object();
   if (!slice.service.empty()) labels["kubernetes.io/service-name"] = slice.service;
   Json object{{"apiVersion", "discovery.k8s.io/v1"},
               {"kind", "EndpointSlice"},

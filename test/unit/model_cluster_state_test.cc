@@ -89,7 +89,7 @@ TEST_CASE("of several changes of a slice the oldest time stays, and the newest s
   changes.merge(change_of(triggered({test::e2()}, later)));
   const auto& slice = changes.slices.begin()->second;
   CHECK(slice->trigger.time == kept);
-  CHECK(slice->endpoints.at(0) == test::e2());
+  CHECK(slice->endpoints == api::EndpointList{test::e2()});
 
   Changes gone;
   gone.slices[slice->name] = std::nullopt;

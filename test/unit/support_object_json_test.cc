@@ -20,7 +20,6 @@ void check_reads_back(const api::Object& object) {
 }
 
 api::EndpointSlice labelled(api::EndpointSlice slice) {
-  slice.labels[std::string(api::kServiceNameLabel)] = slice.service;
   return slice;
 }
 
