@@ -27,7 +27,7 @@ std::string field_of(Facet facet, std::size_t port) {
 std::strong_ordering Claims::Asked::operator<=>(const Asked& other) const {
   if (const auto order = key <=> other.key; order != 0) return order;
   if (by != other.by)
-    if (const auto order = by->first <=> other.by->first; order != 0) return order;
+    if (const auto order = *by->name <=> *other.by->name; order != 0) return order;
   return port <=> other.port;
 }
 
@@ -39,32 +39,29 @@ Claims::Rivals Claims::rivals_for(const netlink::VirtualServiceKey& key) const {
   return rivals;
 }
 
-void Claims::forget(const Entry& entry, std::set<api::NamespacedName>& others) {
-  for (const auto& claim : entry.second.claims) {
-    asked_.erase({claim.key, &entry, claim.facet, claim.port});
+void Claims::forget(const Claimant& claimant, std::set<api::NamespacedName>& others) {
+  for (const auto& claim : claimant.claims) {
+    asked_.erase({claim.key, &claimant, claim.facet, claim.port});
     const auto rivals = rivals_for(claim.key);
     for (const auto& one : rivals)
-      if (one.by != &entry) others.insert(one.by->first);
+      if (one.by != &claimant) others.insert(*one.by->name);
     if (!rivals.contested()) contested_.erase(claim.key);
   }
 }
 
-std::set<api::NamespacedName> Claims::set(const api::NamespacedName& name,
+std::set<api::NamespacedName> Claims::set(const api::NamespacedName& name, Claimant& claimant,
                                           const api::Service* service, std::vector<Claim> claims) {
   std::set<api::NamespacedName> others;
-  const auto [it, added] = claimants_.try_emplace(name);
-  if (!added) forget(*it, others);
-  if (claims.empty() || service == nullptr) {
-    claimants_.erase(it);
-    return others;
-  }
+  forget(claimant, others);
+  claimant = {};
+  if (service == nullptr) return others;
   claims.shrink_to_fit();
-  it->second = {service->origin, service->creation_time, std::move(claims)};
-  for (const auto& claim : it->second.claims) {
-    if (!asked_.insert({claim.key, &*it, claim.facet, claim.port})) continue;
+  claimant = {&name, service->creation_time, std::move(claims), service->origin};
+  for (const auto& claim : claimant.claims) {
+    if (!asked_.insert({claim.key, &claimant, claim.facet, claim.port})) continue;
     const auto rivals = rivals_for(claim.key);
     for (const auto& one : rivals)
-      if (one.by != &*it) others.insert(one.by->first);
+      if (one.by != &claimant) others.insert(*one.by->name);
     if (rivals.contested()) contested_.insert(claim.key);
   }
   return others;
@@ -74,47 +71,47 @@ std::set<api::NamespacedName> Claims::set(const api::NamespacedName& name,
 // that the order has no cycles.
 bool Claims::ages_decide(const Rivals& asked) {
   return std::all_of(asked.begin(), asked.end(),
-                     [](const Asked& one) { return one.by->second.creation_time.has_value(); });
+                     [](const Asked& one) { return one.by->creation_time.has_value(); });
 }
 
 const Claims::Asked& Claims::winner_of(const Rivals& asked) {
   if (!ages_decide(asked)) return *asked.first;
   // Of the same age the first one, and they are in the order of their names and ports.
   return *std::min_element(asked.begin(), asked.end(), [](const Asked& a, const Asked& b) {
-    return a.by->second.creation_time < b.by->second.creation_time;
+    return a.by->creation_time < b.by->creation_time;
   });
 }
 
 std::string Claims::reason(const Rivals& asked, const Asked& winner, const Asked& loser) {
   if (winner.by == loser.by) return "whose port comes first";
-  if (ages_decide(asked) && winner.by->second.creation_time < loser.by->second.creation_time)
+  if (ages_decide(asked) && winner.by->creation_time < loser.by->creation_time)
     return "which is older";
   return "whose name comes first";
 }
 
 api::Problem Claims::lost(const Rivals& asked, const Asked& winner, const Asked& loser) {
-  const auto& [other, claimant] = *winner.by;
-  const std::string place = claimant.origin.empty() ? "" : fmt::format(" ({})", claimant.origin);
+  const auto& origin = winner.by->origin;
+  const std::string place = origin.empty() ? "" : fmt::format(" ({})", origin);
   return {.severity = api::Severity::error,
-          .origin = loser.by->second.origin,
-          .object = "Service " + api::to_string(loser.by->first),
+          .origin = loser.by->origin,
+          .object = "Service " + api::to_string(*loser.by->name),
           .field = field_of(loser.facet, loser.port),
           .message = fmt::format("{} is claimed by Service {}{} too, {}: it keeps it, and this "
                                  "Service is not programmed there",
-                                 netlink::to_string(loser.key), api::to_string(other), place,
-                                 reason(asked, winner, loser))};
+                                 netlink::to_string(loser.key), api::to_string(*winner.by->name),
+                                 place, reason(asked, winner, loser))};
 }
 
 bool Claims::holds(const api::NamespacedName& service, const Claim& claim) const {
   const auto rivals = rivals_for(claim.key);
   if (rivals.empty()) return false;
   const auto& winner = winner_of(rivals);
-  return winner.port == claim.port && winner.by->first == service;
+  return winner.port == claim.port && *winner.by->name == service;
 }
 
 const api::NamespacedName* Claims::owner_of(const netlink::VirtualServiceKey& key) const {
   const auto rivals = rivals_for(key);
-  return rivals.empty() ? nullptr : &winner_of(rivals).by->first;
+  return rivals.empty() ? nullptr : winner_of(rivals).by->name;
 }
 
 api::Problems Claims::problems() const {

@@ -7,7 +7,6 @@
 #include <compare>
 #include <cstdint>
 #include <iterator>
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -31,10 +30,19 @@ struct Claim {
 
 class Claims {
  public:
+  // A Service as far as it matters here.
+  struct Claimant {
+    const api::NamespacedName* name = nullptr;
+    std::optional<std::int64_t> creation_time;
+    std::vector<Claim> claims;
+    std::string origin;
+  };
+
   // From now on the Service asks for these (for nothing: it is gone). Answers the other Services
-  // that asked or ask for one of the same, and may have won or lost it now.
-  std::set<api::NamespacedName> set(const api::NamespacedName& name, const api::Service* service,
-                                    std::vector<Claim> claims);
+  // that asked or ask for one of the same, and may have won or lost it now. `name` and `claimant`,
+  // which is written here only, stay where they are as long as the Service asks for anything.
+  std::set<api::NamespacedName> set(const api::NamespacedName& name, Claimant& claimant,
+                                    const api::Service* service, std::vector<Claim> claims);
 
   // Whether the port of the Service that this claim is about has the key.
   bool holds(const api::NamespacedName& service, const Claim& claim) const;
@@ -45,15 +53,9 @@ class Claims {
   api::Problems problems() const;
 
  private:
-  struct Claimant {
-    std::string origin;
-    std::optional<std::int64_t> creation_time;
-    std::vector<Claim> claims;
-  };
-  using Entry = std::pair<const api::NamespacedName, Claimant>;
   struct Asked {
     netlink::VirtualServiceKey key;
-    const Entry* by = nullptr;  // in claimants_
+    const Claimant* by = nullptr;
     Facet facet = Facet::cluster_ip;
     std::uint16_t port = 0;
 
@@ -74,13 +76,12 @@ class Claims {
   };
 
   Rivals rivals_for(const netlink::VirtualServiceKey& key) const;
-  void forget(const Entry& entry, std::set<api::NamespacedName>& others);
+  void forget(const Claimant& claimant, std::set<api::NamespacedName>& others);
   static bool ages_decide(const Rivals& asked);
   static const Asked& winner_of(const Rivals& asked);
   static std::string reason(const Rivals& asked, const Asked& winner, const Asked& loser);
   static api::Problem lost(const Rivals& asked, const Asked& winner, const Asked& loser);
 
-  std::map<api::NamespacedName, Claimant> claimants_;
   AskedChunks asked_;
   std::set<netlink::VirtualServiceKey> contested_;  // asked for more than once
 };

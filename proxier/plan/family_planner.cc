@@ -75,38 +75,31 @@ bool FamilyPlanner::refresh_node_addresses() {
   return changed;
 }
 
-void FamilyPlanner::read_ports(const Names& names, const model::ClusterState& cluster,
-                               Ports& ports) const {
-  for (const auto& name : names) {
-    const auto [it, added] = ports.try_emplace(name);
-    const auto service = cluster.services.find(name);
-    if (added && service != cluster.services.end())
-      it->second = model::service_ports(service->second, node_.family, options_.allow_external_ips);
-  }
+// Anew each time that they are wanted: those of a whole cluster take much memory.
+std::vector<model::ServicePort> FamilyPlanner::ports_of(const api::NamespacedName& name,
+                                                        const model::ClusterState& cluster) const {
+  const auto service = cluster.services.find(name);
+  if (service == cluster.services.end()) return {};
+  return model::service_ports(service->second, node_.family, options_.allow_external_ips);
 }
 
 // True if the desired addresses changed.
-bool FamilyPlanner::take_addresses(const Ports& ports, Scope& scope) {
+bool FamilyPlanner::take_addresses(Part& part, SortedVector<IpAddress> wanted, Scope& scope) {
   bool changed = false;
-  for (const auto& [name, list] : ports) {
-    auto wanted = addresses_of(list, node_);
-    auto& part = parts_[name];
-    for (const auto& address : wanted) {
-      if (part.addresses.contains(address)) continue;
-      if (state_.addresses.insert(address).second)
-        changed = true;
-      else
-        surplus_addresses_.add(address);
-      scope.addresses.insert(address);
-    }
-    for (const auto& address : part.addresses) {
-      if (wanted.contains(address) || surplus_addresses_.take(address)) continue;
-      state_.addresses.erase(address);
-      scope.addresses.insert(address);
+  for (const auto& address : difference(wanted, part.addresses)) {
+    if (state_.addresses.insert(address).second)
       changed = true;
-    }
-    part.addresses = std::move(wanted);
+    else
+      surplus_addresses_.add(address);
+    scope.addresses.insert(address);
   }
+  for (const auto& address : difference(part.addresses, wanted)) {
+    if (surplus_addresses_.take(address)) continue;
+    state_.addresses.erase(address);
+    scope.addresses.insert(address);
+    changed = true;
+  }
+  part.addresses = std::move(wanted);
   return changed;
 }
 
@@ -125,29 +118,33 @@ void FamilyPlanner::update(Names names, const model::ClusterState& cluster, Scop
     for (const auto& [name, service] : cluster.services) names.insert(name);
   }
   if (std::exchange(rules_changed_, false)) scope.rules.insert(node_.family);
-  Ports ports;
-  read_ports(names, cluster, ports);
+  bool changed = false;
+  for (const auto& name : names)
+    changed |= take_addresses(parts_[name], addresses_of(ports_of(name, cluster), node_), scope);
   const bool some_addresses = options_.node_port_primary || !options_.node_port_addresses.empty();
-  if (take_addresses(ports, scope) && some_addresses && refresh_node_addresses())
-    names.merge(with_node_ports(cluster));
-  read_ports(names, cluster, ports);
+  if (changed && some_addresses && refresh_node_addresses()) names.merge(with_node_ports(cluster));
 
   Names rivals;
   for (const auto& name : names) {
     const auto service = cluster.services.find(name);
-    rivals.merge(claims_.set(name, service == cluster.services.end() ? nullptr : &service->second,
-                             claims_of(ports.at(name), node_)));
+    const auto part = parts_.try_emplace(name).first;
+    rivals.merge(claims_.set(part->first, part->second.claimant,
+                             service == cluster.services.end() ? nullptr : &service->second,
+                             claims_of(ports_of(name, cluster), node_)));
   }
   names.merge(rivals);
-  read_ports(names, cluster, ports);
 
   for (const auto& name : names) {
     const auto slices = cluster.slices.find(name);
     replace(name,
-            plan_service(ports.at(name), slices == cluster.slices.end() ? nullptr : &slices->second,
-                         claims_, node_, options_),
+            plan_service(ports_of(name, cluster),
+                         slices == cluster.slices.end() ? nullptr : &slices->second, claims_, node_,
+                         options_),
             scope);
-    if (!cluster.services.contains(name)) parts_.erase(name);
+    if (cluster.services.contains(name)) continue;
+    const auto part = parts_.find(name);
+    claims_.set(name, part->second.claimant, nullptr, {});
+    parts_.erase(part);
   }
 }
 
@@ -203,10 +200,10 @@ void FamilyPlanner::replace_out_filter(Part& part, ServicePlan& plan, Scope& sco
 // What stays is not dropped in between: sets that become empty and full again change the rules.
 void FamilyPlanner::replace(const api::NamespacedName& name, ServicePlan plan, Scope& scope) {
   Part& part = parts_[name];
-  for (const auto& [id, element] : difference(plan.elements, part.elements))
-    add_element(id, element, scope);
-  for (const auto& [id, element] : difference(part.elements, plan.elements))
-    remove_element(id, element, scope);
+  plan.elements.each_without(
+      part.elements, [&](SetId id, const Element& element) { add_element(id, element, scope); });
+  part.elements.each_without(
+      plan.elements, [&](SetId id, const Element& element) { remove_element(id, element, scope); });
   part.elements = std::move(plan.elements);
   replace_out_filter(part, plan, scope);
   replace_services(part, plan, scope);
@@ -222,8 +219,9 @@ void FamilyPlanner::add_scope_of(const api::NamespacedName& service, Scope& scop
   const Part& part = it->second;
   scope.services.insert(part.services.begin(), part.services.end());
   scope.addresses.insert(part.addresses.begin(), part.addresses.end());
-  for (const auto& [id, element] : part.elements)
+  part.elements.each([&](SetId id, const Element& element) {
     scope.elements[{node_.family, id}].insert(element);
+  });
 }
 
 }  // namespace ipvsproxier::plan

@@ -34,17 +34,18 @@ class FamilyPlanner {
  private:
   // What of the desired state is there because of a Service, as keys.
   struct Part {
+    Claims::Claimant claimant;
     SortedVector<netlink::IpAddress> addresses;
     std::vector<netlink::VirtualServiceKey> services;
-    SortedVector<std::pair<ipset::SetId, ipset::Element>> elements;
+    SetElements elements;
     SortedVector<ipset::OutFilterEntry> out_filter;
     LocalLack local_lack;
   };
   using Names = std::set<api::NamespacedName>;
-  using Ports = std::map<api::NamespacedName, std::vector<model::ServicePort>>;
 
-  void read_ports(const Names& names, const model::ClusterState& cluster, Ports& ports) const;
-  bool take_addresses(const Ports& ports, Scope& scope);
+  std::vector<model::ServicePort> ports_of(const api::NamespacedName& name,
+                                           const model::ClusterState& cluster) const;
+  bool take_addresses(Part& part, SortedVector<netlink::IpAddress> wanted, Scope& scope);
   bool refresh_node_addresses();
   Names with_node_ports(const model::ClusterState& cluster) const;
   void replace(const api::NamespacedName& name, ServicePlan plan, Scope& scope);

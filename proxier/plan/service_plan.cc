@@ -21,7 +21,7 @@ using netlink::Protocol;
 
 using Endpoints = std::vector<model::Endpoint>;
 using Ports = std::vector<ServicePort>;
-using Elements = std::vector<std::pair<SetId, Element>>;
+using Elements = std::vector<SetElement>;
 
 // The API server and the cluster DNS: what everything else needs to come up.
 bool comes_first(const api::Service& service) {
@@ -199,7 +199,7 @@ ServicePlan plan_service(const Ports& ports, const model::SlicesByName* slices,
     PortPlanner(ports[i], node, options, plan, elements).run(i, endpoints[ports[i].name], claims);
   for (const auto& address : addresses_of(ports, node))
     elements.emplace_back(SetId::ipvs_ips, IpElement{address});
-  plan.elements = SortedVector(std::move(elements));
+  plan.elements = SetElements(elements);
   return plan;
 }
 

@@ -11,6 +11,7 @@
 #include "proxier/model/service_port.h"
 #include "proxier/plan/claims.h"
 #include "proxier/plan/planner.h"
+#include "proxier/plan/set_elements.h"
 
 namespace ipvsproxier::plan {
 
@@ -29,7 +30,7 @@ struct FamilyNode {
 // The part of the desired state that is there because of one Service.
 struct ServicePlan {
   std::map<netlink::VirtualServiceKey, PlannedService> services;
-  SortedVector<std::pair<ipset::SetId, ipset::Element>> elements;
+  SetElements elements;
   SortedVector<ipset::OutFilterEntry> out_filter;
   LocalLack local_lack;  // of this Service: 0 or 1 each
 };
