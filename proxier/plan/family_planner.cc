@@ -31,6 +31,14 @@ ipset::LocalDetector detector_of(Family family, const NodeInfo& node,
   return {};
 }
 
+SortedVector<IpAddress> addresses_in(const SetElements& elements) {
+  std::vector<IpAddress> addresses;
+  elements.each([&](SetId id, const Element& element) {
+    if (id == SetId::ipvs_ips) addresses.push_back(std::get<ipset::IpElement>(element).ip);
+  });
+  return SortedVector(std::move(addresses));
+}
+
 }  // namespace
 
 FamilyPlanner::FamilyPlanner(Family family, const PlannerOptions& options, DesiredState& state)
@@ -84,22 +92,22 @@ std::vector<model::ServicePort> FamilyPlanner::ports_of(const api::NamespacedNam
 }
 
 // True if the desired addresses changed.
-bool FamilyPlanner::take_addresses(Part& part, SortedVector<IpAddress> wanted, Scope& scope) {
+bool FamilyPlanner::take_addresses(const SortedVector<IpAddress>& before,
+                                   const SortedVector<IpAddress>& wanted, Scope& scope) {
   bool changed = false;
-  for (const auto& address : difference(wanted, part.addresses)) {
+  for (const auto& address : difference(wanted, before)) {
     if (state_.addresses.insert(address).second)
       changed = true;
     else
       surplus_addresses_.add(address);
     scope.addresses.insert(address);
   }
-  for (const auto& address : difference(part.addresses, wanted)) {
+  for (const auto& address : difference(before, wanted)) {
     if (surplus_addresses_.take(address)) continue;
     state_.addresses.erase(address);
     scope.addresses.insert(address);
     changed = true;
   }
-  part.addresses = std::move(wanted);
   return changed;
 }
 
@@ -112,6 +120,27 @@ FamilyPlanner::Names FamilyPlanner::with_node_ports(const model::ClusterState& c
   return names;
 }
 
+// Answers the other Services that may have won or lost a virtual service by it.
+FamilyPlanner::Names FamilyPlanner::take_claims(const Names& names,
+                                                const model::ClusterState& cluster, Scope& scope) {
+  Names rivals;
+  std::vector<netlink::VirtualServiceKey> claimed_before;
+  for (const auto& name : names) {
+    const auto service = cluster.services.find(name);
+    const auto part = parts_.try_emplace(name).first;
+    for (const auto& claim : part->second.claimant.claims) claimed_before.push_back(claim.key);
+    rivals.merge(claims_.set(part->first, part->second.claimant,
+                             service == cluster.services.end() ? nullptr : &service->second,
+                             claims_of(ports_of(name, cluster), node_)));
+  }
+  for (const auto& key : claimed_before) {
+    if (claims_.owner_of(key) != nullptr) continue;
+    state_.services.erase(key);
+    scope.services.insert(key);
+  }
+  return rivals;
+}
+
 void FamilyPlanner::update(Names names, const model::ClusterState& cluster, Scope& scope) {
   if (std::exchange(plan_all_, false)) {
     for (const auto& [name, part] : parts_) names.insert(name);
@@ -120,19 +149,12 @@ void FamilyPlanner::update(Names names, const model::ClusterState& cluster, Scop
   if (std::exchange(rules_changed_, false)) scope.rules.insert(node_.family);
   bool changed = false;
   for (const auto& name : names)
-    changed |= take_addresses(parts_[name], addresses_of(ports_of(name, cluster), node_), scope);
+    changed |= take_addresses(addresses_in(parts_[name].elements),
+                              addresses_of(ports_of(name, cluster), node_), scope);
   const bool some_addresses = options_.node_port_primary || !options_.node_port_addresses.empty();
   if (changed && some_addresses && refresh_node_addresses()) names.merge(with_node_ports(cluster));
 
-  Names rivals;
-  for (const auto& name : names) {
-    const auto service = cluster.services.find(name);
-    const auto part = parts_.try_emplace(name).first;
-    rivals.merge(claims_.set(part->first, part->second.claimant,
-                             service == cluster.services.end() ? nullptr : &service->second,
-                             claims_of(ports_of(name, cluster), node_)));
-  }
-  names.merge(rivals);
+  names.merge(take_claims(names, cluster, scope));
 
   for (const auto& name : names) {
     const auto slices = cluster.slices.find(name);
@@ -166,22 +188,6 @@ void FamilyPlanner::remove_element(SetId id, const Element& element, Scope& scop
   if (set.empty() && rules().non_empty.erase(id) > 0) scope.rules.insert(node_.family);
 }
 
-void FamilyPlanner::replace_services(Part& part, ServicePlan& plan, Scope& scope) {
-  for (const auto& key : part.services) {
-    if (plan.services.contains(key)) continue;
-    // Another Service may have won it in the same update.
-    if (claims_.owner_of(key) == nullptr) state_.services.erase(key);
-    scope.services.insert(key);
-  }
-  part.services.clear();
-  part.services.reserve(plan.services.size());
-  for (auto& [key, planned] : plan.services) {
-    part.services.push_back(key);
-    state_.services.insert_or_assign(key, std::move(planned));
-  }
-  part.services.shrink_to_fit();
-}
-
 void FamilyPlanner::replace_out_filter(Part& part, ServicePlan& plan, Scope& scope) {
   for (const auto& entry : difference(plan.out_filter, part.out_filter)) {
     if (rules().out_filter.insert(entry).second)
@@ -206,7 +212,8 @@ void FamilyPlanner::replace(const api::NamespacedName& name, ServicePlan plan, S
       plan.elements, [&](SetId id, const Element& element) { remove_element(id, element, scope); });
   part.elements = std::move(plan.elements);
   replace_out_filter(part, plan, scope);
-  replace_services(part, plan, scope);
+  for (auto& [key, planned] : plan.services)
+    state_.services.insert_or_assign(key, std::move(planned));
   local_lack_.internal += plan.local_lack.internal - part.local_lack.internal;
   local_lack_.external += plan.local_lack.external - part.local_lack.external;
   part.local_lack = plan.local_lack;
@@ -217,8 +224,10 @@ void FamilyPlanner::add_scope_of(const api::NamespacedName& service, Scope& scop
   const auto it = parts_.find(service);
   if (it == parts_.end()) return;
   const Part& part = it->second;
-  scope.services.insert(part.services.begin(), part.services.end());
-  scope.addresses.insert(part.addresses.begin(), part.addresses.end());
+  for (const auto& claim : part.claimant.claims)
+    if (claims_.holds(service, claim)) scope.services.insert(claim.key);
+  const auto addresses = addresses_in(part.elements);
+  scope.addresses.insert(addresses.begin(), addresses.end());
   part.elements.each([&](SetId id, const Element& element) {
     scope.elements[{node_.family, id}].insert(element);
   });

@@ -32,12 +32,11 @@ class FamilyPlanner {
   const LocalLack& local_lack() const { return local_lack_; }
 
  private:
-  // What of the desired state is there because of a Service, as keys.
+  // What of the desired state is there because of a Service, as keys: elements, and what it has of
+  // that which it claims.
   struct Part {
     Claims::Claimant claimant;
-    SortedVector<netlink::IpAddress> addresses;
-    std::vector<netlink::VirtualServiceKey> services;
-    SetElements elements;
+    SetElements elements;  // those of ipvs_ips are its addresses
     SortedVector<ipset::OutFilterEntry> out_filter;
     LocalLack local_lack;
   };
@@ -45,11 +44,12 @@ class FamilyPlanner {
 
   std::vector<model::ServicePort> ports_of(const api::NamespacedName& name,
                                            const model::ClusterState& cluster) const;
-  bool take_addresses(Part& part, SortedVector<netlink::IpAddress> wanted, Scope& scope);
+  bool take_addresses(const SortedVector<netlink::IpAddress>& before,
+                      const SortedVector<netlink::IpAddress>& wanted, Scope& scope);
+  Names take_claims(const Names& names, const model::ClusterState& cluster, Scope& scope);
   bool refresh_node_addresses();
   Names with_node_ports(const model::ClusterState& cluster) const;
   void replace(const api::NamespacedName& name, ServicePlan plan, Scope& scope);
-  void replace_services(Part& part, ServicePlan& plan, Scope& scope);
   void replace_out_filter(Part& part, ServicePlan& plan, Scope& scope);
   void add_element(ipset::SetId id, const ipset::Element& element, Scope& scope);
   void remove_element(ipset::SetId id, const ipset::Element& element, Scope& scope);
