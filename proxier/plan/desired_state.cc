@@ -22,7 +22,7 @@ namespace {
 
 void print_services(const DesiredState& state, std::string& text) {
   for (const auto& [key, planned] : state.services) {
-    text += fmt::format("virtual service {} {}", to_string(key), planned.service.scheduler);
+    text += fmt::format("virtual service {} {}", to_string(key), planned.service.scheduler.view());
     if (planned.service.flags != 0) text += fmt::format(" flags {:#x}", planned.service.flags);
     if (planned.service.timeout != 0) text += fmt::format(" timeout {}", planned.service.timeout);
     text += fmt::format(" ({})\n", to_string(planned.facet));

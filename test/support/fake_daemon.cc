@@ -15,7 +15,8 @@ namespace {
 
 std::string line_of(const netlink::VirtualService& service) {
   return fmt::format("virtual service {} {} flags {:#x} timeout {} bits {}", to_string(service.key),
-                     service.scheduler, service.flags, service.timeout, service.netmask_bits);
+                     service.scheduler.view(), service.flags, service.timeout,
+                     service.netmask_bits);
 }
 
 std::string line_of(const netlink::VirtualServiceKey& service, const netlink::RealServer& server) {
