@@ -54,12 +54,12 @@ void ClusterState::take_slice(const api::NamespacedName& name,
   if (!now || now->service.empty()) return;
   const api::NamespacedName service{name.ns, now->service};
   if (!name.name.starts_with(now->service + "-")) oddly_named_.insert_or_assign(name, now->service);
-  const auto [it, added] = slices[service].try_emplace(name.name);
-  if (!added && it->second == *now) return;
-  it->second = *std::move(now);
+  auto& list = slices[service];
+  const auto known = list.find(name.name);
+  if (known != list.end() && *known == *now) return;
   touched.services.insert(service);
-  const auto& slice = it->second;
-  if (slice.trigger.time) touched.triggers.push_back({service, slice.family, *slice.trigger.time});
+  if (now->trigger.time) touched.triggers.push_back({service, now->family, *now->trigger.time});
+  list.insert_or_assign(*std::move(now));
 }
 
 Touched ClusterState::take(Changes changes) {

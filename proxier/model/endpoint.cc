@@ -31,7 +31,7 @@ std::map<api::ServicePortName, std::vector<Endpoint>> endpoints_of(
     const api::NamespacedName& service, const SlicesByName& slices, netlink::Family family,
     std::string_view node_name, std::string_view zone) {
   std::map<api::ServicePortName, std::vector<Endpoint>> found;
-  for (const auto& [slice_name, slice] : slices) {
+  for (const auto& slice : slices) {
     if (slice.family != family || slice.endpoints.empty()) continue;
     std::vector<std::vector<Endpoint>*> lists;
     for (const auto& port : slice.ports) {

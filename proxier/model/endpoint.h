@@ -10,6 +10,7 @@
 
 #include "netlink/ipvs_types.h"
 #include "proxier/api/objects.h"
+#include "proxier/model/sorted_vector.h"
 
 namespace ipvsproxier::model {
 
@@ -27,8 +28,12 @@ struct Endpoint {
   Hint zone_hint = Hint::none;
 };
 
-// The EndpointSlices of one Service by name.
-using SlicesByName = std::map<std::string, api::EndpointSlice>;
+inline const std::string& name_of(const api::EndpointSlice& slice) {
+  return slice.name.name;
+}
+
+// The EndpointSlices of one Service, in the order of their names.
+using SlicesByName = SortedVector<api::EndpointSlice, &name_of>;
 
 // The endpoints of each port of the Service in the family, ordered by address and port, each once.
 // Of duplicates the later one (slices in order of their names) wins, unless it is terminating.

@@ -13,9 +13,11 @@
 #include "ipset/rule_catalog.h"
 #include "ipset/set_catalog.h"
 #include "netlink/ipvs_types.h"
-#include "proxier/plan/sorted_vector.h"
+#include "proxier/model/sorted_vector.h"
 
 namespace ipvsproxier::plan {
+
+using model::SortedVector;
 
 // How a virtual service exposes a service port.
 enum class Facet : std::uint8_t { cluster_ip, external_ip, load_balancer, node_port };

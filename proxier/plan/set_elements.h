@@ -8,7 +8,7 @@
 
 #include "ipset/element_set.h"
 #include "ipset/set_catalog.h"
-#include "proxier/plan/sorted_vector.h"
+#include "proxier/model/sorted_vector.h"
 
 namespace ipvsproxier::plan {
 
@@ -34,8 +34,8 @@ class SetElements {
   }
 
  private:
-  SortedVector<std::pair<ipset::SetId, ipset::PackedElement>> packed_;
-  SortedVector<SetElement> others_;
+  model::SortedVector<std::pair<ipset::SetId, ipset::PackedElement>> packed_;
+  model::SortedVector<SetElement> others_;
 };
 
 }  // namespace ipvsproxier::plan

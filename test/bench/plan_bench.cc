@@ -64,7 +64,7 @@ void run(int services, int endpoints) {
   std::set<api::NamespacedName> names;
   for (const auto& [service, object] : now.services) names.insert(service);
   planner.update(names, now);
-  auto slice = now.slices.begin()->second.begin()->second;
+  auto slice = *now.slices.begin()->second.begin();
   auto list = slice.endpoints.unpack();
   const auto change = measure([&] {
     list.front().ready = !list.front().ready;

@@ -191,8 +191,11 @@ void RandomCluster::tweak(model::ClusterState& cluster) {
   for (auto& [name, service] : cluster.services)
     if (chance(15)) tweak(service);
   for (auto& [name, slices] : cluster.slices)
-    for (auto& [slice, object] : slices)
-      if (chance(15)) tweak(object);
+    for (auto slice : model::SlicesByName(slices)) {
+      if (!chance(15)) continue;
+      tweak(slice);
+      slices.insert_or_assign(slice);
+    }
   if (!chance(10)) return;
   api::Node node{.name = "n1", .zone = chance(50) ? "z1" : "z2"};
   node.internal_ips = {ip("10.0.0.1")};

@@ -142,8 +142,7 @@ TEST_CASE("slices are found again whatever their names say of their Services") {
     std::map<std::string, std::string> found;
     for (const auto& [owner, slices] : state.slices) {
       REQUIRE_FALSE(slices.empty());
-      for (const auto& [slice_name, one] : slices)
-        REQUIRE(found.emplace(slice_name, owner.name).second);
+      for (const auto& one : slices) REQUIRE(found.emplace(one.name.name, owner.name).second);
     }
     auto wanted = model;
     std::erase_if(wanted, [](const auto& entry) { return entry.second.empty(); });

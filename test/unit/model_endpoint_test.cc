@@ -15,7 +15,7 @@ using test::endpoint;
 
 SlicesByName named(std::vector<api::EndpointSlice> slices) {
   SlicesByName result;
-  for (auto& slice : slices) result.emplace(slice.name.name, slice);
+  for (auto& slice : slices) result.insert(slice);
   return result;
 }
 

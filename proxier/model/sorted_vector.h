@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace ipvsproxier::plan {
+namespace ipvsproxier::model {
 
 template <typename T, auto kKeyOf = std::identity()>
 class SortedVector {
@@ -93,4 +93,4 @@ std::vector<T> difference(const SortedVector<T, kKeyOf>& a, const SortedVector<T
   return result;
 }
 
-}  // namespace ipvsproxier::plan
+}  // namespace ipvsproxier::model

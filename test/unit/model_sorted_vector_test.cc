@@ -1,4 +1,4 @@
-#include "proxier/plan/sorted_vector.h"
+#include "proxier/model/sorted_vector.h"
 
 #include <map>
 #include <random>
@@ -6,7 +6,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace ipvsproxier::plan {
+namespace ipvsproxier::model {
 namespace {
 
 struct Keyed {
@@ -61,4 +61,4 @@ TEST_CASE("the difference of sorted vectors") {
 }
 
 }  // namespace
-}  // namespace ipvsproxier::plan
+}  // namespace ipvsproxier::model
