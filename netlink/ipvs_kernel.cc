@@ -16,7 +16,6 @@ namespace ipvsproxier::netlink {
 
 namespace {
 
-constexpr std::size_t kSchedulerMaxLength = 15;  // IP_VS_SCHEDNAME_MAXLEN with its NUL
 constexpr int kRounds = 3;
 
 std::optional<RealServerKey> server_of(const IpvsOp& op) {
@@ -82,16 +81,15 @@ bool is_removal_of_nothing(const IpvsOp& op, const Error& error) {
 
 Error explain(const IpvsOp& op, Error error) {
   const auto* service = written_service(op);
-  const bool impossible_name = service && service->scheduler.size() > kSchedulerMaxLength;
-  if (impossible_name) error.kind = ErrorKind::missing;
-  if (service && (impossible_name || error.sys_errno == ENOENT)) {
+  if (service && error.sys_errno == ENOENT) {
+    const auto scheduler = service->scheduler.view();
     error.where = service->persistence_engine.empty()
                       ? fmt::format("the kernel has no scheduler \"{}\" (module ip_vs_{})",
-                                    service->scheduler, service->scheduler)
+                                    scheduler, scheduler)
                       : fmt::format(
                             "the kernel has no scheduler \"{}\" or no persistence engine "
                             "\"{}\"",
-                            service->scheduler, service->persistence_engine);
+                            scheduler, service->persistence_engine.view());
   } else if (server_of(op) && error.sys_errno == ESRCH) {
     error.where = "there is no such virtual service";
   }

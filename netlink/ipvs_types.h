@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "netlink/ip_address.h"
+#include "netlink/short_name.h"
 
 namespace ipvsproxier::netlink {
 
@@ -34,11 +35,11 @@ inline constexpr std::uint32_t kSchedulerFlag3 = 0x20;
 
 struct VirtualService {
   VirtualServiceKey key;
-  std::string scheduler;           // "rr"; at most 15 bytes
+  ShortName scheduler;             // "rr"
   std::uint32_t flags = 0;         // kPersistent | ...
   std::uint32_t timeout = 0;       // persistence timeout in seconds
   std::uint8_t netmask_bits = 32;  // persistence granularity: 32 or 128 is one client
-  std::string persistence_engine;  // "" or "sip"
+  ShortName persistence_engine;    // "" or "sip"
 
   friend auto operator<=>(const VirtualService&, const VirtualService&) = default;
 };

@@ -91,7 +91,7 @@ std::string scheduler_flags(const VirtualService& service) {
   // sh and mh have names for two flags, and none for the third: it is left out.
   const bool hashing = service.scheduler == "sh" || service.scheduler == "mh";
   const auto name = [&](std::string_view suffix, int number) {
-    return hashing ? fmt::format("{}-{}", service.scheduler, suffix)
+    return hashing ? fmt::format("{}-{}", service.scheduler.view(), suffix)
                    : fmt::format("flag-{}", number);
   };
   std::string names;
@@ -115,10 +115,11 @@ std::string netmask(const VirtualService& service) {
 std::string service_line(const VirtualService& service) {
   constexpr auto kSchedulerFlags =
       netlink::kSchedulerFlag1 | netlink::kSchedulerFlag2 | netlink::kSchedulerFlag3;
-  auto line = fmt::format("-A {} -s {}", service_option(service.key), service.scheduler);
+  auto line = fmt::format("-A {} -s {}", service_option(service.key), service.scheduler.view());
   if ((service.flags & netlink::kPersistent) != 0)
     line += fmt::format(" -p {}", service.timeout) + netmask(service);
-  if (!service.persistence_engine.empty()) line += " --pe " + service.persistence_engine;
+  if (!service.persistence_engine.empty())
+    line += fmt::format(" --pe {}", service.persistence_engine.view());
   if ((service.flags & netlink::kOnePacket) != 0) line += " -o";
   if ((service.flags & kSchedulerFlags) != 0) line += " -b " + scheduler_flags(service);
   return line + "\n";

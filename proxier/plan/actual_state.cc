@@ -14,8 +14,7 @@ struct CommitIpvs {
   }
   void put(const netlink::VirtualServiceKey& service, const netlink::RealServer& server) const {
     const auto it = services.find(service);
-    if (it != services.end() && it->second.servers)
-      it->second.servers->insert_or_assign(server.key, server);
+    if (it != services.end() && it->second.servers) it->second.servers->insert_or_assign(server);
   }
 
   void operator()(const netlink::AddService& op) const { put(op.service); }

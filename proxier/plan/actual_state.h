@@ -17,10 +17,12 @@
 
 namespace ipvsproxier::plan {
 
+using RealServers = SortedVector<netlink::RealServer, &netlink::RealServer::key>;
+
 struct ActualService {
   netlink::VirtualService service;
   // nullopt: could not be read; its servers are then left as they are
-  std::optional<std::map<netlink::RealServerKey, netlink::RealServer>> servers;
+  std::optional<RealServers> servers;
 
   friend auto operator<=>(const ActualService&, const ActualService&) = default;
 };
@@ -41,7 +43,7 @@ struct ActualState {
   // and those with another prefix than a host's (nobody in kube-proxy's place made them).
   std::set<netlink::IpAddress> fixed_addresses;
   // nullopt: no such set. A set that is not in the map could not be read.
-  std::map<SetKey, std::optional<std::set<ipset::Element>>> sets;
+  std::map<SetKey, std::optional<ipset::ElementSet>> sets;
   // maxelem of those sets whose is not kube-proxy's; 0: the set has options that ours do not have.
   std::map<SetKey, std::uint32_t> odd_capacities;
   // Of each table that could be read: what of ours is there.

@@ -95,8 +95,8 @@ class Differ {
            actual_.rules.contains({family, ipset::Table::nat});
   }
 
-  const std::set<Element>& actual_elements(SetKey key) const {
-    static const std::set<Element> kNone;
+  const ipset::ElementSet& actual_elements(SetKey key) const {
+    static const ipset::ElementSet kNone;
     const auto it = actual_.sets.find(key);
     return it == actual_.sets.end() || !it->second ? kNone : *it->second;
   }
@@ -272,24 +272,27 @@ class Differ {
     if (!exposable_.contains(planned.service.key.address.family())) return;
     auto& ops = planned.first ? first_adds_ : adds_;
     ops.emplace_back(netlink::AddService{planned.service});
-    for (const auto& [key, server] : planned.servers)
-      ops.emplace_back(netlink::AddServer{planned.service.key, server});
+    for (const auto& key : planned.servers)
+      ops.emplace_back(netlink::AddServer{planned.service.key, {.key = key}});
   }
 
-  void compare_servers(const PlannedService& planned,
-                       const std::map<netlink::RealServerKey, netlink::RealServer>& has) {
+  void compare_servers(const PlannedService& planned, const RealServers& has) {
     const auto& service = planned.service.key;
     auto& adds = planned.first ? first_adds_ : adds_;
-    for (const auto& [key, server] : planned.servers) {
-      const auto it = has.find(key);
-      if (it == has.end())
+    auto it = has.begin();
+    const auto release_before = [&](const netlink::RealServerKey* end) {
+      for (; it != has.end() && (end == nullptr || it->key < *end); ++it)
+        if (desired_.complete) release_server(service, *it);
+    };
+    for (const auto& key : planned.servers) {
+      release_before(&key);
+      const netlink::RealServer server{.key = key};
+      if (it == has.end() || it->key != key)
         adds.emplace_back(netlink::AddServer{service, server});
-      else if (it->second != server)
+      else if (*it++ != server)
         edits_.emplace_back(netlink::EditServer{service, server});
     }
-    if (!desired_.complete) return;
-    for (const auto& [key, server] : has)
-      if (!planned.servers.contains(key)) release_server(service, server);
+    release_before(nullptr);
   }
 
   void release_service(const ActualService& leaving) {
@@ -298,7 +301,7 @@ class Differ {
     if (!lingers(desired_, leaving)) {
       removals_.emplace_back(netlink::DeleteService{key});
     } else if (leaving.servers && desired_.complete) {
-      for (const auto& [server_key, server] : *leaving.servers) release_server(key, server);
+      for (const auto& server : *leaving.servers) release_server(key, server);
     }
   }
 
@@ -366,9 +369,10 @@ std::set<netlink::RealServerKey> draining(const DesiredState& desired, const Act
   if (it == actual.services->end() || !it->second.servers) return result;
   const auto planned = desired.services.find(service);
   if (planned == desired.services.end() && !lingers(desired, it->second)) return result;
-  for (const auto& [key, server] : *it->second.servers) {
-    const bool wanted = planned != desired.services.end() && planned->second.servers.contains(key);
-    if (server.weight == 0 && !wanted) result.insert(key);
+  for (const auto& server : *it->second.servers) {
+    const bool wanted =
+        planned != desired.services.end() && planned->second.servers.contains(server.key);
+    if (server.weight == 0 && !wanted) result.insert(server.key);
   }
   return result;
 }

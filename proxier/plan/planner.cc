@@ -36,6 +36,12 @@ Scope Planner::scope_of(const api::NamespacedName& service) const {
   return scope;
 }
 
+const api::NamespacedName* Planner::owner_of(const netlink::VirtualServiceKey& service) const {
+  for (const auto& planner : families_)
+    if (planner->family() == service.address.family()) return planner->owner_of(service);
+  return nullptr;
+}
+
 LocalLack Planner::local_lack(netlink::Family family) const {
   for (const auto& planner : families_)
     if (planner->family() == family) return planner->local_lack();

@@ -13,16 +13,17 @@ namespace {
 using netlink::ErrorKind;
 using netlink::Family;
 
-std::optional<std::map<netlink::RealServerKey, netlink::RealServer>> read_servers(
-    Kernel& kernel, const netlink::VirtualServiceKey& key, Reading& reading) {
+std::optional<plan::RealServers> read_servers(Kernel& kernel, const netlink::VirtualServiceKey& key,
+                                              Reading& reading) {
   auto listed = kernel.ipvs.list_servers(key);
   if (!listed) {
     reading.failures.push_back({"list real servers of " + to_string(key), listed.error()});
     return std::nullopt;
   }
-  std::map<netlink::RealServerKey, netlink::RealServer> servers;
-  for (auto& one : *listed) servers.insert_or_assign(one.server.key, one.server);
-  return servers;
+  std::vector<netlink::RealServer> servers;
+  servers.reserve(listed->size());
+  for (const auto& one : *listed) servers.push_back(one.server);
+  return plan::RealServers(std::move(servers));
 }
 
 void read_services(Kernel& kernel, Reading& reading) {

@@ -294,15 +294,15 @@ plan::Scope Reconciler::completed(plan::Scope scope) const {
 
   std::set<api::NamespacedName> owners;
   for (const auto& key : scope.services) {
-    const auto it = desired.services.find(key);
-    if (it != desired.services.end() && !(mirror_.services && mirror_.services->contains(key)))
-      owners.insert(it->second.owner.service);
+    const auto* owner = planner_.owner_of(key);
+    if (owner != nullptr && !(mirror_.services && mirror_.services->contains(key)))
+      owners.insert(*owner);
   }
   for (const auto& address : scope.addresses) {
     if (mirror_.addresses && mirror_.addresses->contains(address)) continue;
     for (auto it = desired.services.lower_bound({address});
          it != desired.services.end() && it->first.address == address; ++it)
-      owners.insert(it->second.owner.service);
+      if (const auto* owner = planner_.owner_of(it->first)) owners.insert(*owner);
   }
   for (const auto& owner : owners) scope.merge(planner_.scope_of(owner));
   return scope;

@@ -1,5 +1,7 @@
 #include "proxier/sync/sync_thread.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -17,6 +19,7 @@ void serve(const std::stop_token& stop, Reconciler& reconciler, loop::Mailbox<Sy
   publisher.started();
   auto earliest = Clock::now();
   bool changed = false;  // something was taken that no run has seen
+  bool trimmed = false;
   while (!stop.stop_requested()) {
     const auto latest = std::min(reconciler.due(), changed ? earliest : Clock::now() + kLongest);
     auto input = mailbox.take(stop, earliest, latest);
@@ -31,7 +34,10 @@ void serve(const std::stop_token& stop, Reconciler& reconciler, loop::Mailbox<Sy
     if (!asked && begun < reconciler.due()) continue;
     publisher.began();
     auto report = reconciler.run(begun, stop);
+    const bool whole = report.whole;
     publisher.ended(std::move(report), Clock::now() - begun);
+    // The first lists and what was planned and written for them leave much that is not used again.
+    if (whole && !std::exchange(trimmed, true)) ::malloc_trim(0);
     if (changed) earliest = Clock::now() + std::chrono::duration_cast<Clock::duration>(min_period);
     changed = false;
   }

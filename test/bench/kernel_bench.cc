@@ -221,21 +221,25 @@ void measure_changes(KernelWorld& world, const Size& size) {
     const int index = 1 + (i * (size.services / 101)) / 20 * 20 % size.services;
     auto slice = slice_of(size, index);
     cost.add("slice without a change", with(slice));
-    auto endpoint = slice.endpoints.front();
+    auto list = slice.endpoints.unpack();
+    const auto put = [&](const char* what) {
+      slice.endpoints = list;
+      cost.add(what, with(slice));
+    };
+    auto endpoint = list.front();
     endpoint.node_name = "node-1";
     endpoint.address = netlink::IpAddress::v4(0x0b000000U + static_cast<std::uint32_t>(i));
-    slice.endpoints.push_back(endpoint);
-    cost.add("remote endpoint added", with(slice));
-    slice.endpoints.pop_back();
-    cost.add("remote endpoint removed", with(slice));
+    list.push_back(endpoint);
+    put("remote endpoint added");
+    list.pop_back();
+    put("remote endpoint removed");
     endpoint.node_name = kNode;
-    slice.endpoints.push_back(endpoint);
-    cost.add("local endpoint added", with(slice));
-    slice.endpoints.back().address =
-        netlink::IpAddress::v4(0x0b800000U + static_cast<std::uint32_t>(i));
-    cost.add("local endpoint replaced", with(slice));
-    slice.endpoints.pop_back();
-    cost.add("local endpoint removed", with(slice));
+    list.push_back(endpoint);
+    put("local endpoint added");
+    list.back().address = netlink::IpAddress::v4(0x0b800000U + static_cast<std::uint32_t>(i));
+    put("local endpoint replaced");
+    list.pop_back();
+    put("local endpoint removed");
 
     const int new_index = size.services + 1 + i * 20;
     cost.add("service added", with(service_of(size, new_index)));
@@ -253,7 +257,9 @@ void measure_drain(KernelWorld& world, const Size& size) {
   model::Changes changes;
   for (int i = 0; i < 500; ++i) {
     auto slice = slice_of(size, 1 + i * (size.services / 500));
-    slice.endpoints.pop_back();
+    auto list = slice.endpoints.unpack();
+    list.pop_back();
+    slice.endpoints = list;
     changes.put(std::move(slice));
   }
   cost.add("endpoints left 500 Services", std::move(changes));

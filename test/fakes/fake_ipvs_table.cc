@@ -35,10 +35,11 @@ FakeIpvsTable::Entry* FakeIpvsTable::find(const VirtualServiceKey& key) {
 }
 
 Status FakeIpvsTable::put(const IpvsOp& op, const VirtualService& service) {
-  if (service.scheduler.size() > 15 || !schedulers.contains(service.scheduler) ||
+  const std::string scheduler(service.scheduler.view());
+  if (!schedulers.contains(scheduler) ||
       (!service.persistence_engine.empty() && service.persistence_engine != "sip"))
     return refuse(op, ErrorKind::missing, ENOENT,
-                  "the kernel has no scheduler \"" + service.scheduler + "\"");
+                  "the kernel has no scheduler \"" + scheduler + "\"");
   const auto family = service.key.address.family();
   if (family == Family::ipv6 && (service.netmask_bits < 1 || service.netmask_bits > 128))
     return refuse(op, ErrorKind::malformed, EINVAL, "netmask");

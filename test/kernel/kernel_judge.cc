@@ -63,8 +63,9 @@ std::string drained(const std::string& fact) {
 }  // namespace
 
 std::string service_fact(const netlink::VirtualService& service) {
-  return "virtual service " + netlink::to_string(service.key) + " " + service.scheduler +
-         " flags " + std::to_string(service.flags) + " timeout " + std::to_string(service.timeout);
+  return "virtual service " + netlink::to_string(service.key) + " " +
+         std::string(service.scheduler.view()) + " flags " + std::to_string(service.flags) +
+         " timeout " + std::to_string(service.timeout);
 }
 
 std::string server_fact(const netlink::VirtualServiceKey& service,

@@ -15,7 +15,8 @@ namespace {
 
 std::string line_of(const netlink::VirtualService& service) {
   return fmt::format("virtual service {} {} flags {:#x} timeout {} bits {}", to_string(service.key),
-                     service.scheduler, service.flags, service.timeout, service.netmask_bits);
+                     service.scheduler.view(), service.flags, service.timeout,
+                     service.netmask_bits);
 }
 
 std::string line_of(const netlink::VirtualServiceKey& service, const netlink::RealServer& server) {
@@ -163,7 +164,7 @@ std::set<std::string> FakeDaemon::differences() {
   std::set<std::string> wanted;
   for (const auto& [key, planned] : desired.services) {
     wanted.insert(line_of(planned.service));
-    for (const auto& [server_key, server] : planned.servers) wanted.insert(line_of(key, server));
+    for (const auto& server : planned.servers) wanted.insert(line_of(key, {.key = server}));
   }
   for (const auto& address : desired.addresses) wanted.insert("address " + address.to_string());
   for (const auto& [key, elements] : desired.sets) {

@@ -31,9 +31,20 @@ test::KernelModel holding(const DesiredState& desired) {
   return kernel;
 }
 
-netlink::RealServer& server_in(test::KernelModel& kernel, const netlink::VirtualServiceKey& service,
-                               const std::string& address) {
-  return kernel.state.services->at(service).servers.value().at({ip(address), 8080});
+const netlink::RealServer& server_in(const test::KernelModel& kernel,
+                                     const netlink::VirtualServiceKey& service,
+                                     const std::string& address) {
+  const auto& servers = kernel.state.services->at(service).servers.value();
+  const auto it = servers.find(netlink::RealServerKey{ip(address), 8080});
+  REQUIRE(it != servers.end());
+  return *it;
+}
+
+void set_weight(test::KernelModel& kernel, const netlink::VirtualServiceKey& service,
+                const std::string& address, std::uint32_t weight) {
+  auto server = server_in(kernel, service, address);
+  server.weight = weight;
+  kernel.state.commit(netlink::EditServer{service, server});
 }
 
 std::vector<std::string> phase_names(const Transaction& transaction) {
@@ -104,7 +115,7 @@ TEST_CASE("UDP and SCTP real servers leave at once") {
 TEST_CASE("what others changed is set right") {
   const auto desired = desired_for(test::web_service(), {test::e1(), test::e2()});
   auto kernel = holding(desired);
-  server_in(kernel, kWeb, "10.244.0.3").weight = 7;
+  set_weight(kernel, kWeb, "10.244.0.3", 7);
   kernel.state.services->at(kWeb).service.scheduler = "wrr";
   kernel.state.addresses->insert(ip("10.96.0.77"));
   kernel.state.sets.at({Family::ipv4, ipset::SetId::cluster_ip})->clear();
@@ -162,7 +173,7 @@ TEST_CASE("nothing is exposed or removed on partial knowledge", "[item-8]") {
 
 TEST_CASE("what could not be read in full removes and drains nothing, but adds and edits") {
   auto kernel = holding(desired_for(test::web_service(), {test::e1(), test::e2()}));
-  server_in(kernel, kWeb, "10.244.0.3").weight = 0;
+  set_weight(kernel, kWeb, "10.244.0.3", 0);
   auto other = test::web_service();
   other.name.name = "other";
   other.cluster_ips = {ip("10.96.0.7")};

@@ -18,7 +18,9 @@ void check_reached(const DesiredState& desired, const ActualState& actual) {
   for (const auto& [key, planned] : desired.services) {
     const auto& service = actual.services->at(key);
     CHECK(service.service == planned.service);
-    CHECK(*service.servers == planned.servers);
+    std::vector<netlink::RealServer> servers;
+    for (const auto& server : planned.servers) servers.push_back({.key = server});
+    CHECK(*service.servers == RealServers(std::move(servers)));
   }
   for (const auto& [key, elements] : desired.sets) CHECK(*actual.sets.at(key) == elements);
   for (const auto& [family, parameters] : desired.rules)

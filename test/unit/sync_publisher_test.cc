@@ -31,7 +31,8 @@ constexpr Wall kBegin{1'700'000'000s};
 // web_with() whose slice the cluster changed at `time`.
 model::ClusterState web_at(Wall time, std::vector<api::Endpoint> endpoints) {
   auto cluster = web_with(std::move(endpoints));
-  cluster.slices.at({"default", "web"}).at("web-1").trigger.time = time;
+  test::edit_slice(cluster.slices.at({"default", "web"}), "web-1",
+                   [&](auto& slice) { slice.trigger.time = time; });
   return cluster;
 }
 
