@@ -18,13 +18,15 @@ void serve(const std::stop_token& stop, Reconciler& reconciler, loop::Mailbox<Sy
   auto earliest = Clock::now();
   while (!stop.stop_requested()) {
     const auto latest = std::min(reconciler.due(), Clock::now() + kLongest);
-    auto input = mailbox.take(stop, earliest, latest);
+    // What is due does not wait for changes, nor do changes come before their time because of it.
+    const bool taken = latest > Clock::now() || earliest <= Clock::now();
+    auto input = taken ? mailbox.take(stop, earliest, latest) : SyncInput{};
     if (stop.stop_requested()) return;
     const bool asked = !input.empty();
     reconciler.take(std::move(input));
     if (!reconciler.listed()) continue;
     const auto begun = Clock::now();
-    publisher.began();
+    publisher.began(taken);
     auto report = reconciler.run(begun, stop);
     publisher.ended(std::move(report), Clock::now() - begun);
     if (asked) earliest = Clock::now() + std::chrono::duration_cast<Clock::duration>(min_period);

@@ -74,9 +74,9 @@ class FakeDaemon {
   sync::SyncReport see(const model::ClusterState& next);
   sync::SyncReport see(netlink::LinkEvents events);
 
-  // Time passes; whatever becomes due is done when it is. The last report that was not empty.
+  // Time passes; whatever becomes due is done when it is. The last report that tells something.
   sync::SyncReport wait(std::chrono::milliseconds time);
-  std::size_t runs() const { return runs_; }  // so far
+  std::size_t runs() const { return runs_; }  // so far, without those that only read a part
 
   void clear_faults();
   std::size_t fault_hits() const;
