@@ -65,8 +65,8 @@ void FakeDaemon::restart() {
   new_process_ = true;
 }
 
-sync::SyncReport FakeDaemon::run() {
-  auto report = reconciler_->run(now);
+sync::SyncReport FakeDaemon::run(const std::stop_token& stop) {
+  auto report = reconciler_->run(now, stop);
   runs_ += report.reading ? 0 : 1;
   return report;
 }
