@@ -83,7 +83,7 @@ SyncReport Reconciler::run(TimePoint now, const std::stop_token& stop) {
 // Changes first, so that none waits for longer than one part takes to be read.
 void Reconciler::follow(TimePoint now, Pass& pass) {
   const bool begins = now >= whole_due_ && !read_back_.running();
-  if (begins) begin_reading(now);
+  if (begins) begin_reading();
   sync_changes(now, pass, begins);
   if (!read_back_.running() || pass.stop.stop_requested()) return;
   read_part(now, pass);
@@ -174,8 +174,8 @@ void Reconciler::sync_whole(TimePoint now, Pass& pass) {
   apply(plan::whole(planner_.desired(), mirror_), now, pass);
 }
 
-void Reconciler::begin_reading(TimePoint now) {
-  whole_due_ = now + settings_.sync_period;
+void Reconciler::begin_reading() {
+  whole_due_ = TimePoint::max();  // until it has ended, or a surprise
   surprised_ = false;
   new_kinds_ = false;
   read_back_.begin();
@@ -201,6 +201,7 @@ void Reconciler::read_part(TimePoint now, Pass& pass) {
 
 // All parts were read, or tried. What could not be is told together.
 void Reconciler::end_reading(TimePoint now, Pass& pass) {
+  whole_due_ = std::min(whole_due_, now + settings_.sync_period);
   drift_.end();
   append(pass.failures, std::exchange(unread_, {}));
   keep_host(pass);

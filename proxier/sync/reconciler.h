@@ -99,7 +99,7 @@ class Reconciler {
   void sync_whole(TimePoint now, Pass& pass);
   void follow(TimePoint now, Pass& pass);
   void sync_changes(TimePoint now, Pass& pass, bool look_at_links);
-  void begin_reading(TimePoint now);
+  void begin_reading();
   void read_part(TimePoint now, Pass& pass);
   void end_reading(TimePoint now, Pass& pass);
   void drain(TimePoint now, Pass& pass);

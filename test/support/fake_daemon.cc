@@ -91,7 +91,7 @@ sync::SyncReport FakeDaemon::wait(std::chrono::milliseconds time) {
   std::size_t at_once = 0;
   while (reconciler_->due() <= end) {
     at_once = reconciler_->due() <= now ? at_once + 1 : 0;
-    if (at_once > kPartsAtMost) throw std::logic_error("a busy loop");
+    if (at_once > kPartsAtMost) throw std::logic_error("a busy loop of parts");
     now = std::max(now, reconciler_->due());
     auto report = run();
     if (reconciler_->due() <= now && !reconciler_->reading()) throw std::logic_error("a busy loop");

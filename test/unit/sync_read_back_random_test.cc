@@ -73,7 +73,8 @@ TEST_CASE("random changes among the parts of readings back end where the plan is
         else
           random.tweak(cluster);
         if (random.chance(5)) cluster.complete = !cluster.complete;
-        CHECK(daemon.see(cluster).failures == 0);
+        const auto failures = daemon.see(cluster).failures;
+        if (!damaged) CHECK(failures == 0);
       } else {
         daemon.run();
       }
