@@ -190,27 +190,48 @@ PartRead ReadBack::read_rules(Kernel& kernel, const plan::DesiredState& desired,
   return part;
 }
 
+void ReadBack::note(const plan::Transaction& transaction) {
+  if (!listing_) return;
+  for (const auto& phase : transaction.phases)
+    if (const auto* ops = std::get_if<std::vector<netlink::IpvsOp>>(&phase.work))
+      for (const auto& op : *ops) written_.insert(netlink::service_of(op));
+}
+
+// Of what was written since the listing began it may be too old.
+bool ReadBack::is_known(const netlink::VirtualService& service, const ActualState& mirror) const {
+  if (service.key.fwmark != 0 || written_.contains(service.key)) return true;
+  if (!mirror.services) return false;
+  const auto believed = mirror.services->find(service.key);
+  return believed != mirror.services->end() && believed->second.service == service;
+}
+
+// In parts, but where nothing is known: one that is not known must not be taken for absent.
+netlink::Result<netlink::IpvsTable::ServicesPart> ReadBack::list_services(
+    Kernel& kernel, const ActualState& mirror) {
+  if (listing_) return kernel.ipvs.next_services();
+  if (mirror.services) return kernel.ipvs.begin_services();
+  auto all = kernel.ipvs.list_services();
+  if (!all) return all.error();
+  return netlink::IpvsTable::ServicesPart{.services = *std::move(all), .last = true};
+}
+
 // What is gone shows when its real servers are asked for.
 PartRead ReadBack::read_services(Kernel& kernel, const ActualState& mirror) {
   PartRead part;
-  stage_ = Stage::servers;
-  auto listed = kernel.ipvs.list_services();
+  auto listed = list_services(kernel, mirror);
+  listing_ = listed && !listed->last;
+  if (!listing_) stage_ = Stage::servers;
   if (!listed) {
     part.failures.push_back({"list virtual services", std::move(listed.error())});
     part.take = [](ActualState& state) { state.services.reset(); };
     return part;
   }
   part.look_at_all = !mirror.services;
-  std::erase_if(*listed, [&](const netlink::VirtualService& service) {
-    if (service.key.fwmark != 0) return true;
-    if (!mirror.services) return false;
-    const auto believed = mirror.services->find(service.key);
-    if (believed != mirror.services->end() && believed->second.service == service) return true;
-    part.differs.services.insert(service.key);
-    return false;
-  });
-  if (listed->empty() && mirror.services) return part;
-  part.take = [found = *std::move(listed)](ActualState& state) {
+  std::erase_if(listed->services, [&](const auto& one) { return is_known(one, mirror); });
+  if (mirror.services)
+    for (const auto& service : listed->services) part.differs.services.insert(service.key);
+  if (listed->services.empty() && mirror.services) return part;
+  part.take = [found = std::move(listed->services)](ActualState& state) {
     if (!state.services) state.services.emplace();
     for (const auto& service : found) (*state.services)[service.key].service = service;
   };

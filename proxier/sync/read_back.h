@@ -11,9 +11,11 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "proxier/plan/actual_state.h"
+#include "proxier/plan/transaction.h"
 #include "proxier/sync/kernel.h"
 
 namespace ipvsproxier::sync {
@@ -39,9 +41,12 @@ class ReadBack {
   void begin() { *this = ReadBack(Stage::sets); }
   bool running() const { return stage_ != Stage::done; }
 
-  // Reads the next part of what concerns `desired`: a set, the rules of a family, the virtual
-  // services, or the real servers of some of them. Only while running().
+  // Reads the next part of what concerns `desired`: a set, the rules of a family, some
+  // virtual services, or the real servers of some. Only while running().
   PartRead step(Kernel& kernel, const plan::DesiredState& desired, const plan::ActualState& mirror);
+
+  // These operations were tried between two parts.
+  void note(const plan::Transaction& transaction);
 
  private:
   enum class Stage : std::uint8_t { sets, rules, services, servers, done };
@@ -53,6 +58,9 @@ class ReadBack {
   PartRead read_rules(Kernel& kernel, const plan::DesiredState& desired,
                       const plan::ActualState& mirror);
   PartRead read_services(Kernel& kernel, const plan::ActualState& mirror);
+  netlink::Result<netlink::IpvsTable::ServicesPart> list_services(Kernel& kernel,
+                                                                  const plan::ActualState& mirror);
+  bool is_known(const netlink::VirtualService& service, const plan::ActualState& mirror) const;
   PartRead read_servers(Kernel& kernel, const plan::ActualState& mirror);
 
   Stage stage_ = Stage::done;
@@ -60,6 +68,8 @@ class ReadBack {
   std::optional<plan::SetKey> set_;
   std::optional<netlink::Family> family_;
   std::optional<netlink::VirtualServiceKey> service_;
+  bool listing_ = false;                          // virtual services, in parts
+  std::set<netlink::VirtualServiceKey> written_;  // since it began
 };
 
 // All parts at once, without the dummy link's, into `state`, which knows nothing. What could not be

@@ -278,6 +278,7 @@ plan::Scope Reconciler::execute(const plan::Transaction& transaction, Pass& pass
   if (!transaction.empty() && logger_.should_log(spdlog::level::debug))
     logger_.debug("transaction:\n{}", plan::to_text(transaction));
   flows_.note(transaction, mirror_);
+  read_back_.note(transaction);
   auto outcome = Applier(kernel_, mirror_, settings_.progress).apply(transaction, pass.stop);
   pass.written += outcome.written;
   pass.failed += outcome.failed;
