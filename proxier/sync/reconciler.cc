@@ -85,7 +85,8 @@ void Reconciler::follow(TimePoint now, Pass& pass) {
   const bool begins = now >= whole_due_ && !read_back_.running();
   if (begins) begin_reading();
   sync_changes(now, pass, begins);
-  if (!read_back_.running() || pass.stop.stop_requested()) return;
+  // The links are the first part.
+  if (begins || !read_back_.running() || pass.stop.stop_requested()) return;
   read_part(now, pass);
   if (!read_back_.running()) end_reading(now, pass);
 }
