@@ -190,12 +190,13 @@ TEST_CASE("damage between any two parts is found by the next reading back at the
   const int parts = parts_of_a_reading();
   CHECK(parts > 20);
   for (int before = 0; before < parts; ++before)
-    for (const auto& damage : damages()) {
+    for (std::size_t i = static_cast<std::size_t>(before) % 5; i < damages().size(); i += 5) {
+      const auto& damage = damages()[i];
       INFO(damage.told << " after " << before << " parts");
       FakeDaemon daemon;
       daemon.see(shops());
       begin(daemon);
-      for (int i = 0; i < before && daemon.reading(); ++i) daemon.run();
+      for (int part = 0; part < before && daemon.reading(); ++part) daemon.run();
       damage.act(daemon);
       finish(daemon);
       daemon.wait(42s);
