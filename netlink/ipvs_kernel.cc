@@ -17,6 +17,7 @@ namespace ipvsproxier::netlink {
 namespace {
 
 constexpr int kRounds = 3;
+constexpr int kDatagramsAPart = 2;  // of a listing, some 100 virtual services each
 
 std::optional<RealServerKey> server_of(const IpvsOp& op) {
   if (const auto* add = std::get_if<AddServer>(&op)) return add->server.key;
@@ -29,6 +30,16 @@ const VirtualService* written_service(const IpvsOp& op) {
   if (const auto* add = std::get_if<AddService>(&op)) return &add->service;
   if (const auto* edit = std::get_if<EditService>(&op)) return &edit->service;
   return nullptr;
+}
+
+// What VirtualService cannot express is left out.
+Status add_service(ByteView payload, std::vector<VirtualService>& services) {
+  auto service = decode_service(payload);
+  if (service)
+    services.push_back(std::move(*service));
+  else if (service.error().kind != ErrorKind::unsupported)
+    return service.error();
+  return {};
 }
 
 Operation operation_of(const IpvsOp& op) {
@@ -108,7 +119,10 @@ Result<std::unique_ptr<KernelIpvsTable>> KernelIpvsTable::open(const NlOptions& 
       error.where = "this kernel offers no IPVS: load module ip_vs (modprobe ip_vs) on the host";
     return error;
   }
-  return std::unique_ptr<KernelIpvsTable>(new KernelIpvsTable(std::move(*channel), *family));
+  auto parts = NlChannel::open(NETLINK_GENERIC, options);
+  if (!parts) return in_context(parts.error(), "open IPVS");
+  return std::unique_ptr<KernelIpvsTable>(
+      new KernelIpvsTable(std::move(*channel), std::move(*parts), *family));
 }
 
 std::vector<Status> KernelIpvsTable::apply(std::span<const IpvsOp> ops) {
@@ -167,19 +181,38 @@ std::vector<Status> KernelIpvsTable::apply_independent(std::span<const IpvsOp> o
   return outcomes;
 }
 
+NlCounters KernelIpvsTable::counters() const {
+  auto all = channel_.counters();
+  all.datagrams += parts_.counters().datagrams;
+  all.dump_requests += parts_.counters().dump_requests;
+  return all;
+}
+
 Result<std::vector<VirtualService>> KernelIpvsTable::list_services() {
   std::vector<VirtualService> services;
-  const auto status = channel_.dump(Operation::ipvs_service, encode_list_services(family_),
-                                    [&](ByteView payload) -> Status {
-                                      auto service = decode_service(payload);
-                                      if (service)
-                                        services.push_back(std::move(*service));
-                                      else if (service.error().kind != ErrorKind::unsupported)
-                                        return service.error();
-                                      return {};
-                                    });
+  const auto status =
+      channel_.dump(Operation::ipvs_service, encode_list_services(family_),
+                    [&](ByteView payload) { return add_service(payload, services); });
   if (!status) return in_context(status.error(), "list virtual services");
   return services;
+}
+
+Result<IpvsTable::ServicesPart> KernelIpvsTable::begin_services() {
+  if (const auto begun = parts_.begin_dump(encode_list_services(family_)); !begun)
+    return in_context(begun.error(), "list virtual services");
+  return next_services();
+}
+
+Result<IpvsTable::ServicesPart> KernelIpvsTable::next_services() {
+  ServicesPart part;
+  for (int i = 0; i < kDatagramsAPart && !part.last; ++i) {
+    const auto more = parts_.next_of_dump(Operation::ipvs_service, [&](ByteView payload) {
+      return add_service(payload, part.services);
+    });
+    if (!more) return in_context(more.error(), "list virtual services");
+    part.last = !*more;
+  }
+  return part;
 }
 
 Result<std::vector<ListedServer>> KernelIpvsTable::list_servers(const VirtualServiceKey& service) {

@@ -259,6 +259,29 @@ Status NlChannel::dump(Operation operation, const Bytes& request,
   return *failure;
 }
 
+Status NlChannel::begin_dump(Bytes request) {
+  if (dumping_) drain();
+  stamp(request, next_sequence(), NLM_F_DUMP);
+  ++counters_.dump_requests;
+  auto sent = send(request);
+  dumping_ = sent.has_value();
+  return sent;
+}
+
+Result<bool> NlChannel::next_of_dump(Operation operation,
+                                     const std::function<Status(ByteView)>& each) {
+  const auto received = receive(true);
+  if (!received) return received.error();
+  DumpCollector collector(sequence_);
+  const auto state = collector.take(operation, *received);
+  if (!state) return state.error();
+  dumping_ = *state == DumpCollector::State::more;
+  const auto payloads = std::move(collector).payloads();
+  for (const auto& payload : payloads)
+    if (auto status = each(payload); !status) return status.error();
+  return dumping_;
+}
+
 Result<std::uint16_t> resolve_family(NlChannel& channel, std::string_view name) {
   const auto reply = channel.query(Operation::generic, encode_get_family(name));
   if (!reply) return in_context(reply.error(), fmt::format("find netlink family {}", name));

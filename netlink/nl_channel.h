@@ -69,6 +69,14 @@ class NlChannel {
   Status dump(Operation operation, const Bytes& request,
               const std::function<Status(ByteView)>& each);
 
+  // A dump in parts, where the caller may do something else in between, but not over this channel.
+  // Not repeated: for tables without marks of consistency. One that was not read to its end is over
+  // when the next begins.
+  Status begin_dump(Bytes request);
+  // The next messages' payloads; false when that was the last part. Only after begin_dump() and
+  // while the answer was true.
+  Result<bool> next_of_dump(Operation operation, const std::function<Status(ByteView)>& each);
+
   const NlCounters& counters() const { return counters_; }
 
  private:
@@ -85,6 +93,7 @@ class NlChannel {
 
   std::unique_ptr<Io> io_;
   std::uint32_t sequence_ = 0;
+  bool dumping_ = false;  // in parts
   NlCounters counters_;
 };
 

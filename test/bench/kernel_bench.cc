@@ -17,7 +17,7 @@
 
 #include "proxier/plan/diff.h"
 #include "proxier/sync/applier.h"
-#include "proxier/sync/kernel_state.h"
+#include "proxier/sync/read_back.h"
 #include "test/bench/kernel_world.h"
 #include "test/bench/prebuilt.h"
 #include "test/support/require.h"
@@ -58,7 +58,8 @@ struct Planned {
     planner.update(touched.services, cluster);
     print_figure("planned", now_ms() - start, "ms");
     auto tables = world.kernel();
-    kernel = sync::read_kernel(tables, planner.desired(), {}, true).state;
+    kernel.addresses.emplace();
+    sync::read_kernel(tables, planner.desired(), kernel);
     start = now_ms();
     transaction = plan::diff(planner.desired(), kernel);
     print_figure("difference", now_ms() - start, "ms");
@@ -152,10 +153,74 @@ void measure_restart(KernelWorld& world, const Size& size) {
   print_figure("ipvs dumps", static_cast<double>(after.ipvs_dumps - before.ipvs_dumps), "");
   print_figure("link dumps", static_cast<double>(after.link_dumps - before.link_dumps), "");
   print_figure("write requests", static_cast<double>(after.writes - before.writes), "");
+}
 
+// How long each kind of part takes to be read, and the largest single listings.
+void measure_dumps(KernelWorld& world) {
+  double start = now_ms();
+  const auto services = test::require(world.ipvs->list_services());
+  double all = now_ms() - start;
+  print_figure("dump of virtual servers", all, "ms");
   start = now_ms();
-  require_complete(reconciler->run(kStart + std::chrono::hours(1)));
-  print_figure("read-back", now_ms() - start, "ms");
+  for (const auto& service : services) test::require(world.ipvs->list_servers(service.key));
+  const double servers = now_ms() - start;
+  print_figure("dumps of real servers", servers, "ms");
+  all += servers;
+  double longest = 0;
+  std::size_t largest = 0;
+  for (const auto family : netlink::kFamilies)
+    for (const auto id : ipset::kSetIds) {
+      start = now_ms();
+      const auto set = test::require(world.sets->list(ipset::set_name(id, family)));
+      const double took = now_ms() - start;
+      all += took;
+      longest = std::max(longest, took);
+      if (set) largest = std::max(largest, set->elements.size());
+    }
+  print_figure("longest dump of a set", longest, "ms");
+  print_figure("elements of the largest set", static_cast<double>(largest), "");
+  start = now_ms();
+  test::require(world.links->list_addresses());
+  const double addresses = now_ms() - start;
+  print_figure("dump of addresses", addresses, "ms");
+  print_figure("dumps alone", all + addresses, "ms");
+}
+
+// Three readings of the whole kernel, which find it as it should be, beside the dumps alone.
+void measure_readback(KernelWorld& world, const Size& size) {
+  auto reconciler = synced(world, size);
+  auto now = kStart;
+  for (int round = 0; round < 3; ++round) {
+    measure_dumps(world);
+    const auto before = world.sent();
+    const double resident = resident_kb();
+    double most_resident = resident;
+    std::vector<double> parts;
+    now += std::chrono::hours(1);
+    bool whole = false;
+    while (!whole) {
+      const double start = now_ms();
+      const auto report = reconciler->run(now);
+      parts.push_back(now_ms() - start);
+      require_complete(report);
+      whole = report.whole;
+      if (parts.size() % 16 == 0) most_resident = std::max(most_resident, resident_kb());
+    }
+    double all = 0;
+    for (const double part : parts) all += part;
+    print_figure("read-back", all, "ms");
+    std::sort(parts.begin(), parts.end());
+    print_figure("parts", static_cast<double>(parts.size()), "");
+    print_figure("longest part", parts.back(), "ms");
+    print_figure("second longest part", parts[parts.size() - 2], "ms");
+    print_figure("third longest part", parts[parts.size() - 3], "ms");
+    print_figure("median part", parts[parts.size() / 2], "ms");
+    const auto after = world.sent();
+    print_figure("ipvs dumps", static_cast<double>(after.ipvs_dumps - before.ipvs_dumps), "");
+    print_figure("link dumps", static_cast<double>(after.link_dumps - before.link_dumps), "");
+    print_figure("write requests", static_cast<double>(after.writes - before.writes), "");
+    print_figure("more resident meanwhile", (most_resident - resident) / 1024, "MB");
+  }
 }
 
 // What one kind of change costs, over many: the most messages, the median time.
@@ -269,8 +334,9 @@ void measure_drain(KernelWorld& world, const Size& size) {
 using Measurement = void (*)(KernelWorld&, const Size&);
 
 const std::map<std::string_view, Measurement> kMeasurements = {
-    {"floor", measure_floor},     {"apply", measure_apply},     {"first", measure_first},
-    {"restart", measure_restart}, {"changes", measure_changes}, {"drain", measure_drain},
+    {"floor", measure_floor},     {"apply", measure_apply},       {"first", measure_first},
+    {"restart", measure_restart}, {"readback", measure_readback}, {"changes", measure_changes},
+    {"drain", measure_drain},
 };
 
 int run(int argc, char** argv) {

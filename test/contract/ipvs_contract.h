@@ -5,6 +5,7 @@
 // own.
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -70,6 +71,41 @@ inline netlink::Error refused(netlink::IpvsTable& table, const netlink::IpvsOp& 
   INFO(to_string(status.error()));
   CHECK(status.error().where.find(to_string(op)) == 0);
   return status.error();
+}
+
+// Both ways to list them answer the same.
+inline void ipvs_listing_contract(netlink::IpvsTable& table) {
+  using Keys = std::multiset<netlink::VirtualServiceKey>;
+  constexpr std::uint32_t kServices = 700;
+  for (std::uint32_t i = 0; i < kServices; ++i)
+    must(table, netlink::AddService{
+                    {.key = {netlink::IpAddress::v4(0x0a600000U + i), netlink::Protocol::tcp, 80},
+                     .scheduler = "rr"}});
+  Keys all;
+  const auto listed = table.list_services();
+  REQUIRE(listed);
+  for (const auto& service : *listed) all.insert(service.key);
+  CHECK(all.size() == kServices);
+  for (int round = 0; round < 3; ++round) {
+    Keys found;
+    auto part = table.begin_services();
+    REQUIRE(part);
+    std::size_t parts = 1;
+    while (true) {
+      for (const auto& service : part->services) found.insert(service.key);
+      // What is done in between goes its own way; the first one is left off for the next round.
+      const netlink::VirtualServiceKey key{netlink::IpAddress::v4(0x0a600000U),
+                                           netlink::Protocol::tcp, 80};
+      must(table, netlink::EditService{{.key = key, .scheduler = "rr"}});
+      CHECK(table.list_servers(key));
+      if (part->last || (round == 0 && parts == 2)) break;
+      part = table.next_services();
+      REQUIRE(part);
+      ++parts;
+    }
+    CHECK(parts >= 2);
+    if (round > 0) CHECK(found == all);
+  }
 }
 
 inline void ipvs_service_contract(netlink::IpvsTable& table) {

@@ -109,6 +109,26 @@ Result<std::vector<VirtualService>> FakeIpvsTable::list_services() {
   return services;
 }
 
+Result<FakeIpvsTable::ServicesPart> FakeIpvsTable::begin_services() {
+  listed_ = 0;
+  return next_services();
+}
+
+Result<FakeIpvsTable::ServicesPart> FakeIpvsTable::next_services() {
+  constexpr std::size_t kPart = 20;
+  if (auto fault = faults.next("list virtual services")) return std::move(*fault);
+  ServicesPart part;
+  std::size_t index = 0;
+  for (const auto& [key, entry] : entries_) {
+    if (index++ < listed_) continue;
+    if (part.services.size() == kPart) return part;
+    part.services.push_back(entry.service);
+    ++listed_;
+  }
+  part.last = true;
+  return part;
+}
+
 Result<std::vector<ListedServer>> FakeIpvsTable::list_servers(const VirtualServiceKey& service) {
   const auto what = "list real servers of virtual service " + to_string(service);
   ++server_listings_;

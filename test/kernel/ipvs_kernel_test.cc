@@ -32,6 +32,11 @@ TEST_CASE("kernel: IPVS batches keep the contract") {
   ipvs_batch_contract(*open_ipvs());
 }
 
+TEST_CASE("kernel: listings of virtual services keep the contract") {
+  FreshNetns netns;
+  ipvs_listing_contract(*open_ipvs());
+}
+
 TEST_CASE("kernel: IPVS answers that are lost are an overrun, and the table still works") {
   FreshNetns netns;
   // The kernel's minimum holds two or three refusals; a window has 32.

@@ -147,5 +147,28 @@ TEST_CASE("what the cluster changed before we began is not measured") {
   CHECK_THAT(text, Contains(name + R"(_sum{ip_family="IPv6"} 6)" + "\n"));
 }
 
+TEST_CASE("the parts of a reading back are one sync, as long as all of them") {
+  PublisherRig rig;
+  const std::string count = R"(sync_proxy_rules_duration_seconds_count{ip_family="IPv4"} )";
+  const std::string sum = R"(sync_proxy_rules_duration_seconds_sum{ip_family="IPv4"} )";
+  SyncReport part;
+  part.reading = true;
+  part.settled = true;
+  part.requests.ipvs = 5;
+  for (int i = 0; i < 3; ++i) {
+    rig.publisher.began(true);
+    rig.publisher.ended(part, 1s);
+  }
+  CHECK_THAT(rig.text(), Contains(count + "0\n"));
+  CHECK_THAT(rig.text(), Contains(R"(netlink_messages_total{kind="ipvs"} 15)"));
+  CHECK_FALSE(rig.status.families_healthy());
+  SyncReport last;
+  last.whole = true;
+  last.settled = true;
+  rig.publisher.ended(std::move(last), 1s);
+  CHECK_THAT(rig.text(), Contains(count + "1\n"));
+  CHECK_THAT(rig.text(), Contains(sum + "4\n"));
+}
+
 }  // namespace
 }  // namespace ipvsproxier::sync
