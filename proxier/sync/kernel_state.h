@@ -15,12 +15,12 @@ struct Reading {
 };
 
 // Reads what concerns `desired`: all virtual services with their servers, the sets and tables of
-// its families, and of `addresses` (all of this node's) those of the dummy link. Where the dummy
-// link is not ours to use (`dummy_usable` false) its addresses stay unknown.
+// its families, and of `addresses` (all of this node's) those of our dummy links. Where the first
+// of these is not ours to use (`dummy_usable` false) its addresses stay unknown.
 Reading read_kernel(Kernel& kernel, const plan::DesiredState& desired,
                     const std::vector<netlink::InterfaceAddress>& addresses, bool dummy_usable);
 
-// The part of the state that is the dummy link's, out of the addresses of all links.
+// The part of the state that is our dummy links', out of the addresses of all links.
 void read_dummy_addresses(const std::vector<netlink::InterfaceAddress>& addresses,
                           plan::ActualState& state);
 

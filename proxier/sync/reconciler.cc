@@ -36,6 +36,12 @@ void append(std::vector<T>& to, std::vector<T> from) {
   std::move(from.begin(), from.end(), std::back_inserter(to));
 }
 
+std::string names_of(const std::set<plan::Place>& places) {
+  std::string names;
+  for (const auto place : places) names += (names.empty() ? "" : ", ") + plan::dummy_link(place);
+  return names.empty() ? plan::kDummyLink : names;
+}
+
 std::set<std::string> lines_of(const plan::Transaction& transaction) {
   std::set<std::string> lines;
   const std::string text = plan::to_text(transaction);
@@ -249,18 +255,22 @@ plan::Scope Reconciler::repair_links(Pass& pass) {
     link_events_.merge(std::move(events));
     return scope;
   }
+  const auto before = std::exchange(mirror_.addresses, std::nullopt);
   read_dummy_addresses(*addresses, mirror_);
+  std::set<plan::Place> places;
   std::string gone;
   std::size_t count = 0;
   for (const auto& address : desired.addresses) {
     if (mirror_.addresses->contains(address)) continue;
     scope.addresses.insert(address);
-    if (events.lost.contains(address) && count++ < kTold)
-      gone += (gone.empty() ? "" : ", ") + address.to_string();
+    if (!events.lost.contains(address)) continue;
+    if (count++ < kTold) gone += (gone.empty() ? "" : ", ") + address.to_string();
+    if (before)
+      for (const auto place : before->places(address)) places.insert(place);
   }
   if (count > kTold) gone += fmt::format(" and {} more", count - kTold);
   if (count > 0)
-    logger_.warn("others removed address {} from {}: adding it again", gone, plan::kDummyLink);
+    logger_.warn("others removed address {} from {}: adding it again", gone, names_of(places));
   return scope;
 }
 
@@ -302,9 +312,9 @@ void Reconciler::assume_added() {
         key, plan::ActualService{.service = {.key = key}, .servers = std::nullopt});
     return true;
   });
-  std::erase_if(perhaps_.addresses, [&](const netlink::IpAddress& address) {
-    if (desired.addresses.contains(address) || !mirror_.addresses) return false;
-    mirror_.addresses->insert(address);
+  std::erase_if(perhaps_.bindings, [&](const plan::Binding& binding) {
+    if (desired.addresses.contains(binding.address) || !mirror_.addresses) return false;
+    mirror_.addresses->insert(binding);
     return true;
   });
 }
@@ -335,7 +345,7 @@ plan::Scope Reconciler::execute(const plan::Transaction& transaction, Pass& pass
   pass.failed += outcome.failed;
   pass.rules_failed.merge(outcome.rules_failed);
   pass.suspect = pass.suspect || outcome.suspect;
-  perhaps_.merge(outcome.perhaps);
+  perhaps_.merge(std::move(outcome.perhaps));
   append(pass.failures, std::move(outcome.failures));
   append(pass.held, std::move(outcome.held));
   if (!outcome.without_scheduler.empty())

@@ -155,7 +155,7 @@ class Reconciler {
   netlink::LinkEvents link_events_;
   plan::Planner planner_;
   plan::ActualState mirror_;  // what the kernel holds, as far as we know
-  plan::Scope perhaps_;       // VIPs that it may hold besides
+  Perhaps perhaps_;           // VIPs that it may hold besides
 
   bool listed_ = false;       // the first lists are there
   bool known_ = false;        // mirror_ was read

@@ -65,9 +65,8 @@ TEST_CASE("the API server and the cluster DNS come before the others") {
   REQUIRE(phase_names(transaction).at(3) == "add first virtual services");
   const auto& first = std::get<std::vector<netlink::IpvsOp>>(transaction.phases.at(3).work);
   CHECK(first.size() == 2);
-  const auto& addresses = std::get<std::vector<netlink::AddressOp>>(transaction.phases.at(4).work);
-  CHECK(addresses ==
-        std::vector<netlink::AddressOp>{{true, ip("10.96.0.1")}, {true, ip("10.96.0.10")}});
+  const auto& addresses = std::get<std::vector<BindingOp>>(transaction.phases.at(4).work);
+  CHECK(addresses == std::vector<BindingOp>{{true, {ip("10.96.0.1")}}, {true, {ip("10.96.0.10")}}});
   CHECK(phase_names(transaction).at(5) == "add virtual services");
 }
 
@@ -106,14 +105,14 @@ TEST_CASE("what others changed is set right") {
   auto kernel = holding(desired);
   server_in(kernel, kWeb, "10.244.0.3").weight = 7;
   kernel.state.services->at(kWeb).service.scheduler = "wrr";
-  kernel.state.addresses->insert(ip("10.96.0.77"));
+  kernel.state.addresses->insert({ip("10.96.0.77")});
   kernel.state.sets.at({Family::ipv4, ipset::SetId::cluster_ip})->clear();
   kernel.state.rules.at({Family::ipv4, ipset::Table::nat}).chains[0].rules.pop_back();
   kernel.apply(diff(desired, kernel.state));
   CHECK(diff(desired, kernel.state).empty());
   CHECK(server_in(kernel, kWeb, "10.244.0.3").weight == 1);
   CHECK(kernel.state.services->at(kWeb).service.scheduler == "rr");
-  CHECK(kernel.state.addresses == std::set{ip("10.96.0.9")});
+  CHECK(kernel.state.addresses->addresses() == std::set{ip("10.96.0.9")});
 }
 
 TEST_CASE("virtual services in excludeCIDRs are left alone, others of the family are removed") {
