@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <optional>
 
 namespace ipvsproxier::plan {
@@ -50,6 +51,15 @@ bool lingers(const DesiredState& desired, const ActualService& leaving) {
   return desired.drains_services && leaving.service.key.protocol == Protocol::tcp &&
          !is_foreign(desired, leaving.service.key) &&
          (!leaving.servers || !leaving.servers->empty());
+}
+
+// With more real servers than these the scheduler is bound behind them: it makes its table again
+// with every one (net/netfilter/ipvs/ip_vs_mh.c, ip_vs_sh.c; 6.1). That of mh has 4,093 places and
+// more, that of sh 256, which does not outweigh one more message (test/bench/schedulers_bench.cc).
+std::size_t most_bound_at_once(const std::string& scheduler) {
+  if (scheduler == "mh") return 1;
+  if (scheduler == "sh") return 64;
+  return std::numeric_limits<std::size_t>::max();
 }
 
 class Differ {
@@ -272,9 +282,13 @@ class Differ {
   void add_service(const PlannedService& planned) {
     if (!exposable_.contains(planned.service.key.address.family())) return;
     auto& ops = planned.first ? first_adds_ : adds_;
-    ops.emplace_back(netlink::AddService{planned.service});
+    auto service = planned.service;
+    const bool binds_late = planned.servers.size() > most_bound_at_once(service.scheduler);
+    if (binds_late) service.scheduler = netlink::kNoScheduler;
+    ops.emplace_back(netlink::AddService{std::move(service)});
     for (const auto& [key, server] : planned.servers)
       ops.emplace_back(netlink::AddServer{planned.service.key, server});
+    if (binds_late) ops.emplace_back(netlink::EditService{planned.service});
   }
 
   void compare_servers(const PlannedService& planned,

@@ -14,6 +14,7 @@ namespace {
 
 using netlink::AddServer;
 using netlink::AddService;
+using netlink::EditService;
 using netlink::IpvsOp;
 using netlink::Protocol;
 using netlink::service_of;
@@ -23,7 +24,7 @@ using plan::SetChange;
 // it can miss then.
 const netlink::VirtualServiceKey* wants_scheduler(const IpvsOp& op) {
   if (const auto* add = std::get_if<AddService>(&op)) return &add->service.key;
-  if (const auto* edit = std::get_if<netlink::EditService>(&op)) return &edit->service.key;
+  if (const auto* edit = std::get_if<EditService>(&op)) return &edit->service.key;
   return nullptr;
 }
 
@@ -272,15 +273,33 @@ bool Applier::must_hold(const IpvsOp& op) const {
   if (const auto* service = std::get_if<AddService>(&op)) return !may_expose(service->service.key);
   if (const auto* server = std::get_if<AddServer>(&op))
     return failed_services_.contains(server->service);
+  // Where it was not added, an edit would.
+  if (const auto* edit = std::get_if<EditService>(&op))
+    return failed_services_.contains(edit->service.key);
   return false;
 }
 
 void Applier::note(const IpvsOp& op, const netlink::Status& status) {
-  const auto* service = std::get_if<AddService>(&op);
-  if (service && status) addresses_with_service_.insert(service->service.key.address);
-  if (service && !status) failed_services_.insert(service->service.key);
-  const auto* removal = std::get_if<netlink::DeleteService>(&op);
-  if (removal && !status) kept_services_.insert(removal->key);
+  if (const auto* add = std::get_if<AddService>(&op)) {
+    const auto& key = add->service.key;
+    if (!status)
+      failed_services_.insert(key);
+    else if (add->service.scheduler == netlink::kNoScheduler)
+      unscheduled_services_.insert(key);
+    else
+      addresses_with_service_.insert(key.address);
+  } else if (const auto* edit = std::get_if<EditService>(&op)) {
+    const auto& key = edit->service.key;
+    if (unscheduled_services_.erase(key) == 0) return;
+    if (status) {
+      addresses_with_service_.insert(key.address);
+      return;
+    }
+    failed_services_.insert(key);
+    if (status.error().kind == netlink::ErrorKind::missing) useless_services_.insert(key);
+  } else if (const auto* removal = std::get_if<netlink::DeleteService>(&op)) {
+    if (!status) kept_services_.insert(removal->key);
+  }
 }
 
 void Applier::hold(const IpvsOp& op) {
@@ -318,6 +337,17 @@ void Applier::run(const std::vector<IpvsOp>& ops) {
     else
       fail(outcome_.failed.ipvs, to_string(tried[i]), std::move(statuses[i].error()));
   }
+  drop_useless();
+}
+
+// Virtual services for which there is no scheduler go again, as if they could not be added.
+void Applier::drop_useless() {
+  std::vector<IpvsOp> ops;
+  for (const auto& key : std::exchange(useless_services_, {}))
+    ops.emplace_back(netlink::DeleteService{key});
+  const auto statuses = kernel_.ipvs.apply(ops);
+  for (std::size_t i = 0; i < ops.size(); ++i)
+    if (statuses[i]) state_.commit(ops[i]);
 }
 
 bool Applier::must_hold(const plan::BindingOp& op) const {

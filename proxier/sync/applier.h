@@ -83,6 +83,7 @@ class Applier {
   bool must_hold(const plan::BindingOp& op) const;
   void note(const netlink::IpvsOp& op, const netlink::Status& status);
   void hold(const netlink::IpvsOp& op);
+  void drop_useless();
   void hold(const plan::BindingOp& op);
   void write(plan::Place place, const std::vector<plan::BindingOp>& ops);
   bool make_link(plan::Place place);
@@ -99,8 +100,10 @@ class Applier {
   std::set<netlink::VirtualServiceKey> unguarded_services_;
   std::set<std::pair<netlink::Protocol, std::uint16_t>> unguarded_node_ports_;
   std::set<netlink::VirtualServiceKey> failed_services_;
-  std::set<netlink::IpAddress> addresses_with_service_;  // one was added in this transaction
-  std::set<netlink::IpAddress> unbound_addresses_;       // one could not be added
+  std::set<netlink::IpAddress> addresses_with_service_;        // one was added in this transaction
+  std::set<netlink::VirtualServiceKey> unscheduled_services_;  // added without, and wait for one
+  std::set<netlink::VirtualServiceKey> useless_services_;      // for which there is none
+  std::set<netlink::IpAddress> unbound_addresses_;             // one could not be added
   // Could not be removed.
   std::set<netlink::VirtualServiceKey> kept_services_;
   std::set<netlink::IpAddress> kept_addresses_;

@@ -268,9 +268,9 @@ void measure_drain(KernelWorld& world, const Size& size) {
 using Measurement = void (*)(KernelWorld&, const Size&);
 
 const std::map<std::string_view, Measurement> kMeasurements = {
-    {"floor", measure_floor},     {"apply", measure_apply},     {"first", measure_first},
-    {"restart", measure_restart}, {"changes", measure_changes}, {"drain", measure_drain},
-    {"vips", measure_vips},
+    {"floor", measure_floor},     {"apply", measure_apply},           {"first", measure_first},
+    {"restart", measure_restart}, {"changes", measure_changes},       {"drain", measure_drain},
+    {"vips", measure_vips},       {"schedulers", measure_schedulers},
 };
 
 int run(int argc, char** argv) {
