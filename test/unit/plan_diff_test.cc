@@ -256,14 +256,14 @@ TEST_CASE("a scheduler that builds a table is bound behind the real servers of a
   desired.services.at(kWeb).service.scheduler = scheduler;
   auto kernel = test::KernelModel::empty_for(desired);
   const auto transaction = diff(desired, kernel.state);
-  CHECK_THAT(
-      to_text(transaction),
-      Catch::Contains("add virtual services\n"
-                      "  add virtual service 10.96.0.9:80/TCP none\n"
-                      "  add real server 10.244.0.3:8080 to virtual service 10.96.0.9:80/TCP\n"
-                      "  add real server 10.244.1.4:8080 to virtual service 10.96.0.9:80/TCP\n"
-                      "  edit virtual service 10.96.0.9:80/TCP " +
-                      std::string(scheduler) + "\nadd addresses\n"));
+  CHECK_THAT(to_text(transaction),
+             Catch::Contains(
+                 "add virtual services\n"
+                 "  add virtual service 10.96.0.9:80/TCP none\n"
+                 "  add real server 10.244.0.3:8080 weight 1 to virtual service 10.96.0.9:80/TCP\n"
+                 "  add real server 10.244.1.4:8080 weight 1 to virtual service 10.96.0.9:80/TCP\n"
+                 "  edit virtual service 10.96.0.9:80/TCP " +
+                 std::string(scheduler) + "\nadd addresses\n"));
   kernel.apply(transaction);
   CHECK(diff(desired, kernel.state).empty());
   CHECK(kernel.violations == 0);
