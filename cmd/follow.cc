@@ -34,7 +34,7 @@ namespace {
 class LinkFeed {
  public:
   LinkFeed(loop::MainLoop& loop, SyncMail& mail, spdlog::logger& logger) : loop_(loop) {
-    auto monitor = netlink::LinkMonitor::open(plan::kDummyLink);
+    auto monitor = netlink::LinkMonitor::open(std::string(plan::kDummyLinks));
     if (!monitor) {
       logger.warn("{}: changes of addresses are noticed only every ipvs.syncPeriod",
                   netlink::to_string(monitor.error()));

@@ -33,6 +33,10 @@ inline constexpr std::uint32_t kSchedulerFlag1 = 0x8;   // sh-fallback, mh-fallb
 inline constexpr std::uint32_t kSchedulerFlag2 = 0x10;  // sh-port, mh-port
 inline constexpr std::uint32_t kSchedulerFlag3 = 0x20;
 
+// The name of none: no new connection is taken (ip_vs_ctl.c, ip_vs_add_service). A first scheduler
+// is bound to such a service without waiting for readers (ip_vs_edit_service).
+inline constexpr const char* kNoScheduler = "none";
+
 struct VirtualService {
   VirtualServiceKey key;
   ShortName scheduler;             // "rr"

@@ -11,7 +11,7 @@
 #include "ipset/rule_types.h"
 #include "ipset/set_types.h"
 #include "netlink/ipvs_types.h"
-#include "netlink/link_types.h"
+#include "proxier/plan/bindings.h"
 #include "proxier/plan/desired_state.h"
 #include "proxier/plan/scope.h"
 
@@ -37,8 +37,8 @@ struct TableKey {
 struct ActualState {
   // Without firewall-mark services: those are never ours.
   std::optional<std::map<netlink::VirtualServiceKey, ActualService>> services;
-  // On the dummy link.
-  std::optional<std::set<netlink::IpAddress>> addresses;
+  // On our dummy links.
+  std::optional<Bindings> addresses;
   // Those of them that are not removed: loopback and IPv6 link-local ones (the kernel makes them)
   // and those with another prefix than a host's (nobody in kube-proxy's place made them).
   std::set<netlink::IpAddress> fixed_addresses;
@@ -51,7 +51,7 @@ struct ActualState {
 
   // The kernel took this operation (the tables' operations are idempotent, so is this).
   void commit(const netlink::IpvsOp& op);
-  void commit(const netlink::AddressOp& op);
+  void commit(const BindingOp& op);
   void commit(const SetKey& set, const ipset::ElementOp& op);
   void commit(const ipset::SetSpec& made);
   void commit(const ipset::TableRules& table);

@@ -42,12 +42,13 @@ struct SetKey {
 
 struct DesiredState {
   std::map<netlink::VirtualServiceKey, PlannedService> services;
-  std::set<netlink::IpAddress> addresses;                  // on kube-ipvs0
+  std::set<netlink::IpAddress> addresses;                  // bound on this node
   std::map<SetKey, ipset::ElementSet> sets;                // every set of every planned family
   std::map<netlink::Family, ipset::RuleParameters> rules;  // one entry a planned family
   // Planned from everything there is: what is not here is to be removed. Otherwise nothing is.
   bool complete = true;
-  bool sets_grow = true;  // beyond kube-proxy's maxelem
+  bool sets_grow = true;         // beyond kube-proxy's maxelem
+  bool addresses_spread = true;  // to further links once kube-ipvs0 is full
   // TCP connections of a virtual service that is not here may finish.
   bool drains_services = false;
   std::vector<netlink::IpPrefix> foreign;  // virtual services in these are not ours (excludeCIDRs)

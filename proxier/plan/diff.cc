@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
+#include <optional>
 
 namespace ipvsproxier::plan {
 
@@ -49,6 +51,15 @@ bool lingers(const DesiredState& desired, const ActualService& leaving) {
   return desired.drains_services && leaving.service.key.protocol == Protocol::tcp &&
          !is_foreign(desired, leaving.service.key) &&
          (!leaving.servers || !leaving.servers->empty());
+}
+
+// With more real servers than these the scheduler is bound behind them: it makes its table again
+// with every one (net/netfilter/ipvs/ip_vs_mh.c, ip_vs_sh.c; 6.1). That of mh has 4,093 places and
+// more, that of sh 256, which does not outweigh one more message (test/bench/schedulers_bench.cc).
+std::size_t most_bound_at_once(std::string_view scheduler) {
+  if (scheduler == "mh") return 1;
+  if (scheduler == "sh") return 64;
+  return std::numeric_limits<std::size_t>::max();
 }
 
 class Differ {
@@ -271,9 +282,13 @@ class Differ {
   void add_service(const PlannedService& planned) {
     if (!exposable_.contains(planned.service.key.address.family())) return;
     auto& ops = planned.first ? first_adds_ : adds_;
-    ops.emplace_back(netlink::AddService{planned.service});
+    auto service = planned.service;
+    const bool binds_late = planned.servers.size() > most_bound_at_once(service.scheduler.view());
+    if (binds_late) service.scheduler = netlink::kNoScheduler;
+    ops.emplace_back(netlink::AddService{std::move(service)});
     for (const auto& key : planned.servers)
       ops.emplace_back(netlink::AddServer{planned.service.key, {.key = key}});
+    if (binds_late) ops.emplace_back(netlink::EditService{planned.service});
   }
 
   void compare_servers(const PlannedService& planned, const RealServers& has) {
@@ -316,30 +331,47 @@ class Differ {
     }
   }
 
+  // Where it stays; of several the lowest.
+  std::optional<Place> kept_place(const netlink::IpAddress& address) const {
+    const auto places = actual_.addresses->places(address);
+    const bool is_right = !places.empty() && (desired_.addresses_spread || places.front() == 0);
+    return is_right ? std::optional(places.front()) : std::nullopt;
+  }
+
   // Addresses of the first virtual services, or of all others.
-  std::vector<netlink::AddressOp> address_adds(bool first) const {
-    std::vector<netlink::AddressOp> ops;
+  std::vector<BindingOp> address_adds(bool first) {
+    std::vector<BindingOp> ops;
     if (!actual_.addresses || !actual_.services) return ops;
+    if (!rooms_) rooms_.emplace(*actual_.addresses, desired_.addresses_spread);
     std::set<netlink::IpAddress> firsts;
     for (const auto& key : scope_.services)
       if (const auto it = desired_.services.find(key);
           it != desired_.services.end() && it->second.first)
         firsts.insert(key.address);
     for (const auto& address : scope_.addresses)
-      if (desired_.addresses.contains(address) && !actual_.addresses->contains(address) &&
+      if (desired_.addresses.contains(address) && !kept_place(address) &&
           exposable_.contains(address.family()) && firsts.contains(address) == first)
-        ops.push_back(netlink::AddressOp{true, address});
+        ops.push_back(BindingOp{true, {address, rooms_->next()}});
     return ops;
   }
 
-  std::vector<netlink::AddressOp> address_removals() const {
-    std::vector<netlink::AddressOp> ops;
+  // Of what is not wanted, and where what is wanted is also bound.
+  std::vector<BindingOp> address_removals() const {
+    std::vector<BindingOp> ops;
     if (!actual_.addresses) return ops;
-    for (const auto& address : scope_.addresses)
-      if (actual_.addresses->contains(address) && !desired_.addresses.contains(address) &&
-          !actual_.fixed_addresses.contains(address) && desired_.rules.contains(address.family()) &&
-          !has_lingering(address))
-        ops.push_back(netlink::AddressOp{false, address});
+    for (const auto& address : scope_.addresses) {
+      if (actual_.fixed_addresses.contains(address) || !desired_.rules.contains(address.family()))
+        continue;
+      std::optional<Place> kept;
+      if (desired_.addresses.contains(address)) {
+        kept = kept_place(address);
+        if (!kept && !(actual_.services && exposable_.contains(address.family()))) continue;
+      } else if (has_lingering(address)) {
+        continue;
+      }
+      for (const auto place : actual_.addresses->places(address))
+        if (place != kept) ops.push_back(BindingOp{false, {address, place}});
+    }
     return ops;
   }
 
@@ -348,6 +380,7 @@ class Differ {
   const Scope& scope_;
   std::set<Family> exposable_;
   std::vector<IpvsOp> first_adds_, adds_, edits_, removals_;
+  std::optional<Rooms> rooms_;
   Transaction transaction_;
 };
 

@@ -12,6 +12,7 @@ Planner::Planner(PlannerOptions options) : options_(std::move(options)) {
   state_.foreign = options_.exclude_cidrs;
   state_.drains_services = options_.drain_deleted_services;
   state_.sets_grow = options_.differences.growing_sets;
+  state_.addresses_spread = options_.differences.spread_addresses;
   for (auto family : options_.families)
     families_.push_back(std::make_unique<FamilyPlanner>(family, options_, state_));
 }

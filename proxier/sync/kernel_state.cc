@@ -1,6 +1,6 @@
 #include "proxier/sync/kernel_state.h"
 
-#include "proxier/plan/node_info.h"
+#include "proxier/plan/bindings.h"
 
 namespace ipvsproxier::sync {
 
@@ -10,9 +10,10 @@ void read_dummy_addresses(const std::vector<netlink::InterfaceAddress>& addresse
                           plan::ActualState& state) {
   auto& bound = state.addresses.emplace();
   state.fixed_addresses.clear();
-  for (const auto& [link, address, length] : addresses) {
-    if (link != plan::kDummyLink) continue;
-    bound.insert(address);
+  for (const auto& [link, address, length, on_dummy] : addresses) {
+    const auto number = plan::dummy_number(link);
+    if (!number || (!on_dummy && *number != 0)) continue;  // the first is known to be one
+    bound.insert({address, *number});
     const bool kernel_made = address.family() == Family::ipv6 && address.is_link_local();
     if (kernel_made || address.is_loopback() || length != netlink::address_bits(address.family()))
       state.fixed_addresses.insert(address);

@@ -9,7 +9,7 @@
 
 namespace ipvsproxier::sync {
 
-// Out of the addresses of all links.
+// The part of the state that is our dummy links', out of the addresses of all links.
 void read_dummy_addresses(const std::vector<netlink::InterfaceAddress>& addresses,
                           plan::ActualState& state);
 

@@ -266,9 +266,9 @@ void Reconciler::assume_added() {
         key, plan::ActualService{.service = {.key = key}, .servers = std::nullopt});
     return true;
   });
-  std::erase_if(perhaps_.addresses, [&](const netlink::IpAddress& address) {
-    if (desired.addresses.contains(address) || !mirror_.addresses) return false;
-    mirror_.addresses->insert(address);
+  std::erase_if(perhaps_.bindings, [&](const plan::Binding& binding) {
+    if (desired.addresses.contains(binding.address) || !mirror_.addresses) return false;
+    mirror_.addresses->insert(binding);
     return true;
   });
 }
@@ -300,7 +300,7 @@ plan::Scope Reconciler::execute(const plan::Transaction& transaction, Pass& pass
   pass.failed += outcome.failed;
   pass.rules_failed.merge(outcome.rules_failed);
   pass.suspect = pass.suspect || outcome.suspect;
-  perhaps_.merge(outcome.perhaps);
+  perhaps_.merge(std::move(outcome.perhaps));
   append(pass.failures, std::move(outcome.failures));
   append(pass.held, std::move(outcome.held));
   if (!outcome.without_scheduler.empty())

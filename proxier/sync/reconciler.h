@@ -123,7 +123,7 @@ class Reconciler {
   plan::Scope take_addresses(plan::ActualState found, const std::set<netlink::IpAddress>& told_lost,
                              Pass& pass);
   void tell_lost(const std::set<netlink::IpAddress>& differing,
-                 const std::set<netlink::IpAddress>& found,
+                 const plan::Bindings& found,
                  const std::set<netlink::IpAddress>& told_lost);
   plan::Scope completed(plan::Scope scope) const;
   void assume_added();
@@ -143,7 +143,7 @@ class Reconciler {
   netlink::LinkEvents link_events_;
   plan::Planner planner_;
   plan::ActualState mirror_;  // what the kernel holds, as far as we know
-  plan::Scope perhaps_;       // VIPs that it may hold besides
+  Perhaps perhaps_;           // VIPs that it may hold besides
 
   bool listed_ = false;        // the first lists are there
   bool known_ = false;         // mirror_ was read

@@ -15,6 +15,12 @@ namespace {
 
 constexpr std::size_t kLostNamed = 20;  // addresses in one line
 
+std::string names_of(const std::set<plan::Place>& places) {
+  std::string names;
+  for (const auto place : places) names += (names.empty() ? "" : ", ") + plan::dummy_link(place);
+  return names;
+}
+
 }  // namespace
 
 bool Reconciler::ensure_dummy(Pass& pass) {
@@ -73,13 +79,15 @@ plan::Scope Reconciler::take_addresses(plan::ActualState found,
   const bool comparable = found.addresses && mirror_.addresses;
   look_at_all_ = look_at_all_ || (found.addresses && !mirror_.addresses);
   plan::Scope scope;
-  const auto compare = [&scope](const auto& one, const auto& other) {
-    std::set_symmetric_difference(one.begin(), one.end(), other.begin(), other.end(),
-                                  std::inserter(scope.addresses, scope.addresses.end()));
-  };
   if (comparable) {
-    compare(*found.addresses, *mirror_.addresses);
-    compare(found.fixed_addresses, mirror_.fixed_addresses);
+    std::vector<plan::Binding> moved;
+    std::set_symmetric_difference(found.addresses->begin(), found.addresses->end(),
+                                  mirror_.addresses->begin(), mirror_.addresses->end(),
+                                  std::back_inserter(moved));
+    for (const auto& binding : moved) scope.addresses.insert(binding.address);
+    std::set_symmetric_difference(found.fixed_addresses.begin(), found.fixed_addresses.end(),
+                                  mirror_.fixed_addresses.begin(), mirror_.fixed_addresses.end(),
+                                  std::inserter(scope.addresses, scope.addresses.end()));
     if (scope.addresses.empty()) return scope;
     tell_lost(scope.addresses, *found.addresses, told_lost);
   }
@@ -96,20 +104,24 @@ plan::Scope Reconciler::take_addresses(plan::ActualState found,
 
 // Addresses of which events told are named in one line, and are no news any more.
 void Reconciler::tell_lost(const std::set<netlink::IpAddress>& differing,
-                           const std::set<netlink::IpAddress>& found,
+                           const plan::Bindings& found,
                            const std::set<netlink::IpAddress>& told_lost) {
   std::string gone;
   std::size_t count = 0;
+  std::set<plan::Place> places;
   for (const auto& address : differing) {
     if (found.contains(address) || !told_lost.contains(address) ||
         !planner_.desired().addresses.contains(address))
       continue;
-    mirror_.addresses->erase(address);
+    for (const auto place : mirror_.addresses->places(address)) {
+      places.insert(place);
+      mirror_.addresses->erase({address, place});
+    }
     if (count++ < kLostNamed) gone += (gone.empty() ? "" : ", ") + address.to_string();
   }
   if (count > kLostNamed) gone += fmt::format(" and {} more", count - kLostNamed);
   if (count > 0)
-    logger_.warn("others removed address {} from {}: adding it again", gone, plan::kDummyLink);
+    logger_.warn("others removed address {} from {}: adding it again", gone, names_of(places));
 }
 
 }  // namespace ipvsproxier::sync

@@ -20,6 +20,7 @@
 #include "proxier/sync/read_back.h"
 #include "test/bench/kernel_world.h"
 #include "test/bench/prebuilt.h"
+#include "test/bench/quadratic_bench.h"
 #include "test/support/require.h"
 
 namespace ipvsproxier::bench {
@@ -63,6 +64,10 @@ struct Planned {
     start = now_ms();
     transaction = plan::diff(planner.desired(), kernel);
     print_figure("difference", now_ms() - start, "ms");
+    for (const auto& phase : transaction.phases)
+      if (const auto* ops = std::get_if<std::vector<plan::BindingOp>>(&phase.work))
+        for (const auto& op : *ops)
+          test::require(world.links->ensure_dummy(plan::dummy_link(op.binding.place)));
   }
 
   // The phases before the first one that exposes anything: sets and rules.
@@ -334,9 +339,11 @@ void measure_drain(KernelWorld& world, const Size& size) {
 using Measurement = void (*)(KernelWorld&, const Size&);
 
 const std::map<std::string_view, Measurement> kMeasurements = {
-    {"floor", measure_floor},     {"apply", measure_apply},       {"first", measure_first},
-    {"restart", measure_restart}, {"readback", measure_readback}, {"changes", measure_changes},
-    {"drain", measure_drain},
+    {"floor", measure_floor},           {"apply", measure_apply},
+    {"first", measure_first},           {"restart", measure_restart},
+    {"readback", measure_readback},     {"changes", measure_changes},
+    {"drain", measure_drain},           {"vips", measure_vips},
+    {"schedulers", measure_schedulers},
 };
 
 int run(int argc, char** argv) {

@@ -160,6 +160,20 @@ inline void ipvs_service_contract(netlink::IpvsTable& table) {
       must(table, DeleteService{web.key});
     }
   }
+  SECTION("a service without a scheduler gets real servers, and then one") {
+    const auto key = VirtualServiceKey{address("10.0.0.1"), Protocol::tcp, 80};
+    std::vector<IpvsOp> ops{AddService{{.key = key, .scheduler = kNoScheduler}}};
+    for (std::uint32_t i = 1; i <= 70; ++i)
+      ops.emplace_back(AddServer{key, {.key = {IpAddress::v4(0x0a000100U + i), 8080}}});
+    for (const auto& status : table.apply(ops))
+      if (!status) FAIL(to_string(status.error()));
+    CHECK(services_of(table).at(0).scheduler == kNoScheduler);
+    for (const auto* scheduler : {"mh", "sh"}) {
+      must(table, EditService{{.key = key, .scheduler = scheduler}});
+      CHECK(services_of(table).at(0).scheduler == scheduler);
+      CHECK(servers_of(table, key).size() == 70);
+    }
+  }
   SECTION("firewall marks") {
     std::vector<VirtualService> wanted;
     for (const auto family : kFamilies)

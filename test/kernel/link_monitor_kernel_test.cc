@@ -12,10 +12,10 @@ namespace {
 
 using namespace netlink;
 
-constexpr const char* kOurLink = "kube-ipvs0";
+constexpr const char* kOurLinks = "kube-ipvs";
 
 std::unique_ptr<LinkMonitor> watch() {
-  auto monitor = LinkMonitor::open(kOurLink);
+  auto monitor = LinkMonitor::open(kOurLinks);
   if (!monitor) FAIL(to_string(monitor.error()));
   return std::move(*monitor);
 }
@@ -159,6 +159,22 @@ TEST_CASE("kernel: lost notifications are an overrun, and our link is found agai
   CHECK(after(*monitor, netns,
               "addr add 10.96.0.1/32 dev kube-ipvs0\naddr del 10.96.0.1/32 dev kube-ipvs0\n") ==
         lost({"10.96.0.1"}));
+}
+
+TEST_CASE("kernel: further links are ours, those that were there before as well") {
+  FreshNetns fresh;
+  const auto& netns = fresh.netns();
+  netns.ip(
+      "link add kube-ipvs0 type dummy\nlink add kube-ipvs7 type dummy\n"
+      "addr add 10.96.0.1/32 dev kube-ipvs7\naddr add fd00::1/128 dev kube-ipvs7\n");
+  const auto monitor = watch();
+  CHECK(after(*monitor, netns, "addr del 10.96.0.1/32 dev kube-ipvs7\n") == lost({"10.96.0.1"}));
+  auto gone = lost({"fd00::1"});
+  gone.link_lost = true;
+  CHECK(after(*monitor, netns, "link del kube-ipvs7\n") == gone);
+  CHECK(after(*monitor, netns,
+              "link add kube-ipvs1 type dummy\naddr add 10.96.0.2/32 dev kube-ipvs1\n"
+              "addr del 10.96.0.2/32 dev kube-ipvs1\n") == lost({"10.96.0.2"}));
 }
 
 }  // namespace

@@ -251,8 +251,8 @@ class Node {
 
   Sorted address_lines() const {
     Sorted lines;
-    for (const auto& [link, address, length] : links_.addresses())
-      if (link == plan::kDummyLink)
+    for (const auto& [link, address, length, on_dummy] : links_.addresses())
+      if (plan::dummy_number(link))
         lines.insert(fmt::format("address {}/{}", address.to_string(), length));
     return lines;
   }

@@ -125,7 +125,7 @@ std::map<netlink::RealServerKey, std::uint32_t> FakeDaemon::weights(
 }
 
 bool FakeDaemon::is_bound(const std::string& address) const {
-  return links.contains(plan::kDummyLink, ip(address));
+  return links.on_a_dummy(ip(address));
 }
 
 plan::DesiredState FakeDaemon::planned() {
@@ -145,8 +145,8 @@ std::set<std::string> FakeDaemon::dump() {
     const auto servers = ipvs.list_servers(service.key).value();
     for (const auto& one : servers) lines.insert(line_of(service.key, one.server));
   }
-  for (const auto& [link, address, length] : links.addresses())
-    if (link == plan::kDummyLink) lines.insert("address " + address.to_string());
+  for (const auto& [link, address, length, on_dummy] : links.addresses())
+    if (plan::dummy_number(link)) lines.insert("address " + address.to_string());
   for (auto family : settings_.options.families) {
     for (auto id : ipset::kSetIds) {
       const auto name = ipset::set_name(id, family);

@@ -13,7 +13,7 @@ constexpr std::uint32_t kClusters = 60;
 
 // The state that the kernel must be in when `desired` is reached.
 void check_reached(const DesiredState& desired, const ActualState& actual) {
-  CHECK(*actual.addresses == desired.addresses);
+  CHECK(actual.addresses->addresses() == desired.addresses);
   REQUIRE(actual.services->size() == desired.services.size());
   for (const auto& [key, planned] : desired.services) {
     const auto& service = actual.services->at(key);
