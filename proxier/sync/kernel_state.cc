@@ -36,8 +36,7 @@ void read_services(Kernel& kernel, Reading& reading) {
   for (auto& service : *listed) {
     if (service.key.fwmark != 0) continue;
     const auto key = service.key;
-    services.emplace(key,
-                     plan::ActualService{std::move(service), read_servers(kernel, key, reading)});
+    services.emplace(key, plan::ActualService{service, read_servers(kernel, key, reading)});
   }
 }
 
