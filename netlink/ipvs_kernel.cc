@@ -161,7 +161,7 @@ std::vector<Status> KernelIpvsTable::apply_independent(std::span<const IpvsOp> o
       }
       if (auto other = turned(now[i], error)) {
         if (written_service(now[i])) recovering.insert(service_of(now[i]));
-        now[i] = std::move(*other);
+        now[i] = *other;
         again.push_back(i);
       } else if (error.sys_errno == ESRCH && recovering.contains(service_of(now[i]))) {
         // Its service was missing and comes back in the next round.
