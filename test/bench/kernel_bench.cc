@@ -3,87 +3,18 @@
 //
 //   kernel_bench MEASUREMENT SIZE     prints lines NAME<tab>VALUE<tab>UNIT
 
-#include <algorithm>
 #include <cstdio>
 #include <exception>
-#include <fstream>
-#include <functional>
 #include <map>
-#include <string>
 #include <string_view>
-#include <vector>
 
-#include <fmt/format.h>
-
-#include "proxier/plan/diff.h"
-#include "proxier/sync/applier.h"
-#include "proxier/sync/kernel_state.h"
-#include "test/bench/kernel_world.h"
+#include "test/bench/kernel_parts.h"
+#include "test/bench/measurements.h"
 #include "test/bench/prebuilt.h"
 #include "test/support/require.h"
 
 namespace ipvsproxier::bench {
 namespace {
-
-using sync::TimePoint;
-
-constexpr TimePoint kStart{std::chrono::hours(1)};
-
-// Kilobytes of resident memory.
-double resident_kb() {
-  std::ifstream status("/proc/self/status");
-  for (std::string word; status >> word;)
-    if (word == "VmRSS:") {
-      double kb = 0;
-      status >> kb;
-      return kb;
-    }
-  return 0;
-}
-
-// A planner that knows a cluster, the kernel as it was read, and what takes one to the other.
-struct Planned {
-  plan::Planner planner{planner_options()};
-  model::ClusterState cluster;
-  plan::ActualState kernel;
-  plan::Transaction transaction;
-
-  Planned(KernelWorld& world, const Size& size) {
-    test::require(world.links->ensure_dummy(plan::kDummyLink));
-    planner.set_node(node());
-    double start = now_ms();
-    auto touched = cluster.take(first_lists(size));
-    print_figure("objects taken", now_ms() - start, "ms");
-    start = now_ms();
-    planner.update(touched.services, cluster);
-    print_figure("planned", now_ms() - start, "ms");
-    auto tables = world.kernel();
-    kernel = sync::read_kernel(tables, planner.desired(), {}, true).state;
-    start = now_ms();
-    transaction = plan::diff(planner.desired(), kernel);
-    print_figure("difference", now_ms() - start, "ms");
-  }
-
-  // The phases before the first one that exposes anything: sets and rules.
-  plan::Transaction take_preparation() {
-    plan::Transaction preparation;
-    auto& phases = transaction.phases;
-    const auto first = std::find_if(phases.begin(), phases.end(), [](const plan::Phase& phase) {
-      return phase.name == "add elements";
-    });
-    preparation.phases.assign(phases.begin(), first);
-    phases.erase(phases.begin(), first);
-    return preparation;
-  }
-
-  sync::Outcome apply(KernelWorld& world, const plan::Transaction& some) {
-    const std::function<void()> progress = [] {};
-    auto outcome = sync::Applier(world.kernel(), kernel, progress).apply(some, {});
-    for (const auto& failure : outcome.failures)
-      throw std::runtime_error(failure.what + ": " + netlink::to_string(failure.error));
-    return outcome;
-  }
-};
 
 void measure_floor(KernelWorld& world, const Size& size) {
   Planned planned(world, size);
@@ -94,8 +25,7 @@ void measure_floor(KernelWorld& world, const Size& size) {
   print_figure("time", now_ms() - start, "ms");
   print_figure("messages", static_cast<double>(prebuilt.messages()), "");
   print_figure("datagrams", static_cast<double>(prebuilt.datagrams()), "");
-  print_figure("virtual servers", static_cast<double>(world.virtual_servers()), "");
-  print_figure("elements", static_cast<double>(world.elements()), "");
+  print_end_state(world);
 }
 
 // The same messages by the same path as the daemon's.
@@ -111,16 +41,7 @@ void measure_apply(KernelWorld& world, const Size& size) {
   print_figure("address messages", static_cast<double>(after.link_writes - before.link_writes), "");
   print_figure("datagrams but for sets", static_cast<double>(after.datagrams - before.datagrams),
                "");
-  print_figure("virtual servers", static_cast<double>(world.virtual_servers()), "");
-  print_figure("elements", static_cast<double>(world.elements()), "");
-}
-
-// A reconciler that has programmed everything.
-std::unique_ptr<sync::Reconciler> synced(KernelWorld& world, const Size& size) {
-  auto reconciler = world.reconciler();
-  reconciler->take({.changes = first_lists(size), .links = {}});
-  require_complete(reconciler->run(kStart));
-  return reconciler;
+  print_end_state(world);
 }
 
 void measure_first(KernelWorld& world, const Size& size) {
@@ -156,61 +77,6 @@ void measure_restart(KernelWorld& world, const Size& size) {
   start = now_ms();
   require_complete(reconciler->run(kStart + std::chrono::hours(1)));
   print_figure("read-back", now_ms() - start, "ms");
-}
-
-// What one kind of change costs, over many: the most messages, the median time.
-class Cost {
- public:
-  Cost(KernelWorld& world, sync::Reconciler& reconciler) : world_(world), reconciler_(reconciler) {}
-
-  void add(const std::string& kind, model::Changes changes) {
-    world_.tap().take();
-    const auto before = world_.sent();
-    const double start = now_ms();
-    reconciler_.take({.changes = std::move(changes), .links = {}});
-    require_complete(reconciler_.run(kStart + std::chrono::milliseconds(++runs_)));
-    auto& kinds = costs_[kind];
-    kinds.times.push_back(now_ms() - start);
-    const auto after = world_.sent();
-    const auto writes = world_.tap().take();
-    const auto most = [](std::uint64_t& value, std::uint64_t seen) {
-      value = std::max(value, seen);
-    };
-    most(kinds.ipvs, writes.ipvs);
-    most(kinds.sets, writes.sets);
-    most(kinds.links, writes.links);
-    most(kinds.datagrams, after.datagrams - before.datagrams + writes.sets);
-    most(kinds.dumps, after.ipvs_dumps + after.link_dumps - before.ipvs_dumps - before.link_dumps);
-  }
-
-  void print() {
-    for (auto& [kind, cost] : costs_) {
-      std::sort(cost.times.begin(), cost.times.end());
-      print_figure(kind + ", time", cost.times[cost.times.size() / 2], "ms");
-      print_figure(kind + ", p99", cost.times[cost.times.size() * 99 / 100], "ms");
-      print_figure(kind + ", ipvs messages", static_cast<double>(cost.ipvs), "");
-      print_figure(kind + ", set messages", static_cast<double>(cost.sets), "");
-      print_figure(kind + ", link messages", static_cast<double>(cost.links), "");
-      print_figure(kind + ", datagrams", static_cast<double>(cost.datagrams), "");
-      print_figure(kind + ", dumps", static_cast<double>(cost.dumps), "");
-    }
-  }
-
- private:
-  struct OfKind {
-    std::vector<double> times;
-    std::uint64_t ipvs = 0, sets = 0, links = 0, datagrams = 0, dumps = 0;
-  };
-  KernelWorld& world_;
-  sync::Reconciler& reconciler_;
-  std::map<std::string, OfKind> costs_;
-  int runs_ = 0;
-};
-
-model::Changes with(api::Object object) {
-  model::Changes changes;
-  changes.put(std::move(object));
-  return changes;
 }
 
 void measure_changes(KernelWorld& world, const Size& size) {
@@ -260,11 +126,20 @@ void measure_drain(KernelWorld& world, const Size& size) {
   cost.print();
 }
 
-using Measurement = void (*)(KernelWorld&, const Size&);
-
 const std::map<std::string_view, Measurement> kMeasurements = {
-    {"floor", measure_floor},     {"apply", measure_apply},     {"first", measure_first},
-    {"restart", measure_restart}, {"changes", measure_changes}, {"drain", measure_drain},
+    {"floor", measure_floor},
+    {"apply", measure_apply},
+    {"first", measure_first},
+    {"restart", measure_restart},
+    {"changes", measure_changes},
+    {"drain", measure_drain},
+    {"peers", measure_peers},
+    {"load", measure_load},
+    {"rolling_update", measure_rolling_update},
+    {"twice_floor", measure_twice_floor},
+    {"twice", measure_twice},
+    {"end_to_end", measure_end_to_end},
+    {"updates", measure_updates},
 };
 
 int run(int argc, char** argv) {

@@ -39,6 +39,9 @@ class KernelWorld {
   sync::Kernel kernel() { return {*ipvs, *links, *sets, rules, *conntrack}; }
   // Without a drain or a reading of the kernel in between.
   std::unique_ptr<sync::Reconciler> reconciler();
+  // With this IPVS table, and real servers that drain looked at after a time.
+  std::unique_ptr<sync::Reconciler> reconciler(netlink::IpvsTable& table,
+                                               std::chrono::milliseconds first_look);
   Sent sent() const;
   // Counts write requests from the first call on: what comes too fast for it would be lost.
   test::NetlinkTap& tap();
@@ -46,6 +49,9 @@ class KernelWorld {
   // Elements that the sets of ours hold, past the daemon.
   std::size_t elements();
   std::size_t virtual_servers();
+  std::size_t addresses();  // on the dummy links of ours
+
+  const test::Netns& netns() const { return netns_.netns(); }
 
  private:
   test::FreshNetns netns_;

@@ -1,0 +1,116 @@
+#include "test/bench/kernel_parts.h"
+
+#include <algorithm>
+#include <fstream>
+#include <functional>
+#include <stdexcept>
+#include <utility>
+
+#include "proxier/plan/diff.h"
+#include "proxier/sync/kernel_state.h"
+#include "test/support/require.h"
+
+namespace ipvsproxier::bench {
+
+double resident_kb(const std::string& process) {
+  std::ifstream status("/proc/" + process + "/status");
+  for (std::string word; status >> word;)
+    if (word == "VmRSS:") {
+      double kb = 0;
+      status >> kb;
+      return kb;
+    }
+  return 0;
+}
+
+Planned::Planned(KernelWorld& world, const Size& size) {
+  test::require(world.links->ensure_dummy(plan::kDummyLink));
+  planner.set_node(node());
+  double start = now_ms();
+  auto touched = cluster.take(first_lists(size));
+  print_figure("objects taken", now_ms() - start, "ms");
+  start = now_ms();
+  planner.update(touched.services, cluster);
+  print_figure("planned", now_ms() - start, "ms");
+  auto tables = world.kernel();
+  kernel = sync::read_kernel(tables, planner.desired(), {}, true).state;
+  start = now_ms();
+  transaction = plan::diff(planner.desired(), kernel);
+  print_figure("difference", now_ms() - start, "ms");
+}
+
+plan::Transaction Planned::take_preparation() {
+  plan::Transaction preparation;
+  auto& phases = transaction.phases;
+  const auto first = std::find_if(phases.begin(), phases.end(), [](const plan::Phase& phase) {
+    return phase.name == "add elements";
+  });
+  preparation.phases.assign(phases.begin(), first);
+  phases.erase(phases.begin(), first);
+  return preparation;
+}
+
+sync::Outcome Planned::apply(KernelWorld& world, const plan::Transaction& some) {
+  const std::function<void()> progress = [] {};
+  auto outcome = sync::Applier(world.kernel(), kernel, progress).apply(some, {});
+  for (const auto& failure : outcome.failures)
+    throw std::runtime_error(failure.what + ": " + netlink::to_string(failure.error));
+  return outcome;
+}
+
+void print_end_state(KernelWorld& world) {
+  print_figure("virtual servers", static_cast<double>(world.virtual_servers()), "");
+  print_figure("elements", static_cast<double>(world.elements()), "");
+  print_figure("addresses", static_cast<double>(world.addresses()), "");
+}
+
+std::unique_ptr<sync::Reconciler> synced(KernelWorld& world, const Size& size) {
+  auto reconciler = world.reconciler();
+  reconciler->take({.changes = first_lists(size), .links = {}});
+  require_complete(reconciler->run(kStart));
+  return reconciler;
+}
+
+void Cost::add(const std::string& kind, model::Changes changes) {
+  world_.tap().take();
+  const auto before = world_.sent();
+  const double start = now_ms();
+  reconciler_.take({.changes = std::move(changes), .links = {}});
+  require_complete(reconciler_.run(kStart + std::chrono::milliseconds(++runs_)));
+  auto& kinds = costs_[kind];
+  kinds.times.push_back(now_ms() - start);
+  const auto after = world_.sent();
+  const auto writes = world_.tap().take();
+  const auto most = [](std::uint64_t& value, std::uint64_t seen) { value = std::max(value, seen); };
+  most(kinds.ipvs, writes.ipvs);
+  most(kinds.sets, writes.sets);
+  most(kinds.links, writes.links);
+  most(kinds.datagrams, after.datagrams - before.datagrams + writes.sets);
+  most(kinds.dumps, after.ipvs_dumps + after.link_dumps - before.ipvs_dumps - before.link_dumps);
+}
+
+void Cost::print() {
+  for (auto& [kind, cost] : costs_) {
+    print_times(kind, cost.times);
+    print_figure(kind + ", ipvs messages", static_cast<double>(cost.ipvs), "");
+    print_figure(kind + ", set messages", static_cast<double>(cost.sets), "");
+    print_figure(kind + ", link messages", static_cast<double>(cost.links), "");
+    print_figure(kind + ", datagrams", static_cast<double>(cost.datagrams), "");
+    print_figure(kind + ", dumps", static_cast<double>(cost.dumps), "");
+  }
+}
+
+model::Changes with(api::Object object) {
+  model::Changes changes;
+  changes.put(std::move(object));
+  return changes;
+}
+
+void print_times(const std::string& name, std::vector<double> times) {
+  std::sort(times.begin(), times.end());
+  print_figure(name + ", time", times[times.size() / 2], "ms");
+  print_figure(name + ", p99", times[times.size() * 99 / 100], "ms");
+  print_figure(name + ", longest", times.back(), "ms");
+}
+
+}  // namespace ipvsproxier::bench
