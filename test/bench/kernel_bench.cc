@@ -33,9 +33,11 @@ void measure_apply(KernelWorld& world, const Size& size) {
   Planned planned(world, size);
   planned.apply(world, planned.take_preparation());
   const auto before = world.sent();
+  const double faults = page_faults();
   const double start = now_ms();
   planned.apply(world, planned.transaction);
   print_figure("time", now_ms() - start, "ms");
+  print_figure("page faults", page_faults() - faults, "");
   const auto after = world.sent();
   print_figure("ipvs messages", static_cast<double>(after.ipvs_writes - before.ipvs_writes), "");
   print_figure("address messages", static_cast<double>(after.link_writes - before.link_writes), "");
@@ -48,9 +50,11 @@ void measure_first(KernelWorld& world, const Size& size) {
   const double empty = resident_kb();
   auto reconciler = world.reconciler();
   reconciler->take({.changes = first_lists(size), .links = {}});
+  const double faults = page_faults();
   const double start = now_ms();
   require_complete(reconciler->run(kStart));
   print_figure("time", now_ms() - start, "ms");
+  print_figure("page faults", page_faults() - faults, "");
   print_figure("resident", (resident_kb() - empty) / 1024, "MB");
 }
 

@@ -1,5 +1,7 @@
 #include "test/bench/kernel_parts.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <fstream>
 #include <functional>
@@ -21,6 +23,12 @@ double resident_kb(const std::string& process) {
       return kb;
     }
   return 0;
+}
+
+double page_faults() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_minflt);
 }
 
 Planned::Planned(KernelWorld& world, const Size& size) {

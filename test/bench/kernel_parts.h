@@ -25,6 +25,9 @@ inline constexpr sync::TimePoint kStart{std::chrono::hours(1)};
 // Kilobytes of resident memory of this process, or of another one.
 double resident_kb(const std::string& process = "self");
 
+// Minor page faults of this process so far: in a guest each takes a while.
+double page_faults();
+
 // A planner that knows a cluster, the kernel as it was read, and what takes one to the other.
 struct Planned {
   plan::Planner planner{planner_options()};

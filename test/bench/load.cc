@@ -87,11 +87,11 @@ void measure_rolling_update(KernelWorld& world, const Size& size) {
   const int first = size.services + 7;  // neither node ports nor a load balancer
   Size large{.name = "", .services = first + 1, .ports = 1, .endpoints = kEvents};
   const auto service = service_of(large, first);
-  const auto all = slice_of({.services = first + 1, .endpoints = kPerSlice}, first);
+  const auto model = slice_of({.services = first + 1, .endpoints = kPerSlice}, first);
   std::vector<api::EndpointSlice> slices;
   std::uint32_t next = kNewPods;
   for (int i = 0; i < kEvents / kPerSlice; ++i) {
-    slices.push_back(all);
+    slices.push_back(model);
     slices.back().name.name += fmt::format("-{}", i);
     for (auto& endpoint : slices.back().endpoints)
       endpoint.address = netlink::IpAddress::v4(next++);
