@@ -16,6 +16,8 @@ static_assert(kAttributeTypeMask == static_cast<std::uint16_t>(NLA_TYPE_MASK));
 
 namespace {
 
+constexpr std::size_t kUsualSize = 192;  // of a request: one piece of memory does
+
 template <typename T>
 T to_network(T value) {
   if constexpr (std::endian::native == std::endian::big) return value;
@@ -54,6 +56,7 @@ bool obeys(const AttrRule& rule, ByteView value) {
 }  // namespace
 
 MessageWriter::MessageWriter(std::uint16_t type, std::uint16_t flags, ByteView family_header) {
+  bytes_.reserve(kUsualSize);
   nlmsghdr header{};
   header.nlmsg_type = type;
   header.nlmsg_flags = static_cast<std::uint16_t>(flags | NLM_F_REQUEST);
