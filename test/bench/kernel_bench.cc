@@ -8,6 +8,8 @@
 #include <map>
 #include <string_view>
 
+#include <fmt/format.h>
+
 #include "test/bench/kernel_parts.h"
 #include "test/bench/measurements.h"
 #include "test/bench/prebuilt.h"
@@ -83,37 +85,57 @@ void measure_restart(KernelWorld& world, const Size& size) {
   print_figure("read-back", now_ms() - start, "ms");
 }
 
+// One of each kind of change, at a Service with neither node ports nor a load balancer; `number`
+// makes it another one.
+void change_once(Cost& cost, const Size& size, int number) {
+  const int index = 1 + (number * (size.services / 101)) / 20 * 20 % size.services;
+  const auto address = [number](std::uint32_t base) {
+    return netlink::IpAddress::v4(base + static_cast<std::uint32_t>(number));
+  };
+  auto slice = slice_of(size, index);
+  cost.add("event that comes twice", with(slice));
+  slice.labels["changed"] = fmt::format("{}", number);
+  cost.add("labels of a slice written", with(slice));
+  auto service = service_of(size, index);
+  service.labels["changed"] = fmt::format("{}", number);
+  cost.add("labels of a Service written", with(service));
+
+  auto endpoint = slice.endpoints.front();
+  for (const auto* place : {"remote", "local"}) {
+    const auto name = [&](const char* what) { return fmt::format("{} endpoint {}", place, what); };
+    const bool local = place == std::string_view("local");
+    endpoint.node_name = local ? kNode : "node-1";
+    endpoint.address = address(local ? 0x0b000000U : 0x0c000000U);
+    slice.endpoints.push_back(endpoint);
+    cost.add(name("added"), with(slice));
+    slice.endpoints.back().address = address(local ? 0x0b800000U : 0x0c800000U);
+    cost.add(name("replaced"), with(slice));
+    slice.endpoints.pop_back();
+    cost.add(name("removed"), with(slice));
+  }
+
+  const int new_index = size.services + 1 + number * 20;
+  cost.add("service added", with(service_of(size, new_index)));
+  model::Changes removal;
+  removal.services[service_of(size, new_index).name] = std::nullopt;
+  cost.add("service removed", std::move(removal));
+}
+
 void measure_changes(KernelWorld& world, const Size& size) {
   auto reconciler = synced(world, size);
   Cost cost(world, *reconciler);
-  for (int i = 0; i < 101; ++i) {
-    // Neither node ports nor a load balancer.
-    const int index = 1 + (i * (size.services / 101)) / 20 * 20 % size.services;
-    auto slice = slice_of(size, index);
-    cost.add("slice without a change", with(slice));
-    auto endpoint = slice.endpoints.front();
-    endpoint.node_name = "node-1";
-    endpoint.address = netlink::IpAddress::v4(0x0b000000U + static_cast<std::uint32_t>(i));
-    slice.endpoints.push_back(endpoint);
-    cost.add("remote endpoint added", with(slice));
-    slice.endpoints.pop_back();
-    cost.add("remote endpoint removed", with(slice));
-    endpoint.node_name = kNode;
-    slice.endpoints.push_back(endpoint);
-    cost.add("local endpoint added", with(slice));
-    slice.endpoints.back().address =
-        netlink::IpAddress::v4(0x0b800000U + static_cast<std::uint32_t>(i));
-    cost.add("local endpoint replaced", with(slice));
-    slice.endpoints.pop_back();
-    cost.add("local endpoint removed", with(slice));
-
-    const int new_index = size.services + 1 + i * 20;
-    cost.add("service added", with(service_of(size, new_index)));
-    model::Changes removal;
-    removal.services[service_of(size, new_index).name] = std::nullopt;
-    cost.add("service removed", std::move(removal));
-  }
+  for (int i = 0; i < 101; ++i) change_once(cost, size, i);
+  cost.add("all lists told again", first_lists(size));
   cost.print();
+}
+
+// For strace: the third of each kind, when nothing is done for the first time.
+void measure_system_calls(KernelWorld& world, const Size& size) {
+  auto reconciler = synced(world, size);
+  Cost unmarked(world, *reconciler);
+  for (int i = 0; i < 2; ++i) change_once(unmarked, size, i);
+  Cost cost(world, *reconciler, true);
+  change_once(cost, size, 2);
 }
 
 // A node goes: its endpoints leave 500 Services at once.
@@ -136,6 +158,7 @@ const std::map<std::string_view, Measurement> kMeasurements = {
     {"first", measure_first},
     {"restart", measure_restart},
     {"changes", measure_changes},
+    {"system_calls", measure_system_calls},
     {"drain", measure_drain},
     {"peers", measure_peers},
     {"load", measure_load},

@@ -1,6 +1,7 @@
 #include "test/bench/kernel_parts.h"
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -10,6 +11,7 @@
 
 #include "proxier/plan/diff.h"
 #include "proxier/sync/kernel_state.h"
+#include "test/bench/allocations.h"
 #include "test/support/require.h"
 
 namespace ipvsproxier::bench {
@@ -82,19 +84,32 @@ std::unique_ptr<sync::Reconciler> synced(KernelWorld& world, const Size& size) {
 void Cost::add(const std::string& kind, model::Changes changes) {
   world_.tap().take();
   const auto before = world_.sent();
+  const auto allocated = allocations();
+  mark("begin " + kind);
   const double start = now_ms();
   reconciler_.take({.changes = std::move(changes), .links = {}});
   require_complete(reconciler_.run(kStart + std::chrono::milliseconds(++runs_)));
+  const double end = now_ms();
+  mark("end " + kind);
   auto& kinds = costs_[kind];
-  kinds.times.push_back(now_ms() - start);
+  kinds.times.push_back(end - start);
   const auto after = world_.sent();
   const auto writes = world_.tap().take();
+  kinds.allocations.push_back(static_cast<double>(allocations() - allocated));
   const auto most = [](std::uint64_t& value, std::uint64_t seen) { value = std::max(value, seen); };
   most(kinds.ipvs, writes.ipvs);
   most(kinds.sets, writes.sets);
   most(kinds.links, writes.links);
   most(kinds.datagrams, after.datagrams - before.datagrams + writes.sets);
+  most(kinds.set_listings, after.set_dumps - before.set_dumps);
+  most(kinds.rule_tables, after.rule_accesses - before.rule_accesses);
   most(kinds.dumps, after.ipvs_dumps + after.link_dumps - before.ipvs_dumps - before.link_dumps);
+}
+
+// A write that tells who looks on with strace where the system calls of one change begin and end.
+void Cost::mark(const std::string& what) {
+  if (!marks_) return;
+  if (::write(STDERR_FILENO, what.data(), what.size()) < 0) throw std::runtime_error("stderr");
 }
 
 void Cost::print() {
@@ -105,6 +120,10 @@ void Cost::print() {
     print_figure(kind + ", link messages", static_cast<double>(cost.links), "");
     print_figure(kind + ", datagrams", static_cast<double>(cost.datagrams), "");
     print_figure(kind + ", dumps", static_cast<double>(cost.dumps), "");
+    print_figure(kind + ", set listings", static_cast<double>(cost.set_listings), "");
+    print_figure(kind + ", rule tables", static_cast<double>(cost.rule_tables), "");
+    std::sort(cost.allocations.begin(), cost.allocations.end());
+    print_figure(kind + ", allocations", cost.allocations[cost.allocations.size() / 2], "");
   }
 }
 

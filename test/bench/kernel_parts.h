@@ -49,10 +49,13 @@ void print_end_state(KernelWorld& world);
 // A reconciler that has programmed everything.
 std::unique_ptr<sync::Reconciler> synced(KernelWorld& world, const Size& size);
 
-// What one kind of change costs, over many: the most messages, the median time.
+// What one kind of change costs, over many: the most messages and accesses; of allocations and
+// times the median.
 class Cost {
  public:
-  Cost(KernelWorld& world, sync::Reconciler& reconciler) : world_(world), reconciler_(reconciler) {}
+  // With `marks` each change is told on stderr when it begins and ends.
+  Cost(KernelWorld& world, sync::Reconciler& reconciler, bool marks = false)
+      : world_(world), reconciler_(reconciler), marks_(marks) {}
 
   void add(const std::string& kind, model::Changes changes);
   void print();
@@ -60,10 +63,15 @@ class Cost {
  private:
   struct OfKind {
     std::vector<double> times;
+    std::vector<double> allocations;
     std::uint64_t ipvs = 0, sets = 0, links = 0, datagrams = 0, dumps = 0;
+    std::uint64_t set_listings = 0, rule_tables = 0;
   };
+  void mark(const std::string& what);
+
   KernelWorld& world_;
   sync::Reconciler& reconciler_;
+  const bool marks_;
   std::map<std::string, OfKind> costs_;
   int runs_ = 0;
 };

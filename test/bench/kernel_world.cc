@@ -45,6 +45,8 @@ Sent KernelWorld::sent() const {
           .ipvs_dumps = ipvs_counters.dump_requests + ipvs_counters.query_requests,
           .link_writes = link_counters.write_requests,
           .link_dumps = link_counters.dump_requests + link_counters.query_requests,
+          .set_dumps = sets->requests() - sets->writes(),
+          .rule_accesses = rules.accesses(),
           .datagrams = ipvs_counters.datagrams + link_counters.datagrams,
           .writes = ipvs_counters.write_requests + link_counters.write_requests + sets->writes()};
 }

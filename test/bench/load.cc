@@ -62,6 +62,10 @@ void send_and_print(KernelWorld& world, EventFeed& feed, const std::vector<Ready
   print("ipvs dumps", before.ipvs_dumps, after.ipvs_dumps);
   print("link messages", before.link_writes, after.link_writes);
   print("datagrams but for sets", before.datagrams, after.datagrams);
+  print_figure("over 2 ms",
+               static_cast<double>(
+                   std::count_if(times.begin(), times.end(), [](double time) { return time > 2; })),
+               "");
   print_times("event", times);
 }
 
