@@ -127,11 +127,12 @@ void measure_updates(KernelWorld& world, const Size& size) {
   const auto server = server_with(size);
   Follower follower(world, *server);
   follower.start();
-  auto slice = slice_of(size, 1);
   const auto update = [&](int number) {
     const int index = number % size.services;
-    slice = slice_of(size, index);
-    if ((number / size.services) % 2 == 0) slice.endpoints.pop_back();
+    auto slice = slice_of(size, index);
+    auto list = endpoints_of(slice);
+    if ((number / size.services) % 2 == 0) list.pop_back();
+    slice.endpoints = list;
     if (const auto put = server->put(wire_text(slice)); !put)
       throw std::runtime_error(netlink::to_string(put.error()));
     if (number % 1000 == 0) server->compact();

@@ -23,8 +23,8 @@ sync::Kernel with_ipvs(KernelWorld& world, netlink::IpvsTable& ipvs) {
   return {ipvs, *world.links, *world.sets, world.rules, *world.conntrack};
 }
 
-void put(test::Store& store, const api::EndpointSlice& slice) {
-  if (const auto done = store.put(wire_text(slice)); !done)
+void put(test::Store& store, const api::EndpointSlice& slice, int revision = 0) {
+  if (const auto done = store.put(wire_text(slice, revision)); !done)
     throw std::runtime_error(netlink::to_string(done.error()));
 }
 
@@ -91,14 +91,18 @@ std::string EventFeed::take_bytes() {
   return bytes;
 }
 
-std::string EventFeed::event_of(const api::EndpointSlice& slice) {
-  put(store_, slice);
+std::string EventFeed::event_of(const api::EndpointSlice& slice, int revision) {
+  put(store_, slice, revision);
   return take_bytes();
+}
+
+void EventFeed::send(const std::string& event) {
+  if (!transport_.last().send(event)) throw std::runtime_error("the reflector ended its watch");
 }
 
 double EventFeed::send(const std::string& event, const netlink::RealServerKey& server) {
   ipvs_.expect(server);
-  if (!transport_.last().send(event)) throw std::runtime_error("the reflector ended its watch");
+  send(event);
   return ipvs_.wait();
 }
 

@@ -33,8 +33,10 @@ class EventFeed {
   EventFeed(const EventFeed&) = delete;
   EventFeed& operator=(const EventFeed&) = delete;
 
-  // The event that a server would send for this slice, as it is now.
-  std::string event_of(const api::EndpointSlice& slice);
+  // The event that a server would send for this slice, as it is now; `revision` is in its metadata.
+  std::string event_of(const api::EndpointSlice& slice, int revision = 0);
+  // Hands it over.
+  void send(const std::string& event);
   // Hands it over and waits until the kernel has answered an operation on this real server: when
   // that was, as now_ms().
   double send(const std::string& event, const netlink::RealServerKey& server);

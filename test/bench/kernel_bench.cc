@@ -94,24 +94,23 @@ void change_once(Cost& cost, const Size& size, int number) {
   };
   auto slice = slice_of(size, index);
   cost.add("event that comes twice", with(slice));
-  slice.labels["changed"] = fmt::format("{}", number);
-  cost.add("labels of a slice written", with(slice));
-  auto service = service_of(size, index);
-  service.labels["changed"] = fmt::format("{}", number);
-  cost.add("labels of a Service written", with(service));
 
-  auto endpoint = slice.endpoints.front();
+  auto list = endpoints_of(slice);
+  auto endpoint = list.front();
   for (const auto* place : {"remote", "local"}) {
-    const auto name = [&](const char* what) { return fmt::format("{} endpoint {}", place, what); };
+    const auto put = [&](const char* what) {
+      slice.endpoints = list;
+      cost.add(fmt::format("{} endpoint {}", place, what), with(slice));
+    };
     const bool local = place == std::string_view("local");
     endpoint.node_name = local ? kNode : "node-1";
     endpoint.address = address(local ? 0x0b000000U : 0x0c000000U);
-    slice.endpoints.push_back(endpoint);
-    cost.add(name("added"), with(slice));
-    slice.endpoints.back().address = address(local ? 0x0b800000U : 0x0c800000U);
-    cost.add(name("replaced"), with(slice));
-    slice.endpoints.pop_back();
-    cost.add(name("removed"), with(slice));
+    list.push_back(endpoint);
+    put("added");
+    list.back().address = address(local ? 0x0b800000U : 0x0c800000U);
+    put("replaced");
+    list.pop_back();
+    put("removed");
   }
 
   const int new_index = size.services + 1 + number * 20;
@@ -145,7 +144,9 @@ void measure_drain(KernelWorld& world, const Size& size) {
   model::Changes changes;
   for (int i = 0; i < 500; ++i) {
     auto slice = slice_of(size, 1 + i * (size.services / 500));
-    slice.endpoints.pop_back();
+    auto list = endpoints_of(slice);
+    list.pop_back();
+    slice.endpoints = list;
     changes.put(std::move(slice));
   }
   cost.add("endpoints left 500 Services", std::move(changes));
@@ -161,6 +162,7 @@ const std::map<std::string_view, Measurement> kMeasurements = {
     {"system_calls", measure_system_calls},
     {"drain", measure_drain},
     {"peers", measure_peers},
+    {"silence", measure_silence},
     {"load", measure_load},
     {"rolling_update", measure_rolling_update},
     {"twice_floor", measure_twice_floor},

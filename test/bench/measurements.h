@@ -13,6 +13,8 @@ using Measurement = void (*)(KernelWorld&, const Size&);
 // ipvsadm -R, ipset restore and ip -batch with what first sync writes.
 void measure_peers(KernelWorld& world, const Size& size);
 
+// Metadata-only writes and events that come twice, as bytes.
+void measure_silence(KernelWorld& world, const Size& size);
 // Changes of endpoints at 100 a second, each from its bytes to the kernel's answer.
 void measure_load(KernelWorld& world, const Size& size);
 // A Service of 1,000 endpoints is rolled at 100 changes a second.

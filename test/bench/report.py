@@ -221,6 +221,14 @@ def restarts(bench, report):
             report.time(f"{size} {name}", [run[figure] for run in runs], "ms", dumps, "the dumps", most)
 
 
+def silence(bench, report):
+    """Metadata-only writes and events that come twice, as bytes."""
+    figures = bench.guest("S2", "silence")
+    name = "messages of all and of one endpoint replaced"
+    writes = figures["metadata-only writes"]
+    report.count(f"S2 {writes:.0f} metadata-only writes, each told twice: {name}", figures[name], 2)
+
+
 def loads(bench, report):
     """From the bytes of an event to the kernel's answer, at 100 changes a second, in one process."""
     for measurement, name in (("load", "changes of endpoints"), ("rolling_update", "rolling update of 1,000 endpoints")):
@@ -292,7 +300,7 @@ def on_the_host(bench, report):
             title = re.split("[:,]", line)[0].rsplit("/", 1)[-1]
 
 
-PARTS = (changes, system_calls, syncs, restarts, loads, rolls, ends, on_the_host)
+PARTS = (changes, system_calls, silence, syncs, restarts, loads, rolls, ends, on_the_host)
 
 
 def machine():

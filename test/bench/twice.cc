@@ -19,7 +19,9 @@ model::Changes roll(const Size& size, std::uint32_t addresses) {
   model::Changes changes;
   for (int i = 0; i < kRolled; ++i) {
     auto slice = slice_of(size, 1 + i * (size.services / kRolled));
-    for (auto& endpoint : slice.endpoints) endpoint.address = netlink::IpAddress::v4(addresses++);
+    auto list = endpoints_of(slice);
+    for (auto& endpoint : list) endpoint.address = netlink::IpAddress::v4(addresses++);
+    slice.endpoints = list;
     changes.put(std::move(slice));
   }
   return changes;

@@ -37,14 +37,15 @@ std::string wire_text(const api::Service& service) {
   return object.dump();
 }
 
-std::string wire_text(const api::EndpointSlice& slice) {
+std::string wire_text(const api::EndpointSlice& slice, int revision) {
   auto object = Json::parse(test::to_json(slice));
   auto& metadata = object["metadata"];
   metadata["generateName"] = slice.service + "-";
   metadata["labels"]["app"] = slice.service;
   metadata["labels"]["endpointslice.kubernetes.io/managed-by"] = "endpointslice-controller.k8s.io";
   metadata["annotations"] = {
-      {"endpoints.kubernetes.io/last-change-trigger-time", "2026-11-20T22:20:00Z"}};
+      {"endpoints.kubernetes.io/last-change-trigger-time", "2026-11-20T22:20:00Z"},
+      {"example.com/revision", fmt::format("{}", revision)}};
   metadata["ownerReferences"] = {{{"apiVersion", "v1"},
                                   {"kind", "Service"},
                                   {"name", slice.service},

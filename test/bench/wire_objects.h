@@ -13,7 +13,8 @@
 namespace ipvsproxier::bench {
 
 std::string wire_text(const api::Service& service);
-std::string wire_text(const api::EndpointSlice& slice);
+// `revision` is an annotation's that proxies do not read.
+std::string wire_text(const api::EndpointSlice& slice, int revision = 0);
 // n1
 std::string wire_node();
 
