@@ -73,6 +73,14 @@ std::size_t fetch_all(const test::ApiServer& server) {
   return bytes;
 }
 
+// Of another process: the tenth word of its stat.
+double minor_faults(pid_t process) {
+  std::ifstream stat(fmt::format("/proc/{}/stat", process));
+  std::string word;
+  for (int i = 0; i < 10; ++i) stat >> word;
+  return std::stod(word);
+}
+
 // The daemon with a configuration for n1.
 struct Follower {
   test::TempDir dir;
@@ -120,6 +128,7 @@ void measure_end_to_end(KernelWorld& world, const Size& size) {
   Follower follower(world, *server);
   print_figure("time", follower.start(), "ms");
   print_end_state(world);
+  print_figure("page faults", minor_faults(follower.daemon.pid()), "");
   const auto memory = follower.daemon.memory();
   print_figure("resident", static_cast<double>(memory.now) / (1 << 20), "MB");
   print_figure("resident at most", static_cast<double>(memory.peak) / (1 << 20), "MB");

@@ -270,6 +270,7 @@ def ends(bench, report):
             if floor[figure] != figures[figure]:
                 raise Failed(f"{size}: the floor and the daemon do not end alike: {floor} {figures}")
         report.count(f"{size} lists of the API server, bytes", figures["bytes"])
+        report.count(f"{size} process start to everything programmed, page faults", figures["page faults"])
         report.time(f"{size} curl fetches the lists", [figures["curl alone"]], "ms")
         allowed = 3 * floor["time"] + figures["curl alone"]
         report.time(f"{size} process start to everything programmed", [figures["time"]], "ms", allowed,
