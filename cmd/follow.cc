@@ -1,5 +1,7 @@
 #include "cmd/follow.h"
 
+#include <malloc.h>
+
 #include <csignal>
 #include <cstring>
 
@@ -82,6 +84,9 @@ int follow(const Options& options, spdlog::logger& logger) {
   if (options.manifests.empty() && !(access = api_access(options, logger))) return 1;
   if (const auto raised = raise_descriptor_limit(); !raised)
     logger.warn("{}; going on with what there is", netlink::to_string(raised.error()));
+  // One arena for all threads: what the main thread frees of a list serves the sync thread. An
+  // arena of its own would also grow by a system call (mprotect) for every page.
+  ::mallopt(M_ARENA_MAX, 1);
   loop::MainLoop loop;
   // Before there are threads: they inherit that these are blocked.
   loop.on_signals({SIGTERM, SIGINT}, [&](int number) {

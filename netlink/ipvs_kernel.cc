@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -46,6 +47,20 @@ Operation operation_of(const IpvsOp& op) {
   return server_of(op) ? Operation::ipvs_server : Operation::ipvs_service;
 }
 
+// How many operations at the front are about keys that ascend, none a service's deletion: these are
+// all different. So are those of a first sync.
+std::size_t ascending_prefix(std::span<const IpvsOp> ops) {
+  const auto key_of = [](const IpvsOp& op) {
+    return std::pair<const VirtualServiceKey&, std::optional<RealServerKey>>(service_of(op),
+                                                                             server_of(op));
+  };
+  std::size_t count = 0;
+  while (count < ops.size() && !std::holds_alternative<DeleteService>(ops[count]) &&
+         (count == 0 || key_of(ops[count - 1]) < key_of(ops[count])))
+    ++count;
+  return count;
+}
+
 // How many operations at the front touch different things, so that the order of a window's second
 // round does not matter: one operation for each service and each server, and a service's deletion
 // apart from everything else about it.
@@ -53,8 +68,10 @@ std::size_t independent_prefix(std::span<const IpvsOp> ops) {
   std::set<VirtualServiceKey> named;
   std::set<VirtualServiceKey> deleted;
   std::set<std::pair<VirtualServiceKey, std::optional<RealServerKey>>> written;
+  ops = ops.first(std::min(ops.size(), NlChannel::kWindow));
+  if (ascending_prefix(ops) == ops.size()) return ops.size();
   std::size_t count = 0;
-  for (const auto& op : ops.first(std::min(ops.size(), NlChannel::kWindow))) {
+  for (const auto& op : ops) {
     const auto& service = service_of(op);
     const bool deletes = std::holds_alternative<DeleteService>(op);
     if (deleted.contains(service) || (deletes && named.contains(service))) break;
@@ -139,31 +156,36 @@ std::vector<Status> KernelIpvsTable::apply(std::span<const IpvsOp> ops) {
 
 std::vector<Status> KernelIpvsTable::apply_independent(std::span<const IpvsOp> ops) {
   std::vector<Status> outcomes(ops.size());
-  std::vector<IpvsOp> now(ops.begin(), ops.end());
+  std::map<std::size_t, IpvsOp> turned_ops;
+  const auto op_at = [&](std::size_t i) -> const IpvsOp& {
+    const auto it = turned_ops.find(i);
+    return it == turned_ops.end() ? ops[i] : it->second;
+  };
   std::vector<std::size_t> pending(ops.size());
   for (std::size_t i = 0; i < pending.size(); ++i) pending[i] = i;
 
   for (int round = 0; round < kRounds && !pending.empty(); ++round) {
     std::vector<Bytes> requests;
-    for (const auto i : pending) requests.push_back(encode_ipvs_op(family_, now[i]));
-    const auto answers = channel_.transact(Operation::generic, requests);
+    requests.reserve(pending.size());
+    for (const auto i : pending) requests.push_back(encode_ipvs_op(family_, op_at(i)));
+    auto answers = channel_.transact(Operation::generic, requests);
 
     std::vector<std::size_t> again;
     std::set<VirtualServiceKey> recovering;
     for (std::size_t n = 0; n < pending.size(); ++n) {
       const auto i = pending[n];
-      outcomes[i] = answers[n];
-      if (answers[n]) continue;
-      auto error = answers[n].error();
-      if (is_removal_of_nothing(now[i], error)) {
+      outcomes[i] = std::move(answers[n]);
+      if (outcomes[i]) continue;
+      const auto& error = outcomes[i].error();
+      if (is_removal_of_nothing(op_at(i), error)) {
         outcomes[i] = Status{};
         continue;
       }
-      if (auto other = turned(now[i], error)) {
-        if (written_service(now[i])) recovering.insert(service_of(now[i]));
-        now[i] = *other;
+      if (auto other = turned(op_at(i), error)) {
+        if (written_service(op_at(i))) recovering.insert(service_of(op_at(i)));
+        turned_ops.insert_or_assign(i, *std::move(other));
         again.push_back(i);
-      } else if (error.sys_errno == ESRCH && recovering.contains(service_of(now[i]))) {
+      } else if (error.sys_errno == ESRCH && recovering.contains(service_of(op_at(i)))) {
         // Its service was missing and comes back in the next round.
         again.push_back(i);
       }

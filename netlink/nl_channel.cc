@@ -24,6 +24,7 @@ struct NlChannel::Io {
   NlSocketHandle socket;
   std::chrono::milliseconds timeout{};
   Bytes buffer = Bytes(kReceiveBytes);
+  Bytes datagram;  // the one being sent: its memory serves for all
 
   int fd() const { return nl_socket_get_fd(socket.get()); }
 };
@@ -33,7 +34,7 @@ namespace {
 constexpr int kDrainedDatagrams = 4096;
 
 // Where the header keeps its parts: nlmsg_flags and nlmsg_seq.
-void stamp(Bytes& request, std::uint32_t sequence, std::uint16_t more_flags) {
+void stamp(std::span<std::uint8_t> request, std::uint32_t sequence, std::uint16_t more_flags) {
   nlmsghdr header;
   std::memcpy(&header, request.data(), sizeof header);
   header.nlmsg_flags = static_cast<std::uint16_t>(header.nlmsg_flags | more_flags);
@@ -107,10 +108,6 @@ Status NlChannel::send(ByteView datagram) {
 
 Result<ByteView> NlChannel::receive(bool wait) {
   while (true) {
-    pollfd poller{io_->fd(), POLLIN, 0};
-    const int ready = poll(&poller, 1, wait ? static_cast<int>(io_->timeout.count()) : 0);
-    if (ready < 0 && errno == EINTR) continue;
-    if (ready == 0) return Error{ErrorKind::timeout, ETIMEDOUT, "no answer from the kernel"};
     sockaddr_nl sender{};
     iovec part{io_->buffer.data(), io_->buffer.size()};
     msghdr message{};
@@ -118,8 +115,15 @@ Result<ByteView> NlChannel::receive(bool wait) {
     message.msg_namelen = sizeof sender;
     message.msg_iov = &part;
     message.msg_iovlen = 1;
+    // The kernel answers before send() returns; only the rest of a dump comes later.
     const auto size = recvmsg(io_->fd(), &message, MSG_DONTWAIT);
-    if (size < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (size < 0 && errno == EINTR) continue;
+    if (size < 0 && errno == EAGAIN) {
+      pollfd poller{io_->fd(), POLLIN, 0};
+      if (poll(&poller, 1, wait ? static_cast<int>(io_->timeout.count()) : 0) == 0)
+        return Error{ErrorKind::timeout, ETIMEDOUT, "no answer from the kernel"};
+      continue;
+    }
     if (size < 0 && errno == ENOBUFS) {
       // The kernel drops everything, silently, until it finds the queue empty.
       if (wait) drain();
@@ -147,13 +151,16 @@ std::size_t NlChannel::window_at(std::span<const Bytes> requests) const {
 std::vector<Status> NlChannel::transact_window(Operation operation,
                                                std::span<const Bytes> requests) {
   std::vector<std::uint32_t> sequences;
-  Bytes datagram;
-  for (std::size_t i = 0; i < requests.size(); ++i) {
-    auto request = requests[i];
+  sequences.reserve(requests.size());
+  auto& datagram = io_->datagram;
+  datagram.clear();
+  for (const auto& request : requests) {
+    const auto start = datagram.size();
     sequences.push_back(next_sequence());
-    stamp(request, sequences.back(), i + 1 == requests.size() ? NLM_F_ACK : 0);
-    request.resize(netlink_align(request.size()));
     datagram.insert(datagram.end(), request.begin(), request.end());
+    datagram.resize(netlink_align(datagram.size()));
+    stamp(std::span(datagram).subspan(start), sequences.back(),
+          sequences.size() == requests.size() ? NLM_F_ACK : 0);
   }
   AnswerWindow window(operation, std::move(sequences));
   counters_.write_requests += requests.size();

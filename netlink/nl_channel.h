@@ -5,11 +5,11 @@
 // over. Errors carry the kernel's extended acknowledgement in `where`; callers put what they tried
 // in front of it with in_context().
 //
-// Kernel facts (net/netlink/af_netlink.c, 6.1; figures measured in User Mode Linux): a batch gains
-// nothing above 16 to 32 messages a datagram; 128 acknowledgements overflow the default receive
-// buffer; the kernel then reports ENOBUFS once, ahead of what is still queued, and drops further
-// answers without a word until the queue was read empty (netlink_overrun); a receive buffer
-// smaller than the dump's datagrams loses messages (MSG_TRUNC).
+// Kernel facts (net/netlink/af_netlink.c, 6.1; figures measured in User Mode Linux): what a batch
+// gains above 32 messages a datagram are system calls alone; 128 acknowledgements, or failures,
+// overflow the default receive buffer; the kernel then reports ENOBUFS once, ahead of what is still
+// queued, and drops further answers without a word until the queue was read empty
+// (netlink_overrun); a receive buffer smaller than the dump's datagrams loses messages (MSG_TRUNC).
 
 #include <chrono>
 #include <cstddef>
@@ -43,7 +43,7 @@ struct NlCounters {
 
 class NlChannel {
  public:
-  static constexpr std::size_t kWindow = 32;                // messages in a datagram
+  static constexpr std::size_t kWindow = 256;               // messages in a datagram
   static constexpr std::size_t kDatagramBytes = 32 * 1024;  // at most, unless one message is larger
   static constexpr std::size_t kReceiveBytes = 64 * 1024;
   static constexpr int kDumpAttempts = 5;

@@ -70,6 +70,7 @@ class Differ {
   Transaction run() {
     for (const auto& [family, parameters] : desired_.rules)
       if (can_expose(family)) exposable_.insert(family);
+    reserve_adds();
     compare_services();
 
     auto additions = set_changes(true);
@@ -259,6 +260,17 @@ class Differ {
          it != actual_.services->end() && it->first.address == address; ++it)
       if (!desired_.services.contains(it->first) && lingers(desired_, it->second)) return true;
     return false;
+  }
+
+  // Where nothing is there yet everything is added: a vector that grows to that takes, while it is
+  // copied, half as much again, and twice in all.
+  void reserve_adds() {
+    if (!actual_.services || !actual_.services->empty()) return;
+    std::size_t most = 0;
+    for (const auto& key : scope_.services)
+      if (const auto it = desired_.services.find(key); it != desired_.services.end())
+        most += 1 + it->second.servers.size();
+    adds_.reserve(most);
   }
 
   void compare_services() {

@@ -83,6 +83,37 @@ bool is_suspect(const netlink::Error& error) {
          error.kind == netlink::ErrorKind::missing;
 }
 
+// What is done about a hundred thousand operations is done in parts: the memory for one serves for
+// all. Where `work` answers false, no answers came, and the rest is one part: each would wait.
+template <typename Op, typename Work>
+void for_parts(std::span<const Op> ops, Work work) {
+  for (std::size_t part = 1024; !ops.empty();) {
+    const auto now = ops.first(std::min(part, ops.size()));
+    ops = ops.subspan(now.size());
+    if (!work(now)) part = ops.size();
+  }
+}
+
+bool ended_in_silence(const std::vector<netlink::Status>& statuses) {
+  return !statuses.empty() && !statuses.back() &&
+         statuses.back().error().kind == netlink::ErrorKind::timeout;
+}
+
+// Those that `is_held` answers false for; asked once for each, in order. They are copied to `some`
+// only if there are others.
+template <typename Op, typename Held>
+std::span<const Op> without_held(std::span<const Op> ops, std::vector<Op>& some, Held is_held) {
+  std::size_t held = 0;
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    if (is_held(ops[i])) {
+      if (held++ == 0) some.assign(ops.begin(), ops.begin() + static_cast<std::ptrdiff_t>(i));
+    } else if (held > 0) {
+      some.push_back(ops[i]);
+    }
+  }
+  return held > 0 ? std::span<const Op>(some) : ops;
+}
+
 // Two phases of few IPVS operations that follow each other: one datagram does for both.
 std::optional<std::vector<IpvsOp>> joined_ops(const std::vector<plan::Phase>& phases,
                                               std::size_t first) {
@@ -209,37 +240,44 @@ netlink::Result<bool> Applier::write_rules(const ipset::TableRules& table) {
 }
 
 void Applier::run(const std::vector<SetChange>& changes) {
-  for (const auto& [key, ops] : changes) {
-    const auto spec = ipset::set_spec(key.id, key.family);
-    if (failed_sets_.contains(spec.name)) {
+  for (const auto& change : changes) {
+    const auto& key = change.set;
+    const auto& ops = change.ops;
+    const auto name = ipset::set_name(key.id, key.family);
+    if (failed_sets_.contains(name)) {
       for (const auto& op : ops) {
         guard_failed(key, op.element);
         outcome_.unsettled.elements[key].insert(op.element);
       }
-      outcome_.held.push_back(fmt::format("{} elements of {}", ops.size(), spec.name));
+      outcome_.held.push_back(fmt::format("{} elements of {}", ops.size(), name));
       continue;
     }
-    std::vector<ipset::ElementOp> tried;
-    for (const auto& op : ops) {
-      if (op.add || !still_guards(key, op.element)) {
-        tried.push_back(op);
-        continue;
-      }
-      outcome_.held.push_back(words_of(spec, op));
-      outcome_.unsettled.elements[key].insert(op.element);
-    }
-    auto statuses = kernel_.sets.apply(spec, tried);
-    for (std::size_t i = 0; i < tried.size(); ++i) {
-      if (statuses[i]) {
-        ++outcome_.written.elements;
-        state_.commit(key, tried[i]);
-        continue;
-      }
-      outcome_.unsettled.elements[key].insert(tried[i].element);
-      if (tried[i].add) guard_failed(key, tried[i].element);
-      fail(outcome_.failed.elements, words_of(spec, tried[i]), std::move(statuses[i].error()));
-    }
+    for_parts<ipset::ElementOp>(ops, [&](const auto& part) { return run_part(key, part); });
   }
+}
+
+bool Applier::run_part(const plan::SetKey& key, std::span<const ipset::ElementOp> ops) {
+  const auto spec = ipset::set_spec(key.id, key.family);
+  std::vector<ipset::ElementOp> some;
+  const auto tried = without_held(ops, some, [&](const ipset::ElementOp& op) {
+    if (op.add || !still_guards(key, op.element)) return false;
+    outcome_.held.push_back(words_of(spec, op));
+    outcome_.unsettled.elements[key].insert(op.element);
+    return true;
+  });
+  auto statuses = kernel_.sets.apply(spec, tried);
+  const bool answered = !ended_in_silence(statuses);
+  for (std::size_t i = 0; i < tried.size(); ++i) {
+    if (statuses[i]) {
+      ++outcome_.written.elements;
+      state_.commit(key, tried[i]);
+      continue;
+    }
+    outcome_.unsettled.elements[key].insert(tried[i].element);
+    if (tried[i].add) guard_failed(key, tried[i].element);
+    fail(outcome_.failed.elements, words_of(spec, tried[i]), std::move(statuses[i].error()));
+  }
+  return answered;
 }
 
 // The virtual services that this element would have filtered or masqueraded stay hidden.
@@ -308,17 +346,21 @@ void Applier::hold(const IpvsOp& op) {
 }
 
 void Applier::run(const std::vector<IpvsOp>& ops) {
-  std::vector<IpvsOp> tried;
-  for (const auto& op : ops) {
-    if (!must_hold(op)) {
-      tried.push_back(op);
-      continue;
-    }
+  for_parts<IpvsOp>(ops, [this](const auto& part) { return run_part(part); });
+  drop_useless();
+}
+
+bool Applier::run_part(std::span<const IpvsOp> ops) {
+  std::vector<IpvsOp> some;
+  const auto tried = without_held(ops, some, [this](const IpvsOp& op) {
+    if (!must_hold(op)) return false;
     if (const auto* service = std::get_if<AddService>(&op))
       failed_services_.insert(service->service.key);
     hold(op);
-  }
+    return true;
+  });
   auto statuses = kernel_.ipvs.apply(tried);
+  const bool answered = !ended_in_silence(statuses);
   for (std::size_t i = 0; i < tried.size(); ++i) {
     note(tried[i], statuses[i]);
     if (statuses[i]) {
@@ -337,7 +379,7 @@ void Applier::run(const std::vector<IpvsOp>& ops) {
     else
       fail(outcome_.failed.ipvs, to_string(tried[i]), std::move(statuses[i].error()));
   }
-  drop_useless();
+  return answered;
 }
 
 // Virtual services for which there is no scheduler go again, as if they could not be added.

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <functional>
 #include <set>
+#include <span>
 #include <stop_token>
 #include <utility>
 #include <vector>
@@ -72,6 +73,9 @@ class Applier {
   void run(const std::vector<plan::SetChange>& changes);
   void run(const std::vector<netlink::IpvsOp>& ops);
   void run(const std::vector<plan::BindingOp>& ops);
+  // False if the last was not answered.
+  bool run_part(std::span<const netlink::IpvsOp> ops);
+  bool run_part(const plan::SetKey& key, std::span<const ipset::ElementOp> ops);
 
   netlink::Result<bool> write_rules(const ipset::TableRules& table);
   void guard_failed(const plan::SetKey& set, const ipset::Element& element);

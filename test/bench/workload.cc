@@ -76,6 +76,10 @@ api::EndpointSlice slice_of(const Size& size, int index) {
   return slice;
 }
 
+std::vector<api::Endpoint> endpoints_of(const api::EndpointSlice& slice) {
+  return slice.endpoints.unpack();
+}
+
 model::Changes first_lists(const Size& size) {
   model::Changes changes;
   for (int index = 0; index < size.services; ++index) {
