@@ -1,7 +1,5 @@
 #include "netlink/ipvs_kernel.h"
 
-#include <linux/netlink.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <iterator>
@@ -101,16 +99,9 @@ Error explain(const IpvsOp& op, Error error) {
 }  // namespace
 
 Result<std::unique_ptr<KernelIpvsTable>> KernelIpvsTable::open(const NlOptions& options) {
-  auto channel = NlChannel::open(NETLINK_GENERIC, options);
-  if (!channel) return in_context(channel.error(), "open IPVS");
-  const auto family = resolve_family(*channel, kIpvsFamilyName);
-  if (!family) {
-    auto error = family.error();
-    if (error.kind == ErrorKind::missing)
-      error.where = "this kernel offers no IPVS: load module ip_vs (modprobe ip_vs) on the host";
-    return error;
-  }
-  return std::unique_ptr<KernelIpvsTable>(new KernelIpvsTable(std::move(*channel), *family));
+  auto opened = IpvsChannel::open(options);
+  if (!opened) return opened.error();
+  return std::unique_ptr<KernelIpvsTable>(new KernelIpvsTable(std::move(*opened)));
 }
 
 std::vector<Status> KernelIpvsTable::apply(std::span<const IpvsOp> ops) {

@@ -1,14 +1,13 @@
 #pragma once
 
 // KernelIpvsTable: the IPVS table of the network namespace in which it was opened, over generic
-// netlink. Sync thread only. Nothing is changed by opening or destroying it; but opening makes the
-// kernel load the ip_vs module where it may (net/netlink/genetlink.c asks for the family's module).
+// netlink. Sync thread only. Nothing is changed by opening or destroying it; but opening may load
+// the ip_vs module (ipvs_channel.h).
 
-#include <cstddef>
 #include <memory>
 
+#include "netlink/ipvs_channel.h"
 #include "netlink/ipvs_table.h"
-#include "netlink/nl_channel.h"
 
 namespace ipvsproxier::netlink {
 
@@ -31,8 +30,8 @@ class KernelIpvsTable final : public IpvsTable {
   std::uint64_t requests() const override { return counters().requests(); }
 
  private:
-  KernelIpvsTable(NlChannel channel, std::uint16_t family)
-      : channel_(std::move(channel)), family_(family) {}
+  explicit KernelIpvsTable(IpvsChannel opened)
+      : channel_(std::move(opened.channel)), family_(opened.family) {}
 
   std::vector<Status> apply_independent(std::span<const IpvsOp> ops);
 

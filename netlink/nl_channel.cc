@@ -217,7 +217,9 @@ Result<Bytes> NlChannel::query(Operation operation, Bytes request) {
   }
 }
 
-Result<std::vector<Bytes>> NlChannel::dump_once(Operation operation, Bytes request) {
+// `each_part` gets what a datagram brought; its failure leaves the rest of the dump to drain().
+Status NlChannel::stream_once(Operation operation, Bytes request,
+                              const std::function<Status(std::vector<Bytes>)>& each_part) {
   const auto sequence = next_sequence();
   stamp(request, sequence, NLM_F_DUMP);
   ++counters_.dump_requests;
@@ -228,7 +230,8 @@ Result<std::vector<Bytes>> NlChannel::dump_once(Operation operation, Bytes reque
     if (!received) return received.error();
     const auto state = collector.take(operation, *received);
     if (!state) return state.error();
-    if (*state == DumpCollector::State::done) return std::move(collector).payloads();
+    if (auto status = each_part(collector.take_payloads()); !status) return status;
+    if (*state == DumpCollector::State::done) return {};
     if (*state == DumpCollector::State::interrupted)
       return Error{ErrorKind::busy, EBUSY, "the table changed during the listing"};
   }
@@ -246,17 +249,32 @@ Status NlChannel::dump(Operation operation, const Bytes& request,
                        const std::function<Status(ByteView)>& each) {
   std::optional<Error> failure;
   for (int attempt = 0; attempt < kDumpAttempts; ++attempt) {
-    auto payloads = dump_once(operation, request);
-    if (payloads) {
-      for (const auto& payload : *payloads)
-        if (auto status = each(payload); !status) return status;
+    std::vector<Bytes> payloads;
+    const auto status = stream_once(operation, request, [&](std::vector<Bytes> part) -> Status {
+      std::ranges::move(part, std::back_inserter(payloads));
+      return {};
+    });
+    if (status) {
+      for (const auto& payload : payloads)
+        if (auto taken = each(payload); !taken) return taken;
       return {};
     }
-    failure = payloads.error();
+    failure = status.error();
     if (failure->kind != ErrorKind::busy && failure->kind != ErrorKind::overrun) break;
     drain();
   }
   return *failure;
+}
+
+Status NlChannel::stream(Operation operation, const Bytes& request,
+                         const std::function<Status(ByteView)>& each) {
+  auto status = stream_once(operation, request, [&](const std::vector<Bytes>& part) -> Status {
+    for (const auto& payload : part)
+      if (auto taken = each(payload); !taken) return taken;
+    return {};
+  });
+  if (!status) drain();
+  return status;
 }
 
 Result<std::uint16_t> resolve_family(NlChannel& channel, std::string_view name) {

@@ -69,6 +69,13 @@ class NlChannel {
   Status dump(Operation operation, const Bytes& request,
               const std::function<Status(ByteView)>& each);
 
+  // The same without waiting for the dump's end: `each` gets a message when it came, in memory that
+  // does not grow with the dump. Nothing is repeated: `busy` and `overrun` are results here, and
+  // what `each` got before is then not the whole, or not of one moment. `each` may use other
+  // channels.
+  Status stream(Operation operation, const Bytes& request,
+                const std::function<Status(ByteView)>& each);
+
   const NlCounters& counters() const { return counters_; }
 
  private:
@@ -80,7 +87,8 @@ class NlChannel {
   std::vector<Status> transact_window(Operation operation, std::span<const Bytes> requests);
   Status send(ByteView datagram);
   Result<ByteView> receive(bool wait);
-  Result<std::vector<Bytes>> dump_once(Operation operation, Bytes request);
+  Status stream_once(Operation operation, Bytes request,
+                     const std::function<Status(std::vector<Bytes>)>& each_part);
   void drain();
 
   std::unique_ptr<Io> io_;

@@ -45,6 +45,7 @@ Result<bool> Sysctl::ensure(std::string_view key, std::string_view value) const 
   const auto now = read(key);
   if (!now) return now.error();
   if (*now == trimmed(value)) return false;
+  if (access_ == Access::rehearse) return true;
   const auto path = root_ / key;
   const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC));
   const auto what = fmt::format("write {} to sysctl {} (now {})", value, key, *now);

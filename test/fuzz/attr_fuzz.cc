@@ -91,7 +91,7 @@ void read_datagram(ByteView bytes) {
   DumpCollector dump(100);
   if (dump.take(Operation::generic, bytes)) {
     std::size_t size = 0;
-    for (const auto& one : std::move(dump).payloads()) size += one.size() + kMessageHeaderSize;
+    for (const auto& one : dump.take_payloads()) size += one.size() + kMessageHeaderSize;
     require(size <= bytes.size());
   }
 }
