@@ -7,6 +7,7 @@
 #include "cmd/ipvsctl_diff.h"
 #include "cmd/ipvsctl_list.h"
 #include "cmd/ipvsctl_options.h"
+#include "cmd/ipvsctl_sets.h"
 #include "cmd/output.h"
 
 namespace ipvsproxier::cmd {
@@ -19,16 +20,20 @@ struct Run {
   Output& output;
 
   int operator()(int status) const { return status; }
-  int operator()(const ListOptions& options) const {
-    const auto status =
-        run_list(options, [&](std::string_view text) { return output.write(text); });
+  int operator()(const ListOptions& options) const { return told(run_list(options, sink())); }
+  int operator()(const SetsOptions& options) const { return told(run_sets(options, sink())); }
+  int operator()(const DiffOptions& options) const { return run_diff(options, output); }
+  int operator()(const PlanOptions& options) const { return run_plan(options, output); }
+  int operator()(const StatusOptions& options) const { return run_status(options, output); }
+
+  inspect::TextSink sink() const {
+    return [this](std::string_view text) { return output.write(text); };
+  }
+  int told(const netlink::Status& status) const {
     if (status) return 0;
     if (!output.reader_gone()) std::cerr << "ipvsctl: " << to_string(status.error()) << '\n';
     return kFailed;
   }
-  int operator()(const DiffOptions& options) const { return run_diff(options, output); }
-  int operator()(const PlanOptions& options) const { return run_plan(options, output); }
-  int operator()(const StatusOptions& options) const { return run_status(options, output); }
 };
 
 int run(int argc, char** argv) {

@@ -19,6 +19,9 @@ const std::map<std::string, ListFormat> kFormats = {{"wide", ListFormat::wide},
                                                     {"yaml", ListFormat::yaml},
                                                     {"save", ListFormat::save}};
 
+const std::map<std::string, inspect::SetFormat> kSetFormats = {{"json", inspect::SetFormat::json},
+                                                               {"yaml", inspect::SetFormat::yaml}};
+
 const std::map<std::string, netlink::Protocol> kProtocols = {{"tcp", netlink::Protocol::tcp},
                                                              {"udp", netlink::Protocol::udp},
                                                              {"sctp", netlink::Protocol::sctp}};
@@ -188,8 +191,9 @@ void add_plan(CLI::App& plan, PlanOptions& options) {
 
 CtlCommand parse_ctl_options(int argc, const char* const* argv, std::ostream& out,
                              std::ostream& err) {
-  CLI::App app("Shows what the kernel holds, and whether it is what the cluster asks for.",
-               "ipvsctl");
+  CLI::App app(
+      "Shows what the kernel holds for proxying, and whether it is what the cluster wants.",
+      "ipvsctl");
   app.set_version_flag("--version", "ipvsctl " IPVS_PROXIER_VERSION);
   app.require_subcommand(1);
   ListFlags flags;
@@ -207,6 +211,14 @@ CtlCommand parse_ctl_options(int argc, const char* const* argv, std::ostream& ou
   auto* status = app.add_subcommand("status", "Say how the daemon is");
   add_socket(*status, status_options.socket);
   add_json(*status, status_options.json);
+  auto* sets = app.add_subcommand("sets", "List IP sets that the rules consult, or one's elements");
+  SetsOptions sets_options;
+  std::string sets_form;
+  sets->add_option("name", sets_options.name, "The set whose elements are listed")
+      ->type_name("NAME");
+  sets->add_option("-o,--output", sets_form, "Form: json or yaml")
+      ->check(CLI::IsMember(kSetFormats))
+      ->type_name("FORM");
   try {
     app.parse(argc, argv);
     check_conflicts(*list);
@@ -219,7 +231,9 @@ CtlCommand parse_ctl_options(int argc, const char* const* argv, std::ostream& ou
     plan_options.arguments = plan->remaining();
     return plan_options;
   }
-  return list_options(flags);
+  if (list->parsed()) return list_options(flags);
+  if (!sets_form.empty()) sets_options.format = kSetFormats.at(sets_form);
+  return sets_options;
 }
 
 }  // namespace ipvsproxier::cmd

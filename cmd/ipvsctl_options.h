@@ -3,10 +3,12 @@
 // The command line of ipvsctl.
 
 #include <iosfwd>
+#include <string>
 #include <variant>
 
 #include "cmd/ipvsctl_diff.h"
 #include "proxier/inspect/list_filter.h"
+#include "proxier/inspect/set_listing.h"
 #include "proxier/inspect/table_form.h"
 
 namespace ipvsproxier::cmd {
@@ -25,9 +27,15 @@ struct ListOptions {
   inspect::ListFilter filter;
 };
 
+struct SetsOptions {
+  std::string name;  // "": all of ours
+  inspect::SetFormat format = inspect::SetFormat::text;
+};
+
 // The command with its options. Otherwise the exit status: 0 after --help and --version, which are
 // answered on `out`; 2 after a wrong command line, which is explained on `err`.
-using CtlCommand = std::variant<int, ListOptions, DiffOptions, PlanOptions, StatusOptions>;
+using CtlCommand =
+    std::variant<int, ListOptions, SetsOptions, DiffOptions, PlanOptions, StatusOptions>;
 
 CtlCommand parse_ctl_options(int argc, const char* const* argv, std::ostream& out,
                              std::ostream& err);

@@ -107,10 +107,6 @@ Status NlChannel::send(ByteView datagram) {
 
 Result<ByteView> NlChannel::receive(bool wait) {
   while (true) {
-    pollfd poller{io_->fd(), POLLIN, 0};
-    const int ready = poll(&poller, 1, wait ? static_cast<int>(io_->timeout.count()) : 0);
-    if (ready < 0 && errno == EINTR) continue;
-    if (ready == 0) return Error{ErrorKind::timeout, ETIMEDOUT, "no answer from the kernel"};
     sockaddr_nl sender{};
     iovec part{io_->buffer.data(), io_->buffer.size()};
     msghdr message{};
@@ -118,8 +114,15 @@ Result<ByteView> NlChannel::receive(bool wait) {
     message.msg_namelen = sizeof sender;
     message.msg_iov = &part;
     message.msg_iovlen = 1;
+    // The kernel mostly answers while the request is sent: then there is nothing to wait for.
     const auto size = recvmsg(io_->fd(), &message, MSG_DONTWAIT);
-    if (size < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (size < 0 && errno == EINTR) continue;
+    if (size < 0 && errno == EAGAIN) {
+      pollfd poller{io_->fd(), POLLIN, 0};
+      if (!wait || poll(&poller, 1, static_cast<int>(io_->timeout.count())) == 0)
+        return Error{ErrorKind::timeout, ETIMEDOUT, "no answer from the kernel"};
+      continue;
+    }
     if (size < 0 && errno == ENOBUFS) {
       // The kernel drops everything, silently, until it finds the queue empty.
       if (wait) drain();

@@ -1,4 +1,7 @@
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <random>
 #include <thread>
@@ -7,6 +10,7 @@
 
 #include "netlink/ipvs_kernel.h"
 #include "netlink/ipvs_reader_kernel.h"
+#include "netlink/unique_fd.h"
 #include "test/contract/ipvs_contract.h"
 #include "test/kernel/ctl_compare.h"
 #include "test/kernel/ctl_states.h"
@@ -76,7 +80,7 @@ TEST_CASE("kernel: ipvsctl prints what ipvsadm prints of nothing and of every ki
 TEST_CASE("kernel: ipvsctl prints what ipvsadm prints of the states that kube-proxy left") {
   const std::string configuration = GENERATE("clustercidr", "masqall-mh", "nolocaldetect");
   FreshNetns netns;
-  restore_table(shell("cat " + data_path("reference/shop/") + configuration + "/kernel/ipvs.txt"));
+  restore_table(shell("cat " + data_path("reference/shop/" + configuration + "/kernel/ipvs.txt")));
   CHECK(std::ranges::count(shell("ipvsadm-save -n"), '\n') == 46);
   check_table();
 }
@@ -238,11 +242,14 @@ TEST_CASE("kernel: ipvsctl as a program: quiet when cut, clear when it cannot") 
   FreshNetns netns;
   restore_table(kAllKinds);
   CHECK(shell(ipvsctl_path() + " list --ipvsadm") == shell("ipvsadm -Ln"));
-  // Killed by SIGPIPE, or told by EPIPE where that is ignored.
-  CHECK(shell("bash -c '" + ipvsctl_path() + " list -n 2>&1 | true; echo ${PIPESTATUS[0]}'") ==
-        "141\n");
-  CHECK(shell("bash -c 'trap \"\" PIPE; " + ipvsctl_path() +
-              " list -n 2>&1 | true; echo ${PIPESTATUS[0]}'") == "141\n");
+  // A pipe that nobody reads: killed by SIGPIPE, or told by EPIPE where that is ignored.
+  std::array<int, 2> ends{};
+  REQUIRE(pipe(ends.data()) == 0);
+  UniqueFd(ends[0]).reset();
+  const UniqueFd writer(ends[1]);
+  const auto to_nobody = ipvsctl_path() + " list -n 2>&1 >&" + std::to_string(writer.get());
+  CHECK(shell("bash -c '" + to_nobody + "; echo $?'") == "141\n");
+  CHECK(shell("bash -c 'trap \"\" PIPE; " + to_nobody + "; echo $?'") == "141\n");
   const auto full = shell(ipvsctl_path() + " list -n 2>&1 >/dev/full || echo status $?");
   CHECK(full.find("No space left on device") != std::string::npos);
   CHECK(full.find("status 1\n") != std::string::npos);

@@ -50,7 +50,7 @@ struct Service {
   bool ipv6 = false;
   bool udp = false;
   bool mark = false;
-  bool port_zero = false;
+  unsigned port = 0;
 };
 
 Service random_service(std::mt19937& random, bool unsigned_marks) {
@@ -68,13 +68,13 @@ Service random_service(std::mt19937& random, bool unsigned_marks) {
                         ? reachable ? fmt::format("fd00::{}", 1 + below(random, 3)) : any_v6(random)
                     : reachable ? fmt::format("10.0.0.{}", 1 + below(random, 6))
                                 : any_v4(random);
-  service.port_zero = one_in(random, 10);
-  const auto port = service.port_zero ? 0
-                    : reachable       ? 5300 + below(random, kPorts)
-                                      : 1 + below(random, 65535);
+  service.port = one_in(random, 10) ? 0
+                 : reachable        ? 5300 + below(random, kPorts)
+                                    : 1 + below(random, 65535);
   const auto protocol = pick(random, {"-t", "-t", "-u", "-u", "--sctp-service"});
   service.udp = protocol == "-u";
-  service.option = fmt::format("{} {}:{}", protocol, service.ipv6 ? "[" + host + "]" : host, port);
+  service.option =
+      fmt::format("{} {}:{}", protocol, service.ipv6 ? "[" + host + "]" : host, service.port);
   return service;
 }
 
@@ -82,7 +82,7 @@ std::string scheduling(std::mt19937& random, const Service& service) {
   const auto scheduler = pick(random, {"rr", "wrr", "lc", "wlc", "lblc", "lblcr", "dh", "sh", "mh",
                                        "sed", "nq", "fo", "ovf"});
   std::string line = " -s " + scheduler;
-  const bool persistent = service.port_zero || one_in(random, 3);
+  const bool persistent = (!service.mark && service.port == 0) || one_in(random, 3);
   if (persistent) {
     line += fmt::format(" -p {}", 1 + below(random, 90'000));
     if (one_in(random, 2))
@@ -127,9 +127,10 @@ std::string random_server(std::mt19937& random, const Service& service) {
       ipv6        ? reachable ? fmt::format("fd00:7::{}", 1 + below(random, 3)) : any_v6(random)
              : reachable ? fmt::format("10.7.7.{}", 1 + below(random, 6))
                   : any_v4(random);
-  auto line = fmt::format("-a {} -r {}", service.option, ipv6 ? "[" + host + "]" : host);
-  if (method == " -m" && !service.port_zero) line += fmt::format(":{}", 1 + below(random, 65535));
-  line += method + fmt::format(" -w {}", pick(random, {"0", "1", "1", "3", "65535"}));
+  const bool translated = method == " -m" && service.port != 0;
+  auto line = fmt::format("-a {} -r {}:{}{} -w {}", service.option, ipv6 ? "[" + host + "]" : host,
+                          translated ? 1 + below(random, 65535) : service.port, method,
+                          pick(random, {"0", "1", "1", "3", "65535"}));
   if (one_in(random, 3))
     line += fmt::format(" -x {} -y {}", 100 + below(random, 60'000), below(random, 100));
   return line + "\n";

@@ -114,6 +114,17 @@ TEST_CASE("ipvsctl diff and status ask where the daemon answers") {
   CHECK(std::get<int>(parse({"diff", "-o", "yaml"}).line) == 2);
 }
 
+TEST_CASE("ipvsctl sets: all, or one's elements") {
+  const auto all = std::get<SetsOptions>(parse({"sets"}).line);
+  CHECK(all.name.empty());
+  CHECK(all.format == inspect::SetFormat::text);
+  const auto one = std::get<SetsOptions>(parse({"sets", "KUBE-CLUSTER-IP", "-o", "yaml"}).line);
+  CHECK(one.name == "KUBE-CLUSTER-IP");
+  CHECK(one.format == inspect::SetFormat::yaml);
+  CHECK(std::get<int>(parse({"sets", "one", "two"}).line) == 2);
+  CHECK(std::get<int>(parse({"sets", "-o", "save"}).line) == 2);
+}
+
 TEST_CASE("ipvsctl answers --version and --help with status 0") {
   const auto version = parse({"--version"});
   CHECK(std::get<int>(version.line) == 0);
