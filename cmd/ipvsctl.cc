@@ -1,40 +1,45 @@
 // Composition root of ipvsctl, the inspection tool. It only reads.
 
+#include <unistd.h>
+
 #include <iostream>
 
+#include "cmd/ipvsctl_diff.h"
+#include "cmd/ipvsctl_list.h"
 #include "cmd/ipvsctl_options.h"
-#include "netlink/ipvs_kernel.h"
-#include "proxier/inspect/save_format.h"
+#include "cmd/ipvsctl_sets.h"
+#include "cmd/output.h"
 
 namespace ipvsproxier::cmd {
 namespace {
 
-netlink::Result<std::vector<inspect::ServiceTable>> read_table() {
-  const auto table = netlink::KernelIpvsTable::open();
-  if (!table) return table.error();
-  const auto services = (*table)->list_services();
-  if (!services) return services.error();
-  std::vector<inspect::ServiceTable> result;
-  for (const auto& service : *services) {
-    auto servers = (*table)->list_servers(service.key);
-    if (servers)
-      result.push_back(inspect::ServiceTable{service, std::move(*servers)});
-    else if (servers.error().kind != netlink::ErrorKind::missing)  // deleted since
-      return servers.error();
+constexpr int kFailed = 1;
+constexpr int kReaderGone = 141;  // as a shell reports an end by SIGPIPE
+
+struct Run {
+  Output& output;
+
+  int operator()(int status) const { return status; }
+  int operator()(const ListOptions& options) const { return told(run_list(options, sink())); }
+  int operator()(const SetsOptions& options) const { return told(run_sets(options, sink())); }
+  int operator()(const DiffOptions& options) const { return run_diff(options, output); }
+  int operator()(const PlanOptions& options) const { return run_plan(options, output); }
+  int operator()(const StatusOptions& options) const { return run_status(options, output); }
+
+  inspect::TextSink sink() const {
+    return [this](std::string_view text) { return output.write(text); };
   }
-  return result;
-}
+  int told(const netlink::Status& status) const {
+    if (status) return 0;
+    if (!output.reader_gone()) std::cerr << "ipvsctl: " << to_string(status.error()) << '\n';
+    return kFailed;
+  }
+};
 
 int run(int argc, char** argv) {
-  const auto command = parse_ctl_options(argc, argv, std::cout, std::cerr);
-  if (!command.options) return command.status;
-  const auto table = read_table();
-  if (!table) {
-    std::cerr << "ipvsctl: " << to_string(table.error()) << '\n';
-    return 1;
-  }
-  std::cout << inspect::format_save(*table) << std::flush;
-  return std::cout ? 0 : 1;
+  Output output(STDOUT_FILENO);
+  const int status = std::visit(Run{output}, parse_ctl_options(argc, argv, std::cout, std::cerr));
+  return output.reader_gone() ? kReaderGone : status;
 }
 
 }  // namespace

@@ -3,24 +3,41 @@
 // The command line of ipvsctl.
 
 #include <iosfwd>
-#include <optional>
+#include <string>
+#include <variant>
+
+#include "cmd/ipvsctl_diff.h"
+#include "proxier/inspect/list_filter.h"
+#include "proxier/inspect/set_listing.h"
+#include "proxier/inspect/table_form.h"
 
 namespace ipvsproxier::cmd {
 
-enum class ListFormat { save };
+enum class ListSubject : std::uint8_t { table, connections, timeouts, daemons };
+enum class ListFormat : std::uint8_t { text, wide, json, yaml, save };
 
-struct CtlOptions {
-  ListFormat format = ListFormat::save;
+struct ListOptions {
+  ListSubject subject = ListSubject::table;
+  ListFormat format = ListFormat::text;
+  inspect::Columns columns = inspect::Columns::plain;
+  bool persistence = false;  // of connections: what their engine found
+  bool exact = false;
+  bool numeric = false;
+  bool sorted = true;
+  inspect::ListFilter filter;
 };
 
-// The options of `ipvsctl list`. Otherwise the exit status: 0 after --help and --version, which are
+struct SetsOptions {
+  std::string name;  // "": all of ours
+  inspect::SetFormat format = inspect::SetFormat::text;
+};
+
+// The command with its options. Otherwise the exit status: 0 after --help and --version, which are
 // answered on `out`; 2 after a wrong command line, which is explained on `err`.
-struct CtlCommandLine {
-  std::optional<CtlOptions> options;
-  int status = 0;
-};
+using CtlCommand =
+    std::variant<int, ListOptions, SetsOptions, DiffOptions, PlanOptions, StatusOptions>;
 
-CtlCommandLine parse_ctl_options(int argc, const char* const* argv, std::ostream& out,
-                                 std::ostream& err);
+CtlCommand parse_ctl_options(int argc, const char* const* argv, std::ostream& out,
+                             std::ostream& err);
 
 }  // namespace ipvsproxier::cmd

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "netlink/ipvs_readings.h"
 #include "netlink/ipvs_types.h"
 #include "netlink/nl_codec.h"
 #include "netlink/result.h"
@@ -31,6 +32,8 @@ Bytes encode_list_services(std::uint16_t family);                               
 Bytes encode_list_servers(std::uint16_t family, const VirtualServiceKey& key);  // a dump
 Bytes encode_get_service(std::uint16_t family, const VirtualServiceKey& key);
 Bytes encode_get_timeouts(std::uint16_t family);
+Bytes encode_get_info(std::uint16_t family);
+Bytes encode_list_daemons(std::uint16_t family);  // a dump
 Bytes encode_set_timeouts(std::uint16_t family, const IpvsTimeouts& timeouts);
 
 // Replies; `payload` starts with genlmsghdr. `malformed` for bytes that break the policy,
@@ -41,6 +44,12 @@ Result<VirtualService> decode_service(ByteView payload);
 // `service_family`: the family where the kernel names none (before 3.18).
 Result<ListedServer> decode_server(ByteView payload, Family service_family);
 Result<IpvsTimeouts> decode_timeouts(ByteView payload);
+
+// The same entries with their counters (64 bits, since Linux 4.1; older kernels' are not read).
+Result<ServiceReading> decode_service_reading(ByteView payload);
+Result<ServerReading> decode_server_reading(ByteView payload, Family service_family);
+Result<IpvsInfo> decode_info(ByteView payload);
+Result<SyncDaemon> decode_daemon(ByteView payload);
 
 // The request that asks the controller for a family's id, and its reply.
 Bytes encode_get_family(std::string_view name);

@@ -127,19 +127,12 @@ Error explain(const IpvsOp& op, Error error) {
 }  // namespace
 
 Result<std::unique_ptr<KernelIpvsTable>> KernelIpvsTable::open(const NlOptions& options) {
-  auto channel = NlChannel::open(NETLINK_GENERIC, options);
-  if (!channel) return in_context(channel.error(), "open IPVS");
-  const auto family = resolve_family(*channel, kIpvsFamilyName);
-  if (!family) {
-    auto error = family.error();
-    if (error.kind == ErrorKind::missing)
-      error.where = "this kernel offers no IPVS: load module ip_vs (modprobe ip_vs) on the host";
-    return error;
-  }
+  auto opened = IpvsChannel::open(options);
+  if (!opened) return opened.error();
   auto parts = NlChannel::open(NETLINK_GENERIC, options);
   if (!parts) return in_context(parts.error(), "open IPVS");
   return std::unique_ptr<KernelIpvsTable>(
-      new KernelIpvsTable(std::move(*channel), std::move(*parts), *family));
+      new KernelIpvsTable(std::move(*opened), std::move(*parts)));
 }
 
 std::vector<Status> KernelIpvsTable::apply(std::span<const IpvsOp> ops) {

@@ -1,14 +1,13 @@
 #pragma once
 
 // KernelIpvsTable: the IPVS table of the network namespace in which it was opened, over generic
-// netlink. Sync thread only. Nothing is changed by opening or destroying it; but opening makes the
-// kernel load the ip_vs module where it may (net/netlink/genetlink.c asks for the family's module).
+// netlink. Sync thread only. Nothing is changed by opening or destroying it; but opening may load
+// the ip_vs module (ipvs_channel.h).
 
-#include <cstddef>
 #include <memory>
 
+#include "netlink/ipvs_channel.h"
 #include "netlink/ipvs_table.h"
-#include "netlink/nl_channel.h"
 
 namespace ipvsproxier::netlink {
 
@@ -34,8 +33,8 @@ class KernelIpvsTable final : public IpvsTable {
 
  private:
   // A dump keeps its socket busy, so that a listing in parts has one of its own.
-  KernelIpvsTable(NlChannel channel, NlChannel parts, std::uint16_t family)
-      : channel_(std::move(channel)), parts_(std::move(parts)), family_(family) {}
+  KernelIpvsTable(IpvsChannel opened, NlChannel parts)
+      : channel_(std::move(opened.channel)), parts_(std::move(parts)), family_(opened.family) {}
 
   std::vector<Status> apply_independent(std::span<const IpvsOp> ops);
 

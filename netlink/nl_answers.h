@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "netlink/nl_codec.h"
@@ -68,8 +69,9 @@ class DumpCollector {
   // An error is the kernel's answer to the request (its errno is in the Error), or `malformed`.
   Result<State> take(Operation operation, ByteView datagram);
 
-  // The payloads in the order of the kernel; call it when take() said `done`.
-  std::vector<Bytes> payloads() && { return std::move(payloads_); }
+  // The payloads that came since this was called last, in the order of the kernel. They are the
+  // whole and consistent dump when take() said `done`.
+  std::vector<Bytes> take_payloads() { return std::exchange(payloads_, {}); }
 
  private:
   std::uint32_t sequence_;

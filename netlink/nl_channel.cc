@@ -115,12 +115,12 @@ Result<ByteView> NlChannel::receive(bool wait) {
     message.msg_namelen = sizeof sender;
     message.msg_iov = &part;
     message.msg_iovlen = 1;
-    // The kernel answers before send() returns; only the rest of a dump comes later.
+    // The kernel mostly answers while the request is sent: then there is nothing to wait for.
     const auto size = recvmsg(io_->fd(), &message, MSG_DONTWAIT);
     if (size < 0 && errno == EINTR) continue;
     if (size < 0 && errno == EAGAIN) {
       pollfd poller{io_->fd(), POLLIN, 0};
-      if (poll(&poller, 1, wait ? static_cast<int>(io_->timeout.count()) : 0) == 0)
+      if (!wait || poll(&poller, 1, static_cast<int>(io_->timeout.count())) == 0)
         return Error{ErrorKind::timeout, ETIMEDOUT, "no answer from the kernel"};
       continue;
     }
@@ -224,23 +224,7 @@ Result<Bytes> NlChannel::query(Operation operation, Bytes request) {
   }
 }
 
-Result<std::vector<Bytes>> NlChannel::dump_once(Operation operation, Bytes request) {
-  const auto sequence = next_sequence();
-  stamp(request, sequence, NLM_F_DUMP);
-  ++counters_.dump_requests;
-  if (const auto sent = send(request); !sent) return sent.error();
-  DumpCollector collector(sequence);
-  while (true) {
-    const auto received = receive(true);
-    if (!received) return received.error();
-    const auto state = collector.take(operation, *received);
-    if (!state) return state.error();
-    if (*state == DumpCollector::State::done) return std::move(collector).payloads();
-    if (*state == DumpCollector::State::interrupted)
-      return Error{ErrorKind::busy, EBUSY, "the table changed during the listing"};
-  }
-}
-
+// `each_part` gets what a datagram brought; its failure leaves the rest of the dump to drain().
 void NlChannel::drain() {
   // Reading is also what drives an abandoned dump on to its end.
   for (int i = 0; i < kDrainedDatagrams; ++i)
@@ -253,13 +237,17 @@ Status NlChannel::dump(Operation operation, const Bytes& request,
                        const std::function<Status(ByteView)>& each) {
   std::optional<Error> failure;
   for (int attempt = 0; attempt < kDumpAttempts; ++attempt) {
-    auto payloads = dump_once(operation, request);
-    if (payloads) {
-      for (const auto& payload : *payloads)
-        if (auto status = each(payload); !status) return status;
+    std::vector<Bytes> payloads;
+    auto more = Result<bool>(true);
+    if (auto begun = begin_dump(request); !begun) more = begun.error();
+    while (more && *more) more = take_part(operation, payloads);
+    if (more) {
+      for (const auto& payload : payloads)
+        if (auto taken = each(payload); !taken) return taken;
       return {};
     }
-    failure = payloads.error();
+    failure = more.error();
+    dump_.reset();
     if (failure->kind != ErrorKind::busy && failure->kind != ErrorKind::overrun) break;
     drain();
   }
@@ -267,26 +255,51 @@ Status NlChannel::dump(Operation operation, const Bytes& request,
 }
 
 Status NlChannel::begin_dump(Bytes request) {
-  if (dumping_) drain();
-  stamp(request, next_sequence(), NLM_F_DUMP);
+  if (dump_) drain();
+  const auto sequence = next_sequence();
+  stamp(request, sequence, NLM_F_DUMP);
   ++counters_.dump_requests;
-  auto sent = send(request);
-  dumping_ = sent.has_value();
-  return sent;
+  dump_.reset();
+  if (auto sent = send(request); !sent) return sent;
+  dump_.emplace(sequence);
+  return {};
+}
+
+// Appends the payloads of the next datagram. False: those were the last.
+Result<bool> NlChannel::take_part(Operation operation, std::vector<Bytes>& payloads) {
+  const auto received = receive(true);
+  if (!received) return received.error();
+  const auto state = dump_->take(operation, *received);
+  if (!state) return state.error();
+  std::ranges::move(dump_->take_payloads(), std::back_inserter(payloads));
+  if (*state == DumpCollector::State::more) return true;
+  dump_.reset();
+  if (*state == DumpCollector::State::interrupted)
+    return Error{ErrorKind::busy, EBUSY, "the table changed during the listing"};
+  return false;
 }
 
 Result<bool> NlChannel::next_of_dump(Operation operation,
                                      const std::function<Status(ByteView)>& each) {
-  const auto received = receive(true);
-  if (!received) return received.error();
-  DumpCollector collector(sequence_);
-  const auto state = collector.take(operation, *received);
-  if (!state) return state.error();
-  dumping_ = *state == DumpCollector::State::more;
-  const auto payloads = std::move(collector).payloads();
+  std::vector<Bytes> payloads;
+  auto more = take_part(operation, payloads);
+  if (!more) return more;
   for (const auto& payload : payloads)
     if (auto status = each(payload); !status) return status.error();
-  return dumping_;
+  return more;
+}
+
+Status NlChannel::stream(Operation operation, const Bytes& request,
+                         const std::function<Status(ByteView)>& each) {
+  if (auto begun = begin_dump(request); !begun) return begun;
+  for (auto more = Result<bool>(true); *more;) {
+    more = next_of_dump(operation, each);
+    if (more) continue;
+    drain();
+    dump_.reset();
+    return more.error();
+  }
+  return {};
 }
 
 Result<std::uint16_t> resolve_family(NlChannel& channel, std::string_view name) {

@@ -21,6 +21,7 @@
 #include <string_view>
 #include <vector>
 
+#include "netlink/nl_answers.h"
 #include "netlink/nl_codec.h"
 #include "netlink/result.h"
 
@@ -76,6 +77,12 @@ class NlChannel {
   // The next messages' payloads; false when that was the last part. Only after begin_dump() and
   // while the answer was true.
   Result<bool> next_of_dump(Operation operation, const std::function<Status(ByteView)>& each);
+  // The whole dump without waiting for its end: `each` gets a message when it came, in memory that
+  // does not grow with the dump. Nothing is repeated: `busy` and `overrun` are results here, and
+  // what `each` got before is then not the whole, or not of one moment. `each` may use other
+  // channels.
+  Status stream(Operation operation, const Bytes& request,
+                const std::function<Status(ByteView)>& each);
 
   const NlCounters& counters() const { return counters_; }
 
@@ -88,12 +95,12 @@ class NlChannel {
   std::vector<Status> transact_window(Operation operation, std::span<const Bytes> requests);
   Status send(ByteView datagram);
   Result<ByteView> receive(bool wait);
-  Result<std::vector<Bytes>> dump_once(Operation operation, Bytes request);
+  Result<bool> take_part(Operation operation, std::vector<Bytes>& payloads);
   void drain();
 
   std::unique_ptr<Io> io_;
   std::uint32_t sequence_ = 0;
-  bool dumping_ = false;  // in parts
+  std::optional<DumpCollector> dump_;  // that was begun and not read to its end
   NlCounters counters_;
 };
 

@@ -41,6 +41,8 @@ bool obeys(const AttrRule& rule, ByteView value) {
       return value.size() == 2;
     case AttrKind::u32:
       return value.size() == 4;
+    case AttrKind::u64:
+      return value.size() == 8;
     case AttrKind::string: {
       const auto nul = std::find(value.begin(), value.end(), std::uint8_t{0});
       return nul != value.end() && nul - value.begin() <= rule.max;
@@ -189,6 +191,10 @@ std::optional<std::uint32_t> AttrReader::be32(std::uint16_t type) const {
   const auto value = u32(type);
   if (!value) return std::nullopt;
   return to_network(*value);
+}
+
+std::optional<std::uint64_t> AttrReader::u64(std::uint16_t type) const {
+  return load<std::uint64_t>(find(type, AttrKind::u64));
 }
 
 std::optional<std::string_view> AttrReader::string(std::uint16_t type) const {

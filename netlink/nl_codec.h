@@ -85,7 +85,7 @@ class MessageWriter {
   Bytes bytes_;
 };
 
-enum class AttrKind : std::uint8_t { u8, u16, u32, string, bytes, nested };
+enum class AttrKind : std::uint8_t { u8, u16, u32, u64, string, bytes, nested };
 
 // What an attribute must look like. A number has exactly its size; a string at most `max` bytes
 // before its NUL (which must be there); bytes have `min` to `max`; a nest has any size.
@@ -114,6 +114,7 @@ class AttrReader {
   std::optional<std::uint16_t> be16(std::uint16_t type) const;
   std::optional<std::uint32_t> u32(std::uint16_t type) const;
   std::optional<std::uint32_t> be32(std::uint16_t type) const;
+  std::optional<std::uint64_t> u64(std::uint16_t type) const;
   std::optional<std::string_view> string(std::uint16_t type) const;
   std::optional<ByteView> bytes(std::uint16_t type) const;
   std::optional<ByteView> nested(std::uint16_t type) const;

@@ -1,6 +1,6 @@
 #pragma once
 
-// The virtual server table as `ipvsadm-save -n` (1.31) prints it, to the byte. Pure, any thread.
+// A virtual server table that is held as values, in the form of save_form(). Pure, any thread.
 
 #include <string>
 #include <vector>
@@ -14,10 +14,8 @@ struct ServiceTable {
   std::vector<netlink::ListedServer> servers;
 };
 
-// One line for each service and each of its servers. Give services and servers in the kernel's
-// order: ipvsadm sorts them with a comparison that is no order (it subtracts 32-bit numbers into an
-// int, so 192.168.0.1 may come before 10.0.0.1), and what comes out depends on what went in.
-// Connection thresholds do not appear, as in ipvsadm.
+// One line for each service and each of its servers, in ipvsadm's order (list_order.h): give
+// services and servers in the kernel's.
 std::string format_save(const std::vector<ServiceTable>& table);
 
 }  // namespace ipvsproxier::inspect

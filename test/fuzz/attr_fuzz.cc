@@ -7,6 +7,7 @@
 
 #include "netlink/conntrack_codec.h"
 #include "netlink/ipvs_codec.h"
+#include "netlink/ipvs_connections.h"
 #include "netlink/link_codec.h"
 #include "netlink/link_events.h"
 #include "netlink/nl_answers.h"
@@ -45,6 +46,30 @@ void read_server(ByteView bytes) {
   const auto again =
       decode_server(payload(encode_ipvs_op(kFamily, AddServer{{}, server->server})), Family::ipv6);
   require(again.has_value() && again->server == server->server);
+}
+
+// A reading is the entry as it is read without counters, and they stay within the bytes.
+void read_readings(ByteView bytes) {
+  if (const auto reading = decode_service_reading(bytes)) {
+    const auto service = decode_service(bytes);
+    require(service.has_value() && *service == reading->service);
+    require(!reading->odd_netmask || service->key.address.family() == Family::ipv4);
+  }
+  if (const auto reading = decode_server_reading(bytes, Family::ipv4)) {
+    const auto server = decode_server(bytes, Family::ipv4);
+    require(server.has_value() && server->server == reading->listed.server);
+  }
+  const auto daemon = decode_daemon(bytes);
+  require(!daemon || daemon->interface.size() < 16);
+  (void)decode_info(bytes);
+}
+
+// The kernel's list of connections is text.
+void read_connection(ByteView bytes) {
+  const std::string_view line(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const auto connection = parse_connection(line);
+  require(connection.has_value() || connection.error().kind == ErrorKind::malformed);
+  require(!connection || !connection->state.empty());
 }
 
 void read_link(ByteView bytes) {
@@ -91,7 +116,7 @@ void read_datagram(ByteView bytes) {
   DumpCollector dump(100);
   if (dump.take(Operation::generic, bytes)) {
     std::size_t size = 0;
-    for (const auto& one : std::move(dump).payloads()) size += one.size() + kMessageHeaderSize;
+    for (const auto& one : dump.take_payloads()) size += one.size() + kMessageHeaderSize;
     require(size <= bytes.size());
   }
 }
@@ -104,6 +129,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const ByteView bytes(data, size);
   read_service(bytes);
   read_server(bytes);
+  read_readings(bytes);
+  read_connection(bytes);
   read_link(bytes);
   read_flow(bytes);
   read_events(bytes);

@@ -8,8 +8,12 @@
 namespace ipvsproxier::cmd {
 namespace {
 
+using inspect::Columns;
+using netlink::IpPrefix;
+using netlink::Protocol;
+
 struct Answer {
-  CtlCommandLine line;
+  CtlCommand line;
   std::string out;
   std::string err;
 };
@@ -22,30 +26,148 @@ Answer parse(std::vector<const char*> words) {
   return {line, out.str(), err.str()};
 }
 
-TEST_CASE("ipvsctl list -o save is understood") {
-  const auto answer = parse({"list", "-o", "save"});
-  REQUIRE(answer.line.options);
-  CHECK(answer.line.options->format == ListFormat::save);
-  CHECK(parse({"list", "--output=save"}).line.options);
+ListOptions list(std::vector<const char*> words) {
+  words.insert(words.begin(), "list");
+  const auto answer = parse(words);
+  INFO(answer.err);
+  REQUIRE(std::holds_alternative<ListOptions>(answer.line));
+  return std::get<ListOptions>(answer.line);
+}
+
+TEST_CASE("ipvsctl list alone is ipvsadm -L") {
+  const auto options = list({});
+  CHECK(options.subject == ListSubject::table);
+  CHECK(options.format == ListFormat::text);
+  CHECK(options.columns == Columns::plain);
+  CHECK(options.sorted);
+  CHECK_FALSE(options.numeric);
+  CHECK_FALSE(options.exact);
+  CHECK(options.filter == inspect::ListFilter{});
+}
+
+TEST_CASE("ipvsctl list: forms") {
+  CHECK(list({"-o", "save"}).format == ListFormat::save);
+  CHECK(list({"--output=json"}).format == ListFormat::json);
+  CHECK(list({"-o", "yaml"}).format == ListFormat::yaml);
+  CHECK(list({"-owide", "-n"}).format == ListFormat::wide);
+}
+
+TEST_CASE("ipvsctl list: columns; of several the first of ipvsadm's order counts") {
+  CHECK(list({"--stats"}).columns == Columns::stats);
+  CHECK(list({"--rate"}).columns == Columns::rate);
+  CHECK(list({"--thresholds"}).columns == Columns::thresholds);
+  CHECK(list({"--persistent-conn"}).columns == Columns::persistent);
+  CHECK(list({"--tun-info"}).columns == Columns::tunnels);
+  CHECK(list({"--tun-info", "--rate", "--exact"}).columns == Columns::rate);
+  CHECK(list({"--stats", "--exact"}).exact);
+}
+
+TEST_CASE("ipvsctl list: other things than the table") {
+  CHECK(list({"-c"}).subject == ListSubject::connections);
+  CHECK(list({"-n", "-c", "--persistent-conn"}).persistence);
+  CHECK(list({"--timeout", "-n"}).subject == ListSubject::timeouts);
+  CHECK(list({"--daemon"}).subject == ListSubject::daemons);
+}
+
+TEST_CASE("ipvsctl list: sorted unless told otherwise, numbers on demand") {
+  CHECK(list({"--sort"}).sorted);
+  CHECK_FALSE(list({"--nosort"}).sorted);
+  CHECK_FALSE(list({"--sort", "--nosort"}).sorted);
+  CHECK(list({"-n"}).numeric);
+  CHECK(list({"--ipvsadm", "--stats"}).numeric);
+}
+
+TEST_CASE("ipvsctl list: filters") {
+  const auto filter = list({"--vip", "10.0.0.1", "--port", "0", "--protocol", "SCTP", "--backend",
+                            "[fd00::2]:80", "--draining"})
+                          .filter;
+  CHECK(filter.vip == IpPrefix::parse("10.0.0.1/32"));
+  CHECK(filter.port == 0);
+  CHECK(filter.protocol == Protocol::sctp);
+  CHECK(filter.backend == inspect::Backend::parse("[fd00::2]:80"));
+  CHECK(filter.draining);
+  CHECK(list({"--vip", "fd00::/64"}).filter.vip == IpPrefix::parse("fd00::/64"));
+  CHECK(list({"--empty"}).filter.empty);
+  CHECK(list({"-c", "--vip", "10.0.0.1", "--backend", "10.1.0.2"}).filter.backend);
+}
+
+TEST_CASE("ipvsctl plan hands on the flags that are the daemon's") {
+  const auto answer = parse({"plan", "--config", "a.yaml", "--kubeconfig", "k", "--vip-ping=false",
+                             "-o", "json", "--manifests=m"});
+  INFO(answer.err);
+  REQUIRE(std::holds_alternative<PlanOptions>(answer.line));
+  const auto& plan = std::get<PlanOptions>(answer.line);
+  CHECK(plan.arguments ==
+        std::vector<std::string>{"--config", "a.yaml", "--vip-ping=false", "--manifests=m"});
+  CHECK(plan.kubeconfig == "k");
+  CHECK(plan.json);
+}
+
+TEST_CASE("ipvsctl diff and status ask where the daemon answers") {
+  const auto diff = std::get<DiffOptions>(parse({"diff"}).line);
+  CHECK(diff.socket == "/run/ipvs-proxier/control.sock");
+  CHECK_FALSE(diff.json);
+  const auto status =
+      std::get<StatusOptions>(parse({"status", "--control-socket", "/x", "-ojson"}).line);
+  CHECK(status.socket == "/x");
+  CHECK(status.json);
+  CHECK(std::get<int>(parse({"diff", "-o", "yaml"}).line) == 2);
+}
+
+TEST_CASE("ipvsctl sets: all, or one's elements") {
+  const auto all = std::get<SetsOptions>(parse({"sets"}).line);
+  CHECK(all.name.empty());
+  CHECK(all.format == inspect::SetFormat::text);
+  const auto one = std::get<SetsOptions>(parse({"sets", "KUBE-CLUSTER-IP", "-o", "yaml"}).line);
+  CHECK(one.name == "KUBE-CLUSTER-IP");
+  CHECK(one.format == inspect::SetFormat::yaml);
+  CHECK(std::get<int>(parse({"sets", "one", "two"}).line) == 2);
+  CHECK(std::get<int>(parse({"sets", "-o", "save"}).line) == 2);
 }
 
 TEST_CASE("ipvsctl answers --version and --help with status 0") {
   const auto version = parse({"--version"});
-  CHECK_FALSE(version.line.options);
-  CHECK(version.line.status == 0);
+  CHECK(std::get<int>(version.line) == 0);
   CHECK(version.out == "ipvsctl " IPVS_PROXIER_VERSION "\n");
   const auto help = parse({"--help"});
-  CHECK(help.line.status == 0);
+  CHECK(std::get<int>(help.line) == 0);
   CHECK(help.out.find("list") != std::string::npos);
 }
 
 TEST_CASE("ipvsctl refuses what it does not know with status 2") {
-  const auto answer = GENERATE(as<Answer>{}, parse({}), parse({"list"}), parse({"explain"}),
-                               parse({"list", "-o", "wide"}), parse({"--frobnicate"}));
-  CHECK_FALSE(answer.line.options);
-  CHECK(answer.line.status == 2);
+  const auto answer =
+      GENERATE(as<Answer>{}, parse({}), parse({"explain"}), parse({"list", "-o", "xml"}),
+               parse({"list", "-o"}), parse({"--frobnicate"}), parse({"list", "more"}),
+               parse({"list", "--vip", "web"}), parse({"list", "--vip", "10.0.0.0/33"}),
+               parse({"list", "--port", "http"}), parse({"list", "--port", "65536"}),
+               parse({"list", "--port", "-1"}), parse({"list", "--protocol", "icmp"}),
+               parse({"list", "--backend", "10.1.0.2:"}), parse({"list", "--vip", ""}));
+  REQUIRE(std::holds_alternative<int>(answer.line));
+  CHECK(std::get<int>(answer.line) == 2);
   CHECK(answer.out.empty());
   CHECK_FALSE(answer.err.empty());
+}
+
+TEST_CASE("ipvsctl names two options that do not go together") {
+  using Words = std::vector<const char*>;
+  const auto words =
+      GENERATE(Words{"-c", "--timeout"}, Words{"--timeout", "--daemon"}, Words{"-c", "--stats"},
+               Words{"-c", "-o", "json"}, Words{"-c", "--nosort"}, Words{"-c", "--empty"},
+               Words{"--daemon", "--vip", "10.0.0.1"}, Words{"--timeout", "--persistent-conn"},
+               Words{"-o", "json", "--stats"}, Words{"-o", "save", "--ipvsadm"},
+               Words{"--empty", "--draining"}, Words{"--empty", "--backend", "10.1.0.2"});
+  auto all = words;
+  all.insert(all.begin(), "list");
+  const auto answer = parse(all);
+  INFO(answer.err);
+  REQUIRE(std::holds_alternative<int>(answer.line));
+  CHECK(std::get<int>(answer.line) == 2);
+  CHECK(answer.err.find(" excludes ") != std::string::npos);
+}
+
+TEST_CASE("ipvsctl says what a value should have been") {
+  const auto answer = parse({"list", "--vip", "web"});
+  CHECK(answer.err.find("\"web\" is no address or prefix") != std::string::npos);
 }
 
 }  // namespace

@@ -146,6 +146,19 @@ TEST_CASE("save: servers follow their service, by address and port") {
   CHECK(format_save({}).empty());
 }
 
+TEST_CASE("save: wide gaps between IPv6 addresses wrap around too, in each four bytes") {
+  const auto text = format_save(
+      {{service("fd00::3", 80),
+        {ListedServer{server("2001:db8::9", 80)}, ListedServer{server("fd00:7::2", 80)},
+         ListedServer{server("fd00:7::1", 80)}, ListedServer{server("fd00:7::f000:0", 80)}}}});
+  CHECK(text ==
+        "-A -t [fd00::3]:80 -s rr\n"
+        "-a -t [fd00::3]:80 -r [fd00:7::f000:0]:80 -m -w 1\n"
+        "-a -t [fd00::3]:80 -r [fd00:7::1]:80 -m -w 1\n"
+        "-a -t [fd00::3]:80 -r [fd00:7::2]:80 -m -w 1\n"
+        "-a -t [fd00::3]:80 -r [2001:db8::9]:80 -m -w 1\n");
+}
+
 TEST_CASE("save: servers of the other family fall where ipvsadm's comparison puts them") {
   auto sixth = server("fd00:1::9", 443);
   sixth.method = ForwardMethod::tunnel;

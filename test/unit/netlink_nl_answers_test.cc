@@ -129,10 +129,22 @@ TEST_CASE("a dump is collected over several datagrams") {
   CHECK(*collector.take(Operation::generic, message(20, NLM_F_MULTI, 5, {2})) == State::more);
   CHECK(*collector.take(Operation::generic, message(NLMSG_DONE, NLM_F_MULTI, 5, {0, 0, 0, 0})) ==
         State::done);
-  const auto payloads = std::move(collector).payloads();
+  const auto payloads = collector.take_payloads();
   REQUIRE(payloads.size() == 2);
   CHECK(payloads[0][0] == 1);
   CHECK(payloads[1][0] == 2);
+}
+
+TEST_CASE("what a dump said so far can be taken while it goes on") {
+  DumpCollector collector(5);
+  REQUIRE(collector.take(Operation::generic,
+                         message(20, NLM_F_MULTI, 5, {1}) + message(20, NLM_F_MULTI, 5, {2})));
+  CHECK(collector.take_payloads().size() == 2);
+  CHECK(collector.take_payloads().empty());
+  REQUIRE(collector.take(Operation::generic, message(20, NLM_F_MULTI, 5, {3})));
+  const auto rest = collector.take_payloads();
+  REQUIRE(rest.size() == 1);
+  CHECK(rest[0][0] == 3);
 }
 
 TEST_CASE("a dump with one interrupted message is interrupted as a whole") {

@@ -1,0 +1,23 @@
+#pragma once
+
+// SystemNames: names of addresses and ports as this host knows them (nsswitch.conf: files, DNS). An
+// answer may take as long as the resolver waits; each is asked for once. One thread.
+
+#include <map>
+#include <utility>
+
+#include "proxier/inspect/address_names.h"
+
+namespace ipvsproxier::cmd {
+
+class SystemNames final : public inspect::AddressNames {
+ public:
+  std::optional<std::string> host(const netlink::IpAddress& address) override;
+  std::optional<std::string> service(std::uint16_t port, netlink::Protocol protocol) override;
+
+ private:
+  std::map<netlink::IpAddress, std::optional<std::string>> hosts_;
+  std::map<std::pair<std::uint16_t, netlink::Protocol>, std::optional<std::string>> services_;
+};
+
+}  // namespace ipvsproxier::cmd

@@ -1,0 +1,63 @@
+#pragma once
+
+// What a listing of the IPVS table says beside the configuration: counters, rates, the table as a
+// whole. Values; host byte order. Sources: <linux/ip_vs.h>, net/netfilter/ipvs/ip_vs_ctl.c (Linux
+// 6.1).
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "netlink/ipvs_types.h"
+
+namespace ipvsproxier::netlink {
+
+// Since the entry was made, or since its counters were zeroed; rates are the kernel's estimates
+// over some seconds, per second.
+struct IpvsTraffic {
+  std::uint64_t connections = 0;
+  std::uint64_t packets_in = 0;
+  std::uint64_t packets_out = 0;
+  std::uint64_t bytes_in = 0;
+  std::uint64_t bytes_out = 0;
+  std::uint64_t connection_rate = 0;
+  std::uint64_t packet_rate_in = 0;
+  std::uint64_t packet_rate_out = 0;
+  std::uint64_t byte_rate_in = 0;
+  std::uint64_t byte_rate_out = 0;
+
+  friend auto operator<=>(const IpvsTraffic&, const IpvsTraffic&) = default;
+};
+
+struct ServiceReading {
+  VirtualService service;
+  // An IPv4 persistence mask that is no prefix (255.0.255.0): VirtualService cannot express it.
+  std::optional<std::uint32_t> odd_netmask;
+  IpvsTraffic traffic;
+};
+
+struct ServerReading {
+  ListedServer listed;
+  IpvsTraffic traffic;
+};
+
+struct IpvsInfo {
+  std::uint32_t version = 0;  // 0x010201 is 1.2.1
+  std::uint32_t connection_table_size = 0;
+};
+
+// A thread of the kernel that tells other hosts of connections, or is told.
+struct SyncDaemon {
+  bool master = false;  // else backup
+  std::string interface;
+  std::uint32_t sync_id = 0;
+  std::uint16_t max_length = 0;  // of a message, in bytes
+  std::optional<IpAddress> group;
+  std::uint16_t port = 0;
+  std::uint8_t ttl = 0;
+
+  friend bool operator==(const SyncDaemon&, const SyncDaemon&) = default;
+};
+
+}  // namespace ipvsproxier::netlink

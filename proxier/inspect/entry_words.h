@@ -1,0 +1,39 @@
+#pragma once
+
+// Words that several forms of the table share. Pure, any thread.
+
+#include <string>
+#include <string_view>
+
+#include "netlink/ipvs_readings.h"
+
+namespace ipvsproxier::inspect {
+
+std::string version_text(const netlink::IpvsInfo& info);  // "1.2.1"
+
+// "FWM  7", "FWM  7 IPv6": the mark is printed as a signed number.
+std::string mark_text(const netlink::VirtualServiceKey& key);
+
+// "sh-fallback,sh-port", "flag-1"; "" without flags. sh and mh have names for two flags, and none
+// for the third: ipvsadm leaves it out.
+std::string scheduler_flags(const netlink::VirtualService& service);
+bool has_scheduler_flags(const netlink::VirtualService& service);
+
+// The persistence granularity if it is not one client: "255.255.255.0", "64"; else "".
+std::string netmask_text(const netlink::ServiceReading& service);
+
+std::string_view method_word(netlink::ForwardMethod method);  // "Masq"
+
+// "ipip", "gue:6080:+c", "gre:-c"; "" for a server that is not reached through a tunnel.
+std::string tunnel_text(const netlink::RealServer& server);
+
+// How packets in a tunnel are guarded; ipvsadm's options are --tun-nocsum, --tun-csum and
+// --tun-remcsum.
+enum class TunnelChecksum : std::uint8_t { none, whole, remote };
+TunnelChecksum tunnel_checksum(const netlink::RealServer& server);
+
+// net/netfilter: IP_VS_CONN_F_TUNNEL_TYPE_*; the kernel knows no others.
+inline constexpr std::uint8_t kTunnelGue = 1;
+inline constexpr std::uint8_t kTunnelGre = 2;
+
+}  // namespace ipvsproxier::inspect

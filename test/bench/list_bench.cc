@@ -1,0 +1,176 @@
+// What listing the virtual server table costs beside the kernel's part of it: the bare dump, whose
+// messages nobody reads. Runs in the scratch kernel, in a fresh network namespace.
+//
+//   list_bench [SERVICES [SERVERS_OF_EACH]]     prints lines NAME<tab>VALUE<tab>UNIT
+
+#include <fcntl.h>
+#include <linux/netlink.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <exception>
+#include <fstream>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "cmd/ipvsctl_list.h"
+#include "cmd/output.h"
+#include "netlink/ipvs_codec.h"
+#include "netlink/ipvs_kernel.h"
+#include "netlink/unique_fd.h"
+#include "test/kernel/netns.h"
+#include "test/support/require.h"
+
+namespace ipvsproxier::bench {
+namespace {
+
+using netlink::Bytes;
+using netlink::IpAddress;
+
+constexpr std::uint32_t kFirstVip = 0x0a600000;  // 10.96.0.0
+constexpr std::uint32_t kFirstServer = 0x0a800000;
+
+double now_ms() {
+  timespec time{};
+  ::clock_gettime(CLOCK_MONOTONIC, &time);
+  return static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_nsec) / 1e6;
+}
+
+double kilobytes(const std::string& what) {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;)
+    if (word == what) {
+      double kb = 0;
+      status >> kb;
+      return kb;
+    }
+  return 0;
+}
+
+void check(const netlink::Status& status) {
+  if (!status) throw std::runtime_error(to_string(status.error()));
+}
+
+std::vector<netlink::VirtualServiceKey> make_table(std::uint32_t services, std::uint32_t servers) {
+  const auto table = test::require(netlink::KernelIpvsTable::open());
+  std::vector<netlink::IpvsOp> ops;
+  std::vector<netlink::VirtualServiceKey> keys;
+  for (std::uint32_t i = 0; i < services; ++i) {
+    keys.push_back({.address = IpAddress::v4(kFirstVip + i), .port = 80});
+    ops.emplace_back(netlink::AddService{{.key = keys.back(), .scheduler = "rr"}});
+    for (std::uint32_t n = 0; n < servers; ++n)
+      ops.emplace_back(netlink::AddServer{
+          keys.back(), {.key = {IpAddress::v4(kFirstServer + i * servers + n), 8080}}});
+  }
+  for (const auto& outcome : table->apply(ops)) check(outcome);
+  return keys;
+}
+
+// The requests of a listing, sent one after another; answers are received and looked at no further
+// than for the end of each dump.
+class BareDump {
+ public:
+  explicit BareDump(const std::vector<netlink::VirtualServiceKey>& keys)
+      : socket_(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_GENERIC)) {
+    const auto family = test::require(netlink::IpvsChannel::open()).family;
+    requests_.push_back(netlink::encode_list_services(family));
+    for (const auto& key : keys) requests_.push_back(netlink::encode_list_servers(family, key));
+    for (auto& request : requests_)
+      reinterpret_cast<nlmsghdr*>(request.data())->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+  }
+
+  void run() {
+    for (const auto& request : requests_) {
+      if (::send(socket_.get(), request.data(), request.size(), 0) < 0)
+        throw std::runtime_error("send");
+      while (!ends()) {
+      }
+    }
+  }
+
+ private:
+  bool ends() {
+    const auto size = ::recv(socket_.get(), buffer_.data(), buffer_.size(), 0);
+    if (size < 0) throw std::runtime_error("receive");
+    auto datagram = netlink::ByteView(buffer_).first(static_cast<std::size_t>(size));
+    for (auto message = test::require(netlink::take_message(datagram)); message;
+         message = test::require(netlink::take_message(datagram))) {
+      if (message->type == NLMSG_ERROR) throw std::runtime_error("the dump failed");
+      if (message->type == NLMSG_DONE) return true;
+    }
+    return false;
+  }
+
+  netlink::UniqueFd socket_;
+  std::vector<Bytes> requests_;
+  Bytes buffer_ = Bytes(netlink::NlChannel::kReceiveBytes);
+};
+
+void list(const cmd::ListOptions& options) {
+  const netlink::UniqueFd null(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+  cmd::Output output(null.get());
+  check(cmd::run_list(options, [&](std::string_view text) { return output.write(text); }));
+}
+
+double timed(const std::function<void()>& work) {
+  const auto start = now_ms();
+  work();
+  return now_ms() - start;
+}
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+void run(std::uint32_t services, std::uint32_t servers) {
+  using cmd::ListFormat;
+  constexpr int kRounds = 5;
+  const test::FreshNetns netns;
+  BareDump bare(make_table(services, servers));
+  const std::map<std::string, cmd::ListOptions> listings = {
+      {"unsorted", {.numeric = true, .sorted = false}},
+      {"unsorted, --stats", {.columns = inspect::Columns::stats, .numeric = true, .sorted = false}},
+      {"sorted", {.numeric = true}},
+      {"save", {.format = ListFormat::save}},
+      {"json", {.format = ListFormat::json}}};
+  bare.run();
+  // What the first listing takes for buffers, every listing needs.
+  const auto before = kilobytes("VmHWM:");
+  list(listings.at("unsorted"));
+  fmt::print("unsorted: memory\t{:.0f}\tkB\n", kilobytes("VmHWM:") - before);
+  std::map<std::string, std::vector<double>> times;
+  for (int round = 0; round < kRounds; ++round) {
+    times["bare dump"].push_back(timed([&] { bare.run(); }));
+    for (const auto& [name, options] : listings)
+      times[name].push_back(timed([&, &some = options] { list(some); }));
+    times["ipvsadm -Ln"].push_back(timed([] { test::shell("ipvsadm -Ln >/dev/null"); }));
+  }
+  const auto floor = median(times["bare dump"]);
+  for (const auto& [name, values] : times)
+    fmt::print("{}\t{:.1f}\tms\n{}: times the bare dump\t{:.2f}\t\n", name, median(values), name,
+               median(values) / floor);
+}
+
+}  // namespace
+}  // namespace ipvsproxier::bench
+
+int main(int argc, char** argv) {
+  try {
+    const auto number = [&](int index, std::uint32_t otherwise) {
+      return argc > index ? static_cast<std::uint32_t>(std::stoul(argv[index])) : otherwise;
+    };
+    ipvsproxier::bench::run(number(1, 10'000), number(2, 10));
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "list_bench: %s\n", error.what());
+    return 1;
+  }
+}
