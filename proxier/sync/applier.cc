@@ -384,6 +384,7 @@ bool Applier::run_part(std::span<const IpvsOp> ops) {
 
 // Virtual services for which there is no scheduler go again, as if they could not be added.
 void Applier::drop_useless() {
+  if (useless_services_.empty()) return;
   std::vector<IpvsOp> ops;
   for (const auto& key : std::exchange(useless_services_, {}))
     ops.emplace_back(netlink::DeleteService{key});

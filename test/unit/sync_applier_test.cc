@@ -47,6 +47,8 @@ class SilentIpvsTable final : public netlink::IpvsTable {
     ++calls;
     return {ops.size(), silence()};
   }
+  netlink::Result<ServicesPart> begin_services() override { return silence(); }
+  netlink::Result<ServicesPart> next_services() override { return silence(); }
   netlink::Result<std::vector<netlink::VirtualService>> list_services() override {
     return silence();
   }
