@@ -8,7 +8,9 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <set>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -24,14 +26,19 @@ constexpr std::size_t kReceiveBytes = 64 * 1024;
 
 enum class Received { datagram, nothing, lost, failed };
 
-// The links of the series that there are. Asked one by one without RTNL, which others may hold for
-// long (net/core/dev_ioctl.c); any socket answers, for its network namespace.
+// The links of the series that there are. Without RTNL, which others may hold for long. Only names
+// that exist are asked for: for any other the kernel starts modprobe (dev_load(), net/core/
+// dev_ioctl.c). Any socket answers, for its network namespace; the file is the thread's.
 std::set<std::int32_t> indices_of(int fd, const std::string& series) {
   std::set<std::int32_t> indices;
-  for (unsigned number = 0; number < kSeriesLength; ++number) {
-    const auto link = series + std::to_string(number);
+  std::ifstream links("/proc/thread-self/net/dev");
+  for (std::string line; std::getline(links, line);) {
+    const auto begin = line.find_first_not_of(' ');
+    const auto end = line.find(':');
+    if (begin == std::string::npos || end == std::string::npos || end < begin) continue;
+    const auto link = line.substr(begin, end - begin);
     ifreq request{};
-    if (link.size() >= sizeof request.ifr_name) break;
+    if (!number_in_series(link, series) || link.size() >= sizeof request.ifr_name) continue;
     std::memcpy(request.ifr_name, link.c_str(), link.size() + 1);
     if (ioctl(fd, SIOCGIFINDEX, &request) == 0) indices.insert(request.ifr_ifindex);
   }

@@ -122,8 +122,7 @@ class Reconciler {
   plan::Scope repair_links(Pass& pass, bool look);
   plan::Scope take_addresses(plan::ActualState found, const std::set<netlink::IpAddress>& told_lost,
                              Pass& pass);
-  void tell_lost(const std::set<netlink::IpAddress>& differing,
-                 const plan::Bindings& found,
+  void tell_lost(const std::set<netlink::IpAddress>& differing, const plan::Bindings& found,
                  const std::set<netlink::IpAddress>& told_lost);
   plan::Scope completed(plan::Scope scope) const;
   void assume_added();
