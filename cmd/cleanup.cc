@@ -8,18 +8,11 @@
 
 #include "ipset/removal_catalog.h"
 #include "ipset/set_catalog.h"
+#include "proxier/plan/bindings.h"
 
 namespace ipvsproxier::cmd {
 
 namespace {
-
-// "kube-ipvs0", "kube-ipvs1": what a proxier in kube-proxy's place may have made.
-bool is_our_link(std::string_view name) {
-  constexpr std::string_view kPrefix = "kube-ipvs";
-  if (!name.starts_with(kPrefix) || name.size() == kPrefix.size()) return false;
-  name.remove_prefix(kPrefix.size());
-  return name.find_first_not_of("0123456789") == name.npos;
-}
 
 // First of all: with their addresses everything else is out of reach.
 void remove_links(netlink::LinkTable& links, CleanupReport& report) {
@@ -29,7 +22,7 @@ void remove_links(netlink::LinkTable& links, CleanupReport& report) {
     return;
   }
   for (const auto& name : *names) {
-    if (!is_our_link(name)) continue;
+    if (!plan::dummy_number(name)) continue;
     auto gone = links.remove_dummy(name);
     if (!gone)
       report.failures.push_back({"remove link " + name, std::move(gone.error())});

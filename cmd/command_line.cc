@@ -85,6 +85,10 @@ constexpr auto kMainFlags = std::to_array<MainFlag>({
      "Replace an IP set of more than 65536 entries by a larger one; kube-proxy leaves the rest out "
      "(default true)",
      to_main<&M::growing_sets>},
+    {"spread-addresses", "",
+     "Bind addresses beyond 4096 to further links, kube-ipvs1 and so on, 1024 to each (default "
+     "true)",
+     to_main<&M::spread_addresses>},
     {"follow-node-ip", "",
      "Judge source ranges by the node's IPs as they are now, not as at the start (default true)",
      to_main<&M::follow_node_ip>},

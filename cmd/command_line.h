@@ -44,6 +44,7 @@ struct MainFlags {
   std::optional<bool> open_health_check_ports;
   std::optional<bool> lean_loop_back;
   std::optional<bool> growing_sets;
+  std::optional<bool> spread_addresses;
   std::optional<bool> follow_node_ip;
   bool compat = false;
 };

@@ -1,5 +1,7 @@
 #include "cmd/follow.h"
 
+#include <malloc.h>
+
 #include <csignal>
 #include <cstring>
 
@@ -34,7 +36,7 @@ namespace {
 class LinkFeed {
  public:
   LinkFeed(loop::MainLoop& loop, SyncMail& mail, spdlog::logger& logger) : loop_(loop) {
-    auto monitor = netlink::LinkMonitor::open(plan::kDummyLink);
+    auto monitor = netlink::LinkMonitor::open(std::string(plan::kDummyLinks));
     if (!monitor) {
       logger.warn("{}: changes of addresses are noticed only every ipvs.syncPeriod",
                   netlink::to_string(monitor.error()));
@@ -82,6 +84,9 @@ int follow(const Options& options, spdlog::logger& logger) {
   if (options.manifests.empty() && !(access = api_access(options, logger))) return 1;
   if (const auto raised = raise_descriptor_limit(); !raised)
     logger.warn("{}; going on with what there is", netlink::to_string(raised.error()));
+  // One arena for all threads: what the main thread frees of a list serves the sync thread. An
+  // arena of its own would also grow by a system call (mprotect) for every page.
+  ::mallopt(M_ARENA_MAX, 1);
   loop::MainLoop loop;
   // Before there are threads: they inherit that these are blocked.
   loop.on_signals({SIGTERM, SIGINT}, [&](int number) {

@@ -4,6 +4,7 @@
 
 #include <iostream>
 
+#include "cmd/ipvsctl_diff.h"
 #include "cmd/ipvsctl_explain.h"
 #include "cmd/ipvsctl_list.h"
 #include "cmd/ipvsctl_options.h"
@@ -16,27 +17,40 @@ namespace {
 constexpr int kFailed = 1;
 constexpr int kReaderGone = 141;  // as a shell reports an end by SIGPIPE
 
-int fail(const netlink::Error& error, const Output& output, int status) {
-  if (output.reader_gone()) return kReaderGone;
-  std::cerr << "ipvsctl: " << to_string(error) << '\n';
-  return status;
-}
+struct Run {
+  Output& output;
 
-// 0: it gets there, 1: it does not, 2: that could not be found out.
-int explain(const ExplainOptions& options, const inspect::TextSink& sink, const Output& output) {
-  const auto gets_there = run_explain(options, {}, sink);
-  if (!gets_there) return fail(gets_there.error(), output, 2);
-  return *gets_there ? 0 : 1;
-}
+  int operator()(int status) const { return status; }
+  int operator()(const ListOptions& options) const { return told(run_list(options, sink())); }
+  int operator()(const SetsOptions& options) const { return told(run_sets(options, sink())); }
+  // 0: it gets there, 1: it does not, 2: that could not be found out.
+  int operator()(const ExplainOptions& options) const {
+    const auto gets_there = run_explain(options, {}, sink());
+    if (gets_there) return *gets_there ? 0 : 1;
+    complain(gets_there.error());
+    return 2;
+  }
+  int operator()(const DiffOptions& options) const { return run_diff(options, output); }
+  int operator()(const PlanOptions& options) const { return run_plan(options, output); }
+  int operator()(const StatusOptions& options) const { return run_status(options, output); }
+
+  inspect::TextSink sink() const {
+    return [this](std::string_view text) { return output.write(text); };
+  }
+  int told(const netlink::Status& status) const {
+    if (status) return 0;
+    complain(status.error());
+    return kFailed;
+  }
+  void complain(const netlink::Error& error) const {
+    if (!output.reader_gone()) std::cerr << "ipvsctl: " << to_string(error) << '\n';
+  }
+};
 
 int run(int argc, char** argv) {
-  const auto command = parse_ctl_options(argc, argv, std::cout, std::cerr);
-  if (!command.list && !command.sets && !command.explain) return command.status;
   Output output(STDOUT_FILENO);
-  const auto sink = [&](std::string_view text) { return output.write(text); };
-  if (command.explain) return explain(*command.explain, sink, output);
-  const auto status = command.list ? run_list(*command.list, sink) : run_sets(*command.sets, sink);
-  return status ? 0 : fail(status.error(), output, kFailed);
+  const int status = std::visit(Run{output}, parse_ctl_options(argc, argv, std::cout, std::cerr));
+  return output.reader_gone() ? kReaderGone : status;
 }
 
 }  // namespace

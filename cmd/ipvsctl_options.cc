@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cmd/control_client.h"
 #include "cmd/text.h"
 
 namespace ipvsproxier::cmd {
@@ -162,17 +163,54 @@ ListOptions list_options(const ListFlags& flags) {
           .filter = flags.filter};
 }
 
+void add_socket(CLI::App& command, std::string& socket) {
+  command.add_option("--control-socket", socket, "Where the daemon answers")
+      ->type_name("PATH")
+      ->capture_default_str();
+}
+
+void add_json(CLI::App& command, bool& json) {
+  command
+      .add_option_function<std::string>(
+          "-o,--output", [&json](const std::string&) { json = true; }, "Form: json")
+      ->check(CLI::IsMember({"json"}))
+      ->type_name("FORM");
+}
+
+// Flags that are not its own are the daemon's.
+void add_plan(CLI::App& plan, PlanOptions& options) {
+  plan.add_option("--kubeconfig", options.kubeconfig,
+                  "Ask this API server, instead of the configuration's")
+      ->type_name("FILE");
+  add_json(plan, options.json);
+  plan.allow_extras();
+  plan.footer("All other flags are those of ipvs-proxier: --config, --manifests, ...");
+}
+
 }  // namespace
 
-CtlCommandLine parse_ctl_options(int argc, const char* const* argv, std::ostream& out,
-                                 std::ostream& err) {
-  CLI::App app("Shows what the kernel holds for proxying.", "ipvsctl");
+CtlCommand parse_ctl_options(int argc, const char* const* argv, std::ostream& out,
+                             std::ostream& err) {
+  CLI::App app(
+      "Shows what the kernel holds for proxying, and whether it is what the cluster wants.",
+      "ipvsctl");
   app.set_version_flag("--version", "ipvsctl " IPVS_PROXIER_VERSION);
   app.require_subcommand(1);
   ListFlags flags;
   auto* list = app.add_subcommand("list", "List virtual services and their real servers");
   add_flags(*list, flags);
   add_filter(*list, flags.filter);
+  DiffOptions diff_options{.socket = kControlSocket};
+  auto* diff = app.add_subcommand("diff", "Compare the kernel with what the daemon wants");
+  add_socket(*diff, diff_options.socket);
+  add_json(*diff, diff_options.json);
+  PlanOptions plan_options;
+  auto* plan = app.add_subcommand("plan", "Say what a daemon with these flags would change here");
+  add_plan(*plan, plan_options);
+  StatusOptions status_options{.socket = kControlSocket};
+  auto* status = app.add_subcommand("status", "Say how the daemon is");
+  add_socket(*status, status_options.socket);
+  add_json(*status, status_options.json);
   auto* sets = app.add_subcommand("sets", "List IP sets that the rules consult, or one's elements");
   SetsOptions sets_options;
   std::string sets_form;
@@ -187,13 +225,19 @@ CtlCommandLine parse_ctl_options(int argc, const char* const* argv, std::ostream
   try {
     app.parse(argc, argv);
     check_conflicts(*list);
-    if (explain->parsed()) return {.explain = explain_options(words)};
+    if (explain->parsed()) return explain_options(words);
   } catch (const CLI::ParseError& error) {
-    return {.status = app.exit(error, out, err) == 0 ? 0 : 2};
+    return app.exit(error, out, err) == 0 ? 0 : 2;
   }
-  if (list->parsed()) return {.list = list_options(flags)};
+  if (diff->parsed()) return diff_options;
+  if (status->parsed()) return status_options;
+  if (plan->parsed()) {
+    plan_options.arguments = plan->remaining();
+    return plan_options;
+  }
+  if (list->parsed()) return list_options(flags);
   if (!sets_form.empty()) sets_options.format = kSetFormats.at(sets_form);
-  return {.sets = sets_options};
+  return sets_options;
 }
 
 }  // namespace ipvsproxier::cmd

@@ -3,10 +3,11 @@
 // The command line of ipvsctl.
 
 #include <iosfwd>
-#include <optional>
 #include <string>
+#include <variant>
 
 #include "cmd/explain_options.h"
+#include "cmd/ipvsctl_diff.h"
 #include "proxier/inspect/list_filter.h"
 #include "proxier/inspect/set_listing.h"
 #include "proxier/inspect/table_form.h"
@@ -32,17 +33,12 @@ struct SetsOptions {
   inspect::SetFormat format = inspect::SetFormat::text;
 };
 
-// The options of the command that was given: one of these. Otherwise the exit status: 0 after
-// --help and --version, which are answered on `out`; 2 after a wrong command line, which is
-// explained on `err`.
-struct CtlCommandLine {
-  std::optional<ListOptions> list;
-  std::optional<SetsOptions> sets;
-  std::optional<ExplainOptions> explain;
-  int status = 0;
-};
+// The command with its options. Otherwise the exit status: 0 after --help and --version, which are
+// answered on `out`; 2 after a wrong command line, which is explained on `err`.
+using CtlCommand = std::variant<int, ListOptions, SetsOptions, ExplainOptions, DiffOptions,
+                                PlanOptions, StatusOptions>;
 
-CtlCommandLine parse_ctl_options(int argc, const char* const* argv, std::ostream& out,
-                                 std::ostream& err);
+CtlCommand parse_ctl_options(int argc, const char* const* argv, std::ostream& out,
+                             std::ostream& err);
 
 }  // namespace ipvsproxier::cmd

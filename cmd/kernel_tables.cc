@@ -69,6 +69,12 @@ KernelTables open_loaded_tables() {
   return tables;
 }
 
+KernelTables open_tables_to_read() {
+  auto tables = open_loaded_tables();
+  tables.rules = std::make_unique<ipset::IptcRuleTable>(ipset::IptcSettings{.rehearse = true});
+  return tables;
+}
+
 sync::ReconcilerSettings host_reconciler_settings(const Options& options,
                                                   const KernelTables& tables,
                                                   spdlog::logger& logger) {

@@ -32,6 +32,9 @@ KernelTables open_kernel_tables();
 // There is no conntrack table.
 KernelTables open_loaded_tables();
 
+// As open_loaded_tables(), to read: the rules answer what they would commit and commit nothing.
+KernelTables open_tables_to_read();
+
 // The settings for this machine; says what it lacks.
 sync::ReconcilerSettings host_reconciler_settings(const Options& options,
                                                   const KernelTables& tables,

@@ -43,7 +43,7 @@ struct DifferenceFlag {
   bool plan::Differences::*value;
 };
 
-constexpr std::array<DifferenceFlag, 6> kDifferences = {{
+constexpr std::array<DifferenceFlag, 7> kDifferences = {{
     {"vip-ping", &MainFlags::vip_ping, &plan::Differences::vip_ping},
     {"strict-internal-traffic-policy", &MainFlags::strict_internal_traffic_policy,
      &plan::Differences::strict_internal_traffic_policy},
@@ -51,6 +51,7 @@ constexpr std::array<DifferenceFlag, 6> kDifferences = {{
      &plan::Differences::open_health_check_ports},
     {"lean-loop-back", &MainFlags::lean_loop_back, &plan::Differences::lean_loop_back},
     {"growing-sets", &MainFlags::growing_sets, &plan::Differences::growing_sets},
+    {"spread-addresses", &MainFlags::spread_addresses, &plan::Differences::spread_addresses},
     {"follow-node-ip", &MainFlags::follow_node_ip, &plan::Differences::follow_node_ip},
 }};
 

@@ -330,7 +330,7 @@ Result<bool> edit_table(Table table, const IptcSettings& settings, const Edit& e
     auto snapshot = Snapshot<Library>::read(table, settings);
     if (!snapshot) return snapshot.error();
     auto changed = edit(*snapshot);
-    if (!changed || !*changed) return changed;
+    if (!changed || !*changed || settings.rehearse) return changed;
     error = snapshot->commit();
     if (error == 0) return true;
   }
@@ -380,6 +380,8 @@ Result<bool> set_aside_with(const ChainMove& move, const RuleRemoval& surplus,
 
 template <typename Library>
 Result<TableRules> list_with(const TableRules& wanted, const IptcSettings& settings) {
+  if (settings.rehearse && !table_exists<Library>(wanted.table))
+    return TableRules{.family = wanted.family, .table = wanted.table};
   const auto snapshot = Snapshot<Library>::read(wanted.table, settings);
   if (!snapshot) return snapshot.error();
   KernelSetResolver sets;
@@ -402,6 +404,8 @@ Result<std::optional<WholeTable>> read_with(Table table, const IptcSettings& set
 
 template <typename Library>
 Status usable_with(const IptcSettings& settings) {
+  // Would come to be by being read.
+  if (settings.rehearse && !table_exists<Library>(Table::nat)) return {};
   const auto snapshot = Snapshot<Library>::read(Table::nat, settings);
   if (!snapshot) return snapshot.error();
   if (snapshot->has_chain("POSTROUTING")) return {};

@@ -23,6 +23,8 @@ struct IptcSettings {
   // Called with "ip_tables" or "ip6_tables" if the kernel does not know the tables at all (it loads
   // a single table and extensions itself); may be empty.
   std::function<void(const std::string& module)> load_module;
+  // Nothing is committed, and no table comes to be by being read: answers what would be done.
+  bool rehearse = false;
 };
 
 class IptcRuleTable : public RuleTable {

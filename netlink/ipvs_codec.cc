@@ -143,9 +143,9 @@ void put_netmask(MessageWriter& out, const VirtualService& service) {
 void put_service(MessageWriter& out, const VirtualService& service) {
   const auto nest = out.nest(IPVS_CMD_ATTR_SERVICE);
   put_service_key(out, service.key);
-  out.put_string(IPVS_SVC_ATTR_SCHED_NAME, service.scheduler);
+  out.put_string(IPVS_SVC_ATTR_SCHED_NAME, service.scheduler.view());
   if (!service.persistence_engine.empty())
-    out.put_string(IPVS_SVC_ATTR_PE_NAME, service.persistence_engine);
+    out.put_string(IPVS_SVC_ATTR_PE_NAME, service.persistence_engine.view());
   const ip_vs_flags flags{service.flags, ~std::uint32_t{0}};
   out.put_bytes(IPVS_SVC_ATTR_FLAGS, bytes_of(flags));
   out.put_u32(IPVS_SVC_ATTR_TIMEOUT, service.timeout);
@@ -275,11 +275,11 @@ Result<VirtualService> read_service(const AttrReader& in) {
   if (!netmask) return netmask.error();
   return VirtualService{
       .key = *key,
-      .scheduler = std::string(*scheduler),
+      .scheduler = *scheduler,
       .flags = flags.flags & ~std::uint32_t{IP_VS_SVC_F_HASHED},
       .timeout = in.u32(IPVS_SVC_ATTR_TIMEOUT).value_or(0),
       .netmask_bits = *netmask,
-      .persistence_engine = std::string(in.string(IPVS_SVC_ATTR_PE_NAME).value_or("")),
+      .persistence_engine = in.string(IPVS_SVC_ATTR_PE_NAME).value_or(""),
   };
 }
 

@@ -1,8 +1,11 @@
 #include "netlink/ipvs_kernel.h"
 
+#include <linux/netlink.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -14,8 +17,8 @@ namespace ipvsproxier::netlink {
 
 namespace {
 
-constexpr std::size_t kSchedulerMaxLength = 15;  // IP_VS_SCHEDNAME_MAXLEN with its NUL
 constexpr int kRounds = 3;
+constexpr int kDatagramsAPart = 2;  // of a listing, some 100 virtual services each
 
 std::optional<RealServerKey> server_of(const IpvsOp& op) {
   if (const auto* add = std::get_if<AddServer>(&op)) return add->server.key;
@@ -30,8 +33,32 @@ const VirtualService* written_service(const IpvsOp& op) {
   return nullptr;
 }
 
+// What VirtualService cannot express is left out.
+Status add_service(ByteView payload, std::vector<VirtualService>& services) {
+  auto service = decode_service(payload);
+  if (service)
+    services.push_back(std::move(*service));
+  else if (service.error().kind != ErrorKind::unsupported)
+    return service.error();
+  return {};
+}
+
 Operation operation_of(const IpvsOp& op) {
   return server_of(op) ? Operation::ipvs_server : Operation::ipvs_service;
+}
+
+// How many operations at the front are about keys that ascend, none a service's deletion: these are
+// all different. So are those of a first sync.
+std::size_t ascending_prefix(std::span<const IpvsOp> ops) {
+  const auto key_of = [](const IpvsOp& op) {
+    return std::pair<const VirtualServiceKey&, std::optional<RealServerKey>>(service_of(op),
+                                                                             server_of(op));
+  };
+  std::size_t count = 0;
+  while (count < ops.size() && !std::holds_alternative<DeleteService>(ops[count]) &&
+         (count == 0 || key_of(ops[count - 1]) < key_of(ops[count])))
+    ++count;
+  return count;
 }
 
 // How many operations at the front touch different things, so that the order of a window's second
@@ -41,8 +68,10 @@ std::size_t independent_prefix(std::span<const IpvsOp> ops) {
   std::set<VirtualServiceKey> named;
   std::set<VirtualServiceKey> deleted;
   std::set<std::pair<VirtualServiceKey, std::optional<RealServerKey>>> written;
+  ops = ops.first(std::min(ops.size(), NlChannel::kWindow));
+  if (ascending_prefix(ops) == ops.size()) return ops.size();
   std::size_t count = 0;
-  for (const auto& op : ops.first(std::min(ops.size(), NlChannel::kWindow))) {
+  for (const auto& op : ops) {
     const auto& service = service_of(op);
     const bool deletes = std::holds_alternative<DeleteService>(op);
     if (deleted.contains(service) || (deletes && named.contains(service))) break;
@@ -80,16 +109,15 @@ bool is_removal_of_nothing(const IpvsOp& op, const Error& error) {
 
 Error explain(const IpvsOp& op, Error error) {
   const auto* service = written_service(op);
-  const bool impossible_name = service && service->scheduler.size() > kSchedulerMaxLength;
-  if (impossible_name) error.kind = ErrorKind::missing;
-  if (service && (impossible_name || error.sys_errno == ENOENT)) {
+  if (service && error.sys_errno == ENOENT) {
+    const auto scheduler = service->scheduler.view();
     error.where = service->persistence_engine.empty()
                       ? fmt::format("the kernel has no scheduler \"{}\" (module ip_vs_{})",
-                                    service->scheduler, service->scheduler)
+                                    scheduler, scheduler)
                       : fmt::format(
                             "the kernel has no scheduler \"{}\" or no persistence engine "
                             "\"{}\"",
-                            service->scheduler, service->persistence_engine);
+                            scheduler, service->persistence_engine.view());
   } else if (server_of(op) && error.sys_errno == ESRCH) {
     error.where = "there is no such virtual service";
   }
@@ -101,7 +129,10 @@ Error explain(const IpvsOp& op, Error error) {
 Result<std::unique_ptr<KernelIpvsTable>> KernelIpvsTable::open(const NlOptions& options) {
   auto opened = IpvsChannel::open(options);
   if (!opened) return opened.error();
-  return std::unique_ptr<KernelIpvsTable>(new KernelIpvsTable(std::move(*opened)));
+  auto parts = NlChannel::open(NETLINK_GENERIC, options);
+  if (!parts) return in_context(parts.error(), "open IPVS");
+  return std::unique_ptr<KernelIpvsTable>(
+      new KernelIpvsTable(std::move(*opened), std::move(*parts)));
 }
 
 std::vector<Status> KernelIpvsTable::apply(std::span<const IpvsOp> ops) {
@@ -118,31 +149,36 @@ std::vector<Status> KernelIpvsTable::apply(std::span<const IpvsOp> ops) {
 
 std::vector<Status> KernelIpvsTable::apply_independent(std::span<const IpvsOp> ops) {
   std::vector<Status> outcomes(ops.size());
-  std::vector<IpvsOp> now(ops.begin(), ops.end());
+  std::map<std::size_t, IpvsOp> turned_ops;
+  const auto op_at = [&](std::size_t i) -> const IpvsOp& {
+    const auto it = turned_ops.find(i);
+    return it == turned_ops.end() ? ops[i] : it->second;
+  };
   std::vector<std::size_t> pending(ops.size());
   for (std::size_t i = 0; i < pending.size(); ++i) pending[i] = i;
 
   for (int round = 0; round < kRounds && !pending.empty(); ++round) {
     std::vector<Bytes> requests;
-    for (const auto i : pending) requests.push_back(encode_ipvs_op(family_, now[i]));
-    const auto answers = channel_.transact(Operation::generic, requests);
+    requests.reserve(pending.size());
+    for (const auto i : pending) requests.push_back(encode_ipvs_op(family_, op_at(i)));
+    auto answers = channel_.transact(Operation::generic, requests);
 
     std::vector<std::size_t> again;
     std::set<VirtualServiceKey> recovering;
     for (std::size_t n = 0; n < pending.size(); ++n) {
       const auto i = pending[n];
-      outcomes[i] = answers[n];
-      if (answers[n]) continue;
-      auto error = answers[n].error();
-      if (is_removal_of_nothing(now[i], error)) {
+      outcomes[i] = std::move(answers[n]);
+      if (outcomes[i]) continue;
+      const auto& error = outcomes[i].error();
+      if (is_removal_of_nothing(op_at(i), error)) {
         outcomes[i] = Status{};
         continue;
       }
-      if (auto other = turned(now[i], error)) {
-        if (written_service(now[i])) recovering.insert(service_of(now[i]));
-        now[i] = std::move(*other);
+      if (auto other = turned(op_at(i), error)) {
+        if (written_service(op_at(i))) recovering.insert(service_of(op_at(i)));
+        turned_ops.insert_or_assign(i, *std::move(other));
         again.push_back(i);
-      } else if (error.sys_errno == ESRCH && recovering.contains(service_of(now[i]))) {
+      } else if (error.sys_errno == ESRCH && recovering.contains(service_of(op_at(i)))) {
         // Its service was missing and comes back in the next round.
         again.push_back(i);
       }
@@ -160,19 +196,38 @@ std::vector<Status> KernelIpvsTable::apply_independent(std::span<const IpvsOp> o
   return outcomes;
 }
 
+NlCounters KernelIpvsTable::counters() const {
+  auto all = channel_.counters();
+  all.datagrams += parts_.counters().datagrams;
+  all.dump_requests += parts_.counters().dump_requests;
+  return all;
+}
+
 Result<std::vector<VirtualService>> KernelIpvsTable::list_services() {
   std::vector<VirtualService> services;
-  const auto status = channel_.dump(Operation::ipvs_service, encode_list_services(family_),
-                                    [&](ByteView payload) -> Status {
-                                      auto service = decode_service(payload);
-                                      if (service)
-                                        services.push_back(std::move(*service));
-                                      else if (service.error().kind != ErrorKind::unsupported)
-                                        return service.error();
-                                      return {};
-                                    });
+  const auto status =
+      channel_.dump(Operation::ipvs_service, encode_list_services(family_),
+                    [&](ByteView payload) { return add_service(payload, services); });
   if (!status) return in_context(status.error(), "list virtual services");
   return services;
+}
+
+Result<IpvsTable::ServicesPart> KernelIpvsTable::begin_services() {
+  if (const auto begun = parts_.begin_dump(encode_list_services(family_)); !begun)
+    return in_context(begun.error(), "list virtual services");
+  return next_services();
+}
+
+Result<IpvsTable::ServicesPart> KernelIpvsTable::next_services() {
+  ServicesPart part;
+  for (int i = 0; i < kDatagramsAPart && !part.last; ++i) {
+    const auto more = parts_.next_of_dump(Operation::ipvs_service, [&](ByteView payload) {
+      return add_service(payload, part.services);
+    });
+    if (!more) return in_context(more.error(), "list virtual services");
+    part.last = !*more;
+  }
+  return part;
 }
 
 Result<std::vector<ListedServer>> KernelIpvsTable::list_servers(const VirtualServiceKey& service) {

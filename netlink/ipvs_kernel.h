@@ -21,21 +21,25 @@ class KernelIpvsTable final : public IpvsTable {
   std::vector<Status> apply(std::span<const IpvsOp> ops) override;
   // Entries that VirtualService cannot express (foreign protocols) are left out.
   Result<std::vector<VirtualService>> list_services() override;
+  Result<ServicesPart> begin_services() override;
+  Result<ServicesPart> next_services() override;
   Result<std::vector<ListedServer>> list_servers(const VirtualServiceKey& service) override;
   Result<IpvsTimeouts> timeouts() override;
   // Written only if a value that is not 0 differs.
   Status set_timeouts(const IpvsTimeouts& timeouts) override;
 
-  const NlCounters& counters() const { return channel_.counters(); }
+  NlCounters counters() const;
   std::uint64_t requests() const override { return counters().requests(); }
 
  private:
-  explicit KernelIpvsTable(IpvsChannel opened)
-      : channel_(std::move(opened.channel)), family_(opened.family) {}
+  // A dump keeps its socket busy, so that a listing in parts has one of its own.
+  KernelIpvsTable(IpvsChannel opened, NlChannel parts)
+      : channel_(std::move(opened.channel)), parts_(std::move(parts)), family_(opened.family) {}
 
   std::vector<Status> apply_independent(std::span<const IpvsOp> ops);
 
   NlChannel channel_;
+  NlChannel parts_;
   std::uint16_t family_;
 };
 

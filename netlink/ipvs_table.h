@@ -26,6 +26,15 @@ class IpvsTable {
   // All virtual services of both families, firewall-mark services included; kernel order.
   virtual Result<std::vector<VirtualService>> list_services() = 0;
 
+  // The same in parts: the listing begins, and goes on. Operations in between are allowed; virtual
+  // services that they concern may be in it or not, and when some were removed, others be missed.
+  struct ServicesPart {
+    std::vector<VirtualService> services;
+    bool last = false;
+  };
+  virtual Result<ServicesPart> begin_services() = 0;
+  virtual Result<ServicesPart> next_services() = 0;
+
   // The real servers of one virtual service; `missing` if there is no such service; kernel order.
   virtual Result<std::vector<ListedServer>> list_servers(const VirtualServiceKey& service) = 0;
 

@@ -31,11 +31,11 @@ namespace {
 struct Describe {
   std::string operator()(const AddService& op) const {
     return fmt::format("add virtual service {} {}", to_string(op.service.key),
-                       op.service.scheduler);
+                       op.service.scheduler.view());
   }
   std::string operator()(const EditService& op) const {
     return fmt::format("edit virtual service {} {}", to_string(op.service.key),
-                       op.service.scheduler);
+                       op.service.scheduler.view());
   }
   std::string operator()(const DeleteService& op) const {
     return fmt::format("delete virtual service {}", to_string(op.key));

@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "netlink/ip_address.h"
+#include "netlink/short_name.h"
 
 namespace ipvsproxier::netlink {
 
@@ -32,13 +33,17 @@ inline constexpr std::uint32_t kSchedulerFlag1 = 0x8;   // sh-fallback, mh-fallb
 inline constexpr std::uint32_t kSchedulerFlag2 = 0x10;  // sh-port, mh-port
 inline constexpr std::uint32_t kSchedulerFlag3 = 0x20;
 
+// The name of none: no new connection is taken (ip_vs_ctl.c, ip_vs_add_service). A first scheduler
+// is bound to such a service without waiting for readers (ip_vs_edit_service).
+inline constexpr const char* kNoScheduler = "none";
+
 struct VirtualService {
   VirtualServiceKey key;
-  std::string scheduler;           // "rr"; at most 15 bytes
+  ShortName scheduler;             // "rr"
   std::uint32_t flags = 0;         // kPersistent | ...
   std::uint32_t timeout = 0;       // persistence timeout in seconds
   std::uint8_t netmask_bits = 32;  // persistence granularity: 32 or 128 is one client
-  std::string persistence_engine;  // "" or "sip"
+  ShortName persistence_engine;    // "" or "sip"
 
   friend auto operator<=>(const VirtualService&, const VirtualService&) = default;
 };

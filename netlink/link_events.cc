@@ -27,8 +27,8 @@ void LinkEventReader::take(ByteView datagram, LinkEvents& events) {
   }
 }
 
-void LinkEventReader::restart(std::optional<std::int32_t> index) {
-  index_ = index;
+void LinkEventReader::restart(std::set<std::int32_t> indices) {
+  ours_ = std::move(indices);
   others_.clear();
 }
 
@@ -53,20 +53,20 @@ Status LinkEventReader::take_link(const MessageView& message, LinkEvents& events
   if (header.ifi_family != AF_UNSPEC) return {};
   const auto link = decode_link(message.payload);
   if (!link) return link.error();
-  const bool is_ours = index_ == link->index;
-  const bool has_our_name = link->name == link_;
+  const bool is_ours = ours_.contains(link->index);
+  const bool has_our_name = number_in_series(link->name, series_).has_value();
   if (message.type == RTM_DELLINK) {
-    if (is_ours) index_.reset();
+    ours_.erase(link->index);
     events.link_lost = events.link_lost || is_ours || has_our_name;
     others_.erase(others_.lower_bound({link->index, IpAddress{}}),
                   others_.lower_bound({link->index + 1, IpAddress{}}));
   } else if (is_ours && !has_our_name) {
     // It lives on under another name, with its addresses.
-    index_.reset();
+    ours_.erase(link->index);
     events.link_lost = true;
     events.others_changed = true;
   } else if (has_our_name && !is_ours) {
-    index_ = link->index;
+    ours_.insert(link->index);
     // Renamed to ours: its addresses were another link's.
     if (header.ifi_change == 0) events.others_changed = true;
   }
@@ -79,7 +79,7 @@ Status LinkEventReader::take_address(const MessageView& message, LinkEvents& eve
   const bool added = message.type == RTM_NEWADDR;
   const auto& address = record->address;
   if (is_of_no_interest(address)) return {};
-  if (index_ == record->link_index) {
+  if (ours_.contains(record->link_index)) {
     if (!added)
       events.lost.insert(address);
     else if (record->prefix_length == address_bits(address.family()))

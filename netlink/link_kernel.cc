@@ -120,15 +120,18 @@ Result<std::vector<InterfaceAddress>> KernelLinkTable::list_addresses() {
   if (!records) return records.error();
 
   // After the addresses, so that every address of a link that still exists finds its name.
-  auto links = dump_links(channel_);
+  const auto links = dump_links(channel_);
   if (!links) return links.error();
-  std::map<std::int32_t, std::string> names;
-  for (auto& link : *links) names.emplace(link.index, std::move(link.name));
+  std::map<std::int32_t, const LinkRecord*> by_index;
+  for (const auto& link : *links) by_index.emplace(link.index, &link);
 
   std::vector<InterfaceAddress> result;
   for (const auto& record : *records)
-    if (const auto name = names.find(record.link_index); name != names.end())
-      result.push_back(InterfaceAddress{name->second, record.address, record.prefix_length});
+    if (const auto found = by_index.find(record.link_index); found != by_index.end()) {
+      const auto& link = *found->second;
+      result.push_back(InterfaceAddress{link.name, record.address, record.prefix_length,
+                                        link.kind == kDummyKind});
+    }
   return result;
 }
 

@@ -8,7 +8,9 @@
 
 #include <cerrno>
 #include <cstring>
-#include <optional>
+#include <fstream>
+#include <set>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -24,14 +26,23 @@ constexpr std::size_t kReceiveBytes = 64 * 1024;
 
 enum class Received { datagram, nothing, lost, failed };
 
-// Asked without RTNL, which others may hold for long (net/core/dev_ioctl.c); any socket answers,
-// for its network namespace.
-std::optional<std::int32_t> index_of(int fd, const std::string& link) {
-  ifreq request{};
-  if (link.size() >= sizeof request.ifr_name) return std::nullopt;
-  std::memcpy(request.ifr_name, link.c_str(), link.size() + 1);
-  if (ioctl(fd, SIOCGIFINDEX, &request) != 0) return std::nullopt;
-  return request.ifr_ifindex;
+// The links of the series that there are. Without RTNL, which others may hold for long. Only names
+// that exist are asked for: for any other the kernel starts modprobe (dev_load(), net/core/
+// dev_ioctl.c). Any socket answers, for its network namespace; the file is the thread's.
+std::set<std::int32_t> indices_of(int fd, const std::string& series) {
+  std::set<std::int32_t> indices;
+  std::ifstream links("/proc/thread-self/net/dev");
+  for (std::string line; std::getline(links, line);) {
+    const auto begin = line.find_first_not_of(' ');
+    const auto end = line.find(':');
+    if (begin == std::string::npos || end == std::string::npos || end < begin) continue;
+    const auto link = line.substr(begin, end - begin);
+    ifreq request{};
+    if (!number_in_series(link, series) || link.size() >= sizeof request.ifr_name) continue;
+    std::memcpy(request.ifr_name, link.c_str(), link.size() + 1);
+    if (ioctl(fd, SIOCGIFINDEX, &request) == 0) indices.insert(request.ifr_ifindex);
+  }
+  return indices;
 }
 
 // The next datagram of the kernel, if there is one.
@@ -63,7 +74,7 @@ Error cannot_watch(int sys_errno) {
 
 struct LinkMonitor::Io {
   UniqueFd socket;
-  std::string link;
+  std::string series;
   LinkEventReader reader;
   Bytes buffer = Bytes(kReceiveBytes);
 };
@@ -71,7 +82,7 @@ struct LinkMonitor::Io {
 LinkMonitor::LinkMonitor(std::unique_ptr<Io> io) : io_(std::move(io)) {}
 LinkMonitor::~LinkMonitor() = default;
 
-Result<std::unique_ptr<LinkMonitor>> LinkMonitor::open(const std::string& link) {
+Result<std::unique_ptr<LinkMonitor>> LinkMonitor::open(const std::string& series) {
   UniqueFd fd(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE));
   if (!fd) return cannot_watch(errno);
   // Without CAP_NET_ADMIN net.core.rmem_max is the limit.
@@ -83,8 +94,9 @@ Result<std::unique_ptr<LinkMonitor>> LinkMonitor::open(const std::string& link) 
   if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&groups), sizeof groups) != 0)
     return cannot_watch(errno);
   // After joining: nothing that happens from here on is missed.
-  const auto index = index_of(fd.get(), link);
-  auto io = std::make_unique<Io>(Io{std::move(fd), link, LinkEventReader(link, index)});
+  auto indices = indices_of(fd.get(), series);
+  auto io =
+      std::make_unique<Io>(Io{std::move(fd), series, LinkEventReader(series, std::move(indices))});
   return std::unique_ptr<LinkMonitor>(new LinkMonitor(std::move(io)));
 }
 
@@ -110,7 +122,7 @@ LinkEvents LinkMonitor::take() {
   }
   if (lost || events.overrun) {
     events.overrun = true;
-    io_->reader.restart(index_of(fd(), io_->link));
+    io_->reader.restart(indices_of(fd(), io_->series));
   }
   return events;
 }

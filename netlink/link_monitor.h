@@ -17,16 +17,16 @@ namespace ipvsproxier::netlink {
 
 class LinkMonitor {
  public:
-  // Watches; `link` is ours, it need not exist yet.
-  static Result<std::unique_ptr<LinkMonitor>> open(const std::string& link);
+  // Watches; the links of `series` (link_types.h) are ours, they need not exist yet.
+  static Result<std::unique_ptr<LinkMonitor>> open(const std::string& series);
   ~LinkMonitor();
 
   int fd() const;  // readable when take() has something
 
-  // Everything since the last call; does not block. An address that was added to our link, or that
-  // it lost and got back in between, is no event; nor are IPv6 link-local and loopback addresses on
-  // any link, nor a renewal of another link's address once it was seen. After an overrun it finds
-  // our link again; what is known of links and addresses must be listed again.
+  // Everything since the last call; does not block. An address that was added to a link of
+  // ours, or that it lost and got back in between, is no event; nor are IPv6 link-local and
+  // loopback addresses on any link, nor a renewal of another link's address once it was seen. After
+  // an overrun it finds our links again; what is known of links and addresses must be listed again.
   LinkEvents take();
 
  private:

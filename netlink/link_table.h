@@ -1,7 +1,7 @@
 #pragma once
 
 // LinkTable: links and their addresses in one network namespace, as a seam: what the daemon needs
-// to know of all of them, and what it may change on its own dummy link. Sync thread only.
+// to know of all of them, and what it may change on its own dummy links. Sync thread only.
 // Implementations: KernelLinkTable (link_kernel.h), FakeLinkTable (test/fakes).
 
 #include <cstdint>

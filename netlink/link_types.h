@@ -4,8 +4,10 @@
 
 #include <compare>
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "netlink/ip_address.h"
 
@@ -16,9 +18,17 @@ struct InterfaceAddress {
   std::string link;
   IpAddress address;
   std::uint8_t prefix_length = 0;
+  bool on_dummy = false;  // the link is a dummy
 
   friend auto operator<=>(const InterfaceAddress&, const InterfaceAddress&) = default;
 };
+
+// Links whose names differ by a number at their end are a series: "kube-ipvs0", "kube-ipvs1", ...
+inline constexpr std::uint16_t kSeriesLength = 1024;
+
+// 7 of "kube-ipvs7" in series "kube-ipvs". nullopt for what is not of the series, as a number from
+// kSeriesLength on, or one with a zero before it.
+std::optional<std::uint16_t> number_in_series(std::string_view link, std::string_view series);
 
 // Adds or removes address/32 or /128.
 struct AddressOp {
@@ -29,10 +39,10 @@ struct AddressOp {
 };
 
 // What happened to links and addresses since one last asked, as a LinkMonitor (link_monitor.h) saw
-// it with one link of ours in view.
+// it with a series of links that are ours in view.
 struct LinkEvents {
-  bool link_lost = false;       // our link was deleted
-  std::set<IpAddress> lost;     // addresses taken off our link, by whomever
+  bool link_lost = false;       // a link of ours was deleted
+  std::set<IpAddress> lost;     // addresses taken off links of ours, by whomever
   bool others_changed = false;  // addresses of other links came or went
   bool overrun = false;         // notifications were lost: anything may have happened
 

@@ -24,6 +24,7 @@ struct NlChannel::Io {
   NlSocketHandle socket;
   std::chrono::milliseconds timeout{};
   Bytes buffer = Bytes(kReceiveBytes);
+  Bytes datagram;  // the one being sent: its memory serves for all
 
   int fd() const { return nl_socket_get_fd(socket.get()); }
 };
@@ -33,7 +34,7 @@ namespace {
 constexpr int kDrainedDatagrams = 4096;
 
 // Where the header keeps its parts: nlmsg_flags and nlmsg_seq.
-void stamp(Bytes& request, std::uint32_t sequence, std::uint16_t more_flags) {
+void stamp(std::span<std::uint8_t> request, std::uint32_t sequence, std::uint16_t more_flags) {
   nlmsghdr header;
   std::memcpy(&header, request.data(), sizeof header);
   header.nlmsg_flags = static_cast<std::uint16_t>(header.nlmsg_flags | more_flags);
@@ -150,13 +151,16 @@ std::size_t NlChannel::window_at(std::span<const Bytes> requests) const {
 std::vector<Status> NlChannel::transact_window(Operation operation,
                                                std::span<const Bytes> requests) {
   std::vector<std::uint32_t> sequences;
-  Bytes datagram;
-  for (std::size_t i = 0; i < requests.size(); ++i) {
-    auto request = requests[i];
+  sequences.reserve(requests.size());
+  auto& datagram = io_->datagram;
+  datagram.clear();
+  for (const auto& request : requests) {
+    const auto start = datagram.size();
     sequences.push_back(next_sequence());
-    stamp(request, sequences.back(), i + 1 == requests.size() ? NLM_F_ACK : 0);
-    request.resize(netlink_align(request.size()));
     datagram.insert(datagram.end(), request.begin(), request.end());
+    datagram.resize(netlink_align(datagram.size()));
+    stamp(std::span(datagram).subspan(start), sequences.back(),
+          sequences.size() == requests.size() ? NLM_F_ACK : 0);
   }
   AnswerWindow window(operation, std::move(sequences));
   counters_.write_requests += requests.size();
@@ -221,25 +225,6 @@ Result<Bytes> NlChannel::query(Operation operation, Bytes request) {
 }
 
 // `each_part` gets what a datagram brought; its failure leaves the rest of the dump to drain().
-Status NlChannel::stream_once(Operation operation, Bytes request,
-                              const std::function<Status(std::vector<Bytes>)>& each_part) {
-  const auto sequence = next_sequence();
-  stamp(request, sequence, NLM_F_DUMP);
-  ++counters_.dump_requests;
-  if (const auto sent = send(request); !sent) return sent.error();
-  DumpCollector collector(sequence);
-  while (true) {
-    const auto received = receive(true);
-    if (!received) return received.error();
-    const auto state = collector.take(operation, *received);
-    if (!state) return state.error();
-    if (auto status = each_part(collector.take_payloads()); !status) return status;
-    if (*state == DumpCollector::State::done) return {};
-    if (*state == DumpCollector::State::interrupted)
-      return Error{ErrorKind::busy, EBUSY, "the table changed during the listing"};
-  }
-}
-
 void NlChannel::drain() {
   // Reading is also what drives an abandoned dump on to its end.
   for (int i = 0; i < kDrainedDatagrams; ++i)
@@ -253,31 +238,68 @@ Status NlChannel::dump(Operation operation, const Bytes& request,
   std::optional<Error> failure;
   for (int attempt = 0; attempt < kDumpAttempts; ++attempt) {
     std::vector<Bytes> payloads;
-    const auto status = stream_once(operation, request, [&](std::vector<Bytes> part) -> Status {
-      std::ranges::move(part, std::back_inserter(payloads));
-      return {};
-    });
-    if (status) {
+    auto more = Result<bool>(true);
+    if (auto begun = begin_dump(request); !begun) more = begun.error();
+    while (more && *more) more = take_part(operation, payloads);
+    if (more) {
       for (const auto& payload : payloads)
         if (auto taken = each(payload); !taken) return taken;
       return {};
     }
-    failure = status.error();
+    failure = more.error();
+    dump_.reset();
     if (failure->kind != ErrorKind::busy && failure->kind != ErrorKind::overrun) break;
     drain();
   }
   return *failure;
 }
 
+Status NlChannel::begin_dump(Bytes request) {
+  if (dump_) drain();
+  const auto sequence = next_sequence();
+  stamp(request, sequence, NLM_F_DUMP);
+  ++counters_.dump_requests;
+  dump_.reset();
+  if (auto sent = send(request); !sent) return sent;
+  dump_.emplace(sequence);
+  return {};
+}
+
+// Appends the payloads of the next datagram. False: those were the last.
+Result<bool> NlChannel::take_part(Operation operation, std::vector<Bytes>& payloads) {
+  const auto received = receive(true);
+  if (!received) return received.error();
+  const auto state = dump_->take(operation, *received);
+  if (!state) return state.error();
+  std::ranges::move(dump_->take_payloads(), std::back_inserter(payloads));
+  if (*state == DumpCollector::State::more) return true;
+  dump_.reset();
+  if (*state == DumpCollector::State::interrupted)
+    return Error{ErrorKind::busy, EBUSY, "the table changed during the listing"};
+  return false;
+}
+
+Result<bool> NlChannel::next_of_dump(Operation operation,
+                                     const std::function<Status(ByteView)>& each) {
+  std::vector<Bytes> payloads;
+  auto more = take_part(operation, payloads);
+  if (!more) return more;
+  for (const auto& payload : payloads)
+    if (auto status = each(payload); !status) return status.error();
+  return more;
+}
+
 Status NlChannel::stream(Operation operation, const Bytes& request,
                          const std::function<Status(ByteView)>& each) {
-  auto status = stream_once(operation, request, [&](const std::vector<Bytes>& part) -> Status {
-    for (const auto& payload : part)
-      if (auto taken = each(payload); !taken) return taken;
-    return {};
-  });
-  if (!status) drain();
-  return status;
+  if (auto begun = begin_dump(request); !begun) return begun;
+  for (auto more = Result<bool>(true); *more;) {
+    more = next_of_dump(operation, each);
+    if (more) continue;
+    drain();
+    dump_.reset();
+    return more.error();
+  }
+  return {};
 }
 
 Result<std::uint16_t> resolve_family(NlChannel& channel, std::string_view name) {

@@ -5,11 +5,11 @@
 // over. Errors carry the kernel's extended acknowledgement in `where`; callers put what they tried
 // in front of it with in_context().
 //
-// Kernel facts (net/netlink/af_netlink.c, 6.1; figures measured in User Mode Linux): a batch gains
-// nothing above 16 to 32 messages a datagram; 128 acknowledgements overflow the default receive
-// buffer; the kernel then reports ENOBUFS once, ahead of what is still queued, and drops further
-// answers without a word until the queue was read empty (netlink_overrun); a receive buffer
-// smaller than the dump's datagrams loses messages (MSG_TRUNC).
+// Kernel facts (net/netlink/af_netlink.c, 6.1; figures measured in User Mode Linux): what a batch
+// gains above 32 messages a datagram are system calls alone; 128 acknowledgements, or failures,
+// overflow the default receive buffer; the kernel then reports ENOBUFS once, ahead of what is still
+// queued, and drops further answers without a word until the queue was read empty
+// (netlink_overrun); a receive buffer smaller than the dump's datagrams loses messages (MSG_TRUNC).
 
 #include <chrono>
 #include <cstddef>
@@ -21,6 +21,7 @@
 #include <string_view>
 #include <vector>
 
+#include "netlink/nl_answers.h"
 #include "netlink/nl_codec.h"
 #include "netlink/result.h"
 
@@ -43,7 +44,7 @@ struct NlCounters {
 
 class NlChannel {
  public:
-  static constexpr std::size_t kWindow = 32;                // messages in a datagram
+  static constexpr std::size_t kWindow = 256;               // messages in a datagram
   static constexpr std::size_t kDatagramBytes = 32 * 1024;  // at most, unless one message is larger
   static constexpr std::size_t kReceiveBytes = 64 * 1024;
   static constexpr int kDumpAttempts = 5;
@@ -69,7 +70,14 @@ class NlChannel {
   Status dump(Operation operation, const Bytes& request,
               const std::function<Status(ByteView)>& each);
 
-  // The same without waiting for the dump's end: `each` gets a message when it came, in memory that
+  // A dump in parts, where the caller may do something else in between, but not over this channel.
+  // Not repeated: for tables without marks of consistency. One that was not read to its end is over
+  // when the next begins.
+  Status begin_dump(Bytes request);
+  // The next messages' payloads; false when that was the last part. Only after begin_dump() and
+  // while the answer was true.
+  Result<bool> next_of_dump(Operation operation, const std::function<Status(ByteView)>& each);
+  // The whole dump without waiting for its end: `each` gets a message when it came, in memory that
   // does not grow with the dump. Nothing is repeated: `busy` and `overrun` are results here, and
   // what `each` got before is then not the whole, or not of one moment. `each` may use other
   // channels.
@@ -87,12 +95,12 @@ class NlChannel {
   std::vector<Status> transact_window(Operation operation, std::span<const Bytes> requests);
   Status send(ByteView datagram);
   Result<ByteView> receive(bool wait);
-  Status stream_once(Operation operation, Bytes request,
-                     const std::function<Status(std::vector<Bytes>)>& each_part);
+  Result<bool> take_part(Operation operation, std::vector<Bytes>& payloads);
   void drain();
 
   std::unique_ptr<Io> io_;
   std::uint32_t sequence_ = 0;
+  std::optional<DumpCollector> dump_;  // that was begun and not read to its end
   NlCounters counters_;
 };
 

@@ -16,6 +16,8 @@ static_assert(kAttributeTypeMask == static_cast<std::uint16_t>(NLA_TYPE_MASK));
 
 namespace {
 
+constexpr std::size_t kUsualSize = 192;  // of a request: one piece of memory does
+
 template <typename T>
 T to_network(T value) {
   if constexpr (std::endian::native == std::endian::big) return value;
@@ -56,22 +58,27 @@ bool obeys(const AttrRule& rule, ByteView value) {
 }  // namespace
 
 MessageWriter::MessageWriter(std::uint16_t type, std::uint16_t flags, ByteView family_header) {
+  bytes_.reserve(kUsualSize);
   nlmsghdr header{};
   header.nlmsg_type = type;
   header.nlmsg_flags = static_cast<std::uint16_t>(flags | NLM_F_REQUEST);
-  append(bytes_of(header));
-  append(family_header);
+  std::memcpy(extend(sizeof header), &header, sizeof header);
+  if (!family_header.empty())
+    std::memcpy(extend(family_header.size()), family_header.data(), family_header.size());
 }
 
-void MessageWriter::append(ByteView value) {
-  bytes_.insert(bytes_.end(), value.begin(), value.end());
-  bytes_.resize(netlink_align(bytes_.size()));
+// Room for so many bytes and the zeros that pad them.
+std::uint8_t* MessageWriter::extend(std::size_t size) {
+  const auto start = bytes_.size();
+  bytes_.resize(start + netlink_align(size));
+  return bytes_.data() + start;
 }
 
 void MessageWriter::put_bytes(std::uint16_t type, ByteView value) {
   const nlattr header{static_cast<std::uint16_t>(sizeof(nlattr) + value.size()), type};
-  append(bytes_of(header));
-  append(value);
+  auto* const out = extend(sizeof header + value.size());
+  std::memcpy(out, &header, sizeof header);
+  if (!value.empty()) std::memcpy(out + sizeof header, value.data(), value.size());
 }
 
 void MessageWriter::put_u8(std::uint16_t type, std::uint8_t value) {

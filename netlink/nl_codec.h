@@ -79,7 +79,7 @@ class MessageWriter {
   Bytes take() &&;
 
  private:
-  void append(ByteView value);
+  std::uint8_t* extend(std::size_t size);
   void close(std::size_t start);
 
   Bytes bytes_;

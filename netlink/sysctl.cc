@@ -46,9 +46,11 @@ Result<bool> Sysctl::ensure(std::string_view key, std::string_view value) const 
   if (!now) return now.error();
   if (*now == trimmed(value)) return false;
   const auto path = root_ / key;
-  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC));
+  const bool writes = access_ == Access::write;
+  const UniqueFd fd(::open(path.c_str(), O_WRONLY | (writes ? O_TRUNC : 0) | O_CLOEXEC));
   const auto what = fmt::format("write {} to sysctl {} (now {})", value, key, *now);
   if (!fd) return failure(errno, what);
+  if (!writes) return true;
   // A sysctl takes a value in one write.
   if (::write(fd.get(), value.data(), value.size()) != static_cast<ssize_t>(value.size()))
     return failure(errno != 0 ? errno : EIO, what);

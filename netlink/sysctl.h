@@ -3,6 +3,7 @@
 // Kernel settings under /proc/sys, or under another root that looks like it. Any thread; a key is
 // written by one.
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -13,17 +14,21 @@ namespace ipvsproxier::netlink {
 
 class Sysctl {
  public:
-  explicit Sysctl(std::filesystem::path root = "/proc/sys") : root_(std::move(root)) {}
+  enum class Access : std::uint8_t { write, rehearse };
+
+  explicit Sysctl(std::filesystem::path root = "/proc/sys", Access access = Access::write)
+      : root_(std::move(root)), access_(access) {}
 
   // The value of "net/ipv4/ip_forward" without blanks at its ends. `missing` if this kernel has no
   // such key: a module may have to be loaded first.
   Result<std::string> read(std::string_view key) const;
 
-  // Writes the value if it differs; true if it wrote. Never creates a key.
+  // Writes the value if it differs; true if it wrote, or would. Never creates a key.
   Result<bool> ensure(std::string_view key, std::string_view value) const;
 
  private:
   std::filesystem::path root_;
+  Access access_;
 };
 
 }  // namespace ipvsproxier::netlink

@@ -47,7 +47,7 @@ SERVE_NETLINK = re.compile(r"netlink/(ip_address|result|unique_fd)\.h$")
 # Values and codecs, which pure code may use; a table's header declares how the kernel is written.
 PURE_ROOMS = ("proxier/api", "proxier/model", "proxier/plan")
 PURE_HEADER = re.compile(r"(netlink/(ip_address|result|ipvs_types|link_types|conntrack_types)|ipset/(set_types|rule_types|"
-                         r"rule_catalog|set_catalog|catalog))\.h$")
+                         r"rule_catalog|set_catalog|catalog|element_set|sorted_chunks))\.h$")
 
 # Abstract tables; any other header of these names is an implementation that only cmd may name.
 CONCRETE = re.compile(r"^(netlink/\w+_kernel|ipset/(set_libipset|rule_iptc|nft_tables|\w+_kernel)|"
@@ -60,7 +60,7 @@ LIBRARIES = [
     (r"linux/netfilter/nfnetlink(_conntrack)?\.h", r"(netlink|ipset)/\w+\.cc"),
     (r"libipset/|libiptc/|linux/netfilter(?!/nfnetlink(_conntrack)?\.h)", r"ipset/\w+\.cc"),
     (r"nftables/", r"ipset/nft_tables\.cc"),
-    (r"curl/", r"proxier/watch/curl_transport\.cc|proxier/loop/main_loop\.cc"),
+    (r"curl/", r"proxier/watch/curl_transport\.cc|proxier/loop/main_loop\.cc|cmd/control_client\.cc"),
     (r"nlohmann/json_fwd\.hpp", r"(proxier/(api|watch|serve|inspect)|cmd)/\w+\.(cc|h)"),
     (r"nlohmann/", r"proxier/(api|watch)/\w+\.(cc|h)|proxier/(serve|inspect)/\w+\.cc|cmd/\w+\.cc"),
     (r"simdjson\.h", r"proxier/api/json_value\.cc"),

@@ -3,6 +3,7 @@
 // The parts that decode.cc is made of; nobody else includes this.
 
 #include <cstddef>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>

@@ -192,7 +192,6 @@ Service decode_service(const Fields& root, Metadata metadata) {
   Service service;
   service.name = std::move(metadata.name);
   service.creation_time = metadata.creation_time;
-  service.labels = std::move(metadata.labels);
   const Fields spec(root, "spec");
   service.type = type_of(spec);
   decode_cluster_ips(spec, service);

@@ -90,8 +90,9 @@ void decode_endpoints(const Fields& root, EndpointSlice& slice) {
     endpoint.node_hints = hint_names(hints, "forNodes");
     if (!address) return;
     endpoint.address = *address;
-    slice.endpoints.push_back(std::move(endpoint));
+    slice.endpoints.push_back(endpoint);
   });
+  slice.endpoints.shrink_to_fit();
 }
 
 }  // namespace
@@ -102,8 +103,7 @@ std::optional<EndpointSlice> decode_endpoint_slice(const Fields& root, Metadata 
   EndpointSlice slice;
   slice.name = std::move(metadata.name);
   const auto service = metadata.labels.find(std::string(kServiceNameLabel));
-  if (service != metadata.labels.end()) slice.service = service->second;
-  slice.labels = std::move(metadata.labels);
+  if (service != metadata.labels.end()) slice.service = std::move(service->second);
   slice.family = *family;
   slice.trigger = metadata.trigger;
   decode_ports(root, slice);

@@ -35,7 +35,7 @@ Json texts_of(const Values& values) {
   return list;
 }
 
-Json metadata(const NamespacedName& name, const std::map<std::string, std::string>& labels) {
+Json metadata(const NamespacedName& name, const Json& labels) {
   return {{"name", name.name}, {"namespace", name.ns}, {"labels", labels}};
 }
 
@@ -68,7 +68,7 @@ void add_addresses(const Service& service, Json& object) {
 Json json_of(const Service& service) {
   Json object{{"apiVersion", "v1"},
               {"kind", "Service"},
-              {"metadata", metadata(service.name, service.labels)}};
+              {"metadata", metadata(service.name, Json::object())}};
   if (service.creation_time)
     object["metadata"]["creationTimestamp"] = wire_time(*service.creation_time);
   auto& spec = object["spec"];
@@ -86,7 +86,7 @@ Json json_of(const Service& service) {
   return object;
 }
 
-Json json_of(const Endpoint& endpoint) {
+Json json_of(const EndpointView& endpoint) {
   Json object{{"addresses", {endpoint.address.to_string()}},
               {"conditions",
                {{"ready", endpoint.ready},
@@ -104,7 +104,7 @@ Json json_of(const Endpoint& endpoint) {
 }
 
 Json json_of(const EndpointSlice& slice) {
-  auto labels = slice.labels;
+  Json labels = Json::object();
   if (!slice.service.empty()) labels[std::string(kServiceNameLabel)] = slice.service;
   Json object{{"apiVersion", "discovery.k8s.io/v1"},
               {"kind", "EndpointSlice"},

@@ -7,13 +7,13 @@
 #include <chrono>
 #include <compare>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "netlink/ip_address.h"
+#include "proxier/api/endpoint_list.h"
 #include "proxier/api/names.h"
 
 namespace ipvsproxier::api {
@@ -38,7 +38,6 @@ struct Service {
   NamespacedName name;
   std::string origin;                         // where it was read ("" from an API server)
   std::optional<std::int64_t> creation_time;  // seconds since 1970, UTC
-  std::map<std::string, std::string> labels;  // only those that selection reads
   ServiceType type = ServiceType::cluster_ip;
   bool headless = false;               // spec.clusterIP is "None"
   std::vector<IpAddress> cluster_ips;  // spec.clusterIPs, else spec.clusterIP; may be empty
@@ -53,20 +52,6 @@ struct Service {
   std::uint16_t health_check_node_port = 0;
 
   friend auto operator<=>(const Service&, const Service&) = default;
-};
-
-struct Endpoint {
-  IpAddress address;  // addresses[0]
-  bool ready = true;
-  bool serving = true;
-  bool terminating = false;
-  std::string node_name;
-  std::string zone;
-  std::string target_name;              // targetRef.name, for inspection
-  std::vector<std::string> zone_hints;  // hints.forZones
-  std::vector<std::string> node_hints;  // hints.forNodes
-
-  friend auto operator<=>(const Endpoint&, const Endpoint&) = default;
 };
 
 struct EndpointPort {
@@ -91,12 +76,11 @@ struct TriggerTime {
 struct EndpointSlice {
   NamespacedName name;
   std::string origin;
-  std::map<std::string, std::string> labels;  // only those that selection reads
-  std::string service;                        // label kubernetes.io/service-name; may be empty
-  Family family = Family::ipv4;               // addressType
-  std::vector<EndpointPort> ports;            // portless ones are left out
-  std::vector<Endpoint> endpoints;            // those without a usable address are left out
-  TriggerTime trigger;  // annotation endpoints.kubernetes.io/last-change-trigger-time
+  std::string service;              // label kubernetes.io/service-name; may be empty
+  Family family = Family::ipv4;     // addressType
+  std::vector<EndpointPort> ports;  // portless ones are left out
+  EndpointList endpoints;           // those without a usable address are left out
+  TriggerTime trigger;              // annotation endpoints.kubernetes.io/last-change-trigger-time
 
   friend auto operator<=>(const EndpointSlice&, const EndpointSlice&) = default;
 };

@@ -28,7 +28,7 @@ bool has_scheduler_flags(const VirtualService& service) {
 std::string scheduler_flags(const VirtualService& service) {
   const bool hashing = service.scheduler == "sh" || service.scheduler == "mh";
   const auto name = [&](std::string_view suffix, int number) {
-    return hashing ? fmt::format("{}-{}", service.scheduler, suffix)
+    return hashing ? fmt::format("{}-{}", service.scheduler.view(), suffix)
                    : fmt::format("flag-{}", number);
   };
   std::string names;

@@ -14,7 +14,7 @@ void append(std::string& items, const api::Object& object) {
 }
 
 void append(std::string& items, const model::SlicesByName& slices) {
-  for (const auto& [name, slice] : slices) append(items, api::Object(slice));
+  for (const auto& slice : slices) append(items, api::Object(slice));
 }
 
 void append(std::string& items, const api::Service& service) {

@@ -71,14 +71,14 @@ class SaveForm final : public TableForm {
   void begin_service(std::string& text, const ServiceReading& reading) override {
     const auto& service = reading.service;
     const auto out = std::back_inserter(text);
-    fmt::format_to(out, "-A {} -s {}", service_option(service.key), service.scheduler);
+    fmt::format_to(out, "-A {} -s {}", service_option(service.key), service.scheduler.view());
     if ((service.flags & netlink::kPersistent) != 0) {
       fmt::format_to(out, " -p {}", service.timeout);
       if (const auto mask = netmask_text(reading); !mask.empty())
         fmt::format_to(out, " -M {}", mask);
     }
     if (!service.persistence_engine.empty())
-      fmt::format_to(out, " --pe {}", service.persistence_engine);
+      fmt::format_to(out, " --pe {}", service.persistence_engine.view());
     if ((service.flags & netlink::kOnePacket) != 0) text += " -o";
     if (has_scheduler_flags(service)) fmt::format_to(out, " -b {}", scheduler_flags(service));
     text += '\n';

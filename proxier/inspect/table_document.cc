@@ -30,7 +30,7 @@ json service_document(const ServiceReading& reading) {
   const auto& service = reading.service;
   const auto& key = service.key;
   json document{{"family", to_string(key.address.family())},
-                {"scheduler", service.scheduler},
+                {"scheduler", service.scheduler.view()},
                 {"onePacket", (service.flags & netlink::kOnePacket) != 0},
                 {"traffic", traffic_document(reading.traffic)},
                 {"realServers", json::array()}};
@@ -48,7 +48,7 @@ json service_document(const ServiceReading& reading) {
       document["persistenceNetmask"] = mask;
   }
   if (!service.persistence_engine.empty())
-    document["persistenceEngine"] = service.persistence_engine;
+    document["persistenceEngine"] = service.persistence_engine.view();
   return document;
 }
 

@@ -57,14 +57,14 @@ std::string titles(Columns columns) {
 void append_scheduling(std::string& text, const ServiceReading& reading) {
   const auto& service = reading.service;
   const auto out = std::back_inserter(text);
-  fmt::format_to(out, " {}", service.scheduler);
+  fmt::format_to(out, " {}", service.scheduler.view());
   if (has_scheduler_flags(service)) fmt::format_to(out, " ({})", scheduler_flags(service));
   if ((service.flags & netlink::kPersistent) != 0) {
     fmt::format_to(out, " persistent {}", service.timeout);
     if (const auto mask = netmask_text(reading); !mask.empty())
       fmt::format_to(out, " mask {}", mask);
     if (!service.persistence_engine.empty())
-      fmt::format_to(out, " pe {}", service.persistence_engine);
+      fmt::format_to(out, " pe {}", service.persistence_engine.view());
   }
   if ((service.flags & netlink::kOnePacket) != 0) text += " ops";
 }

@@ -51,7 +51,7 @@ Json service_json(const PacketWalk& walk, const WalkNames& names) {
   Json one = {{"address", key.address.to_string()},
               {"port", key.port},
               {"protocol", netlink::to_string(key.protocol)},
-              {"scheduler", walk.service->scheduler}};
+              {"scheduler", walk.service->scheduler.view()}};
   if (key.fwmark != 0) one["firewallMark"] = key.fwmark;
   put_name(one, names.service, key);
   return one;

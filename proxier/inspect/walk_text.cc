@@ -110,7 +110,7 @@ std::string verdict(const PacketWalk& walk, const WalkNames& names) {
   auto text = walk.candidates.size() == 1
                   ? std::string("It goes to this real server:\n")
                   : fmt::format("It goes to one of {} real servers, as {} chooses:\n",
-                                walk.candidates.size(), walk.service->scheduler);
+                                walk.candidates.size(), walk.service->scheduler.view());
   for (const auto& one : walk.candidates) text += candidate_line(one, names);
   for (const auto& server : walk.passed_over)
     text += fmt::format("  {}{}  weight 0  gets nothing new\n", to_string(server.key),

@@ -82,6 +82,12 @@ class Mailbox {
     return std::exchange(waiting_, T{});
   }
 
+  // The reader's thread. Whether what waits is urgent.
+  bool urgent() const {
+    const MutexLock lock(mutex_);
+    return is_urgent();
+  }
+
  private:
   bool is_urgent() const IPVSPROXIER_THREADS(requires_capability(mutex_)) {
     if constexpr (requires(const T& value) { value.urgent(); })
@@ -90,7 +96,7 @@ class Mailbox {
       return false;
   }
 
-  Mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable_any changed_;
   T waiting_ IPVSPROXIER_THREADS(guarded_by(mutex_)){};
 };

@@ -25,28 +25,41 @@ void ClusterState::take_service(const api::NamespacedName& name, std::optional<a
   touched.services.insert(name);
 }
 
+// A controller names slices after their Service, so that most need no entry of their own.
+std::optional<api::NamespacedName> ClusterState::service_of(
+    const api::NamespacedName& slice) const {
+  if (const auto odd = oddly_named_.find(slice); odd != oddly_named_.end())
+    return api::NamespacedName{slice.ns, odd->second};
+  for (auto end = slice.name.rfind('-'); end != std::string::npos && end != 0;
+       end = slice.name.rfind('-', end - 1)) {
+    api::NamespacedName service{slice.ns, slice.name.substr(0, end)};
+    const auto it = slices.find(service);
+    if (it != slices.end() && it->second.contains(slice.name)) return service;
+  }
+  return std::nullopt;
+}
+
 void ClusterState::take_slice(const api::NamespacedName& name,
                               std::optional<api::EndpointSlice> now, Touched& touched) {
   // A slice may change its Service, by its label.
-  const auto owner = service_of_slice_.find(name);
-  if (owner != service_of_slice_.end() && (!now || now->service != owner->second)) {
-    const api::NamespacedName before{name.ns, owner->second};
-    if (const auto it = slices.find(before); it != slices.end()) {
+  const auto before = service_of(name);
+  if (before && (!now || now->service != before->name)) {
+    if (const auto it = slices.find(*before); it != slices.end()) {
       it->second.erase(name.name);
       if (it->second.empty()) slices.erase(it);
     }
-    touched.services.insert(before);
-    service_of_slice_.erase(owner);
+    touched.services.insert(*before);
+    oddly_named_.erase(name);
   }
   if (!now || now->service.empty()) return;
   const api::NamespacedName service{name.ns, now->service};
-  service_of_slice_.insert_or_assign(name, now->service);
-  const auto [it, added] = slices[service].try_emplace(name.name);
-  if (!added && it->second == *now) return;
-  it->second = *std::move(now);
+  if (!name.name.starts_with(now->service + "-")) oddly_named_.insert_or_assign(name, now->service);
+  auto& list = slices[service];
+  const auto known = list.find(name.name);
+  if (known != list.end() && *known == *now) return;
   touched.services.insert(service);
-  const auto& slice = it->second;
-  if (slice.trigger.time) touched.triggers.push_back({service, slice.family, *slice.trigger.time});
+  if (now->trigger.time) touched.triggers.push_back({service, now->family, *now->trigger.time});
+  list.insert_or_assign(*std::move(now));
 }
 
 Touched ClusterState::take(Changes changes) {

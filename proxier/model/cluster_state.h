@@ -52,7 +52,12 @@ struct ClusterState {
   void take_slice(const api::NamespacedName& name, std::optional<api::EndpointSlice> now,
                   Touched& touched);
 
-  std::map<api::NamespacedName, std::string> service_of_slice_;  // in the slice's namespace
+  // The Service of a slice that is there; nullopt: it is not.
+  std::optional<api::NamespacedName> service_of(const api::NamespacedName& slice) const;
+
+  // The Service of those slices, in their namespace, whose names do not begin with its name and
+  // "-".
+  std::map<api::NamespacedName, std::string> oddly_named_;
 };
 
 }  // namespace ipvsproxier::model

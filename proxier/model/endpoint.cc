@@ -1,31 +1,59 @@
 #include "proxier/model/endpoint.h"
 
+#include <algorithm>
+
 namespace ipvsproxier::model {
+
+namespace {
+
+Hint hint_of(const std::vector<std::string_view>& names, std::string_view ours) {
+  if (names.empty()) return Hint::none;
+  return std::find(names.begin(), names.end(), ours) != names.end() ? Hint::ours : Hint::others;
+}
+
+void settle_duplicates(std::vector<Endpoint>& endpoints) {
+  const auto before = [](const Endpoint& a, const Endpoint& b) { return a.key < b.key; };
+  if (!std::is_sorted(endpoints.begin(), endpoints.end(), before))
+    std::stable_sort(endpoints.begin(), endpoints.end(), before);
+  std::size_t kept = 0;
+  for (const auto& one : endpoints) {
+    if (kept == 0 || endpoints[kept - 1].key != one.key)
+      endpoints[kept++] = one;
+    else if (!one.terminating)
+      endpoints[kept - 1] = one;
+  }
+  endpoints.resize(kept);
+}
+
+}  // namespace
 
 std::map<api::ServicePortName, std::vector<Endpoint>> endpoints_of(
     const api::NamespacedName& service, const SlicesByName& slices, netlink::Family family,
-    std::string_view node_name) {
-  std::map<api::ServicePortName, std::map<netlink::RealServerKey, Endpoint>> found;
-  for (const auto& [slice_name, slice] : slices) {
-    if (slice.family != family) continue;
+    std::string_view node_name, std::string_view zone) {
+  std::map<api::ServicePortName, std::vector<Endpoint>> found;
+  for (const auto& slice : slices) {
+    if (slice.family != family || slice.endpoints.empty()) continue;
+    std::vector<std::vector<Endpoint>*> lists;
     for (const auto& port : slice.ports) {
-      auto& endpoints = found[{service, port.name, port.protocol}];
-      for (const auto& source : slice.endpoints) {
-        const netlink::RealServerKey key{source.address, port.port};
-        const Endpoint endpoint{key, &source, source.node_name == node_name};
-        const auto [it, inserted] = endpoints.try_emplace(key, endpoint);
-        if (!inserted && !source.terminating) it->second = endpoint;
+      lists.push_back(&found[{service, port.name, port.protocol}]);
+      lists.back()->reserve(lists.back()->size() + slice.endpoints.size());
+    }
+    for (const auto& source : slice.endpoints) {
+      Endpoint endpoint{.key = {source.address, 0},
+                        .local = source.node_name == node_name,
+                        .ready = source.ready,
+                        .serving = source.serving,
+                        .terminating = source.terminating,
+                        .node_hint = hint_of(source.node_hints, node_name),
+                        .zone_hint = hint_of(source.zone_hints, zone)};
+      for (std::size_t i = 0; i < lists.size(); ++i) {
+        endpoint.key.port = slice.ports[i].port;
+        lists[i]->push_back(endpoint);
       }
     }
   }
-  std::map<api::ServicePortName, std::vector<Endpoint>> result;
-  for (const auto& [name, endpoints] : found) {
-    if (endpoints.empty()) continue;
-    auto& list = result[name];
-    list.reserve(endpoints.size());
-    for (const auto& [key, endpoint] : endpoints) list.push_back(endpoint);
-  }
-  return result;
+  for (auto& [name, endpoints] : found) settle_duplicates(endpoints);
+  return found;
 }
 
 }  // namespace ipvsproxier::model

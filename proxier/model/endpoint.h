@@ -2,6 +2,7 @@
 
 // Endpoints of service ports, joined from the EndpointSlices of a Service. Pure; any thread.
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
@@ -9,23 +10,36 @@
 
 #include "netlink/ipvs_types.h"
 #include "proxier/api/objects.h"
+#include "proxier/model/sorted_vector.h"
 
 namespace ipvsproxier::model {
 
+// Whom the hints of one kind are for.
+enum class Hint : std::uint8_t { none, ours, others };
+
+// As this node sees it.
 struct Endpoint {
-  netlink::RealServerKey key;             // address and port
-  const api::Endpoint* source = nullptr;  // conditions, hints, names; owned by its EndpointSlice
-  bool local = false;                     // on this node
+  netlink::RealServerKey key;  // address and port
+  bool local = false;          // on this node
+  bool ready = true;
+  bool serving = true;
+  bool terminating = false;
+  Hint node_hint = Hint::none;
+  Hint zone_hint = Hint::none;
 };
 
-// The EndpointSlices of one Service by name.
-using SlicesByName = std::map<std::string, api::EndpointSlice>;
+inline const std::string& name_of(const api::EndpointSlice& slice) {
+  return slice.name.name;
+}
+
+// The EndpointSlices of one Service, in the order of their names.
+using SlicesByName = SortedVector<api::EndpointSlice, &name_of>;
 
 // The endpoints of each port of the Service in the family, ordered by address and port, each once.
-// Of duplicates the later one (slices in order of their names) wins, unless it is terminating. The
-// result points into `slices`. `node_name` is this node's, not empty.
+// Of duplicates the later one (slices in order of their names) wins, unless it is terminating.
+// `node_name` is this node's, not empty.
 std::map<api::ServicePortName, std::vector<Endpoint>> endpoints_of(
     const api::NamespacedName& service, const SlicesByName& slices, netlink::Family family,
-    std::string_view node_name);
+    std::string_view node_name, std::string_view zone);
 
 }  // namespace ipvsproxier::model

@@ -14,8 +14,7 @@ struct CommitIpvs {
   }
   void put(const netlink::VirtualServiceKey& service, const netlink::RealServer& server) const {
     const auto it = services.find(service);
-    if (it != services.end() && it->second.servers)
-      it->second.servers->insert_or_assign(server.key, server);
+    if (it != services.end() && it->second.servers) it->second.servers->insert_or_assign(server);
   }
 
   void operator()(const netlink::AddService& op) const { put(op.service); }
@@ -35,12 +34,12 @@ void ActualState::commit(const netlink::IpvsOp& op) {
   if (services) std::visit(CommitIpvs{*services}, op);
 }
 
-void ActualState::commit(const netlink::AddressOp& op) {
+void ActualState::commit(const BindingOp& op) {
   if (!addresses) return;
   if (op.add)
-    addresses->insert(op.address);
+    addresses->insert(op.binding);
   else
-    addresses->erase(op.address);
+    addresses->erase(op.binding);
 }
 
 void ActualState::commit(const SetKey& set, const ipset::ElementOp& op) {
@@ -76,7 +75,8 @@ Scope whole(const DesiredState& desired, const ActualState& actual) {
   if (actual.services)
     for (const auto& [key, service] : *actual.services) scope.services.insert(key);
   scope.addresses = desired.addresses;
-  if (actual.addresses) scope.addresses.insert(actual.addresses->begin(), actual.addresses->end());
+  if (actual.addresses)
+    for (const auto& binding : *actual.addresses) scope.addresses.insert(binding.address);
   scope.elements.insert(desired.sets.begin(), desired.sets.end());
   for (const auto& [key, elements] : actual.sets)
     if (elements) scope.elements[key].insert(elements->begin(), elements->end());

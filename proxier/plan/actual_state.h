@@ -11,16 +11,18 @@
 #include "ipset/rule_types.h"
 #include "ipset/set_types.h"
 #include "netlink/ipvs_types.h"
-#include "netlink/link_types.h"
+#include "proxier/plan/bindings.h"
 #include "proxier/plan/desired_state.h"
 #include "proxier/plan/scope.h"
 
 namespace ipvsproxier::plan {
 
+using RealServers = SortedVector<netlink::RealServer, &netlink::RealServer::key>;
+
 struct ActualService {
   netlink::VirtualService service;
   // nullopt: could not be read; its servers are then left as they are
-  std::optional<std::map<netlink::RealServerKey, netlink::RealServer>> servers;
+  std::optional<RealServers> servers;
 
   friend auto operator<=>(const ActualService&, const ActualService&) = default;
 };
@@ -35,13 +37,13 @@ struct TableKey {
 struct ActualState {
   // Without firewall-mark services: those are never ours.
   std::optional<std::map<netlink::VirtualServiceKey, ActualService>> services;
-  // On the dummy link.
-  std::optional<std::set<netlink::IpAddress>> addresses;
+  // On our dummy links.
+  std::optional<Bindings> addresses;
   // Those of them that are not removed: loopback and IPv6 link-local ones (the kernel makes them)
   // and those with another prefix than a host's (nobody in kube-proxy's place made them).
   std::set<netlink::IpAddress> fixed_addresses;
   // nullopt: no such set. A set that is not in the map could not be read.
-  std::map<SetKey, std::optional<std::set<ipset::Element>>> sets;
+  std::map<SetKey, std::optional<ipset::ElementSet>> sets;
   // maxelem of those sets whose is not kube-proxy's; 0: the set has options that ours do not have.
   std::map<SetKey, std::uint32_t> odd_capacities;
   // Of each table that could be read: what of ours is there.
@@ -49,7 +51,7 @@ struct ActualState {
 
   // The kernel took this operation (the tables' operations are idempotent, so is this).
   void commit(const netlink::IpvsOp& op);
-  void commit(const netlink::AddressOp& op);
+  void commit(const BindingOp& op);
   void commit(const SetKey& set, const ipset::ElementOp& op);
   void commit(const ipset::SetSpec& made);
   void commit(const ipset::TableRules& table);

@@ -24,97 +24,103 @@ std::string field_of(Facet facet, std::size_t port) {
 
 }  // namespace
 
-void Claims::forget(const Entry& entry, std::set<api::NamespacedName>& others) {
-  for (const auto& claim : entry.second.claims) {
-    const auto it = keys_.find(claim.key);
-    if (it == keys_.end()) continue;  // asked for by two facets
-    auto& asked = it->second;
-    std::erase_if(asked, [&](const Asked& one) { return one.by == &entry; });
-    for (const auto& one : asked) others.insert(one.by->first);
-    if (asked.size() < 2) contested_.erase(claim.key);
-    if (asked.empty()) keys_.erase(it);
+std::strong_ordering Claims::Asked::operator<=>(const Asked& other) const {
+  if (const auto order = key <=> other.key; order != 0) return order;
+  if (by != other.by)
+    if (const auto order = *by->name <=> *other.by->name; order != 0) return order;
+  return port <=> other.port;
+}
+
+Claims::Rivals Claims::rivals_for(const netlink::VirtualServiceKey& key) const {
+  Rivals rivals;
+  rivals.first = asked_.partition_point([&](const Asked& one) { return one.key < key; });
+  rivals.last = rivals.first;
+  while (rivals.last != asked_.end() && rivals.last->key == key) ++rivals.last;
+  return rivals;
+}
+
+void Claims::forget(const Claimant& claimant, std::set<api::NamespacedName>& others) {
+  for (const auto& claim : claimant.claims) {
+    asked_.erase({claim.key, &claimant, claim.facet, claim.port});
+    const auto rivals = rivals_for(claim.key);
+    for (const auto& one : rivals)
+      if (one.by != &claimant) others.insert(*one.by->name);
+    if (!rivals.contested()) contested_.erase(claim.key);
   }
 }
 
-std::set<api::NamespacedName> Claims::set(const api::NamespacedName& name,
+std::set<api::NamespacedName> Claims::set(const api::NamespacedName& name, Claimant& claimant,
                                           const api::Service* service, std::vector<Claim> claims) {
   std::set<api::NamespacedName> others;
-  const auto [it, added] = claimants_.try_emplace(name);
-  if (!added) forget(*it, others);
-  if (claims.empty() || service == nullptr) {
-    claimants_.erase(it);
-    return others;
-  }
-  it->second = {service->origin, service->creation_time, std::move(claims)};
-  const Entry& entry = *it;
-  for (const auto& claim : entry.second.claims) {
-    auto& asked = keys_[claim.key];
-    // One port may reach an address in two ways.
-    const auto same = [&](const Asked& one) { return one.by == &entry && one.port == claim.port; };
-    if (std::any_of(asked.begin(), asked.end(), same)) continue;
-    for (const auto& one : asked)
-      if (one.by != &entry) others.insert(one.by->first);
-    asked.push_back(Asked{&entry, claim.facet, claim.port});
-    if (asked.size() == 2) contested_.insert(claim.key);
+  forget(claimant, others);
+  claimant = {};
+  if (service == nullptr) return others;
+  claims.shrink_to_fit();
+  claimant = {&name, service->creation_time, std::move(claims), service->origin};
+  for (const auto& claim : claimant.claims) {
+    if (!asked_.insert({claim.key, &claimant, claim.facet, claim.port})) continue;
+    const auto rivals = rivals_for(claim.key);
+    for (const auto& one : rivals)
+      if (one.by != &claimant) others.insert(*one.by->name);
+    if (rivals.contested()) contested_.insert(claim.key);
   }
   return others;
 }
 
 // Whether age decides among all who claim a key: if one of them has none, names decide for all, so
 // that the order has no cycles.
-bool Claims::ages_decide(const std::vector<Asked>& asked) {
+bool Claims::ages_decide(const Rivals& asked) {
   return std::all_of(asked.begin(), asked.end(),
-                     [](const Asked& one) { return one.by->second.creation_time.has_value(); });
+                     [](const Asked& one) { return one.by->creation_time.has_value(); });
 }
 
-const Claims::Asked& Claims::winner_of(const std::vector<Asked>& asked) {
-  const bool by_age = ages_decide(asked);
-  const auto before = [by_age](const Asked& a, const Asked& b) {
-    if (a.by == b.by) return a.port < b.port;
-    if (by_age && a.by->second.creation_time != b.by->second.creation_time)
-      return a.by->second.creation_time < b.by->second.creation_time;
-    return a.by->first < b.by->first;
-  };
-  return *std::min_element(asked.begin(), asked.end(), before);
+const Claims::Asked& Claims::winner_of(const Rivals& asked) {
+  if (!ages_decide(asked)) return *asked.first;
+  // Of the same age the first one, and they are in the order of their names and ports.
+  return *std::min_element(asked.begin(), asked.end(), [](const Asked& a, const Asked& b) {
+    return a.by->creation_time < b.by->creation_time;
+  });
 }
 
-std::string Claims::reason(const std::vector<Asked>& asked, const Asked& winner,
-                           const Asked& loser) {
+std::string Claims::reason(const Rivals& asked, const Asked& winner, const Asked& loser) {
   if (winner.by == loser.by) return "whose port comes first";
-  if (ages_decide(asked) && winner.by->second.creation_time < loser.by->second.creation_time)
+  if (ages_decide(asked) && winner.by->creation_time < loser.by->creation_time)
     return "which is older";
   return "whose name comes first";
 }
 
-api::Problem Claims::lost(const netlink::VirtualServiceKey& key, const std::vector<Asked>& asked,
-                          const Asked& winner, const Asked& loser) {
-  const auto& [other, claimant] = *winner.by;
-  const std::string place = claimant.origin.empty() ? "" : fmt::format(" ({})", claimant.origin);
+api::Problem Claims::lost(const Rivals& asked, const Asked& winner, const Asked& loser) {
+  const auto& origin = winner.by->origin;
+  const std::string place = origin.empty() ? "" : fmt::format(" ({})", origin);
   return {.severity = api::Severity::error,
-          .origin = loser.by->second.origin,
-          .object = "Service " + api::to_string(loser.by->first),
+          .origin = loser.by->origin,
+          .object = "Service " + api::to_string(*loser.by->name),
           .field = field_of(loser.facet, loser.port),
           .message = fmt::format("{} is claimed by Service {}{} too, {}: it keeps it, and this "
                                  "Service is not programmed there",
-                                 netlink::to_string(key), api::to_string(other), place,
-                                 reason(asked, winner, loser))};
+                                 netlink::to_string(loser.key), api::to_string(*winner.by->name),
+                                 place, reason(asked, winner, loser))};
 }
 
-bool Claims::holds(const api::NamespacedName& service, std::size_t port,
-                   const netlink::VirtualServiceKey& key) const {
-  const auto it = keys_.find(key);
-  if (it == keys_.end()) return false;
-  const auto& winner = winner_of(it->second);
-  return winner.by->first == service && winner.port == port;
+bool Claims::holds(const api::NamespacedName& service, const Claim& claim) const {
+  const auto rivals = rivals_for(claim.key);
+  if (rivals.empty()) return false;
+  const auto& winner = winner_of(rivals);
+  return winner.port == claim.port && *winner.by->name == service;
+}
+
+const api::NamespacedName* Claims::owner_of(const netlink::VirtualServiceKey& key) const {
+  const auto rivals = rivals_for(key);
+  return rivals.empty() ? nullptr : winner_of(rivals).by->name;
 }
 
 api::Problems Claims::problems() const {
   api::Problems problems;
   for (const auto& key : contested_) {
-    const auto& asked = keys_.at(key);
-    const Asked& winner = winner_of(asked);
-    for (const auto& one : asked)
-      if (&one != &winner) problems.push_back(lost(key, asked, winner, one));
+    const auto rivals = rivals_for(key);
+    const Asked& winner = winner_of(rivals);
+    for (const auto& one : rivals)
+      if (&one != &winner) problems.push_back(lost(rivals, winner, one));
   }
   return problems;
 }

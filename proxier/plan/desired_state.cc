@@ -22,12 +22,12 @@ namespace {
 
 void print_services(const DesiredState& state, std::string& text) {
   for (const auto& [key, planned] : state.services) {
-    text += fmt::format("virtual service {} {}", to_string(key), planned.service.scheduler);
+    text += fmt::format("virtual service {} {}", to_string(key), planned.service.scheduler.view());
     if (planned.service.flags != 0) text += fmt::format(" flags {:#x}", planned.service.flags);
     if (planned.service.timeout != 0) text += fmt::format(" timeout {}", planned.service.timeout);
-    text += fmt::format(" ({} of {})\n", to_string(planned.facet), to_string(planned.owner));
-    for (const auto& [server_key, server] : planned.servers)
-      text += fmt::format("  real server {} weight {}\n", to_string(server_key), server.weight);
+    text += fmt::format(" ({})\n", to_string(planned.facet));
+    for (const auto& server : planned.servers)
+      text += fmt::format("  real server {}\n", to_string(server));
   }
 }
 

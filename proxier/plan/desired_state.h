@@ -9,12 +9,15 @@
 #include <string>
 #include <utility>
 
+#include "ipset/element_set.h"
 #include "ipset/rule_catalog.h"
 #include "ipset/set_catalog.h"
 #include "netlink/ipvs_types.h"
-#include "proxier/api/names.h"
+#include "proxier/model/sorted_vector.h"
 
 namespace ipvsproxier::plan {
+
+using model::SortedVector;
 
 // How a virtual service exposes a service port.
 enum class Facet : std::uint8_t { cluster_ip, external_ip, load_balancer, node_port };
@@ -23,8 +26,7 @@ std::string_view to_string(Facet facet);
 
 struct PlannedService {
   netlink::VirtualService service;
-  std::map<netlink::RealServerKey, netlink::RealServer> servers;
-  api::ServicePortName owner;
+  SortedVector<netlink::RealServerKey> servers;  // each of weight 1, masqueraded
   Facet facet = Facet::cluster_ip;
   bool first = false;  // programmed before the others: the API server and the cluster DNS
 
@@ -40,12 +42,13 @@ struct SetKey {
 
 struct DesiredState {
   std::map<netlink::VirtualServiceKey, PlannedService> services;
-  std::set<netlink::IpAddress> addresses;                  // on kube-ipvs0
-  std::map<SetKey, std::set<ipset::Element>> sets;         // every set of every planned family
+  std::set<netlink::IpAddress> addresses;                  // bound on this node
+  std::map<SetKey, ipset::ElementSet> sets;                // every set of every planned family
   std::map<netlink::Family, ipset::RuleParameters> rules;  // one entry a planned family
   // Planned from everything there is: what is not here is to be removed. Otherwise nothing is.
   bool complete = true;
-  bool sets_grow = true;  // beyond kube-proxy's maxelem
+  bool sets_grow = true;         // beyond kube-proxy's maxelem
+  bool addresses_spread = true;  // to further links once kube-ipvs0 is full
   // TCP connections of a virtual service that is not here may finish.
   bool drains_services = false;
   std::vector<netlink::IpPrefix> foreign;  // virtual services in these are not ours (excludeCIDRs)

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
+#include <optional>
 
 namespace ipvsproxier::plan {
 
@@ -51,6 +53,15 @@ bool lingers(const DesiredState& desired, const ActualService& leaving) {
          (!leaving.servers || !leaving.servers->empty());
 }
 
+// With more real servers than these the scheduler is bound behind them: it makes its table again
+// with every one (net/netfilter/ipvs/ip_vs_mh.c, ip_vs_sh.c; 6.1). That of mh has 4,093 places and
+// more, that of sh 256, which does not outweigh one more message (test/bench/schedulers_bench.cc).
+std::size_t most_bound_at_once(std::string_view scheduler) {
+  if (scheduler == "mh") return 1;
+  if (scheduler == "sh") return 64;
+  return std::numeric_limits<std::size_t>::max();
+}
+
 class Differ {
  public:
   Differ(const DesiredState& desired, const ActualState& actual, const Scope& scope)
@@ -59,6 +70,7 @@ class Differ {
   Transaction run() {
     for (const auto& [family, parameters] : desired_.rules)
       if (can_expose(family)) exposable_.insert(family);
+    reserve_adds();
     compare_services();
 
     auto additions = set_changes(true);
@@ -95,8 +107,8 @@ class Differ {
            actual_.rules.contains({family, ipset::Table::nat});
   }
 
-  const std::set<Element>& actual_elements(SetKey key) const {
-    static const std::set<Element> kNone;
+  const ipset::ElementSet& actual_elements(SetKey key) const {
+    static const ipset::ElementSet kNone;
     const auto it = actual_.sets.find(key);
     return it == actual_.sets.end() || !it->second ? kNone : *it->second;
   }
@@ -250,6 +262,17 @@ class Differ {
     return false;
   }
 
+  // Where nothing is there yet everything is added: a vector that grows to that takes, while it is
+  // copied, half as much again, and twice in all.
+  void reserve_adds() {
+    if (!actual_.services || !actual_.services->empty()) return;
+    std::size_t most = 0;
+    for (const auto& key : scope_.services)
+      if (const auto it = desired_.services.find(key); it != desired_.services.end())
+        most += 1 + it->second.servers.size();
+    adds_.reserve(most);
+  }
+
   void compare_services() {
     if (!actual_.services) return;
     for (const auto& key : scope_.services) {
@@ -271,25 +294,32 @@ class Differ {
   void add_service(const PlannedService& planned) {
     if (!exposable_.contains(planned.service.key.address.family())) return;
     auto& ops = planned.first ? first_adds_ : adds_;
-    ops.emplace_back(netlink::AddService{planned.service});
-    for (const auto& [key, server] : planned.servers)
-      ops.emplace_back(netlink::AddServer{planned.service.key, server});
+    auto service = planned.service;
+    const bool binds_late = planned.servers.size() > most_bound_at_once(service.scheduler.view());
+    if (binds_late) service.scheduler = netlink::kNoScheduler;
+    ops.emplace_back(netlink::AddService{std::move(service)});
+    for (const auto& key : planned.servers)
+      ops.emplace_back(netlink::AddServer{planned.service.key, {.key = key}});
+    if (binds_late) ops.emplace_back(netlink::EditService{planned.service});
   }
 
-  void compare_servers(const PlannedService& planned,
-                       const std::map<netlink::RealServerKey, netlink::RealServer>& has) {
+  void compare_servers(const PlannedService& planned, const RealServers& has) {
     const auto& service = planned.service.key;
     auto& adds = planned.first ? first_adds_ : adds_;
-    for (const auto& [key, server] : planned.servers) {
-      const auto it = has.find(key);
-      if (it == has.end())
+    auto it = has.begin();
+    const auto release_before = [&](const netlink::RealServerKey* end) {
+      for (; it != has.end() && (end == nullptr || it->key < *end); ++it)
+        if (desired_.complete) release_server(service, *it);
+    };
+    for (const auto& key : planned.servers) {
+      release_before(&key);
+      const netlink::RealServer server{.key = key};
+      if (it == has.end() || it->key != key)
         adds.emplace_back(netlink::AddServer{service, server});
-      else if (it->second != server)
+      else if (*it++ != server)
         edits_.emplace_back(netlink::EditServer{service, server});
     }
-    if (!desired_.complete) return;
-    for (const auto& [key, server] : has)
-      if (!planned.servers.contains(key)) release_server(service, server);
+    release_before(nullptr);
   }
 
   void release_service(const ActualService& leaving) {
@@ -298,7 +328,7 @@ class Differ {
     if (!lingers(desired_, leaving)) {
       removals_.emplace_back(netlink::DeleteService{key});
     } else if (leaving.servers && desired_.complete) {
-      for (const auto& [server_key, server] : *leaving.servers) release_server(key, server);
+      for (const auto& server : *leaving.servers) release_server(key, server);
     }
   }
 
@@ -313,30 +343,47 @@ class Differ {
     }
   }
 
+  // Where it stays; of several the lowest.
+  std::optional<Place> kept_place(const netlink::IpAddress& address) const {
+    const auto places = actual_.addresses->places(address);
+    const bool is_right = !places.empty() && (desired_.addresses_spread || places.front() == 0);
+    return is_right ? std::optional(places.front()) : std::nullopt;
+  }
+
   // Addresses of the first virtual services, or of all others.
-  std::vector<netlink::AddressOp> address_adds(bool first) const {
-    std::vector<netlink::AddressOp> ops;
+  std::vector<BindingOp> address_adds(bool first) {
+    std::vector<BindingOp> ops;
     if (!actual_.addresses || !actual_.services) return ops;
+    if (!rooms_) rooms_.emplace(*actual_.addresses, desired_.addresses_spread);
     std::set<netlink::IpAddress> firsts;
     for (const auto& key : scope_.services)
       if (const auto it = desired_.services.find(key);
           it != desired_.services.end() && it->second.first)
         firsts.insert(key.address);
     for (const auto& address : scope_.addresses)
-      if (desired_.addresses.contains(address) && !actual_.addresses->contains(address) &&
+      if (desired_.addresses.contains(address) && !kept_place(address) &&
           exposable_.contains(address.family()) && firsts.contains(address) == first)
-        ops.push_back(netlink::AddressOp{true, address});
+        ops.push_back(BindingOp{true, {address, rooms_->next()}});
     return ops;
   }
 
-  std::vector<netlink::AddressOp> address_removals() const {
-    std::vector<netlink::AddressOp> ops;
+  // Of what is not wanted, and where what is wanted is also bound.
+  std::vector<BindingOp> address_removals() const {
+    std::vector<BindingOp> ops;
     if (!actual_.addresses) return ops;
-    for (const auto& address : scope_.addresses)
-      if (actual_.addresses->contains(address) && !desired_.addresses.contains(address) &&
-          !actual_.fixed_addresses.contains(address) && desired_.rules.contains(address.family()) &&
-          !has_lingering(address))
-        ops.push_back(netlink::AddressOp{false, address});
+    for (const auto& address : scope_.addresses) {
+      if (actual_.fixed_addresses.contains(address) || !desired_.rules.contains(address.family()))
+        continue;
+      std::optional<Place> kept;
+      if (desired_.addresses.contains(address)) {
+        kept = kept_place(address);
+        if (!kept && !(actual_.services && exposable_.contains(address.family()))) continue;
+      } else if (has_lingering(address)) {
+        continue;
+      }
+      for (const auto place : actual_.addresses->places(address))
+        if (place != kept) ops.push_back(BindingOp{false, {address, place}});
+    }
     return ops;
   }
 
@@ -345,6 +392,7 @@ class Differ {
   const Scope& scope_;
   std::set<Family> exposable_;
   std::vector<IpvsOp> first_adds_, adds_, edits_, removals_;
+  std::optional<Rooms> rooms_;
   Transaction transaction_;
 };
 
@@ -366,9 +414,10 @@ std::set<netlink::RealServerKey> draining(const DesiredState& desired, const Act
   if (it == actual.services->end() || !it->second.servers) return result;
   const auto planned = desired.services.find(service);
   if (planned == desired.services.end() && !lingers(desired, it->second)) return result;
-  for (const auto& [key, server] : *it->second.servers) {
-    const bool wanted = planned != desired.services.end() && planned->second.servers.contains(key);
-    if (server.weight == 0 && !wanted) result.insert(key);
+  for (const auto& server : *it->second.servers) {
+    const bool wanted =
+        planned != desired.services.end() && planned->second.servers.contains(server.key);
+    if (server.weight == 0 && !wanted) result.insert(server.key);
   }
   return result;
 }

@@ -7,7 +7,9 @@
 //   masquerades before what shuts out) -> virtual services with their real servers, then addresses;
 //   the API server and the cluster DNS before the others -> edits and drains -> addresses removed
 //   -> real servers, virtual services removed -> elements removed -> rules of the new state alone.
-// So all adds come before any delete.
+// So all adds come before any delete. A new virtual service whose scheduler builds a table of its
+// real servers has none until they are there: until then it takes no connection, as without real
+// servers.
 
 #include "proxier/plan/actual_state.h"
 #include "proxier/plan/transaction.h"

@@ -16,6 +16,8 @@ struct Differences {
   bool lean_loop_back = true;
   // A set that becomes too small is replaced by a larger one.
   bool growing_sets = true;
+  // VIPs that no longer fit on kube-ipvs0 go to further links.
+  bool spread_addresses = true;
   // The node's IPs are those of its Node now, not those of the start.
   bool follow_node_ip = true;
 
@@ -28,6 +30,7 @@ inline constexpr Differences kKubeProxyCompat = {
     .open_health_check_ports = false,
     .lean_loop_back = false,
     .growing_sets = false,
+    .spread_addresses = false,
     .follow_node_ip = false,
 };
 

@@ -31,6 +31,14 @@ ipset::LocalDetector detector_of(Family family, const NodeInfo& node,
   return {};
 }
 
+SortedVector<IpAddress> addresses_in(const SetElements& elements) {
+  std::vector<IpAddress> addresses;
+  elements.each([&](SetId id, const Element& element) {
+    if (id == SetId::ipvs_ips) addresses.push_back(std::get<ipset::IpElement>(element).ip);
+  });
+  return SortedVector(std::move(addresses));
+}
+
 }  // namespace
 
 FamilyPlanner::FamilyPlanner(Family family, const PlannerOptions& options, DesiredState& state)
@@ -75,37 +83,30 @@ bool FamilyPlanner::refresh_node_addresses() {
   return changed;
 }
 
-void FamilyPlanner::read_ports(const Names& names, const model::ClusterState& cluster,
-                               Ports& ports) const {
-  for (const auto& name : names) {
-    const auto [it, added] = ports.try_emplace(name);
-    const auto service = cluster.services.find(name);
-    if (added && service != cluster.services.end())
-      it->second = model::service_ports(service->second, node_.family, options_.allow_external_ips);
-  }
+// Anew each time that they are wanted: those of a whole cluster take much memory.
+std::vector<model::ServicePort> FamilyPlanner::ports_of(const api::NamespacedName& name,
+                                                        const model::ClusterState& cluster) const {
+  const auto service = cluster.services.find(name);
+  if (service == cluster.services.end()) return {};
+  return model::service_ports(service->second, node_.family, options_.allow_external_ips);
 }
 
 // True if the desired addresses changed.
-bool FamilyPlanner::take_addresses(const Ports& ports, Scope& scope) {
+bool FamilyPlanner::take_addresses(const SortedVector<IpAddress>& before,
+                                   const SortedVector<IpAddress>& wanted, Scope& scope) {
   bool changed = false;
-  for (const auto& [name, list] : ports) {
-    auto wanted = addresses_of(list, node_);
-    auto& part = parts_[name];
-    for (const auto& address : wanted) {
-      if (part.addresses.contains(address)) continue;
-      if (state_.addresses.insert(address).second)
-        changed = true;
-      else
-        surplus_addresses_.add(address);
-      scope.addresses.insert(address);
-    }
-    for (const auto& address : part.addresses) {
-      if (wanted.contains(address) || surplus_addresses_.take(address)) continue;
-      state_.addresses.erase(address);
-      scope.addresses.insert(address);
+  for (const auto& address : difference(wanted, before)) {
+    if (state_.addresses.insert(address).second)
       changed = true;
-    }
-    part.addresses = std::move(wanted);
+    else
+      surplus_addresses_.add(address);
+    scope.addresses.insert(address);
+  }
+  for (const auto& address : difference(before, wanted)) {
+    if (surplus_addresses_.take(address)) continue;
+    state_.addresses.erase(address);
+    scope.addresses.insert(address);
+    changed = true;
   }
   return changed;
 }
@@ -119,41 +120,59 @@ FamilyPlanner::Names FamilyPlanner::with_node_ports(const model::ClusterState& c
   return names;
 }
 
+// Answers the other Services that may have won or lost a virtual service by it.
+FamilyPlanner::Names FamilyPlanner::take_claims(const Names& names,
+                                                const model::ClusterState& cluster, Scope& scope) {
+  Names rivals;
+  std::vector<netlink::VirtualServiceKey> claimed_before;
+  for (const auto& name : names) {
+    const auto service = cluster.services.find(name);
+    const auto part = parts_.try_emplace(name).first;
+    for (const auto& claim : part->second.claimant.claims) claimed_before.push_back(claim.key);
+    rivals.merge(claims_.set(part->first, part->second.claimant,
+                             service == cluster.services.end() ? nullptr : &service->second,
+                             claims_of(ports_of(name, cluster), node_)));
+  }
+  for (const auto& key : claimed_before) {
+    if (claims_.owner_of(key) != nullptr) continue;
+    state_.services.erase(key);
+    scope.services.insert(key);
+  }
+  return rivals;
+}
+
 void FamilyPlanner::update(Names names, const model::ClusterState& cluster, Scope& scope) {
   if (std::exchange(plan_all_, false)) {
     for (const auto& [name, part] : parts_) names.insert(name);
     for (const auto& [name, service] : cluster.services) names.insert(name);
   }
   if (std::exchange(rules_changed_, false)) scope.rules.insert(node_.family);
-  Ports ports;
-  read_ports(names, cluster, ports);
+  bool changed = false;
+  for (const auto& name : names)
+    changed |= take_addresses(addresses_in(parts_[name].elements),
+                              addresses_of(ports_of(name, cluster), node_), scope);
   const bool some_addresses = options_.node_port_primary || !options_.node_port_addresses.empty();
-  if (take_addresses(ports, scope) && some_addresses && refresh_node_addresses())
-    names.merge(with_node_ports(cluster));
-  read_ports(names, cluster, ports);
+  if (changed && some_addresses && refresh_node_addresses()) names.merge(with_node_ports(cluster));
 
-  Names rivals;
-  for (const auto& name : names) {
-    const auto service = cluster.services.find(name);
-    rivals.merge(claims_.set(name, service == cluster.services.end() ? nullptr : &service->second,
-                             claims_of(ports.at(name), node_)));
-  }
-  names.merge(rivals);
-  read_ports(names, cluster, ports);
+  names.merge(take_claims(names, cluster, scope));
 
   for (const auto& name : names) {
     const auto slices = cluster.slices.find(name);
     replace(name,
-            plan_service(ports.at(name), slices == cluster.slices.end() ? nullptr : &slices->second,
-                         claims_, node_, options_),
+            plan_service(ports_of(name, cluster),
+                         slices == cluster.slices.end() ? nullptr : &slices->second, claims_, node_,
+                         options_),
             scope);
-    if (!cluster.services.contains(name)) parts_.erase(name);
+    if (cluster.services.contains(name)) continue;
+    const auto part = parts_.find(name);
+    claims_.set(name, part->second.claimant, nullptr, {});
+    parts_.erase(part);
   }
 }
 
 void FamilyPlanner::add_element(SetId id, const Element& element, Scope& scope) {
   auto& set = state_.sets.at({node_.family, id});
-  if (!set.insert(element).second) {
+  if (!set.insert(element)) {
     surplus_elements_.add({id, element});
     return;
   }
@@ -169,51 +188,32 @@ void FamilyPlanner::remove_element(SetId id, const Element& element, Scope& scop
   if (set.empty() && rules().non_empty.erase(id) > 0) scope.rules.insert(node_.family);
 }
 
-void FamilyPlanner::drop_from_state(const api::NamespacedName& name, const Part& part,
-                                    Scope& scope) {
-  for (const auto& key : part.services) {
-    const auto it = state_.services.find(key);
-    // Another Service may have won it in the same update.
-    if (it != state_.services.end() && it->second.owner.service == name) state_.services.erase(it);
-    scope.services.insert(key);
-  }
-  for (const auto& [id, element] : part.elements) remove_element(id, element, scope);
-  for (const auto& entry : part.out_filter)
-    if (!surplus_out_filter_.take(entry)) {
-      rules().out_filter.erase(entry);
-      scope.rules.insert(node_.family);
-    }
-}
-
-// What stays is not dropped in between: sets that become empty and full again change the rules.
-void FamilyPlanner::replace(const api::NamespacedName& name, ServicePlan plan, Scope& scope) {
-  Part& part = parts_[name];
-  Part gone;
-  for (const auto& key : part.services)
-    if (!plan.services.contains(key)) gone.services.push_back(key);
-  std::set_difference(part.elements.begin(), part.elements.end(), plan.elements.begin(),
-                      plan.elements.end(), std::inserter(gone.elements, gone.elements.end()));
-  std::set_difference(part.out_filter.begin(), part.out_filter.end(), plan.out_filter.begin(),
-                      plan.out_filter.end(), std::inserter(gone.out_filter, gone.out_filter.end()));
-
-  for (const auto& [id, element] : plan.elements)
-    if (!part.elements.contains({id, element})) add_element(id, element, scope);
-  for (const auto& entry : plan.out_filter) {
-    if (part.out_filter.contains(entry)) continue;
+void FamilyPlanner::replace_out_filter(Part& part, ServicePlan& plan, Scope& scope) {
+  for (const auto& entry : difference(plan.out_filter, part.out_filter)) {
     if (rules().out_filter.insert(entry).second)
       scope.rules.insert(node_.family);
     else
       surplus_out_filter_.add(entry);
   }
-  drop_from_state(name, gone, scope);
-
-  part.services.clear();
-  for (auto& [key, planned] : plan.services) {
-    part.services.push_back(key);
-    state_.services.insert_or_assign(key, std::move(planned));
-  }
-  part.elements = std::move(plan.elements);
+  for (const auto& entry : difference(part.out_filter, plan.out_filter))
+    if (!surplus_out_filter_.take(entry)) {
+      rules().out_filter.erase(entry);
+      scope.rules.insert(node_.family);
+    }
   part.out_filter = std::move(plan.out_filter);
+}
+
+// What stays is not dropped in between: sets that become empty and full again change the rules.
+void FamilyPlanner::replace(const api::NamespacedName& name, ServicePlan plan, Scope& scope) {
+  Part& part = parts_[name];
+  plan.elements.each_without(
+      part.elements, [&](SetId id, const Element& element) { add_element(id, element, scope); });
+  part.elements.each_without(
+      plan.elements, [&](SetId id, const Element& element) { remove_element(id, element, scope); });
+  part.elements = std::move(plan.elements);
+  replace_out_filter(part, plan, scope);
+  for (auto& [key, planned] : plan.services)
+    state_.services.insert_or_assign(key, std::move(planned));
   local_lack_.internal += plan.local_lack.internal - part.local_lack.internal;
   local_lack_.external += plan.local_lack.external - part.local_lack.external;
   part.local_lack = plan.local_lack;
@@ -224,10 +224,13 @@ void FamilyPlanner::add_scope_of(const api::NamespacedName& service, Scope& scop
   const auto it = parts_.find(service);
   if (it == parts_.end()) return;
   const Part& part = it->second;
-  scope.services.insert(part.services.begin(), part.services.end());
-  scope.addresses.insert(part.addresses.begin(), part.addresses.end());
-  for (const auto& [id, element] : part.elements)
+  for (const auto& claim : part.claimant.claims)
+    if (claims_.holds(service, claim)) scope.services.insert(claim.key);
+  const auto addresses = addresses_in(part.elements);
+  scope.addresses.insert(addresses.begin(), addresses.end());
+  part.elements.each([&](SetId id, const Element& element) {
     scope.elements[{node_.family, id}].insert(element);
+  });
 }
 
 }  // namespace ipvsproxier::plan

@@ -24,28 +24,33 @@ class FamilyPlanner {
               Scope& scope);
 
   void add_scope_of(const api::NamespacedName& service, Scope& scope) const;
+  const api::NamespacedName* owner_of(const netlink::VirtualServiceKey& key) const {
+    return claims_.owner_of(key);
+  }
   api::Problems problems() const { return claims_.problems(); }
   netlink::Family family() const { return node_.family; }
   const LocalLack& local_lack() const { return local_lack_; }
 
  private:
-  // What of the desired state is there because of a Service, as keys.
+  // What of the desired state is there because of a Service, as keys: elements, and what it has of
+  // that which it claims.
   struct Part {
-    std::set<netlink::IpAddress> addresses;
-    std::vector<netlink::VirtualServiceKey> services;
-    std::set<std::pair<ipset::SetId, ipset::Element>> elements;
-    std::set<ipset::OutFilterEntry> out_filter;
+    Claims::Claimant claimant;
+    SetElements elements;  // those of ipvs_ips are its addresses
+    SortedVector<ipset::OutFilterEntry> out_filter;
     LocalLack local_lack;
   };
   using Names = std::set<api::NamespacedName>;
-  using Ports = std::map<api::NamespacedName, std::vector<model::ServicePort>>;
 
-  void read_ports(const Names& names, const model::ClusterState& cluster, Ports& ports) const;
-  bool take_addresses(const Ports& ports, Scope& scope);
+  std::vector<model::ServicePort> ports_of(const api::NamespacedName& name,
+                                           const model::ClusterState& cluster) const;
+  bool take_addresses(const SortedVector<netlink::IpAddress>& before,
+                      const SortedVector<netlink::IpAddress>& wanted, Scope& scope);
+  Names take_claims(const Names& names, const model::ClusterState& cluster, Scope& scope);
   bool refresh_node_addresses();
   Names with_node_ports(const model::ClusterState& cluster) const;
   void replace(const api::NamespacedName& name, ServicePlan plan, Scope& scope);
-  void drop_from_state(const api::NamespacedName& name, const Part& part, Scope& scope);
+  void replace_out_filter(Part& part, ServicePlan& plan, Scope& scope);
   void add_element(ipset::SetId id, const ipset::Element& element, Scope& scope);
   void remove_element(ipset::SetId id, const ipset::Element& element, Scope& scope);
   ipset::RuleParameters& rules() { return state_.rules.at(node_.family); }

@@ -12,8 +12,6 @@
 
 namespace ipvsproxier::plan {
 
-inline constexpr const char* kDummyLink = "kube-ipvs0";
-
 struct NodeInfo {
   std::string name;
   std::string zone;                                   // "" where unknown

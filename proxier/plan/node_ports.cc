@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "proxier/plan/bindings.h"
+
 namespace ipvsproxier::plan {
 
 using netlink::Family;
@@ -37,8 +39,8 @@ bool covers(const std::vector<IpPrefix>& ranges, const IpAddress& address) {
 
 std::set<IpAddress> other_link_addresses(const NodeInfo& node, Family family) {
   std::set<IpAddress> result;
-  for (const auto& [link, address, length] : node.addresses) {
-    if (link == kDummyLink || address.family() != family || address.is_loopback()) continue;
+  for (const auto& [link, address, length, on_dummy] : node.addresses) {
+    if (dummy_number(link) || address.family() != family || address.is_loopback()) continue;
     if (family == Family::ipv6 && address.is_link_local()) continue;
     result.insert(address);
   }
@@ -55,8 +57,8 @@ std::set<IpAddress> node_port_addresses(const NodeInfo& node, Family family,
   const auto consider = [&](const IpAddress& address) {
     if (covers(ranges, address) && !address.is_loopback()) result.insert(address);
   };
-  for (const auto& [link, address, length] : node.addresses)
-    if (link != kDummyLink) consider(address);
+  for (const auto& [link, address, length, on_dummy] : node.addresses)
+    if (!dummy_number(link)) consider(address);
   for (const auto& address : dummy_addresses) consider(address);
   return result;
 }
@@ -66,9 +68,9 @@ std::optional<std::set<IpAddress>> health_addresses(const NodeInfo& node, Family
   const auto ranges = ranges_of(node, family, options);
   if (matches_all(ranges)) return std::nullopt;
   std::set<IpAddress> result;
-  for (const auto& [link, address, length] : node.addresses) {
+  for (const auto& [link, address, length, on_dummy] : node.addresses) {
     const bool needs_link = family == Family::ipv6 && address.is_link_local();
-    if (link != kDummyLink && !needs_link && covers(ranges, address)) result.insert(address);
+    if (!dummy_number(link) && !needs_link && covers(ranges, address)) result.insert(address);
   }
   return result;
 }

@@ -12,6 +12,7 @@ Planner::Planner(PlannerOptions options) : options_(std::move(options)) {
   state_.foreign = options_.exclude_cidrs;
   state_.drains_services = options_.drain_deleted_services;
   state_.sets_grow = options_.differences.growing_sets;
+  state_.addresses_spread = options_.differences.spread_addresses;
   for (auto family : options_.families)
     families_.push_back(std::make_unique<FamilyPlanner>(family, options_, state_));
 }
@@ -34,6 +35,12 @@ Scope Planner::scope_of(const api::NamespacedName& service) const {
   Scope scope;
   for (const auto& family : families_) family->add_scope_of(service, scope);
   return scope;
+}
+
+const api::NamespacedName* Planner::owner_of(const netlink::VirtualServiceKey& service) const {
+  for (const auto& planner : families_)
+    if (planner->family() == service.address.family()) return planner->owner_of(service);
+  return nullptr;
 }
 
 LocalLack Planner::local_lack(netlink::Family family) const {

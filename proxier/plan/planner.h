@@ -75,6 +75,9 @@ class Planner {
   // All that this Service asks for and gets: what to look at to try it again.
   Scope scope_of(const api::NamespacedName& service) const;
 
+  // The Service that has the virtual service; nullptr: none has. Valid until the next update().
+  const api::NamespacedName* owner_of(const netlink::VirtualServiceKey& service) const;
+
   const DesiredState& desired() const { return state_; }
   const PlannerOptions& options() const { return options_; }
   LocalLack local_lack(netlink::Family family) const;

@@ -13,7 +13,7 @@ namespace ipvsproxier::plan {
 struct Scope {
   std::set<netlink::VirtualServiceKey> services;  // with their real servers
   std::set<netlink::IpAddress> addresses;         // on the dummy link
-  std::map<SetKey, std::set<ipset::Element>> elements;
+  std::map<SetKey, ipset::ElementSet> elements;
   std::set<netlink::Family> rules;
 
   bool empty() const;

@@ -11,7 +11,7 @@ namespace {
 std::uint32_t count_local(const model::SlicesByName& slices, netlink::Family family,
                           std::string_view node_name) {
   std::set<netlink::IpAddress> addresses;
-  for (const auto& [name, slice] : slices) {
+  for (const auto& slice : slices) {
     if (slice.family != family || slice.ports.empty()) continue;
     for (const auto& endpoint : slice.endpoints)
       if (endpoint.ready && endpoint.node_name == node_name) addresses.insert(endpoint.address);

@@ -21,6 +21,7 @@ using netlink::Protocol;
 
 using Endpoints = std::vector<model::Endpoint>;
 using Ports = std::vector<ServicePort>;
+using Elements = std::vector<SetElement>;
 
 // The API server and the cluster DNS: what everything else needs to come up.
 bool comes_first(const api::Service& service) {
@@ -33,7 +34,7 @@ bool comes_first(const api::Service& service) {
 template <typename Visit>
 void visit_facets(const ServicePort& port, std::size_t index, const FamilyNode& node, Visit visit) {
   const auto facet = [&](Facet kind, const IpAddress& address, std::uint16_t number) {
-    visit(Claim{{address, port.name.protocol, number}, kind, index});
+    visit(Claim{{address, port.name.protocol, number}, kind, static_cast<std::uint16_t>(index)});
   };
   facet(Facet::cluster_ip, port.cluster_ip, port.port);
   for (const auto& ip : port.external_ips) facet(Facet::external_ip, ip, port.port);
@@ -45,19 +46,20 @@ void visit_facets(const ServicePort& port, std::size_t index, const FamilyNode& 
 class PortPlanner {
  public:
   PortPlanner(const ServicePort& port, const FamilyNode& node, const PlannerOptions& options,
-              ServicePlan& plan)
+              ServicePlan& plan, Elements& elements)
       : port_(port),
         node_(node),
         options_(options),
         differences_(options.differences),
-        plan_(plan) {}
+        plan_(plan),
+        elements_(elements) {}
 
   void run(std::size_t index, const Endpoints& endpoints, const Claims& claims) {
     if (!differences_.lean_loop_back)
       for (const auto& endpoint : endpoints) add_loop_back(endpoint);
-    const auto choice = choose_endpoints(port_, endpoints, node_.name, node_.zone);
+    const auto choice = choose_endpoints(port_, endpoints);
     visit_facets(port_, index, node_, [&](const Claim& claim) {
-      if (!claims.holds(port_.name.service, index, claim.key)) return;
+      if (!claims.holds(port_.name.service, claim)) return;
       plan_virtual_service(claim, choice);
       plan_elements(claim);
     });
@@ -68,7 +70,7 @@ class PortPlanner {
   }
 
  private:
-  void add(SetId id, const Element& element) { plan_.elements.emplace(id, element); }
+  void add(SetId id, const Element& element) { elements_.emplace_back(id, element); }
 
   // For traffic that an endpoint on this node sends to its own Service and gets itself.
   void add_loop_back(const model::Endpoint& endpoint) {
@@ -79,7 +81,6 @@ class PortPlanner {
 
   void plan_virtual_service(const Claim& claim, const EndpointChoice& choice) {
     PlannedService planned;
-    planned.owner = port_.name;
     planned.facet = claim.facet;
     planned.first = comes_first(*port_.service);
     planned.service.key = claim.key;
@@ -97,10 +98,12 @@ class PortPlanner {
       if (port_.internal_policy_local) plan_.local_lack.internal = 1;
       if (port_.external_policy_local) plan_.local_lack.external = 1;
     }
+    std::vector<netlink::RealServerKey> servers;
     for (const auto* endpoint : choice.of_facet(local_only, strict)) {
-      planned.servers.emplace(endpoint->key, netlink::RealServer{.key = endpoint->key});
+      servers.push_back(endpoint->key);
       add_loop_back(*endpoint);
     }
+    planned.servers = SortedVector(std::move(servers));
     plan_.services.insert_or_assign(claim.key, std::move(planned));
   }
 
@@ -159,12 +162,13 @@ class PortPlanner {
   const PlannerOptions& options_;
   const Differences& differences_;
   ServicePlan& plan_;
+  Elements& elements_;
 };
 
 }  // namespace
 
-std::set<IpAddress> addresses_of(const Ports& ports, const FamilyNode& node) {
-  std::set<IpAddress> result;
+SortedVector<IpAddress> addresses_of(const Ports& ports, const FamilyNode& node) {
+  SortedVector<IpAddress> result;
   for (const auto& port : ports) {
     result.insert(port.cluster_ip);
     for (const auto* list : {&port.external_ips, &port.load_balancer_ips})
@@ -186,13 +190,16 @@ ServicePlan plan_service(const Ports& ports, const model::SlicesByName* slices,
                          const PlannerOptions& options) {
   ServicePlan plan;
   if (ports.empty()) return plan;
+  Elements elements;
   std::map<api::ServicePortName, Endpoints> endpoints;
   if (slices)
-    endpoints = model::endpoints_of(ports.front().name.service, *slices, node.family, node.name);
+    endpoints =
+        model::endpoints_of(ports.front().name.service, *slices, node.family, node.name, node.zone);
   for (std::size_t i = 0; i < ports.size(); ++i)
-    PortPlanner(ports[i], node, options, plan).run(i, endpoints[ports[i].name], claims);
+    PortPlanner(ports[i], node, options, plan, elements).run(i, endpoints[ports[i].name], claims);
   for (const auto& address : addresses_of(ports, node))
-    plan.elements.emplace(SetId::ipvs_ips, IpElement{address});
+    elements.emplace_back(SetId::ipvs_ips, IpElement{address});
+  plan.elements = SetElements(elements);
   return plan;
 }
 

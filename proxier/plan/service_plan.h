@@ -11,6 +11,7 @@
 #include "proxier/model/service_port.h"
 #include "proxier/plan/claims.h"
 #include "proxier/plan/planner.h"
+#include "proxier/plan/set_elements.h"
 
 namespace ipvsproxier::plan {
 
@@ -29,14 +30,14 @@ struct FamilyNode {
 // The part of the desired state that is there because of one Service.
 struct ServicePlan {
   std::map<netlink::VirtualServiceKey, PlannedService> services;
-  std::set<std::pair<ipset::SetId, ipset::Element>> elements;
-  std::set<ipset::OutFilterEntry> out_filter;
+  SetElements elements;
+  SortedVector<ipset::OutFilterEntry> out_filter;
   LocalLack local_lack;  // of this Service: 0 or 1 each
 };
 
 // The addresses that the Service wants on the dummy link.
-std::set<netlink::IpAddress> addresses_of(const std::vector<model::ServicePort>& ports,
-                                          const FamilyNode& node);
+SortedVector<netlink::IpAddress> addresses_of(const std::vector<model::ServicePort>& ports,
+                                              const FamilyNode& node);
 
 // All that it asks for, whoever gets it.
 std::vector<Claim> claims_of(const std::vector<model::ServicePort>& ports, const FamilyNode& node);

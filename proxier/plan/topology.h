@@ -26,7 +26,6 @@ struct EndpointChoice {
 
 // The result points into `endpoints`.
 EndpointChoice choose_endpoints(const model::ServicePort& port,
-                                const std::vector<model::Endpoint>& endpoints,
-                                std::string_view node_name, std::string_view zone);
+                                const std::vector<model::Endpoint>& endpoints);
 
 }  // namespace ipvsproxier::plan

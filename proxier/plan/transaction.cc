@@ -33,8 +33,8 @@ struct Print {
   void operator()(const std::vector<netlink::IpvsOp>& ops) const {
     for (const auto& op : ops) text += fmt::format("  {}\n", netlink::to_string(op));
   }
-  void operator()(const std::vector<netlink::AddressOp>& ops) const {
-    for (const auto& op : ops) text += fmt::format("  {}\n", netlink::to_string(op));
+  void operator()(const std::vector<BindingOp>& ops) const {
+    for (const auto& op : ops) text += fmt::format("  {}\n", to_string(op));
   }
 };
 

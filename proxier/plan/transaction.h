@@ -11,7 +11,7 @@
 #include "ipset/rule_types.h"
 #include "ipset/set_types.h"
 #include "netlink/ipvs_types.h"
-#include "netlink/link_types.h"
+#include "proxier/plan/bindings.h"
 #include "proxier/plan/desired_state.h"
 
 namespace ipvsproxier::plan {
@@ -30,8 +30,7 @@ struct Phase {
   std::string_view name;
   std::variant<std::vector<ipset::SetSpec>,     // sets to make
                std::vector<ipset::TableRules>,  // tables to bring to this content
-               std::vector<SetChange>, std::vector<netlink::IpvsOp>,
-               std::vector<netlink::AddressOp>>
+               std::vector<SetChange>, std::vector<netlink::IpvsOp>, std::vector<BindingOp>>
       work;
 
   friend auto operator<=>(const Phase&, const Phase&) = default;

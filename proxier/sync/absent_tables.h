@@ -21,6 +21,8 @@ class AbsentIpvsTable final : public netlink::IpvsTable {
     return std::vector<netlink::Status>(ops.size(), error_);
   }
   netlink::Result<std::vector<netlink::VirtualService>> list_services() override { return error_; }
+  netlink::Result<ServicesPart> begin_services() override { return error_; }
+  netlink::Result<ServicesPart> next_services() override { return error_; }
   netlink::Result<std::vector<netlink::ListedServer>> list_servers(
       const netlink::VirtualServiceKey&) override {
     return error_;

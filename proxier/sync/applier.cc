@@ -1,11 +1,12 @@
 #include "proxier/sync/applier.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 
 #include <fmt/format.h>
 
-#include "proxier/plan/node_info.h"
+#include "proxier/plan/bindings.h"
 
 namespace ipvsproxier::sync {
 
@@ -13,6 +14,7 @@ namespace {
 
 using netlink::AddServer;
 using netlink::AddService;
+using netlink::EditService;
 using netlink::IpvsOp;
 using netlink::Protocol;
 using netlink::service_of;
@@ -22,7 +24,7 @@ using plan::SetChange;
 // it can miss then.
 const netlink::VirtualServiceKey* wants_scheduler(const IpvsOp& op) {
   if (const auto* add = std::get_if<AddService>(&op)) return &add->service.key;
-  if (const auto* edit = std::get_if<netlink::EditService>(&op)) return &edit->service.key;
+  if (const auto* edit = std::get_if<EditService>(&op)) return &edit->service.key;
   return nullptr;
 }
 
@@ -81,6 +83,37 @@ bool is_suspect(const netlink::Error& error) {
          error.kind == netlink::ErrorKind::missing;
 }
 
+// What is done about a hundred thousand operations is done in parts: the memory for one serves for
+// all. Where `work` answers false, no answers came, and the rest is one part: each would wait.
+template <typename Op, typename Work>
+void for_parts(std::span<const Op> ops, Work work) {
+  for (std::size_t part = 1024; !ops.empty();) {
+    const auto now = ops.first(std::min(part, ops.size()));
+    ops = ops.subspan(now.size());
+    if (!work(now)) part = ops.size();
+  }
+}
+
+bool ended_in_silence(const std::vector<netlink::Status>& statuses) {
+  return !statuses.empty() && !statuses.back() &&
+         statuses.back().error().kind == netlink::ErrorKind::timeout;
+}
+
+// Those that `is_held` answers false for; asked once for each, in order. They are copied to `some`
+// only if there are others.
+template <typename Op, typename Held>
+std::span<const Op> without_held(std::span<const Op> ops, std::vector<Op>& some, Held is_held) {
+  std::size_t held = 0;
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    if (is_held(ops[i])) {
+      if (held++ == 0) some.assign(ops.begin(), ops.begin() + static_cast<std::ptrdiff_t>(i));
+    } else if (held > 0) {
+      some.push_back(ops[i]);
+    }
+  }
+  return held > 0 ? std::span<const Op>(some) : ops;
+}
+
 // Two phases of few IPVS operations that follow each other: one datagram does for both.
 std::optional<std::vector<IpvsOp>> joined_ops(const std::vector<plan::Phase>& phases,
                                               std::size_t first) {
@@ -104,6 +137,11 @@ Written& Written::operator+=(const Written& other) {
   sets += other.sets;
   rule_tables += other.rule_tables;
   return *this;
+}
+
+void Perhaps::merge(Perhaps other) {
+  services.merge(other.services);
+  bindings.merge(other.bindings);
 }
 
 Outcome Applier::apply(const plan::Transaction& transaction, const std::stop_token& stop) {
@@ -202,37 +240,44 @@ netlink::Result<bool> Applier::write_rules(const ipset::TableRules& table) {
 }
 
 void Applier::run(const std::vector<SetChange>& changes) {
-  for (const auto& [key, ops] : changes) {
-    const auto spec = ipset::set_spec(key.id, key.family);
-    if (failed_sets_.contains(spec.name)) {
+  for (const auto& change : changes) {
+    const auto& key = change.set;
+    const auto& ops = change.ops;
+    const auto name = ipset::set_name(key.id, key.family);
+    if (failed_sets_.contains(name)) {
       for (const auto& op : ops) {
         guard_failed(key, op.element);
         outcome_.unsettled.elements[key].insert(op.element);
       }
-      outcome_.held.push_back(fmt::format("{} elements of {}", ops.size(), spec.name));
+      outcome_.held.push_back(fmt::format("{} elements of {}", ops.size(), name));
       continue;
     }
-    std::vector<ipset::ElementOp> tried;
-    for (const auto& op : ops) {
-      if (op.add || !still_guards(key, op.element)) {
-        tried.push_back(op);
-        continue;
-      }
-      outcome_.held.push_back(words_of(spec, op));
-      outcome_.unsettled.elements[key].insert(op.element);
-    }
-    auto statuses = kernel_.sets.apply(spec, tried);
-    for (std::size_t i = 0; i < tried.size(); ++i) {
-      if (statuses[i]) {
-        ++outcome_.written.elements;
-        state_.commit(key, tried[i]);
-        continue;
-      }
-      outcome_.unsettled.elements[key].insert(tried[i].element);
-      if (tried[i].add) guard_failed(key, tried[i].element);
-      fail(outcome_.failed.elements, words_of(spec, tried[i]), std::move(statuses[i].error()));
-    }
+    for_parts<ipset::ElementOp>(ops, [&](const auto& part) { return run_part(key, part); });
   }
+}
+
+bool Applier::run_part(const plan::SetKey& key, std::span<const ipset::ElementOp> ops) {
+  const auto spec = ipset::set_spec(key.id, key.family);
+  std::vector<ipset::ElementOp> some;
+  const auto tried = without_held(ops, some, [&](const ipset::ElementOp& op) {
+    if (op.add || !still_guards(key, op.element)) return false;
+    outcome_.held.push_back(words_of(spec, op));
+    outcome_.unsettled.elements[key].insert(op.element);
+    return true;
+  });
+  auto statuses = kernel_.sets.apply(spec, tried);
+  const bool answered = !ended_in_silence(statuses);
+  for (std::size_t i = 0; i < tried.size(); ++i) {
+    if (statuses[i]) {
+      ++outcome_.written.elements;
+      state_.commit(key, tried[i]);
+      continue;
+    }
+    outcome_.unsettled.elements[key].insert(tried[i].element);
+    if (tried[i].add) guard_failed(key, tried[i].element);
+    fail(outcome_.failed.elements, words_of(spec, tried[i]), std::move(statuses[i].error()));
+  }
+  return answered;
 }
 
 // The virtual services that this element would have filtered or masqueraded stay hidden.
@@ -266,15 +311,33 @@ bool Applier::must_hold(const IpvsOp& op) const {
   if (const auto* service = std::get_if<AddService>(&op)) return !may_expose(service->service.key);
   if (const auto* server = std::get_if<AddServer>(&op))
     return failed_services_.contains(server->service);
+  // Where it was not added, an edit would.
+  if (const auto* edit = std::get_if<EditService>(&op))
+    return failed_services_.contains(edit->service.key);
   return false;
 }
 
 void Applier::note(const IpvsOp& op, const netlink::Status& status) {
-  const auto* service = std::get_if<AddService>(&op);
-  if (service && status) addresses_with_service_.insert(service->service.key.address);
-  if (service && !status) failed_services_.insert(service->service.key);
-  const auto* removal = std::get_if<netlink::DeleteService>(&op);
-  if (removal && !status) kept_services_.insert(removal->key);
+  if (const auto* add = std::get_if<AddService>(&op)) {
+    const auto& key = add->service.key;
+    if (!status)
+      failed_services_.insert(key);
+    else if (add->service.scheduler == netlink::kNoScheduler)
+      unscheduled_services_.insert(key);
+    else
+      addresses_with_service_.insert(key.address);
+  } else if (const auto* edit = std::get_if<EditService>(&op)) {
+    const auto& key = edit->service.key;
+    if (unscheduled_services_.erase(key) == 0) return;
+    if (status) {
+      addresses_with_service_.insert(key.address);
+      return;
+    }
+    failed_services_.insert(key);
+    if (status.error().kind == netlink::ErrorKind::missing) useless_services_.insert(key);
+  } else if (const auto* removal = std::get_if<netlink::DeleteService>(&op)) {
+    if (!status) kept_services_.insert(removal->key);
+  }
 }
 
 void Applier::hold(const IpvsOp& op) {
@@ -283,17 +346,21 @@ void Applier::hold(const IpvsOp& op) {
 }
 
 void Applier::run(const std::vector<IpvsOp>& ops) {
-  std::vector<IpvsOp> tried;
-  for (const auto& op : ops) {
-    if (!must_hold(op)) {
-      tried.push_back(op);
-      continue;
-    }
+  for_parts<IpvsOp>(ops, [this](const auto& part) { return run_part(part); });
+  drop_useless();
+}
+
+bool Applier::run_part(std::span<const IpvsOp> ops) {
+  std::vector<IpvsOp> some;
+  const auto tried = without_held(ops, some, [this](const IpvsOp& op) {
+    if (!must_hold(op)) return false;
     if (const auto* service = std::get_if<AddService>(&op))
       failed_services_.insert(service->service.key);
     hold(op);
-  }
+    return true;
+  });
   auto statuses = kernel_.ipvs.apply(tried);
+  const bool answered = !ended_in_silence(statuses);
   for (std::size_t i = 0; i < tried.size(); ++i) {
     note(tried[i], statuses[i]);
     if (statuses[i]) {
@@ -312,42 +379,93 @@ void Applier::run(const std::vector<IpvsOp>& ops) {
     else
       fail(outcome_.failed.ipvs, to_string(tried[i]), std::move(statuses[i].error()));
   }
+  return answered;
 }
 
-bool Applier::must_hold(const netlink::AddressOp& op) const {
-  if (!op.add) return false;
-  if (families_without_rules_.contains(op.address.family()) ||
-      unguarded_addresses_.contains(op.address))
+// Virtual services for which there is no scheduler go again, as if they could not be added.
+void Applier::drop_useless() {
+  if (useless_services_.empty()) return;
+  std::vector<IpvsOp> ops;
+  for (const auto& key : std::exchange(useless_services_, {}))
+    ops.emplace_back(netlink::DeleteService{key});
+  const auto statuses = kernel_.ipvs.apply(ops);
+  for (std::size_t i = 0; i < ops.size(); ++i)
+    if (statuses[i]) state_.commit(ops[i]);
+}
+
+bool Applier::must_hold(const plan::BindingOp& op) const {
+  const auto& address = op.binding.address;
+  if (!op.add) return unbound_addresses_.contains(address);
+  if (families_without_rules_.contains(address.family()) || unguarded_addresses_.contains(address))
     return true;
-  const auto failed = failed_services_.lower_bound({op.address});
-  const bool some_failed = failed != failed_services_.end() && failed->address == op.address;
-  return some_failed && !addresses_with_service_.contains(op.address);
+  const auto failed = failed_services_.lower_bound({address});
+  const bool some_failed = failed != failed_services_.end() && failed->address == address;
+  return some_failed && !addresses_with_service_.contains(address);
 }
 
-void Applier::run(const std::vector<netlink::AddressOp>& ops) {
-  std::vector<netlink::AddressOp> tried;
+void Applier::hold(const plan::BindingOp& op) {
+  outcome_.held.push_back(to_string(op));
+  outcome_.unsettled.addresses.insert(op.binding.address);
+  if (op.add) unbound_addresses_.insert(op.binding.address);
+}
+
+void Applier::run(const std::vector<plan::BindingOp>& ops) {
+  std::map<plan::Place, std::vector<plan::BindingOp>> tried;
   for (const auto& op : ops) {
-    if (!must_hold(op)) {
-      tried.push_back(op);
-      continue;
-    }
-    outcome_.held.push_back(to_string(op));
-    outcome_.unsettled.addresses.insert(op.address);
+    if (must_hold(op))
+      hold(op);
+    else
+      tried[op.binding.place].push_back(op);
   }
-  auto statuses = kernel_.links.apply(plan::kDummyLink, tried);
-  for (std::size_t i = 0; i < tried.size(); ++i) {
+  for (const auto& [place, some] : tried) write(place, some);
+}
+
+void Applier::write(plan::Place place, const std::vector<plan::BindingOp>& ops) {
+  const auto adds = [](const plan::BindingOp& op) { return op.add; };
+  const bool some_add = std::any_of(ops.begin(), ops.end(), adds);
+  if (some_add && !make_link(place)) {
+    for (const auto& op : ops) hold(op);
+    return;
+  }
+  std::vector<netlink::AddressOp> requests;
+  requests.reserve(ops.size());
+  for (const auto& op : ops) requests.push_back({op.add, op.binding.address});
+  auto statuses = kernel_.links.apply(plan::dummy_link(place), requests);
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    const auto& binding = ops[i].binding;
     if (statuses[i]) {
       ++outcome_.written.addresses;
-      state_.commit(tried[i]);
-    } else {
-      outcome_.unsettled.addresses.insert(tried[i].address);
-      if (!tried[i].add)
-        kept_addresses_.insert(tried[i].address);
-      else if (is_lost(statuses[i].error()))
-        outcome_.perhaps.addresses.insert(tried[i].address);
-      fail(outcome_.failed.addresses, to_string(tried[i]), std::move(statuses[i].error()));
+      state_.commit(ops[i]);
+      continue;
     }
+    outcome_.unsettled.addresses.insert(binding.address);
+    (ops[i].add ? unbound_addresses_ : kept_addresses_).insert(binding.address);
+    if (ops[i].add && is_lost(statuses[i].error())) outcome_.perhaps.bindings.insert(binding);
+    fail(outcome_.failed.addresses, to_string(ops[i]), std::move(statuses[i].error()));
   }
+  if (!some_add) drop_link(place);
+}
+
+// The first is always there.
+bool Applier::make_link(plan::Place place) {
+  if (place == 0 || !state_.addresses || state_.addresses->count(place) != 0) return true;
+  auto created = kernel_.links.ensure_dummy(plan::dummy_link(place));
+  if (created) {
+    outcome_.written.links += *created ? 1 : 0;
+    return true;
+  }
+  fail(outcome_.failed.links, "make link " + plan::dummy_link(place), std::move(created.error()));
+  return false;
+}
+
+// A further link that holds nothing any more. One that stays does no harm.
+void Applier::drop_link(plan::Place place) {
+  if (place == 0 || !state_.addresses || state_.addresses->count(place) != 0) return;
+  auto gone = kernel_.links.remove_dummy(plan::dummy_link(place));
+  if (gone)
+    outcome_.written.links += *gone ? 1 : 0;
+  else
+    fail(outcome_.failed.links, "remove link " + plan::dummy_link(place), std::move(gone.error()));
 }
 
 }  // namespace ipvsproxier::sync

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <functional>
 #include <set>
+#include <span>
 #include <stop_token>
 #include <utility>
 #include <vector>
@@ -28,6 +29,14 @@ struct Written {
   friend bool operator==(const Written&, const Written&) = default;
 };
 
+// VIPs that the kernel may hold besides: the answer to their addition was lost.
+struct Perhaps {
+  std::set<netlink::VirtualServiceKey> services;
+  std::set<plan::Binding> bindings;
+
+  void merge(Perhaps other);
+};
+
 struct Outcome {
   Written written;
   Written failed;                 // how many of the failures are whose
@@ -37,7 +46,7 @@ struct Outcome {
   std::vector<std::string> held;  // operations that were not tried because one before them failed
   std::set<netlink::Family> rules_failed;  // whose rules the kernel refused, all or some
   plan::Scope unsettled;  // what the failures, the held and the schedulers are about
-  plan::Scope perhaps;    // VIPs that may have been added: the answer was lost
+  Perhaps perhaps;
   // The kernel is not as it was believed to be, or answers were lost: it must be read again.
   bool suspect = false;
 };
@@ -45,8 +54,10 @@ struct Outcome {
 // Runs all phases. A failed operation does not stop the others, but for those that must not happen
 // without it: no virtual service and no address is added where its set elements, or the rules of
 // its family, are not in place; no real server where its virtual service is missing; no address
-// none of whose virtual services could be added; and no element or rule goes while the virtual
-// service or address that it guards could not be removed. What succeeded is committed to `state`.
+// none of whose virtual services could be added; no address leaves a link that could not be added
+// to the one that it moves to; and no element or rule goes while the virtual service or address
+// that it guards could not be removed. A further dummy link is made before its first address and
+// removed behind its last. What succeeded is committed to `state`.
 class Applier {
  public:
   // `progress` is called after each phase.
@@ -61,7 +72,10 @@ class Applier {
   void run(const std::vector<ipset::TableRules>& tables);
   void run(const std::vector<plan::SetChange>& changes);
   void run(const std::vector<netlink::IpvsOp>& ops);
-  void run(const std::vector<netlink::AddressOp>& ops);
+  void run(const std::vector<plan::BindingOp>& ops);
+  // False if the last was not answered.
+  bool run_part(std::span<const netlink::IpvsOp> ops);
+  bool run_part(const plan::SetKey& key, std::span<const ipset::ElementOp> ops);
 
   netlink::Result<bool> write_rules(const ipset::TableRules& table);
   void guard_failed(const plan::SetKey& set, const ipset::Element& element);
@@ -70,9 +84,14 @@ class Applier {
   bool keeps_rules(netlink::Family family) const;
   bool may_expose(const netlink::VirtualServiceKey& key) const;
   bool must_hold(const netlink::IpvsOp& op) const;
-  bool must_hold(const netlink::AddressOp& op) const;
+  bool must_hold(const plan::BindingOp& op) const;
   void note(const netlink::IpvsOp& op, const netlink::Status& status);
   void hold(const netlink::IpvsOp& op);
+  void drop_useless();
+  void hold(const plan::BindingOp& op);
+  void write(plan::Place place, const std::vector<plan::BindingOp>& ops);
+  bool make_link(plan::Place place);
+  void drop_link(plan::Place place);
   void fail(std::size_t& count, std::string what, netlink::Error error);
 
   Kernel kernel_;
@@ -85,7 +104,10 @@ class Applier {
   std::set<netlink::VirtualServiceKey> unguarded_services_;
   std::set<std::pair<netlink::Protocol, std::uint16_t>> unguarded_node_ports_;
   std::set<netlink::VirtualServiceKey> failed_services_;
-  std::set<netlink::IpAddress> addresses_with_service_;  // one was added in this transaction
+  std::set<netlink::IpAddress> addresses_with_service_;        // one was added in this transaction
+  std::set<netlink::VirtualServiceKey> unscheduled_services_;  // added without, and wait for one
+  std::set<netlink::VirtualServiceKey> useless_services_;      // for which there is none
+  std::set<netlink::IpAddress> unbound_addresses_;             // one could not be added
   // Could not be removed.
   std::set<netlink::VirtualServiceKey> kept_services_;
   std::set<netlink::IpAddress> kept_addresses_;

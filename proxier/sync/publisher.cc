@@ -13,8 +13,9 @@ void Publisher::started() {
   }
 }
 
-void Publisher::began() {
+void Publisher::began(bool taken) {
   status_.sync_heartbeat().beat();
+  if (!taken) return;
   for (const auto family : families_) status_.sync_began(family);
   metrics_.changes_taken();
 }
@@ -48,6 +49,12 @@ void Publisher::tell_families(const SyncReport& report, serve::Metrics::Time now
 void Publisher::ended(SyncReport report, std::chrono::steady_clock::duration took) {
   const auto now = status_.now().wall;
   count_requests(report);
+  if (report.reading) {
+    reading_ += took;
+    status_.sync_heartbeat().rest();
+    return;
+  }
+  if (report.whole) took += std::exchange(reading_, {});
   tell_families(report, now);
   metrics_.repaired(report.repairs);
   metrics_.servers_draining(report.draining);

@@ -25,8 +25,9 @@ class Publisher {
 
   // The thread's loop starts.
   void started();
-  // A run begins, with changes taken; it did what the report says.
-  void began();
+  // A run begins; with `taken`, all changes that were told before are taken up. It did what the
+  // report says. The parts of a reading back count as one sync, when the last one was read.
+  void began(bool taken);
   void ended(SyncReport report, std::chrono::steady_clock::duration took);
 
  private:
@@ -37,6 +38,7 @@ class Publisher {
   serve::Metrics& metrics_;
   const std::vector<netlink::Family> families_;
   serve::Metrics::Time started_;
+  std::chrono::steady_clock::duration reading_{};  // so far
 };
 
 }  // namespace ipvsproxier::sync

@@ -8,6 +8,7 @@
 
 #include "proxier/plan/diff.h"
 #include "proxier/sync/kernel_state.h"
+#include "proxier/sync/read_back.h"
 
 namespace ipvsproxier::sync {
 
@@ -15,8 +16,6 @@ namespace {
 
 // After a surprise the kernel is read again, at first almost at once.
 constexpr loop::Backoff kSurprised{std::chrono::milliseconds(200), std::chrono::seconds(30)};
-
-constexpr std::size_t kTold = 20;  // things named one by one
 
 api::Problem unknown_scheduler(const ReconcilerSettings& settings,
                                const std::vector<netlink::VirtualServiceKey>& keys) {
@@ -36,43 +35,21 @@ void append(std::vector<T>& to, std::vector<T> from) {
   std::move(from.begin(), from.end(), std::back_inserter(to));
 }
 
-std::set<std::string> lines_of(const plan::Transaction& transaction) {
-  std::set<std::string> lines;
-  const std::string text = plan::to_text(transaction);
-  for (std::size_t begin = 0; begin < text.size();) {
-    const auto end = text.find('\n', begin);
-    if (text[begin] == ' ') lines.insert(text.substr(begin + 2, end - begin - 2));
-    begin = end + 1;
-  }
-  return lines;
-}
-
 }  // namespace
-
-bool SyncReport::empty() const {
-  return complete() && written == Written{} && sysctls == 0 && flows == 0;
-}
-
-std::string to_string(const SyncReport& report) {
-  const auto& written = report.written;
-  return fmt::format(
-      "ipvs {}, links {}, addresses {}, elements {}, sets {}, rule tables {}, sysctls {}, flows "
-      "{}, failures {}",
-      written.ipvs, written.links, written.addresses, written.elements, written.sets,
-      written.rule_tables, report.sysctls, report.flows, report.failures + report.problems);
-}
 
 Reconciler::Reconciler(Kernel kernel, ReconcilerSettings settings, spdlog::logger& logger)
     : kernel_(kernel),
       settings_(std::move(settings)),
       logger_(logger),
       log_(logger),
+      drift_(logger),
       planner_(settings_.options),
       drain_(settings_.drain),
       take_over_(kernel_.rules, settings_.remove_nft_leftovers, logger_) {}
 
 void Reconciler::take(SyncInput input) {
   listed_ = listed_ || input.changes.complete.has_value();
+  asked_ = asked_ || !input.empty();
   const bool was_complete = cluster_.complete;
   auto touched = cluster_.take(std::move(input.changes));
   health_.touch(touched.services);
@@ -88,15 +65,16 @@ SyncReport Reconciler::run(TimePoint now, const std::stop_token& stop) {
   if (!listed_) return {};
   const auto begin = std::chrono::steady_clock::now();
   Pass pass(stop);
-  if (now >= whole_due_)
+  if (known_)
+    follow(now, pass);
+  else if (now >= whole_due_)
     sync_whole(now, pass);
-  else if (known_)
-    sync_changes(now, pass);
   if (drain_.next() && now >= *drain_.next() && !stop.stop_requested()) drain(now, pass);
   if (!stop.stop_requested()) purge_flows(now, pass);
   auto report = finish(now, pass);
   const auto took = std::chrono::steady_clock::now() - begin;
   note_standing(report, took);
+  if (report.reading) return report;
   logger_.log(report.empty() ? spdlog::level::debug : spdlog::level::info, "synced: {}, took {} ms",
               to_string(report),
               std::chrono::duration_cast<std::chrono::milliseconds>(took).count());
@@ -117,8 +95,23 @@ void Reconciler::answer(const std::vector<Question>& questions, TimePoint now) c
   for (const auto& question : questions) question(inspection);
 }
 
+// Changes first, so that none waits for longer than one part takes to be read.
+void Reconciler::follow(TimePoint now, Pass& pass) {
+  const bool begins = now >= whole_due_ && !read_back_.running();
+  if (begins) begin_reading();
+  sync_changes(now, pass, begins);
+  // The links are the first part.
+  if (begins || !read_back_.running() || pass.stop.stop_requested()) return;
+  read_part(now, pass);
+  if (!read_back_.running()) end_reading(now, pass);
+}
+
 TimePoint Reconciler::due() const {
   if (!listed_) return TimePoint::max();
+  return read_back_.running() ? TimePoint::min() : due_by_time();
+}
+
+TimePoint Reconciler::due_by_time() const {
   auto when = whole_due_;
   for (const auto& next : {retries_.next(), drain_.next(), flows_.next()})
     if (next) when = std::min(when, *next);
@@ -162,18 +155,6 @@ void Reconciler::keep_host(Pass& pass) {
     logger_.warn("others changed what this node needs: set {} again", what);
 }
 
-bool Reconciler::ensure_dummy(Pass& pass) {
-  auto created = kernel_.links.ensure_dummy(plan::kDummyLink);
-  if (created) {
-    pass.written.links += *created ? 1 : 0;
-    if (*created && known_) logger_.warn("others removed link {}: made it again", plan::kDummyLink);
-    return true;
-  }
-  pass.suspect = true;
-  pass.failures.push_back({std::string("make link ") + plan::kDummyLink, created.error()});
-  return false;
-}
-
 // What a process before us left that ended while it replaced a set.
 void Reconciler::remove_copy(Pass& pass) {
   const auto left = kernel_.sets.list(ipset::kCopyName);
@@ -182,25 +163,10 @@ void Reconciler::remove_copy(Pass& pass) {
     pass.failures.push_back({std::string("remove set ") + ipset::kCopyName, gone.error()});
 }
 
-// nullopt: every answer would be a guess.
-std::optional<std::vector<netlink::InterfaceAddress>> Reconciler::refresh_node(Pass& pass) {
-  auto addresses = kernel_.links.list_addresses();
-  if (!addresses) {
-    pass.suspect = true;
-    pass.failures.push_back({"list this node's addresses", std::move(addresses.error())});
-    return std::nullopt;
-  }
-  const auto node =
-      plan::node_info(settings_.node_name, cluster_.node, settings_.bind_address, *addresses);
-  planner_.set_node(node);
-  health_.see_node(node, settings_.options);
-  node_touched_ = false;
-  return *std::move(addresses);
-}
-
 void Reconciler::sync_whole(TimePoint now, Pass& pass) {
   whole_due_ = now + settings_.sync_period;
   if (first_whole_ == TimePoint{}) first_whole_ = now;
+  surprised_ = false;
   keep_host(pass);
   const bool dummy_usable = ensure_dummy(pass);
   const auto addresses = refresh_node(pass);
@@ -209,14 +175,14 @@ void Reconciler::sync_whole(TimePoint now, Pass& pass) {
   planner_.update(std::exchange(touched_, {}), cluster_);
   take_over_.begin();
   if (!known_) remove_copy(pass);
-  auto reading = read_kernel(kernel_, planner_.desired(), *addresses, dummy_usable);
+  mirror_ = {};
+  if (dummy_usable) read_dummy_addresses(*addresses, mirror_);
+  auto failures = read_kernel(kernel_, planner_.desired(), mirror_);
   settings_.progress();
-  if (known_) pass.repairs += report_drift(reading.state);
   known_ = true;
-  mirror_ = std::move(reading.state);
   perhaps_ = {};
-  pass.suspect = pass.suspect || !reading.failures.empty();
-  append(pass.failures, std::move(reading.failures));
+  pass.suspect = pass.suspect || !failures.empty();
+  append(pass.failures, std::move(failures));
   look_at_all_ = false;
   pass.whole = true;
   // Before anything can be noted as changed: what was left when a process before us ended.
@@ -224,59 +190,42 @@ void Reconciler::sync_whole(TimePoint now, Pass& pass) {
   apply(plan::whole(planner_.desired(), mirror_), now, pass);
 }
 
-// What is to be done now and was not to be done before the kernel was read again. Answers how much.
-std::size_t Reconciler::report_drift(const plan::ActualState& found) {
-  if (found == mirror_) return 0;
-  // What was not known before tells nothing.
-  auto comparable = found;
-  if (!mirror_.services) comparable.services.reset();
-  if (!mirror_.addresses) comparable.addresses.reset();
-  std::erase_if(comparable.sets,
-                [&](const auto& set) { return !mirror_.sets.contains(set.first); });
-  std::erase_if(comparable.rules,
-                [&](const auto& table) { return !mirror_.rules.contains(table.first); });
-  auto repairs = lines_of(plan::diff(planner_.desired(), comparable));
-  if (repairs.empty()) return 0;
-  for (const auto& line : lines_of(plan::diff(planner_.desired(), mirror_))) repairs.erase(line);
-  std::size_t told = 0;
-  for (const auto& line : repairs)
-    if (told++ < kTold) logger_.warn("others changed the kernel; repairing: {}", line);
-  if (repairs.size() > kTold)
-    logger_.warn("others changed the kernel; {} more repairs", repairs.size() - kTold);
-  return repairs.size();
+void Reconciler::begin_reading() {
+  whole_due_ = TimePoint::max();  // until it has ended, or a surprise
+  surprised_ = false;
+  new_kinds_ = false;
+  read_back_.begin();
 }
 
-// After events of links: what the events may have changed is read again. Most of them are echoes of
-// our own writing.
-plan::Scope Reconciler::repair_links(Pass& pass) {
-  plan::Scope scope;
-  auto events = std::exchange(link_events_, {});
-  const auto& desired = planner_.desired();
-  const bool lost_wanted =
-      std::any_of(events.lost.begin(), events.lost.end(),
-                  [&](const auto& address) { return desired.addresses.contains(address); });
-  if (!events.link_lost && !events.overrun && !events.others_changed && !node_touched_ &&
-      !lost_wanted)
-    return scope;
-  const bool dummy_usable = ensure_dummy(pass);
-  const auto addresses = refresh_node(pass);
-  if (!addresses || !dummy_usable) {
-    link_events_.merge(std::move(events));
-    return scope;
-  }
-  read_dummy_addresses(*addresses, mirror_);
-  std::string gone;
-  std::size_t count = 0;
-  for (const auto& address : desired.addresses) {
-    if (mirror_.addresses->contains(address)) continue;
-    scope.addresses.insert(address);
-    if (events.lost.contains(address) && count++ < kTold)
-      gone += (gone.empty() ? "" : ", ") + address.to_string();
-  }
-  if (count > kTold) gone += fmt::format(" and {} more", count - kTold);
-  if (count > 0)
-    logger_.warn("others removed address {} from {}: adding it again", gone, plan::kDummyLink);
-  return scope;
+void Reconciler::read_part(TimePoint now, Pass& pass) {
+  auto part = read_back_.step(kernel_, planner_.desired(), mirror_);
+  settings_.progress();
+  pass.suspect = pass.suspect || !part.failures.empty();
+  append(unread_, std::move(part.failures));
+  new_kinds_ = new_kinds_ || part.look_at_all;
+  if (!part.take) return;
+  pass.repairs += drift_.take(planner_.desired(), part.differs, part.take, mirror_);
+  auto scope = std::move(part.differs);
+  scope.merge(part.news);
+  // What goes with a virtual service that is not desired may have waited for this.
+  plan::Scope leaving;
+  for (const auto& key : scope.services)
+    if (!planner_.desired().services.contains(key)) leaving.merge(plan::scope_of(key));
+  scope.merge(leaving);
+  apply(completed(std::move(scope)), now, pass);
+}
+
+// All parts were read, or tried. What could not be is told together.
+void Reconciler::end_reading(TimePoint now, Pass& pass) {
+  whole_due_ = std::min(whole_due_, now + settings_.sync_period);
+  drift_.end();
+  append(pass.failures, std::exchange(unread_, {}));
+  keep_host(pass);
+  pass.whole = !links_failed_;
+  flows_noted_ = flows_noted_ || flows_.note_all(mirror_);
+  if (!surprised_ && !pass.suspect) perhaps_ = {};
+  // An empty scope also tries again to replace sets that are made otherwise.
+  apply(new_kinds_ ? plan::whole(planner_.desired(), mirror_) : plan::Scope{}, now, pass);
 }
 
 // A VIP that is to be shown is looked at with all that guards it, and guards that are to go with
@@ -294,15 +243,15 @@ plan::Scope Reconciler::completed(plan::Scope scope) const {
 
   std::set<api::NamespacedName> owners;
   for (const auto& key : scope.services) {
-    const auto it = desired.services.find(key);
-    if (it != desired.services.end() && !(mirror_.services && mirror_.services->contains(key)))
-      owners.insert(it->second.owner.service);
+    const auto* owner = planner_.owner_of(key);
+    if (owner != nullptr && !(mirror_.services && mirror_.services->contains(key)))
+      owners.insert(*owner);
   }
   for (const auto& address : scope.addresses) {
     if (mirror_.addresses && mirror_.addresses->contains(address)) continue;
     for (auto it = desired.services.lower_bound({address});
          it != desired.services.end() && it->first.address == address; ++it)
-      owners.insert(it->second.owner.service);
+      if (const auto* owner = planner_.owner_of(it->first)) owners.insert(*owner);
   }
   for (const auto& owner : owners) scope.merge(planner_.scope_of(owner));
   return scope;
@@ -317,15 +266,15 @@ void Reconciler::assume_added() {
         key, plan::ActualService{.service = {.key = key}, .servers = std::nullopt});
     return true;
   });
-  std::erase_if(perhaps_.addresses, [&](const netlink::IpAddress& address) {
-    if (desired.addresses.contains(address) || !mirror_.addresses) return false;
-    mirror_.addresses->insert(address);
+  std::erase_if(perhaps_.bindings, [&](const plan::Binding& binding) {
+    if (desired.addresses.contains(binding.address) || !mirror_.addresses) return false;
+    mirror_.addresses->insert(binding);
     return true;
   });
 }
 
-void Reconciler::sync_changes(TimePoint now, Pass& pass) {
-  auto scope = repair_links(pass);
+void Reconciler::sync_changes(TimePoint now, Pass& pass, bool look_at_links) {
+  auto scope = repair_links(pass, look_at_links);
   scope.merge(planner_.update(std::exchange(touched_, {}), cluster_));
   scope.merge(retries_.due(now));
   assume_added();
@@ -345,12 +294,13 @@ plan::Scope Reconciler::execute(const plan::Transaction& transaction, Pass& pass
   if (!transaction.empty() && logger_.should_log(spdlog::level::debug))
     logger_.debug("transaction:\n{}", plan::to_text(transaction));
   flows_.note(transaction, mirror_);
+  read_back_.note(transaction);
   auto outcome = Applier(kernel_, mirror_, settings_.progress).apply(transaction, pass.stop);
   pass.written += outcome.written;
   pass.failed += outcome.failed;
   pass.rules_failed.merge(outcome.rules_failed);
   pass.suspect = pass.suspect || outcome.suspect;
-  perhaps_.merge(outcome.perhaps);
+  perhaps_.merge(std::move(outcome.perhaps));
   append(pass.failures, std::move(outcome.failures));
   append(pass.held, std::move(outcome.held));
   if (!outcome.without_scheduler.empty())
@@ -406,11 +356,12 @@ void Reconciler::take_over(TimePoint now, const SyncReport& report) {
     take_over_.finish();
 }
 
-void Reconciler::log_whats_left(TimePoint now, const Pass& pass) {
-  const auto next = due();
+void Reconciler::log_whats_left(TimePoint now, const Pass& pass, bool settled) {
+  const auto next = due_by_time();
   const bool again = next != TimePoint::max() && !pass.failures.empty();
   const auto wait = std::chrono::ceil<std::chrono::milliseconds>(std::max(next, now) - now);
-  log_.tell(pass, pass.whole, again ? fmt::format("trying again in {} ms", wait.count()) : "", now);
+  log_.tell(pass, pass.whole && settled,
+            again ? fmt::format("trying again in {} ms", wait.count()) : "", now);
 }
 
 Requests Reconciler::new_requests() {
@@ -437,11 +388,12 @@ void Reconciler::note_standing(const SyncReport& report, std::chrono::nanosecond
 SyncReport Reconciler::finish(TimePoint now, Pass& pass) {
   append(pass.problems, planner_.problems());
   // The kernel is not as we believed: read it again soon, later each time that it does not help.
-  if (pass.suspect)
-    whole_due_ = std::min(whole_due_, now + kSurprised.delay(++surprises_, 0));
-  else if (pass.whole)
+  if (pass.suspect) {
+    if (!std::exchange(surprised_, true)) ++surprises_;
+    whole_due_ = std::min(whole_due_, now + kSurprised.delay(surprises_, 0));
+  } else if (pass.whole && !surprised_) {
     surprises_ = 0;
-  log_whats_left(now, pass);
+  }
 
   SyncReport report;
   report.written = pass.written;
@@ -460,6 +412,7 @@ SyncReport Reconciler::finish(TimePoint now, Pass& pass) {
   // Since the last surprise the whole kernel was read without another.
   const bool sure = known_ && surprises_ == 0 && touched_.empty();
   report.settled = sure && !host_failed_ && report.failures == 0 && retries_.empty();
+  log_whats_left(now, pass, report.settled);
   if (known_) {
     const auto waiting = retries_.all();
     report.health = health_.take(cluster_, planner_, settings_.node_name, waiting, sure);
@@ -467,6 +420,9 @@ SyncReport Reconciler::finish(TimePoint now, Pass& pass) {
   }
   for (const auto& problem : pass.problems)
     report.problems += problem.severity == api::Severity::error ? 1 : 0;
+  const bool asked = std::exchange(asked_, false);
+  report.reading = read_back_.running() && !asked && report.failures == 0 && report.repairs == 0 &&
+                   report.written == Written{} && report.flows == 0;
   take_over(now, report);
   return report;
 }

@@ -4,7 +4,8 @@
 //
 //   waiting for the first lists -> whole (read the kernel, plan, difference of everything)
 //     -> following: plan and difference of what changed, on a mirror of the kernel
-//     -> whole again, every sync period and soon after any surprising answer
+//     -> reading back, every sync period and soon after any surprising answer: part by part, with
+//        changes served in between; a part that is not as the mirror says is put right at once
 //
 // IPVS, sets and rules send no notifications, so reading back is the only way to see what others
 // changed; what they did to our link is told by LinkEvents.
@@ -29,14 +30,17 @@
 #include "proxier/serve/status.h"
 #include "proxier/sync/applier.h"
 #include "proxier/sync/drain.h"
+#include "proxier/sync/drift.h"
 #include "proxier/sync/health_reports.h"
 #include "proxier/sync/host_setup.h"
 #include "proxier/sync/kernel.h"
 #include "proxier/sync/question.h"
+#include "proxier/sync/read_back.h"
 #include "proxier/sync/retries.h"
 #include "proxier/sync/stale_flows.h"
 #include "proxier/sync/sync_input.h"
 #include "proxier/sync/sync_log.h"
+#include "proxier/sync/sync_report.h"
 #include "proxier/sync/take_over.h"
 #include "proxier/sync/trigger_times.h"
 
@@ -55,39 +59,6 @@ struct ReconcilerSettings {
   std::function<void()> progress = [] {};
 };
 
-// Requests to the kernel, by table.
-struct Requests {
-  std::uint64_t ipvs = 0;
-  std::uint64_t links = 0;
-  std::uint64_t sets = 0;
-  std::uint64_t conntrack = 0;
-};
-
-struct SyncReport {
-  Written written;
-  Written failed;
-  Requests requests;  // since the last report
-  std::set<netlink::Family> rules_failed;
-  std::map<netlink::Family, Purge> purges;          // of stale UDP flows, where there was a look
-  std::map<netlink::Family, plan::LocalLack> lack;  // of every family, now
-  std::vector<model::Trigger> programmed;           // changes that the kernel has now
-  std::size_t sysctls = 0;                          // and timeouts that were set
-  std::size_t flows = 0;                            // stale UDP flows removed
-  std::size_t problems = 0;                         // errors in the objects
-  std::size_t failures = 0;  // failed and held operations that are still outstanding
-  std::size_t repairs = 0;   // of what others did to the kernel
-  std::size_t draining = 0;  // real servers, now
-  bool whole = false;        // the whole kernel was looked at
-  bool settled = false;      // the kernel is what was asked for; nothing waits for another try
-  serve::ServiceHealthChanges health;
-
-  bool complete() const { return problems == 0 && failures == 0; }
-  bool empty() const;  // nothing written, nothing wrong
-};
-
-// "ipvs 6, links 1, ..., failures 0", problems counted among the failures.
-std::string to_string(const SyncReport& report);
-
 class Reconciler {
  public:
   Reconciler(Kernel kernel, ReconcilerSettings settings, spdlog::logger& logger);
@@ -98,15 +69,17 @@ class Reconciler {
   // The first lists are there: run() works.
   bool listed() const { return listed_; }
 
-  // Does what is due. Nothing before the first lists are there (Changes::complete is set). Ends
-  // after the current phase when `stop` is requested; what is left then is left to the next start.
+  // Does what is due: changes, then at most one part of a reading back. Nothing before the first
+  // lists are there (Changes::complete is set). Ends after the current phase when `stop` is
+  // requested; what is left then is left to the next start.
   SyncReport run(TimePoint now, const std::stop_token& stop = {});
 
   // Answers what it is asked, now.
   void answer(const std::vector<Question>& questions, TimePoint now) const;
 
-  // When run() has something to do without further input.
+  // When run() has something to do without further input; at once while the kernel is read back.
   TimePoint due() const;
+  bool reading() const { return read_back_.running(); }
 
   // For a run without following: everything at once, now. What failed is tried again from a fresh
   // reading as long as that helps, three times in all.
@@ -128,23 +101,31 @@ class Reconciler {
   };
 
   void sync_whole(TimePoint now, Pass& pass);
-  void sync_changes(TimePoint now, Pass& pass);
+  void follow(TimePoint now, Pass& pass);
+  void sync_changes(TimePoint now, Pass& pass, bool look_at_links);
+  void begin_reading();
+  void read_part(TimePoint now, Pass& pass);
+  void end_reading(TimePoint now, Pass& pass);
   void drain(TimePoint now, Pass& pass);
   void purge_flows(TimePoint now, Pass& pass);
   void take_over(TimePoint now, const SyncReport& report);
   SyncReport finish(TimePoint now, Pass& pass);
   Requests new_requests();
   void note_standing(const SyncReport& report, std::chrono::nanoseconds took);
-  void log_whats_left(TimePoint now, const Pass& pass);
+  void log_whats_left(TimePoint now, const Pass& pass, bool settled);
+  TimePoint due_by_time() const;
 
   void keep_host(Pass& pass);
   bool ensure_dummy(Pass& pass);
   void remove_copy(Pass& pass);
   std::optional<std::vector<netlink::InterfaceAddress>> refresh_node(Pass& pass);
-  plan::Scope repair_links(Pass& pass);
+  plan::Scope repair_links(Pass& pass, bool look);
+  plan::Scope take_addresses(plan::ActualState found, const std::set<netlink::IpAddress>& told_lost,
+                             Pass& pass);
+  void tell_lost(const std::set<netlink::IpAddress>& differing, const plan::Bindings& found,
+                 const std::set<netlink::IpAddress>& told_lost);
   plan::Scope completed(plan::Scope scope) const;
   void assume_added();
-  std::size_t report_drift(const plan::ActualState& found);
   void apply(const plan::Scope& scope, TimePoint now, Pass& pass);
   plan::Scope execute(const plan::Transaction& transaction, Pass& pass);
   void note_drains(const std::set<netlink::VirtualServiceKey>& services, TimePoint now);
@@ -153,6 +134,7 @@ class Reconciler {
   ReconcilerSettings settings_;
   spdlog::logger& logger_;
   SyncLog log_;
+  Drift drift_;
 
   model::ClusterState cluster_;
   std::set<api::NamespacedName> touched_;  // Services to plan again
@@ -160,16 +142,22 @@ class Reconciler {
   netlink::LinkEvents link_events_;
   plan::Planner planner_;
   plan::ActualState mirror_;  // what the kernel holds, as far as we know
-  plan::Scope perhaps_;       // VIPs that it may hold besides
+  Perhaps perhaps_;           // VIPs that it may hold besides
 
-  bool listed_ = false;       // the first lists are there
-  bool known_ = false;        // mirror_ was read
-  bool look_at_all_ = false;  // compare everything, from the mirror
-  bool host_failed_ = false;  // keep_host(), the last time
-  bool flows_noted_ = false;  // those that a process before us may have left
+  bool listed_ = false;        // the first lists are there
+  bool known_ = false;         // mirror_ was read
+  bool look_at_all_ = false;   // compare everything, from the mirror
+  bool asked_ = false;         // something was taken in since the last run
+  bool host_failed_ = false;   // keep_host(), the last time
+  bool links_failed_ = false;  // reading them, the last time
+  bool flows_noted_ = false;   // those that a process before us may have left
   TimePoint whole_due_{};
   TimePoint first_whole_{};
-  unsigned surprises_ = 0;  // in a row
+  unsigned surprises_ = 0;  // readings in a row with one, or after one
+  bool surprised_ = false;  // since the last reading began
+  ReadBack read_back_;
+  std::vector<Failure> unread_;  // by it, so far
+  bool new_kinds_ = false;       // it found a kind of thing of which nothing was known
   Retries retries_;
   HealthReports health_;
   TriggerTimes triggers_;

@@ -50,7 +50,7 @@ void StaleFlows::note(const plan::Transaction& transaction, const plan::ActualSt
       const auto* service = find(before, *changed.service);
       const bool all_go = std::holds_alternative<netlink::DeleteService>(op);
       if (all_go && service && service->servers)
-        for (const auto& [key, server] : *service->servers) gone.insert(key);
+        for (const auto& server : *service->servers) gone.insert(server.key);
     }
   }
 }

@@ -1,5 +1,7 @@
 #include "proxier/sync/sync_thread.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -17,9 +19,13 @@ void serve(const std::stop_token& stop, Reconciler& reconciler, loop::Mailbox<Sy
   publisher.started();
   auto earliest = Clock::now();
   bool changed = false;  // something was taken that no run has seen
+  bool trimmed = false;
   while (!stop.stop_requested()) {
-    const auto latest = std::min(reconciler.due(), changed ? earliest : Clock::now() + kLongest);
-    auto input = mailbox.take(stop, earliest, latest);
+    const auto now = Clock::now();
+    const auto latest = std::min(reconciler.due(), changed ? earliest : now + kLongest);
+    // What is due does not wait for changes, nor do changes come before their time because of it.
+    const bool taken = latest > now || earliest <= now || mailbox.urgent();
+    auto input = taken ? mailbox.take(stop, earliest, latest) : SyncInput{};
     if (stop.stop_requested()) return;
     const auto questions = std::exchange(input.questions, {});
     changed = changed || !input.empty();
@@ -29,9 +35,12 @@ void serve(const std::stop_token& stop, Reconciler& reconciler, loop::Mailbox<Sy
     if (!reconciler.listed()) changed = false;  // it is kept until the lists are there
     const bool asked = changed && begun >= earliest;
     if (!asked && begun < reconciler.due()) continue;
-    publisher.began();
+    publisher.began(taken);
     auto report = reconciler.run(begun, stop);
+    const bool whole = report.whole;
     publisher.ended(std::move(report), Clock::now() - begun);
+    // The first lists and what was planned and written for them leave much that is not used again.
+    if (whole && !std::exchange(trimmed, true)) ::malloc_trim(0);
     if (changed) earliest = Clock::now() + std::chrono::duration_cast<Clock::duration>(min_period);
     changed = false;
   }

@@ -53,7 +53,10 @@ void ApiSource::start() {
 
 void ApiSource::tell(api::ObjectKind kind, ObjectChanges& changes) {
   ApiUpdate update;
-  for (auto& [name, object] : changes) {
+  update.changed.reserve(changes.size());
+  // One by one, so that the first list is not there twice for long.
+  for (auto change = changes.begin(); change != changes.end(); change = changes.erase(change)) {
+    auto& [name, object] = *change;
     if (object)
       update.changed.push_back(*std::move(object));
     else

@@ -1,7 +1,6 @@
 #include "proxier/watch/fingerprint.h"
 
 #include <functional>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -53,12 +52,6 @@ class Mixer {
     add(values.size());
     for (const auto& value : values) add(value);
   }
-  template <typename K, typename V>
-  void add_one(const std::map<K, V>& values) {
-    add(values.size());
-    for (const auto& [key, value] : values) add(key, value);
-  }
-
   // Each names every field: one that is added to the type does not compile until it is added here.
   void add_one(const api::NamespacedName& value) {
     const auto& [ns, name] = value;
@@ -69,17 +62,15 @@ class Mixer {
     add(name, protocol, number, node_port);
   }
   void add_one(const api::Service& service) {
-    const auto& [name, origin, creation_time, labels, type, headless, cluster_ips, ip_families,
-                 ports, external_ips, load_balancer_ips, source_ranges, affinity_seconds,
+    const auto& [name, origin, creation_time, type, headless, cluster_ips, ip_families, ports,
+                 external_ips, load_balancer_ips, source_ranges, affinity_seconds,
                  external_policy_local, internal_policy_local, health_check_node_port] = service;
-    add(name, origin, creation_time, labels, type, headless, cluster_ips, ip_families, ports,
-        external_ips, load_balancer_ips, source_ranges, affinity_seconds, external_policy_local,
+    add(name, origin, creation_time, type, headless, cluster_ips, ip_families, ports, external_ips,
+        load_balancer_ips, source_ranges, affinity_seconds, external_policy_local,
         internal_policy_local, health_check_node_port);
   }
-  void add_one(const api::Endpoint& endpoint) {
-    const auto& [address, ready, serving, terminating, node_name, zone, target_name, zone_hints,
-                 node_hints] = endpoint;
-    add(address, ready, serving, terminating, node_name, zone, target_name, zone_hints, node_hints);
+  void add_one(const api::EndpointList& endpoints) {
+    mix(std::hash<std::string_view>()(endpoints.bytes()));
   }
   void add_one(const api::EndpointPort& port) {
     const auto& [name, protocol, number] = port;
@@ -87,9 +78,9 @@ class Mixer {
   }
   void add_one(const api::EndpointSlice& slice) {
     // Its time is none of its state.
-    const auto& [name, origin, labels, service, family, ports, endpoints, trigger] = slice;
+    const auto& [name, origin, service, family, ports, endpoints, trigger] = slice;
     static_cast<void>(trigger);
-    add(name, origin, labels, service, family, ports, endpoints);
+    add(name, origin, service, family, ports, endpoints);
   }
   void add_one(const api::Node& node) {
     const auto& [name, origin, zone, internal_ips, external_ips, pod_cidrs, to_be_deleted] = node;

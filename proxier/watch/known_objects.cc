@@ -56,7 +56,9 @@ void KnownObjects::end_list(std::string_view version, ObjectChanges& changes) {
     entry->second.version.clear();  // as above
     entry = is_gone ? known_.erase(entry) : std::next(entry);
   }
-  for (auto& [name, listed] : listed_) {
+  // One by one: what the list's entry took serves for what is handed over.
+  for (auto entry = listed_.begin(); entry != listed_.end(); entry = listed_.erase(entry)) {
+    auto& [name, listed] = *entry;
     if (!listed.is_there) continue;
     if (listed.changed) changes[name] = std::move(listed.changed);
     known_[name] = std::move(listed.known);

@@ -3,87 +3,21 @@
 //
 //   kernel_bench MEASUREMENT SIZE     prints lines NAME<tab>VALUE<tab>UNIT
 
-#include <algorithm>
 #include <cstdio>
 #include <exception>
-#include <fstream>
-#include <functional>
 #include <map>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include <fmt/format.h>
 
-#include "proxier/plan/diff.h"
-#include "proxier/sync/applier.h"
-#include "proxier/sync/kernel_state.h"
-#include "test/bench/kernel_world.h"
+#include "test/bench/kernel_parts.h"
+#include "test/bench/measurements.h"
 #include "test/bench/prebuilt.h"
+#include "test/bench/quadratic_bench.h"
 #include "test/support/require.h"
 
 namespace ipvsproxier::bench {
 namespace {
-
-using sync::TimePoint;
-
-constexpr TimePoint kStart{std::chrono::hours(1)};
-
-// Kilobytes of resident memory.
-double resident_kb() {
-  std::ifstream status("/proc/self/status");
-  for (std::string word; status >> word;)
-    if (word == "VmRSS:") {
-      double kb = 0;
-      status >> kb;
-      return kb;
-    }
-  return 0;
-}
-
-// A planner that knows a cluster, the kernel as it was read, and what takes one to the other.
-struct Planned {
-  plan::Planner planner{planner_options()};
-  model::ClusterState cluster;
-  plan::ActualState kernel;
-  plan::Transaction transaction;
-
-  Planned(KernelWorld& world, const Size& size) {
-    test::require(world.links->ensure_dummy(plan::kDummyLink));
-    planner.set_node(node());
-    double start = now_ms();
-    auto touched = cluster.take(first_lists(size));
-    print_figure("objects taken", now_ms() - start, "ms");
-    start = now_ms();
-    planner.update(touched.services, cluster);
-    print_figure("planned", now_ms() - start, "ms");
-    auto tables = world.kernel();
-    kernel = sync::read_kernel(tables, planner.desired(), {}, true).state;
-    start = now_ms();
-    transaction = plan::diff(planner.desired(), kernel);
-    print_figure("difference", now_ms() - start, "ms");
-  }
-
-  // The phases before the first one that exposes anything: sets and rules.
-  plan::Transaction take_preparation() {
-    plan::Transaction preparation;
-    auto& phases = transaction.phases;
-    const auto first = std::find_if(phases.begin(), phases.end(), [](const plan::Phase& phase) {
-      return phase.name == "add elements";
-    });
-    preparation.phases.assign(phases.begin(), first);
-    phases.erase(phases.begin(), first);
-    return preparation;
-  }
-
-  sync::Outcome apply(KernelWorld& world, const plan::Transaction& some) {
-    const std::function<void()> progress = [] {};
-    auto outcome = sync::Applier(world.kernel(), kernel, progress).apply(some, {});
-    for (const auto& failure : outcome.failures)
-      throw std::runtime_error(failure.what + ": " + netlink::to_string(failure.error));
-    return outcome;
-  }
-};
 
 void measure_floor(KernelWorld& world, const Size& size) {
   Planned planned(world, size);
@@ -94,8 +28,7 @@ void measure_floor(KernelWorld& world, const Size& size) {
   print_figure("time", now_ms() - start, "ms");
   print_figure("messages", static_cast<double>(prebuilt.messages()), "");
   print_figure("datagrams", static_cast<double>(prebuilt.datagrams()), "");
-  print_figure("virtual servers", static_cast<double>(world.virtual_servers()), "");
-  print_figure("elements", static_cast<double>(world.elements()), "");
+  print_end_state(world);
 }
 
 // The same messages by the same path as the daemon's.
@@ -103,33 +36,28 @@ void measure_apply(KernelWorld& world, const Size& size) {
   Planned planned(world, size);
   planned.apply(world, planned.take_preparation());
   const auto before = world.sent();
+  const double faults = page_faults();
   const double start = now_ms();
   planned.apply(world, planned.transaction);
   print_figure("time", now_ms() - start, "ms");
+  print_figure("page faults", page_faults() - faults, "");
   const auto after = world.sent();
   print_figure("ipvs messages", static_cast<double>(after.ipvs_writes - before.ipvs_writes), "");
   print_figure("address messages", static_cast<double>(after.link_writes - before.link_writes), "");
   print_figure("datagrams but for sets", static_cast<double>(after.datagrams - before.datagrams),
                "");
-  print_figure("virtual servers", static_cast<double>(world.virtual_servers()), "");
-  print_figure("elements", static_cast<double>(world.elements()), "");
-}
-
-// A reconciler that has programmed everything.
-std::unique_ptr<sync::Reconciler> synced(KernelWorld& world, const Size& size) {
-  auto reconciler = world.reconciler();
-  reconciler->take({.changes = first_lists(size), .links = {}});
-  require_complete(reconciler->run(kStart));
-  return reconciler;
+  print_end_state(world);
 }
 
 void measure_first(KernelWorld& world, const Size& size) {
   const double empty = resident_kb();
   auto reconciler = world.reconciler();
   reconciler->take({.changes = first_lists(size), .links = {}});
+  const double faults = page_faults();
   const double start = now_ms();
   require_complete(reconciler->run(kStart));
   print_figure("time", now_ms() - start, "ms");
+  print_figure("page faults", page_faults() - faults, "");
   print_figure("resident", (resident_kb() - empty) / 1024, "MB");
 }
 
@@ -152,98 +80,58 @@ void measure_restart(KernelWorld& world, const Size& size) {
   print_figure("ipvs dumps", static_cast<double>(after.ipvs_dumps - before.ipvs_dumps), "");
   print_figure("link dumps", static_cast<double>(after.link_dumps - before.link_dumps), "");
   print_figure("write requests", static_cast<double>(after.writes - before.writes), "");
-
-  start = now_ms();
-  require_complete(reconciler->run(kStart + std::chrono::hours(1)));
-  print_figure("read-back", now_ms() - start, "ms");
 }
 
-// What one kind of change costs, over many: the most messages, the median time.
-class Cost {
- public:
-  Cost(KernelWorld& world, sync::Reconciler& reconciler) : world_(world), reconciler_(reconciler) {}
-
-  void add(const std::string& kind, model::Changes changes) {
-    world_.tap().take();
-    const auto before = world_.sent();
-    const double start = now_ms();
-    reconciler_.take({.changes = std::move(changes), .links = {}});
-    require_complete(reconciler_.run(kStart + std::chrono::milliseconds(++runs_)));
-    auto& kinds = costs_[kind];
-    kinds.times.push_back(now_ms() - start);
-    const auto after = world_.sent();
-    const auto writes = world_.tap().take();
-    const auto most = [](std::uint64_t& value, std::uint64_t seen) {
-      value = std::max(value, seen);
-    };
-    most(kinds.ipvs, writes.ipvs);
-    most(kinds.sets, writes.sets);
-    most(kinds.links, writes.links);
-    most(kinds.datagrams, after.datagrams - before.datagrams + writes.sets);
-    most(kinds.dumps, after.ipvs_dumps + after.link_dumps - before.ipvs_dumps - before.link_dumps);
-  }
-
-  void print() {
-    for (auto& [kind, cost] : costs_) {
-      std::sort(cost.times.begin(), cost.times.end());
-      print_figure(kind + ", time", cost.times[cost.times.size() / 2], "ms");
-      print_figure(kind + ", p99", cost.times[cost.times.size() * 99 / 100], "ms");
-      print_figure(kind + ", ipvs messages", static_cast<double>(cost.ipvs), "");
-      print_figure(kind + ", set messages", static_cast<double>(cost.sets), "");
-      print_figure(kind + ", link messages", static_cast<double>(cost.links), "");
-      print_figure(kind + ", datagrams", static_cast<double>(cost.datagrams), "");
-      print_figure(kind + ", dumps", static_cast<double>(cost.dumps), "");
-    }
-  }
-
- private:
-  struct OfKind {
-    std::vector<double> times;
-    std::uint64_t ipvs = 0, sets = 0, links = 0, datagrams = 0, dumps = 0;
+// One of each kind of change, at a Service with neither node ports nor a load balancer; `number`
+// makes it another one.
+void change_once(Cost& cost, const Size& size, int number) {
+  const int index = 1 + (number * (size.services / 101)) / 20 * 20 % size.services;
+  const auto address = [number](std::uint32_t base) {
+    return netlink::IpAddress::v4(base + static_cast<std::uint32_t>(number));
   };
-  KernelWorld& world_;
-  sync::Reconciler& reconciler_;
-  std::map<std::string, OfKind> costs_;
-  int runs_ = 0;
-};
+  auto slice = slice_of(size, index);
+  cost.add("event that comes twice", with(slice));
 
-model::Changes with(api::Object object) {
-  model::Changes changes;
-  changes.put(std::move(object));
-  return changes;
+  auto list = endpoints_of(slice);
+  auto endpoint = list.front();
+  for (const auto* place : {"remote", "local"}) {
+    const auto put = [&](const char* what) {
+      slice.endpoints = list;
+      cost.add(fmt::format("{} endpoint {}", place, what), with(slice));
+    };
+    const bool local = place == std::string_view("local");
+    endpoint.node_name = local ? kNode : "node-1";
+    endpoint.address = address(local ? 0x0b000000U : 0x0c000000U);
+    list.push_back(endpoint);
+    put("added");
+    list.back().address = address(local ? 0x0b800000U : 0x0c800000U);
+    put("replaced");
+    list.pop_back();
+    put("removed");
+  }
+
+  const int new_index = size.services + 1 + number * 20;
+  cost.add("service added", with(service_of(size, new_index)));
+  model::Changes removal;
+  removal.services[service_of(size, new_index).name] = std::nullopt;
+  cost.add("service removed", std::move(removal));
 }
 
 void measure_changes(KernelWorld& world, const Size& size) {
   auto reconciler = synced(world, size);
   Cost cost(world, *reconciler);
-  for (int i = 0; i < 101; ++i) {
-    // Neither node ports nor a load balancer.
-    const int index = 1 + (i * (size.services / 101)) / 20 * 20 % size.services;
-    auto slice = slice_of(size, index);
-    cost.add("slice without a change", with(slice));
-    auto endpoint = slice.endpoints.front();
-    endpoint.node_name = "node-1";
-    endpoint.address = netlink::IpAddress::v4(0x0b000000U + static_cast<std::uint32_t>(i));
-    slice.endpoints.push_back(endpoint);
-    cost.add("remote endpoint added", with(slice));
-    slice.endpoints.pop_back();
-    cost.add("remote endpoint removed", with(slice));
-    endpoint.node_name = kNode;
-    slice.endpoints.push_back(endpoint);
-    cost.add("local endpoint added", with(slice));
-    slice.endpoints.back().address =
-        netlink::IpAddress::v4(0x0b800000U + static_cast<std::uint32_t>(i));
-    cost.add("local endpoint replaced", with(slice));
-    slice.endpoints.pop_back();
-    cost.add("local endpoint removed", with(slice));
-
-    const int new_index = size.services + 1 + i * 20;
-    cost.add("service added", with(service_of(size, new_index)));
-    model::Changes removal;
-    removal.services[service_of(size, new_index).name] = std::nullopt;
-    cost.add("service removed", std::move(removal));
-  }
+  for (int i = 0; i < 101; ++i) change_once(cost, size, i);
+  cost.add("all lists told again", first_lists(size));
   cost.print();
+}
+
+// For strace: the third of each kind, when nothing is done for the first time.
+void measure_system_calls(KernelWorld& world, const Size& size) {
+  auto reconciler = synced(world, size);
+  Cost unmarked(world, *reconciler);
+  for (int i = 0; i < 2; ++i) change_once(unmarked, size, i);
+  Cost cost(world, *reconciler, true);
+  change_once(cost, size, 2);
 }
 
 // A node goes: its endpoints leave 500 Services at once.
@@ -253,18 +141,34 @@ void measure_drain(KernelWorld& world, const Size& size) {
   model::Changes changes;
   for (int i = 0; i < 500; ++i) {
     auto slice = slice_of(size, 1 + i * (size.services / 500));
-    slice.endpoints.pop_back();
+    auto list = endpoints_of(slice);
+    list.pop_back();
+    slice.endpoints = list;
     changes.put(std::move(slice));
   }
   cost.add("endpoints left 500 Services", std::move(changes));
   cost.print();
 }
 
-using Measurement = void (*)(KernelWorld&, const Size&);
-
 const std::map<std::string_view, Measurement> kMeasurements = {
-    {"floor", measure_floor},     {"apply", measure_apply},     {"first", measure_first},
-    {"restart", measure_restart}, {"changes", measure_changes}, {"drain", measure_drain},
+    {"floor", measure_floor},
+    {"apply", measure_apply},
+    {"first", measure_first},
+    {"restart", measure_restart},
+    {"readback", measure_readback},
+    {"changes", measure_changes},
+    {"system_calls", measure_system_calls},
+    {"drain", measure_drain},
+    {"peers", measure_peers},
+    {"silence", measure_silence},
+    {"load", measure_load},
+    {"rolling_update", measure_rolling_update},
+    {"twice_floor", measure_twice_floor},
+    {"twice", measure_twice},
+    {"end_to_end", measure_end_to_end},
+    {"updates", measure_updates},
+    {"vips", measure_vips},
+    {"schedulers", measure_schedulers},
 };
 
 int run(int argc, char** argv) {

@@ -1,5 +1,6 @@
 #include "test/bench/kernel_world.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <ctime>
 #include <stdexcept>
@@ -23,12 +24,18 @@ KernelWorld::KernelWorld()
 }
 
 std::unique_ptr<sync::Reconciler> KernelWorld::reconciler() {
+  return reconciler(*ipvs, std::chrono::hours(1));
+}
+
+std::unique_ptr<sync::Reconciler> KernelWorld::reconciler(netlink::IpvsTable& table,
+                                                          std::chrono::milliseconds first_look) {
   sync::ReconcilerSettings settings;
   settings.node_name = kNode;
   settings.options = planner_options();
   settings.sync_period = std::chrono::hours(1);
-  settings.drain.first_look = std::chrono::hours(1);
-  return std::make_unique<sync::Reconciler>(kernel(), std::move(settings), logger_);
+  settings.drain.first_look = first_look;
+  const sync::Kernel kernel{table, *links, *sets, rules, *conntrack};
+  return std::make_unique<sync::Reconciler>(kernel, std::move(settings), logger_);
 }
 
 Sent KernelWorld::sent() const {
@@ -38,6 +45,8 @@ Sent KernelWorld::sent() const {
           .ipvs_dumps = ipvs_counters.dump_requests + ipvs_counters.query_requests,
           .link_writes = link_counters.write_requests,
           .link_dumps = link_counters.dump_requests + link_counters.query_requests,
+          .set_dumps = sets->requests() - sets->writes(),
+          .rule_accesses = rules.accesses(),
           .datagrams = ipvs_counters.datagrams + link_counters.datagrams,
           .writes = ipvs_counters.write_requests + link_counters.write_requests + sets->writes()};
 }
@@ -57,6 +66,14 @@ std::size_t KernelWorld::elements() {
 
 std::size_t KernelWorld::virtual_servers() {
   return test::require(ipvs->list_services()).size();
+}
+
+std::size_t KernelWorld::addresses() {
+  const auto all = test::require(links->list_addresses());
+  return static_cast<std::size_t>(std::count_if(all.begin(), all.end(), [](const auto& address) {
+    return address.link.starts_with("kube-ipvs") &&
+           address.address.family() == netlink::Family::ipv4;
+  }));
 }
 
 void require_complete(const sync::SyncReport& report) {

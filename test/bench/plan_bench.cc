@@ -64,9 +64,11 @@ void run(int services, int endpoints) {
   std::set<api::NamespacedName> names;
   for (const auto& [service, object] : now.services) names.insert(service);
   planner.update(names, now);
-  auto slice = now.slices.begin()->second.begin()->second;
+  auto slice = *now.slices.begin()->second.begin();
+  auto list = slice.endpoints.unpack();
   const auto change = measure([&] {
-    slice.endpoints.front().ready = !slice.endpoints.front().ready;
+    list.front().ready = !list.front().ready;
+    slice.endpoints = list;
     model::Changes changes;
     changes.put(slice);
     const auto scope = planner.update(now.take(std::move(changes)).services, now);

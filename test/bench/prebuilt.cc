@@ -115,7 +115,6 @@ Prebuilt::Prebuilt(const plan::Transaction& transaction) {
                               : netlink::Result<std::uint16_t>(channel.error());
   if (!family) throw std::runtime_error(netlink::to_string(family.error()));
   ipvs_family_ = *family;
-  dummy_index_ = static_cast<std::int32_t>(::if_nametoindex(plan::kDummyLink));
   for (const auto& phase : transaction.phases)
     std::visit([this](const auto& work) { put(work); }, phase.work);
   close_datagram();
@@ -159,8 +158,12 @@ void Prebuilt::put(const std::vector<netlink::IpvsOp>& ops) {
   for (const auto& op : ops) put(kIpvs, netlink::encode_ipvs_op(ipvs_family_, op));
 }
 
-void Prebuilt::put(const std::vector<netlink::AddressOp>& ops) {
-  for (const auto& op : ops) put(kRoute, netlink::encode_address_op(dummy_index_, op));
+void Prebuilt::put(const std::vector<plan::BindingOp>& ops) {
+  for (const auto& op : ops) {
+    const auto index = ::if_nametoindex(plan::dummy_link(op.binding.place).c_str());
+    put(kRoute,
+        netlink::encode_address_op(static_cast<std::int32_t>(index), {op.add, op.binding.address}));
+  }
 }
 
 void Prebuilt::send() {

@@ -14,8 +14,8 @@ namespace ipvsproxier::bench {
 
 class Prebuilt {
  public:
-  // Elements, virtual and real servers, and addresses of `transaction`; not its sets and rules,
-  // which must be there. Throws std::runtime_error where the kernel lacks something.
+  // Elements, virtual and real servers, and addresses of `transaction`; not its sets, rules
+  // and links, which must be there. Throws std::runtime_error where the kernel lacks something.
   explicit Prebuilt(const plan::Transaction& transaction);
   ~Prebuilt();
 
@@ -38,11 +38,10 @@ class Prebuilt {
   void put(const std::vector<ipset::TableRules>& tables);
   void put(const std::vector<plan::SetChange>& changes);
   void put(const std::vector<netlink::IpvsOp>& ops);
-  void put(const std::vector<netlink::AddressOp>& ops);
+  void put(const std::vector<plan::BindingOp>& ops);
 
   std::vector<int> sockets_;
   std::uint16_t ipvs_family_ = 0;
-  std::int32_t dummy_index_ = 0;
   std::vector<Datagram> datagrams_;
   std::uint32_t sequence_ = 0;
   std::size_t messages_ = 0;

@@ -1,127 +1,318 @@
 #!/usr/bin/env python3
 """Runs the benchmarks and prints what they measured, beside the last committed results.
 
-usage: report.py BUILD_DIR [--full] [--results FILE] [--write]
+usage: report.py BUILD_DIR [--full] [--results FILE] [--write] [--only WORD]
 
 Each measurement of the kernel side runs in a fresh scratch kernel; those that are compared with each
 other run one after the other. Counts repeat exactly and come first; times are the median of some runs
-with their spread. --full adds the large sizes; --write puts the table into the results file.
+with their spread. --full adds the large sizes and the slow peers; --write puts the tables into the
+results file; --only runs the parts whose name has this word.
 """
 
 import argparse
+import collections
+import os
 import pathlib
 import re
 import statistics
 import subprocess
 import sys
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 MEMORY = {"S1": "1G", "S2": "2G", "S3": "4G", "S4": "4G"}
 RUNS = 3
+
+Row = collections.namedtuple("Row", "name value unit notes")
 
 
 class Failed(Exception):
     pass
 
 
-def guest(build, size, *words):
-    """{figure: (value, unit)} of one run in a fresh guest."""
-    command = [str(ROOT / "test/kernel/uml_run.sh"), "--mem", MEMORY[size], "--timeout", "580",
-               str(build / "test/bench/kernel_bench"), *words, size]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
-    if done.returncode != 0:
-        raise Failed(f"{' '.join(words)} {size}: {done.stdout[-400:]}{done.stderr[-400:]}")
-    figures = {}
-    for line in done.stdout.splitlines():
-        parts = line.strip().split("\t")
-        if len(parts) >= 2:
-            figures[parts[0]] = (float(parts[1]), parts[2] if len(parts) > 2 else "")
-    return figures
+class Bench:
+    """What can be run: measurements in a guest, programs on this host."""
+
+    def __init__(self, build, full):
+        self.build = build
+        self.full = full
+
+    def guest_output(self, size, *words):
+        command = [str(ROOT / "test/kernel/uml_run.sh"), "--mem", MEMORY[size], "--timeout", "580", *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+        if done.returncode != 0:
+            raise Failed(f"{' '.join(words)}: {done.stdout[-400:]}{done.stderr[-400:]}")
+        return done.stdout
+
+    def guest(self, size, measurement):
+        """{figure: value} of one run of kernel_bench in a fresh guest."""
+        program = str(self.build / "test/bench/kernel_bench")
+        figures = {}
+        for line in self.guest_output(size, program, measurement, size).splitlines():
+            parts = line.strip().split("\t")
+            if len(parts) >= 2:
+                figures[parts[0]] = float(parts[1])
+        return figures
+
+    def host(self, program):
+        done = subprocess.run([str(self.build / "test/bench" / program)], capture_output=True, text=True,
+                              check=False)
+        if done.returncode != 0:
+            raise Failed(f"{program}: {done.stderr[-400:]}")
+        return done.stdout
 
 
-class Table:
+def text_of(value):
+    return f"{value:.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"
+
+
+def verdict(value, most):
+    return f"at most {text_of(most)}: {'yes' if value <= most else 'NO'}"
+
+
+class Report:
     def __init__(self, before):
-        self.rows = []
         self.before = before
+        self.counts = []
+        self.times = []
 
-    def add(self, name, value, unit, compared=""):
-        text = f"{value:.0f}" if value == int(value) and not unit else f"{value:.2f}".rstrip("0").rstrip(".")
-        last = self.before.get(name)
-        change = ""
-        if last:
-            change = "same" if abs(value - last) <= 0.005 * abs(last) else f"{value / last:.2f} x"
-        self.rows.append((name, f"{text} {unit}".strip(), compared, change))
-        print(f"  {name:<58} {self.rows[-1][1]:>14}  {compared:<28} {change}", flush=True)
+    def show(self, rows, row):
+        rows.append(row)
+        print(f"  {row.name:<60} {text_of(row.value):>10} {row.unit:<4} {'; '.join(row.notes):<60} "
+              f"{self.change(row)}".rstrip(), flush=True)
+
+    def change(self, row):
+        last = self.before.get(row.name)
+        if last is None:
+            return "new"
+        if last == row.value or text_of(last) == text_of(row.value):
+            return "same"
+        return f"was {text_of(last)}"
+
+    def count(self, name, value, most=None):
+        self.show(self.counts, Row(name, value, "", [] if most is None else [verdict(value, most)]))
+
+    def time(self, name, values, unit, over=None, than="", most=None, note=""):
+        """`over`: what the median is divided by; `than`: the name of that; `most`: the target of the
+        ratio, or of the value where there is none."""
+        value = statistics.median(values)
+        notes = [note] if note else []
+        if len(values) > 1:
+            notes.append(f"{text_of(min(values))} to {text_of(max(values))}")
+        if over:
+            notes.append(f"{value / over:.2f} x {than}")
+        if most is not None:
+            notes.append(verdict(value / over if over else value, most))
+        self.show(self.times, Row(name, value, unit, notes))
+        return value
 
     def text(self):
-        lines = ["| what | measured | compared |", "|---|---|---|"]
-        lines += [f"| {name} | {value} | {compared} |" for name, value, compared, _ in self.rows]
-        return "\n".join(lines) + "\n"
+        parts = []
+        for title, rows in (("Counts", self.counts), ("Times and memory", self.times)):
+            parts.append(f"## {title}\n\n| what | measured | compared |\n|---|---|---|\n")
+            parts += [f"| {row.name} | {text_of(row.value)} {row.unit}".rstrip() +
+                      f" | {'; '.join(row.notes)} |\n" for row in rows]
+            parts.append("\n")
+        return "".join(parts)
 
 
 def results_before(path):
     found = {}
     if path.exists():
-        for name, value in re.findall(r"^\| (.+?) \| ([\d.]+)", path.read_text(), re.M):
+        for name, value in re.findall(r"^\| (.+?) \| ([\d.e+]+)", path.read_text(), re.M):
             found[name] = float(value)
     return found
 
 
-def median(runs, figure):
-    values = [run[figure][0] for run in runs]
-    return statistics.median(values), f"{min(values):.0f} to {max(values):.0f}"
+# --- the parts ------------------------------------------------------------------------------------
+def changes(bench, report):
+    """One change of each kind: what it costs, and how that grows with the cluster."""
+    sizes = ["S1", "S2", "S4"] if bench.full else ["S1", "S2"]
+    found = {size: bench.guest(size, "changes") for size in sizes}
+    first = found["S1"]
+    kinds = [name[:-len(", time")] for name in first if name.endswith(", time")]
+    most = {"added": (2, 1, 2), "removed": (2, 1, 2), "replaced": (None, None, 3)}
+    for kind in kinds:
+        silent = " endpoint " not in kind and not kind.startswith("service ")
+        limits = most[kind.split()[-1]] if " endpoint " in kind else (0, 0, 0) if silent else (None,) * 3
+        none = 0 if " endpoint " in kind or silent else None
+        for figure, limit in (("ipvs messages", limits[0]), ("set messages", limits[1]), ("link messages", none),
+                              ("datagrams", limits[2]), ("dumps", none), ("set listings", none),
+                              ("rule tables", none), ("allocations", None)):
+            values = [found[size][f"{kind}, {figure}"] for size in sizes]
+            report.count(f"{kind}, {figure}", max(values) if figure != "allocations" else values[0], limit)
+    limits = {"S1": None, "S2": 1.3, "S4": 1.5}
+    for kind in [kind for kind in kinds if "again" not in kind]:
+        base = first[f"{kind}, time"]
+        for size in sizes:
+            target = limits[size] if " endpoint " in kind else None
+            report.time(f"{size} {kind}", [found[size][f"{kind}, time"] * 1000], "us",
+                        None if size == "S1" else base * 1000, "S1", target)
 
 
-def first_sync(build, size, table):
-    floors = []
-    ours = []
-    whole = []
+def system_calls(bench, report):
+    """Of one change of each kind, as strace sees them; asking for the time apart."""
+    with tempfile.TemporaryDirectory() as folder:
+        trace = pathlib.Path(folder) / "trace"
+        bench.guest_output("S1", "strace", "-s", "100", "-o", str(trace),
+                           str(bench.build / "test/bench/kernel_bench"), "system_calls", "S1")
+        kind, calls = None, collections.Counter()
+        for line in trace.read_text(errors="replace").splitlines():
+            mark = re.match(r'write\(2, "(begin|end) (.*?)"', line)
+            if mark and mark[1] == "begin":
+                kind, calls = mark[2], collections.Counter()
+            elif mark:
+                asked = calls.pop("clock_gettime", 0)
+                names = ", ".join(f"{number} {name}" for name, number in sorted(calls.items()))
+                report.count(f"{kind}, system calls", sum(calls.values()))
+                if names or asked:
+                    report.counts[-1].notes.append(f"{names or 'none'}; {asked} times the clock")
+                kind = None
+            elif kind:
+                calls[line.split("(")[0]] += 1
+
+
+def first_sync(bench, report, size):
+    floors, ours, whole = [], [], []
     for _ in range(RUNS):
-        floors.append(guest(build, size, "floor"))
-        ours.append(guest(build, size, "apply"))
-        whole.append(guest(build, size, "first"))
-    for figure in ("virtual servers", "elements"):
+        floors.append(bench.guest(size, "floor"))
+        ours.append(bench.guest(size, "apply"))
+        whole.append(bench.guest(size, "first"))
+    for figure in ("virtual servers", "elements", "addresses"):
         if floors[0][figure] != ours[0][figure]:
             raise Failed(f"{size}: the floor and the daemon do not end alike: {floors[0]} {ours[0]}")
-    for figure in ("ipvs messages", "address messages", "datagrams but for sets"):
-        table.add(f"{size} first sync, {figure}", ours[0][figure][0], "")
-    table.add(f"{size} floor, messages", floors[0]["messages"][0], "")
-    floor, spread = median(floors, "time")
-    table.add(f"{size} floor", floor, "ms", spread)
-    time, spread = median(ours, "time")
-    table.add(f"{size} first sync, kernel side", time, "ms", f"{time / floor:.2f} x floor, {spread}")
-    time, spread = median(whole, "time")
-    table.add(f"{size} first sync, with planning", time, "ms", f"{time / floor:.2f} x floor, {spread}")
-    resident, _ = median(whole, "resident")
-    table.add(f"{size} first sync, resident memory more", resident, "MB")
+        report.count(f"{size} {figure}", ours[0][figure])
+    report.count(f"{size} floor, messages", floors[0]["messages"])
+    report.count(f"{size} floor, datagrams", floors[0]["datagrams"])
+    for figure in ("ipvs messages", "address messages", "datagrams but for sets", "page faults"):
+        report.count(f"{size} first sync, {figure}", ours[0][figure])
+    floor = report.time(f"{size} floor", [run["time"] for run in floors], "ms")
+    report.time(f"{size} first sync, kernel side", [run["time"] for run in ours], "ms", floor, "floor",
+                1.5 if size == "S2" else None)
+    report.time(f"{size} first sync, with planning and reading", [run["time"] for run in whole], "ms", floor, "floor")
+    return floor, statistics.median(run["time"] for run in ours)
 
 
-def restart(build, size, table):
-    runs = [guest(build, size, "restart") for _ in range(RUNS)]
-    for figure in ("ipvs dumps", "link dumps", "write requests"):
-        table.add(f"{size} restart, {figure}", runs[0][figure][0], "")
-    dumps, spread = median(runs, "dumps alone")
-    table.add(f"{size} the dumps alone", dumps, "ms", spread)
-    for figure, name in (("time", "restart"), ("read-back", "read-back")):
-        time, spread = median(runs, figure)
-        table.add(f"{size} {name}", time, "ms", f"{time / dumps:.2f} x the dumps, {spread}")
+def peers(bench, report, size, ours):
+    figures = bench.guest(size, "peers")
+    for name in ("ipset restore", "ipvsadm -R", "ip -batch -"):
+        report.time(f"{size} {name}", [figures[name]], "ms")
+    time = report.time(f"{size} peers together", [figures["time"]], "ms", ours, "first sync, kernel side")
+    report.time(f"{size} first sync, kernel side, of the peers", [ours / time], "", most=0.1 if size == "S2" else None)
 
 
-def changes(build, sizes, table):
-    found = {size: guest(build, size, "changes") for size in sizes}
-    first = found[sizes[0]]
-    kinds = [name[:-len(", time")] for name in first if name.endswith(", time")]
-    for kind in kinds:
-        for figure in ("ipvs messages", "set messages", "link messages", "datagrams", "dumps"):
-            name = f"{kind}, {figure}"
-            values = {found[size][name][0] for size in sizes}
-            if values != {0.0}:
-                table.add(name, max(values), "", "" if len(values) == 1 else "differs by size")
-    for kind in kinds:
-        base = first[f"{kind}, time"][0]
-        for size in sizes:
-            time = found[size][f"{kind}, time"][0]
-            table.add(f"{size} {kind}", time * 1000, "us", f"{time / base:.2f} x {sizes[0]}")
+def syncs(bench, report):
+    """First sync beside the floor and the peers."""
+    for size in ["S1", "S2", "S3", "S4"] if bench.full else ["S1", "S2"]:
+        _, ours = first_sync(bench, report, size)
+        if size == "S1" or (size == "S2" and bench.full):
+            peers(bench, report, size, ours)
+
+
+def restarts(bench, report):
+    """Restart over live state, and the read-back."""
+    for size in ["S1", "S2", "S4"] if bench.full else ["S1", "S2"]:
+        runs = [bench.guest(size, "restart") for _ in range(RUNS)]
+        report.count(f"{size} restart, ipvs dumps", runs[0]["ipvs dumps"])
+        report.count(f"{size} restart, link dumps", runs[0]["link dumps"])
+        report.count(f"{size} restart, write requests", runs[0]["write requests"], 0)
+        dumps = report.time(f"{size} the dumps alone", [run["dumps alone"] for run in runs], "ms")
+        report.time(f"{size} restart", [run["time"] for run in runs], "ms", dumps, "the dumps", 1.3)
+        figures = bench.guest(size, "readback")
+        for figure in ("ipvs dumps", "link dumps"):
+            report.count(f"{size} read-back, {figure}", figures[figure])
+        report.count(f"{size} read-back, write requests", figures["write requests"], 0)
+        report.time(f"{size} read-back", [figures["read-back"]], "ms", figures["dumps alone"], "the dumps", 1.5)
+        report.time(f"{size} read-back, longest part", [figures["longest part"]], "ms", most=20)
+
+
+def silence(bench, report):
+    """Metadata-only writes and events that come twice, as bytes."""
+    figures = bench.guest("S2", "silence")
+    name = "messages of all and of one endpoint replaced"
+    writes = figures["metadata-only writes"]
+    report.count(f"S2 {writes:.0f} metadata-only writes, each told twice: {name}", figures[name], 2)
+
+
+def loads(bench, report):
+    """From the bytes of an event to the kernel's answer, at 100 changes a second, in one process."""
+    for measurement, name in (("load", "changes of endpoints"), ("rolling_update", "rolling update of 1,000 endpoints")):
+        runs = [bench.guest("S2", measurement) for _ in range(RUNS)]
+        for figure in ("ipvs messages", "datagrams but for sets"):
+            report.count(f"S2 {name} at 100 a second, {figure} an event",
+                         round(runs[0][figure] / runs[0]["events"], 2))
+        report.time(f"S2 {name} at 100 a second, p50", [run["event, time"] for run in runs], "ms")
+        report.time(f"S2 {name} at 100 a second, p99", [run["event, p99"] for run in runs], "ms", most=2)
+        report.time(f"S2 {name} at 100 a second, longest", [run["event, longest"] for run in runs], "ms")
+
+
+def rolls(bench, report):
+    """5,000 real servers twice; a node drain that touches 500 Services."""
+    floors, ours = [], []
+    for _ in range(RUNS):
+        floors.append(bench.guest("S2", "twice_floor"))
+        ours.append(bench.guest("S2", "twice"))
+    for roll in ("first", "second"):
+        floor = report.time(f"5,000 real servers, {roll} roll's additions, floor",
+                            [run[f"{roll} roll, additions"] for run in floors], "ms")
+        report.time(f"5,000 real servers, {roll} roll's additions", [run[f"{roll} roll, additions"] for run in ours],
+                    "ms", floor, "floor", 1.5 if roll == "second" else None)
+        report.time(f"5,000 real servers, {roll} roll whole", [run[f"{roll} roll, all"] for run in ours], "ms")
+    runs = [bench.guest("S2", "drain") for _ in range(RUNS)]
+    kind = "endpoints left 500 Services"
+    for figure in ("ipvs messages", "datagrams", "dumps"):
+        report.count(f"S2 {kind}, {figure}", runs[0][f"{kind}, {figure}"])
+    report.time(f"S2 {kind}", [run[f"{kind}, time"] for run in runs], "ms")
+
+
+def ends(bench, report):
+    """The daemon behind the test API server: start to everything programmed, memory, 10,000 updates."""
+    most = {"S2": 60, "S3": 300, "S4": 200}
+    for size in ["S1", "S2", "S3", "S4"] if bench.full else ["S1", "S2"]:
+        floor = bench.guest(size, "floor")
+        figures = bench.guest(size, "end_to_end")
+        for figure in ("virtual servers", "elements", "addresses"):
+            if floor[figure] != figures[figure]:
+                raise Failed(f"{size}: the floor and the daemon do not end alike: {floor} {figures}")
+        report.count(f"{size} lists of the API server, bytes", figures["bytes"])
+        report.count(f"{size} process start to everything programmed, page faults", figures["page faults"])
+        report.time(f"{size} curl fetches the lists", [figures["curl alone"]], "ms")
+        allowed = 3 * floor["time"] + figures["curl alone"]
+        report.time(f"{size} process start to everything programmed", [figures["time"]], "ms", allowed,
+                    "three floors and curl", 1 if size == "S2" else None)
+        report.time(f"{size} resident memory after it", [figures["resident"]], "MB", most=most.get(size))
+        report.time(f"{size} resident memory, most", [figures["resident at most"]], "MB")
+    figures = bench.guest("S2", "updates")
+    report.time("S2 resident memory, more after 10,000 updates", [figures["more"]], "KB",
+                note=f"{text_of(figures['resident before'])} to {text_of(figures['resident after'])} MB")
+
+
+def on_the_host(bench, report):
+    """Decoding, planner and difference alone, and memory by part: no kernel."""
+    for line in bench.host("memory_bench").splitlines():
+        numbers = re.findall(r"([a-z ]+?) +([\d.]+) MB", line)
+        for what, value in numbers:
+            report.time(f"{line.split()[0]} memory given out, {what.strip()}", [float(value)], "MB")
+    for line in bench.host("plan_bench").splitlines():
+        row = re.match(r"(\S.*?) +([\d.]+) ms +\[([\d.]+) \.\. ([\d.]+)\]", line)
+        if row:
+            report.time(f"{row[1]}", [float(row[3]), float(row[2]), float(row[4])], "ms")
+    title = ""
+    for line in bench.host("decode_bench").splitlines():
+        row = re.match(r"  (decode_list_item|framer and decoder|framer alone).*? +(\d+) MB/s +\[(\d+) \.\. (\d+)\]", line)
+        if row:
+            report.time(f"{title}: {row[1]}", [float(row[3]), float(row[2]), float(row[4])], "MB/s")
+        elif line and not line.startswith(" "):
+            title = re.split("[:,]", line)[0].rsplit("/", 1)[-1]
+
+
+PARTS = (changes, system_calls, silence, syncs, restarts, loads, rolls, ends, on_the_host)
+
+
+def machine():
+    memory = re.search(r"MemTotal: +(\d+)", pathlib.Path("/proc/meminfo").read_text())
+    return (f"A virtual machine with {os.cpu_count()} cores and {int(memory[1]) / 2**20:.0f} GiB; guests of User Mode "
+            f"Linux with one processor. Others used the machine at the start: load {os.getloadavg()[0]:.1f}.")
 
 
 def main():
@@ -130,23 +321,25 @@ def main():
     parser.add_argument("--full", action="store_true")
     parser.add_argument("--results", type=pathlib.Path, default=ROOT / "test/bench/results.md")
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--only", default="")
     arguments = parser.parse_args()
-    build = arguments.build.resolve()
-    table = Table(results_before(arguments.results))
-    sizes = ["S1", "S2", "S3", "S4"] if arguments.full else ["S1", "S2"]
-    try:
-        changes(build, ["S1", "S2", "S4"] if arguments.full else ["S1", "S2"], table)
-        for size in sizes:
-            first_sync(build, size, table)
-        for size in [size for size in sizes if size != "S3"]:
-            restart(build, size, table)
-    except Failed as failure:
-        print(f"report.py: {failure}", file=sys.stderr)
-        return 1
+    head = f"# Benchmarks: the last results\n\nOf `./dev bench{' --full' if arguments.full else ''}`. {machine()}\n\n"
+    bench = Bench(arguments.build.resolve(), arguments.full)
+    report = Report(results_before(arguments.results))
+    failed = False
+    for part in PARTS:
+        if arguments.only not in part.__name__:
+            continue
+        print(f"==> {part.__doc__.splitlines()[0]}", flush=True)
+        try:
+            part(bench, report)
+        except Failed as failure:
+            print(f"report.py: {failure}", file=sys.stderr)
+            failed = True
+    print(f"\n{head}{report.text()}")
     if arguments.write:
-        head = arguments.results.read_text().split("| what |")[0] if arguments.results.exists() else ""
-        arguments.results.write_text(head + table.text())
-    return 0
+        arguments.results.write_text(head + report.text())
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -72,7 +72,12 @@ api::EndpointSlice slice_of(const Size& size, int index) {
          .zone = fmt::format("zone-{}", number % 3),
          .target_name = fmt::format("service-{}-5d9c8b7f6d-{}", index, i)});
   }
+  slice.endpoints.shrink_to_fit();
   return slice;
+}
+
+std::vector<api::Endpoint> endpoints_of(const api::EndpointSlice& slice) {
+  return slice.endpoints.unpack();
 }
 
 model::Changes first_lists(const Size& size) {

@@ -31,6 +31,8 @@ inline constexpr const char* kNode = "n1";
 api::Service service_of(const Size& size, int index);
 // Its only slice.
 api::EndpointSlice slice_of(const Size& size, int index);
+// Its endpoints, to be changed and put back.
+std::vector<api::Endpoint> endpoints_of(const api::EndpointSlice& slice);
 
 // All Services and slices, as a source tells of them at the start.
 model::Changes first_lists(const Size& size);

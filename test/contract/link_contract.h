@@ -110,6 +110,21 @@ inline void link_contract(netlink::LinkTable& table) {
     CHECK(addresses_of(table, kLink) == std::vector<std::string>{"10.0.0.2/32"});
     CHECK(table.apply(kLink, {}).empty());
   }
+  SECTION("an address may be on two dummies, and leaves each by itself") {
+    REQUIRE(table.ensure_dummy(kLink));
+    REQUIRE(table.ensure_dummy("kube-ipvs1"));
+    const std::vector add = {address_op(true, "10.0.0.1"), address_op(true, "fd00::1")};
+    const std::vector remove = {address_op(false, "10.0.0.1"), address_op(false, "fd00::1")};
+    all_succeed(table.apply(kLink, add));
+    all_succeed(table.apply("kube-ipvs1", add));
+    all_succeed(table.apply(kLink, remove));
+    CHECK(addresses_of(table, kLink).empty());
+    CHECK(addresses_of(table, "kube-ipvs1") ==
+          std::vector<std::string>{"10.0.0.1/32", "fd00::1/128"});
+    const auto listed = table.list_addresses();
+    REQUIRE(listed);
+    for (const auto& one : *listed) CHECK(one.on_dummy == (one.link == "kube-ipvs1"));
+  }
   SECTION("a thousand additions with failures between them") {
     REQUIRE(table.ensure_dummy(kLink));
     std::vector<AddressOp> ops;

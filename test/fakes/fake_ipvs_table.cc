@@ -35,10 +35,11 @@ FakeIpvsTable::Entry* FakeIpvsTable::find(const VirtualServiceKey& key) {
 }
 
 Status FakeIpvsTable::put(const IpvsOp& op, const VirtualService& service) {
-  if (service.scheduler.size() > 15 || !schedulers.contains(service.scheduler) ||
+  const std::string scheduler(service.scheduler.view());
+  if (!schedulers.contains(scheduler) ||
       (!service.persistence_engine.empty() && service.persistence_engine != "sip"))
     return refuse(op, ErrorKind::missing, ENOENT,
-                  "the kernel has no scheduler \"" + service.scheduler + "\"");
+                  "the kernel has no scheduler \"" + scheduler + "\"");
   const auto family = service.key.address.family();
   if (family == Family::ipv6 && (service.netmask_bits < 1 || service.netmask_bits > 128))
     return refuse(op, ErrorKind::malformed, EINVAL, "netmask");
@@ -106,6 +107,26 @@ Result<std::vector<VirtualService>> FakeIpvsTable::list_services() {
   std::vector<VirtualService> services;
   for (const auto& [key, entry] : entries_) services.push_back(entry.service);
   return services;
+}
+
+Result<FakeIpvsTable::ServicesPart> FakeIpvsTable::begin_services() {
+  listed_ = 0;
+  return next_services();
+}
+
+Result<FakeIpvsTable::ServicesPart> FakeIpvsTable::next_services() {
+  constexpr std::size_t kPart = 20;
+  if (auto fault = faults.next("list virtual services")) return std::move(*fault);
+  ServicesPart part;
+  std::size_t index = 0;
+  for (const auto& [key, entry] : entries_) {
+    if (index++ < listed_) continue;
+    if (part.services.size() == kPart) return part;
+    part.services.push_back(entry.service);
+    ++listed_;
+  }
+  part.last = true;
+  return part;
 }
 
 Result<std::vector<ListedServer>> FakeIpvsTable::list_servers(const VirtualServiceKey& service) {

@@ -18,6 +18,8 @@ class FakeIpvsTable final : public netlink::IpvsTable {
  public:
   std::vector<netlink::Status> apply(std::span<const netlink::IpvsOp> ops) override;
   netlink::Result<std::vector<netlink::VirtualService>> list_services() override;
+  netlink::Result<ServicesPart> begin_services() override;
+  netlink::Result<ServicesPart> next_services() override;
   netlink::Result<std::vector<netlink::ListedServer>> list_servers(
       const netlink::VirtualServiceKey& service) override;
   netlink::Result<netlink::IpvsTimeouts> timeouts() override;
@@ -66,6 +68,7 @@ class FakeIpvsTable final : public netlink::IpvsTable {
   netlink::IpvsTimeouts timeouts_{.tcp = 900, .tcp_fin = 120, .udp = 300};
   std::size_t writes_ = 0;
   std::size_t server_listings_ = 0;
+  std::size_t listed_ = 0;  // virtual services, by the listing in parts; counted as the kernel does
 };
 
 }  // namespace ipvsproxier::test

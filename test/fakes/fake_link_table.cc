@@ -1,5 +1,6 @@
 #include "test/fakes/fake_link_table.h"
 
+#include <algorithm>
 #include <cerrno>
 
 namespace ipvsproxier::test {
@@ -66,6 +67,12 @@ bool FakeLinkTable::contains(std::string_view link, const IpAddress& address) co
          found->second.addresses.contains({address, address_bits(address.family())});
 }
 
+bool FakeLinkTable::on_a_dummy(const IpAddress& address) const {
+  return std::ranges::any_of(links_, [&](const auto& one) {
+    return one.second.kind == "dummy" && contains(one.first, address);
+  });
+}
+
 void FakeLinkTable::remove_address(const InterfaceAddress& address) {
   links_.at(address.link).addresses.erase({address.address, address.prefix_length});
 }
@@ -84,7 +91,7 @@ std::vector<InterfaceAddress> FakeLinkTable::addresses() const {
   std::vector<InterfaceAddress> result;
   for (const auto& [name, link] : links_)
     for (const auto& [address, length] : link.addresses)
-      result.push_back(InterfaceAddress{name, address, length});
+      result.push_back(InterfaceAddress{name, address, length, link.kind == "dummy"});
   return result;
 }
 

@@ -34,6 +34,7 @@ class FakeLinkTable final : public netlink::LinkTable {
   // What is there, past all faults; with contains(), whether a host address is.
   std::vector<netlink::InterfaceAddress> addresses() const;
   bool contains(std::string_view link, const netlink::IpAddress& address) const;
+  bool on_a_dummy(const netlink::IpAddress& address) const;  // a host address
 
   // Somebody else's link ("veth") or address.
   void add_link(const std::string& name, const std::string& kind);

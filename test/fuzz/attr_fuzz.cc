@@ -111,7 +111,7 @@ void read_host(ByteView bytes) {
 }
 
 void read_events(ByteView bytes) {
-  LinkEventReader reader("kube-ipvs0", 7);
+  LinkEventReader reader("kube-ipvs", {7});
   LinkEvents events;
   reader.take(bytes, events);
   const auto first = events;

@@ -26,11 +26,12 @@ CtlAnswer ctl(const std::vector<std::string>& words) {
   for (const auto& word : words) arguments.push_back(word.c_str());
   std::ostringstream out;
   std::ostringstream err;
-  const auto line =
+  const auto command =
       cmd::parse_ctl_options(static_cast<int>(arguments.size()), arguments.data(), out, err);
-  if (!line.list) return {line.status, out.str(), err.str()};
+  const auto* list = std::get_if<cmd::ListOptions>(&command);
+  if (list == nullptr) return {std::get<int>(command), out.str(), err.str()};
   CtlAnswer answer;
-  const auto status = cmd::run_list(*line.list, [&](std::string_view text) {
+  const auto status = cmd::run_list(*list, [&](std::string_view text) {
     answer.out += text;
     return netlink::Status{};
   });

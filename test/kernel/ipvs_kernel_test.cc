@@ -32,6 +32,11 @@ TEST_CASE("kernel: IPVS batches keep the contract") {
   ipvs_batch_contract(*open_ipvs());
 }
 
+TEST_CASE("kernel: listings of virtual services keep the contract") {
+  FreshNetns netns;
+  ipvs_listing_contract(*open_ipvs());
+}
+
 TEST_CASE("kernel: IPVS answers that are lost are an overrun, and the table still works") {
   FreshNetns netns;
   // The kernel's minimum holds two or three refusals; a window has 32.
@@ -62,7 +67,7 @@ TEST_CASE(
     ops.push_back(AddService{virtual_service("10.0.0.1", i)});
   for (const auto& outcome : table->apply(ops)) REQUIRE(outcome);
   CHECK(table->counters().write_requests - before.write_requests == 320);
-  CHECK(table->counters().datagrams - before.datagrams == 10);
+  CHECK(table->counters().datagrams - before.datagrams == 2);
 
   REQUIRE(table->set_timeouts({.tcp = 1000, .udp = 200}));
   const auto written = table->counters().write_requests;

@@ -3,9 +3,9 @@
 // KernelJudge: looks at what proxying keeps in the kernel of a network namespace, again and again,
 // on a thread of its own, and remembers the first time that it was not right.
 //
-// What it sees are facts, a line each: virtual services, real servers, addresses of kube-ipvs0 and
-// elements of the sets of cluster IPs, of all addresses, of hairpins, of load balancers that let
-// this node in and of SCTP node ports. Right is what is not older than the last state that was
+// What it sees are facts, a line each: virtual services, real servers, addresses of our dummy links
+// and elements of the sets of cluster IPs, of all addresses, of hairpins, of load balancers that
+// let this node in and of SCTP node ports. Right is what is not older than the last state that was
 // reached and not newer than the last that was announced: a fact of all states between the two must
 // be there, a fact of none must not. A real server of some of them only may also have weight 0, as
 // it has while it is removed.

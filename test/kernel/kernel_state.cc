@@ -53,11 +53,12 @@ std::vector<std::string> state_lines(const Netns& netns, const std::string& comm
 std::vector<std::string> kernel_lines(const Netns& netns) {
   return state_lines(
       netns,
-      "ipvsadm -Sn; ipset save; ip -o addr show dev kube-ipvs0; echo rules; iptables-save;"
+      "ipvsadm -Sn; ipset save; ip -o addr | sed -n '/ kube-ipvs[0-9]/p'; echo rules; "
+      "iptables-save;"
       " ip6tables-save",
       [](const std::string& line) {
         if (line.rfind("create ", 0) == 0) return without_luck(line);
-        const auto link = line.find("kube-ipvs0");  // its number before it
+        const auto link = line.find("kube-ipvs");  // its number before it
         return link == std::string::npos ? line : line.substr(link);
       },
       [](const std::string& line) { return line[0] == ':' ? without_counters(line) : line; });

@@ -2,20 +2,25 @@
 
 #include <poll.h>
 
+#include <filesystem>
+
 #include <catch2/catch.hpp>
 
+#include "netlink/sysctl.h"
 #include "test/kernel/netns.h"
 #include "test/kernel/privileges.h"
+#include "test/support/files.h"
+#include "test/support/temp_dir.h"
 
 namespace ipvsproxier::test {
 namespace {
 
 using namespace netlink;
 
-constexpr const char* kOurLink = "kube-ipvs0";
+constexpr const char* kOurLinks = "kube-ipvs";
 
 std::unique_ptr<LinkMonitor> watch() {
-  auto monitor = LinkMonitor::open(kOurLink);
+  auto monitor = LinkMonitor::open(kOurLinks);
   if (!monitor) FAIL(to_string(monitor.error()));
   return std::move(*monitor);
 }
@@ -66,6 +71,27 @@ TEST_CASE("kernel: what happens to our link and its addresses is seen") {
   auto gone = lost({"10.96.0.2", "fd00::2"});
   gone.link_lost = true;
   CHECK(after(*monitor, netns, "link del kube-ipvs0\n") == gone);
+}
+
+// For a name that no link has the kernel would start modprobe.
+TEST_CASE("kernel: watching asks for no link that is not there") {
+  FreshNetns fresh;
+  const TempDir dir;
+  const auto started = dir.path() / "started";
+  const auto script = dir.path() / "modprobe";
+  write_file(script, "#!/bin/sh\necho \"$@\" >>" + started.string() + "\n");
+  std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+  const netlink::Sysctl sysctls;
+  const auto before = netlink::Sysctl().read("kernel/modprobe").value();
+  REQUIRE(sysctls.ensure("kernel/modprobe", script.string()));
+  const auto monitor = watch();
+  const bool quiet = !std::filesystem::exists(started);
+  // It would have been seen.
+  shell("ip link add x0 type nosuchkind 2>/dev/null || true");
+  const bool seen = std::filesystem::exists(started);
+  REQUIRE(sysctls.ensure("kernel/modprobe", before));
+  CHECK(quiet);
+  CHECK(seen);
 }
 
 TEST_CASE("kernel: a link that was there before, and one that was made anew, are ours") {
@@ -159,6 +185,22 @@ TEST_CASE("kernel: lost notifications are an overrun, and our link is found agai
   CHECK(after(*monitor, netns,
               "addr add 10.96.0.1/32 dev kube-ipvs0\naddr del 10.96.0.1/32 dev kube-ipvs0\n") ==
         lost({"10.96.0.1"}));
+}
+
+TEST_CASE("kernel: further links are ours, those that were there before as well") {
+  FreshNetns fresh;
+  const auto& netns = fresh.netns();
+  netns.ip(
+      "link add kube-ipvs0 type dummy\nlink add kube-ipvs7 type dummy\n"
+      "addr add 10.96.0.1/32 dev kube-ipvs7\naddr add fd00::1/128 dev kube-ipvs7\n");
+  const auto monitor = watch();
+  CHECK(after(*monitor, netns, "addr del 10.96.0.1/32 dev kube-ipvs7\n") == lost({"10.96.0.1"}));
+  auto gone = lost({"fd00::1"});
+  gone.link_lost = true;
+  CHECK(after(*monitor, netns, "link del kube-ipvs7\n") == gone);
+  CHECK(after(*monitor, netns,
+              "link add kube-ipvs1 type dummy\naddr add 10.96.0.2/32 dev kube-ipvs1\n"
+              "addr del 10.96.0.2/32 dev kube-ipvs1\n") == lost({"10.96.0.2"}));
 }
 
 }  // namespace

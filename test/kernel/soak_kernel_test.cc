@@ -149,7 +149,7 @@ Objects objects_of(const model::ClusterState& cluster) {
   for (const auto& [name, service] : cluster.services)
     objects[{Resource::services, name}] = api::to_json(admissible(service));
   for (const auto& [service, slices] : cluster.slices)
-    for (const auto& [name, slice] : slices)
+    for (const auto& slice : slices)
       objects[{Resource::endpoint_slices, slice.name}] = api::to_json(slice);
   if (cluster.node)
     objects[{Resource::nodes, {"", cluster.node->name}}] = api::to_json(*cluster.node);

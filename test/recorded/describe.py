@@ -8,25 +8,16 @@ import datetime
 import json
 import pathlib
 
-SELECTED = ("kubernetes.io/service-name", "service.kubernetes.io/service-proxy-name",
-            "service.kubernetes.io/headless", "topology.kubernetes.io/zone")
-
-
 def seconds(text):
     when = datetime.datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ")
     return int(when.replace(tzinfo=datetime.timezone.utc).timestamp())
-
-
-def labels(metadata):
-    return [f"label={key}:{value}" for key, value in sorted(metadata.get("labels", {}).items())
-            if key in SELECTED]
 
 
 def service(metadata, spec, status):
     addresses = [a for a in spec.get("clusterIPs", []) if a != "None"]
     ingress = status.get("loadBalancer", {}).get("ingress", [])
     affinity = spec.get("sessionAffinityConfig", {}).get("clientIP", {}).get("timeoutSeconds")
-    return ([f"created={seconds(metadata['creationTimestamp'])}", spec["type"]] + labels(metadata) +
+    return ([f"created={seconds(metadata['creationTimestamp'])}", spec["type"]] +
             (["headless"] if spec.get("clusterIP") == "None" else []) +
             [f"ip={a}" for a in addresses] + [f"family={f}" for f in spec.get("ipFamilies", [])] +
             [f"port={p.get('name', '')}:{p['port']}/{p['protocol']}:{p.get('nodePort', 0)}"
@@ -55,7 +46,8 @@ def endpoint_words(endpoint):
 
 
 def endpoint_slice(metadata, item):
-    return ([item["addressType"]] + labels(metadata) +
+    return ([item["addressType"]] +
+            ["service=" + metadata.get("labels", {}).get("kubernetes.io/service-name", "")] +
             [f"port={p.get('name', '')}:{p['port']}/{p['protocol']}" for p in item["ports"] or []] +
             [endpoint_words(endpoint) for endpoint in item["endpoints"] or []])
 

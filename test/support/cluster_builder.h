@@ -60,6 +60,14 @@ inline api::EndpointSlice slice_of(const api::Service& service, std::uint16_t po
 }
 
 // E1 of the test vectors: local and ready; E2: remote and ready.
+// Changes one slice of what a cluster has.
+template <typename Edit>
+void edit_slice(model::SlicesByName& slices, const std::string& name, Edit edit) {
+  auto slice = *slices.find(name);
+  edit(slice);
+  slices.insert_or_assign(std::move(slice));
+}
+
 inline api::Endpoint e1() {
   return endpoint("10.244.0.3", "n1");
 }
@@ -93,9 +101,9 @@ inline model::Changes changes_between(const model::ClusterState& before,
   for (const auto& [name, service] : before.services) changes.services[name] = std::nullopt;
   for (const auto& [name, service] : after.services) changes.services[name] = service;
   for (const auto& [name, slices] : before.slices)
-    for (const auto& [slice, object] : slices) changes.slices[object.name] = std::nullopt;
+    for (const auto& object : slices) changes.slices[object.name] = std::nullopt;
   for (const auto& [name, slices] : after.slices)
-    for (const auto& [slice, object] : slices) changes.slices[object.name] = object;
+    for (const auto& object : slices) changes.slices[object.name] = object;
   if (before.node != after.node) changes.node = after.node;
   changes.complete = after.complete;
   return changes;

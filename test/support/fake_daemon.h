@@ -7,6 +7,7 @@
 #include <memory>
 #include <set>
 #include <sstream>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -74,14 +75,18 @@ class FakeDaemon {
   sync::SyncReport see(const model::ClusterState& next);
   sync::SyncReport see(netlink::LinkEvents events);
 
-  // Time passes; whatever becomes due is done when it is. The last report that was not empty.
+  // Time passes; whatever becomes due is done when it is. The last report that tells something.
   sync::SyncReport wait(std::chrono::milliseconds time);
-  std::size_t runs() const { return runs_; }  // so far
+  // What is due now is done: of a reading back, one part.
+  sync::SyncReport run(const std::stop_token& stop = {});
+  bool reading() const { return reconciler_->reading(); }
+  std::size_t runs() const { return runs_; }  // so far, without those that only read a part
 
   void clear_faults();
   std::size_t fault_hits() const;
   std::size_t writes() const;
   bool says(const std::string& text) const { return log_.str().find(text) != std::string::npos; }
+  std::string log() const { return log_.str(); }
   std::map<netlink::RealServerKey, std::uint32_t> weights(const netlink::VirtualServiceKey& key);
   bool is_bound(const std::string& address) const;
 
@@ -101,8 +106,6 @@ class FakeDaemon {
   KernelWatch watch{ipvs, links, sets, rules};
 
  private:
-  sync::SyncReport run();
-
   std::ostringstream log_;
   spdlog::logger logger_;
   sync::ReconcilerSettings settings_;

@@ -58,8 +58,9 @@ class KernelModel {
       state.commit(change.set, op);
     }
   }
-  void run(const netlink::AddressOp& op) {
-    expect(state.addresses->contains(op.address) != op.add);
+  void run(const plan::BindingOp& op) {
+    const auto places = state.addresses->places(op.binding.address);
+    expect((std::count(places.begin(), places.end(), op.binding.place) != 0) != op.add);
     state.commit(op);
   }
   void run(const netlink::IpvsOp& op) {

@@ -64,7 +64,7 @@ void KernelWatch::expect(plan::DesiredState desired) {
     if (!desired.services.contains(key) && ipvs_.contains(key))
       leaving_.try_emplace(key, guards_[key]);
   for (const auto& address : desired_.addresses)
-    if (!desired.addresses.contains(address) && links_.contains(plan::kDummyLink, address))
+    if (!desired.addresses.contains(address) && links_.on_a_dummy(address))
       leaving_addresses_.insert(address);
   std::erase_if(leaving_, [&](const auto& one) { return desired.services.contains(one.first); });
   std::erase_if(leaving_addresses_,
@@ -139,7 +139,7 @@ void KernelWatch::saw(const netlink::IpvsOp& op) {
 }
 
 void KernelWatch::saw(const netlink::AddressOp& op) {
-  const bool bound = links_.contains(plan::kDummyLink, op.address);
+  const bool bound = links_.on_a_dummy(op.address);
   if (op.add) {
     const auto family = op.address.family();
     if (!bound) return;
@@ -155,7 +155,7 @@ void KernelWatch::saw(const netlink::AddressOp& op) {
     if (wanted && !present) broken.push_back(to_string(op) + " without a virtual service");
     return;
   }
-  if (desired_.addresses.contains(op.address) || !desired_.complete)
+  if ((desired_.addresses.contains(op.address) && !bound) || !desired_.complete)
     broken.push_back(to_string(op));
   if (!bound) leaving_addresses_.erase(op.address);
 }
@@ -170,7 +170,7 @@ void KernelWatch::saw(const std::string& set, const ipset::ElementOp& op) {
   if (subject.service && leaving_.contains(*subject.service))
     broken.push_back(what + " before its virtual service");
   if (subject.address && leaving_addresses_.contains(*subject.address) &&
-      links_.contains(plan::kDummyLink, *subject.address))  // others may have taken it
+      links_.on_a_dummy(*subject.address))  // others may have taken it
     broken.push_back(what + " before its address");
 }
 

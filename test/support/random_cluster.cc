@@ -153,7 +153,8 @@ void RandomCluster::tweak(api::EndpointSlice& slice) {
     return;
   }
   const auto last = static_cast<int>(slice.endpoints.size()) - 1;
-  auto& one = slice.endpoints.at(static_cast<std::size_t>(number(0, last)));
+  auto endpoints = slice.endpoints.unpack();
+  auto& one = endpoints.at(static_cast<std::size_t>(number(0, last)));
   switch (number(0, 8)) {
     case 0:
       one.ready = !one.ready;
@@ -180,17 +181,21 @@ void RandomCluster::tweak(api::EndpointSlice& slice) {
       for (auto& port : slice.ports) port.port = static_cast<std::uint16_t>(8080 + number(0, 1));
       break;
     default:
-      slice.endpoints.pop_back();
+      endpoints.pop_back();
       break;
   }
+  slice.endpoints = endpoints;
 }
 
 void RandomCluster::tweak(model::ClusterState& cluster) {
   for (auto& [name, service] : cluster.services)
     if (chance(15)) tweak(service);
   for (auto& [name, slices] : cluster.slices)
-    for (auto& [slice, object] : slices)
-      if (chance(15)) tweak(object);
+    for (auto slice : model::SlicesByName(slices)) {
+      if (!chance(15)) continue;
+      tweak(slice);
+      slices.insert_or_assign(slice);
+    }
   if (!chance(10)) return;
   api::Node node{.name = "n1", .zone = chance(50) ? "z1" : "z2"};
   node.internal_ips = {ip("10.0.0.1")};

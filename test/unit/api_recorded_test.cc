@@ -78,9 +78,9 @@ TEST_CASE("one recorded object is what its text says") {
   CHECK(slice.service == "dns");
   CHECK(slice.ports ==
         std::vector<EndpointPort>{{"dns", Protocol::udp, 53}, {"dns-tcp", Protocol::tcp, 53}});
-  REQUIRE(slice.endpoints.size() == 2);
-  CHECK(slice.endpoints[0] ==
-        Endpoint{.address = *IpAddress::parse("10.244.0.9"), .node_name = "kp"});
+  const auto endpoints = slice.endpoints.unpack();
+  REQUIRE(endpoints.size() == 2);
+  CHECK(endpoints[0] == Endpoint{.address = *IpAddress::parse("10.244.0.9"), .node_name = "kp"});
 }
 
 }  // namespace

@@ -73,6 +73,9 @@ TEST_CASE("each difference from kube-proxy has its flag") {
   one.growing_sets = false;
   CHECK(without("growing-sets") == one);
   one = all;
+  one.spread_addresses = false;
+  CHECK(without("spread-addresses") == one);
+  one = all;
   one.follow_node_ip = false;
   CHECK(without("follow-node-ip") == one);
 }

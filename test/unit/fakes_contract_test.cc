@@ -29,6 +29,11 @@ TEST_CASE("fake: IPVS batches keep the contract") {
   ipvs_batch_contract(table);
 }
 
+TEST_CASE("fake: listings of virtual services keep the contract") {
+  FakeIpvsTable table;
+  ipvs_listing_contract(table);
+}
+
 TEST_CASE("fake: links keep the contract") {
   FakeLinkTable table;
   link_contract(table);

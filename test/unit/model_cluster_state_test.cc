@@ -2,6 +2,8 @@
 
 #include "proxier/model/cluster_state.h"
 
+#include <random>
+
 #include <catch2/catch.hpp>
 
 #include "test/support/cluster_builder.h"
@@ -89,7 +91,7 @@ TEST_CASE("of several changes of a slice the oldest time stays, and the newest s
   changes.merge(change_of(triggered({test::e2()}, later)));
   const auto& slice = changes.slices.begin()->second;
   CHECK(slice->trigger.time == kept);
-  CHECK(slice->endpoints.at(0) == test::e2());
+  CHECK(slice->endpoints == api::EndpointList{test::e2()});
 
   Changes gone;
   gone.slices[slice->name] = std::nullopt;
@@ -109,6 +111,43 @@ TEST_CASE("a slice that changes its Service touches both") {
   slice.service = "";
   CHECK(state.take(change_of(slice)).services == Names{{"default", "shop"}});
   CHECK(state.slices.empty());
+}
+
+TEST_CASE("slices are found again whatever their names say of their Services") {
+  const std::vector<std::string> services = {"", "a", "a-b", "a-b-c", "b", "-"};
+  const std::vector<std::string> names = {"a",   "a-", "a-1", "a-b-1", "a-b-c-1",
+                                          "b-1", "x",  "-",   "--1"};
+  std::mt19937 random(11);
+  ClusterState state;
+  std::map<std::string, std::string> model;  // slice: Service
+  for (int step = 0; step < 20'000; ++step) {
+    const auto& name = names[random() % names.size()];
+    const auto& service = services[random() % services.size()];
+    auto slice =
+        test::slice_of(test::web_service(), static_cast<std::uint16_t>(1 + random() % 2), {});
+    slice.name = {"ns", name};
+    slice.service = service;
+    Changes changes;
+    auto& change = changes.slices[slice.name];
+    if (random() % 3 != 0) change = slice;
+    const auto now = change ? service : "";
+    const auto before = std::exchange(model[name], now);
+    Names touched = state.take(changes).services;
+    if (before != now) {
+      Names expected;
+      for (const auto& one : {before, now})
+        if (!one.empty()) expected.insert({"ns", one});
+      REQUIRE(touched == expected);
+    }
+    std::map<std::string, std::string> found;
+    for (const auto& [owner, slices] : state.slices) {
+      REQUIRE_FALSE(slices.empty());
+      for (const auto& one : slices) REQUIRE(found.emplace(one.name.name, owner.name).second);
+    }
+    auto wanted = model;
+    std::erase_if(wanted, [](const auto& entry) { return entry.second.empty(); });
+    REQUIRE(found == wanted);
+  }
 }
 
 TEST_CASE("of changes of one object the last counts") {

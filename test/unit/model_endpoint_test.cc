@@ -15,7 +15,7 @@ using test::endpoint;
 
 SlicesByName named(std::vector<api::EndpointSlice> slices) {
   SlicesByName result;
-  for (auto& slice : slices) result.emplace(slice.name.name, slice);
+  for (auto& slice : slices) result.insert(slice);
   return result;
 }
 
@@ -31,7 +31,7 @@ TEST_CASE("slices of a Service join by port name and protocol") {
   auto b = test::slice_of(service, 8080, {endpoint("10.244.0.3", "n1")}, "b");
   b.ports.push_back({"metrics", Protocol::tcp, 9090});
   const auto slices = named({a, b});
-  const auto result = endpoints_of(service.name, slices, Family::ipv4, "n1");
+  const auto result = endpoints_of(service.name, slices, Family::ipv4, "n1", "z1");
   REQUIRE(result.size() == 2);
   const auto& main = result.at({service.name, "", Protocol::tcp});
   CHECK(keys(main) == std::vector<std::string>{"10.244.0.3:8080", "10.244.1.4:8080"});
@@ -45,23 +45,41 @@ TEST_CASE("slices of the other family are left out, and ports without endpoints"
   const auto service = test::web_service();
   const auto slices = named({test::slice_of(service, 80, {endpoint("fd00::1", "n1")}, "a"),
                              test::slice_of(service, 80, {}, "b")});
-  CHECK(endpoints_of(service.name, slices, Family::ipv4, "n1").empty());
-  CHECK(endpoints_of(service.name, slices, Family::ipv6, "n1").size() == 1);
+  CHECK(endpoints_of(service.name, slices, Family::ipv4, "n1", "z1").empty());
+  CHECK(endpoints_of(service.name, slices, Family::ipv6, "n1", "z1").size() == 1);
 }
 
 TEST_CASE("of duplicates the later one wins unless it is terminating") {
   const auto service = test::web_service();
   auto old = endpoint("10.244.0.3", "n1");
-  old.target_name = "old";
   auto fresh = endpoint("10.244.0.3", "n1");
-  fresh.target_name = "fresh";
+  fresh.ready = false;
   fresh.terminating = GENERATE(false, true);
   const auto slices =
       named({test::slice_of(service, 80, {old}, "a"), test::slice_of(service, 80, {fresh}, "b")});
-  const auto result = endpoints_of(service.name, slices, Family::ipv4, "n1");
+  const auto result = endpoints_of(service.name, slices, Family::ipv4, "n1", "z1");
   const auto& list = result.begin()->second;
   REQUIRE(list.size() == 1);
-  CHECK(list[0].source->target_name == (fresh.terminating ? "old" : "fresh"));
+  CHECK(list[0].ready == fresh.terminating);
+}
+
+TEST_CASE("hints of an endpoint are for this node and its zone, or for others") {
+  const auto service = test::web_service();
+  auto one = endpoint("10.244.0.3", "n1");
+  const auto hint_in = [&](std::string_view zone) {
+    const auto slices = named({test::slice_of(service, 80, {one}, "a")});
+    const auto found = endpoints_of(service.name, slices, Family::ipv4, "n1", zone);
+    return std::pair(found.begin()->second[0].node_hint, found.begin()->second[0].zone_hint);
+  };
+  CHECK(hint_in("z1") == std::pair(Hint::none, Hint::none));
+  one.zone_hints = {"z2", "z1"};
+  CHECK(hint_in("z1") == std::pair(Hint::none, Hint::ours));
+  CHECK(hint_in("z3") == std::pair(Hint::none, Hint::others));
+  CHECK(hint_in("") == std::pair(Hint::none, Hint::others));
+  one.node_hints = {"n2"};
+  CHECK(hint_in("z2") == std::pair(Hint::others, Hint::ours));
+  one.node_hints.push_back("n1");
+  CHECK(hint_in("z2") == std::pair(Hint::ours, Hint::ours));
 }
 
 TEST_CASE("a slice without a Service belongs to nobody") {

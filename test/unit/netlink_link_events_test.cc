@@ -40,7 +40,7 @@ Bytes address(std::uint16_t type, std::int32_t index, const std::string& ip,
 }
 
 LinkEventReader reader() {
-  return LinkEventReader("kube-ipvs0", kOurs);
+  return LinkEventReader("kube-ipvs", {kOurs});
 }
 
 LinkEvents after(LinkEventReader& reader, const std::vector<Bytes>& messages) {
@@ -100,7 +100,7 @@ TEST_CASE("an address whose lifetime is renewed has not changed") {
   CHECK(after(in, {link(RTM_DELLINK, kOther, "eth0")}).empty());
   CHECK(after(in, {address(RTM_NEWADDR, kOther, "192.0.2.1", 24)}).others_changed);
   CHECK(after(in, {address(RTM_NEWADDR, kOther + 1, "192.0.2.1", 24)}).empty());
-  in.restart(kOurs);
+  in.restart({kOurs});
   CHECK(after(in, {address(RTM_NEWADDR, kOther + 1, "192.0.2.1", 24)}).others_changed);
 }
 
@@ -110,23 +110,23 @@ TEST_CASE("our link is lost with its addresses, and found again under another in
   wanted.link_lost = true;
   CHECK(after(in, {address(RTM_DELADDR, kOurs, "10.96.0.1"),
                    link(RTM_DELLINK, kOurs, "kube-ipvs0")}) == wanted);
-  CHECK_FALSE(in.index());
+  CHECK(in.indices().empty());
   CHECK(after(in, {address(RTM_DELADDR, kOurs, "10.96.0.2")}) ==
         LinkEvents{.others_changed = true});
   CHECK(after(in, {link(RTM_NEWLINK, 12, "kube-ipvs0", kCreated)}).empty());
-  CHECK(in.index() == 12);
+  CHECK(in.indices() == std::set<std::int32_t>{12});
   CHECK(after(in, {address(RTM_DELADDR, 12, "10.96.0.1")}) == lost({"10.96.0.1"}));
   // Made anew before anybody looked: the addresses are gone all the same.
   CHECK(after(in, {link(RTM_DELLINK, 12, "kube-ipvs0"),
                    link(RTM_NEWLINK, 13, "kube-ipvs0", kCreated)}) ==
         LinkEvents{.link_lost = true});
-  CHECK(in.index() == 13);
+  CHECK(in.indices() == std::set<std::int32_t>{13});
 }
 
 TEST_CASE("an old notification does not hide the link that there is now") {
   auto in = reader();
   CHECK(after(in, {link(RTM_DELLINK, 3, "kube-ipvs0")}) == LinkEvents{.link_lost = true});
-  CHECK(in.index() == kOurs);
+  CHECK(in.indices() == std::set<std::int32_t>{kOurs});
 }
 
 TEST_CASE("links change their names") {
@@ -148,7 +148,7 @@ TEST_CASE("other links, and ours in a bridge, are no events") {
                    link(RTM_DELLINK, kOurs, "kube-ipvs0", 0, AF_BRIDGE),
                    MessageWriter(RTM_NEWROUTE, 0, {}).take()})
             .empty());
-  CHECK(in.index() == kOurs);
+  CHECK(in.indices() == std::set<std::int32_t>{kOurs});
 }
 
 TEST_CASE("what cannot be read is an overrun; what follows it is read") {
@@ -163,6 +163,32 @@ TEST_CASE("what cannot be read is an overrun; what follows it is read") {
   auto wanted = lost({"10.96.0.1"});
   wanted.overrun = true;
   CHECK(after(in, {datagram}) == wanted);
+}
+
+TEST_CASE("all links of the series are ours, and none with another name") {
+  LinkEventReader in("kube-ipvs", {kOurs});
+  CHECK(after(in, {link(RTM_NEWLINK, 12, "kube-ipvs1", kCreated),
+                   link(RTM_NEWLINK, 13, "kube-ipvs", kCreated),
+                   link(RTM_NEWLINK, 14, "kube-ipvs1x", kCreated)})
+            .empty());
+  CHECK(in.indices() == std::set<std::int32_t>{kOurs, 12});
+  CHECK(after(in, {address(RTM_NEWADDR, 12, "10.96.0.1")}).empty());
+  CHECK(after(in, {address(RTM_DELADDR, 12, "10.96.0.1")}) == lost({"10.96.0.1"}));
+  CHECK(after(in, {address(RTM_NEWADDR, 14, "10.96.0.1")}).others_changed);
+  auto wanted = lost({"10.96.0.2"});
+  wanted.link_lost = true;
+  CHECK(after(in, {address(RTM_DELADDR, 12, "10.96.0.2"), link(RTM_DELLINK, 12, "kube-ipvs1")}) ==
+        wanted);
+  CHECK(in.indices() == std::set<std::int32_t>{kOurs});
+}
+
+TEST_CASE("the number of a link in a series is read as we write it alone") {
+  CHECK(number_in_series("kube-ipvs0", "kube-ipvs") == 0);
+  CHECK(number_in_series("kube-ipvs17", "kube-ipvs") == 17);
+  CHECK(number_in_series("kube-ipvs1023", "kube-ipvs") == 1023);
+  for (const auto* other : {"kube-ipvs", "kube-ipvs00", "kube-ipvs01", "kube-ipvs-1", "kube-ipvs+1",
+                            "kube-ipvs1 ", "kube-ipvs1024", "kube-ipvs65537", "kube-ip0", ""})
+    CHECK_FALSE(number_in_series(other, "kube-ipvs"));
 }
 
 }  // namespace

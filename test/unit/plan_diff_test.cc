@@ -31,9 +31,20 @@ test::KernelModel holding(const DesiredState& desired) {
   return kernel;
 }
 
-netlink::RealServer& server_in(test::KernelModel& kernel, const netlink::VirtualServiceKey& service,
-                               const std::string& address) {
-  return kernel.state.services->at(service).servers.value().at({ip(address), 8080});
+const netlink::RealServer& server_in(const test::KernelModel& kernel,
+                                     const netlink::VirtualServiceKey& service,
+                                     const std::string& address) {
+  const auto& servers = kernel.state.services->at(service).servers.value();
+  const auto it = servers.find(netlink::RealServerKey{ip(address), 8080});
+  REQUIRE(it != servers.end());
+  return *it;
+}
+
+void set_weight(test::KernelModel& kernel, const netlink::VirtualServiceKey& service,
+                const std::string& address, std::uint32_t weight) {
+  auto server = server_in(kernel, service, address);
+  server.weight = weight;
+  kernel.state.commit(netlink::EditServer{service, server});
 }
 
 std::vector<std::string> phase_names(const Transaction& transaction) {
@@ -65,9 +76,8 @@ TEST_CASE("the API server and the cluster DNS come before the others") {
   REQUIRE(phase_names(transaction).at(3) == "add first virtual services");
   const auto& first = std::get<std::vector<netlink::IpvsOp>>(transaction.phases.at(3).work);
   CHECK(first.size() == 2);
-  const auto& addresses = std::get<std::vector<netlink::AddressOp>>(transaction.phases.at(4).work);
-  CHECK(addresses ==
-        std::vector<netlink::AddressOp>{{true, ip("10.96.0.1")}, {true, ip("10.96.0.10")}});
+  const auto& addresses = std::get<std::vector<BindingOp>>(transaction.phases.at(4).work);
+  CHECK(addresses == std::vector<BindingOp>{{true, {ip("10.96.0.1")}}, {true, {ip("10.96.0.10")}}});
   CHECK(phase_names(transaction).at(5) == "add virtual services");
 }
 
@@ -104,16 +114,16 @@ TEST_CASE("UDP and SCTP real servers leave at once") {
 TEST_CASE("what others changed is set right") {
   const auto desired = desired_for(test::web_service(), {test::e1(), test::e2()});
   auto kernel = holding(desired);
-  server_in(kernel, kWeb, "10.244.0.3").weight = 7;
+  set_weight(kernel, kWeb, "10.244.0.3", 7);
   kernel.state.services->at(kWeb).service.scheduler = "wrr";
-  kernel.state.addresses->insert(ip("10.96.0.77"));
+  kernel.state.addresses->insert({ip("10.96.0.77")});
   kernel.state.sets.at({Family::ipv4, ipset::SetId::cluster_ip})->clear();
   kernel.state.rules.at({Family::ipv4, ipset::Table::nat}).chains[0].rules.pop_back();
   kernel.apply(diff(desired, kernel.state));
   CHECK(diff(desired, kernel.state).empty());
   CHECK(server_in(kernel, kWeb, "10.244.0.3").weight == 1);
   CHECK(kernel.state.services->at(kWeb).service.scheduler == "rr");
-  CHECK(kernel.state.addresses == std::set{ip("10.96.0.9")});
+  CHECK(kernel.state.addresses->addresses() == std::set{ip("10.96.0.9")});
 }
 
 TEST_CASE("virtual services in excludeCIDRs are left alone, others of the family are removed") {
@@ -162,7 +172,7 @@ TEST_CASE("nothing is exposed or removed on partial knowledge", "[item-8]") {
 
 TEST_CASE("what could not be read in full removes and drains nothing, but adds and edits") {
   auto kernel = holding(desired_for(test::web_service(), {test::e1(), test::e2()}));
-  server_in(kernel, kWeb, "10.244.0.3").weight = 0;
+  set_weight(kernel, kWeb, "10.244.0.3", 0);
   auto other = test::web_service();
   other.name.name = "other";
   other.cluster_ips = {ip("10.96.0.7")};
@@ -249,6 +259,55 @@ TEST_CASE("a set that does not grow is made as kube-proxy makes it where it fits
   many.sets_grow = false;
   kernel.state.odd_capacities.clear();
   CHECK(phase_names(diff(many, kernel.state)) == std::vector<std::string>{"add elements"});
+}
+
+TEST_CASE("a scheduler that builds a table is bound behind the real servers of a new service") {
+  constexpr const char* scheduler = "mh";
+  auto desired = desired_for(test::web_service(), {test::e1(), test::e2()});
+  desired.services.at(kWeb).service.scheduler = scheduler;
+  auto kernel = test::KernelModel::empty_for(desired);
+  const auto transaction = diff(desired, kernel.state);
+  CHECK_THAT(to_text(transaction),
+             Catch::Contains(
+                 "add virtual services\n"
+                 "  add virtual service 10.96.0.9:80/TCP none\n"
+                 "  add real server 10.244.0.3:8080 weight 1 to virtual service 10.96.0.9:80/TCP\n"
+                 "  add real server 10.244.1.4:8080 weight 1 to virtual service 10.96.0.9:80/TCP\n"
+                 "  edit virtual service 10.96.0.9:80/TCP " +
+                 std::string(scheduler) + "\nadd addresses\n"));
+  kernel.apply(transaction);
+  CHECK(diff(desired, kernel.state).empty());
+  CHECK(kernel.violations == 0);
+
+  // What a process that ended in between left.
+  kernel.state.services->at(kWeb).service.scheduler = netlink::kNoScheduler;
+  CHECK(to_text(diff(desired, kernel.state)) ==
+        "edit\n  edit virtual service 10.96.0.9:80/TCP " + std::string(scheduler) + "\n");
+}
+
+TEST_CASE("sh is bound late where there are many real servers") {
+  for (const int count : {64, 65}) {
+    std::vector<api::Endpoint> endpoints;
+    for (int i = 1; i <= count; ++i)
+      endpoints.push_back(test::endpoint("10.244.1." + std::to_string(i), "n2"));
+    auto desired = desired_for(test::web_service(), endpoints);
+    desired.services.at(kWeb).service.scheduler = "sh";
+    auto kernel = test::KernelModel::empty_for(desired);
+    const auto text = to_text(diff(desired, kernel.state));
+    CHECK((text.find("10.96.0.9:80/TCP none") != std::string::npos) == (count == 65));
+    kernel.apply(diff(desired, kernel.state));
+    CHECK(diff(desired, kernel.state).empty());
+  }
+}
+
+TEST_CASE("other schedulers, and those with few real servers, are bound at once") {
+  const auto [scheduler, endpoints] = GENERATE(table<std::string, std::vector<api::Endpoint>>(
+      {{"rr", {test::e1(), test::e2()}}, {"mh", {test::e1()}}, {"mh", {}}}));
+  auto desired = desired_for(test::web_service(), endpoints);
+  desired.services.at(kWeb).service.scheduler = scheduler;
+  const auto text = to_text(diff(desired, test::KernelModel::empty_for(desired).state));
+  CHECK_THAT(text, Catch::Contains("add virtual service 10.96.0.9:80/TCP " + scheduler));
+  CHECK_THAT(text, !Catch::Contains("edit"));
 }
 
 TEST_CASE("a transaction prints every operation") {

@@ -13,12 +13,14 @@ constexpr std::uint32_t kClusters = 60;
 
 // The state that the kernel must be in when `desired` is reached.
 void check_reached(const DesiredState& desired, const ActualState& actual) {
-  CHECK(*actual.addresses == desired.addresses);
+  CHECK(actual.addresses->addresses() == desired.addresses);
   REQUIRE(actual.services->size() == desired.services.size());
   for (const auto& [key, planned] : desired.services) {
     const auto& service = actual.services->at(key);
     CHECK(service.service == planned.service);
-    CHECK(*service.servers == planned.servers);
+    std::vector<netlink::RealServer> servers;
+    for (const auto& server : planned.servers) servers.push_back({.key = server});
+    CHECK(*service.servers == RealServers(std::move(servers)));
   }
   for (const auto& [key, elements] : desired.sets) CHECK(*actual.sets.at(key) == elements);
   for (const auto& [family, parameters] : desired.rules)

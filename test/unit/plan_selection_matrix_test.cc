@@ -13,7 +13,7 @@ namespace ipvsproxier::plan {
 namespace {
 
 enum class State : std::uint8_t { ready, serving_terminating, terminating, not_ready };
-enum class Hint : std::uint8_t { none, ours, other };
+using model::Hint;
 
 struct Kind {
   State state = State::ready;
@@ -27,8 +27,8 @@ std::vector<Kind> kinds() {
   for (const auto state :
        {State::ready, State::serving_terminating, State::terminating, State::not_ready})
     for (const bool local : {false, true})
-      for (const auto node : {Hint::none, Hint::ours, Hint::other})
-        for (const auto zone : {Hint::none, Hint::ours, Hint::other})
+      for (const auto node : {Hint::none, Hint::ours, Hint::others})
+        for (const auto zone : {Hint::none, Hint::ours, Hint::others})
           all.push_back({state, local, node, zone});
   return all;
 }
@@ -72,23 +72,21 @@ Expected expected(const Pair& pair) {
           .local = first_of({ready & here, leaving & here})};
 }
 
-api::Endpoint source_of(const Kind& kind) {
-  api::Endpoint source;
-  source.ready = kind.state == State::ready;
-  source.serving = source.ready || kind.state == State::serving_terminating;
-  source.terminating = kind.state == State::serving_terminating || kind.state == State::terminating;
-  if (kind.node != Hint::none) source.node_hints = {kind.node == Hint::ours ? "n1" : "n2"};
-  if (kind.zone != Hint::none) source.zone_hints = {kind.zone == Hint::ours ? "z1" : "z2"};
-  return source;
+model::Endpoint endpoint_of(const Kind& kind) {
+  const bool ready = kind.state == State::ready;
+  const bool leaving = kind.state == State::serving_terminating;
+  return {.local = kind.local,
+          .ready = ready,
+          .serving = ready || leaving,
+          .terminating = leaving || kind.state == State::terminating,
+          .node_hint = kind.node,
+          .zone_hint = kind.zone};
 }
 
 // Wrong facets of this pair, over every policy.
 int wrong_choices(const Pair& pair) {
-  std::vector<api::Endpoint> sources;
-  for (const auto& kind : pair) sources.push_back(source_of(kind));
   std::vector<model::Endpoint> endpoints;
-  for (std::size_t i = 0; i < pair.size(); ++i)
-    endpoints.push_back({{}, &sources[i], pair[i].local});
+  for (const auto& kind : pair) endpoints.push_back(endpoint_of(kind));
   const auto want = expected(pair);
   int wrong = 0;
   for (const unsigned policies : {0U, 1U, 2U, 3U, 4U, 5U, 6U, 7U}) {
@@ -96,11 +94,11 @@ int wrong_choices(const Pair& pair) {
     port.internal_policy_local = (policies & 1U) != 0;
     port.external_policy_local = (policies & 2U) != 0;
     port.externally_accessible = (policies & 4U) != 0;
-    const auto choice = choose_endpoints(port, endpoints, "n1", "z1");
+    const auto choice = choose_endpoints(port, endpoints);
     const auto chosen = [&](bool local_only, bool strict) {
       Set set = 0;
       for (const auto* endpoint : choice.of_facet(local_only, strict))
-        set |= 1U << static_cast<unsigned>(endpoint->source - sources.data());
+        set |= 1U << static_cast<unsigned>(endpoint - endpoints.data());
       return set;
     };
     // The cluster IP; a Service that nobody outside reaches never looks at other nodes.

@@ -13,37 +13,38 @@
 namespace ipvsproxier::plan {
 namespace {
 
+using model::Hint;
+
 struct Scene {
-  std::vector<api::Endpoint> sources;
   std::vector<model::Endpoint> endpoints;
 };
 
-void add_hint(api::Endpoint& source, const std::string& word) {
-  auto& hints = word[0] == 'z' ? source.zone_hints : source.node_hints;
-  hints.push_back(word.substr(2));
+// For node n1 in zone z1.
+void add_hint(model::Endpoint& endpoint, const std::string& word) {
+  auto& hint = word[0] == 'z' ? endpoint.zone_hint : endpoint.node_hint;
+  if (hint != Hint::ours) hint = word == "z=z1" || word == "n=n1" ? Hint::ours : Hint::others;
 }
 
 Scene scene(const std::vector<std::string>& rows) {
   Scene result;
-  result.sources.reserve(rows.size());
   for (const auto& row : rows) {
     std::istringstream words(row);
     std::string name, state, place, hint;
     words >> name >> state >> place;
-    auto& source = result.sources.emplace_back();
-    source.target_name = name;
-    source.ready = state == "r";
-    source.serving = state == "r" || state == "s";
-    source.terminating = state == "s" || state == "t";
-    while (words >> hint) add_hint(source, hint);
-    result.endpoints.push_back({{}, &source, place == "l"});
+    auto& endpoint = result.endpoints.emplace_back();
+    endpoint.key.port = static_cast<std::uint16_t>(name.at(0));
+    endpoint.local = place == "l";
+    endpoint.ready = state == "r";
+    endpoint.serving = state == "r" || state == "s";
+    endpoint.terminating = state == "s" || state == "t";
+    while (words >> hint) add_hint(endpoint, hint);
   }
   return result;
 }
 
 std::string names(const std::vector<const model::Endpoint*>& chosen) {
   std::string result;
-  for (const auto* endpoint : chosen) result += endpoint->source->target_name;
+  for (const auto* endpoint : chosen) result += static_cast<char>(endpoint->key.port);
   return result;
 }
 
@@ -90,7 +91,7 @@ TEST_CASE("endpoints are chosen by readiness, place and hints") {
   for (const auto& row : kRows) {
     INFO(row.what);
     const auto given = scene(row.endpoints);
-    const auto choice = choose_endpoints(port_with(false, true, true), given.endpoints, "n1", "z1");
+    const auto choice = choose_endpoints(port_with(false, true, true), given.endpoints);
     CHECK(names(choice.cluster) == row.cluster);
     CHECK(names(choice.local) == row.local);
   }
@@ -109,8 +110,7 @@ TEST_CASE("lists that no policy uses stay empty") {
           {true, true, false, "", "a"},
           {true, true, true, "ab", "a"},
       }));
-  const auto choice =
-      choose_endpoints(port_with(internal, external, accessible), given.endpoints, "n1", "z1");
+  const auto choice = choose_endpoints(port_with(internal, external, accessible), given.endpoints);
   CHECK(names(choice.cluster) == cluster);
   CHECK(names(choice.local) == local);
 }
@@ -119,20 +119,14 @@ TEST_CASE("a facet with policy Local falls back to the cluster's endpoints, unle
   const auto remote = scene({"b r -"});
   const auto both = scene({"a r l", "b r -"});
   const auto port = port_with(false, true, true);
-  const auto without = choose_endpoints(port, remote.endpoints, "n1", "z1");
+  const auto without = choose_endpoints(port, remote.endpoints);
   CHECK(names(without.of_facet(true, false)) == "b");
   CHECK(names(without.of_facet(true, true)).empty());
-  const auto with = choose_endpoints(port, both.endpoints, "n1", "z1");
+  const auto with = choose_endpoints(port, both.endpoints);
   CHECK(names(with.of_facet(true, false)) == "a");
   CHECK(names(with.of_facet(true, true)) == "a");
   CHECK(names(with.of_facet(false, false)) == "ab");
   CHECK(names(with.of_facet(false, true)) == "ab");
-}
-
-TEST_CASE("without a zone of our own zone hints do not apply") {
-  const auto given = scene({"a r - z=z1", "b r - z=z2"});
-  const auto choice = choose_endpoints(port_with(false, false, false), given.endpoints, "n1", "");
-  CHECK(names(choice.cluster) == "ab");
 }
 
 }  // namespace

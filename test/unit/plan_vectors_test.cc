@@ -64,8 +64,7 @@ Lines printed(const DesiredState& state) {
   Lines lines;
   for (const auto& [key, planned] : state.services) {
     inspect::ServiceTable table{.service = planned.service, .servers = {}};
-    for (const auto& [server_key, server] : planned.servers)
-      table.servers.push_back({.server = server});
+    for (const auto& server : planned.servers) table.servers.push_back({.server = {.key = server}});
     std::istringstream text(inspect::format_save({table}));
     for (std::string line; std::getline(text, line);) lines.push_back(line);
   }

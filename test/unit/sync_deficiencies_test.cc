@@ -85,7 +85,8 @@ TEST_CASE("a sync that fails is tried again by itself, and owes what it took up"
   abort.faults(daemon).fail(abort.operation, netlink::make_error(Operation::generic, EBUSY, ""), 2);
   daemon.restart();
   auto cluster = web_with({test::e1()}, Protocol::udp);
-  cluster.slices.at({"default", "web"}).at("web-1").trigger.time = changed;
+  test::edit_slice(cluster.slices.at({"default", "web"}), "web-1",
+                   [&](auto& slice) { slice.trigger.time = changed; });
   auto report = daemon.see(cluster);
   CHECK(report.failures > 0);
   CHECK_FALSE(report.settled);

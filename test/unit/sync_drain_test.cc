@@ -144,8 +144,8 @@ TEST_CASE("a deleted Service without endpoints, or of UDP, goes at once") {
   CHECK_FALSE(daemon.ipvs.contains(kWeb));
   cluster = web_with({test::e1()});
   cluster.services.at({"default", "web"}).ports[0].protocol = Protocol::udp;
-  for (auto& [name, slice] : cluster.slices.at({"default", "web"}))
-    slice.ports[0].protocol = Protocol::udp;
+  test::edit_slice(cluster.slices.at({"default", "web"}), "web-1",
+                   [](auto& slice) { slice.ports[0].protocol = Protocol::udp; });
   daemon.see(cluster);
   const netlink::VirtualServiceKey key{ip("10.96.0.9"), Protocol::udp, 80};
   REQUIRE(daemon.weights(key).size() == 1);

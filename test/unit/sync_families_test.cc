@@ -89,7 +89,8 @@ TEST_CASE("a listing of addresses or links that fails takes nothing away") {
   CHECK(node.dump() == before);
   // Another change meanwhile does not wait for the addresses, and takes nothing with it either.
   auto more = two_families();
-  more.slices.at({"default", "web"}).at("web-v4").endpoints.push_back(test::e2());
+  test::edit_slice(more.slices.at({"default", "web"}), "web-v4",
+                   [](auto& slice) { slice.endpoints.push_back(test::e2()); });
   CHECK(node.see(more).written == Written{.ipvs = 3});
   CHECK(node.serves(kV4.node_ip, 30080));
   node.wait(5s);
@@ -217,8 +218,10 @@ TEST_CASE("changes of slices of both families are told when the kernel has them"
                         {ErrorKind::io, EIO, ""}, 2);
   auto next = two_families(kChange + 5s, kChange + 6s);
   auto& slices = next.slices.at(web);
-  slices.at("web-v4").endpoints.push_back(test::e2());
-  slices.at("web-v6").endpoints.push_back(test::endpoint("fd00:244:0:1::4", "n2"));
+  test::edit_slice(slices, "web-v4", [](auto& slice) { slice.endpoints.push_back(test::e2()); });
+  test::edit_slice(slices, "web-v6", [](auto& slice) {
+    slice.endpoints.push_back(test::endpoint("fd00:244:0:1::4", "n2"));
+  });
   const auto time = [](Family family) { return kChange + (family == Family::ipv4 ? 5s : 6s); };
   CHECK(node.see(next).programmed == Changed{{web, other, time(other)}});
   Changed late;

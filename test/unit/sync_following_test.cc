@@ -161,6 +161,45 @@ TEST_CASE("an address that others took away comes back at once; our own removals
   CHECK(daemon.links.listings() == listings);
 }
 
+TEST_CASE("a virtual service whose late scheduler is missing is not there, nor its address") {
+  test::FakeDaemonSettings settings;
+  settings.options.scheduler = "mh";
+  Daemon daemon(settings);
+  daemon.ipvs.schedulers.erase("mh");
+  CHECK(daemon.see(web_with({test::e1(), test::e2()})).problems == 1);
+  CHECK(daemon.says("this kernel has no IPVS scheduler \"mh\""));
+  for (int i = 0; i < 3; ++i) {
+    CHECK_FALSE(daemon.ipvs.contains(kWeb));
+    CHECK_FALSE(daemon.is_bound("10.96.0.9"));
+    daemon.wait(40s);
+  }
+  daemon.ipvs.schedulers.insert("mh");
+  daemon.wait(40s);
+  CHECK(daemon.differences().empty());
+  CHECK(daemon.is_bound("10.96.0.9"));
+}
+
+TEST_CASE("a virtual service that was not added gets no scheduler, one that waits for it gets it") {
+  test::FakeDaemonSettings settings;
+  settings.options.scheduler = "mh";
+  Daemon daemon(settings);
+  SECTION("not added") {
+    daemon.ipvs.faults.fail("add virtual service", {ErrorKind::io, EIO, ""}, 1);
+    CHECK(daemon.see(web_with({test::e1(), test::e2()})).failures > 0);
+    CHECK_FALSE(daemon.is_bound("10.96.0.9"));
+  }
+  SECTION("not bound") {
+    daemon.ipvs.faults.fail("edit virtual service", {ErrorKind::io, EIO, ""}, 1);
+    CHECK(daemon.see(web_with({test::e1(), test::e2()})).failures > 0);
+    CHECK_FALSE(daemon.is_bound("10.96.0.9"));
+    CHECK(daemon.weights(kWeb).size() == 2);
+  }
+  daemon.wait(40s);
+  CHECK(daemon.differences().empty());
+  CHECK(daemon.is_bound("10.96.0.9"));
+  CHECK(daemon.watch.broken == std::vector<std::string>{});
+}
+
 TEST_CASE("the dummy link is made again at once, with its addresses") {
   Daemon daemon;
   daemon.see(web_with({test::e1()}));

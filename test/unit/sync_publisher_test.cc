@@ -31,7 +31,8 @@ constexpr Wall kBegin{1'700'000'000s};
 // web_with() whose slice the cluster changed at `time`.
 model::ClusterState web_at(Wall time, std::vector<api::Endpoint> endpoints) {
   auto cluster = web_with(std::move(endpoints));
-  cluster.slices.at({"default", "web"}).at("web-1").trigger.time = time;
+  test::edit_slice(cluster.slices.at({"default", "web"}), "web-1",
+                   [&](auto& slice) { slice.trigger.time = time; });
   return cluster;
 }
 
@@ -144,6 +145,29 @@ TEST_CASE("what the cluster changed before we began is not measured") {
   CHECK_THAT(text, Contains(name + R"(_bucket{ip_family="IPv4",le="2"} 1)" + "\n"));
   CHECK_THAT(text, Contains(name + R"(_count{ip_family="IPv6"} 1)" + "\n"));
   CHECK_THAT(text, Contains(name + R"(_sum{ip_family="IPv6"} 6)" + "\n"));
+}
+
+TEST_CASE("the parts of a reading back are one sync, as long as all of them") {
+  PublisherRig rig;
+  const std::string count = R"(sync_proxy_rules_duration_seconds_count{ip_family="IPv4"} )";
+  const std::string sum = R"(sync_proxy_rules_duration_seconds_sum{ip_family="IPv4"} )";
+  SyncReport part;
+  part.reading = true;
+  part.settled = true;
+  part.requests.ipvs = 5;
+  for (int i = 0; i < 3; ++i) {
+    rig.publisher.began(true);
+    rig.publisher.ended(part, 1s);
+  }
+  CHECK_THAT(rig.text(), Contains(count + "0\n"));
+  CHECK_THAT(rig.text(), Contains(R"(netlink_messages_total{kind="ipvs"} 15)"));
+  CHECK_FALSE(rig.status.families_healthy());
+  SyncReport last;
+  last.whole = true;
+  last.settled = true;
+  rig.publisher.ended(std::move(last), 1s);
+  CHECK_THAT(rig.text(), Contains(count + "1\n"));
+  CHECK_THAT(rig.text(), Contains(sum + "4\n"));
 }
 
 }  // namespace

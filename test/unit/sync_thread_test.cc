@@ -33,10 +33,14 @@ class CountingIpvsTable final : public netlink::IpvsTable {
     return result;
   }
   netlink::Result<std::vector<netlink::VirtualService>> list_services() override {
-    auto result = table_.list_services();
+    return table_.list_services();
+  }
+  netlink::Result<ServicesPart> begin_services() override {
+    auto result = table_.begin_services();
     ++listings;
     return result;
   }
+  netlink::Result<ServicesPart> next_services() override { return table_.next_services(); }
   netlink::Result<std::vector<netlink::ListedServer>> list_servers(
       const netlink::VirtualServiceKey& service) override {
     return table_.list_servers(service);

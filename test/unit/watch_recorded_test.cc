@@ -28,15 +28,11 @@ struct Describe {
   std::string text;
 
   void add(const std::string& word) { text += "\n  " + word; }
-  void add_labels(const std::map<std::string, std::string>& labels) {
-    for (const auto& [key, value] : labels) add(fmt::format("label={}:{}", key, value));
-  }
 
   void operator()(const api::Service& service) {
     constexpr std::array kTypes = {"ClusterIP", "NodePort", "LoadBalancer", "ExternalName"};
     add(fmt::format("created={}", service.creation_time.value_or(0)));
     add(kTypes.at(static_cast<std::size_t>(service.type)));
-    add_labels(service.labels);
     if (service.headless) add("headless");
     for (const auto& address : service.cluster_ips) add("ip=" + address.to_string());
     for (const auto family : service.ip_families)
@@ -55,7 +51,7 @@ struct Describe {
 
   void operator()(const api::EndpointSlice& slice) {
     add(slice.family == netlink::Family::ipv4 ? "IPv4" : "IPv6");
-    add_labels(slice.labels);
+    add("service=" + slice.service);
     for (const auto& port : slice.ports)
       add(fmt::format("port={}:{}/{}", port.name, port.port, netlink::to_string(port.protocol)));
     const auto sign = [](bool condition) { return condition ? '+' : '-'; };
@@ -63,7 +59,7 @@ struct Describe {
       add(fmt::format("endpoint={} {}{}{} node:{} zone:{} target:{}", endpoint.address.to_string(),
                       sign(endpoint.ready), sign(endpoint.serving), sign(endpoint.terminating),
                       endpoint.node_name, endpoint.zone, endpoint.target_name));
-      for (const auto& zone : endpoint.zone_hints) text += " hint:" + zone;
+      for (const auto& zone : endpoint.zone_hints) text += fmt::format(" hint:{}", zone);
     }
   }
 

@@ -1,0 +1,34 @@
+#pragma once
+
+// ControlClient: asks the daemon on its control socket (control.h). Blocks. One thread.
+
+#include <memory>
+#include <string>
+
+#include "netlink/result.h"
+
+namespace ipvsproxier::cmd {
+
+inline constexpr const char* kControlSocket = "/run/ipvs-proxier/control.sock";
+
+class ControlClient {
+ public:
+  // Connects with each question.
+  explicit ControlClient(std::string path);
+  ControlClient(const ControlClient&) = delete;
+  ControlClient& operator=(const ControlClient&) = delete;
+  ~ControlClient();
+
+  // The text of the JSON object that answers "/v1/status". `missing`: no daemon answers there;
+  // `denied`: this user may not ask; `timeout`: it is busy; `malformed`: it is something else that
+  // answers.
+  netlink::Result<std::string> get(const std::string& target);
+  const std::string& path() const { return path_; }
+
+ private:
+  struct Handle;
+  std::string path_;
+  std::unique_ptr<Handle> handle_;
+};
+
+}  // namespace ipvsproxier::cmd

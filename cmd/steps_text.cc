@@ -1,0 +1,74 @@
+#include "cmd/steps_text.h"
+
+#include <array>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace ipvsproxier::cmd {
+
+namespace {
+
+using sync::Area;
+using sync::Change;
+using sync::Step;
+
+constexpr std::array kAreas = {Area::host, Area::links, Area::sets, Area::rules,
+                               Area::virtual_servers};
+
+std::string name_of(const Rehearsed& rehearsed, const Step& step) {
+  if (!step.service) return "";
+  const auto it = rehearsed.names.find(*step.service);
+  return it == rehearsed.names.end() ? "" : it->second;
+}
+
+const char* word_of(Change change) {
+  switch (change) {
+    case Change::add:
+      return "add";
+    case Change::remove:
+      return "remove";
+    case Change::change:
+      return "change";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string steps_text(const Rehearsed& rehearsed, std::string_view word, std::string_view none) {
+  std::string text;
+  std::string counts;
+  for (const auto area : kAreas) {
+    std::size_t count = 0;
+    for (const auto& step : rehearsed.steps) {
+      if (step.area != area) continue;
+      if (count++ == 0) text += fmt::format("{}\n", to_string(area));
+      const auto name = name_of(rehearsed, step);
+      text += fmt::format("  {} {}{}{}\n", static_cast<char>(step.change), step.what,
+                          name.empty() ? "" : "  # ", name);
+    }
+    if (count > 0)
+      counts += fmt::format("{}{} in {}", counts.empty() ? "" : ", ", count, to_string(area));
+  }
+  const auto all = rehearsed.steps.size();
+  text += all == 0 ? fmt::format("{}\n", none)
+                   : fmt::format("{} {}{}: {}\n", all, word, all == 1 ? "" : "s", counts);
+  for (const auto& note : rehearsed.notes) text += fmt::format("not looked at: {}\n", note);
+  return text;
+}
+
+std::string steps_json(const Rehearsed& rehearsed) {
+  using Json = nlohmann::ordered_json;
+  Json json{
+      {"complete", rehearsed.complete}, {"steps", Json::array()}, {"notLookedAt", rehearsed.notes}};
+  for (const auto& step : rehearsed.steps) {
+    json["steps"].push_back(
+        {{"table", to_string(step.area)}, {"change", word_of(step.change)}, {"what", step.what}});
+    if (const auto name = name_of(rehearsed, step); !name.empty())
+      json["steps"].back()["service"] = name;
+  }
+  return json.dump(2) + "\n";
+}
+
+}  // namespace ipvsproxier::cmd

@@ -1,0 +1,68 @@
+#include "proxier/plan/bindings.h"
+
+#include <fmt/format.h>
+
+#include "netlink/link_types.h"
+
+namespace ipvsproxier::plan {
+
+std::string dummy_link(Place place) {
+  return fmt::format("{}{}", kDummyLinks, place);
+}
+
+std::optional<Place> dummy_number(std::string_view link) {
+  return netlink::number_in_series(link, kDummyLinks);
+}
+
+std::string to_string(const BindingOp& op) {
+  auto text = netlink::to_string(netlink::AddressOp{op.add, op.binding.address});
+  if (op.binding.place != 0) text += " on " + dummy_link(op.binding.place);
+  return text;
+}
+
+bool Bindings::contains(const netlink::IpAddress& address) const {
+  const auto it = all_.lower_bound({address});
+  return it != all_.end() && it->address == address;
+}
+
+std::vector<Place> Bindings::places(const netlink::IpAddress& address) const {
+  std::vector<Place> result;
+  for (auto it = all_.lower_bound({address}); it != all_.end() && it->address == address; ++it)
+    result.push_back(it->place);
+  return result;
+}
+
+std::size_t Bindings::count(Place place) const {
+  return place < counts_.size() ? counts_[place] : 0;
+}
+
+std::set<netlink::IpAddress> Bindings::addresses() const {
+  std::set<netlink::IpAddress> result;
+  for (const auto& binding : all_) result.insert(result.end(), binding.address);
+  return result;
+}
+
+void Bindings::insert(const Binding& binding) {
+  if (!all_.insert(binding).second) return;
+  if (binding.place >= counts_.size()) counts_.resize(binding.place + std::size_t{1});
+  ++counts_[binding.place];
+}
+
+void Bindings::erase(const Binding& binding) {
+  if (all_.erase(binding) != 0) --counts_[binding.place];
+}
+
+Place Rooms::next() {
+  const auto is_full = [&] {
+    const auto holds = place_ == 0 ? kFirstLinkHolds : kFurtherLinkHolds;
+    return taken_.count(place_) + given_ >= holds;
+  };
+  while (spread_ && is_full() && place_ + 1 < netlink::kSeriesLength) {
+    ++place_;
+    given_ = 0;
+  }
+  ++given_;
+  return place_;
+}
+
+}  // namespace ipvsproxier::plan

@@ -1,0 +1,19 @@
+#include "proxier/plan/set_elements.h"
+
+namespace ipvsproxier::plan {
+
+SetElements::SetElements(const std::vector<SetElement>& elements) {
+  std::vector<std::pair<ipset::SetId, ipset::PackedElement>> packed;
+  std::vector<SetElement> others;
+  packed.reserve(elements.size());
+  for (const auto& [id, element] : elements) {
+    if (const auto small = ipset::PackedElement::pack(element))
+      packed.emplace_back(id, *small);
+    else
+      others.emplace_back(id, element);
+  }
+  packed_ = model::SortedVector(std::move(packed));
+  others_ = model::SortedVector(std::move(others));
+}
+
+}  // namespace ipvsproxier::plan

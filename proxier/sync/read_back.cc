@@ -1,0 +1,298 @@
+#include "proxier/sync/read_back.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace ipvsproxier::sync {
+
+namespace {
+
+using ipset::Element;
+using ipset::ElementSet;
+using ipset::ListedSet;
+using netlink::ErrorKind;
+using netlink::ListedServer;
+using netlink::VirtualServiceKey;
+using plan::ActualState;
+using plan::SetKey;
+
+// A set of this name but another kind or family is somebody else's.
+std::optional<Failure> not_ours(const ipset::SetSpec& found, const ipset::SetSpec& wanted) {
+  const bool has_family = wanted.kind != ipset::SetKind::bitmap_port;
+  if (found.kind == wanted.kind && (!has_family || found.family == wanted.family))
+    return std::nullopt;
+  const auto words = [](const ipset::SetSpec& spec) {
+    return fmt::format("{} {}", netlink::to_string(spec.family), ipset::to_string(spec.kind));
+  };
+  return Failure{"use set " + wanted.name,
+                 netlink::Error{ErrorKind::already, 0,
+                                fmt::format("it is {}, wanted {}", words(found), words(wanted))}};
+}
+
+// What fails for one set for want of the module or the privilege fails for all.
+bool fails_for_all(ErrorKind kind) {
+  return kind == ErrorKind::missing || kind == ErrorKind::denied || kind == ErrorKind::io;
+}
+
+// As ActualState::odd_capacities has it; nullopt: kube-proxy's.
+std::optional<std::uint32_t> odd_capacity(const std::optional<ListedSet>& listed) {
+  if (!listed) return std::nullopt;
+  const auto capacity = listed->options.empty() ? listed->spec.max_elements : 0;
+  return capacity == ipset::kSetCapacity ? std::nullopt : std::optional(capacity);
+}
+
+void keep(const SetKey& key, const std::optional<ListedSet>& listed, ActualState& state) {
+  auto& elements = state.sets[key];
+  elements.reset();
+  if (listed) elements.emplace(listed->elements.begin(), listed->elements.end());
+  state.odd_capacities.erase(key);
+  if (const auto odd = odd_capacity(listed)) state.odd_capacities[key] = *odd;
+}
+
+bool is_as_believed(const SetKey& key, const std::optional<ListedSet>& listed,
+                    const std::optional<ElementSet>& believed, const ActualState& mirror) {
+  if (listed.has_value() != believed.has_value()) return false;
+  const auto odd = mirror.odd_capacities.find(key);
+  const auto has_odd =
+      odd == mirror.odd_capacities.end() ? std::nullopt : std::optional(odd->second);
+  return has_odd == odd_capacity(listed) &&
+         (!listed || std::equal(listed->elements.begin(), listed->elements.end(), believed->begin(),
+                                believed->end()));
+}
+
+// A set that came or went is looked at with all that it should hold.
+ElementSet differing(const std::optional<ListedSet>& listed,
+                     const std::optional<ElementSet>& believed, const ElementSet& wanted) {
+  const auto& has = believed ? *believed : wanted;
+  if (!listed) return wanted;
+  std::vector<Element> result;
+  std::set_symmetric_difference(listed->elements.begin(), listed->elements.end(), has.begin(),
+                                has.end(), std::back_inserter(result));
+  if (!believed) result.insert(result.end(), wanted.begin(), wanted.end());
+  return {result.begin(), result.end()};
+}
+
+plan::RealServers servers_of(const std::vector<ListedServer>& listed) {
+  std::vector<netlink::RealServer> servers;
+  servers.reserve(listed.size());
+  for (const auto& one : listed) servers.push_back(one.server);
+  return plan::RealServers(std::move(servers));
+}
+
+// `listed` sorted.
+bool same(const plan::RealServers& servers, const std::vector<ListedServer>& listed) {
+  return std::equal(servers.begin(), servers.end(), listed.begin(), listed.end(),
+                    [](const auto& has, const auto& one) { return has == one.server; });
+}
+
+}  // namespace
+
+PartRead ReadBack::step(Kernel& kernel, const plan::DesiredState& desired,
+                        const ActualState& mirror) {
+  switch (stage_) {
+    case Stage::sets:
+      return read_set(kernel, desired, mirror);
+    case Stage::rules:
+      return read_rules(kernel, desired, mirror);
+    case Stage::services:
+      return read_services(kernel, mirror);
+    case Stage::servers:
+      return read_servers(kernel, mirror);
+    case Stage::done:
+      break;
+  }
+  return {};
+}
+
+PartRead ReadBack::read_set(Kernel& kernel, const plan::DesiredState& desired,
+                            const ActualState& mirror) {
+  PartRead part;
+  const auto next = set_ ? desired.sets.upper_bound(*set_) : desired.sets.begin();
+  if (next == desired.sets.end()) {
+    stage_ = Stage::rules;
+    return part;
+  }
+  const auto key = next->first;
+  set_ = key;
+  const auto spec = ipset::set_spec(key.id, key.family);
+  auto listed = kernel.sets.list(spec.name);
+  if (!listed) {
+    const bool all = fails_for_all(listed.error().kind);
+    if (all) stage_ = Stage::rules;
+    part.failures.push_back({"list set " + spec.name, std::move(listed.error())});
+    part.take = [key, all](ActualState& state) {
+      const auto unknown = [&](const auto& set) {
+        return all ? !(set.first < key) : set.first == key;
+      };
+      std::erase_if(state.sets, unknown);
+      std::erase_if(state.odd_capacities, unknown);
+    };
+    return part;
+  }
+  if (*listed)
+    if (auto failure = not_ours((*listed)->spec, spec)) {
+      part.failures.push_back(*std::move(failure));
+      part.take = [key](ActualState& state) { state.sets.erase(key); };
+      return part;
+    }
+  const auto believed = mirror.sets.find(key);
+  if (believed == mirror.sets.end()) {
+    part.look_at_all = true;
+  } else {
+    if (is_as_believed(key, *listed, believed->second, mirror)) return part;
+    part.differs.elements[key] = differing(*listed, believed->second, next->second);
+  }
+  part.take = [key, found = *std::move(listed)](ActualState& state) { keep(key, found, state); };
+  return part;
+}
+
+PartRead ReadBack::read_rules(Kernel& kernel, const plan::DesiredState& desired,
+                              const ActualState& mirror) {
+  PartRead part;
+  const auto next = family_ ? desired.rules.upper_bound(*family_) : desired.rules.begin();
+  if (next == desired.rules.end()) {
+    stage_ = Stage::services;
+    return part;
+  }
+  const auto family = next->first;
+  family_ = family;
+  std::map<plan::TableKey, std::optional<ipset::TableRules>> found;
+  for (const auto& wanted : ipset::rules_for(family, next->second)) {
+    const plan::TableKey key{family, wanted.table};
+    auto listed = kernel.rules.list(wanted);
+    if (!listed) {
+      part.failures.push_back(
+          {fmt::format("list rules of {} table {}", to_string(family), to_string(wanted.table)),
+           std::move(listed.error())});
+      found[key] = std::nullopt;
+      continue;
+    }
+    const auto believed = mirror.rules.find(key);
+    if (believed == mirror.rules.end())
+      part.look_at_all = true;
+    else if (believed->second == *listed)
+      continue;
+    else
+      part.differs.rules.insert(family);
+    found[key] = *std::move(listed);
+  }
+  if (found.empty()) return part;
+  part.take = [found = std::move(found)](ActualState& state) {
+    for (const auto& [key, rules] : found) {
+      state.rules.erase(key);
+      if (rules) state.rules.emplace(key, *rules);
+    }
+  };
+  return part;
+}
+
+void ReadBack::note(const plan::Transaction& transaction) {
+  if (!listing_) return;
+  for (const auto& phase : transaction.phases)
+    if (const auto* ops = std::get_if<std::vector<netlink::IpvsOp>>(&phase.work))
+      for (const auto& op : *ops) written_.insert(netlink::service_of(op));
+}
+
+// Of what was written since the listing began it may be too old.
+bool ReadBack::is_known(const netlink::VirtualService& service, const ActualState& mirror) const {
+  if (service.key.fwmark != 0 || written_.contains(service.key)) return true;
+  if (!mirror.services) return false;
+  const auto believed = mirror.services->find(service.key);
+  return believed != mirror.services->end() && believed->second.service == service;
+}
+
+// In parts, but where nothing is known: one that is not known must not be taken for absent.
+netlink::Result<netlink::IpvsTable::ServicesPart> ReadBack::list_services(
+    Kernel& kernel, const ActualState& mirror) {
+  if (listing_) return kernel.ipvs.next_services();
+  if (mirror.services) return kernel.ipvs.begin_services();
+  auto all = kernel.ipvs.list_services();
+  if (!all) return all.error();
+  return netlink::IpvsTable::ServicesPart{.services = *std::move(all), .last = true};
+}
+
+// What is gone shows when its real servers are asked for.
+PartRead ReadBack::read_services(Kernel& kernel, const ActualState& mirror) {
+  PartRead part;
+  auto listed = list_services(kernel, mirror);
+  listing_ = listed && !listed->last;
+  if (!listing_) stage_ = Stage::servers;
+  if (!listed) {
+    part.failures.push_back({"list virtual services", std::move(listed.error())});
+    part.take = [](ActualState& state) { state.services.reset(); };
+    return part;
+  }
+  part.look_at_all = !mirror.services;
+  std::erase_if(listed->services, [&](const auto& one) { return is_known(one, mirror); });
+  if (mirror.services)
+    for (const auto& service : listed->services) part.differs.services.insert(service.key);
+  if (listed->services.empty() && mirror.services) return part;
+  part.take = [found = std::move(listed->services)](ActualState& state) {
+    if (!state.services) state.services.emplace();
+    for (const auto& service : found) (*state.services)[service.key].service = service;
+  };
+  return part;
+}
+
+PartRead ReadBack::read_servers(Kernel& kernel, const ActualState& mirror) {
+  PartRead part;
+  if (!mirror.services) {
+    stage_ = Stage::done;
+    return part;
+  }
+  // nullopt: there is no such virtual service.
+  std::map<VirtualServiceKey, std::optional<std::vector<ListedServer>>> found;
+  std::vector<VirtualServiceKey> unknown;
+  auto next = service_ ? mirror.services->upper_bound(*service_) : mirror.services->begin();
+  std::size_t count = 0;
+  for (; count < kServicesAStep && next != mirror.services->end(); ++count, ++next) {
+    const auto& [key, believed] = *next;
+    service_ = key;
+    auto listed = kernel.ipvs.list_servers(key);
+    if (listed) {
+      std::sort(listed->begin(), listed->end(), [](const auto& one, const auto& other) {
+        return one.server.key < other.server.key;
+      });
+      if (believed.servers && same(*believed.servers, *listed)) continue;
+      (believed.servers ? part.differs : part.news).services.insert(key);
+      found.emplace(key, *std::move(listed));
+    } else if (listed.error().kind == ErrorKind::missing) {
+      part.differs.services.insert(key);
+      found.emplace(key, std::nullopt);
+    } else {
+      unknown.push_back(key);
+      part.failures.push_back({"list real servers of " + to_string(key), listed.error()});
+    }
+  }
+  // Where nothing can be read, the rest need not be tried now.
+  const bool none = count > 0 && unknown.size() == count;
+  if (none || next == mirror.services->end()) stage_ = Stage::done;
+  if (found.empty() && unknown.empty()) return part;
+  part.take = [found = std::move(found), unknown = std::move(unknown)](ActualState& state) {
+    for (const auto& key : unknown) state.services->at(key).servers.reset();
+    for (const auto& [key, servers] : found) {
+      if (servers)
+        state.services->at(key).servers = servers_of(*servers);
+      else
+        state.services->erase(key);
+    }
+  };
+  return part;
+}
+
+std::vector<Failure> read_kernel(Kernel& kernel, const plan::DesiredState& desired,
+                                 ActualState& state) {
+  std::vector<Failure> failures;
+  ReadBack read_back;
+  for (read_back.begin(); read_back.running();) {
+    auto part = read_back.step(kernel, desired, state);
+    if (part.take) part.take(state);
+    std::move(part.failures.begin(), part.failures.end(), std::back_inserter(failures));
+  }
+  return failures;
+}
+
+}  // namespace ipvsproxier::sync

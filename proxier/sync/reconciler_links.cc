@@ -1,0 +1,127 @@
+// The dummy link and this node's addresses: what the reconciler does about them.
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "proxier/sync/kernel_state.h"
+#include "proxier/sync/reconciler.h"
+
+namespace ipvsproxier::sync {
+
+namespace {
+
+constexpr std::size_t kLostNamed = 20;  // addresses in one line
+
+std::string names_of(const std::set<plan::Place>& places) {
+  std::string names;
+  for (const auto place : places) names += (names.empty() ? "" : ", ") + plan::dummy_link(place);
+  return names;
+}
+
+}  // namespace
+
+bool Reconciler::ensure_dummy(Pass& pass) {
+  auto created = kernel_.links.ensure_dummy(plan::kDummyLink);
+  if (created) {
+    pass.written.links += *created ? 1 : 0;
+    if (*created && known_) logger_.warn("others removed link {}: made it again", plan::kDummyLink);
+    return true;
+  }
+  pass.suspect = true;
+  pass.failures.push_back({std::string("make link ") + plan::kDummyLink, created.error()});
+  return false;
+}
+
+// nullopt: every answer would be a guess.
+std::optional<std::vector<netlink::InterfaceAddress>> Reconciler::refresh_node(Pass& pass) {
+  auto addresses = kernel_.links.list_addresses();
+  if (!addresses) {
+    pass.suspect = true;
+    pass.failures.push_back({"list this node's addresses", std::move(addresses.error())});
+    return std::nullopt;
+  }
+  const auto node =
+      plan::node_info(settings_.node_name, cluster_.node, settings_.bind_address, *addresses);
+  planner_.set_node(node);
+  health_.see_node(node, settings_.options);
+  node_touched_ = false;
+  return *std::move(addresses);
+}
+
+// After events of links, and when the kernel is read back: what may have changed is read again.
+// Most events are echoes of our own writing.
+plan::Scope Reconciler::repair_links(Pass& pass, bool look) {
+  const auto events = std::exchange(link_events_, {});
+  const auto& desired = planner_.desired();
+  const bool lost_wanted =
+      std::any_of(events.lost.begin(), events.lost.end(),
+                  [&](const auto& address) { return desired.addresses.contains(address); });
+  // What failed is tried again when the kernel is read back, which is soon.
+  const bool node_changed = node_touched_ && !links_failed_;
+  if (!look && !events.link_lost && !events.overrun && !events.others_changed && !node_changed &&
+      !lost_wanted)
+    return {};
+  const bool dummy_usable = ensure_dummy(pass);
+  const auto addresses = refresh_node(pass);
+  links_failed_ = !addresses || !dummy_usable;
+  if (!addresses) return {};
+  plan::ActualState found;
+  if (dummy_usable) read_dummy_addresses(*addresses, found);
+  return take_addresses(std::move(found), events.lost, pass);
+}
+
+// Answers where the dummy link's addresses are not what was believed.
+plan::Scope Reconciler::take_addresses(plan::ActualState found,
+                                       const std::set<netlink::IpAddress>& told_lost, Pass& pass) {
+  const bool comparable = found.addresses && mirror_.addresses;
+  look_at_all_ = look_at_all_ || (found.addresses && !mirror_.addresses);
+  plan::Scope scope;
+  if (comparable) {
+    std::vector<plan::Binding> moved;
+    std::set_symmetric_difference(found.addresses->begin(), found.addresses->end(),
+                                  mirror_.addresses->begin(), mirror_.addresses->end(),
+                                  std::back_inserter(moved));
+    for (const auto& binding : moved) scope.addresses.insert(binding.address);
+    std::set_symmetric_difference(found.fixed_addresses.begin(), found.fixed_addresses.end(),
+                                  mirror_.fixed_addresses.begin(), mirror_.fixed_addresses.end(),
+                                  std::inserter(scope.addresses, scope.addresses.end()));
+    if (scope.addresses.empty()) return scope;
+    tell_lost(scope.addresses, *found.addresses, told_lost);
+  }
+  pass.repairs += drift_.take(
+      planner_.desired(), scope,
+      [&found](plan::ActualState& state) {
+        state.addresses = std::move(found.addresses);
+        state.fixed_addresses = std::move(found.fixed_addresses);
+      },
+      mirror_);
+  drift_.end();
+  return scope;
+}
+
+// Addresses of which events told are named in one line, and are no news any more.
+void Reconciler::tell_lost(const std::set<netlink::IpAddress>& differing,
+                           const plan::Bindings& found,
+                           const std::set<netlink::IpAddress>& told_lost) {
+  std::string gone;
+  std::size_t count = 0;
+  std::set<plan::Place> places;
+  for (const auto& address : differing) {
+    if (found.contains(address) || !told_lost.contains(address) ||
+        !planner_.desired().addresses.contains(address))
+      continue;
+    for (const auto place : mirror_.addresses->places(address)) {
+      places.insert(place);
+      mirror_.addresses->erase({address, place});
+    }
+    if (count++ < kLostNamed) gone += (gone.empty() ? "" : ", ") + address.to_string();
+  }
+  if (count > kLostNamed) gone += fmt::format(" and {} more", count - kLostNamed);
+  if (count > 0)
+    logger_.warn("others removed address {} from {}: adding it again", gone, names_of(places));
+}
+
+}  // namespace ipvsproxier::sync

@@ -1,0 +1,144 @@
+// Changes at 100 a second, from the bytes of each event to the kernel's answer.
+
+#include <algorithm>
+#include <ctime>
+
+#include <fmt/format.h>
+
+#include "test/bench/event_feed.h"
+#include "test/bench/kernel_parts.h"
+#include "test/bench/measurements.h"
+
+namespace ipvsproxier::bench {
+namespace {
+
+constexpr double kPeriodMs = 10;
+constexpr int kEvents = 1000;
+constexpr std::uint16_t kServerPort = 8080;
+constexpr std::uint32_t kNewPods = 0x0b000000;  // 11.0.0.0
+
+netlink::RealServerKey key_of(const api::Endpoint& endpoint) {
+  return {endpoint.address, kServerPort};
+}
+
+// Sleeps until now_ms() is this.
+void sleep_until(double when_ms) {
+  const auto seconds = static_cast<std::time_t>(when_ms / 1e3);
+  const timespec when{seconds,
+                      static_cast<long>((when_ms - static_cast<double>(seconds) * 1e3) * 1e6)};
+  ::clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &when, nullptr);
+}
+
+// An event that is ready to be sent, and the real server that it brings or takes.
+struct Ready {
+  std::string event;
+  netlink::RealServerKey server;
+};
+
+// Events at their times. One that is late because another before it took so long counts from when
+// it was due, as it would have waited.
+std::vector<double> send_paced(EventFeed& feed, const std::vector<Ready>& all) {
+  std::vector<double> times;
+  double due = now_ms();
+  for (const auto& [event, server] : all) {
+    due += kPeriodMs;
+    const bool late = now_ms() > due;
+    if (!late) sleep_until(due);
+    const double from = late ? due : now_ms();
+    times.push_back(feed.send(event, server) - from);
+  }
+  return times;
+}
+
+void send_and_print(KernelWorld& world, EventFeed& feed, const std::vector<Ready>& all) {
+  const auto before = world.sent();
+  const auto times = send_paced(feed, all);
+  const auto after = world.sent();
+  const auto print = [](const char* name, std::uint64_t from, std::uint64_t to) {
+    print_figure(name, static_cast<double>(to - from), "");
+  };
+  print_figure("events", static_cast<double>(all.size()), "");
+  print("ipvs messages", before.ipvs_writes, after.ipvs_writes);
+  print("ipvs dumps", before.ipvs_dumps, after.ipvs_dumps);
+  print("link messages", before.link_writes, after.link_writes);
+  print("datagrams but for sets", before.datagrams, after.datagrams);
+  print_figure("over 2 ms",
+               static_cast<double>(
+                   std::count_if(times.begin(), times.end(), [](double time) { return time > 2; })),
+               "");
+  print_times("event", times);
+}
+
+}  // namespace
+
+void measure_silence(KernelWorld& world, const Size& size) {
+  constexpr int kWrites = 100;
+  EventFeed feed(world, size);
+  world.tap().take();
+  const auto before = world.sent();
+  for (int i = 0; i < kWrites; ++i) {
+    const auto event = feed.event_of(slice_of(size, i), i + 1);
+    feed.send(event);
+    feed.send(event);
+  }
+  // What is behind them is in the kernel when they are done with.
+  auto slice = slice_of(size, 1);
+  auto list = endpoints_of(slice);
+  list[1].address = netlink::IpAddress::v4(kNewPods);
+  slice.endpoints = list;
+  feed.send(feed.event_of(slice), key_of(list[1]));
+  const auto after = world.sent();
+  print_figure("metadata-only writes", kWrites, "");
+  print_figure("events that came twice", kWrites, "");
+  print_figure("messages of all and of one endpoint replaced",
+               static_cast<double>(world.tap().take().total()), "");
+  print_figure("datagrams but for sets", static_cast<double>(after.datagrams - before.datagrams),
+               "");
+}
+
+void measure_load(KernelWorld& world, const Size& size) {
+  EventFeed feed(world, size);
+  std::vector<Ready> all;
+  for (int i = 0; i < kEvents; ++i) {
+    // One comes, then it goes; every fifth of them is local.
+    const int number = i / 2;
+    auto slice = slice_of(size, 1 + number * (size.services / kEvents) % size.services);
+    auto list = endpoints_of(slice);
+    auto endpoint = list[static_cast<std::size_t>(number % 5)];
+    endpoint.address = netlink::IpAddress::v4(kNewPods + static_cast<std::uint32_t>(number));
+    if (i % 2 == 0) list.push_back(endpoint);
+    slice.endpoints = list;
+    all.push_back({feed.event_of(slice), key_of(endpoint)});
+  }
+  send_and_print(world, feed, all);
+}
+
+void measure_rolling_update(KernelWorld& world, const Size& size) {
+  constexpr int kPerSlice = 100;
+  const int first = size.services + 7;  // neither node ports nor a load balancer
+  Size large{.name = "", .services = first + 1, .ports = 1, .endpoints = kEvents};
+  const auto service = service_of(large, first);
+  const auto model = slice_of({.services = first + 1, .endpoints = kPerSlice}, first);
+  std::vector<api::EndpointSlice> slices;
+  std::uint32_t next = kNewPods;
+  for (int i = 0; i < kEvents / kPerSlice; ++i) {
+    slices.push_back(model);
+    slices.back().name.name += fmt::format("-{}", i);
+    auto list = endpoints_of(model);
+    for (auto& endpoint : list) endpoint.address = netlink::IpAddress::v4(next++);
+    slices.back().endpoints = list;
+  }
+  EventFeed feed(world, size, &service, slices);
+  std::vector<Ready> all;
+  for (int i = 0; i < kEvents; ++i) {
+    auto& slice = slices[static_cast<std::size_t>(i / kPerSlice)];
+    auto list = endpoints_of(slice);
+    auto& endpoint = list[static_cast<std::size_t>(i % kPerSlice)];
+    endpoint.address = netlink::IpAddress::v4(next++);
+    slice.endpoints = list;
+    all.push_back({feed.event_of(slice), key_of(endpoint)});
+  }
+  send_and_print(world, feed, all);
+}
+
+}  // namespace ipvsproxier::bench
