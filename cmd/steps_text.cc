@@ -59,9 +59,9 @@ std::string steps_text(const Rehearsed& rehearsed, std::string_view word, std::s
 }
 
 std::string steps_json(const Rehearsed& rehearsed) {
-  using Json = nlohmann::ordered_json;
-  Json json{
-      {"complete", rehearsed.complete}, {"steps", Json::array()}, {"notLookedAt", rehearsed.notes}};
+  nlohmann::ordered_json json{{"complete", rehearsed.complete},
+                              {"steps", nlohmann::json::array()},
+                              {"notLookedAt", rehearsed.notes}};
   for (const auto& step : rehearsed.steps) {
     json["steps"].push_back(
         {{"table", to_string(step.area)}, {"change", word_of(step.change)}, {"what", step.what}});
