@@ -392,7 +392,7 @@ Result<ServiceReading> decode_service_reading(ByteView payload) {
   if (!service) return service.error();
   const auto traffic = read_traffic(*in, IPVS_SVC_ATTR_STATS64);
   if (!traffic) return traffic.error();
-  ServiceReading reading{.service = std::move(*service), .traffic = *traffic};
+  ServiceReading reading{.service = *service, .traffic = *traffic};
   if (reading.service.key.address.family() == Family::ipv4)
     if (const auto mask = in->be32(IPVS_SVC_ATTR_NETMASK);
         mask && std::countl_one(*mask) != std::popcount(*mask))

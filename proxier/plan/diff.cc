@@ -297,7 +297,7 @@ class Differ {
     auto service = planned.service;
     const bool binds_late = planned.servers.size() > most_bound_at_once(service.scheduler.view());
     if (binds_late) service.scheduler = netlink::kNoScheduler;
-    ops.emplace_back(netlink::AddService{std::move(service)});
+    ops.emplace_back(netlink::AddService{service});
     for (const auto& key : planned.servers)
       ops.emplace_back(netlink::AddServer{planned.service.key, {.key = key}});
     if (binds_late) ops.emplace_back(netlink::EditService{planned.service});

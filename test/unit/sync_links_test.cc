@@ -48,7 +48,8 @@ Lines held(const Daemon& daemon) {
 
 Lines our_links(Daemon& daemon) {
   Lines lines;
-  for (const auto& link : daemon.links.list_links().value())
+  const auto links = daemon.links.list_links().value();
+  for (const auto& link : links)
     if (plan::dummy_number(link)) lines.push_back(link);
   return lines;
 }
