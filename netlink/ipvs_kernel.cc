@@ -37,7 +37,7 @@ const VirtualService* written_service(const IpvsOp& op) {
 Status add_service(ByteView payload, std::vector<VirtualService>& services) {
   auto service = decode_service(payload);
   if (service)
-    services.push_back(std::move(*service));
+    services.push_back(*service);
   else if (service.error().kind != ErrorKind::unsupported)
     return service.error();
   return {};
@@ -176,7 +176,7 @@ std::vector<Status> KernelIpvsTable::apply_independent(std::span<const IpvsOp> o
       }
       if (auto other = turned(op_at(i), error)) {
         if (written_service(op_at(i))) recovering.insert(service_of(op_at(i)));
-        turned_ops.insert_or_assign(i, *std::move(other));
+        turned_ops.insert_or_assign(i, *other);
         again.push_back(i);
       } else if (error.sys_errno == ESRCH && recovering.contains(service_of(op_at(i)))) {
         // Its service was missing and comes back in the next round.
