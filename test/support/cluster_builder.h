@@ -48,14 +48,14 @@ inline api::Service web_service() {
 
 // The slice of a Service's only port, with these endpoints on `port`.
 inline api::EndpointSlice slice_of(const api::Service& service, std::uint16_t port,
-                                   std::vector<api::Endpoint> endpoints,
+                                   const std::vector<api::Endpoint>& endpoints,
                                    const std::string& suffix = "1") {
   api::EndpointSlice slice;
   slice.name = {service.name.ns, service.name.name + "-" + suffix};
   slice.service = service.name.name;
   slice.family = endpoints.empty() ? netlink::Family::ipv4 : endpoints.front().address.family();
   slice.ports = {{service.ports.front().name, service.ports.front().protocol, port}};
-  slice.endpoints = std::move(endpoints);
+  slice.endpoints = endpoints;
   return slice;
 }
 
