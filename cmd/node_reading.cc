@@ -63,7 +63,7 @@ Status read_services(NodeTables& tables, const netlink::IpAddress& destination,
     auto& read = node.services[service.key];
     read.service = service;
     read.servers.emplace();
-    for (const auto& listed : *servers) read.servers->emplace(listed.server.key, listed.server);
+    for (const auto& listed : *servers) read.servers->insert_or_assign(listed.server);
   }
   return {};
 }

@@ -58,7 +58,7 @@ VirtualChoice choose_service(const NodeReading& node, const Packet& packet) {
     choice.why_none = "its real servers could not be read";
     return choice;
   }
-  for (const auto& [_, server] : *choice.service->servers)
+  for (const auto& server : *choice.service->servers)
     (server.weight == 0 ? choice.passed_over : choice.candidates).push_back(server);
   choice.why_none =
       choice.passed_over.empty() ? "it has no real server" : "all its real servers have weight 0";

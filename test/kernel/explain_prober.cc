@@ -143,13 +143,7 @@ Outcome Prober::happened(const Probe& probe, const inspect::PacketWalk& walk, in
                    ? "leaves by " + walk.arrival.out_link + ": " + at
                    : at;
       }
-  const auto& around = probe.sender.on_node ? at_node : seen[host.netns];
-  for (const auto& packet : around) {
-    if (packet.outgoing) continue;
-    if (packet.resets && packet.destination_port == port) return "refused: TCP reset";
-    if (packet.port_unreachable) return "refused: ICMP port unreachable";
-    if (packet.host_unreachable) return "refused: ICMP host unreachable";
-  }
+  // What comes of it behind the next hop is not explain's, and may be told late.
   for (const auto& packet : at_node)
     if (packet.outgoing && is_probe(packet, probe, port) &&
         packet.destination == probe.destination && packet.destination_port == probe.port) {
@@ -158,6 +152,13 @@ Outcome Prober::happened(const Probe& probe, const inspect::PacketWalk& walk, in
       return "leaves by " + name + ": " +
              seen_at(packet.destination, packet.destination_port, packet.source);
     }
+  const auto& around = probe.sender.on_node ? at_node : seen[host.netns];
+  for (const auto& packet : around) {
+    if (packet.outgoing) continue;
+    if (packet.resets && packet.destination_port == port) return "refused: TCP reset";
+    if (packet.port_unreachable) return "refused: ICMP port unreachable";
+    if (packet.host_unreachable) return "refused: ICMP host unreachable";
+  }
   if (!answer && (answer.error().sys_errno == EINVAL || answer.error().sys_errno == ENETUNREACH))
     return "refused: the sender's call fails";
   return "lost";

@@ -100,10 +100,8 @@ void read_ipvs(const std::string& file, NodeReading& node) {
     const auto [server, server_port] = end_of(value);
     std::string weight;
     words >> option >> option >> weight;
-    entry.servers->emplace(
-        netlink::RealServerKey{server, server_port},
-        netlink::RealServer{.key = {server, server_port},
-                            .weight = static_cast<std::uint32_t>(std::stoi(weight))});
+    entry.servers->insert_or_assign(netlink::RealServer{
+        .key = {server, server_port}, .weight = static_cast<std::uint32_t>(std::stoi(weight))});
   }
 }
 
@@ -218,11 +216,13 @@ TEST_CASE("explain: a virtual service without servers refuses; one of weight 0 i
   auto node = shop("clustercidr");
   const netlink::VirtualServiceKey key{ip("10.97.134.185"), Protocol::tcp, 8000};
   auto& servers = *node.services.at(key).servers;
-  servers.begin()->second.weight = 0;
+  auto server = *servers.begin();
+  server.weight = 0;
+  servers.insert_or_assign(server);
   const auto drained = walk(node, "203.0.113.7", "10.97.134.185", 8000);
   CHECK(ends(drained) == Ends{"refused: IPVS: all its real servers have weight 0"});
   CHECK(drained.passed_over.size() == 1);
-  servers.clear();
+  servers = {};
   CHECK(ends(walk(node, "203.0.113.7", "10.97.134.185", 8000)) ==
         Ends{"refused: IPVS: it has no real server"});
 }
