@@ -32,8 +32,8 @@ const plan::ActualService* find_service(const NodeReading& node, const Packet& p
 }
 
 std::string describe(const netlink::VirtualService& service) {
-  auto text =
-      fmt::format("virtual service {}, scheduler {}", to_string(service.key), service.scheduler.view());
+  auto text = fmt::format("virtual service {}, scheduler {}", to_string(service.key),
+                          service.scheduler.view());
   if ((service.flags & netlink::kPersistent) != 0)
     text += fmt::format(", a client stays with its server for {} s", service.timeout);
   return text;
