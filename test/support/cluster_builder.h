@@ -87,11 +87,11 @@ inline const netlink::RealServerKey kE1{ip("10.244.0.3"), 8080};
 inline const netlink::RealServerKey kE2{ip("10.244.1.4"), 8080};
 
 // web_service() alone, with these endpoints.
-inline model::ClusterState web_with(std::vector<api::Endpoint> endpoints,
+inline model::ClusterState web_with(const std::vector<api::Endpoint>& endpoints,
                                     netlink::Protocol protocol = netlink::Protocol::tcp) {
   auto web = web_service();
   web.ports[0].protocol = protocol;
-  return cluster_of({web, slice_of(web, 8080, std::move(endpoints))});
+  return cluster_of({web, slice_of(web, 8080, endpoints)});
 }
 
 // What a source of objects would tell to get from one cluster to the other.
