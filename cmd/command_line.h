@@ -14,6 +14,9 @@
 
 namespace ipvsproxier::cmd {
 
+// Where the daemon answers ipvsctl, unless --control-socket says otherwise.
+inline constexpr const char* kControlSocket = "/run/ipvs-proxier/control.sock";
+
 // The program is to print the text (on standard output with status 0, else on standard error) and
 // to end.
 struct Exit {
@@ -37,7 +40,7 @@ struct MainFlags {
   bool ipv6_forwarding = false;
   bool ipvs_estimators = true;
   bool drain_deleted_services = false;
-  std::string control_socket = "/run/ipvs-proxier/control.sock";
+  std::string control_socket = kControlSocket;
   // Differences from kube-proxy: nullopt is the default of --kube-proxy-compat or without it.
   std::optional<bool> vip_ping;
   std::optional<bool> strict_internal_traffic_policy;

@@ -9,8 +9,6 @@
 
 namespace ipvsproxier::cmd {
 
-inline constexpr const char* kControlSocket = "/run/ipvs-proxier/control.sock";
-
 class ControlClient {
  public:
   // Connects with each question.

@@ -7,7 +7,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "cmd/control_client.h"
+#include "cmd/command_line.h"
 #include "cmd/text.h"
 
 namespace ipvsproxier::cmd {

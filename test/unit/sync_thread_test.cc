@@ -69,23 +69,39 @@ bool eventually(Condition condition) {
   return false;
 }
 
-TEST_CASE("the sync thread programs what it is sent, and reads back by itself") {
+// What a sync thread needs, on fakes.
+struct Parts {
   CountingIpvsTable ipvs;
   test::FakeLinkTable links;
   test::FakeSetTable sets;
   test::FakeRuleTable rules;
   test::FakeConntrackTable conntrack;
-  for (auto id : ipset::kSetIds) rules.sets.insert(ipset::set_name(id, Family::ipv4));
-  spdlog::logger logger("test", std::make_shared<spdlog::sinks::null_sink_mt>());
-  ReconcilerSettings settings;
-  settings.node_name = "n1";
-  settings.options.families = {Family::ipv4};
-  settings.sync_period = 20ms;
-  Reconciler reconciler({ipvs, links, sets, rules, conntrack}, settings, logger);
+  spdlog::logger logger{"test", std::make_shared<spdlog::sinks::null_sink_mt>()};
+  Reconciler reconciler;
   loop::Mailbox<SyncInput> mailbox;
-
   serve::Status status;
-  serve::Metrics metrics({.families = {Family::ipv4}, .version = "0"});
+  serve::Metrics metrics{{.families = {Family::ipv4}, .version = "0"}};
+
+  explicit Parts(std::chrono::milliseconds sync_period)
+      : reconciler({ipvs, links, sets, rules, conntrack}, settings(sync_period), logger) {
+    for (auto id : ipset::kSetIds) rules.sets.insert(ipset::set_name(id, Family::ipv4));
+  }
+
+  static ReconcilerSettings settings(std::chrono::milliseconds sync_period) {
+    ReconcilerSettings settings;
+    settings.node_name = "n1";
+    settings.options.families = {Family::ipv4};
+    settings.sync_period = sync_period;
+    return settings;
+  }
+};
+
+TEST_CASE("the sync thread programs what it is sent, and reads back by itself") {
+  Parts parts(20ms);
+  auto& ipvs = parts.ipvs;
+  auto& mailbox = parts.mailbox;
+  auto& status = parts.status;
+  auto& metrics = parts.metrics;
 
   auto web = test::web_service();
   web.type = api::ServiceType::load_balancer;
@@ -93,7 +109,7 @@ TEST_CASE("the sync thread programs what it is sent, and reads back by itself") 
   web.health_check_node_port = 31000;
   {
     Publisher publisher(status, metrics, {Family::ipv4});
-    const SyncThread thread(reconciler, mailbox, 1ms, publisher);
+    const SyncThread thread(parts.reconciler, mailbox, 1ms, publisher);
     SyncInput input;
     input.changes.put(web);
     input.changes.complete = true;
@@ -121,20 +137,11 @@ TEST_CASE("the sync thread programs what it is sent, and reads back by itself") 
 }
 
 TEST_CASE("the sync thread answers while it waits to sync, and before there are lists") {
-  CountingIpvsTable ipvs;
-  test::FakeLinkTable links;
-  test::FakeSetTable sets;
-  test::FakeRuleTable rules;
-  test::FakeConntrackTable conntrack;
-  for (auto id : ipset::kSetIds) rules.sets.insert(ipset::set_name(id, Family::ipv4));
-  spdlog::logger logger("test", std::make_shared<spdlog::sinks::null_sink_mt>());
-  ReconcilerSettings settings;
-  settings.node_name = "n1";
-  settings.options.families = {Family::ipv4};
-  Reconciler reconciler({ipvs, links, sets, rules, conntrack}, settings, logger);
-  loop::Mailbox<SyncInput> mailbox;
-  serve::Status status;
-  serve::Metrics metrics({.families = {Family::ipv4}, .version = "0"});
+  Parts parts(30s);
+  auto& ipvs = parts.ipvs;
+  auto& mailbox = parts.mailbox;
+  auto& status = parts.status;
+  auto& metrics = parts.metrics;
   Asker asker(mailbox);
   const auto how = [](const Inspection& inspection) {
     return std::string(inspection.standing.listed ? "listed" : "waiting") +
@@ -144,7 +151,7 @@ TEST_CASE("the sync thread answers while it waits to sync, and before there are 
   // Nobody is there.
   CHECK_FALSE(asker.ask(how, 10ms, {}));
   Publisher publisher(status, metrics, {Family::ipv4});
-  const SyncThread thread(reconciler, mailbox, 1h, publisher);
+  const SyncThread thread(parts.reconciler, mailbox, 1h, publisher);
   CHECK(asker.ask(how, 30s, {}) == "waiting, not read 0");
   SyncInput input;
   input.changes.put(test::web_service());
