@@ -4,6 +4,7 @@
 
 #include <iostream>
 
+#include "cmd/daemon_names.h"
 #include "cmd/ipvsctl_diff.h"
 #include "cmd/ipvsctl_explain.h"
 #include "cmd/ipvsctl_list.h"
@@ -25,7 +26,9 @@ struct Run {
   int operator()(const SetsOptions& options) const { return told(run_sets(options, sink())); }
   // 0: it gets there, 1: it does not, 2: that could not be found out.
   int operator()(const ExplainOptions& options) const {
-    const auto gets_there = run_explain(options, {}, sink());
+    const auto names = names_if_known(options.socket);
+    const auto gets_there =
+        run_explain(options, names ? inspect::walk_names(*names) : inspect::WalkNames{}, sink());
     if (gets_there) return *gets_there ? 0 : 1;
     complain(gets_there.error());
     return 2;
@@ -33,6 +36,8 @@ struct Run {
   int operator()(const DiffOptions& options) const { return run_diff(options, output); }
   int operator()(const PlanOptions& options) const { return run_plan(options, output); }
   int operator()(const StatusOptions& options) const { return run_status(options, output); }
+
+  int operator()(const ServiceOptions& options) const { return run_service(options, output); }
 
   inspect::TextSink sink() const {
     return [this](std::string_view text) { return output.write(text); };

@@ -228,6 +228,14 @@ void FamilyPlanner::add_claims_held_by(const api::NamespacedName& service,
     if (claims_.holds(service, claim)) claims.push_back(claim);
 }
 
+std::vector<PortReport> FamilyPlanner::report_of(const api::NamespacedName& service,
+                                                 const model::ClusterState& cluster) const {
+  const auto slices = cluster.slices.find(service);
+  return report_service(ports_of(service, cluster),
+                        slices == cluster.slices.end() ? nullptr : &slices->second, claims_, node_,
+                        options_);
+}
+
 void FamilyPlanner::add_scope_of(const api::NamespacedName& service, Scope& scope) const {
   const auto it = parts_.find(service);
   if (it == parts_.end()) return;

@@ -49,6 +49,16 @@ std::vector<Claim> Planner::claims_held_by(const api::NamespacedName& service) c
   return claims;
 }
 
+std::vector<PortReport> Planner::report_of(const api::NamespacedName& service,
+                                           const model::ClusterState& cluster) const {
+  std::vector<PortReport> reports;
+  for (const auto& family : families_) {
+    auto some = family->report_of(service, cluster);
+    std::move(some.begin(), some.end(), std::back_inserter(reports));
+  }
+  return reports;
+}
+
 LocalLack Planner::local_lack(netlink::Family family) const {
   for (const auto& planner : families_)
     if (planner->family() == family) return planner->local_lack();

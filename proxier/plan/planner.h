@@ -55,6 +55,7 @@ struct LocalLack {
 };
 
 class FamilyPlanner;
+struct PortReport;
 
 // Keeps the desired state while the cluster changes: the cost of an update follows what changed.
 // However the cluster came to be what it is, the state is that of a fresh planner; but for the
@@ -81,6 +82,11 @@ class Planner {
 
   // The virtual services that this Service has, of all that it asks for.
   std::vector<Claim> claims_held_by(const api::NamespacedName& service) const;
+
+  // What was decided for this Service and why, a port of a family after the other. The result
+  // points into `cluster`, which is that of the last update().
+  std::vector<PortReport> report_of(const api::NamespacedName& service,
+                                    const model::ClusterState& cluster) const;
 
   const DesiredState& desired() const { return state_; }
   const PlannerOptions& options() const { return options_; }

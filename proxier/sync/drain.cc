@@ -61,6 +61,19 @@ Drain::Pass Drain::collect(netlink::IpvsTable& ipvs, TimePoint now,
   return pass;
 }
 
+std::optional<Drain::Leaving> Drain::leaving(const netlink::VirtualServiceKey& service,
+                                             const netlink::RealServerKey& server,
+                                             TimePoint now) const {
+  using std::chrono::milliseconds;
+  const auto of_service = draining_.find(service);
+  if (of_service == draining_.end()) return std::nullopt;
+  const auto it = of_service->second.find(server);
+  if (it == of_service->second.end()) return std::nullopt;
+  Leaving leaving{.since = std::chrono::floor<milliseconds>(now - it->second), .left = {}};
+  if (times_.timeout) leaving.left = std::max(milliseconds(0), *times_.timeout - leaving.since);
+  return leaving;
+}
+
 std::size_t Drain::size() const {
   std::size_t count = 0;
   for (const auto& [service, servers] : draining_) count += servers.size();

@@ -47,6 +47,14 @@ class Drain {
 
   std::size_t size() const;
 
+  struct Leaving {
+    std::chrono::milliseconds since{0};             // so long it drains
+    std::optional<std::chrono::milliseconds> left;  // until it goes at the latest
+  };
+  // nullopt: it does not drain.
+  std::optional<Leaving> leaving(const netlink::VirtualServiceKey& service,
+                                 const netlink::RealServerKey& server, TimePoint now) const;
+
  private:
   using Since = std::map<netlink::RealServerKey, TimePoint>;
   bool over(TimePoint since, TimePoint now) const {

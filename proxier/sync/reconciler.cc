@@ -64,6 +64,7 @@ void Reconciler::take(SyncInput input) {
 SyncReport Reconciler::run(TimePoint now, const std::stop_token& stop) {
   if (!listed_) return {};
   const auto begin = std::chrono::steady_clock::now();
+  changes_.begin(touched_);
   Pass pass(stop);
   if (known_)
     follow(now, pass);
@@ -74,6 +75,7 @@ SyncReport Reconciler::run(TimePoint now, const std::stop_token& stop) {
   auto report = finish(now, pass);
   const auto took = std::chrono::steady_clock::now() - begin;
   note_standing(report, took);
+  changes_.end({std::chrono::system_clock::now(), took});
   if (report.reading) return report;
   logger_.log(report.empty() ? spdlog::level::debug : spdlog::level::info, "synced: {}, took {} ms",
               to_string(report),
@@ -91,7 +93,7 @@ void Reconciler::answer(const std::vector<Question>& questions, TimePoint now) c
   if (const auto next = retries_.next())
     standing.next_try = std::chrono::ceil<std::chrono::milliseconds>(std::max(*next, now) - now);
   standing.wrong = log_.standing();
-  const Inspection inspection{cluster_, planner_, mirror_, standing};
+  const Inspection inspection{cluster_, planner_, mirror_, standing, drain_, changes_, now};
   for (const auto& question : questions) question(inspection);
 }
 

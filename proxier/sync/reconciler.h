@@ -164,6 +164,7 @@ class Reconciler {
   Requests told_requests_;  // by reports before
   SyncStanding standing_;   // but for what answer() adds
   Drain drain_;
+  LastChanges changes_;
   StaleFlows flows_;
   TakeOver take_over_;
 };

@@ -79,6 +79,8 @@ class FakeDaemon {
   sync::SyncReport wait(std::chrono::milliseconds time);
   // What is due now is done: of a reading back, one part.
   sync::SyncReport run(const std::stop_token& stop = {});
+  // Asks it between two syncs.
+  void ask(const sync::Question& question) const { reconciler_->answer({question}, now); }
   bool reading() const { return reconciler_->reading(); }
   std::size_t runs() const { return runs_; }  // so far, without those that only read a part
 

@@ -224,5 +224,28 @@ TEST_CASE("connections are read once for each virtual service that has something
   CHECK(daemon.ipvs.server_listings() == before + 1);
 }
 
+TEST_CASE("it is known how long a real server drains, and how long it may at most") {
+  const bool bounded = GENERATE(false, true);
+  test::FakeDaemonSettings settings;
+  if (bounded) settings.drain.timeout = 60s;
+  FakeDaemon daemon(settings);
+  daemon.see(web_with({test::e1(), test::e2()}));
+  daemon.ipvs.set_connections(kWeb, kE2, 1, 0);
+  const auto leaving = [&](const netlink::RealServerKey& server) {
+    std::optional<Drain::Leaving> found;
+    daemon.ask([&](const Inspection& inspection) {
+      found = inspection.drain.leaving(kWeb, server, inspection.now);
+    });
+    return found;
+  };
+  CHECK_FALSE(leaving(kE2));
+  daemon.see(web_with({test::e1()}));
+  daemon.wait(20s);
+  REQUIRE(leaving(kE2));
+  CHECK(leaving(kE2)->since == 20s);
+  CHECK(leaving(kE2)->left == (bounded ? std::optional(40'000ms) : std::nullopt));
+  CHECK_FALSE(leaving(kE1));
+}
+
 }  // namespace
 }  // namespace ipvsproxier::sync
