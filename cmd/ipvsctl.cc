@@ -10,6 +10,7 @@
 #include "cmd/ipvsctl_list.h"
 #include "cmd/ipvsctl_options.h"
 #include "cmd/ipvsctl_sets.h"
+#include "cmd/ipvsctl_status.h"
 #include "cmd/output.h"
 
 namespace ipvsproxier::cmd {

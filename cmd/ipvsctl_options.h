@@ -9,6 +9,7 @@
 #include "cmd/explain_options.h"
 #include "cmd/ipvsctl_diff.h"
 #include "cmd/ipvsctl_service.h"
+#include "cmd/ipvsctl_status.h"
 #include "proxier/inspect/list_filter.h"
 #include "proxier/inspect/service_query.h"
 #include "proxier/inspect/set_listing.h"

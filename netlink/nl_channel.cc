@@ -49,7 +49,7 @@ void set_buffers(int fd, int bytes) {
 }
 
 void set_flag(int fd, int option) {
-  // Both flags only make answers better (Linux 4.3 and 4.12); an older kernel refuses them.
+  // All flags only make answers better (Linux 4.3, 4.12 and 4.20); an older kernel refuses them.
   const int on = 1;
   setsockopt(fd, SOL_NETLINK, option, &on, sizeof on);
 }
@@ -82,6 +82,7 @@ Result<NlChannel> NlChannel::open(int protocol, const NlOptions& options) {
   set_buffers(io->fd(), options.receive_buffer);
   set_flag(io->fd(), NETLINK_EXT_ACK);
   set_flag(io->fd(), NETLINK_CAP_ACK);
+  if (options.filtered_dumps) set_flag(io->fd(), NETLINK_GET_STRICT_CHK);
   return NlChannel(std::move(io));
 }
 

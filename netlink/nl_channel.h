@@ -30,6 +30,8 @@ namespace ipvsproxier::netlink {
 struct NlOptions {
   int receive_buffer = 4 << 20;  // bytes of SO_RCVBUFFORCE, or of SO_RCVBUF without the privilege
   std::chrono::milliseconds timeout{10'000};  // for each receive
+  // The kernel takes what a dump's header names for a filter, and refuses what it does not know.
+  bool filtered_dumps = false;
 };
 
 // What went over a channel since it was opened.

@@ -8,11 +8,20 @@
 
 namespace ipvsproxier::plan {
 
+namespace {
+
+Places places_of(const PlannerOptions& options) {
+  if (options.bind_by_routes) return Places::local_table;
+  return options.differences.spread_addresses ? Places::all_links : Places::first_link;
+}
+
+}  // namespace
+
 Planner::Planner(PlannerOptions options) : options_(std::move(options)) {
   state_.foreign = options_.exclude_cidrs;
   state_.drains_services = options_.drain_deleted_services;
   state_.sets_grow = options_.differences.growing_sets;
-  state_.addresses_spread = options_.differences.spread_addresses;
+  state_.places = places_of(options_);
   for (auto family : options_.families)
     families_.push_back(std::make_unique<FamilyPlanner>(family, options_, state_));
 }

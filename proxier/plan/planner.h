@@ -42,6 +42,7 @@ struct PlannerOptions {
   std::vector<netlink::IpPrefix> exclude_cidrs;
   bool allow_external_ips = true;
   bool drain_deleted_services = false;  // their TCP connections may finish
+  bool bind_by_routes = false;          // VIPs are no addresses, local routes lead to them
   Differences differences;
 };
 

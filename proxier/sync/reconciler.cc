@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "proxier/plan/diff.h"
-#include "proxier/sync/kernel_state.h"
 #include "proxier/sync/read_back.h"
 
 namespace ipvsproxier::sync {
@@ -171,14 +170,14 @@ void Reconciler::sync_whole(TimePoint now, Pass& pass) {
   surprised_ = false;
   keep_host(pass);
   const bool dummy_usable = ensure_dummy(pass);
-  const auto addresses = refresh_node(pass);
-  if (!addresses) return;
+  const auto bound = refresh_node(pass);
+  if (!bound) return;
   link_events_ = {};
   planner_.update(std::exchange(touched_, {}), cluster_);
   take_over_.begin();
   if (!known_) remove_copy(pass);
   mirror_ = {};
-  if (dummy_usable) read_dummy_addresses(*addresses, mirror_);
+  if (dummy_usable) take_bindings(*bound, mirror_);
   auto failures = read_kernel(kernel_, planner_.desired(), mirror_);
   settings_.progress();
   known_ = true;

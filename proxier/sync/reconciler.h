@@ -8,7 +8,7 @@
 //        changes served in between; a part that is not as the mirror says is put right at once
 //
 // IPVS, sets and rules send no notifications, so reading back is the only way to see what others
-// changed; what they did to our link is told by LinkEvents.
+// changed; what they did to our links and routes is told by LinkEvents.
 //
 // The clock is the caller's: run() does what is due at `now`, due() says when to come again.
 
@@ -34,6 +34,7 @@
 #include "proxier/sync/health_reports.h"
 #include "proxier/sync/host_setup.h"
 #include "proxier/sync/kernel.h"
+#include "proxier/sync/kernel_state.h"
 #include "proxier/sync/question.h"
 #include "proxier/sync/read_back.h"
 #include "proxier/sync/retries.h"
@@ -118,7 +119,7 @@ class Reconciler {
   void keep_host(Pass& pass);
   bool ensure_dummy(Pass& pass);
   void remove_copy(Pass& pass);
-  std::optional<std::vector<netlink::InterfaceAddress>> refresh_node(Pass& pass);
+  std::optional<BoundAddresses> refresh_node(Pass& pass);
   plan::Scope repair_links(Pass& pass, bool look);
   plan::Scope take_addresses(plan::ActualState found, const std::set<netlink::IpAddress>& told_lost,
                              Pass& pass);

@@ -70,6 +70,7 @@ class FakeDaemon {
 
   // A new process over the kernel as it is.
   void restart();
+  void restart(const plan::PlannerOptions& options);  // with these from now on
 
   // The source tells what changed; the daemon does it.
   sync::SyncReport see(const model::ClusterState& next);
