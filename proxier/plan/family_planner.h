@@ -23,6 +23,9 @@ class FamilyPlanner {
   void update(std::set<api::NamespacedName> names, const model::ClusterState& cluster,
               Scope& scope);
 
+  // The virtual services that the Service has, and its addresses.
+  void add_vips_of(const api::NamespacedName& service, Scope& scope) const;
+  // And its elements.
   void add_scope_of(const api::NamespacedName& service, Scope& scope) const;
   const api::NamespacedName* owner_of(const netlink::VirtualServiceKey& key) const {
     return claims_.owner_of(key);
