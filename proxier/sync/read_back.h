@@ -33,7 +33,7 @@ struct PartRead {
 
 class ReadBack {
  public:
-  static constexpr std::size_t kServicesAStep = 32;
+  static constexpr std::size_t kServicesAStep = 16;
 
   ReadBack() = default;  // nothing is to be read
 

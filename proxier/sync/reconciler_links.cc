@@ -43,8 +43,12 @@ std::optional<std::vector<netlink::InterfaceAddress>> Reconciler::refresh_node(P
     pass.failures.push_back({"list this node's addresses", std::move(addresses.error())});
     return std::nullopt;
   }
-  const auto node =
-      plan::node_info(settings_.node_name, cluster_.node, settings_.bind_address, *addresses);
+  // Of ten thousand on our own dummy links nothing is to be known here.
+  std::vector<netlink::InterfaceAddress> others;
+  std::copy_if(addresses->begin(), addresses->end(), std::back_inserter(others),
+               [](const auto& one) { return !plan::dummy_number(one.link); });
+  const auto node = plan::node_info(settings_.node_name, cluster_.node, settings_.bind_address,
+                                    std::move(others));
   planner_.set_node(node);
   health_.see_node(node, settings_.options);
   node_touched_ = false;
