@@ -82,6 +82,7 @@ void EventFeed::take(watch::ObjectChanges changes) {
   }
   if (reflector_.status().is_listed) input.changes.complete = true;
   way_.doing = ipvs_.doing();
+  way_.asked = ipvs_.asked();
   way_.decoded = now_ms();
   mail_.put(std::move(input));
 }

@@ -27,9 +27,10 @@ namespace ipvsproxier::bench {
 // When an event was handed to the reflector, and what became of it, as now_ms().
 struct Way {
   double sent = 0;
-  double decoded = 0;      // and put into the mailbox
-  Watched kernel;          // reached and answered
-  const char* doing = "";  // what the sync thread asked the kernel for when it was put there
+  double decoded = 0;       // and put into the mailbox
+  Watched kernel;           // reached and answered
+  std::uint64_t asked = 0;  // of the kernel, when it was put there
+  const char* doing = "";   // what the sync thread asked the kernel for when it was put there
 };
 
 class EventFeed {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <ctime>
+#include <fstream>
+#include <stdexcept>
 
 #include <fmt/format.h>
 
@@ -42,6 +44,7 @@ struct Wait {
   double decoding = 0;
   double handing_over = 0;  // and planning
   double kernel = 0;
+  double ahead = 0;  // operations and listings of the sync thread between its coming and its own
   const char* doing = "";  // the sync thread, when it came
 
   double all() const { return late + decoding + handing_over + kernel; }
@@ -62,6 +65,7 @@ std::vector<Wait> send_paced(EventFeed& feed, const std::vector<Ready>& all) {
                      .decoding = way.decoded - way.sent,
                      .handing_over = way.kernel.reached - way.decoded,
                      .kernel = way.kernel.answered - way.kernel.reached,
+                     .ahead = static_cast<double>(way.kernel.asked - way.asked),
                      .doing = way.doing});
   }
   return waits;
@@ -81,9 +85,9 @@ void tell_longest(std::vector<Wait> waits) {
     const auto& wait = waits[i];
     fmt::print(stderr,
                "event {}: {:.2f} ms: late {:.2f}, decoding {:.2f}, handing over and planning "
-               "{:.2f}, kernel {:.2f} {}\n",
+               "{:.2f}, kernel {:.2f}; {} requests ahead {}\n",
                wait.number, wait.all(), wait.late, wait.decoding, wait.handing_over, wait.kernel,
-               wait.doing);
+               wait.ahead, wait.doing);
   }
 }
 
@@ -106,6 +110,9 @@ void send_and_print(KernelWorld& world, EventFeed& feed, const std::vector<Ready
                    std::count_if(times.begin(), times.end(), [](double time) { return time > 2; })),
                "");
   print_times("event", times);
+  double ahead = 0;
+  for (const auto& wait : waits) ahead = std::max(ahead, wait.ahead);
+  print_figure("most requests ahead of an event", ahead, "");
   print_part("decoding", waits, &Wait::decoding);
   print_part("handing over and planning", waits, &Wait::handing_over);
   print_part("kernel", waits, &Wait::kernel);
@@ -154,6 +161,14 @@ void measure_load(KernelWorld& world, const Size& size) {
     all.push_back({feed.event_of(slice), key_of(endpoint)});
   }
   send_and_print(world, feed, all);
+}
+
+// What is the daemon's share of the waits: before 6.2 a timer of the kernel goes through all
+// virtual and real servers every two seconds, in one go (estimation_timer(), ip_vs_est.c).
+void measure_load_unestimated(KernelWorld& world, const Size& size) {
+  std::ofstream switch_off("/proc/sys/net/ipv4/vs/run_estimation");
+  if (!(switch_off << 0 << std::flush)) throw std::runtime_error("cannot switch estimation off");
+  measure_load(world, size);
 }
 
 void measure_rolling_update(KernelWorld& world, const Size& size) {

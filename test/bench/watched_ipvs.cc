@@ -29,10 +29,12 @@ Watched WatchedIpvsTable::wait() {
 
 std::vector<netlink::Status> WatchedIpvsTable::apply(std::span<const netlink::IpvsOp> ops) {
   const double start = now_ms();
+  const auto asked = asked_.load();
   doing_ = ops.empty() || std::holds_alternative<netlink::DeleteServer>(ops.front()) ? "removes"
                                                                                      : "writes";
   auto outcomes = table_.apply(ops);
   doing_ = "";
+  asked_ += ops.size();
   const double end = now_ms();
   if (!ops.empty() && std::holds_alternative<netlink::AddServer>(ops.front()))
     addition_ms_ += end - start;
@@ -41,7 +43,7 @@ std::vector<netlink::Status> WatchedIpvsTable::apply(std::span<const netlink::Ip
                      });
   if (about) {
     expects_ = false;
-    watched_ = {start, end};
+    watched_ = {start, end, asked};
     done_.release();
   }
   return outcomes;

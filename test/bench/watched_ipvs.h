@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <semaphore>
 #include <span>
@@ -19,6 +20,7 @@ namespace ipvsproxier::bench {
 struct Watched {
   double reached = 0;
   double answered = 0;
+  std::uint64_t asked = 0;  // asked(), when it reached the table
 };
 
 class WatchedIpvsTable final : public netlink::IpvsTable {
@@ -30,6 +32,8 @@ class WatchedIpvsTable final : public netlink::IpvsTable {
   Watched wait();
   // What a call is on its way for, now: "" for none. Any thread.
   const char* doing() const { return doing_; }
+  // How many operations and listings of real servers there were. Any thread.
+  std::uint64_t asked() const { return asked_; }
   // Milliseconds in calls that begin with the addition of a real server.
   double addition_ms() const { return addition_ms_; }
 
@@ -41,6 +45,7 @@ class WatchedIpvsTable final : public netlink::IpvsTable {
   netlink::Result<ServicesPart> next_services() override { return table_.next_services(); }
   netlink::Result<std::vector<netlink::ListedServer>> list_servers(
       const netlink::VirtualServiceKey& service) override {
+    ++asked_;
     doing_ = "lists real servers";
     auto listed = table_.list_servers(service);
     doing_ = "";
@@ -57,6 +62,7 @@ class WatchedIpvsTable final : public netlink::IpvsTable {
   netlink::RealServerKey expected_;
   std::atomic<bool> expects_ = false;
   std::atomic<const char*> doing_ = "";
+  std::atomic<std::uint64_t> asked_ = 0;
   Watched watched_;
   std::binary_semaphore done_{0};
   double addition_ms_ = 0;
