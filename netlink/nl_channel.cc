@@ -255,12 +255,16 @@ Status NlChannel::dump(Operation operation, const Bytes& request,
   return *failure;
 }
 
-Status NlChannel::begin_dump(Bytes request) {
+void NlChannel::end_dump() {
   if (dump_) drain();
+  dump_.reset();
+}
+
+Status NlChannel::begin_dump(Bytes request) {
+  end_dump();
   const auto sequence = next_sequence();
   stamp(request, sequence, NLM_F_DUMP);
   ++counters_.dump_requests;
-  dump_.reset();
   if (auto sent = send(request); !sent) return sent;
   dump_.emplace(sequence);
   return {};

@@ -407,20 +407,21 @@ Transaction diff(const DesiredState& desired, const ActualState& actual) {
   return diff(desired, actual, whole(desired, actual));
 }
 
-std::set<netlink::RealServerKey> draining(const DesiredState& desired, const ActualState& actual,
-                                          const netlink::VirtualServiceKey& service) {
-  std::set<netlink::RealServerKey> result;
-  if (!desired.complete || !actual.services) return result;
+SortedVector<netlink::RealServerKey> draining(const DesiredState& desired,
+                                              const ActualState& actual,
+                                              const netlink::VirtualServiceKey& service) {
+  if (!desired.complete || !actual.services) return {};
   const auto it = actual.services->find(service);
-  if (it == actual.services->end() || !it->second.servers) return result;
+  if (it == actual.services->end() || !it->second.servers) return {};
   const auto planned = desired.services.find(service);
-  if (planned == desired.services.end() && !lingers(desired, it->second)) return result;
-  for (const auto& server : *it->second.servers) {
-    const bool wanted =
-        planned != desired.services.end() && planned->second.servers.contains(server.key);
-    if (server.weight == 0 && !wanted) result.insert(server.key);
-  }
-  return result;
+  if (planned == desired.services.end() && !lingers(desired, it->second)) return {};
+  const auto is_wanted = [&](const netlink::RealServerKey& key) {
+    return planned != desired.services.end() && planned->second.servers.contains(key);
+  };
+  std::vector<netlink::RealServerKey> result;
+  for (const auto& server : *it->second.servers)
+    if (server.weight == 0 && !is_wanted(server.key)) result.push_back(server.key);
+  return SortedVector(std::move(result));
 }
 
 Scope scope_of(const netlink::VirtualServiceKey& leaving) {

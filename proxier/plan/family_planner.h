@@ -24,6 +24,9 @@ class FamilyPlanner {
   void update(std::set<api::NamespacedName> names, const model::ClusterState& cluster,
               Scope& scope);
 
+  // The virtual services that the Service has, and its addresses.
+  void add_vips_of(const api::NamespacedName& service, Scope& scope) const;
+  // And its elements.
   void add_scope_of(const api::NamespacedName& service, Scope& scope) const;
   void add_claims_held_by(const api::NamespacedName& service, std::vector<Claim>& claims) const;
   std::vector<PortReport> report_of(const api::NamespacedName& service,

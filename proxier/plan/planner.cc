@@ -46,6 +46,12 @@ Scope Planner::scope_of(const api::NamespacedName& service) const {
   return scope;
 }
 
+Scope Planner::vips_of(const api::NamespacedName& service) const {
+  Scope scope;
+  for (const auto& family : families_) family->add_vips_of(service, scope);
+  return scope;
+}
+
 const api::NamespacedName* Planner::owner_of(const netlink::VirtualServiceKey& service) const {
   for (const auto& planner : families_)
     if (planner->family() == service.address.family()) return planner->owner_of(service);

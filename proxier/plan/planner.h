@@ -71,12 +71,14 @@ class Planner {
   // This node as it is now. Before the first update(); what depends on it changes with the next.
   void set_node(const NodeInfo& node);
 
-  // These Services or their EndpointSlices changed. Answers all that they ask for and no longer ask
-  // for, changed or not.
+  // These Services or their EndpointSlices changed. Answers what they ask for and no longer ask
+  // for: of elements what changed, of virtual services and addresses all.
   Scope update(const std::set<api::NamespacedName>& services, const model::ClusterState& cluster);
 
   // All that this Service asks for and gets: what to look at to try it again.
   Scope scope_of(const api::NamespacedName& service) const;
+  // Its virtual services and addresses alone.
+  Scope vips_of(const api::NamespacedName& service) const;
 
   // The Service that has the virtual service; nullptr: none has. Valid until the next update().
   const api::NamespacedName* owner_of(const netlink::VirtualServiceKey& service) const;

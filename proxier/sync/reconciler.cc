@@ -109,7 +109,7 @@ void Reconciler::follow(TimePoint now, Pass& pass) {
 
 TimePoint Reconciler::due() const {
   if (!listed_) return TimePoint::max();
-  return read_back_.running() ? TimePoint::min() : due_by_time();
+  return reading() ? TimePoint::min() : due_by_time();
 }
 
 TimePoint Reconciler::due_by_time() const {
@@ -126,7 +126,8 @@ SyncReport Reconciler::run_to_end(TimePoint now) {
   for (int i = 0; i < kPasses; ++i) {
     Pass pass;
     sync_whole(now, pass);
-    drain(now, pass);
+    do drain(now, pass);
+    while (drain_.running());
     purge_flows(now, pass);
     before = std::exchange(all.failures, std::move(pass.failures));
     all.whole = true;
@@ -320,7 +321,7 @@ void Reconciler::note_drains(const std::set<netlink::VirtualServiceKey>& service
 
 void Reconciler::drain(TimePoint now, Pass& pass) {
   if (drain_.size() == 0) return;
-  auto [removals, surprise] = drain_.collect(kernel_.ipvs, now, pass.failures);
+  auto [removals, surprise] = drain_.step(kernel_.ipvs, now, pass.failures);
   pass.suspect = pass.suspect || surprise;
   if (removals.empty()) return;
   std::set<netlink::VirtualServiceKey> services;
@@ -422,7 +423,7 @@ SyncReport Reconciler::finish(TimePoint now, Pass& pass) {
   for (const auto& problem : pass.problems)
     report.problems += problem.severity == api::Severity::error ? 1 : 0;
   const bool asked = std::exchange(asked_, false);
-  report.reading = read_back_.running() && !asked && report.failures == 0 && report.repairs == 0 &&
+  report.reading = reading() && !asked && report.failures == 0 && report.repairs == 0 &&
                    report.written == Written{} && report.flows == 0;
   take_over(now, report);
   return report;

@@ -70,17 +70,18 @@ class Reconciler {
   // The first lists are there: run() works.
   bool listed() const { return listed_; }
 
-  // Does what is due: changes, then at most one part of a reading back. Nothing before the first
-  // lists are there (Changes::complete is set). Ends after the current phase when `stop` is
-  // requested; what is left then is left to the next start.
+  // Does what is due: changes, then at most one part of a reading back and one step of a drain
+  // pass. Nothing before the first lists are there (Changes::complete is set). Ends after the
+  // current phase when `stop` is requested; what is left then is left to the next start.
   SyncReport run(TimePoint now, const std::stop_token& stop = {});
 
   // Answers what it is asked, now.
   void answer(const std::vector<Question>& questions, TimePoint now) const;
 
-  // When run() has something to do without further input; at once while the kernel is read back.
+  // When run() has something to do without further input; at once while the kernel is read.
   TimePoint due() const;
-  bool reading() const { return read_back_.running(); }
+  // It is read back, or counts of connections are, and there are parts left.
+  bool reading() const { return read_back_.running() || drain_.running(); }
 
   // For a run without following: everything at once, now. What failed is tried again from a fresh
   // reading as long as that helps, three times in all.

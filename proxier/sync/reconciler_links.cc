@@ -42,8 +42,12 @@ std::optional<BoundAddresses> Reconciler::refresh_node(Pass& pass) {
     pass.failures.push_back({"list this node's addresses", std::move(bound.error())});
     return std::nullopt;
   }
-  const auto node =
-      plan::node_info(settings_.node_name, cluster_.node, settings_.bind_address, bound->addresses);
+  // Of ten thousand on our own dummy links nothing is to be known here.
+  std::vector<netlink::InterfaceAddress> others;
+  std::copy_if(bound->addresses.begin(), bound->addresses.end(), std::back_inserter(others),
+               [](const auto& one) { return !plan::dummy_number(one.link); });
+  const auto node = plan::node_info(settings_.node_name, cluster_.node, settings_.bind_address,
+                                    std::move(others));
   planner_.set_node(node);
   health_.see_node(node, settings_.options);
   node_touched_ = false;
