@@ -4,7 +4,7 @@
 // is kube-proxy's and takes all up to kFirstLinkHolds. Every further address costs the kernel a
 // walk over all of its link (net/ipv4/devinet.c, __inet_insert_ifa; net/ipv6/addrconf.c,
 // ipv6_link_dev_addr; 6.1), so those beyond go to kube-ipvs1, kube-ipvs2, ..., kFurtherLinkHolds
-// each. A route costs the same however many there are. Values; any thread.
+// each. A route costs a fraction, however many there are. Values; any thread.
 
 #include <compare>
 #include <cstdint>

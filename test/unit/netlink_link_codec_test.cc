@@ -10,6 +10,7 @@ namespace {
 using test::from_hex;
 using test::payload;
 using test::sent;
+using test::to_hex;
 
 AddressOp op(bool add, const std::string& ip) {
   return {add, *IpAddress::parse(ip)};
