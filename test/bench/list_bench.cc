@@ -14,6 +14,7 @@
 #include <exception>
 #include <fstream>
 #include <map>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -196,9 +197,9 @@ void run(std::uint32_t services, std::uint32_t servers) {
   BareDump bare(make_table(services, servers));
   const Names names(services, servers);
   const std::map<std::string, cmd::ListOptions> listings = {
-      {"unsorted", {.sorted = false, .names = false}},
-      {"unsorted, --stats", {.columns = inspect::Columns::stats, .sorted = false, .names = false}},
-      {"unsorted, names", {.sorted = false, .socket = names.path()}},
+      {"unsorted", {.names = false, .sorted = false}},
+      {"unsorted, --stats", {.columns = inspect::Columns::stats, .names = false, .sorted = false}},
+      {"unsorted, names", {.socket = names.path(), .sorted = false}},
       {"sorted", {.names = false}},
       {"sorted, names", {.socket = names.path()}},
       {"save", {.format = ListFormat::save, .names = false}},
