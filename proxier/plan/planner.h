@@ -73,6 +73,9 @@ class Planner {
   // for, changed or not.
   Scope update(const std::set<api::NamespacedName>& services, const model::ClusterState& cluster);
 
+  // All Services anew, where everything is looked at anyway.
+  void update_all(const model::ClusterState& cluster);
+
   // All that this Service asks for and gets: what to look at to try it again.
   Scope scope_of(const api::NamespacedName& service) const;
 

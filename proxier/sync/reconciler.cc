@@ -54,7 +54,7 @@ void Reconciler::take(SyncInput input) {
   auto touched = cluster_.take(std::move(input.changes));
   health_.touch(touched.services);
   triggers_.note(touched.triggers);
-  touched_.merge(touched.services);
+  if (known_) touched_.merge(touched.services);  // else all are planned
   node_touched_ = node_touched_ || touched.node;
   // What may be removed now was not looked at while something was unknown.
   look_at_all_ = look_at_all_ || cluster_.complete != was_complete;
@@ -172,7 +172,8 @@ void Reconciler::sync_whole(TimePoint now, Pass& pass) {
   const auto addresses = refresh_node(pass);
   if (!addresses) return;
   link_events_ = {};
-  planner_.update(std::exchange(touched_, {}), cluster_);
+  touched_.clear();
+  planner_.update_all(cluster_);
   take_over_.begin();
   if (!known_) remove_copy(pass);
   mirror_ = {};
