@@ -14,7 +14,24 @@ namespace ipvsproxier::cmd {
 
 namespace {
 
-// First of all: with their addresses everything else is out of reach.
+// First of all: with what binds VIPs everything else is out of reach.
+void remove_local_routes(netlink::LinkTable& links, CleanupReport& report) {
+  const auto routes = links.list_local_routes();
+  if (!routes) {
+    report.failures.push_back({"list local routes", routes.error()});
+    return;
+  }
+  std::vector<netlink::AddressOp> ops;
+  for (const auto& address : *routes) ops.push_back({.add = false, .address = address});
+  const auto statuses = links.apply_local_routes(ops);
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    if (statuses[i])
+      ++report.local_routes;
+    else
+      report.failures.push_back({netlink::local_route_text(ops[i]), statuses[i].error()});
+  }
+}
+
 void remove_links(netlink::LinkTable& links, CleanupReport& report) {
   const auto names = links.list_links();
   if (!names) {
@@ -107,14 +124,19 @@ void remove_sets(ipset::SetTable& sets, CleanupReport& report) {
 
 std::string to_string(const CleanupReport& report) {
   return fmt::format(
-      "{} links, {} virtual services, {} jumps, {} chains, {} sets, {} nftables tables",
-      report.links, report.services, report.jumps, report.chains, report.sets, report.nft_tables);
+      "{} links, {} local routes, {} virtual services, {} jumps, {} chains, {} sets, {} nftables "
+      "tables",
+      report.links, report.local_routes, report.services, report.jumps, report.chains, report.sets,
+      report.nft_tables);
 }
 
 CleanupReport clean_up(const CleanupTables& tables,
                        const std::vector<netlink::IpPrefix>& excluded) {
   CleanupReport report;
-  if (tables.links != nullptr) remove_links(*tables.links, report);
+  if (tables.links != nullptr) {
+    remove_links(*tables.links, report);
+    remove_local_routes(*tables.links, report);
+  }
   if (tables.ipvs != nullptr) remove_services(*tables.ipvs, excluded, report);
   if (tables.rules != nullptr) remove_rules(*tables.rules, report);
   if (tables.remove_nft_leftovers) remove_nft(tables.remove_nft_leftovers, report);

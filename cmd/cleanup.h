@@ -29,6 +29,7 @@ struct CleanupTables {
 
 struct CleanupReport {
   std::size_t links = 0;
+  std::size_t local_routes = 0;
   std::size_t services = 0;
   std::size_t jumps = 0;
   std::size_t chains = 0;
@@ -37,7 +38,7 @@ struct CleanupReport {
   std::vector<sync::Failure> failures;
 };
 
-// "1 links, 18 virtual services, 18 jumps, 22 chains, 34 sets, 0 nftables tables"
+// "1 links, 0 local routes, 18 virtual services, 18 jumps, 22 chains, 34 sets, 0 nftables tables"
 std::string to_string(const CleanupReport& report);
 
 // What fails does not stop the rest. Virtual services of addresses in `excluded` stay.

@@ -29,6 +29,12 @@ std::string set_length(std::string_view text, MainFlags& flags) {
   return wrong;
 }
 
+std::string set_vip_binding(std::string_view text, MainFlags& flags) {
+  if (text != "address" && text != "route") return "must be address or route";
+  flags.bind_by_routes = text == "route";
+  return "";
+}
+
 constexpr auto kMainFlags = std::to_array<MainFlag>({
     {"manifests", "PATH",
      "File or folder of Services, EndpointSlices and Nodes (YAML or JSON), instead of an API "
@@ -66,6 +72,10 @@ constexpr auto kMainFlags = std::to_array<MainFlag>({
      "Let TCP connections finish when their Service, its address or its port is deleted; "
      "--drain-timeout bounds it (default false: they are cut, as kube-proxy does)",
      to_main<&M::drain_deleted_services>},
+    {"vip-binding", "KIND",
+     "Bind service addresses as addresses of links, or by local routes to them: address or route "
+     "(default address, as kube-proxy does)",
+     set_vip_binding},
     {"control-socket", "PATH",
      "Answer ipvsctl on this unix socket; \"\": nowhere (default /run/ipvs-proxier/control.sock)",
      to_main<&M::control_socket>},

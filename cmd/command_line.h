@@ -44,6 +44,7 @@ struct MainFlags {
   bool ipv6_forwarding = false;
   bool ipvs_estimators = true;
   bool drain_deleted_services = false;
+  bool bind_by_routes = false;
   std::string control_socket = kControlSocket;
   // Differences from kube-proxy: nullopt is the default of --kube-proxy-compat or without it.
   std::optional<bool> vip_ping;

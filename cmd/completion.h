@@ -21,8 +21,8 @@ struct Candidate {
   bool operator==(const Candidate&) const = default;
 };
 
-// Values that an option or argument of a type ("SET", "LINK", "NS/NAME") can have; `begun` is what
-// is typed of it.
+// Values that an option or argument of a type ("SET", "LINK", "NAMESPACE") can have; `begun` is
+// what is typed of it.
 using KnownValues =
     std::function<std::vector<std::string>(std::string_view type, std::string_view begun)>;
 

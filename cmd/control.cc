@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cmd/config_json.h"
+#include "cmd/control_service.h"
 #include "proxier/inspect/name_page.h"
 #include "proxier/inspect/object_page.h"
 #include "proxier/serve/healthz.h"
@@ -117,6 +118,7 @@ Control::Control(const Options& options, SyncMail& mail, const serve::Status& st
       {"/v1/status", [this](const auto&) { return answer_status(); }},
       {"/v1/settings", [this](const auto&) { return serve::json_text(200, settings_); }},
       {"/v1/objects", [this](const auto& request) { return answer_objects(request); }},
+      {"/v1/service", [this](const auto& request) { return answer_service(request); }},
       {"/v1/names", [this](const auto& request) { return answer_names(request); }},
   });
   if (socket) {
@@ -143,10 +145,12 @@ serve::HttpResponse Control::answer_status() {
             {"alive", liveness.main && liveness.sync},
             {"nodeEligible", health.node_eligible},
             {"lastUpdated", time_or_null(health.last_updated())}};
-  for (const auto resource : serve::kResources)
+  for (const auto resource : serve::kResources) {
+    Json watch{{"error", status_.watch_failure(resource)}};
     if (const auto age = status_.watch_age(resource))
-      json["watches"][std::string(to_string(resource))]["heardMillisecondsAgo"] =
-          milliseconds(*age);
+      watch["heardMillisecondsAgo"] = milliseconds(*age);
+    if (options_.manifests.empty()) json["watches"][to_string(resource)] = std::move(watch);
+  }
   // A long sync does not hide what is known without.
   constexpr std::chrono::seconds kShort{1};
   const auto sync = asker_.ask(&sync_json, kShort, stop_.get_token());
@@ -157,6 +161,7 @@ serve::HttpResponse Control::answer_status() {
 serve::HttpResponse Control::answer_page(std::function<std::string(const sync::Inspection&)> page) {
   auto text = asker_.ask(std::move(page), kPatience, stop_.get_token());
   if (!text) return mistake(503, "the daemon is busy with a sync; try again");
+  if (text->empty()) return mistake(503, "the daemon waits for the cluster's first lists");
   return serve::json_text(200, *std::move(text));
 }
 
@@ -176,7 +181,16 @@ serve::HttpResponse Control::answer_names(const serve::HttpRequest& request) {
   inspect::ServiceQuery query;
   if (const auto wrong = read_query(request, query); !wrong.empty()) return mistake(400, wrong);
   return answer_page([query](const sync::Inspection& inspection) {
+    if (!inspection.standing.listed) return std::string();
     return inspect::name_page(inspection.cluster, inspection.planner, query, kNamePageBytes);
+  });
+}
+
+serve::HttpResponse Control::answer_service(const serve::HttpRequest& request) {
+  const auto name = parse_name(query_of(request, "service").value_or(""));
+  if (!name) return mistake(400, "service must be NAMESPACE/NAME");
+  return answer_page([name](const sync::Inspection& inspection) {
+    return inspection.standing.listed ? service_answer(inspection, *name) : std::string();
   });
 }
 

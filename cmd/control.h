@@ -9,10 +9,11 @@
 //                  [&service=NS/NAME]
 //   /v1/names      what virtual and real servers are to the cluster (name_page.h), in pages:
 //                  [?after=NS/NAME] [&namespace=NS] [&service=NS/NAME]
+//   /v1/service    one Service: ?service=NS/NAME (control_service.h); null: there is none
 //
 // Answers are JSON; a mistake is {"error":"..."} with status 400 or 404, a sync thread that is busy
-// for longer than somebody waits 503. Whoever asks waits, never a sync: an answer of the sync
-// thread is made between two of them, and is one page. The main thread's.
+// for longer than somebody waits, or not ready, 503. Whoever asks waits, never a sync: an answer of
+// the sync thread is made between two of them, and is one page. The main thread's.
 
 #include <functional>
 #include <stop_token>
@@ -41,7 +42,9 @@ class Control {
  private:
   serve::HttpResponse answer_status();
   serve::HttpResponse answer_objects(const serve::HttpRequest& request);
+  serve::HttpResponse answer_service(const serve::HttpRequest& request);
   serve::HttpResponse answer_names(const serve::HttpRequest& request);
+  // `page` is the sync thread's; "": it has not heard of the cluster yet.
   serve::HttpResponse answer_page(std::function<std::string(const sync::Inspection&)> page);
 
   const Options& options_;

@@ -42,7 +42,8 @@ void add_explain_flags(CLI::App& command, ExplainWords& words) {
 }
 
 ExplainOptions explain_options(const ExplainWords& words) {
-  ExplainOptions options{.live = words.live, .json = words.output == "json"};
+  ExplainOptions options{
+      .live = words.live, .json = words.output == "json", .socket = words.socket};
   auto& flow = options.flow;
   if (words.source != "node") {
     const auto source = inspect::Backend::parse(words.source);

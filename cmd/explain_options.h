@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "cmd/command_line.h"
 #include "proxier/inspect/packet_walk.h"
 
 namespace CLI {
@@ -16,6 +17,7 @@ struct ExplainOptions {
   inspect::Flow flow;
   bool live = false;  // and what there is of such a flow now
   bool json = false;
+  std::string socket;  // where the daemon says the cluster's names
 };
 
 // As on the command line.
@@ -24,6 +26,7 @@ struct ExplainWords {
   std::string destination;  // "10.96.0.1:80", "[fd00::1]:53/udp"
   std::string in_link;
   std::string output;
+  std::string socket = kControlSocket;
   bool live = false;
 };
 

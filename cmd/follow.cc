@@ -35,8 +35,9 @@ namespace {
 // addresses.
 class LinkFeed {
  public:
-  LinkFeed(loop::MainLoop& loop, SyncMail& mail, spdlog::logger& logger) : loop_(loop) {
-    auto monitor = netlink::LinkMonitor::open(std::string(plan::kDummyLinks));
+  LinkFeed(loop::MainLoop& loop, SyncMail& mail, bool local_routes, spdlog::logger& logger)
+      : loop_(loop) {
+    auto monitor = netlink::LinkMonitor::open(std::string(plan::kDummyLinks), local_routes);
     if (!monitor) {
       logger.warn("{}: changes of addresses are noticed only every ipvs.syncPeriod",
                   netlink::to_string(monitor.error()));
@@ -116,7 +117,7 @@ int follow(const Options& options, spdlog::logger& logger) {
   });
   const auto objects = client ? follow_api(options, *client, loop, cluster, servers, logger)
                               : follow_manifests(options, loop, cluster, logger);
-  const LinkFeed links(loop, mail, logger);
+  const LinkFeed links(loop, mail, options.bind_by_routes, logger);
   // A changed configuration is taken over by starting again.
   const ConfigWatch config(options, loop, logger, [&loop] { loop.quit(); });
   objects->start();

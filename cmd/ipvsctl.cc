@@ -4,11 +4,13 @@
 
 #include <iostream>
 
+#include "cmd/daemon_names.h"
 #include "cmd/ipvsctl_diff.h"
 #include "cmd/ipvsctl_explain.h"
 #include "cmd/ipvsctl_list.h"
 #include "cmd/ipvsctl_options.h"
 #include "cmd/ipvsctl_sets.h"
+#include "cmd/ipvsctl_status.h"
 #include "cmd/output.h"
 
 namespace ipvsproxier::cmd {
@@ -25,7 +27,9 @@ struct Run {
   int operator()(const SetsOptions& options) const { return told(run_sets(options, sink())); }
   // 0: it gets there, 1: it does not, 2: that could not be found out.
   int operator()(const ExplainOptions& options) const {
-    const auto gets_there = run_explain(options, {}, sink());
+    const auto names = names_if_known(options.socket);
+    const auto gets_there =
+        run_explain(options, names ? inspect::walk_names(*names) : inspect::WalkNames{}, sink());
     if (gets_there) return *gets_there ? 0 : 1;
     complain(gets_there.error());
     return 2;
@@ -33,6 +37,8 @@ struct Run {
   int operator()(const DiffOptions& options) const { return run_diff(options, output); }
   int operator()(const PlanOptions& options) const { return run_plan(options, output); }
   int operator()(const StatusOptions& options) const { return run_status(options, output); }
+
+  int operator()(const ServiceOptions& options) const { return run_service(options, output); }
 
   inspect::TextSink sink() const {
     return [this](std::string_view text) { return output.write(text); };

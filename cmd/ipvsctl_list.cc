@@ -1,5 +1,6 @@
 #include "cmd/ipvsctl_list.h"
 
+#include "cmd/daemon_names.h"
 #include "cmd/system_names.h"
 #include "netlink/ipvs_connections.h"
 #include "netlink/ipvs_reader_kernel.h"
@@ -8,24 +9,42 @@ namespace ipvsproxier::cmd {
 
 namespace {
 
+using KnownNames = std::optional<inspect::ClusterNames>;
+
+// `names` outlives the form.
 std::unique_ptr<inspect::TableForm> form_of(const ListOptions& options,
-                                            inspect::AddressNames* names) {
+                                            inspect::AddressNames* addresses,
+                                            const KnownNames& names) {
+  const auto* const known = options.names && names ? &*names : nullptr;
+  const auto with_names = [&](std::unique_ptr<inspect::TableForm> form) {
+    return known != nullptr ? inspect::named_form(std::move(form), *known) : std::move(form);
+  };
   switch (options.format) {
     case ListFormat::wide:
-      return inspect::wide_form(names);
+      return with_names(inspect::wide_form(addresses));
     case ListFormat::json:
-      return inspect::json_form();
+      return inspect::json_form(known);
     case ListFormat::yaml:
-      return inspect::yaml_form();
+      return inspect::yaml_form(known);
     case ListFormat::save:
       return inspect::save_form();
     case ListFormat::text:
       break;
   }
-  return inspect::text_form({options.columns, options.exact, names});
+  return with_names(inspect::text_form({options.columns, options.exact, addresses}));
 }
 
-netlink::Status list_from_kernel(const ListOptions& options, inspect::AddressNames* names,
+// A listing of some Services is nothing without names; any other one does without.
+netlink::Result<KnownNames> names_for(const ListOptions& options) {
+  const auto& [after, ns, service] = options.services;
+  if (!ns && !service) return options.names ? names_if_known(options.socket) : KnownNames();
+  ControlClient daemon(options.socket);
+  auto names = names_of_daemon(daemon, options.services);
+  if (!names) return names.error();
+  return KnownNames(*std::move(names));
+}
+
+netlink::Status list_from_kernel(const ListOptions& options, inspect::AddressNames* addresses,
                                  const inspect::TextSink& sink) {
   const auto reader = netlink::KernelIpvsReader::open();
   if (!reader) return reader.error();
@@ -39,18 +58,23 @@ netlink::Status list_from_kernel(const ListOptions& options, inspect::AddressNam
     if (!daemons) return daemons.error();
     return sink(inspect::daemon_text(*daemons));
   }
-  const auto form = form_of(options, names);
-  return list_table(**reader, options.filter, options.sorted, *form, sink);
+  const auto names = names_for(options);
+  if (!names) return names.error();
+  auto filter = options.filter;
+  if (options.services.ns || options.services.service) filter.named = &**names;
+  const auto form = form_of(options, addresses, *names);
+  return list_table(**reader, filter, options.sorted, *form, sink);
 }
 
 }  // namespace
 
 netlink::Status run_list(const ListOptions& options, const inspect::TextSink& sink) {
   SystemNames system;
-  inspect::AddressNames* names = options.numeric ? nullptr : &system;
-  if (options.subject != ListSubject::connections) return list_from_kernel(options, names, sink);
+  inspect::AddressNames* addresses = options.resolve ? &system : nullptr;
+  if (options.subject != ListSubject::connections)
+    return list_from_kernel(options, addresses, sink);
   netlink::ConnectionFile connections("/proc/net/ip_vs_conn");
-  return list_connections(connections, options.filter, options.persistence, names, sink);
+  return list_connections(connections, options.filter, options.persistence, addresses, sink);
 }
 
 }  // namespace ipvsproxier::cmd

@@ -58,6 +58,13 @@ std::optional<netlink::Protocol> parse_protocol_name(const std::string& text) {
   return found->second;
 }
 
+// "shop/web"
+std::optional<api::NamespacedName> parse_service_name(const std::string& text) {
+  const auto slash = text.find('/');
+  if (slash == std::string::npos || slash == 0 || slash + 1 == text.size()) return std::nullopt;
+  return api::NamespacedName{text.substr(0, slash), text.substr(slash + 1)};
+}
+
 // The flags of `list` as they are on the command line.
 struct ListFlags {
   bool connections = false;
@@ -73,8 +80,11 @@ struct ListFlags {
   bool sort = false;
   bool nosort = false;
   bool ipvsadm = false;
+  bool resolve = false;
   std::string output;
   inspect::ListFilter filter;
+  inspect::ServiceQuery services;
+  std::string socket = kControlSocket;
 };
 
 void add_flags(CLI::App& list, ListFlags& flags) {
@@ -88,15 +98,26 @@ void add_flags(CLI::App& list, ListFlags& flags) {
                 "Persistent connections; with -c what the engine found");
   list.add_flag("--tun-info", flags.tun_info, "Tunnels of real servers");
   list.add_flag("--exact", flags.exact, "Large numbers whole, not as thousands (K) or more");
-  list.add_flag("-n,--numeric", flags.numeric, "Addresses and ports as numbers, not names");
+  list.add_flag("-n,--numeric", flags.numeric, "Numbers alone: no names of the cluster");
+  list.add_flag("--resolve", flags.resolve,
+                "Addresses and ports by the names that this host knows, as ipvsadm -L");
   list.add_flag("--sort", flags.sort, "Sort as ipvsadm does (the default)");
   list.add_flag("--nosort", flags.nosort, "In the kernel's order, as it is read");
   list.add_flag("--ipvsadm", flags.ipvsadm,
-                "Print what ipvsadm -Ln prints, byte for byte; implies -n");
+                "Print what ipvsadm -Ln prints, byte for byte; with --resolve ipvsadm -L");
   list.add_option("-o,--output", flags.output,
                   "Form: wide, json, yaml, or save as ipvsadm-save -n prints")
       ->check(CLI::IsMember(kFormats))
       ->type_name("FORM");
+}
+
+void add_services(CLI::App& list, inspect::ServiceQuery& services) {
+  list.add_option("-N,--namespace", services.ns, "Virtual services of this namespace's Services")
+      ->type_name("NAMESPACE");
+  list.add_option("--service",
+                  reads(services.service, parse_service_name, "namespace/name of a Service"),
+                  "Virtual services of this Service")
+      ->type_name("SERVICE");
 }
 
 void add_filter(CLI::App& list, inspect::ListFilter& filter) {
@@ -127,7 +148,9 @@ void check_conflicts(const CLI::App& list) {
   const std::vector<std::pair<Names, Names>> conflicts = {
       {others, others},
       {others, columns},
-      {others, {"--output", "--nosort", "--draining", "--empty"}},
+      {others, {"--output", "--nosort", "--draining", "--empty", "--namespace", "--service"}},
+      {{"--numeric"}, {"--resolve"}},
+      {{"--namespace"}, {"--service"}},
       {{"--timeout", "--daemon"},
        {"--persistent-conn", "--vip", "--port", "--protocol", "--backend"}},
       {{"--output"}, columns},
@@ -160,7 +183,10 @@ ListOptions list_options(const ListFlags& flags) {
           .columns = columns_of(flags),
           .persistence = flags.persistent_conn,
           .exact = flags.exact,
-          .numeric = flags.numeric || flags.ipvsadm,
+          .resolve = flags.resolve,
+          .names = !flags.numeric && !flags.ipvsadm && flags.output != "save",
+          .socket = flags.socket,
+          .services = flags.services,
           .sorted = !flags.nosort,
           .filter = flags.filter};
 }
@@ -176,6 +202,51 @@ void add_json(CLI::App& command, bool& json) {
       .add_option_function<std::string>(
           "-o,--output", [&json](const std::string&) { json = true; }, "Form: json")
       ->check(CLI::IsMember({"json"}))
+      ->type_name("FORM");
+}
+
+void add_list(CLI::App& list, ListFlags& flags) {
+  add_flags(list, flags);
+  add_filter(list, flags.filter);
+  add_services(list, flags.services);
+  add_socket(list, flags.socket);
+}
+
+// As on the command line.
+struct ServiceWords {
+  std::string subject;
+  std::string output;
+  std::string socket = kControlSocket;
+};
+
+void add_service(CLI::App& command, ServiceWords& words) {
+  command
+      .add_option("service", words.subject,
+                  "A Service, or a pod of one: NAMESPACE/NAME; or an address, or address:port")
+      ->required()
+      ->type_name("SERVICE");
+  command.add_option("-o,--output", words.output, "Form: json or yaml")
+      ->check(CLI::IsMember(kSetFormats))
+      ->type_name("FORM");
+  add_socket(command, words.socket);
+}
+
+ServiceOptions service_options(const ServiceWords& words) {
+  ServiceOptions options{.socket = words.socket};
+  if (words.subject.find('/') != std::string::npos)
+    options.name = parse_service_name(words.subject);
+  else
+    options.address = inspect::Backend::parse(words.subject);
+  if (!options.name && !options.address)
+    throw CLI::ValidationError("\"" + words.subject + "\" is no namespace/name and no address");
+  if (!words.output.empty()) options.format = kSetFormats.at(words.output);
+  return options;
+}
+
+void add_sets(CLI::App& sets, SetsOptions& options, std::string& form) {
+  sets.add_option("name", options.name, "The set whose elements are listed")->type_name("SET");
+  sets.add_option("-o,--output", form, "Form: json or yaml")
+      ->check(CLI::IsMember(kSetFormats))
       ->type_name("FORM");
 }
 
@@ -220,8 +291,7 @@ CtlCommand parse_ctl_options(int argc, const char* const* argv, std::ostream& ou
   app.require_subcommand(1);
   ListFlags flags;
   auto* list = app.add_subcommand("list", "List virtual services and their real servers");
-  add_flags(*list, flags);
-  add_filter(*list, flags.filter);
+  add_list(*list, flags);
   DiffOptions diff_options{.socket = kControlSocket};
   auto* diff = app.add_subcommand("diff", "Compare the kernel with what the daemon wants");
   add_socket(*diff, diff_options.socket);
@@ -236,14 +306,14 @@ CtlCommand parse_ctl_options(int argc, const char* const* argv, std::ostream& ou
   auto* sets = app.add_subcommand("sets", "List IP sets that the rules consult, or one's elements");
   SetsOptions sets_options;
   std::string sets_form;
-  sets->add_option("name", sets_options.name, "The set whose elements are listed")
-      ->type_name("SET");
-  sets->add_option("-o,--output", sets_form, "Form: json or yaml")
-      ->check(CLI::IsMember(kSetFormats))
-      ->type_name("FORM");
+  add_sets(*sets, sets_options, sets_form);
   auto* explain = app.add_subcommand("explain", "The way of a packet, and what comes of it");
   ExplainWords words;
   add_explain_flags(*explain, words);
+  add_socket(*explain, words.socket);
+  auto* service = app.add_subcommand("service", "Everything about one Service");
+  ServiceWords service_words;
+  add_service(*service, service_words);
   std::string shell;
   add_completion(app, shell);
   std::vector<std::string> begun;
@@ -251,6 +321,7 @@ CtlCommand parse_ctl_options(int argc, const char* const* argv, std::ostream& ou
   try {
     app.parse(argc, argv);
     check_conflicts(*list);
+    if (service->parsed()) return service_options(service_words);
     if (explain->parsed()) return explain_options(words);
   } catch (const CLI::ParseError& error) {
     return app.exit(error, out, err) == 0 ? 0 : 2;

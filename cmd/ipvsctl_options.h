@@ -8,7 +8,10 @@
 
 #include "cmd/explain_options.h"
 #include "cmd/ipvsctl_diff.h"
+#include "cmd/ipvsctl_service.h"
+#include "cmd/ipvsctl_status.h"
 #include "proxier/inspect/list_filter.h"
+#include "proxier/inspect/service_query.h"
 #include "proxier/inspect/set_listing.h"
 #include "proxier/inspect/table_form.h"
 
@@ -23,7 +26,12 @@ struct ListOptions {
   inspect::Columns columns = inspect::Columns::plain;
   bool persistence = false;  // of connections: what their engine found
   bool exact = false;
-  bool numeric = false;
+  bool resolve = false;  // addresses and ports by the names that this host knows
+  // What the cluster calls things is shown; the daemon is asked on `socket`.
+  bool names = true;
+  std::string socket;
+  // Only these Services' virtual services. The daemon alone knows which these are.
+  inspect::ServiceQuery services;
   bool sorted = true;
   inspect::ListFilter filter;
 };
@@ -36,7 +44,7 @@ struct SetsOptions {
 // The command with its options. Otherwise the exit status: 0 after --help and --version, which are
 // answered on `out`; 2 after a wrong command line, which is explained on `err`.
 using CtlCommand = std::variant<int, ListOptions, SetsOptions, ExplainOptions, DiffOptions,
-                                PlanOptions, StatusOptions>;
+                                PlanOptions, StatusOptions, ServiceOptions>;
 
 CtlCommand parse_ctl_options(int argc, const char* const* argv, std::ostream& out,
                              std::ostream& err);

@@ -3,7 +3,10 @@
 #include <net/if.h>
 
 #include <memory>
+#include <set>
 
+#include "cmd/command_line.h"
+#include "cmd/daemon_names.h"
 #include "ipset/set_catalog.h"
 
 namespace ipvsproxier::cmd {
@@ -26,11 +29,26 @@ std::vector<std::string> link_names() {
   return names;
 }
 
+// Of Services that have a virtual service.
+std::vector<std::string> service_names(bool namespaces_only) {
+  ControlClient daemon(kControlSocket);
+  const auto known = names_of_daemon(daemon);
+  if (!known) return {};
+  std::set<std::string> names;
+  for (const auto& [key, one] : known->virtuals()) {
+    const auto name = *known->of(key);
+    names.insert(namespaces_only ? std::string(name.ns)
+                                 : std::string(name.ns) + "/" + std::string(name.service));
+  }
+  return {names.begin(), names.end()};
+}
+
 }  // namespace
 
 std::vector<std::string> known_values(std::string_view type, std::string_view /*begun*/) {
   if (type == "SET") return set_names();
   if (type == "LINK") return link_names();
+  if (type == "NAMESPACE" || type == "SERVICE") return service_names(type == "NAMESPACE");
   return {};
 }
 

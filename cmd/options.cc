@@ -76,6 +76,8 @@ std::string contradiction(const CommandLine& line) {
   if (main.once && main.init_only) return "--once contradicts --init-only, which programs nothing";
   if (!main.hostname_override.empty() && trim(main.hostname_override).empty())
     return "--hostname-override must not be blank";
+  if (main.compat && main.bind_by_routes)
+    return "--vip-binding=route contradicts --kube-proxy-compat: kube-proxy binds addresses";
   for (const auto& row : kDifferences)
     if (main.compat && (main.*row.given).value_or(false))
       return fmt::format("--{}=true contradicts --kube-proxy-compat, which switches it off",
@@ -111,6 +113,7 @@ Options options_of(const MainFlags& main) {
                   .ipv6_forwarding = main.ipv6_forwarding,
                   .ipvs_estimators = main.ipvs_estimators,
                   .drain_deleted_services = main.drain_deleted_services,
+                  .bind_by_routes = main.bind_by_routes,
                   .control_socket = main.control_socket,
                   .differences = main.compat ? plan::kKubeProxyCompat : plan::Differences{}};
   for (const auto& row : kDifferences)

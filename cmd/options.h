@@ -34,6 +34,7 @@ struct Options {
   bool ipv6_forwarding = false;         // --ipv6-forwarding
   bool ipvs_estimators = true;          // --ipvs-estimators
   bool drain_deleted_services = false;  // --drain-deleted-services
+  bool bind_by_routes = false;          // --vip-binding=route
   std::string control_socket;           // --control-socket; "": ipvsctl cannot ask
   std::vector<std::string> flags;       // as given
   plan::Differences differences;        // --kube-proxy-compat switches all of them off

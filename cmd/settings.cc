@@ -66,6 +66,7 @@ plan::PlannerOptions planner_options(const Options& options,
   result.exclude_cidrs = exclude_prefixes(config);
   result.allow_external_ips = external_ips_allowed(config);
   result.drain_deleted_services = options.drain_deleted_services;
+  result.bind_by_routes = options.bind_by_routes;
   result.differences = options.differences;
   return result;
 }

@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 
 namespace ipvsproxier::ipset {
 
@@ -34,6 +35,7 @@ enum class Comment : std::uint8_t { none, of_set, text };
 enum class Extra : std::uint8_t {
   none,
   from_loopback,
+  from_this_node,
   not_from_pod,
   not_forwarded_by_bridge,  // neither through a bridge port nor from this node
   to_this_node,
@@ -48,9 +50,10 @@ enum class Extra : std::uint8_t {
 enum class When : std::uint8_t {
   always,
   set_non_empty,
-  masquerade_all,  // the three ways of masquerading traffic to cluster IPs, if there are any
+  masquerade_all,  // the four ways of masquerading traffic to cluster IPs, if there are any
   detector,
   no_detector,
+  no_detector_nor_source,  // VIPs are no sources
   vip_ping,
 };
 
@@ -141,13 +144,14 @@ constexpr Row without_comment(Row row) {
   return row;
 }
 
-constexpr std::array<Row, 26> kNatRows = {{
+constexpr std::array<Row, 27> kNatRows = {{
     {.chain = kServices, .extra = Extra::from_loopback, .action = Action::return_},
     with_set(kServices, SetId::load_balancer, Action::jump, kLoadBalancer),
     cluster_ip_masquerade(When::masquerade_all, Extra::none, Lookup::dst_dst),
     cluster_ip_masquerade(When::detector, Extra::not_from_pod, Lookup::dst_dst),
     // Without a detector only what this node sends from a cluster IP is masqueraded.
     cluster_ip_masquerade(When::no_detector, Extra::none, Lookup::src_dst),
+    cluster_ip_masquerade(When::no_detector_nor_source, Extra::from_this_node, Lookup::dst_dst),
     with_set(kServices, SetId::external_ip, Action::jump, kMarkMasq),
     with_extra(with_set(kServices, SetId::external_ip, Action::accept),
                Extra::not_forwarded_by_bridge),
@@ -249,7 +253,9 @@ bool is_wanted(const Row& row, Family family, const RuleParameters& parameters) 
     case When::detector:
       return non_empty() && !parameters.masquerade_all && detector;
     case When::no_detector:
-      return non_empty() && !parameters.masquerade_all && !detector;
+      return non_empty() && !parameters.masquerade_all && !detector && parameters.vips_are_sources;
+    case When::no_detector_nor_source:
+      return non_empty() && !parameters.masquerade_all && !detector && !parameters.vips_are_sources;
     case When::vip_ping:
       return parameters.vip_ping;
   }
@@ -298,6 +304,9 @@ void refine(Rule& rule, Extra extra, Family family, const RuleParameters& parame
     case Extra::from_loopback:
       rule.source = SourceMatch{
           .prefix = *IpPrefix::parse(family == Family::ipv4 ? "127.0.0.0/8" : "::1/128")};
+      break;
+    case Extra::from_this_node:
+      matches.emplace_back(LocalAddressMatch{.direction = Direction::src});
       break;
     case Extra::not_from_pod:
       refuse_pods(rule, parameters.detector);
@@ -363,14 +372,18 @@ Rule rule_of(const Row& row, Family family, const RuleParameters& parameters) {
   return rule;
 }
 
-std::vector<Rule> out_filter_rules(Family family, const std::set<OutFilterEntry>& entries) {
+std::vector<Rule> out_filter_rules(Family family, const RuleParameters& parameters) {
   std::vector<Rule> rules;
-  for (const auto& entry : entries) {
+  for (const auto& entry : parameters.out_filter) {
     if (entry.address.family() != family) continue;
     const IpvsMatch match{.protocol = entry.protocol, .address = entry.address, .port = entry.port};
-    const auto prefix = IpPrefix::of(entry.address, netlink::address_bits(family));
-    rules.push_back(
-        Rule{.source = SourceMatch{.prefix = prefix}, .matches = {match}, .target = Verdict::drop});
+    Rule rule{.matches = {match}, .target = Verdict::drop};
+    if (parameters.vips_are_sources)
+      rule.source =
+          SourceMatch{.prefix = IpPrefix::of(entry.address, netlink::address_bits(family))};
+    else
+      rule.matches.emplace_back(LocalAddressMatch{.direction = Direction::src});
+    rules.push_back(std::move(rule));
   }
   return rules;
 }
@@ -384,7 +397,7 @@ TableRules table_rules(Family family, Table table, std::span<const std::string_v
     for (const auto& row : rows)
       if (row.chain == name && is_wanted(row, family, parameters))
         chain.rules.push_back(rule_of(row, family, parameters));
-    if (name == kOutFilter) chain.rules = out_filter_rules(family, parameters.out_filter);
+    if (name == kOutFilter) chain.rules = out_filter_rules(family, parameters);
     result.chains.push_back(std::move(chain));
   }
   for (const auto& jump : jumps)

@@ -54,6 +54,9 @@ struct RuleParameters {
   bool masquerade_all = false;
   LocalDetector detector;
   bool vip_ping = true;  // echo requests to virtual service addresses are answered
+  // What this node sends to a virtual service has its address for source, as where that is an
+  // address of a link. Otherwise whatever has a source of this node counts as sent by it.
+  bool vips_are_sources = true;
   std::set<SetId> non_empty;
   std::set<OutFilterEntry> out_filter;  // entries of the other family are ignored
 

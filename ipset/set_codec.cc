@@ -231,22 +231,29 @@ Status SetListing::add_elements(ByteView elements) {
   return {};
 }
 
-Result<ListedSet> SetListing::take() && {
+Result<ListedSet> SetListing::take_part() {
   if (!header_) return bad_listing("nothing was listed");
   if (!kind_)
     return Error{ErrorKind::unsupported, 0,
                  fmt::format("set {} has type {}", header_->name, header_->type)};
   ListedSet set;
-  set.options = std::move(header_->options);
+  set.options = header_->options;
   set.spec = SetSpec{.name = header_->name, .kind = *kind_};
   if (header_->family) set.spec.family = *header_->family;
   if (*kind_ != SetKind::bitmap_port) {
     set.spec.hash_size = header_->hash_size;
     set.spec.max_elements = header_->max_elements;
   }
-  std::ranges::sort(elements_);
-  elements_.erase(std::unique(elements_.begin(), elements_.end()), elements_.end());
-  set.elements = std::move(elements_);
+  set.elements = std::exchange(elements_, {});
+  return set;
+}
+
+Result<ListedSet> SetListing::take() && {
+  auto set = take_part();
+  if (!set) return set;
+  auto& elements = set->elements;
+  std::ranges::sort(elements);
+  elements.erase(std::unique(elements.begin(), elements.end()), elements.end());
   return set;
 }
 

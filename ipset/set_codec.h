@@ -61,6 +61,9 @@ class SetListing {
   // Of the first message; nullopt before it.
   const std::optional<SetHeader>& header() const { return header_; }
 
+  // What came since this was called last, its elements as they came. Errors as take().
+  Result<ListedSet> take_part();
+
   // The whole set, its elements sorted, once each (a resize during the dump may show one twice).
   // `malformed` without a header, `unsupported` for a kind that is not ours. A bitmap:port has the
   // defaults of SetSpec where the kernel has no value.

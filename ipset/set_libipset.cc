@@ -22,6 +22,8 @@ namespace {
 using netlink::Error;
 using netlink::ErrorKind;
 
+constexpr int kDatagramsAPart = 2;  // of a listing, some 600 elements each
+
 // libipset copies this many bytes of a name, whatever the name's length.
 using NameBuffer = std::array<char, IPSET_MAXNAMELEN>;
 
@@ -122,6 +124,13 @@ class ElementWriter {
   const SetSpec& spec_;
 };
 
+Error listing_error(const std::string& name, Error error) {
+  // nfnetlink_rcv_msg() has no other reason to refuse this request with EINVAL.
+  if (error.sys_errno == EINVAL)
+    error = Error{ErrorKind::missing, EINVAL, "kernel module ip_set is missing"};
+  return netlink::in_context(std::move(error), "list set " + name);
+}
+
 }  // namespace
 
 void LibipsetTable::SessionDeleter::operator()(ipset_session* session) const {
@@ -150,8 +159,8 @@ struct LibipsetTable::Batch {
   }
 };
 
-LibipsetTable::LibipsetTable(Session session, std::unique_ptr<netlink::NlChannel> channel)
-    : session_(std::move(session)), channel_(std::move(channel)) {}
+LibipsetTable::LibipsetTable(Session session, Channel channel, Channel parts)
+    : session_(std::move(session)), channel_(std::move(channel)), parts_(std::move(parts)) {}
 
 LibipsetTable::~LibipsetTable() = default;
 
@@ -160,15 +169,19 @@ Result<std::unique_ptr<LibipsetTable>> LibipsetTable::open() {
   Session session(ipset_session_init(print_nothing, nullptr));
   if (!session) return Error{ErrorKind::io, ENOMEM, "start a libipset session"};
   ipset_envopt_set(session.get(), IPSET_ENV_EXIST);
-  auto channel = netlink::NlChannel::open(NETLINK_NETFILTER);
-  if (!channel) {
-    Error error = channel.error();
-    if (error.sys_errno == EPROTONOSUPPORT)
-      error = Error{ErrorKind::missing, EPROTONOSUPPORT, "kernel module nfnetlink is missing"};
-    return netlink::in_context(std::move(error), "open the IP sets");
+  std::array<Channel, 2> channels;
+  for (auto& one : channels) {
+    auto channel = netlink::NlChannel::open(NETLINK_NETFILTER);
+    if (!channel) {
+      Error error = channel.error();
+      if (error.sys_errno == EPROTONOSUPPORT)
+        error = Error{ErrorKind::missing, EPROTONOSUPPORT, "kernel module nfnetlink is missing"};
+      return netlink::in_context(std::move(error), "open the IP sets");
+    }
+    one = std::make_unique<netlink::NlChannel>(std::move(*channel));
   }
-  return std::unique_ptr<LibipsetTable>(new LibipsetTable(
-      std::move(session), std::make_unique<netlink::NlChannel>(std::move(*channel))));
+  return std::unique_ptr<LibipsetTable>(
+      new LibipsetTable(std::move(session), std::move(channels[0]), std::move(channels[1])));
 }
 
 Result<std::optional<SetListing>> LibipsetTable::dump(const std::string& name, ListDepth depth) {
@@ -178,12 +191,8 @@ Result<std::optional<SetListing>> LibipsetTable::dump(const std::string& name, L
       channel_->dump(netlink::Operation::set, list_request(name, depth),
                      [&](netlink::ByteView payload) { return listing.add(payload); });
   if (dumped) return std::optional<SetListing>(std::move(listing));
-  Error error = dumped.error();
-  if (error.sys_errno == ENOENT) return std::optional<SetListing>{};
-  // nfnetlink_rcv_msg() has no other reason to refuse this request with EINVAL.
-  if (error.sys_errno == EINVAL)
-    error = Error{ErrorKind::missing, EINVAL, "kernel module ip_set is missing"};
-  return netlink::in_context(std::move(error), "list set " + name);
+  if (dumped.error().sys_errno == ENOENT) return std::optional<SetListing>{};
+  return listing_error(name, dumped.error());
 }
 
 Result<std::optional<ListedSet>> LibipsetTable::list(const std::string& name) {
@@ -193,6 +202,38 @@ Result<std::optional<ListedSet>> LibipsetTable::list(const std::string& name) {
   auto set = std::move(**listing).take();
   if (!set) return set.error();
   return std::optional<ListedSet>(std::move(*set));
+}
+
+Result<std::optional<SetTable::SetPart>> LibipsetTable::begin_list(const std::string& name) {
+  if (Status status = check_name(name); !status) return status.error();
+  if (auto begun = parts_->begin_dump(list_request(name, ListDepth::elements)); !begun)
+    return listing_error(name, begun.error());
+  listed_ = name;
+  listing_.emplace();
+  auto part = next_list();
+  if (part) return std::optional<SetPart>(std::move(*part));
+  if (part.error().sys_errno == ENOENT) return std::optional<SetPart>{};
+  return part.error();
+}
+
+Result<SetTable::SetPart> LibipsetTable::next_list() {
+  if (!listing_) return listing_ended();
+  auto more = Result<bool>(true);
+  for (int i = 0; i < kDatagramsAPart && more && *more; ++i)
+    more = parts_->next_of_dump(netlink::Operation::set, [this](netlink::ByteView payload) {
+      return listing_->add(payload);
+    });
+  auto set = more ? listing_->take_part() : listing_error(listed_, more.error());
+  if (!set || !*more) listing_.reset();
+  if (!set) return set.error();
+  return SetPart{.set = std::move(*set), .last = !*more};
+}
+
+// While a set is listed the kernel neither swaps nor destroys it (ref_netlink, ip_set_core.c).
+void LibipsetTable::end_listing(const std::string& name) {
+  if (!listing_ || listed_ != name) return;
+  parts_->end_dump();
+  listing_.reset();
 }
 
 Status LibipsetTable::ensure(const SetSpec& spec) {
@@ -231,6 +272,7 @@ Status LibipsetTable::replace(const SetSpec& spec) {
 }
 
 Status LibipsetTable::swap(const std::string& one, const std::string& other) {
+  end_listing(other);
   const NameBuffer first = padded(one);
   const NameBuffer second = padded(other);
   ipset_data* data = ipset_session_data(session_.get());
@@ -281,6 +323,7 @@ Status LibipsetTable::create(const SetSpec& spec) {
 Status LibipsetTable::destroy(const std::string& name) {
   // Without a name the kernel would destroy every set.
   if (Status status = check_name(name); !status) return status;
+  end_listing(name);
   const NameBuffer buffer = padded(name);
   ipset_data* data = ipset_session_data(session_.get());
   ipset_session_report_reset(session_.get());
@@ -294,7 +337,7 @@ Status LibipsetTable::destroy(const std::string& name) {
 }
 
 std::uint64_t LibipsetTable::requests() const {
-  return writes_ + channel_->counters().requests();
+  return writes_ + channel_->counters().requests() + parts_->counters().requests();
 }
 
 LibipsetReport LibipsetTable::take_report() {

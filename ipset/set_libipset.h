@@ -42,6 +42,8 @@ class LibipsetTable final : public SetTable {
 
   Status ensure(const SetSpec& spec) override;
   Result<std::optional<ListedSet>> list(const std::string& name) override;
+  Result<std::optional<SetPart>> begin_list(const std::string& name) override;
+  Result<SetPart> next_list() override;
   std::vector<Status> apply(const SetSpec& spec, std::span<const ElementOp> ops) override;
   Status destroy(const std::string& name) override;
 
@@ -60,9 +62,13 @@ class LibipsetTable final : public SetTable {
   // One apply(): what is the same for all elements, and their outcomes.
   struct Batch;
 
-  LibipsetTable(Session session, std::unique_ptr<netlink::NlChannel> channel);
+  using Channel = std::unique_ptr<netlink::NlChannel>;
+
+  // A dump keeps its socket busy, so that a listing in parts has one of its own.
+  LibipsetTable(Session session, Channel channel, Channel parts);
 
   Result<std::optional<SetListing>> dump(const std::string& name, ListDepth depth);
+  void end_listing(const std::string& name);
   Status create(const SetSpec& spec);
   Status replace(const SetSpec& spec);
   Status swap(const std::string& one, const std::string& other);
@@ -72,7 +78,10 @@ class LibipsetTable final : public SetTable {
   std::size_t run_single(Batch& batch, std::size_t index);
 
   Session session_;
-  std::unique_ptr<netlink::NlChannel> channel_;
+  Channel channel_;
+  Channel parts_;
+  std::string listed_;                 // in parts
+  std::optional<SetListing> listing_;  // while there are some left
   std::uint64_t writes_ = 0;
 };
 

@@ -3,6 +3,7 @@
 // SetTable: the IP sets of one network namespace, as a seam. Sync thread only.
 // Implementations: LibipsetTable (set_libipset.h), FakeSetTable (test/fakes).
 
+#include <cerrno>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -42,6 +43,22 @@ class SetTable {
   // in SetKind is `unsupported`.
   virtual Result<std::optional<ListedSet>> list(const std::string& name) = 0;
 
+  // The same in parts: the listing begins, and goes on while there was no last one. The elements of
+  // a part are in no order. Operations in between are allowed: elements that they concern may be
+  // listed or not. To replace or destroy the set itself ends its listing, which is then `busy`. A
+  // table that does not say otherwise lists all at once.
+  struct SetPart {
+    ListedSet set;
+    bool last = true;
+  };
+  virtual Result<std::optional<SetPart>> begin_list(const std::string& name) {
+    auto all = list(name);
+    if (!all) return all.error();
+    if (!*all) return std::optional<SetPart>{};
+    return std::optional<SetPart>({.set = *std::move(*all)});
+  }
+  virtual Result<SetPart> next_list() { return listing_ended(); }
+
   // Adds and removes elements in order; one Status for each. An add of what is there and a removal
   // of what is missing succeed. One failure (for instance a full set) does not stop the others.
   virtual std::vector<Status> apply(const SetSpec& spec, std::span<const ElementOp> ops) = 0;
@@ -52,6 +69,11 @@ class SetTable {
   // Requests that were sent to the kernel so far, an element counting as one; 0 where nobody
   // counts. Cheap.
   virtual std::uint64_t requests() const { return 0; }
+
+ protected:
+  static netlink::Error listing_ended() {
+    return {netlink::ErrorKind::busy, EBUSY, "the listing of the set has ended"};
+  }
 };
 
 }  // namespace ipvsproxier::ipset

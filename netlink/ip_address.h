@@ -3,9 +3,13 @@
 // IpAddress and IpPrefix: 17-byte values without allocation, ordered by family, then by bytes.
 // Family and Protocol are the two small enumerations that every kernel table speaks of.
 
+#include <endian.h>
+
 #include <array>
 #include <compare>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <span>
 #include <string>
@@ -54,9 +58,22 @@ class IpAddress {
   bool is_link_local() const;  // 169.254.0.0/16, fe80::/10
   std::string to_string() const;
 
-  friend auto operator<=>(const IpAddress&, const IpAddress&) = default;
+  friend bool operator==(const IpAddress&, const IpAddress&) = default;
+  // By halves: what the daemon does most is to look addresses up, and the default calls memcmp.
+  friend std::strong_ordering operator<=>(const IpAddress& a, const IpAddress& b) {
+    if (a.family_ != b.family_) return a.family_ <=> b.family_;
+    const auto first = a.half(0) <=> b.half(0);
+    return first != 0 ? first : a.half(1) <=> b.half(1);
+  }
 
  private:
+  // In host order.
+  std::uint64_t half(std::size_t number) const {
+    std::uint64_t value = 0;
+    std::memcpy(&value, bytes_.data() + 8 * number, sizeof value);
+    return be64toh(value);
+  }
+
   Family family_ = Family::ipv4;
   std::array<std::uint8_t, 16> bytes_{};  // IPv4 uses the first four, the rest is zero
 };

@@ -30,6 +30,30 @@ constexpr std::array kAddressPolicy = {
     AttrRule{IFA_LOCAL, AttrKind::bytes, 4, 16},
 };
 
+constexpr std::array kLocalRoutePolicy = {
+    AttrRule{RTA_DST, AttrKind::bytes, 4, 16},
+    AttrRule{RTA_PRIORITY, AttrKind::u32},
+};
+
+// Names us in routes; neither in linux/rtnetlink.h nor in iproute2's rt_protos.
+constexpr std::uint8_t kRouteProtocol = 107;
+constexpr std::uint32_t kRouteMetric = 107;
+// Of lo in every network namespace (LOOPBACK_IFINDEX in include/net/flow.h; 6.1).
+constexpr std::uint32_t kLoIndex = 1;
+
+std::uint8_t rtnetlink_family(Family family) {
+  return family == Family::ipv4 ? AF_INET : AF_INET6;
+}
+
+rtmsg local_route_header(Family family) {
+  rtmsg header{};
+  header.rtm_family = rtnetlink_family(family);
+  header.rtm_table = RT_TABLE_LOCAL;
+  header.rtm_protocol = kRouteProtocol;
+  header.rtm_type = RTN_LOCAL;
+  return header;
+}
+
 MessageWriter link_request(std::uint16_t type, std::uint16_t flags) {
   return MessageWriter(type, flags, bytes_of(ifinfomsg{}));
 }
@@ -62,7 +86,7 @@ Bytes encode_delete_link(std::int32_t index) {
 
 Bytes encode_address_op(std::int32_t link_index, const AddressOp& op) {
   ifaddrmsg header{};
-  header.ifa_family = op.address.family() == Family::ipv4 ? AF_INET : AF_INET6;
+  header.ifa_family = rtnetlink_family(op.address.family());
   header.ifa_prefixlen = address_bits(op.address.family());
   header.ifa_scope = RT_SCOPE_UNIVERSE;
   header.ifa_index = static_cast<std::uint32_t>(link_index);
@@ -70,6 +94,19 @@ Bytes encode_address_op(std::int32_t link_index, const AddressOp& op) {
                     bytes_of(header));
   out.put_bytes(IFA_LOCAL, op.address.bytes());
   out.put_bytes(IFA_ADDRESS, op.address.bytes());
+  return std::move(out).take();
+}
+
+// Without NLM_F_EXCL, which IPv4 takes to be about every route of the address and metric.
+Bytes encode_local_route_op(const AddressOp& op) {
+  auto header = local_route_header(op.address.family());
+  header.rtm_dst_len = address_bits(op.address.family());
+  header.rtm_scope = RT_SCOPE_HOST;
+  MessageWriter out(op.add ? RTM_NEWROUTE : RTM_DELROUTE, op.add ? NLM_F_CREATE : 0,
+                    bytes_of(header));
+  out.put_bytes(RTA_DST, op.address.bytes());
+  out.put_u32(RTA_OIF, kLoIndex);
+  out.put_u32(RTA_PRIORITY, kRouteMetric);
   return std::move(out).take();
 }
 
@@ -81,6 +118,10 @@ Bytes encode_list_links() {
 
 Bytes encode_list_addresses() {
   return MessageWriter(RTM_GETADDR, 0, bytes_of(ifaddrmsg{})).take();
+}
+
+Bytes encode_list_local_routes(Family family) {
+  return MessageWriter(RTM_GETROUTE, 0, bytes_of(local_route_header(family))).take();
 }
 
 Result<LinkRecord> decode_link(ByteView payload) {
@@ -122,6 +163,23 @@ Result<AddressRecord> decode_address(ByteView payload) {
       .prefix_length = header.ifa_prefixlen,
       .global = header.ifa_scope == RT_SCOPE_UNIVERSE,
       .secondary = family == Family::ipv4 && (header.ifa_flags & IFA_F_SECONDARY) != 0};
+}
+
+Result<std::optional<IpAddress>> decode_local_route(ByteView payload) {
+  rtmsg header;
+  if (payload.size() < sizeof header) return malformed("a route without its header");
+  std::memcpy(&header, payload.data(), sizeof header);
+  const auto family = header.rtm_family == AF_INET ? Family::ipv4 : Family::ipv6;
+  if (header.rtm_family != rtnetlink_family(family) || header.rtm_table != RT_TABLE_LOCAL ||
+      header.rtm_type != RTN_LOCAL || header.rtm_protocol != kRouteProtocol ||
+      header.rtm_dst_len != address_bits(family))
+    return std::optional<IpAddress>{};
+  const auto in = AttrReader::parse(payload.subspan(sizeof header), kLocalRoutePolicy);
+  if (!in) return in.error();
+  const auto bytes = in->bytes(RTA_DST);
+  auto address = bytes ? IpAddress::from_bytes(family, *bytes) : std::nullopt;
+  if (!address) return malformed("a local route to an address of a wrong size");
+  return in->u32(RTA_PRIORITY) == kRouteMetric ? address : std::nullopt;
 }
 
 }  // namespace ipvsproxier::netlink

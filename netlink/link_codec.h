@@ -4,12 +4,20 @@
 //
 //   nlmsghdr | ifinfomsg  | IFNAME, TXQLEN, LINKINFO { INFO_KIND "dummy" }
 //   nlmsghdr | ifaddrmsg  | LOCAL, ADDRESS
+//   nlmsghdr | rtmsg      | DST, OIF, PRIORITY
 //
 // On a point-to-point address IFA_ADDRESS is the peer and IFA_LOCAL ours, so LOCAL is preferred;
 // IPv6 sends LOCAL only then. Sources: net/core/rtnetlink.c, net/ipv4/devinet.c,
 // net/ipv6/addrconf.c (6.1).
+//
+// Local routes of ours are known by their rtm_protocol, and lead to lo: fib6_nh_init() refuses a
+// link that is DOWN, as our dummy is, and fib_inetaddr_event() takes all IPv4 routes of a link with
+// its last address. A metric of their own keeps them apart from the routes that the kernel makes
+// for addresses (metric 0) and from others' of the same address, before which they may come and
+// behind which they may go. Sources: net/ipv4/fib_frontend.c, net/ipv6/route.c (6.1).
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -24,12 +32,18 @@ Bytes encode_get_link(std::string_view name);
 Bytes encode_new_dummy(std::string_view name);
 Bytes encode_delete_link(std::int32_t index);
 Bytes encode_address_op(std::int32_t link_index, const AddressOp& op);
+Bytes encode_local_route_op(const AddressOp& op);
 Bytes encode_list_links();      // a dump
 Bytes encode_list_addresses();  // a dump
+// A dump of local routes of ours; of other routes, too, where the kernel does not choose
+// (before 4.20, or without NETLINK_GET_STRICT_CHK).
+Bytes encode_list_local_routes(Family family);
 
 // `payload` starts with the family header. `malformed` for bytes that break the policy,
 // `unsupported` for an address of another family than IPv4 and IPv6.
 Result<LinkRecord> decode_link(ByteView payload);
 Result<AddressRecord> decode_address(ByteView payload);
+// The address of a local route of ours; nullopt: another route.
+Result<std::optional<IpAddress>> decode_local_route(ByteView payload);
 
 }  // namespace ipvsproxier::netlink

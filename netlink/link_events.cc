@@ -40,6 +40,9 @@ Status LinkEventReader::take_one(const MessageView& message, LinkEvents& events)
     case RTM_NEWADDR:
     case RTM_DELADDR:
       return take_address(message, events);
+    case RTM_NEWROUTE:
+    case RTM_DELROUTE:
+      return take_route(message, events);
     default:
       return {};
   }
@@ -93,6 +96,17 @@ Status LinkEventReader::take_address(const MessageView& message, LinkEvents& eve
   } else if (others_.insert(place).second) {
     events.others_changed = true;
   }
+  return {};
+}
+
+Status LinkEventReader::take_route(const MessageView& message, LinkEvents& events) {
+  const auto route = decode_local_route(message.payload);
+  if (!route) return route.error();
+  if (!*route) return {};
+  if (message.type == RTM_DELROUTE)
+    events.lost.insert(**route);
+  else
+    events.lost.erase(**route);
   return {};
 }
 

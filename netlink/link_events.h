@@ -1,7 +1,7 @@
 #pragma once
 
-// LinkEventReader: notifications of links and addresses, bytes to LinkEvents, with a series of
-// links that are ours in view. Pure, one thread.
+// LinkEventReader: notifications of links, addresses and routes, bytes to LinkEvents, with a series
+// of links that are ours and our local routes in view. Pure, one thread.
 //
 // Kernel facts (net/core/rtnetlink.c, net/bridge/br_netlink.c, net/ipv6/addrconf.c; 6.1): a link
 // that leaves a bridge is an RTM_DELLINK of family AF_BRIDGE; a rename is an RTM_NEWLINK with
@@ -37,6 +37,7 @@ class LinkEventReader {
   Status take_one(const MessageView& message, LinkEvents& events);
   Status take_link(const MessageView& message, LinkEvents& events);
   Status take_address(const MessageView& message, LinkEvents& events);
+  static Status take_route(const MessageView& message, LinkEvents& events);
 
   std::string series_;
   std::set<std::int32_t> ours_;

@@ -47,6 +47,16 @@ bool is_no_change(const AddressOp& op, const Error& error) {
          error.sys_errno != ENODEV;
 }
 
+// One outcome for each of `ops`, whose requests these are.
+std::vector<Status> transact_ops(NlChannel& channel, Operation operation,
+                                 const std::vector<Bytes>& requests,
+                                 std::span<const AddressOp> ops) {
+  auto outcomes = channel.transact(operation, requests);
+  for (std::size_t i = 0; i < ops.size(); ++i)
+    if (!outcomes[i] && is_no_change(ops[i], outcomes[i].error())) outcomes[i] = Status{};
+  return outcomes;
+}
+
 }  // namespace
 
 Result<std::vector<LinkRecord>> dump_links(NlChannel& channel) {
@@ -78,7 +88,9 @@ Result<std::vector<AddressRecord>> dump_addresses(NlChannel& channel) {
 }
 
 Result<std::unique_ptr<KernelLinkTable>> KernelLinkTable::open(const NlOptions& options) {
-  auto channel = NlChannel::open(NETLINK_ROUTE, options);
+  auto filtered = options;
+  filtered.filtered_dumps = true;
+  auto channel = NlChannel::open(NETLINK_ROUTE, filtered);
   if (!channel) return in_context(channel.error(), "open rtnetlink");
   return std::unique_ptr<KernelLinkTable>(new KernelLinkTable(std::move(*channel)));
 }
@@ -148,19 +160,42 @@ std::vector<Status> KernelLinkTable::apply(std::string_view link, std::span<cons
   std::vector<Bytes> requests;
   requests.reserve(ops.size());
   for (const auto& op : ops) requests.push_back(encode_address_op(found->index, op));
-  outcomes = channel_.transact(Operation::address, requests);
+  outcomes = transact_ops(channel_, Operation::address, requests, ops);
   for (std::size_t i = 0; i < ops.size(); ++i) {
     if (outcomes[i]) continue;
     auto error = outcomes[i].error();
-    if (is_no_change(ops[i], error)) {
-      outcomes[i] = Status{};
-      continue;
-    }
     // addrconf.c, ipv6_add_addr: an address that no such link can have.
     if (ops[i].add && error.sys_errno == EADDRNOTAVAIL) error.kind = ErrorKind::malformed;
     outcomes[i] =
         in_context(std::move(error), fmt::format("{} on link {}", to_string(ops[i]), link));
   }
+  return outcomes;
+}
+
+Result<std::vector<IpAddress>> KernelLinkTable::list_local_routes() {
+  std::vector<IpAddress> routes;
+  for (const auto family : kFamilies) {
+    const auto dumped = channel_.dump(Operation::route, encode_list_local_routes(family),
+                                      [&](ByteView payload) -> Status {
+                                        auto route = decode_local_route(payload);
+                                        if (!route) return route.error();
+                                        if (*route && (*route)->family() == family)
+                                          routes.push_back(**route);
+                                        return {};
+                                      });
+    if (!dumped)
+      return in_context(dumped.error(), fmt::format("list {} local routes", to_string(family)));
+  }
+  return routes;
+}
+
+std::vector<Status> KernelLinkTable::apply_local_routes(std::span<const AddressOp> ops) {
+  std::vector<Bytes> requests;
+  requests.reserve(ops.size());
+  for (const auto& op : ops) requests.push_back(encode_local_route_op(op));
+  auto outcomes = transact_ops(channel_, Operation::route, requests, ops);
+  for (std::size_t i = 0; i < ops.size(); ++i)
+    if (!outcomes[i]) outcomes[i] = in_context(outcomes[i].error(), local_route_text(ops[i]));
   return outcomes;
 }
 

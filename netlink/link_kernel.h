@@ -22,6 +22,8 @@ class KernelLinkTable final : public LinkTable {
   Result<std::vector<InterfaceAddress>> list_addresses() override;
   // Without the link, removals succeed and additions are `missing`.
   std::vector<Status> apply(std::string_view link, std::span<const AddressOp> ops) override;
+  Result<std::vector<IpAddress>> list_local_routes() override;
+  std::vector<Status> apply_local_routes(std::span<const AddressOp> ops) override;
 
   const NlCounters& counters() const { return channel_.counters(); }
   std::uint64_t requests() const override { return counters().requests(); }

@@ -82,7 +82,8 @@ struct LinkMonitor::Io {
 LinkMonitor::LinkMonitor(std::unique_ptr<Io> io) : io_(std::move(io)) {}
 LinkMonitor::~LinkMonitor() = default;
 
-Result<std::unique_ptr<LinkMonitor>> LinkMonitor::open(const std::string& series) {
+Result<std::unique_ptr<LinkMonitor>> LinkMonitor::open(const std::string& series,
+                                                       bool local_routes) {
   UniqueFd fd(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE));
   if (!fd) return cannot_watch(errno);
   // Without CAP_NET_ADMIN net.core.rmem_max is the limit.
@@ -91,6 +92,7 @@ Result<std::unique_ptr<LinkMonitor>> LinkMonitor::open(const std::string& series
   sockaddr_nl groups{};
   groups.nl_family = AF_NETLINK;
   groups.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR;
+  if (local_routes) groups.nl_groups |= RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_ROUTE;
   if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&groups), sizeof groups) != 0)
     return cannot_watch(errno);
   // After joining: nothing that happens from here on is missed.

@@ -25,9 +25,21 @@ void LinkEvents::merge(LinkEvents later) {
   overrun = overrun || later.overrun;
 }
 
-std::string to_string(const AddressOp& op) {
-  return fmt::format("{} address {}/{}", op.add ? "add" : "delete", op.address.to_string(),
+namespace {
+
+std::string text_of(const AddressOp& op, std::string_view what) {
+  return fmt::format("{} {} {}/{}", op.add ? "add" : "delete", what, op.address.to_string(),
                      address_bits(op.address.family()));
+}
+
+}  // namespace
+
+std::string to_string(const AddressOp& op) {
+  return text_of(op, "address");
+}
+
+std::string local_route_text(const AddressOp& op) {
+  return text_of(op, "local route");
 }
 
 }  // namespace ipvsproxier::netlink

@@ -1,7 +1,8 @@
 #pragma once
 
 // LinkTable: links and their addresses in one network namespace, as a seam: what the daemon needs
-// to know of all of them, and what it may change on its own dummy links. Sync thread only.
+// to know of all of them, and what it may change on its own dummy links; and local routes of its
+// own, which make an address this host's without being one of a link. Sync thread only.
 // Implementations: KernelLinkTable (link_kernel.h), FakeLinkTable (test/fakes).
 
 #include <cstdint>
@@ -36,6 +37,12 @@ class LinkTable {
   // Adds (global scope, no flags, no label) and removes host addresses on the link, in order; one
   // Status for each. An add of what exists and a removal of what is missing succeed.
   virtual std::vector<Status> apply(std::string_view link, std::span<const AddressOp> ops) = 0;
+
+  // The addresses of our local routes, of both families.
+  virtual Result<std::vector<IpAddress>> list_local_routes() = 0;
+
+  // The same as apply() for local routes of ours; others' routes of the same address stay.
+  virtual std::vector<Status> apply_local_routes(std::span<const AddressOp> ops) = 0;
 
   // Requests that were sent to the kernel so far; 0 where nobody counts. Cheap.
   virtual std::uint64_t requests() const { return 0; }

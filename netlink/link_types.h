@@ -30,7 +30,7 @@ inline constexpr std::uint16_t kSeriesLength = 1024;
 // kSeriesLength on, or one with a zero before it.
 std::optional<std::uint16_t> number_in_series(std::string_view link, std::string_view series);
 
-// Adds or removes address/32 or /128.
+// Adds or removes address/32 or /128, or a local route to it.
 struct AddressOp {
   bool add = true;
   IpAddress address;
@@ -41,8 +41,9 @@ struct AddressOp {
 // What happened to links and addresses since one last asked, as a LinkMonitor (link_monitor.h) saw
 // it with a series of links that are ours in view.
 struct LinkEvents {
-  bool link_lost = false;       // a link of ours was deleted
-  std::set<IpAddress> lost;     // addresses taken off links of ours, by whomever
+  bool link_lost = false;  // a link of ours was deleted
+  // Addresses taken off links of ours, or whose local routes of ours were removed, by whomever.
+  std::set<IpAddress> lost;
   bool others_changed = false;  // addresses of other links came or went
   bool overrun = false;         // notifications were lost: anything may have happened
 
@@ -52,6 +53,7 @@ struct LinkEvents {
   friend bool operator==(const LinkEvents&, const LinkEvents&) = default;
 };
 
-std::string to_string(const AddressOp& op);  // "add address 10.0.0.1/32"
+std::string to_string(const AddressOp& op);         // "add address 10.0.0.1/32"
+std::string local_route_text(const AddressOp& op);  // "add local route 10.0.0.1/32"
 
 }  // namespace ipvsproxier::netlink

@@ -30,6 +30,8 @@ namespace ipvsproxier::netlink {
 struct NlOptions {
   int receive_buffer = 4 << 20;  // bytes of SO_RCVBUFFORCE, or of SO_RCVBUF without the privilege
   std::chrono::milliseconds timeout{10'000};  // for each receive
+  // The kernel takes what a dump's header names for a filter, and refuses what it does not know.
+  bool filtered_dumps = false;
 };
 
 // What went over a channel since it was opened.
@@ -77,6 +79,8 @@ class NlChannel {
   // The next messages' payloads; false when that was the last part. Only after begin_dump() and
   // while the answer was true.
   Result<bool> next_of_dump(Operation operation, const std::function<Status(ByteView)>& each);
+  // What is left of one is read and thrown away: until then it may hold something in the kernel.
+  void end_dump();
   // The whole dump without waiting for its end: `each` gets a message when it came, in memory that
   // does not grow with the dump. Nothing is repeated: `busy` and `overrun` are results here, and
   // what `each` got before is then not the whole, or not of one moment. `each` may use other

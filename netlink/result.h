@@ -49,6 +49,7 @@ enum class Operation : std::uint8_t {
   ipvs_server,
   address,
   link,
+  route,
   set,
   rule
 };

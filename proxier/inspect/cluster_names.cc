@@ -190,4 +190,28 @@ std::string ClusterNames::of_address(const IpAddress& address) const {
   return several ? "" : found;
 }
 
+std::set<api::NamespacedName> ClusterNames::services_at(const IpAddress& address,
+                                                        std::optional<std::uint16_t> port) const {
+  std::set<api::NamespacedName> found;
+  for (const auto& [key, one] : virtuals_)
+    if (key.address == address && port.value_or(key.port) == key.port)
+      found.insert(services_[one.service].full_name());
+  for (const auto& service : services_)
+    for (const auto& endpoint : endpoints_at(service, address)) {
+      const auto& ports = ports_[endpoint.ports];
+      if (!port || std::ranges::find(ports, *port) != ports.end())
+        found.insert(service.full_name());
+    }
+  return found;
+}
+
+std::set<api::NamespacedName> ClusterNames::services_of_pod(const api::NamespacedName& pod) const {
+  std::set<api::NamespacedName> found;
+  for (const auto& service : services_)
+    if (service.ns == pod.ns)
+      for (const auto& endpoint : service.endpoints)
+        if (endpoint.name.pod == pod.name) found.insert(service.full_name());
+  return found;
+}
+
 }  // namespace ipvsproxier::inspect

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,6 +15,7 @@
 #include "netlink/ipvs_types.h"
 #include "netlink/result.h"
 #include "proxier/api/json_value.h"
+#include "proxier/api/names.h"
 #include "proxier/plan/desired_state.h"
 
 namespace ipvsproxier::inspect {
@@ -59,6 +61,12 @@ class ClusterNames {
   // not known, or several have it. Looks at all of them.
   std::string of_address(const netlink::IpAddress& address) const;
 
+  // The Services with a virtual service or an endpoint there, in order; of one with a port, with
+  // that port. And those of a pod.
+  std::set<api::NamespacedName> services_at(const netlink::IpAddress& address,
+                                            std::optional<std::uint16_t> port) const;
+  std::set<api::NamespacedName> services_of_pod(const api::NamespacedName& pod) const;
+
   bool empty() const { return virtuals_.empty(); }
   // Those of each Service, in the order of the keys.
   const auto& virtuals() const { return virtuals_; }
@@ -73,6 +81,8 @@ class ClusterNames {
     std::string_view ns;
     std::string_view name;
     std::vector<Endpoint> endpoints;  // ordered by address
+
+    api::NamespacedName full_name() const { return {std::string(ns), std::string(name)}; }
   };
   struct Virtual {
     std::uint32_t service = 0;  // index in services_

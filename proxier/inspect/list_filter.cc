@@ -2,6 +2,8 @@
 
 #include <charconv>
 
+#include "proxier/inspect/cluster_names.h"
+
 namespace ipvsproxier::inspect {
 
 using netlink::IpAddress;
@@ -37,6 +39,7 @@ std::optional<Backend> Backend::parse(std::string_view text) {
 }
 
 bool ListFilter::matches(const netlink::VirtualServiceKey& service) const {
+  if (named != nullptr && !named->of(service)) return false;
   if (service.fwmark != 0) return !vip && !port && !protocol;
   return (!vip || vip->contains(service.address)) && port.value_or(service.port) == service.port &&
          protocol.value_or(service.protocol) == service.protocol;

@@ -10,6 +10,8 @@
 
 namespace ipvsproxier::inspect {
 
+class ClusterNames;
+
 struct Backend {
   netlink::IpAddress address;
   std::optional<std::uint16_t> port;
@@ -25,8 +27,9 @@ struct ListFilter {
   std::optional<std::uint16_t> port;
   std::optional<netlink::Protocol> protocol;
   std::optional<Backend> backend;
-  bool draining = false;  // servers of weight 0
-  bool empty = false;     // services without a real server
+  const ClusterNames* named = nullptr;  // services that have a name there
+  bool draining = false;                // servers of weight 0
+  bool empty = false;                   // services without a real server
 
   bool matches(const netlink::VirtualServiceKey& service) const;
   bool matches(const netlink::RealServer& server) const;

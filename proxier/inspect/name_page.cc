@@ -1,22 +1,12 @@
 #include "proxier/inspect/name_page.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
+
+#include "proxier/inspect/json_text.h"
 
 namespace ipvsproxier::inspect {
 
 namespace {
-
-// There are very many of these: no tree is made of them.
-void append_text(std::string& text, std::string_view value) {
-  const auto is_plain = [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; };
-  if (std::ranges::all_of(value, is_plain))
-    text.append(1, '"').append(value).append(1, '"');
-  else
-    text += nlohmann::json(value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
 
 void append_comma(std::string& text) {
   if (text.back() != '[') text += ',';
@@ -26,7 +16,7 @@ void append_virtual(std::string& text, const plan::Claim& claim, const api::Serv
   append_comma(text);
   fmt::format_to(std::back_inserter(text), R"(["{}",{},"{}",)", claim.key.address.to_string(),
                  claim.key.port, to_string(claim.key.protocol));
-  append_text(text, service.ports.at(claim.port).name);
+  append_json_text(text, service.ports.at(claim.port).name);
   fmt::format_to(std::back_inserter(text), R"(,"{}"])", plan::to_string(claim.facet));
 }
 
@@ -35,7 +25,7 @@ void append_endpoint(std::string& text, const api::EndpointView& endpoint) {
   text += "[\"" + endpoint.address.to_string() + "\"";
   for (const auto name : {endpoint.target_name, endpoint.node_name, endpoint.zone}) {
     text += ',';
-    append_text(text, name);
+    append_json_text(text, name);
   }
   for (const bool is : {endpoint.ready, endpoint.serving, endpoint.terminating})
     text += is ? ",true" : ",false";
@@ -64,9 +54,9 @@ std::string name_page(const model::ClusterState& cluster, const plan::Planner& p
     if (claims.empty()) return true;
     append_comma(text);
     text += R"({"namespace":)";
-    append_text(text, name.ns);
+    append_json_text(text, name.ns);
     text += R"(,"name":)";
-    append_text(text, name.name);
+    append_json_text(text, name.name);
     text += R"(,"virtual":[)";
     for (const auto& claim : claims) append_virtual(text, claim, service);
     text += R"(],"slices":[)";
@@ -77,7 +67,7 @@ std::string name_page(const model::ClusterState& cluster, const plan::Planner& p
   };
   const auto next = append_page(cluster.services, query, append);
   text += R"(],"continue":)";
-  append_text(text, next);
+  append_json_text(text, next);
   return text + "}";
 }
 

@@ -1,7 +1,10 @@
+#include <utility>
+
 #include <nlohmann/json.hpp>
 
 #include "proxier/api/yaml_writer.h"
 #include "proxier/inspect/entry_words.h"
+#include "proxier/inspect/json_text.h"
 #include "proxier/inspect/table_form.h"
 
 namespace ipvsproxier::inspect {
@@ -9,134 +12,183 @@ namespace ipvsproxier::inspect {
 using netlink::IpvsTraffic;
 using netlink::ServerReading;
 using netlink::ServiceReading;
-using nlohmann::json;
 
 namespace {
 
-json traffic_document(const IpvsTraffic& traffic) {
-  return {{"connections", traffic.connections},
-          {"packetsIn", traffic.packets_in},
-          {"packetsOut", traffic.packets_out},
-          {"bytesIn", traffic.bytes_in},
-          {"bytesOut", traffic.bytes_out},
-          {"connectionsPerSecond", traffic.connection_rate},
-          {"packetsInPerSecond", traffic.packet_rate_in},
-          {"packetsOutPerSecond", traffic.packet_rate_out},
-          {"bytesInPerSecond", traffic.byte_rate_in},
-          {"bytesOutPerSecond", traffic.byte_rate_out}};
+void add_traffic(JsonText& object, const IpvsTraffic& traffic) {
+  object.open("traffic", '{');
+  object.add("bytesIn", traffic.bytes_in);
+  object.add("bytesInPerSecond", traffic.byte_rate_in);
+  object.add("bytesOut", traffic.bytes_out);
+  object.add("bytesOutPerSecond", traffic.byte_rate_out);
+  object.add("connections", traffic.connections);
+  object.add("connectionsPerSecond", traffic.connection_rate);
+  object.add("packetsIn", traffic.packets_in);
+  object.add("packetsInPerSecond", traffic.packet_rate_in);
+  object.add("packetsOut", traffic.packets_out);
+  object.add("packetsOutPerSecond", traffic.packet_rate_out);
+  object.close();
 }
 
-json service_document(const ServiceReading& reading) {
+// What comes before its servers, in the order of the keys.
+void add_service_head(JsonText& object, const ServiceReading& reading) {
   const auto& service = reading.service;
   const auto& key = service.key;
-  json document{{"family", to_string(key.address.family())},
-                {"scheduler", service.scheduler.view()},
-                {"onePacket", (service.flags & netlink::kOnePacket) != 0},
-                {"traffic", traffic_document(reading.traffic)},
-                {"realServers", json::array()}};
-  if (key.fwmark != 0) {
-    document["fwmark"] = key.fwmark;
-  } else {
-    document["protocol"] = to_string(key.protocol);
-    document["address"] = key.address.to_string();
-    document["port"] = key.port;
-  }
-  if (has_scheduler_flags(service)) document["schedulerFlags"] = scheduler_flags(service);
-  if ((service.flags & netlink::kPersistent) != 0) {
-    document["persistenceTimeoutSeconds"] = service.timeout;
-    if (const auto mask = netmask_text(reading); !mask.empty())
-      document["persistenceNetmask"] = mask;
-  }
+  if (key.fwmark == 0) object.add("address", key.address.to_string());
+  object.add("family", to_string(key.address.family()));
+  if (key.fwmark != 0) object.add("fwmark", key.fwmark);
+  object.add("onePacket", (service.flags & netlink::kOnePacket) != 0);
   if (!service.persistence_engine.empty())
-    document["persistenceEngine"] = service.persistence_engine.view();
-  return document;
-}
-
-json server_document(const ServerReading& reading) {
-  const auto& [server, active, inactive, persistent] = reading.listed;
-  json document{{"address", server.key.address.to_string()},
-                {"port", server.key.port},
-                {"forward", method_word(server.method)},
-                {"weight", server.weight},
-                {"upperThreshold", server.upper_threshold},
-                {"lowerThreshold", server.lower_threshold},
-                {"activeConnections", active},
-                {"inactiveConnections", inactive},
-                {"persistentConnections", persistent},
-                {"traffic", traffic_document(reading.traffic)}};
-  if (const auto tunnel = tunnel_text(server); !tunnel.empty()) document["tunnel"] = tunnel;
-  return document;
-}
-
-// Holds one virtual service with its servers at a time.
-class DocumentForm : public TableForm {
- public:
-  void begin_service(std::string& /*text*/, const ServiceReading& service) override {
-    service_ = service_document(service);
+    object.add("persistenceEngine", service.persistence_engine.view());
+  if ((service.flags & netlink::kPersistent) != 0) {
+    if (const auto mask = netmask_text(reading); !mask.empty())
+      object.add("persistenceNetmask", mask);
+    object.add("persistenceTimeoutSeconds", service.timeout);
   }
-  void server(std::string& /*text*/, const ServiceReading& /*service*/,
+  if (key.fwmark == 0) {
+    object.add("port", key.port);
+    object.add("protocol", to_string(key.protocol));
+  }
+}
+
+void add_name(JsonText& object, const VirtualName& name) {
+  object.open("service", '{');
+  object.add("facet", plan::to_string(name.facet));
+  object.add("name", name.service);
+  object.add("namespace", name.ns);
+  object.add("port", name.port);
+  object.close();
+}
+
+void add_service_tail(JsonText& object, const ServiceReading& reading,
+                      const std::optional<VirtualName>& name) {
+  object.add("scheduler", reading.service.scheduler.view());
+  if (has_scheduler_flags(reading.service))
+    object.add("schedulerFlags", scheduler_flags(reading.service));
+  if (name) add_name(object, *name);
+  add_traffic(object, reading.traffic);
+}
+
+void add_endpoint(JsonText& object, const ServerName& name) {
+  object.open("endpoint", '{');
+  if (!name.node.empty()) object.add("node", name.node);
+  if (!name.pod.empty()) object.add("pod", name.pod);
+  object.add("ready", name.ready);
+  object.add("serving", name.serving);
+  object.add("terminating", name.terminating);
+  if (!name.zone.empty()) object.add("zone", name.zone);
+  object.close();
+}
+
+void add_server(JsonText& list, const ServerReading& reading,
+                const std::optional<ServerName>& name) {
+  const auto& [server, active, inactive, persistent] = reading.listed;
+  list.open('{');
+  list.add("activeConnections", active);
+  list.add("address", server.key.address.to_string());
+  if (name) add_endpoint(list, *name);
+  list.add("forward", method_word(server.method));
+  list.add("inactiveConnections", inactive);
+  list.add("lowerThreshold", server.lower_threshold);
+  list.add("persistentConnections", persistent);
+  list.add("port", server.key.port);
+  add_traffic(list, reading.traffic);
+  if (const auto tunnel = tunnel_text(server); !tunnel.empty()) list.add("tunnel", tunnel);
+  list.add("upperThreshold", server.upper_threshold);
+  list.add("weight", server.weight);
+  list.close();
+}
+
+// There may be very many virtual services: they are written as they come, with their keys in order.
+class JsonForm final : public TableForm {
+ public:
+  explicit JsonForm(const ClusterNames* names) : names_(names) {}
+
+  void begin(std::string& text, const netlink::IpvsInfo& info) override {
+    json_.write_to(text);
+    json_.open('{');
+    json_.add("connectionTableSize", info.connection_table_size);
+    json_.add("version", version_text(info));
+    json_.open("virtualServices", '[');
+  }
+  void begin_service(std::string& text, const ServiceReading& service) override {
+    json_.write_to(text);
+    service_ = service;
+    json_.open('{');
+    add_service_head(json_, service);
+    json_.open("realServers", '[');
+  }
+  void server(std::string& text, const ServiceReading& service,
               const ServerReading& server) override {
-    service_["realServers"].push_back(server_document(server));
+    json_.write_to(text);
+    add_server(json_, server,
+               names_ != nullptr ? names_->of(service.service.key, server.listed.server.key)
+                                 : std::nullopt);
   }
   void end_service(std::string& text) override {
-    append(text, service_, first_);
-    first_ = false;
+    json_.write_to(text);
+    json_.close();
+    add_service_tail(json_, service_,
+                     names_ != nullptr ? names_->of(service_.service.key) : std::nullopt);
+    json_.close();
   }
-
- protected:
-  virtual void append(std::string& text, const json& service, bool first) = 0;
-  bool empty() const { return first_; }
+  void end(std::string& text) override {
+    json_.write_to(text);
+    json_.close();
+    json_.close();
+    text += '\n';
+  }
 
  private:
-  json service_;
-  bool first_ = true;
+  const ClusterNames* names_;
+  JsonText json_;
+  ServiceReading service_;
 };
 
-class JsonForm final : public DocumentForm {
+// Each virtual service is one of that JSON.
+class YamlForm final : public TableForm {
  public:
-  void begin(std::string& text, const netlink::IpvsInfo& info) override {
-    text += "{\n  \"version\": " + json(version_text(info)).dump() +
-            ",\n  \"connectionTableSize\": " + json(info.connection_table_size).dump() +
-            ",\n  \"virtualServices\": [";
-  }
-  void end(std::string& text) override { text += empty() ? "]\n}\n" : "\n  ]\n}\n"; }
+  explicit YamlForm(const ClusterNames* names) : json_(names) {}
 
- protected:
-  void append(std::string& text, const json& service, bool first) override {
-    constexpr int kIndent = 2;
-    text += first ? "\n    " : ",\n    ";
-    for (const char c : service.dump(kIndent)) {
-      text += c;
-      if (c == '\n') text += "    ";
-    }
-  }
-};
-
-class YamlForm final : public DocumentForm {
- public:
   void begin(std::string& text, const netlink::IpvsInfo& info) override {
+    json_.begin(head_, info);
     text += api::write_yaml(
         {{"version", version_text(info)}, {"connectionTableSize", info.connection_table_size}});
   }
+  void begin_service(std::string& /*text*/, const ServiceReading& service) override {
+    service_.clear();
+    json_.begin_service(service_, service);
+  }
+  void server(std::string& /*text*/, const ServiceReading& service,
+              const ServerReading& server) override {
+    json_.server(service_, service, server);
+  }
+  void end_service(std::string& text) override {
+    json_.end_service(service_);
+    if (std::exchange(empty_, false)) text += "virtualServices:\n";
+    // But for the comma before it.
+    text += api::write_yaml(
+        nlohmann::json::array({nlohmann::json::parse(service_.substr(service_.find('{')))}));
+  }
   void end(std::string& text) override {
-    if (empty()) text += api::write_yaml({{"virtualServices", json::array()}});
+    if (empty_) text += api::write_yaml({{"virtualServices", nlohmann::json::array()}});
   }
 
- protected:
-  void append(std::string& text, const json& service, bool first) override {
-    if (first) text += "virtualServices:\n";
-    text += api::write_yaml(json::array({service}));
-  }
+ private:
+  JsonForm json_;
+  std::string head_;
+  std::string service_;
+  bool empty_ = true;
 };
 
 }  // namespace
 
-std::unique_ptr<TableForm> json_form() {
-  return std::make_unique<JsonForm>();
+std::unique_ptr<TableForm> json_form(const ClusterNames* names) {
+  return std::make_unique<JsonForm>(names);
 }
 
-std::unique_ptr<TableForm> yaml_form() {
-  return std::make_unique<YamlForm>();
+std::unique_ptr<TableForm> yaml_form(const ClusterNames* names) {
+  return std::make_unique<YamlForm>(names);
 }
 
 }  // namespace ipvsproxier::inspect

@@ -8,6 +8,7 @@
 
 #include "netlink/ipvs_readings.h"
 #include "proxier/inspect/address_names.h"
+#include "proxier/inspect/cluster_names.h"
 
 namespace ipvsproxier::inspect {
 
@@ -41,12 +42,18 @@ std::unique_ptr<TableForm> text_form(const TextStyle& style);
 // All that the other text forms show but traffic, in columns of fixed width, nothing cut.
 std::unique_ptr<TableForm> wide_form(AddressNames* names);
 
+// A text form with what the cluster calls things behind its columns: of a virtual service
+// "shop/web:http" and its facet, of a real server its pod, node, zone, and what is not as usual
+// with it. Lines of which nothing is known stay as they are. `names` outlives it.
+std::unique_ptr<TableForm> named_form(std::unique_ptr<TableForm> form, const ClusterNames& names);
+
 // What `ipvsadm-save -n` (1.31) prints, to the byte. Connection thresholds do not appear, as in
 // ipvsadm.
 std::unique_ptr<TableForm> save_form();
 
-// One object with everything that the kernel says, addresses as numbers.
-std::unique_ptr<TableForm> json_form();
-std::unique_ptr<TableForm> yaml_form();
+// One object with everything that the kernel says, addresses as numbers, and what the cluster calls
+// it; `names` may be nullptr, and outlives the form.
+std::unique_ptr<TableForm> json_form(const ClusterNames* names = nullptr);
+std::unique_ptr<TableForm> yaml_form(const ClusterNames* names = nullptr);
 
 }  // namespace ipvsproxier::inspect

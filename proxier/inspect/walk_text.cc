@@ -120,6 +120,15 @@ std::string verdict(const PacketWalk& walk, const WalkNames& names) {
 
 }  // namespace
 
+WalkNames walk_names(const ClusterNames& names) {
+  return {
+      .service = [&names](const netlink::VirtualServiceKey& key) -> std::string {
+        const auto name = names.of(key);
+        return name ? fmt::format("{}, {}", to_string(*name), plan::to_string(name->facet)) : "";
+      },
+      .address = [&names](const netlink::IpAddress& address) { return names.of_address(address); }};
+}
+
 std::string walk_text(const PacketWalk& walk, const WalkNames& names, const LiveFlows* live) {
   auto text = head(walk, names);
   for (const auto& step : walk.steps) text += step_line(step);

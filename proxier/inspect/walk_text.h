@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 
+#include "proxier/inspect/cluster_names.h"
 #include "proxier/inspect/live_flows.h"
 #include "proxier/inspect/packet_walk.h"
 
@@ -16,6 +17,9 @@ struct WalkNames {
       service;                                                    // "shop/web:http, cluster IP"
   std::function<std::string(const netlink::IpAddress&)> address;  // "shop/web-1"
 };
+
+// Those of the cluster, which outlive these.
+WalkNames walk_names(const ClusterNames& names);
 
 // `live` is nullptr where nobody asked for it.
 

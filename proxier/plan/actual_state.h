@@ -37,9 +37,9 @@ struct TableKey {
 struct ActualState {
   // Without firewall-mark services: those are never ours.
   std::optional<std::map<netlink::VirtualServiceKey, ActualService>> services;
-  // On our dummy links.
+  // On our dummy links, and by local routes of ours.
   std::optional<Bindings> addresses;
-  // Those of them that are not removed: loopback and IPv6 link-local ones (the kernel makes them)
+  // Those on links that are not removed: loopback and IPv6 link-local ones (the kernel makes them)
   // and those with another prefix than a host's (nobody in kube-proxy's place made them).
   std::set<netlink::IpAddress> fixed_addresses;
   // nullopt: no such set. A set that is not in the map could not be read.

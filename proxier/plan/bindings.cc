@@ -2,9 +2,23 @@
 
 #include <fmt/format.h>
 
-#include "netlink/link_types.h"
-
 namespace ipvsproxier::plan {
+
+bool is_one_of(Place place, Places places) {
+  switch (places) {
+    case Places::first_link:
+      return place == 0;
+    case Places::all_links:
+      return place < kLocalTable;
+    case Places::local_table:
+      return place == kLocalTable;
+  }
+  return false;
+}
+
+std::string place_name(Place place) {
+  return place == kLocalTable ? "table local" : dummy_link(place);
+}
 
 std::string dummy_link(Place place) {
   return fmt::format("{}{}", kDummyLinks, place);
@@ -15,7 +29,9 @@ std::optional<Place> dummy_number(std::string_view link) {
 }
 
 std::string to_string(const BindingOp& op) {
-  auto text = netlink::to_string(netlink::AddressOp{op.add, op.binding.address});
+  const netlink::AddressOp request{op.add, op.binding.address};
+  if (op.binding.place == kLocalTable) return netlink::local_route_text(request);
+  auto text = netlink::to_string(request);
   if (op.binding.place != 0) text += " on " + dummy_link(op.binding.place);
   return text;
 }
@@ -53,11 +69,12 @@ void Bindings::erase(const Binding& binding) {
 }
 
 Place Rooms::next() {
+  if (places_ == Places::local_table) return kLocalTable;
   const auto is_full = [&] {
     const auto holds = place_ == 0 ? kFirstLinkHolds : kFurtherLinkHolds;
     return taken_.count(place_) + given_ >= holds;
   };
-  while (spread_ && is_full() && place_ + 1 < netlink::kSeriesLength) {
+  while (is_full() && is_one_of(static_cast<Place>(place_ + 1), places_)) {
     ++place_;
     given_ = 0;
   }

@@ -1,9 +1,10 @@
 #pragma once
 
-// Where VIPs are bound: on dummy links of ours. kube-ipvs0 is kube-proxy's and takes all up to
-// kFirstLinkHolds. Every further address costs the kernel a walk over all of its link
-// (net/ipv4/devinet.c, __inet_insert_ifa; net/ipv6/addrconf.c, ipv6_link_dev_addr; 6.1), so those
-// beyond go to kube-ipvs1, kube-ipvs2, ..., kFurtherLinkHolds each. Values; any thread.
+// Where VIPs are bound: as addresses on dummy links of ours, or by local routes of ours. kube-ipvs0
+// is kube-proxy's and takes all up to kFirstLinkHolds. Every further address costs the kernel a
+// walk over all of its link (net/ipv4/devinet.c, __inet_insert_ifa; net/ipv6/addrconf.c,
+// ipv6_link_dev_addr; 6.1), so those beyond go to kube-ipvs1, kube-ipvs2, ..., kFurtherLinkHolds
+// each. A route costs the same however many there are. Values; any thread.
 
 #include <compare>
 #include <cstdint>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "netlink/ip_address.h"
+#include "netlink/link_types.h"
 
 namespace ipvsproxier::plan {
 
@@ -22,10 +24,16 @@ inline constexpr const char* kDummyLink = "kube-ipvs0";
 inline constexpr std::size_t kFirstLinkHolds = 4096;
 inline constexpr std::size_t kFurtherLinkHolds = 1024;
 
-// A dummy link of ours, by its number.
+// A dummy link of ours, by its number; or the kernel's routing table "local".
 using Place = std::uint16_t;
+inline constexpr Place kLocalTable = netlink::kSeriesLength;
 
-std::string dummy_link(Place place);
+// The places where VIPs belong.
+enum class Places : std::uint8_t { first_link, all_links, local_table };
+
+bool is_one_of(Place place, Places places);
+std::string place_name(Place place);  // "kube-ipvs0", "table local"
+std::string dummy_link(Place place);  // of a link
 // nullopt: no name of a link of ours.
 std::optional<Place> dummy_number(std::string_view link);
 
@@ -43,7 +51,8 @@ struct BindingOp {
   friend auto operator<=>(const BindingOp&, const BindingOp&) = default;
 };
 
-std::string to_string(const BindingOp& op);  // "add address 10.0.0.1/32", "... on kube-ipvs1"
+// "add address 10.0.0.1/32", "... on kube-ipvs1", "add local route 10.0.0.1/32"
+std::string to_string(const BindingOp& op);
 
 // What is bound, and how much at each place. Ordered.
 class Bindings {
@@ -71,16 +80,16 @@ class Bindings {
   std::vector<std::size_t> counts_;  // by place
 };
 
-// Finds places for new addresses: the lowest with room; without `spread` always kube-ipvs0.
+// Finds places for new addresses: of `places` the lowest with room.
 class Rooms {
  public:
-  Rooms(const Bindings& taken, bool spread) : taken_(taken), spread_(spread) {}
+  Rooms(const Bindings& taken, Places places) : taken_(taken), places_(places) {}
 
   Place next();
 
  private:
   const Bindings& taken_;
-  bool spread_;
+  Places places_;
   Place place_ = 0;
   std::size_t given_ = 0;  // at place_
 };

@@ -44,6 +44,13 @@ class Claims {
   std::set<api::NamespacedName> set(const api::NamespacedName& name, Claimant& claimant,
                                     const api::Service* service, std::vector<Claim> claims);
 
+  // Whether set() would change nothing: the Service asked for these.
+  static bool is_so(const Claimant& claimant, const api::Service& service,
+                    const std::vector<Claim>& claims) {
+    return claimant.name != nullptr && claimant.creation_time == service.creation_time &&
+           claimant.claims == claims && claimant.origin == service.origin;
+  }
+
   // Whether the port of the Service that this claim is about has the key.
   bool holds(const api::NamespacedName& service, const Claim& claim) const;
   // The Service that has it; nullptr: nobody asks for it. Valid until the next set().

@@ -14,6 +14,7 @@
 #include "ipset/set_catalog.h"
 #include "netlink/ipvs_types.h"
 #include "proxier/model/sorted_vector.h"
+#include "proxier/plan/bindings.h"
 
 namespace ipvsproxier::plan {
 
@@ -47,8 +48,8 @@ struct DesiredState {
   std::map<netlink::Family, ipset::RuleParameters> rules;  // one entry a planned family
   // Planned from everything there is: what is not here is to be removed. Otherwise nothing is.
   bool complete = true;
-  bool sets_grow = true;         // beyond kube-proxy's maxelem
-  bool addresses_spread = true;  // to further links once kube-ipvs0 is full
+  bool sets_grow = true;              // beyond kube-proxy's maxelem
+  Places places = Places::all_links;  // where `addresses` are bound
   // TCP connections of a virtual service that is not here may finish.
   bool drains_services = false;
   std::vector<netlink::IpPrefix> foreign;  // virtual services in these are not ours (excludeCIDRs)

@@ -345,16 +345,16 @@ class Differ {
 
   // Where it stays; of several the lowest.
   std::optional<Place> kept_place(const netlink::IpAddress& address) const {
-    const auto places = actual_.addresses->places(address);
-    const bool is_right = !places.empty() && (desired_.addresses_spread || places.front() == 0);
-    return is_right ? std::optional(places.front()) : std::nullopt;
+    for (const auto place : actual_.addresses->places(address))
+      if (is_one_of(place, desired_.places)) return place;
+    return std::nullopt;
   }
 
   // Addresses of the first virtual services, or of all others.
   std::vector<BindingOp> address_adds(bool first) {
     std::vector<BindingOp> ops;
     if (!actual_.addresses || !actual_.services) return ops;
-    if (!rooms_) rooms_.emplace(*actual_.addresses, desired_.addresses_spread);
+    if (!rooms_) rooms_.emplace(*actual_.addresses, desired_.places);
     std::set<netlink::IpAddress> firsts;
     for (const auto& key : scope_.services)
       if (const auto it = desired_.services.find(key);
@@ -372,8 +372,8 @@ class Differ {
     std::vector<BindingOp> ops;
     if (!actual_.addresses) return ops;
     for (const auto& address : scope_.addresses) {
-      if (actual_.fixed_addresses.contains(address) || !desired_.rules.contains(address.family()))
-        continue;
+      if (!desired_.rules.contains(address.family())) continue;
+      const bool is_fixed = actual_.fixed_addresses.contains(address);
       std::optional<Place> kept;
       if (desired_.addresses.contains(address)) {
         kept = kept_place(address);
@@ -382,7 +382,8 @@ class Differ {
         continue;
       }
       for (const auto place : actual_.addresses->places(address))
-        if (place != kept) ops.push_back(BindingOp{false, {address, place}});
+        if (place != kept && (!is_fixed || place == kLocalTable))
+          ops.push_back(BindingOp{false, {address, place}});
     }
     return ops;
   }
@@ -406,20 +407,21 @@ Transaction diff(const DesiredState& desired, const ActualState& actual) {
   return diff(desired, actual, whole(desired, actual));
 }
 
-std::set<netlink::RealServerKey> draining(const DesiredState& desired, const ActualState& actual,
-                                          const netlink::VirtualServiceKey& service) {
-  std::set<netlink::RealServerKey> result;
-  if (!desired.complete || !actual.services) return result;
+SortedVector<netlink::RealServerKey> draining(const DesiredState& desired,
+                                              const ActualState& actual,
+                                              const netlink::VirtualServiceKey& service) {
+  if (!desired.complete || !actual.services) return {};
   const auto it = actual.services->find(service);
-  if (it == actual.services->end() || !it->second.servers) return result;
+  if (it == actual.services->end() || !it->second.servers) return {};
   const auto planned = desired.services.find(service);
-  if (planned == desired.services.end() && !lingers(desired, it->second)) return result;
-  for (const auto& server : *it->second.servers) {
-    const bool wanted =
-        planned != desired.services.end() && planned->second.servers.contains(server.key);
-    if (server.weight == 0 && !wanted) result.insert(server.key);
-  }
-  return result;
+  if (planned == desired.services.end() && !lingers(desired, it->second)) return {};
+  const auto is_wanted = [&](const netlink::RealServerKey& key) {
+    return planned != desired.services.end() && planned->second.servers.contains(key);
+  };
+  std::vector<netlink::RealServerKey> result;
+  for (const auto& server : *it->second.servers)
+    if (server.weight == 0 && !is_wanted(server.key)) result.push_back(server.key);
+  return SortedVector(std::move(result));
 }
 
 Scope scope_of(const netlink::VirtualServiceKey& leaving) {

@@ -34,8 +34,9 @@ Transaction diff(const DesiredState& desired, const ActualState& actual);
 
 // The real servers of this virtual service that only finish their connections: weight 0, and not
 // desired. None where `desired` is incomplete, nor of a virtual service that is just to be removed.
-std::set<netlink::RealServerKey> draining(const DesiredState& desired, const ActualState& actual,
-                                          const netlink::VirtualServiceKey& service);
+SortedVector<netlink::RealServerKey> draining(const DesiredState& desired,
+                                              const ActualState& actual,
+                                              const netlink::VirtualServiceKey& service);
 
 // What may go together with a virtual service that is no longer desired.
 Scope scope_of(const netlink::VirtualServiceKey& leaving);

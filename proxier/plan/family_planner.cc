@@ -33,8 +33,8 @@ ipset::LocalDetector detector_of(Family family, const NodeInfo& node,
 
 SortedVector<IpAddress> addresses_in(const SetElements& elements) {
   std::vector<IpAddress> addresses;
-  elements.each([&](SetId id, const Element& element) {
-    if (id == SetId::ipvs_ips) addresses.push_back(std::get<ipset::IpElement>(element).ip);
+  elements.each_of(SetId::ipvs_ips, [&](const Element& element) {
+    addresses.push_back(std::get<ipset::IpElement>(element).ip);
   });
   return SortedVector(std::move(addresses));
 }
@@ -49,6 +49,7 @@ FamilyPlanner::FamilyPlanner(Family family, const PlannerOptions& options, Desir
   parameters.masquerade_mark = options.masquerade_mark;
   parameters.masquerade_all = options.masquerade_all;
   parameters.vip_ping = options.differences.vip_ping;
+  parameters.vips_are_sources = !options.bind_by_routes;
   state_.rules.emplace(family, std::move(parameters));
 }
 
@@ -126,12 +127,14 @@ FamilyPlanner::Names FamilyPlanner::take_claims(const Names& names,
   Names rivals;
   std::vector<netlink::VirtualServiceKey> claimed_before;
   for (const auto& name : names) {
-    const auto service = cluster.services.find(name);
+    const auto found = cluster.services.find(name);
+    const auto* service = found == cluster.services.end() ? nullptr : &found->second;
     const auto part = parts_.try_emplace(name).first;
-    for (const auto& claim : part->second.claimant.claims) claimed_before.push_back(claim.key);
-    rivals.merge(claims_.set(part->first, part->second.claimant,
-                             service == cluster.services.end() ? nullptr : &service->second,
-                             claims_of(ports_of(name, cluster), node_)));
+    auto& claimant = part->second.claimant;
+    auto wanted = claims_of(ports_of(name, cluster), node_);
+    if (service != nullptr && Claims::is_so(claimant, *service, wanted)) continue;
+    for (const auto& claim : claimant.claims) claimed_before.push_back(claim.key);
+    rivals.merge(claims_.set(part->first, claimant, service, std::move(wanted)));
   }
   for (const auto& key : claimed_before) {
     if (claims_.owner_of(key) != nullptr) continue;
@@ -224,7 +227,7 @@ void FamilyPlanner::replace(const api::NamespacedName& name, ServicePlan plan, S
   local_lack_.internal += plan.local_lack.internal - part.local_lack.internal;
   local_lack_.external += plan.local_lack.external - part.local_lack.external;
   part.local_lack = plan.local_lack;
-  add_scope_of(name, scope);
+  add_vips_of(name, scope);
 }
 
 void FamilyPlanner::add_claims_held_by(const api::NamespacedName& service,
@@ -235,7 +238,15 @@ void FamilyPlanner::add_claims_held_by(const api::NamespacedName& service,
     if (claims_.holds(service, claim)) claims.push_back(claim);
 }
 
-void FamilyPlanner::add_scope_of(const api::NamespacedName& service, Scope& scope) const {
+std::vector<PortReport> FamilyPlanner::report_of(const api::NamespacedName& service,
+                                                 const model::ClusterState& cluster) const {
+  const auto slices = cluster.slices.find(service);
+  return report_service(ports_of(service, cluster),
+                        slices == cluster.slices.end() ? nullptr : &slices->second, claims_, node_,
+                        options_);
+}
+
+void FamilyPlanner::add_vips_of(const api::NamespacedName& service, Scope& scope) const {
   const auto it = parts_.find(service);
   if (it == parts_.end()) return;
   const Part& part = it->second;
@@ -243,7 +254,13 @@ void FamilyPlanner::add_scope_of(const api::NamespacedName& service, Scope& scop
     if (claims_.holds(service, claim)) scope.services.insert(claim.key);
   const auto addresses = addresses_in(part.elements);
   scope.addresses.insert(addresses.begin(), addresses.end());
-  part.elements.each([&](SetId id, const Element& element) {
+}
+
+void FamilyPlanner::add_scope_of(const api::NamespacedName& service, Scope& scope) const {
+  add_vips_of(service, scope);
+  const auto it = parts_.find(service);
+  if (it == parts_.end()) return;
+  it->second.elements.each([&](SetId id, const Element& element) {
     scope.elements[{node_.family, id}].insert(element);
   });
 }

@@ -9,6 +9,7 @@
 
 #include "proxier/plan/claims.h"
 #include "proxier/plan/service_plan.h"
+#include "proxier/plan/service_report.h"
 
 namespace ipvsproxier::plan {
 
@@ -28,8 +29,13 @@ class FamilyPlanner {
     update({}, cluster, nullptr);
   }
 
+  // The virtual services that the Service has, and its addresses.
+  void add_vips_of(const api::NamespacedName& service, Scope& scope) const;
+  // And its elements.
   void add_scope_of(const api::NamespacedName& service, Scope& scope) const;
   void add_claims_held_by(const api::NamespacedName& service, std::vector<Claim>& claims) const;
+  std::vector<PortReport> report_of(const api::NamespacedName& service,
+                                    const model::ClusterState& cluster) const;
   const api::NamespacedName* owner_of(const netlink::VirtualServiceKey& key) const {
     return claims_.owner_of(key);
   }

@@ -8,11 +8,20 @@
 
 namespace ipvsproxier::plan {
 
+namespace {
+
+Places places_of(const PlannerOptions& options) {
+  if (options.bind_by_routes) return Places::local_table;
+  return options.differences.spread_addresses ? Places::all_links : Places::first_link;
+}
+
+}  // namespace
+
 Planner::Planner(PlannerOptions options) : options_(std::move(options)) {
   state_.foreign = options_.exclude_cidrs;
   state_.drains_services = options_.drain_deleted_services;
   state_.sets_grow = options_.differences.growing_sets;
-  state_.addresses_spread = options_.differences.spread_addresses;
+  state_.places = places_of(options_);
   for (auto family : options_.families)
     families_.push_back(std::make_unique<FamilyPlanner>(family, options_, state_));
 }
@@ -42,6 +51,12 @@ Scope Planner::scope_of(const api::NamespacedName& service) const {
   return scope;
 }
 
+Scope Planner::vips_of(const api::NamespacedName& service) const {
+  Scope scope;
+  for (const auto& family : families_) family->add_vips_of(service, scope);
+  return scope;
+}
+
 const api::NamespacedName* Planner::owner_of(const netlink::VirtualServiceKey& service) const {
   for (const auto& planner : families_)
     if (planner->family() == service.address.family()) return planner->owner_of(service);
@@ -52,6 +67,16 @@ std::vector<Claim> Planner::claims_held_by(const api::NamespacedName& service) c
   std::vector<Claim> claims;
   for (const auto& family : families_) family->add_claims_held_by(service, claims);
   return claims;
+}
+
+std::vector<PortReport> Planner::report_of(const api::NamespacedName& service,
+                                           const model::ClusterState& cluster) const {
+  std::vector<PortReport> reports;
+  for (const auto& family : families_) {
+    auto some = family->report_of(service, cluster);
+    std::move(some.begin(), some.end(), std::back_inserter(reports));
+  }
+  return reports;
 }
 
 LocalLack Planner::local_lack(netlink::Family family) const {

@@ -42,6 +42,7 @@ struct PlannerOptions {
   std::vector<netlink::IpPrefix> exclude_cidrs;
   bool allow_external_ips = true;
   bool drain_deleted_services = false;  // their TCP connections may finish
+  bool bind_by_routes = false;          // VIPs are no addresses, local routes lead to them
   Differences differences;
 };
 
@@ -55,6 +56,7 @@ struct LocalLack {
 };
 
 class FamilyPlanner;
+struct PortReport;
 
 // Keeps the desired state while the cluster changes: the cost of an update follows what changed.
 // However the cluster came to be what it is, the state is that of a fresh planner; but for the
@@ -69,8 +71,8 @@ class Planner {
   // This node as it is now. Before the first update(); what depends on it changes with the next.
   void set_node(const NodeInfo& node);
 
-  // These Services or their EndpointSlices changed. Answers all that they ask for and no longer ask
-  // for, changed or not.
+  // These Services or their EndpointSlices changed. Answers what they ask for and no longer ask
+  // for: of elements what changed, of virtual services and addresses all.
   Scope update(const std::set<api::NamespacedName>& services, const model::ClusterState& cluster);
 
   // All Services anew, where everything is looked at anyway.
@@ -78,12 +80,19 @@ class Planner {
 
   // All that this Service asks for and gets: what to look at to try it again.
   Scope scope_of(const api::NamespacedName& service) const;
+  // Its virtual services and addresses alone.
+  Scope vips_of(const api::NamespacedName& service) const;
 
   // The Service that has the virtual service; nullptr: none has. Valid until the next update().
   const api::NamespacedName* owner_of(const netlink::VirtualServiceKey& service) const;
 
   // The virtual services that this Service has, of all that it asks for.
   std::vector<Claim> claims_held_by(const api::NamespacedName& service) const;
+
+  // What was decided for this Service and why, a port of a family after the other. The result
+  // points into `cluster`, which is that of the last update().
+  std::vector<PortReport> report_of(const api::NamespacedName& service,
+                                    const model::ClusterState& cluster) const;
 
   const DesiredState& desired() const { return state_; }
   const PlannerOptions& options() const { return options_; }

@@ -91,9 +91,7 @@ class PortPlanner {
       planned.service.flags |= netlink::kPersistent;
       planned.service.timeout = *port_.affinity_seconds;
     }
-    const bool internal = claim.facet == Facet::cluster_ip;
-    const bool local_only = internal ? port_.internal_policy_local : port_.external_policy_local;
-    const bool strict = internal && differences_.strict_internal_traffic_policy;
+    const auto [local_only, strict] = policy_of(port_, claim.facet, differences_);
     if (local_only && choice.local.empty() && choice.any) {
       if (port_.internal_policy_local) plan_.local_lack.internal = 1;
       if (port_.external_policy_local) plan_.local_lack.external = 1;
@@ -166,6 +164,12 @@ class PortPlanner {
 };
 
 }  // namespace
+
+FacetPolicy policy_of(const ServicePort& port, Facet facet, const Differences& differences) {
+  const bool internal = facet == Facet::cluster_ip;
+  return {.local_only = internal ? port.internal_policy_local : port.external_policy_local,
+          .strict = internal && differences.strict_internal_traffic_policy};
+}
 
 SortedVector<IpAddress> addresses_of(const Ports& ports, const FamilyNode& node) {
   SortedVector<IpAddress> result;

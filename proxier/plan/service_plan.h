@@ -35,6 +35,14 @@ struct ServicePlan {
   LocalLack local_lack;  // of this Service: 0 or 1 each
 };
 
+// Which endpoints a facet of the port may use: those of this node alone, and whether even if there
+// are none (EndpointChoice::of_facet).
+struct FacetPolicy {
+  bool local_only = false;
+  bool strict = false;
+};
+FacetPolicy policy_of(const model::ServicePort& port, Facet facet, const Differences& differences);
+
 // The addresses that the Service wants on the dummy link.
 SortedVector<netlink::IpAddress> addresses_of(const std::vector<model::ServicePort>& ports,
                                               const FamilyNode& node);

@@ -3,6 +3,7 @@
 // SetElements: elements of several sets, those that one Service asks for. In one block of memory,
 // where an element of IPv4 takes 20 bytes. A value; usable on any thread.
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -25,6 +26,12 @@ class SetElements {
     for (const auto& [id, element] : packed_) visit(id, element.unpack());
     for (const auto& [id, element] : others_) visit(id, element);
   }
+  // Those of one set.
+  template <typename Visit>
+  void each_of(ipset::SetId id, Visit visit) const {
+    each_in(packed_, id, [&](const ipset::PackedElement& element) { visit(element.unpack()); });
+    each_in(others_, id, visit);
+  }
   // Those that `other` does not have.
   template <typename Visit>
   void each_without(const SetElements& other, Visit visit) const {
@@ -34,6 +41,13 @@ class SetElements {
   }
 
  private:
+  template <typename All, typename Visit>
+  static void each_in(const All& all, ipset::SetId id, Visit visit) {
+    auto it = std::partition_point(all.begin(), all.end(),
+                                   [id](const auto& one) { return one.first < id; });
+    for (; it != all.end() && it->first == id; ++it) visit(it->second);
+  }
+
   model::SortedVector<std::pair<ipset::SetId, ipset::PackedElement>> packed_;
   model::SortedVector<SetElement> others_;
 };

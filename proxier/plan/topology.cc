@@ -10,7 +10,8 @@ using model::Endpoint;
 using model::Hint;
 using Endpoints = std::vector<Endpoint>;
 
-enum class TopologyMode { none, zone, node };
+// What of the endpoints is asked for.
+enum class Reach { all, zone, node, local };
 
 bool is_ready(const Endpoint& endpoint) {
   return endpoint.ready;
@@ -31,47 +32,75 @@ bool hints_apply(const Endpoints& endpoints, Hint Endpoint::*hint) {
   return any_names_us;
 }
 
-TopologyMode topology_mode(const Endpoints& endpoints) {
-  if (hints_apply(endpoints, &Endpoint::node_hint)) return TopologyMode::node;
-  if (hints_apply(endpoints, &Endpoint::zone_hint)) return TopologyMode::zone;
-  return TopologyMode::none;
+Reach cluster_reach(const Endpoints& endpoints) {
+  if (hints_apply(endpoints, &Endpoint::node_hint)) return Reach::node;
+  if (hints_apply(endpoints, &Endpoint::zone_hint)) return Reach::zone;
+  return Reach::all;
 }
 
-template <typename Predicate>
-std::vector<const Endpoint*> filter(const Endpoints& endpoints, Predicate wanted) {
+EndpointUse use_of(const Endpoint& endpoint, Reach reach, bool last_resort) {
+  if (reach == Reach::local && !endpoint.local) return EndpointUse::not_local;
+  if (last_resort && is_serving_terminating(endpoint)) return EndpointUse::last_resort;
+  if (!is_ready(endpoint))
+    return endpoint.terminating ? EndpointUse::terminating : EndpointUse::not_ready;
+  if (reach == Reach::node && endpoint.node_hint != Hint::ours) return EndpointUse::other_node;
+  if (reach == Reach::zone && endpoint.zone_hint != Hint::ours) return EndpointUse::other_zone;
+  return EndpointUse::used;
+}
+
+// Those that are used: if there are none, those that would be as a last resort.
+std::vector<const Endpoint*> within(const Endpoints& endpoints, Reach reach) {
   std::vector<const Endpoint*> result;
-  for (const auto& endpoint : endpoints)
-    if (wanted(endpoint)) result.push_back(&endpoint);
+  for (const auto wanted : {EndpointUse::used, EndpointUse::last_resort}) {
+    for (const auto& endpoint : endpoints)
+      if (use_of(endpoint, reach, wanted == EndpointUse::last_resort) == wanted)
+        result.push_back(&endpoint);
+    if (!result.empty()) break;
+  }
   return result;
-}
-
-std::vector<const Endpoint*> cluster_endpoints(const Endpoints& endpoints) {
-  const auto mode = topology_mode(endpoints);
-  auto chosen = filter(endpoints, [&](const Endpoint& endpoint) {
-    if (!is_ready(endpoint)) return false;
-    if (mode == TopologyMode::node) return endpoint.node_hint == Hint::ours;
-    if (mode == TopologyMode::zone) return endpoint.zone_hint == Hint::ours;
-    return true;
-  });
-  return chosen.empty() ? filter(endpoints, is_serving_terminating) : chosen;
-}
-
-std::vector<const Endpoint*> local_endpoints(const Endpoints& endpoints) {
-  auto chosen = filter(endpoints, [](const Endpoint& e) { return e.local && is_ready(e); });
-  if (!chosen.empty()) return chosen;
-  return filter(endpoints, [](const Endpoint& e) { return e.local && is_serving_terminating(e); });
 }
 
 }  // namespace
 
 EndpointChoice choose_endpoints(const model::ServicePort& port, const Endpoints& endpoints) {
   EndpointChoice choice;
-  if (port.uses_cluster()) choice.cluster = cluster_endpoints(endpoints);
-  if (port.uses_local()) choice.local = local_endpoints(endpoints);
+  if (port.uses_cluster()) choice.cluster = within(endpoints, cluster_reach(endpoints));
+  if (port.uses_local()) choice.local = within(endpoints, Reach::local);
   choice.any = std::any_of(endpoints.begin(), endpoints.end(), [](const Endpoint& endpoint) {
     return is_ready(endpoint) || is_serving_terminating(endpoint);
   });
   return choice;
+}
+
+std::vector<EndpointUse> judge_endpoints(const Endpoints& endpoints, bool by_local) {
+  const auto reach = by_local ? Reach::local : cluster_reach(endpoints);
+  std::vector<EndpointUse> uses;
+  for (const bool last_resort : {false, true}) {
+    uses.clear();
+    for (const auto& endpoint : endpoints) uses.push_back(use_of(endpoint, reach, last_resort));
+    if (std::find(uses.begin(), uses.end(), EndpointUse::used) != uses.end()) break;
+  }
+  return uses;
+}
+
+std::string_view to_string(EndpointUse use) {
+  switch (use) {
+    case EndpointUse::used:
+      return "used";
+    case EndpointUse::last_resort:
+      return "used: terminating, but no other one could be";
+    case EndpointUse::not_ready:
+      return "not ready";
+    case EndpointUse::terminating:
+      return "terminating";
+    case EndpointUse::not_local:
+      return "not on this node (traffic policy Local)";
+    case EndpointUse::other_node:
+      return "for another node (topology hints)";
+    case EndpointUse::other_zone:
+      return "for another zone (topology hints)";
+  }
+  return "?";
 }
 
 }  // namespace ipvsproxier::plan

@@ -48,6 +48,11 @@ class AbsentLinkTable final : public netlink::LinkTable {
                                      std::span<const netlink::AddressOp> ops) override {
     return std::vector<netlink::Status>(ops.size(), error_);
   }
+  netlink::Result<std::vector<netlink::IpAddress>> list_local_routes() override { return error_; }
+  std::vector<netlink::Status> apply_local_routes(
+      std::span<const netlink::AddressOp> ops) override {
+    return std::vector<netlink::Status>(ops.size(), error_);
+  }
 
  private:
   netlink::Error error_;

@@ -420,6 +420,15 @@ void Applier::run(const std::vector<plan::BindingOp>& ops) {
   for (const auto& [place, some] : tried) write(place, some);
 }
 
+std::vector<netlink::Status> Applier::request(plan::Place place,
+                                              const std::vector<plan::BindingOp>& ops) {
+  std::vector<netlink::AddressOp> requests;
+  requests.reserve(ops.size());
+  for (const auto& op : ops) requests.push_back({op.add, op.binding.address});
+  return place == plan::kLocalTable ? kernel_.links.apply_local_routes(requests)
+                                    : kernel_.links.apply(plan::dummy_link(place), requests);
+}
+
 void Applier::write(plan::Place place, const std::vector<plan::BindingOp>& ops) {
   const auto adds = [](const plan::BindingOp& op) { return op.add; };
   const bool some_add = std::any_of(ops.begin(), ops.end(), adds);
@@ -427,10 +436,7 @@ void Applier::write(plan::Place place, const std::vector<plan::BindingOp>& ops) 
     for (const auto& op : ops) hold(op);
     return;
   }
-  std::vector<netlink::AddressOp> requests;
-  requests.reserve(ops.size());
-  for (const auto& op : ops) requests.push_back({op.add, op.binding.address});
-  auto statuses = kernel_.links.apply(plan::dummy_link(place), requests);
+  auto statuses = request(place, ops);
   for (std::size_t i = 0; i < ops.size(); ++i) {
     const auto& binding = ops[i].binding;
     if (statuses[i]) {
@@ -446,9 +452,14 @@ void Applier::write(plan::Place place, const std::vector<plan::BindingOp>& ops) 
   if (!some_add) drop_link(place);
 }
 
-// The first is always there.
+// A further link that holds nothing. The first is always there, as is the routing table.
+bool Applier::is_unused(plan::Place place) const {
+  return place != 0 && place != plan::kLocalTable && state_.addresses &&
+         state_.addresses->count(place) == 0;
+}
+
 bool Applier::make_link(plan::Place place) {
-  if (place == 0 || !state_.addresses || state_.addresses->count(place) != 0) return true;
+  if (!is_unused(place)) return true;
   auto created = kernel_.links.ensure_dummy(plan::dummy_link(place));
   if (created) {
     outcome_.written.links += *created ? 1 : 0;
@@ -458,9 +469,9 @@ bool Applier::make_link(plan::Place place) {
   return false;
 }
 
-// A further link that holds nothing any more. One that stays does no harm.
+// One that stays does no harm.
 void Applier::drop_link(plan::Place place) {
-  if (place == 0 || !state_.addresses || state_.addresses->count(place) != 0) return;
+  if (!is_unused(place)) return;
   auto gone = kernel_.links.remove_dummy(plan::dummy_link(place));
   if (gone)
     outcome_.written.links += *gone ? 1 : 0;

@@ -54,7 +54,7 @@ struct Outcome {
 // Runs all phases. A failed operation does not stop the others, but for those that must not happen
 // without it: no virtual service and no address is added where its set elements, or the rules of
 // its family, are not in place; no real server where its virtual service is missing; no address
-// none of whose virtual services could be added; no address leaves a link that could not be added
+// none of whose virtual services could be added; no address leaves a place that could not be added
 // to the one that it moves to; and no element or rule goes while the virtual service or address
 // that it guards could not be removed. A further dummy link is made before its first address and
 // removed behind its last. What succeeded is committed to `state`.
@@ -90,6 +90,8 @@ class Applier {
   void drop_useless();
   void hold(const plan::BindingOp& op);
   void write(plan::Place place, const std::vector<plan::BindingOp>& ops);
+  std::vector<netlink::Status> request(plan::Place place, const std::vector<plan::BindingOp>& ops);
+  bool is_unused(plan::Place place) const;
   bool make_link(plan::Place place);
   void drop_link(plan::Place place);
   void fail(std::size_t& count, std::string what, netlink::Error error);

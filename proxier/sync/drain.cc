@@ -1,23 +1,38 @@
 #include "proxier/sync/drain.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace ipvsproxier::sync {
 
 void Drain::set(const netlink::VirtualServiceKey& service,
-                const std::set<netlink::RealServerKey>& servers, TimePoint now) {
-  if (servers.empty()) {
-    draining_.erase(service);
-  } else {
-    auto& since = draining_[service];
-    std::erase_if(since, [&](const auto& entry) { return !servers.contains(entry.first); });
-    for (const auto& server : servers) {
-      if (!since.emplace(server, now).second) continue;
-      const auto look = now + times_.first_look;
-      if (!due_ || look < *due_) due_ = look;
+                const plan::SortedVector<netlink::RealServerKey>& servers, TimePoint now) {
+  const auto known = draining_.find(service);
+  if (known == draining_.end() && servers.empty()) return;
+  std::vector<Entry> entries;
+  entries.reserve(servers.size());
+  const auto none = Entries();
+  const auto& before = known == draining_.end() ? none : known->second;
+  auto it = before.begin();
+  for (const auto& server : servers) {
+    for (; it != before.end() && it->server < server; ++it) forget(it->since);
+    if (it != before.end() && it->server == server) {
+      entries.push_back(*it++);
+      continue;
     }
+    entries.push_back({server, now});
+    begins_.insert(now);
+    const auto look = now + times_.first_look;
+    if (!due_ || look < *due_) due_ = look;
   }
-  if (draining_.empty()) due_.reset();
+  for (; it != before.end(); ++it) forget(it->since);
+  if (servers.empty())
+    draining_.erase(known);
+  else
+    draining_.insert_or_assign(service, Entries(std::move(entries)));
+  if (!draining_.empty()) return;
+  due_.reset();
+  pass_.reset();
 }
 
 void Drain::yield(TimePoint now) {
@@ -26,45 +41,75 @@ void Drain::yield(TimePoint now) {
 
 std::optional<TimePoint> Drain::next() const {
   if (!due_) return std::nullopt;
-  auto when = std::max(*due_, std::min(yield_until_, *due_ + times_.late));
+  if (running()) return TimePoint::min();
+  const auto when = std::max(*due_, std::min(yield_until_, *due_ + times_.late));
   if (!times_.timeout) return when;
-  for (const auto& [service, servers] : draining_)
-    for (const auto& [server, since] : servers)
-      if (const auto end = since + *times_.timeout; end > last_pass_) when = std::min(when, end);
-  return when;
+  // What was over when a pass began was its to remove.
+  const auto over_next = begins_.upper_bound(last_pass_ - *times_.timeout);
+  return over_next == begins_.end() ? when : std::min(when, *over_next + *times_.timeout);
 }
 
-Drain::Pass Drain::collect(netlink::IpvsTable& ipvs, TimePoint now,
-                           std::vector<Failure>& failures) {
-  Pass pass;
-  for (const auto& [service, servers] : draining_) {
-    auto listed = ipvs.list_servers(service);
-    // A virtual service that others deleted took its real servers along.
-    const bool gone = !listed && listed.error().kind == netlink::ErrorKind::missing;
-    pass.surprise = pass.surprise || gone;
-    if (!listed && !gone)
-      failures.push_back({"read the connections of " + to_string(service), listed.error()});
-    for (const auto& entry : servers) {
-      const auto& server = entry.first;
-      bool busy = !gone;
-      if (listed) {
-        const auto it = std::find_if(listed->begin(), listed->end(),
-                                     [&](const auto& one) { return one.server.key == server; });
-        busy = it != listed->end() && it->active_connections + it->inactive_connections > 0;
-      }
-      if (!busy || over(entry.second, now))
-        pass.removals.emplace_back(netlink::DeleteServer{service, server});
-    }
+Drain::Step Drain::step(netlink::IpvsTable& ipvs, TimePoint now, std::vector<Failure>& failures) {
+  if (!running()) {
+    pass_.emplace();
+    last_pass_ = now;
+    due_ = now + times_.between;
   }
-  last_pass_ = now;
-  due_ = now + times_.between;
-  return pass;
+  Step step;
+  auto next = pass_->last ? draining_.upper_bound(*pass_->last) : draining_.begin();
+  for (std::size_t count = 0;
+       count < kServicesAStep && pass_->found.size() < kRemovalsAStep && next != draining_.end();
+       ++count, ++next) {
+    pass_->last = next->first;
+    look(ipvs, next->first, next->second, now, step.surprise, failures);
+  }
+  auto& found = pass_->found;
+  // Between two steps some may have become wanted again.
+  std::erase_if(found, [this](const auto& server) { return !drains(server); });
+  const auto count = std::min(found.size(), kRemovalsAStep);
+  const auto rest = found.begin() + static_cast<std::ptrdiff_t>(count);
+  step.removals.assign(found.begin(), rest);
+  found.erase(found.begin(), rest);
+  if (next == draining_.end() && found.empty()) pass_.reset();
+  return step;
 }
 
-std::size_t Drain::size() const {
-  std::size_t count = 0;
-  for (const auto& [service, servers] : draining_) count += servers.size();
-  return count;
+std::optional<Drain::Leaving> Drain::leaving(const netlink::VirtualServiceKey& service,
+                                             const netlink::RealServerKey& server,
+                                             TimePoint now) const {
+  using std::chrono::milliseconds;
+  const auto of_service = draining_.find(service);
+  if (of_service == draining_.end()) return std::nullopt;
+  const auto it = of_service->second.find(server);
+  if (it == of_service->second.end()) return std::nullopt;
+  Leaving leaving{.since = std::chrono::floor<milliseconds>(now - it->since), .left = {}};
+  if (times_.timeout) leaving.left = std::max(milliseconds(0), *times_.timeout - leaving.since);
+  return leaving;
+}
+
+bool Drain::drains(const netlink::DeleteServer& server) const {
+  const auto service = draining_.find(server.service);
+  return service != draining_.end() && service->second.contains(server.server);
+}
+
+// Notes which of the virtual service's may be removed.
+void Drain::look(netlink::IpvsTable& ipvs, const netlink::VirtualServiceKey& service,
+                 const Entries& servers, TimePoint now, bool& surprise,
+                 std::vector<Failure>& failures) {
+  const auto listed = ipvs.list_servers(service);
+  // A virtual service that others deleted took its real servers along.
+  const bool gone = !listed && listed.error().kind == netlink::ErrorKind::missing;
+  surprise = surprise || gone;
+  if (!listed && !gone)
+    failures.push_back({"read the connections of " + to_string(service), listed.error()});
+  std::set<netlink::RealServerKey> connected;
+  if (listed)
+    for (const auto& one : *listed)
+      if (one.active_connections + one.inactive_connections > 0) connected.insert(one.server.key);
+  for (const auto& [server, since] : servers) {
+    const bool busy = listed ? connected.contains(server) : !gone;
+    if (!busy || over(since, now)) pass_->found.push_back({service, server});
+  }
 }
 
 }  // namespace ipvsproxier::sync

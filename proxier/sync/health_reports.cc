@@ -50,7 +50,7 @@ serve::ServiceHealthChanges HealthReports::take(const model::ClusterState& clust
     bool all = true;
     Report now;
     if (health) {
-      const auto wanted = planner.scope_of(name);
+      const auto wanted = planner.vips_of(name);
       const auto count = [&](netlink::Family family, Count told_count) -> Count {
         const auto it = health->local_endpoints.find(family);
         if (it == health->local_endpoints.end()) return std::nullopt;

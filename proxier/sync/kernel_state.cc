@@ -6,11 +6,19 @@ namespace ipvsproxier::sync {
 
 using netlink::Family;
 
-void read_dummy_addresses(const std::vector<netlink::InterfaceAddress>& addresses,
-                          plan::ActualState& state) {
+netlink::Result<BoundAddresses> list_bound(netlink::LinkTable& links) {
+  auto addresses = links.list_addresses();
+  if (!addresses) return addresses.error();
+  auto routes = links.list_local_routes();
+  if (!routes) return routes.error();
+  return BoundAddresses{*std::move(addresses), *std::move(routes)};
+}
+
+void take_bindings(const BoundAddresses& all, plan::ActualState& state) {
   auto& bound = state.addresses.emplace();
   state.fixed_addresses.clear();
-  for (const auto& [link, address, length, on_dummy] : addresses) {
+  for (const auto& route : all.local_routes) bound.insert({route, plan::kLocalTable});
+  for (const auto& [link, address, length, on_dummy] : all.addresses) {
     const auto number = plan::dummy_number(link);
     if (!number || (!on_dummy && *number != 0)) continue;  // the first is known to be one
     bound.insert({address, *number});

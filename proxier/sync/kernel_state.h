@@ -1,16 +1,26 @@
 #pragma once
 
-// The dummy link's part of what the kernel holds; read_back.h reads the others. Sync thread only.
+// Where VIPs are bound, of what the kernel holds; read_back.h reads the rest. Sync thread only.
 
 #include <vector>
 
+#include "netlink/ip_address.h"
+#include "netlink/link_table.h"
 #include "netlink/link_types.h"
+#include "netlink/result.h"
 #include "proxier/plan/actual_state.h"
 
 namespace ipvsproxier::sync {
 
-// The part of the state that is our dummy links', out of the addresses of all links.
-void read_dummy_addresses(const std::vector<netlink::InterfaceAddress>& addresses,
-                          plan::ActualState& state);
+// What makes addresses this node's.
+struct BoundAddresses {
+  std::vector<netlink::InterfaceAddress> addresses;  // on all links
+  std::vector<netlink::IpAddress> local_routes;      // of ours
+};
+
+netlink::Result<BoundAddresses> list_bound(netlink::LinkTable& links);
+
+// The part of the state that is our dummy links' and our local routes'.
+void take_bindings(const BoundAddresses& all, plan::ActualState& state);
 
 }  // namespace ipvsproxier::sync

@@ -13,6 +13,8 @@
 #include "proxier/model/cluster_state.h"
 #include "proxier/plan/actual_state.h"
 #include "proxier/plan/planner.h"
+#include "proxier/sync/drain.h"
+#include "proxier/sync/last_changes.h"
 
 namespace ipvsproxier::sync {
 
@@ -37,6 +39,9 @@ struct Inspection {
   const plan::Planner& planner;
   const plan::ActualState& kernel;  // as far as known: services, addresses may be absent
   const SyncStanding& standing;
+  const Drain& drain;
+  const LastChanges& changes;
+  TimePoint now;  // of the drain
 };
 
 using Question = std::function<void(const Inspection&)>;

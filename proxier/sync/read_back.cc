@@ -44,33 +44,21 @@ std::optional<std::uint32_t> odd_capacity(const std::optional<ListedSet>& listed
   return capacity == ipset::kSetCapacity ? std::nullopt : std::optional(capacity);
 }
 
-void keep(const SetKey& key, const std::optional<ListedSet>& listed, ActualState& state) {
-  auto& elements = state.sets[key];
-  elements.reset();
-  if (listed) elements.emplace(listed->elements.begin(), listed->elements.end());
-  state.odd_capacities.erase(key);
-  if (const auto odd = odd_capacity(listed)) state.odd_capacities[key] = *odd;
-}
-
-bool is_as_believed(const SetKey& key, const std::optional<ListedSet>& listed,
-                    const std::optional<ElementSet>& believed, const ActualState& mirror) {
-  if (listed.has_value() != believed.has_value()) return false;
-  const auto odd = mirror.odd_capacities.find(key);
-  const auto has_odd =
-      odd == mirror.odd_capacities.end() ? std::nullopt : std::optional(odd->second);
-  return has_odd == odd_capacity(listed) &&
-         (!listed || std::equal(listed->elements.begin(), listed->elements.end(), believed->begin(),
-                                believed->end()));
+bool has_capacity(const SetKey& key, const std::optional<std::uint32_t>& odd,
+                  const ActualState& mirror) {
+  const auto believed = mirror.odd_capacities.find(key);
+  return odd ==
+         (believed == mirror.odd_capacities.end() ? std::nullopt : std::optional(believed->second));
 }
 
 // A set that came or went is looked at with all that it should hold.
-ElementSet differing(const std::optional<ListedSet>& listed,
+ElementSet differing(const std::optional<ElementSet>& found,
                      const std::optional<ElementSet>& believed, const ElementSet& wanted) {
   const auto& has = believed ? *believed : wanted;
-  if (!listed) return wanted;
+  if (!found) return wanted;
   std::vector<Element> result;
-  std::set_symmetric_difference(listed->elements.begin(), listed->elements.end(), has.begin(),
-                                has.end(), std::back_inserter(result));
+  std::set_symmetric_difference(found->begin(), found->end(), has.begin(), has.end(),
+                                std::back_inserter(result));
   if (!believed) result.insert(result.end(), wanted.begin(), wanted.end());
   return {result.begin(), result.end()};
 }
@@ -107,6 +95,32 @@ PartRead ReadBack::step(Kernel& kernel, const plan::DesiredState& desired,
   return {};
 }
 
+void ReadBack::SetReading::note(const plan::SetChange& change) {
+  if (!set || set->spec.name != ipset::set_name(change.set.id, change.set.family)) return;
+  for (const auto& op : change.ops) written.insert(op.element);
+}
+
+bool ReadBack::SetReading::take(ipset::SetTable::SetPart part) {
+  elements.insert(part.set.elements.begin(), part.set.elements.end());
+  part.set.elements = {};
+  set = std::move(part.set);
+  return part.last;
+}
+
+// Goes on listing it, or begins; true when it is read.
+netlink::Result<bool> ReadBack::list_set(ipset::SetTable& sets, const std::string& name) {
+  if (set_reading_) {
+    auto more = sets.next_list();
+    if (more) return set_reading_->take(*std::move(more));
+    if (more.error().kind != ErrorKind::busy) return more.error();
+    // It was replaced meanwhile.
+  }
+  set_reading_.emplace();
+  auto begun = sets.begin_list(name);
+  if (!begun) return begun.error();
+  return !*begun || set_reading_->take(**std::move(begun));
+}
+
 PartRead ReadBack::read_set(Kernel& kernel, const plan::DesiredState& desired,
                             const ActualState& mirror) {
   PartRead part;
@@ -116,9 +130,11 @@ PartRead ReadBack::read_set(Kernel& kernel, const plan::DesiredState& desired,
     return part;
   }
   const auto key = next->first;
-  set_ = key;
   const auto spec = ipset::set_spec(key.id, key.family);
-  auto listed = kernel.sets.list(spec.name);
+  auto listed = list_set(kernel.sets, spec.name);
+  if (listed && !*listed) return part;
+  set_ = key;
+  auto reading = *std::exchange(set_reading_, {});
   if (!listed) {
     const bool all = fails_for_all(listed.error().kind);
     if (all) stage_ = Stage::rules;
@@ -132,21 +148,42 @@ PartRead ReadBack::read_set(Kernel& kernel, const plan::DesiredState& desired,
     };
     return part;
   }
-  if (*listed)
-    if (auto failure = not_ours((*listed)->spec, spec)) {
+  if (reading.set)
+    if (auto failure = not_ours(reading.set->spec, spec)) {
       part.failures.push_back(*std::move(failure));
       part.take = [key](ActualState& state) { state.sets.erase(key); };
       return part;
     }
+  compare_set(std::move(reading), *next, mirror, part);
+  return part;
+}
+
+void ReadBack::compare_set(SetReading reading, const std::pair<const SetKey, ElementSet>& desired,
+                           const ActualState& mirror, PartRead& part) {
+  const auto& key = desired.first;
+  const auto odd = odd_capacity(reading.set);
+  std::optional<ElementSet> found;
+  if (reading.set) found = std::move(reading.elements);
   const auto believed = mirror.sets.find(key);
   if (believed == mirror.sets.end()) {
     part.look_at_all = true;
   } else {
-    if (is_as_believed(key, *listed, believed->second, mirror)) return part;
-    part.differs.elements[key] = differing(*listed, believed->second, next->second);
+    // Of what was written since the listing began it may be too old.
+    if (found && believed->second)
+      for (const auto& element : reading.written) {
+        if (believed->second->contains(element))
+          found->insert(element);
+        else
+          found->erase(element);
+      }
+    if (found == believed->second && has_capacity(key, odd, mirror)) return;
+    part.differs.elements[key] = differing(found, believed->second, desired.second);
   }
-  part.take = [key, found = *std::move(listed)](ActualState& state) { keep(key, found, state); };
-  return part;
+  part.take = [key, odd, found = std::move(found)](ActualState& state) {
+    state.sets[key] = found;
+    state.odd_capacities.erase(key);
+    if (odd) state.odd_capacities[key] = *odd;
+  };
 }
 
 PartRead ReadBack::read_rules(Kernel& kernel, const plan::DesiredState& desired,
@@ -190,10 +227,14 @@ PartRead ReadBack::read_rules(Kernel& kernel, const plan::DesiredState& desired,
 }
 
 void ReadBack::note(const plan::Transaction& transaction) {
-  if (!listing_) return;
-  for (const auto& phase : transaction.phases)
-    if (const auto* ops = std::get_if<std::vector<netlink::IpvsOp>>(&phase.work))
+  for (const auto& phase : transaction.phases) {
+    const auto* ops = std::get_if<std::vector<netlink::IpvsOp>>(&phase.work);
+    if (listing_ && ops != nullptr)
       for (const auto& op : *ops) written_.insert(netlink::service_of(op));
+    const auto* changes = std::get_if<std::vector<plan::SetChange>>(&phase.work);
+    if (set_reading_ && changes != nullptr)
+      for (const auto& change : *changes) set_reading_->note(change);
+  }
 }
 
 // Of what was written since the listing began it may be too old.

@@ -33,7 +33,7 @@ struct PartRead {
 
 class ReadBack {
  public:
-  static constexpr std::size_t kServicesAStep = 32;
+  static constexpr std::size_t kServicesAStep = 16;
 
   ReadBack() = default;  // nothing is to be read
 
@@ -41,7 +41,7 @@ class ReadBack {
   void begin() { *this = ReadBack(Stage::sets); }
   bool running() const { return stage_ != Stage::done; }
 
-  // Reads the next part of what concerns `desired`: a set, the rules of a family, some
+  // Reads the next part of what concerns `desired`: some of a set, the rules of a family, some
   // virtual services, or the real servers of some. Only while running().
   PartRead step(Kernel& kernel, const plan::DesiredState& desired, const plan::ActualState& mirror);
 
@@ -50,11 +50,25 @@ class ReadBack {
 
  private:
   enum class Stage : std::uint8_t { sets, rules, services, servers, done };
+  // A set while it is listed.
+  struct SetReading {
+    std::optional<ipset::ListedSet> set;  // but for its elements; nullopt: there is none
+    ipset::ElementSet elements;
+    ipset::ElementSet written;  // since it began
+
+    void note(const plan::SetChange& change);
+    // True: that was the last.
+    bool take(ipset::SetTable::SetPart part);
+  };
 
   explicit ReadBack(Stage stage) : stage_(stage) {}
 
   PartRead read_set(Kernel& kernel, const plan::DesiredState& desired,
                     const plan::ActualState& mirror);
+  static void compare_set(SetReading reading,
+                          const std::pair<const plan::SetKey, ipset::ElementSet>& desired,
+                          const plan::ActualState& mirror, PartRead& part);
+  netlink::Result<bool> list_set(ipset::SetTable& sets, const std::string& name);
   PartRead read_rules(Kernel& kernel, const plan::DesiredState& desired,
                       const plan::ActualState& mirror);
   PartRead read_services(Kernel& kernel, const plan::ActualState& mirror);
@@ -66,6 +80,7 @@ class ReadBack {
   Stage stage_ = Stage::done;
   // The last ones that were read.
   std::optional<plan::SetKey> set_;
+  std::optional<SetReading> set_reading_;  // of the one behind it
   std::optional<netlink::Family> family_;
   std::optional<netlink::VirtualServiceKey> service_;
   bool listing_ = false;                          // virtual services, in parts

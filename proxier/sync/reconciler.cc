@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "proxier/plan/diff.h"
-#include "proxier/sync/kernel_state.h"
 #include "proxier/sync/read_back.h"
 
 namespace ipvsproxier::sync {
@@ -64,6 +63,7 @@ void Reconciler::take(SyncInput input) {
 SyncReport Reconciler::run(TimePoint now, const std::stop_token& stop) {
   if (!listed_) return {};
   const auto begin = std::chrono::steady_clock::now();
+  changes_.begin(touched_);
   Pass pass(stop);
   if (known_)
     follow(now, pass);
@@ -74,6 +74,7 @@ SyncReport Reconciler::run(TimePoint now, const std::stop_token& stop) {
   auto report = finish(now, pass);
   const auto took = std::chrono::steady_clock::now() - begin;
   note_standing(report, took);
+  changes_.end({std::chrono::system_clock::now(), took});
   if (report.reading) return report;
   logger_.log(report.empty() ? spdlog::level::debug : spdlog::level::info, "synced: {}, took {} ms",
               to_string(report),
@@ -91,7 +92,7 @@ void Reconciler::answer(const std::vector<Question>& questions, TimePoint now) c
   if (const auto next = retries_.next())
     standing.next_try = std::chrono::ceil<std::chrono::milliseconds>(std::max(*next, now) - now);
   standing.wrong = log_.standing();
-  const Inspection inspection{cluster_, planner_, mirror_, standing};
+  const Inspection inspection{cluster_, planner_, mirror_, standing, drain_, changes_, now};
   for (const auto& question : questions) question(inspection);
 }
 
@@ -108,7 +109,7 @@ void Reconciler::follow(TimePoint now, Pass& pass) {
 
 TimePoint Reconciler::due() const {
   if (!listed_) return TimePoint::max();
-  return read_back_.running() ? TimePoint::min() : due_by_time();
+  return reading() ? TimePoint::min() : due_by_time();
 }
 
 TimePoint Reconciler::due_by_time() const {
@@ -125,7 +126,8 @@ SyncReport Reconciler::run_to_end(TimePoint now) {
   for (int i = 0; i < kPasses; ++i) {
     Pass pass;
     sync_whole(now, pass);
-    drain(now, pass);
+    do drain(now, pass);
+    while (drain_.running());
     purge_flows(now, pass);
     before = std::exchange(all.failures, std::move(pass.failures));
     all.whole = true;
@@ -169,15 +171,15 @@ void Reconciler::sync_whole(TimePoint now, Pass& pass) {
   surprised_ = false;
   keep_host(pass);
   const bool dummy_usable = ensure_dummy(pass);
-  const auto addresses = refresh_node(pass);
-  if (!addresses) return;
+  const auto bound = refresh_node(pass);
+  if (!bound) return;
   link_events_ = {};
   touched_.clear();
   planner_.update_all(cluster_);
   take_over_.begin();
   if (!known_) remove_copy(pass);
   mirror_ = {};
-  if (dummy_usable) read_dummy_addresses(*addresses, mirror_);
+  if (dummy_usable) take_bindings(*bound, mirror_);
   auto failures = read_kernel(kernel_, planner_.desired(), mirror_);
   settings_.progress();
   known_ = true;
@@ -320,7 +322,7 @@ void Reconciler::note_drains(const std::set<netlink::VirtualServiceKey>& service
 
 void Reconciler::drain(TimePoint now, Pass& pass) {
   if (drain_.size() == 0) return;
-  auto [removals, surprise] = drain_.collect(kernel_.ipvs, now, pass.failures);
+  auto [removals, surprise] = drain_.step(kernel_.ipvs, now, pass.failures);
   pass.suspect = pass.suspect || surprise;
   if (removals.empty()) return;
   std::set<netlink::VirtualServiceKey> services;
@@ -422,7 +424,7 @@ SyncReport Reconciler::finish(TimePoint now, Pass& pass) {
   for (const auto& problem : pass.problems)
     report.problems += problem.severity == api::Severity::error ? 1 : 0;
   const bool asked = std::exchange(asked_, false);
-  report.reading = read_back_.running() && !asked && report.failures == 0 && report.repairs == 0 &&
+  report.reading = reading() && !asked && report.failures == 0 && report.repairs == 0 &&
                    report.written == Written{} && report.flows == 0;
   take_over(now, report);
   return report;

@@ -8,7 +8,7 @@
 //        changes served in between; a part that is not as the mirror says is put right at once
 //
 // IPVS, sets and rules send no notifications, so reading back is the only way to see what others
-// changed; what they did to our link is told by LinkEvents.
+// changed; what they did to our links and routes is told by LinkEvents.
 //
 // The clock is the caller's: run() does what is due at `now`, due() says when to come again.
 
@@ -34,6 +34,7 @@
 #include "proxier/sync/health_reports.h"
 #include "proxier/sync/host_setup.h"
 #include "proxier/sync/kernel.h"
+#include "proxier/sync/kernel_state.h"
 #include "proxier/sync/question.h"
 #include "proxier/sync/read_back.h"
 #include "proxier/sync/retries.h"
@@ -69,17 +70,18 @@ class Reconciler {
   // The first lists are there: run() works.
   bool listed() const { return listed_; }
 
-  // Does what is due: changes, then at most one part of a reading back. Nothing before the first
-  // lists are there (Changes::complete is set). Ends after the current phase when `stop` is
-  // requested; what is left then is left to the next start.
+  // Does what is due: changes, then at most one part of a reading back and one step of a drain
+  // pass. Nothing before the first lists are there (Changes::complete is set). Ends after the
+  // current phase when `stop` is requested; what is left then is left to the next start.
   SyncReport run(TimePoint now, const std::stop_token& stop = {});
 
   // Answers what it is asked, now.
   void answer(const std::vector<Question>& questions, TimePoint now) const;
 
-  // When run() has something to do without further input; at once while the kernel is read back.
+  // When run() has something to do without further input; at once while the kernel is read.
   TimePoint due() const;
-  bool reading() const { return read_back_.running(); }
+  // It is read back, or counts of connections are, and there are parts left.
+  bool reading() const { return read_back_.running() || drain_.running(); }
 
   // For a run without following: everything at once, now. What failed is tried again from a fresh
   // reading as long as that helps, three times in all.
@@ -118,7 +120,7 @@ class Reconciler {
   void keep_host(Pass& pass);
   bool ensure_dummy(Pass& pass);
   void remove_copy(Pass& pass);
-  std::optional<std::vector<netlink::InterfaceAddress>> refresh_node(Pass& pass);
+  std::optional<BoundAddresses> refresh_node(Pass& pass);
   plan::Scope repair_links(Pass& pass, bool look);
   plan::Scope take_addresses(plan::ActualState found, const std::set<netlink::IpAddress>& told_lost,
                              Pass& pass);
@@ -164,6 +166,7 @@ class Reconciler {
   Requests told_requests_;  // by reports before
   SyncStanding standing_;   // but for what answer() adds
   Drain drain_;
+  LastChanges changes_;
   StaleFlows flows_;
   TakeOver take_over_;
 };

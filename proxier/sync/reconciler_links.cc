@@ -1,4 +1,4 @@
-// The dummy link and this node's addresses: what the reconciler does about them.
+// Where VIPs are bound, and this node's addresses: what the reconciler does about them.
 
 #include <algorithm>
 #include <iterator>
@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "proxier/sync/kernel_state.h"
 #include "proxier/sync/reconciler.h"
 
 namespace ipvsproxier::sync {
@@ -17,7 +16,7 @@ constexpr std::size_t kLostNamed = 20;  // addresses in one line
 
 std::string names_of(const std::set<plan::Place>& places) {
   std::string names;
-  for (const auto place : places) names += (names.empty() ? "" : ", ") + plan::dummy_link(place);
+  for (const auto place : places) names += (names.empty() ? "" : ", ") + plan::place_name(place);
   return names;
 }
 
@@ -36,19 +35,23 @@ bool Reconciler::ensure_dummy(Pass& pass) {
 }
 
 // nullopt: every answer would be a guess.
-std::optional<std::vector<netlink::InterfaceAddress>> Reconciler::refresh_node(Pass& pass) {
-  auto addresses = kernel_.links.list_addresses();
-  if (!addresses) {
+std::optional<BoundAddresses> Reconciler::refresh_node(Pass& pass) {
+  auto bound = list_bound(kernel_.links);
+  if (!bound) {
     pass.suspect = true;
-    pass.failures.push_back({"list this node's addresses", std::move(addresses.error())});
+    pass.failures.push_back({"list this node's addresses", std::move(bound.error())});
     return std::nullopt;
   }
-  const auto node =
-      plan::node_info(settings_.node_name, cluster_.node, settings_.bind_address, *addresses);
+  // Of ten thousand on our own dummy links nothing is to be known here.
+  std::vector<netlink::InterfaceAddress> others;
+  std::copy_if(bound->addresses.begin(), bound->addresses.end(), std::back_inserter(others),
+               [](const auto& one) { return !plan::dummy_number(one.link); });
+  const auto node = plan::node_info(settings_.node_name, cluster_.node, settings_.bind_address,
+                                    std::move(others));
   planner_.set_node(node);
   health_.see_node(node, settings_.options);
   node_touched_ = false;
-  return *std::move(addresses);
+  return *std::move(bound);
 }
 
 // After events of links, and when the kernel is read back: what may have changed is read again.
@@ -65,15 +68,15 @@ plan::Scope Reconciler::repair_links(Pass& pass, bool look) {
       !lost_wanted)
     return {};
   const bool dummy_usable = ensure_dummy(pass);
-  const auto addresses = refresh_node(pass);
-  links_failed_ = !addresses || !dummy_usable;
-  if (!addresses) return {};
+  const auto bound = refresh_node(pass);
+  links_failed_ = !bound || !dummy_usable;
+  if (!bound) return {};
   plan::ActualState found;
-  if (dummy_usable) read_dummy_addresses(*addresses, found);
+  if (dummy_usable) take_bindings(*bound, found);
   return take_addresses(std::move(found), events.lost, pass);
 }
 
-// Answers where the dummy link's addresses are not what was believed.
+// Answers what is not bound as was believed.
 plan::Scope Reconciler::take_addresses(plan::ActualState found,
                                        const std::set<netlink::IpAddress>& told_lost, Pass& pass) {
   const bool comparable = found.addresses && mirror_.addresses;

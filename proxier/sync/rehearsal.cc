@@ -210,6 +210,19 @@ std::vector<Status> Rehearsal::Links::apply(std::string_view link,
   return std::vector<Status>(ops.size());
 }
 
+Result<std::vector<netlink::IpAddress>> Rehearsal::Links::list_local_routes() {
+  if (real_ == nullptr) return std::vector<netlink::IpAddress>{};
+  return real_->list_local_routes();
+}
+
+std::vector<Status> Rehearsal::Links::apply_local_routes(std::span<const netlink::AddressOp> ops) {
+  for (const auto& op : ops)
+    steps_.push_back({.area = Area::links,
+                      .change = op.add ? Change::add : Change::remove,
+                      .what = fmt::format("local route to {}", op.address.to_string())});
+  return std::vector<Status>(ops.size());
+}
+
 // --- sets
 // -----------------------------------------------------------------------------------------
 

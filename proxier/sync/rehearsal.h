@@ -19,7 +19,7 @@ namespace ipvsproxier::sync {
 
 enum class Area : std::uint8_t {
   host,             // sysctls and IPVS timeouts
-  links,            // and addresses on ours
+  links,            // and addresses on ours, and local routes
   sets,             // and their elements
   rules,            // of the packet filter
   virtual_servers,  // and real servers
@@ -94,6 +94,9 @@ class Rehearsal {
     netlink::Result<std::vector<netlink::InterfaceAddress>> list_addresses() override;
     std::vector<netlink::Status> apply(std::string_view link,
                                        std::span<const netlink::AddressOp> ops) override;
+    netlink::Result<std::vector<netlink::IpAddress>> list_local_routes() override;
+    std::vector<netlink::Status> apply_local_routes(
+        std::span<const netlink::AddressOp> ops) override;
 
    private:
     netlink::LinkTable* real_;

@@ -14,7 +14,7 @@ std::vector<model::Trigger> TriggerTimes::take(const plan::Planner& planner,
   std::vector<model::Trigger> programmed;
   if (!sure) return programmed;
   std::erase_if(noted_, [&](const model::Trigger& trigger) {
-    if (!is_programmed(planner.scope_of(trigger.service), waiting, trigger.family)) return false;
+    if (!is_programmed(planner.vips_of(trigger.service), waiting, trigger.family)) return false;
     programmed.push_back(trigger);
     return true;
   });

@@ -81,6 +81,9 @@ void EventFeed::take(watch::ObjectChanges changes) {
       input.changes.slices.insert_or_assign(name, std::nullopt);
   }
   if (reflector_.status().is_listed) input.changes.complete = true;
+  way_.doing = ipvs_.doing();
+  way_.asked = ipvs_.asked();
+  way_.decoded = now_ms();
   mail_.put(std::move(input));
 }
 
@@ -100,10 +103,12 @@ void EventFeed::send(const std::string& event) {
   if (!transport_.last().send(event)) throw std::runtime_error("the reflector ended its watch");
 }
 
-double EventFeed::send(const std::string& event, const netlink::RealServerKey& server) {
+Way EventFeed::send(const std::string& event, const netlink::RealServerKey& server) {
   ipvs_.expect(server);
+  way_.sent = now_ms();
   send(event);
-  return ipvs_.wait();
+  way_.kernel = ipvs_.wait();
+  return way_;
 }
 
 }  // namespace ipvsproxier::bench

@@ -24,6 +24,15 @@
 
 namespace ipvsproxier::bench {
 
+// When an event was handed to the reflector, and what became of it, as now_ms().
+struct Way {
+  double sent = 0;
+  double decoded = 0;       // and put into the mailbox
+  Watched kernel;           // reached and answered
+  std::uint64_t asked = 0;  // of the kernel, when it was put there
+  const char* doing = "";   // what the sync thread asked the kernel for when it was put there
+};
+
 class EventFeed {
  public:
   // Programs the cluster of `size`, and `service` with `slices` besides.
@@ -37,15 +46,15 @@ class EventFeed {
   std::string event_of(const api::EndpointSlice& slice, int revision = 0);
   // Hands it over.
   void send(const std::string& event);
-  // Hands it over and waits until the kernel has answered an operation on this real server: when
-  // that was, as now_ms().
-  double send(const std::string& event, const netlink::RealServerKey& server);
+  // Hands it over and waits until the kernel has answered an operation on this real server.
+  Way send(const std::string& event, const netlink::RealServerKey& server);
 
  private:
   void take(watch::ObjectChanges changes);
   std::string take_bytes();
 
   WatchedIpvsTable ipvs_;
+  Way way_;  // of the last event
   spdlog::logger logger_{"bench"};
   sync::Reconciler reconciler_;
   loop::Mailbox<sync::SyncInput> mail_;

@@ -162,6 +162,7 @@ const std::map<std::string_view, Measurement> kMeasurements = {
     {"peers", measure_peers},
     {"silence", measure_silence},
     {"load", measure_load},
+    {"load_unestimated", measure_load_unestimated},
     {"rolling_update", measure_rolling_update},
     {"twice_floor", measure_twice_floor},
     {"twice", measure_twice},

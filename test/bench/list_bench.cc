@@ -19,14 +19,18 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include "cmd/ipvsctl_list.h"
 #include "cmd/output.h"
 #include "netlink/ipvs_codec.h"
 #include "netlink/ipvs_kernel.h"
 #include "netlink/unique_fd.h"
+#include "proxier/inspect/name_page.h"
+#include "proxier/serve/http_server.h"
 #include "test/kernel/netns.h"
 #include "test/support/require.h"
+#include "test/support/temp_dir.h"
 
 namespace ipvsproxier::bench {
 namespace {
@@ -113,6 +117,61 @@ class BareDump {
   Bytes buffer_ = Bytes(netlink::NlChannel::kReceiveBytes);
 };
 
+// A cluster whose Services are that table, and a socket on which its names are told as the daemon
+// tells them.
+class Names {
+ public:
+  Names(std::uint32_t services, std::uint32_t servers)
+      : planner_({.families = {netlink::Family::ipv4}}) {
+    std::set<api::NamespacedName> names;
+    for (std::uint32_t i = 0; i < services; ++i) {
+      const api::NamespacedName name{"namespace-" + std::to_string(i % 50),
+                                     "service-" + std::to_string(i)};
+      names.insert(name);
+      cluster_.put(api::Service{.name = name,
+                                .cluster_ips = {IpAddress::v4(kFirstVip + i)},
+                                .ports = {{.name = "http", .port = 80}}});
+      cluster_.put(slice_of(name, i * servers, servers));
+    }
+    planner_.set_node(plan::node_info("node-0", std::nullopt, std::nullopt, {}));
+    planner_.update(names, cluster_);
+    test::require(server_.serve(test::require(serve::open_local_socket(path())),
+                                [this](const auto& request) { return answer(request); }));
+  }
+  std::string path() const { return (dir_.path() / "control.sock").string(); }
+
+ private:
+  static api::EndpointSlice slice_of(const api::NamespacedName& service, std::uint32_t first,
+                                     std::uint32_t count) {
+    api::EndpointSlice slice{.name = {service.ns, service.name + "-abcde"},
+                             .service = service.name,
+                             .ports = {{.name = "http", .port = 8080}}};
+    std::vector<api::Endpoint> endpoints;
+    for (std::uint32_t n = first; n < first + count; ++n)
+      endpoints.push_back({.address = IpAddress::v4(kFirstServer + n),
+                           .node_name = "node-" + std::to_string(n % 1000),
+                           .zone = "zone-" + std::to_string(n % 3),
+                           .target_name = service.name + "-7d4b9c6f5-" + std::to_string(n)});
+    slice.endpoints = endpoints;
+    return slice;
+  }
+  serve::HttpResponse answer(const serve::HttpRequest& request) {
+    inspect::ServiceQuery query;
+    if (const auto after = request.query.find("after"); after != request.query.end()) {
+      const auto slash = after->second.find('/');
+      query.after = {after->second.substr(0, slash), after->second.substr(slash + 1)};
+    }
+    return serve::json_text(200, inspect::name_page(cluster_, planner_, query, kPageBytes));
+  }
+
+  static constexpr std::size_t kPageBytes = std::size_t{256} * 1024;  // as in cmd/control.cc
+
+  model::ClusterState cluster_;
+  plan::Planner planner_;
+  test::TempDir dir_;
+  serve::HttpServer server_{*spdlog::default_logger()};
+};
+
 void list(const cmd::ListOptions& options) {
   const netlink::UniqueFd null(::open("/dev/null", O_WRONLY | O_CLOEXEC));
   cmd::Output output(null.get());
@@ -135,12 +194,16 @@ void run(std::uint32_t services, std::uint32_t servers) {
   constexpr int kRounds = 5;
   const test::FreshNetns netns;
   BareDump bare(make_table(services, servers));
+  const Names names(services, servers);
   const std::map<std::string, cmd::ListOptions> listings = {
-      {"unsorted", {.numeric = true, .sorted = false}},
-      {"unsorted, --stats", {.columns = inspect::Columns::stats, .numeric = true, .sorted = false}},
-      {"sorted", {.numeric = true}},
-      {"save", {.format = ListFormat::save}},
-      {"json", {.format = ListFormat::json}}};
+      {"unsorted", {.sorted = false, .names = false}},
+      {"unsorted, --stats", {.columns = inspect::Columns::stats, .sorted = false, .names = false}},
+      {"unsorted, names", {.sorted = false, .socket = names.path()}},
+      {"sorted", {.names = false}},
+      {"sorted, names", {.socket = names.path()}},
+      {"save", {.format = ListFormat::save, .names = false}},
+      {"json", {.format = ListFormat::json, .names = false}},
+      {"json, names", {.format = ListFormat::json, .socket = names.path()}}};
   bare.run();
   // What the first listing takes for buffers, every listing needs.
   const auto before = kilobytes("VmHWM:");

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <ctime>
+#include <fstream>
+#include <stdexcept>
 
 #include <fmt/format.h>
 
@@ -35,28 +37,69 @@ struct Ready {
   netlink::RealServerKey server;
 };
 
+// What one event waited for, in milliseconds.
+struct Wait {
+  int number = 0;
+  double late = 0;  // for those before it
+  double decoding = 0;
+  double handing_over = 0;  // and planning
+  double kernel = 0;
+  double ahead = 0;  // operations and listings of the sync thread between its coming and its own
+  const char* doing = "";  // the sync thread, when it came
+
+  double all() const { return late + decoding + handing_over + kernel; }
+};
+
 // Events at their times. One that is late because another before it took so long counts from when
 // it was due, as it would have waited.
-std::vector<double> send_paced(EventFeed& feed, const std::vector<Ready>& all) {
-  std::vector<double> times;
+std::vector<Wait> send_paced(EventFeed& feed, const std::vector<Ready>& all) {
+  std::vector<Wait> waits;
   double due = now_ms();
   for (const auto& [event, server] : all) {
     due += kPeriodMs;
     const bool late = now_ms() > due;
     if (!late) sleep_until(due);
-    const double from = late ? due : now_ms();
-    times.push_back(feed.send(event, server) - from);
+    const auto way = feed.send(event, server);
+    waits.push_back({.number = static_cast<int>(waits.size()),
+                     .late = late ? way.sent - due : 0,
+                     .decoding = way.decoded - way.sent,
+                     .handing_over = way.kernel.reached - way.decoded,
+                     .kernel = way.kernel.answered - way.kernel.reached,
+                     .ahead = static_cast<double>(way.kernel.asked - way.asked),
+                     .doing = way.doing});
   }
-  return times;
+  return waits;
+}
+
+void print_part(const char* name, const std::vector<Wait>& waits, double Wait::*part) {
+  std::vector<double> times;
+  for (const auto& wait : waits) times.push_back(wait.*part);
+  print_times(std::string("event, ") + name, times);
+}
+
+// The longest in a hundred, for who wants to know what they waited for.
+void tell_longest(std::vector<Wait> waits) {
+  std::sort(waits.begin(), waits.end(),
+            [](const Wait& a, const Wait& b) { return a.all() > b.all(); });
+  for (std::size_t i = 0; i < waits.size() / 100; ++i) {
+    const auto& wait = waits[i];
+    fmt::print(stderr,
+               "event {}: {:.2f} ms: late {:.2f}, decoding {:.2f}, handing over and planning "
+               "{:.2f}, kernel {:.2f}; {} requests ahead {}\n",
+               wait.number, wait.all(), wait.late, wait.decoding, wait.handing_over, wait.kernel,
+               wait.ahead, wait.doing);
+  }
 }
 
 void send_and_print(KernelWorld& world, EventFeed& feed, const std::vector<Ready>& all) {
   const auto before = world.sent();
-  const auto times = send_paced(feed, all);
+  const auto waits = send_paced(feed, all);
   const auto after = world.sent();
   const auto print = [](const char* name, std::uint64_t from, std::uint64_t to) {
     print_figure(name, static_cast<double>(to - from), "");
   };
+  std::vector<double> times;
+  for (const auto& wait : waits) times.push_back(wait.all());
   print_figure("events", static_cast<double>(all.size()), "");
   print("ipvs messages", before.ipvs_writes, after.ipvs_writes);
   print("ipvs dumps", before.ipvs_dumps, after.ipvs_dumps);
@@ -67,6 +110,13 @@ void send_and_print(KernelWorld& world, EventFeed& feed, const std::vector<Ready
                    std::count_if(times.begin(), times.end(), [](double time) { return time > 2; })),
                "");
   print_times("event", times);
+  double ahead = 0;
+  for (const auto& wait : waits) ahead = std::max(ahead, wait.ahead);
+  print_figure("most requests ahead of an event", ahead, "");
+  print_part("decoding", waits, &Wait::decoding);
+  print_part("handing over and planning", waits, &Wait::handing_over);
+  print_part("kernel", waits, &Wait::kernel);
+  tell_longest(waits);
 }
 
 }  // namespace
@@ -111,6 +161,14 @@ void measure_load(KernelWorld& world, const Size& size) {
     all.push_back({feed.event_of(slice), key_of(endpoint)});
   }
   send_and_print(world, feed, all);
+}
+
+// What is the daemon's share of the waits: before 6.2 a timer of the kernel goes through all
+// virtual and real servers every two seconds, in one go (estimation_timer(), ip_vs_est.c).
+void measure_load_unestimated(KernelWorld& world, const Size& size) {
+  std::ofstream switch_off("/proc/sys/net/ipv4/vs/run_estimation");
+  if (!(switch_off << 0 << std::flush)) throw std::runtime_error("cannot switch estimation off");
+  measure_load(world, size);
 }
 
 void measure_rolling_update(KernelWorld& world, const Size& size) {

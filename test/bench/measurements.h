@@ -20,6 +20,7 @@ void measure_readback(KernelWorld& world, const Size& size);
 void measure_silence(KernelWorld& world, const Size& size);
 // Changes of endpoints at 100 a second, each from its bytes to the kernel's answer.
 void measure_load(KernelWorld& world, const Size& size);
+void measure_load_unestimated(KernelWorld& world, const Size& size);
 // A Service of 1,000 endpoints is rolled at 100 changes a second.
 void measure_rolling_update(KernelWorld& world, const Size& size);
 

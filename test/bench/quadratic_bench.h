@@ -8,7 +8,8 @@
 
 namespace ipvsproxier::bench {
 
-// What a VIP costs when so many are bound: spread over links as the daemon does, and on one link.
+// What a VIP costs when so many are bound: spread over links as the daemon does, by local routes,
+// and on one link.
 void measure_vips(KernelWorld& world, const Size& size);
 
 // What a virtual service with many real servers costs by scheduler, and by when that is bound.

@@ -21,15 +21,20 @@ void WatchedIpvsTable::expect(const netlink::RealServerKey& server) {
   expects_ = true;
 }
 
-double WatchedIpvsTable::wait() {
+Watched WatchedIpvsTable::wait() {
   if (!done_.try_acquire_for(std::chrono::seconds(10)))
     throw std::runtime_error("a change did not reach the kernel");
-  return answered_;
+  return watched_;
 }
 
 std::vector<netlink::Status> WatchedIpvsTable::apply(std::span<const netlink::IpvsOp> ops) {
   const double start = now_ms();
+  const auto asked = asked_.load();
+  doing_ = ops.empty() || std::holds_alternative<netlink::DeleteServer>(ops.front()) ? "removes"
+                                                                                     : "writes";
   auto outcomes = table_.apply(ops);
+  doing_ = "";
+  asked_ += ops.size();
   const double end = now_ms();
   if (!ops.empty() && std::holds_alternative<netlink::AddServer>(ops.front()))
     addition_ms_ += end - start;
@@ -38,7 +43,7 @@ std::vector<netlink::Status> WatchedIpvsTable::apply(std::span<const netlink::Ip
                      });
   if (about) {
     expects_ = false;
-    answered_ = end;
+    watched_ = {start, end, asked};
     done_.release();
   }
   return outcomes;

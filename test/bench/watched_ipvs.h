@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <semaphore>
 #include <span>
@@ -15,14 +16,24 @@
 
 namespace ipvsproxier::bench {
 
+// When an operation that was waited for reached the table, and was answered, as now_ms().
+struct Watched {
+  double reached = 0;
+  double answered = 0;
+  std::uint64_t asked = 0;  // asked(), when it reached the table
+};
+
 class WatchedIpvsTable final : public netlink::IpvsTable {
  public:
   explicit WatchedIpvsTable(netlink::IpvsTable& table) : table_(table) {}
 
   void expect(const netlink::RealServerKey& server);
-  // When the next operation on it was answered, as now_ms(). Throws std::runtime_error after ten
-  // seconds.
-  double wait();
+  // Until the next operation on it was answered. Throws std::runtime_error after ten seconds.
+  Watched wait();
+  // What a call is on its way for, now: "" for none. Any thread.
+  const char* doing() const { return doing_; }
+  // How many operations and listings of real servers there were. Any thread.
+  std::uint64_t asked() const { return asked_; }
   // Milliseconds in calls that begin with the addition of a real server.
   double addition_ms() const { return addition_ms_; }
 
@@ -34,7 +45,11 @@ class WatchedIpvsTable final : public netlink::IpvsTable {
   netlink::Result<ServicesPart> next_services() override { return table_.next_services(); }
   netlink::Result<std::vector<netlink::ListedServer>> list_servers(
       const netlink::VirtualServiceKey& service) override {
-    return table_.list_servers(service);
+    ++asked_;
+    doing_ = "lists real servers";
+    auto listed = table_.list_servers(service);
+    doing_ = "";
+    return listed;
   }
   netlink::Result<netlink::IpvsTimeouts> timeouts() override { return table_.timeouts(); }
   netlink::Status set_timeouts(const netlink::IpvsTimeouts& wanted) override {
@@ -46,7 +61,9 @@ class WatchedIpvsTable final : public netlink::IpvsTable {
   netlink::IpvsTable& table_;
   netlink::RealServerKey expected_;
   std::atomic<bool> expects_ = false;
-  double answered_ = 0;
+  std::atomic<const char*> doing_ = "";
+  std::atomic<std::uint64_t> asked_ = 0;
+  Watched watched_;
   std::binary_semaphore done_{0};
   double addition_ms_ = 0;
 };

@@ -146,6 +146,38 @@ inline void link_contract(netlink::LinkTable& table) {
     std::ranges::sort(wanted);
     CHECK(addresses_of(table, kLink) == wanted);
   }
+  SECTION(
+      "local routes of both families come and go, beside addresses, and repetition does nothing") {
+    const auto routes = [&] {
+      const auto listed = table.list_local_routes();
+      if (!listed) FAIL(to_string(listed.error()));
+      std::vector<std::string> result;
+      for (const auto& address : *listed) result.push_back(address.to_string());
+      std::ranges::sort(result);
+      return result;
+    };
+    REQUIRE(table.ensure_dummy(kLink));
+    CHECK(routes().empty());
+    all_succeed(table.apply(kLink, std::vector{address_op(true, "10.0.0.1")}));
+    const std::vector add = {address_op(true, "10.0.0.1"), address_op(true, "fd00::1"),
+                             address_op(true, "10.0.0.2"), address_op(true, "fd00::2")};
+    const std::vector<std::string> wanted = {"10.0.0.1", "10.0.0.2", "fd00::1", "fd00::2"};
+    all_succeed(table.apply_local_routes(add));
+    CHECK(routes() == wanted);
+    all_succeed(table.apply_local_routes(add));
+    CHECK(routes() == wanted);
+    all_succeed(table.apply(kLink, std::vector{address_op(true, "fd00::1")}));
+    CHECK(addresses_of(table, kLink) == std::vector<std::string>{"10.0.0.1/32", "fd00::1/128"});
+    const std::vector remove = {address_op(false, "10.0.0.1"), address_op(false, "fd00::1"),
+                                address_op(false, "10.0.0.1"), address_op(false, "fd00::9")};
+    all_succeed(table.apply_local_routes(remove));
+    all_succeed(table.apply_local_routes(remove));
+    CHECK(routes() == std::vector<std::string>{"10.0.0.2", "fd00::2"});
+    CHECK(addresses_of(table, kLink) == std::vector<std::string>{"10.0.0.1/32", "fd00::1/128"});
+    REQUIRE(table.remove_dummy(kLink));
+    CHECK(routes() == std::vector<std::string>{"10.0.0.2", "fd00::2"});
+    CHECK(table.apply_local_routes({}).empty());
+  }
 }
 
 }  // namespace ipvsproxier::test

@@ -67,10 +67,10 @@ bool FakeLinkTable::contains(std::string_view link, const IpAddress& address) co
          found->second.addresses.contains({address, address_bits(address.family())});
 }
 
-bool FakeLinkTable::on_a_dummy(const IpAddress& address) const {
-  return std::ranges::any_of(links_, [&](const auto& one) {
-    return one.second.kind == "dummy" && contains(one.first, address);
-  });
+bool FakeLinkTable::is_bound(const IpAddress& address) const {
+  return routes_.contains(address) || std::ranges::any_of(links_, [&](const auto& one) {
+           return one.second.kind == "dummy" && contains(one.first, address);
+         });
 }
 
 void FakeLinkTable::remove_address(const InterfaceAddress& address) {
@@ -121,6 +121,27 @@ std::vector<Status> FakeLinkTable::apply(std::string_view link, std::span<const 
   for (const auto& op : ops) {
     ++writes_;
     outcomes.push_back(faults.around(to_string(op), [&] { return apply_one(link, op); }));
+    if (after) after(op);
+  }
+  return outcomes;
+}
+
+Result<std::vector<IpAddress>> FakeLinkTable::list_local_routes() {
+  if (auto fault = faults.next("list local routes")) return std::move(*fault);
+  return std::vector(routes_.begin(), routes_.end());
+}
+
+std::vector<Status> FakeLinkTable::apply_local_routes(std::span<const AddressOp> ops) {
+  std::vector<Status> outcomes;
+  for (const auto& op : ops) {
+    ++writes_;
+    outcomes.push_back(faults.around(local_route_text(op), [&]() -> Status {
+      if (op.add)
+        routes_.insert(op.address);
+      else
+        routes_.erase(op.address);
+      return {};
+    }));
     if (after) after(op);
   }
   return outcomes;

@@ -24,25 +24,30 @@ class FakeLinkTable final : public netlink::LinkTable {
   netlink::Result<std::vector<netlink::InterfaceAddress>> list_addresses() override;
   std::vector<netlink::Status> apply(std::string_view link,
                                      std::span<const netlink::AddressOp> ops) override;
+  netlink::Result<std::vector<netlink::IpAddress>> list_local_routes() override;
+  std::vector<netlink::Status> apply_local_routes(std::span<const netlink::AddressOp> ops) override;
 
   // Consulted before every operation and listing.
   FaultInjector faults;
 
-  // Called after every operation on an address, whatever became of it.
+  // Called after every operation on an address or route, whatever became of it.
   std::function<void(const netlink::AddressOp&)> after;
 
   // What is there, past all faults; with contains(), whether a host address is.
   std::vector<netlink::InterfaceAddress> addresses() const;
   bool contains(std::string_view link, const netlink::IpAddress& address) const;
-  bool on_a_dummy(const netlink::IpAddress& address) const;  // a host address
+  bool is_bound(const netlink::IpAddress& address) const;  // on a dummy, or by a route
+  const std::set<netlink::IpAddress>& local_routes() const { return routes_; }
 
   // Somebody else's link ("veth") or address.
   void add_link(const std::string& name, const std::string& kind);
   void add_address(const netlink::InterfaceAddress& address);
   void remove_address(const netlink::InterfaceAddress& address);
   void remove_link(const std::string& name);
+  void remove_local_route(const netlink::IpAddress& address) { routes_.erase(address); }
 
-  // Address operations, link creations and removals received so far, the failed ones included.
+  // Address and route operations, link creations and removals received so far, the failed ones
+  // included.
   std::size_t writes() const { return writes_; }
   std::size_t listings() const { return listings_; }
 
@@ -57,6 +62,7 @@ class FakeLinkTable final : public netlink::LinkTable {
   netlink::Status apply_one(std::string_view link, const netlink::AddressOp& op);
 
   std::map<std::string, Link, std::less<>> links_;
+  std::set<netlink::IpAddress> routes_;
   std::size_t writes_ = 0;
   std::size_t listings_ = 0;
 };

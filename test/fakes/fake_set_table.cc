@@ -87,6 +87,7 @@ Status FakeSetTable::make(const SetSpec& spec) {
   if (!ipset::may_swap(header, spec)) return Error{ErrorKind::already, 0, words};
   if (set.elements.size() > spec.max_elements)
     return Error{ErrorKind::io, 0, words + "; replace it: it is full"};
+  end_listing(spec.name);
   // An old copy destroyed, the copy made, filled and swapped in, the old set destroyed.
   writes_ += set.elements.size() + 4;
   set.spec = spec;
@@ -106,6 +107,38 @@ Result<std::optional<ListedSet>> FakeSetTable::list(const std::string& name) {
     listed.spec = SetSpec{.name = name, .kind = SetKind::bitmap_port};
   }
   return std::optional<ListedSet>(std::move(listed));
+}
+
+Result<std::optional<FakeSetTable::SetPart>> FakeSetTable::begin_list(const std::string& name) {
+  auto all = list(name);
+  if (!all) return all.error();
+  if (!*all) return std::optional<SetPart>{};
+  listing_ = name;
+  listed_.reset();
+  auto part = next_list();
+  if (!part) return part.error();
+  return std::optional<SetPart>(*std::move(part));
+}
+
+Result<FakeSetTable::SetPart> FakeSetTable::next_list() {
+  if (listing_.empty()) return listing_ended();
+  auto all = list(listing_);
+  if (!all) return all.error();
+  SetPart part{.set = **std::move(all)};
+  auto& elements = part.set.elements;
+  if (listed_) std::erase_if(elements, [&](const auto& one) { return !(*listed_ < one); });
+  part.last = elements.size() <= kAPart;
+  if (part.last) {
+    listing_.clear();
+  } else {
+    elements.resize(kAPart);
+    listed_ = elements.back();
+  }
+  return part;
+}
+
+void FakeSetTable::end_listing(const std::string& name) {
+  if (listing_ == name) listing_.clear();
 }
 
 Status FakeSetTable::apply_one(StoredSet& set, const ElementOp& op) {
@@ -159,6 +192,7 @@ Status FakeSetTable::destroy(const std::string& name) {
   if (held_.contains(name))
     return Error{ErrorKind::busy, 0, "destroy set " + name + ": it is in use"};
   ++writes_;
+  end_listing(name);
   sets_.erase(name);
   foreign_.erase(name);
   return {};

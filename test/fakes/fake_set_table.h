@@ -17,8 +17,13 @@ namespace ipvsproxier::test {
 
 class FakeSetTable final : public ipset::SetTable {
  public:
+  // Elements in a part of a listing.
+  static constexpr std::size_t kAPart = 16;
+
   ipset::Status ensure(const ipset::SetSpec& spec) override;
   ipset::Result<std::optional<ipset::ListedSet>> list(const std::string& name) override;
+  ipset::Result<std::optional<SetPart>> begin_list(const std::string& name) override;
+  ipset::Result<SetPart> next_list() override;
   std::vector<ipset::Status> apply(const ipset::SetSpec& spec,
                                    std::span<const ipset::ElementOp> ops) override;
   ipset::Status destroy(const std::string& name) override;
@@ -49,6 +54,7 @@ class FakeSetTable final : public ipset::SetTable {
     std::set<ipset::Element> elements;
   };
 
+  void end_listing(const std::string& name);
   ipset::Status make(const ipset::SetSpec& spec);
   ipset::Status apply_one(StoredSet& set, const ipset::ElementOp& op);
 
@@ -56,6 +62,8 @@ class FakeSetTable final : public ipset::SetTable {
   std::map<std::string, std::string> foreign_;  // name -> type
   std::set<std::string> held_;
   std::uint64_t writes_ = 0;
+  std::string listing_;                   // in parts; "": none
+  std::optional<ipset::Element> listed_;  // the last one
 };
 
 }  // namespace ipvsproxier::test

@@ -78,6 +78,8 @@ void read_link(ByteView bytes) {
   require(!link || link->name.size() < 16);
   const auto address = decode_address(bytes);
   require(!address || address->prefix_length <= address_bits(address->address.family()));
+  const auto route = decode_local_route(bytes);
+  require(route.has_value() || route.error().kind == ErrorKind::malformed);
 }
 
 void read_flow(ByteView bytes) {

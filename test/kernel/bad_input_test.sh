@@ -204,7 +204,7 @@ cleanup_loads_nothing() {
   "$work/ipvs-proxier" --cleanup --config "$fixtures/config-good.yaml" >"$work/log" 2>&1
   echo $? >"$work/status"
   status_is 0 && complaints_are 0 &&
-    says 'removed 0 links, 0 virtual services, 0 jumps, 0 chains, 0 sets, 0 nftables' &&
+    says 'removed 0 links, 0 local routes, 0 virtual services, 0 jumps, 0 chains, 0 sets, 0 nftables' &&
     ! grep -E '^(ip_vs|ip_set|ip_tables|ip6_tables|dummy) ' /proc/modules
 }
 

@@ -89,10 +89,10 @@ TEST_CASE("kernel: ipvsctl finds the names that ipvsadm finds") {
   FreshNetns netns;
   restore_table(kAllKinds);
   // Nothing can be asked from here: names are those of files.
-  check_same({"-L", "list"});
-  check_same({"-L --stats", "list --stats"});
-  CHECK(ctl({"list"}).out.find("192.168.1.1:https") != std::string::npos);
-  CHECK(ctl({"list"}).out.find("localhost:domain") != std::string::npos);
+  check_same({"-L", "list --resolve --ipvsadm"});
+  check_same({"-L --stats", "list --resolve --ipvsadm --stats"});
+  CHECK(ctl({"list", "--resolve", "--ipvsadm"}).out.find("192.168.1.1:https") != std::string::npos);
+  CHECK(ctl({"list", "--resolve", "--ipvsadm"}).out.find("localhost:domain") != std::string::npos);
 }
 
 TEST_CASE("kernel: ipvsctl sorts any addresses as ipvsadm does") {

@@ -53,7 +53,8 @@ TEST_CASE("kernel: ipvsctl explain prints a page, says with its status whether i
   CHECK(own.ends_with("\n1\n"));
 
   const auto json = explained(cluster, "10.244.0.12:4000 10.96.0.20:80/tcp --in local-2 -o json");
-  const auto document = nlohmann::json::parse(json.substr(0, json.rfind('}') + 1));
+  const auto document =
+      nlohmann::json::parse(json.substr(json.find('{'), json.rfind('}') + 1 - json.find('{')));
   CHECK(document["flow"]["inLink"] == "cni0");
   CHECK(document["service"]["scheduler"] == "rr");
   CHECK(document["candidates"].size() == 2);

@@ -20,7 +20,8 @@ using netlink::Protocol;
 
 const std::string kShop = data_path("reference/shop");
 constexpr const char* kNothingRemoved =
-    "removed 0 links, 0 virtual services, 0 jumps, 0 chains, 0 sets, 0 nftables tables, failures 0";
+    "removed 0 links, 0 local routes, 0 virtual services, 0 jumps, 0 chains, 0 sets, 0 nftables "
+    "tables, failures 0";
 
 // The node of the shop, and an endpoint of its Service "api": 10.244.0.5:8000. The link to it has
 // no address on the node: node ports would be served there.
@@ -128,8 +129,9 @@ TEST_CASE("kernel: handover: taken over without a write, given back in one run",
   const auto cleaned = clean_up(node.netns, config);
   INFO(cleaned.log);
   CHECK(cleaned.status == 0);
-  CHECK(cleaned.log.find("removed 1 links, 19 virtual services, 18 jumps, 22 chains, 34 sets, 0 "
-                         "nftables tables, failures 0") != std::string::npos);
+  CHECK(cleaned.log.find(
+            "removed 1 links, 0 local routes, 19 virtual services, 18 jumps, 22 chains, 34 sets, 0 "
+            "nftables tables, failures 0") != std::string::npos);
   CHECK(difference(before, everything(node.netns)) == "");
   CHECK(others.moves_on() == "");
 

@@ -88,5 +88,57 @@ TEST_CASE("kernel: without the privilege links and addresses are denied") {
   CHECK(addresses_of(*table, kLink).empty());
 }
 
+TEST_CASE("kernel: local routes of others stay, whatever becomes of ours and of addresses") {
+  FreshNetns netns;
+  const auto table = open_links();
+  REQUIRE(table->ensure_dummy(kLink));
+  for (const auto* others : {"ip route add local 10.0.0.1 dev lo table local proto static",
+                             "ip route add local 10.0.1.0/24 dev lo table local proto 107",
+                             "ip route add local 10.0.0.3 dev lo table 7 proto 107",
+                             "ip -6 route add local fd00::1 dev lo table local proto static",
+                             "ip -6 route add local fd00:1::/64 dev lo table local proto 107"})
+    shell(others);
+  const auto all = [] { return shell("ip route show table all; ip -6 route show table all"); };
+  const auto before = all();
+  CHECK(table->list_local_routes()->empty());
+  const std::vector add = {address_op(true, "10.0.0.1"), address_op(true, "fd00::1")};
+  const std::vector remove = {address_op(false, "10.0.0.1"), address_op(false, "fd00::1")};
+  all_succeed(table->apply_local_routes(add));
+  CHECK(table->list_local_routes()->size() == 2);
+  const auto with_ours = all();
+  CHECK(with_ours.find("local 10.0.0.1 dev lo table local proto 107 scope host metric 107") !=
+        std::string::npos);
+  CHECK(with_ours.find("local fd00::1 dev lo table local proto 107 metric 107") !=
+        std::string::npos);
+  // The kernel's own, and all that go with a link's last address.
+  all_succeed(table->apply(kLink, add));
+  all_succeed(table->apply(kLink, remove));
+  CHECK(all() == with_ours);
+  REQUIRE(table->remove_dummy(kLink));
+  CHECK(all() == with_ours);
+  all_succeed(table->apply_local_routes(remove));
+  CHECK(all() == before);
+}
+
+TEST_CASE("kernel: local routes cost one message each, and a listing names ours alone") {
+  FreshNetns netns;
+  const auto table = open_links();
+  REQUIRE(table->ensure_dummy(kLink));
+  std::vector<AddressOp> ops;
+  for (std::uint32_t i = 0; i < 1024; ++i) ops.push_back({true, IpAddress::v4(0x0a000000U + i)});
+  const auto before = table->counters();
+  all_succeed(table->apply_local_routes(ops));
+  CHECK(table->counters().requests() - before.requests() == 1024);
+  CHECK(table->counters().datagrams - before.datagrams == 4);
+  CHECK(table->list_local_routes()->size() == 1024);
+  const auto outcomes = [&] {
+    const WithoutNetAdmin unprivileged;
+    return table->apply_local_routes(std::vector{address_op(true, "10.9.9.9")});
+  }();
+  REQUIRE_FALSE(outcomes.at(0));
+  CHECK(outcomes[0].error().kind == ErrorKind::denied);
+  CHECK(to_string(outcomes[0].error()).find("add local route 10.9.9.9/32") == 0);
+}
+
 }  // namespace
 }  // namespace ipvsproxier::test

@@ -19,8 +19,8 @@ using namespace netlink;
 
 constexpr const char* kOurLinks = "kube-ipvs";
 
-std::unique_ptr<LinkMonitor> watch() {
-  auto monitor = LinkMonitor::open(kOurLinks);
+std::unique_ptr<LinkMonitor> watch(bool local_routes = false) {
+  auto monitor = LinkMonitor::open(kOurLinks, local_routes);
   if (!monitor) FAIL(to_string(monitor.error()));
   return std::move(*monitor);
 }
@@ -201,6 +201,26 @@ TEST_CASE("kernel: further links are ours, those that were there before as well"
   CHECK(after(*monitor, netns,
               "link add kube-ipvs1 type dummy\naddr add 10.96.0.2/32 dev kube-ipvs1\n"
               "addr del 10.96.0.2/32 dev kube-ipvs1\n") == lost({"10.96.0.2"}));
+}
+
+TEST_CASE("kernel: local routes of ours that are removed are seen where they are asked for") {
+  FreshNetns fresh;
+  const auto& netns = fresh.netns();
+  const auto monitor = watch(true);
+  const auto blind = watch();
+  const auto change = [&](const std::string& what) {
+    return after(*monitor, netns, "route " + what + " dev lo table local proto 107 metric 107\n");
+  };
+  CHECK(change("add local 10.96.0.1").empty());
+  CHECK(change("add local fd00::1").empty());
+  CHECK(after(*monitor, netns,
+              "route add local 10.96.0.1 dev lo table local proto static\n"
+              "route del local 10.96.0.1 dev lo table local proto static\n"
+              "route add 10.1.0.0/16 dev lo\nroute del 10.1.0.0/16 dev lo\n")
+            .empty());
+  CHECK(change("del local 10.96.0.1") == lost({"10.96.0.1"}));
+  CHECK(change("del local fd00::1") == lost({"fd00::1"}));
+  CHECK_FALSE(readable(*blind));
 }
 
 }  // namespace

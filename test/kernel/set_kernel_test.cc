@@ -22,6 +22,7 @@
 #include "ipset/set_libipset.h"
 #include "netlink/unique_fd.h"
 #include "test/contract/set_contract.h"
+#include "test/contract/set_parts_contract.h"
 #include "test/kernel/netns.h"
 #include "test/kernel/patience.h"
 #include "test/support/require.h"
@@ -47,6 +48,10 @@ class KernelSetWorld {
 
 TEST_CASE("the kernel's sets keep the set contract", "[set]") {
   check_set_contract<KernelSetWorld>();
+}
+
+TEST_CASE("the kernel's sets are listed in parts", "[set]") {
+  check_set_parts_contract<KernelSetWorld>();
 }
 
 TEST_CASE("a set is created as kube-proxy creates it", "[set]") {

@@ -19,12 +19,14 @@ struct TrafficBed {
   explicit TrafficBed(const ClusterShape& shape = {}) : cluster(shape) {}
 
   // Programs the kernel of n1 from the manifests as they are.
-  void program(const std::vector<std::string>& flags = {}) const {
+  void program(std::vector<std::string> flags = {}) const {
+    flags.push_back(std::string("--vip-binding=") + (by_routes ? "route" : "address"));
     const auto run = run_once(cluster.netns(), manifests, flags);
     INFO(run.log);
     REQUIRE(run.status == 0);
   }
 
+  bool by_routes = false;  // VIPs are bound by them
   Cluster cluster;
   Manifests manifests;
 };

@@ -84,6 +84,7 @@ void put_load_balancers(TrafficBed& bed) {
 
 TEST_CASE("kernel: traffic: load-balancer source ranges let in and keep out") {
   TrafficBed bed({.local_pods = 2, .remote_pods = 0});
+  bed.by_routes = GENERATE(false, true);
   const Cluster& cluster = bed.cluster;
   put_load_balancers(bed);
   bed.program();
@@ -180,6 +181,7 @@ void check_pings(const Cluster& cluster, const FilteredAddresses& a, int sys_err
 
 TEST_CASE("kernel: traffic: external IPs, pings, and ports that are no Service") {
   TrafficBed bed({.local_pods = 2, .remote_pods = 0});
+  bed.by_routes = GENERATE(false, true);
   const auto host = serve_on_host(bed.cluster,
                                   {netlink::IpAddress::any(netlink::Family::ipv4),
                                    netlink::IpAddress::any(netlink::Family::ipv6)},
@@ -192,7 +194,7 @@ TEST_CASE("kernel: traffic: external IPs, pings, and ports that are no Service")
     check_pings(bed.cluster, a, 0);
   }
 
-  bed.program({"--kube-proxy-compat"});
+  bed.program({bed.by_routes ? "--vip-ping=false" : "--kube-proxy-compat"});
   for (const FilteredAddresses& a : {kFiltered4, kFiltered6}) {
     check_external(bed.cluster, a);
     check_pings(bed.cluster, a, ECONNREFUSED);

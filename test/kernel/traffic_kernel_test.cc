@@ -141,6 +141,7 @@ void check_node_ports(const Cluster& cluster, const ReachedAddresses& a) {
 
 TEST_CASE("kernel: traffic: who is masqueraded") {
   TrafficBed bed;
+  bed.by_routes = GENERATE(false, true);
   const Cluster& cluster = bed.cluster;
   const auto host = serve_on_host(cluster, {cluster.node().v4, cluster.node().v6}, kEchoPort);
   put_reached_services(bed);
@@ -179,7 +180,7 @@ TEST_CASE("kernel: traffic: who is masqueraded") {
   }
 
   // Without a way to tell pods from others nobody is masqueraded but the node, whose packets come
-  // from the Service's own address.
+  // from the Service's own address, or one of its own.
   bed.manifests.configure("detectLocalMode: ClusterCIDR\n");
   bed.program();
   for (const ReachedAddresses& a : {kReached4, kReached6}) {

@@ -66,6 +66,11 @@ void FakeDaemon::restart() {
   new_process_ = true;
 }
 
+void FakeDaemon::restart(const plan::PlannerOptions& options) {
+  settings_.options = options;
+  restart();
+}
+
 sync::SyncReport FakeDaemon::run(const std::stop_token& stop) {
   auto report = reconciler_->run(now, stop);
   runs_ += report.reading ? 0 : 1;
@@ -129,7 +134,7 @@ std::map<netlink::RealServerKey, std::uint32_t> FakeDaemon::weights(
 }
 
 bool FakeDaemon::is_bound(const std::string& address) const {
-  return links.on_a_dummy(ip(address));
+  return links.is_bound(ip(address));
 }
 
 plan::DesiredState FakeDaemon::planned() {
@@ -151,6 +156,7 @@ std::set<std::string> FakeDaemon::dump() {
   }
   for (const auto& [link, address, length, on_dummy] : links.addresses())
     if (plan::dummy_number(link)) lines.insert("address " + address.to_string());
+  for (const auto& route : links.local_routes()) lines.insert("local route " + route.to_string());
   for (auto family : settings_.options.families) {
     for (auto id : ipset::kSetIds) {
       const auto name = ipset::set_name(id, family);

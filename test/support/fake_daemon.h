@@ -70,6 +70,7 @@ class FakeDaemon {
 
   // A new process over the kernel as it is.
   void restart();
+  void restart(const plan::PlannerOptions& options);  // with these from now on
 
   // The source tells what changed; the daemon does it.
   sync::SyncReport see(const model::ClusterState& next);
@@ -79,6 +80,8 @@ class FakeDaemon {
   sync::SyncReport wait(std::chrono::milliseconds time);
   // What is due now is done: of a reading back, one part.
   sync::SyncReport run(const std::stop_token& stop = {});
+  // Asks it between two syncs.
+  void ask(const sync::Question& question) const { reconciler_->answer({question}, now); }
   bool reading() const { return reconciler_->reading(); }
   std::size_t runs() const { return runs_; }  // so far, without those that only read a part
 

@@ -64,7 +64,7 @@ void KernelWatch::expect(plan::DesiredState desired) {
     if (!desired.services.contains(key) && ipvs_.contains(key))
       leaving_.try_emplace(key, guards_[key]);
   for (const auto& address : desired_.addresses)
-    if (!desired.addresses.contains(address) && links_.on_a_dummy(address))
+    if (!desired.addresses.contains(address) && links_.is_bound(address))
       leaving_addresses_.insert(address);
   std::erase_if(leaving_, [&](const auto& one) { return desired.services.contains(one.first); });
   std::erase_if(leaving_addresses_,
@@ -139,7 +139,7 @@ void KernelWatch::saw(const netlink::IpvsOp& op) {
 }
 
 void KernelWatch::saw(const netlink::AddressOp& op) {
-  const bool bound = links_.on_a_dummy(op.address);
+  const bool bound = links_.is_bound(op.address);
   if (op.add) {
     const auto family = op.address.family();
     if (!bound) return;
@@ -170,7 +170,7 @@ void KernelWatch::saw(const std::string& set, const ipset::ElementOp& op) {
   if (subject.service && leaving_.contains(*subject.service))
     broken.push_back(what + " before its virtual service");
   if (subject.address && leaving_addresses_.contains(*subject.address) &&
-      links_.on_a_dummy(*subject.address))  // others may have taken it
+      links_.is_bound(*subject.address))  // others may have taken it
     broken.push_back(what + " before its address");
 }
 

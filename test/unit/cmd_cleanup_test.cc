@@ -38,6 +38,8 @@ struct Node {
   Node() {
     REQUIRE(daemon.see(test::web_with({test::e1()})).settled);
     for (const auto& key : {kExcluded, kStray, kByMark}) add_service(daemon.ipvs, key);
+    const std::vector<netlink::AddressOp> route{{.add = true, .address = ip("10.96.0.8")}};
+    REQUIRE(daemon.links.apply_local_routes(route).at(0));
     daemon.links.add_link("kube-ipvs", "dummy");
     daemon.links.add_link("kube-ipvs1", "dummy");
     daemon.links.add_link("kube-ipvs-of-mine", "dummy");
@@ -80,9 +82,11 @@ TEST_CASE("cleanup: all that is ours goes in one run, and nothing else", "[item-
   const auto report = node.clean();
   CHECK(failures_of(report) == Lines{});
   CHECK(to_string(report) ==
-        "2 links, 2 virtual services, 18 jumps, 22 chains, 35 sets, 1 nftables tables");
+        "2 links, 1 local routes, 2 virtual services, 18 jumps, 22 chains, 35 sets, 1 nftables "
+        "tables");
   auto& daemon = node.daemon;
   CHECK(node.sets_left() == 0);
+  CHECK(daemon.links.local_routes().empty());
   CHECK_FALSE(daemon.ipvs.contains(test::kWeb));
   CHECK_FALSE(daemon.ipvs.contains(kStray));
   CHECK(daemon.ipvs.contains(kExcluded));
@@ -97,8 +101,9 @@ TEST_CASE("cleanup: all that is ours goes in one run, and nothing else", "[item-
 
   const auto writes = daemon.writes();
   const auto again = node.clean();
-  CHECK(to_string(again) ==
-        "0 links, 0 virtual services, 0 jumps, 0 chains, 0 sets, 0 nftables tables");
+  CHECK(
+      to_string(again) ==
+      "0 links, 0 local routes, 0 virtual services, 0 jumps, 0 chains, 0 sets, 0 nftables tables");
   CHECK(failures_of(again) == Lines{});
   CHECK(daemon.writes() == writes);
 }
@@ -108,17 +113,19 @@ TEST_CASE("cleanup: what fails does not stop the rest") {
   auto& daemon = node.daemon;
   daemon.links.remove_link("kube-ipvs1");
   daemon.links.add_link("kube-ipvs1", "veth");
+  daemon.links.faults.fail("delete local route", {ErrorKind::denied, EPERM, ""}, 1);
   daemon.ipvs.faults.fail("10.96.7.7", {ErrorKind::denied, EPERM, ""});
   daemon.rules.faults.fail("remove from IPv6 nat", {ErrorKind::busy, 0, "locked"});
   daemon.rules.edit(Family::ipv4, Table::filter, "-A FOREIGN -j KUBE-FORWARD");
   daemon.sets.hold("KUBE-CLUSTER-IP");
   const auto report = node.clean();
-  CHECK(failures_of(report) == Lines{"remove link kube-ipvs1",
+  CHECK(failures_of(report) == Lines{"remove link kube-ipvs1", "delete local route 10.96.0.8/32",
                                      "delete virtual service 10.96.7.7:53/UDP",
                                      "remove chain KUBE-FORWARD", "remove rules of IPv6 table nat",
                                      "remove set KUBE-CLUSTER-IP"});
   CHECK(to_string(report) ==
-        "1 links, 1 virtual services, 15 jumps, 16 chains, 34 sets, 1 nftables tables");
+        "1 links, 0 local routes, 1 virtual services, 15 jumps, 16 chains, 34 sets, 1 nftables "
+        "tables");
   CHECK(node.nft_asked == std::vector{Family::ipv4, Family::ipv6});
 
   daemon.clear_faults();
@@ -131,15 +138,18 @@ TEST_CASE("cleanup: what fails does not stop the rest") {
 TEST_CASE("cleanup: a kernel that lacks everything holds nothing of ours") {
   const auto report = clean_up({}, {});
   CHECK(report.failures.empty());
-  CHECK(to_string(report) ==
-        "0 links, 0 virtual services, 0 jumps, 0 chains, 0 sets, 0 nftables tables");
+  CHECK(
+      to_string(report) ==
+      "0 links, 0 local routes, 0 virtual services, 0 jumps, 0 chains, 0 sets, 0 nftables tables");
 }
 
 TEST_CASE("cleanup: a table that cannot be read is one failure") {
   Node node;
   node.daemon.links.faults.fail("list links", {ErrorKind::denied, EPERM, ""});
   node.daemon.ipvs.faults.fail("list virtual services", {ErrorKind::denied, EPERM, ""});
-  CHECK(failures_of(node.clean()) == Lines{"list links", "list virtual services"});
+  node.daemon.links.faults.fail("list local routes", {ErrorKind::denied, EPERM, ""});
+  CHECK(failures_of(node.clean()) ==
+        Lines{"list links", "list local routes", "list virtual services"});
 }
 
 }  // namespace

@@ -34,13 +34,17 @@ ListOptions list(std::vector<const char*> words) {
   return std::get<ListOptions>(answer.line);
 }
 
-TEST_CASE("ipvsctl list alone is ipvsadm -L") {
+TEST_CASE("ipvsctl list alone is the table with the cluster's names") {
   const auto options = list({});
   CHECK(options.subject == ListSubject::table);
   CHECK(options.format == ListFormat::text);
   CHECK(options.columns == Columns::plain);
   CHECK(options.sorted);
-  CHECK_FALSE(options.numeric);
+  CHECK_FALSE(options.resolve);
+  CHECK(options.names);
+  CHECK(options.socket == "/run/ipvs-proxier/control.sock");
+  CHECK_FALSE(options.services.ns);
+  CHECK_FALSE(options.services.service);
   CHECK_FALSE(options.exact);
   CHECK(options.filter == inspect::ListFilter{});
 }
@@ -69,12 +73,31 @@ TEST_CASE("ipvsctl list: other things than the table") {
   CHECK(list({"--daemon"}).subject == ListSubject::daemons);
 }
 
-TEST_CASE("ipvsctl list: sorted unless told otherwise, numbers on demand") {
+TEST_CASE("ipvsctl list: sorted unless told otherwise") {
   CHECK(list({"--sort"}).sorted);
   CHECK_FALSE(list({"--nosort"}).sorted);
   CHECK_FALSE(list({"--sort", "--nosort"}).sorted);
-  CHECK(list({"-n"}).numeric);
-  CHECK(list({"--ipvsadm", "--stats"}).numeric);
+}
+
+TEST_CASE("ipvsctl list: names of the cluster unless numbers or ipvsadm's form are asked for") {
+  CHECK(list({"-o", "wide"}).names);
+  CHECK(list({"-o", "json", "--control-socket", "/x"}).socket == "/x");
+  CHECK(list({"--stats", "--resolve"}).names);
+  CHECK(list({"--stats", "--resolve"}).resolve);
+  for (const auto& words : {std::vector<const char*>{"-n"},
+                            {"--ipvsadm", "--stats"},
+                            {"-o", "save"},
+                            {"-o", "json", "-n"}}) {
+    CHECK_FALSE(list(words).names);
+    CHECK_FALSE(list(words).resolve);
+  }
+  CHECK(list({"--ipvsadm", "--resolve"}).resolve);
+}
+
+TEST_CASE("ipvsctl list: of a namespace, of a Service") {
+  CHECK(list({"-N", "shop"}).services.ns == "shop");
+  CHECK(list({"-n", "--service", "shop/web"}).services.service ==
+        api::NamespacedName{"shop", "web"});
 }
 
 TEST_CASE("ipvsctl list: filters") {
@@ -125,6 +148,28 @@ TEST_CASE("ipvsctl sets: all, or one's elements") {
   CHECK(std::get<int>(parse({"sets", "-o", "save"}).line) == 2);
 }
 
+TEST_CASE("ipvsctl service: a name or an address") {
+  const auto service = [](std::vector<const char*> words) {
+    words.insert(words.begin(), "service");
+    const auto answer = parse(words);
+    INFO(answer.err);
+    REQUIRE(std::holds_alternative<ServiceOptions>(answer.line));
+    return std::get<ServiceOptions>(answer.line);
+  };
+  CHECK(service({"shop/web"}).name == api::NamespacedName{"shop", "web"});
+  CHECK(service({"shop/web"}).format == inspect::SetFormat::text);
+  CHECK(service({"shop/web"}).socket == "/run/ipvs-proxier/control.sock");
+  CHECK(service({"10.96.0.1"}).address == inspect::Backend::parse("10.96.0.1"));
+  CHECK(service({"[fd00::1]:53", "-o", "yaml"}).address == inspect::Backend::parse("[fd00::1]:53"));
+  CHECK(service({"[fd00::1]:53", "-o", "yaml"}).format == inspect::SetFormat::yaml);
+  for (const auto& words : {std::vector<const char*>{"service"},
+                            {"service", "web"},
+                            {"service", "/web"},
+                            {"service", "10.96.0.1:http"},
+                            {"service", "shop/web", "-o", "wide"}})
+    CHECK(std::get<int>(parse(words).line) == 2);
+}
+
 TEST_CASE("ipvsctl explain: who sends, to whom, over what, by which link") {
   const auto explain = [](std::vector<const char*> words) {
     words.insert(words.begin(), "explain");
@@ -141,6 +186,7 @@ TEST_CASE("ipvsctl explain: who sends, to whom, over what, by which link") {
   CHECK(simple.flow.protocol == Protocol::tcp);
   CHECK_FALSE(simple.json);
   CHECK_FALSE(simple.live);
+  CHECK(simple.socket == "/run/ipvs-proxier/control.sock");
   const auto full =
       explain({"[fd00::7]:4000", "[fd00::1]:53/UDP", "--in", "eth1", "--live", "-o", "json"});
   CHECK(full.flow.source_port == 4000);
@@ -172,7 +218,8 @@ TEST_CASE("ipvsctl refuses what it does not know with status 2") {
       parse({"list", "--vip", "web"}), parse({"list", "--vip", "10.0.0.0/33"}),
       parse({"list", "--port", "http"}), parse({"list", "--port", "65536"}),
       parse({"list", "--port", "-1"}), parse({"list", "--protocol", "icmp"}),
-      parse({"list", "--backend", "10.1.0.2:"}), parse({"list", "--vip", ""}));
+      parse({"list", "--backend", "10.1.0.2:"}), parse({"list", "--vip", ""}),
+      parse({"list", "--service", "web"}), parse({"list", "--service", "shop/"}));
   REQUIRE(std::holds_alternative<int>(answer.line));
   CHECK(std::get<int>(answer.line) == 2);
   CHECK(answer.out.empty());
@@ -186,7 +233,9 @@ TEST_CASE("ipvsctl names two options that do not go together") {
                Words{"-c", "-o", "json"}, Words{"-c", "--nosort"}, Words{"-c", "--empty"},
                Words{"--daemon", "--vip", "10.0.0.1"}, Words{"--timeout", "--persistent-conn"},
                Words{"-o", "json", "--stats"}, Words{"-o", "save", "--ipvsadm"},
-               Words{"--empty", "--draining"}, Words{"--empty", "--backend", "10.1.0.2"});
+               Words{"--empty", "--draining"}, Words{"--empty", "--backend", "10.1.0.2"},
+               Words{"-n", "--resolve"}, Words{"-N", "shop", "--service", "shop/web"},
+               Words{"-c", "-N", "shop"});
   auto all = words;
   all.insert(all.begin(), "list");
   const auto answer = parse(all);

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "cmd/options.h"
+#include "cmd/settings.h"
 #include "test/support/paths.h"
 #include "test/unit/config_files.h"
 #include "test/unit/kubeadm_config.h"
@@ -87,6 +88,14 @@ TEST_CASE("IPv6 forwarding and draining Services are asked for, estimators are n
   CHECK(once_with({"--drain-deleted-services"}).drain_deleted_services);
   CHECK(once_with({}).ipvs_estimators);
   CHECK_FALSE(once_with({"--ipvs-estimators=false"}).ipvs_estimators);
+}
+
+TEST_CASE("VIPs are bound as addresses, or by routes that are asked for") {
+  CHECK_FALSE(once_with({}).bind_by_routes);
+  CHECK(once_with({"--vip-binding=route"}).bind_by_routes);
+  CHECK_FALSE(once_with({"--vip_binding=route", "--vip-binding", "address"}).bind_by_routes);
+  CHECK_FALSE(once_with({"--kube-proxy-compat", "--vip-binding=address"}).bind_by_routes);
+  CHECK(planner_options(once_with({"--vip-binding=route"}), {}).bind_by_routes);
 }
 
 TEST_CASE("ipvsctl is answered on a socket that is known, elsewhere or nowhere") {
@@ -208,6 +217,8 @@ TEST_CASE("flags that contradict each other end with status 1 and say so, withou
       {Lines{"--cleanup", "--init-only"}, "--cleanup contradicts --init-only: it removes and ends"},
       {Lines{"--cleanup", "--once", "--manifests=m"},
        "--cleanup contradicts --once: it removes and ends"},
+      {Lines{"--kube-proxy-compat", "--vip-binding=route"},
+       "--vip-binding=route contradicts --kube-proxy-compat: kube-proxy binds addresses"},
       {Lines{"--once", "--init-only"}, "--once contradicts --init-only, which programs nothing"},
       {Lines{"--hostname-override= "}, "--hostname-override must not be blank"},
       {Lines{"--kube-proxy-compat", "--vip-ping"},

@@ -220,5 +220,86 @@ TEST_CASE("json: one document, whatever the number of services") {
   CHECK(nlohmann::json::parse(empty)["virtualServices"] == nlohmann::json::array());
 }
 
+// default/web on 10.0.0.1:80 and its endpoint 10.1.0.2:8080.
+ClusterNames web_names(const std::string& pod, const std::string& conditions) {
+  ClusterNames names;
+  REQUIRE(names.take_page(R"({"services":[{"namespace":"shop","name":"web",)"
+                          R"("virtual":[["10.0.0.1",80,"TCP","http","node port"]],)"
+                          R"("slices":[{"ports":[8080],"endpoints":[["10.1.0.2",")" +
+                          pod + R"(","n1","z1",)" + conditions + R"(]]}]}],"continue":""})"));
+  return names;
+}
+
+TEST_CASE("names stand behind the columns, and only where there are some") {
+  const auto names = web_names("web-1", "false,true,true");
+  const auto form = named_form(text_form({}), names);
+  std::string text;
+  form->begin(text, {.version = 0x010201, .connection_table_size = 4096});
+  const auto service = read_service("10.0.0.1", 80);
+  form->begin_service(text, service);
+  form->server(text, service, read_server("10.1.0.2", 8080));
+  form->server(text, service, read_server("10.1.0.3", 8080));
+  form->end_service(text);
+  form->begin_service(text, read_service("10.0.0.2", 80));
+  form->end(text);
+  CHECK(text ==
+        "IP Virtual Server version 1.2.1 (size=4096)\n"
+        "Prot LocalAddress:Port Scheduler Flags                                 "
+        "Service                              Facet\n"
+        "  -> RemoteAddress:Port           Forward Weight ActiveConn InActConn  "
+        "Pod                                  Node                 Zone         Condition\n"
+        "TCP  10.0.0.1:80 rr                                                    "
+        "shop/web:http                        node port\n"
+        "  -> 10.1.0.2:8080                Masq    1      0          0          "
+        "web-1                                n1                   z1           terminating\n"
+        "  -> 10.1.0.3:8080                Masq    1      0          0         \n"
+        "TCP  10.0.0.2:80 rr\n");
+}
+
+TEST_CASE("names that are long move what is behind them, columns that are empty leave no blanks") {
+  const auto names = web_names(std::string(40, 'p'), "true,true,false");
+  const auto form = named_form(wide_form(nullptr), names);
+  std::string text;
+  form->server(text, read_service("10.0.0.1", 80), read_server("10.1.0.2", 8080));
+  CHECK(text.ends_with(" " + std::string(40, 'p') + " n1                   z1\n"));
+}
+
+TEST_CASE("json: indented, keys in order, nothing escaped that need not be") {
+  std::string text;
+  const auto form = json_form();
+  form->begin(text, {.version = 0x010201, .connection_table_size = 4096});
+  for (const char* address : {"10.0.0.1", "10.0.0.2"}) {
+    auto service = read_service(address, 80);
+    form->begin_service(text, service);
+    if (std::string(address) == "10.0.0.2") {
+      form->server(text, service, read_server("10.1.0.2", 8080));
+      form->server(text, service, read_server("10.1.0.3", 8080));
+    }
+    form->end_service(text);
+  }
+  form->end(text);
+  CHECK(text == nlohmann::json::parse(text).dump(2) + "\n");
+}
+
+TEST_CASE("documents carry names") {
+  const auto names = web_names("web-1", "true,true,false");
+  const auto form = json_form(&names);
+  std::string text;
+  form->begin(text, {});
+  const auto service = read_service("10.0.0.1", 80);
+  form->begin_service(text, service);
+  form->server(text, service, read_server("10.1.0.2", 8080));
+  form->server(text, service, read_server("10.1.0.3", 8080));
+  form->end_service(text);
+  form->end(text);
+  const auto document = nlohmann::json::parse(text)["virtualServices"][0];
+  CHECK(document["service"].dump() ==
+        R"({"facet":"node port","name":"web","namespace":"shop","port":"http"})");
+  CHECK(
+      document["realServers"][0]["endpoint"].dump() ==
+      R"({"node":"n1","pod":"web-1","ready":true,"serving":true,"terminating":false,"zone":"z1"})");
+  CHECK_FALSE(document["realServers"][1].contains("endpoint"));
+}
+
 }  // namespace
 }  // namespace ipvsproxier::inspect

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "test/contract/set_contract.h"
+#include "test/contract/set_parts_contract.h"
 
 namespace ipvsproxier::test {
 namespace {
@@ -20,6 +21,10 @@ class FakeSetWorld {
 
 TEST_CASE("the fake set table keeps the set contract") {
   check_set_contract<FakeSetWorld>();
+}
+
+TEST_CASE("the fake set table lists in parts") {
+  check_set_parts_contract<FakeSetWorld>();
 }
 
 TEST_CASE("the fake set table is full at exactly its maxelem, in order") {

@@ -83,6 +83,19 @@ TEST_CASE("traffic to cluster IPs is masqueraded by the way of telling local tra
   CHECK(services() == rule("! -i veth+ ", "dst,dst"));
   parameters.masquerade_all = true;
   CHECK(services() == rule("", "dst,dst"));
+
+  // VIPs to which routes lead.
+  parameters.vips_are_sources = false;
+  CHECK(services() == rule("", "dst,dst"));
+  parameters.masquerade_all = false;
+  CHECK(services() == rule("! -i veth+ ", "dst,dst"));
+  parameters.detector = {};
+  auto from_node = rule("", "dst,dst");
+  const std::string target = " -j KUBE-MARK-MASQ";
+  for (auto& line : from_node)
+    if (const auto at = line.find(target); at != std::string::npos)
+      line.insert(at, " -m addrtype --src-type LOCAL");
+  CHECK(services() == from_node);
 }
 
 // How many rules mention each set while only this set has elements.
@@ -204,6 +217,11 @@ TEST_CASE("the node is kept out of restricted services of its family only") {
         Lines{"-s 192.0.2.10/32 -m ipvs --vproto 17 --vaddr 192.0.2.10 --vport 53 -j DROP"});
   CHECK(chain(Family::ipv6, parameters, "filter", "KUBE-IPVS-OUT-FILTER") ==
         Lines{"-s 2001:db8::a/128 -m ipvs --vproto 132 --vaddr 2001:db8::a --vport 9 -j DROP"});
+  auto by_routes = parameters;
+  by_routes.vips_are_sources = false;
+  CHECK(chain(Family::ipv6, by_routes, "filter", "KUBE-IPVS-OUT-FILTER") ==
+        Lines{"-m ipvs --vproto 132 --vaddr 2001:db8::a --vport 9 -m addrtype --src-type LOCAL "
+              "-j DROP"});
 }
 
 }  // namespace

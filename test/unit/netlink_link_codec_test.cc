@@ -73,5 +73,46 @@ TEST_CASE("address operations describe themselves") {
   CHECK(to_string(op(false, "fd00::1")) == "delete address fd00::1/128");
 }
 
+TEST_CASE("local routes lead to lo, with a protocol and a metric of ours") {
+  CHECK(sent(encode_local_route_op(op(true, "10.0.0.1"))) ==
+        "02200000ff6bfe0200000000"
+        "080001000a000001"
+        "0800040001000000"
+        "080006006b000000");
+  CHECK(sent(encode_local_route_op(op(false, "fd00::1"))) ==
+        "0a800000ff6bfe0200000000"
+        "14000100fd000000000000000000000000000001"
+        "0800040001000000"
+        "080006006b000000");
+  const auto add = encode_local_route_op(op(true, "10.0.0.1"));
+  const auto remove = encode_local_route_op(op(false, "10.0.0.1"));
+  CHECK(to_hex(ByteView(add).subspan(4, 4)) == "18000104");     // RTM_NEWROUTE, create
+  CHECK(to_hex(ByteView(remove).subspan(4, 4)) == "19000100");  // RTM_DELROUTE
+  CHECK(sent(encode_list_local_routes(Family::ipv6)) == "0a000000ff6b000200000000");
+}
+
+TEST_CASE("of all routes only local ones of ours are read") {
+  const std::string ip = GENERATE("10.0.0.1", "fd00::1");
+  const auto address = *IpAddress::parse(ip);
+  const auto message = encode_local_route_op({true, address});
+  const auto ours = Bytes(payload(message).begin(), payload(message).end());
+  const auto read = decode_local_route(ours);
+  REQUIRE(read);
+  CHECK(*read == address);
+  // Of another family, length, table, protocol, kind, metric.
+  for (const auto& [at, value] : std::vector<std::pair<std::size_t, int>>{
+           {0, 28}, {1, 24}, {4, 254}, {5, 2}, {7, 1}, {ours.size() - 4, 0}}) {
+    INFO(at);
+    auto other = ours;
+    other[at] = static_cast<std::uint8_t>(value);
+    const auto foreign = decode_local_route(other);
+    REQUIRE(foreign);
+    CHECK_FALSE(*foreign);
+  }
+  CHECK_FALSE(decode_local_route(ByteView(ours).first(11)));
+  CHECK_FALSE(decode_local_route(ByteView(ours).first(12)));  // to everything
+  CHECK_FALSE(decode_local_route(ByteView(ours).first(14)));
+}
+
 }  // namespace
 }  // namespace ipvsproxier::netlink

@@ -5,6 +5,8 @@
 #include <linux/rtnetlink.h>
 #include <sys/socket.h>
 
+#include <cstring>
+
 #include <catch2/catch.hpp>
 
 #include "test/support/hex.h"
@@ -146,7 +148,7 @@ TEST_CASE("other links, and ours in a bridge, are no events") {
                    link(RTM_NEWLINK, kOurs, "kube-ipvs0", 1),
                    link(RTM_NEWLINK, kOurs, "kube-ipvs0", 0, AF_BRIDGE),
                    link(RTM_DELLINK, kOurs, "kube-ipvs0", 0, AF_BRIDGE),
-                   MessageWriter(RTM_NEWROUTE, 0, {}).take()})
+                   MessageWriter(RTM_NEWNEIGH, 0, {}).take()})
             .empty());
   CHECK(in.indices() == std::set<std::int32_t>{kOurs});
 }
@@ -189,6 +191,27 @@ TEST_CASE("the number of a link in a series is read as we write it alone") {
   for (const auto* other : {"kube-ipvs", "kube-ipvs00", "kube-ipvs01", "kube-ipvs-1", "kube-ipvs+1",
                             "kube-ipvs1 ", "kube-ipvs1024", "kube-ipvs65537", "kube-ip0", ""})
     CHECK_FALSE(number_in_series(other, "kube-ipvs"));
+}
+
+TEST_CASE("local routes of ours that are removed are lost, others are nothing") {
+  const auto route = [](std::uint16_t type, const std::string& ip, std::uint8_t protocol = 107) {
+    const auto added = encode_local_route_op({true, *IpAddress::parse(ip)});
+    rtmsg header;
+    std::memcpy(&header, added.data() + kMessageHeaderSize, sizeof header);
+    header.rtm_protocol = protocol;
+    auto message = added;
+    std::memcpy(message.data() + kMessageHeaderSize, &header, sizeof header);
+    std::memcpy(message.data() + 4, &type, sizeof type);
+    return message;
+  };
+  CHECK(after({route(RTM_NEWROUTE, "10.0.0.1"), route(RTM_NEWROUTE, "fd00::1")}).empty());
+  CHECK(after({route(RTM_DELROUTE, "10.0.0.1"), route(RTM_DELROUTE, "fd00::1")}) ==
+        lost({"10.0.0.1", "fd00::1"}));
+  CHECK(after({route(RTM_DELROUTE, "10.0.0.1"), route(RTM_NEWROUTE, "10.0.0.1")}).empty());
+  CHECK(after({route(RTM_DELROUTE, "10.0.0.1", RTPROT_KERNEL)}).empty());
+  auto broken = route(RTM_DELROUTE, "10.0.0.1");
+  broken[kMessageHeaderSize + 12] = 3;  // the length of its first attribute
+  CHECK(after({broken}).overrun);
 }
 
 }  // namespace

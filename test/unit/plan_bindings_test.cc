@@ -34,15 +34,16 @@ std::vector<Place> places_of(Rooms rooms, std::size_t count) {
 }
 
 TEST_CASE("links are filled one after another, and freed room is used again") {
-  CHECK(places_of({filled(0), true}, 2) == std::vector<Place>{0, 0});
-  CHECK(places_of({filled(4095), true}, 3) == std::vector<Place>{0, 1, 1});
-  CHECK(places_of({filled(4096, 1023), true}, 3) == std::vector<Place>{1, 2, 2});
-  CHECK(places_of({filled(4095, 1022, 1024), true}, 5) == std::vector<Place>{0, 1, 1, 3, 3});
+  CHECK(places_of({filled(0), Places::all_links}, 2) == std::vector<Place>{0, 0});
+  CHECK(places_of({filled(4095), Places::all_links}, 3) == std::vector<Place>{0, 1, 1});
+  CHECK(places_of({filled(4096, 1023), Places::all_links}, 3) == std::vector<Place>{1, 2, 2});
+  CHECK(places_of({filled(4095, 1022, 1024), Places::all_links}, 5) ==
+        std::vector<Place>{0, 1, 1, 3, 3});
   // More than fit, as kube-proxy left them.
-  CHECK(places_of({filled(6000), true}, 1) == std::vector<Place>{1});
-  CHECK(places_of({filled(6000, 1), false}, 2) == std::vector<Place>{0, 0});
+  CHECK(places_of({filled(6000), Places::all_links}, 1) == std::vector<Place>{1});
+  CHECK(places_of({filled(6000, 1), Places::first_link}, 2) == std::vector<Place>{0, 0});
 
-  const auto many = places_of({filled(0), true}, 50'000);
+  const auto many = places_of({filled(0), Places::all_links}, 50'000);
   for (Place place = 1; place < many.back(); ++place)
     CHECK(std::count(many.begin(), many.end(), place) == kFurtherLinkHolds);
   CHECK(many.back() == 45);
@@ -103,7 +104,7 @@ TEST_CASE("an address that is no longer wanted leaves all links") {
 
 TEST_CASE("as kube-proxy has it, an address on a further link moves, bound all the time") {
   World world({1, 4});
-  world.desired.addresses_spread = false;
+  world.desired.places = Places::first_link;
   CHECK(world.changes() ==
         "add addresses\n  add address 10.96.0.9/32\n"
         "remove addresses\n  delete address 10.96.0.9/32 on kube-ipvs1\n"
@@ -115,7 +116,7 @@ TEST_CASE("as kube-proxy has it, an address on a further link moves, bound all t
 
 TEST_CASE("an address does not move where nothing may be exposed") {
   World world({1});
-  world.desired.addresses_spread = false;
+  world.desired.places = Places::first_link;
   SECTION("virtual services are unknown") {
     world.kernel.state.services.reset();
   }
@@ -123,6 +124,47 @@ TEST_CASE("an address does not move where nothing may be exposed") {
     world.kernel.state.rules.clear();
   }
   CHECK(world.changes().find("address") == std::string::npos);
+}
+
+TEST_CASE("an address moves from links to a local route and back, bound all the time") {
+  World world({0, 4});
+  world.desired.places = Places::local_table;
+  CHECK(world.changes() ==
+        "add addresses\n  add local route 10.96.0.9/32\n"
+        "remove addresses\n  delete address 10.96.0.9/32\n"
+        "  delete address 10.96.0.9/32 on kube-ipvs4\n");
+  world.kernel.apply(diff(world.desired, world.kernel.state));
+  CHECK(world.changes().empty());
+  world.desired.places = GENERATE(Places::first_link, Places::all_links);
+  CHECK(world.changes() ==
+        "add addresses\n  add address 10.96.0.9/32\n"
+        "remove addresses\n  delete local route 10.96.0.9/32\n");
+  world.kernel.apply(diff(world.desired, world.kernel.state));
+  CHECK(world.changes().empty());
+  CHECK(world.kernel.violations == 0);
+}
+
+TEST_CASE("what is fixed on a link stays there, its local route does not") {
+  World world({0, kLocalTable});
+  world.kernel.state.fixed_addresses = {ip("10.96.0.9")};
+  CHECK(world.changes() == "remove addresses\n  delete local route 10.96.0.9/32\n");
+  world.desired.places = Places::local_table;
+  CHECK(world.changes().empty());
+  world.desired.addresses.clear();
+  CHECK(world.changes() == "remove addresses\n  delete local route 10.96.0.9/32\n");
+}
+
+TEST_CASE("a VIP that is new gets a local route where those are asked for") {
+  CHECK(places_of({filled(6000), Places::local_table}, 2) ==
+        std::vector<Place>{kLocalTable, kLocalTable});
+  World world({});
+  PlannerOptions options = test::options_v4();
+  options.bind_by_routes = true;
+  CHECK(plan({}, test::vector_node(), options).state.places == Places::local_table);
+  world.desired.places = Places::local_table;
+  CHECK(world.changes() == "add addresses\n  add local route 10.96.0.9/32\n");
+  CHECK(place_name(kLocalTable) == "table local");
+  CHECK(place_name(7) == "kube-ipvs7");
 }
 
 }  // namespace

@@ -92,7 +92,7 @@ TEST_CASE("a leaving TCP real server gets weight 0 and stays until somebody saw 
   CHECK(diff(one, kernel.state).empty());
 
   CHECK(draining(one, kernel.state, kWeb) ==
-        std::set<netlink::RealServerKey>{{ip("10.244.1.4"), 8080}});
+        SortedVector<netlink::RealServerKey>{{ip("10.244.1.4"), 8080}});
   CHECK(draining(both, kernel.state, kWeb).empty());
   SECTION("and gets its weight back in place when it returns") {
     const auto back = diff(both, kernel.state);

@@ -129,5 +129,39 @@ TEST_CASE("a facet with policy Local falls back to the cluster's endpoints, unle
   CHECK(names(with.of_facet(false, true)) == "ab");
 }
 
+TEST_CASE("why an endpoint is used or not agrees with the choice, row by row") {
+  for (const auto& row : kRows) {
+    INFO(row.what);
+    const auto given = scene(row.endpoints);
+    for (const bool by_local : {false, true}) {
+      const auto uses = judge_endpoints(given.endpoints, by_local);
+      REQUIRE(uses.size() == given.endpoints.size());
+      std::vector<const model::Endpoint*> used;
+      for (std::size_t i = 0; i < uses.size(); ++i)
+        if (uses[i] == EndpointUse::used || uses[i] == EndpointUse::last_resort)
+          used.push_back(&given.endpoints[i]);
+      CHECK(names(used) == (by_local ? row.local : row.cluster));
+    }
+  }
+}
+
+TEST_CASE("the reason that an endpoint is not used is the first that holds") {
+  using enum EndpointUse;
+  using Uses = std::vector<EndpointUse>;
+  const auto judged = [](const std::vector<std::string>& rows, bool by_local) {
+    return judge_endpoints(scene(rows).endpoints, by_local);
+  };
+  CHECK(judged({"a r l", "b n l", "c s l", "d t -"}, false) ==
+        Uses{used, not_ready, terminating, terminating});
+  CHECK(judged({"a r l", "b r -", "c n -"}, true) == Uses{used, not_local, not_local});
+  CHECK(judged({"a s l", "b n l", "c s -"}, true) == Uses{last_resort, not_ready, not_local});
+  CHECK(judged({"a s l", "b t -"}, false) == Uses{last_resort, terminating});
+  CHECK(judged({"a r - z=z1", "b r - z=z2", "c n - z=z1"}, false) ==
+        Uses{used, other_zone, not_ready});
+  CHECK(judged({"a r - n=n1", "b r - n=n2"}, false) == Uses{used, other_node});
+  CHECK(judged({"a n l", "b n -"}, false) == Uses{not_ready, not_ready});
+  CHECK(judged({}, false).empty());
+}
+
 }  // namespace
 }  // namespace ipvsproxier::plan

@@ -224,5 +224,130 @@ TEST_CASE("connections are read once for each virtual service that has something
   CHECK(daemon.ipvs.server_listings() == before + 1);
 }
 
+TEST_CASE("it is known how long a real server drains, and how long it may at most") {
+  const bool bounded = GENERATE(false, true);
+  test::FakeDaemonSettings settings;
+  if (bounded) settings.drain.timeout = 60s;
+  FakeDaemon daemon(settings);
+  daemon.see(web_with({test::e1(), test::e2()}));
+  daemon.ipvs.set_connections(kWeb, kE2, 1, 0);
+  const auto leaving = [&](const netlink::RealServerKey& server) {
+    std::optional<Drain::Leaving> found;
+    daemon.ask([&](const Inspection& inspection) {
+      found = inspection.drain.leaving(kWeb, server, inspection.now);
+    });
+    return found;
+  };
+  CHECK_FALSE(leaving(kE2));
+  daemon.see(web_with({test::e1()}));
+  daemon.wait(20s);
+  REQUIRE(leaving(kE2));
+  CHECK(leaving(kE2)->since == 20s);
+  CHECK(leaving(kE2)->left == (bounded ? std::optional(40'000ms) : std::nullopt));
+  CHECK_FALSE(leaving(kE1));
+}
+
+constexpr int kStalls = 30;
+
+netlink::VirtualServiceKey stall_key(int number) {
+  return {ip("10.96.1." + std::to_string(number)), Protocol::tcp, 80};
+}
+
+void put_stall(model::ClusterState& cluster, int number, std::vector<api::Endpoint> endpoints) {
+  auto stall = test::web_service();
+  stall.name.name = "stall-" + std::to_string(number);
+  stall.cluster_ips = {stall_key(number).address};
+  cluster.put(stall);
+  cluster.put(test::slice_of(stall, 8080, std::move(endpoints)));
+}
+
+// Thirty virtual services, from each of which a real server leaves; the first pass is due.
+model::ClusterState leave_stalls(FakeDaemon& daemon) {
+  model::ClusterState cluster;
+  for (int number = 1; number <= kStalls; ++number)
+    put_stall(cluster, number, {test::e1(), test::e2()});
+  daemon.see(cluster);
+  for (int number = 1; number <= kStalls; ++number) put_stall(cluster, number, {test::e1()});
+  daemon.see(cluster);
+  daemon.now += 10s;
+  return cluster;
+}
+
+TEST_CASE("connections are read in steps; each virtual service once in a pass") {
+  FakeDaemon daemon;
+  leave_stalls(daemon);
+  const auto runs = daemon.runs();
+  const auto before = daemon.ipvs.server_listings();
+  std::size_t steps = 0;
+  for (auto read = before; read < before + kStalls; read = daemon.ipvs.server_listings(), ++steps) {
+    const auto written = daemon.run().written.ipvs;
+    CHECK(written == daemon.ipvs.server_listings() - read);
+    CHECK(daemon.ipvs.server_listings() <= read + Drain::kServicesAStep);
+    CHECK(daemon.reading() == (daemon.ipvs.server_listings() < before + kStalls));
+  }
+  CHECK(steps == (kStalls + Drain::kServicesAStep - 1) / Drain::kServicesAStep);
+  CHECK(daemon.runs() == runs + steps);  // each wrote something
+  CHECK(daemon.differences() == std::set<std::string>{});
+}
+
+TEST_CASE("a change between the steps of a pass is served, and the pass goes on") {
+  FakeDaemon daemon;
+  auto cluster = leave_stalls(daemon);
+  for (int number = 1; number <= kStalls; ++number)
+    daemon.ipvs.set_connections(stall_key(number), kE2, 1, 0);
+  daemon.ipvs.set_connections(stall_key(30), kE2, 0, 0);
+  CHECK(daemon.run().reading);
+  const auto read = daemon.ipvs.server_listings();
+  for (const int number : {1, 30}) put_stall(cluster, number, {test::e1(), test::e2()});
+  put_stall(cluster, 31, {test::e1()});
+  const auto report = daemon.see(cluster);
+  CHECK(report.written.ipvs == 2 + 2);
+  CHECK_FALSE(report.reading);
+  while (daemon.reading()) daemon.run();
+  // All but the last, which does not drain any more, and none twice.
+  CHECK(daemon.ipvs.server_listings() == read + kStalls - 1 - Drain::kServicesAStep);
+  for (const int number : {1, 30}) CHECK(daemon.weights(stall_key(number)).at(kE2) == 1);
+  CHECK(daemon.weights(stall_key(31)).size() == 1);
+  CHECK(daemon.watch.broken == std::vector<std::string>{});
+}
+
+TEST_CASE("many idle real servers of one virtual service are read once and go in parts") {
+  constexpr int kMany = 200;
+  FakeDaemon daemon;
+  std::vector<api::Endpoint> endpoints = {test::e1()};
+  for (int i = 1; i <= kMany; ++i)
+    endpoints.push_back(test::endpoint("10.244.1." + std::to_string(i), "n2"));
+  daemon.see(web_with(endpoints));
+  daemon.see(web_with({test::e1()}));
+  daemon.now += 10s;
+  const auto before = daemon.ipvs.server_listings();
+  CHECK(daemon.run().written.ipvs == Drain::kRemovalsAStep);
+  CHECK(daemon.reading());
+  // The last of them returns meanwhile, and gets its weight.
+  CHECK(daemon.see(web_with({test::e1(), endpoints.back()})).written.ipvs ==
+        1 + Drain::kRemovalsAStep);
+  while (daemon.reading()) CHECK(daemon.run().written.ipvs <= Drain::kRemovalsAStep);
+  CHECK(daemon.ipvs.server_listings() == before + 1);
+  CHECK(daemon.weights(kWeb) == std::map<netlink::RealServerKey, std::uint32_t>{
+                                    {kE1, 1}, {{endpoints.back().address, 8080}, 1}});
+}
+
+TEST_CASE("what drains too long while a pass is on its way goes with one of its own") {
+  DrainTimes times;
+  times.timeout = 30s;
+  FakeDaemon daemon({.drain = times});
+  leave_stalls(daemon);
+  for (int number = 1; number <= kStalls; ++number)
+    daemon.ipvs.set_connections(stall_key(number), kE2, 1, 0);
+  daemon.now += 19'999ms;
+  daemon.run();
+  REQUIRE(daemon.reading());
+  CHECK(daemon.weights(stall_key(1)).contains(kE2));
+  daemon.wait(1ms);
+  while (daemon.reading()) daemon.run();
+  for (int number = 1; number <= kStalls; ++number)
+    CHECK_FALSE(daemon.weights(stall_key(number)).contains(kE2));
+}
+
 }  // namespace
 }  // namespace ipvsproxier::sync

@@ -134,7 +134,7 @@ TEST_CASE("an address whose addition got no answer goes from the link that may h
   daemon.see(more);
   CHECK(daemon.links.contains("kube-ipvs1", numbered_vip(4096)));
   daemon.see(cluster_with(0, 4096));
-  CHECK_FALSE(daemon.links.on_a_dummy(numbered_vip(4096)));
+  CHECK_FALSE(daemon.links.is_bound(numbered_vip(4096)));
   CHECK(daemon.watch.broken == Lines{});
 }
 
@@ -150,6 +150,81 @@ TEST_CASE("an address that cannot be added to its new link stays on its old one"
   daemon.wait(5s);
   CHECK(held(daemon) == Lines{"kube-ipvs0 1"});
   CHECK(our_links(daemon) == Lines{"kube-ipvs0"});
+  CHECK(daemon.watch.broken == Lines{});
+}
+
+test::FakeDaemonSettings by_routes() {
+  test::FakeDaemonSettings settings;
+  settings.options.bind_by_routes = true;
+  return settings;
+}
+
+TEST_CASE("VIPs are bound by local routes, which another process finds") {
+  Daemon daemon(by_routes());
+  const auto report = daemon.see(cluster_with(0, 5200));
+  CHECK(report.complete());
+  CHECK(report.written.addresses == 5200);
+  CHECK(held(daemon) == Lines{});
+  CHECK(our_links(daemon) == Lines{"kube-ipvs0"});
+  CHECK(daemon.links.local_routes().size() == 5200);
+
+  daemon.restart();
+  const auto before = daemon.writes();
+  CHECK(daemon.see(cluster_with(0, 5200)).complete());
+  CHECK(daemon.writes() == before);
+  daemon.see(cluster_with(100, 100));
+  CHECK(daemon.links.local_routes().size() == 100);
+  CHECK(daemon.watch.broken == Lines{});
+}
+
+TEST_CASE("a local route that others removed is told and added again") {
+  Daemon daemon(by_routes());
+  daemon.see(test::web_with({test::e1()}));
+  daemon.links.remove_local_route(ip("10.96.0.9"));
+  SECTION("by an event") {
+    netlink::LinkEvents events;
+    events.lost = {ip("10.96.0.9")};
+    daemon.see(events);
+    CHECK(daemon.says("others removed address 10.96.0.9 from table local: adding it again"));
+  }
+  SECTION("by reading the kernel") {
+    daemon.wait(60s);
+    CHECK(daemon.says("others changed the kernel; repairing: add local route 10.96.0.9/32"));
+  }
+  CHECK(daemon.links.local_routes() == std::set{ip("10.96.0.9")});
+}
+
+TEST_CASE("routes that cannot be listed leave every binding as it is") {
+  Daemon daemon(by_routes());
+  daemon.see(test::web_with({test::e1()}));
+  daemon.restart();
+  daemon.links.faults.fail("list local routes", {ErrorKind::io, EIO, ""}, 1);
+  const auto before = daemon.links.writes();
+  CHECK_FALSE(daemon.see(test::web_with({test::e1()})).complete());
+  CHECK(daemon.links.writes() == before);
+  daemon.wait(60s);
+  CHECK(daemon.links.local_routes() == std::set{ip("10.96.0.9")});
+}
+
+TEST_CASE("an address that gets no local route stays on its link until it does, and back") {
+  Daemon daemon;
+  daemon.see(test::web_with({test::e1()}));
+  CHECK(held(daemon) == Lines{"kube-ipvs0 1"});
+  daemon.links.faults.fail("add local route 10.96.0.9", {ErrorKind::io, EIO, ""}, 1);
+  daemon.restart(by_routes().options);
+  daemon.see(test::web_with({test::e1()}));
+  CHECK(held(daemon) == Lines{"kube-ipvs0 1"});
+  daemon.wait(60s);
+  CHECK(held(daemon) == Lines{});
+  CHECK(daemon.links.local_routes() == std::set{ip("10.96.0.9")});
+
+  daemon.links.faults.fail("add address 10.96.0.9", {ErrorKind::io, EIO, ""}, 1);
+  daemon.restart(test::FakeDaemonSettings{}.options);
+  daemon.see(test::web_with({test::e1()}));
+  CHECK(daemon.links.local_routes() == std::set{ip("10.96.0.9")});
+  daemon.wait(60s);
+  CHECK(held(daemon) == Lines{"kube-ipvs0 1"});
+  CHECK(daemon.links.local_routes().empty());
   CHECK(daemon.watch.broken == Lines{});
 }
 

@@ -1,0 +1,278 @@
+#include "cmd/ipvsctl_service.h"
+
+#include <algorithm>
+#include <iostream>
+#include <map>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cmd/daemon_names.h"
+#include "ipset/rule_iptc.h"
+#include "ipset/set_libipset.h"
+#include "netlink/ipvs_reader_kernel.h"
+#include "proxier/api/yaml_writer.h"
+#include "proxier/inspect/listing.h"
+#include "proxier/inspect/service_page.h"
+#include "proxier/watch/query.h"
+
+namespace ipvsproxier::cmd {
+
+namespace {
+
+using netlink::Error;
+using netlink::Result;
+using ServiceJson = nlohmann::json;
+
+constexpr int kShown = 0;
+constexpr int kPartly = 1;
+constexpr int kNothing = 2;
+
+int refuse(const std::string& why) {
+  std::cerr << "ipvsctl: " << why << '\n';
+  return kNothing;
+}
+
+void note_unknown(ServiceJson& document, const std::string& what, const Error& error) {
+  document["unknown"].push_back(what + ": " + to_string(error));
+}
+
+// --- what the kernel has
+
+Result<ServiceJson> listed(const inspect::ListFilter& filter, const inspect::ClusterNames* names) {
+  const auto reader = netlink::KernelIpvsReader::open();
+  if (!reader) return reader.error();
+  std::string text;
+  const auto status =
+      list_table(**reader, filter, true, *inspect::json_form(names), [&](std::string_view part) {
+        text += part;
+        return netlink::Status{};
+      });
+  if (!status) return status.error();
+  return ServiceJson::parse(text).at("virtualServices");
+}
+
+// Those that the daemon wants and that are not there are marked.
+void add_virtuals(const inspect::ClusterNames& names, ServiceJson& document) {
+  auto virtuals = listed({.named = &names}, &names);
+  if (!virtuals) return note_unknown(document, "virtual services", virtuals.error());
+  for (const auto& [key, one] : names.virtuals()) {
+    const auto is_it = [&key = key](const ServiceJson& entry) {
+      return entry.value("address", "") == key.address.to_string() &&
+             entry.value("port", 0) == key.port &&
+             entry.value("protocol", "") == to_string(key.protocol);
+    };
+    if (std::ranges::any_of(*virtuals, is_it)) continue;
+    virtuals->push_back({{"address", key.address.to_string()},
+                         {"port", key.port},
+                         {"protocol", to_string(key.protocol)},
+                         {"service", {{"facet", plan::to_string(names.of(key)->facet)}}},
+                         {"inKernel", false}});
+  }
+  document["virtualServices"] = *std::move(virtuals);
+}
+
+// Whether the elements that the daemon wants are there.
+void check_elements(ServiceJson& document) {
+  const auto table = ipset::LibipsetTable::open();
+  if (!table) return note_unknown(document, "sets", table.error());
+  std::map<std::string, std::set<std::string>> sets;
+  for (auto& element : document["elements"]) {
+    const auto name = element.value("set", "");
+    if (!sets.contains(name)) {
+      auto set = (*table)->list(name);
+      if (!set) return note_unknown(document, "sets", set.error());
+      auto& texts = sets[name];
+      if (*set)
+        for (const auto& one : (*set)->elements) texts.insert(to_string(one));
+    }
+    element["inKernel"] = sets[name].contains(element.value("element", ""));
+  }
+}
+
+bool mentions(const std::string& element, const std::string& address) {
+  return ("," + element + ",").find("," + address + ",") != std::string::npos;
+}
+
+void find_elements(const std::string& address, ServiceJson& document) {
+  const auto table = ipset::LibipsetTable::open();
+  if (!table) return note_unknown(document, "sets", table.error());
+  const auto sets = inspect::list_sets(**table);
+  if (!sets) return note_unknown(document, "sets", sets.error());
+  for (const auto& set : *sets)
+    for (const auto& element : set.elements)
+      if (mentions(to_string(element), address))
+        document["elements"].push_back({{"set", set.spec.name}, {"element", to_string(element)}});
+}
+
+void add_rules_of(const ipset::WholeTable& table, netlink::Family family, ipset::Table name,
+                  const std::set<std::string>& sets, ServiceJson& rules) {
+  for (const auto& [chain, list] : table.chains)
+    for (const auto& rule : list)
+      for (const auto& match : rule.matches)
+        if (const auto* set = std::get_if<ipset::SetMatch>(&match); set && sets.contains(set->set))
+          rules.push_back({{"set", set->set},
+                           {"family", to_string(family)},
+                           {"table", to_string(name)},
+                           {"chain", chain},
+                           {"rule", to_string(rule, family)}});
+}
+
+// Those that ask the sets of the document's elements.
+void add_rules(ServiceJson& document) {
+  std::set<std::string> sets;
+  for (const auto& element : document["elements"]) sets.insert(element.value("set", ""));
+  document["rules"] = ServiceJson::array();
+  if (sets.empty()) return;
+  ipset::IptcRuleTable tables;
+  for (const auto family : netlink::kFamilies)
+    for (const auto name : {ipset::Table::mangle, ipset::Table::nat, ipset::Table::filter}) {
+      const auto table = tables.read(family, name);
+      if (!table) return note_unknown(document, "rules", table.error());
+      if (*table) add_rules_of(**table, family, name, sets, document["rules"]);
+    }
+}
+
+// --- what the daemon knows
+
+Result<ServiceJson> asked(ControlClient& daemon, const api::NamespacedName& service) {
+  const auto text =
+      daemon.get("/v1/service?service=" + watch::encode_query(api::to_string(service)));
+  if (!text) return text.error();
+  auto document = ServiceJson::parse(*text, nullptr, false);
+  if (document.is_object() || document.is_null()) return document;
+  return Error{netlink::ErrorKind::malformed, 0,
+               daemon.path() + ": what answers there is no ipvs-proxier"};
+}
+
+ServiceJson whereabouts(const inspect::ServerName& name) {
+  auto json = ServiceJson::object();
+  for (const auto& [key, text] :
+       {std::pair("pod", name.pod), std::pair("node", name.node), std::pair("zone", name.zone)})
+    if (!text.empty()) json[key] = text;
+  return json;
+}
+
+void name_endpoints(const ServiceJson& port, const inspect::ClusterNames& names,
+                    ServiceJson& traffic) {
+  const auto protocol = netlink::parse_protocol(port.value("protocol", ""));
+  for (const auto& facet : port.at("virtual")) {
+    const auto address = netlink::IpAddress::parse(facet.value("address", ""));
+    if (!facet.value("held", false) || !address || !protocol) continue;
+    const netlink::VirtualServiceKey key{*address, *protocol,
+                                         facet.value("port", std::uint16_t{0})};
+    for (auto& endpoint : traffic["endpoints"]) {
+      const auto ip = netlink::IpAddress::parse(endpoint.value("address", ""));
+      const auto name =
+          ip ? names.of(key, {*ip, endpoint.value("port", std::uint16_t{0})}) : std::nullopt;
+      if (name) endpoint["endpoint"] = whereabouts(*name);
+    }
+    return;
+  }
+}
+
+// nullptr (JSON's null): there is no such Service.
+Result<ServiceJson> whole_document(ControlClient& daemon, const api::NamespacedName& service) {
+  auto document = asked(daemon, service);
+  if (!document || document->is_null()) return document;
+  const auto names = names_of_daemon(daemon, {.service = service});
+  if (!names) return names.error();
+  for (auto& port : (*document)["ports"])
+    for (const char* traffic : {"internal", "external"})
+      if (port.contains(traffic)) name_endpoints(port, *names, port[traffic]);
+  (*document)["unknown"] = ServiceJson::array();
+  add_virtuals(*names, *document);
+  check_elements(*document);
+  add_rules(*document);
+  return document;
+}
+
+// Of an address of which the daemon knows nothing, or is not asked.
+ServiceJson kernel_document(const inspect::Backend& address, const std::string& unknown) {
+  const auto text = address.address.to_string();
+  ServiceJson document{{"address", text},
+                       {"virtualServices", ServiceJson::array()},
+                       {"elements", ServiceJson::array()},
+                       {"unknown", ServiceJson::array({unknown})}};
+  const auto bits = netlink::address_bits(address.address.family());
+  for (const auto& filter :
+       {inspect::ListFilter{.vip = netlink::IpPrefix::of(address.address, bits),
+       .port = address.port},
+        inspect::ListFilter{.backend = address}}) {
+    auto virtuals = listed(filter, nullptr);
+    if (!virtuals) {
+      note_unknown(document, "virtual services", virtuals.error());
+      break;
+    }
+    for (auto& one : *virtuals) document["virtualServices"].push_back(std::move(one));
+  }
+  find_elements(text, document);
+  add_rules(document);
+  return document;
+}
+
+std::string text_of(const std::vector<ServiceJson>& documents, inspect::SetFormat format) {
+  if (format == inspect::SetFormat::json)
+    return ServiceJson{{"services", documents}}.dump(2) + "\n";
+  if (format == inspect::SetFormat::yaml) return api::write_yaml({{"services", documents}});
+  std::string text;
+  for (const auto& document : documents)
+    text += (text.empty() ? "" : "\n\n") + inspect::service_page(document);
+  return text;
+}
+
+int show_documents(const std::vector<ServiceJson>& documents, const ServiceOptions& options,
+                   Output& output) {
+  if (!output.write(text_of(documents, options.format))) return kPartly;
+  const bool whole = std::ranges::all_of(
+      documents, [](const ServiceJson& document) { return document.at("unknown").empty(); });
+  return whole ? kShown : kPartly;
+}
+
+// Whose page is meant.
+Result<std::set<api::NamespacedName>> meant_services(ControlClient& daemon,
+                                                     const ServiceOptions& options) {
+  if (options.name) {
+    const auto service = asked(daemon, *options.name);
+    if (!service) return service.error();
+    if (!service->is_null()) return std::set{*options.name};
+  }
+  const auto names = names_of_daemon(daemon);
+  if (!names) return names.error();
+  if (options.name) return names->services_of_pod(*options.name);
+  return names->services_at(options.address->address, options.address->port);
+}
+
+}  // namespace
+
+int run_service(const ServiceOptions& options, Output& output) {
+  ControlClient daemon(options.socket);
+  const auto services = meant_services(daemon, options);
+  if (!services && options.name)
+    return refuse("which addresses " + api::to_string(*options.name) +
+                  " has only the daemon knows: " + to_string(services.error()));
+  if (!services)
+    return show_documents(
+        {kernel_document(*options.address,
+                         "whose address this is, and which endpoints are used and why; " +
+                             to_string(services.error()))},
+        options, output);
+  if (services->empty() && options.name)
+    return refuse("there is no Service " + api::to_string(*options.name) +
+                  ", and no Service has a pod of that name");
+  if (services->empty())
+    return show_documents(
+        {kernel_document(*options.address, "to which Service it belongs: none has this address")},
+        options, output);
+  std::vector<ServiceJson> documents;
+  for (const auto& service : *services) {
+    auto document = whole_document(daemon, service);
+    if (!document) return refuse(to_string(document.error()));
+    if (document->is_object()) documents.push_back(*std::move(document));
+  }
+  return show_documents(documents, options, output);
+}
+
+}  // namespace ipvsproxier::cmd

@@ -1,0 +1,82 @@
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "proxier/inspect/table_form.h"
+
+namespace ipvsproxier::inspect {
+
+using netlink::ServerReading;
+using netlink::ServiceReading;
+
+namespace {
+
+// Names of Services and pods may be longer: what is behind them moves.
+constexpr const char* kServiceColumns = " {:36} {}";
+constexpr const char* kServerColumns = " {:36} {:20} {:12} {}";
+
+class NamedForm final : public TableForm {
+ public:
+  NamedForm(std::unique_ptr<TableForm> form, const ClusterNames& names)
+      : form_(std::move(form)), names_(names) {}
+
+  // A line about the kernel, then the titles of services and of servers.
+  void begin(std::string& text, const netlink::IpvsInfo& info) override {
+    std::string head;
+    form_->begin(head, info);
+    const auto services = head.find('\n') + 1;
+    const auto servers = head.find('\n', services) + 1;
+    // The last column of a server may be wider than its title by one.
+    width_ = std::max(servers - services, head.size() - servers);
+    text.append(head, 0, services);
+    auto start = text.size();
+    text.append(head, services, servers - services);
+    end_line(text, start, fmt::format(kServiceColumns, "Service", "Facet"));
+    start = text.size();
+    text.append(head, servers);
+    end_line(text, start, fmt::format(kServerColumns, "Pod", "Node", "Zone", "Condition"));
+  }
+
+  void begin_service(std::string& text, const ServiceReading& service) override {
+    const auto start = text.size();
+    form_->begin_service(text, service);
+    if (const auto name = names_.of(service.service.key))
+      end_line(text, start,
+               fmt::format(kServiceColumns, to_string(*name), plan::to_string(name->facet)));
+  }
+
+  void server(std::string& text, const ServiceReading& service,
+              const ServerReading& server) override {
+    const auto start = text.size();
+    form_->server(text, service, server);
+    if (const auto name = names_.of(service.service.key, server.listed.server.key))
+      end_line(
+          text, start,
+          fmt::format(kServerColumns, name->pod, name->node, name->zone, condition_text(*name)));
+  }
+
+  void end_service(std::string& text) override { form_->end_service(text); }
+  void end(std::string& text) override { form_->end(text); }
+
+ private:
+  // Behind the line that begins at `start`, which is the last.
+  void end_line(std::string& text, std::size_t start, std::string_view columns) const {
+    text.pop_back();
+    const auto used = text.size() - start;
+    text.append(used < width_ ? width_ - used : 0, ' ');
+    text.append(columns.substr(0, columns.find_last_not_of(' ') + 1)).append(1, '\n');
+  }
+
+  std::unique_ptr<TableForm> form_;
+  const ClusterNames& names_;
+  std::size_t width_ = 0;  // of what stands before names
+};
+
+}  // namespace
+
+std::unique_ptr<TableForm> named_form(std::unique_ptr<TableForm> form, const ClusterNames& names) {
+  return std::make_unique<NamedForm>(std::move(form), names);
+}
+
+}  // namespace ipvsproxier::inspect

@@ -1,0 +1,48 @@
+#include "proxier/plan/service_report.h"
+
+namespace ipvsproxier::plan {
+
+namespace {
+
+TrafficReport traffic_of(const model::ServicePort& port, Facet facet,
+                         const std::vector<model::Endpoint>& endpoints,
+                         const PlannerOptions& options) {
+  const auto [local_only, strict] = policy_of(port, facet, options.differences);
+  TrafficReport report{.local_only = local_only,
+                       .by_local = choose_endpoints(port, endpoints).by_local(local_only, strict),
+                       .endpoints = {}};
+  const auto uses = judge_endpoints(endpoints, report.by_local);
+  for (std::size_t i = 0; i < endpoints.size(); ++i)
+    report.endpoints.push_back({endpoints[i], uses[i]});
+  return report;
+}
+
+}  // namespace
+
+std::vector<PortReport> report_service(const std::vector<model::ServicePort>& ports,
+                                       const model::SlicesByName* slices, const Claims& claims,
+                                       const FamilyNode& node, const PlannerOptions& options) {
+  std::vector<PortReport> reports;
+  if (ports.empty()) return reports;
+  const auto& service = ports.front().name.service;
+  std::map<api::ServicePortName, std::vector<model::Endpoint>> endpoints;
+  if (slices != nullptr)
+    endpoints = model::endpoints_of(service, *slices, node.family, node.name, node.zone);
+  for (const auto& port : ports) {
+    const auto& own = endpoints[port.name];
+    auto& report = reports.emplace_back();
+    report.port = port;
+    report.internal = traffic_of(port, Facet::cluster_ip, own, options);
+    if (port.externally_accessible)
+      report.external = traffic_of(port, Facet::node_port, own, options);
+  }
+  for (const auto& claim : claims_of(ports, node)) {
+    const auto* holder = claims.owner_of(claim.key);
+    reports[claim.port].facets.push_back({.claim = claim,
+                                          .held = claims.holds(service, claim),
+                                          .holder = holder == nullptr ? service : *holder});
+  }
+  return reports;
+}
+
+}  // namespace ipvsproxier::plan

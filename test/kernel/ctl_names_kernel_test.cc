@@ -1,0 +1,175 @@
+// ipvsctl with the cluster's names, beside a daemon that knows them.
+
+#include <sys/stat.h>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "test/kernel/cluster.h"
+#include "test/kernel/daemon.h"
+#include "test/support/paths.h"
+#include "test/support/require.h"
+
+namespace ipvsproxier::test {
+namespace {
+
+bool holds(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// A daemon that has programmed default/web, with two pods and a node port, and default/empty.
+class NamedWorld {
+ public:
+  NamedWorld() {
+    put_web("ready: true, serving: true, terminating: false");
+    manifests_.put({.name = "empty", .cluster_ips = {"10.96.0.30"}});
+    daemon_.start();
+    REQUIRE(daemon_.logs("synced: "));
+  }
+
+  void put_web(const std::string& conditions_of_second) {
+    manifests_.put({.name = "web",
+                    .type = "NodePort",
+                    .cluster_ips = {"10.96.0.20"},
+                    .ports = {{.name = "http", .node_port = 30080}},
+                    .endpoints = {{cluster_.local(1).address(netlink::Family::ipv4), "n1"},
+                                  {cluster_.remote(1).address(netlink::Family::ipv4), "n2",
+                                   conditions_of_second}}});
+  }
+
+  std::string ask(const std::string& words) {
+    std::string text;
+    cluster_.netns().inside([&] {
+      text = shell(ipvsctl_path() + " " + words + " --control-socket " + socket_ +
+                   " 2>&1; echo status $?");
+    });
+    return text;
+  }
+  Daemon& daemon() { return daemon_; }
+  const Cluster& cluster() const { return cluster_; }
+
+ private:
+  std::vector<std::string> flags() {
+    auto flags = manifests_.flags();
+    flags.push_back("--control-socket=" + socket_);
+    return flags;
+  }
+
+  TempDir dir_;
+  const std::string socket_ = (dir_.path() / "control.sock").string();
+  Cluster cluster_{{.local_pods = 1, .remote_pods = 1}};
+  Manifests manifests_;
+  Daemon daemon_{cluster_.netns(), flags()};
+};
+
+TEST_CASE("kernel: ipvsctl lists with the names of the cluster, and without a daemon without") {
+  NamedWorld world;
+  const auto all = world.ask("list");
+  INFO(all);
+  CHECK(holds(all, "TCP  10.96.0.20:80 rr "));
+  CHECK(holds(all, " default/web:http                     cluster IP\n"));
+  CHECK(holds(all, " default/web:http                     node port\n"));
+  CHECK(holds(all, " default/empty                        cluster IP\n"));
+  CHECK(holds(all, " n2\n"));
+  CHECK(all.ends_with("status 0\n"));
+  const auto some = world.ask("list --service default/web --ipvsadm");
+  CHECK(holds(some, "10.96.0.20:80"));
+  CHECK(holds(some, ":30080"));
+  CHECK_FALSE(holds(some, "10.96.0.30"));
+  CHECK_FALSE(holds(some, "default/web"));
+  CHECK_FALSE(holds(world.ask("list -N shop"), "TCP"));
+  const auto json = world.ask("list -o json --vip 10.96.0.20");
+  const auto document = nlohmann::json::parse(json.substr(0, json.rfind('}') + 1));
+  CHECK(document["virtualServices"][0]["service"]["name"] == "web");
+  CHECK(document["virtualServices"][0]["realServers"][0]["endpoint"]["ready"] == true);
+  CHECK(holds(world.ask("explain node 10.96.0.20:80"),
+              "Virtual service 10.96.0.20:80/TCP (default/web:http, cluster IP).\n"));
+
+  world.daemon().terminate();
+  const auto bare = world.ask("list");
+  INFO(bare);
+  CHECK(holds(bare, "ipvsctl: names of the cluster are not known: no ipvs-proxier answers on "));
+  CHECK(holds(bare, "TCP  10.96.0.20:80 rr\n"));
+  CHECK(bare.ends_with("status 0\n"));
+  CHECK_FALSE(holds(world.ask("list -n"), "not known"));
+  CHECK_FALSE(holds(world.ask("list --ipvsadm"), "not known"));
+  CHECK_FALSE(holds(world.ask("list -o save"), "not known"));
+  CHECK(world.ask("list -N default").ends_with("status 1\n"));
+}
+
+TEST_CASE("kernel: ipvsctl service tells all of one Service, and what others broke") {
+  NamedWorld world;
+  const auto page = world.ask("service default/web");
+  INFO(page);
+  CHECK(holds(page, "Service                 default/web\nType                    NodePort\n"));
+  CHECK(holds(page, "used, on this node  node n1\n"));
+  CHECK(holds(page, "Virtual service 10.96.0.20:80/TCP, cluster IP, rr\n"));
+  CHECK(holds(page, "  -> 10.244.1.11:8080 "));
+  CHECK(
+      holds(page, "Set KUBE-CLUSTER-IP\n  10.96.0.20,tcp:80\n  asked by IPv4 nat KUBE-SERVICES: "));
+  CHECK(holds(page, "Set KUBE-NODE-PORT-TCP\n  30080\n"));
+  CHECK(holds(page, "\nLast change  20"));
+  CHECK_FALSE(holds(page, "NOT IN THE KERNEL"));
+  CHECK_FALSE(holds(page, "Not known"));
+  CHECK(page.ends_with("status 0\n"));
+  for (const char* other : {"10.96.0.20", "10.96.0.20:80", "10.244.1.11", "10.244.1.11:8080"}) {
+    const auto same = world.ask(std::string("service ") + other);
+    INFO(other << "\n" << same);
+    CHECK(holds(same, "Service                 default/web\n"));
+  }
+  const auto json = world.ask("service default/web -o json");
+  const auto document = nlohmann::json::parse(json.substr(0, json.rfind('}') + 1))["services"][0];
+  CHECK(document["service"]["spec"]["type"] == "NodePort");
+  CHECK(document["virtualServices"].size() >= 2);
+  CHECK(document["ports"][0]["internal"]["endpoints"].size() == 2);
+  CHECK(holds(world.ask("service default/web -o yaml"), "services:\n"));
+
+  const auto none = world.ask("service default/nothing");
+  CHECK(holds(none, "there is no Service default/nothing"));
+  CHECK(none.ends_with("status 2\n"));
+
+  world.cluster().netns().inside(
+      [] { shell("ipvsadm -D -t 10.96.0.20:80; ipset del KUBE-CLUSTER-IP 10.96.0.20,tcp:80"); });
+  const auto broken = world.ask("service default/web");
+  INFO(broken);
+  CHECK(holds(broken, "Virtual service 10.96.0.20:80/TCP, cluster IP: NOT IN THE KERNEL\n"));
+  CHECK(holds(broken, "  10.96.0.20,tcp:80  NOT IN THE KERNEL\n"));
+}
+
+TEST_CASE(
+    "kernel: ipvsctl service tells what drains, why an endpoint is not used, and for how long") {
+  NamedWorld world;
+  const auto stream = require(world.cluster().node().open_stream(ip("10.96.0.20"), 80));
+  const auto other = require(world.cluster().node().open_stream(ip("10.96.0.20"), 80));
+  world.daemon().mark();
+  world.put_web("ready: false, serving: false, terminating: true");
+  REQUIRE(world.daemon().logs("synced: "));
+  const auto page = world.ask("service default/web");
+  INFO(page);
+  CHECK(holds(page, "  - 10.244.1.11:8080                             terminating  node n2\n"));
+  CHECK(holds(page, "  -> 10.244.1.11:8080                            weight 0, "));
+  CHECK(holds(page,
+              "Draining (weight 0, until its connections are gone)\n"
+              "  10.96.0.20:80/TCP -> 10.244.1.11:8080  for "));
+  CHECK(holds(page, ", as long as they last\n"));
+}
+
+TEST_CASE("kernel: ipvsctl service without a daemon tells what the kernel has of an address") {
+  NamedWorld world;
+  world.daemon().terminate();
+  const auto page = world.ask("service 10.96.0.20");
+  INFO(page);
+  CHECK(holds(page, "Address                 10.96.0.20\n"));
+  CHECK(holds(page, "Virtual service 10.96.0.20:80/TCP, rr\n"));
+  CHECK(holds(page, "Set KUBE-CLUSTER-IP\n  10.96.0.20,tcp:80\n  asked by "));
+  CHECK(holds(page,
+              "Not known: whose address this is, and which endpoints are used and why; no "
+              "ipvs-proxier answers on "));
+  CHECK(page.ends_with("status 1\n"));
+  const auto named = world.ask("service default/web");
+  CHECK(holds(named, "which addresses default/web has only the daemon knows: no ipvs-proxier"));
+  CHECK(named.ends_with("status 2\n"));
+}
+
+}  // namespace
+}  // namespace ipvsproxier::test
