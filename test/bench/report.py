@@ -273,7 +273,6 @@ def corners(bench, report):
         report.time(f"1,000 real servers, {scheduler} bound first", [early], "ms")
         report.time(f"1,000 real servers, {scheduler} bound last",
                     [figures[f"1000 real servers, none then {scheduler}"]], "ms", early, "bound first")
-
     if not bench.full:
         return  # minutes
     figures = bench.guest("S1", "vips")
@@ -283,6 +282,7 @@ def corners(bench, report):
             if name.startswith(family):
                 is_target = name.endswith("median")
                 report.time(f"VIPs, {name}", [value], "us", base, "that of 1,000", 1.3 if is_target else None)
+
 
 def ends(bench, report):
     """The daemon behind the test API server: start to everything programmed, memory, 10,000 updates."""
