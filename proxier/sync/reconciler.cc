@@ -53,7 +53,7 @@ void Reconciler::take(SyncInput input) {
   auto touched = cluster_.take(std::move(input.changes));
   health_.touch(touched.services);
   triggers_.note(touched.triggers);
-  if (known_) touched_.merge(touched.services);  // else all are planned
+  touched_.merge(touched.services);
   node_touched_ = node_touched_ || touched.node;
   // What may be removed now was not looked at while something was unknown.
   look_at_all_ = look_at_all_ || cluster_.complete != was_complete;
