@@ -45,15 +45,15 @@ constexpr std::array kServerPolicy = {
     AttrRule{IPVS_DEST_ATTR_PORT, AttrKind::u16},
     AttrRule{IPVS_DEST_ATTR_FWD_METHOD, AttrKind::u32},
     AttrRule{IPVS_DEST_ATTR_WEIGHT, AttrKind::u32},
+    AttrRule{IPVS_DEST_ATTR_TUN_TYPE, AttrKind::u8},
+    AttrRule{IPVS_DEST_ATTR_TUN_PORT, AttrKind::u16},
+    AttrRule{IPVS_DEST_ATTR_TUN_FLAGS, AttrKind::u16},
     AttrRule{IPVS_DEST_ATTR_U_THRESH, AttrKind::u32},
     AttrRule{IPVS_DEST_ATTR_L_THRESH, AttrKind::u32},
     AttrRule{IPVS_DEST_ATTR_ACTIVE_CONNS, AttrKind::u32},
     AttrRule{IPVS_DEST_ATTR_INACT_CONNS, AttrKind::u32},
     AttrRule{IPVS_DEST_ATTR_PERSIST_CONNS, AttrKind::u32},
     AttrRule{IPVS_DEST_ATTR_ADDR_FAMILY, AttrKind::u16},
-    AttrRule{IPVS_DEST_ATTR_TUN_TYPE, AttrKind::u8},
-    AttrRule{IPVS_DEST_ATTR_TUN_PORT, AttrKind::u16},
-    AttrRule{IPVS_DEST_ATTR_TUN_FLAGS, AttrKind::u16},
     AttrRule{IPVS_DEST_ATTR_STATS64, AttrKind::nested},
 };
 

@@ -232,7 +232,10 @@ Result<IpvsTable::ServicesPart> KernelIpvsTable::next_services() {
 
 Result<std::vector<ListedServer>> KernelIpvsTable::list_servers(const VirtualServiceKey& service) {
   std::vector<ListedServer> servers;
-  const auto what = fmt::format("list real servers of virtual service {}", to_string(service));
+  const auto failed = [&service](const Error& error) {
+    return in_context(error,
+                      fmt::format("list real servers of virtual service {}", to_string(service)));
+  };
   const auto status = channel_.dump(Operation::ipvs_server, encode_list_servers(family_, service),
                                     [&](ByteView payload) -> Status {
                                       auto server =
@@ -243,13 +246,13 @@ Result<std::vector<ListedServer>> KernelIpvsTable::list_servers(const VirtualSer
                                         return server.error();
                                       return {};
                                     });
-  if (!status) return in_context(status.error(), what);
+  if (!status) return failed(status.error());
   // ip_vs_genl_dump_dests answers an absent service like one without servers.
   if (servers.empty())
     if (const auto known =
             channel_.query(Operation::ipvs_service, encode_get_service(family_, service));
         !known)
-      return in_context(known.error(), what);
+      return failed(known.error());
   return servers;
 }
 

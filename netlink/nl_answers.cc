@@ -74,7 +74,8 @@ void AnswerWindow::give_up(const Error& error) {
     if (!answered_[i]) outcomes_[i] = error;
 }
 
-Result<DumpCollector::State> DumpCollector::take(Operation operation, ByteView datagram) {
+Result<DumpCollector::State> DumpCollector::take(Operation operation, ByteView datagram,
+                                                 Payloads& payloads) {
   auto state = State::more;
   while (true) {
     const auto message = take_message(datagram);
@@ -96,7 +97,7 @@ Result<DumpCollector::State> DumpCollector::take(Operation operation, ByteView d
       if (result < 0) return make_error(operation, -result, "");
       state = interrupted_ ? State::interrupted : State::done;
     } else if ((*message)->type >= NLMSG_MIN_TYPE) {
-      payloads_.emplace_back((*message)->payload.begin(), (*message)->payload.end());
+      payloads.add((*message)->payload);
     }
   }
 }

@@ -3,6 +3,7 @@
 // Which request an answer belongs to: the part of a netlink conversation that needs no socket.
 // Values, one thread.
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -55,6 +56,24 @@ class AnswerWindow {
   bool complete_ = false;
 };
 
+// Payloads, one behind the other in one piece of memory.
+class Payloads {
+ public:
+  void add(ByteView payload) {
+    bytes_.insert(bytes_.end(), payload.begin(), payload.end());
+    ends_.push_back(bytes_.size());
+  }
+  std::size_t size() const { return ends_.size(); }
+  ByteView operator[](std::size_t index) const {
+    const auto begin = index == 0 ? 0 : ends_[index - 1];
+    return ByteView(bytes_).subspan(begin, ends_[index] - begin);
+  }
+
+ private:
+  Bytes bytes_;
+  std::vector<std::size_t> ends_;
+};
+
 // The messages of one dump, collected datagram by datagram.
 class DumpCollector {
  public:
@@ -66,16 +85,13 @@ class DumpCollector {
     interrupted,  // done, but the table changed meanwhile (NLM_F_DUMP_INTR): dump again
   };
 
-  // An error is the kernel's answer to the request (its errno is in the Error), or `malformed`.
-  Result<State> take(Operation operation, ByteView datagram);
-
-  // The payloads that came since this was called last, in the order of the kernel. They are the
-  // whole and consistent dump when take() said `done`.
-  std::vector<Bytes> take_payloads() { return std::exchange(payloads_, {}); }
+  // Adds the datagram's payloads, in the order of the kernel. All are the whole and consistent dump
+  // when this says `done`. An error is the kernel's answer to the request (its errno is in the
+  // Error), or `malformed`.
+  Result<State> take(Operation operation, ByteView datagram, Payloads& payloads);
 
  private:
   std::uint32_t sequence_;
-  std::vector<Bytes> payloads_;
   bool interrupted_ = false;
 };
 

@@ -54,6 +54,12 @@ void set_flag(int fd, int option) {
   setsockopt(fd, SOL_NETLINK, option, &on, sizeof on);
 }
 
+Status for_each(const Payloads& payloads, const std::function<Status(ByteView)>& each) {
+  for (std::size_t i = 0; i < payloads.size(); ++i)
+    if (auto status = each(payloads[i]); !status) return status;
+  return {};
+}
+
 Error lost(int sys_errno) {
   return Error{ErrorKind::overrun, sys_errno, "answers were lost; the outcome is unknown"};
 }
@@ -238,14 +244,12 @@ Status NlChannel::dump(Operation operation, const Bytes& request,
                        const std::function<Status(ByteView)>& each) {
   std::optional<Error> failure;
   for (int attempt = 0; attempt < kDumpAttempts; ++attempt) {
-    std::vector<Bytes> payloads;
+    Payloads payloads;
     auto more = Result<bool>(true);
     if (auto begun = begin_dump(request); !begun) more = begun.error();
     while (more && *more) more = take_part(operation, payloads);
     if (more) {
-      for (const auto& payload : payloads)
-        if (auto taken = each(payload); !taken) return taken;
-      return {};
+      return for_each(payloads, each);
     }
     failure = more.error();
     dump_.reset();
@@ -271,12 +275,11 @@ Status NlChannel::begin_dump(Bytes request) {
 }
 
 // Appends the payloads of the next datagram. False: those were the last.
-Result<bool> NlChannel::take_part(Operation operation, std::vector<Bytes>& payloads) {
+Result<bool> NlChannel::take_part(Operation operation, Payloads& payloads) {
   const auto received = receive(true);
   if (!received) return received.error();
-  const auto state = dump_->take(operation, *received);
+  const auto state = dump_->take(operation, *received, payloads);
   if (!state) return state.error();
-  std::ranges::move(dump_->take_payloads(), std::back_inserter(payloads));
   if (*state == DumpCollector::State::more) return true;
   dump_.reset();
   if (*state == DumpCollector::State::interrupted)
@@ -286,11 +289,10 @@ Result<bool> NlChannel::take_part(Operation operation, std::vector<Bytes>& paylo
 
 Result<bool> NlChannel::next_of_dump(Operation operation,
                                      const std::function<Status(ByteView)>& each) {
-  std::vector<Bytes> payloads;
+  Payloads payloads;
   auto more = take_part(operation, payloads);
   if (!more) return more;
-  for (const auto& payload : payloads)
-    if (auto status = each(payload); !status) return status.error();
+  if (auto status = for_each(payloads, each); !status) return status.error();
   return more;
 }
 

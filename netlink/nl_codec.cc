@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -136,6 +137,7 @@ std::optional<ByteView> take_attribute(ByteView& attributes, std::uint16_t& type
 
 Result<AttrReader> AttrReader::parse(ByteView attributes, std::span<const AttrRule> policy) {
   AttrReader reader(policy.first(std::min(policy.size(), kMaxRules)));
+  auto expected = reader.policy_.begin();
   while (!attributes.empty()) {
     nlattr header;
     if (attributes.size() < sizeof header)
@@ -146,8 +148,12 @@ Result<AttrReader> AttrReader::parse(ByteView attributes, std::span<const AttrRu
           fmt::format("attribute of {} bytes with {} left", header.nla_len, attributes.size()));
     const auto type = static_cast<std::uint16_t>(header.nla_type & kAttributeTypeMask);
     const auto value = attributes.first(header.nla_len).subspan(sizeof header);
-    const auto rule = std::ranges::find(reader.policy_, type, &AttrRule::type);
+    // Most come in the order of the policy.
+    const auto rule = expected != reader.policy_.end() && expected->type == type
+                          ? expected
+                          : std::ranges::find(reader.policy_, type, &AttrRule::type);
     if (rule != reader.policy_.end()) {
+      expected = std::next(rule);
       if (!obeys(*rule, value))
         return malformed(
             fmt::format("attribute {} has {} bytes that break its policy", type, value.size()));

@@ -144,16 +144,22 @@ FamilyPlanner::Names FamilyPlanner::take_claims(const Names& names,
   return rivals;
 }
 
-void FamilyPlanner::update(Names names, const model::ClusterState& cluster, Scope& scope) {
+void FamilyPlanner::update(Names names, const model::ClusterState& cluster, Scope* wanted) {
+  Scope unwanted;
+  Scope& scope = wanted ? *wanted : unwanted;
+  // At once: among what stays it would leave holes in memory.
+  const auto forget = [&] { unwanted = {}; };
   if (std::exchange(plan_all_, false)) {
     for (const auto& [name, part] : parts_) names.insert(name);
     for (const auto& [name, service] : cluster.services) names.insert(name);
   }
   if (std::exchange(rules_changed_, false)) scope.rules.insert(node_.family);
   bool changed = false;
-  for (const auto& name : names)
+  for (const auto& name : names) {
     changed |= take_addresses(addresses_in(parts_[name].elements),
                               addresses_of(ports_of(name, cluster), node_), scope);
+    forget();
+  }
   const bool some_addresses = options_.node_port_primary || !options_.node_port_addresses.empty();
   if (changed && some_addresses && refresh_node_addresses()) names.merge(with_node_ports(cluster));
 
@@ -166,6 +172,7 @@ void FamilyPlanner::update(Names names, const model::ClusterState& cluster, Scop
                          slices == cluster.slices.end() ? nullptr : &slices->second, claims_, node_,
                          options_),
             scope);
+    forget();
     if (cluster.services.contains(name)) continue;
     const auto part = parts_.find(name);
     claims_.set(name, part->second.claimant, nullptr, {});

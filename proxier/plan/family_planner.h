@@ -20,9 +20,14 @@ class FamilyPlanner {
 
   // Takes effect with the next update().
   void set_node(const NodeInfo& node);
-  // These Services changed.
+  // These Services changed, or all that there are. `scope` gets what is to be looked at; nullptr:
+  // nobody asks, and nothing is kept of it meanwhile.
   void update(std::set<api::NamespacedName> names, const model::ClusterState& cluster,
-              Scope& scope);
+              Scope* scope);
+  void update_all(const model::ClusterState& cluster) {
+    plan_all_ = true;
+    update({}, cluster, nullptr);
+  }
 
   // The virtual services that the Service has, and its addresses.
   void add_vips_of(const api::NamespacedName& service, Scope& scope) const;

@@ -36,8 +36,13 @@ Scope Planner::update(const std::set<api::NamespacedName>& services,
                       const model::ClusterState& cluster) {
   Scope scope;
   state_.complete = cluster.complete;
-  for (auto& family : families_) family->update(services, cluster, scope);
+  for (auto& family : families_) family->update(services, cluster, &scope);
   return scope;
+}
+
+void Planner::update_all(const model::ClusterState& cluster) {
+  state_.complete = cluster.complete;
+  for (auto& family : families_) family->update_all(cluster);
 }
 
 Scope Planner::scope_of(const api::NamespacedName& service) const {
@@ -91,10 +96,8 @@ api::Problems Planner::problems() const {
 
 Plan plan(const model::ClusterState& cluster, const NodeInfo& node, const PlannerOptions& options) {
   Planner planner(options);
-  std::set<api::NamespacedName> names;
   planner.set_node(node);
-  for (const auto& [name, service] : cluster.services) names.insert(name);
-  planner.update(names, cluster);
+  planner.update_all(cluster);
   return {planner.desired(), planner.problems()};
 }
 

@@ -75,6 +75,9 @@ class Planner {
   // for: of elements what changed, of virtual services and addresses all.
   Scope update(const std::set<api::NamespacedName>& services, const model::ClusterState& cluster);
 
+  // All Services anew, where everything is looked at anyway.
+  void update_all(const model::ClusterState& cluster);
+
   // All that this Service asks for and gets: what to look at to try it again.
   Scope scope_of(const api::NamespacedName& service) const;
   // Its virtual services and addresses alone.

@@ -174,7 +174,8 @@ void Reconciler::sync_whole(TimePoint now, Pass& pass) {
   const auto bound = refresh_node(pass);
   if (!bound) return;
   link_events_ = {};
-  planner_.update(std::exchange(touched_, {}), cluster_);
+  touched_.clear();
+  planner_.update_all(cluster_);
   take_over_.begin();
   if (!known_) remove_copy(pass);
   mirror_ = {};

@@ -37,10 +37,10 @@ Planned::Planned(KernelWorld& world, const Size& size) {
   test::require(world.links->ensure_dummy(plan::kDummyLink));
   planner.set_node(node());
   double start = now_ms();
-  auto touched = cluster.take(first_lists(size));
+  cluster.take(first_lists(size));
   print_figure("objects taken", now_ms() - start, "ms");
   start = now_ms();
-  planner.update(touched.services, cluster);
+  planner.update_all(cluster);
   print_figure("planned", now_ms() - start, "ms");
   auto tables = world.kernel();
   kernel.addresses.emplace();

@@ -48,7 +48,8 @@ class Daemon {
     const double empty = allocated();
     list();
     const double with_objects = allocated();
-    planner_.update(std::exchange(touched_, {}), cluster_);
+    touched_.clear();
+    planner_.update_all(cluster_);
     const double with_plan = allocated();
     kernel_ = test::KernelModel::empty_for(planner_.desired());
     kernel_.apply(plan::diff(planner_.desired(), kernel_.state));

@@ -265,6 +265,25 @@ def rolls(bench, report):
     report.time(f"S2 {kind}", [run[f"{kind}, time"] for run in runs], "ms")
 
 
+def corners(bench, report):
+    """Where the kernel's cost grows with what is there: VIPs of a link, tables of schedulers."""
+    figures = bench.guest("S1", "schedulers")
+    for scheduler in ("mh", "sh"):
+        early = figures[f"1000 real servers, {scheduler} then {scheduler}"]
+        report.time(f"1,000 real servers, {scheduler} bound first", [early], "ms")
+        report.time(f"1,000 real servers, {scheduler} bound last",
+                    [figures[f"1000 real servers, none then {scheduler}"]], "ms", early, "bound first")
+    if not bench.full:
+        return  # minutes
+    figures = bench.guest("S1", "vips")
+    for family in ("IPv4", "IPv6"):
+        base = figures[f"{family}: each of 1,000"]
+        for name, value in figures.items():
+            if name.startswith(family):
+                is_target = name.endswith("median")
+                report.time(f"VIPs, {name}", [value], "us", base, "that of 1,000", 1.3 if is_target else None)
+
+
 def ends(bench, report):
     """The daemon behind the test API server: start to everything programmed, memory, 10,000 updates."""
     most = {"S2": 60, "S3": 300, "S4": 200}
@@ -289,10 +308,17 @@ def ends(bench, report):
 
 def on_the_host(bench, report):
     """Decoding, planner and difference alone, and memory by part: no kernel."""
+    most = {"S2": 60, "S3": 300, "S4": 200}
     for line in bench.host("memory_bench").splitlines():
-        numbers = re.findall(r"([a-z ]+?) +([\d.]+) MB", line)
-        for what, value in numbers:
-            report.time(f"{line.split()[0]} memory given out, {what.strip()}", [float(value)], "MB")
+        size = line.split()[0]
+        row = re.match(r"\S+ +resident +([\d.]+) MB, at most ([\d.]+) MB; after \d+ updates ([\d.]+) MB", line)
+        if row:
+            report.time(f"{size} library alone, resident memory", [float(row[1])], "MB", most=most.get(size))
+            report.time(f"{size} library alone, resident memory at most", [float(row[2])], "MB")
+            report.time(f"{size} library alone, resident memory after 10,000 updates", [float(row[3])], "MB")
+            continue
+        for what, value in re.findall(r"([a-z ]+?) +([\d.]+) MB", line):
+            report.time(f"{size} memory given out, {what.strip()}", [float(value)], "MB")
     for line in bench.host("plan_bench").splitlines():
         row = re.match(r"(\S.*?) +([\d.]+) ms +\[([\d.]+) \.\. ([\d.]+)\]", line)
         if row:
@@ -306,7 +332,7 @@ def on_the_host(bench, report):
             title = re.split("[:,]", line)[0].rsplit("/", 1)[-1]
 
 
-PARTS = (changes, system_calls, silence, syncs, restarts, loads, rolls, ends, on_the_host)
+PARTS = (changes, system_calls, silence, syncs, restarts, loads, rolls, corners, ends, on_the_host)
 
 
 def machine():

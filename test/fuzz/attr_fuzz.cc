@@ -128,9 +128,11 @@ void read_datagram(ByteView bytes) {
   const auto taken = window.take(bytes);
   require(taken.has_value() || taken.error().kind == ErrorKind::malformed);
   DumpCollector dump(100);
-  if (dump.take(Operation::generic, bytes)) {
+  Payloads payloads;
+  if (dump.take(Operation::generic, bytes, payloads)) {
     std::size_t size = 0;
-    for (const auto& one : dump.take_payloads()) size += one.size() + kMessageHeaderSize;
+    for (std::size_t i = 0; i < payloads.size(); ++i)
+      size += payloads[i].size() + kMessageHeaderSize;
     require(size <= bytes.size());
   }
 }

@@ -2,6 +2,7 @@
 
 #include <linux/netlink.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -124,49 +125,46 @@ using State = DumpCollector::State;
 
 TEST_CASE("a dump is collected over several datagrams") {
   DumpCollector collector(5);
-  CHECK(*collector.take(Operation::generic, message(20, NLM_F_MULTI, 5, {1}) +
-                                                message(20, NLM_F_MULTI, 4, {9})) == State::more);
-  CHECK(*collector.take(Operation::generic, message(20, NLM_F_MULTI, 5, {2})) == State::more);
-  CHECK(*collector.take(Operation::generic, message(NLMSG_DONE, NLM_F_MULTI, 5, {0, 0, 0, 0})) ==
-        State::done);
-  const auto payloads = collector.take_payloads();
-  REQUIRE(payloads.size() == 2);
-  CHECK(payloads[0][0] == 1);
-  CHECK(payloads[1][0] == 2);
-}
-
-TEST_CASE("what a dump said so far can be taken while it goes on") {
-  DumpCollector collector(5);
-  REQUIRE(collector.take(Operation::generic,
-                         message(20, NLM_F_MULTI, 5, {1}) + message(20, NLM_F_MULTI, 5, {2})));
-  CHECK(collector.take_payloads().size() == 2);
-  CHECK(collector.take_payloads().empty());
-  REQUIRE(collector.take(Operation::generic, message(20, NLM_F_MULTI, 5, {3})));
-  const auto rest = collector.take_payloads();
-  REQUIRE(rest.size() == 1);
-  CHECK(rest[0][0] == 3);
+  Payloads payloads;
+  const auto take = [&](const Bytes& datagram) {
+    return *collector.take(Operation::generic, datagram, payloads);
+  };
+  CHECK(take(message(20, NLM_F_MULTI, 5, {1, 2, 3, 4}) + message(20, NLM_F_MULTI, 4, {9})) ==
+        State::more);
+  CHECK(payloads.size() == 1);
+  CHECK(take(message(20, NLM_F_MULTI, 5, {}) + message(20, NLM_F_MULTI, 5, {5, 6, 7, 8})) ==
+        State::more);
+  CHECK(take(message(NLMSG_DONE, NLM_F_MULTI, 5, {0, 0, 0, 0})) == State::done);
+  REQUIRE(payloads.size() == 3);
+  CHECK(std::ranges::equal(payloads[0], Bytes{1, 2, 3, 4}));
+  CHECK(payloads[1].empty());
+  CHECK(std::ranges::equal(payloads[2], Bytes{5, 6, 7, 8}));
 }
 
 TEST_CASE("a dump with one interrupted message is interrupted as a whole") {
   DumpCollector collector(5);
-  REQUIRE(collector.take(Operation::generic, message(20, NLM_F_MULTI | NLM_F_DUMP_INTR, 5, {1})));
-  CHECK(*collector.take(Operation::generic, message(NLMSG_DONE, NLM_F_MULTI, 5, {0, 0, 0, 0})) ==
-        State::interrupted);
+  Payloads payloads;
+  REQUIRE(collector.take(Operation::generic, message(20, NLM_F_MULTI | NLM_F_DUMP_INTR, 5, {1}),
+                         payloads));
+  CHECK(*collector.take(Operation::generic, message(NLMSG_DONE, NLM_F_MULTI, 5, {0, 0, 0, 0}),
+                        payloads) == State::interrupted);
 }
 
 TEST_CASE("a refused dump and one that fails at its end are errors") {
+  Payloads payloads;
   DumpCollector refused(5);
-  CHECK(refused.take(Operation::generic, answer(5, EBUSY)).error().kind == ErrorKind::busy);
+  CHECK(refused.take(Operation::generic, answer(5, EBUSY), payloads).error().kind ==
+        ErrorKind::busy);
   DumpCollector failed(5);
   const std::int32_t result = -EPERM;
   const auto view = bytes_of(result);
-  CHECK(
-      failed
-          .take(Operation::generic, message(NLMSG_DONE, NLM_F_MULTI, 5, {view.begin(), view.end()}))
-          .error()
-          .kind == ErrorKind::denied);
+  CHECK(failed
+            .take(Operation::generic,
+                  message(NLMSG_DONE, NLM_F_MULTI, 5, {view.begin(), view.end()}), payloads)
+            .error()
+            .kind == ErrorKind::denied);
   DumpCollector odd(5);
-  CHECK(odd.take(Operation::generic, message(NLMSG_DONE, NLM_F_MULTI, 5, {0, 0, 0, 0x80}))
+  CHECK(odd.take(Operation::generic, message(NLMSG_DONE, NLM_F_MULTI, 5, {0, 0, 0, 0x80}), payloads)
             .error()
             .kind == ErrorKind::malformed);
 }
