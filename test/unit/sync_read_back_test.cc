@@ -286,11 +286,11 @@ TEST_CASE("a part that cannot be read is told once and read again soon; nothing 
   for (auto* faults :
        {&daemon.ipvs.faults, &daemon.sets.faults, &daemon.rules.faults, &daemon.links.faults})
     faults->fail(part, netlink::make_error(Operation::set, EBUSY, ""),
-                 part == "list real servers" ? 32 : 1);
+                 part == "list real servers" ? int{ReadBack::kServicesAStep} : 1);
   const auto writes = daemon.writes();
   std::size_t failures = begin(daemon).failures;
   while (daemon.reading()) failures += daemon.run().failures;
-  CHECK(failures == (part == "list real servers" ? 32 : 1));
+  CHECK(failures == (part == "list real servers" ? ReadBack::kServicesAStep : 1));
   CHECK(daemon.fault_hits() == failures);
   // A change meanwhile is not known to be all right, and shows nothing that is not guarded.
   auto cluster = shops();
