@@ -9,6 +9,7 @@
 #include "cmd/ipvsctl_list.h"
 #include "cmd/ipvsctl_options.h"
 #include "cmd/ipvsctl_sets.h"
+#include "cmd/ipvsctl_top.h"
 #include "cmd/output.h"
 
 namespace ipvsproxier::cmd {
@@ -33,6 +34,7 @@ struct Run {
   int operator()(const DiffOptions& options) const { return run_diff(options, output); }
   int operator()(const PlanOptions& options) const { return run_plan(options, output); }
   int operator()(const StatusOptions& options) const { return run_status(options, output); }
+  int operator()(const TopOptions& options) const { return told(run_top(options, {}, sink())); }
 
   inspect::TextSink sink() const {
     return [this](std::string_view text) { return output.write(text); };

@@ -9,6 +9,7 @@
 
 #include "cmd/command_line.h"
 #include "cmd/text.h"
+#include "cmd/top_options.h"
 
 namespace ipvsproxier::cmd {
 
@@ -222,6 +223,9 @@ CtlCommand parse_ctl_options(int argc, const char* const* argv, std::ostream& ou
   auto* explain = app.add_subcommand("explain", "The way of a packet, and what comes of it");
   ExplainWords words;
   add_explain_flags(*explain, words);
+  auto* top = app.add_subcommand("top", "What goes through Services and backends now");
+  TopWords top_words;
+  add_top_flags(*top, top_words);
   try {
     app.parse(argc, argv);
     check_conflicts(*list);
@@ -236,6 +240,7 @@ CtlCommand parse_ctl_options(int argc, const char* const* argv, std::ostream& ou
     return plan_options;
   }
   if (list->parsed()) return list_options(flags);
+  if (top->parsed()) return top_options(top_words);
   if (!sets_form.empty()) sets_options.format = kSetFormats.at(sets_form);
   return sets_options;
 }
