@@ -230,6 +230,7 @@ CtlCommand parse_ctl_options(int argc, const char* const* argv, std::ostream& ou
     app.parse(argc, argv);
     check_conflicts(*list);
     if (explain->parsed()) return explain_options(words);
+    if (top->parsed()) return top_options(top_words);
   } catch (const CLI::ParseError& error) {
     return app.exit(error, out, err) == 0 ? 0 : 2;
   }
@@ -240,7 +241,6 @@ CtlCommand parse_ctl_options(int argc, const char* const* argv, std::ostream& ou
     return plan_options;
   }
   if (list->parsed()) return list_options(flags);
-  if (top->parsed()) return top_options(top_words);
   if (!sets_form.empty()) sets_options.format = kSetFormats.at(sets_form);
   return sets_options;
 }

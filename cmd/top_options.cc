@@ -42,7 +42,7 @@ void add_top_flags(CLI::App& command, TopWords& words) {
   command.add_option("--count", words.count, "Print so many tables, one an interval, and end")
       ->check(CLI::PositiveNumber)
       ->type_name("N");
-  command.add_flag("--once", words.once, "As --count 1")->excludes("--count");
+  command.add_flag("--once", words.once, "As --count 1");
   command.footer(
       "Keys: q quit, t Services or backends, c a i p b n sort, r reverse, / filter, space pause, + "
       "- "
@@ -50,6 +50,8 @@ void add_top_flags(CLI::App& command, TopWords& words) {
 }
 
 TopOptions top_options(const TopWords& words) {
+  // CLI11 would say so in --help, at the place of a value.
+  if (words.once && words.count > 0) throw CLI::ExcludesError("--once", "--count");
   constexpr double kMilliseconds = 1000;
   return {
       .view = {.by_backend = words.by == "backend",

@@ -27,6 +27,7 @@ struct TopWords {
 // Makes the command's flags write into `words`.
 void add_top_flags(CLI::App& command, TopWords& words);
 
+// Throws a CLI::ExcludesError for flags that do not go together.
 TopOptions top_options(const TopWords& words);
 
 }  // namespace ipvsproxier::cmd

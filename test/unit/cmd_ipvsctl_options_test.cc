@@ -201,5 +201,32 @@ TEST_CASE("ipvsctl says what a value should have been") {
   CHECK(answer.err.find("\"web\" is no address or prefix") != std::string::npos);
 }
 
+TEST_CASE("ipvsctl top: flags") {
+  const auto plain = parse({"top"});
+  REQUIRE(std::holds_alternative<TopOptions>(plain.line));
+  CHECK(std::get<TopOptions>(plain.line).view == inspect::TopView{});
+  CHECK(std::get<TopOptions>(plain.line).count == 0);
+  const auto all = parse({"top", "--by", "backend", "--sort-by=bytes", "--reverse", "--filter",
+                          "web", "--interval", "0.5", "--once"});
+  REQUIRE(std::holds_alternative<TopOptions>(all.line));
+  CHECK(std::get<TopOptions>(all.line).view ==
+        inspect::TopView{.by_backend = true,
+                         .sort = inspect::TopSort::bytes,
+                         .reversed = true,
+                         .filter = "web",
+                         .interval = std::chrono::milliseconds(500)});
+  CHECK(std::get<TopOptions>(all.line).count == 1);
+  for (const auto& words : std::vector<std::vector<const char*>>{{"top", "--interval", "0"},
+                                                                 {"top", "--interval", "x"},
+                                                                 {"top", "--count", "0"},
+                                                                 {"top", "--count", "2", "--once"},
+                                                                 {"top", "--by", "pod"},
+                                                                 {"top", "--sort-by", "speed"}}) {
+    const auto wrong = parse(words);
+    CHECK(std::holds_alternative<int>(wrong.line));
+    CHECK_FALSE(wrong.err.empty());
+  }
+}
+
 }  // namespace
 }  // namespace ipvsproxier::cmd
