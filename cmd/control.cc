@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cmd/config_json.h"
+#include "proxier/inspect/name_page.h"
 #include "proxier/inspect/object_page.h"
 #include "proxier/serve/healthz.h"
 #include "proxier/serve/listen_socket.h"
@@ -24,6 +25,7 @@ constexpr serve::HttpLimits kLimits{
 constexpr std::chrono::seconds kPatience{10};
 // Some 2 ms of the sync thread's time.
 constexpr std::size_t kPageBytes = std::size_t{64} * 1024;
+constexpr std::size_t kNamePageBytes = std::size_t{256} * 1024;
 
 serve::HttpResponse mistake(unsigned status, const std::string& text) {
   return serve::json_text(status, Json{{"error", text}}.dump());
@@ -49,10 +51,7 @@ std::optional<api::ObjectKind> parse_kind(const std::string& text) {
 }
 
 // What is wrong with the query, or "".
-std::string read_query(const serve::HttpRequest& request, inspect::ObjectQuery& query) {
-  const auto kind = parse_kind(query_of(request, "kind").value_or(""));
-  if (!kind) return "kind must be Service, EndpointSlice or Node";
-  query.kind = *kind;
+std::string read_query(const serve::HttpRequest& request, inspect::ServiceQuery& query) {
   query.ns = query_of(request, "namespace");
   for (const auto& [key, name] :
        {std::pair("after", &query.after), std::pair("service", &query.service)}) {
@@ -118,6 +117,7 @@ Control::Control(const Options& options, SyncMail& mail, const serve::Status& st
       {"/v1/status", [this](const auto&) { return answer_status(); }},
       {"/v1/settings", [this](const auto&) { return serve::json_text(200, settings_); }},
       {"/v1/objects", [this](const auto& request) { return answer_objects(request); }},
+      {"/v1/names", [this](const auto& request) { return answer_names(request); }},
   });
   if (socket) {
     const auto served = http_.serve(*std::move(socket), handler);
@@ -154,16 +154,30 @@ serve::HttpResponse Control::answer_status() {
   return serve::json_text(200, json.dump());
 }
 
+serve::HttpResponse Control::answer_page(std::function<std::string(const sync::Inspection&)> page) {
+  auto text = asker_.ask(std::move(page), kPatience, stop_.get_token());
+  if (!text) return mistake(503, "the daemon is busy with a sync; try again");
+  return serve::json_text(200, *std::move(text));
+}
+
 serve::HttpResponse Control::answer_objects(const serve::HttpRequest& request) {
   inspect::ObjectQuery query;
+  const auto kind = parse_kind(query_of(request, "kind").value_or(""));
+  if (!kind) return mistake(400, "kind must be Service, EndpointSlice or Node");
+  query.kind = *kind;
+  if (const auto wrong = read_query(request, query.services); !wrong.empty())
+    return mistake(400, wrong);
+  return answer_page([query](const sync::Inspection& inspection) {
+    return inspect::object_page(inspection.cluster, query, kPageBytes);
+  });
+}
+
+serve::HttpResponse Control::answer_names(const serve::HttpRequest& request) {
+  inspect::ServiceQuery query;
   if (const auto wrong = read_query(request, query); !wrong.empty()) return mistake(400, wrong);
-  auto page = asker_.ask(
-      [query](const sync::Inspection& inspection) {
-        return inspect::object_page(inspection.cluster, query, kPageBytes);
-      },
-      kPatience, stop_.get_token());
-  if (!page) return mistake(503, "the daemon is busy with a sync; try again");
-  return serve::json_text(200, *std::move(page));
+  return answer_page([query](const sync::Inspection& inspection) {
+    return inspect::name_page(inspection.cluster, inspection.planner, query, kNamePageBytes);
+  });
 }
 
 }  // namespace ipvsproxier::cmd

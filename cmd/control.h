@@ -7,11 +7,14 @@
 //   /v1/objects    the objects that it plans with, as lists in pages:
 //                  ?kind=Service|EndpointSlice|Node [&after=NS/NAME] [&namespace=NS]
 //                  [&service=NS/NAME]
+//   /v1/names      what virtual and real servers are to the cluster (name_page.h), in pages:
+//                  [?after=NS/NAME] [&namespace=NS] [&service=NS/NAME]
 //
 // Answers are JSON; a mistake is {"error":"..."} with status 400 or 404, a sync thread that is busy
 // for longer than somebody waits 503. Whoever asks waits, never a sync: an answer of the sync
 // thread is made between two of them, and is one page. The main thread's.
 
+#include <functional>
 #include <stop_token>
 #include <string>
 
@@ -38,6 +41,8 @@ class Control {
  private:
   serve::HttpResponse answer_status();
   serve::HttpResponse answer_objects(const serve::HttpRequest& request);
+  serve::HttpResponse answer_names(const serve::HttpRequest& request);
+  serve::HttpResponse answer_page(std::function<std::string(const sync::Inspection&)> page);
 
   const Options& options_;
   const serve::Status& status_;

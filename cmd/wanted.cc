@@ -18,6 +18,7 @@
 #include "proxier/watch/access_choice.h"
 #include "proxier/watch/api_source.h"
 #include "proxier/watch/manifest_source.h"
+#include "proxier/watch/query.h"
 
 namespace ipvsproxier::cmd {
 
@@ -62,7 +63,8 @@ Status read_pages(ControlClient& daemon, api::ObjectKind kind, model::Changes& o
   const auto target = fmt::format("/v1/objects?kind={}", api::to_string(kind));
   std::string next;
   do {
-    const auto page = daemon.get(next.empty() ? target : target + "&after=" + next);
+    const auto page =
+        daemon.get(next.empty() ? target : target + "&after=" + watch::encode_query(next));
     if (!page) return page.error();
     const auto document = api::JsonDocument::parse(*page);
     if (!document) return malformed(daemon.path() + ": what answers there is no ipvs-proxier");

@@ -28,28 +28,16 @@ std::string page_of(const std::string& items, const std::string& next) {
          items + "]}";
 }
 
-bool is_beyond(const api::NamespacedName& name, const ObjectQuery& query) {
-  if (query.service) return name != *query.service;
-  return query.ns && name.ns != *query.ns;
-}
-
-// By Service, in order of their names.
 template <typename Values>
 std::string page_by_service(const std::map<api::NamespacedName, Values>& values,
-                            const ObjectQuery& query, std::size_t bytes) {
-  const auto first =
-      query.service ? *query.service : api::NamespacedName{query.ns.value_or(""), ""};
-  auto it = values.lower_bound(first);
-  if (query.after && *query.after >= first) it = values.upper_bound(*query.after);
+                            const ServiceQuery& query, std::size_t bytes) {
   std::string items;
-  for (; it != values.end() && !is_beyond(it->first, query); ++it) {
-    append(items, it->second);
-    if (items.size() <= bytes) continue;
-    const auto next = std::next(it);
-    const bool last = next == values.end() || is_beyond(next->first, query);
-    return page_of(items, last ? "" : api::to_string(it->first));
-  }
-  return page_of(items, "");
+  const auto next =
+      append_page(values, query, [&](const api::NamespacedName&, const Values& objects) {
+        append(items, objects);
+        return items.size() <= bytes;
+      });
+  return page_of(items, next);
 }
 
 }  // namespace
@@ -58,9 +46,9 @@ std::string object_page(const model::ClusterState& cluster, const ObjectQuery& q
                         std::size_t bytes) {
   switch (query.kind) {
     case api::ObjectKind::service:
-      return page_by_service(cluster.services, query, bytes);
+      return page_by_service(cluster.services, query.services, bytes);
     case api::ObjectKind::endpoint_slice:
-      return page_by_service(cluster.slices, query, bytes);
+      return page_by_service(cluster.slices, query.services, bytes);
     case api::ObjectKind::node:
       break;
   }

@@ -4,21 +4,18 @@
 // should be in the kernel. Pure; any thread.
 
 #include <cstddef>
-#include <optional>
 #include <string>
 
 #include "proxier/api/object_kind.h"
+#include "proxier/inspect/service_query.h"
 #include "proxier/model/cluster_state.h"
 
 namespace ipvsproxier::inspect {
 
 struct ObjectQuery {
   api::ObjectKind kind = api::ObjectKind::service;
-  // Those after this one: of EndpointSlices after all slices of this Service.
-  std::optional<api::NamespacedName> after;
-  // Of this namespace, of this Service alone; a Node has neither.
-  std::optional<std::string> ns;
-  std::optional<api::NamespacedName> service;
+  // EndpointSlices are those of the Services; a Node has none.
+  ServiceQuery services;
 };
 
 // A list as an API server gives it: {"apiVersion":"v1","kind":"List","metadata":{"continue":...},

@@ -220,6 +220,14 @@ void FamilyPlanner::replace(const api::NamespacedName& name, ServicePlan plan, S
   add_scope_of(name, scope);
 }
 
+void FamilyPlanner::add_claims_held_by(const api::NamespacedName& service,
+                                       std::vector<Claim>& claims) const {
+  const auto it = parts_.find(service);
+  if (it == parts_.end()) return;
+  for (const auto& claim : it->second.claimant.claims)
+    if (claims_.holds(service, claim)) claims.push_back(claim);
+}
+
 void FamilyPlanner::add_scope_of(const api::NamespacedName& service, Scope& scope) const {
   const auto it = parts_.find(service);
   if (it == parts_.end()) return;

@@ -24,6 +24,7 @@ class FamilyPlanner {
               Scope& scope);
 
   void add_scope_of(const api::NamespacedName& service, Scope& scope) const;
+  void add_claims_held_by(const api::NamespacedName& service, std::vector<Claim>& claims) const;
   const api::NamespacedName* owner_of(const netlink::VirtualServiceKey& key) const {
     return claims_.owner_of(key);
   }

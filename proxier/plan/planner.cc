@@ -43,6 +43,12 @@ const api::NamespacedName* Planner::owner_of(const netlink::VirtualServiceKey& s
   return nullptr;
 }
 
+std::vector<Claim> Planner::claims_held_by(const api::NamespacedName& service) const {
+  std::vector<Claim> claims;
+  for (const auto& family : families_) family->add_claims_held_by(service, claims);
+  return claims;
+}
+
 LocalLack Planner::local_lack(netlink::Family family) const {
   for (const auto& planner : families_)
     if (planner->family() == family) return planner->local_lack();

@@ -12,6 +12,7 @@
 
 #include "proxier/api/problem.h"
 #include "proxier/model/cluster_state.h"
+#include "proxier/plan/claims.h"
 #include "proxier/plan/desired_state.h"
 #include "proxier/plan/differences.h"
 #include "proxier/plan/node_info.h"
@@ -77,6 +78,9 @@ class Planner {
 
   // The Service that has the virtual service; nullptr: none has. Valid until the next update().
   const api::NamespacedName* owner_of(const netlink::VirtualServiceKey& service) const;
+
+  // The virtual services that this Service has, of all that it asks for.
+  std::vector<Claim> claims_held_by(const api::NamespacedName& service) const;
 
   const DesiredState& desired() const { return state_; }
   const PlannerOptions& options() const { return options_; }

@@ -46,7 +46,7 @@ Read read_all(const model::ClusterState& cluster, ObjectQuery query, std::size_t
                            std::string(item["metadata"]["name"]));
     const auto next = page["metadata"].value("continue", "");
     if (next.empty()) return read;
-    query.after = {next.substr(0, next.find('/')), next.substr(next.find('/') + 1)};
+    query.services.after = {next.substr(0, next.find('/')), next.substr(next.find('/') + 1)};
   }
 }
 
@@ -70,15 +70,18 @@ TEST_CASE("pages hold every object once, in order, whatever their size") {
 
 TEST_CASE("a page can be of one namespace or one Service") {
   const auto cluster = cluster_of(3);
-  CHECK(read_all(cluster, {.kind = ObjectKind::service, .ns = "b"}, 0).names ==
+  CHECK(read_all(cluster, {.kind = ObjectKind::service, .services = {.ns = "b"}}, 0).names ==
         Names{"b/s0", "b/s1", "b/s2"});
-  CHECK(read_all(cluster, {.kind = ObjectKind::service, .ns = "aa"}, 0).names.empty());
+  CHECK(
+      read_all(cluster, {.kind = ObjectKind::service, .services = {.ns = "aa"}}, 0).names.empty());
   const api::NamespacedName one{"b", "s1"};
-  const auto slices = read_all(cluster, {.kind = ObjectKind::endpoint_slice, .service = one}, 0);
+  const auto slices =
+      read_all(cluster, {.kind = ObjectKind::endpoint_slice, .services = {.service = one}}, 0);
   CHECK(slices.names == Names{"b/s1-s1x", "b/s1-s1y"});
   CHECK(slices.pages == 1);
   const api::NamespacedName none{"b", "s11"};
-  CHECK(read_all(cluster, {.kind = ObjectKind::service, .service = none}, 0).names.empty());
+  CHECK(read_all(cluster, {.kind = ObjectKind::service, .services = {.service = none}}, 0)
+            .names.empty());
 }
 
 TEST_CASE("the Node is a list of one, or of none") {

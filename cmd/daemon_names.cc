@@ -1,0 +1,39 @@
+#include "cmd/daemon_names.h"
+
+#include <iostream>
+#include <utility>
+
+#include "proxier/watch/query.h"
+
+namespace ipvsproxier::cmd {
+
+netlink::Result<inspect::ClusterNames> names_of_daemon(ControlClient& daemon,
+                                                       const inspect::ServiceQuery& query) {
+  std::string target = "/v1/names?";
+  if (query.ns) target += "namespace=" + watch::encode_query(*query.ns) + "&";
+  if (query.service)
+    target += "service=" + watch::encode_query(api::to_string(*query.service)) + "&";
+  inspect::ClusterNames names;
+  auto next = query.after ? api::to_string(*query.after) : "";
+  do {
+    const auto page =
+        daemon.get(next.empty() ? target : target + "after=" + watch::encode_query(next));
+    if (!page) return page.error();
+    auto after = names.take_page(*page);
+    if (!after)
+      return netlink::Error{netlink::ErrorKind::malformed, 0,
+                            daemon.path() + ": what answers there is no ipvs-proxier"};
+    next = *std::move(after);
+  } while (!next.empty());
+  return names;
+}
+
+std::optional<inspect::ClusterNames> names_if_known(const std::string& socket) {
+  ControlClient daemon(socket);
+  auto names = names_of_daemon(daemon);
+  if (names) return *std::move(names);
+  std::cerr << "ipvsctl: names of the cluster are not known: " << to_string(names.error()) << '\n';
+  return std::nullopt;
+}
+
+}  // namespace ipvsproxier::cmd

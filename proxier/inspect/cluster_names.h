@@ -1,0 +1,95 @@
+#pragma once
+
+// ClusterNames: what the cluster calls virtual services and real servers, as the daemon says it.
+// One thread. What it answers is valid as long as it lives.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "netlink/ipvs_types.h"
+#include "netlink/result.h"
+#include "proxier/api/json_value.h"
+#include "proxier/plan/desired_state.h"
+
+namespace ipvsproxier::inspect {
+
+// What a virtual service exposes.
+struct VirtualName {
+  std::string_view ns;
+  std::string_view service;
+  std::string_view port;  // may be empty
+  plan::Facet facet = plan::Facet::cluster_ip;
+};
+
+std::string to_string(const VirtualName& name);  // "shop/web:http", "shop/web" for an unnamed port
+
+// The endpoint behind a real server; "" where the cluster does not say.
+struct ServerName {
+  std::string_view pod;  // in the Service's namespace
+  std::string_view node;
+  std::string_view zone;
+  bool ready = true;
+  bool serving = true;
+  bool terminating = false;
+
+  friend bool operator==(const ServerName&, const ServerName&) = default;
+};
+
+// "", "not ready", "terminating" (it still serves), "terminating, not serving".
+std::string_view condition_text(const ServerName& name);
+
+class ClusterNames {
+ public:
+  // Takes a page of name_page(). Answers the next query's `after`; "": that was the last page.
+  // `malformed`: it is no such page; what is known stays.
+  netlink::Result<std::string> take_page(std::string_view page);
+
+  // nullopt: the cluster does not ask for it (any more).
+  std::optional<VirtualName> of(const netlink::VirtualServiceKey& service) const;
+  // Of this virtual service; nullopt: its Service has no such endpoint (any more).
+  std::optional<ServerName> of(const netlink::VirtualServiceKey& service,
+                               const netlink::RealServerKey& server) const;
+
+  // Of an address alone: "shop/web" of a virtual service, "shop/web-1" of a pod; "" where that is
+  // not known, or several have it. Looks at all of them.
+  std::string of_address(const netlink::IpAddress& address) const;
+
+  bool empty() const { return virtuals_.empty(); }
+  // Those of each Service, in the order of the keys.
+  const auto& virtuals() const { return virtuals_; }
+
+ private:
+  struct Endpoint {
+    netlink::IpAddress address;
+    std::uint32_t ports = 0;  // index in ports_
+    ServerName name;
+  };
+  struct Service {
+    std::string_view ns;
+    std::string_view name;
+    std::vector<Endpoint> endpoints;  // ordered by address
+  };
+  struct Virtual {
+    std::uint32_t service = 0;  // index in services_
+    std::string_view port;
+    plan::Facet facet = plan::Facet::cluster_ip;
+  };
+
+  static std::span<const Endpoint> endpoints_at(const Service& service,
+                                                const netlink::IpAddress& address);
+  bool take_service(const api::JsonValue& json);
+  bool take_virtual(const api::JsonValue& json);
+  bool take_slice(const api::JsonValue& json, Service& service);
+
+  std::vector<api::JsonDocument> pages_;  // they hold the texts
+  std::vector<Service> services_;
+  std::vector<std::vector<std::uint16_t>> ports_;  // of slices
+  std::map<netlink::VirtualServiceKey, Virtual> virtuals_;
+};
+
+}  // namespace ipvsproxier::inspect

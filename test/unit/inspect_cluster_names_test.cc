@@ -1,0 +1,205 @@
+#include "proxier/inspect/cluster_names.h"
+
+#include <set>
+
+#include <catch2/catch.hpp>
+
+#include "proxier/inspect/name_page.h"
+#include "test/support/cluster_builder.h"
+
+namespace ipvsproxier::inspect {
+namespace {
+
+using netlink::Protocol;
+using test::ip;
+
+// A planner that has seen this cluster, on node n1.
+class Planned {
+ public:
+  explicit Planned(model::ClusterState cluster)
+      : cluster_(std::move(cluster)), planner_({.families = {netlink::Family::ipv4}}) {
+    planner_.set_node(test::vector_node());
+    std::set<api::NamespacedName> names;
+    for (const auto& [name, service] : cluster_.services) names.insert(name);
+    planner_.update(names, cluster_);
+  }
+
+  ClusterNames names(std::size_t bytes, ServiceQuery query = {}, std::size_t* pages = nullptr) {
+    ClusterNames names;
+    for (;;) {
+      const auto next = names.take_page(name_page(cluster_, planner_, query, bytes));
+      if (pages != nullptr) ++*pages;
+      if (next.value().empty()) return names;
+      query.after = {next->substr(0, next->find('/')), next->substr(next->find('/') + 1)};
+    }
+  }
+  const plan::DesiredState& desired() const { return planner_.desired(); }
+  const plan::Planner& planner() const { return planner_; }
+
+ private:
+  model::ClusterState cluster_;
+  plan::Planner planner_;
+};
+
+api::Endpoint pod(const std::string& address, const std::string& name) {
+  auto endpoint = test::endpoint(address, "n2");
+  endpoint.zone = "z2";
+  endpoint.target_name = name;
+  return endpoint;
+}
+
+// default/web with all facets on two ports, its pods on 8080 and 8443.
+model::ClusterState web_everywhere(std::vector<api::Endpoint> endpoints) {
+  auto web = test::web_service();
+  web.ports = {{.name = "http", .protocol = Protocol::tcp, .port = 80, .node_port = 30080},
+               {.name = "https", .protocol = Protocol::tcp, .port = 443, .node_port = 0}};
+  web.external_ips = {ip("192.0.2.7")};
+  web.load_balancer_ips = {ip("198.51.100.7")};
+  auto slice = test::slice_of(web, 8080, endpoints);
+  slice.ports.push_back({"https", Protocol::tcp, 8443});
+  return test::cluster_of({web, slice});
+}
+
+TEST_CASE("virtual services have the name of the port that they expose, and how they do") {
+  const auto names = Planned(web_everywhere({pod("10.244.1.4", "web-1")})).names(0);
+  const auto text = [&](const char* address, std::uint16_t port) {
+    const auto name = names.of({ip(address), Protocol::tcp, port});
+    return name ? to_string(*name) + ", " + std::string(plan::to_string(name->facet)) : "";
+  };
+  CHECK(text("10.96.0.9", 80) == "default/web:http, cluster IP");
+  CHECK(text("10.96.0.9", 443) == "default/web:https, cluster IP");
+  CHECK(text("192.0.2.7", 443) == "default/web:https, external IP");
+  CHECK(text("198.51.100.7", 80) == "default/web:http, load balancer");
+  CHECK(text("10.0.0.1", 30080) == "default/web:http, node port");
+  CHECK(text("10.0.0.1", 80).empty());
+  CHECK_FALSE(names.of({ip("10.96.0.9"), Protocol::udp, 80}));
+  CHECK_FALSE(names.of({.address = ip("0.0.0.0"), .fwmark = 7}));
+}
+
+TEST_CASE("the name of an unnamed port is its Service's") {
+  const auto names = Planned(test::web_with({test::e1()})).names(0);
+  CHECK(to_string(names.of(test::kWeb).value()) == "default/web");
+}
+
+TEST_CASE("real servers have the names of the endpoints behind them") {
+  auto leaving = pod("10.244.1.5", "web-2");
+  leaving.ready = false;
+  leaving.terminating = true;
+  const auto names = Planned(web_everywhere({pod("10.244.1.4", "web-1"), leaving})).names(0);
+  for (const auto port : {std::uint16_t{8080}, std::uint16_t{8443}}) {
+    const auto server = names.of(test::kWeb, {ip("10.244.1.4"), port});
+    REQUIRE(server);
+    CHECK(*server == ServerName{.pod = "web-1", .node = "n2", .zone = "z2"});
+    CHECK(condition_text(*server).empty());
+  }
+  CHECK(condition_text(names.of(test::kWeb, {ip("10.244.1.5"), 8080}).value()) == "terminating");
+  CHECK_FALSE(names.of(test::kWeb, {ip("10.244.1.4"), 9999}));
+  CHECK_FALSE(names.of(test::kWeb, {ip("10.244.1.6"), 8080}));
+  CHECK_FALSE(names.of({ip("10.96.0.10"), Protocol::tcp, 80}, {ip("10.244.1.4"), 8080}));
+}
+
+TEST_CASE("pods that share their node's address are told apart by their ports") {
+  auto web = test::web_service();
+  auto cluster = test::cluster_of({web, test::slice_of(web, 8080, {pod("10.0.0.2", "a")}, "1"),
+                                   test::slice_of(web, 8081, {pod("10.0.0.2", "b")}, "2")});
+  const auto names = Planned(std::move(cluster)).names(0);
+  CHECK(names.of(test::kWeb, {ip("10.0.0.2"), 8080}).value().pod == "a");
+  CHECK(names.of(test::kWeb, {ip("10.0.0.2"), 8081}).value().pod == "b");
+  CHECK(names.of_address(ip("10.0.0.2")).empty());
+}
+
+TEST_CASE("an endpoint that two slices have is named as it is planned") {
+  auto web = test::web_service();
+  auto old = pod("10.244.1.4", "old");
+  old.terminating = GENERATE(false, true);
+  const bool ending_last = GENERATE(false, true);
+  auto cluster = test::cluster_of(
+      {web, test::slice_of(web, 8080, {ending_last ? pod("10.244.1.4", "new") : old}, "1"),
+       test::slice_of(web, 8080, {ending_last ? old : pod("10.244.1.4", "new")}, "2")});
+  const auto names = Planned(std::move(cluster)).names(0);
+  CHECK(names.of(test::kWeb, {ip("10.244.1.4"), 8080}).value().pod ==
+        (ending_last && !old.terminating ? "old" : "new"));
+}
+
+TEST_CASE("who has a virtual service that two ask for gives it its name") {
+  auto older = test::web_service();
+  older.creation_time = 1;
+  auto younger = older;
+  younger.name = {"default", "api"};
+  younger.creation_time = 2;
+  younger.ports.push_back({.name = "more", .protocol = Protocol::tcp, .port = 81});
+  Planned planned(test::cluster_of({older, younger}));
+  const auto names = planned.names(0);
+  CHECK(names.of(test::kWeb).value().service == "web");
+  CHECK(names.of({ip("10.96.0.9"), Protocol::tcp, 81}).value().service == "api");
+  CHECK(names.of_address(ip("10.96.0.9")).empty());
+}
+
+TEST_CASE("addresses have names of their own") {
+  const auto names = Planned(web_everywhere({pod("10.244.1.4", "web-1")})).names(0);
+  CHECK(names.of_address(ip("10.244.1.4")) == "default/web-1");
+  CHECK(names.of_address(ip("192.0.2.7")) == "default/web");
+  CHECK(names.of_address(ip("10.9.9.9")).empty());
+}
+
+TEST_CASE("names are complete whatever the size of a page, and may be some Services' alone") {
+  auto cluster = web_everywhere({pod("10.244.1.4", "web-1")});
+  for (std::uint8_t i = 1; i < 20; ++i) {
+    auto service = test::web_service();
+    service.name = {i < 10 ? "a" : "b", "s" + std::to_string(i)};
+    service.cluster_ips = {ip("10.96.1." + std::to_string(i))};
+    cluster.put(test::slice_of(service, 8080, {pod("10.244.2." + std::to_string(i), "p")}));
+    cluster.put(std::move(service));
+  }
+  auto headless = test::web_service();
+  headless.name = {"a", "s99"};
+  headless.headless = true;
+  cluster.put(headless);
+  Planned planned(std::move(cluster));
+  std::size_t pages = 0;
+  const auto whole = planned.names(1 << 20, {}, &pages);
+  CHECK(pages == 1);
+  pages = 0;
+  const auto parts = planned.names(0, {}, &pages);
+  CHECK(pages == 20);
+  for (const auto* names : {&whole, &parts})
+    for (const auto& [key, service] : planned.desired().services) {
+      const auto name = names->of(key);
+      REQUIRE(name);
+      CHECK(api::NamespacedName{std::string(name->ns), std::string(name->service)} ==
+            *planned.planner().owner_of(key));
+      CHECK(name->facet == service.facet);
+      for (const auto& server : service.servers) CHECK(names->of(key, server));
+    }
+  CHECK(planned.names(0, {.ns = "b"}).virtuals().size() == 10);
+  CHECK(planned.names(0, {.service = api::NamespacedName{"a", "s3"}}).virtuals().size() == 1);
+  CHECK(planned.names(0, {.service = api::NamespacedName{"a", "s33"}}).empty());
+}
+
+TEST_CASE("what is no page of names is said to be none") {
+  ClusterNames names;
+  for (const char* text :
+       {"", "[]", "{}", R"({"services":[]})", R"({"services":[{}],"continue":""})",
+        R"({"services":[{"namespace":"a","name":"b","virtual":[["10.0.0.1"]],"slices":[]}],)"
+        R"("continue":""})",
+        R"({"services":[{"namespace":"a","name":"b","virtual":[["10.0.0.1",65536,"TCP","",)"
+        R"("cluster IP"]],"slices":[]}],"continue":""})",
+        R"({"services":[{"namespace":"a","name":"b","virtual":[],"slices":[{"ports":["x"],)"
+        R"("endpoints":[]}]}],"continue":""})"}) {
+    INFO(text);
+    CHECK_FALSE(names.take_page(text));
+  }
+  CHECK(names.empty());
+  CHECK(names.take_page(R"({"services":[],"continue":""})"));
+}
+
+TEST_CASE("names with any characters are carried whole") {
+  auto web = test::web_service();
+  web.name.name = "w\"e\\b\xc3\xa9";
+  web.ports[0].name = "h\n";
+  const auto names = Planned(test::cluster_of({web})).names(0);
+  CHECK(to_string(names.of(test::kWeb).value()) == "default/w\"e\\b\xc3\xa9:h\n");
+}
+
+}  // namespace
+}  // namespace ipvsproxier::inspect
