@@ -34,7 +34,7 @@ struct Run {
   int operator()(const DiffOptions& options) const { return run_diff(options, output); }
   int operator()(const PlanOptions& options) const { return run_plan(options, output); }
   int operator()(const StatusOptions& options) const { return run_status(options, output); }
-  int operator()(const TopOptions& options) const { return told(run_top(options, {}, sink())); }
+  int operator()(const TopOptions& options) const { return told(run_top(options, sink())); }
 
   inspect::TextSink sink() const {
     return [this](std::string_view text) { return output.write(text); };

@@ -224,7 +224,8 @@ CtlCommand parse_ctl_options(int argc, const char* const* argv, std::ostream& ou
   ExplainWords words;
   add_explain_flags(*explain, words);
   auto* top = app.add_subcommand("top", "What goes through Services and backends now");
-  TopWords top_words;
+  TopWords top_words{.socket = kControlSocket};
+  add_socket(*top, top_words.socket);
   add_top_flags(*top, top_words);
   try {
     app.parse(argc, argv);

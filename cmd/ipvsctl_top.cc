@@ -5,6 +5,7 @@
 #include <limits>
 #include <thread>
 
+#include "cmd/daemon_names.h"
 #include "cmd/terminal.h"
 #include "netlink/ipvs_reader_kernel.h"
 
@@ -46,13 +47,34 @@ class Readings {
   TimePoint ended_;
 };
 
-Status print_tables(Readings& readings, const TopOptions& options,
-                    const inspect::EntryOwners& owners, const inspect::TextSink& sink) {
+// Names as they are now, about once a minute; where the daemon does not answer they stay.
+class CurrentNames {
+ public:
+  CurrentNames(const std::string& socket, inspect::ClusterNames names)
+      : daemon_(socket), wanted_(!names.empty()), names_(std::move(names)), read_(Clock::now()) {}
+
+  const inspect::ClusterNames& now() {
+    constexpr std::chrono::minutes kGoodFor{1};
+    if (!wanted_ || Clock::now() < read_ + kGoodFor) return names_;
+    if (auto read = names_of_daemon(daemon_)) names_ = *std::move(read);
+    read_ = Clock::now();
+    return names_;
+  }
+
+ private:
+  ControlClient daemon_;
+  bool wanted_;
+  inspect::ClusterNames names_;
+  TimePoint read_;
+};
+
+Status print_tables(Readings& readings, const TopOptions& options, CurrentNames& names,
+                    const inspect::TextSink& sink) {
   constexpr auto kAll = std::numeric_limits<std::size_t>::max();
   for (std::size_t printed = 0; options.count == 0 || printed < options.count; ++printed) {
     std::this_thread::sleep_until(readings.next(options.view.interval));
     if (auto status = readings.read(); !status) return status;
-    const auto table = top_table(readings.traffic(), options.view, owners, kAll);
+    const auto table = top_table(readings.traffic(), options.view, names.now(), kAll);
     auto status = sink((printed == 0 ? "" : "\n") + top_text(table));
     if (!status) return status;
   }
@@ -60,8 +82,7 @@ Status print_tables(Readings& readings, const TopOptions& options,
 }
 
 // The signal that ended it, 0 for none.
-int show_screens(Readings& readings, Terminal& terminal, TopView view,
-                 const inspect::EntryOwners& owners) {
+int show_screens(Readings& readings, Terminal& terminal, TopView view, CurrentNames& names) {
   std::string notice;
   while (!view.over) {
     const auto now = Clock::now();
@@ -72,7 +93,7 @@ int show_screens(Readings& readings, Terminal& terminal, TopView view,
     }
     const auto size = terminal.size();
     const auto page = rows_on(size);
-    const auto table = top_table(readings.traffic(), view, owners, page);
+    const auto table = top_table(readings.traffic(), view, names.now(), page);
     view.first = table.first;
     terminal.draw(top_screen(table, view, size, readings.took(), notice), 1);
     const auto left = std::chrono::ceil<milliseconds>(readings.next(view.interval) - Clock::now());
@@ -87,15 +108,16 @@ int show_screens(Readings& readings, Terminal& terminal, TopView view,
 
 }  // namespace
 
-Status run_top(const TopOptions& options, const inspect::EntryOwners& owners,
-               const inspect::TextSink& sink) {
+Status run_top(const TopOptions& options, const inspect::TextSink& sink) {
   const auto reader = netlink::KernelIpvsReader::open();
   if (!reader) return reader.error();
   Readings readings(**reader);
   if (auto status = readings.read(); !status) return status;
+  auto known = options.socket.empty() ? std::nullopt : names_if_known(options.socket);
+  CurrentNames names(options.socket, std::move(known).value_or(inspect::ClusterNames()));
   auto terminal = options.count == 0 ? Terminal::open() : nullptr;
-  if (!terminal) return print_tables(readings, options, owners, sink);
-  const int signal = show_screens(readings, *terminal, options.view, owners);
+  if (!terminal) return print_tables(readings, options, names, sink);
+  const int signal = show_screens(readings, *terminal, options.view, names);
   terminal.reset();
   if (signal != 0) std::raise(signal);
   return {};

@@ -32,6 +32,7 @@ void add_top_flags(CLI::App& command, TopWords& words) {
       ->type_name("COLUMN")
       ->capture_default_str();
   command.add_flag("--reverse", words.reverse, "The least first");
+  command.add_flag("-n,--numeric", words.numeric, "Numbers alone: no names of the cluster");
   command.add_option("--filter", words.filter, "Rows whose name contains this")->type_name("TEXT");
   constexpr double kLeast = 0.25;
   constexpr double kMost = 3600;
@@ -59,6 +60,7 @@ TopOptions top_options(const TopWords& words) {
                .reversed = words.reverse,
                .filter = words.filter,
                .interval = std::chrono::milliseconds(std::lround(words.interval * kMilliseconds))},
+      .socket = words.numeric ? std::string() : words.socket,
       .count = words.once ? 1 : words.count};
 }
 

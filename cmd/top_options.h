@@ -18,6 +18,8 @@ struct TopWords {
   std::string by = "service";
   std::string sort_by = "connections";
   std::string filter;
+  std::string socket;
+  bool numeric = false;
   double interval = 2;
   std::size_t count = 0;
   bool once = false;

@@ -14,10 +14,15 @@ namespace {
 constexpr std::chrono::milliseconds kShortestInterval{250};
 constexpr std::chrono::milliseconds kLongestInterval{64000};
 
+struct ShownBackend {
+  const netlink::VirtualServiceKey* service = nullptr;  // one that it is in
+  netlink::RealServerKey server;
+};
+
 // Rows of a table as long as they are many: names are made for those that are looked at.
 struct Sum {
   std::string name;
-  std::optional<netlink::RealServerKey> backend;  // whose name it is, if that is not known yet
+  std::optional<ShownBackend> backend;  // whose name it is, as long as there is none
   std::uint64_t active = 0;
   std::uint64_t inactive = 0;
   std::optional<Rates> rates;
@@ -28,6 +33,10 @@ struct Sum {
     *rates += *more;
   }
 };
+
+netlink::RealServerKey server_of(const Sum& sum) {
+  return sum.backend ? sum.backend->server : netlink::RealServerKey{};
+}
 
 double sort_number(const Sum& sum, TopSort sort) {
   const auto rates = sum.rates.value_or(Rates{});
@@ -57,14 +66,20 @@ bool contains(const std::string& text, const std::string& part) {
   return std::search(text.begin(), text.end(), part.begin(), part.end(), same) != text.end();
 }
 
-std::string name_of(const netlink::VirtualServiceKey& key, const EntryOwners& owners) {
-  if (auto name = owners.of(key); !name.empty()) return name;
-  return netlink::to_string(key);
+// "shop/web:http", where that is known.
+std::string name_of(const netlink::VirtualServiceKey& key, const ClusterNames& names) {
+  const auto name = names.of(key);
+  return name ? to_string(*name) : netlink::to_string(key);
 }
 
-std::string name_of(const netlink::RealServerKey& key, const EntryOwners& owners) {
-  const auto name = owners.of(key);
-  return name.empty() ? netlink::to_string(key) : netlink::to_string(key) + " " + name;
+// "10.244.0.9:8080 shop/web-1"
+std::string name_of(const ShownBackend& backend, const ClusterNames& names) {
+  auto text = netlink::to_string(backend.server);
+  const auto service = names.of(*backend.service);
+  const auto server = names.of(*backend.service, backend.server);
+  if (service && server && !server->pod.empty())
+    text += fmt::format(" {}/{}", service->ns, server->pod);
+  return text;
 }
 
 struct HashServer {
@@ -75,11 +90,11 @@ struct HashServer {
   }
 };
 
-std::vector<Sum> sums_by_service(const Traffic& traffic, const EntryOwners& owners) {
+std::vector<Sum> sums_by_service(const Traffic& traffic, const ClusterNames& names) {
   std::vector<Sum> sums;
   std::unordered_map<std::string, std::size_t> places;
   for (const auto& [key, service] : traffic.services()) {
-    auto name = name_of(key, owners);
+    auto name = name_of(key, names);
     const auto [place, added] = places.try_emplace(name, sums.size());
     if (added) sums.push_back({.name = std::move(name)});
     auto& sum = sums[place->second];
@@ -98,7 +113,7 @@ std::vector<Sum> sums_by_backend(const Traffic& traffic) {
   for (const auto& [key, service] : traffic.services())
     for (const auto& server : service.servers) {
       const auto [place, added] = places.try_emplace(server.key, sums.size());
-      if (added) sums.push_back({.backend = server.key});
+      if (added) sums.push_back({.backend = ShownBackend{&key, server.key}});
       auto& sum = sums[place->second];
       sum.add(server.meter.rates());
       sum.active += server.active;
@@ -107,13 +122,13 @@ std::vector<Sum> sums_by_backend(const Traffic& traffic) {
   return sums;
 }
 
-void make_names(std::vector<Sum>& sums, const EntryOwners& owners) {
+void make_names(std::vector<Sum>& sums, const ClusterNames& names) {
   for (auto& sum : sums)
-    if (sum.backend && sum.name.empty()) sum.name = name_of(*sum.backend, owners);
+    if (sum.backend && sum.name.empty()) sum.name = name_of(*sum.backend, names);
 }
 
-TopRow row_of(const Sum& sum, const EntryOwners& owners) {
-  return {.name = sum.backend ? name_of(*sum.backend, owners) : sum.name,
+TopRow row_of(const Sum& sum, const ClusterNames& names) {
+  return {.name = sum.backend ? name_of(*sum.backend, names) : sum.name,
           .active = sum.active,
           .inactive = sum.inactive,
           .rates = sum.rates};
@@ -125,7 +140,8 @@ auto order_of(const TopView& view) {
     const auto a = sort_number(left, view.sort);
     const auto b = sort_number(right, view.sort);
     if (a != b) return view.reversed ? a < b : a > b;
-    const auto by_name = std::tie(left.name, left.backend) <=> std::tie(right.name, right.backend);
+    auto by_name = left.name <=> right.name;
+    if (by_name == 0) by_name = server_of(left) <=> server_of(right);
     return view.reversed && view.sort == TopSort::name ? by_name > 0 : by_name < 0;
   };
 }
@@ -272,9 +288,9 @@ void press(TopView& view, TopKey key, std::size_t page) {
   }
 }
 
-TopTable top_table(const Traffic& traffic, const TopView& view, const EntryOwners& owners,
+TopTable top_table(const Traffic& traffic, const TopView& view, const ClusterNames& names,
                    std::size_t most) {
-  auto sums = view.by_backend ? sums_by_backend(traffic) : sums_by_service(traffic, owners);
+  auto sums = view.by_backend ? sums_by_backend(traffic) : sums_by_service(traffic, names);
   TopTable table{.all = sums.size()};
   Sum total;
   for (const auto& [key, service] : traffic.services()) total.add(service.meter.rates());
@@ -282,8 +298,8 @@ TopTable top_table(const Traffic& traffic, const TopView& view, const EntryOwner
     total.active += sum.active;
     total.inactive += sum.inactive;
   }
-  table.total = row_of(total, owners);
-  if (!view.filter.empty() || view.sort == TopSort::name) make_names(sums, owners);
+  table.total = row_of(total, names);
+  if (!view.filter.empty() || view.sort == TopSort::name) make_names(sums, names);
   if (!view.filter.empty())
     std::erase_if(sums, [&](const Sum& sum) { return !contains(sum.name, view.filter); });
   table.matching = sums.size();
@@ -294,7 +310,7 @@ TopTable top_table(const Traffic& traffic, const TopView& view, const EntryOwner
     return sums.begin() + static_cast<std::ptrdiff_t>(index);
   };
   std::partial_sort(at(0), at(end), sums.end(), order_of(view));
-  for (auto sum = at(begin); sum != at(end); ++sum) table.rows.push_back(row_of(*sum, owners));
+  for (auto sum = at(begin); sum != at(end); ++sum) table.rows.push_back(row_of(*sum, names));
   return table;
 }
 

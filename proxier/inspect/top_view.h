@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "proxier/inspect/entry_owners.h"
+#include "proxier/inspect/cluster_names.h"
 #include "proxier/inspect/traffic.h"
 
 namespace ipvsproxier::inspect {
@@ -55,7 +55,7 @@ struct TopTable {
 };
 
 // At most `most` rows, from view.first on, or from where the last ones are as many.
-TopTable top_table(const Traffic& traffic, const TopView& view, const EntryOwners& owners,
+TopTable top_table(const Traffic& traffic, const TopView& view, const ClusterNames& names,
                    std::size_t most);
 
 // When to read next after a reading that began and ended so: a table that takes long to read is

@@ -99,7 +99,7 @@ void Traffic::take(std::vector<ServiceCount> reading) {
     for (const auto& one : count.servers) {
       while (old != service.servers.end() && old->key < one.key) ++old;
       const bool known = old != service.servers.end() && old->key == one.key;
-      auto& server = servers.emplace_back(known ? std::move(*old) : Server{.key = one.key});
+      auto& server = servers.emplace_back(known ? *old : Server{.key = one.key});
       server.active = one.active;
       server.inactive = one.inactive;
       server.meter.take(one.counters, count.at);

@@ -5,6 +5,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "cmd/command_line.h"
+
 namespace ipvsproxier::cmd {
 namespace {
 
@@ -206,6 +208,8 @@ TEST_CASE("ipvsctl top: flags") {
   REQUIRE(std::holds_alternative<TopOptions>(plain.line));
   CHECK(std::get<TopOptions>(plain.line).view == inspect::TopView{});
   CHECK(std::get<TopOptions>(plain.line).count == 0);
+  CHECK(std::get<TopOptions>(plain.line).socket == kControlSocket);
+  CHECK(std::get<TopOptions>(parse({"top", "-n"}).line).socket.empty());
   const auto all = parse({"top", "--by", "backend", "--sort-by=bytes", "--reverse", "--filter",
                           "web", "--interval", "0.5", "--once"});
   REQUIRE(std::holds_alternative<TopOptions>(all.line));

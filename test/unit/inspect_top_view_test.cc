@@ -61,22 +61,27 @@ Traffic two_seconds() {
   return traffic;
 }
 
-// The facets of one Service together, and who is at an address.
-const EntryOwners kOwners = {.service =
-                                 [](const VirtualServiceKey& key) {
-                                   return key.port == 53 ? std::string("kube-system/kube-dns:dns")
-                                                         : std::string("shop/web:http");
-                                 },
-                             .backend =
-                                 [](const RealServerKey& key) {
-                                   return key.port == 8080 ? std::string("shop/web-7d4b9-x2x8z")
-                                                           : std::string();
-                                 }};
+const std::string kPage = R"({"services":[
+{"namespace":"kube-system","name":"kube-dns","virtual":[["10.96.0.10",53,"UDP","dns","cluster IP"]],
+ "slices":[{"ports":[53],"endpoints":[["10.244.1.2","","n2","",true,true,false]]}]},
+{"namespace":"shop","name":"web",
+ "virtual":[["10.96.8.1",80,"TCP","http","cluster IP"],["192.0.2.7",80,"TCP","http","external IP"],
+            ["fd00:96::8:1",80,"TCP","http","cluster IP"]],
+ "slices":[{"ports":[8080],
+            "endpoints":[["10.244.0.9","web-7d4b9-x2x8z","n1","",true,true,false]]}]}],
+"continue":""})";
 
-std::string screen(const TopView& view, const ScreenSize& size, const EntryOwners& owners = {},
+// A page as the daemon answers it: two Services, one with three facets, and who is behind them.
+ClusterNames cluster_names() {
+  ClusterNames names;
+  REQUIRE(names.take_page(kPage));
+  return names;
+}
+
+std::string screen(const TopView& view, const ScreenSize& size, const ClusterNames& known = {},
                    const std::string& notice = "") {
   const auto traffic = two_seconds();
-  const auto table = top_table(traffic, view, owners, rows_on(size));
+  const auto table = top_table(traffic, view, known, rows_on(size));
   std::string text;
   for (const auto& line : top_screen(table, view, size, 12ms, notice)) {
     CHECK(line.size() <= size.width);
@@ -85,9 +90,9 @@ std::string screen(const TopView& view, const ScreenSize& size, const EntryOwner
   return text;
 }
 
-std::string names(const TopView& view, const EntryOwners& owners = {}) {
+std::string names(const TopView& view, const ClusterNames& known = {}) {
   std::string text;
-  for (const auto& row : top_table(two_seconds(), view, owners, 100).rows) text += row.name + "\n";
+  for (const auto& row : top_table(two_seconds(), view, known, 100).rows) text += row.name + "\n";
   return text;
 }
 
@@ -113,7 +118,7 @@ TEST_CASE("top: a screen by backend, with names, filtered and paused") {
                      .paused = true,
                      .interval = 500ms};
   CHECK(
-      screen(view, {100, 7}, kOwners, "a notice") ==
+      screen(view, {100, 7}, cluster_names(), "a notice") ==
       R"(2 of 3 backends by bytes, least first, every 0.5 s, with "10.244.0", read in 12 ms [paused]: a noti~
 Backend                                             Active  InAct    CPS  InPPS OutPPS  InBPS OutBPS
 all                                                     33     16     50  24780  12390  2.48M  24.8M
@@ -125,7 +130,7 @@ q quit  t Services/backends  c a i p b n sort  r reverse  / filter  space pause 
 }
 
 TEST_CASE("top: what one Service has is one row") {
-  CHECK(screen({}, {80, 6}, kOwners) ==
+  CHECK(screen({}, {80, 6}, cluster_names()) ==
         R"(2 Services by new connections, every 2 s, read in 12 ms
 Service                         Active  InAct    CPS  InPPS OutPPS  InBPS OutBPS
 all                                 33     16     50  24780  12390  2.48M  24.8M
@@ -218,7 +223,7 @@ TEST_CASE("top: a filter is typed, taken or left") {
   press(view, TopKey::enter, 10);
   CHECK(view == TopView{.filter = "qt"});
   // Letters of any case.
-  CHECK(names({.filter = "SHOP"}, kOwners) == "shop/web:http\n");
+  CHECK(names({.filter = "SHOP"}, cluster_names()) == "shop/web:http\n");
 }
 
 TEST_CASE("top: as text, as wide as its names") {
