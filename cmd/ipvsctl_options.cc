@@ -98,7 +98,8 @@ void add_flags(CLI::App& list, ListFlags& flags) {
       ->type_name("FORM");
 }
 
-void add_filter(CLI::App& list, inspect::ListFilter& filter) {
+// Those that connections have, too.
+void add_ends_filter(CLI::App& list, inspect::ListFilter& filter) {
   list.add_option("--vip", reads(filter.vip, parse_vip, "address or prefix"),
                   "Virtual services of this address, or in this prefix")
       ->type_name("ADDRESS");
@@ -113,6 +114,10 @@ void add_filter(CLI::App& list, inspect::ListFilter& filter) {
                   reads(filter.backend, inspect::Backend::parse, "address or address:port"),
                   "Real servers of this address, or address:port, and their services")
       ->type_name("ADDRESS");
+}
+
+void add_filter(CLI::App& list, inspect::ListFilter& filter) {
+  add_ends_filter(list, filter);
   list.add_flag("--draining", filter.draining, "Real servers of weight 0, and their services");
   list.add_flag("--empty", filter.empty, "Virtual services without a real server");
 }
@@ -178,6 +183,51 @@ void add_json(CLI::App& command, bool& json) {
       ->type_name("FORM");
 }
 
+const std::map<std::string, inspect::ConnectionSort> kConnectionSorts = {
+    {"expires", inspect::ConnectionSort::expires},
+    {"state", inspect::ConnectionSort::state},
+    {"client", inspect::ConnectionSort::client},
+    {"service", inspect::ConnectionSort::service},
+    {"backend", inspect::ConnectionSort::backend}};
+
+// What `addresses` and `connections` have in common.
+struct ViewWords {
+  std::string form;
+  std::string sort_by;
+  std::string socket = kControlSocket;
+  bool numeric = false;
+
+  inspect::SetFormat format() const {
+    return form.empty() ? inspect::SetFormat::text : kSetFormats.at(form);
+  }
+  std::string names_from() const { return numeric ? "" : socket; }
+};
+
+void add_view(CLI::App& view, ViewWords& words) {
+  view.add_flag("-n,--numeric", words.numeric, "Numbers alone: no names of the cluster");
+  view.add_option("-o,--output", words.form, "Form: json or yaml")
+      ->check(CLI::IsMember(kSetFormats))
+      ->type_name("FORM");
+  add_socket(view, words.socket);
+}
+
+void add_connections(CLI::App& connections, ViewWords& words, inspect::ListFilter& filter) {
+  add_ends_filter(connections, filter);
+  connections
+      .add_option("--sort-by", words.sort_by,
+                  "Column: expires, state, client, service, backend; without it the kernel's order")
+      ->check(CLI::IsMember(kConnectionSorts))
+      ->type_name("COLUMN");
+  add_view(connections, words);
+}
+
+ConnectionsOptions connections_options(const ViewWords& words, const inspect::ListFilter& filter) {
+  ConnectionsOptions options{.style = {.filter = filter, .format = words.format()},
+                             .socket = words.names_from()};
+  if (!words.sort_by.empty()) options.style.sort = kConnectionSorts.at(words.sort_by);
+  return options;
+}
+
 // Flags that are not its own are the daemon's.
 void add_plan(CLI::App& plan, PlanOptions& options) {
   plan.add_option("--kubeconfig", options.kubeconfig,
@@ -224,6 +274,12 @@ CtlCommand parse_ctl_options(int argc, const char* const* argv, std::ostream& ou
   ExplainWords words;
   add_explain_flags(*explain, words);
   auto* top = app.add_subcommand("top", "What goes through Services and backends now");
+  auto* addresses = app.add_subcommand("addresses", "Where the addresses of Services are bound");
+  auto* connections = app.add_subcommand("connections", "Connections through Services");
+  ViewWords view;
+  inspect::ListFilter connection_filter;
+  add_view(*addresses, view);
+  add_connections(*connections, view, connection_filter);
   TopWords top_words{.socket = kControlSocket};
   add_socket(*top, top_words.socket);
   add_top_flags(*top, top_words);
@@ -242,6 +298,8 @@ CtlCommand parse_ctl_options(int argc, const char* const* argv, std::ostream& ou
     return plan_options;
   }
   if (list->parsed()) return list_options(flags);
+  if (connections->parsed()) return connections_options(view, connection_filter);
+  if (addresses->parsed()) return AddressesOptions{view.format(), view.names_from()};
   if (!sets_form.empty()) sets_options.format = kSetFormats.at(sets_form);
   return sets_options;
 }

@@ -9,6 +9,7 @@
 #include "cmd/explain_options.h"
 #include "cmd/ipvsctl_diff.h"
 #include "cmd/ipvsctl_top.h"
+#include "cmd/ipvsctl_views.h"
 #include "proxier/inspect/list_filter.h"
 #include "proxier/inspect/set_listing.h"
 #include "proxier/inspect/table_form.h"
@@ -36,8 +37,9 @@ struct SetsOptions {
 
 // The command with its options. Otherwise the exit status: 0 after --help and --version, which are
 // answered on `out`; 2 after a wrong command line, which is explained on `err`.
-using CtlCommand = std::variant<int, ListOptions, SetsOptions, ExplainOptions, DiffOptions,
-                                PlanOptions, StatusOptions, TopOptions>;
+using CtlCommand =
+    std::variant<int, ListOptions, SetsOptions, ExplainOptions, DiffOptions, PlanOptions,
+                 StatusOptions, TopOptions, AddressesOptions, ConnectionsOptions>;
 
 CtlCommand parse_ctl_options(int argc, const char* const* argv, std::ostream& out,
                              std::ostream& err);

@@ -135,7 +135,7 @@ TopRow row_of(const Sum& sum, const ClusterNames& names) {
 }
 
 // The most first, names from a to z; equal ones by name or address.
-auto order_of(const TopView& view) {
+auto top_order(const TopView& view) {
   return [&view](const Sum& left, const Sum& right) {
     const auto a = sort_number(left, view.sort);
     const auto b = sort_number(right, view.sort);
@@ -309,7 +309,7 @@ TopTable top_table(const Traffic& traffic, const TopView& view, const ClusterNam
   const auto at = [&](std::size_t index) {
     return sums.begin() + static_cast<std::ptrdiff_t>(index);
   };
-  std::partial_sort(at(0), at(end), sums.end(), order_of(view));
+  std::partial_sort(at(0), at(end), sums.end(), top_order(view));
   for (auto sum = at(begin); sum != at(end); ++sum) table.rows.push_back(row_of(*sum, names));
   return table;
 }

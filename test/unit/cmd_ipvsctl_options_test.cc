@@ -232,5 +232,21 @@ TEST_CASE("ipvsctl top: flags") {
   }
 }
 
+TEST_CASE("ipvsctl connections and addresses: flags") {
+  const auto connections =
+      parse({"connections", "--vip", "10.0.0.0/8", "--sort-by", "state", "-n"});
+  REQUIRE(std::holds_alternative<ConnectionsOptions>(connections.line));
+  const auto& options = std::get<ConnectionsOptions>(connections.line);
+  CHECK(options.style.filter == inspect::ListFilter{.vip = IpPrefix::parse("10.0.0.0/8")});
+  CHECK(options.style.sort == inspect::ConnectionSort::state);
+  CHECK(options.socket.empty());
+  const auto addresses = parse({"addresses", "-o", "yaml"});
+  REQUIRE(std::holds_alternative<AddressesOptions>(addresses.line));
+  CHECK(std::get<AddressesOptions>(addresses.line).format == inspect::SetFormat::yaml);
+  CHECK(std::get<AddressesOptions>(addresses.line).socket == kControlSocket);
+  CHECK(std::holds_alternative<int>(parse({"connections", "--draining"}).line));
+  CHECK(std::holds_alternative<int>(parse({"addresses", "-o", "save"}).line));
+}
+
 }  // namespace
 }  // namespace ipvsproxier::cmd
