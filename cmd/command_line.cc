@@ -195,6 +195,14 @@ std::optional<Exit> parse(CLI::App& app, int argc, const char* const* argv) {
 
 }  // namespace
 
+void add_daemon_flags(CLI::App& app) {
+  add_flags<MainFlags>(app, "Flags", kMainFlags);
+  add_flags<FlagConfig>(app, "kube-proxy's flags for the log, which win over --config",
+                        logging_flags());
+  add_flags<FlagConfig>(app, "kube-proxy's other flags, which are ignored beside --config",
+                        config_flags());
+}
+
 std::variant<CommandLine, Exit> read_command_line(int argc, const char* const* argv) {
   CLI::App app("Programs Services into the kernel's IPVS, in the place of kube-proxy.",
                "ipvs-proxier");
@@ -203,11 +211,7 @@ std::variant<CommandLine, Exit> read_command_line(int argc, const char* const* a
   app.set_version_flag("--version", "ipvs-proxier " IPVS_PROXIER_VERSION,
                        "Print the version and exit");
   app.footer(kUsage);
-  add_flags<MainFlags>(app, "Flags", kMainFlags);
-  add_flags<FlagConfig>(app, "kube-proxy's flags for the log, which win over --config",
-                        logging_flags());
-  add_flags<FlagConfig>(app, "kube-proxy's other flags, which are ignored beside --config",
-                        config_flags());
+  add_daemon_flags(app);
   if (auto exit = parse(app, argc, argv)) return *std::move(exit);
   CommandLine line;
   std::vector<std::string> wrong;

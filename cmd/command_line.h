@@ -12,6 +12,10 @@
 
 #include "cmd/kube_proxy_flags.h"
 
+namespace CLI {
+class App;
+}
+
 namespace ipvsproxier::cmd {
 
 // Where the daemon answers ipvsctl, unless --control-socket says otherwise.
@@ -69,5 +73,8 @@ struct CommandLine {
 // Exit with status 0: --help and --version; with 1: a mistake, told behind the usage. The texts of
 // `config` and `logging` have been found sound.
 std::variant<CommandLine, Exit> read_command_line(int argc, const char* const* argv);
+
+// Gives `app` all flags that read_command_line() knows.
+void add_daemon_flags(CLI::App& app);
 
 }  // namespace ipvsproxier::cmd

@@ -143,10 +143,12 @@ serve::HttpResponse Control::answer_status() {
             {"alive", liveness.main && liveness.sync},
             {"nodeEligible", health.node_eligible},
             {"lastUpdated", time_or_null(health.last_updated())}};
-  for (const auto resource : serve::kResources)
+  for (const auto resource : serve::kResources) {
+    Json watch{{"error", status_.watch_failure(resource)}};
     if (const auto age = status_.watch_age(resource))
-      json["watches"][std::string(to_string(resource))]["heardMillisecondsAgo"] =
-          milliseconds(*age);
+      watch["heardMillisecondsAgo"] = milliseconds(*age);
+    if (options_.manifests.empty()) json["watches"][to_string(resource)] = std::move(watch);
+  }
   // A long sync does not hide what is known without.
   constexpr std::chrono::seconds kShort{1};
   const auto sync = asker_.ask(&sync_json, kShort, stop_.get_token());

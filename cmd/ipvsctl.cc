@@ -9,6 +9,7 @@
 #include "cmd/ipvsctl_list.h"
 #include "cmd/ipvsctl_options.h"
 #include "cmd/ipvsctl_sets.h"
+#include "cmd/ipvsctl_status.h"
 #include "cmd/ipvsctl_top.h"
 #include "cmd/ipvsctl_views.h"
 #include "cmd/output.h"

@@ -1,7 +1,7 @@
 #pragma once
 
-// `ipvsctl diff`, `ipvsctl plan` and `ipvsctl status`. They change nothing. Exit statuses: 0 equal
-// (or well), 1 different (or not well), 2 could not tell.
+// `ipvsctl diff` and `ipvsctl plan`. They change nothing. Exit statuses: 0 equal, 1 different, 2
+// could not tell.
 
 #include <string>
 #include <vector>
@@ -12,11 +12,6 @@ namespace ipvsproxier::cmd {
 
 struct DiffOptions {
   std::string socket;  // the daemon's
-  bool json = false;
-};
-
-struct StatusOptions {
-  std::string socket;
   bool json = false;
 };
 
@@ -32,8 +27,5 @@ int run_diff(const DiffOptions& options, Output& output);
 
 // What a daemon with these flags would do here.
 int run_plan(const PlanOptions& options, Output& output);
-
-// How the daemon is.
-int run_status(const StatusOptions& options, Output& output);
 
 }  // namespace ipvsproxier::cmd

@@ -8,6 +8,8 @@
 #include <CLI/CLI.hpp>
 
 #include "cmd/command_line.h"
+#include "cmd/completion.h"
+#include "cmd/known_values.h"
 #include "cmd/text.h"
 #include "cmd/top_options.h"
 
@@ -238,6 +240,26 @@ void add_plan(CLI::App& plan, PlanOptions& options) {
   plan.footer("All other flags are those of ipvs-proxier: --config, --manifests, ...");
 }
 
+// What shells run, behind "--", for the words so far; nobody types it.
+void add_complete(CLI::App& app, std::vector<std::string>& words) {
+  app.add_subcommand("complete", "")->group("")->add_option("words", words);
+}
+
+int answer_shell(const CLI::App& app, const std::vector<std::string>& words, std::ostream& out) {
+  CLI::App daemon;
+  add_daemon_flags(daemon);
+  out << candidates_text(complete(app, daemon, words, known_values));
+  return 0;
+}
+
+void add_completion(CLI::App& app, std::string& shell) {
+  app.add_subcommand("completion", "Print a script that completes ipvsctl's command lines")
+      ->add_option("shell", shell, "bash, zsh or fish")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}))
+      ->type_name("SHELL");
+}
+
 }  // namespace
 
 CtlCommand parse_ctl_options(int argc, const char* const* argv, std::ostream& out,
@@ -266,7 +288,7 @@ CtlCommand parse_ctl_options(int argc, const char* const* argv, std::ostream& ou
   SetsOptions sets_options;
   std::string sets_form;
   sets->add_option("name", sets_options.name, "The set whose elements are listed")
-      ->type_name("NAME");
+      ->type_name("SET");
   sets->add_option("-o,--output", sets_form, "Form: json or yaml")
       ->check(CLI::IsMember(kSetFormats))
       ->type_name("FORM");
@@ -283,6 +305,10 @@ CtlCommand parse_ctl_options(int argc, const char* const* argv, std::ostream& ou
   TopWords top_words{.socket = kControlSocket};
   add_socket(*top, top_words.socket);
   add_top_flags(*top, top_words);
+  std::string shell;
+  add_completion(app, shell);
+  std::vector<std::string> begun;
+  add_complete(app, begun);
   try {
     app.parse(argc, argv);
     check_conflicts(*list);
@@ -290,6 +316,11 @@ CtlCommand parse_ctl_options(int argc, const char* const* argv, std::ostream& ou
     if (top->parsed()) return top_options(top_words);
   } catch (const CLI::ParseError& error) {
     return app.exit(error, out, err) == 0 ? 0 : 2;
+  }
+  if (app.got_subcommand("complete")) return answer_shell(app, begun, out);
+  if (!shell.empty()) {
+    out << completion_script(shell);
+    return 0;
   }
   if (diff->parsed()) return diff_options;
   if (status->parsed()) return status_options;

@@ -8,6 +8,7 @@
 
 #include "cmd/explain_options.h"
 #include "cmd/ipvsctl_diff.h"
+#include "cmd/ipvsctl_status.h"
 #include "cmd/ipvsctl_top.h"
 #include "cmd/ipvsctl_views.h"
 #include "proxier/inspect/list_filter.h"

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 
 #include "cmd/host_families.h"
 #include "cmd/settings.h"
@@ -19,6 +20,31 @@ namespace ipvsproxier::cmd {
 using netlink::ErrorKind;
 
 namespace {
+
+// What every first sync needs, or makes the kernel load: the tables, the kinds of our sets, the
+// matches and targets of our rules (ipset/rule_catalog.h).
+constexpr std::array<std::string_view, 20> kModules = {
+    "ip_vs",
+    "nf_conntrack_netlink",
+    "ip_set_hash_ip",
+    "ip_set_hash_ipport",
+    "ip_set_hash_ipportip",
+    "ip_set_hash_ipportnet",
+    "ip_set_bitmap_port",
+    "iptable_nat",
+    "iptable_filter",
+    "ip6table_nat",
+    "ip6table_filter",
+    "xt_addrtype",
+    "xt_comment",
+    "xt_conntrack",
+    "xt_mark",
+    "xt_set",
+    "xt_MASQUERADE",
+    "ipt_REJECT",
+    "ip6t_REJECT",
+    "dummy",
+};
 
 template <typename Interface, typename Absent, typename Opened>
 std::unique_ptr<Interface> or_absent(Opened opened) {
@@ -38,6 +64,7 @@ netlink::Result<std::unique_ptr<Table>> open_with_module(std::string_view module
 }  // namespace
 
 KernelTables open_kernel_tables() {
+  netlink::load_modules(kModules);
   ipset::IptcSettings settings;
   settings.load_module = [](const std::string& module) {
     // Its failure shows in what is tried next.

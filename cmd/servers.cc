@@ -125,6 +125,7 @@ void Servers::note_watch(serve::Resource resource, const watch::ReflectorStatus&
   for (; seen.watches < now.watches; ++seen.watches) metrics_.watch_restarted(resource);
   for (; seen.lists < now.lists; ++seen.lists) metrics_.relisted(resource);
   seen.heard = now.heard;
+  status_.watch_failing(resource, now.last_error);
   metrics_.objects_held(resource, now.objects);
 }
 

@@ -10,6 +10,8 @@
 #include <array>
 #include <cerrno>
 #include <fstream>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -40,6 +42,11 @@ bool is_builtin(const std::string& name, const std::filesystem::path& modules) {
   return false;
 }
 
+bool is_shown(std::string_view name, const ModulePaths& paths) {
+  std::error_code ignored;
+  return std::filesystem::exists(paths.loaded / canonical(name), ignored);
+}
+
 // What comes out of the pipe, on one line, until its writers are gone.
 std::string read_all(int fd) {
   std::string text;
@@ -61,7 +68,7 @@ struct Exit {
   std::string errors;
 };
 
-Result<Exit> run(const std::string& program, std::string argument) {
+Result<Exit> run(const std::string& program, std::vector<std::string> arguments) {
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0)
     return make_error(Operation::generic, errno, fmt::format("run {}", program));
@@ -74,11 +81,11 @@ Result<Exit> run(const std::string& program, std::string argument) {
   posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
   posix_spawn_file_actions_adddup2(&actions, writer.get(), STDERR_FILENO);
   std::string name = program;
-  std::string separator = "--";
-  std::array<char*, 4> arguments = {name.data(), separator.data(), argument.data(), nullptr};
+  std::vector<char*> words = {name.data()};
+  for (auto& argument : arguments) words.push_back(argument.data());
+  words.push_back(nullptr);
   pid_t child = -1;
-  const int error =
-      posix_spawnp(&child, program.c_str(), &actions, nullptr, arguments.data(), environ);
+  const int error = posix_spawnp(&child, program.c_str(), &actions, nullptr, words.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   if (error != 0) return make_error(Operation::generic, error, fmt::format("run {}", program));
 
@@ -93,16 +100,13 @@ Result<Exit> run(const std::string& program, std::string argument) {
 }  // namespace
 
 bool module_present(std::string_view name, const ModulePaths& paths) {
-  const auto wanted = canonical(name);
-  std::error_code ignored;
-  return std::filesystem::exists(paths.loaded / wanted, ignored) ||
-         is_builtin(wanted, paths.modules);
+  return is_shown(name, paths) || is_builtin(canonical(name), paths.modules);
 }
 
 Status load_module(std::string_view name, const ModulePaths& paths) {
   if (module_present(name, paths)) return {};
   const auto what = fmt::format("load kernel module {}", name);
-  const auto exit = run(paths.modprobe, std::string(name));
+  const auto exit = run(paths.modprobe, {"--", std::string(name)});
   if (!exit)
     return Error{exit.error().kind, exit.error().sys_errno,
                  fmt::format("{}: {}", what, exit.error().where)};
@@ -111,6 +115,14 @@ Status load_module(std::string_view name, const ModulePaths& paths) {
                                            : fmt::format("signal {}", WTERMSIG(exit->status));
   return Error{ErrorKind::missing, 0,
                fmt::format("{}: {} ended with {}: {}", what, paths.modprobe, how, exit->errors)};
+}
+
+void load_modules(std::span<const std::string_view> names, const ModulePaths& paths) {
+  std::vector<std::string> arguments = {"--all", "--quiet", "--"};
+  const auto flags = arguments.size();
+  for (const auto name : names)
+    if (!is_shown(name, paths)) arguments.emplace_back(name);
+  if (arguments.size() > flags) static_cast<void>(run(paths.modprobe, std::move(arguments)));
 }
 
 }  // namespace ipvsproxier::netlink

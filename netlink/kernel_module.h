@@ -4,6 +4,7 @@
 // until modprobe ends.
 
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -23,5 +24,9 @@ bool module_present(std::string_view name, const ModulePaths& paths = {});
 
 // Loads a module with what it needs, unless it is present. The error has modprobe's own words.
 Status load_module(std::string_view name, const ModulePaths& paths = {});
+
+// Loads those that are not there, by one process for all: the kernel starts one for each that it
+// misses later. What cannot be loaded shows where it is needed.
+void load_modules(std::span<const std::string_view> names, const ModulePaths& paths = {});
 
 }  // namespace ipvsproxier::netlink

@@ -35,6 +35,10 @@ install -D -m 644 "$here/ipvs-proxier.service" "$root/lib/systemd/system/ipvs-pr
 install -D -m 644 "$here/config.yaml" "$root/etc/ipvs-proxier/config.yaml"
 install -D -m 644 "$here/copyright" "$root/usr/share/doc/ipvs-proxier/copyright"
 gzip -9n <"$here/changelog" >"$root/usr/share/doc/ipvs-proxier/changelog.gz"
+completion() { mkdir -p "$(dirname "$root/$2")" && "$tree/usr/sbin/ipvsctl" completion "$1" >"$root/$2"; }
+completion bash usr/share/bash-completion/completions/ipvsctl
+completion zsh usr/share/zsh/vendor-completions/_ipvsctl
+completion fish usr/share/fish/vendor_completions.d/ipvsctl.fish
 for script in postinst prerm postrm; do
   install -m 755 "$here/$script" "$root/DEBIAN/$script"
 done

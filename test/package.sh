@@ -25,10 +25,13 @@ etc/ipvs-proxier/config.yaml 644
 lib/systemd/system/ipvs-proxier.service 644
 usr/sbin/ipvs-proxier 755
 usr/sbin/ipvsctl 755
+usr/share/bash-completion/completions/ipvsctl 644
 usr/share/doc/ipvs-proxier/changelog.gz 644
 usr/share/doc/ipvs-proxier/copyright 644
+usr/share/fish/vendor_completions.d/ipvsctl.fish 644
 usr/share/man/man8/ipvs-proxier.8.gz 644
 usr/share/man/man8/ipvsctl.8.gz 644
+usr/share/zsh/vendor-completions/_ipvsctl 644
 END
 }
 belongs_to_root() { ! dpkg-deb -c "$(cat "$work/one.path")" | grep -v ' root/root '; }

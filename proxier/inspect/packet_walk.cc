@@ -200,6 +200,13 @@ class Walker {
 
   // ---- from this node
 
+  // An SCTP socket that has loopback addresses alone reaches no other: ENETUNREACH
+  // (sctp_bind_addr_copy(); seen on 6.1.176).
+  bool within_scope() const {
+    return packet_.protocol != netlink::Protocol::sctp || !packet_.source.is_loopback() ||
+           packet_.destination.is_loopback();
+  }
+
   void send() {
     auto& steps = walk_.steps;
     auto& arrival = walk_.arrival;
@@ -208,6 +215,9 @@ class Walker {
     packet_.source = wanted.value_or(IpAddress::any(family()));
     if (!route)
       return lose(steps, arrival, "route", Notice::call_fails, route_failure(route.error()));
+    if (!within_scope())
+      return lose(steps, arrival, "route", Notice::call_fails,
+                  "SCTP does not send from a loopback address to others");
     if (!wanted) packet_.source = route->source.value_or(packet_.source);
     walk_.flow.source = packet_.source;
     arrival.source = packet_.source;

@@ -118,6 +118,16 @@ void Status::watch_heard(Resource resource) {
   heard_.at(static_cast<std::size_t>(resource)) = now;
 }
 
+void Status::watch_failing(Resource resource, std::string cause) {
+  const loop::MutexLock lock(mutex_);
+  failing_.at(static_cast<std::size_t>(resource)) = std::move(cause);
+}
+
+std::string Status::watch_failure(Resource resource) const {
+  const loop::MutexLock lock(mutex_);
+  return failing_.at(static_cast<std::size_t>(resource));
+}
+
 std::optional<FamilyHealth> Status::health_of(netlink::Family family, const Stamp& now) const {
   const auto& syncs = family == netlink::Family::ipv4 ? ipv4_ : ipv6_;
   if (!syncs.last_updated) return std::nullopt;

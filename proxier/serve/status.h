@@ -21,6 +21,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -155,6 +156,8 @@ class Status {
   void set_node_eligible(bool eligible);
   // The server said something on this watch: its answer's head, an event, a bookmark.
   void watch_heard(Resource resource);
+  // Why this watch does not go on as it should, "" while it does.
+  void watch_failing(Resource resource, std::string cause);
   // beat() at least every 10 s, from a deadline of its loop.
   Heartbeat& main_heartbeat() { return main_; }
 
@@ -167,6 +170,8 @@ class Status {
   ServiceHealthChanges take_service_health() { return service_health_.take(); }
   // Since the server was last heard, or since the start; nullopt: the resource was never heard.
   std::optional<std::chrono::nanoseconds> watch_age(Resource resource) const;
+
+  std::string watch_failure(Resource resource) const;
 
   Stamp now() const { return clock_(); }
 
@@ -196,6 +201,7 @@ class Status {
   bool node_eligible_ IPVSPROXIER_THREADS(guarded_by(mutex_)) = false;
   std::array<std::optional<Stamp>, kResources.size()> heard_
       IPVSPROXIER_THREADS(guarded_by(mutex_));
+  std::array<std::string, kResources.size()> failing_ IPVSPROXIER_THREADS(guarded_by(mutex_));
 };
 
 }  // namespace ipvsproxier::serve

@@ -6,6 +6,8 @@
 #include <catch2/catch.hpp>
 
 #include "test/kernel/api_world.h"
+#include "test/kernel/kernel_state.h"
+#include "test/support/paths.h"
 #include "test/support/raw_http.h"
 
 namespace ipvsproxier::test {
@@ -77,6 +79,29 @@ TEST_CASE("api: what an earlier daemon left stays until every first list is comp
     world.server().clear_faults();
     world.check_reached(60'000);
   }
+  world.finish();
+}
+
+TEST_CASE("api: ipvsctl status tells of a watch that is refused, and of the kernel", "[start]") {
+  ApiWorld world;
+  const auto status = [&] { return shell(ipvsctl_path() + " status 2>&1; echo status $?"); };
+  const auto tells = [&](const std::string& text) {
+    return [&, text] { return status().find(text) != std::string::npos; };
+  };
+  CHECK(tells("status 2")());
+  CHECK(tells("this kernel      Linux ")());
+  world.server().set_faults(Resource::endpoint_slices,
+                            {.answers = {{.code = 403, .message = "who?"}}});
+  world.daemon().start();
+  CHECK(eventually(tells("; it is tried again: ")));
+  INFO(status());
+  CHECK(tells("who?")());
+  CHECK(tells("status 1")());
+  world.server().clear_faults();
+  world.follow_on();
+  CHECK(eventually(tells("status 0")));
+  CHECK(tells("IPVS 1.2.1, ")());
+  CHECK(tells("\nschedulers       rr")());
   world.finish();
 }
 

@@ -57,7 +57,7 @@ std::set<Outcome> said(const inspect::PacketWalk& walk) {
 
 bool is_probe(const SeenPacket& packet, const Probe& probe, std::uint16_t source_port) {
   if (packet.protocol != static_cast<std::uint8_t>(probe.protocol)) return false;
-  return probe.protocol == Protocol::tcp ? packet.opens : packet.destination_port != source_port;
+  return probe.protocol == Protocol::udp ? packet.destination_port != source_port : packet.opens;
 }
 
 }  // namespace

@@ -22,11 +22,13 @@ std::uint16_t number_at(Octets bytes, std::size_t place) {
   return static_cast<std::uint16_t>(bytes[place] << 8 | bytes[place + 1]);
 }
 
-// Ports and flags of TCP and UDP, type and code of ICMP; `rest` follows the IP header.
+// Ports of TCP, UDP and SCTP, flags and first chunk, type and code of ICMP; `rest` follows the IP
+// header.
 void read_transport(Octets rest, SeenPacket& packet) {
   constexpr std::uint8_t kSyn = 0x02;
   constexpr std::uint8_t kRst = 0x04;
   constexpr std::uint8_t kAck = 0x10;
+  constexpr std::uint8_t kInit = 1;  // RFC 9260, 3.2
   if (rest.size() < 4) return;
   if (packet.protocol == IPPROTO_ICMP && rest[0] == 3) {
     packet.port_unreachable = rest[1] == 3;
@@ -36,10 +38,15 @@ void read_transport(Octets rest, SeenPacket& packet) {
     packet.port_unreachable = rest[1] == 4;
     packet.host_unreachable = rest[1] == 0 || rest[1] == 3;
   }
-  if (packet.protocol != IPPROTO_TCP && packet.protocol != IPPROTO_UDP) return;
+  const bool sctp = packet.protocol == IPPROTO_SCTP;
+  if (packet.protocol != IPPROTO_TCP && packet.protocol != IPPROTO_UDP && !sctp) return;
   packet.source_port = number_at(rest, 0);
   packet.destination_port = number_at(rest, 2);
-  if (packet.protocol != IPPROTO_TCP || rest.size() < 14) return;
+  if (rest.size() < 14 || packet.protocol == IPPROTO_UDP) return;
+  if (sctp) {
+    packet.opens = rest[12] == kInit;
+    return;
+  }
   packet.opens = (rest[13] & (kSyn | kAck)) == kSyn;
   packet.resets = (rest[13] & kRst) != 0;
 }

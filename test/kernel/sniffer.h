@@ -19,9 +19,9 @@ struct SeenPacket {
   std::uint8_t protocol = 0;  // of the IP header
   netlink::IpAddress source;
   netlink::IpAddress destination;
-  std::uint16_t source_port = 0;  // of TCP and UDP
+  std::uint16_t source_port = 0;  // of TCP, UDP and SCTP
   std::uint16_t destination_port = 0;
-  bool opens = false;             // TCP: SYN without ACK
+  bool opens = false;             // TCP: SYN without ACK; SCTP: INIT
   bool resets = false;            // TCP: RST
   bool port_unreachable = false;  // ICMP or ICMPv6 says so
   bool host_unreachable = false;  // ... or that there is no way to it

@@ -50,14 +50,15 @@ inline std::vector<const Host*> three_sides(const Cluster& cluster) {
   return {&cluster.client(), &cluster.node(), &cluster.local(2)};
 }
 
-// Servers "host" of n1 itself, over TCP and UDP; they end with the result.
+// Servers "host" of n1 itself; they end with the result.
 inline std::vector<std::unique_ptr<EchoServer>> serve_on_host(
-    const Cluster& cluster, const std::vector<netlink::IpAddress>& addresses, std::uint16_t port) {
+    const Cluster& cluster, const std::vector<netlink::IpAddress>& addresses, std::uint16_t port,
+    const std::vector<netlink::Protocol>& protocols = {netlink::Protocol::tcp,
+                                                       netlink::Protocol::udp}) {
   return cluster.netns().inside([&] {
     std::vector<std::unique_ptr<EchoServer>> servers;
     for (const auto& address : addresses) {
-      auto server = EchoServer::start("host", address, port,
-                                      {netlink::Protocol::tcp, netlink::Protocol::udp});
+      auto server = EchoServer::start("host", address, port, protocols);
       servers.push_back(std::move(server.value()));
     }
     return servers;

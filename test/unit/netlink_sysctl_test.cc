@@ -87,6 +87,21 @@ TEST_CASE("loading runs modprobe, unless the module is there") {
   CHECK(text == "-- ip_vs\n");
 }
 
+TEST_CASE("several are loaded by one modprobe, and by none if all are there") {
+  const TempDir root;
+  const auto log = root.path() / "log";
+  const auto paths = with_modprobe(root, "echo \"$@\" >>'" + log.string() + "'\nexit 1\n");
+  constexpr std::array<std::string_view, 3> kNames = {"ip_vs", "xt-set", "ip_set"};
+  std::filesystem::create_directories(paths.loaded / "xt_set");
+  load_modules(kNames, paths);
+  std::filesystem::create_directories(paths.loaded / "ip_vs");
+  std::filesystem::create_directories(paths.loaded / "ip_set");
+  load_modules(kNames, paths);
+  std::ifstream lines(log);
+  const std::string text((std::istreambuf_iterator<char>(lines)), {});
+  CHECK(text == "--all --quiet -- ip_vs ip_set\n");
+}
+
 TEST_CASE("a module that cannot be loaded: modprobe's words are in the error") {
   const TempDir root;
   const auto paths =

@@ -28,6 +28,15 @@ struct StatusFixture {
   bool healthy() { return status.health().families_healthy; }
 };
 
+TEST_CASE_METHOD(StatusFixture, "a watch that fails says why until it goes on") {
+  CHECK(status.watch_failure(Resource::services).empty());
+  status.watch_failing(Resource::services, "connection refused");
+  CHECK(status.watch_failure(Resource::services) == "connection refused");
+  CHECK(status.watch_failure(Resource::nodes).empty());
+  status.watch_failing(Resource::services, "");
+  CHECK(status.watch_failure(Resource::services).empty());
+}
+
 TEST_CASE_METHOD(StatusFixture, "nothing is healthy before the first complete sync") {
   CHECK_FALSE(healthy());
   CHECK_FALSE(status.health().ipv4);

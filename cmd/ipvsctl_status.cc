@@ -1,0 +1,178 @@
+#include "cmd/ipvsctl_status.h"
+
+#include <sys/utsname.h>
+
+#include <array>
+#include <iostream>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "cmd/control_client.h"
+#include "netlink/ipvs_reader_kernel.h"
+#include "netlink/kernel_module.h"
+#include "netlink/sysctl.h"
+
+namespace ipvsproxier::cmd {
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int kDaemonWell = 0;
+constexpr int kDaemonNotWell = 1;
+constexpr int kDaemonUnknown = 2;
+
+std::string line(std::string_view name, const std::string& value) {
+  return fmt::format("{:<17}{}\n", name, value);
+}
+
+// "3.2 s ago"
+std::string ago(double milliseconds) {
+  return milliseconds < 1000 ? fmt::format("{:.0f} ms ago", milliseconds)
+                             : fmt::format("{:.1f} s ago", milliseconds / 1000);
+}
+
+std::string text_or(const Json& json, const char* key, const char* otherwise) {
+  const auto it = json.find(key);
+  return it != json.end() && it->is_string() ? it->get<std::string>() : otherwise;
+}
+
+std::string sync_text(const Json& sync) {
+  if (!sync.is_object()) return "sync             running now; ask again for more\n";
+  std::string text;
+  text += line("cluster",
+               fmt::format("{} Services, {} EndpointSlices{}", sync.value("services", 0),
+                           sync.value("endpointSlices", 0),
+                           sync.value("listed", false) ? "" : "; the first lists are awaited"));
+  text += line("kernel", fmt::format("{} virtual servers on {} addresses{}",
+                                     sync.value("virtualServices", 0), sync.value("addresses", 0),
+                                     sync.value("kernelRead", false) ? "" : "; not read yet"));
+  text +=
+      line("settled",
+           sync.value("settled", false) ? "yes: the kernel is what the cluster asks for" : "no");
+  text += line("last change", fmt::format("{} (took {:.1f} ms)", text_or(sync, "lastSync", "none"),
+                                          sync.value("lastSyncMilliseconds", 0.0)));
+  text += line("last agreement",
+               text_or(sync, "lastAgreement", "none: the whole kernel was never right"));
+  text += line("draining", fmt::format("{} real servers", sync.value("draining", 0)));
+  if (const auto waiting = sync.value("waiting", 0); waiting > 0)
+    text += line("to be retried",
+                 fmt::format("{}, next in {} ms", waiting, sync.value("nextTryMilliseconds", 0)));
+  for (const auto& wrong : sync.value("wrong", Json::array()))
+    text += line("wrong", wrong.get<std::string>());
+  return text;
+}
+
+std::string watch_text(const Json& watch) {
+  const auto heard = watch.contains("heardMillisecondsAgo")
+                         ? "heard " + ago(watch.value("heardMillisecondsAgo", 0.0))
+                         : "never heard";
+  const auto error = text_or(watch, "error", "");
+  return error.empty() ? heard : heard + "; it is tried again: " + error;
+}
+
+std::string status_text(const Json& status) {
+  std::string text;
+  text += line("version", text_or(status, "version", "?"));
+  text += line("node", text_or(status, "node", "?"));
+  text += line("objects from", text_or(status, "source", "?"));
+  text += line("ready", status.value("ready", false) ? "yes" : "no");
+  text += line("alive", status.value("alive", false) ? "yes" : "no: a thread is stuck");
+  const auto watches = status.value("watches", Json::object());
+  for (const auto& [resource, watch] : watches.items()) text += line(resource, watch_text(watch));
+  return text + sync_text(status.value("sync", Json()));
+}
+
+// ---- this kernel
+
+constexpr auto kShownModules = std::to_array<std::string_view>(
+    {"ip_vs", "nf_conntrack", "ip_set", "ip_tables", "ip6_tables", "dummy", "br_netfilter"});
+constexpr auto kKnownSchedulers =
+    std::to_array<std::string_view>({"rr", "wrr", "lc", "wlc", "fo", "ovf", "lblc", "lblcr", "dh",
+                                     "sh", "mh", "sed", "nq", "twos"});
+
+// nullptr where IPVS is not loaded or cannot be asked.
+Json ipvs_json() {
+  if (!netlink::module_present("ip_vs")) return nullptr;
+  const auto reader = netlink::KernelIpvsReader::open();
+  const auto info = reader ? (*reader)->info() : reader.error();
+  if (!info) return nullptr;
+  const auto version = info->version;
+  return {{"version",
+           fmt::format("{}.{}.{}", version >> 16U & 0xff, version >> 8U & 0xff, version & 0xff)},
+          {"connectionBuckets", info->connection_table_size}};
+}
+
+Json kernel_json() {
+  utsname names{};
+  ::uname(&names);
+  Json json{{"release", names.release}, {"ipvs", ipvs_json()}, {"schedulers", Json::array()}};
+  for (const auto module : kShownModules) json["modules"][module] = netlink::module_present(module);
+  for (const auto scheduler : kKnownSchedulers)
+    if (netlink::module_present(fmt::format("ip_vs_{}", scheduler)))
+      json["schedulers"].push_back(scheduler);
+  const auto tracked = netlink::Sysctl().read("net/ipv4/vs/conntrack");
+  json["ipvsConntrack"] = tracked ? Json(*tracked == "1") : Json(nullptr);
+  return json;
+}
+
+std::string kernel_text(const Json& kernel) {
+  const auto& ipvs = kernel.at("ipvs");
+  auto text = line("this kernel",
+                   fmt::format("Linux {}, {}", kernel.at("release").get<std::string>(),
+                               ipvs.is_null() ? "IPVS is not loaded or may not be asked"
+                                              : fmt::format("IPVS {}, {} connection buckets",
+                                                            text_or(ipvs, "version", "?"),
+                                                            ipvs.value("connectionBuckets", 0))));
+  std::string loaded;
+  std::string absent;
+  for (const auto& [name, present] : kernel.at("modules").items())
+    (present.get<bool>() ? loaded : absent) += " " + name;
+  text += line("modules", fmt::format("present:{}{}", loaded.empty() ? " none" : loaded,
+                                      absent.empty() ? "" : "; not loaded:" + absent));
+  const auto schedulers = kernel.at("schedulers").get<std::vector<std::string>>();
+  return text + line("schedulers", fmt::format("{}", fmt::join(schedulers, " ")));
+}
+
+// ---- both
+
+bool is_well(const Json& status) {
+  const auto sync = status.value("sync", Json());
+  const auto watches = status.value("watches", Json::object());
+  for (const auto& [_, watch] : watches.items())
+    if (!text_or(watch, "error", "").empty()) return false;
+  return status.value("ready", false) && status.value("alive", false) && sync.is_object() &&
+         sync.value("settled", false);
+}
+
+netlink::Result<Json> ask(const std::string& socket) {
+  ControlClient daemon(socket);
+  const auto text = daemon.get("/v1/status");
+  if (!text) return text.error();
+  auto status = Json::parse(*text, nullptr, false);
+  if (!status.is_object())
+    return netlink::Error{netlink::ErrorKind::malformed, 0,
+                          socket + ": what answers there is no ipvs-proxier"};
+  return status;
+}
+
+}  // namespace
+
+int run_status(const StatusOptions& options, Output& output) {
+  const auto kernel = kernel_json();
+  const auto status = ask(options.socket);
+  auto shown = status.value_or(Json::object());
+  shown["kernel"] = kernel;
+  shown["ipvsctlVersion"] = IPVS_PROXIER_VERSION;
+  const auto written =
+      output.write(options.json ? shown.dump(2) + "\n"
+                                : (status ? status_text(*status) : "") + kernel_text(kernel));
+  if (!status) std::cerr << "ipvsctl: " << netlink::to_string(status.error()) << '\n';
+  if (!status || !written) return kDaemonUnknown;
+  return is_well(*status) ? kDaemonWell : kDaemonNotWell;
+}
+
+}  // namespace ipvsproxier::cmd
