@@ -11,6 +11,8 @@
 #include "cmd/ipvsctl_options.h"
 #include "cmd/ipvsctl_sets.h"
 #include "cmd/ipvsctl_status.h"
+#include "cmd/ipvsctl_top.h"
+#include "cmd/ipvsctl_views.h"
 #include "cmd/output.h"
 
 namespace ipvsproxier::cmd {
@@ -37,6 +39,13 @@ struct Run {
   int operator()(const DiffOptions& options) const { return run_diff(options, output); }
   int operator()(const PlanOptions& options) const { return run_plan(options, output); }
   int operator()(const StatusOptions& options) const { return run_status(options, output); }
+  int operator()(const AddressesOptions& options) const {
+    return told(run_addresses(options, sink()));
+  }
+  int operator()(const ConnectionsOptions& options) const {
+    return told(run_connections(options, sink()));
+  }
+  int operator()(const TopOptions& options) const { return told(run_top(options, sink())); }
 
   int operator()(const ServiceOptions& options) const { return run_service(options, output); }
 

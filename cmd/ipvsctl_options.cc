@@ -1,201 +1,29 @@
 #include "cmd/ipvsctl_options.h"
 
-#include <charconv>
+#include <functional>
 #include <map>
+#include <memory>
 #include <ostream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
 #include "cmd/command_line.h"
 #include "cmd/completion.h"
 #include "cmd/known_values.h"
-#include "cmd/text.h"
+#include "cmd/top_options.h"
 
 namespace ipvsproxier::cmd {
 
 namespace {
 
-const std::map<std::string, ListFormat> kFormats = {{"wide", ListFormat::wide},
-                                                    {"json", ListFormat::json},
-                                                    {"yaml", ListFormat::yaml},
-                                                    {"save", ListFormat::save}};
+// What a command is, once the line is parsed. Throws a CLI::ParseError for what is wrong with it.
+using Make = std::function<CtlCommand()>;
 
 const std::map<std::string, inspect::SetFormat> kSetFormats = {{"json", inspect::SetFormat::json},
                                                                {"yaml", inspect::SetFormat::yaml}};
-
-const std::map<std::string, netlink::Protocol> kProtocols = {{"tcp", netlink::Protocol::tcp},
-                                                             {"udp", netlink::Protocol::udp},
-                                                             {"sctp", netlink::Protocol::sctp}};
-
-// What CLI11 calls with each value of an option, for values that it does not know.
-template <typename T, typename Parse>
-CLI::callback_t reads(std::optional<T>& target, Parse parse, std::string expected) {
-  return [&target, parse, expected = std::move(expected)](const CLI::results_t& values) {
-    target = parse(values.front());
-    if (!target) throw CLI::ValidationError("\"" + values.front() + "\" is no " + expected);
-    return true;
-  };
-}
-
-// An address is the prefix of all its bits.
-std::optional<netlink::IpPrefix> parse_vip(const std::string& text) {
-  if (const auto address = netlink::IpAddress::parse(text))
-    return netlink::IpPrefix::of(*address, address_bits(address->family()));
-  return netlink::IpPrefix::parse(text);
-}
-
-std::optional<std::uint16_t> parse_port_number(const std::string& text) {
-  std::uint16_t port = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return port;
-}
-
-std::optional<netlink::Protocol> parse_protocol_name(const std::string& text) {
-  const auto found = kProtocols.find(to_lower(text));
-  if (found == kProtocols.end()) return std::nullopt;
-  return found->second;
-}
-
-// "shop/web"
-std::optional<api::NamespacedName> parse_service_name(const std::string& text) {
-  const auto slash = text.find('/');
-  if (slash == std::string::npos || slash == 0 || slash + 1 == text.size()) return std::nullopt;
-  return api::NamespacedName{text.substr(0, slash), text.substr(slash + 1)};
-}
-
-// The flags of `list` as they are on the command line.
-struct ListFlags {
-  bool connections = false;
-  bool timeout = false;
-  bool daemon = false;
-  bool stats = false;
-  bool rate = false;
-  bool thresholds = false;
-  bool persistent_conn = false;
-  bool tun_info = false;
-  bool exact = false;
-  bool numeric = false;
-  bool sort = false;
-  bool nosort = false;
-  bool ipvsadm = false;
-  bool resolve = false;
-  std::string output;
-  inspect::ListFilter filter;
-  inspect::ServiceQuery services;
-  std::string socket = kControlSocket;
-};
-
-void add_flags(CLI::App& list, ListFlags& flags) {
-  list.add_flag("-c,--connections", flags.connections, "Connections instead of the table");
-  list.add_flag("--timeout", flags.timeout, "Timeouts of connections, in seconds, instead");
-  list.add_flag("--daemon", flags.daemon, "The kernel's connection sync daemons instead");
-  list.add_flag("--stats", flags.stats, "Connections, packets and bytes so far");
-  list.add_flag("--rate", flags.rate, "Connections, packets and bytes per second");
-  list.add_flag("--thresholds", flags.thresholds, "Connection thresholds of real servers");
-  list.add_flag("--persistent-conn", flags.persistent_conn,
-                "Persistent connections; with -c what the engine found");
-  list.add_flag("--tun-info", flags.tun_info, "Tunnels of real servers");
-  list.add_flag("--exact", flags.exact, "Large numbers whole, not as thousands (K) or more");
-  list.add_flag("-n,--numeric", flags.numeric, "Numbers alone: no names of the cluster");
-  list.add_flag("--resolve", flags.resolve,
-                "Addresses and ports by the names that this host knows, as ipvsadm -L");
-  list.add_flag("--sort", flags.sort, "Sort as ipvsadm does (the default)");
-  list.add_flag("--nosort", flags.nosort, "In the kernel's order, as it is read");
-  list.add_flag("--ipvsadm", flags.ipvsadm,
-                "Print what ipvsadm -Ln prints, byte for byte; with --resolve ipvsadm -L");
-  list.add_option("-o,--output", flags.output,
-                  "Form: wide, json, yaml, or save as ipvsadm-save -n prints")
-      ->check(CLI::IsMember(kFormats))
-      ->type_name("FORM");
-}
-
-void add_services(CLI::App& list, inspect::ServiceQuery& services) {
-  list.add_option("-N,--namespace", services.ns, "Virtual services of this namespace's Services")
-      ->type_name("NAMESPACE");
-  list.add_option("--service",
-                  reads(services.service, parse_service_name, "namespace/name of a Service"),
-                  "Virtual services of this Service")
-      ->type_name("SERVICE");
-}
-
-void add_filter(CLI::App& list, inspect::ListFilter& filter) {
-  list.add_option("--vip", reads(filter.vip, parse_vip, "address or prefix"),
-                  "Virtual services of this address, or in this prefix")
-      ->type_name("ADDRESS");
-  list.add_option("--port", reads(filter.port, parse_port_number, "port"),
-                  "Virtual services of this port")
-      ->type_name("PORT");
-  list.add_option("--protocol",
-                  reads(filter.protocol, parse_protocol_name, "protocol: tcp, udp, sctp"),
-                  "Virtual services of this protocol: tcp, udp or sctp")
-      ->type_name("NAME");
-  list.add_option("--backend",
-                  reads(filter.backend, inspect::Backend::parse, "address or address:port"),
-                  "Real servers of this address, or address:port, and their services")
-      ->type_name("ADDRESS");
-  list.add_flag("--draining", filter.draining, "Real servers of weight 0, and their services");
-  list.add_flag("--empty", filter.empty, "Virtual services without a real server");
-}
-
-// Options of one row's first group do not go together with those of its second. (CLI11 can do that
-// too, but then says so in --help at such length that nothing else is found there.)
-void check_conflicts(const CLI::App& list) {
-  using Names = std::vector<std::string>;
-  const Names others = {"--connections", "--timeout", "--daemon"};
-  const Names columns = {"--stats", "--rate", "--thresholds", "--tun-info", "--exact"};
-  const std::vector<std::pair<Names, Names>> conflicts = {
-      {others, others},
-      {others, columns},
-      {others, {"--output", "--nosort", "--draining", "--empty", "--namespace", "--service"}},
-      {{"--numeric"}, {"--resolve"}},
-      {{"--namespace"}, {"--service"}},
-      {{"--timeout", "--daemon"},
-       {"--persistent-conn", "--vip", "--port", "--protocol", "--backend"}},
-      {{"--output"}, columns},
-      {{"--output"}, {"--persistent-conn", "--ipvsadm"}},
-      {{"--empty"}, {"--draining", "--backend"}},
-  };
-  for (const auto& [left, right] : conflicts)
-    for (const auto& one : left)
-      for (const auto& other : right)
-        if (one != other && list.count(one) > 0 && list.count(other) > 0)
-          throw CLI::ExcludesError(one, other);
-}
-
-// Of several kinds of columns the first counts, as in ipvsadm.
-inspect::Columns columns_of(const ListFlags& flags) {
-  if (flags.stats) return inspect::Columns::stats;
-  if (flags.rate) return inspect::Columns::rate;
-  if (flags.thresholds) return inspect::Columns::thresholds;
-  if (flags.persistent_conn) return inspect::Columns::persistent;
-  if (flags.tun_info) return inspect::Columns::tunnels;
-  return inspect::Columns::plain;
-}
-
-ListOptions list_options(const ListFlags& flags) {
-  return {.subject = flags.connections ? ListSubject::connections
-                     : flags.timeout   ? ListSubject::timeouts
-                     : flags.daemon    ? ListSubject::daemons
-                                       : ListSubject::table,
-          .format = flags.output.empty() ? ListFormat::text : kFormats.at(flags.output),
-          .columns = columns_of(flags),
-          .persistence = flags.persistent_conn,
-          .exact = flags.exact,
-          .resolve = flags.resolve,
-          .names = !flags.numeric && !flags.ipvsadm && flags.output != "save",
-          .socket = flags.socket,
-          .services = flags.services,
-          .sorted = !flags.nosort,
-          .filter = flags.filter};
-}
-
-void add_socket(CLI::App& command, std::string& socket) {
-  command.add_option("--control-socket", socket, "Where the daemon answers")
-      ->type_name("PATH")
-      ->capture_default_str();
-}
 
 void add_json(CLI::App& command, bool& json) {
   command
@@ -205,79 +33,147 @@ void add_json(CLI::App& command, bool& json) {
       ->type_name("FORM");
 }
 
-void add_list(CLI::App& list, ListFlags& flags) {
-  add_flags(list, flags);
-  add_filter(list, flags.filter);
-  add_services(list, flags.services);
-  add_socket(list, flags.socket);
-}
-
-// As on the command line.
-struct ServiceWords {
-  std::string subject;
-  std::string output;
-  std::string socket = kControlSocket;
-};
-
-void add_service(CLI::App& command, ServiceWords& words) {
+void add_form(CLI::App& command, inspect::SetFormat& format) {
   command
-      .add_option("service", words.subject,
-                  "A Service, or a pod of one: NAMESPACE/NAME; or an address, or address:port")
-      ->required()
-      ->type_name("SERVICE");
-  command.add_option("-o,--output", words.output, "Form: json or yaml")
+      .add_option_function<std::string>(
+          "-o,--output", [&format](const std::string& form) { format = kSetFormats.at(form); },
+          "Form: json or yaml")
       ->check(CLI::IsMember(kSetFormats))
       ->type_name("FORM");
-  add_socket(command, words.socket);
 }
 
-ServiceOptions service_options(const ServiceWords& words) {
-  ServiceOptions options{.socket = words.socket};
-  if (words.subject.find('/') != std::string::npos)
-    options.name = parse_service_name(words.subject);
-  else
-    options.address = inspect::Backend::parse(words.subject);
-  if (!options.name && !options.address)
-    throw CLI::ValidationError("\"" + words.subject + "\" is no namespace/name and no address");
-  if (!words.output.empty()) options.format = kSetFormats.at(words.output);
-  return options;
-}
-
-void add_sets(CLI::App& sets, SetsOptions& options, std::string& form) {
-  sets.add_option("name", options.name, "The set whose elements are listed")->type_name("SET");
-  sets.add_option("-o,--output", form, "Form: json or yaml")
-      ->check(CLI::IsMember(kSetFormats))
-      ->type_name("FORM");
+Make add_diff(CLI::App& command) {
+  const auto options = std::make_shared<DiffOptions>(DiffOptions{.socket = kControlSocket});
+  add_socket(command, options->socket);
+  add_json(command, options->json);
+  return [options] { return *options; };
 }
 
 // Flags that are not its own are the daemon's.
-void add_plan(CLI::App& plan, PlanOptions& options) {
-  plan.add_option("--kubeconfig", options.kubeconfig,
+Make add_plan(CLI::App& command) {
+  const auto options = std::make_shared<PlanOptions>();
+  command
+      .add_option("--kubeconfig", options->kubeconfig,
                   "Ask this API server, instead of the configuration's")
       ->type_name("FILE");
-  add_json(plan, options.json);
-  plan.allow_extras();
-  plan.footer("All other flags are those of ipvs-proxier: --config, --manifests, ...");
+  add_json(command, options->json);
+  command.allow_extras();
+  command.footer("All other flags are those of ipvs-proxier: --config, --manifests, ...");
+  return [options, &command] {
+    options->arguments = command.remaining();
+    return *options;
+  };
 }
 
-// What shells run, behind "--", for the words so far; nobody types it.
-void add_complete(CLI::App& app, std::vector<std::string>& words) {
-  app.add_subcommand("complete", "")->group("")->add_option("words", words);
+Make add_status(CLI::App& command) {
+  const auto options = std::make_shared<StatusOptions>(StatusOptions{.socket = kControlSocket});
+  add_socket(command, options->socket);
+  add_json(command, options->json);
+  return [options] { return *options; };
 }
 
-int answer_shell(const CLI::App& app, const std::vector<std::string>& words, std::ostream& out) {
-  CLI::App daemon;
-  add_daemon_flags(daemon);
-  out << candidates_text(complete(app, daemon, words, known_values));
-  return 0;
+Make add_sets(CLI::App& command) {
+  const auto options = std::make_shared<SetsOptions>();
+  command.add_option("name", options->name, "The set whose elements are listed")->type_name("SET");
+  add_form(command, options->format);
+  return [options] { return *options; };
 }
 
-void add_completion(CLI::App& app, std::string& shell) {
-  app.add_subcommand("completion", "Print a script that completes ipvsctl's command lines")
-      ->add_option("shell", shell, "bash, zsh or fish")
+Make add_explain(CLI::App& command) {
+  const auto words = std::make_shared<ExplainWords>();
+  add_explain_flags(command, *words);
+  add_socket(command, words->socket);
+  return [words] { return explain_options(*words); };
+}
+
+Make add_service(CLI::App& command) {
+  const auto options = std::make_shared<ServiceOptions>(ServiceOptions{.socket = kControlSocket});
+  const auto subject = std::make_shared<std::string>();
+  command
+      .add_option("service", *subject,
+                  "A Service, or a pod of one: NAMESPACE/NAME; or an address, or address:port")
+      ->required()
+      ->type_name("SERVICE");
+  add_form(command, options->format);
+  add_socket(command, options->socket);
+  return [options, subject] {
+    if (subject->find('/') != std::string::npos)
+      options->name = parse_service_name(*subject);
+    else
+      options->address = inspect::Backend::parse(*subject);
+    if (!options->name && !options->address)
+      throw CLI::ValidationError("\"" + *subject + "\" is no namespace/name and no address");
+    return *options;
+  };
+}
+
+Make add_top(CLI::App& command) {
+  const auto words = std::make_shared<TopWords>(TopWords{.socket = kControlSocket});
+  add_socket(command, words->socket);
+  add_top_flags(command, *words);
+  return [words] { return top_options(*words); };
+}
+
+// Names are asked for on `socket`, unless numbers are wanted alone.
+void add_names(CLI::App& command, std::string& socket) {
+  socket = kControlSocket;
+  add_socket(command, socket);
+  command.add_flag_callback(
+      "-n,--numeric", [&socket] { socket.clear(); }, "Numbers alone: no names of the cluster");
+}
+
+Make add_addresses(CLI::App& command) {
+  const auto options = std::make_shared<AddressesOptions>();
+  add_form(command, options->format);
+  add_names(command, options->socket);
+  return [options] { return *options; };
+}
+
+const std::map<std::string, inspect::ConnectionSort> kConnectionSorts = {
+    {"expires", inspect::ConnectionSort::expires},
+    {"state", inspect::ConnectionSort::state},
+    {"client", inspect::ConnectionSort::client},
+    {"service", inspect::ConnectionSort::service},
+    {"backend", inspect::ConnectionSort::backend}};
+
+Make add_connections(CLI::App& command) {
+  const auto options = std::make_shared<ConnectionsOptions>();
+  auto& style = options->style;
+  add_ends_filter(command, style.filter);
+  command
+      .add_option_function<std::string>(
+          "--sort-by",
+          [&style](const std::string& column) { style.sort = kConnectionSorts.at(column); },
+          "Column: expires, state, client, service, backend; without it the kernel's order")
+      ->check(CLI::IsMember(kConnectionSorts))
+      ->type_name("COLUMN");
+  add_form(command, style.format);
+  add_names(command, options->socket);
+  return [options] { return *options; };
+}
+
+Make add_completion(CLI::App& command, std::ostream& out) {
+  const auto shell = std::make_shared<std::string>();
+  command.add_option("shell", *shell, "bash, zsh or fish")
       ->required()
       ->check(CLI::IsMember({"bash", "zsh", "fish"}))
       ->type_name("SHELL");
+  return [shell, &out] {
+    out << completion_script(*shell);
+    return 0;
+  };
+}
+
+// What shells run, behind "--", for the words so far; nobody types it.
+Make add_complete(CLI::App& command, const CLI::App& app, std::ostream& out) {
+  const auto words = std::make_shared<std::vector<std::string>>();
+  command.group("")->add_option("words", *words);
+  return [words, &app, &out] {
+    CLI::App daemon;
+    add_daemon_flags(daemon);
+    out << candidates_text(complete(app, daemon, *words, known_values));
+    return 0;
+  };
 }
 
 }  // namespace
@@ -289,57 +185,32 @@ CtlCommand parse_ctl_options(int argc, const char* const* argv, std::ostream& ou
       "ipvsctl");
   app.set_version_flag("--version", "ipvsctl " IPVS_PROXIER_VERSION);
   app.require_subcommand(1);
-  ListFlags flags;
-  auto* list = app.add_subcommand("list", "List virtual services and their real servers");
-  add_list(*list, flags);
-  DiffOptions diff_options{.socket = kControlSocket};
-  auto* diff = app.add_subcommand("diff", "Compare the kernel with what the daemon wants");
-  add_socket(*diff, diff_options.socket);
-  add_json(*diff, diff_options.json);
-  PlanOptions plan_options;
-  auto* plan = app.add_subcommand("plan", "Say what a daemon with these flags would change here");
-  add_plan(*plan, plan_options);
-  StatusOptions status_options{.socket = kControlSocket};
-  auto* status = app.add_subcommand("status", "Say how the daemon is");
-  add_socket(*status, status_options.socket);
-  add_json(*status, status_options.json);
-  auto* sets = app.add_subcommand("sets", "List IP sets that the rules consult, or one's elements");
-  SetsOptions sets_options;
-  std::string sets_form;
-  add_sets(*sets, sets_options, sets_form);
-  auto* explain = app.add_subcommand("explain", "The way of a packet, and what comes of it");
-  ExplainWords words;
-  add_explain_flags(*explain, words);
-  add_socket(*explain, words.socket);
-  auto* service = app.add_subcommand("service", "Everything about one Service");
-  ServiceWords service_words;
-  add_service(*service, service_words);
-  std::string shell;
-  add_completion(app, shell);
-  std::vector<std::string> begun;
-  add_complete(app, begun);
+  std::vector<std::pair<CLI::App*, Make>> commands;
+  const auto add = [&](const char* name, const char* about, const auto& add_flags) {
+    auto* command = app.add_subcommand(name, about);
+    commands.emplace_back(command, add_flags(*command));
+  };
+  add("list", "List virtual services and their real servers", add_list_flags);
+  add("service", "Everything about one Service", add_service);
+  add("explain", "The way of a packet, and what comes of it", add_explain);
+  add("top", "What goes through Services and backends now", add_top);
+  add("connections", "Connections through Services", add_connections);
+  add("sets", "List IP sets that the rules consult, or one's elements", add_sets);
+  add("addresses", "Where the addresses of Services are bound", add_addresses);
+  add("status", "Say how the daemon is", add_status);
+  add("diff", "Compare the kernel with what the daemon wants", add_diff);
+  add("plan", "Say what a daemon with these flags would change here", add_plan);
+  add("completion", "Print a script that completes ipvsctl's command lines",
+      [&](CLI::App& command) { return add_completion(command, out); });
+  add("complete", "", [&](CLI::App& command) { return add_complete(command, app, out); });
   try {
     app.parse(argc, argv);
-    check_conflicts(*list);
-    if (service->parsed()) return service_options(service_words);
-    if (explain->parsed()) return explain_options(words);
+    for (const auto& [command, make] : commands)
+      if (command->parsed()) return make();
   } catch (const CLI::ParseError& error) {
     return app.exit(error, out, err) == 0 ? 0 : 2;
   }
-  if (app.got_subcommand("complete")) return answer_shell(app, begun, out);
-  if (!shell.empty()) {
-    out << completion_script(shell);
-    return 0;
-  }
-  if (diff->parsed()) return diff_options;
-  if (status->parsed()) return status_options;
-  if (plan->parsed()) {
-    plan_options.arguments = plan->remaining();
-    return plan_options;
-  }
-  if (list->parsed()) return list_options(flags);
-  if (!sets_form.empty()) sets_options.format = kSetFormats.at(sets_form);
-  return sets_options;
+  return 2;  // require_subcommand()
 }
 
 }  // namespace ipvsproxier::cmd

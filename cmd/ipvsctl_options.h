@@ -10,31 +10,12 @@
 #include "cmd/ipvsctl_diff.h"
 #include "cmd/ipvsctl_service.h"
 #include "cmd/ipvsctl_status.h"
-#include "proxier/inspect/list_filter.h"
-#include "proxier/inspect/service_query.h"
+#include "cmd/ipvsctl_top.h"
+#include "cmd/ipvsctl_views.h"
+#include "cmd/list_options.h"
 #include "proxier/inspect/set_listing.h"
-#include "proxier/inspect/table_form.h"
 
 namespace ipvsproxier::cmd {
-
-enum class ListSubject : std::uint8_t { table, connections, timeouts, daemons };
-enum class ListFormat : std::uint8_t { text, wide, json, yaml, save };
-
-struct ListOptions {
-  ListSubject subject = ListSubject::table;
-  ListFormat format = ListFormat::text;
-  inspect::Columns columns = inspect::Columns::plain;
-  bool persistence = false;  // of connections: what their engine found
-  bool exact = false;
-  bool resolve = false;  // addresses and ports by the names that this host knows
-  // What the cluster calls things is shown; the daemon is asked on `socket`.
-  bool names = true;
-  std::string socket;
-  // Only these Services' virtual services. The daemon alone knows which these are.
-  inspect::ServiceQuery services;
-  bool sorted = true;
-  inspect::ListFilter filter;
-};
 
 struct SetsOptions {
   std::string name;  // "": all of ours
@@ -43,8 +24,9 @@ struct SetsOptions {
 
 // The command with its options. Otherwise the exit status: 0 after --help and --version, which are
 // answered on `out`; 2 after a wrong command line, which is explained on `err`.
-using CtlCommand = std::variant<int, ListOptions, SetsOptions, ExplainOptions, DiffOptions,
-                                PlanOptions, StatusOptions, ServiceOptions>;
+using CtlCommand =
+    std::variant<int, ListOptions, SetsOptions, ExplainOptions, DiffOptions, PlanOptions,
+                 StatusOptions, ServiceOptions, TopOptions, AddressesOptions, ConnectionsOptions>;
 
 CtlCommand parse_ctl_options(int argc, const char* const* argv, std::ostream& out,
                              std::ostream& err);

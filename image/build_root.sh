@@ -27,6 +27,8 @@ rm -rf "$root/usr/share/man"
 apt-get -o Dpkg::Use-Pty=0 install -y -q --no-install-recommends kmod >/dev/null
 install -m 755 "$(realpath /usr/sbin/modprobe)" "$root/usr/sbin/modprobe"
 libraries_of "$root"/usr/sbin/* | sort -u | while read -r library; do copy "$library"; done
+# What terminals can do, for `ipvsctl top`.
+cp -rL /lib/terminfo "$root/usr/lib/"
 echo 'root:x:0:0:root:/:/usr/sbin/nologin' >"$root/etc/passwd"
 echo 'root:x:0:' >"$root/etc/group"
 # Names of API servers: /etc/hosts, which the node gives to a pod, before its name servers.

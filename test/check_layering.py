@@ -69,6 +69,7 @@ LIBRARIES = [
     (r"CLI/", r"cmd/\w+\.cc"),
     (r"spdlog/", r"(proxier/(watch|sync|serve|loop)|cmd)/\w+\.(cc|h)"),
     (r"openssl/", r"proxier/watch/pem\.cc"),
+    (r"curses\.h|term\.h", r"cmd/terminal\.cc"),
     (r"microhttpd\.h", r"proxier/serve/\w+\.cc"),
 ]
 

@@ -24,12 +24,12 @@ json set_document(const ListedSet& set) {
   return document;
 }
 
+}  // namespace
+
 std::string document_text(const json& document, SetFormat format) {
   constexpr int kIndent = 2;
   return format == SetFormat::yaml ? api::write_yaml(document) : document.dump(kIndent) + "\n";
 }
-
-}  // namespace
 
 netlink::Result<std::vector<ListedSet>> list_sets(ipset::SetTable& table) {
   std::vector<ListedSet> sets;

@@ -5,12 +5,17 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "ipset/set_table.h"
 #include "netlink/result.h"
 
 namespace ipvsproxier::inspect {
 
 enum class SetFormat : std::uint8_t { text, json, yaml };
+
+// A document that is no text.
+std::string document_text(const nlohmann::json& document, SetFormat format);
 
 // Those of our sets (set_catalog.h) that exist, in the catalog's order, IPv4's first. The error is
 // the table's.

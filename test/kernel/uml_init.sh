@@ -12,6 +12,7 @@ prepare_guest() {
   mount -t sysfs sysfs /sys
   mount -t devtmpfs devtmpfs /dev 2>/dev/null
   mkdir -p /dev/pts /dev/shm
+  mount -t devpts -o ptmxmode=666 devpts /dev/pts
   ln -sfn /proc/self/fd /dev/fd
   mount -t tmpfs tmpfs /dev/shm
   # /tmp stays the host's: a clone may live there.

@@ -5,6 +5,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "cmd/command_line.h"
+
 namespace ipvsproxier::cmd {
 namespace {
 
@@ -248,6 +250,51 @@ TEST_CASE("ipvsctl names two options that do not go together") {
 TEST_CASE("ipvsctl says what a value should have been") {
   const auto answer = parse({"list", "--vip", "web"});
   CHECK(answer.err.find("\"web\" is no address or prefix") != std::string::npos);
+}
+
+TEST_CASE("ipvsctl top: flags") {
+  const auto plain = parse({"top"});
+  REQUIRE(std::holds_alternative<TopOptions>(plain.line));
+  CHECK(std::get<TopOptions>(plain.line).view == inspect::TopView{});
+  CHECK(std::get<TopOptions>(plain.line).count == 0);
+  CHECK(std::get<TopOptions>(plain.line).socket == kControlSocket);
+  CHECK(std::get<TopOptions>(parse({"top", "-n"}).line).socket.empty());
+  const auto all = parse({"top", "--by", "backend", "--sort-by=bytes", "--reverse", "--filter",
+                          "web", "--interval", "0.5", "--once"});
+  REQUIRE(std::holds_alternative<TopOptions>(all.line));
+  CHECK(std::get<TopOptions>(all.line).view ==
+        inspect::TopView{.by_backend = true,
+                         .sort = inspect::TopSort::bytes,
+                         .reversed = true,
+                         .filter = "web",
+                         .interval = std::chrono::milliseconds(500)});
+  CHECK(std::get<TopOptions>(all.line).count == 1);
+  for (const auto& words : std::vector<std::vector<const char*>>{{"top", "--interval", "0"},
+                                                                 {"top", "--interval", "x"},
+                                                                 {"top", "--count", "0"},
+                                                                 {"top", "--count", "2", "--once"},
+                                                                 {"top", "--by", "pod"},
+                                                                 {"top", "--sort-by", "speed"}}) {
+    const auto wrong = parse(words);
+    CHECK(std::holds_alternative<int>(wrong.line));
+    CHECK_FALSE(wrong.err.empty());
+  }
+}
+
+TEST_CASE("ipvsctl connections and addresses: flags") {
+  const auto connections =
+      parse({"connections", "--vip", "10.0.0.0/8", "--sort-by", "state", "-n"});
+  REQUIRE(std::holds_alternative<ConnectionsOptions>(connections.line));
+  const auto& options = std::get<ConnectionsOptions>(connections.line);
+  CHECK(options.style.filter == inspect::ListFilter{.vip = IpPrefix::parse("10.0.0.0/8")});
+  CHECK(options.style.sort == inspect::ConnectionSort::state);
+  CHECK(options.socket.empty());
+  const auto addresses = parse({"addresses", "-o", "yaml"});
+  REQUIRE(std::holds_alternative<AddressesOptions>(addresses.line));
+  CHECK(std::get<AddressesOptions>(addresses.line).format == inspect::SetFormat::yaml);
+  CHECK(std::get<AddressesOptions>(addresses.line).socket == kControlSocket);
+  CHECK(std::holds_alternative<int>(parse({"connections", "--draining"}).line));
+  CHECK(std::holds_alternative<int>(parse({"addresses", "-o", "save"}).line));
 }
 
 }  // namespace

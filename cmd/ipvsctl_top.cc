@@ -1,0 +1,126 @@
+#include "cmd/ipvsctl_top.h"
+
+#include <algorithm>
+#include <csignal>
+#include <limits>
+#include <thread>
+
+#include "cmd/daemon_names.h"
+#include "cmd/terminal.h"
+#include "netlink/ipvs_reader_kernel.h"
+
+namespace ipvsproxier::cmd {
+
+namespace {
+
+using inspect::TimePoint;
+using inspect::TopKey;
+using inspect::TopView;
+using netlink::Status;
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+// The kernel's table, read again and again.
+class Readings {
+ public:
+  explicit Readings(netlink::IpvsReader& reader) : reader_(reader) {}
+
+  Status read() {
+    began_ = Clock::now();
+    auto counts = inspect::read_counts(reader_, Clock::now);
+    ended_ = Clock::now();
+    if (!counts) return counts.error();
+    traffic_.take(std::move(*counts));
+    return {};
+  }
+
+  const inspect::Traffic& traffic() const { return traffic_; }
+  TimePoint next(milliseconds interval) const {
+    return inspect::next_reading(began_, ended_, interval);
+  }
+  milliseconds took() const { return std::chrono::duration_cast<milliseconds>(ended_ - began_); }
+
+ private:
+  netlink::IpvsReader& reader_;
+  inspect::Traffic traffic_;
+  TimePoint began_;
+  TimePoint ended_;
+};
+
+// Names as they are now, about once a minute; where the daemon does not answer they stay.
+class CurrentNames {
+ public:
+  CurrentNames(const std::string& socket, inspect::ClusterNames names)
+      : daemon_(socket), wanted_(!names.empty()), names_(std::move(names)), read_(Clock::now()) {}
+
+  const inspect::ClusterNames& now() {
+    constexpr std::chrono::minutes kGoodFor{1};
+    if (!wanted_ || Clock::now() < read_ + kGoodFor) return names_;
+    if (auto read = names_of_daemon(daemon_)) names_ = *std::move(read);
+    read_ = Clock::now();
+    return names_;
+  }
+
+ private:
+  ControlClient daemon_;
+  bool wanted_;
+  inspect::ClusterNames names_;
+  TimePoint read_;
+};
+
+Status print_tables(Readings& readings, const TopOptions& options, CurrentNames& names,
+                    const inspect::TextSink& sink) {
+  constexpr auto kAll = std::numeric_limits<std::size_t>::max();
+  for (std::size_t printed = 0; options.count == 0 || printed < options.count; ++printed) {
+    std::this_thread::sleep_until(readings.next(options.view.interval));
+    if (auto status = readings.read(); !status) return status;
+    const auto table = top_table(readings.traffic(), options.view, names.now(), kAll);
+    auto status = sink((printed == 0 ? "" : "\n") + top_text(table));
+    if (!status) return status;
+  }
+  return {};
+}
+
+// The signal that ended it, 0 for none.
+int show_screens(Readings& readings, Terminal& terminal, TopView view, CurrentNames& names) {
+  std::string notice;
+  while (!view.over) {
+    const auto now = Clock::now();
+    if (!view.paused && now >= readings.next(view.interval)) {
+      // Later it may be there again.
+      const auto status = readings.read();
+      notice = status ? "" : to_string(status.error());
+    }
+    const auto size = terminal.size();
+    const auto page = rows_on(size);
+    const auto table = top_table(readings.traffic(), view, names.now(), page);
+    view.first = table.first;
+    terminal.draw(top_screen(table, view, size, readings.took(), notice), 1);
+    const auto left = std::chrono::ceil<milliseconds>(readings.next(view.interval) - Clock::now());
+    const auto event =
+        terminal.wait(view.paused ? milliseconds(-1) : std::max(left, milliseconds(0)));
+    if (const auto* end = std::get_if<Ended>(&event)) return end->signal;
+    if (const auto* character = std::get_if<char>(&event)) press(view, *character, page);
+    if (const auto* key = std::get_if<TopKey>(&event)) press(view, *key, page);
+  }
+  return 0;
+}
+
+}  // namespace
+
+Status run_top(const TopOptions& options, const inspect::TextSink& sink) {
+  const auto reader = netlink::KernelIpvsReader::open();
+  if (!reader) return reader.error();
+  Readings readings(**reader);
+  if (auto status = readings.read(); !status) return status;
+  auto known = options.socket.empty() ? std::nullopt : names_if_known(options.socket);
+  CurrentNames names(options.socket, std::move(known).value_or(inspect::ClusterNames()));
+  auto terminal = options.count == 0 ? Terminal::open() : nullptr;
+  if (!terminal) return print_tables(readings, options, names, sink);
+  const int signal = show_screens(readings, *terminal, options.view, names);
+  terminal.reset();
+  if (signal != 0) std::raise(signal);
+  return {};
+}
+
+}  // namespace ipvsproxier::cmd

@@ -1,0 +1,35 @@
+#pragma once
+
+// The command line of `ipvsctl top`.
+
+#include <cstddef>
+#include <string>
+
+#include "cmd/ipvsctl_top.h"
+
+namespace CLI {
+class App;
+}
+
+namespace ipvsproxier::cmd {
+
+// As on the command line.
+struct TopWords {
+  std::string by = "service";
+  std::string sort_by = "connections";
+  std::string filter;
+  std::string socket;
+  bool numeric = false;
+  double interval = 2;
+  std::size_t count = 0;
+  bool once = false;
+  bool reverse = false;
+};
+
+// Makes the command's flags write into `words`.
+void add_top_flags(CLI::App& command, TopWords& words);
+
+// Throws a CLI::ExcludesError for flags that do not go together.
+TopOptions top_options(const TopWords& words);
+
+}  // namespace ipvsproxier::cmd
