@@ -2,6 +2,8 @@
 
 #include <sys/stat.h>
 
+#include <thread>
+
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
@@ -152,6 +154,26 @@ TEST_CASE(
               "Draining (weight 0, until its connections are gone)\n"
               "  10.96.0.20:80/TCP -> 10.244.1.11:8080  for "));
   CHECK(holds(page, ", as long as they last\n"));
+}
+
+TEST_CASE("kernel: ipvsctl top and connections name Services and pods while there is traffic") {
+  NamedWorld world;
+  std::jthread traffic([&](const std::stop_token& stop) {
+    while (!stop.stop_requested())
+      static_cast<void>(world.cluster().node().ask(netlink::Protocol::tcp, ip("10.96.0.20"), 80));
+  });
+  // The first table may be of a time before the kernel counted anything.
+  const auto services = world.ask("top --count 3 --interval 2");
+  INFO(services);
+  CHECK(holds(services, "\ndefault/web "));
+  CHECK(holds(services, "\ndefault/empty "));
+  const auto backends = world.ask("top --by backend --count 2 --interval 2");
+  INFO(backends);
+  CHECK(holds(backends, "10.244.0.11:8080"));
+  const auto connections = world.ask("connections --sort-by state");
+  INFO(connections);
+  CHECK(holds(connections, "default/web:http"));
+  CHECK(connections.ends_with("status 0\n"));
 }
 
 TEST_CASE("kernel: ipvsctl service without a daemon tells what the kernel has of an address") {
