@@ -9,6 +9,7 @@
 #include "cmd/ipvsctl_explain.h"
 #include "cmd/ipvsctl_list.h"
 #include "cmd/ipvsctl_options.h"
+#include "cmd/ipvsctl_rules.h"
 #include "cmd/ipvsctl_sets.h"
 #include "cmd/ipvsctl_status.h"
 #include "cmd/ipvsctl_top.h"
@@ -27,6 +28,7 @@ struct Run {
   int operator()(int status) const { return status; }
   int operator()(const ListOptions& options) const { return told(run_list(options, sink())); }
   int operator()(const SetsOptions& options) const { return told(run_sets(options, sink())); }
+  int operator()(const inspect::RuleStyle& style) const { return told(run_rules(style, sink())); }
   // 0: it gets there, 1: it does not, 2: that could not be found out.
   int operator()(const ExplainOptions& options) const {
     const auto names = names_if_known(options.socket);

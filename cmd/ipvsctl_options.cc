@@ -3,6 +3,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <utility>
@@ -77,6 +78,51 @@ Make add_sets(CLI::App& command) {
   command.add_option("name", options->name, "The set whose elements are listed")->type_name("SET");
   add_form(command, options->format);
   return [options] { return *options; };
+}
+
+const std::map<std::string, inspect::RuleForm> kRuleForms = {{"json", inspect::RuleForm::json},
+                                                             {"yaml", inspect::RuleForm::yaml},
+                                                             {"save", inspect::RuleForm::save}};
+const std::map<std::string, ipset::Table> kTableNames = {
+    {"filter", ipset::Table::filter}, {"nat", ipset::Table::nat}, {"mangle", ipset::Table::mangle}};
+
+void add_family(CLI::App& command, std::optional<netlink::Family>& family) {
+  const auto choose = [&family](netlink::Family chosen) {
+    if (family) throw CLI::ValidationError("-4 and -6 exclude each other");
+    family = chosen;
+  };
+  command.add_flag_callback(
+      "-4,--ipv4", [choose] { choose(netlink::Family::ipv4); }, "IPv4 alone");
+  command.add_flag_callback(
+      "-6,--ipv6", [choose] { choose(netlink::Family::ipv6); }, "IPv6 alone");
+}
+
+Make add_rules(CLI::App& command) {
+  const auto style = std::make_shared<inspect::RuleStyle>();
+  auto& choice = style->choice;
+  command.add_option("chain", choice.chain, "This chain alone, and whole")->type_name("CHAIN");
+  command
+      .add_option_function<std::string>(
+          "--table", [&choice](const std::string& name) { choice.table = kTableNames.at(name); },
+          "This table alone: nat, filter or mangle")
+      ->check(CLI::IsMember(kTableNames))
+      ->type_name("TABLE");
+  add_family(command, choice.family);
+  command
+      .add_option_function<std::string>(
+          "-o,--output",
+          [&form = style->form](const std::string& name) { form = kRuleForms.at(name); },
+          "Form: json, yaml, or save: as iptables-save prints it")
+      ->check(CLI::IsMember(kRuleForms))
+      ->type_name("FORM");
+  command.add_flag("--counters", style->counters, "With -o save: packets and bytes of each rule");
+  return [style] {
+    const bool save = style->form == inspect::RuleForm::save;
+    if (save && !style->choice.family)
+      throw CLI::ValidationError("-o save: one family has to be chosen, by -4 or -6");
+    if (style->counters && !save) throw CLI::ValidationError("--counters goes with -o save");
+    return *style;
+  };
 }
 
 Make add_explain(CLI::App& command) {
@@ -196,6 +242,7 @@ CtlCommand parse_ctl_options(int argc, const char* const* argv, std::ostream& ou
   add("top", "What goes through Services and backends now", add_top);
   add("connections", "Connections through Services", add_connections);
   add("sets", "List IP sets that the rules consult, or one's elements", add_sets);
+  add("rules", "Our rules of the packet filter, and what is wrong with them", add_rules);
   add("addresses", "Where the addresses of Services are bound", add_addresses);
   add("status", "Say how the daemon is", add_status);
   add("diff", "Compare the kernel with what the daemon wants", add_diff);

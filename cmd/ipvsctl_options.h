@@ -13,6 +13,7 @@
 #include "cmd/ipvsctl_top.h"
 #include "cmd/ipvsctl_views.h"
 #include "cmd/list_options.h"
+#include "proxier/inspect/rule_listing.h"
 #include "proxier/inspect/set_listing.h"
 
 namespace ipvsproxier::cmd {
@@ -24,9 +25,9 @@ struct SetsOptions {
 
 // The command with its options. Otherwise the exit status: 0 after --help and --version, which are
 // answered on `out`; 2 after a wrong command line, which is explained on `err`.
-using CtlCommand =
-    std::variant<int, ListOptions, SetsOptions, ExplainOptions, DiffOptions, PlanOptions,
-                 StatusOptions, ServiceOptions, TopOptions, AddressesOptions, ConnectionsOptions>;
+using CtlCommand = std::variant<int, ListOptions, SetsOptions, ExplainOptions, DiffOptions,
+                                PlanOptions, StatusOptions, ServiceOptions, TopOptions,
+                                AddressesOptions, ConnectionsOptions, inspect::RuleStyle>;
 
 CtlCommand parse_ctl_options(int argc, const char* const* argv, std::ostream& out,
                              std::ostream& err);

@@ -7,6 +7,7 @@
 
 #include "cmd/command_line.h"
 #include "cmd/daemon_names.h"
+#include "ipset/rule_catalog.h"
 #include "ipset/set_catalog.h"
 
 namespace ipvsproxier::cmd {
@@ -18,6 +19,15 @@ std::vector<std::string> set_names() {
   for (const auto family : {netlink::Family::ipv4, netlink::Family::ipv6})
     for (const auto id : ipset::kSetIds) names.push_back(ipset::set_name(id, family));
   return names;
+}
+
+std::vector<std::string> chain_names() {
+  std::set<std::string> names;
+  for (const auto& table : ipset::rules_for(netlink::Family::ipv4, {})) {
+    for (const auto& chain : table.chains) names.insert(chain.name);
+    for (const auto& jump : table.jumps) names.insert(jump.from);
+  }
+  return {names.begin(), names.end()};
 }
 
 std::vector<std::string> link_names() {
@@ -47,6 +57,7 @@ std::vector<std::string> service_names(bool namespaces_only) {
 
 std::vector<std::string> known_values(std::string_view type, std::string_view /*begun*/) {
   if (type == "SET") return set_names();
+  if (type == "CHAIN") return chain_names();
   if (type == "LINK") return link_names();
   if (type == "NAMESPACE" || type == "SERVICE") return service_names(type == "NAMESPACE");
   return {};

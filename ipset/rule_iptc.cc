@@ -191,6 +191,16 @@ class Snapshot {
     return result;
   }
 
+  std::vector<RuleCount> counts(const std::string& chain) const {
+    std::vector<RuleCount> result;
+    for_each_rule(chain, [&](unsigned, std::string_view, auto bytes) {
+      const auto& counters =
+          reinterpret_cast<const typename Library::Entry*>(bytes.data())->counters;
+      result.push_back({.packets = counters.pcnt, .bytes = counters.bcnt});
+    });
+    return result;
+  }
+
   bool has_rules(const std::string& chain) const {
     return Library::first_rule(chain.c_str(), handle_.get()) != nullptr;
   }
@@ -397,6 +407,7 @@ Result<std::optional<WholeTable>> read_with(Table table, const IptcSettings& set
   WholeTable whole;
   for (const auto& chain : snapshot->chains()) {
     whole.chains.emplace(chain, snapshot->rules(chain, sets));
+    whole.counts.emplace(chain, snapshot->counts(chain));
     if (snapshot->is_builtin(chain)) whole.policies.emplace(chain, snapshot->policy(chain));
   }
   return std::optional(std::move(whole));

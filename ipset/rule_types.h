@@ -149,11 +149,20 @@ struct BaseJump {
   friend auto operator<=>(const BaseJump&, const BaseJump&) = default;
 };
 
+// What a rule has matched so far.
+struct RuleCount {
+  std::uint64_t packets = 0;
+  std::uint64_t bytes = 0;
+
+  friend auto operator<=>(const RuleCount&, const RuleCount&) = default;
+};
+
 // A whole table as it was read, whoever made its chains. A rule that is not in our vocabulary has a
 // ForeignTarget.
 struct WholeTable {
   std::map<std::string, std::vector<Rule>> chains;
-  std::map<std::string, Verdict> policies;  // of the built-in chains
+  std::map<std::string, std::vector<RuleCount>> counts;  // of the rules of `chains`, in their order
+  std::map<std::string, Verdict> policies;               // of the built-in chains
 
   friend bool operator==(const WholeTable&, const WholeTable&) = default;
 };

@@ -297,5 +297,39 @@ TEST_CASE("ipvsctl connections and addresses: flags") {
   CHECK(std::holds_alternative<int>(parse({"addresses", "-o", "save"}).line));
 }
 
+inspect::RuleStyle rules(std::vector<const char*> words) {
+  words.insert(words.begin(), "rules");
+  const auto answer = parse(words);
+  INFO(answer.err);
+  REQUIRE(std::holds_alternative<inspect::RuleStyle>(answer.line));
+  return std::get<inspect::RuleStyle>(answer.line);
+}
+
+TEST_CASE("ipvsctl rules: which, and in which form") {
+  CHECK(rules({}).form == inspect::RuleForm::text);
+  CHECK_FALSE(rules({}).choice.family);
+  CHECK_FALSE(rules({}).choice.table);
+  CHECK(rules({"KUBE-SERVICES"}).choice.chain == "KUBE-SERVICES");
+  CHECK(rules({"-4"}).choice.family == netlink::Family::ipv4);
+  CHECK(rules({"--ipv6"}).choice.family == netlink::Family::ipv6);
+  CHECK(rules({"--table", "nat"}).choice.table == ipset::Table::nat);
+  CHECK(rules({"-o", "yaml"}).form == inspect::RuleForm::yaml);
+  const auto save = rules({"-6", "-o", "save", "--counters"});
+  CHECK(save.form == inspect::RuleForm::save);
+  CHECK(save.counters);
+}
+
+TEST_CASE("ipvsctl rules: what does not go together") {
+  for (const auto& words : std::vector<std::vector<const char*>>{{"rules", "-4", "-6"},
+                                                                 {"rules", "-o", "save"},
+                                                                 {"rules", "--counters"},
+                                                                 {"rules", "--table", "raw"},
+                                                                 {"rules", "-o", "wide"}}) {
+    const auto answer = parse(words);
+    CHECK(std::get<int>(answer.line) == 2);
+    CHECK_FALSE(answer.err.empty());
+  }
+}
+
 }  // namespace
 }  // namespace ipvsproxier::cmd
