@@ -3,6 +3,7 @@
 // The rules of this host, as a person reads them, as a document, and as iptables-save prints them.
 // Pure, any thread.
 
+#include <cstdint>
 #include <string>
 
 #include "proxier/inspect/rule_review.h"

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <iterator>
 #include <limits>
 #include <set>
+#include <utility>
 
 #include "ipset/rule_catalog.h"
 #include "ipset/set_catalog.h"

@@ -7,13 +7,15 @@
 // local traffic, masquerading of all, ping) are taken to be those that leave the fewest
 // differences, and the virtual services to which this node is not admitted those that have a rule.
 
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "ipset/rule_types.h"
-#include "proxier/plan/desired_state.h"
+#include "proxier/plan/actual_state.h"
 
 namespace ipvsproxier::inspect {
 

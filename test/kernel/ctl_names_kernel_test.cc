@@ -165,7 +165,7 @@ TEST_CASE("kernel: ipvsctl top and connections name Services and pods while ther
   // The first table may be of a time before the kernel counted anything.
   const auto services = world.ask("top --count 3 --interval 2");
   INFO(services);
-  CHECK(holds(services, "\ndefault/web "));
+  CHECK(holds(services, "\ndefault/web:http "));
   CHECK(holds(services, "\ndefault/empty "));
   const auto backends = world.ask("top --by backend --count 2 --interval 2");
   INFO(backends);
