@@ -197,8 +197,11 @@ Candidates complete(const CLI::App& app, const CLI::App& daemon,
 
 std::string candidates_text(const Candidates& candidates) {
   std::string text;
-  for (const auto& [word, about] : candidates)
-    text += about.empty() ? word + '\n' : word + '\t' + about + '\n';
+  for (const auto& [word, about] : candidates) {
+    text.append(word);
+    if (!about.empty()) text.append("\t").append(about);
+    text.push_back('\n');
+  }
   return text;
 }
 

@@ -9,6 +9,7 @@
 
 #include "test/kernel/cluster.h"
 #include "test/kernel/daemon.h"
+#include "test/support/ip.h"
 #include "test/support/paths.h"
 #include "test/support/require.h"
 

@@ -10,6 +10,8 @@
 namespace ipvsproxier::test {
 namespace {
 
+using netlink::Protocol;
+
 class Troubled {
  public:
   Troubled() {
