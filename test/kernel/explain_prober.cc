@@ -156,6 +156,8 @@ Outcome Prober::happened(const Probe& probe, const inspect::PacketWalk& walk, in
   for (const auto& packet : around) {
     if (packet.outgoing) continue;
     if (packet.resets && packet.destination_port == port) return "refused: TCP reset";
+    // Of an earlier probe it may be told late.
+    if (packet.about_port >= kFirstPort && packet.about_port < port) continue;
     if (packet.port_unreachable) return "refused: ICMP port unreachable";
     if (packet.host_unreachable) return "refused: ICMP host unreachable";
   }

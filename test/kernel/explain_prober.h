@@ -62,7 +62,8 @@ class Prober {
   Host n2_;
   Sniffer node_sniffer_;
   std::map<const Netns*, Sniffer> sniffers_;
-  std::uint16_t source_port_ = 20'000;
+  static constexpr std::uint16_t kFirstPort = 20'000;  // of probes, each has its own
+  std::uint16_t source_port_ = kFirstPort;
   std::string heard_;  // what the sender of the last probe was told
 };
 

@@ -22,6 +22,16 @@ std::uint16_t number_at(Octets bytes, std::size_t place) {
   return static_cast<std::uint16_t>(bytes[place] << 8 | bytes[place + 1]);
 }
 
+// The source port of the packet that an ICMP message is about; 0 if it does not say.
+std::uint16_t quoted_port(Octets message) {
+  constexpr std::size_t kHeader = 8;
+  if (message.size() <= kHeader) return 0;
+  const auto quoted = message.subspan(kHeader);
+  const std::size_t header =
+      quoted[0] >> 4 == 4 ? static_cast<std::size_t>(quoted[0] & 0xf) * 4 : std::size_t{40};
+  return quoted.size() < header + 2 ? std::uint16_t{0} : number_at(quoted, header);
+}
+
 // Ports of TCP, UDP and SCTP, flags and first chunk, type and code of ICMP; `rest` follows the IP
 // header.
 void read_transport(Octets rest, SeenPacket& packet) {
@@ -38,6 +48,7 @@ void read_transport(Octets rest, SeenPacket& packet) {
     packet.port_unreachable = rest[1] == 4;
     packet.host_unreachable = rest[1] == 0 || rest[1] == 3;
   }
+  if (packet.port_unreachable || packet.host_unreachable) packet.about_port = quoted_port(rest);
   const bool sctp = packet.protocol == IPPROTO_SCTP;
   if (packet.protocol != IPPROTO_TCP && packet.protocol != IPPROTO_UDP && !sctp) return;
   packet.source_port = number_at(rest, 0);
