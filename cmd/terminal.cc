@@ -27,12 +27,48 @@ bool can_show_screens() {
   return can;
 }
 
-sigset_t ending_signals() {
+// Those that wait() takes.
+sigset_t own_signals() {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGTSTP);
   return signals;
+}
+
+// ncurses would take SIGTSTP over, and ignore it while it draws: a ^Z just then would be lost. It
+// leaves alone what has a handler, and this one never runs, as the signal is blocked.
+void keep_stop_from_curses() {
+  if (std::signal(SIGTSTP, [](int) {}) == SIG_IGN) std::signal(SIGTSTP, SIG_IGN);
+}
+
+// Gives the terminal back and stops, as the shell expects; returns once the process goes on.
+void stop_here() {
+  sigset_t stop;
+  sigemptyset(&stop);
+  sigaddset(&stop, SIGTSTP);
+  auto* const handler = std::signal(SIGTSTP, SIG_DFL);
+  if (handler != SIG_IGN) {
+    endwin();
+    std::raise(SIGTSTP);
+    sigprocmask(SIG_UNBLOCK, &stop, nullptr);
+    sigprocmask(SIG_BLOCK, &stop, nullptr);
+    // Settings that were changed meanwhile are the ones to give back later.
+    def_shell_mode();
+    clearok(curscr, TRUE);
+    refresh();
+  }
+  std::signal(SIGTSTP, handler);
+}
+
+void give_signals_back() {
+  // ncurses has handlers of its own, which end the process with a status that says nothing.
+  std::signal(SIGINT, SIG_DFL);
+  std::signal(SIGTERM, SIG_DFL);
+  if (std::signal(SIGTSTP, SIG_DFL) == SIG_IGN) std::signal(SIGTSTP, SIG_IGN);
+  const auto signals = own_signals();
+  sigprocmask(SIG_UNBLOCK, &signals, nullptr);
 }
 
 TerminalEvent event_of(int key) {
@@ -86,11 +122,16 @@ Terminal::Terminal(std::unique_ptr<Screen> screen, netlink::UniqueFd signals)
 
 std::unique_ptr<Terminal> Terminal::open() {
   if (!can_show_screens()) return nullptr;
-  const auto signals = ending_signals();
-  netlink::UniqueFd ending(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
-  auto* const handle = ending ? newterm(nullptr, stdout, stdin) : nullptr;
-  if (handle == nullptr) return nullptr;
+  const auto signals = own_signals();
+  netlink::UniqueFd taken(signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!taken) return nullptr;
   sigprocmask(SIG_BLOCK, &signals, nullptr);
+  keep_stop_from_curses();
+  auto* const handle = newterm(nullptr, stdout, stdin);
+  if (handle == nullptr) {
+    give_signals_back();
+    return nullptr;
+  }
   constexpr int kEscapeWait = 50;  // ms, for what may follow the byte of the key Escape
   set_escdelay(kEscapeWait);
   cbreak();
@@ -99,16 +140,12 @@ std::unique_ptr<Terminal> Terminal::open() {
   keypad(stdscr, TRUE);
   nodelay(stdscr, TRUE);
   return std::unique_ptr<Terminal>(
-      new Terminal(std::make_unique<Screen>(handle), std::move(ending)));
+      new Terminal(std::make_unique<Screen>(handle), std::move(taken)));
 }
 
 Terminal::~Terminal() {
   screen_.reset();
-  // ncurses has handlers of its own, which end the process with a status that says nothing.
-  std::signal(SIGINT, SIG_DFL);
-  std::signal(SIGTERM, SIG_DFL);
-  const auto signals = ending_signals();
-  sigprocmask(SIG_UNBLOCK, &signals, nullptr);
+  give_signals_back();
 }
 
 inspect::ScreenSize Terminal::size() const {
@@ -134,8 +171,11 @@ TerminalEvent Terminal::wait(std::chrono::milliseconds timeout) {
   const int ready = poll(sources.data(), sources.size(), static_cast<int>(timeout.count()));
   if (ready == 0) return TimePassed{};
   signalfd_siginfo signal{};
-  if (read(signals_.get(), &signal, sizeof signal) == sizeof signal)
-    return Ended{static_cast<int>(signal.ssi_signo)};
+  if (read(signals_.get(), &signal, sizeof signal) == sizeof signal) {
+    if (signal.ssi_signo != SIGTSTP) return Ended{static_cast<int>(signal.ssi_signo)};
+    stop_here();
+    return Redraw{};
+  }
   if (const int key = getch(); key != ERR) return event_of(key);
   if (ready > 0 && sources[0].revents != 0) return Ended{};
   return Redraw{};

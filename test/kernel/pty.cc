@@ -10,6 +10,7 @@
 #include <array>
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <stdexcept>
 
 namespace ipvsproxier::test {
@@ -72,8 +73,24 @@ bool PtyCommand::shows(const std::string& text, int timeout_ms) {
     }
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-    if (left.count() <= 0 || !read_more(static_cast<int>(left.count()))) return false;
+    if (left.count() <= 0 || !read_more(static_cast<int>(left.count()))) {
+      tell_missing(text);
+      return false;
+    }
   }
+}
+
+// What came instead, as a string of C++.
+void PtyCommand::tell_missing(const std::string& text) const {
+  std::fprintf(stderr, "the terminal did not show \"%s\", but:\n", text.c_str());
+  for (const auto character : output_.substr(seen_)) {
+    const auto byte = static_cast<unsigned char>(character);
+    if (byte >= ' ' && byte <= '~')
+      std::fputc(byte, stderr);
+    else
+      std::fprintf(stderr, "\\x%02x", byte);
+  }
+  std::fputc('\n', stderr);
 }
 
 int PtyCommand::wait_for_end() {

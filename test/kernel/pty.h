@@ -24,7 +24,7 @@ class PtyCommand {
   void type(const std::string& keys) const;
   void resize(unsigned short width, unsigned short height) const;
   // True as soon as the text came after what was waited for before; false at the end or after the
-  // time.
+  // time, and standard error says what came.
   bool shows(const std::string& text, int timeout_ms = kPatience);
   // Whether the terminal has the settings that it began with.
   bool as_it_was() const;
@@ -35,6 +35,7 @@ class PtyCommand {
 
  private:
   bool read_more(int timeout_ms);
+  void tell_missing(const std::string& text) const;
   termios settings() const;
 
   pid_t pid_ = -1;
