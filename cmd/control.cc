@@ -37,13 +37,6 @@ std::optional<std::string> query_of(const serve::HttpRequest& request, const std
   return it == request.query.end() ? std::nullopt : std::optional(it->second);
 }
 
-// "namespace/name"; nullopt: it is something else.
-std::optional<api::NamespacedName> parse_name(const std::string& text) {
-  const auto slash = text.find('/');
-  if (slash == std::string::npos || slash == 0 || slash + 1 == text.size()) return std::nullopt;
-  return api::NamespacedName{text.substr(0, slash), text.substr(slash + 1)};
-}
-
 std::optional<api::ObjectKind> parse_kind(const std::string& text) {
   using enum api::ObjectKind;
   for (const auto kind : {service, endpoint_slice, node})
@@ -58,7 +51,7 @@ std::string read_query(const serve::HttpRequest& request, inspect::ServiceQuery&
        {std::pair("after", &query.after), std::pair("service", &query.service)}) {
     const auto text = query_of(request, key);
     if (!text) continue;
-    *name = parse_name(*text);
+    *name = inspect::parse_service_name(*text);
     if (!*name) return std::string(key) + " must be NAMESPACE/NAME";
   }
   return "";
@@ -187,7 +180,7 @@ serve::HttpResponse Control::answer_names(const serve::HttpRequest& request) {
 }
 
 serve::HttpResponse Control::answer_service(const serve::HttpRequest& request) {
-  const auto name = parse_name(query_of(request, "service").value_or(""));
+  const auto name = inspect::parse_service_name(query_of(request, "service").value_or(""));
   if (!name) return mistake(400, "service must be NAMESPACE/NAME");
   return answer_page([name](const sync::Inspection& inspection) {
     return inspection.standing.listed ? service_answer(inspection, *name) : std::string();

@@ -64,10 +64,13 @@ netlink::Result<std::string> ControlClient::get(const std::string& target) {
   curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
   if (status == 200) return body;
   const auto json = nlohmann::json::parse(body, nullptr, false);
-  if (!json.is_object() || !json.contains("error"))
-    return Error{ErrorKind::malformed, 0, path_ + ": what answers there is no ipvs-proxier"};
+  if (!json.is_object() || !json.contains("error")) return stranger();
   const auto text = json["error"].dump();
   return Error{status == 503 ? ErrorKind::timeout : ErrorKind::malformed, 0, path_ + ": " + text};
+}
+
+Error ControlClient::stranger() const {
+  return {ErrorKind::malformed, 0, path_ + ": what answers there is no ipvs-proxier"};
 }
 
 }  // namespace ipvsproxier::cmd

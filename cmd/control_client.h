@@ -21,7 +21,8 @@ class ControlClient {
   // `denied`: this user may not ask; `timeout`: it is busy; `malformed`: it is something else that
   // answers.
   netlink::Result<std::string> get(const std::string& target);
-  const std::string& path() const { return path_; }
+  // `malformed`: what answered is no ipvs-proxier.
+  netlink::Error stranger() const;
 
  private:
   struct Handle;

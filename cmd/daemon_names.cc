@@ -20,9 +20,7 @@ netlink::Result<inspect::ClusterNames> names_of_daemon(ControlClient& daemon,
         daemon.get(next.empty() ? target : target + "after=" + watch::encode_query(next));
     if (!page) return page.error();
     auto after = names.take_page(*page);
-    if (!after)
-      return netlink::Error{netlink::ErrorKind::malformed, 0,
-                            daemon.path() + ": what answers there is no ipvs-proxier"};
+    if (!after) return daemon.stranger();
     next = *std::move(after);
   } while (!next.empty());
   return names;

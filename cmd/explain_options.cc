@@ -2,22 +2,10 @@
 
 #include <CLI/CLI.hpp>
 
-#include "cmd/text.h"
+#include "cmd/list_options.h"
 #include "proxier/inspect/list_filter.h"
 
 namespace ipvsproxier::cmd {
-
-namespace {
-
-using netlink::Protocol;
-
-Protocol parse_protocol_suffix(const std::string& text) {
-  for (const auto protocol : {Protocol::tcp, Protocol::udp, Protocol::sctp})
-    if (to_lower(text) == netlink::to_lower_string(protocol)) return protocol;
-  throw CLI::ValidationError("\"" + text + "\" is no protocol: tcp, udp, sctp");
-}
-
-}  // namespace
 
 void add_explain_flags(CLI::App& command, ExplainWords& words) {
   command
@@ -36,14 +24,11 @@ void add_explain_flags(CLI::App& command, ExplainWords& words) {
                   "The link by which it comes in, if not by that on which answers would leave")
       ->type_name("LINK");
   command.add_flag("--live", words.live, "Also the connections that there are of it now");
-  command.add_option("-o,--output", words.output, "Form: json")
-      ->check(CLI::IsMember({"json"}))
-      ->type_name("FORM");
+  add_json(command, words.json);
 }
 
 ExplainOptions explain_options(const ExplainWords& words) {
-  ExplainOptions options{
-      .live = words.live, .json = words.output == "json", .socket = words.socket};
+  ExplainOptions options{.live = words.live, .json = words.json, .socket = words.socket};
   auto& flow = options.flow;
   if (words.source != "node") {
     const auto source = inspect::Backend::parse(words.source);
@@ -53,8 +38,12 @@ ExplainOptions explain_options(const ExplainWords& words) {
     flow.source_port = source->port.value_or(0);
   }
   const auto slash = words.destination.find('/');
-  if (slash != std::string::npos)
-    flow.protocol = parse_protocol_suffix(words.destination.substr(slash + 1));
+  if (slash != std::string::npos) {
+    const auto suffix = words.destination.substr(slash + 1);
+    const auto protocol = parse_protocol_word(suffix);
+    if (!protocol) throw CLI::ValidationError("\"" + suffix + "\" is no protocol: tcp, udp, sctp");
+    flow.protocol = *protocol;
+  }
   const auto destination = inspect::Backend::parse(words.destination.substr(0, slash));
   if (!destination || destination->port.value_or(0) == 0)
     throw CLI::ValidationError("\"" + words.destination + "\" is no address:port");

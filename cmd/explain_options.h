@@ -25,9 +25,9 @@ struct ExplainWords {
   std::string source;       // "10.1.0.7", "10.1.0.7:4000", "node"
   std::string destination;  // "10.96.0.1:80", "[fd00::1]:53/udp"
   std::string in_link;
-  std::string output;
   std::string socket = kControlSocket;
   bool live = false;
+  bool json = false;
 };
 
 // Makes the command's flags write into `words`.

@@ -26,14 +26,6 @@ using Make = std::function<CtlCommand()>;
 const std::map<std::string, inspect::SetFormat> kSetFormats = {{"json", inspect::SetFormat::json},
                                                                {"yaml", inspect::SetFormat::yaml}};
 
-void add_json(CLI::App& command, bool& json) {
-  command
-      .add_option_function<std::string>(
-          "-o,--output", [&json](const std::string&) { json = true; }, "Form: json")
-      ->check(CLI::IsMember({"json"}))
-      ->type_name("FORM");
-}
-
 void add_form(CLI::App& command, inspect::SetFormat& format) {
   command
       .add_option_function<std::string>(
@@ -144,7 +136,7 @@ Make add_service(CLI::App& command) {
   add_socket(command, options->socket);
   return [options, subject] {
     if (subject->find('/') != std::string::npos)
-      options->name = parse_service_name(*subject);
+      options->name = inspect::parse_service_name(*subject);
     else
       options->address = inspect::Backend::parse(*subject);
     if (!options->name && !options->address)

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "cmd/kernel_tables.h"
+#include "cmd/node_reading.h"
 #include "ipset/set_catalog.h"
 
 namespace ipvsproxier::cmd {
@@ -14,14 +15,9 @@ using netlink::Status;
 
 // Of ours and of those that the rules ask.
 std::set<std::string> set_names_in(const inspect::RuleReading& reading) {
-  std::set<std::string> names;
+  auto names = consulted_sets(reading.tables);
   for (const auto family : netlink::kFamilies)
     for (const auto id : ipset::kSetIds) names.insert(ipset::set_name(id, family));
-  for (const auto& [key, table] : reading.tables)
-    for (const auto& [chain, rules] : table.chains)
-      for (const auto& rule : rules)
-        for (const auto& match : rule.matches)
-          if (const auto* set = std::get_if<ipset::SetMatch>(&match)) names.insert(set->set);
   return names;
 }
 
@@ -40,11 +36,8 @@ Result<inspect::RuleReading> read_rules(const inspect::RuleChoice& choice) {
   // All tables of a family: what is expected in one depends on the others.
   for (const auto family : netlink::kFamilies) {
     if (choice.family.value_or(family) != family) continue;
-    for (const auto name : {ipset::Table::filter, ipset::Table::nat, ipset::Table::mangle}) {
-      auto table = tables.rules->read(family, name);
-      if (!table) return table.error();
-      if (*table) reading.tables.emplace(plan::TableKey{family, name}, std::move(**table));
-    }
+    if (auto status = read_rule_tables(*tables.rules, family, reading.tables); !status)
+      return status.error();
   }
   if (tables.sets)
     if (auto status = count_elements(*tables.sets, reading); !status) return status.error();

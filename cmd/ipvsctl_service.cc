@@ -143,8 +143,7 @@ Result<ServiceJson> asked(ControlClient& daemon, const api::NamespacedName& serv
   if (!text) return text.error();
   auto document = ServiceJson::parse(*text, nullptr, false);
   if (document.is_object() || document.is_null()) return document;
-  return Error{netlink::ErrorKind::malformed, 0,
-               daemon.path() + ": what answers there is no ipvs-proxier"};
+  return daemon.stranger();
 }
 
 ServiceJson whereabouts(const inspect::ServerName& name) {

@@ -153,9 +153,7 @@ netlink::Result<Json> ask(const std::string& socket) {
   const auto text = daemon.get("/v1/status");
   if (!text) return text.error();
   auto status = Json::parse(*text, nullptr, false);
-  if (!status.is_object())
-    return netlink::Error{netlink::ErrorKind::malformed, 0,
-                          socket + ": what answers there is no ipvs-proxier"};
+  if (!status.is_object()) return daemon.stranger();
   return status;
 }
 

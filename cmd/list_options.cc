@@ -19,10 +19,6 @@ const std::map<std::string, ListFormat> kFormats = {{"wide", ListFormat::wide},
                                                     {"yaml", ListFormat::yaml},
                                                     {"save", ListFormat::save}};
 
-const std::map<std::string, netlink::Protocol> kProtocols = {{"tcp", netlink::Protocol::tcp},
-                                                             {"udp", netlink::Protocol::udp},
-                                                             {"sctp", netlink::Protocol::sctp}};
-
 // What CLI11 calls with each value of an option, for values that it does not know.
 template <typename T, typename Parse>
 CLI::callback_t reads(std::optional<T>& target, Parse parse, std::string expected) {
@@ -45,12 +41,6 @@ std::optional<std::uint16_t> parse_port_number(const std::string& text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return port;
-}
-
-std::optional<netlink::Protocol> parse_protocol_name(const std::string& text) {
-  const auto found = kProtocols.find(to_lower(text));
-  if (found == kProtocols.end()) return std::nullopt;
-  return found->second;
 }
 
 // The flags of `list` as they are on the command line.
@@ -102,9 +92,10 @@ void add_flags(CLI::App& list, ListFlags& flags) {
 void add_services(CLI::App& list, inspect::ServiceQuery& services) {
   list.add_option("-N,--namespace", services.ns, "Virtual services of this namespace's Services")
       ->type_name("NAMESPACE");
-  list.add_option("--service",
-                  reads(services.service, parse_service_name, "namespace/name of a Service"),
-                  "Virtual services of this Service")
+  list.add_option(
+          "--service",
+          reads(services.service, inspect::parse_service_name, "namespace/name of a Service"),
+          "Virtual services of this Service")
       ->type_name("SERVICE");
 }
 
@@ -168,11 +159,11 @@ ListOptions list_options(const ListFlags& flags) {
 
 }  // namespace
 
-// "shop/web"
-std::optional<api::NamespacedName> parse_service_name(const std::string& text) {
-  const auto slash = text.find('/');
-  if (slash == std::string::npos || slash == 0 || slash + 1 == text.size()) return std::nullopt;
-  return api::NamespacedName{text.substr(0, slash), text.substr(slash + 1)};
+std::optional<netlink::Protocol> parse_protocol_word(std::string_view text) {
+  using netlink::Protocol;
+  for (const auto protocol : {Protocol::tcp, Protocol::udp, Protocol::sctp})
+    if (to_lower(text) == netlink::to_lower_string(protocol)) return protocol;
+  return std::nullopt;
 }
 
 void add_ends_filter(CLI::App& list, inspect::ListFilter& filter) {
@@ -183,7 +174,7 @@ void add_ends_filter(CLI::App& list, inspect::ListFilter& filter) {
                   "Virtual services of this port")
       ->type_name("PORT");
   list.add_option("--protocol",
-                  reads(filter.protocol, parse_protocol_name, "protocol: tcp, udp, sctp"),
+                  reads(filter.protocol, parse_protocol_word, "protocol: tcp, udp, sctp"),
                   "Virtual services of this protocol: tcp, udp or sctp")
       ->type_name("NAME");
   list.add_option("--backend",
@@ -196,6 +187,14 @@ void add_socket(CLI::App& command, std::string& socket) {
   command.add_option("--control-socket", socket, "Where the daemon answers")
       ->type_name("PATH")
       ->capture_default_str();
+}
+
+void add_json(CLI::App& command, bool& json) {
+  command
+      .add_option_function<std::string>(
+          "-o,--output", [&json](const std::string&) { json = true; }, "Form: json")
+      ->check(CLI::IsMember({"json"}))
+      ->type_name("FORM");
 }
 
 std::function<ListOptions()> add_list_flags(CLI::App& command) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "cmd/command_line.h"
 #include "proxier/inspect/list_filter.h"
@@ -40,9 +41,13 @@ std::function<ListOptions()> add_list_flags(CLI::App& command);
 // --vip, --port, --protocol, --backend
 void add_ends_filter(CLI::App& command, inspect::ListFilter& filter);
 
-// "shop/web"
-std::optional<api::NamespacedName> parse_service_name(const std::string& text);
+// "tcp", "UDP"; nullopt: none of the three.
+std::optional<netlink::Protocol> parse_protocol_word(std::string_view text);
 
+// --control-socket
 void add_socket(CLI::App& command, std::string& socket);
+
+// --output, where JSON is the one other form.
+void add_json(CLI::App& command, bool& json);
 
 }  // namespace ipvsproxier::cmd

@@ -22,28 +22,9 @@ Status keep(Result<T> read, T& target) {
   return {};
 }
 
-Status read_tables(NodeTables& tables, Family family, inspect::NodeReading& node) {
-  for (const auto table : {ipset::Table::mangle, ipset::Table::nat, ipset::Table::filter}) {
-    auto read = tables.rules.read(family, table);
-    if (!read) return read.error();
-    if (*read) node.tables.emplace(plan::TableKey{family, table}, std::move(**read));
-  }
-  return {};
-}
-
-std::set<std::string> consulted_sets(const inspect::NodeReading& node) {
-  std::set<std::string> names;
-  for (const auto& [key, table] : node.tables)
-    for (const auto& [chain, rules] : table.chains)
-      for (const auto& rule : rules)
-        for (const auto& match : rule.matches)
-          if (const auto* set = std::get_if<ipset::SetMatch>(&match)) names.insert(set->set);
-  return names;
-}
-
 void read_sets(NodeTables& tables, inspect::NodeReading& node) {
   if (!tables.sets) return;
-  for (const auto& name : consulted_sets(node)) {
+  for (const auto& name : consulted_sets(node.tables)) {
     const auto listed = tables.sets->list(name);
     if (!listed || !*listed) continue;
     const auto& elements = (*listed)->elements;
@@ -105,11 +86,31 @@ Result<NodeTables> open_node_tables() {
   return tables;
 }
 
+Status read_rule_tables(ipset::IptcRuleTable& rules, Family family, RuleTables& tables) {
+  for (const auto table : {ipset::Table::mangle, ipset::Table::nat, ipset::Table::filter}) {
+    auto read = rules.read(family, table);
+    if (!read) return read.error();
+    if (*read) tables.emplace(plan::TableKey{family, table}, std::move(**read));
+  }
+  return {};
+}
+
+std::set<std::string> consulted_sets(const RuleTables& tables) {
+  std::set<std::string> names;
+  for (const auto& [key, table] : tables)
+    for (const auto& [chain, rules] : table.chains)
+      for (const auto& rule : rules)
+        for (const auto& match : rule.matches)
+          if (const auto* set = std::get_if<ipset::SetMatch>(&match)) names.insert(set->set);
+  return names;
+}
+
 Result<inspect::NodeReading> read_node(NodeTables& tables, const netlink::IpAddress& destination) {
   inspect::NodeReading node;
   const auto family = destination.family();
   if (const auto status = read_host(*tables.host, node); !status) return status.error();
-  if (const auto status = read_tables(tables, family, node); !status) return status.error();
+  if (const auto status = read_rule_tables(tables.rules, family, node.tables); !status)
+    return status.error();
   if (const auto status = read_services(tables, destination, node); !status) return status.error();
   read_sets(tables, node);
   node.tracks_ipvs = is_on("net/ipv4/vs/conntrack");

@@ -3,7 +3,10 @@
 // What this network namespace holds that decides about packets, read from the kernel for one
 // explanation. Loads no module, makes no table, writes nothing. One thread.
 
+#include <map>
 #include <memory>
+#include <set>
+#include <string>
 
 #include "ipset/rule_iptc.h"
 #include "ipset/set_table.h"
@@ -21,6 +24,15 @@ struct NodeTables {
 };
 
 netlink::Result<NodeTables> open_node_tables();
+
+using RuleTables = std::map<plan::TableKey, ipset::WholeTable>;
+
+// Adds those of mangle, nat and filter that the family has.
+netlink::Status read_rule_tables(ipset::IptcRuleTable& rules, netlink::Family family,
+                                 RuleTables& tables);
+
+// The sets that their rules ask.
+std::set<std::string> consulted_sets(const RuleTables& tables);
 
 // Rules and sets of the destination's family, and the virtual services at that address or by
 // firewall mark, with their servers. A set that cannot be read is left out; what else cannot be

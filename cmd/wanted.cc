@@ -67,7 +67,7 @@ Status read_pages(ControlClient& daemon, api::ObjectKind kind, model::Changes& o
         daemon.get(next.empty() ? target : target + "&after=" + watch::encode_query(next));
     if (!page) return page.error();
     const auto document = api::JsonDocument::parse(*page);
-    if (!document) return malformed(daemon.path() + ": what answers there is no ipvs-proxier");
+    if (!document) return daemon.stranger();
     const auto items = document->root().find("items");
     if (!items) return malformed("the daemon's answer has no items");
     for (const auto& item : items->elements()) {
@@ -132,8 +132,7 @@ Result<Wanted> wanted_of_daemon(ControlClient& daemon) {
   const auto text = daemon.get("/v1/settings");
   if (!text) return text.error();
   const auto settings = Json::parse(*text, nullptr, false);
-  if (!settings.is_object())
-    return malformed(daemon.path() + ": what answers there is no ipvs-proxier");
+  if (!settings.is_object()) return daemon.stranger();
   auto options = daemon_options(settings);
   if (!options) return options.error();
   Wanted wanted{.options = *std::move(options), .objects = {}};

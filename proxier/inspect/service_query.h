@@ -11,6 +11,13 @@
 
 namespace ipvsproxier::inspect {
 
+// "namespace/name"; nullopt: it is something else.
+inline std::optional<api::NamespacedName> parse_service_name(const std::string& text) {
+  const auto slash = text.find('/');
+  if (slash == std::string::npos || slash == 0 || slash + 1 == text.size()) return std::nullopt;
+  return api::NamespacedName{text.substr(0, slash), text.substr(slash + 1)};
+}
+
 struct ServiceQuery {
   // Those after this one.
   std::optional<api::NamespacedName> after;
