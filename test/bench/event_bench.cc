@@ -104,8 +104,8 @@ void run(int endpoints, bool local) {
     std::sort(all.begin(), all.end());
     return all[all.size() / 2];
   };
-  std::printf("%s endpoint of %4d replaced: %8.1f us, %6.0f allocations\n",
-              local ? "local " : "remote", endpoints, middle(times) * 1000, middle(counts));
+  std::printf("%d %s endpoints, one replaced: %.1f us, %.0f allocations\n", endpoints,
+              local ? "local" : "remote", middle(times) * 1000, middle(counts));
 }
 
 }  // namespace

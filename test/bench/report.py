@@ -306,8 +306,22 @@ def ends(bench, report):
                 note=f"{text_of(figures['resident before'])} to {text_of(figures['resident after'])} MB")
 
 
+def listings(bench, report):
+    """What ipvsctl takes to list S2, beside the bare dump."""
+    program = str(bench.build / "test/bench/list_bench")
+    figures = {}
+    for line in bench.guest_output("S2", program).splitlines():
+        name, value, *_ = line.split("\t")
+        figures[name] = float(value)
+    report.time("S2 listed unsorted, memory", [figures["unsorted: memory"]], "KB")
+    dump = figures["bare dump"]
+    for name in [name for name in figures if f"{name}: times the bare dump" in figures]:
+        target = None if name in ("bare dump", "ipvsadm -Ln") else 2
+        report.time(f"S2 listed, {name}", [figures[name]], "ms", dump, "the dump", target)
+
+
 def on_the_host(bench, report):
-    """Decoding, planner and difference alone, and memory by part: no kernel."""
+    """Decoding, planner and difference alone, events on fakes, and memory by part: no kernel."""
     most = {"S2": 60, "S3": 300, "S4": 200}
     for line in bench.host("memory_bench").splitlines():
         size = line.split()[0]
@@ -323,6 +337,11 @@ def on_the_host(bench, report):
         row = re.match(r"(\S.*?) +([\d.]+) ms +\[([\d.]+) \.\. ([\d.]+)\]", line)
         if row:
             report.time(f"{row[1]}", [float(row[3]), float(row[2]), float(row[4])], "ms")
+    for line in bench.host("event_bench").splitlines():
+        row = re.match(r"(.*): ([\d.]+) us, (\d+) allocations", line)
+        if row:
+            report.count(f"on fakes, {row[1]}, allocations", float(row[3]))
+            report.time(f"on fakes, {row[1]}", [float(row[2])], "us")
     title = ""
     for line in bench.host("decode_bench").splitlines():
         row = re.match(r"  (decode_list_item|framer and decoder|framer alone).*? +(\d+) MB/s +\[(\d+) \.\. (\d+)\]", line)
@@ -332,7 +351,8 @@ def on_the_host(bench, report):
             title = re.split("[:,]", line)[0].rsplit("/", 1)[-1]
 
 
-PARTS = (changes, system_calls, silence, syncs, restarts, loads, rolls, corners, ends, on_the_host)
+PARTS = (changes, system_calls, silence, syncs, restarts, loads, rolls, corners, ends, listings,
+         on_the_host)
 
 
 def machine():
