@@ -21,13 +21,15 @@ netlink::Status run_addresses(const AddressesOptions& options, const inspect::Te
   const auto tables = open_loaded_tables();
   const auto bound = tables.links->list_addresses();
   if (!bound) return bound.error();
+  const auto routes = tables.links->list_local_routes();
+  if (!routes) return routes.error();
   std::vector<netlink::VirtualService> services;
   if (tables.ipvs) {
     auto listed = tables.ipvs->list_services();
     if (!listed) return listed.error();
     services = *std::move(listed);
   }
-  const auto rows = inspect::address_rows(*bound, services, names_from(options.socket));
+  const auto rows = inspect::address_rows(*bound, *routes, services, names_from(options.socket));
   return sink(inspect::addresses_text(rows, options.format));
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -32,6 +34,7 @@ std::string joined_words(const std::set<std::string>& words) {
 }  // namespace
 
 std::vector<AddressRow> address_rows(std::span<const netlink::InterfaceAddress> bound,
+                                     std::span<const IpAddress> routes,
                                      std::span<const netlink::VirtualService> services,
                                      const ClusterNames& names) {
   std::map<IpAddress, std::set<std::string>> served;
@@ -42,17 +45,20 @@ std::vector<AddressRow> address_rows(std::span<const netlink::InterfaceAddress> 
       owners.insert(fmt::format("{}/{}", name->ns, name->service));
   }
   std::vector<AddressRow> rows;
-  std::set<IpAddress> somewhere;
-  for (const auto& one : bound) {
-    somewhere.insert(one.address);
-    if (!one.on_dummy || !plan::dummy_number(one.link)) continue;
-    const auto owners = served.find(one.address);
+  std::set<IpAddress> somewhere(routes.begin(), routes.end());
+  const auto add_bound = [&](const IpAddress& address, std::string place) {
+    const auto owners = served.find(address);
     const bool used = owners != served.end();
-    rows.push_back({.address = one.address,
-                    .bound_to = one.link,
+    rows.push_back({.address = address,
+                    .bound_to = std::move(place),
                     .services = used ? owners->second : std::set<std::string>(),
                     .wrong = used ? "" : "no virtual service has it"});
+  };
+  for (const auto& one : bound) {
+    somewhere.insert(one.address);
+    if (one.on_dummy && plan::dummy_number(one.link)) add_bound(one.address, one.link);
   }
+  for (const auto& address : routes) add_bound(address, plan::place_name(plan::kLocalTable));
   for (const auto& [address, owners] : served)
     if (!somewhere.contains(address))
       rows.push_back({.address = address, .services = owners, .wrong = "bound nowhere"});
