@@ -160,18 +160,17 @@ Make add_top(CLI::App& command) {
   return [words] { return top_options(*words); };
 }
 
-// Names are asked for on `socket`, unless numbers are wanted alone.
-void add_names(CLI::App& command, std::string& socket) {
+void add_names(CLI::App& command, bool& names, std::string& socket) {
   socket = kControlSocket;
   add_socket(command, socket);
   command.add_flag_callback(
-      "-n,--numeric", [&socket] { socket.clear(); }, "Numbers alone: no names of the cluster");
+      "-n,--numeric", [&names] { names = false; }, "Numbers alone: no names of the cluster");
 }
 
 Make add_addresses(CLI::App& command) {
   const auto options = std::make_shared<AddressesOptions>();
   add_form(command, options->format);
-  add_names(command, options->socket);
+  add_names(command, options->names, options->socket);
   return [options] { return *options; };
 }
 
@@ -186,6 +185,7 @@ Make add_connections(CLI::App& command) {
   const auto options = std::make_shared<ConnectionsOptions>();
   auto& style = options->style;
   add_ends_filter(command, style.filter);
+  add_services(command, options->services);
   command
       .add_option_function<std::string>(
           "--sort-by",
@@ -194,7 +194,7 @@ Make add_connections(CLI::App& command) {
       ->check(CLI::IsMember(kConnectionSorts))
       ->type_name("COLUMN");
   add_form(command, style.format);
-  add_names(command, options->socket);
+  add_names(command, options->names, options->socket);
   return [options] { return *options; };
 }
 

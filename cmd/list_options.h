@@ -40,6 +40,9 @@ std::function<ListOptions()> add_list_flags(CLI::App& command);
 // --vip, --port, --protocol, --backend
 void add_ends_filter(CLI::App& command, inspect::ListFilter& filter);
 
+// --namespace, --service, of which one may be given
+void add_services(CLI::App& command, inspect::ServiceQuery& services);
+
 // "shop/web"
 std::optional<api::NamespacedName> parse_service_name(const std::string& text);
 

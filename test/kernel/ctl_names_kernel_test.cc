@@ -175,6 +175,24 @@ TEST_CASE("kernel: ipvsctl top and connections name Services and pods while ther
   INFO(connections);
   CHECK(holds(connections, "default/web:http"));
   CHECK(connections.ends_with("status 0\n"));
+
+  CHECK(holds(world.ask("connections -N default --port 80"), "10.96.0.20:80 default/web:http "));
+  const auto numbers = world.ask("connections -n --service default/web");
+  INFO(numbers);
+  CHECK(holds(numbers, "10.96.0.20:80   "));
+  CHECK_FALSE(holds(numbers, "default/web"));
+  for (const char* other : {"--service default/empty", "-N shop"}) {
+    const auto none = world.ask(std::string("connections ") + other);
+    INFO(none);
+    CHECK(none.starts_with("Prot Expires"));
+    CHECK_FALSE(holds(none, "TCP"));
+    CHECK(none.ends_with("Backend\nstatus 0\n"));
+  }
+  world.daemon().terminate();
+  const auto unknown = world.ask("connections -n -N default");
+  CHECK(unknown.starts_with("ipvsctl: no ipvs-proxier answers on "));
+  CHECK_FALSE(holds(unknown, "Prot"));
+  CHECK(unknown.ends_with("status 1\n"));
 }
 
 TEST_CASE("kernel: ipvsctl service without a daemon tells what the kernel has of an address") {
