@@ -73,10 +73,19 @@ Make add_status(CLI::App& command) {
   return [options] { return *options; };
 }
 
+// Names are asked for on `socket`, unless numbers are wanted alone.
+void add_names(CLI::App& command, bool& names, std::string& socket) {
+  socket = kControlSocket;
+  add_socket(command, socket);
+  command.add_flag_callback(
+      "-n,--numeric", [&names] { names = false; }, "Numbers alone: no names of the cluster");
+}
+
 Make add_sets(CLI::App& command) {
   const auto options = std::make_shared<SetsOptions>();
   command.add_option("name", options->name, "The set whose elements are listed")->type_name("SET");
   add_form(command, options->format);
+  add_names(command, options->names, options->socket);
   return [options] { return *options; };
 }
 
@@ -158,13 +167,6 @@ Make add_top(CLI::App& command) {
   add_socket(command, words->socket);
   add_top_flags(command, *words);
   return [words] { return top_options(*words); };
-}
-
-void add_names(CLI::App& command, bool& names, std::string& socket) {
-  socket = kControlSocket;
-  add_socket(command, socket);
-  command.add_flag_callback(
-      "-n,--numeric", [&names] { names = false; }, "Numbers alone: no names of the cluster");
 }
 
 Make add_addresses(CLI::App& command) {

@@ -25,12 +25,6 @@ nlohmann::json address_document(const AddressRow& row) {
   return document;
 }
 
-std::string joined_words(const std::set<std::string>& words) {
-  std::string text;
-  for (const auto& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text.empty() ? "-" : text;
-}
-
 }  // namespace
 
 std::vector<AddressRow> address_rows(std::span<const netlink::InterfaceAddress> bound,
@@ -85,8 +79,8 @@ std::string addresses_text(std::span<const AddressRow> rows, SetFormat format) {
   for (const auto& row : rows)
     fmt::format_to(std::back_inserter(text), "{:{}} {:6} {:{}} {}{}\n", row.address.to_string(),
                    address_width, to_string(row.address.family()),
-                   row.bound_to.empty() ? "-" : row.bound_to, link_width,
-                   joined_words(row.services), row.wrong.empty() ? "" : ": " + row.wrong);
+                   row.bound_to.empty() ? "-" : row.bound_to, link_width, owners_text(row.services),
+                   row.wrong.empty() ? "" : ": " + row.wrong);
   return text;
 }
 

@@ -143,6 +143,10 @@ TEST_CASE("ipvsctl sets: all, or one's elements") {
   const auto all = std::get<SetsOptions>(parse({"sets"}).line);
   CHECK(all.name.empty());
   CHECK(all.format == inspect::SetFormat::text);
+  CHECK(all.names);
+  CHECK(all.socket == kControlSocket);
+  CHECK_FALSE(std::get<SetsOptions>(parse({"sets", "-n", "KUBE-CLUSTER-IP"}).line).names);
+  CHECK(std::get<SetsOptions>(parse({"sets", "--control-socket", "/x"}).line).socket == "/x");
   const auto one = std::get<SetsOptions>(parse({"sets", "KUBE-CLUSTER-IP", "-o", "yaml"}).line);
   CHECK(one.name == "KUBE-CLUSTER-IP");
   CHECK(one.format == inspect::SetFormat::yaml);
