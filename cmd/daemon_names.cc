@@ -34,4 +34,13 @@ std::optional<inspect::ClusterNames> names_if_known(const std::string& socket) {
   return std::nullopt;
 }
 
+netlink::Result<std::optional<inspect::ClusterNames>> names_for_view(
+    bool wanted, const std::string& socket, const inspect::ServiceQuery& services) {
+  if (!services.of_some()) return wanted ? names_if_known(socket) : std::nullopt;
+  ControlClient daemon(socket);
+  auto names = names_of_daemon(daemon, services);
+  if (!names) return names.error();
+  return std::optional(*std::move(names));
+}
+
 }  // namespace ipvsproxier::cmd

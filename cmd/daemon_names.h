@@ -20,4 +20,10 @@ netlink::Result<inspect::ClusterNames> names_of_daemon(ControlClient& daemon,
 // why, and nullopt is answered.
 std::optional<inspect::ClusterNames> names_if_known(const std::string& socket);
 
+// What a view goes by: the names of the Services that the query asks for; nullopt where none are
+// `wanted`, or as in names_if_known(). A view of some Services is nothing without names: there the
+// error is the client's.
+netlink::Result<std::optional<inspect::ClusterNames>> names_for_view(
+    bool wanted, const std::string& socket, const inspect::ServiceQuery& services);
+
 }  // namespace ipvsproxier::cmd

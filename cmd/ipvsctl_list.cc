@@ -34,16 +34,6 @@ std::unique_ptr<inspect::TableForm> form_of(const ListOptions& options,
   return with_names(inspect::text_form({options.columns, options.exact, addresses}));
 }
 
-// A listing of some Services is nothing without names; any other one does without.
-netlink::Result<KnownNames> names_for(const ListOptions& options) {
-  const auto& [after, ns, service] = options.services;
-  if (!ns && !service) return options.names ? names_if_known(options.socket) : KnownNames();
-  ControlClient daemon(options.socket);
-  auto names = names_of_daemon(daemon, options.services);
-  if (!names) return names.error();
-  return KnownNames(*std::move(names));
-}
-
 netlink::Status list_from_kernel(const ListOptions& options, inspect::AddressNames* addresses,
                                  const inspect::TextSink& sink) {
   const auto reader = netlink::KernelIpvsReader::open();
@@ -58,10 +48,10 @@ netlink::Status list_from_kernel(const ListOptions& options, inspect::AddressNam
     if (!daemons) return daemons.error();
     return sink(inspect::daemon_text(*daemons));
   }
-  const auto names = names_for(options);
+  const auto names = names_for_view(options.names, options.socket, options.services);
   if (!names) return names.error();
   auto filter = options.filter;
-  if (options.services.ns || options.services.service) filter.named = &**names;
+  if (options.services.of_some()) filter.named = &**names;
   const auto form = form_of(options, addresses, *names);
   return list_table(**reader, filter, options.sorted, *form, sink);
 }

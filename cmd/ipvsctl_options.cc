@@ -65,10 +65,19 @@ Make add_status(CLI::App& command) {
   return [options] { return *options; };
 }
 
+// Names are asked for on `socket`, unless numbers are wanted alone.
+void add_names(CLI::App& command, bool& names, std::string& socket) {
+  socket = kControlSocket;
+  add_socket(command, socket);
+  command.add_flag_callback(
+      "-n,--numeric", [&names] { names = false; }, "Numbers alone: no names of the cluster");
+}
+
 Make add_sets(CLI::App& command) {
   const auto options = std::make_shared<SetsOptions>();
   command.add_option("name", options->name, "The set whose elements are listed")->type_name("SET");
   add_form(command, options->format);
+  add_names(command, options->names, options->socket);
   return [options] { return *options; };
 }
 
@@ -152,18 +161,10 @@ Make add_top(CLI::App& command) {
   return [words] { return top_options(*words); };
 }
 
-// Names are asked for on `socket`, unless numbers are wanted alone.
-void add_names(CLI::App& command, std::string& socket) {
-  socket = kControlSocket;
-  add_socket(command, socket);
-  command.add_flag_callback(
-      "-n,--numeric", [&socket] { socket.clear(); }, "Numbers alone: no names of the cluster");
-}
-
 Make add_addresses(CLI::App& command) {
   const auto options = std::make_shared<AddressesOptions>();
   add_form(command, options->format);
-  add_names(command, options->socket);
+  add_names(command, options->names, options->socket);
   return [options] { return *options; };
 }
 
@@ -178,6 +179,7 @@ Make add_connections(CLI::App& command) {
   const auto options = std::make_shared<ConnectionsOptions>();
   auto& style = options->style;
   add_ends_filter(command, style.filter);
+  add_services(command, options->services);
   command
       .add_option_function<std::string>(
           "--sort-by",
@@ -186,7 +188,7 @@ Make add_connections(CLI::App& command) {
       ->check(CLI::IsMember(kConnectionSorts))
       ->type_name("COLUMN");
   add_form(command, style.format);
-  add_names(command, options->socket);
+  add_names(command, options->names, options->socket);
   return [options] { return *options; };
 }
 

@@ -21,6 +21,8 @@ namespace ipvsproxier::cmd {
 struct SetsOptions {
   std::string name;  // "": all of ours
   inspect::SetFormat format = inspect::SetFormat::text;
+  bool names = true;  // whom its elements are for; the daemon is asked on `socket`
+  std::string socket;
 };
 
 // The command with its options. Otherwise the exit status: 0 after --help and --version, which are

@@ -1,6 +1,8 @@
 #include "cmd/ipvsctl_sets.h"
 
+#include "cmd/daemon_names.h"
 #include "ipset/set_libipset.h"
+#include "proxier/inspect/element_owners.h"
 
 namespace ipvsproxier::cmd {
 
@@ -17,7 +19,12 @@ netlink::Status run_sets(const SetsOptions& options, const inspect::TextSink& si
   if (!*set)
     return netlink::Error{netlink::ErrorKind::missing, 0,
                           "there is no set of the name " + options.name};
-  return sink(inspect::elements_text(**set, options.format));
+  // Names of a later time than the elements: what a new Service asks for is not taken for nobody's.
+  const auto key = inspect::our_set(options.name);
+  const auto names = key && options.names ? names_if_known(options.socket) : std::nullopt;
+  if (!names) return sink(inspect::elements_text(**set, options.format, nullptr));
+  const inspect::ElementOwners owners(*key, *names);
+  return sink(inspect::elements_text(**set, options.format, &owners));
 }
 
 }  // namespace ipvsproxier::cmd

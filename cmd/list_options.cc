@@ -89,16 +89,6 @@ void add_flags(CLI::App& list, ListFlags& flags) {
       ->type_name("FORM");
 }
 
-void add_services(CLI::App& list, inspect::ServiceQuery& services) {
-  list.add_option("-N,--namespace", services.ns, "Virtual services of this namespace's Services")
-      ->type_name("NAMESPACE");
-  list.add_option(
-          "--service",
-          reads(services.service, inspect::parse_service_name, "namespace/name of a Service"),
-          "Virtual services of this Service")
-      ->type_name("SERVICE");
-}
-
 void add_filter(CLI::App& list, inspect::ListFilter& filter) {
   add_ends_filter(list, filter);
   list.add_flag("--draining", filter.draining, "Real servers of weight 0, and their services");
@@ -116,7 +106,6 @@ void check_conflicts(const CLI::App& list) {
       {others, columns},
       {others, {"--output", "--nosort", "--draining", "--empty", "--namespace", "--service"}},
       {{"--numeric"}, {"--resolve"}},
-      {{"--namespace"}, {"--service"}},
       {{"--timeout", "--daemon"},
        {"--persistent-conn", "--vip", "--port", "--protocol", "--backend"}},
       {{"--output"}, columns},
@@ -181,6 +170,19 @@ void add_ends_filter(CLI::App& list, inspect::ListFilter& filter) {
                   reads(filter.backend, inspect::Backend::parse, "address or address:port"),
                   "Real servers of this address, or address:port, and their services")
       ->type_name("ADDRESS");
+}
+
+void add_services(CLI::App& command, inspect::ServiceQuery& services) {
+  command
+      .add_option("-N,--namespace", services.ns, "Virtual services of this namespace's Services")
+      ->type_name("NAMESPACE");
+  const auto read =
+      reads(services.service, inspect::parse_service_name, "namespace/name of a Service");
+  const auto alone = [&services, read](const CLI::results_t& values) {
+    if (services.ns) throw CLI::ExcludesError("--namespace", "--service");
+    return read(values);
+  };
+  command.add_option("--service", alone, "Virtual services of this Service")->type_name("SERVICE");
 }
 
 void add_socket(CLI::App& command, std::string& socket) {

@@ -41,6 +41,9 @@ std::function<ListOptions()> add_list_flags(CLI::App& command);
 // --vip, --port, --protocol, --backend
 void add_ends_filter(CLI::App& command, inspect::ListFilter& filter);
 
+// --namespace, --service, of which one may be given
+void add_services(CLI::App& command, inspect::ServiceQuery& services);
+
 // "tcp", "UDP"; nullopt: none of the three.
 std::optional<netlink::Protocol> parse_protocol_word(std::string_view text);
 

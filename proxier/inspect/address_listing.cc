@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -23,15 +25,10 @@ nlohmann::json address_document(const AddressRow& row) {
   return document;
 }
 
-std::string joined_words(const std::set<std::string>& words) {
-  std::string text;
-  for (const auto& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text.empty() ? "-" : text;
-}
-
 }  // namespace
 
 std::vector<AddressRow> address_rows(std::span<const netlink::InterfaceAddress> bound,
+                                     std::span<const IpAddress> routes,
                                      std::span<const netlink::VirtualService> services,
                                      const ClusterNames& names) {
   std::map<IpAddress, std::set<std::string>> served;
@@ -42,17 +39,20 @@ std::vector<AddressRow> address_rows(std::span<const netlink::InterfaceAddress> 
       owners.insert(fmt::format("{}/{}", name->ns, name->service));
   }
   std::vector<AddressRow> rows;
-  std::set<IpAddress> somewhere;
-  for (const auto& one : bound) {
-    somewhere.insert(one.address);
-    if (!one.on_dummy || !plan::dummy_number(one.link)) continue;
-    const auto owners = served.find(one.address);
+  std::set<IpAddress> somewhere(routes.begin(), routes.end());
+  const auto add_bound = [&](const IpAddress& address, std::string place) {
+    const auto owners = served.find(address);
     const bool used = owners != served.end();
-    rows.push_back({.address = one.address,
-                    .bound_to = one.link,
+    rows.push_back({.address = address,
+                    .bound_to = std::move(place),
                     .services = used ? owners->second : std::set<std::string>(),
                     .wrong = used ? "" : "no virtual service has it"});
+  };
+  for (const auto& one : bound) {
+    somewhere.insert(one.address);
+    if (one.on_dummy && plan::dummy_number(one.link)) add_bound(one.address, one.link);
   }
+  for (const auto& address : routes) add_bound(address, plan::place_name(plan::kLocalTable));
   for (const auto& [address, owners] : served)
     if (!somewhere.contains(address))
       rows.push_back({.address = address, .services = owners, .wrong = "bound nowhere"});
@@ -79,8 +79,8 @@ std::string addresses_text(std::span<const AddressRow> rows, SetFormat format) {
   for (const auto& row : rows)
     fmt::format_to(std::back_inserter(text), "{:{}} {:6} {:{}} {}{}\n", row.address.to_string(),
                    address_width, to_string(row.address.family()),
-                   row.bound_to.empty() ? "-" : row.bound_to, link_width,
-                   joined_words(row.services), row.wrong.empty() ? "" : ": " + row.wrong);
+                   row.bound_to.empty() ? "-" : row.bound_to, link_width, owners_text(row.services),
+                   row.wrong.empty() ? "" : ": " + row.wrong);
   return text;
 }
 

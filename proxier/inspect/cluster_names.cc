@@ -116,8 +116,11 @@ bool ClusterNames::take_slice(const JsonValue& json, Service& service) {
 }
 
 bool ClusterNames::take_service(const JsonValue& json) {
-  services_.push_back({text_of(json, "namespace"), text_of(json, "name"), {}});
-  auto& service = services_.back();
+  auto& service = services_.emplace_back();
+  service.ns = text_of(json, "namespace");
+  service.name = text_of(json, "name");
+  if (const auto port = json.find("healthCheckNodePort"))
+    service.health_check_port = static_cast<std::uint16_t>(port->integer().value_or(0));
   const auto virtuals = json.find("virtual");
   const auto slices = json.find("slices");
   if (!virtuals || !slices || service.name.empty()) return false;

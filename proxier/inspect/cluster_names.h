@@ -67,6 +67,21 @@ class ClusterNames {
                                             std::optional<std::uint16_t> port) const;
   std::set<api::NamespacedName> services_of_pod(const api::NamespacedName& pod) const;
 
+  // Calls visit(service, health_check_node_port), which is 0 for none.
+  template <typename Visit>
+  void each_service(Visit visit) const {
+    for (const auto& service : services_) visit(service.full_name(), service.health_check_port);
+  }
+  // Calls visit(service, address, ports) for each endpoint in each slice of each Service.
+  template <typename Visit>
+  void each_endpoint(Visit visit) const {
+    for (const auto& service : services_) {
+      const auto name = service.full_name();
+      for (const auto& endpoint : service.endpoints)
+        visit(name, endpoint.address, ports_[endpoint.ports]);
+    }
+  }
+
   bool empty() const { return virtuals_.empty(); }
   // Those of each Service, in the order of the keys.
   const auto& virtuals() const { return virtuals_; }
@@ -81,6 +96,7 @@ class ClusterNames {
     std::string_view ns;
     std::string_view name;
     std::vector<Endpoint> endpoints;  // ordered by address
+    std::uint16_t health_check_port = 0;
 
     api::NamespacedName full_name() const { return {std::string(ns), std::string(name)}; }
   };

@@ -26,14 +26,11 @@ struct NamedConnection {
 
 NamedConnection named(const IpvsConnection& one, const ClusterNames& names) {
   NamedConnection result{.one = one};
-  const auto protocol = netlink::parse_protocol(one.protocol);
-  if (!protocol) return result;
-  const netlink::VirtualServiceKey key{
-      .address = one.virtual_address, .protocol = *protocol, .port = one.virtual_port};
-  const auto service = names.of(key);
+  const auto key = service_of(one);
+  const auto service = key ? names.of(*key) : std::nullopt;
   if (!service) return result;
   result.service = to_string(*service);
-  const auto server = names.of(key, {one.server_address, one.server_port});
+  const auto server = names.of(*key, {one.server_address, one.server_port});
   if (server && !server->pod.empty()) result.pod = fmt::format("{}/{}", service->ns, server->pod);
   return result;
 }

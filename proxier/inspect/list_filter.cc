@@ -23,6 +23,14 @@ bool matches_backend(const Backend& backend, const IpAddress& address, std::uint
 
 }  // namespace
 
+std::optional<netlink::VirtualServiceKey> service_of(const netlink::IpvsConnection& connection) {
+  const auto protocol = netlink::parse_protocol(connection.protocol);
+  if (!protocol) return std::nullopt;
+  return netlink::VirtualServiceKey{.address = connection.virtual_address,
+                                    .protocol = *protocol,
+                                    .port = connection.virtual_port};
+}
+
 std::optional<Backend> Backend::parse(std::string_view text) {
   // Alone an address: one of IPv6 is full of colons.
   if (const auto address = IpAddress::parse(text)) return Backend{*address, std::nullopt};
@@ -51,9 +59,11 @@ bool ListFilter::matches(const netlink::RealServer& server) const {
 }
 
 bool ListFilter::matches(const netlink::IpvsConnection& connection) const {
+  const auto service = service_of(connection);
+  if (named != nullptr && (!service || !named->of(*service))) return false;
   return (!vip || vip->contains(connection.virtual_address)) &&
          port.value_or(connection.virtual_port) == connection.virtual_port &&
-         (!protocol || netlink::parse_protocol(connection.protocol) == protocol) &&
+         (!protocol || (service && service->protocol == protocol)) &&
          (!backend || matches_backend(*backend, connection.server_address, connection.server_port));
 }
 

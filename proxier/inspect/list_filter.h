@@ -12,6 +12,9 @@ namespace ipvsproxier::inspect {
 
 class ClusterNames;
 
+// That of the connection's ends; nullopt: no virtual service has its protocol.
+std::optional<netlink::VirtualServiceKey> service_of(const netlink::IpvsConnection& connection);
+
 struct Backend {
   netlink::IpAddress address;
   std::optional<std::uint16_t> port;

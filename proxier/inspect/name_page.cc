@@ -57,6 +57,9 @@ std::string name_page(const model::ClusterState& cluster, const plan::Planner& p
     append_json_text(text, name.ns);
     text += R"(,"name":)";
     append_json_text(text, name.name);
+    if (service.health_check_node_port != 0)
+      fmt::format_to(std::back_inserter(text), R"(,"healthCheckNodePort":{})",
+                     service.health_check_node_port);
     text += R"(,"virtual":[)";
     for (const auto& claim : claims) append_virtual(text, claim, service);
     text += R"(],"slices":[)";

@@ -13,7 +13,7 @@ namespace ipvsproxier::inspect {
 
 // The Services that have virtual services, one object each:
 //
-//   {"services":[{"namespace":"shop","name":"web",
+//   {"services":[{"namespace":"shop","name":"web","healthCheckNodePort":32100,
 //                 "virtual":[["10.96.0.9",80,"TCP","http","cluster IP"],...],
 //                 "slices":[{"ports":[8080],
 //                            "endpoints":[["10.1.0.2","web-1","node-2","zone-b",true,true,false],
@@ -22,7 +22,8 @@ namespace ipvsproxier::inspect {
 //
 // A virtual service is an address, a port, a protocol, the name of the Service's port and a facet;
 // an endpoint an address, a pod, a node, a zone, and whether it is ready, serves and terminates.
-// Texts are "" where nothing is known. `continue` is the next query's `after`, "" on the last page.
+// Texts are "" where nothing is known; a Service without a health check node port has no member for
+// it. `continue` is the next query's `after`, "" on the last page.
 // A page ends with the first Service that takes it beyond `bytes`.
 std::string name_page(const model::ClusterState& cluster, const plan::Planner& planner,
                       const ServiceQuery& query, std::size_t bytes);

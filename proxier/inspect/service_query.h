@@ -24,6 +24,8 @@ struct ServiceQuery {
   // Of this namespace, this one alone.
   std::optional<std::string> ns;
   std::optional<api::NamespacedName> service;
+
+  bool of_some() const { return ns || service; }
 };
 
 inline bool is_beyond(const api::NamespacedName& name, const ServiceQuery& query) {

@@ -1,10 +1,13 @@
 #include "proxier/inspect/set_listing.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "ipset/set_catalog.h"
 #include "proxier/api/yaml_writer.h"
+#include "proxier/inspect/element_owners.h"
 
 namespace ipvsproxier::inspect {
 
@@ -22,6 +25,21 @@ json set_document(const ListedSet& set) {
   // What ours do not have: somebody else made it.
   if (!set.options.empty()) document["options"] = set.options;
   return document;
+}
+
+// An element that may be for a Service that is not known has no entry.
+json owners_document(const ListedSet& set, const ElementOwners& owners) {
+  auto document = json::object();
+  for (const auto& element : set.elements) {
+    const auto& own = owners.of(element);
+    if (!own.empty() || owners.knows_all()) document[to_string(element)] = own;
+  }
+  return document;
+}
+
+std::string owner_column(const ipset::Element& element, const ElementOwners& owners) {
+  const auto& own = owners.of(element);
+  return owners_text(own) + (own.empty() && owners.knows_all() ? ": no Service has it" : "");
 }
 
 }  // namespace
@@ -57,15 +75,40 @@ std::string sets_text(const std::vector<ListedSet>& sets, SetFormat format) {
   return text;
 }
 
-std::string elements_text(const ListedSet& set, SetFormat format) {
+std::optional<plan::SetKey> our_set(std::string_view name) {
+  for (const auto family : netlink::kFamilies)
+    for (const auto id : ipset::kSetIds)
+      if (ipset::set_name(id, family) == name) return plan::SetKey{family, id};
+  return std::nullopt;
+}
+
+std::string owners_text(const std::set<std::string>& owners) {
+  std::string text;
+  for (const auto& owner : owners) text += (text.empty() ? "" : ", ") + owner;
+  return text.empty() ? "-" : text;
+}
+
+std::string elements_text(const ListedSet& set, SetFormat format, const ElementOwners* owners) {
   if (format != SetFormat::text) {
     auto document = set_document(set);
     document["elements"] = json::array();
     for (const auto& element : set.elements) document["elements"].push_back(to_string(element));
+    if (owners != nullptr) document["owners"] = owners_document(set, *owners);
     return document_text(document, format);
   }
   std::string text;
-  for (const auto& element : set.elements) text += to_string(element) + "\n";
+  std::size_t width = 0;
+  for (const auto& element : set.elements)
+    if (owners != nullptr) width = std::max(width, to_string(element).size());
+  for (const auto& element : set.elements) {
+    const auto start = text.size();
+    text += to_string(element);
+    if (owners != nullptr) {
+      text.append(start + width + 1 - text.size(), ' ');
+      text += owner_column(element, *owners);
+    }
+    text += '\n';
+  }
   return text;
 }
 

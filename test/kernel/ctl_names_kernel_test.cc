@@ -175,6 +175,48 @@ TEST_CASE("kernel: ipvsctl top and connections name Services and pods while ther
   INFO(connections);
   CHECK(holds(connections, "default/web:http"));
   CHECK(connections.ends_with("status 0\n"));
+
+  CHECK(holds(world.ask("connections -N default --port 80"), "10.96.0.20:80 default/web:http "));
+  const auto numbers = world.ask("connections -n --service default/web");
+  INFO(numbers);
+  CHECK(holds(numbers, "10.96.0.20:80   "));
+  CHECK_FALSE(holds(numbers, "default/web"));
+  for (const char* other : {"--service default/empty", "-N shop"}) {
+    const auto none = world.ask(std::string("connections ") + other);
+    INFO(none);
+    CHECK(none.starts_with("Prot Expires"));
+    CHECK_FALSE(holds(none, "TCP"));
+    CHECK(none.ends_with("Backend\nstatus 0\n"));
+  }
+  world.daemon().terminate();
+  const auto unknown = world.ask("connections -n -N default");
+  CHECK(unknown.starts_with("ipvsctl: no ipvs-proxier answers on "));
+  CHECK_FALSE(holds(unknown, "Prot"));
+  CHECK(unknown.ends_with("status 1\n"));
+}
+
+TEST_CASE("kernel: ipvsctl sets says whom elements are for") {
+  NamedWorld world;
+  world.cluster().netns().inside([] { shell("ipset add KUBE-CLUSTER-IP 10.96.0.123,tcp:80"); });
+  CHECK(world.ask("sets KUBE-CLUSTER-IP") ==
+        "10.96.0.20,tcp:80  default/web:http\n"
+        "10.96.0.30,tcp:80  default/empty\n"
+        "10.96.0.123,tcp:80 -: no Service has it\nstatus 0\n");
+  CHECK(world.ask("sets KUBE-NODE-PORT-TCP") == "30080 default/web:http\nstatus 0\n");
+  CHECK(world.ask("sets KUBE-LOOP-BACK") ==
+        "10.244.0.11,tcp:8080,10.244.0.11 default/web\nstatus 0\n");
+  const auto json = world.ask("sets KUBE-IPVS-IPS -o json");
+  const auto document = nlohmann::json::parse(json.substr(0, json.rfind('}') + 1));
+  CHECK(document["elements"] == nlohmann::json::array({"10.96.0.20", "10.96.0.30"}));
+  CHECK(document["owners"]["10.96.0.30"] == nlohmann::json::array({"default/empty"}));
+
+  const std::string bare = "10.96.0.20,tcp:80\n10.96.0.30,tcp:80\n10.96.0.123,tcp:80\nstatus 0\n";
+  CHECK(world.ask("sets -n KUBE-CLUSTER-IP") == bare);
+  world.daemon().terminate();
+  const auto unknown = world.ask("sets KUBE-CLUSTER-IP");
+  INFO(unknown);
+  CHECK(unknown.starts_with("ipvsctl: names of the cluster are not known: "));
+  CHECK(unknown.ends_with("\n" + bare));
 }
 
 TEST_CASE("kernel: ipvsctl service without a daemon tells what the kernel has of an address") {

@@ -21,7 +21,7 @@ TEST_CASE("kernel: ipvsctl sets lists what ipset has of ours") {
         shell("for set in $(ipset list -n | grep ^KUBE-); do echo $set $(ipset list $set | sed "
               "'1,/^Members/d' | wc -l); done | sort"));
   for (const auto* name : {"KUBE-CLUSTER-IP", "KUBE-LOOP-BACK", "KUBE-NODE-PORT-TCP"})
-    CHECK(shell(ipvsctl_path() + " sets " + name + " | sort") ==
+    CHECK(shell(ipvsctl_path() + " sets -n " + name + " | sort") ==
           shell("ipset list " + std::string(name) + " | sed '1,/^Members/d' | sort"));
 }
 

@@ -54,5 +54,27 @@ TEST_CASE("kernel: ipvsctl addresses says what is bound, and for what") {
   CHECK(told.find("\n10.96.0.10      IPv4   kube-ipvs0 -\n") != std::string::npos);
 }
 
+TEST_CASE("kernel: ipvsctl addresses knows local routes of ours from those of others") {
+  FreshNetns netns;
+  netns.netns().ip(
+      "link set lo up\nlink add kube-ipvs0 type dummy\naddr add 10.96.0.12/32 dev kube-ipvs0\n"
+      "route add local 10.96.0.10 dev lo table local proto 107 metric 107\n"
+      "route add local 10.96.0.12 dev lo table local proto 107 metric 107\n"
+      "route add local 10.96.0.99 dev lo table local proto 107 metric 107\n"
+      "route add local fd00::10 dev lo table local proto 107 metric 107\n"
+      "route add local 10.96.0.11 dev lo table local proto static\n");
+  restore_table(
+      "-A -t 10.96.0.10:80 -s rr\n-A -t 10.96.0.11:80 -s rr\n-A -t 10.96.0.12:80 -s rr\n"
+      "-A -t [fd00::10]:80 -s rr\n");
+  CHECK(view("addresses") ==
+        "Address         Family Bound to    Services\n"
+        "10.96.0.10      IPv4   table local -\n"
+        "10.96.0.11      IPv4   -           -: bound nowhere\n"
+        "10.96.0.12      IPv4   kube-ipvs0  -\n"
+        "10.96.0.12      IPv4   table local -\n"
+        "10.96.0.99      IPv4   table local -: no virtual service has it\n"
+        "fd00::10        IPv6   table local -\n");
+}
+
 }  // namespace
 }  // namespace ipvsproxier::test

@@ -143,6 +143,10 @@ TEST_CASE("ipvsctl sets: all, or one's elements") {
   const auto all = std::get<SetsOptions>(parse({"sets"}).line);
   CHECK(all.name.empty());
   CHECK(all.format == inspect::SetFormat::text);
+  CHECK(all.names);
+  CHECK(all.socket == kControlSocket);
+  CHECK_FALSE(std::get<SetsOptions>(parse({"sets", "-n", "KUBE-CLUSTER-IP"}).line).names);
+  CHECK(std::get<SetsOptions>(parse({"sets", "--control-socket", "/x"}).line).socket == "/x");
   const auto one = std::get<SetsOptions>(parse({"sets", "KUBE-CLUSTER-IP", "-o", "yaml"}).line);
   CHECK(one.name == "KUBE-CLUSTER-IP");
   CHECK(one.format == inspect::SetFormat::yaml);
@@ -288,10 +292,24 @@ TEST_CASE("ipvsctl connections and addresses: flags") {
   const auto& options = std::get<ConnectionsOptions>(connections.line);
   CHECK(options.style.filter == inspect::ListFilter{.vip = IpPrefix::parse("10.0.0.0/8")});
   CHECK(options.style.sort == inspect::ConnectionSort::state);
-  CHECK(options.socket.empty());
+  CHECK_FALSE(options.names);
+  CHECK_FALSE(options.services.of_some());
+  const auto some = parse({"connections", "-nN", "shop", "--control-socket", "/x"});
+  REQUIRE(std::holds_alternative<ConnectionsOptions>(some.line));
+  CHECK(std::get<ConnectionsOptions>(some.line).services.ns == "shop");
+  CHECK(std::get<ConnectionsOptions>(some.line).socket == "/x");
+  const auto of_one = parse({"connections", "--service", "shop/web"});
+  REQUIRE(std::holds_alternative<ConnectionsOptions>(of_one.line));
+  CHECK(std::get<ConnectionsOptions>(of_one.line).services.service ==
+        api::NamespacedName{"shop", "web"});
+  const auto both = parse({"connections", "--service", "shop/web", "-N", "shop"});
+  CHECK(both.err.find("--namespace excludes --service") != std::string::npos);
+  CHECK(parse({"connections", "--service", "web"}).err.find("\"web\" is no namespace/name") !=
+        std::string::npos);
   const auto addresses = parse({"addresses", "-o", "yaml"});
   REQUIRE(std::holds_alternative<AddressesOptions>(addresses.line));
   CHECK(std::get<AddressesOptions>(addresses.line).format == inspect::SetFormat::yaml);
+  CHECK(std::get<AddressesOptions>(addresses.line).names);
   CHECK(std::get<AddressesOptions>(addresses.line).socket == kControlSocket);
   CHECK(std::holds_alternative<int>(parse({"connections", "--draining"}).line));
   CHECK(std::holds_alternative<int>(parse({"addresses", "-o", "save"}).line));

@@ -38,7 +38,7 @@ TEST_CASE("addresses: what is bound, for whom, and what is not as it should be")
  "slices":[]},
 {"namespace":"shop","name":"web","virtual":[["10.96.0.11",80,"TCP","","cluster IP"]],"slices":[]}],
 "continue":""})"));
-  const auto rows = address_rows(kBound, kServices, names);
+  const auto rows = address_rows(kBound, {}, kServices, names);
   CHECK(addresses_text(rows, SetFormat::text) ==
         "Address         Family Bound to   Services\n"
         "10.96.0.10      IPv4   kube-ipvs0 kube-system/kube-dns\n"
@@ -54,8 +54,23 @@ TEST_CASE("addresses: what is bound, for whom, and what is not as it should be")
         "    wrong: no virtual service has it\n");
 }
 
+TEST_CASE("addresses: bound by local routes, and both ways") {
+  const std::vector<IpAddress> routes = {*IpAddress::parse("10.96.0.10"),
+                                         *IpAddress::parse("10.96.0.11"),
+                                         *IpAddress::parse("fd00::98")};
+  CHECK(addresses_text(address_rows(kBound, routes, kServices, {}), SetFormat::text) ==
+        "Address         Family Bound to    Services\n"
+        "10.96.0.10      IPv4   kube-ipvs0  -\n"
+        "10.96.0.10      IPv4   table local -\n"
+        "10.96.0.11      IPv4   table local -\n"
+        "10.96.0.99      IPv4   kube-ipvs0  -: no virtual service has it\n"
+        "fd00::96        IPv6   kube-ipvs1  -\n"
+        "fd00::98        IPv6   table local -: no virtual service has it\n");
+}
+
 TEST_CASE("addresses: nothing bound") {
-  CHECK(addresses_text(address_rows({}, {}, {}), SetFormat::json) == "{\n  \"addresses\": []\n}\n");
+  CHECK(addresses_text(address_rows({}, {}, {}, {}), SetFormat::json) ==
+        "{\n  \"addresses\": []\n}\n");
 }
 
 }  // namespace

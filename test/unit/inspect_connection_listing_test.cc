@@ -34,13 +34,18 @@ class FakeConnections final : public netlink::ConnectionSource {
   }
 };
 
-std::string told(const ConnectionStyle& style) {
+// Of shop/web.
+ClusterNames web_names() {
   ClusterNames names;
   REQUIRE(names.take_page(R"({"services":[
 {"namespace":"shop","name":"web","virtual":[["10.96.8.1",80,"TCP","http","cluster IP"]],
  "slices":[{"ports":[8080],
             "endpoints":[["10.244.0.9","web-7d4b9-x2x8z","n1","",true,true,false]]}]}],
 "continue":""})"));
+  return names;
+}
+
+std::string told(const ConnectionStyle& style, const ClusterNames& names = web_names()) {
   FakeConnections source;
   std::string text;
   REQUIRE(tell_connections(source, style, names, [&](std::string_view part) -> Status {
@@ -76,6 +81,13 @@ TEST_CASE("connections: filtered as the table is") {
   CHECK(told({.filter = {.protocol = netlink::Protocol::udp}}) == kTitle + kDns);
   CHECK(told({.filter = {.backend = Backend::parse("10.244.0.9")}}) == kTitle + kWeb);
   CHECK(told({.filter = {.port = 1}}) == kTitle);
+  const auto web = web_names();
+  CHECK(told({.filter = {.named = &web}}) == kTitle + kWeb);
+  CHECK(told({.filter = {.port = 53, .named = &web}}) == kTitle);
+  // By names that are not shown.
+  CHECK(told({.filter = {.named = &web}}, {}).find("10.96.8.1:80   ") != std::string::npos);
+  const ClusterNames none;
+  CHECK(told({.filter = {.named = &none}}) == kTitle);
 }
 
 TEST_CASE("connections: as documents") {

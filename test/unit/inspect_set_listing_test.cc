@@ -58,8 +58,10 @@ TEST_CASE("sets: a line for each, and a document") {
 }
 
 TEST_CASE("sets: elements of one") {
-  CHECK(elements_text(cluster_ips(), SetFormat::text) == "10.96.0.1,tcp:443\n10.96.0.10,udp:53\n");
-  const auto document = nlohmann::json::parse(elements_text(cluster_ips(), SetFormat::json));
+  CHECK(elements_text(cluster_ips(), SetFormat::text, nullptr) ==
+        "10.96.0.1,tcp:443\n10.96.0.10,udp:53\n");
+  const auto document =
+      nlohmann::json::parse(elements_text(cluster_ips(), SetFormat::json, nullptr));
   CHECK(document["elements"] == nlohmann::json::array({"10.96.0.1,tcp:443", "10.96.0.10,udp:53"}));
   CHECK(document["name"] == "KUBE-CLUSTER-IP");
 }
