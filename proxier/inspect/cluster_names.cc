@@ -19,6 +19,12 @@ std::optional<plan::Facet> parse_facet(std::string_view text) {
   return std::nullopt;
 }
 
+std::optional<std::uint16_t> port_of(std::optional<std::int64_t> number) {
+  if (!number || *number < 0 || *number > std::numeric_limits<std::uint16_t>::max())
+    return std::nullopt;
+  return static_cast<std::uint16_t>(*number);
+}
+
 // Takes one value of a row after the other, of the kind that is expected.
 class Row {
  public:
@@ -32,9 +38,9 @@ class Row {
     return address.value_or(IpAddress());
   }
   std::uint16_t port() {
-    const auto number = take(&JsonValue::integer).value_or(0);
-    good_ = good_ && number >= 0 && number <= std::numeric_limits<std::uint16_t>::max();
-    return good_ ? static_cast<std::uint16_t>(number) : std::uint16_t{0};
+    const auto port = port_of(take(&JsonValue::integer));
+    good_ = port.has_value();
+    return port.value_or(0);
   }
   // All that was asked for was there.
   bool good() const { return good_; }
@@ -119,8 +125,11 @@ bool ClusterNames::take_service(const JsonValue& json) {
   auto& service = services_.emplace_back();
   service.ns = text_of(json, "namespace");
   service.name = text_of(json, "name");
-  if (const auto port = json.find("healthCheckNodePort"))
-    service.health_check_port = static_cast<std::uint16_t>(port->integer().value_or(0));
+  if (const auto number = json.find("healthCheckNodePort")) {
+    const auto port = port_of(number->integer());
+    if (!port) return false;
+    service.health_check_port = *port;
+  }
   const auto virtuals = json.find("virtual");
   const auto slices = json.find("slices");
   if (!virtuals || !slices || service.name.empty()) return false;

@@ -1,5 +1,6 @@
 // What listing the virtual server table costs beside the kernel's part of it: the bare dump, whose
-// messages nobody reads. Runs in the scratch kernel, in a fresh network namespace.
+// messages nobody reads; and what `ipvsctl top` costs. Runs in the scratch kernel, in a fresh
+// network namespace.
 //
 //   list_bench [SERVICES [SERVERS_OF_EACH]]     prints lines NAME<tab>VALUE<tab>UNIT
 
@@ -8,12 +9,17 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <exception>
 #include <fstream>
+#include <functional>
+#include <limits>
 #include <map>
+#include <memory>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -22,12 +28,15 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include "cmd/daemon_names.h"
 #include "cmd/ipvsctl_list.h"
 #include "cmd/output.h"
 #include "netlink/ipvs_codec.h"
 #include "netlink/ipvs_kernel.h"
+#include "netlink/ipvs_reader_kernel.h"
 #include "netlink/unique_fd.h"
 #include "proxier/inspect/name_page.h"
+#include "proxier/inspect/top_view.h"
 #include "proxier/serve/http_server.h"
 #include "test/kernel/netns.h"
 #include "test/support/require.h"
@@ -57,6 +66,17 @@ double kilobytes(const std::string& what) {
       return kb;
     }
   return 0;
+}
+
+double timed(const std::function<void()>& work) {
+  const auto start = now_ms();
+  work();
+  return now_ms() - start;
+}
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
 }
 
 void check(const netlink::Status& status) {
@@ -141,6 +161,17 @@ class Names {
   }
   std::string path() const { return (dir_.path() / "control.sock").string(); }
 
+  // How long each page keeps the thread busy that makes it: the daemon's sync thread.
+  std::vector<double> page_times() const {
+    std::vector<double> times;
+    for (inspect::ServiceQuery query; times.empty() || query.after;) {
+      std::string page;
+      times.push_back(timed([&] { page = name_page(cluster_, planner_, query, kPageBytes); }));
+      query.after = after(test::require(inspect::ClusterNames().take_page(page)));
+    }
+    return times;
+  }
+
  private:
   static api::EndpointSlice slice_of(const api::NamespacedName& service, std::uint32_t first,
                                      std::uint32_t count) {
@@ -156,12 +187,15 @@ class Names {
     slice.endpoints = endpoints;
     return slice;
   }
+  static std::optional<api::NamespacedName> after(const std::string& name) {
+    const auto slash = name.find('/');
+    if (slash == std::string::npos) return std::nullopt;
+    return api::NamespacedName{name.substr(0, slash), name.substr(slash + 1)};
+  }
   serve::HttpResponse answer(const serve::HttpRequest& request) {
     inspect::ServiceQuery query;
-    if (const auto after = request.query.find("after"); after != request.query.end()) {
-      const auto slash = after->second.find('/');
-      query.after = {after->second.substr(0, slash), after->second.substr(slash + 1)};
-    }
+    if (const auto last = request.query.find("after"); last != request.query.end())
+      query.after = after(last->second);
     return serve::json_text(200, inspect::name_page(cluster_, planner_, query, kPageBytes));
   }
 
@@ -179,16 +213,26 @@ void list(const cmd::ListOptions& options) {
   check(cmd::run_list(options, [&](std::string_view text) { return output.write(text); }));
 }
 
-double timed(const std::function<void()>& work) {
-  const auto start = now_ms();
-  work();
-  return now_ms() - start;
-}
+// What `ipvsctl top` does again and again.
+class Top {
+ public:
+  explicit Top(const std::string& socket) : names_(*cmd::names_if_known(socket)) {}
 
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
-}
+  void read() {
+    traffic_.take(test::require(inspect::read_counts(*reader_, std::chrono::steady_clock::now)));
+  }
+  void make_table(bool by_backend) const {
+    constexpr auto kAll = std::numeric_limits<std::size_t>::max();
+    if (top_text(top_table(traffic_, {.by_backend = by_backend}, names_, kAll)).empty())
+      throw std::runtime_error("no table");
+  }
+
+ private:
+  std::unique_ptr<netlink::KernelIpvsReader> reader_ =
+      test::require(netlink::KernelIpvsReader::open());
+  inspect::ClusterNames names_;
+  inspect::Traffic traffic_;
+};
 
 void run(std::uint32_t services, std::uint32_t servers) {
   using cmd::ListFormat;
@@ -205,16 +249,26 @@ void run(std::uint32_t services, std::uint32_t servers) {
       {"save", {.format = ListFormat::save, .names = false}},
       {"json", {.format = ListFormat::json, .names = false}},
       {"json, names", {.format = ListFormat::json, .socket = names.path()}}};
+  fmt::print("names: a page\t{:.2f}\tms\n", median(names.page_times()));
   bare.run();
   // What the first listing takes for buffers, every listing needs.
   const auto before = kilobytes("VmHWM:");
   list(listings.at("unsorted"));
   fmt::print("unsorted: memory\t{:.0f}\tkB\n", kilobytes("VmHWM:") - before);
+  const auto without_top = kilobytes("VmRSS:");
+  Top top(names.path());
+  fmt::print("top: memory of the names\t{:.0f}\tkB\n", kilobytes("VmRSS:") - without_top);
+  const auto with_names = kilobytes("VmRSS:");
+  for (int reading = 0; reading < 2; ++reading) top.read();
+  fmt::print("top: memory of readings\t{:.0f}\tkB\n", kilobytes("VmRSS:") - with_names);
   std::map<std::string, std::vector<double>> times;
   for (int round = 0; round < kRounds; ++round) {
     times["bare dump"].push_back(timed([&] { bare.run(); }));
     for (const auto& [name, options] : listings)
       times[name].push_back(timed([&, &some = options] { list(some); }));
+    times["top: a reading"].push_back(timed([&] { top.read(); }));
+    times["top: a table of Services"].push_back(timed([&] { top.make_table(false); }));
+    times["top: a table of backends"].push_back(timed([&] { top.make_table(true); }));
     times["ipvsadm -Ln"].push_back(timed([] { test::shell("ipvsadm -Ln >/dev/null"); }));
   }
   const auto floor = median(times["bare dump"]);

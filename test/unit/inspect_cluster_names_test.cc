@@ -184,6 +184,8 @@ TEST_CASE("what is no page of names is said to be none") {
         R"("continue":""})",
         R"({"services":[{"namespace":"a","name":"b","virtual":[["10.0.0.1",65536,"TCP","",)"
         R"("cluster IP"]],"slices":[]}],"continue":""})",
+        R"({"services":[{"namespace":"a","name":"b","healthCheckNodePort":65536,"virtual":[],)"
+        R"("slices":[]}],"continue":""})",
         R"({"services":[{"namespace":"a","name":"b","virtual":[],"slices":[{"ports":["x"],)"
         R"("endpoints":[]}]}],"continue":""})"}) {
     INFO(text);
