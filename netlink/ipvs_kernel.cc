@@ -203,13 +203,19 @@ NlCounters KernelIpvsTable::counters() const {
   return all;
 }
 
+// Taken as they come: with all the counters that the kernel adds, the messages of a large table
+// take five times its memory. None is marked as interrupted.
 Result<std::vector<VirtualService>> KernelIpvsTable::list_services() {
   std::vector<VirtualService> services;
-  const auto status =
-      channel_.dump(Operation::ipvs_service, encode_list_services(family_),
-                    [&](ByteView payload) { return add_service(payload, services); });
-  if (!status) return in_context(status.error(), "list virtual services");
-  return services;
+  Status status;
+  for (int round = 0; round < kRounds; ++round) {
+    services.clear();
+    status = channel_.stream(Operation::ipvs_service, encode_list_services(family_),
+                             [&](ByteView payload) { return add_service(payload, services); });
+    if (status) return services;
+    if (status.error().kind != ErrorKind::busy && status.error().kind != ErrorKind::overrun) break;
+  }
+  return in_context(status.error(), "list virtual services");
 }
 
 Result<IpvsTable::ServicesPart> KernelIpvsTable::begin_services() {

@@ -47,7 +47,7 @@ struct NlCounters {
 class NlChannel {
  public:
   static constexpr std::size_t kWindow = 256;               // messages in a datagram
-  static constexpr std::size_t kDatagramBytes = 32 * 1024;  // at most, unless one message is larger
+  static constexpr std::size_t kDatagramBytes = 48 * 1024;  // at most, unless one message is larger
   static constexpr std::size_t kReceiveBytes = 64 * 1024;
   static constexpr int kDumpAttempts = 5;
 

@@ -59,7 +59,7 @@ bool obeys(const AttrRule& rule, ByteView value) {
 }  // namespace
 
 MessageWriter::MessageWriter(std::uint16_t type, std::uint16_t flags, ByteView family_header) {
-  bytes_.reserve(kUsualSize);
+  bytes_.resize(kUsualSize);
   nlmsghdr header{};
   header.nlmsg_type = type;
   header.nlmsg_flags = static_cast<std::uint16_t>(flags | NLM_F_REQUEST);
@@ -70,57 +70,70 @@ MessageWriter::MessageWriter(std::uint16_t type, std::uint16_t flags, ByteView f
 
 // Room for so many bytes and the zeros that pad them.
 std::uint8_t* MessageWriter::extend(std::size_t size) {
-  const auto start = bytes_.size();
-  bytes_.resize(start + netlink_align(size));
+  const auto start = size_;
+  size_ += netlink_align(size);
+  if (size_ > bytes_.size()) bytes_.resize(std::max(size_, 2 * bytes_.size()));
   return bytes_.data() + start;
 }
 
-void MessageWriter::put_bytes(std::uint16_t type, ByteView value) {
-  const nlattr header{static_cast<std::uint16_t>(sizeof(nlattr) + value.size()), type};
-  auto* const out = extend(sizeof header + value.size());
+// Room for the value of an attribute.
+std::uint8_t* MessageWriter::attribute(std::uint16_t type, std::size_t size) {
+  const nlattr header{static_cast<std::uint16_t>(sizeof(nlattr) + size), type};
+  auto* const out = extend(sizeof header + size);
   std::memcpy(out, &header, sizeof header);
-  if (!value.empty()) std::memcpy(out + sizeof header, value.data(), value.size());
+  return out + sizeof header;
+}
+
+template <typename T>
+void MessageWriter::put_number(std::uint16_t type, T value) {
+  std::memcpy(attribute(type, sizeof value), &value, sizeof value);
+}
+
+void MessageWriter::put_bytes(std::uint16_t type, ByteView value) {
+  auto* const out = attribute(type, value.size());
+  if (!value.empty()) std::memcpy(out, value.data(), value.size());
 }
 
 void MessageWriter::put_u8(std::uint16_t type, std::uint8_t value) {
-  put_bytes(type, bytes_of(value));
+  put_number(type, value);
 }
 
 void MessageWriter::put_u16(std::uint16_t type, std::uint16_t value) {
-  put_bytes(type, bytes_of(value));
+  put_number(type, value);
 }
 
 void MessageWriter::put_be16(std::uint16_t type, std::uint16_t value) {
-  put_u16(type, to_network(value));
+  put_number(type, to_network(value));
 }
 
 void MessageWriter::put_u32(std::uint16_t type, std::uint32_t value) {
-  put_bytes(type, bytes_of(value));
+  put_number(type, value);
 }
 
 void MessageWriter::put_be32(std::uint16_t type, std::uint32_t value) {
-  put_u32(type, to_network(value));
+  put_number(type, to_network(value));
 }
 
 void MessageWriter::put_string(std::uint16_t type, std::string_view value) {
-  const std::string with_nul(value);
-  put_bytes(type, {reinterpret_cast<const std::uint8_t*>(with_nul.c_str()), with_nul.size() + 1});
+  auto* const out = attribute(type, value.size() + 1);
+  if (!value.empty()) std::memcpy(out, value.data(), value.size());
 }
 
 MessageWriter::Nest MessageWriter::nest(std::uint16_t type) {
-  const auto start = bytes_.size();
-  put_bytes(static_cast<std::uint16_t>(type | NLA_F_NESTED), {});
+  const auto start = size_;
+  attribute(static_cast<std::uint16_t>(type | NLA_F_NESTED), 0);
   return Nest(*this, start);
 }
 
 void MessageWriter::close(std::size_t start) {
-  const auto length = static_cast<std::uint16_t>(bytes_.size() - start);
+  const auto length = static_cast<std::uint16_t>(size_ - start);
   std::memcpy(bytes_.data() + start, &length, sizeof length);
 }
 
 Bytes MessageWriter::take() && {
-  const auto length = static_cast<std::uint32_t>(bytes_.size());
+  const auto length = static_cast<std::uint32_t>(size_);
   std::memcpy(bytes_.data(), &length, sizeof length);
+  bytes_.resize(size_);
   return std::move(bytes_);
 }
 

@@ -80,9 +80,13 @@ class MessageWriter {
 
  private:
   std::uint8_t* extend(std::size_t size);
+  std::uint8_t* attribute(std::uint16_t type, std::size_t size);
+  template <typename T>
+  void put_number(std::uint16_t type, T value);
   void close(std::size_t start);
 
-  Bytes bytes_;
+  Bytes bytes_;           // zeros from size_ on
+  std::size_t size_ = 0;  // of what is written
 };
 
 enum class AttrKind : std::uint8_t { u8, u16, u32, u64, string, bytes, nested };

@@ -421,7 +421,7 @@ void Applier::run(const std::vector<plan::BindingOp>& ops) {
 }
 
 std::vector<netlink::Status> Applier::request(plan::Place place,
-                                              const std::vector<plan::BindingOp>& ops) {
+                                              std::span<const plan::BindingOp> ops) {
   std::vector<netlink::AddressOp> requests;
   requests.reserve(ops.size());
   for (const auto& op : ops) requests.push_back({op.add, op.binding.address});
@@ -436,7 +436,13 @@ void Applier::write(plan::Place place, const std::vector<plan::BindingOp>& ops) 
     for (const auto& op : ops) hold(op);
     return;
   }
+  for_parts<plan::BindingOp>(ops, [&](const auto& part) { return write_part(place, part); });
+  if (!some_add) drop_link(place);
+}
+
+bool Applier::write_part(plan::Place place, std::span<const plan::BindingOp> ops) {
   auto statuses = request(place, ops);
+  const bool answered = !ended_in_silence(statuses);
   for (std::size_t i = 0; i < ops.size(); ++i) {
     const auto& binding = ops[i].binding;
     if (statuses[i]) {
@@ -449,7 +455,7 @@ void Applier::write(plan::Place place, const std::vector<plan::BindingOp>& ops) 
     if (ops[i].add && is_lost(statuses[i].error())) outcome_.perhaps.bindings.insert(binding);
     fail(outcome_.failed.addresses, to_string(ops[i]), std::move(statuses[i].error()));
   }
-  if (!some_add) drop_link(place);
+  return answered;
 }
 
 // A further link that holds nothing. The first is always there, as is the routing table.

@@ -90,7 +90,8 @@ class Applier {
   void drop_useless();
   void hold(const plan::BindingOp& op);
   void write(plan::Place place, const std::vector<plan::BindingOp>& ops);
-  std::vector<netlink::Status> request(plan::Place place, const std::vector<plan::BindingOp>& ops);
+  bool write_part(plan::Place place, std::span<const plan::BindingOp> ops);
+  std::vector<netlink::Status> request(plan::Place place, std::span<const plan::BindingOp> ops);
   bool is_unused(plan::Place place) const;
   bool make_link(plan::Place place);
   void drop_link(plan::Place place);
