@@ -309,15 +309,16 @@ def ends(bench, report):
 def listings(bench, report):
     """What ipvsctl takes to list S2, beside the bare dump."""
     program = str(bench.build / "test/bench/list_bench")
-    figures = {}
+    figures, units = {}, {}
     for line in bench.guest_output("S2", program).splitlines():
-        name, value, *_ = line.split("\t")
-        figures[name] = float(value)
-    report.time("S2 listed unsorted, memory", [figures["unsorted: memory"]], "KB")
+        name, value, unit = line.split("\t")
+        figures[name], units[name] = float(value), unit.upper() if unit == "kB" else unit
     dump = figures["bare dump"]
-    for name in [name for name in figures if f"{name}: times the bare dump" in figures]:
-        target = None if name in ("bare dump", "ipvsadm -Ln") else 2
-        report.time(f"S2 listed, {name}", [figures[name]], "ms", dump, "the dump", target)
+    for name in [name for name in figures if not name.endswith("times the bare dump")]:
+        is_compared = f"{name}: times the bare dump" in figures and name != "bare dump"
+        is_listing = is_compared and name != "ipvsadm -Ln" and not name.startswith("top")
+        report.time(f"S2 ipvsctl, {name}", [figures[name]], units[name], dump if is_compared else None, "the dump",
+                    2 if is_listing else None)
 
 
 def on_the_host(bench, report):
@@ -382,9 +383,9 @@ def main():
         except Failed as failure:
             print(f"report.py: {failure}", file=sys.stderr)
             failed = True
+        if arguments.write:
+            arguments.results.write_text(head + report.text())
     print(f"\n{head}{report.text()}")
-    if arguments.write:
-        arguments.results.write_text(head + report.text())
     return 1 if failed else 0
 
 
