@@ -173,7 +173,8 @@ class Names {
     for (inspect::ServiceQuery query; times.empty() || query.after;) {
       std::string page;
       times.push_back(timed([&] { page = name_page(cluster_, planner_, query, kPageBytes); }));
-      query.after = after(test::require(inspect::ClusterNames().take_page(page)));
+      query.after =
+          inspect::parse_service_name(test::require(inspect::ClusterNames().take_page(page)));
     }
     return times;
   }
@@ -193,15 +194,10 @@ class Names {
     slice.endpoints = endpoints;
     return slice;
   }
-  static std::optional<api::NamespacedName> after(const std::string& name) {
-    const auto slash = name.find('/');
-    if (slash == std::string::npos) return std::nullopt;
-    return api::NamespacedName{name.substr(0, slash), name.substr(slash + 1)};
-  }
   serve::HttpResponse answer(const serve::HttpRequest& request) {
     inspect::ServiceQuery query;
     if (const auto last = request.query.find("after"); last != request.query.end())
-      query.after = after(last->second);
+      query.after = inspect::parse_service_name(last->second);
     return serve::json_text(200, inspect::name_page(cluster_, planner_, query, kPageBytes));
   }
 
