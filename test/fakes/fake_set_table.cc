@@ -33,6 +33,12 @@ ipset::SetHeader header_of(const SetSpec& spec) {
   return header;
 }
 
+// As a listing has it: of port bitmaps the kernel tells no family and no sizes.
+SetSpec listed_spec(const SetSpec& spec) {
+  if (spec.kind == SetKind::bitmap_port) return {.name = spec.name, .kind = SetKind::bitmap_port};
+  return spec;
+}
+
 // Why the kernel refuses the element; "" if it does not.
 struct Refusal {
   const SetSpec& spec;
@@ -101,11 +107,8 @@ Result<std::optional<ListedSet>> FakeSetTable::list(const std::string& name) {
     return Error{ErrorKind::unsupported, 0, "set " + name + " has type " + foreign->second};
   const auto found = sets_.find(name);
   if (found == sets_.end()) return std::optional<ListedSet>{};
-  ListedSet listed{.spec = found->second.spec};
+  ListedSet listed{.spec = listed_spec(found->second.spec)};
   listed.elements.assign(found->second.elements.begin(), found->second.elements.end());
-  if (listed.spec.kind == SetKind::bitmap_port) {
-    listed.spec = SetSpec{.name = name, .kind = SetKind::bitmap_port};
-  }
   return std::optional<ListedSet>(std::move(listed));
 }
 
@@ -122,18 +125,17 @@ Result<std::optional<FakeSetTable::SetPart>> FakeSetTable::begin_list(const std:
 
 Result<FakeSetTable::SetPart> FakeSetTable::next_list() {
   if (listing_.empty()) return listing_ended();
-  auto all = list(listing_);
-  if (!all) return all.error();
-  SetPart part{.set = **std::move(all)};
+  if (auto fault = faults.next("list set " + listing_)) return *fault;
+  const StoredSet& set = sets_.at(listing_);
+  SetPart part{.set = {.spec = listed_spec(set.spec)}};
   auto& elements = part.set.elements;
-  if (listed_) std::erase_if(elements, [&](const auto& one) { return !(*listed_ < one); });
-  part.last = elements.size() <= kAPart;
-  if (part.last) {
+  auto next = listed_ ? set.elements.upper_bound(*listed_) : set.elements.begin();
+  while (next != set.elements.end() && elements.size() < kAPart) elements.push_back(*next++);
+  part.last = next == set.elements.end();
+  if (part.last)
     listing_.clear();
-  } else {
-    elements.resize(kAPart);
+  else
     listed_ = elements.back();
-  }
   return part;
 }
 
