@@ -129,9 +129,10 @@ FamilyPlanner::Names FamilyPlanner::take_claims(const Names& names,
   for (const auto& name : names) {
     const auto found = cluster.services.find(name);
     const auto* service = found == cluster.services.end() ? nullptr : &found->second;
+    auto wanted = claims_of(ports_of(name, cluster), node_);
+    if (wanted.empty() && !parts_.contains(name)) continue;
     const auto part = parts_.try_emplace(name).first;
     auto& claimant = part->second.claimant;
-    auto wanted = claims_of(ports_of(name, cluster), node_);
     if (service != nullptr && Claims::is_so(claimant, *service, wanted)) continue;
     for (const auto& claim : claimant.claims) claimed_before.push_back(claim.key);
     rivals.merge(claims_.set(part->first, claimant, service, std::move(wanted)));
@@ -156,8 +157,10 @@ void FamilyPlanner::update(Names names, const model::ClusterState& cluster, Scop
   if (std::exchange(rules_changed_, false)) scope.rules.insert(node_.family);
   bool changed = false;
   for (const auto& name : names) {
-    changed |= take_addresses(addresses_in(parts_[name].elements),
-                              addresses_of(ports_of(name, cluster), node_), scope);
+    const auto part = parts_.find(name);
+    const auto before =
+        part == parts_.end() ? SortedVector<IpAddress>() : addresses_in(part->second.elements);
+    changed |= take_addresses(before, addresses_of(ports_of(name, cluster), node_), scope);
     forget();
   }
   const bool some_addresses = options_.node_port_primary || !options_.node_port_addresses.empty();
@@ -173,10 +176,6 @@ void FamilyPlanner::update(Names names, const model::ClusterState& cluster, Scop
                          options_),
             scope);
     forget();
-    if (cluster.services.contains(name)) continue;
-    const auto part = parts_.find(name);
-    claims_.set(name, part->second.claimant, nullptr, {});
-    parts_.erase(part);
   }
 }
 
@@ -213,8 +212,11 @@ void FamilyPlanner::replace_out_filter(Part& part, ServicePlan& plan, Scope& sco
   part.out_filter = std::move(plan.out_filter);
 }
 
-// What stays is not dropped in between: sets that become empty and full again change the rules.
+// What stays is not dropped in between: sets that become empty and full again change the rules. A
+// Service that has nothing in this family has no part: in most clusters those are all, of one
+// family.
 void FamilyPlanner::replace(const api::NamespacedName& name, ServicePlan plan, Scope& scope) {
+  if (plan.is_empty() && !parts_.contains(name)) return;
   Part& part = parts_[name];
   plan.elements.each_without(
       part.elements, [&](SetId id, const Element& element) { add_element(id, element, scope); });
@@ -228,6 +230,7 @@ void FamilyPlanner::replace(const api::NamespacedName& name, ServicePlan plan, S
   local_lack_.external += plan.local_lack.external - part.local_lack.external;
   part.local_lack = plan.local_lack;
   add_vips_of(name, scope);
+  if (part.is_empty()) parts_.erase(name);
 }
 
 void FamilyPlanner::add_claims_held_by(const api::NamespacedName& service,

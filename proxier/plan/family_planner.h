@@ -51,6 +51,11 @@ class FamilyPlanner {
     SetElements elements;  // those of ipvs_ips are its addresses
     SortedVector<ipset::OutFilterEntry> out_filter;
     LocalLack local_lack;
+
+    bool is_empty() const {
+      return claimant.claims.empty() && elements.empty() && out_filter.empty() &&
+             local_lack == LocalLack{};
+    }
   };
   using Names = std::set<api::NamespacedName>;
 

@@ -33,6 +33,10 @@ struct ServicePlan {
   SetElements elements;
   SortedVector<ipset::OutFilterEntry> out_filter;
   LocalLack local_lack;  // of this Service: 0 or 1 each
+
+  bool is_empty() const {
+    return services.empty() && elements.empty() && out_filter.empty() && local_lack == LocalLack{};
+  }
 };
 
 // Which endpoints a facet of the port may use: those of this node alone, and whether even if there

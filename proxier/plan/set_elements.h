@@ -20,6 +20,7 @@ class SetElements {
   SetElements() = default;
   explicit SetElements(const std::vector<SetElement>& elements);
 
+  bool empty() const { return packed_.empty() && others_.empty(); }
   // Calls visit(set, element) for each.
   template <typename Visit>
   void each(Visit visit) const {

@@ -75,10 +75,11 @@ SyncReport Reconciler::run(TimePoint now, const std::stop_token& stop) {
   const auto took = std::chrono::steady_clock::now() - begin;
   note_standing(report, took);
   changes_.end({std::chrono::system_clock::now(), took});
-  if (report.reading) return report;
-  logger_.log(report.empty() ? spdlog::level::debug : spdlog::level::info, "synced: {}, took {} ms",
-              to_string(report),
-              std::chrono::duration_cast<std::chrono::milliseconds>(took).count());
+  if (!report.reading)
+    logger_.log(report.empty() ? spdlog::level::debug : spdlog::level::info,
+                "synced: {}, took {} ms", to_string(report),
+                std::chrono::duration_cast<std::chrono::milliseconds>(took).count());
+  take_over(now, report);
   return report;
 }
 
@@ -426,7 +427,6 @@ SyncReport Reconciler::finish(TimePoint now, Pass& pass) {
   const bool asked = std::exchange(asked_, false);
   report.reading = reading() && !asked && report.failures == 0 && report.repairs == 0 &&
                    report.written == Written{} && report.flows == 0;
-  take_over(now, report);
   return report;
 }
 
