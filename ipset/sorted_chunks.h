@@ -81,6 +81,12 @@ class SortedChunks {
     return true;
   }
 
+  template <typename Iterator>
+  void insert(Iterator first, Iterator last) {
+    for (; first != last; ++first) insert(*first);
+  }
+  void merge(const SortedChunks& other) { insert(other.begin(), other.end()); }
+
   // How many there were.
   std::size_t erase(const T& value) {
     const auto at = lower_bound(value);

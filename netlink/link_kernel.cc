@@ -138,6 +138,7 @@ Result<std::vector<InterfaceAddress>> KernelLinkTable::list_addresses() {
   for (const auto& link : *links) by_index.emplace(link.index, &link);
 
   std::vector<InterfaceAddress> result;
+  result.reserve(records->size());
   for (const auto& record : *records)
     if (const auto found = by_index.find(record.link_index); found != by_index.end()) {
       const auto& link = *found->second;

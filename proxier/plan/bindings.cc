@@ -52,14 +52,14 @@ std::size_t Bindings::count(Place place) const {
   return place < counts_.size() ? counts_[place] : 0;
 }
 
-std::set<netlink::IpAddress> Bindings::addresses() const {
-  std::set<netlink::IpAddress> result;
-  for (const auto& binding : all_) result.insert(result.end(), binding.address);
+AddressSet Bindings::addresses() const {
+  AddressSet result;
+  for (const auto& binding : all_) result.insert(binding.address);
   return result;
 }
 
 void Bindings::insert(const Binding& binding) {
-  if (!all_.insert(binding).second) return;
+  if (!all_.insert(binding)) return;
   if (binding.place >= counts_.size()) counts_.resize(binding.place + std::size_t{1});
   ++counts_[binding.place];
 }

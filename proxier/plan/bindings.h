@@ -9,15 +9,17 @@
 #include <compare>
 #include <cstdint>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "ipset/sorted_chunks.h"
 #include "netlink/ip_address.h"
 #include "netlink/link_types.h"
 
 namespace ipvsproxier::plan {
+
+using AddressSet = ipset::SortedChunks<netlink::IpAddress>;
 
 inline constexpr std::string_view kDummyLinks = "kube-ipvs";  // with a number behind
 inline constexpr const char* kDummyLink = "kube-ipvs0";
@@ -57,12 +59,12 @@ std::string to_string(const BindingOp& op);
 // What is bound, and how much at each place. Ordered.
 class Bindings {
  public:
-  using Iterator = std::set<Binding>::const_iterator;
+  using Iterator = ipset::SortedChunks<Binding>::const_iterator;
 
   bool contains(const netlink::IpAddress& address) const;
   std::vector<Place> places(const netlink::IpAddress& address) const;  // lowest first
   std::size_t count(Place place) const;
-  std::set<netlink::IpAddress> addresses() const;
+  AddressSet addresses() const;
 
   void insert(const Binding& binding);
   void erase(const Binding& binding);
@@ -76,7 +78,7 @@ class Bindings {
   }
 
  private:
-  std::set<Binding> all_;
+  ipset::SortedChunks<Binding> all_;
   std::vector<std::size_t> counts_;  // by place
 };
 

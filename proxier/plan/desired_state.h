@@ -5,13 +5,13 @@
 
 #include <compare>
 #include <map>
-#include <set>
 #include <string>
 #include <utility>
 
 #include "ipset/element_set.h"
 #include "ipset/rule_catalog.h"
 #include "ipset/set_catalog.h"
+#include "ipset/sorted_chunks.h"
 #include "netlink/ipvs_types.h"
 #include "proxier/model/sorted_vector.h"
 #include "proxier/plan/bindings.h"
@@ -43,7 +43,7 @@ struct SetKey {
 
 struct DesiredState {
   std::map<netlink::VirtualServiceKey, PlannedService> services;
-  std::set<netlink::IpAddress> addresses;                  // bound on this node
+  AddressSet addresses;                                    // bound on this node
   std::map<SetKey, ipset::ElementSet> sets;                // every set of every planned family
   std::map<netlink::Family, ipset::RuleParameters> rules;  // one entry a planned family
   // Planned from everything there is: what is not here is to be removed. Otherwise nothing is.

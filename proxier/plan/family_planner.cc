@@ -97,7 +97,7 @@ bool FamilyPlanner::take_addresses(const SortedVector<IpAddress>& before,
                                    const SortedVector<IpAddress>& wanted, Scope& scope) {
   bool changed = false;
   for (const auto& address : difference(wanted, before)) {
-    if (state_.addresses.insert(address).second)
+    if (state_.addresses.insert(address))
       changed = true;
     else
       surplus_addresses_.add(address);

@@ -11,8 +11,8 @@ bool Scope::empty() const {
 }
 
 void Scope::merge(const Scope& other) {
-  services.insert(other.services.begin(), other.services.end());
-  addresses.insert(other.addresses.begin(), other.addresses.end());
+  services.merge(other.services);
+  addresses.merge(other.addresses);
   for (const auto& [key, some] : other.elements) elements[key].insert(some.begin(), some.end());
   rules.insert(other.rules.begin(), other.rules.end());
 }

@@ -10,9 +10,11 @@
 
 namespace ipvsproxier::plan {
 
+using ServiceKeySet = ipset::SortedChunks<netlink::VirtualServiceKey>;
+
 struct Scope {
-  std::set<netlink::VirtualServiceKey> services;  // with their real servers
-  std::set<netlink::IpAddress> addresses;         // on the dummy link
+  ServiceKeySet services;  // with their real servers
+  AddressSet addresses;    // on the dummy link
   std::map<SetKey, ipset::ElementSet> elements;
   std::set<netlink::Family> rules;
 

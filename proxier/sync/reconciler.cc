@@ -312,7 +312,7 @@ plan::Scope Reconciler::execute(const plan::Transaction& transaction, Pass& pass
   return std::move(outcome.unsettled);
 }
 
-void Reconciler::note_drains(const std::set<netlink::VirtualServiceKey>& services, TimePoint now) {
+void Reconciler::note_drains(const plan::ServiceKeySet& services, TimePoint now) {
   if (!mirror_.services) return;
   for (const auto& key : services) {
     const auto it = mirror_.services->find(key);
@@ -326,7 +326,7 @@ void Reconciler::drain(TimePoint now, Pass& pass) {
   auto [removals, surprise] = drain_.step(kernel_.ipvs, now, pass.failures);
   pass.suspect = pass.suspect || surprise;
   if (removals.empty()) return;
-  std::set<netlink::VirtualServiceKey> services;
+  plan::ServiceKeySet services;
   for (const auto& op : removals) services.insert(netlink::service_of(op));
   plan::Transaction transaction;
   transaction.phases.push_back({"remove drained real servers", std::move(removals)});

@@ -124,13 +124,13 @@ class Reconciler {
   plan::Scope repair_links(Pass& pass, bool look);
   plan::Scope take_addresses(plan::ActualState found, const std::set<netlink::IpAddress>& told_lost,
                              Pass& pass);
-  void tell_lost(const std::set<netlink::IpAddress>& differing, const plan::Bindings& found,
+  void tell_lost(const plan::AddressSet& differing, const plan::Bindings& found,
                  const std::set<netlink::IpAddress>& told_lost);
   plan::Scope completed(plan::Scope scope) const;
   void assume_added();
   void apply(const plan::Scope& scope, TimePoint now, Pass& pass);
   plan::Scope execute(const plan::Transaction& transaction, Pass& pass);
-  void note_drains(const std::set<netlink::VirtualServiceKey>& services, TimePoint now);
+  void note_drains(const plan::ServiceKeySet& services, TimePoint now);
 
   Kernel kernel_;
   ReconcilerSettings settings_;

@@ -88,9 +88,11 @@ plan::Scope Reconciler::take_addresses(plan::ActualState found,
                                   mirror_.addresses->begin(), mirror_.addresses->end(),
                                   std::back_inserter(moved));
     for (const auto& binding : moved) scope.addresses.insert(binding.address);
+    std::vector<netlink::IpAddress> refixed;
     std::set_symmetric_difference(found.fixed_addresses.begin(), found.fixed_addresses.end(),
                                   mirror_.fixed_addresses.begin(), mirror_.fixed_addresses.end(),
-                                  std::inserter(scope.addresses, scope.addresses.end()));
+                                  std::back_inserter(refixed));
+    scope.addresses.insert(refixed.begin(), refixed.end());
     if (scope.addresses.empty()) return scope;
     tell_lost(scope.addresses, *found.addresses, told_lost);
   }
@@ -106,8 +108,7 @@ plan::Scope Reconciler::take_addresses(plan::ActualState found,
 }
 
 // Addresses of which events told are named in one line, and are no news any more.
-void Reconciler::tell_lost(const std::set<netlink::IpAddress>& differing,
-                           const plan::Bindings& found,
+void Reconciler::tell_lost(const plan::AddressSet& differing, const plan::Bindings& found,
                            const std::set<netlink::IpAddress>& told_lost) {
   std::string gone;
   std::size_t count = 0;

@@ -33,9 +33,9 @@ bool is_programmed(const plan::Scope& wanted, const plan::Scope& waiting, netlin
          });
 }
 
-template <typename Key>
-void Retries::note(std::map<Key, Wait>& waits, const std::set<Key>& tried,
-                   const std::set<Key>& failed, TimePoint now) {
+template <typename Key, typename Keys>
+void Retries::note(std::map<Key, Wait>& waits, const Keys& tried, const Keys& failed,
+                   TimePoint now) {
   std::erase_if(waits, [&](const auto& entry) {
     return tried.contains(entry.first) && !failed.contains(entry.first);
   });

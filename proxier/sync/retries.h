@@ -38,9 +38,8 @@ class Retries {
   };
   using SetElement = std::pair<plan::SetKey, ipset::Element>;
 
-  template <typename Key>
-  void note(std::map<Key, Wait>& waits, const std::set<Key>& tried, const std::set<Key>& failed,
-            TimePoint now);
+  template <typename Key, typename Keys>
+  void note(std::map<Key, Wait>& waits, const Keys& tried, const Keys& failed, TimePoint now);
 
   loop::Backoff backoff_;
   std::minstd_rand random_;  // spreads retries, nothing depends on its quality

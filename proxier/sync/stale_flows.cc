@@ -99,7 +99,7 @@ void StaleFlows::postpone(TimePoint now) {
 }
 
 StaleFlows::Noted StaleFlows::take_unsure(const plan::ActualState& state,
-                                          const std::set<VirtualServiceKey>& unsettled) {
+                                          const plan::ServiceKeySet& unsettled) {
   Noted unsure;
   for (auto it = noted_.begin(); it != noted_.end();) {
     const auto here = it++;
@@ -143,7 +143,7 @@ std::size_t StaleFlows::purge(netlink::ConntrackTable& conntrack, netlink::Famil
 
 std::map<netlink::Family, Purge> StaleFlows::purge(netlink::ConntrackTable& conntrack,
                                                    const plan::ActualState& state,
-                                                   const std::set<VirtualServiceKey>& unsettled,
+                                                   const plan::ServiceKeySet& unsettled,
                                                    TimePoint now, std::vector<Failure>& failures) {
   auto unsure = take_unsure(state, unsettled);
   std::map<netlink::Family, Purge> purges;

@@ -44,8 +44,8 @@ class StaleFlows {
   // or they are `unsettled`.
   std::map<netlink::Family, Purge> purge(netlink::ConntrackTable& conntrack,
                                          const plan::ActualState& state,
-                                         const std::set<netlink::VirtualServiceKey>& unsettled,
-                                         TimePoint now, std::vector<Failure>& failures);
+                                         const plan::ServiceKeySet& unsettled, TimePoint now,
+                                         std::vector<Failure>& failures);
 
  private:
   // Few virtual services are asked for one by one, many by one listing of all UDP flows.
@@ -60,8 +60,7 @@ class StaleFlows {
   bool is_stale(const netlink::UdpFlow& flow, const plan::ActualState& state) const;
   netlink::Result<std::vector<netlink::UdpFlow>> list(netlink::ConntrackTable& conntrack,
                                                       netlink::Family family) const;
-  Noted take_unsure(const plan::ActualState& state,
-                    const std::set<netlink::VirtualServiceKey>& unsettled);
+  Noted take_unsure(const plan::ActualState& state, const plan::ServiceKeySet& unsettled);
   void postpone(TimePoint now);
 
   Noted noted_;

@@ -57,7 +57,7 @@ TEST_CASE("bindings know what is where") {
   CHECK(bindings.count(0) == 1);
   CHECK(bindings.count(3) == 2);
   CHECK(bindings.count(9) == 0);
-  CHECK(bindings.addresses() == std::set{vip_at(1), vip_at(2)});
+  CHECK(bindings.addresses() == AddressSet{vip_at(1), vip_at(2)});
   bindings.erase({vip_at(1), 1});
   bindings.erase({vip_at(1), 3});
   bindings.erase({vip_at(1), 3});

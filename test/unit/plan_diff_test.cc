@@ -123,7 +123,7 @@ TEST_CASE("what others changed is set right") {
   CHECK(diff(desired, kernel.state).empty());
   CHECK(server_in(kernel, kWeb, "10.244.0.3").weight == 1);
   CHECK(kernel.state.services->at(kWeb).service.scheduler == "rr");
-  CHECK(kernel.state.addresses->addresses() == std::set{ip("10.96.0.9")});
+  CHECK(kernel.state.addresses->addresses() == AddressSet{ip("10.96.0.9")});
 }
 
 TEST_CASE("virtual services in excludeCIDRs are left alone, others of the family are removed") {

@@ -203,7 +203,7 @@ TEST_CASE("the scope of a Service names all that guards it") {
   following.step(test::cluster_of({service}));
   const auto scope = following.planner().scope_of(service.name);
   CHECK(scope.services.size() == 2);
-  CHECK(scope.addresses == std::set<netlink::IpAddress>{ip("10.96.0.9"), ip("192.0.2.10")});
+  CHECK(scope.addresses == AddressSet{ip("10.96.0.9"), ip("192.0.2.10")});
   using ipset::SetId;
   for (auto id : {SetId::cluster_ip, SetId::load_balancer, SetId::load_balancer_fw,
                   SetId::load_balancer_source_cidr, SetId::ipvs_ips})

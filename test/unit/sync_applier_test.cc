@@ -86,8 +86,7 @@ TEST_CASE("applier: of many operations each has its own outcome, and what needs 
   CHECK(outcome.written.ipvs == 2 * kServices + 1 - 4);
   CHECK(outcome.failures.size() == 2);
   CHECK(outcome.held.size() == 2);
-  CHECK(outcome.unsettled.services ==
-        std::set<netlink::VirtualServiceKey>{service_key(511), service_key(700)});
+  CHECK(outcome.unsettled.services == plan::ServiceKeySet{service_key(511), service_key(700)});
   CHECK(state.services->size() == kServices + 1 - 2);
   CHECK(ipvs.list_services()->size() == kServices + 1 - 2);
 }
