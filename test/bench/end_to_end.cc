@@ -148,7 +148,7 @@ void measure_end_to_end(KernelWorld& world, const Size& size) {
 }
 
 void measure_updates(KernelWorld& world, const Size& size) {
-  constexpr int kUpdates = 10'000;
+  const int updates = std::min(10'000, 10 * size.services);
   const auto server = server_with(size);
   Follower follower(world, *server);
   follower.start();
@@ -172,10 +172,10 @@ void measure_updates(KernelWorld& world, const Size& size) {
   settle(0);
   const auto before = follower.daemon.memory().now;
   print_figure("resident before", static_cast<double>(before) / (1 << 20), "MB");
-  for (int i = 0; i < kUpdates; ++i) update(i);
+  for (int i = 0; i < updates; ++i) update(i);
   settle(1);
   const auto after = follower.daemon.memory().now;
-  print_figure("updates", kUpdates, "");
+  print_figure("updates", updates, "");
   print_figure("resident after", static_cast<double>(after) / (1 << 20), "MB");
   print_figure("more", (static_cast<double>(after) - static_cast<double>(before)) / 1024, "KB");
 }

@@ -117,8 +117,9 @@ class Daemon {
 }  // namespace
 }  // namespace ipvsproxier::bench
 
-int main() {
-  for (const auto& size : ipvsproxier::bench::kSizes) {
+int main(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const auto& size = ipvsproxier::bench::size_of(argv[i]);
     std::fflush(stdout);
     const auto child = ::fork();
     if (child == 0) {
