@@ -276,8 +276,9 @@ void run(std::uint32_t services, std::uint32_t servers) {
   }
   const auto floor = median(times["bare dump"]);
   for (const auto& [name, values] : times)
-    fmt::print("{}\t{:.1f}\tms\n{}: times the bare dump\t{:.2f}\t\n", name, median(values), name,
-               median(values) / floor);
+    fmt::print("{}\t{:.1f}\tms\t{:.1f}\t{:.1f}\n{}: times the bare dump\t{:.2f}\t\n", name,
+               median(values), *std::min_element(values.begin(), values.end()),
+               *std::max_element(values.begin(), values.end()), name, median(values) / floor);
 }
 
 }  // namespace

@@ -15,9 +15,12 @@ namespace ipvsproxier::bench {
 namespace {
 
 constexpr double kPeriodMs = 10;
-constexpr int kEvents = 1000;
 constexpr std::uint16_t kServerPort = 8080;
 constexpr std::uint32_t kNewPods = 0x0b000000;  // 11.0.0.0
+
+int events_of(const Size& size) {
+  return std::min(1000, size.services);
+}
 
 netlink::RealServerKey key_of(const api::Endpoint& endpoint) {
   return {endpoint.address, kServerPort};
@@ -149,10 +152,11 @@ void measure_silence(KernelWorld& world, const Size& size) {
 void measure_load(KernelWorld& world, const Size& size) {
   EventFeed feed(world, size);
   std::vector<Ready> all;
-  for (int i = 0; i < kEvents; ++i) {
+  const int events = events_of(size);
+  for (int i = 0; i < events; ++i) {
     // One comes, then it goes; every fifth of them is local.
     const int number = i / 2;
-    auto slice = slice_of(size, 1 + number * (size.services / kEvents) % size.services);
+    auto slice = slice_of(size, 1 + number * (size.services / events) % size.services);
     auto list = endpoints_of(slice);
     auto endpoint = list[static_cast<std::size_t>(number % 5)];
     endpoint.address = netlink::IpAddress::v4(kNewPods + static_cast<std::uint32_t>(number));
@@ -173,13 +177,14 @@ void measure_load_unestimated(KernelWorld& world, const Size& size) {
 
 void measure_rolling_update(KernelWorld& world, const Size& size) {
   constexpr int kPerSlice = 100;
+  const int endpoints = events_of(size);
   const int first = size.services + 7;  // neither node ports nor a load balancer
-  Size large{.name = "", .services = first + 1, .ports = 1, .endpoints = kEvents};
+  Size large{.name = "", .services = first + 1, .ports = 1, .endpoints = endpoints};
   const auto service = service_of(large, first);
   const auto model = slice_of({.services = first + 1, .endpoints = kPerSlice}, first);
   std::vector<api::EndpointSlice> slices;
   std::uint32_t next = kNewPods;
-  for (int i = 0; i < kEvents / kPerSlice; ++i) {
+  for (int i = 0; i < endpoints / kPerSlice; ++i) {
     slices.push_back(model);
     slices.back().name.name += fmt::format("-{}", i);
     auto list = endpoints_of(model);
@@ -188,7 +193,7 @@ void measure_rolling_update(KernelWorld& world, const Size& size) {
   }
   EventFeed feed(world, size, &service, slices);
   std::vector<Ready> all;
-  for (int i = 0; i < kEvents; ++i) {
+  for (int i = 0; i < endpoints; ++i) {
     auto& slice = slices[static_cast<std::size_t>(i / kPerSlice)];
     auto list = endpoints_of(slice);
     auto& endpoint = list[static_cast<std::size_t>(i % kPerSlice)];

@@ -1,6 +1,7 @@
 // What a cluster costs in memory. By part: bytes that the allocator has given out, which repeat
 // exactly. In all: what of the process is resident, after the first lists and after 10,000 updates,
-// and the most that it was. Each size in a process of its own. Host only, no kernel.
+// and the most that it was. Each size, as the arguments name them, in a process of its own. Host
+// only, no kernel.
 
 #include <malloc.h>
 #include <sys/wait.h>
@@ -117,8 +118,9 @@ class Daemon {
 }  // namespace
 }  // namespace ipvsproxier::bench
 
-int main() {
-  for (const auto& size : ipvsproxier::bench::kSizes) {
+int main(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const auto& size = ipvsproxier::bench::size_of(argv[i]);
     std::fflush(stdout);
     const auto child = ::fork();
     if (child == 0) {

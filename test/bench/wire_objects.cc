@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "proxier/api/object_json.h"
+#include "test/bench/workload.h"
 #include "test/support/api_server/objects.h"
 
 namespace ipvsproxier::bench {
@@ -63,15 +64,6 @@ std::string wire_text(const api::EndpointSlice& slice, int revision) {
 
 std::string wire_node() {
   return test::make_node(kNode, "10.0.0.1");
-}
-
-std::vector<std::string> wire_objects(const Size& size) {
-  std::vector<std::string> objects = {wire_node()};
-  for (int index = 0; index < size.services; ++index) {
-    objects.push_back(wire_text(service_of(size, index)));
-    objects.push_back(wire_text(slice_of(size, index)));
-  }
-  return objects;
 }
 
 }  // namespace ipvsproxier::bench

@@ -5,10 +5,8 @@
 // that what it sends is as long as a real server's. Pure.
 
 #include <string>
-#include <vector>
 
 #include "proxier/api/objects.h"
-#include "test/bench/workload.h"
 
 namespace ipvsproxier::bench {
 
@@ -17,8 +15,5 @@ std::string wire_text(const api::Service& service);
 std::string wire_text(const api::EndpointSlice& slice, int revision = 0);
 // n1
 std::string wire_node();
-
-// All objects of a cluster of this size.
-std::vector<std::string> wire_objects(const Size& size);
 
 }  // namespace ipvsproxier::bench

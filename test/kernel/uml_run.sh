@@ -114,6 +114,9 @@ in_guest() {
     4>&1 5>&- >"$run/console.log" 2>&1 </dev/null &
   wait_for_child
   local status=$?
+  # It ends the process that wants more, by SIGKILL, whatever the guest's memory.
+  grep -q 'vm.max_map_count has been reached' "$run/console.log" &&
+    echo "uml_run.sh: a process of the guest had more mappings than this host's vm.max_map_count allows" >&2
   if [ -s "$run/exit" ]; then
     return "$(cat "$run/exit")"
   fi

@@ -108,7 +108,7 @@ void RunningWatch::expire(const Store& store) {
 void RunningWatch::take(std::size_t bytes) {
   taken_ += bytes;
   if (taken_ == pending_.size())
-    pending_ = {};  // with its memory
+    std::string().swap(pending_);  // an assignment would keep its memory
   else if (taken_ >= (1U << 20U) && taken_ >= pending_.size() / 2)
     pending_.erase(0, taken_);
   else
