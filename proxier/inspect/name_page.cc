@@ -22,7 +22,7 @@ void append_virtual(std::string& text, const plan::Claim& claim, const api::Serv
 
 void append_endpoint(std::string& text, const api::EndpointView& endpoint) {
   append_comma(text);
-  text += "[\"" + endpoint.address.to_string() + "\"";
+  text.append("[\"").append(endpoint.address.to_string()).append(1, '"');
   for (const auto name : {endpoint.target_name, endpoint.node_name, endpoint.zone}) {
     text += ',';
     append_json_text(text, name);
