@@ -114,13 +114,13 @@ std::optional<std::uint32_t> ClusterNames::take_ports(const JsonValue& json) {
   return static_cast<std::uint32_t>(ports_.size() - 1);
 }
 
-bool ClusterNames::take_slice(const JsonValue& json, Service& service) {
+bool ClusterNames::take_slice(const JsonValue& json, std::vector<Endpoint>& endpoints) {
   const auto list = json.find("ports");
-  const auto endpoints = json.find("endpoints");
-  if (!list || !endpoints) return false;
+  const auto rows = json.find("endpoints");
+  if (!list || !rows) return false;
   const auto ports = take_ports(*list);
   if (!ports) return false;
-  for (const auto& one : endpoints->elements()) {
+  for (const auto& one : rows->elements()) {
     Row row(one);
     Endpoint endpoint{.address = row.address(), .ports = *ports};
     endpoint.pod = texts_.add(row.text());
@@ -129,15 +129,24 @@ bool ClusterNames::take_slice(const JsonValue& json, Service& service) {
     for (auto* is : {&endpoint.ready, &endpoint.serving, &endpoint.terminating})
       *is = row.boolean();
     if (!row.good()) return false;
-    service.endpoints.push_back(endpoint);
+    endpoints.push_back(endpoint);
   }
   return true;
 }
 
+// A Service that a page goes on with is the last one of the page before.
+ClusterNames::Service& ClusterNames::service_of(const JsonValue& json) {
+  const auto ns = text_of(json, "namespace");
+  const auto name = text_of(json, "name");
+  if (!services_.empty() && texts_.at(services_.back().ns) == ns &&
+      texts_.at(services_.back().name) == name)
+    return services_.back();
+  return services_.emplace_back(
+      Service{.ns = texts_.intern(ns), .name = texts_.add(name), .endpoints = {}});
+}
+
 bool ClusterNames::take_service(const JsonValue& json) {
-  auto& service = services_.emplace_back();
-  service.ns = texts_.intern(text_of(json, "namespace"));
-  service.name = texts_.add(text_of(json, "name"));
+  auto& service = service_of(json);
   if (const auto number = json.find("healthCheckNodePort")) {
     const auto port = port_of(number->integer());
     if (!port) return false;
@@ -148,10 +157,14 @@ bool ClusterNames::take_service(const JsonValue& json) {
   if (!virtuals || !slices || texts_.at(service.name).empty()) return false;
   for (const auto& one : virtuals->elements())
     if (!take_virtual(one)) return false;
-  service.endpoints.reserve(endpoints_in(*slices));
+  std::vector<Endpoint> endpoints;
+  endpoints.reserve(endpoints_in(*slices));
   for (const auto& slice : slices->elements())
-    if (!take_slice(slice, service)) return false;
-  std::ranges::stable_sort(service.endpoints, {}, &Endpoint::address);
+    if (!take_slice(slice, endpoints)) return false;
+  std::ranges::stable_sort(endpoints, {}, &Endpoint::address);
+  auto& all = service.endpoints;
+  const auto added = all.insert(all.end(), endpoints.begin(), endpoints.end());
+  std::ranges::inplace_merge(all, added, {}, &Endpoint::address);
   return true;
 }
 

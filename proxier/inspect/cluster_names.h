@@ -48,7 +48,8 @@ std::string_view condition_text(const ServerName& name);
 
 class ClusterNames {
  public:
-  // Takes a page of name_page(). Answers the next query's `after`; "": that was the last page.
+  // Takes a page of name_page(), in the order of the pages. Answers the next query's `after`; "":
+  // that was the last page.
   // `malformed`: it is no such page; what is known stays.
   netlink::Result<std::string> take_page(std::string_view page);
 
@@ -116,7 +117,8 @@ class ClusterNames {
   ServerName name_of(const Endpoint& endpoint) const;
   bool take_service(const api::JsonValue& json);
   bool take_virtual(const api::JsonValue& json);
-  bool take_slice(const api::JsonValue& json, Service& service);
+  bool take_slice(const api::JsonValue& json, std::vector<Endpoint>& endpoints);
+  Service& service_of(const api::JsonValue& json);
   std::optional<std::uint32_t> take_ports(const api::JsonValue& json);
 
   TextStore texts_;
