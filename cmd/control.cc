@@ -47,12 +47,13 @@ std::optional<api::ObjectKind> parse_kind(const std::string& text) {
 // What is wrong with the query, or "".
 std::string read_query(const serve::HttpRequest& request, inspect::ServiceQuery& query) {
   query.ns = query_of(request, "namespace");
-  for (const auto& [key, name] :
-       {std::pair("after", &query.after), std::pair("service", &query.service)}) {
-    const auto text = query_of(request, key);
-    if (!text) continue;
-    *name = inspect::parse_service_name(*text);
-    if (!*name) return std::string(key) + " must be NAMESPACE/NAME";
+  if (const auto text = query_of(request, "service")) {
+    query.service = inspect::parse_service_name(*text);
+    if (!query.service) return "service must be NAMESPACE/NAME";
+  }
+  if (const auto text = query_of(request, "after")) {
+    query.after = inspect::parse_page_end(*text);
+    if (!query.after) return "after must be NAMESPACE/NAME or NAMESPACE/NAME/SLICE";
   }
   return "";
 }

@@ -5,10 +5,10 @@
 //   /v1/status     how it is: version, sync, watches, what is wrong
 //   /v1/settings   its flags and configuration
 //   /v1/objects    the objects that it plans with, as lists in pages:
-//                  ?kind=Service|EndpointSlice|Node [&after=NS/NAME] [&namespace=NS]
+//                  ?kind=Service|EndpointSlice|Node [&after=NS/NAME[/SLICE]] [&namespace=NS]
 //                  [&service=NS/NAME]
 //   /v1/names      what virtual and real servers are to the cluster (name_page.h), in pages:
-//                  [?after=NS/NAME] [&namespace=NS] [&service=NS/NAME]
+//                  [?after=NS/NAME[/SLICE]] [&namespace=NS] [&service=NS/NAME]
 //   /v1/service    one Service: ?service=NS/NAME (control_service.h); null: there is none
 //
 // Answers are JSON; a mistake is {"error":"..."} with status 400 or 404, a sync thread that is busy

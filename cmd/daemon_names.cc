@@ -14,7 +14,7 @@ netlink::Result<inspect::ClusterNames> names_of_daemon(ControlClient& daemon,
   if (query.service)
     target += "service=" + watch::encode_query(api::to_string(*query.service)) + "&";
   inspect::ClusterNames names;
-  auto next = query.after ? api::to_string(*query.after) : "";
+  auto next = query.after ? to_string(*query.after) : "";
   do {
     const auto page =
         daemon.get(next.empty() ? target : target + "after=" + watch::encode_query(next));

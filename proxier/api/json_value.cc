@@ -93,6 +93,12 @@ JsonValue::Elements JsonValue::elements() const {
   return {inside(), {*tape_, behind().index_ - 1}};
 }
 
+std::size_t JsonValue::Elements::count() const {
+  std::size_t count = 0;
+  for (auto it = begin(); it != end(); ++it) ++count;
+  return count;
+}
+
 JsonValue::Members JsonValue::members() const {
   if (!is_object()) return {*this, *this};
   return {inside(), {*tape_, behind().index_ - 1}};

@@ -115,6 +115,7 @@ class JsonValue::Elements {
   Iterator begin() const { return Iterator(first_); }
   Iterator end() const { return Iterator(end_); }
   bool empty() const { return begin() == end(); }
+  std::size_t count() const;  // goes through them
 
  private:
   JsonValue first_;

@@ -69,6 +69,13 @@ std::string_view text_of(const JsonValue& json, std::string_view key) {
   return value ? value->text().value_or("") : std::string_view();
 }
 
+std::size_t endpoints_in(const JsonValue& slices) {
+  std::size_t count = 0;
+  for (const auto& slice : slices.elements())
+    if (const auto endpoints = slice.find("endpoints")) count += endpoints->elements().count();
+  return count;
+}
+
 }  // namespace
 
 std::string to_string(const VirtualName& name) {
@@ -93,38 +100,53 @@ bool ClusterNames::take_virtual(const JsonValue& json) {
   if (!row.good() || !protocol || !facet) return false;
   key.protocol = *protocol;
   virtuals_.insert_or_assign(
-      key, Virtual{static_cast<std::uint32_t>(services_.size() - 1), port, *facet});
+      key, Virtual{static_cast<std::uint32_t>(services_.size() - 1), texts_.intern(port), *facet});
   return true;
 }
 
-bool ClusterNames::take_slice(const JsonValue& json, Service& service) {
-  const auto ports = json.find("ports");
-  const auto endpoints = json.find("endpoints");
-  if (!ports || !endpoints) return false;
-  auto& numbers = ports_.emplace_back();
-  for (Row row(*ports); const auto& _ : ports->elements()) {
-    static_cast<void>(_);
-    numbers.push_back(row.port());
-    if (!row.good()) return false;
-  }
-  for (const auto& one : endpoints->elements()) {
+// Most slices have the ports of the one before.
+std::optional<std::uint32_t> ClusterNames::take_ports(const JsonValue& json) {
+  std::vector<std::uint16_t> ports;
+  Row row(json);
+  for (auto left = json.elements().count(); left > 0; --left) ports.push_back(row.port());
+  if (!row.good()) return std::nullopt;
+  if (ports_.empty() || ports_.back() != ports) ports_.push_back(std::move(ports));
+  return static_cast<std::uint32_t>(ports_.size() - 1);
+}
+
+bool ClusterNames::take_slice(const JsonValue& json, std::vector<Endpoint>& endpoints) {
+  const auto list = json.find("ports");
+  const auto rows = json.find("endpoints");
+  if (!list || !rows) return false;
+  const auto ports = take_ports(*list);
+  if (!ports) return false;
+  for (const auto& one : rows->elements()) {
     Row row(one);
-    Endpoint endpoint{.address = row.address(),
-                      .ports = static_cast<std::uint32_t>(ports_.size() - 1),
-                      .name = {}};
-    auto& name = endpoint.name;
-    for (auto* text : {&name.pod, &name.node, &name.zone}) *text = row.text();
-    for (auto* is : {&name.ready, &name.serving, &name.terminating}) *is = row.boolean();
+    Endpoint endpoint{.address = row.address(), .ports = *ports};
+    endpoint.pod = texts_.add(row.text());
+    endpoint.node = texts_.intern(row.text());
+    endpoint.zone = texts_.intern(row.text());
+    for (auto* is : {&endpoint.ready, &endpoint.serving, &endpoint.terminating})
+      *is = row.boolean();
     if (!row.good()) return false;
-    service.endpoints.push_back(endpoint);
+    endpoints.push_back(endpoint);
   }
   return true;
+}
+
+// A Service that a page goes on with is the last one of the page before.
+ClusterNames::Service& ClusterNames::service_of(const JsonValue& json) {
+  const auto ns = text_of(json, "namespace");
+  const auto name = text_of(json, "name");
+  if (!services_.empty() && texts_.at(services_.back().ns) == ns &&
+      texts_.at(services_.back().name) == name)
+    return services_.back();
+  return services_.emplace_back(
+      Service{.ns = texts_.intern(ns), .name = texts_.add(name), .endpoints = {}});
 }
 
 bool ClusterNames::take_service(const JsonValue& json) {
-  auto& service = services_.emplace_back();
-  service.ns = text_of(json, "namespace");
-  service.name = text_of(json, "name");
+  auto& service = service_of(json);
   if (const auto number = json.find("healthCheckNodePort")) {
     const auto port = port_of(number->integer());
     if (!port) return false;
@@ -132,12 +154,17 @@ bool ClusterNames::take_service(const JsonValue& json) {
   }
   const auto virtuals = json.find("virtual");
   const auto slices = json.find("slices");
-  if (!virtuals || !slices || service.name.empty()) return false;
+  if (!virtuals || !slices || texts_.at(service.name).empty()) return false;
   for (const auto& one : virtuals->elements())
     if (!take_virtual(one)) return false;
+  std::vector<Endpoint> endpoints;
+  endpoints.reserve(endpoints_in(*slices));
   for (const auto& slice : slices->elements())
-    if (!take_slice(slice, service)) return false;
-  std::ranges::stable_sort(service.endpoints, {}, &Endpoint::address);
+    if (!take_slice(slice, endpoints)) return false;
+  std::ranges::stable_sort(endpoints, {}, &Endpoint::address);
+  auto& all = service.endpoints;
+  const auto added = all.insert(all.end(), endpoints.begin(), endpoints.end());
+  std::ranges::inplace_merge(all, added, {}, &Endpoint::address);
   return true;
 }
 
@@ -145,10 +172,9 @@ netlink::Result<std::string> ClusterNames::take_page(std::string_view page) {
   const auto malformed = [] {
     return netlink::Error{netlink::ErrorKind::malformed, 0, "the names of the cluster"};
   };
-  auto document = api::JsonDocument::parse(page);
+  const auto document = api::JsonDocument::parse(page);
   if (!document) return malformed();
-  pages_.push_back(*std::move(document));
-  const auto root = pages_.back().root();
+  const auto root = document->root();
   const auto services = root.find("services");
   const auto next = root.find("continue");
   if (!services || !next || !next->text()) return malformed();
@@ -165,11 +191,25 @@ std::span<const ClusterNames::Endpoint> ClusterNames::endpoints_at(const Service
   return {first, last};
 }
 
+api::NamespacedName ClusterNames::full_name(const Service& service) const {
+  return {std::string(texts_.at(service.ns)), std::string(texts_.at(service.name))};
+}
+
+ServerName ClusterNames::name_of(const Endpoint& endpoint) const {
+  return {.pod = texts_.at(endpoint.pod),
+          .node = texts_.at(endpoint.node),
+          .zone = texts_.at(endpoint.zone),
+          .ready = endpoint.ready,
+          .serving = endpoint.serving,
+          .terminating = endpoint.terminating};
+}
+
 std::optional<VirtualName> ClusterNames::of(const netlink::VirtualServiceKey& service) const {
   const auto it = virtuals_.find(service);
   if (it == virtuals_.end()) return std::nullopt;
   const auto& owner = services_[it->second.service];
-  return VirtualName{owner.ns, owner.name, it->second.port, it->second.facet};
+  return VirtualName{texts_.at(owner.ns), texts_.at(owner.name), texts_.at(it->second.port),
+                     it->second.facet};
 }
 
 // As the planner does, of duplicates it takes the later one unless that terminates.
@@ -177,28 +217,28 @@ std::optional<ServerName> ClusterNames::of(const netlink::VirtualServiceKey& ser
                                            const netlink::RealServerKey& server) const {
   const auto it = virtuals_.find(service);
   if (it == virtuals_.end()) return std::nullopt;
-  std::optional<ServerName> found;
+  const Endpoint* found = nullptr;
   for (const auto& endpoint : endpoints_at(services_[it->second.service], server.address)) {
     const auto& ports = ports_[endpoint.ports];
     if (std::ranges::find(ports, server.port) == ports.end()) continue;
-    if (!found || !endpoint.name.terminating) found = endpoint.name;
+    if (found == nullptr || !endpoint.terminating) found = &endpoint;
   }
-  return found;
+  return found != nullptr ? std::optional(name_of(*found)) : std::nullopt;
 }
 
 std::string ClusterNames::of_address(const IpAddress& address) const {
   std::string found;
   bool several = false;
-  const auto note = [&](const Service& service, std::string_view name) {
-    if (name.empty()) return;
-    auto text = std::string(service.ns) + "/" + std::string(name);
+  const auto note = [&](const Service& service, TextStore::Id name) {
+    if (texts_.at(name).empty()) return;
+    auto text = std::string(texts_.at(service.ns)).append(1, '/').append(texts_.at(name));
     several = several || (!found.empty() && found != text);
     found = std::move(text);
   };
   for (const auto& [key, one] : virtuals_)
     if (key.address == address) note(services_[one.service], services_[one.service].name);
   for (const auto& service : services_)
-    for (const auto& endpoint : endpoints_at(service, address)) note(service, endpoint.name.pod);
+    for (const auto& endpoint : endpoints_at(service, address)) note(service, endpoint.pod);
   return several ? "" : found;
 }
 
@@ -207,12 +247,11 @@ std::set<api::NamespacedName> ClusterNames::services_at(const IpAddress& address
   std::set<api::NamespacedName> found;
   for (const auto& [key, one] : virtuals_)
     if (key.address == address && port.value_or(key.port) == key.port)
-      found.insert(services_[one.service].full_name());
+      found.insert(full_name(services_[one.service]));
   for (const auto& service : services_)
     for (const auto& endpoint : endpoints_at(service, address)) {
       const auto& ports = ports_[endpoint.ports];
-      if (!port || std::ranges::find(ports, *port) != ports.end())
-        found.insert(service.full_name());
+      if (!port || std::ranges::find(ports, *port) != ports.end()) found.insert(full_name(service));
     }
   return found;
 }
@@ -220,9 +259,9 @@ std::set<api::NamespacedName> ClusterNames::services_at(const IpAddress& address
 std::set<api::NamespacedName> ClusterNames::services_of_pod(const api::NamespacedName& pod) const {
   std::set<api::NamespacedName> found;
   for (const auto& service : services_)
-    if (service.ns == pod.ns)
+    if (texts_.at(service.ns) == pod.ns)
       for (const auto& endpoint : service.endpoints)
-        if (endpoint.name.pod == pod.name) found.insert(service.full_name());
+        if (texts_.at(endpoint.pod) == pod.name) found.insert(full_name(service));
   return found;
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
 // ClusterNames: what the cluster calls virtual services and real servers, as the daemon says it.
-// One thread. What it answers is valid as long as it lives.
+// Some 70 bytes for each endpoint. One thread. What it answers is valid as long as it lives.
 
 #include <cstdint>
 #include <map>
@@ -16,6 +16,7 @@
 #include "netlink/result.h"
 #include "proxier/api/json_value.h"
 #include "proxier/api/names.h"
+#include "proxier/inspect/text_store.h"
 #include "proxier/plan/desired_state.h"
 
 namespace ipvsproxier::inspect {
@@ -47,7 +48,8 @@ std::string_view condition_text(const ServerName& name);
 
 class ClusterNames {
  public:
-  // Takes a page of name_page(). Answers the next query's `after`; "": that was the last page.
+  // Takes a page of name_page(), in the order of the pages. Answers the next query's `after`; "":
+  // that was the last page.
   // `malformed`: it is no such page; what is known stays.
   netlink::Result<std::string> take_page(std::string_view page);
 
@@ -70,13 +72,13 @@ class ClusterNames {
   // Calls visit(service, health_check_node_port), which is 0 for none.
   template <typename Visit>
   void each_service(Visit visit) const {
-    for (const auto& service : services_) visit(service.full_name(), service.health_check_port);
+    for (const auto& service : services_) visit(full_name(service), service.health_check_port);
   }
   // Calls visit(service, address, ports) for each endpoint in each slice of each Service.
   template <typename Visit>
   void each_endpoint(Visit visit) const {
     for (const auto& service : services_) {
-      const auto name = service.full_name();
+      const auto name = full_name(service);
       for (const auto& endpoint : service.endpoints)
         visit(name, endpoint.address, ports_[endpoint.ports]);
     }
@@ -89,32 +91,39 @@ class ClusterNames {
  private:
   struct Endpoint {
     netlink::IpAddress address;
+    bool ready = true;
+    bool serving = true;
+    bool terminating = false;
     std::uint32_t ports = 0;  // index in ports_
-    ServerName name;
+    TextStore::Id pod = 0;
+    TextStore::Id node = 0;
+    TextStore::Id zone = 0;
   };
   struct Service {
-    std::string_view ns;
-    std::string_view name;
-    std::vector<Endpoint> endpoints;  // ordered by address
+    TextStore::Id ns = 0;
+    TextStore::Id name = 0;
     std::uint16_t health_check_port = 0;
-
-    api::NamespacedName full_name() const { return {std::string(ns), std::string(name)}; }
+    std::vector<Endpoint> endpoints;  // ordered by address
   };
   struct Virtual {
     std::uint32_t service = 0;  // index in services_
-    std::string_view port;
+    TextStore::Id port = 0;
     plan::Facet facet = plan::Facet::cluster_ip;
   };
 
   static std::span<const Endpoint> endpoints_at(const Service& service,
                                                 const netlink::IpAddress& address);
+  api::NamespacedName full_name(const Service& service) const;
+  ServerName name_of(const Endpoint& endpoint) const;
   bool take_service(const api::JsonValue& json);
   bool take_virtual(const api::JsonValue& json);
-  bool take_slice(const api::JsonValue& json, Service& service);
+  bool take_slice(const api::JsonValue& json, std::vector<Endpoint>& endpoints);
+  Service& service_of(const api::JsonValue& json);
+  std::optional<std::uint32_t> take_ports(const api::JsonValue& json);
 
-  std::vector<api::JsonDocument> pages_;  // they hold the texts
+  TextStore texts_;
   std::vector<Service> services_;
-  std::vector<std::vector<std::uint16_t>> ports_;  // of slices
+  std::vector<std::vector<std::uint16_t>> ports_;  // of slices, those in a row that have the same
   std::map<netlink::VirtualServiceKey, Virtual> virtuals_;
 };
 

@@ -22,7 +22,7 @@ void append_virtual(std::string& text, const plan::Claim& claim, const api::Serv
 
 void append_endpoint(std::string& text, const api::EndpointView& endpoint) {
   append_comma(text);
-  text += "[\"" + endpoint.address.to_string() + "\"";
+  text.append("[\"").append(endpoint.address.to_string()).append(1, '"');
   for (const auto name : {endpoint.target_name, endpoint.node_name, endpoint.zone}) {
     text += ',';
     append_json_text(text, name);
@@ -30,6 +30,18 @@ void append_endpoint(std::string& text, const api::EndpointView& endpoint) {
   for (const bool is : {endpoint.ready, endpoint.serving, endpoint.terminating})
     text += is ? ",true" : ",false";
   text += ']';
+}
+
+void append_head(std::string& text, const api::Service& service) {
+  append_comma(text);
+  text += R"({"namespace":)";
+  append_json_text(text, service.name.ns);
+  text += R"(,"name":)";
+  append_json_text(text, service.name.name);
+  if (service.health_check_node_port != 0)
+    fmt::format_to(std::back_inserter(text), R"(,"healthCheckNodePort":{})",
+                   service.health_check_node_port);
+  text += R"(,"virtual":[)";
 }
 
 void append_slice(std::string& text, const api::EndpointSlice& slice) {
@@ -49,24 +61,23 @@ void append_slice(std::string& text, const api::EndpointSlice& slice) {
 std::string name_page(const model::ClusterState& cluster, const plan::Planner& planner,
                       const ServiceQuery& query, std::size_t bytes) {
   std::string text = R"({"services":[)";
-  const auto append = [&](const api::NamespacedName& name, const api::Service& service) {
+  const auto append = [&](const api::NamespacedName& name, const api::Service& service,
+                          const std::string& after) -> std::optional<std::string> {
     const auto claims = planner.claims_held_by(name);
-    if (claims.empty()) return true;
-    append_comma(text);
-    text += R"({"namespace":)";
-    append_json_text(text, name.ns);
-    text += R"(,"name":)";
-    append_json_text(text, name.name);
-    if (service.health_check_node_port != 0)
-      fmt::format_to(std::back_inserter(text), R"(,"healthCheckNodePort":{})",
-                     service.health_check_node_port);
-    text += R"(,"virtual":[)";
-    for (const auto& claim : claims) append_virtual(text, claim, service);
+    if (claims.empty()) return std::nullopt;
+    append_head(text, service);
+    if (after.empty())
+      for (const auto& claim : claims) append_virtual(text, claim, service);
     text += R"(],"slices":[)";
+    std::optional<std::string> full;
     if (const auto slices = cluster.slices.find(name); slices != cluster.slices.end())
-      for (const auto& slice : slices->second) append_slice(text, slice);
+      full = append_slices(slices->second, after, [&](const api::EndpointSlice& slice) {
+        append_slice(text, slice);
+        return text.size() <= bytes;
+      });
     text += "]}";
-    return text.size() <= bytes;
+    if (!full && text.size() > bytes) full = "";
+    return full;
   };
   const auto next = append_page(cluster.services, query, append);
   text += R"(],"continue":)";

@@ -24,7 +24,8 @@ namespace ipvsproxier::inspect {
 // an endpoint an address, a pod, a node, a zone, and whether it is ready, serves and terminates.
 // Texts are "" where nothing is known; a Service without a health check node port has no member for
 // it. `continue` is the next query's `after`, "" on the last page.
-// A page ends with the first Service that takes it beyond `bytes`.
+// A page ends with the first slice that takes it beyond `bytes`, or Service if that has none. The
+// next one goes on with the same Service if that has more slices, without its virtual services.
 std::string name_page(const model::ClusterState& cluster, const plan::Planner& planner,
                       const ServiceQuery& query, std::size_t bytes);
 

@@ -13,14 +13,6 @@ void append(std::string& items, const api::Object& object) {
   items += api::to_json(object);
 }
 
-void append(std::string& items, const model::SlicesByName& slices) {
-  for (const auto& slice : slices) append(items, api::Object(slice));
-}
-
-void append(std::string& items, const api::Service& service) {
-  append(items, api::Object(service));
-}
-
 std::string page_of(const std::string& items, const std::string& next) {
   const nlohmann::json metadata =
       next.empty() ? nlohmann::json::object() : nlohmann::json{{"continue", next}};
@@ -28,15 +20,29 @@ std::string page_of(const std::string& items, const std::string& next) {
          items + "]}";
 }
 
-template <typename Values>
-std::string page_by_service(const std::map<api::NamespacedName, Values>& values,
-                            const ServiceQuery& query, std::size_t bytes) {
+std::string service_page(const model::ClusterState& cluster, const ServiceQuery& query,
+                         std::size_t bytes) {
   std::string items;
-  const auto next =
-      append_page(values, query, [&](const api::NamespacedName&, const Values& objects) {
-        append(items, objects);
-        return items.size() <= bytes;
-      });
+  const auto append_service = [&](const api::NamespacedName&, const api::Service& service,
+                                  const std::string&) -> std::optional<std::string> {
+    append(items, service);
+    return items.size() > bytes ? std::optional<std::string>("") : std::nullopt;
+  };
+  const auto next = append_page(cluster.services, query, append_service);
+  return page_of(items, next);
+}
+
+std::string slice_page(const model::ClusterState& cluster, const ServiceQuery& query,
+                       std::size_t bytes) {
+  std::string items;
+  const auto append_some = [&](const api::NamespacedName&, const model::SlicesByName& slices,
+                               const std::string& after) {
+    return append_slices(slices, after, [&](const api::EndpointSlice& slice) {
+      append(items, slice);
+      return items.size() <= bytes;
+    });
+  };
+  const auto next = append_page(cluster.slices, query, append_some);
   return page_of(items, next);
 }
 
@@ -46,9 +52,9 @@ std::string object_page(const model::ClusterState& cluster, const ObjectQuery& q
                         std::size_t bytes) {
   switch (query.kind) {
     case api::ObjectKind::service:
-      return page_by_service(cluster.services, query.services, bytes);
+      return service_page(cluster, query.services, bytes);
     case api::ObjectKind::endpoint_slice:
-      return page_by_service(cluster.slices, query.services, bytes);
+      return slice_page(cluster, query.services, bytes);
     case api::ObjectKind::node:
       break;
   }

@@ -19,8 +19,8 @@ struct ObjectQuery {
 };
 
 // A list as an API server gives it: {"apiVersion":"v1","kind":"List","metadata":{"continue":...},
-// "items":[...]}, where `continue` is the next query's `after` as "namespace/name" and is missing
-// on the last page. A page ends with the first Service that takes it beyond `bytes`.
+// "items":[...]}, where `continue` is the next query's `after` and is missing
+// on the last page. A page ends with the first object that takes it beyond `bytes`.
 std::string object_page(const model::ClusterState& cluster, const ObjectQuery& query,
                         std::size_t bytes);
 

@@ -2,12 +2,14 @@
 
 // Which Services an answer in pages is about. Pure; any thread.
 
+#include <algorithm>
 #include <iterator>
 #include <map>
 #include <optional>
 #include <string>
 
 #include "proxier/api/names.h"
+#include "proxier/model/endpoint.h"
 
 namespace ipvsproxier::inspect {
 
@@ -18,9 +20,33 @@ inline std::optional<api::NamespacedName> parse_service_name(const std::string& 
   return api::NamespacedName{text.substr(0, slash), text.substr(slash + 1)};
 }
 
+// Where a page ended, and the next one begins.
+struct PageEnd {
+  api::NamespacedName service;
+  // The last of its EndpointSlices that the page has; "": the page has all of the Service.
+  std::string slice;
+};
+
+// "namespace/name/slice", or "namespace/name".
+inline std::string to_string(const PageEnd& end) {
+  return api::to_string(end.service) + (end.slice.empty() ? "" : "/" + end.slice);
+}
+
+// nullopt: it is something else.
+inline std::optional<PageEnd> parse_page_end(const std::string& text) {
+  const auto first = text.find('/');
+  if (first == std::string::npos) return std::nullopt;
+  const auto second = text.find('/', first + 1);
+  auto service = parse_service_name(text.substr(0, second));
+  if (!service) return std::nullopt;
+  if (second == std::string::npos) return PageEnd{*std::move(service), ""};
+  if (second + 1 == text.size()) return std::nullopt;
+  return PageEnd{*std::move(service), text.substr(second + 1)};
+}
+
 struct ServiceQuery {
-  // Those after this one.
-  std::optional<api::NamespacedName> after;
+  // What is after this.
+  std::optional<PageEnd> after;
   // Of this namespace, this one alone.
   std::optional<std::string> ns;
   std::optional<api::NamespacedName> service;
@@ -33,21 +59,41 @@ inline bool is_beyond(const api::NamespacedName& name, const ServiceQuery& query
   return query.ns && name.ns != *query.ns;
 }
 
-// Calls append(name, value) for those that the query asks for, in order of their names, until it
-// answers false: the page is full. Answers the next page's `after` as "namespace/name"; "": this
-// was the last.
+// Calls append(slice) for the slices whose names are after this one, until it answers false: the
+// page is full. Answers then the last slice that it has, or "" if there are no more.
+template <typename Append>
+std::optional<std::string> append_slices(const model::SlicesByName& slices,
+                                         const std::string& after, Append append) {
+  for (auto it = std::ranges::upper_bound(slices, after, {}, &model::name_of); it != slices.end();
+       ++it)
+    if (!append(*it)) return std::next(it) == slices.end() ? "" : it->name.name;
+  return std::nullopt;
+}
+
+// Calls append(name, value, slice) for those that the query asks for, in order of their names,
+// until it says that the page is full, as append_slices() does. `slice` is the last one of the
+// Service that the page before has, "" for a Service of which it has nothing. Answers the next
+// page's `after`; "": this was the last.
 template <typename Value, typename Append>
 std::string append_page(const std::map<api::NamespacedName, Value>& values,
                         const ServiceQuery& query, Append append) {
   const auto first =
       query.service ? *query.service : api::NamespacedName{query.ns.value_or(""), ""};
   auto it = values.lower_bound(first);
-  if (query.after && *query.after >= first) it = values.upper_bound(*query.after);
-  for (; it != values.end() && !is_beyond(it->first, query); ++it) {
-    if (append(it->first, it->second)) continue;
+  std::string slice;
+  if (query.after && query.after->service >= first) {
+    it = values.lower_bound(query.after->service);
+    if (it != values.end() && it->first == query.after->service) {
+      slice = query.after->slice;
+      if (slice.empty()) ++it;
+    }
+  }
+  for (; it != values.end() && !is_beyond(it->first, query); ++it, slice.clear()) {
+    const auto full = append(it->first, it->second, slice);
+    if (!full) continue;
     const auto next = std::next(it);
-    const bool last = next == values.end() || is_beyond(next->first, query);
-    return last ? "" : api::to_string(it->first);
+    if (full->empty() && (next == values.end() || is_beyond(next->first, query))) return "";
+    return to_string(PageEnd{it->first, *full});
   }
   return "";
 }

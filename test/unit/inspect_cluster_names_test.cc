@@ -1,7 +1,11 @@
 #include "proxier/inspect/cluster_names.h"
 
+#include <algorithm>
 #include <set>
+#include <string>
+#include <vector>
 
+#include <fmt/format.h>
 #include <catch2/catch.hpp>
 
 #include "proxier/inspect/name_page.h"
@@ -30,9 +34,13 @@ class Planned {
       const auto next = names.take_page(name_page(cluster_, planner_, query, bytes));
       if (pages != nullptr) ++*pages;
       if (next.value().empty()) return names;
-      query.after = {next->substr(0, next->find('/')), next->substr(next->find('/') + 1)};
+      query.after = parse_page_end(*next);
     }
   }
+  std::string page(const std::string& after, std::size_t bytes) const {
+    return name_page(cluster_, planner_, {.after = parse_page_end(after)}, bytes);
+  }
+  model::ClusterState& cluster() { return cluster_; }
   const plan::DesiredState& desired() const { return planner_.desired(); }
   const plan::Planner& planner() const { return planner_; }
 
@@ -174,6 +182,118 @@ TEST_CASE("names are complete whatever the size of a page, and may be some Servi
   CHECK(planned.names(0, {.ns = "b"}).virtuals().size() == 10);
   CHECK(planned.names(0, {.service = api::NamespacedName{"a", "s3"}}).virtuals().size() == 1);
   CHECK(planned.names(0, {.service = api::NamespacedName{"a", "s33"}}).empty());
+}
+
+// default/web with so many slices, named web-100, web-101, ...: neighbours share an address, which
+// terminates in one of them, and the other addresses of all slices are mixed. default/zz is behind.
+model::ClusterState web_in_slices(int slices, int endpoints) {
+  const auto web = test::web_service();
+  auto behind = web;
+  behind.name.name = "zz";
+  behind.cluster_ips = {ip("10.96.0.99")};
+  auto cluster =
+      test::cluster_of({web, behind, test::slice_of(behind, 8080, {pod("10.244.9.9", "behind")})});
+  for (int i = 0; i < slices; ++i) {
+    std::vector<api::Endpoint> own;
+    for (int n = 0; n < endpoints; ++n)
+      own.push_back(pod(fmt::format("10.245.{}.{}", n, 200 - i), fmt::format("p{}-{}", i, n)));
+    own.push_back(pod(fmt::format("10.246.0.{}", i / 2), fmt::format("shared-{}", i)));
+    own.back().terminating = i % 4 == 1;
+    cluster.put(test::slice_of(web, i % 3 == 0 ? 8081 : 8080, own, std::to_string(100 + i)));
+  }
+  return cluster;
+}
+
+std::vector<std::string> all_endpoints(const ClusterNames& names) {
+  std::vector<std::string> all;
+  names.each_endpoint([&](const auto& service, const auto& address, const auto& ports) {
+    for (const auto port : ports)
+      all.push_back(to_string(service) + " " + to_string(address, port));
+  });
+  return all;
+}
+
+TEST_CASE("a Service is cut between slices, and is whole again when its parts are joined") {
+  Planned planned(web_in_slices(30, 20));
+  std::size_t pages = 0;
+  const auto whole = planned.names(1 << 20, {}, &pages);
+  REQUIRE(pages == 1);
+  const auto bytes = GENERATE(std::size_t{0}, std::size_t{3000}, std::size_t{20000});
+  pages = 0;
+  const auto parts = planned.names(bytes, {}, &pages);
+  if (bytes == 0) CHECK(pages == 31);
+  CHECK(pages > 1);
+  CHECK(all_endpoints(parts) == all_endpoints(whole));
+  CHECK(all_endpoints(parts).size() == 30 * 21 + 1);
+  CHECK(parts.virtuals().size() == 2);
+  int services = 0;
+  parts.each_service([&](const auto&, auto) { ++services; });
+  CHECK(services == 2);
+  for (const auto& [key, service] : planned.desired().services)
+    for (const auto& server : service.servers) {
+      REQUIRE(whole.of(key, server));
+      CHECK(parts.of(key, server) == whole.of(key, server));
+    }
+  pages = 0;
+  CHECK(all_endpoints(
+            planned.names(bytes, {.service = api::NamespacedName{"default", "web"}}, &pages))
+            .size() == 30 * 21);
+  if (bytes == 0) CHECK(pages == 30);
+}
+
+TEST_CASE("a page of names is longer than asked for by no more than a slice") {
+  Planned planned(web_in_slices(30, 20));
+  const auto sizes = [&](std::size_t bytes) {
+    std::vector<std::size_t> all;
+    std::string after;
+    do {
+      const auto page = planned.page(after, bytes);
+      all.push_back(page.size());
+      after = ClusterNames().take_page(page).value();
+    } while (!after.empty());
+    return all;
+  };
+  const auto slice = std::ranges::max(sizes(0));
+  const auto pages = sizes(8000);
+  CHECK(pages.size() > 2);
+  CHECK(std::ranges::max(pages) <= 8000 + slice);
+  CHECK(*std::ranges::min_element(pages.begin(), pages.end() - 1) > 8000);
+}
+
+TEST_CASE("slices may come and go between two pages of a Service") {
+  Planned planned(web_in_slices(6, 1));
+  auto& slices = planned.cluster().slices.at({"default", "web"});
+  ClusterNames names;
+  auto next = names.take_page(planned.page("", 0)).value();
+  CHECK(next == "default/web/web-100");
+  for (const char* gone : {"web-100", "web-101"}) slices.erase(std::string(gone));
+  next = names.take_page(planned.page(next, 0)).value();
+  CHECK(next == "default/web/web-102");
+  slices.insert_or_assign(
+      test::slice_of(test::web_service(), 8080, {pod("10.1.1.1", "new")}, "1025"));
+  slices.insert_or_assign(
+      test::slice_of(test::web_service(), 8080, {pod("10.1.1.2", "before")}, "1015"));
+  next = names.take_page(planned.page(next, 0)).value();
+  CHECK(next == "default/web/web-1025");
+  slices = {};
+  next = names.take_page(planned.page(next, 0)).value();
+  CHECK(next == "default/web");
+  CHECK(names.take_page(planned.page(next, 0)).value().empty());
+  CHECK(all_endpoints(names) ==
+        std::vector<std::string>{"default/web 10.1.1.1:8080", "default/web 10.245.0.198:8080",
+                                 "default/web 10.245.0.200:8081", "default/web 10.246.0.0:8081",
+                                 "default/web 10.246.0.1:8080", "default/zz 10.244.9.9:8080"});
+}
+
+TEST_CASE("a Service that goes between two of its pages ends, and the next ones follow") {
+  Planned planned(web_in_slices(3, 1));
+  ClusterNames names;
+  const auto next = names.take_page(planned.page("", 0)).value();
+  planned.cluster().services.erase({"default", "web"});
+  planned.cluster().slices.erase({"default", "web"});
+  CHECK(names.take_page(planned.page(next, 0)).value().empty());
+  CHECK(all_endpoints(names).back() == "default/zz 10.244.9.9:8080");
+  CHECK(all_endpoints(names).size() == 3);
 }
 
 TEST_CASE("what is no page of names is said to be none") {

@@ -9,6 +9,7 @@ TEST_CASE("addresses parse and print canonically") {
   const auto [text, printed] = GENERATE(table<std::string, std::string>({
       {"10.0.0.1", "10.0.0.1"},
       {"010.000.000.009", "10.0.0.9"},
+      {"0.0.0.0", "0.0.0.0"},
       {"255.255.255.255", "255.255.255.255"},
       {"FD00:0:0:0::1", "fd00::1"},
       {"::", "::"},
