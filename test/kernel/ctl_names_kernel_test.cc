@@ -2,8 +2,12 @@
 
 #include <sys/stat.h>
 
+#include <set>
+#include <sstream>
+#include <string>
 #include <thread>
 
+#include <fmt/format.h>
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
@@ -38,6 +42,28 @@ class NamedWorld {
                     .endpoints = {{cluster_.local(1).address(netlink::Family::ipv4), "n1"},
                                   {cluster_.remote(1).address(netlink::Family::ipv4), "n2",
                                    conditions_of_second}}});
+  }
+
+  // default/wide with so many slices of 1,000 pods each.
+  void put_wide(std::size_t slices) {
+    auto yaml = service_yaml({.name = "wide", .cluster_ips = {"10.96.0.40"}});
+    for (std::size_t slice = 0; slice < slices; ++slice) {
+      yaml += fmt::format(R"(---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {{name: wide-{}, namespace: default, labels: {{kubernetes.io/service-name: wide}}}}
+addressType: IPv4
+ports: [{{name: "", protocol: TCP, port: 8080}}]
+endpoints:
+)",
+                          slice);
+      for (std::size_t n = 0; n < 1000; ++n)
+        yaml += fmt::format(
+            "- {{addresses: [10.250.{}.{}], nodeName: n2, conditions: {{ready: true}},"
+            " targetRef: {{kind: Pod, namespace: default, name: wide-pod-{}}}}}\n",
+            4 * slice + n / 250, n % 250, 1000 * slice + n);
+    }
+    manifests_.write("wide", yaml);
   }
 
   std::string ask(const std::string& words) {
@@ -98,6 +124,26 @@ TEST_CASE("kernel: ipvsctl lists with the names of the cluster, and without a da
   CHECK_FALSE(holds(world.ask("list --ipvsadm"), "not known"));
   CHECK_FALSE(holds(world.ask("list -o save"), "not known"));
   CHECK(world.ask("list -N default").ends_with("status 1\n"));
+}
+
+TEST_CASE("kernel: ipvsctl lists all names of a Service that is told in parts") {
+  constexpr std::size_t kSlices = 7;  // some 390 KB of names; a part is little more than 256 KB
+  NamedWorld world;
+  world.daemon().mark();
+  world.put_wide(kSlices);
+  REQUIRE(world.daemon().logs("synced: "));
+  const auto list = world.ask("list --service default/wide");
+  std::set<std::string> pods;
+  std::istringstream words(list);
+  for (std::string word; words >> word;)
+    if (word.starts_with("wide-pod-")) pods.insert(word);
+  INFO(list.substr(0, 2000));
+  CHECK(pods.size() == 1000 * kSlices);
+  CHECK(holds(list, "TCP  10.96.0.40:80 rr "));
+  // Its plan is made of the objects, which come in parts too.
+  const auto differences = world.ask("diff");
+  INFO(differences.substr(0, 2000));
+  CHECK(differences.ends_with("status 0\n"));
 }
 
 TEST_CASE("kernel: ipvsctl service tells all of one Service, and what others broke") {
