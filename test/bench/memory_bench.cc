@@ -39,9 +39,16 @@ double status(const std::string& name) {
   return 0;
 }
 
+// As the daemon plans on most nodes, whatever families the cluster has.
+plan::PlannerOptions of_both_families() {
+  auto options = planner_options();
+  options.families = {netlink::Family::ipv4, netlink::Family::ipv6};
+  return options;
+}
+
 class Daemon {
  public:
-  explicit Daemon(const Size& size) : size_(size), planner_(planner_options()) {
+  explicit Daemon(const Size& size) : size_(size), planner_(of_both_families()) {
     planner_.set_node(node());
   }
 

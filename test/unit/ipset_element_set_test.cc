@@ -49,6 +49,17 @@ TEST_CASE("sorted chunks take what comes in order, from either end") {
   CHECK_FALSE(chunks.insert(17 * step));
 }
 
+TEST_CASE("sorted chunks are merged") {
+  SortedChunks<int> even;
+  for (int i = 0; i < 3000; i += 2) even.insert(i);
+  SortedChunks<int> threes;
+  for (int i = 0; i < 3000; i += 3) threes.insert(i);
+  even.merge(threes);
+  CHECK(even.size() == 1500 + 1000 - 500);
+  CHECK(std::is_sorted(even.begin(), even.end()));
+  CHECK((even.contains(9) && even.contains(10) && !even.contains(11)));
+}
+
 IpAddress address_of(std::mt19937& random, bool v6) {
   std::array<std::uint8_t, 16> bytes{};
   bytes[0] = static_cast<std::uint8_t>(random() % 3 * 120);
