@@ -22,9 +22,8 @@ using netlink::ErrorKind;
 namespace {
 
 // What every first sync needs, or makes the kernel load: the tables, the kinds of our sets, the
-// matches and targets of our rules (ipset/rule_catalog.h), and nf_tables, which is asked for what
-// other modes of kube-proxy left.
-constexpr std::array<std::string_view, 21> kModules = {
+// matches and targets of our rules (ipset/rule_catalog.h).
+constexpr std::array<std::string_view, 20> kModules = {
     "ip_vs",
     "nf_conntrack_netlink",
     "ip_set_hash_ip",
@@ -45,7 +44,6 @@ constexpr std::array<std::string_view, 21> kModules = {
     "ipt_REJECT",
     "ip6t_REJECT",
     "dummy",
-    "nf_tables",
 };
 
 template <typename Interface, typename Absent, typename Opened>
