@@ -109,7 +109,8 @@ TEST_CASE("kernel: take-over: kube-proxy's iptables mode serves until ours does"
   REQUIRE(synced);
   CHECK(
       daemon.logs("rules of kube-proxy's iptables mode go on in chain KUBE-SERVICES-IPTABLES", 0));
-  CHECK(daemon.logs("took over from kube-proxy's iptables mode: removed", 0));
+  // Once all of ours is there.
+  CHECK(daemon.logs("took over from kube-proxy's iptables mode: removed"));
   CHECK(iptables_mode_lines(netns) == "");
   CHECK(old_ones.moves_on() == "");
   const auto until_then = new_ones.made();
