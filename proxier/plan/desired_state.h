@@ -27,9 +27,9 @@ std::string_view to_string(Facet facet);
 
 struct PlannedService {
   netlink::VirtualService service;
-  SortedVector<netlink::RealServerKey> servers;  // each of weight 1, masqueraded
   Facet facet = Facet::cluster_ip;
   bool first = false;  // programmed before the others: the API server and the cluster DNS
+  SortedVector<netlink::RealServerKey> servers;  // each of weight 1, masqueraded
 
   friend auto operator<=>(const PlannedService&, const PlannedService&) = default;
 };

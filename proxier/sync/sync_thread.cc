@@ -19,7 +19,7 @@ void serve(const std::stop_token& stop, Reconciler& reconciler, loop::Mailbox<Sy
   publisher.started();
   auto earliest = Clock::now();
   bool changed = false;  // something was taken that no run has seen
-  bool trimmed = false;
+  int trims = 0;
   while (!stop.stop_requested()) {
     const auto now = Clock::now();
     const auto latest = std::min(reconciler.due(), changed ? earliest : now + kLongest);
@@ -40,7 +40,11 @@ void serve(const std::stop_token& stop, Reconciler& reconciler, loop::Mailbox<Sy
     const bool whole = report.whole;
     publisher.ended(std::move(report), Clock::now() - begun);
     // The first lists and what was planned and written for them leave much that is not used again.
-    if (whole && !std::exchange(trimmed, true)) ::malloc_trim(0);
+    // So does the next run: of very many addresses not all notifications fit, and all are listed.
+    if (trims == 1 || (trims == 0 && whole)) {
+      ::malloc_trim(0);
+      ++trims;
+    }
     if (changed) earliest = Clock::now() + std::chrono::duration_cast<Clock::duration>(min_period);
     changed = false;
   }
