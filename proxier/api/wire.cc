@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "proxier/api/broken_json.h"
 #include "proxier/api/decode.h"
 #include "proxier/api/fields.h"
 #include "proxier/api/json_value.h"
@@ -36,6 +37,26 @@ constexpr std::size_t kShownBody = 200;
 
 netlink::Error malformed(std::string message) {
   return {.kind = netlink::ErrorKind::malformed, .where = std::move(message)};
+}
+
+// Mended where that helps.
+Result<JsonDocument> read_document(std::string_view text) {
+  auto json = JsonDocument::parse(text);
+  if (json) return json;
+  auto mended = JsonDocument::parse(mend_json(text));
+  return mended ? std::move(mended) : std::move(json);
+}
+
+NamespacedName name_of(const Outline& outline, ObjectKind kind) {
+  if (kind == ObjectKind::node) return {.ns = "", .name = outline.name};
+  return {.ns = outline.ns.empty() ? "default" : outline.ns, .name = outline.name};
+}
+
+// "Service shop/web", as far as that is known.
+Problem unreadable(const NamespacedName& name, ObjectKind kind, const std::string& why) {
+  auto object = std::string(to_string(kind));
+  if (!name.name.empty()) object += " " + (kind == ObjectKind::node ? name.name : to_string(name));
+  return {.origin = "", .object = std::move(object), .field = "", .message = why};
 }
 
 using MaybeValue = std::optional<JsonValue>;
@@ -79,10 +100,9 @@ std::optional<Object> decode_wanted(const JsonValue& json, ObjectKind kind,
   return std::nullopt;
 }
 
-std::optional<EventType> event_type(const JsonValue& event) {
-  const auto text = text_of(event.find("type"));
+std::optional<EventType> event_type(std::string_view text) {
   const auto* row = std::find_if(kEvents.begin(), kEvents.end(),
-                                 [&text](const EventRow& known) { return known.text == text; });
+                                 [text](const EventRow& known) { return known.text == text; });
   if (row == kEvents.end()) return std::nullopt;
   return row->type;
 }
@@ -123,9 +143,9 @@ std::string_view to_string(EventType type) {
 }
 
 Result<WatchEvent> decode_watch_event(std::string_view document, ObjectKind kind) {
-  const auto json = JsonDocument::parse(document);
-  if (!json) return malformed("an event of the watch is " + json.error().where);
-  const auto type = event_type(json->root());
+  const auto json = read_document(document);
+  if (!json) return outline_watch_event(document, kind, "is " + json.error().where);
+  const auto type = event_type(text_of(json->root().find("type")));
   if (!type) {
     const auto given = json->root().find("type");
     return malformed(fmt::format("an event of the watch has an unknown type: {}",
@@ -145,11 +165,29 @@ Result<WatchEvent> decode_watch_event(std::string_view document, ObjectKind kind
   return event;
 }
 
-Result<ListItem> decode_list_item(std::string_view document, ObjectKind kind) {
-  const auto json = JsonDocument::parse(document);
-  if (!json) return malformed("an item of the list is " + json.error().where);
+Result<WatchEvent> outline_watch_event(std::string_view beginning, ObjectKind kind,
+                                       const std::string& why) {
+  const auto outline = outline_of_event(beginning);
+  const auto type = event_type(outline.event_type);
+  if (!type || *type == EventType::bookmark || *type == EventType::error)
+    return malformed("an event of the watch " + why);
+  WatchEvent event{
+      .type = *type, .name = name_of(outline, kind), .resource_version = outline.resource_version};
+  event.problems.push_back(unreadable(event.name, kind, why));
+  return event;
+}
+
+ListItem decode_list_item(std::string_view document, ObjectKind kind) {
+  const auto json = read_document(document);
+  if (!json) return outline_list_item(document, kind, "is " + json.error().where);
   ListItem item{.name = name_of(json->root(), kind)};
   item.object = decode_wanted(json->root(), kind, kind, item.problems);
+  return item;
+}
+
+ListItem outline_list_item(std::string_view beginning, ObjectKind kind, const std::string& why) {
+  ListItem item{.name = name_of(outline_of_object(beginning), kind)};
+  item.problems.push_back(unreadable(item.name, kind, why));
   return item;
 }
 

@@ -4,10 +4,12 @@
 // What is not kept (managedFields, annotations, selectors) is dropped while decoding.
 // Pure; any thread; never throws on account of its input and keeps nothing from call to call.
 //
-// A document that is no JSON, or JSON without what makes an event, a list or a Status of it, is
-// an Error of kind `malformed`: the connection that brought it cannot be trusted any further. An
-// object that does not decode is an event or item without object, and problems say why. Origins of
-// problems and objects are "".
+// Objects are what others wrote: one that cannot be read costs itself alone. What an API server
+// takes and the reader refuses is mended (broken_json.h): levels beyond any that matter, text that
+// is no UTF-8. An object that still is no JSON, or does not decode, is an event or item without
+// object, with as much of its name as can be told, and problems say why. What is no event of an
+// object, no list or no Status is an Error of kind `malformed`: the connection that brought it
+// cannot be trusted any further. Origins of problems and objects are "".
 
 #include <cstdint>
 #include <optional>
@@ -51,6 +53,10 @@ struct WatchEvent {
 };
 
 netlink::Result<WatchEvent> decode_watch_event(std::string_view document, ObjectKind kind);
+// Of one that cannot be read, for the reason `why` ("is larger than 5 bytes"): what its beginning
+// tells. An error unless that is whether an object was added, modified or deleted.
+netlink::Result<WatchEvent> outline_watch_event(std::string_view beginning, ObjectKind kind,
+                                                const std::string& why);
 
 struct ListItem {
   std::optional<Object> object;  // absent as in WatchEvent
@@ -61,7 +67,9 @@ struct ListItem {
 };
 
 // Items of a list need not say their kind and apiVersion: the list has said it.
-netlink::Result<ListItem> decode_list_item(std::string_view document, ObjectKind kind);
+ListItem decode_list_item(std::string_view document, ObjectKind kind);
+// As outline_watch_event().
+ListItem outline_list_item(std::string_view beginning, ObjectKind kind, const std::string& why);
 
 // A list without its items.
 struct ListEnvelope {

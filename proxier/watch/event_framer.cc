@@ -122,14 +122,36 @@ void EventFramer::take_object(std::string_view& chunk, const OnDocument& on_docu
     if (opens(byte)) ++object_nesting_.depth;
     if (closes(byte)) complete = --object_nesting_.depth == 0;
   }
-  if (exceeds(object_.size() + at)) return;
+  if (exceeds(object_size_ + at, kMostBounds * max_document_)) return;
   const auto taken = chunk.substr(0, at);
   chunk.remove_prefix(at);
-  if (!complete || !object_.empty()) object_.append(taken);
-  if (!complete) return;
-  state_ = mode_ == Mode::watch ? State::between : State::comma_or_end;
-  on_document(mode_ == Mode::watch ? Piece::event : Piece::item,
-              object_.empty() ? taken : std::string_view(object_));
+  const bool is_torn = !complete || object_size_ > 0;
+  object_size_ += at;
+  if (is_torn || object_size_ > max_document_) keep_object(taken);
+  if (complete) hand_out_object(is_torn ? std::string_view(object_) : taken, on_document);
+}
+
+// Behind the bound only the beginning counts.
+void EventFramer::keep_object(std::string_view taken) {
+  if (object_size_ <= max_document_) {
+    object_.append(taken);
+    return;
+  }
+  const auto most = std::min(kBeginning, max_document_);
+  if (object_.size() > most) {
+    object_.resize(most);
+    object_.shrink_to_fit();
+  }
+  object_.append(taken.substr(0, most - object_.size()));
+}
+
+void EventFramer::hand_out_object(std::string_view document, const OnDocument& on_document) {
+  const bool is_watch = mode_ == Mode::watch;
+  state_ = is_watch ? State::between : State::comma_or_end;
+  if (std::exchange(object_size_, 0) > max_document_)
+    on_document(is_watch ? Piece::event_beginning : Piece::item_beginning, object_);
+  else
+    on_document(is_watch ? Piece::event : Piece::item, document);
   give_back(object_);
 }
 
@@ -168,7 +190,7 @@ void EventFramer::take_envelope(std::string_view& chunk, const OnDocument& on_do
 void EventFramer::take_envelope_text(std::string_view& chunk) {
   const auto end = end_of_text(chunk, list_nesting_.escaped);
   const auto taken = chunk.substr(0, end);
-  if (exceeds(envelope_.size() + taken.size())) return;
+  if (exceeds(envelope_.size() + taken.size(), max_document_)) return;
   envelope_.append(taken);
   chunk.remove_prefix(taken.size());
   if (end == std::string_view::npos) return;
@@ -178,7 +200,7 @@ void EventFramer::take_envelope_text(std::string_view& chunk) {
 }
 
 void EventFramer::take_envelope_byte(std::string_view& chunk) {
-  if (exceeds(envelope_.size() + 1)) return;
+  if (exceeds(envelope_.size() + 1, max_document_)) return;
   const char byte = chunk[0];
   chunk.remove_prefix(1);
   envelope_ += byte;
@@ -201,9 +223,9 @@ bool EventFramer::skip_blanks(std::string_view& chunk) {
   return !chunk.empty();
 }
 
-bool EventFramer::exceeds(std::size_t size) {
-  if (size <= max_document_) return false;
-  fail(fmt::format("a document of the answer is larger than {} bytes", max_document_));
+bool EventFramer::exceeds(std::size_t size, std::size_t most) {
+  if (size <= most) return false;
+  fail(fmt::format("a document of the answer is larger than {} bytes", most));
   return true;
 }
 

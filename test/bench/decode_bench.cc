@@ -279,7 +279,7 @@ std::size_t receive(const std::string& body, EventFramer::Mode mode, ObjectKind 
   EventFramer framer(mode);
   const auto take = [&](EventFramer::Piece piece, std::string_view document) {
     if (piece == EventFramer::Piece::item) {
-      objects += api::decode_list_item(document, kind)->object.has_value() ? 1U : 0U;
+      objects += api::decode_list_item(document, kind).object.has_value() ? 1U : 0U;
     } else if (piece == EventFramer::Piece::event) {
       objects += api::decode_watch_event(document, kind)->object.has_value() ? 1U : 0U;
     }
@@ -336,7 +336,7 @@ void run(const std::string& name, std::vector<std::string> items, ObjectKind kin
               measure(
                   [&] {
                     for (const auto& item : items)
-                      require(api::decode_list_item(item, kind)->object.has_value(), "decoding");
+                      require(api::decode_list_item(item, kind).object.has_value(), "decoding");
                   },
                   5),
               body.size());

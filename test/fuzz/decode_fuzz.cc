@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "proxier/api/broken_json.h"
 #include "proxier/api/decode.h"
 #include "proxier/api/json_tree.h"
 #include "proxier/api/wire.h"
@@ -69,6 +70,20 @@ void check_json(std::string_view text) {
   require(twice || to_tree(again->root()) == tree);
 }
 
+// Mending takes nothing away that was sound, and what it has mended is sound.
+void check_mended(std::string_view text) {
+  const auto mended = mend_json(text);
+  const auto json = JsonDocument::parse(text);
+  if (json) {
+    require(mended == text);
+    const auto metadata = json->root().find("metadata");
+    const auto name = metadata ? metadata->find("name") : std::nullopt;
+    const auto outline = outline_of_object(text);
+    require(outline.name.empty() || (name && name->is_text()));
+  }
+  require(mend_json(mended) == mended);
+}
+
 }  // namespace
 }  // namespace ipvsproxier::api
 
@@ -82,8 +97,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   check_event(text, kind);
   // The same inside what an event has to say first, so that objects are reached soon.
   check_event("{\"type\":\"MODIFIED\",\"object\":" + std::string(text) + "}", kind);
-  if (const auto item = decode_list_item(text, kind))
-    check_object(item->object, kind, item->name, item->problems);
+  const auto item = decode_list_item(text, kind);
+  check_object(item.object, kind, item.name, item.problems);
+  check_mended(text);
   if (const auto envelope = decode_list_envelope(text, kind))
     require(!envelope->resource_version.empty());
   const auto status = decode_status(text);

@@ -29,9 +29,12 @@ std::string frame(const Setting& setting, std::string_view body, NextSize next_s
   std::string out;
   EventFramer framer(setting.mode, setting.max_document);
   const auto take = [&](EventFramer::Piece piece, std::string_view document) {
-    require(document.size() >= 2 && document.size() <= setting.max_document);
-    require(document.front() == '{' && (document.back() == '}' || document.back() == ']'));
-    const bool is_event = piece == EventFramer::Piece::event;
+    require(!document.empty() && document.size() <= setting.max_document);
+    using Piece = EventFramer::Piece;
+    const bool is_cut = piece == Piece::event_beginning || piece == Piece::item_beginning;
+    require(document.front() == '{');
+    require(is_cut || document.back() == '}' || document.back() == ']');
+    const bool is_event = piece == Piece::event || piece == Piece::event_beginning;
     require(is_event == (setting.mode == EventFramer::Mode::watch));
     out += static_cast<char>('0' + static_cast<int>(piece));
     out += std::to_string(document.size()) + ':';

@@ -13,7 +13,8 @@ using Lines = std::vector<std::string>;
 using Mode = EventFramer::Mode;
 using Piece = EventFramer::Piece;
 
-// Documents with a letter for their piece, and at the end the error, if there is one.
+// Documents with a letter for their piece, a small one for a beginning, and at the end the error,
+// if there is one.
 class Collected {
  public:
   explicit Collected(Mode mode, std::size_t max_document = EventFramer::kMaxDocument)
@@ -21,8 +22,7 @@ class Collected {
 
   bool feed(std::string_view chunk) {
     const auto status = framer_.feed(chunk, [this](Piece piece, std::string_view document) {
-      const char letter = piece == Piece::event ? 'E' : piece == Piece::item ? 'I' : 'L';
-      lines_.push_back(letter + std::string(document));
+      lines_.push_back("EIeiL"[static_cast<std::size_t>(piece)] + std::string(document));
     });
     if (!status) error_ = status.error().where;
     return status.has_value();
@@ -137,7 +137,7 @@ TEST_CASE("what is no list gives one error, after what was sound") {
   CHECK(frame_all_ways(Mode::list, body) == expected);
 }
 
-TEST_CASE("a document above the bound ends it, and one of the bound does not") {
+TEST_CASE("of an object above the bound the beginning comes, and all that follows it") {
   const std::string fits = "{\"a\":\"" + std::string(92, 'x') + "\"}";
   const std::string exceeds = "{\"a\":\"" + std::string(93, 'x') + "\"}";
   const std::string error = "error: a document of the answer is larger than 100 bytes";
@@ -145,12 +145,14 @@ TEST_CASE("a document above the bound ends it, and one of the bound does not") {
   const auto chunk = GENERATE(as<std::size_t>(), 1, 7, 99, 100, 101, 1000);
   CAPTURE(chunk);
   CHECK(frame(Mode::watch, fits + fits, chunk, 100) == Lines{"E" + fits, "E" + fits});
-  CHECK(frame(Mode::watch, fits + exceeds + fits, chunk, 100) == Lines{"E" + fits, error});
+  const std::string beginning = exceeds.substr(0, 100);
+  CHECK(frame(Mode::watch, fits + exceeds + fits, chunk, 100) ==
+        Lines{"E" + fits, "e" + beginning, "E" + fits});
   const std::string before = "{\"items\":[";
   CHECK(frame(Mode::list, before + fits + "," + fits + "]}", chunk, 100) ==
         Lines{"I" + fits, "I" + fits, "L{\"items\":[]}"});
-  CHECK(frame(Mode::list, before + fits + "," + exceeds + "]}", chunk, 100) ==
-        Lines{"I" + fits, error});
+  CHECK(frame(Mode::list, before + fits + "," + exceeds + "," + fits + "]}", chunk, 100) ==
+        Lines{"I" + fits, "i" + beginning, "I" + fits, "L{\"items\":[]}"});
   CHECK(frame(Mode::list, before + fits + "],\"a\":\"" + std::string(100, 'x') + "\"}", chunk,
               100) == Lines{"I" + fits, error});
 }
@@ -161,13 +163,26 @@ TEST_CASE("no buffer is held beyond its document, nor beyond the bound on the wa
   CHECK(collected.framer().pending() == 506);
   CHECK(collected.feed("\"}"));
   CHECK(collected.framer().pending() == 0);
-  CHECK_FALSE(collected.feed("{\"a\":\"" + std::string(100'000, 'x')));
+  CHECK(collected.feed("{\"a\":\"" + std::string(30'000, 'x')));
+  CHECK(collected.framer().pending() == 1000);
+  CHECK_FALSE(collected.feed(std::string(2000, 'x')));
   CHECK(collected.framer().pending() == 0);
   CHECK(collected.lines().size() == 1);
   // The error stays.
   CHECK_FALSE(collected.feed("{}"));
-  CHECK(collected.finish().back() == "error: a document of the answer is larger than 1000 bytes");
+  CHECK(collected.finish().back() == "error: a document of the answer is larger than 32000 bytes");
   CHECK(collected.lines().size() == 2);
+}
+
+TEST_CASE("of a beginning no more is kept than is worth it") {
+  Collected collected(Mode::watch, 1'000'000);
+  const std::string text = "{\"a\":\"" + std::string(1'500'000, 'x') + "\"}";
+  CHECK(collected.feed(text.substr(0, 900'000)));
+  CHECK(collected.framer().pending() == 900'000);
+  CHECK(collected.feed(text.substr(900'000, 300'000)));
+  CHECK(collected.framer().pending() == EventFramer::kBeginning);
+  CHECK(collected.feed(text.substr(1'200'000) + "{}"));
+  CHECK(collected.finish() == Lines{"e" + text.substr(0, EventFramer::kBeginning), "E{}"});
 }
 
 // Random JSON of the bytes that framing looks at.

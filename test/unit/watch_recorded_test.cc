@@ -102,9 +102,8 @@ std::string describe_piece(EventFramer::Piece piece, std::string_view document, 
   if (piece == EventFramer::Piece::event) return describe_event(document, kind) + "\n";
   if (piece == EventFramer::Piece::item) {
     const auto item = api::decode_list_item(document, kind);
-    if (!item) return item.error().where;
-    CHECK(test::lines_of(item->problems).empty());
-    return describe(item->object, item->name) + "\n";
+    CHECK(test::lines_of(item.problems).empty());
+    return describe(item.object, item.name) + "\n";
   }
   const auto envelope = api::decode_list_envelope(document, kind);
   if (!envelope) return describe(api::decode_status(document)) + "\n";
