@@ -6,6 +6,7 @@
 #include <string>
 
 #include "netlink/ip_address.h"
+#include "proxier/api/object_kind.h"
 
 namespace ipvsproxier::api {
 
@@ -19,6 +20,13 @@ struct NamespacedName {
 inline std::string to_string(const NamespacedName& name) {
   return name.ns + "/" + name.name;
 }
+
+struct ObjectKey {
+  ObjectKind kind = ObjectKind::service;
+  NamespacedName name;  // of a Node: no namespace
+
+  friend auto operator<=>(const ObjectKey&, const ObjectKey&) = default;
+};
 
 // One port of one Service: the key that joins Service ports with EndpointSlice ports.
 struct ServicePortName {

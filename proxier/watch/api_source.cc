@@ -41,9 +41,9 @@ ApiSource::ApiSource(const std::string& node_name, Transport& transport, loop::T
     : on_update_(std::move(on_update)) {
   for (auto& resource : resources_of(node_name)) {
     const auto kind = resource.kind;
-    reflectors_.push_back(
-        std::make_unique<Reflector>(std::move(resource), transport, timers, random, log,
-                                    [this, kind](ObjectChanges changes) { tell(kind, changes); }));
+    reflectors_.push_back(std::make_unique<Reflector>(
+        std::move(resource), transport, timers, random, log,
+        [this, kind](ReflectorNews news) { tell(kind, std::move(news)); }));
   }
 }
 
@@ -51,7 +51,8 @@ void ApiSource::start() {
   for (const auto& reflector : reflectors_) reflector->start();
 }
 
-void ApiSource::tell(api::ObjectKind kind, ObjectChanges& changes) {
+void ApiSource::tell(api::ObjectKind kind, ReflectorNews news) {
+  auto& changes = news.objects;
   ApiUpdate update;
   update.changed.reserve(changes.size());
   // One by one, so that the first list is not there twice for long.
@@ -62,6 +63,8 @@ void ApiSource::tell(api::ObjectKind kind, ObjectChanges& changes) {
     else
       update.deleted.push_back(DeletedObject{.kind = kind, .name = name});
   }
+  for (auto& [name, why] : news.unreadable)
+    update.unreadable[{.kind = kind, .name = name}] = std::move(why);
   update.complete = std::all_of(reflectors_.begin(), reflectors_.end(), [](const auto& reflector) {
     return reflector->status().is_listed;
   });

@@ -6,7 +6,9 @@
 // thread's.
 
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +23,8 @@ namespace ipvsproxier::watch {
 struct ApiUpdate {
   std::vector<api::Object> changed;
   std::vector<DeletedObject> deleted;
+  // Why these cannot be read; nullopt: they can now, or are gone.
+  std::map<api::ObjectKey, std::optional<std::string>> unreadable;
   // Every list was complete once: what was never told does not exist.
   bool complete = false;
 };
@@ -47,7 +51,7 @@ class ApiSource {
   std::vector<WatchStatus> status() const;
 
  private:
-  void tell(api::ObjectKind kind, ObjectChanges& changes);
+  void tell(api::ObjectKind kind, ReflectorNews news);
 
   OnUpdate on_update_;
   std::vector<std::unique_ptr<Reflector>> reflectors_;

@@ -78,30 +78,40 @@ bool KnownObjects::is_stale(const Name& name, std::string_view version) const {
   return deletion != deletions_.end() && is_old(version, deletion->second);
 }
 
-void KnownObjects::put(const Name& name, std::string_view version, api::Object object,
+bool KnownObjects::put(const Name& name, std::string_view version, api::Object object,
                        ObjectChanges& changes) {
   advance(version);
-  if (is_stale(name, version)) return;
+  if (is_stale(name, version)) return false;
   deletions_.erase(name);
   const auto print = fingerprint(object);
   const auto [entry, fresh] = known_.try_emplace(name);
   const bool is_same = !fresh && entry->second.fingerprint == print;
   entry->second = Known{.version = std::string(version), .fingerprint = print};
-  if (is_same) return;
-  changes[name] = std::move(object);
+  if (!is_same) changes[name] = std::move(object);
+  return true;
 }
 
 // Servers of old gave a deletion the version that the object had.
-void KnownObjects::remove(const Name& name, std::string_view version, ObjectChanges& changes) {
+bool KnownObjects::remove(const Name& name, std::string_view version, ObjectChanges& changes) {
   advance(version);
   const auto known = known_.find(name);
   const bool ends_known_state = known != known_.end() && known->second.version == version;
-  if (is_stale(name, version) && !ends_known_state) return;
+  if (is_stale(name, version) && !ends_known_state) return false;
   if (deletions_.size() >= kMostDeletions) deletions_.clear();
   deletions_[name] = version;
-  if (known == known_.end()) return;
+  if (known == known_.end()) return true;
   known_.erase(known);
   changes[name] = std::nullopt;
+  return true;
+}
+
+bool KnownObjects::keep(const Name& name, std::string_view version) {
+  advance(version);
+  if (is_stale(name, version)) return false;
+  deletions_.erase(name);
+  if (const auto known = known_.find(name); known != known_.end() && !version.empty())
+    known->second.version = version;
+  return true;
 }
 
 void KnownObjects::advance(std::string_view version) {

@@ -40,10 +40,12 @@ class KnownObjects {
   // The list is complete as of `version`: adds the difference to `changes`.
   void end_list(std::string_view version, ObjectChanges& changes);
 
-  // --- Events of a watch from version() on.
-  void put(const api::NamespacedName& name, std::string_view version, api::Object object,
+  // --- Events of a watch from version() on. False: it is old news.
+  bool put(const api::NamespacedName& name, std::string_view version, api::Object object,
            ObjectChanges& changes);
-  void remove(const api::NamespacedName& name, std::string_view version, ObjectChanges& changes);
+  bool remove(const api::NamespacedName& name, std::string_view version, ObjectChanges& changes);
+  // It has changed, but nobody can tell how it looks: it stays as it was.
+  bool keep(const api::NamespacedName& name, std::string_view version);
   // Something of this version has been seen, whatever it was.
   void advance(std::string_view version);
   // All events up to `version` have been seen. False: the server is behind what it said before.

@@ -20,12 +20,7 @@
 
 namespace ipvsproxier::watch {
 
-struct ObjectKey {
-  api::ObjectKind kind = api::ObjectKind::service;
-  api::NamespacedName name;  // of a Node: no namespace
-
-  friend auto operator<=>(const ObjectKey&, const ObjectKey&) = default;
-};
+using api::ObjectKey;
 
 ObjectKey key_of(const api::Object& object);
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "proxier/watch/query.h"
 #include "proxier/watch/resource_version.h"
 
@@ -25,7 +27,6 @@ constexpr seconds kProven{10};
 constexpr seconds kTooShort{1};
 constexpr unsigned kMostDeadEnds = 2;
 constexpr std::size_t kMostRefusal = std::size_t{64} << 10U;
-constexpr std::size_t kMostToldProblems = 1000;
 constexpr std::chrono::minutes kTellAgain{5};
 
 std::size_t count_gone(const ObjectChanges& changes) {
@@ -37,6 +38,22 @@ Ending went_back(const std::string& from, const std::string& to) {
   return {Trouble::expired, "the server went back from version " + from + " to " + to, {}};
 }
 
+// Why an object cannot be read, if so. One that no proxy serves comes without an object and without
+// an error.
+UnreadableObjects::Why why_unreadable(const std::optional<api::Object>& object,
+                                      const api::Problems& problems) {
+  if (object) return std::nullopt;
+  const auto error = std::find_if(problems.begin(), problems.end(), [](const auto& problem) {
+    return problem.severity == api::Severity::error;
+  });
+  if (error == problems.end()) return std::nullopt;
+  return api::to_string(*error);
+}
+
+std::string too_large() {
+  return fmt::format("is larger than {} bytes", EventFramer::kMaxDocument);
+}
+
 }  // namespace
 
 Reflector::Reflector(Resource resource, Transport& transport, loop::Timers& timers,
@@ -46,7 +63,8 @@ Reflector::Reflector(Resource resource, Transport& transport, loop::Timers& time
       timers_(timers),
       random_(std::move(random)),
       log_(log),
-      on_changes_(std::move(on_changes)) {}
+      on_changes_(std::move(on_changes)),
+      problem_log_(resource_.name, log_) {}
 
 Reflector::~Reflector() {
   for (const auto* deadline : {" begins", " is silent", " is overdue"})
@@ -62,6 +80,7 @@ void Reflector::start() {
 
 void Reflector::begin_list() {
   objects_.begin_list();
+  unreadable_.begin_list();
   continue_token_.clear();
   step_ = pages_only_ ? Step::first_page : Step::streaming_list;
 }
@@ -154,10 +173,7 @@ void Reflector::on_chunk(std::string_view chunk) {
   }
   status_.heard = heard_;
   const auto fed = framer_->feed(chunk, [this](EventFramer::Piece piece, std::string_view text) {
-    if (broken_) return;
-    if (piece == EventFramer::Piece::event) take_event(text);
-    if (piece == EventFramer::Piece::item && step_ != Step::question) take_item(text);
-    if (piece == EventFramer::Piece::envelope) take_envelope(text);
+    if (!broken_) take_piece(piece, text);
   });
   if (!fed && !broken_) broken_ = Ending{Trouble::nonsense, netlink::to_string(fed.error()), {}};
   hand_over();
@@ -189,13 +205,30 @@ void Reflector::on_end(const netlink::Status& outcome) {
     end({Trouble::ended, "the list ended before it was complete", {}});
 }
 
-void Reflector::take_event(std::string_view document) {
-  auto event = api::decode_watch_event(document, resource_.kind);
+void Reflector::take_piece(EventFramer::Piece piece, std::string_view text) {
+  switch (piece) {
+    case EventFramer::Piece::event:
+      return take_event(api::decode_watch_event(text, resource_.kind));
+    case EventFramer::Piece::event_beginning:
+      return take_event(api::outline_watch_event(text, resource_.kind, too_large()));
+    case EventFramer::Piece::item:
+      if (step_ != Step::question) take_item(api::decode_list_item(text, resource_.kind));
+      return;
+    case EventFramer::Piece::item_beginning:
+      if (step_ != Step::question)
+        take_item(api::outline_list_item(text, resource_.kind, too_large()));
+      return;
+    case EventFramer::Piece::envelope:
+      return take_envelope(text);
+  }
+}
+
+void Reflector::take_event(netlink::Result<api::WatchEvent> event) {
   if (!event) {
     broken_ = Ending{Trouble::nonsense, netlink::to_string(event.error()), {}};
     return;
   }
-  report(event->problems);
+  problem_log_.tell(event->problems, timers_.now());
   if (event->type == api::EventType::error)
     broken_ = ending_of_event(event->status);
   else if (event->type == api::EventType::bookmark)
@@ -207,26 +240,36 @@ void Reflector::take_event(std::string_view document) {
 }
 
 void Reflector::take_listed(api::WatchEvent& event) {
+  const bool is_deleted = event.type == api::EventType::deleted;
+  const auto why = why_unreadable(event.object, event.problems);
   if (event.name.name.empty())
     objects_.list_unnamed();
-  else if (event.type != api::EventType::deleted && event.object)
+  else if (event.object && !is_deleted)
     objects_.list(event.name, event.resource_version, *std::move(event.object));
-  else if (event.type != api::EventType::deleted && api::has_error(event.problems))
+  else if (why && !is_deleted)
     objects_.list_unreadable(event.name);
   else
     objects_.list_deleted(event.name, event.resource_version);
+  unreadable_.list(event.name, is_deleted ? std::nullopt : why);
 }
 
-// An object that no proxy serves comes without one and without an error.
 void Reflector::take_change(api::WatchEvent& event) {
   const bool is_deleted = event.type == api::EventType::deleted;
-  const bool is_unreadable = !is_deleted && !event.object && api::has_error(event.problems);
-  if (event.name.name.empty() || is_unreadable)
-    objects_.advance(event.resource_version);
-  else if (event.object && !is_deleted)
-    objects_.put(event.name, event.resource_version, *std::move(event.object), changes_);
-  else
-    objects_.remove(event.name, event.resource_version, changes_);
+  const auto why = is_deleted ? std::nullopt : why_unreadable(event.object, event.problems);
+  const auto& version = event.resource_version;
+  bool is_news = true;
+  if (event.name.name.empty()) {
+    objects_.advance(version);
+    in_doubt_ = true;
+    is_news = !is_deleted;
+  } else if (why) {
+    is_news = objects_.keep(event.name, version);
+  } else if (event.object && !is_deleted) {
+    is_news = objects_.put(event.name, version, *std::move(event.object), changes_.objects);
+  } else {
+    is_news = objects_.remove(event.name, version, changes_.objects);
+  }
+  if (is_news) unreadable_.set(event.name, why, changes_.unreadable);
 }
 
 void Reflector::take_bookmark(const api::WatchEvent& event) {
@@ -239,19 +282,16 @@ void Reflector::take_bookmark(const api::WatchEvent& event) {
   }
 }
 
-void Reflector::take_item(std::string_view document) {
-  auto item = api::decode_list_item(document, resource_.kind);
-  if (!item) {
-    broken_ = Ending{Trouble::nonsense, netlink::to_string(item.error()), {}};
-    return;
-  }
-  report(item->problems);
-  if (item->name.name.empty())
+void Reflector::take_item(api::ListItem item) {
+  problem_log_.tell(item.problems, timers_.now());
+  const auto why = why_unreadable(item.object, item.problems);
+  if (item.name.name.empty())
     objects_.list_unnamed();
-  else if (item->object)
-    objects_.list(item->name, "", *std::move(item->object));
-  else if (api::has_error(item->problems))
-    objects_.list_unreadable(item->name);
+  else if (item.object)
+    objects_.list(item.name, "", *std::move(item.object));
+  else if (why)
+    objects_.list_unreadable(item.name);
+  unreadable_.list(item.name, why);
 }
 
 void Reflector::take_envelope(std::string_view document) {
@@ -285,7 +325,9 @@ void Reflector::judge_version(const std::string& version) {
 }
 
 void Reflector::finish_list(std::string_view version) {
-  objects_.end_list(version, changes_);
+  objects_.end_list(version, changes_.objects);
+  unreadable_.end_list(changes_.unreadable);
+  in_doubt_ = false;
   // A list is no proof that the watch behind it works.
   version_before_ = objects_.version();
   began_with_list_ = step_ == Step::streaming_list;
@@ -294,29 +336,17 @@ void Reflector::finish_list(std::string_view version) {
   list_ended_ = true;
   status_.is_listed = true;
   ++status_.lists;
-  const auto gone = count_gone(changes_);
+  const auto gone = count_gone(changes_.objects);
   log_.info("{}: {} listed; {} new or changed, {} gone", resource_.name, objects_.size(),
-            changes_.size() - gone, gone);
+            changes_.objects.size() - gone, gone);
 }
 
 void Reflector::hand_over() {
   status_.objects = objects_.size();
+  status_.unreadable = unreadable_.size();
   const bool list_ended = std::exchange(list_ended_, false);
   if (list_ended || objects_.version() != version_before_) note_recovery();
   if (list_ended || !changes_.empty()) on_changes_(std::exchange(changes_, {}));
-}
-
-// Once each, however often a list comes again.
-void Reflector::report(const api::Problems& problems) {
-  for (const auto& problem : problems) {
-    if (told_problems_.size() >= kMostToldProblems) told_problems_.clear();
-    const auto [told, fresh] = told_problems_.insert(api::to_string(problem));
-    if (!fresh) continue;
-    if (problem.severity == api::Severity::error)
-      log_.warn("{}: {}; it stays as it was", resource_.name, *told);
-    else
-      log_.warn("{}: {}", resource_.name, *told);
-  }
 }
 
 // --- what comes next -----------------------------------------------------------------------------
@@ -386,7 +416,7 @@ void Reflector::choose_next(const Ending& ending) {
   const bool is_dead_end =
       (is_nonsense || ending.trouble == Trouble::behind) && dead_ends_ >= kMostDeadEnds;
   if (step_ == Step::watch || step_ == Step::question) {
-    if (ending.trouble == Trouble::expired || is_dead_end)
+    if (ending.trouble == Trouble::expired || is_dead_end || in_doubt_)
       begin_list();
     else
       step_ = leaves_doubt(ending) ? Step::question : Step::watch;

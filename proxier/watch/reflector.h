@@ -35,15 +35,18 @@
 // now: if that is less than ours, everything is listed anew. A store that was restored and has
 // passed our version before we could ask is not recognised.
 //
-// Logs (a resource's name in front): lists, failures with what happens next, and objects that do
-// not decode; their last good state stays in force.
+// An object that cannot be read costs itself alone: its last good state stays in force, and the
+// answer goes on. If not even its name can be told, everything is listed anew when the watch has
+// ended: it may have been a deletion.
+//
+// Logs (a resource's name in front): lists, failures with what happens next, and what is wrong with
+// objects.
 
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 
@@ -57,7 +60,9 @@
 #include "proxier/watch/ending.h"
 #include "proxier/watch/event_framer.h"
 #include "proxier/watch/known_objects.h"
+#include "proxier/watch/problem_log.h"
 #include "proxier/watch/transport.h"
+#include "proxier/watch/unreadable_objects.h"
 
 namespace ipvsproxier::watch {
 
@@ -74,15 +79,24 @@ struct ReflectorStatus {
   std::uint64_t lists = 0;     // complete
   std::uint64_t failures = 0;  // every end but a normal one
   std::size_t objects = 0;
+  std::size_t unreadable = 0;                            // objects that exist and cannot be read
   std::optional<loop::Timers::Clock::time_point> heard;  // last byte of objects or bookmarks
   std::string last_error;                                // "" while all is well
+};
+
+// What has changed. Nothing at all: a list is complete, and says nothing new.
+struct ReflectorNews {
+  ObjectChanges objects;
+  UnreadableChanges unreadable;
+
+  bool empty() const { return objects.empty() && unreadable.empty(); }
 };
 
 class Reflector final : private ResponseHandler {
  public:
   using Clock = loop::Timers::Clock;
-  // Must not destroy the reflector. An empty difference is told of a list that is complete.
-  using OnChanges = std::function<void(ObjectChanges)>;
+  // Must not destroy the reflector.
+  using OnChanges = std::function<void(ReflectorNews)>;
 
   static constexpr loop::Backoff kBackoff{std::chrono::milliseconds(800),
                                           std::chrono::milliseconds(30'000)};
@@ -107,17 +121,17 @@ class Reflector final : private ResponseHandler {
   void begin();
   void begin_list();
   std::string target();
-  void take_event(std::string_view document);
+  void take_piece(EventFramer::Piece piece, std::string_view text);
+  void take_event(netlink::Result<api::WatchEvent> event);
   void take_listed(api::WatchEvent& event);
   void take_change(api::WatchEvent& event);
   void take_bookmark(const api::WatchEvent& event);
-  void take_item(std::string_view document);
+  void take_item(api::ListItem item);
   void take_envelope(std::string_view document);
   void finish_list(std::string_view version);
   void finish_page();
   void judge_version(const std::string& version);
   void hand_over();
-  void report(const api::Problems& problems);
 
   void end(Ending ending);
   bool goes_on_at_once(const Ending& ending);
@@ -140,6 +154,8 @@ class Reflector final : private ResponseHandler {
   OnChanges on_changes_;
 
   KnownObjects objects_;
+  UnreadableObjects unreadable_;
+  ProblemLog problem_log_;
   ReflectorStatus status_;
 
   // The exchange that goes on, or the one that waits to begin.
@@ -150,7 +166,7 @@ class Reflector final : private ResponseHandler {
   std::string refusal_;                        // the body that came with another status than 200
   std::optional<api::ListEnvelope> envelope_;  // of the page
   std::optional<Ending> broken_;               // why the rest of the body does not count
-  ObjectChanges changes_;                      // of the chunk
+  ReflectorNews changes_;                      // of the chunk
   bool list_ended_ = false;                    // in the chunk
   bool began_with_list_ = false;               // a streaming list that is complete
   std::string version_before_;                 // of the objects, before the watch
@@ -161,6 +177,7 @@ class Reflector final : private ResponseHandler {
   // The list that goes on.
   std::string continue_token_;
   bool pages_only_ = false;
+  bool in_doubt_ = false;  // something changed since the last one, nobody can tell what
 
   // What went wrong before.
   unsigned attempts_ = 0;     // in a row
@@ -171,7 +188,6 @@ class Reflector final : private ResponseHandler {
   Trouble trouble_ = Trouble::ended;
   std::string told_cause_;
   Clock::time_point told_;
-  std::set<std::string> told_problems_;
 };
 
 }  // namespace ipvsproxier::watch

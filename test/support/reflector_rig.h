@@ -53,13 +53,14 @@ struct ReflectorRig {
   double random = 0;
   std::vector<Words> news;  // each time something was handed over
   std::map<std::string, std::string> objects;
+  std::map<std::string, std::string> unreadable;  // why
   watch::Reflector reflector{
       watch::Resource{.name = "services", .path = "/api/v1/services", .selector = ""},
       transport,
       timers,
       [this] { return random; },
       log,
-      [this](const watch::ObjectChanges& changes) { take(changes); }};
+      [this](const watch::ReflectorNews& changes) { take(changes); }};
 
   ReflectorRig() {
     log.set_pattern("%l %v");
@@ -67,9 +68,15 @@ struct ReflectorRig {
     reflector.start();
   }
 
-  void take(const watch::ObjectChanges& changes) {
-    news.push_back(words_of(changes));
-    for (const auto& [name, object] : changes) {
+  void take(const watch::ReflectorNews& changes) {
+    news.push_back(words_of(changes.objects));
+    for (const auto& [name, why] : changes.unreadable) {
+      if (why)
+        unreadable[name.name] = *why;
+      else
+        unreadable.erase(name.name);
+    }
+    for (const auto& [name, object] : changes.objects) {
       if (object)
         objects[name.name] = std::get<api::Service>(*object).cluster_ips.at(0).to_string();
       else

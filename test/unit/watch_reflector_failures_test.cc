@@ -253,8 +253,9 @@ TEST_CASE("what is forbidden may be allowed later") {
 TEST_CASE("broken JSON ends the watch; the next begins behind the last good event") {
   WatchingRig rig;
   rig.transport.last().send(modified("web", 11, "10.0.0.9"));
-  const auto* const what = GENERATE("}{", "{\"type\":\"MODIFIED\",\"object\":}\n", "[]\n",
-                                    "{\"type\":\"NEWS\",\"object\":{}}\n");
+  const auto* const what =
+      GENERATE("}{", "{\"object\":}\n", "[]\n", "{\"type\":\"NEWS\",\"object\":{}}\n",
+               "{\"type\":\"BOOKMARK\",\"object\":}\n");
   INFO(what);
   rig.transport.last().send(modified("db", 12, "10.0.0.7") + what + modified("db", 13, "10.0.0.8"));
   CHECK(rig.objects == std::map<std::string, std::string>{{"db", "10.0.0.7"}, {"web", "10.0.0.9"}});

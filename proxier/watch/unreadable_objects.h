@@ -1,0 +1,38 @@
+#pragma once
+
+// UnreadableObjects: which objects of one resource exist and cannot be read, and why. Pure. One
+// thread at a time. An object without a name has an empty one: there is at most one of these.
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "proxier/api/names.h"
+
+namespace ipvsproxier::watch {
+
+// Why, by name; nullopt: it can be read now, or is gone.
+using UnreadableChanges = std::map<api::NamespacedName, std::optional<std::string>>;
+
+class UnreadableObjects {
+ public:
+  using Why = std::optional<std::string>;  // nullopt: it can be read, or is not there
+
+  // --- A list. What it says counts when it ends; a new begin_list() forgets what it said so far.
+  void begin_list() { listed_.clear(); }
+  void list(const api::NamespacedName& name, Why why);
+  // Adds the difference to `changes`.
+  void end_list(UnreadableChanges& changes);
+
+  // An event's news of an object.
+  void set(const api::NamespacedName& name, Why why, UnreadableChanges& changes);
+
+  std::size_t size() const { return known_.size(); }
+
+ private:
+  std::map<api::NamespacedName, std::string> known_;
+  std::map<api::NamespacedName, std::string> listed_;
+};
+
+}  // namespace ipvsproxier::watch
