@@ -25,7 +25,8 @@ class ApiFeed final : public ObjectFeed {
  private:
   void take(watch::ApiUpdate update) {
     const auto complete = update.complete ? std::optional(true) : std::nullopt;
-    cluster_.take(std::move(update.changed), update.deleted, complete);
+    cluster_.take(std::move(update.changed), update.deleted, complete,
+                  std::move(update.unreadable));
   }
 
   ClusterFeed& cluster_;

@@ -6,8 +6,10 @@ namespace ipvsproxier::cmd {
 
 void ClusterFeed::take(std::vector<api::Object> changed,
                        const std::vector<watch::DeletedObject>& deleted,
-                       std::optional<bool> complete) {
+                       std::optional<bool> complete,
+                       std::map<api::ObjectKey, std::optional<std::string>> unreadable) {
   sync::SyncInput input;
+  input.changes.unreadable = std::move(unreadable);
   for (auto& object : changed) {
     if (const auto* node = std::get_if<api::Node>(&object)) node_ = *node;
     input.changes.put(std::move(object));

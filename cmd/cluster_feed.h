@@ -4,7 +4,9 @@
 // what is missing for programming this node. The main thread's.
 
 #include <functional>
+#include <map>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -37,10 +39,11 @@ class ClusterFeed {
         on_misfit_(std::move(on_misfit)),
         pod_cidrs_(options, timers, logger, [this] { on_misfit_(); }) {}
 
-  // `complete`: whether everything that exists is known by now. nullopt: the source has not told
-  // everything yet; nothing is programmed before it did.
+  // `unreadable` as of model::Changes. `complete`: whether everything that exists is known by now.
+  // nullopt: the source has not told everything yet; nothing is programmed before it did.
   void take(std::vector<api::Object> changed, const std::vector<watch::DeletedObject>& deleted,
-            std::optional<bool> complete);
+            std::optional<bool> complete,
+            std::map<api::ObjectKey, std::optional<std::string>> unreadable = {});
 
  private:
   void remove(const watch::DeletedObject& gone, model::Changes& changes);

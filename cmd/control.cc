@@ -4,7 +4,9 @@
 
 #include <optional>
 #include <utility>
+#include <vector>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "cmd/config_json.h"
@@ -26,6 +28,7 @@ constexpr serve::HttpLimits kLimits{
 constexpr std::chrono::seconds kPatience{10};
 // Some 2 ms of the sync thread's time.
 constexpr std::size_t kPageBytes = std::size_t{64} * 1024;
+constexpr std::size_t kUnreadableTold = 20;
 constexpr std::size_t kNamePageBytes = std::size_t{256} * 1024;
 
 serve::HttpResponse mistake(unsigned status, const std::string& text) {
@@ -74,6 +77,18 @@ double milliseconds(std::chrono::nanoseconds time) {
   return std::chrono::duration<double, std::milli>(time).count();
 }
 
+// What is wrong now, a line each.
+std::vector<std::string> wrong_lines(const sync::Inspection& inspection) {
+  auto lines = inspection.standing.wrong;
+  const auto& unreadable = inspection.cluster.unreadable;
+  std::size_t told = 0;
+  for (auto it = unreadable.begin(); it != unreadable.end() && told < kUnreadableTold; ++it, ++told)
+    lines.push_back(it->second);
+  if (unreadable.size() > told)
+    lines.push_back(fmt::format("{} more objects cannot be read", unreadable.size() - told));
+  return lines;
+}
+
 // The sync thread's.
 std::string sync_json(const sync::Inspection& inspection) {
   const auto& standing = inspection.standing;
@@ -88,7 +103,8 @@ std::string sync_json(const sync::Inspection& inspection) {
             {"lastAgreement", time_or_null(standing.agreed)},
             {"draining", standing.draining},
             {"waiting", standing.waiting},
-            {"wrong", standing.wrong},
+            {"unreadable", inspection.cluster.unreadable.size()},
+            {"wrong", wrong_lines(inspection)},
             {"services", inspection.cluster.services.size()},
             {"endpointSlices", slices},
             {"virtualServices", desired.services.size()},

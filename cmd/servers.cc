@@ -127,6 +127,7 @@ void Servers::note_watch(serve::Resource resource, const watch::ReflectorStatus&
   seen.heard = now.heard;
   status_.watch_failing(resource, now.last_error);
   metrics_.objects_held(resource, now.objects);
+  metrics_.objects_unreadable(resource, now.unreadable);
 }
 
 void Servers::beat() {

@@ -93,6 +93,8 @@ Status list_from_server(const Options& options, const watch::AccessSource& acces
   watch::ApiSource source(options.node_name, client.transport, loop, client.random, logger,
                           [&](watch::ApiUpdate update) {
                             for (auto& object : update.changed) objects.put(std::move(object));
+                            for (auto& [key, why] : update.unreadable)
+                              objects.unreadable[key] = why;
                             if (!update.complete) return;
                             complete = true;
                             loop.quit();

@@ -41,7 +41,7 @@ void keep_oldest_triggers(const Changes::ByName<api::EndpointSlice>& before,
 }  // namespace
 
 bool Changes::empty() const {
-  return services.empty() && slices.empty() && !node && !complete;
+  return services.empty() && slices.empty() && !node && unreadable.empty() && !complete;
 }
 
 void Changes::put(api::Object object) {
@@ -53,6 +53,8 @@ void Changes::merge(Changes later) {
   keep_oldest_triggers(slices, later.slices);
   merge_into(slices, std::move(later.slices));
   if (later.node) node = std::move(later.node);
+  later.unreadable.merge(std::move(unreadable));
+  unreadable = std::move(later.unreadable);
   if (later.complete) complete = later.complete;
 }
 

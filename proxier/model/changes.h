@@ -19,7 +19,9 @@ struct Changes {
   ByName<api::Service> services;
   ByName<api::EndpointSlice> slices;
   std::optional<std::optional<api::Node>> node;  // this node's
-  // Everything that exists is known by now (or: is not any more).
+  // Why an object that exists cannot be read; nullopt: it can be now, or is gone.
+  std::map<api::ObjectKey, std::optional<std::string>> unreadable;
+  // Everything that exists is known by now (or: is not any more), but for what is unreadable.
   std::optional<bool> complete;
 
   bool empty() const;

@@ -70,8 +70,26 @@ Touched ClusterState::take(Changes changes) {
     node = std::move(*changes.node);
     touched.node = true;
   }
+  for (auto& [key, why] : changes.unreadable) {
+    if (why)
+      unreadable.insert_or_assign(key, *std::move(why));
+    else
+      unreadable.erase(key);
+  }
   if (changes.complete) complete = *changes.complete;
   return touched;
+}
+
+bool ClusterState::knows(const api::ObjectKey& key) const {
+  switch (key.kind) {
+    case api::ObjectKind::service:
+      return services.contains(key.name);
+    case api::ObjectKind::endpoint_slice:
+      return service_of(key.name).has_value();
+    case api::ObjectKind::node:
+      return node && node->name == key.name.name;
+  }
+  return false;
 }
 
 }  // namespace ipvsproxier::model

@@ -36,7 +36,10 @@ struct ClusterState {
   std::map<api::NamespacedName, api::Service> services;
   std::map<api::NamespacedName, SlicesByName> slices;  // by the Service that they belong to
   std::optional<api::Node> node;                       // this node's
-  // Everything could be read: what is not here does not exist.
+  // Objects that exist and cannot be read, and why. Of those that could be before, what they were
+  // is above.
+  std::map<api::ObjectKey, std::string> unreadable;
+  // Everything else could be read: what is not here does not exist.
   bool complete = true;
 
   // Adds the object or replaces the one of its kind and name. EndpointSlices without a Service name
@@ -45,6 +48,9 @@ struct ClusterState {
 
   // Folds changes in.
   Touched take(Changes changes);
+
+  // Whether the object is here, as it is or as it was before it became unreadable.
+  bool knows(const api::ObjectKey& key) const;
 
  private:
   void take_service(const api::NamespacedName& name, std::optional<api::Service> now,

@@ -5,6 +5,7 @@
 
 #include <compare>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -41,6 +42,20 @@ struct SetKey {
   friend auto operator<=>(const SetKey&, const SetKey&) = default;
 };
 
+// What the kernel held before anything was planned, nobody asks for, and an object that cannot be
+// read may be the reason for.
+struct Leftovers {
+  std::set<netlink::VirtualServiceKey> services;  // with their real servers
+  std::set<std::pair<netlink::VirtualServiceKey, netlink::RealServerKey>> servers;  // of others
+  std::set<netlink::IpAddress> addresses;
+  std::map<SetKey, ipset::ElementSet> elements;
+
+  bool empty() const {
+    return services.empty() && servers.empty() && addresses.empty() && elements.empty();
+  }
+  friend bool operator==(const Leftovers&, const Leftovers&) = default;
+};
+
 struct DesiredState {
   std::map<netlink::VirtualServiceKey, PlannedService> services;
   AddressSet addresses;                                    // bound on this node
@@ -48,6 +63,7 @@ struct DesiredState {
   std::map<netlink::Family, ipset::RuleParameters> rules;  // one entry a planned family
   // Planned from everything there is: what is not here is to be removed. Otherwise nothing is.
   bool complete = true;
+  Leftovers leftovers;                // not removed either
   bool sets_grow = true;              // beyond kube-proxy's maxelem
   Places places = Places::all_links;  // where `addresses` are bound
   // TCP connections of a virtual service that is not here may finish.

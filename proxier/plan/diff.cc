@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <limits>
 #include <optional>
 
@@ -183,16 +184,46 @@ class Differ {
     }
   }
 
+  // What guards leftovers stays with them.
+  ipset::RuleParameters settled(Family family, ipset::RuleParameters parameters) const {
+    for (const auto& [key, elements] : desired_.leftovers.elements)
+      if (key.family == family && !elements.empty()) parameters.non_empty.insert(key.id);
+    return parameters;
+  }
+
+  bool guards_leftover(const ipset::Rule& rule) const {
+    return std::any_of(rule.matches.begin(), rule.matches.end(), [this](const auto& match) {
+      const auto* of = std::get_if<ipset::IpvsMatch>(&match);
+      return of != nullptr &&
+             desired_.leftovers.services.contains({of->address, of->protocol, of->port});
+    });
+  }
+
+  void keep_guards_of_leftovers(const TableRules& current, TableRules& wanted) const {
+    if (desired_.leftovers.services.empty()) return;
+    for (std::size_t i = 0; i < wanted.chains.size(); ++i) {
+      auto& chain = wanted.chains[i];
+      if (chain.name != ipset::kUnorderedChain) continue;
+      for (const auto& has : current.chains)
+        if (has.name == chain.name)
+          std::copy_if(has.rules.begin(), has.rules.end(), std::back_inserter(chain.rules),
+                       [this](const ipset::Rule& rule) { return guards_leftover(rule); });
+    }
+  }
+
   std::vector<TableRules> tables(bool in_transition) const {
     std::vector<TableRules> result;
     for (const auto& [family, parameters] : desired_.rules) {
       if (!scope_.rules.contains(family)) continue;
-      auto wanted =
-          ipset::rules_for(family, in_transition ? transitional(family, parameters) : parameters);
+      auto wanted = ipset::rules_for(
+          family, in_transition ? transitional(family, parameters) : settled(family, parameters));
       for (auto& table : wanted) {
         const auto current = actual_.rules.find({family, table.table});
         if (current == actual_.rules.end()) continue;
-        if (in_transition) keep_out_filter(current->second, table);
+        if (in_transition)
+          keep_out_filter(current->second, table);
+        else
+          keep_guards_of_leftovers(current->second, table);
         result.push_back(std::move(table));
       }
     }
@@ -239,13 +270,19 @@ class Differ {
         for (const auto& element : scope->second) {
           const bool want = wanted->second.contains(element);
           if (want != adding || has.contains(element) == adding) continue;
-          if (!adding && refuses_for_lingering(id, element)) continue;
+          if (!adding && (refuses_for_lingering(id, element) || is_leftover(key, element)))
+            continue;
           change.ops.push_back(ElementOp{adding, element});
         }
         if (!change.ops.empty()) changes.push_back(std::move(change));
       }
     if (!adding) std::reverse(changes.begin(), changes.end());
     return changes;
+  }
+
+  bool is_leftover(SetKey set, const Element& element) const {
+    const auto it = desired_.leftovers.elements.find(set);
+    return it != desired_.leftovers.elements.end() && it->second.contains(element);
   }
 
   // What refuses new connections to the dummy link's addresses.
@@ -309,7 +346,8 @@ class Differ {
     auto it = has.begin();
     const auto release_before = [&](const netlink::RealServerKey* end) {
       for (; it != has.end() && (end == nullptr || it->key < *end); ++it)
-        if (desired_.complete) release_server(service, *it);
+        if (desired_.complete && !desired_.leftovers.servers.contains({service, it->key}))
+          release_server(service, *it);
     };
     for (const auto& key : planned.servers) {
       release_before(&key);
@@ -324,7 +362,7 @@ class Differ {
 
   void release_service(const ActualService& leaving) {
     const auto& key = leaving.service.key;
-    if (is_foreign(desired_, key)) return;
+    if (is_foreign(desired_, key) || desired_.leftovers.services.contains(key)) return;
     if (!lingers(desired_, leaving)) {
       removals_.emplace_back(netlink::DeleteService{key});
     } else if (leaving.servers && desired_.complete) {
@@ -378,7 +416,7 @@ class Differ {
       if (desired_.addresses.contains(address)) {
         kept = kept_place(address);
         if (!kept && !(actual_.services && exposable_.contains(address.family()))) continue;
-      } else if (has_lingering(address)) {
+      } else if (has_lingering(address) || desired_.leftovers.addresses.contains(address)) {
         continue;
       }
       for (const auto place : actual_.addresses->places(address))
@@ -414,7 +452,8 @@ SortedVector<netlink::RealServerKey> draining(const DesiredState& desired,
   const auto it = actual.services->find(service);
   if (it == actual.services->end() || !it->second.servers) return {};
   const auto planned = desired.services.find(service);
-  if (planned == desired.services.end() && !lingers(desired, it->second)) return {};
+  const bool stays = desired.leftovers.services.contains(service);
+  if (planned == desired.services.end() && (stays || !lingers(desired, it->second))) return {};
   const auto is_wanted = [&](const netlink::RealServerKey& key) {
     return planned != desired.services.end() && planned->second.servers.contains(key);
   };

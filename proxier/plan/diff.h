@@ -21,7 +21,8 @@ namespace ipvsproxier::plan {
 // names all that its Service asks for (Planner::scope_of), and the rules of its family unless they
 // are known to be right.
 //
-// Where `desired` is incomplete nothing is removed, and no real server drained. Where a part of
+// Where `desired` is incomplete nothing is removed, and no real server drained; its leftovers are
+// not, nor the rules that guard them. Where a part of
 // `actual` could not be read: of a family whose sets or rules are unknown nothing new is exposed;
 // unknown virtual services or addresses are left alone. A TCP real server that leaves gets weight 0
 // and stays, until somebody saw it without connections; of the other protocols it is removed. So

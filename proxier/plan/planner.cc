@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "proxier/plan/family_planner.h"
+#include "proxier/plan/leftovers.h"
 
 namespace ipvsproxier::plan {
 
@@ -37,6 +38,7 @@ Scope Planner::update(const std::set<api::NamespacedName>& services,
   Scope scope;
   state_.complete = cluster.complete;
   for (auto& family : families_) family->update(services, cluster, &scope);
+  forget_leftovers(scope, state_);
   return scope;
 }
 

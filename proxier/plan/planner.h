@@ -95,6 +95,9 @@ class Planner {
                                     const model::ClusterState& cluster) const;
 
   const DesiredState& desired() const { return state_; }
+  // Whoever knows the kernel says what there is. What a Service asks for from the next update() on
+  // is none any more.
+  Leftovers& leftovers() { return state_.leftovers; }
   const PlannerOptions& options() const { return options_; }
   LocalLack local_lack(netlink::Family family) const;
   api::Problems problems() const;  // conflicts between Services: what is left out and why

@@ -162,7 +162,10 @@ struct ResourceMetrics {
         relists(in.counter("ipvsproxier_relists_total", "Complete lists after the first",
                            labels(resource))),
         objects(in.gauge("ipvsproxier_objects", "Objects of the cluster that are held",
-                         labels(resource))) {}
+                         labels(resource))),
+        unreadable(in.gauge("ipvsproxier_objects_unreadable",
+                            "Objects of the cluster that exist and cannot be read",
+                            labels(resource))) {}
 
   static Labels labels(Resource resource) {
     return {{"resource", std::string(to_string(resource))}};
@@ -171,6 +174,7 @@ struct ResourceMetrics {
   Counter& restarts;
   Counter& relists;
   Gauge& objects;
+  Gauge& unreadable;
 };
 
 struct CodeMetrics {
@@ -371,6 +375,10 @@ void Metrics::relisted(Resource resource) {
 
 void Metrics::objects_held(Resource resource, std::size_t count) {
   state_->of(resource).objects.Set(as_double(count));
+}
+
+void Metrics::objects_unreadable(Resource resource, std::size_t count) {
+  state_->of(resource).unreadable.Set(as_double(count));
 }
 
 void Metrics::feature(const std::string& name, const std::string& stage, bool enabled) {

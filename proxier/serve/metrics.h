@@ -20,6 +20,7 @@
 //   netlink_messages_total{kind}, netlink_errors_total{kind}           netlink_sent()
 //   watch_restarts_total{resource}, relists_total{resource}            watch_restarted(),
 //   relisted() watch_age_seconds{resource} Status::watch_heard() objects{resource} objects_held()
+//   objects_unreadable{resource}                                       objects_unreadable()
 //   repairs_total                                                      repaired()
 //   real_servers_draining                                              servers_draining()
 //   last_full_agreement_timestamp_seconds                              kernel_agreed()
@@ -77,6 +78,8 @@ class Metrics {
   void watch_restarted(Resource resource);
   void relisted(Resource resource);
   void objects_held(Resource resource, std::size_t count);
+  // Of objects that exist and cannot be read.
+  void objects_unreadable(Resource resource, std::size_t count);
   // Once for each gate; `stage` is "ALPHA", "BETA", "DEPRECATED" or "" for one that is settled.
   void feature(const std::string& name, const std::string& stage, bool enabled);
 

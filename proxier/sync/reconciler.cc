@@ -43,6 +43,7 @@ Reconciler::Reconciler(Kernel kernel, ReconcilerSettings settings, spdlog::logge
       log_(logger),
       drift_(logger),
       planner_(settings_.options),
+      holding_(logger),
       drain_(settings_.drain),
       take_over_(kernel_.rules, settings_.remove_nft_leftovers, logger_) {}
 
@@ -50,13 +51,14 @@ void Reconciler::take(SyncInput input) {
   listed_ = listed_ || input.changes.complete.has_value();
   asked_ = asked_ || !input.empty();
   const bool was_complete = cluster_.complete;
+  const bool let_go = holding_.take(input.changes, planner_);
   auto touched = cluster_.take(std::move(input.changes));
   health_.touch(touched.services);
   triggers_.note(touched.triggers);
   touched_.merge(touched.services);
   node_touched_ = node_touched_ || touched.node;
   // What may be removed now was not looked at while something was unknown.
-  look_at_all_ = look_at_all_ || cluster_.complete != was_complete;
+  look_at_all_ = look_at_all_ || let_go || cluster_.complete != was_complete;
   link_events_.merge(std::move(input.links));
 }
 
@@ -183,6 +185,8 @@ void Reconciler::sync_whole(TimePoint now, Pass& pass) {
   if (dummy_usable) take_bindings(*bound, mirror_);
   auto failures = read_kernel(kernel_, planner_.desired(), mirror_);
   settings_.progress();
+  if (!known_) holding_.begin(cluster_);
+  holding_.note(mirror_, planner_);
   known_ = true;
   perhaps_ = {};
   pass.suspect = pass.suspect || !failures.empty();
@@ -209,6 +213,7 @@ void Reconciler::read_part(TimePoint now, Pass& pass) {
   new_kinds_ = new_kinds_ || part.look_at_all;
   if (!part.take) return;
   pass.repairs += drift_.take(planner_.desired(), part.differs, part.take, mirror_);
+  holding_.note(mirror_, planner_);
   auto scope = std::move(part.differs);
   scope.merge(part.news);
   // What goes with a virtual service that is not desired may have waited for this.

@@ -32,6 +32,7 @@
 #include "proxier/sync/drain.h"
 #include "proxier/sync/drift.h"
 #include "proxier/sync/health_reports.h"
+#include "proxier/sync/holding.h"
 #include "proxier/sync/host_setup.h"
 #include "proxier/sync/kernel.h"
 #include "proxier/sync/kernel_state.h"
@@ -143,6 +144,7 @@ class Reconciler {
   bool node_touched_ = false;
   netlink::LinkEvents link_events_;
   plan::Planner planner_;
+  Holding holding_;
   plan::ActualState mirror_;  // what the kernel holds, as far as we know
   Perhaps perhaps_;           // VIPs that it may hold besides
 

@@ -40,6 +40,47 @@ TEST_CASE("api: a server that has not caught up yet is asked again when it says"
   world.finish();
 }
 
+// Levels of managedFields: an API server of Kubernetes 1.36 stores 10,000.
+std::string nested_fields(int levels) {
+  std::string fields;
+  for (int i = 0; i < levels; ++i) fields += R"({"f:a":)";
+  return fields + "{}" + std::string(static_cast<std::size_t>(levels), '}');
+}
+
+TEST_CASE("api: whatever one tenant writes, everybody else's Services are done", "[content]") {
+  ApiWorld world;
+  world.follow();
+  const std::vector<std::string> endpoints{"10.244.3.1"};
+  world.put_raw({.name = "deep", .address = "10.96.2.1", .endpoints = endpoints},
+                nested_fields(155));
+  world.put_raw({.name = "deeper", .address = "10.96.2.2", .endpoints = endpoints},
+                nested_fields(9'990));
+  world.put_raw({.name = "bytes", .address = "10.96.2.3", .endpoints = endpoints},
+                "{\"f:\xff\":{}}");
+  // Of this one nothing can be made: it stays as it was.
+  world.put_raw(world.cluster().at("web"), "{]");
+  world.put({.name = "after", .address = "10.96.2.4", .endpoints = endpoints});
+  world.check_reached();
+  world.check_told("services: Service default/web: is no JSON: ");
+  CHECK(world.asked(Resource::services).empty());
+  world.check_right();
+
+  REQUIRE(world.daemon().terminate() == 0);
+  world.put({.name = "unseen", .address = "10.96.2.5", .endpoints = endpoints});
+  world.restart();
+  world.check_told("objects that cannot be read: 1; 1 virtual services and 0 real servers");
+  world.check_reached();
+  world.check_right();
+  world.remove("after");
+  world.put({.name = "later", .address = "10.96.2.6", .endpoints = endpoints});
+  world.check_reached();
+  auto web = world.cluster().at("web");
+  web.endpoints = {"10.244.1.99"};
+  world.put(web);
+  world.check_reached();
+  world.finish();
+}
+
 // Versions and objects are older than those that the daemon knows, and true.
 TEST_CASE("api: a server that was restored from a backup is listed anew", "[content]") {
   ApiWorld world;

@@ -70,6 +70,8 @@ class ApiWorld {
   void remove(const std::string& name);
   // With an annotation that makes the Service so large.
   void put_inflated(const ApiService& service, std::size_t bytes);
+  // With this as fieldsV1 of the Service's managedFields, whether or not it is JSON.
+  void put_raw(const ApiService& service, const std::string& fields);
   // The store as if it had come from a backup, with everything newer than `version`; while the
   // server is stopped.
   void restore(std::uint64_t version);

@@ -105,6 +105,8 @@ inline model::Changes changes_between(const model::ClusterState& before,
   for (const auto& [name, slices] : after.slices)
     for (const auto& object : slices) changes.slices[object.name] = object;
   if (before.node != after.node) changes.node = after.node;
+  for (const auto& [key, why] : before.unreadable) changes.unreadable[key] = std::nullopt;
+  for (const auto& [key, why] : after.unreadable) changes.unreadable[key] = why;
   changes.complete = after.complete;
   return changes;
 }

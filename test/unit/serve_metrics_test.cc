@@ -185,6 +185,7 @@ TEST_CASE_METHOD(MetricsFixture, "our own metrics") {
   metrics.watch_restarted(Resource::services);
   metrics.relisted(Resource::endpoint_slices);
   metrics.objects_held(Resource::endpoint_slices, 1234);
+  metrics.objects_unreadable(Resource::services, 2);
   metrics.repaired(6);
   metrics.servers_draining(17);
   metrics.kernel_agreed(kWall);
@@ -200,6 +201,8 @@ TEST_CASE_METHOD(MetricsFixture, "our own metrics") {
   CHECK(text.at("ipvsproxier_watch_restarts_total{resource=\"nodes\"}") == 0);
   CHECK(text.at("ipvsproxier_relists_total{resource=\"endpointslices\"}") == 1);
   CHECK(text.at("ipvsproxier_objects{resource=\"endpointslices\"}") == 1234);
+  CHECK(text.at("ipvsproxier_objects_unreadable{resource=\"services\"}") == 2);
+  CHECK(text.at("ipvsproxier_objects_unreadable{resource=\"nodes\"}") == 0);
   CHECK(text.at("ipvsproxier_repairs_total") == 6);
   CHECK(text.at("ipvsproxier_real_servers_draining") == 17);
   CHECK(text.at("ipvsproxier_last_full_agreement_timestamp_seconds") == 1'767'323'045);

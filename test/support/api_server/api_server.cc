@@ -103,6 +103,13 @@ Status ApiServer::put(std::string_view json) {
   return done;
 }
 
+Status ApiServer::put_raw(std::string_view json, std::string_view raw) {
+  const loop::MutexLock lock(impl_->state.mutex);
+  auto done = impl_->state.store.put_raw(json, raw);
+  impl_->state.changed.notify_all();
+  return done;
+}
+
 Status ApiServer::put_all(const std::vector<std::string>& objects) {
   const loop::MutexLock lock(impl_->state.mutex);
   Status done;

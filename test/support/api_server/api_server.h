@@ -78,6 +78,7 @@ class ApiServer {
   // --- the store (store.h says what the server adds to an object) --------------------------------
   // Adds or replaces; a JSON text with kind, or a List of such. An error names what is missing.
   netlink::Status put(std::string_view json);
+  netlink::Status put_raw(std::string_view json, std::string_view raw);  // store.h
   // Several at once: a watch sees them in one piece.
   netlink::Status put_all(const std::vector<std::string>& objects);
   bool remove(Resource resource, std::string_view name, std::string_view name_space = "");

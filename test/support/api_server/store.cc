@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "test/support/api_server/dress.h"
 
 namespace ipvsproxier::test {
@@ -43,7 +45,13 @@ Status Store::put(std::string_view json) {
   return {};
 }
 
-Status Store::put_object(const std::string& kind, const OrderedJson& object) {
+Status Store::put_raw(std::string_view json, std::string_view raw) {
+  const auto document = OrderedJson::parse(json, nullptr, false);
+  if (!document.is_object()) return Error{ErrorKind::malformed, 0, "an object that is no JSON"};
+  return put_object(document.value("kind", ""), document, raw);
+}
+
+Status Store::put_object(const std::string& kind, const OrderedJson& object, std::string_view raw) {
   const auto resource = resource_of_kind(kind);
   if (!resource) return Error{ErrorKind::unsupported, 0, "put an object of kind '" + kind + "'"};
 
@@ -64,6 +72,9 @@ Status Store::put_object(const std::string& kind, const OrderedJson& object) {
     change.object = *std::move(replaced);
     change.type = ChangeType::modified;
   }
+  constexpr std::string_view kRaw = "\"RAW\"";
+  if (const auto at = change.object.text.find(kRaw); !raw.empty() && at != std::string::npos)
+    change.object.text.replace(at, kRaw.size(), raw);
   ++version_;
   objects.insert_or_assign(key_of(change.object.name_space, change.object.name), change.object);
   record(std::move(change));
@@ -86,9 +97,10 @@ bool Store::remove(Resource resource, std::string_view name, std::string_view na
 
 StoredObject Store::at_version(const StoredObject& object, std::uint64_t version) {
   auto moved = object;
-  auto json = OrderedJson::parse(object.text, nullptr, false);
-  json["metadata"]["resourceVersion"] = std::to_string(version);
-  moved.text = json.dump();
+  const auto text = [](std::uint64_t of) { return fmt::format(R"("resourceVersion":"{}")", of); };
+  const auto old = text(object.version);
+  if (const auto at = moved.text.find(old); at != std::string::npos)
+    moved.text.replace(at, old.size(), text(version));
   moved.version = version;
   return moved;
 }

@@ -56,6 +56,8 @@ class Store {
 
   // JSON of one object or of a List.
   netlink::Status put(std::string_view json);
+  // Of one object; in what is stored the text "RAW" is `raw`, whether or not that is JSON.
+  netlink::Status put_raw(std::string_view json, std::string_view raw);
   bool remove(Resource resource, std::string_view name, std::string_view name_space);
   void clear(Resource resource);
 
@@ -84,7 +86,8 @@ class Store {
   using Objects = std::map<Key, StoredObject>;
 
   static std::size_t index(Resource resource) { return static_cast<std::size_t>(resource); }
-  netlink::Status put_object(const std::string& kind, const nlohmann::ordered_json& object);
+  netlink::Status put_object(const std::string& kind, const nlohmann::ordered_json& object,
+                             std::string_view raw = {});
   void record(Change change);
 
   std::array<Objects, kResources.size()> objects_;
