@@ -348,8 +348,9 @@ TEST_CASE("flows of virtual services that are not ours are left alone at start",
   const netlink::VirtualServiceKey excluded{ip("172.20.0.1"), Protocol::udp, 53};
   const netlink::VirtualServiceKey other_family{ip("fd00::a"), Protocol::udp, 53};
   test::FakeDaemonSettings settings;
-  settings.options.exclude_cidrs = {test::prefix("172.20.0.0/16")};
+  settings.options.families = {Family::ipv4, Family::ipv6};
   Daemon daemon(settings);
+  daemon.see(web_with({test::e1()}, Protocol::udp));
   for (const auto& key : {excluded, other_family}) {
     const bool v4 = key.address.family() == Family::ipv4;
     const netlink::RealServerKey server{ip(v4 ? "10.244.7.7" : "fd01::7"), 53};
@@ -359,10 +360,11 @@ TEST_CASE("flows of virtual services that are not ours are left alone at start",
     daemon.conntrack.track({ip(v4 ? "10.1.0.1" : "fd02::1"), 4000}, {key.address, key.port},
                            {ip(v4 ? "10.244.9.9" : "fd01::9"), 53});
   }
-  const auto stale = end_of("10.244.9.9", 8080);
-  daemon.see(web_with({test::e1()}, Protocol::udp));
-  daemon.conntrack.track(end_of("10.1.0.1", 4001), end_of("10.96.0.9", 80), stale);
-  daemon.restart();
+  daemon.conntrack.track(end_of("10.1.0.1", 4001), end_of("10.96.0.9", 80),
+                         end_of("10.244.9.9", 8080));
+  settings.options.families = {Family::ipv4};
+  settings.options.exclude_cidrs = {test::prefix("172.20.0.0/16")};
+  daemon.restart(settings.options);
   CHECK(daemon.see(web_with({test::e1()}, Protocol::udp)).flows == 1);
   CHECK(flows_of(daemon).size() == 1);
   CHECK(daemon.conntrack.list_udp({.family = Family::ipv6}).value().size() == 1);
