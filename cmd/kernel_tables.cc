@@ -61,6 +61,13 @@ netlink::Result<std::unique_ptr<Table>> open_with_module(std::string_view module
   return table;
 }
 
+// The kernel asks for the module itself.
+netlink::Result<std::unique_ptr<netlink::ConntrackTable>> open_conntrack() {
+  auto table = netlink::KernelConntrackTable::open();
+  if (!table) return table.error();
+  return std::unique_ptr<netlink::ConntrackTable>(std::move(*table));
+}
+
 }  // namespace
 
 KernelTables open_kernel_tables() {
@@ -77,8 +84,7 @@ KernelTables open_kernel_tables() {
           or_absent<netlink::LinkTable, sync::AbsentLinkTable>(netlink::KernelLinkTable::open()),
       .sets = or_absent<ipset::SetTable, sync::AbsentSetTable>(ipset::LibipsetTable::open()),
       .rules = std::make_unique<ipset::IptcRuleTable>(std::move(settings)),
-      .conntrack = or_absent<netlink::ConntrackTable, sync::AbsentConntrackTable>(
-          open_with_module<netlink::KernelConntrackTable>("nf_conntrack_netlink")),
+      .conntrack = std::make_unique<sync::LateConntrackTable>(open_conntrack),
   };
 }
 

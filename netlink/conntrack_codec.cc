@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -187,6 +188,25 @@ Bytes encode_list_flows(Family family) {
 
 Bytes encode_list_udp_flows(Family family, const std::optional<FlowEnd>& destination) {
   return encode_filtered(family, Protocol::udp, destination);
+}
+
+bool is_filtered_for(ByteView payload, const std::optional<FlowEnd>& destination) {
+  if (payload.size() < sizeof(nfgenmsg)) return true;
+  const auto in = AttrReader::parse(payload.subspan(sizeof(nfgenmsg)), kFlowPolicy);
+  const auto original = in ? in->nested(CTA_TUPLE_ORIG) : std::nullopt;
+  if (!original) return true;
+  const auto tuple = AttrReader::parse(*original, kTuplePolicy);
+  const auto protocol = tuple ? tuple->nested(CTA_TUPLE_PROTO) : std::nullopt;
+  const auto addresses = tuple ? tuple->nested(CTA_TUPLE_IP) : std::nullopt;
+  if (!protocol || !addresses) return true;
+  const auto transport = AttrReader::parse(*protocol, kProtocolPolicy);
+  const auto ip = AttrReader::parse(*addresses, kIpPolicy);
+  if (!transport || !ip) return true;
+  if (transport->u8(CTA_PROTO_NUM) != IPPROTO_UDP) return false;
+  if (!destination) return true;
+  if (transport->be16(CTA_PROTO_DST_PORT) != destination->port) return false;
+  const auto address = ip->bytes(CTA_IP_V4_DST);
+  return !address || std::ranges::equal(*address, destination->address.bytes());
 }
 
 Bytes encode_list_flows_to(Protocol protocol, const FlowEnd& destination) {

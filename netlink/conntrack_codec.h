@@ -30,6 +30,10 @@ Bytes encode_list_flows(Family family);
 // flows to an IPv6 address and keeps the others (5.8 to at least 6.1; measured on 6.1.176).
 Bytes encode_list_udp_flows(Family family, const std::optional<FlowEnd>& destination);
 
+// Whether a flow of a listing may be one that encode_list_udp_flows() asked for, going by what the
+// filter looks at. Where not, the kernel has no filter. Bytes that break the policy may be.
+bool is_filtered_for(ByteView payload, const std::optional<FlowEnd>& destination);
+
 // A dump of what goes to this destination, left out by the kernel as above.
 Bytes encode_list_flows_to(Protocol protocol, const FlowEnd& destination);
 

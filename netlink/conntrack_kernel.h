@@ -10,7 +10,9 @@
 // the very place of its predecessor.
 
 #include <memory>
+#include <vector>
 
+#include "netlink/conntrack_listing.h"
 #include "netlink/conntrack_table.h"
 #include "netlink/nl_channel.h"
 
@@ -21,10 +23,7 @@ class KernelConntrackTable final : public ConntrackTable {
   // `missing` with the module's name if this kernel cannot list flows.
   static Result<std::unique_ptr<KernelConntrackTable>> open(const NlOptions& options = {});
 
-  // Each flow once, in order. The kernel filters where it can; a filter that it refuses is not
-  // tried again.
-  Result<std::vector<UdpFlow>> list_udp(Family family,
-                                        const std::optional<FlowEnd>& destination) override;
+  Result<std::vector<UdpFlow>> list_udp(const FlowQuery& query) override;
   std::vector<Status> remove(std::span<const UdpFlow> flows) override;
 
   // The flows to one destination, of the default zone, each once, in order.
@@ -36,11 +35,8 @@ class KernelConntrackTable final : public ConntrackTable {
  private:
   explicit KernelConntrackTable(NlChannel channel) : channel_(std::move(channel)) {}
 
-  Status dump(const Bytes& request, Family family, const std::optional<FlowEnd>& destination,
-              std::vector<UdpFlow>& flows);
-
   NlChannel channel_;
-  bool filters_ = true;
+  UdpFlowListing listing_;
 };
 
 }  // namespace ipvsproxier::netlink

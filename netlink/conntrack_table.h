@@ -4,8 +4,11 @@
 // thread only. Implementations: KernelConntrackTable (conntrack_kernel.h), FakeConntrackTable
 // (test/fakes).
 
+#include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <functional>
+#include <limits>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -14,14 +17,27 @@
 
 namespace ipvsproxier::netlink {
 
+// Which UDP flows of the default zone are asked for.
+struct FlowQuery {
+  Family family = Family::ipv4;
+  std::set<FlowEnd> destinations;                              // that they were sent to; empty: any
+  std::function<bool(const UdpFlow&)> wanted;                  // of those; empty: all
+  std::size_t most = std::numeric_limits<std::size_t>::max();  // whichever come first
+
+  bool matches(const UdpFlow& flow) const {
+    return flow.destination.address.family() == family &&
+           (destinations.empty() || destinations.contains(flow.destination)) &&
+           (!wanted || wanted(flow));
+  }
+};
+
 class ConntrackTable {
  public:
   virtual ~ConntrackTable() = default;
 
-  // The UDP flows of the family in the default zone; of one original destination only, if given.
-  // A kernel without connection tracking is `missing`.
-  virtual Result<std::vector<UdpFlow>> list_udp(Family family,
-                                                const std::optional<FlowEnd>& destination) = 0;
+  // These flows, each once, in order, in memory that grows with them and not with the table. A
+  // kernel that cannot list flows is `missing` or `unsupported`, one that does not let us `denied`.
+  virtual Result<std::vector<UdpFlow>> list_udp(const FlowQuery& query) = 0;
 
   // Removes exactly these flows (a new one of the same addresses and ports stays); one Status for
   // each. A flow that is gone already succeeds.

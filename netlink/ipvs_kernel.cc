@@ -2,36 +2,16 @@
 
 #include <linux/netlink.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <iterator>
-#include <map>
-#include <optional>
-#include <set>
-
 #include <fmt/format.h>
 
+#include "netlink/ipvs_apply.h"
 #include "netlink/ipvs_codec.h"
 
 namespace ipvsproxier::netlink {
 
 namespace {
 
-constexpr int kRounds = 3;
 constexpr int kDatagramsAPart = 2;  // of a listing, some 100 virtual services each
-
-std::optional<RealServerKey> server_of(const IpvsOp& op) {
-  if (const auto* add = std::get_if<AddServer>(&op)) return add->server.key;
-  if (const auto* edit = std::get_if<EditServer>(&op)) return edit->server.key;
-  if (const auto* remove = std::get_if<DeleteServer>(&op)) return remove->server;
-  return std::nullopt;
-}
-
-const VirtualService* written_service(const IpvsOp& op) {
-  if (const auto* add = std::get_if<AddService>(&op)) return &add->service;
-  if (const auto* edit = std::get_if<EditService>(&op)) return &edit->service;
-  return nullptr;
-}
 
 // What VirtualService cannot express is left out.
 Status add_service(ByteView payload, std::vector<VirtualService>& services) {
@@ -41,87 +21,6 @@ Status add_service(ByteView payload, std::vector<VirtualService>& services) {
   else if (service.error().kind != ErrorKind::unsupported)
     return service.error();
   return {};
-}
-
-Operation operation_of(const IpvsOp& op) {
-  return server_of(op) ? Operation::ipvs_server : Operation::ipvs_service;
-}
-
-// How many operations at the front are about keys that ascend, none a service's deletion: these are
-// all different. So are those of a first sync.
-std::size_t ascending_prefix(std::span<const IpvsOp> ops) {
-  const auto key_of = [](const IpvsOp& op) {
-    return std::pair<const VirtualServiceKey&, std::optional<RealServerKey>>(service_of(op),
-                                                                             server_of(op));
-  };
-  std::size_t count = 0;
-  while (count < ops.size() && !std::holds_alternative<DeleteService>(ops[count]) &&
-         (count == 0 || key_of(ops[count - 1]) < key_of(ops[count])))
-    ++count;
-  return count;
-}
-
-// How many operations at the front touch different things, so that the order of a window's second
-// round does not matter: one operation for each service and each server, and a service's deletion
-// apart from everything else about it.
-std::size_t independent_prefix(std::span<const IpvsOp> ops) {
-  std::set<VirtualServiceKey> named;
-  std::set<VirtualServiceKey> deleted;
-  std::set<std::pair<VirtualServiceKey, std::optional<RealServerKey>>> written;
-  ops = ops.first(std::min(ops.size(), NlChannel::kWindow));
-  if (ascending_prefix(ops) == ops.size()) return ops.size();
-  std::size_t count = 0;
-  for (const auto& op : ops) {
-    const auto& service = service_of(op);
-    const bool deletes = std::holds_alternative<DeleteService>(op);
-    if (deleted.contains(service) || (deletes && named.contains(service))) break;
-    if (!written.emplace(service, server_of(op)).second) break;
-    named.insert(service);
-    if (deletes) deleted.insert(service);
-    ++count;
-  }
-  return count;
-}
-
-// The operation that reaches the same end from where the kernel really is, if there is one.
-std::optional<IpvsOp> turned(const IpvsOp& op, const Error& error) {
-  // ip_vs_ctl.c: EEXIST for what exists, ESRCH for an absent service, ENOENT for an absent server,
-  // but also ENOENT for a scheduler or an engine of a service.
-  if (error.sys_errno == EEXIST) {
-    if (const auto* add = std::get_if<AddService>(&op)) return EditService{add->service};
-    if (const auto* add = std::get_if<AddServer>(&op)) return EditServer{add->service, add->server};
-  }
-  if (error.sys_errno == ESRCH)
-    if (const auto* edit = std::get_if<EditService>(&op)) return AddService{edit->service};
-  if (error.sys_errno == ENOENT)
-    if (const auto* edit = std::get_if<EditServer>(&op))
-      return AddServer{edit->service, edit->server};
-  return std::nullopt;
-}
-
-// What is to go, or to drain, is gone already.
-bool is_removal_of_nothing(const IpvsOp& op, const Error& error) {
-  if (error.kind != ErrorKind::missing) return false;
-  const auto* edit = std::get_if<EditServer>(&op);
-  return std::holds_alternative<DeleteService>(op) || std::holds_alternative<DeleteServer>(op) ||
-         (edit && edit->server.weight == 0 && error.sys_errno == ENOENT);
-}
-
-Error explain(const IpvsOp& op, Error error) {
-  const auto* service = written_service(op);
-  if (service && error.sys_errno == ENOENT) {
-    const auto scheduler = service->scheduler.view();
-    error.where = service->persistence_engine.empty()
-                      ? fmt::format("the kernel has no scheduler \"{}\" (module ip_vs_{})",
-                                    scheduler, scheduler)
-                      : fmt::format(
-                            "the kernel has no scheduler \"{}\" or no persistence engine "
-                            "\"{}\"",
-                            scheduler, service->persistence_engine.view());
-  } else if (server_of(op) && error.sys_errno == ESRCH) {
-    error.where = "there is no such virtual service";
-  }
-  return in_context(std::move(error), to_string(op));
 }
 
 }  // namespace
@@ -136,64 +35,9 @@ Result<std::unique_ptr<KernelIpvsTable>> KernelIpvsTable::open(const NlOptions& 
 }
 
 std::vector<Status> KernelIpvsTable::apply(std::span<const IpvsOp> ops) {
-  std::vector<Status> outcomes;
-  outcomes.reserve(ops.size());
-  while (!ops.empty()) {
-    const auto count = independent_prefix(ops);
-    auto window = apply_independent(ops.first(count));
-    std::ranges::move(window, std::back_inserter(outcomes));
-    ops = ops.subspan(count);
-  }
-  return outcomes;
-}
-
-std::vector<Status> KernelIpvsTable::apply_independent(std::span<const IpvsOp> ops) {
-  std::vector<Status> outcomes(ops.size());
-  std::map<std::size_t, IpvsOp> turned_ops;
-  const auto op_at = [&](std::size_t i) -> const IpvsOp& {
-    const auto it = turned_ops.find(i);
-    return it == turned_ops.end() ? ops[i] : it->second;
-  };
-  std::vector<std::size_t> pending(ops.size());
-  for (std::size_t i = 0; i < pending.size(); ++i) pending[i] = i;
-
-  for (int round = 0; round < kRounds && !pending.empty(); ++round) {
-    std::vector<Bytes> requests;
-    requests.reserve(pending.size());
-    for (const auto i : pending) requests.push_back(encode_ipvs_op(family_, op_at(i)));
-    auto answers = channel_.transact(Operation::generic, requests);
-
-    std::vector<std::size_t> again;
-    std::set<VirtualServiceKey> recovering;
-    for (std::size_t n = 0; n < pending.size(); ++n) {
-      const auto i = pending[n];
-      outcomes[i] = std::move(answers[n]);
-      if (outcomes[i]) continue;
-      const auto& error = outcomes[i].error();
-      if (is_removal_of_nothing(op_at(i), error)) {
-        outcomes[i] = Status{};
-        continue;
-      }
-      if (auto other = turned(op_at(i), error)) {
-        if (written_service(op_at(i))) recovering.insert(service_of(op_at(i)));
-        turned_ops.insert_or_assign(i, *other);
-        again.push_back(i);
-      } else if (error.sys_errno == ESRCH && recovering.contains(service_of(op_at(i)))) {
-        // Its service was missing and comes back in the next round.
-        again.push_back(i);
-      }
-    }
-    pending = std::move(again);
-  }
-  for (std::size_t i = 0; i < ops.size(); ++i) {
-    if (outcomes[i]) continue;
-    auto error = outcomes[i].error();
-    error.kind = error.kind == ErrorKind::overrun || error.kind == ErrorKind::timeout
-                     ? error.kind
-                     : kind_of(operation_of(ops[i]), error.sys_errno);
-    outcomes[i] = explain(ops[i], std::move(error));
-  }
-  return outcomes;
+  return apply_ipvs_ops(family_, ops, [this](std::span<const Bytes> requests) {
+    return channel_.transact(Operation::generic, requests);
+  });
 }
 
 NlCounters KernelIpvsTable::counters() const {
@@ -207,14 +51,10 @@ NlCounters KernelIpvsTable::counters() const {
 // take five times its memory. None is marked as interrupted.
 Result<std::vector<VirtualService>> KernelIpvsTable::list_services() {
   std::vector<VirtualService> services;
-  Status status;
-  for (int round = 0; round < kRounds; ++round) {
-    services.clear();
-    status = channel_.stream(Operation::ipvs_service, encode_list_services(family_),
-                             [&](ByteView payload) { return add_service(payload, services); });
-    if (status) return services;
-    if (status.error().kind != ErrorKind::busy && status.error().kind != ErrorKind::overrun) break;
-  }
+  const auto status = channel_.stream_whole(
+      Operation::ipvs_service, encode_list_services(family_), [&] { services.clear(); },
+      [&](ByteView payload) { return add_service(payload, services); });
+  if (status) return services;
   return in_context(status.error(), "list virtual services");
 }
 

@@ -17,7 +17,8 @@ class KernelIpvsTable final : public IpvsTable {
   static Result<std::unique_ptr<KernelIpvsTable>> open(const NlOptions& options = {});
 
   // Adds that turn out to be edits (and the reverse) cost a second request, sent before the next
-  // window of operations. The error of an unknown scheduler names it.
+  // window of operations. The error of an unknown scheduler names it. After a timeout nothing more
+  // is sent.
   std::vector<Status> apply(std::span<const IpvsOp> ops) override;
   // Entries that VirtualService cannot express (foreign protocols) are left out.
   Result<std::vector<VirtualService>> list_services() override;
@@ -35,8 +36,6 @@ class KernelIpvsTable final : public IpvsTable {
   // A dump keeps its socket busy, so that a listing in parts has one of its own.
   KernelIpvsTable(IpvsChannel opened, NlChannel parts)
       : channel_(std::move(opened.channel)), parts_(std::move(parts)), family_(opened.family) {}
-
-  std::vector<Status> apply_independent(std::span<const IpvsOp> ops);
 
   NlChannel channel_;
   NlChannel parts_;

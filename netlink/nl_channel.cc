@@ -197,12 +197,11 @@ std::vector<Status> NlChannel::transact(Operation operation, std::span<const Byt
     const auto count = window_at(requests);
     auto window = transact_window(operation, requests.first(count));
     requests = requests.subspan(count);
+    const bool silent = timed_out(window);
     std::ranges::move(window, std::back_inserter(outcomes));
-    const auto& last = outcomes.back();
-    if (last || last.error().kind != ErrorKind::timeout) continue;
+    if (!silent) continue;
     // Each further window would wait as long again.
-    outcomes.resize(outcomes.size() + requests.size(),
-                    Error{ErrorKind::timeout, ETIMEDOUT, "not sent after a timeout"});
+    outcomes.resize(outcomes.size() + requests.size(), not_sent());
     break;
   }
   return outcomes;
@@ -307,6 +306,19 @@ Status NlChannel::stream(Operation operation, const Bytes& request,
     return more.error();
   }
   return {};
+}
+
+Status NlChannel::stream_whole(Operation operation, const Bytes& request,
+                               const std::function<void()>& begin,
+                               const std::function<Status(ByteView)>& each) {
+  Status status;
+  for (int attempt = 0; attempt < kDumpAttempts; ++attempt) {
+    begin();
+    status = stream(operation, request, each);
+    if (status) break;
+    if (status.error().kind != ErrorKind::busy && status.error().kind != ErrorKind::overrun) break;
+  }
+  return status;
 }
 
 Result<std::uint16_t> resolve_family(NlChannel& channel, std::string_view name) {

@@ -58,7 +58,7 @@ class NlChannel {
   ~NlChannel();
 
   // Sends the requests in order, several in a datagram; one Status for each. A failure does not
-  // stop those that follow, except that nothing more is sent after a timeout or a failed send.
+  // stop those that follow, except that nothing more is sent after a timeout (result.h, timed_out).
   // `overrun`: answers were lost; the outcome of this request is unknown and what it changed must
   // be listed again. `timeout`: no answer.
   std::vector<Status> transact(Operation operation, std::span<const Bytes> requests);
@@ -87,6 +87,10 @@ class NlChannel {
   // channels.
   Status stream(Operation operation, const Bytes& request,
                 const std::function<Status(ByteView)>& each);
+  // Such a stream, repeated as dump() repeats. `begin` is called before each attempt: what `each`
+  // got before is void.
+  Status stream_whole(Operation operation, const Bytes& request, const std::function<void()>& begin,
+                      const std::function<Status(ByteView)>& each);
 
   const NlCounters& counters() const { return counters_; }
 

@@ -1,5 +1,6 @@
 #include "netlink/result.h"
 
+#include <algorithm>
 #include <cerrno>
 
 #include <fmt/format.h>
@@ -86,6 +87,16 @@ ErrorKind kind_of(Operation operation, int sys_errno) {
 
 Error make_error(Operation operation, int sys_errno, std::string where) {
   return Error{kind_of(operation, sys_errno), sys_errno, std::move(where)};
+}
+
+bool timed_out(std::span<const Status> outcomes) {
+  return std::any_of(outcomes.begin(), outcomes.end(), [](const Status& outcome) {
+    return !outcome && outcome.error().kind == ErrorKind::timeout;
+  });
+}
+
+Error not_sent() {
+  return Error{ErrorKind::timeout, ETIMEDOUT, "not sent after a timeout"};
 }
 
 Error malformed(std::string where) {

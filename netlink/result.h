@@ -7,6 +7,7 @@
 // words that a person reads. Values of these types may be used on any thread.
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -78,5 +79,11 @@ class [[nodiscard]] Status : public tl::expected<void, Error> {
   Status(Error error) : tl::expected<void, Error>(tl::unexpect, std::move(error)) {}
   Status(tl::expected<void, Error> other) : tl::expected<void, Error>(std::move(other)) {}
 };
+
+// Whether one of these was waited for in vain. Nothing more is then asked of that table for now:
+// each request would wait as long again. What was still to be asked has the outcome not_sent(), a
+// timeout too.
+bool timed_out(std::span<const Status> outcomes);
+Error not_sent();
 
 }  // namespace ipvsproxier::netlink

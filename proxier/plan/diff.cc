@@ -8,6 +8,14 @@
 
 namespace ipvsproxier::plan {
 
+bool is_ours(const DesiredState& desired, const netlink::VirtualServiceKey& key) {
+  const bool is_foreign =
+      !desired.rules.contains(key.address.family()) ||
+      std::any_of(desired.foreign.begin(), desired.foreign.end(),
+                  [&](const auto& prefix) { return prefix.contains(key.address); });
+  return !is_foreign || desired.services.contains(key);
+}
+
 namespace {
 
 using ipset::Element;
@@ -41,17 +49,11 @@ constexpr std::array<SetId, 17> kAddOrder = {
     SetId::ipvs_ips,
 };
 
-bool is_foreign(const DesiredState& desired, const netlink::VirtualServiceKey& key) {
-  return std::any_of(desired.foreign.begin(), desired.foreign.end(),
-                     [&](const auto& prefix) { return prefix.contains(key.address); });
-}
-
 // Whether a virtual service that is not desired stays until its connections have ended. One whose
 // real servers could not be read may have some.
 bool lingers(const DesiredState& desired, const ActualService& leaving) {
   return desired.drains_services && leaving.service.key.protocol == Protocol::tcp &&
-         !is_foreign(desired, leaving.service.key) &&
-         (!leaving.servers || !leaving.servers->empty());
+         is_ours(desired, leaving.service.key) && (!leaving.servers || !leaving.servers->empty());
 }
 
 // With more real servers than these the scheduler is bound behind them: it makes its table again
@@ -316,7 +318,7 @@ class Differ {
       const auto planned = desired_.services.find(key);
       const auto actual = actual_.services->find(key);
       if (planned == desired_.services.end()) {
-        if (actual != actual_.services->end() && desired_.rules.contains(key.address.family()))
+        if (actual != actual_.services->end() && is_ours(desired_, key))
           release_service(actual->second);
       } else if (actual == actual_.services->end()) {
         add_service(planned->second);
@@ -362,7 +364,7 @@ class Differ {
 
   void release_service(const ActualService& leaving) {
     const auto& key = leaving.service.key;
-    if (is_foreign(desired_, key) || desired_.leftovers.services.contains(key)) return;
+    if (desired_.leftovers.services.contains(key)) return;
     if (!lingers(desired_, leaving)) {
       removals_.emplace_back(netlink::DeleteService{key});
     } else if (leaving.servers && desired_.complete) {

@@ -39,6 +39,10 @@ SortedVector<netlink::RealServerKey> draining(const DesiredState& desired,
                                               const ActualState& actual,
                                               const netlink::VirtualServiceKey& service);
 
+// Whether a virtual service that is not desired is to go: its family is proxied, and it is not in
+// an excluded range. Those that are desired are ours anyway.
+bool is_ours(const DesiredState& desired, const netlink::VirtualServiceKey& key);
+
 // What may go together with a virtual service that is no longer desired.
 Scope scope_of(const netlink::VirtualServiceKey& leaving);
 

@@ -290,6 +290,9 @@ struct Metrics::State {
                                 "Operations to undo what others changed in the kernel");
   Gauge& draining = in.gauge("ipvsproxier_real_servers_draining",
                              "Real servers at weight 0 that wait for their connections to end");
+  Gauge& unreadable_flows =
+      in.gauge("ipvsproxier_udp_flows_unreadable",
+               "1 while stale UDP flows stay because the kernel does not list its flows");
   Gauge& agreement =
       in.gauge("ipvsproxier_last_full_agreement_timestamp_seconds",
                "When the whole kernel was last read and held, or then got, what it should hold");
@@ -345,6 +348,10 @@ void Metrics::repaired(std::size_t operations) {
 
 void Metrics::servers_draining(std::size_t count) {
   state_->draining.Set(as_double(count));
+}
+
+void Metrics::flows_unreadable(bool are) {
+  state_->unreadable_flows.Set(are ? 1 : 0);
 }
 
 void Metrics::kernel_agreed(Time now) {

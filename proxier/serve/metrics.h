@@ -23,6 +23,7 @@
 //   objects_unreadable{resource}                                       objects_unreadable()
 //   repairs_total                                                      repaired()
 //   real_servers_draining                                              servers_draining()
+//   udp_flows_unreadable                                               flows_unreadable()
 //   last_full_agreement_timestamp_seconds                              kernel_agreed()
 
 #include <chrono>
@@ -68,6 +69,7 @@ class Metrics {
   void netlink_sent(NetlinkKind kind, std::size_t messages, std::size_t errors);
   void repaired(std::size_t operations);  // what a reading of the kernel found wrong
   void servers_draining(std::size_t count);
+  void flows_unreadable(bool are);  // stale ones stay then
   // The whole kernel was read and is what it should be, without or after repairs.
   void kernel_agreed(Time now);
 

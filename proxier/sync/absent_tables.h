@@ -4,6 +4,8 @@
 // answers the error of opening, so that the rest of the kernel is programmed all the same. Values;
 // sync thread only.
 
+#include <functional>
+#include <memory>
 #include <utility>
 
 #include "ipset/set_table.h"
@@ -76,20 +78,36 @@ class AbsentSetTable final : public ipset::SetTable {
   netlink::Error error_;
 };
 
-class AbsentConntrackTable final : public netlink::ConntrackTable {
+// One that is opened when it is asked, again each time until that succeeds: its module may come
+// later.
+class LateConntrackTable final : public netlink::ConntrackTable {
  public:
-  explicit AbsentConntrackTable(netlink::Error error) : error_(std::move(error)) {}
+  using Open = std::function<netlink::Result<std::unique_ptr<netlink::ConntrackTable>>()>;
+  explicit LateConntrackTable(Open open) : open_(std::move(open)) {}
 
   netlink::Result<std::vector<netlink::UdpFlow>> list_udp(
-      netlink::Family, const std::optional<netlink::FlowEnd>&) override {
-    return error_;
+      const netlink::FlowQuery& query) override {
+    if (const auto opened = ensure_open(); !opened) return opened.error();
+    return table_->list_udp(query);
   }
   std::vector<netlink::Status> remove(std::span<const netlink::UdpFlow> flows) override {
-    return std::vector<netlink::Status>(flows.size(), error_);
+    if (const auto opened = ensure_open(); !opened)
+      return std::vector<netlink::Status>(flows.size(), opened);
+    return table_->remove(flows);
   }
+  std::uint64_t requests() const override { return table_ ? table_->requests() : 0; }
 
  private:
-  netlink::Error error_;
+  netlink::Status ensure_open() {
+    if (table_) return {};
+    auto opened = open_();
+    if (!opened) return opened.error();
+    table_ = *std::move(opened);
+    return {};
+  }
+
+  Open open_;
+  std::unique_ptr<netlink::ConntrackTable> table_;
 };
 
 }  // namespace ipvsproxier::sync

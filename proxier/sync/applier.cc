@@ -84,19 +84,12 @@ bool is_suspect(const netlink::Error& error) {
 }
 
 // What is done about a hundred thousand operations is done in parts: the memory for one serves for
-// all. Where `work` answers false, no answers came, and the rest is one part: each would wait.
+// all.
 template <typename Op, typename Work>
 void for_parts(std::span<const Op> ops, Work work) {
-  for (std::size_t part = 1024; !ops.empty();) {
-    const auto now = ops.first(std::min(part, ops.size()));
-    ops = ops.subspan(now.size());
-    if (!work(now)) part = ops.size();
-  }
-}
-
-bool ended_in_silence(const std::vector<netlink::Status>& statuses) {
-  return !statuses.empty() && !statuses.back() &&
-         statuses.back().error().kind == netlink::ErrorKind::timeout;
+  constexpr std::size_t kPart = 1024;
+  for (; !ops.empty(); ops = ops.subspan(std::min(kPart, ops.size())))
+    work(ops.first(std::min(kPart, ops.size())));
 }
 
 // Those that `is_held` answers false for; asked once for each, in order. They are copied to `some`
@@ -167,7 +160,7 @@ void Applier::fail(std::size_t& count, std::string what, netlink::Error error) {
 
 void Applier::run(const std::vector<ipset::SetSpec>& specs) {
   for (const auto& spec : specs) {
-    auto status = kernel_.sets.ensure(spec);
+    auto status = ask(sets_silent_, 1, [&] { return std::vector{kernel_.sets.ensure(spec)}; })[0];
     if (status) {
       ++outcome_.written.sets;
       state_.commit(spec);
@@ -252,11 +245,20 @@ void Applier::run(const std::vector<SetChange>& changes) {
       outcome_.held.push_back(fmt::format("{} elements of {}", ops.size(), name));
       continue;
     }
-    for_parts<ipset::ElementOp>(ops, [&](const auto& part) { return run_part(key, part); });
+    for_parts<ipset::ElementOp>(ops, [&](const auto& part) { run_part(key, part); });
   }
 }
 
-bool Applier::run_part(const plan::SetKey& key, std::span<const ipset::ElementOp> ops) {
+// Nothing more is asked of a table that fell silent: each request would wait as long again.
+template <typename Request>
+std::vector<netlink::Status> Applier::ask(bool& silent, std::size_t count, Request request) {
+  if (silent) return std::vector<netlink::Status>(count, netlink::not_sent());
+  auto statuses = request();
+  silent = netlink::timed_out(statuses);
+  return statuses;
+}
+
+void Applier::run_part(const plan::SetKey& key, std::span<const ipset::ElementOp> ops) {
   const auto spec = ipset::set_spec(key.id, key.family);
   std::vector<ipset::ElementOp> some;
   const auto tried = without_held(ops, some, [&](const ipset::ElementOp& op) {
@@ -265,8 +267,7 @@ bool Applier::run_part(const plan::SetKey& key, std::span<const ipset::ElementOp
     outcome_.unsettled.elements[key].insert(op.element);
     return true;
   });
-  auto statuses = kernel_.sets.apply(spec, tried);
-  const bool answered = !ended_in_silence(statuses);
+  auto statuses = ask(sets_silent_, tried.size(), [&] { return kernel_.sets.apply(spec, tried); });
   for (std::size_t i = 0; i < tried.size(); ++i) {
     if (statuses[i]) {
       ++outcome_.written.elements;
@@ -277,7 +278,6 @@ bool Applier::run_part(const plan::SetKey& key, std::span<const ipset::ElementOp
     if (tried[i].add) guard_failed(key, tried[i].element);
     fail(outcome_.failed.elements, words_of(spec, tried[i]), std::move(statuses[i].error()));
   }
-  return answered;
 }
 
 // The virtual services that this element would have filtered or masqueraded stay hidden.
@@ -346,11 +346,11 @@ void Applier::hold(const IpvsOp& op) {
 }
 
 void Applier::run(const std::vector<IpvsOp>& ops) {
-  for_parts<IpvsOp>(ops, [this](const auto& part) { return run_part(part); });
+  for_parts<IpvsOp>(ops, [this](const auto& part) { run_part(part); });
   drop_useless();
 }
 
-bool Applier::run_part(std::span<const IpvsOp> ops) {
+void Applier::run_part(std::span<const IpvsOp> ops) {
   std::vector<IpvsOp> some;
   const auto tried = without_held(ops, some, [this](const IpvsOp& op) {
     if (!must_hold(op)) return false;
@@ -359,8 +359,7 @@ bool Applier::run_part(std::span<const IpvsOp> ops) {
     hold(op);
     return true;
   });
-  auto statuses = kernel_.ipvs.apply(tried);
-  const bool answered = !ended_in_silence(statuses);
+  auto statuses = ask(ipvs_silent_, tried.size(), [&] { return kernel_.ipvs.apply(tried); });
   for (std::size_t i = 0; i < tried.size(); ++i) {
     note(tried[i], statuses[i]);
     if (statuses[i]) {
@@ -379,7 +378,6 @@ bool Applier::run_part(std::span<const IpvsOp> ops) {
     else
       fail(outcome_.failed.ipvs, to_string(tried[i]), std::move(statuses[i].error()));
   }
-  return answered;
 }
 
 // Virtual services for which there is no scheduler go again, as if they could not be added.
@@ -388,7 +386,7 @@ void Applier::drop_useless() {
   std::vector<IpvsOp> ops;
   for (const auto& key : std::exchange(useless_services_, {}))
     ops.emplace_back(netlink::DeleteService{key});
-  const auto statuses = kernel_.ipvs.apply(ops);
+  const auto statuses = ask(ipvs_silent_, ops.size(), [&] { return kernel_.ipvs.apply(ops); });
   for (std::size_t i = 0; i < ops.size(); ++i)
     if (statuses[i]) state_.commit(ops[i]);
 }
@@ -436,13 +434,12 @@ void Applier::write(plan::Place place, const std::vector<plan::BindingOp>& ops) 
     for (const auto& op : ops) hold(op);
     return;
   }
-  for_parts<plan::BindingOp>(ops, [&](const auto& part) { return write_part(place, part); });
+  for_parts<plan::BindingOp>(ops, [&](const auto& part) { write_part(place, part); });
   if (!some_add) drop_link(place);
 }
 
-bool Applier::write_part(plan::Place place, std::span<const plan::BindingOp> ops) {
-  auto statuses = request(place, ops);
-  const bool answered = !ended_in_silence(statuses);
+void Applier::write_part(plan::Place place, std::span<const plan::BindingOp> ops) {
+  auto statuses = ask(links_silent_, ops.size(), [&] { return request(place, ops); });
   for (std::size_t i = 0; i < ops.size(); ++i) {
     const auto& binding = ops[i].binding;
     if (statuses[i]) {
@@ -455,7 +452,14 @@ bool Applier::write_part(plan::Place place, std::span<const plan::BindingOp> ops
     if (ops[i].add && is_lost(statuses[i].error())) outcome_.perhaps.bindings.insert(binding);
     fail(outcome_.failed.addresses, to_string(ops[i]), std::move(statuses[i].error()));
   }
-  return answered;
+}
+
+template <typename Request>
+netlink::Result<bool> Applier::ask_links(Request request) {
+  if (links_silent_) return netlink::not_sent();
+  auto answer = request();
+  links_silent_ = !answer && answer.error().kind == netlink::ErrorKind::timeout;
+  return answer;
 }
 
 // A further link that holds nothing. The first is always there, as is the routing table.
@@ -466,7 +470,7 @@ bool Applier::is_unused(plan::Place place) const {
 
 bool Applier::make_link(plan::Place place) {
   if (!is_unused(place)) return true;
-  auto created = kernel_.links.ensure_dummy(plan::dummy_link(place));
+  auto created = ask_links([&] { return kernel_.links.ensure_dummy(plan::dummy_link(place)); });
   if (created) {
     outcome_.written.links += *created ? 1 : 0;
     return true;
@@ -478,7 +482,7 @@ bool Applier::make_link(plan::Place place) {
 // One that stays does no harm.
 void Applier::drop_link(plan::Place place) {
   if (!is_unused(place)) return;
-  auto gone = kernel_.links.remove_dummy(plan::dummy_link(place));
+  auto gone = ask_links([&] { return kernel_.links.remove_dummy(plan::dummy_link(place)); });
   if (gone)
     outcome_.written.links += *gone ? 1 : 0;
   else

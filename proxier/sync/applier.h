@@ -56,8 +56,9 @@ struct Outcome {
 // its family, are not in place; no real server where its virtual service is missing; no address
 // none of whose virtual services could be added; no address leaves a place that could not be added
 // to the one that it moves to; and no element or rule goes while the virtual service or address
-// that it guards could not be removed. A further dummy link is made before its first address and
-// removed behind its last. What succeeded is committed to `state`.
+// that it guards could not be removed. A table that does not answer in time is asked for nothing
+// more. A further dummy link is made before its first address and removed behind its last. What
+// succeeded is committed to `state`.
 class Applier {
  public:
   // `progress` is called after each phase.
@@ -73,9 +74,12 @@ class Applier {
   void run(const std::vector<plan::SetChange>& changes);
   void run(const std::vector<netlink::IpvsOp>& ops);
   void run(const std::vector<plan::BindingOp>& ops);
-  // False if the last was not answered.
-  bool run_part(std::span<const netlink::IpvsOp> ops);
-  bool run_part(const plan::SetKey& key, std::span<const ipset::ElementOp> ops);
+  void run_part(std::span<const netlink::IpvsOp> ops);
+  void run_part(const plan::SetKey& key, std::span<const ipset::ElementOp> ops);
+  template <typename Request>
+  static std::vector<netlink::Status> ask(bool& silent, std::size_t count, Request request);
+  template <typename Request>
+  netlink::Result<bool> ask_links(Request request);
 
   netlink::Result<bool> write_rules(const ipset::TableRules& table);
   void guard_failed(const plan::SetKey& set, const ipset::Element& element);
@@ -90,7 +94,7 @@ class Applier {
   void drop_useless();
   void hold(const plan::BindingOp& op);
   void write(plan::Place place, const std::vector<plan::BindingOp>& ops);
-  bool write_part(plan::Place place, std::span<const plan::BindingOp> ops);
+  void write_part(plan::Place place, std::span<const plan::BindingOp> ops);
   std::vector<netlink::Status> request(plan::Place place, std::span<const plan::BindingOp> ops);
   bool is_unused(plan::Place place) const;
   bool make_link(plan::Place place);
@@ -101,6 +105,10 @@ class Applier {
   plan::ActualState& state_;
   const std::function<void()>& progress_;
   Outcome outcome_;
+  // They did not answer in time.
+  bool sets_silent_ = false;
+  bool ipvs_silent_ = false;
+  bool links_silent_ = false;
   std::set<std::string> failed_sets_;
   std::set<netlink::Family> families_without_rules_;
   std::set<netlink::IpAddress> unguarded_addresses_;

@@ -57,11 +57,11 @@ Drain::Step Drain::step(netlink::IpvsTable& ipvs, TimePoint now, std::vector<Fai
   }
   Step step;
   auto next = pass_->last ? draining_.upper_bound(*pass_->last) : draining_.begin();
-  for (std::size_t count = 0;
-       count < kServicesAStep && pass_->found.size() < kRemovalsAStep && next != draining_.end();
+  for (std::size_t count = 0; count < kServicesAStep && pass_->found.size() < kRemovalsAStep &&
+                              next != draining_.end() && !step.silent;
        ++count, ++next) {
     pass_->last = next->first;
-    look(ipvs, next->first, next->second, now, step.surprise, failures);
+    look(ipvs, next->first, next->second, now, step, failures);
   }
   auto& found = pass_->found;
   // Between two steps some may have become wanted again.
@@ -70,7 +70,7 @@ Drain::Step Drain::step(netlink::IpvsTable& ipvs, TimePoint now, std::vector<Fai
   const auto rest = found.begin() + static_cast<std::ptrdiff_t>(count);
   step.removals.assign(found.begin(), rest);
   found.erase(found.begin(), rest);
-  if (next == draining_.end() && found.empty()) pass_.reset();
+  if (step.silent || (next == draining_.end() && found.empty())) pass_.reset();
   return step;
 }
 
@@ -94,12 +94,13 @@ bool Drain::drains(const netlink::DeleteServer& server) const {
 
 // Notes which of the virtual service's may be removed.
 void Drain::look(netlink::IpvsTable& ipvs, const netlink::VirtualServiceKey& service,
-                 const Entries& servers, TimePoint now, bool& surprise,
+                 const Entries& servers, TimePoint now, Step& step,
                  std::vector<Failure>& failures) {
   const auto listed = ipvs.list_servers(service);
   // A virtual service that others deleted took its real servers along.
   const bool gone = !listed && listed.error().kind == netlink::ErrorKind::missing;
-  surprise = surprise || gone;
+  step.surprise = step.surprise || gone;
+  step.silent = !listed && listed.error().kind == netlink::ErrorKind::timeout;
   if (!listed && !gone)
     failures.push_back({"read the connections of " + to_string(service), listed.error()});
   std::set<netlink::RealServerKey> connected;

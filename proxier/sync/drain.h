@@ -48,6 +48,7 @@ class Drain {
   struct Step {
     std::vector<netlink::IpvsOp> removals;
     bool surprise = false;  // others deleted a virtual service
+    bool silent = false;    // there was no answer in time: the rest is left to the next pass
   };
   // The next step of a pass, or the first of a new one: what may be removed now. Problems with
   // reading are appended; such real servers stay unless their time is over.
@@ -82,7 +83,7 @@ class Drain {
   void forget(TimePoint since) { begins_.erase(begins_.find(since)); }
   bool drains(const netlink::DeleteServer& server) const;
   void look(netlink::IpvsTable& ipvs, const netlink::VirtualServiceKey& service,
-            const Entries& servers, TimePoint now, bool& surprise, std::vector<Failure>& failures);
+            const Entries& servers, TimePoint now, Step& step, std::vector<Failure>& failures);
 
   DrainTimes times_;
   std::map<netlink::VirtualServiceKey, Entries> draining_;

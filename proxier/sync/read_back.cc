@@ -32,9 +32,11 @@ std::optional<Failure> not_ours(const ipset::SetSpec& found, const ipset::SetSpe
                                 fmt::format("it is {}, wanted {}", words(found), words(wanted))}};
 }
 
-// What fails for one set for want of the module or the privilege fails for all.
+// What fails for one set for want of the module or the privilege fails for all. Where there is no
+// answer each further set would be waited for as long.
 bool fails_for_all(ErrorKind kind) {
-  return kind == ErrorKind::missing || kind == ErrorKind::denied || kind == ErrorKind::io;
+  return kind == ErrorKind::missing || kind == ErrorKind::denied || kind == ErrorKind::io ||
+         kind == ErrorKind::timeout;
 }
 
 // As ActualState::odd_capacities has it; nullopt: kube-proxy's.
@@ -289,7 +291,8 @@ PartRead ReadBack::read_servers(Kernel& kernel, const ActualState& mirror) {
   std::vector<VirtualServiceKey> unknown;
   auto next = service_ ? mirror.services->upper_bound(*service_) : mirror.services->begin();
   std::size_t count = 0;
-  for (; count < kServicesAStep && next != mirror.services->end(); ++count, ++next) {
+  bool silent = false;
+  for (; count < kServicesAStep && next != mirror.services->end() && !silent; ++count, ++next) {
     const auto& [key, believed] = *next;
     service_ = key;
     auto listed = kernel.ipvs.list_servers(key);
@@ -304,13 +307,14 @@ PartRead ReadBack::read_servers(Kernel& kernel, const ActualState& mirror) {
       part.differs.services.insert(key);
       found.emplace(key, std::nullopt);
     } else {
+      silent = listed.error().kind == ErrorKind::timeout;
       unknown.push_back(key);
       part.failures.push_back({"list real servers of " + to_string(key), listed.error()});
     }
   }
   // Where nothing can be read, the rest need not be tried now.
   const bool none = count > 0 && unknown.size() == count;
-  if (none || next == mirror.services->end()) stage_ = Stage::done;
+  if (none || silent || next == mirror.services->end()) stage_ = Stage::done;
   if (found.empty() && unknown.empty()) return part;
   part.take = [found = std::move(found), unknown = std::move(unknown)](ActualState& state) {
     for (const auto& key : unknown) state.services->at(key).servers.reset();

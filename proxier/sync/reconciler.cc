@@ -194,7 +194,7 @@ void Reconciler::sync_whole(TimePoint now, Pass& pass) {
   look_at_all_ = false;
   pass.whole = true;
   // Before anything can be noted as changed: what was left when a process before us ended.
-  flows_noted_ = flows_noted_ || flows_.note_all(mirror_);
+  flows_noted_ = flows_noted_ || flows_.note_all(planner_.desired(), mirror_);
   apply(plan::whole(planner_.desired(), mirror_), now, pass);
 }
 
@@ -231,7 +231,7 @@ void Reconciler::end_reading(TimePoint now, Pass& pass) {
   append(pass.failures, std::exchange(unread_, {}));
   keep_host(pass);
   pass.whole = !links_failed_;
-  flows_noted_ = flows_noted_ || flows_.note_all(mirror_);
+  flows_noted_ = flows_noted_ || flows_.note_all(planner_.desired(), mirror_);
   if (!surprised_ && !pass.suspect) perhaps_ = {};
   // An empty scope also tries again to replace sets that are made otherwise.
   apply(new_kinds_ ? plan::whole(planner_.desired(), mirror_) : plan::Scope{}, now, pass);
@@ -328,7 +328,7 @@ void Reconciler::note_drains(const plan::ServiceKeySet& services, TimePoint now)
 
 void Reconciler::drain(TimePoint now, Pass& pass) {
   if (drain_.size() == 0) return;
-  auto [removals, surprise] = drain_.step(kernel_.ipvs, now, pass.failures);
+  auto [removals, surprise, silent] = drain_.step(kernel_.ipvs, now, pass.failures);
   pass.suspect = pass.suspect || surprise;
   if (removals.empty()) return;
   plan::ServiceKeySet services;
@@ -346,8 +346,7 @@ void Reconciler::drain(TimePoint now, Pass& pass) {
 
 void Reconciler::purge_flows(TimePoint now, Pass& pass) {
   if (!flows_.next() || now < *flows_.next()) return;
-  pass.purges =
-      flows_.purge(kernel_.conntrack, mirror_, retries_.all().services, now, pass.failures);
+  pass.purges = flows_.purge(kernel_.conntrack, planner_.desired(), mirror_, now, pass.failures);
   for (const auto& [family, purge] : pass.purges) pass.flows += purge.removed;
 }
 
@@ -415,6 +414,9 @@ SyncReport Reconciler::finish(TimePoint now, Pass& pass) {
   report.purges = std::move(pass.purges);
   for (const auto family : settings_.options.families)
     report.lack[family] = planner_.local_lack(family);
+  report.flows_unreadable = flows_.unreadable().has_value();
+  if (report.flows_unreadable && (pass.whole || !pass.purges.empty()))
+    pass.warnings.push_back(*flows_.unreadable());
   report.repairs = pass.repairs;
   report.draining = drain_.size();
   report.whole = pass.whole;

@@ -139,8 +139,7 @@ class Rehearsal {
   // Flows of UDP go by when their real server went: nothing to tell before.
   class Conntrack final : public netlink::ConntrackTable {
    public:
-    netlink::Result<std::vector<netlink::UdpFlow>> list_udp(
-        netlink::Family, const std::optional<netlink::FlowEnd>&) override {
+    netlink::Result<std::vector<netlink::UdpFlow>> list_udp(const netlink::FlowQuery&) override {
       return std::vector<netlink::UdpFlow>{};
     }
     std::vector<netlink::Status> remove(std::span<const netlink::UdpFlow> flows) override {

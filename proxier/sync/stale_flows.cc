@@ -1,14 +1,17 @@
 #include "proxier/sync/stale_flows.h"
 
 #include <algorithm>
-#include <iterator>
+#include <utility>
 
 #include <fmt/format.h>
+
+#include "proxier/plan/diff.h"
 
 namespace ipvsproxier::sync {
 
 namespace {
 
+using netlink::ErrorKind;
 using netlink::Protocol;
 using netlink::VirtualServiceKey;
 
@@ -16,6 +19,18 @@ const plan::ActualService* find(const plan::ActualState& state, const VirtualSer
   if (!state.services) return nullptr;
   const auto it = state.services->find(key);
   return it == state.services->end() ? nullptr : &it->second;
+}
+
+// Until the kernel can list flows: each time it is asked it looks for a module.
+constexpr loop::Backoff kUnreadable{std::chrono::seconds(1), std::chrono::minutes(5)};
+
+bool is_unreadable(const netlink::Error& error) {
+  return error.kind == ErrorKind::missing || error.kind == ErrorKind::denied ||
+         error.kind == ErrorKind::unsupported;
+}
+
+VirtualServiceKey sent_to(const netlink::UdpFlow& flow) {
+  return {flow.destination.address, Protocol::udp, flow.destination.port};
 }
 
 // Which virtual service an operation changes so that flows may go stale, and the real server that
@@ -37,6 +52,40 @@ struct Changed {
 
 }  // namespace
 
+// Unsure are real servers that are wanted and not there, or there and not wanted: what failed may
+// have happened. nullopt: nothing is known of them.
+std::optional<StaleFlows::View> StaleFlows::view_of(const plan::DesiredState& desired,
+                                                 const plan::ActualState& state,
+                                                 const VirtualServiceKey& key) {
+  const auto* service = find(state, key);
+  if (!state.services || (service && !service->servers)) return std::nullopt;
+  const auto planned = desired.services.find(key);
+  const bool wanted = planned != desired.services.end();
+  View view{.unsure = {}, .serves = service && !service->servers->empty()};
+  if (wanted)
+    for (const auto& server : planned->second.servers)
+      if (!service || !service->servers->contains(server)) view.unsure.insert(server);
+  if (service)
+    for (const auto& server : *service->servers)
+      if (!wanted || !planned->second.servers.contains(server.key)) view.unsure.insert(server.key);
+  return view;
+}
+
+void StaleFlows::remember(Note& note, const netlink::RealServerKey& gone) {
+  note.seen.reset();
+  note.tries = 0;
+  if (remembered_ < kServersRemembered && note.gone.insert(gone).second) ++remembered_;
+}
+
+StaleFlows::Notes::iterator StaleFlows::forget(Notes::iterator note) {
+  remembered_ -= note->second.gone.size();
+  return notes_.erase(note);
+}
+
+void StaleFlows::postpone(Note& note, TimePoint now) const {
+  note.due = now + backoff_.delay(++note.tries, 0);
+}
+
 void StaleFlows::note(const plan::Transaction& transaction, const plan::ActualState& before) {
   for (const auto& phase : transaction.phases) {
     const auto* ops = std::get_if<std::vector<netlink::IpvsOp>>(&phase.work);
@@ -45,126 +94,147 @@ void StaleFlows::note(const plan::Transaction& transaction, const plan::ActualSt
       Changed changed;
       std::visit([&](const auto& one) { changed(one); }, op);
       if (!changed.service || changed.service->protocol != Protocol::udp) continue;
-      auto& gone = noted_[*changed.service];
-      if (changed.gone) gone.insert(*changed.gone);
+      auto& note = notes_[*changed.service];
+      note.due = {};
+      if (changed.gone) remember(note, *changed.gone);
       const auto* service = find(before, *changed.service);
       const bool all_go = std::holds_alternative<netlink::DeleteService>(op);
       if (all_go && service && service->servers)
-        for (const auto& server : *service->servers) gone.insert(server.key);
+        for (const auto& server : *service->servers) remember(note, server.key);
     }
   }
 }
 
-bool StaleFlows::note_all(const plan::ActualState& state) {
+bool StaleFlows::note_all(const plan::DesiredState& desired, const plan::ActualState& state) {
   if (!state.services) return false;
   for (const auto& [key, service] : *state.services)
-    if (key.protocol == Protocol::udp) noted_[key];
+    if (key.protocol == Protocol::udp && plan::is_ours(desired, key)) notes_[key];
   return true;
 }
 
 std::optional<TimePoint> StaleFlows::next() const {
-  return noted_.empty() ? std::nullopt : std::optional(due_);
+  if (notes_.empty()) return std::nullopt;
+  if (unreadable_) return readable_due_;
+  auto next = TimePoint::max();
+  for (const auto& [key, note] : notes_) next = std::min(next, note.due);
+  return next;
 }
 
-bool StaleFlows::is_stale(const netlink::UdpFlow& flow, const plan::ActualState& state) const {
-  const VirtualServiceKey key{flow.destination.address, Protocol::udp, flow.destination.port};
-  const auto noted = noted_.find(key);
-  if (noted == noted_.end()) return false;
+// What is not known for sure is looked at once, and again when something else is not.
+StaleFlows::Look StaleFlows::begin_look(const plan::DesiredState& desired,
+                                        const plan::ActualState& state, TimePoint now) {
+  Look look;
+  for (auto it = notes_.begin(); it != notes_.end();) {
+    auto& [key, note] = *it;
+    if (note.due > now) {
+      ++it;
+      continue;
+    }
+    auto now_seen = view_of(desired, state, key);
+    if (now_seen && now_seen->unsure.empty() && note.gone.empty() && !find(state, key)) {
+      it = forget(it);  // no flow to it is stale
+      continue;
+    }
+    if (!now_seen || now_seen == note.seen)
+      postpone(note, now);
+    else
+      look.emplace(key, *std::move(now_seen));
+    ++it;
+  }
+  return look;
+}
+
+bool StaleFlows::is_stale(const netlink::UdpFlow& flow, const Look& look,
+                          const plan::ActualState& state) const {
+  const auto key = sent_to(flow);
+  const auto looked = look.find(key);
+  if (looked == look.end()) return false;
   const netlink::RealServerKey server{flow.server.address, flow.server.port};
   const auto* service = find(state, key);
-  if (service && service->servers->contains(server)) return false;
-  return (service && !service->servers->empty()) || noted->second.contains(server);
+  if ((service && service->servers->contains(server)) || looked->second.unsure.contains(server))
+    return false;
+  return looked->second.serves || notes_.at(key).gone.contains(server);
 }
 
-netlink::Result<std::vector<netlink::UdpFlow>> StaleFlows::list(netlink::ConntrackTable& conntrack,
-                                                                netlink::Family family) const {
-  const auto is_of_family = [family](const auto& entry) {
-    return entry.first.address.family() == family;
-  };
-  const auto count = std::count_if(noted_.begin(), noted_.end(), is_of_family);
-  if (static_cast<std::size_t>(count) > kAskOneByOne)
-    return conntrack.list_udp(family, std::nullopt);
-  std::vector<netlink::UdpFlow> flows;
-  for (const auto& entry : noted_) {
-    if (!is_of_family(entry)) continue;
-    auto some = conntrack.list_udp(family, netlink::FlowEnd{entry.first.address, entry.first.port});
-    if (!some) return some;
-    std::move(some->begin(), some->end(), std::back_inserter(flows));
-  }
-  return flows;
-}
-
-void StaleFlows::postpone(TimePoint now) {
-  due_ = now + backoff_.delay(++failed_, 0);
-}
-
-StaleFlows::Noted StaleFlows::take_unsure(const plan::ActualState& state,
-                                          const plan::ServiceKeySet& unsettled) {
-  Noted unsure;
-  for (auto it = noted_.begin(); it != noted_.end();) {
-    const auto here = it++;
-    const auto* service = find(state, here->first);
-    const bool unknown = !state.services || (service && !service->servers);
-    if (unknown || unsettled.contains(here->first)) unsure.insert(noted_.extract(here));
-  }
-  return unsure;
-}
-
-bool StaleFlows::has(netlink::Family family) const {
-  return std::any_of(noted_.begin(), noted_.end(), [family](const auto& entry) {
-    return entry.first.address.family() == family;
-  });
-}
-
-// How many were removed.
-std::size_t StaleFlows::purge(netlink::ConntrackTable& conntrack, netlink::Family family,
-                              const plan::ActualState& state,
-                              std::vector<Failure>& failures) const {
-  auto flows = list(conntrack, family);
+StaleFlows::Found StaleFlows::remove_found(netlink::ConntrackTable& conntrack,
+                                           const netlink::FlowQuery& query, std::size_t& removed,
+                                           std::vector<Failure>& failures) {
+  Found found;
+  const auto flows = conntrack.list_udp(query);
   if (!flows) {
-    // Without connection tracking there is nothing to be stale.
-    if (flows.error().kind != netlink::ErrorKind::missing)
-      failures.push_back(
-          {fmt::format("list {} UDP flows", netlink::to_string(family)), std::move(flows.error())});
-    return 0;
+    found.unlisted = flows.error();
+    return found;
   }
-  std::erase_if(*flows, [&](const auto& flow) { return !is_stale(flow, state); });
-  if (flows->empty()) return 0;
+  found.more = flows->size() >= query.most / 2;  // each may have come twice
   auto outcomes = conntrack.remove(*flows);
-  std::size_t removed = 0;
   for (std::size_t i = 0; i < outcomes.size(); ++i) {
-    if (outcomes[i])
+    const auto& flow = (*flows)[i];
+    if (outcomes[i]) {
       ++removed;
-    else
-      failures.push_back({"remove " + to_string((*flows)[i]), std::move(outcomes[i].error())});
+      continue;
+    }
+    found.failed.insert(sent_to(flow));
+    failures.push_back({"remove " + to_string(flow), std::move(outcomes[i].error())});
   }
-  return removed;
+  return found;
+}
+
+void StaleFlows::end_look(const Look& look, netlink::Family family, const Found& found,
+                          TimePoint now) {
+  for (const auto& [key, seen] : look) {
+    if (key.address.family() != family) continue;
+    const auto it = notes_.find(key);
+    auto& note = it->second;
+    if (found.unlisted || found.failed.contains(key)) {
+      postpone(note, now);
+    } else if (found.more) {
+      note.due = now + backoff_.first;
+    } else if (seen.unsure.empty()) {
+      forget(it);
+    } else {
+      note.seen = seen;
+      postpone(note, now);
+    }
+  }
+}
+
+void StaleFlows::not_readable(netlink::Error error, TimePoint now) {
+  unreadable_ = Failure{"clear stale UDP flows", std::move(error)};
+  readable_due_ = now + kUnreadable.delay(++unreadable_tries_, 0);
 }
 
 std::map<netlink::Family, Purge> StaleFlows::purge(netlink::ConntrackTable& conntrack,
-                                                   const plan::ActualState& state,
-                                                   const plan::ServiceKeySet& unsettled,
-                                                   TimePoint now, std::vector<Failure>& failures) {
-  auto unsure = take_unsure(state, unsettled);
+                                                   const plan::DesiredState& desired,
+                                                   const plan::ActualState& state, TimePoint now,
+                                                   std::vector<Failure>& failures) {
   std::map<netlink::Family, Purge> purges;
-  const auto before = failures.size();
+  if (unreadable_ && now < readable_due_) return purges;
+  const auto look = begin_look(desired, state, now);
   for (auto family : netlink::kFamilies) {
-    if (!has(family)) continue;
-    const auto failed_before = failures.size();
+    netlink::FlowQuery query{.family = family, .most = kFlowsALook};
+    for (const auto& [key, seen] : look)
+      if (key.address.family() == family) query.destinations.insert({key.address, key.port});
+    if (query.destinations.empty()) continue;
+    query.wanted = [&](const auto& flow) { return is_stale(flow, look, state); };
     const auto begin = std::chrono::steady_clock::now();
-    auto& purge_of_family = purges[family];
-    purge_of_family.removed = purge(conntrack, family, state, failures);
-    purge_of_family.failed = failures.size() - failed_before;
-    purge_of_family.took = std::chrono::steady_clock::now() - begin;
+    const auto failed_before = failures.size();
+    auto& purge = purges[family];
+    const auto found = remove_found(conntrack, query, purge.removed, failures);
+    const bool unreadable = found.unlisted && is_unreadable(*found.unlisted);
+    if (found.unlisted && !unreadable)
+      failures.push_back({fmt::format("list {} UDP flows", to_string(family)), *found.unlisted});
+    purge.failed = failures.size() - failed_before + (unreadable ? 1 : 0);
+    purge.took = std::chrono::steady_clock::now() - begin;
+    if (unreadable) {
+      not_readable(*found.unlisted, now);
+      return purges;
+    }
+    end_look(look, family, found, now);
+    if (found.unlisted) continue;
+    unreadable_.reset();
+    unreadable_tries_ = 0;
   }
-  if (failures.size() == before) noted_.clear();
-  noted_.merge(unsure);
-  if (noted_.empty()) {
-    failed_ = 0;
-    due_ = now;
-  } else {
-    postpone(now);
-  }
+  if (notes_.empty()) unreadable_.reset();
   return purges;
 }
 

@@ -41,7 +41,8 @@ struct SyncReport {
   std::size_t draining = 0;  // real servers, now
   bool reading = false;      // no more than a part of the kernel was read, and it was as believed
   bool whole = false;        // the whole kernel was looked at
-  bool settled = false;      // the kernel is what was asked for; nothing waits for another try
+  bool flows_unreadable = false;  // the stale ones stay: the kernel does not list any
+  bool settled = false;           // the kernel is what was asked for; nothing waits for another try
   serve::ServiceHealthChanges health;
 
   bool complete() const { return problems == 0 && failures == 0; }

@@ -29,7 +29,9 @@ inline netlink::FlowEnd flow_end(const std::string& ip, std::uint16_t port) {
 inline std::vector<netlink::UdpFlow> flows_of(
     netlink::ConntrackTable& table, netlink::Family family,
     const std::optional<netlink::FlowEnd>& destination = std::nullopt) {
-  auto flows = table.list_udp(family, destination);
+  netlink::FlowQuery query{.family = family};
+  if (destination) query.destinations.insert(*destination);
+  auto flows = table.list_udp(query);
   if (!flows) FAIL(to_string(flows.error()));
   return *flows;
 }

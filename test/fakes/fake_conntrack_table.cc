@@ -4,15 +4,12 @@ namespace ipvsproxier::test {
 
 using namespace netlink;
 
-Result<std::vector<UdpFlow>> FakeConntrackTable::list_udp(
-    Family family, const std::optional<FlowEnd>& destination) {
+Result<std::vector<UdpFlow>> FakeConntrackTable::list_udp(const FlowQuery& query) {
   ++listings_;
   if (auto fault = faults.next("list UDP flows")) return std::move(*fault);
   std::vector<UdpFlow> result;
   for (const auto& [ends, flow] : flows_)
-    if (flow.destination.address.family() == family &&
-        (!destination || flow.destination == *destination))
-      result.push_back(flow);
+    if (result.size() < query.most && query.matches(flow)) result.push_back(flow);
   return result;
 }
 

@@ -13,8 +13,7 @@ namespace ipvsproxier::test {
 
 class FakeConntrackTable final : public netlink::ConntrackTable {
  public:
-  netlink::Result<std::vector<netlink::UdpFlow>> list_udp(
-      netlink::Family family, const std::optional<netlink::FlowEnd>& destination) override;
+  netlink::Result<std::vector<netlink::UdpFlow>> list_udp(const netlink::FlowQuery& query) override;
   std::vector<netlink::Status> remove(std::span<const netlink::UdpFlow> flows) override;
 
   // Consulted before every operation and listing.

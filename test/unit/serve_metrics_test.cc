@@ -188,10 +188,13 @@ TEST_CASE_METHOD(MetricsFixture, "our own metrics") {
   metrics.objects_unreadable(Resource::services, 2);
   metrics.repaired(6);
   metrics.servers_draining(17);
+  CHECK(read().at("ipvsproxier_udp_flows_unreadable") == 0);
+  metrics.flows_unreadable(true);
   metrics.kernel_agreed(kWall);
   status.watch_heard(Resource::nodes);
   clock.advance(milliseconds(2500));
   const auto text = read();
+  CHECK(text.at("ipvsproxier_udp_flows_unreadable") == 1);
   CHECK(text.at("ipvsproxier_netlink_messages_total{kind=\"ipvs\"}") == 100);
   CHECK(text.at("ipvsproxier_netlink_errors_total{kind=\"ipvs\"}") == 1);
   CHECK(text.at("ipvsproxier_netlink_messages_total{kind=\"conntrack\"}") == 3);

@@ -107,6 +107,7 @@ TEST_CASE("a report becomes metrics") {
   report.lack[Family::ipv4] = {.internal = 1, .external = 2};
   report.requests = {.ipvs = 10, .links = 11, .sets = 12, .conntrack = 13};
   report.failed.ipvs = 4;
+  report.flows_unreadable = true;
   rig.publisher.ended(std::move(report), 1ms);
   const auto text = rig.text();
   for (const auto* line :
@@ -122,7 +123,7 @@ TEST_CASE("a report becomes metrics") {
         R"(netlink_messages_total{kind="ipvs"} 10)", R"(netlink_messages_total{kind="link"} 11)",
         R"(netlink_messages_total{kind="set"} 12)",
         R"(netlink_messages_total{kind="conntrack"} 13)", R"(netlink_errors_total{kind="ipvs"} 4)",
-        R"(netlink_errors_total{kind="conntrack"} 2)"})
+        R"(netlink_errors_total{kind="conntrack"} 2)", "ipvsproxier_udp_flows_unreadable 1"})
     CHECK_THAT(text, Contains(std::string(line) + "\n"));
 }
 
