@@ -148,7 +148,8 @@ SyncReport Reconciler::run_to_end(TimePoint now) {
 
 void Reconciler::keep_host(Pass& pass) {
   if (!settings_.host) return;
-  auto report = prepare_host(*settings_.host, kernel_.ipvs);
+  auto report =
+      prepare_host(*settings_.host, kernel_.ipvs, known_ ? HostPass::keep : HostPass::begin);
   pass.sysctls += report.written.size();
   host_failed_ = !report.failures.empty();
   append(pass.failures, std::move(report.failures));
