@@ -42,6 +42,7 @@ Reconciler::Reconciler(Kernel kernel, ReconcilerSettings settings, spdlog::logge
       logger_(logger),
       log_(logger),
       drift_(logger),
+      node_ips_(settings_.options.differences.follow_node_ip, settings_.bind_address),
       planner_(settings_.options),
       drain_(settings_.drain),
       take_over_(kernel_.rules, settings_.remove_nft_leftovers, logger_) {}
