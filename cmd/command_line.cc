@@ -100,8 +100,14 @@ constexpr auto kMainFlags = std::to_array<MainFlag>({
      "true)",
      to_main<&M::spread_addresses>},
     {"follow-node-ip", "",
-     "Judge source ranges by the node's IPs as they are now, not as at the start (default true)",
+     "Judge source ranges and nodePortAddresses [primary] by the Node's IPs as they are now, not "
+     "as "
+     "at the start; without any, such node ports wait instead of being everywhere (default true)",
      to_main<&M::follow_node_ip>},
+    {"scheduler-fallback", "",
+     "The schedulers mh and sh pass over draining endpoints; kube-proxy has the new connections "
+     "refused that fall to one (default true)",
+     to_main<&M::scheduler_fallback>},
     {"kube-proxy-compat", "",
      "Leave the kernel as kube-proxy would: switches off the differences above",
      to_main<&M::compat>},

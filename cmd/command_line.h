@@ -54,6 +54,7 @@ struct MainFlags {
   std::optional<bool> growing_sets;
   std::optional<bool> spread_addresses;
   std::optional<bool> follow_node_ip;
+  std::optional<bool> scheduler_fallback;
   bool compat = false;
 };
 

@@ -36,7 +36,8 @@ std::map<api::ServicePortName, std::vector<Endpoint>> endpoints_of(
     std::vector<std::vector<Endpoint>*> lists;
     for (const auto& port : slice.ports) {
       lists.push_back(&found[{service, port.name, port.protocol}]);
-      lists.back()->reserve(lists.back()->size() + slice.endpoints.size());
+      // To ask for room exactly at every slice would move all of them each time.
+      if (lists.back()->empty()) lists.back()->reserve(slice.endpoints.size());
     }
     for (const auto& source : slice.endpoints) {
       Endpoint endpoint{.key = {source.address, 0},

@@ -39,57 +39,91 @@ Claims::Rivals Claims::rivals_for(const netlink::VirtualServiceKey& key) const {
   return rivals;
 }
 
-void Claims::forget(const Claimant& claimant, std::set<api::NamespacedName>& others) {
-  for (const auto& claim : claimant.claims) {
-    asked_.erase({claim.key, &claimant, claim.facet, claim.port});
-    const auto rivals = rivals_for(claim.key);
-    for (const auto& one : rivals)
-      if (one.by != &claimant) others.insert(*one.by->name);
-    if (!rivals.contested()) contested_.erase(claim.key);
+// Of two who ask for the same.
+bool Claims::precedes(const Asked& one, const Asked& other, bool ages_decide) {
+  if (ages_decide && one.by->creation_time != other.by->creation_time)
+    return one.by->creation_time < other.by->creation_time;
+  return one < other;
+}
+
+std::optional<Claims::Asked> Claims::winner_of(const netlink::VirtualServiceKey& key) const {
+  if (const auto it = contests_.find(key); it != contests_.end()) return it->second.winner;
+  const auto only = asked_.partition_point([&](const Asked& one) { return one.key < key; });
+  return only != asked_.end() && only->key == key ? std::optional(*only) : std::nullopt;
+}
+
+// From all who ask.
+void Claims::judge(const netlink::VirtualServiceKey& key) {
+  Contest contest;
+  const auto rivals = rivals_for(key);
+  for (const auto& one : rivals) {
+    ++contest.asking;
+    contest.ageless += one.by->creation_time ? 0 : 1;
   }
+  if (contest.asking < 2) {
+    contests_.erase(key);
+    return;
+  }
+  contest.winner = *std::min_element(rivals.begin(), rivals.end(),
+                                     [&contest](const Asked& one, const Asked& other) {
+                                       return precedes(one, other, contest.ages_decide());
+                                     });
+  contests_.insert_or_assign(key, contest);
+}
+
+void Claims::insert(const Asked& one) {
+  if (!asked_.insert(one)) return;
+  const auto it = contests_.find(one.key);
+  if (it == contests_.end()) return judge(one.key);
+  auto& contest = it->second;
+  const bool by_age = contest.ages_decide();
+  ++contest.asking;
+  contest.ageless += one.by->creation_time ? 0 : 1;
+  if (by_age != contest.ages_decide()) return judge(one.key);
+  if (precedes(one, contest.winner, by_age)) contest.winner = one;
+}
+
+void Claims::erase(const Asked& one) {
+  const auto it = contests_.find(one.key);
+  if (asked_.erase(one) == 0 || it == contests_.end()) return;
+  auto& contest = it->second;
+  const bool by_age = contest.ages_decide();
+  --contest.asking;
+  contest.ageless -= one.by->creation_time ? 0 : 1;
+  if (contest.asking < 2 || one == contest.winner || by_age != contest.ages_decide())
+    judge(one.key);
 }
 
 std::set<api::NamespacedName> Claims::set(const api::NamespacedName& name, Claimant& claimant,
                                           const api::Service* service, std::vector<Claim> claims) {
   std::set<api::NamespacedName> others;
-  forget(claimant, others);
+  const auto change = [&](const Claim& claim, auto do_it) {
+    const auto* before = owner_of(claim.key);
+    (this->*do_it)({claim.key, &claimant, claim.facet, claim.port});
+    const auto* after = owner_of(claim.key);
+    if (before == after) return;
+    for (const auto* owner : {before, after})
+      if (owner != nullptr && *owner != name) others.insert(*owner);
+  };
+  for (const auto& claim : claimant.claims) change(claim, &Claims::erase);
   claimant = {};
   if (service == nullptr) return others;
   claims.shrink_to_fit();
   claimant = {&name, service->creation_time, std::move(claims), service->origin};
-  for (const auto& claim : claimant.claims) {
-    if (!asked_.insert({claim.key, &claimant, claim.facet, claim.port})) continue;
-    const auto rivals = rivals_for(claim.key);
-    for (const auto& one : rivals)
-      if (one.by != &claimant) others.insert(*one.by->name);
-    if (rivals.contested()) contested_.insert(claim.key);
-  }
+  for (const auto& claim : claimant.claims) change(claim, &Claims::insert);
   return others;
 }
 
-// Whether age decides among all who claim a key: if one of them has none, names decide for all, so
-// that the order has no cycles.
-bool Claims::ages_decide(const Rivals& asked) {
-  return std::all_of(asked.begin(), asked.end(),
-                     [](const Asked& one) { return one.by->creation_time.has_value(); });
-}
-
-const Claims::Asked& Claims::winner_of(const Rivals& asked) {
-  if (!ages_decide(asked)) return *asked.first;
-  // Of the same age the first one, and they are in the order of their names and ports.
-  return *std::min_element(asked.begin(), asked.end(), [](const Asked& a, const Asked& b) {
-    return a.by->creation_time < b.by->creation_time;
-  });
-}
-
-std::string Claims::reason(const Rivals& asked, const Asked& winner, const Asked& loser) {
+std::string Claims::reason(const Contest& contest, const Asked& loser) {
+  const auto& winner = contest.winner;
   if (winner.by == loser.by) return "whose port comes first";
-  if (ages_decide(asked) && winner.by->creation_time < loser.by->creation_time)
+  if (contest.ages_decide() && winner.by->creation_time < loser.by->creation_time)
     return "which is older";
   return "whose name comes first";
 }
 
-api::Problem Claims::lost(const Rivals& asked, const Asked& winner, const Asked& loser) {
+api::Problem Claims::lost(const Contest& contest, const Asked& loser) {
+  const auto& winner = contest.winner;
   const auto& origin = winner.by->origin;
   const std::string place = origin.empty() ? "" : fmt::format(" ({})", origin);
   return {.severity = api::Severity::error,
@@ -99,29 +133,24 @@ api::Problem Claims::lost(const Rivals& asked, const Asked& winner, const Asked&
           .message = fmt::format("{} is claimed by Service {}{} too, {}: it keeps it, and this "
                                  "Service is not programmed there",
                                  netlink::to_string(loser.key), api::to_string(*winner.by->name),
-                                 place, reason(asked, winner, loser))};
+                                 place, reason(contest, loser))};
 }
 
 bool Claims::holds(const api::NamespacedName& service, const Claim& claim) const {
-  const auto rivals = rivals_for(claim.key);
-  if (rivals.empty()) return false;
-  const auto& winner = winner_of(rivals);
-  return winner.port == claim.port && *winner.by->name == service;
+  const auto winner = winner_of(claim.key);
+  return winner && winner->port == claim.port && *winner->by->name == service;
 }
 
 const api::NamespacedName* Claims::owner_of(const netlink::VirtualServiceKey& key) const {
-  const auto rivals = rivals_for(key);
-  return rivals.empty() ? nullptr : winner_of(rivals).by->name;
+  const auto winner = winner_of(key);
+  return winner ? winner->by->name : nullptr;
 }
 
 api::Problems Claims::problems() const {
   api::Problems problems;
-  for (const auto& key : contested_) {
-    const auto rivals = rivals_for(key);
-    const Asked& winner = winner_of(rivals);
-    for (const auto& one : rivals)
-      if (&one != &winner) problems.push_back(lost(rivals, winner, one));
-  }
+  for (const auto& [key, contest] : contests_)
+    for (const auto& one : rivals_for(key))
+      if (one != contest.winner) problems.push_back(lost(contest, one));
   return problems;
 }
 

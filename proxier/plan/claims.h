@@ -6,7 +6,7 @@
 
 #include <compare>
 #include <cstdint>
-#include <iterator>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -39,8 +39,9 @@ class Claims {
   };
 
   // From now on the Service asks for these (for nothing: it is gone). Answers the other Services
-  // that asked or ask for one of the same, and may have won or lost it now. `name` and `claimant`,
-  // which is written here only, stay where they are as long as the Service asks for anything.
+  // that may have won or lost one of the same by it; what it costs does not follow how many ask,
+  // unless the one that had it leaves. `name` and `claimant`, which is written here only, stay
+  // where they are as long as the Service asks for anything.
   std::set<api::NamespacedName> set(const api::NamespacedName& name, Claimant& claimant,
                                     const api::Service* service, std::vector<Claim> claims);
 
@@ -78,19 +79,29 @@ class Claims {
 
     AskedChunks::const_iterator begin() const { return first; }
     AskedChunks::const_iterator end() const { return last; }
-    bool empty() const { return first == last; }
-    bool contested() const { return !empty() && std::next(first) != last; }
+  };
+
+  // About a key that is asked for more than once.
+  struct Contest {
+    Asked winner;
+    std::size_t asking = 0;
+    std::size_t ageless = 0;  // of these: by a Service whose age is not known
+
+    // If one has none, names decide for all, so that the order has no cycles.
+    bool ages_decide() const { return ageless == 0; }
   };
 
   Rivals rivals_for(const netlink::VirtualServiceKey& key) const;
-  void forget(const Claimant& claimant, std::set<api::NamespacedName>& others);
-  static bool ages_decide(const Rivals& asked);
-  static const Asked& winner_of(const Rivals& asked);
-  static std::string reason(const Rivals& asked, const Asked& winner, const Asked& loser);
-  static api::Problem lost(const Rivals& asked, const Asked& winner, const Asked& loser);
+  std::optional<Asked> winner_of(const netlink::VirtualServiceKey& key) const;
+  void judge(const netlink::VirtualServiceKey& key);
+  void insert(const Asked& one);
+  void erase(const Asked& one);
+  static bool precedes(const Asked& one, const Asked& other, bool ages_decide);
+  static std::string reason(const Contest& contest, const Asked& loser);
+  static api::Problem lost(const Contest& contest, const Asked& loser);
 
   AskedChunks asked_;
-  std::set<netlink::VirtualServiceKey> contested_;  // asked for more than once
+  std::map<netlink::VirtualServiceKey, Contest> contests_;
 };
 
 }  // namespace ipvsproxier::plan

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <limits>
 #include <optional>
+#include <set>
 
 namespace ipvsproxier::plan {
 
@@ -179,10 +180,10 @@ class Differ {
     const auto to = by_name(wanted);
     if (from == current.chains.end() || to == wanted.chains.end()) return;
     auto& rules = wanted.chains[static_cast<std::size_t>(to - wanted.chains.begin())].rules;
+    std::set<ipset::Rule> there(rules.begin(), rules.end());
     for (const auto& rule : from->rules) {
       const bool known = !std::holds_alternative<ipset::ForeignTarget>(rule.target);
-      if (known && std::find(rules.begin(), rules.end(), rule) == rules.end())
-        rules.push_back(rule);
+      if (known && there.insert(rule).second) rules.push_back(rule);
     }
   }
 

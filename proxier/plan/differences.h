@@ -18,8 +18,12 @@ struct Differences {
   bool growing_sets = true;
   // VIPs that no longer fit on kube-ipvs0 go to further links.
   bool spread_addresses = true;
-  // The node's IPs are those of its Node now, not those of the start.
+  // The node's IPs are the last that its Node named, not those of the start; and while none is
+  // known, node ports that belong on it are nowhere, not everywhere.
   bool follow_node_ip = true;
+  // The schedulers mh and sh pass over real servers that drain; without, they refuse the new
+  // connections that fall to one.
+  bool scheduler_fallback = true;
 
   friend bool operator==(const Differences&, const Differences&) = default;
 };
@@ -32,6 +36,7 @@ inline constexpr Differences kKubeProxyCompat = {
     .growing_sets = false,
     .spread_addresses = false,
     .follow_node_ip = false,
+    .scheduler_fallback = false,
 };
 
 }  // namespace ipvsproxier::plan

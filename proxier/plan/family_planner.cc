@@ -58,9 +58,7 @@ void FamilyPlanner::set_node(const NodeInfo& node) {
   node_info_ = node;
   node_.name = node.name;
   node_.zone = node.zone;
-  if (options_.differences.follow_node_ip || !node_ip_known_) node_.ip = node.ips.at(node_.family);
-  node_ip_known_ = node_ip_known_ || node.ips_known;
-  node_info_.ips[node_.family] = node_.ip;
+  node_.ip = node.ips.at(node_.family);
   node_.other_links = other_link_addresses(node, node_.family);
   refresh_node_addresses();
   plan_all_ = plan_all_ || node_ != before;

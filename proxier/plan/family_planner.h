@@ -93,8 +93,7 @@ class FamilyPlanner {
   DesiredState& state_;
   NodeInfo node_info_;
   FamilyNode node_;
-  bool plan_all_ = false;       // this node changed
-  bool node_ip_known_ = false;  // or was: those of the start are taken
+  bool plan_all_ = false;  // this node changed
   bool rules_changed_ = true;
   Claims claims_;
   std::map<api::NamespacedName, Part> parts_;

@@ -51,12 +51,12 @@ std::uint32_t conntrack_max(const ConntrackSettings& settings, unsigned cpus) {
 
 std::vector<Sysctl> conntrack_sysctls(const ConntrackSettings& settings, unsigned cpus) {
   std::vector<Sysctl> rows;
-  const auto row = [&rows](const char* key, std::uint32_t value) {
+  const auto row = [&rows](const char* key, std::uint32_t value, bool may_grow = false) {
     if (value > 0)
-      rows.push_back(
-          {std::string("net/netfilter/") + key, std::to_string(value), api::Severity::warning});
+      rows.push_back({std::string("net/netfilter/") + key, std::to_string(value),
+                      api::Severity::warning, may_grow});
   };
-  row("nf_conntrack_max", conntrack_max(settings, cpus));
+  row("nf_conntrack_max", conntrack_max(settings, cpus), true);
   row("nf_conntrack_tcp_timeout_established", settings.tcp_established_timeout);
   row("nf_conntrack_tcp_timeout_close_wait", settings.tcp_close_wait_timeout);
   row("nf_conntrack_tcp_be_liberal", settings.tcp_be_liberal ? 1 : 0);

@@ -35,6 +35,8 @@ struct Sysctl {
   // What it means that it cannot be written: conntrack's belong to the first network namespace and
   // traffic flows without them; the others are needed.
   api::Severity severity = api::Severity::error;
+  // A number that somebody makes larger while the process runs stays so.
+  bool may_grow = false;
 
   friend auto operator<=>(const Sysctl&, const Sysctl&) = default;
 };

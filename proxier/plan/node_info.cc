@@ -7,23 +7,45 @@ namespace ipvsproxier::plan {
 using netlink::Family;
 using netlink::IpAddress;
 
-NodeInfo node_info(std::string name, const std::optional<api::Node>& node,
-                   const std::optional<IpAddress>& bind_address,
+NodeIps::NodeIps(bool follow, const std::optional<IpAddress>& bind_address) : follows_(follow) {
+  if (bind_address && !bind_address->is_any()) note({*bind_address}, Source::configured);
+}
+
+void NodeIps::take(const std::optional<api::Node>& node) {
+  if (settled_) return;
+  for (auto& [family, known] : known_) known.current = known.source == Source::configured;
+  if (!node) return;
+  note(node->internal_ips, Source::internal);
+  note(node->external_ips, Source::external);
+  settled_ = !follows_ && !(node->internal_ips.empty() && node->external_ips.empty());
+}
+
+void NodeIps::recall(const IpAddress& address) {
+  known_.try_emplace(address.family(), Known{address, Source::recalled, false});
+}
+
+// The first of a family counts, so it comes last.
+void NodeIps::note(const std::vector<IpAddress>& addresses, Source source) {
+  for (auto it = addresses.rbegin(); it != addresses.rend(); ++it) {
+    auto& known = known_.try_emplace(it->family()).first->second;
+    if (known.source <= source) known = {*it, source};
+  }
+}
+
+IpAddress NodeIps::of(Family family) const {
+  if (const auto it = known_.find(family); it != known_.end()) return it->second.address;
+  return family == Family::ipv4 ? IpAddress::v4(0x7f000001) : *IpAddress::parse("::1");
+}
+
+NodeInfo node_info(std::string name, const std::optional<api::Node>& node, const NodeIps& ips,
                    std::vector<netlink::InterfaceAddress> addresses) {
   NodeInfo info;
   info.name = std::move(name);
   info.addresses = std::move(addresses);
-  if (bind_address && !bind_address->is_any())
-    info.ips.emplace(bind_address->family(), *bind_address);
-  if (node) {
-    info.zone = node->zone;
-    info.pod_cidrs = node->pod_cidrs;
-    info.ips_known = !node->internal_ips.empty() || !node->external_ips.empty();
-    for (const auto* list : {&node->internal_ips, &node->external_ips})
-      for (const auto& ip : *list) info.ips.emplace(ip.family(), ip);
-  }
-  info.ips.emplace(Family::ipv4, IpAddress::v4(0x7f000001));
-  info.ips.emplace(Family::ipv6, *IpAddress::parse("::1"));
+  for (const auto family : netlink::kFamilies) info.ips.emplace(family, ips.of(family));
+  if (!node) return info;
+  info.zone = node->zone;
+  info.pod_cidrs = node->pod_cidrs;
   return info;
 }
 

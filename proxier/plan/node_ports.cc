@@ -1,6 +1,7 @@
 #include "proxier/plan/node_ports.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "proxier/plan/bindings.h"
 
@@ -16,8 +17,10 @@ std::vector<IpPrefix> ranges_of(const NodeInfo& node, Family family,
                                 const PlannerOptions& options) {
   std::vector<IpPrefix> ranges;
   if (options.node_port_primary) {
+    // Of a family without IP: loopback, where no node port is. To kube-proxy no range is every one.
     const IpAddress& ip = node.ips.at(family);
-    if (!ip.is_loopback()) ranges.push_back(IpPrefix::of(ip, netlink::address_bits(family)));
+    if (!ip.is_loopback() || options.differences.follow_node_ip)
+      ranges.push_back(IpPrefix::of(ip, netlink::address_bits(family)));
     return ranges;
   }
   for (const auto& range : options.node_port_addresses)
@@ -61,6 +64,25 @@ std::set<IpAddress> node_port_addresses(const NodeInfo& node, Family family,
     if (!dummy_number(link)) consider(address);
   for (const auto& address : dummy_addresses) consider(address);
   return result;
+}
+
+std::optional<IpAddress> left_node_port_address(
+    const std::vector<netlink::VirtualService>& services, const model::ClusterState& cluster,
+    const NodeInfo& node, Family family) {
+  auto own = other_link_addresses(node, family);
+  std::set<std::pair<netlink::Protocol, std::uint16_t>> node_ports;
+  for (const auto& [name, service] : cluster.services) {
+    for (const auto& port : service.ports)
+      if (port.node_port != 0) node_ports.emplace(port.protocol, port.node_port);
+    for (const auto* list : {&service.external_ips, &service.load_balancer_ips})
+      for (const auto& ip : *list) own.erase(ip);
+  }
+  std::set<IpAddress> found;
+  for (const auto& service : services)
+    if (const auto& key = service.key;
+        own.contains(key.address) && node_ports.contains({key.protocol, key.port}))
+      found.insert(key.address);
+  return found.size() == 1 ? std::optional(*found.begin()) : std::nullopt;
 }
 
 std::optional<std::set<IpAddress>> health_addresses(const NodeInfo& node, Family family,

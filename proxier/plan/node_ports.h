@@ -2,7 +2,9 @@
 
 // Which addresses of this node carry node ports, and which addresses other links hold. Pure.
 
+#include <optional>
 #include <set>
+#include <vector>
 
 #include "proxier/plan/planner.h"
 
@@ -16,6 +18,12 @@ std::set<netlink::IpAddress> other_link_addresses(const NodeInfo& node, netlink:
 std::set<netlink::IpAddress> node_port_addresses(
     const NodeInfo& node, netlink::Family family, const PlannerOptions& options,
     const std::set<netlink::IpAddress>& dummy_addresses);
+
+// Where virtual services of the kernel are node ports of this cluster's Services: the one address
+// of this node, which no Service claims for itself. nullopt: there is none, or several.
+std::optional<netlink::IpAddress> left_node_port_address(
+    const std::vector<netlink::VirtualService>& services, const model::ClusterState& cluster,
+    const NodeInfo& node, netlink::Family family);
 
 // Where the health servers of Services listen: the addresses in the ranges of nodePortAddresses,
 // loopback included, on every link but the dummy one; IPv6 link-local ones, which say nothing

@@ -59,8 +59,7 @@ class FamilyPlanner;
 struct PortReport;
 
 // Keeps the desired state while the cluster changes: the cost of an update follows what changed.
-// However the cluster came to be what it is, the state is that of a fresh planner; but for the
-// node's IP where options say that it is not followed.
+// However the cluster came to be what it is, the state is that of a fresh planner.
 class Planner {
  public:
   explicit Planner(PlannerOptions options);

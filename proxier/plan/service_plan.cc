@@ -21,7 +21,12 @@ using netlink::Protocol;
 
 using Endpoints = std::vector<model::Endpoint>;
 using Ports = std::vector<ServicePort>;
-using Elements = std::vector<SetElement>;
+
+// Of all ports, in the order in which they are found.
+struct Guards {
+  std::vector<SetElement> elements;
+  std::vector<ipset::OutFilterEntry> out_filter;
+};
 
 // The API server and the cluster DNS: what everything else needs to come up.
 bool comes_first(const api::Service& service) {
@@ -43,16 +48,26 @@ void visit_facets(const ServicePort& port, std::size_t index, const FamilyNode& 
     for (const auto& ip : node.node_addresses) facet(Facet::node_port, ip, port.node_port);
 }
 
+// A real server of weight 0 keeps its share of the table of mh and sh: without the flag for a
+// fallback, what falls to it is refused (net/netfilter/ipvs/ip_vs_mh.c, ip_vs_sh.c; 6.1).
+std::uint32_t scheduler_flags(const PlannerOptions& options) {
+  const bool by_port = options.scheduler == "mh";
+  const bool has_table = by_port || options.scheduler == "sh";
+  std::uint32_t flags = by_port ? netlink::kSchedulerFlag2 : 0;
+  if (has_table && options.differences.scheduler_fallback) flags |= netlink::kSchedulerFlag1;
+  return flags;
+}
+
 class PortPlanner {
  public:
   PortPlanner(const ServicePort& port, const FamilyNode& node, const PlannerOptions& options,
-              ServicePlan& plan, Elements& elements)
+              ServicePlan& plan, Guards& guards)
       : port_(port),
         node_(node),
         options_(options),
         differences_(options.differences),
         plan_(plan),
-        elements_(elements) {}
+        guards_(guards) {}
 
   void run(std::size_t index, const Endpoints& endpoints, const Claims& claims) {
     if (!differences_.lean_loop_back)
@@ -70,7 +85,7 @@ class PortPlanner {
   }
 
  private:
-  void add(SetId id, const Element& element) { elements_.emplace_back(id, element); }
+  void add(SetId id, const Element& element) { guards_.elements.emplace_back(id, element); }
 
   // For traffic that an endpoint on this node sends to its own Service and gets itself.
   void add_loop_back(const model::Endpoint& endpoint) {
@@ -86,7 +101,7 @@ class PortPlanner {
     planned.service.key = claim.key;
     planned.service.scheduler = options_.scheduler;
     planned.service.netmask_bits = netlink::address_bits(node_.family);
-    if (options_.scheduler == "mh") planned.service.flags |= netlink::kSchedulerFlag2;
+    planned.service.flags = scheduler_flags(options_);
     if (port_.affinity_seconds) {
       planned.service.flags |= netlink::kPersistent;
       planned.service.timeout = *port_.affinity_seconds;
@@ -135,7 +150,7 @@ class PortPlanner {
     if (covers_node)
       add(SetId::load_balancer_source_ip, IpPortIpElement{vip.ip, vip.protocol, vip.port, vip.ip});
     else
-      plan_.out_filter.insert(ipset::OutFilterEntry{vip.ip, vip.protocol, vip.port});
+      guards_.out_filter.push_back({vip.ip, vip.protocol, vip.port});
   }
 
   void plan_node_port(const IpPortElement& element, bool local) {
@@ -160,7 +175,7 @@ class PortPlanner {
   const PlannerOptions& options_;
   const Differences& differences_;
   ServicePlan& plan_;
-  Elements& elements_;
+  Guards& guards_;
 };
 
 }  // namespace
@@ -172,14 +187,16 @@ FacetPolicy policy_of(const ServicePort& port, Facet facet, const Differences& d
 }
 
 SortedVector<IpAddress> addresses_of(const Ports& ports, const FamilyNode& node) {
-  SortedVector<IpAddress> result;
-  for (const auto& port : ports) {
-    result.insert(port.cluster_ip);
+  std::vector<IpAddress> result;
+  // All ports of a Service have the same.
+  if (!ports.empty()) {
+    const auto& port = ports.front();
+    result.push_back(port.cluster_ip);
     for (const auto* list : {&port.external_ips, &port.load_balancer_ips})
       for (const auto& ip : *list)
-        if (!node.other_links.contains(ip)) result.insert(ip);
+        if (!node.other_links.contains(ip)) result.push_back(ip);
   }
-  return result;
+  return SortedVector(std::move(result));
 }
 
 std::vector<Claim> claims_of(const Ports& ports, const FamilyNode& node) {
@@ -194,16 +211,17 @@ ServicePlan plan_service(const Ports& ports, const model::SlicesByName* slices,
                          const PlannerOptions& options) {
   ServicePlan plan;
   if (ports.empty()) return plan;
-  Elements elements;
+  Guards guards;
   std::map<api::ServicePortName, Endpoints> endpoints;
   if (slices)
     endpoints =
         model::endpoints_of(ports.front().name.service, *slices, node.family, node.name, node.zone);
   for (std::size_t i = 0; i < ports.size(); ++i)
-    PortPlanner(ports[i], node, options, plan, elements).run(i, endpoints[ports[i].name], claims);
+    PortPlanner(ports[i], node, options, plan, guards).run(i, endpoints[ports[i].name], claims);
   for (const auto& address : addresses_of(ports, node))
-    elements.emplace_back(SetId::ipvs_ips, IpElement{address});
-  plan.elements = SetElements(elements);
+    guards.elements.emplace_back(SetId::ipvs_ips, IpElement{address});
+  plan.elements = SetElements(guards.elements);
+  plan.out_filter = SortedVector(std::move(guards.out_filter));
   return plan;
 }
 

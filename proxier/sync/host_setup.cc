@@ -10,9 +10,21 @@ namespace {
 
 using plan::Sysctl;
 
-void write_all(const std::vector<Sysctl>& rows, const netlink::Sysctl& sysctls,
+std::uint64_t number_in(const std::string& text) {
+  std::uint64_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+bool has_grown(const Sysctl& row, const netlink::Sysctl& sysctls) {
+  const auto now = sysctls.read(row.key);
+  return now && number_in(*now) > number_in(row.value);
+}
+
+void write_all(const std::vector<Sysctl>& rows, const netlink::Sysctl& sysctls, HostPass pass,
                HostReport& report) {
   for (const auto& row : rows) {
+    if (pass == HostPass::keep && row.may_grow && has_grown(row, sysctls)) continue;
     auto wrote = sysctls.ensure(row.key, row.value);
     const std::string what = "sysctl " + row.key + " to " + row.value;
     if (wrote) {
@@ -33,9 +45,7 @@ void widen_conntrack_hash(std::uint32_t max, const netlink::Sysctl& parameters,
     report.warnings.push_back({std::string("read ") + kKey, text.error()});
     return;
   }
-  std::uint32_t size = 0;
-  std::from_chars(text->data(), text->data() + text->size(), size);
-  if (size >= max / 4) return;
+  if (number_in(*text) >= max / 4) return;
   auto wrote = parameters.ensure(kKey, std::to_string(max / 4));
   if (!wrote)
     report.warnings.push_back({std::string("write ") + kKey, std::move(wrote.error())});
@@ -64,7 +74,7 @@ void set_timeouts(const netlink::IpvsTimeouts& wanted, netlink::IpvsTable& ipvs,
 
 }  // namespace
 
-HostReport prepare_host(const HostSetup& setup, netlink::IpvsTable& ipvs) {
+HostReport prepare_host(const HostSetup& setup, netlink::IpvsTable& ipvs, HostPass pass) {
   const auto& [settings, paths, cpus] = setup;
   HostReport report;
   const auto release = paths.sysctls.read("kernel/osrelease");
@@ -72,14 +82,14 @@ HostReport prepare_host(const HostSetup& setup, netlink::IpvsTable& ipvs) {
     report.failures.push_back({"read the kernel's version", release.error()});
     return report;
   }
-  write_all(plan::conntrack_sysctls(settings.conntrack, cpus), paths.sysctls, report);
+  write_all(plan::conntrack_sysctls(settings.conntrack, cpus), paths.sysctls, pass, report);
   const auto max = plan::conntrack_max(settings.conntrack, cpus);
   if (max != 0) widen_conntrack_hash(max, paths.module_parameters, report);
   auto rows = plan::ipvs_sysctls(settings.ipvs, *release);
   // Without IPVS there are no such keys; that IPVS is missing is said where it is used.
   const auto is_ipvs_key = [](const Sysctl& row) { return row.key.rfind("net/ipv4/vs/", 0) == 0; };
   if (!ipvs.timeouts()) std::erase_if(rows, is_ipvs_key);
-  write_all(rows, paths.sysctls, report);
+  write_all(rows, paths.sysctls, pass, report);
   set_timeouts(settings.timeouts, ipvs, report);
   return report;
 }

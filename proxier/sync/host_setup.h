@@ -2,6 +2,7 @@
 
 // What this node needs besides the proxied objects: sysctls and IPVS timeouts. Sync thread only.
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,11 @@ struct HostReport {
   std::vector<Failure> warnings;     // conntrack's: belong to the first network namespace
 };
 
-HostReport prepare_host(const HostSetup& setup, netlink::IpvsTable& ipvs);
+// When a process begins it is as the settings say, as with kube-proxy; later a limit that somebody
+// raised beyond them stays.
+enum class HostPass : std::uint8_t { begin, keep };
+
+HostReport prepare_host(const HostSetup& setup, netlink::IpvsTable& ipvs,
+                        HostPass pass = HostPass::begin);
 
 }  // namespace ipvsproxier::sync

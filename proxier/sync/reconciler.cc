@@ -42,6 +42,7 @@ Reconciler::Reconciler(Kernel kernel, ReconcilerSettings settings, spdlog::logge
       logger_(logger),
       log_(logger),
       drift_(logger),
+      node_ips_(settings_.options.differences.follow_node_ip, settings_.bind_address),
       planner_(settings_.options),
       holding_(logger),
       drain_(settings_.drain),
@@ -150,7 +151,8 @@ SyncReport Reconciler::run_to_end(TimePoint now) {
 
 void Reconciler::keep_host(Pass& pass) {
   if (!settings_.host) return;
-  auto report = prepare_host(*settings_.host, kernel_.ipvs);
+  auto report =
+      prepare_host(*settings_.host, kernel_.ipvs, known_ ? HostPass::keep : HostPass::begin);
   pass.sysctls += report.written.size();
   host_failed_ = !report.failures.empty();
   append(pass.failures, std::move(report.failures));

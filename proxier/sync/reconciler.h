@@ -122,6 +122,8 @@ class Reconciler {
   bool ensure_dummy(Pass& pass);
   void remove_copy(Pass& pass);
   std::optional<BoundAddresses> refresh_node(Pass& pass);
+  plan::NodeInfo known_node(std::vector<netlink::InterfaceAddress> addresses);
+  void tell_node_ips();
   plan::Scope repair_links(Pass& pass, bool look);
   plan::Scope take_addresses(plan::ActualState found, const std::set<netlink::IpAddress>& told_lost,
                              Pass& pass);
@@ -142,6 +144,8 @@ class Reconciler {
   model::ClusterState cluster_;
   std::set<api::NamespacedName> touched_;  // Services to plan again
   bool node_touched_ = false;
+  plan::NodeIps node_ips_;
+  std::string told_node_ips_;  // what the log says of those that are missing
   netlink::LinkEvents link_events_;
   plan::Planner planner_;
   Holding holding_;

@@ -6,9 +6,12 @@
 
 #include <fmt/format.h>
 
+#include "proxier/plan/node_ports.h"
 #include "proxier/sync/reconciler.h"
 
 namespace ipvsproxier::sync {
+
+using netlink::Family;
 
 namespace {
 
@@ -34,6 +37,40 @@ bool Reconciler::ensure_dummy(Pass& pass) {
   return false;
 }
 
+// Where the Node names no IP when the process begins, node ports that belong on it stay at the
+// address where the process before left them.
+plan::NodeInfo Reconciler::known_node(std::vector<netlink::InterfaceAddress> addresses) {
+  const auto& options = settings_.options;
+  node_ips_.take(cluster_.node);
+  auto node = plan::node_info(settings_.node_name, cluster_.node, node_ips_, std::move(addresses));
+  if (!options.node_port_primary || !options.differences.follow_node_ip) return node;
+  const auto is_known = [&](Family family) { return node_ips_.knows(family); };
+  if (!known_ && !std::all_of(options.families.begin(), options.families.end(), is_known)) {
+    // That they cannot be listed is told where they are read.
+    const auto left = kernel_.ipvs.list_services();
+    for (const auto family : options.families) {
+      if (!left || is_known(family)) continue;
+      if (const auto ip = plan::left_node_port_address(*left, cluster_, node, family))
+        node_ips_.recall(*ip);
+      node.ips[family] = node_ips_.of(family);
+    }
+  }
+  tell_node_ips();
+  return node;
+}
+
+void Reconciler::tell_node_ips() {
+  std::string text;
+  for (const auto family : settings_.options.families) {
+    if (node_ips_.is_current(family)) continue;
+    text += fmt::format("; the Node names no {} address, so its node ports ", to_string(family));
+    text += node_ips_.knows(family) ? "stay at " + node_ips_.of(family).to_string()
+                                    : "wait until it does";
+  }
+  if (text != std::exchange(told_node_ips_, text) && !text.empty())
+    logger_.warn("nodePortAddresses [primary]{}", text);
+}
+
 // nullopt: every answer would be a guess.
 std::optional<BoundAddresses> Reconciler::refresh_node(Pass& pass) {
   auto bound = list_bound(kernel_.links);
@@ -46,8 +83,7 @@ std::optional<BoundAddresses> Reconciler::refresh_node(Pass& pass) {
   std::vector<netlink::InterfaceAddress> others;
   std::copy_if(bound->addresses.begin(), bound->addresses.end(), std::back_inserter(others),
                [](const auto& one) { return !plan::dummy_number(one.link); });
-  const auto node = plan::node_info(settings_.node_name, cluster_.node, settings_.bind_address,
-                                    std::move(others));
+  const auto node = known_node(std::move(others));
   planner_.set_node(node);
   health_.see_node(node, settings_.options);
   node_touched_ = false;

@@ -87,19 +87,16 @@ Rehearsal::Rehearsal(const RealTables& real)
 
 const netlink::VirtualService* Rehearsal::Ipvs::service(
     const netlink::VirtualServiceKey& key) const {
-  const auto it = std::find_if(services_.begin(), services_.end(),
-                               [&](const auto& service) { return service.key == key; });
-  return it == services_.end() ? nullptr : &*it;
+  const auto it = services_.find(key);
+  return it == services_.end() ? nullptr : &it->second;
 }
 
 const netlink::RealServer* Rehearsal::Ipvs::server(const netlink::VirtualServiceKey& key,
                                                    const netlink::RealServerKey& server) const {
   const auto of_service = servers_.find(key);
   if (of_service == servers_.end()) return nullptr;
-  const auto& servers = of_service->second;
-  const auto it = std::find_if(servers.begin(), servers.end(),
-                               [&](const auto& known) { return known.key == server; });
-  return it == servers.end() ? nullptr : &*it;
+  const auto it = of_service->second.find(server);
+  return it == of_service->second.end() ? nullptr : &it->second;
 }
 
 Step Rehearsal::Ipvs::step_of(const netlink::IpvsOp& op) const {
@@ -139,7 +136,9 @@ std::vector<Status> Rehearsal::Ipvs::apply(std::span<const netlink::IpvsOp> ops)
 Result<std::vector<netlink::VirtualService>> Rehearsal::Ipvs::list_services() {
   if (real_ == nullptr) return std::vector<netlink::VirtualService>{};
   auto services = real_->list_services();
-  if (services) services_ = *services;
+  if (!services) return services;
+  services_.clear();
+  for (const auto& service : *services) services_.emplace(service.key, service);
   return services;
 }
 
@@ -157,7 +156,7 @@ Result<std::vector<netlink::ListedServer>> Rehearsal::Ipvs::list_servers(
   if (!listed) return listed;
   auto& servers = servers_[service];
   servers.clear();
-  for (const auto& entry : *listed) servers.push_back(entry.server);
+  for (const auto& entry : *listed) servers.emplace(entry.server.key, entry.server);
   return listed;
 }
 
@@ -290,16 +289,16 @@ Result<bool> Rehearsal::Rules::apply(const ipset::TableRules& desired) {
                                     [&](const auto& other) { return other.name == chain.name; });
     const bool missing = found == actual->chains.end();
     if (!missing && ipset::same_rules(*found, chain)) continue;
-    const auto in = [](const std::vector<ipset::Rule>& rules, const ipset::Rule& rule) {
-      return std::find(rules.begin(), rules.end(), rule) != rules.end();
-    };
     const auto told = steps_.size();
     const std::vector<ipset::Rule> none;
     const auto& has = missing ? none : found->rules;
-    for (const auto& rule : has)
-      if (!in(chain.rules, rule)) note(desired, Change::remove, chain.name, rule);
-    for (const auto& rule : chain.rules)
-      if (!in(has, rule)) note(desired, Change::add, chain.name, rule);
+    const auto note_others = [&](const auto& rules, const auto& than, Change change) {
+      const std::set<ipset::Rule> known(than.begin(), than.end());
+      for (const auto& rule : rules)
+        if (!known.contains(rule)) note(desired, change, chain.name, rule);
+    };
+    note_others(has, chain.rules, Change::remove);
+    note_others(chain.rules, has, Change::add);
     if (steps_.size() == told)
       steps_.push_back({.area = Area::rules,
                         .change = missing ? Change::add : Change::change,

@@ -81,8 +81,9 @@ class Rehearsal {
 
     netlink::IpvsTable* real_;
     std::vector<Step>& steps_;
-    std::vector<netlink::VirtualService> services_;
-    std::map<netlink::VirtualServiceKey, std::vector<netlink::RealServer>> servers_;
+    std::map<netlink::VirtualServiceKey, netlink::VirtualService> services_;
+    std::map<netlink::VirtualServiceKey, std::map<netlink::RealServerKey, netlink::RealServer>>
+        servers_;
   };
 
   class Links final : public netlink::LinkTable {

@@ -162,7 +162,7 @@ class Names {
       for (std::uint32_t n = 0; n < servers; n += kSliceEndpoints)
         cluster_.put(slice_of(name, i * servers + n, std::min(servers - n, kSliceEndpoints)));
     }
-    planner_.set_node(plan::node_info("node-0", std::nullopt, std::nullopt, {}));
+    planner_.set_node(plan::node_info("node-0", std::nullopt, plan::NodeIps(), {}));
     planner_.update(names, cluster_);
     test::require(server_.serve(test::require(serve::open_local_socket(path())),
                                 [this](const auto& request) { return answer(request); }));

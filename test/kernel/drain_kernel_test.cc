@@ -100,6 +100,47 @@ std::string answered_by(const std::string& pod) {
   return pod + " sees 10.244.0.1";
 }
 
+// How many of so many new connections of the client are refused.
+int refused(const Following& following, int connections) {
+  int count = 0;
+  for (int i = 0; i < connections; ++i)
+    count += following.cluster.client().open_stream(ip(kVip), 90) ? 0 : 1;
+  return count;
+}
+
+// sh goes by the client's address alone, so that all fall to one.
+TEST_CASE("kernel: drain: mh and sh pass over a real server that drains", "[fallback]") {
+  const std::string scheduler = GENERATE("mh", "sh");
+  constexpr int kConnections = 60;
+  Following following(3, {"--scheduler-fallback=false"});
+  following.manifests.configure("ipvs: {scheduler: " + scheduler + "}\n");
+  for (int pod = 1; pod <= 3; ++pod) following.endpoint(pod);
+  following.start();
+  LongConnections download;
+  const auto server = download.open(following.cluster.client(), {ip(kVip), 90});
+  download.run();
+  const int pod = server.back() - '0';
+  REQUIRE(server == "local-" + std::to_string(pod));
+  following.endpoint(pod, kTerminating);
+  following.put();
+  REQUIRE(following.weight(pod) == 0U);
+  // kube-proxy's way.
+  const int before = refused(following, kConnections);
+  CHECK((scheduler == "sh" ? before == kConnections : before > 0));
+
+  // The next process has the flags set, and nothing else.
+  REQUIRE(following.daemon.terminate() == 0);
+  Daemon now(following.cluster.netns(), following.flags({"-v=4"}));
+  now.start();
+  REQUIRE(now.logs("synced: ipvs 2, links 0, addresses 0, elements 0, sets 0, rule tables 0,"));
+  CHECK(following.cluster.netns()
+            .inside([] { return shell("ipvsadm -Sn"); })
+            .find("-s " + scheduler + " -b " + scheduler + "-fallback") != std::string::npos);
+  CHECK(refused(following, kConnections) == 0);
+  CHECK(download.moves_on() == "");
+  WARN(scheduler << ": refused of " << kConnections << " before: " << before);
+}
+
 TEST_CASE("kernel: drain: a download survives its pod's termination and a rolling replacement") {
   Following following(4);
   following.endpoint(1);

@@ -28,7 +28,6 @@ inline plan::NodeInfo vector_node() {
   node.name = "n1";
   node.zone = "z1";
   node.ips = {{netlink::Family::ipv4, ip("10.0.0.1")}, {netlink::Family::ipv6, ip("::1")}};
-  node.ips_known = true;
   node.addresses = {{"lo", ip("127.0.0.1"), 8},
                     {"eth0", ip("10.0.0.1"), 24},
                     {"cni0", ip("10.244.0.1"), 24},

@@ -63,6 +63,7 @@ FakeDaemon::FakeDaemon(FakeDaemonSettings settings)
 void FakeDaemon::restart() {
   reconciler_ = std::make_unique<sync::Reconciler>(
       sync::Kernel{ipvs, links, sets, rules, conntrack}, settings_, logger_);
+  node_ips_ = plan::NodeIps(settings_.options.differences.follow_node_ip, settings_.bind_address);
   new_process_ = true;
 }
 
@@ -81,6 +82,7 @@ sync::SyncReport FakeDaemon::see(const model::ClusterState& next) {
   const auto before = std::exchange(new_process_, false) ? model::ClusterState{} : cluster_;
   reconciler_->take({.changes = changes_between(before, next), .links = {}});
   cluster_ = next;
+  node_ips_.take(next.node);
   watch.expect(planned());
   return run();
 }
@@ -138,8 +140,8 @@ bool FakeDaemon::is_bound(const std::string& address) const {
 }
 
 plan::DesiredState FakeDaemon::planned() {
-  const auto node = plan::node_info(settings_.node_name, cluster_.node, settings_.bind_address,
-                                    links.addresses());
+  const auto node =
+      plan::node_info(settings_.node_name, cluster_.node, node_ips_, links.addresses());
   return plan::plan(cluster_, node, settings_.options).state;
 }
 

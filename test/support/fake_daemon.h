@@ -93,7 +93,8 @@ class FakeDaemon {
   std::map<netlink::RealServerKey, std::uint32_t> weights(const netlink::VirtualServiceKey& key);
   bool is_bound(const std::string& address) const;
 
-  // What is to be reached: a plan from scratch of the cluster last seen on this node as it is.
+  // What is to be reached: a plan from scratch of the cluster last seen on this node as it is, with
+  // the IPs that the Node named since the start.
   plan::DesiredState planned();
   // All fakes, past all faults: one line a thing.
   std::set<std::string> dump();
@@ -114,6 +115,7 @@ class FakeDaemon {
   sync::ReconcilerSettings settings_;
   std::unique_ptr<sync::Reconciler> reconciler_;
   model::ClusterState cluster_;
+  plan::NodeIps node_ips_;
   bool new_process_ = true;
   std::size_t runs_ = 0;
 };

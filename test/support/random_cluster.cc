@@ -227,12 +227,12 @@ plan::PlannerOptions RandomCluster::options() {
   options.interface_prefix = "veth";
   if (chance(30)) options.node_port_addresses = {prefix("10.0.0.0/24")};
   options.node_port_primary = chance(20);
-  // Not follow_node_ip: without it a state depends on what came before.
   options.differences.vip_ping = chance(50);
   options.differences.strict_internal_traffic_policy = chance(50);
   options.differences.open_health_check_ports = chance(50);
   options.differences.lean_loop_back = chance(50);
   options.differences.growing_sets = chance(50);
+  options.differences.scheduler_fallback = chance(50);
   options.allow_external_ips = chance(90);
   return options;
 }

@@ -79,6 +79,9 @@ TEST_CASE("each difference from kube-proxy has its flag") {
   one = all;
   one.follow_node_ip = false;
   CHECK(without("follow-node-ip") == one);
+  one = all;
+  one.scheduler_fallback = false;
+  CHECK(without("scheduler-fallback") == one);
 }
 
 TEST_CASE("IPv6 forwarding and draining Services are asked for, estimators are not stopped") {

@@ -1,5 +1,7 @@
 // Two Services that ask for one virtual service.
 
+#include <random>
+
 #include <catch2/catch.hpp>
 
 #include "proxier/plan/planner.h"
@@ -97,6 +99,61 @@ TEST_CASE("one VIP with different ports or protocols is shared in peace") {
   CHECK(plan_of({a, b}).problems.empty());
   b.ports[0] = {"", Protocol::tcp, 81, 0};
   CHECK(plan_of({a, b}).problems.empty());
+}
+
+// All that claim one VIP come, change and go in any order: who has it is what planning all at once
+// says.
+TEST_CASE("who has a contested VIP does not depend on the order of what happened") {
+  for (std::uint32_t seed = 0; seed < 30; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    const auto chance = [&](unsigned percent) { return random() % 100 < percent; };
+    Planner planner(test::options_v4());
+    planner.set_node(test::vector_node());
+    model::ClusterState cluster;
+    for (int step = 0; step < 60; ++step) {
+      const auto number = random() % 8;
+      auto service = claimant(std::string(1, static_cast<char>('a' + number)),
+                              "10.96.0." + std::to_string(number + 1), std::nullopt);
+      if (chance(90)) service.creation_time = random() % 4;
+      if (chance(30)) service.external_ips.clear();
+      // Two ports may claim the same.
+      if (chance(30)) service.ports.push_back(service.ports[0]);
+      model::Changes changes;
+      if (chance(30))
+        changes.services[service.name] = std::nullopt;
+      else
+        changes.put(service);
+      planner.update(cluster.take(std::move(changes)).services, cluster);
+      const auto fresh = plan(cluster, test::vector_node(), test::options_v4());
+      REQUIRE(planner.desired() == fresh.state);
+      REQUIRE(planner.problems() == fresh.problems);
+    }
+  }
+}
+
+TEST_CASE("of many who claim one VIP those are planned again that win or lose it") {
+  Planner planner(test::options_v4());
+  planner.set_node(test::vector_node());
+  std::vector<api::Object> objects;
+  for (int i = 0; i < 50; ++i)
+    objects.emplace_back(claimant("s" + std::to_string(i), "10.96.1." + std::to_string(i + 1), i));
+  auto cluster = test::cluster_of(std::move(objects));
+  planner.update_all(cluster);
+  const auto services_after = [&](const std::string& name, std::optional<std::int64_t> created) {
+    model::Changes changes;
+    auto& service = changes.services[{"default", name}];
+    if (created) service = claimant(name, "10.96.2." + name.substr(1), *created);
+    const auto scope = planner.update(cluster.take(std::move(changes)).services, cluster);
+    return scope.services.size();
+  };
+  // A loser: its own cluster IP, as it was and as it is.
+  CHECK(services_after("s30", 30) == 2);
+  // The one that had the VIP goes, and comes back.
+  CHECK(services_after("s0", std::nullopt) == 3);
+  CHECK(planner.owner_of({ip("198.51.100.20"), Protocol::tcp, 80})->name == "s1");
+  CHECK(services_after("s0", 0) == 3);
+  CHECK(planner.problems().size() == 49);
 }
 
 TEST_CASE("one Service may reach a VIP in two ways") {

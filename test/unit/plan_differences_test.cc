@@ -2,11 +2,13 @@
 
 #include <catch2/catch.hpp>
 
+#include "proxier/plan/node_ports.h"
 #include "test/unit/planned_lines.h"
 
 namespace ipvsproxier::plan {
 namespace {
 
+using netlink::Family;
 using test::e1;
 using test::e2;
 using test::ip;
@@ -73,65 +75,125 @@ TEST_CASE("only endpoints that get traffic are masqueraded when they reach thems
   CHECK(hairpins({unready, e2()}, lean).empty());
 }
 
+TEST_CASE("schedulers with a table of real servers pass over those that drain") {
+  const auto fallback = with(&Differences::scheduler_fallback);
+  const auto flags = [](const char* scheduler, PlannerOptions options) {
+    options.scheduler = scheduler;
+    const auto cluster = test::cluster_of({test::web_service()});
+    const auto state = plan(cluster, test::vector_node(), options).state;
+    return state.services.begin()->second.service.flags;
+  };
+  using netlink::kSchedulerFlag1;
+  using netlink::kSchedulerFlag2;
+  CHECK(flags("mh", fallback) == (kSchedulerFlag1 | kSchedulerFlag2));
+  CHECK(flags("mh", test::vector_options()) == kSchedulerFlag2);
+  CHECK(flags("sh", fallback) == kSchedulerFlag1);
+  CHECK(flags("sh", test::vector_options()) == 0);
+  CHECK(flags("rr", fallback) == 0);
+}
+
 TEST_CASE("source ranges are judged by the node's IP as it is now", "[item-7]") {
   auto service = test::load_balancer();
   service.source_ranges = {prefix("10.0.0.0/24")};
   const auto cluster = test::cluster_of({service});
-  auto node = test::vector_node();
-  auto moved = node;
-  moved.ips[netlink::Family::ipv4] = ip("192.168.0.1");
-  const auto covered = [&](const PlannerOptions& options) {
-    Planner planner(options);
+  const auto covered_after = [&](const char* node_ip) {
+    Planner planner(test::vector_options());
+    auto node = test::vector_node();
     planner.set_node(node);
     planner.update({service.name}, cluster);
-    planner.set_node(moved);
+    node.ips[Family::ipv4] = ip(node_ip);
+    planner.set_node(node);
     planner.update({}, cluster);
     const auto& sets = planner.desired().sets;
-    return !sets.at({netlink::Family::ipv4, ipset::SetId::load_balancer_source_ip}).empty();
+    return !sets.at({Family::ipv4, ipset::SetId::load_balancer_source_ip}).empty();
   };
-  CHECK(covered(test::vector_options()));
-  CHECK_FALSE(covered(with(&Differences::follow_node_ip)));
+  CHECK(covered_after("10.0.0.7"));
+  CHECK_FALSE(covered_after("192.168.0.1"));
 }
 
-// Whether source ranges cover a node that has 10.0.0.1 only some time after the start.
-bool covers_later_ip(bool ips_known, const PlannerOptions& options) {
-  auto service = test::load_balancer();
-  service.source_ranges = {prefix("10.0.0.0/24")};
-  auto early = test::vector_node();
-  early.ips[netlink::Family::ipv4] = ip("127.0.0.1");
-  early.ips_known = ips_known;
-  Planner planner(options);
-  planner.set_node(early);
-  planner.set_node(test::vector_node());
-  planner.update({service.name}, test::cluster_of({service}));
-  const auto& sets = planner.desired().sets;
-  return !sets.at({netlink::Family::ipv4, ipset::SetId::load_balancer_source_ip}).empty();
+using Node = std::optional<api::Node>;
+
+// Of each family, after these were seen one after the other.
+Lines ips_after(const std::vector<Node>& seen, bool follow,
+                const std::optional<netlink::IpAddress>& bind_address = std::nullopt) {
+  NodeIps ips(follow, bind_address);
+  for (const auto& node : seen) ips.take(node);
+  return {ips.of(Family::ipv4).to_string(), ips.of(Family::ipv6).to_string()};
 }
 
-TEST_CASE("an IP that was not known at the start is not missed") {
-  CHECK(covers_later_ip(false, test::vector_options()));
+Node node_with(const std::vector<netlink::IpAddress>& internal,
+               const std::vector<netlink::IpAddress>& external = {}) {
+  return api::Node{.name = "n1", .internal_ips = internal, .external_ips = external};
 }
 
-TEST_CASE("a family in which the Node had no IP at the start has none later") {
-  CHECK_FALSE(covers_later_ip(true, test::vector_options()));
-  CHECK(covers_later_ip(true, with(&Differences::follow_node_ip)));
+TEST_CASE("the node's IPs are the first of its Node, internal ones before external ones") {
+  const auto one = ip("10.0.0.1");
+  const auto two = ip("10.0.0.2");
+  const auto six = ip("fd00:1::1");
+  const bool follow = GENERATE(true, false);
+  CHECK(ips_after({}, follow) == Lines{"127.0.0.1", "::1"});
+  CHECK(ips_after({std::nullopt, node_with({})}, follow) == Lines{"127.0.0.1", "::1"});
+  CHECK(ips_after({node_with({one, two}, {six})}, follow) == Lines{"10.0.0.1", "fd00:1::1"});
+  CHECK(ips_after({node_with({six}, {two, one})}, follow) == Lines{"10.0.0.2", "fd00:1::1"});
+  CHECK(ips_after({node_with({one, six})}, follow, two) == Lines{"10.0.0.2", "fd00:1::1"});
+  CHECK(ips_after({node_with({one})}, follow, ip("0.0.0.0")) == Lines{"10.0.0.1", "::1"});
+  // One that was not known at the start is not missed.
+  CHECK(ips_after({std::nullopt, node_with({}), node_with({one})}, follow) ==
+        Lines{"10.0.0.1", "::1"});
 }
 
-TEST_CASE("the IPs of a node are known when its Node names some") {
-  const auto known = [](const std::optional<api::Node>& node) {
-    return node_info("n1", node, ip("10.0.0.9"), {}).ips_known;
-  };
-  CHECK_FALSE(known(std::nullopt));
-  CHECK_FALSE(known(api::Node{.name = "n1"}));
-  CHECK(known(api::Node{.name = "n1", .internal_ips = {ip("10.0.0.1")}}));
-  CHECK(known(api::Node{.name = "n1", .external_ips = {ip("fd00:1::1")}}));
+TEST_CASE("the node's IPs follow the Node, and stay while it names none", "[item-7]") {
+  const auto one = ip("10.0.0.1");
+  const auto two = ip("10.0.0.2");
+  const auto six = ip("fd00:1::1");
+  const auto far = ip("203.0.113.9");
+  CHECK(ips_after({node_with({one}), node_with({two, six})}, true) ==
+        Lines{"10.0.0.2", "fd00:1::1"});
+  CHECK(ips_after({node_with({one, six}), node_with({six})}, true) ==
+        Lines{"10.0.0.1", "fd00:1::1"});
+  CHECK(ips_after({node_with({one, six}), node_with({}), std::nullopt}, true) ==
+        Lines{"10.0.0.1", "fd00:1::1"});
+  CHECK(ips_after({node_with({one}, {far}), node_with({}, {far})}, true) ==
+        Lines{"10.0.0.1", "::1"});
+  CHECK(ips_after({node_with({}, {far}), node_with({}, {two}), node_with({one}, {two})}, true) ==
+        Lines{"10.0.0.1", "::1"});
+  // kube-proxy keeps those of its start, also that a family has none.
+  CHECK(ips_after({node_with({one}), node_with({two, six})}, false) == Lines{"10.0.0.1", "::1"});
+}
+
+TEST_CASE("an IP that is recalled counts until the Node names one") {
+  NodeIps ips;
+  ips.recall(ip("10.0.0.7"));
+  ips.take(std::nullopt);
+  CHECK(ips.of(Family::ipv4) == ip("10.0.0.7"));
+  CHECK_FALSE(ips.is_current(Family::ipv4));
+  ips.take(node_with({}, {ip("203.0.113.9")}));
+  CHECK(ips.of(Family::ipv4) == ip("203.0.113.9"));
+  CHECK(ips.is_current(Family::ipv4));
+  ips.recall(ip("10.0.0.7"));
+  CHECK(ips.of(Family::ipv4) == ip("203.0.113.9"));
+}
+
+TEST_CASE("while the primary address is not known, node ports are nowhere") {
+  auto options = with(&Differences::follow_node_ip);
+  options.node_port_primary = true;
+  auto node = test::vector_node();
+  node.ips[Family::ipv4] = NodeIps().of(Family::ipv4);
+  const auto service = test::node_port_service();
+  CHECK(servers_of(planned(service, {e1()}, options, node)).size() == 1);
+  const std::set<netlink::IpAddress> loopback = {ip("127.0.0.1")};
+  CHECK(health_addresses(node, Family::ipv4, options) == loopback);
+  // kube-proxy's way.
+  options.differences.follow_node_ip = false;
+  CHECK(servers_of(planned(service, {e1()}, options, node)).size() == 3);
+  CHECK(health_addresses(node, Family::ipv4, options) == std::nullopt);
 }
 
 TEST_CASE("the primary address carries node ports where it is an address of a Service alone") {
   auto options = test::vector_options();
   options.node_port_primary = true;
   auto node = test::vector_node();
-  node.ips[netlink::Family::ipv4] = ip("198.51.100.20");
+  node.ips[Family::ipv4] = ip("198.51.100.20");
   auto service = test::node_port_service();
   service.external_ips = {ip("198.51.100.20")};
   const auto services = servers_of(planned(service, {e1()}, options, node));

@@ -136,7 +136,7 @@ TEST_CASE("an external IP that appears on a link leaves the dummy link, and come
   CHECK(node.watch.broken == std::vector<std::string>{});
 }
 
-TEST_CASE("primary node-port addresses are the node's IP of each family, all without one") {
+TEST_CASE("primary node-port addresses follow the Node, and stay while it names none") {
   TwoFamilies node({.node_port_primary = true});
   for (const auto& of : {kV4, kV6}) node.links.add_address({"eth0", ip(of.spare), 32});
   auto cluster = two_families();
@@ -148,10 +148,94 @@ TEST_CASE("primary node-port addresses are the node's IP of each family, all wit
   CHECK(node.serves(kV6.spare, 30080));
   cluster.node->internal_ips = {ip(kV6.node_ip)};
   node.see(cluster);
-  CHECK(node.serves(kV4.node_ip, 30080));
+  const auto check = [&] {
+    CHECK(node.serves(kV4.node_ip, 30080));
+    CHECK_FALSE(node.serves(kV4.spare, 30080));
+    CHECK(node.serves(kV6.node_ip, 30080));
+    CHECK_FALSE(node.serves(kV6.spare, 30080));
+  };
+  check();
+  // Made again, and without addresses at first.
+  for (const auto& made : {std::optional<api::Node>(), std::optional(api::Node{.name = "n1"})}) {
+    cluster.node = made;
+    CHECK(node.see(cluster).written == Written{});
+    check();
+  }
+  CHECK(node.says("names no IPv4 address, so its node ports stay at 10.0.0.1"));
+  cluster.node = api::Node{.name = "n1", .internal_ips = {ip(kV4.spare)}};
+  node.see(cluster);
   CHECK(node.serves(kV4.spare, 30080));
+  CHECK_FALSE(node.serves(kV4.node_ip, 30080));
+  CHECK(node.watch.broken == std::vector<std::string>{});
+}
+
+TEST_CASE("before the Node names an address, primary node ports are nowhere") {
+  TwoFamilies node({.node_port_primary = true});
+  auto cluster = two_families();
+  node.see(cluster);
+  for (const auto* address : {kV4.node_ip, kV6.node_ip}) CHECK_FALSE(node.serves(address, 30080));
+  CHECK(node.says("names no IPv6 address, so its node ports wait until it does"));
+  cluster.node = api::Node{.name = "n1", .internal_ips = {ip(kV4.node_ip)}};
+  node.see(cluster);
+  CHECK(node.serves(kV4.node_ip, 30080));
+  CHECK_FALSE(node.serves(kV6.node_ip, 30080));
+  CHECK(node.differences() == Names{});
+}
+
+TEST_CASE(
+    "a process that begins while the Node names no address leaves node ports where they are") {
+  TwoFamilies node({.node_port_primary = true});
+  for (const auto& of : {kV4, kV6}) node.links.add_address({"eth0", ip(of.spare), 32});
+  auto cluster = two_families();
+  cluster.node = api::Node{.name = "n1", .internal_ips = {ip(kV4.node_ip), ip(kV6.spare)}};
+  node.see(cluster);
+  // A virtual service at an address of the node that is no node port.
+  node.others_serve(kV4.spare);
+  cluster.node.reset();
+  node.restart();
+  node.see(cluster);
+  CHECK(node.serves(kV4.node_ip, 30080));
+  CHECK_FALSE(node.serves(kV4.spare, 30080));
+  CHECK(node.serves(kV6.spare, 30080));
+  CHECK_FALSE(node.serves(kV6.node_ip, 30080));
+  // They follow the Services meanwhile.
+  cluster.services.begin()->second.ports[0].node_port = 30090;
+  node.see(cluster);
+  CHECK(node.serves(kV4.node_ip, 30090));
+  CHECK_FALSE(node.serves(kV4.node_ip, 30080));
+}
+
+TEST_CASE("node ports that were at several addresses end while none is known to be the Node's") {
+  TwoFamilies node;
+  auto cluster = two_families();
+  for (const auto& of : {kV4, kV6}) node.links.add_address({"eth0", ip(of.spare), 32});
+  // That of IPv6 is a Service's own.
+  cluster.services.begin()->second.external_ips = {ip(kV6.spare)};
+  node.see(cluster);
+  node.links.remove_address({"eth0", ip(kV6.node_ip), 64});
+  node.restart({.node_port_primary = true});
+  node.see(cluster);
+  for (const auto& of : {kV4, kV6}) {
+    CHECK_FALSE(node.serves(of.node_ip, 30080));
+    CHECK_FALSE(node.serves(of.spare, 30080));
+  }
+}
+
+TEST_CASE("kube-proxy's way, primary node ports of a family without address are everywhere") {
+  plan::PlannerOptions options;
+  options.node_port_primary = true;
+  options.differences = plan::kKubeProxyCompat;
+  TwoFamilies node(std::move(options));
+  auto cluster = two_families();
+  cluster.node = api::Node{.name = "n1", .internal_ips = {ip(kV4.spare)}};
+  node.see(cluster);
+  CHECK_FALSE(node.serves(kV4.node_ip, 30080));
   CHECK(node.serves(kV6.node_ip, 30080));
-  CHECK_FALSE(node.serves(kV6.spare, 30080));
+  cluster.node.reset();
+  node.restart();
+  node.see(cluster);
+  CHECK(node.serves(kV4.node_ip, 30080));
+  CHECK(node.serves(kV6.node_ip, 30080));
 }
 
 TEST_CASE("what is in excludeCIDRs stays, of either family, also when it was a Service's") {

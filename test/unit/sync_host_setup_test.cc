@@ -35,10 +35,10 @@ class Host {
     return value;
   }
   void remove(const std::string& file) { std::filesystem::remove_all(folder_.path() / file); }
-  HostReport prepare(const HostSettings& settings) {
+  HostReport prepare(const HostSettings& settings, HostPass pass = HostPass::begin) {
     const HostPaths paths{netlink::Sysctl(folder_.path() / "sys"),
                           netlink::Sysctl(folder_.path() / "module")};
-    return prepare_host({settings, paths, 1}, ipvs);
+    return prepare_host({settings, paths, 1}, ipvs, pass);
   }
 
   test::FakeIpvsTable ipvs;
@@ -58,6 +58,25 @@ TEST_CASE("sysctls are written where they differ, and only then") {
   CHECK(host.get("sys/net/netfilter/nf_conntrack_tcp_timeout_close_wait") == "3600");
   CHECK(host.get("module/nf_conntrack/parameters/hashsize") == "32768");
   CHECK(host.prepare({}).written.size() == 0);
+}
+
+TEST_CASE("a conntrack limit that somebody raised stays until the next start") {
+  constexpr auto kMax = "sys/net/netfilter/nf_conntrack_max";
+  Host host;
+  host.prepare({});
+  host.put(kMax, "2000000");
+  CHECK(host.prepare({}, HostPass::keep).written.size() == 0);
+  CHECK(host.get(kMax) == "2000000");
+  // What somebody lowered does not, nor what is no limit.
+  host.put(kMax, "99999");
+  host.put("sys/net/netfilter/nf_conntrack_tcp_timeout_close_wait", "7200");
+  CHECK(host.prepare({}, HostPass::keep).written.size() == 2);
+  CHECK(host.get(kMax) == "131072");
+  CHECK(host.get("sys/net/netfilter/nf_conntrack_tcp_timeout_close_wait") == "3600");
+  host.put(kMax, "2000000");
+  const auto begun = host.prepare({});
+  CHECK(begun.written.size() == 1);
+  CHECK(host.get(kMax) == "131072");
 }
 
 TEST_CASE("a hash that is large enough is left alone") {
