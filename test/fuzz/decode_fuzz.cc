@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "proxier/api/decode.h"
+#include "proxier/api/json_text.h"
 #include "proxier/api/json_tree.h"
 #include "proxier/api/wire.h"
 
