@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cmd/go_duration.h"
+#include "proxier/api/json_text.h"
 #include "proxier/api/yaml_writer.h"
 
 namespace ipvsproxier::cmd {
@@ -136,18 +137,14 @@ OrderedJson to_json(const KubeProxyConfig& config) {
   return json;
 }
 
-std::string dump(const OrderedJson& json) {
-  return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
-}
-
 }  // namespace
 
 std::string config_json(const KubeProxyConfig& config) {
-  return dump(OrderedJson{{"kubeproxy.config.k8s.io", to_json(config)}});
+  return api::to_json_text(OrderedJson{{"kubeproxy.config.k8s.io", to_json(config)}});
 }
 
 std::string config_yaml(const KubeProxyConfig& config) {
-  return api::write_yaml(nlohmann::json::parse(dump(to_json(config)), nullptr, false));
+  return api::write_yaml(nlohmann::json::parse(api::to_json_text(to_json(config)), nullptr, false));
 }
 
 std::string write_config_file(const std::string& path, const KubeProxyConfig& config) {

@@ -14,6 +14,7 @@
 #include "cmd/feature_gates.h"
 #include "cmd/go_duration.h"
 #include "cmd/listen_address.h"
+#include "proxier/api/json_text.h"
 
 namespace ipvsproxier::cmd {
 
@@ -32,14 +33,10 @@ constexpr std::string_view kConntrack =
     "KubeProxyLinuxConfiguration.KubeProxyConntrackConfiguration.";
 constexpr std::string_view kDetectLocal = "DetectLocalConfiguration.";
 
-std::string text_of(const Json& value) {
-  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
 class Checker {
  public:
   void add(std::string field, std::string_view path, const Json& value, std::string_view detail) {
-    add_kind(std::move(field), path, kInvalid, text_of(value), detail);
+    add_kind(std::move(field), path, kInvalid, api::to_json_text(value), detail);
   }
 
   void add_kind(std::string field, std::string_view path, std::string_view kind, std::string value,
@@ -182,7 +179,8 @@ void check_detect_local(Checker& check, const KubeProxyConfig& config) {
     not_empty(config.detect_local.interface_name_prefix, "detectLocal.interfaceNamePrefix",
               "InterfacePrefix");
   } else if (mode != "NodeCIDR" && !mode.empty()) {
-    check.add_kind("detectLocalMode", "DetectLocalMode", "Unsupported value", text_of(mode),
+    check.add_kind("detectLocalMode", "DetectLocalMode", "Unsupported value",
+                   api::json_quoted(mode),
                    "supported values: \"ClusterCIDR\", \"NodeCIDR\", \"BridgeInterface\", "
                    "\"InterfaceNamePrefix\", \"\"");
   }

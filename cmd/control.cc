@@ -11,6 +11,7 @@
 
 #include "cmd/config_json.h"
 #include "cmd/control_service.h"
+#include "proxier/api/json_text.h"
 #include "proxier/inspect/name_page.h"
 #include "proxier/inspect/object_page.h"
 #include "proxier/serve/healthz.h"
@@ -32,7 +33,7 @@ constexpr std::size_t kUnreadableTold = 20;
 constexpr std::size_t kNamePageBytes = std::size_t{256} * 1024;
 
 serve::HttpResponse mistake(unsigned status, const std::string& text) {
-  return serve::json_text(status, Json{{"error", text}}.dump());
+  return serve::json_text(status, api::to_json_text(Json{{"error", text}}));
 }
 
 std::optional<std::string> query_of(const serve::HttpRequest& request, const std::string& key) {
@@ -62,11 +63,11 @@ std::string read_query(const serve::HttpRequest& request, inspect::ServiceQuery&
 }
 
 std::string settings_of(const Options& options) {
-  return Json{{"version", IPVS_PROXIER_VERSION},
-              {"node", options.node_name},
-              {"flags", options.flags},
-              {"config", Json::parse(config_json(options.config)).at("kubeproxy.config.k8s.io")}}
-      .dump();
+  return api::to_json_text(
+      Json{{"version", IPVS_PROXIER_VERSION},
+           {"node", options.node_name},
+           {"flags", options.flags},
+           {"config", Json::parse(config_json(options.config)).at("kubeproxy.config.k8s.io")}});
 }
 
 Json time_or_null(const std::optional<std::chrono::system_clock::time_point>& time) {
@@ -110,7 +111,7 @@ std::string sync_json(const sync::Inspection& inspection) {
             {"virtualServices", desired.services.size()},
             {"addresses", desired.addresses.size()}};
   if (standing.next_try) json["nextTryMilliseconds"] = standing.next_try->count();
-  return json.dump();
+  return api::to_json_text(json);
 }
 
 }  // namespace
@@ -165,7 +166,7 @@ serve::HttpResponse Control::answer_status() {
   constexpr std::chrono::seconds kShort{1};
   const auto sync = asker_.ask(&sync_json, kShort, stop_.get_token());
   json["sync"] = sync ? Json::parse(*sync) : Json("busy");
-  return serve::json_text(200, json.dump());
+  return serve::json_text(200, api::to_json_text(json));
 }
 
 serve::HttpResponse Control::answer_page(std::function<std::string(const sync::Inspection&)> page) {

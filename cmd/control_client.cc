@@ -6,6 +6,8 @@
 #include <curl/curl.h>
 #include <nlohmann/json.hpp>
 
+#include "proxier/api/json_text.h"
+
 namespace ipvsproxier::cmd {
 
 namespace {
@@ -65,7 +67,7 @@ netlink::Result<std::string> ControlClient::get(const std::string& target) {
   if (status == 200) return body;
   const auto json = nlohmann::json::parse(body, nullptr, false);
   if (!json.is_object() || !json.contains("error")) return stranger();
-  const auto text = json["error"].dump();
+  const auto text = api::to_json_text(json["error"]);
   return Error{status == 503 ? ErrorKind::timeout : ErrorKind::malformed, 0, path_ + ": " + text};
 }
 

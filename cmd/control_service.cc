@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "proxier/api/json_text.h"
 #include "proxier/inspect/service_document.h"
 #include "proxier/serve/healthz.h"
 
@@ -42,7 +43,7 @@ std::string service_answer(const sync::Inspection& inspection, const api::Namesp
                     {"tookMilliseconds",
                      std::chrono::duration<double, std::milli>(change->took).count()}}
              : Json(nullptr);
-  return document.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return api::to_json_text(document);
 }
 
 }  // namespace ipvsproxier::cmd

@@ -1,8 +1,8 @@
 #include "cmd/daemon_names.h"
 
-#include <iostream>
 #include <utility>
 
+#include "cmd/output.h"
 #include "proxier/watch/query.h"
 
 namespace ipvsproxier::cmd {
@@ -30,7 +30,7 @@ std::optional<inspect::ClusterNames> names_if_known(const std::string& socket) {
   ControlClient daemon(socket);
   auto names = names_of_daemon(daemon);
   if (names) return *std::move(names);
-  std::cerr << "ipvsctl: names of the cluster are not known: " << to_string(names.error()) << '\n';
+  complain("names of the cluster are not known: " + to_string(names.error()));
   return std::nullopt;
 }
 

@@ -14,6 +14,7 @@
 #include "cmd/privileges.h"
 #include "cmd/settings.h"
 #include "ipset/nft_tables.h"
+#include "proxier/api/visible_text.h"
 #include "proxier/sync/host_setup.h"
 #include "proxier/sync/reconciler.h"
 #include "proxier/watch/manifest_source.h"
@@ -97,7 +98,7 @@ int clean_kernel(const Options& options, spdlog::logger& logger) {
 int run(int argc, char** argv) {
   auto parsed = parse_options(argc, argv, host_name());
   if (const auto* exit = std::get_if<Exit>(&parsed)) {
-    fmt::print(exit->status == 0 ? stdout : stderr, "{}", exit->text);
+    fmt::print(exit->status == 0 ? stdout : stderr, "{}", api::visible_lines(exit->text));
     return exit->status;
   }
   const auto& options = std::get<Options>(parsed);

@@ -60,7 +60,7 @@ struct Run {
     return kFailed;
   }
   void complain(const netlink::Error& error) const {
-    if (!output.reader_gone()) std::cerr << "ipvsctl: " << to_string(error) << '\n';
+    if (!output.reader_gone()) cmd::complain(to_string(error));
   }
 };
 

@@ -2,17 +2,16 @@
 
 #include <algorithm>
 #include <chrono>
-#include <iostream>
 #include <set>
 #include <thread>
 #include <utility>
 
 #include <fmt/format.h>
-#include <spdlog/sinks/ansicolor_sink.h>
 #include <spdlog/spdlog.h>
 #include <nlohmann/json.hpp>
 
 #include "cmd/control_client.h"
+#include "cmd/log.h"
 #include "cmd/rehearse.h"
 #include "cmd/steps_text.h"
 #include "cmd/wanted.h"
@@ -31,16 +30,8 @@ constexpr int kUnknown = 2;
 // Longer than a sync of few changes.
 constexpr std::chrono::milliseconds kSecondLook{500};
 
-// What the daemon would log, on standard error.
-spdlog::logger quiet_logger(spdlog::level::level_enum from) {
-  spdlog::logger logger("ipvsctl", std::make_shared<spdlog::sinks::ansicolor_stderr_sink_mt>());
-  logger.set_level(from);
-  logger.set_pattern("ipvsctl: %v");
-  return logger;
-}
-
 int give_up(const netlink::Error& error) {
-  std::cerr << "ipvsctl: " << netlink::to_string(error) << '\n';
+  complain(to_string(error));
   return kUnknown;
 }
 
@@ -60,7 +51,7 @@ netlink::Result<Rehearsed> compare(ControlClient& daemon, spdlog::logger& logger
 
 int run_diff(const DiffOptions& options, Output& output) {
   // It has told its warnings itself.
-  auto logger = quiet_logger(spdlog::level::err);
+  auto logger = make_tool_logger(spdlog::level::err);
   ControlClient daemon(options.socket);
   auto rehearsed = compare(daemon, logger);
   if (!rehearsed) return give_up(rehearsed.error());
@@ -79,7 +70,7 @@ int run_diff(const DiffOptions& options, Output& output) {
 }
 
 int run_plan(const PlanOptions& options, Output& output) {
-  auto logger = quiet_logger(spdlog::level::warn);
+  auto logger = make_tool_logger(spdlog::level::warn);
   const auto wanted = wanted_of_flags(options.arguments, options.kubeconfig, logger);
   if (!wanted) return give_up(wanted.error());
   auto rehearsed = rehearse(*wanted, logger);

@@ -1,7 +1,6 @@
 #include "cmd/ipvsctl_service.h"
 
 #include <algorithm>
-#include <iostream>
 #include <map>
 #include <set>
 #include <utility>
@@ -13,6 +12,7 @@
 #include "ipset/rule_iptc.h"
 #include "ipset/set_libipset.h"
 #include "netlink/ipvs_reader_kernel.h"
+#include "proxier/api/json_text.h"
 #include "proxier/api/yaml_writer.h"
 #include "proxier/inspect/listing.h"
 #include "proxier/inspect/service_page.h"
@@ -31,7 +31,7 @@ constexpr int kPartly = 1;
 constexpr int kNothing = 2;
 
 int refuse(const std::string& why) {
-  std::cerr << "ipvsctl: " << why << '\n';
+  complain(why);
   return kNothing;
 }
 
@@ -214,7 +214,7 @@ ServiceJson kernel_document(const inspect::Backend& address, const std::string& 
 
 std::string text_of(const std::vector<ServiceJson>& documents, inspect::SetFormat format) {
   if (format == inspect::SetFormat::json)
-    return ServiceJson{{"services", documents}}.dump(2) + "\n";
+    return api::to_json_text(ServiceJson{{"services", documents}}, 2) + "\n";
   if (format == inspect::SetFormat::yaml) return api::write_yaml({{"services", documents}});
   std::string text;
   for (const auto& document : documents)

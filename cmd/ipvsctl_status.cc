@@ -3,7 +3,6 @@
 #include <sys/utsname.h>
 
 #include <array>
-#include <iostream>
 #include <vector>
 
 #include <fmt/format.h>
@@ -14,6 +13,7 @@
 #include "netlink/ipvs_reader_kernel.h"
 #include "netlink/kernel_module.h"
 #include "netlink/sysctl.h"
+#include "proxier/api/json_text.h"
 
 namespace ipvsproxier::cmd {
 
@@ -166,9 +166,10 @@ int run_status(const StatusOptions& options, Output& output) {
   shown["kernel"] = kernel;
   shown["ipvsctlVersion"] = IPVS_PROXIER_VERSION;
   const auto written =
-      output.write(options.json ? shown.dump(2) + "\n"
-                                : (status ? status_text(*status) : "") + kernel_text(kernel));
-  if (!status) std::cerr << "ipvsctl: " << netlink::to_string(status.error()) << '\n';
+      output.write(options.json ? api::to_json_text(shown, 2) + "\n"
+                                : (status ? status_text(api::visible_texts(*status)) : "") +
+                                      kernel_text(kernel));
+  if (!status) complain(to_string(status.error()));
   if (!status || !written) return kDaemonUnknown;
   return is_well(*status) ? kDaemonWell : kDaemonNotWell;
 }

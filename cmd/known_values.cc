@@ -2,6 +2,7 @@
 
 #include <net/if.h>
 
+#include <algorithm>
 #include <memory>
 #include <set>
 
@@ -53,14 +54,28 @@ std::vector<std::string> service_names(bool namespaces_only) {
   return {names.begin(), names.end()};
 }
 
-}  // namespace
-
-std::vector<std::string> known_values(std::string_view type, std::string_view /*begun*/) {
+std::vector<std::string> values_of(std::string_view type) {
   if (type == "SET") return set_names();
   if (type == "CHAIN") return chain_names();
   if (type == "LINK") return link_names();
   if (type == "NAMESPACE" || type == "SERVICE") return service_names(type == "NAMESPACE");
   return {};
+}
+
+// A shell puts them into its line as they are, where anything else may mean something.
+bool is_plain_word(std::string_view word) {
+  return std::ranges::all_of(word, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("-_./:@").find(c) != std::string_view::npos;
+  });
+}
+
+}  // namespace
+
+std::vector<std::string> known_values(std::string_view type, std::string_view /*begun*/) {
+  auto values = values_of(type);
+  std::erase_if(values, [](const std::string& value) { return !is_plain_word(value); });
+  return values;
 }
 
 }  // namespace ipvsproxier::cmd

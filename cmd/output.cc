@@ -3,10 +3,15 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <iostream>
+
+#include "proxier/api/visible_text.h"
 
 namespace ipvsproxier::cmd {
 
-netlink::Status Output::write(std::string_view text) {
+netlink::Status Output::write(std::string_view lines) {
+  const auto shown = api::visible_lines(lines);
+  std::string_view text = shown;
   while (sys_errno_ == 0 && !text.empty()) {
     const auto written = ::write(fd_, text.data(), text.size());
     if (written >= 0)
@@ -20,6 +25,10 @@ netlink::Status Output::write(std::string_view text) {
 
 bool Output::reader_gone() const {
   return sys_errno_ == EPIPE;
+}
+
+void complain(std::string_view text) {
+  std::cerr << "ipvsctl: " << api::visible_lines(text) << '\n';
 }
 
 }  // namespace ipvsproxier::cmd

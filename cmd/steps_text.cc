@@ -5,6 +5,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "proxier/api/json_text.h"
+#include "proxier/api/visible_text.h"
+
 namespace ipvsproxier::cmd {
 
 namespace {
@@ -45,8 +48,8 @@ std::string steps_text(const Rehearsed& rehearsed, std::string_view word, std::s
       if (step.area != area) continue;
       if (count++ == 0) text += fmt::format("{}\n", to_string(area));
       const auto name = name_of(rehearsed, step);
-      text += fmt::format("  {} {}{}{}\n", static_cast<char>(step.change), step.what,
-                          name.empty() ? "" : "  # ", name);
+      text += fmt::format("  {} {}{}{}\n", static_cast<char>(step.change), api::visible(step.what),
+                          name.empty() ? "" : "  # ", api::visible(name));
     }
     if (count > 0)
       counts += fmt::format("{}{} in {}", counts.empty() ? "" : ", ", count, to_string(area));
@@ -54,7 +57,8 @@ std::string steps_text(const Rehearsed& rehearsed, std::string_view word, std::s
   const auto all = rehearsed.steps.size();
   text += all == 0 ? fmt::format("{}\n", none)
                    : fmt::format("{} {}{}: {}\n", all, word, all == 1 ? "" : "s", counts);
-  for (const auto& note : rehearsed.notes) text += fmt::format("not looked at: {}\n", note);
+  for (const auto& note : rehearsed.notes)
+    text += fmt::format("not looked at: {}\n", api::visible(note));
   return text;
 }
 
@@ -68,7 +72,7 @@ std::string steps_json(const Rehearsed& rehearsed) {
     if (const auto name = name_of(rehearsed, step); !name.empty())
       json["steps"].back()["service"] = name;
   }
-  return json.dump(2) + "\n";
+  return api::to_json_text(json, 2) + "\n";
 }
 
 }  // namespace ipvsproxier::cmd

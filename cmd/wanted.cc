@@ -14,6 +14,7 @@
 #include "cmd/node_check.h"
 #include "netlink/unique_fd.h"
 #include "proxier/api/decode.h"
+#include "proxier/api/json_text.h"
 #include "proxier/loop/main_loop.h"
 #include "proxier/watch/access_choice.h"
 #include "proxier/watch/api_source.h"
@@ -47,7 +48,7 @@ Result<Options> options_of(const std::vector<std::string>& arguments, const std:
 // Its flags, and as --config what it made of them and its file.
 Result<Options> daemon_options(const Json& settings) {
   const netlink::UniqueFd file(::memfd_create("configuration", MFD_CLOEXEC));
-  const auto text = settings.value("config", Json::object()).dump();
+  const auto text = api::to_json_text(settings.value("config", Json::object()));
   if (!file || ::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
     return netlink::make_error(netlink::Operation::generic, errno, "copy the configuration");
   std::vector<std::string> arguments;

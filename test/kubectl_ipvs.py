@@ -28,15 +28,42 @@ def pod(namespace, name, node, phase="Running", labels=None, container="ipvs-pro
             "status": {"phase": phase}}
 
 
+def owned(made, owner="ipvs-proxier", kind="DaemonSet", controller=True, host_network=True,
+          leaves=False):
+    """The pod as the proxy's are: of a DaemonSet, in the network of its node."""
+    made["metadata"]["ownerReferences"] = [{
+        "apiVersion": "apps/v1", "kind": kind, "name": owner, "uid": "0-1",
+        "controller": controller}]
+    if leaves:
+        made["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    made["spec"]["hostNetwork"] = host_network
+    return made
+
+
 PROXY = {LABEL: "ipvs-proxier"}
+OTHER = {"app": "other"}
+# Of whoever may run a pod; its name and its namespace are the first of all.
+FORGED = "x\nworker-2 kube-system web-0 c\n"
 PODS = [
-    pod("kube-system", "ipvs-proxier-a1", "worker-1", labels=PROXY),
-    pod("kube-system", "ipvs-proxier-a0", "worker-1", phase="Failed", labels=PROXY),
-    pod("kube-system", "kube-proxy-b2", "worker-2", container="kube-proxy",
-        labels=PROXY | {"k8s-app": "kube-proxy"}),
+    owned(pod("aaa", "aaa", "worker-1", labels=PROXY | OTHER)),
+    owned(pod("aaa", "aab", "worker-2", labels=PROXY | OTHER)),
+    owned(pod("kube-system", "aaa-1", "worker-1", labels=PROXY), host_network=False),
+    owned(pod("kube-system", "aaa-2", "worker-1", labels=PROXY), kind="ReplicaSet"),
+    owned(pod("kube-system", "aaa-3", "worker-1", labels=PROXY), owner="other"),
+    owned(pod("kube-system", "aaa-4", "worker-1", labels=PROXY), controller=False),
+    owned(pod("kube-system", "aaa-5", "worker-1", labels=PROXY), leaves=True),
+    owned(pod("kube-system", "aaa-6", "worker-2", labels=PROXY), owner=FORGED),
+    pod("kube-system", "aaa-7", "worker-1", labels=PROXY),
+    owned(pod("kube-system", "ipvs-proxier-a1", "worker-1", labels=PROXY)),
+    owned(pod("kube-system", "ipvs-proxier-a0", "worker-1", phase="Failed", labels=PROXY)),
+    owned(pod("kube-system", "kube-proxy-b2", "worker-2", container="kube-proxy",
+              labels=PROXY | {"k8s-app": "kube-proxy"}), owner="kube-proxy"),
     pod("shop", "web-0", "worker-2"),
     pod("shop", "waiting", None),
-    pod("own", "other-c3", "worker-3", labels={"app": "other"}),
+    owned(pod("own", "other-c3", "worker-3", labels=OTHER), owner="mine"),
+    owned(pod("kube-system", "twin-1", "big-worker-1", labels={"app": "twin"})),
+    owned(pod("kube-system", "twin-2", "big-worker-1", labels={"app": "twin"})),
+    owned(pod("kube-system", "twin-3", "worker-1", labels={"app": "twin"})),
 ]
 NODES = ["worker-1", "worker-2", "worker-3"]
 
@@ -57,9 +84,11 @@ class Server(http.server.BaseHTTPRequestHandler):
             return self.answer({"kind": "APIResourceList", "groupVersion": "v1", "resources": [
                 {"name": name, "kind": kind, "namespaced": within, "verbs": ["get", "list"],
                  "shortNames": [name[:2]]} for name, kind, within in kinds]})
-        if parts == ["api", "v1", "pods"]:
+        if parts[:2] == ["api", "v1"] and parts[-1] == "pods":
+            within = parts[3] if parts[2:3] == ["namespaces"] else None
             return self.answer({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": [
-                one for one in PODS if selected(one, query)]})
+                one for one in PODS if selected(one, query) and
+                within in (None, one["metadata"]["namespace"])]})
         if parts[:3] == ["api", "v1", "nodes"] and parts[3:] and parts[3] in NODES:
             return self.answer({"kind": "Node", "apiVersion": "v1",
                                 "metadata": {"name": parts[3]}})
@@ -118,10 +147,25 @@ CASES = [
     ("ipvsctl's status", ["worker-1", "diff"], {"STATUS": "1"}, 1, [A1 + "diff"], ""),
     ("every node, the highest status", ["--all", "diff"], {"STATUS_OF_B2": "2", "STATUS": "1"}, 2,
      [A1 + "diff", B2 + "diff"], "== worker-2"),
-    ("other labels", ["--selector", "app=other", "worker-3", "list"], {}, 0,
+    ("another place", ["--selector", "app=other", "--proxy-namespace=own", "--daemon-set", "mine",
+                       "worker-3", "list"], {}, 0,
      [SELF + " exec --namespace own other-c3 --container ipvs-proxier -- ipvsctl list"], ""),
+    ("another DaemonSet", ["--selector=app=other", "--proxy-namespace", "own", "worker-3", "list"],
+     {}, 2, [], "no pod of the DaemonSet ipvs-proxier or kube-proxy"),
+    ("another namespace", ["--selector=app=other", "--daemon-set=mine", "worker-3", "list"],
+     {}, 2, [], "in namespace kube-system on node worker-3"),
+    ("the namespace of a pod is not the proxy's", ["-n", "own", "worker-1", "status"], {}, 0,
+     [A1.replace(" exec", " -n own exec") + "status"], ""),
+    ("a DaemonSet that is a template", ["--daemon-set=a\" \"b", "worker-1", "list"], {}, 2, [],
+     "is no name"),
+    ("two pods on one node", ["--selector=app=twin", "big-worker-1", "status"], {}, 2, [],
+     "several pods"),
+    ("two pods on one node of all", ["--selector=app=twin", "--all", "status"], {}, 2,
+     [SELF + " exec --namespace kube-system twin-3 --container ipvs-proxier -- ipvsctl status"],
+     "several pods"),
     ("a node without the proxy", ["worker-3", "list"], {}, 2, [],
-     "no pod with the labels app.kubernetes.io/name=ipvs-proxier is running on node worker-3"),
+     "with the labels app.kubernetes.io/name=ipvs-proxier is running in namespace kube-system on node"
+     " worker-3"),
     ("no such node", ["worker-9", "list"], {}, 2, [], "\"worker-9\" not found"),
     ("no such pod", ["-n", "shop", "pod/gone", "list"], {}, 2, [], "\"gone\" not found"),
     ("a pod without a node", ["--namespace=shop", "pod/waiting", "list"], {}, 2, [],

@@ -2,11 +2,14 @@
 
 #include <utility>
 
+#include "proxier/api/json_text.h"
+#include "proxier/api/visible_text.h"
+
 namespace ipvsproxier::api {
 
 namespace {
 
-constexpr std::size_t kShownCharacters = 60;
+constexpr std::size_t kShownBytes = 60;
 
 }  // namespace
 
@@ -63,13 +66,9 @@ std::string_view kind_of_json(const Json& value) {
 
 std::string show(const Json& value) {
   if (value.is_structured()) return std::string(kind_of_json(value));
-  if (value.is_string() && value.get_ref<const std::string&>().size() > kShownCharacters)
-    return to_json_text(value.get_ref<const std::string&>().substr(0, kShownCharacters)) + "...";
+  if (value.is_string() && value.get_ref<const std::string&>().size() > kShownBytes)
+    return json_quoted(head_of(value.get_ref<const std::string&>(), kShownBytes)) + "...";
   return to_json_text(value);
-}
-
-std::string to_json_text(const Json& tree) {
-  return tree.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace ipvsproxier::api

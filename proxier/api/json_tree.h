@@ -21,7 +21,4 @@ std::string_view kind_of_json(const Json& value);
 // The value as it was written, in quotes when it is text, cut after some 60 characters.
 std::string show(const Json& value);
 
-// JSON text of it, on one line; what is no UTF-8 in it is replaced.
-std::string to_json_text(const Json& tree);
-
 }  // namespace ipvsproxier::api

@@ -8,6 +8,7 @@
 
 #include "netlink/ip_address.h"
 #include "proxier/api/decode.h"
+#include "proxier/api/json_text.h"
 
 namespace ipvsproxier::api {
 namespace {
@@ -136,7 +137,7 @@ Json json_of(const Node& node) {
 }  // namespace
 
 std::string to_json(const Object& object) {
-  return std::visit([](const auto& typed) { return json_of(typed).dump(); }, object);
+  return std::visit([](const auto& typed) { return to_json_text(json_of(typed)); }, object);
 }
 
 }  // namespace ipvsproxier::api

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "proxier/api/visible_text.h"
+
 namespace ipvsproxier::api {
 
 bool has_error(const Problems& problems) {
@@ -14,7 +16,7 @@ std::string to_string(const Problem& problem) {
   for (const auto* part : {&problem.origin, &problem.object, &problem.field, &problem.message}) {
     if (part->empty()) continue;
     if (!text.empty()) text += ": ";
-    text += *part;
+    text += visible(*part);
   }
   return text;
 }

@@ -27,7 +27,7 @@ using Problems = std::vector<Problem>;
 
 bool has_error(const Problems& problems);
 
-// "origin: object: field: message"; empty parts are left out.
+// "origin: object: field: message", on one line (visible_text.h); empty parts are left out.
 std::string to_string(const Problem& problem);
 
 }  // namespace ipvsproxier::api

@@ -11,6 +11,7 @@
 #include "proxier/api/decode.h"
 #include "proxier/api/fields.h"
 #include "proxier/api/json_value.h"
+#include "proxier/api/visible_text.h"
 
 namespace ipvsproxier::api {
 
@@ -119,16 +120,11 @@ Result<WatchEvent> read_bookmark(const JsonValue& object) {
 // A body that is no Status, for a log: its beginning, on one line.
 std::string shown_body(std::string_view body) {
   std::string text;
-  for (const char c : body.substr(0, kShownBody)) {
+  for (const char c : head_of(body, kShownBody)) {
     const bool blank = static_cast<unsigned char>(c) <= 0x20 || c == 0x7f;
     if (!blank) text += c;
     if (blank && !text.empty() && text.back() != ' ') text += ' ';
   }
-  const auto is_inside = [&](std::size_t at) {
-    return at < body.size() && (static_cast<unsigned char>(body[at]) & 0xc0U) == 0x80U;
-  };
-  // Not in the middle of a character.
-  for (auto at = kShownBody; is_inside(at) && !text.empty(); --at) text.pop_back();
   if (body.size() > kShownBody) return text + "...";
   while (!text.empty() && text.back() == ' ') text.pop_back();
   return text;

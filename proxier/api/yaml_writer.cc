@@ -5,6 +5,8 @@
 #include <yaml-cpp/null.h>
 #include <nlohmann/json.hpp>
 
+#include "proxier/api/json_text.h"
+#include "proxier/api/visible_text.h"
 #include "proxier/api/yaml_scalar.h"
 
 namespace ipvsproxier::api {
@@ -16,7 +18,9 @@ using Json = nlohmann::json;
 void write_text(YAML::Emitter& out, const std::string& text) {
   // The library does not see that these begin and end documents.
   const bool is_mark = text.rfind("---", 0) == 0 || text.rfind("...", 0) == 0;
-  if (is_mark || !resolve_plain_scalar(text).is_string()) out << YAML::DoubleQuoted;
+  // Nor that quotes are needed for what is no UTF-8 and for what cannot be seen.
+  const bool is_plain = resolve_plain_scalar(text).is_string() && visible_lines(text) == text;
+  if (is_mark || !is_plain) out << YAML::DoubleQuoted;
   out << text;
 }
 
@@ -41,7 +45,7 @@ void write(YAML::Emitter& out, const Json& value) {
   } else if (value.is_null()) {
     out << YAML::Null;  // as text the library would quote it
   } else {
-    out << value.dump();  // numbers, true and false are the same in YAML
+    out << to_json_text(value);  // numbers, true and false are the same in YAML
   }
 }
 
@@ -51,7 +55,8 @@ std::string write_yaml(const Json& value) {
   YAML::Emitter out;
   out.SetNullFormat(YAML::LowerNull);
   write(out, value);
-  return std::string(out.c_str(), out.size()) + "\n";
+  // Within quotes "\u202e" means the character.
+  return visible_lines({out.c_str(), out.size()}) + "\n";
 }
 
 }  // namespace ipvsproxier::api

@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "proxier/api/json_text.h"
+#include "proxier/api/visible_text.h"
 #include "proxier/api/yaml_writer.h"
 
 namespace ipvsproxier::inspect {
@@ -59,8 +61,8 @@ std::string row_text(const NamedConnection& row) {
   const auto& one = row.one;
   return fmt::format("{:4} {:7} {:11} {:21} {:40} {}\n", one.protocol, one.expires, one.state,
                      netlink::to_string(one.client_address, one.client_port),
-                     end_text(one.virtual_address, one.virtual_port, row.service),
-                     end_text(one.server_address, one.server_port, row.pod));
+                     end_text(one.virtual_address, one.virtual_port, api::visible(row.service)),
+                     end_text(one.server_address, one.server_port, api::visible(row.pod)));
 }
 
 std::string begin_text(SetFormat format) {
@@ -77,7 +79,7 @@ std::string end_text(SetFormat format, bool empty) {
 
 std::string text_of(const NamedConnection& row, SetFormat format, bool first) {
   if (format == SetFormat::json)
-    return (first ? "\n    " : ",\n    ") + connection_document(row).dump();
+    return (first ? "\n    " : ",\n    ") + api::to_json_text(connection_document(row));
   if (format == SetFormat::yaml)
     return (first ? "connections:\n" : "") +
            api::write_yaml(nlohmann::json::array({connection_document(row)}));

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include <nlohmann/json.hpp>
+#include "proxier/api/json_text.h"
 
 namespace ipvsproxier::inspect {
 
@@ -11,7 +11,7 @@ void append_json_text(std::string& text, std::string_view value) {
   if (std::ranges::all_of(value, is_plain))
     text.append(1, '"').append(value).append(1, '"');
   else
-    text += nlohmann::json(value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    text += api::json_quoted(value);
 }
 
 }  // namespace ipvsproxier::inspect

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "proxier/api/visible_text.h"
 #include "proxier/inspect/list_order.h"
 
 namespace ipvsproxier::inspect {
@@ -138,7 +139,8 @@ Status list_connections(netlink::ConnectionSource& source, const ListFilter& fil
                    address_text(one.client_address, one.client_port, protocol, names),
                    address_text(one.virtual_address, one.virtual_port, protocol, names));
     if (persistence && !one.persistence_data.empty())
-      fmt::format_to(out, "{:16} {:18} {}\n", server, one.persistence_engine, one.persistence_data);
+      fmt::format_to(out, "{:16} {:18} {}\n", server, one.persistence_engine,
+                     api::visible(one.persistence_data));
     else
       fmt::format_to(out, "{}\n", server);
     return page.pass_on_if_large();

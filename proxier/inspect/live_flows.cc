@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "proxier/api/visible_text.h"
+
 namespace ipvsproxier::inspect {
 
 using netlink::IpvsConnection;
@@ -55,7 +57,8 @@ std::string live_text(const LiveFlows& live) {
   std::string text = "\nNow:\n";
   for (const auto& one : live.connections) text += line(one);
   for (const auto& one : live.tracked) text += line(one);
-  if (!live.unread.empty()) text += fmt::format("  conntrack  not known: {}\n", live.unread);
+  if (!live.unread.empty())
+    text += fmt::format("  conntrack  not known: {}\n", api::visible(live.unread));
   if (live.connections.empty() && live.tracked.empty() && live.unread.empty())
     text += "  no connection of it\n";
   return text;

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "proxier/api/visible_text.h"
 #include "proxier/inspect/table_form.h"
 
 namespace ipvsproxier::inspect {
@@ -43,7 +44,8 @@ class NamedForm final : public TableForm {
     form_->begin_service(text, service);
     if (const auto name = names_.of(service.service.key))
       end_line(text, start,
-               fmt::format(kServiceColumns, to_string(*name), plan::to_string(name->facet)));
+               fmt::format(kServiceColumns, api::visible(to_string(*name)),
+                           plan::to_string(name->facet)));
   }
 
   void server(std::string& text, const ServiceReading& service,
@@ -51,9 +53,9 @@ class NamedForm final : public TableForm {
     const auto start = text.size();
     form_->server(text, service, server);
     if (const auto name = names_.of(service.service.key, server.listed.server.key))
-      end_line(
-          text, start,
-          fmt::format(kServerColumns, name->pod, name->node, name->zone, condition_text(*name)));
+      end_line(text, start,
+               fmt::format(kServerColumns, api::visible(name->pod), api::visible(name->node),
+                           api::visible(name->zone), condition_text(*name)));
   }
 
   void end_service(std::string& text) override { form_->end_service(text); }

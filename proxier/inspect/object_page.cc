@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "proxier/api/json_text.h"
 #include "proxier/api/object_json.h"
 
 namespace ipvsproxier::inspect {
@@ -16,8 +17,8 @@ void append(std::string& items, const api::Object& object) {
 std::string page_of(const std::string& items, const std::string& next) {
   const nlohmann::json metadata =
       next.empty() ? nlohmann::json::object() : nlohmann::json{{"continue", next}};
-  return R"({"apiVersion":"v1","kind":"List","metadata":)" + metadata.dump() + R"(,"items":[)" +
-         items + "]}";
+  return R"({"apiVersion":"v1","kind":"List","metadata":)" + api::to_json_text(metadata) +
+         R"(,"items":[)" + items + "]}";
 }
 
 std::string service_page(const model::ClusterState& cluster, const ServiceQuery& query,

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "proxier/api/visible_text.h"
 #include "proxier/inspect/set_listing.h"
 
 namespace ipvsproxier::inspect {
@@ -65,7 +66,7 @@ std::vector<std::string> sets_of(const ipset::Rule& rule) {
 
 std::string title(const ReviewedChain& chain) {
   auto text = fmt::format("{} {} {}", to_string(chain.table.family), to_string(chain.table.table),
-                          chain.name);
+                          api::visible(chain.name));
   if (chain.policy) text += fmt::format(", policy {}", policy_text(*chain.policy));
   if (chain.missing)
     text += ": MISSING";
@@ -94,7 +95,8 @@ std::string paragraph(const ReviewedChain& chain, const RuleReading& reading) {
       text += fmt::format("{:>10} {:>12}", rule.count.packets, rule.count.bytes);
     else
       text += fmt::format("{:>10} {:>12}", "-", "-");
-    text += fmt::format("  {}{}\n", rule_line(chain, rule), notes(rule, reading));
+    text += fmt::format("  {}{}\n", api::visible(rule_line(chain, rule)),
+                        api::visible(notes(rule, reading)));
   }
   return text;
 }
@@ -178,13 +180,13 @@ std::size_t save_order(const ReviewedChain& chain) {
 std::string table_save(const std::vector<const ReviewedChain*>& chains, bool counters) {
   auto text = fmt::format("*{}\n", to_string(chains.front()->table.table));
   for (const auto* chain : chains)
-    if (!chain->policy) text += fmt::format(":{} - [0:0]\n", chain->name);
+    if (!chain->policy) text += fmt::format(":{} - [0:0]\n", api::visible(chain->name));
   for (const auto* chain : chains)
     for (const auto& rule : chain->rules) {
       if (!is_there(rule)) continue;
       if (std::holds_alternative<ipset::ForeignTarget>(rule.rule.target)) text += "# ";
       if (counters) text += fmt::format("[{}:{}] ", rule.count.packets, rule.count.bytes);
-      text += rule_line(*chain, rule) + "\n";
+      text += api::visible(rule_line(*chain, rule)) + "\n";
     }
   return text + "COMMIT\n";
 }

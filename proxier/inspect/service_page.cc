@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "proxier/api/json_text.h"
+
 namespace ipvsproxier::inspect {
 
 namespace {
@@ -19,13 +21,16 @@ const json& member(const json& document, const char* key) {
 
 std::string text_of(const json& document, const char* key) {
   const auto& value = member(document, key);
-  return value.is_string() ? value.get<std::string>() : value.is_null() ? "" : value.dump();
+  return value.is_string() ? value.get<std::string>()
+         : value.is_null() ? ""
+                           : api::to_json_text(value);
 }
 
 std::string joined(const json& list) {
   std::string text;
   for (const auto& one : list)
-    text += (text.empty() ? "" : ", ") + (one.is_string() ? one.get<std::string>() : one.dump());
+    text += (text.empty() ? "" : ", ") +
+            (one.is_string() ? one.get<std::string>() : api::to_json_text(one));
   return text;
 }
 
@@ -209,7 +214,8 @@ class Page {
 }  // namespace
 
 std::string service_page(const json& document) {
-  return Page(document).text();
+  const auto shown = api::visible_texts(document);
+  return Page(shown).text();
 }
 
 }  // namespace ipvsproxier::inspect

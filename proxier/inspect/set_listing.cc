@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "ipset/set_catalog.h"
+#include "proxier/api/json_text.h"
+#include "proxier/api/visible_text.h"
 #include "proxier/api/yaml_writer.h"
 #include "proxier/inspect/element_owners.h"
 
@@ -46,7 +48,8 @@ std::string owner_column(const ipset::Element& element, const ElementOwners& own
 
 std::string document_text(const json& document, SetFormat format) {
   constexpr int kIndent = 2;
-  return format == SetFormat::yaml ? api::write_yaml(document) : document.dump(kIndent) + "\n";
+  return format == SetFormat::yaml ? api::write_yaml(document)
+                                   : api::to_json_text(document, kIndent) + "\n";
 }
 
 netlink::Result<std::vector<ListedSet>> list_sets(ipset::SetTable& table) {
@@ -84,7 +87,7 @@ std::optional<plan::SetKey> our_set(std::string_view name) {
 
 std::string owners_text(const std::set<std::string>& owners) {
   std::string text;
-  for (const auto& owner : owners) text += (text.empty() ? "" : ", ") + owner;
+  for (const auto& owner : owners) text += (text.empty() ? "" : ", ") + api::visible(owner);
   return text.empty() ? "-" : text;
 }
 

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "proxier/api/visible_text.h"
 #include "proxier/inspect/entry_words.h"
 #include "proxier/inspect/table_form.h"
 
@@ -100,7 +101,7 @@ class TextForm final : public TableForm {
     auto name = service_name(key, style_.names);
     if (key.fwmark == 0 && key.address.family() == netlink::Family::ipv4 &&
         name.size() > kNameWidth)
-      name.resize(kNameWidth);
+      name.resize(api::head_of(name, kNameWidth).size());
     if (style_.columns == Columns::stats || style_.columns == Columns::rate) {
       fmt::format_to(std::back_inserter(text), "{:33}", name);
       append_traffic(text, reading.traffic);
@@ -117,7 +118,7 @@ class TextForm final : public TableForm {
     const auto& server = reading.listed.server;
     auto name = server_name(service, reading, style_.names);
     if (server.key.address.family() == netlink::Family::ipv4 && name.size() > kNameWidth)
-      name.resize(kNameWidth);
+      name.resize(api::head_of(name, kNameWidth).size());
     fmt::format_to(std::back_inserter(text), "  -> {:28}", name);
     append_columns(text, reading);
     text += '\n';

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "proxier/api/visible_text.h"
+
 namespace ipvsproxier::inspect {
 
 namespace {
@@ -69,7 +71,7 @@ bool contains(const std::string& text, const std::string& part) {
 // "shop/web:http", where that is known.
 std::string name_of(const netlink::VirtualServiceKey& key, const ClusterNames& names) {
   const auto name = names.of(key);
-  return name ? to_string(*name) : netlink::to_string(key);
+  return name ? api::visible(to_string(*name)) : netlink::to_string(key);
 }
 
 // "10.244.0.9:8080 shop/web-1"
@@ -78,7 +80,7 @@ std::string name_of(const ShownBackend& backend, const ClusterNames& names) {
   const auto service = names.of(*backend.service);
   const auto server = names.of(*backend.service, backend.server);
   if (service && server && !server->pod.empty())
-    text += fmt::format(" {}/{}", service->ns, server->pod);
+    text += api::visible(fmt::format(" {}/{}", service->ns, server->pod));
   return text;
 }
 
@@ -146,11 +148,11 @@ auto top_order(const TopView& view) {
   };
 }
 
-std::string cut(std::string text, std::size_t width) {
-  if (text.size() <= width) return text;
-  text.resize(width);
-  if (width > 0) text.back() = '~';
-  return text;
+// In characters, as fmt counts them.
+std::string cut(const std::string& text, std::size_t width) {
+  auto fits = fmt::format("{:.{}}", text, width);
+  if (fits.size() == text.size() || width == 0) return fits;
+  return fmt::format("{:.{}}~", text, width - 1);
 }
 
 constexpr std::string_view kNumberTitles = "  Active  InAct    CPS  InPPS OutPPS  InBPS OutBPS";
@@ -339,7 +341,7 @@ std::vector<std::string> top_screen(const TopTable& table, const TopView& view,
   for (const auto& row : table.rows) lines.push_back(line(row.name, numbers_of(row)));
   lines.resize(size.height > 0 ? size.height - 1 : 0);
   if (size.height > 0) lines.push_back(last_line(view));
-  for (auto& one : lines) one = cut(std::move(one), size.width);
+  for (auto& one : lines) one = cut(one, size.width);
   return lines;
 }
 

@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "proxier/api/json_text.h"
 #include "proxier/inspect/walk_text.h"
 
 namespace ipvsproxier::inspect {
@@ -106,7 +107,7 @@ std::string walk_json(const PacketWalk& walk, const WalkNames& names, const Live
   root["passedOver"] = std::move(passed_over);
   root["getsThere"] = gets_there(walk);
   if (live != nullptr) root["live"] = live_json(*live);
-  return root.dump(2) + "\n";
+  return api::to_json_text(root, 2) + "\n";
 }
 
 }  // namespace ipvsproxier::inspect

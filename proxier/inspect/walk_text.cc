@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "proxier/api/visible_text.h"
+
 namespace ipvsproxier::inspect {
 
 namespace {
@@ -14,14 +16,14 @@ std::string step_line(const WalkStep& step) {
   line += step.text;
   if (!step.found.empty()) line += fmt::format("  [{}]", step.found);
   if (step.unjudged) line += "  (cannot be judged from here: taken as not matching)";
-  return line + "\n";
+  return api::visible(line) + "\n";
 }
 
 // " (NAME)", or nothing.
 template <typename Key>
 std::string named(const std::function<std::string(const Key&)>& name, const Key& key) {
   const auto text = name ? name(key) : std::string();
-  return text.empty() ? text : fmt::format(" ({})", text);
+  return text.empty() ? text : fmt::format(" ({})", api::visible(text));
 }
 
 std::string head(const PacketWalk& walk, const WalkNames& names) {
@@ -34,25 +36,27 @@ std::string head(const PacketWalk& walk, const WalkNames& names) {
                      end(source, flow.source_port), named(names.address, source),
                      netlink::to_string(flow.destination, flow.port),
                      named(names.address, flow.destination),
-                     walk.sent_here ? "sent by this node" : "in by " + flow.in_link);
+                     walk.sent_here ? "sent by this node" : "in by " + api::visible(flow.in_link));
 }
 
 std::string who_sees(const Arrival& arrival) {
   if (arrival.source_because.empty()) return "sees " + arrival.source.to_string();
   return fmt::format("sees {} ({}: {})", arrival.source.to_string(),
                      arrival.masqueraded ? "masqueraded" : "not masqueraded",
-                     arrival.source_because);
+                     api::visible(arrival.source_because));
 }
 
 std::string loss(const Arrival& arrival) {
   if (arrival.fate == Fate::refused)
-    return fmt::format("is refused ({}) at {}", to_string(arrival.notice), arrival.why);
-  return "is dropped at " + arrival.why;
+    return fmt::format("is refused ({}) at {}", to_string(arrival.notice),
+                       api::visible(arrival.why));
+  return "is dropped at " + api::visible(arrival.why);
 }
 
 std::string cautions(const Arrival& arrival) {
   std::string text;
-  for (const auto& caution : arrival.cautions) text += fmt::format("Beware: {}.\n", caution);
+  for (const auto& caution : arrival.cautions)
+    text += fmt::format("Beware: {}.\n", api::visible(caution));
   return text;
 }
 
@@ -100,8 +104,9 @@ std::string verdict(const PacketWalk& walk, const WalkNames& names) {
         return fmt::format("It gets to this node itself, which {}.\n", who_sees(arrival));
       case Fate::served:
       case Fate::forwarded:
-        return fmt::format("It leaves by {}, for no virtual service; {} {}.\n", arrival.out_link,
-                           walk.flow.destination.to_string(), who_sees(arrival));
+        return fmt::format("It leaves by {}, for no virtual service; {} {}.\n",
+                           api::visible(arrival.out_link), walk.flow.destination.to_string(),
+                           who_sees(arrival));
       case Fate::refused:
       case Fate::dropped:
         return fmt::format("It {}.\n", loss(arrival));

@@ -3,18 +3,14 @@
 #include <string>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
+
+#include "proxier/api/json_text.h"
 
 namespace ipvsproxier::serve {
 
 namespace {
 
 using netlink::Family;
-
-// With its quotes. Names of Kubernetes need no escapes; those in a file may.
-std::string quoted(const std::string& text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
 
 }  // namespace
 
@@ -24,7 +20,8 @@ HttpResponse service_health(const api::NamespacedName& service, std::uint32_t lo
       local_endpoints > 0 && proxy_healthy ? 200 : 503,
       fmt::format("{{\n\t\"service\": {{\n\t\t\"namespace\": {},\n\t\t\"name\": {}\n\t}},\n\t"
                   "\"localEndpoints\": {},\n\t\"serviceProxyHealthy\": {}\n}}",
-                  quoted(service.ns), quoted(service.name), local_endpoints, proxy_healthy));
+                  api::json_quoted(service.ns), api::json_quoted(service.name), local_endpoints,
+                  proxy_healthy));
   response.headers.emplace_back("X-Load-Balancing-Endpoint-Weight",
                                 std::to_string(local_endpoints));
   return response;

@@ -29,6 +29,15 @@ api::Problem unknown_scheduler(const ReconcilerSettings& settings,
                      "); choose another or install the module; not programmed: " + list};
 }
 
+// A line each: a log's line is one.
+void tell_operations(std::string_view text, spdlog::logger& logger) {
+  while (!text.empty()) {
+    const auto line = text.substr(0, text.find('\n'));
+    logger.debug("transaction: {}", line);
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+  }
+}
+
 template <typename T>
 void append(std::vector<T>& to, std::vector<T> from) {
   std::move(from.begin(), from.end(), std::back_inserter(to));
@@ -303,7 +312,7 @@ void Reconciler::apply(const plan::Scope& scope, TimePoint now, Pass& pass) {
 // Answers what failed.
 plan::Scope Reconciler::execute(const plan::Transaction& transaction, Pass& pass) {
   if (!transaction.empty() && logger_.should_log(spdlog::level::debug))
-    logger_.debug("transaction:\n{}", plan::to_text(transaction));
+    tell_operations(plan::to_text(transaction), logger_);
   flows_.note(transaction, mirror_);
   read_back_.note(transaction);
   auto outcome = Applier(kernel_, mirror_, settings_.progress).apply(transaction, pass.stop);

@@ -15,6 +15,8 @@
 
 #include <fmt/format.h>
 
+#include "proxier/api/visible_text.h"
+
 namespace ipvsproxier::watch {
 
 namespace {
@@ -111,8 +113,8 @@ std::string shown(const std::string& errors) {
       line += ' ';
   }
   if (!line.empty() && line.back() == ' ') line.pop_back();
-  if (line.size() > kShownErrors) line = "..." + line.substr(line.size() - kShownErrors);
-  return line;
+  const auto end = api::tail_of(line, kShownErrors);
+  return end.size() < line.size() ? fmt::format("...{}", end) : line;
 }
 
 enum class ReadOutcome : std::uint8_t { some, none, end };

@@ -6,7 +6,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "proxier/api/json_text.h"
 #include "proxier/api/timestamp.h"
+#include "proxier/api/visible_text.h"
 
 namespace ipvsproxier::watch {
 
@@ -21,24 +23,9 @@ constexpr std::size_t kMostName = 253;
 
 constexpr const char* kController = "kube-proxy";
 
-std::string dump(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-// As it will be sent, which may be longer than it was: a bad byte becomes a character of three.
-std::string valid_utf8(const std::string& text) {
-  return Json::parse(dump(text)).get<std::string>();
-}
-
-// Between two characters.
-std::string cut(std::string text, std::size_t most) {
-  if (text.size() <= most) return text;
-  const auto is_inside = [](char byte) {
-    return (static_cast<unsigned char>(byte) & 0xc0U) == 0x80U;
-  };
-  while (most > 0 && is_inside(text[most])) --most;
-  text.resize(most);
-  return text;
+// One line that is UTF-8, and as long as the server takes at most.
+std::string fit(std::string_view text, std::size_t most) {
+  return std::string(api::head_of(api::visible(text), most));
 }
 
 bool is_alphanumeric(char letter) {
@@ -100,18 +87,17 @@ std::string event_document(const EventRecord& record) {
   json["eventTime"] = api::to_rfc3339_micro(record.first);
   if (record.count > 1) json["series"] = series_of(record);
   json["reportingController"] = kController;
-  json["reportingInstance"] =
-      cut(valid_utf8(fmt::format("{}-{}", kController, record.host)), kMostInstance);
+  json["reportingInstance"] = fit(fmt::format("{}-{}", kController, record.host), kMostInstance);
   json["action"] = event.action;
   json["reason"] = event.reason;
   json["regarding"] = std::move(regarding);
-  if (!event.note.empty()) json["note"] = cut(valid_utf8(event.note), kMostNote);
+  if (!event.note.empty()) json["note"] = fit(event.note, kMostNote);
   json["type"] = event.level == EventLevel::normal ? "Normal" : "Warning";
-  return dump(json);
+  return api::to_json_text(json);
 }
 
 std::string series_patch(const EventRecord& record) {
-  return dump(Json{{"series", series_of(record)}});
+  return api::to_json_text(Json{{"series", series_of(record)}});
 }
 
 }  // namespace ipvsproxier::watch

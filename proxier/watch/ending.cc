@@ -2,12 +2,16 @@
 
 #include <algorithm>
 
+#include "proxier/api/visible_text.h"
+
 namespace ipvsproxier::watch {
 
 namespace {
 
 // As client-go tells it from other timeouts (isTooLargeResourceVersionError).
 constexpr std::string_view kTooLarge = "Too large resource version";
+// In bytes: it is kept and shown.
+constexpr std::size_t kMostCause = 4096;
 
 Trouble trouble_of(int code, const api::ApiStatus& status) {
   if (code == 410 || status.reason == "Expired" || status.reason == "Gone") return Trouble::expired;
@@ -32,7 +36,8 @@ Ending ending_of(std::string what, int code, const api::ApiStatus& status) {
                 .cause = std::move(what) + " " + std::to_string(code)};
   if (!status.reason.empty()) ending.cause += " " + status.reason;
   if (!status.message.empty()) ending.cause += ": " + status.message;
-  // It stands in logs as one line.
+  // It stands in logs, and in the daemon's status, as one line.
+  ending.cause.resize(api::head_of(ending.cause, kMostCause).size());
   std::replace_if(
       ending.cause.begin(), ending.cause.end(),
       [](char c) { return static_cast<unsigned char>(c) < ' '; }, ' ');

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "proxier/api/documents.h"
+#include "proxier/api/json_text.h"
 #include "proxier/api/json_tree.h"
 #include "proxier/api/timestamp.h"
 #include "proxier/watch/pem.h"
@@ -40,7 +41,7 @@ std::string exec_info(const std::string& api_version, const ExecCluster* cluster
   spec["interactive"] = false;
   const nlohmann::ordered_json credential = {
       {"kind", "ExecCredential"}, {"apiVersion", api_version}, {"spec", spec}};
-  return credential.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return api::to_json_text(credential);
 }
 
 std::string token_fault(std::string_view token) {

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "proxier/api/json_text.h"
+
 namespace ipvsproxier::watch {
 
 using api::Json;

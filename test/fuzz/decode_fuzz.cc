@@ -12,6 +12,7 @@
 
 #include "proxier/api/broken_json.h"
 #include "proxier/api/decode.h"
+#include "proxier/api/json_text.h"
 #include "proxier/api/json_tree.h"
 #include "proxier/api/wire.h"
 

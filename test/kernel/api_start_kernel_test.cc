@@ -92,10 +92,16 @@ TEST_CASE("api: ipvsctl status tells of a watch that is refused, and of the kern
   CHECK(tells("this kernel      Linux ")());
   world.server().set_faults(Resource::endpoint_slices,
                             {.answers = {{.code = 403, .message = "who?"}}});
+  // What a proxy in between says need not be UTF-8.
+  world.server().set_faults(
+      Resource::nodes,
+      {.answers = {{.code = 502, .message = "no M\xfcnchen\xc2\x9b", .plain_text = true}}});
   world.daemon().start();
   CHECK(eventually(tells("; it is tried again: ")));
+  CHECK(eventually(tells("no M\xef\xbf\xbdnchen\\u009b")));
   INFO(status());
   CHECK(tells("who?")());
+  world.check_told("no M\\xfcnchen\\u009b");
   CHECK(tells("status 1")());
   world.server().clear_faults();
   world.follow_on();

@@ -1,9 +1,11 @@
+#include <algorithm>
 #include <random>
 #include <string>
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "proxier/api/visible_text.h"
 #include "proxier/api/yaml.h"
 #include "proxier/api/yaml_writer.h"
 
@@ -40,6 +42,17 @@ TEST_CASE("texts stay texts") {
     const nlohmann::json value = {{"key", text}, {"list", {text}}, {text + "k", 1}};
     CHECK(read_back(write_yaml(value)) == value);
   }
+}
+
+TEST_CASE("what cannot be seen is escaped, what is no UTF-8 replaced") {
+  const std::string text = "\x1b[2J\x7f\xc2\x9b\xe2\x80\xae\r\n";
+  const nlohmann::json value = {{"a", text}, {text, 1}};
+  const auto yaml = write_yaml(value);
+  CHECK(yaml == visible_lines(yaml));
+  CHECK(std::count(yaml.begin(), yaml.end(), '\n') == 2);
+  CHECK(read_back(yaml) == value);
+  CHECK(read_back(write_yaml({{"a", "M\xfcnchen"}})) ==
+        nlohmann::json{{"a", "M\xef\xbf\xbdnchen"}});
 }
 
 // A random value of all kinds.

@@ -38,6 +38,16 @@ TEST_CASE("output: what is written arrives") {
   CHECK_FALSE(output.reader_gone());
 }
 
+TEST_CASE("output: nothing that is written acts on a terminal") {
+  const auto ends = make_pipe();
+  Output output(ends.writer.get());
+  CHECK(output.write("web\x1b[2J\xc2\x9b\x7f\xff \xc3\xbc\r\nnext\n"));
+  std::array<char, 64> text{};
+  const auto size = read(ends.reader.get(), text.data(), text.size());
+  CHECK(std::string_view(text.data(), static_cast<std::size_t>(size)) ==
+        "web\\u001b[2J\\u009b\\u007f\\xff \xc3\xbc\\r\nnext\n");
+}
+
 TEST_CASE("output: a reader that is gone is told from other failures") {
   auto ends = make_pipe();
   const auto before = std::signal(SIGPIPE, SIG_IGN);

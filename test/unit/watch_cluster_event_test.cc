@@ -69,11 +69,15 @@ TEST_CASE("what is too long is cut between characters, what is no text is replac
   CHECK(json["reportingInstance"].get<std::string>().size() == 128);
   CHECK(json["note"].get<std::string>().size() == 1023);
 
-  // Each of them becomes three bytes.
+  // Each of them becomes four characters.
   record.event.note = std::string(600, '\xff');
   json = Json::parse(event_document(record));
-  CHECK(json["note"].get<std::string>().size() == 1023);
-  CHECK(json["note"].get<std::string>().substr(0, 3) == "\xef\xbf\xbd");
+  CHECK(json["note"].get<std::string>().size() == 1024);
+  CHECK(json["note"].get<std::string>().substr(0, 4) == "\\xff");
+  record.event.note = "a\x1b[2J\nb";
+  CHECK(Json::parse(event_document(record))["note"] == "a\\u001b[2J\\nb");
+  record.event.regarding.name = "\xff";
+  CHECK(Json::parse(event_document(record))["regarding"]["name"] == "\xef\xbf\xbd");
 }
 
 TEST_CASE("an Event is named after its object and the time, if that is a name") {

@@ -65,6 +65,12 @@ TEST_CASE("the cause is one line and says what the server said") {
   CHECK(ending_of_answer(502, {}, Step::watch).cause == "the server answered 502");
 }
 
+TEST_CASE("the cause is not as long as the server likes") {
+  const api::ApiStatus status{.code = 500, .message = std::string(1 << 20, 'x')};
+  CHECK(ending_of_event(status).cause.size() == 4096);
+  CHECK(ending_of_answer(500, status, Step::watch).cause.size() == 4096);
+}
+
 TEST_CASE("a server cannot send us away for a day") {
   const auto answer = ending_of_answer(503, {.retry_after_seconds = 86'400}, Step::watch);
   CHECK(answer.retry_after == seconds(600));

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "proxier/api/documents.h"
+#include "proxier/api/json_text.h"
 #include "proxier/api/json_tree.h"
 
 namespace ipvsproxier::test {
