@@ -55,8 +55,8 @@ struct Changed {
 // Unsure are real servers that are wanted and not there, or there and not wanted: what failed may
 // have happened. nullopt: nothing is known of them.
 std::optional<StaleFlows::View> StaleFlows::view_of(const plan::DesiredState& desired,
-                                                 const plan::ActualState& state,
-                                                 const VirtualServiceKey& key) {
+                                                    const plan::ActualState& state,
+                                                    const VirtualServiceKey& key) {
   const auto* service = find(state, key);
   if (!state.services || (service && !service->servers)) return std::nullopt;
   const auto planned = desired.services.find(key);
@@ -234,7 +234,7 @@ std::map<netlink::Family, Purge> StaleFlows::purge(netlink::ConntrackTable& conn
     unreadable_.reset();
     unreadable_tries_ = 0;
   }
-  if (notes_.empty()) unreadable_.reset();
+  if (look.empty()) unreadable_.reset();  // nothing is missed
   return purges;
 }
 

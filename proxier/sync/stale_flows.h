@@ -84,8 +84,9 @@ class StaleFlows {
     std::set<netlink::VirtualServiceKey> failed;
   };
 
-  static std::optional<View> view_of(const plan::DesiredState& desired, const plan::ActualState& state,
-                                  const netlink::VirtualServiceKey& key);
+  static std::optional<View> view_of(const plan::DesiredState& desired,
+                                     const plan::ActualState& state,
+                                     const netlink::VirtualServiceKey& key);
   void remember(Note& note, const netlink::RealServerKey& gone);
   Notes::iterator forget(Notes::iterator note);
   void postpone(Note& note, TimePoint now) const;

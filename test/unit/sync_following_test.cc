@@ -416,6 +416,26 @@ TEST_CASE("flows of a Service that goes while none can be listed are cleared lat
   CHECK(flows_of(daemon).empty());
 }
 
+TEST_CASE("without a flow to look for nothing is unreadable, and nobody asks again") {
+  Daemon daemon;
+  daemon.ipvs.faults.fail("add real server 10.244.1.4", {ErrorKind::malformed, EINVAL, ""});
+  daemon.see(web_with({test::e1(), test::e2()}, Protocol::udp));
+  auto other = test::web_service();
+  other.name.name = "other";
+  other.cluster_ips = {ip("10.96.0.8")};
+  other.ports[0].protocol = Protocol::udp;
+  auto cluster = web_with({test::e1(), test::e2()}, Protocol::udp);
+  daemon.conntrack.faults.fail("list UDP flows", {ErrorKind::missing, EINVAL, "no listing"});
+  cluster.put(other);
+  CHECK(daemon.see(cluster).flows_unreadable);
+  daemon.see(web_with({test::e1(), test::e2()}, Protocol::udp));
+  daemon.wait(10min);
+  const auto looks = daemon.conntrack.listings();
+  CHECK_FALSE(daemon.see(netlink::LinkEvents{.others_changed = true}).flows_unreadable);
+  daemon.wait(10min);
+  CHECK(daemon.conntrack.listings() == looks);
+}
+
 TEST_CASE("more stale flows than one look takes are removed by several") {
   constexpr std::size_t kFlows = 3 * StaleFlows::kFlowsALook;
   Daemon daemon;
