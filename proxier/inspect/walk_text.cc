@@ -101,7 +101,9 @@ std::string verdict(const PacketWalk& walk, const WalkNames& names) {
       case Fate::served:
       case Fate::forwarded:
         return fmt::format("It leaves by {}, for no virtual service; {} {}.\n", arrival.out_link,
-                           walk.flow.destination.to_string(), who_sees(arrival));
+                           arrival.translated_to.empty() ? walk.flow.destination.to_string()
+                                                         : arrival.translated_to,
+                           who_sees(arrival));
       case Fate::refused:
       case Fate::dropped:
         return fmt::format("It {}.\n", loss(arrival));
@@ -143,6 +145,8 @@ std::string walk_text(const PacketWalk& walk, const WalkNames& names, const Live
     if (std::ranges::count(told, caution) == 0) told.push_back(std::move(caution));
   }
   for (const auto& caution : told) text += caution;
+  if (!is_certain(walk))
+    text += "Not certain: rules that are marked ? may match, and then this may be otherwise.\n";
   if (live != nullptr) text += live_text(*live);
   return text;
 }
