@@ -2,7 +2,10 @@
 
 #include <sys/utsname.h>
 
+#include <algorithm>
 #include <array>
+#include <iterator>
+#include <string>
 #include <vector>
 
 #include <fmt/format.h>
@@ -10,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cmd/control_client.h"
+#include "ipset/nft_tables.h"
 #include "netlink/ipvs_reader_kernel.h"
 #include "netlink/kernel_module.h"
 #include "netlink/sysctl.h"
@@ -106,6 +110,16 @@ Json ipvs_json() {
           {"connectionBuckets", info->connection_table_size}};
 }
 
+// To ask would load nf_tables. What may not be asked is not told.
+std::vector<std::string> firewall_warnings() {
+  std::vector<std::string> warnings;
+  if (!netlink::module_present("nf_tables")) return warnings;
+  for (const auto family : netlink::kFamilies)
+    if (auto found = ipset::nft_warnings(family))
+      std::ranges::move(*found, std::back_inserter(warnings));
+  return warnings;
+}
+
 Json kernel_json() {
   utsname names{};
   ::uname(&names);
@@ -116,6 +130,7 @@ Json kernel_json() {
       json["schedulers"].push_back(scheduler);
   const auto tracked = netlink::Sysctl().read("net/ipv4/vs/conntrack");
   json["ipvsConntrack"] = tracked ? Json(*tracked == "1") : Json(nullptr);
+  json["firewallWarnings"] = firewall_warnings();
   return json;
 }
 
@@ -134,7 +149,10 @@ std::string kernel_text(const Json& kernel) {
   text += line("modules", fmt::format("present:{}{}", loaded.empty() ? " none" : loaded,
                                       absent.empty() ? "" : "; not loaded:" + absent));
   const auto schedulers = kernel.at("schedulers").get<std::vector<std::string>>();
-  return text + line("schedulers", fmt::format("{}", fmt::join(schedulers, " ")));
+  text += line("schedulers", fmt::format("{}", fmt::join(schedulers, " ")));
+  for (const auto& warning : kernel.at("firewallWarnings"))
+    text += line("problem", warning.get<std::string>());
+  return text;
 }
 
 // ---- both

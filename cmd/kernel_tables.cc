@@ -116,7 +116,7 @@ sync::ReconcilerSettings host_reconciler_settings(const Options& options,
   if (!supported.left_out.empty()) logger.info("{}", supported.left_out);
   const auto cpus = static_cast<unsigned>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
   auto settings = reconciler_settings(options, supported.families, cpus);
-  settings.remove_nft_leftovers = ipset::remove_nft_leftovers;
+  settings.remove_nft_leftovers = ipset::take_over_nft_leftovers;
   return settings;
 }
 

@@ -1,6 +1,5 @@
 #include "cmd/node_reading.h"
 
-#include "ipset/set_libipset.h"
 #include "netlink/host_reader_kernel.h"
 #include "netlink/ipvs_kernel.h"
 #include "netlink/kernel_module.h"
@@ -26,19 +25,42 @@ void read_sets(NodeTables& tables, inspect::NodeReading& node) {
   if (!tables.sets) return;
   for (const auto& name : consulted_sets(node.tables)) {
     const auto listed = tables.sets->list(name);
-    if (!listed || !*listed) continue;
-    const auto& elements = (*listed)->elements;
-    node.sets[name] = {elements.begin(), elements.end()};
+    if (listed && *listed) {
+      const auto& elements = (*listed)->elements;
+      node.sets[name] = {elements.begin(), elements.end()};
+    } else if (const auto nets = tables.sets->list_nets(name); nets && *nets) {
+      node.net_sets[name] = **nets;
+    }
   }
 }
 
-Status read_services(NodeTables& tables, const netlink::IpAddress& destination,
+template <typename Fn>
+void for_each_rule(const RuleTables& tables, const Fn& fn) {
+  for (const auto& [key, table] : tables)
+    for (const auto& [chain, rules] : table.chains)
+      for (const auto& rule : rules) fn(rule);
+}
+
+// Where rules may send what goes to `destination`, itself included.
+std::set<netlink::IpAddress> possible_destinations(const netlink::IpAddress& destination,
+                                                   const RuleTables& tables) {
+  std::set<netlink::IpAddress> result = {destination};
+  for_each_rule(tables, [&](const ipset::Rule& rule) {
+    const auto* foreign = std::get_if<ipset::ForeignTarget>(&rule.target);
+    if (foreign == nullptr) return;
+    const auto* action = std::get_if<ipset::TranslateAction>(&foreign->action);
+    if (action != nullptr && action->address) result.insert(*action->address);
+  });
+  return result;
+}
+
+Status read_services(NodeTables& tables, const std::set<netlink::IpAddress>& destinations,
                      inspect::NodeReading& node) {
   if (!tables.ipvs) return {};
   const auto services = tables.ipvs->list_services();
   if (!services) return services.error();
   for (const auto& service : *services) {
-    if (service.key.fwmark == 0 && service.key.address != destination) continue;
+    if (service.key.fwmark == 0 && !destinations.contains(service.key.address)) continue;
     const auto servers = tables.ipvs->list_servers(service.key);
     if (!servers) return servers.error();
     auto& read = node.services[service.key];
@@ -87,7 +109,8 @@ Result<NodeTables> open_node_tables() {
 }
 
 Status read_rule_tables(ipset::IptcRuleTable& rules, Family family, RuleTables& tables) {
-  for (const auto table : {ipset::Table::mangle, ipset::Table::nat, ipset::Table::filter}) {
+  for (const auto table :
+       {ipset::Table::raw, ipset::Table::mangle, ipset::Table::nat, ipset::Table::filter}) {
     auto read = rules.read(family, table);
     if (!read) return read.error();
     if (*read) tables.emplace(plan::TableKey{family, table}, std::move(**read));
@@ -97,11 +120,14 @@ Status read_rule_tables(ipset::IptcRuleTable& rules, Family family, RuleTables& 
 
 std::set<std::string> consulted_sets(const RuleTables& tables) {
   std::set<std::string> names;
-  for (const auto& [key, table] : tables)
-    for (const auto& [chain, rules] : table.chains)
-      for (const auto& rule : rules)
-        for (const auto& match : rule.matches)
-          if (const auto* set = std::get_if<ipset::SetMatch>(&match)) names.insert(set->set);
+  for_each_rule(tables, [&](const ipset::Rule& rule) {
+    for (const auto& match : rule.matches)
+      if (const auto* set = std::get_if<ipset::SetMatch>(&match)) names.insert(set->set);
+    if (const auto* foreign = std::get_if<ipset::ForeignTarget>(&rule.target))
+      for (const auto& condition : foreign->conditions)
+        if (const auto* set = std::get_if<ipset::NotInSetCondition>(&condition))
+          names.insert(set->match.set);
+  });
   return names;
 }
 
@@ -111,7 +137,8 @@ Result<inspect::NodeReading> read_node(NodeTables& tables, const netlink::IpAddr
   if (const auto status = read_host(*tables.host, node); !status) return status.error();
   if (const auto status = read_rule_tables(tables.rules, family, node.tables); !status)
     return status.error();
-  if (const auto status = read_services(tables, destination, node); !status) return status.error();
+  const auto destinations = possible_destinations(destination, node.tables);
+  if (const auto status = read_services(tables, destinations, node); !status) return status.error();
   read_sets(tables, node);
   node.tracks_ipvs = is_on("net/ipv4/vs/conntrack");
   for (const auto& link : node.links)

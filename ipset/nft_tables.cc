@@ -14,6 +14,7 @@
 
 #include <fmt/format.h>
 
+#include "ipset/nft_chains.h"
 #include "ipset/nft_jumps.h"
 #include "ipset/removal_catalog.h"
 #include "netlink/nl_channel.h"
@@ -79,31 +80,6 @@ Result<bool> remove_table(nft_ctx& context, const std::string& family, const std
 
 // --- rules of iptables-nft -----------------------------------------------------------------------
 
-struct NftChain {
-  std::string table;
-  std::string name;
-  bool base = false;  // a hook calls it: a built-in chain
-};
-
-// Of "list chains":
-//   table ip nat {
-//           chain PREROUTING {
-//                   type nat hook prerouting priority dstnat; policy accept;
-std::vector<NftChain> read_chains(const std::string& text) {
-  std::vector<NftChain> chains;
-  std::istringstream lines(text);
-  std::string table;
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line);
-    std::string first, second, third;
-    words >> first >> second >> third;
-    if (first == "table") table = third;
-    if (first == "chain") chains.push_back({table, second, false});
-    if (first == "type" && third == "hook" && !chains.empty()) chains.back().base = true;
-  }
-  return chains;
-}
-
 // The rules of a chain that lead to one of `targets`, as handles. Not asked of libnftables, which
 // prints a line to standard error for each extension of iptables of which this system has no
 // plugin.
@@ -127,17 +103,21 @@ Result<std::vector<std::uint64_t>> list_jumps(netlink::NlChannel& channel, Famil
 
 // Adds the commands that remove what `removal` names from one table, and counts.
 netlink::Status plan_removal(netlink::NlChannel& channel, const RuleRemoval& removal,
-                             const std::vector<NftChain>& chains, std::string& commands,
-                             RemovedNft& removed) {
+                             const std::vector<NftChain>& chains, bool hold_back,
+                             std::string& commands, RemovedNft& removed) {
   const auto table = fmt::format("{} {}", name_of(removal.family), to_string(removal.table));
   std::set<std::string> named;
-  for (const auto& chain : chains)
-    if (chain.table == to_string(removal.table) && names_chain(removal, chain.name))
+  for (const auto& chain : chains) {
+    if (chain.table != to_string(removal.table) || !names_chain(removal, chain.name)) continue;
+    if (hold_back && accepts_what_drops(chain, chains))
+      removed.held_back.push_back(fmt::format("{} {}", table, chain.name));
+    else
       named.insert(chain.name);
+  }
   if (named.empty()) return {};
   for (const auto& chain : named) commands += fmt::format("flush chain {} {}\n", table, chain);
   for (const auto& chain : chains) {
-    if (chain.table != to_string(removal.table) || !chain.base) continue;
+    if (chain.table != to_string(removal.table) || chain.hook.empty()) continue;
     const auto handles = list_jumps(channel, removal.family, chain, named);
     if (!handles) return handles.error();
     for (const auto handle : *handles) {
@@ -151,40 +131,85 @@ netlink::Status plan_removal(netlink::NlChannel& channel, const RuleRemoval& rem
 }
 
 // One transaction: packets meet all of it or nothing.
-netlink::Status remove_rules(nft_ctx& context, Family family, RemovedNft& removed) {
+netlink::Status remove_rules(nft_ctx& context, Family family, bool hold_back, RemovedNft& removed) {
   const auto text = run(context, "list chains " + name_of(family));
   if (!text) return text.error();
-  const auto chains = read_chains(*text);
+  const auto chains = read_nft_chains(*text);
   auto channel = netlink::NlChannel::open(NETLINK_NETFILTER);
   if (!channel) return channel.error();
   std::string commands;
   RemovedNft counted = removed;
   for (const auto& removal : all_removals(family))
-    if (auto planned = plan_removal(*channel, removal, chains, commands, counted); !planned)
+    if (auto planned = plan_removal(*channel, removal, chains, hold_back, commands, counted);
+        !planned)
       return planned;
+  removed.held_back = counted.held_back;
   if (commands.empty()) return {};
   if (const auto gone = run(context, commands); !gone) return gone.error();
   removed = counted;
   return {};
 }
 
-}  // namespace
-
-Result<RemovedNft> remove_nft_leftovers(Family family) {
-  RemovedNft removed;
-  if (!kernel_has_netfilter_sockets()) return removed;
-  const Context context(nft_ctx_new(NFT_CTX_DEFAULT));
+Result<Context> open_context() {
+  Context context(nft_ctx_new(NFT_CTX_DEFAULT));
   if (!context || nft_ctx_buffer_output(context.get()) != 0 ||
       nft_ctx_buffer_error(context.get()) != 0)
     return make_error(Operation::generic, ENOMEM, "nftables: make a context");
-  const auto tables = run(*context, "list tables " + name_of(family));
+  return context;
+}
+
+// A kernel without these families has no such chains.
+Result<std::vector<std::string>> find_warnings(nft_ctx& context,
+                                               const std::vector<std::string>& families) {
+  std::vector<std::string> warnings;
+  for (const auto& family : families) {
+    const auto text = run(context, "list chains " + family);
+    if (!text && means_none(text.error().sys_errno)) continue;
+    if (!text) return text.error();
+    for (const auto& chain : read_nft_chains(*text))
+      if (drops_services(chain)) warnings.push_back(dropping_warning(chain));
+  }
+  return warnings;
+}
+
+Result<RemovedNft> remove_leftovers(Family family, bool hold_back) {
+  RemovedNft removed;
+  if (!kernel_has_netfilter_sockets()) return removed;
+  const auto context = open_context();
+  if (!context) return context.error();
+  const auto tables = run(**context, "list tables " + name_of(family));
   if (!tables && means_none(tables.error().sys_errno)) return removed;
   if (!tables) return tables.error();
-  const auto table = remove_table(*context, name_of(family), *tables);
+  const auto table = remove_table(**context, name_of(family), *tables);
   if (!table) return table.error();
   removed.table = *table;
-  if (const auto rules = remove_rules(*context, family, removed); !rules) return rules.error();
+  if (const auto rules = remove_rules(**context, family, hold_back, removed); !rules)
+    return rules.error();
   return removed;
+}
+
+}  // namespace
+
+Result<RemovedNft> remove_nft_leftovers(Family family) {
+  return remove_leftovers(family, false);
+}
+
+Result<RemovedNft> take_over_nft_leftovers(Family family) {
+  auto removed = remove_leftovers(family, true);
+  if (!removed) return removed;
+  // What is removed is removed, whether this can be asked or not.
+  if (auto warnings = nft_warnings(family)) removed->warnings = std::move(*warnings);
+  return removed;
+}
+
+Result<std::vector<std::string>> nft_warnings(Family family) {
+  if (!kernel_has_netfilter_sockets()) return std::vector<std::string>();
+  const auto context = open_context();
+  if (!context) return context.error();
+  std::vector<std::string> families = {name_of(family)};
+  // What is of both families is told once.
+  if (family == Family::ipv4) families.emplace_back("inet");
+  return find_warnings(**context, families);
 }
 
 }  // namespace ipvsproxier::ipset

@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include "ipset/foreign_rules.h"
 #include "ipset/rule_extensions.h"
 
 namespace ipvsproxier::ipset {
@@ -181,8 +182,32 @@ std::optional<Target> target_of_label(std::string_view label) {
   return JumpTarget{.chain = std::string(label)};
 }
 
-Rule foreign(std::string description) {
-  return Rule{.target = ForeignTarget{.description = std::move(description)}};
+// nullopt: it is not in our vocabulary.
+std::optional<Rule> decode_ours(Family family, const EntryParts& parts, std::string_view label,
+                                SetResolver& sets) {
+  Rule rule;
+  std::uint16_t protocol = 0;
+  const bool header_known = family == Family::ipv4
+                                ? decode_header<ipt_entry>(parts.header, family, rule, protocol)
+                                : decode_header<ip6t_entry>(parts.header, family, rule, protocol);
+  if (!header_known) return std::nullopt;
+  for (const auto& extension : parts.matches) {
+    if (extension.name == "comment" && rule.comment.empty() && rule.matches.empty()) {
+      auto comment = decode_comment(extension);
+      if (!comment) return std::nullopt;
+      rule.comment = std::move(*comment);
+      continue;
+    }
+    auto match = decode_match(extension, family, sets);
+    if (!match) return std::nullopt;
+    rule.matches.emplace_back(std::move(*match));
+  }
+  if (!settle_protocol(protocol, family, rule)) return std::nullopt;
+  auto target =
+      parts.target.name.empty() ? target_of_label(label) : decode_target(parts.target, family);
+  if (!target) return std::nullopt;
+  rule.target = std::move(*target);
+  return rule;
 }
 
 }  // namespace
@@ -211,33 +236,9 @@ Result<Bytes> encode_rule(const Rule& rule, Family family, SetResolver& sets) {
 Rule decode_rule(Family family, std::span<const std::uint8_t> bytes, std::string_view label,
                  SetResolver& sets) {
   const auto parts = split_entry(family, bytes);
-  if (!parts) return foreign("malformed entry");
-  Rule rule;
-  std::uint16_t protocol = 0;
-  const bool header_known = family == Family::ipv4
-                                ? decode_header<ipt_entry>(parts->header, family, rule, protocol)
-                                : decode_header<ip6t_entry>(parts->header, family, rule, protocol);
-  if (!header_known) return foreign("addresses, interfaces or flags");
-
-  for (const auto& extension : parts->matches) {
-    if (extension.name == "comment" && rule.comment.empty() && rule.matches.empty()) {
-      auto comment = decode_comment(extension);
-      if (!comment) return foreign("match comment");
-      rule.comment = std::move(*comment);
-      continue;
-    }
-    auto match = decode_match(extension, family, sets);
-    if (!match) return foreign(fmt::format("match {} {}", extension.name, extension.revision));
-    rule.matches.emplace_back(std::move(*match));
-  }
-  if (!settle_protocol(protocol, family, rule))
-    return foreign(fmt::format("protocol {}", protocol));
-
-  auto target =
-      parts->target.name.empty() ? target_of_label(label) : decode_target(parts->target, family);
-  if (!target) return foreign(fmt::format("target {}", label));
-  rule.target = std::move(*target);
-  return rule;
+  if (!parts) return Rule{.target = ForeignTarget{.description = "[malformed entry]"}};
+  if (auto rule = decode_ours(family, *parts, label, sets)) return std::move(*rule);
+  return read_foreign(family, *parts, label, sets);
 }
 
 std::string comment_of(Family family, std::span<const std::uint8_t> bytes) {

@@ -36,7 +36,7 @@ netlink::Result<Bytes> encode_rule(const Rule& rule, netlink::Family family, Set
 
 // The rule in an entry that libiptc gives; `label` is what its get_target call says of it: the
 // verdict, the chain or the extension. Never fails: whatever is not in our vocabulary, to the last
-// flag, gives a rule with a ForeignTarget that says what it was.
+// flag, gives a rule with a ForeignTarget that says what it was (foreign_rules.h).
 Rule decode_rule(netlink::Family family, std::span<const std::uint8_t> bytes,
                  std::string_view label, SetResolver& sets);
 

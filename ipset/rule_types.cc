@@ -16,6 +16,8 @@ std::string_view to_string(Table table) {
       return "nat";
     case Table::mangle:
       return "mangle";
+    case Table::raw:
+      return "raw";
   }
   return "";
 }
@@ -115,9 +117,7 @@ struct TargetText {
     return family == Family::ipv4 ? "-j REJECT --reject-with icmp-port-unreachable"
                                   : "-j REJECT --reject-with icmp6-port-unreachable";
   }
-  std::string operator()(const ForeignTarget& target) const {
-    return fmt::format("[{}]", target.description);
-  }
+  std::string operator()(const ForeignTarget& target) const { return target.description; }
 };
 
 std::string_view protocol_text(const Rule& rule, Family family) {
@@ -131,8 +131,21 @@ std::string_view protocol_text(const Rule& rule, Family family) {
 
 }  // namespace
 
+std::string to_string(const Match& match, Family family) {
+  return std::visit(MatchText{family}, match);
+}
+
+std::string to_string(const Target& target, Family family) {
+  return std::visit(TargetText{family}, target);
+}
+
 std::string to_string(const Rule& rule, Family family) {
   std::string result;
+  const auto comment = rule.comment.empty()
+                           ? std::string()
+                           : fmt::format("-m comment --comment {} ", quoted(rule.comment));
+  if (const auto* foreign = std::get_if<ForeignTarget>(&rule.target))
+    return comment + foreign->description;
   if (rule.source)
     result +=
         fmt::format("{}-s {} ", negation(rule.source->negated), rule.source->prefix.to_string());
@@ -141,10 +154,9 @@ std::string to_string(const Rule& rule, Family family) {
                           rule.in_interface->name, rule.in_interface->is_prefix ? "+" : "");
   if (const auto protocol = protocol_text(rule, family); !protocol.empty())
     result += fmt::format("-p {} ", protocol);
-  if (!rule.comment.empty())
-    result += fmt::format("-m comment --comment {} ", quoted(rule.comment));
-  for (const auto& match : rule.matches) result += std::visit(MatchText{family}, match) + ' ';
-  return result + std::visit(TargetText{family}, rule.target);
+  result += comment;
+  for (const auto& match : rule.matches) result += to_string(match, family) + ' ';
+  return result + to_string(rule.target, family);
 }
 
 bool names_chain(const RuleRemoval& removal, std::string_view chain) {

@@ -17,7 +17,7 @@
 
 namespace ipvsproxier::ipset {
 
-enum class Table : std::uint8_t { filter, nat, mangle };
+enum class Table : std::uint8_t { filter, nat, mangle, raw };
 
 std::string_view to_string(Table table);  // "filter"
 
@@ -105,9 +105,139 @@ struct MasqueradeTarget {
 struct RejectTarget {
   friend auto operator<=>(const RejectTarget&, const RejectTarget&) = default;
 };
-// Something that was read but is not in this vocabulary: never equal to a rule of ours.
+// --- rules of others: read and judged, never written
+
+// [!] -d PREFIX, and a source that stands beside what is not in our vocabulary
+struct AddressCondition {
+  Direction direction = Direction::dst;
+  netlink::IpPrefix prefix;
+  bool negated = false;
+  friend auto operator<=>(const AddressCondition&, const AddressCondition&) = default;
+};
+// [!] -i NAME[+] (src), [!] -o NAME[+] (dst)
+struct LinkCondition {
+  Direction direction = Direction::dst;
+  std::string name;
+  bool is_prefix = false;
+  bool negated = false;
+  friend auto operator<=>(const LinkCondition&, const LinkCondition&) = default;
+};
+// [!] -p NUMBER
+struct ProtocolCondition {
+  std::uint16_t number = 0;
+  bool negated = false;
+  friend auto operator<=>(const ProtocolCondition&, const ProtocolCondition&) = default;
+};
+struct PortRange {
+  std::uint16_t first = 0;
+  std::uint16_t last = 65535;
+  friend auto operator<=>(const PortRange&, const PortRange&) = default;
+};
+// Of tcp, udp, sctp and multiport; with both directions one port of the two is enough.
+struct PortCondition {
+  std::vector<Direction> directions;
+  std::vector<PortRange> ranges;
+  bool negated = false;
+  friend auto operator<=>(const PortCondition&, const PortCondition&) = default;
+};
+// -m conntrack [!] --ctstate; bits as in <linux/netfilter/xt_conntrack.h>
+struct StateCondition {
+  static constexpr std::uint16_t kInvalid = 1 << 0;
+  static constexpr std::uint16_t kNew = 1 << 3;
+  static constexpr std::uint16_t kSourceTranslated = 1 << 6;
+  static constexpr std::uint16_t kDestinationTranslated = 1 << 7;
+  static constexpr std::uint16_t kUntracked = 1 << 8;
+  std::uint16_t states = 0;
+  bool negated = false;
+  friend auto operator<=>(const StateCondition&, const StateCondition&) = default;
+};
+// -m addrtype; bits as in <linux/netfilter/xt_addrtype.h>
+struct AddressTypeCondition {
+  static constexpr std::uint16_t kUnicast = 1 << 1;
+  static constexpr std::uint16_t kLocal = 1 << 2;
+  static constexpr std::uint16_t kBroadcast = 1 << 3;
+  static constexpr std::uint16_t kMulticast = 1 << 5;
+  enum class Limit : std::uint8_t { none, in_link, out_link };
+  Direction direction = Direction::dst;
+  std::uint16_t types = 0;
+  bool negated = false;
+  Limit limit = Limit::none;
+  friend auto operator<=>(const AddressTypeCondition&, const AddressTypeCondition&) = default;
+};
+// -m set ! --match-set
+struct NotInSetCondition {
+  SetMatch match;
+  friend auto operator<=>(const NotInSetCondition&, const NotInSetCondition&) = default;
+};
+// -m connmark [!] --mark VALUE/MASK
+struct ConnectionMarkCondition {
+  MarkMatch mark;
+  friend auto operator<=>(const ConnectionMarkCondition&, const ConnectionMarkCondition&) = default;
+};
+// What is the same for the first packet of each TCP, UDP or SCTP connection: it is whole, a SYN...
+struct FixedCondition {
+  bool holds = false;
+  friend auto operator<=>(const FixedCondition&, const FixedCondition&) = default;
+};
+// What depends on time, chance or what is not read.
+struct UnknownCondition {
+  friend auto operator<=>(const UnknownCondition&, const UnknownCondition&) = default;
+};
+
+using Condition = std::variant<UnknownCondition, FixedCondition, AddressCondition, LinkCondition,
+                               ProtocolCondition, PortCondition, StateCondition,
+                               AddressTypeCondition, NotInSetCondition, ConnectionMarkCondition>;
+
+struct UnknownAction {
+  friend auto operator<=>(const UnknownAction&, const UnknownAction&) = default;
+};
+// LOG, TCPMSS...: the next rule sees the same packet.
+struct NoAction {
+  friend auto operator<=>(const NoAction&, const NoAction&) = default;
+};
+// -g CHAIN
+struct GotoAction {
+  std::string chain;
+  friend auto operator<=>(const GotoAction&, const GotoAction&) = default;
+};
+// -j REJECT in other ways than ours
+struct RejectAction {
+  enum class Way : std::uint8_t { unreachable, prohibited, reset };
+  Way way = Way::unreachable;
+  friend auto operator<=>(const RejectAction&, const RejectAction&) = default;
+};
+// -j DNAT, -j SNAT, -j REDIRECT
+struct TranslateAction {
+  Direction direction = Direction::dst;
+  std::optional<netlink::IpAddress> address;
+  std::uint16_t port = 0;  // 0: as it was
+  bool to_here = false;    // REDIRECT
+  friend auto operator<=>(const TranslateAction&, const TranslateAction&) = default;
+};
+// -j CONNMARK: between the mark of the packet and that of its connection
+struct ConnectionMarkAction {
+  enum class Way : std::uint8_t { set, save, restore };
+  Way way = Way::set;
+  std::uint32_t value = 0;
+  std::uint32_t connection_mask = 0;
+  std::uint32_t packet_mask = 0;
+  friend auto operator<=>(const ConnectionMarkAction&, const ConnectionMarkAction&) = default;
+};
+// -j CT --notrack
+struct NoTrackAction {
+  friend auto operator<=>(const NoTrackAction&, const NoTrackAction&) = default;
+};
+
+using Action = std::variant<UnknownAction, NoAction, Verdict, JumpTarget, GotoAction, MarkTarget,
+                            ConnectionMarkAction, MasqueradeTarget, RejectTarget, RejectAction,
+                            TranslateAction, NoTrackAction>;
+
+// Of a rule that was read but is not in our vocabulary: never equal to one of ours, and never
+// written. The rule has its comments, and as matches those that our vocabulary has.
 struct ForeignTarget {
-  std::string description;
+  std::string description;  // the whole rule but for its comment; "[...]" for what is not known
+  std::vector<Condition> conditions;
+  Action action;
   friend auto operator<=>(const ForeignTarget&, const ForeignTarget&) = default;
 };
 
@@ -129,6 +259,10 @@ struct Rule {
 // As iptables-save prints it after "-A CHAIN ", for instance `-p tcp -m comment --comment "a b" -j
 // DROP`; the family decides how an echo request and a rejection are spelled.
 std::string to_string(const Rule& rule, netlink::Family family);
+
+// Of a part: "-m mark --mark 0x4000/0x4000", "-j ACCEPT".
+std::string to_string(const Match& match, netlink::Family family);
+std::string to_string(const Target& target, netlink::Family family);
 
 // The chain whose rules are a set: their order is free.
 inline constexpr std::string_view kUnorderedChain = "KUBE-IPVS-OUT-FILTER";
@@ -212,6 +346,9 @@ struct RemovedNft {
   bool table = false;      // that of nftables mode
   std::size_t jumps = 0;   // from built-in chains of iptables-nft's tables
   std::size_t chains = 0;  // in those tables
+  std::vector<std::string>
+      held_back;  // "ip filter KUBE-FORWARD": chains that stay, see nft_tables.h
+  std::vector<std::string> warnings;  // of chains that drop by policy: what is to be done
 
   friend bool operator==(const RemovedNft&, const RemovedNft&) = default;
 };

@@ -53,6 +53,7 @@ constexpr std::array kElementPolicy = {
     AttrRule{IPSET_ATTR_IP, AttrKind::nested}, AttrRule{IPSET_ATTR_PORT, AttrKind::u16},
     AttrRule{IPSET_ATTR_PROTO, AttrKind::u8},  AttrRule{IPSET_ATTR_IP2, AttrKind::nested},
     AttrRule{IPSET_ATTR_CIDR2, AttrKind::u8},  AttrRule{IPSET_ATTR_CADT_FLAGS, AttrKind::u32},
+    AttrRule{IPSET_ATTR_CIDR, AttrKind::u8},
 };
 
 constexpr std::array kAddressPolicy = {
@@ -184,7 +185,7 @@ Status SetListing::add(ByteView payload) {
     if (Status status = add_header(*message); !status) return status;
   }
   const auto elements = message->nested(IPSET_ATTR_ADT);
-  if (!elements || !kind_) return {};
+  if (!elements || (!kind_ && header_->type != kNetType)) return {};
   return add_elements(*elements);
 }
 
@@ -223,12 +224,35 @@ Status SetListing::add_elements(ByteView elements) {
     if (type != IPSET_ATTR_DATA) continue;
     auto reader = AttrReader::parse(*value, kElementPolicy);
     if (!reader) return reader.error();
+    if (!kind_) {
+      if (Status status = add_net(*reader); !status) return status;
+      continue;
+    }
     if (reader->be32(IPSET_ATTR_CADT_FLAGS).value_or(0) & IPSET_FLAG_NOMATCH) continue;
     const auto element = element_of(*kind_, *reader);
     if (!element) return bad_listing(fmt::format("an element of {} lacks a part", header_->name));
     elements_.push_back(*element);
   }
   return {};
+}
+
+Status SetListing::add_net(const AttrReader& element) {
+  const auto ip = address_of(element, IPSET_ATTR_IP);
+  if (!ip) return bad_listing(fmt::format("an element of {} has no address", header_->name));
+  const std::uint8_t full = netlink::address_bits(ip->family());
+  const auto length = element.u8(IPSET_ATTR_CIDR).value_or(full);
+  if (length > full) return bad_listing(fmt::format("a prefix of {} is too long", header_->name));
+  const auto flags = element.be32(IPSET_ATTR_CADT_FLAGS).value_or(0);
+  nets_.push_back({IpPrefix::of(*ip, length), (flags & IPSET_FLAG_NOMATCH) != 0});
+  return {};
+}
+
+Result<std::vector<NetMember>> SetListing::take_nets() && {
+  if (!header_) return bad_listing("nothing was listed");
+  if (header_->type != kNetType)
+    return Error{ErrorKind::unsupported, 0,
+                 fmt::format("set {} has type {}", header_->name, header_->type)};
+  return std::move(nets_);
 }
 
 Result<ListedSet> SetListing::take_part() {

@@ -51,6 +51,15 @@ enum class ListDepth : std::uint8_t { header, elements };
 // A dump request for one set. The kernel answers ENOENT if there is none of this name.
 netlink::Bytes list_request(std::string_view name, ListDepth depth);
 
+// An element of a set of others: of all that hold an address the longest decides.
+struct NetMember {
+  IpPrefix net;
+  bool excepted = false;  // "nomatch"
+
+  friend auto operator<=>(const NetMember&, const NetMember&) = default;
+};
+inline constexpr std::string_view kNetType = "hash:net";
+
 // Collects the messages of one dump of one set.
 class SetListing {
  public:
@@ -69,13 +78,18 @@ class SetListing {
   // defaults of SetSpec where the kernel has no value.
   Result<ListedSet> take() &&;
 
+  // The elements of a hash:net, which is not ours; `unsupported` for other kinds.
+  Result<std::vector<NetMember>> take_nets() &&;
+
  private:
   Status add_header(const netlink::AttrReader& message);
   Status add_elements(netlink::ByteView elements);
+  Status add_net(const netlink::AttrReader& element);
 
   std::optional<SetHeader> header_;
   std::optional<SetKind> kind_;
   std::vector<Element> elements_;
+  std::vector<NetMember> nets_;
 };
 
 }  // namespace ipvsproxier::ipset

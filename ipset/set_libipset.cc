@@ -204,6 +204,15 @@ Result<std::optional<ListedSet>> LibipsetTable::list(const std::string& name) {
   return std::optional<ListedSet>(std::move(*set));
 }
 
+Result<std::optional<std::vector<NetMember>>> LibipsetTable::list_nets(const std::string& name) {
+  auto listing = dump(name, ListDepth::elements);
+  if (!listing) return listing.error();
+  if (!*listing) return std::optional<std::vector<NetMember>>();
+  auto nets = std::move(**listing).take_nets();
+  if (!nets) return nets.error();
+  return std::optional(std::move(*nets));
+}
+
 Result<std::optional<SetTable::SetPart>> LibipsetTable::begin_list(const std::string& name) {
   if (Status status = check_name(name); !status) return status.error();
   if (auto begun = parts_->begin_dump(list_request(name, ListDepth::elements)); !begun)

@@ -42,6 +42,8 @@ class LibipsetTable final : public SetTable {
 
   Status ensure(const SetSpec& spec) override;
   Result<std::optional<ListedSet>> list(const std::string& name) override;
+  // Of a hash:net, a kind that others have; nullopt if there is none of this name.
+  Result<std::optional<std::vector<NetMember>>> list_nets(const std::string& name);
   Result<std::optional<SetPart>> begin_list(const std::string& name) override;
   Result<SetPart> next_list() override;
   std::vector<Status> apply(const SetSpec& spec, std::span<const ElementOp> ops) override;

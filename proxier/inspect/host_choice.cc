@@ -59,6 +59,16 @@ std::optional<IpAddress> select_address(const NodeReading& node, std::int32_t li
   return chosen == nullptr ? std::nullopt : std::optional(chosen->address);
 }
 
+netlink::IpAddress redirect_address(const NodeReading& node, const Packet& packet) {
+  const auto family = packet.destination.family();
+  if (packet.in_link.empty())
+    return *netlink::IpAddress::parse(family == netlink::Family::ipv4 ? "127.0.0.1" : "::1");
+  for (const auto& record : node.addresses)
+    if (record.address.family() == family && link_name(node, record.link_index) == packet.in_link)
+      return record.address;
+  return packet.destination;
+}
+
 std::optional<bool> is_heard(const NodeReading& node, const Packet& packet) {
   if (!node.listeners || packet.protocol == netlink::Protocol::sctp) return std::nullopt;
   return std::ranges::any_of(*node.listeners, [&](const netlink::Listener& socket) {

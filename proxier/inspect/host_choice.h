@@ -24,6 +24,10 @@ Notice failure_notice(const NodeReading& node, const Packet& packet, const netli
 std::optional<netlink::IpAddress> select_address(const NodeReading& node, std::int32_t link,
                                                  const netlink::IpAddress& next_hop);
 
+// Where REDIRECT sends it: nf_nat_redirect_ipv4() in net/netfilter/nf_nat_redirect.c; of what this
+// host sends, to the loopback address, else to the first one of the link.
+netlink::IpAddress redirect_address(const NodeReading& node, const Packet& packet);
+
 // Whether a socket takes the packet; nullopt: that is not known.
 std::optional<bool> is_heard(const NodeReading& node, const Packet& packet);
 

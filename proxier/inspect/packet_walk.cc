@@ -32,7 +32,8 @@ class Walker {
     packet_ = {.source_port = flow.source_port,
                .destination = flow.destination,
                .destination_port = flow.port,
-               .protocol = flow.protocol};
+               .protocol = flow.protocol,
+               .tracking = Tracking::not_yet};
   }
 
   Result<PacketWalk> walk() && {
@@ -90,8 +91,17 @@ class Walker {
 
   // ---- rules
 
-  // False if the packet ended there: then `arrival` says so.
+  // Connections are tracked behind raw.
+  bool enter(const char* chain, Packet& packet, Steps& steps, Arrival& arrival) {
+    if (!pass(Table::raw, chain, packet, steps, arrival)) return false;
+    if (packet.tracking == Tracking::not_yet) packet.tracking = Tracking::tracked;
+    return pass(Table::mangle, chain, packet, steps, arrival);
+  }
+
+  // False if the packet ended there: then `arrival` says so. What is not tracked meets no nat.
   bool pass(Table table, const char* chain, Packet& packet, Steps& steps, Arrival& arrival) {
+    last_end_ = ChainEnd::accepted;
+    if (table == Table::nat && packet.tracking == Tracking::never) return true;
     const auto stage = fmt::format("{} {}", to_string(table), chain);
     auto result = walk_chain(node_, {family(), table}, chain, packet,
                              [this](const IpAddress& address) { return is_local(address); });
@@ -102,21 +112,47 @@ class Walker {
                        .found = std::move(hit.found),
                        .unjudged = hit.unjudged});
     if (!result.marked_because.empty()) marked_because_ = std::move(result.marked_because);
-    if (result.end == ChainEnd::accepted || result.end == ChainEnd::masqueraded) {
-      last_end_ = result.end;
-      return true;
-    }
+    last_end_ = result.end;
+    if (result.end == ChainEnd::translated) translate(result.translation, packet, steps, arrival);
+    if (result.end != ChainEnd::dropped && result.end != ChainEnd::rejected) return true;
     const auto rule = fmt::format("{} {}", steps.back().chain, steps.back().text);
     steps.back().decides = true;
     const bool rejected = result.end == ChainEnd::rejected;
     arrival.fate = rejected ? Fate::refused : Fate::dropped;
-    arrival.notice = rejected ? Notice::port_unreachable : Notice::none;
+    arrival.notice = rejected ? notice_of(result.rejected_as) : Notice::none;
     arrival.why = stage + ": " + rule;
     return false;
   }
 
-  static void note(Steps& steps, const char* stage, std::string text, bool decides = false) {
-    steps.push_back({.stage = stage, .text = std::move(text), .decides = decides});
+  static Notice notice_of(std::optional<ipset::RejectAction::Way> way) {
+    if (!way) return Notice::port_unreachable;
+    if (*way == ipset::RejectAction::Way::reset) return Notice::reset;
+    return *way == ipset::RejectAction::Way::prohibited ? Notice::prohibited
+                                                        : Notice::host_unreachable;
+  }
+
+  // What the last rule of `steps` asks for.
+  void translate(const ipset::TranslateAction& action, Packet& packet, Steps& steps,
+                 Arrival& arrival) const {
+    const auto& rule = steps.back();
+    const auto stage = rule.stage;
+    if (action.direction == ipset::Direction::src) {
+      arrival.masqueraded = true;
+      arrival.source_because = fmt::format("{} {}", rule.chain, rule.text);
+      arrival.source = packet.source = action.address.value_or(packet.source);
+      packet.source_translated = true;
+      return note(steps, stage, "source becomes " + packet.source.to_string());
+    }
+    packet.destination = action.to_here ? redirect_address(node_, packet)
+                                        : action.address.value_or(packet.destination);
+    if (action.port != 0) packet.destination_port = action.port;
+    packet.destination_translated = true;
+    arrival.translated_to = netlink::to_string(packet.destination, packet.destination_port);
+    note(steps, stage, "destination becomes " + arrival.translated_to);
+  }
+
+  static void note(Steps& steps, std::string stage, std::string text, bool decides = false) {
+    steps.push_back({.stage = std::move(stage), .text = std::move(text), .decides = decides});
   }
 
   // The packet ends here.
@@ -142,7 +178,7 @@ class Walker {
                                               : "no rule sees it (net.bridge.bridge-nf-call-*)"));
       if (!packet_.in_bridge_port) return arrive(Fate::forwarded, walk_.flow.in_link, arrival);
     }
-    if (!pass(Table::mangle, "PREROUTING", packet_, steps, arrival)) return;
+    if (!enter("PREROUTING", packet_, steps, arrival)) return;
     if (!pass(Table::nat, "PREROUTING", packet_, steps, arrival)) return;
     const auto route = host_.route({.destination = packet_.destination,
                                     .source = packet_.source,
@@ -162,7 +198,7 @@ class Walker {
 
   void forward(const Route& route) {
     auto& steps = walk_.steps;
-    const auto link = link_name(node_, route.out_link);
+    const auto link = packet_.out_link = link_name(node_, route.out_link);
     note(steps, "route", fmt::format("not to this node: {} by {}", hop_of(route), link));
     if (family() == Family::ipv6 && !node_.forwards_ipv6)
       return lose(steps, walk_.arrival, "route", Notice::none,
@@ -211,7 +247,7 @@ class Walker {
     auto& steps = walk_.steps;
     auto& arrival = walk_.arrival;
     const auto& wanted = walk_.flow.source;
-    const auto route = host_.route({.destination = packet_.destination, .source = wanted});
+    auto route = host_.route({.destination = packet_.destination, .source = wanted});
     packet_.source = wanted.value_or(IpAddress::any(family()));
     if (!route)
       return lose(steps, arrival, "route", Notice::call_fails, route_failure(route.error()));
@@ -221,11 +257,15 @@ class Walker {
     if (!wanted) packet_.source = route->source.value_or(packet_.source);
     walk_.flow.source = packet_.source;
     arrival.source = packet_.source;
-    note(steps, "route",
-         route->local ? "to this node" + owner_of(packet_.destination)
-                      : fmt::format("{} by {}", hop_of(*route), link_name(node_, route->out_link)));
-    if (!pass(Table::mangle, "OUTPUT", packet_, steps, arrival)) return;
+    note_way(*route);
+    if (!enter("OUTPUT", packet_, steps, arrival)) return;
     if (!pass(Table::nat, "OUTPUT", packet_, steps, arrival)) return;
+    if (packet_.destination_translated) {
+      route = host_.route({.destination = packet_.destination, .source = packet_.source});
+      if (!route)
+        return lose(steps, arrival, "route", Notice::call_fails, route_failure(route.error()));
+      note_way(*route);
+    }
     if (choose_server()) return;
     if (!pass(Table::filter, "OUTPUT", packet_, steps, arrival)) return;
     if (route->local)
@@ -234,11 +274,20 @@ class Walker {
       leave(*route, packet_, steps, arrival, Fate::forwarded);
   }
 
+  // Of a packet that this node sends.
+  void note_way(const Route& route) {
+    packet_.out_link = link_name(node_, route.out_link);
+    note(walk_.steps, "route",
+         route.local ? "to this node" + owner_of(packet_.destination)
+                     : fmt::format("{} by {}", hop_of(route), packet_.out_link));
+  }
+
   // From this node to itself, behind OUTPUT: over lo.
   void loop_back(const Route& route, Packet packet, Steps& steps, Arrival& arrival) {
     if (!post_route(route, packet, steps, arrival)) return;
     packet.in_link = "lo";
-    if (!pass(Table::mangle, "PREROUTING", packet, steps, arrival)) return;
+    packet.out_link.clear();
+    if (!enter("PREROUTING", packet, steps, arrival)) return;
     if (!pass(Table::mangle, "INPUT", packet, steps, arrival)) return;
     if (!pass(Table::filter, "INPUT", packet, steps, arrival)) return;
     deliver(packet, steps, arrival);
@@ -263,6 +312,7 @@ class Walker {
   // POSTROUTING: who the destination will see. False if the packet ended there.
   bool post_route(const Route& route, Packet& packet, Steps& steps, Arrival& arrival) {
     packet.in_link.clear();
+    packet.out_link = link_name(node_, route.out_link);
     packet.in_bridge_port = false;
     if (!pass(Table::mangle, "POSTROUTING", packet, steps, arrival)) return false;
     arrival.source = packet.source;
@@ -273,6 +323,7 @@ class Walker {
     }
     const auto first = steps.size();
     if (!pass(Table::nat, "POSTROUTING", packet, steps, arrival)) return false;
+    if (last_end_ == ChainEnd::translated) return true;
     if (last_end_ != ChainEnd::masqueraded) {
       arrival.source_because = steps.size() > first && !steps.back().unjudged
                                    ? fmt::format("{} {}", steps.back().chain, steps.back().text)
@@ -393,8 +444,9 @@ class Walker {
       return candidate;
     }
     packet.in_link.clear();
+    packet.out_link = link_name(node_, route->out_link);
     packet.in_bridge_port = false;
-    if (!route->local && !pass(Table::mangle, "OUTPUT", packet, steps, arrival)) return candidate;
+    if (!route->local && !enter("OUTPUT", packet, steps, arrival)) return candidate;
     if (!pass(Table::filter, "OUTPUT", packet, steps, arrival)) return candidate;
     if (route->local)
       loop_back(*route, packet, steps, arrival);
@@ -413,46 +465,6 @@ class Walker {
 };
 
 }  // namespace
-
-std::string_view to_string(Fate fate) {
-  switch (fate) {
-    case Fate::served:
-      return "served";
-    case Fate::delivered:
-      return "delivered";
-    case Fate::forwarded:
-      return "forwarded";
-    case Fate::refused:
-      return "refused";
-    case Fate::dropped:
-      return "dropped";
-  }
-  return "";
-}
-
-std::string_view to_string(Notice notice) {
-  switch (notice) {
-    case Notice::none:
-      return "no notice";
-    case Notice::port_unreachable:
-      return "ICMP port unreachable";
-    case Notice::host_unreachable:
-      return "ICMP host unreachable";
-    case Notice::reset:
-      return "TCP reset";
-    case Notice::call_fails:
-      return "the sender's call fails";
-  }
-  return "";
-}
-
-bool gets_there(const PacketWalk& walk) {
-  const auto arrives = [](const Arrival& arrival) {
-    return arrival.fate != Fate::refused && arrival.fate != Fate::dropped;
-  };
-  if (walk.candidates.empty()) return arrives(walk.arrival);
-  return std::ranges::any_of(walk.candidates, arrives, &Candidate::arrival);
-}
 
 Result<PacketWalk> walk_packet(const Flow& flow, const NodeReading& node,
                                netlink::HostReader& host) {

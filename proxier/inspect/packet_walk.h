@@ -4,7 +4,8 @@
 // routing, IPVS, in the order of the kernel's hooks, and what comes of it. Any thread; asks the
 // host for routes, changes nothing.
 //
-//   comes in:   mangle, nat PREROUTING - route -+- local: mangle, filter INPUT - IPVS -+- nat INPUT
+//   comes in:   raw, mangle, nat PREROUTING - route -+- local: mangle, filter INPUT - IPVS -+- nat
+//   INPUT
 //                                               |                                      - server
 //                                               +- mangle, filter FORWARD - POSTROUTING
 //   sent here:  route - mangle, nat OUTPUT - IPVS -+- server
@@ -62,7 +63,14 @@ enum class Fate : std::uint8_t {
 std::string_view to_string(Fate fate);
 
 // How the sender of a refused packet learns of it.
-enum class Notice : std::uint8_t { none, port_unreachable, host_unreachable, reset, call_fails };
+enum class Notice : std::uint8_t {
+  none,
+  port_unreachable,
+  host_unreachable,
+  reset,
+  call_fails,
+  prohibited
+};
 
 std::string_view to_string(Notice notice);  // "ICMP port unreachable"
 
@@ -74,6 +82,7 @@ struct Arrival {
   netlink::IpAddress source;     // as the destination sees it
   bool masqueraded = false;
   std::string source_because;         // what decided that it is masqueraded, or that it is not
+  std::string translated_to;          // by DNAT: "10.244.1.5:80"; "" if it was not
   std::string out_link;               // by which it leaves; "" for this node
   std::vector<std::string> cautions;  // what this node does not decide but matters
 
@@ -101,6 +110,9 @@ struct PacketWalk {
 
 // Whether the packet gets to a server or socket, or leaves the node; of several servers: any.
 bool gets_there(const PacketWalk& walk);
+
+// Whether each rule that the packet met could be judged.
+bool is_certain(const PacketWalk& walk);
 
 // `malformed` for a flow that cannot be: source and destination of two families, a link that is
 // not there, a sender that would speak to itself.

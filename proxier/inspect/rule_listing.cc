@@ -57,6 +57,7 @@ std::string rule_line(const ReviewedChain& chain, const ReviewedRule& rule) {
 
 std::vector<std::string> sets_of(const ipset::Rule& rule) {
   std::vector<std::string> names;
+  if (std::holds_alternative<ipset::ForeignTarget>(rule.target)) return names;
   for (const auto& match : rule.matches)
     if (const auto* set = std::get_if<ipset::SetMatch>(&match)) names.push_back(set->set);
   return names;

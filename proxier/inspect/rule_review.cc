@@ -70,7 +70,12 @@ struct Traces {
   std::set<ipset::LocalDetector> detectors;
 };
 
+bool is_foreign(const Rule& rule) {
+  return std::holds_alternative<ipset::ForeignTarget>(rule.target);
+}
+
 void trace_rule(const Rule& rule, Traces& traces) {
+  if (is_foreign(rule)) return;
   if (const auto* mark = std::get_if<ipset::MarkTarget>(&rule.target))
     traces.marks.insert(mark->value);
   for (const auto& match : rule.matches)
@@ -87,10 +92,12 @@ void trace_rule(const Rule& rule, Traces& traces) {
 // Whether this node may be kept out of a virtual service is not for the packet filter to know: what
 // has such a rule is taken to be one.
 void take_out_filter(const WholeTable& filter, RuleParameters& parameters) {
-  for (const auto& rule : rules_of(filter.chains, std::string(ipset::kUnorderedChain)))
+  for (const auto& rule : rules_of(filter.chains, std::string(ipset::kUnorderedChain))) {
+    if (is_foreign(rule)) continue;
     for (const auto& match : rule.matches)
       if (const auto* service = std::get_if<ipset::IpvsMatch>(&match))
         parameters.out_filter.insert({service->address, service->protocol, service->port});
+  }
 }
 
 RuleParameters known_parameters(const RuleReading& reading, Family family) {

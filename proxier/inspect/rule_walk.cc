@@ -4,98 +4,28 @@
 
 #include <fmt/format.h>
 
-namespace ipvsproxier::inspect {
+#include "proxier/inspect/rule_judge.h"
 
-using ipset::Direction;
-using ipset::Element;
-using netlink::IpAddress;
+namespace ipvsproxier::inspect {
 
 namespace {
 
-// The address or port that one dimension of a set looks up.
-const IpAddress& address_at(const Packet& packet, Direction direction) {
-  return direction == Direction::src ? packet.source : packet.destination;
-}
-std::uint16_t port_at(const Packet& packet, Direction direction) {
-  return direction == Direction::src ? packet.source_port : packet.destination_port;
-}
+using ipset::Action;
 
-// Whether the element holds the packet; false too where the set has more dimensions than the rule
-// names, as in the kernel.
-struct ElementHolds {
-  const std::vector<Direction>& directions;
-  const Packet& packet;
-
-  bool has(std::size_t dimensions) const { return directions.size() >= dimensions; }
-  bool ip(const IpAddress& address) const { return address_at(packet, directions[0]) == address; }
-  bool ip_port(const auto& element) const {
-    return has(2) && ip(element.ip) && packet.protocol == element.protocol &&
-           port_at(packet, directions[1]) == element.port;
-  }
-
-  bool operator()(const ipset::IpElement& element) const { return has(1) && ip(element.ip); }
-  bool operator()(const ipset::PortElement& element) const {
-    return has(1) && port_at(packet, directions[0]) == element.port;
-  }
-  bool operator()(const ipset::IpPortElement& element) const { return ip_port(element); }
-  bool operator()(const ipset::IpPortIpElement& element) const {
-    return has(3) && ip_port(element) && address_at(packet, directions[2]) == element.ip2;
-  }
-  bool operator()(const ipset::IpPortNetElement& element) const {
-    return has(3) && ip_port(element) && element.net.contains(address_at(packet, directions[2]));
-  }
+struct ActionOf {
+  Action operator()(const ipset::ForeignTarget& foreign) const { return foreign.action; }
+  Action operator()(const auto& ours) const { return ours; }
 };
 
-enum class Answer : std::uint8_t { no, yes, unknown };
-
-Answer answer(bool value, bool negated = false) {
-  return value != negated ? Answer::yes : Answer::no;
-}
-
-struct MatchJudge {
-  const NodeReading& node;
-  const Packet& packet;
-  const IsLocal& is_local;
-  std::string& found;
-
-  Answer operator()(const ipset::SetMatch& match) const {
-    const auto set = node.sets.find(match.set);
-    if (set == node.sets.end()) return Answer::unknown;
-    const auto* const element = find_element(set->second, match.directions, packet);
-    if (element == nullptr) return Answer::no;
-    if (!found.empty()) found += ", ";
-    found += fmt::format("{} has {}", match.set, ipset::to_string(*element));
-    return Answer::yes;
-  }
-  Answer operator()(const ipset::MarkMatch& match) const {
-    return answer((packet.mark & match.mask) == match.value, match.negated);
-  }
-  // A first packet is NEW.
-  Answer operator()(const ipset::ConntrackStateMatch& match) const { return answer(match.is_new); }
-  Answer operator()(const ipset::LocalAddressMatch& match) const {
-    return answer(is_local(address_at(packet, match.direction)), match.negated);
-  }
-  Answer operator()(const ipset::BridgePortInMatch& match) const {
-    return answer(packet.in_bridge_port, match.negated);
-  }
-  Answer operator()(const ipset::IpvsMatch& match) const {
-    return answer(packet.connection && packet.connection->protocol == match.protocol &&
-                  packet.connection->address == match.address &&
-                  packet.connection->port == match.port);
-  }
-  Answer operator()(const ipset::EchoRequestMatch&) const { return Answer::no; }
-};
-
-bool interface_matches(const ipset::InInterfaceMatch& match, const std::string& link) {
-  const bool same = match.is_prefix ? link.starts_with(match.name) : link == match.name;
-  return same != match.negated;
+Action action_of(const ipset::Target& target) {
+  return std::visit(ActionOf{}, target);
 }
 
 class ChainWalker {
  public:
   ChainWalker(const NodeReading& node, plan::TableKey table, Packet& packet,
               const IsLocal& is_local)
-      : node_(node), key_(table), packet_(packet), is_local_(is_local) {}
+      : node_(node), key_(table), packet_(packet), judge_(node, packet, is_local) {}
 
   ChainWalk walk(const std::string& chain) && {
     const auto table = node_.tables.find(key_);
@@ -120,54 +50,71 @@ class ChainWalker {
     if (rules == table_->chains.end() || depth > table_->chains.size()) return std::nullopt;
     for (const auto& rule : rules->second) {
       RuleHit hit{.chain = chain, .rule = text_of(rule)};
-      const auto matches = judge(rule, hit.found);
+      const auto* foreign = std::get_if<ipset::ForeignTarget>(&rule.target);
+      if (foreign != nullptr && std::holds_alternative<ipset::NoAction>(foreign->action)) continue;
+      const auto matches = judge_.rule(rule, hit.found);
       if (matches == Answer::no) continue;
       hit.unjudged = matches == Answer::unknown;
       walk_.hits.push_back(std::move(hit));
       if (matches == Answer::unknown) continue;
       const auto place = walk_.hits.size() - 1;
-      if (rule.target == ipset::Target(ipset::Verdict::return_)) return std::nullopt;
-      if (const auto end = apply(rule.target, place, depth)) return end;
+      const auto action = action_of(rule.target);
+      if (action == Action(ipset::Verdict::return_)) return std::nullopt;
+      if (const auto* go_to = std::get_if<ipset::GotoAction>(&action))
+        return lead(go_to->chain, place, depth);
+      if (const auto end = apply(action, place, depth)) return end;
     }
     return std::nullopt;
   }
 
-  Answer judge(const ipset::Rule& rule, std::string& found) const {
-    if (std::holds_alternative<ipset::ForeignTarget>(rule.target)) return Answer::unknown;
-    if (rule.source && rule.source->prefix.contains(packet_.source) == rule.source->negated)
-      return Answer::no;
-    if (rule.in_interface && !interface_matches(*rule.in_interface, packet_.in_link))
-      return Answer::no;
-    if (rule.protocol && *rule.protocol != packet_.protocol) return Answer::no;
-    auto result = Answer::yes;
-    for (const auto& match : rule.matches) {
-      const auto one = std::visit(MatchJudge{node_, packet_, is_local_, found}, match);
-      if (one == Answer::no) return one;
-      if (one == Answer::unknown) result = one;
-    }
-    return result;
-  }
-
   // nullopt: the next rule is looked at.
-  std::optional<ChainEnd> apply(const ipset::Target& target, std::size_t place, std::size_t depth) {
+  std::optional<ChainEnd> apply(const Action& action, std::size_t place, std::size_t depth) {
     const auto ends = [&](ChainEnd end) {
       walk_.hits[place].decides = true;
       return std::optional(end);
     };
-    if (const auto* verdict = std::get_if<ipset::Verdict>(&target))
+    if (const auto* verdict = std::get_if<ipset::Verdict>(&action))
       return ends(*verdict == ipset::Verdict::drop ? ChainEnd::dropped : ChainEnd::accepted);
-    if (std::holds_alternative<ipset::RejectTarget>(target)) return ends(ChainEnd::rejected);
-    if (std::holds_alternative<ipset::MasqueradeTarget>(target)) return ends(ChainEnd::masqueraded);
-    if (const auto* mark = std::get_if<ipset::MarkTarget>(&target)) set_mark(*mark);
-    if (const auto* jump = std::get_if<ipset::JumpTarget>(&target)) {
-      path_.push_back(place);
-      const auto end = run(jump->chain, depth + 1);
-      path_.pop_back();
-      // A chain in which nothing matched is not worth a word.
-      if (!end && walk_.hits.size() == place + 1) walk_.hits.pop_back();
-      return end;
+    if (std::holds_alternative<ipset::RejectTarget>(action)) return ends(ChainEnd::rejected);
+    if (const auto* reject = std::get_if<ipset::RejectAction>(&action)) {
+      walk_.rejected_as = reject->way;
+      return ends(ChainEnd::rejected);
     }
+    if (std::holds_alternative<ipset::MasqueradeTarget>(action)) return ends(ChainEnd::masqueraded);
+    if (const auto* translation = std::get_if<ipset::TranslateAction>(&action)) {
+      walk_.translation = *translation;
+      return ends(ChainEnd::translated);
+    }
+    if (const auto* mark = std::get_if<ipset::MarkTarget>(&action)) set_mark(*mark);
+    if (const auto* move = std::get_if<ipset::ConnectionMarkAction>(&action)) move_mark(*move);
+    // What is tracked already stays so.
+    if (std::holds_alternative<ipset::NoTrackAction>(action) &&
+        packet_.tracking == Tracking::not_yet)
+      packet_.tracking = Tracking::never;
+    if (const auto* jump = std::get_if<ipset::JumpTarget>(&action))
+      return lead(jump->chain, place, depth);
     return std::nullopt;
+  }
+
+  std::optional<ChainEnd> lead(const std::string& chain, std::size_t place, std::size_t depth) {
+    path_.push_back(place);
+    const auto end = run(chain, depth + 1);
+    path_.pop_back();
+    // A chain in which nothing matched is not worth a word.
+    if (!end && walk_.hits.size() == place + 1) walk_.hits.pop_back();
+    return end;
+  }
+
+  // connmark_tg_shift() in net/netfilter/xt_connmark.c.
+  void move_mark(const ipset::ConnectionMarkAction& move) {
+    using Way = ipset::ConnectionMarkAction::Way;
+    if (packet_.tracking != Tracking::tracked) return;
+    auto& mark = packet_.connection_mark;
+    if (move.way == Way::set) mark = (mark & ~move.connection_mask) ^ move.value;
+    if (move.way == Way::save)
+      mark = (mark & ~move.connection_mask) ^ (packet_.mark & move.packet_mask);
+    if (move.way == Way::restore)
+      set_mark({.value = mark & move.connection_mask, .mask = move.packet_mask});
   }
 
   void set_mark(const ipset::MarkTarget& target) {
@@ -196,20 +143,12 @@ class ChainWalker {
   plan::TableKey key_;
   const ipset::WholeTable* table_ = nullptr;
   Packet& packet_;
-  const IsLocal& is_local_;
+  RuleJudge judge_;
   std::vector<std::size_t> path_;  // the hits whose jumps led to the current chain
   ChainWalk walk_;
 };
 
 }  // namespace
-
-const Element* find_element(const std::set<Element>& set, const std::vector<Direction>& directions,
-                            const Packet& packet) {
-  const auto found = std::find_if(set.begin(), set.end(), [&](const Element& element) {
-    return std::visit(ElementHolds{directions, packet}, element);
-  });
-  return found == set.end() ? nullptr : &*found;
-}
 
 ChainWalk walk_chain(const NodeReading& node, plan::TableKey table, const std::string& chain,
                      Packet& packet, const IsLocal& is_local) {

@@ -3,14 +3,16 @@
 // What the rules of one built-in chain, and of the chains to which they lead, do to one packet: an
 // evaluator of iptables rules as values. Pure but for what `is_local` does; any thread.
 //
-// A rule that is not in our vocabulary, or asks for a set that could not be read, cannot be judged:
-// it is recorded and taken as not matching.
+// A rule that asks for what is not known (time, chance, a set that could not be read), or does what
+// is not known, cannot be judged if all else of it matches: it is recorded and taken as not
+// matching. Rules that leave a packet as it is (LOG) are passed over.
 
-#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "proxier/inspect/packet.h"
+#include "proxier/inspect/rule_judge.h"
 
 namespace ipvsproxier::inspect {
 
@@ -25,25 +27,19 @@ struct RuleHit {
   friend bool operator==(const RuleHit&, const RuleHit&) = default;
 };
 
-enum class ChainEnd : std::uint8_t { accepted, dropped, rejected, masqueraded };
+enum class ChainEnd : std::uint8_t { accepted, dropped, rejected, masqueraded, translated };
 
 struct ChainWalk {
   ChainEnd end = ChainEnd::accepted;
+  std::optional<ipset::RejectAction::Way> rejected_as;  // nullopt: ICMP port unreachable
+  ipset::TranslateAction translation;                   // to be done
   std::vector<RuleHit> hits;
   // If a rule set the packet's mark: the rule that led there and what it found.
   std::string marked_because;
 };
 
-// Whether an address is one of this host's, as the kernel's addrtype match sees it.
-using IsLocal = std::function<bool(const netlink::IpAddress&)>;
-
-// Changes the packet's mark as the rules do. A chain that is not there accepts.
+// Changes the packet's marks and tracking as the rules do. A chain that is not there accepts.
 ChainWalk walk_chain(const NodeReading& node, plan::TableKey table, const std::string& chain,
                      Packet& packet, const IsLocal& is_local);
-
-// The element of the set that holds the packet, looked up with these directions; nullptr for none.
-const ipset::Element* find_element(const std::set<ipset::Element>& set,
-                                   const std::vector<ipset::Direction>& directions,
-                                   const Packet& packet);
 
 }  // namespace ipvsproxier::inspect

@@ -29,6 +29,7 @@ Json arrival_json(const Arrival& arrival) {
   one["source"] = arrival.source.to_string();
   one["masqueraded"] = arrival.masqueraded;
   if (!arrival.source_because.empty()) one["sourceBecause"] = arrival.source_because;
+  if (!arrival.translated_to.empty()) one["translatedTo"] = arrival.translated_to;
   if (!arrival.out_link.empty()) one["outLink"] = arrival.out_link;
   if (!arrival.cautions.empty()) one["cautions"] = arrival.cautions;
   return one;
@@ -106,6 +107,7 @@ std::string walk_json(const PacketWalk& walk, const WalkNames& names, const Live
   for (const auto& server : walk.passed_over) passed_over.push_back(server_json(server, names));
   root["passedOver"] = std::move(passed_over);
   root["getsThere"] = gets_there(walk);
+  root["certain"] = is_certain(walk);
   if (live != nullptr) root["live"] = live_json(*live);
   return api::to_json_text(root, 2) + "\n";
 }

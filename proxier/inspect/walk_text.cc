@@ -105,7 +105,9 @@ std::string verdict(const PacketWalk& walk, const WalkNames& names) {
       case Fate::served:
       case Fate::forwarded:
         return fmt::format("It leaves by {}, for no virtual service; {} {}.\n",
-                           api::visible(arrival.out_link), walk.flow.destination.to_string(),
+                           api::visible(arrival.out_link),
+                           arrival.translated_to.empty() ? walk.flow.destination.to_string()
+                                                         : arrival.translated_to,
                            who_sees(arrival));
       case Fate::refused:
       case Fate::dropped:
@@ -148,6 +150,8 @@ std::string walk_text(const PacketWalk& walk, const WalkNames& names, const Live
     if (std::ranges::count(told, caution) == 0) told.push_back(std::move(caution));
   }
   for (const auto& caution : told) text += caution;
+  if (!is_certain(walk))
+    text += "Not certain: rules that are marked ? may match, and then this may be otherwise.\n";
   if (live != nullptr) text += live_text(*live);
   return text;
 }

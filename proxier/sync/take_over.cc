@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "ipset/removal_catalog.h"
 
 namespace ipvsproxier::sync {
@@ -89,7 +91,17 @@ bool TakeOver::remove_nft(Family family) {
     logger_.info(
         "took over from a kube-proxy with iptables-nft: removed {} chains and {} jumps of {}",
         gone->chains, gone->jumps, to_string(family));
+  for (const auto& chain : gone->held_back)
+    tell_once(fmt::format(
+        "chain {} of a kube-proxy with iptables-nft stays: it accepts what its table drops by "
+        "policy, and ours in the legacy tables cannot; --cleanup removes it",
+        chain));
+  for (const auto& warning : gone->warnings) tell_once(warning);
   return true;
+}
+
+void TakeOver::tell_once(const std::string& warning) {
+  if (told_.insert(warning).second) logger_.warn("{}", warning);
 }
 
 }  // namespace ipvsproxier::sync

@@ -8,6 +8,8 @@
 // live in conntrack and go on.
 
 #include <functional>
+#include <set>
+#include <string>
 
 #include <spdlog/logger.h>
 
@@ -40,10 +42,12 @@ class TakeOver {
   struct Removed;
   bool remove_rules(netlink::Family family, Removed& removed);
   bool remove_nft(netlink::Family family);
+  void tell_once(const std::string& warning);
 
   ipset::RuleTable& rules_;
   RemoveNftLeftovers remove_nft_leftovers_;
   spdlog::logger& logger_;
+  std::set<std::string> told_;
   bool begun_ = false;
   bool pending_ = true;
 };

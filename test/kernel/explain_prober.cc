@@ -38,7 +38,9 @@ std::set<Outcome> said(const inspect::PacketWalk& walk) {
         break;
       case inspect::Fate::forwarded:
         outcomes.insert("leaves by " + arrival.out_link + ": " +
-                        seen_at(address, port, arrival.source));
+                        (arrival.translated_to.empty()
+                             ? seen_at(address, port, arrival.source)
+                             : arrival.translated_to + " sees " + arrival.source.to_string()));
         break;
       case inspect::Fate::refused:
         outcomes.insert("refused: " + std::string(to_string(arrival.notice)));
@@ -160,6 +162,7 @@ Outcome Prober::happened(const Probe& probe, const inspect::PacketWalk& walk, in
     if (packet.about_port >= kFirstPort && packet.about_port < port) continue;
     if (packet.port_unreachable) return "refused: ICMP port unreachable";
     if (packet.host_unreachable) return "refused: ICMP host unreachable";
+    if (packet.prohibited) return "refused: ICMP prohibited";
   }
   if (!answer && (answer.error().sys_errno == EINVAL || answer.error().sys_errno == ENETUNREACH))
     return "refused: the sender's call fails";

@@ -43,12 +43,15 @@ void read_transport(Octets rest, SeenPacket& packet) {
   if (packet.protocol == IPPROTO_ICMP && rest[0] == 3) {
     packet.port_unreachable = rest[1] == 3;
     packet.host_unreachable = rest[1] <= 1;
+    packet.prohibited = rest[1] == 9 || rest[1] == 10 || rest[1] == 13;
   }
   if (packet.protocol == IPPROTO_ICMPV6 && rest[0] == 1) {
     packet.port_unreachable = rest[1] == 4;
     packet.host_unreachable = rest[1] == 0 || rest[1] == 3;
+    packet.prohibited = rest[1] == 1;
   }
-  if (packet.port_unreachable || packet.host_unreachable) packet.about_port = quoted_port(rest);
+  if (packet.port_unreachable || packet.host_unreachable || packet.prohibited)
+    packet.about_port = quoted_port(rest);
   const bool sctp = packet.protocol == IPPROTO_SCTP;
   if (packet.protocol != IPPROTO_TCP && packet.protocol != IPPROTO_UDP && !sctp) return;
   packet.source_port = number_at(rest, 0);

@@ -25,6 +25,7 @@ struct SeenPacket {
   bool resets = false;            // TCP: RST
   bool port_unreachable = false;  // ICMP or ICMPv6 says so
   bool host_unreachable = false;  // ... or that there is no way to it
+  bool prohibited = false;        // ... or that it may not get there
   std::uint16_t about_port = 0;   // ... of a packet from this port
 };
 

@@ -255,14 +255,45 @@ TEST_CASE("explain: the policy of a chain and rules that cannot be judged") {
   auto node = shop("clustercidr");
   auto& filter = node.tables.at({netlink::Family::ipv4, ipset::Table::filter});
   filter.policies["INPUT"] = ipset::Verdict::drop;
-  filter.chains["INPUT"].push_back({.target = ipset::ForeignTarget{"match tcp 0"}});
+  filter.chains["INPUT"].push_back({.target = ipset::ForeignTarget{"[match tcp 0]"}});
   const auto dropped = walk(node, "203.0.113.7", "10.97.134.185", 8000);
   CHECK(ends(dropped) == Ends{"dropped: filter INPUT: INPUT policy DROP"});
   CHECK(std::ranges::count(dropped.steps, true, &WalkStep::unjudged) == 1);
+  CHECK_FALSE(is_certain(dropped));
   // Not for what leaves, and the health check's rule is before it.
   CHECK(gets_there(walk(node, "10.244.0.9", "203.0.113.7", 443)));
   node.listeners = {{{Protocol::tcp, ip("0.0.0.0"), 32290, false}}};
   CHECK(gets_there(walk(node, "203.0.113.7", "10.200.0.2", 32290)));
+}
+
+// As portmap writes it.
+TEST_CASE("explain: a host port leads to its pod") {
+  auto node = shop("clustercidr");
+  auto& nat = node.tables.at({netlink::Family::ipv4, ipset::Table::nat});
+  const auto to_pod = [](ipset::Action action) {
+    return ipset::Rule{.target = ipset::ForeignTarget{
+                           "-p tcp -m tcp --dport 8088",
+                           {ipset::ProtocolCondition{6},
+                            ipset::PortCondition{{ipset::Direction::dst}, {{8088, 8088}}}},
+                           std::move(action)}};
+  };
+  const auto leads =
+      to_pod(ipset::TranslateAction{.address = ip("10.244.0.9"), .port = std::uint16_t{80}});
+  nat.chains["PREROUTING"].push_back(leads);
+  nat.chains["OUTPUT"].push_back(leads);
+  const auto outside = walk(node, "203.0.113.7", "10.200.0.2", 8088);
+  CHECK(outside.arrival.fate == Fate::forwarded);
+  CHECK(outside.arrival.out_link == "cni0");
+  CHECK(outside.arrival.translated_to == "10.244.0.9:80");
+  CHECK(is_certain(outside));
+  const auto own = walk(node, "", "10.200.0.2", 8088);
+  CHECK(own.arrival.translated_to == "10.244.0.9:80");
+  CHECK(own.arrival.fate == Fate::forwarded);
+
+  // What is not tracked is not translated.
+  node.tables[{netlink::Family::ipv4, ipset::Table::raw}].chains["PREROUTING"] = {
+      {.target = ipset::ForeignTarget{"-j CT --notrack", {}, ipset::NoTrackAction{}}}};
+  CHECK(walk(node, "203.0.113.7", "10.200.0.2", 8088).arrival.translated_to.empty());
 }
 
 TEST_CASE("explain: without tracking nothing is masqueraded; answers may go astray") {

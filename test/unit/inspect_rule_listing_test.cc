@@ -125,7 +125,7 @@ TEST_CASE("rules: what is missing, foreign or in another place") {
   }
   SECTION("rules of others, in our chains and leading to them") {
     services.insert(services.begin(), Rule{.target = Verdict::drop});
-    nat["KUBE-MARK-MASQ"].push_back({.target = ForeignTarget{"match tcp 0"}});
+    nat["KUBE-MARK-MASQ"].push_back({.target = ForeignTarget{"[match tcp 0]"}});
     nat["OUTPUT"].push_back({.comment = "mine", .target = JumpTarget{"KUBE-POSTROUTING"}});
     nat["OUTPUT"].push_back({.target = JumpTarget{"OTHER"}});
     CHECK(rules_in(RuleState::foreign, reading) ==
@@ -198,7 +198,7 @@ TEST_CASE("rules: save prints built-in chains first, what is missing not, the un
   auto reading = reading_of(usual());
   auto& nat = reading.tables[kReadNat].chains;
   nat["KUBE-LOAD-BALANCER"].clear();
-  nat["KUBE-NODE-PORT"].push_back({.target = ForeignTarget{"match tcp 0"}});
+  nat["KUBE-NODE-PORT"].push_back({.target = ForeignTarget{"[match tcp 0]"}});
   const auto text = rules_text(reading, {.choice = {.table = Table::nat}, .form = RuleForm::save});
   CHECK(text.starts_with("*nat\n:KUBE-LOAD-BALANCER - [0:0]\n:KUBE-MARK-MASQ - [0:0]\n"));
   CHECK(text.find("COMMIT\n") == text.size() - 7);

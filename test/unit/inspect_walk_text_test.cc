@@ -70,6 +70,7 @@ It goes to one of 3 real servers, as rr chooses:
   10.2.0.2:8080  weight 1  sees 10.1.0.1 (masqueraded: marked)
   10.1.0.4:8080  weight 0  gets nothing new
 Beware: look out.
+Not certain: rules that are marked ? may match, and then this may be otherwise.
 )");
 }
 
@@ -142,6 +143,7 @@ TEST_CASE("a walk as JSON holds what the page says") {
   const auto json = nlohmann::json::parse(walk_json(served(), kNames, &live));
   CHECK(json["flow"]["source"] == "203.0.113.7");
   CHECK(json["steps"][0]["unjudged"] == true);
+  CHECK(json["certain"] == false);
   CHECK(json["steps"][1]["found"] == "S has 80");
   CHECK(json["service"]["name"] == "shop/web:http, cluster IP");
   CHECK(json["candidates"].size() == 3);

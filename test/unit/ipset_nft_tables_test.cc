@@ -155,5 +155,54 @@ TEST_CASE("rules that kube-proxy wrote through iptables-nft are removed, and no 
   CHECK(shell(saved) == before);
 }
 
+// What the legacy tables accept does not help where another base chain drops.
+TEST_CASE("chains of iptables-nft that accept what their table drops by policy are held back") {
+  enter_namespace();
+  const auto [family, tool, name] = GENERATE(table<Family, std::string, std::string>(
+      {{Family::ipv4, "iptables-nft", "ip"}, {Family::ipv6, "ip6tables-nft", "ip6"}}));
+  CAPTURE(tool);
+  REQUIRE(nft("flush ruleset") == "");
+  const auto saved = tool + "-save 2>/dev/null | sed -e '/^#/d' -e 's/ \\[.*//'";
+  shell(tool + " -P FORWARD DROP; for c in KUBE-FORWARD KUBE-NODE-PORT KUBE-IPVS-FILTER; do " +
+        tool + " -N $c; done; " + tool +
+        " -A KUBE-FORWARD -m mark --mark 0x4000/0x4000 -j ACCEPT; " + tool +
+        " -I FORWARD -m comment --comment 'kubernetes forwarding rules' -j KUBE-FORWARD; " + tool +
+        " -I INPUT -j KUBE-IPVS-FILTER; " + tool + " -I INPUT -j KUBE-NODE-PORT");
+  const auto taken = take_over_nft_leftovers(family);
+  REQUIRE(taken);
+  CHECK(taken->held_back == std::vector<std::string>{name + " filter KUBE-FORWARD"});
+  CHECK(taken->chains == 2);
+  CHECK(taken->jumps == 2);
+  REQUIRE(taken->warnings.size() == 1);
+  CHECK(taken->warnings[0].find("chain " + name + " filter FORWARD drops by policy") !=
+        std::string::npos);
+  CHECK(shell(saved) ==
+        "*filter\n:INPUT ACCEPT\n:FORWARD DROP\n:OUTPUT ACCEPT\n:KUBE-FORWARD -\n"
+        "-A FORWARD -m comment --comment \"kubernetes forwarding rules\" -j KUBE-FORWARD\n"
+        "-A KUBE-FORWARD -m mark --mark 0x4000/0x4000 -j ACCEPT\nCOMMIT\n");
+  // To hand a node back is another thing.
+  CHECK(removed(family) == RemovedNft{.jumps = 1, .chains = 1});
+}
+
+TEST_CASE("chains of the host that drop by policy are told") {
+  enter_namespace();
+  REQUIRE(
+      nft("flush ruleset; add table inet host; add chain inet host incoming { type filter hook "
+          "input "
+          "priority 0; policy drop; }; add chain inet host fine { type filter hook forward "
+          "priority 0; policy accept; }; add table ip6 other; add chain ip6 other passing { type "
+          "filter hook forward priority 10; policy drop; }; add chain ip6 other before { type "
+          "filter hook prerouting priority 10; policy drop; }") == "");
+  const auto v4 = nft_warnings(Family::ipv4);
+  const auto v6 = nft_warnings(Family::ipv6);
+  REQUIRE(v4);
+  REQUIRE(v6);
+  REQUIRE(v4->size() == 1);
+  CHECK(v4->front().find("chain inet host incoming drops by policy") != std::string::npos);
+  REQUIRE(v6->size() == 1);
+  CHECK(v6->front().ends_with(
+      "nft insert rule ip6 other passing ct state established,related accept"));
+}
+
 }  // namespace
 }  // namespace ipvsproxier::ipset

@@ -187,7 +187,7 @@ TEST_CASE("the comment of an entry is found wherever it stands") {
                     .target = JumpTarget{"KUBE-SERVICES"}};
     auto parts = *split_entry(family, *encode_rule(rule, family, sets));
     CHECK(comment_of(family, join_entry(family, parts)) == "a b");
-    // As iptables mode writes its jumps: our codec knows no such rule.
+    // As iptables mode writes its jumps: not a rule of ours.
     std::swap(parts.matches.at(0), parts.matches.at(1));
     const auto swapped = join_entry(family, parts);
     CHECK(is_foreign(decode_rule(family, swapped, "KUBE-SERVICES", sets)));

@@ -164,5 +164,23 @@ TEST_CASE("take-over: tables of nftables mode go after the first complete sync")
   CHECK(asked.size() == 4);
 }
 
+TEST_CASE("take-over: what nf_tables drops by policy is told once") {
+  bool fails = true;
+  FakeDaemon daemon(
+      {.remove_nft_leftovers = [&](Family family) -> netlink::Result<ipset::RemovedNft> {
+        if (family == Family::ipv4)
+          return ipset::RemovedNft{.held_back = {"ip filter KUBE-FORWARD"}, .warnings = {"drops"}};
+        if (fails) return Error{ErrorKind::denied, EPERM, "nft"};
+        return ipset::RemovedNft{};
+      }});
+  daemon.see(test::web_with({test::e1()}));
+  CHECK(daemon.says("chain ip filter KUBE-FORWARD of a kube-proxy with iptables-nft stays"));
+  CHECK(daemon.says("drops"));
+  fails = false;
+  daemon.wait(std::chrono::seconds(31));
+  const auto log = daemon.log();
+  CHECK(log.find("KUBE-FORWARD") == log.rfind("KUBE-FORWARD"));
+}
+
 }  // namespace
 }  // namespace ipvsproxier::sync
