@@ -124,8 +124,8 @@ class Reconciler {
   plan::Scope repair_links(Pass& pass, bool look);
   plan::Scope take_addresses(plan::ActualState found, const std::set<netlink::IpAddress>& told_lost,
                              Pass& pass);
-  void tell_lost(const plan::AddressSet& differing, const plan::Bindings& found,
-                 const std::set<netlink::IpAddress>& told_lost);
+  std::size_t tell_lost(const plan::AddressSet& differing, const plan::Bindings& found,
+                        const std::set<netlink::IpAddress>& told_lost);
   plan::Scope completed(plan::Scope scope) const;
   void assume_added();
   void apply(const plan::Scope& scope, TimePoint now, Pass& pass);
