@@ -123,7 +123,8 @@ void ConfigSection::read_quantity(std::string_view key, std::string& value) {
   const Json* found = find(key);
   if (found == nullptr) return;
   if (!found->is_number() && !found->is_string()) return wrong_type(key, "a quantity", *found);
-  const std::string text = found->is_string() ? found->get<std::string>() : api::to_json_text(*found);
+  const std::string text =
+      found->is_string() ? found->get<std::string>() : api::to_json_text(*found);
   if (!is_quantity(text)) return wrong_type(key, "a quantity such as 0 or \"64Ki\"", *found);
   value = text;
 }

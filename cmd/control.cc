@@ -30,6 +30,7 @@ constexpr std::chrono::seconds kPatience{10};
 // Some 2 ms of the sync thread's time.
 constexpr std::size_t kPageBytes = std::size_t{64} * 1024;
 constexpr std::size_t kUnreadableTold = 20;
+constexpr std::size_t kRefusedShown = 50;
 constexpr std::size_t kNamePageBytes = std::size_t{256} * 1024;
 
 serve::HttpResponse mistake(unsigned status, const std::string& text) {
@@ -90,6 +91,16 @@ std::vector<std::string> wrong_lines(const sync::Inspection& inspection) {
   return lines;
 }
 
+// The first ones.
+Json refused_json(const sync::Refusals& refusals) {
+  auto list = Json::array();
+  for (const auto& [thing, entry] : refusals.all()) {
+    if (list.size() == kRefusedShown) break;
+    list.push_back(to_string(entry));
+  }
+  return list;
+}
+
 // The sync thread's.
 std::string sync_json(const sync::Inspection& inspection) {
   const auto& standing = inspection.standing;
@@ -106,10 +117,14 @@ std::string sync_json(const sync::Inspection& inspection) {
             {"waiting", standing.waiting},
             {"unreadable", inspection.cluster.unreadable.size()},
             {"wrong", wrong_lines(inspection)},
+            {"refused", refused_json(inspection.refusals)},
+            {"refusedCount", inspection.refusals.all().size()},
             {"services", inspection.cluster.services.size()},
             {"endpointSlices", slices},
             {"virtualServices", desired.services.size()},
             {"addresses", desired.addresses.size()}};
+  json["changedSinceAgreement"] =
+      standing.agreed && standing.last_sync && *standing.last_sync > *standing.agreed;
   if (standing.next_try) json["nextTryMilliseconds"] = standing.next_try->count();
   return api::to_json_text(json);
 }
@@ -153,6 +168,7 @@ serve::HttpResponse Control::answer_status() {
             {"node", options_.node_name},
             {"source", options_.manifests.empty() ? "API server" : options_.manifests},
             {"ready", health.ready()},
+            {"notReady", serve::reasons_not_ready(health)},
             {"alive", liveness.main && liveness.sync},
             {"nodeEligible", health.node_eligible},
             {"lastUpdated", time_or_null(health.last_updated())}};

@@ -31,12 +31,21 @@ Json draining_json(const sync::Inspection& inspection, const api::NamespacedName
   return list;
 }
 
+// What the kernel refuses of it.
+Json refused_json(const sync::Inspection& inspection, const api::NamespacedName& name) {
+  auto list = Json::array();
+  for (const auto& [thing, entry] : inspection.refusals.all())
+    if (entry.services.contains(name)) list.push_back(to_string(entry));
+  return list;
+}
+
 }  // namespace
 
 std::string service_answer(const sync::Inspection& inspection, const api::NamespacedName& name) {
   auto document = inspect::service_document(name, inspection.cluster, inspection.planner);
   if (!document.is_object()) return "null";
   document["draining"] = draining_json(inspection, name);
+  document["refused"] = refused_json(inspection, name);
   const auto change = inspection.changes.of(name);
   document["lastChange"] =
       change ? Json{{"when", serve::go_time(change->when)},

@@ -11,6 +11,7 @@ namespace ipvsproxier::cmd {
 
 // inspect::service_document(), and
 //   "draining": [{"service","server","forMilliseconds","leftMilliseconds"},...]
+//   "refused": what the kernel refuses of it, in words
 //   "lastChange": {"when","tookMilliseconds"}, or null where it is not known any more
 // The sync thread's.
 std::string service_answer(const sync::Inspection& inspection, const api::NamespacedName& name);

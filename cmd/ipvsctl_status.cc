@@ -54,19 +54,27 @@ std::string sync_text(const Json& sync) {
   text += line("kernel", fmt::format("{} virtual servers on {} addresses{}",
                                      sync.value("virtualServices", 0), sync.value("addresses", 0),
                                      sync.value("kernelRead", false) ? "" : "; not read yet"));
-  text +=
-      line("settled",
-           sync.value("settled", false) ? "yes: the kernel is what the cluster asks for" : "no");
+  text += line("settled", !sync.value("settled", false) ? "no"
+                          : sync.value("refusedCount", 0)
+                              ? "yes, but for what the kernel refuses"
+                              : "yes: the kernel is what the cluster asks for");
   text += line("last change", fmt::format("{} (took {:.1f} ms)", text_or(sync, "lastSync", "none"),
                                           sync.value("lastSyncMilliseconds", 0.0)));
   text += line("last agreement",
-               text_or(sync, "lastAgreement", "none: the whole kernel was never right"));
+               text_or(sync, "lastAgreement", "none: the whole kernel was never right") +
+                   std::string(sync.value("changedSinceAgreement", false)
+                                   ? " (of a whole reading; later changes were acknowledged)"
+                                   : ""));
   text += line("draining", fmt::format("{} real servers", sync.value("draining", 0)));
   if (const auto waiting = sync.value("waiting", 0); waiting > 0)
     text += line("to be retried",
                  fmt::format("{}, next in {} ms", waiting, sync.value("nextTryMilliseconds", 0)));
   for (const auto& wrong : sync.value("wrong", Json::array()))
     text += line("wrong", wrong.get<std::string>());
+  const auto refused = sync.value("refused", Json::array());
+  for (const auto& one : refused) text += line("refused", one.get<std::string>());
+  if (const auto count = sync.value("refusedCount", std::size_t{0}); count > refused.size())
+    text += line("refused", fmt::format("{} more", count - refused.size()));
   return text;
 }
 
@@ -78,12 +86,18 @@ std::string watch_text(const Json& watch) {
   return error.empty() ? heard : heard + "; it is tried again: " + error;
 }
 
+// ": why, and why", or "".
+std::string reasons_of(const Json& status) {
+  const auto reasons = status.value("notReady", std::vector<std::string>{});
+  return reasons.empty() ? "" : fmt::format(": {}", fmt::join(reasons, "; "));
+}
+
 std::string status_text(const Json& status) {
   std::string text;
   text += line("version", text_or(status, "version", "?"));
   text += line("node", text_or(status, "node", "?"));
   text += line("objects from", text_or(status, "source", "?"));
-  text += line("ready", status.value("ready", false) ? "yes" : "no");
+  text += line("ready", status.value("ready", false) ? "yes" : "no" + reasons_of(status));
   text += line("alive", status.value("alive", false) ? "yes" : "no: a thread is stuck");
   const auto watches = status.value("watches", Json::object());
   for (const auto& [resource, watch] : watches.items()) text += line(resource, watch_text(watch));
@@ -186,7 +200,7 @@ int run_status(const StatusOptions& options, Output& output) {
   const auto written =
       output.write(options.json ? api::to_json_text(shown, 2) + "\n"
                                 : (status ? status_text(api::visible_texts(*status)) : "") +
-                                      kernel_text(kernel));
+                                      kernel_text(api::visible_texts(kernel)));
   if (!status) complain(to_string(status.error()));
   if (!status || !written) return kDaemonUnknown;
   return is_well(*status) ? kDaemonWell : kDaemonNotWell;

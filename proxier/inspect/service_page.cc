@@ -59,6 +59,7 @@ class Page {
     add_spec();
     for (const auto& port : member(document_, "ports")) add_port(port);
     add_virtuals();
+    add_refused();
     add_draining();
     add_memberships();
     if (document_.contains("lastChange")) add_last_change();
@@ -170,6 +171,12 @@ class Page {
         fmt::format("{}{} connections so far; now {}/s, {} and {} B/s in and out\n", indent,
                     text_of(traffic, "connections"), text_of(traffic, "connectionsPerSecond"),
                     text_of(traffic, "bytesInPerSecond"), text_of(traffic, "bytesOutPerSecond"));
+  }
+
+  void add_refused() {
+    const auto& refused = member(document_, "refused");
+    if (!refused.empty()) text_ += "\nThe kernel refuses\n";
+    for (const auto& one : refused) text_ += "  " + one.get<std::string>() + "\n";
   }
 
   void add_draining() {

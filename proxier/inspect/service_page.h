@@ -9,8 +9,8 @@
 
 namespace ipvsproxier::inspect {
 
-// `document` is service_document() with "draining" and "lastChange" (control_service.h), or only an
-// "address", and what was read here:
+// `document` is service_document() with "draining", "refused" and "lastChange" (control_service.h),
+// or only an "address", and what was read here:
 //
 //   {"virtualServices": as json_form() has them; with "inKernel" false one that is not there,
 //    "elements": [{"set","element","inKernel"},...],

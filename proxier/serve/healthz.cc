@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -65,6 +66,27 @@ std::string go_time(std::optional<std::chrono::system_clock::time_point> time) {
 
 HttpResponse healthz(const Health& health) {
   return response(health.ready(), health.families_healthy, health.node_eligible, health);
+}
+
+std::vector<std::string> reasons_not_ready(const Health& health) {
+  std::vector<std::string> reasons;
+  if (!health.node_seen)
+    reasons.emplace_back("this node's Node object was not seen yet");
+  else if (!health.node_eligible)
+    reasons.emplace_back("this node is about to be deleted");
+  if (!health.watches_fresh)
+    reasons.emplace_back("a watch has been silent for longer than --healthz-max-watch-age");
+  if (!health.ipv4 && !health.ipv6) reasons.emplace_back("the sync thread has not begun");
+  for (const auto& [name, family] :
+       {std::pair("IPv4", &health.ipv4), std::pair("IPv6", &health.ipv6)}) {
+    if (!*family || (*family)->healthy) continue;
+    reasons.push_back((*family)->complete
+                          ? fmt::format("{}: what was asked for has not been in the kernel for 2 x "
+                                        "ipvs.syncPeriod",
+                                        name)
+                          : fmt::format("{}: the first sync is not complete", name));
+  }
+  return reasons;
 }
 
 HttpResponse livez(const Health& health, const Liveness& liveness) {

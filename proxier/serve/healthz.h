@@ -6,6 +6,7 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "proxier/serve/http.h"
 #include "proxier/serve/metrics.h"
@@ -20,6 +21,9 @@ std::string go_time(std::optional<std::chrono::system_clock::time_point> time);
 // 200 when traffic may come here: all families are healthy, the Node is eligible, and the watches
 // are fresh if that was asked for. The body's "healthy" is that of the families.
 HttpResponse healthz(const Health& health);
+
+// Why /healthz is not 200, in words; empty: it is.
+std::vector<std::string> reasons_not_ready(const Health& health);
 
 // 200 when both threads move. The body's families are as healthy as the thread that syncs them.
 HttpResponse livez(const Health& health, const Liveness& liveness);

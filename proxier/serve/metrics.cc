@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <string_view>
@@ -121,12 +122,23 @@ struct FamilyMetrics {
                                     alpha("How long removing stale UDP flows took"), family,
                                     sync_buckets())),
         purged_flows(in.counter(kube("conntrack_reconciler_deleted_entries_total"),
-                                alpha("Stale UDP flows that were removed"), family)) {}
+                                alpha("Stale UDP flows that were removed"), family)) {
+    for (const auto kind : {NetlinkKind::ipvs, NetlinkKind::link, NetlinkKind::set})
+      refused.emplace(kind, refused_of(in, family, kind));
+  }
 
   static Gauge& no_local(Registrar in, Labels family, const char* policy) {
     family["traffic_policy"] = policy;
     return in.gauge(kube("sync_proxy_rules_no_local_endpoints_total"),
                     alpha("Services without an endpoint here whose policy wants local ones only"),
+                    family);
+  }
+
+  static Gauge& refused_of(Registrar in, Labels family, NetlinkKind kind) {
+    family["kind"] = label(kind);
+    return in.gauge("ipvsproxier_refused",
+                    "What the kernel refuses for what it is: virtual services with what is of "
+                    "them, addresses, elements of sets",
                     family);
   }
 
@@ -139,6 +151,7 @@ struct FamilyMetrics {
   Counter& rule_failures;
   Histogram& purge_duration;
   Counter& purged_flows;
+  std::map<NetlinkKind, std::reference_wrapper<Gauge>> refused;
 };
 
 struct KindMetrics {
@@ -352,6 +365,13 @@ void Metrics::servers_draining(std::size_t count) {
 
 void Metrics::flows_unreadable(bool are) {
   state_->unreadable_flows.Set(are ? 1 : 0);
+}
+
+void Metrics::things_refused(Family family, NetlinkKind kind, std::size_t count) {
+  auto* of = state_->of(family);
+  if (!of) return;
+  const auto gauge = of->refused.find(kind);
+  if (gauge != of->refused.end()) gauge->second.get().Set(as_double(count));
 }
 
 void Metrics::kernel_agreed(Time now) {

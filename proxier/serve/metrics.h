@@ -24,6 +24,7 @@
 //   repairs_total                                                      repaired()
 //   real_servers_draining                                              servers_draining()
 //   udp_flows_unreadable                                               flows_unreadable()
+//   refused{ip_family,kind}                                            things_refused()
 //   last_full_agreement_timestamp_seconds                              kernel_agreed()
 
 #include <chrono>
@@ -70,6 +71,9 @@ class Metrics {
   void repaired(std::size_t operations);  // what a reading of the kernel found wrong
   void servers_draining(std::size_t count);
   void flows_unreadable(bool are);  // stale ones stay then
+  // What the kernel refuses now for what it is, a problem of the objects that ask for it: virtual
+  // services (or real servers of theirs), addresses or set elements.
+  void things_refused(netlink::Family family, NetlinkKind kind, std::size_t count);
   // The whole kernel was read and is what it should be, without or after repairs.
   void kernel_agreed(Time now);
 

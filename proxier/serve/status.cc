@@ -133,7 +133,9 @@ std::optional<FamilyHealth> Status::health_of(netlink::Family family, const Stam
   if (!syncs.last_updated) return std::nullopt;
   const auto oldest = older(syncs.queued, syncs.taken);
   const bool late = oldest && now.steady - oldest->steady >= 2 * settings_.sync_period;
-  return FamilyHealth{.last_updated = syncs.last_updated->wall, .healthy = syncs.complete && !late};
+  return FamilyHealth{.last_updated = syncs.last_updated->wall,
+                      .healthy = syncs.complete && !late,
+                      .complete = syncs.complete};
 }
 
 bool Status::watches_fresh(const Stamp& now) const {
@@ -149,7 +151,8 @@ Health Status::health() const {
   Health health{.now = now.wall,
                 .ipv4 = health_of(netlink::Family::ipv4, now),
                 .ipv6 = health_of(netlink::Family::ipv6, now),
-                .node_eligible = node_eligible_,
+                .node_seen = node_eligible_.has_value(),
+                .node_eligible = node_eligible_.value_or(false),
                 .watches_fresh = watches_fresh(now)};
   health.families_healthy = (health.ipv4 || health.ipv6) &&
                             (!health.ipv4 || health.ipv4->healthy) &&

@@ -7,7 +7,8 @@
 // Health, per family: a change that was asked for is either in the kernel or it is not. The stamp
 // of the oldest one that is not is kept; a family whose stamp is 2 x sync period old is unhealthy,
 // and so is one that has had no complete sync yet. A sync that failed counts as a change that is
-// asked for, so that an unhealthy kernel shows without one. That the API server is away is no
+// asked for, so that an unhealthy kernel shows without one. What the kernel refuses for what it is
+// is no failure of a sync, unless that is much (sync/refusals.h). That the API server is away is no
 // reason, unless a largest age of the watches is given.
 //
 // Liveness, per thread: a thread that began an operation and has not ended it for 2 x sync period
@@ -110,6 +111,7 @@ struct StatusSettings {
 struct FamilyHealth {
   std::chrono::system_clock::time_point last_updated;
   bool healthy = false;
+  bool complete = false;  // there was a complete sync
 };
 
 struct Health {
@@ -117,6 +119,7 @@ struct Health {
   std::optional<FamilyHealth> ipv4;  // nullopt: the family never reported
   std::optional<FamilyHealth> ipv6;
   bool families_healthy = false;
+  bool node_seen = false;  // it was told whether the Node is eligible
   bool node_eligible = false;
   bool watches_fresh = false;
 
@@ -198,7 +201,7 @@ class Status {
   mutable loop::Mutex mutex_;
   Syncs ipv4_ IPVSPROXIER_THREADS(guarded_by(mutex_));
   Syncs ipv6_ IPVSPROXIER_THREADS(guarded_by(mutex_));
-  bool node_eligible_ IPVSPROXIER_THREADS(guarded_by(mutex_)) = false;
+  std::optional<bool> node_eligible_ IPVSPROXIER_THREADS(guarded_by(mutex_));
   std::array<std::optional<Stamp>, kResources.size()> heard_
       IPVSPROXIER_THREADS(guarded_by(mutex_));
   std::array<std::string, kResources.size()> failing_ IPVSPROXIER_THREADS(guarded_by(mutex_));

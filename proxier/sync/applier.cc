@@ -16,7 +16,6 @@ using netlink::AddServer;
 using netlink::AddService;
 using netlink::EditService;
 using netlink::IpvsOp;
-using netlink::Protocol;
 using netlink::service_of;
 using plan::SetChange;
 
@@ -28,40 +27,6 @@ const netlink::VirtualServiceKey* wants_scheduler(const IpvsOp& op) {
   return nullptr;
 }
 
-// What an element filters or masquerades.
-struct Guarded {
-  std::optional<netlink::VirtualServiceKey> service;
-  std::optional<netlink::IpAddress> address;
-  std::optional<std::uint16_t> port;  // on every address
-
-  void operator()(const ipset::IpElement& element) { address = element.ip; }
-  void operator()(const ipset::PortElement& element) { port = element.port; }
-  template <typename Element>
-  void operator()(const Element& element) {
-    service = netlink::VirtualServiceKey{element.ip, element.protocol, element.port};
-  }
-};
-
-Guarded guarded_by(ipset::SetId set, const ipset::Element& element) {
-  Guarded guarded;
-  if (set != ipset::SetId::loop_back) std::visit(guarded, element);  // that speaks of endpoints
-  return guarded;
-}
-
-// Of the sets that hold node ports.
-std::optional<Protocol> protocol_of_ports(ipset::SetId set) {
-  switch (set) {
-    case ipset::SetId::node_port_tcp:
-    case ipset::SetId::node_port_local_tcp:
-      return Protocol::tcp;
-    case ipset::SetId::node_port_udp:
-    case ipset::SetId::node_port_local_udp:
-      return Protocol::udp;
-    default:
-      return std::nullopt;
-  }
-}
-
 std::string words_of(const ipset::SetSpec& spec, const ipset::ElementOp& op) {
   return fmt::format("{} {} {}", op.add ? "add" : "remove", spec.name,
                      ipset::to_string(op.element));
@@ -70,6 +35,12 @@ std::string words_of(const ipset::SetSpec& spec, const ipset::ElementOp& op) {
 std::string words_of(const ipset::TableRules& table) {
   return fmt::format("write rules of {} table {}", netlink::to_string(table.family),
                      ipset::to_string(table.table));
+}
+
+// Whether it is to be in the kernel then.
+bool adds(const IpvsOp& op) {
+  return !std::holds_alternative<netlink::DeleteService>(op) &&
+         !std::holds_alternative<netlink::DeleteServer>(op);
 }
 
 // Whether there was no answer: what was asked for may have happened.
@@ -152,10 +123,31 @@ Outcome Applier::apply(const plan::Transaction& transaction, const std::stop_tok
 }
 
 // `count` is that of outcome_.failed.
-void Applier::fail(std::size_t& count, std::string what, netlink::Error error) {
+void Applier::fail(std::size_t& count, Failure failure) {
   ++count;
-  outcome_.suspect = outcome_.suspect || is_suspect(error);
-  outcome_.failures.push_back({std::move(what), std::move(error)});
+  outcome_.suspect = outcome_.suspect || is_suspect(failure.error);
+  outcome_.failures.push_back(std::move(failure));
+}
+
+void Applier::fail(std::size_t& count, const Thing& thing, Cause cause, std::string what,
+                   netlink::Error error) {
+  if (cause == Cause::object) {
+    ++count;
+    outcome_.refused.push_back({thing, std::move(error)});
+    return;
+  }
+  insert(outcome_.unsettled, thing);
+  fail(count, {std::move(what), std::move(error), family_of(thing)});
+}
+
+void Applier::hold(const Thing& thing, Cause cause, std::string what) {
+  if (cause == Cause::object) {
+    const auto* why = ": not tried, for what it needs is refused";
+    outcome_.refused.push_back({thing, {netlink::ErrorKind::malformed, 0, what + why}});
+    return;
+  }
+  insert(outcome_.unsettled, thing);
+  outcome_.held.push_back(std::move(what));
 }
 
 void Applier::run(const std::vector<ipset::SetSpec>& specs) {
@@ -167,7 +159,7 @@ void Applier::run(const std::vector<ipset::SetSpec>& specs) {
     } else {
       // One that could not be replaced is as good as it was.
       if (is_missing(spec.name)) failed_sets_.insert(spec.name);
-      fail(outcome_.failed.sets, "make set " + spec.name, std::move(status.error()));
+      fail(outcome_.failed.sets, {"make set " + spec.name, std::move(status.error()), spec.family});
     }
   }
 }
@@ -200,7 +192,8 @@ void Applier::run(const std::vector<ipset::TableRules>& tables) {
       outcome_.unsettled.rules.insert(table.family);
       families_without_rules_.insert(table.family);
       outcome_.rules_failed.insert(table.family);
-      fail(outcome_.failed.rule_tables, words_of(table), std::move(changed.error()));
+      fail(outcome_.failed.rule_tables,
+           {words_of(table), std::move(changed.error()), table.family});
     }
   }
 }
@@ -226,9 +219,9 @@ netlink::Result<bool> Applier::write_rules(const ipset::TableRules& table) {
   state_.commit(reduced);
   outcome_.unsettled.rules.insert(table.family);
   outcome_.rules_failed.insert(table.family);
-  unguarded_services_.merge(unguarded);
-  fail(outcome_.failed.rule_tables, "write the rules of KUBE-IPVS-OUT-FILTER",
-       std::move(changed.error()));
+  for (const auto& key : unguarded) unguarded_.note(key, Cause::node);
+  fail(outcome_.failed.rule_tables,
+       {"write the rules of KUBE-IPVS-OUT-FILTER", std::move(changed.error()), table.family});
   return without;
 }
 
@@ -239,7 +232,7 @@ void Applier::run(const std::vector<SetChange>& changes) {
     const auto name = ipset::set_name(key.id, key.family);
     if (failed_sets_.contains(name)) {
       for (const auto& op : ops) {
-        guard_failed(key, op.element);
+        unguarded_.note(key.id, op.element, Cause::node);
         outcome_.unsettled.elements[key].insert(op.element);
       }
       outcome_.held.push_back(fmt::format("{} elements of {}", ops.size(), name));
@@ -263,8 +256,7 @@ void Applier::run_part(const plan::SetKey& key, std::span<const ipset::ElementOp
   std::vector<ipset::ElementOp> some;
   const auto tried = without_held(ops, some, [&](const ipset::ElementOp& op) {
     if (op.add || !still_guards(key, op.element)) return false;
-    outcome_.held.push_back(words_of(spec, op));
-    outcome_.unsettled.elements[key].insert(op.element);
+    hold(SetElement{key, op.element}, Cause::node, words_of(spec, op));
     return true;
   });
   auto statuses = ask(sets_silent_, tried.size(), [&] { return kernel_.sets.apply(spec, tried); });
@@ -274,19 +266,12 @@ void Applier::run_part(const plan::SetKey& key, std::span<const ipset::ElementOp
       state_.commit(key, tried[i]);
       continue;
     }
-    outcome_.unsettled.elements[key].insert(tried[i].element);
-    if (tried[i].add) guard_failed(key, tried[i].element);
-    fail(outcome_.failed.elements, words_of(spec, tried[i]), std::move(statuses[i].error()));
+    const auto& [add, element] = tried[i];
+    const auto cause = cause_of(add, statuses[i].error());
+    if (add) unguarded_.note(key.id, element, cause);
+    fail(outcome_.failed.elements, SetElement{key, element}, cause, words_of(spec, tried[i]),
+         std::move(statuses[i].error()));
   }
-}
-
-// The virtual services that this element would have filtered or masqueraded stay hidden.
-void Applier::guard_failed(const plan::SetKey& set, const ipset::Element& element) {
-  const auto [service, address, port] = guarded_by(set.id, element);
-  if (service) unguarded_services_.insert(*service);
-  if (address) unguarded_addresses_.insert(*address);
-  if (const auto protocol = protocol_of_ports(set.id); protocol && port)
-    unguarded_node_ports_.emplace(*protocol, *port);
 }
 
 // Whether what this element filters or masquerades is still there although it was to go.
@@ -301,27 +286,26 @@ bool Applier::still_guards(const plan::SetKey& set, const ipset::Element& elemen
          (guarded.service && kept_addresses_.contains(guarded.service->address));
 }
 
-bool Applier::may_expose(const netlink::VirtualServiceKey& key) const {
-  return !families_without_rules_.contains(key.address.family()) &&
-         !unguarded_addresses_.contains(key.address) && !unguarded_services_.contains(key) &&
-         !unguarded_node_ports_.contains({key.protocol, key.port});
+std::optional<Cause> Applier::must_hide(const netlink::VirtualServiceKey& key) const {
+  if (families_without_rules_.contains(key.address.family())) return Cause::node;
+  return unguarded_.of(key);
 }
 
-bool Applier::must_hold(const IpvsOp& op) const {
-  if (const auto* service = std::get_if<AddService>(&op)) return !may_expose(service->service.key);
+std::optional<Cause> Applier::must_hold(const IpvsOp& op) const {
+  if (const auto* service = std::get_if<AddService>(&op)) return must_hide(service->service.key);
   if (const auto* server = std::get_if<AddServer>(&op))
-    return failed_services_.contains(server->service);
+    return find_cause(failed_services_, server->service);
   // Where it was not added, an edit would.
   if (const auto* edit = std::get_if<EditService>(&op))
-    return failed_services_.contains(edit->service.key);
-  return false;
+    return find_cause(failed_services_, edit->service.key);
+  return std::nullopt;
 }
 
 void Applier::note(const IpvsOp& op, const netlink::Status& status) {
   if (const auto* add = std::get_if<AddService>(&op)) {
     const auto& key = add->service.key;
     if (!status)
-      failed_services_.insert(key);
+      blame(failed_services_, key, cause_of(true, status.error()));
     else if (add->service.scheduler == netlink::kNoScheduler)
       unscheduled_services_.insert(key);
     else
@@ -333,16 +317,11 @@ void Applier::note(const IpvsOp& op, const netlink::Status& status) {
       addresses_with_service_.insert(key.address);
       return;
     }
-    failed_services_.insert(key);
+    blame(failed_services_, key, cause_of(true, status.error()));
     if (status.error().kind == netlink::ErrorKind::missing) useless_services_.insert(key);
   } else if (const auto* removal = std::get_if<netlink::DeleteService>(&op)) {
     if (!status) kept_services_.insert(removal->key);
   }
-}
-
-void Applier::hold(const IpvsOp& op) {
-  outcome_.held.push_back(to_string(op));
-  outcome_.unsettled.services.insert(service_of(op));
 }
 
 void Applier::run(const std::vector<IpvsOp>& ops) {
@@ -353,10 +332,11 @@ void Applier::run(const std::vector<IpvsOp>& ops) {
 void Applier::run_part(std::span<const IpvsOp> ops) {
   std::vector<IpvsOp> some;
   const auto tried = without_held(ops, some, [this](const IpvsOp& op) {
-    if (!must_hold(op)) return false;
+    const auto cause = must_hold(op);
+    if (!cause) return false;
     if (const auto* service = std::get_if<AddService>(&op))
-      failed_services_.insert(service->service.key);
-    hold(op);
+      blame(failed_services_, service->service.key, *cause);
+    hold(service_of(op), *cause, to_string(op));
     return true;
   });
   auto statuses = ask(ipvs_silent_, tried.size(), [&] { return kernel_.ipvs.apply(tried); });
@@ -367,16 +347,22 @@ void Applier::run_part(std::span<const IpvsOp> ops) {
       state_.commit(tried[i]);
       continue;
     }
-    outcome_.unsettled.services.insert(service_of(tried[i]));
-    if (std::holds_alternative<AddService>(tried[i]) && is_lost(statuses[i].error()))
-      outcome_.perhaps.services.insert(service_of(tried[i]));
-    if (const auto* key = wants_scheduler(tried[i]);
-        key && statuses[i].error().kind == netlink::ErrorKind::missing)
-      outcome_.without_scheduler.push_back(*key);
-    else if (must_hold(tried[i]))  // its virtual service failed in the same batch
-      hold(tried[i]);
-    else
-      fail(outcome_.failed.ipvs, to_string(tried[i]), std::move(statuses[i].error()));
+    refuse(tried[i], std::move(statuses[i].error()));
+  }
+}
+
+void Applier::refuse(const IpvsOp& op, netlink::Error error) {
+  const auto& key = service_of(op);
+  if (std::holds_alternative<AddService>(op) && is_lost(error))
+    outcome_.perhaps.services.insert(key);
+  const auto held = must_hold(op);  // its virtual service failed in the same batch
+  if (const auto* wants = wants_scheduler(op); wants && error.kind == netlink::ErrorKind::missing) {
+    insert(outcome_.unsettled, key);
+    outcome_.without_scheduler.push_back(*wants);
+  } else if (held && !std::holds_alternative<EditService>(op)) {
+    hold(key, *held, to_string(op));
+  } else {
+    fail(outcome_.failed.ipvs, key, cause_of(adds(op), error), to_string(op), std::move(error));
   }
 }
 
@@ -391,27 +377,29 @@ void Applier::drop_useless() {
     if (statuses[i]) state_.commit(ops[i]);
 }
 
-bool Applier::must_hold(const plan::BindingOp& op) const {
+std::optional<Cause> Applier::must_hold(const plan::BindingOp& op) const {
   const auto& address = op.binding.address;
-  if (!op.add) return unbound_addresses_.contains(address);
-  if (families_without_rules_.contains(address.family()) || unguarded_addresses_.contains(address))
-    return true;
-  const auto failed = failed_services_.lower_bound({address});
-  const bool some_failed = failed != failed_services_.end() && failed->address == address;
-  return some_failed && !addresses_with_service_.contains(address);
+  if (!op.add) return find_cause(unbound_addresses_, address);
+  if (families_without_rules_.contains(address.family())) return Cause::node;
+  if (const auto cause = unguarded_.of(address)) return cause;
+  if (addresses_with_service_.contains(address)) return std::nullopt;
+  std::optional<Cause> result;
+  for (auto it = failed_services_.lower_bound({address});
+       it != failed_services_.end() && it->first.address == address; ++it)
+    if (result != Cause::node) result = it->second;
+  return result;
 }
 
-void Applier::hold(const plan::BindingOp& op) {
-  outcome_.held.push_back(to_string(op));
-  outcome_.unsettled.addresses.insert(op.binding.address);
-  if (op.add) unbound_addresses_.insert(op.binding.address);
+void Applier::hold(const plan::BindingOp& op, Cause cause) {
+  if (op.add) blame(unbound_addresses_, op.binding.address, cause);
+  hold(op.binding.address, cause, to_string(op));
 }
 
 void Applier::run(const std::vector<plan::BindingOp>& ops) {
   std::map<plan::Place, std::vector<plan::BindingOp>> tried;
   for (const auto& op : ops) {
-    if (must_hold(op))
-      hold(op);
+    if (const auto cause = must_hold(op))
+      hold(op, *cause);
     else
       tried[op.binding.place].push_back(op);
   }
@@ -431,7 +419,7 @@ void Applier::write(plan::Place place, const std::vector<plan::BindingOp>& ops) 
   const auto adds = [](const plan::BindingOp& op) { return op.add; };
   const bool some_add = std::any_of(ops.begin(), ops.end(), adds);
   if (some_add && !make_link(place)) {
-    for (const auto& op : ops) hold(op);
+    for (const auto& op : ops) hold(op, Cause::node);
     return;
   }
   for_parts<plan::BindingOp>(ops, [&](const auto& part) { write_part(place, part); });
@@ -447,10 +435,14 @@ void Applier::write_part(plan::Place place, std::span<const plan::BindingOp> ops
       state_.commit(ops[i]);
       continue;
     }
-    outcome_.unsettled.addresses.insert(binding.address);
-    (ops[i].add ? unbound_addresses_ : kept_addresses_).insert(binding.address);
-    if (ops[i].add && is_lost(statuses[i].error())) outcome_.perhaps.bindings.insert(binding);
-    fail(outcome_.failed.addresses, to_string(ops[i]), std::move(statuses[i].error()));
+    auto& error = statuses[i].error();
+    const auto cause = cause_of(ops[i].add, error);
+    if (ops[i].add)
+      blame(unbound_addresses_, binding.address, cause);
+    else
+      kept_addresses_.insert(binding.address);
+    if (ops[i].add && is_lost(error)) outcome_.perhaps.bindings.insert(binding);
+    fail(outcome_.failed.addresses, binding.address, cause, to_string(ops[i]), std::move(error));
   }
 }
 
@@ -475,7 +467,7 @@ bool Applier::make_link(plan::Place place) {
     outcome_.written.links += *created ? 1 : 0;
     return true;
   }
-  fail(outcome_.failed.links, "make link " + plan::dummy_link(place), std::move(created.error()));
+  fail(outcome_.failed.links, {"make link " + plan::dummy_link(place), std::move(created.error())});
   return false;
 }
 
@@ -486,7 +478,8 @@ void Applier::drop_link(plan::Place place) {
   if (gone)
     outcome_.written.links += *gone ? 1 : 0;
   else
-    fail(outcome_.failed.links, "remove link " + plan::dummy_link(place), std::move(gone.error()));
+    fail(outcome_.failed.links,
+         {"remove link " + plan::dummy_link(place), std::move(gone.error())});
 }
 
 }  // namespace ipvsproxier::sync

@@ -4,15 +4,18 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <set>
 #include <span>
 #include <stop_token>
-#include <utility>
+#include <string>
 #include <vector>
 
 #include "proxier/plan/actual_state.h"
 #include "proxier/plan/transaction.h"
 #include "proxier/sync/kernel.h"
+#include "proxier/sync/refusal.h"
+#include "proxier/sync/unguarded.h"
 
 namespace ipvsproxier::sync {
 
@@ -40,7 +43,10 @@ struct Perhaps {
 struct Outcome {
   Written written;
   Written failed;                 // how many of the failures are whose
-  std::vector<Failure> failures;  // operations that the kernel refused
+  std::vector<Failure> failures;  // operations that failed for reasons of this node
+  // Operations that the kernel refused because of what they are about, and those that were not
+  // tried because of that. Not among the failures, the held and the unsettled.
+  std::vector<Refusal> refused;
   // Virtual services for which the kernel has no such scheduler; not among the failures.
   std::vector<netlink::VirtualServiceKey> without_scheduler;
   std::vector<std::string> held;  // operations that were not tried because one before them failed
@@ -82,24 +88,27 @@ class Applier {
   netlink::Result<bool> ask_links(Request request);
 
   netlink::Result<bool> write_rules(const ipset::TableRules& table);
-  void guard_failed(const plan::SetKey& set, const ipset::Element& element);
   bool still_guards(const plan::SetKey& set, const ipset::Element& element) const;
   bool is_missing(const std::string& set) const;
   bool keeps_rules(netlink::Family family) const;
-  bool may_expose(const netlink::VirtualServiceKey& key) const;
-  bool must_hold(const netlink::IpvsOp& op) const;
-  bool must_hold(const plan::BindingOp& op) const;
+  // Why it must not be done now; nullopt: it may be.
+  std::optional<Cause> must_hide(const netlink::VirtualServiceKey& key) const;
+  std::optional<Cause> must_hold(const netlink::IpvsOp& op) const;
+  std::optional<Cause> must_hold(const plan::BindingOp& op) const;
   void note(const netlink::IpvsOp& op, const netlink::Status& status);
-  void hold(const netlink::IpvsOp& op);
+  void refuse(const netlink::IpvsOp& op, netlink::Error error);
   void drop_useless();
-  void hold(const plan::BindingOp& op);
+  void hold(const plan::BindingOp& op, Cause cause);
   void write(plan::Place place, const std::vector<plan::BindingOp>& ops);
   void write_part(plan::Place place, std::span<const plan::BindingOp> ops);
   std::vector<netlink::Status> request(plan::Place place, std::span<const plan::BindingOp> ops);
   bool is_unused(plan::Place place) const;
   bool make_link(plan::Place place);
   void drop_link(plan::Place place);
-  void fail(std::size_t& count, std::string what, netlink::Error error);
+  void fail(std::size_t& count, Failure failure);
+  void fail(std::size_t& count, const Thing& thing, Cause cause, std::string what,
+            netlink::Error error);
+  void hold(const Thing& thing, Cause cause, std::string what);
 
   Kernel kernel_;
   plan::ActualState& state_;
@@ -111,14 +120,12 @@ class Applier {
   bool links_silent_ = false;
   std::set<std::string> failed_sets_;
   std::set<netlink::Family> families_without_rules_;
-  std::set<netlink::IpAddress> unguarded_addresses_;
-  std::set<netlink::VirtualServiceKey> unguarded_services_;
-  std::set<std::pair<netlink::Protocol, std::uint16_t>> unguarded_node_ports_;
-  std::set<netlink::VirtualServiceKey> failed_services_;
+  Unguarded unguarded_;
+  Causes<netlink::VirtualServiceKey> failed_services_;
   std::set<netlink::IpAddress> addresses_with_service_;        // one was added in this transaction
   std::set<netlink::VirtualServiceKey> unscheduled_services_;  // added without, and wait for one
   std::set<netlink::VirtualServiceKey> useless_services_;      // for which there is none
-  std::set<netlink::IpAddress> unbound_addresses_;             // one could not be added
+  Causes<netlink::IpAddress> unbound_addresses_;               // one could not be added
   // Could not be removed.
   std::set<netlink::VirtualServiceKey> kept_services_;
   std::set<netlink::IpAddress> kept_addresses_;

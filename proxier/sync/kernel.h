@@ -4,6 +4,7 @@
 // replace. Owns nothing.
 
 #include <chrono>
+#include <optional>
 #include <string>
 
 #include "ipset/rule_table.h"
@@ -28,6 +29,7 @@ struct Kernel {
 struct Failure {
   std::string what;  // "add address 10.96.0.1/32"
   netlink::Error error;
+  std::optional<netlink::Family> family = std::nullopt;  // whose fault it is; nullopt: of both
 
   friend bool operator==(const Failure&, const Failure&) = default;
 };

@@ -41,6 +41,12 @@ void Publisher::tell_families(const SyncReport& report, serve::Metrics::Time now
     metrics_.flows_purged(family, purge.took, purge.removed);
   for (const auto& [family, lack] : report.lack)
     metrics_.no_local_endpoints(family, lack.internal, lack.external);
+  using serve::NetlinkKind;
+  for (const auto& [family, refused] : report.refusals) {
+    metrics_.things_refused(family, NetlinkKind::ipvs, refused.virtual_services);
+    metrics_.things_refused(family, NetlinkKind::link, refused.addresses);
+    metrics_.things_refused(family, NetlinkKind::set, refused.elements);
+  }
   for (const auto& trigger : report.programmed)
     if (trigger.time > started_)  // by the cluster's clock, which may be ahead of ours
       metrics_.network_programmed(trigger.family, std::max(now, trigger.time) - trigger.time);
@@ -62,7 +68,7 @@ void Publisher::ended(SyncReport report, std::chrono::steady_clock::duration too
   if (report.whole && report.settled) metrics_.kernel_agreed(now);
   for (const auto family : families_) {
     metrics_.sync_took(family, took);
-    if (report.settled) {
+    if (report.well.contains(family)) {
       status_.sync_succeeded(family);
       metrics_.sync_succeeded(family, now);
     } else {

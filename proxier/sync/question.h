@@ -15,6 +15,7 @@
 #include "proxier/plan/planner.h"
 #include "proxier/sync/drain.h"
 #include "proxier/sync/last_changes.h"
+#include "proxier/sync/refusals.h"
 
 namespace ipvsproxier::sync {
 
@@ -24,12 +25,14 @@ struct SyncStanding {
 
   bool listed = false;                    // the cluster's first lists are there
   bool known = false;                     // the kernel was read
-  bool settled = false;                   // the kernel is what the cluster asks for
+  bool settled = false;                   // the kernel is what the cluster asks for and it takes
   std::optional<Time> last_sync;          // that changed something or failed
   std::chrono::nanoseconds last_took{0};  // that one
-  std::optional<Time> agreed;             // the whole kernel was read and is right
-  std::size_t draining = 0;               // real servers
-  std::size_t waiting = 0;                // parts of the kernel state that wait for another try
+  // The whole kernel was read and is right. What was changed later was acknowledged as it was
+  // written, and is compared again with the next reading.
+  std::optional<Time> agreed;
+  std::size_t draining = 0;  // real servers
+  std::size_t waiting = 0;   // parts of the kernel state that wait for another try
   std::optional<std::chrono::milliseconds> next_try;
   std::vector<std::string> wrong;  // what is wrong now, a line each
 };
@@ -41,6 +44,7 @@ struct Inspection {
   const SyncStanding& standing;
   const Drain& drain;
   const LastChanges& changes;
+  const Refusals& refusals;
   TimePoint now;  // of the drain
 };
 

@@ -29,7 +29,8 @@ std::optional<Failure> not_ours(const ipset::SetSpec& found, const ipset::SetSpe
   };
   return Failure{"use set " + wanted.name,
                  netlink::Error{ErrorKind::already, 0,
-                                fmt::format("it is {}, wanted {}", words(found), words(wanted))}};
+                                fmt::format("it is {}, wanted {}", words(found), words(wanted))},
+                 wanted.family};
 }
 
 // What fails for one set for want of the module or the privilege fails for all. Where there is no
@@ -140,7 +141,8 @@ PartRead ReadBack::read_set(Kernel& kernel, const plan::DesiredState& desired,
   if (!listed) {
     const bool all = fails_for_all(listed.error().kind);
     if (all) stage_ = Stage::rules;
-    part.failures.push_back({"list set " + spec.name, std::move(listed.error())});
+    part.failures.push_back({"list set " + spec.name, std::move(listed.error()),
+                             all ? std::nullopt : std::optional(key.family)});
     part.take = [key, all](ActualState& state) {
       const auto unknown = [&](const auto& set) {
         return all ? !(set.first < key) : set.first == key;
@@ -205,7 +207,7 @@ PartRead ReadBack::read_rules(Kernel& kernel, const plan::DesiredState& desired,
     if (!listed) {
       part.failures.push_back(
           {fmt::format("list rules of {} table {}", to_string(family), to_string(wanted.table)),
-           std::move(listed.error())});
+           std::move(listed.error()), family});
       found[key] = std::nullopt;
       continue;
     }
@@ -309,7 +311,8 @@ PartRead ReadBack::read_servers(Kernel& kernel, const ActualState& mirror) {
     } else {
       silent = listed.error().kind == ErrorKind::timeout;
       unknown.push_back(key);
-      part.failures.push_back({"list real servers of " + to_string(key), listed.error()});
+      part.failures.push_back(
+          {"list real servers of " + to_string(key), listed.error(), key.address.family()});
     }
   }
   // Where nothing can be read, the rest need not be tried now.

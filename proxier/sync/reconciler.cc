@@ -54,6 +54,7 @@ Reconciler::Reconciler(Kernel kernel, ReconcilerSettings settings, spdlog::logge
       node_ips_(settings_.options.differences.follow_node_ip, settings_.bind_address),
       planner_(settings_.options),
       holding_(logger),
+      refusals_(logger),
       drain_(settings_.drain),
       take_over_(kernel_.rules, settings_.remove_nft_leftovers, logger_) {}
 
@@ -105,7 +106,8 @@ void Reconciler::answer(const std::vector<Question>& questions, TimePoint now) c
   if (const auto next = retries_.next())
     standing.next_try = std::chrono::ceil<std::chrono::milliseconds>(std::max(*next, now) - now);
   standing.wrong = log_.standing();
-  const Inspection inspection{cluster_, planner_, mirror_, standing, drain_, changes_, now};
+  const Inspection inspection{cluster_, planner_, mirror_,   standing,
+                              drain_,   changes_, refusals_, now};
   for (const auto& question : questions) question(inspection);
 }
 
@@ -127,7 +129,7 @@ TimePoint Reconciler::due() const {
 
 TimePoint Reconciler::due_by_time() const {
   auto when = whole_due_;
-  for (const auto& next : {retries_.next(), drain_.next(), flows_.next()})
+  for (const auto& next : {retries_.next(), refusals_.next(), drain_.next(), flows_.next()})
     if (next) when = std::min(when, *next);
   return when;
 }
@@ -297,6 +299,7 @@ void Reconciler::sync_changes(TimePoint now, Pass& pass, bool look_at_links) {
   auto scope = repair_links(pass, look_at_links);
   scope.merge(planner_.update(std::exchange(touched_, {}), cluster_));
   scope.merge(retries_.due(now));
+  scope.merge(refusals_.due(now));
   assume_added();
   if (std::exchange(look_at_all_, false)) scope = plan::whole(planner_.desired(), mirror_);
   if (!scope.empty()) apply(completed(std::move(scope)), now, pass);
@@ -305,12 +308,13 @@ void Reconciler::sync_changes(TimePoint now, Pass& pass, bool look_at_links) {
 void Reconciler::apply(const plan::Scope& scope, TimePoint now, Pass& pass) {
   const auto transaction = plan::diff(planner_.desired(), mirror_, scope);
   if (!transaction.empty()) drain_.yield(now);
-  retries_.note(scope, execute(transaction, pass), now);
+  auto outcome = execute(transaction, pass);
+  retries_.note(scope, outcome.unsettled, now);
+  refusals_.note(scope, outcome.refused, planner_, now);
   note_drains(scope.services, now);
 }
 
-// Answers what failed.
-plan::Scope Reconciler::execute(const plan::Transaction& transaction, Pass& pass) {
+Outcome Reconciler::execute(const plan::Transaction& transaction, Pass& pass) {
   if (!transaction.empty() && logger_.should_log(spdlog::level::debug))
     tell_operations(plan::to_text(transaction), logger_);
   flows_.note(transaction, mirror_);
@@ -321,11 +325,11 @@ plan::Scope Reconciler::execute(const plan::Transaction& transaction, Pass& pass
   pass.rules_failed.merge(outcome.rules_failed);
   pass.suspect = pass.suspect || outcome.suspect;
   perhaps_.merge(std::move(outcome.perhaps));
-  append(pass.failures, std::move(outcome.failures));
-  append(pass.held, std::move(outcome.held));
+  append(pass.failures, std::exchange(outcome.failures, {}));
+  append(pass.held, std::exchange(outcome.held, {}));
   if (!outcome.without_scheduler.empty())
     pass.problems.push_back(unknown_scheduler(settings_, outcome.without_scheduler));
-  return std::move(outcome.unsettled);
+  return outcome;
 }
 
 void Reconciler::note_drains(const plan::ServiceKeySet& services, TimePoint now) {
@@ -361,18 +365,54 @@ void Reconciler::purge_flows(TimePoint now, Pass& pass) {
   for (const auto& [family, purge] : pass.purges) pass.flows += purge.removed;
 }
 
+// Whether all virtual services, real servers and addresses of the family are in the kernel, but for
+// what it refuses for what it is. Where nothing serves because of that, it is nothing of an object.
+bool Reconciler::has_all(netlink::Family family) const {
+  if (refusals_.too_many(family) || !mirror_.services || !mirror_.addresses) return false;
+  const auto& desired = planner_.desired();
+  bool some_serve = false;
+  bool some_refused = false;
+  for (const auto& [key, planned] : desired.services) {
+    if (key.address.family() != family) continue;
+    const auto actual = mirror_.services->find(key);
+    const auto* servers = actual != mirror_.services->end() && actual->second.servers
+                              ? &*actual->second.servers
+                              : nullptr;
+    const bool is_whole =
+        servers != nullptr &&
+        std::all_of(planned.servers.begin(), planned.servers.end(),
+                    [&](const auto& server) { return servers->contains(server); });
+    const bool is_bound =
+        !desired.addresses.contains(key.address) || mirror_.addresses->contains(key.address);
+    if (!is_whole && !refusals_.contains(key)) return false;
+    if (!is_bound && !refusals_.contains(key.address)) return false;
+    const bool serves = is_bound && servers != nullptr && (is_whole || !servers->empty());
+    (serves ? some_serve : some_refused) = true;
+  }
+  return some_serve || !some_refused;
+}
+
 // The other modes are taken away when the kernel has what is asked for. What fails for long must
-// not keep rules that follow no change any more: then it is enough that no virtual service is
-// missing.
+// not keep rules that follow no change any more: then it is enough that traffic finds its way.
 void Reconciler::take_over(TimePoint now, const SyncReport& report) {
   if (!take_over_.pending() || !report.whole || !known_ || !cluster_.complete) return;
-  const auto is_there = [&](const auto& service) {
-    return mirror_.services && mirror_.services->contains(service.first);
-  };
-  const auto& services = planner_.desired().services;
+  const auto& ours = settings_.options.families;
   const bool late = now >= first_whole_ + settings_.sync_period;
-  if (report.settled || (late && std::all_of(services.begin(), services.end(), is_there)))
-    take_over_.finish();
+  for (const auto family : netlink::kFamilies) {
+    if (!take_over_.pending(family)) continue;
+    const bool is_ours = std::find(ours.begin(), ours.end(), family) != ours.end();
+    const bool well = is_ours ? report.well.contains(family) : report.settled;
+    if ((well || late) && has_all(family)) take_over_.finish(family);
+  }
+}
+
+// Whether nothing of the family waits for another try, but for what is refused for what it is.
+bool Reconciler::is_well(netlink::Family family, const Pass& pass) const {
+  const auto concerns = [family](const Failure& failure) {
+    return failure.family.value_or(family) == family;
+  };
+  return !host_failed_ && !refusals_.too_many(family) && !retries_.waits(family) &&
+         std::none_of(pass.failures.begin(), pass.failures.end(), concerns);
 }
 
 void Reconciler::log_whats_left(TimePoint now, const Pass& pass, bool settled) {
@@ -433,7 +473,13 @@ SyncReport Reconciler::finish(TimePoint now, Pass& pass) {
   report.whole = pass.whole;
   // Since the last surprise the whole kernel was read without another.
   const bool sure = known_ && surprises_ == 0 && touched_.empty();
-  report.settled = sure && !host_failed_ && report.failures == 0 && retries_.empty();
+  refusals_.judge(planner_.desired());
+  report.refused = refusals_.all().size();
+  for (const auto family : settings_.options.families) {
+    report.refusals[family] = refusals_.counts(family);
+    if (sure && is_well(family, pass)) report.well.insert(family);
+  }
+  report.settled = sure && report.well.size() == settings_.options.families.size();
   log_whats_left(now, pass, report.settled);
   if (known_) {
     const auto waiting = retries_.all();

@@ -38,6 +38,7 @@
 #include "proxier/sync/kernel_state.h"
 #include "proxier/sync/question.h"
 #include "proxier/sync/read_back.h"
+#include "proxier/sync/refusals.h"
 #include "proxier/sync/retries.h"
 #include "proxier/sync/stale_flows.h"
 #include "proxier/sync/sync_input.h"
@@ -112,6 +113,8 @@ class Reconciler {
   void drain(TimePoint now, Pass& pass);
   void purge_flows(TimePoint now, Pass& pass);
   void take_over(TimePoint now, const SyncReport& report);
+  bool has_all(netlink::Family family) const;
+  bool is_well(netlink::Family family, const Pass& pass) const;
   SyncReport finish(TimePoint now, Pass& pass);
   Requests new_requests();
   void note_standing(const SyncReport& report, std::chrono::nanoseconds took);
@@ -127,12 +130,12 @@ class Reconciler {
   plan::Scope repair_links(Pass& pass, bool look);
   plan::Scope take_addresses(plan::ActualState found, const std::set<netlink::IpAddress>& told_lost,
                              Pass& pass);
-  void tell_lost(const plan::AddressSet& differing, const plan::Bindings& found,
-                 const std::set<netlink::IpAddress>& told_lost);
+  std::size_t tell_lost(const plan::AddressSet& differing, const plan::Bindings& found,
+                        const std::set<netlink::IpAddress>& told_lost);
   plan::Scope completed(plan::Scope scope) const;
   void assume_added();
   void apply(const plan::Scope& scope, TimePoint now, Pass& pass);
-  plan::Scope execute(const plan::Transaction& transaction, Pass& pass);
+  Outcome execute(const plan::Transaction& transaction, Pass& pass);
   void note_drains(const plan::ServiceKeySet& services, TimePoint now);
 
   Kernel kernel_;
@@ -167,6 +170,7 @@ class Reconciler {
   std::vector<Failure> unread_;  // by it, so far
   bool new_kinds_ = false;       // it found a kind of thing of which nothing was known
   Retries retries_;
+  Refusals refusals_;
   HealthReports health_;
   TriggerTimes triggers_;
   Requests told_requests_;  // by reports before

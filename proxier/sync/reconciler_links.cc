@@ -130,7 +130,7 @@ plan::Scope Reconciler::take_addresses(plan::ActualState found,
                                   std::back_inserter(refixed));
     scope.addresses.insert(refixed.begin(), refixed.end());
     if (scope.addresses.empty()) return scope;
-    tell_lost(scope.addresses, *found.addresses, told_lost);
+    pass.repairs += tell_lost(scope.addresses, *found.addresses, told_lost);
   }
   pass.repairs += drift_.take(
       planner_.desired(), scope,
@@ -143,9 +143,9 @@ plan::Scope Reconciler::take_addresses(plan::ActualState found,
   return scope;
 }
 
-// Addresses of which events told are named in one line, and are no news any more.
-void Reconciler::tell_lost(const plan::AddressSet& differing, const plan::Bindings& found,
-                           const std::set<netlink::IpAddress>& told_lost) {
+// Addresses of which events told are named in one line, and are no news any more. Answers how many.
+std::size_t Reconciler::tell_lost(const plan::AddressSet& differing, const plan::Bindings& found,
+                                  const std::set<netlink::IpAddress>& told_lost) {
   std::string gone;
   std::size_t count = 0;
   std::set<plan::Place> places;
@@ -162,6 +162,7 @@ void Reconciler::tell_lost(const plan::AddressSet& differing, const plan::Bindin
   if (count > kLostNamed) gone += fmt::format(" and {} more", count - kLostNamed);
   if (count > 0)
     logger_.warn("others removed address {} from {}: adding it again", gone, names_of(places));
+  return count;
 }
 
 }  // namespace ipvsproxier::sync

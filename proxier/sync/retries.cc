@@ -6,8 +6,6 @@ namespace ipvsproxier::sync {
 
 namespace {
 
-using SetElement = std::pair<plan::SetKey, ipset::Element>;
-
 std::set<SetElement> flat(const plan::Scope& scope) {
   std::set<SetElement> result;
   for (const auto& [key, elements] : scope.elements)
@@ -79,6 +77,17 @@ std::optional<TimePoint> Retries::next() const {
   earliest(elements_, next);
   earliest(rules_, next);
   return next;
+}
+
+bool Retries::waits(netlink::Family family) const {
+  const auto any = [](const auto& waits, const auto& is_of) {
+    return std::any_of(waits.begin(), waits.end(),
+                       [&](const auto& entry) { return is_of(entry.first); });
+  };
+  return any(services_, [&](const auto& key) { return key.address.family() == family; }) ||
+         any(addresses_, [&](const auto& address) { return address.family() == family; }) ||
+         any(elements_, [&](const auto& element) { return element.first.family == family; }) ||
+         rules_.contains(family);
 }
 
 std::size_t Retries::size() const {

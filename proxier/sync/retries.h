@@ -1,17 +1,18 @@
 #pragma once
 
 // Retries: which parts of the kernel state failed, and when each is to be tried again. Each key has
-// its own exponential back-off. Sync thread only.
+// its own exponential back-off. What is refused for what it is, is elsewhere (refusals.h). Sync
+// thread only.
 
 #include <map>
 #include <optional>
 #include <random>
 #include <set>
-#include <utility>
 
 #include "proxier/loop/backoff.h"
 #include "proxier/plan/scope.h"
 #include "proxier/sync/kernel.h"
+#include "proxier/sync/refusal.h"
 
 namespace ipvsproxier::sync {
 
@@ -28,6 +29,7 @@ class Retries {
   plan::Scope due(TimePoint now) const;
   plan::Scope all() const;  // due or not
   std::optional<TimePoint> next() const;
+  bool waits(netlink::Family family) const;  // anything of it
   std::size_t size() const;
   bool empty() const { return size() == 0; }
 
@@ -36,8 +38,6 @@ class Retries {
     unsigned failures = 0;
     TimePoint due;
   };
-  using SetElement = std::pair<plan::SetKey, ipset::Element>;
-
   template <typename Key, typename Keys>
   void note(std::map<Key, Wait>& waits, const Keys& tried, const Keys& failed, TimePoint now);
 

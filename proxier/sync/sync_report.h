@@ -13,6 +13,7 @@
 #include "proxier/plan/planner.h"
 #include "proxier/serve/status.h"
 #include "proxier/sync/applier.h"
+#include "proxier/sync/refusals.h"
 #include "proxier/sync/stale_flows.h"
 
 namespace ipvsproxier::sync {
@@ -37,16 +38,21 @@ struct SyncReport {
   std::size_t flows = 0;                            // stale UDP flows removed
   std::size_t problems = 0;                         // errors in the objects
   std::size_t failures = 0;  // failed and held operations that are still outstanding
-  std::size_t repairs = 0;   // of what others did to the kernel
-  std::size_t draining = 0;  // real servers, now
-  bool reading = false;      // no more than a part of the kernel was read, and it was as believed
-  bool whole = false;        // the whole kernel was looked at
+  std::size_t refused = 0;   // things that the kernel refuses for what they are, now
+  std::map<netlink::Family, RefusedCounts> refusals;  // of every family, now
+  std::size_t repairs = 0;                            // of what others did to the kernel
+  std::size_t draining = 0;                           // real servers, now
+  bool reading = false;  // no more than a part of the kernel was read, and it was as believed
+  bool whole = false;    // the whole kernel was looked at
+  // Families of which the kernel is what was asked for, but for what it refuses for what it is:
+  // nothing else waits for another try.
+  std::set<netlink::Family> well;
+  bool settled = false;           // all are
   bool flows_unreadable = false;  // the stale ones stay: the kernel does not list any
-  bool settled = false;           // the kernel is what was asked for; nothing waits for another try
   serve::ServiceHealthChanges health;
 
-  bool complete() const { return problems == 0 && failures == 0; }
-  bool empty() const;  // nothing written, nothing wrong
+  bool complete() const { return problems == 0 && failures == 0 && refused == 0; }
+  bool empty() const;  // nothing written, nothing wrong but what is refused
 };
 
 // "ipvs 6, links 1, ..., failures 0", problems counted among the failures.

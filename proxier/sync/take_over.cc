@@ -42,17 +42,14 @@ void TakeOver::begin() {
     }
 }
 
-void TakeOver::finish() {
+void TakeOver::finish(Family family) {
   Removed removed;
-  bool failed = false;
-  for (const auto family : netlink::kFamilies) {
-    failed = !remove_rules(family, removed) || failed;
-    failed = !remove_nft(family) || failed;
-  }
+  const bool no_rules = remove_rules(family, removed);
+  const bool no_nft = remove_nft(family);
   if (removed.chains + removed.jumps > 0)
-    logger_.info("took over from kube-proxy's iptables mode: removed {} chains and {} jumps",
-                 removed.chains, removed.jumps);
-  pending_ = failed;
+    logger_.info("took over from kube-proxy's iptables mode: removed {} chains and {} jumps of {}",
+                 removed.chains, removed.jumps, to_string(family));
+  if (no_rules && no_nft) pending_.erase(family);
 }
 
 bool TakeOver::remove_rules(Family family, Removed& removed) {

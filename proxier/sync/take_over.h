@@ -5,7 +5,8 @@
 //
 // Both modes translate destinations before IPVS would see a packet, so they go on serving while
 // ours is built behind them; taking them away is what switches. Connections that they translated
-// live in conntrack and go on.
+// live in conntrack and go on. Of each family by itself, so that one which cannot be programmed
+// keeps what serves it.
 
 #include <functional>
 #include <set>
@@ -30,13 +31,15 @@ class TakeOver {
            spdlog::logger& logger);
 
   // There is still something to take over, or nobody looked yet.
-  bool pending() const { return pending_; }
+  bool pending() const { return !pending_.empty(); }
+  bool pending(netlink::Family family) const { return pending_.contains(family); }
 
   // Before the first writing. The chain of iptables mode whose name we need is set aside.
   void begin();
 
-  // As soon as ours is in place: removes what the other modes left. What fails leaves it pending.
-  void finish();
+  // As soon as ours is in place: removes what the other modes left of this family. What fails
+  // leaves it pending.
+  void finish(netlink::Family family);
 
  private:
   struct Removed;
@@ -49,7 +52,7 @@ class TakeOver {
   spdlog::logger& logger_;
   std::set<std::string> told_;
   bool begun_ = false;
-  bool pending_ = true;
+  std::set<netlink::Family> pending_{netlink::kFamilies.begin(), netlink::kFamilies.end()};
 };
 
 }  // namespace ipvsproxier::sync

@@ -1,6 +1,9 @@
 // From kube-proxy's iptables mode (test/reference/iptables_mode, restored with iptables-restore) to
 // ours, under traffic of both families.
 
+#include <chrono>
+#include <thread>
+
 #include <catch2/catch.hpp>
 
 #include "test/kernel/kernel_state.h"
@@ -41,13 +44,14 @@ void restore(const Netns& netns, const std::string& options, const std::string& 
   });
 }
 
-// Lines of all tables that name something of iptables mode alone.
-std::string iptables_mode_lines(const Netns& netns) {
-  return netns.inside([] {
-    return shell(
-        "{ iptables-save; ip6tables-save; } | grep -E 'KUBE-(SVC|SVL|SEP|FW|EXT)-|KUBE-NODEPORTS|"
-        "KUBE-EXTERNAL-SERVICES|KUBE-PROXY-CANARY|KUBE-SERVICES-|load balancer firewall|"
-        "ctstate NEW .* -j KUBE-SERVICES' || true");
+// Lines of all tables that name something of iptables mode alone, as these programs save them.
+std::string iptables_mode_lines(const Netns& netns,
+                                const std::string& save = "iptables-save; ip6tables-save") {
+  return netns.inside([&save] {
+    return shell("{ " + save +
+                 "; } | grep -E 'KUBE-(SVC|SVL|SEP|FW|EXT)-|KUBE-NODEPORTS|"
+                 "KUBE-EXTERNAL-SERVICES|KUBE-PROXY-CANARY|KUBE-SERVICES-|load balancer firewall|"
+                 "ctstate NEW .* -j KUBE-SERVICES' || true");
   });
 }
 
@@ -136,6 +140,34 @@ TEST_CASE("kernel: take-over: kube-proxy's iptables mode serves until ours does"
   CHECK(difference(before, everything(netns)) == "");
   // They never were ours.
   CHECK(old_ones.moves_on() == "");
+}
+
+TEST_CASE("kernel: take-over: a family whose addresses cannot be bound keeps what serves it",
+          "[handover]") {
+  const TrafficBed bed;
+  const auto& cluster = bed.cluster;
+  const auto& netns = cluster.netns();
+  Manifests manifests;
+  put_services(manifests, cluster);
+  restore(netns, "-c", "kubelet.rules", "kubelet.rules");
+  restore(netns, "-n", "ipv4.rules", "ipv6.rules");
+  netns.inside([] { shell("echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6"); });
+  manifests.configure("ipvs: {syncPeriod: 2s}\n");
+
+  Daemon daemon(netns, manifests.flags());
+  daemon.start();
+  const bool taken = daemon.logs("took over from kube-proxy's iptables mode: removed");
+  INFO(daemon.log());
+  REQUIRE(taken);
+  CHECK(iptables_mode_lines(netns, "iptables-save") == "");
+  // Longer than a sync period, after which it used to give up waiting.
+  CHECK(daemon.logs("add address fd00:96::9/128"));
+  std::this_thread::sleep_for(std::chrono::seconds(5));
+  CHECK(iptables_mode_lines(netns, "ip6tables-save") != "");
+  for (const auto* vip : {"10.96.0.9", "fd00:96::9"})
+    CHECK_THAT(answer(cluster.client(), netlink::Protocol::tcp, vip, 80),
+               Catch::Contains("-1 sees "));
+  CHECK(daemon.terminate() == 0);
 }
 
 }  // namespace

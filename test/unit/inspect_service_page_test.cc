@@ -92,6 +92,7 @@ TEST_CASE("the page of a Service tells its spec, its endpoints and what came of 
   document["draining"] = Json::parse(
       R"([{"service":"10.96.0.9:80/TCP","server":"10.244.0.9:8080","forMilliseconds":5200,
            "leftMilliseconds":294800}])");
+  document["refused"] = Json::array({"Service default/web: add real server 239.1.1.1:8080"});
   document["lastChange"] = {{"when", "2026-01-01T00:00:00Z"}, {"tookMilliseconds", 2.5}};
   document["unknown"] = Json::array({"what the moon does"});
   const std::string page = service_page(document);
@@ -124,6 +125,9 @@ TEST_CASE("the page of a Service tells its spec, its endpoints and what came of 
         "  node n1\n"
         "\n"
         "Virtual service 198.51.100.7:80/TCP: NOT IN THE KERNEL\n"
+        "\n"
+        "The kernel refuses\n"
+        "  Service default/web: add real server 239.1.1.1:8080\n"
         "\n"
         "Draining (weight 0, until its connections are gone)\n"
         "  10.96.0.9:80/TCP -> 10.244.0.9:8080  for 5.2 s, 4 min 54 s left\n"

@@ -76,6 +76,28 @@ TEST_CASE_METHOD(Fixture, "before anything reported, /healthz is red and /livez 
                          kFineWallText + R"(","healthy":true})");
 }
 
+TEST_CASE_METHOD(Fixture, "why /healthz is red is said in words") {
+  using Reasons = std::vector<std::string>;
+  const auto reasons = [&] { return reasons_not_ready(status.health()); };
+  CHECK(reasons() ==
+        Reasons{"this node's Node object was not seen yet", "the sync thread has not begun"});
+  status.sync_loop_started(Family::ipv4);
+  status.sync_loop_started(Family::ipv6);
+  status.sync_began(Family::ipv4);
+  status.sync_succeeded(Family::ipv4);
+  status.set_node_eligible(false);
+  CHECK(reasons() ==
+        Reasons{"this node is about to be deleted", "IPv6: the first sync is not complete"});
+  status.sync_succeeded(Family::ipv6);
+  status.set_node_eligible(true);
+  CHECK(status.health().ready());
+  CHECK(reasons().empty());
+  status.sync_failed(Family::ipv4);
+  clock.advance(seconds(60));
+  CHECK(reasons() ==
+        Reasons{"IPv4: what was asked for has not been in the kernel for 2 x ipvs.syncPeriod"});
+}
+
 TEST_CASE_METHOD(Fixture, "/healthz of a healthy dual-stack node") {
   status.set_node_eligible(true);
   for (const auto family : netlink::kFamilies) status.sync_succeeded(family);

@@ -153,7 +153,7 @@ TEST_CASE("an address that others took away comes back at once; our own removals
   daemon.see(web_with({test::e1()}));
   const std::vector<netlink::AddressOp> others = {{false, ip("10.96.0.9")}};
   REQUIRE(daemon.links.apply(plan::kDummyLink, others).at(0));
-  daemon.see(netlink::LinkEvents{.lost = {ip("10.96.0.9")}});
+  CHECK(daemon.see(netlink::LinkEvents{.lost = {ip("10.96.0.9")}}).repairs == 1);
   CHECK(daemon.is_bound("10.96.0.9"));
   CHECK(daemon.says("others removed address 10.96.0.9"));
   const auto listings = daemon.links.listings();

@@ -184,7 +184,7 @@ TEST_CASE("a local route that others removed is told and added again") {
   SECTION("by an event") {
     netlink::LinkEvents events;
     events.lost = {ip("10.96.0.9")};
-    daemon.see(events);
+    CHECK(daemon.see(events).repairs == 1);
     CHECK(daemon.says("others removed address 10.96.0.9 from table local: adding it again"));
   }
   SECTION("by reading the kernel") {

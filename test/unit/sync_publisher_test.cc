@@ -166,6 +166,7 @@ TEST_CASE("the parts of a reading back are one sync, as long as all of them") {
   SyncReport last;
   last.whole = true;
   last.settled = true;
+  last.well = {Family::ipv4, Family::ipv6};
   rig.publisher.ended(std::move(last), 1s);
   CHECK_THAT(rig.text(), Contains(count + "1\n"));
   CHECK_THAT(rig.text(), Contains(sum + "4\n"));

@@ -1,0 +1,180 @@
+#include "proxier/sync/refusals.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "proxier/sync/unguarded.h"
+
+namespace ipvsproxier::sync {
+
+namespace {
+
+using netlink::Family;
+
+constexpr loop::Backoff kPauses{std::chrono::seconds(1), std::chrono::minutes(5)};
+constexpr std::size_t kToldAtOnce = 20;    // one by one, at a time
+constexpr std::size_t kServicesNamed = 5;  // Services in one line
+constexpr std::size_t kManyAtLeast = 10;
+
+// The Services that ask for it, where that can be said.
+std::set<api::NamespacedName> services_of(const Thing& thing, const plan::Planner& planner) {
+  std::set<api::NamespacedName> services;
+  const auto add = [&](const netlink::VirtualServiceKey& key) {
+    if (const auto* owner = planner.owner_of(key)) services.insert(*owner);
+  };
+  std::optional<netlink::IpAddress> address;
+  if (const auto* key = std::get_if<netlink::VirtualServiceKey>(&thing)) add(*key);
+  if (const auto* bound = std::get_if<netlink::IpAddress>(&thing)) address = *bound;
+  if (const auto* element = std::get_if<SetElement>(&thing)) {
+    const auto guarded = guarded_by(element->first.id, element->second);
+    if (guarded.service) add(*guarded.service);
+    address = guarded.address;
+  }
+  if (!address) return services;
+  const auto& all = planner.desired().services;
+  for (auto it = all.lower_bound({*address}); it != all.end() && it->first.address == *address;
+       ++it)
+    add(it->first);
+  return services;
+}
+
+std::size_t count_of(Family family, const plan::DesiredState& desired) {
+  const auto count = std::count_if(
+      desired.services.begin(), desired.services.end(),
+      [family](const auto& service) { return service.first.address.family() == family; });
+  return static_cast<std::size_t>(count);
+}
+
+bool same_reason(const Refusals::Entry& one, const Refusals::Entry& other) {
+  return one.services == other.services && one.error == other.error;
+}
+
+}  // namespace
+
+std::string to_string(const Refusals::Entry& entry) {
+  std::string text;
+  std::size_t named = 0;
+  for (const auto& service : entry.services) {
+    if (named++ == kServicesNamed) break;
+    text += (text.empty() ? "Service " : ", ") + api::to_string(service);
+  }
+  if (entry.services.size() > kServicesNamed)
+    text += fmt::format(" and {} more", entry.services.size() - kServicesNamed);
+  if (!text.empty()) text += ": ";
+  text += netlink::to_string(entry.error);
+  return entry.more == 0 ? text : text + fmt::format(", and {} more of it", entry.more);
+}
+
+// Of all that was tried what was refused before; it is so no longer.
+Refusals::Touched Refusals::take(const plan::Scope& tried) {
+  Touched before;
+  const auto forget = [&](const Thing& thing) {
+    if (auto entry = entries_.extract(thing)) before[thing] = std::move(entry.mapped());
+  };
+  if (entries_.empty()) return before;
+  for (const auto& key : tried.services) forget(key);
+  for (const auto& address : tried.addresses) forget(address);
+  for (const auto& [set, elements] : tried.elements)
+    for (const auto& element : elements) forget(SetElement{set, element});
+  return before;
+}
+
+void Refusals::note(const plan::Scope& tried, const std::vector<Refusal>& refused,
+                    const plan::Planner& planner, TimePoint now) {
+  auto before = take(tried);
+  if (before.empty() && refused.empty()) return;
+  for (const auto& refusal : refused) {
+    if (auto entry = entries_.extract(refusal.thing))
+      before.try_emplace(refusal.thing, std::move(entry.mapped()));
+    before.try_emplace(refusal.thing);
+  }
+  for (const auto& [thing, error] : refused) {
+    const auto [it, is_new] = entries_.try_emplace(thing);
+    auto& entry = it->second;
+    if (!is_new) {
+      ++entry.more;
+      continue;
+    }
+    const auto& old = before[thing];
+    entry.services = services_of(thing, planner);
+    entry.error = error;
+    entry.failures = (old ? old->failures : 0) + 1;
+    entry.due = now + kPauses.delay(entry.failures, 0);
+  }
+  next_.reset();
+  for (const auto& [thing, entry] : entries_)
+    if (!next_ || entry.due < *next_) next_ = entry.due;
+  tell(before);
+}
+
+void Refusals::tell(const Touched& before) {
+  std::size_t told = 0;
+  for (const auto& [thing, old] : before) {
+    const auto now = entries_.find(thing);
+    if (now == entries_.end()) {
+      if (old && told++ < kToldAtOnce) logger_.info("no longer refused: {}", to_string(*old));
+    } else if (!old || !same_reason(*old, now->second)) {
+      if (told++ < kToldAtOnce)
+        logger_.warn(
+            "the kernel refuses this one: {}; all else goes on; it is tried again when the object "
+            "changes, and ever more rarely",
+            to_string(now->second));
+    }
+  }
+  if (told > kToldAtOnce)
+    logger_.warn("{} more that the kernel refuses, or no longer: see ipvsctl status",
+                 told - kToldAtOnce);
+}
+
+plan::Scope Refusals::due(TimePoint now) const {
+  plan::Scope scope;
+  if (!next_ || *next_ > now) return scope;
+  for (const auto& [thing, entry] : entries_)
+    if (entry.due <= now) insert(scope, thing);
+  return scope;
+}
+
+RefusedCounts Refusals::counts(Family family) const {
+  RefusedCounts counts;
+  for (const auto& [thing, entry] : entries_) {
+    if (family_of(thing) != family) continue;
+    counts.virtual_services += std::holds_alternative<netlink::VirtualServiceKey>(thing) ? 1 : 0;
+    counts.addresses += std::holds_alternative<netlink::IpAddress>(thing) ? 1 : 0;
+    counts.elements += std::holds_alternative<SetElement>(thing) ? 1 : 0;
+  }
+  return counts;
+}
+
+std::size_t Refusals::affected(Family family, const plan::DesiredState& desired) const {
+  std::size_t count = 0;
+  for (const auto& [thing, entry] : entries_) {
+    if (family_of(thing) != family) continue;
+    if (const auto* key = std::get_if<netlink::VirtualServiceKey>(&thing))
+      count += desired.services.contains(*key) ? 1 : 0;
+    const auto* address = std::get_if<netlink::IpAddress>(&thing);
+    if (address == nullptr) continue;
+    for (auto it = desired.services.lower_bound({*address});
+         it != desired.services.end() && it->first.address == *address; ++it)
+      count += contains(it->first) ? 0 : 1;
+  }
+  return count;
+}
+
+void Refusals::judge(const plan::DesiredState& desired) {
+  if (entries_.empty() && too_many_.empty()) return;
+  for (const auto family : netlink::kFamilies) {
+    const auto refused = affected(family, desired);
+    const bool many = refused >= kManyAtLeast && refused * 10 > count_of(family, desired);
+    if (many && too_many_.insert(family).second)
+      logger_.error(
+          "{}: the kernel refuses {} virtual services, or addresses or real servers of them, more "
+          "than a tenth of all: taken for a fault of this node",
+          netlink::to_string(family), refused);
+    if (!many && too_many_.erase(family) > 0)
+      logger_.info("{}: no more than a tenth of the virtual services is refused",
+                   netlink::to_string(family));
+  }
+}
+
+}  // namespace ipvsproxier::sync

@@ -1,0 +1,66 @@
+#pragma once
+
+// Unguarded: what must stay hidden because what filters or masquerades it is not in place, and
+// whose fault that is. Sync thread only.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "ipset/set_catalog.h"
+#include "ipset/set_types.h"
+#include "netlink/ipvs_types.h"
+#include "proxier/sync/refusal.h"
+
+namespace ipvsproxier::sync {
+
+// What an element filters or masquerades.
+struct Guarded {
+  std::optional<netlink::VirtualServiceKey> service;
+  std::optional<netlink::IpAddress> address;
+  std::optional<std::uint16_t> port;  // on every address
+
+  void operator()(const ipset::IpElement& element) { address = element.ip; }
+  void operator()(const ipset::PortElement& element) { port = element.port; }
+  template <typename Element>
+  void operator()(const Element& element) {
+    service = netlink::VirtualServiceKey{element.ip, element.protocol, element.port};
+  }
+};
+
+Guarded guarded_by(ipset::SetId set, const ipset::Element& element);
+
+// What was kept from happening, and why. What is the node's fault too is the node's.
+template <typename Key>
+using Causes = std::map<Key, Cause>;
+
+template <typename Key>
+void blame(Causes<Key>& causes, const Key& key, Cause cause) {
+  const auto it = causes.try_emplace(key, cause).first;
+  if (cause == Cause::node) it->second = cause;
+}
+
+template <typename Key>
+std::optional<Cause> find_cause(const Causes<Key>& causes, const Key& key) {
+  const auto it = causes.find(key);
+  return it == causes.end() ? std::nullopt : std::optional(it->second);
+}
+
+class Unguarded {
+ public:
+  // This element of the set could not be added, or was not tried.
+  void note(ipset::SetId set, const ipset::Element& element, Cause cause);
+  void note(const netlink::VirtualServiceKey& service, Cause cause);
+
+  // nullopt: it may be shown.
+  std::optional<Cause> of(const netlink::VirtualServiceKey& service) const;
+  std::optional<Cause> of(const netlink::IpAddress& address) const;
+
+ private:
+  Causes<netlink::IpAddress> addresses_;
+  Causes<netlink::VirtualServiceKey> services_;
+  Causes<std::pair<netlink::Protocol, std::uint16_t>> node_ports_;
+};
+
+}  // namespace ipvsproxier::sync
