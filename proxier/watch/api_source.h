@@ -14,6 +14,7 @@
 
 #include "proxier/watch/manifest_set.h"
 #include "proxier/watch/reflector.h"
+#include "proxier/watch/watch_log.h"
 
 namespace ipvsproxier::watch {
 
@@ -50,6 +51,7 @@ class ApiSource {
   void tell(api::ObjectKind kind, ObjectChanges& changes);
 
   OnUpdate on_update_;
+  WatchLog watch_log_;
   std::vector<std::unique_ptr<Reflector>> reflectors_;
 };
 
