@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "proxier/watch/http_transfer.h"
+
 namespace ipvsproxier::watch {
 
 namespace {
@@ -20,7 +22,11 @@ ClusterAccess way_of(ClusterAccess access) {
 
 Channel::Channel(loop::MainLoop& loop, std::string name, ClusterAccess access,
                  const PathCheck& check)
-    : loop_(loop), name_(std::move(name)), check_(check), access_(std::move(access)) {}
+    : loop_(loop),
+      name_(std::move(name)),
+      check_(check),
+      connections_(make_connections()),
+      access_(std::move(access)) {}
 
 Channel::~Channel() {
   loop_.cancel(name_);

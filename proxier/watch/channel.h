@@ -18,10 +18,11 @@
 #include "netlink/result.h"
 #include "proxier/loop/main_loop.h"
 #include "proxier/watch/cluster_access.h"
-#include "proxier/watch/http_transfer.h"
 #include "proxier/watch/transport.h"
 
 namespace ipvsproxier::watch {
+
+class HttpTransfer;
 
 struct PathCheck {
   std::chrono::milliseconds silence = std::chrono::seconds(30);
@@ -53,7 +54,8 @@ class Channel final : private ResponseHandler {
   // Not for new exchanges any more.
   void retire() { retired_ = true; }
 
-  const Connections& connections() const { return connections_; }
+  // For HttpTransfers.
+  const std::shared_ptr<void>& connections() const { return connections_; }
   void join(Member& member, const ClusterAccess& access);
   void leave(Member& member);
   // Something came for a member.
@@ -73,7 +75,7 @@ class Channel final : private ResponseHandler {
   loop::MainLoop& loop_;
   const std::string name_;
   const PathCheck check_;
-  const Connections connections_ = make_connections();
+  const std::shared_ptr<void> connections_;
   ClusterAccess access_;  // of who joined last
   std::set<Member*> members_;
   bool retired_ = false;

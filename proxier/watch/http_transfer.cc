@@ -92,7 +92,7 @@ int set_socket(void* /*user*/, curl_socket_t fd, curlsocktype /*purpose*/) noexc
 Connections make_connections() {
   CURLSH* const share = curl_share_init();
   if (share != nullptr) curl_share_setopt(share, CURLSHOPT_SHARE, CURL_LOCK_DATA_CONNECT);
-  return {share, [](CURLSH* made) {
+  return {share, [](void* made) {
             if (made != nullptr) curl_share_cleanup(made);
           }};
 }

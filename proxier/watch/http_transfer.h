@@ -22,7 +22,7 @@
 namespace ipvsproxier::watch {
 
 // They are closed when the last owner has gone.
-using Connections = std::shared_ptr<CURLSH>;
+using Connections = std::shared_ptr<void>;
 Connections make_connections();  // nullptr: no memory
 
 // The handler is told nothing any more once it is taken away.
