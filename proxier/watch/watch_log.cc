@@ -34,7 +34,7 @@ void WatchLog::tell() {
 void WatchLog::failed(const std::string& resource, const std::string& cause, milliseconds delay) {
   // Its recovery was not told, so it need not be told that it fails.
   if (recoveries_.erase(resource) > 0) failing_.insert(resource);
-  const auto told = told_.find(cause);
+  const auto told = told_.find({cause, resource});
   if (told != told_.end() && timers_.now() - told->second.when < kTellAgain) {
     ++told->second.untold;
     return;
@@ -58,13 +58,14 @@ void WatchLog::tell_failures() {
   timers_.cancel(kFailures);
   if (told_.size() > kMostTold) told_.clear();
   for (auto& [cause, failure] : std::exchange(failures_, {})) {
-    auto& told = told_[cause];
+    std::size_t untold = 0;
+    for (const auto& resource : failure.resources)
+      untold += std::exchange(told_[{cause, resource}], {.when = timers_.now()}).untold;
     const auto seconds = static_cast<double>(failure.delay.count()) / 1000;
     logger_.warn("{}: {}; {}{}", fmt::join(failure.resources, ", "), cause,
                  failure.delay.count() == 0 ? std::string("going on at once")
                                             : fmt::format("again in {:.1f} s", seconds),
-                 told.untold == 0 ? "" : fmt::format(" ({} more since it was told)", told.untold));
-    told = {.when = timers_.now()};
+                 untold == 0 ? "" : fmt::format(" ({} more since it was told)", untold));
     failing_.merge(failure.resources);
   }
 }

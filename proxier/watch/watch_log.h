@@ -1,8 +1,8 @@
 #pragma once
 
 // WatchLog: the lines about watches that fail and are followed again. What several watches meet at
-// the same moment (their connection broke) is one line; a cause that was told is told again after
-// five minutes, with how often it was met meanwhile. The main thread's.
+// the same moment (their connection broke) is one line; a cause that was told of one is told
+// again of it after five minutes, with how often it was met meanwhile. The main thread's.
 //
 //   warning endpointslices, nodes, services: https://10.96.0.1:443: Connection reset by peer; again
 //   in 0.8 s
@@ -12,6 +12,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 
 #include <spdlog/logger.h>
 
@@ -50,10 +51,10 @@ class WatchLog {
 
   loop::Timers& timers_;
   spdlog::logger& logger_;
-  std::map<std::string, Failure> failures_;  // by cause; not told yet
-  std::set<std::string> recoveries_;         // not told yet
-  std::set<std::string> failing_;            // as was told
-  std::map<std::string, Told> told_;         // by cause
+  std::map<std::string, Failure> failures_;                   // by cause; not told yet
+  std::set<std::string> recoveries_;                          // not told yet
+  std::set<std::string> failing_;                             // as was told
+  std::map<std::pair<std::string, std::string>, Told> told_;  // by cause and resource
 };
 
 }  // namespace ipvsproxier::watch

@@ -186,6 +186,22 @@ TEST_CASE("attempts become rarer until one works") {
   }
 }
 
+TEST_CASE("a cause that was told of one resource is told of another, once") {
+  ReflectorRig rig;
+  const auto fail = [&rig](const std::string& resource) {
+    rig.watch_log.failed(resource, "Connection reset by peer", 800ms);
+    rig.watch_log.tell();
+  };
+  for (const auto* resource : {"services", "nodes", "services", "nodes"}) fail(resource);
+  CHECK(rig.take_log() ==
+        "warning services: Connection reset by peer; again in 0.8 s\n"
+        "warning nodes: Connection reset by peer; again in 0.8 s\n");
+  // What was not told that it fails is not told that it works.
+  rig.watch_log.recovered("endpointslices");
+  rig.watch_log.recovered("nodes");
+  CHECK(rig.take_log() == "info nodes: followed again\n");
+}
+
 TEST_CASE("a cause that comes and goes is told every five minutes, with how often") {
   WatchingRig rig;
   const auto round = [&rig] {
