@@ -142,6 +142,7 @@ Control::Control(const Options& options, SyncMail& mail, const serve::Status& st
   auto socket = serve::open_local_socket(options.control_socket);
   const auto handler = serve::routes({
       {"/v1/status", [this](const auto&) { return answer_status(); }},
+      {"/v1/health", [this](const auto&) { return answer_health(); }},
       {"/v1/settings", [this](const auto&) { return serve::json_text(200, settings_); }},
       {"/v1/objects", [this](const auto& request) { return answer_objects(request); }},
       {"/v1/service", [this](const auto& request) { return answer_service(request); }},
@@ -183,6 +184,14 @@ serve::HttpResponse Control::answer_status() {
   const auto sync = asker_.ask(&sync_json, kShort, stop_.get_token());
   json["sync"] = sync ? Json::parse(*sync) : Json("busy");
   return serve::json_text(200, api::to_json_text(json));
+}
+
+serve::HttpResponse Control::answer_health() const {
+  const auto health = status_.health();
+  const auto is_well = [](const serve::HttpResponse& answer) { return answer.status == 200; };
+  const Json json{{"livez", is_well(serve::livez(health, status_.liveness()))},
+                  {"healthz", is_well(serve::healthz(health))}};
+  return serve::json_text(200, json.dump());
 }
 
 serve::HttpResponse Control::answer_page(std::function<std::string(const sync::Inspection&)> page) {

@@ -3,6 +3,9 @@
 // Control: what the daemon answers to ipvsctl, over HTTP on a unix socket that only root may use:
 //
 //   /v1/status     how it is: version, sync, watches, what is wrong
+//   /v1/health     what the kubelet's probes ask, at once: {"livez","healthz"}, which are true
+//   where
+//                  those paths of the health server (healthz.h) answer 200
 //   /v1/settings   its flags and configuration
 //   /v1/objects    the objects that it plans with, as lists in pages:
 //                  ?kind=Service|EndpointSlice|Node [&after=NS/NAME[/SLICE]] [&namespace=NS]
@@ -41,6 +44,7 @@ class Control {
 
  private:
   serve::HttpResponse answer_status();
+  serve::HttpResponse answer_health() const;
   serve::HttpResponse answer_objects(const serve::HttpRequest& request);
   serve::HttpResponse answer_service(const serve::HttpRequest& request);
   serve::HttpResponse answer_names(const serve::HttpRequest& request);

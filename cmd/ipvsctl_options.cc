@@ -62,6 +62,11 @@ Make add_status(CLI::App& command) {
   const auto options = std::make_shared<StatusOptions>(StatusOptions{.socket = kControlSocket});
   add_socket(command, options->socket);
   add_json(command, options->json);
+  command
+      .add_option("--probe", options->probe,
+                  "Only whether the daemon moves (livez) or the kernel is right too (healthz)")
+      ->check(CLI::IsMember({"livez", "healthz"}))
+      ->type_name("PATH");
   return [options] { return *options; };
 }
 

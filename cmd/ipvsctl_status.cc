@@ -180,20 +180,33 @@ bool is_well(const Json& status) {
          sync.value("settled", false);
 }
 
-netlink::Result<Json> ask(const std::string& socket) {
+netlink::Result<Json> ask(const std::string& socket, const std::string& target) {
   ControlClient daemon(socket);
-  const auto text = daemon.get("/v1/status");
+  const auto text = daemon.get(target);
   if (!text) return text.error();
   auto status = Json::parse(*text, nullptr, false);
   if (!status.is_object()) return daemon.stranger();
   return status;
 }
 
+// Looks at nothing else: it is asked every few seconds.
+int run_probe(const StatusOptions& options, Output& output) {
+  const auto health = ask(options.socket, "/v1/health");
+  if (!health) {
+    std::cerr << "ipvsctl: " << netlink::to_string(health.error()) << '\n';
+    return kDaemonUnknown;
+  }
+  const bool well = health->value(options.probe, false);
+  if (!output.write(options.probe + (well ? ": yes\n" : ": no\n"))) return kDaemonUnknown;
+  return well ? kDaemonWell : kDaemonNotWell;
+}
+
 }  // namespace
 
 int run_status(const StatusOptions& options, Output& output) {
+  if (!options.probe.empty()) return run_probe(options, output);
   const auto kernel = kernel_json();
-  const auto status = ask(options.socket);
+  const auto status = ask(options.socket, "/v1/status");
   auto shown = status.value_or(Json::object());
   shown["kernel"] = kernel;
   shown["ipvsctlVersion"] = IPVS_PROXIER_VERSION;

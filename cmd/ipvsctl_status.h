@@ -12,6 +12,7 @@ namespace ipvsproxier::cmd {
 struct StatusOptions {
   std::string socket;  // the daemon's
   bool json = false;
+  std::string probe;  // "livez" or "healthz": no more than whether that is well; "": everything
 };
 
 // Exit status 0: it is well; 1: it is not; 2: that could not be told, and only the kernel is shown.

@@ -36,8 +36,10 @@ std::string listed(const std::vector<netlink::IpPrefix>& prefixes) {
 
 bool fits_node(const Options& options, const std::vector<netlink::Family>& families,
                const std::optional<api::Node>& node, spdlog::logger& logger) {
-  const auto doubts = config_doubts(options.config, node_families(options.config, families, node),
-                                    options.config_file);
+  auto doubts = config_doubts(options.config, node_families(options.config, families, node),
+                              options.config_file);
+  if (options.init_only)
+    std::erase_if(doubts, [](const auto& doubt) { return doubt.severity != api::Severity::error; });
   if (log_problems(doubts, logger) == 0) return true;
   logger.error("the configuration does not fit this node: ending; nothing was programmed");
   return false;

@@ -20,7 +20,8 @@
 namespace ipvsproxier::cmd {
 
 // Tells what of the configuration does not fit this node. False: so little that kube-proxy would
-// end, and so does the caller, before anything is programmed.
+// end, and so does the caller, before anything is programmed. With --init-only warnings are left to
+// the daemon that is started next, which knows the Node.
 bool fits_node(const Options& options, const std::vector<netlink::Family>& families,
                const std::optional<api::Node>& node, spdlog::logger& logger);
 

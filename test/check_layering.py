@@ -66,7 +66,7 @@ LIBRARIES = [
     (r"linux/netfilter/nfnetlink(_conntrack)?\.h", r"(netlink|ipset)/\w+\.cc"),
     (r"libipset/|libiptc/|linux/netfilter(?!/nfnetlink(_conntrack)?\.h)", r"ipset/\w+\.cc"),
     (r"nftables/", r"ipset/nft_tables\.cc"),
-    (r"curl/", r"proxier/watch/curl_transport\.cc|proxier/loop/main_loop\.cc|cmd/control_client\.cc"),
+    (r"curl/", r"proxier/watch/http_transfer\.(h|cc)|proxier/loop/main_loop\.cc|cmd/control_client\.cc"),
     (r"nlohmann/json_fwd\.hpp", r"(proxier/(api|watch|serve|inspect)|cmd)/\w+\.(cc|h)"),
     (r"nlohmann/", r"proxier/(api|watch)/\w+\.(cc|h)|proxier/(serve|inspect)/\w+\.cc|cmd/\w+\.cc"),
     (r"simdjson\.h", r"proxier/api/json_value\.cc"),

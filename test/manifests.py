@@ -140,6 +140,21 @@ def check_mounts(daemon_set):
     return complaints
 
 
+def check_probes(main):
+    """They hold whatever the configuration says: nothing in them is an address of its."""
+    complaints = []
+    for probe, path in (("startupProbe", "livez"), ("livenessProbe", "livez"),
+                        ("readinessProbe", "healthz")):
+        asks = main.get(probe, {}).get("exec", {}).get("command")
+        if asks != ["/usr/sbin/ipvsctl", "status", f"--probe={path}"] or "httpGet" in main[probe]:
+            complaints.append(f"{probe} does not ask {path}")
+        elif main[probe].get("timeoutSeconds", 1) < 5:
+            complaints.append(f"{probe}: a node that is busy is not one that is dead")
+    if any("control-socket" in argument for argument in main["args"]):
+        complaints.append("the probes ask elsewhere")
+    return complaints
+
+
 def check_service(daemon_set, config):
     """How it is kept running; config is what the daemon makes of its configuration."""
     complaints = []
@@ -152,13 +167,9 @@ def check_service(daemon_set, config):
     if {"operator": "Exists"} not in spec["tolerations"]:
         complaints.append("a taint keeps it off a node")
     ports = {p["name"]: p["containerPort"] for p in main["ports"]}
-    for name, field in (("health", "healthzBindAddress"), ("metrics", "metricsBindAddress")):
-        if ports.get(name) != int(config[field].rsplit(":", 1)[1]):
-            complaints.append(f"port {name} is not that of {field}")
-    for probe, path in (("startupProbe", "/livez"), ("livenessProbe", "/livez"),
-                        ("readinessProbe", "/healthz")):
-        if main.get(probe, {}).get("httpGet") != {"path": path, "port": "health"}:
-            complaints.append(f"{probe} does not ask {path}")
+    if ports != {"metrics": int(config["metricsBindAddress"].rsplit(":", 1)[1])}:
+        complaints.append("the ports are not that of metricsBindAddress")
+    complaints += check_probes(main)
     if "limits" in main["resources"] or "requests" not in main["resources"]:
         complaints.append("requests, no limits")
     return complaints
@@ -247,6 +258,17 @@ def check_rules(rule):
     return complaints
 
 
+# After which a watch that had bookmarks is ended (reflector.h).
+SILENT_WATCH_ENDS = 180
+
+
+def check_silence_alert(rule):
+    """What is silent is told before the daemon ends it, and with time between two bookmarks."""
+    alerts = {a["alert"]: a["expr"] for g in rule["spec"]["groups"] for a in g["rules"]}
+    found = re.search(r"ipvsproxier_watch_age_seconds\S* > (\d+)", alerts["IpvsProxierWatchSilent"])
+    return [] if found and 90 <= int(found[1]) < SILENT_WATCH_ENDS else ["fires never or always"]
+
+
 def check_board(board):
     ids = [panel["id"] for panel in board["panels"]]
     complaints = [] if len(set(ids)) == len(ids) else ["panels share an id"]
@@ -282,9 +304,11 @@ MUTANTS = [
     (MAIN + "args/1", "--hostname-override=$(NODE)"),
     (MAIN + "volumeMounts/0/readOnly", None),
     (MAIN + "volumeMounts/1/mountPath", "/run/other.lock"),
-    (MAIN + "ports/0/containerPort", 10257),
-    (MAIN + "readinessProbe/httpGet/path", "/livez"),
-    (MAIN + "livenessProbe/httpGet/path", "/healthz"),
+    (MAIN + "ports/0/containerPort", 10250),
+    (MAIN + "args/1", "--control-socket=/run/ipvs-proxier/other.sock"),
+    (MAIN + "readinessProbe/exec/command/2", "--probe=livez"),
+    (MAIN + "livenessProbe/exec/command/2", "--probe=healthz"),
+    (MAIN + "startupProbe", {"httpGet": {"path": "/livez", "port": 10256}}),
     (MAIN + "resources/limits", {"memory": "64Mi"}),
     (MAIN + "name", "other"),
     (INIT + "securityContext/privileged", None),
@@ -362,7 +386,8 @@ def cases_of(root, daemon):
             if wanted != found]
     monitor = one(monitoring, "PodMonitor")
     yield "the pods are monitored", check_monitor(monitor, ours) + check_monitor(monitor, theirs)
-    yield "the alerts", check_rules(one(monitoring, "PrometheusRule"))
+    rules = one(monitoring, "PrometheusRule")
+    yield "the alerts", check_rules(rules) + check_silence_alert(rules)
     board = json.loads((root / "manifests/monitoring/ipvs-proxier.json").read_text(encoding="utf-8"))
     yield "the board", check_board(board)
     for path, value in MUTANTS:

@@ -6,7 +6,8 @@ usage: rbac.py CLUSTER_ROLE.yaml <REQUESTS
 
 REQUESTS are lines of the test API server: status, method, path, and somewhere "watch=true" if so.
 Besides, what was asked must be among the rights that kube-proxy has (ClusterRole system:node-proxier),
-with which the daemon runs in kubeadm's place.
+with which the daemon runs in kubeadm's place. GET /livez is everybody's (ClusterRole
+system:public-info-viewer).
 """
 
 import re
@@ -35,7 +36,7 @@ def right_of(line):
     _, method, path, *rest = line.split()
     found = PATH.match(path)
     if not found:
-        return ("", "", path)
+        return (method, "", path)
     verb = VERBS.get(method)
     if method == "GET":
         watch = "watch=true" in rest or "watch=1" in rest
@@ -50,7 +51,7 @@ def rights_of_role(text):
 
 
 def complaints(allowed, lines):
-    used = {right_of(line) for line in lines if line.strip()}
+    used = {right_of(line) for line in lines if line.strip()} - {("GET", "", "/livez")}
     return ([f"missing: {right}" for right in sorted(used - allowed)] +
             [f"not used: {right}" for right in sorted(allowed - used)] +
             [f"kube-proxy has no right: {right}" for right in sorted(used - NODE_PROXIER)])
@@ -68,17 +69,19 @@ SELF_TEST_LINES = [
     "201 POST /apis/events.k8s.io/v1/namespaces/default/events somebody",
     "200 PATCH /apis/events.k8s.io/v1/namespaces/default/events/a.1 somebody",
 ]
+EVERYBODYS = ["200 GET /livez somebody"]
 
 
 def self_test():
     allowed = rights_of_role(SELF_TEST_ROLE)
     assert complaints(allowed, SELF_TEST_LINES) == []
+    assert complaints(allowed, SELF_TEST_LINES + EVERYBODYS) == []
     for i, line in enumerate(SELF_TEST_LINES):
         assert len(complaints(allowed, SELF_TEST_LINES[:i] + SELF_TEST_LINES[i + 1:])) == 1, line
     for line in ("200 GET /api/v1/services/a x", "200 GET /api/v1/namespaces/a/services/b x"):
         assert right_of(line) == ("get", "", "services"), line
     for line in ("403 GET /api/v1/secrets x", "200 DELETE /api/v1/services/a x",
-                 "404 GET /version x"):
+                 "404 GET /version x", "200 POST /livez x"):
         assert len(complaints(allowed, SELF_TEST_LINES + [line])) == 2, line
 
 

@@ -38,11 +38,11 @@ std::array<Resource, 3> resources_of(const std::string& node_name) {
 
 ApiSource::ApiSource(const std::string& node_name, Transport& transport, loop::Timers& timers,
                      const std::function<double()>& random, spdlog::logger& log, OnUpdate on_update)
-    : on_update_(std::move(on_update)) {
+    : on_update_(std::move(on_update)), watch_log_(timers, log) {
   for (auto& resource : resources_of(node_name)) {
     const auto kind = resource.kind;
     reflectors_.push_back(std::make_unique<Reflector>(
-        std::move(resource), transport, timers, random, log,
+        std::move(resource), transport, timers, random, log, watch_log_,
         [this, kind](ReflectorNews news) { tell(kind, std::move(news)); }));
   }
 }

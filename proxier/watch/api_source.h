@@ -16,6 +16,7 @@
 
 #include "proxier/watch/manifest_set.h"
 #include "proxier/watch/reflector.h"
+#include "proxier/watch/watch_log.h"
 
 namespace ipvsproxier::watch {
 
@@ -54,6 +55,7 @@ class ApiSource {
   void tell(api::ObjectKind kind, ReflectorNews news);
 
   OnUpdate on_update_;
+  WatchLog watch_log_;
   std::vector<std::unique_ptr<Reflector>> reflectors_;
 };
 

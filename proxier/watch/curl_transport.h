@@ -4,13 +4,14 @@
 // has it, else 1.1; gzip; a proxy as ClusterAccess or the environment say it. The server's
 // certificate is verified unless ClusterAccess says insecure_skip_tls_verify.
 //
-// A connection must be there 15 s after it was asked for. A peer that has vanished is noticed on an
-// idle connection by keep-alive probes and on a busy one by what it does not acknowledge, both
-// after 20 to 25 s. One connection carries all exchanges where HTTP/2 allows it.
+// One connection carries all exchanges where HTTP/2 allows it. A path that is dead is noticed
+// within 30 s where packets vanish (http_transfer.h), and within 45 s where something in between
+// keeps our side open (channel.h).
 
 #include <memory>
 
 #include "proxier/loop/main_loop.h"
+#include "proxier/watch/channel.h"
 #include "proxier/watch/credentials.h"
 #include "proxier/watch/transport.h"
 
@@ -18,16 +19,22 @@ namespace ipvsproxier::watch {
 
 class CurlTransport final : public Transport {
  public:
-  // Both outlive this and its exchanges. Its deadlines are named "exchange ...".
-  CurlTransport(loop::MainLoop& loop, Credentials& credentials)
-      : loop_(loop), credentials_(credentials) {}
+  // Both outlive this, which outlives its exchanges. Its deadlines are named "exchange ..." and
+  // "channel ...".
+  CurlTransport(loop::MainLoop& loop, Credentials& credentials, const PathCheck& check = {})
+      : loop_(loop), credentials_(credentials), check_(check) {}
 
   [[nodiscard]] std::unique_ptr<Exchange> open(Request request, ResponseHandler& handler) override;
 
  private:
+  std::shared_ptr<Channel> channel_for(const ClusterAccess& access);
+
   loop::MainLoop& loop_;
   Credentials& credentials_;
-  unsigned long count_ = 0;
+  const PathCheck check_;
+  std::shared_ptr<Channel> channel_;  // for new exchanges, unless it is retired
+  unsigned long exchanges_ = 0;
+  unsigned long channels_ = 0;
 };
 
 }  // namespace ipvsproxier::watch

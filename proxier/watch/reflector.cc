@@ -16,8 +16,9 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr int kPageSize = 500;
-constexpr seconds kSilence{60};    // of a list, and before the head of an answer
-constexpr seconds kListTime{120};  // for a page, or all of a streaming list
+constexpr seconds kSilence{60};        // of a list, and before the head of an answer
+constexpr seconds kWatchSilence{180};  // of a watch that had bookmarks
+constexpr seconds kListTime{120};      // for a page, or all of a streaming list
 // A watch that ends so much before its time limit was ended for another reason.
 constexpr seconds kBeforeTime{10};
 constexpr seconds kGrace{30};  // a watch beyond its own time limit
@@ -27,7 +28,6 @@ constexpr seconds kProven{10};
 constexpr seconds kTooShort{1};
 constexpr unsigned kMostDeadEnds = 2;
 constexpr std::size_t kMostRefusal = std::size_t{64} << 10U;
-constexpr std::chrono::minutes kTellAgain{5};
 
 std::size_t count_gone(const ObjectChanges& changes) {
   return static_cast<std::size_t>(std::count_if(changes.begin(), changes.end(),
@@ -57,12 +57,14 @@ std::string too_large() {
 }  // namespace
 
 Reflector::Reflector(Resource resource, Transport& transport, loop::Timers& timers,
-                     std::function<double()> random, spdlog::logger& log, OnChanges on_changes)
+                     std::function<double()> random, spdlog::logger& log, WatchLog& watch_log,
+                     OnChanges on_changes)
     : resource_(std::move(resource)),
       transport_(transport),
       timers_(timers),
       random_(std::move(random)),
       log_(log),
+      watch_log_(watch_log),
       on_changes_(std::move(on_changes)),
       problem_log_(resource_.name, log_) {}
 
@@ -93,12 +95,12 @@ void Reflector::begin() {
   envelope_.reset();
   broken_.reset();
   began_with_list_ = false;
+  has_bookmarks_ = false;
   version_before_ = objects_.version();
   begun_ = heard_ = timers_.now();
   time_limit_ = is_page ? kListTime : seconds(300 + static_cast<int>(random_() * 301));
   if (!is_page) ++status_.watches;
-  exchange_ =
-      transport_.open(Request{.target = target(), .fresh = std::exchange(fresh_, false)}, *this);
+  exchange_ = transport_.open(Request{.target = target()}, *this);
   check_silence();
   check_end();
 }
@@ -133,12 +135,17 @@ Reflector::Clock::time_point Reflector::asked() const {
   return sent ? std::max(begun_, *sent) : timers_.now();
 }
 
-// A watch may be silent once the server has answered; nothing else may.
+// A watch that is answered may be silent for as long as it lasts, unless its server is known to say
+// something every minute.
 void Reflector::check_silence() {
-  if (step_ == Step::watch && head_.status == 200) return;
-  const auto due = std::max(heard_, asked()) + kSilence;
+  const bool is_watching = step_ == Step::watch && head_.status == 200;
+  if (is_watching && !has_bookmarks_) return;
+  const auto due = std::max(heard_, asked()) + (is_watching ? kWatchSilence : kSilence);
   if (timers_.now() >= due)
-    end({Trouble::overdue, "the server says nothing", {}});
+    end({Trouble::overdue,
+         is_watching ? "the server says nothing any more, not even bookmarks"
+                     : "the server says nothing",
+         {}});
   else
     timers_.at(resource_.name + " is silent", due, [this] { check_silence(); });
 }
@@ -273,6 +280,7 @@ void Reflector::take_change(api::WatchEvent& event) {
 }
 
 void Reflector::take_bookmark(const api::WatchEvent& event) {
+  if (step_ == Step::watch && !std::exchange(has_bookmarks_, true)) check_silence();
   if (event.resource_version.empty()) {
     broken_ = Ending{Trouble::nonsense, "a bookmark without a resource version", {}};
   } else if (step_ == Step::streaming_list) {
@@ -355,6 +363,8 @@ void Reflector::end(Ending ending) {
   timers_.cancel(resource_.name + " is silent");
   timers_.cancel(resource_.name + " is overdue");
   if (ending.trouble == Trouble::unauthorized) exchange_->refuse_credentials();
+  if (ending.trouble == Trouble::lost || ending.trouble == Trouble::overdue)
+    exchange_->distrust_connection();
   if (const auto server = exchange_->server();
       !server.empty() && ending.cause.find(server) == std::string::npos)
     ending.cause = server + ": " + ending.cause;
@@ -367,7 +377,7 @@ void Reflector::end(Ending ending) {
   }
   if (ending.trouble == Trouble::nonsense || ending.trouble == Trouble::behind) ++dead_ends_;
   const auto delay = delay_of(ending, goes_on_at_once(ending));
-  log_ending(ending, delay);
+  note_ending(ending, delay);
   choose_next(ending);
   trouble_ = ending.trouble;
   timers_.at(resource_.name + " begins", timers_.now() + delay, [this] { begin(); });
@@ -411,7 +421,6 @@ milliseconds Reflector::delay_of(const Ending& ending, bool at_once) {
 }
 
 void Reflector::choose_next(const Ending& ending) {
-  fresh_ = ending.trouble == Trouble::lost || ending.trouble == Trouble::overdue;
   const bool is_nonsense = ending.trouble == Trouble::nonsense;
   const bool is_dead_end =
       (is_nonsense || ending.trouble == Trouble::behind) && dead_ends_ >= kMostDeadEnds;
@@ -456,28 +465,20 @@ bool Reflector::leaves_doubt(const Ending& ending) const {
   return false;
 }
 
-void Reflector::log_ending(const Ending& ending, milliseconds delay) {
-  const auto next = delay.count() == 0 ? std::string("going on at once")
-                                       : fmt::format("again in {:.1f} s",
-                                                     static_cast<double>(delay.count()) / 1000);
+void Reflector::note_ending(const Ending& ending, milliseconds delay) {
   if (ending.trouble == Trouble::ended && step_ == Step::watch && delay.count() == 0) {
-    log_.debug("{}: {}; {}", resource_.name, ending.cause, next);
+    log_.debug("{}: {}; going on at once", resource_.name, ending.cause);
     return;
   }
   ++status_.failures;
   status_.last_error = ending.cause;
-  const auto now = timers_.now();
-  if (ending.cause == told_cause_ && now - told_ < kTellAgain) return;
-  told_cause_ = ending.cause;
-  told_ = now;
-  log_.warn("{}: {}; {}", resource_.name, ending.cause, next);
+  watch_log_.failed(resource_.name, ending.cause, delay);
 }
 
 void Reflector::note_recovery() {
   if (status_.last_error.empty()) return;
   status_.last_error.clear();
-  told_cause_.clear();
-  log_.info("{}: followed again", resource_.name);
+  watch_log_.recovered(resource_.name);
 }
 
 }  // namespace ipvsproxier::watch

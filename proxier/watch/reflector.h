@@ -24,9 +24,10 @@
 //                                    answered nonsense (broken JSON, an ERROR event, a status for
 //                                    which there is no rule) or 504 "Too large resource version",
 //                                    a new list; a streaming list becomes pages
-// A list that is silent for a minute, a page that takes two, and a watch that does not end 30 s
-// after it should have, are ended and repeated on a connection of their own. That time counts from
-// when the request goes out: credentials may take theirs (cluster_access.h).
+// A list that is silent for a minute, a page that takes two, a watch that does not end 30 s after
+// it should have, and one that had a bookmark (they come once a minute) and says nothing for three,
+// are ended and repeated on another connection. That time counts from when the request goes out:
+// credentials may take theirs (cluster_access.h).
 //
 // A server whose store was restored from a backup knows less than it did. A watch from a version
 // that is yet to come says nothing there, not even that. So when a watch may have ended because
@@ -39,8 +40,8 @@
 // answer goes on. If not even its name can be told, everything is listed anew when the watch has
 // ended: it may have been a deletion.
 //
-// Logs (a resource's name in front): lists, failures with what happens next, and what is wrong with
-// objects.
+// Logs (a resource's name in front): lists, failures with what happens next (watch_log.h), and
+// what is wrong with objects.
 
 #include <chrono>
 #include <cstdint>
@@ -63,6 +64,7 @@
 #include "proxier/watch/problem_log.h"
 #include "proxier/watch/transport.h"
 #include "proxier/watch/unreadable_objects.h"
+#include "proxier/watch/watch_log.h"
 
 namespace ipvsproxier::watch {
 
@@ -104,7 +106,8 @@ class Reflector final : private ResponseHandler {
   // What it uses outlives it; `random` answers numbers in [0, 1). Its deadlines are named after the
   // resource.
   Reflector(Resource resource, Transport& transport, loop::Timers& timers,
-            std::function<double()> random, spdlog::logger& log, OnChanges on_changes);
+            std::function<double()> random, spdlog::logger& log, WatchLog& watch_log,
+            OnChanges on_changes);
   Reflector(const Reflector&) = delete;
   Reflector& operator=(const Reflector&) = delete;
   ~Reflector() override;
@@ -138,7 +141,7 @@ class Reflector final : private ResponseHandler {
   void choose_next(const Ending& ending);
   bool leaves_doubt(const Ending& ending) const;
   std::chrono::milliseconds delay_of(const Ending& ending, bool at_once);
-  void log_ending(const Ending& ending, std::chrono::milliseconds delay);
+  void note_ending(const Ending& ending, std::chrono::milliseconds delay);
   void note_recovery();
   bool got_on() const;
 
@@ -151,6 +154,7 @@ class Reflector final : private ResponseHandler {
   loop::Timers& timers_;
   std::function<double()> random_;
   spdlog::logger& log_;
+  WatchLog& watch_log_;
   OnChanges on_changes_;
 
   KnownObjects objects_;
@@ -169,6 +173,7 @@ class Reflector final : private ResponseHandler {
   ReflectorNews changes_;                      // of the chunk
   bool list_ended_ = false;                    // in the chunk
   bool began_with_list_ = false;               // a streaming list that is complete
+  bool has_bookmarks_ = false;                 // the watch
   std::string version_before_;                 // of the objects, before the watch
   std::chrono::seconds time_limit_{0};
   Clock::time_point begun_;  // from the head on: when the request went out
@@ -184,10 +189,7 @@ class Reflector final : private ResponseHandler {
   unsigned dead_ends_ = 0;    // nonsense or behind, in a row
   bool asked_again_ = false;  // after a 401
   bool expired_before_ = false;
-  bool fresh_ = false;  // the next exchange needs a connection of its own
   Trouble trouble_ = Trouble::ended;
-  std::string told_cause_;
-  Clock::time_point told_;
 };
 
 }  // namespace ipvsproxier::watch

@@ -6,7 +6,7 @@
 // Who opens an exchange keeps it; destroying it is how to cancel, at any time, also from inside the
 // functions of any handler. After that its handler is not called any more. An exchange that has
 // ended may be kept or destroyed. How long an exchange may take is the caller's to decide, with one
-// exception: a peer that is not there (no connection, packets vanish) ends it within 30 s.
+// exception: a server that cannot be reached any more ends it (within 45 s over HTTP/2).
 
 #include <chrono>
 #include <cstdint>
@@ -26,7 +26,6 @@ struct Request {
   std::string target;        // path and query, encoded: "/api/v1/services?limit=500"
   std::string content_type;  // of the body
   std::string body;          // not with get
-  bool fresh = false;        // on a connection of its own: those that are open may be dead
 
   friend bool operator==(const Request&, const Request&) = default;
 };
@@ -68,6 +67,10 @@ class Exchange {
 
   // The server answered 401: what said who we are is read again for the next exchange.
   virtual void refuse_credentials() = 0;
+
+  // The server said nothing, or its connection broke: what is asked from now on goes over another
+  // one, which all can share. What is on its way stays where it is.
+  virtual void distrust_connection() = 0;
 };
 
 class Transport {

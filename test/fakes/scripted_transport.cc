@@ -22,6 +22,7 @@ class ScriptedTransport::ScriptedExchange final : public watch::Exchange {
   std::optional<std::chrono::steady_clock::time_point> sent() const override { return call_.sent_; }
   std::string server() const override { return kServer; }
   void refuse_credentials() override { ++call_.owner_.refused_credentials; }
+  void distrust_connection() override { ++call_.owner_.distrusted_connections; }
 
  private:
   Call& call_;

@@ -54,6 +54,7 @@ class ScriptedTransport final : public watch::Transport {
   // How large the next chunk is; whole bodies unless set.
   std::function<std::size_t()> piece = [] { return std::string::npos; };
   std::size_t refused_credentials = 0;
+  std::size_t distrusted_connections = 0;
   bool waits = false;  // new requests wait for credentials
 
   std::size_t count() const { return calls_.size(); }

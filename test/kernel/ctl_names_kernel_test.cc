@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <chrono>
 #include <set>
 #include <sstream>
 #include <string>
@@ -27,7 +28,8 @@ bool holds(const std::string& text, const std::string& part) {
 // A daemon that has programmed default/web, with two pods and a node port, and default/empty.
 class NamedWorld {
  public:
-  NamedWorld() {
+  explicit NamedWorld(const std::string& configuration = "") {
+    if (!configuration.empty()) manifests_.configure(configuration);
     put_web("ready: true, serving: true, terminating: false");
     manifests_.put({.name = "empty", .cluster_ips = {"10.96.0.30"}});
     daemon_.start();
@@ -239,6 +241,24 @@ TEST_CASE("kernel: ipvsctl top and connections name Services and pods while ther
   CHECK(unknown.starts_with("ipvsctl: no ipvs-proxier answers on "));
   CHECK_FALSE(holds(unknown, "Prot"));
   CHECK(unknown.ends_with("status 1\n"));
+}
+
+TEST_CASE("kernel: probes are answered wherever the health server listens, also where it cannot") {
+  // The second address is not this node's.
+  const std::string address = GENERATE("127.0.0.1:10266", "192.0.2.77:10256");
+  NamedWorld world("healthzBindAddress: " + address + "\n");
+  CHECK(world.ask("status --probe=livez") == "livez: yes\nstatus 0\n");
+  CHECK(world.daemon().logs("192.0.2.77", 0) == address.starts_with("192"));
+  // What is synced is published a moment later.
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  auto health = world.ask("status --probe=healthz");
+  while (!health.ends_with("status 0\n") && std::chrono::steady_clock::now() < deadline)
+    health = world.ask("status --probe=healthz");
+  CHECK(health == "healthz: yes\nstatus 0\n");
+  world.daemon().terminate();
+  const auto none = world.ask("status --probe=livez");
+  CHECK(none.starts_with("ipvsctl: no ipvs-proxier answers on "));
+  CHECK(none.ends_with("\nstatus 2\n"));
 }
 
 TEST_CASE("kernel: ipvsctl sets says whom elements are for") {

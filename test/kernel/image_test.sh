@@ -53,14 +53,20 @@ prepares() {
 ctl() { with $((net_admin | net_raw)) ipvsctl "$@"; }
 lists() { ctl list -o save | grep -q '^-A -t 10.96.0.1:443'; }
 follows() {
+  # Where the probes would not look.
+  { cat "$reference/config.yaml" && echo 'healthzBindAddress: 127.0.0.1:10266'; } \
+    >"$root/run/ipvs-proxier/config.yaml"
   with $((net_admin | net_raw)) ipvs-proxier --kube-proxy-compat \
-    --config=/etc/ipvs-proxier/clustercidr/config.yaml --manifests=/etc/ipvs-proxier/objects \
+    --config=/run/ipvs-proxier/config.yaml --manifests=/etc/ipvs-proxier/objects \
     >"$work/log" 2>&1 &
   local tries
   for tries in {1..50}; do ctl status >"$work/status" && return 0; sleep 0.2; done
   cat "$work/log" "$work/status"
   return 1
 }
+# What the DaemonSet's probes run, whatever healthzBindAddress is.
+probes() { ctl status --probe=livez && ctl status --probe=healthz; }
+probes_fail() { ! ctl status --probe=livez && ! ctl status --probe=healthz; }
 agrees() { ctl diff; }
 explains() { ctl explain node 10.96.0.1:443 --live; }
 
@@ -77,6 +83,8 @@ check "ipvsctl shows it" lists
 check "the daemon follows, and ipvsctl reaches it" follows
 check "ipvsctl diff finds nothing" agrees
 check "ipvsctl explain has the rights that it needs" explains
+check "the DaemonSet's probes are well" probes
 kill %1 && wait %1
+check "and fail without the daemon" probes_fail
 check "without the daemon the table is listed all the same" lists
 finish

@@ -50,6 +50,7 @@ struct ReflectorRig {
   ManualTimers timers;
   std::ostringstream log_text;
   spdlog::logger log{"test", std::make_shared<spdlog::sinks::ostream_sink_st>(log_text)};
+  watch::WatchLog watch_log{timers, log};
   double random = 0;
   std::vector<Words> news;  // each time something was handed over
   std::map<std::string, std::string> objects;
@@ -60,6 +61,7 @@ struct ReflectorRig {
       timers,
       [this] { return random; },
       log,
+      watch_log,
       [this](const watch::ReflectorNews& changes) { take(changes); }};
 
   ReflectorRig() {
@@ -93,6 +95,7 @@ struct ReflectorRig {
     return targets;
   }
   std::string take_log() {
+    watch_log.tell();
     auto text = log_text.str();
     log_text.str("");
     return text;

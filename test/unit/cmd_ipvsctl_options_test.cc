@@ -136,6 +136,9 @@ TEST_CASE("ipvsctl diff and status ask where the daemon answers") {
       std::get<StatusOptions>(parse({"status", "--control-socket", "/x", "-ojson"}).line);
   CHECK(status.socket == "/x");
   CHECK(status.json);
+  CHECK(status.probe.empty());
+  CHECK(std::get<StatusOptions>(parse({"status", "--probe", "livez"}).line).probe == "livez");
+  CHECK(std::get<int>(parse({"status", "--probe", "readyz"}).line) == 2);
   CHECK(std::get<int>(parse({"diff", "-o", "yaml"}).line) == 2);
 }
 

@@ -44,6 +44,26 @@ TEST_CASE("the node's first family is that of its first address") {
   CHECK(node_families(config, kDual, std::nullopt).dual_stack);
 }
 
+TEST_CASE("--init-only leaves warnings to the daemon that is started next") {
+  std::ostringstream text;
+  spdlog::logger logger("test", std::make_shared<spdlog::sinks::ostream_sink_st>(text));
+  logger.set_pattern("%l %v");
+  Options options;
+  options.config_file = "config.yaml";
+  CHECK(fits_node(options, kSingle, std::nullopt, logger));
+  CHECK(text.str() ==
+        "warning config.yaml: nodePortAddresses: is not set: node ports are open on all addresses; "
+        "consider [primary]\n");
+  text.str("");
+  options.init_only = true;
+  CHECK(fits_node(options, kSingle, std::nullopt, logger));
+  CHECK(text.str().empty());
+  options.config.cluster_cidr = "fd00::/64";
+  options.config.detect_local_mode = "ClusterCIDR";
+  CHECK_FALSE(fits_node(options, kSingle, std::nullopt, logger));
+  CHECK(text.str().starts_with("error config.yaml: clusterCIDR: "));
+}
+
 TEST_CASE("what does not fit the node is told, and what cannot be served ends the start") {
   std::ostringstream text;
   spdlog::logger logger("test", std::make_shared<spdlog::sinks::ostream_sink_st>(text));

@@ -79,15 +79,17 @@ struct Client {
   loop::MainLoop loop;
   spdlog::logger log{"test", std::make_shared<spdlog::sinks::null_sink_mt>()};
   Credentials credentials;
-  CurlTransport transport{loop, credentials};
+  CurlTransport transport;
 
-  explicit Client(AccessSource source) : credentials(loop, std::move(source), log) {
+  explicit Client(AccessSource source, const PathCheck& check = {})
+      : credentials(loop, std::move(source), log), transport(loop, credentials, check) {
     loop.at("give up", loop.now() + std::chrono::minutes(2), [this] {
       FAIL_CHECK("nothing happened");
       loop.quit();
     });
   }
-  explicit Client(ClusterAccess access) : Client(AccessSource{.origin = "test", .fixed = access}) {}
+  explicit Client(ClusterAccess access, const PathCheck& check = {})
+      : Client(AccessSource{.origin = "test", .fixed = access}, check) {}
 
   void fetch(Answer& answer, const std::string& target = kServices, Method method = Method::get,
              const std::string& body = "") {

@@ -136,6 +136,31 @@ TEST_CASE("a slice of names is nothing to proxy, and no problem") {
   CHECK(rig.source.status()[1].status.objects == 0);
 }
 
+TEST_CASE("one connection that breaks is one line, and one when all goes on") {
+  Rig rig;
+  rig.log.set_pattern("%l %v");
+  rig.source.start();
+  const auto all = [&rig](const auto& what) {
+    for (auto* const call : {&rig.services(), &rig.slices(), &rig.nodes()}) what(*call);
+  };
+  const auto list_all = [&rig] {
+    rig.services().send(test::list_end(5));
+    rig.slices().send(end_of_list("EndpointSlice", "discovery.k8s.io/v1", 5));
+    rig.nodes().send(end_of_list("Node", "v1", 5));
+  };
+  all([](auto& call) { call.fail("Connection reset by peer"); });
+  rig.timers.advance(800ms);
+  CHECK(rig.log_text.str() ==
+        "warning endpointslices, nodes, services: https://api.test:6443: Connection reset by peer "
+        "(failed); again in 0.8 s\n");
+  all([](auto& call) { call.head(200); });
+  rig.log_text.str("");
+  list_all();
+  rig.timers.advance(1s);
+  CHECK_THAT(rig.log_text.str(),
+             Catch::EndsWith("\ninfo endpointslices, nodes, services: followed again\n"));
+}
+
 TEST_CASE("one resource that fails does not disturb the others") {
   Rig rig;
   rig.source.start();

@@ -38,7 +38,9 @@ struct WatchingRig : ReflectorRig {
   }
   // The watch ends as it should and the next one is asked for.
   void next_watch() {
-    timers.advance(300s);
+    timers.advance(150s);
+    transport.last().send(" ");
+    timers.advance(150s);
     transport.last().finish();
     settle();
     take_queries();
@@ -153,7 +155,7 @@ TEST_CASE("attempts become rarer until one works") {
     waits.push_back(rig.wait().value().count());
     rig.timers.advance(*rig.wait());
     CHECK(rig.take_queries() == Words{kQuestion});
-    CHECK(rig.transport.last().request().fresh);
+    CHECK(rig.transport.distrusted_connections == static_cast<std::size_t>(i) + 1);
     rig.transport.last().fail("Connection refused");
   }
   CHECK(waits == std::vector<long>{800, 1600, 3200, 6400, 12'800, 25'600, 30'000, 30'000});
@@ -182,6 +184,45 @@ TEST_CASE("attempts become rarer until one works") {
     rig.transport.last().fail("Connection reset by peer");
     CHECK(rig.wait() == 800ms);
   }
+}
+
+TEST_CASE("a cause that was told of one resource is told of another, once") {
+  ReflectorRig rig;
+  const auto fail = [&rig](const std::string& resource) {
+    rig.watch_log.failed(resource, "Connection reset by peer", 800ms);
+    rig.watch_log.tell();
+  };
+  for (const auto* resource : {"services", "nodes", "services", "nodes"}) fail(resource);
+  CHECK(rig.take_log() ==
+        "warning services: Connection reset by peer; again in 0.8 s\n"
+        "warning nodes: Connection reset by peer; again in 0.8 s\n");
+  // What was not told that it fails is not told that it works.
+  rig.watch_log.recovered("endpointslices");
+  rig.watch_log.recovered("nodes");
+  CHECK(rig.take_log() == "info nodes: followed again\n");
+}
+
+TEST_CASE("a cause that comes and goes is told every five minutes, with how often") {
+  WatchingRig rig;
+  const auto round = [&rig] {
+    rig.transport.last().fail("Connection reset by peer");
+    rig.timers.advance(1s);
+    rig.answer_question(10);
+    rig.transport.last().head(200);
+    rig.timers.advance(35s);
+  };
+  round();
+  CHECK(rig.take_log() ==
+        "warning services: https://api.test:6443: Connection reset by peer (failed); again in 0.8 "
+        "s\n"
+        "info services: followed again\n");
+  for (int i = 0; i < 8; ++i) round();
+  CHECK(rig.take_log().empty());
+  round();
+  CHECK(rig.take_log() ==
+        "warning services: https://api.test:6443: Connection reset by peer (failed); again in 0.8 "
+        "s (8 more since it was told)\n"
+        "info services: followed again\n");
 }
 
 TEST_CASE("a failure is told once, and when it is over") {
@@ -368,8 +409,9 @@ TEST_CASE("a server that does not answer is asked again, on another connection")
   CHECK(rig.transport.open_calls() == 0);
   CHECK(rig.wait() == 800ms);
   CHECK(rig.reflector.status().last_error == "https://api.test:6443: the server says nothing");
+  CHECK(rig.transport.distrusted_connections == 1);
   rig.timers.advance(800ms);
-  CHECK(rig.transport.last().request().fresh);
+  CHECK(rig.transport.is_waited_for());
   CHECK_FALSE(rig.reflector.status().is_listed);
 }
 
@@ -399,10 +441,53 @@ TEST_CASE("a watch that does not end when it should is ended") {
   rig.timers.advance(1s);
   CHECK(rig.transport.open_calls() == 1);
   CHECK(rig.take_queries() == Words{kQuestion});
-  CHECK(rig.transport.last().request().fresh);
+  CHECK(rig.transport.distrusted_connections == 1);
   CHECK(rig.reflector.status().last_error ==
         "https://api.test:6443: the server does not come to an end");
   CHECK(rig.reflector.status().lists == 1);
+}
+
+TEST_CASE("a watch that had a bookmark and says nothing for three minutes is ended") {
+  WatchingRig rig;
+  rig.timers.advance(60s);
+  rig.transport.last().send(bookmark(20));
+  SECTION("at once") {}
+  SECTION("after an event") {
+    rig.timers.advance(80s);
+    rig.transport.last().send(modified("web", 21, "10.0.0.9"));
+  }
+  rig.timers.advance(179s);
+  CHECK(rig.transport.open_calls() == 1);
+  CHECK(rig.transport.distrusted_connections == 0);
+  CHECK(rig.take_queries().empty());
+  rig.timers.advance(1s);
+  // Another server may know less.
+  CHECK(rig.take_queries() == Words{kQuestion});
+  CHECK(rig.transport.distrusted_connections == 1);
+  CHECK(rig.take_log() ==
+        "warning services: https://api.test:6443: the server says nothing any more, not even "
+        "bookmarks; going on at once\n");
+  CHECK(rig.reflector.status().lists == 1);
+  CHECK(rig.objects.size() == 2);
+}
+
+TEST_CASE("a watch that never had a bookmark may be silent for as long as it lasts") {
+  WatchingRig rig;
+  rig.timers.advance(60s);
+  rig.transport.last().send(modified("web", 11, "10.0.0.9"));
+  rig.timers.advance(239s);
+  CHECK(rig.transport.open_calls() == 1);
+  CHECK(rig.take_queries().empty());
+  SECTION("nor does a bookmark of the one before count") {
+    rig.transport.last().send(bookmark(20));
+    rig.transport.last().finish();
+    rig.settle();
+    rig.transport.last().head(200);
+    rig.take_queries();
+    rig.timers.advance(299s);
+    CHECK(rig.transport.open_calls() == 1);
+    CHECK(rig.take_queries().empty());
+  }
 }
 
 TEST_CASE("a page that comes a byte a second is given up after two minutes") {

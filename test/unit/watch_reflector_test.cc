@@ -156,7 +156,7 @@ TEST_CASE("a watch that ends goes on where it was, without a list") {
     rig.settle();
     CHECK(rig.take_queries() == Words{watch_from(90)});
   }
-  CHECK_FALSE(rig.transport.last().request().fresh);
+  CHECK(rig.transport.distrusted_connections == 0);
   CHECK(rig.take_news().empty());
   CHECK(rig.reflector.status().lists == 1);
   CHECK(rig.reflector.status().watches == 2);
@@ -246,8 +246,8 @@ TEST_CASE("events that come twice or late do no harm") {
   rig.settle();
   rig.take_queries();
   rig.transport.last().head(200);
-  rig.transport.last().send(modified("web", 12, "10.0.0.9") + bookmark(20));
   rig.timers.advance(300s);
+  rig.transport.last().send(modified("web", 12, "10.0.0.9") + bookmark(20));
   rig.transport.last().finish();
   rig.settle();
   CHECK(rig.take_news().empty());
@@ -509,7 +509,8 @@ TEST_CASE("nothing is left of a reflector that is gone") {
   ReflectorRig rig;
   auto reflector = std::make_unique<Reflector>(
       Resource{.name = "nodes", .path = "/api/v1/nodes", .selector = "fieldSelector=x"},
-      rig.transport, rig.timers, [] { return 0.0; }, rig.log, [](const ReflectorNews&) {});
+      rig.transport, rig.timers, [] { return 0.0; }, rig.log, rig.watch_log,
+      [](const ReflectorNews&) {});
   const auto before = rig.timers.count();
   reflector->start();
   CHECK(rig.transport.last().request().target.starts_with(
@@ -519,6 +520,7 @@ TEST_CASE("nothing is left of a reflector that is gone") {
   SECTION("while it waits") {
     rig.transport.last().fail("refused");
     CHECK(rig.transport.open_calls() == 1);
+    rig.watch_log.tell();
   }
   CHECK(rig.timers.count() > before);
   reflector.reset();

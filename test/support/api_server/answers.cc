@@ -204,6 +204,8 @@ Answer answer(ServerState& state, const LoggedRequest& request) {
     if (auto refusal = refused(state, request)) return *std::move(refusal);
     if (auto fault = fault_answer(state.faults_of(target.resource), asks_for_watch(request)))
       return *std::move(fault);
+    if (request.path == "/livez")
+      return {.code = 200, .headers = {}, .body = "ok", .watch = nullptr};
     if (target.events) return event(state, request);
     if (forbidden_path(request.path)) return forbidden("system:kube-proxy", request.path);
     if (!target.resource || request.method != "GET")
