@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Runs clang-tidy over our sources, several at once, and not again over what has not changed.
 
-usage: tidy.py BUILD_DIR [JOBS]
+usage: tidy.py [--changed] BUILD_DIR [JOBS]
+
+--changed: only sources that changed lately (sources.py) and those that include what changed.
 
 BUILD_DIR is a meson folder configured for clang, with or without unity. Most of clang-tidy's time goes
 into the system's headers, so the sources of one folder and target are first checked by the dozen as one
@@ -12,71 +14,21 @@ project, its compile command and the configuration. The test cases are left out:
 not ours to tidy. Those that the clang build does not contain are only compiled, for clang's warnings.
 """
 
+import argparse
 import concurrent.futures
 import hashlib
 import itertools
-import json
 import os
 import pathlib
-import re
-import shlex
-import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+from sources import ROOT, Source, changed, sources, with_includers
+
 ROOMS = ("netlink/", "ipset/", "proxier/", "cmd/", "test/fakes/", "test/support/")
 ONLY_COMPILED = ("test/kernel/",)
 COMPANY = 12  # sources checked as one file
-UNITY_FILE = re.compile(r"-unity\d+\.cpp$")
-INCLUDED = re.compile(r'^#include\s*["<](.+)[">]$', re.M)
 # What is right in a source is said to be wrong of one that is included.
 NOT_IN_COMPANY = "-bugprone-suspicious-include,-google-global-names-in-headers"
-
-
-class Source:
-    def __init__(self, entry, file):
-        self.file = os.path.normpath(file)
-        self.path = os.path.relpath(self.file, ROOT)
-        self.folder = entry["directory"]
-        words = shlex.split(entry["command"])
-        if words[0] == "ccache":
-            words.pop(0)
-        self.compiler = words[0]
-        self.flags = []
-        skip = False
-        for word in words[1:]:
-            if skip or word in ("-c", "-MD", entry["file"]):
-                skip = False
-            elif word in ("-o", "-MQ", "-MF"):
-                skip = True
-            else:
-                self.flags.append(word)
-
-    def key(self, headers):
-        return hashlib.sha256(
-            (headers + " ".join(self.flags)).encode() + pathlib.Path(self.file).read_bytes()).hexdigest()
-
-    def company(self):
-        """Those of one folder that are compiled alike."""
-        return os.path.dirname(self.path), self.flags
-
-
-def files_of(entry):
-    """What a compile command compiles: a file, or those that meson's unity file includes."""
-    file = os.path.join(entry["directory"], entry["file"])
-    if not UNITY_FILE.search(file):
-        return [file]
-    return INCLUDED.findall(pathlib.Path(file).read_text())
-
-
-def sources(build):
-    """Each source of ours, once."""
-    found = {}
-    commands = json.loads((build / "compile_commands.json").read_text())
-    for source in (Source(entry, file) for entry in commands for file in files_of(entry)):
-        if source.path.startswith(ROOMS + ONLY_COMPILED) and source.path.endswith(".cc"):
-            found.setdefault(source.path, source)
-    return [found[path] for path in sorted(found)]
 
 
 def hash_of_headers():
@@ -87,14 +39,8 @@ def hash_of_headers():
     return digest.hexdigest()
 
 
-def run(source, command):
-    """"" or the complaint."""
-    done = subprocess.run(command, cwd=source.folder, capture_output=True, text=True, check=False)
-    return "" if done.returncode == 0 else done.stdout + done.stderr
-
-
 def tidy(source, file, *options):
-    return run(source, ["clang-tidy-14", "--quiet", "--warnings-as-errors=*",
+    return source.run(["clang-tidy-14", "--quiet", "--warnings-as-errors=*",
                         f"--config-file={ROOT / '.clang-tidy'}", *options, str(file), "--",
                         *source.flags])
 
@@ -103,17 +49,13 @@ def is_only_compiled(source):
     return source.path.startswith(ONLY_COMPILED)
 
 
-def compiled(source, file):
-    return run(source, [source.compiler, *source.flags, "-fsyntax-only", str(file)])
-
-
 def check_alone(source):
-    return (compiled if is_only_compiled(source) else tidy)(source, source.file)
+    return source.compiled() if is_only_compiled(source) else tidy(source, source.file)
 
 
 def check_company(source, file):
     if is_only_compiled(source):
-        return compiled(source, file)
+        return source.compiled(file)
     return tidy(source, file, f"--checks={NOT_IN_COMPANY}",
                 "--header-filter=(netlink|ipset|proxier|cmd|test)/")
 
@@ -137,13 +79,23 @@ def groups_of(work):
     return sorted(groups, key=len, reverse=True)
 
 
-def main(build, jobs):
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--changed", action="store_true")
+    parser.add_argument("build", type=pathlib.Path)
+    parser.add_argument("jobs", type=int, nargs="?", default=os.cpu_count())
+    arguments = parser.parse_args()
+    build = arguments.build.resolve()
     cache = build / "tidy"
     cache.mkdir(exist_ok=True)
     headers = hash_of_headers()
-    work = [source for source in sources(build) if not (cache / source.key(headers)).exists()]
+    lately = changed() if arguments.changed else None
+    if lately is not None:
+        lately = with_includers(lately)
+    work = [source for source in sources(build, ROOMS + ONLY_COMPILED)
+            if (lately is None or source.path in lately) and not (cache / source.key(headers)).exists()]
     failures = 0
-    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         for answers in pool.map(lambda group: check(group, cache), groups_of(work)):
             for source, complaint in answers:
                 if complaint:
@@ -156,5 +108,4 @@ def main(build, jobs):
 
 
 if __name__ == "__main__":
-    sys.exit(main(pathlib.Path(sys.argv[1]).resolve(),
-                  int(sys.argv[2]) if len(sys.argv) > 2 else os.cpu_count()))
+    sys.exit(main())

@@ -27,11 +27,20 @@ normalise() {
     END { flush_free() }' "$1"
 }
 
+# Reads both itself: a process costs the guest more than the comparison does.
+same() {
+  local one other
+  IFS= read -r -d '' one <"$1"
+  IFS= read -r -d '' other <"$2"
+  [ "$one" = "$other" ]
+}
+
 status=0
 for name in ipvs ipset-members ipset-headers iptables ip6tables addrs link sysctl timeouts; do
   for side in "$expected" "$actual"; do
     [ -f "$side/$name.txt" ] || { echo "$side/$name.txt is missing"; exit 1; }
   done
+  same "$expected/$name.txt" "$actual/$name.txt" && continue
   normalise "$expected/$name.txt" >"$work/expected"
   normalise "$actual/$name.txt" >"$work/actual"
   diff -u --label "$name.txt: expected" --label "$name.txt: in the kernel" \

@@ -13,14 +13,17 @@ dump_rules() {
     sed -e '/^#/d' -e 's/ \[[0-9]*:[0-9]*\]//' -e 's/[[:blank:]]*$//'
 }
 
+# Without a process for each: in the guest that costs more than all else.
 dump_sysctls() {
-  local name
+  local name value
   for name in net/ipv4/vs/{conntrack,conn_reuse_mode,expire_nodest_conn,expire_quiescent_template} \
     net/ipv4/ip_forward net/ipv6/conf/all/forwarding \
     net/ipv4/conf/all/{arp_ignore,arp_announce,route_localnet} \
     net/bridge/bridge-nf-call-iptables \
     net/netfilter/nf_conntrack_{max,tcp_timeout_established,tcp_timeout_close_wait,tcp_be_liberal}; do
-    echo "$name=$(cat "/proc/sys/$name" 2>/dev/null || echo absent)"
+    value=absent
+    [ ! -r "/proc/sys/$name" ] || read -r value <"/proc/sys/$name"
+    echo "$name=$value"
   done
 }
 

@@ -101,7 +101,7 @@ class Disturber {
   std::size_t count_ = 0;
 };
 
-TEST_CASE("kernel: load: restarts, kills and endpoint churn cost no connection", "[load]") {
+TEST_CASE("kernel: load: restarts, kills and endpoint churn cost no connection", "[long]") {
   Cluster cluster({.local_pods = kPods, .remote_pods = 0});
   Manifests manifests;
   manifests.put(web_of(cluster, ~std::uint64_t{0}));

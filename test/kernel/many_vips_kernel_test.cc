@@ -58,7 +58,8 @@ void check_all_reach(const Cluster& cluster, const std::vector<std::string>& vip
     }
 }
 
-TEST_CASE("kernel: VIPs beyond those of kube-ipvs0 are served, kept, repaired and cleaned up") {
+TEST_CASE("kernel: VIPs beyond those of kube-ipvs0 are served, kept, repaired and cleaned up",
+          "[long]") {
   Cluster cluster({.local_pods = 2, .remote_pods = 0});
   Manifests manifests;
   manifests.configure(std::string("detectLocalMode: ClusterCIDR\nclusterCIDR: \"") + kPodRanges +

@@ -1,0 +1,108 @@
+"""The sources of the project as a build compiles them, and which of them changed. No program: tidy.py
+and alone.py import it."""
+
+import hashlib
+import json
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+UNITY_FILE = re.compile(r"-unity\d+\.cpp$")
+UNITY_INCLUDE = re.compile(r'^#include\s*["<](.+)[">]$', re.M)
+OWN_INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
+SITTING = 4 * 60 * 60  # seconds
+
+
+class Source:
+    def __init__(self, entry, file):
+        self.file = os.path.normpath(file)
+        self.path = os.path.relpath(self.file, ROOT)
+        self.folder = entry["directory"]
+        words = shlex.split(entry["command"])
+        if words[0] == "ccache":
+            words.pop(0)
+        self.compiler = words[0]
+        self.flags = []
+        skip = False
+        for word in words[1:]:
+            if skip or word in ("-c", "-MD", entry["file"]):
+                skip = False
+            elif word in ("-o", "-MQ", "-MF"):
+                skip = True
+            else:
+                self.flags.append(word)
+
+    def key(self, headers):
+        return hashlib.sha256(
+            (headers + " ".join(self.flags)).encode() + pathlib.Path(self.file).read_bytes()).hexdigest()
+
+    def company(self):
+        """Those of one folder that are compiled alike."""
+        return os.path.dirname(self.path), self.flags
+
+    def run(self, command):
+        """"" or the complaint."""
+        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False)
+        return "" if done.returncode == 0 else done.stdout + done.stderr
+
+    def compiled(self, file=None):
+        """What the compiler says of it, or of a file in its place."""
+        return self.run([self.compiler, *self.flags, "-fsyntax-only", str(file or self.file)])
+
+
+def files_of(entry):
+    """What a compile command compiles: a file, or those that meson's unity file includes."""
+    file = os.path.join(entry["directory"], entry["file"])
+    if not UNITY_FILE.search(file):
+        return [file]
+    return UNITY_INCLUDE.findall(pathlib.Path(file).read_text())
+
+
+def sources(build, rooms):
+    """Each source of the rooms, once."""
+    found = {}
+    commands = json.loads((build / "compile_commands.json").read_text())
+    for source in (Source(entry, file) for entry in commands for file in files_of(entry)):
+        if source.path.startswith(rooms) and source.path.endswith(".cc"):
+            found.setdefault(source.path, source)
+    return [found[path] for path in sorted(found)]
+
+
+def git(*arguments):
+    return subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True,
+                          check=True).stdout
+
+
+def changed():
+    """The files of the last sitting: what differs from the last commit that is four hours older than
+    the newest, and what is not committed. None: that cannot be told (no git, a shorter history)."""
+    try:
+        newest = int(git("log", "-1", "--format=%ct"))
+        base = git("rev-list", "-1", "--first-parent", f"--before={newest - SITTING}", "HEAD").strip()
+        if not base:
+            return None
+        return set(git("diff", "--name-only", base).split("\n") +
+                   git("ls-files", "--others", "--exclude-standard").split("\n")) - {""}
+    except (OSError, subprocess.CalledProcessError, ValueError):
+        return None
+
+
+def with_includers(files):
+    """The files, and the project's files that include one of them, however far."""
+    included_by = {}
+    for path in git("ls-files", "--cached", "--others", "--exclude-standard", "*.h", "*.cc").split("\n"):
+        if not path or not (ROOT / path).exists():
+            continue
+        for name in OWN_INCLUDE.findall((ROOT / path).read_text(encoding="utf-8")):
+            included_by.setdefault(os.path.normpath(name), []).append(path)
+    found = set(files)
+    work = list(files)
+    while work:
+        for path in included_by.get(work.pop(), []):
+            if path not in found:
+                found.add(path)
+                work.append(path)
+    return found
