@@ -191,7 +191,7 @@ serve::HttpResponse Control::answer_health() const {
   const auto is_well = [](const serve::HttpResponse& answer) { return answer.status == 200; };
   const Json json{{"livez", is_well(serve::livez(health, status_.liveness()))},
                   {"healthz", is_well(serve::healthz(health))}};
-  return serve::json_text(200, json.dump());
+  return serve::json_text(200, api::to_json_text(json));
 }
 
 serve::HttpResponse Control::answer_page(std::function<std::string(const sync::Inspection&)> page) {
