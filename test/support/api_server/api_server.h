@@ -14,8 +14,9 @@
 // any thread. A connection is a thread of libmicrohttpd's. No method waits for a client unless it
 // is called wait_*; those answer false after ten seconds.
 //
-// GET /livez is answered with "ok", a request for something else than the three resources and Events
-// as a real server answers kube-proxy's user: 403 for what the core group has, 404 otherwise.
+// GET /livez is answered with "ok", a request for something else than the three resources and
+// Events as a real server answers kube-proxy's user: 403 for what the core group has, 404
+// otherwise.
 
 #include <cstddef>
 #include <cstdint>
