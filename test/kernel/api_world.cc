@@ -204,13 +204,13 @@ void ApiWorld::put_inflated(const ApiService& service, std::size_t bytes) {
 void ApiWorld::put_raw(const ApiService& service, const std::string& fields) {
   cluster_[service.name] = service;
   announce();
-  const auto objects = objects_of(service);
-  for (const auto& object : objects) {
-    const std::string place = R"("metadata":{)";
-    auto raw = object;
-    raw.insert(raw.find(place) + place.size(), R"("managedFields":[{"fieldsV1":"RAW"}],)");
-    REQUIRE(&object == &objects.front() ? server_->put_raw(raw, fields) : server_->put(object));
-  }
+  auto objects = objects_of(service);
+  const std::string place = R"("metadata":{)";
+  auto& first = objects.front();
+  first.insert(first.find(place) + place.size(), R"("managedFields":[{"fieldsV1":"RAW"}],)");
+  REQUIRE(server_->put_raw(first, fields));
+  objects.erase(objects.begin());
+  REQUIRE(server_->put_all(objects));
 }
 
 void ApiWorld::restore(std::uint64_t version) {
