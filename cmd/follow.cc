@@ -97,7 +97,7 @@ int follow(const Options& options, spdlog::logger& logger) {
   std::optional<ApiClient> client;
   if (access) client.emplace(*std::move(access), loop, logger);
   auto* const events = client ? &client->events : nullptr;
-  const auto tables = open_kernel_tables();
+  const auto tables = open_kernel_tables(logger);
   auto settings = host_reconciler_settings(options, tables, logger);
   const auto& families = settings.options.families;
   // With the modules loaded, and before there are threads.

@@ -39,7 +39,7 @@ int run_once(const Options& options, spdlog::logger& logger) {
   const auto errors = load_cluster(options, input.changes, logger);
   const auto node = input.changes.node.value_or(std::nullopt);
   if (lacks_pod_cidrs(options, node, logger)) return 1;
-  const auto tables = open_kernel_tables();
+  const auto tables = open_kernel_tables(logger);
   const auto settings = host_reconciler_settings(options, tables, logger);
   confine_process(options.config, logger);
   if (!fits_node(options, settings.options.families, node, logger)) return 1;
@@ -64,7 +64,7 @@ int write_config(const Options& options, spdlog::logger& logger) {
 
 // options + the kernel -> modules, sysctls and IPVS timeouts. The exit status.
 int init_host(const Options& options, spdlog::logger& logger) {
-  const auto tables = open_kernel_tables();
+  const auto tables = open_kernel_tables(logger);
   const auto settings = host_reconciler_settings(options, tables, logger);
   // The Node is not asked for here.
   if (!fits_node(options, settings.options.families, std::nullopt, logger)) return 1;

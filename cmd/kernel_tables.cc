@@ -52,6 +52,24 @@ std::unique_ptr<Interface> or_absent(Opened opened) {
   return std::make_unique<Absent>(std::move(opened.error()));
 }
 
+// As or_absent(), and opened again by `open` once it can be; both are told. By then the privileges
+// to load modules are given up, but not those that make the kernel load some by itself.
+template <typename Interface, typename Absent, typename Open, typename Opened>
+std::unique_ptr<Interface> or_late(Opened opened, const char* name, Open open,
+                                   spdlog::logger& logger) {
+  if (opened) return std::move(*opened);
+  logger.warn("{}; {} is tried again until it can be opened", netlink::to_string(opened.error()),
+              name);
+  sync::Reopening<Interface> reopening;
+  reopening.open = [open]() -> netlink::Result<std::unique_ptr<Interface>> {
+    auto later = open();
+    if (!later) return std::move(later.error());
+    return std::unique_ptr<Interface>(std::move(*later));
+  };
+  reopening.opened = [name, &logger] { logger.info("{} is there now", name); };
+  return std::make_unique<Absent>(std::move(opened.error()), std::move(reopening));
+}
+
 template <typename Table>
 netlink::Result<std::unique_ptr<Table>> open_with_module(std::string_view module) {
   const auto loaded = netlink::load_module(module);
@@ -61,16 +79,9 @@ netlink::Result<std::unique_ptr<Table>> open_with_module(std::string_view module
   return table;
 }
 
-// The kernel asks for the module itself.
-netlink::Result<std::unique_ptr<netlink::ConntrackTable>> open_conntrack() {
-  auto table = netlink::KernelConntrackTable::open();
-  if (!table) return table.error();
-  return std::unique_ptr<netlink::ConntrackTable>(std::move(*table));
-}
-
 }  // namespace
 
-KernelTables open_kernel_tables() {
+KernelTables open_kernel_tables(spdlog::logger& logger) {
   netlink::load_modules(kModules);
   ipset::IptcSettings settings;
   settings.load_module = [](const std::string& module) {
@@ -78,13 +89,19 @@ KernelTables open_kernel_tables() {
     static_cast<void>(netlink::load_module(module));
   };
   return {
-      .ipvs = or_absent<netlink::IpvsTable, sync::AbsentIpvsTable>(
-          open_with_module<netlink::KernelIpvsTable>("ip_vs")),
-      .links =
-          or_absent<netlink::LinkTable, sync::AbsentLinkTable>(netlink::KernelLinkTable::open()),
-      .sets = or_absent<ipset::SetTable, sync::AbsentSetTable>(ipset::LibipsetTable::open()),
+      .ipvs = or_late<netlink::IpvsTable, sync::AbsentIpvsTable>(
+          open_with_module<netlink::KernelIpvsTable>("ip_vs"), "IPVS",
+          [] { return netlink::KernelIpvsTable::open(); }, logger),
+      .links = or_late<netlink::LinkTable, sync::AbsentLinkTable>(
+          netlink::KernelLinkTable::open(), "rtnetlink",
+          [] { return netlink::KernelLinkTable::open(); }, logger),
+      .sets = or_late<ipset::SetTable, sync::AbsentSetTable>(
+          ipset::LibipsetTable::open(), "the table of IP sets",
+          [] { return ipset::LibipsetTable::open(); }, logger),
       .rules = std::make_unique<ipset::IptcRuleTable>(std::move(settings)),
-      .conntrack = std::make_unique<sync::LateConntrackTable>(open_conntrack),
+      .conntrack = or_late<netlink::ConntrackTable, sync::AbsentConntrackTable>(
+          open_with_module<netlink::KernelConntrackTable>("nf_conntrack_netlink"),
+          "connection tracking", [] { return netlink::KernelConntrackTable::open(); }, logger),
   };
 }
 

@@ -25,8 +25,9 @@ struct KernelTables {
   sync::Kernel kernel() const { return {*ipvs, *links, *sets, *rules, *conntrack}; }
 };
 
-// Loads the modules that do not load by themselves, and opens all tables.
-KernelTables open_kernel_tables();
+// Loads the modules that do not load by themselves, and opens all tables; says which cannot be
+// opened, and when they can. `logger` outlives them.
+KernelTables open_kernel_tables(spdlog::logger& logger);
 
 // Loads nothing: a table whose module is not loaded is nullptr, for nobody has put anything there.
 // There is no conntrack table.

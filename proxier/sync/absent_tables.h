@@ -1,113 +1,216 @@
 #pragma once
 
-// Kernel tables that could not be opened (a module or a privilege is missing): every operation
-// answers the error of opening, so that the rest of the kernel is programmed all the same. Values;
-// sync thread only.
+// Kernel tables that could not be opened at start (a module or a privilege is missing): every
+// operation answers the error of opening, so that the rest of the kernel is programmed all the
+// same. Each is opened again when it is used, after pauses that grow to half a minute; from then on
+// it is the table itself. Sync thread only.
 
+#include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "ipset/set_table.h"
 #include "netlink/conntrack_table.h"
 #include "netlink/ipvs_table.h"
 #include "netlink/link_table.h"
+#include "proxier/loop/backoff.h"
+#include "proxier/sync/kernel.h"
 
 namespace ipvsproxier::sync {
 
-class AbsentIpvsTable final : public netlink::IpvsTable {
- public:
-  explicit AbsentIpvsTable(netlink::Error error) : error_(std::move(error)) {}
+// How a table is opened again; without `open` it never is.
+template <typename Table>
+struct Reopening {
+  std::function<netlink::Result<std::unique_ptr<Table>>()> open;
+  std::function<void()> opened = [] {};  // called once
+  std::function<TimePoint()> now = [] { return std::chrono::steady_clock::now(); };
+};
 
-  std::vector<netlink::Status> apply(std::span<const netlink::IpvsOp> ops) override {
-    return std::vector<netlink::Status>(ops.size(), error_);
+template <typename Table>
+class LateTable {
+ public:
+  LateTable(netlink::Error error, Reopening<Table> reopening)
+      : error_(std::move(error)), reopening_(std::move(reopening)) {
+    if (reopening_.open) postpone();
   }
-  netlink::Result<std::vector<netlink::VirtualService>> list_services() override { return error_; }
-  netlink::Result<ServicesPart> begin_services() override { return error_; }
-  netlink::Result<ServicesPart> next_services() override { return error_; }
-  netlink::Result<std::vector<netlink::ListedServer>> list_servers(
-      const netlink::VirtualServiceKey&) override {
-    return error_;
+
+  // nullptr: it is not there.
+  Table* get() {
+    if (table_ || !reopening_.open || reopening_.now() < due_) return table_.get();
+    if (auto opened = reopening_.open()) {
+      table_ = std::move(*opened);
+      reopening_.opened();
+    } else {
+      error_ = std::move(opened.error());
+      postpone();
+    }
+    return table_.get();
   }
-  netlink::Result<netlink::IpvsTimeouts> timeouts() override { return error_; }
-  netlink::Status set_timeouts(const netlink::IpvsTimeouts&) override { return error_; }
+
+  // Without trying.
+  const Table* here() const { return table_.get(); }
+  const netlink::Error& error() const { return error_; }
 
  private:
+  void postpone() { due_ = reopening_.now() + backoff_.delay(++failures_, 0); }
+
   netlink::Error error_;
+  Reopening<Table> reopening_;
+  loop::Backoff backoff_{std::chrono::seconds(1), std::chrono::seconds(30)};
+  unsigned failures_ = 0;
+  TimePoint due_;
+  std::unique_ptr<Table> table_;
+};
+
+class AbsentIpvsTable final : public netlink::IpvsTable {
+ public:
+  explicit AbsentIpvsTable(netlink::Error error, Reopening<netlink::IpvsTable> reopening = {})
+      : late_(std::move(error), std::move(reopening)) {}
+
+  std::vector<netlink::Status> apply(std::span<const netlink::IpvsOp> ops) override {
+    if (auto* table = late_.get()) return table->apply(ops);
+    return std::vector<netlink::Status>(ops.size(), late_.error());
+  }
+  netlink::Result<std::vector<netlink::VirtualService>> list_services() override {
+    if (auto* table = late_.get()) return table->list_services();
+    return late_.error();
+  }
+  netlink::Result<ServicesPart> begin_services() override {
+    if (auto* table = late_.get()) return table->begin_services();
+    return late_.error();
+  }
+  netlink::Result<ServicesPart> next_services() override {
+    if (auto* table = late_.get()) return table->next_services();
+    return late_.error();
+  }
+  netlink::Result<std::vector<netlink::ListedServer>> list_servers(
+      const netlink::VirtualServiceKey& service) override {
+    if (auto* table = late_.get()) return table->list_servers(service);
+    return late_.error();
+  }
+  netlink::Result<netlink::IpvsTimeouts> timeouts() override {
+    if (auto* table = late_.get()) return table->timeouts();
+    return late_.error();
+  }
+  netlink::Status set_timeouts(const netlink::IpvsTimeouts& timeouts) override {
+    if (auto* table = late_.get()) return table->set_timeouts(timeouts);
+    return late_.error();
+  }
+  std::uint64_t requests() const override {
+    return late_.here() != nullptr ? late_.here()->requests() : 0;
+  }
+
+ private:
+  LateTable<netlink::IpvsTable> late_;
 };
 
 class AbsentLinkTable final : public netlink::LinkTable {
  public:
-  explicit AbsentLinkTable(netlink::Error error) : error_(std::move(error)) {}
+  explicit AbsentLinkTable(netlink::Error error, Reopening<netlink::LinkTable> reopening = {})
+      : late_(std::move(error), std::move(reopening)) {}
 
-  netlink::Result<bool> ensure_dummy(std::string_view) override { return error_; }
-  netlink::Result<bool> remove_dummy(std::string_view) override { return error_; }
-  netlink::Result<std::vector<std::string>> list_links() override { return error_; }
+  netlink::Result<bool> ensure_dummy(std::string_view name) override {
+    if (auto* table = late_.get()) return table->ensure_dummy(name);
+    return late_.error();
+  }
+  netlink::Result<bool> remove_dummy(std::string_view name) override {
+    if (auto* table = late_.get()) return table->remove_dummy(name);
+    return late_.error();
+  }
+  netlink::Result<std::vector<std::string>> list_links() override {
+    if (auto* table = late_.get()) return table->list_links();
+    return late_.error();
+  }
   netlink::Result<std::vector<netlink::InterfaceAddress>> list_addresses() override {
-    return error_;
+    if (auto* table = late_.get()) return table->list_addresses();
+    return late_.error();
   }
-  std::vector<netlink::Status> apply(std::string_view,
+  std::vector<netlink::Status> apply(std::string_view link,
                                      std::span<const netlink::AddressOp> ops) override {
-    return std::vector<netlink::Status>(ops.size(), error_);
+    if (auto* table = late_.get()) return table->apply(link, ops);
+    return std::vector<netlink::Status>(ops.size(), late_.error());
   }
-  netlink::Result<std::vector<netlink::IpAddress>> list_local_routes() override { return error_; }
+  netlink::Result<std::vector<netlink::IpAddress>> list_local_routes() override {
+    if (auto* table = late_.get()) return table->list_local_routes();
+    return late_.error();
+  }
   std::vector<netlink::Status> apply_local_routes(
       std::span<const netlink::AddressOp> ops) override {
-    return std::vector<netlink::Status>(ops.size(), error_);
+    if (auto* table = late_.get()) return table->apply_local_routes(ops);
+    return std::vector<netlink::Status>(ops.size(), late_.error());
+  }
+  std::uint64_t requests() const override {
+    return late_.here() != nullptr ? late_.here()->requests() : 0;
   }
 
  private:
-  netlink::Error error_;
+  LateTable<netlink::LinkTable> late_;
 };
 
 class AbsentSetTable final : public ipset::SetTable {
  public:
-  explicit AbsentSetTable(netlink::Error error) : error_(std::move(error)) {}
+  explicit AbsentSetTable(netlink::Error error, Reopening<ipset::SetTable> reopening = {})
+      : late_(std::move(error), std::move(reopening)) {}
 
-  netlink::Status ensure(const ipset::SetSpec&) override { return error_; }
-  netlink::Result<std::optional<ipset::ListedSet>> list(const std::string&) override {
-    return error_;
+  netlink::Status ensure(const ipset::SetSpec& spec) override {
+    if (auto* table = late_.get()) return table->ensure(spec);
+    return late_.error();
   }
-  std::vector<netlink::Status> apply(const ipset::SetSpec&,
+  netlink::Result<std::optional<ipset::ListedSet>> list(const std::string& name) override {
+    if (auto* table = late_.get()) return table->list(name);
+    return late_.error();
+  }
+  netlink::Result<std::optional<SetPart>> begin_list(const std::string& name) override {
+    if (auto* table = late_.get()) return table->begin_list(name);
+    return late_.error();
+  }
+  netlink::Result<SetPart> next_list() override {
+    if (auto* table = late_.get()) return table->next_list();
+    return late_.error();
+  }
+  std::vector<netlink::Status> apply(const ipset::SetSpec& spec,
                                      std::span<const ipset::ElementOp> ops) override {
-    return std::vector<netlink::Status>(ops.size(), error_);
+    if (auto* table = late_.get()) return table->apply(spec, ops);
+    return std::vector<netlink::Status>(ops.size(), late_.error());
   }
-  netlink::Status destroy(const std::string&) override { return error_; }
+  netlink::Status destroy(const std::string& name) override {
+    if (auto* table = late_.get()) return table->destroy(name);
+    return late_.error();
+  }
+  std::uint64_t requests() const override {
+    return late_.here() != nullptr ? late_.here()->requests() : 0;
+  }
 
  private:
-  netlink::Error error_;
+  LateTable<ipset::SetTable> late_;
 };
 
-// One that is opened when it is asked, again each time until that succeeds: its module may come
-// later.
-class LateConntrackTable final : public netlink::ConntrackTable {
+class AbsentConntrackTable final : public netlink::ConntrackTable {
  public:
-  using Open = std::function<netlink::Result<std::unique_ptr<netlink::ConntrackTable>>()>;
-  explicit LateConntrackTable(Open open) : open_(std::move(open)) {}
+  explicit AbsentConntrackTable(netlink::Error error,
+                                Reopening<netlink::ConntrackTable> reopening = {})
+      : late_(std::move(error), std::move(reopening)) {}
 
   netlink::Result<std::vector<netlink::UdpFlow>> list_udp(
       const netlink::FlowQuery& query) override {
-    if (const auto opened = ensure_open(); !opened) return opened.error();
-    return table_->list_udp(query);
+    if (auto* table = late_.get()) return table->list_udp(query);
+    return late_.error();
   }
   std::vector<netlink::Status> remove(std::span<const netlink::UdpFlow> flows) override {
-    if (const auto opened = ensure_open(); !opened)
-      return std::vector<netlink::Status>(flows.size(), opened);
-    return table_->remove(flows);
+    if (auto* table = late_.get()) return table->remove(flows);
+    return std::vector<netlink::Status>(flows.size(), late_.error());
+  }
+  std::uint64_t requests() const override {
+    return late_.here() != nullptr ? late_.here()->requests() : 0;
   }
   std::uint64_t requests() const override { return table_ ? table_->requests() : 0; }
 
  private:
-  netlink::Status ensure_open() {
-    if (table_) return {};
-    auto opened = open_();
-    if (!opened) return opened.error();
-    table_ = *std::move(opened);
-    return {};
-  }
-
-  Open open_;
-  std::unique_ptr<netlink::ConntrackTable> table_;
+  LateTable<netlink::ConntrackTable> late_;
 };
 
 }  // namespace ipvsproxier::sync
