@@ -149,8 +149,17 @@ const api::NamespacedName* Claims::owner_of(const netlink::VirtualServiceKey& ke
 api::Problems Claims::problems() const {
   api::Problems problems;
   for (const auto& [key, contest] : contests_)
-    for (const auto& one : rivals_for(key))
-      if (one != contest.winner) problems.push_back(lost(contest, one));
+    for (const auto& one : rivals_for(key)) {
+      if (one == contest.winner) continue;
+      if (problems.size() == kMostTold) {
+        problems.push_back({.severity = api::Severity::error,
+                            .object = "Services",
+                            .message = "more of them claim what others have: `ipvsctl service "
+                                       "NAMESPACE/NAME` tells it of one"});
+        return problems;
+      }
+      problems.push_back(lost(contest, one));
+    }
   return problems;
 }
 

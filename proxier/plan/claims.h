@@ -57,7 +57,9 @@ class Claims {
   // The Service that has it; nullptr: nobody asks for it. Valid until the next set().
   const api::NamespacedName* owner_of(const netlink::VirtualServiceKey& key) const;
 
-  // One for each claim that lost, in the order of the keys.
+  // One for each claim that lost, in the order of the keys; beyond kMostTold one for all others:
+  // these are told at every sync.
+  static constexpr std::size_t kMostTold = 100;
   api::Problems problems() const;
 
  private:

@@ -138,7 +138,6 @@ TEST_CASE("kernel: drain: mh and sh pass over a real server that drains", "[fall
             .find("-s " + scheduler + " -b " + scheduler + "-fallback") != std::string::npos);
   CHECK(refused(following, kConnections) == 0);
   CHECK(download.moves_on() == "");
-  WARN(scheduler << ": refused of " << kConnections << " before: " << before);
 }
 
 TEST_CASE("kernel: drain: a download survives its pod's termination and a rolling replacement") {

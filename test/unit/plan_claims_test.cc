@@ -78,6 +78,20 @@ TEST_CASE("among three every loser is told") {
   CHECK(result.problems.size() == 2);
 }
 
+TEST_CASE("of very many losers the first are told, and that there are more") {
+  std::vector<api::Service> services;
+  for (int i = 0; i < 150; ++i)
+    services.push_back(claimant(std::to_string(1000 + i), "10.96.1." + std::to_string(i + 1), i));
+  const auto all = plan_of(services);
+  REQUIRE(all.problems.size() == Claims::kMostTold + 1);
+  CHECK(all.problems.front().object == "Service default/1001");
+  CHECK(api::to_string(all.problems.back()) ==
+        "Services: more of them claim what others have: `ipvsctl service NAMESPACE/NAME` tells it "
+        "of one");
+  services.resize(Claims::kMostTold + 1);
+  CHECK(plan_of(services).problems.size() == Claims::kMostTold);
+}
+
 TEST_CASE("node ports are contested too, and named with their field") {
   auto a = claimant("a", "10.96.0.1", 1);
   auto b = claimant("b", "10.96.0.2", 2);
