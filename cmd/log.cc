@@ -1,6 +1,7 @@
 #include "cmd/log.h"
 
 #include <chrono>
+#include <ctime>
 #include <iterator>
 #include <memory>
 #include <string>

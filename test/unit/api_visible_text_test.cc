@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "proxier/api/json_text.h"
+#include "proxier/api/problem.h"
 
 namespace ipvsproxier::api {
 namespace {
@@ -70,6 +71,13 @@ TEST_CASE("visible text: text is not cut in the middle of a character") {
   const std::string none(20, '\x80');
   CHECK(head_of(none, 10).size() == 10);
   CHECK(tail_of(none, 10).size() == 10);
+}
+
+TEST_CASE("visible text: a problem is one line, whatever the object is called") {
+  CHECK(
+      to_string(Problem{
+          .origin = "a.yaml", .object = "Service shop/web\nerror: forged", .message = "\x1b[2J"}) ==
+      "a.yaml: Service shop/web\\nerror: forged: \\u001b[2J");
 }
 
 TEST_CASE("JSON text: what is no UTF-8 is replaced and nothing is thrown") {
