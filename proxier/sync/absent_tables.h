@@ -207,7 +207,6 @@ class AbsentConntrackTable final : public netlink::ConntrackTable {
   std::uint64_t requests() const override {
     return late_.here() != nullptr ? late_.here()->requests() : 0;
   }
-  std::uint64_t requests() const override { return table_ ? table_->requests() : 0; }
 
  private:
   LateTable<netlink::ConntrackTable> late_;
