@@ -20,7 +20,8 @@
 
 namespace ipvsproxier::api {
 
-// Objects and lists inside each other; Kubernetes objects stay below 20.
+// Objects and lists inside each other; what is read of Kubernetes objects stays below 20, what
+// their writers may put beside it does not (broken_json.h).
 inline constexpr std::size_t kMaxDepth = 100;
 
 // What the reader leaves of a text (simdjson's doc/tape.md): a word for each value, its kind in the
