@@ -2,6 +2,7 @@
 // ours, under traffic of both families.
 
 #include <chrono>
+#include <string>
 #include <thread>
 
 #include <catch2/catch.hpp>
@@ -152,7 +153,8 @@ TEST_CASE("kernel: take-over: a family whose addresses cannot be bound keeps wha
   restore(netns, "-c", "kubelet.rules", "kubelet.rules");
   restore(netns, "-n", "ipv4.rules", "ipv6.rules");
   netns.inside([] { shell("echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6"); });
-  manifests.configure("ipvs: {syncPeriod: 2s}\n");
+  manifests.configure(std::string("detectLocalMode: ClusterCIDR\nclusterCIDR: \"") + kPodRanges +
+                      "\"\nipvs: {syncPeriod: 2s}\n");
 
   Daemon daemon(netns, manifests.flags());
   daemon.start();
@@ -164,9 +166,11 @@ TEST_CASE("kernel: take-over: a family whose addresses cannot be bound keeps wha
   CHECK(daemon.logs("add address fd00:96::9/128"));
   std::this_thread::sleep_for(std::chrono::seconds(5));
   CHECK(iptables_mode_lines(netns, "ip6tables-save") != "");
-  for (const auto* vip : {"10.96.0.9", "fd00:96::9"})
+  for (const auto* vip : {"10.96.0.9", "fd00:96::9", "2001:db8:2::10"}) {
+    INFO(vip);
     CHECK_THAT(answer(cluster.client(), netlink::Protocol::tcp, vip, 80),
                Catch::Contains("-1 sees "));
+  }
   CHECK(daemon.terminate() == 0);
 }
 
