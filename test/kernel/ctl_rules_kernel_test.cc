@@ -118,8 +118,8 @@ TEST_CASE("kernel: ipvsctl rules names what is missing and marks what is not our
   INFO(ipv6);
   CHECK(has(ipv6, "-j KUBE-POSTROUTING  # MISSING\n"));
   CHECK(has(ipv6, "IPv6 nat KUBE-POSTROUTING: no rule leads here\n"));
-  CHECK(has(ipv6, "-A KUBE-FORWARD [match tcp 0]  # NOT OURS\n"));
-  CHECK(has(world.tell("-6 -o save"), "# -A KUBE-FORWARD [match tcp 0]\n"));
+  CHECK(has(ipv6, "-A KUBE-FORWARD -p tcp -m tcp --dport 22 -j DROP  # NOT OURS\n"));
+  CHECK(has(world.tell("-6 -o save"), "# -A KUBE-FORWARD -p tcp -m tcp --dport 22 -j DROP\n"));
   CHECK(has(world.tell("KUBE-NOWHERE"), "there is no chain of the name KUBE-NOWHERE"));
   CHECK(world.tell("KUBE-NOWHERE").ends_with("status 1\n"));
 }
