@@ -121,4 +121,23 @@ struct ReflectorRig {
   }
 };
 
+// Listed at version 10, watching; nothing of that is left to take.
+struct WatchingRig : ReflectorRig {
+  WatchingRig() {
+    list(10, kTwo);
+    take_queries();
+    take_news();
+    take_log();
+  }
+  // The watch ends as it should and the next one is asked for.
+  void next_watch() {
+    timers.advance(std::chrono::seconds(150));
+    transport.last().send(" ");
+    timers.advance(std::chrono::seconds(150));
+    transport.last().finish();
+    settle();
+    take_queries();
+  }
+};
+
 }  // namespace ipvsproxier::test
