@@ -167,8 +167,10 @@ std::vector<Status> KernelLinkTable::apply(std::string_view link, std::span<cons
     auto error = outcomes[i].error();
     // addrconf.c, ipv6_add_addr: an address that no such link can have.
     if (ops[i].add && error.sys_errno == EADDRNOTAVAIL) error.kind = ErrorKind::malformed;
-    outcomes[i] =
-        in_context(std::move(error), fmt::format("{} on link {}", to_string(ops[i]), link));
+    auto what = fmt::format("{} on link {}", to_string(ops[i]), link);
+    // The same: privileges are EPERM.
+    if (error.sys_errno == EACCES) what += ", where sysctl disable_ipv6 is set";
+    outcomes[i] = in_context(std::move(error), what);
   }
   return outcomes;
 }

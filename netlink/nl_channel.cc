@@ -329,7 +329,7 @@ Result<std::uint16_t> resolve_family(NlChannel& channel, std::string_view name) 
 
 Error in_context(Error error, std::string_view what) {
   error.where = error.where.empty() ? std::string(what) : fmt::format("{}: {}", what, error.where);
-  if (error.kind == ErrorKind::denied) error.where += ": needs CAP_NET_ADMIN";
+  if (error.sys_errno == EPERM) error.where += ": needs CAP_NET_ADMIN";
   return error;
 }
 
