@@ -20,6 +20,10 @@ namespace ipvsproxier::cmd {
 
 // Where the daemon answers ipvsctl, unless --control-socket says otherwise.
 inline constexpr const char* kControlSocket = "/run/ipvs-proxier/control.sock";
+// Where it answers probes, beside it.
+inline std::string probe_socket(const std::string& control_socket) {
+  return control_socket + ".probes";
+}
 
 // The program is to print the text (on standard output with status 0, else on standard error) and
 // to end.

@@ -137,29 +137,35 @@ Control::Control(const Options& options, SyncMail& mail, const serve::Status& st
       status_(status),
       settings_(settings_of(options)),
       asker_(mail),
-      http_(logger, kLimits) {
+      http_(logger, kLimits),
+      probes_(logger, kLimits) {
   if (options.control_socket.empty()) return;
-  auto socket = serve::open_local_socket(options.control_socket);
   const auto handler = serve::routes({
       {"/v1/status", [this](const auto&) { return answer_status(); }},
-      {"/v1/health", [this](const auto&) { return answer_health(); }},
       {"/v1/settings", [this](const auto&) { return serve::json_text(200, settings_); }},
       {"/v1/objects", [this](const auto& request) { return answer_objects(request); }},
       {"/v1/service", [this](const auto& request) { return answer_service(request); }},
       {"/v1/names", [this](const auto& request) { return answer_names(request); }},
   });
-  if (socket) {
-    const auto served = http_.serve(*std::move(socket), handler);
-    listening_ = served.has_value();
-    if (!served) logger.warn("{}; ipvsctl sees the kernel alone", to_string(served.error()));
-  } else {
-    logger.warn("{}; ipvsctl sees the kernel alone", to_string(socket.error()));
-  }
+  listening_ = listen(options.control_socket, http_, handler, logger);
+  probed_ = listening_ &&
+            listen(probe_socket(options.control_socket), probes_,
+                   serve::routes({{"/v1/health", [this](const auto&) { return answer_health(); }}}),
+                   logger);
 }
 
 Control::~Control() {
   stop_.request_stop();
   if (listening_) ::unlink(options_.control_socket.c_str());
+  if (probed_) ::unlink(probe_socket(options_.control_socket).c_str());
+}
+
+bool Control::listen(const std::string& path, serve::HttpServer& server,
+                     const serve::HttpHandler& handler, spdlog::logger& logger) {
+  auto socket = serve::open_local_socket(path);
+  const auto served = socket ? server.serve(*std::move(socket), handler) : socket.error();
+  if (!served) logger.warn("{}; ipvsctl sees the kernel alone", to_string(served.error()));
+  return served.has_value();
 }
 
 serve::HttpResponse Control::answer_status() {

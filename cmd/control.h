@@ -3,9 +3,6 @@
 // Control: what the daemon answers to ipvsctl, over HTTP on a unix socket that only root may use:
 //
 //   /v1/status     how it is: version, sync, watches, what is wrong
-//   /v1/health     what the kubelet's probes ask, at once: {"livez","healthz"}, which are true
-//   where
-//                  those paths of the health server (healthz.h) answer 200
 //   /v1/settings   its flags and configuration
 //   /v1/objects    the objects that it plans with, as lists in pages:
 //                  ?kind=Service|EndpointSlice|Node [&after=NS/NAME[/SLICE]] [&namespace=NS]
@@ -17,6 +14,11 @@
 // Answers are JSON; a mistake is {"error":"..."} with status 400 or 404, a sync thread that is busy
 // for longer than somebody waits, or not ready, 503. Whoever asks waits, never a sync: an answer of
 // the sync thread is made between two of them, and is one page. The main thread's.
+//
+// On a socket of its own (probe_socket()), where nobody waits for anybody's question:
+//
+//   /v1/health     what the kubelet's probes ask: {"livez","healthz"}, which are true where those
+//                  paths of the health server (healthz.h) answer 200
 
 #include <functional>
 #include <stop_token>
@@ -43,6 +45,8 @@ class Control {
   ~Control();
 
  private:
+  bool listen(const std::string& path, serve::HttpServer& server, const serve::HttpHandler& handler,
+              spdlog::logger& logger);
   serve::HttpResponse answer_status();
   serve::HttpResponse answer_health() const;
   serve::HttpResponse answer_objects(const serve::HttpRequest& request);
@@ -56,8 +60,10 @@ class Control {
   const std::string settings_;
   std::stop_source stop_;
   bool listening_ = false;
+  bool probed_ = false;
   sync::Asker asker_;
   serve::HttpServer http_;
+  serve::HttpServer probes_;
 };
 
 }  // namespace ipvsproxier::cmd

@@ -12,6 +12,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "cmd/command_line.h"
 #include "cmd/control_client.h"
 #include "ipset/nft_tables.h"
 #include "netlink/ipvs_reader_kernel.h"
@@ -191,7 +192,7 @@ netlink::Result<Json> ask(const std::string& socket, const std::string& target) 
 
 // Looks at nothing else: it is asked every few seconds.
 int run_probe(const StatusOptions& options, Output& output) {
-  const auto health = ask(options.socket, "/v1/health");
+  const auto health = ask(probe_socket(options.socket), "/v1/health");
   if (!health) {
     std::cerr << "ipvsctl: " << netlink::to_string(health.error()) << '\n';
     return kDaemonUnknown;

@@ -165,7 +165,9 @@ std::vector<Status> KernelLinkTable::apply(std::string_view link, std::span<cons
   for (std::size_t i = 0; i < ops.size(); ++i) {
     if (outcomes[i]) continue;
     auto error = outcomes[i].error();
-    // addrconf.c, ipv6_add_addr: an address that no such link can have.
+    // addrconf.c, ipv6_add_addr: an address that no such link can have. EINVAL is the link's, as
+    // where its MTU is too small for IPv6.
+    if (error.kind == ErrorKind::malformed) error.kind = ErrorKind::io;
     if (ops[i].add && error.sys_errno == EADDRNOTAVAIL) error.kind = ErrorKind::malformed;
     auto what = fmt::format("{} on link {}", to_string(ops[i]), link);
     // The same: privileges are EPERM.

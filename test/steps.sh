@@ -11,7 +11,9 @@ build_kernel() {
   compile "g++, UBSan: programs and kernel tests" compile_tests configure_ubsan build-ubsan kernel-tests
 }
 step_kernel() {
-  build_kernel && run_suite "in the scratch kernel" build-ubsan --skips-fail --setup full --suite kernel
+  build_kernel || return
+  at_once=$guests_at_once run_suite "in the scratch kernel" build-ubsan --skips-fail --setup full \
+    --suite kernel
 }
 step_deploy() {
   build_kernel &&
@@ -20,8 +22,9 @@ step_deploy() {
 # Load, soaks, large clusters, many addresses; the benchmarks once, small.
 step_long() {
   compile "g++, UBSan: benchmarks" compile_tests configure_ubsan build-ubsan kernel-tests \
-    test/kernel/kernel_soak benchmarks &&
-    run_suite "in the scratch kernel, what takes long" build-ubsan --skips-fail --setup full --suite long
+    test/kernel/kernel_soak benchmarks || return
+  # Load and figures want the processors for themselves.
+  run_suite "in the scratch kernel, what takes long" build-ubsan --skips-fail --setup full --suite long
 }
 
 build_host() {
@@ -45,11 +48,11 @@ tidy() { configure_clang && test/tidy.py "$@" build-clang "$jobs"; }
 step_tidy() { gate "clang-tidy: what changed, and what includes it" tidy --changed; }
 step_tidy-all() { gate "clang-tidy: all" tidy; }
 
-# What has threads of its own: the mailbox and the main loop (loop), the servers (serve) and the sync
-# thread. The rest runs on one of these threads; with --all the rooms that meet the threads of the
+# What has threads of its own: the mailbox and the main loop (loop), the servers (serve), what they
+# answer to ipvsctl (control) and the sync thread. The rest runs on one of these threads; with --all the rooms that meet the threads of the
 # test API server as well (not api_server itself: its resets disconnect sockets of libmicrohttpd's
 # threads on purpose).
-threaded=(loop serve sync_thread)
+threaded=(loop serve control sync_thread)
 meets_threads=("${threaded[@]}" sync watch curl_transport access)
 tsan() {
   compile "g++, TSan: build" compile_tests configure_tsan build-tsan "${@/#/test/unit/unit_}" &&

@@ -3,6 +3,8 @@
 #include <optional>
 #include <variant>
 
+#include "proxier/plan/guarded.h"
+
 namespace ipvsproxier::inspect {
 
 using ipset::Element;
@@ -13,20 +15,6 @@ using ipset::SetId;
 using netlink::Protocol;
 
 namespace {
-
-// The protocol of a set of node ports that are ports alone.
-std::optional<Protocol> node_port_protocol(SetId id) {
-  switch (id) {
-    case SetId::node_port_tcp:
-    case SetId::node_port_local_tcp:
-      return Protocol::tcp;
-    case SetId::node_port_udp:
-    case SetId::node_port_local_udp:
-      return Protocol::udp;
-    default:
-      return std::nullopt;
-  }
-}
 
 // Of an element what decides whose it is: not the sources.
 Element without_source(const Element& element) {
@@ -53,7 +41,7 @@ ElementOwners::ElementOwners(const plan::SetKey& set, const ClusterNames& names)
 }
 
 void ElementOwners::take_virtuals(const ClusterNames& names) {
-  const auto protocol = node_port_protocol(set_.id);
+  const auto protocol = plan::protocol_of_ports(set_.id);
   for (const auto& [key, _] : names.virtuals()) {
     if (key.address.family() != set_.family) continue;
     const auto name = *names.of(key);

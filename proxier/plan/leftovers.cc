@@ -1,5 +1,12 @@
 #include "proxier/plan/leftovers.h"
 
+#include <cstdint>
+#include <iterator>
+#include <utility>
+#include <vector>
+
+#include "proxier/plan/guarded.h"
+
 namespace ipvsproxier::plan {
 
 namespace {
@@ -7,6 +14,56 @@ namespace {
 // The set that names endpoints.
 bool names_endpoints(const SetKey& set) {
   return set.id == ipset::SetId::loop_back;
+}
+
+using NodePorts = std::set<std::pair<netlink::Protocol, std::uint16_t>>;
+
+void note_node_port(const netlink::VirtualServiceKey& key, const PlannedService& planned,
+                    NodePorts& ports) {
+  if (planned.facet == Facet::node_port) ports.emplace(key.protocol, key.port);
+}
+
+NodePorts node_ports_of(const DesiredState& desired) {
+  NodePorts ports;
+  for (const auto& [key, planned] : desired.services) note_node_port(key, planned, ports);
+  return ports;
+}
+
+// Whether the element is about one of these virtual services: what is wanted of it is known then.
+template <typename IsWanted>
+bool guards(const SetKey& set, const ipset::Element& element, const NodePorts& node_ports,
+            IsWanted is_wanted) {
+  const auto guarded = guarded_by(set.id, element);
+  if (guarded.service) return is_wanted(*guarded.service);
+  const auto protocol = protocol_of_ports(set.id);
+  return guarded.port && protocol && node_ports.contains({*protocol, *guarded.port});
+}
+
+// Those of virtual services that are asked for now go with the next difference.
+void forget_elements(Scope& asked, DesiredState& desired) {
+  NodePorts node_ports;
+  bool any = false;
+  for (const auto& key : asked.services)
+    if (const auto planned = desired.services.find(key); planned != desired.services.end()) {
+      any = true;
+      note_node_port(key, planned->second, node_ports);
+    }
+  if (!any) return;
+  const auto is_wanted = [&](const netlink::VirtualServiceKey& key) {
+    return asked.services.contains(key) && desired.services.contains(key);
+  };
+  auto& left = desired.leftovers.elements;
+  for (auto it = left.begin(); it != left.end();) {
+    auto& [set, elements] = *it;
+    std::vector<ipset::Element> known;
+    for (const auto& element : elements)
+      if (guards(set, element, node_ports, is_wanted)) known.push_back(element);
+    for (const auto& element : known) {
+      elements.erase(element);
+      asked.elements[set].insert(element);
+    }
+    it = elements.empty() ? left.erase(it) : std::next(it);
+  }
 }
 
 bool may_own_servers(const Doubt& doubt, const api::NamespacedName* owner) {
@@ -17,20 +74,21 @@ bool may_own_servers(const Doubt& doubt, const api::NamespacedName* owner) {
 
 void add_leftover_services(const DesiredState& desired,
                            const std::map<netlink::VirtualServiceKey, ActualService>& services,
-                           const Doubt& doubt, const OwnerOf& owner_of, Leftovers& leftovers) {
-  for (const auto& [key, actual] : services) {
-    const auto planned = desired.services.find(key);
-    if (planned == desired.services.end()) {
-      if (doubt.services) leftovers.services.insert(key);
-      continue;
-    }
-    if (!actual.servers || !doubt.about_slices() || !may_own_servers(doubt, owner_of(key)))
-      continue;
-    // One of weight 0 was on its way out.
-    for (const auto& server : *actual.servers)
-      if (server.weight != 0 && !planned->second.servers.contains(server.key))
-        leftovers.servers.emplace(key, server.key);
-  }
+                           const Doubt& doubt, Leftovers& leftovers) {
+  if (!doubt.services) return;
+  for (const auto& [key, actual] : services)
+    if (!desired.services.contains(key)) leftovers.services.insert(key);
+}
+
+void add_leftover_servers(const DesiredState& desired, const netlink::VirtualServiceKey& key,
+                          const RealServers& servers, const Doubt& doubt, const OwnerOf& owner_of,
+                          Leftovers& leftovers) {
+  const auto planned = desired.services.find(key);
+  if (planned == desired.services.end() || !may_own_servers(doubt, owner_of(key))) return;
+  // One of weight 0 was on its way out.
+  for (const auto& server : servers)
+    if (server.weight != 0 && !planned->second.servers.contains(server.key))
+      leftovers.servers.emplace(key, server.key);
 }
 
 void add_leftover_addresses(const DesiredState& desired, const Bindings& addresses,
@@ -46,8 +104,11 @@ void add_leftover_elements(const DesiredState& desired, const SetKey& set,
   const auto wanted = desired.sets.find(set);
   if (wanted == desired.sets.end()) return;
   if (!doubt.services && !(doubt.about_slices() && names_endpoints(set))) return;
+  const auto node_ports = protocol_of_ports(set.id) ? node_ports_of(desired) : NodePorts();
+  const auto is_wanted = [&](const auto& key) { return desired.services.contains(key); };
   for (const auto& element : elements)
-    if (!wanted->second.contains(element)) leftovers.elements[set].insert(element);
+    if (!wanted->second.contains(element) && !guards(set, element, node_ports, is_wanted))
+      leftovers.elements[set].insert(element);
 }
 
 void narrow(const Doubt& doubt, Leftovers& leftovers) {
@@ -60,9 +121,10 @@ void narrow(const Doubt& doubt, Leftovers& leftovers) {
   });
 }
 
-void forget_leftovers(const Scope& asked, DesiredState& desired) {
+void forget_leftovers(Scope& asked, DesiredState& desired) {
   auto& leftovers = desired.leftovers;
   if (leftovers.empty()) return;
+  forget_elements(asked, desired);
   for (const auto& key : asked.services) {
     const auto planned = desired.services.find(key);
     if (planned == desired.services.end()) continue;

@@ -4,8 +4,9 @@
 //
 // An object that cannot be read, and never could be since we started, exists, and nobody can tell
 // what it asks for. A Service may be the reason for any virtual service, address or element that no
-// other asks for; a Node for those of node ports; an EndpointSlice for real servers of Services of
-// its namespace, and for elements that name endpoints.
+// other asks for, but for elements about virtual services that another does ask for; a Node for
+// those of node ports; an EndpointSlice for real servers of Services of its namespace, and for
+// elements that name endpoints.
 
 #include <functional>
 #include <set>
@@ -32,7 +33,10 @@ using OwnerOf = std::function<const api::NamespacedName*(const netlink::VirtualS
 // Each adds what there is of one part of the kernel.
 void add_leftover_services(const DesiredState& desired,
                            const std::map<netlink::VirtualServiceKey, ActualService>& services,
-                           const Doubt& doubt, const OwnerOf& owner_of, Leftovers& leftovers);
+                           const Doubt& doubt, Leftovers& leftovers);
+void add_leftover_servers(const DesiredState& desired, const netlink::VirtualServiceKey& key,
+                          const RealServers& servers, const Doubt& doubt, const OwnerOf& owner_of,
+                          Leftovers& leftovers);
 void add_leftover_addresses(const DesiredState& desired, const Bindings& addresses,
                             const Doubt& doubt, Leftovers& leftovers);
 void add_leftover_elements(const DesiredState& desired, const SetKey& set,
@@ -42,7 +46,8 @@ void add_leftover_elements(const DesiredState& desired, const SetKey& set,
 // There is less doubt than there was.
 void narrow(const Doubt& doubt, Leftovers& leftovers);
 
-// What of `asked` is desired now is no leftover any more, be it desired for ever or not.
-void forget_leftovers(const Scope& asked, DesiredState& desired);
+// What of `asked` is desired now is no leftover any more, be it desired for ever or not; nor are
+// elements about virtual services that are, which are added to `asked`.
+void forget_leftovers(Scope& asked, DesiredState& desired);
 
 }  // namespace ipvsproxier::plan

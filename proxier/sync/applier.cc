@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "proxier/plan/bindings.h"
+#include "proxier/plan/guarded.h"
 
 namespace ipvsproxier::sync {
 
@@ -277,7 +278,7 @@ void Applier::run_part(const plan::SetKey& key, std::span<const ipset::ElementOp
 // Whether what this element filters or masquerades is still there although it was to go.
 bool Applier::still_guards(const plan::SetKey& set, const ipset::Element& element) const {
   if (kept_services_.empty() && kept_addresses_.empty()) return false;
-  const auto guarded = guarded_by(set.id, element);
+  const auto guarded = plan::guarded_by(set.id, element);
   const auto is_guarded = [&](const netlink::VirtualServiceKey& key) {
     return guarded.service == key || guarded.address == key.address || guarded.port == key.port;
   };

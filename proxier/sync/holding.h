@@ -9,6 +9,7 @@
 // nothing that changes meanwhile waits for it: what was asked for once since the start goes as soon
 // as nobody asks for it any more.
 
+#include <map>
 #include <set>
 
 #include <spdlog/logger.h>
@@ -31,11 +32,15 @@ class Holding {
   bool take(const model::Changes& changes, plan::Planner& planner);
 
  private:
+  using Services = std::map<netlink::VirtualServiceKey, plan::ActualService>;
+
   plan::Doubt doubt() const;
+  void note_services(const Services& services, const plan::Doubt& doubt, plan::Planner& planner);
 
   spdlog::logger& logger_;
   std::set<api::ObjectKey> unread_;  // of those at the start
   bool noted_services_ = false;
+  std::set<netlink::VirtualServiceKey> unlisted_;  // whose real servers were not known yet
   bool noted_addresses_ = false;
   std::set<plan::SetKey> noted_sets_;
 };

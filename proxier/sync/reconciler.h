@@ -114,6 +114,7 @@ class Reconciler {
   void purge_flows(TimePoint now, Pass& pass);
   void take_over(TimePoint now, const SyncReport& report);
   bool has_all(netlink::Family family) const;
+  bool any_serves(netlink::Family family) const;
   bool is_well(netlink::Family family, const Pass& pass) const;
   SyncReport finish(TimePoint now, Pass& pass);
   Requests new_requests();

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "proxier/sync/unguarded.h"
+#include "proxier/plan/guarded.h"
 
 namespace ipvsproxier::sync {
 
@@ -27,7 +27,7 @@ std::set<api::NamespacedName> services_of(const Thing& thing, const plan::Planne
   if (const auto* key = std::get_if<netlink::VirtualServiceKey>(&thing)) add(*key);
   if (const auto* bound = std::get_if<netlink::IpAddress>(&thing)) address = *bound;
   if (const auto* element = std::get_if<SetElement>(&thing)) {
-    const auto guarded = guarded_by(element->first.id, element->second);
+    const auto guarded = plan::guarded_by(element->first.id, element->second);
     if (guarded.service) add(*guarded.service);
     address = guarded.address;
   }
@@ -146,26 +146,30 @@ RefusedCounts Refusals::counts(Family family) const {
   return counts;
 }
 
-std::size_t Refusals::affected(Family family, const plan::DesiredState& desired) const {
-  std::size_t count = 0;
+Refusals::Affected Refusals::affected(Family family, const plan::DesiredState& desired) const {
+  Affected found;
   for (const auto& [thing, entry] : entries_) {
     if (family_of(thing) != family) continue;
+    std::size_t count = 0;
     if (const auto* key = std::get_if<netlink::VirtualServiceKey>(&thing))
       count += desired.services.contains(*key) ? 1 : 0;
-    const auto* address = std::get_if<netlink::IpAddress>(&thing);
-    if (address == nullptr) continue;
-    for (auto it = desired.services.lower_bound({*address});
-         it != desired.services.end() && it->first.address == *address; ++it)
-      count += contains(it->first) ? 0 : 1;
+    if (const auto* address = std::get_if<netlink::IpAddress>(&thing))
+      for (auto it = desired.services.lower_bound({*address});
+           it != desired.services.end() && it->first.address == *address; ++it)
+        count += contains(it->first) ? 0 : 1;
+    found.virtual_services += count;
+    if (count > 0 && found.services.size() < kManyAtLeast)
+      found.services.insert(entry.services.begin(), entry.services.end());
   }
-  return count;
+  return found;
 }
 
 void Refusals::judge(const plan::DesiredState& desired) {
   if (entries_.empty() && too_many_.empty()) return;
   for (const auto family : netlink::kFamilies) {
-    const auto refused = affected(family, desired);
-    const bool many = refused >= kManyAtLeast && refused * 10 > count_of(family, desired);
+    const auto [refused, services] = affected(family, desired);
+    const bool many = refused >= kManyAtLeast && services.size() >= kManyAtLeast &&
+                      refused * 10 > count_of(family, desired);
     if (many && too_many_.insert(family).second)
       logger_.error(
           "{}: the kernel refuses {} virtual services, or addresses or real servers of them, more "

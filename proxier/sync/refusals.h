@@ -55,16 +55,21 @@ class Refusals {
   const Entries& all() const { return entries_; }
   RefusedCounts counts(netlink::Family family) const;
 
-  // Virtual services of the family that are not as they should be because of it: refused, with a
-  // refused real server, or without their address.
-  std::size_t affected(netlink::Family family, const plan::DesiredState& desired) const;
-
-  // Judges whether so many are that it must be this node's fault: ten, and more than a tenth of
-  // all. Tells when that begins and ends.
+  // Judges whether so many are that it must be this node's fault: ten virtual services of ten
+  // Services, and more than a tenth of all virtual services of the family. One Service alone, with
+  // whatever ports and addresses, is none. Tells when that begins and ends.
   void judge(const plan::DesiredState& desired);
   bool too_many(netlink::Family family) const { return too_many_.contains(family); }
 
  private:
+  // What is not as it should be because of it.
+  struct Affected {
+    std::size_t virtual_services = 0;  // refused, with a refused real server, or without address
+    std::set<api::NamespacedName> services;  // that ask for these
+  };
+
+  Affected affected(netlink::Family family, const plan::DesiredState& desired) const;
+
   using Touched = std::map<Thing, std::optional<Entry>>;
 
   Touched take(const plan::Scope& tried);

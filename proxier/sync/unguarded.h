@@ -15,22 +15,6 @@
 
 namespace ipvsproxier::sync {
 
-// What an element filters or masquerades.
-struct Guarded {
-  std::optional<netlink::VirtualServiceKey> service;
-  std::optional<netlink::IpAddress> address;
-  std::optional<std::uint16_t> port;  // on every address
-
-  void operator()(const ipset::IpElement& element) { address = element.ip; }
-  void operator()(const ipset::PortElement& element) { port = element.port; }
-  template <typename Element>
-  void operator()(const Element& element) {
-    service = netlink::VirtualServiceKey{element.ip, element.protocol, element.port};
-  }
-};
-
-Guarded guarded_by(ipset::SetId set, const ipset::Element& element);
-
 // What was kept from happening, and why. What is the node's fault too is the node's.
 template <typename Key>
 using Causes = std::map<Key, Cause>;

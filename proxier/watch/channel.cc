@@ -10,6 +10,8 @@ namespace ipvsproxier::watch {
 
 namespace {
 
+constexpr unsigned kMostFailedQuestions = 2;
+
 // What a connection is made of: who asks may change on it.
 ClusterAccess way_of(ClusterAccess access) {
   access.bearer_token.clear();
@@ -51,6 +53,7 @@ void Channel::heard(bool is_multiplexed) {
   heard_ = loop_.now();
   multiplexed_ = multiplexed_ || is_multiplexed;
   const bool was_asked = question_ != nullptr;
+  failed_questions_ = 0;
   end_question();
   if (multiplexed_ && (was_asked || !waiting_)) wait_until(heard_ + check_.silence);
 }
@@ -64,7 +67,12 @@ void Channel::check() {
   waiting_ = false;
   if (members_.empty()) return end_question();
   const auto now = loop_.now();
-  if (question_ != nullptr) return give_up();
+  if (question_ != nullptr) {
+    const auto silence =
+        std::chrono::duration_cast<std::chrono::seconds>(check_.silence + check_.patience);
+    return give_up(
+        fmt::format("the connection is dead: no sign of life for {} s", silence.count()));
+  }
   if (now < heard_ + check_.silence) return wait_until(heard_ + check_.silence);
   ask();
   wait_until(now + check_.patience);
@@ -87,25 +95,26 @@ void Channel::end_question() {
 
 // Whatever the answer is.
 void Channel::on_head(const ResponseHead& /*head*/) {
-  heard(true);
+  if (question_->made_connection())
+    give_up("the connection takes no more requests");
+  else
+    heard(true);
 }
 
 void Channel::on_chunk(std::string_view /*chunk*/) {}
 
 // Without an answer: its connection broke, which the members are told as well. Asked again soon.
-void Channel::on_end(const netlink::Status& /*outcome*/) {
+void Channel::on_end(const netlink::Status& outcome) {
   end_question();
+  if (++failed_questions_ >= kMostFailedQuestions)
+    give_up("the connection is dead: " + (outcome ? "no answer" : to_string(outcome.error())));
 }
 
-void Channel::give_up() {
+void Channel::give_up(const std::string& why) {
   end_question();
   retire();
-  const auto silence =
-      std::chrono::duration_cast<std::chrono::seconds>(check_.silence + check_.patience);
-  const netlink::Error error{
-      .kind = netlink::ErrorKind::timeout,
-      .where = fmt::format("{}: the connection is dead: no sign of life for {} s", access_.server,
-                           silence.count())};
+  const netlink::Error error{.kind = netlink::ErrorKind::timeout,
+                             .where = fmt::format("{}: {}", access_.server, why)};
   for (auto* const member : std::exchange(members_, {})) member->on_dead_path(error);
 }
 

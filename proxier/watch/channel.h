@@ -7,8 +7,10 @@
 // nothing came for 30 s the server is asked for a sign of life (GET /livez, which waits in no queue
 // there) on the connection that the exchanges share; any answer will do, and proxies that cut idle
 // connections see traffic. When none comes within 15 s, all exchanges of the channel are told that
-// their path is dead. Only where the server speaks HTTP/2: without, each exchange has a connection
-// of its own, and a question on another one tells nothing about it.
+// their path is dead; so they are when the question needed another connection, for then theirs
+// takes no more (GOAWAY) and nothing tells whether it lives. Only where the server speaks HTTP/2:
+// without, each exchange has a connection of its own, and a question on another one tells nothing
+// about it.
 
 #include <chrono>
 #include <memory>
@@ -70,7 +72,7 @@ class Channel final : private ResponseHandler {
   void check();
   void ask();
   void end_question();
-  void give_up();
+  void give_up(const std::string& why);
 
   loop::MainLoop& loop_;
   const std::string name_;
@@ -83,6 +85,7 @@ class Channel final : private ResponseHandler {
   bool waiting_ = false;  // for the deadline
   loop::MainLoop::Clock::time_point heard_;
   HttpTransfer* question_ = nullptr;  // the loop's
+  unsigned failed_questions_ = 0;     // in a row
 };
 
 }  // namespace ipvsproxier::watch

@@ -115,6 +115,12 @@ Status HttpTransfer::prepared() const {
   return {};
 }
 
+bool HttpTransfer::made_connection() const {
+  long connections = 0;
+  curl_easy_getinfo(easy_.get(), CURLINFO_NUM_CONNECTS, &connections);
+  return connections > 0;
+}
+
 bool HttpTransfer::is_multiplexed() const {
   long version = 0;
   return curl_easy_getinfo(easy_.get(), CURLINFO_HTTP_VERSION, &version) == CURLE_OK &&

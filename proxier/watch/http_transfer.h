@@ -36,6 +36,8 @@ class HttpTransfer final : public loop::Transfer {
   void forget_handler() { handler_ = nullptr; }
   // From the head on: others may share its connection while it lasts.
   bool is_multiplexed() const;
+  // From the head on: no connection that was there could take it.
+  bool made_connection() const;
 
   void* easy() override { return easy_.get(); }
   void on_done(int outcome) override;

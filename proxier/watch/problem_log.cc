@@ -15,11 +15,13 @@ void ProblemLog::tell(const api::Problem& problem, TimePoint now) {
   auto text = api::to_string(problem);
   if (told_.contains(text)) return;
   if (in_minute_ == 0 || now - minute_ >= std::chrono::minutes(1)) begin_minute(now);
-  if (in_minute_++ >= kMostInMinute) {
+  const bool is_error = problem.severity == api::Severity::error;
+  // What only warns leaves room for errors.
+  if (in_minute_ >= (is_error ? kMostInMinute : kMostInMinute / 2)) {
     ++left_out_;
     return;
   }
-  const bool is_error = problem.severity == api::Severity::error;
+  ++in_minute_;
   log_.warn("{}: {}{}", resource_, text, is_error ? "; it stays as it was" : "");
   if (told_.size() >= kMostRemembered) told_.clear();
   told_.insert(std::move(text));

@@ -198,7 +198,7 @@ TEST_CASE("api: 401 reads the token again, until it is one that the server takes
   const auto before = world.cluster();
   world.disturb();
   for (const auto resource : kObjects) REQUIRE(world.was_asked(resource, 3));
-  world.check_told("401 Unauthorized: Unauthorized; going on at once");
+  world.check_told("the server answered 401 Unauthorized: Unauthorized; ");
   CHECK_FALSE(world.daemon().logs("services: followed again", 0));
   world.check_still(before);
   std::ofstream(token_file) << "second\n";

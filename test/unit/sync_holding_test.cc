@@ -139,7 +139,49 @@ TEST_CASE("what an unreadable Service may have asked for before a start stays", 
     CHECK_FALSE(daemon.is_bound("10.96.0.8"));
     CHECK(daemon.is_bound("192.0.2.8"));
   }
+  SECTION("nor does what filtered it filter the heir") {
+    auto heir = shop();
+    heir.name = {"other", "heir"};
+    heir.source_ranges.clear();
+    add(cluster, heir, {test::e1(), test::e2()});
+    daemon.see(cluster);
+    CHECK(daemon.differences() == DumpLines{});
+  }
   CHECK(daemon.watch.broken.empty());
+}
+
+TEST_CASE("what guards a Service that can be read is as that one says", "[holding]") {
+  Daemon daemon;
+  daemon.see(three());
+  // While nobody looked other ranges were allowed, and its node port is not local any more.
+  auto cluster = three();
+  auto other = shop();
+  other.source_ranges = {test::prefix("10.8.0.0/16")};
+  cluster.put(other);
+  drop(cluster, {"other", "old"});
+  cluster.unreadable[{kService, {"other", "old"}}] = "is no JSON";
+  daemon.restart();
+  daemon.see(cluster);
+  auto expected = three();
+  expected.put(other);
+  Daemon fresh;
+  fresh.see(expected);
+  CHECK(daemon.dump() == fresh.dump());
+}
+
+TEST_CASE("real servers that are known late may be an unreadable EndpointSlice's too",
+          "[holding]") {
+  Daemon daemon;
+  daemon.see(three());
+  auto cluster = three();
+  test::edit_slice(cluster.slices.at({"default", "web"}), "web-1",
+                   [](auto& slice) { slice.endpoints = std::vector{test::e1()}; });
+  cluster.unreadable[{kSlice, {"default", "web-2"}}] = "is no JSON";
+  daemon.restart();
+  daemon.ipvs.faults.fail("list real servers", {netlink::ErrorKind::io, 0, ""}, 1);
+  daemon.see(cluster);
+  daemon.wait(70s);
+  CHECK(daemon.weights(kWeb).at(kE2) == 1);
 }
 
 TEST_CASE("what an unreadable EndpointSlice may have asked for are real servers", "[holding]") {

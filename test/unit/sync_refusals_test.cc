@@ -182,6 +182,33 @@ TEST_CASE("more than a tenth of a family's virtual services is this node's, ten 
   }
 }
 
+TEST_CASE("one Service with many ports and addresses never turns the node red") {
+  FakeDaemon daemon({.options = {}});
+  auto bad = numbered(1, Family::ipv6);
+  bad.ports.clear();
+  for (std::uint16_t port = 1; port <= 20; ++port)
+    bad.ports.push_back({.name = "p" + std::to_string(port), .port = port});
+  auto slice =
+      test::slice_of(bad, 8080, {endpoint("fd00:244::3", "n1"), endpoint("ff0e::1", "n2")});
+  slice.ports.clear();
+  for (const auto& port : bad.ports) slice.ports.push_back({.name = port.name, .port = 8080});
+  auto some = services(5, 0, Family::ipv6);
+  some.emplace_back(slice);
+  some.emplace_back(bad);
+  const auto report = daemon.see(both(services(5, 0, Family::ipv4), some));
+  CHECK(report.refusals.at(Family::ipv6).virtual_services == 20);
+  CHECK(report.settled);
+  CHECK(report.well == Families{Family::ipv4, Family::ipv6});
+}
+
+TEST_CASE("a family of which nothing serves is not well, however few they are") {
+  FakeDaemon daemon({.options = {}});
+  daemon.links.faults.fail("add address fd00:96::", {ErrorKind::malformed, EADDRNOTAVAIL, ""});
+  const auto report = daemon.see(both(services(5, 0, Family::ipv4), services(3, 0, Family::ipv6)));
+  CHECK(report.well == Families{Family::ipv4});
+  CHECK_FALSE(report.settled);
+}
+
 TEST_CASE("a thousand bad endpoints of one Service are one virtual service") {
   FakeDaemon daemon;
   std::vector<api::Endpoint> endpoints{test::e1()};

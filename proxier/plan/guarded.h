@@ -1,0 +1,32 @@
+#pragma once
+
+// Guarded: what an element of a set filters or masquerades. Pure; any thread.
+
+#include <cstdint>
+#include <optional>
+
+#include "ipset/set_catalog.h"
+#include "ipset/set_types.h"
+#include "netlink/ipvs_types.h"
+
+namespace ipvsproxier::plan {
+
+struct Guarded {
+  std::optional<netlink::VirtualServiceKey> service;
+  std::optional<netlink::IpAddress> address;
+  std::optional<std::uint16_t> port;  // on every address
+
+  void operator()(const ipset::IpElement& element) { address = element.ip; }
+  void operator()(const ipset::PortElement& element) { port = element.port; }
+  template <typename Element>
+  void operator()(const Element& element) {
+    service = netlink::VirtualServiceKey{element.ip, element.protocol, element.port};
+  }
+};
+
+Guarded guarded_by(ipset::SetId set, const ipset::Element& element);
+
+// The protocol of a set of node ports that are ports alone.
+std::optional<netlink::Protocol> protocol_of_ports(ipset::SetId set);
+
+}  // namespace ipvsproxier::plan

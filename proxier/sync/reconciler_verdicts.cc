@@ -1,0 +1,78 @@
+// Reconciler: whether a family is as it should be, and whether that is enough to end a take-over.
+
+#include <algorithm>
+
+#include "proxier/sync/reconciler.h"
+
+namespace ipvsproxier::sync {
+
+// Whether all virtual services, real servers and addresses of the family are in the kernel, but for
+// what it refuses for what it is. Where nothing serves because of that, it is nothing of an object.
+bool Reconciler::has_all(netlink::Family family) const {
+  if (refusals_.too_many(family) || !mirror_.services || !mirror_.addresses) return false;
+  const auto& desired = planner_.desired();
+  bool some_serve = false;
+  bool some_refused = false;
+  for (const auto& [key, planned] : desired.services) {
+    if (key.address.family() != family) continue;
+    const auto actual = mirror_.services->find(key);
+    const auto* servers = actual != mirror_.services->end() && actual->second.servers
+                              ? &*actual->second.servers
+                              : nullptr;
+    const bool is_whole =
+        servers != nullptr &&
+        std::all_of(planned.servers.begin(), planned.servers.end(),
+                    [&](const auto& server) { return servers->contains(server); });
+    const bool is_bound =
+        !desired.addresses.contains(key.address) || mirror_.addresses->contains(key.address);
+    if (!is_whole && !refusals_.contains(key)) return false;
+    if (!is_bound && !refusals_.contains(key.address)) return false;
+    const bool serves = is_bound && servers != nullptr && (is_whole || !servers->empty());
+    if (!serves)
+      some_refused = true;
+    else if (desired.addresses.contains(key.address))  // a node port needs none
+      some_serve = true;
+  }
+  return some_serve || !some_refused;
+}
+
+// The other modes are taken away when the kernel has what is asked for. What fails for long must
+// not keep rules that follow no change any more: then it is enough that traffic finds its way.
+void Reconciler::take_over(TimePoint now, const SyncReport& report) {
+  if (!take_over_.pending() || !report.whole || !known_ || !cluster_.complete) return;
+  const auto& ours = settings_.options.families;
+  const bool late = now >= first_whole_ + settings_.sync_period;
+  for (const auto family : netlink::kFamilies) {
+    if (!take_over_.pending(family)) continue;
+    const bool is_ours = std::find(ours.begin(), ours.end(), family) != ours.end();
+    const bool well = is_ours ? report.well.contains(family) : report.settled;
+    if ((well || late) && has_all(family)) take_over_.finish(family);
+  }
+}
+
+// Whether a Service address of the family is in the kernel with its virtual service, or none is
+// asked for.
+bool Reconciler::any_serves(netlink::Family family) const {
+  if (!mirror_.services || !mirror_.addresses) return false;
+  const auto& desired = planner_.desired();
+  bool any = false;
+  for (const auto& [key, planned] : desired.services) {
+    if (key.address.family() != family || !desired.addresses.contains(key.address)) continue;
+    any = true;
+    if (mirror_.services->contains(key) && mirror_.addresses->contains(key.address)) return true;
+  }
+  return !any;
+}
+
+// Whether nothing of the family waits for another try, but for what is refused for what it is.
+// Where everything is, that is nothing of an object.
+bool Reconciler::is_well(netlink::Family family, const Pass& pass) const {
+  const auto concerns = [family](const Failure& failure) {
+    return failure.family.value_or(family) == family;
+  };
+  if (!refusals_.all().empty() && !any_serves(family)) return false;
+  return !host_failed_ && !refusals_.too_many(family) && !retries_.waits(family) &&
+         std::none_of(pass.failures.begin(), pass.failures.end(), concerns);
+}
+
+}  // namespace ipvsproxier::sync
