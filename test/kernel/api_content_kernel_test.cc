@@ -69,6 +69,7 @@ TEST_CASE("api: whatever one tenant writes, everybody else's Services are done",
   world.put({.name = "unseen", .address = "10.96.2.5", .endpoints = endpoints});
   world.restart();
   world.check_told("objects that cannot be read: 1; 1 virtual services and 0 real servers");
+  world.check_told("synced: ");
   world.check_reached();
   world.check_right();
   world.remove("after");
