@@ -169,7 +169,7 @@ class Window {
     auto other = turned(op_at(i), error);
     if (!other) return error.sys_errno == ESRCH && recovering.contains(service_of(op_at(i)));
     if (written_service(op_at(i))) recovering.insert(service_of(op_at(i)));
-    turned_.insert_or_assign(i, *std::move(other));
+    turned_.insert_or_assign(i, *other);
     return true;
   }
 

@@ -204,8 +204,7 @@ class Differ {
 
   void keep_guards_of_leftovers(const TableRules& current, TableRules& wanted) const {
     if (desired_.leftovers.services.empty()) return;
-    for (std::size_t i = 0; i < wanted.chains.size(); ++i) {
-      auto& chain = wanted.chains[i];
+    for (auto& chain : wanted.chains) {
       if (chain.name != ipset::kUnorderedChain) continue;
       for (const auto& has : current.chains)
         if (has.name == chain.name)

@@ -1,5 +1,6 @@
 #include "proxier/plan/node_info.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace ipvsproxier::plan {
@@ -26,10 +27,10 @@ void NodeIps::recall(const IpAddress& address) {
 
 // The first of a family counts, so it comes last.
 void NodeIps::note(const std::vector<IpAddress>& addresses, Source source) {
-  for (auto it = addresses.rbegin(); it != addresses.rend(); ++it) {
-    auto& known = known_.try_emplace(it->family()).first->second;
-    if (known.source <= source) known = {*it, source};
-  }
+  std::for_each(addresses.rbegin(), addresses.rend(), [&](const IpAddress& address) {
+    auto& known = known_.try_emplace(address.family()).first->second;
+    if (known.source <= source) known = {address, source};
+  });
 }
 
 IpAddress NodeIps::of(Family family) const {

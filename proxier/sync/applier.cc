@@ -363,7 +363,8 @@ void Applier::refuse(const IpvsOp& op, netlink::Error error) {
   } else if (held && !std::holds_alternative<EditService>(op)) {
     hold(key, *held, to_string(op));
   } else {
-    fail(outcome_.failed.ipvs, key, cause_of(adds(op), error), to_string(op), std::move(error));
+    const auto cause = cause_of(adds(op), error);
+    fail(outcome_.failed.ipvs, key, cause, to_string(op), std::move(error));
   }
 }
 
