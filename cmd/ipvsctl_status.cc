@@ -194,7 +194,7 @@ netlink::Result<Json> ask(const std::string& socket, const std::string& target) 
 int run_probe(const StatusOptions& options, Output& output) {
   const auto health = ask(probe_socket(options.socket), "/v1/health");
   if (!health) {
-    std::cerr << "ipvsctl: " << netlink::to_string(health.error()) << '\n';
+    complain(to_string(health.error()));
     return kDaemonUnknown;
   }
   const bool well = health->value(options.probe, false);

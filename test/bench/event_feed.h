@@ -15,6 +15,7 @@
 #include "proxier/sync/publisher.h"
 #include "proxier/sync/sync_thread.h"
 #include "proxier/watch/reflector.h"
+#include "proxier/watch/watch_log.h"
 #include "test/bench/kernel_world.h"
 #include "test/bench/watched_ipvs.h"
 #include "test/fakes/manual_timers.h"
@@ -65,6 +66,7 @@ class EventFeed {
   std::unique_ptr<test::RunningWatch> watch_;
   test::ScriptedTransport transport_;
   test::ManualTimers timers_;
+  watch::WatchLog watch_log_{timers_, logger_};
   watch::Reflector reflector_;
   std::unique_ptr<sync::SyncThread> thread_;
 };

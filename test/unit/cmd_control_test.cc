@@ -22,7 +22,7 @@ TEST_CASE("probes are answered while a question waits for the sync thread") {
   Options options;
   options.control_socket = (dir.path() / "control.sock").string();
   SyncMail nobody_reads;
-  const serve::Status status({});
+  const serve::Status status;
   spdlog::logger logger("test", std::make_shared<spdlog::sinks::null_sink_mt>());
   std::atomic<bool> answered = false;
   std::jthread asker;
