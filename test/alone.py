@@ -4,7 +4,8 @@ it is compiled together with others.
 
 usage: alone.py [--changed] BUILD_DIR [JOBS]
 
---changed: only sources that changed lately (sources.py); not those that include what changed.
+--changed: only sources that changed lately (sources.py); of those that no daily build contains also
+those that include what changed.
 """
 
 import argparse
@@ -13,9 +14,10 @@ import os
 import pathlib
 import sys
 
-from sources import changed, sources
+from sources import changed, sources, with_includers
 
 ROOMS = ("netlink/", "ipset/", "proxier/", "cmd/", "test/")
+NOT_BUILT_DAILY = ("test/bench/", "test/kernel/soak_")
 
 
 def main():
@@ -27,7 +29,8 @@ def main():
     chosen = sources(arguments.build.resolve(), ROOMS)
     lately = changed() if arguments.changed else None
     if lately is not None:
-        chosen = [source for source in chosen if source.path in lately]
+        reached = {path for path in with_includers(lately) if path.startswith(NOT_BUILT_DAILY)}
+        chosen = [source for source in chosen if source.path in lately | reached]
     failures = 0
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         for complaint in pool.map(lambda source: source.compiled(), chosen):
