@@ -48,12 +48,12 @@ tidy() { configure_clang && test/tidy.py "$@" build-clang "$jobs"; }
 step_tidy() { gate "clang-tidy: what changed, and what includes it" tidy --changed; }
 step_tidy-all() { gate "clang-tidy: all" tidy; }
 
-# What has threads of its own: the mailbox and the main loop (loop), the servers (serve), what they
-# answer to ipvsctl (control) and the sync thread. The rest runs on one of these threads; with --all the rooms that meet the threads of the
+# What has threads of its own: the mailbox and the main loop (loop), the servers (serve) and the sync
+# thread. The rest runs on one of these threads; with --all the rooms that meet the threads of the
 # test API server as well (not api_server itself: its resets disconnect sockets of libmicrohttpd's
 # threads on purpose).
-threaded=(loop serve control sync_thread)
-meets_threads=("${threaded[@]}" sync watch curl_transport access)
+threaded=(loop serve sync_thread)
+meets_threads=("${threaded[@]}" control sync watch curl_transport access)
 tsan() {
   compile "g++, TSan: build" compile_tests configure_tsan build-tsan "${@/#/test/unit/unit_}" &&
     run_suite "g++, TSan: what has threads" build-tsan "" "$@"
