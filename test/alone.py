@@ -8,25 +8,18 @@ usage: alone.py [--changed] BUILD_DIR [JOBS]
 those that include what changed.
 """
 
-import argparse
 import concurrent.futures
-import os
-import pathlib
 import sys
 
-from sources import changed, sources, with_includers
+from sources import changed, parse_arguments, sources, with_includers
 
 ROOMS = ("netlink/", "ipset/", "proxier/", "cmd/", "test/")
 NOT_BUILT_DAILY = ("test/bench/", "test/kernel/soak_")
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--changed", action="store_true")
-    parser.add_argument("build", type=pathlib.Path)
-    parser.add_argument("jobs", type=int, nargs="?", default=os.cpu_count())
-    arguments = parser.parse_args()
-    chosen = sources(arguments.build.resolve(), ROOMS)
+    arguments = parse_arguments()
+    chosen = sources(arguments.build, ROOMS)
     lately = changed() if arguments.changed else None
     if lately is not None:
         reached = {path for path in with_includers(lately) if path.startswith(NOT_BUILT_DAILY)}

@@ -1,6 +1,7 @@
 """The sources of the project as a build compiles them, and which of them changed. No program: tidy.py
 and alone.py import it."""
 
+import argparse
 import hashlib
 import json
 import os
@@ -69,6 +70,15 @@ def sources(build, rooms):
         if source.path.startswith(rooms) and source.path.endswith(".cc"):
             found.setdefault(source.path, source)
     return [found[path] for path in sorted(found)]
+
+
+def parse_arguments():
+    """Of a program that looks at sources: [--changed] BUILD_DIR [JOBS]."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--changed", action="store_true")
+    parser.add_argument("build", type=lambda text: pathlib.Path(text).resolve())
+    parser.add_argument("jobs", type=int, nargs="?", default=os.cpu_count())
+    return parser.parse_args()
 
 
 def git(*arguments):

@@ -14,15 +14,12 @@ project, its compile command and the configuration. The test cases are left out:
 not ours to tidy. Those that the clang build does not contain are only compiled, for clang's warnings.
 """
 
-import argparse
 import concurrent.futures
 import hashlib
 import itertools
-import os
-import pathlib
 import sys
 
-from sources import ROOT, Source, changed, sources, with_includers
+from sources import ROOT, Source, changed, parse_arguments, sources, with_includers
 
 ROOMS = ("netlink/", "ipset/", "proxier/", "cmd/", "test/fakes/", "test/support/")
 ONLY_COMPILED = ("test/kernel/",)
@@ -80,12 +77,8 @@ def groups_of(work):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--changed", action="store_true")
-    parser.add_argument("build", type=pathlib.Path)
-    parser.add_argument("jobs", type=int, nargs="?", default=os.cpu_count())
-    arguments = parser.parse_args()
-    build = arguments.build.resolve()
+    arguments = parse_arguments()
+    build = arguments.build
     cache = build / "tidy"
     cache.mkdir(exist_ok=True)
     headers = hash_of_headers()
