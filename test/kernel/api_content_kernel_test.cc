@@ -71,7 +71,7 @@ TEST_CASE("api: whatever one tenant writes, everybody else's Services are done",
   world.check_told("objects that cannot be read: 1; 1 virtual services and 0 real servers");
   world.check_told("synced: ");
   world.check_reached();
-  world.check_right();
+  world.check_healthy();
   world.remove("after");
   world.put({.name = "later", .address = "10.96.2.6", .endpoints = endpoints});
   world.check_reached();

@@ -259,6 +259,12 @@ void ApiWorld::check_right() {
   CHECK(http_get(kHealthPort, "/healthz").status == 200);
 }
 
+void ApiWorld::check_healthy() {
+  const bool healthy = eventually([] { return http_get(kHealthPort, "/healthz").status == 200; });
+  INFO(daemon_.log());
+  CHECK(healthy);
+}
+
 void ApiWorld::check_told(const std::string& text, int timeout_ms) {
   const bool told = daemon_.logs(text, timeout_ms);
   INFO("looking for: " << text << "\n" << daemon_.log());
@@ -267,6 +273,7 @@ void ApiWorld::check_told(const std::string& text, int timeout_ms) {
 
 void ApiWorld::finish() {
   check_reached();
+  check_healthy();
   check_right();
   INFO(daemon_.log());
   CHECK_THAT(difference(rules_, lasting_lines(netns())), Catch::Equals(""));

@@ -86,6 +86,8 @@ class ApiWorld {
   void check_still(const ApiCluster& before);
   // Nothing was wrong so far, and is not in the next looks; the daemon runs and is healthy.
   void check_right();
+  // /healthz says 200, soon: after a start the kernel is right a moment before.
+  void check_healthy();
   // The daemon says this, at the latest after the time.
   void check_told(const std::string& text, int timeout_ms = kPatience);
   // Also the rules and other sets are as they were, and the daemon ends cleanly.

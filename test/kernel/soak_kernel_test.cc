@@ -32,6 +32,7 @@
 #include "test/support/api_server/api_server.h"
 #include "test/support/api_server/kubeconfig.h"
 #include "test/support/random_cluster.h"
+#include "test/support/random_run.h"
 
 namespace ipvsproxier::test {
 namespace {
@@ -39,11 +40,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-
-int environment_number(const char* name, int otherwise) {
-  const char* text = std::getenv(name);
-  return text != nullptr ? std::stoi(text) : otherwise;
-}
 
 template <typename List>
 const auto& pick(RandomCluster& random, const List& list) {
