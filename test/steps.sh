@@ -80,7 +80,10 @@ cmd_test() {
   local steps=("${steps_daily[@]}") step
   case ${1:-} in
     "") ;;
-    --all) steps=("${steps_all[@]}") ;;
+    --all)
+      steps=("${steps_all[@]}")
+      export IPVS_PROXIER_ALL_SEEDS=1  # random_run.h
+      ;;
     *) steps=("$@") ;;
   esac
   for step in "${steps[@]}"; do

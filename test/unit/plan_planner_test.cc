@@ -9,6 +9,7 @@
 #include "test/support/cluster_builder.h"
 #include "test/support/kernel_model.h"
 #include "test/support/random_cluster.h"
+#include "test/support/random_run.h"
 
 namespace ipvsproxier::plan {
 namespace {
@@ -83,7 +84,7 @@ TEST_CASE("Services that lack local endpoints are counted, not their ports") {
 }
 
 TEST_CASE("following changes gives what planning everything at once gives") {
-  for (std::uint32_t seed = 0; seed < kSeeds; ++seed) {
+  for (std::uint32_t seed = 0; seed < test::seeds(kSeeds); ++seed) {
     INFO("seed " << seed);
     test::RandomCluster random(seed);
     auto node = random.node();

@@ -5,6 +5,7 @@
 #include "proxier/plan/diff.h"
 #include "test/support/kernel_model.h"
 #include "test/support/random_cluster.h"
+#include "test/support/random_run.h"
 
 namespace ipvsproxier::plan {
 namespace {
@@ -29,7 +30,7 @@ void check_reached(const DesiredState& desired, const ActualState& actual) {
 }
 
 TEST_CASE("planning is deterministic", "[item-16]") {
-  for (std::uint32_t seed = 0; seed < kClusters; ++seed) {
+  for (std::uint32_t seed = 0; seed < test::seeds(kClusters); ++seed) {
     INFO("seed " << seed);
     test::RandomCluster random(seed);
     const auto cluster = random.cluster(30);
@@ -46,7 +47,7 @@ TEST_CASE("planning is deterministic", "[item-16]") {
 }
 
 TEST_CASE("applying the difference reaches the target, and then there is none") {
-  for (std::uint32_t seed = 0; seed < kClusters; ++seed) {
+  for (std::uint32_t seed = 0; seed < test::seeds(kClusters); ++seed) {
     INFO("seed " << seed);
     test::RandomCluster random(seed);
     auto cluster = random.cluster(30);
@@ -109,7 +110,7 @@ void check_rules_cover_sets(const ActualState& actual) {
 
 TEST_CASE("between phases every reachable VIP is guarded, and adds come before deletes",
           "[item-15]") {
-  for (std::uint32_t seed = 0; seed < kClusters; ++seed) {
+  for (std::uint32_t seed = 0; seed < test::seeds(kClusters); ++seed) {
     INFO("seed " << seed);
     test::RandomCluster random(seed);
     auto cluster = random.cluster(20);

@@ -11,6 +11,7 @@
 
 #include "test/support/fake_daemon.h"
 #include "test/support/random_cluster.h"
+#include "test/support/random_run.h"
 
 namespace ipvsproxier::sync {
 namespace {
@@ -440,7 +441,7 @@ class RandomFaults {
 };
 
 TEST_CASE("random faults among random changes end where the plan is", "[item-15]") {
-  for (std::uint32_t seed = 0; seed < 12; ++seed) {
+  for (std::uint32_t seed = 0; seed < test::seeds(12); ++seed) {
     INFO("seed " << seed);
     test::RandomCluster random(seed);
     RandomFaults faults(seed);

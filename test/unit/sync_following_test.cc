@@ -8,6 +8,7 @@
 #include "test/support/cluster_builder.h"
 #include "test/support/fake_daemon.h"
 #include "test/support/random_cluster.h"
+#include "test/support/random_run.h"
 
 namespace ipvsproxier::sync {
 namespace {
@@ -231,7 +232,7 @@ TEST_CASE("objects that become known whole let go what waited") {
 }
 
 TEST_CASE("random changes end where a fresh process ends, and then nothing is written") {
-  for (std::uint32_t seed = 0; seed < 12; ++seed) {
+  for (std::uint32_t seed = 0; seed < test::seeds(12); ++seed) {
     INFO("seed " << seed);
     test::RandomCluster random(seed);
     Daemon daemon;

@@ -5,6 +5,7 @@
 
 #include "test/support/fake_daemon.h"
 #include "test/support/random_cluster.h"
+#include "test/support/random_run.h"
 
 namespace ipvsproxier::sync {
 namespace {
@@ -57,7 +58,7 @@ void damage(RandomCluster& random, FakeDaemon& daemon) {
 
 TEST_CASE("random changes among the parts of readings back end where the plan is") {
   const bool damaged = GENERATE(false, true);
-  for (std::uint32_t seed = 0; seed < 20; ++seed) {
+  for (std::uint32_t seed = 0; seed < test::seeds(20); ++seed) {
     INFO("seed " << seed << (damaged ? " with damage" : ""));
     RandomCluster random(seed);
     FakeDaemon daemon({.drain = {}, .options = random.options()});

@@ -15,6 +15,7 @@
 #include "test/fakes/fake_set_table.h"
 #include "test/support/cluster_builder.h"
 #include "test/support/random_cluster.h"
+#include "test/support/random_run.h"
 
 namespace ipvsproxier::sync {
 namespace {
@@ -104,7 +105,7 @@ TEST_CASE("a first sync programs everything, a second one writes nothing") {
 }
 
 TEST_CASE("random clusters are reached in one sync, in any order of changes") {
-  for (std::uint32_t seed = 0; seed < 25; ++seed) {
+  for (std::uint32_t seed = 0; seed < test::seeds(25); ++seed) {
     INFO("seed " << seed);
     test::RandomCluster random(seed);
     World world;

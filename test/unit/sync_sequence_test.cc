@@ -7,6 +7,7 @@
 
 #include "test/support/fake_daemon.h"
 #include "test/support/random_cluster.h"
+#include "test/support/random_run.h"
 
 namespace ipvsproxier::sync {
 namespace {
@@ -79,7 +80,7 @@ void event(RandomCluster& random, FakeDaemon& daemon, model::ClusterState& clust
 
 TEST_CASE(
     "after any events the kernel is what a plan from scratch says, and on the way there too") {
-  for (std::uint32_t seed = 0; seed < 25; ++seed) {
+  for (std::uint32_t seed = 0; seed < test::seeds(25); ++seed) {
     INFO("seed " << seed);
     RandomCluster random(seed);
     FakeDaemon daemon({.drain = {}, .options = random.options()});
