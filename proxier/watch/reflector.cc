@@ -5,8 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "proxier/watch/resource_version.h"
-
 namespace ipvsproxier::watch {
 
 namespace {
@@ -26,15 +24,6 @@ constexpr seconds kProven{10};
 constexpr seconds kTooShort{1};
 constexpr unsigned kMostDeadEnds = 2;
 constexpr std::size_t kMostRefusal = std::size_t{64} << 10U;
-
-std::size_t count_gone(const ObjectChanges& changes) {
-  return static_cast<std::size_t>(std::count_if(changes.begin(), changes.end(),
-                                                [](const auto& change) { return !change.second; }));
-}
-
-Ending went_back(const std::string& from, const std::string& to) {
-  return {Trouble::expired, "the server went back from version " + from + " to " + to, {}};
-}
 
 std::string too_large() {
   return fmt::format("is larger than {} bytes", EventFramer::kMaxDocument);
@@ -255,7 +244,7 @@ void Reflector::take_bookmark(const api::WatchEvent& event) {
   } else if (step_ == Step::streaming_list) {
     if (event.initial_events_end) finish_list(event.resource_version);
   } else if (!objects_.bookmark(event.resource_version)) {
-    broken_ = went_back(objects_.version(), event.resource_version);
+    broken_ = older_.objection(objects_.version(), event.resource_version);
   }
 }
 
@@ -289,19 +278,25 @@ void Reflector::finish_page() {
   step_ = Step::later_page;
   if (continue_token_.empty()) {
     finish_list(envelope.resource_version);
+    if (broken_) return end(*std::exchange(broken_, std::nullopt));
     hand_over();
   }
   begin();
 }
 
 void Reflector::judge_version(const std::string& version) {
-  const auto order = compare_versions(version, objects_.version());
-  if (order && *order < 0) return end(went_back(objects_.version(), version));
+  if (auto older = older_.objection(objects_.version(), version)) return end(*std::move(older));
   step_ = Step::watch;
   begin();
 }
 
 void Reflector::finish_list(std::string_view version) {
+  auto older = older_.objection(objects_.version(), version);
+  if (older && older->trouble == Trouble::older) {
+    broken_ = std::move(older);
+    return;
+  }
+  older_ = {};
   const auto kept = brake_.judge(objects_.missing(), objects_.size(), list_begun_, timers_.now());
   objects_.end_list(version, kept, changes_.objects);
   if (list_due_ && list_begun_ >= *list_due_) list_due_.reset();
@@ -317,7 +312,8 @@ void Reflector::finish_list(std::string_view version) {
   status_.is_listed = true;
   status_.listed = list_begun_;
   ++status_.lists;
-  const auto gone = count_gone(changes_.objects);
+  const auto gone = static_cast<std::size_t>(
+      std::ranges::count_if(changes_.objects, [](const auto& change) { return !change.second; }));
   log_.info("{}: {} listed; {} new or changed, {} gone", resource_.name, objects_.size(),
             changes_.objects.size() - gone, gone);
 }
@@ -372,7 +368,8 @@ void Reflector::end(Ending ending) {
   timers_.cancel(resource_.name + " is silent");
   timers_.cancel(resource_.name + " is overdue");
   if (ending.trouble == Trouble::unauthorized) exchange_->refuse_credentials();
-  if (ending.trouble == Trouble::lost || ending.trouble == Trouble::overdue)
+  if (ending.trouble == Trouble::lost || ending.trouble == Trouble::overdue ||
+      ending.trouble == Trouble::older)
     exchange_->distrust_connection();
   if (const auto server = exchange_->server();
       !server.empty() && ending.cause.find(server) == std::string::npos)
@@ -414,6 +411,7 @@ bool Reflector::goes_on_at_once(const Ending& ending) {
     case Trouble::lost:
     case Trouble::busy:
     case Trouble::behind:
+    case Trouble::older:
     case Trouble::denied:
     case Trouble::nonsense:
       break;
@@ -446,7 +444,9 @@ void Reflector::choose_next(const Ending& ending) {
     pages_only_ = ending.trouble == Trouble::unsupported || ending.trouble == Trouble::ended ||
                   (ending.trouble == Trouble::overdue && head_.status == 200) || is_dead_end;
   // Later pages show the state of the first one, so what was read before still counts.
-  if (step_ == Step::later_page && ending.trouble != Trouble::expired && !is_nonsense) return;
+  if (step_ == Step::later_page && ending.trouble != Trouble::expired &&
+      ending.trouble != Trouble::older && !is_nonsense)
+    return;
   begin_list();
 }
 
@@ -460,6 +460,7 @@ bool Reflector::leaves_doubt(const Ending& ending) const {
     case Trouble::overdue:
       return step_ == Step::watch || head_.status == 0;
     case Trouble::behind:
+    case Trouble::older:
       return true;
     case Trouble::busy:
     case Trouble::unauthorized:

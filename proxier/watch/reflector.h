@@ -33,8 +33,10 @@
 // that is yet to come says nothing there, not even that. So when a watch may have ended because
 // there is another store (the connection was lost, it ended before its time, the server is behind),
 // the server is asked first for a list of one object, which comes with the store's version as it is
-// now: if that is less than ours, everything is listed anew. A store that was restored and has
-// passed our version before we could ask is not recognised.
+// now. If that is less than ours, that server may also be one of several that lags behind, so what
+// is older than what we know, a list too, is believed when a second answer in a row, over another
+// connection, is older: then everything is listed anew. A store that was restored and has passed
+// our version before we could ask is not recognised.
 //
 // A list that lacks more than half of many objects is asked for again before they go
 // (removal_brake.h), over another connection, which may lead to another server; what it holds, and
@@ -65,6 +67,7 @@
 #include "proxier/watch/event_framer.h"
 #include "proxier/watch/known_objects.h"
 #include "proxier/watch/list_request.h"
+#include "proxier/watch/older_answers.h"
 #include "proxier/watch/problem_log.h"
 #include "proxier/watch/removal_brake.h"
 #include "proxier/watch/transport.h"
@@ -192,8 +195,9 @@ class Reflector final : private ResponseHandler {
   bool in_doubt_ = false;  // something changed since the last one, nobody can tell what
 
   // What went wrong before.
-  unsigned attempts_ = 0;     // in a row
-  unsigned dead_ends_ = 0;    // nonsense or behind, in a row
+  unsigned attempts_ = 0;   // in a row
+  unsigned dead_ends_ = 0;  // nonsense or behind, in a row
+  OlderAnswers older_;
   bool asked_again_ = false;  // after a 401
   bool expired_before_ = false;
   Trouble trouble_ = Trouble::ended;

@@ -192,7 +192,8 @@ TEST_CASE("few, or without the brake, go at once", "[brake]") {
   SECTION("deletions that a watch tells") {
     BrakeRig rig;
     for (int i = 0; i < 39; ++i)
-      rig.transport.last().send(deleted(name_of(i), 200 + static_cast<unsigned long>(i), "10.0.0.1"));
+      rig.transport.last().send(
+          deleted(name_of(i), 200 + static_cast<unsigned long>(i), "10.0.0.1"));
     CHECK(rig.objects.size() == 1);
     rig.timers.advance(100s);
     CHECK(rig.take_queries().empty());
