@@ -26,7 +26,10 @@ using test::ReflectorRig;
 using test::service_text;
 using test::Words;
 
-// What happens after the first list, which is kTwo at version 10.
+// The first list, at version 10: of two Services that change, and one that does not.
+const std::string kFirst = added("a", 5, "10.0.0.5") + test::kTwo + added("z", 6, "10.0.0.6");
+
+// What happens after it.
 struct Event {
   unsigned long version;
   std::string text;
@@ -38,14 +41,17 @@ const std::vector<Event> kEvents = {
     {15, modified("db", 15, "10.0.2.2")}, {16, added("web", 16, "10.0.1.1")},
 };
 
-const std::map<std::string, std::string> kEnd = {
-    {"db", "10.0.2.2"}, {"new", "10.0.0.3"}, {"web", "10.0.1.1"}};
+const std::map<std::string, std::string> kEnd = {{"a", "10.0.0.5"},
+                                                 {"db", "10.0.2.2"},
+                                                 {"new", "10.0.0.3"},
+                                                 {"web", "10.0.1.1"},
+                                                 {"z", "10.0.0.6"}};
 
 // What each object may be told to be, in this order.
 const std::map<std::string, Words> kHistory = {
-    {"db", {"10.0.0.2", "10.0.1.2", "10.0.2.2"}},
-    {"new", {"10.0.0.3"}},
-    {"web", {"10.0.0.1", "gone", "10.0.1.1"}},
+    {"a", {"10.0.0.5"}},   {"db", {"10.0.0.2", "10.0.1.2", "10.0.2.2"}},
+    {"new", {"10.0.0.3"}}, {"web", {"10.0.0.1", "gone", "10.0.1.1"}},
+    {"z", {"10.0.0.6"}},
 };
 
 std::string events_after(unsigned long version) {
@@ -67,9 +73,10 @@ struct CutRig : ReflectorRig {
     const auto version = target.find("resourceVersion=");
     if (target.find("limit=1&") != std::string::npos || target.ends_with("limit=1"))
       return answer_question(known);
-    const std::vector<std::string> now = {service_text("db", 15, "10.0.2.2"),
-                                          service_text("new", 12, "10.0.0.3"),
-                                          service_text("web", 16, "10.0.1.1")};
+    const std::vector<std::string> now = {
+        service_text("a", 5, "10.0.0.5"), service_text("z", 6, "10.0.0.6"),
+        service_text("db", 15, "10.0.2.2"), service_text("new", 12, "10.0.0.3"),
+        service_text("web", 16, "10.0.1.1")};
     if (target.find("limit=500") != std::string::npos)
       return call.answer(200, list_text(known, now));
     if (!call.head(200)) return;
@@ -148,14 +155,26 @@ void check_cut_everywhere(const std::string& conversation,
 
 TEST_CASE("a streaming list with its watch is cut at every byte", "[cuts]") {
   check_cut_everywhere(
-      test::kTwo + list_end(10) + events_after(10), [](CutRig&) {}, 3);
+      kFirst + list_end(10) + events_after(10), [](CutRig&) {}, 3);
+}
+
+TEST_CASE("a list of what is known is cut at every byte", "[cuts]") {
+  check_cut_everywhere(
+      kFirst + list_end(10),
+      [](CutRig& rig) {
+        rig.list(10, kFirst);
+        rig.transport.last().send(
+            test::event_text("ERROR", test::status_text(410, "Expired", "too old")));
+        rig.settle();
+      },
+      3);
 }
 
 TEST_CASE("a watch is cut at every byte", "[cuts]") {
   check_cut_everywhere(
       events_after(10),
       [](CutRig& rig) {
-        rig.list(10, test::kTwo);
+        rig.list(10, kFirst);
         rig.timers.advance(300s);
         rig.transport.last().finish();
         rig.settle();
@@ -180,7 +199,7 @@ TEST_CASE("the answer to the question is cut at every byte", "[cuts]") {
   check_cut_everywhere(
       list_text(12, {service_text("web", 3, "10.0.0.1")}, "more"),
       [](CutRig& rig) {
-        rig.list(10, test::kTwo);
+        rig.list(10, kFirst);
         rig.transport.last().fail("Connection reset by peer");
         rig.timers.advance(1s);
       },
@@ -222,7 +241,7 @@ TEST_CASE("200 with something else harms nothing and is asked for rarely", "[cut
   CAPTURE(body, is_listed);
   ReflectorRig rig;
   if (is_listed) {
-    rig.list(10, test::kTwo);
+    rig.list(10, kFirst);
     rig.timers.advance(300s);
     rig.transport.last().finish();
     rig.settle();
@@ -253,13 +272,15 @@ TEST_CASE("200 with something else harms nothing and is asked for rarely", "[cut
     if (target.ends_with("limit=1"))
       rig.answer_question(16);
     else if (target.find("limit=500") != std::string::npos)
-      rig.transport.last().answer(200, list_text(16, {service_text("db", 15, "10.0.2.2"),
-                                                      service_text("new", 12, "10.0.0.3"),
-                                                      service_text("web", 16, "10.0.1.1")}));
+      rig.transport.last().answer(
+          200,
+          list_text(16, {service_text("a", 5, "10.0.0.5"), service_text("z", 6, "10.0.0.6"),
+                         service_text("db", 15, "10.0.2.2"), service_text("new", 12, "10.0.0.3"),
+                         service_text("web", 16, "10.0.1.1")}));
     else if (rig.transport.last().head(200))
       rig.transport.last().send(target.find("resourceVersion=") != std::string::npos
                                     ? events_after(10)
-                                    : test::kTwo + list_end(10) + events_after(10));
+                                    : kFirst + list_end(10) + events_after(10));
   }
   CHECK(rig.objects == kEnd);
   CHECK(rig.reflector.status().last_error.empty());
