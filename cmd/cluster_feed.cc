@@ -7,8 +7,10 @@ namespace ipvsproxier::cmd {
 void ClusterFeed::take(std::vector<api::Object> changed,
                        const std::vector<watch::DeletedObject>& deleted,
                        std::optional<bool> complete,
-                       std::map<api::ObjectKey, std::optional<std::string>> unreadable) {
+                       std::map<api::ObjectKey, std::optional<std::string>> unreadable,
+                       bool listed_again) {
   sync::SyncInput input;
+  input.changes.listed_again = listed_again;
   input.changes.unreadable = std::move(unreadable);
   for (auto& object : changed) {
     if (const auto* node = std::get_if<api::Node>(&object)) node_ = *node;

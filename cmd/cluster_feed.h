@@ -41,9 +41,11 @@ class ClusterFeed {
 
   // `unreadable` as of model::Changes. `complete`: whether everything that exists is known by now.
   // nullopt: the source has not told everything yet; nothing is programmed before it did.
+  // `listed_again` as of model::Changes.
   void take(std::vector<api::Object> changed, const std::vector<watch::DeletedObject>& deleted,
             std::optional<bool> complete,
-            std::map<api::ObjectKey, std::optional<std::string>> unreadable = {});
+            std::map<api::ObjectKey, std::optional<std::string>> unreadable = {},
+            bool listed_again = false);
 
  private:
   void remove(const watch::DeletedObject& gone, model::Changes& changes);

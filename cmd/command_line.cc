@@ -79,6 +79,11 @@ constexpr auto kMainFlags = std::to_array<MainFlag>({
     {"control-socket", "PATH",
      "Answer ipvsctl on this unix socket; \"\": nowhere (default /run/ipvs-proxier/control.sock)",
      to_main<&M::control_socket>},
+    {"mass-removal-brake", "",
+     "When more than half of 20 Services or more are missing from a list of the API server, keep "
+     "them until a list one ipvs.syncPeriod later lacks them, too; so with EndpointSlices "
+     "(default true)",
+     to_main<&M::mass_removal_brake>},
     {"vip-ping", "", "Answer pings to service addresses; kube-proxy rejects them (default true)",
      to_main<&M::vip_ping>},
     {"strict-internal-traffic-policy", "",

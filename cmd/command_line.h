@@ -50,6 +50,7 @@ struct MainFlags {
   bool drain_deleted_services = false;
   bool bind_by_routes = false;
   std::string control_socket = kControlSocket;
+  std::optional<bool> mass_removal_brake;  // nullopt: as long as this is not to be kube-proxy
   // Differences from kube-proxy: nullopt is the default of --kube-proxy-compat or without it.
   std::optional<bool> vip_ping;
   std::optional<bool> strict_internal_traffic_policy;

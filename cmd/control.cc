@@ -91,6 +91,16 @@ std::vector<std::string> wrong_lines(const sync::Inspection& inspection) {
   return lines;
 }
 
+// What the main thread knows to be wrong.
+void add_held(const serve::Status& status, Json& wrong) {
+  for (const auto resource : serve::kResources)
+    if (const auto held = status.removal_held(resource); held > 0)
+      wrong.push_back(
+          fmt::format("{} {} are missing from the API server's list; they stay until another list "
+                      "lacks them, too (--mass-removal-brake)",
+                      held, to_string(resource)));
+}
+
 // The first ones.
 Json refused_json(const sync::Refusals& refusals) {
   auto list = Json::array();
@@ -189,6 +199,7 @@ serve::HttpResponse Control::answer_status() {
   constexpr std::chrono::seconds kShort{1};
   const auto sync = asker_.ask(&sync_json, kShort, stop_.get_token());
   json["sync"] = sync ? Json::parse(*sync) : Json("busy");
+  if (sync) add_held(status_, json["sync"]["wrong"]);
   return serve::json_text(200, api::to_json_text(json));
 }
 

@@ -107,6 +107,9 @@ int follow(const Options& options, spdlog::logger& logger) {
     if (events != nullptr) deliver_events(loop, *events);
     return 1;
   }
+  ObjectFeed* feed = nullptr;  // the main thread's; set before there are other threads
+  if (client && options.mass_removal_brake)
+    settings.doubt_first_lists = [&] { loop.post([&feed] { feed->doubt_first_lists(); }); };
   settings.progress = [&servers] { servers.status().sync_heartbeat().beat(); };
   sync::Reconciler reconciler(tables.kernel(), settings, logger);
   SyncMail mail;
@@ -117,6 +120,7 @@ int follow(const Options& options, spdlog::logger& logger) {
   });
   const auto objects = client ? follow_api(options, *client, loop, cluster, servers, logger)
                               : follow_manifests(options, loop, cluster, logger);
+  feed = objects.get();
   const LinkFeed links(loop, mail, options.bind_by_routes, logger);
   // A changed configuration is taken over by starting again.
   const ConfigWatch config(options, loop, logger, [&loop] { loop.quit(); });

@@ -21,6 +21,9 @@ class ObjectFeed {
   virtual ~ObjectFeed() = default;
 
   virtual void start() = 0;
+  // The first lists asked for the removal of most of what the kernel holds: everything is to be
+  // listed again, one wait later.
+  virtual void doubt_first_lists() {}
 };
 
 // Of --manifests; the first reading is done by start(). All outlive it.

@@ -68,6 +68,7 @@ std::string contradiction(const CommandLine& line) {
     if (!main.master.empty()) return refuse("master");
     if (!kubeconfig_flag(line).empty()) return refuse("kubeconfig");
     if (main.healthz_max_watch_age > Nanoseconds::zero()) return refuse("healthz-max-watch-age");
+    if (main.mass_removal_brake.value_or(false)) return refuse("mass-removal-brake");
   }
   if (main.cleanup && (main.once || main.init_only))
     return fmt::format("--cleanup contradicts --{}: it removes and ends",
@@ -79,10 +80,13 @@ std::string contradiction(const CommandLine& line) {
     return "--hostname-override must not be blank";
   if (main.compat && main.bind_by_routes)
     return "--vip-binding=route contradicts --kube-proxy-compat: kube-proxy binds addresses";
+  const auto refuse_compat = [](std::string_view flag) {
+    return fmt::format("--{}=true contradicts --kube-proxy-compat, which switches it off", flag);
+  };
   for (const auto& row : kDifferences)
-    if (main.compat && (main.*row.given).value_or(false))
-      return fmt::format("--{}=true contradicts --kube-proxy-compat, which switches it off",
-                         row.flag);
+    if (main.compat && (main.*row.given).value_or(false)) return refuse_compat(row.flag);
+  if (main.compat && main.mass_removal_brake.value_or(false))
+    return refuse_compat("mass-removal-brake");
   return "";
 }
 
@@ -115,6 +119,7 @@ Options options_of(const MainFlags& main) {
                   .ipvs_estimators = main.ipvs_estimators,
                   .drain_deleted_services = main.drain_deleted_services,
                   .bind_by_routes = main.bind_by_routes,
+                  .mass_removal_brake = main.mass_removal_brake.value_or(!main.compat),
                   .control_socket = main.control_socket,
                   .differences = main.compat ? plan::kKubeProxyCompat : plan::Differences{}};
   for (const auto& row : kDifferences)

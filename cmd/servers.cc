@@ -128,6 +128,8 @@ void Servers::note_watch(serve::Resource resource, const watch::ReflectorStatus&
   status_.watch_failing(resource, now.last_error);
   metrics_.objects_held(resource, now.objects);
   metrics_.objects_unreadable(resource, now.unreadable);
+  status_.removal_held(resource, now.held);
+  metrics_.removal_held(resource, now.held);
 }
 
 void Servers::beat() {

@@ -91,8 +91,8 @@ Status list_from_server(const Options& options, const watch::AccessSource& acces
   loop::MainLoop loop;
   ApiClient client(access, loop, logger);
   bool complete = false;
-  watch::ApiSource source(options.node_name, client.transport, loop, client.random, logger,
-                          [&](watch::ApiUpdate update) {
+  watch::ApiSource source(options.node_name, client.transport, loop, client.random, std::nullopt,
+                          logger, [&](watch::ApiUpdate update) {
                             for (auto& object : update.changed) objects.put(std::move(object));
                             for (auto& [key, why] : update.unreadable)
                               objects.unreadable[key] = why;

@@ -195,8 +195,10 @@ Result<ListEnvelope> decode_list_envelope(std::string_view document, ObjectKind 
   if (kind_text(root) != wanted || version_text(root) != api_version_of(kind))
     return malformed(fmt::format("the answer is no {} {} but: {}", api_version_of(kind), wanted,
                                  shown_body(document)));
+  // What has none is cut short by somebody: to take it for empty would remove everything.
   const auto items = root.find("items");
-  if (items && !items->is_list() && !items->is_null())
+  if (!items) return malformed("the list has no items");
+  if (!items->is_list() && !items->is_null())
     return malformed(fmt::format("the items of the list are no list but {}", show(*items)));
   ListEnvelope envelope{.resource_version = resource_version_of(root),
                         .continue_token = text_of(member(root.find("metadata"), "continue"))};

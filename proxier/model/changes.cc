@@ -41,7 +41,8 @@ void keep_oldest_triggers(const Changes::ByName<api::EndpointSlice>& before,
 }  // namespace
 
 bool Changes::empty() const {
-  return services.empty() && slices.empty() && !node && unreadable.empty() && !complete;
+  return services.empty() && slices.empty() && !node && unreadable.empty() && !complete &&
+         !listed_again;
 }
 
 void Changes::put(api::Object object) {
@@ -56,6 +57,7 @@ void Changes::merge(Changes later) {
   later.unreadable.merge(std::move(unreadable));
   unreadable = std::move(later.unreadable);
   if (later.complete) complete = later.complete;
+  listed_again = listed_again || later.listed_again;
 }
 
 }  // namespace ipvsproxier::model

@@ -23,6 +23,8 @@ struct Changes {
   std::map<api::ObjectKey, std::optional<std::string>> unreadable;
   // Everything that exists is known by now (or: is not any more), but for what is unreadable.
   std::optional<bool> complete;
+  // Everything was listed a second time, as was asked for.
+  bool listed_again = false;
 
   bool empty() const;
   void put(api::Object object);

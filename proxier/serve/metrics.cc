@@ -178,7 +178,15 @@ struct ResourceMetrics {
                          labels(resource))),
         unreadable(in.gauge("ipvsproxier_objects_unreadable",
                             "Objects of the cluster that exist and cannot be read",
-                            labels(resource))) {}
+                            labels(resource))),
+        held(held_of(in, std::string(to_string(resource)))) {}
+
+  static Gauge& held_of(Registrar in, const std::string& resource) {
+    return in.gauge("ipvsproxier_mass_removal_held",
+                    "What stays though lists lack it, because they lack most of what there was: "
+                    "objects; after a start virtual and real servers of the kernel",
+                    {{"resource", resource}});
+  }
 
   static Labels labels(Resource resource) {
     return {{"resource", std::string(to_string(resource))}};
@@ -188,6 +196,7 @@ struct ResourceMetrics {
   Counter& relists;
   Gauge& objects;
   Gauge& unreadable;
+  Gauge& held;
 };
 
 struct CodeMetrics {
@@ -303,6 +312,7 @@ struct Metrics::State {
                                 "Operations to undo what others changed in the kernel");
   Gauge& draining = in.gauge("ipvsproxier_real_servers_draining",
                              "Real servers at weight 0 that wait for their connections to end");
+  Gauge& kernel_held = ResourceMetrics::held_of(in, "kernel");
   Gauge& unreadable_flows =
       in.gauge("ipvsproxier_udp_flows_unreadable",
                "1 while stale UDP flows stay because the kernel does not list its flows");
@@ -363,6 +373,10 @@ void Metrics::servers_draining(std::size_t count) {
   state_->draining.Set(as_double(count));
 }
 
+void Metrics::kernel_removal_held(std::size_t count) {
+  state_->kernel_held.Set(as_double(count));
+}
+
 void Metrics::flows_unreadable(bool are) {
   state_->unreadable_flows.Set(are ? 1 : 0);
 }
@@ -402,6 +416,10 @@ void Metrics::relisted(Resource resource) {
 
 void Metrics::objects_held(Resource resource, std::size_t count) {
   state_->of(resource).objects.Set(as_double(count));
+}
+
+void Metrics::removal_held(Resource resource, std::size_t count) {
+  state_->of(resource).held.Set(as_double(count));
 }
 
 void Metrics::objects_unreadable(Resource resource, std::size_t count) {

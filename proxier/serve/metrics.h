@@ -21,6 +21,8 @@
 //   watch_restarts_total{resource}, relists_total{resource}            watch_restarted(),
 //   relisted() watch_age_seconds{resource} Status::watch_heard() objects{resource} objects_held()
 //   objects_unreadable{resource}                                       objects_unreadable()
+//   mass_removal_held{resource}                                        removal_held(),
+//   kernel_removal_held()
 //   repairs_total                                                      repaired()
 //   real_servers_draining                                              servers_draining()
 //   udp_flows_unreadable                                               flows_unreadable()
@@ -70,6 +72,8 @@ class Metrics {
   void netlink_sent(NetlinkKind kind, std::size_t messages, std::size_t errors);
   void repaired(std::size_t operations);  // what a reading of the kernel found wrong
   void servers_draining(std::size_t count);
+  // Virtual and real servers that stay though the first lists lack them (--mass-removal-brake).
+  void kernel_removal_held(std::size_t count);
   void flows_unreadable(bool are);  // stale ones stay then
   // What the kernel refuses now for what it is, a problem of the objects that ask for it: virtual
   // services (or real servers of theirs), addresses or set elements.
@@ -84,6 +88,8 @@ class Metrics {
   void watch_restarted(Resource resource);
   void relisted(Resource resource);
   void objects_held(Resource resource, std::size_t count);
+  // Of those, what stays though the last list lacks it (--mass-removal-brake).
+  void removal_held(Resource resource, std::size_t count);
   // Of objects that exist and cannot be read.
   void objects_unreadable(Resource resource, std::size_t count);
   // Once for each gate; `stage` is "ALPHA", "BETA", "DEPRECATED" or "" for one that is settled.

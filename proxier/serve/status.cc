@@ -128,6 +128,16 @@ std::string Status::watch_failure(Resource resource) const {
   return failing_.at(static_cast<std::size_t>(resource));
 }
 
+void Status::removal_held(Resource resource, std::size_t count) {
+  const loop::MutexLock lock(mutex_);
+  held_.at(static_cast<std::size_t>(resource)) = count;
+}
+
+std::size_t Status::removal_held(Resource resource) const {
+  const loop::MutexLock lock(mutex_);
+  return held_.at(static_cast<std::size_t>(resource));
+}
+
 std::optional<FamilyHealth> Status::health_of(netlink::Family family, const Stamp& now) const {
   const auto& syncs = family == netlink::Family::ipv4 ? ipv4_ : ipv6_;
   if (!syncs.last_updated) return std::nullopt;

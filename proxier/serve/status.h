@@ -161,6 +161,8 @@ class Status {
   void watch_heard(Resource resource);
   // Why this watch does not go on as it should, "" while it does.
   void watch_failing(Resource resource, std::string cause);
+  // How many objects stay though the last list lacks them.
+  void removal_held(Resource resource, std::size_t count);
   // beat() at least every 10 s, from a deadline of its loop.
   Heartbeat& main_heartbeat() { return main_; }
 
@@ -175,6 +177,7 @@ class Status {
   std::optional<std::chrono::nanoseconds> watch_age(Resource resource) const;
 
   std::string watch_failure(Resource resource) const;
+  std::size_t removal_held(Resource resource) const;
 
   Stamp now() const { return clock_(); }
 
@@ -205,6 +208,7 @@ class Status {
   std::array<std::optional<Stamp>, kResources.size()> heard_
       IPVSPROXIER_THREADS(guarded_by(mutex_));
   std::array<std::string, kResources.size()> failing_ IPVSPROXIER_THREADS(guarded_by(mutex_));
+  std::array<std::size_t, kResources.size()> held_ IPVSPROXIER_THREADS(guarded_by(mutex_)){};
 };
 
 }  // namespace ipvsproxier::serve

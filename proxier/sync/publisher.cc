@@ -64,6 +64,7 @@ void Publisher::ended(SyncReport report, std::chrono::steady_clock::duration too
   tell_families(report, now);
   metrics_.repaired(report.repairs);
   metrics_.servers_draining(report.draining);
+  metrics_.kernel_removal_held(report.doubted);
   metrics_.flows_unreadable(report.flows_unreadable);
   if (report.whole && report.settled) metrics_.kernel_agreed(now);
   for (const auto family : families_) {

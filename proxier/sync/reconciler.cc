@@ -53,7 +53,7 @@ Reconciler::Reconciler(Kernel kernel, ReconcilerSettings settings, spdlog::logge
       drift_(logger),
       node_ips_(settings_.options.differences.follow_node_ip, settings_.bind_address),
       planner_(settings_.options),
-      holding_(logger),
+      holding_(logger, settings_.doubt_first_lists),
       refusals_(logger),
       drain_(settings_.drain),
       take_over_(kernel_.rules, settings_.remove_nft_leftovers, logger_) {}
@@ -106,6 +106,8 @@ void Reconciler::answer(const std::vector<Question>& questions, TimePoint now) c
   if (const auto next = retries_.next())
     standing.next_try = std::chrono::ceil<std::chrono::milliseconds>(std::max(*next, now) - now);
   standing.wrong = log_.standing();
+  if (const auto doubted = holding_.doubted(planner_.desired()); !doubted.empty())
+    standing.wrong.push_back(doubted);
   const Inspection inspection{cluster_, planner_, mirror_,   standing,
                               drain_,   changes_, refusals_, now};
   for (const auto& question : questions) question(inspection);
@@ -420,6 +422,7 @@ SyncReport Reconciler::finish(TimePoint now, Pass& pass) {
     pass.warnings.push_back(*flows_.unreadable());
   report.repairs = pass.repairs;
   report.draining = drain_.size();
+  report.doubted = holding_.doubted_count(planner_.desired());
   report.whole = pass.whole;
   // Since the last surprise the whole kernel was read without another.
   const bool sure = known_ && surprises_ == 0 && touched_.empty();

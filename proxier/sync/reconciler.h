@@ -58,6 +58,9 @@ struct ReconcilerSettings {
   DrainTimes drain;
   std::optional<HostSetup> host;            // sysctls and timeouts to keep; nullopt: none
   RemoveNftLeftovers remove_nft_leftovers;  // of kube-proxy's nftables mode
+  // Called by the sync thread when the first lists ask for so much less than the kernel holds that
+  // they are to be repeated before it goes (holding.h). Empty: they are believed.
+  std::function<void()> doubt_first_lists;
   // Called by the sync thread after each part of a long piece of work.
   std::function<void()> progress = [] {};
 };

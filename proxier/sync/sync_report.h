@@ -42,8 +42,9 @@ struct SyncReport {
   std::map<netlink::Family, RefusedCounts> refusals;  // of every family, now
   std::size_t repairs = 0;                            // of what others did to the kernel
   std::size_t draining = 0;                           // real servers, now
-  bool reading = false;  // no more than a part of the kernel was read, and it was as believed
-  bool whole = false;    // the whole kernel was looked at
+  std::size_t doubted = 0;  // virtual and real servers that the first lists do not ask for
+  bool reading = false;     // no more than a part of the kernel was read, and it was as believed
+  bool whole = false;       // the whole kernel was looked at
   // Families of which the kernel is what was asked for, but for what it refuses for what it is:
   // nothing else waits for another try.
   std::set<netlink::Family> well;

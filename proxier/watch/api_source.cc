@@ -37,18 +37,36 @@ std::array<Resource, 3> resources_of(const std::string& node_name) {
 }  // namespace
 
 ApiSource::ApiSource(const std::string& node_name, Transport& transport, loop::Timers& timers,
-                     const std::function<double()>& random, spdlog::logger& log, OnUpdate on_update)
+                     const std::function<double()>& random, RemovalBrake::Wait brake,
+                     spdlog::logger& log, OnUpdate on_update)
     : on_update_(std::move(on_update)), watch_log_(timers, log) {
   for (auto& resource : resources_of(node_name)) {
     const auto kind = resource.kind;
+    // There is one Node, and it stays in force when it is gone.
+    const RemovalBrake own(kind == api::ObjectKind::node ? std::nullopt : brake);
     reflectors_.push_back(std::make_unique<Reflector>(
-        std::move(resource), transport, timers, random, log, watch_log_,
+        std::move(resource), transport, timers, random, own, log, watch_log_,
         [this, kind](ReflectorNews news) { tell(kind, std::move(news)); }));
   }
 }
 
 void ApiSource::start() {
   for (const auto& reflector : reflectors_) reflector->start();
+}
+
+void ApiSource::list_again(Reflector::Clock::time_point when) {
+  list_due_ = when;
+  for (const auto& reflector : reflectors_) reflector->list_again(when);
+}
+
+bool ApiSource::is_listed_again() {
+  const auto is_there = [this](const auto& reflector) {
+    const auto& listed = reflector->status().listed;
+    return listed && *listed >= *list_due_;
+  };
+  if (!list_due_ || !std::all_of(reflectors_.begin(), reflectors_.end(), is_there)) return false;
+  list_due_.reset();
+  return true;
 }
 
 void ApiSource::tell(api::ObjectKind kind, ReflectorNews news) {
@@ -68,6 +86,7 @@ void ApiSource::tell(api::ObjectKind kind, ReflectorNews news) {
   update.complete = std::all_of(reflectors_.begin(), reflectors_.end(), [](const auto& reflector) {
     return reflector->status().is_listed;
   });
+  update.listed_again = is_listed_again();
   on_update_(std::move(update));
 }
 

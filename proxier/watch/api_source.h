@@ -16,6 +16,7 @@
 
 #include "proxier/watch/manifest_set.h"
 #include "proxier/watch/reflector.h"
+#include "proxier/watch/removal_brake.h"
 #include "proxier/watch/watch_log.h"
 
 namespace ipvsproxier::watch {
@@ -28,6 +29,8 @@ struct ApiUpdate {
   std::map<api::ObjectKey, std::optional<std::string>> unreadable;
   // Every list was complete once: what was never told does not exist.
   bool complete = false;
+  // What list_again() asked for is told by now.
+  bool listed_again = false;
 };
 
 struct WatchStatus {
@@ -40,23 +43,29 @@ class ApiSource {
   // Must not destroy the source.
   using OnUpdate = std::function<void(ApiUpdate)>;
 
-  // What it uses outlives it; `random` answers numbers in [0, 1).
+  // What it uses outlives it; `random` answers numbers in [0, 1). `brake`: of Services and
+  // EndpointSlices.
   ApiSource(const std::string& node_name, Transport& transport, loop::Timers& timers,
-            const std::function<double()>& random, spdlog::logger& log, OnUpdate on_update);
+            const std::function<double()>& random, RemovalBrake::Wait brake, spdlog::logger& log,
+            OnUpdate on_update);
   ApiSource(const ApiSource&) = delete;
   ApiSource& operator=(const ApiSource&) = delete;
   ~ApiSource() = default;
 
   void start();
+  // Lists everything anew at `when`, or as soon after it as can be.
+  void list_again(Reflector::Clock::time_point when);
   // For metrics; cheap.
   std::vector<WatchStatus> status() const;
 
  private:
   void tell(api::ObjectKind kind, ReflectorNews news);
+  bool is_listed_again();
 
   OnUpdate on_update_;
   WatchLog watch_log_;
   std::vector<std::unique_ptr<Reflector>> reflectors_;
+  std::optional<Reflector::Clock::time_point> list_due_;
 };
 
 }  // namespace ipvsproxier::watch

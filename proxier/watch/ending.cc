@@ -55,6 +55,8 @@ Ending ending_of_event(const api::ApiStatus& status) {
 
 Ending ending_of_answer(int code, const api::ApiStatus& status, Step step) {
   auto ending = ending_of("the server answered", code, status);
+  if (code >= 300 && code < 400)
+    ending.cause += "; redirects are not followed: credentials are for the server that is named";
   const bool is_refused = code == 400 || code == 422;
   if (step == Step::streaming_list &&
       (is_refused || status.message.find("sendInitialEvents") != std::string::npos))

@@ -24,6 +24,7 @@ enum class Trouble : std::uint8_t {
   overdue,       // the server is there and says nothing, or does not end
   busy,          // come back later
   behind,        // the server has not come to our version yet, and may never do
+  older,         // the server knows less than we do: perhaps another one does not
   denied,        // not allowed, or it is not there
   unauthorized,  // 401
   expired,       // the version or the page is too old

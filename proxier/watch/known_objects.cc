@@ -48,10 +48,22 @@ void KnownObjects::list_unnamed() {
   lists_unnamed_ = true;
 }
 
-void KnownObjects::end_list(std::string_view version, ObjectChanges& changes) {
+bool KnownObjects::is_missing(const Name& name) const {
+  const auto listed = listed_.find(name);
+  return listed == listed_.end() ? !lists_unnamed_ : !listed->second.is_there;
+}
+
+std::set<api::NamespacedName> KnownObjects::missing() const {
+  std::set<Name> names;
+  for (const auto& [name, known] : known_)
+    if (is_missing(name)) names.insert(names.end(), name);
+  return names;
+}
+
+void KnownObjects::end_list(std::string_view version, const std::set<Name>& kept,
+                            ObjectChanges& changes) {
   for (auto entry = known_.begin(); entry != known_.end();) {
-    const auto listed = listed_.find(entry->first);
-    const bool is_gone = listed == listed_.end() ? !lists_unnamed_ : !listed->second.is_there;
+    const bool is_gone = is_missing(entry->first) && !kept.contains(entry->first);
     if (is_gone) changes[entry->first] = std::nullopt;
     entry->second.version.clear();  // as above
     entry = is_gone ? known_.erase(entry) : std::next(entry);

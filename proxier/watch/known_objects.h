@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -37,8 +38,12 @@ class KnownObjects {
   void list_deleted(const api::NamespacedName& name, std::string_view version);
   // Something without a name is in the list, so what is not in it may exist.
   void list_unnamed();
-  // The list is complete as of `version`: adds the difference to `changes`.
-  void end_list(std::string_view version, ObjectChanges& changes);
+  // All of the list is there: what was known and is not in it.
+  std::set<api::NamespacedName> missing() const;
+  // The list is complete as of `version`: adds the difference to `changes`. Of what is missing
+  // `kept` stays as it was.
+  void end_list(std::string_view version, const std::set<api::NamespacedName>& kept,
+                ObjectChanges& changes);
 
   // --- Events of a watch from version() on. False: it is old news.
   bool put(const api::NamespacedName& name, std::string_view version, api::Object object,
@@ -67,6 +72,7 @@ class KnownObjects {
   };
   using Name = api::NamespacedName;
 
+  bool is_missing(const Name& name) const;
   bool is_stale(const Name& name, std::string_view version) const;
   void cover(std::string_view version);
 

@@ -5,9 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "proxier/watch/query.h"
-#include "proxier/watch/resource_version.h"
-
 namespace ipvsproxier::watch {
 
 namespace {
@@ -15,7 +12,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr int kPageSize = 500;
 constexpr seconds kSilence{60};        // of a list, and before the head of an answer
 constexpr seconds kWatchSilence{180};  // of a watch that had bookmarks
 constexpr seconds kListTime{120};      // for a page, or all of a streaming list
@@ -29,27 +25,6 @@ constexpr seconds kTooShort{1};
 constexpr unsigned kMostDeadEnds = 2;
 constexpr std::size_t kMostRefusal = std::size_t{64} << 10U;
 
-std::size_t count_gone(const ObjectChanges& changes) {
-  return static_cast<std::size_t>(std::count_if(changes.begin(), changes.end(),
-                                                [](const auto& change) { return !change.second; }));
-}
-
-Ending went_back(const std::string& from, const std::string& to) {
-  return {Trouble::expired, "the server went back from version " + from + " to " + to, {}};
-}
-
-// Why an object cannot be read, if so. One that no proxy serves comes without an object and without
-// an error.
-UnreadableObjects::Why why_unreadable(const std::optional<api::Object>& object,
-                                      const api::Problems& problems) {
-  if (object) return std::nullopt;
-  const auto error = std::find_if(problems.begin(), problems.end(), [](const auto& problem) {
-    return problem.severity == api::Severity::error;
-  });
-  if (error == problems.end()) return std::nullopt;
-  return api::to_string(*error);
-}
-
 std::string too_large() {
   return fmt::format("is larger than {} bytes", EventFramer::kMaxDocument);
 }
@@ -57,8 +32,8 @@ std::string too_large() {
 }  // namespace
 
 Reflector::Reflector(Resource resource, Transport& transport, loop::Timers& timers,
-                     std::function<double()> random, spdlog::logger& log, WatchLog& watch_log,
-                     OnChanges on_changes)
+                     std::function<double()> random, RemovalBrake brake, spdlog::logger& log,
+                     WatchLog& watch_log, OnChanges on_changes)
     : resource_(std::move(resource)),
       transport_(transport),
       timers_(timers),
@@ -66,10 +41,11 @@ Reflector::Reflector(Resource resource, Transport& transport, loop::Timers& time
       log_(log),
       watch_log_(watch_log),
       on_changes_(std::move(on_changes)),
+      brake_(std::move(brake)),
       problem_log_(resource_.name, log_) {}
 
 Reflector::~Reflector() {
-  for (const auto* deadline : {" begins", " is silent", " is overdue"})
+  for (const auto* deadline : {" begins", " is silent", " is overdue", " is listed again"})
     timers_.cancel(resource_.name + deadline);
 }
 
@@ -100,33 +76,13 @@ void Reflector::begin() {
   begun_ = heard_ = timers_.now();
   time_limit_ = is_page ? kListTime : seconds(300 + static_cast<int>(random_() * 301));
   if (!is_page) ++status_.watches;
-  exchange_ = transport_.open(Request{.target = target()}, *this);
+  if (step_ == Step::streaming_list || step_ == Step::first_page) list_begun_ = begun_;
+  exchange_ = transport_.open(
+      Request{.target =
+                  target_of(resource_, {step_, objects_.version(), continue_token_, time_limit_})},
+      *this);
   check_silence();
   check_end();
-}
-
-std::string Reflector::target() {
-  auto target = resource_.path + "?" + resource_.selector + (resource_.selector.empty() ? "" : "&");
-  const auto timeout = "&timeoutSeconds=" + std::to_string(time_limit_.count());
-  switch (step_) {
-    case Step::streaming_list:
-      return target +
-             "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
-             "&allowWatchBookmarks=true" +
-             timeout;
-    case Step::first_page:
-      return target + "limit=" + std::to_string(kPageSize);
-    case Step::later_page:
-      return target + "limit=" + std::to_string(kPageSize) +
-             "&continue=" + encode_query(continue_token_);
-    case Step::question:
-      return target + "limit=1";
-    case Step::watch:
-      break;
-  }
-  return target +
-         "watch=1&allowWatchBookmarks=true&resourceVersion=" + encode_query(objects_.version()) +
-         timeout;
 }
 
 // A request that waits for credentials has not been asked yet.
@@ -276,7 +232,9 @@ void Reflector::take_change(api::WatchEvent& event) {
   } else {
     is_news = objects_.remove(event.name, version, changes_.objects);
   }
-  if (is_news) unreadable_.set(event.name, why, changes_.unreadable);
+  if (!is_news) return;
+  brake_.forget(event.name);
+  unreadable_.set(event.name, why, changes_.unreadable);
 }
 
 void Reflector::take_bookmark(const api::WatchEvent& event) {
@@ -286,7 +244,7 @@ void Reflector::take_bookmark(const api::WatchEvent& event) {
   } else if (step_ == Step::streaming_list) {
     if (event.initial_events_end) finish_list(event.resource_version);
   } else if (!objects_.bookmark(event.resource_version)) {
-    broken_ = went_back(objects_.version(), event.resource_version);
+    broken_ = older_.objection(objects_.version(), event.resource_version);
   }
 }
 
@@ -320,20 +278,29 @@ void Reflector::finish_page() {
   step_ = Step::later_page;
   if (continue_token_.empty()) {
     finish_list(envelope.resource_version);
+    if (broken_) return end(*std::exchange(broken_, std::nullopt));
     hand_over();
   }
   begin();
 }
 
 void Reflector::judge_version(const std::string& version) {
-  const auto order = compare_versions(version, objects_.version());
-  if (order && *order < 0) return end(went_back(objects_.version(), version));
+  if (auto older = older_.objection(objects_.version(), version)) return end(*std::move(older));
   step_ = Step::watch;
   begin();
 }
 
 void Reflector::finish_list(std::string_view version) {
-  objects_.end_list(version, changes_.objects);
+  auto older = older_.objection(objects_.version(), version);
+  if (older && older->trouble == Trouble::older) {
+    broken_ = std::move(older);
+    return;
+  }
+  older_ = {};
+  const auto kept = brake_.judge(objects_.missing(), objects_.size(), list_begun_, timers_.now());
+  objects_.end_list(version, kept, changes_.objects);
+  if (list_due_ && list_begun_ >= *list_due_) list_due_.reset();
+  plan_list();
   unreadable_.end_list(changes_.unreadable);
   in_doubt_ = false;
   // A list is no proof that the watch behind it works.
@@ -343,8 +310,10 @@ void Reflector::finish_list(std::string_view version) {
   pages_only_ = false;
   list_ended_ = true;
   status_.is_listed = true;
+  status_.listed = list_begun_;
   ++status_.lists;
-  const auto gone = count_gone(changes_.objects);
+  const auto gone = static_cast<std::size_t>(
+      std::ranges::count_if(changes_.objects, [](const auto& change) { return !change.second; }));
   log_.info("{}: {} listed; {} new or changed, {} gone", resource_.name, objects_.size(),
             changes_.objects.size() - gone, gone);
 }
@@ -352,9 +321,45 @@ void Reflector::finish_list(std::string_view version) {
 void Reflector::hand_over() {
   status_.objects = objects_.size();
   status_.unreadable = unreadable_.size();
+  note_held();
   const bool list_ended = std::exchange(list_ended_, false);
   if (list_ended || objects_.version() != version_before_) note_recovery();
   if (list_ended || !changes_.empty()) on_changes_(std::exchange(changes_, {}));
+}
+
+void Reflector::note_held() {
+  const auto before = std::exchange(status_.held, brake_.held());
+  if (status_.held > before)
+    log_.warn(
+        "{}: the list lacks {} of {}; they stay until another list lacks them, too "
+        "(--mass-removal-brake)",
+        resource_.name, status_.held, status_.objects);
+  else if (before > 0 && status_.held == 0)
+    log_.warn("{}: nothing that lists lack is kept any more", resource_.name);
+}
+
+void Reflector::list_again(Clock::time_point when) {
+  list_due_ = when;
+  plan_list();
+}
+
+void Reflector::plan_list() {
+  const auto due = std::min(list_due_.value_or(Clock::time_point::max()),
+                            brake_.due().value_or(Clock::time_point::max()));
+  if (due != Clock::time_point::max())
+    timers_.at(resource_.name + " is listed again", std::max(due, timers_.now()),
+               [this] { list_again(); });
+}
+
+// A list that goes on was begun before that: at its end the next one is planned.
+void Reflector::list_again() {
+  if (step_ != Step::watch && step_ != Step::question) return;
+  log_.debug("{}: everything is listed again", resource_.name);
+  begin_list();
+  if (!exchange_) return;  // the server is away, or busy
+  exchange_->distrust_connection();
+  exchange_.reset();
+  begin();
 }
 
 // --- what comes next -----------------------------------------------------------------------------
@@ -363,7 +368,8 @@ void Reflector::end(Ending ending) {
   timers_.cancel(resource_.name + " is silent");
   timers_.cancel(resource_.name + " is overdue");
   if (ending.trouble == Trouble::unauthorized) exchange_->refuse_credentials();
-  if (ending.trouble == Trouble::lost || ending.trouble == Trouble::overdue)
+  if (ending.trouble == Trouble::lost || ending.trouble == Trouble::overdue ||
+      ending.trouble == Trouble::older)
     exchange_->distrust_connection();
   if (const auto server = exchange_->server();
       !server.empty() && ending.cause.find(server) == std::string::npos)
@@ -405,6 +411,7 @@ bool Reflector::goes_on_at_once(const Ending& ending) {
     case Trouble::lost:
     case Trouble::busy:
     case Trouble::behind:
+    case Trouble::older:
     case Trouble::denied:
     case Trouble::nonsense:
       break;
@@ -437,7 +444,9 @@ void Reflector::choose_next(const Ending& ending) {
     pages_only_ = ending.trouble == Trouble::unsupported || ending.trouble == Trouble::ended ||
                   (ending.trouble == Trouble::overdue && head_.status == 200) || is_dead_end;
   // Later pages show the state of the first one, so what was read before still counts.
-  if (step_ == Step::later_page && ending.trouble != Trouble::expired && !is_nonsense) return;
+  if (step_ == Step::later_page && ending.trouble != Trouble::expired &&
+      ending.trouble != Trouble::older && !is_nonsense)
+    return;
   begin_list();
 }
 
@@ -451,6 +460,7 @@ bool Reflector::leaves_doubt(const Ending& ending) const {
     case Trouble::overdue:
       return step_ == Step::watch || head_.status == 0;
     case Trouble::behind:
+    case Trouble::older:
       return true;
     case Trouble::busy:
     case Trouble::unauthorized:

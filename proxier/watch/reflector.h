@@ -33,8 +33,14 @@
 // that is yet to come says nothing there, not even that. So when a watch may have ended because
 // there is another store (the connection was lost, it ended before its time, the server is behind),
 // the server is asked first for a list of one object, which comes with the store's version as it is
-// now: if that is less than ours, everything is listed anew. A store that was restored and has
-// passed our version before we could ask is not recognised.
+// now. If that is less than ours, that server may also be one of several that lags behind, so what
+// is older than what we know, a list too, is believed when a second answer in a row, over another
+// connection, is older: then everything is listed anew. A store that was restored and has passed
+// our version before we could ask is not recognised.
+//
+// A list that lacks more than half of many objects is asked for again before they go
+// (removal_brake.h), over another connection, which may lead to another server; what it holds, and
+// what events tell, counts at once.
 //
 // An object that cannot be read costs itself alone: its last good state stays in force, and the
 // answer goes on. If not even its name can be told, everything is listed anew when the watch has
@@ -53,7 +59,6 @@
 
 #include <spdlog/logger.h>
 
-#include "proxier/api/object_kind.h"
 #include "proxier/api/problem.h"
 #include "proxier/api/wire.h"
 #include "proxier/loop/backoff.h"
@@ -61,19 +66,15 @@
 #include "proxier/watch/ending.h"
 #include "proxier/watch/event_framer.h"
 #include "proxier/watch/known_objects.h"
+#include "proxier/watch/list_request.h"
+#include "proxier/watch/older_answers.h"
 #include "proxier/watch/problem_log.h"
+#include "proxier/watch/removal_brake.h"
 #include "proxier/watch/transport.h"
 #include "proxier/watch/unreadable_objects.h"
 #include "proxier/watch/watch_log.h"
 
 namespace ipvsproxier::watch {
-
-struct Resource {
-  std::string name;  // "services", for messages
-  api::ObjectKind kind = api::ObjectKind::service;
-  std::string path;      // "/api/v1/services"
-  std::string selector;  // of the query, encoded: "fieldSelector=metadata.name%3Dn1"; may be empty
-};
 
 struct ReflectorStatus {
   bool is_listed = false;      // the first list was complete
@@ -81,9 +82,11 @@ struct ReflectorStatus {
   std::uint64_t lists = 0;     // complete
   std::uint64_t failures = 0;  // every end but a normal one
   std::size_t objects = 0;
-  std::size_t unreadable = 0;                            // objects that exist and cannot be read
-  std::optional<loop::Timers::Clock::time_point> heard;  // last byte of objects or bookmarks
-  std::string last_error;                                // "" while all is well
+  std::size_t held = 0;  // of these, missing from the last list: they stay until another lacks them
+  std::size_t unreadable = 0;                             // objects that exist and cannot be read
+  std::optional<loop::Timers::Clock::time_point> listed;  // when the last whole list was begun
+  std::optional<loop::Timers::Clock::time_point> heard;   // last byte of objects or bookmarks
+  std::string last_error;                                 // "" while all is well
 };
 
 // What has changed. Nothing at all: a list is complete, and says nothing new.
@@ -106,13 +109,15 @@ class Reflector final : private ResponseHandler {
   // What it uses outlives it; `random` answers numbers in [0, 1). Its deadlines are named after the
   // resource.
   Reflector(Resource resource, Transport& transport, loop::Timers& timers,
-            std::function<double()> random, spdlog::logger& log, WatchLog& watch_log,
-            OnChanges on_changes);
+            std::function<double()> random, RemovalBrake brake, spdlog::logger& log,
+            WatchLog& watch_log, OnChanges on_changes);
   Reflector(const Reflector&) = delete;
   Reflector& operator=(const Reflector&) = delete;
   ~Reflector() override;
 
   void start();
+  // Everything is listed anew, begun at `when` or as soon after it as can be.
+  void list_again(Clock::time_point when);
   const Resource& resource() const { return resource_; }
   const ReflectorStatus& status() const { return status_; }
 
@@ -123,7 +128,6 @@ class Reflector final : private ResponseHandler {
 
   void begin();
   void begin_list();
-  std::string target();
   void take_piece(EventFramer::Piece piece, std::string_view text);
   void take_event(netlink::Result<api::WatchEvent> event);
   void take_listed(api::WatchEvent& event);
@@ -135,6 +139,9 @@ class Reflector final : private ResponseHandler {
   void finish_page();
   void judge_version(const std::string& version);
   void hand_over();
+  void note_held();
+  void plan_list();
+  void list_again();
 
   void end(Ending ending);
   bool goes_on_at_once(const Ending& ending);
@@ -158,6 +165,7 @@ class Reflector final : private ResponseHandler {
   OnChanges on_changes_;
 
   KnownObjects objects_;
+  RemovalBrake brake_;
   UnreadableObjects unreadable_;
   ProblemLog problem_log_;
   ReflectorStatus status_;
@@ -180,13 +188,16 @@ class Reflector final : private ResponseHandler {
   Clock::time_point heard_;
 
   // The list that goes on.
+  Clock::time_point list_begun_;
+  std::optional<Clock::time_point> list_due_;  // when another one was asked for
   std::string continue_token_;
   bool pages_only_ = false;
   bool in_doubt_ = false;  // something changed since the last one, nobody can tell what
 
   // What went wrong before.
-  unsigned attempts_ = 0;     // in a row
-  unsigned dead_ends_ = 0;    // nonsense or behind, in a row
+  unsigned attempts_ = 0;   // in a row
+  unsigned dead_ends_ = 0;  // nonsense or behind, in a row
+  OlderAnswers older_;
   bool asked_again_ = false;  // after a 401
   bool expired_before_ = false;
   Trouble trouble_ = Trouble::ended;

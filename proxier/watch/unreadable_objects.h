@@ -9,11 +9,18 @@
 #include <string>
 
 #include "proxier/api/names.h"
+#include "proxier/api/objects.h"
+#include "proxier/api/problem.h"
 
 namespace ipvsproxier::watch {
 
 // Why, by name; nullopt: it can be read now, or is gone.
 using UnreadableChanges = std::map<api::NamespacedName, std::optional<std::string>>;
+
+// Why an object cannot be read, if so, as it was decoded. One that no proxy serves comes without an
+// object and without an error.
+std::optional<std::string> why_unreadable(const std::optional<api::Object>& object,
+                                          const api::Problems& problems);
 
 class UnreadableObjects {
  public:

@@ -41,8 +41,8 @@ EventFeed::EventFeed(KernelWorld& world, const Size& size, const api::Service* s
            .kind = api::ObjectKind::endpoint_slice,
            .path = "/apis/discovery.k8s.io/v1/endpointslices",
            .selector = ""},
-          transport_, timers_, [] { return 0.5; }, logger_, watch_log_,
-          [this](watch::ReflectorNews news) { take(std::move(news.objects)); }) {
+          transport_, timers_, [] { return 0.5; }, watch::RemovalBrake(std::nullopt), logger_,
+          watch_log_, [this](watch::ReflectorNews news) { take(std::move(news.objects)); }) {
   logger_.set_level(spdlog::level::warn);
   model::Changes services;
   for (int index = 0; index < size.services; ++index) {

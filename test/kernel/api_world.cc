@@ -132,15 +132,21 @@ ApiWorld::ApiWorld(ApiWorldOptions options)
       cluster_(small_cluster()),
       server_(started(options_.server, cluster_)),
       judge_(netns_.netns(), {}),
-      daemon_(netns_.netns(), {"--config=" + config_file()}) {}
+      daemon_(netns_.netns(), flags()) {}
+
+std::vector<std::string> ApiWorld::flags() {
+  auto flags = options_.flags;
+  flags.push_back("--config=" + config_file());
+  return flags;
+}
 
 std::string ApiWorld::config_file() {
   const auto file = dir_.path() / "config.yaml";
   write(file,
         "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: ipvs\n"
         "hostnameOverride: n1\nclusterCIDR: \"10.244.0.0/16,fd00:244::/48\"\n"
-        "clientConnection: {kubeconfig: " +
-            client_file() + "}\n");
+        "ipvs: {syncPeriod: " +
+            options_.sync_period + "}\nclientConnection: {kubeconfig: " + client_file() + "}\n");
   return file.string();
 }
 
@@ -217,6 +223,12 @@ void ApiWorld::restore(std::uint64_t version) {
   for (const auto resource : kResources) server_->clear(resource);
   server_->set_version(version);
   fill(*server_, cluster_);
+}
+
+void ApiWorld::lose(const std::vector<std::string>& names, std::uint64_t version) {
+  for (const auto& name : names) cluster_.erase(name);
+  announce();
+  restore(version);
 }
 
 void ApiWorld::disturb() {

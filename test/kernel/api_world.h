@@ -40,9 +40,11 @@ ApiCluster small_cluster();
 Facts facts_of(const ApiCluster& cluster);
 
 struct ApiWorldOptions {
-  ServerOptions server;    // with TLS of an authority made now if it has none
-  KubeconfigParts client;  // but for where the server is, and that authority
-  bool plain = false;      // no TLS
+  ServerOptions server;            // with TLS of an authority made now if it has none
+  KubeconfigParts client;          // but for where the server is, and that authority
+  bool plain = false;              // no TLS
+  std::vector<std::string> flags;  // more of the daemon's
+  std::string sync_period = "30s";
 };
 
 class ApiWorld {
@@ -75,6 +77,8 @@ class ApiWorld {
   // The store as if it had come from a backup, with everything newer than `version`; while the
   // server is stopped.
   void restore(std::uint64_t version);
+  // The same, and these are not in the backup.
+  void lose(const std::vector<std::string>& names, std::uint64_t version);
   // Endpoints come and go of all but "steady", a Service comes, the one of last time goes. Never
   // twice the same.
   void disturb();
@@ -105,6 +109,7 @@ class ApiWorld {
 
  private:
   void announce() { judge_.announce(facts_of(cluster_)); }
+  std::vector<std::string> flags();
   std::string client_file();
   std::string config_file();
 

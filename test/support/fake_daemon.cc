@@ -57,6 +57,7 @@ FakeDaemon::FakeDaemon(FakeDaemonSettings settings)
   settings_.options = std::move(settings.options);
   settings_.drain = settings.drain;
   settings_.remove_nft_leftovers = std::move(settings.remove_nft_leftovers);
+  settings_.doubt_first_lists = std::move(settings.doubt_first_lists);
   restart();
 }
 
@@ -80,11 +81,18 @@ sync::SyncReport FakeDaemon::run(const std::stop_token& stop) {
 
 sync::SyncReport FakeDaemon::see(const model::ClusterState& next) {
   const auto before = std::exchange(new_process_, false) ? model::ClusterState{} : cluster_;
-  reconciler_->take({.changes = changes_between(before, next), .links = {}});
+  auto changes = changes_between(before, next);
+  changes.listed_again = std::exchange(listed_again_, false);
+  reconciler_->take({.changes = std::move(changes), .links = {}});
   cluster_ = next;
   node_ips_.take(next.node);
   watch.expect(planned());
   return run();
+}
+
+sync::SyncReport FakeDaemon::see_again(const model::ClusterState& next) {
+  listed_again_ = true;
+  return see(next);
 }
 
 sync::SyncReport FakeDaemon::see(netlink::LinkEvents events) {

@@ -3,6 +3,7 @@
 // FakeDaemon: the reconciler as a daemon uses it, on fakes and a clock that the test sets. Node n1
 // of cluster_builder.h. Every write is watched: what breaks the promises to traffic is noted.
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -62,6 +63,7 @@ struct FakeDaemonSettings {
   sync::DrainTimes drain;
   plan::PlannerOptions options = {.families = {netlink::Family::ipv4}};
   sync::RemoveNftLeftovers remove_nft_leftovers;
+  std::function<void()> doubt_first_lists;
 };
 
 class FakeDaemon {
@@ -74,6 +76,8 @@ class FakeDaemon {
 
   // The source tells what changed; the daemon does it.
   sync::SyncReport see(const model::ClusterState& next);
+  // As above, and all of it was listed again.
+  sync::SyncReport see_again(const model::ClusterState& next);
   sync::SyncReport see(netlink::LinkEvents events);
 
   // Time passes; whatever becomes due is done when it is. The last report that tells something.
@@ -117,6 +121,7 @@ class FakeDaemon {
   model::ClusterState cluster_;
   plan::NodeIps node_ips_;
   bool new_process_ = true;
+  bool listed_again_ = false;
   std::size_t runs_ = 0;
 };
 

@@ -52,6 +52,7 @@ struct ReflectorRig {
   spdlog::logger log{"test", std::make_shared<spdlog::sinks::ostream_sink_st>(log_text)};
   watch::WatchLog watch_log{timers, log};
   double random = 0;
+  watch::RemovalBrake::Wait brake;
   std::vector<Words> news;  // each time something was handed over
   std::map<std::string, std::string> objects;
   std::map<std::string, std::string> unreadable;  // why
@@ -60,11 +61,12 @@ struct ReflectorRig {
       transport,
       timers,
       [this] { return random; },
+      watch::RemovalBrake(brake),
       log,
       watch_log,
       [this](const watch::ReflectorNews& changes) { take(changes); }};
 
-  ReflectorRig() {
+  explicit ReflectorRig(watch::RemovalBrake::Wait wait = {}) : brake(wait) {
     log.set_pattern("%l %v");
     log.set_level(spdlog::level::info);
     reflector.start();

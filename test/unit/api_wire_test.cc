@@ -270,6 +270,7 @@ TEST_CASE("an envelope says the list's version and where it goes on") {
 
   const auto [document, error] = GENERATE_COPY(table<std::string, std::string>({
       {start + R"("metadata":{},"items":[]})", "the list has no resourceVersion"},
+      {start + R"("metadata":{"resourceVersion":"1"}})", "the list has no items"},
       {start + R"("metadata":{"resourceVersion":"1"},"items":{"a":1}})",
        "the items of the list are no list but an object"},
       {R"({"kind":"ServiceList","apiVersion":"v1","metadata":{"resourceVersion":"1"}})",

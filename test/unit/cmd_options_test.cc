@@ -56,6 +56,16 @@ TEST_CASE("flags take their values in every spelling, the last counts") {
   CHECK(once_with({"--vip_ping"}).differences.vip_ping);
 }
 
+TEST_CASE("the brake is on unless it is switched off, or this is to be kube-proxy") {
+  CHECK(test::options_of({}).mass_removal_brake);
+  CHECK(test::options_of({"--mass_removal_brake"}).mass_removal_brake);
+  CHECK_FALSE(test::options_of({"--mass-removal-brake=false"}).mass_removal_brake);
+  CHECK_FALSE(test::options_of({"--kube-proxy-compat"}).mass_removal_brake);
+  CHECK_FALSE(
+      test::options_of({"--kube-proxy-compat", "--mass-removal-brake=false"}).mass_removal_brake);
+  CHECK_FALSE(once_with({"--mass-removal-brake=false"}).mass_removal_brake);
+}
+
 TEST_CASE("each difference from kube-proxy has its flag") {
   const plan::Differences all;
   const auto without = [](const std::string& flag) {
@@ -226,6 +236,10 @@ TEST_CASE("flags that contradict each other end with status 1 and say so, withou
       {Lines{"--hostname-override= "}, "--hostname-override must not be blank"},
       {Lines{"--kube-proxy-compat", "--vip-ping"},
        "--vip-ping=true contradicts --kube-proxy-compat, which switches it off"},
+      {Lines{"--manifests=m", "--mass-removal-brake"},
+       "--manifests contradicts --mass-removal-brake" + sources},
+      {Lines{"--kube-proxy-compat", "--mass-removal-brake"},
+       "--mass-removal-brake=true contradicts --kube-proxy-compat, which switches it off"},
       {Lines{"--kube-proxy-compat", "--lean-loop-back"},
        "--lean-loop-back=true contradicts --kube-proxy-compat, which switches it off"},
   }));

@@ -164,6 +164,11 @@ TEST_CASE("of changes of one object the last counts") {
   CHECK(changes.complete == true);
   CHECK_FALSE(changes.empty());
   CHECK(Changes{}.empty());
+  CHECK_FALSE(changes.listed_again);
+  changes.merge({.listed_again = true});
+  changes.merge(change_of(web));
+  CHECK(changes.listed_again);
+  CHECK_FALSE(Changes{.listed_again = true}.empty());
 }
 
 }  // namespace

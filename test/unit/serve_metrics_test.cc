@@ -186,6 +186,8 @@ TEST_CASE_METHOD(MetricsFixture, "our own metrics") {
   metrics.relisted(Resource::endpoint_slices);
   metrics.objects_held(Resource::endpoint_slices, 1234);
   metrics.objects_unreadable(Resource::services, 2);
+  metrics.removal_held(Resource::services, 30);
+  metrics.kernel_removal_held(40);
   metrics.repaired(6);
   metrics.servers_draining(17);
   CHECK(read().at("ipvsproxier_udp_flows_unreadable") == 0);
@@ -206,6 +208,9 @@ TEST_CASE_METHOD(MetricsFixture, "our own metrics") {
   CHECK(text.at("ipvsproxier_objects{resource=\"endpointslices\"}") == 1234);
   CHECK(text.at("ipvsproxier_objects_unreadable{resource=\"services\"}") == 2);
   CHECK(text.at("ipvsproxier_objects_unreadable{resource=\"nodes\"}") == 0);
+  CHECK(text.at("ipvsproxier_mass_removal_held{resource=\"services\"}") == 30);
+  CHECK(text.at("ipvsproxier_mass_removal_held{resource=\"endpointslices\"}") == 0);
+  CHECK(text.at("ipvsproxier_mass_removal_held{resource=\"kernel\"}") == 40);
   CHECK(text.at("ipvsproxier_repairs_total") == 6);
   CHECK(text.at("ipvsproxier_real_servers_draining") == 17);
   CHECK(text.at("ipvsproxier_last_full_agreement_timestamp_seconds") == 1'767'323'045);

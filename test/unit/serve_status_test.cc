@@ -33,6 +33,9 @@ TEST_CASE_METHOD(StatusFixture, "a watch that fails says why until it goes on") 
   status.watch_failing(Resource::services, "connection refused");
   CHECK(status.watch_failure(Resource::services) == "connection refused");
   CHECK(status.watch_failure(Resource::nodes).empty());
+  status.removal_held(Resource::endpoint_slices, 30);
+  CHECK(status.removal_held(Resource::endpoint_slices) == 30);
+  CHECK(status.removal_held(Resource::services) == 0);
   status.watch_failing(Resource::services, "");
   CHECK(status.watch_failure(Resource::services).empty());
 }

@@ -18,9 +18,13 @@ struct Rig {
   std::ostringstream log_text;
   spdlog::logger log{"test", std::make_shared<spdlog::sinks::ostream_sink_st>(log_text)};
   std::vector<ApiUpdate> updates;
-  ApiSource source{"n1",   transport,
-                   timers, [] { return 0.0; },
-                   log,    [this](ApiUpdate update) { updates.push_back(std::move(update)); }};
+  ApiSource source{"n1",
+                   transport,
+                   timers,
+                   [] { return 0.0; },
+                   30s,
+                   log,
+                   [this](ApiUpdate update) { updates.push_back(std::move(update)); }};
 
   test::ScriptedTransport::Call& call(const std::string& path) {
     for (std::size_t i = transport.count(); i-- > 0;)

@@ -139,7 +139,7 @@ TEST_CASE("the three resources are watched over one connection, and over one aga
   World world({.silence = 200ms, .patience = 300ms});
   loop::MainLoop& loop = world.loop();
   ApiSource source(
-      "n1", world.client->transport, loop, [] { return 0.0; }, world.client->log,
+      "n1", world.client->transport, loop, [] { return 0.0; }, std::nullopt, world.client->log,
       [](const ApiUpdate&) {});
   const auto watching = [&](std::uint64_t at_least) {
     return [&source, &world, at_least] {

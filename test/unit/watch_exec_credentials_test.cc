@@ -143,6 +143,41 @@ TEST_CASE("a credential that has expired when it comes is used for what waited f
   CHECK(f.runs() == 2);
 }
 
+TEST_CASE("a wall clock that jumps neither uses up credentials nor keeps dead ones") {
+  PluginFixture f;
+  f.wall = std::chrono::system_clock::time_point(seconds(1'795'262'400));  // 2026-11-21T12:00:00Z
+  f.write("status", R"("token": "first", "expirationTimestamp": "2026-11-21T12:05:00Z")");
+  f.good_plugin();
+  const auto first = f.access();
+  f.write("status", R"("token": "second", "expirationTimestamp": "2026-11-21T13:00:00Z")");
+  SECTION("hours back: what has expired is used until the server refuses it") {
+    f.wall -= std::chrono::hours(6);
+    f.steady += std::chrono::hours(1);
+    CHECK(f.token() == "first");
+    f.credentials->reread(first);
+    CHECK(f.token() == "second");
+    CHECK(f.runs() == 2);
+  }
+  SECTION("hours ahead: the plugin is asked for every request, and believed") {
+    f.wall += std::chrono::hours(6);
+    CHECK(f.token() == "second");
+    CHECK(f.token() == "second");
+    CHECK(f.runs() == 3);
+    f.wall -= std::chrono::hours(6);
+    CHECK(f.token() == "second");
+    CHECK(f.runs() == 3);
+  }
+  SECTION("nor does a plugin that failed have to wait for hours") {
+    f.wall -= std::chrono::hours(6);
+    f.credentials->reread(first);
+    f.write("status", R"("no": "token")");
+    CHECK_FALSE(f.error().empty());
+    f.write("status", R"("token": "third")");
+    f.steady += kPluginRest;
+    CHECK(f.token() == "third");
+  }
+}
+
 TEST_CASE("a 401 asks the plugin again, once for all whose credential was refused") {
   PluginFixture f;
   f.good_plugin();

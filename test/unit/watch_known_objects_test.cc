@@ -37,7 +37,7 @@ struct Objects : KnownObjects {
   }
   Words end_list(const std::string& version) {
     ObjectChanges changes;
-    KnownObjects::end_list(version, changes);
+    KnownObjects::end_list(version, {}, changes);
     return test::words_of(changes);
   }
 };
