@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -91,6 +92,7 @@ void decode_families(const Fields& spec, Service& service) {
 }
 
 void decode_ports(const Fields& spec, Service& service) {
+  std::set<std::pair<std::string, Protocol>> keys;
   spec.each("ports", [&](std::size_t index, const JsonValue& element) {
     const Fields entry(spec, "ports", index, element);
     ServicePort port;
@@ -99,10 +101,7 @@ void decode_ports(const Fields& spec, Service& service) {
     port.port = port_number(entry, "port", 1).value_or(0);
     port.node_port = port_number(entry, "nodePort", 0).value_or(0);
     if (element.is_object() && !entry.find("port")) entry.refuse("port", "is missing");
-    const auto same_key = [&port](const ServicePort& other) {
-      return other.name == port.name && other.protocol == port.protocol;
-    };
-    if (std::any_of(service.ports.begin(), service.ports.end(), same_key))
+    if (!keys.emplace(port.name, port.protocol).second)
       entry.refuse("name", fmt::format("{} is another {} port's name too", show(port.name),
                                        netlink::to_string(port.protocol)));
     service.ports.push_back(std::move(port));

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "proxier/model/share.h"
+
 namespace ipvsproxier::model {
 
 namespace {
@@ -25,14 +27,28 @@ void settle_duplicates(std::vector<Endpoint>& endpoints) {
   endpoints.resize(kept);
 }
 
+std::size_t count_endpoints(const api::EndpointSlice& slice) {
+  return slice.ports.size() * slice.endpoints.size();
+}
+
 }  // namespace
+
+std::size_t count_endpoints(const SlicesByName& slices, netlink::Family family) {
+  std::size_t count = 0;
+  for (const auto& slice : slices)
+    if (slice.family == family) count += count_endpoints(slice);
+  return count;
+}
 
 std::map<api::ServicePortName, std::vector<Endpoint>> endpoints_of(
     const api::NamespacedName& service, const SlicesByName& slices, netlink::Family family,
     std::string_view node_name, std::string_view zone) {
   std::map<api::ServicePortName, std::vector<Endpoint>> found;
+  std::size_t count = 0;
   for (const auto& slice : slices) {
     if (slice.family != family || slice.endpoints.empty()) continue;
+    if (count + count_endpoints(slice) > kMostOfOneService) continue;
+    count += count_endpoints(slice);
     std::vector<std::vector<Endpoint>*> lists;
     for (const auto& port : slice.ports) {
       lists.push_back(&found[{service, port.name, port.protocol}]);

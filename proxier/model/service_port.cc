@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "proxier/model/share.h"
+
 namespace ipvsproxier::model {
 
 namespace {
@@ -44,6 +46,14 @@ bool external_policy_applies(const api::Service& service) {
          (service.type == ServiceType::cluster_ip && !service.external_ips.empty());
 }
 
+// Ranges are entered for each address of the load balancer, and copied where there is none.
+std::size_t most_ports(const ServicePort& common) {
+  const auto balancers = std::max<std::size_t>(common.load_balancer_ips.size(), 1);
+  const auto ranges = std::max<std::size_t>(common.source_ranges.size(), 1);
+  const auto of_one_port = std::max(common.external_ips.size(), balancers * ranges);
+  return std::max<std::size_t>(kMostOfOneService / of_one_port, 1);
+}
+
 }  // namespace
 
 std::vector<ServicePort> service_ports(const api::Service& service, Family family,
@@ -67,8 +77,10 @@ std::vector<ServicePort> service_ports(const api::Service& service, Family famil
       !common.load_balancer_ips.empty() || !common.external_ips.empty();
   if (!allow_external_ips) common.external_ips.clear();
 
+  const auto most = most_ports(common);
   std::vector<ServicePort> result;
   for (const auto& port : service.ports) {
+    if (result.size() == most) break;
     ServicePort one = common;
     one.name = {service.name, port.name, port.protocol};
     one.port = port.port;

@@ -34,7 +34,8 @@ struct ServicePort {
 
 // The ports of the Service in the family, in the order of its spec; none if it is headless, an
 // ExternalName or has no cluster IP of the family. Without `allow_external_ips` its external IPs
-// are left out (they still make it externally accessible).
+// are left out (they still make it externally accessible). Of a Service that asks for more than
+// kMostOfOneService the last ports are left out; the first stays, whatever it asks for.
 std::vector<ServicePort> service_ports(const api::Service& service, netlink::Family family,
                                        bool allow_external_ips);
 

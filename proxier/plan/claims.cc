@@ -41,6 +41,7 @@ Claims::Rivals Claims::rivals_for(const netlink::VirtualServiceKey& key) const {
 
 // Of two who ask for the same.
 bool Claims::precedes(const Asked& one, const Asked& other, bool ages_decide) {
+  if (one.is_given() != other.is_given()) return one.is_given();
   if (ages_decide && one.by->creation_time != other.by->creation_time)
     return one.by->creation_time < other.by->creation_time;
   return one < other;
@@ -110,12 +111,16 @@ std::set<api::NamespacedName> Claims::set(const api::NamespacedName& name, Claim
   if (service == nullptr) return others;
   claims.shrink_to_fit();
   claimant = {&name, service->creation_time, std::move(claims), service->origin};
-  for (const auto& claim : claimant.claims) change(claim, &Claims::insert);
+  // Of two ways to the same the first counts.
+  for (const bool named : {false, true})
+    for (const auto& claim : claimant.claims)
+      if ((claim.facet == Facet::external_ip) == named) change(claim, &Claims::insert);
   return others;
 }
 
 std::string Claims::reason(const Contest& contest, const Asked& loser) {
   const auto& winner = contest.winner;
+  if (winner.is_given() && !loser.is_given()) return "to which it was given";
   if (winner.by == loser.by) return "whose port comes first";
   if (contest.ages_decide() && winner.by->creation_time < loser.by->creation_time)
     return "which is older";

@@ -1,8 +1,10 @@
 #pragma once
 
-// Claims: who gets a virtual service that more than one Service asks for. The Service that was
-// created first keeps it; at equal or missing creation time the one whose namespace/name comes
-// first; within one Service the port that comes first. Pure; one thread.
+// Claims: who gets a virtual service that more than one Service asks for. What a Service was given
+// (its cluster IP, node port, load-balancer IP) comes before what it merely names (external IPs):
+// anybody may name anything. Then the Service that was created first keeps it; at equal or missing
+// creation time the one whose namespace/name comes first; within one Service the port that comes
+// first. Pure; one thread.
 
 #include <compare>
 #include <cstdint>
@@ -69,7 +71,8 @@ class Claims {
     Facet facet = Facet::cluster_ip;
     std::uint16_t port = 0;
 
-    // One port may reach an address in two ways: that is asked for once.
+    bool is_given() const { return facet != Facet::external_ip; }
+    // One port may reach an address in two ways: that is asked for once, in the better way.
     std::strong_ordering operator<=>(const Asked& other) const;
     bool operator==(const Asked& other) const { return *this <=> other == 0; }
   };

@@ -214,6 +214,10 @@ void FamilyPlanner::replace_out_filter(Part& part, ServicePlan& plan, Scope& sco
 // Service that has nothing in this family has no part: in most clusters those are all, of one
 // family.
 void FamilyPlanner::replace(const api::NamespacedName& name, ServicePlan plan, Scope& scope) {
+  if (plan.excess)
+    excesses_.insert_or_assign(name, *std::move(plan.excess));
+  else
+    excesses_.erase(name);
   if (plan.is_empty() && !parts_.contains(name)) return;
   Part& part = parts_[name];
   plan.elements.each_without(
@@ -229,6 +233,14 @@ void FamilyPlanner::replace(const api::NamespacedName& name, ServicePlan plan, S
   part.local_lack = plan.local_lack;
   add_vips_of(name, scope);
   if (part.is_empty()) parts_.erase(name);
+}
+
+api::Problems FamilyPlanner::problems() const {
+  auto problems = claims_.problems();
+  std::size_t told = 0;
+  for (const auto& [name, problem] : excesses_)
+    if (told++ < Claims::kMostTold) problems.push_back(problem);
+  return problems;
 }
 
 void FamilyPlanner::add_claims_held_by(const api::NamespacedName& service,

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
+#include "proxier/model/share.h"
 #include "proxier/plan/topology.h"
 
 namespace ipvsproxier::plan {
@@ -26,6 +29,12 @@ using Ports = std::vector<ServicePort>;
 struct Guards {
   std::vector<SetElement> elements;
   std::vector<ipset::OutFilterEntry> out_filter;
+};
+
+// What is said of all ports, and counted over them.
+struct Whole {
+  bool comes_first = false;
+  std::size_t servers = 0;  // that were asked for
 };
 
 // The API server and the cluster DNS: what everything else needs to come up.
@@ -61,13 +70,14 @@ std::uint32_t scheduler_flags(const PlannerOptions& options) {
 class PortPlanner {
  public:
   PortPlanner(const ServicePort& port, const FamilyNode& node, const PlannerOptions& options,
-              ServicePlan& plan, Guards& guards)
+              ServicePlan& plan, Guards& guards, Whole& whole)
       : port_(port),
         node_(node),
         options_(options),
         differences_(options.differences),
         plan_(plan),
-        guards_(guards) {}
+        guards_(guards),
+        whole_(whole) {}
 
   void run(std::size_t index, const Endpoints& endpoints, const Claims& claims) {
     if (!differences_.lean_loop_back)
@@ -97,7 +107,7 @@ class PortPlanner {
   void plan_virtual_service(const Claim& claim, const EndpointChoice& choice) {
     PlannedService planned;
     planned.facet = claim.facet;
-    planned.first = comes_first(*port_.service);
+    planned.first = whole_.comes_first;
     planned.service.key = claim.key;
     planned.service.scheduler = options_.scheduler;
     planned.service.netmask_bits = netlink::address_bits(node_.family);
@@ -113,6 +123,7 @@ class PortPlanner {
     }
     std::vector<netlink::RealServerKey> servers;
     for (const auto* endpoint : choice.of_facet(local_only, strict)) {
+      if (++whole_.servers > model::kMostOfOneService) break;
       servers.push_back(endpoint->key);
       add_loop_back(*endpoint);
     }
@@ -176,7 +187,20 @@ class PortPlanner {
   const Differences& differences_;
   ServicePlan& plan_;
   Guards& guards_;
+  Whole& whole_;
 };
+
+// The same words however much it is: a line of the log that is told once.
+api::Problem excess_of(const api::Service& service) {
+  return {.severity = api::Severity::error,
+          .origin = service.origin,
+          .object = "Service " + api::to_string(service.name),
+          .message = fmt::format(
+              "asks for more than one Service gets: {} of ports times external IPs, load-balancer "
+              "IPs or source ranges, of ports times endpoints, of real servers; its last ports or "
+              "endpoints are left out",
+              model::kMostOfOneService)};
+}
 
 }  // namespace
 
@@ -211,13 +235,18 @@ ServicePlan plan_service(const Ports& ports, const model::SlicesByName* slices,
                          const PlannerOptions& options) {
   ServicePlan plan;
   if (ports.empty()) return plan;
+  const auto& service = *ports.front().service;
   Guards guards;
+  Whole whole{.comes_first = comes_first(service)};
   std::map<api::ServicePortName, Endpoints> endpoints;
   if (slices)
-    endpoints =
-        model::endpoints_of(ports.front().name.service, *slices, node.family, node.name, node.zone);
+    endpoints = model::endpoints_of(service.name, *slices, node.family, node.name, node.zone);
   for (std::size_t i = 0; i < ports.size(); ++i)
-    PortPlanner(ports[i], node, options, plan, guards).run(i, endpoints[ports[i].name], claims);
+    PortPlanner(ports[i], node, options, plan, guards, whole)
+        .run(i, endpoints[ports[i].name], claims);
+  if (ports.size() < service.ports.size() || whole.servers > model::kMostOfOneService ||
+      (slices && model::count_endpoints(*slices, node.family) > model::kMostOfOneService))
+    plan.excess = excess_of(service);
   for (const auto& address : addresses_of(ports, node))
     guards.elements.emplace_back(SetId::ipvs_ips, IpElement{address});
   plan.elements = SetElements(guards.elements);

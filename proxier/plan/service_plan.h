@@ -3,6 +3,7 @@
 // What one Service asks for in one family. Pure; any thread.
 
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -33,6 +34,8 @@ struct ServicePlan {
   SetElements elements;
   SortedVector<ipset::OutFilterEntry> out_filter;
   LocalLack local_lack;  // of this Service: 0 or 1 each
+  // It asks for more than kMostOfOneService of something, and does not get all.
+  std::optional<api::Problem> excess;
 
   bool is_empty() const {
     return services.empty() && elements.empty() && out_filter.empty() && local_lack == LocalLack{};

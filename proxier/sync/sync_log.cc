@@ -1,6 +1,7 @@
 #include "proxier/sync/sync_log.h"
 
 #include <chrono>
+#include <utility>
 
 namespace ipvsproxier::sync {
 
@@ -27,13 +28,36 @@ std::map<std::string, std::vector<std::string>> by_reason(const std::vector<Fail
 
 }  // namespace
 
+bool SyncLog::is_told(const std::string& line, TimePoint now) const {
+  const auto it = told_.find(line);
+  return it != told_.end() && now - it->second.at < kTellAgain;
+}
+
 void SyncLog::tell(spdlog::level::level_enum level, const std::string& line,
                    const std::string& next, TimePoint now) {
-  const auto [it, is_new] = told_.try_emplace(line, Told{now});
+  if (is_told(line, now)) level = spdlog::level::debug;
+  const auto it = told_.try_emplace(line, Told{now}).first;
   it->second.now = true;
-  if (!is_new && now - it->second.at < kTellAgain) level = spdlog::level::debug;
   if (level != spdlog::level::debug) it->second.at = now;
   logger_.log(level, "{}{}{}", line, next.empty() ? "" : "; ", next);
+}
+
+void SyncLog::tell(const api::Problem& problem, TimePoint now) {
+  const auto line = api::to_string(problem);
+  auto level = problem.severity == api::Severity::error ? spdlog::level::err : spdlog::level::warn;
+  if (!is_told(line, now)) {
+    if (in_minute_ == 0 || now - minute_ >= std::chrono::minutes(1)) {
+      minute_ = now;
+      in_minute_ = 0;
+      if (const auto count = std::exchange(left_out_, 0); count > 0)
+        logger_.warn("{} more problems of objects were not told", count);
+    }
+    if (++in_minute_ > kMostInMinute) {
+      ++left_out_;
+      level = spdlog::level::debug;
+    }
+  }
+  tell(level, line, "", now);
 }
 
 std::vector<std::string> SyncLog::standing() const {
@@ -44,9 +68,7 @@ std::vector<std::string> SyncLog::standing() const {
 
 void SyncLog::tell(const SyncProblems& problems, bool all, const std::string& next, TimePoint now) {
   for (auto& [line, told] : told_) told.now = false;
-  for (const auto& problem : problems.problems)
-    tell(problem.severity == api::Severity::error ? spdlog::level::err : spdlog::level::warn,
-         api::to_string(problem), "", now);
+  for (const auto& problem : problems.problems) tell(problem, now);
   for (const auto& [reason, names] : by_reason(problems.warnings))
     tell(spdlog::level::warn, list_of(names) + ": " + reason, "going on without", now);
   for (const auto& [reason, names] : by_reason(problems.failures))

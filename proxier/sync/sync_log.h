@@ -1,8 +1,10 @@
 #pragma once
 
 // SyncLog: tells a person what a sync could not do. What was told before and is still so is not
-// told again until some time has passed. Sync thread only.
+// told again until some time has passed. Of what is wrong with objects so much is told a minute:
+// whoever may write one may make it wrong in another way each second. Sync thread only.
 
+#include <cstddef>
 #include <map>
 #include <string>
 #include <vector>
@@ -23,6 +25,8 @@ struct SyncProblems {
 
 class SyncLog {
  public:
+  static constexpr std::size_t kMostInMinute = 60;
+
   explicit SyncLog(spdlog::logger& logger) : logger_(logger) {}
 
   // `next` says what happens now ("trying again in 2 s", ""). `all`: nothing else is wrong; what
@@ -35,6 +39,8 @@ class SyncLog {
  private:
   void tell(spdlog::level::level_enum level, const std::string& line, const std::string& next,
             TimePoint now);
+  void tell(const api::Problem& problem, TimePoint now);
+  bool is_told(const std::string& line, TimePoint now) const;
 
   spdlog::logger& logger_;
   struct Told {
@@ -42,6 +48,11 @@ class SyncLog {
     bool now = false;  // in the call that runs
   };
   std::map<std::string, Told> told_;
+
+  // Problems of objects.
+  TimePoint minute_;  // its beginning
+  std::size_t in_minute_ = 0;
+  std::size_t left_out_ = 0;
 };
 
 }  // namespace ipvsproxier::sync

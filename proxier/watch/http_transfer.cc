@@ -73,6 +73,12 @@ std::string without_duration(std::string text) {
   return text;
 }
 
+// A proxy's URL of which it can make nothing curl repeats, with the password, cut off somewhere.
+std::string without_password(std::string text) {
+  if (!text.starts_with("Unsupported proxy")) return text;
+  return "the URL of the proxy cannot be used; it is not shown, for a password may be in it";
+}
+
 // curl gives sockets no count of probes and no user timeout. A socket that refuses them still
 // carries requests, so nothing here is an error.
 int set_socket(void* /*user*/, curl_socket_t fd, curlsocktype /*purpose*/) noexcept {
@@ -254,7 +260,8 @@ Status HttpTransfer::status_of(CURLcode code) const {
   if (code == CURLE_OK && head_told_) return {};
   if (code == CURLE_OK)
     return Error{.kind = ErrorKind::malformed, .where = server_ + ": no HTTP answer"};
-  std::string text = error_[0] != '\0' ? without_duration(error_.data()) : curl_easy_strerror(code);
+  std::string text = error_[0] != '\0' ? without_password(without_duration(error_.data()))
+                                       : curl_easy_strerror(code);
   // Of an authority that has the right name and another key, OpenSSL says "asn1 encoding routines".
   if (code == CURLE_SSL_CONNECT_ERROR)
     text += "; does it speak TLS, with a certificate of the configured authority?";

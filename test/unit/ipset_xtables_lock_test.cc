@@ -1,5 +1,6 @@
 #include "ipset/xtables_lock.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -40,6 +41,19 @@ TEST_CASE("a lock file that cannot be made is an error that names it") {
   REQUIRE_FALSE(lock);
   CHECK(lock.error().kind == ErrorKind::missing);
   CHECK_THAT(lock.error().where, Catch::Contains(path));
+}
+
+// Whoever may read the file may lock it.
+TEST_CASE("the lock file is its owner's alone, whatever the umask") {
+  const TemporaryFolder folder;
+  const auto path = folder.path + "/xtables.lock";
+  const auto before = ::umask(0);
+  const auto lock = XtablesLock::acquire(path, milliseconds(0));
+  ::umask(before);
+  REQUIRE(lock);
+  struct stat found {};
+  REQUIRE(::stat(path.c_str(), &found) == 0);
+  CHECK((found.st_mode & 0777U) == 0600);
 }
 
 }  // namespace

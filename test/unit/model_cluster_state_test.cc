@@ -113,6 +113,14 @@ TEST_CASE("a slice that changes its Service touches both") {
   CHECK(state.slices.empty());
 }
 
+TEST_CASE("a slice speaks for Services of its own namespace alone") {
+  ClusterState state;
+  auto slice = test::slice_of(test::web_service(), 8080, {test::e1()});
+  slice.name.ns = "elsewhere";
+  CHECK(state.take(change_of(slice)).services == Names{{"elsewhere", "web"}});
+  CHECK_FALSE(state.slices.contains(kWeb));
+}
+
 TEST_CASE("slices are found again whatever their names say of their Services") {
   const std::vector<std::string> services = {"", "a", "a-b", "a-b-c", "b", "-"};
   const std::vector<std::string> names = {"a",   "a-", "a-1", "a-b-1", "a-b-c-1",

@@ -2,6 +2,7 @@
 
 #include "proxier/model/endpoint.h"
 
+#include <fmt/format.h>
 #include <catch2/catch.hpp>
 
 #include "test/support/cluster_builder.h"
@@ -86,6 +87,27 @@ TEST_CASE("a slice without a Service belongs to nobody") {
   auto slice = test::slice_of(test::web_service(), 80, {endpoint("10.244.0.3", "n1")});
   slice.service.clear();
   CHECK(test::cluster_of({slice}).slices.empty());
+}
+
+TEST_CASE(
+    "ports times endpoints of one Service's slices have a bound: what is beyond is left out") {
+  const auto service = test::web_service();
+  const auto slice = [&](const std::string& name, std::size_t ports, std::size_t endpoints) {
+    auto result = test::slice_of(service, 1, {}, name);
+    result.ports.clear();
+    for (std::size_t i = 1; i <= ports; ++i)
+      result.ports.push_back({fmt::format("p{}", i), Protocol::tcp, static_cast<std::uint16_t>(i)});
+    for (std::size_t i = 0; i < endpoints; ++i)
+      result.endpoints.push_back(
+          endpoint(fmt::format("10.{}.{}.{}", name == "c" ? 1 : 0, i / 256, i % 256), "n1"));
+    return result;
+  };
+  const auto slices = named({slice("a", 2000, 100), slice("b", 10'000, 1000), slice("c", 1, 50)});
+  CHECK(count_endpoints(slices, Family::ipv4) == 200'000 + 10'000'000 + 50);
+  const auto found = endpoints_of(service.name, slices, Family::ipv4, "n1", "z1");
+  CHECK(found.size() == 2000);
+  CHECK(found.at({service.name, "p1", Protocol::tcp}).size() == 150);
+  CHECK(found.at({service.name, "p2000", Protocol::tcp}).size() == 100);
 }
 
 }  // namespace

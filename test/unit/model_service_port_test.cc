@@ -2,8 +2,10 @@
 
 #include "proxier/model/service_port.h"
 
+#include <fmt/format.h>
 #include <catch2/catch.hpp>
 
+#include "proxier/model/share.h"
 #include "test/support/cluster_builder.h"
 
 namespace ipvsproxier::model {
@@ -124,6 +126,46 @@ TEST_CASE("a port per port of the spec, node ports whatever the type") {
   CHECK(ports[0].node_port == 30080);
   CHECK(ports[1].name.protocol == netlink::Protocol::udp);
   CHECK(ports[1].port == 53);
+}
+
+// So many addresses from a first one on.
+std::vector<netlink::IpAddress> many_addresses(std::size_t count) {
+  std::vector<netlink::IpAddress> result;
+  for (std::size_t i = 0; i < count; ++i)
+    result.push_back(ip(fmt::format("198.{}.{}.{}", 51 + i / 65536, i / 256 % 256, i % 256)));
+  return result;
+}
+
+api::Service with_ports(std::size_t count) {
+  auto service = test::web_service();
+  service.ports.clear();
+  for (std::size_t i = 1; i <= count; ++i)
+    service.ports.push_back({.name = fmt::format("p{}", i), .port = static_cast<std::uint16_t>(i)});
+  return service;
+}
+
+TEST_CASE("the product of two lists of one Service has a bound: its last ports are left out") {
+  auto service = with_ports(2000);
+  CHECK(service_ports(service, Family::ipv4, true).size() == 2000);
+
+  SECTION("external IPs") {
+    service.external_ips = many_addresses(2000);
+    const auto ports = service_ports(service, Family::ipv4, true);
+    CHECK(ports.size() == kMostOfOneService / 2000);
+    CHECK(ports.back().name.port == fmt::format("p{}", ports.size()));
+    CHECK(service_ports(service, Family::ipv4, false).size() == 2000);
+  }
+  SECTION("source ranges, for each address of the load balancer or without any") {
+    for (const auto& address : many_addresses(1000))
+      service.source_ranges.push_back(netlink::IpPrefix::of(address, 32));
+    CHECK(service_ports(service, Family::ipv4, true).size() == kMostOfOneService / 1000);
+    service.load_balancer_ips = many_addresses(4);
+    CHECK(service_ports(service, Family::ipv4, true).size() == kMostOfOneService / 4000);
+  }
+  SECTION("a list alone may be as long as an object: one port stays") {
+    service.external_ips = many_addresses(270'000);
+    CHECK(service_ports(service, Family::ipv4, true).size() == 1);
+  }
 }
 
 }  // namespace

@@ -78,6 +78,69 @@ TEST_CASE("among three every loser is told") {
   CHECK(result.problems.size() == 2);
 }
 
+// The address of `old` is that of `young`, which has it from the API server or a controller.
+TEST_CASE("what a Service was given is not another's that names it in externalIPs, however old") {
+  auto old = claimant("a", "10.96.0.1", 1);
+  auto young = claimant("b", "10.96.0.2", 2);
+  young.external_ips.clear();
+  SECTION("a cluster IP") {
+    old.external_ips = young.cluster_ips;
+  }
+  SECTION("a load-balancer IP") {
+    young.type = api::ServiceType::load_balancer;
+    young.load_balancer_ips = {ip("192.0.2.10")};
+    old.external_ips = young.load_balancer_ips;
+  }
+  SECTION("a load-balancer IP that is among its own externalIPs, too") {
+    young.type = api::ServiceType::load_balancer;
+    young.load_balancer_ips = young.external_ips = {ip("192.0.2.10")};
+    old.external_ips = young.load_balancer_ips;
+  }
+  SECTION("a node port") {
+    young.ports[0].node_port = 30080;
+    old.ports[0].port = 30080;
+    old.external_ips = {ip("10.0.0.1")};
+  }
+  const auto of_young = plan_of({young}).state;
+  const auto result = plan_of({old, young});
+  for (const auto& [key, planned] : of_young.services) {
+    INFO(to_string(key));
+    CHECK(result.state.services.at(key).servers.size() == planned.servers.size());
+    CHECK(result.state.services.at(key).facet == planned.facet);
+  }
+  REQUIRE(result.problems.size() == 1);
+  CHECK_THAT(api::to_string(result.problems[0]),
+             Catch::StartsWith("a.yaml: Service default/a: spec.externalIPs: ") &&
+                 Catch::Contains("to which it was given: it keeps it"));
+}
+
+TEST_CASE("who loses a VIP lets nobody in there: its source ranges and elements do not count") {
+  auto owner = claimant("a", "10.96.0.1", 1);
+  owner.type = api::ServiceType::load_balancer;
+  owner.external_ips.clear();
+  owner.load_balancer_ips = {ip("192.0.2.10")};
+  owner.source_ranges = {test::prefix("203.0.113.0/24")};
+  auto intruder = claimant("b", "10.96.0.2", 2);
+  intruder.type = api::ServiceType::load_balancer;
+  intruder.load_balancer_ips = intruder.external_ips = owner.load_balancer_ips;
+  intruder.external_policy_local = true;
+  SECTION("no ranges") {}
+  SECTION("everybody") {
+    intruder.source_ranges = {test::prefix("0.0.0.0/0")};
+  }
+  SECTION("others") {
+    intruder.source_ranges = {test::prefix("198.51.100.0/24")};
+  }
+  const auto alone = plan_of({owner}).state;
+  const auto both = plan_of({owner, intruder}).state;
+  for (const auto& [key, elements] : both.sets) {
+    if (key.id == ipset::SetId::cluster_ip || key.id == ipset::SetId::ipvs_ips) continue;
+    INFO(ipset::set_name(key.id, key.family));
+    CHECK(elements.size() == alone.sets.at(key).size());
+  }
+  CHECK(both.rules == alone.rules);
+}
+
 TEST_CASE("of very many losers the first are told, and that there are more") {
   std::vector<api::Service> services;
   for (int i = 0; i < 150; ++i)

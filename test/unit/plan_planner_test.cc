@@ -3,8 +3,10 @@
 
 #include "proxier/plan/planner.h"
 
+#include <fmt/format.h>
 #include <catch2/catch.hpp>
 
+#include "proxier/model/share.h"
 #include "proxier/plan/diff.h"
 #include "test/support/cluster_builder.h"
 #include "test/support/kernel_model.h"
@@ -210,6 +212,73 @@ TEST_CASE("the scope of a Service names all that guards it") {
                   SetId::load_balancer_source_cidr, SetId::ipvs_ips})
     CHECK(scope.elements.at({Family::ipv4, id}) ==
           following.planner().desired().sets.at({Family::ipv4, id}));
+}
+
+// One with as many ports and external IPs, all of which its endpoints have.
+model::ClusterState greedy(std::size_t ports, std::size_t ips, std::size_t endpoints) {
+  auto web = test::web_service();
+  auto slice = test::slice_of(web, 1, {});
+  web.ports.clear();
+  slice.ports.clear();
+  for (std::size_t i = 1; i <= ports; ++i) {
+    const auto number = static_cast<std::uint16_t>(i);
+    web.ports.push_back({.name = fmt::format("p{}", i), .port = number});
+    slice.ports.push_back({fmt::format("p{}", i), Protocol::tcp, number});
+  }
+  for (std::size_t i = 0; i < ips; ++i)
+    web.external_ips.push_back(ip(fmt::format("198.51.{}.{}", i / 256, i % 256)));
+  for (std::size_t i = 0; i < endpoints; ++i)
+    slice.endpoints.push_back(test::endpoint(fmt::format("10.244.{}.{}", i / 256, i % 256), "n1"));
+  auto other = test::web_service();
+  other.name.name = "other";
+  other.cluster_ips = {ip("10.96.0.10")};
+  return test::cluster_of({web, slice, other, test::slice_of(other, 8080, {test::e1()})});
+}
+
+TEST_CASE("one Service cannot ask for more than its share, and others do not notice") {
+  const auto told = [](const Plan& plan) {
+    return plan.problems.empty() ? "" : api::to_string(plan.problems.front());
+  };
+  const auto options = [] {
+    PlannerOptions result;
+    result.families = {Family::ipv4};
+    return result;
+  }();
+  std::size_t ports = 0;
+  std::size_t ips = 0;
+  std::size_t endpoints = 0;
+  SECTION("of ports and endpoints: two millions") {
+    ports = 2000;
+    endpoints = 1000;
+  }
+  SECTION("of ports, external IPs and endpoints: more than a quarter of a million") {
+    ports = 60;
+    ips = 5;
+    endpoints = 1000;
+  }
+  const auto result = plan(greedy(ports, ips, endpoints), test::vector_node(), options);
+  CHECK_THAT(told(result), Catch::StartsWith("Service default/web: asks for more than one"));
+  std::size_t servers = 0;
+  for (const auto& [key, planned] : result.state.services) servers += planned.servers.size();
+  CHECK(servers <= model::kMostOfOneService + 1);
+  const auto other = result.state.services.find({ip("10.96.0.10"), Protocol::tcp, 80});
+  REQUIRE(other != result.state.services.end());
+  CHECK(other->second.servers.size() == 1);
+}
+
+TEST_CASE("that a Service asks for too much is told as long as it is so") {
+  PlannerOptions options;
+  options.families = {Family::ipv4};
+  Following following(test::vector_node(), options);
+  following.step(greedy(300, 0, 1000));
+  CHECK(following.planner().problems().size() == 1);
+  following.step(greedy(301, 0, 1000));
+  CHECK(following.planner().problems().size() == 1);
+  following.step(greedy(3, 0, 3));
+  CHECK(following.planner().problems().empty());
+  following.step(greedy(300, 0, 1000));
+  following.step({});
+  CHECK(following.planner().problems().empty());
 }
 
 }  // namespace

@@ -290,6 +290,21 @@ class Variable {
   const char* name_;
 };
 
+TEST_CASE("the password in a proxy's URL is in no message, whatever is wrong with the URL") {
+  const std::string url =
+      GENERATE("http://user:secret@127.0.0.1:1", "http://user:secret@127.0.0.1:1x",
+               "http://user:sec ret@127.0.0.1:1", "http://user:secret@no-such-host.invalid:1",
+               "socks5h://user:secret@127.0.0.1:1", "nonsense://user:secret@127.0.0.1:1",
+               "nonsense://user:" + std::string(400, 's') + "sec@127.0.0.1:1");
+  const bool by_environment = GENERATE(false, true);
+  const Variable proxy("HTTPS_PROXY", by_environment ? url : "");
+  const auto answer =
+      fetch({.server = "https://127.0.0.1:1", .proxy_url = by_environment ? "" : url});
+  CHECK(answer.status() == 0);
+  CHECK_THAT(answer.error(), Contains("https://127.0.0.1:1"));
+  CHECK_THAT(answer.error(), !Contains("user") && !Contains("sec") && !Contains("sss"));
+}
+
 TEST_CASE("NO_PROXY is about the server, whatever name its certificate has") {
   const Authority authority;
   const auto server = started({.tls = authority.server({.dns_names = {"api.example"}})});
