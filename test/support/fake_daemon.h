@@ -5,6 +5,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <stop_token>
@@ -62,6 +63,7 @@ struct FakeDaemonSettings {
   sync::DrainTimes drain;
   plan::PlannerOptions options = {.families = {netlink::Family::ipv4}};
   sync::RemoveNftLeftovers remove_nft_leftovers;
+  std::optional<sync::HostSetup> host;
 };
 
 class FakeDaemon {
@@ -98,8 +100,9 @@ class FakeDaemon {
   plan::DesiredState planned();
   // All fakes, past all faults: one line a thing.
   std::set<std::string> dump();
-  // Where the fakes differ from the plan, in such lines.
+  // Where the fakes differ from the plan, in such lines; and what of the plan they lack.
   std::set<std::string> differences();
+  std::set<std::string> missing();
 
   FakeIpvsTable ipvs;
   FakeLinkTable links;
@@ -110,6 +113,10 @@ class FakeDaemon {
   KernelWatch watch{ipvs, links, sets, rules};
 
  private:
+  std::set<std::string> wanted();
+  std::set<std::string> found();
+  std::set<std::string> wrong_rules();
+
   std::ostringstream log_;
   spdlog::logger logger_;
   sync::ReconcilerSettings settings_;
