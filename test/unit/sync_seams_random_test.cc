@@ -56,7 +56,8 @@ struct Seam {
 // ENOMEM and ENOBUFS of its buffers, EAGAIN and EINTR of receiving, ETIMEDOUT by us.
 const std::vector<Seam>& seams() {
   static const std::vector<Seam> kSeams = {
-      // net/netfilter/ipvs/ip_vs_ctl.c: ip_vs_genl_set_cmd, ip_vs_add_service, ip_vs_add_dest; ENOENT
+      // net/netfilter/ipvs/ip_vs_ctl.c: ip_vs_genl_set_cmd, ip_vs_add_service, ip_vs_add_dest;
+      // ENOENT
       // and EOPNOTSUPP also of net/netlink/genetlink.c where the module is gone.
       {"ipvs",
        [](FakeDaemon& daemon) -> FaultInjector& { return daemon.ipvs.faults; },
@@ -66,7 +67,8 @@ const std::vector<Seam>& seams() {
         "list real servers", "IPVS timeouts"},
        {EPERM, ENOMEM, ENOBUFS, EAGAIN, EINTR, ETIMEDOUT, EINVAL, EEXIST, ESRCH, ENOENT, ERANGE,
         EAFNOSUPPORT, EMSGSIZE, EOPNOTSUPP}},
-      // net/core/rtnetlink.c, net/ipv4/devinet.c (EADDRNOTAVAIL, ENODEV), net/ipv6/addrconf.c (EACCES
+      // net/core/rtnetlink.c, net/ipv4/devinet.c (EADDRNOTAVAIL, ENODEV), net/ipv6/addrconf.c
+      // (EACCES
       // where IPv6 is disabled), net/ipv4/fib_frontend.c (ESRCH); EOPNOTSUPP without dummy links.
       {"links",
        [](FakeDaemon& daemon) -> FaultInjector& { return daemon.links.faults; },
@@ -81,8 +83,8 @@ const std::vector<Seam>& seams() {
       {"sets",
        [](FakeDaemon& daemon) -> FaultInjector& { return daemon.sets.faults; },
        Operation::set,
-       {"", "make set", "add KUBE", "remove KUBE", "list set", "KUBE-LOAD-BALANCER", "KUBE-IPVS-IPS",
-        "KUBE-NODE-PORT", "KUBE-6"},
+       {"", "make set", "add KUBE", "remove KUBE", "list set", "KUBE-LOAD-BALANCER",
+        "KUBE-IPVS-IPS", "KUBE-NODE-PORT", "KUBE-6"},
        {EPERM, ENOMEM, ENOBUFS, EAGAIN, EINTR, ETIMEDOUT, ENOENT, EBUSY, EEXIST, 4352, ENOPROTOOPT,
         EMSGSIZE}},
       // net/ipv4/netfilter/ip_tables.c: get_entries, do_replace (EAGAIN: others wrote meanwhile),
@@ -156,7 +158,8 @@ Episode episode_of(std::uint32_t number) {
 }
 
 std::string to_text(const Step& step) {
-  const char* const names[] = {"change", "fault", "vanish", "wait", "end faults", "restart", "calm"};
+  const char* const names[] = {"change",     "fault",   "vanish", "wait",
+                               "end faults", "restart", "calm"};
   auto text = fmt::format("{} {}", names[static_cast<std::size_t>(step.kind)], step.luck);
   if (step.kind != Kind::fault) return text;
   const auto episode = episode_of(step.luck);
@@ -286,8 +289,10 @@ class History {
       case conntrack:
         return daemon_.conntrack.vanish();
       case host:
-        if (luck.chance(50)) host_.remove("sys/net");
-        else host_.reset();
+        if (luck.chance(50))
+          host_.remove("sys/net");
+        else
+          host_.reset();
         return;
     }
   }
@@ -319,7 +324,8 @@ class History {
     for (const auto& [key, planned] : daemon_.planned().services)
       if (key.protocol == netlink::Protocol::udp && luck.chance(50))
         for (const auto& [server, weight] : daemon_.weights(key)) {
-          const auto client = key.address.family() == netlink::Family::ipv4 ? "10.1.0.1" : "fd00:1::1";
+          const auto client =
+              key.address.family() == netlink::Family::ipv4 ? "10.1.0.1" : "fd00:1::1";
           daemon_.conntrack.track({test::ip(client), ++client_port_}, {key.address, key.port},
                                   {server.address, server.port});
         }
@@ -365,7 +371,8 @@ class History {
     concerned_.clear();
     was_blind_ = false;
     if (const auto left = daemon_.differences(); !left.empty())
-      wrong_ = fmt::format("{} differences after all faults, the first: {}", left.size(), *left.begin());
+      wrong_ =
+          fmt::format("{} differences after all faults, the first: {}", left.size(), *left.begin());
     if (wrong_.empty() && host_.get("sys/net/ipv4/vs/conntrack") != "1") wrong_ = "sysctl";
     if (wrong_.empty()) check_flows();
     const auto writes = daemon_.writes();
@@ -384,7 +391,8 @@ class History {
         const auto found = planned.services.find(
             {flow.destination.address, netlink::Protocol::udp, flow.destination.port});
         if (found != planned.services.end() &&
-            !found->second.servers.contains(netlink::RealServerKey{flow.server.address, flow.server.port}))
+            !found->second.servers.contains(
+                netlink::RealServerKey{flow.server.address, flow.server.port}))
           wrong_ = "left: " + to_string(flow);
       }
   }
@@ -407,7 +415,9 @@ TEST_CASE("random faults at every seam cost what they are about, and end with th
   const std::chrono::seconds time(test::environment_number("IPVS_PROXIER_SOAK_SECONDS", 0));
   auto seed = static_cast<std::uint32_t>(test::environment_number("IPVS_PROXIER_SOAK_SEED", 1));
   std::size_t hits = 0;
-  for (int n = 0; n < (std::getenv("N")?atoi(std::getenv("N")):12) || std::chrono::steady_clock::now() - begin < time; ++n, ++seed) {
+  for (int n = 0; n < (std::getenv("N") ? atoi(std::getenv("N")) : 12) ||
+                  std::chrono::steady_clock::now() - begin < time;
+       ++n, ++seed) {
     std::mt19937 random(seed);
     auto steps = random_steps(random);
     History history(seed);
