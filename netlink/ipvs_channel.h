@@ -18,4 +18,8 @@ struct IpvsChannel {
   static Result<IpvsChannel> open(const NlOptions& options = {});
 };
 
+// The id that the family has now: another one each time that the module was loaded. Errors as
+// open()'s.
+Result<std::uint16_t> resolve_ipvs(NlChannel& channel);
+
 }  // namespace ipvsproxier::netlink

@@ -1,5 +1,7 @@
 #include "netlink/ipvs_kernel.h"
 
+#include <cerrno>
+
 #include <linux/netlink.h>
 
 #include <fmt/format.h>
@@ -47,21 +49,37 @@ NlCounters KernelIpvsTable::counters() const {
   return all;
 }
 
+// net/netlink/genetlink.c, genl_rcv_msg: ENOENT where no family has the id any more. No question
+// that is asked by this has that answer otherwise.
+template <typename Ask>
+auto KernelIpvsTable::with_family(Ask ask) -> decltype(ask()) {
+  auto answer = ask();
+  if (answer || answer.error().sys_errno != ENOENT) return answer;
+  const auto family = resolve_ipvs(channel_);
+  if (!family) return family.error();
+  family_ = *family;
+  return ask();
+}
+
 // Taken as they come: with all the counters that the kernel adds, the messages of a large table
 // take five times its memory. None is marked as interrupted.
 Result<std::vector<VirtualService>> KernelIpvsTable::list_services() {
   std::vector<VirtualService> services;
-  const auto status = channel_.stream_whole(
-      Operation::ipvs_service, encode_list_services(family_), [&] { services.clear(); },
-      [&](ByteView payload) { return add_service(payload, services); });
+  const auto status = with_family([&] {
+    return channel_.stream_whole(
+        Operation::ipvs_service, encode_list_services(family_), [&] { services.clear(); },
+        [&](ByteView payload) { return add_service(payload, services); });
+  });
   if (status) return services;
   return in_context(status.error(), "list virtual services");
 }
 
 Result<IpvsTable::ServicesPart> KernelIpvsTable::begin_services() {
-  if (const auto begun = parts_.begin_dump(encode_list_services(family_)); !begun)
-    return in_context(begun.error(), "list virtual services");
-  return next_services();
+  return with_family([this]() -> Result<ServicesPart> {
+    if (const auto begun = parts_.begin_dump(encode_list_services(family_)); !begun)
+      return in_context(begun.error(), "list virtual services");
+    return next_services();
+  });
 }
 
 Result<IpvsTable::ServicesPart> KernelIpvsTable::next_services() {
@@ -103,7 +121,8 @@ Result<std::vector<ListedServer>> KernelIpvsTable::list_servers(const VirtualSer
 }
 
 Result<IpvsTimeouts> KernelIpvsTable::timeouts() {
-  const auto reply = channel_.query(Operation::generic, encode_get_timeouts(family_));
+  const auto reply = with_family(
+      [this] { return channel_.query(Operation::generic, encode_get_timeouts(family_)); });
   if (!reply) return in_context(reply.error(), "read IPVS timeouts");
   return decode_timeouts(*reply);
 }

@@ -2,7 +2,8 @@
 
 // KernelIpvsTable: the IPVS table of the network namespace in which it was opened, over generic
 // netlink. Sync thread only. Nothing is changed by opening or destroying it; but opening may load
-// the ip_vs module (ipvs_channel.h).
+// the ip_vs module (ipvs_channel.h). Where the module was unloaded, listings and timeouts() have it
+// loaded again; what is applied between the two fails.
 
 #include <memory>
 
@@ -36,6 +37,9 @@ class KernelIpvsTable final : public IpvsTable {
   // A dump keeps its socket busy, so that a listing in parts has one of its own.
   KernelIpvsTable(IpvsChannel opened, NlChannel parts)
       : channel_(std::move(opened.channel)), parts_(std::move(parts)), family_(opened.family) {}
+
+  template <typename Ask>
+  auto with_family(Ask ask) -> decltype(ask());
 
   NlChannel channel_;
   NlChannel parts_;

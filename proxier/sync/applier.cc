@@ -107,6 +107,7 @@ Written& Written::operator+=(const Written& other) {
 void Perhaps::merge(Perhaps other) {
   services.merge(other.services);
   bindings.merge(other.bindings);
+  gone.merge(other.gone);
 }
 
 Outcome Applier::apply(const plan::Transaction& transaction, const std::stop_token& stop) {
@@ -269,7 +270,10 @@ void Applier::run_part(const plan::SetKey& key, std::span<const ipset::ElementOp
     }
     const auto& [add, element] = tried[i];
     const auto cause = cause_of(add, statuses[i].error());
-    if (add) unguarded_.note(key.id, element, cause);
+    if (add)
+      unguarded_.note(key.id, element, cause);
+    else if (is_lost(statuses[i].error()))
+      outcome_.perhaps.gone.emplace(key, element);
     fail(outcome_.failed.elements, SetElement{key, element}, cause, words_of(spec, tried[i]),
          std::move(statuses[i].error()));
   }

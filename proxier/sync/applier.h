@@ -32,10 +32,12 @@ struct Written {
   friend bool operator==(const Written&, const Written&) = default;
 };
 
-// VIPs that the kernel may hold besides: the answer to their addition was lost.
+// What answers were lost about. VIPs that the kernel may hold besides, as their addition was asked
+// for, and elements that it may hold no more.
 struct Perhaps {
   std::set<netlink::VirtualServiceKey> services;
   std::set<plan::Binding> bindings;
+  std::set<SetElement> gone;
 
   void merge(Perhaps other);
 };

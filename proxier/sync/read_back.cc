@@ -212,12 +212,15 @@ PartRead ReadBack::read_rules(Kernel& kernel, const plan::DesiredState& desired,
       continue;
     }
     const auto believed = mirror.rules.find(key);
-    if (believed == mirror.rules.end())
+    if (believed == mirror.rules.end()) {
+      // They are put right before anything that they guard is looked at.
       part.look_at_all = true;
-    else if (believed->second == *listed)
+      part.news.rules.insert(family);
+    } else if (believed->second == *listed) {
       continue;
-    else
+    } else {
       part.differs.rules.insert(family);
+    }
     found[key] = *std::move(listed);
   }
   if (found.empty()) return part;

@@ -281,8 +281,10 @@ plan::Scope Reconciler::completed(plan::Scope scope) const {
   return scope;
 }
 
-// What the kernel may hold is taken for there once it is to go: so it goes before its guards.
-void Reconciler::assume_added() {
+// What the kernel may hold is taken for there once it is to go: so it goes before its guards. An
+// element that may be gone is taken for gone once it is to be there: so it is there before what it
+// guards.
+void Reconciler::assume_lost_answers() {
   const auto& desired = planner_.desired();
   std::erase_if(perhaps_.services, [&](const netlink::VirtualServiceKey& key) {
     if (desired.services.contains(key) || !mirror_.services) return false;
@@ -295,6 +297,14 @@ void Reconciler::assume_added() {
     mirror_.addresses->insert(binding);
     return true;
   });
+  std::erase_if(perhaps_.gone, [&](const SetElement& gone) {
+    const auto& [key, element] = gone;
+    const auto wanted = desired.sets.find(key);
+    if (wanted == desired.sets.end() || !wanted->second.contains(element)) return false;
+    const auto has = mirror_.sets.find(key);
+    if (has != mirror_.sets.end() && has->second) has->second->erase(element);
+    return true;
+  });
 }
 
 void Reconciler::sync_changes(TimePoint now, Pass& pass, bool look_at_links) {
@@ -302,7 +312,7 @@ void Reconciler::sync_changes(TimePoint now, Pass& pass, bool look_at_links) {
   scope.merge(planner_.update(std::exchange(touched_, {}), cluster_));
   scope.merge(retries_.due(now));
   scope.merge(refusals_.due(now));
-  assume_added();
+  assume_lost_answers();
   if (std::exchange(look_at_all_, false)) scope = plan::whole(planner_.desired(), mirror_);
   if (!scope.empty()) apply(completed(std::move(scope)), now, pass);
 }

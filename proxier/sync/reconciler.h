@@ -137,7 +137,7 @@ class Reconciler {
   std::size_t tell_lost(const plan::AddressSet& differing, const plan::Bindings& found,
                         const std::set<netlink::IpAddress>& told_lost);
   plan::Scope completed(plan::Scope scope) const;
-  void assume_added();
+  void assume_lost_answers();
   void apply(const plan::Scope& scope, TimePoint now, Pass& pass);
   Outcome execute(const plan::Transaction& transaction, Pass& pass);
   void note_drains(const plan::ServiceKeySet& services, TimePoint now);
@@ -157,7 +157,7 @@ class Reconciler {
   plan::Planner planner_;
   Holding holding_;
   plan::ActualState mirror_;  // what the kernel holds, as far as we know
-  Perhaps perhaps_;           // VIPs that it may hold besides
+  Perhaps perhaps_;           // what answers were lost about
 
   bool listed_ = false;        // the first lists are there
   bool known_ = false;         // mirror_ was read

@@ -17,7 +17,7 @@ std::vector<Status> FakeConntrackTable::remove(std::span<const UdpFlow> flows) {
   std::vector<Status> outcomes;
   for (const auto& flow : flows) {
     ++writes_;
-    outcomes.push_back(faults.around("remove " + to_string(flow), [&]() -> Status {
+    outcomes.push_back(faults.around("remove " + to_string(flow), [this, flow]() -> Status {
       const auto found = flows_.find({flow.source, flow.destination});
       if (found != flows_.end() && found->second.id == flow.id) flows_.erase(found);
       return {};

@@ -23,6 +23,8 @@ class FakeConntrackTable final : public netlink::ConntrackTable {
   netlink::UdpFlow track(const netlink::FlowEnd& source, const netlink::FlowEnd& destination,
                          const netlink::FlowEnd& server);
 
+  void vanish() { flows_.clear(); }
+
   // Removals and listings received so far, the failed ones included.
   std::size_t writes() const { return writes_; }
   std::size_t listings() const { return listings_; }

@@ -96,14 +96,24 @@ std::vector<Status> FakeIpvsTable::apply(std::span<const IpvsOp> ops) {
   std::vector<Status> outcomes;
   for (const auto& op : ops) {
     ++writes_;
-    outcomes.push_back(faults.around(to_string(op), [&] { return apply_one(op); }));
+    outcomes.push_back(faults.around(to_string(op), [this, op] { return apply_one(op); }));
     if (after) after(op);
   }
   return outcomes;
 }
 
+void FakeIpvsTable::vanish() {
+  for (const auto& [key, entry] : entries_) unseen_.insert(key);
+  entries_.clear();
+}
+
 Result<std::vector<VirtualService>> FakeIpvsTable::list_services() {
   if (auto fault = faults.next("list virtual services")) return std::move(*fault);
+  unseen_.clear();
+  return services();
+}
+
+std::vector<VirtualService> FakeIpvsTable::services() const {
   std::vector<VirtualService> services;
   for (const auto& [key, entry] : entries_) services.push_back(entry.service);
   return services;
@@ -133,10 +143,15 @@ Result<std::vector<ListedServer>> FakeIpvsTable::list_servers(const VirtualServi
   const auto what = "list real servers of virtual service " + to_string(service);
   ++server_listings_;
   if (auto fault = faults.next(what)) return std::move(*fault);
-  const auto* entry = find(service);
-  if (!entry) return Error{ErrorKind::missing, ESRCH, what};
+  unseen_.erase(service);
+  if (!find(service)) return Error{ErrorKind::missing, ESRCH, what};
+  return servers(service);
+}
+
+std::vector<ListedServer> FakeIpvsTable::servers(const VirtualServiceKey& service) const {
   std::vector<ListedServer> servers;
-  for (const auto& [key, server] : entry->servers) servers.push_back(server);
+  if (const auto entry = entries_.find(canonical(service)); entry != entries_.end())
+    for (const auto& [key, server] : entry->second.servers) servers.push_back(server);
   return servers;
 }
 

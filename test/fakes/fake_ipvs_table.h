@@ -31,14 +31,21 @@ class FakeIpvsTable final : public netlink::IpvsTable {
   // Called after every operation, whatever became of it.
   std::function<void(const netlink::IpvsOp&)> after;
 
-  // What is there, past all faults; nullptr where there is no such real server.
+  // What is there, past all faults; nothing or nullptr where there is no such real server.
   bool contains(const netlink::VirtualServiceKey& key) const { return entries_.contains(key); }
+  std::vector<netlink::VirtualService> services() const;
+  std::vector<netlink::ListedServer> servers(const netlink::VirtualServiceKey& service) const;
   const netlink::RealServer* server(const netlink::VirtualServiceKey& service,
                                     const netlink::RealServerKey& key) const;
 
   // Schedulers that "modprobe" would find.
   std::set<std::string> schedulers = {"rr", "wrr", "lc", "wlc", "lblc", "lblcr", "dh",
                                       "sh", "sed", "nq", "fo",  "ovf",  "mh",    "none"};
+
+  // Others remove everything.
+  void vanish();
+  // They removed it, and it was not asked for since.
+  bool is_unseen(const netlink::VirtualServiceKey& key) const { return unseen_.contains(key); }
 
   // Operations and timeout writes received so far, the failed ones included.
   std::size_t writes() const { return writes_; }
@@ -66,6 +73,7 @@ class FakeIpvsTable final : public netlink::IpvsTable {
 
   std::map<netlink::VirtualServiceKey, Entry> entries_;
   netlink::IpvsTimeouts timeouts_{.tcp = 900, .tcp_fin = 120, .udp = 300};
+  std::set<netlink::VirtualServiceKey> unseen_;
   std::size_t writes_ = 0;
   std::size_t server_listings_ = 0;
   std::size_t listed_ = 0;  // virtual services, by the listing in parts; counted as the kernel does

@@ -23,7 +23,7 @@ void FakeLinkTable::add_address(const InterfaceAddress& address) {
 
 Result<bool> FakeLinkTable::ensure_dummy(std::string_view name) {
   const auto what = "create dummy link " + std::string(name);
-  return faults.around(what, [&] { return make_dummy(name, what); });
+  return faults.around(what, [this, name = std::string(name), what] { return make_dummy(name, what); });
 }
 
 Result<bool> FakeLinkTable::make_dummy(std::string_view name, const std::string& what) {
@@ -41,7 +41,7 @@ Result<bool> FakeLinkTable::make_dummy(std::string_view name, const std::string&
 
 Result<bool> FakeLinkTable::remove_dummy(std::string_view name) {
   const auto what = "remove dummy link " + std::string(name);
-  return faults.around(what, [&] { return take_dummy(name, what); });
+  return faults.around(what, [this, name = std::string(name), what] { return take_dummy(name, what); });
 }
 
 Result<bool> FakeLinkTable::take_dummy(std::string_view name, const std::string& what) {
@@ -120,7 +120,8 @@ std::vector<Status> FakeLinkTable::apply(std::string_view link, std::span<const 
   std::vector<Status> outcomes;
   for (const auto& op : ops) {
     ++writes_;
-    outcomes.push_back(faults.around(to_string(op), [&] { return apply_one(link, op); }));
+    outcomes.push_back(faults.around(
+        to_string(op), [this, link = std::string(link), op] { return apply_one(link, op); }));
     if (after) after(op);
   }
   return outcomes;
@@ -135,7 +136,7 @@ std::vector<Status> FakeLinkTable::apply_local_routes(std::span<const AddressOp>
   std::vector<Status> outcomes;
   for (const auto& op : ops) {
     ++writes_;
-    outcomes.push_back(faults.around(local_route_text(op), [&]() -> Status {
+    outcomes.push_back(faults.around(local_route_text(op), [this, op]() -> Status {
       if (op.add)
         routes_.insert(op.address);
       else

@@ -66,6 +66,10 @@ std::string extensions_of(const TableRules& rules) {
 }  // namespace
 
 FakeRuleTable::FakeRuleTable() {
+  make_base_chains();
+}
+
+void FakeRuleTable::make_base_chains() {
   for (const auto family : netlink::kFamilies) {
     for (const auto* chain : {"INPUT", "FORWARD", "OUTPUT"})
       tables_[{family, Table::filter}][chain];
@@ -78,6 +82,7 @@ FakeRuleTable::FakeRuleTable() {
 
 Result<TableRules> FakeRuleTable::list(const TableRules& wanted) {
   if (auto fault = faults.next("list " + name_of(wanted))) return *fault;
+  unseen_.erase({wanted.family, wanted.table});
   return read(wanted);
 }
 
@@ -106,7 +111,7 @@ Status FakeRuleTable::check_rule(const Chains& chains, const Rule& rule) const {
   if (std::holds_alternative<ipset::ForeignTarget>(rule.target))
     return Error{.kind = ErrorKind::malformed, .where = "not a rule of ours"};
   for (const auto& match : rule.matches)
-    if (const auto* set = std::get_if<ipset::SetMatch>(&match); set && sets.count(set->set) == 0)
+    if (const auto* set = std::get_if<ipset::SetMatch>(&match); set && !has_set(set->set))
       return Error{.kind = ErrorKind::missing, .where = "the set " + set->set + " does not exist"};
   if (const auto* jump = std::get_if<ipset::JumpTarget>(&rule.target);
       jump && chains.count(jump->chain) == 0)
@@ -116,7 +121,7 @@ Status FakeRuleTable::check_rule(const Chains& chains, const Rule& rule) const {
 
 Result<bool> FakeRuleTable::apply(const TableRules& desired) {
   auto answer = faults.around("write " + name_of(desired) + extensions_of(desired),
-                              [&] { return write(desired); });
+                              [this, desired] { return write(desired); });
   if (after) after(desired.family);
   return answer;
 }
@@ -151,7 +156,7 @@ Result<bool> FakeRuleTable::write(const TableRules& desired) {
 
 Result<ipset::RemovedRules> FakeRuleTable::remove(const ipset::RuleRemoval& removal) {
   return faults.around("remove from " + name_of(removal),
-                       [&] { return Result<ipset::RemovedRules>(take_out(removal)); });
+                       [this, removal] { return Result<ipset::RemovedRules>(take_out(removal)); });
 }
 
 ipset::RemovedRules FakeRuleTable::take_out(const ipset::RuleRemoval& removal) {
@@ -183,7 +188,7 @@ ipset::RemovedRules FakeRuleTable::take_out(const ipset::RuleRemoval& removal) {
 Result<bool> FakeRuleTable::set_aside(const ipset::ChainMove& move,
                                       const ipset::RuleRemoval& surplus) {
   return faults.around("set aside in " + name_of(surplus),
-                       [&] { return Result<bool>(move_chain(move, surplus)); });
+                       [this, move, surplus] { return Result<bool>(move_chain(move, surplus)); });
 }
 
 bool FakeRuleTable::move_chain(const ipset::ChainMove& move, const ipset::RuleRemoval& surplus) {
@@ -210,6 +215,23 @@ bool FakeRuleTable::move_chain(const ipset::ChainMove& move, const ipset::RuleRe
       rules.insert(rules.begin() + static_cast<std::ptrdiff_t>(last), behind);
   }
   return true;
+}
+
+void FakeRuleTable::vanish() {
+  tables_.clear();
+  make_base_chains();
+  note_foreign_hands();
+}
+
+void FakeRuleTable::note_foreign_hands() {
+  for (const auto& [key, chains] : tables_)
+    if (key.second != Table::mangle) unseen_.insert(key);
+  after_others();
+}
+
+bool FakeRuleTable::is_unseen(Family family) const {
+  return std::any_of(unseen_.begin(), unseen_.end(),
+                     [&](const Key& key) { return key.first == family; });
 }
 
 void FakeRuleTable::edit(Family family, Table table, const std::string& words) {

@@ -36,17 +36,29 @@ class FakeRuleTable : public ipset::RuleTable {
   // Called after every write, whatever became of it.
   std::function<void(netlink::Family)> after;
 
+  // Called when it is not as it was, and not because of apply().
+  std::function<void()> after_others = [] {};
+
   // What list() answers, past all faults.
   ipset::TableRules read(const ipset::TableRules& wanted) const;
 
   // The sets that exist; rules in the tables may go on naming one that is taken out.
   std::set<std::string> sets;
+  std::function<bool(const std::string&)> has_set = [this](const std::string& name) {
+    return sets.contains(name);
+  };
 
   // One of "-N CHAIN", "-F CHAIN", "-D CHAIN NUMBER", "-A CHAIN RULE", "-I CHAIN RULE", where RULE
   // is
   // "[-m conntrack --ctstate NEW] [-m comment --comment TEXT] -j TARGET" and TARGET a verdict or a
   // chain.
   void edit(netlink::Family family, ipset::Table table, const std::string& words);
+
+  // Others flush all tables and delete all chains that are not the kernel's.
+  void vanish();
+  void note_foreign_hands();  // no table is as it was, perhaps
+  // They did, and the tables of the family were not all listed since.
+  bool is_unseen(netlink::Family family) const;
 
   // The rules by chain as iptables-save prints them, without "-A CHAIN".
   std::map<std::string, std::vector<std::string>> lines(netlink::Family family,
@@ -65,12 +77,14 @@ class FakeRuleTable : public ipset::RuleTable {
   using Chains = std::map<std::string, std::vector<Counted>>;
   using Key = std::pair<netlink::Family, ipset::Table>;
 
+  void make_base_chains();
   netlink::Result<bool> write(const ipset::TableRules& desired);
   ipset::RemovedRules take_out(const ipset::RuleRemoval& removal);
   bool move_chain(const ipset::ChainMove& move, const ipset::RuleRemoval& surplus);
   netlink::Status check_rule(const Chains& chains, const ipset::Rule& rule) const;
 
   std::map<Key, Chains> tables_;
+  std::set<Key> unseen_;
   std::uint64_t commits_ = 0;
 };
 

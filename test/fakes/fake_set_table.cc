@@ -70,7 +70,7 @@ struct Refusal {
 }  // namespace
 
 Status FakeSetTable::ensure(const SetSpec& spec) {
-  return faults.around("make set " + spec.name, [&] { return make(spec); });
+  return faults.around("make set " + spec.name, [this, spec] { return make(spec); });
 }
 
 Status FakeSetTable::make(const SetSpec& spec) {
@@ -102,6 +102,11 @@ Status FakeSetTable::make(const SetSpec& spec) {
 
 Result<std::optional<ListedSet>> FakeSetTable::list(const std::string& name) {
   if (auto fault = faults.next("list set " + name)) return *fault;
+  unseen_.erase(name);
+  return read(name);
+}
+
+Result<std::optional<ListedSet>> FakeSetTable::read(const std::string& name) const {
   if (Status status = check_name(name); !status) return status.error();
   if (const auto foreign = foreign_.find(name); foreign != foreign_.end())
     return Error{ErrorKind::unsupported, 0, "set " + name + " has type " + foreign->second};
@@ -113,9 +118,12 @@ Result<std::optional<ListedSet>> FakeSetTable::list(const std::string& name) {
 }
 
 Result<std::optional<FakeSetTable::SetPart>> FakeSetTable::begin_list(const std::string& name) {
+  const bool unseen = is_unseen(name);
   auto all = list(name);
   if (!all) return all.error();
   if (!*all) return std::optional<SetPart>{};
+  if (unseen) unseen_.insert(name);
+  sees_all_ = true;
   listing_ = name;
   listed_.reset();
   auto part = next_list();
@@ -132,6 +140,7 @@ Result<FakeSetTable::SetPart> FakeSetTable::next_list() {
   auto next = listed_ ? set.elements.upper_bound(*listed_) : set.elements.begin();
   while (next != set.elements.end() && elements.size() < kAPart) elements.push_back(*next++);
   part.last = next == set.elements.end();
+  if (part.last && sees_all_) unseen_.erase(listing_);
   if (part.last)
     listing_.clear();
   else
@@ -143,7 +152,11 @@ void FakeSetTable::end_listing(const std::string& name) {
   if (listing_ == name) listing_.clear();
 }
 
-Status FakeSetTable::apply_one(StoredSet& set, const ElementOp& op) {
+Status FakeSetTable::apply_one(const std::string& name, const ElementOp& op) {
+  const auto found = sets_.find(name);
+  if (found == sets_.end())
+    return Error{ErrorKind::missing, 0, "set " + name + " does not exist"};
+  auto& set = found->second;
   const std::string refusal = std::visit(Refusal{set.spec}, op.element);
   if (!refusal.empty())
     return Error{ErrorKind::malformed, 0,
@@ -163,17 +176,12 @@ Status FakeSetTable::apply_one(StoredSet& set, const ElementOp& op) {
 }
 
 std::vector<Status> FakeSetTable::apply(const SetSpec& spec, std::span<const ElementOp> ops) {
-  const auto found = sets_.find(spec.name);
-  if (found == sets_.end()) {
-    const Error missing{ErrorKind::missing, 0, "set " + spec.name + " does not exist"};
-    return std::vector<Status>(ops.size(), Status(missing));
-  }
   std::vector<Status> outcomes;
   outcomes.reserve(ops.size());
   for (const ElementOp& op : ops) {
     const std::string words =
         (op.add ? "add " : "remove ") + spec.name + " " + to_string(op.element);
-    outcomes.push_back(faults.around(words, [&] { return apply_one(found->second, op); }));
+    outcomes.push_back(faults.around(words, [this, name = spec.name, op] { return apply_one(name, op); }));
     if (after) after(spec.name, op);
   }
   return outcomes;
@@ -198,6 +206,23 @@ Status FakeSetTable::destroy(const std::string& name) {
   sets_.erase(name);
   foreign_.erase(name);
   return {};
+}
+
+void FakeSetTable::vanish(bool destroyed) {
+  note_foreign_hands();
+  for (auto& [name, set] : sets_) set.elements.clear();
+  if (!destroyed) return;
+  listing_.clear();
+  sets_.clear();
+}
+
+void FakeSetTable::note_foreign_hands() {
+  for (const auto& [name, set] : sets_) note_foreign_hand(name);
+}
+
+void FakeSetTable::note_foreign_hand(const std::string& name) {
+  unseen_.insert(name);
+  if (listing_ == name) sees_all_ = false;
 }
 
 void FakeSetTable::make_foreign(const std::string& name, const std::string& type) {

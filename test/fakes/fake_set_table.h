@@ -35,13 +35,20 @@ class FakeSetTable final : public ipset::SetTable {
   // Called after every operation on an element, whatever became of it.
   std::function<void(const std::string& set, const ipset::ElementOp&)> after;
 
-  // What is there, past all faults. A set that does not exist is empty.
+  // What list() answers, past all faults.
+  ipset::Result<std::optional<ipset::ListedSet>> read(const std::string& name) const;
+  // A set that does not exist is empty.
   bool contains(const std::string& name, const ipset::Element& element) const;
+  bool exists(const std::string& name) const { return sets_.contains(name); }
   bool is_empty(const std::string& name) const;
 
   // What others do in the same kernel.
   void make_foreign(const std::string& name,
                     const std::string& type);  // of a type that is not ours
+  void vanish(bool destroyed);  // all sets are flushed, or destroyed
+  void note_foreign_hands();    // none is as it was, perhaps
+  // It is not, and was not listed from its beginning to its end since.
+  bool is_unseen(const std::string& name) const { return unseen_.contains(name); }
   void hold(const std::string& name);          // a rule refers to it
   void release(const std::string& name);
 
@@ -54,9 +61,10 @@ class FakeSetTable final : public ipset::SetTable {
     std::set<ipset::Element> elements;
   };
 
+  void note_foreign_hand(const std::string& name);
   void end_listing(const std::string& name);
   ipset::Status make(const ipset::SetSpec& spec);
-  ipset::Status apply_one(StoredSet& set, const ipset::ElementOp& op);
+  ipset::Status apply_one(const std::string& name, const ipset::ElementOp& op);
 
   std::map<std::string, StoredSet> sets_;
   std::map<std::string, std::string> foreign_;  // name -> type
@@ -64,6 +72,8 @@ class FakeSetTable final : public ipset::SetTable {
   std::uint64_t writes_ = 0;
   std::string listing_;                   // in parts; "": none
   std::optional<ipset::Element> listed_;  // the last one
+  std::set<std::string> unseen_;
+  bool sees_all_ = true;  // the listing in parts
 };
 
 }  // namespace ipvsproxier::test

@@ -2,7 +2,7 @@
 
 // FaultInjector: makes chosen operations of a fake fail, by what they say about themselves
 // (to_string of the operation, or the name of the call: "list virtual services"). An operation may
-// also happen and its answer be lost.
+// also happen and its answer be lost, happen late, or twice.
 
 #include <cerrno>
 #include <functional>
@@ -17,8 +17,11 @@
 namespace ipvsproxier::test {
 
 struct Fault {
-  netlink::Error error;
-  bool happens = false;  // the operation is done all the same
+  std::optional<netlink::Error> error;  // the answer; nullopt: its own
+  int times = 0;                        // how often it is done all the same
+  // So many operations on the same fake are done before it. The next listing sees what became of
+  // it in any case, as what a kernel was asked for it does before it answers the next question.
+  int after = 0;
 };
 
 class FaultInjector {
@@ -26,13 +29,13 @@ class FaultInjector {
   // The next `times` operations whose text contains `part` fail with this error, which names the
   // operation as the kernel tables' errors do. A negative `times` means for ever.
   void fail(std::string part, netlink::Error error, int times = -1) {
-    rows_.push_back({std::move(part), {std::move(error)}, times});
+    rows_.push_back({std::move(part), {.error = std::move(error)}, times});
   }
 
   // They happen, and the answer is `overrun`. What only reads fails with it.
   void lose(std::string part, int times = -1) {
     netlink::Error lost{netlink::ErrorKind::overrun, ENOBUFS, ""};
-    rows_.push_back({std::move(part), {std::move(lost), true}, times});
+    rows_.push_back({std::move(part), {.error = std::move(lost), .times = 1}, times});
   }
 
   // Asked for every operation that no row is about.
@@ -40,9 +43,11 @@ class FaultInjector {
     chance_ = std::move(chance);
   }
 
+  // No more faults; what is late is done now.
   void clear() {
     rows_.clear();
     chance_ = nullptr;
+    finish_late(0);
   }
 
   // How many operations were answered with a fault.
@@ -50,20 +55,33 @@ class FaultInjector {
 
   // The answer to a listing, if it is to fail.
   std::optional<netlink::Error> next(std::string_view operation) {
+    finish_late(0);
     auto fault = choose(operation);
-    if (!fault) return std::nullopt;
-    return named(std::move(fault->error), operation);
+    if (!fault || !fault->error) return std::nullopt;
+    return named(*std::move(fault->error), operation);
   }
 
-  // The answer to an operation that `perform`s.
+  // The answer to an operation that `perform`s, which may be called later and must not refer to
+  // what ends before the fake.
   template <typename Perform>
-  auto around(std::string_view operation, const Perform& perform) -> decltype(perform()) {
+  auto around(std::string_view operation, Perform perform) -> decltype(perform()) {
     auto fault = choose(operation);
-    if (!fault) return perform();
-    if (fault->happens)
-      if (auto answer = perform(); !answer) return answer;
-    return named(std::move(fault->error), operation);
+    const auto answer = [&]() -> decltype(perform()) {
+      if (!fault) return perform();
+      if (fault->after > 0) {
+        late_.push_back({fault->after, [perform] { static_cast<void>(perform().has_value()); }});
+        return named(fault->error.value(), operation);
+      }
+      for (int i = 0; i < fault->times; ++i)
+        if (auto own = perform(); !own || (!fault->error && i + 1 == fault->times)) return own;
+      return named(fault->error.value(), operation);
+    }();
+    finish_late(1);
+    return answer;
   }
+
+  // Called behind each operation that was late.
+  std::function<void()> was_late = [] {};
 
  private:
   struct Row {
@@ -71,6 +89,26 @@ class FaultInjector {
     Fault fault;
     int times = 0;
   };
+
+  struct Late {
+    int after = 0;
+    std::function<void()> perform;
+  };
+
+  // Another `operations` were done; none: nothing waits any longer.
+  void finish_late(int operations) {
+    std::vector<Late> waits;
+    std::vector<Late> ready;
+    for (auto& late : late_) {
+      late.after -= operations;
+      (operations == 0 || late.after < 0 ? ready : waits).push_back(std::move(late));
+    }
+    late_ = std::move(waits);
+    for (const auto& late : ready) {
+      late.perform();
+      was_late();
+    }
+  }
 
   std::optional<Fault> choose(std::string_view operation) {
     for (auto& row : rows_) {
@@ -90,6 +128,7 @@ class FaultInjector {
   }
 
   std::vector<Row> rows_;
+  std::vector<Late> late_;
   std::function<std::optional<Fault>(std::string_view)> chance_;
   std::size_t hits_ = 0;
 };

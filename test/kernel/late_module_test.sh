@@ -1,7 +1,7 @@
 #!/bin/bash
-# IPVS that cannot be loaded when the daemon starts, and can later: it is opened then. And what only
-# this kernel can say: which addresses it refuses for what they are, and that the node stays healthy
-# meanwhile. Runs in a guest where nothing is loaded.
+# IPVS that cannot be loaded when the daemon starts, and can later: it is opened then. Modules that are
+# unloaded while it runs, and loaded again. And what only this kernel can say: which addresses it refuses
+# for what they are, and that the node stays healthy meanwhile. Runs in a guest where nothing is loaded.
 #
 #   late_module_test.sh PATH_OF_IPVS_PROXIER
 set -u
@@ -106,6 +106,47 @@ stays_healthy() {
   done
 }
 
+# All of IPVS, with what needs it.
+unload_ipvs() {
+  ipvsadm -C
+  for _ in $(seq 100); do
+    # Rules and the daemon's own requests hold them for moments.
+    rmmod xt_ipvs $(lsmod | sed -n 's/^\(ip_vs_[a-z]*\) .*/\1/p') ip_vs 2>"$work/rmmod"
+    [ ! -e /proc/net/ip_vs ] && return
+    sleep 0.1
+  done
+  cat "$work/rmmod"
+  lsmod
+  return 1
+}
+
+# All of ipset, with the rules that name sets.
+unload_sets() {
+  for _ in $(seq 100); do
+    for command in iptables ip6tables; do
+      for table in nat filter; do $command -t $table -F && $command -t $table -X; done
+    done
+    ipset destroy
+    rmmod xt_set $(lsmod | sed -n 's/^\(ip_set_[a-z_]*\) .*/\1/p') ip_set 2>"$work/rmmod"
+    [ ! -e /sys/module/ip_set ] && return
+    sleep 0.1
+  done
+  cat "$work/rmmod"
+  lsmod
+  return 1
+}
+
+rules_are_back() {
+  for _ in $(seq 300); do
+    is_served >/dev/null && iptables -t nat -C PREROUTING -m comment --comment \
+      'kubernetes service portals' -j KUBE-SERVICES 2>/dev/null &&
+      ipset test KUBE-CLUSTER-IP 10.96.0.1,tcp:80 2>/dev/null && return
+    sleep 0.1
+  done
+  cat "$work/log"
+  return 1
+}
+
 "$daemon" --config "$work/config.yaml" --manifests "$work/in" --hostname-override n1 \
   >"$work/log" 2>&1 &
 pid=$!
@@ -118,6 +159,17 @@ check 'the node becomes healthy although some objects are refused' turns 200
 check 'all else is served' is_served
 check 'what is refused is named, with its Service, once' is_named_once
 check 'the node stays healthy' stays_healthy
+touch "$work/no_ipvs"
+check 'IPVS is unloaded' unload_ipvs
+check 'it is not healthy without IPVS' turns 503
+rm "$work/no_ipvs"
+check 'it is healthy with IPVS again' turns 200
+check 'all is served again' is_served
+check 'its sysctls are right again' grep -qx 1 /proc/sys/net/ipv4/vs/conntrack
+check 'IPVS is unloaded and can be loaded at once' unload_ipvs
+check 'IP sets are unloaded, with the rules' unload_sets
+check 'all is back' rules_are_back
+check 'it is healthy' turns 200
 kill "$pid"
 wait "$pid"
 finish

@@ -51,13 +51,13 @@ FakeDaemon::FakeDaemon(FakeDaemonSettings settings)
   links.add_link("eth0", "veth");
   for (const auto& address : vector_node().addresses)
     if (address.link == "eth0") links.add_address(address);
-  for (auto family : netlink::kFamilies)
-    for (auto id : ipset::kSetIds) rules.sets.insert(ipset::set_name(id, family));
+  rules.has_set = [this](const auto& name) { return sets.exists(name); };
   settings_.node_name = "n1";
   settings_.options = std::move(settings.options);
   settings_.drain = settings.drain;
   settings_.remove_nft_leftovers = std::move(settings.remove_nft_leftovers);
   settings_.doubt_first_lists = std::move(settings.doubt_first_lists);
+  settings_.host = std::move(settings.host);
   restart();
 }
 
@@ -138,8 +138,7 @@ std::size_t FakeDaemon::writes() const {
 std::map<netlink::RealServerKey, std::uint32_t> FakeDaemon::weights(
     const netlink::VirtualServiceKey& key) {
   std::map<netlink::RealServerKey, std::uint32_t> result;
-  if (const auto listed = ipvs.list_servers(key))
-    for (const auto& one : *listed) result[one.server.key] = one.server.weight;
+  for (const auto& one : ipvs.servers(key)) result[one.server.key] = one.server.weight;
   return result;
 }
 
@@ -154,15 +153,11 @@ plan::DesiredState FakeDaemon::planned() {
 }
 
 std::set<std::string> FakeDaemon::dump() {
-  const Resting ipvs_rests(ipvs.faults);
-  const Resting sets_rest(sets.faults);
   const Resting conntrack_rests(conntrack.faults);
   std::set<std::string> lines;
-  const auto services = ipvs.list_services().value();
-  for (const auto& service : services) {
+  for (const auto& service : ipvs.services()) {
     lines.insert(line_of(service));
-    const auto servers = ipvs.list_servers(service.key).value();
-    for (const auto& one : servers) lines.insert(line_of(service.key, one.server));
+    for (const auto& one : ipvs.servers(service.key)) lines.insert(line_of(service.key, one.server));
   }
   for (const auto& [link, address, length, on_dummy] : links.addresses())
     if (plan::dummy_number(link)) lines.insert("address " + address.to_string());
@@ -170,7 +165,7 @@ std::set<std::string> FakeDaemon::dump() {
   for (auto family : settings_.options.families) {
     for (auto id : ipset::kSetIds) {
       const auto name = ipset::set_name(id, family);
-      const auto set = sets.list(name).value();
+      const auto set = sets.read(name).value();
       if (!set) continue;
       lines.insert("set " + name);
       for (const auto& element : set->elements) lines.insert(line_of(name, element));
@@ -186,7 +181,8 @@ std::set<std::string> FakeDaemon::dump() {
   return lines;
 }
 
-std::set<std::string> FakeDaemon::differences() {
+// But for rules.
+std::set<std::string> FakeDaemon::wanted() {
   const auto desired = planned();
   std::set<std::string> wanted;
   for (const auto& [key, planned] : desired.services) {
@@ -199,18 +195,42 @@ std::set<std::string> FakeDaemon::differences() {
     wanted.insert("set " + name);
     for (const auto& element : elements) wanted.insert(line_of(name, element));
   }
+  return wanted;
+}
+
+std::set<std::string> FakeDaemon::found() {
   auto found = dump();
   std::erase_if(found, [](const auto& line) {
     return line.substr(0, 5) == "rule " || line.substr(0, 8) == "UDP flow";
   });
+  return found;
+}
+
+std::set<std::string> FakeDaemon::wrong_rules() {
   std::set<std::string> result;
-  std::set_symmetric_difference(wanted.begin(), wanted.end(), found.begin(), found.end(),
-                                std::inserter(result, result.end()));
-  for (const auto& [family, parameters] : desired.rules)
+  for (const auto& [family, parameters] : planned().rules)
     for (const auto& table : ipset::rules_for(family, parameters))
       if (!ipset::holds(rules.read(table), table))
         result.insert(fmt::format("rules of {} {}", netlink::to_string(family),
                                   ipset::to_string(table.table)));
+  return result;
+}
+
+std::set<std::string> FakeDaemon::differences() {
+  auto result = wrong_rules();
+  const auto wants = wanted();
+  const auto has = found();
+  std::set_symmetric_difference(wants.begin(), wants.end(), has.begin(), has.end(),
+                                std::inserter(result, result.end()));
+  return result;
+}
+
+std::set<std::string> FakeDaemon::missing() {
+  auto result = wrong_rules();
+  const auto wants = wanted();
+  const auto has = found();
+  std::set_difference(wants.begin(), wants.end(), has.begin(), has.end(),
+                      std::inserter(result, result.end()));
   return result;
 }
 

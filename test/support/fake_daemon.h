@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <stop_token>
@@ -64,6 +65,7 @@ struct FakeDaemonSettings {
   plan::PlannerOptions options = {.families = {netlink::Family::ipv4}};
   sync::RemoveNftLeftovers remove_nft_leftovers;
   std::function<void()> doubt_first_lists;
+  std::optional<sync::HostSetup> host;
 };
 
 class FakeDaemon {
@@ -102,8 +104,9 @@ class FakeDaemon {
   plan::DesiredState planned();
   // All fakes, past all faults: one line a thing.
   std::set<std::string> dump();
-  // Where the fakes differ from the plan, in such lines.
+  // Where the fakes differ from the plan, in such lines; and what of the plan they lack.
   std::set<std::string> differences();
+  std::set<std::string> missing();
 
   FakeIpvsTable ipvs;
   FakeLinkTable links;
@@ -114,6 +117,10 @@ class FakeDaemon {
   KernelWatch watch{ipvs, links, sets, rules};
 
  private:
+  std::set<std::string> wanted();
+  std::set<std::string> found();
+  std::set<std::string> wrong_rules();
+
   std::ostringstream log_;
   spdlog::logger logger_;
   sync::ReconcilerSettings settings_;

@@ -57,6 +57,13 @@ KernelWatch::KernelWatch(FakeIpvsTable& ipvs, FakeLinkTable& links, FakeSetTable
   links.after = [this](const auto& op) { saw(op); };
   sets.after = [this](const auto& set, const auto& op) { saw(set, op); };
   rules.after = [this](auto family) { saw_rules(family); };
+  rules.after_others = [this] {
+    covered_.clear();
+    consulted_.clear();
+  };
+  // What is done behind the daemon's back cannot be known before the next listing.
+  sets.faults.was_late = [&sets] { sets.note_foreign_hands(); };
+  rules.faults.was_late = [&rules] { rules.note_foreign_hands(); };
 }
 
 void KernelWatch::expect(plan::DesiredState desired) {
@@ -110,12 +117,13 @@ bool KernelWatch::rules_cover(Family family, const std::set<SetId>& sets) const 
 
 void KernelWatch::exposed(const std::string& what, Family family, const Guards& guards) {
   for (const auto& [set, element] : guards)
-    if (!sets_.contains(ipset::set_name(set.id, set.family), element))
+    if (const auto name = ipset::set_name(set.id, set.family);
+        !sets_.contains(name, element) && !sets_.is_unseen(name))
       broken.push_back(what + " without " + ipset::set_name(set.id, set.family) + " " +
                        ipset::to_string(element));
   const auto [covered, unknown] = covered_.try_emplace(family);
   if (unknown) covered->second = rules_cover(family, {});
-  if (!covered->second) broken.push_back(what + " without its rules");
+  if (!covered->second && !rules_.is_unseen(family)) broken.push_back(what + " without its rules");
 }
 
 void KernelWatch::saw(const netlink::IpvsOp& op) {
@@ -150,7 +158,7 @@ void KernelWatch::saw(const netlink::AddressOp& op) {
     for (auto it = desired_.services.lower_bound({op.address});
          it != desired_.services.end() && it->first.address == op.address; ++it) {
       wanted = true;
-      present = present || ipvs_.contains(it->first);
+      present = present || ipvs_.contains(it->first) || ipvs_.is_unseen(it->first);
     }
     if (wanted && !present) broken.push_back(to_string(op) + " without a virtual service");
     return;

@@ -354,6 +354,23 @@ TEST_CASE("what was added although the answer was lost goes before what guards i
   CHECK(daemon.differences() == Lines{});
 }
 
+TEST_CASE("a guard whose removal had no answer is there before what it guards comes back") {
+  FakeDaemon daemon;
+  auto with_old = web_with({test::e1()});
+  const auto old = balanced("old", 1);
+  with_old.put(old);
+  with_old.put(test::slice_of(old, 8080, {test::e1()}));
+  daemon.see(with_old);
+  daemon.sets.faults.lose("remove KUBE-IPVS-IPS 192.0.2.1");
+  CHECK(daemon.see(web_with({test::e1()})).failures > 0);
+  daemon.sets.faults.clear();
+  daemon.see(with_old);  // before the kernel is read again
+  CHECK(daemon.is_bound("192.0.2.1"));
+  CHECK(daemon.watch.broken == std::vector<std::string>{});
+  daemon.wait(12s);
+  CHECK(daemon.differences() == Lines{});
+}
+
 TEST_CASE("what cannot be read is not settled, whatever else succeeds") {
   FakeDaemon daemon;
   auto cluster = web_with({test::e1()});

@@ -1,50 +1,20 @@
 #include "proxier/sync/host_setup.h"
 
-#include <fstream>
-
 #include <catch2/catch.hpp>
 
 #include "test/fakes/fake_ipvs_table.h"
-#include "test/support/temp_dir.h"
+#include "test/support/fake_host.h"
 
 namespace ipvsproxier::sync {
 namespace {
 
-// A /proc/sys and a /sys/module in a folder.
-class Host {
+class Host : public test::FakeHost {
  public:
-  Host() {
-    put("sys/kernel/osrelease", "6.1.0-18-amd64");
-    for (const auto* key : {"conntrack", "expire_nodest_conn", "expire_quiescent_template"})
-      put(std::string("sys/net/ipv4/vs/") + key, "0");
-    put("sys/net/ipv4/ip_forward", "0");
-    put("sys/net/netfilter/nf_conntrack_max", "65536");
-    put("sys/net/netfilter/nf_conntrack_tcp_timeout_established", "432000");
-    put("sys/net/netfilter/nf_conntrack_tcp_timeout_close_wait", "60");
-    put("module/nf_conntrack/parameters/hashsize", "16384");
-  }
-
-  void put(const std::string& file, const std::string& value) {
-    const auto path = folder_.path() / file;
-    std::filesystem::create_directories(path.parent_path());
-    std::ofstream(path) << value << "\n";
-  }
-  std::string get(const std::string& file) {
-    std::string value;
-    std::ifstream(folder_.path() / file) >> value;
-    return value;
-  }
-  void remove(const std::string& file) { std::filesystem::remove_all(folder_.path() / file); }
   HostReport prepare(const HostSettings& settings, HostPass pass = HostPass::begin) {
-    const HostPaths paths{netlink::Sysctl(folder_.path() / "sys"),
-                          netlink::Sysctl(folder_.path() / "module")};
-    return prepare_host({settings, paths, 1}, ipvs, pass);
+    return prepare_host(setup(settings), ipvs, pass);
   }
 
   test::FakeIpvsTable ipvs;
-
- private:
-  test::TempDir folder_;
 };
 
 TEST_CASE("sysctls are written where they differ, and only then") {

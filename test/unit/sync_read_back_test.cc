@@ -349,6 +349,19 @@ TEST_CASE(
   CHECK(daemon.differences() == Names{});
 }
 
+TEST_CASE("rules of which nothing was known are right before anything is shown again") {
+  FakeDaemon daemon;
+  daemon.see(shops());
+  daemon.rules.vanish();
+  daemon.rules.faults.fail("list IPv4", netlink::make_error(Operation::rule, EBUSY, ""), 2);
+  begin(daemon);
+  finish(daemon);
+  daemon.ipvs.vanish();
+  daemon.wait(5s);
+  CHECK(daemon.watch.broken == std::vector<std::string>{});
+  CHECK(daemon.differences() == Names{});
+}
+
 TEST_CASE("a stop in the middle of a reading back reads no further") {
   FakeDaemon daemon;
   daemon.see(shops());

@@ -1,0 +1,258 @@
+// Whole tables of the kernel vanish while the daemon runs and Services change: singly, in pairs and
+// triples, at random moments. Everything is right again without a restart, within two sync periods,
+// and traffic that needs nothing of what vanished does not notice.
+//
+// IPVS_PROXIER_SOAK_SECONDS and IPVS_PROXIER_SOAK_SEED say how long and with what luck. Modules
+// that are unloaded: late_module_test.sh.
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+#include <catch2/catch.hpp>
+
+#include "netlink/sysctl.h"
+#include "test/kernel/cluster.h"
+#include "test/kernel/daemon.h"
+#include "test/kernel/kernel_state.h"
+#include "test/kernel/manifests.h"
+#include "test/support/ip.h"
+#include "test/support/random_cluster.h"
+#include "test/support/random_run.h"
+
+namespace ipvsproxier::test {
+namespace {
+
+using netlink::Family;
+using netlink::Protocol;
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr std::chrono::seconds kSyncPeriod{2};
+// Two sync periods, and what a busy machine takes for work that is done by then.
+constexpr int kSoon = 2 * 2000 + 15'000;  // ms
+
+// What traffic may need.
+enum Need : unsigned { nothing = 0, virtual_services = 1, bindings = 2, forwarding = 4 };
+
+struct Vanishing {
+  const char* command;  // run in the daemon's namespace; what it says and fails at does not matter
+  unsigned takes = nothing;
+};
+
+// While rules come back a set cannot be destroyed.
+const Vanishing kVanishings[] = {
+    {"ipvsadm -C", virtual_services},
+    {"for c in iptables ip6tables; do for t in nat filter; do $c -t $t -F; done; done"},
+    {"for c in iptables ip6tables; do for t in nat filter; do $c -t $t -F; $c -t $t -X; done; "
+     "done"},
+    {"ipset flush"},
+    {"for c in iptables ip6tables; do for t in nat filter; do $c -t $t -F; $c -t $t -X; done; "
+     "done; "
+     "ipset destroy"},
+    {"ip link del kube-ipvs0", bindings},
+    {"ip addr flush dev kube-ipvs0", bindings},
+    {"ip link set kube-ipvs0 up; ip link set kube-ipvs0 down", bindings},
+    {"conntrack -F"},
+    {"cd /proc/sys/net/ipv4/vs; for key in conntrack expire_nodest_conn expire_quiescent_template; "
+     "do "
+     "echo 0 >$key; done"},
+    {"echo 0 >/proc/sys/net/ipv4/ip_forward", forwarding},
+    {"ip link set lo down; ip link set lo up"},
+};
+
+// Somebody who asks a Service again and again; a failure counts unless what it needs had vanished
+// meanwhile.
+class Probe {
+ public:
+  Probe(std::string name, const Host& host, netlink::IpAddress address, std::uint16_t port,
+        unsigned needs)
+      : name_(std::move(name)),
+        needs_(needs),
+        thread_([this, &host, address, port](const std::stop_token& stop) {
+          while (!stop.stop_requested()) ask(host, address, port);
+        }) {}
+
+  // Before and after what it may notice.
+  void lose(unsigned takes) {
+    if ((takes & needs_) != 0) ++lost_;
+  }
+  void regain() { lost_ += lost_ % 2; }
+
+  // "" if it was served whenever nothing that it needs was missing.
+  std::string failure() const {
+    const std::lock_guard lock(mutex_);
+    return failure_;
+  }
+  std::size_t served() const { return served_; }
+
+ private:
+  void ask(const Host& host, const netlink::IpAddress& address, std::uint16_t port) {
+    const unsigned before = lost_;
+    // A busy guest loses packets; a connection that is broken stays so.
+    const auto answer = host.ask(Protocol::tcp, address, port, {.timeout_ms = 20'000});
+    if (answer) ++served_;
+    if (answer || before % 2 != 0 || before != lost_) return;
+    const std::lock_guard lock(mutex_);
+    if (failure_.empty()) failure_ = name_ + ": " + netlink::to_string(answer.error());
+  }
+
+  const std::string name_;
+  const unsigned needs_;
+  std::atomic<unsigned> lost_ = 1;  // odd: something that it needs is missing, or nothing began
+  std::atomic<std::size_t> served_ = 0;
+  mutable std::mutex mutex_;
+  std::string failure_;
+  std::jthread thread_;  // last
+};
+
+// "web": of all kinds of VIPs something, its endpoints on this node.
+ServiceManifest shop_of(const Cluster& cluster) {
+  ServiceManifest web{
+      .type = "LoadBalancer",
+      .cluster_ips = {"10.96.0.9", "fd00:96::9"},
+      .ports = {{.name = "echo", .port = 80, .target = kEchoPort, .node_port = 30080}},
+      .spec = "loadBalancerSourceRanges: [203.0.113.0/24], externalIPs: [192.0.2.10]",
+      .ingress_ips = {"192.0.2.9"}};
+  for (int number = 1; number <= 2; ++number)
+    for (const Family family : netlink::kFamilies)
+      web.endpoints.push_back({cluster.local(number).address(family), kNodeName});
+  return web;
+}
+
+// One of the two that take turns.
+ServiceManifest rival(bool second) {
+  ServiceManifest service{.name = "rival",
+                          .type = "NodePort",
+                          .cluster_ips = {second ? "10.96.1.2" : "10.96.1.1", "fd00:96::11"},
+                          .ports = {{.name = "dns", .protocol = Protocol::udp, .port = 53}}};
+  service.ports[0].node_port = second ? 30053 : 30054;
+  for (int i = 0; i < 3; ++i)
+    service.endpoints.push_back(
+        {ip(fmt::format("10.244.1.{}", 100 + i + (second ? 2 : 0))), kRemoteNodeName});
+  return service;
+}
+
+class VanishWorld {
+ public:
+  explicit VanishWorld(std::uint32_t seed) : random_(seed) {
+    manifests_.configure(fmt::format(
+        "detectLocalMode: ClusterCIDR\nclusterCIDR: \"{}\"\nipvs: {{syncPeriod: {}s}}\n",
+        kPodRanges, kSyncPeriod.count()));
+    manifests_.put(shop_of(cluster_));
+    manifests_.put(rival(false));
+    daemon_.start();
+    REQUIRE(daemon_.logs("synced: "));
+    wanted_[0] = settled_state();
+    manifests_.put(rival(true));
+    REQUIRE(eventually([&] { return state() != wanted_[0]; }));
+    wanted_[1] = settled_state();
+    REQUIRE(wanted_[0].size() > 100);
+    for (auto* probe : {&inside_, &node_port_}) probe->regain();
+  }
+
+  // Some things vanish, a Service changes before, between or after; then all is right.
+  void round() {
+    std::vector<const Vanishing*> some;
+    unsigned takes = nothing;
+    for (int count = random_.number(1, 3); count > 0; --count) {
+      some.push_back(&kVanishings[random_.number(0, static_cast<int>(std::size(kVanishings)) - 1)]);
+      takes |= some.back()->takes;
+    }
+    for (auto* probe : {&inside_, &node_port_}) probe->lose(takes);
+    std::string story;
+    const int change_at = random_.number(0, static_cast<int>(some.size()));
+    for (int i = 0; i <= static_cast<int>(some.size()); ++i) {
+      if (i == change_at) {
+        second_ = !second_;
+        manifests_.put(rival(second_));
+        story += "a Service changes; ";
+      }
+      if (i < static_cast<int>(some.size())) {
+        const auto* one = some[static_cast<std::size_t>(i)];
+        story += std::string(one->command) + "; ";
+        cluster_.netns().inside(
+            [&] { return shell(fmt::format("{{ {}; }} 2>/dev/null; true", one->command)); });
+      }
+      std::this_thread::sleep_for(milliseconds(random_.chance(50) ? 0 : random_.number(0, 300)));
+    }
+    check(story);
+    for (auto* probe : {&inside_, &node_port_}) probe->regain();
+  }
+
+  void check_end() {
+    CHECK(inside_.served() > 5);
+    CHECK(node_port_.served() > 5);
+    CHECK(daemon_.terminate() == 0);
+  }
+
+ private:
+  void check(const std::string& story) {
+    INFO(story);
+    const auto begin = Clock::now();
+    std::string wrong;
+    const bool right = eventually(
+        [&] { return (wrong = difference(wanted_[second_ ? 1 : 0], state())) == ""; }, kSoon);
+    INFO(daemon_.log().substr(daemon_.log().size() -
+                              std::min<std::size_t>(daemon_.log().size(), 6000)));
+    REQUIRE(wrong == "");
+    REQUIRE(right);
+    REQUIRE(daemon_.runs());
+    CHECK(inside_.failure() == "");
+    CHECK(node_port_.failure() == "");
+    std::puts(fmt::format("{}right after {:.1f} s", story,
+                          std::chrono::duration<double>(Clock::now() - begin).count())
+                  .c_str());
+    std::fflush(stdout);
+  }
+
+  std::vector<std::string> state() const {
+    auto lines = kernel_lines(cluster_.netns());
+    cluster_.netns().inside([&] {
+      for (const char* key : {"net/ipv4/vs/conntrack", "net/ipv4/vs/expire_nodest_conn",
+                              "net/ipv4/vs/expire_quiescent_template", "net/ipv4/ip_forward"})
+        lines.push_back(netlink::Sysctl().read(key).value_or("unreadable"));
+    });
+    return lines;
+  }
+
+  std::vector<std::string> settled_state() const {
+    auto before = state();
+    REQUIRE(eventually([&] {
+      const auto last = std::exchange(before, state());
+      return last == before;
+    }));
+    return before;
+  }
+
+  RandomCluster random_;
+  Cluster cluster_{{.local_pods = 2, .remote_pods = 0}};
+  Manifests manifests_;
+  Daemon daemon_{cluster_.netns(), manifests_.flags()};
+  std::vector<std::string> wanted_[2];
+  bool second_ = true;  // of rival(), which is there now
+  Probe inside_{"a client of the cluster IP", cluster_.client(), ip("10.96.0.9"), 80,
+                virtual_services | bindings | forwarding};
+  Probe node_port_{"a client of the node port", cluster_.client(), cluster_.node().v4, 30080,
+                   virtual_services | forwarding};
+};
+
+TEST_CASE("kernel: vanish: whole tables go, come back, and cost what needs them", "[vanish]") {
+  const std::chrono::seconds time(environment_number("IPVS_PROXIER_SOAK_SECONDS", 0));
+  const auto seed = environment_number("IPVS_PROXIER_SOAK_SEED", 1);
+  INFO("IPVS_PROXIER_SOAK_SEED=" << seed);
+  VanishWorld world(static_cast<std::uint32_t>(seed));
+  const auto end = Clock::now() + time;
+  for (int round = 0; round < 4 || Clock::now() < end; ++round) world.round();
+  world.check_end();
+}
+
+}  // namespace
+}  // namespace ipvsproxier::test
