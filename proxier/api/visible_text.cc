@@ -15,11 +15,12 @@ struct Range {
   char32_t last;
 };
 
-// Of Unicode's categories Cc, Cf, Zl and Zp those that act on a terminal or cannot be seen.
+// Of Unicode's categories Cc, Cf, Zl and Zp those that act on a terminal or cannot be seen, and the
+// tags, in which whole texts can be hidden.
 constexpr std::array kInvisible = {
-    Range{0x00, 0x1f},     Range{0x7f, 0x9f},     Range{0xad, 0xad},     Range{0x61c, 0x61c},
-    Range{0x180e, 0x180e}, Range{0x200b, 0x200f}, Range{0x2028, 0x202e}, Range{0x2060, 0x206f},
-    Range{0xfeff, 0xfeff}, Range{0xfff9, 0xfffb},
+    Range{0x00, 0x1f},     Range{0x7f, 0x9f},     Range{0xad, 0xad},       Range{0x61c, 0x61c},
+    Range{0x180e, 0x180e}, Range{0x200b, 0x200f}, Range{0x2028, 0x202e},   Range{0x2060, 0x206f},
+    Range{0xfeff, 0xfeff}, Range{0xfff9, 0xfffb}, Range{0xe0000, 0xe007f},
 };
 
 bool is_invisible(char32_t character) {
@@ -67,7 +68,12 @@ Character first_character(std::string_view text) {
   return {};
 }
 
-void append_visible(std::string& shown, char32_t character) {
+struct Style {
+  bool lines_stay = false;
+  bool yaml = false;  // beyond U+FFFF
+};
+
+void append_visible(std::string& shown, char32_t character, const Style& style) {
   switch (character) {
     case '\n':
       shown += "\\n";
@@ -79,15 +85,26 @@ void append_visible(std::string& shown, char32_t character) {
       shown += "\\t";
       return;
     default:
-      fmt::format_to(std::back_inserter(shown), "\\u{:04x}", static_cast<std::uint32_t>(character));
+      break;
   }
+  const auto append_unit = [&shown](std::uint32_t unit) {
+    fmt::format_to(std::back_inserter(shown), "\\u{:04x}", unit);
+  };
+  const auto code = static_cast<std::uint32_t>(character);
+  if (code < 0x10000) return append_unit(code);
+  if (style.yaml) {
+    fmt::format_to(std::back_inserter(shown), "\\U{:08x}", code);
+    return;
+  }
+  append_unit(0xd800 + ((code - 0x10000) >> 10U));
+  append_unit(0xdc00 + (code & 0x3ffU));
 }
 
 bool is_plain(char c) {
   return c >= ' ' && c <= '~';
 }
 
-std::string shown_text(std::string_view text, bool lines_stay) {
+std::string shown_text(std::string_view text, const Style& style) {
   std::string shown;
   while (!text.empty()) {
     const auto plain =
@@ -99,8 +116,8 @@ std::string shown_text(std::string_view text, bool lines_stay) {
     const auto bytes = text.substr(0, std::max<std::size_t>(size, 1));
     if (size == 0)
       fmt::format_to(std::back_inserter(shown), "\\x{:02x}", byte_at(text, 0));
-    else if (is_invisible(code) && !(lines_stay && code == '\n'))
-      append_visible(shown, code);
+    else if (is_invisible(code) && !(style.lines_stay && code == '\n'))
+      append_visible(shown, code, style);
     else
       shown += bytes;
     text.remove_prefix(bytes.size());
@@ -111,11 +128,15 @@ std::string shown_text(std::string_view text, bool lines_stay) {
 }  // namespace
 
 std::string visible(std::string_view text) {
-  return shown_text(text, false);
+  return shown_text(text, {});
 }
 
 std::string visible_lines(std::string_view text) {
-  return shown_text(text, true);
+  return shown_text(text, {.lines_stay = true});
+}
+
+std::string visible_yaml(std::string_view text) {
+  return shown_text(text, {.lines_stay = true, .yaml = true});
 }
 
 std::string_view head_of(std::string_view text, std::size_t most) {

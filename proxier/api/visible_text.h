@@ -19,6 +19,9 @@ std::string visible(std::string_view text);
 // The same for text of several lines: "\n" stays.
 std::string visible_lines(std::string_view text);
 
+// The same for YAML, which has no pairs of surrogates for what is beyond U+FFFF: "\U000e0041".
+std::string visible_yaml(std::string_view text);
+
 // Its first and its last `most` bytes at most, not cut in the middle of a character.
 std::string_view head_of(std::string_view text, std::size_t most);
 std::string_view tail_of(std::string_view text, std::size_t most);

@@ -56,7 +56,7 @@ std::string write_yaml(const Json& value) {
   out.SetNullFormat(YAML::LowerNull);
   write(out, value);
   // Within quotes "\u202e" means the character.
-  return visible_lines({out.c_str(), out.size()}) + "\n";
+  return visible_yaml({out.c_str(), out.size()}) + "\n";
 }
 
 }  // namespace ipvsproxier::api

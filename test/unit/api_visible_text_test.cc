@@ -28,7 +28,8 @@ TEST_CASE("visible text: control characters and what cannot be seen stand there 
                                          {"\xe2\x80\xae", "\\u202e"},
                                          {"\xe2\x80\xa8\xe2\x80\xa9", "\\u2028\\u2029"},
                                          {"\xe2\x81\xa6\xe2\x80\x8b", "\\u2066\\u200b"},
-                                         {"\xef\xbb\xbf", "\\ufeff"}}) {
+                                         {"\xef\xbb\xbf", "\\ufeff"},
+                                         {"\xf3\xa0\x81\x81", "\\udb40\\udc41"}}) {
     CHECK(visible(text) == shown);
     CHECK(visible(shown) == shown);
   }
@@ -90,9 +91,11 @@ TEST_CASE("JSON text: what is no UTF-8 is replaced and nothing is thrown") {
 }
 
 TEST_CASE("JSON text: made visible it says the same") {
-  const nlohmann::json value{{"zone", "\x7f\xc2\x9b\x1b[2J\xe2\x80\xae\n\xf0\x9f\x90\x9f"}};
+  const nlohmann::json value{
+      {"zone", "\x7f\xc2\x9b\x1b[2J\xe2\x80\xae\n\xf0\x9f\x90\x9f\xf3\xa0\x81\x81"}};
   const auto shown = visible_lines(to_json_text(value, 2));
-  CHECK(shown == "{\n  \"zone\": \"\\u007f\\u009b\\u001b[2J\\u202e\\n\xf0\x9f\x90\x9f\"\n}");
+  CHECK(shown ==
+        "{\n  \"zone\": \"\\u007f\\u009b\\u001b[2J\\u202e\\n\xf0\x9f\x90\x9f\\udb40\\udc41\"\n}");
   CHECK(nlohmann::json::parse(shown) == value);
 }
 

@@ -45,7 +45,7 @@ TEST_CASE("texts stay texts") {
 }
 
 TEST_CASE("what cannot be seen is escaped, what is no UTF-8 replaced") {
-  const std::string text = "\x1b[2J\x7f\xc2\x9b\xe2\x80\xae\r\n";
+  const std::string text = "\x1b[2J\x7f\xc2\x9b\xe2\x80\xae\xf3\xa0\x81\x81\r\n";
   const nlohmann::json value = {{"a", text}, {text, 1}};
   const auto yaml = write_yaml(value);
   CHECK(yaml == visible_lines(yaml));
