@@ -35,6 +35,7 @@ struct Options {
   bool ipvs_estimators = true;          // --ipvs-estimators
   bool drain_deleted_services = false;  // --drain-deleted-services
   bool bind_by_routes = false;          // --vip-binding=route
+  std::optional<bool> external_ips;     // --external-ips; nullopt: as the feature gate says
   std::string control_socket;           // --control-socket; "": ipvsctl cannot ask
   std::vector<std::string> flags;       // as given
   plan::Differences differences;        // --kube-proxy-compat switches all of them off
