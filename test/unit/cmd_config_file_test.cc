@@ -182,9 +182,6 @@ TEST_CASE("a wrong type is an error that names file and field") {
       {"logging: {verbosity: -1}",
        "logging.verbosity: must be a whole number from 0 to 4294967295, not -1"},
       {"logging: {vmodule: [a]}", "logging.vmodule[0]: must be an object, not \"a\""},
-      {"logging: {options: {text: {infoBufferSize: lots}}}",
-       "logging.options.text.infoBufferSize: must be a quantity such as 0 or \"64Ki\", not "
-       "\"lots\""},
       {"clientConnection: {qps: fast}", "clientConnection.qps: must be a number, not \"fast\""},
       {"featureGates: [a]", "featureGates: must be an object, not a list"},
       {"featureGates: {AllAlpha: 1}", "featureGates.AllAlpha: must be true or false, not 1"},
@@ -207,6 +204,9 @@ TEST_CASE("a wrong type is a warning where the field has no effect") {
        "winkernel.enableDSR: must be true or false, not \"maybe\""},
       {"iptables: {syncPeriod: often}",
        "iptables.syncPeriod: must be a duration such as \"30s\" or \"1m30s\", not \"often\""},
+      {"logging: {options: {text: {infoBufferSize: lots}}}",
+       "logging.options.text.infoBufferSize: must be a quantity such as 0 or \"64Ki\", not "
+       "\"lots\""},
       {"portRange: {from: 1}", "portRange: must be text, not an object"},
       {"clientConnection: {contentType: [a]}",
        "clientConnection.contentType: must be text, not a list"},
