@@ -76,6 +76,14 @@ constexpr auto kMainFlags = std::to_array<MainFlag>({
      "Bind service addresses as addresses of links, or by local routes to them: address or route "
      "(default address, as kube-proxy does)",
      set_vip_binding},
+    {"external-ips", "",
+     "Serve spec.externalIPs of Services; whoever may write a Service can take any address with "
+     "them (CVE-2020-8554) (default as feature gate AllowServiceExternalIPs, true)",
+     to_main<&M::external_ips>},
+    {"ignore-mode", "",
+     "Take a configuration whose mode is not ipvs, as upgrade tools write it, as if it were "
+     "(default false)",
+     to_main<&M::ignore_mode>},
     {"control-socket", "PATH",
      "Answer ipvsctl on this unix socket; \"\": nowhere (default /run/ipvs-proxier/control.sock)",
      to_main<&M::control_socket>},

@@ -49,6 +49,8 @@ struct MainFlags {
   bool ipvs_estimators = true;
   bool drain_deleted_services = false;
   bool bind_by_routes = false;
+  bool ignore_mode = false;
+  std::optional<bool> external_ips;
   std::string control_socket = kControlSocket;
   std::optional<bool> mass_removal_brake;  // nullopt: as long as this is not to be kube-proxy
   // Differences from kube-proxy: nullopt is the default of --kube-proxy-compat or without it.

@@ -20,10 +20,11 @@ constexpr std::string_view kKind = "KubeProxyConfiguration";
 
 void read_client_connection(ConfigSection& section, ClientConnectionConfig& config) {
   section.read("kubeconfig", config.kubeconfig);
-  section.read("acceptContentTypes", config.accept_content_types);
-  section.read("contentType", config.content_type);
   section.read("qps", config.qps);
   section.read("burst", config.burst);
+  section.without_effect();
+  section.read("acceptContentTypes", config.accept_content_types);
+  section.read("contentType", config.content_type);
 }
 
 void read_log_output(ConfigSection& section, LogOutputConfig& config) {
@@ -47,7 +48,6 @@ void read_log_options(ConfigSection& section, LoggingConfig& config) {
 
 void read_logging(ConfigSection& section, LoggingConfig& config) {
   section.read("format", config.format);
-  section.read_with_nanoseconds("flushFrequency", config.flush_frequency);
   section.read("verbosity", config.verbosity);
   for (auto& element : section.sections("vmodule")) {
     VModule module;
@@ -56,12 +56,15 @@ void read_logging(ConfigSection& section, LoggingConfig& config) {
     element.report_unknown();
     config.vmodule.push_back(std::move(module));
   }
+  section.without_effect();
+  section.read_with_nanoseconds("flushFrequency", config.flush_frequency);
   read_section(section, "options", config, read_log_options);
 }
 
 void read_iptables(ConfigSection& section, IptablesConfig& config) {
   section.read("masqueradeBit", config.masquerade_bit);
   section.read("masqueradeAll", config.masquerade_all);
+  section.without_effect();
   section.read("localhostNodePorts", config.localhost_node_ports);
   section.read("syncPeriod", config.sync_period);
   section.read("minSyncPeriod", config.min_sync_period);
@@ -79,6 +82,7 @@ void read_ipvs(ConfigSection& section, IpvsConfig& config) {
 }
 
 void read_nftables(ConfigSection& section, NftablesConfig& config) {
+  section.without_effect();
   section.read("masqueradeBit", config.masquerade_bit);
   section.read("masqueradeAll", config.masquerade_all);
   section.read("syncPeriod", config.sync_period);
@@ -86,6 +90,7 @@ void read_nftables(ConfigSection& section, NftablesConfig& config) {
 }
 
 void read_winkernel(ConfigSection& section, WinkernelConfig& config) {
+  section.without_effect();
   section.read("networkName", config.network_name);
   section.read("sourceVip", config.source_vip);
   section.read("enableDSR", config.enable_dsr);
@@ -117,19 +122,20 @@ void read_top(ConfigSection& top, KubeProxyConfig& config) {
   top.read("healthzBindAddress", config.healthz_bind_address);
   top.read("metricsBindAddress", config.metrics_bind_address);
   top.read("bindAddressHardFail", config.bind_address_hard_fail);
-  top.read("enableProfiling", config.enable_profiling);
-  top.read("showHiddenMetricsForVersion", config.show_hidden_metrics_for_version);
   top.read("mode", config.mode);
   read_section(top, "iptables", config.iptables, read_iptables);
   read_section(top, "ipvs", config.ipvs, read_ipvs);
-  read_section(top, "nftables", config.nftables, read_nftables);
-  read_section(top, "winkernel", config.winkernel, read_winkernel);
   top.read("detectLocalMode", config.detect_local_mode);
   read_section(top, "detectLocal", config.detect_local, read_detect_local);
   top.read("clusterCIDR", config.cluster_cidr);
   top.read("nodePortAddresses", config.node_port_addresses);
   top.read("oomScoreAdj", config.oom_score_adj);
   read_section(top, "conntrack", config.conntrack, read_conntrack);
+  top.without_effect();
+  read_section(top, "nftables", config.nftables, read_nftables);
+  read_section(top, "winkernel", config.winkernel, read_winkernel);
+  top.read("enableProfiling", config.enable_profiling);
+  top.read("showHiddenMetricsForVersion", config.show_hidden_metrics_for_version);
   top.read("configSyncPeriod", config.config_sync_period);
   top.read("portRange", config.port_range);
   top.read("windowsRunAsService", config.windows_run_as_service);

@@ -132,7 +132,11 @@ void ConfigSection::read_quantity(std::string_view key, std::string& value) {
 std::optional<ConfigSection> ConfigSection::section(std::string_view key) {
   const Json* found = find(key);
   if (found == nullptr) return std::nullopt;
-  if (found->is_object()) return ConfigSection(*found, path_of(key), origin_, problems_);
+  if (found->is_object()) {
+    ConfigSection result(*found, path_of(key), origin_, problems_);
+    result.severity_ = severity_;
+    return result;
+  }
   wrong_type(key, "an object", *found);
   return std::nullopt;
 }
@@ -146,6 +150,7 @@ std::vector<ConfigSection> ConfigSection::sections(std::string_view key) {
     const auto name = fmt::format("{}[{}]", key, i);
     if (element.is_object()) {
       result.push_back(ConfigSection(element, path_of(name), origin_, problems_));
+      result.back().severity_ = severity_;
     } else {
       wrong_type(name, "an object", element);
     }
@@ -162,7 +167,9 @@ void ConfigSection::report_unknown() const {
 
 void ConfigSection::wrong_type(std::string_view key, std::string_view wanted,
                                const Json& value) const {
-  problem(Severity::error, key, fmt::format("must be {}, not {}", wanted, api::show(value)));
+  problem(severity_, key,
+          fmt::format("must be {}, not {}{}", wanted, api::show(value),
+                      severity_ == Severity::error ? "" : "; it has no effect here"));
 }
 
 void ConfigSection::problem(Severity severity, std::string_view key, std::string message) const {

@@ -26,6 +26,13 @@ class ConfigSection {
   ConfigSection(const Json& object, std::string path, std::string origin, api::Problems& problems)
       : object_(object), path_(std::move(path)), origin_(std::move(origin)), problems_(problems) {}
 
+  // What is read from now on has no effect: a wrong type is a warning, not an error, so that the
+  // file of a later version does not end the process.
+  ConfigSection& without_effect() {
+    severity_ = api::Severity::warning;
+    return *this;
+  }
+
   // A wrong type is an error problem and leaves the value as it is.
   void read(std::string_view key, std::string& value);
   void read(std::string_view key, bool& value);
@@ -64,6 +71,7 @@ class ConfigSection {
   std::string origin_;
   api::Problems& problems_;
   std::set<std::string, std::less<>> known_;
+  api::Severity severity_ = api::Severity::error;  // of a wrong type
 };
 
 }  // namespace ipvsproxier::cmd

@@ -63,6 +63,9 @@ class Checker {
           fmt::format("must be within the range [{}, {}]", smallest, largest));
   }
 
+  // The last error is one of a field without effect.
+  void without_effect() { errors_.back().no_effect = true; }
+
   std::vector<ValidationError> take() { return std::move(errors_); }
 
  private:
@@ -72,7 +75,8 @@ class Checker {
 void check_mode(Checker& check, const KubeProxyConfig& config) {
   if (config.mode.empty() || config.mode == "ipvs") return;
   check.add("mode", "Mode.ProxyMode", config.mode,
-            "must be ipvs or blank (blank means ipvs): this program only does ipvs");
+            "must be ipvs or blank (blank means ipvs): this program only does ipvs; --ignore-mode "
+            "takes the rest of the configuration");
 }
 
 void check_ipvs(Checker& check, const IpvsConfig& ipvs) {
@@ -104,9 +108,11 @@ void check_conntrack(Checker& check, const ConntrackConfig& conntrack) {
 void check_periods(Checker& check, const KubeProxyConfig& config) {
   const auto show = [](Nanoseconds period) { return format_go_duration(period); };
   const auto& ipvs = config.ipvs;
-  if (config.config_sync_period.count() <= 0)
+  if (config.config_sync_period.count() <= 0) {
     check.add("configSyncPeriod", "ConfigSyncPeriod", show(config.config_sync_period),
               "must be greater than 0");
+    check.without_effect();
+  }
   if (ipvs.sync_period.count() <= 0)
     check.add("ipvs.syncPeriod", "SyncPeriod", show(ipvs.sync_period), "must be greater than 0");
   check.not_negative("ipvs.minSyncPeriod", "MinSyncPeriod", ipvs.min_sync_period);
@@ -135,14 +141,9 @@ void check_addresses(Checker& check, const KubeProxyConfig& config) {
   const auto& list = config.node_port_addresses;
   for (std::size_t i = 0; i < list.size(); ++i) {
     const auto element = [i](std::string_view name) { return fmt::format("{}[{}]", name, i); };
-    const auto add = [&](std::string_view detail) {
-      check.add(element("nodePortAddresses"), element("NodePortAddresses"), list[i], detail);
-    };
-    if (list[i] == "primary") {
-      if (list.size() != 1) add("can't use both 'primary' and CIDRs");
-    } else if (!IpPrefix::parse(list[i])) {
-      add("must be a valid CIDR");
-    }
+    if (list[i] != "primary" && list[i] != "all" && !IpPrefix::parse(list[i]))
+      check.add(element("nodePortAddresses"), element("NodePortAddresses"), list[i],
+                "must be primary, all or a valid CIDR");
   }
 }
 
@@ -190,6 +191,7 @@ void check_log_output(Checker& check, const std::string& format, const LogOutput
   const auto forbid = [&](std::string_view option) {
     const auto field = fmt::format("logging.options.{}.{}", format, option);
     check.add_kind(field, field, "Forbidden", "", "feature LoggingAlphaOptions is disabled");
+    check.without_effect();
   };
   if (output.split_stream) forbid("splitStream");
   if (output.info_buffer_size.find_first_of("123456789") != std::string::npos)
@@ -218,9 +220,11 @@ void check_logging(Checker& check, const KubeProxyConfig& config) {
   const auto& logging = config.logging;
   if (logging.format != "text" && logging.format != "json")
     check.add("logging.format", "logging.format", logging.format, "must be text or json");
-  if (logging.flush_frequency.count() < 0)
+  if (logging.flush_frequency.count() < 0) {
     check.add("logging.flushFrequency", "logging.flushFrequency",
               format_go_duration(logging.flush_frequency), kNotNegative);
+    check.without_effect();
+  }
   if (logging.verbosity > INT32_MAX)
     check.add("logging.verbosity", "logging.verbosity", logging.verbosity,
               "must be at most 2147483647");
@@ -251,27 +255,40 @@ std::vector<ValidationError> validate(const KubeProxyConfig& config) {
   check_periods(check, config);
   check_addresses(check, config);
   const auto& shown = config.show_hidden_metrics_for_version;
-  if (!shown.empty() && shown != kPreviousMinor)
+  if (!shown.empty() && shown != kPreviousMinor) {
     check.add("showHiddenMetricsForVersion", "ShowHiddenMetricsForVersion", shown,
               fmt::format("must be empty or \"{}\", the previous minor version", kPreviousMinor));
+    check.without_effect();
+  }
   check_detect_local(check, config);
   check_logging(check, config);
   return check.take();
 }
 
-api::Problem to_problem(const std::vector<ValidationError>& errors, const std::string& origin) {
+api::Problems to_problems(const std::vector<ValidationError>& errors, const std::string& origin) {
   std::set<std::string> fields;
   std::vector<std::string> texts;
+  api::Problems problems;
   for (const auto& error : errors) {
+    if (error.no_effect) {
+      problems.push_back(api::Problem{.severity = api::Severity::warning,
+                                      .origin = origin,
+                                      .field = origin.empty() ? "" : error.field,
+                                      .message = to_string(error) + "; it has no effect here"});
+      continue;
+    }
     fields.insert(error.field);
     texts.push_back(to_string(error));
   }
+  if (texts.empty()) return problems;
   auto list = fmt::format("{}", fmt::join(texts, ", "));
   if (texts.size() != 1) list = "[" + list + "]";
   // The fields have other names on the command line.
-  return api::Problem{.origin = origin,
-                      .field = origin.empty() ? "" : fmt::format("{}", fmt::join(fields, ", ")),
-                      .message = "failed validate: " + list};
+  problems.push_back(
+      api::Problem{.origin = origin,
+                   .field = origin.empty() ? "" : fmt::format("{}", fmt::join(fields, ", ")),
+                   .message = "failed validate: " + list});
+  return problems;
 }
 
 }  // namespace ipvsproxier::cmd

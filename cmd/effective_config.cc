@@ -6,6 +6,7 @@
 #include "cmd/config_validation.h"
 #include "cmd/feature_gates.h"
 #include "cmd/text.h"
+#include "proxier/api/json_text.h"
 
 namespace ipvsproxier::cmd {
 
@@ -16,14 +17,26 @@ void set_all(const GivenFlags& flags, FlagConfig& target) {
   for (const auto& flag : flags) static_cast<void>(flag.set(flag.text, target));
 }
 
+void ignore_mode(EffectiveConfig& effective, const std::string& origin) {
+  auto& mode = effective.config.mode;
+  if (mode.empty() || mode == "ipvs") return;
+  effective.problems.push_back(api::Problem{
+      .severity = api::Severity::warning,
+      .origin = origin,
+      .field = origin.empty() ? "" : "mode",
+      .message = "is " + api::json_quoted(mode) + "; --ignore-mode: this program only does ipvs"});
+  mode = "ipvs";
+}
+
 EffectiveConfig finish(FlagConfig flags, const ConfigOverrides& overrides, api::Problems problems,
                        const std::string& origin) {
   set_all(overrides.logging, flags);
   EffectiveConfig result{.config = take_config(std::move(flags)), .problems = std::move(problems)};
   if (!overrides.hostname_override.empty())
     result.config.hostname_override = to_lower(trim(overrides.hostname_override));
-  const auto invalid = validate(result.config);
-  if (!invalid.empty()) result.problems.push_back(to_problem(invalid, origin));
+  if (overrides.ignore_mode) ignore_mode(result, origin);
+  auto invalid = to_problems(validate(result.config), origin);
+  result.problems.insert(result.problems.end(), invalid.begin(), invalid.end());
   return result;
 }
 

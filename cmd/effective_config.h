@@ -15,6 +15,7 @@ namespace ipvsproxier::cmd {
 struct ConfigOverrides {
   std::string hostname_override;  // "": the file's
   GivenFlags logging;
+  bool ignore_mode = false;  // whatever mode there is, it counts as ipvs, with a warning
 };
 
 // Validated: must not be used when a problem is an error.

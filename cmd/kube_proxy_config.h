@@ -140,7 +140,7 @@ struct KubeProxyConfig {
   std::string detect_local_mode = "ClusterCIDR";
   DetectLocalConfig detect_local;
   std::string cluster_cidr;                      // comma separated, one of each family
-  std::vector<std::string> node_port_addresses;  // CIDRs, or "primary" alone
+  std::vector<std::string> node_port_addresses;  // CIDRs, "primary", "all"
   std::int32_t oom_score_adj = -999;
   ConntrackConfig conntrack;
   Nanoseconds config_sync_period = std::chrono::minutes(15);
@@ -164,8 +164,8 @@ std::optional<netlink::IpPrefix> cluster_cidr(const KubeProxyConfig& config,
 std::vector<netlink::IpPrefix> exclude_prefixes(const KubeProxyConfig& config);
 
 struct NodePortAddresses {
-  bool primary = false;                     // ["primary"]: the node's own IPs
-  std::vector<netlink::IpPrefix> prefixes;  // both families; empty: all addresses
+  bool primary = false;                     // the node's own IPs too
+  std::vector<netlink::IpPrefix> prefixes;  // both families; none, and not primary: all addresses
 
   friend bool operator==(const NodePortAddresses&, const NodePortAddresses&) = default;
 };

@@ -118,7 +118,8 @@ constexpr auto kConfigFlags = std::to_array<ConfigFlag>({
      to_config<&K::detect_local, &DetectLocalConfig::interface_name_prefix>},
     {"cluster-cidr", "CIDR[,CIDR]", "Of pods, one a family; for ClusterCIDR",
      to_config<&K::cluster_cidr>},
-    {"nodeport-addresses", "CIDR,...", "Where node ports are; primary: the node's own addresses",
+    {"nodeport-addresses", "CIDR,...",
+     "Where node ports are: ranges; primary (the Node's own addresses); all",
      to_config<&K::node_port_addresses>},
     // Conntrack
     {"conntrack-max-per-core", "N", "Connections for each CPU; 0: left alone (default 32768)",

@@ -120,6 +120,7 @@ Options options_of(const MainFlags& main) {
                   .drain_deleted_services = main.drain_deleted_services,
                   .bind_by_routes = main.bind_by_routes,
                   .mass_removal_brake = main.mass_removal_brake.value_or(!main.compat),
+                  .external_ips = main.external_ips,
                   .control_socket = main.control_socket,
                   .differences = main.compat ? plan::kKubeProxyCompat : plan::Differences{}};
   for (const auto& row : kDifferences)
@@ -163,8 +164,9 @@ std::variant<Options, Exit> parse_options(int argc, const char* const* argv,
   if (const auto wrong = contradiction(line); !wrong.empty()) return failure(wrong);
   Options options = options_of(line.main);
   options.flags.assign(argv + 1, argv + argc);
-  options.overrides =
-      ConfigOverrides{.hostname_override = line.main.hostname_override, .logging = line.logging};
+  options.overrides = ConfigOverrides{.hostname_override = line.main.hostname_override,
+                                      .logging = line.logging,
+                                      .ignore_mode = line.main.ignore_mode};
   auto effective = effective_config(line, options.overrides);
   if (api::has_error(effective.problems))
     return Exit{.status = 1, .text = list_problems(effective.problems)};

@@ -36,6 +36,7 @@ struct Options {
   bool drain_deleted_services = false;  // --drain-deleted-services
   bool bind_by_routes = false;          // --vip-binding=route
   bool mass_removal_brake = true;       // --mass-removal-brake; of an API server's lists
+  std::optional<bool> external_ips;     // --external-ips; nullopt: as the feature gate says
   std::string control_socket;           // --control-socket; "": ipvsctl cannot ask
   std::vector<std::string> flags;       // as given
   plan::Differences differences;        // --kube-proxy-compat switches all of them off

@@ -64,7 +64,7 @@ plan::PlannerOptions planner_options(const Options& options,
   result.node_port_addresses = node_ports.prefixes;
   result.node_port_primary = node_ports.primary;
   result.exclude_cidrs = exclude_prefixes(config);
-  result.allow_external_ips = external_ips_allowed(config);
+  result.allow_external_ips = options.external_ips.value_or(external_ips_allowed(config));
   result.drain_deleted_services = options.drain_deleted_services;
   result.bind_by_routes = options.bind_by_routes;
   result.differences = options.differences;

@@ -10,6 +10,9 @@ namespace ipvsproxier::api {
 
 namespace {
 
+// A value that a later version of the API may have costs no Service: it counts as the one that
+// serves all clients from all endpoints.
+
 constexpr std::int64_t kDefaultAffinitySeconds = 10800;
 constexpr std::int64_t kLongestAffinitySeconds = 86400;  // the API's own bound
 constexpr std::string_view kHeadless = "None";
@@ -26,16 +29,18 @@ ServiceType type_of(const Fields& spec) {
   if (text == "LoadBalancer") return ServiceType::load_balancer;
   if (text == "ExternalName") return ServiceType::external_name;
   if (text != "ClusterIP" && !text.empty())
-    spec.refuse("type",
-                fmt::format("must be ClusterIP, NodePort, LoadBalancer or ExternalName, not {}",
-                            show(text)));
+    spec.note(Severity::error, "type",
+              fmt::format("must be ClusterIP, NodePort, LoadBalancer or ExternalName, not {}; it "
+                          "counts as ClusterIP",
+                          show(text)));
   return ServiceType::cluster_ip;
 }
 
 bool is_local(const Fields& spec, std::string_view key) {
   const auto text = spec.text(key, "Cluster");
   if (text != "Local" && text != "Cluster" && !text.empty())
-    spec.refuse(key, fmt::format("must be Cluster or Local, not {}", show(text)));
+    spec.note(Severity::error, key,
+              fmt::format("must be Cluster or Local, not {}; it counts as Cluster", show(text)));
   return text == "Local";
 }
 
@@ -117,7 +122,8 @@ void decode_affinity(const Fields& spec, Service& service) {
         static_cast<std::uint32_t>(client_ip.integer("timeoutSeconds", 1, kLongestAffinitySeconds)
                                        .value_or(kDefaultAffinitySeconds));
   } else if (affinity != "None" && !affinity.empty()) {
-    spec.refuse("sessionAffinity", fmt::format("must be None or ClientIP, not {}", show(affinity)));
+    spec.note(Severity::error, "sessionAffinity",
+              fmt::format("must be None or ClientIP, not {}; it counts as None", show(affinity)));
   }
 }
 

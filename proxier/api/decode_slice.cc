@@ -19,7 +19,9 @@ std::optional<Family> family_of(const Fields& root) {
   } else if (!root.find("addressType")) {
     root.refuse("addressType", "is missing");
   } else {
-    root.refuse("addressType", fmt::format("must be IPv4 or IPv6, not {}", show(text)));
+    // Of a later version: Services of the known families are served all the same.
+    root.note(Severity::error, "addressType",
+              fmt::format("must be IPv4 or IPv6, not {}; the slice is ignored", show(text)));
   }
   return std::nullopt;
 }

@@ -70,9 +70,8 @@ void FamilyPlanner::set_node(const NodeInfo& node) {
 // What nodePortAddresses names may be on the dummy link.
 bool FamilyPlanner::refresh_node_addresses() {
   std::set<IpAddress> dummy;
-  if (options_.node_port_primary) {
-    if (state_.addresses.contains(node_.ip)) dummy.insert(node_.ip);
-  } else if (!options_.node_port_addresses.empty()) {
+  if (options_.node_port_primary && state_.addresses.contains(node_.ip)) dummy.insert(node_.ip);
+  if (!options_.node_port_addresses.empty()) {
     for (const auto& address : state_.addresses)
       if (address.family() == node_.family) dummy.insert(address);
   }

@@ -21,7 +21,6 @@ std::vector<IpPrefix> ranges_of(const NodeInfo& node, Family family,
     const IpAddress& ip = node.ips.at(family);
     if (!ip.is_loopback() || options.differences.follow_node_ip)
       ranges.push_back(IpPrefix::of(ip, netlink::address_bits(family)));
-    return ranges;
   }
   for (const auto& range : options.node_port_addresses)
     if (range.family() == family) ranges.push_back(range);

@@ -37,8 +37,8 @@ struct PlannerOptions {
   std::vector<netlink::IpPrefix> cluster_cidrs;
   std::string bridge_interface;
   std::string interface_prefix;
-  std::vector<netlink::IpPrefix> node_port_addresses;  // empty: every address
-  bool node_port_primary = false;                      // only the node's own IPs
+  std::vector<netlink::IpPrefix> node_port_addresses;  // empty, and not primary: every address
+  bool node_port_primary = false;                      // the node's own IPs too
   std::vector<netlink::IpPrefix> exclude_cidrs;
   bool allow_external_ips = true;
   bool drain_deleted_services = false;  // their TCP connections may finish

@@ -25,8 +25,9 @@ void check_usable(const KubeProxyConfig& config) {
   require(config.ipvs.tcp_timeout.count() >= 0 && config.ipvs.sync_period.count() > 0);
   require(exclude_prefixes(config).size() == config.ipvs.exclude_cidrs.size());
   const auto addresses = node_port_addresses(config);
-  require(addresses.primary ? addresses.prefixes.empty()
-                            : addresses.prefixes.size() == config.node_port_addresses.size());
+  // Each is a keyword or a prefix; "all" stands for one of each family.
+  require(addresses.prefixes.size() <= std::max<std::size_t>(config.node_port_addresses.size(), 2));
+  require(config.node_port_addresses.empty() || addresses.primary || !addresses.prefixes.empty());
   std::size_t cluster_cidrs = 0;
   for (const auto family : netlink::kFamilies) {
     const auto cidr = cluster_cidr(config, family);
@@ -56,7 +57,8 @@ void read(std::string_view text) {
   api::Problems problems;
   const auto config = read_config_text(text, "f", problems);
   const auto errors = validate(config);
-  if (!errors.empty()) problems.push_back(to_problem(errors, "f"));
+  const auto more = to_problems(errors, "f");
+  problems.insert(problems.end(), more.begin(), more.end());
   for (const auto& problem : problems)
     require(problem.origin[0] == 'f' && !problem.message.empty() && !to_string(problem).empty());
   if (api::has_error(problems)) return;

@@ -284,17 +284,11 @@ TEST_CASE("what costs the object is named by file, object and field") {
        "spec.clusterIPs[0]: \"10.0.0.9\" differs from spec.clusterIP, \"10.0.0.8\""},
       {service_with("clusterIP: 10.0.0.8, ipFamilies: [IPv6], ports: [{port: 80}]"),
        "spec.ipFamilies[0]: \"IPv6\" is not the family of 10.0.0.8"},
-      {service_with("type: Balancer, clusterIP: 10.0.0.9, ports: [{port: 80}]"),
-       "spec.type: must be ClusterIP, NodePort, LoadBalancer or ExternalName, not \"Balancer\""},
-      {service_with("sessionAffinity: Cookie, clusterIP: 10.0.0.9, ports: [{port: 80}]"),
-       "spec.sessionAffinity: must be None or ClientIP, not \"Cookie\""},
       {service_with("sessionAffinity: ClientIP, sessionAffinityConfig: {clientIP: "
                     "{timeoutSeconds: 0}}, clusterIP: 10.0.0.9, ports: [{port: 80}]"),
        "spec.sessionAffinityConfig.clientIP.timeoutSeconds: must be a whole number from 1 to "
        "86400, "
        "not 0"},
-      {service_with("internalTrafficPolicy: local, clusterIP: 10.0.0.9, ports: [{port: 80}]"),
-       "spec.internalTrafficPolicy: must be Cluster or Local, not \"local\""},
       {service_with("externalIPs: 1.2.3.4, clusterIP: 10.0.0.9, ports: [{port: 80}]"),
        "spec.externalIPs: must be a list, not \"1.2.3.4\""},
   }));
@@ -303,6 +297,42 @@ TEST_CASE("what costs the object is named by file, object and field") {
   CHECK_FALSE(decode(text, problems));
   CHECK(lines_of(problems) ==
         Lines{"error: f: Service shop/web: " + line + "; the object is left out"});
+}
+
+TEST_CASE("a policy of a later version costs no Service") {
+  const auto [fields, line] = GENERATE(table<std::string, std::string>({
+      {"type: Balancer",
+       "type: must be ClusterIP, NodePort, LoadBalancer or ExternalName, not "
+       "\"Balancer\"; it counts as ClusterIP"},
+      {"sessionAffinity: Cookie",
+       "sessionAffinity: must be None or ClientIP, not \"Cookie\"; it counts as None"},
+      {"internalTrafficPolicy: PreferLocal",
+       "internalTrafficPolicy: must be Cluster or Local, not \"PreferLocal\"; it counts as "
+       "Cluster"},
+      {"externalTrafficPolicy: PreferLocal",
+       "externalTrafficPolicy: must be Cluster or Local, not \"PreferLocal\"; it counts as "
+       "Cluster"},
+  }));
+  CAPTURE(fields);
+  const std::string rest = "clusterIP: 10.0.0.9, ports: [{port: 80}]";
+  Problems problems;
+  const auto service = decode(service_with(fields + ", " + rest), problems);
+  REQUIRE(service);
+  Problems none;
+  CHECK(std::get<Service>(*service) == std::get<Service>(*decode(service_with(rest), none)));
+  CHECK(lines_of(problems) == Lines{"error: f: Service shop/web: spec." + line});
+  // Not a policy that a Service follows here: its hints come in slices.
+  problems.clear();
+  CHECK(decode(service_with("trafficDistribution: PreferSameRack, " + rest), problems));
+  CHECK(lines_of(problems) == Lines{});
+}
+
+TEST_CASE("a slice of an address type of a later version is ignored") {
+  Problems problems;
+  CHECK_FALSE(decode(slice_with("addressType: IPv5\n"), problems));
+  CHECK(lines_of(problems) ==
+        Lines{"error: f: EndpointSlice shop/web-1: addressType: must be IPv4 or IPv6, not "
+              "\"IPv5\"; the slice is ignored"});
 }
 
 TEST_CASE("identity is checked") {
@@ -415,7 +445,6 @@ TEST_CASE("bad endpoints cost only themselves, other mistakes the slice") {
               start + "endpoints[3].addresses: is empty; this endpoint is left out"});
 
   const auto [rest, line] = GENERATE(table<std::string, std::string>({
-      {"addressType: IPv5\n", "addressType: must be IPv4 or IPv6, not \"IPv5\""},
       {"endpoints: []\n", "addressType: is missing"},
       {"addressType: IPv4\nports: [{port: 65536}]\n",
        "ports[0].port: must be a whole number from 0 to 65535, not 65536"},

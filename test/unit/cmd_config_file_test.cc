@@ -136,6 +136,12 @@ TEST_CASE("defaults follow the family of bindAddress") {
   CHECK(external_ips_allowed(config));
   CHECK_FALSE(cluster_cidr(config, netlink::Family::ipv4));
   CHECK(node_port_addresses(config_of_fields("nodePortAddresses: [primary]\n")).primary);
+  CHECK(node_port_addresses(config_of_fields("nodePortAddresses: [10.0.0.0/8, primary]\n")) ==
+        NodePortAddresses{.primary = true, .prefixes = {*netlink::IpPrefix::parse("10.0.0.0/8")}});
+  CHECK(node_port_addresses(config_of_fields("nodePortAddresses: [primary, all]\n")) ==
+        NodePortAddresses{.primary = false,
+                          .prefixes = {*netlink::IpPrefix::parse("0.0.0.0/0"),
+                                       *netlink::IpPrefix::parse("::/0")}});
 }
 
 TEST_CASE("JSON is read as well") {
@@ -176,9 +182,6 @@ TEST_CASE("a wrong type is an error that names file and field") {
       {"logging: {verbosity: -1}",
        "logging.verbosity: must be a whole number from 0 to 4294967295, not -1"},
       {"logging: {vmodule: [a]}", "logging.vmodule[0]: must be an object, not \"a\""},
-      {"logging: {options: {text: {infoBufferSize: lots}}}",
-       "logging.options.text.infoBufferSize: must be a quantity such as 0 or \"64Ki\", not "
-       "\"lots\""},
       {"clientConnection: {qps: fast}", "clientConnection.qps: must be a number, not \"fast\""},
       {"featureGates: [a]", "featureGates: must be an object, not a list"},
       {"featureGates: {AllAlpha: 1}", "featureGates.AllAlpha: must be true or false, not 1"},
@@ -188,6 +191,29 @@ TEST_CASE("a wrong type is an error that names file and field") {
   }));
   CAPTURE(text);
   CHECK(problems_of(kConfigHead + text) == Lines{"error: f: " + line});
+}
+
+// Of a later version's file.
+TEST_CASE("a wrong type is a warning where the field has no effect") {
+  const auto [text, line] = GENERATE(table<std::string, std::string>({
+      {"nftables: {masqueradeBit: none}",
+       "nftables.masqueradeBit: must be a whole number from -2147483648 to 2147483647, not "
+       "\"none\""},
+      {"nftables: [a]", "nftables: must be an object, not a list"},
+      {"winkernel: {enableDSR: maybe}",
+       "winkernel.enableDSR: must be true or false, not \"maybe\""},
+      {"iptables: {syncPeriod: often}",
+       "iptables.syncPeriod: must be a duration such as \"30s\" or \"1m30s\", not \"often\""},
+      {"logging: {options: {text: {infoBufferSize: lots}}}",
+       "logging.options.text.infoBufferSize: must be a quantity such as 0 or \"64Ki\", not "
+       "\"lots\""},
+      {"portRange: {from: 1}", "portRange: must be text, not an object"},
+      {"clientConnection: {contentType: [a]}",
+       "clientConnection.contentType: must be text, not a list"},
+  }));
+  CAPTURE(text);
+  CHECK(problems_of(kConfigHead + text) ==
+        Lines{"warning: f: " + line + "; it has no effect here"});
 }
 
 TEST_CASE("what is no KubeProxyConfiguration is refused") {

@@ -19,7 +19,8 @@ Lines errors_of(const std::string& text) {
 TEST_CASE("sound configurations pass") {
   const std::string text = GENERATE(
       "", "mode: ipvs", "iptables: {masqueradeBit: 31}", "oomScoreAdj: -1000",
-      "nodePortAddresses: [primary]", "nodePortAddresses: [010.0.0.0/8, '::/0']",
+      "nodePortAddresses: [primary]", "nodePortAddresses: [10.0.0.0/8, primary]",
+      "nodePortAddresses: [all, primary]", "nodePortAddresses: [010.0.0.0/8, '::/0']",
       "clusterCIDR: 10.0.0.0/8", "clusterCIDR: 'fd00::/64,10.0.0.0/8'",
       "detectLocalMode: NodeCIDR\nclusterCIDR: nonsense",
       "detectLocalMode: BridgeInterface\ndetectLocal: {bridgeInterface: br0}",
@@ -33,7 +34,8 @@ TEST_CASE("sound configurations pass") {
 
 TEST_CASE("each rule has kube-proxy's path and detail") {
   const std::string mode_detail =
-      "must be ipvs or blank (blank means ipvs): this program only does ipvs";
+      "must be ipvs or blank (blank means ipvs): this program only does ipvs; "
+      "--ignore-mode takes the rest of the configuration";
   const std::string conntrack = "KubeProxyLinuxConfiguration.KubeProxyConntrackConfiguration.";
   const auto [text, field, error] = GENERATE_COPY(table<std::string, std::string, std::string>({
       {"iptables: {masqueradeBit: 32}", "iptables.masqueradeBit",
@@ -100,9 +102,7 @@ TEST_CASE("each rule has kube-proxy's path and detail") {
       {"metricsBindAddress: '0.0.0.0:65536'", "metricsBindAddress",
        "MetricsBindAddress: Invalid value: \"65536\": must be a valid port"},
       {"nodePortAddresses: [10.0.0.0/8, 10.0.0.1]", "nodePortAddresses[1]",
-       "NodePortAddresses[1]: Invalid value: \"10.0.0.1\": must be a valid CIDR"},
-      {"nodePortAddresses: [10.0.0.0/8, primary]", "nodePortAddresses[1]",
-       "NodePortAddresses[1]: Invalid value: \"primary\": can't use both 'primary' and CIDRs"},
+       "NodePortAddresses[1]: Invalid value: \"10.0.0.1\": must be primary, all or a valid CIDR"},
       {"showHiddenMetricsForVersion: '1.34'", "showHiddenMetricsForVersion",
        "ShowHiddenMetricsForVersion: Invalid value: \"1.34\": must be empty or \"1.35\", the "
        "previous minor version"},
@@ -162,13 +162,28 @@ TEST_CASE("together they are one problem, in kube-proxy's form") {
       "KubeProxyConfiguration.KubeProxyLinuxConfiguration.OOMScoreAdj: Invalid value: 1001: must "
       "be "
       "within the range [-1000, 1000]";
-  CHECK(api::to_string(to_problem(one, "f")) == "f: oomScoreAdj: failed validate: " + oom);
-  CHECK(api::to_string(to_problem(one, "")) == "failed validate: " + oom);
+  CHECK(api::to_string(to_problems(one, "f").at(0)) == "f: oomScoreAdj: failed validate: " + oom);
+  CHECK(api::to_string(to_problems(one, "").at(0)) == "failed validate: " + oom);
   const auto two = validate(test::config_of_fields("oomScoreAdj: 1001\nbindAddress: here"));
-  CHECK(api::to_string(to_problem(two, "f")) ==
+  REQUIRE(to_problems(two, "f").size() == 1);
+  CHECK(api::to_string(to_problems(two, "f")[0]) ==
         "f: bindAddress, oomScoreAdj: failed validate: [" + oom +
             ", KubeProxyConfiguration.BindAddress: Invalid value: \"here\": not a valid textual "
             "representation of an IP address]");
+  CHECK(api::has_error(to_problems(two, "f")));
+}
+
+// Of a later version's file.
+TEST_CASE("a value that is not known ends nothing where the field has no effect") {
+  const auto text =
+      GENERATE(as<std::string>(), "showHiddenMetricsForVersion: '1.37'", "configSyncPeriod: -1s",
+               "logging: {flushFrequency: -1s}", "logging: {options: {json: {splitStream: true}}}");
+  const auto problems = to_problems(validate(test::config_of_fields(text)), "f");
+  REQUIRE(problems.size() == 1);
+  CHECK_FALSE(api::has_error(problems));
+  const auto line = api::to_string(problems[0]);
+  CHECK_THAT(line, Catch::StartsWith("f: " + text.substr(0, 5)));
+  CHECK_THAT(line, Catch::EndsWith("; it has no effect here"));
 }
 
 }  // namespace

@@ -264,9 +264,22 @@ TEST_CASE("all problems of a configuration file are listed") {
             ": unheard: unknown field; it is ignored\n" + "Error: " + path +
             ": mode, oomScoreAdj: failed validate: [KubeProxyConfiguration.Mode.ProxyMode: Invalid "
             "value: \"iptables\": must be ipvs or blank (blank means ipvs): this program only does "
-            "ipvs, "
+            "ipvs; --ignore-mode takes the rest of the configuration, "
             "KubeProxyConfiguration.KubeProxyLinuxConfiguration.OOMScoreAdj: Invalid value: 5000: "
             "must be within the range [-1000, 1000]]\n");
+}
+
+TEST_CASE("a configuration of another mode is taken where that is asked for") {
+  ConfigFile file("mode: nftables\nipvs: {scheduler: mh}\nnftables: {unheard: of}\n");
+  CHECK(exit_of({"--config", file.path()}).status == 1);
+  const auto options = test::options_of({"--config", file.path(), "--ignore-mode"});
+  CHECK(options.config.mode == "ipvs");
+  CHECK(options.config.ipvs.scheduler == "mh");
+  CHECK(test::lines_of(options.warnings) ==
+        Lines{"warning: " + file.path() + ": nftables.unheard: unknown field; it is ignored",
+              "warning: " + file.path() +
+                  ": mode: is \"nftables\"; --ignore-mode: this program only does ipvs"});
+  CHECK(test::options_of({"--proxy-mode=iptables", "--ignore-mode"}).config.mode == "ipvs");
 }
 
 TEST_CASE("flags are validated like a file") {
@@ -328,8 +341,11 @@ TEST_CASE("flags that count beside --config") {
   CHECK(test::options_of({"--config", file.path()}).node_name == "file");
   // The file's gates decide on what flags ask of the log.
   ConfigFile without("mode: ipvs\n");
-  CHECK(exit_of({"--config", without.path(), "--log-text-split-stream"})
-            .text.find("logging.options.text.splitStream: Forbidden") != std::string::npos);
+  const auto warned =
+      test::options_of({"--config", without.path(), "--log-text-split-stream"}).warnings;
+  REQUIRE(warned.size() == 1);
+  CHECK_THAT(warned[0].message, Catch::Contains("logging.options.text.splitStream: Forbidden") &&
+                                    Catch::EndsWith("it has no effect here"));
   CHECK(test::options_of({"--config", without.path(), "--logging-format=json"})
             .config.logging.format == "json");
 }

@@ -59,6 +59,11 @@ TEST_CASE("the planner is told what the configuration says") {
   CHECK(set.exclude_cidrs == prefixes({"10.9.0.0/16", "fd00:9::/32"}));
   CHECK_FALSE(set.allow_external_ips);
 
+  // Ours wins over the gate.
+  CHECK(planner_options_of({"--external-ips", "--feature-gates=AllowServiceExternalIPs=false"})
+            .allow_external_ips);
+  CHECK_FALSE(planner_options_of({"--external-ips=false"}).allow_external_ips);
+
   const auto primary = planner_options_of({"--nodeport-addresses=primary"});
   CHECK(primary.node_port_primary);
   CHECK(primary.node_port_addresses.empty());

@@ -189,6 +189,19 @@ TEST_CASE("while the primary address is not known, node ports are nowhere") {
   CHECK(health_addresses(node, Family::ipv4, options) == std::nullopt);
 }
 
+TEST_CASE("node ports are on the primary address and in the ranges beside it") {
+  auto options = test::vector_options();
+  options.node_port_primary = true;
+  options.node_port_addresses = {prefix("192.168.7.0/24")};
+  auto node = test::vector_node();
+  node.addresses.push_back({"eth1", ip("192.168.7.9"), 24});
+  node.addresses.push_back({"eth2", ip("172.16.0.9"), 24});
+  const auto services = servers_of(planned(test::node_port_service(), {e1()}, options, node));
+  CHECK(services.contains(node.ips[Family::ipv4].to_string() + ":30080/TCP"));
+  CHECK(services.contains("192.168.7.9:30080/TCP"));
+  CHECK_FALSE(services.contains("172.16.0.9:30080/TCP"));
+}
+
 TEST_CASE("the primary address carries node ports where it is an address of a Service alone") {
   auto options = test::vector_options();
   options.node_port_primary = true;
