@@ -20,7 +20,7 @@ std::optional<Family> family_of(const Fields& root) {
     root.refuse("addressType", "is missing");
   } else {
     // Of a later version: Services of the known families are served all the same.
-    root.note(Severity::error, "addressType",
+    root.note(Severity::warning, "addressType",
               fmt::format("must be IPv4 or IPv6, not {}; the slice is ignored", show(text)));
   }
   return std::nullopt;

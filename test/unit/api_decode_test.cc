@@ -331,7 +331,7 @@ TEST_CASE("a slice of an address type of a later version is ignored") {
   Problems problems;
   CHECK_FALSE(decode(slice_with("addressType: IPv5\n"), problems));
   CHECK(lines_of(problems) ==
-        Lines{"error: f: EndpointSlice shop/web-1: addressType: must be IPv4 or IPv6, not "
+        Lines{"warning: f: EndpointSlice shop/web-1: addressType: must be IPv4 or IPv6, not "
               "\"IPv5\"; the slice is ignored"});
 }
 
