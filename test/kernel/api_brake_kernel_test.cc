@@ -72,7 +72,7 @@ TEST_CASE("api: with the brake off it goes at once", "[content][brake]") {
   world.server().stop();
   world.lose(names_of_many(), 150);
   REQUIRE(world.server().resume());
-  world.check_told("services: 4 listed; 0 new or changed, 30 gone");
+  world.check_told("services: 4 listed; 4 new or changed, 30 gone");
   world.finish();
   CHECK(world.daemon().log().find("they stay until") == std::string::npos);
 }
