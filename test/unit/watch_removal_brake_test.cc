@@ -1,8 +1,15 @@
 #include "proxier/watch/removal_brake.h"
 
+#include <array>
+#include <map>
+#include <random>
+#include <set>
 #include <string>
+#include <vector>
 
 #include <catch2/catch.hpp>
+
+#include "test/support/random_run.h"
 
 namespace ipvsproxier::watch {
 namespace {
@@ -93,6 +100,93 @@ TEST_CASE("of what an event tells nothing is held any more", "[brake]") {
   brake.forget({"shop", "s29"});
   brake.forget({"shop", "other"});
   CHECK_FALSE(brake.due());
+}
+
+// A list that comes some seconds after the one before and lacks these, numbers of objects; with
+// those that are known, because they were there or are.
+struct List {
+  int after = 0;
+  int takes = 0;
+  std::set<int> there;
+};
+
+std::string to_string(const std::vector<List>& lists) {
+  std::string text;
+  for (const auto& list : lists) {
+    text += "+" + std::to_string(list.after) + "s (" + std::to_string(list.takes) + "s):";
+    for (const int number : list.there) text += " " + std::to_string(number);
+    text += "\n";
+  }
+  return text;
+}
+
+// What is wrong with what the brake makes of these lists; "" if nothing is.
+std::string wrong_with(const std::vector<List>& lists) {
+  Brake brake;
+  std::map<std::string, RemovalBrake::TimePoint> known;  // since when lists lack it
+  auto now = kStart;
+  constexpr auto kThere = RemovalBrake::TimePoint::max();
+  for (const auto& list : lists) {
+    const auto begun = now += std::chrono::seconds(list.after);
+    now += std::chrono::seconds(list.takes);
+    Names missing;
+    std::size_t waited = 0;
+    for (const auto& [name, since] : known) {
+      if (list.there.contains(std::stoi(name))) continue;
+      missing.insert({"shop", name});
+      waited += since != kThere && begun - since >= 30s ? 1 : 0;
+    }
+    const auto size = known.size();
+    const auto stay = brake.judge(missing, size, begun, now);
+    const auto doubted = missing.size() - waited;
+    const bool is_mass = size - waited >= 20 && 2 * doubted > size - waited;
+    for (const auto& name : missing) {
+      auto& since = known.at(name.name);
+      const bool is_first = since == kThere;
+      const bool has_waited = !is_first && begun - since >= 30s;
+      const bool stays = stay.contains(name);
+      if (stays && has_waited) return name.name + " stays for longer than one wait";
+      if (!stays && is_mass && !has_waited) return name.name + " goes before its wait";
+      if (stays && is_first && !is_mass) return name.name + " stays, and little is missing";
+      if (!stays && !is_first && !has_waited) return name.name + " was held and goes early";
+      if (is_first) since = now;
+      if (!stays) known.erase(name.name);
+    }
+    for (const auto& name : stay)
+      if (!missing.contains(name)) return name.name + " is there and held";
+    for (const int number : list.there) known[std::to_string(number)] = kThere;
+    if (brake.held() != stay.size()) return "the count is wrong";
+    if (brake.due().has_value() != !stay.empty()) return "nothing is due";
+    if (brake.due() && *brake.due() <= now - 60s) return "it is due for long";
+  }
+  return "";
+}
+
+TEST_CASE("whatever lists lack, nothing goes early and nothing stays for long", "[brake][random]") {
+  const auto seed = test::environment_number("IPVS_PROXIER_SOAK_SEED", 18);
+  const auto end = std::chrono::steady_clock::now() +
+                   std::chrono::seconds(test::environment_number("IPVS_PROXIER_SOAK_SECONDS", 0));
+  for (std::int64_t round = 0; round < 300 || std::chrono::steady_clock::now() < end; ++round) {
+    std::mt19937 random(static_cast<std::uint32_t>(seed + round));
+    const auto below = [&](int bound) {
+      return static_cast<int>(random() % static_cast<unsigned>(bound));
+    };
+    std::vector<List> lists;
+    const int objects = 15 + below(60);
+    for (int i = below(12); i >= 0; --i) {
+      const int percent =
+          std::array{0, 30, 45, 55, 100, 100}.at(static_cast<std::size_t>(below(6)));
+      List list{.after = below(45), .takes = below(5), .there = {}};
+      for (int number = 0; number < objects; ++number)
+        if (below(100) < percent) list.there.insert(number);
+      lists.push_back(std::move(list));
+    }
+    if (wrong_with(lists).empty()) continue;
+    const auto few =
+        test::shrink(lists, [](const auto& some) { return !wrong_with(some).empty(); });
+    FAIL("IPVS_PROXIER_SOAK_SEED=" << seed + round << ": " << wrong_with(few) << "\n"
+                                   << to_string(few));
+  }
 }
 
 }  // namespace
