@@ -1,8 +1,15 @@
-// Random histories of a server, told with random ends, 410s, repetitions and broken bytes: whenever
-// the watch has told everything, the client has what the server has, and nothing was ever wrong on
-// the way.
+// Random histories of a server, told with random ends, statuses, errors of the transport, silence,
+// broken bytes, and events that come twice, late or never: whenever the watch has told everything,
+// the client has what the server has, and nothing was ever wrong on the way. Of an event that never
+// comes nobody can know before the next list: then the server is asked for one.
+//
+// IPVS_PROXIER_SOAK_SECONDS and IPVS_PROXIER_SOAK_SEED say how long and with what luck.
 
 #include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <exception>
 #include <map>
 #include <optional>
 #include <random>
@@ -10,8 +17,10 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <catch2/catch.hpp>
 
+#include "test/support/random_run.h"
 #include "test/support/reflector_rig.h"
 
 namespace ipvsproxier::watch {
@@ -19,6 +28,23 @@ namespace {
 
 using namespace std::chrono_literals;
 using test::ReflectorRig;
+
+// RFC 9110, and what proxies before an API server make up. 1xx and redirects that are followed do
+// not reach a client.
+constexpr std::array kStatuses = {204, 301, 400, 401, 403, 404, 405, 408, 409, 410,
+                                  413, 422, 429, 500, 501, 502, 503, 504, 520, 599};
+// What CurlTransport makes of curl's codes (http_transfer.cc).
+constexpr std::array kErrors = {netlink::ErrorKind::io,        netlink::ErrorKind::timeout,
+                                netlink::ErrorKind::malformed, netlink::ErrorKind::denied,
+                                netlink::ErrorKind::missing,   netlink::ErrorKind::busy};
+const std::string kExpired =
+    test::event_text("ERROR", test::status_text(410, "Expired", "too old"));
+const std::array<std::string, 6> kBodies = {"<html>no backend</html>",
+                                            "{\"kind\":\"Ser",
+                                            "null",
+                                            "[]",
+                                            test::status_text(500, "InternalError", "etcd"),
+                                            test::status_text(504, "Timeout", "late")};
 
 class RandomServer {
  public:
@@ -60,6 +86,13 @@ class RandomServer {
     if (is_list_) return tell_list();
     tell_events(is_kind);
   }
+  // Something will never be told by a watch.
+  bool has_lost() const { return lost_ || !late_.empty(); }
+  // The watch that goes on is told to list again.
+  void expire() {
+    call_->send(kExpired);
+    lost_ = false;
+  }
   bool has_told_all() const {
     return call_ != nullptr && call_->is_open() && !is_list_ && head_told_ && told_ == version_;
   }
@@ -77,6 +110,10 @@ class RandomServer {
   unsigned below(unsigned bound) {
     return std::uniform_int_distribution<unsigned>(0, bound - 1)(random_);
   }
+  template <typename List>
+  const auto& pick(const List& list) {
+    return list.at(below(static_cast<unsigned>(list.size())));
+  }
   bool asks(const std::string& what) const {
     return call_->request().target.find(what) != std::string::npos;
   }
@@ -89,16 +126,19 @@ class RandomServer {
 
   void begin(test::ScriptedTransport::Call& call) {
     call_ = &call;
+    lost_ = lost_ || !late_.empty();
+    late_.clear();
     head_told_ = false;
     is_list_ = !asks("resourceVersion=");
     told_ = is_list_ ? 0 : std::stoul(parameter("resourceVersion"));
+    if (is_list_ && !asks("continue=") && !asks("limit=1&") && !ends_with("limit=1")) lost_ = false;
   }
 
   void misbehave() {
     const bool may_talk = head_told_ && call_->is_open();
-    switch (below(6)) {
+    switch (below(9)) {
       case 0:
-        if (call_->is_open()) call_->fail("reset");
+        if (call_->is_open()) call_->fail("broken", pick(kErrors));
         return;
       case 1:
         if (may_talk) call_->finish();
@@ -111,12 +151,31 @@ class RandomServer {
         if (may_talk) call_->send("}");
         return;
       case 4:
-        if (!head_told_) call_->answer(below(2) == 0 ? 410 : 503, "");
+        if (!head_told_ && call_->is_open()) refuse();
+        return;
+      case 5:  // an answer that comes late, or too late
+        rig_.timers.advance(std::chrono::seconds(below(200)));
+        return;
+      case 6:
+        if (may_talk && call_->send(pick(kBodies))) call_->finish();
+        return;
+      case 7:
+        if (!head_told_ && call_->is_open()) call_->answer(200, pick(kBodies));
         return;
       default:
-        if (may_talk && !is_list_)
-          call_->send(test::event_text("ERROR", test::status_text(410, "Expired", "too old")));
+        if (may_talk && !is_list_) call_->send(kExpired);
     }
+  }
+
+  // With any status, any body, and perhaps without its end.
+  void refuse() {
+    std::optional<std::chrono::seconds> retry_after;
+    if (below(4) == 0) retry_after = std::chrono::seconds(below(5));
+    if (!call_->head(pick(kStatuses), retry_after) || !call_->send(pick(kBodies))) return;
+    if (below(4) == 0)
+      call_->fail("broken", pick(kErrors));
+    else
+      call_->finish();
   }
 
   void tell_list() {
@@ -151,14 +210,22 @@ class RandomServer {
 
   void tell_events(bool is_kind) {
     if (told_ < oldest_) {
-      call_->send(test::event_text("ERROR", test::status_text(410, "Expired", "too old")));
+      call_->send(kExpired);
       return;
     }
-    std::vector<std::string> events;
+    auto events = std::exchange(late_, {});
     for (const auto& [version, event] : history_) {
       if (version <= told_) continue;
-      events.push_back(event);
       told_ = version;
+      if (!is_kind && below(15) == 0) {
+        lost_ = true;
+        continue;
+      }
+      if (!is_kind && below(10) == 0) {
+        late_.push_back(event);
+        continue;
+      }
+      events.push_back(event);
       if (below(4) == 0) events.push_back(event);
       if (!is_kind && below(2) == 0) break;
     }
@@ -167,9 +234,14 @@ class RandomServer {
     for (const auto& event : events) text += event;
     for (const auto& [version, event] : history_)  // long ago
       if (version <= told_ && below(20) == 0) text += event;
-    if (below(3) == 0) text += test::bookmark(told_);
+    if (below(3) == 0) {
+      text += test::bookmark(told_);
+      lost_ = lost_ || !late_.empty();  // which it covers
+    }
     call_->send(text);
   }
+
+  bool ends_with(const std::string& what) const { return call_->request().target.ends_with(what); }
 
   struct Event {
     unsigned long version;
@@ -186,6 +258,8 @@ class RandomServer {
   const bool no_streams_ = below(2) == 0;
 
   test::ScriptedTransport::Call* call_ = nullptr;
+  std::vector<std::string> late_;  // events of this watch
+  bool lost_ = false;              // events, since the last list
   bool head_told_ = false;
   bool is_list_ = true;
   unsigned long told_ = 0;
@@ -193,44 +267,109 @@ class RandomServer {
   unsigned long paged_version_ = 0;
 };
 
-TEST_CASE("at every quiet point the client has what the server has") {
-  std::mt19937 random(Catch::rngSeed());
-  const auto below = [&random](unsigned bound) {
-    return std::uniform_int_distribution<unsigned>(0, bound - 1)(random);
-  };
+// All that happens in it follows from its number.
+struct Step {
+  bool quiet = false;
+  std::uint32_t luck = 0;
+};
+
+struct Totals {
   std::size_t lists = 0;
   std::size_t failures = 0;
-  for (int history = 0; history < 60; ++history) {
-    INFO("history " << history);
-    ReflectorRig rig;
-    rig.log.set_level(spdlog::level::off);
-    rig.transport.piece = [&] { return below(2) == 0 ? std::size_t{5} : std::size_t{300}; };
-    RandomServer server(rig, random);
-    std::map<std::string, netlink::IpAddress> newest;
-    for (int quiet = 0; quiet < 6; ++quiet) {
-      for (int i = 0; i < 40; ++i) {
-        for (auto n = below(3); n > 0; --n) server.change();
-        if (below(15) == 0) server.forget_history();
-        server.act(false);
-        for (const auto& [name, address] : rig.objects) {
-          REQUIRE(server.ever_had(name, address));
-          // Later versions have greater addresses.
-          const auto now = netlink::IpAddress::parse(address).value();
-          REQUIRE(newest[name] <= now);
-          newest[name] = now;
-        }
+};
+
+class History {
+ public:
+  explicit History(std::uint32_t seed) : random_(seed) {
+    rig_.log.set_level(spdlog::level::off);
+    rig_.transport.piece = [this] { return below(2) == 0 ? std::size_t{5} : std::size_t{300}; };
+  }
+
+  // What is wrong; "" if nothing is.
+  std::string run(const std::vector<Step>& steps, Totals& totals) {
+    std::string wrong;
+    try {
+      for (std::size_t i = 0; i < steps.size() && wrong.empty(); ++i) {
+        random_.seed(steps[i].luck);
+        wrong = steps[i].quiet ? be_quiet() : go_on();
+        if (!wrong.empty()) wrong += fmt::format(" (step {})", i);
       }
-      for (int i = 0; i < 200 && !server.has_told_all(); ++i) server.act(true);
-      REQUIRE(server.has_told_all());
-      REQUIRE(rig.objects == server.objects());
-      REQUIRE(rig.reflector.status().objects == rig.objects.size());
+    } catch (const std::exception& error) {
+      wrong = error.what();
     }
-    lists += rig.reflector.status().lists;
-    failures += rig.reflector.status().failures;
+    totals.lists += rig_.reflector.status().lists;
+    totals.failures += rig_.reflector.status().failures;
+    return wrong;
+  }
+
+ private:
+  unsigned below(unsigned bound) {
+    return std::uniform_int_distribution<unsigned>(0, bound - 1)(random_);
+  }
+
+  std::string go_on() {
+    for (auto n = below(3); n > 0; --n) server_.change();
+    if (below(15) == 0) server_.forget_history();
+    server_.act(false);
+    for (const auto& [name, address] : rig_.objects) {
+      if (!server_.ever_had(name, address)) return name + " was never " + address;
+      // Later versions have greater addresses.
+      const auto now = netlink::IpAddress::parse(address).value();
+      if (newest_[name] > now) return name + " went back to " + address;
+      newest_[name] = now;
+    }
+    return "";
+  }
+
+  std::string be_quiet() {
+    for (const bool again : {false, true}) {
+      for (int i = 0; i < 200 && !server_.has_told_all(); ++i) server_.act(true);
+      if (!server_.has_told_all()) return "it does not ask for all";
+      if (again || !server_.has_lost()) break;
+      server_.expire();
+    }
+    if (rig_.objects != server_.objects()) return "it has something else";
+    if (rig_.reflector.status().objects != rig_.objects.size()) return "it counts wrong";
+    return "";
+  }
+
+  std::mt19937 random_;
+  ReflectorRig rig_;
+  RandomServer server_{rig_, random_};
+  std::map<std::string, netlink::IpAddress> newest_;
+};
+
+std::vector<Step> random_steps(std::mt19937& random) {
+  std::vector<Step> steps;
+  for (int quiet = 0; quiet < 6; ++quiet) {
+    for (int i = 0; i < 40; ++i) steps.push_back({false, static_cast<std::uint32_t>(random())});
+    steps.push_back({true, static_cast<std::uint32_t>(random())});
+  }
+  return steps;
+}
+
+TEST_CASE("at every quiet point the client has what the server has") {
+  const auto begin = std::chrono::steady_clock::now();
+  const std::chrono::seconds time(test::environment_number("IPVS_PROXIER_SOAK_SECONDS", 0));
+  auto seed = static_cast<std::uint32_t>(test::environment_number("IPVS_PROXIER_SOAK_SEED", 1));
+  Totals totals;
+  for (int n = 0; n < 60 || std::chrono::steady_clock::now() - begin < time; ++n, ++seed) {
+    std::mt19937 random(seed);
+    auto steps = random_steps(random);
+    auto wrong = History(seed).run(steps, totals);
+    if (wrong.empty()) continue;
+    Totals none;
+    steps = test::shrink(steps,
+                         [&](const auto& some) { return !History(seed).run(some, none).empty(); });
+    wrong = History(seed).run(steps, none);
+    for (const auto& step : steps)
+      wrong += fmt::format("\n  {} {}", step.quiet ? "quiet" : "go on", step.luck);
+    FAIL_CHECK("IPVS_PROXIER_SOAK_SEED=" << seed << ": " << wrong);
+    break;
   }
   // It was a test of something.
-  CHECK(lists > 120);
-  CHECK(failures > 500);
+  CHECK(totals.lists > 120);
+  CHECK(totals.failures > 500);
 }
 
 }  // namespace
