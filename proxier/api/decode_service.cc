@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -90,7 +91,30 @@ void decode_families(const Fields& spec, Service& service) {
   for (const auto& address : service.cluster_ips) service.ip_families.push_back(address.family());
 }
 
+// Names of ports so far. Most Services have few ports, nothing bounds how many one may have.
+class PortNames {
+ public:
+  explicit PortNames(const std::vector<ServicePort>& ports) : ports_(ports) {}
+
+  // False: there is one of that name and protocol.
+  bool insert(const ServicePort& port) {
+    constexpr std::size_t kFew = 16;
+    const auto same_key = [&port](const ServicePort& other) {
+      return other.name == port.name && other.protocol == port.protocol;
+    };
+    if (ports_.size() < kFew) return std::none_of(ports_.begin(), ports_.end(), same_key);
+    if (many_.empty())
+      for (const auto& known : ports_) many_.emplace(known.name, known.protocol);
+    return many_.emplace(port.name, port.protocol).second;
+  }
+
+ private:
+  const std::vector<ServicePort>& ports_;
+  std::set<std::pair<std::string, Protocol>> many_;
+};
+
 void decode_ports(const Fields& spec, Service& service) {
+  PortNames names(service.ports);
   spec.each("ports", [&](std::size_t index, const JsonValue& element) {
     const Fields entry(spec, "ports", index, element);
     ServicePort port;
@@ -99,10 +123,7 @@ void decode_ports(const Fields& spec, Service& service) {
     port.port = port_number(entry, "port", 1).value_or(0);
     port.node_port = port_number(entry, "nodePort", 0).value_or(0);
     if (element.is_object() && !entry.find("port")) entry.refuse("port", "is missing");
-    const auto same_key = [&port](const ServicePort& other) {
-      return other.name == port.name && other.protocol == port.protocol;
-    };
-    if (std::any_of(service.ports.begin(), service.ports.end(), same_key))
+    if (!names.insert(port))
       entry.refuse("name", fmt::format("{} is another {} port's name too", show(port.name),
                                        netlink::to_string(port.protocol)));
     service.ports.push_back(std::move(port));
