@@ -121,6 +121,10 @@ constexpr auto kMainFlags = std::to_array<MainFlag>({
      "The schedulers mh and sh pass over draining endpoints; kube-proxy has the new connections "
      "refused that fall to one (default true)",
      to_main<&M::scheduler_fallback>},
+    {"unbind-special", "",
+     "Remove loopback and IPv6 link-local addresses that Services had, too; kube-proxy leaves them "
+     "(default true)",
+     to_main<&M::unbind_special>},
     {"kube-proxy-compat", "",
      "Leave the kernel as kube-proxy would: switches off the differences above",
      to_main<&M::compat>},

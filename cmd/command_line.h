@@ -62,6 +62,7 @@ struct MainFlags {
   std::optional<bool> spread_addresses;
   std::optional<bool> follow_node_ip;
   std::optional<bool> scheduler_fallback;
+  std::optional<bool> unbind_special;
   bool compat = false;
 };
 

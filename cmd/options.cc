@@ -43,7 +43,7 @@ struct DifferenceFlag {
   bool plan::Differences::*value;
 };
 
-constexpr std::array<DifferenceFlag, 8> kDifferences = {{
+constexpr std::array<DifferenceFlag, 9> kDifferences = {{
     {"vip-ping", &MainFlags::vip_ping, &plan::Differences::vip_ping},
     {"strict-internal-traffic-policy", &MainFlags::strict_internal_traffic_policy,
      &plan::Differences::strict_internal_traffic_policy},
@@ -54,6 +54,7 @@ constexpr std::array<DifferenceFlag, 8> kDifferences = {{
     {"spread-addresses", &MainFlags::spread_addresses, &plan::Differences::spread_addresses},
     {"follow-node-ip", &MainFlags::follow_node_ip, &plan::Differences::follow_node_ip},
     {"scheduler-fallback", &MainFlags::scheduler_fallback, &plan::Differences::scheduler_fallback},
+    {"unbind-special", &MainFlags::unbind_special, &plan::Differences::unbind_special},
 }};
 
 // What is wrong with the combination of flags; "" when nothing is.

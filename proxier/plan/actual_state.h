@@ -39,8 +39,9 @@ struct ActualState {
   std::optional<std::map<netlink::VirtualServiceKey, ActualService>> services;
   // On our dummy links, and by local routes of ours.
   std::optional<Bindings> addresses;
-  // Those on links that are not removed: loopback and IPv6 link-local ones (the kernel makes them)
-  // and those with another prefix than a host's (nobody in kube-proxy's place made them).
+  // Those on links that are not removed: those with another prefix than a host's (nobody in
+  // kube-proxy's place made them; the kernel makes IPv6 link-local ones) and, without
+  // Differences::unbind_special, loopback and IPv6 link-local ones.
   std::set<netlink::IpAddress> fixed_addresses;
   // nullopt: no such set. A set that is not in the map could not be read.
   std::map<SetKey, std::optional<ipset::ElementSet>> sets;

@@ -24,6 +24,8 @@ struct Differences {
   // The schedulers mh and sh pass over real servers that drain; without, they refuse the new
   // connections that fall to one.
   bool scheduler_fallback = true;
+  // Loopback and IPv6 link-local addresses that Services had leave our links with them.
+  bool unbind_special = true;
 
   friend bool operator==(const Differences&, const Differences&) = default;
 };
@@ -37,6 +39,7 @@ inline constexpr Differences kKubeProxyCompat = {
     .spread_addresses = false,
     .follow_node_ip = false,
     .scheduler_fallback = false,
+    .unbind_special = false,
 };
 
 }  // namespace ipvsproxier::plan

@@ -14,7 +14,8 @@ netlink::Result<BoundAddresses> list_bound(netlink::LinkTable& links) {
   return BoundAddresses{*std::move(addresses), *std::move(routes)};
 }
 
-void take_bindings(const BoundAddresses& all, plan::ActualState& state) {
+void take_bindings(const BoundAddresses& all, const plan::Differences& differences,
+                   plan::ActualState& state) {
   auto& bound = state.addresses.emplace();
   state.fixed_addresses.clear();
   for (const auto& route : all.local_routes) bound.insert({route, plan::kLocalTable});
@@ -22,8 +23,10 @@ void take_bindings(const BoundAddresses& all, plan::ActualState& state) {
     const auto number = plan::dummy_number(link);
     if (!number || (!on_dummy && *number != 0)) continue;  // the first is known to be one
     bound.insert({address, *number});
-    const bool kernel_made = address.family() == Family::ipv6 && address.is_link_local();
-    if (kernel_made || address.is_loopback() || length != netlink::address_bits(address.family()))
+    const bool special =
+        address.is_loopback() || (address.family() == Family::ipv6 && address.is_link_local());
+    if (length != netlink::address_bits(address.family()) ||
+        (special && !differences.unbind_special))
       state.fixed_addresses.insert(address);
   }
 }

@@ -9,6 +9,7 @@
 #include "netlink/link_types.h"
 #include "netlink/result.h"
 #include "proxier/plan/actual_state.h"
+#include "proxier/plan/differences.h"
 
 namespace ipvsproxier::sync {
 
@@ -21,6 +22,7 @@ struct BoundAddresses {
 netlink::Result<BoundAddresses> list_bound(netlink::LinkTable& links);
 
 // The part of the state that is our dummy links' and our local routes'.
-void take_bindings(const BoundAddresses& all, plan::ActualState& state);
+void take_bindings(const BoundAddresses& all, const plan::Differences& differences,
+                   plan::ActualState& state);
 
 }  // namespace ipvsproxier::sync

@@ -197,7 +197,7 @@ void Reconciler::sync_whole(TimePoint now, Pass& pass) {
   take_over_.begin();
   if (!known_) remove_copy(pass);
   mirror_ = {};
-  if (dummy_usable) take_bindings(*bound, mirror_);
+  if (dummy_usable) take_bindings(*bound, settings_.options.differences, mirror_);
   auto failures = read_kernel(kernel_, planner_.desired(), mirror_);
   settings_.progress();
   if (!known_) holding_.begin(cluster_);

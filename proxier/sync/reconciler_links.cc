@@ -108,7 +108,7 @@ plan::Scope Reconciler::repair_links(Pass& pass, bool look) {
   links_failed_ = !bound || !dummy_usable;
   if (!bound) return {};
   plan::ActualState found;
-  if (dummy_usable) take_bindings(*bound, found);
+  if (dummy_usable) take_bindings(*bound, settings_.options.differences, found);
   return take_addresses(std::move(found), events.lost, pass);
 }
 

@@ -1,6 +1,7 @@
 #include "proxier/sync/refusals.h"
 
 #include <algorithm>
+#include <array>
 
 #include <fmt/format.h>
 
@@ -44,6 +45,21 @@ std::size_t count_of(Family family, const plan::DesiredState& desired) {
       desired.services.begin(), desired.services.end(),
       [family](const auto& service) { return service.first.address.family() == family; });
   return static_cast<std::size_t>(count);
+}
+
+// Multicast, reserved, "this host", the unspecified one: refused wherever it is named.
+bool is_of_no_host(const netlink::IpAddress& address) {
+  static const std::array kNobodys{
+      *netlink::IpPrefix::parse("224.0.0.0/3"), *netlink::IpPrefix::parse("0.0.0.0/8"),
+      *netlink::IpPrefix::parse("ff00::/8"), *netlink::IpPrefix::parse("::/128")};
+  return std::ranges::any_of(kNobodys, [&](const auto& range) { return range.contains(address); });
+}
+
+// Whether the object itself says why: no node could have what it asks for.
+bool is_own_fault(const plan::PlannedService& planned) {
+  return is_of_no_host(planned.service.key.address) ||
+         std::ranges::any_of(planned.servers,
+                             [](const auto& server) { return is_of_no_host(server.address); });
 }
 
 bool same_reason(const Refusals::Entry& one, const Refusals::Entry& other) {
@@ -152,11 +168,12 @@ Refusals::Affected Refusals::affected(Family family, const plan::DesiredState& d
     if (family_of(thing) != family) continue;
     std::size_t count = 0;
     if (const auto* key = std::get_if<netlink::VirtualServiceKey>(&thing))
-      count += desired.services.contains(*key) ? 1 : 0;
+      if (const auto it = desired.services.find(*key); it != desired.services.end())
+        count += is_own_fault(it->second) ? 0 : 1;
     if (const auto* address = std::get_if<netlink::IpAddress>(&thing))
       for (auto it = desired.services.lower_bound({*address});
            it != desired.services.end() && it->first.address == *address; ++it)
-        count += contains(it->first) ? 0 : 1;
+        count += contains(it->first) || is_own_fault(it->second) ? 0 : 1;
     found.virtual_services += count;
     if (count > 0 && found.services.size() < kManyAtLeast)
       found.services.insert(entry.services.begin(), entry.services.end());

@@ -57,7 +57,8 @@ class Refusals {
 
   // Judges whether so many are that it must be this node's fault: ten virtual services of ten
   // Services, and more than a tenth of all virtual services of the family. One Service alone, with
-  // whatever ports and addresses, is none. Tells when that begins and ends.
+  // whatever ports and addresses, is none; nor are those counted that ask for an address that no
+  // host can have, however many somebody makes. Tells when that begins and ends.
   void judge(const plan::DesiredState& desired);
   bool too_many(netlink::Family family) const { return too_many_.contains(family); }
 

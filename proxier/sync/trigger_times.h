@@ -15,6 +15,8 @@ class TriggerTimes {
  public:
   // While a kernel refuses everything; those beyond are not measured.
   static constexpr std::size_t kMost = 10'000;
+  // Of one Service and family: one that the kernel refuses must not be all that is measured.
+  static constexpr std::size_t kMostOfOne = 100;
 
   void note(const std::vector<model::Trigger>& triggers);
 
@@ -24,6 +26,8 @@ class TriggerTimes {
                                    bool sure);
 
  private:
+  bool has_room_for(const model::Trigger& trigger) const;
+
   std::set<model::Trigger> noted_;
 };
 

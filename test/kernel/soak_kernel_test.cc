@@ -13,7 +13,6 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -22,13 +21,12 @@
 
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
-#include <nlohmann/json.hpp>
 
-#include "proxier/api/object_json.h"
 #include "test/kernel/daemon.h"
 #include "test/kernel/kernel_state.h"
 #include "test/kernel/manifests.h"
 #include "test/kernel/netns.h"
+#include "test/kernel/random_node.h"
 #include "test/support/api_server/api_server.h"
 #include "test/support/api_server/kubeconfig.h"
 #include "test/support/random_cluster.h"
@@ -125,31 +123,10 @@ void end_trouble(ApiServer& server) {
   server.set_streaming_lists(true);
 }
 
-// --- objects -----------------------------------------------------------------------------------
-
-struct ObjectKey {
-  Resource resource = Resource::services;
-  api::NamespacedName name;
-  friend auto operator<=>(const ObjectKey&, const ObjectKey&) = default;
-};
-using Objects = std::map<ObjectKey, std::string>;
-
 // At once, for whoever watches a long soak.
 void say(const std::string& line) {
   std::puts(line.c_str());
   std::fflush(stdout);
-}
-
-Objects objects_of(const model::ClusterState& cluster) {
-  Objects objects;
-  for (const auto& [name, service] : cluster.services)
-    objects[{Resource::services, name}] = api::to_json(admissible(service));
-  for (const auto& [service, slices] : cluster.slices)
-    for (const auto& slice : slices)
-      objects[{Resource::endpoint_slices, slice.name}] = api::to_json(slice);
-  if (cluster.node)
-    objects[{Resource::nodes, {"", cluster.node->name}}] = api::to_json(*cluster.node);
-  return objects;
 }
 
 // --- the daemon's process
@@ -166,22 +143,10 @@ std::size_t descriptors_of(pid_t pid) {
 // --- the soak
 // -------------------------------------------------------------------------------------
 
-// Node n1 with eth0, cni0 and their addresses.
-void furnish(const Netns& netns) {
-  netns.ip(
-      "link add eth0 type dummy\n"
-      "link add cni0 type dummy\n"
-      "addr add 10.0.0.1/24 dev eth0\n"
-      "addr add fd00:1::1/64 dev eth0 nodad\n"
-      "addr add 10.244.0.1/24 dev cni0\n"
-      "link set eth0 up\n"
-      "link set cni0 up\n");
-}
-
 class Soak {
  public:
   explicit Soak(std::uint32_t seed) : random_(seed), first_(random_.cluster(25)) {
-    furnish(netns_);
+    furnish_node(netns_);
     auto server = netns_.inside([&] { return ApiServer::start({.seed = seed}); });
     REQUIRE(server);
     server_ = *std::move(server);
@@ -192,10 +157,7 @@ class Soak {
         "clusterCIDR: \"10.244.0.0/16,fd00:244::/48\"\n",
         kubeconfig_.string(), random_.chance(50) ? "rr" : "mh", random_.chance(30)));
     manifests_.remove("nodes");
-    first_.node = api::Node{.name = "n1",
-                            .zone = "z1",
-                            .internal_ips = {*netlink::IpAddress::parse("10.0.0.1"),
-                                             *netlink::IpAddress::parse("fd00:1::1")}};
+    first_.node = furnished_node();
     cluster_ = first_;
     tell();
     daemon_.start();
@@ -259,13 +221,8 @@ class Soak {
 
   // The server has what the cluster has.
   void tell() {
-    auto now = objects_of(cluster_);
-    for (const auto& [key, text] : told_)
-      if (!now.contains(key)) REQUIRE(server_->remove(key.resource, key.name.name, key.name.ns));
-    for (const auto& [key, text] : now) {
-      const auto before = told_.find(key);
-      if (before == told_.end() || before->second != text) REQUIRE(server_->put(text));
-    }
+    auto now = served_objects(cluster_);
+    serve(*server_, told_, now);
     told_ = std::move(now);
   }
 
@@ -282,30 +239,9 @@ class Soak {
     netns_.inside([&] { return shell(command + " 2>/dev/null; true"); });
   }
 
-  // What a fresh run makes of what the server holds.
-  std::vector<std::string> from_scratch() {
-    std::string text;
-    for (const auto& [key, json] : told_) {
-      auto object =
-          nlohmann::json::parse(server_->object(key.resource, key.name.name, key.name.ns));
-      object["kind"] = facts_of(key.resource).kind;  // which the store does not repeat
-      object["apiVersion"] = facts_of(key.resource).api_version;
-      text += "---\n" + object.dump() + "\n";
-    }
-    manifests_.write("objects", text);
-    const Netns fresh;
-    furnish(fresh);
-    const auto run = run_once(fresh, manifests_);
-    INFO(run.log);
-    // Services that contend for one address are failures, but nothing else may be missing.
-    REQUIRE(run.log.find("synced:") != std::string::npos);
-    REQUIRE(run.log.find("left out") == std::string::npos);
-    return kernel_lines(fresh);
-  }
-
   void check_quiet() {
     INFO(story_);
-    const auto expected = from_scratch();
+    const auto expected = lines_from_scratch(*server_, told_, manifests_);
     std::string wrong;
     const bool right = eventually(
         [&] {
@@ -323,7 +259,7 @@ class Soak {
   RandomCluster random_;
   model::ClusterState first_;
   model::ClusterState cluster_;
-  Objects told_;
+  ServedObjects told_;
   Netns netns_;
   Manifests manifests_;
   TempDir dir_;

@@ -326,6 +326,7 @@ void HostileObjects::add_others_addresses(HostileCase& one) {
 void HostileObjects::add_many(HostileCase& one) {
   auto json = Json::parse(one.objects[0].json);
   auto& spec = json["spec"];
+  bool of_nobody = false;
   switch (one.hostility) {
     case Hostility::many_ports: {
       auto slice = Json::parse(one.objects[1].json);
@@ -345,8 +346,10 @@ void HostileObjects::add_many(HostileCase& one) {
       for (int i = 1; i < 100; ++i) one.objects.push_back(object_of(slice(json, i, 2)));
       break;
     case Hostility::many_addresses:
+      of_nobody = number(0, 1) == 0;  // multicast: the kernel refuses each
       for (int i = 0; i < 1000; ++i)
-        spec["externalIPs"].push_back(fmt::format("10.97.{}.{}", 210 + i / 250, i % 250 + 1));
+        spec["externalIPs"].push_back(
+            fmt::format("{}.97.{}.{}", of_nobody ? 239 : 10, 210 + i / 250, i % 250 + 1));
       break;
     default:
       spec["type"] = "LoadBalancer";

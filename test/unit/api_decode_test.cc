@@ -240,6 +240,25 @@ TEST_CASE("a Node's podCIDR stands for a missing list, as an API server fills it
                                     "it is left out"});
 }
 
+TEST_CASE("a port's name is looked for among few and among many") {
+  for (const int other : {0, 3, 15, 16, 17, 39}) {
+    std::string ports;
+    for (int i = 0; i < 40; ++i)
+      ports += "{name: p" + std::to_string(i) + ", port: 80}, {name: p" + std::to_string(i) +
+               ", port: 80, protocol: UDP}, ";
+    const auto last = "{name: p" + std::to_string(other) + ", port: 81, protocol: UDP}";
+    const auto service = [&](const std::string& text) {
+      return service_with("clusterIP: 10.0.0.9, ports: [" + text + "]");
+    };
+    CHECK(decode_whole<Service>(service(ports)).ports.size() == 80);
+    Problems problems;
+    CHECK_FALSE(decode(service(ports + last), problems));
+    CHECK(lines_of(problems) ==
+          Lines{"error: f: Service shop/web: spec.ports[80].name: \"p" + std::to_string(other) +
+                "\" is another UDP port's name too; the object is left out"});
+  }
+}
+
 TEST_CASE("what costs the object is named by file, object and field") {
   const auto [text, line] = GENERATE_COPY(table<std::string, std::string>({
       {service_with("clusterIP: 10.0.0.9, ports: [{port: '80'}]"),

@@ -92,6 +92,9 @@ TEST_CASE("each difference from kube-proxy has its flag") {
   one = all;
   one.scheduler_fallback = false;
   CHECK(without("scheduler-fallback") == one);
+  one = all;
+  one.unbind_special = false;
+  CHECK(without("unbind-special") == one);
 }
 
 TEST_CASE("IPv6 forwarding and draining Services are asked for, estimators are not stopped") {

@@ -82,6 +82,30 @@ TEST_CASE("VIPs that kube-ipvs0 does not hold go to further links, and stay ther
   CHECK(daemon.watch.broken == Lines{});
 }
 
+TEST_CASE("loopback and link-local addresses of a Service leave with it, but not kube-proxy's") {
+  for (const bool compat : {false, true}) {
+    INFO(compat);
+    plan::PlannerOptions options;
+    if (compat) options.differences = plan::kKubeProxyCompat;
+    Daemon daemon({.drain = {}, .options = options, .remove_nft_leftovers = {}});
+    auto web = test::web_service();
+    web.cluster_ips.push_back(ip("fd00:96::9"));
+    web.ip_families.push_back(netlink::Family::ipv6);
+    web.load_balancer_ips = {ip("127.8.8.8"), ip("fe80::97:1")};
+    daemon.see(test::cluster_of({web}));
+    daemon.wait(5min);  // the kernel is read back
+    const auto writes = daemon.writes();
+    daemon.wait(5min);
+    CHECK(daemon.writes() == writes);
+    CHECK(daemon.is_bound("127.8.8.8"));
+    daemon.see(model::ClusterState{});
+    daemon.wait(5min);
+    CHECK_FALSE(daemon.is_bound("10.96.0.9"));
+    CHECK(daemon.is_bound("127.8.8.8") == compat);
+    CHECK(daemon.is_bound("fe80::97:1") == compat);
+  }
+}
+
 TEST_CASE("up to what kube-ipvs0 holds there is no further link, and as kube-proxy has it never") {
   const bool compat = GENERATE(false, true);
   test::FakeDaemonSettings settings;

@@ -34,15 +34,19 @@ api::Service numbered(int number, Family family = Family::ipv4) {
   return service;
 }
 
-// So many Services of the family, the first `bad` of which have an endpoint that no host can have.
-std::vector<api::Object> services(int count, int bad, Family family) {
+// So many Services of the family, the first `bad` of which have an endpoint that no host can have,
+// or this one.
+std::vector<api::Object> services(int count, int bad, Family family,
+                                  const std::string& bad_endpoint = {}) {
   std::vector<api::Object> objects;
   const bool is_v4 = family == Family::ipv4;
   for (int i = 1; i <= count; ++i) {
     auto service = numbered(i, family);
     service.name.name += is_v4 ? "-v4" : "-v6";
     std::vector<api::Endpoint> endpoints{endpoint(is_v4 ? "10.244.0.3" : "fd00:244::3", "n1")};
-    if (i <= bad) endpoints.push_back(endpoint(is_v4 ? kNoHost : "ff0e::1", "n2"));
+    const std::string no_host = is_v4 ? kNoHost : "ff0e::1";
+    if (i <= bad)
+      endpoints.push_back(endpoint(bad_endpoint.empty() ? no_host : bad_endpoint, "n2"));
     objects.emplace_back(test::slice_of(service, 8080, endpoints));
     objects.emplace_back(std::move(service));
   }
@@ -168,8 +172,10 @@ TEST_CASE("more than a tenth of a family's virtual services is this node's, ten 
        {Row{9, 9, true}, Row{10, 10, false}, Row{100, 10, true}, Row{100, 11, false}}) {
     INFO(row.bad << " of " << row.count);
     FakeDaemon daemon({.options = {}});
-    const auto report = daemon.see(
-        both(services(100, 0, Family::ipv4), services(row.count, row.bad, Family::ipv6)));
+    daemon.ipvs.faults.fail("add real server [fd00:244::bad]", {ErrorKind::malformed, EINVAL, ""});
+    const auto report =
+        daemon.see(both(services(100, 0, Family::ipv4),
+                        services(row.count, row.bad, Family::ipv6, "fd00:244::bad")));
     CHECK(report.well.contains(Family::ipv4));
     CHECK(report.well.contains(Family::ipv6) == row.well);
     CHECK(report.settled == row.well);
@@ -180,6 +186,22 @@ TEST_CASE("more than a tenth of a family's virtual services is this node's, ten 
     CHECK(mended.settled);
     CHECK(daemon.says("IPv6: no more than a tenth"));
   }
+}
+
+TEST_CASE("Services with addresses that no host can have never turn the node red, however many") {
+  FakeDaemon daemon({.options = {}});
+  auto some = services(20, 20, Family::ipv6);
+  for (auto& object : some)
+    if (auto* service = std::get_if<api::Service>(&object)) {
+      service->external_ips = {ip("ff0e::7")};
+      service->ports[0].port =
+          static_cast<std::uint16_t>(1000 + service->cluster_ips[0].bytes()[15]);
+    }
+  const auto report = daemon.see(both(services(5, 0, Family::ipv4), some));
+  CHECK(report.refusals.at(Family::ipv6).virtual_services >= 20);
+  CHECK(report.refusals.at(Family::ipv6).addresses == 1);
+  CHECK(report.settled);
+  CHECK(report.well == Families{Family::ipv4, Family::ipv6});
 }
 
 TEST_CASE("one Service with many ports and addresses never turns the node red") {

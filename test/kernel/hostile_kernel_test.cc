@@ -1,0 +1,200 @@
+// Hostile objects, a tenth of all, through the whole daemon: test API server, scratch kernel, every
+// listing of ipvsctl, metrics, health, Events. They cost themselves.
+//
+// IPVS_PROXIER_SOAK_SEED and IPVS_PROXIER_SOAK_SECONDS say with what luck and how long. A failure
+// prints the seed and the hostile objects that it takes.
+
+#include <chrono>
+#include <cstdio>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "proxier/api/object_json.h"
+#include "test/kernel/hostile_node.h"
+#include "test/kernel/kernel_state.h"
+#include "test/support/random_run.h"
+
+namespace ipvsproxier::test {
+namespace {
+
+using Cases = std::vector<HostileCase>;
+using Clock = std::chrono::steady_clock;
+
+using Form = HostileNode::Form;
+
+constexpr int kServices = 40;
+constexpr int kClaimants = 100;
+
+// Seconds since the last call, for whoever wonders what takes long.
+double lap() {
+  static auto last = Clock::now();
+  const auto now = Clock::now();
+  return std::chrono::duration<double>(now - std::exchange(last, now)).count();
+}
+
+// Everything that is held while the objects are there, and after they are gone. "": all.
+std::string what_fails(HostileNode& node, const Cases& cases, Form form) {
+  std::string wrong;
+  const auto all_right = [&](auto... looks) { return ((wrong = looks()).empty() && ...); };
+  lap();
+  node.put(cases);
+  node.change_cluster();
+  all_right([&] { return node.wrong_in_kernel(false); },  //
+            [&] { return node.wrong_health(); },          //
+            [&] { return node.wrong_requests(); });
+  fmt::print("programmed in {:.1f} s, ", lap());
+  if (wrong.empty())
+    all_right(
+        [&] {
+          return node.wrong_listings(form, cases.empty() ? HostileObject{} : cases[0].objects[0]);
+        },
+        [&] { return node.wrong_metrics(); },  //
+        [&] { return node.wrong_events(); },   //
+        [&] { return node.missing_in_kernel(); });
+  fmt::print("looked at in {:.1f} s, ", lap());
+  node.remove(cases);
+  if (wrong.empty())
+    all_right([&] { return node.wrong_in_kernel(true); },  //
+              [&] { return node.wrong_health(); },         //
+              [&] { return node.wrong_log(); });
+  fmt::print("gone in {:.1f} s\n", lap());
+  node.server().clear_requests();  // `ipvsctl plan` lists
+  return wrong;
+}
+
+std::string told(const Cases& cases) {
+  std::string text;
+  for (const auto& one : cases) {
+    text += fmt::format("\n{} {}, {} objects:", to_string(one.hostility), one.number,
+                        one.objects.size());
+    for (std::size_t i = 0; i < one.objects.size() && i < 2; ++i)
+      text += "\n  " + one.objects[i].text().substr(0, 1500);
+  }
+  return text;
+}
+
+void check(HostileNode& node, const Cases& cases, Form form, std::uint32_t seed) {
+  const auto wrong = what_fails(node, cases, form);
+  if (wrong.empty()) return;
+  const auto least = shrink(
+      cases, [&](const Cases& some) { return !what_fails(node, some, form).empty(); }, 8);
+  FAIL("IPVS_PROXIER_SOAK_SEED=" << seed << ": " << wrong << told(least));
+}
+
+TEST_CASE("kernel: hostile objects cost themselves", "[hostile]") {
+  const auto end =
+      Clock::now() + std::chrono::seconds(environment_number("IPVS_PROXIER_SOAK_SECONDS", 0));
+  const auto seed = static_cast<std::uint32_t>(environment_number("IPVS_PROXIER_SOAK_SEED", 1));
+  HostileNode node(seed, kServices);
+  HostileObjects hostile(seed, node.victims(), kClaimants);
+  std::size_t memory = 0;
+  std::size_t kind = 0;
+  // At least each kind once, and texts and JSON.
+  for (int round = 0; round < 2 || Clock::now() < end; ++round) {
+    Cases cases;
+    for (std::size_t i = 0; i < kHostilities / 2; ++i, ++kind)
+      cases.push_back(hostile.make(static_cast<Hostility>(kind % kHostilities)));
+    node.put_node(hostile.node(api::to_json(*node.cluster().node)));
+    // Other forms for the same kinds in the next two rounds.
+    check(node, cases, (round + round / 2) % 2 == 0 ? Form::text : Form::json, seed);
+    if (round == 0) memory = node.daemon().memory().now;  // caches and pools are full
+    fmt::print("round {}: {} kB, {} ticks\n", round, node.daemon().memory().now / 1024,
+               node.processor_ticks());
+    std::fflush(stdout);
+  }
+  CHECK(node.daemon().memory().now < memory + memory / 5 + (std::size_t{2} << 20U));
+  CHECK(node.daemon().terminate() == 0);
+}
+
+// The slice of a case, whose first endpoint has another address each time.
+class ChangingSlice {
+ public:
+  ChangingSlice(const HostileCase& one, bool v6) : object_(one.objects.at(1)), v6_(v6) {
+    auto json = nlohmann::ordered_json::parse(object_.json);
+    json["endpoints"][0]["addresses"] = {"RAW"};
+    object_.json = json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  }
+
+  const HostileObject& next() {
+    ++changes_;
+    object_.raw = v6_ ? fmt::format("\"fd00:245:1::{:x}\"", changes_)
+                      : fmt::format("\"10.245.{}.{}\"", 100 + changes_ / 250, changes_ % 250 + 1);
+    return object_;
+  }
+
+ private:
+  HostileObject object_;
+  bool v6_;
+  int changes_ = 0;
+};
+
+// Ticks of the daemon until it has nothing more to do.
+long settled_ticks(const HostileNode& node) {
+  constexpr int kStill = 40;  // looks, each 10 ms after the other
+  long ticks = node.processor_ticks();
+  int still = 0;
+  eventually([&] {
+    const auto now = node.processor_ticks();
+    still = now == ticks ? still + 1 : 0;
+    ticks = now;
+    return still >= kStill;
+  });
+  return ticks;
+}
+
+struct Churn {
+  double ticks = 0;  // of the daemon, a change
+  std::string wrong;
+};
+
+// So many changes, a hundred a second as far as the server gets there. Others are served meanwhile.
+Churn churn(HostileNode& node, const HostileCase& one) {
+  constexpr int kChanges = 100;
+  node.put({one});
+  const bool v6 = one.objects[1].json.find("\"IPv6\"") != std::string::npos;
+  ChangingSlice slice(one, v6);
+  const auto before = settled_ticks(node);
+  auto next = Clock::now();
+  Churn result;
+  for (int i = 0; i < kChanges; ++i) {
+    node.put(slice.next());
+    next += std::chrono::milliseconds(10);
+    std::this_thread::sleep_until(next);
+  }
+  result.wrong = node.missing_in_kernel();
+  result.ticks = static_cast<double>(settled_ticks(node) - before) / kChanges;
+  for (const auto& wrong : {node.wrong_health(), node.wrong_requests(), node.wrong_log()})
+    if (result.wrong.empty()) result.wrong = wrong;
+  node.remove({one});
+  return result;
+}
+
+TEST_CASE("kernel: an object that changes a hundred times a second costs itself", "[hostile]") {
+  HostileNode node(2, 10);
+  HostileObjects hostile(2, node.victims());
+  struct Row {
+    Hostility hostility;
+    double bound;  // times the cost of a small one's change
+  };
+  const auto small = churn(node, hostile.make(Hostility::prefix_names));
+  CHECK(small.wrong == "");
+  fmt::print("small: {:.2f} ticks\n", small.ticks);
+  for (const auto& [hostility, bound] :
+       {Row{Hostility::huge_annotations, 50}, Row{Hostility::many_endpoints, 50},
+        Row{Hostility::many_slices, 50}, Row{Hostility::many_ports, 250}}) {
+    const auto result = churn(node, hostile.make(hostility));
+    fmt::print("{}: {:.2f} ticks\n", to_string(hostility), result.ticks);
+    std::fflush(stdout);
+    INFO(to_string(hostility));
+    CHECK(result.wrong == "");
+    CHECK(result.ticks < bound * std::max(small.ticks, 0.1));
+  }
+  CHECK(node.wrong_in_kernel(true) == "");
+}
+
+}  // namespace
+}  // namespace ipvsproxier::test
