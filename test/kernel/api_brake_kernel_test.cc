@@ -40,7 +40,8 @@ bool metric_says(const std::string& line) {
       15'000);
 }
 
-TEST_CASE("api: what most of is missing after a restore stays for a sync period", "[content][brake]") {
+TEST_CASE("api: what most of is missing after a restore stays for a sync period",
+          "[content][brake]") {
   ApiWorld world({.sync_period = "12s"});
   world.follow();
   put_many(world);
