@@ -1,45 +1,18 @@
 #include <catch2/catch.hpp>
 
-#include "proxier/api/decode.h"
-#include "proxier/api/documents.h"
 #include "test/support/ip.h"
-#include "test/unit/problem_lines.h"
+#include "test/unit/decoded_text.h"
 
 namespace ipvsproxier::api {
 namespace {
 
+using test::decode;
+using test::decode_whole;
 using test::ip;
-
 using test::lines_of;
+using test::service_with;
+using test::slice_with;
 using Lines = std::vector<std::string>;
-
-// One object of YAML text; its problems are added.
-std::optional<Object> decode(const std::string& text, Problems& problems) {
-  const auto parsed = parse_documents(text, "f");
-  CHECK(lines_of(parsed.problems) == Lines{});
-  REQUIRE(parsed.documents.size() == 1);
-  return decode_object(parsed.documents[0].json.root(), parsed.documents[0].origin, problems);
-}
-
-template <typename T>
-T decode_whole(const std::string& text) {
-  Problems problems;
-  const auto object = decode(text, problems);
-  CHECK(lines_of(problems) == Lines{});
-  REQUIRE(object);
-  return std::get<T>(*object);
-}
-
-std::string service_with(const std::string& spec, const std::string& more = "") {
-  return "apiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: shop}\nspec: {" + spec +
-         "}\n" + more;
-}
-
-std::string slice_with(const std::string& rest) {
-  return "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\n"
-         "metadata: {name: web-1, namespace: shop, labels: {kubernetes.io/service-name: web}}\n" +
-         rest;
-}
 
 constexpr const char* kAddressAndPort = "clusterIP: 10.0.0.9, ports: [{port: 80}]";
 
@@ -316,42 +289,6 @@ TEST_CASE("what costs the object is named by file, object and field") {
   CHECK_FALSE(decode(text, problems));
   CHECK(lines_of(problems) ==
         Lines{"error: f: Service shop/web: " + line + "; the object is left out"});
-}
-
-TEST_CASE("a policy of a later version costs no Service") {
-  const auto [fields, line] = GENERATE(table<std::string, std::string>({
-      {"type: Balancer",
-       "type: must be ClusterIP, NodePort, LoadBalancer or ExternalName, not "
-       "\"Balancer\"; it counts as ClusterIP"},
-      {"sessionAffinity: Cookie",
-       "sessionAffinity: must be None or ClientIP, not \"Cookie\"; it counts as None"},
-      {"internalTrafficPolicy: PreferLocal",
-       "internalTrafficPolicy: must be Cluster or Local, not \"PreferLocal\"; it counts as "
-       "Cluster"},
-      {"externalTrafficPolicy: PreferLocal",
-       "externalTrafficPolicy: must be Cluster or Local, not \"PreferLocal\"; it counts as "
-       "Cluster"},
-  }));
-  CAPTURE(fields);
-  const std::string rest = "clusterIP: 10.0.0.9, ports: [{port: 80}]";
-  Problems problems;
-  const auto service = decode(service_with(fields + ", " + rest), problems);
-  REQUIRE(service);
-  Problems none;
-  CHECK(std::get<Service>(*service) == std::get<Service>(*decode(service_with(rest), none)));
-  CHECK(lines_of(problems) == Lines{"error: f: Service shop/web: spec." + line});
-  // Not a policy that a Service follows here: its hints come in slices.
-  problems.clear();
-  CHECK(decode(service_with("trafficDistribution: PreferSameRack, " + rest), problems));
-  CHECK(lines_of(problems) == Lines{});
-}
-
-TEST_CASE("a slice of an address type of a later version is ignored") {
-  Problems problems;
-  CHECK_FALSE(decode(slice_with("addressType: IPv5\n"), problems));
-  CHECK(lines_of(problems) ==
-        Lines{"warning: f: EndpointSlice shop/web-1: addressType: must be IPv4 or IPv6, not "
-              "\"IPv5\"; the slice is ignored"});
 }
 
 TEST_CASE("identity is checked") {
