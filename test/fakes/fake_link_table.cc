@@ -23,7 +23,8 @@ void FakeLinkTable::add_address(const InterfaceAddress& address) {
 
 Result<bool> FakeLinkTable::ensure_dummy(std::string_view name) {
   const auto what = "create dummy link " + std::string(name);
-  return faults.around(what, [this, name = std::string(name), what] { return make_dummy(name, what); });
+  return faults.around(what,
+                       [this, name = std::string(name), what] { return make_dummy(name, what); });
 }
 
 Result<bool> FakeLinkTable::make_dummy(std::string_view name, const std::string& what) {
@@ -41,7 +42,8 @@ Result<bool> FakeLinkTable::make_dummy(std::string_view name, const std::string&
 
 Result<bool> FakeLinkTable::remove_dummy(std::string_view name) {
   const auto what = "remove dummy link " + std::string(name);
-  return faults.around(what, [this, name = std::string(name), what] { return take_dummy(name, what); });
+  return faults.around(what,
+                       [this, name = std::string(name), what] { return take_dummy(name, what); });
 }
 
 Result<bool> FakeLinkTable::take_dummy(std::string_view name, const std::string& what) {

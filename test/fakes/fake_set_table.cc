@@ -154,8 +154,7 @@ void FakeSetTable::end_listing(const std::string& name) {
 
 Status FakeSetTable::apply_one(const std::string& name, const ElementOp& op) {
   const auto found = sets_.find(name);
-  if (found == sets_.end())
-    return Error{ErrorKind::missing, 0, "set " + name + " does not exist"};
+  if (found == sets_.end()) return Error{ErrorKind::missing, 0, "set " + name + " does not exist"};
   auto& set = found->second;
   const std::string refusal = std::visit(Refusal{set.spec}, op.element);
   if (!refusal.empty())
@@ -181,7 +180,8 @@ std::vector<Status> FakeSetTable::apply(const SetSpec& spec, std::span<const Ele
   for (const ElementOp& op : ops) {
     const std::string words =
         (op.add ? "add " : "remove ") + spec.name + " " + to_string(op.element);
-    outcomes.push_back(faults.around(words, [this, name = spec.name, op] { return apply_one(name, op); }));
+    outcomes.push_back(
+        faults.around(words, [this, name = spec.name, op] { return apply_one(name, op); }));
     if (after) after(spec.name, op);
   }
   return outcomes;

@@ -45,11 +45,11 @@ class FakeSetTable final : public ipset::SetTable {
   // What others do in the same kernel.
   void make_foreign(const std::string& name,
                     const std::string& type);  // of a type that is not ours
-  void vanish(bool destroyed);  // all sets are flushed, or destroyed
-  void note_foreign_hands();    // none is as it was, perhaps
+  void vanish(bool destroyed);                 // all sets are flushed, or destroyed
+  void note_foreign_hands();                   // none is as it was, perhaps
   // It is not, and was not listed from its beginning to its end since.
   bool is_unseen(const std::string& name) const { return unseen_.contains(name); }
-  void hold(const std::string& name);          // a rule refers to it
+  void hold(const std::string& name);  // a rule refers to it
   void release(const std::string& name);
 
   // Write commands so far, counted as LibipsetTable does.

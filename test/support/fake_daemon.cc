@@ -149,7 +149,8 @@ std::set<std::string> FakeDaemon::dump() {
   std::set<std::string> lines;
   for (const auto& service : ipvs.services()) {
     lines.insert(line_of(service));
-    for (const auto& one : ipvs.servers(service.key)) lines.insert(line_of(service.key, one.server));
+    for (const auto& one : ipvs.servers(service.key))
+      lines.insert(line_of(service.key, one.server));
   }
   for (const auto& [link, address, length, on_dummy] : links.addresses())
     if (plan::dummy_number(link)) lines.insert("address " + address.to_string());
