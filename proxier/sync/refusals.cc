@@ -14,6 +14,8 @@ namespace {
 using netlink::Family;
 
 constexpr loop::Backoff kPauses{std::chrono::seconds(1), std::chrono::minutes(5)};
+// Where it is taken for a fault of this node, as what fails for that.
+constexpr loop::Backoff kNodePauses{std::chrono::seconds(1), std::chrono::seconds(30)};
 constexpr std::size_t kToldAtOnce = 20;    // one by one, at a time
 constexpr std::size_t kServicesNamed = 5;  // Services in one line
 constexpr std::size_t kManyAtLeast = 10;
@@ -116,7 +118,8 @@ void Refusals::note(const plan::Scope& tried, const std::vector<Refusal>& refuse
     entry.services = services_of(thing, planner);
     entry.error = error;
     entry.failures = (old ? old->failures : 0) + 1;
-    entry.due = now + kPauses.delay(entry.failures, 0);
+    const auto& pauses = too_many(family_of(thing)) ? kNodePauses : kPauses;
+    entry.due = now + pauses.delay(entry.failures, 0);
   }
   next_.reset();
   for (const auto& [thing, entry] : entries_)

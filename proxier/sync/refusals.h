@@ -5,6 +5,7 @@
 //
 // Such a thing is tried again when its Service changes, and otherwise after pauses that grow from a
 // second to five minutes: what can only change with the node (its subnet's broadcast address) may.
+// Where so many are refused that it must be the node's fault they grow to half a minute.
 // Those that failed together come together, so that a thousand cost one run.
 
 #include <cstddef>

@@ -204,6 +204,17 @@ TEST_CASE("Services with addresses that no host can have never turn the node red
   CHECK(report.well == Families{Family::ipv4, Family::ipv6});
 }
 
+TEST_CASE("what is taken for a fault of this node is tried again within a sync period") {
+  FakeDaemon daemon({.options = {}});
+  daemon.ipvs.faults.fail("add real server", {ErrorKind::malformed, EINVAL, ""});
+  daemon.see(both(services(20, 0, Family::ipv4), services(20, 0, Family::ipv6)));
+  daemon.wait(20min);
+  CHECK(daemon.says("taken for a fault of this node"));
+  daemon.clear_faults();
+  daemon.wait(30s);
+  CHECK(daemon.differences() == std::set<std::string>{});
+}
+
 TEST_CASE("one Service with many ports and addresses never turns the node red") {
   FakeDaemon daemon({.options = {}});
   auto bad = numbered(1, Family::ipv6);

@@ -40,6 +40,7 @@ using test::FaultInjector;
 using test::RandomCluster;
 
 constexpr auto kTwoPeriods = 60s;  // of ReconcilerSettings
+constexpr int kDaily = 10;         // histories
 enum Table : std::size_t { ipvs, links, sets, rules, conntrack, host };
 using Tables = std::set<Table>;
 
@@ -415,9 +416,7 @@ TEST_CASE("random faults at every seam cost what they are about, and end with th
   const std::chrono::seconds time(test::environment_number("IPVS_PROXIER_SOAK_SECONDS", 0));
   auto seed = static_cast<std::uint32_t>(test::environment_number("IPVS_PROXIER_SOAK_SEED", 1));
   std::size_t hits = 0;
-  for (int n = 0; n < (std::getenv("N") ? atoi(std::getenv("N")) : 12) ||
-                  std::chrono::steady_clock::now() - begin < time;
-       ++n, ++seed) {
+  for (int n = 0; n < kDaily || std::chrono::steady_clock::now() - begin < time; ++n, ++seed) {
     std::mt19937 random(seed);
     auto steps = random_steps(random);
     History history(seed);
