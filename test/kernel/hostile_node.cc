@@ -174,33 +174,49 @@ std::string HostileNode::listing(const std::string& words, bool json) {
   return "";
 }
 
-std::string HostileNode::wrong_texts(const std::string& page, const std::string& socket) {
-  for (const std::string words :
-       {"list", "list -o wide", "list --stats", "list -n --nosort", "list --empty", "sets",
-        "sets KUBE-CLUSTER-IP", "sets KUBE-6-CLUSTER-IP", "sets KUBE-LOAD-BALANCER", "connections",
-        "addresses", "top --once --interval 0.25", "top --once --by backend --interval 0.25",
-        "status", "status --probe healthz", "diff", "explain 10.0.0.9 10.97.0.2:80", page.c_str()})
-    if (auto wrong = listing(words + socket, false); !wrong.empty()) return wrong;
-  for (const std::string words : {"rules", "rules -4 -o save", "list -n --ipvsadm", "list -o save"})
-    if (auto wrong = listing(words, false); !wrong.empty()) return wrong;
-  return "";
-}
-
-std::string HostileNode::wrong_json(const std::string& page, const std::string& socket) {
-  for (const std::string words :
-       {"list", "sets", "sets KUBE-CLUSTER-IP", "connections", "addresses", "status", "diff",
-        "explain 10.0.0.9 10.97.0.2:80", page.c_str()})
-    if (auto wrong = listing(words + " -o json" + socket, true); !wrong.empty()) return wrong;
-  for (const std::string words : {"list", "sets KUBE-CLUSTER-IP", "addresses", page.c_str()})
-    if (auto wrong = listing(words + " -o yaml" + socket, false); !wrong.empty()) return wrong;
-  if (auto wrong = listing("rules -o json", true); !wrong.empty()) return wrong;
-  return listing("plan -o json --config " + manifests_.config_file().string(), true);
-}
-
-std::string HostileNode::wrong_listings(Form form, const HostileObject& service) {
+std::string HostileNode::wrong_listings(std::size_t first, const HostileObject& service) {
   const auto socket = " --control-socket=" + (dir_.path() / "control").string();
   const auto page = "service " + shell_word(service.name_space + "/" + service.name);
-  return form == Form::text ? wrong_texts(page, socket) : wrong_json(page, socket);
+  const std::vector<std::string> asking{"list",
+                                        "list -o json",
+                                        "list -o yaml",
+                                        "list -o wide",
+                                        "list --stats",
+                                        "list -n --nosort",
+                                        "list --empty",
+                                        "sets",
+                                        "sets -o json",
+                                        "sets KUBE-CLUSTER-IP",
+                                        "sets KUBE-CLUSTER-IP -o json",
+                                        "sets KUBE-6-CLUSTER-IP",
+                                        "sets KUBE-LOAD-BALANCER -o yaml",
+                                        "connections",
+                                        "connections -o json",
+                                        "addresses",
+                                        "addresses -o json",
+                                        "addresses -o yaml",
+                                        "top --once --interval 0.25",
+                                        "top --once --by backend --interval 0.25",
+                                        "status",
+                                        "status -o json",
+                                        "status --probe healthz",
+                                        "diff",
+                                        "diff -o json",
+                                        "explain 10.0.0.9 10.97.0.2:80",
+                                        "explain 10.0.0.9 10.97.0.2:80 -o json",
+                                        page,
+                                        page + " -o json",
+                                        page + " -o yaml"};
+  std::vector<std::string> all{
+      "rules",         "rules -4 -o save",
+      "rules -o json", "list -n --ipvsadm",
+      "list -o save",  "plan -o json --config " + manifests_.config_file().string()};
+  for (const auto& words : asking) all.push_back(words + socket);
+  for (auto i = first % kListingParts; i < all.size(); i += kListingParts) {
+    const bool json = all[i].find("-o json") != std::string::npos;
+    if (auto wrong = listing(all[i], json); !wrong.empty()) return wrong;
+  }
+  return "";
 }
 
 std::string HostileNode::wrong_metrics() {

@@ -46,9 +46,10 @@ class HostileNode {
   // At this moment.
   std::string missing_in_kernel();
   std::string wrong_health();
-  // Every listing of ipvsctl, for people or for programs, also about this Service.
-  enum class Form : std::uint8_t { text, json };
-  std::string wrong_listings(Form form, const HostileObject& service);
+  // Each third listing of ipvsctl, as text, JSON or YAML, from the one of this number on; also
+  // about this Service.
+  static constexpr std::size_t kListingParts = 3;
+  std::string wrong_listings(std::size_t first, const HostileObject& service);
   std::string wrong_metrics();
   std::string wrong_events();
   // Since the last look: each line is one of ours, nothing raw is in them, and not too many.
@@ -62,8 +63,6 @@ class HostileNode {
  private:
   void put_text(const std::string& json);
   std::string listing(const std::string& words, bool json);
-  std::string wrong_texts(const std::string& page, const std::string& socket);
-  std::string wrong_json(const std::string& page, const std::string& socket);
 
   RandomCluster random_;
   model::ClusterState cluster_;
