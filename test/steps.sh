@@ -2,7 +2,7 @@
 # test STEP`). Daily ones are what CI runs.
 steps_daily=(format kernel deploy unit tidy alone tsan)
 # With --all: everything, each source by itself, what takes long, and what only looks for news.
-steps_all=(format programs kernel deploy long unit host-gcc tidy-all tsan-all fuzz)
+steps_all=(format programs kernel deploy long unit host-gcc random tidy-all tsan-all fuzz)
 
 step_format() { gate "format" check_format; }
 
@@ -42,6 +42,14 @@ step_alone() { gate "g++: what changed, each source alone" alone --changed; }
 # The host's tests by g++ as well.
 step_host-gcc() {
   compile "g++, UBSan: host tests" compile_tests configure_ubsan build-ubsan host-tests
+}
+
+# A minute each; what they run for daily is seconds, with a seed that stays.
+random_tests=(test/unit/unit_{plan,reflector,sync_long,curl_transport}
+  test/kernel/kernel_{hostile,follow}_tests cmd/ipvs-proxier cmd/ipvsctl)
+step_random() {
+  compile "g++, UBSan: random tests" compile_tests configure_ubsan build-ubsan "${random_tests[@]}" &&
+    gate "random tests, a minute each" test/random_runs.sh build-ubsan 60 "$(date +%Y%m%d)"
 }
 
 tidy() { configure_clang && test/tidy.py "$@" build-clang "$jobs"; }
