@@ -17,6 +17,8 @@ using test::ip;
 
 using DumpLines = std::set<std::string>;
 
+const DumpLines kNone;
+
 // default/web, and default/s<first> to s<end - 1>, with two endpoints each.
 model::ClusterState some(int first, int end) {
   auto cluster = test::web_with({test::e1(), test::e2()});
@@ -64,18 +66,18 @@ TEST_CASE("most virtual services of the kernel are missing from the first lists"
   SECTION("they go when lists lack them again") {
     report = daemon.see_again(some(0, 5));
     CHECK(report.doubted == 0);
-    CHECK(daemon.differences() == DumpLines{});
+    CHECK(daemon.differences() == kNone);
     CHECK(daemon.says("the first lists were repeated"));
     CHECK(daemon.wrong().empty());
     // Once is enough.
     daemon.see_again(some(0, 0));
-    CHECK(daemon.differences() == DumpLines{});
+    CHECK(daemon.differences() == kNone);
     CHECK(daemon.doubts == 1);
   }
   SECTION("they stay when lists have them again") {
     daemon.see_again(some(0, 30));
     CHECK(daemon.dump() == before);
-    CHECK(daemon.differences() == DumpLines{});
+    CHECK(daemon.differences() == kNone);
   }
   SECTION("what changes meanwhile is done, removals too") {
     daemon.see(some(0, 6));
@@ -86,7 +88,7 @@ TEST_CASE("most virtual services of the kernel are missing from the first lists"
     daemon.see(some(1, 5));
     CHECK_FALSE(daemon.is_bound("10.96.1.5"));
     daemon.see_again(some(1, 5));
-    CHECK(daemon.differences() == DumpLines{});
+    CHECK(daemon.differences() == kNone);
   }
   CHECK(daemon.watch.broken.empty());
 }
@@ -103,7 +105,7 @@ TEST_CASE("first lists without endpoints leave those of the kernel", "[first-lis
   CHECK(daemon.dump() == before);
   daemon.see_again(cluster);
   daemon.wait(40s);
-  CHECK(daemon.differences() == DumpLines{});
+  CHECK(daemon.differences() == kNone);
   CHECK(daemon.watch.broken.empty());
 }
 
@@ -116,7 +118,7 @@ TEST_CASE("first lists that are believed", "[first-lists]") {
     daemon.see(cluster);
     CHECK(daemon.doubts == 0);
     daemon.wait(40s);
-    CHECK(daemon.differences() == DumpLines{});
+    CHECK(daemon.differences() == kNone);
   };
   SECTION("more than half is there") {
     after(some(0, 30), some(0, 15));
@@ -140,7 +142,7 @@ TEST_CASE("first lists that are believed", "[first-lists]") {
     daemon.see(some(0, 30));
     daemon.see(some(0, 0));  // a list of the same process is the reflector's to doubt
     CHECK(daemon.doubts == 0);
-    CHECK(daemon.differences() == DumpLines{});
+    CHECK(daemon.differences() == kNone);
   }
 }
 

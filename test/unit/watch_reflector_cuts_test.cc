@@ -227,7 +227,7 @@ TEST_CASE("200 with something else harms nothing and is asked for rarely", "[cut
       "{}",
       "0",
       "\"text\"",
-      std::string("k8s\0\n\x0c\n\x02v1", 10),
+      "k8s" + std::string(1, 0) + "\n\x0c\n\x02v1",
       kLogin,
       kPods,
       kNoItems,
@@ -235,7 +235,7 @@ TEST_CASE("200 with something else harms nothing and is asked for rarely", "[cut
       test::status_text(403, "Forbidden", "not you"),
       test::status_text(500, "InternalError", "etcd is away"),
       "ok\n",
-      "\xff\xfe{\0}\0",
+      "\xff\xfe{" + std::string(3, 0),
   }));
   const bool is_listed = GENERATE(true, false);
   CAPTURE(body, is_listed);
