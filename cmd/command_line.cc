@@ -122,8 +122,8 @@ constexpr auto kMainFlags = std::to_array<MainFlag>({
      "refused that fall to one (default true)",
      to_main<&M::scheduler_fallback>},
     {"unbind-special", "",
-     "Remove loopback and IPv6 link-local addresses that Services had, too; kube-proxy leaves them "
-     "(default true)",
+     "Loopback addresses are no Service's, and IPv6 link-local ones leave with theirs; kube-proxy "
+     "binds both and leaves them (default true)",
      to_main<&M::unbind_special>},
     {"kube-proxy-compat", "",
      "Leave the kernel as kube-proxy would: switches off the differences above",

@@ -24,7 +24,7 @@ struct Differences {
   // The schedulers mh and sh pass over real servers that drain; without, they refuse the new
   // connections that fall to one.
   bool scheduler_fallback = true;
-  // Loopback and IPv6 link-local addresses that Services had leave our links with them.
+  // Loopback addresses are no Service's; IPv6 link-local ones leave our links with theirs.
   bool unbind_special = true;
 
   friend bool operator==(const Differences&, const Differences&) = default;

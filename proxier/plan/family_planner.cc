@@ -81,12 +81,18 @@ bool FamilyPlanner::refresh_node_addresses() {
   return changed;
 }
 
-// Anew each time that they are wanted: those of a whole cluster take much memory.
+// Anew each time that they are wanted: those of a whole cluster take much memory. What is bound is
+// closed but for its Service's ports: whoever could name a loopback address would close them all.
 std::vector<model::ServicePort> FamilyPlanner::ports_of(const api::NamespacedName& name,
                                                         const model::ClusterState& cluster) const {
   const auto service = cluster.services.find(name);
   if (service == cluster.services.end()) return {};
-  return model::service_ports(service->second, node_.family, options_.allow_external_ips);
+  auto ports = model::service_ports(service->second, node_.family, options_.allow_external_ips);
+  if (options_.differences.unbind_special)
+    for (auto& port : ports)
+      for (auto* list : {&port.external_ips, &port.load_balancer_ips})
+        std::erase_if(*list, [](const IpAddress& address) { return address.is_loopback(); });
+  return ports;
 }
 
 // True if the desired addresses changed.

@@ -25,7 +25,7 @@ using Cases = std::vector<HostileCase>;
 using Clock = std::chrono::steady_clock;
 
 constexpr int kServices = 40;
-constexpr int kClaimants = 100;
+constexpr int kClaimants = 50;
 
 // Seconds since the last call, for whoever wonders what takes long.
 double lap() {
@@ -150,7 +150,7 @@ struct Churn {
 
 // So many changes, a hundred a second as far as the server gets there. Others are served meanwhile.
 Churn churn(HostileNode& node, const HostileCase& one) {
-  constexpr int kChanges = 60;
+  constexpr int kChanges = 30;
   node.put({one});
   const bool v6 = one.objects[1].json.find("\"IPv6\"") != std::string::npos;
   ChangingSlice slice(one, v6);

@@ -46,9 +46,9 @@ class HostileNode {
   // At this moment.
   std::string missing_in_kernel();
   std::string wrong_health();
-  // Each third listing of ipvsctl, as text, JSON or YAML, from the one of this number on; also
+  // Each fifth listing of ipvsctl, as text, JSON or YAML, from the one of this number on; also
   // about this Service.
-  static constexpr std::size_t kListingParts = 3;
+  static constexpr std::size_t kListingParts = 5;
   std::string wrong_listings(std::size_t first, const HostileObject& service);
   std::string wrong_metrics();
   std::string wrong_events();

@@ -214,5 +214,22 @@ TEST_CASE("the primary address carries node ports where it is an address of a Se
   CHECK(services.contains("198.51.100.20:30080/TCP"));
 }
 
+TEST_CASE("a loopback address is no Service's: bound, it would be closed but for that port") {
+  auto web = test::web_service();
+  web.external_ips = {test::ip("127.0.0.1"), test::ip("192.0.2.1")};
+  web.load_balancer_ips = {test::ip("127.8.8.8")};
+  const auto cluster = test::cluster_of({web, test::slice_of(web, 8080, {test::e1()})});
+  for (const bool ours : {true, false}) {
+    PlannerOptions options;
+    options.differences.unbind_special = ours;
+    const auto state = plan(cluster, test::vector_node(), options).state;
+    CHECK(state.addresses.contains(test::ip("192.0.2.1")));
+    for (const char* address : {"127.0.0.1", "127.8.8.8"}) {
+      CHECK(state.addresses.contains(test::ip(address)) != ours);
+      CHECK(state.services.contains({test::ip(address), netlink::Protocol::tcp, 80}) != ours);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ipvsproxier::plan

@@ -82,7 +82,8 @@ TEST_CASE("VIPs that kube-ipvs0 does not hold go to further links, and stay ther
   CHECK(daemon.watch.broken == Lines{});
 }
 
-TEST_CASE("loopback and link-local addresses of a Service leave with it, but not kube-proxy's") {
+TEST_CASE(
+    "loopback is no Service's, and link-local addresses leave with theirs, but as kube-proxy") {
   for (const bool compat : {false, true}) {
     INFO(compat);
     plan::PlannerOptions options;
@@ -97,7 +98,8 @@ TEST_CASE("loopback and link-local addresses of a Service leave with it, but not
     const auto writes = daemon.writes();
     daemon.wait(5min);
     CHECK(daemon.writes() == writes);
-    CHECK(daemon.is_bound("127.8.8.8"));
+    CHECK(daemon.is_bound("127.8.8.8") == compat);
+    CHECK(daemon.is_bound("fe80::97:1"));
     daemon.see(model::ClusterState{});
     daemon.wait(5min);
     CHECK_FALSE(daemon.is_bound("10.96.0.9"));
