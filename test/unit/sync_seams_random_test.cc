@@ -111,6 +111,7 @@ enum class Kind : std::uint8_t { change, fault, vanish, wait, end_faults, restar
 // All that it does follows from its number, so that it does the same when others are left out.
 struct Step {
   Kind kind = Kind::change;
+  Table table = ipvs;  // of a fault, or what vanishes
   std::uint32_t luck = 0;
 };
 
@@ -127,10 +128,11 @@ const auto& pick(RandomCluster& luck, const List& list) {
   return list.at(static_cast<std::size_t>(luck.number(0, static_cast<int>(list.size()) - 1)));
 }
 
-Episode episode_of(std::uint32_t number) {
-  RandomCluster luck(number);
+// Sysctls are files here: they vanish, and do not fail otherwise.
+Episode episode_of(const Step& step) {
+  RandomCluster luck(step.luck);
   Episode episode;
-  episode.table = static_cast<Table>(luck.number(0, static_cast<int>(seams().size()) - 1));
+  episode.table = step.table == host ? ipvs : step.table;
   const auto& seam = seams().at(episode.table);
   episode.part = pick(luck, seam.parts);
   episode.percent = pick(luck, std::array{5, 30, 100});
@@ -161,9 +163,11 @@ Episode episode_of(std::uint32_t number) {
 std::string to_text(const Step& step) {
   const char* const names[] = {"change",     "fault",   "vanish", "wait",
                                "end faults", "restart", "calm"};
+  const auto* table = step.table == host ? "sysctls" : seams().at(step.table).name;
   auto text = fmt::format("{} {}", names[static_cast<std::size_t>(step.kind)], step.luck);
+  if (step.kind == Kind::vanish) return text + ": " + table;
   if (step.kind != Kind::fault) return text;
-  const auto episode = episode_of(step.luck);
+  const auto episode = episode_of(step);
   const auto& fault = episode.fault;
   return text + fmt::format(": {} \"{}\": {}{}, done {} times, after {} others, {} %",
                             seams().at(episode.table).name, episode.part,
@@ -176,6 +180,10 @@ std::vector<Step> random_steps(std::mt19937& random) {
   const auto below = [&](std::uint32_t bound) {
     return std::uniform_int_distribution<std::uint32_t>(0, bound - 1)(random);
   };
+  // Few tables at a time: what concerns none of them is to be as planned.
+  std::vector<Table> tables;
+  for (auto count = 1 + below(3); count > 0; --count)
+    tables.push_back(static_cast<Table>(below(host + 1)));
   std::vector<Step> steps;
   for (int i = 0; i < 30; ++i) {
     const auto percent = below(100);
@@ -186,9 +194,10 @@ std::vector<Step> random_steps(std::mt19937& random) {
                       : percent < 92 ? Kind::end_faults
                       : percent < 95 ? Kind::restart
                                      : Kind::calm;
-    steps.push_back({kind, below(1'000'000)});
+    const auto table = tables.at(below(static_cast<std::uint32_t>(tables.size())));
+    steps.push_back({kind, table, below(1'000'000)});
   }
-  steps.push_back({Kind::calm, 0});
+  steps.push_back({Kind::calm, ipvs, 0});
   return steps;
 }
 
@@ -241,9 +250,9 @@ class History {
         daemon_.see(cluster_);
         break;
       case Kind::fault:
-        return begin(episode_of(step.luck));
+        return begin(episode_of(step));
       case Kind::vanish:
-        vanish(static_cast<Table>(luck.number(ipvs, host)), luck);
+        vanish(step.table, luck);
         break;
       case Kind::wait:
         daemon_.wait(std::chrono::milliseconds(pick(luck, std::array{50, 200, 1500, 5000, 35000})));
@@ -430,7 +439,7 @@ TEST_CASE("random faults at every seam cost what they are about, and end with th
     FAIL_CHECK(story << again.log());
     break;
   }
-  CHECK(hits > 1000);
+  CHECK(hits > 200);
 }
 
 }  // namespace
