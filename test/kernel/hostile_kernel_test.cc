@@ -83,7 +83,7 @@ void check(HostileNode& node, const Cases& cases, std::size_t round, std::uint32
   FAIL("IPVS_PROXIER_SOAK_SEED=" << seed << ": " << wrong << told(least));
 }
 
-TEST_CASE("kernel: hostile objects cost themselves", "[hostile]") {
+TEST_CASE("kernel: hostile objects cost themselves", "[hostile][random]") {
   const auto end =
       Clock::now() + std::chrono::seconds(environment_number("IPVS_PROXIER_SOAK_SECONDS", 0));
   const auto seed = static_cast<std::uint32_t>(environment_number("IPVS_PROXIER_SOAK_SEED", 1));

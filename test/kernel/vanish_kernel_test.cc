@@ -244,7 +244,8 @@ class VanishWorld {
                    virtual_services | forwarding};
 };
 
-TEST_CASE("kernel: vanish: whole tables go, come back, and cost what needs them", "[vanish]") {
+TEST_CASE("kernel: vanish: whole tables go, come back, and cost what needs them",
+          "[vanish][random]") {
   const std::chrono::seconds time(environment_number("IPVS_PROXIER_SOAK_SECONDS", 0));
   const auto seed = environment_number("IPVS_PROXIER_SOAK_SEED", 1);
   INFO("IPVS_PROXIER_SOAK_SEED=" << seed);

@@ -184,7 +184,7 @@ TEST_CASE("hostile objects: a hostile Node says what the Node says") {
   CHECK(wrong_problem(item.problems) == "");
 }
 
-TEST_CASE("hostile objects: many at once cost themselves alone") {
+TEST_CASE("hostile objects: many at once cost themselves alone", "[random]") {
   using Clock = std::chrono::steady_clock;
   const auto end =
       Clock::now() + std::chrono::seconds(test::environment_number("IPVS_PROXIER_SOAK_SECONDS", 0));

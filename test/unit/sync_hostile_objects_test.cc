@@ -71,7 +71,8 @@ std::string wrong_on_fakes(const HostileRun& run, const std::vector<HostileCase>
   return test::raw_text_in(daemon.log());
 }
 
-TEST_CASE("hostile objects on fakes: others stay as they are, and nothing stays behind") {
+TEST_CASE("hostile objects on fakes: others stay as they are, and nothing stays behind",
+          "[random]") {
   auto seed = static_cast<std::uint32_t>(test::environment_number("IPVS_PROXIER_SOAK_SEED", 1));
   using Clock = std::chrono::steady_clock;
   const auto end =

@@ -420,7 +420,7 @@ class History {
   std::string wrong_;
 };
 
-TEST_CASE("random faults at every seam cost what they are about, and end with them") {
+TEST_CASE("random faults at every seam cost what they are about, and end with them", "[random]") {
   const auto begin = std::chrono::steady_clock::now();
   const std::chrono::seconds time(test::environment_number("IPVS_PROXIER_SOAK_SECONDS", 0));
   auto seed = static_cast<std::uint32_t>(test::environment_number("IPVS_PROXIER_SOAK_SEED", 1));

@@ -63,7 +63,7 @@ TEST_CASE("an answer that is cut at any byte is not whole", "[cuts]") {
   }
 }
 
-TEST_CASE("an answer over HTTP/2 that is cut is not whole", "[cuts]") {
+TEST_CASE("an answer over HTTP/2 that is cut is not whole", "[cuts][random]") {
   const Authority authority;
   const auto server = started({.tls = authority.server(), .http2 = true});
   REQUIRE(server->put(test::make_service("shop", "web", "10.96.0.10")));

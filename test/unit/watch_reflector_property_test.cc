@@ -348,7 +348,7 @@ std::vector<Step> random_steps(std::mt19937& random) {
   return steps;
 }
 
-TEST_CASE("at every quiet point the client has what the server has") {
+TEST_CASE("at every quiet point the client has what the server has", "[random]") {
   const auto begin = std::chrono::steady_clock::now();
   const std::chrono::seconds time(test::environment_number("IPVS_PROXIER_SOAK_SECONDS", 0));
   auto seed = static_cast<std::uint32_t>(test::environment_number("IPVS_PROXIER_SOAK_SEED", 1));
