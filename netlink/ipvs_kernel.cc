@@ -1,5 +1,6 @@
 #include "netlink/ipvs_kernel.h"
 
+#include <algorithm>
 #include <cerrno>
 
 #include <linux/netlink.h>
@@ -37,9 +38,20 @@ Result<std::unique_ptr<KernelIpvsTable>> KernelIpvsTable::open(const NlOptions& 
 }
 
 std::vector<Status> KernelIpvsTable::apply(std::span<const IpvsOp> ops) {
-  return apply_ipvs_ops(family_, ops, [this](std::span<const Bytes> requests) {
-    return channel_.transact(Operation::generic, requests);
-  });
+  const auto send = [&] {
+    return apply_ipvs_ops(family_, ops, [this](std::span<const Bytes> requests) {
+      return channel_.transact(Operation::generic, requests);
+    });
+  };
+  auto statuses = send();
+  const bool all_missing = std::ranges::all_of(
+      statuses, [](const auto& status) { return !status && status.error().sys_errno == ENOENT; });
+  if (statuses.empty() || !all_missing) return statuses;
+  // As with_family(): the module may have come back under another id.
+  const auto family = resolve_ipvs(channel_);
+  if (!family || *family == family_) return statuses;
+  family_ = *family;
+  return send();
 }
 
 NlCounters KernelIpvsTable::counters() const {

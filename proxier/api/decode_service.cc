@@ -29,7 +29,7 @@ ServiceType type_of(const Fields& spec) {
   if (text == "LoadBalancer") return ServiceType::load_balancer;
   if (text == "ExternalName") return ServiceType::external_name;
   if (text != "ClusterIP" && !text.empty())
-    spec.note(Severity::error, "type",
+    spec.note(Severity::warning, "type",
               fmt::format("must be ClusterIP, NodePort, LoadBalancer or ExternalName, not {}; it "
                           "counts as ClusterIP",
                           show(text)));
@@ -39,7 +39,7 @@ ServiceType type_of(const Fields& spec) {
 bool is_local(const Fields& spec, std::string_view key) {
   const auto text = spec.text(key, "Cluster");
   if (text != "Local" && text != "Cluster" && !text.empty())
-    spec.note(Severity::error, key,
+    spec.note(Severity::warning, key,
               fmt::format("must be Cluster or Local, not {}; it counts as Cluster", show(text)));
   return text == "Local";
 }
@@ -122,7 +122,7 @@ void decode_affinity(const Fields& spec, Service& service) {
         static_cast<std::uint32_t>(client_ip.integer("timeoutSeconds", 1, kLongestAffinitySeconds)
                                        .value_or(kDefaultAffinitySeconds));
   } else if (affinity != "None" && !affinity.empty()) {
-    spec.note(Severity::error, "sessionAffinity",
+    spec.note(Severity::warning, "sessionAffinity",
               fmt::format("must be None or ClientIP, not {}; it counts as None", show(affinity)));
   }
 }

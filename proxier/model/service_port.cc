@@ -46,7 +46,21 @@ bool external_policy_applies(const api::Service& service) {
          (service.type == ServiceType::cluster_ip && !service.external_ips.empty());
 }
 
-// Ranges are entered for each address of the load balancer, and copied where there is none.
+// Ranges are entered for each address of the load balancer. Without some of them others are shut
+// out, without some addresses nobody is let in.
+void cut_addresses(ServicePort& common) {
+  const auto cut = [&](std::vector<IpAddress>& addresses, std::size_t most) {
+    if (addresses.size() <= most) return;
+    addresses.resize(most);
+    common.is_cut = true;
+  };
+  cut(common.external_ips, kMostOfOneService);
+  cut(common.load_balancer_ips,
+      std::max<std::size_t>(
+          kMostOfOneService / std::max<std::size_t>(common.source_ranges.size(), 1), 1));
+}
+
+// Ranges are copied where there is no address.
 std::size_t most_ports(const ServicePort& common) {
   const auto balancers = std::max<std::size_t>(common.load_balancer_ips.size(), 1);
   const auto ranges = std::max<std::size_t>(common.source_ranges.size(), 1);
@@ -77,7 +91,9 @@ std::vector<ServicePort> service_ports(const api::Service& service, Family famil
       !common.load_balancer_ips.empty() || !common.external_ips.empty();
   if (!allow_external_ips) common.external_ips.clear();
 
+  cut_addresses(common);
   const auto most = most_ports(common);
+  common.is_cut = common.is_cut || service.ports.size() > most;
   std::vector<ServicePort> result;
   for (const auto& port : service.ports) {
     if (result.size() == most) break;

@@ -25,6 +25,7 @@ struct ServicePort {
   bool internal_policy_local = false;
   bool externally_accessible = false;        // a node port, load-balancer or external IP
   std::uint16_t health_check_node_port = 0;  // only of LoadBalancer Services with Local policy
+  bool is_cut = false;                       // the Service asks for more than it gets
 
   bool uses_cluster() const { return !internal_policy_local || externally_accessible; }
   bool uses_local() const {
@@ -35,7 +36,8 @@ struct ServicePort {
 // The ports of the Service in the family, in the order of its spec; none if it is headless, an
 // ExternalName or has no cluster IP of the family. Without `allow_external_ips` its external IPs
 // are left out (they still make it externally accessible). Of a Service that asks for more than
-// kMostOfOneService the last ports are left out; the first stays, whatever it asks for.
+// kMostOfOneService the last ports are left out; of the first one, if it asks for more than that by
+// itself, the last addresses.
 std::vector<ServicePort> service_ports(const api::Service& service, netlink::Family family,
                                        bool allow_external_ips);
 

@@ -112,9 +112,9 @@ std::set<api::NamespacedName> Claims::set(const api::NamespacedName& name, Claim
   claims.shrink_to_fit();
   claimant = {&name, service->creation_time, std::move(claims), service->origin};
   // Of two ways to the same the first counts.
-  for (const bool named : {false, true})
+  for (const bool given : {true, false})
     for (const auto& claim : claimant.claims)
-      if ((claim.facet == Facet::external_ip) == named) change(claim, &Claims::insert);
+      if (is_given(claim.facet) == given) change(claim, &Claims::insert);
   return others;
 }
 

@@ -1,10 +1,10 @@
 #pragma once
 
-// Claims: who gets a virtual service that more than one Service asks for. What a Service was given
-// (its cluster IP, node port, load-balancer IP) comes before what it merely names (external IPs):
-// anybody may name anything. Then the Service that was created first keeps it; at equal or missing
-// creation time the one whose namespace/name comes first; within one Service the port that comes
-// first. Pure; one thread.
+// Claims: who gets a virtual service that more than one Service asks for. What the API server gave
+// a Service alone (its cluster IP, its node port) comes before what it names (external IPs) or what
+// a controller says of it (load-balancer IPs): anybody may name anything. Then the Service that was
+// created first keeps it; at equal or missing creation time the one whose namespace/name comes
+// first; within one Service the port that comes first. Pure; one thread.
 
 #include <compare>
 #include <cstdint>
@@ -29,6 +29,10 @@ struct Claim {
 
   friend auto operator<=>(const Claim&, const Claim&) = default;
 };
+
+constexpr bool is_given(Facet facet) {
+  return facet == Facet::cluster_ip || facet == Facet::node_port;
+}
 
 class Claims {
  public:
@@ -71,7 +75,7 @@ class Claims {
     Facet facet = Facet::cluster_ip;
     std::uint16_t port = 0;
 
-    bool is_given() const { return facet != Facet::external_ip; }
+    bool is_given() const { return plan::is_given(facet); }
     // One port may reach an address in two ways: that is asked for once, in the better way.
     std::strong_ordering operator<=>(const Asked& other) const;
     bool operator==(const Asked& other) const { return *this <=> other == 0; }

@@ -123,7 +123,8 @@ class PortPlanner {
     }
     std::vector<netlink::RealServerKey> servers;
     for (const auto* endpoint : choice.of_facet(local_only, strict)) {
-      if (++whole_.servers > model::kMostOfOneService) break;
+      // How many addresses carry node ports is the node's doing.
+      if (claim.facet != Facet::node_port && ++whole_.servers > model::kMostOfOneService) break;
       servers.push_back(endpoint->key);
       add_loop_back(*endpoint);
     }
@@ -197,8 +198,8 @@ api::Problem excess_of(const api::Service& service) {
           .object = "Service " + api::to_string(service.name),
           .message = fmt::format(
               "asks for more than one Service gets: {} of ports times external IPs, load-balancer "
-              "IPs or source ranges, of ports times endpoints, of real servers; its last ports or "
-              "endpoints are left out",
+              "IPs or source ranges, of ports times endpoints, of real servers; its last ports, "
+              "addresses or endpoints are left out",
               model::kMostOfOneService)};
 }
 
@@ -244,7 +245,7 @@ ServicePlan plan_service(const Ports& ports, const model::SlicesByName* slices,
   for (std::size_t i = 0; i < ports.size(); ++i)
     PortPlanner(ports[i], node, options, plan, guards, whole)
         .run(i, endpoints[ports[i].name], claims);
-  if (ports.size() < service.ports.size() || whole.servers > model::kMostOfOneService ||
+  if (ports.front().is_cut || whole.servers > model::kMostOfOneService ||
       (slices && model::count_endpoints(*slices, node.family) > model::kMostOfOneService))
     plan.excess = excess_of(service);
   for (const auto& address : addresses_of(ports, node))

@@ -172,7 +172,7 @@ Refusals::Affected Refusals::affected(Family family, const plan::DesiredState& d
     std::size_t count = 0;
     if (const auto* key = std::get_if<netlink::VirtualServiceKey>(&thing))
       if (const auto it = desired.services.find(*key); it != desired.services.end())
-        count += is_own_fault(it->second) ? 0 : 1;
+        ++(is_own_fault(it->second) ? found.own_faults : count);
     if (const auto* address = std::get_if<netlink::IpAddress>(&thing))
       for (auto it = desired.services.lower_bound({*address});
            it != desired.services.end() && it->first.address == *address; ++it)
@@ -187,9 +187,9 @@ Refusals::Affected Refusals::affected(Family family, const plan::DesiredState& d
 void Refusals::judge(const plan::DesiredState& desired) {
   if (entries_.empty() && too_many_.empty()) return;
   for (const auto family : netlink::kFamilies) {
-    const auto [refused, services] = affected(family, desired);
+    const auto [refused, own_faults, services] = affected(family, desired);
     const bool many = refused >= kManyAtLeast && services.size() >= kManyAtLeast &&
-                      refused * 10 > count_of(family, desired);
+                      refused * 10 > count_of(family, desired) - own_faults;
     if (many && too_many_.insert(family).second)
       logger_.error(
           "{}: the kernel refuses {} virtual services, or addresses or real servers of them, more "

@@ -67,7 +67,8 @@ class Refusals {
   // What is not as it should be because of it.
   struct Affected {
     std::size_t virtual_services = 0;  // refused, with a refused real server, or without address
-    std::set<api::NamespacedName> services;  // that ask for these
+    std::size_t own_faults = 0;        // refused, but no host could have what they ask for
+    std::set<api::NamespacedName> services;  // that ask for the first ones
   };
 
   Affected affected(netlink::Family family, const plan::DesiredState& desired) const;

@@ -243,7 +243,9 @@ void Reflector::take_bookmark(const api::WatchEvent& event) {
     broken_ = Ending{Trouble::nonsense, "a bookmark without a resource version", {}};
   } else if (step_ == Step::streaming_list) {
     if (event.initial_events_end) finish_list(event.resource_version);
-  } else if (!objects_.bookmark(event.resource_version)) {
+  } else if (objects_.bookmark(event.resource_version)) {
+    older_ = {};
+  } else {
     broken_ = older_.objection(objects_.version(), event.resource_version);
   }
 }

@@ -32,7 +32,7 @@ TEST_CASE("a policy of a later version costs no Service") {
   REQUIRE(service);
   Problems none;
   CHECK(std::get<Service>(*service) == std::get<Service>(*decode(service_with(rest), none)));
-  CHECK(lines_of(problems) == Lines{"error: f: Service shop/web: spec." + line});
+  CHECK(lines_of(problems) == Lines{"warning: f: Service shop/web: spec." + line});
   // Not a policy that a Service follows here: its hints come in slices.
   problems.clear();
   CHECK(decode(service_with("trafficDistribution: PreferSameRack, " + rest), problems));

@@ -162,6 +162,17 @@ TEST_CASE("the product of two lists of one Service has a bound: its last ports a
     service.load_balancer_ips = many_addresses(4);
     CHECK(service_ports(service, Family::ipv4, true).size() == kMostOfOneService / 4000);
   }
+  SECTION("one port's addresses times ranges: the ranges stay, so that nobody is let in") {
+    service = with_ports(1);
+    for (const auto& address : many_addresses(60'000))
+      service.source_ranges.push_back(netlink::IpPrefix::of(address, 32));
+    service.load_balancer_ips = many_addresses(20);
+    const auto ports = service_ports(service, Family::ipv4, true);
+    REQUIRE(ports.size() == 1);
+    CHECK(ports[0].source_ranges.size() == 60'000);
+    CHECK(ports[0].load_balancer_ips.size() == kMostOfOneService / 60'000);
+    CHECK(ports[0].is_cut);
+  }
   SECTION("a list alone may be as long as an object: one port stays") {
     service = with_ports(5);
     service.external_ips = many_addresses(270'000);

@@ -78,7 +78,7 @@ TEST_CASE("among three every loser is told") {
   CHECK(result.problems.size() == 2);
 }
 
-// The address of `old` is that of `young`, which has it from the API server or a controller.
+// The address of `old` is that of `young`, which has it from the API server.
 TEST_CASE("what a Service was given is not another's that names it in externalIPs, however old") {
   auto old = claimant("a", "10.96.0.1", 1);
   auto young = claimant("b", "10.96.0.2", 2);
@@ -86,15 +86,13 @@ TEST_CASE("what a Service was given is not another's that names it in externalIP
   SECTION("a cluster IP") {
     old.external_ips = young.cluster_ips;
   }
-  SECTION("a load-balancer IP") {
-    young.type = api::ServiceType::load_balancer;
-    young.load_balancer_ips = {ip("192.0.2.10")};
-    old.external_ips = young.load_balancer_ips;
+  SECTION("a cluster IP that is among its own externalIPs, too") {
+    young.external_ips = old.external_ips = young.cluster_ips;
   }
-  SECTION("a load-balancer IP that is among its own externalIPs, too") {
-    young.type = api::ServiceType::load_balancer;
-    young.load_balancer_ips = young.external_ips = {ip("192.0.2.10")};
-    old.external_ips = young.load_balancer_ips;
+  SECTION("a cluster IP that a load balancer's status names") {
+    old.type = api::ServiceType::load_balancer;
+    old.external_ips.clear();
+    old.load_balancer_ips = young.cluster_ips;
   }
   SECTION("a node port") {
     young.ports[0].node_port = 30080;
@@ -110,8 +108,24 @@ TEST_CASE("what a Service was given is not another's that names it in externalIP
   }
   REQUIRE(result.problems.size() == 1);
   CHECK_THAT(api::to_string(result.problems[0]),
-             Catch::StartsWith("a.yaml: Service default/a: spec.externalIPs: ") &&
+             Catch::StartsWith("a.yaml: Service default/a: ") &&
                  Catch::Contains("to which it was given: it keeps it"));
+}
+
+// Controllers take wishes (spec.loadBalancerIP, annotations) or name node IPs.
+TEST_CASE("a load balancer's status takes no address from an older Service that names it") {
+  auto old = claimant("a", "10.96.0.1", 1);
+  auto young = claimant("b", "10.96.0.2", 2);
+  young.external_ips.clear();
+  young.type = api::ServiceType::load_balancer;
+  young.load_balancer_ips = old.external_ips;
+  const auto result = plan_of({old, young});
+  for (const auto& [key, planned] : plan_of({old}).state.services) {
+    INFO(to_string(key));
+    CHECK(result.state.services.at(key).facet == planned.facet);
+  }
+  REQUIRE(result.problems.size() == 1);
+  CHECK_THAT(api::to_string(result.problems[0]), Catch::Contains("which is older: it keeps it"));
 }
 
 TEST_CASE("who loses a VIP lets nobody in there: its source ranges and elements do not count") {

@@ -3,6 +3,7 @@
 
 #include <cerrno>
 
+#include <fmt/format.h>
 #include <catch2/catch.hpp>
 
 #include "proxier/sync/publisher.h"
@@ -202,6 +203,24 @@ TEST_CASE("Services with addresses that no host can have never turn the node red
   CHECK(report.refusals.at(Family::ipv6).addresses == 1);
   CHECK(report.settled);
   CHECK(report.well == Families{Family::ipv4, Family::ipv6});
+}
+
+TEST_CASE("addresses that no host can have do not hide what is this node's fault") {
+  FakeDaemon daemon({.options = {}});
+  daemon.ipvs.faults.fail("add real server [fd00:244::bad]", {ErrorKind::malformed, EINVAL, ""});
+  auto some = services(30, 12, Family::ipv6, "fd00:244::bad");
+  for (auto& object : services(200, 200, Family::ipv4))
+    if (auto* service = std::get_if<api::Service>(&object)) {
+      service->name.name += "-of-nobody";
+      service->ip_families = {Family::ipv6};
+      service->cluster_ips = {
+          ip(fmt::format("fd00:97::{:x}", service->cluster_ips[0].bytes()[15]))};
+      some.emplace_back(test::slice_of(*service, 8080, {endpoint("ff0e::1", "n2")}));
+      some.push_back(object);
+    }
+  const auto report = daemon.see(both(services(5, 0, Family::ipv4), some));
+  CHECK(report.refusals.at(Family::ipv6).virtual_services >= 12);
+  CHECK_FALSE(report.well.contains(Family::ipv6));
 }
 
 TEST_CASE("what is taken for a fault of this node is tried again within a sync period") {

@@ -52,6 +52,24 @@ TEST_CASE("one server that lags is no store that was restored", "[lag]") {
   CHECK(rig.reflector.status().lists == 1);
 }
 
+TEST_CASE("one older answer is forgotten when bookmarks go on", "[lag]") {
+  LagRig rig;
+  rig.transport.last().send(test::bookmark(8));
+  rig.settle();
+  rig.timers.advance(rig.wait().value());
+  CHECK(rig.take_queries() == Words{kQuestion});
+  rig.transport.last().answer(403, status_text(403, "Forbidden", "not you"));
+  rig.settle();
+  while (rig.take_queries() != Words{watch_from(10)}) rig.timers.advance(rig.wait().value());
+  rig.transport.last().head(200);
+  rig.transport.last().send(test::bookmark(12));
+  rig.settle();
+  rig.reconnect();
+  rig.answer_question(9);
+  rig.timers.advance(rig.wait().value());
+  CHECK(rig.take_queries() == Words{kQuestion});  // and no list
+}
+
 TEST_CASE("a list that is older than what is known is asked for again", "[lag]") {
   LagRig rig;
   rig.transport.last().send(event_text("ERROR", status_text(410, "Expired", "too old")));
