@@ -1,6 +1,7 @@
 #include "test/kernel/hostile_node.h"
 
 #include <algorithm>
+#include <chrono>
 #include <fstream>
 #include <iterator>
 #include <regex>
@@ -14,6 +15,7 @@
 #include "proxier/api/object_json.h"
 #include "test/kernel/kernel_state.h"
 #include "test/support/api_server/kubeconfig.h"
+#include "test/support/cluster_builder.h"
 #include "test/support/foreign_text.h"
 #include "test/support/paths.h"
 #include "test/support/raw_http.h"
@@ -39,10 +41,45 @@ model::ClusterState aged(model::ClusterState cluster) {
   return cluster;
 }
 
+// A Service beside the random ones, whose slice changes when the test wants it.
+const netlink::VirtualServiceKey& ordinary_key() {
+  static const netlink::VirtualServiceKey key{ip("10.98.0.1"), netlink::Protocol::tcp, 80};
+  return key;
+}
+
+api::Service ordinary_service() {
+  auto service = web_service();
+  service.name = {"shop", "ordinary"};
+  service.creation_time = 1;
+  service.cluster_ips = {ordinary_key().address};
+  return service;
+}
+
+netlink::RealServerKey ordinary_server(int change) {
+  return {ip(fmt::format("10.246.{}.{}", change / 250 % 250, change % 250 + 1)), 8080};
+}
+
+api::EndpointSlice ordinary_slice(int change) {
+  const auto server = ordinary_server(change);
+  return slice_of(ordinary_service(), server.port, {endpoint(server.address.to_string(), "n2")});
+}
+
 std::string shell_word(const std::string& word) {
   std::string text = "'";
   for (const char c : word) text += c == '\'' ? "'\\''" : std::string(1, c);
   return text + "'";
+}
+
+// `ipvsctl service` about the Service of a case: by its address where no word can name it.
+std::string page_of(const HostileCase& one) {
+  if (one.objects.empty()) return "service shop/ordinary";
+  const auto& service = one.objects.front();
+  const auto name = service.name_space + "/" + service.name;
+  const bool is_word = name.find('\0') == std::string::npos && name.front() != '-' &&
+                       name.find('/') == name.rfind('/');
+  const auto json = nlohmann::json::parse(service.json, nullptr, false);
+  return "service " +
+         shell_word(is_word ? name : json["spec"]["clusterIP"].get_ref<const std::string&>());
 }
 
 std::string text_of_file(const std::filesystem::path& file) {
@@ -66,7 +103,7 @@ HostileNode::HostileNode(std::uint32_t seed, int services)
                   "detectLocalMode: ClusterCIDR\nclusterCIDR: \"10.244.0.0/16,fd00:244::/48\"\n",
                   (dir_.path() / "kubeconfig").string()));
   manifests_.remove("nodes");
-  served_ = served_objects(cluster_);
+  served_ = now_served();
   serve(*server_, {}, served_);
   expected_ = lines_from_scratch(*server_, served_, manifests_);
   daemon_.start();
@@ -112,15 +149,31 @@ void HostileNode::remove(const std::vector<HostileCase>& cases) {
 void HostileNode::change_cluster() {
   random_.tweak(cluster_);
   cluster_ = aged(std::move(cluster_));
-  auto now = served_objects(cluster_);
+  auto now = now_served();
   now.at({Resource::nodes, {"", "n1"}}) = served_.at({Resource::nodes, {"", "n1"}});
   serve(*server_, served_, now);
   served_ = std::move(now);
   expected_ = lines_from_scratch(*server_, served_, manifests_);
 }
 
-void HostileNode::put_ordinary(const api::EndpointSlice& slice) {
-  put_text(api::to_json(slice));
+ServedObjects HostileNode::now_served() const {
+  auto objects = served_objects(cluster_);
+  const auto slice = ordinary_slice(changes_);
+  objects[{Resource::services, ordinary_service().name}] = api::to_json(ordinary_service());
+  objects[{Resource::endpoint_slices, slice.name}] = api::to_json(slice);
+  return objects;
+}
+
+std::optional<double> HostileNode::seconds_of_change() {
+  IpvsView view(netns_);
+  const auto slice = ordinary_slice(++changes_);
+  const auto server = ordinary_server(changes_);
+  const auto begin = std::chrono::steady_clock::now();
+  put_text(served_.at({Resource::endpoint_slices, slice.name}) = api::to_json(slice));
+  const bool there = eventually(
+      [&] { return !daemon_.runs() || view.weight(ordinary_key(), server); }, kMostChanging);
+  if (!there || !daemon_.runs()) return std::nullopt;
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
 std::string HostileNode::missing_in_kernel() {
@@ -153,7 +206,8 @@ std::string HostileNode::wrong_health() {
   return "";
 }
 
-std::string HostileNode::listing(const std::string& words, bool json) {
+std::string HostileNode::listing(const std::string& words) {
+  const bool json = words.find("-o json") != std::string::npos;
   const auto errors = (dir_.path() / "errors").string();
   const auto output = netns_.inside([&] {
     return shell(ipvsctl_path() + " " + words + " 2>" + errors + "; echo \"status $?\"");
@@ -165,18 +219,27 @@ std::string HostileNode::listing(const std::string& words, bool json) {
   const auto wrong = [&](const std::string& what) {
     return fmt::format("ipvsctl {}: {}; {}", words, what, told.substr(0, 500));
   };
-  if (status > 1) return wrong(fmt::format("status {}", status));
+  // A Service that cannot be read is none.
+  if (status == 2 && words.starts_with("service") &&
+      told.find("there is no Service") != std::string::npos) {
+    const auto raw = raw_text_in(told);
+    return raw.empty() ? "" : wrong("in errors " + raw);
+  }
+  // These say by 1 that something differs, is left out or was not to be had.
+  static const std::regex kMayFind("^(diff|explain|plan|service|status --control)");
+  const int most = std::regex_search(words, kMayFind) ? 1 : 0;
+  if (status > most) return wrong(fmt::format("status {}", status));
   if (auto raw = raw_text_in(text); !raw.empty()) return wrong(raw);
   if (auto raw = raw_text_in(told); !raw.empty()) return wrong("in errors " + raw);
   if (json && nlohmann::json::parse(text, nullptr, false).is_discarded())
     return wrong("no JSON: " + text.substr(0, 500));
-  if (!json && text.empty() && told.empty()) return wrong("says nothing");
+  if (!json && text.empty()) return wrong("says nothing");
   return "";
 }
 
-std::string HostileNode::wrong_listings(std::size_t first, const HostileObject& service) {
+std::string HostileNode::wrong_listings(std::size_t first, const std::vector<HostileCase>& cases) {
   const auto socket = " --control-socket=" + (dir_.path() / "control").string();
-  const auto page = "service " + shell_word(service.name_space + "/" + service.name);
+  const auto page = page_of(cases.empty() ? HostileCase{} : cases[first % cases.size()]);
   const std::vector<std::string> asking{"list",
                                         "list -o json",
                                         "list -o yaml",
@@ -213,9 +276,11 @@ std::string HostileNode::wrong_listings(std::size_t first, const HostileObject& 
       "list -o save",  "plan -o json --config " + manifests_.config_file().string()};
   for (const auto& words : asking) all.push_back(words + socket);
   for (auto i = first % kListingParts; i < all.size(); i += kListingParts) {
-    const bool json = all[i].find("-o json") != std::string::npos;
-    if (auto wrong = listing(all[i], json); !wrong.empty()) return wrong;
+    if (auto wrong = listing(all[i]); !wrong.empty()) return wrong;
   }
+  for (const auto& one : cases)
+    if (one.hostility == Hostility::hostile_names)
+      if (auto wrong = listing(page_of(one) + socket); !wrong.empty()) return wrong;
   return "";
 }
 
@@ -239,7 +304,8 @@ std::string HostileNode::wrong_events() {
   for (const auto& event : events) {
     const auto json = nlohmann::json::parse(event, nullptr, false);
     if (json.is_discarded()) return "an Event is no JSON: " + event;
-    if (auto raw = raw_text_in(json.value("note", "")); !raw.empty()) return "an Event has " + raw;
+    if (auto raw = raw_text_in_line(json.value("note", "")); !raw.empty())
+      return "an Event has " + raw;
   }
   return "";
 }

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,7 +39,10 @@ class HostileNode {
   void put_node(const std::string& json) { put_text(json); }
   // Something of the cluster is another now; what a fresh run makes of it is what is expected.
   void change_cluster();
-  void put_ordinary(const api::EndpointSlice& slice);
+  // How long it takes until the kernel has another real server of an ordinary Service; nullopt:
+  // longer than kMostChanging. Expected of the kernel after the next change_cluster().
+  static constexpr int kMostChanging = 30'000;  // ms
+  std::optional<double> seconds_of_change();
 
   // --- what is held
   // All that the cluster asks for is in the kernel, soon; or, `alone`, exactly that.
@@ -46,10 +50,10 @@ class HostileNode {
   // At this moment.
   std::string missing_in_kernel();
   std::string wrong_health();
-  // Each fifth listing of ipvsctl, as text, JSON or YAML, from the one of this number on; also
-  // about this Service.
-  static constexpr std::size_t kListingParts = 5;
-  std::string wrong_listings(std::size_t first, const HostileObject& service);
+  // Each third listing of ipvsctl, as text, JSON or YAML, from the one of this number on; also
+  // about a Service of one of these cases, another each time, and about those with hostile names.
+  static constexpr std::size_t kListingParts = 3;
+  std::string wrong_listings(std::size_t first, const std::vector<HostileCase>& cases);
   std::string wrong_metrics();
   std::string wrong_events();
   // Since the last look: each line is one of ours, nothing raw is in them, and not too many.
@@ -62,7 +66,8 @@ class HostileNode {
 
  private:
   void put_text(const std::string& json);
-  std::string listing(const std::string& words, bool json);
+  ServedObjects now_served() const;
+  std::string listing(const std::string& words);
 
   RandomCluster random_;
   model::ClusterState cluster_;
@@ -72,6 +77,7 @@ class HostileNode {
   std::unique_ptr<ApiServer> server_;
   ServedObjects served_;
   std::vector<std::string> expected_;
+  int changes_ = 0;  // of the ordinary Service
   std::size_t log_seen_ = 0;
   Daemon daemon_;
 };

@@ -44,13 +44,19 @@ inline bool acts(std::uint32_t code) {
          in(0xe0000, 0xe007f);
 }
 
-// "byte 12 of 80: U+001B: ..." for the first that is raw in text of lines; "": none.
+// A line that hostile objects try to add to a log or to metrics begins so (hostile_objects.cc).
+inline bool is_forged(std::string_view line) {
+  return line.starts_with("2026-01-01T00:00:00Z") || line.starts_with("up 0");
+}
+
+// "byte 12 of 80: U+001B: ..." for the first that is raw in text of lines, or ends a line before
+// one that is forged; "": none.
 inline std::string raw_text_in(std::string_view text) {
   const auto all = text;
   while (!text.empty()) {
     const auto at = all.size() - text.size();
     const auto code = take_character(text);
-    if (code == U'\n' || (code && !acts(*code))) continue;
+    if (code == U'\n' ? !is_forged(text) : code && !acts(*code)) continue;
     auto around = std::string(all.substr(at < 60 ? 0 : at - 60, 100));
     for (auto& c : around)
       if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) > 0x7e) c = '?';
@@ -58,6 +64,12 @@ inline std::string raw_text_in(std::string_view text) {
                        code ? fmt::format("U+{:04X}", *code) : "no UTF-8", around);
   }
   return "";
+}
+
+// The same for text of one line.
+inline std::string raw_text_in_line(std::string_view text) {
+  return text.find('\n') == std::string_view::npos ? raw_text_in(text)
+                                                   : fmt::format("several lines: {}", text);
 }
 
 }  // namespace ipvsproxier::test
