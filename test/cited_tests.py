@@ -4,18 +4,26 @@
 usage: cited_tests.py ROOT
 
 A line of the page names a file and some of its cases: - `x_test.cc`: "one case"; "another case".
-The file is somewhere in ROOT/test. Of C++ a case is a TEST_CASE, of a script a `check "..."`.
+The file is somewhere in ROOT/test. Of C++ a case is a TEST_CASE that is not hidden, of a script a
+`check "..."`; what is in a comment is none.
 """
 
 import pathlib
 import re
 import sys
 
-CITED = re.compile(r'`([\w/]+_?\w*\.(?:cc|sh|py))`((?:[:;,]?\s+"(?:[^"\\]|\\.)+")*)')
+CITED = re.compile(r'`([\w/.-]+\.(?:cc|sh|py))`((?:[:;,]?\s+"(?:[^"\\]|\\.)+")*)')
 LITERAL = r'"((?:[^"\\]|\\.)*)"'
+# The name, and of C++ the tags.
 CASES = {
-    ".cc": re.compile(r"TEST_CASE(?:_METHOD)?\(\s*(?:\w+,\s*)?((?:" + LITERAL + r"\s*)+)"),
-    ".sh": re.compile(r"\bcheck ((?:" + LITERAL + r"))"),
+    ".cc": re.compile(r"TEST_CASE(?:_METHOD)?\(\s*(?:[\w:]+,\s*)?((?:" + LITERAL + r"\s*)+)"
+                      r",?\s*((?:" + LITERAL + r"\s*)*)"),
+    ".sh": re.compile(r"\bcheck ((?:" + LITERAL + r"))()"),
+}
+# Text is taken whole, so that what is in it begins no comment.
+COMMENTS = {
+    ".cc": re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL),
+    ".sh": re.compile(r"^[ \t]*#[^\n]*", re.MULTILINE),
 }
 
 
@@ -26,10 +34,12 @@ def cited(page):
 
 
 def cases_of(name, text):
-    pattern = CASES.get(pathlib.Path(name).suffix)
-    if pattern is None:
+    suffix = pathlib.Path(name).suffix
+    if suffix not in CASES:
         return set()
-    return {"".join(re.findall(LITERAL, match[1])) for match in pattern.finditer(text)}
+    text = COMMENTS[suffix].sub(lambda match: match[0] if match[0][0] == '"' else " ", text)
+    return {"".join(re.findall(LITERAL, match[1])) for match in CASES[suffix].finditer(text)
+            if not re.search(r"\[(?:\.|!hide\])", match[3])}
 
 
 def complaints(page, files):
@@ -49,8 +59,12 @@ def complaints(page, files):
 
 
 SELF_FILES = {
-    "x_test.cc": 'TEST_CASE("one is kept") {}\nTEST_CASE_METHOD(Fixture,\n  "two "\n  "lines")',
-    "y.sh": 'check "it runs" true\n',
+    "x_test.cc": 'TEST_CASE("one is kept") {}\nTEST_CASE_METHOD(Fixture,\n  "two "\n  "lines")'
+                 '// TEST_CASE("a remark")\n/* TEST_CASE(\n"another remark") */'
+                 'TEST_CASE("hidden", "[a][.]") TEST_CASE("hidden too",\n "[.long]" "[b]")'
+                 'TEST_CASE("also // this", "[a][random]")',
+    "y.sh": 'check "it runs" true\n  # check "it ran" true\n',
+    "with-dash.sh": 'check "it runs" true\n',
     "z.py": "",
 }
 SELF_TEST = [
@@ -61,6 +75,15 @@ SELF_TEST = [
     ('`w_test.cc`: "one is kept"', ["w_test.cc is not there"]),
     ("`x_test.cc` and `y.sh`", ["x_test.cc: no case is named", "y.sh: no case is named"]),
     ('`y.sh`: "it walks"', ['y.sh has no case "it walks"']),
+    ('`y.sh`: "it ran"', ['y.sh has no case "it ran"']),
+    ('`x_test.cc`: "a remark"', ['x_test.cc has no case "a remark"']),
+    ('`x_test.cc`: "another remark"', ['x_test.cc has no case "another remark"']),
+    ('`x_test.cc`: "hidden"', ['x_test.cc has no case "hidden"']),
+    ('`x_test.cc`: "hidden too"', ['x_test.cc has no case "hidden too"']),
+    ('`x_test.cc`: "also // this"', []),
+    ('`with-dash.sh`: "it runs"', []),
+    ('`with-dash.sh`: "it ran"', ['with-dash.sh has no case "it ran"']),
+    ('`not-there.cc`: "it runs"', ["not-there.cc is not there"]),
 ]
 
 
