@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "proxier/plan/diff.h"
 #include "proxier/plan/guarded.h"
 
 namespace ipvsproxier::plan {
@@ -77,7 +78,7 @@ void add_leftover_services(const DesiredState& desired,
                            const Doubt& doubt, Leftovers& leftovers) {
   if (!doubt.services) return;
   for (const auto& [key, actual] : services)
-    if (!desired.services.contains(key)) leftovers.services.insert(key);
+    if (!desired.services.contains(key) && is_ours(desired, key)) leftovers.services.insert(key);
 }
 
 void add_leftover_servers(const DesiredState& desired, const netlink::VirtualServiceKey& key,
@@ -111,8 +112,10 @@ void add_leftover_elements(const DesiredState& desired, const SetKey& set,
       leftovers.elements[set].insert(element);
 }
 
-void narrow(const Doubt& doubt, Leftovers& leftovers) {
-  if (!doubt.about_slices()) leftovers.servers.clear();
+void narrow(const Doubt& doubt, const OwnerOf& owner_of, Leftovers& leftovers) {
+  std::erase_if(leftovers.servers, [&](const auto& server) {
+    return !may_own_servers(doubt, owner_of(server.first));
+  });
   if (doubt.services) return;
   leftovers.services.clear();
   leftovers.addresses.clear();

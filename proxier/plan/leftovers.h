@@ -25,12 +25,13 @@ struct Doubt {
 
   bool about_slices() const { return slices || !namespaces.empty(); }
   bool empty() const { return !services && !about_slices(); }
+  friend bool operator==(const Doubt&, const Doubt&) = default;
 };
 
 // The Service that a virtual service belongs to, if any; nullptr: none.
 using OwnerOf = std::function<const api::NamespacedName*(const netlink::VirtualServiceKey&)>;
 
-// Each adds what there is of one part of the kernel.
+// Each adds what there is of one part of the kernel; of virtual services ours.
 void add_leftover_services(const DesiredState& desired,
                            const std::map<netlink::VirtualServiceKey, ActualService>& services,
                            const Doubt& doubt, Leftovers& leftovers);
@@ -44,7 +45,7 @@ void add_leftover_elements(const DesiredState& desired, const SetKey& set,
                            Leftovers& leftovers);
 
 // There is less doubt than there was.
-void narrow(const Doubt& doubt, Leftovers& leftovers);
+void narrow(const Doubt& doubt, const OwnerOf& owner_of, Leftovers& leftovers);
 
 // What of `asked` is desired now is no leftover any more, be it desired for ever or not; nor are
 // elements about virtual services that are, which are added to `asked`.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -18,6 +19,10 @@ bool serves(const plan::ActualService& service) {
                                 [](const auto& server) { return server.weight != 0; });
 }
 
+plan::OwnerOf owners(const plan::Planner& planner) {
+  return [&planner](const auto& key) { return planner.owner_of(key); };
+}
+
 }  // namespace
 
 void Holding::begin(const model::ClusterState& cluster) {
@@ -26,7 +31,9 @@ void Holding::begin(const model::ClusterState& cluster) {
 }
 
 plan::Doubt Holding::doubt() const {
-  auto doubt = lists_;
+  plan::Doubt doubt{.services = lists_.services || unjudged_.services,
+                    .slices = lists_.slices || unjudged_.slices,
+                    .namespaces = {}};
   for (const auto& key : unread_) {
     if (key.kind != api::ObjectKind::endpoint_slice)
       doubt.services = true;
@@ -38,83 +45,115 @@ plan::Doubt Holding::doubt() const {
   return doubt;
 }
 
-// What is left with fewer endpoints than before is no sign: others may have taken their place.
-void Holding::judge_lists(const Services& services, const plan::DesiredState& desired) {
-  judged_ = true;
+void Holding::tell_doubt() {
+  if (!std::exchange(told_, true)) doubt_first_lists_();
+}
+
+void Holding::judge_services(const Services& services, const plan::DesiredState& desired) {
+  if (!std::exchange(unjudged_.services, false)) return;
   std::size_t ours = 0;
   std::size_t gone = 0;
-  std::size_t serving = 0;
-  std::size_t emptied = 0;
   for (const auto& [key, actual] : services) {
     if (!plan::is_ours(desired, key)) continue;
     ++ours;
-    const auto planned = desired.services.find(key);
-    if (planned == desired.services.end()) {
-      ++gone;
-    } else if (serves(actual)) {
-      ++serving;
-      if (planned->second.servers.empty()) ++emptied;
-    }
+    if (!desired.services.contains(key)) ++gone;
   }
   lists_.services = api::is_mass_removal(gone, ours);
-  lists_.slices = api::is_mass_removal(emptied, serving);
-  if (lists_.empty()) return;
+  if (!lists_.services) return;
   logger_.warn(
-      "the first lists ask for {} of the {} virtual services that the kernel has, and leave {} of "
-      "them without a real server: what they lack stays until lists one ipvs.syncPeriod later lack "
-      "it, too (--mass-removal-brake)",
-      ours - gone, ours, emptied);
-  doubt_first_lists_();
+      "the first lists ask for {} of the {} virtual services that the kernel has: what they lack "
+      "stays until lists one ipvs.syncPeriod later lack it, too (--mass-removal-brake)",
+      ours - gone, ours);
+  tell_doubt();
+}
+
+// What is left with fewer endpoints than before is no sign: others may have taken their place.
+void Holding::count_servers(const plan::ActualService& actual, const plan::DesiredState& desired) {
+  const auto planned = desired.services.find(actual.service.key);
+  if (planned == desired.services.end() || !serves(actual)) return;
+  ++serving_;
+  if (planned->second.servers.empty()) ++emptied_;
+}
+
+// As soon as those whose real servers are not known yet make no difference.
+void Holding::judge_slices() {
+  if (!unjudged_.slices) return;
+  const auto unknown = unlisted_.size();
+  const bool perhaps = api::is_mass_removal(emptied_ + unknown, serving_ + unknown);
+  const bool surely = api::is_mass_removal(emptied_, serving_) &&
+                      api::is_mass_removal(emptied_, serving_ + unknown);
+  if (perhaps != surely) return;
+  unjudged_.slices = false;
+  lists_.slices = surely;
+  if (!lists_.slices) return;
+  logger_.warn(
+      "the first lists leave {} of {} virtual services without a real server that the kernel has "
+      "some of: these stay until lists one ipvs.syncPeriod later lack them, too "
+      "(--mass-removal-brake)",
+      emptied_, serving_ + unknown);
+  tell_doubt();
+}
+
+void Holding::note_services(const Services& services, plan::Planner& planner) {
+  if (!std::exchange(noted_services_, true)) {
+    judge_services(services, planner.desired());
+    add_leftover_services(planner.desired(), services, doubt(), planner.leftovers());
+    for (const auto& [key, service] : services)
+      if (plan::is_ours(planner.desired(), key)) unlisted_.insert(key);
+  }
+  note_servers(services, planner);
 }
 
 // Real servers of some may become known later than their virtual service.
-void Holding::note_services(const Services& services, const plan::Doubt& doubt,
-                            plan::Planner& planner) {
-  auto& leftovers = planner.leftovers();
-  if (!noted_services_) {
-    noted_services_ = true;
-    add_leftover_services(planner.desired(), services, doubt, leftovers);
-    for (const auto& [key, service] : services) unlisted_.insert(key);
-  }
-  if (unlisted_.empty()) return;
-  const auto owner_of = [&planner](const auto& key) { return planner.owner_of(key); };
+void Holding::note_servers(const Services& services, plan::Planner& planner) {
+  const bool was_listed = unlisted_.empty();
+  std::vector<const plan::ActualService*> known;
   std::erase_if(unlisted_, [&](const auto& key) {
     const auto it = services.find(key);
-    if (it != services.end() && !it->second.servers) return false;
-    if (it != services.end() && doubt.about_slices())
-      add_leftover_servers(planner.desired(), key, *it->second.servers, doubt, owner_of, leftovers);
-    return true;
+    if (it == services.end()) return true;
+    if (it->second.servers) known.push_back(&it->second);
+    return it->second.servers.has_value();
   });
-  if (!unlisted_.empty() || unread_.empty()) return;
+  for (const auto* service : known) count_servers(*service, planner.desired());
+  judge_slices();
+  auto& leftovers = planner.leftovers();
+  if (const auto doubt = this->doubt(); doubt.about_slices())
+    for (const auto* service : known)
+      add_leftover_servers(planner.desired(), service->service.key, *service->servers, doubt,
+                           owners(planner), leftovers);
+  if (was_listed || !unlisted_.empty() || unread_.empty()) return;
   logger_.warn(
       "objects that cannot be read: {}; {} virtual services and {} real servers that no other asks "
       "for stay as they are until then, with their addresses and elements",
       unread_.size(), leftovers.services.size(), leftovers.servers.size());
 }
 
-void Holding::note(const plan::ActualState& kernel, plan::Planner& planner) {
-  if (!judged_ && doubt_first_lists_ && kernel.services)
-    judge_lists(*kernel.services, planner.desired());
+bool Holding::note(const plan::ActualState& kernel, plan::Planner& planner) {
+  const auto before = doubt();
+  if (before.empty()) return false;
+  if (kernel.services) note_services(*kernel.services, planner);
   const auto doubt = this->doubt();
-  if (doubt.empty()) return;
-  if (kernel.services) note_services(*kernel.services, doubt, planner);
   if (kernel.addresses && !std::exchange(noted_addresses_, true))
     add_leftover_addresses(planner.desired(), *kernel.addresses, doubt, planner.leftovers());
   for (const auto& [set, elements] : kernel.sets)
     if (noted_sets_.insert(set).second && elements)
       add_leftover_elements(planner.desired(), set, *elements, doubt, planner.leftovers());
+  if (doubt == before) return false;
+  narrow(doubt, owners(planner), planner.leftovers());
+  return true;
 }
 
 bool Holding::take(const model::Changes& changes, plan::Planner& planner) {
-  std::size_t told = 0;
-  if (changes.listed_again && !std::exchange(lists_, {}).empty()) {
-    logger_.warn("the first lists were repeated: what these lack is removed");
-    ++told;
+  const auto before = doubt();
+  if (changes.listed_again) {
+    if (!lists_.empty()) logger_.warn("the first lists were repeated: what these lack is removed");
+    lists_ = unjudged_ = {};
   }
   for (const auto& [key, why] : changes.unreadable)
-    if (!why) told += unread_.erase(key);
-  if (told == 0) return false;
-  narrow(doubt(), planner.leftovers());
+    if (!why) unread_.erase(key);
+  const auto doubt = this->doubt();
+  if (doubt == before) return false;
+  narrow(doubt, owners(planner), planner.leftovers());
   return true;
 }
 

@@ -12,7 +12,8 @@
 // The first lists are in doubt when they ask for less than half of at least 20 virtual services
 // that the kernel holds, or leave more than half of at least 20 that have real servers without any:
 // an API server that lost its objects looks so (watch/removal_brake.h says the same of later
-// lists). Whoever lists is told, and what it lists again one wait later is believed.
+// lists). Whoever lists is told, and what it lists again one wait later is believed. Until enough
+// of the kernel could be read to tell, they are taken for in doubt, and nobody is told.
 
 #include <cstddef>
 #include <functional>
@@ -33,12 +34,17 @@ class Holding {
  public:
   // `doubt_first_lists` tells whoever lists; empty: the first lists are believed.
   Holding(spdlog::logger& logger, std::function<void()> doubt_first_lists)
-      : logger_(logger), doubt_first_lists_(std::move(doubt_first_lists)) {}
+      : logger_(logger),
+        doubt_first_lists_(std::move(doubt_first_lists)),
+        unjudged_{.services = bool(doubt_first_lists_),
+                  .slices = bool(doubt_first_lists_),
+                  .namespaces = {}} {}
 
   // The first lists are there, nothing of the kernel is known.
   void begin(const model::ClusterState& cluster);
-  // Parts of the kernel may be known that were not, and nothing of them was changed yet.
-  void note(const plan::ActualState& kernel, plan::Planner& planner);
+  // Parts of the kernel may be known that were not, and nothing of them was changed yet. True:
+  // something is not held any more.
+  bool note(const plan::ActualState& kernel, plan::Planner& planner);
   // These came, and are about to be planned. True: something is not held any more.
   bool take(const model::Changes& changes, plan::Planner& planner);
 
@@ -50,16 +56,23 @@ class Holding {
   using Services = std::map<netlink::VirtualServiceKey, plan::ActualService>;
 
   plan::Doubt doubt() const;
-  void judge_lists(const Services& services, const plan::DesiredState& desired);
-  void note_services(const Services& services, const plan::Doubt& doubt, plan::Planner& planner);
+  void judge_services(const Services& services, const plan::DesiredState& desired);
+  void judge_slices();
+  void tell_doubt();
+  void count_servers(const plan::ActualService& actual, const plan::DesiredState& desired);
+  void note_services(const Services& services, plan::Planner& planner);
+  void note_servers(const Services& services, plan::Planner& planner);
 
   spdlog::logger& logger_;
   std::function<void()> doubt_first_lists_;
   std::set<api::ObjectKey> unread_;  // of those at the start
-  bool judged_ = false;
-  plan::Doubt lists_;  // what of the first lists is in doubt
+  plan::Doubt lists_;                // what of the first lists is in doubt
+  plan::Doubt unjudged_;             // what may be
+  bool told_ = false;
+  std::size_t serving_ = 0;  // desired virtual services that were seen to have real servers
+  std::size_t emptied_ = 0;  // of these, those that are to have none
   bool noted_services_ = false;
-  std::set<netlink::VirtualServiceKey> unlisted_;  // whose real servers were not known yet
+  std::set<netlink::VirtualServiceKey> unlisted_;  // of ours, whose real servers were not known yet
   bool noted_addresses_ = false;
   std::set<plan::SetKey> noted_sets_;
 };

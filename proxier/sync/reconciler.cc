@@ -228,7 +228,7 @@ void Reconciler::read_part(TimePoint now, Pass& pass) {
   new_kinds_ = new_kinds_ || part.look_at_all;
   if (!part.take) return;
   pass.repairs += drift_.take(planner_.desired(), part.differs, part.take, mirror_);
-  holding_.note(mirror_, planner_);
+  new_kinds_ = holding_.note(mirror_, planner_) || new_kinds_;
   auto scope = std::move(part.differs);
   scope.merge(part.news);
   // What goes with a virtual service that is not desired may have waited for this.

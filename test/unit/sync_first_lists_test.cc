@@ -34,9 +34,11 @@ model::ClusterState some(int first, int end) {
 
 struct Doubting : test::FakeDaemon {
   std::size_t doubts = 0;
-  explicit Doubting(bool brakes = true)
-      : FakeDaemon({.doubt_first_lists = brakes ? std::function<void()>([this] { ++doubts; })
-                                                : std::function<void()>()}) {}
+  explicit Doubting(bool brakes = true, std::vector<netlink::IpPrefix> foreign = {})
+      : FakeDaemon(
+            {.options = {.families = {netlink::Family::ipv4}, .exclude_cidrs = std::move(foreign)},
+             .doubt_first_lists =
+                 brakes ? std::function<void()>([this] { ++doubts; }) : std::function<void()>()}) {}
   std::string wrong() const {
     std::string lines;
     ask([&](const Inspection& inspection) {
@@ -107,6 +109,74 @@ TEST_CASE("first lists without endpoints leave those of the kernel", "[first-lis
   daemon.wait(40s);
   CHECK(daemon.differences() == kNone);
   CHECK(daemon.watch.broken.empty());
+}
+
+TEST_CASE("the first reading of the kernel is not whole", "[first-lists]") {
+  Doubting daemon;
+  daemon.see(some(0, 30));
+  const auto before = daemon.dump();
+  auto cluster = some(0, 30);
+  const std::string lack = GENERATE("Services", "endpoints", "one Service");
+  if (lack == "Services") cluster.services.clear();
+  if (lack != "one Service") cluster.slices.clear();
+  if (lack == "one Service") cluster = some(0, 29);
+  const std::string fault = GENERATE("list virtual services", "list real servers");
+  CAPTURE(lack, fault);
+  const bool is_doubtful = lack != "one Service";
+  daemon.restart();
+  daemon.ipvs.faults.fail(fault, {netlink::ErrorKind::timeout, 0, ""}, 3);
+  daemon.see(cluster);
+  if (is_doubtful) CHECK(daemon.dump() == before);
+  daemon.wait(70s);
+  CHECK(daemon.ipvs.faults.hits() == 3);
+  CHECK(daemon.doubts == (is_doubtful ? 1 : 0));
+  if (is_doubtful) {
+    CHECK(daemon.dump() == before);
+    daemon.see_again(cluster);
+    daemon.wait(40s);
+  }
+  CHECK(daemon.differences() == kNone);
+  CHECK(daemon.watch.broken.empty());
+}
+
+TEST_CASE("one virtual service that cannot be read delays nothing that is clear without it",
+          "[first-lists]") {
+  Doubting daemon;
+  daemon.see(some(0, 30));
+  auto cluster = some(0, 30);
+  const auto emptied = GENERATE(14, 15, 30);
+  CAPTURE(emptied);
+  for (int i = 0; i < emptied; ++i) cluster.slices.erase({"default", "s" + std::to_string(i)});
+  daemon.restart();
+  const netlink::VirtualServiceKey last{ip("10.96.1.29"), netlink::Protocol::tcp, 80};
+  daemon.ipvs.faults.fail("list real servers of virtual service " + to_string(last),
+                          {netlink::ErrorKind::io, 0, ""});
+  const auto report = daemon.see(cluster);
+  const netlink::VirtualServiceKey first{ip("10.96.1.0"), netlink::Protocol::tcp, 80};
+  const std::map<netlink::RealServerKey, std::uint32_t> both{{test::kE1, 1}, {test::kE2, 1}};
+  CHECK((daemon.weights(first) == both) == (emptied != 14));
+  CHECK(daemon.doubts == (emptied == 30 ? 1 : 0));
+  CHECK((report.doubted > 0) == (emptied == 30));
+  daemon.wait(70s);
+  CHECK((daemon.weights(first) == both) == (emptied != 14));
+  CHECK(daemon.ipvs.faults.hits() > 1);
+  daemon.clear_faults();
+  daemon.wait(120s);
+  CHECK(daemon.doubts == (emptied == 30 ? 1 : 0));
+  CHECK((daemon.differences() == kNone) == (emptied != 30));
+}
+
+TEST_CASE("what is not ours is not in doubt", "[first-lists]") {
+  Doubting daemon(true, {test::prefix("192.168.7.0/24")});
+  std::vector<netlink::IpvsOp> ops;
+  for (int i = 0; i < 25; ++i)
+    ops.emplace_back(netlink::AddService{
+        {.key = {ip("192.168.7." + std::to_string(i)), netlink::Protocol::tcp, 80}}});
+  daemon.ipvs.apply(ops);
+  daemon.see(some(0, 30));
+  daemon.restart();
+  CHECK(daemon.see(some(0, 5)).doubted == 25);
+  CHECK(daemon.doubts == 1);
 }
 
 TEST_CASE("first lists that are believed", "[first-lists]") {
