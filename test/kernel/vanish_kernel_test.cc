@@ -41,14 +41,14 @@ constexpr std::chrono::seconds kSyncPeriod{2};
 // Two sync periods, and what a busy machine takes for work that is done by then.
 constexpr int kSoon = 2 * 2000 + 15'000;  // ms
 
-// What traffic may need. `tracked`: the client is masqueraded, so a connection that the kernel
-// forgets before it is answered never is.
+// What traffic may need. The clients are masqueraded: a connection that begins without the rules,
+// sets or tracking for that, or that the kernel forgets, may never be answered.
 enum Need : unsigned {
   nothing = 0,
   virtual_services = 1,
   bindings = 2,
   forwarding = 4,
-  tracked = 8
+  masqueraded = 8
 };
 
 struct Vanishing {
@@ -59,20 +59,24 @@ struct Vanishing {
 // While rules come back a set cannot be destroyed.
 const Vanishing kVanishings[] = {
     {"ipvsadm -C", virtual_services},
-    {"for c in iptables ip6tables; do for t in nat filter; do $c -t $t -F; done; done"},
+    {"for c in iptables ip6tables; do for t in nat filter; do $c -t $t -F; done; done",
+     masqueraded},
     {"for c in iptables ip6tables; do for t in nat filter; do $c -t $t -F; $c -t $t -X; done; "
-     "done"},
-    {"ipset flush"},
+     "done",
+     masqueraded},
+    {"ipset flush", masqueraded},
     {"for c in iptables ip6tables; do for t in nat filter; do $c -t $t -F; $c -t $t -X; done; "
      "done; "
-     "ipset destroy"},
+     "ipset destroy",
+     masqueraded},
     {"ip link del kube-ipvs0", bindings},
     {"ip addr flush dev kube-ipvs0", bindings},
     {"ip link set kube-ipvs0 up; ip link set kube-ipvs0 down", bindings},
-    {"conntrack -F", tracked},
+    {"conntrack -F", masqueraded},
     {"cd /proc/sys/net/ipv4/vs; for key in conntrack expire_nodest_conn expire_quiescent_template; "
      "do "
-     "echo 0 >$key; done"},
+     "echo 0 >$key; done",
+     masqueraded},
     {"echo 0 >/proc/sys/net/ipv4/ip_forward", forwarding},
     {"ip link set lo down; ip link set lo up"},
 };
@@ -234,7 +238,7 @@ class VanishWorld {
   void check_end() {
     for (auto* probe : {&inside_, &node_port_}) probe->stop();
     for (auto* probe : {&inside_, &node_port_}) {
-      CHECK(probe->verdict_of_all() == "");
+      CHECK_THAT(probe->verdict_of_all(), Catch::Equals(""));
       CHECK(probe->served() > 5);
     }
     CHECK(daemon_.terminate() == 0);
@@ -290,9 +294,9 @@ class VanishWorld {
   std::vector<std::string> wanted_[2];
   bool second_ = true;  // of rival(), which is there now
   Probe inside_{"a client of the cluster IP", cluster_.client(), ip("10.96.0.9"), 80,
-                virtual_services | bindings | forwarding | tracked};
+                virtual_services | bindings | forwarding | masqueraded};
   Probe node_port_{"a client of the node port", cluster_.client(), cluster_.node().v4, 30080,
-                   virtual_services | forwarding | tracked};
+                   virtual_services | forwarding | masqueraded};
 };
 
 // As few of the steps as go wrong in a world of their own; all if they do not go wrong there.
