@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 namespace ipvsproxier::test {
-
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -243,6 +242,20 @@ void HostileObjects::add_raw(HostileCase& one, std::string raw) {
   });
 }
 
+void HostileObjects::add_duplicates(HostileCase& one) {
+  if (number(0, 3) == 0) return add_raw(one, R"({"a":1,"a":{"a":[],"a":2}},"future":[{"b":1}])");
+  constexpr std::array<std::pair<std::size_t, const char*>, 5> kRows{{
+      {0, R"(0,"name":"hostile-twice","namespace":"hostile")"},
+      {0, R"(0},"spec":{"clusterIP":"10.97.207.1","clusterIPs":["10.97.207.1"]},"f":{)"},
+      {0, R"(0},"spec":{"ports":[{"name":"p","port":81}],"ports":[]},"f":{)"},
+      {1, R"(0,"labels":{"kubernetes.io/service-name":"a"},"name":"b")"},
+      {1, R"(0},"ports":[],"endpoints":[],"endpoints":[{}],"f":{)"},
+  }};
+  const auto& [object, raw] = pick(kRows);
+  one.objects[object].raw = raw;
+  edit(one.objects[object], [](Json& json) { json["metadata"]["future"] = "RAW"; });
+}
+
 std::string HostileObjects::deep_json() {
   const auto depth = static_cast<std::size_t>(pick(std::array{10, 90, 101, 1000, 1025, 20000}));
   const std::string open = number(0, 1) == 0 ? "[" : R"({"f:a":)";
@@ -434,7 +447,7 @@ HostileCase HostileObjects::make(Hostility hostility) {
       add_nulls(one);
       break;
     case Hostility::duplicate_keys:
-      add_raw(one, R"({"a":1,"a":{"a":[],"a":2}},"future":{},"future":[{"b":1,"b":2}])");
+      add_duplicates(one);
       break;
     case Hostility::special_addresses:
     case Hostility::text_of_addresses:

@@ -112,6 +112,7 @@ class HostileObjects {
   void add_texts(HostileCase& one);
   void add_huge(HostileCase& one, const char* map);
   void add_raw(HostileCase& one, std::string raw);
+  void add_duplicates(HostileCase& one);  // no API server stores such
   void add_numbers(HostileCase& one);
   void add_nulls(HostileCase& one);
   void add_addresses(HostileCase& one);

@@ -153,12 +153,56 @@ void check(std::uint32_t seed, const std::vector<HostileCase>& cases, HostileWor
 
 TEST_CASE("hostile objects: each kind costs itself alone") {
   HostileWorld world(1);
+  world.options = {};  // nothing is left out of what is checked
+  REQUIRE(!world.victims.services.empty());
   HostileObjects hostile(1, world.victims);
   for (std::size_t i = 0; i < test::kHostilities; ++i) {
     const auto hostility = static_cast<test::Hostility>(i);
     INFO(to_string(hostility));
     check(1, {hostile.make(hostility)}, world);
   }
+  for (int i = 0; i < 20; ++i) check(1, {hostile.make(test::Hostility::duplicate_keys)}, world);
+}
+
+// Its own address, the one that all want, and the own one of whom that goes to.
+void check_small(const Scope& scope) {
+  REQUIRE(scope.services.size() <= 3);
+  REQUIRE(scope.addresses.size() <= 3);
+  for (const auto& [key, elements] : scope.elements) REQUIRE(elements.size() <= 3);
+}
+
+TEST_CASE("hostile objects: thousands claim one address, and each of them costs itself") {
+  constexpr int kClaimants = 3000;
+  HostileWorld world(1);
+  HostileObjects hostile(1, world.victims, kClaimants);
+  Planner planner({});
+  planner.set_node(world.node);
+  planner.update_all(world.cluster);
+  const auto before = planner.desired();
+  auto cluster = world.cluster;
+  std::vector<api::NamespacedName> names;
+  for (const auto& object : hostile.make(test::Hostility::one_address).objects) {
+    REQUIRE(take(object, cluster) == "");
+    names.push_back({object.name_space, object.name});
+    check_small(planner.update({names.back()}, cluster));
+  }
+  REQUIRE(names.size() == kClaimants);
+  CHECK(missing_in(planner.desired(), before) == "");
+  CHECK(surplus_of_others(planner, before, world.cluster) == "");
+  // Their own addresses, and the one for one of them.
+  CHECK(planner.desired().services.size() == before.services.size() + kClaimants + 1);
+  CHECK(wrong_problem(planner.problems()) == "");
+  CHECK(plan(cluster, world.node, {}).state == planner.desired());
+  // Whoever goes, one of the others has it; in turn the one that has it and any.
+  const netlink::VirtualServiceKey wanted{test::ip("10.97.209.9"), netlink::Protocol::tcp, 80};
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto* owner = planner.owner_of(wanted);
+    REQUIRE(owner != nullptr);
+    const auto name = i % 2 == 0 || !cluster.services.contains(names[i]) ? *owner : names[i];
+    cluster.services.erase(name);
+    check_small(planner.update({name}, cluster));
+  }
+  CHECK(planner.desired() == before);
 }
 
 TEST_CASE("hostile objects: a seed gives the same ones each time") {

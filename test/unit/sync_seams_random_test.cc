@@ -205,7 +205,6 @@ class History {
  public:
   explicit History(std::uint32_t seed)
       : luck_(seed),
-        fault_luck_(seed),
         cluster_(luck_.cluster(8)),
         daemon_({.drain = {}, .options = luck_.options(), .host = host_.setup()}) {
     for (const auto& seam : seams())
@@ -243,6 +242,7 @@ class History {
 
   void take(const Step& step) {
     RandomCluster luck(step.luck);
+    fault_luck_ = RandomCluster(~step.luck);
     switch (step.kind) {
       case Kind::change:
         track_flows(luck);
@@ -277,7 +277,7 @@ class History {
     if (episode.is_absent) vanish(episode.table, luck);
     concerned_.insert(episode.table);
     if (episode.fault.error && episode.fault.error->kind == netlink::ErrorKind::malformed)
-      refuses_ = true;
+      refused_.insert(episode.table);
     episodes_.push_back(episode);
   }
 
@@ -376,11 +376,14 @@ class History {
   void calm() {
     episodes_.clear();
     host_put_back();
-    // What was refused for what it is, as it seemed, is tried again ever more rarely.
-    daemon_.wait(std::exchange(refuses_, false) ? 6min : kTwoPeriods);
-    concerned_.clear();
+    daemon_.wait(kTwoPeriods);
     was_blind_ = false;
-    if (const auto left = daemon_.differences(); !left.empty())
+    // What was refused for what it is, as it seemed, is tried again ever more rarely.
+    concerned_ = std::exchange(refused_, {});
+    check_others();
+    if (!concerned_.empty()) daemon_.wait(6min - kTwoPeriods);
+    concerned_.clear();
+    if (const auto left = daemon_.differences(); wrong_.empty() && !left.empty())
       wrong_ =
           fmt::format("{} differences after all faults, the first: {}", left.size(), *left.begin());
     if (wrong_.empty() && host_.get("sys/net/ipv4/vs/conntrack") != "1") wrong_ = "sysctl";
@@ -409,13 +412,13 @@ class History {
 
   FakeHost host_;
   RandomCluster luck_;
-  RandomCluster fault_luck_;
+  RandomCluster fault_luck_{0};  // of the step
   model::ClusterState cluster_;
   FakeDaemon daemon_;
   std::vector<Episode> episodes_;
   Tables concerned_;        // by faults, or changed by others, since all was right
+  Tables refused_;          // of these, operations for what they are about, as it seemed
   bool was_blind_ = false;  // a process that began meanwhile
-  bool refuses_ = false;
   std::uint16_t client_port_ = 1000;
   std::string wrong_;
 };
