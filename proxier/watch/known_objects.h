@@ -40,6 +40,7 @@ class KnownObjects {
   void list_unnamed();
   // All of the list is there: what was known and is not in it.
   std::set<api::NamespacedName> missing() const;
+  bool is_missing(const api::NamespacedName& name) const;  // whether it would be, if known
   // The list is complete as of `version`: adds the difference to `changes`. Of what is missing
   // `kept` stays as it was.
   void end_list(std::string_view version, const std::set<api::NamespacedName>& kept,
@@ -59,6 +60,7 @@ class KnownObjects {
   // From where a watch continues; "" before the first list.
   const std::string& version() const { return version_; }
   std::size_t size() const { return known_.size(); }
+  bool knows(const api::NamespacedName& name) const { return known_.contains(name); }
 
  private:
   struct Known {
@@ -72,7 +74,6 @@ class KnownObjects {
   };
   using Name = api::NamespacedName;
 
-  bool is_missing(const Name& name) const;
   bool is_stale(const Name& name, std::string_view version) const;
   void cover(std::string_view version);
 

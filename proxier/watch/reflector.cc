@@ -299,11 +299,14 @@ void Reflector::finish_list(std::string_view version) {
     return;
   }
   older_ = {};
-  const auto kept = brake_.judge(objects_.missing(), objects_.size(), list_begun_, timers_.now());
+  auto missing = objects_.missing();
+  missing.merge(unreadable_.missing(objects_));
+  const auto known = unreadable_.count_with(objects_);
+  const auto kept = brake_.judge(missing, known, list_begun_, timers_.now());
   objects_.end_list(version, kept, changes_.objects);
   if (list_due_ && list_begun_ >= *list_due_) list_due_.reset();
   plan_list();
-  unreadable_.end_list(changes_.unreadable);
+  unreadable_.end_list(kept, changes_.unreadable);
   in_doubt_ = false;
   // A list is no proof that the watch behind it works.
   version_before_ = objects_.version();
@@ -335,7 +338,7 @@ void Reflector::note_held() {
     log_.warn(
         "{}: the list lacks {} of {}; they stay until another list lacks them, too "
         "(--mass-removal-brake)",
-        resource_.name, status_.held, status_.objects);
+        resource_.name, status_.held, unreadable_.count_with(objects_));
   else if (before > 0 && status_.held == 0)
     log_.warn("{}: nothing that lists lack is kept any more", resource_.name);
 }

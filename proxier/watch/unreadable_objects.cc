@@ -22,9 +22,22 @@ void UnreadableObjects::list(const api::NamespacedName& name, Why why) {
     listed_.erase(name);
 }
 
-void UnreadableObjects::end_list(UnreadableChanges& changes) {
+std::set<api::NamespacedName> UnreadableObjects::missing(const KnownObjects& objects) const {
+  std::set<api::NamespacedName> names;
   for (const auto& [name, why] : known_)
-    if (!listed_.contains(name)) changes[name] = std::nullopt;
+    if (!listed_.contains(name) && objects.is_missing(name)) names.insert(names.end(), name);
+  return names;
+}
+
+void UnreadableObjects::end_list(const std::set<api::NamespacedName>& kept,
+                                 UnreadableChanges& changes) {
+  for (const auto& [name, why] : known_) {
+    if (listed_.contains(name)) continue;
+    if (kept.contains(name))
+      listed_[name] = why;
+    else
+      changes[name] = std::nullopt;
+  }
   for (const auto& [name, why] : listed_)
     if (const auto before = known_.find(name); before == known_.end() || before->second != why)
       changes[name] = why;
@@ -40,6 +53,12 @@ void UnreadableObjects::set(const api::NamespacedName& name, Why why, Unreadable
   if (known == *why) return;
   known = *why;
   changes[name] = *std::move(why);
+}
+
+std::size_t UnreadableObjects::count_with(const KnownObjects& objects) const {
+  const auto others = std::count_if(known_.begin(), known_.end(),
+                                    [&](const auto& known) { return !objects.knows(known.first); });
+  return objects.size() + static_cast<std::size_t>(others);
 }
 
 }  // namespace ipvsproxier::watch

@@ -6,11 +6,13 @@
 #include <cstddef>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "proxier/api/names.h"
 #include "proxier/api/objects.h"
 #include "proxier/api/problem.h"
+#include "proxier/watch/known_objects.h"
 
 namespace ipvsproxier::watch {
 
@@ -29,13 +31,17 @@ class UnreadableObjects {
   // --- A list. What it says counts when it ends; a new begin_list() forgets what it said so far.
   void begin_list() { listed_.clear(); }
   void list(const api::NamespacedName& name, Why why);
-  // Adds the difference to `changes`.
-  void end_list(UnreadableChanges& changes);
+  // All of the list is there: what was known and is not in it.
+  std::set<api::NamespacedName> missing(const KnownObjects& objects) const;
+  // Adds the difference to `changes`. Of what is missing `kept` stays as it was.
+  void end_list(const std::set<api::NamespacedName>& kept, UnreadableChanges& changes);
 
   // An event's news of an object.
   void set(const api::NamespacedName& name, Why why, UnreadableChanges& changes);
 
   std::size_t size() const { return known_.size(); }
+  // How many there are of `objects` and these together.
+  std::size_t count_with(const KnownObjects& objects) const;
 
  private:
   std::map<api::NamespacedName, std::string> known_;

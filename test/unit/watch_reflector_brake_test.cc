@@ -200,6 +200,79 @@ TEST_CASE("few, or without the brake, go at once", "[brake]") {
   }
 }
 
+// Services that exist and cannot be read, as `type` of events.
+std::string broken(const std::string& type, int first, int end, unsigned long version) {
+  std::string text;
+  for (int i = first; i < end; ++i)
+    text += event_text(type, test::service_text(name_of(i), version++, "300.0.0.1"));
+  return text;
+}
+
+TEST_CASE("what never could be read stays with the others", "[brake]") {
+  BrakeRig rig;
+  rig.list_anew(150, services(0, 40) + broken("ADDED", 40, 42, 141));
+  rig.forget();
+  rig.timers.advance(20s);  // the watch works
+  REQUIRE(rig.unreadable.size() == 2);
+  rig.list_anew(200, services(30, 40));
+  CHECK(rig.objects.size() == 40);
+  CHECK(rig.unreadable.size() == 2);
+  CHECK(rig.reflector.status().held == 32);
+  CHECK(rig.reflector.status().unreadable == 2);
+  CHECK_THAT(rig.take_log(), Catch::Contains("services: the list lacks 32 of 42; they stay"));
+  // An event of one of them is believed.
+  rig.transport.last().send(event_text("DELETED", test::service_text("s41", 201, "300.0.0.1")));
+  CHECK(rig.unreadable.size() == 1);
+  CHECK(rig.reflector.status().held == 31);
+  rig.timers.advance(30s);
+  SECTION("they go") {
+    rig.list(202, services(30, 40));
+    CHECK(rig.objects.size() == 10);
+    CHECK(rig.unreadable.empty());
+    CHECK(rig.reflector.status().held == 0);
+  }
+  SECTION("they are back") {
+    rig.list(202, services(0, 40) + broken("ADDED", 40, 41, 141));
+    CHECK(rig.unreadable.size() == 1);
+    CHECK(rig.reflector.status().held == 0);
+  }
+  SECTION("it is back, and can be read") {
+    rig.list(202, services(0, 41));
+    CHECK(rig.objects.size() == 41);
+    CHECK(rig.unreadable.empty());
+  }
+}
+
+TEST_CASE("what cannot be read counts, once", "[brake]") {
+  ReflectorRig rig(30s);
+  rig.list(100, services(0, 15) + broken("ADDED", 15, 40, 16));
+  const auto list_anew = [&](const std::string& events) {
+    rig.transport.last().send(event_text("ERROR", status_text(410, "Expired", "too old")));
+    rig.settle();
+    rig.list(200, events);
+  };
+  REQUIRE(rig.unreadable.size() == 25);
+  SECTION("few can be read") {
+    list_anew("");
+    CHECK(rig.objects.size() == 15);
+    CHECK(rig.unreadable.size() == 25);
+    CHECK(rig.reflector.status().held == 40);
+  }
+  SECTION("some could be read before") {
+    rig.transport.last().send(broken("MODIFIED", 0, 10, 101));
+    REQUIRE(rig.unreadable.size() == 35);
+    list_anew(services(0, 19));
+    CHECK(rig.objects.size() == 19);
+    CHECK(rig.unreadable.size() == 21);
+    CHECK(rig.reflector.status().held == 21);
+  }
+  SECTION("half") {
+    list_anew(services(0, 20));
+    CHECK(rig.unreadable.empty());
+    CHECK(rig.reflector.status().held == 0);
+  }
+}
+
 TEST_CASE("everything is listed again when that is asked for", "[brake]") {
   BrakeRig rig;
   rig.reflector.list_again(rig.timers.now() + 30s);
