@@ -43,8 +43,7 @@ bool metric_says(const std::string& line) {
       15'000);
 }
 
-TEST_CASE("api: what most of is missing after a restore stays for a sync period",
-          "[content][brake]") {
+TEST_CASE("api: what most of is missing after a restore stays for a sync period", "[brake]") {
   ApiWorld world({.sync_period = kHeld});
   world.follow();
   put_many(world);
@@ -69,7 +68,7 @@ TEST_CASE("api: what most of is missing after a restore stays for a sync period"
   world.finish();
 }
 
-TEST_CASE("api: with the brake off it goes at once", "[content][brake]") {
+TEST_CASE("api: with the brake off it goes at once", "[brake]") {
   ApiWorld world({.flags = {"--mass-removal-brake=false"}});
   world.follow();
   put_many(world);
@@ -81,7 +80,7 @@ TEST_CASE("api: with the brake off it goes at once", "[content][brake]") {
   CHECK(world.daemon().log().find("they stay until") == std::string::npos);
 }
 
-TEST_CASE("api: after a start an empty store takes nothing for a sync period", "[content][brake]") {
+TEST_CASE("api: after a start an empty store takes nothing for a sync period", "[brake]") {
   ApiWorld world({.sync_period = kHeld});
   world.follow();
   put_many(world);
