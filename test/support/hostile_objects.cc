@@ -382,7 +382,8 @@ void HostileObjects::add_names(HostileCase& one) {
   const bool rogue = one.hostility == Hostility::hostile_names;
   const auto name =
       rogue ? text(20) + std::to_string(cases_)
-            : fmt::format("{}-{}{}", victim.name, std::string(number(0, 2), '0'), cases_);
+            : fmt::format("{}-{}{}", victim.name,
+                          std::string(static_cast<std::size_t>(number(0, 2)), '0'), cases_);
   auto json = Json::parse(one.objects[0].json);
   json["metadata"]["name"] = name;
   json["metadata"]["namespace"] = rogue ? text(10) : victim.name_space;

@@ -92,7 +92,7 @@ TEST_CASE("a list that is older than what is known is asked for again", "[lag]")
   rig.timers.advance(rig.wait().value());
   CHECK(rig.take_queries() == Words{is_streaming ? kStreamingList : test::kPage});
   const bool knows_more = GENERATE(true, false);
-  const auto version = knows_more ? 12 : 8;
+  const auto version = knows_more ? 12UL : 8UL;
   const auto* const address = knows_more ? "10.0.0.1" : "10.0.0.9";
   if (is_streaming)
     rig.list(version, added("web", 3, address));
