@@ -67,8 +67,11 @@ std::set<IpAddress> node_port_addresses(const NodeInfo& node, Family family,
 
 std::optional<IpAddress> left_node_port_address(
     const std::vector<netlink::VirtualService>& services, const model::ClusterState& cluster,
-    const NodeInfo& node, Family family) {
+    const NodeInfo& node, Family family, const PlannerOptions& options) {
   auto own = other_link_addresses(node, family);
+  // There they are whatever the node's IP is.
+  std::erase_if(own,
+                [&](const auto& address) { return covers(options.node_port_addresses, address); });
   std::set<std::pair<netlink::Protocol, std::uint16_t>> node_ports;
   for (const auto& [name, service] : cluster.services) {
     for (const auto& port : service.ports)

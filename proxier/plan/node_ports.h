@@ -23,7 +23,7 @@ std::set<netlink::IpAddress> node_port_addresses(
 // of this node, which no Service claims for itself. nullopt: there is none, or several.
 std::optional<netlink::IpAddress> left_node_port_address(
     const std::vector<netlink::VirtualService>& services, const model::ClusterState& cluster,
-    const NodeInfo& node, netlink::Family family);
+    const NodeInfo& node, netlink::Family family, const PlannerOptions& options);
 
 // Where the health servers of Services listen: the addresses in the ranges of nodePortAddresses,
 // loopback included, on every link but the dummy one; IPv6 link-local ones, which say nothing

@@ -50,7 +50,7 @@ plan::NodeInfo Reconciler::known_node(std::vector<netlink::InterfaceAddress> add
     const auto left = kernel_.ipvs.list_services();
     for (const auto family : options.families) {
       if (!left || is_known(family)) continue;
-      if (const auto ip = plan::left_node_port_address(*left, cluster_, node, family))
+      if (const auto ip = plan::left_node_port_address(*left, cluster_, node, family, options))
         node_ips_.recall(*ip);
       node.ips[family] = node_ips_.of(family);
     }
