@@ -213,8 +213,7 @@ TEST_CASE("addresses that no host can have do not hide what is this node's fault
     if (auto* service = std::get_if<api::Service>(&object)) {
       service->name.name += "-of-nobody";
       service->ip_families = {Family::ipv6};
-      service->cluster_ips = {
-          ip(fmt::format("fd00:97::{:x}", service->cluster_ips[0].bytes()[15]))};
+      service->cluster_ips = {ip(fmt::format("fd00:97::{:x}", service->cluster_ips[0].bytes()[3]))};
       some.emplace_back(test::slice_of(*service, 8080, {endpoint("ff0e::1", "n2")}));
       some.push_back(object);
     }

@@ -399,8 +399,9 @@ class History {
 
   void check_flows() {
     const auto planned = daemon_.planned();
-    for (const auto family : netlink::kFamilies)
-      for (const auto& flow : daemon_.conntrack.list_udp({.family = family}).value()) {
+    for (const auto family : netlink::kFamilies) {
+      const auto flows = daemon_.conntrack.list_udp({.family = family});
+      for (const auto& flow : flows.value()) {
         const auto found = planned.services.find(
             {flow.destination.address, netlink::Protocol::udp, flow.destination.port});
         if (found != planned.services.end() &&
@@ -408,6 +409,7 @@ class History {
                 netlink::RealServerKey{flow.server.address, flow.server.port}))
           wrong_ = "left: " + to_string(flow);
       }
+    }
   }
 
   FakeHost host_;
