@@ -108,9 +108,9 @@ stays_healthy() {
 
 # All of IPVS, with what needs it.
 unload_ipvs() {
-  ipvsadm -C
-  for _ in $(seq 100); do
-    # Rules and the daemon's own requests hold them for moments.
+  for _ in $(seq 300); do
+    # The daemon puts back what is missing; rules and its own requests hold modules for moments.
+    ipvsadm -C
     rmmod xt_ipvs $(lsmod | sed -n 's/^\(ip_vs_[a-z]*\) .*/\1/p') ip_vs 2>"$work/rmmod"
     [ ! -e /proc/net/ip_vs ] && return
     sleep 0.1
