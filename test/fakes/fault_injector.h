@@ -66,7 +66,7 @@ class FaultInjector {
   template <typename Perform>
   auto around(std::string_view operation, Perform perform) -> decltype(perform()) {
     auto fault = choose(operation);
-    const auto answer = [&]() -> decltype(perform()) {
+    auto answer = [&]() -> decltype(perform()) {
       if (!fault) return perform();
       if (fault->after > 0) {
         late_.push_back({fault->after, [perform] { static_cast<void>(perform().has_value()); }});
