@@ -91,7 +91,7 @@ class Daemon {
       known.list(name, std::to_string(1'000'000'000 + i), std::move(object));
     }
     watch::ObjectChanges changes;
-    known.end_list("2000000000", changes);
+    known.end_list("2000000000", {}, changes);
     take(std::move(changes));
   }
   void list() {

@@ -10,6 +10,7 @@
 #include "proxier/api/wire.h"
 #include "test/support/foreign_text.h"
 #include "test/support/hostile_objects.h"
+#include "test/support/ip.h"
 #include "test/support/random_cluster.h"
 #include "test/support/random_run.h"
 
