@@ -28,10 +28,7 @@ class ConfigSection {
 
   // What is read from now on has no effect: a wrong type is a warning, not an error, so that the
   // file of a later version does not end the process.
-  ConfigSection& without_effect() {
-    severity_ = api::Severity::warning;
-    return *this;
-  }
+  void without_effect() { severity_ = api::Severity::warning; }
 
   // A wrong type is an error problem and leaves the value as it is.
   void read(std::string_view key, std::string& value);

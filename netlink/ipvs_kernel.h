@@ -2,8 +2,8 @@
 
 // KernelIpvsTable: the IPVS table of the network namespace in which it was opened, over generic
 // netlink. Sync thread only. Nothing is changed by opening or destroying it; but opening may load
-// the ip_vs module (ipvs_channel.h). Where the module was unloaded, listings and timeouts() have it
-// loaded again; what is applied between the two fails.
+// the ip_vs module (ipvs_channel.h). Where the module was unloaded, listings, timeouts() and what
+// is applied have it loaded again.
 
 #include <memory>
 

@@ -243,8 +243,10 @@ void FamilyPlanner::replace(const api::NamespacedName& name, ServicePlan plan, S
 api::Problems FamilyPlanner::problems() const {
   auto problems = claims_.problems();
   std::size_t told = 0;
-  for (const auto& [name, problem] : excesses_)
-    if (told++ < Claims::kMostTold) problems.push_back(problem);
+  for (const auto& [name, problem] : excesses_) {
+    if (told++ == Claims::kMostTold) break;
+    problems.push_back(problem);
+  }
   return problems;
 }
 

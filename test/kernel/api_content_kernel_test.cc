@@ -72,6 +72,7 @@ TEST_CASE("api: whatever one tenant writes, everybody else's Services are done",
   world.check_told("synced: ");
   world.check_reached();
   world.check_healthy();
+  world.check_right();
   world.remove("after");
   world.put({.name = "later", .address = "10.96.2.6", .endpoints = endpoints});
   world.check_reached();
