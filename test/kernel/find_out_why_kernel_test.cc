@@ -1,5 +1,5 @@
-// The troubles of README's "Find out why": each is made, and seen by traffic, and the command that
-// the README names tells its cause. `-s` prints what they say.
+// The troubles of docs/find-out-why.md: each is made, and seen by traffic, and the command that the
+// page names tells its cause. `-s` prints what the commands say.
 
 #include <catch2/catch.hpp>
 
