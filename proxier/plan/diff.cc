@@ -1,7 +1,6 @@
 #include "proxier/plan/diff.h"
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <limits>
 #include <optional>
@@ -26,29 +25,6 @@ using ipset::TableRules;
 using netlink::Family;
 using netlink::IpvsOp;
 using netlink::Protocol;
-
-// Elements are added in this order and removed in the opposite one. What lets traffic in comes
-// before what shuts it out (source ranges before the firewall; every VIP's own set before the
-// catch-all of the dummy link), and what exempts from masquerading before what masquerades.
-constexpr std::array<SetId, 17> kAddOrder = {
-    SetId::loop_back,
-    SetId::load_balancer_source_cidr,
-    SetId::load_balancer_source_ip,
-    SetId::load_balancer_local,
-    SetId::load_balancer_fw,
-    SetId::node_port_local_tcp,
-    SetId::node_port_local_udp,
-    SetId::node_port_local_sctp_hash,
-    SetId::node_port_tcp,
-    SetId::node_port_udp,
-    SetId::node_port_sctp_hash,
-    SetId::health_check_node_port,
-    SetId::external_ip_local,
-    SetId::external_ip,
-    SetId::load_balancer,
-    SetId::cluster_ip,
-    SetId::ipvs_ips,
-};
 
 // Whether a virtual service that is not desired stays until its connections have ended. One whose
 // real servers could not be read may have some.

@@ -219,10 +219,10 @@ void FamilyPlanner::replace_out_filter(Part& part, ServicePlan& plan, Scope& sco
 // Service that has nothing in this family has no part: in most clusters those are all, of one
 // family.
 void FamilyPlanner::replace(const api::NamespacedName& name, ServicePlan plan, Scope& scope) {
-  if (plan.excess)
-    excesses_.insert_or_assign(name, *std::move(plan.excess));
+  if (plan.not_granted.empty())
+    not_granted_.erase(name);
   else
-    excesses_.erase(name);
+    not_granted_.insert_or_assign(name, std::move(plan.not_granted));
   if (plan.is_empty() && !parts_.contains(name)) return;
   Part& part = parts_[name];
   plan.elements.each_without(
@@ -243,9 +243,9 @@ void FamilyPlanner::replace(const api::NamespacedName& name, ServicePlan plan, S
 api::Problems FamilyPlanner::problems() const {
   auto problems = claims_.problems();
   std::size_t told = 0;
-  for (const auto& [name, problem] : excesses_) {
+  for (const auto& [name, of_service] : not_granted_) {
     if (told++ == Claims::kMostTold) break;
-    problems.push_back(problem);
+    problems.insert(problems.end(), of_service.begin(), of_service.end());
   }
   return problems;
 }

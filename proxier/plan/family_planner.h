@@ -39,7 +39,7 @@ class FamilyPlanner {
   const api::NamespacedName* owner_of(const netlink::VirtualServiceKey& key) const {
     return claims_.owner_of(key);
   }
-  // Of contested claims, and of Services that ask for too much.
+  // Of contested claims, and of Services whose wishes are not all granted.
   api::Problems problems() const;
   netlink::Family family() const { return node_.family; }
   const LocalLack& local_lack() const { return local_lack_; }
@@ -98,8 +98,8 @@ class FamilyPlanner {
   bool rules_changed_ = true;
   Claims claims_;
   std::map<api::NamespacedName, Part> parts_;
-  std::map<api::NamespacedName, api::Problem> excesses_;
-  LocalLack local_lack_;  // of all parts
+  std::map<api::NamespacedName, api::Problems> not_granted_;  // ServicePlan::not_granted
+  LocalLack local_lack_;                                      // of all parts
   Surplus<netlink::IpAddress> surplus_addresses_;
   Surplus<std::pair<ipset::SetId, ipset::Element>> surplus_elements_;
   Surplus<ipset::OutFilterEntry> surplus_out_filter_;

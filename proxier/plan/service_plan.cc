@@ -1,6 +1,8 @@
 #include "proxier/plan/service_plan.h"
 
 #include <algorithm>
+#include <optional>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -203,6 +205,34 @@ api::Problem excess_of(const api::Service& service) {
               model::kMostOfOneService)};
 }
 
+// Every node has loopback addresses, so none of them is bound for a Service.
+std::optional<api::Problem> loopback_of(const api::Service& service, const FamilyNode& node,
+                                        const PlannerOptions& options) {
+  if (!options.differences.unbind_special) return std::nullopt;
+  const auto first_of = [&](const std::vector<IpAddress>& addresses) {
+    return std::ranges::find_if(addresses, [&](const auto& address) {
+      return address.family() == node.family && address.is_loopback();
+    });
+  };
+  const auto problem = [&](std::string_view field, const IpAddress& address) {
+    return api::Problem{.severity = api::Severity::warning,
+                        .origin = service.origin,
+                        .object = "Service " + api::to_string(service.name),
+                        .field = std::string(field),
+                        .message = fmt::format(
+                            "{} is a loopback address, which every node has for itself: it is not "
+                            "proxied; all else of the Service is",
+                            address.to_string())};
+  };
+  const auto external = first_of(service.external_ips);
+  if (options.allow_external_ips && external != service.external_ips.end())
+    return problem("spec.externalIPs", *external);
+  const auto balancer = first_of(service.load_balancer_ips);
+  if (balancer != service.load_balancer_ips.end())
+    return problem("status.loadBalancer.ingress", *balancer);
+  return std::nullopt;
+}
+
 }  // namespace
 
 FacetPolicy policy_of(const ServicePort& port, Facet facet, const Differences& differences) {
@@ -247,7 +277,9 @@ ServicePlan plan_service(const Ports& ports, const model::SlicesByName* slices,
         .run(i, endpoints[ports[i].name], claims);
   if (ports.front().is_cut || whole.servers > model::kMostOfOneService ||
       (slices && model::count_endpoints(*slices, node.family) > model::kMostOfOneService))
-    plan.excess = excess_of(service);
+    plan.not_granted.push_back(excess_of(service));
+  if (auto problem = loopback_of(service, node, options))
+    plan.not_granted.push_back(*std::move(problem));
   for (const auto& address : addresses_of(ports, node))
     guards.elements.emplace_back(SetId::ipvs_ips, IpElement{address});
   plan.elements = SetElements(guards.elements);

@@ -3,7 +3,6 @@
 // What one Service asks for in one family. Pure; any thread.
 
 #include <map>
-#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -34,8 +33,8 @@ struct ServicePlan {
   SetElements elements;
   SortedVector<ipset::OutFilterEntry> out_filter;
   LocalLack local_lack;  // of this Service: 0 or 1 each
-  // It asks for more than kMostOfOneService of something, and does not get all.
-  std::optional<api::Problem> excess;
+  // Wishes of the Service that are not granted: one problem for each kind of wish.
+  api::Problems not_granted;
 
   bool is_empty() const {
     return services.empty() && elements.empty() && out_filter.empty() && local_lack == LocalLack{};

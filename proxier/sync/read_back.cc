@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "proxier/plan/diff.h"
+
 namespace ipvsproxier::sync {
 
 namespace {
@@ -64,6 +66,17 @@ ElementSet differing(const std::optional<ElementSet>& found,
                                 std::back_inserter(result));
   if (!believed) result.insert(result.end(), wanted.begin(), wanted.end());
   return {result.begin(), result.end()};
+}
+
+// The desired sets in the order in which elements are added, without the first `count`. A flushed
+// set is filled again before the next one is read.
+std::vector<SetKey> keys_from(std::size_t count, const plan::DesiredState& desired) {
+  std::vector<SetKey> keys;
+  for (const auto id : plan::kAddOrder)
+    for (const auto family : netlink::kFamilies)
+      if (desired.sets.contains({family, id})) keys.push_back({family, id});
+  keys.erase(keys.begin(), keys.begin() + static_cast<std::ptrdiff_t>(count));
+  return keys;
 }
 
 plan::RealServers servers_of(const std::vector<ListedServer>& listed) {
@@ -127,28 +140,27 @@ netlink::Result<bool> ReadBack::list_set(ipset::SetTable& sets, const std::strin
 PartRead ReadBack::read_set(Kernel& kernel, const plan::DesiredState& desired,
                             const ActualState& mirror) {
   PartRead part;
-  const auto next = set_ ? desired.sets.upper_bound(*set_) : desired.sets.begin();
-  if (next == desired.sets.end()) {
+  const auto unread = keys_from(sets_read_, desired);
+  if (unread.empty()) {
     stage_ = Stage::rules;
     return part;
   }
-  const auto key = next->first;
+  const auto key = unread.front();
   const auto spec = ipset::set_spec(key.id, key.family);
   auto listed = list_set(kernel.sets, spec.name);
   if (listed && !*listed) return part;
-  set_ = key;
+  ++sets_read_;
   auto reading = *std::exchange(set_reading_, {});
   if (!listed) {
     const bool all = fails_for_all(listed.error().kind);
     if (all) stage_ = Stage::rules;
     part.failures.push_back({"list set " + spec.name, std::move(listed.error()),
                              all ? std::nullopt : std::optional(key.family)});
-    part.take = [key, all](ActualState& state) {
-      const auto unknown = [&](const auto& set) {
-        return all ? !(set.first < key) : set.first == key;
-      };
-      std::erase_if(state.sets, unknown);
-      std::erase_if(state.odd_capacities, unknown);
+    part.take = [unknown = all ? unread : std::vector{key}](ActualState& state) {
+      for (const auto& set : unknown) {
+        state.sets.erase(set);
+        state.odd_capacities.erase(set);
+      }
     };
     return part;
   }
@@ -158,7 +170,7 @@ PartRead ReadBack::read_set(Kernel& kernel, const plan::DesiredState& desired,
       part.take = [key](ActualState& state) { state.sets.erase(key); };
       return part;
     }
-  compare_set(std::move(reading), *next, mirror, part);
+  compare_set(std::move(reading), *desired.sets.find(key), mirror, part);
   return part;
 }
 

@@ -4,8 +4,9 @@
 // (the mirror, which only our own successful operations and these parts change). Between two parts
 // the caller may write, so each part is compared with the mirror as it is then. Sync thread only.
 //
-// Order: sets, rules, virtual services, their real servers; what guards is known, and put right,
-// before what it guards. The dummy link is not here: what is done to it is told by LinkEvents.
+// Order: sets (as plan::kAddOrder), rules, virtual services, their real servers; what guards is
+// known, and put right, before what it guards. The dummy link is not here: what is done to it is
+// told by LinkEvents.
 
 #include <cstddef>
 #include <cstdint>
@@ -78,9 +79,9 @@ class ReadBack {
   PartRead read_servers(Kernel& kernel, const plan::ActualState& mirror);
 
   Stage stage_ = Stage::done;
+  std::size_t sets_read_ = 0;              // in plan::kAddOrder
+  std::optional<SetReading> set_reading_;  // of the next set
   // The last ones that were read.
-  std::optional<plan::SetKey> set_;
-  std::optional<SetReading> set_reading_;  // of the one behind it
   std::optional<netlink::Family> family_;
   std::optional<netlink::VirtualServiceKey> service_;
   bool listing_ = false;                          // virtual services, in parts

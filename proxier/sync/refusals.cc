@@ -58,10 +58,15 @@ bool is_of_no_host(const netlink::IpAddress& address) {
 }
 
 // Whether the object itself says why: no node could have what it asks for.
-bool is_own_fault(const plan::PlannedService& planned) {
-  return is_of_no_host(planned.service.key.address) ||
-         std::ranges::any_of(planned.servers,
-                             [](const auto& server) { return is_of_no_host(server.address); });
+bool is_own_fault(const Thing& thing, const plan::DesiredState& desired) {
+  if (const auto* address = std::get_if<netlink::IpAddress>(&thing)) return is_of_no_host(*address);
+  const auto* key = std::get_if<netlink::VirtualServiceKey>(&thing);
+  if (key == nullptr) return false;
+  const auto planned = desired.services.find(*key);
+  return is_of_no_host(key->address) ||
+         (planned != desired.services.end() &&
+          std::ranges::any_of(planned->second.servers,
+                              [](const auto& server) { return is_of_no_host(server.address); }));
 }
 
 bool same_reason(const Refusals::Entry& one, const Refusals::Entry& other) {
@@ -117,6 +122,7 @@ void Refusals::note(const plan::Scope& tried, const std::vector<Refusal>& refuse
     const auto& old = before[thing];
     entry.services = services_of(thing, planner);
     entry.error = error;
+    entry.own_fault = is_own_fault(thing, planner.desired());
     entry.failures = (old ? old->failures : 0) + 1;
     const auto& pauses = too_many(family_of(thing)) ? kNodePauses : kPauses;
     entry.due = now + pauses.delay(entry.failures, 0);
@@ -171,12 +177,11 @@ Refusals::Affected Refusals::affected(Family family, const plan::DesiredState& d
     if (family_of(thing) != family) continue;
     std::size_t count = 0;
     if (const auto* key = std::get_if<netlink::VirtualServiceKey>(&thing))
-      if (const auto it = desired.services.find(*key); it != desired.services.end())
-        ++(is_own_fault(it->second) ? found.own_faults : count);
-    if (const auto* address = std::get_if<netlink::IpAddress>(&thing))
+      if (desired.services.contains(*key)) ++(entry.own_fault ? found.own_faults : count);
+    if (const auto* address = std::get_if<netlink::IpAddress>(&thing); address && !entry.own_fault)
       for (auto it = desired.services.lower_bound({*address});
            it != desired.services.end() && it->first.address == *address; ++it)
-        count += contains(it->first) || is_own_fault(it->second) ? 0 : 1;
+        count += contains(it->first) ? 0 : 1;
     found.virtual_services += count;
     if (count > 0 && found.services.size() < kManyAtLeast)
       found.services.insert(entry.services.begin(), entry.services.end());

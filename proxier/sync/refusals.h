@@ -38,6 +38,7 @@ class Refusals {
     std::set<api::NamespacedName> services;  // that ask for it
     netlink::Error error;                    // the first
     std::size_t more = 0;                    // operations that are refused besides
+    bool own_fault = false;                  // no node could have what is asked for
     unsigned failures = 0;                   // in a row
     TimePoint due;
   };

@@ -50,9 +50,9 @@ std::string what_fails(HostileNode& node, const Cases& cases, std::uint32_t luck
             [&] { return node.wrong_requests(); });
   fmt::print("programmed in {:.1f} s, ", lap());
   all_right([&] { return node.wrong_listings(luck, cases); });
-  node.server().clear_requests();                  // `ipvsctl plan` lists
-  all_right([&] { return node.wrong_metrics(); },  //
-            [&] { return node.wrong_events(); },   //
+  node.server().clear_requests();                      // `ipvsctl plan` lists
+  all_right([&] { return node.wrong_metrics(); },      //
+            [&] { return node.wrong_events(cases); },  //
             [&] { return node.missing_in_kernel(); });
   fmt::print("looked at in {:.1f} s, ", lap());
   node.remove(cases);

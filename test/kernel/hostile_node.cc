@@ -27,7 +27,7 @@ constexpr std::uint16_t kHealthPort = 10256;
 constexpr std::uint16_t kMetricsPort = 10249;
 constexpr std::size_t kMostLogged = 200'000;  // of a round
 constexpr std::size_t kMostMetrics = 1'000'000;
-constexpr std::size_t kMostEvents = 50;
+constexpr std::size_t kMostEvents = 50;  // of a round
 
 std::unique_ptr<ApiServer> started(const Netns& netns) {
   auto server = netns.inside([] { return ApiServer::start({}); });
@@ -298,13 +298,26 @@ std::string HostileNode::wrong_metrics() {
   return "";
 }
 
-std::string HostileNode::wrong_events() {
-  const auto events = server_->events();
-  if (events.size() > kMostEvents) return fmt::format("{} Events", events.size());
+std::string HostileNode::wrong_events(const std::vector<HostileCase>& cases) {
+  std::vector<nlohmann::json> events;
+  const auto told_of = [&](const HostileObject& service) {
+    events.clear();
+    for (const auto& event : server_->events())
+      events.push_back(nlohmann::json::parse(event, nullptr, false));
+    return std::any_of(events.begin(), events.end(), [&](const auto& event) {
+      return event.is_object() && event["regarding"]["name"] == service.name;
+    });
+  };
+  told_of({});
+  for (const auto& one : cases)
+    if (one.hostility == Hostility::others_addresses &&
+        !eventually([&] { return told_of(one.objects.at(0)); }, kMostChanging))
+      return "no Event about " + one.objects.at(0).name;
+  const auto fresh = events.size() - std::exchange(events_seen_, events.size());
+  if (fresh > kMostEvents) return fmt::format("{} Events", fresh);
   for (const auto& event : events) {
-    const auto json = nlohmann::json::parse(event, nullptr, false);
-    if (json.is_discarded()) return "an Event is no JSON: " + event;
-    if (auto raw = raw_text_in_line(json.value("note", "")); !raw.empty())
+    if (!event.is_object()) return "an Event is no JSON";
+    if (auto raw = raw_text_in_line(event.value("note", "")); !raw.empty())
       return "an Event has " + raw;
   }
   return "";

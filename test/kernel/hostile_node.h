@@ -55,7 +55,9 @@ class HostileNode {
   static constexpr std::size_t kListingParts = 3;
   std::string wrong_listings(std::size_t first, const std::vector<HostileCase>& cases);
   std::string wrong_metrics();
-  std::string wrong_events();
+  // Since the last look: not too many, nothing raw. There is one about each Service that asks for a
+  // health check port of the daemon (others_addresses).
+  std::string wrong_events(const std::vector<HostileCase>& cases);
   // Since the last look: each line is one of ours, nothing raw is in them, and not too many.
   std::string wrong_log();
   // Since the last look: nothing was listed.
@@ -79,6 +81,7 @@ class HostileNode {
   std::vector<std::string> expected_;
   int changes_ = 0;  // of the ordinary Service
   std::size_t log_seen_ = 0;
+  std::size_t events_seen_ = 0;
   Daemon daemon_;
 };
 

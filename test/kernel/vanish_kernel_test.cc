@@ -7,6 +7,7 @@
 // in parts. Modules that are unloaded: late_module_test.sh.
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -41,15 +42,22 @@ constexpr std::chrono::seconds kSyncPeriod{2};
 // Two sync periods, and what a busy machine takes for work that is done by then.
 constexpr int kSoon = 2 * 2000 + 15'000;  // ms
 
-// What traffic may need. The clients are masqueraded: a connection that begins without the rules,
-// sets or tracking for that, or that the kernel forgets, may never be answered.
+// What traffic may need. A connection of a masqueraded client that begins without rules or sets is
+// never answered: with its first packet the kernel decides that it is not masqueraded, for as long
+// as the client goes on trying ("a masqueraded connection that begins without rules").
 enum Need : unsigned {
   nothing = 0,
   virtual_services = 1,
   bindings = 2,
   forwarding = 4,
-  masqueraded = 8
+  rules = 8,
+  sets = 16,
+  tracking = 32
 };
+constexpr unsigned kMasquerading = rules | sets | tracking;
+
+constexpr const char* kFlushRules =
+    "for c in iptables ip6tables; do for t in nat filter; do $c -t $t -F; done; done";
 
 struct Vanishing {
   const char* command;  // run in the daemon's namespace; what it says and fails at does not matter
@@ -59,24 +67,22 @@ struct Vanishing {
 // While rules come back a set cannot be destroyed.
 const Vanishing kVanishings[] = {
     {"ipvsadm -C", virtual_services},
-    {"for c in iptables ip6tables; do for t in nat filter; do $c -t $t -F; done; done",
-     masqueraded},
+    {kFlushRules, rules},
     {"for c in iptables ip6tables; do for t in nat filter; do $c -t $t -F; $c -t $t -X; done; "
      "done",
-     masqueraded},
-    {"ipset flush", masqueraded},
+     rules},
+    {"ipset flush", sets},
     {"for c in iptables ip6tables; do for t in nat filter; do $c -t $t -F; $c -t $t -X; done; "
-     "done; "
-     "ipset destroy",
-     masqueraded},
+     "done; ipset destroy",
+     rules},
     {"ip link del kube-ipvs0", bindings},
     {"ip addr flush dev kube-ipvs0", bindings},
     {"ip link set kube-ipvs0 up; ip link set kube-ipvs0 down", bindings},
-    {"conntrack -F", masqueraded},
+    {"conntrack -F", tracking},
     {"cd /proc/sys/net/ipv4/vs; for key in conntrack expire_nodest_conn expire_quiescent_template; "
      "do "
      "echo 0 >$key; done",
-     masqueraded},
+     tracking},
     {"echo 0 >/proc/sys/net/ipv4/ip_forward", forwarding},
     {"ip link set lo down; ip link set lo up"},
 };
@@ -212,7 +218,7 @@ class VanishWorld {
     REQUIRE(eventually([&] { return state() != wanted_[0]; }));
     wanted_[1] = settled_state();
     REQUIRE(wanted_[0].size() > 100);
-    for (auto* probe : {&inside_, &node_port_}) probe->regain();
+    for (auto* probe : probes()) probe->regain();
   }
 
   // What is wrong in spite of the time that there was; "" if all is right.
@@ -220,7 +226,7 @@ class VanishWorld {
     unsigned takes = nothing;
     for (const auto& step : steps)
       if (step.vanishing != nullptr) takes |= step.vanishing->takes;
-    for (auto* probe : {&inside_, &node_port_}) probe->lose(takes);
+    for (auto* probe : probes()) probe->lose(takes);
     for (const auto& [vanishing, pause] : steps) {
       if (vanishing == nullptr) {
         second_ = !second_;
@@ -236,8 +242,8 @@ class VanishWorld {
   }
 
   void check_end() {
-    for (auto* probe : {&inside_, &node_port_}) probe->stop();
-    for (auto* probe : {&inside_, &node_port_}) {
+    for (auto* probe : probes()) probe->stop();
+    for (auto* probe : probes()) {
       CHECK_THAT(probe->verdict_of_all(), Catch::Equals(""));
       CHECK(probe->served() > 5);
     }
@@ -253,8 +259,8 @@ class VanishWorld {
       return wrong + last_log();
     const std::chrono::duration<double> kernel = Clock::now() - begin;
     if (!daemon_.runs()) return "the daemon ended\n" + last_log();
-    for (auto* probe : {&inside_, &node_port_}) probe->regain();
-    for (const auto* probe : {&inside_, &node_port_})
+    for (auto* probe : probes()) probe->regain();
+    for (const auto* probe : probes())
       if (wrong = probe->verdict(); !wrong.empty()) return wrong + "\n" + last_log();
     const std::chrono::duration<double> all = Clock::now() - begin;
     std::puts(fmt::format("{}right after {:.1f} s, asked after {:.1f} s", story, kernel.count(),
@@ -288,16 +294,55 @@ class VanishWorld {
     return before;
   }
 
-  Cluster cluster_{{.local_pods = 2, .remote_pods = 0}};
+  std::array<Probe*, 3> probes() { return {&inside_, &node_port_, &pod_}; }
+
+  Cluster cluster_{{.local_pods = 3, .remote_pods = 0}};
   Manifests manifests_;
   Daemon daemon_{cluster_.netns(), manifests_.flags()};
   std::vector<std::string> wanted_[2];
   bool second_ = true;  // of rival(), which is there now
   Probe inside_{"a client of the cluster IP", cluster_.client(), ip("10.96.0.9"), 80,
-                virtual_services | bindings | forwarding | masqueraded};
+                virtual_services | bindings | forwarding | kMasquerading};
   Probe node_port_{"a client of the node port", cluster_.client(), cluster_.node().v4, 30080,
-                   virtual_services | forwarding | masqueraded};
+                   virtual_services | forwarding | kMasquerading};
+  // A pod is not masqueraded: rules that go cost it nothing. It is no endpoint of "web".
+  Probe pod_{"a pod that asks the cluster IP", cluster_.local(3), ip("10.96.0.9"), 80,
+             virtual_services | bindings | forwarding | sets | tracking};
 };
+
+TEST_CASE("kernel: vanish: diagnose", "[.diag]") {
+  Cluster cluster({.local_pods = 3, .remote_pods = 0});
+  Manifests manifests;
+  Daemon daemon(cluster.netns(), manifests.flags());
+  manifests.configure(fmt::format(
+      "detectLocalMode: ClusterCIDR\nclusterCIDR: \"{}\"\nipvs: {{syncPeriod: {}s}}\n",
+      kPodRanges, kSyncPeriod.count()));
+  manifests.put(shop_of(cluster));
+  daemon.start();
+  REQUIRE(daemon.logs("synced: "));
+  std::atomic<int> flushed = 0;
+  std::jthread flusher([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      cluster.netns().inside([] { return shell(fmt::format("{{ {}; }} 2>/dev/null; true", kFlushRules)); });
+      ++flushed;
+      std::this_thread::sleep_for(milliseconds(1500));
+    }
+  });
+  const auto end = Clock::now() + std::chrono::seconds(environment_number("DIAG_SECONDS", 100));
+  std::size_t served = 0, failed = 0;
+  while (Clock::now() < end && failed < 4) {
+    const auto answer = cluster.client().ask(Protocol::tcp, ip("10.96.0.9"), 80, {.timeout_ms = 6000});
+    if (answer) { ++served; continue; }
+    ++failed;
+    std::puts(fmt::format("FAILED after {} served, {} flushes: {}", served, flushed.load(), netlink::to_string(answer.error())).c_str());
+    cluster.netns().inside([] {
+      std::puts(shell("ipvsadm -Lnc | grep -v TIME_WAIT; conntrack -L 2>/dev/null | grep -v TIME_WAIT; conntrack -S; cat /proc/net/stat/ip_conntrack 2>/dev/null; iptables -t nat -S POSTROUTING; iptables -t nat -S KUBE-POSTROUTING; iptables -S KUBE-FORWARD; iptables -t nat -vnL KUBE-POSTROUTING; true").c_str());
+      return 0;
+    });
+    std::fflush(stdout);
+  }
+  std::puts(fmt::format("{} served, {} failed, {} flushes", served, failed, flushed.load()).c_str());
+}
 
 // As few of the steps as go wrong in a world of their own; all if they do not go wrong there.
 Steps least_of(const Steps& steps) {

@@ -76,6 +76,7 @@ void FakeDaemon::restart(const plan::PlannerOptions& options) {
 sync::SyncReport FakeDaemon::run(const std::stop_token& stop) {
   auto report = reconciler_->run(now, stop);
   runs_ += report.reading ? 0 : 1;
+  written_ += report.written;
   return report;
 }
 

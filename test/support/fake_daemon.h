@@ -93,7 +93,8 @@ class FakeDaemon {
 
   void clear_faults();
   std::size_t fault_hits() const;
-  std::size_t writes() const;
+  std::size_t writes() const;                                // tried, by the fakes' counts
+  const sync::Written& written() const { return written_; }  // done, by the daemon's reports
   bool says(const std::string& text) const { return log_.str().find(text) != std::string::npos; }
   std::string log() const { return log_.str(); }
   std::map<netlink::RealServerKey, std::uint32_t> weights(const netlink::VirtualServiceKey& key);
@@ -130,6 +131,7 @@ class FakeDaemon {
   bool new_process_ = true;
   bool listed_again_ = false;
   std::size_t runs_ = 0;
+  sync::Written written_;
 };
 
 }  // namespace ipvsproxier::test

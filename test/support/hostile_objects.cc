@@ -85,6 +85,13 @@ std::string utf8(std::uint32_t code) {
   return {byte(0xf0U | code >> 18U), tail(12), tail(6), tail(0)};
 }
 
+// The port of the daemon itself: it cannot answer for the Service, and says so.
+void ask_for_taken_port(Json& service) {
+  service["spec"]["type"] = "LoadBalancer";
+  service["spec"]["externalTrafficPolicy"] = "Local";
+  service["spec"]["healthCheckNodePort"] = 10256;
+}
+
 std::string json_text(const Json& value) {
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -324,7 +331,7 @@ void HostileObjects::add_others_addresses(HostileCase& one) {
   // Of the node: nobody's; of a Service: its own, which it keeps, or another.
   const bool its_port = !of_node && number(0, 1) == 0;
   edit(one.objects[0], [&](Json& json) {
-    json["spec"]["type"] = "LoadBalancer";
+    ask_for_taken_port(json);
     auto& port = json["spec"]["ports"][0];  // until anything is added beside it
     port["protocol"] = its_port ? victim.protocol : "TCP";
     port["port"] = its_port ? victim.port : 20000 + static_cast<int>(cases_ % 10000);
@@ -391,6 +398,7 @@ void HostileObjects::add_names(HostileCase& one) {
   if (rogue) {
     const auto port = text(10);
     json["spec"]["ports"][0]["name"] = port;
+    ask_for_taken_port(json);
     slices["ports"][0]["name"] = port;
     slices["endpoints"][0]["nodeName"] = text(20);
   } else {

@@ -222,8 +222,14 @@ TEST_CASE("a loopback address is no Service's: bound, it would be closed but for
   for (const bool ours : {true, false}) {
     PlannerOptions options;
     options.differences.unbind_special = ours;
-    const auto state = plan(cluster, test::vector_node(), options).state;
+    const auto [state, problems] = plan(cluster, test::vector_node(), options);
     CHECK(state.addresses.contains(test::ip("192.0.2.1")));
+    REQUIRE(problems.size() == (ours ? 1 : 0));
+    if (ours) {
+      CHECK(problems[0].object == "Service default/web");
+      CHECK(problems[0].field == "spec.externalIPs");
+      CHECK_THAT(problems[0].message, Catch::StartsWith("127.0.0.1 is a loopback address"));
+    }
     for (const char* address : {"127.0.0.1", "127.8.8.8"}) {
       CHECK(state.addresses.contains(test::ip(address)) != ours);
       CHECK(state.services.contains({test::ip(address), netlink::Protocol::tcp, 80}) != ours);

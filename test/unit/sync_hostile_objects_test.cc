@@ -45,11 +45,17 @@ struct HostileRun {
   }
 };
 
-// Things that are there without the hostile objects are there with them.
+// What of `before` is not in `now`.
 std::string lost(const std::set<std::string>& before, const std::set<std::string>& now) {
   for (const auto& line : before)
-    if (!now.contains(line) && line.find("rule") == std::string::npos) return "lost: " + line;
+    if (!now.contains(line)) return "lost: " + line;
   return "";
+}
+
+// Rules are of all objects together.
+std::set<std::string> without_rules(std::set<std::string> lines) {
+  std::erase_if(lines, [](const auto& line) { return line.starts_with("rule "); });
+  return lines;
 }
 
 std::string wrong_on_fakes(const HostileRun& run, const std::vector<HostileCase>& cases) {
@@ -59,10 +65,10 @@ std::string wrong_on_fakes(const HostileRun& run, const std::vector<HostileCase>
   const auto before = daemon.dump();
   daemon.see(with_cases(run.cluster, cases));
   daemon.wait(3min);
-  if (auto what = lost(before, daemon.dump()); !what.empty()) return what;
-  const auto writes = daemon.writes();
+  if (auto what = lost(without_rules(before), daemon.dump()); !what.empty()) return what;
+  const auto written = daemon.written();
   daemon.wait(3min);
-  if (daemon.writes() > writes + 100) return "it writes for ever";
+  if (daemon.written() != written) return "it goes on writing";
   if (!daemon.watch.broken.empty()) return daemon.watch.broken.front();
   daemon.see(run.cluster);
   daemon.wait(15min);
@@ -79,6 +85,7 @@ TEST_CASE("hostile objects on fakes: others stay as they are, and nothing stays 
       Clock::now() + std::chrono::seconds(test::environment_number("IPVS_PROXIER_SOAK_SECONDS", 0));
   for (int round = 0; round < 6 || Clock::now() < end; ++round, ++seed) {
     const HostileRun run(seed);
+    if (run.victims.services.empty()) continue;
     test::HostileObjects hostile(seed, run.victims);
     std::vector<HostileCase> cases;
     for (int i = 0; i < 4; ++i)

@@ -378,5 +378,26 @@ TEST_CASE("a stop in the middle of a reading back reads no further") {
   CHECK(daemon.see(shops()).empty());
 }
 
+TEST_CASE("flushed sets: source ranges are back before the firewall that they open") {
+  FakeDaemon daemon;
+  auto shop = test::web_service();
+  shop.type = api::ServiceType::load_balancer;
+  shop.load_balancer_ips = {ip("192.0.2.10")};
+  shop.source_ranges = {test::prefix("203.0.113.0/24")};
+  daemon.see(test::cluster_of({shop, test::slice_of(shop, 8080, {test::e1()})}));
+  const auto before = daemon.dump();
+  daemon.sets.vanish(false);
+  CHECK(daemon.sets.is_empty("KUBE-LOAD-BALANCER-FW"));
+  std::size_t shut = 0;
+  daemon.sets.after = [&](const std::string& set, const ipset::ElementOp& op) {
+    if (set != "KUBE-LOAD-BALANCER-FW" || !op.add) return;
+    ++shut;
+    CHECK_FALSE(daemon.sets.is_empty("KUBE-LOAD-BALANCER-SOURCE-CIDR"));
+  };
+  daemon.wait(70s);
+  CHECK(shut == 1);
+  CHECK(daemon.dump() == before);
+}
+
 }  // namespace
 }  // namespace ipvsproxier::sync
