@@ -1,5 +1,5 @@
-// The test vectors of the reference, section 20 (test/support/vectors.h): the daemon programs one
-// after the other, and each leaves the kernel as it says and nothing of the one before.
+// The test vectors (test/support/vectors.h; docs/kube-proxy.md, section 20): the daemon programs
+// one after the other, and each leaves the kernel as it says and nothing of the one before.
 
 #include <algorithm>
 #include <sstream>

@@ -46,7 +46,7 @@ def ours(program, clusters):
 
 def normal(lines):
     """Rules grouped by chain in the order that they have there; those of KUBE-IPVS-OUT-FILTER have
-    none (reference section 3.3)."""
+    none (docs/kube-proxy.md, section 3.2)."""
     def is_ordered(line):
         return line.startswith(("iptables ", "ip6tables ")) and "-A KUBE-IPVS-OUT-FILTER " not in line
 

@@ -1,4 +1,5 @@
-"""The EndpointSlice model of one family and the choice of endpoints (reference sections 8, 9)."""
+"""The EndpointSlice model of one family and the choice of endpoints (docs/kube-proxy.md, sections
+8 and 9)."""
 
 import dataclasses
 

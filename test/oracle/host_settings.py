@@ -1,4 +1,5 @@
-"""The sysctls and IPVS timeouts that kube-proxy sets at its start (reference sections 4.7, 6)."""
+"""The sysctls and IPVS timeouts that kube-proxy sets at its start (docs/kube-proxy.md, sections 4.4
+and 6)."""
 
 import re
 

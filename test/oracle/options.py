@@ -1,5 +1,5 @@
 """The settings of one kube-proxy process: its configuration and what it took from its Node at
-start (reference sections 1.1, 3.5, 4.4, 18)."""
+start (docs/kube-proxy.md, sections 1.1, 3.3, 4.3 and 18)."""
 
 import addresses
 

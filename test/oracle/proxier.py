@@ -1,5 +1,5 @@
-"""kube-proxy's IPVS proxier of one family against a kernel kept in memory (reference sections
-2, 4, 5 and 13). Failures of the kernel and draining connections are left out: every operation
+"""kube-proxy's IPVS proxier of one family against a kernel kept in memory (docs/kube-proxy.md,
+sections 2, 4, 5 and 13). Failures of the kernel and draining connections are left out: every operation
 succeeds and no real server has connections."""
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""The rules of kube-proxy's IPVS mode as iptables-save prints them (reference section 3)."""
+"""The rules of kube-proxy's IPVS mode as iptables-save prints them (docs/kube-proxy.md, section 3)."""
 
 COMMENTS = {
     "LOOP-BACK": "Kubernetes endpoints dst ip:port, source ip for solving hairpin purpose",

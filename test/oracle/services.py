@@ -1,4 +1,4 @@
-"""The Service model of one family (reference section 7)."""
+"""The Service model of one family (docs/kube-proxy.md, section 7)."""
 
 import dataclasses
 

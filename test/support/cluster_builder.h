@@ -22,7 +22,7 @@ inline api::Endpoint endpoint(const std::string& address, const std::string& nod
   return result;
 }
 
-// The node of the reference's test vectors: n1 with eth0 10.0.0.1 and cni0 10.244.0.1.
+// The node of the test vectors (test/support/vectors.h): n1 with eth0 10.0.0.1 and cni0 10.244.0.1.
 inline plan::NodeInfo vector_node() {
   plan::NodeInfo node;
   node.name = "n1";

@@ -1,7 +1,7 @@
 #pragma once
 
-// The test vectors of the reference, section 20, as values: what is given, and what the kernel is
-// to hold. For the planner (test/unit/plan_vectors_test.cc) and for the daemon in the kernel
+// The test vectors (docs/kube-proxy.md, section 20) as values: what is given, and what the kernel
+// is to hold. For the planner (test/unit/plan_vectors_test.cc) and for the daemon in the kernel
 // (test/kernel/vectors_kernel_test.cc).
 //
 // The node is n1 with 10.0.0.1/24 and fd00:1::1/64 on eth0 and 10.244.0.1/24 on cni0; its Node has

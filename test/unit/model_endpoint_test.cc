@@ -1,4 +1,4 @@
-// The EndpointSlice model of the reference, section 8.
+// kube-proxy's model of EndpointSlices (docs/kube-proxy.md, section 8).
 
 #include "proxier/model/endpoint.h"
 

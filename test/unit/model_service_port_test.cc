@@ -1,4 +1,4 @@
-// The Service model of the reference, section 7.
+// kube-proxy's model of Services (docs/kube-proxy.md, section 7).
 
 #include "proxier/model/service_port.h"
 

@@ -1,4 +1,4 @@
-// Sysctls of the reference, section 6.
+// kube-proxy's sysctls (docs/kube-proxy.md, section 6).
 
 #include "proxier/plan/host_settings.h"
 

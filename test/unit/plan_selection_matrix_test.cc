@@ -1,5 +1,5 @@
-// Endpoint selection, every combination of two endpoints, against the words of the reference
-// (section 9) said in sets: bit 0 is the first endpoint, bit 1 the second.
+// Endpoint selection, every combination of two endpoints, against docs/kube-proxy.md, section 9,
+// said in sets: bit 0 is the first endpoint, bit 1 the second.
 
 #include <cstdint>
 #include <initializer_list>

@@ -1,4 +1,4 @@
-// Endpoint selection: the reference's section 9, row by row. Endpoints are written as
+// Endpoint selection: docs/kube-proxy.md, section 9, row by row. Endpoints are written as
 // "NAME STATE PLACE HINTS": state r(eady) s(erving and terminating) t(erminating, not serving)
 // n(ot ready), place l(ocal) or -, hints "z=..." "n=...".
 

@@ -1,4 +1,5 @@
-// The test vectors of the reference, section 20, as planned; in the kernel: vectors_kernel_test.cc.
+// The test vectors (docs/kube-proxy.md, section 20) as planned; in the kernel:
+// vectors_kernel_test.cc.
 
 #include <algorithm>
 #include <sstream>

@@ -1,6 +1,7 @@
 #pragma once
 
-// What is planned for one Service on the reference's node n1 (section 20), IPv4, as lines.
+// What is planned for one Service on the node n1 of the test vectors (docs/kube-proxy.md, section
+// 20), IPv4, as lines.
 
 #include <algorithm>
 #include <map>

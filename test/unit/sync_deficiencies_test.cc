@@ -1,5 +1,5 @@
-// What kube-proxy's IPVS mode does wrong over time (the reference, section 19), on fakes: each case
-// fails on its way. The tag [item-N] names the item, here as in other files.
+// What kube-proxy's IPVS mode does wrong over time (docs/kube-proxy.md, section 19), on fakes: each
+// case fails on kube-proxy's behaviour. The tag [item-N] names the item, here as in other files.
 
 #include <algorithm>
 #include <array>
