@@ -1,6 +1,7 @@
 #pragma once
 
-// Problem: what is wrong with something that a person wrote, so that the person finds it.
+// Problem: an error in an object or a configuration that a person wrote, with its place. A value;
+// any thread.
 
 #include <cstdint>
 #include <string>
@@ -9,7 +10,7 @@
 namespace ipvsproxier::api {
 
 enum class Severity : std::uint8_t {
-  warning,  // noted, nothing is lost by it
+  warning,  // reported; nothing is lost
   error,    // something that was asked for is not done
 };
 
