@@ -17,7 +17,7 @@ struct ValidationError {
   std::string kind;    // "Invalid value", "Unsupported value", "Forbidden", "Required value"
   std::string value;   // as JSON; "" for Forbidden
   std::string detail;  // "must be a valid CIDR"
-  // The field has no effect here: the value may be valid in a later version
+  // The field has no effect here: the value may be valid in a later version.
   bool no_effect = false;
 
   friend bool operator==(const ValidationError&, const ValidationError&) = default;

@@ -15,7 +15,7 @@ namespace ipvsproxier::cmd {
 struct TopOptions {
   inspect::TopView view;
   std::string socket;  // of the daemon, for names; "": without names
-  // Number of tables to print without a screen; 0: a screen, or endless tables
+  // Number of tables to print without a screen; 0: a screen, or endless tables.
   std::size_t count = 0;
 };
 

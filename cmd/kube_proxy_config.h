@@ -164,7 +164,7 @@ std::vector<netlink::IpPrefix> exclude_prefixes(const KubeProxyConfig& config);
 
 struct NodePortAddresses {
   bool primary = false;  // the node's own IPs as well
-  // Of both families; if empty and not primary: all addresses
+  // Of both families; if empty and not primary: all addresses.
   std::vector<netlink::IpPrefix> prefixes;
 
   friend bool operator==(const NodePortAddresses&, const NodePortAddresses&) = default;

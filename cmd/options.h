@@ -21,7 +21,7 @@ struct Options {
   std::string manifests;
   std::string master;
   bool once = false;  // --once: program the kernel and exit, else follow
-  // --cleanup: remove our kernel state and exit
+  // --cleanup: remove our kernel state and exit.
   bool cleanup = false;
   bool init_only = false;       // --init-only: prepare the host and exit
   std::string write_config_to;  // --write-config-to: write the configuration there and exit

@@ -73,7 +73,7 @@ Result<bool> remove_table(nft_ctx& context, const std::string& family, const std
   const std::string table = fmt::format("table {} {}", family, kNftTable);
   if (!has_line(tables, table)) return false;
   const auto gone = run(context, "delete " + table);
-  // Another program removed it just now
+  // Another program removed it just now.
   if (!gone && gone.error().sys_errno == ENOENT) return false;
   if (!gone) return gone.error();
   return true;

@@ -298,7 +298,7 @@ struct RuleCount {
 // ForeignTarget.
 struct WholeTable {
   std::map<std::string, std::vector<Rule>> chains;
-  // Of each rule in `chains`, in the same order
+  // Of each rule in `chains`, in the same order.
   std::map<std::string, std::vector<RuleCount>> counts;
   std::map<std::string, Verdict> policies;  // of the built-in chains
 

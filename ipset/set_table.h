@@ -66,8 +66,7 @@ class SetTable {
   // Removes the set; `busy` while a rule uses it. Removing a missing set succeeds.
   virtual Status destroy(const std::string& name) = 0;
 
-  // Number of requests sent to the kernel so far, one for each element; 0 where nobody counts.
-  // Cheap.
+  // Number of requests sent to the kernel so far, one for each element; 0 if not counted. Cheap.
   virtual std::uint64_t requests() const { return 0; }
 
  protected:

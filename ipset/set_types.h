@@ -32,7 +32,7 @@ std::string_view to_string(SetKind kind);  // "hash:ip,port"
 struct SetSpec {
   std::string name;  // at most 31 bytes
   SetKind kind = SetKind::hash_ip;
-  // For bitmap_port, which has no family: that of the rules that use it
+  // For bitmap_port, which has no family: that of the rules that use it.
   Family family = Family::ipv4;
   std::uint32_t hash_size = 1024;
   std::uint32_t max_elements = 65536;

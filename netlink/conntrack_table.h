@@ -44,7 +44,7 @@ class ConntrackTable {
   // for each. Removing a flow that is already gone succeeds.
   virtual std::vector<Status> remove(std::span<const UdpFlow> flows) = 0;
 
-  // Number of requests sent to the kernel so far; 0 where nobody counts. Cheap.
+  // Number of requests sent to the kernel so far; 0 if not counted. Cheap.
   virtual std::uint64_t requests() const { return 0; }
 };
 

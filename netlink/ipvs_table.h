@@ -41,7 +41,7 @@ class IpvsTable {
   virtual Result<IpvsTimeouts> timeouts() = 0;
   virtual Status set_timeouts(const IpvsTimeouts& timeouts) = 0;
 
-  // Number of requests sent to the kernel so far; 0 where nobody counts. Cheap.
+  // Number of requests sent to the kernel so far; 0 if not counted. Cheap.
   virtual std::uint64_t requests() const { return 0; }
 };
 

@@ -45,7 +45,7 @@ class LinkTable {
   // Like apply(), for our local routes; other programs' routes to the same address stay.
   virtual std::vector<Status> apply_local_routes(std::span<const AddressOp> ops) = 0;
 
-  // Number of requests sent to the kernel so far; 0 where nobody counts. Cheap.
+  // Number of requests sent to the kernel so far; 0 if not counted. Cheap.
   virtual std::uint64_t requests() const { return 0; }
 };
 

@@ -19,7 +19,7 @@ struct Problem {
   std::string origin;   // the file (with "#2" for its second document), or ""
   std::string object;   // "Service shop/web", or ""
   std::string field;    // "spec.ports[0].port", or ""
-  std::string message;  // what is wrong, and what happens now or what to do
+  std::string message;  // the fault, and its consequence or advice
 
   friend auto operator<=>(const Problem&, const Problem&) = default;
 };

@@ -122,7 +122,7 @@ class ClusterNames {
 
   TextStore texts_;
   std::vector<Service> services_;
-  // Of slices; consecutive equal ones are stored once
+  // Of slices; consecutive equal ones are stored once.
   std::vector<std::vector<std::uint16_t>> ports_;
   std::map<netlink::VirtualServiceKey, Virtual> virtuals_;
 };

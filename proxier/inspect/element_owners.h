@@ -32,7 +32,7 @@ class ElementOwners {
   void take_health_checks(const ClusterNames& names);
 
   plan::SetKey set_;
-  // Keyed by the parts of an element that determine its owner
+  // Keyed by the parts of an element that determine its owner.
   std::map<ipset::Element, std::set<std::string>> owners_;
 };
 

@@ -35,7 +35,7 @@ struct RuleChoice {
 enum class RuleState : std::uint8_t {
   ours,
   missing,
-  missing_unsure,  // missing, but other options might not need it
+  missing_unsure,  // missing; with other options another rule would stand there
   misplaced,       // ours, but at the wrong position, or repeated
   foreign,         // in or leading to a chain of ours, but not ours
   not_judged,      // in a chain of another program

@@ -1,6 +1,6 @@
 #pragma once
 
-// The limit on what one Service gets.
+// The limit for the entries of one Service.
 
 #include <cstddef>
 

@@ -47,7 +47,7 @@ struct SetKey {
 // belong to an object that cannot be read. They are kept.
 struct Leftovers {
   std::set<netlink::VirtualServiceKey> services;  // with all their real servers
-  // Of services that are planned
+  // Real servers of planned services.
   std::set<std::pair<netlink::VirtualServiceKey, netlink::RealServerKey>> servers;
   std::set<netlink::IpAddress> addresses;
   std::map<SetKey, ipset::ElementSet> elements;
@@ -71,7 +71,7 @@ struct DesiredState {
   Places places = Places::all_links;  // where `addresses` are bound
   // TCP virtual services that are absent here stay until their connections end.
   bool drains_services = false;
-  // Virtual services in these ranges are not ours (excludeCIDRs)
+  // Virtual services in these ranges are not ours (excludeCIDRs).
   std::vector<netlink::IpPrefix> foreign;
 
   friend bool operator==(const DesiredState&, const DesiredState&) = default;

@@ -90,7 +90,7 @@ class Differ {
     if (!desired_.complete) return std::move(transaction_);
     add("remove addresses", address_removals());
     add("remove virtual services", std::move(removals_));
-    // Elements may guard an unknown virtual service
+    // Elements may guard an unknown virtual service.
     if (!actual_.services) return std::move(transaction_);
     add("remove elements", set_changes(false));
     add("settle rules", settled_rules());

@@ -123,7 +123,7 @@ struct Health {
   bool watches_fresh = false;
 
   bool ready() const { return families_healthy && node_eligible && watches_fresh; }
-  // Of the families; nullopt: none has reported.
+  // The later one of the families'; nullopt: none has reported.
   std::optional<std::chrono::system_clock::time_point> last_updated() const;
 };
 

@@ -14,7 +14,7 @@
 // these have. This looks like an API server that lost its objects (watch/removal_brake.h treats
 // later lists in the same way). The source of the lists is then told to list again, and the second
 // lists, one wait later, are believed. Until enough of the kernel was read to judge, the lists
-// count as doubted, but nobody is told.
+// count as doubted, but the source is not told.
 
 #include <cstddef>
 #include <functional>
@@ -73,7 +73,7 @@ class Holding {
   std::size_t serving_ = 0;  // desired virtual services that had real servers in the kernel
   std::size_t emptied_ = 0;  // those of them that no longer get any
   bool noted_services_ = false;
-  // Our virtual services whose real servers are not known yet
+  // Our virtual services whose real servers are not known yet.
   std::set<netlink::VirtualServiceKey> unlisted_;
   bool noted_addresses_ = false;
   std::set<plan::SetKey> noted_sets_;

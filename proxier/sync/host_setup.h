@@ -35,7 +35,7 @@ struct HostSetup {
 struct HostReport {
   std::vector<std::string> written;  // sysctls and timeouts that were changed: "KEY to VALUE"
   std::vector<Failure> failures;     // needed, and not set
-  // Failures of conntrack keys, which belong to the first network namespace
+  // Failures of conntrack keys, which belong to the first network namespace.
   std::vector<Failure> warnings;
 };
 

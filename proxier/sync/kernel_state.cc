@@ -21,7 +21,7 @@ void take_bindings(const BoundAddresses& all, const plan::Differences& differenc
   for (const auto& route : all.local_routes) bound.insert({route, plan::kLocalTable});
   for (const auto& [link, address, length, on_dummy] : all.addresses) {
     const auto number = plan::dummy_number(link);
-    // kube-ipvs0 counts without a look at its type
+    // The name kube-ipvs0 suffices, without a look at the link type.
     if (!number || (!on_dummy && *number != 0)) continue;
     bound.insert({address, *number});
     const bool special =

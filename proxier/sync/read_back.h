@@ -25,7 +25,7 @@ namespace ipvsproxier::sync {
 struct PartRead {
   plan::Scope differs;  // keys where kernel and mirror differ
   plan::Scope news;     // keys in the kernel of a kind about which the mirror had nothing
-  // A whole kind of entries became known: operations that waited for it may run
+  // A whole kind of entries became known: operations that waited for it may run.
   bool look_at_all = false;
   // Stores the reading in the mirror; empty if the mirror already agrees. A part that could not be
   // read becomes unknown.

@@ -68,7 +68,7 @@ class Refusals {
  private:
   // Virtual services that are affected by refusals.
   struct Affected {
-    // refused, with a refused real server, or with a refused address
+    // Refused, with a refused real server, or with a refused address.
     std::size_t virtual_services = 0;
     std::size_t own_faults = 0;              // refused for an address that no host can have
     std::set<api::NamespacedName> services;  // that ask for those in `virtual_services`

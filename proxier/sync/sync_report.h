@@ -42,7 +42,7 @@ struct SyncReport {
   std::map<netlink::Family, RefusedCounts> refusals;  // of every family, current
   std::size_t repairs = 0;                            // of changes by other programs
   std::size_t draining = 0;                           // real servers, current
-  // Virtual and real servers that are kept because the first lists are in doubt
+  // Virtual and real servers that are kept because the first lists are in doubt.
   std::size_t doubted = 0;
   bool reading = false;  // only a part of the kernel was read, and it agreed with the mirror
   bool whole = false;    // the whole kernel was compared

@@ -71,7 +71,7 @@ class ManifestSet {
   std::map<std::string, File> files_;
   std::map<ObjectKey, std::set<std::string>> holders_;  // paths; the first holder's object counts
   std::set<ObjectKey> contested_;                       // objects with several holders
-  // State at the last answer of all objects touched since
+  // State at the last answer of all objects touched since.
   std::map<ObjectKey, std::optional<api::Object>> before_;
   std::set<api::Problem> told_;
   std::set<std::string> broken_before_;

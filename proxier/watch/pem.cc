@@ -63,7 +63,7 @@ std::optional<std::string> base64_decode(std::string_view text) {
 }
 
 std::string base64_encode(std::string_view bytes) {
-  // One byte more: EVP_EncodeBlock appends a NUL
+  // One byte more: EVP_EncodeBlock appends a NUL.
   std::string text(((bytes.size() + 2) / 3 * 4) + 1, '\0');
   const int size = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()),
                                    reinterpret_cast<const unsigned char*>(bytes.data()),

@@ -368,7 +368,7 @@ void Reflector::list_again() {
   begin();
 }
 
-// --- what comes next -----------------------------------------------------------------------------
+// --- the next step -------------------------------------------------------------------------------
 
 void Reflector::end(Ending ending) {
   timers_.cancel(resource_.name + " is silent");

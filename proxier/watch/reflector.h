@@ -19,9 +19,8 @@
 //   401                              read credentials again; the first time at once
 //   429, 503, 504                    after Retry-After; without it, as any other failure
 //   any other failure                repeat after 0.8 s, doubling to 30 s, less up to a quarter
-// The second nonsensical answer in a row (broken JSON, an ERROR event, a status without a rule), or
-// the second 504 "Too large resource version" in a row, leads to a new list; a streaming list is
-// replaced by pages.
+// The second dead end in a row (broken JSON, an ERROR event, a status without a rule, or 504 "Too
+// large resource version") leads to a new list; a streaming list is replaced by pages.
 //
 // These requests are ended and repeated on another connection: a list that is silent for a minute,
 // a page that takes two minutes, a watch that lasts 30 s longer than its limit, and a watch with
