@@ -1,8 +1,8 @@
 #pragma once
 
 // Mailbox: passes the newest value of a type from other threads to one reader thread. It holds one
-// value; a value put later is merged into the waiting one. This is the only lock of the project;
-// clang checks that the guarded members are used under it.
+// value; a value put later is merged into the waiting one. Mutex and MutexLock, the only locks of
+// the project, are here as well: clang checks that guarded members are used under them.
 //
 // T is default-constructible and movable, and has `bool empty() const` and `void merge(T later)`.
 // An optional `bool urgent() const` lets the reader take a value before its `earliest` time.
