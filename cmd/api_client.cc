@@ -11,7 +11,7 @@ namespace ipvsproxier::cmd {
 namespace {
 
 std::function<double()> dice() {
-  // One for all, who copy the function.
+  // Copies of the function share one generator.
   return [random = std::make_shared<std::mt19937>(std::random_device()())] {
     return std::generate_canonical<double, 32>(*random);
   };

@@ -1,7 +1,7 @@
 #pragma once
 
-// ApiClient: what speaks with the API server: who we are there, the transport, and the Events that
-// are told. The main thread's. It outlives what uses it.
+// ApiClient: the parts that talk to the API server: credentials, transport, and the recorder of
+// Events. Main thread only. Must outlive its users.
 
 #include <spdlog/logger.h>
 
@@ -14,10 +14,10 @@
 namespace ipvsproxier::cmd {
 
 struct ApiClient {
-  // The loop and the logger outlive it. Asks for nothing yet.
+  // The loop and the logger must outlive it. Sends nothing yet.
   ApiClient(watch::AccessSource access, loop::MainLoop& loop, spdlog::logger& logger);
 
-  // In [0, 1): so that many nodes do not ask at the same moment.
+  // Random numbers in [0, 1), so that many nodes do not send requests at the same moment.
   std::function<double()> random;
   watch::Credentials credentials;
   watch::CurlTransport transport;

@@ -1,4 +1,4 @@
-// API server -> objects -> cluster feed
+// Feeds objects of the API server to the ClusterFeed.
 
 #include <memory>
 #include <utility>

@@ -14,7 +14,7 @@ namespace ipvsproxier::cmd {
 
 namespace {
 
-// First of all: with what binds VIPs everything else is out of reach.
+// Removed first: without the bindings, virtual services are unreachable.
 void remove_local_routes(netlink::LinkTable& links, CleanupReport& report) {
   const auto routes = links.list_local_routes();
   if (!routes) {
@@ -103,7 +103,7 @@ void remove_nft(const sync::RemoveNftLeftovers& remove, CleanupReport& report) {
 }
 
 void remove_set(ipset::SetTable& sets, const std::string& name, CleanupReport& report) {
-  // A set of another kind has our name all the same.
+  // A set of another kind under our name is removed as well.
   auto listed = sets.list(name);
   if (listed && !*listed) return;
   const bool there = listed || listed.error().kind == netlink::ErrorKind::unsupported;
@@ -140,7 +140,7 @@ CleanupReport clean_up(const CleanupTables& tables,
   if (tables.ipvs != nullptr) remove_services(*tables.ipvs, excluded, report);
   if (tables.rules != nullptr) remove_rules(*tables.rules, report);
   if (tables.remove_nft_leftovers) remove_nft(tables.remove_nft_leftovers, report);
-  // Behind the rules: a set to which one refers cannot go.
+  // After the rules: a set that a rule uses cannot be destroyed.
   if (tables.sets != nullptr) remove_sets(*tables.sets, report);
   return report;
 }

@@ -1,9 +1,9 @@
 #pragma once
 
-// --cleanup: removes everything that we keep in the kernel, and what kube-proxy's other modes left,
-// so that a node is as if neither had been there. Others' sets, chains, rules, links, virtual
-// services by firewall mark and those in excluded prefixes stay. Sysctls, IPVS timeouts and
-// conntrack are not reverted. The calling thread owns the tables.
+// --cleanup: removes everything that this program keeps in the kernel, and the leftovers of
+// kube-proxy's other modes. Other programs' sets, chains, rules and links stay, as do firewall-mark
+// services and virtual services in excluded prefixes. Sysctls, IPVS timeouts and conntrack are not
+// reverted. The calling thread owns the tables.
 
 #include <cstddef>
 #include <string>
@@ -18,7 +18,7 @@
 
 namespace ipvsproxier::cmd {
 
-// nullptr: the kernel has no such thing.
+// nullptr: the kernel does not have this table.
 struct CleanupTables {
   netlink::IpvsTable* ipvs = nullptr;
   netlink::LinkTable* links = nullptr;
@@ -41,7 +41,7 @@ struct CleanupReport {
 // "1 links, 0 local routes, 18 virtual services, 18 jumps, 22 chains, 34 sets, 0 nftables tables"
 std::string to_string(const CleanupReport& report);
 
-// What fails does not stop the rest. Virtual services of addresses in `excluded` stay.
+// A failure does not stop the rest. Virtual services with addresses in `excluded` stay.
 CleanupReport clean_up(const CleanupTables& tables, const std::vector<netlink::IpPrefix>& excluded);
 
 }  // namespace ipvsproxier::cmd

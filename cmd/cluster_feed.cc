@@ -21,7 +21,7 @@ void ClusterFeed::take(std::vector<api::Object> changed,
   const auto cidrs = complete ? pod_cidrs_.see(node_) : PodCidrs::Verdict::wait;
   if (cidrs == PodCidrs::Verdict::end) return on_misfit_();
   if (cidrs == PodCidrs::Verdict::keep_old) input.changes.node.reset();
-  // Nothing is programmed before this is set.
+  // Setting `complete` is what starts the programming.
   if (cidrs != PodCidrs::Verdict::wait) {
     if (!started_ && !fits_node(options_, families_, node_, logger_)) return on_misfit_();
     input.changes.complete = complete;

@@ -1,7 +1,7 @@
 #pragma once
 
-// ClusterFeed: what a source of objects tells -> the sync thread's mailbox, and the servers. Says
-// what is missing for programming this node. The main thread's.
+// ClusterFeed: passes the objects of a source to the sync thread's mailbox and to the servers. Logs
+// if the Node lacks something that programming needs. Main thread only.
 
 #include <functional>
 #include <map>
@@ -25,9 +25,9 @@ using SyncMail = loop::Mailbox<sync::SyncInput>;
 
 class ClusterFeed {
  public:
-  // `families`: those that this host can proxy. `on_misfit` is called, and nothing handed over,
-  // when the configuration does not fit the Node that the first lists bring, or the Node cannot be
-  // followed further (PodCidrs). The others outlive this.
+  // `families`: those that this host can proxy. If the configuration does not fit the Node in the
+  // first lists, or the Node's new pod CIDRs need a restart (PodCidrs), `on_misfit` is called and
+  // nothing is passed on. The other arguments must outlive this.
   ClusterFeed(const Options& options, std::vector<netlink::Family> families, loop::Timers& timers,
               SyncMail& mail, Servers& servers, spdlog::logger& logger,
               std::function<void()> on_misfit)
@@ -39,9 +39,9 @@ class ClusterFeed {
         on_misfit_(std::move(on_misfit)),
         pod_cidrs_(options, timers, logger, [this] { on_misfit_(); }) {}
 
-  // `unreadable` as of model::Changes. `complete`: whether everything that exists is known by now.
-  // nullopt: the source has not told everything yet; nothing is programmed before it did.
-  // `listed_again` as of model::Changes.
+  // `unreadable` and `listed_again` as in model::Changes. `complete`: whether all existing objects
+  // are known; nullopt: the source has not reported everything yet, and nothing is programmed
+  // before.
   void take(std::vector<api::Object> changed, const std::vector<watch::DeletedObject>& deleted,
             std::optional<bool> complete,
             std::map<api::ObjectKey, std::optional<std::string>> unreadable = {},

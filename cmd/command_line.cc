@@ -138,7 +138,7 @@ constexpr auto kUsage =
     "0 "
     "if nothing of it is left.";
 
-// "--vip_ping=x" -> "--vip-ping=x"; "-v=2" -> "--v=2". CLI11 reads arguments from the back.
+// "--vip_ping=x" -> "--vip-ping=x"; "-v=2" -> "--v=2". In reverse order, as CLI11 expects.
 std::vector<std::string> normalised(int argc, const char* const* argv) {
   std::vector<std::string> arguments;
   bool flags_end = false;
@@ -177,7 +177,7 @@ void add_flags(CLI::App& app, const std::string& group, std::span<const Flag<Tar
   }
 }
 
-// Hands over each of the flags as often as it was given.
+// Calls the function for each occurrence of each flag.
 template <typename Target>
 void for_each_given(const CLI::App& app, std::span<const Flag<Target>> flags,
                     const std::function<void(const Flag<Target>&, const std::string&)>& then) {
@@ -185,7 +185,7 @@ void for_each_given(const CLI::App& app, std::span<const Flag<Target>> flags,
     for (const auto& text : app.get_option(long_name(flag.name))->results()) then(flag, text);
 }
 
-// Sets the flags of `app` in `target`; adds what is wrong.
+// Applies the flags of `app` to `target`; appends mistakes.
 template <typename Target>
 void set_flags(const CLI::App& app, std::span<const Flag<Target>> flags, Target& target,
                std::vector<std::string>& wrong) {
@@ -209,7 +209,7 @@ Exit usage_error(const CLI::App& app, const std::string& message) {
   return Exit{.status = 1, .text = fmt::format("{}\nError: {}\n", app.help(), message)};
 }
 
-// nullopt: the arguments are read.
+// nullopt: parsed without a reason to exit.
 std::optional<Exit> parse(CLI::App& app, int argc, const char* const* argv) {
   try {
     app.parse(normalised(argc, argv));

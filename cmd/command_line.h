@@ -1,8 +1,7 @@
 #pragma once
 
-// The command line of ipvs-proxier -> which flags were given, and those of our own as values.
-// Flags accept "_" for "-", as kube-proxy's do; the last of a repeated flag counts, lists grow.
-// Pure.
+// The command line of ipvs-proxier: the given flags, with our own flags as values. "_" counts as
+// "-" in flags, as in kube-proxy; the last of a repeated flag counts, lists grow. Pure.
 
 #include <optional>
 #include <string>
@@ -18,22 +17,21 @@ class App;
 
 namespace ipvsproxier::cmd {
 
-// Where the daemon answers ipvsctl, unless --control-socket says otherwise.
+// The daemon's socket for ipvsctl, unless --control-socket names another one.
 inline constexpr const char* kControlSocket = "/run/ipvs-proxier/control.sock";
-// Where it answers probes, beside it.
+// The daemon's socket for probes, beside the control socket.
 inline std::string probe_socket(const std::string& control_socket) {
   return control_socket + ".probes";
 }
 
-// The program is to print the text (on standard output with status 0, else on standard error) and
-// to end.
+// The program prints the text (on standard output for status 0, else on standard error) and exits.
 struct Exit {
   int status = 0;
   std::string text;
 };
 
-// Flags that always count: of our own, and those of kube-proxy that are no field of its file or
-// win over it.
+// Flags that always count: our own, and those of kube-proxy that are not in its configuration file
+// or take precedence over it.
 struct MainFlags {
   std::string manifests;
   std::string master;
@@ -52,8 +50,8 @@ struct MainFlags {
   bool ignore_mode = false;
   std::optional<bool> external_ips;
   std::string control_socket = kControlSocket;
-  std::optional<bool> mass_removal_brake;  // nullopt: as long as this is not to be kube-proxy
-  // Differences from kube-proxy: nullopt is the default of --kube-proxy-compat or without it.
+  std::optional<bool> mass_removal_brake;  // nullopt: on, unless --kube-proxy-compat is given
+  // Differences from kube-proxy; nullopt: the default, which --kube-proxy-compat changes.
   std::optional<bool> vip_ping;
   std::optional<bool> strict_internal_traffic_policy;
   std::optional<bool> open_health_check_ports;
@@ -71,20 +69,20 @@ struct GivenFlag {
   std::string text;
   std::string (*set)(std::string_view text, FlagConfig& target);
 };
-// In the order of the tables; one that was given several times, in that order.
+// In the order of the tables; a repeated flag in the order given.
 using GivenFlags = std::vector<GivenFlag>;
 
 struct CommandLine {
   MainFlags main;
-  GivenFlags config;   // ignored beside --config
-  GivenFlags logging;  // win over the file
+  GivenFlags config;   // ignored with --config
+  GivenFlags logging;  // take precedence over the file
 };
 
-// Exit with status 0: --help and --version; with 1: a mistake, told behind the usage. The texts of
-// `config` and `logging` have been found sound.
+// Exit with status 0: --help and --version; with 1: a mistake, described after the usage. The texts
+// of `config` and `logging` have been checked.
 std::variant<CommandLine, Exit> read_command_line(int argc, const char* const* argv);
 
-// Gives `app` all flags that read_command_line() knows.
+// Adds all flags that read_command_line() knows to `app`.
 void add_daemon_flags(CLI::App& app);
 
 }  // namespace ipvsproxier::cmd

@@ -73,7 +73,7 @@ bool wants_value(const CLI::Option& option) {
   return option.get_type_size() != 0;
 }
 
-// The type as it is in --help: "FORM:{json,yaml}".
+// The type name as in --help: "FORM:{json,yaml}".
 struct ValueType {
   std::string_view name;
   std::vector<std::string> choices;
@@ -88,7 +88,7 @@ ValueType value_type(const CLI::Option& option, const std::string& text) {
   return type;
 }
 
-// `before` stands before each: "--output=".
+// `before` is put in front of each value: "--output=".
 Candidates values_of(const CLI::Option& option, const std::string& before, std::string_view begun,
                      const KnownValues& known) {
   const auto text = option.get_type_name();
@@ -101,7 +101,7 @@ Candidates values_of(const CLI::Option& option, const std::string& before, std::
   return found;
 }
 
-// Long names only: those are what one looks for.
+// Long names only, because they explain themselves.
 Candidates flags_of(const CLI::App& app, std::string_view begun) {
   Candidates found;
   for (const auto* option : app.get_options())
@@ -119,10 +119,10 @@ Candidates commands_of(const CLI::App& app, std::string_view begun) {
   return found;
 }
 
-// The command, and behind it what takes the flags that it does not know.
+// The command's flags, and those of the daemon if the command accepts them.
 struct Flags {
   const CLI::App* command;
-  const CLI::App* daemon;  // nullptr: nothing does
+  const CLI::App* daemon;  // nullptr: not accepted
 
   const CLI::Option* find(const std::string& word) const {
     const auto name = word.substr(0, word.find('='));
@@ -135,7 +135,7 @@ bool is_flag(const std::string& word) {
   return word.size() > 1 && word.front() == '-';
 }
 
-// Arguments of the command so far, and the flag that waits for a value, if one does.
+// The number of arguments so far, and the flag that waits for a value, if any.
 struct Reading {
   std::size_t arguments = 0;
   const CLI::Option* waiting = nullptr;

@@ -1,7 +1,7 @@
 #pragma once
 
-// What `ipvsctl complete` answers to a shell whose user presses Tab, and the scripts by which bash,
-// zsh and fish come to ask. Pure, but for the values that somebody else knows.
+// Shell completion: the answers of `ipvsctl complete`, and the completion scripts for bash, zsh and
+// fish. Pure, except for `known`.
 
 #include <functional>
 #include <string>
@@ -16,29 +16,29 @@ namespace ipvsproxier::cmd {
 
 struct Candidate {
   std::string word;
-  std::string about;  // "": nothing to say of it
+  std::string about;  // description; may be ""
 
   bool operator==(const Candidate&) const = default;
 };
 
-// Values that an option or argument of a type ("SET", "LINK", "NAMESPACE") can have; `begun` is
-// what is typed of it.
+// Returns the values for an option or argument of a type ("SET", "LINK", "NAMESPACE"); `begun` is
+// the typed part.
 using KnownValues =
     std::function<std::vector<std::string>(std::string_view type, std::string_view begun)>;
 
-// Instead of candidates: the names of files.
+// A special answer instead of candidates: complete file names.
 inline constexpr const char* kFilesAreMeant = ":files";
 
-// What the last of `words` can become; they stand behind the program's name, the last may be empty.
-// `daemon` has the flags that a command that takes the daemon's flags (its extras are allowed)
-// takes.
+// Candidates for the last of `words`, which follow the program's name; the last word may be empty.
+// `daemon` holds the flags for commands that accept the daemon's flags (commands that allow
+// extras).
 std::vector<Candidate> complete(const CLI::App& app, const CLI::App& daemon,
                                 const std::vector<std::string>& words, const KnownValues& known);
 
-// A line each: the word, and behind a tab what it is about.
+// One line for each candidate: the word, a tab, the description.
 std::string candidates_text(const std::vector<Candidate>& candidates);
 
-// For "bash", "zsh", "fish"; "" for others.
+// For "bash", "zsh" and "fish"; "" for others.
 std::string completion_script(std::string_view shell);
 
 }  // namespace ipvsproxier::cmd

@@ -80,7 +80,7 @@ class Doubts {
                        name_of(node_.primary), node_.dual_stack ? "" : " only");
   }
 
-  // Something of both families is configured.
+  // Whether the configuration has values of both families.
   bool looks_dual_stack() const {
     for (const auto& list : {cluster_cidrs(config_), node_.pod_cidrs, exclude_prefixes(config_)})
       if (has(list, Family::ipv4) && has(list, Family::ipv6)) return true;

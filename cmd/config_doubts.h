@@ -1,6 +1,6 @@
 #pragma once
 
-// What is allowed in a configuration but does not fit this node: kube-proxy's checks after
+// Values that are valid in a configuration but do not fit this node: kube-proxy's checks after
 // validation. Pure.
 
 #include <optional>
@@ -16,20 +16,19 @@ namespace ipvsproxier::cmd {
 
 struct NodeFamilies {
   netlink::Family primary = netlink::Family::ipv4;
-  bool dual_stack = false;  // this host can proxy both
+  bool dual_stack = false;  // this host can proxy both families
   std::vector<netlink::IpPrefix> pod_cidrs;
-  bool primary_missing = false;  // this host cannot proxy it
+  bool primary_missing = false;  // this host cannot proxy the primary family
 };
 
-// Of a host that can proxy `families`. The first family is that of the bind address, else of the
-// Node's first InternalIP, else ExternalIP; IPv4 where there is none.
+// For a host that can proxy `families`. The primary family is that of the bind address, else of the
+// Node's first InternalIP, else of its first ExternalIP; else IPv4.
 NodeFamilies node_families(const KubeProxyConfig& config,
                            const std::vector<netlink::Family>& families,
                            const std::optional<api::Node>& node);
 
-// Warnings, and an error where kube-proxy would end: a host without the node's first family,
-// ClusterCIDR on a node of one family with
-// ranges of the other only, or NodeCIDR with pod CIDRs of the other only.
+// Warnings, and errors where kube-proxy would exit: a host without the node's primary family; on a
+// single-stack node, detectLocalMode ClusterCIDR or NodeCIDR with ranges of the other family only.
 api::Problems config_doubts(const KubeProxyConfig& config, const NodeFamilies& node,
                             const std::string& origin);
 

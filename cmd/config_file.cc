@@ -32,7 +32,7 @@ void read_log_output(ConfigSection& section, LogOutputConfig& config) {
   section.read_quantity("infoBufferSize", config.info_buffer_size);
 }
 
-// Reads the member object `key` with `read` and reports what it does not know.
+// Reads the member object `key` with `read`, and reports its unknown fields.
 template <typename Config, typename Read>
 void read_section(ConfigSection& parent, std::string_view key, Config& config, Read read) {
   auto section = parent.section(key);
@@ -141,7 +141,7 @@ void read_top(ConfigSection& top, KubeProxyConfig& config) {
   top.read("windowsRunAsService", config.windows_run_as_service);
 }
 
-// Whether the document says that it is what it has to be.
+// Whether apiVersion and kind are right.
 bool check_type(ConfigSection& top) {
   std::string api_version;
   std::string kind;
@@ -182,7 +182,7 @@ KubeProxyConfig read_config_text(std::string_view text, const std::string& origi
   for (const auto& path : document.duplicates)
     top.problem(Severity::warning, path, "is given more than once; the last one counts");
   if (!check_type(top)) return config;
-  // Their defaults follow the family of bindAddress.
+  // The defaults of both depend on the family of bindAddress.
   config.healthz_bind_address.clear();
   config.metrics_bind_address.clear();
   read_top(top, config);

@@ -1,9 +1,9 @@
 #pragma once
 
-// A KubeProxyConfiguration file, YAML or JSON -> KubeProxyConfig. Problems name the file and the
-// field ("ipvs.scheduler"): an unknown or repeated field is a warning, a wrong type an error, as is
-// a wrong apiVersion or kind. Feature gates: unknown ones are a warning, a locked one with its
-// other value is an error. Values are not judged here: config_validation.h does that.
+// Reads a KubeProxyConfiguration file (YAML or JSON). Problems name the file and the field
+// ("ipvs.scheduler"): an unknown or repeated field is a warning; a wrong type, apiVersion or kind
+// is an error. An unknown feature gate is a warning, a changed locked one an error. Values are
+// checked by config_validation.h.
 
 #include <string>
 #include <string_view>
@@ -13,8 +13,7 @@
 
 namespace ipvsproxier::cmd {
 
-// Defaults are applied. When `problems` holds an error afterwards the configuration must not be
-// used. Pure.
+// Applies defaults. If `problems` then holds an error, the configuration must not be used. Pure.
 KubeProxyConfig read_config_text(std::string_view text, const std::string& origin,
                                  api::Problems& problems);
 

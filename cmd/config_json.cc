@@ -16,7 +16,7 @@ namespace ipvsproxier::cmd {
 
 namespace {
 
-// Members stay in the order in which kube-proxy declares them.
+// Keeps members in the order of kube-proxy's declarations.
 using OrderedJson = nlohmann::ordered_json;
 
 std::string show(Nanoseconds duration) {
@@ -30,7 +30,7 @@ OrderedJson number(double value) {
   return value;
 }
 
-// An empty list was not given.
+// An empty list means that none was given.
 OrderedJson list(const std::vector<std::string>& elements) {
   return elements.empty() ? OrderedJson(nullptr) : OrderedJson(elements);
 }
@@ -61,7 +61,7 @@ OrderedJson client_connection(const ClientConnectionConfig& client) {
           {"burst", client.burst}};
 }
 
-// Their periods belong to modes that are not selected.
+// Without the periods, which belong to modes that are not selected.
 OrderedJson iptables(const IptablesConfig& iptables) {
   return {{"masqueradeBit", iptables.masquerade_bit},
           {"masqueradeAll", iptables.masquerade_all},
@@ -119,7 +119,7 @@ OrderedJson to_json(const KubeProxyConfig& config) {
   json["bindAddressHardFail"] = config.bind_address_hard_fail;
   json["enableProfiling"] = config.enable_profiling;
   json["showHiddenMetricsForVersion"] = config.show_hidden_metrics_for_version;
-  json["mode"] = "ipvs";  // also for "", which would mean something else to kube-proxy
+  json["mode"] = "ipvs";  // also for "", which has another meaning in kube-proxy
   json["iptables"] = iptables(config.iptables);
   json["ipvs"] = ipvs(config.ipvs);
   json["nftables"] = nftables(config.nftables);

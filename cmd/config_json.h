@@ -1,7 +1,7 @@
 #pragma once
 
-// A configuration as kube-proxy shows it: its file's fields and names, durations as Go writes them,
-// and of the sections of proxy modes only ipvs with its periods. Pure, but for write_config_file().
+// Prints a configuration as kube-proxy does: the file's fields and names, durations in Go's form,
+// and of the sections for proxy modes only ipvs with its periods. Pure, except write_config_file().
 
 #include <string>
 
@@ -12,10 +12,10 @@ namespace ipvsproxier::cmd {
 // The body of /configz: {"kubeproxy.config.k8s.io":{"kind":...,...}}.
 std::string config_json(const KubeProxyConfig& config);
 
-// The same object as a file for --config, keys in their order by name.
+// The same object as YAML for --config, with keys sorted by name.
 std::string config_yaml(const KubeProxyConfig& config);
 
-// Writes that file, over what is there. What went wrong, or "". Blocks.
+// Writes that file, replacing an existing one. Returns a description of the failure, or "". Blocks.
 std::string write_config_file(const std::string& path, const KubeProxyConfig& config);
 
 }  // namespace ipvsproxier::cmd

@@ -1,8 +1,8 @@
 #pragma once
 
 // ConfigSection: typed reading of one object of a configuration file. Each read() names a field;
-// what no read() named is reported as unknown by report_unknown(). Absent and null fields leave
-// the value as it is. For one read on one thread; the JSON outlives it.
+// report_unknown() reports the fields that no read() named. Absent and null fields leave the value
+// unchanged. For one read on one thread; the JSON must outlive it.
 
 #include <chrono>
 #include <cstdint>
@@ -26,11 +26,11 @@ class ConfigSection {
   ConfigSection(const Json& object, std::string path, std::string origin, api::Problems& problems)
       : object_(object), path_(std::move(path)), origin_(std::move(origin)), problems_(problems) {}
 
-  // What is read from now on has no effect: a wrong type is a warning, not an error, so that the
-  // file of a later version does not end the process.
+  // The fields read from now on have no effect: a wrong type is a warning instead of an error, so
+  // that the file of a later version does not end the process.
   void without_effect() { severity_ = api::Severity::warning; }
 
-  // A wrong type is an error problem and leaves the value as it is.
+  // A wrong type becomes an error problem and leaves the value unchanged.
   void read(std::string_view key, std::string& value);
   void read(std::string_view key, bool& value);
   void read(std::string_view key, double& value);
@@ -40,17 +40,17 @@ class ConfigSection {
   void read(std::string_view key, std::map<std::string, bool>& value);
   // "1m30s" or 0.
   void read(std::string_view key, std::chrono::nanoseconds& value);
-  // The same, or an integer of nanoseconds.
+  // The same, or an integer number of nanoseconds.
   void read_with_nanoseconds(std::string_view key, std::chrono::nanoseconds& value);
-  // "64Ki" or a number; the text of it.
+  // "64Ki" or a number, as text.
   void read_quantity(std::string_view key, std::string& value);
 
-  // Member object; nullopt when absent or no object.
+  // A member object; nullopt if absent or no object.
   std::optional<ConfigSection> section(std::string_view key);
-  // Elements of a list of objects.
+  // The elements of a list of objects.
   std::vector<ConfigSection> sections(std::string_view key);
 
-  // One warning for each field that nobody read.
+  // One warning for each field that was not read.
   void report_unknown() const;
 
   void problem(api::Severity severity, std::string_view key, std::string message) const;
@@ -68,7 +68,7 @@ class ConfigSection {
   std::string origin_;
   api::Problems& problems_;
   std::set<std::string, std::less<>> known_;
-  api::Severity severity_ = api::Severity::error;  // of a wrong type
+  api::Severity severity_ = api::Severity::error;  // for a wrong type
 };
 
 }  // namespace ipvsproxier::cmd

@@ -63,7 +63,7 @@ class Checker {
           fmt::format("must be within the range [{}, {}]", smallest, largest));
   }
 
-  // The last error is one of a field without effect.
+  // Marks the last error: its field has no effect.
   void without_effect() { errors_.back().no_effect = true; }
 
   std::vector<ValidationError> take() { return std::move(errors_); }
@@ -283,7 +283,7 @@ api::Problems to_problems(const std::vector<ValidationError>& errors, const std:
   if (texts.empty()) return problems;
   auto list = fmt::format("{}", fmt::join(texts, ", "));
   if (texts.size() != 1) list = "[" + list + "]";
-  // The fields have other names on the command line.
+  // Not advice about fields: on the command line they have other names.
   problems.push_back(
       api::Problem{.origin = origin,
                    .field = origin.empty() ? "" : fmt::format("{}", fmt::join(fields, ", ")),

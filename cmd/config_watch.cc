@@ -11,7 +11,7 @@ namespace ipvsproxier::cmd {
 namespace {
 
 constexpr auto kTimer = "read configuration";
-// Editors write twice, and a mounted ConfigMap changes several names.
+// Editors write twice, and a mounted ConfigMap changes several names: wait for more events.
 constexpr std::chrono::milliseconds kSettle{50};
 
 }  // namespace
@@ -39,7 +39,7 @@ ConfigWatch::ConfigWatch(const Options& options, loop::MainLoop& loop, spdlog::l
       watcher_(options.config_file) {
   if (options_.config_file.empty()) return;
   if (watcher_.fd() >= 0) loop_.watch(watcher_.fd(), [this] { note_events(); });
-  // It may have changed since it was read for the options.
+  // The file may have changed since the options were read.
   read();
   if (!watcher_.failure().empty()) logger_.warn("{}: {}", options_.config_file, watcher_.failure());
 }
@@ -58,7 +58,7 @@ void ConfigWatch::note_events() {
 void ConfigWatch::read() {
   waiting_ = false;
   if (watcher_.take_news().everything) watcher_.follow_path();
-  // Its end is another event.
+  // The end of the write is another event.
   if (watcher_.is_being_written(options_.config_file)) return;
   api::Problems unreadable;
   const auto text = watch::read_text_file(options_.config_file, unreadable);

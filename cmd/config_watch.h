@@ -1,6 +1,6 @@
 #pragma once
 
-// Notices that the configuration file has changed. One thread, the main loop's.
+// Detects changes of the configuration file. Main thread only.
 
 #include <functional>
 #include <string>
@@ -15,25 +15,25 @@
 namespace ipvsproxier::cmd {
 
 enum class ConfigChange {
-  none,     // it means what the running configuration means
-  valid,    // it means something else
-  invalid,  // it could not be started with
+  none,     // same meaning as the running configuration
+  valid,    // another valid configuration
+  invalid,  // the process could not start with it
 };
 
 struct ConfigVerdict {
   ConfigChange change = ConfigChange::none;
-  api::Problems problems;  // of an invalid one
+  api::Problems problems;  // of an invalid configuration
 };
 
-// The file's text now, against the configuration with which this process runs. Pure.
+// Compares the file's current text with the running configuration. Pure.
 ConfigVerdict judge_config(std::string_view text, const Options& running);
 
-// Follows options.config_file, through links too, in whatever way it is replaced. Does nothing when
-// there is none.
+// Follows options.config_file, also through links, however it is replaced. Does nothing without a
+// file.
 class ConfigWatch {
  public:
-  // `on_changed` is called once, when the file holds another valid configuration. What is invalid
-  // is logged, once for each way in which it is. All outlive this.
+  // `on_changed` is called once, when the file holds another valid configuration. An invalid one is
+  // logged, once for each set of problems. All arguments must outlive this.
   ConfigWatch(const Options& options, loop::MainLoop& loop, spdlog::logger& logger,
               std::function<void()> on_changed);
   ConfigWatch(const ConfigWatch&) = delete;
@@ -50,7 +50,7 @@ class ConfigWatch {
   spdlog::logger& logger_;
   std::function<void()> on_changed_;
   watch::PathWatcher watcher_;
-  bool waiting_ = false;  // for more events
+  bool waiting_ = false;  // waiting for further events
   api::Problems told_;
 };
 

@@ -25,9 +25,9 @@ using Json = nlohmann::json;
 
 constexpr serve::HttpLimits kLimits{
     .connections = 8, .connections_per_listener = 8, .silence = std::chrono::seconds(10)};
-// How long somebody waits for the end of a sync; a first one may take longer.
+// How long a request waits for the end of a sync; a first sync may take longer.
 constexpr std::chrono::seconds kPatience{10};
-// Some 2 ms of the sync thread's time.
+// About 2 ms of the sync thread's time.
 constexpr std::size_t kPageBytes = std::size_t{64} * 1024;
 constexpr std::size_t kUnreadableTold = 20;
 constexpr std::size_t kRefusedShown = 50;
@@ -49,7 +49,7 @@ std::optional<api::ObjectKind> parse_kind(const std::string& text) {
   return std::nullopt;
 }
 
-// What is wrong with the query, or "".
+// Parses the query; returns a description of a mistake, or "".
 std::string read_query(const serve::HttpRequest& request, inspect::ServiceQuery& query) {
   query.ns = query_of(request, "namespace");
   if (const auto text = query_of(request, "service")) {
@@ -79,7 +79,7 @@ double milliseconds(std::chrono::nanoseconds time) {
   return std::chrono::duration<double, std::milli>(time).count();
 }
 
-// What is wrong now, a line each.
+// The current problems, one line each.
 std::vector<std::string> wrong_lines(const sync::Inspection& inspection) {
   auto lines = inspection.standing.wrong;
   const auto& unreadable = inspection.cluster.unreadable;
@@ -91,7 +91,7 @@ std::vector<std::string> wrong_lines(const sync::Inspection& inspection) {
   return lines;
 }
 
-// What the main thread knows to be wrong.
+// Adds the problems that the main thread knows.
 void add_held(const serve::Status& status, Json& wrong) {
   for (const auto resource : serve::kResources)
     if (const auto held = status.removal_held(resource); held > 0)
@@ -101,7 +101,7 @@ void add_held(const serve::Status& status, Json& wrong) {
                       held, to_string(resource)));
 }
 
-// The first ones.
+// The first refusals.
 Json refused_json(const sync::Refusals& refusals) {
   auto list = Json::array();
   for (const auto& [thing, entry] : refusals.all()) {
@@ -111,7 +111,7 @@ Json refused_json(const sync::Refusals& refusals) {
   return list;
 }
 
-// The sync thread's.
+// Runs on the sync thread.
 std::string sync_json(const sync::Inspection& inspection) {
   const auto& standing = inspection.standing;
   const auto& desired = inspection.planner.desired();
@@ -195,7 +195,7 @@ serve::HttpResponse Control::answer_status() {
       watch["heardMillisecondsAgo"] = milliseconds(*age);
     if (options_.manifests.empty()) json["watches"][to_string(resource)] = std::move(watch);
   }
-  // A long sync does not hide what is known without.
+  // A long sync must not delay the values that need no answer from it.
   constexpr std::chrono::seconds kShort{1};
   const auto sync = asker_.ask(&sync_json, kShort, stop_.get_token());
   json["sync"] = sync ? Json::parse(*sync) : Json("busy");

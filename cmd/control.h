@@ -1,24 +1,24 @@
 #pragma once
 
-// Control: what the daemon answers to ipvsctl, over HTTP on a unix socket that only root may use:
+// Control: the daemon's answers to ipvsctl, over HTTP on a unix socket for root only:
 //
-//   /v1/status     how it is: version, sync, watches, what is wrong
+//   /v1/status     the daemon's state: version, sync, watches, current problems
 //   /v1/settings   its flags and configuration
 //   /v1/objects    the objects that it plans with, as lists in pages:
 //                  ?kind=Service|EndpointSlice|Node [&after=NS/NAME[/SLICE]] [&namespace=NS]
 //                  [&service=NS/NAME]
-//   /v1/names      what virtual and real servers are to the cluster (name_page.h), in pages:
+//   /v1/names      the cluster's names of virtual and real servers (name_page.h), in pages:
 //                  [?after=NS/NAME[/SLICE]] [&namespace=NS] [&service=NS/NAME]
 //   /v1/service    one Service: ?service=NS/NAME (control_service.h); null: there is none
 //
-// Answers are JSON; a mistake is {"error":"..."} with status 400 or 404, a sync thread that is busy
-// for longer than somebody waits, or not ready, 503. Whoever asks waits, never a sync: an answer of
-// the sync thread is made between two of them, and is one page. The main thread's.
+// Answers are JSON; a mistake is {"error":"..."} with status 400 or 404; 503 means that the sync
+// thread is busy for too long or not ready. Questions never delay a sync by more than one page: the
+// sync thread answers between two syncs. Main thread only.
 //
-// On a socket of its own (probe_socket()), where nobody waits for anybody's question:
+// A second socket (probe_socket()), whose answers never wait for questions on the first:
 //
-//   /v1/health     what the kubelet's probes ask: {"livez","healthz"}, which are true where those
-//                  paths of the health server (healthz.h) answer 200
+//   /v1/health     for kubelet's probes: {"livez","healthz"}, true if these paths of the health
+//                  server (healthz.h) answer 200
 
 #include <functional>
 #include <stop_token>
@@ -36,8 +36,8 @@ namespace ipvsproxier::cmd {
 
 class Control {
  public:
-  // Listens, or says why not and goes on without. What it uses outlives it; it outlives the sync
-  // thread.
+  // Listens, or logs the failure and continues without. The arguments must outlive this; this must
+  // outlive the sync thread.
   Control(const Options& options, SyncMail& mail, const serve::Status& status,
           spdlog::logger& logger);
   Control(const Control&) = delete;
@@ -52,7 +52,7 @@ class Control {
   serve::HttpResponse answer_objects(const serve::HttpRequest& request);
   serve::HttpResponse answer_service(const serve::HttpRequest& request);
   serve::HttpResponse answer_names(const serve::HttpRequest& request);
-  // `page` is the sync thread's; "": it has not heard of the cluster yet.
+  // `page` runs on the sync thread; its result "" means that the cluster is not known yet.
   serve::HttpResponse answer_page(std::function<std::string(const sync::Inspection&)> page);
 
   const Options& options_;

@@ -15,7 +15,7 @@ namespace {
 using netlink::Error;
 using netlink::ErrorKind;
 
-// Longer than the daemon lets anybody wait for a sync.
+// Longer than the daemon's own limit of a wait.
 constexpr long kPatienceSeconds = 15;
 
 std::size_t append(const char* bytes, std::size_t one, std::size_t count, void* text) {
@@ -44,7 +44,7 @@ netlink::Result<std::string> ControlClient::get(const std::string& target) {
   std::string body;
   curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, path_.c_str());
   curl_easy_setopt(curl, CURLOPT_URL, ("http://localhost" + target).c_str());
-  curl_easy_setopt(curl, CURLOPT_PROXY, "");  // whatever the environment says
+  curl_easy_setopt(curl, CURLOPT_PROXY, "");  // overrides the environment's proxy
   curl_easy_setopt(curl, CURLOPT_TIMEOUT, kPatienceSeconds);
   curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, &append);

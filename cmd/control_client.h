@@ -1,6 +1,6 @@
 #pragma once
 
-// ControlClient: asks the daemon on its control socket (control.h). Blocks. One thread.
+// ControlClient: sends requests to the daemon's control socket (control.h). Blocks. One thread.
 
 #include <memory>
 #include <string>
@@ -11,17 +11,17 @@ namespace ipvsproxier::cmd {
 
 class ControlClient {
  public:
-  // Connects with each question.
+  // Connects at each request.
   explicit ControlClient(std::string path);
   ControlClient(const ControlClient&) = delete;
   ControlClient& operator=(const ControlClient&) = delete;
   ~ControlClient();
 
-  // The text of the JSON object that answers "/v1/status". `missing`: no daemon answers there;
-  // `denied`: this user may not ask; `timeout`: it is busy; `malformed`: it is something else that
-  // answers.
+  // The JSON text of the answer to a path such as "/v1/status". `missing`: no daemon listens;
+  // `denied`: not allowed for this user; `timeout`: the daemon is busy; `malformed`: another
+  // program answers.
   netlink::Result<std::string> get(const std::string& target);
-  // `malformed`: what answered is no ipvs-proxier.
+  // The error `malformed`: another program than ipvs-proxier answered.
   netlink::Error stranger() const;
 
  private:

@@ -31,7 +31,7 @@ Json draining_json(const sync::Inspection& inspection, const api::NamespacedName
   return list;
 }
 
-// What the kernel refuses of it.
+// The kernel's refusals of this Service's entries.
 Json refused_json(const sync::Inspection& inspection, const api::NamespacedName& name) {
   auto list = Json::array();
   for (const auto& [thing, entry] : inspection.refusals.all())

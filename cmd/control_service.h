@@ -1,6 +1,6 @@
 #pragma once
 
-// What the daemon answers on /v1/service (control.h).
+// The daemon's answer to /v1/service (control.h).
 
 #include <string>
 
@@ -11,9 +11,9 @@ namespace ipvsproxier::cmd {
 
 // inspect::service_document(), and
 //   "draining": [{"service","server","forMilliseconds","leftMilliseconds"},...]
-//   "refused": what the kernel refuses of it, in words
-//   "lastChange": {"when","tookMilliseconds"}, or null where it is not known any more
-// The sync thread's.
+//   "refused": the kernel's refusals of this Service's entries, in words
+//   "lastChange": {"when","tookMilliseconds"}, or null if it is no longer known
+// Sync thread only.
 std::string service_answer(const sync::Inspection& inspection, const api::NamespacedName& name);
 
 }  // namespace ipvsproxier::cmd

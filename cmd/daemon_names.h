@@ -1,6 +1,6 @@
 #pragma once
 
-// Names of the cluster, asked of the daemon. Blocks. One thread.
+// Reads the cluster's names from the daemon. Blocks. One thread.
 
 #include <optional>
 #include <string>
@@ -12,17 +12,17 @@
 
 namespace ipvsproxier::cmd {
 
-// Of the Services that the query asks for. The error is the client's.
+// The names of the Services that the query selects. Returns the client's error.
 netlink::Result<inspect::ClusterNames> names_of_daemon(ControlClient& daemon,
                                                        const inspect::ServiceQuery& query = {});
 
-// The same for a command that can do without: where there are none, one line on standard error says
-// why, and nullopt is answered.
+// The same for a command that works without names: on failure prints one line with the reason on
+// standard error and returns nullopt.
 std::optional<inspect::ClusterNames> names_if_known(const std::string& socket);
 
-// What a view goes by: the names of the Services that the query asks for; nullopt where none are
-// `wanted`, or as in names_if_known(). A view of some Services is nothing without names: there the
-// error is the client's.
+// The names for a view: those of the Services that the query selects. nullopt if `wanted` is false,
+// or as in names_if_known(). A view restricted to some Services needs names: it returns the
+// client's error.
 netlink::Result<std::optional<inspect::ClusterNames>> names_for_view(
     bool wanted, const std::string& socket, const inspect::ServiceQuery& services);
 

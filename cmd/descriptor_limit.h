@@ -1,6 +1,6 @@
 #pragma once
 
-// How many descriptors this process may have open (RLIMIT_NOFILE).
+// The limit of open descriptors of this process (RLIMIT_NOFILE).
 
 #include <cstdint>
 
@@ -8,12 +8,12 @@
 
 namespace ipvsproxier::cmd {
 
-// No more than this is asked for: programs that we start inherit the limit, and some close every
-// descriptor below it one by one.
+// The highest limit to request: child processes inherit it, and some close every possible
+// descriptor one by one.
 inline constexpr std::uint64_t kMostDescriptors = std::uint64_t{1} << 20U;
 
-// Raises the soft limit to the hard one or to kMostDescriptors: each health server of a Service
-// needs one, and many systems start processes with 1024. Never lowers it.
+// Raises the soft limit to the hard limit, at most kMostDescriptors. The health server of each
+// Service needs a descriptor, and many systems start processes with 1024. Never lowers the limit.
 netlink::Status raise_descriptor_limit();
 
 }  // namespace ipvsproxier::cmd

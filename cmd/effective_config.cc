@@ -12,7 +12,7 @@ namespace ipvsproxier::cmd {
 
 namespace {
 
-// The texts are sound: read_command_line() has tried them.
+// The texts are valid: read_command_line() has checked them.
 void set_all(const GivenFlags& flags, FlagConfig& target) {
   for (const auto& flag : flags) static_cast<void>(flag.set(flag.text, target));
 }

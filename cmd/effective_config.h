@@ -1,6 +1,7 @@
 #pragma once
 
-// The configuration that counts: of flags alone, or of a file and the flags that win over it. Pure.
+// The configuration in effect: from flags alone, or from a file and the flags that override it.
+// Pure.
 
 #include <string>
 #include <string_view>
@@ -11,14 +12,14 @@
 
 namespace ipvsproxier::cmd {
 
-// What wins over a file.
+// Values that override a file.
 struct ConfigOverrides {
-  std::string hostname_override;  // "": the file's
+  std::string hostname_override;  // "": as in the file
   GivenFlags logging;
-  bool ignore_mode = false;  // whatever mode there is, it counts as ipvs, with a warning
+  bool ignore_mode = false;  // treat any mode as ipvs, with a warning
 };
 
-// Validated: must not be used when a problem is an error.
+// A validated configuration; it must not be used if a problem is an error.
 struct EffectiveConfig {
   KubeProxyConfig config;
   api::Problems problems;

@@ -15,12 +15,12 @@ namespace ipvsproxier::cmd {
 
 struct ExplainOptions {
   inspect::Flow flow;
-  bool live = false;  // and what there is of such a flow now
+  bool live = false;  // also show existing connections of the flow
   bool json = false;
-  std::string socket;  // where the daemon says the cluster's names
+  std::string socket;  // the daemon's, for the cluster's names
 };
 
-// As on the command line.
+// The flags as texts.
 struct ExplainWords {
   std::string source;       // "10.1.0.7", "10.1.0.7:4000", "node"
   std::string destination;  // "10.96.0.1:80", "[fd00::1]:53/udp"
@@ -30,10 +30,10 @@ struct ExplainWords {
   bool json = false;
 };
 
-// Makes the command's flags write into `words`.
+// Adds the command's flags, which write into `words`.
 void add_explain_flags(CLI::App& command, ExplainWords& words);
 
-// Throws a CLI::ValidationError that names what is wrong.
+// Throws a CLI::ValidationError that names the mistake.
 ExplainOptions explain_options(const ExplainWords& words);
 
 }  // namespace ipvsproxier::cmd

@@ -16,8 +16,8 @@ enum class GateStage : std::uint8_t { stable, beta, alpha };
 
 struct FeatureGate {
   std::string_view name;
-  bool enabled = false;  // by default
-  bool locked = false;   // the other value is an error
+  bool enabled = false;  // default value
+  bool locked = false;   // changing it is an error
   GateStage stage = GateStage::stable;
 };
 
@@ -35,15 +35,15 @@ inline constexpr std::array<FeatureGate, 11> kFeatureGates = {{
     {"PreferSameTrafficDistribution", true, true},
 }};
 
-// nullptr: unknown.
+// nullptr: unknown gate.
 const FeatureGate* find_feature_gate(std::string_view name);
 
-// Unknown gates are a warning and are ignored, a locked one with its other value is an error.
+// An unknown gate is a warning and ignored; a changed locked one is an error.
 api::Problems check_feature_gates(const std::map<std::string, bool>& set,
                                   const std::string& origin);
 
-// As set, else as AllAlpha or AllBeta is set for gates of its stage, else the gate's default; false
-// for an unknown gate that is not set.
+// The gate's set value, else the set value of AllAlpha or AllBeta if the gate has that stage, else
+// its default; false for an unknown gate that is not set.
 bool feature_enabled(const std::map<std::string, bool>& set, std::string_view name);
 
 }  // namespace ipvsproxier::cmd

@@ -15,7 +15,7 @@ namespace ipvsproxier::cmd {
 
 namespace {
 
-// The whole text as a number of its type.
+// The whole text as a number.
 template <typename Number>
 std::optional<Number> parse_number(std::string_view text) {
   Number number{};
@@ -43,7 +43,7 @@ std::optional<bool> parse_bool(std::string_view text) {
   return std::nullopt;
 }
 
-// "name=value" -> both, trimmed.
+// Splits "name=value" and trims both.
 std::optional<std::pair<std::string, std::string>> split_pair(std::string_view text) {
   const auto equals = text.find('=');
   if (equals == std::string_view::npos) return std::nullopt;

@@ -1,6 +1,6 @@
 #pragma once
 
-// Flags as rows of tables: how one is called, what --help says of it and what its text sets. Pure.
+// Flags as table rows: name, help and the function that applies the text. Pure.
 
 #include <chrono>
 #include <cstdint>
@@ -16,15 +16,17 @@ namespace ipvsproxier::cmd {
 
 template <typename Target>
 struct Flag {
-  std::string_view name;   // without dashes
-  std::string_view value;  // what --help calls the value; "": a switch, whose text is true or false
+  std::string_view name;  // without dashes
+  // The name of the value in --help; "": a switch, whose text is true or false.
+  std::string_view value;
   std::string_view help;
-  // What is wrong with the text ("must be ..."), or "". Called for each time that the flag is
-  // given, in that order.
+  // Applies one occurrence of the flag, in the order given. Returns a description of a mistake
+  // ("must be ..."), or "".
   std::string (*set)(std::string_view text, Target& target);
 };
 
-// Text -> value: what is wrong, or "". A wrong text leaves the value as it is.
+// Parse a text into a value. Return a description of a mistake, or ""; a mistake leaves the value
+// unchanged.
 std::string set_value(std::string_view text, std::string& value);
 std::string set_value(std::string_view text, bool& value);
 std::string set_value(std::string_view text, std::optional<bool>& value);
@@ -32,14 +34,14 @@ std::string set_value(std::string_view text, double& value);
 std::string set_value(std::string_view text, std::int32_t& value);
 std::string set_value(std::string_view text, std::uint32_t& value);
 std::string set_value(std::string_view text, Nanoseconds& value);  // "1m30s"
-// "a,b": appends; nothing for "".
+// "a,b": appends; "" appends nothing.
 std::string set_value(std::string_view text, std::vector<std::string>& value);
 // "a=true,b=false": adds or replaces.
 std::string set_value(std::string_view text, std::map<std::string, bool>& value);
 // "file=2,other*=4": appends.
 std::string set_value(std::string_view text, std::vector<VModule>& value);
 
-// For a row's `set`: the member that the path of members leads to.
+// A `set` function for the member at the end of the path of members.
 template <typename Target, auto... Path>
 std::string set_member(std::string_view text, Target& target) {
   return set_value(text, (target.*....*Path));

@@ -31,8 +31,8 @@ namespace ipvsproxier::cmd {
 
 namespace {
 
-// notifications -> mailbox. Without them only the periodic reading finds what others did to
-// addresses.
+// Passes link notifications to the mailbox. Without them only the periodic reading finds changes
+// that other programs make to addresses.
 class LinkFeed {
  public:
   LinkFeed(loop::MainLoop& loop, SyncMail& mail, bool local_routes, spdlog::logger& logger)
@@ -61,7 +61,7 @@ class LinkFeed {
   std::unique_ptr<netlink::LinkMonitor> monitor_;
 };
 
-// How to reach the API server; what is wrong with that is logged.
+// How to reach the API server; logs problems.
 std::optional<watch::AccessSource> api_access(const Options& options, spdlog::logger& logger) {
   auto choice = watch::choose_access(options.config.client_connection.kubeconfig, options.master,
                                      watch::PodPlace::from_environment());
@@ -69,7 +69,7 @@ std::optional<watch::AccessSource> api_access(const Options& options, spdlog::lo
   return std::move(choice.source);
 }
 
-// The cluster is told why this ends, if it listens: that must not take long.
+// Sends the last Events, which say why the process ends; waits only shortly.
 void deliver_events(loop::MainLoop& loop, watch::EventRecorder& events) {
   constexpr std::chrono::seconds kLongest{3};
   if (events.idle()) return;
@@ -85,11 +85,11 @@ int follow(const Options& options, spdlog::logger& logger) {
   if (options.manifests.empty() && !(access = api_access(options, logger))) return 1;
   if (const auto raised = raise_descriptor_limit(); !raised)
     logger.warn("{}; going on with what there is", netlink::to_string(raised.error()));
-  // One arena for all threads: what the main thread frees of a list serves the sync thread. An
-  // arena of its own would also grow by a system call (mprotect) for every page.
+  // One malloc arena for all threads: the sync thread can reuse memory that the main thread frees
+  // after a list. A second arena would also grow by a system call (mprotect) for every page.
   ::mallopt(M_ARENA_MAX, 1);
   loop::MainLoop loop;
-  // Before there are threads: they inherit that these are blocked.
+  // Before other threads start, which inherit the blocked signals.
   loop.on_signals({SIGTERM, SIGINT}, [&](int number) {
     logger.info("{}: ending; the kernel stays as it is", strsignal(number));
     loop.quit();
@@ -100,14 +100,14 @@ int follow(const Options& options, spdlog::logger& logger) {
   const auto tables = open_kernel_tables(logger);
   auto settings = host_reconciler_settings(options, tables, logger);
   const auto& families = settings.options.families;
-  // With the modules loaded, and before there are threads.
+  // After the modules are loaded, and before other threads start.
   confine_process(options.config, logger);
   Servers servers(options, families, loop, events, logger);
   if (!servers.start()) {
     if (events != nullptr) deliver_events(loop, *events);
     return 1;
   }
-  ObjectFeed* feed = nullptr;  // the main thread's; set before there are other threads
+  ObjectFeed* feed = nullptr;  // for the main thread; set before other threads start
   if (client && options.mass_removal_brake)
     settings.doubt_first_lists = [&] { loop.post([&feed] { feed->doubt_first_lists(); }); };
   settings.progress = [&servers] { servers.status().sync_heartbeat().beat(); };
@@ -122,7 +122,7 @@ int follow(const Options& options, spdlog::logger& logger) {
                               : follow_manifests(options, loop, cluster, logger);
   feed = objects.get();
   const LinkFeed links(loop, mail, options.bind_by_routes, logger);
-  // A changed configuration is taken over by starting again.
+  // A changed configuration takes effect by a restart.
   const ConfigWatch config(options, loop, logger, [&loop] { loop.quit(); });
   objects->start();
   sync::Publisher publisher(servers.status(), servers.metrics(), families);

@@ -1,6 +1,6 @@
 #pragma once
 
-// Following: the threads and wires of a daemon that stays.
+// Follow mode: the daemon's threads and the connections between them.
 
 #include <spdlog/logger.h>
 
@@ -8,8 +8,8 @@
 
 namespace ipvsproxier::cmd {
 
-// Follows the cluster's objects until a signal or a changed configuration ends it; the kernel stays
-// as it is then. The exit status.
+// Follows the cluster's objects until a signal or a changed configuration; the kernel state stays.
+// Returns the exit status.
 int follow(const Options& options, spdlog::logger& logger);
 
 }  // namespace ipvsproxier::cmd

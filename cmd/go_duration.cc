@@ -20,7 +20,7 @@ constexpr std::int64_t kMicro = 1'000;
 constexpr std::int64_t kMilli = 1'000'000;
 constexpr std::int64_t kSecond = 1'000'000'000;
 
-// Longer names first where one is the start of another.
+// Longer names come before their prefixes.
 constexpr std::array<Unit, 8> kUnits = {{
     {"ns", 1},
     {"us", kMicro},
@@ -32,7 +32,7 @@ constexpr std::array<Unit, 8> kUnits = {{
     {"h", 3600 * kSecond},
 }};
 
-// Digits with at most one point, as whole units and a fraction of one.
+// Digits with at most one point: the whole part and the fraction.
 struct Number {
   std::int64_t whole = 0;
   double fraction = 0;
@@ -72,7 +72,7 @@ std::int64_t take_unit(std::string_view& text) {
   return 0;
 }
 
-// A number of units without trailing zeros: 1.5 of 1500 parts of 1000.
+// A number of units without trailing zeros: 1500 of unit 1000 is 1.5.
 std::string with_fraction(std::uint64_t value, std::uint64_t unit) {
   std::string text = std::to_string(value / unit);
   std::string fraction = std::to_string(unit + value % unit).substr(1);

@@ -1,6 +1,6 @@
 #pragma once
 
-// Durations as Go programs write them in configuration files. Pure.
+// Durations in Go's text format. Pure.
 
 #include <chrono>
 #include <optional>
@@ -9,11 +9,11 @@
 
 namespace ipvsproxier::cmd {
 
-// "1m30s", "-1.5h", "250ms", "0"; units h, m, s, ms, us (or µs), ns. nullopt when it is none or
+// "1m30s", "-1.5h", "250ms", "0"; units h, m, s, ms, us (or µs), ns. nullopt for other text, or for
 // more than 292 years.
 std::optional<std::chrono::nanoseconds> parse_go_duration(std::string_view text);
 
-// "1m30s", "250ms", "0s": the form that Go prints.
+// "1m30s", "250ms", "0s": Go's output format.
 std::string format_go_duration(std::chrono::nanoseconds duration);
 
 }  // namespace ipvsproxier::cmd

@@ -11,7 +11,7 @@ namespace {
 using netlink::ErrorKind;
 using netlink::Family;
 
-// Other errors are those of the moment, or of a privilege: they are told where it is used.
+// Other errors are temporary or lack of privilege: they are reported at use.
 bool is_lacking(const netlink::Status& usable) {
   return !usable && (usable.error().kind == ErrorKind::missing ||
                      usable.error().kind == ErrorKind::unsupported);

@@ -1,4 +1,4 @@
-// Composition root of the daemon: options -> objects, kernel tables -> reconciler.
+// Composition root of the daemon: connects options, object sources, kernel tables and reconciler.
 
 #include <cstdio>
 
@@ -22,7 +22,7 @@
 namespace ipvsproxier::cmd {
 namespace {
 
-// files -> objects -> Changes
+// Reads the manifests into `changes`.
 std::size_t load_cluster(const Options& options, model::Changes& changes, spdlog::logger& logger) {
   auto manifests = watch::load_manifests(options.manifests, options.node_name);
   for (auto& object : manifests.objects) changes.put(std::move(object));
@@ -33,7 +33,7 @@ std::size_t load_cluster(const Options& options, model::Changes& changes, spdlog
   return errors;
 }
 
-// Changes + kernel tables -> the kernel programmed. The exit status.
+// Programs the kernel once. Returns the exit status.
 int run_once(const Options& options, spdlog::logger& logger) {
   sync::SyncInput input;
   const auto errors = load_cluster(options, input.changes, logger);
@@ -51,7 +51,7 @@ int run_once(const Options& options, spdlog::logger& logger) {
   return report.complete() ? 0 : 1;
 }
 
-// options -> a file. The exit status.
+// Writes the configuration to a file. Returns the exit status.
 int write_config(const Options& options, spdlog::logger& logger) {
   const auto wrong = write_config_file(options.write_config_to, options.config);
   if (!wrong.empty()) {
@@ -62,11 +62,11 @@ int write_config(const Options& options, spdlog::logger& logger) {
   return 0;
 }
 
-// options + the kernel -> modules, sysctls and IPVS timeouts. The exit status.
+// Loads modules, sets sysctls and IPVS timeouts. Returns the exit status.
 int init_host(const Options& options, spdlog::logger& logger) {
   const auto tables = open_kernel_tables(logger);
   const auto settings = host_reconciler_settings(options, tables, logger);
-  // The Node is not asked for here.
+  // The Node is not read in this mode.
   if (!fits_node(options, settings.options.families, std::nullopt, logger)) return 1;
   auto report = sync::prepare_host(*settings.host, *tables.ipvs);
   for (const auto family : settings.options.families)
@@ -80,7 +80,7 @@ int init_host(const Options& options, spdlog::logger& logger) {
   return report.failures.empty() ? 0 : 1;
 }
 
-// The kernel -> without what we keep there. The exit status.
+// Removes our kernel state. Returns the exit status.
 int clean_kernel(const Options& options, spdlog::logger& logger) {
   const auto tables = open_loaded_tables();
   const auto report = clean_up({.ipvs = tables.ipvs.get(),

@@ -1,4 +1,4 @@
-// Composition root of ipvsctl, the inspection tool. It only reads.
+// Composition root of ipvsctl, the inspection tool, which only reads.
 
 #include <unistd.h>
 
@@ -20,7 +20,7 @@ namespace ipvsproxier::cmd {
 namespace {
 
 constexpr int kFailed = 1;
-constexpr int kReaderGone = 141;  // as a shell reports an end by SIGPIPE
+constexpr int kReaderGone = 141;  // as shells report an end by SIGPIPE
 
 struct Run {
   Output& output;
@@ -29,7 +29,7 @@ struct Run {
   int operator()(const ListOptions& options) const { return told(run_list(options, sink())); }
   int operator()(const SetsOptions& options) const { return told(run_sets(options, sink())); }
   int operator()(const inspect::RuleStyle& style) const { return told(run_rules(style, sink())); }
-  // 0: it gets there, 1: it does not, 2: that could not be found out.
+  // Exit status 0: the packet arrives; 1: it does not; 2: unknown.
   int operator()(const ExplainOptions& options) const {
     const auto names = names_if_known(options.socket);
     const auto gets_there =

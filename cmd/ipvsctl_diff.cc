@@ -27,7 +27,7 @@ constexpr int kEqual = 0;
 constexpr int kDifferent = 1;
 constexpr int kUnknown = 2;
 
-// Longer than a sync of few changes.
+// Longer than a sync of a few changes.
 constexpr std::chrono::milliseconds kSecondLook{500};
 
 int give_up(const netlink::Error& error) {
@@ -50,7 +50,7 @@ netlink::Result<Rehearsed> compare(ControlClient& daemon, spdlog::logger& logger
 }  // namespace
 
 int run_diff(const DiffOptions& options, Output& output) {
-  // It has told its warnings itself.
+  // Only errors: the daemon has logged its warnings itself.
   auto logger = make_tool_logger(spdlog::level::err);
   ControlClient daemon(options.socket);
   auto rehearsed = compare(daemon, logger);

@@ -1,7 +1,7 @@
 #pragma once
 
-// `ipvsctl diff` and `ipvsctl plan`. They change nothing. Exit statuses: 0 equal, 1 different, 2
-// could not tell.
+// `ipvsctl diff` and `ipvsctl plan`. Both change nothing. Exit status: 0 equal, 1 different, 2
+// failed.
 
 #include <string>
 #include <vector>
@@ -17,15 +17,15 @@ struct DiffOptions {
 
 struct PlanOptions {
   std::vector<std::string> arguments;  // of ipvs-proxier
-  std::string kubeconfig;              // in the configuration's place; "": none
+  std::string kubeconfig;              // overrides the configuration's; "": none
   bool json = false;
 };
 
-// What a daemon wants against what the kernel holds. A daemon that is at work differs for a moment:
-// only what is different twice is told.
+// Compares a daemon's desired state with the kernel. A working daemon differs for moments: only
+// differences seen twice are printed.
 int run_diff(const DiffOptions& options, Output& output);
 
-// What a daemon with these flags would do here.
+// Prints what a daemon with these flags would change here.
 int run_plan(const PlanOptions& options, Output& output);
 
 }  // namespace ipvsproxier::cmd

@@ -1,6 +1,6 @@
 #pragma once
 
-// `ipvsctl explain`: the way of a packet, from what the kernel holds now. One thread.
+// `ipvsctl explain`: the way of a packet, computed from the kernel's current state. One thread.
 
 #include "cmd/explain_options.h"
 #include "netlink/result.h"
@@ -9,9 +9,9 @@
 
 namespace ipvsproxier::cmd {
 
-// Reads the network namespace of the calling thread; sends nothing. Whether the packet gets to a
-// server or socket, or leaves the node; else the kernel's error, the sink's, or `malformed` for a
-// flow that cannot be.
+// Reads the network namespace of the calling thread; sends no packet. True if the packet reaches a
+// server or socket, or leaves the node. Errors: the kernel's, the sink's, or `malformed` for an
+// impossible flow.
 netlink::Result<bool> run_explain(const ExplainOptions& options, const inspect::WalkNames& names,
                                   const inspect::TextSink& sink);
 

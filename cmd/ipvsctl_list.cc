@@ -11,7 +11,7 @@ namespace {
 
 using KnownNames = std::optional<inspect::ClusterNames>;
 
-// `names` outlives the form.
+// `names` must outlive the form.
 std::unique_ptr<inspect::TableForm> form_of(const ListOptions& options,
                                             inspect::AddressNames* addresses,
                                             const KnownNames& names) {

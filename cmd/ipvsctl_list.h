@@ -1,6 +1,6 @@
 #pragma once
 
-// `ipvsctl list`: what the kernel alone can answer. One thread.
+// `ipvsctl list`: the IPVS table, connections and timeouts of the kernel. One thread.
 
 #include "cmd/ipvsctl_options.h"
 #include "netlink/result.h"
@@ -8,7 +8,7 @@
 
 namespace ipvsproxier::cmd {
 
-// Reads the network namespace of the calling thread. The error is the kernel's or the sink's.
+// Reads the network namespace of the calling thread. Returns the error of the kernel or the sink.
 netlink::Status run_list(const ListOptions& options, const inspect::TextSink& sink);
 
 }  // namespace ipvsproxier::cmd

@@ -20,7 +20,7 @@ namespace ipvsproxier::cmd {
 
 namespace {
 
-// What a command is, once the line is parsed. Throws a CLI::ParseError for what is wrong with it.
+// Returns the command after parsing. Throws a CLI::ParseError for its mistakes.
 using Make = std::function<CtlCommand()>;
 
 const std::map<std::string, inspect::SetFormat> kSetFormats = {{"json", inspect::SetFormat::json},
@@ -42,7 +42,7 @@ Make add_diff(CLI::App& command) {
   return [options] { return *options; };
 }
 
-// Flags that are not its own are the daemon's.
+// Flags that the command does not know are the daemon's.
 Make add_plan(CLI::App& command) {
   const auto options = std::make_shared<PlanOptions>();
   command
@@ -70,7 +70,7 @@ Make add_status(CLI::App& command) {
   return [options] { return *options; };
 }
 
-// Names are asked for on `socket`, unless numbers are wanted alone.
+// Adds --control-socket, for names, and the flag to show numbers only.
 void add_names(CLI::App& command, bool& names, std::string& socket) {
   socket = kControlSocket;
   add_socket(command, socket);
@@ -209,7 +209,7 @@ Make add_completion(CLI::App& command, std::ostream& out) {
   };
 }
 
-// What shells run, behind "--", for the words so far; nobody types it.
+// Run by shells with the words so far after "--"; not for typing.
 Make add_complete(CLI::App& command, const CLI::App& app, std::ostream& out) {
   const auto words = std::make_shared<std::vector<std::string>>();
   command.group("")->add_option("words", *words);
@@ -256,7 +256,7 @@ CtlCommand parse_ctl_options(int argc, const char* const* argv, std::ostream& ou
   } catch (const CLI::ParseError& error) {
     return app.exit(error, out, err) == 0 ? 0 : 2;
   }
-  return 2;  // require_subcommand()
+  return 2;  // after require_subcommand()
 }
 
 }  // namespace ipvsproxier::cmd

@@ -19,14 +19,14 @@
 namespace ipvsproxier::cmd {
 
 struct SetsOptions {
-  std::string name;  // "": all of ours
+  std::string name;  // "": all of our sets
   inspect::SetFormat format = inspect::SetFormat::text;
-  bool names = true;  // whom its elements are for; the daemon is asked on `socket`
+  bool names = true;  // show the owners of elements, asking the daemon on `socket`
   std::string socket;
 };
 
-// The command with its options. Otherwise the exit status: 0 after --help and --version, which are
-// answered on `out`; 2 after a wrong command line, which is explained on `err`.
+// The command with its options, or an exit status: 0 after --help and --version (printed on `out`),
+// 2 after a wrong command line (explained on `err`).
 using CtlCommand = std::variant<int, ListOptions, SetsOptions, ExplainOptions, DiffOptions,
                                 PlanOptions, StatusOptions, ServiceOptions, TopOptions,
                                 AddressesOptions, ConnectionsOptions, inspect::RuleStyle>;

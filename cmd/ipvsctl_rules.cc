@@ -13,7 +13,7 @@ namespace {
 using netlink::Result;
 using netlink::Status;
 
-// Of ours and of those that the rules ask.
+// The names of our sets and of the sets that the rules use.
 std::set<std::string> set_names_in(const inspect::RuleReading& reading) {
   auto names = consulted_sets(reading.tables);
   for (const auto family : netlink::kFamilies)
@@ -24,7 +24,7 @@ std::set<std::string> set_names_in(const inspect::RuleReading& reading) {
 Status count_elements(ipset::SetTable& table, inspect::RuleReading& reading) {
   for (const auto& name : set_names_in(reading)) {
     const auto set = table.list(name);
-    // A kind that only others have.
+    // A kind of set that only other programs have.
     if (!set && set.error().kind == netlink::ErrorKind::unsupported) continue;
     if (!set) return set.error();
     if (*set) reading.sets.emplace(name, (*set)->elements.size());
@@ -35,7 +35,7 @@ Status count_elements(ipset::SetTable& table, inspect::RuleReading& reading) {
 Result<inspect::RuleReading> read_rules(const inspect::RuleChoice& choice) {
   const auto tables = open_loaded_tables();
   inspect::RuleReading reading;
-  // All tables of a family: what is expected in one depends on the others.
+  // All tables of a family: the expected rules of one depend on the others.
   for (const auto family : netlink::kFamilies) {
     if (choice.family.value_or(family) != family) continue;
     if (auto status = read_rule_tables(*tables.rules, family, reading.tables); !status)

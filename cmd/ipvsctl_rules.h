@@ -8,8 +8,8 @@
 
 namespace ipvsproxier::cmd {
 
-// Reads the network namespace of the calling thread; loads no module and makes no table. The error
-// is the kernel's or the sink's; `missing` for a chain that is named and not there.
+// Reads the network namespace of the calling thread; loads no module and creates no table. Returns
+// the error of the kernel or the sink; `missing` for a named chain that does not exist.
 netlink::Status run_rules(const inspect::RuleStyle& style, const inspect::TextSink& sink);
 
 }  // namespace ipvsproxier::cmd

@@ -39,7 +39,7 @@ void note_unknown(ServiceJson& document, const std::string& what, const Error& e
   document["unknown"].push_back(what + ": " + to_string(error));
 }
 
-// --- what the kernel has
+// --- from the kernel
 
 Result<ServiceJson> listed(const inspect::ListFilter& filter, const inspect::ClusterNames* names) {
   const auto reader = netlink::KernelIpvsReader::open();
@@ -54,7 +54,7 @@ Result<ServiceJson> listed(const inspect::ListFilter& filter, const inspect::Clu
   return ServiceJson::parse(text).at("virtualServices");
 }
 
-// Those that the daemon wants and that are not there are marked.
+// Adds the Service's virtual services; marks those that the kernel lacks.
 void add_virtuals(const inspect::ClusterNames& names, ServiceJson& document) {
   auto virtuals = listed({.named = &names}, &names);
   if (!virtuals) return note_unknown(document, "virtual services", virtuals.error());
@@ -74,7 +74,7 @@ void add_virtuals(const inspect::ClusterNames& names, ServiceJson& document) {
   document["virtualServices"] = *std::move(virtuals);
 }
 
-// Whether the elements that the daemon wants are there.
+// Marks whether the desired elements are in the kernel.
 void check_elements(ServiceJson& document) {
   const auto table = ipset::LibipsetTable::open();
   if (!table) return note_unknown(document, "sets", table.error());
@@ -120,7 +120,7 @@ void add_rules_of(const ipset::WholeTable& table, netlink::Family family, ipset:
                            {"rule", to_string(rule, family)}});
 }
 
-// Those that ask the sets of the document's elements.
+// Adds the rules that use the sets of the document's elements.
 void add_rules(ServiceJson& document) {
   std::set<std::string> sets;
   for (const auto& element : document["elements"]) sets.insert(element.value("set", ""));
@@ -135,7 +135,7 @@ void add_rules(ServiceJson& document) {
     }
 }
 
-// --- what the daemon knows
+// --- from the daemon
 
 Result<ServiceJson> asked(ControlClient& daemon, const api::NamespacedName& service) {
   const auto text =
@@ -172,7 +172,7 @@ void name_endpoints(const ServiceJson& port, const inspect::ClusterNames& names,
   }
 }
 
-// nullptr (JSON's null): there is no such Service.
+// nullptr (JSON's null): the Service does not exist.
 Result<ServiceJson> whole_document(ControlClient& daemon, const api::NamespacedName& service) {
   auto document = asked(daemon, service);
   if (!document || document->is_null()) return document;
@@ -188,7 +188,7 @@ Result<ServiceJson> whole_document(ControlClient& daemon, const api::NamespacedN
   return document;
 }
 
-// Of an address of which the daemon knows nothing, or is not asked.
+// For an address that the daemon does not know, or if it is not asked.
 ServiceJson kernel_document(const inspect::Backend& address, const std::string& unknown) {
   const auto text = address.address.to_string();
   ServiceJson document{{"address", text},
@@ -230,7 +230,7 @@ int show_documents(const std::vector<ServiceJson>& documents, const ServiceOptio
   return whole ? kShown : kPartly;
 }
 
-// Whose page is meant.
+// The Services whose pages are requested.
 Result<std::set<api::NamespacedName>> meant_services(ControlClient& daemon,
                                                      const ServiceOptions& options) {
   if (options.name) {

@@ -12,7 +12,7 @@
 
 namespace ipvsproxier::cmd {
 
-// Either a name, of a Service or of a pod, or an address.
+// Either the name of a Service or of a pod, or an address.
 struct ServiceOptions {
   std::optional<api::NamespacedName> name;
   std::optional<inspect::Backend> address;
@@ -20,8 +20,8 @@ struct ServiceOptions {
   std::string socket;
 };
 
-// Answers the exit status: 0 it was shown, 1 something of it could not be read, 2 there is no such
-// Service, or nobody knows.
+// Returns the exit status: 0 shown completely, 1 a part could not be read, 2 the Service does not
+// exist or nothing is known of it.
 int run_service(const ServiceOptions& options, Output& output);
 
 }  // namespace ipvsproxier::cmd

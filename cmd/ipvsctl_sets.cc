@@ -19,7 +19,7 @@ netlink::Status run_sets(const SetsOptions& options, const inspect::TextSink& si
   if (!*set)
     return netlink::Error{netlink::ErrorKind::missing, 0,
                           "there is no set of the name " + options.name};
-  // Names of a later time than the elements: what a new Service asks for is not taken for nobody's.
+  // Names are read after the elements: an element of a new Service then has its owner.
   const auto key = inspect::our_set(options.name);
   const auto names = key && options.names ? names_if_known(options.socket) : std::nullopt;
   if (!names) return sink(inspect::elements_text(**set, options.format, nullptr));

@@ -87,7 +87,7 @@ std::string watch_text(const Json& watch) {
   return error.empty() ? heard : heard + "; it is tried again: " + error;
 }
 
-// ": why, and why", or "".
+// ": reason, and reason", or "".
 std::string reasons_of(const Json& status) {
   const auto reasons = status.value("notReady", std::vector<std::string>{});
   return reasons.empty() ? "" : fmt::format(": {}", fmt::join(reasons, "; "));
@@ -105,7 +105,7 @@ std::string status_text(const Json& status) {
   return text + sync_text(status.value("sync", Json()));
 }
 
-// ---- this kernel
+// ---- the kernel
 
 constexpr auto kShownModules = std::to_array<std::string_view>(
     {"ip_vs", "nf_conntrack", "ip_set", "ip_tables", "ip6_tables", "dummy", "br_netfilter"});
@@ -113,7 +113,7 @@ constexpr auto kKnownSchedulers =
     std::to_array<std::string_view>({"rr", "wrr", "lc", "wlc", "fo", "ovf", "lblc", "lblcr", "dh",
                                      "sh", "mh", "sed", "nq", "twos"});
 
-// nullptr where IPVS is not loaded or cannot be asked.
+// nullptr if IPVS is not loaded or cannot be read.
 Json ipvs_json() {
   if (!netlink::module_present("ip_vs")) return nullptr;
   const auto reader = netlink::KernelIpvsReader::open();
@@ -125,7 +125,8 @@ Json ipvs_json() {
           {"connectionBuckets", info->connection_table_size}};
 }
 
-// To ask would load nf_tables. What may not be asked is not told.
+// Only if nf_tables is loaded, because asking would load it. Without permission there are no
+// warnings.
 std::vector<std::string> firewall_warnings() {
   std::vector<std::string> warnings;
   if (!netlink::module_present("nf_tables")) return warnings;
@@ -170,7 +171,7 @@ std::string kernel_text(const Json& kernel) {
   return text;
 }
 
-// ---- both
+// ---- daemon and kernel
 
 bool is_well(const Json& status) {
   const auto sync = status.value("sync", Json());
@@ -190,7 +191,7 @@ netlink::Result<Json> ask(const std::string& socket, const std::string& target) 
   return status;
 }
 
-// Looks at nothing else: it is asked every few seconds.
+// Reads nothing else, because probes come every few seconds.
 int run_probe(const StatusOptions& options, Output& output) {
   const auto health = ask(probe_socket(options.socket), "/v1/health");
   if (!health) {

@@ -20,7 +20,7 @@ using netlink::Status;
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-// The kernel's table, read again and again.
+// Repeated readings of the kernel's table.
 class Readings {
  public:
   explicit Readings(netlink::IpvsReader& reader) : reader_(reader) {}
@@ -47,7 +47,7 @@ class Readings {
   TimePoint ended_;
 };
 
-// Names as they are now, about once a minute; where the daemon does not answer they stay.
+// Current names, renewed about once a minute; kept while the daemon does not answer.
 class CurrentNames {
  public:
   CurrentNames(const std::string& socket, inspect::ClusterNames names)
@@ -81,13 +81,13 @@ Status print_tables(Readings& readings, const TopOptions& options, CurrentNames&
   return {};
 }
 
-// The signal that ended it, 0 for none.
+// Returns the signal that ended the screen, or 0.
 int show_screens(Readings& readings, Terminal& terminal, TopView view, CurrentNames& names) {
   std::string notice;
   while (!view.over) {
     const auto now = Clock::now();
     if (!view.paused && now >= readings.next(view.interval)) {
-      // Later it may be there again.
+      // On failure keep trying: IPVS may be loaded again later.
       const auto status = readings.read();
       notice = status ? "" : to_string(status.error());
     }

@@ -1,7 +1,7 @@
 #pragma once
 
-// `ipvsctl top`: what goes through virtual services and real servers now: on a terminal as a screen
-// that lives and obeys keys, elsewhere as one table after another. One thread.
+// `ipvsctl top`: current traffic of virtual services and real servers: on a terminal as an
+// interactive screen, otherwise as one table after another. One thread.
 
 #include <cstddef>
 #include <string>
@@ -14,13 +14,14 @@ namespace ipvsproxier::cmd {
 
 struct TopOptions {
   inspect::TopView view;
-  std::string socket;     // of the daemon, for names; "": none wanted
-  std::size_t count = 0;  // tables to print, without a screen; 0: a screen, or tables without end
+  std::string socket;  // of the daemon, for names; "": without names
+  // Number of tables to print without a screen; 0: a screen, or endless tables.
+  std::size_t count = 0;
 };
 
-// Reads the network namespace of the calling thread until the view is over, the tables are printed
-// or something fails: the error is the kernel's or the sink's. A signal that ended the screen ends
-// the process as it would have without one.
+// Reads the network namespace of the calling thread until the view ends, the tables are printed or
+// a failure: the error of the kernel or the sink. A signal that ended the screen then ends the
+// process in the usual way.
 netlink::Status run_top(const TopOptions& options, const inspect::TextSink& sink);
 
 }  // namespace ipvsproxier::cmd

@@ -12,7 +12,7 @@ namespace ipvsproxier::cmd {
 
 struct AddressesOptions {
   inspect::SetFormat format = inspect::SetFormat::text;
-  bool names = true;  // of the cluster are shown; the daemon is asked on `socket`
+  bool names = true;  // show the cluster's names, asking the daemon on `socket`
   std::string socket;
 };
 
@@ -20,11 +20,12 @@ struct ConnectionsOptions {
   inspect::ConnectionStyle style;
   bool names = true;
   std::string socket;
-  // Only those through these Services' virtual services. The daemon alone knows which these are.
+  // Only connections through these Services' virtual services, which only the daemon knows.
   inspect::ServiceQuery services;
 };
 
-// They read the network namespace of the calling thread. The error is the kernel's or the sink's.
+// Both read the network namespace of the calling thread. They return the error of the kernel or the
+// sink.
 netlink::Status run_addresses(const AddressesOptions& options, const inspect::TextSink& sink);
 netlink::Status run_connections(const ConnectionsOptions& options, const inspect::TextSink& sink);
 

@@ -21,8 +21,8 @@ using netlink::ErrorKind;
 
 namespace {
 
-// What every first sync needs, or makes the kernel load: the tables, the kinds of our sets, the
-// matches and targets of our rules (ipset/rule_catalog.h).
+// Modules that every first sync needs, or makes the kernel load: tables, our kinds of sets, matches
+// and targets of our rules (ipset/rule_catalog.h).
 constexpr std::array<std::string_view, 20> kModules = {
     "ip_vs",
     "nf_conntrack_netlink",
@@ -52,8 +52,8 @@ std::unique_ptr<Interface> or_absent(Opened opened) {
   return std::make_unique<Absent>(std::move(opened.error()));
 }
 
-// As or_absent(), and opened again by `open` once it can be; both are told. By then the privileges
-// to load modules are given up, but not those that make the kernel load some by itself.
+// Like or_absent(), but `open` is tried again later; failure and success are logged. By then the
+// privilege to load modules is dropped, but the kernel still loads some modules on request.
 template <typename Interface, typename Absent, typename Open, typename Opened>
 std::unique_ptr<Interface> or_late(Opened opened, const char* name, Open open,
                                    spdlog::logger& logger) {
@@ -74,7 +74,7 @@ template <typename Table>
 netlink::Result<std::unique_ptr<Table>> open_with_module(std::string_view module) {
   const auto loaded = netlink::load_module(module);
   auto table = Table::open();
-  // What modprobe says explains what is missing best.
+  // modprobe's message explains a missing module best.
   if (!table && !loaded && table.error().kind == ErrorKind::missing) return loaded.error();
   return table;
 }
@@ -85,7 +85,7 @@ KernelTables open_kernel_tables(spdlog::logger& logger) {
   netlink::load_modules(kModules);
   ipset::IptcSettings settings;
   settings.load_module = [](const std::string& module) {
-    // Its failure shows in what is tried next.
+    // A failure shows in the next operation.
     static_cast<void>(netlink::load_module(module));
   };
   return {
@@ -114,7 +114,7 @@ KernelTables open_loaded_tables() {
       or_absent<netlink::LinkTable, sync::AbsentLinkTable>(netlink::KernelLinkTable::open());
   if (netlink::module_present("ip_set"))
     tables.sets = or_absent<ipset::SetTable, sync::AbsentSetTable>(ipset::LibipsetTable::open());
-  // It looks only at tables that are there.
+  // Uses only existing tables.
   tables.rules = std::make_unique<ipset::IptcRuleTable>();
   return tables;
 }

@@ -1,7 +1,7 @@
 #pragma once
 
-// The concrete kernel tables of this network namespace. A table that cannot be opened is an absent
-// one (sync/absent_tables.h), so that the others work. One thread.
+// Opens the kernel tables of this network namespace. A table that cannot be opened becomes an
+// absent one (sync/absent_tables.h), so that the others work. One thread.
 
 #include <memory>
 
@@ -25,18 +25,18 @@ struct KernelTables {
   sync::Kernel kernel() const { return {*ipvs, *links, *sets, *rules, *conntrack}; }
 };
 
-// Loads the modules that do not load by themselves, and opens all tables; says which cannot be
-// opened, and when they can. `logger` outlives them.
+// Loads the modules that the kernel does not load by itself, and opens all tables; logs failures
+// and later successes. `logger` must outlive the tables.
 KernelTables open_kernel_tables(spdlog::logger& logger);
 
-// Loads nothing: a table whose module is not loaded is nullptr, for nobody has put anything there.
-// There is no conntrack table.
+// Loads nothing: a table without its module is nullptr, because it cannot have any entries. Has no
+// conntrack table.
 KernelTables open_loaded_tables();
 
-// As open_loaded_tables(), to read: the rules answer what they would commit and commit nothing.
+// Like open_loaded_tables(), for reading: the rule table reports changes and commits nothing.
 KernelTables open_tables_to_read();
 
-// The settings for this machine; says what it lacks.
+// The settings for this machine; logs what the machine lacks.
 sync::ReconcilerSettings host_reconciler_settings(const Options& options,
                                                   const KernelTables& tables,
                                                   spdlog::logger& logger);

@@ -40,7 +40,7 @@ std::vector<std::string> link_names() {
   return names;
 }
 
-// Of Services that have a virtual service.
+// Of Services with a virtual service.
 std::vector<std::string> service_names(bool namespaces_only) {
   ControlClient daemon(kControlSocket);
   const auto known = names_of_daemon(daemon);
@@ -62,7 +62,7 @@ std::vector<std::string> values_of(std::string_view type) {
   return {};
 }
 
-// A shell puts them into its line as they are, where anything else may mean something.
+// Shells insert values unquoted, so only plain characters are safe.
 bool is_plain_word(std::string_view word) {
   return std::ranges::all_of(word, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||

@@ -1,9 +1,8 @@
 #pragma once
 
-// KubeProxyConfig: every field of kubeproxy.config.k8s.io/v1alpha1 KubeProxyConfiguration under
-// the file's own names in snake_case, with kube-proxy's defaults, and what the composition root
-// asks of it as pure functions. Fields without a comment have the effect that kube-proxy gives
-// them. A value.
+// KubeProxyConfig: all fields of kubeproxy.config.k8s.io/v1alpha1 KubeProxyConfiguration, with the
+// file's names in snake_case and kube-proxy's defaults, and pure functions that interpret them. A
+// field without a comment has the same effect as in kube-proxy. A value.
 
 #include <chrono>
 #include <cstdint>
@@ -18,7 +17,7 @@ namespace ipvsproxier::cmd {
 
 using Nanoseconds = std::chrono::nanoseconds;
 
-// Where an address of healthzBindAddress or metricsBindAddress has no port.
+// The default ports of healthzBindAddress and metricsBindAddress.
 inline constexpr std::uint16_t kHealthzPort = 10256;
 inline constexpr std::uint16_t kMetricsPort = 10249;
 
@@ -71,17 +70,17 @@ struct IptablesConfig {
 struct IpvsConfig {
   Nanoseconds sync_period = std::chrono::seconds(30);
   Nanoseconds min_sync_period{0};
-  std::string scheduler;  // "": rr
+  std::string scheduler;  // "" means rr
   std::vector<std::string> exclude_cidrs;
   bool strict_arp = false;
-  Nanoseconds tcp_timeout{0};  // 0: the kernel's value stays, as with the next two
+  Nanoseconds tcp_timeout{0};  // 0: keep the kernel's value; also for the next two
   Nanoseconds tcp_fin_timeout{0};
   Nanoseconds udp_timeout{0};
 
   friend bool operator==(const IpvsConfig&, const IpvsConfig&) = default;
 };
 
-// Known and checked for their types; no effect here.
+// Types are checked; no effect here.
 struct NftablesConfig {
   std::int32_t masquerade_bit = 14;
   bool masquerade_all = false;
@@ -91,7 +90,7 @@ struct NftablesConfig {
   friend bool operator==(const NftablesConfig&, const NftablesConfig&) = default;
 };
 
-// Known and checked for their types; no effect here.
+// Types are checked; no effect here.
 struct WinkernelConfig {
   std::string network_name;
   std::string source_vip;
@@ -112,8 +111,8 @@ struct DetectLocalConfig {
 struct ConntrackConfig {
   std::int32_t max_per_core = 32768;
   std::int32_t min = 131072;
-  Nanoseconds tcp_established_timeout = std::chrono::hours(24);  // 0: leave
-  Nanoseconds tcp_close_wait_timeout = std::chrono::hours(1);    // 0: leave
+  Nanoseconds tcp_established_timeout = std::chrono::hours(24);  // 0: leave alone
+  Nanoseconds tcp_close_wait_timeout = std::chrono::hours(1);    // 0: leave alone
   bool tcp_be_liberal = false;
   Nanoseconds udp_timeout{0};
   Nanoseconds udp_stream_timeout{0};
@@ -132,14 +131,14 @@ struct KubeProxyConfig {
   bool bind_address_hard_fail = false;
   bool enable_profiling = false;
   std::string show_hidden_metrics_for_version;
-  std::string mode;  // "": ipvs
+  std::string mode;  // "" means ipvs
   IptablesConfig iptables;
   IpvsConfig ipvs;
   NftablesConfig nftables;
   WinkernelConfig winkernel;
   std::string detect_local_mode = "ClusterCIDR";
   DetectLocalConfig detect_local;
-  std::string cluster_cidr;                      // comma separated, one of each family
+  std::string cluster_cidr;                      // comma-separated, at most one of each family
   std::vector<std::string> node_port_addresses;  // CIDRs, "primary", "all"
   std::int32_t oom_score_adj = -999;
   ConntrackConfig conntrack;
@@ -150,31 +149,32 @@ struct KubeProxyConfig {
   friend bool operator==(const KubeProxyConfig&, const KubeProxyConfig&) = default;
 };
 
-// Fills in what depends on other fields or means "default" when it is empty or zero.
+// Sets fields that depend on other fields, and those whose empty or zero value means a default.
 void apply_defaults(KubeProxyConfig& config);
 
-// The elements of clusterCIDR, trimmed; none when it is empty.
+// The elements of clusterCIDR, trimmed; none if it is empty.
 std::vector<std::string> cluster_cidr_list(const KubeProxyConfig& config);
 
-// What follows expects a validated configuration and leaves out what does not parse.
+// The following functions expect a validated configuration and skip texts that do not parse.
 
-// The first of the family, host bits clear.
+// The first prefix of the family, host bits clear.
 std::optional<netlink::IpPrefix> cluster_cidr(const KubeProxyConfig& config,
                                               netlink::Family family);
 std::vector<netlink::IpPrefix> exclude_prefixes(const KubeProxyConfig& config);
 
 struct NodePortAddresses {
-  bool primary = false;                     // the node's own IPs too
-  std::vector<netlink::IpPrefix> prefixes;  // both families; none, and not primary: all addresses
+  bool primary = false;  // the node's own IPs as well
+  // Of both families; if empty and not primary: all addresses.
+  std::vector<netlink::IpPrefix> prefixes;
 
   friend bool operator==(const NodePortAddresses&, const NodePortAddresses&) = default;
 };
 NodePortAddresses node_port_addresses(const KubeProxyConfig& config);
 
-// bindAddress where it names one address: the node IP of its family and the primary family.
+// bindAddress unless it is unspecified: the node IP of its family, which is the primary one.
 std::optional<netlink::IpAddress> node_ip_override(const KubeProxyConfig& config);
 
-// Of feature gate AllowServiceExternalIPs.
+// By feature gate AllowServiceExternalIPs.
 bool external_ips_allowed(const KubeProxyConfig& config);
 
 }  // namespace ipvsproxier::cmd

@@ -14,11 +14,11 @@ using K = KubeProxyConfig;
 
 constexpr auto kConfig = &FlagConfig::config;
 
-// `set` of a row whose value is a member of the configuration.
+// A `set` function for a member of the configuration.
 template <auto... Path>
 constexpr auto to_config = &set_member<FlagConfig, kConfig, Path...>;
 
-// Accepted without effect, once its type is checked.
+// Accepts a value without effect, after checking its type.
 template <typename Value>
 std::string drop(std::string_view text, FlagConfig&) {
   Value value{};
@@ -32,7 +32,7 @@ std::string set_bind_address(std::string_view text, FlagConfig& flags) {
   return "";
 }
 
-// kube-proxy's parser does nothing with an empty text.
+// kube-proxy's parser ignores an empty text.
 template <auto Address>
 std::string set_listen_address(std::string_view text, FlagConfig& flags) {
   if (text.empty()) return "";
@@ -136,7 +136,7 @@ constexpr auto kConfigFlags = std::to_array<ConfigFlag>({
      to_config<&K::conntrack, &ConntrackConfig::udp_timeout>},
     {"conntrack-udp-timeout-stream", "DURATION", "0s: left alone",
      to_config<&K::conntrack, &ConntrackConfig::udp_stream_timeout>},
-    // Of libraries that kube-proxy is linked with
+    // Flags of libraries that kube-proxy uses
     {"boot-id-file", "FILE,...", "Accepted, no effect", drop<std::string>},
     {"machine-id-file", "FILE,...", "Accepted, no effect", drop<std::string>},
 });
@@ -163,7 +163,7 @@ constexpr auto kLoggingFlags = std::to_array<ConfigFlag>({
      set_quantity<&K::logging, &LoggingConfig::json, &LogOutputConfig::info_buffer_size>},
 });
 
-// What kube-proxy makes of an address and the port flag beside it.
+// Combines an address with the port flag that belongs to it, as kube-proxy does.
 void settle(std::string& address, std::int32_t port) {
   if (port == 0) {
     address.clear();

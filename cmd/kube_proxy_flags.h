@@ -11,8 +11,8 @@
 
 namespace ipvsproxier::cmd {
 
-// What these flags set. Without any it is what kube-proxy runs with when it has no file: a minimum
-// sync period of 1 s, where a file that does not mention it means 0 s.
+// The values that these flags set. Without flags it is kube-proxy's configuration without a file: a
+// minimum sync period of 1 s, while a file without that field means 0 s.
 struct FlagConfig {
   FlagConfig() { config.ipvs.min_sync_period = std::chrono::seconds(1); }
   explicit FlagConfig(KubeProxyConfig of_a_file) : config(std::move(of_a_file)) {}
@@ -20,17 +20,17 @@ struct FlagConfig {
   KubeProxyConfig config;
   std::int32_t healthz_port = kHealthzPort;
   std::int32_t metrics_port = kMetricsPort;
-  std::vector<VModule> vmodule;  // comes before the file's
+  std::vector<VModule> vmodule;  // precedes the file's
 };
 
 using ConfigFlag = Flag<FlagConfig>;
 
-// Ignored beside --config.
+// Ignored with --config.
 std::span<const ConfigFlag> config_flags();
-// They win over a file.
+// They override a file.
 std::span<const ConfigFlag> logging_flags();
 
-// The configuration, once every flag was set.
+// The configuration, after all flags were applied.
 KubeProxyConfig take_config(FlagConfig flags);
 
 }  // namespace ipvsproxier::cmd

@@ -19,7 +19,7 @@ const std::map<std::string, ListFormat> kFormats = {{"wide", ListFormat::wide},
                                                     {"yaml", ListFormat::yaml},
                                                     {"save", ListFormat::save}};
 
-// What CLI11 calls with each value of an option, for values that it does not know.
+// A CLI11 callback that parses each value of an option.
 template <typename T, typename Parse>
 CLI::callback_t reads(std::optional<T>& target, Parse parse, std::string expected) {
   return [&target, parse, expected = std::move(expected)](const CLI::results_t& values) {
@@ -29,7 +29,7 @@ CLI::callback_t reads(std::optional<T>& target, Parse parse, std::string expecte
   };
 }
 
-// An address is the prefix of all its bits.
+// An address counts as the prefix with all its bits.
 std::optional<netlink::IpPrefix> parse_vip(const std::string& text) {
   if (const auto address = netlink::IpAddress::parse(text))
     return netlink::IpPrefix::of(*address, address_bits(address->family()));
@@ -43,7 +43,7 @@ std::optional<std::uint16_t> parse_port_number(const std::string& text) {
   return port;
 }
 
-// The flags of `list` as they are on the command line.
+// The flags of `list` as texts and switches.
 struct ListFlags {
   bool connections = false;
   bool timeout = false;
@@ -95,8 +95,8 @@ void add_filter(CLI::App& list, inspect::ListFilter& filter) {
   list.add_flag("--empty", filter.empty, "Virtual services without a real server");
 }
 
-// Options of one row's first group do not go together with those of its second. (CLI11 can do that
-// too, but then says so in --help at such length that nothing else is found there.)
+// Options in a row's first group exclude those in its second. (CLI11 could check this, but would
+// describe it at length in --help.)
 void check_conflicts(const CLI::App& list) {
   using Names = std::vector<std::string>;
   const Names others = {"--connections", "--timeout", "--daemon"};
@@ -119,7 +119,7 @@ void check_conflicts(const CLI::App& list) {
           throw CLI::ExcludesError(one, other);
 }
 
-// Of several kinds of columns the first counts, as in ipvsadm.
+// If several kinds of columns are requested, the first counts, as in ipvsadm.
 inspect::Columns columns_of(const ListFlags& flags) {
   if (flags.stats) return inspect::Columns::stats;
   if (flags.rate) return inspect::Columns::rate;

@@ -1,6 +1,6 @@
 #pragma once
 
-// The command line of `ipvsctl list`, and filters that other commands have, too.
+// The command line of `ipvsctl list`, and filters that other commands share.
 
 #include <cstdint>
 #include <functional>
@@ -22,35 +22,35 @@ struct ListOptions {
   ListSubject subject = ListSubject::table;
   ListFormat format = ListFormat::text;
   inspect::Columns columns = inspect::Columns::plain;
-  bool persistence = false;  // of connections: what their engine found
+  bool persistence = false;  // for connections: show the persistence engine's data
   bool exact = false;
-  bool resolve = false;  // addresses and ports by the names that this host knows
-  // What the cluster calls things is shown; the daemon is asked on `socket`.
+  bool resolve = false;  // print addresses and ports by this host's names
+  // Show the cluster's names, asking the daemon on `socket`.
   bool names = true;
   std::string socket;
-  // Only these Services' virtual services. The daemon alone knows which these are.
+  // Only the virtual services of these Services, which only the daemon knows.
   inspect::ServiceQuery services;
   bool sorted = true;
   inspect::ListFilter filter;
 };
 
-// Makes the command's flags write into what the result reads: call it when the line is parsed. It
-// throws a CLI::ParseError for flags that do not go together.
+// Adds the command's flags. Call the result after the line is parsed: it returns the options, or
+// throws a CLI::ParseError for contradicting flags.
 std::function<ListOptions()> add_list_flags(CLI::App& command);
 
 // --vip, --port, --protocol, --backend
 void add_ends_filter(CLI::App& command, inspect::ListFilter& filter);
 
-// --namespace, --service, of which one may be given
+// --namespace and --service, of which at most one may be given
 void add_services(CLI::App& command, inspect::ServiceQuery& services);
 
-// "tcp", "UDP"; nullopt: none of the three.
+// "tcp", "UDP"; nullopt: not a known protocol.
 std::optional<netlink::Protocol> parse_protocol_word(std::string_view text);
 
 // --control-socket
 void add_socket(CLI::App& command, std::string& socket);
 
-// --output, where JSON is the one other form.
+// --output, for commands whose only other format is JSON.
 void add_json(CLI::App& command, bool& json);
 
 }  // namespace ipvsproxier::cmd

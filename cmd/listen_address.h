@@ -1,6 +1,6 @@
 #pragma once
 
-// "IP:port", as the configuration names what a server listens on. Pure.
+// Listen addresses "IP:port" of the configuration. Pure.
 
 #include <cstdint>
 #include <optional>
@@ -16,16 +16,16 @@ struct HostPort {
   std::string port;
 };
 
-// "host:port" or "[host]:port", where a host with colons needs its brackets.
+// Splits "host:port" or "[host]:port"; a host with colons needs brackets.
 std::optional<HostPort> split_host_port(std::string_view text);
 
 // 1 to 65535 in decimal.
 std::optional<std::uint16_t> parse_port(std::string_view text);
 
-// Of a validated configuration; nullopt: "", which means that nothing listens.
+// From a validated configuration; nullopt: "", which means not to listen.
 std::optional<serve::ListenAddress> parse_listen_address(std::string_view text);
 
-// Joins a bare IP address with the port; leaves anything else as it is.
+// Appends the port to a bare IP address; leaves other texts unchanged.
 void add_port(std::string& address, std::uint16_t port);
 
 }  // namespace ipvsproxier::cmd

@@ -37,7 +37,7 @@ class VisibleMessage final : public spdlog::custom_flag_formatter {
   }
 };
 
-// As spdlog's, with %* for the message.
+// spdlog's pattern formatter, with %* for the visible message.
 std::unique_ptr<spdlog::formatter> lines_like(const std::string& pattern) {
   auto formatter = std::make_unique<spdlog::pattern_formatter>();
   formatter->add_flag<VisibleMessage>('*').set_pattern(pattern);

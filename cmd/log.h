@@ -1,6 +1,6 @@
 #pragma once
 
-// The daemon's logger, and what its roots tell with it.
+// The loggers of daemon and ipvsctl, and log functions that main programs share.
 
 #include <cstddef>
 
@@ -13,22 +13,22 @@ namespace ipvsproxier::cmd {
 
 spdlog::sink_ptr standard_error();
 
-// What a line tells at most, in bytes; of more its beginning, and how much there is.
+// The longest message in bytes; of a longer one only the beginning and the length are logged.
 inline constexpr std::size_t kMostLogged = 16384;
 
-// To standard error, from any thread, as text or as one JSON object a line ("ts" in milliseconds,
-// "level", "msg"). Each message is one line in which nothing acts on a terminal (visible_text.h).
-// klog's verbosity: from 4 on every operation is told.
+// Logs to standard error, from any thread, as text or as one JSON object for each line ("ts" in
+// milliseconds, "level", "msg"). Each message is one line without terminal control
+// (visible_text.h). From klog's verbosity 4 on every operation is logged.
 spdlog::logger make_logger(const LoggingConfig& logging, spdlog::sink_ptr sink = standard_error());
 
-// ipvsctl's: "ipvsctl: MESSAGE", on standard error as well.
+// The logger of ipvsctl: "ipvsctl: MESSAGE" on standard error.
 spdlog::logger make_tool_logger(spdlog::level::level_enum from,
                                 spdlog::sink_ptr sink = standard_error());
 
-// One line each. The number of errors.
+// Logs one line for each problem. Returns the number of errors.
 std::size_t log_problems(const api::Problems& problems, spdlog::logger& logger);
 
-// That the manifests lack something.
+// Logs that the manifests are incomplete.
 void log_incomplete(const Options& options, spdlog::logger& logger);
 
 }  // namespace ipvsproxier::cmd

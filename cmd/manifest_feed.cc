@@ -1,4 +1,4 @@
-// files -> objects -> cluster feed
+// Feeds objects of manifest files to the ClusterFeed.
 
 #include <utility>
 
@@ -12,9 +12,9 @@ namespace {
 
 using Clock = loop::MainLoop::Clock;
 
-// Editors write twice, and a mounted ConfigMap changes several names.
+// Editors write twice, and a mounted ConfigMap changes several names: wait for more events.
 constexpr std::chrono::milliseconds kSettle{50};
-// What the system would not read may be readable now.
+// Pause before reading again after a failure of the system.
 constexpr std::chrono::seconds kTryAgain{5};
 
 class ManifestFeed final : public ObjectFeed {
@@ -59,7 +59,7 @@ class ManifestFeed final : public ObjectFeed {
   ClusterFeed& cluster_;
   spdlog::logger& logger_;
   watch::ManifestFollower follower_;
-  bool waiting_ = false;  // for more events
+  bool waiting_ = false;  // waiting for further events
   bool complete_ = true;
 };
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// What programming takes of this node's Node: what is told, and done, where it is not so. Logs. The
-// main thread's.
+// Checks whether this node's Node fits the configuration, and what happens if not. Logs. Main
+// thread only.
 
 #include <chrono>
 #include <cstdint>
@@ -19,42 +19,43 @@
 
 namespace ipvsproxier::cmd {
 
-// Tells what of the configuration does not fit this node. False: so little that kube-proxy would
-// end, and so does the caller, before anything is programmed. With --init-only warnings are left to
-// the daemon that is started next, which knows the Node.
+// Logs the parts of the configuration that do not fit this node. False: kube-proxy would exit, and
+// the caller must exit before programming anything. With --init-only warnings are left to the
+// daemon that starts next, which knows the Node.
 bool fits_node(const Options& options, const std::vector<netlink::Family>& families,
                const std::optional<api::Node>& node, spdlog::logger& logger);
 
 void log_no_node(const Options& options, spdlog::logger& logger);
 
-// Whether the rules would be wrong for want of this node's pod CIDRs: pods are told by them. For a
-// run without following, which tells it and ends.
+// Whether the rules would be wrong because this node has no pod CIDRs, which recognize its pods.
+// For a single run, which logs this and exits.
 bool lacks_pod_cidrs(const Options& options, const std::optional<api::Node>& node,
                      spdlog::logger& logger);
 
-// spec.podCIDRs while they tell local traffic (detectLocalMode NodeCIDR): waited for at the start,
-// and with others the process has to start again. In other modes they do not matter.
+// Watches spec.podCIDRs if local traffic is recognized by them (detectLocalMode NodeCIDR): waits
+// for them at the start, and ends the process when they change. In other modes they are ignored.
 class PodCidrs {
  public:
-  // How long a Node may be without them after the first lists, before anything is programmed.
+  // How long to wait, after the first lists, for a Node without pod CIDRs before the process ends.
   static constexpr std::chrono::minutes kLongestWait{5};
 
   enum class Verdict : std::uint8_t {
-    good,      // program what there is
+    good,      // program the current state
     wait,      // program nothing yet
-    keep_old,  // go on with the Node as it was last seen with some
-    end,       // they are others: the process must end, to begin anew with them
+    keep_old,  // use the last Node that had pod CIDRs
+    end,       // the pod CIDRs changed: the process must restart
   };
 
-  // `on_timeout`: the longest wait is over; it is told. `options` and the others outlive this.
+  // `on_timeout` is called after the longest wait, which is logged. All arguments must outlive
+  // this.
   PodCidrs(const Options& options, loop::Timers& timers, spdlog::logger& logger,
            std::function<void()> on_timeout);
   PodCidrs(const PodCidrs&) = delete;
   PodCidrs& operator=(const PodCidrs&) = delete;
   ~PodCidrs();
 
-  // The Node as it is known, once the first lists are there. Those that it has when this is `good`
-  // for the first time are those of this process.
+  // Judges the current Node, after the first lists. The pod CIDRs at the first `good` are those of
+  // this process.
   Verdict see(const std::optional<api::Node>& node);
 
  private:
@@ -64,9 +65,9 @@ class PodCidrs {
   loop::Timers& timers_;
   spdlog::logger& logger_;
   std::function<void()> on_timeout_;
-  std::vector<netlink::IpPrefix> used_;  // empty: none yet
+  std::vector<netlink::IpPrefix> used_;  // empty: not known yet
   bool waiting_ = false;
-  bool lacking_ = false;  // it had some
+  bool lacking_ = false;  // the Node lost its pod CIDRs
 };
 
 }  // namespace ipvsproxier::cmd

@@ -13,7 +13,7 @@ using netlink::Family;
 using netlink::Result;
 using netlink::Status;
 
-// Takes the value, or gives its error.
+// Stores the value, or returns its error.
 template <typename T>
 Status keep(Result<T> read, T& target) {
   if (!read) return read.error();
@@ -41,7 +41,7 @@ void for_each_rule(const RuleTables& tables, const Fn& fn) {
       for (const auto& rule : rules) fn(rule);
 }
 
-// Where rules may send what goes to `destination`, itself included.
+// The addresses to which rules may send packets for `destination`, including itself.
 std::set<netlink::IpAddress> possible_destinations(const netlink::IpAddress& destination,
                                                    const RuleTables& tables) {
   std::set<netlink::IpAddress> result = {destination};
@@ -75,14 +75,14 @@ Status read_host(netlink::HostReader& host, inspect::NodeReading& node) {
   if (auto status = keep(host.links(), node.links); !status) return status;
   if (auto status = keep(host.addresses(), node.addresses); !status) return status;
   auto listeners = host.listeners();
-  // Without its module there is no list.
+  // Without its module the kernel has no list.
   if (!listeners && listeners.error().kind == netlink::ErrorKind::missing) return {};
   if (!listeners) return listeners.error();
   node.listeners = std::move(*listeners);
   return {};
 }
 
-// A key that is not there belongs to a module that is not loaded: 0 is what that means.
+// An absent key belongs to a module that is not loaded, which means 0.
 bool is_on(const std::string& key) {
   const auto value = netlink::Sysctl().read(key);
   return value && *value != "0";

@@ -1,7 +1,7 @@
 #pragma once
 
-// What this network namespace holds that decides about packets, read from the kernel for one
-// explanation. Loads no module, makes no table, writes nothing. One thread.
+// Reads the state of this network namespace that decides about packets, for one explanation. Loads
+// no module, creates no table, writes nothing. One thread.
 
 #include <map>
 #include <memory>
@@ -27,16 +27,17 @@ netlink::Result<NodeTables> open_node_tables();
 
 using RuleTables = std::map<plan::TableKey, ipset::WholeTable>;
 
-// Adds those of raw, mangle, nat and filter that the family has.
+// Adds the existing tables raw, mangle, nat and filter of the family.
 netlink::Status read_rule_tables(ipset::IptcRuleTable& rules, netlink::Family family,
                                  RuleTables& tables);
 
-// The sets that their rules ask.
+// The sets that the rules use.
 std::set<std::string> consulted_sets(const RuleTables& tables);
 
-// Rules and sets of the destination's family, and the virtual services at that address, at those to
-// which rules translate or by firewall mark, with their servers. A set that cannot be read is left
-// out; what else cannot be read is the error, for nothing true could be said without it.
+// Reads rules and sets of the destination's family, and the virtual services, with their servers,
+// at that address, at the addresses to which rules translate, and by firewall mark. An unreadable
+// set is left out; any other failure is returned, because an explanation would be wrong without
+// that part.
 netlink::Result<inspect::NodeReading> read_node(NodeTables& tables,
                                                 const netlink::IpAddress& destination);
 

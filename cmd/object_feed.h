@@ -1,6 +1,6 @@
 #pragma once
 
-// ObjectFeed: a source of the cluster's objects, wired to the cluster feed. The main thread's.
+// ObjectFeed: a source of the cluster's objects that feeds the ClusterFeed. Main thread only.
 
 #include <memory>
 
@@ -21,16 +21,17 @@ class ObjectFeed {
   virtual ~ObjectFeed() = default;
 
   virtual void start() = 0;
-  // The first lists asked for the removal of most of what the kernel holds: everything is to be
-  // listed again, one wait later.
+  // The first lists would remove most of the kernel's entries: list everything again after one
+  // wait.
   virtual void doubt_first_lists() {}
 };
 
-// Of --manifests; the first reading is done by start(). All outlive it.
+// Objects of --manifests; start() reads them for the first time. All arguments must outlive the
+// feed.
 std::unique_ptr<ObjectFeed> follow_manifests(const Options& options, loop::MainLoop& loop,
                                              ClusterFeed& cluster, spdlog::logger& logger);
 
-// Of the API server. All outlive it.
+// Objects of the API server. All arguments must outlive the feed.
 std::unique_ptr<ObjectFeed> follow_api(const Options& options, ApiClient& client,
                                        loop::MainLoop& loop, ClusterFeed& cluster, Servers& servers,
                                        spdlog::logger& logger);

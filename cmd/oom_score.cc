@@ -18,7 +18,7 @@ netlink::Status set_oom_score_adj(std::int32_t value, const std::filesystem::pat
   if (std::int32_t now = 0; std::ifstream(path) >> now && now == value) return {};
   const auto text = std::to_string(value);
   const netlink::UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-  // The file takes a number in one write.
+  // The kernel takes the number in a single write.
   if (fd && ::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()))
     return {};
   return netlink::make_error(netlink::Operation::generic, errno,

@@ -1,6 +1,6 @@
 #pragma once
 
-// Whom the kernel's OOM killer takes before this process (oom_score_adj of proc_pid(5)).
+// This process's rank for the kernel's OOM killer (oom_score_adj of proc_pid(5)).
 
 #include <cstdint>
 #include <filesystem>
@@ -9,8 +9,9 @@
 
 namespace ipvsproxier::cmd {
 
-// From -1000 (never) to 1000 (first). Less than what the process was started with takes
-// CAP_SYS_RESOURCE: `denied`, and the value stays. Nothing is written where it is already so.
+// `value` from -1000 (never killed) to 1000 (killed first). A value below that at the process's
+// start needs CAP_SYS_RESOURCE: otherwise `denied`, and the value stays. Writes only a changed
+// value.
 netlink::Status set_oom_score_adj(std::int32_t value,
                                   const std::filesystem::path& process = "/proc/self");
 

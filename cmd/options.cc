@@ -29,7 +29,7 @@ std::string list_problems(const api::Problems& problems) {
   return text;
 }
 
-// The last that was given.
+// The last value given.
 std::string kubeconfig_flag(const CommandLine& line) {
   std::string value;
   for (const auto& flag : line.config)
@@ -57,7 +57,7 @@ constexpr std::array<DifferenceFlag, 9> kDifferences = {{
     {"unbind-special", &MainFlags::unbind_special, &plan::Differences::unbind_special},
 }};
 
-// What is wrong with the combination of flags; "" when nothing is.
+// A description of contradicting flags, or "".
 std::string contradiction(const CommandLine& line) {
   const MainFlags& main = line.main;
   if (!main.manifests.empty()) {
@@ -91,7 +91,7 @@ std::string contradiction(const CommandLine& line) {
   return "";
 }
 
-// One warning that names the flags which do not count beside a file.
+// One warning with the flags that are ignored because of the file.
 void tell_ignored(const CommandLine& line, api::Problems& warnings) {
   std::set<std::string> names;
   for (const auto& flag : line.config) names.insert(fmt::format("--{}", flag.name));

@@ -1,7 +1,7 @@
 #pragma once
 
-// Output: a descriptor that text is written to, in which nothing acts on a terminal. One thread;
-// the descriptor stays the caller's.
+// Output: writes text to a descriptor without terminal control characters. One thread; the caller
+// owns the descriptor.
 
 #include <string_view>
 
@@ -13,14 +13,13 @@ class Output {
  public:
   explicit Output(int fd) : fd_(fd) {}
 
-  // Writes all of it, lines of whole characters, as visible_lines() (visible_text.h) shows them;
-  // waits as long as the reader does. After a failure nothing more is written. Who writes what
-  // others wrote into a line makes it visible() before: a newline in it would look like the end of
-  // ours.
+  // Writes whole lines, shown as by visible_lines() (visible_text.h); blocks until the reader takes
+  // them. After a failure later writes do nothing. Untrusted text inside a line must pass visible()
+  // before: a newline in it would look like the end of our line.
   netlink::Status write(std::string_view lines);
 
-  // Whether a write failed because nobody reads any more: `head` has seen enough, which is no
-  // reason to complain. (Mostly SIGPIPE ends the process before that.)
+  // Whether a write failed because the reader is gone (as with `head`), which is no reason to
+  // complain. Usually SIGPIPE has ended the process before.
   bool reader_gone() const;
 
  private:
@@ -28,7 +27,7 @@ class Output {
   int sys_errno_ = 0;
 };
 
-// ipvsctl's one line for people on standard error (several where the text has them), as visible.
+// Prints ipvsctl's message on standard error, usually one line, as visible text.
 void complain(std::string_view text);
 
 }  // namespace ipvsproxier::cmd

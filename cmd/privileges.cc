@@ -30,8 +30,8 @@ bool has(unsigned int capability) {
 netlink::Result<std::vector<std::string>> drop_privileges() {
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return failed(errno, "set no_new_privs");
   if (capng_get_caps_process() != 0) return failed(errno, "read the capabilities of this process");
-  // Without it the bounding set cannot be changed, and with no_new_privs it need not be: programs
-  // that are started then have no more than this process.
+  // Without CAP_SETPCAP the bounding set cannot be changed. With no_new_privs that is not needed:
+  // started programs get no more privileges than this process.
   const bool bounds = has(CAP_SETPCAP);
   std::vector<unsigned int> kept;
   for (const auto capability : kKept)
@@ -50,7 +50,7 @@ netlink::Result<std::vector<std::string>> drop_privileges() {
 }
 
 void confine_process(const KubeProxyConfig& config, spdlog::logger& logger) {
-  // A pod has the score that the kubelet gave it, and without CAP_SYS_RESOURCE keeps it.
+  // A pod has the score from kubelet, and keeps it without CAP_SYS_RESOURCE.
   if (const auto scored = set_oom_score_adj(config.oom_score_adj); !scored)
     logger.info("oomScoreAdj: {}; it stays as it is", netlink::to_string(scored.error()));
   const auto kept = drop_privileges();

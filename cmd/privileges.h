@@ -12,19 +12,19 @@
 
 namespace ipvsproxier::cmd {
 
-// What following a cluster takes: CAP_NET_ADMIN and CAP_NET_RAW for IPVS, ipset, iptables, links,
-// conntrack and the sysctls of the network, CAP_NET_BIND_SERVICE for health servers of Services on
-// low ports. Loading modules (CAP_SYS_MODULE), the OOM score and a higher hard limit
-// (CAP_SYS_RESOURCE) come before this.
+// The privileges for following a cluster: CAP_NET_ADMIN and CAP_NET_RAW for IPVS, ipset, iptables,
+// links, conntrack and network sysctls; CAP_NET_BIND_SERVICE for health servers of Services on low
+// ports. Loading modules (CAP_SYS_MODULE), the OOM score and a higher hard limit (CAP_SYS_RESOURCE)
+// must happen before.
 //
-// Gives up all others of the calling thread, for good, and with them whatever the threads and
-// programs that it starts could have had; from then on no program gains privileges by being started
-// (no_new_privs). To be called before other threads run. Answers the names of what is kept
-// ("net_admin"): of those above, the ones that the process was started with.
+// Permanently drops all other privileges of the calling thread, also for the threads and programs
+// that it starts; no program gains privileges by being started any more (no_new_privs). Call it
+// before other threads run. Returns the names of the kept privileges ("net_admin"): those above
+// that the process had at its start.
 netlink::Result<std::vector<std::string>> drop_privileges();
 
-// Gives the process its OOM score, then drops privileges. What cannot be done is told, and is no
-// reason to end.
+// Sets the OOM score of the process, then drops privileges. Failures are logged and do not end the
+// process.
 void confine_process(const KubeProxyConfig& config, spdlog::logger& logger);
 
 }  // namespace ipvsproxier::cmd

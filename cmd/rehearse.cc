@@ -17,8 +17,9 @@ namespace {
 
 using sync::Area;
 
-// Timeouts were noted by the table. Outside the first network namespace conntrack's hash size looks
-// as if it could be written, as the largest number of entries does not.
+// Whether a written setting is a step of its own. IPVS timeouts are already noted by the table.
+// Outside the first network namespace conntrack's hash size seems writable, although
+// nf_conntrack_max is not.
 bool is_told(const std::string& what, const sync::HostReport& report) {
   const auto is_max = [](const sync::Failure& warning) {
     return warning.what.find("nf_conntrack_max") != std::string::npos;
@@ -29,7 +30,7 @@ bool is_told(const std::string& what, const sync::HostReport& report) {
   return what != "IPVS timeouts";
 }
 
-// What programming asks of the host comes before all else.
+// The settings of the host come first.
 void rehearse_host(sync::ReconcilerSettings& settings, sync::Rehearsal& rehearsal,
                    Rehearsed& result, spdlog::logger& logger) {
   auto host = std::exchange(settings.host, std::nullopt);
@@ -43,7 +44,7 @@ void rehearse_host(sync::ReconcilerSettings& settings, sync::Rehearsal& rehearsa
   const bool loaded = netlink::module_present("ip_vs") && netlink::module_present("nf_conntrack");
   for (const auto* list : {&report.failures, &report.warnings})
     for (const auto& failure : *list) {
-      // There as soon as the modules are.
+      // The key appears once the modules are loaded.
       if (!loaded && failure.error.kind == netlink::ErrorKind::missing) {
         rehearsal.note({.area = Area::host, .what = failure.what});
         continue;

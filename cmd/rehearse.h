@@ -1,7 +1,7 @@
 #pragma once
 
-// What ipvs-proxier would do to this network namespace's kernel now, by the same reconciler on
-// tables that write nothing. Blocks. One thread.
+// A dry run: what ipvs-proxier would do to this network namespace now, computed by the same
+// reconciler on tables that write nothing. Blocks. One thread.
 
 #include <map>
 #include <string>
@@ -17,13 +17,13 @@ namespace ipvsproxier::cmd {
 
 struct Rehearsed {
   std::vector<sync::Step> steps;  // in the order in which they would be done
-  // What the virtual services of the steps expose: "shop/web:http/TCP, cluster IP".
+  // Names of the virtual services in the steps: "shop/web:http/TCP, cluster IP".
   std::map<netlink::VirtualServiceKey, std::string> names;
-  std::vector<std::string> notes;  // what was not looked at
-  bool complete = true;            // false: something could not be read; the log says what
+  std::vector<std::string> notes;  // parts that were not compared
+  bool complete = true;            // false: a part could not be read; see the log
 };
 
-// `malformed`: the configuration does not fit this node; the log says why.
+// `malformed`: the configuration does not fit this node; see the log.
 netlink::Result<Rehearsed> rehearse(const Wanted& wanted, spdlog::logger& logger);
 
 }  // namespace ipvsproxier::cmd

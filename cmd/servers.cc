@@ -65,7 +65,7 @@ bool Servers::listen(const Listener& who, const std::string& address, serve::Htt
   const auto where = parse_listen_address(address);
   if (!where) return true;
   if (!options_.config.bind_address_hard_fail) {
-    // Its failure is logged, and it tries again.
+    // keep_listening() logs the failure and tries again.
     static_cast<void>(http_.keep_listening(who.name, *where, std::move(handler)));
     return true;
   }
@@ -101,7 +101,7 @@ void Servers::tell_service_failure(const serve::NodePortHealth::Failure& failure
 
 void Servers::note(const model::Changes& changes, const std::optional<api::Node>& node,
                    bool watched) {
-  // A Node that is gone keeps what was told last. Without an API server there may be none.
+  // After the Node's deletion the last report stays. Without an API server there may be no Node.
   if (node || !watched) status_.set_node_eligible(!node || !node->to_be_deleted);
   metrics_.services_changed(changes.services.size());
   metrics_.endpoint_slices_changed(changes.slices.size());
@@ -119,7 +119,7 @@ void Servers::watch(std::function<std::vector<watch::WatchStatus>()> watches) {
 void Servers::note_watch(serve::Resource resource, const watch::ReflectorStatus& now) {
   auto& seen = seen_.at(static_cast<std::size_t>(resource));
   if (now.heard != seen.heard) status_.watch_heard(resource);
-  // The first ones are no restart and no relist.
+  // The first watch and the first list are no restart and no relist.
   if (seen.watches == 0) seen.watches = std::min<std::uint64_t>(now.watches, 1);
   if (seen.lists == 0) seen.lists = std::min<std::uint64_t>(now.lists, 1);
   for (; seen.watches < now.watches; ++seen.watches) metrics_.watch_restarted(resource);
@@ -138,7 +138,7 @@ void Servers::beat() {
   for (const auto& [name, now] : watches)
     for (const auto resource : serve::kResources)
       if (serve::to_string(resource) == name) note_watch(resource, now);
-  // What could not listen may now.
+  // A server that could not listen may be able to now.
   if (service_health_ && service_health_->any_failed()) update_service_health();
   loop_.at("heartbeat", loop_.now() + kBeat, [this] { beat(); });
 }

@@ -1,8 +1,8 @@
 #pragma once
 
-// Servers: what the daemon answers over HTTP, and what the threads publish for it: health (10256),
-// metrics (10249), and the health of Services with a healthCheckNodePort. The main thread's, but
-// for status() and metrics(), of which each function says whose it is.
+// Servers: the daemon's HTTP servers and the values that the threads publish for them: health
+// (10256), metrics (10249), and the health of Services with a healthCheckNodePort. Main thread
+// only, except status() and metrics(), whose functions name their threads.
 
 #include <array>
 #include <functional>
@@ -28,25 +28,26 @@ namespace ipvsproxier::cmd {
 
 class Servers {
  public:
-  // Serves nothing yet. `families` are those that are proxied; `events` is where the cluster is
-  // told of what starts and what cannot, if there is an API server. The others outlive this; the
-  // loop also outlives the thread that publishes.
+  // Serves nothing yet. `families` are the proxied ones. `events` (nullptr without an API server)
+  // sends Events about servers that start or fail. The other arguments must outlive this; the loop
+  // must also outlive the thread that publishes.
   Servers(const Options& options, std::vector<netlink::Family> families, loop::MainLoop& loop,
           watch::EventRecorder* events, spdlog::logger& logger);
   Servers(const Servers&) = delete;
   Servers& operator=(const Servers&) = delete;
   ~Servers() = default;
 
-  // Listens, or goes on trying, and tells Events of that. False: bindAddressHardFail is set, and
-  // one could not listen.
+  // Listens, or keeps trying, and sends Events about it. False: a server could not listen and
+  // bindAddressHardFail is set.
   bool start();
 
   serve::Status& status() { return status_; }
   serve::Metrics& metrics() { return metrics_; }
 
-  // What is handed to the sync thread. `watched`: by an API server, which may delete the Node.
+  // Notes changes passed to the sync thread. `watched`: from an API server, which may delete the
+  // Node.
   void note(const model::Changes& changes, const std::optional<api::Node>& node, bool watched);
-  // Asked for every few seconds.
+  // Sets the source of the watches' states, which is read every few seconds.
   void watch(std::function<std::vector<watch::WatchStatus>()> watches);
 
  private:
@@ -56,7 +57,7 @@ class Servers {
     std::optional<loop::Timers::Clock::time_point> heard;
   };
 
-  // Whom to listen for, and the reason of the Event if that cannot be.
+  // Name of a server, and the Event's reason if it cannot listen.
   struct Listener {
     std::string name;
     std::string failure;
@@ -80,8 +81,8 @@ class Servers {
   serve::Status status_;
   serve::Metrics metrics_;
   serve::HttpServer http_;
-  std::set<std::string> told_;                           // failures of Service health servers
-  std::optional<serve::NodePortHealth> service_health_;  // once there is something to serve
+  std::set<std::string> told_;  // reported failures of Service health servers
+  std::optional<serve::NodePortHealth> service_health_;  // once a Service has a health server
 };
 
 }  // namespace ipvsproxier::cmd

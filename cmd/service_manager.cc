@@ -11,11 +11,11 @@ namespace ipvsproxier::cmd {
 namespace {
 
 constexpr char kName[] = "service manager";
-// A unit that waits for this one waits no longer than that for nothing.
+// A unit that waits for this one waits at most this much longer than needed.
 constexpr std::chrono::microseconds kLook = std::chrono::milliseconds(500);
 constexpr std::chrono::microseconds kLookWhenReady = std::chrono::seconds(5);
 
-// That nobody listens any more is no failure of ours.
+// A failure is ignored: systemd may not listen any more.
 void tell(const std::string& state) {
   static_cast<void>(::sd_notify(0, state.c_str()));
 }

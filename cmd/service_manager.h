@@ -1,9 +1,9 @@
 #pragma once
 
-// ServiceManager: tells systemd how the daemon is (sd_notify(3)): ready after the first complete
-// sync, in a line for `systemctl status` whether the kernel is in step, that it is alive where the
-// unit has a WatchdogSec, and that it ends. Without systemd (NOTIFY_SOCKET) nobody is told.
-// The main thread's.
+// ServiceManager: reports the daemon's state to systemd (sd_notify(3)): ready after the first
+// complete sync, a line for `systemctl status` that says whether the kernel is in step, liveness if
+// the unit has a WatchdogSec, and the end. Does nothing without systemd (NOTIFY_SOCKET). Main
+// thread only.
 
 #include <chrono>
 #include <optional>
@@ -16,7 +16,7 @@ namespace ipvsproxier::cmd {
 
 class ServiceManager {
  public:
-  // Begins; both outlive this.
+  // Starts reporting; both arguments must outlive this.
   ServiceManager(loop::Timers& timers, const serve::Status& status);
   ServiceManager(const ServiceManager&) = delete;
   ServiceManager& operator=(const ServiceManager&) = delete;
@@ -27,9 +27,9 @@ class ServiceManager {
 
   loop::Timers& timers_;
   const serve::Status& status_;
-  std::optional<std::chrono::microseconds> watchdog_;  // systemd must hear of us as often
+  std::optional<std::chrono::microseconds> watchdog_;  // how often systemd expects a sign of life
   bool ready_ = false;
-  std::string told_;  // the last line for people
+  std::string told_;  // last status line
 };
 
 }  // namespace ipvsproxier::cmd

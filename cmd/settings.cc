@@ -8,7 +8,7 @@ namespace ipvsproxier::cmd {
 
 namespace {
 
-// Whole seconds; less than one counts as none, as for kube-proxy.
+// Whole seconds; less than one is 0, as in kube-proxy.
 std::uint32_t seconds(Nanoseconds duration) {
   const auto count = std::chrono::duration_cast<std::chrono::seconds>(duration).count();
   constexpr auto kMax = std::numeric_limits<std::uint32_t>::max();

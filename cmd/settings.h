@@ -1,6 +1,6 @@
 #pragma once
 
-// Options as the parts below understand them. Pure.
+// Converts Options to the settings of planner and reconciler. Pure.
 
 #include "cmd/options.h"
 #include "proxier/plan/planner.h"
@@ -13,7 +13,7 @@ namespace ipvsproxier::cmd {
 plan::PlannerOptions planner_options(const Options& options,
                                      const std::vector<netlink::Family>& families);
 
-// For a machine that supports these families and has so many CPUs.
+// For a machine with these families and this number of CPUs.
 sync::ReconcilerSettings reconciler_settings(const Options& options,
                                              const std::vector<netlink::Family>& families,
                                              unsigned cpus);

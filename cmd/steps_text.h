@@ -1,6 +1,6 @@
 #pragma once
 
-// Steps of a rehearsal, for people and for programs. Pure.
+// Prints the steps of a dry run, as text and as JSON. Pure.
 
 #include <string>
 #include <string_view>
@@ -9,8 +9,8 @@
 
 namespace ipvsproxier::cmd {
 
-// By table, what is missing (+), not wanted (-) or different (~), a line each, and their number:
-// "3 differences: 2 in virtual servers, 1 in IP sets". Where there is none, `none`.
+// One line for each step, by table: missing (+), not desired (-) or different (~), and a summary:
+// "3 differences: 2 in virtual servers, 1 in IP sets". `none` if there are no steps.
 std::string steps_text(const Rehearsed& rehearsed, std::string_view word, std::string_view none);
 
 // {"complete":true,"steps":[{"table":...,"change":"add","what":...,"service":...}],"notes":[...]}

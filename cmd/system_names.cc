@@ -8,7 +8,7 @@ namespace ipvsproxier::cmd {
 
 namespace {
 
-// gethostbyaddr() and not getnameinfo(): the latter cuts the host's own domain off.
+// gethostbyaddr() instead of getnameinfo(), which removes the host's own domain.
 std::optional<std::string> find_host(const netlink::IpAddress& address) {
   const auto bytes = address.bytes();
   const auto* entry = gethostbyaddr(bytes.data(), static_cast<socklen_t>(bytes.size()),

@@ -1,7 +1,7 @@
 #pragma once
 
-// SystemNames: names of addresses and ports as this host knows them (nsswitch.conf: files, DNS). An
-// answer may take as long as the resolver waits; each is asked for once. One thread.
+// SystemNames: this host's names of addresses and ports (nsswitch.conf: files, DNS). Blocks as long
+// as the resolver; each name is looked up once. One thread.
 
 #include <map>
 #include <utility>

@@ -9,14 +9,14 @@
 #include <cstdio>
 
 #include <curses.h>
-// Last: its macros have everyday names.
+// Must come last: its macros have common names.
 #include <term.h>
 
 namespace ipvsproxier::cmd {
 
 namespace {
 
-// Before ncurses would write anything.
+// Checked before ncurses can write anything.
 bool can_show_screens() {
   if (isatty(STDIN_FILENO) == 0 || isatty(STDOUT_FILENO) == 0) return false;
   int found = 0;
@@ -27,7 +27,7 @@ bool can_show_screens() {
   return can;
 }
 
-// Those that wait() takes.
+// The signals that wait() handles.
 sigset_t own_signals() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -37,13 +37,14 @@ sigset_t own_signals() {
   return signals;
 }
 
-// ncurses would take SIGTSTP over, and ignore it while it draws: a ^Z just then would be lost. It
-// leaves alone what has a handler, and this one never runs, as the signal is blocked.
+// ncurses would install a handler for SIGTSTP and ignore the signal while it draws, which would
+// lose a ^Z. It leaves a signal with a handler alone; this handler never runs, because the signal
+// is blocked.
 void keep_stop_from_curses() {
   if (std::signal(SIGTSTP, [](int) {}) == SIG_IGN) std::signal(SIGTSTP, SIG_IGN);
 }
 
-// Gives the terminal back and stops, as the shell expects; returns once the process goes on.
+// Restores the terminal and stops, as the shell expects; returns when the process continues.
 void stop_here() {
   sigset_t stop;
   sigemptyset(&stop);
@@ -54,7 +55,7 @@ void stop_here() {
     std::raise(SIGTSTP);
     sigprocmask(SIG_UNBLOCK, &stop, nullptr);
     sigprocmask(SIG_BLOCK, &stop, nullptr);
-    // Settings that were changed meanwhile are the ones to give back later.
+    // Settings that were changed meanwhile become those to restore later.
     def_shell_mode();
     clearok(curscr, TRUE);
     refresh();
@@ -63,7 +64,7 @@ void stop_here() {
 }
 
 void give_signals_back() {
-  // ncurses has handlers of its own, which end the process with a status that says nothing.
+  // ncurses installs handlers that end the process with a meaningless status.
   std::signal(SIGINT, SIG_DFL);
   std::signal(SIGTERM, SIG_DFL);
   if (std::signal(SIGTSTP, SIG_DFL) == SIG_IGN) std::signal(SIGTSTP, SIG_IGN);
@@ -132,7 +133,7 @@ std::unique_ptr<Terminal> Terminal::open() {
     give_signals_back();
     return nullptr;
   }
-  constexpr int kEscapeWait = 50;  // ms, for what may follow the byte of the key Escape
+  constexpr int kEscapeWait = 50;  // ms to wait for further bytes after Escape
   set_escdelay(kEscapeWait);
   cbreak();
   noecho();
@@ -164,7 +165,7 @@ void Terminal::draw(const std::vector<std::string>& text, std::size_t title) {
 }
 
 TerminalEvent Terminal::wait(std::chrono::milliseconds timeout) {
-  // What ncurses holds already: a resize, keys that came together.
+  // First the events that ncurses holds: a resize, keys that came together.
   if (const int key = getch(); key != ERR) return event_of(key);
   std::array<pollfd, 2> sources = {
       {{.fd = STDIN_FILENO, .events = POLLIN}, {.fd = signals_.get(), .events = POLLIN}}};

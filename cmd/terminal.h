@@ -1,9 +1,8 @@
 #pragma once
 
-// Terminal: the screen and the keys of the terminal that this process has for input and output,
-// through ncurses. One at a time, one thread. While it is there SIGINT and SIGTERM are events; a
-// stop (SIGTSTP) gives the terminal back for as long as it lasts. No colours, only bold and
-// reverse.
+// Terminal: the screen and keys of this process's terminal, through ncurses. At most one object at
+// a time, one thread. During its life SIGINT and SIGTERM become events; SIGTSTP gives the terminal
+// back until the process continues. No colours, only bold and reverse.
 
 #include <chrono>
 #include <cstddef>
@@ -18,24 +17,24 @@
 namespace ipvsproxier::cmd {
 
 struct TimePassed {};
-struct Redraw {};  // another size, or a key that means nothing
+struct Redraw {};  // new size, or a key without meaning
 struct Ended {
-  int signal = 0;  // 0: there is no terminal any more
+  int signal = 0;  // 0: the terminal is gone
 };
 using TerminalEvent = std::variant<TimePassed, Redraw, Ended, char, inspect::TopKey>;
 
 class Terminal {
  public:
-  // nullptr where input or output is no terminal, or one that cannot move its cursor (TERM=dumb).
+  // nullptr if input or output is no terminal, or if it cannot move its cursor (TERM=dumb).
   static std::unique_ptr<Terminal> open();
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;
-  ~Terminal();  // leaves the terminal as it was
+  ~Terminal();  // restores the terminal
 
   inspect::ScreenSize size() const;
-  // Line `title` in reverse. Only what changed is sent.
+  // Shows the lines, line `title` in reverse. Sends only changes.
   void draw(const std::vector<std::string>& text, std::size_t title);
-  // What comes first.
+  // Waits for the first event, or for the timeout.
   TerminalEvent wait(std::chrono::milliseconds timeout);
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
 
-// Functions on text that options and configuration share. Pure.
+// Text functions that options and configuration share. Pure.
 
 #include <string>
 #include <string_view>
@@ -8,7 +8,7 @@
 
 namespace ipvsproxier::cmd {
 
-// Without blanks at either end.
+// Removes blanks at both ends.
 inline std::string_view trim(std::string_view text) {
   constexpr std::string_view kBlanks = " \t\r\n\v\f";
   const auto first = text.find_first_not_of(kBlanks);
@@ -16,7 +16,7 @@ inline std::string_view trim(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
 }
 
-// ASCII letters in lower case.
+// Converts ASCII letters to lower case.
 inline std::string to_lower(std::string_view text) {
   std::string lower(text);
   for (char& c : lower) {
@@ -25,7 +25,7 @@ inline std::string to_lower(std::string_view text) {
   return lower;
 }
 
-// What stands between the commas, trimmed: one more than there are commas.
+// The texts between the commas, trimmed: one more than there are commas.
 inline std::vector<std::string> split_list(std::string_view text) {
   std::vector<std::string> list;
   while (true) {
@@ -36,7 +36,7 @@ inline std::vector<std::string> split_list(std::string_view text) {
   }
 }
 
-// A Kubernetes quantity: a number and perhaps a suffix m, k, M, G, T, P, E, Ki to Ei, e3 or E3.
+// A Kubernetes quantity: a number with an optional suffix m, k, M, G, T, P, E, Ki to Ei, e3 or E3.
 inline bool is_quantity(std::string_view text) {
   const auto number_end = text.find_first_not_of("+-0123456789.");
   if (text.empty() || number_end == 0) return false;

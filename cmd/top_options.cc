@@ -51,7 +51,7 @@ void add_top_flags(CLI::App& command, TopWords& words) {
 }
 
 TopOptions top_options(const TopWords& words) {
-  // CLI11 would say so in --help, at the place of a value.
+  // CLI11's own check would describe this in --help, in place of a value.
   if (words.once && words.count > 0) throw CLI::ExcludesError("--once", "--count");
   constexpr double kMilliseconds = 1000;
   return {

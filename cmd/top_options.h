@@ -13,7 +13,7 @@ class App;
 
 namespace ipvsproxier::cmd {
 
-// As on the command line.
+// The flags as texts.
 struct TopWords {
   std::string by = "service";
   std::string sort_by = "connections";
@@ -26,10 +26,10 @@ struct TopWords {
   bool reverse = false;
 };
 
-// Makes the command's flags write into `words`.
+// Adds the command's flags, which write into `words`.
 void add_top_flags(CLI::App& command, TopWords& words);
 
-// Throws a CLI::ExcludesError for flags that do not go together.
+// Throws a CLI::ExcludesError for contradicting flags.
 TopOptions top_options(const TopWords& words);
 
 }  // namespace ipvsproxier::cmd

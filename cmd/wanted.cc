@@ -45,7 +45,7 @@ Result<Options> options_of(const std::vector<std::string>& arguments, const std:
   return std::get<Options>(std::move(parsed));
 }
 
-// Its flags, and as --config what it made of them and its file.
+// Parses the daemon's flags again, with the daemon's effective configuration as --config.
 Result<Options> daemon_options(const Json& settings) {
   const netlink::UniqueFd file(::memfd_create("configuration", MFD_CLOEXEC));
   const auto text = api::to_json_text(settings.value("config", Json::object()));
@@ -54,7 +54,7 @@ Result<Options> daemon_options(const Json& settings) {
   std::vector<std::string> arguments;
   for (const auto& flag : settings.value("flags", Json::array()))
     arguments.push_back(flag.get<std::string>());
-  // The last one counts.
+  // The last --config counts.
   arguments.push_back(fmt::format("--config=/proc/self/fd/{}", file.get()));
   arguments.push_back("--hostname-override=" + settings.value("node", ""));
   return options_of(arguments, settings.value("node", ""));
@@ -139,7 +139,7 @@ Result<Wanted> wanted_of_daemon(ControlClient& daemon) {
   auto options = daemon_options(settings);
   if (!options) return options.error();
   Wanted wanted{.options = *std::move(options), .objects = {}};
-  // The Node first: what it says has to fit what is planned with it.
+  // The Node first: the other objects must not be older than the Node that they are planned with.
   using enum api::ObjectKind;
   for (const auto kind : {node, service, endpoint_slice})
     if (auto read = read_pages(daemon, kind, wanted.objects); !read) return read.error();

@@ -1,8 +1,8 @@
 #pragma once
 
-// Wanted: what ipvs-proxier is asked to make of this node, for ipvsctl to compare with the kernel:
-// its options and the cluster's objects, from a daemon that runs or as one would get them that is
-// started now. Blocks. One thread.
+// Wanted: the options and the cluster's objects of an ipvs-proxier, which ipvsctl compares with the
+// kernel: those of a running daemon, or those that a daemon with given flags would have. Blocks.
+// One thread.
 
 #include <string>
 #include <vector>
@@ -21,12 +21,12 @@ struct Wanted {
   model::Changes objects;  // complete
 };
 
-// Of the daemon: with its options, from the objects that it holds.
+// From the daemon: its options and the objects that it holds.
 netlink::Result<Wanted> wanted_of_daemon(ControlClient& daemon);
 
-// Of a daemon with these flags: `arguments` are its own, besides a `kubeconfig` that counts more
-// than the configuration's ("": none). Objects come from --manifests or from the API server, which
-// has `kPatience` to answer. What is wrong with them is logged; `malformed` where that is too much.
+// For a daemon with these flags. `kubeconfig`, unless "", overrides the configuration's. Objects
+// come from --manifests or from the API server, which must answer within `kPatience`. Problems are
+// logged; `malformed` if they prevent a plan.
 netlink::Result<Wanted> wanted_of_flags(const std::vector<std::string>& arguments,
                                         const std::string& kubeconfig, spdlog::logger& logger);
 

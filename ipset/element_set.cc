@@ -15,7 +15,7 @@ static_assert(std::is_same_v<std::variant_alternative_t<kIpPort, Element>, IpPor
 static_assert(std::is_same_v<std::variant_alternative_t<kIpPortIp, Element>, IpPortIpElement>);
 static_assert(std::is_same_v<std::variant_alternative_t<kIpPortNet, Element>, IpPortNetElement>);
 
-// 0.0.0.0 for another family: whoever asks looks at that first.
+// 0.0.0.0 for another family; callers check the family first.
 std::uint32_t number_of(const IpAddress& address) {
   std::uint32_t number = 0;
   for (const auto byte : address.bytes().first(4)) number = number << 8U | byte;

@@ -1,8 +1,8 @@
 #pragma once
 
-// ElementSet: the elements of one set. There are hundreds of thousands in a large cluster, so an
-// element of IPv4 is kept in 16 bytes, and made anew whenever it is looked at; another is kept as
-// it is. Ordered as std::set<Element> is where all are of one kind. A value; usable on any thread.
+// ElementSet: the elements of one set. A large cluster has hundreds of thousands, so an IPv4
+// element is packed into 16 bytes and unpacked on access; other elements are stored as they are.
+// The order is that of std::set<Element> if all elements are of one kind. A value; any thread.
 
 #include <compare>
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace ipvsproxier::ipset {
 
-// An element whose addresses, if it has any, are of IPv4.
+// An element whose addresses, if any, are IPv4.
 class PackedElement {
  public:
   static std::optional<PackedElement> pack(const Element& element);
@@ -27,7 +27,7 @@ class PackedElement {
  private:
   std::uint32_t ip_ = 0;
   Protocol protocol_ = Protocol::tcp;
-  std::uint8_t kind_ = 0;  // its place in Element
+  std::uint8_t kind_ = 0;  // index of its alternative in the variant Element
   std::uint16_t port_ = 0;
   std::uint32_t ip2_ = 0;
   std::uint32_t length_ = 0;
@@ -69,12 +69,12 @@ class ElementSet {
     insert(first, last);
   }
 
-  bool insert(const Element& element);  // false: it was there
+  bool insert(const Element& element);  // false: it was present
   template <typename Iterator>
   void insert(Iterator first, Iterator last) {
     for (; first != last; ++first) insert(*first);
   }
-  std::size_t erase(const Element& element);  // how many there were
+  std::size_t erase(const Element& element);  // number of removed elements
   bool contains(const Element& element) const;
 
   const_iterator begin() const;

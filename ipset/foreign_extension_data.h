@@ -1,6 +1,6 @@
 #pragma once
 
-// What foreign_matches.cc and foreign_targets.cc share.
+// Helpers shared by foreign_matches.cc and foreign_targets.cc.
 
 #include <array>
 #include <cstring>
@@ -21,7 +21,7 @@ struct BitName {
   std::string_view name;
 };
 
-// nullopt for another size.
+// The extension's data as the kernel structure Info; nullopt for another size.
 template <typename Info>
 std::optional<Info> data_of(const Extension& extension) {
   Info info;

@@ -1,6 +1,6 @@
 #include <netinet/in.h>
 
-// After <netinet/in.h>, which they would redefine.
+// Must come after <netinet/in.h>: these headers would define its names again.
 #include <linux/netfilter/nf_conntrack_common.h>
 #include <linux/netfilter/x_tables.h>
 #include <linux/netfilter/xt_addrtype.h>
@@ -58,7 +58,8 @@ constexpr std::array<BitName, 6> kFlagNames = {
     {{0x01, "FIN"}, {0x02, "SYN"}, {0x04, "RST"}, {0x08, "PSH"}, {0x10, "ACK"}, {0x20, "URG"}}};
 constexpr unsigned kSyn = 0x02;
 
-// The first packet of a connection has SYN of these flags, and may have those of ECN.
+// The first packet of a connection has SYN set; the ECN flags may be set, the other flags are
+// clear.
 void add_flags(ReadCondition& read, const xt_tcp& tcp) {
   const bool negated = (tcp.invflags & XT_TCP_INV_FLAGS) != 0;
   if (tcp.flg_mask == 0 && tcp.flg_cmp == 0 && !negated) return;
@@ -93,7 +94,7 @@ std::optional<ReadCondition> read_udp(const Extension& given) {
   return read;
 }
 
-// struct xt_sctp_info of <linux/netfilter/xt_sctp.h>, which is not for C++.
+// struct xt_sctp_info of <linux/netfilter/xt_sctp.h>, a header that C++ cannot include.
 struct SctpInfo {
   std::uint16_t dpts[2];
   std::uint16_t spts[2];
@@ -127,7 +128,7 @@ std::optional<ReadCondition> read_multiport(const Extension& given) {
   PortCondition condition{.negated = info->invert != 0};
   if (info->flags != XT_MULTIPORT_DESTINATION) condition.directions.push_back(Direction::src);
   if (info->flags != XT_MULTIPORT_SOURCE) condition.directions.push_back(Direction::dst);
-  // A port with a flag is the first of a range, the next one its last.
+  // A port with a flag is the first of a range, and the next port the last.
   for (unsigned i = 0; i < info->count; ++i) {
     PortRange range{.first = info->ports[i], .last = info->ports[i]};
     if (info->pflags[i] != 0) {
@@ -234,7 +235,7 @@ std::optional<ReadCondition> read_addrtype(const Extension& given) {
   return read;
 }
 
-// A negated match says what the same bytes without the flag say, and is in our vocabulary then.
+// A negated match; without the negation our vocabulary has it.
 std::optional<ReadCondition> read_set(const Extension& given, Family family, SetResolver& sets) {
   const auto info = data_of<xt_set_info_match_v4>(given);
   if (!info || (info->match_set.flags & IPSET_INV_MATCH) == 0) return std::nullopt;
@@ -264,7 +265,7 @@ ReadCondition read_match(Family family, const Extension& extension, SetResolver&
   if (is("connmark", 1)) read = read_connmark(extension);
   if (is("addrtype", 1)) read = read_addrtype(extension);
   if (is("set", 4)) read = read_set(extension, family, sets);
-  // No packet of which we speak is of its protocol.
+  // Services have no ICMP: no packet that is judged here matches.
   if (is("icmp", 0) || is("icmp6", 0))
     read = {.text = fmt::format("-m {} [...]", extension.name), .conditions = {FixedCondition{}}};
   return read ? std::move(*read) : not_known(extension);

@@ -2,7 +2,7 @@
 
 #include <netinet/in.h>
 
-// After <netinet/in.h>, which they would redefine.
+// Must come after <netinet/in.h>: these headers would define its names again.
 #include <linux/netfilter_ipv4/ip_tables.h>
 #include <linux/netfilter_ipv6/ip6_tables.h>
 
@@ -33,7 +33,7 @@ const ip6t_ip6& ip_part(const ip6t_entry& entry) {
   return entry.ipv6;
 }
 
-// What the two families have of their own in a header.
+// Flags of the header that differ between the families.
 struct HeaderFlags {
   bool asks_protocol = false;
   bool goes_to = false;
@@ -125,7 +125,7 @@ class Reader {
   }
   void ask(Condition condition) { foreign_.conditions.push_back(std::move(condition)); }
 
-  // Whether its target is a chain from which nothing comes back here.
+  // Adds the header's conditions; true if the rule goes to its chain without coming back (-g).
   template <typename Entry>
   bool read_header(const Bytes& header) {
     Entry entry;
@@ -168,7 +168,7 @@ class Reader {
     ask(AddressCondition{.direction = direction, .prefix = *prefix, .negated = negated});
   }
 
-  // A whole name is compared with its NUL, a prefix without.
+  // A whole name is compared including its NUL, a prefix without.
   template <typename Name, typename Mask>
   void add_link(Direction direction, const Name& name, const Mask& mask, bool negated) {
     const auto* const end = std::end(mask);

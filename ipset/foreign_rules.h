@@ -1,8 +1,8 @@
 #pragma once
 
-// What kubelet, CNI plugins, docker, firewalld and administrators write: bytes -> rules that are
-// read and judged, never written. Used by rule_codec.cc for what is not in our vocabulary. Pure but
-// for the set resolver; whatever the bytes are, an answer comes.
+// Decodes the rules that kubelet, CNI plugins, docker, firewalld and administrators write. Such
+// rules are read and judged, never written. rule_codec.cc uses this for rules outside our
+// vocabulary (rule_types.h). Pure except for the set resolver; any input bytes give a result.
 
 #include <string_view>
 
@@ -12,19 +12,19 @@
 
 namespace ipvsproxier::ipset {
 
-// A rule with a ForeignTarget. Each part is understood to the last flag or is an UnknownCondition
-// or UnknownAction. `label` as for decode_rule().
+// A rule with a ForeignTarget. A part that is not understood to its last flag becomes an
+// UnknownCondition or UnknownAction. `label` as for decode_rule().
 Rule read_foreign(netlink::Family family, const EntryParts& parts, std::string_view label,
                   SetResolver& sets);
 
-// What an extension asks of a packet, and how iptables-save spells it.
+// The conditions of a match extension, and its text as iptables-save prints it.
 struct ReadCondition {
   std::string text;
-  std::vector<Condition> conditions;  // all of them
+  std::vector<Condition> conditions;  // all of them must hold
 };
 ReadCondition read_match(netlink::Family family, const Extension& extension, SetResolver& sets);
 
-// The same of a target that is an extension.
+// The action of a target extension, and its text.
 struct ReadAction {
   std::string text;
   Action action;

@@ -1,6 +1,6 @@
 #include <netinet/in.h>
 
-// After <netinet/in.h>, which they would redefine.
+// Must come after <netinet/in.h>: these headers would define its names again.
 #include <linux/netfilter/nf_nat.h>
 #include <linux/netfilter/xt_CT.h>
 #include <linux/netfilter/xt_connmark.h>
@@ -50,7 +50,7 @@ constexpr std::array<Rejection, 9> kRejectionsV6 = {{{"icmp6-no-route", Way::unr
                                                      {"icmp6-reject-route", Way::prohibited}}};
 
 std::optional<ReadAction> read_reject(const Extension& given, Family family) {
-  // Not as the enumeration that it is: it may be any number.
+  // Read as a number, not as the enumeration: the bytes may hold any value.
   static_assert(sizeof(ipt_reject_info) == sizeof(std::uint32_t) &&
                 sizeof(ip6t_reject_info) == sizeof(std::uint32_t));
   const auto with_number = data_of<std::uint32_t>(given);
@@ -85,7 +85,7 @@ NatRange nat_range(Family family, const Range& range) {
           .last_port = ntohs(range.max_proto.all)};
 }
 
-// SNAT and DNAT have one structure for IPv4 and another for IPv6; DNAT a newer one for both.
+// SNAT and DNAT have one structure for IPv4 and another for IPv6; a newer DNAT has one for both.
 std::optional<NatRange> read_range(const Extension& given, Family family) {
   if (given.revision == 2) {
     const auto info = data_of<nf_nat_range2>(given);
@@ -134,7 +134,7 @@ std::string nat_end(const NatRange& range) {
   return has_port ? text + ":" + ports_text(range) : text;
 }
 
-// Which port of several a source takes does not matter to where the packet goes.
+// A range of source ports is accepted: the source port does not change where a packet goes.
 std::optional<ReadAction> read_nat(const Extension& given, Family family) {
   const auto range = read_range(given, family);
   if (!range) return std::nullopt;
@@ -198,7 +198,7 @@ std::optional<ReadAction> read_connection_mark(const Extension& given) {
   return connection_mark(info->mode, info->ctmark, info->ctmask, info->nfmask);
 }
 
-// One that gives a connection a zone, a helper or a timeout leaves the packet as it is.
+// A CT target that sets a zone, a helper or a timeout leaves the packet as it is.
 std::optional<ReadAction> read_tracking(const Extension& given) {
   if (given.name == "NOTRACK") return ReadAction{"-j NOTRACK", NoTrackAction{}};
   const auto size = given.revision == 0 ? sizeof(xt_ct_target_info) : sizeof(xt_ct_target_info_v1);
@@ -222,7 +222,7 @@ std::optional<ReadAction> read_known_target(const Extension& given, Family famil
   return std::nullopt;
 }
 
-// What our vocabulary has.
+// The action of a target in our vocabulary.
 struct KnownAction {
   Action operator()(const ForeignTarget&) const { return UnknownAction{}; }
   Action operator()(const auto& known) const { return known; }

@@ -11,7 +11,7 @@ namespace {
 using netlink::ErrorKind;
 
 struct KnownText {
-  std::string_view text;  // how the report begins
+  std::string_view text;  // beginning of the report
   ErrorKind kind;
   ReportScope scope;
 };
@@ -42,7 +42,7 @@ bool begins_with(std::string_view text, std::string_view prefix) {
   return text.substr(0, prefix.size()) == prefix;
 }
 
-// libipset prints an errno that it has no text for with strerror().
+// libipset prints an errno without a text of its own with strerror().
 int errno_of(std::string_view message) {
   for (int candidate = 1; candidate < 134; ++candidate) {
     if (std::generic_category().message(candidate) == message) return candidate;
@@ -77,8 +77,8 @@ void classify(LibipsetReport& result) {
     return;
   }
   if (message == kProtocolError) {
-    // For an address of the other family, but also for a message whose line the kernel did not
-    // reach: the line is not to be trusted.
+    // The report for an address of the other family, but also for a message in which the kernel did
+    // not reach the line: the line number cannot be trusted.
     result.kind = ErrorKind::malformed;
     return;
   }

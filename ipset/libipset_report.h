@@ -1,7 +1,7 @@
 #pragma once
 
-// Reading libipset's reports. The library answers a refused command with English text only: no
-// errno, no code. This is the one place that knows these texts (libipset 7.17, lib/errcode.c and
+// Parses libipset's reports. The library describes a refused command in English text only, without
+// an errno or code. Only this file knows these texts (libipset 7.17, lib/errcode.c and
 // lib/session.c). Pure; any thread.
 
 #include <cstdint>
@@ -13,18 +13,18 @@
 
 namespace ipvsproxier::ipset {
 
-// What a refusal is about.
+// What a refusal concerns.
 enum class ReportScope : std::uint8_t {
-  element,  // the kernel refused one element; those before it are in, those after it untried
-  set,      // the kernel refuses every element of this set alike
-  unknown,  // not the kernel's verdict on an element: nothing is known of the whole batch
+  element,  // the kernel refused one element: the earlier ones are in, the later ones untried
+  set,      // the kernel refuses every element of this set for the same reason
+  unknown,  // no verdict on an element: the outcome of the whole batch is unknown
 };
 
 struct LibipsetReport {
-  std::optional<std::uint32_t> line;  // of the refused element in a batch
+  std::optional<std::uint32_t> line;  // line of the refused element in a batch
   std::string text;                   // one line, without the line number
   netlink::ErrorKind kind = netlink::ErrorKind::io;
-  int sys_errno = 0;  // where the kernel answered an ordinary errno
+  int sys_errno = 0;  // set if the kernel answered an ordinary errno
   ReportScope scope = ReportScope::unknown;
   bool type_missing = false;  // the kernel has no set type of this name
 

@@ -14,7 +14,7 @@ struct Accepting {
   std::string_view hook;
   std::string_view chain;  // of kube-proxy
 };
-// KUBE-NODE-PORT is that of ipvs mode, KUBE-NODEPORTS that of iptables mode.
+// KUBE-NODE-PORT belongs to ipvs mode, KUBE-NODEPORTS to iptables mode.
 constexpr std::array<Accepting, 3> kAccepting = {
     {{"forward", "KUBE-FORWARD"}, {"input", "KUBE-NODE-PORT"}, {"input", "KUBE-NODEPORTS"}}};
 
@@ -36,7 +36,7 @@ const Need* need_of(const std::string& hook) {
 
 }  // namespace
 
-// As libnftables prints it:
+// The output of libnftables:
 //   table ip nat {
 //           chain PREROUTING {
 //                   type nat hook prerouting priority dstnat; policy accept;

@@ -37,7 +37,7 @@ constexpr std::array kVerdictPolicy = {
 
 using MaybeChain = std::optional<std::string>;
 
-// The nest `type` inside of another.
+// The nest `type` within `attributes`.
 template <std::size_t Rows>
 Result<std::optional<ByteView>> nest_in(ByteView attributes,
                                         const std::array<AttrRule, Rows>& policy,
@@ -47,7 +47,7 @@ Result<std::optional<ByteView>> nest_in(ByteView attributes,
   return reader->nested(type);
 }
 
-// The chain that an expression leads to.
+// The chain that an expression jumps to, if any.
 Result<MaybeChain> target_of(ByteView expression) {
   const auto reader = AttrReader::parse(expression, kExpressionPolicy);
   if (!reader) return reader.error();

@@ -1,7 +1,6 @@
 #pragma once
 
-// Rules of nf_tables that lead to another chain, as the kernel lists them: bytes <-> values. Pure;
-// any thread.
+// Decodes nf_tables rules that lead to another chain. Pure; any thread.
 //
 //   nlmsghdr | nfgenmsg family | TABLE CHAIN HANDLE EXPRESSIONS{ ELEM{ NAME DATA{...} } ... } ...
 //
@@ -20,8 +19,8 @@
 namespace ipvsproxier::ipset {
 
 struct NftJump {
-  std::uint64_t handle = 0;  // of the rule, in its table
-  std::string target;        // the chain
+  std::uint64_t handle = 0;  // of the rule, unique in its table
+  std::string target;        // the chain that the rule leads to
 
   friend auto operator<=>(const NftJump&, const NftJump&) = default;
 };
@@ -30,8 +29,8 @@ struct NftJump {
 netlink::Bytes list_jumps_request(netlink::Family family, std::string_view table,
                                   std::string_view chain);
 
-// Of one message of the dump; `payload` starts with nfgenmsg. nullopt: the rule leads to no chain.
-// `malformed` for bytes that break the policy.
+// Decodes one message of the dump; `payload` starts with nfgenmsg. nullopt: the rule leads to no
+// chain. `malformed` for bytes that break the policy.
 netlink::Result<std::optional<NftJump>> decode_jump(netlink::ByteView payload);
 
 }  // namespace ipvsproxier::ipset

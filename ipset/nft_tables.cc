@@ -34,19 +34,19 @@ struct FreeContext {
 };
 using Context = std::unique_ptr<nft_ctx, FreeContext>;
 
-// libnftables ends the process where there are no such sockets (mnl.c, nft_mnl_socket_open).
+// libnftables ends the process if the kernel has no such sockets (mnl.c, nft_mnl_socket_open).
 bool kernel_has_netfilter_sockets() {
   const netlink::UniqueFd fd(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_NETFILTER));
   return static_cast<bool>(fd);
 }
 
-// What the kernel answers where it has no nf_tables (nfnetlink.c), or not of this family.
+// Whether the errno means that the kernel has no nf_tables (nfnetlink.c), or not this family of it.
 bool means_none(int sys_errno) {
   return sys_errno == EINVAL || sys_errno == EOPNOTSUPP || sys_errno == EPROTONOSUPPORT ||
          sys_errno == EAFNOSUPPORT;
 }
 
-// What was printed.
+// Runs a command of nft; returns its output.
 Result<std::string> run(nft_ctx& context, const std::string& command) {
   errno = 0;
   if (nft_run_cmd_from_buffer(&context, command.c_str()) == 0)
@@ -73,16 +73,17 @@ Result<bool> remove_table(nft_ctx& context, const std::string& family, const std
   const std::string table = fmt::format("table {} {}", family, kNftTable);
   if (!has_line(tables, table)) return false;
   const auto gone = run(context, "delete " + table);
-  if (!gone && gone.error().sys_errno == ENOENT) return false;  // somebody else did just now
+  // Another program removed it just now.
+  if (!gone && gone.error().sys_errno == ENOENT) return false;
   if (!gone) return gone.error();
   return true;
 }
 
 // --- rules of iptables-nft -----------------------------------------------------------------------
 
-// The rules of a chain that lead to one of `targets`, as handles. Not asked of libnftables, which
-// prints a line to standard error for each extension of iptables of which this system has no
-// plugin.
+// The handles of the chain's rules that lead to one of `targets`. Read over netlink, because
+// libnftables prints a line to standard error for each iptables extension for which this system has
+// no plugin.
 Result<std::vector<std::uint64_t>> list_jumps(netlink::NlChannel& channel, Family family,
                                               const NftChain& chain,
                                               const std::set<std::string>& targets) {
@@ -101,7 +102,7 @@ Result<std::vector<std::uint64_t>> list_jumps(netlink::NlChannel& channel, Famil
                              fmt::format("nftables: list rules of {} {}", chain.table, chain.name));
 }
 
-// Adds the commands that remove what `removal` names from one table, and counts.
+// Appends the commands that remove from one table what `removal` names, and counts them.
 netlink::Status plan_removal(netlink::NlChannel& channel, const RuleRemoval& removal,
                              const std::vector<NftChain>& chains, bool hold_back,
                              std::string& commands, RemovedNft& removed) {
@@ -130,7 +131,7 @@ netlink::Status plan_removal(netlink::NlChannel& channel, const RuleRemoval& rem
   return {};
 }
 
-// One transaction: packets meet all of it or nothing.
+// All removals in one transaction: packets never meet a part of it.
 netlink::Status remove_rules(nft_ctx& context, Family family, bool hold_back, RemovedNft& removed) {
   const auto text = run(context, "list chains " + name_of(family));
   if (!text) return text.error();
@@ -158,7 +159,7 @@ Result<Context> open_context() {
   return context;
 }
 
-// A kernel without these families has no such chains.
+// The kernel may lack a family: it then has no such chains.
 Result<std::vector<std::string>> find_warnings(nft_ctx& context,
                                                const std::vector<std::string>& families) {
   std::vector<std::string> warnings;
@@ -197,7 +198,7 @@ Result<RemovedNft> remove_nft_leftovers(Family family) {
 Result<RemovedNft> take_over_nft_leftovers(Family family) {
   auto removed = remove_leftovers(family, true);
   if (!removed) return removed;
-  // What is removed is removed, whether this can be asked or not.
+  // A failure to find warnings does not undo or hide the removal.
   if (auto warnings = nft_warnings(family)) removed->warnings = std::move(*warnings);
   return removed;
 }
@@ -207,7 +208,7 @@ Result<std::vector<std::string>> nft_warnings(Family family) {
   const auto context = open_context();
   if (!context) return context.error();
   std::vector<std::string> families = {name_of(family)};
-  // What is of both families is told once.
+  // Chains of inet apply to both families; they are reported once.
   if (family == Family::ipv4) families.emplace_back("inet");
   return find_warnings(**context, families);
 }

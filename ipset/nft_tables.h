@@ -1,9 +1,8 @@
 #pragma once
 
-// What kube-proxy left in nf_tables: the tables of its nftables mode, and the rules of its other
-// modes where its iptables is the one that writes to nf_tables ("iptables-nft"). None of it is
-// ours; we only ever remove it. In the network namespace of the calling thread, which blocks for
-// it.
+// Removal of kube-proxy's leftovers from nf_tables: the table of its nftables mode, and the rules
+// of its other modes if its iptables writes to nf_tables ("iptables-nft"). We never write to
+// nf_tables otherwise. Works on the network namespace of the calling thread and blocks it.
 
 #include <string>
 #include <vector>
@@ -14,22 +13,23 @@
 
 namespace ipvsproxier::ipset {
 
-// Of nftables mode, in each family.
+// The table of nftables mode, one in each family.
 inline constexpr const char* kNftTable = "kube-proxy";
 
-// Removes the table of nftables mode, and from iptables-nft's tables filter, nat and mangle the
-// chains that all_removals() names with the jumps to them; all else stays, also the kubelet's. A
-// kernel without nf_tables, or without this family of it, has nothing of the kind. nf_tables is
-// loaded by asking, where the kernel has it as a module.
+// Removes the table of nftables mode. From the tables filter, nat and mangle of iptables-nft it
+// removes the chains that all_removals() names and the jumps to them; everything else stays,
+// including kubelet's chains. A kernel without nf_tables, or without this family of it, has no
+// leftovers. The request makes the kernel load the nf_tables module if it has one.
 netlink::Result<RemovedNft> remove_nft_leftovers(netlink::Family family);
 
-// The same while our rules in the legacy tables take their place. A chain that accepts what the
-// built-in chain before it drops by policy stays, with the jumps to it: no accept in the legacy
-// tables can do its work (nft_chains.h). Warns of chains that drop by policy.
+// Like remove_nft_leftovers(), for the moment when our rules in the legacy tables replace the
+// leftovers. A chain that accepts packets which its built-in chain drops by policy stays, with the
+// jumps to it: no rule in the legacy tables can replace it (nft_chains.h). Adds warnings about
+// chains that drop by policy.
 netlink::Result<RemovedNft> take_over_nft_leftovers(netlink::Family family);
 
-// Of the chains of this family that drop what is of Services by policy; those of both families
-// (inet) are told with IPv4's.
+// Warnings about the chains of this family that drop packets of Services by policy. Chains of the
+// family inet are reported with IPv4.
 netlink::Result<std::vector<std::string>> nft_warnings(netlink::Family family);
 
 }  // namespace ipvsproxier::ipset

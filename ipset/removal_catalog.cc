@@ -42,7 +42,7 @@ constexpr std::array<std::string_view, 4> kFilterLeft = {kServicesChain, "KUBE-E
 constexpr std::array<std::string_view, 3> kNatLeft = {kServicesAside, "KUBE-NODEPORTS", kCanary};
 constexpr std::array<std::string_view, 1> kMangleLeft = {kCanary};
 
-// One chain for each service port, one for each endpoint and more. KUBE-XLB- ended with 1.23.
+// Chains for each service port, each endpoint and more. Kubernetes 1.23 dropped KUBE-XLB-.
 constexpr std::array<std::string_view, 6> kNatPrefixes = {"KUBE-SVC-", "KUBE-SVL-", "KUBE-FW-",
                                                           "KUBE-EXT-", "KUBE-XLB-", "KUBE-SEP-"};
 

@@ -14,7 +14,7 @@ using netlink::Family;
 using netlink::IpPrefix;
 using netlink::Protocol;
 
-// Which addresses and ports of a packet are looked up in a set.
+// Which addresses and ports of a packet are looked up in the set.
 enum class Lookup : std::uint8_t { dst, dst_dst, dst_dst_src, src_dst };
 
 enum class Action : std::uint8_t {
@@ -31,7 +31,7 @@ enum class Action : std::uint8_t {
 
 enum class Comment : std::uint8_t { none, of_set, text };
 
-// What a row asks of a packet besides its set; `refine` knows what each means.
+// A further condition of a row besides its set; see `refine`.
 enum class Extra : std::uint8_t {
   none,
   from_loopback,
@@ -46,14 +46,14 @@ enum class Extra : std::uint8_t {
   echo_request,
 };
 
-// When a row is a rule.
+// The condition under which a row becomes a rule.
 enum class When : std::uint8_t {
   always,
   set_non_empty,
-  masquerade_all,  // the four ways of masquerading traffic to cluster IPs, if there are any
+  masquerade_all,  // this and the next three: the ways to masquerade traffic to cluster IPs
   detector,
   no_detector,
-  no_detector_nor_source,  // VIPs are no sources
+  no_detector_nor_source,  // no detector, and virtual addresses are not used as sources
   vip_ping,
 };
 
@@ -67,7 +67,7 @@ struct Row {
   std::string_view text = "";
   Extra extra = Extra::none;
   Action action = Action::return_;
-  std::string_view to = "";  // of a jump
+  std::string_view to = "";  // chain of a jump
 };
 
 constexpr std::string_view kServices = "KUBE-SERVICES";
@@ -105,7 +105,7 @@ constexpr std::array<JumpRow, 6> kFilterJumps = {{
     {"OUTPUT", kOutFilter, "kubernetes ipvs access filter"},
 }};
 
-// A rule that is there while its set has elements and bears the set's comment.
+// A rule that exists while its set has elements, with the set's comment.
 constexpr Row with_set(std::string_view chain, SetId set, Action action, std::string_view to = "") {
   return {.chain = chain,
           .when = When::set_non_empty,
@@ -127,7 +127,7 @@ constexpr Row with_lookup(Row row, Lookup lookup) {
 
 constexpr Row for_protocol(Row row, Protocol protocol) {
   row.protocol = protocol;
-  if (protocol != Protocol::sctp) row.lookup = Lookup::dst;  // bitmaps of ports have no address
+  if (protocol != Protocol::sctp) row.lookup = Lookup::dst;  // a bitmap:port has no address
   return row;
 }
 
@@ -149,7 +149,7 @@ constexpr std::array<Row, 27> kNatRows = {{
     with_set(kServices, SetId::load_balancer, Action::jump, kLoadBalancer),
     cluster_ip_masquerade(When::masquerade_all, Extra::none, Lookup::dst_dst),
     cluster_ip_masquerade(When::detector, Extra::not_from_pod, Lookup::dst_dst),
-    // Without a detector only what this node sends from a cluster IP is masqueraded.
+    // Without a detector, only traffic of this node from a cluster IP is masqueraded.
     cluster_ip_masquerade(When::no_detector, Extra::none, Lookup::src_dst),
     cluster_ip_masquerade(When::no_detector_nor_source, Extra::from_this_node, Lookup::dst_dst),
     with_set(kServices, SetId::external_ip, Action::jump, kMarkMasq),
@@ -171,7 +171,7 @@ constexpr std::array<Row, 27> kNatRows = {{
      .text = "kubernetes service traffic requiring SNAT",
      .action = Action::masquerade_random},
 
-    // For each protocol the exemption of local traffic comes before the mark.
+    // For each protocol the exemption of local endpoints comes before the mark.
     for_protocol(with_set(kNodePort, SetId::node_port_local_tcp, Action::return_), Protocol::tcp),
     for_protocol(with_set(kNodePort, SetId::node_port_tcp, Action::jump, kMarkMasq), Protocol::tcp),
     for_protocol(with_set(kNodePort, SetId::node_port_local_udp, Action::return_), Protocol::udp),
@@ -187,7 +187,7 @@ constexpr std::array<Row, 27> kNatRows = {{
     {.chain = kMarkMasq, .action = Action::set_mark},
 }};
 
-// Where packets to an address of ours are known to be meant for a virtual service.
+// Returns packets that are meant for a virtual service, before the rule that rejects the rest.
 constexpr Row served(SetId set, Lookup lookup) {
   return {.chain = kIpvsFilter, .set = set, .lookup = lookup, .action = Action::return_};
 }
@@ -227,7 +227,8 @@ constexpr std::array<Row, 14> kFilterRows = {{
      .when = When::vip_ping,
      .extra = Extra::echo_request,
      .action = Action::return_},
-    // Else a service of the node that listens on every address could be reached through ours.
+    // Without this rule, any program on the node that listens on all addresses could be reached at
+    // our addresses.
     {.chain = kIpvsFilter,
      .set = SetId::ipvs_ips,
      .lookup = Lookup::dst,
@@ -299,7 +300,7 @@ void refine(Rule& rule, Extra extra, Family family, const RuleParameters& parame
   auto& matches = rule.matches;
   switch (extra) {
     case Extra::none:
-    case Extra::new_connection:  // before the set, so not here
+    case Extra::new_connection:  // added before the set, by the caller
       break;
     case Extra::from_loopback:
       rule.source = SourceMatch{
@@ -352,7 +353,7 @@ Target target_of(const Row& row, const RuleParameters& parameters) {
       return MasqueradeTarget{.random_fully = true};
     case Action::set_mark:
       return MarkTarget{.value = mark, .mask = mark};
-    case Action::clear_mark:  // the bit is known to be set here: it is flipped
+    case Action::clear_mark:  // the bit is known to be set here: XOR clears it
       return MarkTarget{.value = mark, .mask = 0};
   }
   return Verdict::return_;
@@ -362,7 +363,7 @@ Rule rule_of(const Row& row, Family family, const RuleParameters& parameters) {
   Rule rule{.protocol = row.protocol, .target = target_of(row, parameters)};
   if (row.comment == Comment::of_set) rule.comment = set_comment(*row.set);
   if (row.comment == Comment::text) rule.comment = row.text;
-  // kube-proxy's order: the set comes first, but for the state of the connection.
+  // kube-proxy's order: the set comes first, except after the connection state.
   if (row.extra == Extra::new_connection)
     rule.matches.emplace_back(ConntrackStateMatch{.is_new = true});
   if (row.set)

@@ -2,7 +2,7 @@
 
 #include <netinet/in.h>
 
-// After <netinet/in.h>, which they would redefine.
+// Must come after <netinet/in.h>: these headers would define its names again.
 #include <linux/netfilter_ipv4/ip_tables.h>
 #include <linux/netfilter_ipv6/ip6_tables.h>
 
@@ -38,7 +38,7 @@ ip6t_ip6& ip_of(ip6t_entry& entry) {
   return entry.ipv6;
 }
 
-// IPv4 looks at the protocol if it is not 0, IPv6 only if a flag says so.
+// IPv4 checks the protocol if it is not 0, IPv6 only if a flag says so.
 std::uint8_t flags_for(const ipt_ip&, std::uint16_t) {
   return 0;
 }
@@ -73,8 +73,8 @@ netlink::Status encode_source(const SourceMatch& source, Family family, Ip& ip) 
   return {};
 }
 
-// As xtables_parse_interface() of iptables leaves it: a whole name is compared with its NUL, a
-// prefix without; the '+' of a prefix stays in the name.
+// Same bytes as from xtables_parse_interface() of iptables: a whole name is compared including its
+// NUL, a prefix without; the '+' of a prefix stays in the name.
 template <typename Ip>
 netlink::Status encode_interface(const InInterfaceMatch& match, Ip& ip) {
   const auto text = match.name + (match.is_prefix ? "+" : "");
@@ -90,7 +90,7 @@ netlink::Status encode_interface(const InInterfaceMatch& match, Ip& ip) {
 
 template <typename Entry>
 Result<Bytes> encode_header(const Rule& rule, Family family) {
-  // Edited where it lies: a copy of the structure need not keep its padding, which is compared.
+  // Edited in place: copying the structure need not copy its padding, and padding is compared.
   Bytes bytes(sizeof(Entry));
   auto& ip = ip_of(*reinterpret_cast<Entry*>(bytes.data()));
   const auto protocol = protocol_of(rule, family);
@@ -137,8 +137,8 @@ void decode_source(const Ip& ip, Family family, Rule& rule) {
       .negated = negated};
 }
 
-// The parts of the rule that are in the header; `protocol` is what it says of the protocol. False
-// if the header says anything that the rule does not.
+// Reads the parts of the rule that stand in the header; `protocol` gets the header's protocol.
+// False if the header holds anything that the rule does not express.
 template <typename Entry>
 bool decode_header(Bytes header, Family family, Rule& rule, std::uint16_t& protocol) {
   const auto& ip = ip_of(*reinterpret_cast<Entry*>(header.data()));
@@ -146,14 +146,14 @@ bool decode_header(Bytes header, Family family, Rule& rule, std::uint16_t& proto
   decode_source(ip, family, rule);
   protocol = ip.proto;
 
-  // Whatever else is set makes a difference between the header and the rule's own.
+  // Compare the header with the encoded rule: any other bit that is set makes a difference.
   auto known = encode_header<Entry>(rule, family);
   if (!known) return false;
   auto& own = ip_of(*reinterpret_cast<Entry*>(known->data()));
   own.proto = protocol;
   own.flags = flags_for(own, protocol);
-  std::memcpy(own.iniface, ip.iniface, sizeof own.iniface);  // bytes beyond the mask are free
-  // All fields; ip6t_ip6 is padded behind the last one.
+  std::memcpy(own.iniface, ip.iniface, sizeof own.iniface);  // bytes beyond the mask are arbitrary
+  // Compare all fields; ip6t_ip6 has padding after the last one.
   using Ip = std::remove_cvref_t<decltype(own)>;
   constexpr auto kFields = offsetof(Ip, invflags) + sizeof(own.invflags);
   const auto* ours = reinterpret_cast<const std::uint8_t*>(&own);
@@ -166,7 +166,7 @@ std::optional<Protocol> service_protocol(std::uint16_t number) {
   return std::nullopt;
 }
 
-// A protocol is the rule's own, or that of its echo request.
+// Sets the rule's protocol, unless an echo request implies it.
 bool settle_protocol(std::uint16_t number, Family family, Rule& rule) {
   const bool echo = std::any_of(rule.matches.begin(), rule.matches.end(), is_echo);
   if (echo) return number == echo_protocol(family);
@@ -182,7 +182,7 @@ std::optional<Target> target_of_label(std::string_view label) {
   return JumpTarget{.chain = std::string(label)};
 }
 
-// nullopt: it is not in our vocabulary.
+// nullopt: the entry is outside our vocabulary.
 std::optional<Rule> decode_ours(Family family, const EntryParts& parts, std::string_view label,
                                 SetResolver& sets) {
   Rule rule;
@@ -250,7 +250,7 @@ std::string comment_of(Family family, std::span<const std::uint8_t> bytes) {
 }
 
 std::vector<ExtensionName> extensions_of(const Rule& rule, Family family) {
-  // The index of a set does not matter here.
+  // The index of a set does not matter for this purpose.
   struct AnySet : SetResolver {
     Result<std::uint16_t> index_of(const std::string&, Family) override { return std::uint16_t{0}; }
     std::optional<std::string> name_of(std::uint16_t) override { return std::nullopt; }

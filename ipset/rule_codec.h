@@ -1,6 +1,6 @@
 #pragma once
 
-// Rule <-> the bytes of struct ipt_entry or ip6t_entry as libiptc takes and gives them. Pure but
+// Rule <-> the bytes of struct ipt_entry or ip6t_entry as libiptc takes and gives them. Pure except
 // for the set resolver; any thread.
 //
 // Extensions and revisions are those that iptables 1.8.9 uses on Linux 6.1: comment 0, set 4,
@@ -19,32 +19,32 @@
 
 namespace ipvsproxier::ipset {
 
-// The kernel's rules refer to sets by index.
+// Names and indexes of sets: the kernel's rules refer to sets by index.
 class SetResolver {
  public:
   virtual ~SetResolver() = default;
-  // An error names the set; a set of another family is one.
+  // An error names the set. A set of another family is an error.
   virtual netlink::Result<std::uint16_t> index_of(const std::string& name,
                                                   netlink::Family family) = 0;
   virtual std::optional<std::string> name_of(std::uint16_t index) = 0;
 };
 
-// The entry for libiptc's insert and append calls: a verdict or a jump is a target of that name,
-// which libiptc resolves. An error names what cannot be expressed or the set that is missing; a
-// rule with a ForeignTarget cannot be encoded.
+// The entry for libiptc's insert and append calls. A verdict or a jump becomes a target of that
+// name, which libiptc resolves. An error names the part that cannot be expressed or the missing
+// set; a rule with a ForeignTarget cannot be encoded.
 netlink::Result<Bytes> encode_rule(const Rule& rule, netlink::Family family, SetResolver& sets);
 
-// The rule in an entry that libiptc gives; `label` is what its get_target call says of it: the
-// verdict, the chain or the extension. Never fails: whatever is not in our vocabulary, to the last
-// flag, gives a rule with a ForeignTarget that says what it was (foreign_rules.h).
+// The rule of an entry from libiptc. `label` is the result of libiptc's get_target call: the
+// verdict, the chain or the extension. Never fails: a rule that our vocabulary (rule_types.h) does
+// not cover to the last flag gets a ForeignTarget that describes it (foreign_rules.h).
 Rule decode_rule(netlink::Family family, std::span<const std::uint8_t> bytes,
                  std::string_view label, SetResolver& sets);
 
-// The comment of any entry, wherever it stands; "" for none.
+// The comment of any entry, at whatever position the comment match stands; "" for none.
 std::string comment_of(netlink::Family family, std::span<const std::uint8_t> bytes);
 
-// The match and target extensions that a rule needs, for saying which one a kernel lacks. A target
-// that is a verdict or a chain is not an extension.
+// The match and target extensions that a rule needs, to report which one a kernel lacks. A verdict
+// or a chain is not an extension.
 struct ExtensionName {
   std::string name;  // "set"
   std::uint8_t revision = 0;

@@ -1,7 +1,7 @@
 #pragma once
 
-// What rule_iptc.cc does to a snapshot of one table, in memory: templates over the snapshot, so
-// that libiptc stays in one source. Its thread.
+// The edits that rule_iptc.cc makes to a snapshot of one table in memory. Templates over the
+// snapshot, so that only rule_iptc.cc includes libiptc. Same thread as the snapshot.
 
 #include <algorithm>
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace ipvsproxier::ipset {
 
-// Where a rule is.
+// The position of a rule.
 struct Position {
   std::string chain;
   unsigned index = 0;
@@ -40,7 +40,7 @@ template <typename Snapshot>
 netlink::Result<bool> edit(Snapshot& snapshot, const TableRules& desired, SetResolver& sets) {
   const auto actual = list_from(snapshot, desired, sets);
   if (holds(actual, desired)) return false;
-  // All chains first: rules lead to chains that may come later.
+  // All chains first: rules may jump to chains that come later.
   for (const auto& chain : desired.chains)
     if (!snapshot.has_chain(chain.name))
       if (auto status = snapshot.create(chain.name); !status) return status.error();
@@ -58,14 +58,14 @@ netlink::Result<bool> edit(Snapshot& snapshot, const TableRules& desired, SetRes
   return true;
 }
 
-// Changes the snapshot until nothing is left of what is to go; true if anything had to be changed.
+// Removes from the snapshot what `removal` names; true if anything was removed.
 template <typename Snapshot>
 netlink::Result<bool> take_out(Snapshot& snapshot, const RuleRemoval& removal,
                                RemovedRules& removed) {
   const auto jumps = snapshot.base_jumps([&](std::string_view target, const std::string& comment) {
     return names_jump(removal, target, comment);
   });
-  // From the back: the others keep their places.
+  // From the back, so that the remaining indexes stay valid.
   for (auto jump = jumps.rbegin(); jump != jumps.rend(); ++jump)
     if (auto status = snapshot.erase(*jump); !status) return status.error();
   removed = {.jumps = jumps.size()};
@@ -74,7 +74,7 @@ netlink::Result<bool> take_out(Snapshot& snapshot, const RuleRemoval& removal,
   std::erase_if(chains, [&](const std::string& chain) {
     return snapshot.is_builtin(chain) || !names_chain(removal, chain);
   });
-  // All of them first: they lead to one another.
+  // Flush all chains before removing one: they jump to one another.
   for (const auto& chain : chains) {
     if (!snapshot.has_rules(chain)) continue;
     if (auto status = snapshot.flush(chain); !status) return status.error();
@@ -92,6 +92,7 @@ netlink::Result<bool> take_out(Snapshot& snapshot, const RuleRemoval& removal,
   return changed;
 }
 
+// Whether a rule of the chain jumps to a chain that `surplus` names.
 template <typename Snapshot>
 bool leads_to_surplus(const Snapshot& snapshot, const std::string& chain,
                       const RuleRemoval& surplus) {
@@ -102,6 +103,7 @@ bool leads_to_surplus(const Snapshot& snapshot, const std::string& chain,
   return leads;
 }
 
+// RuleTable::set_aside() on a snapshot; true if it was changed.
 template <typename Snapshot>
 netlink::Result<bool> move_chain(Snapshot& snapshot, const ChainMove& move,
                                  const RuleRemoval& surplus, SetResolver& sets) {

@@ -30,9 +30,9 @@ using netlink::ErrorKind;
 using netlink::Family;
 using netlink::Result;
 
-// The data of an extension under construction, edited where it lies: decoders compare what they
-// understood, encoded again, with what they were given, so padding inside the kernel's structures
-// must be zero, as iptables leaves it, and copying a structure need not keep its padding.
+// The data of an extension under construction, edited in place. Decoders encode what they
+// understood and compare the bytes with their input, so padding inside the kernel's structures must
+// be zero, as iptables leaves it; copying a structure need not copy its padding.
 template <typename Info>
 class Data {
  public:
@@ -130,7 +130,7 @@ struct MatchEncoder {
     Data<xt_ipvs_mtinfo> info;
     const auto bytes = match.address.bytes();
     std::memcpy(&info->vaddr, bytes.data(), bytes.size());
-    // All 16 bytes for IPv4, too, as iptables leaves them.
+    // All 16 bytes, as iptables sets them for IPv4 too.
     std::memset(&info->vmask, 0xff, sizeof info->vmask);
     info->vport = htons(match.port);
     info->l4proto = static_cast<std::uint8_t>(match.protocol);
@@ -151,7 +151,7 @@ struct MatchEncoder {
   }
 };
 
-// A verdict, or a jump: the name is enough for libiptc, which puts the verdict in.
+// A verdict or a jump: libiptc needs only the name and fills in the verdict.
 Extension standard_target(const std::string& name) {
   return {.name = name, .data = Bytes(sizeof(xt_standard_target) - sizeof(xt_entry_target))};
 }
@@ -252,7 +252,7 @@ std::optional<Match> guess_ipvs(const Extension& given, Family family) {
   return IpvsMatch{.protocol = protocol, .address = *ip, .port = ntohs(info->vport)};
 }
 
-// What the extension means if it means something of ours; the caller checks that it means no more.
+// The value that the extension may mean; the caller checks that it means nothing more.
 std::optional<Match> guess_match(const Extension& given, Family family, SetResolver& sets) {
   if (given.name == "set") return guess_set(given, sets);
   if (given.name == "mark") return guess_mark(given);

@@ -1,7 +1,7 @@
 #pragma once
 
-// The data of each match and target of our vocabulary <-> kernel bytes. Used by rule_codec.cc only;
-// pure but for the set resolver.
+// The data of each match and target of our vocabulary (rule_types.h) <-> kernel bytes. Used by
+// rule_codec.cc only; pure except for the set resolver.
 
 #include <optional>
 
@@ -19,7 +19,7 @@ netlink::Result<Extension> encode_match(const Match& match, netlink::Family fami
                                         SetResolver& sets);
 netlink::Result<Extension> encode_target(const Target& target, netlink::Family family);
 
-// What an extension with padded data means; nullopt if it does not mean exactly one of our values.
+// Decoders of an extension with padded data; nullopt if it does not mean exactly one of our values.
 std::optional<std::string> decode_comment(const Extension& extension);
 std::optional<Match> decode_match(const Extension& extension, netlink::Family family,
                                   SetResolver& sets);

@@ -31,7 +31,7 @@ using netlink::Family;
 using netlink::make_error;
 using netlink::Operation;
 
-// The two libraries have the same calls under other names.
+// The two libraries have the same functions under different names.
 struct Ipv4 {
   using Entry = ipt_entry;
   static constexpr Family family = Family::ipv4;
@@ -84,7 +84,7 @@ struct Ipv6 {
   static constexpr auto error_text = ip6tc_strerror;
 };
 
-// The kernel's extension of this name and revision, loaded if need be; true if it has none.
+// Whether the kernel lacks the extension of this name and revision, even after loading its module.
 bool lacks(Family family, const ExtensionName& extension) {
   const bool v4 = family == Family::ipv4;
   const netlink::UniqueFd fd(
@@ -108,7 +108,7 @@ std::string module_of(Family family, const ExtensionName& extension) {
   return "xt_" + extension.name;
 }
 
-// " (the kernel has no match set, module xt_set)" for each extension that is needed and missing.
+// " (the kernel has no match set, module xt_set)" for each missing extension.
 std::string missing_extensions(const TableRules& desired) {
   std::set<ExtensionName> needed;
   for (const auto& chain : desired.chains)
@@ -136,7 +136,7 @@ Error in_table(Family family, Table table, Error error) {
   return error;
 }
 
-// An error of libiptc itself; it explains some errnos by what was called last.
+// An error of libiptc, which explains some errnos by the function that was called last.
 template <typename Library>
 Error library_error(Table table, int sys_errno, const std::string& what) {
   std::string where = fmt::format("{}: {}", table_name(Library::family, table), what);
@@ -147,8 +147,8 @@ Error library_error(Table table, int sys_errno, const std::string& what) {
   return make_error(Operation::rule, sys_errno, std::move(where));
 }
 
-// Whether this network namespace has the table: asking libiptc for it would make it. A list that
-// cannot be read tells nothing.
+// Whether this network namespace has the table: asking libiptc would create it. True if the list of
+// tables cannot be read.
 template <typename Library>
 bool table_exists(Table table) {
   std::ifstream names(Library::tables);
@@ -165,7 +165,7 @@ class Snapshot {
   static Result<Snapshot> read(Table table, const IptcSettings& settings) {
     const std::string name(to_string(table));
     Handle handle(Library::init(name.c_str()));
-    // nf_getsockopt() answers ENOPROTOOPT while nobody has registered the option.
+    // nf_getsockopt() answers ENOPROTOOPT if no module has registered the option.
     if (!handle && errno == ENOPROTOOPT && settings.load_module) {
       settings.load_module(Library::module);
       handle.reset(Library::init(name.c_str()));
@@ -217,14 +217,14 @@ class Snapshot {
     return Library::is_builtin(chain.c_str(), handle_.get()) != 0;
   }
 
-  // Of a built-in chain.
+  // The policy of a built-in chain.
   Verdict policy(const std::string& chain) const {
     xt_counters counters{};
     const auto* const name = Library::get_policy(chain.c_str(), &counters, handle_.get());
     return name != nullptr && std::string_view(name) == "DROP" ? Verdict::drop : Verdict::accept;
   }
 
-  // Calls fn(index, target, entry) for each rule: with "" for the target of a rule without one.
+  // Calls fn(index, target, entry) for each rule; `target` is "" for a rule without target.
   template <typename Fn>
   void for_each_rule(const std::string& chain, const Fn& fn) const {
     unsigned index = 0;
@@ -236,7 +236,8 @@ class Snapshot {
     }
   }
 
-  // The rules of built-in chains that `wanted(target, comment)`, in order.
+  // Positions of the rules in built-in chains for which `wanted(target, comment)` is true, in
+  // order.
   template <typename Wanted>
   std::vector<Position> base_jumps(const Wanted& wanted) const {
     std::vector<Position> result;
@@ -259,7 +260,7 @@ class Snapshot {
     return library_error<Library>(table_, errno, "flush the chain " + chain);
   }
 
-  // False while a rule leads to the chain.
+  // False if a rule still leads to the chain.
   Result<bool> remove(const std::string& chain) {
     if (Library::delete_chain(chain.c_str(), handle_.get()) != 0) return true;
     if (errno == EMLINK) return false;  // libiptc.c, TC_DELETE_CHAIN
@@ -325,13 +326,13 @@ class Snapshot {
   Handle handle_;
 };
 
-// Reads the table, lets `edit` change the snapshot and commits it if that answers true. True if it
-// was committed. `explain` adds to the error of a commit.
+// Reads the table, lets `edit` change the snapshot, and commits if `edit` returns true. True if it
+// was committed. `explain` adds details to a commit's error.
 template <typename Library, typename Edit, typename Explain>
 Result<bool> edit_table(Table table, const IptcSettings& settings, const Edit& edit,
                         const Explain& explain) {
-  // A writer without the lock may come between our read and our commit: then the kernel, which
-  // compares the number of rules, says EAGAIN and what we read is old.
+  // A program that writes without the lock may come between our read and our commit. The kernel
+  // then answers EAGAIN because the number of rules differs, and the table is read again.
   constexpr int kTries = 5;
   int error = EAGAIN;
   for (int attempt = 0; attempt < kTries && error == EAGAIN; ++attempt) {
@@ -415,7 +416,7 @@ Result<std::optional<WholeTable>> read_with(Table table, const IptcSettings& set
 
 template <typename Library>
 Status usable_with(const IptcSettings& settings) {
-  // Would come to be by being read.
+  // A rehearsal must not read a table that is absent: reading would create it.
   if (settings.rehearse && !table_exists<Library>(Table::nat)) return {};
   const auto snapshot = Snapshot<Library>::read(Table::nat, settings);
   if (!snapshot) return snapshot.error();

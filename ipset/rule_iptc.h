@@ -1,11 +1,11 @@
 #pragma once
 
 // IptcRuleTable: the kernel's legacy tables of the calling thread's network namespace, through
-// libiptc (libip4tc for IPv4, libip6tc for IPv6). libiptc has static state: all of these objects
-// together belong to one thread. Blocks while another program holds the xtables lock.
+// libiptc (libip4tc for IPv4, libip6tc for IPv6). libiptc has static state: all objects of this
+// class must be used on one thread. Blocks while another program holds the xtables lock.
 //
-// Errors name the table and the family, and, where they can be found out, the missing set,
-// extension and module, or the missing capability. After an error the table is as it was.
+// Errors name the table and the family, and if possible the missing set, extension and module, or
+// the missing capability. After an error the table is unchanged.
 
 #include <chrono>
 #include <cstdint>
@@ -20,10 +20,10 @@ namespace ipvsproxier::ipset {
 struct IptcSettings {
   std::string lock_path = "/run/xtables.lock";
   std::chrono::milliseconds lock_wait{5000};
-  // Called with "ip_tables" or "ip6_tables" if the kernel does not know the tables at all (it loads
-  // a single table and extensions itself); may be empty.
+  // Called with "ip_tables" or "ip6_tables" if the kernel does not have the legacy tables at all
+  // (single tables and extensions are loaded by the kernel itself); may be empty.
   std::function<void(const std::string& module)> load_module;
-  // Nothing is committed, and no table comes to be by being read: answers what would be done.
+  // Commits nothing, and does not create a table by reading it; results say what would be done.
   bool rehearse = false;
 };
 
@@ -36,14 +36,15 @@ class IptcRuleTable : public RuleTable {
   Result<RemovedRules> remove(const RuleRemoval& removal) override;
   Result<bool> set_aside(const ChainMove& move, const RuleRemoval& surplus) override;
 
-  // All of a table; nullopt if this network namespace has none of the name, which is then not made.
+  // A whole table; nullopt if this network namespace has no such table (reading does not create
+  // it).
   Result<std::optional<WholeTable>> read(netlink::Family family, Table table);
 
-  // Whether the chain POSTROUTING of the table nat can be listed; what kube-proxy takes as "this
+  // Whether the chain POSTROUTING of the table nat can be listed: kube-proxy's criterion for "this
   // host supports the family".
   Status family_usable(netlink::Family family);
 
-  // How often apply() wrote a table.
+  // The number of tables that apply() wrote.
   std::uint64_t commits() const { return commits_; }
 
  private:

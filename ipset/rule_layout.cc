@@ -2,7 +2,7 @@
 
 #include <netinet/in.h>
 
-// After <netinet/in.h>, which they would redefine.
+// Must come after <netinet/in.h>: these headers would define its names again.
 #include <linux/netfilter/x_tables.h>
 #include <linux/netfilter_ipv4/ip_tables.h>
 #include <linux/netfilter_ipv6/ip6_tables.h>
@@ -16,7 +16,7 @@ namespace {
 
 using netlink::Family;
 
-// The head of a match and of a target.
+// The common head of a match and a target.
 struct Head {
   std::uint16_t size;
   char name[XT_EXTENSION_MAXNAMELEN];
@@ -52,7 +52,7 @@ void append(Bytes& entry, const Extension& extension) {
             entry.begin() + static_cast<std::ptrdiff_t>(start + sizeof head));
 }
 
-// Takes one match or target from the front of `bytes`.
+// Removes one match or target from the front of `bytes`.
 std::optional<Extension> take(std::span<const std::uint8_t>& bytes) {
   Head head;
   if (bytes.size() < sizeof head) return std::nullopt;

@@ -25,7 +25,7 @@ namespace ipvsproxier::ipset {
 
 using Bytes = std::vector<std::uint8_t>;
 
-// A match or a target with its data, padded or not.
+// A match or a target with its data, with or without padding.
 struct Extension {
   std::string name;  // at most 28 bytes; for a target also a chain or a verdict
   std::uint8_t revision = 0;
@@ -43,14 +43,14 @@ struct EntryParts {
 // sizeof(struct ipt_entry) or ip6t_entry.
 std::size_t entry_header_size(netlink::Family family);
 
-// `size` rounded up to the alignment of the tables.
+// `size` rounded up to the alignment of x_tables.
 std::size_t padded_size(std::size_t size);
 
-// Puts the parts together and fills in the sizes and offsets.
+// Joins the parts and sets the sizes and offsets.
 Bytes join_entry(netlink::Family family, const EntryParts& parts);
 
-// The parts of one entry, their data still padded; nullopt if sizes or offsets do not fit together
-// or into `bytes`. What follows the entry in `bytes` is ignored.
+// The parts of one entry with padded data; nullopt if sizes or offsets contradict each other or
+// exceed `bytes`. Bytes after the entry are ignored.
 std::optional<EntryParts> split_entry(netlink::Family family, std::span<const std::uint8_t> bytes);
 
 }  // namespace ipvsproxier::ipset

@@ -28,8 +28,8 @@ std::string negation(bool negated) {
   return negated ? "! " : "";
 }
 
-// As xtables_save_string() of iptables 1.8.9 does it: plain words stay bare, anything else is
-// quoted, with a backslash before both kinds of quote and before the backslash.
+// The quoting of xtables_save_string() in iptables 1.8.9: plain words stay bare, other text is
+// quoted, with a backslash before both kinds of quotes and before a backslash.
 std::string quoted(std::string_view text) {
   const auto is_plain = [](char c) {
     return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_' ||

@@ -1,7 +1,8 @@
 #pragma once
 
-// Packet filter rules as values, neutral of the backend that holds them. A rule's parts are named
-// for what iptables-save prints of them.
+// Packet filter rules as values, independent of the backend that holds them. The types Match and
+// Target are our vocabulary: all that our own rules need. Each part is described by its
+// iptables-save text.
 
 #include <compare>
 #include <cstddef>
@@ -105,9 +106,9 @@ struct MasqueradeTarget {
 struct RejectTarget {
   friend auto operator<=>(const RejectTarget&, const RejectTarget&) = default;
 };
-// --- rules of others: read and judged, never written
+// --- rules of other programs: read and judged, never written
 
-// [!] -d PREFIX, and a source that stands beside what is not in our vocabulary
+// [!] -d PREFIX; also a source prefix of a rule with a ForeignTarget
 struct AddressCondition {
   Direction direction = Direction::dst;
   netlink::IpPrefix prefix;
@@ -133,7 +134,7 @@ struct PortRange {
   std::uint16_t last = 65535;
   friend auto operator<=>(const PortRange&, const PortRange&) = default;
 };
-// Of tcp, udp, sctp and multiport; with both directions one port of the two is enough.
+// Ports of tcp, udp, sctp and multiport; with both directions, a match of either port is enough.
 struct PortCondition {
   std::vector<Direction> directions;
   std::vector<PortRange> ranges;
@@ -174,12 +175,13 @@ struct ConnectionMarkCondition {
   MarkMatch mark;
   friend auto operator<=>(const ConnectionMarkCondition&, const ConnectionMarkCondition&) = default;
 };
-// What is the same for the first packet of each TCP, UDP or SCTP connection: it is whole, a SYN...
+// A condition with the same result for the first packet of every TCP, UDP or SCTP connection: for
+// example fragments (never) or TCP flags (SYN).
 struct FixedCondition {
   bool holds = false;
   friend auto operator<=>(const FixedCondition&, const FixedCondition&) = default;
 };
-// What depends on time, chance or what is not read.
+// A condition that depends on time, on chance, or on data that is not read.
 struct UnknownCondition {
   friend auto operator<=>(const UnknownCondition&, const UnknownCondition&) = default;
 };
@@ -200,7 +202,7 @@ struct GotoAction {
   std::string chain;
   friend auto operator<=>(const GotoAction&, const GotoAction&) = default;
 };
-// -j REJECT in other ways than ours
+// -j REJECT with options that our rules do not use
 struct RejectAction {
   enum class Way : std::uint8_t { unreachable, prohibited, reset };
   Way way = Way::unreachable;
@@ -210,11 +212,11 @@ struct RejectAction {
 struct TranslateAction {
   Direction direction = Direction::dst;
   std::optional<netlink::IpAddress> address;
-  std::uint16_t port = 0;  // 0: as it was
+  std::uint16_t port = 0;  // 0: unchanged
   bool to_here = false;    // REDIRECT
   friend auto operator<=>(const TranslateAction&, const TranslateAction&) = default;
 };
-// -j CONNMARK: between the mark of the packet and that of its connection
+// -j CONNMARK: sets, saves or restores the mark of the connection
 struct ConnectionMarkAction {
   enum class Way : std::uint8_t { set, save, restore };
   Way way = Way::set;
@@ -232,10 +234,10 @@ using Action = std::variant<UnknownAction, NoAction, Verdict, JumpTarget, GotoAc
                             ConnectionMarkAction, MasqueradeTarget, RejectTarget, RejectAction,
                             TranslateAction, NoTrackAction>;
 
-// Of a rule that was read but is not in our vocabulary: never equal to one of ours, and never
-// written. The rule has its comments, and as matches those that our vocabulary has.
+// The target of a rule that was read but is outside our vocabulary. It never equals one of ours and
+// is never written. The rule still has its comment, and those matches that our vocabulary has.
 struct ForeignTarget {
-  std::string description;  // the whole rule but for its comment; "[...]" for what is not known
+  std::string description;  // the whole rule without its comment; "[...]" for unknown parts
   std::vector<Condition> conditions;
   Action action;
   friend auto operator<=>(const ForeignTarget&, const ForeignTarget&) = default;
@@ -256,15 +258,15 @@ struct Rule {
   friend auto operator<=>(const Rule&, const Rule&) = default;
 };
 
-// As iptables-save prints it after "-A CHAIN ", for instance `-p tcp -m comment --comment "a b" -j
-// DROP`; the family decides how an echo request and a rejection are spelled.
+// The text that iptables-save prints after "-A CHAIN ", for example `-p tcp -m comment --comment "a
+// b" -j DROP`. The family decides the spelling of echo requests and rejections.
 std::string to_string(const Rule& rule, netlink::Family family);
 
-// Of a part: "-m mark --mark 0x4000/0x4000", "-j ACCEPT".
+// The text of a part: "-m mark --mark 0x4000/0x4000", "-j ACCEPT".
 std::string to_string(const Match& match, netlink::Family family);
 std::string to_string(const Target& target, netlink::Family family);
 
-// The chain whose rules are a set: their order is free.
+// The chain whose rules may stand in any order.
 inline constexpr std::string_view kUnorderedChain = "KUBE-IPVS-OUT-FILTER";
 
 // A chain of ours with all its rules.
@@ -275,7 +277,8 @@ struct Chain {
   friend auto operator<=>(const Chain&, const Chain&) = default;
 };
 
-// A rule that leads from a built-in chain to one of ours; other rules there are not ours.
+// A rule in a built-in chain that jumps to one of our chains. Other rules of built-in chains are
+// not ours.
 struct BaseJump {
   std::string from;  // "INPUT"
   Rule rule;
@@ -283,7 +286,7 @@ struct BaseJump {
   friend auto operator<=>(const BaseJump&, const BaseJump&) = default;
 };
 
-// What a rule has matched so far.
+// Packets and bytes that a rule has matched so far.
 struct RuleCount {
   std::uint64_t packets = 0;
   std::uint64_t bytes = 0;
@@ -291,17 +294,18 @@ struct RuleCount {
   friend auto operator<=>(const RuleCount&, const RuleCount&) = default;
 };
 
-// A whole table as it was read, whoever made its chains. A rule that is not in our vocabulary has a
+// All chains of a table, whichever program made them. A rule outside our vocabulary has a
 // ForeignTarget.
 struct WholeTable {
   std::map<std::string, std::vector<Rule>> chains;
-  std::map<std::string, std::vector<RuleCount>> counts;  // of the rules of `chains`, in their order
-  std::map<std::string, Verdict> policies;               // of the built-in chains
+  // Of each rule in `chains`, in the same order.
+  std::map<std::string, std::vector<RuleCount>> counts;
+  std::map<std::string, Verdict> policies;  // of the built-in chains
 
   friend bool operator==(const WholeTable&, const WholeTable&) = default;
 };
 
-// What is ours in one table of one family.
+// Our chains and jumps in one table of one family.
 struct TableRules {
   netlink::Family family = netlink::Family::ipv4;
   Table table = Table::filter;
@@ -311,7 +315,8 @@ struct TableRules {
   friend auto operator<=>(const TableRules&, const TableRules&) = default;
 };
 
-// Rules of built-in chains that lead to a chain and bear a comment, whatever else they ask for.
+// Matches rules of built-in chains by the chain that they jump to and by comment, whatever else the
+// rules contain.
 struct JumpPattern {
   std::string to;
   std::string comment;
@@ -319,13 +324,13 @@ struct JumpPattern {
   friend auto operator<=>(const JumpPattern&, const JumpPattern&) = default;
 };
 
-// What is to go from one table of one family.
+// The chains and jumps to remove from one table of one family.
 struct RuleRemoval {
   netlink::Family family = netlink::Family::ipv4;
   Table table = Table::filter;
   std::vector<JumpPattern> jumps;
   std::vector<std::string> chains;
-  std::vector<std::string> prefixes;  // chains whose names begin so
+  std::vector<std::string> prefixes;  // prefixes of chain names
 
   friend auto operator<=>(const RuleRemoval&, const RuleRemoval&) = default;
 };
@@ -336,34 +341,35 @@ bool names_jump(const RuleRemoval& removal, std::string_view to, std::string_vie
 struct RemovedRules {
   std::size_t jumps = 0;
   std::size_t chains = 0;
-  std::vector<std::string> in_use;  // chains to which other rules lead: they stay, empty
+  std::vector<std::string> in_use;  // chains that other rules still jump to: they stay, empty
 
   friend bool operator==(const RemovedRules&, const RemovedRules&) = default;
 };
 
-// Of what kube-proxy left in nf_tables.
+// Counts of what was removed of kube-proxy's leftovers in nf_tables.
 struct RemovedNft {
-  bool table = false;      // that of nftables mode
+  bool table = false;      // the table of nftables mode
   std::size_t jumps = 0;   // from built-in chains of iptables-nft's tables
   std::size_t chains = 0;  // in those tables
   std::vector<std::string>
       held_back;  // "ip filter KUBE-FORWARD": chains that stay, see nft_tables.h
-  std::vector<std::string> warnings;  // of chains that drop by policy: what is to be done
+  std::vector<std::string> warnings;  // about chains that drop by policy, with advice
 
   friend bool operator==(const RemovedNft&, const RemovedNft&) = default;
 };
 
-// A chain that makes room for another one of its name, and what it is called from then on.
+// A chain that is renamed to make room for a new chain of its name.
 struct ChainMove {
-  JumpPattern jump;  // to the chain; what leads to the chain that takes its place
+  JumpPattern jump;  // the old chain, and the jump to the new one
+  // The old chain's new name.
   std::string aside;
 };
 
-// Whether `actual` has every chain of `desired` with the same rules and every jump at least once.
-// The rules of a chain are compared in order, but for kUnorderedChain.
+// Whether `actual` has every chain of `desired` with the same rules, and every jump at least once.
+// The order of rules counts, except in kUnorderedChain.
 bool holds(const TableRules& actual, const TableRules& desired);
 
-// The same for one chain: whether it holds the same rules.
+// Whether both chains hold the same rules; compares like holds().
 bool same_rules(const Chain& actual, const Chain& desired);
 
 }  // namespace ipvsproxier::ipset

@@ -6,7 +6,7 @@
 namespace ipvsproxier::ipset {
 namespace {
 
-// IPSET_MAXNAMELEN of <linux/netfilter/ipset/ip_set.h>, less the final zero.
+// IPSET_MAXNAMELEN of <linux/netfilter/ipset/ip_set.h>, without the final NUL.
 constexpr std::size_t kMaxNameLength = 31;
 
 struct SetRow {

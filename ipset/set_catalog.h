@@ -1,8 +1,7 @@
 #pragma once
 
-// The 17 IP sets of each family: which there are, what they are called and how they are made. Pure
-// rows and functions; any thread. Names, kinds and texts are kube-proxy's, so that sets can be
-// taken over from it and given back.
+// The 17 IP sets of each family: their names and how they are created. Pure; any thread. Names,
+// kinds and comments are kube-proxy's, so that sets can be taken over from it and handed back.
 
 #include <array>
 #include <cstddef>
@@ -34,7 +33,7 @@ enum class SetId : std::uint8_t {
   ipvs_ips,
 };
 
-// All of them, in the order in which they are made.
+// All sets, in the order of their creation.
 inline constexpr std::array<SetId, 17> kSetIds = {
     SetId::loop_back,
     SetId::cluster_ip,
@@ -58,18 +57,18 @@ inline constexpr std::array<SetId, 17> kSetIds = {
 // "KUBE-LOOP-BACK"; "KUBE-6-LOOP-BACK" for IPv6, cut at the kernel's 31 bytes.
 std::string set_name(SetId id, Family family);
 
-// The maxelem of the sets as kube-proxy makes them.
+// The maxelem of kube-proxy's sets.
 inline constexpr std::uint32_t kSetCapacity = 65536;
 
-// The maxelem of a set that holds so many elements: kSetCapacity, else a power of two, and at most
-// 16,777,216, which is a gigabyte or so of the kernel's memory.
+// The maxelem of a set for this number of elements: kSetCapacity, or a larger power of two, at most
+// 16,777,216 (about a gigabyte of kernel memory).
 std::uint32_t capacity_for(std::size_t elements);
 
-// How the set is made: kube-proxy's has hashsize 1024. A larger one begins with the hashsize that
-// it would grow to. The capacity of a bitmap:port is its range.
+// How the set is created. Up to kSetCapacity the hashsize is 1024, as kube-proxy's; a larger set
+// starts with the hashsize that it would grow to. The capacity of a bitmap:port is its range.
 SetSpec set_spec(SetId id, Family family, std::uint32_t capacity = kSetCapacity);
 
-// The comment of the iptables rules that consult the set, the same for both families.
+// The comment of the iptables rules that use the set; the same for both families.
 std::string_view set_comment(SetId id);
 
 }  // namespace ipvsproxier::ipset

@@ -4,7 +4,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-// After <netinet/in.h>, which they would redefine.
+// Must come after <netinet/in.h>: these headers would define its names again.
 #include <linux/netfilter/ipset/ip_set.h>
 #include <linux/netfilter/nfnetlink.h>
 
@@ -43,7 +43,7 @@ constexpr std::array kHeaderPolicy = {
     AttrRule{IPSET_ATTR_NETMASK, AttrKind::u8},   AttrRule{kBitmaskAttribute, AttrKind::nested},
 };
 
-// Other types of sets use the attribute PORT for nothing else than bitmap:port does.
+// Only bitmap:port uses the attribute PORT here.
 constexpr std::array kRangePolicy = {
     AttrRule{IPSET_ATTR_PORT, AttrKind::u16},
     AttrRule{IPSET_ATTR_PORT_TO, AttrKind::u16},
@@ -106,7 +106,7 @@ std::optional<Element> element_of(SetKind kind, const AttrReader& reader) {
   if (kind == SetKind::hash_ip) return IpElement{*ip};
   const auto number = reader.u8(IPSET_ATTR_PROTO);
   if (!port || !number) return std::nullopt;
-  // What others put in may be of a protocol that we do not name; it is kept as its number.
+  // Other programs' elements may have a protocol without a name in Protocol; its number is kept.
   const auto protocol = static_cast<Protocol>(*number);
   if (kind == SetKind::hash_ip_port) return IpPortElement{*ip, protocol, *port};
   const auto ip2 = address_of(reader, IPSET_ATTR_IP2);
@@ -165,7 +165,7 @@ netlink::Bytes list_request(std::string_view name, ListDepth depth) {
   const nfgenmsg header{AF_INET, NFNETLINK_V0, 0};
   netlink::MessageWriter writer((NFNL_SUBSYS_IPSET << 8) | IPSET_CMD_LIST, NLM_F_DUMP,
                                 netlink::bytes_of(header));
-  // Every kernel since 2.6.39 understands the lowest version, and lists the same with it.
+  // Every kernel since 2.6.39 knows the lowest version, and lists the same with it.
   writer.put_u8(IPSET_ATTR_PROTOCOL, IPSET_PROTOCOL_MIN);
   writer.put_string(IPSET_ATTR_SETNAME, name);
   if (depth == ListDepth::header)

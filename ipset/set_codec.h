@@ -1,6 +1,6 @@
 #pragma once
 
-// Listings of IP sets: nfnetlink bytes <-> values. Pure; any thread.
+// Decodes listings of IP sets over nfnetlink. Pure; any thread.
 //
 //   nlmsghdr | nfgenmsg (4) | PROTOCOL SETNAME TYPENAME FAMILY REVISION DATA{...} ADT{...}
 //            |              |          `- in the first message of a set only -'
@@ -23,24 +23,24 @@
 
 namespace ipvsproxier::ipset {
 
-// What the kernel says of a set before its elements.
+// What a listing says of a set before its elements.
 struct SetHeader {
   std::string name;
-  std::string type;  // "hash:ip,port", also of kinds that are not ours
+  std::string type;  // "hash:ip,port"; may be a type that we do not use
   std::uint8_t revision = 0;
-  std::optional<Family> family;  // nullopt where the type has none
-  std::uint32_t hash_size = 0;   // 0 where the type has none
+  std::optional<Family> family;  // nullopt if the type has no family
+  std::uint32_t hash_size = 0;   // 0 if the type has no hash size
   std::uint32_t max_elements = 0;
-  std::vector<std::string> options;  // what our sets do not have: "timeout", "range 0-99"
+  std::vector<std::string> options;  // options that our sets do not have: "timeout", "range 0-99"
 
   friend bool operator==(const SetHeader&, const SetHeader&) = default;
 };
 
-// The kind of this type name; nullopt for one that is not ours.
+// The kind with this type name; nullopt for a type that we do not use.
 std::optional<SetKind> kind_of_type(std::string_view type);
 
-// Why the kernel's set is not the one that is wanted: "family inet, wanted inet6"; "" if it is.
-// The hash size may differ: the kernel's grows.
+// Why the kernel's set differs from `wanted`: "family inet, wanted inet6"; "" if it matches. The
+// hash size may differ, because the kernel increases it.
 std::string difference(const SetHeader& actual, const SetSpec& wanted);
 
 // Whether the kernel can swap the two in one step (ip_set_swap(), ip_set_core.c).
@@ -51,10 +51,10 @@ enum class ListDepth : std::uint8_t { header, elements };
 // A dump request for one set. The kernel answers ENOENT if there is none of this name.
 netlink::Bytes list_request(std::string_view name, ListDepth depth);
 
-// An element of a set of others: of all that hold an address the longest decides.
+// An element of a hash:net set. Of all elements that contain an address, the longest decides.
 struct NetMember {
   IpPrefix net;
-  bool excepted = false;  // "nomatch"
+  bool excepted = false;  // "nomatch": the prefix is an exception
 
   friend auto operator<=>(const NetMember&, const NetMember&) = default;
 };
@@ -63,22 +63,22 @@ inline constexpr std::string_view kNetType = "hash:net";
 // Collects the messages of one dump of one set.
 class SetListing {
  public:
-  // Takes the payload of one message, after nlmsghdr. `malformed` if it cannot be one of this dump.
-  // Elements marked `nomatch` are passed over: they are exceptions, which our sets do not have.
+  // Reads the payload (after nlmsghdr) of one message. `malformed` if it cannot belong to this
+  // dump. Elements marked `nomatch` are skipped, except in a hash:net.
   Status add(netlink::ByteView payload);
 
-  // Of the first message; nullopt before it.
+  // From the first message; nullopt before it.
   const std::optional<SetHeader>& header() const { return header_; }
 
-  // What came since this was called last, its elements as they came. Errors as take().
+  // The elements read since the last call, in the kernel's order. Errors as for take().
   Result<ListedSet> take_part();
 
-  // The whole set, its elements sorted, once each (a resize during the dump may show one twice).
-  // `malformed` without a header, `unsupported` for a kind that is not ours. A bitmap:port has the
-  // defaults of SetSpec where the kernel has no value.
+  // The whole set with sorted elements and without duplicates (a resize during the dump may list an
+  // element twice). `malformed` without a header, `unsupported` for a kind that we do not use. A
+  // bitmap:port gets the defaults of SetSpec for values that it does not have.
   Result<ListedSet> take() &&;
 
-  // The elements of a hash:net, which is not ours; `unsupported` for other kinds.
+  // The elements of a hash:net, a type that our sets do not use; `unsupported` for other types.
   Result<std::vector<NetMember>> take_nets() &&;
 
  private:

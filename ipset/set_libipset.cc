@@ -22,9 +22,9 @@ namespace {
 using netlink::Error;
 using netlink::ErrorKind;
 
-constexpr int kDatagramsAPart = 2;  // of a listing, some 600 elements each
+constexpr int kDatagramsAPart = 2;  // datagrams in a part of a listing, some 600 elements each
 
-// libipset copies this many bytes of a name, whatever the name's length.
+// libipset copies this many bytes of a name, however short the name is.
 using NameBuffer = std::array<char, IPSET_MAXNAMELEN>;
 
 NameBuffer padded(std::string_view name) {
@@ -60,8 +60,8 @@ std::uint8_t netfilter_family(Family family) {
   return family == Family::ipv4 ? NFPROTO_IPV4 : NFPROTO_IPV6;
 }
 
-// The library's own description of a type: it needs one to know which errors a set may answer. Any
-// revision does for that, so the kernel need not be asked.
+// libipset's own description of a type: the session needs one to know the possible errors of a set.
+// Any revision will do, so the kernel need not be asked.
 const ipset_type* library_type(SetKind kind) {
   const std::string_view name = to_string(kind);
   for (const ipset_type* type = ipset_types(); type != nullptr; type = type->next) {
@@ -75,13 +75,13 @@ int print_nothing(ipset_session* /*session*/, void* /*context*/, const char* /*f
 }
 
 Error error_of(const LibipsetReport& report, std::string_view what) {
-  // to_string(Error) puts an errno into words by itself.
+  // to_string(Error) describes an errno by itself.
   std::string words = report.sys_errno == 0 ? report.text : std::string();
   return netlink::in_context(Error{report.kind, report.sys_errno, std::move(words)}, what);
 }
 
-// Puts the parts of one element into the session's data; false for one of another kind or family
-// than the set's, which would otherwise be read as something else.
+// Puts the parts of one element into the session's data. False for an element of another kind or
+// family than the set's, which the kernel would otherwise misread.
 class ElementWriter {
  public:
   ElementWriter(ipset_data* data, const SetSpec& spec) : data_(data), spec_(spec) {}
@@ -125,7 +125,7 @@ class ElementWriter {
 };
 
 Error listing_error(const std::string& name, Error error) {
-  // nfnetlink_rcv_msg() has no other reason to refuse this request with EINVAL.
+  // nfnetlink_rcv_msg() refuses this request with EINVAL only if the module is absent.
   if (error.sys_errno == EINVAL)
     error = Error{ErrorKind::missing, EINVAL, "kernel module ip_set is missing"};
   return netlink::in_context(std::move(error), "list set " + name);
@@ -143,7 +143,7 @@ struct LibipsetTable::Batch {
   NameBuffer name;
   const ipset_type* type;
   std::vector<Status> outcomes;
-  std::size_t counted = 0;  // operations before this one are in writes_ already
+  std::size_t counted = 0;  // operations before this index are included in writes_
 
   std::string words(std::size_t index) const {
     const ElementOp& op = ops[index];
@@ -151,7 +151,8 @@ struct LibipsetTable::Batch {
                        op.add ? "to" : "from", spec.name);
   }
 
-  // Notes that the kernel refused this operation, or with it all that follow; the next to try.
+  // Records a refusal: of this operation, or of this and all later ones. Returns the next index to
+  // try.
   std::size_t refuse(std::size_t index, const LibipsetReport& report) {
     const std::size_t end = report.scope == ReportScope::set ? ops.size() : index + 1;
     for (std::size_t i = index; i < end; ++i) outcomes[i] = error_of(report, words(i));
@@ -238,7 +239,8 @@ Result<SetTable::SetPart> LibipsetTable::next_list() {
   return SetPart{.set = std::move(*set), .last = !*more};
 }
 
-// While a set is listed the kernel neither swaps nor destroys it (ref_netlink, ip_set_core.c).
+// While a set is being listed the kernel neither swaps nor destroys it (ref_netlink,
+// ip_set_core.c).
 void LibipsetTable::end_listing(const std::string& name) {
   if (!listing_ || listed_ != name) return;
   parts_->end_dump();
@@ -265,7 +267,7 @@ Status LibipsetTable::replace(const SetSpec& spec) {
   if (Status status = destroy(copy.name); !status) return status;
   auto listed = list(spec.name);
   if (!listed) return listed.error();
-  if (!*listed) return create(spec);  // somebody removed it meanwhile
+  if (!*listed) return create(spec);  // another program removed it meanwhile
   if (Status status = create(copy); !status) return status;
   std::vector<ElementOp> ops;
   ops.reserve((*listed)->elements.size());
@@ -274,8 +276,8 @@ Status LibipsetTable::replace(const SetSpec& spec) {
   for (Status& one : apply(copy, ops))
     if (status && !one) status = std::move(one);
   if (status) status = swap(copy.name, spec.name);
-  // What is left under this name is the old set, or a copy that came to nothing. If it stays, the
-  // next one to take its name removes it first.
+  // kCopyName is now the old set, or a copy that failed. If it cannot be destroyed, the next
+  // replacement removes it first.
   const Status destroyed = destroy(copy.name);
   return status ? destroyed : status;
 }
@@ -308,7 +310,7 @@ Status LibipsetTable::create(const SetSpec& spec) {
   const std::uint16_t last_port = 65535;
   const bool is_bitmap = spec.kind == SetKind::bitmap_port;
   if (!is_bitmap) ipset_data_set(data, IPSET_OPT_FAMILY, &family);
-  // Asks the kernel for the revisions that it has of this type; loads its module.
+  // Asks the kernel for its revisions of this type, which loads the type's module.
   bool done = ipset_type_get(session_.get(), IPSET_CMD_CREATE) != nullptr;
   if (done) {
     if (is_bitmap) {
@@ -330,7 +332,7 @@ Status LibipsetTable::create(const SetSpec& spec) {
 }
 
 Status LibipsetTable::destroy(const std::string& name) {
-  // Without a name the kernel would destroy every set.
+  // Without a name the kernel would destroy all sets.
   if (Status status = check_name(name); !status) return status;
   end_listing(name);
   const NameBuffer buffer = padded(name);
@@ -355,9 +357,10 @@ LibipsetReport LibipsetTable::take_report() {
   return report;
 }
 
-// Hands one operation to libipset: with a line number it only joins the message being built (and
-// sends the previous one if that is full or of another command), with line 0 it is sent at once.
-// False if the kernel refused something; an element that does not fit its set is refused here.
+// Passes one operation to libipset. With a line number the operation only joins the message under
+// construction (libipset sends the previous message if it is full or of another command); with line
+// 0 it is sent at once. False if the kernel refused something, or if the element does not fit its
+// set.
 bool LibipsetTable::queue(Batch& batch, std::size_t index, std::uint32_t line) {
   const SetSpec& spec = batch.spec;
   const ElementOp& op = batch.ops[index];
@@ -381,7 +384,7 @@ bool LibipsetTable::queue(Batch& batch, std::size_t index, std::uint32_t line) {
   return ipset_cmd(session_.get(), op.add ? IPSET_CMD_ADD : IPSET_CMD_DEL, line) == 0;
 }
 
-// Many elements in one message each, until the kernel refuses one; the next operation to try.
+// Sends many elements in each message until the kernel refuses one; returns the next index to try.
 std::size_t LibipsetTable::run_aggregated(Batch& batch, std::size_t first) {
   std::size_t index = first;
   bool accepted = true;
@@ -394,13 +397,13 @@ std::size_t LibipsetTable::run_aggregated(Batch& batch, std::size_t first) {
   const std::size_t bad = report.line ? std::size_t{*report.line} - 1 : index;
   if (report.scope != ReportScope::unknown && bad >= first && bad < index)
     return batch.refuse(bad, report);
-  // Not a verdict on one element (a lost answer, for instance): all operations are idempotent, so
-  // each is asked for again by itself.
+  // Not a verdict on one element (a lost answer, for instance). Operations are idempotent, so each
+  // is sent again by itself.
   while (first < index) first = run_single(batch, first);
   return first;
 }
 
-// The next operation to try.
+// Sends one operation; returns the next index to try.
 std::size_t LibipsetTable::run_single(Batch& batch, std::size_t index) {
   if (queue(batch, index, 0)) return index + 1;
   return batch.refuse(index, take_report());
@@ -421,7 +424,8 @@ std::vector<Status> LibipsetTable::apply(const SetSpec& spec, std::span<const El
   std::size_t next = 0;
   while (next < ops.size()) {
     next = run_aggregated(batch, next);
-    // A full set refuses many in a row: not worth a message of hundreds each.
+    // A full set refuses many elements in a row: try them one by one instead of in messages of
+    // hundreds.
     bool refused = next > 0 && !batch.outcomes[next - 1];
     while (refused && next < ops.size()) {
       const std::size_t index = next;

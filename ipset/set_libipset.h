@@ -1,17 +1,17 @@
 #pragma once
 
-// LibipsetTable: SetTable of the network namespace that it was opened in. Writes go through
-// libipset's session with typed data; listings over a channel of our own, because libipset can only
-// print them. Neither prints nor exits. libipset keeps global state (its list of types, its cache
-// of set names): one thread in the whole process.
+// LibipsetTable: SetTable of the network namespace in which it was opened. Writes go through
+// libipset's session with typed data; listings use our own netlink channel, because libipset can
+// only print them. The library neither prints nor exits the process. libipset has global state (a
+// list of types, a cache of set names): only one thread of the process may use it.
 //
-// Errors beside SetTable's: `denied` without CAP_NET_ADMIN; `missing` naming the kernel module
-// (ip_set, ip_set_hash_ipport ...) that is not there.
+// Errors besides those of SetTable: `denied` without CAP_NET_ADMIN; `missing` with the name of the
+// absent kernel module (ip_set, ip_set_hash_ipport ...).
 //
-// What the kernel refuses (net/netfilter/ipset, Linux 6.1), as `malformed`: the unspecified address
-// in hash:ip, a prefix of length 0 in hash:ip,port,net, an address of the other family. A hash set
-// that is full refuses with `io`; it may take a few elements more than maxelem, because the kernel
-// first looks at a share of the table only.
+// Elements that the kernel refuses as `malformed` (net/netfilter/ipset, Linux 6.1): the unspecified
+// address in hash:ip, a prefix of length 0 in hash:ip,port,net, an address of the other family. A
+// full hash set refuses with `io`; it may take a few elements more than maxelem, because the kernel
+// first counts only a share of the table.
 
 #include <cstddef>
 #include <cstdint>
@@ -42,17 +42,18 @@ class LibipsetTable final : public SetTable {
 
   Status ensure(const SetSpec& spec) override;
   Result<std::optional<ListedSet>> list(const std::string& name) override;
-  // Of a hash:net, a kind that others have; nullopt if there is none of this name.
+  // The elements of a hash:net of another program; nullopt if there is no set of this name.
   Result<std::optional<std::vector<NetMember>>> list_nets(const std::string& name);
   Result<std::optional<SetPart>> begin_list(const std::string& name) override;
   Result<SetPart> next_list() override;
   std::vector<Status> apply(const SetSpec& spec, std::span<const ElementOp> ops) override;
   Status destroy(const std::string& name) override;
 
-  // Write commands given to the kernel so far: creations, swaps, destructions, and elements added
-  // or removed, successful or not. A state that is already right costs none.
+  // Write commands given to the kernel so far, successful or not: creations, swaps, destructions,
+  // and added or removed elements. State that is already right costs no command.
   std::uint64_t writes() const { return writes_; }
-  // Several elements are one message; libipset does not tell how many.
+  // Each element counts as one request: libipset puts several into one message without telling how
+  // many.
   std::uint64_t requests() const override;
 
  private:
@@ -61,12 +62,12 @@ class LibipsetTable final : public SetTable {
   };
   using Session = std::unique_ptr<ipset_session, SessionDeleter>;
 
-  // One apply(): what is the same for all elements, and their outcomes.
+  // The state of one apply(): the common values of all elements, and the outcomes.
   struct Batch;
 
   using Channel = std::unique_ptr<netlink::NlChannel>;
 
-  // A dump keeps its socket busy, so that a listing in parts has one of its own.
+  // A dump keeps its socket busy: the listing in parts has a socket of its own.
   LibipsetTable(Session session, Channel channel, Channel parts);
 
   Result<std::optional<SetListing>> dump(const std::string& name, ListDepth depth);
@@ -82,8 +83,8 @@ class LibipsetTable final : public SetTable {
   Session session_;
   Channel channel_;
   Channel parts_;
-  std::string listed_;                 // in parts
-  std::optional<SetListing> listing_;  // while there are some left
+  std::string listed_;                 // the set that is listed in parts
+  std::optional<SetListing> listing_;  // while parts remain
   std::uint64_t writes_ = 0;
 };
 

@@ -3,7 +3,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-// After <netinet/in.h>, which they would redefine.
+// Must come after <netinet/in.h>: these headers would define its names again.
 #include <linux/netfilter.h>
 #include <linux/netfilter/ipset/ip_set.h>
 
@@ -62,7 +62,7 @@ Result<std::uint16_t> KernelSetResolver::index_of(const std::string& name, Famil
   if (request.set.index == IPSET_INVALID_ID)
     return Error{.kind = ErrorKind::missing,
                  .where = fmt::format("the set {} does not exist", name)};
-  // A bitmap has no family; xt_set would answer a bare EINVAL to a set of the other one.
+  // A bitmap has no family. For a set of the other family xt_set would answer only EINVAL.
   const unsigned wanted = family == Family::ipv4 ? NFPROTO_IPV4 : NFPROTO_IPV6;
   if (request.family != NFPROTO_UNSPEC && request.family != wanted)
     return Error{.kind = ErrorKind::malformed,

@@ -1,8 +1,8 @@
 #pragma once
 
-// KernelSetResolver: indexes and names of sets, asked of the kernel over the socket option that
-// iptables uses. One thread. An index is good for as long as nobody destroys or renames the set, so
-// make one for each edit of a table.
+// KernelSetResolver: indexes and names of sets, read from the kernel over the socket option that
+// iptables uses. One thread. An index is valid until the set is destroyed or renamed: make a new
+// resolver for each edit of a table.
 
 #include <map>
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// SetTable: the IP sets of one network namespace, as a seam. Sync thread only.
-// Implementations: LibipsetTable (set_libipset.h), FakeSetTable (test/fakes).
+// SetTable: interface to the IP sets of one network namespace. Sync thread only. Implementations:
+// LibipsetTable (set_libipset.h), FakeSetTable (test/fakes).
 
 #include <cerrno>
 #include <cstdint>
@@ -18,13 +18,13 @@ namespace ipvsproxier::ipset {
 using netlink::Result;
 using netlink::Status;
 
-// Of a set that is to take another's place. One that is seen was left by a process that ended while
-// it filled it.
+// Name of the temporary set that replaces another one (ensure()). A set of this name at start was
+// left by a process that ended in the middle of a replacement.
 inline constexpr const char* kCopyName = "KUBE-IPVS-COPY";
 
 struct ListedSet {
   SetSpec spec;                      // as the kernel has it; hash_size may have grown
-  std::vector<std::string> options;  // what our sets do not have: "timeout", "range 0-99"
+  std::vector<std::string> options;  // options that our sets do not have: "timeout", "range 0-99"
   std::vector<Element> elements;     // sorted
 };
 
@@ -32,21 +32,21 @@ class SetTable {
  public:
   virtual ~SetTable() = default;
 
-  // Makes the set exist. One that has another maxelem, or options that ours do not have, is
-  // replaced: its elements go into a set as it is wanted, named kCopyName until the two are swapped
-  // in one step, so that rules which consult the set see every element all the time. Where that
-  // fails (the elements do not fit, no memory) the set is as it was. A set of this name with
-  // another kind or family is `already`, its text names the difference, and the set is not touched.
+  // Makes the set exist. A set with another maxelem, or with options that ours do not have, is
+  // replaced: its elements are copied into a new set named kCopyName, and the kernel swaps the two
+  // in one step, so that rules see every element all the time. If that fails (the elements do not
+  // fit, no memory), the set is unchanged. A set of this name with another kind or family fails
+  // with `already`, names the difference, and is not touched.
   virtual Status ensure(const SetSpec& spec) = 0;
 
-  // The set and its elements; nullopt if there is none of this name. A set of a kind that is not
-  // in SetKind is `unsupported`.
+  // The set and its elements; nullopt if there is no set of this name. `unsupported` for a kind
+  // outside SetKind.
   virtual Result<std::optional<ListedSet>> list(const std::string& name) = 0;
 
-  // The same in parts: the listing begins, and goes on while there was no last one. The elements of
-  // a part are in no order. Operations in between are allowed: elements that they concern may be
-  // listed or not. To replace or destroy the set itself ends its listing, which is then `busy`. A
-  // table that does not say otherwise lists all at once.
+  // The same in parts: begin_list(), then next_list() until a part has `last`. The elements of a
+  // part are not sorted. Operations between the parts are allowed; elements that they concern may
+  // or may not be listed. Replacing or destroying the set ends its listing, which then fails with
+  // `busy`. The default implementation returns everything as one part.
   struct SetPart {
     ListedSet set;
     bool last = true;
@@ -59,15 +59,14 @@ class SetTable {
   }
   virtual Result<SetPart> next_list() { return listing_ended(); }
 
-  // Adds and removes elements in order; one Status for each. An add of what is there and a removal
-  // of what is missing succeed. One failure (for instance a full set) does not stop the others.
+  // Adds and removes elements in order; one Status for each. Adding an existing element and
+  // removing a missing one succeed. A failure (for instance a full set) does not stop the others.
   virtual std::vector<Status> apply(const SetSpec& spec, std::span<const ElementOp> ops) = 0;
 
-  // Removes the set; `busy` while a rule refers to it; a missing set succeeds.
+  // Removes the set; `busy` while a rule uses it. Removing a missing set succeeds.
   virtual Status destroy(const std::string& name) = 0;
 
-  // Requests that were sent to the kernel so far, an element counting as one; 0 where nobody
-  // counts. Cheap.
+  // Number of requests sent to the kernel so far, one for each element; 0 if not counted. Cheap.
   virtual std::uint64_t requests() const { return 0; }
 
  protected:

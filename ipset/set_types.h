@@ -1,6 +1,6 @@
 #pragma once
 
-// IP sets as values: what a set is, and what may be in it.
+// IP sets and their elements as values. Any thread.
 
 #include <compare>
 #include <cstdint>
@@ -28,11 +28,12 @@ enum class SetKind : std::uint8_t {
 
 std::string_view to_string(SetKind kind);  // "hash:ip,port"
 
-// How a set is made. A kernel set of this name but another kind or family is not ours.
+// How a set is created. A kernel set of this name with another kind or family is not ours.
 struct SetSpec {
   std::string name;  // at most 31 bytes
   SetKind kind = SetKind::hash_ip;
-  Family family = Family::ipv4;  // of the sets' owner where the kind has none (bitmap_port)
+  // For bitmap_port, which has no family: that of the rules that use it.
+  Family family = Family::ipv4;
   std::uint32_t hash_size = 1024;
   std::uint32_t max_elements = 65536;
 
@@ -60,7 +61,7 @@ struct IpPortNetElement {
   IpAddress ip;
   Protocol protocol = Protocol::tcp;
   std::uint16_t port = 0;
-  IpPrefix net;  // host bits clear; a full-length prefix is the same element with or without length
+  IpPrefix net;  // host bits clear; a full length is the same element as none
   friend auto operator<=>(const IpPortNetElement&, const IpPortNetElement&) = default;
 };
 struct PortElement {

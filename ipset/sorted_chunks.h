@@ -1,9 +1,9 @@
 #pragma once
 
-// SortedChunks: a large ordered set of small values in chunks of sorted vectors: some tenth more
-// than the values themselves, where a tree's node takes 48 bytes more for each. An insertion or
-// removal moves part of one chunk, and now and then the list of chunks. Every change invalidates
-// iterators and references. A value; usable on any thread.
+// SortedChunks: a large ordered set of small values, stored as sorted vectors ("chunks"). It takes
+// about a tenth more memory than the values alone, where a tree takes 48 bytes more for each node.
+// An insertion or removal moves part of one chunk, and now and then the list of chunks. Every
+// change invalidates iterators and references. A value; any thread.
 
 #include <algorithm>
 #include <compare>
@@ -55,18 +55,18 @@ class SortedChunks {
     for (const auto& value : values) insert(value);
   }
 
-  // False: it was there, and stays.
+  // False: the value was present and stays.
   bool insert(const T& value) {
     const auto at = lower_bound(value);
     if (at != end() && *at == value) return false;
     ++size_;
-    // At the end of a chunk rather than before the first value of the next.
+    // Insert at the end of a chunk rather than before the first value of the next.
     auto chunk = at.chunk_;
     auto place = at.place_;
     if (place == 0 && chunk > 0) place = chunks_[--chunk].size();
     if (chunks_.empty()) chunks_.emplace_back();
     if (chunks_[chunk].size() == kMost) {
-      // What comes in order fills chunks; else both halves have room.
+      // Ascending insertions leave full chunks; otherwise both halves keep space.
       const bool appends = place == kMost && chunk + 1 == chunks_.size();
       split(chunk, appends ? kMost : kMost / 2);
       if (const auto left = chunks_[chunk].size(); appends || place > left) {
@@ -87,7 +87,7 @@ class SortedChunks {
   }
   void merge(const SortedChunks& other) { insert(other.begin(), other.end()); }
 
-  // How many there were.
+  // The number of removed values.
   std::size_t erase(const T& value) {
     const auto at = lower_bound(value);
     if (at == end() || *at != value) return 0;
@@ -101,7 +101,7 @@ class SortedChunks {
     return 1;
   }
 
-  // The first value that is not before some point: `is_before` is true for those that are.
+  // The first value for which `is_before` is false; the values must be partitioned by it.
   template <typename IsBefore>
   const_iterator partition_point(IsBefore is_before) const {
     const auto chunk = std::partition_point(
@@ -131,7 +131,7 @@ class SortedChunks {
   }
 
  private:
-  // Values of a chunk; with this many both its moves and those of the list of chunks are short.
+  // Maximum size of a chunk: keeps moves in a chunk and moves of the list of chunks short.
   static constexpr std::size_t kMost = 256;
 
   void split(std::size_t chunk, std::size_t keep) {
@@ -143,7 +143,7 @@ class SortedChunks {
     chunks_.insert(chunks_.begin() + static_cast<std::ptrdiff_t>(chunk) + 1, std::move(right));
   }
 
-  std::vector<std::vector<T>> chunks_;  // none of them empty
+  std::vector<std::vector<T>> chunks_;  // no chunk is empty
   std::size_t size_ = 0;
 };
 

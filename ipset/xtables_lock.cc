@@ -16,11 +16,11 @@ using netlink::Operation;
 using netlink::Result;
 
 Result<XtablesLock> XtablesLock::acquire(const std::string& path, std::chrono::milliseconds wait) {
-  // Mode and flags as in iptables, so that either may have made the file.
+  // Mode and flags as in iptables, so that either program may create the file.
   netlink::UniqueFd fd(::open(path.c_str(), O_CREAT | O_CLOEXEC | O_RDONLY, 0600));
   if (!fd) return netlink::make_error(Operation::rule, errno, "open the xtables lock " + path);
 
-  // flock has no deadline of its own, and a signal to interrupt it would be the process's.
+  // flock has no timeout, and interrupting it would take a signal to the whole process.
   constexpr std::chrono::milliseconds kPause{20};
   using Clock = std::chrono::steady_clock;
   const auto deadline = Clock::now() + wait;

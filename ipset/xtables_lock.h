@@ -1,8 +1,8 @@
 #pragma once
 
-// XtablesLock: the lock that everything which edits the legacy tables holds while it reads, changes
-// and commits one (iptables' xtables_lock(): flock on a file). Held as long as the object lives.
-// The file stays.
+// XtablesLock: the lock that every program holds while it reads, changes and commits a legacy table
+// (iptables' xtables_lock(): flock on a file). Held for the life of the object. The file is never
+// removed.
 
 #include <chrono>
 #include <string>
@@ -14,7 +14,7 @@ namespace ipvsproxier::ipset {
 
 class XtablesLock {
  public:
-  // Blocks until the lock is free, at most `wait`; then the error is `busy` and names the file.
+  // Blocks until the lock is free, at most `wait`; after that fails with `busy` and names the file.
   static netlink::Result<XtablesLock> acquire(const std::string& path,
                                               std::chrono::milliseconds wait);
 

@@ -13,7 +13,7 @@ namespace ipvsproxier::netlink {
 
 namespace {
 
-// net/netfilter/nf_internals.h (5.8 and later): what of a tuple the filter looks at.
+// net/netfilter/nf_internals.h (5.8 and later): the parts of a tuple that the filter compares.
 constexpr std::uint32_t kFilterDestinationAddress = 1U << 1;  // CTA_FILTER_F_CTA_IP_DST
 constexpr std::uint32_t kFilterProtocol = 1U << 3;            // CTA_FILTER_F_CTA_PROTO_NUM
 constexpr std::uint32_t kFilterDestinationPort = 1U << 5;     // CTA_FILTER_F_CTA_PROTO_DST_PORT
@@ -108,7 +108,7 @@ Result<std::optional<Tuple>> decode_tuple(ByteView nest, Family family, Protocol
             {*IpAddress::from_bytes(family, *destination), *destination_port}}};
 }
 
-// Both directions of a flow, and what else is said of it.
+// Both directions of a flow, and its remaining attributes.
 struct Directions {
   Tuple there;
   Tuple back;
@@ -137,7 +137,7 @@ Result<std::optional<Directions>> decode_directions(ByteView payload, Protocol p
   return std::optional<Directions>{Directions{**there, **back, *in}};
 }
 
-// "" for a flow without one. The names are those of net/netfilter/nf_conntrack_proto_tcp.c.
+// "" for a flow without a state. The names are those of net/netfilter/nf_conntrack_proto_tcp.c.
 Result<std::string> decode_state(const AttrReader& in) {
   constexpr std::array kNames = {"NONE",       "SYN_SENT", "SYN_RECV",  "ESTABLISHED", "FIN_WAIT",
                                  "CLOSE_WAIT", "LAST_ACK", "TIME_WAIT", "CLOSE",       "SYN_SENT2"};
@@ -153,7 +153,7 @@ Result<std::string> decode_state(const AttrReader& in) {
   return std::string(state && *state < kNames.size() ? kNames.at(*state) : "");
 }
 
-// A dump for which the kernel leaves out what is of another protocol or to another destination.
+// A dump for which the kernel leaves out flows of other protocols and to other destinations.
 Bytes encode_filtered(Family family, Protocol protocol, const std::optional<FlowEnd>& destination) {
   auto out = flow_request(IPCTNL_MSG_CT_GET, family_number(family));
   const bool by_address = destination && family == Family::ipv4;

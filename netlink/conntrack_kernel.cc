@@ -61,10 +61,10 @@ std::vector<Status> KernelConntrackTable::remove(std::span<const UdpFlow> flows)
   auto outcomes = channel_.transact(Operation::generic, requests);
   for (std::size_t i = 0; i < flows.size(); ++i) {
     if (outcomes[i]) continue;
-    // Gone, or another flow has its place.
+    // ENOENT: the flow is gone, or another flow has taken its place.
     if (outcomes[i].error().sys_errno == ENOENT)
       outcomes[i] = Status{};
-    else if (outcomes[i].error().kind != ErrorKind::timeout)  // of those one line tells all
+    else if (outcomes[i].error().kind != ErrorKind::timeout)  // one message covers all timeouts
       outcomes[i] = in_context(outcomes[i].error(), "remove " + to_string(flows[i]));
   }
   return outcomes;

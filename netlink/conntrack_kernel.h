@@ -5,9 +5,9 @@
 // load nf_conntrack_netlink where it may (net/netfilter/nfnetlink.c asks for the subsystem's
 // module).
 //
-// The kernel makes a flow's id from where the flow lies in memory and from its addresses and ports
-// (nf_ct_get_id): a successor of the same addresses and ports has the same id if it happens to take
-// the very place of its predecessor.
+// The kernel computes a flow's id from the memory address of the flow and from its addresses and
+// ports (nf_ct_get_id). A later flow with the same addresses and ports has the same id only if the
+// kernel happens to allocate it at the same memory address.
 
 #include <memory>
 #include <vector>
@@ -26,7 +26,7 @@ class KernelConntrackTable final : public ConntrackTable {
   Result<std::vector<UdpFlow>> list_udp(const FlowQuery& query) override;
   std::vector<Status> remove(std::span<const UdpFlow> flows) override;
 
-  // The flows to one destination, of the default zone, each once, in order.
+  // The flows of the default zone to one destination, sorted, without duplicates.
   Result<std::vector<TrackedFlow>> list_to(Protocol protocol, const FlowEnd& destination);
 
   const NlCounters& counters() const { return channel_.counters(); }

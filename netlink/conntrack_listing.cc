@@ -21,9 +21,9 @@ Error no_subsystem(const Error& error) {
                "nf_conntrack_netlink (modprobe nf_conntrack_netlink) on the host"};
 }
 
-// Takes all that is asked for of what comes. `filter`: what was asked of the kernel. One without
-// the filter (before 5.8) sends flows that it should leave out: that shows, and this was a dump of
-// all.
+// Appends the flows that match the query. `filter` is the filter given to the kernel. A kernel
+// without it (before 5.8) also sends other flows: these reveal it, and the dump then holds all
+// flows.
 Status UdpFlowListing::take(const Dump& dump, const Bytes& request,
                             const std::optional<FlowEnd>& filter, const FlowQuery& query,
                             std::vector<UdpFlow>& flows) {
@@ -63,7 +63,7 @@ Result<std::vector<UdpFlow>> UdpFlowListing::list(const FlowQuery& query, const 
   }
   if (!filtered) status = take(dump, encode_list_flows(query.family), std::nullopt, query, flows);
   if (!status && is_no_subsystem(status.error())) {
-    filters_ = true;  // nothing is known of the module that is loaded next
+    filters_ = true;  // the next module to be loaded may have the filter
     status = no_subsystem(status.error());
   }
   if (!status) return in_context(status.error(), "list UDP flows");

@@ -1,7 +1,7 @@
 #pragma once
 
-// How UDP flows are listed: by which dumps, and what is taken of them. The part of
-// KernelConntrackTable that needs no socket. A value, one thread.
+// How UDP flows are listed: which dumps are requested and which of their flows are kept. This is
+// the part of KernelConntrackTable that needs no socket. A value; one thread.
 
 #include <algorithm>
 #include <functional>
@@ -13,14 +13,16 @@
 
 namespace ipvsproxier::netlink {
 
-// nfnetlink.c, nfnetlink_rcv_msg: EINVAL for a subsystem that is not there, even after asking for
-// its module; af_netlink.c, netlink_create: EPROTONOSUPPORT without nfnetlink.
+// True for EINVAL, which nfnetlink_rcv_msg (nfnetlink.c) answers for an absent subsystem after it
+// has asked for the module, and for EPROTONOSUPPORT, which netlink_create (af_netlink.c) answers
+// without nfnetlink.
 bool is_no_subsystem(const Error& error);
 Error no_subsystem(const Error& error);  // `missing`, with the module's name
-// ctnetlink_alloc_filter and the policy before it.
+// Whether the kernel rejected the filter (ctnetlink_alloc_filter and the policy before it).
 bool refuses_filter(const Error& error);
 
-// A flow comes twice if the kernel resizes its table during the dump.
+// Sorts and removes duplicates: a flow is listed twice if the kernel resizes its table during the
+// dump.
 template <typename Flow>
 void keep_each_once(std::vector<Flow>& flows) {
   std::ranges::sort(flows);
@@ -33,8 +35,8 @@ class UdpFlowListing {
   using Dump = std::function<Status(const Bytes& request, const std::function<void()>& begin,
                                     const std::function<Status(ByteView)>& each)>;
 
-  // Few destinations are asked for one by one, many by one dump of all UDP flows. Of a kernel that
-  // has no filter one dump gives all.
+  // Up to kAskedOneByOne destinations are requested one by one, more by one dump of all UDP flows.
+  // A kernel without the filter gets one dump of everything.
   Result<std::vector<UdpFlow>> list(const FlowQuery& query, const Dump& dump);
 
  private:
@@ -44,7 +46,7 @@ class UdpFlowListing {
               const FlowQuery& query, std::vector<UdpFlow>& flows);
   Status list_filtered(const Dump& dump, const FlowQuery& query, std::vector<UdpFlow>& flows);
 
-  bool filters_ = true;  // the kernel, as far as is known
+  bool filters_ = true;  // whether the kernel filters, as far as is known
 };
 
 }  // namespace ipvsproxier::netlink

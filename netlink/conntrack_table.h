@@ -1,6 +1,6 @@
 #pragma once
 
-// ConntrackTable: the UDP flows that the kernel tracks in one network namespace, as a seam. Sync
+// ConntrackTable: interface to the UDP flows that the kernel tracks in one network namespace. Sync
 // thread only. Implementations: KernelConntrackTable (conntrack_kernel.h), FakeConntrackTable
 // (test/fakes).
 
@@ -17,12 +17,12 @@
 
 namespace ipvsproxier::netlink {
 
-// Which UDP flows of the default zone are asked for.
+// Selects UDP flows of the default zone.
 struct FlowQuery {
   Family family = Family::ipv4;
-  std::set<FlowEnd> destinations;                              // that they were sent to; empty: any
-  std::function<bool(const UdpFlow&)> wanted;                  // of those; empty: all
-  std::size_t most = std::numeric_limits<std::size_t>::max();  // whichever come first
+  std::set<FlowEnd> destinations;                              // original destinations; empty: any
+  std::function<bool(const UdpFlow&)> wanted;                  // a further condition; empty: none
+  std::size_t most = std::numeric_limits<std::size_t>::max();  // stops after so many flows
 
   bool matches(const UdpFlow& flow) const {
     return flow.destination.address.family() == family &&
@@ -35,15 +35,16 @@ class ConntrackTable {
  public:
   virtual ~ConntrackTable() = default;
 
-  // These flows, each once, in order, in memory that grows with them and not with the table. A
-  // kernel that cannot list flows is `missing` or `unsupported`, one that does not let us `denied`.
+  // Lists the matching flows, sorted, without duplicates. Memory grows with the result, not with
+  // the kernel's table. `missing` or `unsupported`: the kernel cannot list flows; `denied`: a
+  // privilege is missing.
   virtual Result<std::vector<UdpFlow>> list_udp(const FlowQuery& query) = 0;
 
-  // Removes exactly these flows (a new one of the same addresses and ports stays); one Status for
-  // each. A flow that is gone already succeeds.
+  // Removes exactly these flows (a later flow with the same addresses and ports stays); one Status
+  // for each. Removing a flow that is already gone succeeds.
   virtual std::vector<Status> remove(std::span<const UdpFlow> flows) = 0;
 
-  // Requests that were sent to the kernel so far; 0 where nobody counts. Cheap.
+  // Number of requests sent to the kernel so far; 0 if not counted. Cheap.
   virtual std::uint64_t requests() const { return 0; }
 };
 

@@ -17,24 +17,26 @@ struct FlowEnd {
   friend auto operator<=>(const FlowEnd&, const FlowEnd&) = default;
 };
 
-// A flow as its first packet had it, and who really answers. Of a flow through a virtual service,
-// `destination` is the virtual service and `server` the real server.
+// A tracked UDP flow. For a flow through a virtual service, `destination` is the virtual service
+// and `server` the real server.
 struct UdpFlow {
-  FlowEnd source;        // original direction
-  FlowEnd destination;   // original direction
-  FlowEnd server;        // source of the reply direction
-  std::uint32_t id = 0;  // the kernel's, tells a flow from a later one of the same addresses
+  FlowEnd source;       // original direction
+  FlowEnd destination;  // original direction
+  FlowEnd server;       // source of the reply direction
+  // The kernel's id: tells a flow from a later one with the same addresses and ports.
+  std::uint32_t id = 0;
 
   friend auto operator<=>(const UdpFlow&, const UdpFlow&) = default;
 };
 
-// A flow of any protocol that Services have, for those who look at it.
+// A tracked flow of TCP, UDP or SCTP, with its state; for display.
 struct TrackedFlow {
   Protocol protocol = Protocol::tcp;
-  FlowEnd source;             // original direction
-  FlowEnd destination;        // original direction
-  FlowEnd server;             // source of the reply direction
-  FlowEnd seen;               // destination of the reply direction: the source that the server sees
+  FlowEnd source;       // original direction
+  FlowEnd destination;  // original direction
+  FlowEnd server;       // source of the reply direction
+  // Destination of the reply direction: the source address that the server sees.
+  FlowEnd seen;
   std::string state;          // "ESTABLISHED"; "" where the protocol has none
   bool answered = false;      // packets of both directions were seen
   std::uint32_t expires = 0;  // seconds

@@ -1,6 +1,6 @@
 #pragma once
 
-// HandleDeleter: makes a std::unique_ptr the owner of a C library's handle.
+// HandleDeleter: lets std::unique_ptr own a handle of a C library.
 
 namespace ipvsproxier::netlink {
 

@@ -62,7 +62,7 @@ Result<Route> decode_route(ByteView payload) {
 }
 
 Bytes encode_list_listeners(Family family, Protocol protocol) {
-  // What waits for anybody is TCP_LISTEN, and of UDP what is not connected: TCP_CLOSE.
+  // Sockets that accept from any peer: TCP_LISTEN for TCP, unconnected (TCP_CLOSE) for UDP.
   inet_diag_req_v2 header{};
   header.sdiag_family = number_of(family);
   header.sdiag_protocol = static_cast<std::uint8_t>(protocol);

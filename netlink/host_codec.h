@@ -1,7 +1,7 @@
 #pragma once
 
-// Route lookups over rtnetlink and listening sockets over sock_diag: requests out of values, values
-// out of answers. Pure, any thread.
+// Route lookups over rtnetlink and listening sockets over sock_diag: encodes requests and decodes
+// answers. Pure; any thread.
 //
 //   nlmsghdr | rtmsg            | DST, SRC, IIF, MARK          answer: OIF, GATEWAY, PREFSRC
 //   nlmsghdr | inet_diag_req_v2                                answer: inet_diag_msg | SKV6ONLY
@@ -19,7 +19,7 @@ Bytes encode_list_listeners(Family family, Protocol protocol);  // a dump; TCP o
 
 // `payload` starts with the family header. `malformed` for bytes that break the policy.
 Result<Route> decode_route(ByteView payload);
-// Of a dump for this protocol: the answers do not name it.
+// `protocol` is the one that the dump asked for: the answers do not name it.
 Result<Listener> decode_listener(ByteView payload, Protocol protocol);
 
 }  // namespace ipvsproxier::netlink

@@ -1,7 +1,7 @@
 #pragma once
 
-// KernelHostReader: the network namespace in which it was opened, over rtnetlink and sock_diag. One
-// thread. Opening, reading and destroying change nothing.
+// KernelHostReader: reads the network namespace in which it was opened, over rtnetlink and
+// sock_diag. One thread. Opening, reading and destroying change nothing.
 
 #include <memory>
 

@@ -46,7 +46,7 @@ std::optional<Protocol> parse_protocol(std::string_view text) {
 
 namespace {
 
-// A whole decimal number up to `max`, digits only.
+// A decimal number up to `max`; digits only, nothing after them.
 std::optional<unsigned> parse_number(std::string_view text, unsigned max) {
   unsigned value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -116,7 +116,7 @@ bool IpAddress::is_link_local() const {
   return bytes_[0] == 0xfe && (bytes_[1] & 0xc0) == 0x80;
 }
 
-// A listing has very many IPv4 addresses, for which inet_ntop() takes three times as long.
+// IPv4 without inet_ntop(), which takes three times as long: listings hold very many addresses.
 std::string IpAddress::to_string() const {
   if (family_ == Family::ipv4)
     return fmt::format(FMT_COMPILE("{}.{}.{}.{}"), bytes_[0], bytes_[1], bytes_[2], bytes_[3]);

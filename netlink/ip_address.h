@@ -1,7 +1,7 @@
 #pragma once
 
 // IpAddress and IpPrefix: 17-byte values without allocation, ordered by family, then by bytes.
-// Family and Protocol are the two small enumerations that every kernel table speaks of.
+// Family and Protocol are the two enumerations that all kernel tables use.
 
 #include <endian.h>
 
@@ -45,8 +45,8 @@ class IpAddress {
   static std::optional<IpAddress> from_bytes(Family family, std::span<const std::uint8_t> bytes);
   // 0.0.0.0 or ::
   static IpAddress any(Family family);
-  // Dotted quad (leading zeros are decimal, as kube-proxy reads them) or IPv6 text without zone.
-  // An IPv4-mapped IPv6 address is the IPv4 address, as everywhere in Kubernetes.
+  // Dotted quad (leading zeros are read as decimal, as kube-proxy reads them) or IPv6 text without
+  // a zone. An IPv4-mapped IPv6 address becomes the IPv4 address, as everywhere in Kubernetes.
   static std::optional<IpAddress> parse(std::string_view text);
 
   Family family() const { return family_; }
@@ -59,7 +59,8 @@ class IpAddress {
   std::string to_string() const;
 
   friend bool operator==(const IpAddress&, const IpAddress&) = default;
-  // By halves: what the daemon does most is to look addresses up, and the default calls memcmp.
+  // Compares two 64-bit halves: address lookups are frequent, and the defaulted operator calls
+  // memcmp.
   friend std::strong_ordering operator<=>(const IpAddress& a, const IpAddress& b) {
     if (a.family_ != b.family_) return a.family_ <=> b.family_;
     const auto first = a.half(0) <=> b.half(0);
@@ -67,7 +68,7 @@ class IpAddress {
   }
 
  private:
-  // In host order.
+  // The first or second 8 bytes as a number in host order.
   std::uint64_t half(std::size_t number) const {
     std::uint64_t value = 0;
     std::memcpy(&value, bytes_.data() + 8 * number, sizeof value);
@@ -82,9 +83,10 @@ struct IpPrefix {
   IpAddress address;  // host bits clear
   std::uint8_t length = 0;
 
-  // "10.0.0.0/8"; host bits are cleared; nullopt without a length or with one out of range.
+  // Parses "10.0.0.0/8" and clears the host bits; nullopt without a length or with one out of
+  // range.
   static std::optional<IpPrefix> parse(std::string_view text);
-  // The prefix of this length that holds the address.
+  // The prefix of this length that contains the address.
   static IpPrefix of(const IpAddress& address, std::uint8_t length);
 
   Family family() const { return address.family(); }

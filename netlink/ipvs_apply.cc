@@ -35,8 +35,8 @@ Operation operation_of(const IpvsOp& op) {
   return server_of(op) ? Operation::ipvs_server : Operation::ipvs_service;
 }
 
-// How many operations at the front are about keys that ascend, none a service's deletion: these are
-// all different. So are those of a first sync.
+// The number of leading operations whose keys strictly ascend and none of which deletes a service:
+// all these differ. A first sync is such a sequence.
 std::size_t ascending_prefix(std::span<const IpvsOp> ops) {
   const auto key_of = [](const IpvsOp& op) {
     return std::pair<const VirtualServiceKey&, std::optional<RealServerKey>>(service_of(op),
@@ -49,9 +49,9 @@ std::size_t ascending_prefix(std::span<const IpvsOp> ops) {
   return count;
 }
 
-// How many operations at the front touch different things, so that the order of a window's second
-// round does not matter: one operation for each service and each server, and a service's deletion
-// apart from everything else about it.
+// The number of leading operations that concern different entries, so that the order of a window's
+// second round does not matter: at most one operation for each service and each server, and no
+// deletion of a service together with another operation on that service.
 std::size_t independent_prefix(std::span<const IpvsOp> ops) {
   std::set<VirtualServiceKey> named;
   std::set<VirtualServiceKey> deleted;
@@ -71,10 +71,10 @@ std::size_t independent_prefix(std::span<const IpvsOp> ops) {
   return count;
 }
 
-// The operation that reaches the same end from where the kernel really is, if there is one.
+// The operation that reaches the same result from the kernel's real state, if there is one.
 std::optional<IpvsOp> turned(const IpvsOp& op, const Error& error) {
-  // ip_vs_ctl.c: EEXIST for what exists, ESRCH for an absent service, ENOENT for an absent server,
-  // but also ENOENT for a scheduler or an engine of a service.
+  // ip_vs_ctl.c: EEXIST for an existing entry, ESRCH for an absent service, ENOENT for an absent
+  // server, but also for an unknown scheduler or persistence engine of a service.
   if (error.sys_errno == EEXIST) {
     if (const auto* add = std::get_if<AddService>(&op)) return EditService{add->service};
     if (const auto* add = std::get_if<AddServer>(&op)) return EditServer{add->service, add->server};
@@ -87,7 +87,7 @@ std::optional<IpvsOp> turned(const IpvsOp& op, const Error& error) {
   return std::nullopt;
 }
 
-// What is to go, or to drain, is gone already.
+// True for a deletion, or an edit to weight 0, of a missing entry: it is already gone.
 bool is_removal_of_nothing(const IpvsOp& op, const Error& error) {
   if (error.kind != ErrorKind::missing) return false;
   const auto* edit = std::get_if<EditServer>(&op);
@@ -112,14 +112,14 @@ Error explain(const IpvsOp& op, Error error) {
   return in_context(std::move(error), to_string(op));
 }
 
-// Operations that may be sent together, and what the answers make of each.
+// Operations that may be sent together, and their outcomes.
 class Window {
  public:
   explicit Window(std::span<const IpvsOp> ops) : ops_(ops), outcomes_(ops.size()) {
     for (std::size_t i = 0; i < ops.size(); ++i) pending_.push_back(i);
   }
 
-  // False after a timeout: what is left is not asked for then.
+  // False after a timeout: the remaining operations are then not sent.
   bool run_round(std::uint16_t family, const Transact& transact) {
     std::vector<Bytes> requests;
     requests.reserve(pending_.size());
@@ -163,7 +163,8 @@ class Window {
     return it == turned_.end() ? ops_[i] : it->second;
   }
 
-  // Whether another round may help this one. `recovering`: services that come back in it.
+  // Whether another round may help operation `i`. `recovering`: services that the next round
+  // restores.
   bool turn(std::size_t i, std::set<VirtualServiceKey>& recovering) {
     const auto& error = outcomes_[i].error();
     auto other = turned(op_at(i), error);

@@ -1,6 +1,6 @@
 #pragma once
 
-// Operations on the IPVS table as windows of requests, and what the answers make of them: the part
+// Turns operations on the IPVS table into windows of requests and interprets the answers: the part
 // of KernelIpvsTable::apply() that needs no socket. Any thread.
 
 #include <cstdint>
@@ -13,11 +13,11 @@
 
 namespace ipvsproxier::netlink {
 
-// Sends requests, in order, and answers one Status for each: NlChannel::transact().
+// Sends the requests in order and returns one Status for each, as NlChannel::transact() does.
 using Transact = std::function<std::vector<Status>(std::span<const Bytes>)>;
 
-// One Status for each operation, as IpvsTable::apply() has it. `family` is the kernel's number of
-// the IPVS family. After a timeout nothing more is sent.
+// Implements IpvsTable::apply(): one Status for each operation. `family` is the id that the kernel
+// gave to the IPVS family. After a timeout nothing more is sent.
 std::vector<Status> apply_ipvs_ops(std::uint16_t family, std::span<const IpvsOp> ops,
                                    const Transact& transact);
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// A channel to the IPVS family of generic netlink, with the id that the kernel gave to it. Opening
-// it makes the kernel load the ip_vs module where it may (net/netlink/genetlink.c asks for the
-// family's module). Not thread-safe.
+// A netlink channel to the IPVS family of generic netlink, with the family's id. Opening it makes
+// the kernel load the ip_vs module if it can (net/netlink/genetlink.c asks for the family's
+// module). Not thread-safe.
 
 #include <cstdint>
 
@@ -18,8 +18,8 @@ struct IpvsChannel {
   static Result<IpvsChannel> open(const NlOptions& options = {});
 };
 
-// The id that the family has now: another one each time that the module was loaded. Errors as
-// open()'s.
+// The family's current id: it changes each time the module is loaded. Errors are those of
+// IpvsChannel::open().
 Result<std::uint16_t> resolve_ipvs(NlChannel& channel);
 
 }  // namespace ipvsproxier::netlink

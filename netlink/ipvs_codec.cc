@@ -105,7 +105,7 @@ std::optional<Family> from_af(std::uint16_t af) {
   return std::nullopt;
 }
 
-// union nf_inet_addr: 16 bytes whatever the family.
+// union nf_inet_addr: 16 bytes for both families.
 std::array<std::uint8_t, 16> to_union(const IpAddress& address) {
   std::array<std::uint8_t, 16> bytes{};
   std::ranges::copy(address.bytes(), bytes.begin());
@@ -312,7 +312,7 @@ Result<ListedServer> read_server(const AttrReader& in, Family service_family) {
   };
 }
 
-// No counters at all are zeroes.
+// Absent counters are zeroes.
 Result<IpvsTraffic> read_traffic(const AttrReader& in, std::uint16_t type) {
   const auto nest = in.nested(type);
   if (!nest) return IpvsTraffic{};

@@ -1,6 +1,6 @@
 #pragma once
 
-// The IPVS generic netlink family: requests out of values, values out of replies. Pure, any thread.
+// The IPVS generic netlink family: encodes requests and decodes replies. Pure; any thread.
 //
 //   nlmsghdr | genlmsghdr | IPVS_CMD_ATTR_SERVICE                | IPVS_CMD_ATTR_DEST
 //            | cmd ver 0  | { AF u16                             | { ADDR_FAMILY u16
@@ -36,22 +36,24 @@ Bytes encode_get_info(std::uint16_t family);
 Bytes encode_list_daemons(std::uint16_t family);  // a dump
 Bytes encode_set_timeouts(std::uint16_t family, const IpvsTimeouts& timeouts);
 
-// Replies; `payload` starts with genlmsghdr. `malformed` for bytes that break the policy,
-// `unsupported` for an entry that these values cannot express (a protocol beside TCP, UDP and SCTP,
-// the cache-bypass method). The kernel's "hashed" flag is dropped. An IPv4 mask with holes is read
-// as its leading ones.
+// Decoders of replies; `payload` starts with genlmsghdr. `malformed` for bytes that break the
+// policy, `unsupported` for an entry that these types cannot express (a protocol other than TCP,
+// UDP and SCTP, the cache-bypass method). The kernel's "hashed" flag is dropped. Of an IPv4 mask
+// with holes only the leading ones count.
 Result<VirtualService> decode_service(ByteView payload);
-// `service_family`: the family where the kernel names none (before 3.18).
+// `service_family` is used if the kernel names no family (before 3.18).
 Result<ListedServer> decode_server(ByteView payload, Family service_family);
 Result<IpvsTimeouts> decode_timeouts(ByteView payload);
 
-// The same entries with their counters (64 bits, since Linux 4.1; older kernels' are not read).
+// The same entries with counters: the 64-bit counters (since Linux 4.1); older counters are not
+// read.
 Result<ServiceReading> decode_service_reading(ByteView payload);
 Result<ServerReading> decode_server_reading(ByteView payload, Family service_family);
 Result<IpvsInfo> decode_info(ByteView payload);
 Result<SyncDaemon> decode_daemon(ByteView payload);
 
-// The request that asks the controller for a family's id, and its reply.
+// The request that asks the generic netlink controller for a family's id, and the decoder of its
+// reply.
 Bytes encode_get_family(std::string_view name);
 Result<std::uint16_t> decode_family_id(ByteView payload);
 

@@ -80,7 +80,7 @@ Status ConnectionFile::connections(const std::function<Status(const IpvsConnecti
                           : path_);
   }
   std::string line;
-  std::getline(file, line);  // the title
+  std::getline(file, line);  // the title line
   while (std::getline(file, line)) {
     const auto connection = parse_connection(line);
     if (!connection) return connection.error();

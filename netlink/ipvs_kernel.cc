@@ -14,9 +14,10 @@ namespace ipvsproxier::netlink {
 
 namespace {
 
-constexpr int kDatagramsAPart = 2;  // of a listing, some 100 virtual services each
+// Datagrams in a part of a listing, some 100 virtual services each.
+constexpr int kDatagramsAPart = 2;
 
-// What VirtualService cannot express is left out.
+// Appends a service; leaves out entries that VirtualService cannot express.
 Status add_service(ByteView payload, std::vector<VirtualService>& services) {
   auto service = decode_service(payload);
   if (service)
@@ -61,8 +62,9 @@ NlCounters KernelIpvsTable::counters() const {
   return all;
 }
 
-// net/netlink/genetlink.c, genl_rcv_msg: ENOENT where no family has the id any more. No question
-// that is asked by this has that answer otherwise.
+// Asks again with a new family id if the module was reloaded: genl_rcv_msg
+// (net/netlink/genetlink.c) answers ENOENT for an unknown id, and no request of these callers gets
+// ENOENT for another reason.
 template <typename Ask>
 auto KernelIpvsTable::with_family(Ask ask) -> decltype(ask()) {
   auto answer = ask();
@@ -73,8 +75,8 @@ auto KernelIpvsTable::with_family(Ask ask) -> decltype(ask()) {
   return ask();
 }
 
-// Taken as they come: with all the counters that the kernel adds, the messages of a large table
-// take five times its memory. None is marked as interrupted.
+// Decoded as the messages arrive: with all the kernel's counters, the messages of a large table
+// would take five times the memory of the result. IPVS never marks a dump as interrupted.
 Result<std::vector<VirtualService>> KernelIpvsTable::list_services() {
   std::vector<VirtualService> services;
   const auto status = with_family([&] {
@@ -123,7 +125,7 @@ Result<std::vector<ListedServer>> KernelIpvsTable::list_servers(const VirtualSer
                                       return {};
                                     });
   if (!status) return failed(status.error());
-  // ip_vs_genl_dump_dests answers an absent service like one without servers.
+  // ip_vs_genl_dump_dests answers for an absent service as for a service without servers.
   if (servers.empty())
     if (const auto known =
             channel_.query(Operation::ipvs_service, encode_get_service(family_, service));

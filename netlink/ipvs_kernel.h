@@ -1,9 +1,9 @@
 #pragma once
 
 // KernelIpvsTable: the IPVS table of the network namespace in which it was opened, over generic
-// netlink. Sync thread only. Nothing is changed by opening or destroying it; but opening may load
-// the ip_vs module (ipvs_channel.h). Where the module was unloaded, listings, timeouts() and what
-// is applied have it loaded again.
+// netlink. Sync thread only. Opening and destroying change nothing in the table, but opening may
+// load the ip_vs module (ipvs_channel.h). If the module was unloaded since, listings, timeouts()
+// and apply() make the kernel load it again.
 
 #include <memory>
 
@@ -17,24 +17,24 @@ class KernelIpvsTable final : public IpvsTable {
   // `missing` with the module's name if this kernel has no IPVS.
   static Result<std::unique_ptr<KernelIpvsTable>> open(const NlOptions& options = {});
 
-  // Adds that turn out to be edits (and the reverse) cost a second request, sent before the next
-  // window of operations. The error of an unknown scheduler names it. After a timeout nothing more
-  // is sent.
+  // An add that turns out to be an edit (or the reverse) costs a second request, sent before the
+  // next window of operations. The error of an unknown scheduler names the scheduler. After a
+  // timeout nothing more is sent.
   std::vector<Status> apply(std::span<const IpvsOp> ops) override;
-  // Entries that VirtualService cannot express (foreign protocols) are left out.
+  // Entries that VirtualService cannot express (other protocols) are left out.
   Result<std::vector<VirtualService>> list_services() override;
   Result<ServicesPart> begin_services() override;
   Result<ServicesPart> next_services() override;
   Result<std::vector<ListedServer>> list_servers(const VirtualServiceKey& service) override;
   Result<IpvsTimeouts> timeouts() override;
-  // Written only if a value that is not 0 differs.
+  // Written only if a requested value other than 0 differs from the kernel's.
   Status set_timeouts(const IpvsTimeouts& timeouts) override;
 
   NlCounters counters() const;
   std::uint64_t requests() const override { return counters().requests(); }
 
  private:
-  // A dump keeps its socket busy, so that a listing in parts has one of its own.
+  // A dump keeps its socket busy: the listing in parts has a socket of its own.
   KernelIpvsTable(IpvsChannel opened, NlChannel parts)
       : channel_(std::move(opened.channel)), parts_(std::move(parts)), family_(opened.family) {}
 

@@ -1,8 +1,7 @@
 #pragma once
 
-// IpvsReader: the IPVS table of one network namespace as it is read for people: with counters, and
-// as a stream. One thread. It never changes anything. Implementation: KernelIpvsReader
-// (ipvs_reader_kernel.h).
+// IpvsReader: reads the IPVS table of one network namespace for display: with counters, as a
+// stream. One thread. Changes nothing. Implementation: KernelIpvsReader (ipvs_reader_kernel.h).
 
 #include <functional>
 #include <vector>
@@ -18,12 +17,13 @@ class IpvsReader {
 
   virtual Result<IpvsInfo> info() = 0;
 
-  // Calls `each` for every virtual service in the kernel's order while the listing runs, in memory
-  // that does not grow; `each` may call servers(). The first failure of `each` ends it and is its
-  // result. The kernel does not mark what changes meanwhile: an entry may be missed or come twice.
+  // Calls `each` for every virtual service in the kernel's order while the listing runs; memory
+  // does not grow with the listing. `each` may call servers(). The first failure of `each` ends the
+  // listing and is the result. The kernel does not mark changes during the listing: an entry may be
+  // missed or come twice.
   virtual Status services(const std::function<Status(const ServiceReading&)>& each) = 0;
 
-  // The same for the real servers of one virtual service: none if there is no such service.
+  // The same for the real servers of one virtual service; no calls if there is no such service.
   virtual Status servers(const VirtualServiceKey& service,
                          const std::function<Status(const ServerReading&)>& each) = 0;
 

@@ -8,7 +8,7 @@ namespace ipvsproxier::netlink {
 
 namespace {
 
-// Hands a decoded entry on; one that cannot be expressed is passed over.
+// Passes a decoded entry on; skips an entry that the types cannot express.
 template <typename T>
 Status hand_on(const Result<T>& entry, const std::function<Status(const T&)>& each) {
   if (entry) return each(*entry);

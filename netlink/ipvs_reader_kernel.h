@@ -16,7 +16,7 @@ class KernelIpvsReader final : public IpvsReader {
   // `missing` with the module's name if this kernel has no IPVS.
   static Result<std::unique_ptr<KernelIpvsReader>> open(const NlOptions& options = {});
 
-  // Entries that the values cannot express (foreign protocols) are left out.
+  // Entries that the types cannot express (other protocols) are left out.
   Result<IpvsInfo> info() override;
   Status services(const std::function<Status(const ServiceReading&)>& each) override;
   Status servers(const VirtualServiceKey& service,
@@ -28,7 +28,7 @@ class KernelIpvsReader final : public IpvsReader {
   KernelIpvsReader(IpvsChannel services, IpvsChannel servers)
       : services_(std::move(services)), servers_(std::move(servers)) {}
 
-  // A socket runs one dump at a time, and servers are listed while services are.
+  // A socket runs one dump at a time, and servers are listed during the listing of services.
   IpvsChannel services_;
   IpvsChannel servers_;
 };

@@ -1,7 +1,7 @@
 #pragma once
 
-// What a listing of the IPVS table says beside the configuration: counters, rates, the table as a
-// whole. Values; host byte order. Sources: <linux/ip_vs.h>, net/netfilter/ipvs/ip_vs_ctl.c (Linux
+// What an IPVS listing holds besides the configuration: counters, rates and facts about the whole
+// table. Values; host byte order. Sources: <linux/ip_vs.h>, net/netfilter/ipvs/ip_vs_ctl.c (Linux
 // 6.1).
 
 #include <compare>
@@ -13,7 +13,7 @@
 
 namespace ipvsproxier::netlink {
 
-// Since the entry was made, or since its counters were zeroed; rates are the kernel's estimates
+// Totals since the entry was made or its counters were zeroed. Rates are the kernel's estimates
 // over some seconds, per second.
 struct IpvsTraffic {
   std::uint64_t connections = 0;
@@ -32,7 +32,8 @@ struct IpvsTraffic {
 
 struct ServiceReading {
   VirtualService service;
-  // An IPv4 persistence mask that is no prefix (255.0.255.0): VirtualService cannot express it.
+  // Set for an IPv4 persistence mask that is no prefix (255.0.255.0), which VirtualService cannot
+  // express.
   std::optional<std::uint32_t> odd_netmask;
   IpvsTraffic traffic;
 };
@@ -47,12 +48,13 @@ struct IpvsInfo {
   std::uint32_t connection_table_size = 0;
 };
 
-// A thread of the kernel that tells other hosts of connections, or is told.
+// A kernel thread of IPVS that sends connection state to other hosts (master) or receives it
+// (backup).
 struct SyncDaemon {
   bool master = false;  // else backup
   std::string interface;
   std::uint32_t sync_id = 0;
-  std::uint16_t max_length = 0;  // of a message, in bytes
+  std::uint16_t max_length = 0;  // bytes of a message
   std::optional<IpAddress> group;
   std::uint16_t port = 0;
   std::uint8_t ttl = 0;

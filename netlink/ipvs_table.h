@@ -1,7 +1,7 @@
 #pragma once
 
-// IpvsTable: the kernel's IPVS table of one network namespace, as a seam. Used on the sync thread
-// only. Implementations: KernelIpvsTable (ipvs_kernel.h), FakeIpvsTable (test/fakes).
+// IpvsTable: interface to the kernel's IPVS table of one network namespace. Sync thread only.
+// Implementations: KernelIpvsTable (ipvs_kernel.h), FakeIpvsTable (test/fakes).
 
 #include <cstdint>
 #include <span>
@@ -16,18 +16,18 @@ class IpvsTable {
  public:
   virtual ~IpvsTable() = default;
 
-  // Applies all operations in order and answers one Status for each. Operations are idempotent:
-  // an add of what exists becomes an edit, an edit of what is missing becomes an add (but an edit
-  // of a real server to weight 0 succeeds then: it has drained), a delete of what is missing
-  // succeeds. One failure does not stop those that follow. An unknown scheduler is `missing`.
+  // Applies all operations in order and returns one Status for each. Operations are idempotent:
+  // adding an existing entry edits it, editing a missing entry adds it (except a real server that
+  // is set to weight 0: it has drained, and the edit succeeds), deleting a missing entry succeeds.
+  // A failure does not stop the operations that follow. An unknown scheduler is `missing`.
   // `overrun` means that the outcome is unknown: list again.
   virtual std::vector<Status> apply(std::span<const IpvsOp> ops) = 0;
 
   // All virtual services of both families, firewall-mark services included; kernel order.
   virtual Result<std::vector<VirtualService>> list_services() = 0;
 
-  // The same in parts: the listing begins, and goes on. Operations in between are allowed; virtual
-  // services that they concern may be in it or not, and when some were removed, others be missed.
+  // The same listing in parts. Operations between the parts are allowed; virtual services that they
+  // concern may or may not be listed, and after a removal other services may be missed.
   struct ServicesPart {
     std::vector<VirtualService> services;
     bool last = false;
@@ -41,7 +41,7 @@ class IpvsTable {
   virtual Result<IpvsTimeouts> timeouts() = 0;
   virtual Status set_timeouts(const IpvsTimeouts& timeouts) = 0;
 
-  // Requests that were sent to the kernel so far; 0 where nobody counts. Cheap.
+  // Number of requests sent to the kernel so far; 0 if not counted. Cheap.
   virtual std::uint64_t requests() const { return 0; }
 };
 

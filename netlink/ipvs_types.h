@@ -1,7 +1,7 @@
 #pragma once
 
-// Virtual services and real servers as the kernel keeps them, and the operations on them. Values;
-// equality of a key is identity in the kernel. Host byte order everywhere. Field meanings are those
+// Virtual services and real servers of IPVS, and the operations on them. Values; two entries with
+// equal keys are the same entry in the kernel. Host byte order everywhere. Field meanings are those
 // of <linux/ip_vs.h> and net/netfilter/ipvs/ip_vs_ctl.c (Linux 6.1).
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace ipvsproxier::netlink {
 
-// A virtual service is found by address, protocol and port, or by a firewall mark. A mark service
-// (fwmark != 0) has the unspecified address of its family and port 0.
+// A virtual service is identified by address, protocol and port, or by a firewall mark. A service
+// of a mark (fwmark != 0) has the unspecified address of its family and port 0.
 struct VirtualServiceKey {
   IpAddress address;
   Protocol protocol = Protocol::tcp;
@@ -26,15 +26,16 @@ struct VirtualServiceKey {
 
 std::string to_string(const VirtualServiceKey& key);  // "10.0.0.1:80/TCP", "fwmark 7 (IPv4)"
 
-// Flags of a virtual service (IP_VS_SVC_F_*); "hashed" is the kernel's own and never shown.
+// Flags of a virtual service (IP_VS_SVC_F_*). The kernel's internal "hashed" flag is never shown.
 inline constexpr std::uint32_t kPersistent = 0x1;  // `timeout` holds the persistence timeout
 inline constexpr std::uint32_t kOnePacket = 0x4;
 inline constexpr std::uint32_t kSchedulerFlag1 = 0x8;   // sh-fallback, mh-fallback
 inline constexpr std::uint32_t kSchedulerFlag2 = 0x10;  // sh-port, mh-port
 inline constexpr std::uint32_t kSchedulerFlag3 = 0x20;
 
-// The name of none: no new connection is taken (ip_vs_ctl.c, ip_vs_add_service). A first scheduler
-// is bound to such a service without waiting for readers (ip_vs_edit_service).
+// The scheduler name "none": the service accepts no new connection (ip_vs_ctl.c,
+// ip_vs_add_service). Giving such a service its first scheduler does not wait for readers
+// (ip_vs_edit_service).
 inline constexpr const char* kNoScheduler = "none";
 
 struct VirtualService {
@@ -42,7 +43,7 @@ struct VirtualService {
   ShortName scheduler;             // "rr"
   std::uint32_t flags = 0;         // kPersistent | ...
   std::uint32_t timeout = 0;       // persistence timeout in seconds
-  std::uint8_t netmask_bits = 32;  // persistence granularity: 32 or 128 is one client
+  std::uint8_t netmask_bits = 32;  // persistence granularity: 32 or 128 means single clients
   ShortName persistence_engine;    // "" or "sip"
 
   friend auto operator<=>(const VirtualService&, const VirtualService&) = default;
@@ -73,7 +74,7 @@ struct RealServer {
   friend auto operator<=>(const RealServer&, const RealServer&) = default;
 };
 
-// A real server as listed: with the kernel's live counts.
+// A real server of a listing, with the kernel's current connection counts.
 struct ListedServer {
   RealServer server;
   std::uint32_t active_connections = 0;
@@ -117,7 +118,7 @@ const VirtualServiceKey& service_of(const IpvsOp& op);
 
 std::string to_string(const IpvsOp& op);  // "add virtual service 10.0.0.1:80/TCP rr"
 
-// Seconds; 0 in a request leaves the kernel's value.
+// Seconds; 0 in a request keeps the kernel's value.
 struct IpvsTimeouts {
   std::uint32_t tcp = 0;
   std::uint32_t tcp_fin = 0;

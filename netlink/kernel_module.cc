@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::size_t kKeptOutput = 1024;
 
-// The kernel takes '-' and '_' for the same and shows '_'.
+// The kernel treats '-' and '_' alike in module names and shows '_'.
 std::string canonical(std::string_view name) {
   std::string result(name);
   std::ranges::replace(result, '-', '_');
@@ -47,7 +47,7 @@ bool is_shown(std::string_view name, const ModulePaths& paths) {
   return std::filesystem::exists(paths.loaded / canonical(name), ignored);
 }
 
-// What comes out of the pipe, on one line, until its writers are gone.
+// All output from the pipe, on one line, until its writers have closed it.
 std::string read_all(int fd) {
   std::string text;
   std::array<char, 512> buffer;
@@ -64,7 +64,7 @@ std::string read_all(int fd) {
 }
 
 struct Exit {
-  int status = 0;  // as waitpid() gives it
+  int status = 0;  // as waitpid() returns it
   std::string errors;
 };
 

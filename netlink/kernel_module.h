@@ -1,6 +1,6 @@
 #pragma once
 
-// Kernel modules by name: whether the kernel has one, and loading one. Any thread; loading blocks
+// Kernel modules by name: whether one is present, and how to load one. Any thread; loading blocks
 // until modprobe ends.
 
 #include <filesystem>
@@ -12,21 +12,22 @@
 
 namespace ipvsproxier::netlink {
 
-// Where to look and what to run; the defaults are a host's.
+// Paths to look at and the program to run; the defaults are those of a host.
 struct ModulePaths {
   std::filesystem::path loaded = "/sys/module";
-  std::filesystem::path modules = "/lib/modules";  // RELEASE/modules.builtin below it
+  std::filesystem::path modules = "/lib/modules";  // RELEASE/modules.builtin is read
   std::string modprobe = "modprobe";               // a path, or a name looked up in PATH
 };
 
-// Loaded, or built into the kernel. "ip_vs" and "ip-vs" are the same module.
+// Whether the module is loaded or built into the kernel. "ip_vs" and "ip-vs" are the same module.
 bool module_present(std::string_view name, const ModulePaths& paths = {});
 
-// Loads a module with what it needs, unless it is present. The error has modprobe's own words.
+// Loads a module and its dependencies unless it is present. The error quotes modprobe's message.
 Status load_module(std::string_view name, const ModulePaths& paths = {});
 
-// Loads those that are not there, by one process for all: the kernel starts one for each that it
-// misses later. What cannot be loaded shows where it is needed.
+// Loads the absent modules with one modprobe process; otherwise the kernel would start one process
+// for each missing module later. Failures are not reported here: they show where the module is
+// needed.
 void load_modules(std::span<const std::string_view> names, const ModulePaths& paths = {});
 
 }  // namespace ipvsproxier::netlink

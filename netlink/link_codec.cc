@@ -35,10 +35,10 @@ constexpr std::array kLocalRoutePolicy = {
     AttrRule{RTA_PRIORITY, AttrKind::u32},
 };
 
-// Names us in routes; neither in linux/rtnetlink.h nor in iproute2's rt_protos.
+// The rtm_protocol of our routes; used neither in linux/rtnetlink.h nor in iproute2's rt_protos.
 constexpr std::uint8_t kRouteProtocol = 107;
 constexpr std::uint32_t kRouteMetric = 107;
-// Of lo in every network namespace (LOOPBACK_IFINDEX in include/net/flow.h; 6.1).
+// The index of lo in every network namespace (LOOPBACK_IFINDEX in include/net/flow.h; 6.1).
 constexpr std::uint32_t kLoIndex = 1;
 
 std::uint8_t rtnetlink_family(Family family) {
@@ -97,7 +97,7 @@ Bytes encode_address_op(std::int32_t link_index, const AddressOp& op) {
   return std::move(out).take();
 }
 
-// Without NLM_F_EXCL, which IPv4 takes to be about every route of the address and metric.
+// Without NLM_F_EXCL: IPv4 would then refuse the route if any route has this address and metric.
 Bytes encode_local_route_op(const AddressOp& op) {
   auto header = local_route_header(op.address.family());
   header.rtm_dst_len = address_bits(op.address.family());

@@ -10,7 +10,8 @@ namespace ipvsproxier::netlink {
 
 namespace {
 
-// Addresses that no Service has; a link that goes UP makes itself a link-local one of IPv6.
+// Addresses that no Service has: loopback, and the link-local IPv6 address that a link gets when it
+// goes UP.
 bool is_of_no_interest(const IpAddress& address) {
   return address.is_loopback() || (address.family() == Family::ipv6 && address.is_link_local());
 }
@@ -52,7 +53,7 @@ Status LinkEventReader::take_link(const MessageView& message, LinkEvents& events
   ifinfomsg header{};
   if (message.payload.size() >= sizeof header)
     std::memcpy(&header, message.payload.data(), sizeof header);
-  // Not the link itself but its membership of a bridge.
+  // Another family: a message about bridge membership, not about the link itself.
   if (header.ifi_family != AF_UNSPEC) return {};
   const auto link = decode_link(message.payload);
   if (!link) return link.error();
@@ -64,13 +65,13 @@ Status LinkEventReader::take_link(const MessageView& message, LinkEvents& events
     others_.erase(others_.lower_bound({link->index, IpAddress{}}),
                   others_.lower_bound({link->index + 1, IpAddress{}}));
   } else if (is_ours && !has_our_name) {
-    // It lives on under another name, with its addresses.
+    // The link lives on under another name, with its addresses.
     ours_.erase(link->index);
     events.link_lost = true;
     events.others_changed = true;
   } else if (has_our_name && !is_ours) {
     ours_.insert(link->index);
-    // Renamed to ours: its addresses were another link's.
+    // A link was renamed to one of our names: its addresses were another link's before.
     if (header.ifi_change == 0) events.others_changed = true;
   }
   return {};

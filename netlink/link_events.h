@@ -1,7 +1,8 @@
 #pragma once
 
-// LinkEventReader: notifications of links, addresses and routes, bytes to LinkEvents, with a series
-// of links that are ours and our local routes in view. Pure, one thread.
+// LinkEventReader: turns rtnetlink notifications of links, addresses and routes into LinkEvents. It
+// keeps track of our links (a series of names, link_types.h) and of our local routes. Pure; one
+// thread.
 //
 // Kernel facts (net/core/rtnetlink.c, net/bridge/br_netlink.c, net/ipv6/addrconf.c; 6.1): a link
 // that leaves a bridge is an RTM_DELLINK of family AF_BRIDGE; a rename is an RTM_NEWLINK with
@@ -21,14 +22,14 @@ namespace ipvsproxier::netlink {
 
 class LinkEventReader {
  public:
-  // `indices` are those of our links.
+  // `indices`: the interface indices of our links.
   LinkEventReader(std::string series, std::set<std::int32_t> indices)
       : series_(std::move(series)), ours_(std::move(indices)) {}
 
-  // Adds what one received datagram tells. What cannot be read makes `overrun` true.
+  // Adds the events of one received datagram. Bytes that cannot be read set `overrun`.
   void take(ByteView datagram, LinkEvents& events);
 
-  // Forgets what it knew, after notifications were lost.
+  // Forgets all state after notifications were lost.
   void restart(std::set<std::int32_t> indices);
 
   const std::set<std::int32_t>& indices() const { return ours_; }
@@ -41,7 +42,7 @@ class LinkEventReader {
 
   std::string series_;
   std::set<std::int32_t> ours_;
-  // Addresses that other links are known to have: what comes again is no change.
+  // Addresses known on other links: a repeated notification is no change.
   std::set<std::pair<std::int32_t, IpAddress>> others_;
 };
 

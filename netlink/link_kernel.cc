@@ -21,14 +21,15 @@ Result<LinkRecord> find_link(NlChannel& channel, std::string_view name) {
   return decode_link(*reply);
 }
 
-// True if it was created, false if somebody else did just now.
+// True if it was created, false if another program created it just now.
 Result<bool> create_dummy(NlChannel& channel, std::string_view name) {
   const Bytes request = encode_new_dummy(name);
   const auto status = channel.transact(Operation::link, std::span(&request, 1)).front();
   if (status) return true;
   auto error = status.error();
   if (error.sys_errno == EEXIST) return false;
-  // rtnetlink.c, __rtnl_newlink: no rtnl_link_ops of this kind, even after asking for the module.
+  // rtnetlink.c, __rtnl_newlink: no rtnl_link_ops of this kind, even after the kernel asked for the
+  // module.
   if (error.sys_errno == EOPNOTSUPP)
     error = Error{ErrorKind::missing, EOPNOTSUPP,
                   "this kernel has no dummy links: load module dummy (modprobe dummy) on the host"};
@@ -41,13 +42,13 @@ Error not_a_dummy(std::string_view tried, const LinkRecord& link) {
                            tried, link.name, link.kind.empty() ? "of no kind" : link.kind)};
 }
 
-// Addresses that are already so.
+// Whether the error says that the address already is, or is not, on the link.
 bool is_no_change(const AddressOp& op, const Error& error) {
   return error.kind == (op.add ? ErrorKind::already : ErrorKind::missing) &&
          error.sys_errno != ENODEV;
 }
 
-// One outcome for each of `ops`, whose requests these are.
+// Sends the requests of `ops`; one outcome for each.
 std::vector<Status> transact_ops(NlChannel& channel, Operation operation,
                                  const std::vector<Bytes>& requests,
                                  std::span<const AddressOp> ops) {
@@ -115,7 +116,8 @@ Result<bool> KernelLinkTable::remove_dummy(std::string_view name) {
   const Bytes request = encode_delete_link(link->index);
   const auto status = channel_.transact(Operation::link, std::span(&request, 1)).front();
   if (status) return true;
-  if (status.error().kind == ErrorKind::missing) return false;  // somebody else did just now
+  // Another program removed it just now.
+  if (status.error().kind == ErrorKind::missing) return false;
   return in_context(status.error(), fmt::format("remove dummy link {}", name));
 }
 
@@ -131,7 +133,7 @@ Result<std::vector<InterfaceAddress>> KernelLinkTable::list_addresses() {
   const auto records = dump_addresses(channel_);
   if (!records) return records.error();
 
-  // After the addresses, so that every address of a link that still exists finds its name.
+  // Listed after the addresses, so that every address of an existing link finds the link's name.
   const auto links = dump_links(channel_);
   if (!links) return links.error();
   std::map<std::int32_t, const LinkRecord*> by_index;
@@ -165,12 +167,12 @@ std::vector<Status> KernelLinkTable::apply(std::string_view link, std::span<cons
   for (std::size_t i = 0; i < ops.size(); ++i) {
     if (outcomes[i]) continue;
     auto error = outcomes[i].error();
-    // addrconf.c, ipv6_add_addr: an address that no such link can have. EINVAL is the link's, as
-    // where its MTU is too small for IPv6.
+    // addrconf.c, ipv6_add_addr: EADDRNOTAVAIL for an address that no such link can have. EINVAL
+    // comes from the state of the link, for example an MTU too small for IPv6.
     if (error.kind == ErrorKind::malformed) error.kind = ErrorKind::io;
     if (ops[i].add && error.sys_errno == EADDRNOTAVAIL) error.kind = ErrorKind::malformed;
     auto what = fmt::format("{} on link {}", to_string(ops[i]), link);
-    // The same: privileges are EPERM.
+    // addrconf.c: EACCES means that IPv6 is disabled; a missing privilege is EPERM.
     if (error.sys_errno == EACCES) what += ", where sysctl disable_ipv6 is set";
     outcomes[i] = in_context(std::move(error), what);
   }

@@ -15,12 +15,12 @@ class KernelLinkTable final : public LinkTable {
  public:
   static Result<std::unique_ptr<KernelLinkTable>> open(const NlOptions& options = {});
 
-  // `missing` naming the module where the kernel cannot make dummy links.
+  // `missing` with the module's name if the kernel cannot make dummy links.
   Result<bool> ensure_dummy(std::string_view name) override;
   Result<bool> remove_dummy(std::string_view name) override;
   Result<std::vector<std::string>> list_links() override;
   Result<std::vector<InterfaceAddress>> list_addresses() override;
-  // Without the link, removals succeed and additions are `missing`.
+  // If the link does not exist, removals succeed and additions are `missing`.
   std::vector<Status> apply(std::string_view link, std::span<const AddressOp> ops) override;
   Result<std::vector<IpAddress>> list_local_routes() override;
   std::vector<Status> apply_local_routes(std::span<const AddressOp> ops) override;
@@ -34,7 +34,7 @@ class KernelLinkTable final : public LinkTable {
   NlChannel channel_;
 };
 
-// Everything that rtnetlink lists over this channel, in its order.
+// All links or addresses that rtnetlink lists over this channel, in the kernel's order.
 Result<std::vector<LinkRecord>> dump_links(NlChannel& channel);
 Result<std::vector<AddressRecord>> dump_addresses(NlChannel& channel);
 

@@ -26,9 +26,10 @@ constexpr std::size_t kReceiveBytes = 64 * 1024;
 
 enum class Received { datagram, nothing, lost, failed };
 
-// The links of the series that there are. Without RTNL, which others may hold for long. Only names
-// that exist are asked for: for any other the kernel starts modprobe (dev_load(), net/core/
-// dev_ioctl.c). Any socket answers, for its network namespace; the file is the thread's.
+// The indices of the existing links of the series. Read without RTNL, which other programs may hold
+// for long. Only existing names are asked for: for any other name the kernel starts modprobe
+// (dev_load(), net/core/dev_ioctl.c). Any socket answers for its own network namespace; the file
+// belongs to the thread's.
 std::set<std::int32_t> indices_of(int fd, const std::string& series) {
   std::set<std::int32_t> indices;
   std::ifstream links("/proc/thread-self/net/dev");
@@ -45,7 +46,7 @@ std::set<std::int32_t> indices_of(int fd, const std::string& series) {
   return indices;
 }
 
-// The next datagram of the kernel, if there is one.
+// The kernel's next datagram, if there is one.
 Received receive(int fd, Bytes& buffer, ByteView& datagram) {
   while (true) {
     sockaddr_nl sender{};
@@ -95,7 +96,7 @@ Result<std::unique_ptr<LinkMonitor>> LinkMonitor::open(const std::string& series
   if (local_routes) groups.nl_groups |= RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_ROUTE;
   if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&groups), sizeof groups) != 0)
     return cannot_watch(errno);
-  // After joining: nothing that happens from here on is missed.
+  // Read after joining the groups: no later change is missed.
   auto indices = indices_of(fd.get(), series);
   auto io =
       std::make_unique<Io>(Io{std::move(fd), series, LinkEventReader(series, std::move(indices))});
@@ -110,7 +111,8 @@ LinkEvents LinkMonitor::take() {
   LinkEvents events;
   bool lost = false;
   ByteView datagram;
-  // The kernel drops everything until it finds the queue empty, so it is read empty even then.
+  // After an overrun the kernel drops notifications until it finds the queue empty, so read it
+  // empty.
   while (true) {
     const auto received = receive(fd(), io_->buffer, datagram);
     if (received == Received::nothing || received == Received::failed) {

@@ -1,12 +1,12 @@
 #pragma once
 
-// LinkMonitor: notifications of links and addresses, and of routes where they are asked for, of the
-// network namespace in which it was opened (rtnetlink groups LINK, IPV4_IFADDR, IPV6_IFADDR;
-// IPV4_ROUTE, IPV6_ROUTE). Not thread-safe; the main thread's.
+// LinkMonitor: notifications about links and addresses, and on request about routes, of the network
+// namespace in which it was opened (rtnetlink groups LINK, IPV4_IFADDR, IPV6_IFADDR; IPV4_ROUTE,
+// IPV6_ROUTE). Main thread only; not thread-safe.
 //
-// Deleting a link sends RTM_DELADDR for its addresses before RTM_DELLINK, also of one that is DOWN.
-// Notifications that do not fit into the receive buffer are lost and the next receive says ENOBUFS
-// (af_netlink.c). A link under another name than ours is another link: renaming ours loses it.
+// Deleting a link sends RTM_DELADDR for its addresses before RTM_DELLINK, even if the link is DOWN.
+// Notifications that do not fit into the receive buffer are lost, and the next receive fails with
+// ENOBUFS (af_netlink.c). Links are recognized by name: a renamed link of ours counts as lost.
 
 #include <memory>
 #include <string>
@@ -18,18 +18,18 @@ namespace ipvsproxier::netlink {
 
 class LinkMonitor {
  public:
-  // Watches; the links of `series` (link_types.h) are ours, they need not exist yet. Without
-  // `local_routes` nothing is told of ours; with it every change of a route wakes who waits.
+  // Starts watching. The links of `series` (link_types.h) are ours; they need not exist yet. With
+  // `local_routes` changes of our local routes are reported as well, at the price of a wakeup for
+  // every change of any route.
   static Result<std::unique_ptr<LinkMonitor>> open(const std::string& series, bool local_routes);
   ~LinkMonitor();
 
-  int fd() const;  // readable when take() has something
+  int fd() const;  // readable when take() has events
 
-  // Everything since the last call; does not block. An address that was added to a link of
-  // ours, or that it lost and got back in between, is no event, the same with local routes; nor are
-  // IPv6 link-local and loopback addresses on any link, nor a renewal of another link's address
-  // once it was seen. After an overrun it finds our links again; what is known of links and
-  // addresses must be listed again.
+  // The events since the last call; does not block. No event comes from: an address or local route
+  // of ours that was added, or removed and added again in between; IPv6 link-local and loopback
+  // addresses on any link; a repeated notification of a known address on another link. After an
+  // overrun the monitor finds our links again; the caller must list links and addresses again.
   LinkEvents take();
 
  private:

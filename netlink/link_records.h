@@ -13,8 +13,8 @@ namespace ipvsproxier::netlink {
 struct LinkRecord {
   std::int32_t index = 0;
   std::string name;
-  std::string kind;         // "dummy"; "" where the kernel names none
-  std::int32_t master = 0;  // the bridge or the like that this link is a port of; 0: none
+  std::string kind;         // "dummy"; "" if the kernel names no kind
+  std::int32_t master = 0;  // index of the bridge or other master of this port; 0: none
 
   friend auto operator<=>(const LinkRecord&, const LinkRecord&) = default;
 };
@@ -23,8 +23,8 @@ struct AddressRecord {
   std::int32_t link_index = 0;
   IpAddress address;
   std::uint8_t prefix_length = 0;
-  bool global = true;      // not of the scope of a link or of this host alone
-  bool secondary = false;  // of IPv4: another one of its subnet comes before it on its link
+  bool global = true;      // scope is neither link nor host
+  bool secondary = false;  // IPv4 only: not the first address of its subnet on its link
 
   friend auto operator<=>(const AddressRecord&, const AddressRecord&) = default;
 };

@@ -1,6 +1,6 @@
 #pragma once
 
-// Addresses on links as values, and what can be done to them. Usable on any thread.
+// Addresses on links and the operations on them. Values; any thread.
 
 #include <compare>
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace ipvsproxier::netlink {
 
-// An address on a link: the local address (IFA_LOCAL where there is one) and its prefix length.
+// An address on a link: IFA_LOCAL if present, else IFA_ADDRESS, and the prefix length.
 struct InterfaceAddress {
   std::string link;
   IpAddress address;
@@ -23,14 +23,15 @@ struct InterfaceAddress {
   friend auto operator<=>(const InterfaceAddress&, const InterfaceAddress&) = default;
 };
 
-// Links whose names differ by a number at their end are a series: "kube-ipvs0", "kube-ipvs1", ...
+// Links whose names differ only in the number at the end form a series: "kube-ipvs0", "kube-ipvs1",
+// ...
 inline constexpr std::uint16_t kSeriesLength = 1024;
 
-// 7 of "kube-ipvs7" in series "kube-ipvs". nullopt for what is not of the series, as a number from
-// kSeriesLength on, or one with a zero before it.
+// 7 for "kube-ipvs7" in the series "kube-ipvs". nullopt for another name, for a number from
+// kSeriesLength on, and for a number with a leading zero.
 std::optional<std::uint16_t> number_in_series(std::string_view link, std::string_view series);
 
-// Adds or removes address/32 or /128, or a local route to it.
+// Adds or removes the host address (/32 or /128), or a local route to it.
 struct AddressOp {
   bool add = true;
   IpAddress address;
@@ -38,14 +39,15 @@ struct AddressOp {
   friend auto operator<=>(const AddressOp&, const AddressOp&) = default;
 };
 
-// What happened to links and addresses since one last asked, as a LinkMonitor (link_monitor.h) saw
-// it with a series of links that are ours in view.
+// Changes of links and addresses since the last question to a LinkMonitor (link_monitor.h), which
+// knows the series of our links.
 struct LinkEvents {
   bool link_lost = false;  // a link of ours was deleted
-  // Addresses taken off links of ours, or whose local routes of ours were removed, by whomever.
+  // Addresses that were removed from our links, or whose local routes of ours were removed, by any
+  // program.
   std::set<IpAddress> lost;
   bool others_changed = false;  // addresses of other links came or went
-  bool overrun = false;         // notifications were lost: anything may have happened
+  bool overrun = false;         // notifications were lost: everything may have changed
 
   bool empty() const { return !link_lost && lost.empty() && !others_changed && !overrun; }
   void merge(LinkEvents later);

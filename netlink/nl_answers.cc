@@ -16,7 +16,7 @@ constexpr std::array kExtendedAckPolicy = {
 
 constexpr std::int32_t kMaxErrno = 4095;  // include/linux/err.h, MAX_ERRNO
 
-// The text behind the echoed request. NLM_F_CAPPED: only the request's header was echoed.
+// The text after the echoed request. NLM_F_CAPPED: only the request's header was echoed.
 std::string extended_text(const MessageView& message, const nlmsgerr& answer) {
   if ((message.flags & NLM_F_ACK_TLVS) == 0) return "";
   std::size_t offset = sizeof answer;
@@ -89,7 +89,7 @@ Result<DumpCollector::State> DumpCollector::take(Operation operation, ByteView d
       return make_error(operation, answer->sys_errno, answer->text);
     }
     if ((*message)->type == NLMSG_DONE) {
-      // af_netlink.c, netlink_dump_done: the dump's own result comes in here.
+      // af_netlink.c, netlink_dump_done: this message carries the dump's own result.
       std::int32_t result = 0;
       if ((*message)->payload.size() >= sizeof result)
         std::memcpy(&result, (*message)->payload.data(), sizeof result);

@@ -1,7 +1,7 @@
 #pragma once
 
-// Which request an answer belongs to: the part of a netlink conversation that needs no socket.
-// Values, one thread.
+// Assigns netlink answers to their requests: the part of a conversation that needs no socket.
+// Values; one thread.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,30 +17,30 @@ namespace ipvsproxier::netlink {
 // An NLMSG_ERROR message: errno 0 is an acknowledgement.
 struct Answer {
   int sys_errno = 0;  // positive
-  std::string text;   // NETLINK_EXT_ACK's, or ""
+  std::string text;   // text of NETLINK_EXT_ACK, or ""
 };
 
-// `malformed` for a payload that is no nlmsgerr.
+// `malformed` if the payload is no nlmsgerr.
 Result<Answer> decode_answer(const MessageView& message);
 
 // The requests of one datagram and their answers. Only the last request asks for an acknowledgement
-// (NLM_F_ACK); the kernel works through a datagram in order and answers each failure whether asked
-// or not (net/netlink/af_netlink.c, netlink_rcv_skb), so that once the last is answered, silence
-// about an earlier one is success. Whoever learns that answers were lost must call give_up():
-// then silence means nothing.
+// (NLM_F_ACK). The kernel processes a datagram in order and reports every failure even without that
+// flag (net/netlink/af_netlink.c, netlink_rcv_skb): once the last request is answered, an earlier
+// request without an answer succeeded. A caller that knows of lost answers must call give_up(),
+// because silence then proves nothing.
 class AnswerWindow {
  public:
   // One sequence number for each request, in order; not empty.
   AnswerWindow(Operation operation, std::vector<std::uint32_t> sequences);
 
-  // Reads a received datagram. Answers to other requests (late ones, from before a timeout) are
-  // passed over. `malformed`: some of the bytes could not be read, answers may be lost.
+  // Reads a received datagram. Answers to other requests (late answers after a timeout) are
+  // skipped. `malformed`: some bytes could not be read, so answers may be lost.
   Status take(ByteView datagram);
 
   // The last request is answered.
   bool complete() const { return complete_; }
 
-  // Every request without an answer fails with this error.
+  // Every request without an answer gets this error.
   void give_up(const Error& error);
 
   // One Status for each request; call it when complete() or after give_up().
@@ -56,7 +56,7 @@ class AnswerWindow {
   bool complete_ = false;
 };
 
-// Payloads, one behind the other in one piece of memory.
+// Payloads in one contiguous buffer, so that a listing does not allocate per message.
 class Payloads {
  public:
   void add(ByteView payload) {
@@ -81,13 +81,13 @@ class DumpCollector {
 
   enum class State : std::uint8_t {
     more,         // NLMSG_DONE is still to come
-    done,         // all messages are here
-    interrupted,  // done, but the table changed meanwhile (NLM_F_DUMP_INTR): dump again
+    done,         // the listing is complete
+    interrupted,  // complete, but the table changed meanwhile (NLM_F_DUMP_INTR): dump again
   };
 
-  // Adds the datagram's payloads, in the order of the kernel. All are the whole and consistent dump
-  // when this says `done`. An error is the kernel's answer to the request (its errno is in the
-  // Error), or `malformed`.
+  // Appends the datagram's payloads in the kernel's order. At `done` the payloads are one whole and
+  // consistent dump. An error is the kernel's answer to the request (with its errno), or
+  // `malformed`.
   Result<State> take(Operation operation, ByteView datagram, Payloads& payloads);
 
  private:

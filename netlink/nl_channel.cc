@@ -24,7 +24,7 @@ struct NlChannel::Io {
   NlSocketHandle socket;
   std::chrono::milliseconds timeout{};
   Bytes buffer = Bytes(kReceiveBytes);
-  Bytes datagram;  // the one being sent: its memory serves for all
+  Bytes datagram;  // the datagram that is being sent; reused
 
   int fd() const { return nl_socket_get_fd(socket.get()); }
 };
@@ -33,7 +33,7 @@ namespace {
 
 constexpr int kDrainedDatagrams = 4096;
 
-// Where the header keeps its parts: nlmsg_flags and nlmsg_seq.
+// Sets nlmsg_flags and nlmsg_seq in the header.
 void stamp(std::span<std::uint8_t> request, std::uint32_t sequence, std::uint16_t more_flags) {
   nlmsghdr header;
   std::memcpy(&header, request.data(), sizeof header);
@@ -49,7 +49,7 @@ void set_buffers(int fd, int bytes) {
 }
 
 void set_flag(int fd, int option) {
-  // All flags only make answers better (Linux 4.3, 4.12 and 4.20); an older kernel refuses them.
+  // The options only improve the answers (Linux 4.3, 4.12 and 4.20); an older kernel refuses them.
   const int on = 1;
   setsockopt(fd, SOL_NETLINK, option, &on, sizeof on);
 }
@@ -93,7 +93,7 @@ Result<NlChannel> NlChannel::open(int protocol, const NlOptions& options) {
 }
 
 std::uint32_t NlChannel::next_sequence() {
-  // 0 marks notifications.
+  // 0 is the sequence number of notifications.
   if (++sequence_ == 0) ++sequence_;
   return sequence_;
 }
@@ -122,7 +122,7 @@ Result<ByteView> NlChannel::receive(bool wait) {
     message.msg_namelen = sizeof sender;
     message.msg_iov = &part;
     message.msg_iovlen = 1;
-    // The kernel mostly answers while the request is sent: then there is nothing to wait for.
+    // The kernel mostly answers during the send: try without waiting first.
     const auto size = recvmsg(io_->fd(), &message, MSG_DONTWAIT);
     if (size < 0 && errno == EINTR) continue;
     if (size < 0 && errno == EAGAIN) {
@@ -132,12 +132,12 @@ Result<ByteView> NlChannel::receive(bool wait) {
       continue;
     }
     if (size < 0 && errno == ENOBUFS) {
-      // The kernel drops everything, silently, until it finds the queue empty.
+      // The kernel silently drops all answers until it finds the queue empty.
       if (wait) drain();
       return lost(ENOBUFS);
     }
     if (size < 0) return make_error(Operation::generic, errno, "receive from the kernel");
-    // Any process may send to our port; only port 0 is the kernel.
+    // Any process may send to our port; only the kernel sends from port 0.
     if (message.msg_namelen != sizeof sender || sender.nl_pid != 0) continue;
     if ((message.msg_flags & MSG_TRUNC) != 0) return lost(EMSGSIZE);
     return ByteView(io_->buffer).first(static_cast<std::size_t>(size));
@@ -181,7 +181,7 @@ std::vector<Status> NlChannel::transact_window(Operation operation,
       window.give_up(received.error());
       break;
     }
-    // What cannot be read may have been an answer.
+    // The unreadable bytes may have been an answer.
     if (!window.take(*received)) {
       window.give_up(lost(EBADMSG));
       break;
@@ -200,7 +200,7 @@ std::vector<Status> NlChannel::transact(Operation operation, std::span<const Byt
     const bool silent = timed_out(window);
     std::ranges::move(window, std::back_inserter(outcomes));
     if (!silent) continue;
-    // Each further window would wait as long again.
+    // Each further window would wait for the whole timeout again.
     outcomes.resize(outcomes.size() + requests.size(), not_sent());
     break;
   }
@@ -230,9 +230,9 @@ Result<Bytes> NlChannel::query(Operation operation, Bytes request) {
   }
 }
 
-// `each_part` gets what a datagram brought; its failure leaves the rest of the dump to drain().
+// Discards the queued datagrams, at most kDrainedDatagrams.
 void NlChannel::drain() {
-  // Reading is also what drives an abandoned dump on to its end.
+  // Reading also makes the kernel continue, and so finish, an abandoned dump.
   for (int i = 0; i < kDrainedDatagrams; ++i)
     if (const auto received = receive(false);
         !received && received.error().kind == ErrorKind::timeout)
@@ -273,7 +273,7 @@ Status NlChannel::begin_dump(Bytes request) {
   return {};
 }
 
-// Appends the payloads of the next datagram. False: those were the last.
+// Appends the payloads of the next datagram. False after the last one.
 Result<bool> NlChannel::take_part(Operation operation, Payloads& payloads) {
   const auto received = receive(true);
   if (!received) return received.error();

@@ -17,7 +17,7 @@ static_assert(kAttributeTypeMask == static_cast<std::uint16_t>(NLA_TYPE_MASK));
 
 namespace {
 
-constexpr std::size_t kUsualSize = 192;  // of a request: one piece of memory does
+constexpr std::size_t kUsualSize = 192;  // bytes; most requests then need one allocation
 
 template <typename T>
 T to_network(T value) {
@@ -68,7 +68,7 @@ MessageWriter::MessageWriter(std::uint16_t type, std::uint16_t flags, ByteView f
     std::memcpy(extend(family_header.size()), family_header.data(), family_header.size());
 }
 
-// Room for so many bytes and the zeros that pad them.
+// Appends `size` bytes and the zeros that pad them.
 std::uint8_t* MessageWriter::extend(std::size_t size) {
   const auto start = size_;
   size_ += netlink_align(size);
@@ -76,7 +76,7 @@ std::uint8_t* MessageWriter::extend(std::size_t size) {
   return bytes_.data() + start;
 }
 
-// Room for the value of an attribute.
+// Appends an attribute header and space for the value.
 std::uint8_t* MessageWriter::attribute(std::uint16_t type, std::size_t size) {
   const nlattr header{static_cast<std::uint16_t>(sizeof(nlattr) + size), type};
   auto* const out = extend(sizeof header + size);
@@ -161,7 +161,7 @@ Result<AttrReader> AttrReader::parse(ByteView attributes, std::span<const AttrRu
           fmt::format("attribute of {} bytes with {} left", header.nla_len, attributes.size()));
     const auto type = static_cast<std::uint16_t>(header.nla_type & kAttributeTypeMask);
     const auto value = attributes.first(header.nla_len).subspan(sizeof header);
-    // Most come in the order of the policy.
+    // Attributes mostly come in the order of the policy.
     const auto rule = expected != reader.policy_.end() && expected->type == type
                           ? expected
                           : std::ranges::find(reader.policy_, type, &AttrRule::type);

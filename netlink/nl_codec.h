@@ -8,7 +8,8 @@
 //   seq port       |                                  | len type value pad-to-4
 //                                                           `- a nest: its value is attributes
 //
-// Integers of attributes are in the host's byte order unless the name says `be`: those hold a port
+// Integers of attributes are in host byte order, except in functions with `be` in the name, which
+// use network order. Sources: <linux/netlink.h>, lib/nlattr.c.
 // in network order. Sources: <linux/netlink.h>, lib/nlattr.c.
 
 #include <array>
@@ -44,11 +45,11 @@ ByteView bytes_of(const T& value) {
   return {reinterpret_cast<const std::uint8_t*>(&value), sizeof(T)};
 }
 
-// Writes one request. Sequence number and port stay zero: the channel stamps the first, the kernel
-// knows the second.
+// Writes one request. Sequence number and port stay zero: the channel sets the sequence number, the
+// kernel knows the port.
 class MessageWriter {
  public:
-  // `flags`: NLM_F_* beside NLM_F_REQUEST, which is always set. `family_header` follows the
+  // `flags`: NLM_F_* in addition to NLM_F_REQUEST, which is always set. `family_header` follows the
   // message header.
   MessageWriter(std::uint16_t type, std::uint16_t flags, ByteView family_header);
 
@@ -60,7 +61,7 @@ class MessageWriter {
   void put_string(std::uint16_t type, std::string_view value);  // with its final NUL
   void put_bytes(std::uint16_t type, ByteView value);
 
-  // Attributes written while the Nest lives are inside of it; nests close in reverse order.
+  // Attributes written during the life of the Nest are inside it; nests close in reverse order.
   class [[nodiscard]] Nest {
    public:
     ~Nest() { writer_.close(start_); }
@@ -75,7 +76,7 @@ class MessageWriter {
   };
   Nest nest(std::uint16_t type);
 
-  // The finished message, its length set.
+  // The finished message with its length set.
   Bytes take() &&;
 
  private:
@@ -86,13 +87,13 @@ class MessageWriter {
   void close(std::size_t start);
 
   Bytes bytes_;           // zeros from size_ on
-  std::size_t size_ = 0;  // of what is written
+  std::size_t size_ = 0;  // bytes written
 };
 
 enum class AttrKind : std::uint8_t { u8, u16, u32, u64, string, bytes, nested };
 
-// What an attribute must look like. A number has exactly its size; a string at most `max` bytes
-// before its NUL (which must be there); bytes have `min` to `max`; a nest has any size.
+// The expected form of an attribute. A number has exactly its size; a string has at most `max`
+// bytes before its required NUL; `bytes` has `min` to `max` bytes; a nest has any size.
 struct AttrRule {
   std::uint16_t type = 0;
   AttrKind kind = AttrKind::bytes;
@@ -100,15 +101,15 @@ struct AttrRule {
   std::uint16_t max = 0;
 };
 
-// A checked view of a run of attributes: valid while the bytes are. Attributes that the policy does
-// not know are skipped; of two of one type the last counts, as in the kernel. The accessors answer
-// nullopt for an attribute that is absent; asking for one with another kind than the policy's is a
-// programming error and also answers nullopt.
+// A checked view of a run of attributes; valid as long as the bytes. Attributes outside the policy
+// are skipped; of two attributes of one type the last one counts, as in the kernel. The accessors
+// return nullopt for an absent attribute, and also for an attribute that the policy gives another
+// kind (a programming error).
 class AttrReader {
  public:
   static constexpr std::size_t kMaxRules = 20;
 
-  // `malformed` if an attribute does not fit its surroundings or breaks its rule. `policy` must
+  // `malformed` if an attribute exceeds the bytes around it or breaks its rule. `policy` must
   // outlive the reader and has at most kMaxRules rows.
   static Result<AttrReader> parse(ByteView attributes, std::span<const AttrRule> policy);
 
@@ -131,8 +132,8 @@ class AttrReader {
   std::array<std::optional<ByteView>, kMaxRules> values_{};
 };
 
-// Takes the value of the first attribute off `attributes`, its type in `type`: for lists, whose
-// attributes are of one type. nullopt: the bytes cannot be an attribute.
+// Removes the first attribute from `attributes` and returns its value, its type in `type`: for
+// lists of attributes of one type. nullopt if the bytes cannot be an attribute.
 std::optional<ByteView> take_attribute(ByteView& attributes, std::uint16_t& type);
 
 // One netlink message in a received datagram.
@@ -143,8 +144,8 @@ struct MessageView {
   ByteView payload;  // after nlmsghdr
 };
 
-// Takes the first message off `datagram`; nullopt at its end; `malformed` if the bytes cannot be a
-// message.
+// Removes the first message from `datagram`; nullopt at its end; `malformed` if the bytes cannot be
+// a message.
 Result<std::optional<MessageView>> take_message(ByteView& datagram);
 
 }  // namespace ipvsproxier::netlink

@@ -1,6 +1,6 @@
 #pragma once
 
-// Owners of libnl's handles. Included by sources of this room only.
+// Owners of libnl handles. Included only by sources of netlink/.
 
 #include <netlink/socket.h>
 
@@ -10,7 +10,7 @@
 
 namespace ipvsproxier::netlink {
 
-// Closes its descriptor with it.
+// Closing the socket closes its file descriptor.
 using NlSocketHandle = std::unique_ptr<nl_sock, HandleDeleter<nl_socket_free>>;
 
 }  // namespace ipvsproxier::netlink

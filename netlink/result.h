@@ -1,10 +1,10 @@
 #pragma once
 
-// Error, Result<T> and Status: how every fallible call of the project answers.
+// Error, Result<T> and Status: the results of all fallible calls in this project.
 //
-// Errors are values. An operation on the kernel that fails says what kind of failure it was (so
-// that callers can decide without knowing errno), the positive errno, and where it happened in
-// words that a person reads. Values of these types may be used on any thread.
+// Errors are values. A failed kernel operation reports the kind of the failure (callers decide
+// without knowing errno), the positive errno, and a text that says where it happened. Values; any
+// thread.
 
 #include <cstdint>
 #include <span>
@@ -21,7 +21,7 @@ enum class ErrorKind : std::uint8_t {
   already,      // the thing exists
   missing,      // the thing, or something that it needs (a module, a scheduler), does not exist
   busy,         // in use; try again
-  overrun,      // answers were lost (ENOBUFS): what is known of the kernel must be read again
+  overrun,      // answers were lost (ENOBUFS): the kernel's state must be read again
   denied,       // a privilege is missing
   unsupported,  // this kernel cannot do it
   malformed,    // bytes or arguments that make no sense, from us (EINVAL) or to us
@@ -33,8 +33,8 @@ std::string_view to_string(ErrorKind kind);
 
 struct Error {
   ErrorKind kind = ErrorKind::io;
-  int sys_errno = 0;  // positive, 0 where no system call failed
-  std::string where;  // "what was tried: what went wrong"; kernel's extended text is appended
+  int sys_errno = 0;  // positive; 0 if no system call failed
+  std::string where;  // "what was tried: what went wrong", with the kernel's extended text
 
   friend bool operator==(const Error&, const Error&) = default;
 };
@@ -42,8 +42,9 @@ struct Error {
 // "where: strerror (kind)", one line.
 std::string to_string(const Error& error);
 
-// What was tried: one errno may mean different things for different operations. The IPVS rows are
-// from net/netfilter/ipvs/ip_vs_ctl.c (Linux 6.1), the others from the subsystems' own files.
+// The attempted operation: one errno means different things for different operations. The IPVS rows
+// are from net/netfilter/ipvs/ip_vs_ctl.c (Linux 6.1), the others from the sources of their
+// subsystems.
 enum class Operation : std::uint8_t {
   generic,
   ipvs_service,
@@ -58,10 +59,10 @@ enum class Operation : std::uint8_t {
 // The one table from (operation, errno) to ErrorKind. `sys_errno` is positive.
 ErrorKind kind_of(Operation operation, int sys_errno);
 
-// An Error of this errno, its kind taken from kind_of().
+// An Error with this errno; kind_of() gives its kind.
 Error make_error(Operation operation, int sys_errno, std::string where);
 
-// EBADMSG: what the kernel sent makes no sense.
+// EBADMSG: the bytes from the kernel make no sense.
 Error malformed(std::string where);
 
 template <typename T>
@@ -80,9 +81,9 @@ class [[nodiscard]] Status : public tl::expected<void, Error> {
   Status(tl::expected<void, Error> other) : tl::expected<void, Error>(std::move(other)) {}
 };
 
-// Whether one of these was waited for in vain. Nothing more is then asked of that table for now:
-// each request would wait as long again. What was still to be asked has the outcome not_sent(), a
-// timeout too.
+// Whether one of the outcomes is a timeout. Callers then stop using that table for now: each
+// further request would wait as long again. The remaining requests get the outcome not_sent(),
+// which is also a timeout.
 bool timed_out(std::span<const Status> outcomes);
 Error not_sent();
 

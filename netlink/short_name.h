@@ -1,8 +1,8 @@
 #pragma once
 
-// ShortName: a name of the kernel's in place, such as a scheduler's (IP_VS_SCHEDNAME_MAXLEN and
-// IP_VS_PENAME_MAXLEN are 16 with the NUL). What is longer is cut: the kernel has nothing of such a
-// name, nor of its beginning. A value; usable on any thread.
+// ShortName: a kernel name of at most 15 bytes in a fixed array, such as a scheduler's
+// (IP_VS_SCHEDNAME_MAXLEN and IP_VS_PENAME_MAXLEN are 16 with the NUL). Longer text is cut; such a
+// name cannot exist in the kernel. A value; any thread.
 
 #include <algorithm>
 #include <array>
@@ -31,7 +31,7 @@ class ShortName {
   friend auto operator<=>(const ShortName&, const ShortName&) = default;
 
  private:
-  std::array<char, kMost + 1> bytes_{};  // the rest are NULs
+  std::array<char, kMost + 1> bytes_{};  // padded with NULs
 };
 
 }  // namespace ipvsproxier::netlink

@@ -51,7 +51,7 @@ Result<bool> Sysctl::ensure(std::string_view key, std::string_view value) const 
   const auto what = fmt::format("write {} to sysctl {} (now {})", value, key, *now);
   if (!fd) return failure(errno, what);
   if (!writes) return true;
-  // A sysctl takes a value in one write.
+  // The kernel takes a sysctl value in a single write.
   if (::write(fd.get(), value.data(), value.size()) != static_cast<ssize_t>(value.size()))
     return failure(errno != 0 ? errno : EIO, what);
   return true;

@@ -1,7 +1,7 @@
 #pragma once
 
-// Kernel settings under /proc/sys, or under another root that looks like it. Any thread; a key is
-// written by one.
+// Kernel settings under /proc/sys, or under another root of the same form. Any thread, but each key
+// is written by one thread only.
 
 #include <cstdint>
 #include <filesystem>
@@ -19,11 +19,12 @@ class Sysctl {
   explicit Sysctl(std::filesystem::path root = "/proc/sys", Access access = Access::write)
       : root_(std::move(root)), access_(access) {}
 
-  // The value of "net/ipv4/ip_forward" without blanks at its ends. `missing` if this kernel has no
-  // such key: a module may have to be loaded first.
+  // The value of a key such as "net/ipv4/ip_forward", without surrounding blanks. `missing` if this
+  // kernel has no such key: a module may have to be loaded first.
   Result<std::string> read(std::string_view key) const;
 
-  // Writes the value if it differs; true if it wrote, or would. Never creates a key.
+  // Writes the value if it differs; true if it wrote, or would have written (Access::rehearse).
+  // Never creates a key.
   Result<bool> ensure(std::string_view key, std::string_view value) const;
 
  private:

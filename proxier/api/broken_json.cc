@@ -23,8 +23,8 @@ bool closes(char byte) {
   return byte == '}' || byte == ']';
 }
 
-// The bytes of the character that `text` begins with, the first of them not ASCII; 0: it is none
-// (unicode.org, table 3-7: too long, half of a pair, beyond the last).
+// The size in bytes of the character at the beginning of `text`, which is not ASCII; 0: no valid
+// character (Unicode, table 3-7: overlong forms, surrogates, values beyond U+10FFFF).
 std::size_t character_size(std::string_view text) {
   const auto byte = [text](std::size_t i) {
     return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
@@ -40,7 +40,7 @@ std::size_t character_size(std::string_view text) {
   return wrong ? 0 : size;
 }
 
-// The code unit of an escape \uXXXX that `text` begins with; nullopt: it begins with none.
+// The code unit of a \uXXXX escape at the beginning of `text`; nullopt: no such escape.
 std::optional<unsigned> escaped_unit(std::string_view text) {
   if (text.size() < 6 || text[0] != '\\' || text[1] != 'u') return std::nullopt;
   unsigned unit = 0;
@@ -118,7 +118,7 @@ class Mender {
 };
 
 struct Place {
-  std::array<std::string_view, 3> keys;  // "" behind the last
+  std::array<std::string_view, 3> keys;  // "" after the last key
   std::string Outline::*member;
 };
 
@@ -134,7 +134,7 @@ constexpr std::array<Place, 3> kPlacesInObject = {{
     {{"metadata", "resourceVersion"}, &Outline::resource_version},
 }};
 
-// What names and versions of objects are made of.
+// Whether the text has only characters of object names and resource versions.
 bool is_plain(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
@@ -157,7 +157,7 @@ class Outliner {
  private:
   explicit Outliner(std::string_view text) : text_(text) {}
 
-  // Of those that are values. nullopt: there is no more, or the text ends inside it.
+  // The next text that is a value. nullopt: none, or the input ends inside it.
   std::optional<std::string_view> next_text() {
     while (at_ < text_.size()) {
       const char byte = text_[at_++];
@@ -179,7 +179,7 @@ class Outliner {
     return std::nullopt;
   }
 
-  // Keys further in than this.
+  // Forgets the keys below this depth.
   void forget(std::size_t depth) {
     for (auto i = depth; i < keys_.size(); ++i) keys_.at(i) = {};
   }
@@ -187,7 +187,7 @@ class Outliner {
   std::string_view text_;
   std::size_t at_ = 0;
   std::size_t depth_ = 0;
-  std::array<std::string_view, 3> keys_;  // of the value that stands here, outermost first
+  std::array<std::string_view, 3> keys_;  // keys of the current value, outermost first
   Outline outline_;
 };
 

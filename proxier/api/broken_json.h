@@ -1,8 +1,7 @@
 #pragma once
 
-// What to do about JSON that the reader of objects (json_value.h) refuses: text that somebody got
-// past an API server need not be text that it takes. In one pass, without recursion; pure; any
-// thread.
+// Repairs JSON that the reader of objects (json_value.h) refuses: an API server may accept text
+// that this reader does not. Works in one pass without recursion. Pure; any thread.
 
 #include <cstddef>
 #include <string>
@@ -12,16 +11,17 @@
 
 namespace ipvsproxier::api {
 
-// The text so that the reader takes it, where nothing that anybody reads has to change for that:
-// what lies more than kKeptDepth levels deep becomes null; bytes that are no UTF-8, and escapes of
-// half a character, become U+FFFD, as Go reads them. All else stays as it is, be it JSON or not.
+// Returns text that the reader accepts, if that needs no change to any field that is read: values
+// more than kKeptDepth levels deep become null; invalid UTF-8 and escapes of half a surrogate pair
+// become U+FFFD, as in Go. Everything else stays unchanged, even if it is not JSON.
 inline constexpr std::size_t kKeptDepth = kMaxDepth / 2;
 std::string mend_json(std::string_view text);
 
-// What can be told of an object, or of the event that brings it, of which nothing else can: its
-// text may be no JSON, or end anywhere. "" is what cannot be told; nothing here has an escape.
+// The few fields that can be found in an object, or in the watch event around it, when the text
+// cannot be decoded: it may be no JSON, or cut off anywhere. "" for a field that was not found.
+// Values with escapes are not read.
 struct Outline {
-  std::string event_type;  // "ADDED"; "" of an object without event
+  std::string event_type;  // "ADDED"; "" for an object without event
   std::string name;
   std::string ns;
   std::string resource_version;

@@ -16,7 +16,7 @@ namespace {
 struct KindRow {
   ObjectKind kind;
   std::string_view name;
-  std::string_view group_prefix;  // of apiVersion
+  std::string_view group_prefix;  // beginning of apiVersion
   std::string_view api_version;
 };
 
@@ -31,8 +31,8 @@ const KindRow& row_of(ObjectKind kind) {
                        [kind](const KindRow& row) { return row.kind == kind; });
 }
 
-// What is asked before an object is known to be sound: "" unless the member is text, which the list
-// of an item says for it.
+// The kind or apiVersion before the object is known to be valid: "" unless the member is text; for
+// an item of a list the list's.
 std::string_view identity(const JsonValue& object, std::string_view key, std::string_view implied) {
   const auto member = object.find(key);
   if (!member || member->is_null()) return implied;
@@ -42,7 +42,7 @@ std::string_view identity(const JsonValue& object, std::string_view key, std::st
 constexpr std::array<std::string_view, 4> kLabels = {kServiceNameLabel, kProxyNameLabel,
                                                      kHeadlessLabel, kZoneLabel};
 
-// An annotation may hold anything; what this one is for is not worth a slice.
+// An annotation may hold any text; a bad one must not cost the slice.
 TriggerTime trigger_time(const Fields& metadata) {
   const auto annotations = metadata.find("annotations");
   const auto annotation = annotations && annotations->is_object()
@@ -70,7 +70,7 @@ Metadata decode_metadata(const Fields& root, ObjectKind kind) {
   }
   const Fields labels(fields, "labels");
   for (const auto label : kLabels) {
-    // An API server reads a null label as an empty one; selection asks whether it is there.
+    // An API server reads a null label as an empty one; selection only asks whether it exists.
     if (labels.has(label)) metadata.labels.emplace(label, labels.text(label));
   }
   if (kind == ObjectKind::endpoint_slice) metadata.trigger = trigger_time(fields);
@@ -142,7 +142,7 @@ std::optional<ObjectKind> find_kind(const JsonValue& object, std::optional<Objec
   const auto version = version_text(object, implied);
   for (const auto& row : kKinds) {
     if (row.name != name) continue;
-    // Without a group it is a mistake in ours, which decode_object() reports.
+    // A version without a group is a mistake in one of our kinds; decode_object() reports it.
     const auto slash = version.find('/');
     if (slash == std::string_view::npos || version.substr(0, slash + 1) == row.group_prefix)
       return row.kind;

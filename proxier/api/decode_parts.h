@@ -1,6 +1,6 @@
 #pragma once
 
-// The parts that decode.cc is made of; nobody else includes this.
+// The parts of decode.cc; only its sources include this header.
 
 #include <cstddef>
 #include <map>
@@ -14,7 +14,7 @@
 
 namespace ipvsproxier::api {
 
-// metadata of any object. Only the labels that somebody reads are kept.
+// The metadata of any object, with only the labels that are used.
 struct Metadata {
   NamespacedName name;
   std::optional<std::int64_t> creation_time;
@@ -24,19 +24,20 @@ struct Metadata {
 };
 
 Service decode_service(const Fields& root, Metadata metadata);
-// nullopt without the object being refused: a slice that no proxy serves.
+// nullopt without an error: no proxy serves this slice.
 std::optional<EndpointSlice> decode_endpoint_slice(const Fields& root, Metadata metadata);
 Node decode_node(const Fields& root, Metadata metadata);
 
-// The port numbers of the API; nullopt: absent, or reported.
+// A port number of the API; nullopt: absent, or already reported.
 std::optional<std::uint16_t> port_number(const Fields& fields, std::string_view key,
                                          std::int64_t smallest);
 Protocol protocol_of(const Fields& fields);
-// An element as text; nullopt is noted with `consequence` ("this entry is left out").
+// An element as text; nullopt after a problem that names the `consequence` ("this entry is left
+// out").
 std::optional<std::string_view> text_entry(const Fields& fields, std::string_view key,
                                            std::size_t index, const JsonValue& element,
                                            std::string_view consequence);
-// The list's addresses; bad ones are noted and left out.
+// The list's addresses; bad ones are reported and left out.
 std::vector<IpAddress> address_list(const Fields& fields, std::string_view key);
 
 }  // namespace ipvsproxier::api

@@ -10,11 +10,11 @@ namespace ipvsproxier::api {
 
 namespace {
 
-// A value that a later version of the API may have costs no Service: it counts as the one that
+// A value from a later version of the API does not cost the Service: it counts as the value that
 // serves all clients from all endpoints.
 
 constexpr std::int64_t kDefaultAffinitySeconds = 10800;
-constexpr std::int64_t kLongestAffinitySeconds = 86400;  // the API's own bound
+constexpr std::int64_t kLongestAffinitySeconds = 86400;  // limit of the API
 constexpr std::string_view kHeadless = "None";
 
 std::string_view trim(std::string_view text) {
@@ -76,8 +76,7 @@ void decode_cluster_ips(const Fields& spec, Service& service) {
   }
 }
 
-// Families are those of the addresses, in their order: what an API server would fill in, and
-// what it insists on.
+// Families follow from the addresses, in their order, as an API server fills them in and requires.
 void decode_families(const Fields& spec, Service& service) {
   spec.each("ipFamilies", [&](std::size_t index, const JsonValue& element) {
     const auto text = element.text();
@@ -146,7 +145,7 @@ void decode_ingress(const Fields& root, Service& service) {
   });
 }
 
-// Fails closed: a range that cannot be read may have been the one that mattered.
+// Fails closed: an unreadable range may be the one that was meant to protect the Service.
 void decode_source_ranges(const Fields& spec, Service& service) {
   constexpr std::string_view kKey = "loadBalancerSourceRanges";
   constexpr std::string_view kClosed =
@@ -163,7 +162,7 @@ void decode_source_ranges(const Fields& spec, Service& service) {
   if (!sound) service.load_balancer_ips.clear();
 }
 
-// Whether any cluster address was written, be it a bad one.
+// Whether a cluster address is given, valid or not.
 bool names_address(const Fields& spec) {
   const auto is_given = [](const JsonValue& value) {
     return !value.is_null() && !is_empty_text(value);

@@ -9,7 +9,7 @@ namespace ipvsproxier::api {
 
 namespace {
 
-// nullopt: reported.
+// nullopt: already reported.
 std::optional<Family> family_of(const Fields& root) {
   const auto text = root.text("addressType");
   if (text == "IPv4") return Family::ipv4;
@@ -19,7 +19,7 @@ std::optional<Family> family_of(const Fields& root) {
   } else if (!root.find("addressType")) {
     root.refuse("addressType", "is missing");
   } else {
-    // Of a later version: Services of the known families are served all the same.
+    // From a later version of the API: the Service's known families are still served.
     root.note(Severity::warning, "addressType",
               fmt::format("must be IPv4 or IPv6, not {}; the slice is ignored", show(text)));
   }
@@ -41,7 +41,7 @@ void decode_ports(const Fields& root, EndpointSlice& slice) {
   });
 }
 
-// The only address that is used, as kube-proxy does it; nullopt is noted.
+// The only address that is used, as in kube-proxy; nullopt: already reported.
 std::optional<IpAddress> first_address(const Fields& entry, Family family) {
   constexpr std::string_view kKey = "addresses";
   constexpr std::string_view kConsequence = "this endpoint is left out";

@@ -17,7 +17,8 @@ namespace {
 
 constexpr std::string_view kBlanks = " \t\r\n";
 
-// SAX events of the JSON reader -> JsonBuilder. The reader itself never throws in this mode.
+// Passes the SAX events of the JSON reader to a JsonBuilder. The reader does not throw in this
+// mode.
 class JsonHandler : public nlohmann::json_sax<Json> {
  public:
   bool null() override { return add(nullptr); }
@@ -46,8 +47,7 @@ class JsonHandler : public nlohmann::json_sax<Json> {
   }
 
   bool complete() const { return builder_.complete(); }
-  // How many bytes the reader had taken when it met the error (0: it does not say), and what it
-  // was.
+  // The number of bytes that the reader had read at the error (0: unknown), and its message.
   std::size_t position() const { return position_; }
   const std::string& message() const { return message_; }
 
@@ -94,7 +94,7 @@ std::optional<SyntaxError> read_json(std::string_view text, std::vector<ParsedVa
       return std::nullopt;
     }
     const std::size_t error_offset = start + (handler.position() == 0 ? 0 : handler.position() - 1);
-    // A finished value followed by an opening bracket: kubectl prints streams of such values.
+    // A bracket after a finished value starts the next value: kubectl prints such streams.
     const bool next_value = handler.complete() && error_offset < text.size() &&
                             (text[error_offset] == '{' || text[error_offset] == '[');
     if (!next_value)
@@ -105,7 +105,7 @@ std::optional<SyntaxError> read_json(std::string_view text, std::vector<ParsedVa
   }
 }
 
-// Offset of the first control character that YAML does not allow; npos: none.
+// Offset of the first control character that YAML forbids; npos: none.
 std::size_t find_control_character(std::string_view text) {
   const auto is_control = [](char c) {
     const auto byte = static_cast<unsigned char>(c);
@@ -116,7 +116,7 @@ std::size_t find_control_character(std::string_view text) {
                              : static_cast<std::size_t>(found - text.begin());
 }
 
-// yaml-cpp reads UTF-16 behind its byte order mark.
+// yaml-cpp treats text with this byte order mark as UTF-16.
 bool is_utf16(std::string_view text) {
   return text.substr(0, 2) == "\xff\xfe" || text.substr(0, 2) == "\xfe\xff";
 }
@@ -139,7 +139,7 @@ bool is_separator(std::string_view line) {
          (line.size() == 3 || kBlanks.find(line[3]) != std::string_view::npos);
 }
 
-// The separator line stays with the part that it opens: "--- !tag" and "--- value" are YAML.
+// The separator line belongs to the part that it opens: "--- !tag" and "--- value" are YAML.
 std::vector<Part> split(std::string_view text) {
   std::vector<Part> parts;
   std::size_t part_start = 0;
@@ -159,7 +159,7 @@ std::vector<Part> split(std::string_view text) {
   return parts;
 }
 
-// The part without a bare separator line, so that JSON behind one is recognised.
+// The part without a bare separator line, so that JSON after it is recognized.
 Part without_separator(Part part) {
   const auto line = part.text.substr(0, part.text.find('\n'));
   if (!is_separator(line) || line.find_first_not_of(kBlanks, 3) != std::string_view::npos)
@@ -188,7 +188,7 @@ class Collector {
   Documents take() { return std::move(result_); }
 
  private:
-  // The rule: one sound value, and nothing to say of it.
+  // The usual case: the whole text is one valid value without repeated keys.
   bool read_whole(std::string_view text) {
     auto json = JsonDocument::parse(text);
     if (!json || has_duplicate_keys(json->root())) return false;

@@ -1,15 +1,15 @@
 #pragma once
 
-// Text of a file, YAML or JSON -> its documents. Pure; any thread.
+// Splits the text of a YAML or JSON file into its documents. Pure; any thread.
 //
-// The text is cut at the lines that start with "---", as kubectl cuts it (inside a document YAML
-// allows no such line), and each part is read on its own: a broken document costs the others
-// nothing. A part whose first character is { or [ is JSON, of which several may follow each other;
-// any other is YAML. Empty documents are skipped. YAML in UTF-8 with a control character is
-// refused: the reader would take some of them for the end of the text.
+// The text is cut at lines that start with "---", as in kubectl (YAML allows no such line inside a
+// document), and each part is read by itself: a broken document does not affect the others. A part
+// whose first character is { or [ is JSON and may hold several values; any other part is YAML.
+// Empty documents are skipped. YAML in UTF-8 with a control character is refused: the YAML library
+// would take some control characters for the end of the text.
 //
-// All end as JsonDocuments, of which there is one reader. YAML is made into JSON text for it, and
-// so is JSON that it refuses and that is JSON all the same: integers beyond 64 bits become
+// All parts become JsonDocuments, the one form for the reader of objects. YAML is converted to JSON
+// text for that, and so is valid JSON that the reader refuses: integers beyond 64 bits become
 // fractions.
 
 #include <string>
@@ -22,9 +22,9 @@
 namespace ipvsproxier::api {
 
 struct Document {
-  std::string origin;  // the file's; from the second on with its number: "web.yaml#2"
+  std::string origin;  // the file's name, for later documents with a number: "web.yaml#2"
   JsonDocument json;
-  std::vector<std::string> duplicates;  // paths of keys that came twice; the last value counts
+  std::vector<std::string> duplicates;  // paths of repeated keys; the last value counts
 };
 
 struct Documents {

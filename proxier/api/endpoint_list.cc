@@ -27,7 +27,7 @@ void put_texts(std::string& bytes, const std::vector<std::string>& texts) {
   for (const auto& text : texts) put_text(bytes, text);
 }
 
-// Only what was put is taken.
+// Takes bytes off the front; the encoding is our own, so they are there.
 std::string_view take(std::string_view& bytes, std::size_t length) {
   const auto taken = bytes.substr(0, length);
   bytes.remove_prefix(length);
@@ -66,7 +66,8 @@ EndpointList::EndpointList(const std::vector<Endpoint>& endpoints) {
 }
 
 void EndpointList::push_back(const Endpoint& endpoint) {
-  // Names every field: one that is added does not compile until it is put here.
+  // The structured binding names every field: a new field does not compile until it is encoded
+  // here.
   const auto& [address, ready, serving, terminating, node_name, zone, target_name, zone_hints,
                node_hints] = endpoint;
   const bool has_hints = !zone_hints.empty() || !node_hints.empty();

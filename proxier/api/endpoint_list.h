@@ -1,11 +1,11 @@
 #pragma once
 
-// EndpointList: the endpoints of one slice in one block of bytes, some 50 for each with its names.
-// A cluster has hundreds of thousands, of which one Service's are looked at at a time. Values;
-// usable on any thread.
+// EndpointList: the endpoints of one slice in one block of bytes, about 50 bytes for each endpoint
+// with its names. A cluster has hundreds of thousands of endpoints, and only those of one Service
+// are used at a time. Values; any thread.
 //
-//   flags | address, 4 or 16 bytes | node name | zone | target | if it has hints: zones | nodes
-//   a text: its length in groups of 7 bits, its bytes; hints: how many, then that many texts
+//   flags | address, 4 or 16 bytes | node name | zone | target | with hints: zones | nodes
+//   text: its length in groups of 7 bits, its bytes; hints: their number, then that many texts
 
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +19,7 @@
 
 namespace ipvsproxier::api {
 
-// What an endpoint is made of.
+// One endpoint as a value of its own.
 struct Endpoint {
   netlink::IpAddress address;  // addresses[0]
   bool ready = true;
@@ -34,7 +34,7 @@ struct Endpoint {
   friend auto operator<=>(const Endpoint&, const Endpoint&) = default;
 };
 
-// The same as it lies in a list: valid until that changes.
+// An endpoint inside a list: valid until the list changes.
 struct EndpointView {
   netlink::IpAddress address;
   bool ready = true;
@@ -69,13 +69,13 @@ class EndpointList {
 
    private:
     friend EndpointList;
-    // `left`: endpoints from here on.
+    // `left`: the number of endpoints from here on.
     const_iterator(std::string_view bytes, std::size_t left) : rest_(bytes), left_(left + 1) {
       read();
     }
     void read();
 
-    std::string_view rest_;  // behind the one that it shows
+    std::string_view rest_;  // after the current endpoint
     std::size_t left_;
     EndpointView view_;
   };
@@ -86,7 +86,7 @@ class EndpointList {
       : EndpointList(std::vector<Endpoint>(endpoints)) {}
 
   void push_back(const Endpoint& endpoint);
-  // Gives back what was kept to grow.
+  // Releases reserved memory.
   void shrink_to_fit() { bytes_.shrink_to_fit(); }
 
   const_iterator begin() const { return {bytes_, size_}; }
@@ -94,7 +94,7 @@ class EndpointList {
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
   std::vector<Endpoint> unpack() const;
-  // All that the list says: equal lists have equal bytes, others not.
+  // The list in encoded form: two lists are equal if their bytes are equal.
   std::string_view bytes() const { return bytes_; }
 
   friend auto operator<=>(const EndpointList&, const EndpointList&) = default;

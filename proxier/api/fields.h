@@ -1,8 +1,8 @@
 #pragma once
 
-// Fields: typed reading of the members of a JSON object, where each thing that is wrong becomes a
-// Problem with the field's path. null counts as absent everywhere, as it does in the API.
-// Values for one decode on one thread; the JSON and the Report outlive them.
+// Fields: typed reading of the members of a JSON object; each invalid value becomes a Problem with
+// the field's path. null counts as absent everywhere, as in the API. Values for one decode on one
+// thread; the JSON and the Report must outlive them.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,15 +18,15 @@
 
 namespace ipvsproxier::api {
 
-// The value as it was written, in quotes when it is text, cut after some 60 characters; an object
-// or a list by its kind.
+// The value as written, text in quotes, cut after about 60 characters; for an object or a list only
+// its kind.
 std::string show(const JsonValue& value);
 std::string show(std::string_view text);
 
-// Whether it is the text "".
+// Whether the value is the text "".
 bool is_empty_text(const JsonValue& value);
 
-// Where the problems of one object go. The object is described when there is one.
+// Collects the problems of one object. The object is described only if there is a problem.
 struct Report {
   Report(std::string origin_of_all, std::function<std::string()> describe_object, Problems& list)
       : origin(std::move(origin_of_all)), describe(std::move(describe_object)), problems(list) {}
@@ -36,17 +36,17 @@ struct Report {
   std::string origin;
   std::function<std::string()> describe;
   Problems& problems;
-  bool refused = false;  // an error was met that costs the whole object
+  bool refused = false;  // an error that costs the whole object was found
 };
 
 class Fields {
  public:
   static constexpr std::size_t kNoIndex = std::numeric_limits<std::size_t>::max();
 
-  // The document, or an item of a list. It must be an object.
+  // The document, or an item of a list; refuses the object if this is no JSON object.
   Fields(const JsonValue& object, Report& report) : object_(object), report_(report) {}
-  // Member `key` of `parent`; no members when it is absent; refuses the object when it is no
-  // object.
+  // Member `key` of `parent`. An absent member has no fields; a member that is no JSON object
+  // refuses the object.
   Fields(const Fields& parent, std::string_view key);
   // Element `index` of the list `key` of `parent`.
   Fields(const Fields& parent, std::string_view key, std::size_t index, const JsonValue& element);
@@ -57,9 +57,9 @@ class Fields {
   Fields& operator=(const Fields&) = delete;
 
   std::optional<JsonValue> find(std::string_view key) const;  // nullopt: absent or null
-  bool has(std::string_view key) const;                       // there, be it null
+  bool has(std::string_view key) const;                       // present, even if null
 
-  // A wrong type or value refuses the object; then, and when it is absent, the fallback.
+  // A wrong type or value refuses the object; then, and for an absent member, returns the fallback.
   std::string text(std::string_view key, std::string_view fallback = "") const;
   bool boolean(std::string_view key, bool fallback) const;
   std::optional<std::int64_t> integer(std::string_view key, std::int64_t smallest,
@@ -74,9 +74,9 @@ class Fields {
     for (const auto& element : list->elements()) visit(index++, element);
   }
 
-  // A problem of member `key` (or of its element `index`) that costs the object.
+  // Reports a problem of member `key` (or of its element `index`) that costs the object.
   void refuse(std::string_view key, std::string message, std::size_t index = kNoIndex) const;
-  // One that costs less; the message says what.
+  // Reports a smaller problem; the message names the consequence.
   void note(Severity severity, std::string_view key, std::string message,
             std::size_t index = kNoIndex) const;
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// JsonBuilder: reader events (YAML's or JSON's) -> one tree, with the bounds that text from
-// outside needs and a note of every key that an object holds twice.
-// A value; used by one thread at a time. Never throws on account of its input.
+// JsonBuilder: builds a JSON tree from the events of a YAML or JSON reader, with limits for
+// untrusted text, and reports repeated keys. A value; one thread at a time. Never throws because of
+// its input.
 
 #include <cstddef>
 #include <string>
@@ -13,17 +13,17 @@
 
 namespace ipvsproxier::api {
 
-// Duplicate keys that are noted of one document; further ones change nothing that a person does.
+// The number of repeated keys that are reported for one document.
 inline constexpr std::size_t kMaxDuplicates = 20;
 
 class JsonBuilder {
  public:
-  // Each answers false when the nesting is too deep; the caller stops reading then.
+  // These return false if the nesting is too deep; the caller then stops reading.
   bool begin_object();
   bool begin_list();
   void key(std::string name);
   void value(Json value);
-  // Ends the innermost object or list and returns it in its place; valid until the next event.
+  // Ends the innermost object or list and returns it; the reference is valid until the next event.
   Json& end();
 
   std::size_t depth() const { return frames_.size(); }
@@ -33,7 +33,7 @@ class JsonBuilder {
   bool wants_key() const { return in_object() && !frames_.back().has_key; }
 
   Json take() { return std::move(root_); }
-  // Paths ("spec.ports[0].port") of keys that came again; the last value counts.
+  // Paths ("spec.ports[0].port") of repeated keys; the last value counts.
   std::vector<std::string> take_duplicates() { return std::move(duplicates_); }
 
  private:

@@ -1,7 +1,7 @@
 #pragma once
 
-// JSON values -> JSON text: the one way in which any is written. What is no UTF-8 in it is replaced
-// by U+FFFD. Pure; any thread.
+// Writes JSON text; all JSON output of the project uses this. Invalid UTF-8 becomes U+FFFD. Pure;
+// any thread.
 
 #include <string>
 #include <string_view>
@@ -10,14 +10,14 @@
 
 namespace ipvsproxier::api {
 
-// On one line, or indented by so many blanks a level.
+// On one line, or with `indent` blanks for each level.
 std::string to_json_text(const nlohmann::json& value, int indent = -1);
 std::string to_json_text(const nlohmann::ordered_json& value, int indent = -1);
 
-// Every text in it made visible (visible_text.h), for pages that are not JSON.
+// Makes every text in the value visible (visible_text.h), for pages that are not JSON.
 nlohmann::json visible_texts(nlohmann::json value);
 
-// A text with its quotes.
+// A text as a JSON string with its quotes.
 std::string json_quoted(std::string_view text);
 
 }  // namespace ipvsproxier::api

@@ -13,7 +13,7 @@ constexpr std::size_t kShownBytes = 60;
 
 }  // namespace
 
-// The recursion is bounded: every document was read within kMaxDepth.
+// Recursion is bounded: every document was read within kMaxDepth.
 Json to_tree(const JsonValue& value) {
   switch (value.kind()) {
     case JsonValue::Kind::null:

@@ -1,7 +1,7 @@
 #pragma once
 
-// Trees of nlohmann-json: what YAML is read into, what the configuration is read from, and what
-// explains text that the reader of objects (json_value.h) refuses. Pure; any thread.
+// JSON trees of nlohmann-json: used for YAML, for the configuration, and to explain text that the
+// reader of objects (json_value.h) refuses. Pure; any thread.
 
 #include <string>
 #include <string_view>
@@ -16,9 +16,9 @@ using Json = nlohmann::json;
 
 Json to_tree(const JsonValue& value);
 
-// "a number", "an object": what a value is, for messages.
+// The kind of a value for messages: "a number", "an object".
 std::string_view kind_of_json(const Json& value);
-// The value as it was written, in quotes when it is text, cut after some 60 characters.
+// The value as written, text in quotes, cut after about 60 characters.
 std::string show(const Json& value);
 
 }  // namespace ipvsproxier::api

@@ -12,7 +12,7 @@ namespace ipvsproxier::api {
 
 namespace {
 
-// Kinds on the tape.
+// Kinds of words on the tape.
 constexpr char kTrue = 't';
 constexpr char kFalse = 'f';
 constexpr char kInteger = 'l';
@@ -22,7 +22,7 @@ constexpr char kText = '"';
 constexpr char kList = '[';
 constexpr char kObject = '{';
 
-// A number's word is followed by one with its value.
+// The word of a number is followed by a word with its value.
 template <typename Number>
 Number number_behind(const std::uint64_t* word) {
   Number number;
@@ -87,7 +87,7 @@ std::optional<JsonValue> JsonValue::find(std::string_view key) const {
   return found;
 }
 
-// The last word of a list or an object is its closing bracket.
+// The last word of a list or object is its closing bracket.
 JsonValue::Elements JsonValue::elements() const {
   if (!is_list()) return {*this, *this};
   return {inside(), {*tape_, behind().index_ - 1}};
@@ -116,8 +116,8 @@ void JsonDocument::Delete::operator()(Storage* storage) const {
 JsonDocument::JsonDocument(std::unique_ptr<Storage, Delete> storage)
     : storage_(std::move(storage)), tape_(&storage_->tape) {}
 
-// The parser's own memory (about five bytes for each of the text) ends with this call. Keeping it
-// for the next text gains next to nothing, and would keep the memory of the largest for ever.
+// The parser's memory (about five bytes for each byte of text) is released with this call. Reusing
+// it would save next to nothing and keep the memory of the largest text for good.
 netlink::Result<JsonDocument> JsonDocument::parse(std::string_view text) {
   std::unique_ptr<Storage, Delete> storage(new Storage);
   simdjson::dom::parser parser;

@@ -1,12 +1,12 @@
 #pragma once
 
-// JsonDocument, the one reading of JSON for objects (the API's wire, JSON manifests and, made into
-// JSON, YAML ones), and JsonValue, a view of one of its values. The only file pair that knows
-// simdjson, whose DOM was chosen by measurement (test/bench/decode_bench.cc): more than ten times
-// as fast as trees or events of nlohmann-json, and no slower than simdjson's On-Demand, which finds
-// out only on the way that a text is broken and wants members in the order in which they come.
+// JsonDocument reads the JSON of objects (the API's responses, JSON manifests, and YAML manifests
+// after conversion to JSON); JsonValue is a view of one of its values. Only this file and its
+// source use simdjson. Its DOM was chosen by measurement (test/bench/decode_bench.cc): more than
+// ten times as fast as trees or events of nlohmann-json, and not slower than simdjson's On-Demand
+// interface, which detects broken text late and wants members in their order.
 //
-// A document is used by one thread at a time. Never throws on account of its input.
+// One thread at a time. Never throws because of its input.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,18 +20,18 @@
 
 namespace ipvsproxier::api {
 
-// Objects and lists inside each other; what is read of Kubernetes objects stays below 20, what
-// their writers may put beside it does not (broken_json.h).
+// Limit on nested objects and lists. The fields of Kubernetes objects that are read lie less than
+// 20 levels deep; other fields may lie deeper (broken_json.h).
 inline constexpr std::size_t kMaxDepth = 100;
 
-// What the reader leaves of a text (simdjson's doc/tape.md): a word for each value, its kind in the
-// highest byte; behind it the words of what it holds.
+// The result of simdjson (its doc/tape.md): one 64-bit word for each value, with the value's kind
+// in the highest byte; the words of the value's contents follow.
 struct JsonTape {
   const std::uint64_t* words = nullptr;
   const std::uint8_t* texts = nullptr;
 };
 
-// Valid while its document is.
+// A view; valid as long as its document.
 class JsonValue {
  public:
   enum class Kind : std::uint8_t {
@@ -54,26 +54,26 @@ class JsonValue {
   bool is_list() const { return tag() == '['; }
   bool is_object() const { return tag() == '{'; }
 
-  // nullopt: it is of another kind.
+  // nullopt: the value is of another kind.
   std::optional<bool> boolean() const;
   std::optional<std::int64_t> integer() const;
   std::optional<std::uint64_t> large_integer() const;
   std::optional<double> real() const;
   std::optional<std::string_view> text() const;
 
-  // A member, be it null; of several of one name the last, as an API server reads it. nullopt: not
-  // there, or this is no object.
+  // A member, even if null; of repeated keys the last one, as in an API server. nullopt: absent, or
+  // this is no object.
   std::optional<JsonValue> find(std::string_view key) const;
-  Elements elements() const;  // of a list; none of anything else
-  Members members() const;    // of an object; none of anything else
+  Elements elements() const;  // empty unless this is a list
+  Members members() const;    // empty unless this is an object
 
  private:
   friend class JsonDocument;
   JsonValue(const JsonTape& tape, std::size_t index) : tape_(&tape), index_(index) {}
 
   char tag() const { return static_cast<char>(tape_->words[index_] >> 56U); }
-  // A text's or key's word says in its lowest 56 bits where the text is: its length in four bytes,
-  // then the text itself.
+  // The lowest 56 bits of a text's or key's word are the position of the text: its length in four
+  // bytes, then its bytes.
   std::string_view text_here() const {
     constexpr std::uint64_t kPayload = (std::uint64_t{1} << 56U) - 1;
     const auto* at = tape_->texts + (tape_->words[index_] & kPayload);
@@ -81,8 +81,8 @@ class JsonValue {
     std::memcpy(&length, at, sizeof(length));
     return {reinterpret_cast<const char*>(at) + sizeof(length), length};
   }
-  // What comes after this value. The lowest half of a bracket's word is the index behind its
-  // partner; a number takes two words.
+  // The value after this one. The lowest half of an opening bracket's word is the index after the
+  // closing bracket; a number takes two words.
   JsonValue behind() const {
     const auto word = tape_->words[index_];
     const auto tag = static_cast<char>(word >> 56U);
@@ -95,7 +95,7 @@ class JsonValue {
   std::size_t index_;
 };
 
-// Ranges for range-based for.
+// Ranges for range-based for loops.
 class JsonValue::Elements {
  public:
   class Iterator {
@@ -116,7 +116,7 @@ class JsonValue::Elements {
   Iterator begin() const { return Iterator(first_); }
   Iterator end() const { return Iterator(end_); }
   bool empty() const { return begin() == end(); }
-  std::size_t count() const;  // goes through them
+  std::size_t count() const;  // linear
 
  private:
   JsonValue first_;
@@ -156,9 +156,9 @@ class JsonValue::Members {
 
 class JsonDocument {
  public:
-  // Of one value. An error (malformed) says what is wrong, not where: no JSON, anything behind the
-  // value, more than kMaxDepth levels, an integer beyond 64 bits, text that is no UTF-8. The text
-  // is not kept.
+  // Parses one value. An error (`malformed`) says what is wrong, but not where: no JSON, text after
+  // the value, more than kMaxDepth levels, an integer beyond 64 bits, invalid UTF-8. Does not keep
+  // a reference to the text.
   static netlink::Result<JsonDocument> parse(std::string_view text);
 
   JsonValue root() const { return {*tape_, 1}; }
@@ -175,7 +175,7 @@ class JsonDocument {
   const JsonTape* tape_;
 };
 
-// Whether an object in it has two members of one name.
+// Whether any object in the value has two members with the same name.
 bool has_duplicate_keys(const JsonValue& value);
 
 }  // namespace ipvsproxier::api

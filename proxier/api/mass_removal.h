@@ -1,12 +1,12 @@
 #pragma once
 
-// When so much is missing from what an API server says that it is rather lost there than deleted.
+// Detects that an API server's list lacks so many known objects that it probably lost them.
 
 #include <cstddef>
 
 namespace ipvsproxier::api {
 
-// Of fewer things most may well go at once.
+// With fewer known objects, most of them may well be deleted at once.
 inline constexpr std::size_t kMassRemovalFewest = 20;
 
 constexpr bool is_mass_removal(std::size_t lost, std::size_t known) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// Names of Kubernetes things: values, ordered, usable on any thread.
+// Names of Kubernetes objects: ordered values; any thread.
 
 #include <compare>
 #include <string>
@@ -23,7 +23,7 @@ inline std::string to_string(const NamespacedName& name) {
 
 struct ObjectKey {
   ObjectKind kind = ObjectKind::service;
-  NamespacedName name;  // of a Node: no namespace
+  NamespacedName name;  // a Node has no namespace
 
   friend auto operator<=>(const ObjectKey&, const ObjectKey&) = default;
 };

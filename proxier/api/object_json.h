@@ -1,8 +1,8 @@
 #pragma once
 
-// Typed objects -> JSON as a client of the API would send it. What decoding makes of it is the
-// object again, but for `origin`, and the cluster IPs of a headless Service, which has none. Pure;
-// any thread.
+// Typed objects -> JSON as an API client would send it. Decoding the JSON gives an equal object,
+// except for `origin` and for the cluster IPs of a headless Service, which has none. Pure; any
+// thread.
 
 #include <string>
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// The kinds of objects that are decoded. A kind of the same name in another API group is another
-// kind. Pure.
+// The kinds of objects that are decoded. A kind of the same name in another API group is a
+// different kind. Pure.
 
 #include <cstdint>
 #include <string_view>

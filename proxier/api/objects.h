@@ -1,8 +1,8 @@
 #pragma once
 
-// Service, EndpointSlice and Node: only the fields that proxying and inspection read, as typed
-// aggregates. Defaults are those of the API where it has them, so that a hand-written manifest
-// means what an API server would make of it. Values; usable on any thread.
+// Service, EndpointSlice and Node with only the fields that proxying and inspection read. Default
+// values are those of the API, so that a hand-written manifest means what an API server would make
+// of it. Values; any thread.
 
 #include <chrono>
 #include <compare>
@@ -36,7 +36,7 @@ enum class ServiceType : std::uint8_t { cluster_ip, node_port, load_balancer, ex
 
 struct Service {
   NamespacedName name;
-  std::string origin;                         // where it was read ("" from an API server)
+  std::string origin;                         // file of the manifest; "" from an API server
   std::optional<std::int64_t> creation_time;  // seconds since 1970, UTC
   ServiceType type = ServiceType::cluster_ip;
   bool headless = false;               // spec.clusterIP is "None"
@@ -62,8 +62,8 @@ struct EndpointPort {
   friend auto operator<=>(const EndpointPort&, const EndpointPort&) = default;
 };
 
-// When the cluster changed so that an object is what it is, to measure how long that took to get
-// here. It says nothing about the object: all are equal.
+// The time of the cluster change behind an object's current state, to measure the delay until it is
+// programmed. It is no part of the object's identity: all values compare equal.
 struct TriggerTime {
   std::optional<std::chrono::system_clock::time_point> time;
 
@@ -78,8 +78,8 @@ struct EndpointSlice {
   std::string origin;
   std::string service;              // label kubernetes.io/service-name; may be empty
   Family family = Family::ipv4;     // addressType
-  std::vector<EndpointPort> ports;  // portless ones are left out
-  EndpointList endpoints;           // those without a usable address are left out
+  std::vector<EndpointPort> ports;  // ports without a number are left out
+  EndpointList endpoints;           // without endpoints that have no usable address
   TriggerTime trigger;              // annotation endpoints.kubernetes.io/last-change-trigger-time
 
   friend auto operator<=>(const EndpointSlice&, const EndpointSlice&) = default;
@@ -92,7 +92,7 @@ struct Node {
   std::vector<IpAddress> internal_ips;
   std::vector<IpAddress> external_ips;
   std::vector<IpPrefix> pod_cidrs;  // spec.podCIDRs
-  // On its way out: it has a deletionTimestamp or the cluster autoscaler's taint.
+  // Has a deletionTimestamp or the cluster autoscaler's taint.
   bool to_be_deleted = false;
 
   friend auto operator<=>(const Node&, const Node&) = default;

@@ -1,6 +1,7 @@
 #pragma once
 
-// Problem: what is wrong with something that a person wrote, so that the person finds it.
+// Problem: an error in an object or a configuration that a person wrote, with its place. A value;
+// any thread.
 
 #include <cstdint>
 #include <string>
@@ -9,7 +10,7 @@
 namespace ipvsproxier::api {
 
 enum class Severity : std::uint8_t {
-  warning,  // noted, nothing is lost by it
+  warning,  // reported; nothing is lost
   error,    // something that was asked for is not done
 };
 
@@ -18,7 +19,7 @@ struct Problem {
   std::string origin;   // the file (with "#2" for its second document), or ""
   std::string object;   // "Service shop/web", or ""
   std::string field;    // "spec.ports[0].port", or ""
-  std::string message;  // what is wrong, and what happens now or what to do
+  std::string message;  // the fault, and its consequence or advice
 
   friend auto operator<=>(const Problem&, const Problem&) = default;
 };

@@ -10,7 +10,7 @@ namespace ipvsproxier::api {
 
 namespace {
 
-// Takes pieces off the front; once something does not fit, ok() stays false.
+// Reads parts from the front; after a mismatch ok() stays false.
 class Scanner {
  public:
   explicit Scanner(std::string_view text) : text_(text) {}
@@ -33,7 +33,7 @@ class Scanner {
     return true;
   }
 
-  // Digits beyond those are dropped.
+  // Further digits are dropped.
   std::chrono::nanoseconds fraction() {
     if (!take('.')) return {};
     const auto digits = std::min(text_.find_first_not_of("0123456789"), text_.size());
@@ -97,7 +97,7 @@ std::optional<std::int64_t> parse_rfc3339(std::string_view text) {
 std::optional<std::chrono::system_clock::time_point> parse_rfc3339_time(std::string_view text) {
   using std::chrono::hours;
   using std::chrono::system_clock;
-  // A day less than 64 bits of nanoseconds reach, in either direction.
+  // One day less than 64 bits of nanoseconds, in both directions.
   constexpr auto kReach =
       std::chrono::duration_cast<hours>(system_clock::duration::max()) - hours(24);
   const auto moment = parse(text);

@@ -15,8 +15,8 @@ struct Range {
   char32_t last;
 };
 
-// Of Unicode's categories Cc, Cf, Zl and Zp those that act on a terminal or cannot be seen, and the
-// tags, in which whole texts can be hidden.
+// Characters of Unicode's categories Cc, Cf, Zl and Zp that act on a terminal or are invisible, and
+// the tag characters, which can hide whole texts.
 constexpr std::array kInvisible = {
     Range{0x00, 0x1f},     Range{0x7f, 0x9f},     Range{0xad, 0xad},       Range{0x61c, 0x61c},
     Range{0x180e, 0x180e}, Range{0x200b, 0x200f}, Range{0x2028, 0x202e},   Range{0x2060, 0x206f},
@@ -39,10 +39,10 @@ bool is_inside_character(std::string_view text, std::size_t at) {
 
 struct Character {
   char32_t code = 0;
-  std::size_t size = 0;  // 0: the byte begins none
+  std::size_t size = 0;  // 0: no valid character begins here
 };
 
-// The first one (RFC 3629: the shortest form, no surrogates, nothing beyond U+10FFFF).
+// The first character (RFC 3629: shortest form, no surrogates, nothing beyond U+10FFFF).
 Character first_character(std::string_view text) {
   struct Form {
     unsigned mask;
@@ -70,7 +70,7 @@ Character first_character(std::string_view text) {
 
 struct Style {
   bool lines_stay = false;
-  bool yaml = false;  // beyond U+FFFF
+  bool yaml = false;  // writes characters beyond U+FFFF as YAML does
 };
 
 void append_visible(std::string& shown, char32_t character, const Style& style) {
@@ -141,7 +141,7 @@ std::string visible_yaml(std::string_view text) {
 
 std::string_view head_of(std::string_view text, std::size_t most) {
   if (text.size() <= most) return text;
-  // A character has four bytes at most: more that continue none are none.
+  // A character has at most four bytes: if more continuation bytes follow, the text is not UTF-8.
   constexpr std::size_t kLongest = 4;
   auto end = most;
   while (end > 0 && most - end < kLongest && is_inside_character(text, end)) --end;

@@ -1,8 +1,8 @@
 #pragma once
 
-// Text from outside, such as objects of the cluster, answers of a server, what the kernel holds for
-// others, made fit for a terminal and for a log, where it could act as a command or look like lines
-// that are not its own. Pure; any thread.
+// Makes untrusted text (objects of the cluster, answers of a server, kernel state of other
+// programs) safe for a terminal and a log: it cannot act as a command or imitate further log lines.
+// Pure; any thread.
 
 #include <cstddef>
 #include <string>
@@ -10,19 +10,18 @@
 
 namespace ipvsproxier::api {
 
-// One line of UTF-8 that shows all that is in it: control characters (C0, DEL, C1), separators of
-// lines, what turns the direction of writing and what has no width stand there as JSON writes them
-// ("\n", "\u001b"), bytes that are no UTF-8 as "\xff". Everything else stays as it is, backslashes
-// too: what is visible is left alone, and JSON keeps its meaning.
+// One line of UTF-8. Control characters (C0, DEL, C1), line separators, direction marks and
+// characters without width are written as JSON escapes ("\n", "\u001b"), invalid UTF-8 as "\xff".
+// All other characters stay, including backslashes, so that JSON keeps its meaning.
 std::string visible(std::string_view text);
 
-// The same for text of several lines: "\n" stays.
+// The same for text with several lines: "\n" stays.
 std::string visible_lines(std::string_view text);
 
-// The same for YAML, which has no pairs of surrogates for what is beyond U+FFFF: "\U000e0041".
+// The same for YAML, which writes characters beyond U+FFFF without surrogate pairs: "\U000e0041".
 std::string visible_yaml(std::string_view text);
 
-// Its first and its last `most` bytes at most, not cut in the middle of a character.
+// At most the first or last `most` bytes; never cuts a character in two.
 std::string_view head_of(std::string_view text, std::size_t most);
 std::string_view tail_of(std::string_view text, std::size_t most);
 

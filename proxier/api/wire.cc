@@ -40,7 +40,7 @@ netlink::Error malformed(std::string message) {
   return {.kind = netlink::ErrorKind::malformed, .where = std::move(message)};
 }
 
-// Mended where that helps.
+// Parses the text, repaired if necessary.
 Result<JsonDocument> read_document(std::string_view text) {
   auto json = JsonDocument::parse(text);
   if (json) return json;
@@ -53,7 +53,7 @@ NamespacedName name_of(const Outline& outline, ObjectKind kind) {
   return {.ns = outline.ns.empty() ? "default" : outline.ns, .name = outline.name};
 }
 
-// "Service shop/web", as far as that is known.
+// The problem of an unreadable object; names the object as far as possible.
 Problem unreadable(const NamespacedName& name, ObjectKind kind, const std::string& why) {
   auto object = std::string(to_string(kind));
   if (!name.name.empty()) object += " " + (kind == ObjectKind::node ? name.name : to_string(name));
@@ -66,12 +66,12 @@ MaybeValue member(const MaybeValue& object, std::string_view key) {
   return object ? object->find(key) : std::nullopt;
 }
 
-// "" unless it is text.
+// "" unless the value is text.
 std::string text_of(const MaybeValue& value) {
   return std::string(value ? value->text().value_or("") : "");
 }
 
-// nullopt unless it is a whole number from 0 on.
+// nullopt unless the value is an integer of at least 0.
 std::optional<int> number_of(const MaybeValue& value) {
   const auto number = value ? value->integer() : std::nullopt;
   if (!number || *number < 0 || *number > std::numeric_limits<int>::max()) return std::nullopt;
@@ -90,7 +90,7 @@ ApiStatus status_of(const JsonValue& status) {
       .retry_after_seconds = number_of(member(status.find("details"), "retryAfterSeconds"))};
 }
 
-// The object where it decodes and is of the kind that was asked for.
+// The object if it decodes and has the requested kind.
 std::optional<Object> decode_wanted(const JsonValue& json, ObjectKind kind,
                                     std::optional<ObjectKind> implied, Problems& problems) {
   const auto found = find_kind(json, implied);
@@ -117,7 +117,7 @@ Result<WatchEvent> read_bookmark(const JsonValue& object) {
   return event;
 }
 
-// A body that is no Status, for a log: its beginning, on one line.
+// A body that is no Status, for a log: its beginning on one line.
 std::string shown_body(std::string_view body) {
   std::string text;
   for (const char c : head_of(body, kShownBody)) {
@@ -195,7 +195,7 @@ Result<ListEnvelope> decode_list_envelope(std::string_view document, ObjectKind 
   if (kind_text(root) != wanted || version_text(root) != api_version_of(kind))
     return malformed(fmt::format("the answer is no {} {} but: {}", api_version_of(kind), wanted,
                                  shown_body(document)));
-  // What has none is cut short by somebody: to take it for empty would remove everything.
+  // A list without items was cut off on the way: treating it as empty would remove everything.
   const auto items = root.find("items");
   if (!items) return malformed("the list has no items");
   if (!items->is_list() && !items->is_null())

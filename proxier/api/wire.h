@@ -1,15 +1,15 @@
 #pragma once
 
-// Documents of the API's wire (events of a watch, items and envelopes of lists, Status) -> values.
-// What is not kept (managedFields, annotations, selectors) is dropped while decoding.
-// Pure; any thread; never throws on account of its input and keeps nothing from call to call.
+// Decodes documents of the API: watch events, list items and envelopes, Status. Unused fields
+// (managedFields, annotations, selectors) are dropped while decoding. Pure; any thread; never
+// throws because of its input; keeps no state between calls.
 //
-// Objects are what others wrote: one that cannot be read costs itself alone. What an API server
-// takes and the reader refuses is mended (broken_json.h): levels beyond any that matter, text that
-// is no UTF-8. An object that still is no JSON, or does not decode, is an event or item without
-// object, with as much of its name as can be told, and problems say why. What is no event of an
-// object, no list or no Status is an Error of kind `malformed`: the connection that brought it
-// cannot be trusted any further. Origins of problems and objects are "".
+// An unreadable object affects only itself. Text that an API server accepts and the reader refuses
+// is repaired (broken_json.h): excessive nesting, invalid UTF-8. An object that still is no JSON or
+// does not decode gives an event or item without object, with the part of its name that can be
+// found, and problems with the reason. A document that is no event of an object, no list or no
+// Status is an Error of kind `malformed`: its connection cannot be trusted any further. The origin
+// of problems and objects is "".
 
 #include <cstdint>
 #include <optional>
@@ -24,9 +24,9 @@
 
 namespace ipvsproxier::api {
 
-// metav1.Status: what the server says when it does not do what was asked.
+// metav1.Status: the server's error answer.
 struct ApiStatus {
-  int code = 0;         // as in HTTP; 0: not said
+  int code = 0;         // as in HTTP; 0: absent
   std::string reason;   // "Expired", "Timeout"
   std::string message;  // for people
   std::optional<int> retry_after_seconds;
@@ -40,11 +40,11 @@ std::string_view to_string(EventType type);  // "ADDED"
 
 struct WatchEvent {
   EventType type = EventType::error;
-  // Absent with bookmark and error, and for an object that does not decode or that no proxy serves
-  // (a slice of names).
+  // Absent for bookmark and error, for an object that does not decode, and for one that no proxy
+  // serves (a slice of addressType FQDN).
   std::optional<Object> object;
-  NamespacedName name;           // of the object as far as it can be read; a Node has no namespace
-  std::string resource_version;  // of the object or the bookmark
+  NamespacedName name;              // as far as it can be read; a Node has no namespace
+  std::string resource_version;     // of the object or the bookmark
   bool initial_events_end = false;  // the bookmark that ends the initial events of a watch
   ApiStatus status;                 // with error
   Problems problems;
@@ -53,8 +53,9 @@ struct WatchEvent {
 };
 
 netlink::Result<WatchEvent> decode_watch_event(std::string_view document, ObjectKind kind);
-// Of one that cannot be read, for the reason `why` ("is larger than 5 bytes"): what its beginning
-// tells. An error unless that is whether an object was added, modified or deleted.
+// The event of an object that cannot be read; `why` is the reason ("is larger than 5 bytes"). Uses
+// the beginning of the text; an error if that does not tell whether the object was added, modified
+// or deleted.
 netlink::Result<WatchEvent> outline_watch_event(std::string_view beginning, ObjectKind kind,
                                                 const std::string& why);
 
@@ -66,9 +67,9 @@ struct ListItem {
   friend bool operator==(const ListItem&, const ListItem&) = default;
 };
 
-// Items of a list need not say their kind and apiVersion: the list has said it.
+// Items of a list need no kind and apiVersion of their own: they follow from the list.
 ListItem decode_list_item(std::string_view document, ObjectKind kind);
-// As outline_watch_event().
+// Like outline_watch_event(), for an item.
 ListItem outline_list_item(std::string_view beginning, ObjectKind kind, const std::string& why);
 
 // A list without its items.
@@ -79,12 +80,12 @@ struct ListEnvelope {
   friend auto operator<=>(const ListEnvelope&, const ListEnvelope&) = default;
 };
 
-// Refuses what is no list of that kind.
+// An error for anything that is no list of this kind.
 netlink::Result<ListEnvelope> decode_list_envelope(std::string_view document, ObjectKind kind);
 
-// The body of an answer that is no success. Bodies may come from a proxy on the way, so anything
-// else than a Status has reason "" and its beginning as message; code and retry_after_seconds are
-// then unknown.
+// Decodes the body of an unsuccessful answer. A proxy on the way may have written it: if it is no
+// Status, the reason is "", the message is the beginning of the body, and code and
+// retry_after_seconds are unknown.
 ApiStatus decode_status(std::string_view document);
 
 }  // namespace ipvsproxier::api

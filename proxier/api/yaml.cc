@@ -16,7 +16,7 @@ namespace ipvsproxier::api {
 
 namespace {
 
-// yaml-cpp reads from an istream; this one reads the text where it is.
+// A streambuf over existing text, because yaml-cpp reads from an istream.
 class ViewBuffer : public std::streambuf {
  public:
   explicit ViewBuffer(std::string_view text) {
@@ -30,7 +30,7 @@ struct Extent {
   std::size_t depth = 0;
 };
 
-// The recursion is bounded: every value was built within kMaxDepth.
+// Recursion is bounded: every value was built within kMaxDepth.
 Extent extent_of(const Json& value) {
   Extent all;
   if (!value.is_structured()) return all;
@@ -43,7 +43,7 @@ Extent extent_of(const Json& value) {
   return all;
 }
 
-// The library wants handlers to stop it by throwing; read_yaml() catches.
+// Handlers stop the library by throwing; read_yaml() catches the exception.
 [[noreturn]] void stop(const YAML::Mark& mark, const std::string& message) {
   throw YAML::ParserException(mark, message);
 }
@@ -53,7 +53,7 @@ class Handler : public YAML::EventHandler {
   explicit Handler(std::vector<ParsedValue>& documents) : documents_(documents) {}
 
   void OnDocumentStart(const YAML::Mark& mark) override {
-    // At a stray "," the library hands out empty documents without end.
+    // After a stray "," the library reports empty documents without end.
     if (mark.pos == start_) stop(mark, "a value cannot start with this character");
     start_ = mark.pos;
     builder_ = JsonBuilder();
@@ -149,7 +149,7 @@ class Handler : public YAML::EventHandler {
     if (open.anchor != 0) remember(open.anchor, value);
   }
 
-  // The object's own keys win over merged ones, earlier merged objects over later ones.
+  // The object's own keys win over merged ones, and earlier merged objects over later ones.
   static void merge(const YAML::Mark& mark, Json& object) {
     const Json merged = std::move(object["<<"]);
     object.erase("<<");
@@ -162,7 +162,7 @@ class Handler : public YAML::EventHandler {
   }
 
   std::vector<ParsedValue>& documents_;
-  int start_ = -1;  // of the current document
+  int start_ = -1;  // position of the current document
   JsonBuilder builder_;
   std::vector<Open> open_;
   std::map<YAML::anchor_t, Anchored> anchors_;

@@ -29,7 +29,7 @@ bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-// Digits of a base after its prefix: 0x, 0b, 0o and the bare 0 of YAML 1.1's octal numbers.
+// Removes a prefix (0x, 0b, 0o, or the 0 of YAML 1.1's octal numbers) and returns the base.
 int take_base(std::string_view& digits) {
   if (digits.size() < 2 || digits[0] != '0') return 10;
   const char letter = static_cast<char>(digits[1] | 0x20);

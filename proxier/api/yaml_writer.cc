@@ -16,9 +16,9 @@ namespace {
 using Json = nlohmann::json;
 
 void write_text(YAML::Emitter& out, const std::string& text) {
-  // The library does not see that these begin and end documents.
+  // The library does not quote these marks, which begin and end documents.
   const bool is_mark = text.rfind("---", 0) == 0 || text.rfind("...", 0) == 0;
-  // Nor that quotes are needed for what is no UTF-8 and for what cannot be seen.
+  // Nor does it quote invalid UTF-8 and invisible characters.
   const bool is_plain = resolve_plain_scalar(text).is_string() && visible_lines(text) == text;
   if (is_mark || !is_plain) out << YAML::DoubleQuoted;
   out << text;
@@ -43,9 +43,9 @@ void write(YAML::Emitter& out, const Json& value) {
   } else if (value.is_string()) {
     write_text(out, value.get_ref<const std::string&>());
   } else if (value.is_null()) {
-    out << YAML::Null;  // as text the library would quote it
+    out << YAML::Null;  // written as text, the library would quote it
   } else {
-    out << to_json_text(value);  // numbers, true and false are the same in YAML
+    out << to_json_text(value);  // numbers, true and false look the same in YAML
   }
 }
 
@@ -55,7 +55,7 @@ std::string write_yaml(const Json& value) {
   YAML::Emitter out;
   out.SetNullFormat(YAML::LowerNull);
   write(out, value);
-  // Within quotes "\u202e" means the character.
+  // Inside quotes "\u202e" stands for the character.
   return visible_yaml({out.c_str(), out.size()}) + "\n";
 }
 

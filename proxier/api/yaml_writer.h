@@ -8,8 +8,8 @@
 
 namespace ipvsproxier::api {
 
-// One document that ends in a newline. Texts that unquoted would mean something else to Kubernetes'
-// tools (yaml_scalar.h) are quoted.
+// Writes one document that ends in a newline. Texts that mean something else to Kubernetes tools
+// without quotes (yaml_scalar.h) are quoted.
 std::string write_yaml(const nlohmann::json& value);
 
 }  // namespace ipvsproxier::api

@@ -1,7 +1,7 @@
 #pragma once
 
-// Where the addresses of virtual services are bound, and what is bound for nothing. Values; pure,
-// any thread.
+// The places where addresses of virtual services are bound, and addresses that are bound without
+// need. Values; pure, any thread.
 
 #include <set>
 #include <span>
@@ -17,16 +17,16 @@ namespace ipvsproxier::inspect {
 
 struct AddressRow {
   netlink::IpAddress address;
-  std::string bound_to;            // "kube-ipvs0", "table local"; "" for nothing
-  std::set<std::string> services;  // "shop/web", those that are known
-  std::string wrong;               // what is not as it should be; ""
+  std::string bound_to;            // "kube-ipvs0", "table local"; "" if not bound
+  std::set<std::string> services;  // "shop/web", if known
+  std::string wrong;               // a description of the fault, or ""
 
   friend bool operator==(const AddressRow&, const AddressRow&) = default;
 };
 
-// Every address on a link of ours or with a local route of ours, a row for each place, and every
-// address of a virtual service that is bound nowhere; ordered. Those that other links have are the
-// node's own.
+// One row for each address on our links or with our local route, at each place, and for each
+// address of a virtual service that is bound nowhere; sorted. Addresses on other links belong to
+// the node.
 std::vector<AddressRow> address_rows(std::span<const netlink::InterfaceAddress> bound,
                                      std::span<const netlink::IpAddress> routes,
                                      std::span<const netlink::VirtualService> services,

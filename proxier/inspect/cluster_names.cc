@@ -25,7 +25,7 @@ std::optional<std::uint16_t> port_of(std::optional<std::int64_t> number) {
   return static_cast<std::uint16_t>(*number);
 }
 
-// Takes one value of a row after the other, of the kind that is expected.
+// Reads the values of a row one after the other, each with its expected kind.
 class Row {
  public:
   explicit Row(const JsonValue& row) : values_(row.elements()), at_(values_.begin()) {}
@@ -42,7 +42,7 @@ class Row {
     good_ = port.has_value();
     return port.value_or(0);
   }
-  // All that was asked for was there.
+  // Whether all values were present and of the expected kind.
   bool good() const { return good_; }
 
  private:
@@ -104,7 +104,7 @@ bool ClusterNames::take_virtual(const JsonValue& json) {
   return true;
 }
 
-// Most slices have the ports of the one before.
+// Most slices have the same ports as the slice before.
 std::optional<std::uint32_t> ClusterNames::take_ports(const JsonValue& json) {
   std::vector<std::uint16_t> ports;
   Row row(json);
@@ -134,7 +134,7 @@ bool ClusterNames::take_slice(const JsonValue& json, std::vector<Endpoint>& endp
   return true;
 }
 
-// A Service that a page goes on with is the last one of the page before.
+// A Service continued from the page before is the last one of that page.
 ClusterNames::Service& ClusterNames::service_of(const JsonValue& json) {
   const auto ns = text_of(json, "namespace");
   const auto name = text_of(json, "name");
@@ -212,7 +212,7 @@ std::optional<VirtualName> ClusterNames::of(const netlink::VirtualServiceKey& se
                      it->second.facet};
 }
 
-// As the planner does, of duplicates it takes the later one unless that terminates.
+// As in the planner, of duplicates the later one counts unless it is terminating.
 std::optional<ServerName> ClusterNames::of(const netlink::VirtualServiceKey& service,
                                            const netlink::RealServerKey& server) const {
   const auto it = virtuals_.find(service);

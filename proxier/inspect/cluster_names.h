@@ -1,7 +1,7 @@
 #pragma once
 
-// ClusterNames: what the cluster calls virtual services and real servers, as the daemon says it.
-// Some 70 bytes for each endpoint. One thread. What it answers is valid as long as it lives.
+// ClusterNames: the cluster's names of virtual services and real servers, as the daemon reports
+// them. About 70 bytes for each endpoint. One thread. Results are valid as long as this object.
 
 #include <cstdint>
 #include <map>
@@ -21,7 +21,7 @@
 
 namespace ipvsproxier::inspect {
 
-// What a virtual service exposes.
+// The Service port that a virtual service exposes.
 struct VirtualName {
   std::string_view ns;
   std::string_view service;
@@ -31,7 +31,7 @@ struct VirtualName {
 
 std::string to_string(const VirtualName& name);  // "shop/web:http", "shop/web" for an unnamed port
 
-// The endpoint behind a real server; "" where the cluster does not say.
+// The endpoint behind a real server; "" for values that the cluster does not have.
 struct ServerName {
   std::string_view pod;  // in the Service's namespace
   std::string_view node;
@@ -43,33 +43,32 @@ struct ServerName {
   friend bool operator==(const ServerName&, const ServerName&) = default;
 };
 
-// "", "not ready", "terminating" (it still serves), "terminating, not serving".
+// "", "not ready", "terminating" (still serving), "terminating, not serving".
 std::string_view condition_text(const ServerName& name);
 
 class ClusterNames {
  public:
-  // Takes a page of name_page(), in the order of the pages. Answers the next query's `after`; "":
-  // that was the last page.
-  // `malformed`: it is no such page; what is known stays.
+  // Adds a page of name_page(); call in the order of the pages. Returns `after` of the next query,
+  // "" after the last page. `malformed`: not such a page; earlier pages stay valid.
   netlink::Result<std::string> take_page(std::string_view page);
 
-  // nullopt: the cluster does not ask for it (any more).
+  // nullopt: no Service asks for it (any more).
   std::optional<VirtualName> of(const netlink::VirtualServiceKey& service) const;
-  // Of this virtual service; nullopt: its Service has no such endpoint (any more).
+  // A real server of this virtual service; nullopt: the Service has no such endpoint (any more).
   std::optional<ServerName> of(const netlink::VirtualServiceKey& service,
                                const netlink::RealServerKey& server) const;
 
-  // Of an address alone: "shop/web" of a virtual service, "shop/web-1" of a pod; "" where that is
-  // not known, or several have it. Looks at all of them.
+  // The name of an address: "shop/web" for a virtual service, "shop/web-1" for a pod; "" if it is
+  // unknown or ambiguous. Cost: linear.
   std::string of_address(const netlink::IpAddress& address) const;
 
-  // The Services with a virtual service or an endpoint there, in order; of one with a port, with
-  // that port. And those of a pod.
+  // The Services with a virtual service or an endpoint at this address, and at this port if given,
+  // in order; and the Services of a pod.
   std::set<api::NamespacedName> services_at(const netlink::IpAddress& address,
                                             std::optional<std::uint16_t> port) const;
   std::set<api::NamespacedName> services_of_pod(const api::NamespacedName& pod) const;
 
-  // Calls visit(service, health_check_node_port), which is 0 for none.
+  // Calls visit(service, health_check_node_port); the port is 0 if there is none.
   template <typename Visit>
   void each_service(Visit visit) const {
     for (const auto& service : services_) visit(full_name(service), service.health_check_port);
@@ -85,7 +84,7 @@ class ClusterNames {
   }
 
   bool empty() const { return virtuals_.empty(); }
-  // Those of each Service, in the order of the keys.
+  // All virtual services, in the order of their keys.
   const auto& virtuals() const { return virtuals_; }
 
  private:
@@ -123,7 +122,8 @@ class ClusterNames {
 
   TextStore texts_;
   std::vector<Service> services_;
-  std::vector<std::vector<std::uint16_t>> ports_;  // of slices, those in a row that have the same
+  // Of slices; consecutive equal ones are stored once.
+  std::vector<std::vector<std::uint16_t>> ports_;
   std::map<netlink::VirtualServiceKey, Virtual> virtuals_;
 };
 

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t kTellBytes = 32 * 1024;
 
-// A connection with what the cluster calls its ends: "" where that is not known.
+// A connection with the cluster's names of its ends; "" if unknown.
 struct NamedConnection {
   IpvsConnection one;
   std::string service;  // "shop/web:http"

@@ -1,6 +1,6 @@
 #pragma once
 
-// The connections of IPVS as rows, with the names of the cluster. One thread.
+// IPVS connections as rows, with the cluster's names. One thread.
 
 #include <cstdint>
 #include <optional>
@@ -21,7 +21,7 @@ struct ConnectionStyle {
   SetFormat format = SetFormat::text;
 };
 
-// The error is the source's or the sink's.
+// Returns the error of the source or the sink.
 netlink::Status tell_connections(netlink::ConnectionSource& source, const ConnectionStyle& style,
                                  const ClusterNames& names, const TextSink& sink);
 

@@ -16,7 +16,7 @@ using netlink::Protocol;
 
 namespace {
 
-// Of an element what decides whose it is: not the sources.
+// The parts of an element that determine its owner: without sources.
 Element without_source(const Element& element) {
   if (const auto* one = std::get_if<ipset::IpPortIpElement>(&element))
     return IpPortElement{one->ip, one->protocol, one->port};
@@ -63,7 +63,7 @@ void ElementOwners::take_health_checks(const ClusterNames& names) {
   });
 }
 
-// Of an endpoint's ports the protocol is not known, of its Service's it is.
+// The ports of endpoints have no protocols here; use those of the Service.
 void ElementOwners::take_endpoints(const ClusterNames& names) {
   std::map<api::NamespacedName, std::set<Protocol>> protocols;
   for (const auto& [key, _] : names.virtuals())

@@ -1,6 +1,6 @@
 #pragma once
 
-// Whom the elements of our sets are for, by the names of the cluster. Pure; any thread.
+// The Services to which the elements of our sets belong, by the cluster's names. Pure; any thread.
 
 #include <map>
 #include <set>
@@ -14,15 +14,16 @@ namespace ipvsproxier::inspect {
 
 class ElementOwners {
  public:
-  // Of the elements of this set.
+  // Owners for elements of this set.
   ElementOwners(const plan::SetKey& set, const ClusterNames& names);
 
-  // Those that have the element's virtual service or node port: "shop/web:http"; or "shop/web",
-  // whose address, endpoint (of KUBE-LOOP-BACK) or health check node port it is.
+  // The Service ports of the element's virtual service or node port ("shop/web:http"), or the
+  // Services ("shop/web") to which the address, the endpoint (in KUBE-LOOP-BACK) or the health
+  // check node port belongs.
   const std::set<std::string>& of(const ipset::Element& element) const;
 
-  // Whether an element without one is for no Service. The names are those of Services that have a
-  // virtual service, and what is not for one may be for another Service.
+  // Whether an element without owner belongs to no Service. False for sets whose elements may
+  // belong to Services without a virtual service, which have no names here.
   bool knows_all() const;
 
  private:
@@ -31,7 +32,8 @@ class ElementOwners {
   void take_health_checks(const ClusterNames& names);
 
   plan::SetKey set_;
-  std::map<ipset::Element, std::set<std::string>> owners_;  // by what of an element they decide
+  // Keyed by the parts of an element that determine its owner.
+  std::map<ipset::Element, std::set<std::string>> owners_;
 };
 
 }  // namespace ipvsproxier::inspect

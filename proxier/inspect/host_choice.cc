@@ -81,8 +81,8 @@ std::optional<bool> is_heard(const NodeReading& node, const Packet& packet) {
 
 Notice unheard_notice(const Packet& packet) {
   if (packet.protocol != netlink::Protocol::tcp) return Notice::port_unreachable;
-  // tcp_v6_send_response() looks for the way to ::1 on the link of the address that was asked, and
-  // there is none (rt6_need_strict(); seen on 6.1.176).
+  // tcp_v6_send_response() looks for a route to ::1 on the link of the original destination, and
+  // finds none (rt6_need_strict(); seen on 6.1.176).
   const bool astray = packet.source.family() == Family::ipv6 && packet.source.is_loopback() &&
                       !packet.destination.is_loopback();
   return astray ? Notice::none : Notice::reset;

@@ -1,7 +1,7 @@
 #pragma once
 
-// JsonText: JSON that is written as it comes, without a tree, indented by two blanks a level. A
-// value; usable on any thread.
+// JsonText: writes JSON directly as text, without a tree, indented by two blanks for each level. A
+// value; any thread.
 
 #include <concepts>
 #include <iterator>
@@ -13,13 +13,13 @@
 
 namespace ipvsproxier::inspect {
 
-// Quoted; what is no UTF-8 is replaced.
+// Appends a quoted text; replaces invalid UTF-8.
 void append_json_text(std::string& text, std::string_view value);
 
-// The caller sees to it that objects have members with keys and lists such without.
+// The caller must use keys in objects and no keys in lists.
 class JsonText {
  public:
-  // From now on it is appended there.
+  // Sets the text to append to.
   void write_to(std::string& text) { text_ = &text; }
 
   // '{' or '['.
@@ -69,8 +69,8 @@ class JsonText {
   }
 
   std::string* text_ = nullptr;
-  std::string brackets_;  // those that are open
-  bool empty_ = false;    // the innermost, so far
+  std::string brackets_;  // open brackets
+  bool empty_ = false;    // whether the innermost one is still empty
 };
 
 }  // namespace ipvsproxier::inspect

@@ -32,7 +32,7 @@ std::optional<netlink::VirtualServiceKey> service_of(const netlink::IpvsConnecti
 }
 
 std::optional<Backend> Backend::parse(std::string_view text) {
-  // Alone an address: one of IPv6 is full of colons.
+  // First try an address without a port: an IPv6 address has colons.
   if (const auto address = IpAddress::parse(text)) return Backend{*address, std::nullopt};
   const auto colon = text.rfind(':');
   if (colon == std::string_view::npos) return std::nullopt;

@@ -1,6 +1,6 @@
 #pragma once
 
-// What of the table is shown. Values; pure, any thread.
+// Filters of the table and connection listings. Values; pure, any thread.
 
 #include <cstdint>
 #include <optional>
@@ -12,7 +12,7 @@ namespace ipvsproxier::inspect {
 
 class ClusterNames;
 
-// That of the connection's ends; nullopt: no virtual service has its protocol.
+// The virtual service of a connection; nullopt: no virtual service has its protocol.
 std::optional<netlink::VirtualServiceKey> service_of(const netlink::IpvsConnection& connection);
 
 struct Backend {
@@ -24,22 +24,22 @@ struct Backend {
   friend bool operator==(const Backend&, const Backend&) = default;
 };
 
-// All that is set must hold. Firewall-mark services have no address, port and protocol.
+// All set conditions must hold. Firewall-mark services have no address, port and protocol.
 struct ListFilter {
   std::optional<netlink::IpPrefix> vip;
   std::optional<std::uint16_t> port;
   std::optional<netlink::Protocol> protocol;
   std::optional<Backend> backend;
-  const ClusterNames* named = nullptr;  // services that have a name there
-  bool draining = false;                // servers of weight 0
-  bool empty = false;                   // services without a real server
+  const ClusterNames* named = nullptr;  // only services that have a name there
+  bool draining = false;                // only servers of weight 0
+  bool empty = false;                   // only services without real servers
 
   bool matches(const netlink::VirtualServiceKey& service) const;
   bool matches(const netlink::RealServer& server) const;
-  // All but `draining` and `empty`, which connections do not have.
+  // Without `draining` and `empty`, which do not apply to connections.
   bool matches(const netlink::IpvsConnection& connection) const;
 
-  // Services are shown for the sake of their servers that match.
+  // Whether services are shown only because of matching servers.
   bool selects_servers() const { return backend.has_value() || draining; }
 
   friend bool operator==(const ListFilter&, const ListFilter&) = default;

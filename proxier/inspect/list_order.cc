@@ -6,12 +6,12 @@ using netlink::IpAddress;
 
 namespace {
 
-// The difference as a C program gets it that subtracts unsigned numbers into an int.
+// The difference of unsigned numbers, stored in an int, as in ipvsadm.
 int wrapped_difference(std::uint32_t left, std::uint32_t right) {
   return static_cast<int>(left - right);
 }
 
-// Four bytes as a number; an IPv4 address is followed by zeroes, as in the kernel's union.
+// Four bytes as a number; after an IPv4 address come zeroes, as in the kernel's union.
 std::uint32_t word(const IpAddress& address, std::size_t index) {
   constexpr std::size_t kWordBytes = 4;
   const auto bytes = address.bytes();
@@ -22,7 +22,8 @@ std::uint32_t word(const IpAddress& address, std::size_t index) {
   return number;
 }
 
-// As many bytes as the left address has: of two families too, where a service has servers of both.
+// Compares as many bytes as the left address has, also between families: a service may have servers
+// of both.
 int compare_addresses(const IpAddress& left, const IpAddress& right) {
   const std::size_t words = left.family() == netlink::Family::ipv6 ? 4 : 1;
   for (std::size_t i = 0; i < words; ++i)

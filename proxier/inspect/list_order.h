@@ -1,10 +1,10 @@
 #pragma once
 
-// The order in which ipvsadm (1.31) prints what it read. Pure, any thread.
+// ipvsadm's (1.31) order of output. Pure, any thread.
 //
-// It sorts with a comparison that is no order (it subtracts 32-bit numbers into an int, so that
-// 192.168.0.1 may come before 10.0.0.1): what comes out depends on what went in. Give elements in
-// the kernel's order.
+// ipvsadm sorts with a comparison that is no order: it subtracts 32-bit numbers into an int, so
+// 192.168.0.1 may come before 10.0.0.1. The result therefore depends on the input order: pass
+// elements in the kernel's order.
 
 #include <cstdlib>
 #include <vector>
@@ -18,9 +18,9 @@ int compare_as_ipvsadm(const netlink::VirtualServiceKey& left,
                        const netlink::VirtualServiceKey& right);
 int compare_as_ipvsadm(const netlink::RealServerKey& left, const netlink::RealServerKey& right);
 
-// Pointers to the elements, sorted by what Key(element) says. What qsort makes of it is part of the
-// order: the C library's is a merge sort for these sizes, and a comparison that is no order is
-// defined by nothing else. Sorting pointers keeps the elements whole.
+// Pointers to the elements, sorted by Key(element) with qsort, as ipvsadm does: with a comparison
+// that is no order, only the algorithm (a merge sort in the C library for these sizes) defines the
+// result. Sorts pointers, because qsort would copy elements bytewise.
 template <auto Key, typename T>
 std::vector<const T*> order_of_ipvsadm(const std::vector<T>& elements) {
   std::vector<const T*> order;

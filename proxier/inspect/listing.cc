@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kPartBytes = 32 * 1024;
 
-// Text on its way to the sink.
+// Collects text for the sink.
 class Page {
  public:
   explicit Page(const TextSink& sink) : sink_(sink) {}
@@ -78,7 +78,7 @@ class TableListing {
   }
 
   Status show(const ServiceReading& service, bool sorted) {
-    // It is shown once it is known to match: a service without servers may be all that is wanted.
+    // A service is shown once it matches: with `empty` a service without servers may match.
     bool shown = false;
     bool has_servers = false;
     const auto show_service = [&] {

@@ -1,6 +1,6 @@
 #pragma once
 
-// The virtual server table and the connections, read, selected and written as text. One thread.
+// Reads, filters and prints the virtual server table and the connections. One thread.
 
 #include <functional>
 #include <string_view>
@@ -12,19 +12,20 @@
 
 namespace ipvsproxier::inspect {
 
-// Takes text as it comes, in parts of some ten kilobytes; its failure ends a listing.
+// Receives the text in parts of some ten kilobytes; its failure ends the listing.
 using TextSink = std::function<netlink::Status(std::string_view)>;
 
-// Sorted as ipvsadm sorts: all services are held, and the servers of one. Otherwise in the kernel's
-// order and in memory that does not grow with the table. The error is the reader's or the sink's.
+// `sorted`: in ipvsadm's order, which holds all services in memory, and the servers of one.
+// Otherwise in the kernel's order, in memory that does not grow with the table. Returns the error
+// of the reader or the sink.
 netlink::Status list_table(netlink::IpvsReader& reader, const ListFilter& filter, bool sorted,
                            TableForm& form, const TextSink& sink);
 
-// What `ipvsadm -Lc` prints; with `persistence`, what `ipvsadm -Lc --persistent-conn` does.
+// The output of `ipvsadm -Lc`, or with `persistence` of `ipvsadm -Lc --persistent-conn`.
 netlink::Status list_connections(netlink::ConnectionSource& source, const ListFilter& filter,
                                  bool persistence, AddressNames* names, const TextSink& sink);
 
-// What `ipvsadm -L --timeout` and `ipvsadm -L --daemon` print.
+// The output of `ipvsadm -L --timeout` and of `ipvsadm -L --daemon`.
 std::string timeout_text(const netlink::IpvsTimeouts& timeouts);
 std::string daemon_text(const std::vector<netlink::SyncDaemon>& daemons);
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// What there is of a flow now, as IPVS and connection tracking have it. Any thread.
+// The current state of a flow in IPVS and in connection tracking. Any thread.
 
 #include <string>
 #include <vector>
@@ -12,18 +12,18 @@
 namespace ipvsproxier::inspect {
 
 struct LiveFlows {
-  // Of the flow's source, and of its port if it names one, to its destination. One from port 0 is a
-  // template: it says with which server a persistent service keeps the client.
+  // Connections from the flow's source, and from its port if the flow has one, to its destination.
+  // A connection from port 0 is a template: it binds a client to a server of a persistent service.
   std::vector<netlink::IpvsConnection> connections;
   std::vector<netlink::TrackedFlow> tracked;
-  std::string unread;  // why there is nothing in `tracked`: it could not be read
+  std::string unread;  // why `tracked` could not be read; "" if it was
 };
 
-// Whether such a connection is of the flow, whose source is known.
+// Whether a connection belongs to the flow, whose source must be known.
 bool is_of(const netlink::IpvsConnection& connection, const Flow& flow);
 bool is_of(const netlink::TrackedFlow& tracked, const Flow& flow);
 
-// One line each, below a title.
+// One line for each, below a title.
 std::string live_text(const LiveFlows& live);
 
 }  // namespace ipvsproxier::inspect

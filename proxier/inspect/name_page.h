@@ -1,7 +1,7 @@
 #pragma once
 
-// What the cluster calls what is in the kernel, as the daemon knows it, page by page. Pure; any
-// thread. ClusterNames (cluster_names.h) reads it.
+// The cluster's names of entries in the kernel, as the daemon knows them, in pages. Pure; any
+// thread. ClusterNames (cluster_names.h) reads the pages.
 
 #include <cstddef>
 #include <string>
@@ -20,12 +20,12 @@ namespace ipvsproxier::inspect {
 //                                         ...]},...]},...],
 //    "continue":"shop/web"}
 //
-// A virtual service is an address, a port, a protocol, the name of the Service's port and a facet;
-// an endpoint an address, a pod, a node, a zone, and whether it is ready, serves and terminates.
-// Texts are "" where nothing is known; a Service without a health check node port has no member for
-// it. `continue` is the next query's `after`, "" on the last page.
-// A page ends with the first slice that takes it beyond `bytes`, or Service if that has none. The
-// next one goes on with the same Service if that has more slices, without its virtual services.
+// A virtual service is [address, port, protocol, name of the Service's port, facet]; an endpoint is
+// [address, pod, node, zone, ready, serving, terminating]. Unknown texts are ""; the member
+// healthCheckNodePort is absent without such a port. `continue` is the `after` of the next query,
+// "" on the last page.
+// A page ends with the first slice (or, without slices, Service) that makes it larger than `bytes`.
+// The next page continues the same Service if it has more slices, without its virtual services.
 std::string name_page(const model::ClusterState& cluster, const plan::Planner& planner,
                       const ServiceQuery& query, std::size_t bytes);
 

@@ -13,7 +13,7 @@ using netlink::ServiceReading;
 
 namespace {
 
-// Names of Services and pods may be longer: what is behind them moves.
+// Names may be longer: they then move the columns after them.
 constexpr const char* kServiceColumns = " {:36} {}";
 constexpr const char* kServerColumns = " {:36} {:20} {:12} {}";
 
@@ -22,13 +22,13 @@ class NamedForm final : public TableForm {
   NamedForm(std::unique_ptr<TableForm> form, const ClusterNames& names)
       : form_(std::move(form)), names_(names) {}
 
-  // A line about the kernel, then the titles of services and of servers.
+  // The head has a line about the kernel, then the titles of services and of servers.
   void begin(std::string& text, const netlink::IpvsInfo& info) override {
     std::string head;
     form_->begin(head, info);
     const auto services = head.find('\n') + 1;
     const auto servers = head.find('\n', services) + 1;
-    // The last column of a server may be wider than its title by one.
+    // A server's last column may be one character wider than its title.
     width_ = std::max(servers - services, head.size() - servers);
     text.append(head, 0, services);
     auto start = text.size();
@@ -62,7 +62,7 @@ class NamedForm final : public TableForm {
   void end(std::string& text) override { form_->end(text); }
 
  private:
-  // Behind the line that begins at `start`, which is the last.
+  // Appends columns to the last line, which begins at `start`.
   void end_line(std::string& text, std::size_t start, std::string_view columns) const {
     text.pop_back();
     const auto used = text.size() - start;
@@ -72,7 +72,7 @@ class NamedForm final : public TableForm {
 
   std::unique_ptr<TableForm> form_;
   const ClusterNames& names_;
-  std::size_t width_ = 0;  // of what stands before names
+  std::size_t width_ = 0;  // width of the columns before the names
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
 #pragma once
 
-// The cluster's objects as the daemon holds them, page by page: what ipvsctl plans with to say what
-// should be in the kernel. Pure; any thread.
+// The cluster's objects as the daemon holds them, in pages; ipvsctl uses them to compute the
+// desired kernel state. Pure; any thread.
 
 #include <cstddef>
 #include <string>
@@ -14,13 +14,13 @@ namespace ipvsproxier::inspect {
 
 struct ObjectQuery {
   api::ObjectKind kind = api::ObjectKind::service;
-  // EndpointSlices are those of the Services; a Node has none.
+  // Selects EndpointSlices by their Services; does not apply to Nodes.
   ServiceQuery services;
 };
 
-// A list as an API server gives it: {"apiVersion":"v1","kind":"List","metadata":{"continue":...},
-// "items":[...]}, where `continue` is the next query's `after` and is missing
-// on the last page. A page ends with the first object that takes it beyond `bytes`.
+// A list in the API server's form: {"apiVersion":"v1","kind":"List","metadata":{"continue":...},
+// "items":[...]}. `continue` is the `after` of the next query and absent on the last page. A page
+// ends with the first object that makes it larger than `bytes`.
 std::string object_page(const model::ClusterState& cluster, const ObjectQuery& query,
                         std::size_t bytes);
 

@@ -69,7 +69,7 @@ class Walker {
     return settle_link(link_name(node_, back->out_link));
   }
 
-  // A port of a bridge gives its packets to the bridge.
+  // Packets that come in on a bridge port enter through the bridge.
   netlink::Status settle_link(const std::string& name) {
     const auto found = std::ranges::find(node_.links, name, &netlink::LinkRecord::name);
     if (found == node_.links.end()) return no_such_flow("there is no link " + name);
@@ -91,14 +91,14 @@ class Walker {
 
   // ---- rules
 
-  // Connections are tracked behind raw.
+  // Connection tracking comes after raw.
   bool enter(const char* chain, Packet& packet, Steps& steps, Arrival& arrival) {
     if (!pass(Table::raw, chain, packet, steps, arrival)) return false;
     if (packet.tracking == Tracking::not_yet) packet.tracking = Tracking::tracked;
     return pass(Table::mangle, chain, packet, steps, arrival);
   }
 
-  // False if the packet ended there: then `arrival` says so. What is not tracked meets no nat.
+  // False if the packet ended here; `arrival` then has the result. Untracked packets skip nat.
   bool pass(Table table, const char* chain, Packet& packet, Steps& steps, Arrival& arrival) {
     last_end_ = ChainEnd::accepted;
     if (table == Table::nat && packet.tracking == Tracking::never) return true;
@@ -131,7 +131,7 @@ class Walker {
                                                         : Notice::host_unreachable;
   }
 
-  // What the last rule of `steps` asks for.
+  // Carries out the translation of the last rule in `steps`.
   void translate(const ipset::TranslateAction& action, Packet& packet, Steps& steps,
                  Arrival& arrival) const {
     const auto& rule = steps.back();
@@ -155,7 +155,7 @@ class Walker {
     steps.push_back({.stage = std::move(stage), .text = std::move(text), .decides = decides});
   }
 
-  // The packet ends here.
+  // Ends the packet's way here.
   static void lose(Steps& steps, Arrival& arrival, const char* stage, Notice notice,
                    const std::string& why) {
     note(steps, stage, why, true);
@@ -208,7 +208,7 @@ class Walker {
     leave(route, packet_, steps, walk_.arrival, Fate::forwarded);
   }
 
-  // Whether a bridge takes the packet to another port of its own.
+  // Whether a bridge passes the packet on to another of its ports.
   bool is_switched() const {
     const auto link = std::ranges::find(node_.links, in_index_, &netlink::LinkRecord::index);
     if (link == node_.links.end() || link->kind != "bridge") return false;
@@ -236,7 +236,7 @@ class Walker {
 
   // ---- from this node
 
-  // An SCTP socket that has loopback addresses alone reaches no other: ENETUNREACH
+  // An SCTP socket with only loopback addresses reaches no other address: ENETUNREACH
   // (sctp_bind_addr_copy(); seen on 6.1.176).
   bool within_scope() const {
     return packet_.protocol != netlink::Protocol::sctp || !packet_.source.is_loopback() ||
@@ -274,7 +274,7 @@ class Walker {
       leave(*route, packet_, steps, arrival, Fate::forwarded);
   }
 
-  // Of a packet that this node sends.
+  // Notes the outgoing link of a packet that this node sends.
   void note_way(const Route& route) {
     packet_.out_link = link_name(node_, route.out_link);
     note(walk_.steps, "route",
@@ -282,7 +282,7 @@ class Walker {
                      : fmt::format("{} by {}", hop_of(route), packet_.out_link));
   }
 
-  // From this node to itself, behind OUTPUT: over lo.
+  // After OUTPUT: a packet from this node to itself, over lo.
   void loop_back(const Route& route, Packet packet, Steps& steps, Arrival& arrival) {
     if (!post_route(route, packet, steps, arrival)) return;
     packet.in_link = "lo";
@@ -309,7 +309,7 @@ class Walker {
     arrival.fate = Fate::delivered;
   }
 
-  // POSTROUTING: who the destination will see. False if the packet ended there.
+  // POSTROUTING: decides the source that the destination sees. False if the packet ended here.
   bool post_route(const Route& route, Packet& packet, Steps& steps, Arrival& arrival) {
     packet.in_link.clear();
     packet.out_link = link_name(node_, route.out_link);
@@ -354,8 +354,8 @@ class Walker {
   std::optional<IpAddress> masquerade_address(const Route& route, const Packet& packet) const {
     if (family() == Family::ipv4)
       return select_address(node_, route.out_link, route.gateway.value_or(packet.destination));
-    // The source that a route lookup gives is ipv6_dev_get_saddr()'s for link and destination,
-    // which is what MASQUERADE asks for.
+    // The route lookup returns ipv6_dev_get_saddr()'s source for link and destination, which is
+    // also MASQUERADE's.
     const auto again = host_.route({.destination = packet.destination});
     return again ? again->source : std::nullopt;
   }

@@ -20,8 +20,8 @@ std::uint16_t port_at(const Packet& packet, Direction direction) {
   return direction == Direction::src ? packet.source_port : packet.destination_port;
 }
 
-// Whether the element holds the packet; false too where the set has more dimensions than the rule
-// names, as in the kernel.
+// Whether the element contains the packet. As in the kernel, false if the set has more dimensions
+// than the rule names.
 struct ElementHolds {
   const std::vector<Direction>& directions;
   const Packet& packet;
@@ -55,7 +55,7 @@ Answer inverse(Answer given) {
   return given == Answer::yes ? Answer::no : Answer::yes;
 }
 
-// conntrack_mt() in net/netfilter/xt_conntrack.c. A first packet is NEW.
+// conntrack_mt() in net/netfilter/xt_conntrack.c. A first packet has the state NEW.
 unsigned states_of(const Packet& packet) {
   using State = ipset::StateCondition;
   if (packet.tracking == Tracking::not_yet) return State::kInvalid;
@@ -89,7 +89,7 @@ struct PartJudge {
   const IsLocal& is_local;
   std::string& found;
 
-  // --- of our own vocabulary
+  // --- conditions of our vocabulary
 
   Answer operator()(const ipset::SetMatch& match) const {
     if (const auto nets = node.net_sets.find(match.set); nets != node.net_sets.end())
@@ -121,7 +121,7 @@ struct PartJudge {
   }
   Answer operator()(const ipset::EchoRequestMatch&) const { return Answer::no; }
 
-  // --- of others' rules
+  // --- conditions of other programs' rules
 
   Answer operator()(const ipset::UnknownCondition&) const { return Answer::unknown; }
   Answer operator()(const ipset::FixedCondition& condition) const {
@@ -143,7 +143,7 @@ struct PartJudge {
     auto result = Answer::no;
     for (const auto direction : condition.directions) {
       const auto port = port_at(packet, direction);
-      // A port that is not known may be any.
+      // An unknown port may match.
       if (port == 0)
         result = Answer::unknown;
       else if (has_port(condition.ranges, port))
@@ -158,14 +158,14 @@ struct PartJudge {
     std::string ignored;
     return inverse(PartJudge{node, packet, is_local, ignored}(condition.match));
   }
-  // Before a connection is tracked it has no mark to compare.
+  // An untracked packet has no connection mark.
   Answer operator()(const ipset::ConnectionMarkCondition& condition) const {
     if (packet.tracking != Tracking::tracked) return Answer::no;
     const auto& mark = condition.mark;
     return answer((packet.connection_mark & mark.mask) == mark.value, mark.negated);
   }
-  // net/netfilter/xt_addrtype.c: match_type() asks for the one type that an IPv4 address has,
-  // match_type6() for several things in turn.
+  // net/netfilter/xt_addrtype.c: match_type() compares the single type of an IPv4 address,
+  // match_type6() checks several conditions one after the other.
   Answer operator()(const ipset::AddressTypeCondition& condition) const {
     constexpr unsigned kKnown = Type::kUnicast | Type::kLocal | Type::kBroadcast | Type::kMulticast;
     const auto& address = address_at(packet, condition.direction);

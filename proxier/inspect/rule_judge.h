@@ -1,7 +1,7 @@
 #pragma once
 
-// Whether a rule matches a packet, as the kernel's matches answer for the first packet of a
-// connection. Pure but for what `is_local` does; any thread.
+// Decides whether a rule matches a packet, as the kernel's matches would for the first packet of a
+// connection. Pure except for `is_local`; any thread.
 
 #include <cstdint>
 #include <functional>
@@ -15,16 +15,16 @@ namespace ipvsproxier::inspect {
 
 enum class Answer : std::uint8_t { no, yes, unknown };
 
-// Whether an address is one of this host's, as the kernel's addrtype match sees it.
+// Whether an address is local to this host, as the kernel's addrtype match sees it.
 using IsLocal = std::function<bool(const netlink::IpAddress&)>;
 
 class RuleJudge {
  public:
-  // All of them are kept; the packet may change between two questions.
+  // Keeps references; the packet may change between two calls.
   RuleJudge(const NodeReading& node, const Packet& packet, const IsLocal& is_local)
       : node_(node), packet_(packet), is_local_(is_local) {}
 
-  // `unknown` if one part of the rule, or what it does, is not known and all others match. `found`:
+  // `unknown` if a part of the rule, or its action, is unknown and all other parts match. `found`:
   // the set elements that matched.
   Answer rule(const ipset::Rule& rule, std::string& found) const;
 
@@ -34,7 +34,7 @@ class RuleJudge {
   const IsLocal& is_local_;
 };
 
-// The element of the set that holds the packet, looked up with these directions; nullptr for none.
+// The element of the set that contains the packet, looked up with these directions; nullptr: none.
 const ipset::Element* find_element(const std::set<ipset::Element>& set,
                                    const std::vector<ipset::Direction>& directions,
                                    const Packet& packet);

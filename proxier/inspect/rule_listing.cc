@@ -102,7 +102,7 @@ std::string paragraph(const ReviewedChain& chain, const RuleReading& reading) {
   return text;
 }
 
-// Where something of ours is to be expected and there is nothing.
+// Lines about tables in which our rules are expected and absent.
 std::string empty_tables(const std::vector<ReviewedChain>& chains, const RuleChoice& choice) {
   std::string text;
   if (!choice.chain.empty()) return text;
@@ -170,7 +170,7 @@ json chains_document(const std::vector<ReviewedChain>& chains, const RuleReading
 
 // --- as iptables-save
 
-// Built-in chains come as their hooks do, behind them the others by name (libiptc).
+// libiptc lists built-in chains in the order of their hooks, then the others by name.
 std::size_t save_order(const ReviewedChain& chain) {
   constexpr std::array<std::string_view, 5> kHookNames = {"PREROUTING", "INPUT", "FORWARD",
                                                           "OUTPUT", "POSTROUTING"};

@@ -1,7 +1,7 @@
 #pragma once
 
-// The rules of this host, as a person reads them, as a document, and as iptables-save prints them.
-// Pure, any thread.
+// Prints the rules of this host: as text, as a document, and in the format of iptables-save. Pure,
+// any thread.
 
 #include <cstdint>
 #include <string>
@@ -15,14 +15,14 @@ enum class RuleForm : std::uint8_t { text, json, yaml, save };
 struct RuleStyle {
   RuleChoice choice;
   RuleForm form = RuleForm::text;
-  bool counters = false;  // of RuleForm::save
+  bool counters = false;  // for RuleForm::save
 };
 
-// Text: a chain a paragraph, a rule a line: packets, bytes, the rule, and behind '#' what is to be
-// said of it, the sets that it asks with the number of their elements.
+// Text: one paragraph for each chain and one line for each rule, with packets, bytes, the rule, and
+// after '#' remarks: the rule's state, and its sets with their numbers of elements.
 //
-// RuleForm::save has the lines that iptables-save has for our chains and the jumps to them, table
-// by table; of each family in turn. A rule that is not in our vocabulary is a comment.
+// RuleForm::save prints the iptables-save lines of our chains and of the jumps to them, by family
+// and table. A rule outside our vocabulary (ipset/rule_types.h) becomes a comment.
 std::string rules_text(const RuleReading& reading, const RuleStyle& style);
 
 }  // namespace ipvsproxier::inspect

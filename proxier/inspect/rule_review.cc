@@ -28,7 +28,7 @@ struct Hook {
   const char* chain;
 };
 
-// From a packet's entrance to its exit.
+// In the order in which a packet meets them.
 constexpr std::array<Hook, 12> kHooks = {{
     {Table::mangle, "PREROUTING"},
     {Table::nat, "PREROUTING"},
@@ -62,9 +62,9 @@ std::string target_chain(const Rule& rule) {
   return jump == nullptr ? "" : jump->chain;
 }
 
-// --- what the catalogue would have
+// --- the catalogue's rules
 
-// The values that rules of ours can have them from, whether they stand where they should or not.
+// Parameter values found in existing rules, at whatever position these stand.
 struct Traces {
   std::set<std::uint32_t> marks;
   std::set<ipset::LocalDetector> detectors;
@@ -89,8 +89,8 @@ void trace_rule(const Rule& rule, Traces& traces) {
   }
 }
 
-// Whether this node may be kept out of a virtual service is not for the packet filter to know: what
-// has such a rule is taken to be one.
+// The packet filter does not tell which virtual services exclude this node: those with such a rule
+// are taken to.
 void take_out_filter(const WholeTable& filter, RuleParameters& parameters) {
   for (const auto& rule : rules_of(filter.chains, std::string(ipset::kUnorderedChain))) {
     if (is_foreign(rule)) continue;
@@ -138,7 +138,7 @@ std::vector<RuleParameters> possible_parameters(const RuleReading& reading, Fami
   return result;
 }
 
-// How many rules one has and the other has not, whatever their order.
+// The number of rules that only one of the lists has, in any order.
 std::size_t distance(std::vector<Rule> left, std::vector<Rule> right) {
   std::sort(left.begin(), left.end());
   std::sort(right.begin(), right.end());
@@ -157,7 +157,7 @@ std::size_t distance(const RuleReading& reading, const std::vector<TableRules>& 
   return sum;
 }
 
-// The nearest ones; several where a difference does not tell which.
+// The catalogues with the fewest differences; several if they are equally near.
 std::vector<std::vector<TableRules>> nearest_rules(const RuleReading& reading, Family family) {
   std::vector<std::vector<TableRules>> nearest;
   auto least = std::numeric_limits<std::size_t>::max();
@@ -173,11 +173,11 @@ std::vector<std::vector<TableRules>> nearest_rules(const RuleReading& reading, F
   return nearest;
 }
 
-// What should be in one table.
+// The desired content of one table.
 struct Expected {
   Chains chains;
   Chains jumps;  // by built-in chain, in the order in which a packet meets them
-  // The rules of each chain that whichever options ask for.
+  // The rules of each chain that all option guesses have in common.
   std::map<std::string, std::set<Rule>> sure;
 };
 
@@ -205,10 +205,10 @@ Expected expected_in(const std::vector<std::vector<TableRules>>& nearest, Table 
   return expected;
 }
 
-// --- one chain beside what it should be
+// --- one chain compared with its desired content
 
-// Which rules of `wanted` stand in `actual` in the same order: the longest common subsequence, as
-// pairs of positions.
+// Pairs of positions of the rules that `actual` and `wanted` have in the same order: the longest
+// common subsequence.
 std::vector<std::pair<std::size_t, std::size_t>> common_rules(const std::vector<Rule>& actual,
                                                               const std::vector<Rule>& wanted) {
   std::vector<std::vector<std::size_t>> length(actual.size() + 1,
@@ -239,7 +239,7 @@ ipset::RuleCount count_of(const WholeTable& table, const std::string& chain, std
   return found->second[index];
 }
 
-// Rules that are there, with those that are missing where they belong.
+// The existing rules, with the missing ones at their positions.
 class ChainReview {
  public:
   ChainReview(const WholeTable& table, const Expected& expected, std::string name)
@@ -279,7 +279,8 @@ class ChainReview {
     return std::move(result_);
   }
 
-  // Of a built-in chain: what leads, or should lead, to chains of ours; with `all` the others too.
+  // For a built-in chain: the existing and missing jumps to our chains; with `all` also the other
+  // rules.
   std::vector<ReviewedRule> jumps(const Expected& expected, bool all) {
     const auto& jumps = rules_of(expected.jumps, name_);
     for (const auto& jump : jumps) absent(jump);
@@ -312,7 +313,7 @@ class ChainReview {
   std::vector<ReviewedRule> result_;
 };
 
-// --- all of them
+// --- all tables
 
 bool has_ours(const WholeTable& table, const Expected& expected) {
   for (const auto& [name, rules] : table.chains) {
@@ -350,7 +351,7 @@ class FamilyReview {
       if (found != tables_.end()) add_hook(found->second, chain);
     }
     for (auto& [key, table] : tables_) {
-      // Those first from which others may be reached.
+      // First the chains from which others are reached.
       for (const auto& [name, rules] : table.expected.chains)
         if (!is_reached(table.read, name)) add_ours(table, name);
       for (const auto& [name, rules] : table.expected.chains) add_ours(table, name);
@@ -406,7 +407,7 @@ class FamilyReview {
     add_targets(table, name);
   }
 
-  // The chain that is named, if it is somebody else's.
+  // The named chain, if another program made it.
   void add_other(Reviewed& table) {
     const auto& name = choice_.chain;
     if (table.added.contains(name) || !table.read.chains.contains(name)) return;

@@ -1,11 +1,11 @@
 #pragma once
 
-// The rules of this host compared with those of our catalogue (ipset/rule_catalog.h), chain by
-// chain in the order in which a packet meets them. Pure, any thread.
+// Compares the rules of this host with our catalogue (ipset/rule_catalog.h), chain by chain in the
+// order in which a packet meets them. Pure, any thread.
 //
-// The catalogue has parameters. Whether a set has elements is read; the options (mark, detection of
-// local traffic, masquerading of all, ping) are taken to be those that leave the fewest
-// differences, and the virtual services to which this node is not admitted those that have a rule.
+// The catalogue has parameters. Whether a set has elements is read. The options (mark, detection of
+// local traffic, masquerade-all, ping) are guessed: those with the fewest differences. The virtual
+// services that exclude this node are taken from the existing rules.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,12 +20,12 @@
 namespace ipvsproxier::inspect {
 
 struct RuleReading {
-  std::map<plan::TableKey, ipset::WholeTable> tables;  // those that are there
-  std::map<std::string, std::size_t> sets;             // how many elements each has
+  std::map<plan::TableKey, ipset::WholeTable> tables;  // existing tables
+  std::map<std::string, std::size_t> sets;             // number of elements of each set
 };
 
-// Which chains: of this family, this table, this name; each may be left open. A chain that is named
-// is shown whole, whosever it is.
+// Selects chains by family, table and name; each may be left open. A named chain is shown whole,
+// whichever program made it.
 struct RuleChoice {
   std::optional<netlink::Family> family;
   std::optional<ipset::Table> table;
@@ -35,30 +35,30 @@ struct RuleChoice {
 enum class RuleState : std::uint8_t {
   ours,
   missing,
-  missing_unsure,  // options could ask for another one instead
-  misplaced,       // ours, but not where it belongs, or twice
-  foreign,         // in a chain of ours or leading to one, and none of ours
-  not_judged,      // in a chain that is not ours
+  missing_unsure,  // missing; with other options another rule would stand there
+  misplaced,       // ours, but at the wrong position, or repeated
+  foreign,         // in or leading to a chain of ours, but not ours
+  not_judged,      // in a chain of another program
 };
 
 struct ReviewedRule {
   ipset::Rule rule;
-  ipset::RuleCount count;  // of what is there
+  ipset::RuleCount count;  // of an existing rule
   RuleState state = RuleState::ours;
 };
 
 struct ReviewedChain {
   plan::TableKey table;
   std::string name;
-  std::optional<ipset::Verdict> policy;  // of a built-in one
+  std::optional<ipset::Verdict> policy;  // of a built-in chain
   bool missing = false;
-  bool reached = true;  // a rule that is there leads to it
+  bool reached = true;  // an existing rule leads to it
   std::vector<ReviewedRule> rules;
 };
 
-// A built-in chain that leads to chains of ours, with these jumps; behind it those chains, each
-// once, where they are met first; last those to which nothing leads. A table with nothing of ours
-// has no chains.
+// Order: each built-in chain that leads to our chains, with these jumps; after it these chains,
+// each once, where a packet first meets them; at the end the unreached ones. A table without
+// anything of ours has no chains.
 std::vector<ReviewedChain> review_rules(const RuleReading& reading, const RuleChoice& choice);
 
 }  // namespace ipvsproxier::inspect

@@ -43,10 +43,10 @@ class ChainWalker {
   }
 
  private:
-  // nullopt: the packet comes back to the chain that led here.
+  // nullopt: the packet returns to the calling chain.
   std::optional<ChainEnd> run(const std::string& chain, std::size_t depth) {
     const auto rules = table_->chains.find(chain);
-    // The kernel takes no loops of chains; what was read may still hold one.
+    // The kernel refuses loops of chains; a listing may still contain one.
     if (rules == table_->chains.end() || depth > table_->chains.size()) return std::nullopt;
     for (const auto& rule : rules->second) {
       RuleHit hit{.chain = chain, .rule = text_of(rule)};
@@ -67,7 +67,7 @@ class ChainWalker {
     return std::nullopt;
   }
 
-  // nullopt: the next rule is looked at.
+  // nullopt: continue with the next rule.
   std::optional<ChainEnd> apply(const Action& action, std::size_t place, std::size_t depth) {
     const auto ends = [&](ChainEnd end) {
       walk_.hits[place].decides = true;
@@ -87,7 +87,7 @@ class ChainWalker {
     }
     if (const auto* mark = std::get_if<ipset::MarkTarget>(&action)) set_mark(*mark);
     if (const auto* move = std::get_if<ipset::ConnectionMarkAction>(&action)) move_mark(*move);
-    // What is tracked already stays so.
+    // A tracked packet stays tracked.
     if (std::holds_alternative<ipset::NoTrackAction>(action) &&
         packet_.tracking == Tracking::not_yet)
       packet_.tracking = Tracking::never;
@@ -100,7 +100,7 @@ class ChainWalker {
     path_.push_back(place);
     const auto end = run(chain, depth + 1);
     path_.pop_back();
-    // A chain in which nothing matched is not worth a word.
+    // Leaves out a jump to a chain in which nothing matched.
     if (!end && walk_.hits.size() == place + 1) walk_.hits.pop_back();
     return end;
   }
@@ -128,7 +128,7 @@ class ChainWalker {
     return to_string(rule, key_.family);
   }
 
-  // Of the jumps that led to the rule that matched last, the last that found an element.
+  // The last jump on the path to the last matching rule that found an element.
   std::string reason() const {
     const auto found = std::find_if(path_.rbegin(), path_.rend(), [&](std::size_t place) {
       return !walk_.hits[place].found.empty();
@@ -144,7 +144,7 @@ class ChainWalker {
   const ipset::WholeTable* table_ = nullptr;
   Packet& packet_;
   RuleJudge judge_;
-  std::vector<std::size_t> path_;  // the hits whose jumps led to the current chain
+  std::vector<std::size_t> path_;  // indexes of the jumps to the current chain in walk_.hits
   ChainWalk walk_;
 };
 

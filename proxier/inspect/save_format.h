@@ -1,6 +1,6 @@
 #pragma once
 
-// A virtual server table that is held as values, in the form of save_form(). Pure, any thread.
+// Prints a virtual server table of values in the form of save_form(). Pure, any thread.
 
 #include <string>
 #include <vector>
@@ -14,8 +14,8 @@ struct ServiceTable {
   std::vector<netlink::ListedServer> servers;
 };
 
-// One line for each service and each of its servers, in ipvsadm's order (list_order.h): give
-// services and servers in the kernel's.
+// One line for each service and each server, in ipvsadm's order (list_order.h): pass services and
+// servers in the kernel's order.
 std::string format_save(const std::vector<ServiceTable>& table);
 
 }  // namespace ipvsproxier::inspect

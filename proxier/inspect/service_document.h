@@ -1,6 +1,6 @@
 #pragma once
 
-// One Service as the daemon understands it and what it decided for it. Pure; any thread.
+// One Service as decoded by the daemon, and the decisions for it. Pure; any thread.
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -8,7 +8,7 @@
 
 namespace ipvsproxier::inspect {
 
-// nullptr (JSON's null): there is no such Service. Otherwise
+// nullptr (JSON's null): the Service does not exist. Otherwise
 //
 //   {"service": the object,
 //    "ports": [{"family","name","protocol","port",

@@ -133,7 +133,7 @@ class Page {
     }
   }
 
-  // Ends the line.
+  // Adds pod, node and zone, and ends the line.
   void add_whereabouts(const json& server) {
     for (const char* key : {"pod", "node", "zone"})
       if (const auto text = text_of(server, key); !text.empty())

@@ -1,7 +1,7 @@
 #pragma once
 
-// The page that `ipvsctl service` shows of a Service, or of an address of which only the kernel
-// knows. Pure; any thread.
+// The page of `ipvsctl service` about a Service, or about an address that only the kernel knows.
+// Pure; any thread.
 
 #include <string>
 
@@ -10,14 +10,14 @@
 namespace ipvsproxier::inspect {
 
 // `document` is service_document() with "draining", "refused" and "lastChange" (control_service.h),
-// or only an "address", and what was read here:
+// or only an "address", together with values read from the kernel:
 //
-//   {"virtualServices": as json_form() has them; with "inKernel" false one that is not there,
+//   {"virtualServices": as in json_form(); an absent one has "inKernel": false,
 //    "elements": [{"set","element","inKernel"},...],
 //    "rules": [{"set","family","table","chain","rule"},...],
-//    "unknown": [what could not be found out, ...]}
+//    "unknown": [values that could not be read, ...]}
 //
-// What is not there is not shown.
+// Absent members are not shown.
 std::string service_page(const nlohmann::json& document);
 
 }  // namespace ipvsproxier::inspect

@@ -1,6 +1,6 @@
 #pragma once
 
-// Which Services an answer in pages is about. Pure; any thread.
+// Which Services an answer in pages covers. Pure; any thread.
 
 #include <algorithm>
 #include <iterator>
@@ -13,17 +13,17 @@
 
 namespace ipvsproxier::inspect {
 
-// "namespace/name"; nullopt: it is something else.
+// "namespace/name"; nullopt for any other text.
 inline std::optional<api::NamespacedName> parse_service_name(const std::string& text) {
   const auto slash = text.find('/');
   if (slash == std::string::npos || slash == 0 || slash + 1 == text.size()) return std::nullopt;
   return api::NamespacedName{text.substr(0, slash), text.substr(slash + 1)};
 }
 
-// Where a page ended, and the next one begins.
+// The end of a page, where the next page begins.
 struct PageEnd {
   api::NamespacedName service;
-  // The last of its EndpointSlices that the page has; "": the page has all of the Service.
+  // Its last EndpointSlice on the page; "": the page holds the whole Service.
   std::string slice;
 };
 
@@ -32,7 +32,7 @@ inline std::string to_string(const PageEnd& end) {
   return api::to_string(end.service) + (end.slice.empty() ? "" : "/" + end.slice);
 }
 
-// nullopt: it is something else.
+// nullopt for any other text.
 inline std::optional<PageEnd> parse_page_end(const std::string& text) {
   const auto first = text.find('/');
   if (first == std::string::npos) return std::nullopt;
@@ -45,9 +45,9 @@ inline std::optional<PageEnd> parse_page_end(const std::string& text) {
 }
 
 struct ServiceQuery {
-  // What is after this.
+  // Only entries after this one.
   std::optional<PageEnd> after;
-  // Of this namespace, this one alone.
+  // Only this namespace, or only this Service.
   std::optional<std::string> ns;
   std::optional<api::NamespacedName> service;
 
@@ -59,8 +59,8 @@ inline bool is_beyond(const api::NamespacedName& name, const ServiceQuery& query
   return query.ns && name.ns != *query.ns;
 }
 
-// Calls append(slice) for the slices whose names are after this one, until it answers false: the
-// page is full. Answers then the last slice that it has, or "" if there are no more.
+// Calls append(slice) for the slices with names after `after`, until it returns false (the page is
+// full). Then returns the page's last slice, or "" if no slice is left; nullopt: not full.
 template <typename Append>
 std::optional<std::string> append_slices(const model::SlicesByName& slices,
                                          const std::string& after, Append append) {
@@ -70,10 +70,10 @@ std::optional<std::string> append_slices(const model::SlicesByName& slices,
   return std::nullopt;
 }
 
-// Calls append(name, value, slice) for those that the query asks for, in order of their names,
-// until it says that the page is full, as append_slices() does. `slice` is the last one of the
-// Service that the page before has, "" for a Service of which it has nothing. Answers the next
-// page's `after`; "": this was the last.
+// Calls append(name, value, slice) for the entries that the query selects, in order of their names,
+// until the page is full (as in append_slices()). `slice` is the last slice of the Service on the
+// page before, "" if that page has nothing of it. Returns the `after` of the next page, "" after
+// the last one.
 template <typename Value, typename Append>
 std::string append_page(const std::map<api::NamespacedName, Value>& values,
                         const ServiceQuery& query, Append append) {

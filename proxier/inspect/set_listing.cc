@@ -24,12 +24,12 @@ json set_document(const ListedSet& set) {
                 {"family", to_string(set.spec.family)},
                 {"elementCount", set.elements.size()},
                 {"maxElements", set.spec.max_elements}};
-  // What ours do not have: somebody else made it.
+  // Our sets have no options: another program made the set.
   if (!set.options.empty()) document["options"] = set.options;
   return document;
 }
 
-// An element that may be for a Service that is not known has no entry.
+// An element that may belong to an unknown Service has no entry.
 json owners_document(const ListedSet& set, const ElementOwners& owners) {
   auto document = json::object();
   for (const auto& element : set.elements) {

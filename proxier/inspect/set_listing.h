@@ -1,6 +1,6 @@
 #pragma once
 
-// The IP sets that the rules consult, as text or a document. Pure, any thread.
+// Prints the IP sets that the rules use, as text or as a document. Pure, any thread.
 
 #include <optional>
 #include <set>
@@ -20,22 +20,22 @@ class ElementOwners;
 
 enum class SetFormat : std::uint8_t { text, json, yaml };
 
-// A document that is no text.
+// A JSON or YAML document.
 std::string document_text(const nlohmann::json& document, SetFormat format);
 
-// Those of our sets (set_catalog.h) that exist, in the catalog's order, IPv4's first. The error is
-// the table's.
+// Our existing sets (set_catalog.h) in the catalogue's order, IPv4 first. Returns the error of the
+// table.
 netlink::Result<std::vector<ipset::ListedSet>> list_sets(ipset::SetTable& table);
 
-// A set a line with its kind, its family, how many elements it has and how many it can have.
+// One line for each set: kind, family, number of elements, capacity.
 std::string sets_text(const std::vector<ipset::ListedSet>& sets, SetFormat format);
 
-// The set of ours that has this name; nullopt: it is none of ours.
+// Our set of this name; nullopt: not one of ours.
 std::optional<plan::SetKey> our_set(std::string_view name);
 
-// The elements of one set, a line each as `ipset list` prints them, and behind each whom it is for,
-// where that is known (nullptr: it is not); a document says also what kind of set it is, and has
-// the owners beside the elements, by element:
+// The elements of one set, one line each in the format of `ipset list`, followed by their owners if
+// known (nullptr: unknown). A document also has the kind of the set, and lists the owners by
+// element:
 //
 //   "elements": ["10.96.0.9,tcp:80"], "owners": {"10.96.0.9,tcp:80": ["shop/web:http"]}
 std::string elements_text(const ipset::ListedSet& set, SetFormat format,

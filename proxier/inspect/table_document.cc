@@ -30,7 +30,7 @@ void add_traffic(JsonText& object, const IpvsTraffic& traffic) {
   object.close();
 }
 
-// What comes before its servers, in the order of the keys.
+// The members before the servers, in the order of their keys.
 void add_service_head(JsonText& object, const ServiceReading& reading) {
   const auto& service = reading.service;
   const auto& key = service.key;
@@ -99,7 +99,7 @@ void add_server(JsonText& list, const ServerReading& reading,
   list.close();
 }
 
-// There may be very many virtual services: they are written as they come, with their keys in order.
+// Written directly as text, with sorted keys: there may be very many virtual services.
 class JsonForm final : public TableForm {
  public:
   explicit JsonForm(const ClusterNames* names) : names_(names) {}
@@ -145,7 +145,7 @@ class JsonForm final : public TableForm {
   ServiceReading service_;
 };
 
-// Each virtual service is one of that JSON.
+// Converts the JSON of each virtual service to YAML.
 class YamlForm final : public TableForm {
  public:
   explicit YamlForm(const ClusterNames* names) : json_(names) {}
@@ -166,7 +166,7 @@ class YamlForm final : public TableForm {
   void end_service(std::string& text) override {
     json_.end_service(service_);
     if (std::exchange(empty_, false)) text += "virtualServices:\n";
-    // But for the comma before it.
+    // without the comma in front
     text += api::write_yaml(
         nlohmann::json::array({nlohmann::json::parse(service_.substr(service_.find('{')))}));
   }

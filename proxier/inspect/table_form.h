@@ -1,7 +1,7 @@
 #pragma once
 
-// TableForm: a form in which the virtual server table is shown. It gets the table piece by piece
-// and appends text, so that a table of any size needs little memory. One thread; it cannot fail.
+// TableForm: a format of the virtual server table. It receives the table entry by entry and appends
+// text, so that a table of any size needs little memory. One thread; cannot fail.
 
 #include <memory>
 #include <string>
@@ -16,8 +16,8 @@ class TableForm {
  public:
   virtual ~TableForm() = default;
 
-  // In this order: begin, then for each virtual service begin_service, its servers, end_service;
-  // end. `service` is the same for a service's servers.
+  // Calls come in this order: begin; for each virtual service begin_service, its servers,
+  // end_service; end. `service` is the same object during a service's calls.
   virtual void begin(std::string& /*text*/, const netlink::IpvsInfo& /*info*/) {}
   virtual void begin_service(std::string& text, const netlink::ServiceReading& service) = 0;
   virtual void server(std::string& text, const netlink::ServiceReading& service,
@@ -26,33 +26,32 @@ class TableForm {
   virtual void end(std::string& /*text*/) {}
 };
 
-// Which columns `ipvsadm -L` shows: without one of its options, with --stats, --rate, --thresholds,
+// The columns of `ipvsadm -L` without options, or with --stats, --rate, --thresholds,
 // --persistent-conn, --tun-info.
 enum class Columns : std::uint8_t { plain, stats, rate, thresholds, persistent, tunnels };
 
 struct TextStyle {
   Columns columns = Columns::plain;
-  bool exact = false;             // numbers whole, where else 100000K stands for 100 million
-  AddressNames* names = nullptr;  // without: numbers
+  bool exact = false;             // whole numbers instead of 100000K for 100 million
+  AddressNames* names = nullptr;  // nullptr: numbers
 };
 
-// What `ipvsadm -L` (1.31) prints, to the byte; addresses cut where it cuts them.
+// The exact output of `ipvsadm -L` (1.31), with addresses cut as there.
 std::unique_ptr<TableForm> text_form(const TextStyle& style);
 
-// All that the other text forms show but traffic, in columns of fixed width, nothing cut.
+// All values of the other text forms except traffic, in columns of fixed width, without cutting.
 std::unique_ptr<TableForm> wide_form(AddressNames* names);
 
-// A text form with what the cluster calls things behind its columns: of a virtual service
-// "shop/web:http" and its facet, of a real server its pod, node, zone, and what is not as usual
-// with it. Lines of which nothing is known stay as they are. `names` outlives it.
+// Adds the cluster's names after the columns of a text form: for a virtual service "shop/web:http"
+// and its facet, for a real server its pod, node, zone and unusual conditions. Lines without names
+// stay unchanged. `names` must outlive the form.
 std::unique_ptr<TableForm> named_form(std::unique_ptr<TableForm> form, const ClusterNames& names);
 
-// What `ipvsadm-save -n` (1.31) prints, to the byte. Connection thresholds do not appear, as in
-// ipvsadm.
+// The exact output of `ipvsadm-save -n` (1.31). As in ipvsadm, connection thresholds are left out.
 std::unique_ptr<TableForm> save_form();
 
-// One object with everything that the kernel says, addresses as numbers, and what the cluster calls
-// it; `names` may be nullptr, and outlives the form.
+// One object with all values of the kernel, numeric addresses, and the cluster's names. `names` may
+// be nullptr, and must outlive the form.
 std::unique_ptr<TableForm> json_form(const ClusterNames* names = nullptr);
 std::unique_ptr<TableForm> yaml_form(const ClusterNames* names = nullptr);
 

@@ -15,7 +15,7 @@ namespace {
 constexpr std::string_view kServerTitle = "  -> RemoteAddress:Port";
 constexpr std::string_view kServiceTitle = "Prot LocalAddress:Port";
 
-// A number in a column of eight after a blank; without `exact` in at most so many characters.
+// A number in a column of eight characters after a blank; shortened unless `exact`.
 void append_number(std::string& text, std::uint64_t number, bool exact) {
   const auto out = std::back_inserter(text);
   if (exact || number < 100'000'000)
@@ -80,7 +80,7 @@ std::string server_name(const ServiceReading& service, const ServerReading& serv
                         AddressNames* names) {
   const auto& key = server.listed.server.key;
   const auto& by = service.service.key;
-  // What a marked packet's protocol is, nobody knows.
+  // A firewall-mark service has no protocol.
   const auto protocol = by.fwmark != 0 ? std::nullopt : std::optional(by.protocol);
   return address_text(key.address, key.port, protocol, names);
 }
@@ -163,7 +163,7 @@ class TextForm final : public TableForm {
       append_number(text, number, style_.exact);
   }
 
-  // The first three are whole however large.
+  // The first three rates are never shortened.
   void append_server_rates(std::string& text, const IpvsTraffic& traffic) const {
     append_number(text, traffic.connection_rate, true);
     append_number(text, traffic.packet_rate_in, true);

@@ -11,7 +11,7 @@ TextStore::Id TextStore::add(std::string_view text) {
   if (size_ - used_ < needed) {
     size_ = std::max(needed, kBlockBytes);
     used_ = 0;
-    // Not zeroed: memory that nothing was written to costs nothing.
+    // Not zeroed: untouched memory costs nothing.
     blocks_.emplace_back(new char[size_]);
   }
   auto* const at = blocks_.back().get() + used_;

@@ -17,14 +17,14 @@ constexpr std::chrono::milliseconds kShortestInterval{250};
 constexpr std::chrono::milliseconds kLongestInterval{64000};
 
 struct ShownBackend {
-  const netlink::VirtualServiceKey* service = nullptr;  // one that it is in
+  const netlink::VirtualServiceKey* service = nullptr;  // a virtual service that has it
   netlink::RealServerKey server;
 };
 
-// Rows of a table as long as they are many: names are made for those that are looked at.
+// A row of a table that may be long: names are made only for rows that are used.
 struct Sum {
   std::string name;
-  std::optional<ShownBackend> backend;  // whose name it is, as long as there is none
+  std::optional<ShownBackend> backend;  // source of the name until `name` is set
   std::uint64_t active = 0;
   std::uint64_t inactive = 0;
   std::optional<Rates> rates;
@@ -68,7 +68,7 @@ bool contains(const std::string& text, const std::string& part) {
   return std::search(text.begin(), text.end(), part.begin(), part.end(), same) != text.end();
 }
 
-// "shop/web:http", where that is known.
+// "shop/web:http", if known.
 std::string name_of(const netlink::VirtualServiceKey& key, const ClusterNames& names) {
   const auto name = names.of(key);
   return name ? api::visible(to_string(*name)) : netlink::to_string(key);
@@ -136,7 +136,7 @@ TopRow row_of(const Sum& sum, const ClusterNames& names) {
           .rates = sum.rates};
 }
 
-// The most first, names from a to z; equal ones by name or address.
+// Largest first, names ascending; equal rows by name or address.
 auto top_order(const TopView& view) {
   return [&view](const Sum& left, const Sum& right) {
     const auto a = sort_number(left, view.sort);
@@ -148,7 +148,7 @@ auto top_order(const TopView& view) {
   };
 }
 
-// In characters, as fmt counts them.
+// Width in characters, as fmt counts them.
 std::string cut(const std::string& text, std::size_t width) {
   auto fits = fmt::format("{:.{}}", text, width);
   if (fits.size() == text.size() || width == 0) return fits;

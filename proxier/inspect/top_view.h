@@ -1,7 +1,7 @@
 #pragma once
 
-// What `ipvsctl top` shows: traffic as rows, sorted and filtered, and as lines of a screen; and
-// what its keys change. Values; pure, any thread.
+// The view of `ipvsctl top`: traffic as sorted and filtered rows, as the lines of a screen, and the
+// effects of its keys. Values; pure, any thread.
 
 #include <chrono>
 #include <cstdint>
@@ -17,49 +17,49 @@ namespace ipvsproxier::inspect {
 enum class TopSort : std::uint8_t { connections, active, inactive, packets, bytes, name };
 
 struct TopView {
-  bool by_backend = false;  // else by Service: by virtual service where its Service is not known
+  bool by_backend = false;  // else by Service; by virtual service if its Service is unknown
   TopSort sort = TopSort::connections;
-  bool reversed = false;              // the least first
-  std::string filter;                 // what names of rows contain, in any case of letters
-  std::optional<std::string> typing;  // the filter that is being typed
+  bool reversed = false;              // smallest first
+  std::string filter;                 // a part of the rows' names, ignoring case
+  std::optional<std::string> typing;  // the filter while it is being typed
   bool paused = false;
   std::chrono::milliseconds interval{2000};
-  std::size_t first = 0;  // row on the screen
+  std::size_t first = 0;  // first row on the screen
   bool over = false;
 
   friend bool operator==(const TopView&, const TopView&) = default;
 };
 
-// Keys that are no characters.
+// Keys without a character.
 enum class TopKey : std::uint8_t { up, down, page_up, page_down, home, enter, escape, backspace };
-// `page`: rows on the screen.
+// `page`: number of rows on the screen.
 void press(TopView& view, char key, std::size_t page);
 void press(TopView& view, TopKey key, std::size_t page);
 
-// The entries of one Service or backend together.
+// The sum over the entries of one Service or backend.
 struct TopRow {
   std::string name;
   std::uint64_t active = 0;
   std::uint64_t inactive = 0;
-  std::optional<Rates> rates;  // of those that have one
+  std::optional<Rates> rates;  // of the entries that have rates
 
   friend bool operator==(const TopRow&, const TopRow&) = default;
 };
 
 struct TopTable {
   std::vector<TopRow> rows;
-  std::size_t first = 0;     // the first of these among all that match
-  std::size_t matching = 0;  // rows that the filter leaves
+  std::size_t first = 0;     // position of rows[0] among all matching rows
+  std::size_t matching = 0;  // number of rows that match the filter
   std::size_t all = 0;
-  TopRow total;  // of all virtual services
+  TopRow total;  // over all virtual services
 };
 
-// At most `most` rows, from view.first on, or from where the last ones are as many.
+// At most `most` rows from view.first on; near the end, the last `most` rows.
 TopTable top_table(const Traffic& traffic, const TopView& view, const ClusterNames& names,
                    std::size_t most);
 
-// When to read next after a reading that began and ended so: a table that takes long to read is
-// read half of the time at most.
+// The time of the next reading after one with these times. Reading takes at most half of the time,
+// even for a large table.
 TimePoint next_reading(TimePoint began, TimePoint ended, std::chrono::milliseconds interval);
 
 struct ScreenSize {
@@ -70,16 +70,17 @@ constexpr std::size_t kTopTitleLines = 3;  // above the rows
 constexpr std::size_t kTopFootLines = 1;   // below
 std::size_t rows_on(const ScreenSize& size);
 
-// Exactly `height` lines of at most `width` characters: two of summary, the titles, rows, keys.
-// `reading_took` of the last reading; `notice` stands beside it ("" for none).
+// Exactly `height` lines of at most `width` characters: two lines of summary, the titles, the rows,
+// the keys. `reading_took` is the duration of the last reading; `notice` stands beside it ("" for
+// none).
 std::vector<std::string> top_screen(const TopTable& table, const TopView& view,
                                     const ScreenSize& size, std::chrono::milliseconds reading_took,
                                     const std::string& notice);
 
-// The same without a screen: titles and rows, as wide as the longest name.
+// The same without a screen: titles and rows, in the width of the longest name.
 std::string top_text(const TopTable& table);
 
-// "0", "3.5", "42", "1234", "12.3k", "4.56M": in at most six characters.
+// "0", "3.5", "42", "1234", "12.3k", "4.56M": at most six characters.
 std::string short_number(double number);
 
 }  // namespace ipvsproxier::inspect

@@ -11,8 +11,8 @@ using netlink::Status;
 
 namespace {
 
-// What is seen to grow grew for at least as long as the kernel waits between two sums; and after
-// that and what its timer comes late, there was one.
+// Seen growth took at least the kernel's interval between two sums. After the interval plus the
+// delay of the kernel's timer, a sum has surely been made.
 constexpr std::chrono::duration<double> kSummedEvery{2};
 constexpr std::chrono::duration<double> kSurelySummed{2.1};
 
@@ -24,7 +24,7 @@ Counters counters_of(const netlink::IpvsTraffic& traffic) {
           .bytes_out = traffic.bytes_out};
 }
 
-// Somebody zeroed them, or it is another entry under the same key.
+// The counters were zeroed, or the entry was replaced by another one with the same key.
 bool went_back(const Counters& from, const Counters& to) {
   return to.connections < from.connections || to.packets_in < from.packets_in ||
          to.packets_out < from.packets_out || to.bytes_in < from.bytes_in ||

@@ -1,12 +1,12 @@
 #pragma once
 
-// Traffic: how much of what goes through each virtual service and real server now, from readings of
-// the kernel's counters one after another. Values and arithmetic; pure, any thread.
+// Traffic: the current rates of each virtual service and real server, from successive readings of
+// the kernel's counters. Values; pure, any thread.
 //
-// The kernel (6.1) sums its counters up every two seconds (net/netfilter/ipvs/ip_vs_est.c): between
-// two such moments they stand still. A rate is therefore the growth between two readings in which
-// the counters moved, divided by the time between these (two seconds at least), and stays until
-// they move again or must have.
+// The kernel (6.1) adds up its counters every two seconds (net/netfilter/ipvs/ip_vs_est.c) and they
+// stand still in between. A rate is therefore the growth between two readings at which the counters
+// had moved, divided by the time between these (at least two seconds). It stays until they move
+// again or should have.
 
 #include <chrono>
 #include <cstdint>
@@ -42,12 +42,12 @@ struct ServerCount {
 
 struct ServiceCount {
   netlink::VirtualServiceKey key;
-  TimePoint at;  // when it and its servers were read
+  TimePoint at;  // when the service and its servers were read
   Counters counters;
   std::vector<ServerCount> servers;
 };
 
-// The whole table, in one pass. The error is the reader's.
+// Reads the whole table in one pass. Returns the reader's error.
 using Now = TimePoint (*)();
 netlink::Result<std::vector<ServiceCount>> read_counts(netlink::IpvsReader& reader, Now now);
 
@@ -63,11 +63,11 @@ struct Rates {
   friend bool operator==(const Rates&, const Rates&) = default;
 };
 
-// One entry's rates.
+// The rates of one entry.
 class Meter {
  public:
   void take(const Counters& counters, TimePoint at);
-  // nullopt until there is a time to divide by.
+  // nullopt until two readings allow a rate.
   const std::optional<Rates>& rates() const { return rates_; }
 
  private:
@@ -89,7 +89,7 @@ class Traffic {
     std::vector<Server> servers;  // sorted
   };
 
-  // The next reading. What is not in it is forgotten; what is new has no rate yet.
+  // Takes the next reading. Absent entries are dropped; new ones have no rate yet.
   void take(std::vector<ServiceCount> reading);
 
   const std::map<netlink::VirtualServiceKey, Service>& services() const { return services_; }

@@ -1,7 +1,7 @@
 #pragma once
 
-// Which virtual service takes a packet, and which of its real servers may get it, as
-// ip_vs_service_find() and ip_vs_schedule() decide (net/netfilter/ipvs, 6.1). Pure, any thread.
+// The virtual service that takes a packet, and the real servers that may get it, as decided by
+// ip_vs_service_find() and ip_vs_schedule() (net/netfilter/ipvs, 6.1). Pure, any thread.
 
 #include <string>
 #include <vector>
@@ -11,12 +11,12 @@
 namespace ipvsproxier::inspect {
 
 struct VirtualChoice {
-  const plan::ActualService* service = nullptr;  // of the reading; nullptr: IPVS leaves it alone
+  const plan::ActualService* service = nullptr;  // in the reading; nullptr: IPVS ignores the packet
   std::string text;                              // "10.96.0.1:443/TCP, scheduler rr"
   std::vector<netlink::RealServer> candidates;
-  std::vector<netlink::RealServer> passed_over;  // weight 0: nothing new goes there
-  std::string why_none;                          // without candidates
-  // Without candidates the packet goes on, which only that of an FTP service may.
+  std::vector<netlink::RealServer> passed_over;  // weight 0: no new connections
+  std::string why_none;                          // the reason, without candidates
+  // Without candidates: the packet passes IPVS. Only possible for an FTP service.
   bool passes = false;
 };
 

@@ -19,7 +19,7 @@ std::string step_line(const WalkStep& step) {
   return api::visible(line) + "\n";
 }
 
-// " (NAME)", or nothing.
+// " (NAME)", or "".
 template <typename Key>
 std::string named(const std::function<std::string(const Key&)>& name, const Key& key) {
   const auto text = name ? name(key) : std::string();
@@ -60,7 +60,7 @@ std::string cautions(const Arrival& arrival) {
   return text;
 }
 
-// Servers to which packets go in the same way: the same rules, and seen as the same source.
+// Whether packets reach both servers in the same way: by the same rules, with the same source.
 bool is_alike(const Candidate& one, const Candidate& other) {
   const auto same_step = [](const WalkStep& left, const WalkStep& right) {
     return left.stage == right.stage && left.chain == right.chain &&

@@ -1,6 +1,6 @@
 #pragma once
 
-// The way of a packet for people and for programs. Pure, any thread.
+// Prints the way of a packet as text and as JSON. Pure, any thread.
 
 #include <functional>
 #include <string>
@@ -11,23 +11,23 @@
 
 namespace ipvsproxier::inspect {
 
-// What the cluster calls things; "" for what it does not know. Either may be empty.
+// Looks up the cluster's names; "" for unknown entries. Either function may be empty.
 struct WalkNames {
   std::function<std::string(const netlink::VirtualServiceKey&)>
       service;                                                    // "shop/web:http, cluster IP"
   std::function<std::string(const netlink::IpAddress&)> address;  // "shop/web-1"
 };
 
-// Those of the cluster, which outlive these.
+// Names from the cluster; `names` must outlive the result.
 WalkNames walk_names(const ClusterNames& names);
 
-// `live` is nullptr where nobody asked for it.
+// `live` is nullptr if live flows were not requested.
 
-// A page: one step a line, a decisive one marked with '>', one that could not be judged with '?';
-// then what comes of it.
+// A page with one step on each line, '>' for a decisive step, '?' for a rule that could not be
+// judged; then the result.
 std::string walk_text(const PacketWalk& walk, const WalkNames& names, const LiveFlows* live);
 
-// One object, with its end of line.
+// One JSON object with a final newline.
 std::string walk_json(const PacketWalk& walk, const WalkNames& names, const LiveFlows* live);
 
 }  // namespace ipvsproxier::inspect

@@ -1,6 +1,6 @@
 #pragma once
 
-// Back-off: how long to wait before trying again. Pure.
+// Backoff: how long to wait before the next attempt. A value; any thread.
 
 #include <algorithm>
 #include <chrono>
@@ -11,8 +11,8 @@ struct Backoff {
   std::chrono::milliseconds first{500};
   std::chrono::milliseconds most{30'000};
 
-  // After so many failures in a row (1, 2, ...): doubles each time. `jitter` in [0, 1) takes up to
-  // a quarter off, so that many who failed together do not come back together.
+  // The delay after this many failures in a row (1, 2, ...); doubles each time. `jitter` in [0, 1)
+  // subtracts up to a quarter, so that clients that failed together do not retry together.
   std::chrono::milliseconds delay(unsigned failures, double jitter) const {
     auto delay = first;
     for (unsigned i = 1; i < failures && delay < most; ++i) delay *= 2;

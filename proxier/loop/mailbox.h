@@ -1,11 +1,11 @@
 #pragma once
 
-// Mailbox: hands the newest of something from one thread to another. It holds one value; what is
-// put while it waits there is merged into it. The only place with a lock; clang checks that nothing
-// that it guards is touched without it.
+// Mailbox: passes the newest value of a type from other threads to one reader thread. It holds one
+// value; a value put later is merged into the waiting one. Mutex and MutexLock, the only locks of
+// the project, are here as well: clang checks that guarded members are used under them.
 //
-// T is default-constructible, movable, and has `bool empty() const` and `void merge(T later)`. It
-// may have `bool urgent() const`: what is urgent is taken before its earliest time.
+// T is default-constructible and movable, and has `bool empty() const` and `void merge(T later)`.
+// An optional `bool urgent() const` lets the reader take a value before its `earliest` time.
 
 #include <algorithm>
 #include <chrono>
@@ -22,7 +22,7 @@
 
 namespace ipvsproxier::loop {
 
-// std::mutex, of which libstdc++ does not tell clang that it is one.
+// std::mutex with clang's thread-safety attributes, which libstdc++ lacks.
 class IPVSPROXIER_THREADS(capability("mutex")) Mutex {
  public:
   void lock() IPVSPROXIER_THREADS(acquire_capability()) { mutex_.lock(); }
@@ -50,7 +50,7 @@ class Mailbox {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Any thread.
+  // Any thread. Merges `more` into the waiting value.
   void put(T more) {
     {
       const MutexLock lock(mutex_);
@@ -59,8 +59,8 @@ class Mailbox {
     changed_.notify_one();
   }
 
-  // The reader's thread. Waits until there is something and `earliest` has come, until `latest`
-  // at most, or until `stop` is requested. Answers what there is, which may be empty.
+  // The reader's thread. Waits until a value is there and `earliest` has come, or `latest` has
+  // come, or `stop` is requested. Returns the value, which may be empty.
   T take(const std::stop_token& stop, Clock::time_point earliest, Clock::time_point latest) {
     const MutexLock lock(mutex_);
     const auto any = [this]() IPVSPROXIER_THREADS(requires_capability(mutex_)) {
@@ -70,19 +70,19 @@ class Mailbox {
     const auto urgent = [this]() IPVSPROXIER_THREADS(requires_capability(mutex_)) {
       return is_urgent();
     };
-    // For its time, not for a value: more that comes meanwhile is merged.
+    // Waits for the time, not for a value: later values are merged meanwhile.
     if (any() && earliest > Clock::now())
       changed_.wait_until(mutex_, stop, std::min(earliest, latest), urgent);
     return std::exchange(waiting_, T{});
   }
 
-  // The reader's thread. What there is now; does not wait.
+  // The reader's thread. Returns the current value without waiting.
   T take() {
     const MutexLock lock(mutex_);
     return std::exchange(waiting_, T{});
   }
 
-  // The reader's thread. Whether what waits is urgent.
+  // The reader's thread. Whether the waiting value is urgent.
   bool urgent() const {
     const MutexLock lock(mutex_);
     return is_urgent();

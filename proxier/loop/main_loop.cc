@@ -26,7 +26,7 @@ namespace {
 using Clock = MainLoop::Clock;
 using Function = MainLoop::Function;
 
-// Reference-counted by curl, so that a second owner in the program costs nothing.
+// curl counts the initializations, so another owner in the program does no harm.
 class CurlLibrary {
  public:
   CurlLibrary() {
@@ -42,7 +42,7 @@ struct MultiCleanup {
   void operator()(CURLM* multi) const { curl_multi_cleanup(multi); }
 };
 
-// What other threads asked for, in order.
+// Functions posted by other threads, in order.
 struct Posted {
   std::deque<Function> functions;
 
@@ -63,7 +63,7 @@ struct Deadline {
   Function then;
 };
 
-// Of two for the same moment the one that was set first.
+// Deadlines at the same moment run in the order in which they were set.
 std::pair<Clock::time_point, std::uint64_t> order(const Deadline& deadline) {
   return {deadline.when, deadline.id};
 }
@@ -79,22 +79,22 @@ struct MainLoop::State {
   std::unique_ptr<CURLM, MultiCleanup> multi{curl_multi_init()};
   std::map<int, Watch> watches;
   std::map<std::string, Deadline> deadlines;
-  std::uint64_t next_id = 0;  // of a watch or a deadline; later ones are greater
+  std::uint64_t next_id = 0;  // for watches and deadlines; ascending
   int signal_fd = -1;
   sigset_t signal_mask{};
   std::map<int, std::function<void(int)>> signal_functions;
   Mailbox<Posted> posted;
-  std::deque<Function> taken;  // of what was posted: what has not run yet
+  std::deque<Function> taken;  // posted functions that have not run yet
   std::atomic<bool> quitting{false};
   // By their easy handles.
   std::map<void*, std::unique_ptr<Transfer>> starting;
-  std::map<void*, std::unique_ptr<Transfer>> running;  // or done
-  std::vector<std::unique_ptr<Transfer>> dropped;      // while functions of transfers run
+  std::map<void*, std::unique_ptr<Transfer>> running;  // running, or done
+  std::vector<std::unique_ptr<Transfer>> dropped;  // destroyed once no function of a transfer runs
   bool in_transfers = false;
 
   State() {
     sigemptyset(&signal_mask);
-    // curl makes a multi handle without descriptors for waking up too.
+    // curl also makes multi handles that lack the descriptors for wake-ups.
     if (!multi || curl_multi_wakeup(multi.get()) != CURLM_OK)
       throw std::runtime_error("the main loop cannot start: no memory or no file descriptors left");
   }
@@ -118,7 +118,7 @@ struct MainLoop::State {
   void drop(void* easy);
 };
 
-// How long there is nothing to do; curl knows no "for ever".
+// Time until the next deadline; limited, because curl_multi_poll has no infinite timeout.
 int MainLoop::State::timeout_ms() const {
   constexpr std::chrono::milliseconds kMost = std::chrono::hours(1);
   if (!taken.empty()) return 0;
@@ -173,7 +173,7 @@ void MainLoop::State::run_transfers() {
                              curl_multi_strerror(outcome));
   while (const CURLMsg* message = curl_multi_info_read(multi.get(), &count)) {
     void* const easy = message->easy_handle;
-    const auto result = message->data.result;  // gone with the handle
+    const auto result = message->data.result;  // read now: the message dies with the handle
     const auto found = running.find(easy);
     if (message->msg != CURLMSG_DONE || found == running.end()) continue;
     curl_multi_remove_handle(multi.get(), easy);
@@ -183,7 +183,7 @@ void MainLoop::State::run_transfers() {
   finish_transfers();
 }
 
-// curl takes no handle out of its hands while it is calling back.
+// During a callback curl does not let go of a handle, so dropped transfers are removed here.
 void MainLoop::State::finish_transfers() {
   for (const auto& transfer : dropped) curl_multi_remove_handle(multi.get(), transfer->easy());
   dropped.clear();
@@ -198,7 +198,8 @@ void MainLoop::State::drop(void* easy) {
   if (!in_transfers) finish_transfers();
 }
 
-// Only what was there at the start: a function that posts itself again does not keep others away.
+// Runs only the functions present at the start: a function that posts itself again does not starve
+// others.
 void MainLoop::State::run_posted() {
   auto more = posted.take();
   std::move(more.functions.begin(), more.functions.end(), std::back_inserter(taken));
@@ -209,19 +210,20 @@ void MainLoop::State::run_posted() {
   }
 }
 
-// A function of the same turn may have unwatched `fd`, or closed it and watched another of its
-// number, which is not readable then.
+// An earlier function of this turn may have unwatched `fd`, or closed it and watched another
+// descriptor with the same number. The id tells them apart.
 void MainLoop::State::run_watch(int fd, std::uint64_t id) {
   auto found = watches.find(fd);
   if (found == watches.end() || found->second.id != id) return;
-  // Out of the map, as it may unwatch itself while it runs.
+  // Moved out of the map, because the function may unwatch itself.
   auto then = std::move(found->second.then);
   then();
   found = watches.find(fd);
   if (found != watches.end() && found->second.id == id) found->second.then = std::move(then);
 }
 
-// Only what was there at the start: a deadline that sets itself anew waits for the next turn.
+// Runs only the deadlines present at the start: a deadline that sets itself again waits for the
+// next turn.
 void MainLoop::State::run_deadlines() {
   const auto now = Clock::now();
   const auto end = next_id;
@@ -238,13 +240,13 @@ void MainLoop::State::run_deadlines() {
   }
 }
 
-// One at a time: what is not read waits in the kernel, also for a run() after quit().
+// Reads one signal at a time: the others wait in the kernel, even for a run() after quit().
 void MainLoop::State::take_signal() {
   signalfd_siginfo info{};
   if (::read(signal_fd, &info, sizeof info) != static_cast<ssize_t>(sizeof info)) return;
   const auto found = signal_functions.find(static_cast<int>(info.ssi_signo));
   if (found == signal_functions.end()) return;
-  const auto then = found->second;  // a copy: it may set another
+  const auto then = found->second;  // a copy: the function may replace it
   then(static_cast<int>(info.ssi_signo));
 }
 
@@ -280,7 +282,7 @@ void MainLoop::drop(Transfer& transfer) {
 void MainLoop::on_signals(const std::vector<int>& signals, const std::function<void(int)>& then) {
   auto mask = state_->signal_mask;
   for (const int signal : signals) sigaddset(&mask, signal);
-  // Blocked first: one that comes in between waits for the descriptor.
+  // Block the signals first: a signal that arrives in between then waits for the descriptor.
   if (const int error = pthread_sigmask(SIG_BLOCK, &mask, nullptr); error != 0) {
     errno = error;
     throw system_error("signals cannot be blocked");

@@ -1,12 +1,13 @@
 #pragma once
 
-// MainLoop: one thread that waits for descriptors, deadlines, signals and words from other threads.
-// On libcurl's curl_multi_poll, so that transfers can share it. Functions are called on the thread
-// that runs run(), one at a time, and must not block. Only post() and quit() may be called from
-// other threads, and not while the loop is destroyed. A function may call everything but run().
+// MainLoop: one thread that waits for file descriptors, deadlines, signals and functions from other
+// threads. Built on libcurl's curl_multi_poll, so that HTTP transfers share the loop. Functions are
+// called on the thread of run(), one at a time, and must not block. Only post() and quit() may be
+// called from other threads, and not during the loop's destruction. A function may call anything
+// except run().
 //
-// std::runtime_error is thrown where the system has no descriptors left (constructor, on_signals())
-// or refuses to wait (run()).
+// Throws std::runtime_error if the system has no descriptors left (constructor, on_signals()) or
+// refuses to wait (run()).
 
 #include <functional>
 #include <memory>
@@ -17,7 +18,7 @@
 
 namespace ipvsproxier::loop {
 
-// One transfer of curl.
+// One transfer of libcurl.
 class Transfer {
  public:
   Transfer() = default;
@@ -25,8 +26,8 @@ class Transfer {
   Transfer& operator=(const Transfer&) = delete;
   virtual ~Transfer() = default;
 
-  virtual void* easy() = 0;               // its CURL*, the same while this lives
-  virtual void on_done(int outcome) = 0;  // a CURLcode
+  virtual void* easy() = 0;               // its CURL*; constant for its life
+  virtual void on_done(int outcome) = 0;  // `outcome` is a CURLcode
 };
 
 class MainLoop final : public Timers {
@@ -36,9 +37,8 @@ class MainLoop final : public Timers {
   MainLoop& operator=(const MainLoop&) = delete;
   ~MainLoop() override;
 
-  // Calls `on_readable` whenever `fd` (the caller's, who unwatches it before closing it) is
-  // readable, or has an error or an end to tell. There is one function a descriptor: a new one
-  // replaces the old.
+  // Calls `on_readable` whenever `fd` is readable or has an error or hang-up. The caller owns `fd`
+  // and unwatches it before closing it. A descriptor has one function: a new one replaces the old.
   void watch(int fd, Function on_readable);
   void unwatch(int fd);
 
@@ -46,23 +46,24 @@ class MainLoop final : public Timers {
   void at(const std::string& name, Clock::time_point when, Function then) override;
   void cancel(const std::string& name) override;
 
-  // Keeps `transfer` and runs it from the next turn on, until on_done() or drop(). Its callbacks
-  // are functions of the loop like all others: they may start and drop transfers.
+  // Takes ownership of `transfer` and runs it from the next turn until on_done() or drop(). Its
+  // callbacks are functions of the loop: they may start and drop transfers.
   void start(std::unique_ptr<Transfer> transfer);
-  // Ends it, if it is not done, and destroys it: at once, or, if a function of some transfer is
-  // running, soon after that has returned; until then its callbacks may still be called.
+  // Aborts the transfer if it is not done, and destroys it: at once, or, while a function of any
+  // transfer is running, soon after that function has returned. Until then its callbacks may still
+  // be called.
   void drop(Transfer& transfer);
 
-  // Blocks these signals for the calling thread and those that it starts, and calls `then` with the
-  // number of each that comes to the process or to the loop's thread (several of one number may be
-  // one). They stay blocked when the loop is gone.
+  // Blocks these signals for the calling thread and for threads that it starts later. Calls `then`
+  // with the number of each signal to the process or to the loop's thread; several signals of one
+  // number may arrive as one. The signals stay blocked after the loop is gone.
   void on_signals(const std::vector<int>& signals, const std::function<void(int)>& then);
 
-  // Runs `function` on the loop's thread soon, in the order of the calls.
+  // Any thread. Runs `function` on the loop's thread soon, in the order of the calls.
   void post(Function function);
 
-  // Until quit(): returns when the function that is running has returned. What was posted before
-  // and has not run waits for another run(), or goes with the loop. A quit() before run() counts.
+  // Runs until quit(): returns once the current function has returned. Posted functions that have
+  // not run wait for another run(), or are destroyed with the loop. A quit() before run() counts.
   void run();
   void quit();
 

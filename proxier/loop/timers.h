@@ -1,7 +1,7 @@
 #pragma once
 
-// Timers: what time it is, and being called when it has come. MainLoop is one; tests turn the hands
-// themselves.
+// Timers: the current time, and functions that are called at a given time. MainLoop implements it;
+// tests use a clock that they move by hand.
 
 #include <chrono>
 #include <functional>
@@ -18,8 +18,8 @@ class Timers {
 
   virtual Clock::time_point now() const = 0;
 
-  // Calls `then` once, not before `when`. There is one deadline a name: a new one replaces the old.
-  // Deadlines that have passed are called in their order.
+  // Calls `then` once, not before `when`. A name has one deadline: a new one replaces the old.
+  // Passed deadlines are called in the order of their times.
   virtual void at(const std::string& name, Clock::time_point when, Function then) = 0;
   virtual void cancel(const std::string& name) = 0;
 };

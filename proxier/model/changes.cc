@@ -22,11 +22,11 @@ struct Put {
 
 template <typename T>
 void merge_into(Changes::ByName<T>& changes, Changes::ByName<T>&& later) {
-  later.merge(std::move(changes));  // takes only what it does not have
+  later.merge(std::move(changes));  // keeps the entries that `later` has
   changes = std::move(later);
 }
 
-// An older time that nobody has seen the effect of stays.
+// Keeps an older trigger time whose effect has not been programmed yet.
 void keep_oldest_triggers(const Changes::ByName<api::EndpointSlice>& before,
                           Changes::ByName<api::EndpointSlice>& later) {
   for (auto& [name, slice] : later) {

@@ -1,8 +1,8 @@
 #pragma once
 
-// Changes: what happened to the cluster's objects, each as its newest state, keyed by name; the
-// last writer wins, but for the time that triggered the change of a slice, which is the oldest.
-// From a source of objects to ClusterState::take(). Values; one thread at a time.
+// Changes: what happened to the cluster's objects, as the newest state of each object by name. Goes
+// from a source of objects to ClusterState::take(). The last state wins, except that an
+// EndpointSlice keeps its oldest trigger time. Values; one thread at a time.
 
 #include <map>
 #include <optional>
@@ -19,11 +19,11 @@ struct Changes {
   ByName<api::Service> services;
   ByName<api::EndpointSlice> slices;
   std::optional<std::optional<api::Node>> node;  // this node's
-  // Why an object that exists cannot be read; nullopt: it can be now, or is gone.
+  // Objects that exist but cannot be read, with the reason; nullopt: readable again, or deleted.
   std::map<api::ObjectKey, std::optional<std::string>> unreadable;
-  // Everything that exists is known by now (or: is not any more), but for what is unreadable.
+  // Set when it changes: whether all existing objects, except the unreadable ones, are now known.
   std::optional<bool> complete;
-  // Everything was listed a second time, as was asked for.
+  // The requested second listing of all objects is included.
   bool listed_again = false;
 
   bool empty() const;

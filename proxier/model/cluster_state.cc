@@ -25,7 +25,7 @@ void ClusterState::take_service(const api::NamespacedName& name, std::optional<a
   touched.services.insert(name);
 }
 
-// A controller names slices after their Service, so that most need no entry of their own.
+// Controllers name a slice after its Service, so most slices need no entry in oddly_named_.
 std::optional<api::NamespacedName> ClusterState::service_of(
     const api::NamespacedName& slice) const {
   if (const auto odd = oddly_named_.find(slice); odd != oddly_named_.end())
@@ -41,7 +41,7 @@ std::optional<api::NamespacedName> ClusterState::service_of(
 
 void ClusterState::take_slice(const api::NamespacedName& name,
                               std::optional<api::EndpointSlice> now, Touched& touched) {
-  // A slice may change its Service, by its label.
+  // An EndpointSlice may move to another Service by a change of its label.
   const auto before = service_of(name);
   if (before && (!now || now->service != before->name)) {
     if (const auto it = slices.find(*before); it != slices.end()) {

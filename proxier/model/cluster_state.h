@@ -1,6 +1,6 @@
 #pragma once
 
-// ClusterState: the objects that concern this node, as last read. Owned by one thread at a time.
+// ClusterState: the cluster's objects that concern this node, as last read. One thread at a time.
 
 #include <chrono>
 #include <map>
@@ -14,8 +14,8 @@
 
 namespace ipvsproxier::model {
 
-// When an EndpointSlice of the Service changed, as the cluster says. The same change may have
-// touched several slices.
+// The time when an EndpointSlice of the Service changed, according to the cluster. Several slices
+// may carry the time of the same change.
 struct Trigger {
   api::NamespacedName service;
   netlink::Family family = netlink::Family::ipv4;
@@ -24,10 +24,10 @@ struct Trigger {
   friend auto operator<=>(const Trigger&, const Trigger&) = default;
 };
 
-// What changes of objects really touched: nothing where an object is the same as before, but for
-// what is not kept of it (its metadata).
+// The Services and the Node that a set of changes really affected. An object that differs only in
+// data that is not kept (metadata) is not affected.
 struct Touched {
-  std::set<api::NamespacedName> services;  // Services that changed, or their EndpointSlices
+  std::set<api::NamespacedName> services;  // the Service or its EndpointSlices changed
   bool node = false;
   std::vector<Trigger> triggers;
 };
@@ -36,20 +36,20 @@ struct ClusterState {
   std::map<api::NamespacedName, api::Service> services;
   std::map<api::NamespacedName, SlicesByName> slices;  // by the Service that they belong to
   std::optional<api::Node> node;                       // this node's
-  // Objects that exist and cannot be read, and why. Of those that could be before, what they were
-  // is above.
+  // Objects that exist and cannot be read, with the reason. If an object was readable before, the
+  // members above hold its last readable state.
   std::map<api::ObjectKey, std::string> unreadable;
-  // Everything else could be read: what is not here does not exist.
+  // All other objects could be read: an object that is absent here does not exist.
   bool complete = true;
 
-  // Adds the object or replaces the one of its kind and name. EndpointSlices without a Service name
-  // belong to nobody and are dropped.
+  // Adds the object, or replaces the one of its kind and name. EndpointSlices without a Service
+  // name are dropped.
   void put(api::Object object);
 
-  // Folds changes in.
+  // Applies the changes; returns the Services and the Node that they affected.
   Touched take(Changes changes);
 
-  // Whether the object is here, as it is or as it was before it became unreadable.
+  // Whether the object is present, in its current state or in the last readable one.
   bool knows(const api::ObjectKey& key) const;
 
  private:
@@ -58,11 +58,10 @@ struct ClusterState {
   void take_slice(const api::NamespacedName& name, std::optional<api::EndpointSlice> now,
                   Touched& touched);
 
-  // The Service of a slice that is there; nullopt: it is not.
+  // The Service of a known slice; nullopt for an unknown slice.
   std::optional<api::NamespacedName> service_of(const api::NamespacedName& slice) const;
 
-  // The Service of those slices, in their namespace, whose names do not begin with its name and
-  // "-".
+  // The Service of each slice whose name does not begin with the Service's name and "-".
   std::map<api::NamespacedName, std::string> oddly_named_;
 };
 

@@ -52,7 +52,7 @@ std::map<api::ServicePortName, std::vector<Endpoint>> endpoints_of(
     std::vector<std::vector<Endpoint>*> lists;
     for (const auto& port : slice.ports) {
       lists.push_back(&found[{service, port.name, port.protocol}]);
-      // To ask for room exactly at every slice would move all of them each time.
+      // Reserve once only: reserving exactly for every slice would move all endpoints each time.
       if (lists.back()->empty()) lists.back()->reserve(slice.endpoints.size());
     }
     for (const auto& source : slice.endpoints) {

@@ -15,10 +15,10 @@
 
 namespace ipvsproxier::model {
 
-// Whom the hints of one kind are for.
+// Whether the hints of one kind (node or zone) name this node or zone, only others, or none.
 enum class Hint : std::uint8_t { none, ours, others };
 
-// As this node sees it.
+// An endpoint from the point of view of this node.
 struct Endpoint {
   netlink::RealServerKey key;  // address and port
   bool local = false;          // on this node
@@ -36,13 +36,13 @@ inline const std::string& name_of(const api::EndpointSlice& slice) {
 // The EndpointSlices of one Service, in the order of their names.
 using SlicesByName = SortedVector<api::EndpointSlice, &name_of>;
 
-// What its slices have of the family, each once a port, whether or not it gets them.
+// The number of endpoints of the family in these slices, counted once for each port.
 std::size_t count_endpoints(const SlicesByName& slices, netlink::Family family);
 
-// The endpoints of each port of the Service in the family, ordered by address and port, each once.
-// Of duplicates the later one (slices in order of their names) wins, unless it is terminating.
-// `node_name` is this node's, not empty. Slices with which there would be more than
-// kMostOfOneService are left out.
+// The endpoints of each port of the Service in the family, ordered by address and port, without
+// duplicates. Of duplicates the later one wins (slices in order of their names), unless it is
+// terminating. `node_name` is this node's name, not empty. A slice that would bring the total above
+// kMostOfOneService is left out.
 std::map<api::ServicePortName, std::vector<Endpoint>> endpoints_of(
     const api::NamespacedName& service, const SlicesByName& slices, netlink::Family family,
     std::string_view node_name, std::string_view zone);

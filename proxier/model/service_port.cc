@@ -31,7 +31,7 @@ std::optional<IpAddress> cluster_ip_of(const api::Service& service, Family famil
   return std::nullopt;
 }
 
-// A range that covers everything lifts the restriction, whatever else is listed.
+// A range that covers everything lifts the restriction; the other ranges then do not matter.
 std::vector<IpPrefix> effective_ranges(const api::Service& service, Family family) {
   auto ranges = of_family(service.source_ranges, family);
   if (std::any_of(ranges.begin(), ranges.end(), [](const auto& r) { return r.length == 0; }))
@@ -46,8 +46,8 @@ bool external_policy_applies(const api::Service& service) {
          (service.type == ServiceType::cluster_ip && !service.external_ips.empty());
 }
 
-// Ranges are entered for each address of the load balancer. Without some of them others are shut
-// out, without some addresses nobody is let in.
+// Source ranges are stored once for each load-balancer address. Leaving out ranges shuts some
+// clients out; leaving out addresses shuts everybody out of them.
 void cut_addresses(ServicePort& common) {
   const auto cut = [&](std::vector<IpAddress>& addresses, std::size_t most) {
     if (addresses.size() <= most) return;
@@ -60,7 +60,7 @@ void cut_addresses(ServicePort& common) {
           kMostOfOneService / std::max<std::size_t>(common.source_ranges.size(), 1), 1));
 }
 
-// Ranges are copied where there is no address.
+// Ranges are copied even without a load-balancer address.
 std::size_t most_ports(const ServicePort& common) {
   const auto balancers = std::max<std::size_t>(common.load_balancer_ips.size(), 1);
   const auto ranges = std::max<std::size_t>(common.source_ranges.size(), 1);

@@ -1,7 +1,7 @@
 #pragma once
 
-// ServicePort: one port of one Service in one family, flat, with everything that the planner asks.
-// Pure values; usable on any thread.
+// ServicePort: one port of one Service in one family, with all values that the planner needs. Pure
+// values; any thread.
 
 #include <cstdint>
 #include <optional>
@@ -13,19 +13,19 @@ namespace ipvsproxier::model {
 
 struct ServicePort {
   api::ServicePortName name;
-  const api::Service* service = nullptr;  // its owner, which must outlive this
+  const api::Service* service = nullptr;  // must outlive this
   netlink::IpAddress cluster_ip;
   std::uint16_t port = 0;
   std::uint16_t node_port = 0;                        // 0: none
-  std::vector<netlink::IpAddress> external_ips;       // empty where external IPs are not allowed
-  std::vector<netlink::IpAddress> load_balancer_ips;  // those that this node shall answer for
-  std::vector<netlink::IpPrefix> source_ranges;       // effective; empty: everybody may come
-  std::optional<std::uint32_t> affinity_seconds;      // ClientIP affinity
+  std::vector<netlink::IpAddress> external_ips;       // empty if external IPs are not allowed
+  std::vector<netlink::IpAddress> load_balancer_ips;  // those that this node answers for
+  std::vector<netlink::IpPrefix> source_ranges;   // effective ranges; empty: any source is allowed
+  std::optional<std::uint32_t> affinity_seconds;  // ClientIP affinity
   bool external_policy_local = false;
   bool internal_policy_local = false;
   bool externally_accessible = false;        // a node port, load-balancer or external IP
   std::uint16_t health_check_node_port = 0;  // only of LoadBalancer Services with Local policy
-  bool is_cut = false;                       // the Service asks for more than it gets
+  bool is_cut = false;                       // the Service exceeds kMostOfOneService
 
   bool uses_cluster() const { return !internal_policy_local || externally_accessible; }
   bool uses_local() const {
@@ -33,11 +33,11 @@ struct ServicePort {
   }
 };
 
-// The ports of the Service in the family, in the order of its spec; none if it is headless, an
-// ExternalName or has no cluster IP of the family. Without `allow_external_ips` its external IPs
-// are left out (they still make it externally accessible). Of a Service that asks for more than
-// kMostOfOneService the last ports are left out; of the first one, if it asks for more than that by
-// itself, the last addresses.
+// The ports of the Service in the family, in the order of its spec. None if the Service is
+// headless, is an ExternalName or has no cluster IP of the family. Without `allow_external_ips` its
+// external IPs are left out (but still count for `externally_accessible`). If the Service exceeds
+// kMostOfOneService, its last ports are left out; if the first port alone exceeds it, its last
+// addresses.
 std::vector<ServicePort> service_ports(const api::Service& service, netlink::Family family,
                                        bool allow_external_ips);
 

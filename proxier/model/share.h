@@ -1,15 +1,15 @@
 #pragma once
 
-// What one Service gets at most.
+// The limit for the entries of one Service.
 
 #include <cstddef>
 
 namespace ipvsproxier::model {
 
-// In a family, of each of these: virtual services for its external IPs, or for those of its load
-// balancer; elements for its source ranges; endpoints, counted once a port; real servers of its
-// virtual services but those of node ports. Each is the product of two or three lists of one or two
-// objects, and nothing else bounds it.
+// Limit in one family for each of: virtual services for external IPs; virtual services for
+// load-balancer IPs; set elements for source ranges; endpoints, counted once for each port; real
+// servers of virtual services other than node ports. Each of these numbers is a product of two or
+// three lists in one or two objects, and has no other limit.
 inline constexpr std::size_t kMostOfOneService = 262'144;
 
 }  // namespace ipvsproxier::model

@@ -1,8 +1,8 @@
 #pragma once
 
-// SortedVector: a small ordered set in one block of memory, or, with a member for the key, an
-// ordered map whose values hold their keys. For what one Service or one virtual service has: an
-// insertion moves what is behind it. A value; usable on any thread.
+// SortedVector: a small ordered set in one block of memory, or, with a key member, an ordered map
+// whose values contain their keys. Meant for the data of one Service or one virtual service: an
+// insertion moves all later values. A value; any thread.
 
 #include <algorithm>
 #include <cstddef>
@@ -21,7 +21,7 @@ class SortedVector {
   using const_iterator = typename std::vector<T>::const_iterator;
 
   SortedVector() = default;
-  // Of what is equal the last one stays.
+  // Of values with equal keys the last one stays.
   SortedVector(std::initializer_list<T> values) : SortedVector(std::vector<T>(values)) {}
   explicit SortedVector(std::vector<T> values) : values_(std::move(values)) {
     const auto less = [](const T& a, const T& b) { return key_of(a) < key_of(b); };
@@ -33,9 +33,9 @@ class SortedVector {
     values_.shrink_to_fit();
   }
 
-  // False: it was there, and stays.
+  // False: a value with this key was present and stays.
   bool insert(T value) { return put(std::move(value), false); }
-  // Instead of the one with its key, if there is one.
+  // Replaces the value with the same key, if there is one.
   void insert_or_assign(T value) { put(std::move(value), true); }
 
   template <typename Key>
@@ -75,7 +75,7 @@ class SortedVector {
       return false;
     }
     const auto index = place - values_.begin();
-    // There are very many of these: little room is kept to grow.
+    // There are very many of these vectors: reserve little.
     if (values_.size() == values_.capacity())
       values_.reserve(values_.size() + values_.size() / 8 + 1);
     values_.insert(values_.begin() + index, std::move(value));
@@ -85,7 +85,7 @@ class SortedVector {
   std::vector<T> values_;
 };
 
-// What is in `a` and not in `b`, as a list.
+// The values of `a` that are not in `b`.
 template <typename T, auto kKeyOf>
 std::vector<T> difference(const SortedVector<T, kKeyOf>& a, const SortedVector<T, kKeyOf>& b) {
   std::vector<T> result;

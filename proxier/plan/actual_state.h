@@ -1,8 +1,8 @@
 #pragma once
 
-// ActualState: what the kernel holds, as values of the same shape as DesiredState. Only dumps make
-// one (sync/kernel_state.h), and only operations that succeeded change it. A part that could not be
-// read is absent: nothing is concluded from it. Any thread.
+// ActualState: the state of the kernel as values, in the same shape as DesiredState. Only dumps
+// create one (sync/kernel_state.h), and only successful operations change it. A part that could not
+// be read is absent, and no conclusion is drawn from its absence. Any thread.
 
 #include <map>
 #include <optional>
@@ -21,7 +21,7 @@ using RealServers = SortedVector<netlink::RealServer, &netlink::RealServer::key>
 
 struct ActualService {
   netlink::VirtualService service;
-  // nullopt: could not be read; its servers are then left as they are
+  // nullopt: the real servers could not be read and are left alone
   std::optional<RealServers> servers;
 
   friend auto operator<=>(const ActualService&, const ActualService&) = default;
@@ -35,22 +35,23 @@ struct TableKey {
 };
 
 struct ActualState {
-  // Without firewall-mark services: those are never ours.
+  // Without firewall-mark services, which are never ours. nullopt: could not be read.
   std::optional<std::map<netlink::VirtualServiceKey, ActualService>> services;
-  // On our dummy links, and by local routes of ours.
+  // Addresses on our dummy links and of our local routes. nullopt: could not be read.
   std::optional<Bindings> addresses;
-  // Those on links that are not removed: those with another prefix than a host's (nobody in
-  // kube-proxy's place made them; the kernel makes IPv6 link-local ones) and, without
-  // Differences::unbind_special, loopback and IPv6 link-local ones.
+  // Addresses on our links that are never removed: those with a prefix that is no host prefix
+  // (another program, or for IPv6 link-local the kernel, made them), and, without
+  // Differences::unbind_special, loopback and IPv6 link-local addresses.
   std::set<netlink::IpAddress> fixed_addresses;
-  // nullopt: no such set. A set that is not in the map could not be read.
+  // nullopt: the set does not exist. A set that is not in the map could not be read.
   std::map<SetKey, std::optional<ipset::ElementSet>> sets;
-  // maxelem of those sets whose is not kube-proxy's; 0: the set has options that ours do not have.
+  // maxelem of sets where it differs from kube-proxy's; 0: the set has options that ours do not
+  // have.
   std::map<SetKey, std::uint32_t> odd_capacities;
-  // Of each table that could be read: what of ours is there.
+  // Our chains and jumps in each table that could be read.
   std::map<TableKey, ipset::TableRules> rules;
 
-  // The kernel took this operation (the tables' operations are idempotent, so is this).
+  // Records an operation that the kernel accepted. Idempotent, like the operations themselves.
   void commit(const netlink::IpvsOp& op);
   void commit(const BindingOp& op);
   void commit(const SetKey& set, const ipset::ElementOp& op);
@@ -61,7 +62,7 @@ struct ActualState {
   friend bool operator==(const ActualState&, const ActualState&) = default;
 };
 
-// Every key of either.
+// A scope with all keys of both states.
 Scope whole(const DesiredState& desired, const ActualState& actual);
 
 }  // namespace ipvsproxier::plan

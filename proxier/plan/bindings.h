@@ -1,10 +1,11 @@
 #pragma once
 
-// Where VIPs are bound: as addresses on dummy links of ours, or by local routes of ours. kube-ipvs0
-// is kube-proxy's and takes all up to kFirstLinkHolds. Every further address costs the kernel a
-// walk over all of its link (net/ipv4/devinet.c, __inet_insert_ifa; net/ipv6/addrconf.c,
-// ipv6_link_dev_addr; 6.1), so those beyond go to kube-ipvs1, kube-ipvs2, ..., kFurtherLinkHolds
-// each. A route costs a fraction, however many there are. Values; any thread.
+// How virtual IPs (VIPs) are bound to the node: as addresses on our dummy links, or by our local
+// routes. kube-ipvs0 is kube-proxy's link and takes up to kFirstLinkHolds addresses. Adding an
+// address to a link costs the kernel a walk over all its addresses (net/ipv4/devinet.c,
+// __inet_insert_ifa; net/ipv6/addrconf.c, ipv6_link_dev_addr; 6.1), so further addresses go to
+// kube-ipvs1, kube-ipvs2, ..., up to kFurtherLinkHolds each. A local route costs a fraction of
+// that, independent of their number. Values; any thread.
 
 #include <compare>
 #include <cstdint>
@@ -21,22 +22,22 @@ namespace ipvsproxier::plan {
 
 using AddressSet = ipset::SortedChunks<netlink::IpAddress>;
 
-inline constexpr std::string_view kDummyLinks = "kube-ipvs";  // with a number behind
+inline constexpr std::string_view kDummyLinks = "kube-ipvs";  // followed by a number
 inline constexpr const char* kDummyLink = "kube-ipvs0";
 inline constexpr std::size_t kFirstLinkHolds = 4096;
 inline constexpr std::size_t kFurtherLinkHolds = 1024;
 
-// A dummy link of ours, by its number; or the kernel's routing table "local".
+// The number of one of our dummy links, or kLocalTable for the kernel's routing table "local".
 using Place = std::uint16_t;
 inline constexpr Place kLocalTable = netlink::kSeriesLength;
 
-// The places where VIPs belong.
+// The places that may be used for VIPs.
 enum class Places : std::uint8_t { first_link, all_links, local_table };
 
 bool is_one_of(Place place, Places places);
 std::string place_name(Place place);  // "kube-ipvs0", "table local"
-std::string dummy_link(Place place);  // of a link
-// nullopt: no name of a link of ours.
+std::string dummy_link(Place place);  // for a link only
+// The number of one of our dummy links; nullopt for another link.
 std::optional<Place> dummy_number(std::string_view link);
 
 struct Binding {
@@ -56,7 +57,7 @@ struct BindingOp {
 // "add address 10.0.0.1/32", "... on kube-ipvs1", "add local route 10.0.0.1/32"
 std::string to_string(const BindingOp& op);
 
-// What is bound, and how much at each place. Ordered.
+// All bindings, in order, and their number at each place.
 class Bindings {
  public:
   using Iterator = ipset::SortedChunks<Binding>::const_iterator;
@@ -82,7 +83,7 @@ class Bindings {
   std::vector<std::size_t> counts_;  // by place
 };
 
-// Finds places for new addresses: of `places` the lowest with room.
+// Chooses places for new addresses: the lowest of `places` with room.
 class Rooms {
  public:
   Rooms(const Bindings& taken, Places places) : taken_(taken), places_(places) {}
@@ -93,7 +94,7 @@ class Rooms {
   const Bindings& taken_;
   Places places_;
   Place place_ = 0;
-  std::size_t given_ = 0;  // at place_
+  std::size_t given_ = 0;  // addresses given to place_
 };
 
 }  // namespace ipvsproxier::plan

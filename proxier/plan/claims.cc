@@ -39,7 +39,7 @@ Claims::Rivals Claims::rivals_for(const netlink::VirtualServiceKey& key) const {
   return rivals;
 }
 
-// Of two who ask for the same.
+// Whether `one` takes precedence over `other` for the same key.
 bool Claims::precedes(const Asked& one, const Asked& other, bool ages_decide) {
   if (one.is_given() != other.is_given()) return one.is_given();
   if (ages_decide && one.by->creation_time != other.by->creation_time)
@@ -53,7 +53,7 @@ std::optional<Claims::Asked> Claims::winner_of(const netlink::VirtualServiceKey&
   return only != asked_.end() && only->key == key ? std::optional(*only) : std::nullopt;
 }
 
-// From all who ask.
+// Chooses the winner among all claims of the key.
 void Claims::judge(const netlink::VirtualServiceKey& key) {
   Contest contest;
   const auto rivals = rivals_for(key);
@@ -111,7 +111,7 @@ std::set<api::NamespacedName> Claims::set(const api::NamespacedName& name, Claim
   if (service == nullptr) return others;
   claims.shrink_to_fit();
   claimant = {&name, service->creation_time, std::move(claims), service->origin};
-  // Of two ways to the same the first counts.
+  // If one port claims a key twice, the stronger facet is inserted first and stays.
   for (const bool given : {true, false})
     for (const auto& claim : claimant.claims)
       if (is_given(claim.facet) == given) change(claim, &Claims::insert);

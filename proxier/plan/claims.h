@@ -1,10 +1,10 @@
 #pragma once
 
-// Claims: who gets a virtual service that more than one Service asks for. What the API server gave
-// a Service alone (its cluster IP, its node port) comes before what it names (external IPs) or what
-// a controller says of it (load-balancer IPs): anybody may name anything. Then the Service that was
-// created first keeps it; at equal or missing creation time the one whose namespace/name comes
-// first; within one Service the port that comes first. Pure; one thread.
+// Claims: which Service gets a virtual service that several Services ask for. Values that the API
+// server gave to one Service (cluster IP, node port) come before external IPs, which anybody may
+// write, and load-balancer IPs, which a controller writes. Next, the Service that was created first
+// wins; at equal or unknown creation times the one whose namespace/name comes first; within one
+// Service the first port. Pure; one thread.
 
 #include <compare>
 #include <cstdint>
@@ -21,7 +21,7 @@
 
 namespace ipvsproxier::plan {
 
-// One facet of a service port: a virtual service that it asks for.
+// One virtual service that a port of a Service asks for.
 struct Claim {
   netlink::VirtualServiceKey key;
   Facet facet = Facet::cluster_ip;
@@ -36,7 +36,7 @@ constexpr bool is_given(Facet facet) {
 
 class Claims {
  public:
-  // A Service as far as it matters here.
+  // A Service with the values that decide about its claims.
   struct Claimant {
     const api::NamespacedName* name = nullptr;
     std::optional<std::int64_t> creation_time;
@@ -44,27 +44,28 @@ class Claims {
     std::string origin;
   };
 
-  // From now on the Service asks for these (for nothing: it is gone). Answers the other Services
-  // that may have won or lost one of the same by it; what it costs does not follow how many ask,
-  // unless the one that had it leaves. `name` and `claimant`, which is written here only, stay
-  // where they are as long as the Service asks for anything.
+  // Replaces the claims of the Service (nullptr: it is gone). Returns the other Services that may
+  // have won or lost a virtual service by this change. The cost does not depend on the number of
+  // rivals, unless the current owner leaves. `name` and `claimant` (written only by this function)
+  // must stay at their addresses as long as the Service has claims.
   std::set<api::NamespacedName> set(const api::NamespacedName& name, Claimant& claimant,
                                     const api::Service* service, std::vector<Claim> claims);
 
-  // Whether set() would change nothing: the Service asked for these.
+  // Whether set() would change nothing.
   static bool is_so(const Claimant& claimant, const api::Service& service,
                     const std::vector<Claim>& claims) {
     return claimant.name != nullptr && claimant.creation_time == service.creation_time &&
            claimant.claims == claims && claimant.origin == service.origin;
   }
 
-  // Whether the port of the Service that this claim is about has the key.
+  // Whether the port of this claim owns the virtual service.
   bool holds(const api::NamespacedName& service, const Claim& claim) const;
-  // The Service that has it; nullptr: nobody asks for it. Valid until the next set().
+  // The Service that owns the virtual service; nullptr if nobody claims it. Valid until the next
+  // set().
   const api::NamespacedName* owner_of(const netlink::VirtualServiceKey& key) const;
 
-  // One for each claim that lost, in the order of the keys; beyond kMostTold one for all others:
-  // these are told at every sync.
+  // One problem for each lost claim, in the order of the keys; one summary for those beyond
+  // kMostTold, because problems are reported at every sync.
   static constexpr std::size_t kMostTold = 100;
   api::Problems problems() const;
 
@@ -76,12 +77,12 @@ class Claims {
     std::uint16_t port = 0;
 
     bool is_given() const { return plan::is_given(facet); }
-    // One port may reach an address in two ways: that is asked for once, in the better way.
+    // One port may claim an address by two facets: this counts as one claim, by the stronger facet.
     std::strong_ordering operator<=>(const Asked& other) const;
     bool operator==(const Asked& other) const { return *this <=> other == 0; }
   };
   using AskedChunks = ipset::SortedChunks<Asked>;
-  // All who ask for one key, those whose name comes first first.
+  // All claims of one key, ordered by Service name.
   struct Rivals {
     AskedChunks::const_iterator first;
     AskedChunks::const_iterator last;
@@ -90,13 +91,13 @@ class Claims {
     AskedChunks::const_iterator end() const { return last; }
   };
 
-  // About a key that is asked for more than once.
+  // A key that is claimed more than once.
   struct Contest {
     Asked winner;
     std::size_t asking = 0;
-    std::size_t ageless = 0;  // of these: by a Service whose age is not known
+    std::size_t ageless = 0;  // number of claims by Services without a known age
 
-    // If one has none, names decide for all, so that the order has no cycles.
+    // If one age is unknown, names decide for all, so that the order is free of cycles.
     bool ages_decide() const { return ageless == 0; }
   };
 

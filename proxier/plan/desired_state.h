@@ -1,7 +1,8 @@
 #pragma once
 
-// DesiredState: what the kernel should hold, as a value. ActualState (actual_state.h) has the same
-// shape. Ordered, so that differences are sorted merges and its text is stable. Any thread.
+// DesiredState: the state that the kernel should have, as a value in the same shape as ActualState
+// (actual_state.h). Ordered, so that differences are sorted merges and texts are stable. Any
+// thread.
 
 #include <compare>
 #include <map>
@@ -21,7 +22,7 @@ namespace ipvsproxier::plan {
 
 using model::SortedVector;
 
-// How a virtual service exposes a service port.
+// The kind of address by which a virtual service exposes a service port.
 enum class Facet : std::uint8_t { cluster_ip, external_ip, load_balancer, node_port };
 
 std::string_view to_string(Facet facet);
@@ -42,11 +43,12 @@ struct SetKey {
   friend auto operator<=>(const SetKey&, const SetKey&) = default;
 };
 
-// What the kernel held before anything was planned, nobody asks for, and an object that cannot be
-// read may be the reason for.
+// Entries that the kernel held before planning and that no readable object asks for, but that may
+// belong to an object that cannot be read. They are kept.
 struct Leftovers {
-  std::set<netlink::VirtualServiceKey> services;  // with their real servers
-  std::set<std::pair<netlink::VirtualServiceKey, netlink::RealServerKey>> servers;  // of others
+  std::set<netlink::VirtualServiceKey> services;  // with all their real servers
+  // Real servers of planned services.
+  std::set<std::pair<netlink::VirtualServiceKey, netlink::RealServerKey>> servers;
   std::set<netlink::IpAddress> addresses;
   std::map<SetKey, ipset::ElementSet> elements;
 
@@ -59,21 +61,23 @@ struct Leftovers {
 struct DesiredState {
   std::map<netlink::VirtualServiceKey, PlannedService> services;
   AddressSet addresses;                                    // bound on this node
-  std::map<SetKey, ipset::ElementSet> sets;                // every set of every planned family
-  std::map<netlink::Family, ipset::RuleParameters> rules;  // one entry a planned family
-  // Planned from everything there is: what is not here is to be removed. Otherwise nothing is.
+  std::map<SetKey, ipset::ElementSet> sets;                // all sets of each planned family
+  std::map<netlink::Family, ipset::RuleParameters> rules;  // one entry for each planned family
+  // All objects could be read: entries that are absent here are removed. If false, nothing is
+  // removed.
   bool complete = true;
   Leftovers leftovers;                // not removed either
-  bool sets_grow = true;              // beyond kube-proxy's maxelem
+  bool sets_grow = true;              // sets may grow beyond kube-proxy's maxelem
   Places places = Places::all_links;  // where `addresses` are bound
-  // TCP connections of a virtual service that is not here may finish.
+  // TCP virtual services that are absent here stay until their connections end.
   bool drains_services = false;
-  std::vector<netlink::IpPrefix> foreign;  // virtual services in these are not ours (excludeCIDRs)
+  // Virtual services in these ranges are not ours (excludeCIDRs).
+  std::vector<netlink::IpPrefix> foreign;
 
   friend bool operator==(const DesiredState&, const DesiredState&) = default;
 };
 
-// One line an entry, sorted: virtual services with their servers, addresses, elements, rules.
+// One line for each entry, sorted: virtual services with their servers, addresses, elements, rules.
 std::string to_text(const DesiredState& state);
 
 }  // namespace ipvsproxier::plan

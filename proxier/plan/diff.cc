@@ -26,16 +26,17 @@ using netlink::Family;
 using netlink::IpvsOp;
 using netlink::Protocol;
 
-// Whether a virtual service that is not desired stays until its connections have ended. One whose
-// real servers could not be read may have some.
+// Whether a virtual service that is not desired stays until its connections have ended. If its real
+// servers could not be read, it may have some.
 bool lingers(const DesiredState& desired, const ActualService& leaving) {
   return desired.drains_services && leaving.service.key.protocol == Protocol::tcp &&
          is_ours(desired, leaving.service.key) && (!leaving.servers || !leaving.servers->empty());
 }
 
-// With more real servers than these the scheduler is bound behind them: it makes its table again
-// with every one (net/netfilter/ipvs/ip_vs_mh.c, ip_vs_sh.c; 6.1). That of mh has 4,093 places and
-// more, that of sh 256, which does not outweigh one more message (test/bench/schedulers_bench.cc).
+// With more real servers than this, the scheduler is set after them, because mh and sh rebuild
+// their table at every real server (net/netfilter/ipvs/ip_vs_mh.c, ip_vs_sh.c; 6.1). The table of
+// mh has at least 4,093 entries. That of sh has 256: for a few real servers, rebuilding it costs
+// less than one more message (test/bench/schedulers_bench.cc).
 std::size_t most_bound_at_once(std::string_view scheduler) {
   if (scheduler == "mh") return 1;
   if (scheduler == "sh") return 64;
@@ -65,7 +66,8 @@ class Differ {
     if (!desired_.complete) return std::move(transaction_);
     add("remove addresses", address_removals());
     add("remove virtual services", std::move(removals_));
-    if (!actual_.services) return std::move(transaction_);  // they may guard one that is there
+    // Elements may guard an unknown virtual service.
+    if (!actual_.services) return std::move(transaction_);
     add("remove elements", set_changes(false));
     add("settle rules", settled_rules());
     return std::move(transaction_);
@@ -77,7 +79,7 @@ class Differ {
     if (!work.empty()) transaction_.phases.push_back(Phase{name, std::move(work)});
   }
 
-  // A VIP may be shown only where its filters can be seen to be in place.
+  // A VIP may be exposed only if its filters are known to be in place.
   bool can_expose(Family family) const {
     const bool sets_known =
         std::all_of(ipset::kSetIds.begin(), ipset::kSetIds.end(), [&](SetId id) {
@@ -93,7 +95,7 @@ class Differ {
     return it == actual_.sets.end() || !it->second ? kNone : *it->second;
   }
 
-  // Those that are missing, too small, much larger than they need be, or made otherwise.
+  // Sets that are missing, too small, much too large, or created with other options.
   std::vector<ipset::SetSpec> sets_to_make(const std::vector<SetChange>& additions) const {
     std::map<SetKey, std::size_t> more;
     for (const auto& change : additions) more[change.set] = change.ops.size();
@@ -101,7 +103,7 @@ class Differ {
     for (const auto& [key, elements] : desired_.sets) {
       const auto it = actual_.sets.find(key);
       if (it == actual_.sets.end()) continue;
-      // What is to go goes last: for a while the set holds both.
+      // Removals come last: for a while the set holds the old and the new elements.
       const auto most = std::max(elements.size(), actual_elements(key).size() + more[key]);
       const auto capacity = capacity_of(key, most);
       if (!it->second || capacity != actual_.capacity(key))
@@ -110,16 +112,16 @@ class Differ {
     return specs;
   }
 
-  // The maxelem that a set should have that is to hold so many elements.
+  // The maxelem for a set that will hold so many elements.
   std::uint32_t capacity_of(SetKey key, std::size_t elements) const {
     const auto now = actual_.capacity(key);
     if (!desired_.sets_grow) return elements <= ipset::kSetCapacity ? ipset::kSetCapacity : now;
     const auto needed = ipset::capacity_for(elements);
-    // One that shrinks a little stays as it is: it may grow again.
+    // A set that shrinks a little keeps its size: it may grow again.
     return now > needed && elements > needed / 2 ? now : needed;
   }
 
-  // Whether a rule that is there consults the set.
+  // Whether an existing rule uses the set.
   bool is_consulted(SetKey key) const {
     const auto name = ipset::set_name(key.id, key.family);
     const auto consults = [&](const ipset::Rule& rule) {
@@ -134,8 +136,8 @@ class Differ {
     return false;
   }
 
-  // While elements come and go, the rules of every set that has or will have some must be there,
-  // and those of a set that could not be read stay.
+  // Rules for the time while elements come and go: a rule exists for every set that has or will
+  // have elements, and for every set that could not be read and has a rule.
   ipset::RuleParameters transitional(Family family, ipset::RuleParameters parameters) const {
     for (auto id : ipset::kSetIds) {
       const SetKey key{family, id};
@@ -145,7 +147,7 @@ class Differ {
     return parameters;
   }
 
-  // The out-filter's rules that the kernel has and the new state does not.
+  // Adds the out-filter's rules that the kernel has and the new state lacks.
   void keep_out_filter(const TableRules& current, TableRules& wanted) const {
     const auto by_name = [](const TableRules& table) {
       return std::find_if(table.chains.begin(), table.chains.end(), [](const ipset::Chain& chain) {
@@ -163,7 +165,7 @@ class Differ {
     }
   }
 
-  // What guards leftovers stays with them.
+  // Keeps the sets that guard leftovers in the rules.
   ipset::RuleParameters settled(Family family, ipset::RuleParameters parameters) const {
     for (const auto& [key, elements] : desired_.leftovers.elements)
       if (key.family == family && !elements.empty()) parameters.non_empty.insert(key.id);
@@ -216,8 +218,9 @@ class Differ {
     return result;
   }
 
-  // After the transition: what the kernel holds then is either what it had or the transitional
-  // content, so only tables in which that is not yet the new content are written again.
+  // The tables to write after the transition. The kernel then holds either its old or the
+  // transitional content, so only tables whose transitional content differs from the new one are
+  // written again.
   std::vector<TableRules> settled_rules() const {
     std::vector<TableRules> result;
     const auto transition = tables(true);
@@ -241,7 +244,7 @@ class Differ {
         if (wanted == desired_.sets.end() || scope == scope_.elements.end() ||
             !actual_.sets.contains(key))
           continue;
-        // They guard addresses that are bound.
+        // ipvs_ips guards bound addresses: keep it while these are unknown.
         if (!adding && id == SetId::ipvs_ips && !actual_.addresses) continue;
         const auto& has = actual_elements(key);
         SetChange change{key, {}};
@@ -263,12 +266,12 @@ class Differ {
     return it != desired_.leftovers.elements.end() && it->second.contains(element);
   }
 
-  // What refuses new connections to the dummy link's addresses.
+  // Whether the element refuses new connections to an address that only finishes its connections.
   bool refuses_for_lingering(SetId id, const Element& element) const {
     return id == SetId::ipvs_ips && has_lingering(std::get<ipset::IpElement>(element).ip);
   }
 
-  // Whether a virtual service that this address belongs to only finishes its connections.
+  // Whether a virtual service of this address only finishes its connections.
   bool has_lingering(const netlink::IpAddress& address) const {
     if (!desired_.drains_services || !actual_.services) return false;
     for (auto it = actual_.services->lower_bound({address});
@@ -277,8 +280,8 @@ class Differ {
     return false;
   }
 
-  // Where nothing is there yet everything is added: a vector that grows to that takes, while it is
-  // copied, half as much again, and twice in all.
+  // In an empty kernel everything is added: reserve, because a growing vector takes up to twice the
+  // memory, and more while it is copied.
   void reserve_adds() {
     if (!actual_.services || !actual_.services->empty()) return;
     std::size_t most = 0;
@@ -359,14 +362,14 @@ class Differ {
     }
   }
 
-  // Where it stays; of several the lowest.
+  // The place where the address stays: the lowest of its current places that is allowed.
   std::optional<Place> kept_place(const netlink::IpAddress& address) const {
     for (const auto place : actual_.addresses->places(address))
       if (is_one_of(place, desired_.places)) return place;
     return std::nullopt;
   }
 
-  // Addresses of the first virtual services, or of all others.
+  // Addresses of the first virtual services, or of the others.
   std::vector<BindingOp> address_adds(bool first) {
     std::vector<BindingOp> ops;
     if (!actual_.addresses || !actual_.services) return ops;
@@ -383,7 +386,7 @@ class Differ {
     return ops;
   }
 
-  // Of what is not wanted, and where what is wanted is also bound.
+  // Removals of undesired addresses, and of second bindings of desired ones.
   std::vector<BindingOp> address_removals() const {
     std::vector<BindingOp> ops;
     if (!actual_.addresses) return ops;

@@ -1,15 +1,16 @@
 #pragma once
 
-// The difference of two states as a transaction. Pure; any thread.
+// The difference between two states as a transaction. Pure; any thread.
 //
-// Order of the phases, which keeps every reachable VIP filtered and masqueraded:
-//   sets made -> rules of the old and the new state together -> elements added (what lets in and
-//   masquerades before what shuts out) -> virtual services with their real servers, then addresses;
-//   the API server and the cluster DNS before the others -> edits and drains -> addresses removed
-//   -> real servers, virtual services removed -> elements removed -> rules of the new state alone.
-// So all adds come before any delete. A new virtual service whose scheduler builds a table of its
-// real servers has none until they are there: until then it takes no connection, as without real
-// servers.
+// The order of phases keeps every reachable VIP filtered and masqueraded:
+//   sets created -> rules of the old and the new state together -> elements added (those that let
+//   traffic in and masquerade before those that shut traffic out) -> virtual services with their
+//   real servers, then addresses; API server and cluster DNS first -> edits and drains -> addresses
+//   removed -> real servers and virtual services removed -> elements removed -> rules of the new
+//   state alone.
+// All additions come before any removal. A new virtual service whose scheduler builds a table of
+// real servers gets the scheduler after its real servers; until then it accepts no connection, as
+// without real servers.
 
 #include <array>
 
@@ -43,34 +44,36 @@ inline constexpr std::array<ipset::SetId, ipset::kSetIds.size()> kAddOrder = {
     ipset::SetId::ipvs_ips,
 };
 
-// Only the keys of `scope` are looked at, and the sets that are missing. A VIP that is new is added
-// only with what guards it, so a scope that names a virtual service or an address that is missing
-// names all that its Service asks for (Planner::scope_of), and the rules of its family unless they
-// are known to be right.
+// Compares the keys of `scope`, and sets that do not exist. A new VIP is added only together with
+// the elements and rules that guard it. A scope that names a missing virtual service or address
+// must therefore name everything that its Service asks for (Planner::scope_of), and the rules of
+// its family unless they are known to be right.
 //
-// Where `desired` is incomplete nothing is removed, and no real server drained; its leftovers are
-// not, nor the rules that guard them. Where a part of
-// `actual` could not be read: of a family whose sets or rules are unknown nothing new is exposed;
-// unknown virtual services or addresses are left alone. A TCP real server that leaves gets weight 0
-// and stays, until somebody saw it without connections; of the other protocols it is removed. So
-// does a TCP virtual service that leaves where `desired.drains_services`: it goes after its last
-// real server, and until then its address stays bound and in the set that refuses new connections.
+// If `desired` is incomplete, nothing is removed and no real server is drained. Leftovers, and the
+// rules that guard them, are never removed. If a part of `actual` could not be read: a family with
+// unknown sets or rules gets nothing new exposed; unknown virtual services or addresses are left
+// alone.
+//
+// A TCP real server that is no longer desired gets weight 0 and stays until it was seen without
+// connections; one of another protocol is removed. With `desired.drains_services` a TCP virtual
+// service also stays until its last real server is gone; meanwhile its address stays bound, and
+// stays in the set that refuses new connections.
 Transaction diff(const DesiredState& desired, const ActualState& actual, const Scope& scope);
 
-// Everything.
+// The difference over all keys.
 Transaction diff(const DesiredState& desired, const ActualState& actual);
 
-// The real servers of this virtual service that only finish their connections: weight 0, and not
-// desired. None where `desired` is incomplete, nor of a virtual service that is just to be removed.
+// The real servers of this virtual service that only finish their connections: weight 0 and not
+// desired. None if `desired` is incomplete or the virtual service itself is being removed.
 SortedVector<netlink::RealServerKey> draining(const DesiredState& desired,
                                               const ActualState& actual,
                                               const netlink::VirtualServiceKey& service);
 
-// Whether a virtual service that is not desired is to go: its family is proxied, and it is not in
-// an excluded range. Those that are desired are ours anyway.
+// Whether a virtual service that is not desired should be removed: its family is proxied and it is
+// not in an excluded range. Call for undesired services only; desired ones are ours anyway.
 bool is_ours(const DesiredState& desired, const netlink::VirtualServiceKey& key);
 
-// What may go together with a virtual service that is no longer desired.
+// The scope of what may be removed together with a virtual service that is no longer desired.
 Scope scope_of(const netlink::VirtualServiceKey& leaving);
 
 }  // namespace ipvsproxier::plan

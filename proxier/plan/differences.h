@@ -1,7 +1,7 @@
 #pragma once
 
-// Deliberate differences from kube-proxy in what the kernel holds at rest. Each is on by default
-// and has a flag (cmd/command_line.cc); docs/differences.md tells the reasons.
+// Deliberate differences from kube-proxy in the resulting kernel state. Each is on by default and
+// has a flag (cmd/command_line.cc); docs/differences.md gives the reasons.
 
 namespace ipvsproxier::plan {
 
@@ -10,21 +10,22 @@ struct Differences {
   bool vip_ping = true;
   // internalTrafficPolicy Local never falls back to endpoints on other nodes.
   bool strict_internal_traffic_policy = true;
-  // A healthCheckNodePort is open also where no address of the node carries node ports.
+  // A healthCheckNodePort is open even if no address of the node carries node ports.
   bool open_health_check_ports = true;
-  // The set for hairpin traffic holds only endpoints that get traffic of their Service.
+  // The set for hairpin traffic holds only endpoints that get traffic from their Service.
   bool lean_loop_back = true;
-  // A set that becomes too small is replaced by a larger one.
+  // A set that is too small is replaced by a larger one.
   bool growing_sets = true;
-  // VIPs that no longer fit on kube-ipvs0 go to further links.
+  // VIPs beyond the capacity of kube-ipvs0 go to further links.
   bool spread_addresses = true;
-  // The node's IPs are the last that its Node named, not those of the start; and while none is
-  // known, node ports that belong on it are nowhere, not everywhere.
+  // The node's IPs follow the Node object instead of staying those of the start. While none is
+  // known, node ports for the node's IP are opened on no address instead of all.
   bool follow_node_ip = true;
-  // The schedulers mh and sh pass over real servers that drain; without, they refuse the new
-  // connections that fall to one.
+  // The schedulers mh and sh pass over draining real servers; without the flag, new connections
+  // that fall to a draining server are refused.
   bool scheduler_fallback = true;
-  // Loopback addresses are no Service's; IPv6 link-local ones leave our links with theirs.
+  // Loopback addresses never belong to a Service; IPv6 link-local addresses are removed from our
+  // links with their Services.
   bool unbind_special = true;
 
   friend bool operator==(const Differences&, const Differences&) = default;

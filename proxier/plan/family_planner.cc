@@ -67,7 +67,7 @@ void FamilyPlanner::set_node(const NodeInfo& node) {
   rules().detector = std::move(detector);
 }
 
-// What nodePortAddresses names may be on the dummy link.
+// nodePortAddresses may cover addresses on our dummy links.
 bool FamilyPlanner::refresh_node_addresses() {
   std::set<IpAddress> dummy;
   if (options_.node_port_primary && state_.addresses.contains(node_.ip)) dummy.insert(node_.ip);
@@ -81,8 +81,9 @@ bool FamilyPlanner::refresh_node_addresses() {
   return changed;
 }
 
-// Anew each time that they are wanted: those of a whole cluster take much memory. What is bound is
-// closed but for its Service's ports: whoever could name a loopback address would close them all.
+// Computed on every use: the ports of a whole cluster would take much memory. Loopback addresses
+// are dropped: binding an address closes all its ports except those of its Service, and anybody
+// could name a loopback address.
 std::vector<model::ServicePort> FamilyPlanner::ports_of(const api::NamespacedName& name,
                                                         const model::ClusterState& cluster) const {
   const auto service = cluster.services.find(name);
@@ -95,7 +96,7 @@ std::vector<model::ServicePort> FamilyPlanner::ports_of(const api::NamespacedNam
   return ports;
 }
 
-// True if the desired addresses changed.
+// True if the set of desired addresses changed.
 bool FamilyPlanner::take_addresses(const SortedVector<IpAddress>& before,
                                    const SortedVector<IpAddress>& wanted, Scope& scope) {
   bool changed = false;
@@ -124,7 +125,7 @@ FamilyPlanner::Names FamilyPlanner::with_node_ports(const model::ClusterState& c
   return names;
 }
 
-// Answers the other Services that may have won or lost a virtual service by it.
+// Returns the other Services that may have won or lost a virtual service.
 FamilyPlanner::Names FamilyPlanner::take_claims(const Names& names,
                                                 const model::ClusterState& cluster, Scope& scope) {
   Names rivals;
@@ -151,7 +152,7 @@ FamilyPlanner::Names FamilyPlanner::take_claims(const Names& names,
 void FamilyPlanner::update(Names names, const model::ClusterState& cluster, Scope* wanted) {
   Scope unwanted;
   Scope& scope = wanted ? *wanted : unwanted;
-  // At once: among what stays it would leave holes in memory.
+  // Discard at once: kept, it would leave holes in the heap between lasting allocations.
   const auto forget = [&] { unwanted = {}; };
   if (std::exchange(plan_all_, false)) {
     for (const auto& [name, part] : parts_) names.insert(name);
@@ -215,9 +216,8 @@ void FamilyPlanner::replace_out_filter(Part& part, ServicePlan& plan, Scope& sco
   part.out_filter = std::move(plan.out_filter);
 }
 
-// What stays is not dropped in between: sets that become empty and full again change the rules. A
-// Service that has nothing in this family has no part: in most clusters those are all, of one
-// family.
+// Adds before it removes: a set that became empty for a moment would change the rules. A Service
+// without anything in this family has no part; in a single-stack cluster that is every Service.
 void FamilyPlanner::replace(const api::NamespacedName& name, ServicePlan plan, Scope& scope) {
   if (plan.not_granted.empty())
     not_granted_.erase(name);

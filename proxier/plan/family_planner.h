@@ -15,13 +15,13 @@ namespace ipvsproxier::plan {
 
 class FamilyPlanner {
  public:
-  // `options` and `state` outlive this.
+  // `options` and `state` must outlive this.
   FamilyPlanner(netlink::Family family, const PlannerOptions& options, DesiredState& state);
 
   // Takes effect with the next update().
   void set_node(const NodeInfo& node);
-  // These Services changed, or all that there are. `scope` gets what is to be looked at; nullptr:
-  // nobody asks, and nothing is kept of it meanwhile.
+  // Plans these Services again, or all after set_node(). `scope` collects the affected keys;
+  // nullptr discards them at once, which saves memory.
   void update(std::set<api::NamespacedName> names, const model::ClusterState& cluster,
               Scope* scope);
   void update_all(const model::ClusterState& cluster) {
@@ -29,9 +29,9 @@ class FamilyPlanner {
     update({}, cluster, nullptr);
   }
 
-  // The virtual services that the Service has, and its addresses.
+  // Adds the virtual services that the Service owns, and its addresses.
   void add_vips_of(const api::NamespacedName& service, Scope& scope) const;
-  // And its elements.
+  // The same with its elements.
   void add_scope_of(const api::NamespacedName& service, Scope& scope) const;
   void add_claims_held_by(const api::NamespacedName& service, std::vector<Claim>& claims) const;
   std::vector<PortReport> report_of(const api::NamespacedName& service,
@@ -39,14 +39,14 @@ class FamilyPlanner {
   const api::NamespacedName* owner_of(const netlink::VirtualServiceKey& key) const {
     return claims_.owner_of(key);
   }
-  // Of contested claims, and of Services whose wishes are not all granted.
+  // Problems of contested claims, and of Services whose wishes are not all granted.
   api::Problems problems() const;
   netlink::Family family() const { return node_.family; }
   const LocalLack& local_lack() const { return local_lack_; }
 
  private:
-  // What of the desired state is there because of a Service, as keys: elements, and what it has of
-  // that which it claims.
+  // The parts of the desired state that exist because of one Service, as keys: its claims (of which
+  // it may own some) and its elements.
   struct Part {
     Claims::Claimant claimant;
     SetElements elements;  // those of ipvs_ips are its addresses
@@ -73,12 +73,12 @@ class FamilyPlanner {
   void remove_element(ipset::SetId id, const ipset::Element& element, Scope& scope);
   ipset::RuleParameters& rules() { return state_.rules.at(node_.family); }
 
-  // How many more Services than one want the same.
+  // Counts how many further Services want the same value.
   template <typename T>
   class Surplus {
    public:
     void add(const T& key) { ++counts_[key]; }
-    // False: it was wanted once only.
+    // False: only one Service wanted it.
     bool take(const T& key) {
       const auto it = counts_.find(key);
       if (it == counts_.end()) return false;
@@ -94,12 +94,12 @@ class FamilyPlanner {
   DesiredState& state_;
   NodeInfo node_info_;
   FamilyNode node_;
-  bool plan_all_ = false;  // this node changed
+  bool plan_all_ = false;  // the node changed
   bool rules_changed_ = true;
   Claims claims_;
   std::map<api::NamespacedName, Part> parts_;
   std::map<api::NamespacedName, api::Problems> not_granted_;  // ServicePlan::not_granted
-  LocalLack local_lack_;                                      // of all parts
+  LocalLack local_lack_;                                      // sum over parts_
   Surplus<netlink::IpAddress> surplus_addresses_;
   Surplus<std::pair<ipset::SetId, ipset::Element>> surplus_elements_;
   Surplus<ipset::OutFilterEntry> surplus_out_filter_;

@@ -22,7 +22,7 @@ std::optional<Protocol> protocol_of_ports(SetId set) {
 
 Guarded guarded_by(SetId set, const ipset::Element& element) {
   Guarded guarded;
-  if (set != SetId::loop_back) std::visit(guarded, element);  // that speaks of endpoints
+  if (set != SetId::loop_back) std::visit(guarded, element);  // loop_back holds endpoints
   return guarded;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Guarded: what an element of a set filters or masquerades. Pure; any thread.
+// Guarded: what a set element filters or masquerades. Pure; any thread.
 
 #include <cstdint>
 #include <optional>
@@ -14,7 +14,7 @@ namespace ipvsproxier::plan {
 struct Guarded {
   std::optional<netlink::VirtualServiceKey> service;
   std::optional<netlink::IpAddress> address;
-  std::optional<std::uint16_t> port;  // on every address
+  std::optional<std::uint16_t> port;  // on all addresses
 
   void operator()(const ipset::IpElement& element) { address = element.ip; }
   void operator()(const ipset::PortElement& element) { port = element.port; }
@@ -26,7 +26,7 @@ struct Guarded {
 
 Guarded guarded_by(ipset::SetId set, const ipset::Element& element);
 
-// The protocol of a set of node ports that are ports alone.
+// The protocol of a set of node ports whose elements hold ports only.
 std::optional<netlink::Protocol> protocol_of_ports(ipset::SetId set);
 
 }  // namespace ipvsproxier::plan

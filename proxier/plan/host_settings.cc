@@ -8,7 +8,7 @@ namespace ipvsproxier::plan {
 
 namespace {
 
-// "6.1.0-18-amd64" -> {6, 1}; what cannot be read counts as 0.
+// "6.1.0-18-amd64" -> {6, 1}; an unreadable number is 0.
 std::pair<unsigned, unsigned> kernel_version(const std::string& release) {
   unsigned major = 0;
   unsigned minor = 0;
@@ -23,7 +23,7 @@ std::pair<unsigned, unsigned> kernel_version(const std::string& release) {
 std::vector<Sysctl> ipvs_sysctls(const IpvsHostSettings& settings,
                                  const std::string& kernel_release) {
   std::vector<Sysctl> rows = {{"net/ipv4/vs/conntrack", "1"}};
-  // From 5.9 on the kernel handles a reused client port well by itself; before 4.1 there is no key.
+  // From 5.9 on the kernel handles a reused client port well; before 4.1 the key does not exist.
   const auto version = kernel_version(kernel_release);
   if (version >= std::pair{4U, 1U} && version < std::pair{5U, 9U})
     rows.push_back({"net/ipv4/vs/conn_reuse_mode", "0"});
@@ -31,7 +31,7 @@ std::vector<Sysctl> ipvs_sysctls(const IpvsHostSettings& settings,
   rows.push_back({"net/ipv4/vs/expire_quiescent_template", "1"});
   rows.push_back({"net/ipv4/ip_forward", "1"});
   if (settings.ipv6_forwarding) rows.push_back({"net/ipv6/conf/all/forwarding", "1"});
-  // The key is there since 5.17.
+  // The key exists since 5.17.
   if (!settings.estimators && version < std::pair{6U, 2U})
     rows.push_back({"net/ipv4/vs/run_estimation", "0", api::Severity::warning});
   if (settings.strict_arp) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// Which sysctls this node needs, as rows. Pure; any thread.
+// The sysctls that this node needs, as rows. Pure; any thread.
 
 #include <cstdint>
 #include <string>
@@ -23,29 +23,29 @@ struct ConntrackSettings {
 
 struct IpvsHostSettings {
   bool strict_arp = false;
-  bool ipv6_forwarding = false;  // have IPv6 packets forwarded, as IPv4's always are
-  // Rates of virtual and real servers are counted. Without, a kernel older than 6.2 does not walk
-  // all of them every 2 s in a timer; newer ones have threads for that.
+  bool ipv6_forwarding = false;  // forward IPv6 packets, as is always done for IPv4
+  // Estimate the rates of virtual and real servers. If off, a kernel before 6.2 does not walk all
+  // of them in a timer every 2 s; newer kernels use threads for that.
   bool estimators = true;
 };
 
 struct Sysctl {
   std::string key;  // "net/ipv4/ip_forward", below /proc/sys
   std::string value;
-  // What it means that it cannot be written: conntrack's belong to the first network namespace and
-  // traffic flows without them; the others are needed.
+  // Severity of a failed write. Conntrack keys belong to the first network namespace, and traffic
+  // flows without them; the other keys are needed.
   api::Severity severity = api::Severity::error;
-  // A number that somebody makes larger while the process runs stays so.
+  // A larger number that another program writes while the process runs is kept.
   bool may_grow = false;
 
   friend auto operator<=>(const Sysctl&, const Sysctl&) = default;
 };
 
-// `kernel_release` is that of /proc/sys/kernel/osrelease ("6.1.0-18-amd64").
+// `kernel_release` is the text of /proc/sys/kernel/osrelease ("6.1.0-18-amd64").
 std::vector<Sysctl> ipvs_sysctls(const IpvsHostSettings& settings,
                                  const std::string& kernel_release);
 
-// nf_conntrack_max for this many CPUs; 0: leave alone.
+// nf_conntrack_max for this number of CPUs; 0: leave alone.
 std::uint32_t conntrack_max(const ConntrackSettings& settings, unsigned cpus);
 
 std::vector<Sysctl> conntrack_sysctls(const ConntrackSettings& settings, unsigned cpus);

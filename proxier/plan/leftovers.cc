@@ -12,7 +12,7 @@ namespace ipvsproxier::plan {
 
 namespace {
 
-// The set that names endpoints.
+// Whether the set's elements name endpoints.
 bool names_endpoints(const SetKey& set) {
   return set.id == ipset::SetId::loop_back;
 }
@@ -30,7 +30,7 @@ NodePorts node_ports_of(const DesiredState& desired) {
   return ports;
 }
 
-// Whether the element is about one of these virtual services: what is wanted of it is known then.
+// Whether the element is about a wanted virtual service: all its wanted elements are then known.
 template <typename IsWanted>
 bool guards(const SetKey& set, const ipset::Element& element, const NodePorts& node_ports,
             IsWanted is_wanted) {
@@ -40,7 +40,8 @@ bool guards(const SetKey& set, const ipset::Element& element, const NodePorts& n
   return guarded.port && protocol && node_ports.contains({*protocol, *guarded.port});
 }
 
-// Those of virtual services that are asked for now go with the next difference.
+// Drops leftover elements of virtual services that are planned now: the next difference handles
+// them.
 void forget_elements(Scope& asked, DesiredState& desired) {
   NodePorts node_ports;
   bool any = false;
@@ -86,7 +87,7 @@ void add_leftover_servers(const DesiredState& desired, const netlink::VirtualSer
                           Leftovers& leftovers) {
   const auto planned = desired.services.find(key);
   if (planned == desired.services.end() || !may_own_servers(doubt, owner_of(key))) return;
-  // One of weight 0 was on its way out.
+  // A server of weight 0 was being drained.
   for (const auto& server : servers)
     if (server.weight != 0 && !planned->second.servers.contains(server.key))
       leftovers.servers.emplace(key, server.key);

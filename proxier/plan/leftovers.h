@@ -1,12 +1,12 @@
 #pragma once
 
-// Leftovers (desired_state.h): what of a kernel that was just read they are. Pure; any thread.
+// Finds the leftovers (desired_state.h) in a freshly read kernel state. Pure; any thread.
 //
-// An object that cannot be read, and never could be since we started, exists, and nobody can tell
-// what it asks for. A Service may be the reason for any virtual service, address or element that no
-// other asks for, but for elements about virtual services that another does ask for; a Node for
-// those of node ports; an EndpointSlice for real servers of Services of its namespace, and for
-// elements that name endpoints.
+// An object that exists but was unreadable ever since our start may ask for anything. An unreadable
+// Service may be the reason for every virtual service, address or element that no readable object
+// asks for, except for elements of virtual services that a readable one asks for; an unreadable
+// Node for those of node ports; an unreadable EndpointSlice for real servers of Services in its
+// namespace, and for elements that name endpoints.
 
 #include <functional>
 #include <set>
@@ -17,21 +17,21 @@
 
 namespace ipvsproxier::plan {
 
-// What cannot be read.
+// The kinds of objects that cannot be read.
 struct Doubt {
   bool services = false;             // a Service or the Node
-  bool slices = false;               // one without a name, so of any namespace
-  std::set<std::string> namespaces;  // those of slices
+  bool slices = false;               // a slice of unknown namespace
+  std::set<std::string> namespaces;  // namespaces of unreadable slices
 
   bool about_slices() const { return slices || !namespaces.empty(); }
   bool empty() const { return !services && !about_slices(); }
   friend bool operator==(const Doubt&, const Doubt&) = default;
 };
 
-// The Service that a virtual service belongs to, if any; nullptr: none.
+// Returns the Service that owns a virtual service; nullptr: none.
 using OwnerOf = std::function<const api::NamespacedName*(const netlink::VirtualServiceKey&)>;
 
-// Each adds what there is of one part of the kernel; of virtual services ours.
+// Each adds the leftovers of one part of the kernel state; virtual services only if they are ours.
 void add_leftover_services(const DesiredState& desired,
                            const std::map<netlink::VirtualServiceKey, ActualService>& services,
                            const Doubt& doubt, Leftovers& leftovers);
@@ -44,11 +44,12 @@ void add_leftover_elements(const DesiredState& desired, const SetKey& set,
                            const ipset::ElementSet& elements, const Doubt& doubt,
                            Leftovers& leftovers);
 
-// There is less doubt than there was.
+// Drops leftovers that the remaining doubt no longer explains.
 void narrow(const Doubt& doubt, const OwnerOf& owner_of, Leftovers& leftovers);
 
-// What of `asked` is desired now is no leftover any more, be it desired for ever or not; nor are
-// elements about virtual services that are, which are added to `asked`.
+// Drops leftovers that are desired now, among the keys of `asked`. Also drops the elements of
+// virtual services that are desired now, and adds these elements to `asked`, so that the next
+// difference handles them.
 void forget_leftovers(Scope& asked, DesiredState& desired);
 
 }  // namespace ipvsproxier::plan

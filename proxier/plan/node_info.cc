@@ -25,7 +25,7 @@ void NodeIps::recall(const IpAddress& address) {
   known_.try_emplace(address.family(), Known{address, Source::recalled, false});
 }
 
-// The first of a family counts, so it comes last.
+// Takes the addresses in reverse order, because the first one of a family should win.
 void NodeIps::note(const std::vector<IpAddress>& addresses, Source source) {
   std::for_each(addresses.rbegin(), addresses.rend(), [&](const IpAddress& address) {
     auto& known = known_.try_emplace(address.family()).first->second;

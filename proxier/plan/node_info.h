@@ -1,6 +1,6 @@
 #pragma once
 
-// What the planner must know of this node besides the cluster's objects. Pure; any thread.
+// The facts about this node that the planner needs besides the cluster's objects. Pure; any thread.
 
 #include <map>
 #include <optional>
@@ -12,31 +12,32 @@
 
 namespace ipvsproxier::plan {
 
-// This node's IP of each family while a process lives: the first InternalIP of its Node, else the
-// first ExternalIP. What the Node no longer names stays as it was last known, and an InternalIP
-// gives way to no ExternalIP: a Node may be without for a while, as where it is made again.
+// This node's IP of each family over the life of the process: the first InternalIP of its Node,
+// else the first ExternalIP. An IP that the Node no longer names stays valid, and an ExternalIP
+// never replaces an InternalIP: a Node may be without addresses for a while, for example when it is
+// created again.
 class NodeIps {
  public:
-  // Without `follow` the IPs of the first Node that names some stay (kube-proxy's way). A bind
-  // address that is not the unspecified one takes the place of its family's.
+  // Without `follow` the IPs of the first Node that names any stay for good (as in kube-proxy). A
+  // bind address other than the unspecified one replaces the IP of its family.
   explicit NodeIps(bool follow = true,
                    const std::optional<netlink::IpAddress>& bind_address = std::nullopt);
 
   void take(const std::optional<api::Node>& node);
-  // Known from elsewhere: it counts until the Node names one.
+  // An IP from an earlier run: valid until the Node names one.
   void recall(const netlink::IpAddress& address);
 
   bool knows(netlink::Family family) const { return known_.contains(family); }
-  // Whether it is the Node's, or configured, now; otherwise it is only what was known last.
+  // Whether the Node names the IP now, or the configuration does; if not, it is the last known one.
   bool is_current(netlink::Family family) const {
     const auto it = known_.find(family);
     return it != known_.end() && it->second.current;
   }
-  // Loopback where none is known.
+  // The IP of the family; loopback if none is known.
   netlink::IpAddress of(netlink::Family family) const;
 
  private:
-  // The later ones win.
+  // Later values take precedence.
   enum class Source : std::uint8_t { recalled, external, internal, configured };
   struct Known {
     netlink::IpAddress address;
@@ -47,19 +48,19 @@ class NodeIps {
   void note(const std::vector<netlink::IpAddress>& addresses, Source source);
 
   bool follows_;
-  bool settled_ = false;  // nothing is taken any more
+  bool settled_ = false;  // no further Node is considered
   std::map<netlink::Family, Known> known_;
 };
 
 struct NodeInfo {
   std::string name;
-  std::string zone;                                   // "" where unknown
-  std::map<netlink::Family, netlink::IpAddress> ips;  // one a family; loopback where there is none
+  std::string zone;                                   // "" if unknown
+  std::map<netlink::Family, netlink::IpAddress> ips;  // one for each family; loopback if unknown
   std::vector<netlink::IpPrefix> pod_cidrs;           // spec.podCIDRs
-  std::vector<netlink::InterfaceAddress> addresses;   // all of them, on all links
+  std::vector<netlink::InterfaceAddress> addresses;   // all addresses on all links
 };
 
-// Joins what is known.
+// Joins the parts into a NodeInfo.
 NodeInfo node_info(std::string name, const std::optional<api::Node>& node, const NodeIps& ips,
                    std::vector<netlink::InterfaceAddress> addresses);
 

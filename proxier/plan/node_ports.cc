@@ -17,7 +17,8 @@ std::vector<IpPrefix> ranges_of(const NodeInfo& node, Family family,
                                 const PlannerOptions& options) {
   std::vector<IpPrefix> ranges;
   if (options.node_port_primary) {
-    // Of a family without IP: loopback, where no node port is. To kube-proxy no range is every one.
+    // Without an IP of the family: loopback, which carries no node port. kube-proxy treats no range
+    // as all.
     const IpAddress& ip = node.ips.at(family);
     if (!ip.is_loopback() || options.differences.follow_node_ip)
       ranges.push_back(IpPrefix::of(ip, netlink::address_bits(family)));
@@ -69,7 +70,7 @@ std::optional<IpAddress> left_node_port_address(
     const std::vector<netlink::VirtualService>& services, const model::ClusterState& cluster,
     const NodeInfo& node, Family family, const PlannerOptions& options) {
   auto own = other_link_addresses(node, family);
-  // There they are whatever the node's IP is.
+  // Addresses in nodePortAddresses carry node ports whether or not they are the node's IP.
   std::erase_if(own,
                 [&](const auto& address) { return covers(options.node_port_addresses, address); });
   std::set<std::pair<netlink::Protocol, std::uint16_t>> node_ports;

@@ -1,7 +1,7 @@
 #pragma once
 
-// The planner: cluster objects and this node in, the kernel state that they ask for out. Pure,
-// total and deterministic: no I/O, no clock, no chance. One thread at a time.
+// The planner: turns cluster objects and facts about this node into the desired kernel state. Pure,
+// total and deterministic: no I/O, no clock, no randomness. One thread at a time.
 
 #include <cstddef>
 #include <memory>
@@ -20,7 +20,7 @@
 
 namespace ipvsproxier::plan {
 
-// How traffic of pods on this node is told from other traffic (detectLocalMode).
+// How traffic of pods on this node is recognized (detectLocalMode).
 enum class DetectLocalMode : std::uint8_t {
   cluster_cidr,
   node_cidr,
@@ -37,17 +37,17 @@ struct PlannerOptions {
   std::vector<netlink::IpPrefix> cluster_cidrs;
   std::string bridge_interface;
   std::string interface_prefix;
-  std::vector<netlink::IpPrefix> node_port_addresses;  // empty, and not primary: every address
-  bool node_port_primary = false;                      // the node's own IPs too
+  std::vector<netlink::IpPrefix> node_port_addresses;  // empty, and not primary: all addresses
+  bool node_port_primary = false;                      // the node's own IPs as well
   std::vector<netlink::IpPrefix> exclude_cidrs;
   bool allow_external_ips = true;
   bool drain_deleted_services = false;  // their TCP connections may finish
-  bool bind_by_routes = false;          // VIPs are no addresses, local routes lead to them
+  bool bind_by_routes = false;          // VIPs are bound by local routes instead of addresses
   Differences differences;
 };
 
-// How many Services want endpoints on this node alone and have none here, though elsewhere: those
-// whose internal, and those whose external policy it is.
+// Number of Services with policy Local that have endpoints, but none on this node: by internal and
+// by external traffic policy.
 struct LocalLack {
   std::size_t internal = 0;
   std::size_t external = 0;
@@ -58,8 +58,8 @@ struct LocalLack {
 class FamilyPlanner;
 struct PortReport;
 
-// Keeps the desired state while the cluster changes: the cost of an update follows what changed.
-// However the cluster came to be what it is, the state is that of a fresh planner.
+// Keeps the desired state up to date: the cost of an update is proportional to the change. The
+// result equals that of a new planner, whatever the history.
 class Planner {
  public:
   explicit Planner(PlannerOptions options);
@@ -67,39 +67,41 @@ class Planner {
   Planner& operator=(const Planner&) = delete;
   ~Planner();
 
-  // This node as it is now. Before the first update(); what depends on it changes with the next.
+  // Sets the facts about this node. Call before the first update(); takes effect with the next one.
   void set_node(const NodeInfo& node);
 
-  // These Services or their EndpointSlices changed. Answers what they ask for and no longer ask
-  // for: of elements what changed, of virtual services and addresses all.
+  // Plans again the given Services, which changed or whose EndpointSlices changed. Returns the keys
+  // to compare: the elements that changed, and all virtual services and addresses that the Services
+  // ask for or no longer ask for.
   Scope update(const std::set<api::NamespacedName>& services, const model::ClusterState& cluster);
 
-  // All Services anew, where everything is looked at anyway.
+  // Plans all Services again, for callers that compare everything anyway.
   void update_all(const model::ClusterState& cluster);
 
-  // All that this Service asks for and gets: what to look at to try it again.
+  // All keys that this Service asks for and gets: the scope to try it again.
   Scope scope_of(const api::NamespacedName& service) const;
-  // Its virtual services and addresses alone.
+  // Only its virtual services and addresses.
   Scope vips_of(const api::NamespacedName& service) const;
 
-  // The Service that has the virtual service; nullptr: none has. Valid until the next update().
+  // The Service that owns the virtual service; nullptr: none. Valid until the next update().
   const api::NamespacedName* owner_of(const netlink::VirtualServiceKey& service) const;
 
-  // The virtual services that this Service has, of all that it asks for.
+  // The claims of this Service that it owns.
   std::vector<Claim> claims_held_by(const api::NamespacedName& service) const;
 
-  // What was decided for this Service and why, a port of a family after the other. The result
-  // points into `cluster`, which is that of the last update().
+  // The decisions for this Service with their reasons, one port and family after the other. The
+  // result points into `cluster`, which must be that of the last update().
   std::vector<PortReport> report_of(const api::NamespacedName& service,
                                     const model::ClusterState& cluster) const;
 
   const DesiredState& desired() const { return state_; }
-  // Whoever knows the kernel says what there is. What a Service asks for from the next update() on
-  // is none any more.
+  // Set by the caller, who knows the kernel's state. An entry that a Service asks for in a later
+  // update() stops being a leftover.
   Leftovers& leftovers() { return state_.leftovers; }
   const PlannerOptions& options() const { return options_; }
   LocalLack local_lack(netlink::Family family) const;
-  api::Problems problems() const;  // conflicts between Services: what is left out and why
+  // Conflicts between Services: what is left out, and why.
+  api::Problems problems() const;
 
  private:
   const PlannerOptions options_;
@@ -112,7 +114,7 @@ struct Plan {
   api::Problems problems;
 };
 
-// All at once.
+// Plans everything at once.
 Plan plan(const model::ClusterState& cluster, const NodeInfo& node, const PlannerOptions& options);
 
 }  // namespace ipvsproxier::plan

@@ -1,7 +1,7 @@
 #pragma once
 
-// Scope: the parts of the kernel state that are to be looked at, as keys. So that the cost of a
-// change follows the change. A value; any thread.
+// Scope: the keys of the kernel state to compare, so that the cost of a sync is proportional to the
+// change. A value; any thread.
 
 #include <map>
 #include <set>
@@ -14,7 +14,7 @@ using ServiceKeySet = ipset::SortedChunks<netlink::VirtualServiceKey>;
 
 struct Scope {
   ServiceKeySet services;  // with their real servers
-  AddressSet addresses;    // on the dummy link
+  AddressSet addresses;    // bound by links or local routes
   std::map<SetKey, ipset::ElementSet> elements;
   std::set<netlink::Family> rules;
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// What the health servers of load balancers are to tell of a Service (healthCheckNodePort). Pure;
-// any thread.
+// What the health server of a load-balancer Service (healthCheckNodePort) reports. Pure; any
+// thread.
 
 #include <cstdint>
 #include <map>
@@ -15,7 +15,7 @@ namespace ipvsproxier::plan {
 
 struct ServiceHealth {
   std::uint16_t port = 0;  // healthCheckNodePort
-  // Of each family that the Service has: how many addresses are ready endpoints on this node.
+  // Number of ready endpoint addresses on this node, for each family of the Service.
   std::map<netlink::Family, std::uint32_t> local_endpoints;
 
   friend bool operator==(const ServiceHealth&, const ServiceHealth&) = default;

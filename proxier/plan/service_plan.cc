@@ -27,19 +27,19 @@ using netlink::Protocol;
 using Endpoints = std::vector<model::Endpoint>;
 using Ports = std::vector<ServicePort>;
 
-// Of all ports, in the order in which they are found.
+// The set elements of all ports, in the order in which they are found.
 struct Guards {
   std::vector<SetElement> elements;
   std::vector<ipset::OutFilterEntry> out_filter;
 };
 
-// What is said of all ports, and counted over them.
+// Values for the whole Service, over all its ports.
 struct Whole {
   bool comes_first = false;
-  std::size_t servers = 0;  // that were asked for
+  std::size_t servers = 0;  // real servers asked for
 };
 
-// The API server and the cluster DNS: what everything else needs to come up.
+// The API server and the cluster DNS: everything else needs them to start.
 bool comes_first(const api::Service& service) {
   if (service.name == api::NamespacedName{"default", "kubernetes"}) return true;
   return std::any_of(service.ports.begin(), service.ports.end(), [](const api::ServicePort& port) {
@@ -59,8 +59,8 @@ void visit_facets(const ServicePort& port, std::size_t index, const FamilyNode& 
     for (const auto& ip : node.node_addresses) facet(Facet::node_port, ip, port.node_port);
 }
 
-// A real server of weight 0 keeps its share of the table of mh and sh: without the flag for a
-// fallback, what falls to it is refused (net/netfilter/ipvs/ip_vs_mh.c, ip_vs_sh.c; 6.1).
+// A real server of weight 0 keeps its entries in the table of mh and sh; without the fallback flag,
+// connections that fall to it are refused (net/netfilter/ipvs/ip_vs_mh.c, ip_vs_sh.c; 6.1).
 std::uint32_t scheduler_flags(const PlannerOptions& options) {
   const bool by_port = options.scheduler == "mh";
   const bool has_table = by_port || options.scheduler == "sh";
@@ -99,7 +99,7 @@ class PortPlanner {
  private:
   void add(SetId id, const Element& element) { guards_.elements.emplace_back(id, element); }
 
-  // For traffic that an endpoint on this node sends to its own Service and gets itself.
+  // For hairpin traffic: an endpoint on this node that reaches itself through its Service.
   void add_loop_back(const model::Endpoint& endpoint) {
     if (!endpoint.local) return;
     const auto& [address, port] = endpoint.key;
@@ -125,7 +125,7 @@ class PortPlanner {
     }
     std::vector<netlink::RealServerKey> servers;
     for (const auto* endpoint : choice.of_facet(local_only, strict)) {
-      // How many addresses carry node ports is the node's doing.
+      // Node ports are not counted: the number of their addresses depends on the node.
       if (claim.facet != Facet::node_port && ++whole_.servers > model::kMostOfOneService) break;
       servers.push_back(endpoint->key);
       add_loop_back(*endpoint);
@@ -193,7 +193,7 @@ class PortPlanner {
   Whole& whole_;
 };
 
-// The same words however much it is: a line of the log that is told once.
+// A constant text, whatever the excess, so that the log reports it once.
 api::Problem excess_of(const api::Service& service) {
   return {.severity = api::Severity::error,
           .origin = service.origin,
@@ -243,7 +243,7 @@ FacetPolicy policy_of(const ServicePort& port, Facet facet, const Differences& d
 
 SortedVector<IpAddress> addresses_of(const Ports& ports, const FamilyNode& node) {
   std::vector<IpAddress> result;
-  // All ports of a Service have the same.
+  // All ports of a Service have the same addresses.
   if (!ports.empty()) {
     const auto& port = ports.front();
     result.push_back(port.cluster_ip);

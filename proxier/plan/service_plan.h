@@ -1,6 +1,6 @@
 #pragma once
 
-// What one Service asks for in one family. Pure; any thread.
+// The desired state of one Service in one family. Pure; any thread.
 
 #include <map>
 #include <set>
@@ -15,19 +15,19 @@
 
 namespace ipvsproxier::plan {
 
-// This node in one family, as far as planning a Service needs it.
+// The facts about this node in one family that the planning of a Service needs.
 struct FamilyNode {
   netlink::Family family = netlink::Family::ipv4;
   std::string name;
   std::string zone;
   netlink::IpAddress ip;
-  std::set<netlink::IpAddress> other_links;     // addresses on other links than the dummy
-  std::set<netlink::IpAddress> node_addresses;  // that carry node ports
+  std::set<netlink::IpAddress> other_links;     // addresses on links that are not ours
+  std::set<netlink::IpAddress> node_addresses;  // addresses that carry node ports
 
   friend bool operator==(const FamilyNode&, const FamilyNode&) = default;
 };
 
-// The part of the desired state that is there because of one Service.
+// The parts of the desired state that exist because of one Service.
 struct ServicePlan {
   std::map<netlink::VirtualServiceKey, PlannedService> services;
   SetElements elements;
@@ -41,22 +41,22 @@ struct ServicePlan {
   }
 };
 
-// Which endpoints a facet of the port may use: those of this node alone, and whether even if there
-// are none (EndpointChoice::of_facet).
+// The endpoints that a facet of the port may use: `local_only`: those on this node; `strict`: even
+// if this node has none (EndpointChoice::of_facet).
 struct FacetPolicy {
   bool local_only = false;
   bool strict = false;
 };
 FacetPolicy policy_of(const model::ServicePort& port, Facet facet, const Differences& differences);
 
-// The addresses that the Service wants on the dummy link.
+// The addresses that the Service asks to bind.
 SortedVector<netlink::IpAddress> addresses_of(const std::vector<model::ServicePort>& ports,
                                               const FamilyNode& node);
 
-// All that it asks for, whoever gets it.
+// All claims of the Service, whichever Service wins them.
 std::vector<Claim> claims_of(const std::vector<model::ServicePort>& ports, const FamilyNode& node);
 
-// What it gets.
+// The plan of the Service, with the virtual services that it owns.
 ServicePlan plan_service(const std::vector<model::ServicePort>& ports,
                          const model::SlicesByName* slices, const Claims& claims,
                          const FamilyNode& node, const PlannerOptions& options);

@@ -1,7 +1,7 @@
 #pragma once
 
-// What was decided for one Service in one family, for people: by the functions that decide. Pure;
-// any thread.
+// The decisions for one Service in one family, for display; computed by the functions that plan.
+// Pure; any thread.
 
 #include <optional>
 #include <vector>
@@ -13,8 +13,8 @@ namespace ipvsproxier::plan {
 
 struct FacetReport {
   Claim claim;
-  bool held = false;           // else another Service, or port, has the virtual service
-  api::NamespacedName holder;  // that has it
+  bool held = false;           // if false, another Service or port owns the virtual service
+  api::NamespacedName holder;  // the owner
 };
 
 struct EndpointReport {
@@ -22,10 +22,10 @@ struct EndpointReport {
   EndpointUse use = EndpointUse::used;
 };
 
-// Endpoints, those of which one kind of traffic gets to some.
+// The endpoints for one kind of traffic.
 struct TrafficReport {
   bool local_only = false;  // the traffic policy is Local
-  bool by_local = false;    // and is kept: not where there is no endpoint and it is not strict
+  bool by_local = false;    // the policy is applied: it is strict, or this node has an endpoint
   std::vector<EndpointReport> endpoints;
 };
 
@@ -33,7 +33,7 @@ struct PortReport {
   model::ServicePort port;
   std::vector<FacetReport> facets;
   TrafficReport internal;                 // to the cluster IP
-  std::optional<TrafficReport> external;  // to the others, if there may be any
+  std::optional<TrafficReport> external;  // to all other addresses, if the port may have any
 };
 
 std::vector<PortReport> report_service(const std::vector<model::ServicePort>& ports,

@@ -1,7 +1,7 @@
 #pragma once
 
-// SetElements: elements of several sets, those that one Service asks for. In one block of memory,
-// where an element of IPv4 takes 20 bytes. A value; usable on any thread.
+// SetElements: the elements in several sets that one Service asks for. Stored in one block of
+// memory, where an IPv4 element takes 20 bytes. A value; any thread.
 
 #include <algorithm>
 #include <utility>
@@ -27,13 +27,13 @@ class SetElements {
     for (const auto& [id, element] : packed_) visit(id, element.unpack());
     for (const auto& [id, element] : others_) visit(id, element);
   }
-  // Those of one set.
+  // Calls visit(element) for the elements of one set.
   template <typename Visit>
   void each_of(ipset::SetId id, Visit visit) const {
     each_in(packed_, id, [&](const ipset::PackedElement& element) { visit(element.unpack()); });
     each_in(others_, id, visit);
   }
-  // Those that `other` does not have.
+  // Calls visit(set, element) for each element that `other` does not have.
   template <typename Visit>
   void each_without(const SetElements& other, Visit visit) const {
     for (const auto& [id, element] : difference(packed_, other.packed_))

@@ -10,7 +10,7 @@ using model::Endpoint;
 using model::Hint;
 using Endpoints = std::vector<Endpoint>;
 
-// What of the endpoints is asked for.
+// The endpoints that are considered.
 enum class Reach { all, zone, node, local };
 
 bool is_ready(const Endpoint& endpoint) {
@@ -21,7 +21,8 @@ bool is_serving_terminating(const Endpoint& endpoint) {
   return endpoint.serving && endpoint.terminating;
 }
 
-// Hints of one kind count only if every ready endpoint has them and one of them names us.
+// Hints of one kind count only if every ready endpoint has them and at least one names this node or
+// zone.
 bool hints_apply(const Endpoints& endpoints, Hint Endpoint::*hint) {
   bool any_names_us = false;
   for (const auto& endpoint : endpoints) {
@@ -48,7 +49,7 @@ EndpointUse use_of(const Endpoint& endpoint, Reach reach, bool last_resort) {
   return EndpointUse::used;
 }
 
-// Those that are used: if there are none, those that would be as a last resort.
+// The usable endpoints within reach; if there are none, those usable as a last resort.
 std::vector<const Endpoint*> within(const Endpoints& endpoints, Reach reach) {
   std::vector<const Endpoint*> result;
   for (const auto wanted : {EndpointUse::used, EndpointUse::last_resort}) {

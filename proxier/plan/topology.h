@@ -11,14 +11,14 @@
 
 namespace ipvsproxier::plan {
 
-// Why an endpoint gets traffic on this node, or none.
+// Why an endpoint gets traffic on this node, or does not.
 enum class EndpointUse : std::uint8_t {
   used,
-  last_resort,  // gets traffic although it terminates: no other one could
+  last_resort,  // terminating, but used because no other endpoint is available
   not_ready,
-  terminating,  // its connections may end
-  not_local,    // the traffic policy is Local, it is on another node
-  other_node,   // hints send this node's traffic to others
+  terminating,  // only its existing connections go on
+  not_local,    // the traffic policy is Local and the endpoint is on another node
+  other_node,   // hints direct this node's traffic to other endpoints
   other_zone,
 };
 
@@ -28,10 +28,10 @@ struct EndpointChoice {
   std::vector<const model::Endpoint*> cluster;  // for policy Cluster; empty if nothing uses it
   std::vector<const model::Endpoint*> local;    // for policy Local; empty if nothing uses it
 
-  bool any = false;  // some endpoint anywhere could take traffic
+  bool any = false;  // at least one endpoint on any node can take traffic
 
-  // The endpoints of a facet: the local ones if its policy is Local and there are any or it is
-  // strict, else the cluster-wide ones.
+  // The endpoints of a facet: the local ones if its policy is Local and it is strict or has local
+  // endpoints, else the cluster-wide ones.
   const std::vector<const model::Endpoint*>& of_facet(bool local_only, bool strict) const {
     return by_local(local_only, strict) ? local : cluster;
   }
@@ -44,8 +44,8 @@ struct EndpointChoice {
 EndpointChoice choose_endpoints(const model::ServicePort& port,
                                 const std::vector<model::Endpoint>& endpoints);
 
-// For each endpoint, in their order, why it is one of those that choose_endpoints() chose by policy
-// Local or Cluster, or why not.
+// For each endpoint, in order: whether choose_endpoints() chose it for policy Local or Cluster, or
+// why not.
 std::vector<EndpointUse> judge_endpoints(const std::vector<model::Endpoint>& endpoints,
                                          bool by_local);
 

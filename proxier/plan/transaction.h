@@ -1,7 +1,7 @@
 #pragma once
 
-// Transaction: the typed operations that take the kernel from what it holds to what it should hold,
-// in phases. A value that can be printed and replayed: every operation is idempotent. Any thread.
+// Transaction: the typed operations that bring the kernel from its actual to the desired state, in
+// phases. A value that can be printed and replayed: every operation is idempotent. Any thread.
 
 #include <string>
 #include <string_view>
@@ -24,11 +24,11 @@ struct SetChange {
   friend auto operator<=>(const SetChange&, const SetChange&) = default;
 };
 
-// One kind of work on one kernel table. Phases run in order; within one, order is free but for the
-// order of its list.
+// One kind of work on one kernel table. Phases run in order. Within a phase only the order of its
+// list counts.
 struct Phase {
   std::string_view name;
-  std::variant<std::vector<ipset::SetSpec>,     // sets to make
+  std::variant<std::vector<ipset::SetSpec>,     // sets to create
                std::vector<ipset::TableRules>,  // tables to bring to this content
                std::vector<SetChange>, std::vector<netlink::IpvsOp>, std::vector<BindingOp>>
       work;
@@ -37,13 +37,13 @@ struct Phase {
 };
 
 struct Transaction {
-  std::vector<Phase> phases;  // none of them empty
+  std::vector<Phase> phases;  // no phase is empty
 
   bool empty() const { return phases.empty(); }
   friend auto operator<=>(const Transaction&, const Transaction&) = default;
 };
 
-// One line an operation, under a line a phase.
+// One line for each operation, under a line for its phase.
 std::string to_text(const Transaction& transaction);
 
 }  // namespace ipvsproxier::plan

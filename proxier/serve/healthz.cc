@@ -21,7 +21,7 @@ std::string family_json(const char* name, const FamilyHealth& family) {
                      go_time(family.last_updated), text(family.healthy));
 }
 
-// Keys in kube-proxy's order; "nodeEligible" and "status" may be absent.
+// Keys in kube-proxy's order; "nodeEligible" and "status" are optional.
 HttpResponse response(bool ok, bool healthy, std::optional<bool> node_eligible,
                       const Health& health) {
   const auto updated = ok ? std::optional(health.now) : health.last_updated();

@@ -1,7 +1,6 @@
 #pragma once
 
-// HTTP as our handlers see it: a request is a method, a path and its query; an answer is a value.
-// Values; any thread.
+// The HTTP request and response types of our handlers. Values; any thread.
 
 #include <functional>
 #include <map>
@@ -14,26 +13,26 @@ namespace ipvsproxier::serve {
 struct HttpRequest {
   std::string method;
   std::string path;                          // percent-decoded, without the query
-  std::map<std::string, std::string> query;  // decoded; of equal keys the last
+  std::map<std::string, std::string> query;  // decoded; of repeated keys the last value
 };
 
 struct HttpResponse {
   unsigned status = 200;
   std::string content_type;
-  std::vector<std::pair<std::string, std::string>> headers;  // besides the type
+  std::vector<std::pair<std::string, std::string>> headers;  // besides Content-Type
   std::string body;
 
   friend bool operator==(const HttpResponse&, const HttpResponse&) = default;
 };
 
-// Runs on the server's thread: must not block, and must not call the server.
+// Runs on the server's thread: must neither block nor call the server.
 using HttpHandler = std::function<HttpResponse(const HttpRequest&)>;
 
-// text/plain, application/json; both tell browsers not to guess another type.
+// text/plain and application/json; both forbid browsers to guess another type.
 HttpResponse plain_text(unsigned status, std::string body);
 HttpResponse json_text(unsigned status, std::string body);
 
-// By exact path, whatever the method; all other paths are 404.
+// Routes by exact path, for all methods; other paths are 404.
 HttpHandler routes(std::map<std::string, HttpHandler> handlers);
 
 }  // namespace ipvsproxier::serve

@@ -31,10 +31,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::uint64_t kWakeUp = 0;  // what epoll says of the descriptor that is no listener
+constexpr std::uint64_t kWakeUp = 0;  // epoll's tag of the wake-up descriptor
 constexpr std::uint64_t kFirstListener = 1;
 
-// Between two attempts to accept while there is no room.
+// Pause of accepting while there is no room.
 constexpr std::chrono::milliseconds kPause{20};
 
 struct DaemonDeleter {  // ends its connections and waits for its thread
@@ -72,10 +72,10 @@ struct HttpServer::State {
   };
   struct Connection {
     Id listener = 0;
-    Clock::time_point since;  // its last answer, or its begin
-    bool ended = false;       // by us; the daemon will notice
+    Clock::time_point since;  // time of its last answer, or its begin
+    bool ended = false;       // by us; the daemon will notice it
   };
-  struct Patient {  // one that tries again
+  struct Patient {  // a listener that tries again
     std::string name;
     ListenAddress address;
     HttpHandler handler;
@@ -122,13 +122,13 @@ struct HttpServer::State {
   std::vector<Patient> patients IPVSPROXIER_THREADS(guarded_by(mutex));
   std::optional<Clock::time_point> retry_at IPVSPROXIER_THREADS(guarded_by(mutex));
 
-  std::unique_ptr<MHD_Daemon, DaemonDeleter> daemon;  // its callbacks use what is above
+  std::unique_ptr<MHD_Daemon, DaemonDeleter> daemon;  // its callbacks use the members above
   std::thread thread;
 };
 
 namespace {
 
-// Threads that are started meanwhile get no signals: those are the main loop's.
+// Blocks signals for threads that are started meanwhile: signals belong to the main loop.
 class NoSignals {
  public:
   NoSignals() {
@@ -156,10 +156,10 @@ HttpServer::State::State(spdlog::logger& log, HttpLimits lims)
   if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, wake.get(), &event) != 0)
     throw std::runtime_error("the HTTP server cannot be woken up");
   const NoSignals no_signals;
-  // One daemon for all listeners, fed with connections by our thread. With poll(), as its use of
-  // epoll in 0.9.75 may miss the end of a connection that comes together with data, and then we
-  // could not end one that is in the way. Its own limit is above ours, which ends others rather
-  // than refusing, and is never reached.
+  // One daemon for all listeners; our thread passes connections to it. It uses poll(): with epoll,
+  // version 0.9.75 may miss the end of a connection that comes together with data, and we could
+  // then not end that connection. Its own limit is above ours and never reached, because it refuses
+  // new connections where we end old ones.
   daemon.reset(MHD_start_daemon(
       MHD_USE_POLL | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_ITC | MHD_USE_NO_LISTEN_SOCKET, 0,
       nullptr, nullptr, &on_request, this, MHD_OPTION_CONNECTION_LIMIT,
@@ -179,7 +179,7 @@ HttpServer::State::~State() {
 
 void HttpServer::State::wake_up() const {
   const std::uint64_t one = 1;
-  // Fails only when it is full, and then the thread is awake.
+  // Fails only if the counter is full, and then the thread is awake.
   if (::write(wake.get(), &one, sizeof one) < 0) return;
 }
 
@@ -205,7 +205,7 @@ netlink::Result<HttpServer::Listening> HttpServer::State::open_and_add(const Lis
 void HttpServer::State::remove(Id id) {
   const loop::MutexLock lock(mutex);
   listeners.erase(id);
-  // The daemon closes them; until it has told so to forget(), their numbers are theirs.
+  // The daemon closes the connections; until it calls forget(), their descriptors belong to it.
   for (auto& [fd, connection] : connections)
     if (connection.listener == id && !std::exchange(connection.ended, true))
       ::shutdown(fd, SHUT_RDWR);
@@ -235,26 +235,26 @@ int HttpServer::State::wait_ms() const {
   return static_cast<int>(std::max<std::int64_t>(until.count(), 0));
 }
 
-// One at a time, when epoll says that there is one: without descriptors accept4() says so even when
-// nobody waits, and that would end a connection for nothing.
+// Accepts one connection each time that epoll reports one. Without descriptors accept4() fails even
+// if no connection waits, so it must not be a reason to end one.
 void HttpServer::State::accept_from(Id id) {
   const auto fd = accept_one(id);
   if (fd) {
-    // It closes what it does not take.
+    // The daemon closes a descriptor that it does not take.
     if (MHD_add_connection(daemon.get(), *fd, nullptr, 0) != MHD_YES) forget(*fd);
   } else if (fd.error().kind == netlink::ErrorKind::overrun) {
-    // The listener stays readable: without a pause this would be a busy loop.
+    // The listener stays readable: without this pause the loop would be busy.
     std::this_thread::sleep_for(kPause);
   }
 }
 
-// `overrun`: there is one, but no room, descriptor or memory for it.
+// `overrun`: a connection waits, but there is no room, descriptor or memory for it.
 netlink::Result<int> HttpServer::State::accept_one(Id id) {
   const loop::MutexLock lock(mutex);
   const auto listener = listeners.find(id);
   if (listener == listeners.end()) return netlink::Error{netlink::ErrorKind::missing, 0, "accept"};
-  // Those that we ended count until the daemon has noticed. One beyond its limit it would close
-  // without telling us.
+  // Connections that we ended count until the daemon has noticed. Beyond its own limit the daemon
+  // would close a connection without telling us.
   if (connections.size() >= hard_limit())
     return netlink::Error{netlink::ErrorKind::overrun, 0, "accept"};
   const int fd =
@@ -331,10 +331,10 @@ MHD_Result HttpServer::State::answer(MHD_Connection* connection, const char* pat
     const auto it = connections.find(info->connect_fd);
     if (it == connections.end()) return MHD_NO;
     const auto listener = listeners.find(it->second.listener);
-    // Closed meanwhile: an answer could only be wrong.
+    // Closed meanwhile: any answer would be wrong.
     if (listener == listeners.end()) return MHD_NO;
     it->second.since = Clock::now();
-    // With the lock, so that close() can promise that it is over.
+    // Called with the lock held, so that after close() the handler no longer runs.
     response = listener->second.handler(request);
   }
   return queue(connection, std::move(response));
@@ -345,7 +345,7 @@ MHD_Result HttpServer::State::on_request(void* self, MHD_Connection* connection,
                                          const char* /*upload*/, std::size_t* upload_size,
                                          void** received) {
   auto& state = *static_cast<State*>(self);
-  // *received: nullptr at the first call, when only the header is there, then 1 + bytes of body.
+  // *received: nullptr at the first call, with only the header read; later 1 + bytes of the body.
   auto count = reinterpret_cast<std::uintptr_t>(*received);
   const bool first = count == 0;
   count += first ? 1 : *upload_size;
@@ -357,7 +357,7 @@ MHD_Result HttpServer::State::on_request(void* self, MHD_Connection* connection,
   }
   try {
     return state.answer(connection, path, method);
-  } catch (const std::exception& error) {  // would end the process beyond C's frames
+  } catch (const std::exception& error) {  // must not pass through C frames
     state.logger.error("{} {}: {}; the connection ends", method, path, error.what());
     return MHD_NO;
   }

@@ -1,17 +1,17 @@
 #pragma once
 
-// HttpServer: any number of listening sockets with one handler each, served by two threads: one
-// accepts, one, libmicrohttpd's, reads and answers. A listener costs a descriptor and some hundred
-// bytes, so that thousands of Services can have one each.
+// HttpServer: any number of listening sockets, each with a handler, served by two threads: one
+// accepts, and one of libmicrohttpd reads and answers. A listener costs a descriptor and some
+// hundred bytes, so thousands of Services can have one each.
 //
-// Clients cannot hurt: a listener takes so many connections, and so does the server; the next one
-// costs the one that waited longest since its last answer its place; connections that end are there
-// a moment longer, never more than twice as many as the limit together with the others. Header and
-// body sizes are bounded. Silent connections end after a time. Without descriptors accepting
-// pauses.
+// Limits against misbehaving clients: each listener and the whole server accept a limited number of
+// connections. A connection beyond the limit ends the one that has been without an answer for
+// longest. Ended connections exist a moment longer; all together never exceed twice the limit.
+// Header and body sizes are limited, silent connections end after a time, and accepting pauses
+// while no descriptors are left.
 //
-// listen(), keep_listening(), close() may be called on any thread but the server's; they wait at
-// most for the handler that runs. Handlers run one at a time.
+// listen(), serve(), keep_listening() and close() may be called on any thread except the server's.
+// They wait at most for the running handler. Handlers run one at a time.
 
 #include <chrono>
 #include <cstddef>
@@ -30,10 +30,10 @@ namespace ipvsproxier::serve {
 struct HttpLimits {
   std::size_t connections = 512;
   std::size_t connections_per_listener = 64;
-  std::chrono::seconds silence{90};           // longer than between two scrapes
-  std::size_t connection_memory = 16 * 1024;  // bounds the header
-  std::size_t request_body = 64 * 1024;       // read and dropped; more ends the connection
-  std::chrono::milliseconds retry{5'000};     // of keep_listening()
+  std::chrono::seconds silence{90};           // longer than the time between two scrapes
+  std::size_t connection_memory = 16 * 1024;  // limits the header
+  std::size_t request_body = 64 * 1024;       // read and dropped; a larger body ends the connection
+  std::chrono::milliseconds retry{5'000};     // for keep_listening()
 };
 
 class HttpServer {
@@ -42,29 +42,29 @@ class HttpServer {
 
   struct Listening {
     Id id = 0;
-    std::uint16_t port = 0;  // the one that was chosen, if none was asked for
+    std::uint16_t port = 0;  // the chosen port, if 0 was requested
   };
 
-  // `logger` outlives this. Throws std::runtime_error where the system has no thread or descriptor
+  // `logger` must outlive this. Throws std::runtime_error if the system has no thread or descriptor
   // left.
   explicit HttpServer(spdlog::logger& logger, HttpLimits limits = {});
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
-  ~HttpServer();  // ends all connections; waits for the handler that runs
+  ~HttpServer();  // ends all connections; waits for the running handler
 
-  // Answers the failure and is done with it.
+  // Tries once; returns the failure, if any.
   netlink::Result<Listening> listen(const ListenAddress& address, HttpHandler handler);
 
-  // On a socket that listens already.
+  // The same with a socket that is already listening.
   netlink::Result<Listening> serve(ListenSocket socket, HttpHandler handler);
 
   // Tries again every `retry` on the server's thread until it can listen. Logs the first failure
-  // and the success that follows as those of `name` ("health server"), and answers the first
-  // failure.
+  // and the later success under `name` ("health server"); returns the first failure.
   netlink::Result<Listening> keep_listening(const std::string& name, const ListenAddress& address,
                                             HttpHandler handler);
 
-  // Closes the socket, ends its connections. Its handler does not run any more when this returns.
+  // Closes the socket and ends its connections. The handler does not run any more after this
+  // returns.
   void close(Id id);
 
   struct Counts {

@@ -60,7 +60,7 @@ netlink::Error failed(const ListenAddress& address) {
   return netlink::make_error(netlink::Operation::generic, errno, "listen on " + to_string(address));
 }
 
-// `both`: an IPv6 socket that takes IPv4 too.
+// `both`: an IPv6 socket that also takes IPv4.
 netlink::Result<ListenSocket> open(const ListenAddress& address, bool both) {
   const bool v6 = address.address.family() == Family::ipv6;
   netlink::UniqueFd fd(
@@ -70,7 +70,7 @@ netlink::Result<ListenSocket> open(const ListenAddress& address, bool both) {
   const int v6_only = both ? 0 : 1;
   if (v6 && ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &v6_only, sizeof v6_only) != 0)
     return failed(address);
-  // A restart must not wait for the connections of the process before.
+  // A restart must not wait for connections of the earlier process.
   if (::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0) return failed(address);
   SocketAddress name = socket_address(address.address, address.port);
   auto* const raw = reinterpret_cast<sockaddr*>(&name.storage);
@@ -80,10 +80,10 @@ netlink::Result<ListenSocket> open(const ListenAddress& address, bool both) {
   return ListenSocket{.fd = std::move(fd), .port = port_of(name.storage)};
 }
 
-// False: nobody listens there, though perhaps somebody did.
+// Whether a process listens there; false if only its socket is left.
 bool answers(const sockaddr_un& name) {
   const netlink::UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  // EAGAIN: so many wait to be accepted that there is no room for one more.
+  // EAGAIN: a process listens, and its queue is full.
   return ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) == 0 ||
          errno == EAGAIN;
 }
@@ -102,7 +102,7 @@ netlink::Result<ListenSocket> open_local_socket(const std::string& path) {
     return netlink::Error{ErrorKind::malformed, ENAMETOOLONG,
                           where + ": a path of 1 to 107 bytes is wanted"};
   path.copy(&name.sun_path[0], path.size());
-  std::error_code ignored;  // what matters is whether bind() works
+  std::error_code ignored;  // only bind() decides
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
   if (answers(name))
     return netlink::Error{ErrorKind::already, EADDRINUSE, where + ": another process does"};
@@ -110,7 +110,7 @@ netlink::Result<ListenSocket> open_local_socket(const std::string& path) {
   if (::lstat(path.c_str(), &found) == 0 && S_ISSOCK(found.st_mode)) ::unlink(path.c_str());
   netlink::UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd) return failed();
-  // The socket's mode before it is bound is that of its file, less the umask.
+  // The mode of a socket before bind() becomes the mode of its file, less the umask.
   if (::fchmod(fd.get(), 0600) != 0) return failed();
   if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0) return failed();
   if (::chmod(path.c_str(), 0600) != 0) return failed();
@@ -129,7 +129,7 @@ netlink::Result<ListenSocket> open_listen_socket(const ListenAddress& address) {
   dual_stack.address = netlink::IpAddress::any(Family::ipv6);
   auto socket = open(dual_stack, true);
   if (socket || address.address.family() == Family::ipv6) return socket;
-  // What a host without IPv6 answers; anything else would befall IPv4 alone as well.
+  // Fall back to IPv4 only for these errors of a host without IPv6; others would fail for IPv4 too.
   const int error = socket.error().sys_errno;
   if (error == EAFNOSUPPORT || error == EADDRNOTAVAIL || error == EPROTONOSUPPORT)
     return open(address, false);

@@ -1,7 +1,7 @@
 #pragma once
 
-// Listening sockets: TCP as kube-proxy opens them, and those of the file system for root on this
-// host. Any thread; does not block.
+// Listening sockets: TCP in kube-proxy's ways, and unix sockets for root on this host. Any thread;
+// does not block.
 
 #include <cstdint>
 #include <string>
@@ -13,13 +13,13 @@
 namespace ipvsproxier::serve {
 
 enum class ListenNetwork : std::uint8_t {
-  tcp,         // by the address's family; a wildcard takes both families where the host has IPv6
-  one_family,  // by the address's family alone, so that the other one may use the same port
+  tcp,         // by the address's family; a wildcard takes both families if the host has IPv6
+  one_family,  // only the address's family, so that the other one can use the same port
 };
 
 struct ListenAddress {
   netlink::IpAddress address;
-  std::uint16_t port = 0;  // 0: one that is free
+  std::uint16_t port = 0;  // 0: any free port
   ListenNetwork network = ListenNetwork::tcp;
 
   friend auto operator<=>(const ListenAddress&, const ListenAddress&) = default;
@@ -28,14 +28,14 @@ struct ListenAddress {
 std::string to_string(const ListenAddress& address);  // "0.0.0.0:10256", "[::1]:10249"
 
 struct ListenSocket {
-  netlink::UniqueFd fd;  // listening, does not block, closed by exec
+  netlink::UniqueFd fd;  // listening, non-blocking, close-on-exec
   std::uint16_t port = 0;
 };
 
 netlink::Result<ListenSocket> open_listen_socket(const ListenAddress& address);
 
-// A unix socket at `path` that only its owner may use (mode 0600); its folder is made if it is
-// missing (0755). One that a process left there is replaced; `already`: a process listens there.
+// A unix socket at `path` that only its owner may use (mode 0600). Creates a missing folder (0755)
+// and replaces the socket of an ended process; fails with `already` if a process listens there.
 netlink::Result<ListenSocket> open_local_socket(const std::string& path);
 
 }  // namespace ipvsproxier::serve

@@ -50,14 +50,14 @@ const char* label(NetlinkKind kind) {
   return "";
 }
 
-// 1 ms to 16 s, each twice the one before.
+// 1 ms to 16 s, doubling.
 Buckets sync_buckets() {
   Buckets buckets;
   for (double bound = 0.001; buckets.size() < 15; bound *= 2) buckets.push_back(bound);
   return buckets;
 }
 
-// 80 of them: fine where it should be, coarse up to five minutes.
+// 80 buckets: fine in the usual range, coarse up to five minutes.
 Buckets programming_buckets() {
   Buckets buckets{0.25, 0.5};
   for (int bound = 1; bound < 60; bound += 1) buckets.push_back(bound);
@@ -82,7 +82,7 @@ double as_double(std::size_t count) {
   return static_cast<double>(count);
 }
 
-// Registering the same name again answers the same family.
+// Registering an existing name returns its metric family.
 class Registrar {
  public:
   explicit Registrar(prometheus::Registry& registry) : registry_(registry) {}
@@ -249,7 +249,7 @@ void append_watch_ages(std::vector<MetricFamily>& families, const Status& status
   if (!ages.metric.empty()) families.push_back(std::move(ages));
 }
 
-// The labels of Kubernetes' own; what only a Go build has is empty.
+// The labels of Kubernetes components; those that only a Go build has are empty.
 Labels build_labels(const std::string& version) {
   const auto first = version.find('.');
   const auto second = first == std::string::npos ? first : version.find('.', first + 1);
@@ -295,7 +295,7 @@ struct Metrics::State {
   prometheus::Registry registry;
   Registrar in{registry};
   std::map<Family, FamilyMetrics> families;
-  std::vector<KindMetrics> kinds;  // by their numbers
+  std::vector<KindMetrics> kinds;  // indexed by NetlinkKind
   std::vector<ResourceMetrics> resources;
 
   Gauge& services_pending = in.gauge(kube("sync_proxy_rules_service_changes_pending"),

@@ -1,13 +1,13 @@
 #pragma once
 
-// What the metrics server (10249) answers, by path:
+// The paths of the metrics server (10249):
 //   /metrics       Prometheus text
-//   /healthz       "ok" for as long as the process answers; ?verbose lists the one check; it says
-//   /healthz/ping  nothing of the proxy's health, as in kube-proxy
+//   /healthz       "ok" as long as the process answers; ?verbose lists its one check, "ping".
+//   /healthz/ping  Both say nothing about the proxy's health, as in kube-proxy.
 //   /proxyMode     "ipvs"
-//   /configz       the configuration in force, as JSON
-// and 404 for the rest, which kube-proxy has: /metrics/slis, /flagz, /statusz describe Kubernetes
-// components' own library, /debug/pprof a Go runtime.
+//   /configz       the configuration in use, as JSON
+// Other paths are 404, also those that only kube-proxy has: /metrics/slis, /flagz and /statusz
+// belong to Kubernetes' component library, /debug/pprof to the Go runtime.
 
 #include <functional>
 #include <string>
@@ -18,7 +18,7 @@
 
 namespace ipvsproxier::serve {
 
-// `metrics` and `status` outlive the handler. `configz` is the whole body:
+// `metrics` and `status` must outlive the handler. `configz` is the whole body:
 // {"kubeproxy.config.k8s.io":{...}}.
 HttpHandler metrics_routes(const Metrics& metrics, const Status& status, std::string configz);
 

@@ -45,7 +45,7 @@ std::vector<NodePortHealth::Failure> NodePortHealth::update(const ServiceHealthC
     take({name, Family::ipv4}, now.port, now.ipv4_endpoints);
     take({name, Family::ipv6}, now.port, now.ipv6_endpoints);
   }
-  // Only now: a port may have passed from one Service to another.
+  // After all closing: a port may have passed from one Service to another.
   std::vector<Failure> failures;
   for (auto it = closed_.begin(); it != closed_.end();) {
     auto& server = *servers_.at(*it);
@@ -64,7 +64,7 @@ std::set<netlink::IpAddress> NodePortHealth::addresses_of(Family family) const {
   return chosen.value_or(std::set{netlink::IpAddress::any(family)});
 }
 
-// Closes what is not to be listened on any more; the rest is opened with everything else.
+// Closes sockets that are no longer wanted; update() opens the new ones.
 void NodePortHealth::move(const NodePortHealthAddresses& addresses) {
   if (addresses == addresses_) return;
   addresses_ = addresses;

@@ -1,10 +1,10 @@
 #pragma once
 
 // NodePortHealth: the health servers of Services with a healthCheckNodePort. Load balancers outside
-// of the cluster ask them whether this node has ready endpoints of the Service.
+// the cluster ask them whether this node has ready endpoints of the Service.
 //
-// One server per Service and family, on the addresses of node ports. One thread calls update();
-// requests are answered on the HTTP server's.
+// One server for each Service and family, on the addresses of node ports. One thread calls
+// update(); requests are answered on the HTTP server's thread.
 
 #include <atomic>
 #include <cstdint>
@@ -24,8 +24,8 @@
 
 namespace ipvsproxier::serve {
 
-// What a server answers, whatever the path and the method: 200 when there are endpoints and the
-// proxy is healthy, else 503.
+// The answer of a health server to any path and method: 200 if there are endpoints and the proxy is
+// healthy, else 503.
 HttpResponse service_health(const api::NamespacedName& service, std::uint32_t local_endpoints,
                             bool proxy_healthy);
 
@@ -37,16 +37,16 @@ class NodePortHealth {
     netlink::Error error;
   };
 
-  // Listens on every address until told otherwise. `server` and `status` outlive this.
+  // Listens on all addresses until update() sets others. `server` and `status` must outlive this.
   NodePortHealth(HttpServer& server, const Status& status) : server_(server), status_(status) {}
   NodePortHealth(const NodePortHealth&) = delete;
   NodePortHealth& operator=(const NodePortHealth&) = delete;
   ~NodePortHealth();  // closes all
 
-  // Takes over what was published, closes before it opens, and tries again to open what failed
-  // before. Answers what failed now: once for each Service and family; of several addresses that
-  // are new then none is listened on, while those that were listened on before still are. Costs
-  // what changed and what failed.
+  // Applies published changes: closes sockets before it opens others, and tries again to open those
+  // that failed before. Returns the current failures, one for each Service and family. If one of
+  // several new addresses fails, none of these is used, while the earlier addresses stay in use.
+  // The cost is proportional to changes and failures.
   std::vector<Failure> update(const ServiceHealthChanges& changes = {});
 
   bool any_failed() const { return !closed_.empty(); }
@@ -71,7 +71,7 @@ class NodePortHealth {
   const Status& status_;
   NodePortHealthAddresses addresses_;
   Servers servers_;
-  std::set<Key> closed_;  // of servers_, those that do not yet listen everywhere
+  std::set<Key> closed_;  // keys of servers that do not yet listen on all addresses
 };
 
 }  // namespace ipvsproxier::serve

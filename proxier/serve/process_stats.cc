@@ -28,10 +28,10 @@ std::uint64_t count_fds() {
   std::uint64_t count = 0;
   for (; !error && entries != std::filesystem::directory_iterator(); entries.increment(error))
     ++count;
-  return count > 0 ? count - 1 : 0;  // one of them lists the others
+  return count > 0 ? count - 1 : 0;  // without the descriptor of the listing itself
 }
 
-// Of /proc/stat: when this machine booted, in seconds since the epoch.
+// The boot time from /proc/stat, in seconds since the epoch.
 double boot_time() {
   std::ifstream stat("/proc/stat");
   for (std::string word; stat >> word;) {
@@ -41,8 +41,8 @@ double boot_time() {
   return 0;
 }
 
-// Of /proc/self/stat (proc(5)): field 22, in ticks since boot. Field 2 may hold anything, between
-// brackets.
+// From /proc/self/stat (proc(5)): field 22, in ticks since boot. Field 2 stands in brackets and may
+// hold any text.
 double start_time() {
   std::ifstream stat("/proc/self/stat");
   std::string line;

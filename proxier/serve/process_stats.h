@@ -1,6 +1,6 @@
 #pragma once
 
-// What the kernel says of this process: the values of Prometheus' process_* metrics. Any thread.
+// The kernel's statistics of this process, for Prometheus' process_* metrics. Any thread.
 
 #include <cstdint>
 
@@ -16,7 +16,7 @@ struct ProcessStats {
   double start_time_seconds = 0;  // since the epoch
 };
 
-// What cannot be read is 0.
+// Values that cannot be read are 0.
 ProcessStats read_process_stats();
 
 }  // namespace ipvsproxier::serve

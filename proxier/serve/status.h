@@ -1,18 +1,17 @@
 #pragma once
 
-// Status: what the main and the sync thread publish about themselves, and what /healthz, /livez and
-// the Service health servers read. Every function may be called on any thread and is short; the
-// comments say whose business each is. Knows nothing of how syncing or watching is done.
+// Status: the state that the main thread and the sync thread publish, for /healthz, /livez and the
+// Service health servers. Every function may be called on any thread and is short; the section
+// comments name the usual caller. Independent of how syncing and watching work.
 //
-// Health, per family: a change that was asked for is either in the kernel or it is not. The stamp
-// of the oldest one that is not is kept; a family whose stamp is 2 x sync period old is unhealthy,
-// and so is one that has had no complete sync yet. A sync that failed counts as a change that is
-// asked for, so that an unhealthy kernel shows without one. What the kernel refuses for what it is
-// is no failure of a sync, unless that is much (sync/refusals.h). That the API server is away is no
-// reason, unless a largest age of the watches is given.
+// Health of a family: the time stamp of the oldest requested change that is not in the kernel yet.
+// A family is unhealthy if that stamp is older than 2 x sync period, or before its first complete
+// sync. A failed sync counts as a requested change, so that a broken kernel shows without one.
+// Refusals because of an object are no failure, unless there are too many (sync/refusals.h). An
+// absent API server does not matter, unless a maximum age of the watches is configured.
 //
-// Liveness, per thread: a thread that began an operation and has not ended it for 2 x sync period
-// (at least a minute) is stuck.
+// Liveness of a thread: a thread is stuck if one operation has taken 2 x sync period (at least a
+// minute).
 
 #include <array>
 #include <atomic>
@@ -32,7 +31,7 @@
 
 namespace ipvsproxier::serve {
 
-// One moment on two clocks: ages come from the steady one, what people read from the other.
+// One moment on two clocks: the steady clock for ages, the wall clock for display.
 struct Stamp {
   std::chrono::system_clock::time_point wall;
   std::chrono::steady_clock::time_point steady;
@@ -43,7 +42,7 @@ struct Stamp {
   friend bool operator==(const Stamp&, const Stamp&) = default;
 };
 
-// Must answer on any thread.
+// Must be callable on any thread.
 using StampClock = std::function<Stamp()>;
 
 enum class Resource : std::uint8_t { services, endpoint_slices, nodes };
@@ -53,15 +52,15 @@ inline constexpr std::array<Resource, 3> kResources = {Resource::services,
 
 std::string_view to_string(Resource resource);  // "services", "endpointslices", "nodes"
 
-// Of one thread. It beats whenever it begins an operation, and rests while it waits for work that
-// need not come.
+// The heartbeat of one thread, which calls beat() at the begin of each operation and rest() while
+// it waits for work that may never come.
 class Heartbeat {
  public:
   explicit Heartbeat(const StampClock& clock) : clock_(clock) {}
 
   void beat();
   void rest();
-  // How long ago it beat; nullopt while it rests, which it does at first.
+  // Time since the last beat; nullopt while resting, as at first.
   std::optional<std::chrono::nanoseconds> silent_for() const;
 
  private:
@@ -72,7 +71,7 @@ class Heartbeat {
   std::atomic<Ticks> last_{kResting};
 };
 
-// What a Service's health server answers. Per family: nullopt has no server.
+// The values of a Service's health server. A family with nullopt has no server.
 struct ServiceHealth {
   std::uint16_t port = 0;                       // healthCheckNodePort
   std::optional<std::uint32_t> ipv4_endpoints;  // ready ones on this node
@@ -81,8 +80,8 @@ struct ServiceHealth {
   friend bool operator==(const ServiceHealth&, const ServiceHealth&) = default;
 };
 
-// Where node ports are, and with them the health servers of Services: nullopt is every address of
-// the family.
+// The addresses of node ports, and thereby of the Services' health servers; nullopt: all addresses
+// of the family.
 struct NodePortHealthAddresses {
   std::optional<std::set<netlink::IpAddress>> ipv4;
   std::optional<std::set<netlink::IpAddress>> ipv6;
@@ -90,11 +89,11 @@ struct NodePortHealthAddresses {
   friend bool operator==(const NodePortHealthAddresses&, const NodePortHealthAddresses&) = default;
 };
 
-// Services whose health changed; nullopt: it has no health server any more.
+// Services whose health changed; nullopt: no health server any more.
 struct ServiceHealthChanges {
-  bool whole = false;  // what is not named has no health server any more
+  bool whole = false;  // Services that are not listed no longer have a health server
   std::map<api::NamespacedName, std::optional<ServiceHealth>> services;
-  std::optional<NodePortHealthAddresses> addresses;  // nullopt: as before
+  std::optional<NodePortHealthAddresses> addresses;  // nullopt: unchanged
 
   bool empty() const { return !whole && services.empty() && !addresses; }
   void merge(ServiceHealthChanges later);
@@ -102,9 +101,9 @@ struct ServiceHealthChanges {
 
 struct StatusSettings {
   std::chrono::nanoseconds sync_period = std::chrono::seconds(30);
-  // --healthz-max-watch-age; 0: the API server may be away for as long as it likes.
+  // --healthz-max-watch-age; 0: no limit on the API server's absence.
   std::chrono::nanoseconds max_watch_age{0};
-  // Called by publish(), on its thread: to tell another thread to take_service_health().
+  // Called by publish() on its thread, to make another thread call take_service_health().
   std::function<void()> published;
 };
 
@@ -119,12 +118,12 @@ struct Health {
   std::optional<FamilyHealth> ipv4;  // nullopt: the family never reported
   std::optional<FamilyHealth> ipv6;
   bool families_healthy = false;
-  bool node_seen = false;  // it was told whether the Node is eligible
+  bool node_seen = false;  // the Node's eligibility was reported
   bool node_eligible = false;
   bool watches_fresh = false;
 
   bool ready() const { return families_healthy && node_eligible && watches_fresh; }
-  // Of the families; nullopt: none reported.
+  // The later one of the families'; nullopt: none has reported.
   std::optional<std::chrono::system_clock::time_point> last_updated() const;
 };
 
@@ -141,39 +140,39 @@ class Status {
 
   // --- the sync thread -------------------------------------------------------------------------
   void sync_loop_started(netlink::Family family);
-  // Changes were taken and are about to be written: success settles what was asked for before.
+  // A sync has taken all changes requested so far; its success settles them.
   void sync_began(netlink::Family family);
-  // What was asked for before sync_began() is in the kernel, all of it.
+  // All changes requested before sync_began() are in the kernel.
   void sync_succeeded(netlink::Family family);
   void sync_failed(netlink::Family family);
-  // After the kernel has it.
+  // Call after the kernel has the change.
   void publish(ServiceHealthChanges changes);
   // beat() when a run begins and before each operation on the kernel, rest() when it ends.
   Heartbeat& sync_heartbeat() { return sync_; }
 
   // --- the main thread -------------------------------------------------------------------------
-  // There are changes for the sync thread. Only the first of several counts.
+  // There are changes for the sync thread. The first of several requests counts.
   void sync_requested(netlink::Family family);
-  // The Node is known and is not about to be deleted. False until told; a Node that is gone keeps
-  // what was told last.
+  // The Node exists and is not about to be deleted. False until reported; after the Node's deletion
+  // the last report stays.
   void set_node_eligible(bool eligible);
-  // The server said something on this watch: its answer's head, an event, a bookmark.
+  // The server sent data on this watch: a response head, an event or a bookmark.
   void watch_heard(Resource resource);
-  // Why this watch does not go on as it should, "" while it does.
+  // Why this watch is failing; "" if it is not.
   void watch_failing(Resource resource, std::string cause);
-  // How many objects stay though the last list lacks them.
+  // Number of objects that are kept although the last list lacks them.
   void removal_held(Resource resource, std::size_t count);
   // beat() at least every 10 s, from a deadline of its loop.
   Heartbeat& main_heartbeat() { return main_; }
 
-  // --- the servers, and the thread that keeps the Service health servers -------------------------
+  // --- the HTTP servers, and the thread that runs the Service health servers ---------------------
   Health health() const;
   Liveness liveness() const;
-  // healthy() of the families alone: what a Service health server says of the proxy.
+  // The health of the families only, as a Service health server reports it.
   bool families_healthy() const { return health().families_healthy; }
-  // What was published since the last call.
+  // The changes published since the last call.
   ServiceHealthChanges take_service_health() { return service_health_.take(); }
-  // Since the server was last heard, or since the start; nullopt: the resource was never heard.
+  // Time since the last data, or since the start; nullopt: no data was ever received.
   std::optional<std::chrono::nanoseconds> watch_age(Resource resource) const;
 
   std::string watch_failure(Resource resource) const;
@@ -183,9 +182,9 @@ class Status {
 
  private:
   struct Syncs {
-    std::optional<Stamp> last_updated;  // nullopt: its loop has not started
-    std::optional<Stamp> queued;        // the oldest request that no sync has taken up
-    std::optional<Stamp> taken;         // the oldest one that a sync has, and has not settled
+    std::optional<Stamp> last_updated;  // nullopt: the sync loop has not started
+    std::optional<Stamp> queued;        // oldest request that no sync has taken
+    std::optional<Stamp> taken;         // oldest request that a sync has taken and not settled
     bool complete = false;              // there was a complete sync
   };
 

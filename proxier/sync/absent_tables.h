@@ -1,9 +1,9 @@
 #pragma once
 
-// Kernel tables that could not be opened at start (a module or a privilege is missing): every
-// operation answers the error of opening, so that the rest of the kernel is programmed all the
-// same. Each is opened again when it is used, after pauses that grow to half a minute; from then on
-// it is the table itself. Sync thread only.
+// Stand-ins for kernel tables that could not be opened at start (a missing module or privilege).
+// Every operation returns the error of opening, so that the other tables are still programmed. On
+// use the table is opened again, after pauses that grow to half a minute; once that succeeds, all
+// operations go to the real table. Sync thread only.
 
 #include <chrono>
 #include <functional>
@@ -22,11 +22,11 @@
 
 namespace ipvsproxier::sync {
 
-// How a table is opened again; without `open` it never is.
+// How to open a table again; without `open` it stays absent.
 template <typename Table>
 struct Reopening {
   std::function<netlink::Result<std::unique_ptr<Table>>()> open;
-  std::function<void()> opened = [] {};  // called once
+  std::function<void()> opened = [] {};  // called once, after success
   std::function<TimePoint()> now = [] { return std::chrono::steady_clock::now(); };
 };
 
@@ -38,7 +38,7 @@ class LateTable {
     if (reopening_.open) postpone();
   }
 
-  // nullptr: it is not there.
+  // The table, opened again if that is due; nullptr if it is still absent.
   Table* get() {
     if (table_ || !reopening_.open || reopening_.now() < due_) return table_.get();
     if (auto opened = reopening_.open()) {
@@ -51,7 +51,7 @@ class LateTable {
     return table_.get();
   }
 
-  // Without trying.
+  // The table if it is open; does not try to open it.
   const Table* here() const { return table_.get(); }
   const netlink::Error& error() const { return error_; }
 

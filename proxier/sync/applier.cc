@@ -20,8 +20,8 @@ using netlink::IpvsOp;
 using netlink::service_of;
 using plan::SetChange;
 
-// The virtual service whose scheduler the kernel must find for this operation: the only thing that
-// it can miss then.
+// The virtual service whose scheduler the kernel must find for this operation. A `missing` answer
+// can then only mean the scheduler.
 const netlink::VirtualServiceKey* wants_scheduler(const IpvsOp& op) {
   if (const auto* add = std::get_if<AddService>(&op)) return &add->service.key;
   if (const auto* edit = std::get_if<EditService>(&op)) return &edit->service.key;
@@ -38,25 +38,24 @@ std::string words_of(const ipset::TableRules& table) {
                      ipset::to_string(table.table));
 }
 
-// Whether it is to be in the kernel then.
+// Whether the operation adds or edits an entry.
 bool adds(const IpvsOp& op) {
   return !std::holds_alternative<netlink::DeleteService>(op) &&
          !std::holds_alternative<netlink::DeleteServer>(op);
 }
 
-// Whether there was no answer: what was asked for may have happened.
+// Whether the outcome is unknown, because an answer was lost.
 bool is_lost(const netlink::Error& error) {
   return error.kind == netlink::ErrorKind::overrun || error.kind == netlink::ErrorKind::timeout;
 }
 
-// Whether the answer shows that the kernel may not be as it is believed to be.
+// Whether the answer shows that the kernel differs from the mirror.
 bool is_suspect(const netlink::Error& error) {
   return is_lost(error) || error.kind == netlink::ErrorKind::already ||
          error.kind == netlink::ErrorKind::missing;
 }
 
-// What is done about a hundred thousand operations is done in parts: the memory for one serves for
-// all.
+// Splits large numbers of operations into parts, so that the memory of one part is reused.
 template <typename Op, typename Work>
 void for_parts(std::span<const Op> ops, Work work) {
   constexpr std::size_t kPart = 1024;
@@ -64,8 +63,8 @@ void for_parts(std::span<const Op> ops, Work work) {
     work(ops.first(std::min(kPart, ops.size())));
 }
 
-// Those that `is_held` answers false for; asked once for each, in order. They are copied to `some`
-// only if there are others.
+// The operations for which `is_held` returns false; it is called once for each, in order. They are
+// copied to `some` only if others are held.
 template <typename Op, typename Held>
 std::span<const Op> without_held(std::span<const Op> ops, std::vector<Op>& some, Held is_held) {
   std::size_t held = 0;
@@ -79,7 +78,7 @@ std::span<const Op> without_held(std::span<const Op> ops, std::vector<Op>& some,
   return held > 0 ? std::span<const Op>(some) : ops;
 }
 
-// Two phases of few IPVS operations that follow each other: one datagram does for both.
+// Joins two consecutive phases of few IPVS operations, so that one datagram carries both.
 std::optional<std::vector<IpvsOp>> joined_ops(const std::vector<plan::Phase>& phases,
                                               std::size_t first) {
   constexpr std::size_t kMost = 32;
@@ -124,7 +123,7 @@ Outcome Applier::apply(const plan::Transaction& transaction, const std::stop_tok
   return std::move(outcome_);
 }
 
-// `count` is that of outcome_.failed.
+// `count` is a member of outcome_.failed.
 void Applier::fail(std::size_t& count, Failure failure) {
   ++count;
   outcome_.suspect = outcome_.suspect || is_suspect(failure.error);
@@ -159,7 +158,7 @@ void Applier::run(const std::vector<ipset::SetSpec>& specs) {
       ++outcome_.written.sets;
       state_.commit(spec);
     } else {
-      // One that could not be replaced is as good as it was.
+      // A set that could not be replaced still works as before.
       if (is_missing(spec.name)) failed_sets_.insert(spec.name);
       fail(outcome_.failed.sets, {"make set " + spec.name, std::move(status.error()), spec.family});
     }
@@ -172,7 +171,7 @@ bool Applier::is_missing(const std::string& set) const {
   });
 }
 
-// Whether something that its rules guard could not be removed.
+// Whether an entry that the family's rules guard could not be removed.
 bool Applier::keeps_rules(netlink::Family family) const {
   return std::any_of(kept_addresses_.begin(), kept_addresses_.end(),
                      [&](const auto& address) { return address.family() == family; }) ||
@@ -200,8 +199,8 @@ void Applier::run(const std::vector<ipset::TableRules>& tables) {
   }
 }
 
-// The match "ipvs" is the one extension that only few virtual services need. A kernel without it
-// gets the other rules, and those few stay hidden.
+// Only few virtual services need the match extension "ipvs". A kernel without it gets the other
+// rules, and those few services stay hidden.
 netlink::Result<bool> Applier::write_rules(const ipset::TableRules& table) {
   auto changed = kernel_.rules.apply(table);
   if (changed) state_.commit(table);
@@ -244,7 +243,7 @@ void Applier::run(const std::vector<SetChange>& changes) {
   }
 }
 
-// Nothing more is asked of a table that fell silent: each request would wait as long again.
+// Sends requests unless the table is silent: after a timeout each request would wait as long again.
 template <typename Request>
 std::vector<netlink::Status> Applier::ask(bool& silent, std::size_t count, Request request) {
   if (silent) return std::vector<netlink::Status>(count, netlink::not_sent());
@@ -279,7 +278,7 @@ void Applier::run_part(const plan::SetKey& key, std::span<const ipset::ElementOp
   }
 }
 
-// Whether what this element filters or masquerades is still there although it was to go.
+// Whether the guarded entry is still in the kernel although it should be removed.
 bool Applier::still_guards(const plan::SetKey& set, const ipset::Element& element) const {
   if (kept_services_.empty() && kept_addresses_.empty()) return false;
   const auto guarded = plan::guarded_by(set.id, element);
@@ -300,7 +299,7 @@ std::optional<Cause> Applier::must_hold(const IpvsOp& op) const {
   if (const auto* service = std::get_if<AddService>(&op)) return must_hide(service->service.key);
   if (const auto* server = std::get_if<AddServer>(&op))
     return find_cause(failed_services_, server->service);
-  // Where it was not added, an edit would.
+  // An edit would add the service that must not be added.
   if (const auto* edit = std::get_if<EditService>(&op))
     return find_cause(failed_services_, edit->service.key);
   return std::nullopt;
@@ -360,7 +359,7 @@ void Applier::refuse(const IpvsOp& op, netlink::Error error) {
   const auto& key = service_of(op);
   if (std::holds_alternative<AddService>(op) && is_lost(error))
     outcome_.perhaps.services.insert(key);
-  const auto held = must_hold(op);  // its virtual service failed in the same batch
+  const auto held = must_hold(op);  // its virtual service may have failed in the same batch
   if (const auto* wants = wants_scheduler(op); wants && error.kind == netlink::ErrorKind::missing) {
     insert(outcome_.unsettled, key);
     outcome_.without_scheduler.push_back(*wants);
@@ -372,7 +371,7 @@ void Applier::refuse(const IpvsOp& op, netlink::Error error) {
   }
 }
 
-// Virtual services for which there is no scheduler go again, as if they could not be added.
+// Removes new virtual services without a usable scheduler, as if they could not be added.
 void Applier::drop_useless() {
   if (useless_services_.empty()) return;
   std::vector<IpvsOp> ops;
@@ -460,7 +459,7 @@ netlink::Result<bool> Applier::ask_links(Request request) {
   return answer;
 }
 
-// A further link that holds nothing. The first is always there, as is the routing table.
+// Whether a further link holds no address. The first link always stays, as does the routing table.
 bool Applier::is_unused(plan::Place place) const {
   return place != 0 && place != plan::kLocalTable && state_.addresses &&
          state_.addresses->count(place) == 0;
@@ -477,7 +476,7 @@ bool Applier::make_link(plan::Place place) {
   return false;
 }
 
-// One that stays does no harm.
+// A failure is harmless: an empty link may stay.
 void Applier::drop_link(plan::Place place) {
   if (!is_unused(place)) return;
   auto gone = ask_links([&] { return kernel_.links.remove_dummy(plan::dummy_link(place)); });

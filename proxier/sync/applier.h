@@ -1,6 +1,6 @@
 #pragma once
 
-// Applier: a Transaction onto the kernel tables. Sync thread only.
+// Applier: applies a Transaction to the kernel tables. Sync thread only.
 
 #include <cstddef>
 #include <functional>
@@ -19,7 +19,7 @@
 
 namespace ipvsproxier::sync {
 
-// What was written, by table.
+// Number of writes for each table.
 struct Written {
   std::size_t ipvs = 0;
   std::size_t links = 0;
@@ -32,8 +32,8 @@ struct Written {
   friend bool operator==(const Written&, const Written&) = default;
 };
 
-// What answers were lost about. VIPs that the kernel may hold besides, as their addition was asked
-// for, and elements that it may hold no more.
+// Operations whose answers were lost: VIPs that the kernel may hold although the mirror lacks them,
+// because their addition was requested, and elements that it may have lost.
 struct Perhaps {
   std::set<netlink::VirtualServiceKey> services;
   std::set<plan::Binding> bindings;
@@ -44,36 +44,37 @@ struct Perhaps {
 
 struct Outcome {
   Written written;
-  Written failed;                 // how many of the failures are whose
+  Written failed;                 // numbers of the failures for each table
   std::vector<Failure> failures;  // operations that failed for reasons of this node
-  // Operations that the kernel refused because of what they are about, and those that were not
-  // tried because of that. Not among the failures, the held and the unsettled.
+  // Operations that the kernel refused because of their object (refusal.h), and operations that
+  // were held back for that reason. Not part of `failures`, `held` and `unsettled`.
   std::vector<Refusal> refused;
-  // Virtual services for which the kernel has no such scheduler; not among the failures.
+  // Virtual services whose scheduler the kernel does not have; not part of `failures`.
   std::vector<netlink::VirtualServiceKey> without_scheduler;
-  std::vector<std::string> held;  // operations that were not tried because one before them failed
-  std::set<netlink::Family> rules_failed;  // whose rules the kernel refused, all or some
-  plan::Scope unsettled;  // what the failures, the held and the schedulers are about
+  std::vector<std::string> held;  // operations that were held back because an earlier one failed
+  std::set<netlink::Family> rules_failed;  // families with a rule table that the kernel refused
+  plan::Scope unsettled;  // what `failures`, `held` and `without_scheduler` concern
   Perhaps perhaps;
-  // The kernel is not as it was believed to be, or answers were lost: it must be read again.
+  // The kernel differs from the mirror, or answers were lost: the kernel must be read again.
   bool suspect = false;
 };
 
-// Runs all phases. A failed operation does not stop the others, but for those that must not happen
-// without it: no virtual service and no address is added where its set elements, or the rules of
-// its family, are not in place; no real server where its virtual service is missing; no address
-// none of whose virtual services could be added; no address leaves a place that could not be added
-// to the one that it moves to; and no element or rule goes while the virtual service or address
-// that it guards could not be removed. A table that does not answer in time is asked for nothing
-// more. A further dummy link is made before its first address and removed behind its last. What
-// succeeded is committed to `state`.
+// Runs all phases. A failed operation does not stop the others, except those that depend on it:
+// - no virtual service or address is added without its set elements and its family's rules;
+// - no real server is added if its virtual service is missing;
+// - no address is added if none of its virtual services could be added;
+// - no address leaves its place if it could not be added to its new one;
+// - no element or rule is removed if the virtual service or address that it guards could not be.
+// A table that does not answer in time gets no further requests. A further dummy link is created
+// before its first address and removed after its last. Successful operations are committed to
+// `state`.
 class Applier {
  public:
   // `progress` is called after each phase.
   Applier(Kernel kernel, plan::ActualState& state, const std::function<void()>& progress)
       : kernel_(kernel), state_(state), progress_(progress) {}
 
-  // Ends after the current phase when `stop` is requested.
+  // Stops after the current phase if `stop` is requested.
   Outcome apply(const plan::Transaction& transaction, const std::stop_token& stop);
 
  private:
@@ -93,7 +94,7 @@ class Applier {
   bool still_guards(const plan::SetKey& set, const ipset::Element& element) const;
   bool is_missing(const std::string& set) const;
   bool keeps_rules(netlink::Family family) const;
-  // Why it must not be done now; nullopt: it may be.
+  // Why the operation must be held back now; nullopt: it may run.
   std::optional<Cause> must_hide(const netlink::VirtualServiceKey& key) const;
   std::optional<Cause> must_hold(const netlink::IpvsOp& op) const;
   std::optional<Cause> must_hold(const plan::BindingOp& op) const;
@@ -116,7 +117,7 @@ class Applier {
   plan::ActualState& state_;
   const std::function<void()>& progress_;
   Outcome outcome_;
-  // They did not answer in time.
+  // These tables did not answer in time.
   bool sets_silent_ = false;
   bool ipvs_silent_ = false;
   bool links_silent_ = false;
@@ -124,11 +125,15 @@ class Applier {
   std::set<netlink::Family> families_without_rules_;
   Unguarded unguarded_;
   Causes<netlink::VirtualServiceKey> failed_services_;
-  std::set<netlink::IpAddress> addresses_with_service_;        // one was added in this transaction
-  std::set<netlink::VirtualServiceKey> unscheduled_services_;  // added without, and wait for one
-  std::set<netlink::VirtualServiceKey> useless_services_;      // for which there is none
-  Causes<netlink::IpAddress> unbound_addresses_;               // one could not be added
-  // Could not be removed.
+  // Addresses with a virtual service that was added in this transaction.
+  std::set<netlink::IpAddress> addresses_with_service_;
+  // Virtual services added without a scheduler that still need one.
+  std::set<netlink::VirtualServiceKey> unscheduled_services_;
+  // Virtual services whose scheduler the kernel does not have.
+  std::set<netlink::VirtualServiceKey> useless_services_;
+  // Addresses that could not be added to one of their places.
+  Causes<netlink::IpAddress> unbound_addresses_;
+  // These could not be removed.
   std::set<netlink::VirtualServiceKey> kept_services_;
   std::set<netlink::IpAddress> kept_addresses_;
 };

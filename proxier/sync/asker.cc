@@ -25,7 +25,7 @@ std::optional<std::string> Asker::ask(std::function<std::string(const Inspection
   const auto until = Clock::now() + patience;
   while (Clock::now() < until && !stop.stop_requested()) {
     auto answers = answers_.take(stop, Clock::time_point::min(), until);
-    // Those of questions that were given up are dropped.
+    // Late answers to abandoned questions are dropped.
     for (auto& answer : answers.all)
       if (answer.id == id) return std::move(answer.text);
   }

@@ -1,6 +1,6 @@
 #pragma once
 
-// Asker: puts a question to the sync thread and waits for its answer. One thread at a time asks.
+// Asker: passes a question to the sync thread and waits for the answer. One caller at a time.
 
 #include <chrono>
 #include <cstdint>
@@ -17,12 +17,13 @@ namespace ipvsproxier::sync {
 
 class Asker {
  public:
-  // `mail` is the sync thread's. This outlives that thread, which may answer late.
+  // `mail` is the mailbox of the sync thread. This object must outlive that thread, which may
+  // answer late.
   explicit Asker(loop::Mailbox<SyncInput>& mail) : mail_(mail) {}
   Asker(const Asker&) = delete;
   Asker& operator=(const Asker&) = delete;
 
-  // nullopt: no answer within `patience`, as a sync is running, or until `stop` was requested.
+  // nullopt: no answer within `patience` because a sync is running, or `stop` was requested.
   std::optional<std::string> ask(std::function<std::string(const Inspection&)> question,
                                  std::chrono::milliseconds patience, const std::stop_token& stop);
 

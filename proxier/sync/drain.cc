@@ -44,7 +44,7 @@ std::optional<TimePoint> Drain::next() const {
   if (running()) return TimePoint::min();
   const auto when = std::max(*due_, std::min(yield_until_, *due_ + times_.late));
   if (!times_.timeout) return when;
-  // What was over when a pass began was its to remove.
+  // Servers that had timed out when the pass began are handled by that pass.
   const auto over_next = begins_.upper_bound(last_pass_ - *times_.timeout);
   return over_next == begins_.end() ? when : std::min(when, *over_next + *times_.timeout);
 }
@@ -64,7 +64,7 @@ Drain::Step Drain::step(netlink::IpvsTable& ipvs, TimePoint now, std::vector<Fai
     look(ipvs, next->first, next->second, now, step, failures);
   }
   auto& found = pass_->found;
-  // Between two steps some may have become wanted again.
+  // Between two steps a server may have become desired again.
   std::erase_if(found, [this](const auto& server) { return !drains(server); });
   const auto count = std::min(found.size(), kRemovalsAStep);
   const auto rest = found.begin() + static_cast<std::ptrdiff_t>(count);
@@ -92,12 +92,12 @@ bool Drain::drains(const netlink::DeleteServer& server) const {
   return service != draining_.end() && service->second.contains(server.server);
 }
 
-// Notes which of the virtual service's may be removed.
+// Records the real servers of the virtual service that may be removed.
 void Drain::look(netlink::IpvsTable& ipvs, const netlink::VirtualServiceKey& service,
                  const Entries& servers, TimePoint now, Step& step,
                  std::vector<Failure>& failures) {
   const auto listed = ipvs.list_servers(service);
-  // A virtual service that others deleted took its real servers along.
+  // The deletion of a virtual service by another program removed its real servers as well.
   const bool gone = !listed && listed.error().kind == netlink::ErrorKind::missing;
   step.surprise = step.surprise || gone;
   step.silent = !listed && listed.error().kind == netlink::ErrorKind::timeout;

@@ -1,9 +1,9 @@
 #pragma once
 
-// Drain: real servers that are leaving with weight 0. A real server is removed when it was seen
-// without connections, or when it drained for longer than the timeout. The kernel says nothing when
-// a connection ends, so counts are read: once for each virtual service and pass, in steps between
-// which changes are served. Sync thread only.
+// Drain: real servers that are leaving, with weight 0. A real server is removed once it was seen
+// without connections, or once it has drained for longer than the timeout. The kernel does not
+// report the end of a connection, so connection counts are read: one listing for each virtual
+// service and pass, in steps between which changes are handled. Sync thread only.
 
 #include <chrono>
 #include <cstddef>
@@ -19,10 +19,10 @@ namespace ipvsproxier::sync {
 
 struct DrainTimes {
   std::chrono::milliseconds first_look{1'000};       // after the weight became 0
-  std::chrono::milliseconds between{5'000};          // passes
-  std::chrono::milliseconds grace{2'000};            // after other changes: adds come first...
-  std::chrono::milliseconds late{5'000};             // ...but no pass is late by more than this
-  std::optional<std::chrono::milliseconds> timeout;  // nullopt: as long as connections last
+  std::chrono::milliseconds between{5'000};          // between two passes
+  std::chrono::milliseconds grace{2'000};            // after other changes: additions come first
+  std::chrono::milliseconds late{5'000};             // limit of the delay by `grace`
+  std::optional<std::chrono::milliseconds> timeout;  // nullopt: until the last connection ends
 };
 
 class Drain {
@@ -32,46 +32,48 @@ class Drain {
 
   explicit Drain(DrainTimes times) : times_(times) {}
 
-  // These real servers of the virtual service drain now; those that drained before keep their time.
+  // Sets the real servers of the virtual service that drain now. Those that were draining before
+  // keep their start time.
   void set(const netlink::VirtualServiceKey& service,
            const plan::SortedVector<netlink::RealServerKey>& servers, TimePoint now);
 
-  // Something was added to the kernel: removals wait a little, for each removed real server makes
-  // every add slower for minutes (it stays in the kernel's trash, ip_vs_ctl.c).
+  // Something was added to the kernel: delays removals a little, because for minutes after it each
+  // removed real server slows down every addition (it stays in the kernel's trash list,
+  // ip_vs_ctl.c).
   void yield(TimePoint now);
 
-  // When the next step is due: that of a pass that has begun at once.
+  // The time of the next step; at once while a pass is running.
   std::optional<TimePoint> next() const;
-  // A pass has begun and is not over.
+  // Whether a pass has begun and not ended.
   bool running() const { return pass_.has_value(); }
 
   struct Step {
     std::vector<netlink::IpvsOp> removals;
-    bool surprise = false;  // others deleted a virtual service
-    bool silent = false;    // there was no answer in time: the rest is left to the next pass
+    bool surprise = false;  // another program deleted a virtual service
+    bool silent = false;    // no answer in time: the rest waits for the next pass
   };
-  // The next step of a pass, or the first of a new one: what may be removed now. Problems with
-  // reading are appended; such real servers stay unless their time is over.
+  // Runs the next step of the pass, or the first step of a new one; returns the removals that are
+  // now allowed. Read failures are appended; their real servers stay unless they have timed out.
   Step step(netlink::IpvsTable& ipvs, TimePoint now, std::vector<Failure>& failures);
 
   std::size_t size() const { return begins_.size(); }
 
   struct Leaving {
-    std::chrono::milliseconds since{0};             // so long it drains
-    std::optional<std::chrono::milliseconds> left;  // until it goes at the latest
+    std::chrono::milliseconds since{0};             // time that it has been draining
+    std::optional<std::chrono::milliseconds> left;  // time until it is removed at the latest
   };
-  // nullopt: it does not drain.
+  // nullopt: it is not draining.
   std::optional<Leaving> leaving(const netlink::VirtualServiceKey& service,
                                  const netlink::RealServerKey& server, TimePoint now) const;
 
  private:
-  // One that drains.
+  // A draining real server.
   struct Entry {
     netlink::RealServerKey server;
     TimePoint since;
   };
   using Entries = plan::SortedVector<Entry, &Entry::server>;
-  // One that goes on behind `last`, when what was found before was removed.
+  // A running pass: it continues after `last` once the servers in `found` are removed.
   struct Pass {
     std::optional<netlink::VirtualServiceKey> last;
     std::vector<netlink::DeleteServer> found;
@@ -87,10 +89,10 @@ class Drain {
 
   DrainTimes times_;
   std::map<netlink::VirtualServiceKey, Entries> draining_;
-  std::multiset<TimePoint> begins_;  // of all that drain
+  std::multiset<TimePoint> begins_;  // start times of all draining servers
   std::optional<Pass> pass_;
   std::optional<TimePoint> due_;
-  TimePoint last_pass_{};  // when it began
+  TimePoint last_pass_{};  // begin of the last pass
   TimePoint yield_until_{};
 };
 

@@ -10,7 +10,7 @@ namespace ipvsproxier::sync {
 
 namespace {
 
-constexpr std::size_t kTold = 20;  // one by one
+constexpr std::size_t kTold = 20;  // repairs with a line of their own
 
 std::set<std::string> lines_of(const plan::Transaction& transaction) {
   std::set<std::string> lines;

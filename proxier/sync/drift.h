@@ -1,7 +1,7 @@
 #pragma once
 
-// Drift: what others did to the kernel, as readings of it show: told one by one, up to a number,
-// and counted. Sync thread only. Logs.
+// Drift: reports changes that other programs made to the kernel, as found by reading it: the first
+// ones by a log line each, the rest as a count. Sync thread only. Logs.
 
 #include <cstddef>
 #include <functional>
@@ -16,13 +16,13 @@ class Drift {
  public:
   explicit Drift(spdlog::logger& logger) : logger_(logger) {}
 
-  // Takes a reading into the mirror. Tells what of `differs` is to be done now and was not to be
-  // done before; answers how much.
+  // Applies a reading to the mirror. Logs the repairs in `differs` that the reading makes
+  // necessary; returns their number.
   std::size_t take(const plan::DesiredState& desired, const plan::Scope& differs,
                    const std::function<void(plan::ActualState&)>& reading,
                    plan::ActualState& mirror);
 
-  // The readings that belong together are over: says how many were not told.
+  // Ends a series of readings: logs how many repairs were not named.
   void end();
 
  private:

@@ -1,8 +1,8 @@
 #pragma once
 
-// HealthReports: what health servers are to tell of Services, in step with the kernel: more
-// endpoints are told when the kernel has the Service, fewer at once; and where they listen. Sync
-// thread only.
+// HealthReports: the values that the health servers of Services report, in step with the kernel,
+// and the addresses on which they listen. A larger number of endpoints is reported only once the
+// kernel has the Service, a smaller one at once. Sync thread only.
 
 #include <functional>
 #include <map>
@@ -22,11 +22,11 @@ class HealthReports {
   // These Services, or their EndpointSlices, changed.
   void touch(const std::set<api::NamespacedName>& services);
 
-  // This node changed, perhaps.
+  // The node may have changed.
   void see_node(const plan::NodeInfo& node, const plan::PlannerOptions& options);
 
-  // What changed since the last call. `waiting`: parts of the kernel state that are not as wanted;
-  // `sure`: all others are.
+  // The changes since the last call. `waiting`: parts of the kernel state that are not yet as
+  // desired; `sure`: all other parts are known to be.
   serve::ServiceHealthChanges take(const model::ClusterState& cluster, const plan::Planner& planner,
                                    const std::string& node_name, const plan::Scope& waiting,
                                    bool sure);

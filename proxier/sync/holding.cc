@@ -67,7 +67,7 @@ void Holding::judge_services(const Services& services, const plan::DesiredState&
   tell_doubt();
 }
 
-// What is left with fewer endpoints than before is no sign: others may have taken their place.
+// Counts services that lose all real servers; a smaller number of servers is no sign of lost lists.
 void Holding::count_servers(const plan::ActualService& actual, const plan::DesiredState& desired) {
   const auto planned = desired.services.find(actual.service.key);
   if (planned == desired.services.end() || !serves(actual)) return;
@@ -75,7 +75,7 @@ void Holding::count_servers(const plan::ActualService& actual, const plan::Desir
   if (planned->second.servers.empty()) ++emptied_;
 }
 
-// As soon as those whose real servers are not known yet make no difference.
+// Judges as soon as the services whose real servers are still unknown cannot change the result.
 void Holding::judge_slices() {
   if (!unjudged_.slices) return;
   const auto unknown = unlisted_.size();
@@ -104,7 +104,7 @@ void Holding::note_services(const Services& services, plan::Planner& planner) {
   note_servers(services, planner);
 }
 
-// Real servers of some may become known later than their virtual service.
+// The real servers of a virtual service may become known later than the service.
 void Holding::note_servers(const Services& services, plan::Planner& planner) {
   const bool was_listed = unlisted_.empty();
   std::vector<const plan::ActualService*> known;

@@ -1,19 +1,20 @@
 #pragma once
 
-// Holding: after a start, what the kernel holds and nobody asks for stays while an object that may
-// be the reason for it cannot be read, or the first lists are in doubt. Sync thread only. Logs.
+// Holding: after a start, keeps kernel entries that no object asks for, while an object that may be
+// their reason cannot be read, or while the first lists are in doubt. Sync thread only. Logs.
 //
-// Only objects that could not be read at the start count, and only what the kernel held then: of
-// those that could be read before, their last good state is planned; those that come later had
-// nothing in the kernel. So it ends with the last of the first ones, by being read or deleted, and
-// nothing that changes meanwhile waits for it: what was asked for once since the start goes as soon
-// as nobody asks for it any more.
+// Only objects that were unreadable at the start count, and only entries that the kernel held then.
+// An object that was readable before is planned in its last good state; an object that appears
+// later had nothing in the kernel. Holding therefore ends when the last of these objects is read or
+// deleted. It does not delay later changes: an entry that some object asked for since the start is
+// removed as soon as no object asks for it.
 //
-// The first lists are in doubt when they ask for less than half of at least 20 virtual services
-// that the kernel holds, or leave more than half of at least 20 that have real servers without any:
-// an API server that lost its objects looks so (watch/removal_brake.h says the same of later
-// lists). Whoever lists is told, and what it lists again one wait later is believed. Until enough
-// of the kernel could be read to tell, they are taken for in doubt, and nobody is told.
+// The first lists are in doubt if they ask for less than half of at least 20 virtual services in
+// the kernel, or leave more than half of at least 20 virtual services without the real servers that
+// these have. This looks like an API server that lost its objects (watch/removal_brake.h treats
+// later lists in the same way). The source of the lists is then told to list again, and the second
+// lists, one wait later, are believed. Until enough of the kernel was read to judge, the lists
+// count as doubted, but the source is not told.
 
 #include <cstddef>
 #include <functional>
@@ -32,7 +33,7 @@ namespace ipvsproxier::sync {
 
 class Holding {
  public:
-  // `doubt_first_lists` tells whoever lists; empty: the first lists are believed.
+  // `doubt_first_lists` tells the source to list again; empty: the first lists are believed.
   Holding(spdlog::logger& logger, std::function<void()> doubt_first_lists)
       : logger_(logger),
         doubt_first_lists_(std::move(doubt_first_lists)),
@@ -40,15 +41,15 @@ class Holding {
                   .slices = bool(doubt_first_lists_),
                   .namespaces = {}} {}
 
-  // The first lists are there, nothing of the kernel is known.
+  // The first lists have arrived; nothing is known of the kernel yet.
   void begin(const model::ClusterState& cluster);
-  // Parts of the kernel may be known that were not, and nothing of them was changed yet. True:
-  // something is not held any more.
+  // Call when further parts of the kernel may have become known, before changing them. True: some
+  // entries are no longer held.
   bool note(const plan::ActualState& kernel, plan::Planner& planner);
-  // These came, and are about to be planned. True: something is not held any more.
+  // Call with changes before they are planned. True: some entries are no longer held.
   bool take(const model::Changes& changes, plan::Planner& planner);
 
-  // Virtual services, and real servers of others, that stay because the first lists are in doubt.
+  // Virtual services, and real servers of other services, that are kept because of doubted lists.
   std::size_t doubted_count(const plan::DesiredState& desired) const;
   std::string doubted(const plan::DesiredState& desired) const;  // in words; "": none
 
@@ -65,14 +66,15 @@ class Holding {
 
   spdlog::logger& logger_;
   std::function<void()> doubt_first_lists_;
-  std::set<api::ObjectKey> unread_;  // of those at the start
-  plan::Doubt lists_;                // what of the first lists is in doubt
-  plan::Doubt unjudged_;             // what may be
+  std::set<api::ObjectKey> unread_;  // objects that have been unreadable since the start
+  plan::Doubt lists_;                // which of the first lists are in doubt
+  plan::Doubt unjudged_;             // which of the first lists are not judged yet
   bool told_ = false;
-  std::size_t serving_ = 0;  // desired virtual services that were seen to have real servers
-  std::size_t emptied_ = 0;  // of these, those that are to have none
+  std::size_t serving_ = 0;  // desired virtual services that had real servers in the kernel
+  std::size_t emptied_ = 0;  // those of them that no longer get any
   bool noted_services_ = false;
-  std::set<netlink::VirtualServiceKey> unlisted_;  // of ours, whose real servers were not known yet
+  // Our virtual services whose real servers are not known yet.
+  std::set<netlink::VirtualServiceKey> unlisted_;
   bool noted_addresses_ = false;
   std::set<plan::SetKey> noted_sets_;
 };

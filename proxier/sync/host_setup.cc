@@ -36,7 +36,8 @@ void write_all(const std::vector<Sysctl>& rows, const netlink::Sysctl& sysctls, 
   }
 }
 
-// Long hash chains make every packet slow: a quarter of the entries is kube-proxy's measure.
+// Long hash chains slow down every packet. As in kube-proxy, the table gets a quarter of the
+// maximum.
 void widen_conntrack_hash(std::uint32_t max, const netlink::Sysctl& parameters,
                           HostReport& report) {
   constexpr const char* kKey = "nf_conntrack/parameters/hashsize";
@@ -86,7 +87,7 @@ HostReport prepare_host(const HostSetup& setup, netlink::IpvsTable& ipvs, HostPa
   const auto max = plan::conntrack_max(settings.conntrack, cpus);
   if (max != 0) widen_conntrack_hash(max, paths.module_parameters, report);
   auto rows = plan::ipvs_sysctls(settings.ipvs, *release);
-  // Without IPVS there are no such keys; that IPVS is missing is said where it is used.
+  // Without IPVS these keys do not exist; the missing module is reported where it is used.
   const auto is_ipvs_key = [](const Sysctl& row) { return row.key.rfind("net/ipv4/vs/", 0) == 0; };
   if (!ipvs.timeouts()) std::erase_if(rows, is_ipvs_key);
   write_all(rows, paths.sysctls, pass, report);

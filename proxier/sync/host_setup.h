@@ -1,6 +1,6 @@
 #pragma once
 
-// What this node needs besides the proxied objects: sysctls and IPVS timeouts. Sync thread only.
+// The sysctls and IPVS timeouts that this node needs. Sync thread only.
 
 #include <cstdint>
 #include <string>
@@ -19,13 +19,13 @@ struct HostSettings {
   netlink::IpvsTimeouts timeouts;  // all 0: left alone
 };
 
-// Where the settings are: /proc/sys, and /sys/module for conntrack's hash size.
+// Roots of the settings: /proc/sys, and /sys/module for conntrack's hash size.
 struct HostPaths {
   netlink::Sysctl sysctls{"/proc/sys"};
   netlink::Sysctl module_parameters{"/sys/module"};
 };
 
-// What prepare_host() needs to know of this machine.
+// The parameters of prepare_host().
 struct HostSetup {
   HostSettings settings;
   HostPaths paths;
@@ -33,13 +33,14 @@ struct HostSetup {
 };
 
 struct HostReport {
-  std::vector<std::string> written;  // sysctls and timeouts that differed: "KEY to VALUE"
-  std::vector<Failure> failures;     // needed and not done
-  std::vector<Failure> warnings;     // conntrack's: belong to the first network namespace
+  std::vector<std::string> written;  // sysctls and timeouts that were changed: "KEY to VALUE"
+  std::vector<Failure> failures;     // needed, and not set
+  // Failures of conntrack keys, which belong to the first network namespace.
+  std::vector<Failure> warnings;
 };
 
-// When a process begins it is as the settings say, as with kube-proxy; later a limit that somebody
-// raised beyond them stays.
+// At the start of the process all values are set, as in kube-proxy; later a limit that another
+// program raised stays.
 enum class HostPass : std::uint8_t { begin, keep };
 
 HostReport prepare_host(const HostSetup& setup, netlink::IpvsTable& ipvs,

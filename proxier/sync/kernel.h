@@ -1,7 +1,7 @@
 #pragma once
 
-// Kernel: everything that the sync thread changes, as references to the kernel tables. What tests
-// replace. Owns nothing.
+// Kernel: references to all kernel tables that the sync thread changes; tests pass fakes. Owns
+// nothing.
 
 #include <chrono>
 #include <optional>
@@ -25,11 +25,11 @@ struct Kernel {
   netlink::ConntrackTable& conntrack;
 };
 
-// Something that was asked of the kernel and not done.
+// An operation on the kernel that failed.
 struct Failure {
   std::string what;  // "add address 10.96.0.1/32"
   netlink::Error error;
-  std::optional<netlink::Family> family = std::nullopt;  // whose fault it is; nullopt: of both
+  std::optional<netlink::Family> family = std::nullopt;  // family at fault; nullopt: both
 
   friend bool operator==(const Failure&, const Failure&) = default;
 };

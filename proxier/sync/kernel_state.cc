@@ -21,7 +21,8 @@ void take_bindings(const BoundAddresses& all, const plan::Differences& differenc
   for (const auto& route : all.local_routes) bound.insert({route, plan::kLocalTable});
   for (const auto& [link, address, length, on_dummy] : all.addresses) {
     const auto number = plan::dummy_number(link);
-    if (!number || (!on_dummy && *number != 0)) continue;  // the first is known to be one
+    // The name kube-ipvs0 suffices, without a look at the link type.
+    if (!number || (!on_dummy && *number != 0)) continue;
     bound.insert({address, *number});
     const bool special =
         address.is_loopback() || (address.family() == Family::ipv6 && address.is_link_local());

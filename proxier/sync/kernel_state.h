@@ -1,6 +1,6 @@
 #pragma once
 
-// Where VIPs are bound, of what the kernel holds; read_back.h reads the rest. Sync thread only.
+// Reads where VIPs are bound in the kernel; read_back.h reads the other tables. Sync thread only.
 
 #include <vector>
 
@@ -13,15 +13,15 @@
 
 namespace ipvsproxier::sync {
 
-// What makes addresses this node's.
+// Everything that makes an address local to this node.
 struct BoundAddresses {
   std::vector<netlink::InterfaceAddress> addresses;  // on all links
-  std::vector<netlink::IpAddress> local_routes;      // of ours
+  std::vector<netlink::IpAddress> local_routes;      // only ours
 };
 
 netlink::Result<BoundAddresses> list_bound(netlink::LinkTable& links);
 
-// The part of the state that is our dummy links' and our local routes'.
+// Stores the bindings on our dummy links and by our local routes in the state.
 void take_bindings(const BoundAddresses& all, const plan::Differences& differences,
                    plan::ActualState& state);
 

@@ -5,7 +5,7 @@
 namespace ipvsproxier::sync {
 
 void LastChanges::begin(const std::set<api::NamespacedName>& services) {
-  if (services.size() > kMost) {  // and so is none of those before
+  if (services.size() > kMost) {  // the older entries are beyond the limit as well
     entries_.clear();
     return;
   }
@@ -18,7 +18,7 @@ void LastChanges::end(const Change& change) {
   for (auto it = entries_.rbegin(); it != entries_.rend() && !it->change; ++it) it->change = change;
 }
 
-// The newest counts.
+// The newest entry counts.
 std::optional<LastChanges::Change> LastChanges::of(const api::NamespacedName& service) const {
   const auto it = std::find_if(entries_.rbegin(), entries_.rend(),
                                [&](const Entry& entry) { return entry.service == service; });

@@ -1,7 +1,7 @@
 #pragma once
 
-// LastChanges: when Services were last planned again because they or their endpoints changed, and
-// how long that sync took. A bounded number of them: the oldest are forgotten. Sync thread only.
+// LastChanges: when each Service was last planned again because it or its endpoints changed, and
+// how long that sync took. Bounded: the oldest entries are dropped. Sync thread only.
 
 #include <chrono>
 #include <cstddef>
@@ -22,18 +22,18 @@ class LastChanges {
     std::chrono::nanoseconds took{0};
   };
 
-  // A sync takes these up.
+  // A sync that plans these Services begins.
   void begin(const std::set<api::NamespacedName>& services);
-  // It ended.
+  // The sync ended.
   void end(const Change& change);
 
-  // nullopt: it is not known any more.
+  // nullopt: unknown, or dropped.
   std::optional<Change> of(const api::NamespacedName& service) const;
 
  private:
   struct Entry {
     api::NamespacedName service;
-    std::optional<Change> change;  // of a sync that ended
+    std::optional<Change> change;  // nullopt until the sync ended
   };
   std::deque<Entry> entries_;  // oldest first
 };

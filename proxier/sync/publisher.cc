@@ -20,7 +20,7 @@ void Publisher::began(bool taken) {
   metrics_.changes_taken();
 }
 
-// Rules are no netlink: a table that is written counts as one.
+// Rules are not written over netlink: each written table counts as one request.
 void Publisher::count_requests(const SyncReport& report) {
   using serve::NetlinkKind;
   const auto& failed = report.failed;
@@ -48,7 +48,7 @@ void Publisher::tell_families(const SyncReport& report, serve::Metrics::Time now
     metrics_.things_refused(family, NetlinkKind::set, refused.elements);
   }
   for (const auto& trigger : report.programmed)
-    if (trigger.time > started_)  // by the cluster's clock, which may be ahead of ours
+    if (trigger.time > started_)  // time of the cluster's clock, which may be ahead of ours
       metrics_.network_programmed(trigger.family, std::max(now, trigger.time) - trigger.time);
 }
 

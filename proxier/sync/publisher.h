@@ -1,7 +1,7 @@
 #pragma once
 
-// Publisher: what the sync thread does -> status and metrics (serve/status.h, serve/metrics.h). The
-// sync thread's.
+// Publisher: reports the work of the sync thread to status and metrics (serve/status.h,
+// serve/metrics.h). Sync thread only.
 
 #include <chrono>
 #include <vector>
@@ -15,18 +15,18 @@ namespace ipvsproxier::sync {
 
 class Publisher {
  public:
-  // `families` are those that are proxied. What the cluster changed before now was not for us to
-  // program in time. Status and metrics outlive this.
+  // `families` are the proxied ones. Changes of the cluster before construction are not measured.
+  // Status and metrics must outlive this.
   Publisher(serve::Status& status, serve::Metrics& metrics, std::vector<netlink::Family> families)
       : status_(status),
         metrics_(metrics),
         families_(std::move(families)),
         started_(status.now().wall) {}
 
-  // The thread's loop starts.
+  // The loop of the sync thread starts.
   void started();
-  // A run begins; with `taken`, all changes that were told before are taken up. It did what the
-  // report says. The parts of a reading back count as one sync, when the last one was read.
+  // A run of the reconciler begins and ends; `taken`: the run handles all changes reported so far.
+  // All parts of one reading of the kernel count as one sync, at the last part.
   void began(bool taken);
   void ended(SyncReport report, std::chrono::steady_clock::duration took);
 
@@ -38,7 +38,7 @@ class Publisher {
   serve::Metrics& metrics_;
   const std::vector<netlink::Family> families_;
   serve::Metrics::Time started_;
-  std::chrono::steady_clock::duration reading_{};  // so far
+  std::chrono::steady_clock::duration reading_{};  // duration of the current reading so far
 };
 
 }  // namespace ipvsproxier::sync

@@ -21,7 +21,7 @@ using netlink::VirtualServiceKey;
 using plan::ActualState;
 using plan::SetKey;
 
-// A set of this name but another kind or family is somebody else's.
+// A set of this name with another kind or family belongs to another program.
 std::optional<Failure> not_ours(const ipset::SetSpec& found, const ipset::SetSpec& wanted) {
   const bool has_family = wanted.kind != ipset::SetKind::bitmap_port;
   if (found.kind == wanted.kind && (!has_family || found.family == wanted.family))
@@ -35,14 +35,14 @@ std::optional<Failure> not_ours(const ipset::SetSpec& found, const ipset::SetSpe
                  wanted.family};
 }
 
-// What fails for one set for want of the module or the privilege fails for all. Where there is no
-// answer each further set would be waited for as long.
+// A missing module or privilege fails for all sets. Without an answer, each further set would wait
+// as long again.
 bool fails_for_all(ErrorKind kind) {
   return kind == ErrorKind::missing || kind == ErrorKind::denied || kind == ErrorKind::io ||
          kind == ErrorKind::timeout;
 }
 
-// As ActualState::odd_capacities has it; nullopt: kube-proxy's.
+// The value for ActualState::odd_capacities; nullopt: kube-proxy's capacity.
 std::optional<std::uint32_t> odd_capacity(const std::optional<ListedSet>& listed) {
   if (!listed) return std::nullopt;
   const auto capacity = listed->options.empty() ? listed->spec.max_elements : 0;
@@ -56,7 +56,7 @@ bool has_capacity(const SetKey& key, const std::optional<std::uint32_t>& odd,
          (believed == mirror.odd_capacities.end() ? std::nullopt : std::optional(believed->second));
 }
 
-// A set that came or went is looked at with all that it should hold.
+// For a set that appeared or disappeared, includes all its desired elements.
 ElementSet differing(const std::optional<ElementSet>& found,
                      const std::optional<ElementSet>& believed, const ElementSet& wanted) {
   const auto& has = believed ? *believed : wanted;
@@ -86,7 +86,7 @@ plan::RealServers servers_of(const std::vector<ListedServer>& listed) {
   return plan::RealServers(std::move(servers));
 }
 
-// `listed` sorted.
+// `listed` is sorted.
 bool same(const plan::RealServers& servers, const std::vector<ListedServer>& listed) {
   return std::equal(servers.begin(), servers.end(), listed.begin(), listed.end(),
                     [](const auto& has, const auto& one) { return has == one.server; });
@@ -123,13 +123,13 @@ bool ReadBack::SetReading::take(ipset::SetTable::SetPart part) {
   return part.last;
 }
 
-// Goes on listing it, or begins; true when it is read.
+// Begins or continues the listing of a set; true after its last part.
 netlink::Result<bool> ReadBack::list_set(ipset::SetTable& sets, const std::string& name) {
   if (set_reading_) {
     auto more = sets.next_list();
     if (more) return set_reading_->take(*std::move(more));
     if (more.error().kind != ErrorKind::busy) return more.error();
-    // It was replaced meanwhile.
+    // The set was replaced meanwhile: list it from the beginning.
   }
   set_reading_.emplace();
   auto begun = sets.begin_list(name);
@@ -184,7 +184,7 @@ void ReadBack::compare_set(SetReading reading, const std::pair<const SetKey, Ele
   if (believed == mirror.sets.end()) {
     part.look_at_all = true;
   } else {
-    // Of what was written since the listing began it may be too old.
+    // The listing may be too old for elements that were written since it began.
     if (found && believed->second)
       for (const auto& element : reading.written) {
         if (believed->second->contains(element))
@@ -225,7 +225,7 @@ PartRead ReadBack::read_rules(Kernel& kernel, const plan::DesiredState& desired,
     }
     const auto believed = mirror.rules.find(key);
     if (believed == mirror.rules.end()) {
-      // They are put right before anything that they guard is looked at.
+      // Rules are repaired before anything that they guard is compared.
       part.look_at_all = true;
       part.news.rules.insert(family);
     } else if (believed->second == *listed) {
@@ -256,7 +256,7 @@ void ReadBack::note(const plan::Transaction& transaction) {
   }
 }
 
-// Of what was written since the listing began it may be too old.
+// The listing may be too old for services that were written since it began.
 bool ReadBack::is_known(const netlink::VirtualService& service, const ActualState& mirror) const {
   if (service.key.fwmark != 0 || written_.contains(service.key)) return true;
   if (!mirror.services) return false;
@@ -264,7 +264,7 @@ bool ReadBack::is_known(const netlink::VirtualService& service, const ActualStat
   return believed != mirror.services->end() && believed->second.service == service;
 }
 
-// In parts, but where nothing is known: one that is not known must not be taken for absent.
+// Lists in parts, except if nothing is known: an unknown service must not be taken for absent.
 netlink::Result<netlink::IpvsTable::ServicesPart> ReadBack::list_services(
     Kernel& kernel, const ActualState& mirror) {
   if (listing_) return kernel.ipvs.next_services();
@@ -274,7 +274,7 @@ netlink::Result<netlink::IpvsTable::ServicesPart> ReadBack::list_services(
   return netlink::IpvsTable::ServicesPart{.services = *std::move(all), .last = true};
 }
 
-// What is gone shows when its real servers are asked for.
+// Services that disappeared are found when their real servers are listed.
 PartRead ReadBack::read_services(Kernel& kernel, const ActualState& mirror) {
   PartRead part;
   auto listed = list_services(kernel, mirror);
@@ -303,7 +303,7 @@ PartRead ReadBack::read_servers(Kernel& kernel, const ActualState& mirror) {
     stage_ = Stage::done;
     return part;
   }
-  // nullopt: there is no such virtual service.
+  // nullopt: the virtual service does not exist.
   std::map<VirtualServiceKey, std::optional<std::vector<ListedServer>>> found;
   std::vector<VirtualServiceKey> unknown;
   auto next = service_ ? mirror.services->upper_bound(*service_) : mirror.services->begin();
@@ -330,7 +330,7 @@ PartRead ReadBack::read_servers(Kernel& kernel, const ActualState& mirror) {
           {"list real servers of " + to_string(key), listed.error(), key.address.family()});
     }
   }
-  // Where nothing can be read, the rest need not be tried now.
+  // If nothing can be read, the rest need not be tried now.
   const bool none = count > 0 && unknown.size() == count;
   if (none || silent || next == mirror.services->end()) stage_ = Stage::done;
   if (found.empty() && unknown.empty()) return part;

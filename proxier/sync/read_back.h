@@ -1,12 +1,13 @@
 #pragma once
 
-// ReadBack: reads what the kernel holds in small parts and says where it is not what is believed
-// (the mirror, which only our own successful operations and these parts change). Between two parts
-// the caller may write, so each part is compared with the mirror as it is then. Sync thread only.
+// ReadBack: reads the kernel in small parts and finds differences from the mirror. The mirror is
+// our copy of the kernel state; only our own successful operations and these parts change it. The
+// caller may write between two parts, so each part is compared with the current mirror. Sync thread
+// only.
 //
-// Order: sets (as plan::kAddOrder), rules, virtual services, their real servers; what guards is
-// known, and put right, before what it guards. The dummy link is not here: what is done to it is
-// told by LinkEvents.
+// Order: sets (in plan::kAddOrder), rules, virtual services, their real servers; so guards are
+// known and repaired before what they guard. Links and addresses are not read here: LinkEvents
+// report their changes.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,12 +22,13 @@
 
 namespace ipvsproxier::sync {
 
-// What was read in one step.
+// The result of one step.
 struct PartRead {
-  plan::Scope differs;       // where the kernel is not what the mirror says
-  plan::Scope news;          // what the kernel holds where the mirror said nothing
-  bool look_at_all = false;  // a whole kind of thing became known: what waited for it may be done
-  // Puts the reading in its place in the mirror; none where it is what is there. What could not be
+  plan::Scope differs;  // keys where kernel and mirror differ
+  plan::Scope news;     // keys in the kernel of a kind about which the mirror had nothing
+  // A whole kind of entries became known: operations that waited for it may run.
+  bool look_at_all = false;
+  // Stores the reading in the mirror; empty if the mirror already agrees. A part that could not be
   // read becomes unknown.
   std::function<void(plan::ActualState&)> take;
   std::vector<Failure> failures;
@@ -36,29 +38,29 @@ class ReadBack {
  public:
   static constexpr std::size_t kServicesAStep = 16;
 
-  ReadBack() = default;  // nothing is to be read
+  ReadBack() = default;  // idle until begin()
 
-  // From the beginning, whatever was read before.
+  // Starts from the beginning, even during a reading.
   void begin() { *this = ReadBack(Stage::sets); }
   bool running() const { return stage_ != Stage::done; }
 
-  // Reads the next part of what concerns `desired`: some of a set, the rules of a family, some
+  // Reads the next part that concerns `desired`: a part of a set, the rules of a family, some
   // virtual services, or the real servers of some. Only while running().
   PartRead step(Kernel& kernel, const plan::DesiredState& desired, const plan::ActualState& mirror);
 
-  // These operations were tried between two parts.
+  // Call with operations that were tried between two parts.
   void note(const plan::Transaction& transaction);
 
  private:
   enum class Stage : std::uint8_t { sets, rules, services, servers, done };
-  // A set while it is listed.
+  // A set whose listing is in progress.
   struct SetReading {
-    std::optional<ipset::ListedSet> set;  // but for its elements; nullopt: there is none
+    std::optional<ipset::ListedSet> set;  // without its elements; nullopt: the set does not exist
     ipset::ElementSet elements;
-    ipset::ElementSet written;  // since it began
+    ipset::ElementSet written;  // elements written since the listing began
 
     void note(const plan::SetChange& change);
-    // True: that was the last.
+    // True after the last part.
     bool take(ipset::SetTable::SetPart part);
   };
 
@@ -79,17 +81,17 @@ class ReadBack {
   PartRead read_servers(Kernel& kernel, const plan::ActualState& mirror);
 
   Stage stage_ = Stage::done;
-  std::size_t sets_read_ = 0;              // in plan::kAddOrder
+  std::size_t sets_read_ = 0;              // of plan::kAddOrder
   std::optional<SetReading> set_reading_;  // of the next set
-  // The last ones that were read.
+  // The last entries that were read.
   std::optional<netlink::Family> family_;
   std::optional<netlink::VirtualServiceKey> service_;
-  bool listing_ = false;                          // virtual services, in parts
-  std::set<netlink::VirtualServiceKey> written_;  // since it began
+  bool listing_ = false;                          // virtual services are being listed in parts
+  std::set<netlink::VirtualServiceKey> written_;  // services written since that listing began
 };
 
-// All parts at once, without the dummy link's, into `state`, which knows nothing. What could not be
-// read is absent.
+// Reads all parts at once, without links and addresses, into the empty `state`. Parts that could
+// not be read stay absent.
 std::vector<Failure> read_kernel(Kernel& kernel, const plan::DesiredState& desired,
                                  plan::ActualState& state);
 

@@ -13,7 +13,7 @@ namespace ipvsproxier::sync {
 
 namespace {
 
-// After a surprise the kernel is read again, at first almost at once.
+// Backoff for reading the kernel again after a surprise; the first time almost at once.
 constexpr loop::Backoff kSurprised{std::chrono::milliseconds(200), std::chrono::seconds(30)};
 
 api::Problem unknown_scheduler(const ReconcilerSettings& settings,
@@ -29,7 +29,7 @@ api::Problem unknown_scheduler(const ReconcilerSettings& settings,
                      "); choose another or install the module; not programmed: " + list};
 }
 
-// A line each: a log's line is one.
+// Logs each operation as a line of its own.
 void tell_operations(std::string_view text, spdlog::logger& logger) {
   while (!text.empty()) {
     const auto line = text.substr(0, text.find('\n'));
@@ -68,7 +68,7 @@ void Reconciler::take(SyncInput input) {
   triggers_.note(touched.triggers);
   touched_.merge(touched.services);
   node_touched_ = node_touched_ || touched.node;
-  // What may be removed now was not looked at while something was unknown.
+  // Removals that are allowed now were not compared while something was unknown.
   look_at_all_ = look_at_all_ || let_go || cluster_.complete != was_complete;
   link_events_.merge(std::move(input.links));
 }
@@ -113,12 +113,12 @@ void Reconciler::answer(const std::vector<Question>& questions, TimePoint now) c
   for (const auto& question : questions) question(inspection);
 }
 
-// Changes first, so that none waits for longer than one part takes to be read.
+// Handles changes first, so that they wait at most for the reading of one part.
 void Reconciler::follow(TimePoint now, Pass& pass) {
   const bool begins = now >= whole_due_ && !read_back_.running();
   if (begins) begin_reading();
   sync_changes(now, pass, begins);
-  // The links are the first part.
+  // The links were the first part of this reading.
   if (begins || !read_back_.running() || pass.stop.stop_requested()) return;
   read_part(now, pass);
   if (!read_back_.running()) end_reading(now, pass);
@@ -175,10 +175,10 @@ void Reconciler::keep_host(Pass& pass) {
     logger_.warn("others changed what this node needs: set {} again", what);
 }
 
-// What a process before us left that ended while it replaced a set.
+// Removes the temporary set of a process that ended while it replaced a set.
 void Reconciler::remove_copy(Pass& pass) {
   const auto left = kernel_.sets.list(ipset::kCopyName);
-  if (!left || !*left) return;  // what cannot be listed is told with the sets that matter
+  if (!left || !*left) return;  // A failed listing is reported with the sets that matter.
   if (auto gone = kernel_.sets.destroy(ipset::kCopyName); !gone)
     pass.failures.push_back({std::string("remove set ") + ipset::kCopyName, gone.error()});
 }
@@ -208,13 +208,13 @@ void Reconciler::sync_whole(TimePoint now, Pass& pass) {
   append(pass.failures, std::move(failures));
   look_at_all_ = false;
   pass.whole = true;
-  // Before anything can be noted as changed: what was left when a process before us ended.
+  // Before any change: flows that an earlier process left.
   flows_noted_ = flows_noted_ || flows_.note_all(planner_.desired(), mirror_);
   apply(plan::whole(planner_.desired(), mirror_), now, pass);
 }
 
 void Reconciler::begin_reading() {
-  whole_due_ = TimePoint::max();  // until it has ended, or a surprise
+  whole_due_ = TimePoint::max();  // until this reading ends, or a surprise
   surprised_ = false;
   new_kinds_ = false;
   read_back_.begin();
@@ -231,7 +231,7 @@ void Reconciler::read_part(TimePoint now, Pass& pass) {
   new_kinds_ = holding_.note(mirror_, planner_) || new_kinds_;
   auto scope = std::move(part.differs);
   scope.merge(part.news);
-  // What goes with a virtual service that is not desired may have waited for this.
+  // Removals that belong to a virtual service that is not desired may have waited for this part.
   plan::Scope leaving;
   for (const auto& key : scope.services)
     if (!planner_.desired().services.contains(key)) leaving.merge(plan::scope_of(key));
@@ -239,7 +239,7 @@ void Reconciler::read_part(TimePoint now, Pass& pass) {
   apply(completed(std::move(scope)), now, pass);
 }
 
-// All parts were read, or tried. What could not be is told together.
+// After all parts: reports together the parts that could not be read.
 void Reconciler::end_reading(TimePoint now, Pass& pass) {
   whole_due_ = std::min(whole_due_, now + settings_.sync_period);
   drift_.end();
@@ -248,12 +248,12 @@ void Reconciler::end_reading(TimePoint now, Pass& pass) {
   pass.whole = !links_failed_;
   flows_noted_ = flows_noted_ || flows_.note_all(planner_.desired(), mirror_);
   if (!surprised_ && !pass.suspect) perhaps_ = {};
-  // An empty scope also tries again to replace sets that are made otherwise.
+  // Even an empty scope tries again to replace sets with other options.
   apply(new_kinds_ ? plan::whole(planner_.desired(), mirror_) : plan::Scope{}, now, pass);
 }
 
-// A VIP that is to be shown is looked at with all that guards it, and guards that are to go with
-// the VIPs that must go before them.
+// Completes a scope: a VIP that will be exposed is compared together with its guards, and guards
+// that will be removed together with the VIPs that must go first.
 plan::Scope Reconciler::completed(plan::Scope scope) const {
   const auto& desired = planner_.desired();
   const auto waiting = retries_.all();
@@ -281,9 +281,9 @@ plan::Scope Reconciler::completed(plan::Scope scope) const {
   return scope;
 }
 
-// What the kernel may hold is taken for there once it is to go: so it goes before its guards. An
-// element that may be gone is taken for gone once it is to be there: so it is there before what it
-// guards.
+// Applies lost answers to the mirror, on the safe side. An entry that the kernel may hold is
+// assumed to be there once it must be removed, so that it goes before its guards. An element that
+// may be gone is assumed to be gone once it is desired, so that it is added before what it guards.
 void Reconciler::assume_lost_answers() {
   const auto& desired = planner_.desired();
   std::erase_if(perhaps_.services, [&](const netlink::VirtualServiceKey& key) {
@@ -362,7 +362,7 @@ void Reconciler::drain(TimePoint now, Pass& pass) {
   for (const auto& op : removals) services.insert(netlink::service_of(op));
   plan::Transaction transaction;
   transaction.phases.push_back({"remove drained real servers", std::move(removals)});
-  // What fails is looked at again by the next pass.
+  // The next pass looks again at failed removals.
   execute(transaction, pass);
   note_drains(services, now);
   plan::Scope leaving;
@@ -408,7 +408,8 @@ void Reconciler::note_standing(const SyncReport& report, std::chrono::nanosecond
 
 SyncReport Reconciler::finish(TimePoint now, Pass& pass) {
   append(pass.problems, planner_.problems());
-  // The kernel is not as we believed: read it again soon, later each time that it does not help.
+  // The kernel differs from the mirror: read it again soon, and later each time that this does not
+  // help.
   if (pass.suspect) {
     if (!std::exchange(surprised_, true)) ++surprises_;
     whole_due_ = std::min(whole_due_, now + kSurprised.delay(surprises_, 0));
@@ -434,7 +435,7 @@ SyncReport Reconciler::finish(TimePoint now, Pass& pass) {
   report.draining = drain_.size();
   report.doubted = holding_.doubted_count(planner_.desired());
   report.whole = pass.whole;
-  // Since the last surprise the whole kernel was read without another.
+  // The whole kernel was read without a surprise since the last one.
   const bool sure = known_ && surprises_ == 0 && touched_.empty();
   refusals_.judge(planner_.desired());
   report.refused = refusals_.all().size();

@@ -1,16 +1,16 @@
 #pragma once
 
-// Reconciler: makes the kernel match the cluster and keeps it so. Sync thread only. Logs.
+// Reconciler: makes the kernel match the cluster and keeps it that way. Sync thread only. Logs.
 //
-//   waiting for the first lists -> whole (read the kernel, plan, difference of everything)
-//     -> following: plan and difference of what changed, on a mirror of the kernel
-//     -> reading back, every sync period and soon after any surprising answer: part by part, with
-//        changes served in between; a part that is not as the mirror says is put right at once
+//   waiting for the first lists -> whole (read the kernel, plan, compare everything)
+//     -> following: plan and compare what changed, using a mirror of the kernel
+//     -> reading back, every sync period and soon after any unexpected answer: part by part, with
+//        changes handled in between; a part that differs from the mirror is repaired at once
 //
-// IPVS, sets and rules send no notifications, so reading back is the only way to see what others
-// changed; what they did to our links and routes is told by LinkEvents.
+// IPVS, sets and rules send no notifications, so only reading back reveals changes by other
+// programs. Changes to our links and routes are reported by LinkEvents.
 //
-// The clock is the caller's: run() does what is due at `now`, due() says when to come again.
+// The caller provides the clock: run() does the work due at `now`, due() tells when to call again.
 
 #include <chrono>
 #include <cstdint>
@@ -51,17 +51,17 @@ namespace ipvsproxier::sync {
 
 struct ReconcilerSettings {
   std::string node_name;
-  std::optional<netlink::IpAddress> bind_address;  // takes the place of the Node's IP
+  std::optional<netlink::IpAddress> bind_address;  // replaces the Node's IP
   plan::PlannerOptions options;
-  std::string config_origin;  // the configuration file, to name where the scheduler comes from
+  std::string config_origin;  // the configuration file, for messages about the scheduler
   std::chrono::milliseconds sync_period{30'000};  // between two readings of the whole kernel
   DrainTimes drain;
   std::optional<HostSetup> host;            // sysctls and timeouts to keep; nullopt: none
-  RemoveNftLeftovers remove_nft_leftovers;  // of kube-proxy's nftables mode
-  // Called by the sync thread when the first lists ask for so much less than the kernel holds that
-  // they are to be repeated before it goes (holding.h). Empty: they are believed.
+  RemoveNftLeftovers remove_nft_leftovers;  // leftovers of kube-proxy in nf_tables
+  // Called on the sync thread if the first lists ask for so much less than the kernel holds that
+  // they must be repeated before anything is removed (holding.h). Empty: the lists are believed.
   std::function<void()> doubt_first_lists;
-  // Called by the sync thread after each part of a long piece of work.
+  // Called on the sync thread after each part of a long operation.
   std::function<void()> progress = [] {};
 };
 
@@ -69,27 +69,27 @@ class Reconciler {
  public:
   Reconciler(Kernel kernel, ReconcilerSettings settings, spdlog::logger& logger);
 
-  // Folds in what happened. Writes nothing yet.
+  // Merges the input into the state. Writes nothing yet.
   void take(SyncInput input);
 
-  // The first lists are there: run() works.
+  // The first lists have arrived: run() has work to do.
   bool listed() const { return listed_; }
 
-  // Does what is due: changes, then at most one part of a reading back and one step of a drain
-  // pass. Nothing before the first lists are there (Changes::complete is set). Ends after the
-  // current phase when `stop` is requested; what is left then is left to the next start.
+  // Does the due work: all changes, then at most one part of a reading and one step of a drain
+  // pass. Does nothing before the first lists have arrived (Changes::complete is set). Stops after
+  // the current phase if `stop` is requested; the remaining work is left to the next start.
   SyncReport run(TimePoint now, const std::stop_token& stop = {});
 
-  // Answers what it is asked, now.
+  // Calls the questions with the current state.
   void answer(const std::vector<Question>& questions, TimePoint now) const;
 
-  // When run() has something to do without further input; at once while the kernel is read.
+  // When run() has work without further input; at once during a reading of the kernel.
   TimePoint due() const;
-  // It is read back, or counts of connections are, and there are parts left.
+  // A reading of the kernel or of connection counts is in progress.
   bool reading() const { return read_back_.running() || drain_.running(); }
 
-  // For a run without following: everything at once, now. What failed is tried again from a fresh
-  // reading as long as that helps, three times in all.
+  // For a single run without following: does everything now. Retries failures after a new reading
+  // as long as that helps, three runs in all.
   SyncReport run_to_end(TimePoint now);
 
  private:
@@ -103,8 +103,8 @@ class Reconciler {
     std::size_t flows = 0;
     std::set<netlink::Family> rules_failed;
     std::map<netlink::Family, Purge> purges;
-    bool whole = false;    // everything was looked at
-    bool suspect = false;  // the kernel is not as it was believed to be
+    bool whole = false;    // everything was compared
+    bool suspect = false;  // the kernel differs from the mirror, or answers were lost
   };
 
   void sync_whole(TimePoint now, Pass& pass);
@@ -152,33 +152,35 @@ class Reconciler {
   std::set<api::NamespacedName> touched_;  // Services to plan again
   bool node_touched_ = false;
   plan::NodeIps node_ips_;
-  std::string told_node_ips_;  // what the log says of those that are missing
+  std::string told_node_ips_;  // the last log text about missing node IPs
   netlink::LinkEvents link_events_;
   plan::Planner planner_;
   Holding holding_;
-  plan::ActualState mirror_;  // what the kernel holds, as far as we know
-  Perhaps perhaps_;           // what answers were lost about
+  // What the kernel holds, as far as known.
+  plan::ActualState mirror_;
+  // Operations whose answers were lost.
+  Perhaps perhaps_;
 
   bool listed_ = false;        // the first lists are there
   bool known_ = false;         // mirror_ was read
-  bool look_at_all_ = false;   // compare everything, from the mirror
-  bool asked_ = false;         // something was taken in since the last run
-  bool host_failed_ = false;   // keep_host(), the last time
-  bool links_failed_ = false;  // reading them, the last time
-  bool flows_noted_ = false;   // those that a process before us may have left
+  bool look_at_all_ = false;   // compare everything with the mirror
+  bool asked_ = false;         // input was taken since the last run
+  bool host_failed_ = false;   // the last keep_host() had failures
+  bool links_failed_ = false;  // the last reading of links failed
+  bool flows_noted_ = false;   // flows that an earlier process may have left are noted
   TimePoint whole_due_{};
   TimePoint first_whole_{};
-  unsigned surprises_ = 0;  // readings in a row with one, or after one
-  bool surprised_ = false;  // since the last reading began
+  unsigned surprises_ = 0;  // consecutive readings with, or after, a surprise
+  bool surprised_ = false;  // a surprise since the last reading began
   ReadBack read_back_;
-  std::vector<Failure> unread_;  // by it, so far
-  bool new_kinds_ = false;       // it found a kind of thing of which nothing was known
+  std::vector<Failure> unread_;  // its failures so far
+  bool new_kinds_ = false;  // the reading found a kind of entries about which nothing was known
   Retries retries_;
   Refusals refusals_;
   HealthReports health_;
   TriggerTimes triggers_;
-  Requests told_requests_;  // by reports before
-  SyncStanding standing_;   // but for what answer() adds
+  Requests told_requests_;  // included in earlier reports
+  SyncStanding standing_;   // without the values that answer() adds
   Drain drain_;
   LastChanges changes_;
   StaleFlows flows_;

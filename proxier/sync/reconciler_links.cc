@@ -1,4 +1,4 @@
-// Where VIPs are bound, and this node's addresses: what the reconciler does about them.
+// Reconciler: the bindings of VIPs, and this node's addresses.
 
 #include <algorithm>
 #include <iterator>
@@ -15,7 +15,7 @@ using netlink::Family;
 
 namespace {
 
-constexpr std::size_t kLostNamed = 20;  // addresses in one line
+constexpr std::size_t kLostNamed = 20;  // addresses named in one log line
 
 std::string names_of(const std::set<plan::Place>& places) {
   std::string names;
@@ -37,8 +37,8 @@ bool Reconciler::ensure_dummy(Pass& pass) {
   return false;
 }
 
-// Where the Node names no IP when the process begins, node ports that belong on it stay at the
-// address where the process before left them.
+// If the Node names no IP at the start of the process, node ports that need one stay at the address
+// where the earlier process had them.
 plan::NodeInfo Reconciler::known_node(std::vector<netlink::InterfaceAddress> addresses) {
   const auto& options = settings_.options;
   node_ips_.take(cluster_.node);
@@ -46,7 +46,7 @@ plan::NodeInfo Reconciler::known_node(std::vector<netlink::InterfaceAddress> add
   if (!options.node_port_primary || !options.differences.follow_node_ip) return node;
   const auto is_known = [&](Family family) { return node_ips_.knows(family); };
   if (!known_ && !std::all_of(options.families.begin(), options.families.end(), is_known)) {
-    // That they cannot be listed is told where they are read.
+    // A failed listing is reported where the services are read.
     const auto left = kernel_.ipvs.list_services();
     for (const auto family : options.families) {
       if (!left || is_known(family)) continue;
@@ -71,7 +71,7 @@ void Reconciler::tell_node_ips() {
     logger_.warn("nodePortAddresses [primary]{}", text);
 }
 
-// nullopt: every answer would be a guess.
+// nullopt: the addresses could not be listed.
 std::optional<BoundAddresses> Reconciler::refresh_node(Pass& pass) {
   auto bound = list_bound(kernel_.links);
   if (!bound) {
@@ -79,7 +79,7 @@ std::optional<BoundAddresses> Reconciler::refresh_node(Pass& pass) {
     pass.failures.push_back({"list this node's addresses", std::move(bound.error())});
     return std::nullopt;
   }
-  // Of ten thousand on our own dummy links nothing is to be known here.
+  // Our dummy links may hold ten thousand addresses, which are not needed here.
   std::vector<netlink::InterfaceAddress> others;
   std::copy_if(bound->addresses.begin(), bound->addresses.end(), std::back_inserter(others),
                [](const auto& one) { return !plan::dummy_number(one.link); });
@@ -90,15 +90,15 @@ std::optional<BoundAddresses> Reconciler::refresh_node(Pass& pass) {
   return *std::move(bound);
 }
 
-// After events of links, and when the kernel is read back: what may have changed is read again.
-// Most events are echoes of our own writing.
+// After link events, and at each reading of the kernel: reads the addresses that may have changed.
+// Most events are echoes of our own writes.
 plan::Scope Reconciler::repair_links(Pass& pass, bool look) {
   const auto events = std::exchange(link_events_, {});
   const auto& desired = planner_.desired();
   const bool lost_wanted =
       std::any_of(events.lost.begin(), events.lost.end(),
                   [&](const auto& address) { return desired.addresses.contains(address); });
-  // What failed is tried again when the kernel is read back, which is soon.
+  // A failed reading is repeated at the next reading of the kernel, which is soon.
   const bool node_changed = node_touched_ && !links_failed_;
   if (!look && !events.link_lost && !events.overrun && !events.others_changed && !node_changed &&
       !lost_wanted)
@@ -112,7 +112,7 @@ plan::Scope Reconciler::repair_links(Pass& pass, bool look) {
   return take_addresses(std::move(found), events.lost, pass);
 }
 
-// Answers what is not bound as was believed.
+// Returns the addresses whose bindings differ from the mirror.
 plan::Scope Reconciler::take_addresses(plan::ActualState found,
                                        const std::set<netlink::IpAddress>& told_lost, Pass& pass) {
   const bool comparable = found.addresses && mirror_.addresses;
@@ -143,7 +143,7 @@ plan::Scope Reconciler::take_addresses(plan::ActualState found,
   return scope;
 }
 
-// Addresses of which events told are named in one line, and are no news any more. Answers how many.
+// Names the lost addresses of link events in one line. Returns their number.
 std::size_t Reconciler::tell_lost(const plan::AddressSet& differing, const plan::Bindings& found,
                                   const std::set<netlink::IpAddress>& told_lost) {
   std::string gone;

@@ -1,4 +1,4 @@
-// Reconciler: whether a family is as it should be, and whether that is enough to end a take-over.
+// Reconciler: whether a family is as desired, and whether a take-over may end.
 
 #include <algorithm>
 
@@ -6,8 +6,9 @@
 
 namespace ipvsproxier::sync {
 
-// Whether all virtual services, real servers and addresses of the family are in the kernel, but for
-// what it refuses for what it is. Where nothing serves because of that, it is nothing of an object.
+// Whether all virtual services, real servers and addresses of the family are in the kernel, except
+// refusals because of an object. False if nothing serves because of refusals: then no object is the
+// cause.
 bool Reconciler::has_all(netlink::Family family) const {
   if (refusals_.too_many(family) || !mirror_.services || !mirror_.addresses) return false;
   const auto& desired = planner_.desired();
@@ -30,14 +31,14 @@ bool Reconciler::has_all(netlink::Family family) const {
     const bool serves = is_bound && servers != nullptr && (is_whole || !servers->empty());
     if (!serves)
       some_refused = true;
-    else if (desired.addresses.contains(key.address))  // a node port needs none
+    else if (desired.addresses.contains(key.address))  // a node port needs no bound address
       some_serve = true;
   }
   return some_serve || !some_refused;
 }
 
-// The other modes are taken away when the kernel has what is asked for. What fails for long must
-// not keep rules that follow no change any more: then it is enough that traffic finds its way.
+// Removes the other modes' rules once the kernel has everything that is desired. A long failure
+// must not keep outdated rules for ever: after some time it is enough that traffic is served.
 void Reconciler::take_over(TimePoint now, const SyncReport& report) {
   if (!take_over_.pending() || !report.whole || !known_ || !cluster_.complete) return;
   const auto& ours = settings_.options.families;
@@ -50,8 +51,8 @@ void Reconciler::take_over(TimePoint now, const SyncReport& report) {
   }
 }
 
-// Whether a Service address of the family is in the kernel with its virtual service, or none is
-// asked for.
+// Whether at least one Service address of the family is in the kernel with its virtual service, or
+// none is desired.
 bool Reconciler::any_serves(netlink::Family family) const {
   if (!mirror_.services || !mirror_.addresses) return false;
   const auto& desired = planner_.desired();
@@ -64,8 +65,8 @@ bool Reconciler::any_serves(netlink::Family family) const {
   return !any;
 }
 
-// Whether nothing of the family waits for another try, but for what is refused for what it is.
-// Where everything is, that is nothing of an object.
+// Whether nothing of the family waits for a retry, except refusals because of an object. If
+// everything is refused, no object is the cause.
 bool Reconciler::is_well(netlink::Family family, const Pass& pass) const {
   const auto concerns = [family](const Failure& failure) {
     return failure.family.value_or(family) == family;

@@ -1,10 +1,10 @@
 #pragma once
 
-// Refusal: an answer of the kernel that is about one object, not about this node. An address that
+// Refusal: an answer of the kernel that is caused by one object, not by this node. An address that
 // no host can have (an endpoint 239.1.1.1, an external IP ff0e::1, the broadcast address of the
-// node's subnet) is refused for its value, whatever else is done: that harms nobody but the object
-// that names it. A missing module or privilege, no memory, no answer are the node's. Values; sync
-// thread only.
+// node's subnet) is refused because of its value, whatever the node's state: only the object that
+// names it is affected. A missing module or privilege, lack of memory, and a missing answer are
+// faults of the node. Values; sync thread only.
 
 #include <cstdint>
 #include <utility>
@@ -15,10 +15,10 @@
 
 namespace ipvsproxier::sync {
 
-// Whose fault it is that something is not in the kernel.
+// Whether an object or the node is the reason that an entry is not in the kernel.
 enum class Cause : std::uint8_t { object, node };
 
-// What an operation is about. Of a virtual service: it, or one of its real servers.
+// The subject of an operation. A real server counts as its virtual service.
 using SetElement = std::pair<plan::SetKey, ipset::Element>;
 using Thing = std::variant<netlink::VirtualServiceKey, netlink::IpAddress, SetElement>;
 
@@ -27,9 +27,9 @@ struct Refusal {
   netlink::Error error;  // names the operation
 };
 
-// Whose fault this answer is. Only what is added or changed can be refused for its value: EINVAL,
-// ERANGE and, of addresses, EADDRNOTAVAIL (netlink/result.h, malformed), not an answer that makes
-// no sense.
+// The cause of this answer. Only an addition or edit can be refused because of a value: EINVAL,
+// ERANGE and, for addresses, EADDRNOTAVAIL (`malformed` in netlink/result.h), but not an unreadable
+// answer of the kernel.
 Cause cause_of(bool adds, const netlink::Error& error);
 
 netlink::Family family_of(const Thing& thing);

@@ -14,13 +14,13 @@ namespace {
 using netlink::Family;
 
 constexpr loop::Backoff kPauses{std::chrono::seconds(1), std::chrono::minutes(5)};
-// Where it is taken for a fault of this node, as what fails for that.
+// Pauses if the node is taken to be at fault: as for other failures of the node.
 constexpr loop::Backoff kNodePauses{std::chrono::seconds(1), std::chrono::seconds(30)};
-constexpr std::size_t kToldAtOnce = 20;    // one by one, at a time
-constexpr std::size_t kServicesNamed = 5;  // Services in one line
+constexpr std::size_t kToldAtOnce = 20;    // refusals with a line of their own
+constexpr std::size_t kServicesNamed = 5;  // Services named in one line
 constexpr std::size_t kManyAtLeast = 10;
 
-// The Services that ask for it, where that can be said.
+// The Services that ask for the entry, if that can be determined.
 std::set<api::NamespacedName> services_of(const Thing& thing, const plan::Planner& planner) {
   std::set<api::NamespacedName> services;
   const auto add = [&](const netlink::VirtualServiceKey& key) {
@@ -49,7 +49,7 @@ std::size_t count_of(Family family, const plan::DesiredState& desired) {
   return static_cast<std::size_t>(count);
 }
 
-// Multicast, reserved, "this host", the unspecified one: refused wherever it is named.
+// Multicast, reserved, "this host" and unspecified addresses: refused on every node.
 bool is_of_no_host(const netlink::IpAddress& address) {
   static const std::array kNobodys{
       *netlink::IpPrefix::parse("224.0.0.0/3"), *netlink::IpPrefix::parse("0.0.0.0/8"),
@@ -57,7 +57,7 @@ bool is_of_no_host(const netlink::IpAddress& address) {
   return std::ranges::any_of(kNobodys, [&](const auto& range) { return range.contains(address); });
 }
 
-// Whether the object itself says why: no node could have what it asks for.
+// Whether the object is at fault, because no node could have the address that it names.
 bool is_own_fault(const Thing& thing, const plan::DesiredState& desired) {
   if (const auto* address = std::get_if<netlink::IpAddress>(&thing)) return is_of_no_host(*address);
   const auto* key = std::get_if<netlink::VirtualServiceKey>(&thing);
@@ -89,7 +89,7 @@ std::string to_string(const Refusals::Entry& entry) {
   return entry.more == 0 ? text : text + fmt::format(", and {} more of it", entry.more);
 }
 
-// Of all that was tried what was refused before; it is so no longer.
+// Removes the earlier refusals of all tried entries: they no longer hold.
 Refusals::Touched Refusals::take(const plan::Scope& tried) {
   Touched before;
   const auto forget = [&](const Thing& thing) {

@@ -1,12 +1,14 @@
 #pragma once
 
-// Refusals: what the kernel refuses now for what it is (refusal.h), and when it is tried again.
-// Told once when it begins, when its reason changes and when it ends. Sync thread only. Logs.
+// Refusals: entries that the kernel currently refuses because of their object (refusal.h), and when
+// they are tried again. Logged when a refusal begins, when its reason changes and when it ends.
+// Sync thread only. Logs.
 //
-// Such a thing is tried again when its Service changes, and otherwise after pauses that grow from a
-// second to five minutes: what can only change with the node (its subnet's broadcast address) may.
-// Where so many are refused that it must be the node's fault they grow to half a minute.
-// Those that failed together come together, so that a thousand cost one run.
+// A refused entry is tried again when its Service changes, and otherwise after pauses that grow
+// from a second to five minutes, because a change of the node may help (of its subnet's broadcast
+// address, for example). If so many entries are refused that the node must be at fault, pauses grow
+// to half a minute only. Entries refused together are tried again together, so that a thousand cost
+// one run.
 
 #include <cstddef>
 #include <map>
@@ -24,29 +26,29 @@
 
 namespace ipvsproxier::sync {
 
-// How many things of a family are refused, by what they are.
+// Numbers of refused entries of a family.
 struct RefusedCounts {
-  std::size_t virtual_services = 0;  // they, or real servers of them
+  std::size_t virtual_services = 0;  // virtual services, or real servers of them
   std::size_t addresses = 0;
   std::size_t elements = 0;
 };
 
 class Refusals {
  public:
-  // Of one thing.
+  // The refusal of one entry.
   struct Entry {
-    std::set<api::NamespacedName> services;  // that ask for it
+    std::set<api::NamespacedName> services;  // the Services that ask for the entry
     netlink::Error error;                    // the first
-    std::size_t more = 0;                    // operations that are refused besides
+    std::size_t more = 0;                    // further refused operations of the entry
     bool own_fault = false;                  // no node could have what is asked for
-    unsigned failures = 0;                   // in a row
+    unsigned failures = 0;                   // consecutive
     TimePoint due;
   };
   using Entries = std::map<Thing, Entry>;
 
   explicit Refusals(spdlog::logger& logger) : logger_(logger) {}
 
-  // Of all that was tried, this was refused. Costs what was tried.
+  // Records which of the tried entries were refused. The cost is proportional to `tried`.
   void note(const plan::Scope& tried, const std::vector<Refusal>& refused,
             const plan::Planner& planner, TimePoint now);
 
@@ -57,19 +59,20 @@ class Refusals {
   const Entries& all() const { return entries_; }
   RefusedCounts counts(netlink::Family family) const;
 
-  // Judges whether so many are that it must be this node's fault: ten virtual services of ten
-  // Services, and more than a tenth of all virtual services of the family. One Service alone, with
-  // whatever ports and addresses, is none; nor are those counted that ask for an address that no
-  // host can have, however many somebody makes. Tells when that begins and ends.
+  // Judges whether so many entries are refused that this node must be at fault: ten virtual
+  // services of ten Services, and more than a tenth of all virtual services of the family. A single
+  // Service never is enough, whatever its ports and addresses; virtual services that name an
+  // address which no host can have are not counted. Logs when this state begins and ends.
   void judge(const plan::DesiredState& desired);
   bool too_many(netlink::Family family) const { return too_many_.contains(family); }
 
  private:
-  // What is not as it should be because of it.
+  // Virtual services that are affected by refusals.
   struct Affected {
-    std::size_t virtual_services = 0;  // refused, with a refused real server, or without address
-    std::size_t own_faults = 0;        // refused, but no host could have what they ask for
-    std::set<api::NamespacedName> services;  // that ask for the first ones
+    // Refused, with a refused real server, or with a refused address.
+    std::size_t virtual_services = 0;
+    std::size_t own_faults = 0;              // refused for an address that no host can have
+    std::set<api::NamespacedName> services;  // that ask for those in `virtual_services`
   };
 
   Affected affected(netlink::Family family, const plan::DesiredState& desired) const;

@@ -12,7 +12,7 @@ namespace {
 using netlink::Result;
 using netlink::Status;
 
-// "scheduler rr -> mh, flags 0x1 -> 0x0"; a value that is the same is not told.
+// "scheduler rr -> mh, flags 0x1 -> 0x0"; unchanged values are left out.
 class Changes {
  public:
   template <typename T>
@@ -82,8 +82,7 @@ Rehearsal::Rehearsal(const RealTables& real)
       sets_(real.sets, steps_),
       rules_(real.rules, steps_) {}
 
-// --- virtual servers
-// ------------------------------------------------------------------------------
+// --- virtual services --------------------------------------------------------------------------
 
 const netlink::VirtualService* Rehearsal::Ipvs::service(
     const netlink::VirtualServiceKey& key) const {
@@ -142,7 +141,7 @@ Result<std::vector<netlink::VirtualService>> Rehearsal::Ipvs::list_services() {
   return services;
 }
 
-// All are one part.
+// One part holds the whole listing.
 Result<netlink::IpvsTable::ServicesPart> Rehearsal::Ipvs::begin_services() {
   auto all = list_services();
   if (!all) return all.error();
@@ -172,8 +171,7 @@ Status Rehearsal::Ipvs::set_timeouts(const netlink::IpvsTimeouts& timeouts) {
   return {};
 }
 
-// --- links
-// ----------------------------------------------------------------------------------------
+// --- links -------------------------------------------------------------------------------------
 
 Result<bool> Rehearsal::Links::ensure_dummy(std::string_view name) {
   const auto links = list_links();
@@ -222,8 +220,7 @@ std::vector<Status> Rehearsal::Links::apply_local_routes(std::span<const netlink
   return std::vector<Status>(ops.size());
 }
 
-// --- sets
-// -----------------------------------------------------------------------------------------
+// --- sets --------------------------------------------------------------------------------------
 
 Status Rehearsal::Sets::ensure(const ipset::SetSpec& spec) {
   const auto listed = list(spec.name);
@@ -258,8 +255,7 @@ Status Rehearsal::Sets::destroy(const std::string& name) {
   return {};
 }
 
-// --- rules
-// ----------------------------------------------------------------------------------------
+// --- rules -------------------------------------------------------------------------------------
 
 void Rehearsal::Rules::note(const ipset::TableRules& table, Change change, std::string_view chain,
                             const ipset::Rule& rule) {

@@ -1,8 +1,8 @@
 #pragma once
 
-// Rehearsal: kernel tables that read a real kernel and write nothing. What a reconciler would write
-// is noted instead, one step an entry, and succeeds. Between two writings they answer what the real
-// kernel holds, so a rehearsal is one pass over everything (Reconciler::run_to_end). One thread.
+// Rehearsal: kernel tables for a dry run. They read a real kernel and write nothing: each write is
+// recorded as a step and succeeds. Reads keep returning the real kernel's state, so a rehearsal is
+// one pass over everything (Reconciler::run_to_end). One thread.
 
 #include <cstdint>
 #include <functional>
@@ -19,10 +19,10 @@ namespace ipvsproxier::sync {
 
 enum class Area : std::uint8_t {
   host,             // sysctls and IPVS timeouts
-  links,            // and addresses on ours, and local routes
-  sets,             // and their elements
-  rules,            // of the packet filter
-  virtual_servers,  // and real servers
+  links,            // links, addresses on our links, and local routes
+  sets,             // sets and their elements
+  rules,            // packet filter rules
+  virtual_servers,  // virtual services and real servers
 };
 
 std::string_view to_string(Area area);  // "virtual servers"
@@ -33,29 +33,29 @@ struct Step {
   Area area = Area::host;
   Change change = Change::change;
   std::string what;                                   // "10.96.0.9:80/TCP rr"
-  std::optional<netlink::VirtualServiceKey> service;  // that it is about
+  std::optional<netlink::VirtualServiceKey> service;  // the virtual service that the step is about
 
   friend auto operator<=>(const Step&, const Step&) = default;
 };
 
-// Tables that are nullptr have nothing in them: their module is not loaded.
+// A nullptr stands for an empty table: its kernel module is not loaded.
 struct RealTables {
   netlink::IpvsTable* ipvs = nullptr;
   netlink::LinkTable* links = nullptr;
   ipset::SetTable* sets = nullptr;
-  ipset::RuleTable* rules = nullptr;  // one that commits nothing (IptcSettings::rehearse)
+  ipset::RuleTable* rules = nullptr;  // must not commit anything (IptcSettings::rehearse)
 };
 
 class Rehearsal {
  public:
-  // The tables outlive this.
+  // The tables must outlive this.
   explicit Rehearsal(const RealTables& real);
   Rehearsal(const Rehearsal&) = delete;
   Rehearsal& operator=(const Rehearsal&) = delete;
   ~Rehearsal() = default;
 
   Kernel kernel() { return {ipvs_, links_, sets_, rules_, conntrack_}; }
-  // In the order in which they would be done.
+  // In the order in which the operations would run.
   const std::vector<Step>& steps() const { return steps_; }
   void note(Step step) { steps_.push_back(std::move(step)); }
 
@@ -73,7 +73,7 @@ class Rehearsal {
     netlink::Status set_timeouts(const netlink::IpvsTimeouts& timeouts) override;
 
    private:
-    // As listed last.
+    // From the last listing.
     const netlink::VirtualService* service(const netlink::VirtualServiceKey& key) const;
     const netlink::RealServer* server(const netlink::VirtualServiceKey& key,
                                       const netlink::RealServerKey& server) const;
@@ -133,11 +133,11 @@ class Rehearsal {
 
     ipset::RuleTable* real_;
     std::vector<Step>& steps_;
-    // Chains that another one takes the place of: what they hold is not ours.
+    // Chains that new chains replace: their rules are not ours.
     std::set<std::pair<netlink::Family, std::string>> aside_;
   };
 
-  // Flows of UDP go by when their real server went: nothing to tell before.
+  // UDP flows become stale only when real servers are removed, so a dry run has none to report.
   class Conntrack final : public netlink::ConntrackTable {
    public:
     netlink::Result<std::vector<netlink::UdpFlow>> list_udp(const netlink::FlowQuery&) override {

@@ -1,8 +1,8 @@
 #pragma once
 
-// Retries: which parts of the kernel state failed, and when each is to be tried again. Each key has
-// its own exponential back-off. What is refused for what it is, is elsewhere (refusals.h). Sync
-// thread only.
+// Retries: failed parts of the kernel state and the time of their next attempt. Each key has its
+// own exponential backoff. Entries refused because of their object are in refusals.h. Sync thread
+// only.
 
 #include <map>
 #include <optional>
@@ -16,20 +16,20 @@
 
 namespace ipvsproxier::sync {
 
-// Whether of all that is `wanted` no virtual service and no address of the family is `waiting`.
+// Whether no virtual service and no address of the family is both in `wanted` and in `waiting`.
 bool is_programmed(const plan::Scope& wanted, const plan::Scope& waiting, netlink::Family family);
 
 class Retries {
  public:
   explicit Retries(loop::Backoff backoff = {}) : backoff_(backoff) {}
 
-  // Of all that was looked at, this failed.
+  // Records which of the tried entries failed.
   void note(const plan::Scope& tried, const plan::Scope& failed, TimePoint now);
 
   plan::Scope due(TimePoint now) const;
   plan::Scope all() const;  // due or not
   std::optional<TimePoint> next() const;
-  bool waits(netlink::Family family) const;  // anything of it
+  bool waits(netlink::Family family) const;  // any entry of the family
   std::size_t size() const;
   bool empty() const { return size() == 0; }
 
@@ -42,7 +42,7 @@ class Retries {
   void note(std::map<Key, Wait>& waits, const Keys& tried, const Keys& failed, TimePoint now);
 
   loop::Backoff backoff_;
-  std::minstd_rand random_;  // spreads retries, nothing depends on its quality
+  std::minstd_rand random_;  // spreads retries; its quality does not matter
   std::map<netlink::VirtualServiceKey, Wait> services_;
   std::map<netlink::IpAddress, Wait> addresses_;
   std::map<SetElement, Wait> elements_;

@@ -21,7 +21,7 @@ const plan::ActualService* find(const plan::ActualState& state, const VirtualSer
   return it == state.services->end() ? nullptr : &it->second;
 }
 
-// Until the kernel can list flows: each time it is asked it looks for a module.
+// Pauses while the kernel cannot list flows: each request makes it look for a module.
 constexpr loop::Backoff kUnreadable{std::chrono::seconds(1), std::chrono::minutes(5)};
 
 bool is_unreadable(const netlink::Error& error) {
@@ -33,8 +33,8 @@ VirtualServiceKey sent_to(const netlink::UdpFlow& flow) {
   return {flow.destination.address, Protocol::udp, flow.destination.port};
 }
 
-// Which virtual service an operation changes so that flows may go stale, and the real server that
-// it takes away.
+// The virtual service that an operation changes so that flows may become stale, and the real server
+// that it removes.
 struct Changed {
   const VirtualServiceKey* service = nullptr;
   const netlink::RealServerKey* gone = nullptr;
@@ -52,8 +52,8 @@ struct Changed {
 
 }  // namespace
 
-// Unsure are real servers that are wanted and not there, or there and not wanted: what failed may
-// have happened. nullopt: nothing is known of them.
+// Unsure real servers are desired and absent, or present and not desired: a failed operation may
+// have happened. nullopt: nothing is known of the real servers.
 std::optional<StaleFlows::View> StaleFlows::view_of(const plan::DesiredState& desired,
                                                     const plan::ActualState& state,
                                                     const VirtualServiceKey& key) {
@@ -120,7 +120,7 @@ std::optional<TimePoint> StaleFlows::next() const {
   return next;
 }
 
-// What is not known for sure is looked at once, and again when something else is not.
+// A virtual service with unsure real servers is looked at once, and again when its state changes.
 StaleFlows::Look StaleFlows::begin_look(const plan::DesiredState& desired,
                                         const plan::ActualState& state, TimePoint now) {
   Look look;
@@ -132,7 +132,7 @@ StaleFlows::Look StaleFlows::begin_look(const plan::DesiredState& desired,
     }
     auto now_seen = view_of(desired, state, key);
     if (now_seen && now_seen->unsure.empty() && note.gone.empty() && !find(state, key)) {
-      it = forget(it);  // no flow to it is stale
+      it = forget(it);  // no flow can be stale
       continue;
     }
     if (!now_seen || now_seen == note.seen)
@@ -165,7 +165,7 @@ StaleFlows::Found StaleFlows::remove_found(netlink::ConntrackTable& conntrack,
     found.unlisted = flows.error();
     return found;
   }
-  found.more = flows->size() >= query.most / 2;  // each may have come twice
+  found.more = flows->size() >= query.most / 2;  // each flow may have been listed twice
   auto outcomes = conntrack.remove(*flows);
   for (std::size_t i = 0; i < outcomes.size(); ++i) {
     const auto& flow = (*flows)[i];
@@ -234,7 +234,7 @@ std::map<netlink::Family, Purge> StaleFlows::purge(netlink::ConntrackTable& conn
     unreadable_.reset();
     unreadable_tries_ = 0;
   }
-  if (look.empty()) unreadable_.reset();  // nothing is missed
+  if (look.empty()) unreadable_.reset();  // all flows that had to be looked at can be
   return purges;
 }
 

@@ -1,14 +1,13 @@
 #pragma once
 
-// StaleFlows: UDP flows that the kernel still tracks to a real server that their virtual service
-// no longer has. Such a flow would go on to nowhere for as long as its client sends. Sync thread
-// only.
+// StaleFlows: UDP flows that the kernel still tracks to a real server that their virtual service no
+// longer has. Such a flow would lead nowhere as long as its client sends. Sync thread only.
 //
-// Stale is a flow to exactly the address, protocol and port of a virtual service of ours
-// - whose virtual service exists, has real servers, and the one that answers is none of them, or
-// - that was answered by a real server which this process took away.
-// Everything else is left alone; for now also what is answered by a real server that is wanted and
-// not there, as far as is known: its addition was refused, or the answer lost.
+// A flow is stale if it goes to exactly the address, protocol and port of a virtual service of ours
+// - that exists and has real servers, none of which is the one that answers, or
+// - whose answering real server this process removed.
+// All other flows are left alone; so are, for now, flows answered by a real server that is desired
+// but not known to be in the kernel (its addition was refused, or the answer lost).
 
 #include <chrono>
 #include <cstddef>
@@ -25,7 +24,7 @@
 
 namespace ipvsproxier::sync {
 
-// What one look at the flows of a family did.
+// The result of one look at the flows of a family.
 struct Purge {
   std::size_t removed = 0;
   std::size_t failed = 0;  // listings and removals
@@ -34,53 +33,54 @@ struct Purge {
 
 class StaleFlows {
  public:
-  // Of one look: where there are more, another follows.
+  // Flows in one look; if there are more, another look follows.
   static constexpr std::size_t kFlowsALook = 16'384;
-  // Real servers that were taken away and are remembered; of more the flows stay where nothing else
-  // tells that they are stale.
+  // Limit of removed real servers that are remembered. Beyond it, flows stay unless another reason
+  // shows that they are stale.
   static constexpr std::size_t kServersRemembered = 16'384;
 
-  // Notes the virtual services that this transaction will change, as `before` it.
+  // Records the virtual services that this transaction will change; `before` is the state before
+  // it.
   void note(const plan::Transaction& transaction, const plan::ActualState& before);
-  // After a start: all of ours are to be checked. False while they are not known.
+  // After a start: records all our virtual services. False while they are not known.
   bool note_all(const plan::DesiredState& desired, const plan::ActualState& state);
 
   std::optional<TimePoint> next() const;
 
-  // Removes the stale flows of the virtual services noted, now that the kernel is in `state`.
-  // Answers what was done in families that have some. What fails is tried again with growing
-  // pauses, and so is the rest of a virtual service whose real servers are not known for sure.
+  // Removes the stale flows of the recorded virtual services; `state` is the current kernel state.
+  // Returns results for the families with such flows. Failures are retried with growing pauses, and
+  // so are virtual services whose real servers are not known for certain.
   std::map<netlink::Family, Purge> purge(netlink::ConntrackTable& conntrack,
                                          const plan::DesiredState& desired,
                                          const plan::ActualState& state, TimePoint now,
                                          std::vector<Failure>& failures);
 
-  // Why stale flows stay: the kernel cannot list flows, or does not let us. It is asked again with
-  // growing pauses; this is no failure of purge().
+  // Why stale flows stay: the kernel cannot list flows, or denies it. Retried with growing pauses;
+  // not a failure of purge().
   const std::optional<Failure>& unreadable() const { return unreadable_; }
 
  private:
   using Servers = std::set<netlink::RealServerKey>;
 
-  // How a virtual service is when its flows are looked at.
+  // The state of a virtual service when its flows are looked at.
   struct View {
-    Servers unsure;       // left out: they may be in the kernel, or not
+    Servers unsure;       // may or may not be in the kernel: their flows are left alone
     bool serves = false;  // it has real servers
 
     friend bool operator==(const View&, const View&) = default;
   };
-  // A virtual service whose flows are to be looked at.
+  // A virtual service whose flows must be looked at.
   struct Note {
-    Servers gone;              // taken away by this process
-    std::optional<View> seen;  // by the last look, since when nothing was taken away
+    Servers gone;              // removed by this process
+    std::optional<View> seen;  // state at the last look, if no server was removed since
     unsigned tries = 0;
     TimePoint due{};
   };
   using Notes = std::map<netlink::VirtualServiceKey, Note>;
   using Look = std::map<netlink::VirtualServiceKey, View>;
   struct Found {
-    std::optional<netlink::Error> unlisted;  // why they could not be listed
-    bool more = false;                       // than one look takes
+    std::optional<netlink::Error> unlisted;  // why the flows could not be listed
+    bool more = false;                       // more flows than one look handles
     std::set<netlink::VirtualServiceKey> failed;
   };
 

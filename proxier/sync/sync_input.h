@@ -1,7 +1,7 @@
 #pragma once
 
-// SyncInput: what happened since the sync thread last looked, and what it is asked. Merged in a
-// mailbox while it is busy.
+// SyncInput: events since the sync thread last looked, and questions to it. Merged in a mailbox
+// while the thread is busy.
 
 #include <iterator>
 #include <utility>
@@ -19,7 +19,7 @@ struct SyncInput {
   std::vector<Question> questions;
 
   bool empty() const { return changes.empty() && links.empty() && questions.empty(); }
-  // Somebody waits for the answer.
+  // A caller is waiting for an answer.
   bool urgent() const { return !questions.empty(); }
   void merge(SyncInput later) {
     changes.merge(std::move(later.changes));

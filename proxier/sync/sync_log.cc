@@ -8,7 +8,7 @@ namespace ipvsproxier::sync {
 namespace {
 
 constexpr std::chrono::minutes kTellAgain{10};
-constexpr std::size_t kNamed = 50;  // things in one line
+constexpr std::size_t kNamed = 50;  // entries named in one line
 
 std::string list_of(const std::vector<std::string>& names) {
   std::string list;
@@ -18,7 +18,7 @@ std::string list_of(const std::vector<std::string>& names) {
   return list;
 }
 
-// Operations that failed for the same reason share a line.
+// Failures with the same reason share a line.
 std::map<std::string, std::vector<std::string>> by_reason(const std::vector<Failure>& failures) {
   std::map<std::string, std::vector<std::string>> result;
   for (const auto& failure : failures)

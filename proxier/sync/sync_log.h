@@ -1,8 +1,8 @@
 #pragma once
 
-// SyncLog: tells a person what a sync could not do. What was told before and is still so is not
-// told again until some time has passed. Of what is wrong with objects so much is told a minute:
-// whoever may write one may make it wrong in another way each second. Sync thread only.
+// SyncLog: logs what a sync could not do. A line that is still true is not repeated before some
+// time has passed. Lines about objects are limited for each minute, because their authors could
+// cause new ones all the time. Sync thread only.
 
 #include <cstddef>
 #include <map>
@@ -17,10 +17,10 @@
 namespace ipvsproxier::sync {
 
 struct SyncProblems {
-  api::Problems problems;         // in the objects and the configuration
-  std::vector<Failure> failures;  // what the kernel refused
-  std::vector<Failure> warnings;  // survivable: traffic flows without
-  std::vector<std::string> held;  // what was not tried because of that
+  api::Problems problems;         // of objects and the configuration
+  std::vector<Failure> failures;  // failed operations
+  std::vector<Failure> warnings;  // failures without effect on traffic
+  std::vector<std::string> held;  // operations that were held back because of the failures
 };
 
 class SyncLog {
@@ -29,11 +29,11 @@ class SyncLog {
 
   explicit SyncLog(spdlog::logger& logger) : logger_(logger) {}
 
-  // `next` says what happens now ("trying again in 2 s", ""). `all`: nothing else is wrong; what
-  // was told before and is not among these is over.
+  // `next` says what happens next ("trying again in 2 s", ""). `all`: these are all current
+  // problems, so earlier lines that are not among them are over.
   void tell(const SyncProblems& problems, bool all, const std::string& next, TimePoint now);
 
-  // What was told and is not known to be over.
+  // The logged lines that are not known to be over.
   std::vector<std::string> standing() const;
 
  private:
@@ -45,12 +45,12 @@ class SyncLog {
   spdlog::logger& logger_;
   struct Told {
     TimePoint at;
-    bool now = false;  // in the call that runs
+    bool now = false;  // in the current call
   };
   std::map<std::string, Told> told_;
 
-  // Problems of objects.
-  TimePoint minute_;  // its beginning
+  // Counts problems of objects.
+  TimePoint minute_;  // begin of the current minute
   std::size_t in_minute_ = 0;
   std::size_t left_out_ = 0;
 };

@@ -11,19 +11,19 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Of one wait: the end of time does not fit into every clock.
+// Limit of one wait: not every clock can represent the end of time.
 constexpr std::chrono::hours kLongest{1};
 
 void serve(const std::stop_token& stop, Reconciler& reconciler, loop::Mailbox<SyncInput>& mailbox,
            std::chrono::nanoseconds min_period, Publisher& publisher) {
   publisher.started();
   auto earliest = Clock::now();
-  bool changed = false;  // something was taken that no run has seen
+  bool changed = false;  // input was taken that no run has handled
   int trims = 0;
   while (!stop.stop_requested()) {
     const auto now = Clock::now();
     const auto latest = std::min(reconciler.due(), changed ? earliest : now + kLongest);
-    // What is due does not wait for changes, nor do changes come before their time because of it.
+    // Work that is due does not wait for changes, and does not make changes run before their time.
     const bool taken = latest > now || earliest <= now || mailbox.urgent();
     auto input = taken ? mailbox.take(stop, earliest, latest) : SyncInput{};
     if (stop.stop_requested()) return;
@@ -32,15 +32,16 @@ void serve(const std::stop_token& stop, Reconciler& reconciler, loop::Mailbox<Sy
     reconciler.take(std::move(input));
     const auto begun = Clock::now();
     reconciler.answer(questions, begun);
-    if (!reconciler.listed()) changed = false;  // it is kept until the lists are there
+    if (!reconciler.listed()) changed = false;  // the input is kept until the lists arrive
     const bool asked = changed && begun >= earliest;
     if (!asked && begun < reconciler.due()) continue;
     publisher.began(taken);
     auto report = reconciler.run(begun, stop);
     const bool whole = report.whole;
     publisher.ended(std::move(report), Clock::now() - begun);
-    // The first lists and what was planned and written for them leave much that is not used again.
-    // So does the next run: of very many addresses not all notifications fit, and all are listed.
+    // Give memory back to the system: the first lists, their plan and their writes leave much that
+    // is not used again. The next run does so as well: with very many addresses notifications
+    // overflow, and all addresses are listed.
     if (trims == 1 || (trims == 0 && whole)) {
       ::malloc_trim(0);
       ++trims;

@@ -1,7 +1,7 @@
 #pragma once
 
-// SyncThread: runs a Reconciler on a thread of its own, fed through a mailbox. Between two syncs
-// that changes ask for at least `min_period` passes; what happens meanwhile is merged into one.
+// SyncThread: runs a Reconciler on its own thread, fed by a mailbox. At least `min_period` passes
+// between two syncs that changes cause; changes in between are merged.
 
 #include <chrono>
 #include <thread>
@@ -15,13 +15,14 @@ namespace ipvsproxier::sync {
 
 class SyncThread {
  public:
-  // All outlive this. From now on nobody else uses `reconciler` and `publisher`.
+  // All arguments must outlive this. Only this thread uses `reconciler` and `publisher` from now
+  // on.
   SyncThread(Reconciler& reconciler, loop::Mailbox<SyncInput>& mailbox,
              std::chrono::nanoseconds min_period, Publisher& publisher);
   SyncThread(const SyncThread&) = delete;
   SyncThread& operator=(const SyncThread&) = delete;
   ~SyncThread() =
-      default;  // stops after the current phase, waits for it; the kernel stays as it is
+      default;  // stops after the current phase and waits for it; leaves the kernel as it is
 
  private:
   std::jthread thread_;

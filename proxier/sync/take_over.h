@@ -1,12 +1,12 @@
 #pragma once
 
-// TakeOver: the change from kube-proxy's iptables or nftables mode to ours, and from rules of any
-// mode that it wrote through iptables-nft, once per process. Sync thread only. Logs.
+// TakeOver: the change from kube-proxy's iptables or nftables mode to this daemon, including rules
+// that any mode of kube-proxy wrote through iptables-nft; once per process. Sync thread only. Logs.
 //
-// Both modes translate destinations before IPVS would see a packet, so they go on serving while
-// ours is built behind them; taking them away is what switches. Connections that they translated
-// live in conntrack and go on. Of each family by itself, so that one which cannot be programmed
-// keeps what serves it.
+// Both modes translate destinations before IPVS would see a packet. They therefore go on serving
+// while our state is built after them, and their removal is the switch. Connections that they
+// translated live on in conntrack. Each family switches by itself: a family that cannot be
+// programmed keeps its old rules.
 
 #include <functional>
 #include <set>
@@ -21,24 +21,24 @@
 
 namespace ipvsproxier::sync {
 
-// Removes what kube-proxy left in nf_tables of a family; see ipset/nft_tables.h.
+// Removes kube-proxy's leftovers in nf_tables of a family; see ipset/nft_tables.h.
 using RemoveNftLeftovers = std::function<netlink::Result<ipset::RemovedNft>(netlink::Family)>;
 
 class TakeOver {
  public:
-  // An empty `remove_nft_leftovers`: there are none.
+  // An empty `remove_nft_leftovers`: nothing to remove in nf_tables.
   TakeOver(ipset::RuleTable& rules, RemoveNftLeftovers remove_nft_leftovers,
            spdlog::logger& logger);
 
-  // There is still something to take over, or nobody looked yet.
+  // Whether there are leftovers to remove, or nobody has looked yet.
   bool pending() const { return !pending_.empty(); }
   bool pending(netlink::Family family) const { return pending_.contains(family); }
 
-  // Before the first writing. The chain of iptables mode whose name we need is set aside.
+  // Call before the first write: moves the chain of iptables mode aside whose name we need.
   void begin();
 
-  // As soon as ours is in place: removes what the other modes left of this family. What fails
-  // leaves it pending.
+  // Call as soon as our state is in place: removes the other modes' leftovers of this family. After
+  // a failure the family stays pending.
   void finish(netlink::Family family);
 
  private:

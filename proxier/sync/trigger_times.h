@@ -1,7 +1,7 @@
 #pragma once
 
-// TriggerTimes: changes of endpoints whose effect is not in the kernel yet, with when they were
-// made. Sync thread only.
+// TriggerTimes: changes of endpoints that are not in the kernel yet, with their times. Sync thread
+// only.
 
 #include <set>
 #include <vector>
@@ -13,15 +13,15 @@ namespace ipvsproxier::sync {
 
 class TriggerTimes {
  public:
-  // While a kernel refuses everything; those beyond are not measured.
+  // Limit while a kernel refuses everything; further changes are not measured.
   static constexpr std::size_t kMost = 10'000;
-  // Of one Service and family: one that the kernel refuses must not be all that is measured.
+  // Limit for one Service and family, so that a refused Service does not fill the list.
   static constexpr std::size_t kMostOfOne = 100;
 
   void note(const std::vector<model::Trigger>& triggers);
 
-  // Those that are in the kernel by now, each once. `waiting`: parts of the kernel state that are
-  // not as wanted; `sure`: all others are.
+  // Removes and returns the changes that are now in the kernel. `waiting`: parts of the kernel
+  // state that are not as desired; `sure`: all other parts are known to be.
   std::vector<model::Trigger> take(const plan::Planner& planner, const plan::Scope& waiting,
                                    bool sure);
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Unguarded: what must stay hidden because what filters or masquerades it is not in place, and
-// whose fault that is. Sync thread only.
+// Unguarded: virtual services and addresses that must stay hidden because elements that filter or
+// masquerade them are missing, with the cause. Sync thread only.
 
 #include <cstdint>
 #include <map>
@@ -15,7 +15,8 @@
 
 namespace ipvsproxier::sync {
 
-// What was kept from happening, and why. What is the node's fault too is the node's.
+// Operations that were prevented, with the cause. If both an object and the node are the cause, the
+// node counts.
 template <typename Key>
 using Causes = std::map<Key, Cause>;
 
@@ -33,11 +34,11 @@ std::optional<Cause> find_cause(const Causes<Key>& causes, const Key& key) {
 
 class Unguarded {
  public:
-  // This element of the set could not be added, or was not tried.
+  // The element could not be added, or was not tried.
   void note(ipset::SetId set, const ipset::Element& element, Cause cause);
   void note(const netlink::VirtualServiceKey& service, Cause cause);
 
-  // nullopt: it may be shown.
+  // Why it must stay hidden; nullopt: it may be exposed.
   std::optional<Cause> of(const netlink::VirtualServiceKey& service) const;
   std::optional<Cause> of(const netlink::IpAddress& address) const;
 

@@ -87,7 +87,7 @@ AccessChoice choose_access(const std::string& kubeconfig, const std::string& mas
 std::string default_user_agent() {
   utsname system{};
   const std::string_view machine = ::uname(&system) == 0 ? system.machine : "unknown";
-  // Go's names, by which others count clients.
+  // Go's names of architectures, by which other tools count clients.
   const auto architecture = machine == "x86_64"    ? "amd64"
                             : machine == "aarch64" ? "arm64"
                                                    : machine;

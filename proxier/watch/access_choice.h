@@ -1,8 +1,8 @@
 #pragma once
 
-// Where the credentials come from: the kubeconfig, the pod that we run in, or --master alone. Plain
-// file I/O on the caller's thread, at start-up. The environment's KUBECONFIG is not read, as
-// kube-proxy does not.
+// Chooses the source of the credentials: the kubeconfig, the pod's service account, or --master
+// alone. Plain file I/O on the caller's thread, at start. KUBECONFIG in the environment is not
+// read, as in kube-proxy.
 
 #include <string>
 
@@ -11,18 +11,18 @@
 
 namespace ipvsproxier::watch {
 
-// What a pod is told: environment and mounted files.
+// What Kubernetes gives to a pod: environment variables and mounted files.
 struct PodPlace {
-  std::string host;  // KUBERNETES_SERVICE_HOST; "": we are in no pod
+  std::string host;  // KUBERNETES_SERVICE_HOST; "": not in a pod
   std::string port;  // KUBERNETES_SERVICE_PORT
-  std::string folder = "/var/run/secrets/kubernetes.io/serviceaccount";  // of token and ca.crt
+  std::string folder = "/var/run/secrets/kubernetes.io/serviceaccount";  // holds token and ca.crt
 
   static PodPlace from_environment();
 };
 
-// kube-proxy's rule: the kubeconfig, with `master` in its server's place; `master` alone is that
-// server with no credentials and the system's authorities; the pod's when both are empty. Each file
-// that is named must be readable and make sense now.
+// kube-proxy's rule: a kubeconfig, with `master` in place of its server; `master` alone means that
+// server without credentials and with the system's certificate authorities; if both are empty, the
+// pod's service account. Every named file must be readable and valid now.
 AccessChoice choose_access(const std::string& kubeconfig, const std::string& master,
                            const PodPlace& pod);
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// The files that an AccessSource names, read and judged. Plain file I/O on the caller's thread.
+// Reads and checks the files that an AccessSource names. Plain file I/O on the caller's thread.
 
 #include <optional>
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace ipvsproxier::watch {
 
-// What is there could be read and makes sense; what is wrong with the others is among the problems,
-// whose origin is the file.
+// The contents that are present were readable and valid; the faults of other files are problems
+// with the file as origin.
 struct AccessFiles {
   struct KeyPair {
     std::string certificate_pem;
@@ -19,7 +19,7 @@ struct AccessFiles {
   };
 
   std::optional<std::string> ca_pem;
-  std::optional<std::string> token;  // without the blanks around it
+  std::optional<std::string> token;  // without surrounding blanks
   std::optional<KeyPair> key_pair;   // one half may come from the source itself
   api::Problems problems;
 };

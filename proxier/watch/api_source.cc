@@ -42,7 +42,7 @@ ApiSource::ApiSource(const std::string& node_name, Transport& transport, loop::T
     : on_update_(std::move(on_update)), watch_log_(timers, log) {
   for (auto& resource : resources_of(node_name)) {
     const auto kind = resource.kind;
-    // There is one Node, and it stays in force when it is gone.
+    // Not for the Node: there is only one, and it stays in force when it is deleted.
     const RemovalBrake own(kind == api::ObjectKind::node ? std::nullopt : brake);
     reflectors_.push_back(std::make_unique<Reflector>(
         std::move(resource), transport, timers, random, own, log, watch_log_,
@@ -73,7 +73,7 @@ void ApiSource::tell(api::ObjectKind kind, ReflectorNews news) {
   auto& changes = news.objects;
   ApiUpdate update;
   update.changed.reserve(changes.size());
-  // One by one, so that the first list is not there twice for long.
+  // Moved one by one, so that the first list is not in memory twice for long.
   for (auto change = changes.begin(); change != changes.end(); change = changes.erase(change)) {
     auto& [name, object] = *change;
     if (object)

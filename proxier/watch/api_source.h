@@ -1,9 +1,9 @@
 #pragma once
 
-// ApiSource: the objects of an API server as they change, selected as kube-proxy selects them:
-// Services of no other proxy and not headless, EndpointSlices of no headless Service, this Node.
-// Three reflectors (reflector.h says what they do about failures); nothing here ever ends. The main
-// thread's.
+// ApiSource: follows the objects of an API server, selected as in kube-proxy: Services that are not
+// headless and not of another proxy, EndpointSlices of Services that are not headless, this Node.
+// Uses three reflectors (reflector.h describes their handling of failures), which never end. Main
+// thread only.
 
 #include <functional>
 #include <map>
@@ -21,15 +21,15 @@
 
 namespace ipvsproxier::watch {
 
-// As ManifestUpdate: what happened since the last one.
+// The changes since the last update, in the form of a ManifestUpdate.
 struct ApiUpdate {
   std::vector<api::Object> changed;
   std::vector<DeletedObject> deleted;
-  // Why these cannot be read; nullopt: they can now, or are gone.
+  // Objects that cannot be read, with the reason; nullopt: readable again, or deleted.
   std::map<api::ObjectKey, std::optional<std::string>> unreadable;
-  // Every list was complete once: what was never told does not exist.
+  // Every list was complete once: an object that was never reported does not exist.
   bool complete = false;
-  // What list_again() asked for is told by now.
+  // The lists that list_again() asked for have been reported.
   bool listed_again = false;
 };
 
@@ -40,11 +40,11 @@ struct WatchStatus {
 
 class ApiSource {
  public:
-  // Must not destroy the source.
+  // The callback must not destroy the source.
   using OnUpdate = std::function<void(ApiUpdate)>;
 
-  // What it uses outlives it; `random` answers numbers in [0, 1). `brake`: of Services and
-  // EndpointSlices.
+  // The arguments must outlive this; `random` returns numbers in [0, 1). `brake` applies to
+  // Services and EndpointSlices.
   ApiSource(const std::string& node_name, Transport& transport, loop::Timers& timers,
             const std::function<double()>& random, RemovalBrake::Wait brake, spdlog::logger& log,
             OnUpdate on_update);
@@ -53,7 +53,7 @@ class ApiSource {
   ~ApiSource() = default;
 
   void start();
-  // Lists everything anew at `when`, or as soon after it as can be.
+  // Lists everything again at `when`, or as soon as possible after it.
   void list_again(Reflector::Clock::time_point when);
   // For metrics; cheap.
   std::vector<WatchStatus> status() const;

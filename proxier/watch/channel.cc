@@ -12,7 +12,7 @@ namespace {
 
 constexpr unsigned kMostFailedQuestions = 2;
 
-// What a connection is made of: who asks may change on it.
+// The values that identify a connection; credentials may change on a connection.
 ClusterAccess way_of(ClusterAccess access) {
   access.bearer_token.clear();
   access.username.clear();
@@ -93,7 +93,7 @@ void Channel::end_question() {
   loop_.drop(*std::exchange(question_, nullptr));
 }
 
-// Whatever the answer is.
+// Any answer proves that the path works.
 void Channel::on_head(const ResponseHead& /*head*/) {
   if (question_->made_connection())
     give_up("the connection takes no more requests");
@@ -103,7 +103,7 @@ void Channel::on_head(const ResponseHead& /*head*/) {
 
 void Channel::on_chunk(std::string_view /*chunk*/) {}
 
-// Without an answer: its connection broke, which the members are told as well. Asked again soon.
+// The connection broke before an answer, and the members learn that as well. Asked again soon.
 void Channel::on_end(const netlink::Status& outcome) {
   end_question();
   if (++failed_questions_ >= kMostFailedQuestions)

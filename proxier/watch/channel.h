@@ -1,16 +1,16 @@
 #pragma once
 
-// Channel: the connections that exchanges with one server share, and whether they still lead there.
-// The main thread's.
+// Channel: the connections that exchanges with one server share, and a check whether they still
+// reach the server. Main thread only.
 //
-// TCP notices a peer that has vanished, but not that nobody is behind the next proxy. So once
-// nothing came for 30 s the server is asked for a sign of life (GET /livez, which waits in no queue
-// there) on the connection that the exchanges share; any answer will do, and proxies that cut idle
-// connections see traffic. When none comes within 15 s, all exchanges of the channel are told that
-// their path is dead; so they are when the question needed another connection, for then theirs
-// takes no more (GOAWAY) and nothing tells whether it lives. Only where the server speaks HTTP/2:
-// without, each exchange has a connection of its own, and a question on another one tells nothing
-// about it.
+// TCP notices when the peer vanishes, but not when the server behind a proxy vanishes. Therefore,
+// after 30 s without data, the channel sends GET /livez (which the server answers without queueing)
+// on the shared connection; any answer proves that the path works, and the traffic keeps idle
+// connections open in proxies. Without an answer within 15 s all exchanges of the channel are told
+// that their path is dead. They are told so as well if the question needed a new connection: the
+// shared one then takes no more requests (GOAWAY), and its state cannot be checked. All this
+// applies to HTTP/2 only: with HTTP/1.1 each exchange has its own connection, and a question on
+// another connection proves nothing.
 
 #include <chrono>
 #include <memory>
@@ -33,7 +33,7 @@ struct PathCheck {
 
 class Channel final : private ResponseHandler {
  public:
-  // A request that is on its way, or its answer.
+  // A request in progress.
   class Member {
    public:
     Member() = default;
@@ -41,26 +41,27 @@ class Channel final : private ResponseHandler {
     Member& operator=(const Member&) = delete;
     virtual ~Member() = default;
 
-    // It is no member any more. Must not destroy anything of the channel.
+    // The member has been removed. The callback must not destroy anything of the channel.
     virtual void on_dead_path(const netlink::Error& error) = 0;
   };
 
-  // To the server of `access`. `name` is that of its deadline. The loop outlives it.
+  // A channel to the server of `access`. `name` is the name of its deadline. The loop must outlive
+  // it.
   Channel(loop::MainLoop& loop, std::string name, ClusterAccess access, const PathCheck& check);
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
   ~Channel() override;
 
-  // Whether a new exchange may go over it.
+  // Whether a new exchange with this access may use the channel.
   bool is_for(const ClusterAccess& access) const;
-  // Not for new exchanges any more.
+  // New exchanges no longer use the channel.
   void retire() { retired_ = true; }
 
   // For HttpTransfers.
   const std::shared_ptr<void>& connections() const { return connections_; }
   void join(Member& member, const ClusterAccess& access);
   void leave(Member& member);
-  // Something came for a member.
+  // Data arrived for a member.
   void heard(bool is_multiplexed);
 
  private:
@@ -78,14 +79,14 @@ class Channel final : private ResponseHandler {
   const std::string name_;
   const PathCheck check_;
   const std::shared_ptr<void> connections_;
-  ClusterAccess access_;  // of who joined last
+  ClusterAccess access_;  // of the last member that joined
   std::set<Member*> members_;
   bool retired_ = false;
   bool multiplexed_ = false;
-  bool waiting_ = false;  // for the deadline
+  bool waiting_ = false;  // the deadline is set
   loop::MainLoop::Clock::time_point heard_;
-  HttpTransfer* question_ = nullptr;  // the loop's
-  unsigned failed_questions_ = 0;     // in a row
+  HttpTransfer* question_ = nullptr;  // owned by the loop
+  unsigned failed_questions_ = 0;     // consecutive
 };
 
 }  // namespace ipvsproxier::watch

@@ -30,10 +30,10 @@ using Clock = loop::MainLoop::Clock;
 
 constexpr std::size_t kErrorTail = 4096;
 constexpr std::size_t kShownErrors = 300;
-// After the end of its output a program is gone within moments; there is no descriptor to wait for
-// on kernels before 5.3 (pidfd_open).
+// After the end of its output a program exits within moments. Kernels before 5.3 have no descriptor
+// to wait for that (pidfd_open), so it is polled.
 constexpr std::chrono::milliseconds kExitPoll{5};
-// A killed process may hang in the kernel; then it stays behind.
+// A killed process may hang in the kernel; after this time it is left behind.
 constexpr std::chrono::seconds kKillPatience{5};
 
 struct Pipe {
@@ -84,7 +84,7 @@ class SpawnPlan {
   posix_spawnattr_t attributes_{};
 };
 
-// As exec() wants them; `texts` outlives the answer.
+// In the form that exec() needs; `texts` must outlive the result.
 std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   std::vector<char*> pointers;
   for (auto& text : texts) pointers.push_back(text.data());
@@ -92,7 +92,7 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   return pointers;
 }
 
-// Of a name twice the last one.
+// Of a repeated name the last value counts.
 std::vector<std::string> without_doubles(const std::vector<std::string>& environment) {
   std::map<std::string, std::string> by_name;
   for (const auto& entry : environment) by_name[entry.substr(0, entry.find('='))] = entry;
@@ -101,7 +101,7 @@ std::vector<std::string> without_doubles(const std::vector<std::string>& environ
   return entries;
 }
 
-// One line that a log can show: the end of what was said.
+// The end of the program's errors as one line for a log.
 std::string shown(const std::string& errors) {
   std::string line;
   for (const char c : errors) {

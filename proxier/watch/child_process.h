@@ -1,7 +1,7 @@
 #pragma once
 
-// ChildProcess: a program that runs beside the main loop, without input, in a process group of its
-// own, for a bounded time and with bounded output. The main thread's.
+// ChildProcess: a program that runs beside the main loop, without input, in its own process group,
+// with limits on time and output. Main thread only.
 
 #include <sys/types.h>
 
@@ -19,26 +19,28 @@
 namespace ipvsproxier::watch {
 
 struct ChildCommand {
-  std::string program;  // a path, or a name that our PATH leads to
+  std::string program;  // a path, or a name that is looked up in PATH
   std::vector<std::string> arguments;
-  std::vector<std::string> environment;  // all of it, "NAME=VALUE"; of a name twice the last counts
+  // The whole environment as "NAME=VALUE"; of a repeated name the last value counts.
+  std::vector<std::string> environment;
   std::chrono::milliseconds time_limit{60'000};
   std::size_t most_output = std::size_t{1} << 20U;
 };
 
 struct ChildOutput {
   std::string output;
-  std::string errors;  // the end of what it wrote to its standard error
+  std::string errors;  // the end of its standard error
 };
 
 class ChildProcess {
  public:
   using Then = std::function<void(netlink::Result<ChildOutput>)>;
 
-  // Starts it; an error (ErrorKind::missing: there is no such program) when it cannot be. `name` is
-  // that of a deadline of the loop. `then` is called once from the loop, when the program has ended
-  // and closed its output, and may destroy this. An error: another exit status than 0, a signal,
-  // too much output, no end within the time limit (the whole group is killed then).
+  // Starts the program; returns an error if that fails (ErrorKind::missing: no such program).
+  // `name` is the name of a deadline of the loop. `then` is called once from the loop, after the
+  // program has exited and closed its output, and may destroy this object. It gets an error for: an
+  // exit status other than 0, a signal, too much output, or no exit within the time limit (the
+  // whole group is then killed).
   static netlink::Result<std::unique_ptr<ChildProcess>> start(loop::MainLoop& loop,
                                                               std::string name,
                                                               ChildCommand command, Then then);
@@ -65,11 +67,11 @@ class ChildProcess {
   ChildCommand command_;
   Then then_;
   std::chrono::steady_clock::time_point deadline_;
-  pid_t pid_ = -1;  // -1: not started, or waited for
+  pid_t pid_ = -1;  // -1: not started, or already waited for
   netlink::UniqueFd output_end_;
   netlink::UniqueFd error_end_;
   ChildOutput read_;
-  std::unique_ptr<netlink::Error> killed_;  // why
+  std::unique_ptr<netlink::Error> killed_;  // the reason, once killed
 };
 
 }  // namespace ipvsproxier::watch

@@ -16,14 +16,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// In bytes (kubernetes, pkg/apis/core/validation/events.go).
+// Limits in bytes (kubernetes, pkg/apis/core/validation/events.go).
 constexpr std::size_t kMostNote = 1024;
 constexpr std::size_t kMostInstance = 128;
 constexpr std::size_t kMostName = 253;
 
 constexpr const char* kController = "kube-proxy";
 
-// One line that is UTF-8, and as long as the server takes at most.
+// One line of valid UTF-8 within the server's limit.
 std::string fit(std::string_view text, std::size_t most) {
   return std::string(api::head_of(api::visible(text), most));
 }
@@ -32,7 +32,7 @@ bool is_alphanumeric(char letter) {
   return (letter >= 'a' && letter <= 'z') || (letter >= '0' && letter <= '9');
 }
 
-// RFC 1123, in lower case: what names an object.
+// RFC 1123 subdomain in lower case: a valid object name.
 bool is_dns_subdomain(std::string_view name) {
   if (name.empty() || name.size() > kMostName) return false;
   char before = '.';
@@ -47,7 +47,7 @@ bool is_dns_subdomain(std::string_view name) {
   return is_alphanumeric(before);
 }
 
-// Of version 4: 122 random bits.
+// A UUID of version 4: 122 random bits.
 std::string random_uuid(const std::function<double()>& random) {
   std::string uuid = "xxxxxxxx-xxxx-4xxx-yxxx-xxxxxxxxxxxx";
   for (auto& letter : uuid) {

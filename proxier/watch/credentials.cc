@@ -25,7 +25,7 @@ using Steady = std::chrono::steady_clock::time_point;
 
 constexpr const char* kPluginDeadline = "credentials plugin";
 constexpr const char* kAnswerDeadline = "credentials answer";
-// A credential is not used for its last moments, which a request may take to arrive.
+// A credential is not used just before it expires, because the request takes time to arrive.
 constexpr std::chrono::seconds kExpiryLeeway{10};
 
 bool same_identity(const ClusterAccess& one, const ClusterAccess& other) {
@@ -54,15 +54,15 @@ struct Credentials::State {
   spdlog::logger& log;
   CredentialsClock clock;
 
-  AccessFiles files;                // the last good reading of each
-  std::optional<Steady> looked_at;  // none: the files are to be read
-  std::vector<std::string> warned;  // of these files' problems
+  AccessFiles files;                // last good contents of each file
+  std::optional<Steady> looked_at;  // nullopt: the files must be read
+  std::vector<std::string> warned;  // problems of these files that were logged
 
   std::unique_ptr<ChildProcess> child;
   std::optional<ExecCredential> printed;
   std::optional<Failure> failure;
 
-  std::optional<ClusterAccess> latest;  // that was given out
+  std::optional<ClusterAccess> latest;  // last value that was returned
   std::map<unsigned long, Then> waiters;
   unsigned long next_waiter = 1;
 
@@ -81,7 +81,7 @@ struct Credentials::State {
   void answer_all(const Answer& answer);
 };
 
-// The next look is due at once as long as something has never been read.
+// While a needed file has never been read, each call reads again.
 std::optional<Error> Credentials::State::read_files() {
   const auto now = clock.steady();
   if (looked_at && now - *looked_at < kCredentialFileAge) return std::nullopt;
@@ -95,7 +95,7 @@ std::optional<Error> Credentials::State::read_files() {
   return std::nullopt;
 }
 
-// A part without which no request can be made.
+// An error for a missing part without which no request is possible.
 std::optional<Error> Credentials::State::missing_part(const api::Problems& problems) const {
   const bool no_ca = !source.ca_file.empty() && !files.ca_pem;
   const bool no_token =
@@ -227,7 +227,7 @@ void Credentials::State::answer_waiters() {
   if (const auto answer = current()) answer_all(*answer);
 }
 
-// A waiter may end another's wait, or wait again.
+// A waiter may end another waiter's wait, or wait again.
 void Credentials::State::answer_all(const Answer& answer) {
   const auto end = next_waiter;
   while (!waiters.empty() && waiters.begin()->first < end)

@@ -1,19 +1,19 @@
 #pragma once
 
-// Credentials: what the next request to the API server uses. The main thread's.
+// Credentials: the access values for the next request to the API server. Main thread only.
 //
-// Files are read when they are needed, at most once a minute as client-go does, and after a 401.
-// One that cannot be read any more, or that makes no sense (a certificate whose key is not there
-// yet), costs a warning; what was read before stays in use. An exec plugin runs as a child process,
-// one at a time, and what it printed is used until it expires or a 401 comes.
+// Files are read when needed, at most once a minute (as in client-go), and after a 401. A file that
+// becomes unreadable or invalid (a certificate whose key is not there yet) causes a warning, and
+// its last good contents stay in use. An exec plugin runs as a child process, one at a time; its
+// output is used until it expires or a 401 comes.
 //
-// How a request uses it:
+// A request uses it as follows:
 //
 //   if (auto access = credentials.current()) start(*access);          // a value or an error
 //   else wait_ = credentials.when_known([this](const auto& access) { start(access); });
 //   ... 401 came:   credentials.reread(access_that_was_used);         // then current() as above
 //
-// An error is a reason to back off; asking again later tries again.
+// After an error the caller should back off; the next call tries again.
 
 #include <chrono>
 #include <functional>
@@ -28,13 +28,13 @@
 
 namespace ipvsproxier::watch {
 
-// How often a file is looked at again, and for how long a plugin that failed is left alone.
+// How often a file is checked again, and the pause after a failed plugin.
 inline constexpr std::chrono::seconds kCredentialFileAge{60};
 inline constexpr std::chrono::seconds kPluginRest{1};
 
 struct CredentialsClock {
   std::function<std::chrono::steady_clock::time_point()> steady = std::chrono::steady_clock::now;
-  // Expiry is written as time of day.
+  // For expiry times, which are wall-clock times.
   std::function<std::chrono::system_clock::time_point()> wall = std::chrono::system_clock::now;
 };
 
@@ -43,7 +43,7 @@ class Credentials {
   using Answer = netlink::Result<ClusterAccess>;
   using Then = std::function<void(const Answer&)>;
 
-  // Waits until destroyed. Must not outlive the Credentials.
+  // Cancels the wait when destroyed. Must not outlive the Credentials.
   class Wait {
    public:
     Wait() = default;
@@ -61,23 +61,23 @@ class Credentials {
     unsigned long id_ = 0;
   };
 
-  // Reads nothing yet. The loop and the logger outlive it; its deadlines are named "credentials
-  // ...".
+  // Reads nothing yet. The loop and the logger must outlive it; its deadlines are named
+  // "credentials ...".
   Credentials(loop::MainLoop& loop, AccessSource source, spdlog::logger& log,
               CredentialsClock clock = {});
   Credentials(const Credentials&) = delete;
   Credentials& operator=(const Credentials&) = delete;
-  ~Credentials();  // kills a plugin that runs; no waiter is called
+  ~Credentials();  // kills a running plugin; waiters are not called
 
-  // What a request that starts now uses; reads files. Nothing: the plugin must be asked first,
-  // which this has begun.
+  // The values for a request that starts now; reads files. nullopt: the plugin must run first, and
+  // this call has started it.
   std::optional<Answer> current();
 
-  // Calls `then` once, from the loop and never from inside this call, when there is an answer.
+  // Calls `then` once with the answer, from the loop, never from inside this call.
   [[nodiscard]] Wait when_known(Then then);
 
-  // The server did not accept `refused` (401). Unless there is something newer already, the next
-  // current() reads the files again, or asks the plugin again.
+  // The server rejected `refused` (401). Unless newer values exist already, the next current()
+  // reads the files again, or runs the plugin again.
   void reread(const ClusterAccess& refused);
 
  private:

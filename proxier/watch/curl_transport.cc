@@ -13,7 +13,7 @@ namespace {
 using netlink::Error;
 using netlink::Status;
 
-// Waits for credentials, then for the transfer.
+// An exchange that waits for credentials, then for its transfer.
 class CurlExchange final : public Exchange, private ResponseHandler, private Channel::Member {
  public:
   using ChannelFor = std::function<std::shared_ptr<Channel>(const ClusterAccess&)>;
@@ -66,7 +66,7 @@ class CurlExchange final : public Exchange, private ResponseHandler, private Cha
     channel_->join(*this, access_);
   }
 
-  // Whoever is told may destroy this.
+  // The handler may destroy this.
   void on_head(const ResponseHead& head) override {
     channel_->heard(transfer_->is_multiplexed());
     handler_.on_head(head);
@@ -91,7 +91,7 @@ class CurlExchange final : public Exchange, private ResponseHandler, private Cha
     loop_.drop(*std::exchange(transfer_, nullptr));
   }
 
-  // Not at once: open() has not returned yet, or others are told as well.
+  // Deferred: open() has not returned yet, or other members are being told.
   void fail(Error error) {
     loop_.at(name_, loop_.now(),
              [this, status = Status(std::move(error))] { handler_.on_end(status); });
@@ -107,7 +107,7 @@ class CurlExchange final : public Exchange, private ResponseHandler, private Cha
   Credentials::Wait wait_;
   std::optional<std::chrono::steady_clock::time_point> sent_;
   std::shared_ptr<Channel> channel_;
-  HttpTransfer* transfer_ = nullptr;  // the loop's
+  HttpTransfer* transfer_ = nullptr;  // owned by the loop
 };
 
 }  // namespace

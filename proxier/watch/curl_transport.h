@@ -1,12 +1,11 @@
 #pragma once
 
-// CurlTransport: the Transport of the daemon, by libcurl on the main loop. HTTP/2 where the server
-// has it, else 1.1; gzip; a proxy as ClusterAccess or the environment say it. The server's
-// certificate is verified unless ClusterAccess says insecure_skip_tls_verify.
+// CurlTransport: the daemon's Transport, using libcurl on the main loop. HTTP/2 if the server has
+// it, else HTTP/1.1; gzip; a proxy from ClusterAccess or the environment. The server's certificate
+// is verified unless ClusterAccess has insecure_skip_tls_verify.
 //
-// One connection carries all exchanges where HTTP/2 allows it. A path that is dead is noticed
-// within 30 s where packets vanish (http_transfer.h), and within 45 s where something in between
-// keeps our side open (channel.h).
+// With HTTP/2 one connection carries all exchanges. A dead path is noticed within 30 s if packets
+// vanish (http_transfer.h), and within 45 s if a device in between keeps our side open (channel.h).
 
 #include <memory>
 
@@ -19,8 +18,8 @@ namespace ipvsproxier::watch {
 
 class CurlTransport final : public Transport {
  public:
-  // Both outlive this, which outlives its exchanges. Its deadlines are named "exchange ..." and
-  // "channel ...".
+  // Both arguments must outlive this, and this must outlive its exchanges. Its deadlines are named
+  // "exchange ..." and "channel ...".
   CurlTransport(loop::MainLoop& loop, Credentials& credentials, const PathCheck& check = {})
       : loop_(loop), credentials_(credentials), check_(check) {}
 
@@ -32,7 +31,7 @@ class CurlTransport final : public Transport {
   loop::MainLoop& loop_;
   Credentials& credentials_;
   const PathCheck check_;
-  std::shared_ptr<Channel> channel_;  // for new exchanges, unless it is retired
+  std::shared_ptr<Channel> channel_;  // for new exchanges, unless retired
   unsigned long exchanges_ = 0;
   unsigned long channels_ = 0;
 };

@@ -8,9 +8,9 @@ namespace ipvsproxier::watch {
 
 namespace {
 
-// As client-go tells it from other timeouts (isTooLargeResourceVersionError).
+// The text by which client-go recognizes this timeout (isTooLargeResourceVersionError).
 constexpr std::string_view kTooLarge = "Too large resource version";
-// In bytes: it is kept and shown.
+// Limit in bytes: the cause is stored and shown.
 constexpr std::size_t kMostCause = 4096;
 
 Trouble trouble_of(int code, const api::ApiStatus& status) {
@@ -36,7 +36,7 @@ Ending ending_of(std::string what, int code, const api::ApiStatus& status) {
                 .cause = std::move(what) + " " + std::to_string(code)};
   if (!status.reason.empty()) ending.cause += " " + status.reason;
   if (!status.message.empty()) ending.cause += ": " + status.message;
-  // It stands in logs, and in the daemon's status, as one line.
+  // One line, for logs and the daemon's status.
   ending.cause.resize(api::head_of(ending.cause, kMostCause).size());
   std::replace_if(
       ending.cause.begin(), ending.cause.end(),

@@ -1,6 +1,6 @@
 #pragma once
 
-// Ending: why a list or a watch is over, as far as it matters for what comes next. Pure.
+// Ending: why a list or a watch ended, in the categories that decide about the next step. Pure.
 
 #include <chrono>
 #include <cstdint>
@@ -11,25 +11,25 @@
 
 namespace ipvsproxier::watch {
 
-// A server cannot send us away for a day by mistake.
+// Limit of Retry-After: a server must not send us away for a day by mistake.
 inline constexpr std::chrono::seconds kLongestRetryAfter{600};
 
-// What is asked for: a watch that starts with all objects, a page of a list, whether the server is
-// as far as we are, a watch.
+// The kinds of requests: a watch that starts with all objects, pages of a list, a question for the
+// server's current version, and a watch.
 enum class Step : std::uint8_t { streaming_list, first_page, later_page, question, watch };
 
 enum class Trouble : std::uint8_t {
-  ended,         // as it should
-  lost,          // no connection, or not any more
-  overdue,       // the server is there and says nothing, or does not end
-  busy,          // come back later
-  behind,        // the server has not come to our version yet, and may never do
-  older,         // the server knows less than we do: perhaps another one does not
-  denied,        // not allowed, or it is not there
+  ended,         // normally
+  lost,          // the connection failed or broke
+  overdue,       // the server answers nothing, or does not end
+  busy,          // the server asks us to come back later
+  behind,        // the server has not reached our version yet, and may never do
+  older,         // the server knows less than we do; another server may not
+  denied,        // not allowed, or not found
   unauthorized,  // 401
-  expired,       // the version or the page is too old
+  expired,       // the version or the page token is too old
   unsupported,   // the server has no streaming lists
-  nonsense,      // broken JSON, or an answer for which there is no rule
+  nonsense,      // broken JSON, or an answer without a rule
 };
 
 struct Ending {
@@ -40,10 +40,10 @@ struct Ending {
   friend bool operator==(const Ending&, const Ending&) = default;
 };
 
-// What a Status in an ERROR event means.
+// The Ending for the Status of an ERROR event.
 Ending ending_of_event(const api::ApiStatus& status);
 
-// What an answer other than 200 means.
+// The Ending for an answer other than 200.
 Ending ending_of_answer(int code, const api::ApiStatus& status, Step step);
 
 }  // namespace ipvsproxier::watch

@@ -11,7 +11,7 @@ namespace ipvsproxier::watch {
 namespace {
 
 constexpr std::string_view kBlanks = " \t\r\n";
-// A buffer that one large object made larger than this is given back.
+// A larger buffer, caused by one large object, is released.
 constexpr std::size_t kKeptCapacity = std::size_t{1} << 20U;
 
 bool opens(char byte) {
@@ -22,7 +22,7 @@ bool closes(char byte) {
   return byte == '}' || byte == ']';
 }
 
-// Whether the byte behind `text` is escaped, when the first byte of `text` is not.
+// Whether the byte after `text` is escaped, if the first byte of `text` is not.
 bool ends_in_escape(std::string_view text) {
   const auto last_other = text.find_last_not_of('\\');
   const std::size_t backslashes =
@@ -30,8 +30,8 @@ bool ends_in_escape(std::string_view text) {
   return backslashes % 2 == 1;
 }
 
-// The offset behind the quote that ends the text which `bytes` begin in; npos: it does not end
-// here. Most texts are short, and yet memchr is three times as fast as looking at each byte.
+// The offset after the quote that ends the text at the beginning of `bytes`; npos: it does not end
+// in them. Most texts are short, yet memchr is three times as fast as a loop over the bytes.
 std::size_t end_of_text(std::string_view bytes, bool& escaped) {
   std::size_t at = escaped && !bytes.empty() ? 1 : 0;
   if (!bytes.empty()) escaped = false;
@@ -131,7 +131,7 @@ void EventFramer::take_object(std::string_view& chunk, const OnDocument& on_docu
   if (complete) hand_out_object(is_torn ? std::string_view(object_) : taken, on_document);
 }
 
-// Behind the bound only the beginning counts.
+// Above the limit only the beginning is kept.
 void EventFramer::keep_object(std::string_view taken) {
   if (object_size_ <= max_document_) {
     object_.append(taken);

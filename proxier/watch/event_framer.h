@@ -1,11 +1,11 @@
 #pragma once
 
-// EventFramer: chunks of a response body -> complete JSON documents. Pure; used by one thread.
+// EventFramer: splits the chunks of a response body into complete JSON documents. Pure; one thread.
 //
-// It only finds where documents end; whether they are JSON is for the decoder. A document that
-// lies within one chunk is handed out where it is, others are put together in a buffer that is
-// never larger than the bound. Of an event or item above the bound the beginning is handed out: it
-// is somebody's object, and what follows it is not its fault.
+// It only finds the ends of documents; the decoder checks whether they are JSON. A document within
+// one chunk is passed on in place; others are assembled in a buffer that never exceeds the limit.
+// For an event or item above the limit only its beginning is passed on, so that one large object
+// does not stop the rest.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,57 +22,58 @@ class EventFramer {
  public:
   enum class Mode : std::uint8_t {
     watch,  // objects one after another, with or without white space between them
-    list,   // one object whose top-level member "items" is handed out element by element
+    list,   // one object; the elements of its top-level member "items" are passed on one by one
   };
   enum class Piece : std::uint8_t {
     event,            // of a watch
-    item,             // of a list, as soon as it is complete
-    event_beginning,  // of one above the bound, at its end
+    item,             // of a list, once complete
+    event_beginning,  // of an event above the limit, at its end
     item_beginning,
-    envelope,  // the list with "items" emptied, at its end; a body without items as it is
+    envelope,  // the list with "items" emptied, at its end; a body without items unchanged
   };
-  // The document is valid during the call. It must neither feed nor destroy the framer.
+  // `document` is valid during the call. The callback must neither feed nor destroy the framer.
   using OnDocument = std::function<void(Piece piece, std::string_view document)>;
 
   static constexpr std::size_t kMaxDocument = std::size_t{32} << 20U;
-  // Of what is above the bound, so much is a beginning; and it ends it when it is so many times the
-  // bound, as that is no object any more.
+  // Of a document above the limit, this many bytes are its beginning; a document of this many times
+  // the limit ends the stream, because it is no object.
   static constexpr std::size_t kBeginning = std::size_t{64} << 10U;
   static constexpr std::size_t kMostBounds = 32;
 
   explicit EventFramer(Mode mode, std::size_t max_document = kMaxDocument)
       : mode_(mode), max_document_(max_document) {}
 
-  // An error (malformed: bytes that start no document, or an envelope above the bound) ends it:
-  // further calls answer the same error. What was complete before the error has been handed out.
+  // An error ends the stream (malformed: bytes that cannot start a document, or an envelope above
+  // the limit); further calls return the same error. Documents before the error have been passed
+  // on.
   netlink::Status feed(std::string_view chunk, const OnDocument& on_document);
 
-  // At the end of the body: an error (malformed) when a document was cut off, in list mode also
-  // when there was none.
+  // Call at the end of the body. An error (malformed) if a document was cut off, in list mode also
+  // if there was no document.
   netlink::Status finish();
 
-  // Bytes that were taken and not yet handed out.
+  // Number of bytes that were received and not yet passed on.
   std::size_t pending() const;
 
  private:
   enum class State : std::uint8_t {
     between,      // before a document, or before the list
     object,       // in an event or an item
-    envelope,     // in the list, outside of its items
-    item_or_end,  // behind the [ of the items
-    item,         // behind a comma of theirs
+    envelope,     // in the list, outside its items
+    item_or_end,  // after the [ of the items
+    item,         // after a comma between items
     comma_or_end,
-    done,  // behind the list
+    done,  // after the list
     failed,
   };
-  // Where in the brackets and quotes of an object the bytes so far end.
+  // Position in the brackets and quotes of an object at the end of the bytes so far.
   struct Nesting {
     std::size_t depth = 0;
     bool in_text = false;
-    bool escaped = false;  // the next byte of a text stands behind a backslash
+    bool escaped = false;  // the previous byte of the text was a backslash
   };
 
-  // Each takes bytes off the front.
+  // Each removes bytes from the front.
   void take_start(std::string_view& chunk);
   void take_object(std::string_view& chunk, const OnDocument& on_document);
   void keep_object(std::string_view taken);
@@ -94,12 +95,12 @@ class EventFramer {
   std::size_t chunk_size_ = 0;
   Nesting object_nesting_;
   Nesting list_nesting_;
-  std::string object_;           // the part of the open object that came with earlier chunks
-  std::size_t object_size_ = 0;  // of which object_ is the beginning if it is above the bound
+  std::string object_;           // part of the current object from earlier chunks
+  std::size_t object_size_ = 0;  // object_ is only its beginning above the limit
   std::string envelope_;
-  std::size_t text_start_ = 0;  // in envelope_, behind the quote
+  std::size_t text_start_ = 0;  // in envelope_, after the quote
   bool at_key_ = false;         // the next text of the envelope is a top-level key
-  bool at_items_ = false;       // the top-level key "items" and perhaps its colon have been seen
+  bool at_items_ = false;       // the top-level key "items", and maybe its colon, were seen
   std::optional<netlink::Error> error_;
 };
 

@@ -15,7 +15,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kPause{10'000};         // between two attempts
-constexpr std::chrono::seconds kPatience{30};  // with one request
+constexpr std::chrono::seconds kPatience{30};  // for one request
 constexpr std::chrono::minutes kSeriesEnds{6};
 constexpr unsigned kRefreshLooks = 5;  // every half hour
 constexpr std::size_t kMostRefusalText = 4096;
@@ -149,7 +149,7 @@ void EventRecorder::take_answer(Kept& kept) {
     kept.wanted = true;
     return finish(kept);
   }
-  // An attempt whose answer did not come has arrived.
+  // An earlier attempt without an answer had arrived.
   if (code == 409 && method_ == Method::post) {
     kept.told = 1;
     kept.wanted = kept.wanted || kept.record.count > 1;
@@ -184,7 +184,7 @@ void EventRecorder::try_again(Kept& kept, const std::string& cause, milliseconds
   });
 }
 
-// This attempt was the last of what was to be told; there may be more by now.
+// The Event was sent or given up; meanwhile it may have new changes.
 void EventRecorder::finish(Kept& kept) {
   kept.attempts = 0;
   if (kept.wanted) {

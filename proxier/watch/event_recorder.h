@@ -1,16 +1,16 @@
 #pragma once
 
-// EventRecorder: tells the API server Events (events.k8s.io/v1), as client-go's recorder does. The
-// main thread's. Nobody waits for it: what cannot be told is logged and forgotten.
+// EventRecorder: sends Events (events.k8s.io/v1) to the API server, like client-go's recorder. Main
+// thread only. No caller waits for it: an Event that cannot be sent is logged and dropped.
 //
-// Events that are alike in everything but their note are one with a series: the first repeat is
-// told at once, those after it are counted and told every half hour, and when none has come for six
-// minutes (looked at every six minutes). Then the next is a new Event.
+// Events that differ only in their note form one Event with a series. The first repeat is sent at
+// once; later ones are counted, and the count is sent every half hour and after six minutes without
+// a repeat (checked every six minutes). A repeat after that is a new Event.
 //
-// One request at a time. What does not arrive is tried again after 10 s, up to a quarter more, 12
-// times in all, and so is what the server refuses with a Retry-After (not before that) or, once,
-// with 401, for which credentials are read again. Everything else that it refuses is over.
-// An Event that is patched and not there any more is posted anew.
+// One request at a time. A request that does not arrive is repeated after 10 s (plus up to a
+// quarter), 12 attempts in all; so is one that the server refuses with a Retry-After (not before
+// that time) or, once, with 401, after the credentials were read again. Any other refusal is final.
+// If an Event to patch no longer exists, it is posted again.
 
 #include <chrono>
 #include <compare>
@@ -35,11 +35,11 @@ class EventRecorder final : private ResponseHandler {
  public:
   using WallClock = std::function<EventRecord::Time()>;
 
-  static constexpr std::size_t kMostKept = 1000;  // more at a time are not told
+  static constexpr std::size_t kMostKept = 1000;  // limit; further events are dropped
   static constexpr unsigned kAttempts = 12;
 
-  // What it uses outlives it; `random` answers numbers in [0, 1). `host` is this machine's name.
-  // Its deadlines are named "events ...".
+  // The arguments must outlive this; `random` returns numbers in [0, 1). `host` is this machine's
+  // name. Its deadlines are named "events ...".
   EventRecorder(std::string host, Transport& transport, loop::Timers& timers,
                 std::function<double()> random, spdlog::logger& log,
                 WallClock wall = std::chrono::system_clock::now);
@@ -49,22 +49,22 @@ class EventRecorder final : private ResponseHandler {
 
   void record(ClusterEvent event);
 
-  // Whether nothing is to be told now, or again later because it did not arrive.
+  // Whether nothing waits to be sent now or again later.
   bool idle() const { return busy_ == 0; }
-  // Called each time that becomes true; must not destroy this.
+  // `then` is called each time that idle() becomes true; it must not destroy this.
   void on_idle(std::function<void()> then) { on_idle_ = std::move(then); }
 
  private:
   using Key = std::tuple<EventLevel, std::string, std::string, ObjectReference>;
   struct Kept {
     EventRecord record;
-    std::uint64_t number = 0;  // names its deadline
-    std::uint32_t told = 0;    // the count that the server has; 0: it does not have the Event
-    unsigned attempts = 0;     // that failed, in a row
-    bool busy = false;         // in the queue, on its way or to be tried again
-    bool wanted = false;       // there is something new to tell
+    std::uint64_t number = 0;  // part of its deadline's name
+    std::uint32_t told = 0;    // the count at the server; 0: the server has no such Event
+    unsigned attempts = 0;     // failed attempts in a row
+    bool busy = false;         // queued, being sent, or waiting for another attempt
+    bool wanted = false;       // it has changes to send
     bool asked_again = false;  // after a 401
-    bool ends = false;         // to be forgotten when this has been told
+    bool ends = false;         // drop it once this has been sent
   };
 
   void on_head(const ResponseHead& head) override;
@@ -93,16 +93,16 @@ class EventRecorder final : private ResponseHandler {
   std::size_t busy_ = 0;
   std::deque<Kept*> queue_;
   std::uint64_t numbers_ = 0;
-  unsigned looks_ = 0;    // at the series
-  bool is_full_ = false;  // which was told
+  unsigned looks_ = 0;    // checks of the series
+  bool is_full_ = false;  // the limit was reached, and logged
 
-  // The request that goes on.
+  // The current request.
   Kept* sending_ = nullptr;
   std::unique_ptr<Exchange> exchange_;
   Method method_ = Method::post;
   std::uint32_t sent_count_ = 0;
   ResponseHead head_;
-  std::string refusal_;  // the body that came with an answer that is no success
+  std::string refusal_;  // body of an unsuccessful answer
 };
 
 }  // namespace ipvsproxier::watch

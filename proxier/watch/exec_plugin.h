@@ -1,7 +1,7 @@
 #pragma once
 
-// The words that an exec credential plugin and we exchange: ExecCredential objects of
-// client.authentication.k8s.io, v1 and v1beta1. Pure. No message repeats what a plugin printed.
+// The messages to and from an exec credential plugin: ExecCredential objects of
+// client.authentication.k8s.io, v1 and v1beta1. Pure. No error message repeats the plugin's output.
 
 #include <cstdint>
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace ipvsproxier::watch {
 
-// What a plugin is told of the cluster when it asks (provideClusterInfo).
+// The facts about the cluster for a plugin (provideClusterInfo).
 struct ExecCluster {
   std::string server;
   std::string tls_server_name;
@@ -22,8 +22,8 @@ struct ExecCluster {
   std::string config_json;  // the cluster's extension client.authentication.k8s.io/exec; "": none
 };
 
-// The value of KUBERNETES_EXEC_INFO. Without a cluster it says only which version we expect, and
-// that nobody is there to answer questions.
+// The value of KUBERNETES_EXEC_INFO. Without a cluster it only names the expected version and says
+// that nobody can answer questions.
 std::string exec_info(const std::string& api_version, const ExecCluster* cluster);
 
 struct ExecCredential {
@@ -36,7 +36,7 @@ struct ExecCredential {
 netlink::Result<ExecCredential> read_exec_credential(std::string_view output,
                                                      const std::string& api_version);
 
-// Why a token cannot be put into a header; "" if it can.
+// Why a token cannot be used in a header; "" if it can.
 std::string token_fault(std::string_view token);
 
 }  // namespace ipvsproxier::watch

@@ -11,7 +11,7 @@ namespace ipvsproxier::watch {
 
 namespace {
 
-// The order and the number of values count, so that no two objects look alike by what stands where.
+// Order and number of values count, so that no two objects look alike because values moved.
 class Mixer {
  public:
   template <typename... T>
@@ -22,7 +22,7 @@ class Mixer {
   std::uint64_t result() const { return state_; }
 
  private:
-  // The finalizer of SplitMix64: each bit of the input changes half of those of the output.
+  // The finalizer of SplitMix64: each input bit changes half of the output bits.
   void mix(std::uint64_t value) {
     state_ = (state_ + 0x9e3779b97f4a7c15U) ^ value;
     state_ = (state_ ^ (state_ >> 30U)) * 0xbf58476d1ce4e5b9U;
@@ -52,7 +52,7 @@ class Mixer {
     add(values.size());
     for (const auto& value : values) add(value);
   }
-  // Each names every field: one that is added to the type does not compile until it is added here.
+  // The structured bindings name every field: a new field does not compile until it is added here.
   void add_one(const api::NamespacedName& value) {
     const auto& [ns, name] = value;
     add(ns, name);
@@ -77,7 +77,7 @@ class Mixer {
     add(name, protocol, number);
   }
   void add_one(const api::EndpointSlice& slice) {
-    // Its time is none of its state.
+    // The trigger time is not part of the slice's state.
     const auto& [name, origin, service, family, ports, endpoints, trigger] = slice;
     static_cast<void>(trigger);
     add(name, origin, service, family, ports, endpoints);

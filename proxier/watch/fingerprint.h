@@ -1,10 +1,11 @@
 #pragma once
 
-// Fingerprint: whether an object is the one that was handed over before, without keeping it. Pure.
+// Fingerprint: a hash that tells whether an object equals its last reported state, without storing
+// that state. Pure.
 //
-// Every field counts. That two different states of one object have the same fingerprint happens
-// once in 2^64 changes; a resource version would tell more than that, for it also changes with what
-// we do not read (the status of a Node every few minutes, annotations).
+// All fields count, except an EndpointSlice's trigger time. Two different states of one object have
+// equal fingerprints once in 2^64 changes. A resource version would also report changes of fields
+// that are not read (the status of a Node every few minutes, annotations).
 
 #include <cstdint>
 

@@ -23,8 +23,8 @@ using Url = std::unique_ptr<CURLU, netlink::HandleDeleter<curl_url_cleanup>>;
 
 constexpr long kConnectMs = 15'000;
 
-// Linux drops a connection when its peer was silent for kUserTimeoutMs with a probe or data
-// unacknowledged, also before all probes were sent (tcp(7), TCP_USER_TIMEOUT).
+// Linux drops a connection whose peer was silent for kUserTimeoutMs with an unacknowledged probe or
+// unacknowledged data, even before all probes were sent (tcp(7), TCP_USER_TIMEOUT).
 constexpr int kKeepIdleSeconds = 10;
 constexpr int kKeepIntervalSeconds = 5;
 constexpr int kKeepCount = 3;
@@ -38,7 +38,7 @@ std::string part_of(const Url& url, CURLUPart part, unsigned flags = 0) {
   return copy;
 }
 
-// As curl reads its variables.
+// The order in which curl reads its variables.
 std::string no_proxy_of_environment() {
   for (const auto* name : {"no_proxy", "NO_PROXY"})
     if (const char* value = std::getenv(name); value != nullptr && *value != '\0') return value;
@@ -63,7 +63,8 @@ ErrorKind kind_of(CURLcode code) {
   }
 }
 
-// "Failed to connect to a port 1 after 3 ms: Connection refused": the same cause each time.
+// "Failed to connect to a port 1 after 3 ms: Connection refused": without the duration, the cause
+// reads the same each time.
 std::string without_duration(std::string text) {
   constexpr std::string_view kAfter = " after ";
   const auto at = text.find(kAfter);
@@ -73,14 +74,14 @@ std::string without_duration(std::string text) {
   return text;
 }
 
-// A proxy's URL of which it can make nothing curl repeats, with the password, cut off somewhere.
+// curl repeats an unparsable proxy URL, with its password: cut it off.
 std::string without_password(std::string text) {
   if (!text.starts_with("Unsupported proxy")) return text;
   return "the URL of the proxy cannot be used; it is not shown, for a password may be in it";
 }
 
-// curl gives sockets no count of probes and no user timeout. A socket that refuses them still
-// carries requests, so nothing here is an error.
+// curl sets neither the number of probes nor a user timeout. A socket that refuses these options
+// still carries requests, so failures are ignored.
 int set_socket(void* /*user*/, curl_socket_t fd, curlsocktype /*purpose*/) noexcept {
   const auto set = [fd](int level, int option, int value) {
     static_cast<void>(setsockopt(fd, level, option, &value, sizeof value));
@@ -160,7 +161,7 @@ void HttpTransfer::prepare(const ClusterAccess& access) {
   set(CURLOPT_ERRORBUFFER, error_.data());
   set(CURLOPT_NOSIGNAL, 1L);
   set(CURLOPT_SHARE, connections_.get());
-  // Else the destructor waits for a name server that does not answer.
+  // Without this the destructor waits for a name server that does not answer.
   set(CURLOPT_QUICK_EXIT, 1L);
   set(CURLOPT_CONNECTTIMEOUT_MS, kConnectMs);
   set(CURLOPT_SOCKOPTFUNCTION, &set_socket);
@@ -180,8 +181,8 @@ void HttpTransfer::prepare(const ClusterAccess& access) {
   set(CURLOPT_HTTPHEADER, headers_.get());
 }
 
-// Another name for TLS: curl takes it from the URL, so the URL has that name, the connection goes
-// to the server all the same, and the Host header is the server's.
+// curl takes the TLS name from the URL. For another TLS name the URL gets that name, while the
+// connection goes to the server, and the Host header names the server.
 void HttpTransfer::prepare_url(const ClusterAccess& access) {
   set(CURLOPT_PROTOCOLS_STR, "http,https");
   const std::string url = access.server + request_.target;
@@ -190,8 +191,8 @@ void HttpTransfer::prepare_url(const ClusterAccess& access) {
     refused_ = CURLE_URL_MALFORMAT;
     return;
   }
-  // Rather a stream of the connection that is being made than one of its own. Without TLS there is
-  // no HTTP/2, and the others would wait until the first exchange ends.
+  // Prefer a stream of a connection in progress to a new connection. Without TLS there is no
+  // HTTP/2, and the others would wait until the first exchange ends.
   if (part_of(parsed, CURLUPART_SCHEME) == "https") set(CURLOPT_PIPEWAIT, 1L);
   const auto host = part_of(parsed, CURLUPART_HOST);
   const auto port = part_of(parsed, CURLUPART_PORT);
@@ -204,15 +205,15 @@ void HttpTransfer::prepare_url(const ClusterAccess& access) {
     refused_ = CURLE_URL_MALFORMAT;
     return;
   }
-  // Empty names and ports of CONNECT_TO stand for all.
+  // An empty name and port in CONNECT_TO match all.
   append(connect_to_, "::" + host + ":" + part_of(parsed, CURLUPART_PORT, CURLU_DEFAULT_PORT));
   set(CURLOPT_CONNECT_TO, connect_to_.get());
   set(CURLOPT_URL, part_of(parsed, CURLUPART_URL).c_str());
   append(headers_, "Host: " + host + (port.empty() ? "" : ":" + port));
 }
 
-// Which proxy the environment names is curl's to find out. Whether it is for this server is not:
-// curl would compare the name in the URL.
+// curl finds the environment's proxy by itself. But NO_PROXY is checked here, because curl would
+// compare the name in the URL.
 void HttpTransfer::prepare_proxy(const ClusterAccess& access, const std::string& host,
                                  const std::string& port) {
   const bool is_named = !access.proxy_url.empty();
@@ -226,7 +227,7 @@ void HttpTransfer::prepare_tls(const ClusterAccess& access) {
   set(CURLOPT_SSL_VERIFYHOST, access.insecure_skip_tls_verify ? 0L : 2L);
   if (!access.ca_pem.empty()) {
     set_blob(CURLOPT_CAINFO_BLOB, access.ca_pem);
-    // The folder of the system's authorities would be trusted beside it.
+    // Otherwise the folder of the system's authorities would be trusted as well.
     set(CURLOPT_CAPATH, static_cast<char*>(nullptr));
   }
   if (!access.client_certificate_pem.empty()) {
@@ -252,7 +253,7 @@ void HttpTransfer::prepare_request() {
   set(CURLOPT_POST, 1L);
   if (request_.method == Method::patch) set(CURLOPT_CUSTOMREQUEST, "PATCH");
   set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request_.body.size()));
-  set(CURLOPT_POSTFIELDS, request_.body.data());  // not copied: as long-lived as the handle
+  set(CURLOPT_POSTFIELDS, request_.body.data());  // not copied: must live as long as the handle
   append(headers_, "Content-Type: " + request_.content_type);
 }
 
@@ -262,7 +263,7 @@ Status HttpTransfer::status_of(CURLcode code) const {
     return Error{.kind = ErrorKind::malformed, .where = server_ + ": no HTTP answer"};
   std::string text = error_[0] != '\0' ? without_password(without_duration(error_.data()))
                                        : curl_easy_strerror(code);
-  // Of an authority that has the right name and another key, OpenSSL says "asn1 encoding routines".
+  // For an authority with the right name and another key, OpenSSL says "asn1 encoding routines".
   if (code == CURLE_SSL_CONNECT_ERROR)
     text += "; does it speak TLS, with a certificate of the configured authority?";
   Error error{.kind = kind_of(code), .where = server_ + ": " + text};
@@ -273,7 +274,7 @@ Status HttpTransfer::status_of(CURLcode code) const {
   return error;
 }
 
-// Of each head (also of an interim response, and of trailers) the last line is empty.
+// An empty line ends each head (also of an interim response) and the trailers.
 std::size_t HttpTransfer::take_header(std::string_view line) {
   if (handler_ == nullptr) return 0;
   if (head_told_ || line.find_first_not_of("\r\n") != std::string_view::npos) return line.size();
@@ -289,7 +290,7 @@ std::size_t HttpTransfer::take_header(std::string_view line) {
   return line.size();
 }
 
-// Less than was given ends the transfer.
+// Returning less than `size` ends the transfer.
 std::size_t HttpTransfer::take_chunk(std::string_view chunk) {
   if (handler_ != nullptr && !chunk.empty()) handler_->on_chunk(chunk);
   return handler_ != nullptr ? chunk.size() : 0;

@@ -1,11 +1,10 @@
 #pragma once
 
-// HttpTransfer: one request of libcurl's for the main loop. Transfers that were given the same
-// Connections share those, one for all where HTTP/2 allows it; none goes over another's.
+// HttpTransfer: one HTTP request with libcurl on the main loop. Transfers with the same Connections
+// share these, one connection for all with HTTP/2; they never use others.
 //
-// A connection must be there 15 s after it was asked for. A peer that has vanished is noticed on an
-// idle connection by keep-alive probes and on a busy one by what it does not acknowledge, both
-// after 20 to 25 s.
+// A connection must be established within 15 s. A vanished peer is noticed after 20 to 25 s: on an
+// idle connection by keep-alive probes, on a busy one by unacknowledged data.
 
 #include <curl/curl.h>
 
@@ -21,22 +20,22 @@
 
 namespace ipvsproxier::watch {
 
-// They are closed when the last owner has gone.
+// Closed when the last owner releases them.
 using Connections = std::shared_ptr<void>;
-Connections make_connections();  // nullptr: no memory
+Connections make_connections();  // nullptr: out of memory
 
-// The handler is told nothing any more once it is taken away.
+// After forget_handler() the handler gets no more calls.
 class HttpTransfer final : public loop::Transfer {
  public:
   HttpTransfer(const ClusterAccess& access, Request request, ResponseHandler& handler,
                Connections connections);
 
-  // Why it cannot start; fine if it can.
+  // An error if the transfer cannot start.
   netlink::Status prepared() const;
   void forget_handler() { handler_ = nullptr; }
-  // From the head on: others may share its connection while it lasts.
+  // Valid after the response head: whether other transfers can share the connection.
   bool is_multiplexed() const;
-  // From the head on: no connection that was there could take it.
+  // Valid after the response head: whether it had to open a new connection.
   bool made_connection() const;
 
   void* easy() override { return easy_.get(); }
@@ -77,7 +76,7 @@ class HttpTransfer final : public loop::Transfer {
   bool head_told_ = false;
   CURLcode refused_ = CURLE_OK;
   std::array<char, CURL_ERROR_SIZE> error_{};
-  // These outlive the handle that uses them.
+  // Declared before the handle, because they must outlive it.
   Connections connections_;
   List headers_;
   List connect_to_;

@@ -9,8 +9,8 @@ namespace ipvsproxier::watch {
 
 namespace {
 
-// Deletions are remembered against events that come out of order, which a server does not do; a
-// bookmark a minute forgets them.
+// Deletions are remembered to recognize late events, which servers should not send; bookmarks, once
+// a minute, clear them.
 constexpr std::size_t kMostDeletions = 4096;
 
 }  // namespace
@@ -32,8 +32,8 @@ void KnownObjects::list(const Name& name, std::string_view version, api::Object 
 
 void KnownObjects::list_unreadable(const Name& name) {
   const auto before = known_.find(name);
-  // An earlier event of the same list was readable: that is its last good state. The version is
-  // unknown: the one before may be that of a store which is no more.
+  // If an earlier event of this list was readable, that is the last good state. The version is
+  // unknown: the earlier one may belong to a store that no longer exists.
   if (before != known_.end())
     listed_.try_emplace(name, Listed{.known = {.fingerprint = before->second.fingerprint}});
 }
@@ -65,10 +65,10 @@ void KnownObjects::end_list(std::string_view version, const std::set<Name>& kept
   for (auto entry = known_.begin(); entry != known_.end();) {
     const bool is_gone = is_missing(entry->first) && !kept.contains(entry->first);
     if (is_gone) changes[entry->first] = std::nullopt;
-    entry->second.version.clear();  // as above
+    entry->second.version.clear();  // see list_unreadable()
     entry = is_gone ? known_.erase(entry) : std::next(entry);
   }
-  // One by one: what the list's entry took serves for what is handed over.
+  // One by one: the memory of the list's entries is reused for the changes.
   for (auto entry = listed_.begin(); entry != listed_.end(); entry = listed_.erase(entry)) {
     auto& [name, listed] = *entry;
     if (!listed.is_there) continue;
@@ -81,7 +81,7 @@ void KnownObjects::end_list(std::string_view version, const std::set<Name>& kept
   cover(version);
 }
 
-// A version that is known is no news either: the object has not changed since.
+// A known version is outdated as well: the object has not changed since.
 bool KnownObjects::is_stale(const Name& name, std::string_view version) const {
   if (is_old(version, covered_)) return true;
   if (const auto known = known_.find(name); known != known_.end())
@@ -103,7 +103,7 @@ bool KnownObjects::put(const Name& name, std::string_view version, api::Object o
   return true;
 }
 
-// Servers of old gave a deletion the version that the object had.
+// Old servers gave a deletion the version of the object's last state.
 bool KnownObjects::remove(const Name& name, std::string_view version, ObjectChanges& changes) {
   advance(version);
   const auto known = known_.find(name);

@@ -1,15 +1,15 @@
 #pragma once
 
-// KnownObjects: what has been handed over of one resource, and what a list or an event changes of
-// it. Pure: no transport, no clock. One thread at a time.
+// KnownObjects: the reported objects of one resource, and the changes that a list or an event makes
+// to them. Pure: no transport, no clock. One thread at a time.
 //
-// The objects themselves live with who takes the changes. Kept here is a name, a resource version
-// and a fingerprint each, and while a list is read those of its objects that are not equal to what
-// was handed over before.
+// The objects themselves are kept by the receiver of the changes. This class keeps a name, a
+// resource version and a fingerprint for each, and during a list those of its objects that differ
+// from the reported state.
 //
-// Old news are recognised, so that events may come twice or out of order: by the version of the
-// object, of its deletion, or, for everything that a list or a bookmark has covered, of that. Only
-// where versions can be compared (resource_version.h); others are taken as they come.
+// Outdated news is recognized, so events may come twice or out of order: by the version of the
+// object, of its deletion, or of a list or bookmark that covers everything before it. This needs
+// comparable versions (resource_version.h); other versions are taken as they come.
 
 #include <cstddef>
 #include <cstdint>
@@ -24,40 +24,40 @@
 
 namespace ipvsproxier::watch {
 
-// Objects by name as they are now; nullopt: deleted.
+// The current objects by name; nullopt: deleted.
 using ObjectChanges = std::map<api::NamespacedName, std::optional<api::Object>>;
 
 class KnownObjects {
  public:
-  // --- A list. What it says counts when it ends; a new begin_list() forgets what it said so far.
+  // --- Lists. A list takes effect at its end; a new begin_list() discards an unfinished list.
   void begin_list();
   void list(const api::NamespacedName& name, std::string_view version, api::Object object);
-  // It is in the list, but nobody can tell how it looks: it stays as it was.
+  // The object is in the list but unreadable: it keeps its last state.
   void list_unreadable(const api::NamespacedName& name);
-  // It went while the list was read.
+  // The object was deleted while the list was read.
   void list_deleted(const api::NamespacedName& name, std::string_view version);
-  // Something without a name is in the list, so what is not in it may exist.
+  // An object without a readable name is in the list, so no missing object counts as deleted.
   void list_unnamed();
-  // All of the list is there: what was known and is not in it.
+  // The known objects that the complete list lacks.
   std::set<api::NamespacedName> missing() const;
-  bool is_missing(const api::NamespacedName& name) const;  // whether it would be, if known
-  // The list is complete as of `version`: adds the difference to `changes`. Of what is missing
-  // `kept` stays as it was.
+  bool is_missing(const api::NamespacedName& name) const;  // whether the list lacks it
+  // The list is complete as of `version`: adds the differences to `changes`. Of the missing objects
+  // those in `kept` stay unchanged.
   void end_list(std::string_view version, const std::set<api::NamespacedName>& kept,
                 ObjectChanges& changes);
 
-  // --- Events of a watch from version() on. False: it is old news.
+  // --- Events of a watch that started at version(). False: outdated news.
   bool put(const api::NamespacedName& name, std::string_view version, api::Object object,
            ObjectChanges& changes);
   bool remove(const api::NamespacedName& name, std::string_view version, ObjectChanges& changes);
-  // It has changed, but nobody can tell how it looks: it stays as it was.
+  // The object has changed but is unreadable: it keeps its last state.
   bool keep(const api::NamespacedName& name, std::string_view version);
-  // Something of this version has been seen, whatever it was.
+  // An event with this version was seen.
   void advance(std::string_view version);
-  // All events up to `version` have been seen. False: the server is behind what it said before.
+  // All events up to `version` were seen. False: the server is behind an earlier answer.
   bool bookmark(std::string_view version);
 
-  // From where a watch continues; "" before the first list.
+  // The version from which a watch continues; "" before the first list.
   const std::string& version() const { return version_; }
   std::size_t size() const { return known_.size(); }
   bool knows(const api::NamespacedName& name) const { return known_.contains(name); }
@@ -79,8 +79,8 @@ class KnownObjects {
 
   std::map<Name, Known> known_;
   std::string version_;
-  std::string covered_;                    // nothing up to this is news
-  std::map<Name, std::string> deletions_;  // since then
+  std::string covered_;                    // news up to this version is outdated
+  std::map<Name, std::string> deletions_;  // deletions after it
 
   std::map<Name, Listed> listed_;
   bool lists_unnamed_ = false;

@@ -35,7 +35,7 @@ std::string resolve(const std::string& kubeconfig, const std::string& file) {
       .native();
 }
 
-// Of the list `key`, whose elements have names, the one called `name`.
+// The element named `name` of the list `key`.
 std::optional<SecretFields> find_named(const SecretFields& root, std::string_view key,
                                        const std::string& name) {
   std::optional<SecretFields> found;
@@ -55,14 +55,14 @@ std::string names_of(const SecretFields& root, std::string_view key) {
   return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
 }
 
-// A file's contents in base64 as the member `key`.
+// The base64 text of member `key`, decoded.
 std::string decoded(const SecretFields& section, std::string_view key) {
   const auto bytes = base64_decode(section.text(key));
   if (!bytes) section.refuse(key, "is not base64 (one of the standard alphabet, with padding)");
   return bytes.value_or("");
 }
 
-// Of KEY and KEY-data one at most. Whether there is either.
+// Whether KEY or KEY-data is set; both together are a problem.
 bool one_of(const SecretFields& section, const std::string& key) {
   const auto data = key + "-data";
   if (!section.text(key).empty() && !section.text(data).empty())
@@ -77,7 +77,7 @@ std::string proxy_fault(std::string_view url) {
   return url.size() == scheme.size() + 3 ? "names no host" : "";
 }
 
-// For curl, which with socks5 would look the name up here; Go leaves that to the proxy.
+// With socks5 curl resolves names locally; Go leaves that to the proxy, which is socks5h.
 std::string proxy_for_curl(const std::string& url) {
   constexpr std::string_view kLocal = "socks5://";
   return url.starts_with(kLocal) ? "socks5h://" + url.substr(kLocal.size()) : url;
@@ -134,7 +134,7 @@ AccessSource Reader::read() {
     context.refuse("cluster", fmt::format("names \"{}\", which is not among the clusters ({})",
                                           cluster_name, names_of(root_, "clusters")));
   const auto user_entry = find_named(root_, "users", user_name);
-  // A context without a user is one without credentials.
+  // A context without a user has no credentials.
   if (!user_entry && !user_name.empty())
     context.refuse("user", fmt::format("names \"{}\", which is not among the users ({})", user_name,
                                        names_of(root_, "users")));
@@ -242,7 +242,7 @@ void Reader::refuse_mixtures(const SecretFields& user) {
     user.refuse("exec", "is there beside other credentials: remove one of them");
 }
 
-// What is sent without TLS, anybody on the way can read and use.
+// Refuses credentials without TLS: anybody on the way could read and use them.
 void Reader::refuse_in_the_clear(const SecretFields& cluster, const SecretFields& user) {
   if (!source_.fixed.server.starts_with("http://")) return;
   const auto what =
@@ -260,7 +260,7 @@ void Reader::read_plugin(const SecretFields& exec) {
   ExecPlugin plugin;
   plugin.command = exec.text("command");
   if (plugin.command.empty()) exec.refuse("command", "is missing");
-  // A name without "/" is looked for along PATH.
+  // A name without "/" is looked up in PATH.
   if (plugin.command.find('/') != std::string::npos)
     plugin.command = resolve(path_, plugin.command);
   plugin.arguments = exec.texts("args");
@@ -293,7 +293,7 @@ void Reader::read_plugin_mode(const SecretFields& exec, const std::string& versi
     exec.refuse("interactiveMode", "must be Never or IfAvailable");
 }
 
-// The reader of JSON repeats the text that it met last.
+// The JSON parser's message repeats the text that it read last, which may be a secret.
 std::string without_quotes(const std::string& message) {
   return message.substr(0, message.find("; last read"));
 }

@@ -1,11 +1,11 @@
 #pragma once
 
-// A kubeconfig -> where the API server is and who we are. Pure.
+// Reads a kubeconfig: the API server's address and the credentials. Pure.
 //
-// The current context counts, nothing else is looked at. What is not supported (auth-provider,
-// impersonation, plugins that ask questions) or makes no sense is an error that says what to do;
-// nothing that would weaken a connection is ever skipped silently. No message shows a secret.
-// Relative paths are those of the kubeconfig's folder.
+// Only the current context counts. Unsupported settings (auth-provider, impersonation, interactive
+// plugins) and invalid ones are errors with advice; a setting that would weaken a connection is
+// never skipped silently. No message shows a secret. Relative paths start at the kubeconfig's
+// folder.
 
 #include <optional>
 #include <string>
@@ -17,17 +17,17 @@
 namespace ipvsproxier::watch {
 
 struct AccessChoice {
-  std::optional<AccessSource> source;  // none: the problems say why
+  std::optional<AccessSource> source;  // nullopt: the problems say why
   api::Problems problems;
 };
 
-// Text, YAML or JSON, that was read from `path`. `master` replaces the server, and with it goes
-// tls-server-name, which was the other's; "": none.
+// `text` (YAML or JSON) was read from `path`. `master`, unless "", replaces the server, and also
+// removes tls-server-name, which belongs to the replaced server.
 AccessChoice read_kubeconfig_text(std::string_view text, const std::string& path,
                                   const std::string& master);
 
-// What is wrong with the URL of an API server, "" if nothing is. Wanted is
-// https://HOST[:PORT][/PATH], an IPv6 host in brackets; http only where it is asked for.
+// Why a text is no valid URL of an API server; "" if it is. Valid is https://HOST[:PORT][/PATH],
+// with an IPv6 host in brackets; http only if it is written.
 std::string server_fault(std::string_view url);
 
 }  // namespace ipvsproxier::watch

@@ -1,6 +1,6 @@
 #pragma once
 
-// What a reflector asks the server for, as a path and a query. Pure.
+// The path and query of a reflector's request. Pure.
 
 #include <chrono>
 #include <string>
@@ -13,8 +13,9 @@ namespace ipvsproxier::watch {
 struct Resource {
   std::string name;  // "services", for messages
   api::ObjectKind kind = api::ObjectKind::service;
-  std::string path;      // "/api/v1/services"
-  std::string selector;  // of the query, encoded: "fieldSelector=metadata.name%3Dn1"; may be empty
+  std::string path;  // "/api/v1/services"
+  // For the query, encoded: "fieldSelector=metadata.name%3Dn1"; may be empty.
+  std::string selector;
 };
 
 struct Asked {

@@ -15,9 +15,9 @@ struct ManifestFollower::State {
   std::string node_name;
   PathWatcher watcher;
   ManifestSet set;
-  PathNews news;  // since PATH could be listed and was read last
+  PathNews news;  // since the last successful listing and reading
   api::Problems listing_problems;
-  std::vector<std::string> files;    // as last listed
+  std::vector<std::string> files;    // of the last listing
   std::set<std::string> unreadable;  // files
   bool was_listed = false;
 
@@ -44,7 +44,7 @@ bool ManifestFollower::State::must_list() const {
   });
 }
 
-// A PATH that cannot be listed, or holds nothing, takes nothing away.
+// A PATH that cannot be listed, or is empty, removes no objects.
 void ManifestFollower::State::list() {
   listing_problems.clear();
   auto found = list_manifest_files(path, listing_problems);

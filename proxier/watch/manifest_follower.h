@@ -1,18 +1,18 @@
 #pragma once
 
 // ManifestFollower: the objects of --manifests PATH (manifest_source.h) as they change, followed
-// with inotify. Not thread-safe; the main thread's. Plain file I/O on the caller's thread. Logs
-// nothing: problems are returned.
+// with inotify. Main thread only; not thread-safe. Plain file I/O on the caller's thread. Does not
+// log: problems are returned.
 //
-// Noticed are edits in place (when the writer closes), new, renamed and deleted files, files
-// replaced by a rename, and links that are swapped, as a mounted ConfigMap does it (..data), also
-// where PATH itself, or a file in it, is such a link. Only files that changed are read again.
+// It notices edits in place (when the writer closes the file), new, renamed and deleted files,
+// files replaced by a rename, and swapped links as in a mounted ConfigMap (..data), also if PATH
+// itself or a file in it is such a link. Only changed files are read again.
 //
-// What cannot be read never takes anything away: a file that breaks (unreadable, broken YAML, a
-// document that does not decode, no document at all any more) keeps the last good state of every
-// object that is not in its new reading; a folder that is gone or holds no manifest keeps all. The
-// objects of a file that was deleted go. What the system would not read (EMFILE, EIO, a missing
-// mount) is read again by the next update(), which try_again asks for.
+// An unreadable file never removes objects. A file that breaks (unreadable, invalid YAML, a
+// document that does not decode, no document any more) keeps the last good state of every object
+// that is not in its new reading; a folder that is gone or holds no manifest keeps all objects. The
+// objects of a deleted file are removed. After a failure of the system (EMFILE, EIO, a missing
+// mount) the next update() reads again, and try_again asks for it.
 
 #include <memory>
 #include <string>
@@ -23,20 +23,20 @@ namespace ipvsproxier::watch {
 
 class ManifestFollower {
  public:
-  // Starts to follow, reads nothing yet. An error of inotify (EMFILE: the limit
-  // fs.inotify.max_user_instances) is one problem, and nothing is followed then.
+  // Starts to follow, reads nothing yet. A failure of inotify (EMFILE: the limit
+  // fs.inotify.max_user_instances) becomes one problem, and nothing is followed.
   ManifestFollower(std::string path, std::string node_name);
   ManifestFollower(const ManifestFollower&) = delete;
   ManifestFollower& operator=(const ManifestFollower&) = delete;
   ~ManifestFollower();
 
-  int fd() const;  // readable when something may have changed; -1: not following
+  int fd() const;  // readable after a possible change; -1: not following
 
-  // Takes note of what happened, without reading files. True if update() may find something. Call
-  // it when fd() is readable; wait a little (50 ms) for more before update(), editors write twice.
+  // Records events without reading files. True if update() may find changes. Call it when fd() is
+  // readable, and wait a little (50 ms) before update(), because editors write twice.
   bool take_events();
 
-  // Reads what changed since the last call (the first time: everything) and answers the difference.
+  // Reads the files that changed since the last call (first call: all) and returns the difference.
   ManifestUpdate update();
 
  private:

@@ -16,7 +16,7 @@ const std::string& origin_of(const api::Object& object) {
   return std::visit([](const auto& known) -> const std::string& { return known.origin; }, object);
 }
 
-// Without an entry of its own for the second object of a name, which is a problem.
+// Later objects of the same name in one file become problems instead of entries.
 std::map<ObjectKey, api::Object> by_key(std::vector<api::Object> objects, api::Problems& problems) {
   std::map<ObjectKey, api::Object> map;
   for (auto& object : objects) {
@@ -64,7 +64,7 @@ void ManifestSet::put(ManifestFile reading) {
         Problem{.origin = reading.path, .message = "holds no object any more, not even a list"});
   file.is_broken = api::has_error(file.problems);
   file.was_good |= !file.is_broken;
-  // Text that nothing could be made of may never have been meant for us.
+  // A text without a readable object may never have been a manifest.
   file.had_documents |= reading.has_documents && (!file.is_broken || !reading.objects.empty());
 
   auto objects = by_key(std::move(reading.objects), file.problems);

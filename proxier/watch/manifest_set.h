@@ -1,11 +1,12 @@
 #pragma once
 
-// ManifestSet: what the readings of many manifest files amount to while the files change one by
-// one. Pure: no files, no clock. One thread at a time. Putting a file costs what that file holds.
+// ManifestSet: merges the readings of many manifest files while files change one by one. Pure: no
+// files, no clock. One thread at a time. Adding a file costs time proportional to its contents.
 //
-// Of two objects of one kind and name that of the file first in byte order counts; when that one
-// goes, the other appears. A file whose reading has an error, or no document although it had some,
-// is broken: it keeps the last good state of every object that is not in the new reading.
+// If several files hold an object of the same kind and name, the file that is first in byte order
+// counts; when its object goes, the next one appears. A file is broken if its reading has an error,
+// or has no document although the file had some: it keeps the last good state of every object that
+// is not in the new reading.
 
 #include <map>
 #include <optional>
@@ -27,28 +28,29 @@ ObjectKey key_of(const api::Object& object);
 using DeletedObject = ObjectKey;
 
 struct ManifestUpdate {
-  std::vector<api::Object> changed;  // new, or not equal to what was answered before
+  std::vector<api::Object> changed;  // new, or different from the last answer
   std::vector<DeletedObject> deleted;
-  api::Problems problems;           // those that the last update did not have, sorted
-  std::vector<std::string> mended;  // files that were broken at the last update and are not now
-  // False while there is a file that could never be read whole: other objects may exist.
+  api::Problems problems;  // problems that the last update did not have, sorted
+  // Files that were broken at the last update and are good now.
+  std::vector<std::string> mended;
+  // False while a file could never be read completely: further objects may exist.
   bool complete = true;
-  // Something could not be read, of which there may be no news: to be tried again after a while.
+  // Part of the input could not be read and may cause no event: try again after a while.
   bool try_again = false;
 };
 
 class ManifestSet {
  public:
   void put(ManifestFile reading);
-  // Of a file that is not there (any more).
+  // For a file that does not exist (any more).
   void remove(const std::string& path);
 
   bool has(const std::string& path) const { return files_.contains(path); }
   std::vector<std::string> paths() const;
-  // Whether any file ever had a document, or may have: it is broken.
+  // Whether any file has, or may have (it is broken), a document.
   bool has_documents() const;
 
-  // The difference to the last call. `others`: problems that no reading has.
+  // The difference from the last call. `others`: problems that belong to no reading.
   ManifestUpdate take_update(const api::Problems& others);
 
  private:
@@ -67,9 +69,10 @@ class ManifestSet {
   std::set<api::Problem> problems() const;
 
   std::map<std::string, File> files_;
-  std::map<ObjectKey, std::set<std::string>> holders_;      // paths; the first one's object counts
-  std::set<ObjectKey> contested_;                           // those with several holders
-  std::map<ObjectKey, std::optional<api::Object>> before_;  // as last answered; touched since
+  std::map<ObjectKey, std::set<std::string>> holders_;  // paths; the first holder's object counts
+  std::set<ObjectKey> contested_;                       // objects with several holders
+  // State at the last answer of all objects touched since.
+  std::map<ObjectKey, std::optional<api::Object>> before_;
   std::set<api::Problem> told_;
   std::set<std::string> broken_before_;
 };

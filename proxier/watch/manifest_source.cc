@@ -62,7 +62,7 @@ bool is_selected(const JsonValue& object, ObjectKind kind, std::string_view node
       return !has_label(object, api::kHeadlessLabel);
     case ObjectKind::node: {
       const auto name = member(object.find("metadata"), "name");
-      // A Node without a name is left to the decoder to complain of.
+      // The decoder reports a Node without a name.
       return !name || !name->is_text() || equals(name, node_name);
     }
   }
@@ -72,7 +72,7 @@ bool is_selected(const JsonValue& object, ObjectKind kind, std::string_view node
 struct ListRow {
   std::string_view kind;
   std::string_view api_version;
-  std::optional<ObjectKind> item_kind;  // nullopt: items say it themselves
+  std::optional<ObjectKind> item_kind;  // nullopt: items name their own kind
 };
 
 constexpr std::array<ListRow, 4> kLists = {{
@@ -82,7 +82,7 @@ constexpr std::array<ListRow, 4> kLists = {{
     {"NodeList", "v1", ObjectKind::node},
 }};
 
-// Whether apiVersion names the group of `wanted`, or none: that is a mistake in one of ours.
+// Whether apiVersion names the group of `wanted`, or no group: a mistake in a known kind.
 bool is_of_group(const JsonValue& object, std::string_view wanted) {
   const auto text = api::version_text(object);
   const auto slash = text.find('/');
@@ -95,7 +95,7 @@ class FileReader {
  public:
   FileReader(ManifestFile& file, std::string_view node_name) : file_(file), node_name_(node_name) {}
 
-  // `implied`: what an item's list says of it.
+  // `implied`: the kind of items in the enclosing list.
   void read(const JsonValue& value, const std::string& origin,
             std::optional<ObjectKind> implied = std::nullopt) {
     const auto kind = api::kind_text(value, implied);
@@ -107,12 +107,12 @@ class FileReader {
     const auto known = api::find_kind(value, implied);
     if (!known && !kind.empty()) return count_unknown(value, implied);
     if (known && !is_selected(value, *known, node_name_)) return;
-    // What has no kind at all goes to the decoder too, which says so.
+    // An object without kind goes to the decoder, which reports it.
     if (auto object = api::decode_object(value, origin, file_.problems, implied))
       file_.objects.push_back(*std::move(object));
   }
 
-  // One warning for each unknown kind, however many objects are of it.
+  // One warning for each unknown kind, however many objects have it.
   void report_unknown() {
     for (const auto& [kind, count] : unknown_)
       file_.problems.push_back(
@@ -153,7 +153,7 @@ class FileReader {
   void count_unknown(const JsonValue& value, std::optional<ObjectKind> implied) {
     const std::string kind(api::kind_text(value, implied));
     const auto version = api::version_text(value, implied);
-    // "Service" of another API group would puzzle without its group.
+    // Names the group: a "Service" of another API group would be confusing without it.
     ++unknown_[version.empty() ? kind : fmt::format("{} ({})", kind, version)];
   }
 
@@ -212,7 +212,7 @@ ManifestFile read_manifest_text(std::string_view text, const std::string& path,
   for (auto& problem : file.problems) problem.message += "; this document is left out";
   FileReader reader(file, node_name);
   for (auto& held : parsed.documents) {
-    const auto document = std::move(held);  // a large list ends with its objects' reading
+    const auto document = std::move(held);  // released early: a list may be large
     report_duplicates(document, file.problems);
     reader.read(document.json.root(), document.origin);
   }

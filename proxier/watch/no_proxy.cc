@@ -20,7 +20,7 @@ std::string_view without_brackets(std::string_view host) {
   return is_bracketed ? host.substr(1, host.size() - 2) : host;
 }
 
-// Takes ":PORT" off the end of an entry. An IPv6 address with a port is in brackets.
+// Removes ":PORT" from the end of an entry. An IPv6 address with a port is in brackets.
 std::string_view take_port(std::string_view& entry) {
   const auto colon = entry.rfind(':');
   if (colon == std::string_view::npos) return "";

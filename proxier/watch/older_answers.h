@@ -1,9 +1,9 @@
 #pragma once
 
-// OlderAnswers: whether an answer that is older than what is known is to be believed. Pure.
+// OlderAnswers: whether to believe an answer that is older than the known state. Pure.
 //
-// A server that lags behind the others looks at first like a store that was restored from a backup.
-// Two in a row, of which the second came over another connection, are believed.
+// A lagging server looks at first like a store that was restored from a backup. Two such answers in
+// a row, the second over another connection, are believed.
 
 #include <optional>
 #include <string_view>
@@ -14,8 +14,9 @@ namespace ipvsproxier::watch {
 
 class OlderAnswers {
  public:
-  // An answer is of `version`, what is known of `known`. Nothing: it is not older. Trouble::older:
-  // ask over another connection; Trouble::expired: it went back, list everything.
+  // `version` is the answer's, `known` the known one. nullopt: the answer is not older.
+  // Trouble::older: ask over another connection. Trouble::expired: the store went back; list
+  // everything.
   std::optional<Ending> objection(std::string_view known, std::string_view version);
 
  private:

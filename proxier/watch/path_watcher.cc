@@ -24,13 +24,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of a folder on the way: only what may replace a step. IN_ATTRIB: permissions may have changed.
+// For a folder on the way: events that may replace a step. IN_ATTRIB: permissions may change.
 constexpr std::uint32_t kStepEvents =
     IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ATTRIB | IN_ONLYDIR;
-// Of a folder with files that we read. IN_MODIFY says that a writer is at work.
+// For a folder with manifest files. IN_MODIFY tells that a writer is active.
 constexpr std::uint32_t kContentEvents = kStepEvents | IN_MODIFY | IN_CLOSE_WRITE;
 
-constexpr int kMostLinks = 40;  // as the kernel (path_resolution(7))
+constexpr int kMostLinks = 40;  // as in the kernel (path_resolution(7))
 constexpr int kMostRounds = 10;
 
 std::deque<std::string> parts_of(const std::string& path) {
@@ -45,8 +45,8 @@ std::string join(const std::string& folder, const std::string& name) {
   return (fs::path(folder) / name).native();
 }
 
-// A file that is created empty is one that somebody is about to write; a link, or a file that was
-// written before it got its name, is not.
+// A new empty file is about to be written; a link, or a file that was written before it got its
+// name, is not.
 bool is_awaiting_content(const std::string& file) {
   struct stat status {};
   return ::lstat(file.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink == 1 &&
@@ -63,7 +63,7 @@ PathWatcher::PathWatcher(std::string path)
                          errno == EMFILE ? " (see fs.inotify.max_user_instances)" : "");
 }
 
-// `folder` is a real path, without links.
+// `folder` is a real path without links.
 PathWatcher::Trail PathWatcher::resolve(const std::string& folder, const std::string& rest) {
   Trail trail;
   auto parts = parts_of(rest);
@@ -83,7 +83,7 @@ PathWatcher::Trail PathWatcher::resolve(const std::string& folder, const std::st
     if (type == fs::file_type::symlink) {
       const auto target = fs::read_symlink(there, error);
       if (error || ++links > kMostLinks) return trail;
-      if (target.is_absolute()) here.assign(1, '/');  // of "/" g++ 12 warns falsely
+      if (target.is_absolute()) here.assign(1, '/');  // assigning "/" makes g++ 12 warn wrongly
       const auto more = parts_of(target.native());
       parts.insert(parts.begin(), more.begin(), more.end());
     } else if (type == fs::file_type::directory) {
@@ -104,7 +104,7 @@ int PathWatcher::watch_folder(const std::string& folder, bool with_contents) {
   if (descriptor >= 0) {
     watched_[descriptor].folder = folder;
     ++watched_[descriptor].uses;
-  } else if (errno != ENOENT && errno != ENOTDIR) {  // those are news to come, no failure
+  } else if (errno != ENOENT && errno != ENOTDIR) {  // an absent folder will cause an event
     failure_ = fmt::format("cannot be followed wholly, some changes will not be noticed: {}: {}{}",
                            folder, std::generic_category().message(errno),
                            errno == ENOSPC ? " (see fs.inotify.max_user_watches)" : "");
@@ -117,26 +117,26 @@ void PathWatcher::unwatch_folder(int descriptor) {
   if (found == watched_.end() || --found->second.uses > 0) return;
   watched_.erase(found);
   ::inotify_rm_watch(fd_.get(),
-                     descriptor);  // fails where the folder is gone, and the watch with it
+                     descriptor);  // fails if the folder, and with it the watch, is gone
 }
 
 PathWatcher::Places PathWatcher::watch_trail(const Trail& trail) {
   Places places;
   for (std::size_t i = 0; i < trail.steps.size(); ++i) {
-    // A folder has no contents that its own folder tells of.
+    // A folder's contents are not reported by the folder above it.
     const bool is_last = i + 1 == trail.steps.size() && !trail.ends_in_folder;
     const auto& step = trail.steps[i];
     const int descriptor = watch_folder(step.folder, is_last);
     if (descriptor < 0) continue;
     const auto [place, is_new] = places.emplace(Place{descriptor, step.name}, is_last);
     if (is_new) continue;
-    place->second |= is_last;  // a trail may come through one place twice
+    place->second |= is_last;  // a trail may pass one place twice
     unwatch_folder(descriptor);
   }
   return places;
 }
 
-// The old ones are let go last: a folder that both need is watched all the time.
+// Releases the old places last, so that shared folders stay watched.
 void PathWatcher::set_places(const std::string& file, Places fresh) {
   for (const auto& [place, is_last] : fresh) followers_[place][file] = is_last;
   for (const auto& [place, is_last] : places_[file]) {
@@ -151,7 +151,7 @@ void PathWatcher::set_places(const std::string& file, Places fresh) {
   if (places_[file].empty()) places_.erase(file);
 }
 
-// A step may be replaced before its folder is watched: until two looks agree.
+// A step may be replaced before its folder is watched: repeat until two resolutions agree.
 void PathWatcher::follow_trail(const std::string& file, const std::string& folder,
                                const std::string& rest) {
   auto trail = resolve(folder, rest);
@@ -161,7 +161,7 @@ void PathWatcher::follow_trail(const std::string& file, const std::string& folde
       const int old = folder_descriptor_;
       folder_ = trail.ends_in_folder ? trail.end : "";
       folder_descriptor_ = trail.ends_in_folder ? watch_folder(folder_, true) : -1;
-      // Of what was written elsewhere nothing more is heard.
+      // No more events come for files that were being written in the old folder.
       if (old != folder_descriptor_) written_.clear();
       if (old >= 0) unwatch_folder(old);
     }
@@ -174,14 +174,14 @@ void PathWatcher::follow_trail(const std::string& file, const std::string& folde
 void PathWatcher::follow_path() {
   if (!fd_) return;
   failure_.clear();
-  std::error_code ignored;  // no current folder: a relative PATH leads nowhere
+  std::error_code ignored;  // without a current folder, a relative PATH leads nowhere
   follow_trail("", "/", fs::absolute(path_, ignored).native());
 }
 
 void PathWatcher::follow_entry(const std::string& file) {
   if (!fd_ || folder_descriptor_ < 0) return;
   const auto name = fs::path(file).filename().native();
-  // The folder itself is watched already; only a link leads elsewhere.
+  // The folder is watched already; only a link leads elsewhere.
   std::error_code error;
   if (fs::symlink_status(join(folder_, name), error).type() == fs::file_type::symlink)
     follow_trail(file, folder_, name);
@@ -204,7 +204,7 @@ bool PathWatcher::take_events() {
       inotify_event event{};
       std::memcpy(&event, buffer.data() + at, sizeof event);
       at += sizeof event;
-      // The name is padded with zeros, and absent where the folder itself is meant.
+      // The name is padded with zeros; it is absent for the folder itself.
       const std::string name =
           event.len > 0 ? std::string(buffer.data() + at, ::strnlen(buffer.data() + at, event.len))
                         : std::string();
@@ -217,10 +217,11 @@ bool PathWatcher::take_events() {
 void PathWatcher::note(int descriptor, std::uint32_t mask, const std::string& name) {
   if ((mask & IN_Q_OVERFLOW) != 0) {
     news_.everything = true;
-    written_.clear();  // whether it has been closed is not known
+    written_.clear();  // their IN_CLOSE_WRITE may be lost
     return;
   }
-  // IN_IGNORED: what took the folder away was an event of the folder that held it, or IN_UNMOUNT.
+  // IN_IGNORED needs no action: the removal of the folder was an event of the folder above, or
+  // IN_UNMOUNT.
   const auto watched = watched_.find(descriptor);
   if ((mask & IN_IGNORED) != 0 || watched == watched_.end()) return;
   if (name.empty()) {
@@ -247,7 +248,7 @@ void PathWatcher::note(int descriptor, std::uint32_t mask, const std::string& na
   }
 }
 
-// Of a file in the folder PATH.
+// An event of a file in the folder PATH.
 void PathWatcher::note_entry(const std::string& file, std::uint32_t mask, bool is_begun) {
   if (is_begun) {
     written_.insert(file);
@@ -262,7 +263,7 @@ void PathWatcher::note_content(const std::string& file, std::uint32_t mask) {
     written_.insert(file);
     return;
   }
-  // Permissions change while it is written, too.
+  // Permissions may change during a write.
   if ((mask & IN_ATTRIB) == 0) written_.erase(file);
   news_.contents.insert(file);
 }

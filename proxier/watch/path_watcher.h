@@ -1,11 +1,11 @@
 #pragma once
 
-// PathWatcher: which of the files that --manifests PATH names may have changed, by inotify. Knows
-// names and links, reads no file. One thread at a time. Not noticed: what another host does on a
-// shared filesystem, a mount on top of PATH, a change through a memory mapping.
+// PathWatcher: which files of --manifests PATH may have changed, by inotify. Handles names and
+// links, reads no file. One thread at a time. Not noticed: changes by another host on a shared
+// filesystem, a mount on top of PATH, a change through a memory mapping.
 //
-// inotify tells of the entries of a folder. Watched are therefore the folders of every step that
-// leads to PATH, and to each file in it that is a link: a step that is replaced is an event of the
+// inotify reports changes to the entries of a folder. Therefore the folders of every step that
+// leads to PATH, and to each linked file in it, are watched: replacing a step is an event of the
 // folder that holds it.
 
 #include <cstdint>
@@ -19,11 +19,11 @@
 
 namespace ipvsproxier::watch {
 
-// What happened since it was taken last.
+// Events since the last take_news().
 struct PathNews {
-  bool everything = true;          // PATH may lead elsewhere, or news were lost
-  bool entries = true;             // files came or went (one that comes may be in `contents` only)
-  std::set<std::string> contents;  // files, as PATH/NAME, or PATH if that is the file
+  bool everything = true;          // PATH may lead elsewhere, or events were lost
+  bool entries = true;             // files came or went (a new file may be in `contents` only)
+  std::set<std::string> contents;  // changed files as PATH/NAME, or PATH if that is the file
 };
 
 class PathWatcher {
@@ -31,21 +31,21 @@ class PathWatcher {
   explicit PathWatcher(std::string path);
 
   int fd() const { return fd_.get(); }
-  // Why some of what follow_*() was told cannot be watched; "": it all can.
+  // Why part of the paths of follow_*() cannot be watched; "": everything is watched.
   const std::string& failure() const { return failure_; }
 
-  // Finds out where PATH leads now and watches that. Before PATH is read, so that no change between
+  // Resolves PATH and watches the result. Call it before reading PATH, so that no change in between
   // is missed.
   void follow_path();
   // The same for a file in the folder PATH.
   void follow_entry(const std::string& file);
   void forget_entry(const std::string& file);
 
-  // Takes note of what the kernel has to tell. Whether there is anything for take_news().
+  // Reads the kernel's events. True if take_news() has something.
   bool take_events();
   PathNews take_news();
 
-  // Somebody has begun to write `file` and not closed it yet.
+  // A program has begun to write `file` and has not closed it yet.
   bool is_being_written(const std::string& file) const { return written_.contains(file); }
 
  private:
@@ -66,8 +66,8 @@ class PathWatcher {
     std::string folder;
     int uses = 0;
   };
-  using Place = std::pair<int, std::string>;  // watch descriptor and a name in that folder
-  using Places = std::map<Place, bool>;       // whether it is the last step: of a file
+  using Place = std::pair<int, std::string>;  // watch descriptor, and a name in its folder
+  using Places = std::map<Place, bool>;       // value: whether this is the last step, of a file
 
   static Trail resolve(const std::string& folder, const std::string& rest);
   void follow_trail(const std::string& file, const std::string& folder, const std::string& rest);
@@ -87,11 +87,11 @@ class PathWatcher {
   std::set<std::string> written_;
 
   std::map<int, Watched> watched_;  // by watch descriptor
-  // Of each file that a trail leads to, and "" for PATH itself.
+  // Of PATH ("") and of each file in it that is a link.
   std::map<std::string, Places> places_;
-  std::map<Place, std::map<std::string, bool>> followers_;  // the same by place
-  int folder_descriptor_ = -1;                              // of PATH, if it is a folder
-  std::string folder_;                                      // where it really is
+  std::map<Place, std::map<std::string, bool>> followers_;  // the inverse map
+  int folder_descriptor_ = -1;                              // watch of PATH, if it is a folder
+  std::string folder_;                                      // its real path
 };
 
 }  // namespace ipvsproxier::watch

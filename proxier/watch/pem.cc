@@ -19,20 +19,20 @@ namespace {
 
 constexpr std::string_view kAlphabet =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-// OpenSSL counts in int.
+// OpenSSL uses int for sizes.
 constexpr std::size_t kMost = std::numeric_limits<int>::max() / 2;
 
 using Bio = std::unique_ptr<BIO, netlink::HandleDeleter<BIO_free_all>>;
 using Certificate = std::unique_ptr<X509, netlink::HandleDeleter<X509_free>>;
 using Key = std::unique_ptr<EVP_PKEY, netlink::HandleDeleter<EVP_PKEY_free>>;
 
-// Reads from `text`, which outlives it.
+// Reads from `text`, which must outlive the result.
 Bio reader_of(const std::string& text) {
   if (text.size() > kMost) return nullptr;
   return Bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
 }
 
-// Without it OpenSSL would ask the terminal.
+// Without this callback OpenSSL would ask the terminal for a password.
 int no_password(char*, int, int, void*) {
   return 0;
 }
@@ -43,7 +43,8 @@ Certificate next_certificate(BIO* reader) {
 
 }  // namespace
 
-// EVP_DecodeBlock takes padding for zeros wherever it stands and skips what it likes at both ends.
+// Checks the text first: EVP_DecodeBlock takes padding anywhere for zeros and skips characters at
+// both ends.
 std::optional<std::string> base64_decode(std::string_view text) {
   std::string packed(text);
   std::erase_if(packed, [](char c) { return c == '\n' || c == '\r'; });
@@ -62,7 +63,8 @@ std::optional<std::string> base64_decode(std::string_view text) {
 }
 
 std::string base64_encode(std::string_view bytes) {
-  std::string text(((bytes.size() + 2) / 3 * 4) + 1, '\0');  // a zero is written behind it
+  // One byte more: EVP_EncodeBlock appends a NUL.
+  std::string text(((bytes.size() + 2) / 3 * 4) + 1, '\0');
   const int size = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()),
                                    reinterpret_cast<const unsigned char*>(bytes.data()),
                                    static_cast<int>(bytes.size()));

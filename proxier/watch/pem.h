@@ -1,7 +1,7 @@
 #pragma once
 
-// Base64, and what certificates and keys look like (PEM), by OpenSSL's libcrypto, which libcurl
-// brings along. Pure; any thread.
+// Base64, and checks of certificates and keys (PEM), by OpenSSL's libcrypto, which libcurl uses as
+// well. Pure; any thread.
 
 #include <optional>
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace ipvsproxier::watch {
 
-// RFC 4648's standard alphabet with padding; line breaks are skipped, as Kubernetes does.
+// RFC 4648's standard alphabet with padding; line breaks are skipped, as in Kubernetes.
 std::optional<std::string> base64_decode(std::string_view text);
 std::string base64_encode(std::string_view bytes);
 
-// What is wrong, "" if nothing is. No part of the text is repeated in the answer.
+// A description of the fault, "" if there is none. Never repeats the text.
 std::string certificate_fault(const std::string& certificates);
 std::string key_pair_fault(const std::string& certificates, const std::string& key);
 

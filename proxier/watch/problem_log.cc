@@ -16,7 +16,7 @@ void ProblemLog::tell(const api::Problem& problem, TimePoint now) {
   if (told_.contains(text)) return;
   if (in_minute_ == 0 || now - minute_ >= std::chrono::minutes(1)) begin_minute(now);
   const bool is_error = problem.severity == api::Severity::error;
-  // What only warns leaves room for errors.
+  // Warnings leave room for errors.
   if (in_minute_ >= (is_error ? kMostInMinute : kMostInMinute / 2)) {
     ++left_out_;
     return;

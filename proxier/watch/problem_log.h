@@ -1,8 +1,8 @@
 #pragma once
 
-// ProblemLog: tells a person what is wrong with the objects of one resource. Whoever may write an
-// object may write a wrong one, again and again: each problem is told once, however often it comes,
-// and so many a minute; how many were left out is told with the next one. One thread at a time.
+// ProblemLog: logs problems with the objects of one resource. An author of objects can cause
+// problems again and again, so each problem is logged once, and at most kMostInMinute are logged in
+// a minute; the next line says how many were left out. One thread at a time.
 
 #include <chrono>
 #include <cstddef>
@@ -35,7 +35,7 @@ class ProblemLog {
   std::string resource_;
   spdlog::logger& log_;
   std::set<std::string> told_;
-  TimePoint minute_;  // its beginning
+  TimePoint minute_;  // begin of the current minute
   std::size_t in_minute_ = 0;
   std::size_t left_out_ = 0;
 };

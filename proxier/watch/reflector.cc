@@ -12,15 +12,15 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr seconds kSilence{60};        // of a list, and before the head of an answer
-constexpr seconds kWatchSilence{180};  // of a watch that had bookmarks
-constexpr seconds kListTime{120};      // for a page, or all of a streaming list
-// A watch that ends so much before its time limit was ended for another reason.
+constexpr seconds kSilence{60};        // of a list, and before the response head
+constexpr seconds kWatchSilence{180};  // of a watch with bookmarks
+constexpr seconds kListTime{120};      // for a page, or a whole streaming list
+// A watch that ends this much before its time limit ended for another reason.
 constexpr seconds kBeforeTime{10};
-constexpr seconds kGrace{30};  // a watch beyond its own time limit
-// A watch that lived so long worked, whether or not there was anything to tell.
+constexpr seconds kGrace{30};  // beyond a watch's own time limit
+// A watch that lasted this long worked, even without events.
 constexpr seconds kProven{10};
-// One that ended so soon, without a word, would be asked for again and again.
+// A watch that ends this soon without events must not be repeated at once.
 constexpr seconds kTooShort{1};
 constexpr unsigned kMostDeadEnds = 2;
 constexpr std::size_t kMostRefusal = std::size_t{64} << 10U;
@@ -85,14 +85,14 @@ void Reflector::begin() {
   check_end();
 }
 
-// A request that waits for credentials has not been asked yet.
+// A request that waits for credentials counts from now.
 Reflector::Clock::time_point Reflector::asked() const {
   const auto sent = exchange_->sent();
   return sent ? std::max(begun_, *sent) : timers_.now();
 }
 
-// A watch that is answered may be silent for as long as it lasts, unless its server is known to say
-// something every minute.
+// An accepted watch may be silent as long as it lasts, unless its server is known to send bookmarks
+// every minute.
 void Reflector::check_silence() {
   const bool is_watching = step_ == Step::watch && head_.status == 200;
   if (is_watching && !has_bookmarks_) return;
@@ -123,7 +123,7 @@ void Reflector::on_head(const ResponseHead& head) {
   if (head.status != 200) return;
   status_.heard = heard_;
   asked_again_ = false;
-  // A list is worth something when it is whole.
+  // A list counts as a recovery only when it is complete.
   if (step_ == Step::watch && trouble_ != Trouble::nonsense && trouble_ != Trouble::expired)
     note_recovery();
 }
@@ -272,7 +272,7 @@ void Reflector::take_envelope(std::string_view document) {
     envelope_ = *std::move(envelope);
 }
 
-// All of its body has come.
+// The whole body of the page has come.
 void Reflector::finish_page() {
   const auto envelope = *std::exchange(envelope_, std::nullopt);
   if (step_ == Step::question) return judge_version(envelope.resource_version);
@@ -308,7 +308,7 @@ void Reflector::finish_list(std::string_view version) {
   plan_list();
   unreadable_.end_list(kept, changes_.unreadable);
   in_doubt_ = false;
-  // A list is no proof that the watch behind it works.
+  // A complete list does not prove that the watch after it works.
   version_before_ = objects_.version();
   began_with_list_ = step_ == Step::streaming_list;
   step_ = Step::watch;
@@ -356,7 +356,8 @@ void Reflector::plan_list() {
                [this] { list_again(); });
 }
 
-// A list that goes on was begun before that: at its end the next one is planned.
+// Only a watch is interrupted: a running list began before the request, and plans the next list at
+// its end.
 void Reflector::list_again() {
   if (step_ != Step::watch && step_ != Step::question) return;
   log_.debug("{}: everything is listed again", resource_.name);
@@ -367,7 +368,7 @@ void Reflector::list_again() {
   begin();
 }
 
-// --- what comes next -----------------------------------------------------------------------------
+// --- the next step -------------------------------------------------------------------------------
 
 void Reflector::end(Ending ending) {
   timers_.cancel(resource_.name + " is silent");
@@ -394,7 +395,7 @@ void Reflector::end(Ending ending) {
   timers_.at(resource_.name + " begins", timers_.now() + delay, [this] { begin(); });
 }
 
-// Whether the watch that ends has done its work.
+// Whether the ending watch made progress.
 bool Reflector::got_on() const {
   return step_ == Step::watch && head_.status == 200 &&
          (objects_.version() != version_before_ || timers_.now() - begun_ >= kProven);
@@ -443,12 +444,12 @@ void Reflector::choose_next(const Ending& ending) {
       step_ = leaves_doubt(ending) ? Step::question : Step::watch;
     return;
   }
-  // A server that knows nothing of streaming lists may also answer with a watch that never says
-  // that its beginning is complete.
+  // A server without streaming lists may also answer with a watch that never marks the end of its
+  // initial events.
   if (step_ == Step::streaming_list)
     pages_only_ = ending.trouble == Trouble::unsupported || ending.trouble == Trouble::ended ||
                   (ending.trouble == Trouble::overdue && head_.status == 200) || is_dead_end;
-  // Later pages show the state of the first one, so what was read before still counts.
+  // Later pages show the state of the first one, so the earlier pages stay valid.
   if (step_ == Step::later_page && ending.trouble != Trouble::expired &&
       ending.trouble != Trouble::older && !is_nonsense)
     return;
@@ -460,7 +461,7 @@ bool Reflector::leaves_doubt(const Ending& ending) const {
   switch (ending.trouble) {
     case Trouble::ended:
       return step_ == Step::watch && timers_.now() - begun_ < time_limit_ - kBeforeTime;
-    // A server that begins to answer the question and does not get on may get on with a watch.
+    // A server that begins to answer the question, but does not finish, may still serve a watch.
     case Trouble::lost:
     case Trouble::overdue:
       return step_ == Step::watch || head_.status == 0;
@@ -470,7 +471,7 @@ bool Reflector::leaves_doubt(const Ending& ending) const {
     case Trouble::busy:
     case Trouble::unauthorized:
       return step_ == Step::question;
-    // Who may watch need not be allowed to list.
+    // A client that may watch need not be allowed to list.
     case Trouble::denied:
     case Trouble::expired:
     case Trouble::unsupported:

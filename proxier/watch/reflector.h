@@ -1,53 +1,50 @@
 #pragma once
 
-// Reflector: follows one resource of the API server, whatever the server does. The main thread's.
+// Reflector: follows one resource of the API server through all failures. Main thread only.
 //
-// It lists, then watches from the list's resource version, and goes on for ever. What it answers
-// are differences: an object is handed over when it is new or not equal to what was handed over
-// before, a name when it is gone. A list counts when it is complete; nothing is gone because a list
-// broke off or the server is away.
+// It lists, then watches from the list's resource version, for ever. It reports differences: an
+// object that is new or differs from its last report, and the name of a deleted object. A list
+// takes effect when it is complete; a broken list or an absent server deletes nothing.
 //
-// Lists: one watch that starts with all objects (sendInitialEvents), where the server has that;
-// else pages of 500, in the state of the store as it is then. Never from an older state
-// (resourceVersion=0), so a list does not go back behind events that were seen.
+// Lists: one watch that starts with all objects (sendInitialEvents) if the server supports it,
+// otherwise pages of 500 at the store's current state. Never an older state (resourceVersion=0), so
+// a list never goes back behind events that were seen.
 //
-// When something goes wrong:
-//   the watch ends normally          the next from the last version, at once
-//   410, in the head or as an event  a new list; the first time at once
-//   400 or 410 to a later page       a new list; the first time at once
-//   400, 422 to the streaming list,
+// Failures:
+//   watch ends normally              next watch from the last version, at once
+//   410, as status or event          new list; the first time at once
+//   400 or 410 to a later page       new list; the first time at once
+//   400 or 422 to a streaming list,
 //   or no end of it in two minutes   pages
-//   401                              credentials are read again; the first time at once
-//   429, 503, 504                    after Retry-After, else as everything else:
-//   everything else                  after 0.8 s, doubling to 30 s, up to a quarter less; the same
-//                                    again; the second time in a row that a server was there and
-//                                    answered nonsense (broken JSON, an ERROR event, a status for
-//                                    which there is no rule) or 504 "Too large resource version",
-//                                    a new list; a streaming list becomes pages
-// A list that is silent for a minute, a page that takes two, a watch that does not end 30 s after
-// it should have, and one that had a bookmark (they come once a minute) and says nothing for three,
-// are ended and repeated on another connection. That time counts from when the request goes out:
-// credentials may take theirs (cluster_access.h).
+//   401                              read credentials again; the first time at once
+//   429, 503, 504                    after Retry-After; without it, as any other failure
+//   any other failure                repeat after 0.8 s, doubling to 30 s, less up to a quarter
+// The second dead end in a row (broken JSON, an ERROR event, a status without a rule, or 504 "Too
+// large resource version") leads to a new list; a streaming list is replaced by pages.
 //
-// A server whose store was restored from a backup knows less than it did. A watch from a version
-// that is yet to come says nothing there, not even that. So when a watch may have ended because
-// there is another store (the connection was lost, it ended before its time, the server is behind),
-// the server is asked first for a list of one object, which comes with the store's version as it is
-// now. If that is less than ours, that server may also be one of several that lags behind, so what
-// is older than what we know, a list too, is believed when a second answer in a row, over another
-// connection, is older: then everything is listed anew. A store that was restored and has passed
-// our version before we could ask is not recognised.
+// These requests are ended and repeated on another connection: a list that is silent for a minute,
+// a page that takes two minutes, a watch that lasts 30 s longer than its limit, and a watch with
+// bookmarks (sent once a minute) that is silent for three minutes. Time counts from the sending of
+// the request, without the wait for credentials (credentials.h).
 //
-// A list that lacks more than half of many objects is asked for again before they go
-// (removal_brake.h), over another connection, which may lead to another server; what it holds, and
-// what events tell, counts at once.
+// A server whose store was restored from a backup knows less than before. A watch from a version in
+// its future stays silent there. So if a watch may have ended because of another store (the
+// connection broke, it ended early, the server is behind), the reflector first asks for a list of
+// one object, which carries the store's current version. A version below ours may also come from a
+// lagging server among several. Therefore an older answer, also of a list, is believed only if a
+// second one in a row, over another connection, is older as well; then everything is listed again.
+// A restored store that has passed our version before the question is not recognized.
 //
-// An object that cannot be read costs itself alone: its last good state stays in force, and the
-// answer goes on. If not even its name can be told, everything is listed anew when the watch has
-// ended: it may have been a deletion.
+// A list that lacks more than half of many objects is repeated before these are deleted
+// (removal_brake.h), over another connection, which may reach another server. Objects in the list,
+// and events, take effect at once.
 //
-// Logs (a resource's name in front): lists, failures with what happens next (watch_log.h), and
-// what is wrong with objects.
+// An unreadable object affects only itself: its last good state stays, and the answer is read on.
+// If even its name is unknown, everything is listed again after the watch has ended, because the
+// event may have been a deletion.
+//
+// Logs, with the resource's name: lists, failures with the next step (watch_log.h), and problems of
+// objects.
 
 #include <chrono>
 #include <cstdint>
@@ -77,19 +74,20 @@
 namespace ipvsproxier::watch {
 
 struct ReflectorStatus {
-  bool is_listed = false;      // the first list was complete
-  std::uint64_t watches = 0;   // begun; streaming lists count
-  std::uint64_t lists = 0;     // complete
-  std::uint64_t failures = 0;  // every end but a normal one
+  bool is_listed = false;      // the first list is complete
+  std::uint64_t watches = 0;   // started, including streaming lists
+  std::uint64_t lists = 0;     // completed
+  std::uint64_t failures = 0;  // all endings except normal ones
   std::size_t objects = 0;
-  std::size_t held = 0;  // of these, missing from the last list: they stay until another lacks them
+  // Of `objects`, those that the last list lacks: they stay until another list lacks them.
+  std::size_t held = 0;
   std::size_t unreadable = 0;                             // objects that exist and cannot be read
-  std::optional<loop::Timers::Clock::time_point> listed;  // when the last whole list was begun
-  std::optional<loop::Timers::Clock::time_point> heard;   // last byte of objects or bookmarks
-  std::string last_error;                                 // "" while all is well
+  std::optional<loop::Timers::Clock::time_point> listed;  // start of the last complete list
+  std::optional<loop::Timers::Clock::time_point> heard;   // time of the last data
+  std::string last_error;                                 // "" without a current failure
 };
 
-// What has changed. Nothing at all: a list is complete, and says nothing new.
+// The changes. Empty: a list is complete and changes nothing.
 struct ReflectorNews {
   ObjectChanges objects;
   UnreadableChanges unreadable;
@@ -100,14 +98,14 @@ struct ReflectorNews {
 class Reflector final : private ResponseHandler {
  public:
   using Clock = loop::Timers::Clock;
-  // Must not destroy the reflector.
+  // The callback must not destroy the reflector.
   using OnChanges = std::function<void(ReflectorNews)>;
 
   static constexpr loop::Backoff kBackoff{std::chrono::milliseconds(800),
                                           std::chrono::milliseconds(30'000)};
 
-  // What it uses outlives it; `random` answers numbers in [0, 1). Its deadlines are named after the
-  // resource.
+  // The arguments must outlive this; `random` returns numbers in [0, 1). Its deadlines are named
+  // after the resource.
   Reflector(Resource resource, Transport& transport, loop::Timers& timers,
             std::function<double()> random, RemovalBrake brake, spdlog::logger& log,
             WatchLog& watch_log, OnChanges on_changes);
@@ -116,7 +114,7 @@ class Reflector final : private ResponseHandler {
   ~Reflector() override;
 
   void start();
-  // Everything is listed anew, begun at `when` or as soon after it as can be.
+  // Lists everything again, starting at `when` or as soon as possible after it.
   void list_again(Clock::time_point when);
   const Resource& resource() const { return resource_; }
   const ReflectorStatus& status() const { return status_; }
@@ -170,33 +168,33 @@ class Reflector final : private ResponseHandler {
   ProblemLog problem_log_;
   ReflectorStatus status_;
 
-  // The exchange that goes on, or the one that waits to begin.
+  // The current exchange, or the one that waits to begin.
   Step step_ = Step::streaming_list;
   std::unique_ptr<Exchange> exchange_;
   std::optional<EventFramer> framer_;
   ResponseHead head_;
-  std::string refusal_;                        // the body that came with another status than 200
-  std::optional<api::ListEnvelope> envelope_;  // of the page
-  std::optional<Ending> broken_;               // why the rest of the body does not count
-  ReflectorNews changes_;                      // of the chunk
-  bool list_ended_ = false;                    // in the chunk
-  bool began_with_list_ = false;               // a streaming list that is complete
-  bool has_bookmarks_ = false;                 // the watch
-  std::string version_before_;                 // of the objects, before the watch
+  std::string refusal_;                        // body of an answer other than 200
+  std::optional<api::ListEnvelope> envelope_;  // of the current page
+  std::optional<Ending> broken_;               // why the rest of the body is ignored
+  ReflectorNews changes_;                      // of the current chunk
+  bool list_ended_ = false;                    // a list ended in the current chunk
+  bool began_with_list_ = false;  // the watch began with a streaming list that is complete
+  bool has_bookmarks_ = false;    // of the current watch
+  std::string version_before_;    // version of the objects before the watch
   std::chrono::seconds time_limit_{0};
-  Clock::time_point begun_;  // from the head on: when the request went out
+  Clock::time_point begun_;  // valid after the head: when the request was sent
   Clock::time_point heard_;
 
-  // The list that goes on.
+  // The current list.
   Clock::time_point list_begun_;
-  std::optional<Clock::time_point> list_due_;  // when another one was asked for
+  std::optional<Clock::time_point> list_due_;  // time of the next requested list
   std::string continue_token_;
   bool pages_only_ = false;
-  bool in_doubt_ = false;  // something changed since the last one, nobody can tell what
+  bool in_doubt_ = false;  // an unknown object changed since the last list
 
-  // What went wrong before.
-  unsigned attempts_ = 0;   // in a row
-  unsigned dead_ends_ = 0;  // nonsense or behind, in a row
+  // Earlier failures.
+  unsigned attempts_ = 0;   // consecutive
+  unsigned dead_ends_ = 0;  // consecutive nonsensical or behind answers
   OlderAnswers older_;
   bool asked_again_ = false;  // after a 401
   bool expired_before_ = false;

@@ -22,7 +22,7 @@ RemovalBrake::Names RemovalBrake::judge(const Names& missing, std::size_t known,
     else
       since_.insert(*held);
   }
-  // What waited long enough is no part of what is in doubt.
+  // Objects that have waited long enough no longer count for the decision.
   if (api::is_mass_removal(since_.size() + fresh.size(), known - gone))
     for (const auto& name : fresh) since_.emplace(name, ended);
   Names stay;

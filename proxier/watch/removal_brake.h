@@ -1,16 +1,16 @@
 #pragma once
 
-// RemovalBrake: which of the objects that a list lacks stay for now. Pure; the clock is the
-// caller's. One thread at a time.
+// RemovalBrake: decides which objects stay although a list lacks them. Pure; the caller provides
+// the clock. One thread at a time.
 //
-// A server that lists far fewer objects than there were may have lost them (a store restored from
-// an empty backup, a cache that is not filled) rather than seen them deleted. So when a list lacks
-// more than half of what is known, and that is at least 20 objects, what it lacks stays for one
-// wait, and goes when a list that was begun after that lacks it, too.
+// A server that lists far fewer objects than before may have lost them (a store restored from an
+// empty backup, an empty cache). So if a list lacks more than half of the known objects, and these
+// are at least 20 objects, the missing objects stay for one wait. They are deleted when a list that
+// began after the wait lacks them as well.
 //
-// Every object has its own wait, from the end of the first list that lacks it. So none waits for
-// longer than that and the next whole list, whatever further lists lack; who deletes many objects
-// between two lists delays those alone.
+// Each object has its own wait, from the end of the first list that lacks it. No object stays
+// longer than its wait and the next complete list, whatever further lists lack. A deletion of many
+// objects between two lists delays only these objects.
 
 #include <chrono>
 #include <cstddef>
@@ -25,24 +25,24 @@ namespace ipvsproxier::watch {
 class RemovalBrake {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
-  using Wait = std::optional<std::chrono::nanoseconds>;  // nullopt: nothing is ever held
+  using Wait = std::optional<std::chrono::nanoseconds>;  // nullopt: no object is held
   using Names = std::set<api::NamespacedName>;
 
   explicit RemovalBrake(Wait wait) : wait_(wait) {}
 
-  // A list is whole, begun and ended at these times, and lacks `missing` of the `known` objects.
-  // Answers which of them stay.
+  // Judges a complete list with these times, which lacks `missing` of the `known` objects. Returns
+  // the objects that stay.
   Names judge(const Names& missing, std::size_t known, TimePoint begun, TimePoint ended);
-  // An event tells of the object: it is as the event says.
+  // An event reported the object: it is no longer held.
   void forget(const api::NamespacedName& name) { since_.erase(name); }
 
   std::size_t held() const { return since_.size(); }
-  // When to list again for the first that is held; nullopt: nothing is.
+  // When to list again for the first held object; nullopt: none is held.
   std::optional<TimePoint> due() const;
 
  private:
   Wait wait_;
-  std::map<api::NamespacedName, TimePoint> since_;  // of those that are held
+  std::map<api::NamespacedName, TimePoint> since_;  // the held objects
 };
 
 }  // namespace ipvsproxier::watch

@@ -1,9 +1,9 @@
 #pragma once
 
-// Resource versions: which of two of the same resource is the newer one. Pure.
+// Resource versions: which of two versions of one resource is newer. Pure.
 //
-// Since KEP-5504 a version of the API is a decimal number of any length without zeros in front, and
-// two of the same resource may be compared. Others are opaque.
+// Since KEP-5504 a resource version is a decimal number of any length without leading zeros, and
+// versions of one resource can be compared. Other texts are opaque.
 
 #include <compare>
 #include <optional>
@@ -11,10 +11,10 @@
 
 namespace ipvsproxier::watch {
 
-// nullopt: they say nothing about each other.
+// nullopt: not comparable.
 std::optional<std::strong_ordering> compare_versions(std::string_view left, std::string_view right);
 
-// Both are numbers and `left` is not newer than `right`.
+// True if both are numbers and `left` is not newer than `right`.
 bool is_old(std::string_view left, std::string_view right);
 
 }  // namespace ipvsproxier::watch

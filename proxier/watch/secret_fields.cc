@@ -101,7 +101,7 @@ void SecretFields::warn(std::string_view key, std::string message) const {
   note(api::Severity::warning, key, std::move(message));
 }
 
-// A member may be looked at more than once.
+// Members may be read more than once: each problem is added once.
 void SecretFields::note(api::Severity severity, std::string_view key, std::string message) const {
   api::Problem problem{.severity = severity,
                        .origin = origin_,

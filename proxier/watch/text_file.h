@@ -1,6 +1,6 @@
 #pragma once
 
-// Reading a whole file that a person names. Blocks; nothing is kept open.
+// Reads a whole file that a person names. Blocks; closes the file.
 
 #include <cstddef>
 #include <optional>
@@ -10,10 +10,10 @@
 
 namespace ipvsproxier::watch {
 
-// A larger file is refused: an error instead of an exhausted machine.
+// A larger file is refused, so that it cannot exhaust the memory.
 inline constexpr std::size_t kMaxTextBytes = std::size_t{512} << 20U;
 
-// nullopt with an error problem that says why.
+// nullopt after adding a problem with the reason.
 std::optional<std::string> read_text_file(const std::string& path, api::Problems& problems);
 
 }  // namespace ipvsproxier::watch

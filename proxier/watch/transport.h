@@ -1,12 +1,12 @@
 #pragma once
 
-// Transport: how requests reach the API server. Abstract: CurlTransport speaks HTTP, tests script
-// the answers. Everything happens on the main thread.
+// Transport: interface for requests to the API server. CurlTransport uses HTTP; tests script the
+// answers. Main thread only.
 //
-// Who opens an exchange keeps it; destroying it is how to cancel, at any time, also from inside the
-// functions of any handler. After that its handler is not called any more. An exchange that has
-// ended may be kept or destroyed. How long an exchange may take is the caller's to decide, with one
-// exception: a server that cannot be reached any more ends it (within 45 s over HTTP/2).
+// The caller owns an exchange. Destroying it cancels it, at any time, also from inside the
+// callbacks of any handler; its handler gets no calls afterwards. A finished exchange may be kept
+// or destroyed. The caller limits the duration, with one exception: an exchange ends by itself if
+// the server becomes unreachable (within 45 s over HTTP/2).
 
 #include <chrono>
 #include <cstdint>
@@ -25,7 +25,7 @@ struct Request {
   Method method = Method::get;
   std::string target;        // path and query, encoded: "/api/v1/services?limit=500"
   std::string content_type;  // of the body
-  std::string body;          // not with get
+  std::string body;          // not for get
 
   friend bool operator==(const Request&, const Request&) = default;
 };
@@ -37,17 +37,17 @@ struct ResponseHead {
   friend bool operator==(const ResponseHead&, const ResponseHead&) = default;
 };
 
-// What is told of one exchange: the head once, the body in chunks as they come, the end once.
-// Never called from inside Transport::open(). Outlives the exchange.
+// Receives the events of one exchange: the head once, the body in chunks, the end once. Never
+// called from inside Transport::open(). Must outlive the exchange.
 class ResponseHandler {
  public:
   virtual ~ResponseHandler() = default;
 
   virtual void on_head(const ResponseHead& head) = 0;
-  // Decompressed; not empty; nothing is kept of it.
+  // Decompressed and not empty; valid only during the call.
   virtual void on_chunk(std::string_view chunk) = 0;
-  // Fine: the response is whole. Else one line that names the server and the cause; the head and
-  // any part of the body may have come before.
+  // Success: the response is complete. Otherwise one line with the server and the cause; the head
+  // and a part of the body may have come before.
   virtual void on_end(const netlink::Status& outcome) = 0;
 };
 
@@ -58,18 +58,18 @@ class Exchange {
   Exchange& operator=(const Exchange&) = delete;
   virtual ~Exchange() = default;
 
-  // Since when the request is on its way; nothing while it waits for credentials, which end that
-  // wait themselves.
+  // When the request was sent; nullopt while it waits for credentials, which limit that wait
+  // themselves.
   virtual std::optional<std::chrono::steady_clock::time_point> sent() const = 0;
 
-  // "https://10.96.0.1:443", for messages; "" before it is known.
+  // "https://10.96.0.1:443", for messages; "" if it is not known yet.
   virtual std::string server() const = 0;
 
-  // The server answered 401: what said who we are is read again for the next exchange.
+  // The server answered 401: the next exchange reads the credentials again.
   virtual void refuse_credentials() = 0;
 
-  // The server said nothing, or its connection broke: what is asked from now on goes over another
-  // one, which all can share. What is on its way stays where it is.
+  // The server was silent, or its connection broke: later requests use another, shared connection.
+  // Current exchanges stay on theirs.
   virtual void distrust_connection() = 0;
 };
 
@@ -77,7 +77,7 @@ class Transport {
  public:
   virtual ~Transport() = default;
 
-  // Whatever goes wrong is told to the handler. `handler` outlives the exchange.
+  // All failures are reported to the handler. `handler` must outlive the exchange.
   [[nodiscard]] virtual std::unique_ptr<Exchange> open(Request request,
                                                        ResponseHandler& handler) = 0;
 };

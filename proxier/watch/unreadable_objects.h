@@ -1,7 +1,7 @@
 #pragma once
 
-// UnreadableObjects: which objects of one resource exist and cannot be read, and why. Pure. One
-// thread at a time. An object without a name has an empty one: there is at most one of these.
+// UnreadableObjects: the objects of one resource that exist but cannot be read, with the reason.
+// Pure. One thread at a time. Objects without a readable name share one entry with an empty name.
 
 #include <cstddef>
 #include <map>
@@ -16,31 +16,31 @@
 
 namespace ipvsproxier::watch {
 
-// Why, by name; nullopt: it can be read now, or is gone.
+// Reasons by name; nullopt: readable again, or deleted.
 using UnreadableChanges = std::map<api::NamespacedName, std::optional<std::string>>;
 
-// Why an object cannot be read, if so, as it was decoded. One that no proxy serves comes without an
-// object and without an error.
+// Why a decoded object is unreadable, if it is. An object that no proxy serves has neither an
+// object nor an error.
 std::optional<std::string> why_unreadable(const std::optional<api::Object>& object,
                                           const api::Problems& problems);
 
 class UnreadableObjects {
  public:
-  using Why = std::optional<std::string>;  // nullopt: it can be read, or is not there
+  using Why = std::optional<std::string>;  // nullopt: readable, or absent
 
-  // --- A list. What it says counts when it ends; a new begin_list() forgets what it said so far.
+  // --- Lists. A list takes effect at its end; a new begin_list() discards an unfinished list.
   void begin_list() { listed_.clear(); }
   void list(const api::NamespacedName& name, Why why);
-  // All of the list is there: what was known and is not in it.
+  // The known unreadable objects that the complete list lacks.
   std::set<api::NamespacedName> missing(const KnownObjects& objects) const;
-  // Adds the difference to `changes`. Of what is missing `kept` stays as it was.
+  // Adds the differences to `changes`. Of the missing objects those in `kept` stay.
   void end_list(const std::set<api::NamespacedName>& kept, UnreadableChanges& changes);
 
-  // An event's news of an object.
+  // An event reported the object.
   void set(const api::NamespacedName& name, Why why, UnreadableChanges& changes);
 
   std::size_t size() const { return known_.size(); }
-  // How many there are of `objects` and these together.
+  // Number of objects in `objects` or in this set.
   std::size_t count_with(const KnownObjects& objects) const;
 
  private:

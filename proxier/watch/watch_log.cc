@@ -15,7 +15,7 @@ using std::chrono::milliseconds;
 constexpr const char* kFailures = "watch log failures";
 constexpr const char* kRecoveries = "watch log recoveries";
 
-// Exchanges of one connection end together. They begin again one after the other.
+// Exchanges of one connection end together, and begin again one after the other.
 constexpr milliseconds kFailuresTogether{100};
 constexpr milliseconds kRecoveriesTogether{1000};
 constexpr std::chrono::minutes kTellAgain{5};
@@ -32,7 +32,7 @@ void WatchLog::tell() {
 }
 
 void WatchLog::failed(const std::string& resource, const std::string& cause, milliseconds delay) {
-  // Its recovery was not told, so it need not be told that it fails.
+  // The recovery was not logged yet, so neither is this failure: the two cancel out.
   if (recoveries_.erase(resource) > 0) failing_.insert(resource);
   const auto told = told_.find({cause, resource});
   if (told != told_.end() && timers_.now() - told->second.when < kTellAgain) {

@@ -1,8 +1,8 @@
 #pragma once
 
-// WatchLog: the lines about watches that fail and are followed again. What several watches meet at
-// the same moment (their connection broke) is one line; a cause that was told of one is told
-// again of it after five minutes, with how often it was met meanwhile. The main thread's.
+// WatchLog: the log lines about watches that fail and recover. Failures of several watches at the
+// same moment (their connection broke) share one line. A cause that was logged for a resource is
+// logged again for it after five minutes, with the number of occurrences since. Main thread only.
 //
 //   warning endpointslices, nodes, services: https://10.96.0.1:443: Connection reset by peer; again
 //   in 0.8 s
@@ -22,28 +22,28 @@ namespace ipvsproxier::watch {
 
 class WatchLog {
  public:
-  // Both outlive it. Its deadlines are named "watch log ...".
+  // Both must outlive this. Its deadlines are named "watch log ...".
   WatchLog(loop::Timers& timers, spdlog::logger& logger);
   WatchLog(const WatchLog&) = delete;
   WatchLog& operator=(const WatchLog&) = delete;
   ~WatchLog() { tell(); }
 
-  // `resource` was followed and is not, or still is not; its next request comes after `delay`.
+  // `resource` stopped being followed, or still is not; its next request comes after `delay`.
   void failed(const std::string& resource, const std::string& cause,
               std::chrono::milliseconds delay);
   void recovered(const std::string& resource);
-  // What waits to be told, now.
+  // Logs the waiting lines now.
   void tell();
 
  private:
-  // Of one cause.
+  // Of one cause, not logged yet.
   struct Failure {
     std::set<std::string> resources;
-    std::chrono::milliseconds delay{0};  // the longest
+    std::chrono::milliseconds delay{0};  // the longest one
   };
   struct Told {
     loop::Timers::Clock::time_point when;
-    std::size_t untold = 0;  // since then
+    std::size_t untold = 0;  // occurrences since then
   };
 
   void tell_failures();
@@ -51,9 +51,9 @@ class WatchLog {
 
   loop::Timers& timers_;
   spdlog::logger& logger_;
-  std::map<std::string, Failure> failures_;                   // by cause; not told yet
-  std::set<std::string> recoveries_;                          // not told yet
-  std::set<std::string> failing_;                             // as was told
+  std::map<std::string, Failure> failures_;                   // by cause; not logged yet
+  std::set<std::string> recoveries_;                          // not logged yet
+  std::set<std::string> failing_;                             // resources whose failure was logged
   std::map<std::pair<std::string, std::string>, Told> told_;  // by cause and resource
 };
 

@@ -310,40 +310,6 @@ class VanishWorld {
              virtual_services | bindings | forwarding | sets | tracking};
 };
 
-TEST_CASE("kernel: vanish: diagnose", "[.diag]") {
-  Cluster cluster({.local_pods = 3, .remote_pods = 0});
-  Manifests manifests;
-  Daemon daemon(cluster.netns(), manifests.flags());
-  manifests.configure(fmt::format(
-      "detectLocalMode: ClusterCIDR\nclusterCIDR: \"{}\"\nipvs: {{syncPeriod: {}s}}\n",
-      kPodRanges, kSyncPeriod.count()));
-  manifests.put(shop_of(cluster));
-  daemon.start();
-  REQUIRE(daemon.logs("synced: "));
-  std::atomic<int> flushed = 0;
-  std::jthread flusher([&](const std::stop_token& stop) {
-    while (!stop.stop_requested()) {
-      cluster.netns().inside([] { return shell(fmt::format("{{ {}; }} 2>/dev/null; true", kFlushRules)); });
-      ++flushed;
-      std::this_thread::sleep_for(milliseconds(1500));
-    }
-  });
-  const auto end = Clock::now() + std::chrono::seconds(environment_number("DIAG_SECONDS", 100));
-  std::size_t served = 0, failed = 0;
-  while (Clock::now() < end && failed < 4) {
-    const auto answer = cluster.client().ask(Protocol::tcp, ip("10.96.0.9"), 80, {.timeout_ms = 6000});
-    if (answer) { ++served; continue; }
-    ++failed;
-    std::puts(fmt::format("FAILED after {} served, {} flushes: {}", served, flushed.load(), netlink::to_string(answer.error())).c_str());
-    cluster.netns().inside([] {
-      std::puts(shell("ipvsadm -Lnc | grep -v TIME_WAIT; conntrack -L 2>/dev/null | grep -v TIME_WAIT; conntrack -S; cat /proc/net/stat/ip_conntrack 2>/dev/null; iptables -t nat -S POSTROUTING; iptables -t nat -S KUBE-POSTROUTING; iptables -S KUBE-FORWARD; iptables -t nat -vnL KUBE-POSTROUTING; true").c_str());
-      return 0;
-    });
-    std::fflush(stdout);
-  }
-  std::puts(fmt::format("{} served, {} failed, {} flushes", served, failed, flushed.load()).c_str());
-}
-
 // As few of the steps as go wrong in a world of their own; all if they do not go wrong there.
 Steps least_of(const Steps& steps) {
   const auto fails = [](const Steps& some) { return !VanishWorld().play(some).empty(); };
