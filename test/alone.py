@@ -4,32 +4,46 @@ it is compiled together with others.
 
 usage: alone.py [--changed] BUILD_DIR [JOBS]
 
---changed: only sources that changed lately (sources.py); of those that no daily build contains also
-those that include what changed.
+--changed: only sources that changed lately (sources.py), those of tests by the dozen as one file, as
+most of the time goes into the system's headers; of those that no daily build contains also those that
+include what changed.
 """
 
 import concurrent.futures
+import pathlib
 import sys
+import tempfile
 
-from sources import changed, parse_arguments, sources, with_includers
+from sources import changed, companies, in_one_file, parse_arguments, sources, with_includers
 
-ROOMS = ("netlink/", "ipset/", "proxier/", "cmd/", "test/")
+PRODUCT = ("netlink/", "ipset/", "proxier/", "cmd/")
+TESTS = ("test/",)
 NOT_BUILT_DAILY = ("test/bench/", "test/kernel/soak_")
+
+
+def check(group, folder):
+    """"" or the complaint."""
+    if len(group) > 1 and not group[0].compiled(in_one_file(group, folder)):
+        return ""
+    return "".join(source.compiled() for source in group)
 
 
 def main():
     arguments = parse_arguments()
-    chosen = sources(arguments.build, ROOMS)
+    chosen = sources(arguments.build, PRODUCT + TESTS)
     lately = changed() if arguments.changed else None
     if lately is not None:
         reached = {path for path in with_includers(lately) if path.startswith(NOT_BUILT_DAILY)}
         chosen = [source for source in chosen if source.path in lately | reached]
-    failures = 0
-    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-        for complaint in pool.map(lambda source: source.compiled(), chosen):
-            failures += bool(complaint)
-            print(complaint, end="")
-    print(f"{len(chosen)} sources compiled alone, {failures} with findings")
+    of_tests = [source for source in chosen if source.path.startswith(TESTS)] if arguments.changed else []
+    groups = companies(of_tests) + [[source] for source in chosen if source not in of_tests]
+    with (concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool,
+          tempfile.TemporaryDirectory() as folder):
+        complaints = list(pool.map(lambda group: check(group, pathlib.Path(folder)), groups))
+    print("".join(complaints))
+    failures = sum(bool(complaint) for complaint in complaints)
+    print(f"{len(chosen)} sources compiled, {len(chosen) - len(of_tests)} of them alone, "
+          f"{failures} findings")
     return 1 if failures else 0
 
 

@@ -3,6 +3,7 @@ and alone.py import it."""
 
 import argparse
 import hashlib
+import itertools
 import json
 import os
 import pathlib
@@ -15,6 +16,7 @@ UNITY_FILE = re.compile(r"-unity\d+\.cpp$")
 UNITY_INCLUDE = re.compile(r'^#include\s*["<](.+)[">]$', re.M)
 OWN_INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
 SITTING = 4 * 60 * 60  # seconds
+COMPANY = 12  # sources that are checked as one file
 
 
 class Source:
@@ -70,6 +72,22 @@ def sources(build, rooms):
         if source.path.startswith(rooms) and source.path.endswith(".cc"):
             found.setdefault(source.path, source)
     return [found[path] for path in sorted(found)]
+
+
+def companies(work):
+    """The sources in groups that can be checked as one file, largest first."""
+    groups = []
+    for _, alike in itertools.groupby(sorted(work, key=Source.company), key=Source.company):
+        alike = list(alike)
+        groups += [alike[i:i + COMPANY] for i in range(0, len(alike), COMPANY)]
+    return sorted(groups, key=len, reverse=True)
+
+
+def in_one_file(group, folder):
+    """A file in the folder that includes the sources of the group."""
+    file = folder / (hashlib.sha256(group[0].path.encode()).hexdigest()[:16] + ".cc")
+    file.write_text("".join(f'#include "{source.file}"\n' for source in group))
+    return file
 
 
 def parse_arguments():

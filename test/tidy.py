@@ -19,11 +19,10 @@ import hashlib
 import itertools
 import sys
 
-from sources import ROOT, Source, changed, parse_arguments, sources, with_includers
+from sources import ROOT, changed, companies, in_one_file, parse_arguments, sources, with_includers
 
 ROOMS = ("netlink/", "ipset/", "proxier/", "cmd/", "test/fakes/", "test/support/")
 ONLY_COMPILED = ("test/kernel/",)
-COMPANY = 12  # sources checked as one file
 # What is right in a source is said to be wrong of one that is included.
 NOT_IN_COMPANY = "-bugprone-suspicious-include,-google-global-names-in-headers"
 
@@ -61,19 +60,9 @@ def check(group, cache):
     """[(source, complaint)]"""
     first = group[0]
     if len(group) > 1:
-        all_of_them = cache / (hashlib.sha256(first.path.encode()).hexdigest()[:16] + ".cc")
-        all_of_them.write_text("".join(f'#include "{source.file}"\n' for source in group))
-        if not check_company(first, all_of_them):
+        if not check_company(first, in_one_file(group, cache)):
             return [(source, "") for source in group]
     return [(source, check_alone(source)) for source in group]
-
-
-def groups_of(work):
-    groups = []
-    for _, alike in itertools.groupby(sorted(work, key=Source.company), key=Source.company):
-        alike = list(alike)
-        groups += [alike[i:i + COMPANY] for i in range(0, len(alike), COMPANY)]
-    return sorted(groups, key=len, reverse=True)
 
 
 def main():
@@ -89,7 +78,7 @@ def main():
             if (lately is None or source.path in lately) and not (cache / source.key(headers)).exists()]
     failures = 0
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-        for answers in pool.map(lambda group: check(group, cache), groups_of(work)):
+        for answers in pool.map(lambda group: check(group, cache), companies(work)):
             for source, complaint in answers:
                 if complaint:
                     failures += 1
