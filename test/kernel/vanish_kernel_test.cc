@@ -42,8 +42,10 @@ constexpr std::chrono::seconds kSyncPeriod{2};
 // Two sync periods, and what a busy machine takes for work that is done by then.
 constexpr int kSoon = 2 * 2000 + 15'000;  // ms
 
-// What traffic may need. A connection that begins while rules, sets or tracking for it are missing
-// may stay without an answer for as long as the client goes on trying.
+// What traffic may need. A connection that begins or ends while rules, sets or tracking for it are
+// missing may stay without an answer, and leave entries of IPVS and conntrack that no longer fit. A
+// client that takes the same port again meets them: a server whose last packet comes after
+// `conntrack -F` leaves a flow of the opposite direction, for minutes. So clients do not.
 enum Need : unsigned {
   nothing = 0,
   virtual_services = 1,
@@ -54,11 +56,6 @@ enum Need : unsigned {
   tracking = 32
 };
 constexpr unsigned kMasquerading = rules | sets | tracking;
-
-// After `conntrack -F` the kernel may forget connections for a while that begin then: of 153,000
-// that a client began one after the other, with 39 flushes, 7 hung, each of them begun 1 to 860 ms
-// after a flush. The daemon has no part in it: it deletes flows of UDP alone.
-constexpr milliseconds kUntilTracked{2000};
 
 constexpr const char* kFlushRules =
     "for c in iptables ip6tables; do for t in nat filter; do $c -t $t -F; done; done";
@@ -118,6 +115,11 @@ std::string told(const Steps& steps) {
   return story;
 }
 
+constexpr std::size_t kFirstPort = 20'000;
+constexpr std::size_t kEphemeralPorts = 32'768;
+// So a port is used again after more than two minutes: nothing remembers it any more.
+constexpr milliseconds kPause{10};
+
 // Somebody who asks a Service again and again; a failure counts unless what it needs had vanished
 // meanwhile.
 class Probe {
@@ -156,13 +158,19 @@ class Probe {
   void ask(const Host& host, const netlink::IpAddress& address, std::uint16_t port) {
     const unsigned before = lost_;
     // A busy guest loses packets; a connection that is broken stays so.
-    const auto answer = host.ask(Protocol::tcp, address, port, {.timeout_ms = 20'000});
+    const auto answer = host.ask(Protocol::tcp, address, port,
+                                 {.source = {}, .source_port = next_port(), .timeout_ms = 20'000});
+    std::this_thread::sleep_for(kPause);
     if (answer) ++served_;
     if (!answer && before % 2 == 0 && before == lost_) {
       const std::lock_guard lock(mutex_);
       if (failure_.empty()) failure_ = name_ + ": " + netlink::to_string(answer.error());
     }
     ++asked_;
+  }
+
+  std::uint16_t next_port() {
+    return static_cast<std::uint16_t>(kFirstPort + asked_ % (kEphemeralPorts - kFirstPort));
   }
 
   std::string failure() const {
@@ -242,7 +250,6 @@ class VanishWorld {
       }
       std::this_thread::sleep_for(pause);
     }
-    if ((takes & tracking) != 0) std::this_thread::sleep_for(kUntilTracked);
     return verdict(told(steps));
   }
 

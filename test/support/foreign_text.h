@@ -12,6 +12,16 @@
 
 namespace ipvsproxier::test {
 
+// The character as UTF-8.
+inline std::string utf8(std::uint32_t code) {
+  const auto byte = [](std::uint32_t bits) { return static_cast<char>(bits); };
+  const auto tail = [&](unsigned shift) { return byte(0x80U | ((code >> shift) & 0x3fU)); };
+  if (code < 0x80) return {byte(code)};
+  if (code < 0x800) return {byte(0xc0U | code >> 6U), tail(0)};
+  if (code < 0x10000) return {byte(0xe0U | code >> 12U), tail(6), tail(0)};
+  return {byte(0xf0U | code >> 18U), tail(12), tail(6), tail(0)};
+}
+
 // The next character of UTF-8, taken away from `text`; nullopt: none.
 inline std::optional<std::uint32_t> take_character(std::string_view& text) {
   const auto lead = static_cast<unsigned char>(text.front());

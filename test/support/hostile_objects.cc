@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "test/support/foreign_text.h"
+
 namespace ipvsproxier::test {
 namespace {
 
@@ -75,15 +77,6 @@ const std::array<std::string, 21> kBits{"\x1b[2J",
                                         "gr\xc3\xbc\xc3\x9f \xe6\x9c\xac \xf0\x9f\x90\x9f",
                                         "\xef\xbf\xbf",
                                         "'$(reboot)`"};
-
-std::string utf8(std::uint32_t code) {
-  const auto byte = [](std::uint32_t bits) { return static_cast<char>(bits); };
-  const auto tail = [&](unsigned shift) { return byte(0x80U | ((code >> shift) & 0x3fU)); };
-  if (code < 0x80) return {byte(code)};
-  if (code < 0x800) return {byte(0xc0U | code >> 6U), tail(0)};
-  if (code < 0x10000) return {byte(0xe0U | code >> 12U), tail(6), tail(0)};
-  return {byte(0xf0U | code >> 18U), tail(12), tail(6), tail(0)};
-}
 
 // The port of the daemon itself: it cannot answer for the Service, and says so.
 void ask_for_taken_port(Json& service) {
@@ -396,10 +389,8 @@ void HostileObjects::add_names(HostileCase& one) {
   json["metadata"]["namespace"] = rogue ? text(10) : victim.name_space;
   auto slices = slice(json, 0, 2);
   if (rogue) {
-    const auto port = text(10);
-    json["spec"]["ports"][0]["name"] = port;
     ask_for_taken_port(json);
-    slices["ports"][0]["name"] = port;
+    json["spec"]["ports"][0]["name"] = slices["ports"][0]["name"] = text(10);
     slices["endpoints"][0]["nodeName"] = text(20);
   } else {
     slices["metadata"]["name"] = fmt::format("{}-x{}", victim.name, cases_);
