@@ -1,6 +1,14 @@
 #include "netlink/nl_channel.h"
 
 #include <linux/netlink.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <fstream>
+#include <sstream>
+#include <string>
 
 #include <catch2/catch.hpp>
 
@@ -8,6 +16,7 @@
 #include "netlink/ipvs_kernel.h"
 #include "netlink/link_codec.h"
 #include "netlink/link_kernel.h"
+#include "netlink/unique_fd.h"
 #include "test/kernel/netns.h"
 
 namespace ipvsproxier::test {
@@ -35,6 +44,59 @@ TEST_CASE("kernel: a request without an answer is a timeout, and nothing is sent
   const auto after =
       channel->transact(Operation::link, std::vector<Bytes>{encode_new_dummy("dummy1")});
   CHECK(after.at(0));
+}
+
+// The ports of this thread's namespace that are not the kernel's: the only one.
+std::uint32_t port_of_only_socket() {
+  std::ifstream sockets("/proc/thread-self/net/netlink");
+  std::string line;
+  std::getline(sockets, line);  // headings
+  std::uint32_t found = 0;
+  while (std::getline(sockets, line)) {
+    std::istringstream words(line);
+    std::string address;
+    int protocol = 0;
+    std::uint32_t port = 0;
+    words >> address >> protocol >> port;
+    if (protocol == NETLINK_ROUTE && port != 0) found = port;
+  }
+  return found;
+}
+
+std::uint32_t milliseconds_now() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<std::uint32_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
+}
+
+TEST_CASE("kernel: answers that another process forges do not count") {
+  FreshNetns netns;
+  // A channel's sequence numbers begin with the time: they can be guessed.
+  const auto first = milliseconds_now();
+  auto channel = NlChannel::open(NETLINK_ROUTE);
+  REQUIRE(channel);
+  const auto last = milliseconds_now() + 1;
+  sockaddr_nl target{};
+  target.nl_family = AF_NETLINK;
+  target.nl_pid = port_of_only_socket();
+  REQUIRE(target.nl_pid != 0);
+  const UniqueFd forger(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
+  REQUIRE(forger.get() >= 0);
+  for (auto sequence = first; sequence != last + 1; ++sequence) {
+    struct {
+      nlmsghdr header;
+      nlmsgerr error;
+    } answer{};
+    answer.header.nlmsg_len = sizeof answer;
+    answer.header.nlmsg_type = NLMSG_ERROR;
+    answer.header.nlmsg_seq = sequence;
+    answer.error.error = -EPERM;
+    REQUIRE(sendto(forger.get(), &answer, sizeof answer, 0,
+                   reinterpret_cast<const sockaddr*>(&target), sizeof target) == sizeof answer);
+  }
+  const auto outcomes =
+      channel->transact(Operation::link, std::vector<Bytes>{encode_new_dummy("dummy0")});
+  CHECK(outcomes.at(0));
 }
 
 TEST_CASE("kernel: the extended acknowledgement's text is in the error") {

@@ -93,7 +93,7 @@ def suite_of(test):
 
 def targets_of(test, copy):
     """What ninja must build for it: the files of the build folder that its command names."""
-    named = [os.path.relpath(word, copy.build) for word in test["cmd"]
+    named = [os.path.relpath(word, copy.build) for word in map(os.path.normpath, test["cmd"])
              if word.startswith(str(copy.build) + os.sep)]
     if suite_of(test) != "unit":
         named += ["cmd/ipvs-proxier", "cmd/ipvsctl", "test/support/api_server/test_api_server"]

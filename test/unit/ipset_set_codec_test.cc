@@ -229,6 +229,14 @@ TEST_CASE("an element that lacks a part, or has one of a wrong size, is malforme
   CHECK(broken("080001000a60000a", "070001000a60000a").error().kind == ErrorKind::malformed);
 }
 
+TEST_CASE("a network without a length is one address") {
+  std::string text(kIpPortNet6);
+  const std::string length = "0500150040000000";
+  for (auto at = text.find(length); at != std::string::npos; at = text.find(length))
+    text.replace(at, length.size(), "05001e0040000000");  // another attribute
+  CHECK(texts_of(set_of(text)) == Texts{"fd00::10,sctp:443,fd00:1::/128"});
+}
+
 TEST_CASE("the list request is what the kernel expects") {
   // nlmsghdr (LIST of subsystem 6, REQUEST | DUMP), nfgenmsg (inet), PROTOCOL 6, SETNAME "A".
   CHECK(to_hex(list_request("A", ListDepth::elements)) ==

@@ -118,6 +118,7 @@ TEST_CASE("a flow through a virtual service: the client, the service, and who an
 TEST_CASE("flows of other protocols, families and zones are left out") {
   CHECK(read("02000000" + kOriginal + kReply + kId + "0600120000000000"));
   CHECK_FALSE(read("02000000" + kOriginal + kReply + kId + "0600120000070000"));
+  CHECK_FALSE(read("02000000" + kOriginal + kReply + kId + "0600120000010000"));
   CHECK_FALSE(read("07000000" + kOriginal + kReply + kId));
   // TCP; ICMP has no ports.
   CHECK_FALSE(read("02000000" + replaced(kOriginal, "0500010011", "0500010006") + kReply + kId));
