@@ -10,7 +10,6 @@
 //
 // Integers of attributes are in host byte order, except in functions with `be` in the name, which
 // use network order. Sources: <linux/netlink.h>, lib/nlattr.c.
-// in network order. Sources: <linux/netlink.h>, lib/nlattr.c.
 
 #include <array>
 #include <cstddef>
