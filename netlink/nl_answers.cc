@@ -75,7 +75,7 @@ void AnswerWindow::give_up(const Error& error) {
 }
 
 Result<DumpCollector::State> DumpCollector::take(Operation operation, ByteView datagram,
-                                                 Payloads& payloads) {
+                                                 const std::function<Status(ByteView)>& each) {
   auto state = State::more;
   while (true) {
     const auto message = take_message(datagram);
@@ -97,7 +97,7 @@ Result<DumpCollector::State> DumpCollector::take(Operation operation, ByteView d
       if (result < 0) return make_error(operation, -result, "");
       state = interrupted_ ? State::interrupted : State::done;
     } else if ((*message)->type >= NLMSG_MIN_TYPE) {
-      payloads.add((*message)->payload);
+      if (auto status = each((*message)->payload); !status) return status.error();
     }
   }
 }

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -85,10 +86,11 @@ class DumpCollector {
     interrupted,  // complete, but the table changed meanwhile (NLM_F_DUMP_INTR): dump again
   };
 
-  // Appends the datagram's payloads in the kernel's order. At `done` the payloads are one whole and
-  // consistent dump. An error is the kernel's answer to the request (with its errno), or
-  // `malformed`.
-  Result<State> take(Operation operation, ByteView datagram, Payloads& payloads);
+  // Passes the datagram's payloads to `each`, in the kernel's order. At `done` the payloads are one
+  // whole and consistent dump. An error is that of `each`, the kernel's answer to the request (with
+  // its errno), or `malformed`.
+  Result<State> take(Operation operation, ByteView datagram,
+                     const std::function<Status(ByteView)>& each);
 
  private:
   std::uint32_t sequence_;

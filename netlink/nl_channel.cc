@@ -244,12 +244,14 @@ Status NlChannel::dump(Operation operation, const Bytes& request,
   std::optional<Error> failure;
   for (int attempt = 0; attempt < kDumpAttempts; ++attempt) {
     Payloads payloads;
+    const auto keep = [&](ByteView payload) {
+      payloads.add(payload);
+      return Status{};
+    };
     auto more = Result<bool>(true);
     if (auto begun = begin_dump(request); !begun) more = begun.error();
-    while (more && *more) more = take_part(operation, payloads);
-    if (more) {
-      return for_each(payloads, each);
-    }
+    while (more && *more) more = next_of_dump(operation, keep);
+    if (more) return for_each(payloads, each);
     failure = more.error();
     dump_.reset();
     if (failure->kind != ErrorKind::busy && failure->kind != ErrorKind::overrun) break;
@@ -273,26 +275,17 @@ Status NlChannel::begin_dump(Bytes request) {
   return {};
 }
 
-// Appends the payloads of the next datagram. False after the last one.
-Result<bool> NlChannel::take_part(Operation operation, Payloads& payloads) {
+Result<bool> NlChannel::next_of_dump(Operation operation,
+                                     const std::function<Status(ByteView)>& each) {
   const auto received = receive(true);
   if (!received) return received.error();
-  const auto state = dump_->take(operation, *received, payloads);
+  const auto state = dump_->take(operation, *received, each);
   if (!state) return state.error();
   if (*state == DumpCollector::State::more) return true;
   dump_.reset();
   if (*state == DumpCollector::State::interrupted)
     return Error{ErrorKind::busy, EBUSY, "the table changed during the listing"};
   return false;
-}
-
-Result<bool> NlChannel::next_of_dump(Operation operation,
-                                     const std::function<Status(ByteView)>& each) {
-  Payloads payloads;
-  auto more = take_part(operation, payloads);
-  if (!more) return more;
-  if (auto status = for_each(payloads, each); !status) return status.error();
-  return more;
 }
 
 Status NlChannel::stream(Operation operation, const Bytes& request,

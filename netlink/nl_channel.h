@@ -108,7 +108,6 @@ class NlChannel {
   std::vector<Status> transact_window(Operation operation, std::span<const Bytes> requests);
   Status send(ByteView datagram);
   Result<ByteView> receive(bool wait);
-  Result<bool> take_part(Operation operation, Payloads& payloads);
   void drain();
 
   std::unique_ptr<Io> io_;

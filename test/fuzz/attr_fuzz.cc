@@ -128,13 +128,12 @@ void read_datagram(ByteView bytes) {
   const auto taken = window.take(bytes);
   require(taken.has_value() || taken.error().kind == ErrorKind::malformed);
   DumpCollector dump(100);
-  Payloads payloads;
-  if (dump.take(Operation::generic, bytes, payloads)) {
-    std::size_t size = 0;
-    for (std::size_t i = 0; i < payloads.size(); ++i)
-      size += payloads[i].size() + kMessageHeaderSize;
-    require(size <= bytes.size());
-  }
+  std::size_t size = 0;
+  const auto count = [&](ByteView payload) {
+    size += payload.size() + kMessageHeaderSize;
+    return Status();
+  };
+  if (dump.take(Operation::generic, bytes, count)) require(size <= bytes.size());
 }
 
 }  // namespace

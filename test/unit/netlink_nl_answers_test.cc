@@ -123,11 +123,18 @@ TEST_CASE("the extended text is found behind a capped and behind a whole request
 
 using State = DumpCollector::State;
 
+auto into(Payloads& payloads) {
+  return [&payloads](ByteView payload) {
+    payloads.add(payload);
+    return Status();
+  };
+}
+
 TEST_CASE("a dump is collected over several datagrams") {
   DumpCollector collector(5);
   Payloads payloads;
   const auto take = [&](const Bytes& datagram) {
-    return *collector.take(Operation::generic, datagram, payloads);
+    return *collector.take(Operation::generic, datagram, into(payloads));
   };
   CHECK(take(message(20, NLM_F_MULTI, 5, {1, 2, 3, 4}) + message(20, NLM_F_MULTI, 4, {9})) ==
         State::more);
@@ -145,28 +152,43 @@ TEST_CASE("a dump with one interrupted message is interrupted as a whole") {
   DumpCollector collector(5);
   Payloads payloads;
   REQUIRE(collector.take(Operation::generic, message(20, NLM_F_MULTI | NLM_F_DUMP_INTR, 5, {1}),
-                         payloads));
+                         into(payloads)));
   CHECK(*collector.take(Operation::generic, message(NLMSG_DONE, NLM_F_MULTI, 5, {0, 0, 0, 0}),
-                        payloads) == State::interrupted);
+                        into(payloads)) == State::interrupted);
 }
 
 TEST_CASE("a refused dump and one that fails at its end are errors") {
   Payloads payloads;
   DumpCollector refused(5);
-  CHECK(refused.take(Operation::generic, answer(5, EBUSY), payloads).error().kind ==
+  CHECK(refused.take(Operation::generic, answer(5, EBUSY), into(payloads)).error().kind ==
         ErrorKind::busy);
   DumpCollector failed(5);
   const std::int32_t result = -EPERM;
   const auto view = bytes_of(result);
   CHECK(failed
             .take(Operation::generic,
-                  message(NLMSG_DONE, NLM_F_MULTI, 5, {view.begin(), view.end()}), payloads)
+                  message(NLMSG_DONE, NLM_F_MULTI, 5, {view.begin(), view.end()}), into(payloads))
             .error()
             .kind == ErrorKind::denied);
   DumpCollector odd(5);
-  CHECK(odd.take(Operation::generic, message(NLMSG_DONE, NLM_F_MULTI, 5, {0, 0, 0, 0x80}), payloads)
+  CHECK(odd.take(Operation::generic, message(NLMSG_DONE, NLM_F_MULTI, 5, {0, 0, 0, 0x80}),
+                 into(payloads))
             .error()
             .kind == ErrorKind::malformed);
+}
+
+TEST_CASE("who takes a dump's payloads may end it") {
+  DumpCollector collector(5);
+  int seen = 0;
+  const auto taken = collector.take(
+      Operation::generic, message(20, NLM_F_MULTI, 5, {1}) + message(20, NLM_F_MULTI, 5, {2}),
+      [&](ByteView /*payload*/) -> Status {
+        ++seen;
+        return malformed("odd");
+      });
+  REQUIRE_FALSE(taken);
+  CHECK(taken.error().kind == ErrorKind::malformed);
+  CHECK(seen == 1);
 }
 
 }  // namespace
