@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstddef>
 #include <random>
 #include <set>
 #include <sstream>
@@ -7,6 +8,7 @@
 
 #include "test/kernel/ctl_compare.h"
 #include "test/kernel/ctl_states.h"
+#include "test/support/random_run.h"
 
 namespace ipvsproxier::test {
 namespace {
@@ -24,12 +26,12 @@ std::multiset<std::string> sorted_lines(const std::string& text) {
 }
 
 TEST_CASE("kernel: ipvsctl and ipvsadm print the same of random tables") {
-  constexpr int kStates = 200;
+  const auto states = static_cast<int>(seeds(200));
   constexpr int kRestoredEvery = 10;
   const CtlWorld world;
   std::mt19937 random(Catch::rngSeed());
   std::size_t lines = 0;
-  for (int state = 0; state < kStates; ++state) {
+  for (int state = 0; state < states; ++state) {
     const bool restored = state % kRestoredEvery == 0;
     const auto table = random_table(random, !restored);
     INFO("state " << state << ":\n" << table);
@@ -48,7 +50,7 @@ TEST_CASE("kernel: ipvsctl and ipvsadm print the same of random tables") {
     }
   }
   // Most of what was asked for was taken.
-  CHECK(lines > 20U * kStates);
+  CHECK(lines > 20 * static_cast<std::size_t>(states));
 }
 
 }  // namespace

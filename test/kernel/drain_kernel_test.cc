@@ -177,7 +177,7 @@ TEST_CASE("kernel: drain: a download survives its pod's termination and a rollin
 
 TEST_CASE("kernel: drain: a download survives its Service's deletion where that is asked for",
           "[item-22]") {
-  Following following(1, {"--drain-deleted-services", "--drain-timeout=30s"});
+  Following following(1, {"--drain-deleted-services", "--drain-timeout=12s"});
   following.endpoint(1);
   following.start();
   LongConnections download;

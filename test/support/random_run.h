@@ -41,7 +41,7 @@ inline std::int64_t environment_number(const char* name, std::int64_t otherwise)
   return text != nullptr ? std::stoll(text) : otherwise;
 }
 
-// How many of its seeds a random test of the host tries: a third daily, all of them where
+// How many of its seeds a random test tries: a third daily, all of them where
 // IPVS_PROXIER_ALL_SEEDS is set (./dev test --all).
 inline std::uint32_t seeds(std::uint32_t all) {
   return std::getenv("IPVS_PROXIER_ALL_SEEDS") != nullptr ? all : (all + 2) / 3;
