@@ -105,15 +105,18 @@ def git(*arguments):
 
 
 def changed():
-    """The files of the last sitting: what differs from the last commit that is four hours older than
-    the newest, and what is not committed. None: that cannot be told (no git, a shorter history)."""
+    """The files of the last sitting: what differs, but for comments, from the last commit that is four
+    hours older than the newest, and what is not committed. None: that cannot be told (no git, a shorter
+    history)."""
     try:
         newest = int(git("log", "-1", "--format=%ct"))
         base = git("rev-list", "-1", "--first-parent", f"--before={newest - SITTING}", "HEAD").strip()
         if not base:
             return None
-        return set(git("diff", "--name-only", base).split("\n") +
-                   git("ls-files", "--others", "--exclude-standard").split("\n")) - {""}
+        # A line for each file: added, removed, path.
+        differ = git("diff", "--numstat", "--no-renames", "-I^ *//", base).splitlines()
+        return ({line.split("\t")[2] for line in differ} |
+                set(git("ls-files", "--others", "--exclude-standard").splitlines()))
     except (OSError, subprocess.CalledProcessError, ValueError):
         return None
 
