@@ -19,7 +19,7 @@ std::function<double()> dice() {
 
 }  // namespace
 
-ApiClient::ApiClient(watch::AccessSource access, loop::MainLoop& loop, spdlog::logger& logger)
+ApiClient::ApiClient(access::AccessSource access, loop::MainLoop& loop, spdlog::logger& logger)
     : random(dice()),
       credentials(loop, std::move(access), logger),
       transport(loop, credentials),

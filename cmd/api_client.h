@@ -5,22 +5,22 @@
 
 #include <spdlog/logger.h>
 
+#include "proxier/access/cluster_access.h"
+#include "proxier/access/credentials.h"
+#include "proxier/access/curl_transport.h"
 #include "proxier/loop/main_loop.h"
-#include "proxier/watch/cluster_access.h"
-#include "proxier/watch/credentials.h"
-#include "proxier/watch/curl_transport.h"
 #include "proxier/watch/event_recorder.h"
 
 namespace ipvsproxier::cmd {
 
 struct ApiClient {
   // The loop and the logger must outlive it. Sends nothing yet.
-  ApiClient(watch::AccessSource access, loop::MainLoop& loop, spdlog::logger& logger);
+  ApiClient(access::AccessSource access, loop::MainLoop& loop, spdlog::logger& logger);
 
   // Random numbers in [0, 1), so that many nodes do not send requests at the same moment.
   std::function<double()> random;
-  watch::Credentials credentials;
-  watch::CurlTransport transport;
+  access::Credentials credentials;
+  access::CurlTransport transport;
   watch::EventRecorder events;
 };
 

@@ -14,17 +14,17 @@ namespace ipvsproxier::cmd {
 
 namespace {
 
-using MainFlag = Flag<MainFlags>;
+using MainFlag = config::Flag<MainFlags>;
 using M = MainFlags;
 
 template <auto... Path>
-constexpr auto to_main = &set_member<MainFlags, Path...>;
+constexpr auto to_main = &config::set_member<MainFlags, Path...>;
 
 template <auto Member>
 std::string set_length(std::string_view text, MainFlags& flags) {
-  Nanoseconds value{0};
-  auto wrong = set_value(text, value);
-  if (wrong.empty() && value < Nanoseconds::zero()) wrong = "must not be negative";
+  config::Nanoseconds value{0};
+  auto wrong = config::set_value(text, value);
+  if (wrong.empty() && value < config::Nanoseconds::zero()) wrong = "must not be negative";
   if (wrong.empty()) flags.*Member = value;
   return wrong;
 }
@@ -167,7 +167,8 @@ std::string long_name(std::string_view name) {
 }
 
 template <typename Target>
-void add_flags(CLI::App& app, const std::string& group, std::span<const Flag<Target>> flags) {
+void add_flags(CLI::App& app, const std::string& group,
+               std::span<const config::Flag<Target>> flags) {
   for (const auto& flag : flags) {
     const auto name = flag.name == "v" ? "-v,--v" : long_name(flag.name);
     const std::string help(flag.help);
@@ -179,15 +180,16 @@ void add_flags(CLI::App& app, const std::string& group, std::span<const Flag<Tar
 
 // Calls the function for each occurrence of each flag.
 template <typename Target>
-void for_each_given(const CLI::App& app, std::span<const Flag<Target>> flags,
-                    const std::function<void(const Flag<Target>&, const std::string&)>& then) {
+void for_each_given(
+    const CLI::App& app, std::span<const config::Flag<Target>> flags,
+    const std::function<void(const config::Flag<Target>&, const std::string&)>& then) {
   for (const auto& flag : flags)
     for (const auto& text : app.get_option(long_name(flag.name))->results()) then(flag, text);
 }
 
 // Applies the flags of `app` to `target`; appends mistakes.
 template <typename Target>
-void set_flags(const CLI::App& app, std::span<const Flag<Target>> flags, Target& target,
+void set_flags(const CLI::App& app, std::span<const config::Flag<Target>> flags, Target& target,
                std::vector<std::string>& wrong) {
   for_each_given<Target>(app, flags, [&](const auto& flag, const std::string& text) {
     const auto fault = flag.set(text, target);
@@ -197,9 +199,9 @@ void set_flags(const CLI::App& app, std::span<const Flag<Target>> flags, Target&
   });
 }
 
-GivenFlags given(const CLI::App& app, std::span<const ConfigFlag> flags) {
+GivenFlags given(const CLI::App& app, std::span<const config::ConfigFlag> flags) {
   GivenFlags result;
-  for_each_given<FlagConfig>(app, flags, [&](const auto& flag, const std::string& text) {
+  for_each_given<config::FlagConfig>(app, flags, [&](const auto& flag, const std::string& text) {
     result.push_back(GivenFlag{.name = flag.name, .text = text, .set = flag.set});
   });
   return result;
@@ -230,10 +232,10 @@ std::optional<Exit> parse(CLI::App& app, int argc, const char* const* argv) {
 
 void add_daemon_flags(CLI::App& app) {
   add_flags<MainFlags>(app, "Flags", kMainFlags);
-  add_flags<FlagConfig>(app, "kube-proxy's flags for the log, which win over --config",
-                        logging_flags());
-  add_flags<FlagConfig>(app, "kube-proxy's other flags, which are ignored beside --config",
-                        config_flags());
+  add_flags<config::FlagConfig>(app, "kube-proxy's flags for the log, which win over --config",
+                                config::logging_flags());
+  add_flags<config::FlagConfig>(app, "kube-proxy's other flags, which are ignored beside --config",
+                                config::config_flags());
 }
 
 std::variant<CommandLine, Exit> read_command_line(int argc, const char* const* argv) {
@@ -249,12 +251,12 @@ std::variant<CommandLine, Exit> read_command_line(int argc, const char* const* a
   CommandLine line;
   std::vector<std::string> wrong;
   set_flags<MainFlags>(app, kMainFlags, line.main, wrong);
-  FlagConfig judged;
-  set_flags<FlagConfig>(app, logging_flags(), judged, wrong);
-  set_flags<FlagConfig>(app, config_flags(), judged, wrong);
+  config::FlagConfig judged;
+  set_flags<config::FlagConfig>(app, config::logging_flags(), judged, wrong);
+  set_flags<config::FlagConfig>(app, config::config_flags(), judged, wrong);
   if (!wrong.empty()) return usage_error(app, wrong.front());
-  line.config = given(app, config_flags());
-  line.logging = given(app, logging_flags());
+  line.config = given(app, config::config_flags());
+  line.logging = given(app, config::logging_flags());
   return line;
 }
 

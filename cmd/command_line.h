@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "cmd/kube_proxy_flags.h"
+#include "proxier/config/kube_proxy_flags.h"
 
 namespace CLI {
 class App;
@@ -41,8 +41,8 @@ struct MainFlags {
   bool cleanup = false;
   bool init_only = false;
   std::string write_config_to;
-  Nanoseconds drain_timeout{0};
-  Nanoseconds healthz_max_watch_age{0};
+  config::Nanoseconds drain_timeout{0};
+  config::Nanoseconds healthz_max_watch_age{0};
   bool ipv6_forwarding = false;
   bool ipvs_estimators = true;
   bool drain_deleted_services = false;
@@ -67,7 +67,7 @@ struct MainFlags {
 struct GivenFlag {
   std::string_view name;
   std::string text;
-  std::string (*set)(std::string_view text, FlagConfig& target);
+  std::string (*set)(std::string_view text, config::FlagConfig& target);
 };
 // In the order of the tables; a repeated flag in the order given.
 using GivenFlags = std::vector<GivenFlag>;

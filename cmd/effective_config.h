@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "cmd/command_line.h"
-#include "cmd/kube_proxy_config.h"
 #include "proxier/api/problem.h"
+#include "proxier/config/kube_proxy_config.h"
 
 namespace ipvsproxier::cmd {
 
@@ -21,7 +21,7 @@ struct ConfigOverrides {
 
 // A validated configuration; it must not be used if a problem is an error.
 struct EffectiveConfig {
-  KubeProxyConfig config;
+  config::KubeProxyConfig config;
   api::Problems problems;
 };
 

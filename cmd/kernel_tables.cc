@@ -7,12 +7,12 @@
 
 #include "cmd/host_families.h"
 #include "cmd/settings.h"
-#include "ipset/nft_tables.h"
-#include "ipset/set_libipset.h"
-#include "netlink/conntrack_kernel.h"
-#include "netlink/ipvs_kernel.h"
+#include "ipset/nft/nft_tables.h"
+#include "ipset/sets/set_libipset.h"
+#include "netlink/conntrack/conntrack_kernel.h"
+#include "netlink/ipvs/ipvs_kernel.h"
 #include "netlink/kernel_module.h"
-#include "netlink/link_kernel.h"
+#include "netlink/links/link_kernel.h"
 #include "proxier/sync/absent_tables.h"
 
 namespace ipvsproxier::cmd {
@@ -22,7 +22,7 @@ using netlink::ErrorKind;
 namespace {
 
 // Modules that every first sync needs, or makes the kernel load: tables, our kinds of sets, matches
-// and targets of our rules (ipset/rule_catalog.h).
+// and targets of our rules (ipset/rules/rule_catalog.h).
 constexpr std::array<std::string_view, 20> kModules = {
     "ip_vs",
     "nf_conntrack_netlink",
@@ -79,6 +79,30 @@ netlink::Result<std::unique_ptr<Table>> open_with_module(std::string_view module
   return table;
 }
 
+// The tables of modules that are not loaded: they have no entries.
+class EmptyIpvsTable final : public sync::AbsentIpvsTable {
+ public:
+  EmptyIpvsTable() : AbsentIpvsTable({ErrorKind::missing, 0, "module ip_vs is not loaded"}) {}
+
+  netlink::Result<std::vector<netlink::VirtualService>> list_services() override {
+    return std::vector<netlink::VirtualService>{};
+  }
+  netlink::Result<ServicesPart> begin_services() override { return ServicesPart{.last = true}; }
+  netlink::Result<netlink::IpvsTimeouts> timeouts() override { return netlink::IpvsTimeouts{}; }
+};
+
+class EmptySetTable final : public sync::AbsentSetTable {
+ public:
+  EmptySetTable() : AbsentSetTable({ErrorKind::missing, 0, "module ip_set is not loaded"}) {}
+
+  netlink::Result<std::optional<ipset::ListedSet>> list(const std::string& /*name*/) override {
+    return std::optional<ipset::ListedSet>{};
+  }
+  netlink::Result<std::optional<SetPart>> begin_list(const std::string& /*name*/) override {
+    return std::optional<SetPart>{};
+  }
+};
+
 }  // namespace
 
 KernelTables open_kernel_tables(spdlog::logger& logger) {
@@ -121,7 +145,12 @@ KernelTables open_loaded_tables() {
 
 KernelTables open_tables_to_read() {
   auto tables = open_loaded_tables();
-  tables.rules = std::make_unique<ipset::IptcRuleTable>(ipset::IptcSettings{.rehearse = true});
+  if (!tables.ipvs) tables.ipvs = std::make_unique<EmptyIpvsTable>();
+  if (!tables.sets) tables.sets = std::make_unique<EmptySetTable>();
+  // Its flows belong to real servers that are removed, and none is removed.
+  tables.conntrack = std::make_unique<sync::AbsentConntrackTable>(
+      netlink::Error{ErrorKind::unsupported, 0, "connection tracking is not read"});
+  tables.rules = std::make_unique<ipset::IptcRuleTable>(ipset::IptcSettings{.dry_run = true});
   return tables;
 }
 

@@ -8,8 +8,8 @@
 #include <spdlog/logger.h>
 
 #include "cmd/options.h"
-#include "ipset/rule_iptc.h"
-#include "netlink/conntrack_table.h"
+#include "ipset/rules/rule_iptc.h"
+#include "netlink/conntrack/conntrack_table.h"
 #include "proxier/sync/kernel.h"
 #include "proxier/sync/reconciler.h"
 
@@ -33,7 +33,8 @@ KernelTables open_kernel_tables(spdlog::logger& logger);
 // conntrack table.
 KernelTables open_loaded_tables();
 
-// Like open_loaded_tables(), for reading: the rule table reports changes and commits nothing.
+// For a dry run, which applies nothing: loads nothing; a table without its module is empty; the
+// rule table reports changes and commits nothing. Connection tracking is not read.
 KernelTables open_tables_to_read();
 
 // The settings for this machine; logs what the machine lacks.

@@ -65,7 +65,7 @@ spdlog::sink_ptr standard_error() {
   return std::make_shared<spdlog::sinks::stderr_sink_mt>();
 }
 
-spdlog::logger make_logger(const LoggingConfig& logging, spdlog::sink_ptr sink) {
+spdlog::logger make_logger(const config::LoggingConfig& logging, spdlog::sink_ptr sink) {
   spdlog::logger logger("ipvs-proxier", std::move(sink));
   if (logging.format == "json") {
     logger.set_formatter(std::make_unique<JsonFormatter>());

@@ -19,7 +19,8 @@ inline constexpr std::size_t kMostLogged = 16384;
 // Logs to standard error, from any thread, as text or as one JSON object for each line ("ts" in
 // milliseconds, "level", "msg"). Each message is one line without terminal control
 // (visible_text.h). From klog's verbosity 4 on every operation is logged.
-spdlog::logger make_logger(const LoggingConfig& logging, spdlog::sink_ptr sink = standard_error());
+spdlog::logger make_logger(const config::LoggingConfig& logging,
+                           spdlog::sink_ptr sink = standard_error());
 
 // The logger of ipvsctl: "ipvsctl: MESSAGE" on standard error.
 spdlog::logger make_tool_logger(spdlog::level::level_enum from,

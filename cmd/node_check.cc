@@ -3,8 +3,8 @@
 #include <string>
 #include <utility>
 
-#include "cmd/config_doubts.h"
 #include "cmd/log.h"
+#include "proxier/config/config_warnings.h"
 
 namespace ipvsproxier::cmd {
 
@@ -36,11 +36,12 @@ std::string listed(const std::vector<netlink::IpPrefix>& prefixes) {
 
 bool fits_node(const Options& options, const std::vector<netlink::Family>& families,
                const std::optional<api::Node>& node, spdlog::logger& logger) {
-  auto doubts = config_doubts(options.config, node_families(options.config, families, node),
-                              options.config_file);
+  auto warnings = config::config_warnings(
+      options.config, config::node_families(options.config, families, node), options.config_file);
   if (options.init_only)
-    std::erase_if(doubts, [](const auto& doubt) { return doubt.severity != api::Severity::error; });
-  if (log_problems(doubts, logger) == 0) return true;
+    std::erase_if(warnings,
+                  [](const auto& warning) { return warning.severity != api::Severity::error; });
+  if (log_problems(warnings, logger) == 0) return true;
   logger.error("the configuration does not fit this node: ending; nothing was programmed");
   return false;
 }

@@ -9,8 +9,8 @@
 
 #include <fmt/format.h>
 
-#include "cmd/text.h"
-#include "proxier/watch/text_file.h"
+#include "proxier/api/text_file.h"
+#include "proxier/config/text.h"
 
 namespace ipvsproxier::cmd {
 
@@ -68,7 +68,8 @@ std::string contradiction(const CommandLine& line) {
     };
     if (!main.master.empty()) return refuse("master");
     if (!kubeconfig_flag(line).empty()) return refuse("kubeconfig");
-    if (main.healthz_max_watch_age > Nanoseconds::zero()) return refuse("healthz-max-watch-age");
+    if (main.healthz_max_watch_age > config::Nanoseconds::zero())
+      return refuse("healthz-max-watch-age");
     if (main.mass_removal_brake.value_or(false)) return refuse("mass-removal-brake");
   }
   if (main.cleanup && (main.once || main.init_only))
@@ -77,7 +78,7 @@ std::string contradiction(const CommandLine& line) {
   if (main.once && main.manifests.empty() && !main.init_only && main.write_config_to.empty())
     return "--once needs --manifests: an API server is followed";
   if (main.once && main.init_only) return "--once contradicts --init-only, which programs nothing";
-  if (!main.hostname_override.empty() && trim(main.hostname_override).empty())
+  if (!main.hostname_override.empty() && config::trim(main.hostname_override).empty())
     return "--hostname-override must not be blank";
   if (main.compat && main.bind_by_routes)
     return "--vip-binding=route contradicts --kube-proxy-compat: kube-proxy binds addresses";
@@ -102,8 +103,8 @@ void tell_ignored(const CommandLine& line, api::Problems& warnings) {
           fmt::format("beside --config these flags are ignored: {}", fmt::join(names, ", "))});
 }
 
-std::optional<Nanoseconds> unless_zero(Nanoseconds value) {
-  return value == Nanoseconds::zero() ? std::nullopt : std::optional(value);
+std::optional<config::Nanoseconds> unless_zero(config::Nanoseconds value) {
+  return value == config::Nanoseconds::zero() ? std::nullopt : std::optional(value);
 }
 
 Options options_of(const MainFlags& main) {
@@ -133,7 +134,7 @@ EffectiveConfig effective_config(const CommandLine& line, const ConfigOverrides&
   const auto& file = line.main.config_file;
   if (file.empty()) return config_of_flags(line.config, overrides);
   EffectiveConfig unreadable;
-  const auto text = watch::read_text_file(file, unreadable.problems);
+  const auto text = api::read_text_file(file, unreadable.problems);
   if (!text) return unreadable;
   auto effective = config_of_file(*text, file, overrides);
   tell_ignored(line, effective.problems);
@@ -149,10 +150,10 @@ std::string host_name() {
   return name.data();
 }
 
-std::optional<std::string> resolve_node_name(const KubeProxyConfig& config,
+std::optional<std::string> resolve_node_name(const config::KubeProxyConfig& config,
                                              const std::string& machine_name) {
-  auto name =
-      to_lower(trim(config.hostname_override.empty() ? machine_name : config.hostname_override));
+  auto name = config::to_lower(
+      config::trim(config.hostname_override.empty() ? machine_name : config.hostname_override));
   if (name.empty()) return std::nullopt;
   return name;
 }

@@ -9,8 +9,8 @@
 
 #include "cmd/command_line.h"
 #include "cmd/effective_config.h"
-#include "cmd/kube_proxy_config.h"
 #include "proxier/api/problem.h"
+#include "proxier/config/kube_proxy_config.h"
 #include "proxier/plan/differences.h"
 
 namespace ipvsproxier::cmd {
@@ -29,9 +29,9 @@ struct Options {
   ConfigOverrides overrides;    // values that override the file
   std::string node_name;        // lower case, not empty
   // --drain-timeout: remove a draining real server after this time; nullopt: only when it is idle
-  std::optional<Nanoseconds> drain_timeout;
+  std::optional<config::Nanoseconds> drain_timeout;
   // --healthz-max-watch-age: unhealthy after this time without data of a watch; nullopt: never
-  std::optional<Nanoseconds> healthz_max_watch_age;
+  std::optional<config::Nanoseconds> healthz_max_watch_age;
   bool ipv6_forwarding = false;         // --ipv6-forwarding
   bool ipvs_estimators = true;          // --ipvs-estimators
   bool drain_deleted_services = false;  // --drain-deleted-services
@@ -41,7 +41,7 @@ struct Options {
   std::string control_socket;           // --control-socket; "": no socket for ipvsctl
   std::vector<std::string> flags;       // as given
   plan::Differences differences;        // --kube-proxy-compat switches all off
-  KubeProxyConfig config;               // validated
+  config::KubeProxyConfig config;       // validated
   api::Problems warnings;               // of configuration and flags
 };
 
@@ -50,7 +50,7 @@ std::string host_name();
 
 // The configuration's node name, else the machine's, trimmed and in lower case. nullopt: it is
 // empty. A configured name of blanks counts as empty, not as absent.
-std::optional<std::string> resolve_node_name(const KubeProxyConfig& config,
+std::optional<std::string> resolve_node_name(const config::KubeProxyConfig& config,
                                              const std::string& machine_name);
 
 // Reads the configuration file as well. Exit with status 0: --help and --version; with 1: a mistake

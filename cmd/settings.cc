@@ -9,7 +9,7 @@ namespace ipvsproxier::cmd {
 namespace {
 
 // Whole seconds; less than one is 0, as in kube-proxy.
-std::uint32_t seconds(Nanoseconds duration) {
+std::uint32_t seconds(config::Nanoseconds duration) {
   const auto count = std::chrono::duration_cast<std::chrono::seconds>(duration).count();
   constexpr auto kMax = std::numeric_limits<std::uint32_t>::max();
   return count > kMax ? kMax : static_cast<std::uint32_t>(count);
@@ -26,8 +26,8 @@ sync::HostSettings host_settings(const Options& options,
                                  const std::vector<netlink::Family>& families) {
   const bool has_ipv6 =
       std::find(families.begin(), families.end(), netlink::Family::ipv6) != families.end();
-  const KubeProxyConfig& config = options.config;
-  const ConntrackConfig& conntrack = config.conntrack;
+  const config::KubeProxyConfig& config = options.config;
+  const config::ConntrackConfig& conntrack = config.conntrack;
   return {
       .ipvs = {.strict_arp = config.ipvs.strict_arp,
                .ipv6_forwarding = options.ipv6_forwarding && has_ipv6,
@@ -49,7 +49,7 @@ sync::HostSettings host_settings(const Options& options,
 
 plan::PlannerOptions planner_options(const Options& options,
                                      const std::vector<netlink::Family>& families) {
-  const KubeProxyConfig& config = options.config;
+  const config::KubeProxyConfig& config = options.config;
   plan::PlannerOptions result;
   result.families = families;
   if (!config.ipvs.scheduler.empty()) result.scheduler = config.ipvs.scheduler;
@@ -57,14 +57,14 @@ plan::PlannerOptions planner_options(const Options& options,
   result.masquerade_all = config.iptables.masquerade_all;
   result.detect_local = detect_local_mode(config.detect_local_mode);
   for (auto family : netlink::kFamilies)
-    if (auto cidr = cluster_cidr(config, family)) result.cluster_cidrs.push_back(*cidr);
+    if (auto cidr = config::cluster_cidr(config, family)) result.cluster_cidrs.push_back(*cidr);
   result.bridge_interface = config.detect_local.bridge_interface;
   result.interface_prefix = config.detect_local.interface_name_prefix;
-  const auto node_ports = node_port_addresses(config);
+  const auto node_ports = config::node_port_addresses(config);
   result.node_port_addresses = node_ports.prefixes;
   result.node_port_primary = node_ports.primary;
-  result.exclude_cidrs = exclude_prefixes(config);
-  result.allow_external_ips = options.external_ips.value_or(external_ips_allowed(config));
+  result.exclude_cidrs = config::exclude_prefixes(config);
+  result.allow_external_ips = options.external_ips.value_or(config::external_ips_allowed(config));
   result.drain_deleted_services = options.drain_deleted_services;
   result.bind_by_routes = options.bind_by_routes;
   result.differences = options.differences;
@@ -77,7 +77,7 @@ sync::ReconcilerSettings reconciler_settings(const Options& options,
   using std::chrono::milliseconds;
   sync::ReconcilerSettings settings;
   settings.node_name = options.node_name;
-  settings.bind_address = node_ip_override(options.config);
+  settings.bind_address = config::node_ip_override(options.config);
   settings.options = planner_options(options, families);
   settings.config_origin = options.config_file;
   settings.sync_period = std::chrono::ceil<milliseconds>(options.config.ipvs.sync_period);

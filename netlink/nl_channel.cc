@@ -14,9 +14,9 @@
 
 #include <fmt/format.h>
 
-#include "netlink/ipvs_codec.h"
 #include "netlink/nl_answers.h"
 #include "netlink/nl_handles.h"
+#include "netlink/nlctrl_codec.h"
 
 namespace ipvsproxier::netlink {
 

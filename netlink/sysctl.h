@@ -14,7 +14,7 @@ namespace ipvsproxier::netlink {
 
 class Sysctl {
  public:
-  enum class Access : std::uint8_t { write, rehearse };
+  enum class Access : std::uint8_t { write, dry_run };
 
   explicit Sysctl(std::filesystem::path root = "/proc/sys", Access access = Access::write)
       : root_(std::move(root)), access_(access) {}
@@ -23,7 +23,7 @@ class Sysctl {
   // kernel has no such key: a module may have to be loaded first.
   Result<std::string> read(std::string_view key) const;
 
-  // Writes the value if it differs; true if it wrote, or would have written (Access::rehearse).
+  // Writes the value if it differs; true if it wrote, or would have written (Access::dry_run).
   // Never creates a key.
   Result<bool> ensure(std::string_view key, std::string_view value) const;
 

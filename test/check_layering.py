@@ -4,11 +4,13 @@
 usage: check_layering.py ROOT         checks the sources below ROOT
        check_layering.py --self-test  checks that violations of each rule are found
 
-The rules: netlink <- ipset <- proxier <- cmd; inside proxier, api <- model <- plan, sync on plan, watch
-on api; plan and model see only the values and codecs of netlink and ipset, never a kernel table; only
-cmd names a concrete table; nothing includes test. C and third-party headers stay in the rooms named
-below, and out of our own headers where they would leak through them. JSON is written in one place, as
-nlohmann-json's own way throws on text that is no UTF-8.
+The rules: netlink <- ipset <- proxier <- cmd; inside proxier, api <- model <- plan, sync on plan; api <-
+access <- watch; manifests and config on api; plan and model see only the values and codecs of netlink and
+ipset, never a kernel table; only cmd names a concrete table; the two programs below cmd do not know each
+other, and what ipvsctl shows is made from values, without its commands; nothing includes test. What stands
+in netlink/ itself knows none of its folders. C and third-party headers stay in the rooms named below, and
+out of our own headers where they would leak through them. JSON is written in one place, as nlohmann-json's
+own way throws on text that is no UTF-8.
 """
 
 import pathlib
@@ -30,52 +32,68 @@ ROOM_USES = {
     "proxier/api": {"netlink"},
     "proxier/loop": set(),
     "proxier/model": {"proxier/api", "netlink"},
-    "proxier/watch": {"proxier/api", "proxier/loop", "netlink"},
+    "proxier/access": {"proxier/api", "proxier/loop", "netlink"},
+    "proxier/manifests": {"proxier/api", "netlink"},
+    "proxier/watch": {"proxier/access", "proxier/api", "proxier/loop", "netlink"},
+    "proxier/config": {"proxier/api", "netlink"},
     "proxier/plan": {"proxier/model", "proxier/api", "netlink", "ipset"},
     "proxier/sync": {"proxier/plan", "proxier/model", "proxier/api", "proxier/loop", "netlink",
                      "ipset"},
     "proxier/serve": {"proxier/loop", "proxier/api", "netlink"},
-    "proxier/inspect": {"proxier/plan", "proxier/model", "proxier/api", "netlink", "ipset"},
-    "cmd": {"netlink", "ipset", "proxier/api", "proxier/loop", "proxier/model", "proxier/watch",
-            "proxier/plan", "proxier/sync", "proxier/serve", "proxier/inspect"},
+    "proxier/inspect": {"proxier/plan", "proxier/model", "proxier/api", "netlink"},
 }
+# Both programs may use all of these, and cmd, which may not use them.
+ROOM_USES["cmd"] = set(ROOM_USES)
+PROGRAMS = ("cmd/ipvs_proxier", "cmd/ipvsctl")
+for program in PROGRAMS:
+    ROOM_USES[program] = ROOM_USES["cmd"] | {"cmd"}
 
-# Exceptions to the rooms: sync and watch publish through these two headers of serve.
+# What ipvsctl shows, beside the commands that fetch what is shown.
+CTL_VIEW = re.compile(r"cmd/ipvsctl/(names|listing|explain|rules|service|top)/"
+                      r"(?!\w*_(commands?|options)\.|(node_reading|daemon_names|system_names|terminal)\.)")
+CTL_VIEW_USES = {"proxier/inspect", "proxier/plan", "proxier/model", "proxier/api", "netlink", "ipset"}
+
+# Exceptions to the rooms: sync and watch publish through two headers of serve; addresses to listen on are
+# part of the configuration.
 PUBLISH = {"proxier/serve/status.h", "proxier/serve/metrics.h"}
-EXTRA_HEADERS = {"proxier/sync": PUBLISH, "proxier/watch": PUBLISH}
+EXTRA_HEADERS = {"proxier/sync": PUBLISH, "proxier/watch": PUBLISH,
+                 "proxier/config": {"proxier/serve/listen_socket.h"}}
 
 # ipset uses netlink for addresses, results and descriptors, and for the channel its listings need.
-IPSET_NETLINK = re.compile(r"netlink/(ip_address|result|unique_fd|nl_channel|nl_codec|nl_handles)\.h$")
+IPSET_NETLINK = re.compile(r"netlink/(ip_address|result|unique_fd|nl_channel|nl_codec|nl_handles|"
+                           r"containers/\w+)\.h$")
 
 # serve speaks of addresses and results; the kernel is not its business.
 SERVE_NETLINK = re.compile(r"netlink/(ip_address|result|unique_fd)\.h$")
 
 # Values and codecs, which pure code may use; a table's header declares how the kernel is written.
 PURE_ROOMS = ("proxier/api", "proxier/model", "proxier/plan")
-PURE_HEADER = re.compile(r"(netlink/(ip_address|result|ipvs_types|link_types|conntrack_types)|ipset/(set_types|rule_types|"
-                         r"rule_catalog|set_catalog|catalog|element_set|sorted_chunks))\.h$")
+PURE_HEADER = re.compile(r"(netlink/(ip_address|result|containers/\w+|(ipvs|links|conntrack)/\w+_types)|"
+                         r"ipset/(rules/rule_(types|catalog)|sets/(set_types|set_catalog|element_set)))\.h$")
 
 # Abstract tables; any other header of these names is an implementation that only cmd may name.
-CONCRETE = re.compile(r"^(netlink/\w+_kernel|ipset/(set_libipset|rule_iptc|nft_tables|\w+_kernel)|"
-                      r"proxier/watch/curl_transport)\.h$")
+CONCRETE = re.compile(r"^(netlink/\w+/\w+_kernel|ipset/(sets/set_libipset|rules/rule_iptc|nft/nft_tables|"
+                      r"\w+/\w+_kernel)|proxier/access/curl_transport)\.h$")
 
 # Library header -> files that may include it.
 LIBRARIES = [
     (r"netlink/|linux/(ip_vs|genetlink|netlink|rtnetlink|if_link|if_addr)\.h",
-     r"netlink/\w+\.cc|netlink/nl_\w+\.h|ipset/\w+\.cc"),
-    (r"linux/netfilter/nfnetlink(_conntrack)?\.h", r"(netlink|ipset)/\w+\.cc"),
-    (r"libipset/|libiptc/|linux/netfilter(?!/nfnetlink(_conntrack)?\.h)", r"ipset/\w+\.cc"),
-    (r"nftables/", r"ipset/nft_tables\.cc"),
-    (r"curl/", r"proxier/watch/http_transfer\.(h|cc)|proxier/loop/main_loop\.cc|cmd/control_client\.cc"),
-    (r"nlohmann/json_fwd\.hpp", r"(proxier/(api|watch|serve|inspect)|cmd)/\w+\.(cc|h)"),
-    (r"nlohmann/", r"proxier/(api|watch)/\w+\.(cc|h)|proxier/(serve|inspect)/\w+\.cc|cmd/\w+\.cc"),
+     r"netlink/(\w+/)?\w+\.cc|netlink/nl_\w+\.h|ipset/\w+/\w+\.cc"),
+    (r"linux/netfilter/nfnetlink(_conntrack)?\.h", r"(netlink|ipset)/\w+/\w+\.cc"),
+    (r"libipset/|libiptc/|linux/netfilter(?!/nfnetlink(_conntrack)?\.h)", r"ipset/\w+/\w+\.cc"),
+    (r"nftables/", r"ipset/nft/nft_tables\.cc"),
+    (r"curl/", r"proxier/access/http_transfer\.(h|cc)|proxier/loop/main_loop\.cc|"
+               r"cmd/ipvsctl/control_client\.cc"),
+    (r"nlohmann/json_fwd\.hpp", r"(proxier/(api|access|config|watch|serve|inspect)|cmd(/\w+)*)/\w+\.(cc|h)"),
+    (r"nlohmann/", r"proxier/(api|access|watch)/\w+\.(cc|h)|proxier/(config|serve|inspect)/\w+\.cc|"
+                   r"cmd/(\w+/)*\w+\.cc"),
     (r"simdjson\.h", r"proxier/api/json_value\.cc"),
     (r"prometheus/", r"proxier/serve/metrics\.cc"),
     (r"yaml-cpp/", r"proxier/api/yaml(_writer)?\.cc"),
-    (r"CLI/", r"cmd/\w+\.cc"),
-    (r"spdlog/", r"(proxier/(watch|sync|serve|loop)|cmd)/\w+\.(cc|h)"),
-    (r"openssl/", r"proxier/watch/pem\.cc"),
-    (r"curses\.h|term\.h", r"cmd/terminal\.cc"),
+    (r"CLI/", r"cmd/(\w+/)*\w+\.cc"),
+    (r"spdlog/", r"(proxier/(access|watch|sync|serve|loop)|cmd(/\w+)*)/\w+\.(cc|h)"),
+    (r"openssl/", r"proxier/access/pem\.cc"),
+    (r"curses\.h|term\.h", r"cmd/ipvsctl/top/terminal\.cc"),
     (r"microhttpd\.h", r"proxier/serve/\w+\.cc"),
 ]
 
@@ -87,7 +105,8 @@ PLAN_FORBIDDEN = re.compile(
 
 def room_of(path):
     parts = path.split("/")
-    return "/".join(parts[:2]) if parts[0] == "proxier" else parts[0]
+    first = "/".join(parts[:2])
+    return first if parts[0] == "proxier" or first in PROGRAMS else parts[0]
 
 
 def project_violations(path, target):
@@ -108,7 +127,14 @@ def project_violations(path, target):
         yield "serve uses netlink for addresses, results and descriptors only"
     if room in PURE_ROOMS and other in ("netlink", "ipset") and not PURE_HEADER.search(target):
         yield f"{room} may use only the values of {other}"
-    if CONCRETE.search(target) and room != "cmd" and room != other:
+    if CTL_VIEW.match(path):
+        if other == "cmd/ipvsctl" and not CTL_VIEW.match(target):
+            yield "what is shown does not know the commands"
+        elif other not in CTL_VIEW_USES | {"cmd/ipvsctl"}:
+            yield f"what is shown must not know {other}"
+    if room == other == "netlink" and path.count("/") == 1 and target.count("/") > 1:
+        yield "netlink/ itself does not know its folders"
+    if CONCRETE.search(target) and not room.startswith("cmd") and room != other:
         yield "only cmd names a concrete table or transport"
 
 
@@ -145,53 +171,70 @@ def violations(root):
 
 # (file, what it includes, what must be said of it, "" for nothing)
 SELF_TEST = [
-    ("netlink/a.cc", '"ipset/set_types.h"', "netlink must not know ipset"),
-    ("netlink/a.cc", "<linux/ip_vs.h>", ""),
+    ("netlink/a.cc", '"ipset/sets/set_types.h"', "netlink must not know ipset"),
+    ("netlink/ipvs/a.cc", "<linux/ip_vs.h>", ""),
+    ("netlink/nl_channel.cc", '"netlink/ipvs/a.h"', "does not know its folders"),
+    ("netlink/ipvs/a.cc", '"netlink/links/a.h"', ""),
     ("netlink/a.h", "<linux/ip_vs.h>", "does not belong here"),
-    ("netlink/a.cc", "<linux/netfilter/nfnetlink_conntrack.h>", ""),
+    ("netlink/conntrack/a.cc", "<linux/netfilter/nfnetlink_conntrack.h>", ""),
     ("netlink/a.h", "<linux/netfilter/nfnetlink.h>", "does not belong here"),
     ("netlink/a.cc", "<linux/netfilter/x_tables.h>", "does not belong here"),
     ("netlink/nl_handles.h", "<netlink/socket.h>", ""),
     ("netlink/a.cc", "<nlohmann/json.hpp>", "does not belong here"),
     ("netlink/a.cc", "<spdlog/spdlog.h>", "does not belong here"),
     ("ipset/a.cc", '"netlink/result.h"', ""),
-    ("ipset/a.cc", '"netlink/ipvs_table.h"', "addresses, results and descriptors only"),
-    ("ipset/a.h", "<libipset/session.h>", "does not belong here"),
-    ("ipset/a.cc", "<libipset/session.h>", ""),
-    ("ipset/nft_tables.cc", "<nftables/libnftables.h>", ""),
+    ("ipset/a.cc", '"netlink/ipvs/ipvs_table.h"', "addresses, results and descriptors only"),
+    ("ipset/sets/a.h", "<libipset/session.h>", "does not belong here"),
+    ("ipset/sets/a.cc", "<libipset/session.h>", ""),
+    ("ipset/nft/nft_tables.cc", "<nftables/libnftables.h>", ""),
     ("ipset/a.cc", "<nftables/libnftables.h>", "does not belong here"),
-    ("proxier/sync/a.cc", '"ipset/nft_tables.h"', "only cmd names a concrete table"),
+    ("proxier/sync/a.cc", '"ipset/nft/nft_tables.h"', "only cmd names a concrete table"),
     ("ipset/a.cc", '"proxier/api/names.h"', "ipset must not know proxier/api"),
     ("proxier/api/a.cc", '"netlink/ip_address.h"', ""),
-    ("proxier/api/a.cc", '"netlink/ipvs_table.h"', "only the values of netlink"),
+    ("proxier/api/a.cc", '"netlink/ipvs/ipvs_table.h"', "only the values of netlink"),
     ("proxier/api/yaml.cc", "<yaml-cpp/yaml.h>", ""),
     ("proxier/watch/a.cc", "<yaml-cpp/yaml.h>", "does not belong here"),
     ("proxier/api/json_value.cc", "<simdjson.h>", ""),
     ("proxier/api/json_value.h", "<simdjson.h>", "does not belong here"),
-    ("proxier/watch/a.cc", '"netlink/ipvs_types.h"', ""),
-    ("proxier/watch/pem.cc", "<openssl/pem.h>", ""),
+    ("proxier/watch/a.cc", '"netlink/ipvs/ipvs_types.h"', ""),
+    ("proxier/access/pem.cc", "<openssl/pem.h>", ""),
     ("proxier/watch/a.cc", "<openssl/pem.h>", "does not belong here"),
     ("proxier/watch/a.cc", '"proxier/model/a.h"', "watch must not know proxier/model"),
     ("proxier/model/a.cc", '"proxier/plan/a.h"', "model must not know proxier/plan"),
-    ("proxier/plan/a.cc", '"ipset/set_table.h"', "only the values of ipset"),
+    ("proxier/plan/a.cc", '"ipset/sets/set_table.h"', "only the values of ipset"),
     ("proxier/plan/a.cc", "<chrono>", "plan is pure"),
     ("proxier/plan/a.cc", "<nlohmann/json.hpp>", "does not belong here"),
-    ("proxier/sync/a.cc", '"netlink/ipvs_table.h"', ""),
-    ("proxier/sync/a.cc", '"netlink/ipvs_kernel.h"', "only cmd names a concrete table"),
+    ("proxier/sync/a.cc", '"netlink/ipvs/ipvs_table.h"', ""),
+    ("proxier/sync/a.cc", '"netlink/ipvs/ipvs_kernel.h"', "only cmd names a concrete table"),
     ("proxier/sync/a.cc", '"proxier/serve/status.h"', ""),
     ("proxier/sync/a.cc", '"proxier/serve/healthz.h"', "sync must not know proxier/serve"),
     ("proxier/watch/a.cc", '"proxier/serve/status.h"', ""),
     ("proxier/watch/a.cc", '"proxier/serve/http_server.h"', "watch must not know proxier/serve"),
     ("proxier/serve/a.cc", '"proxier/sync/a.h"', "serve must not know proxier/sync"),
     ("proxier/serve/a.h", '"netlink/result.h"', ""),
-    ("proxier/serve/a.cc", '"netlink/link_table.h"', "addresses, results and descriptors only"),
+    ("proxier/serve/a.cc", '"netlink/links/link_table.h"', "addresses, results and descriptors only"),
     ("proxier/serve/a.cc", "<microhttpd.h>", ""),
     ("proxier/serve/a.h", "<microhttpd.h>", "does not belong here"),
     ("proxier/serve/a.cc", "<prometheus/gauge.h>", "does not belong here"),
     ("proxier/serve/metrics.cc", "<prometheus/gauge.h>", ""),
     ("proxier/inspect/a.cc", '"proxier/sync/a.h"', "inspect must not know proxier/sync"),
+    ("proxier/access/a.cc", '"proxier/watch/a.h"', "access must not know proxier/watch"),
+    ("proxier/watch/a.cc", '"proxier/access/transport.h"', ""),
+    ("proxier/watch/a.cc", '"proxier/access/curl_transport.h"', "only cmd names a concrete table"),
+    ("proxier/manifests/a.cc", '"proxier/access/a.h"', "manifests must not know proxier/access"),
+    ("proxier/config/a.cc", '"proxier/serve/listen_socket.h"', ""),
+    ("proxier/config/a.cc", '"proxier/serve/healthz.h"', "config must not know proxier/serve"),
+    ("proxier/config/a.cc", "<nlohmann/json.hpp>", ""),
+    ("proxier/config/a.h", "<nlohmann/json.hpp>", "does not belong here"),
+    ("proxier/inspect/a.cc", '"ipset/sets/set_types.h"', "inspect must not know ipset"),
+    ("cmd/a.cc", '"cmd/ipvsctl/a.h"', "cmd must not know cmd/ipvsctl"),
+    ("cmd/ipvsctl/a.cc", '"cmd/ipvs_proxier/a.h"', "must not know cmd/ipvs_proxier"),
+    ("cmd/ipvsctl/top/top_command.cc", '"proxier/sync/a.h"', ""),
+    ("cmd/ipvsctl/top/top_view.cc", '"proxier/sync/a.h"', "must not know proxier/sync"),
+    ("cmd/ipvsctl/top/top_view.cc", '"cmd/ipvsctl/output.h"', "does not know the commands"),
+    ("cmd/ipvsctl/top/top_view.cc", '"cmd/ipvsctl/names/cluster_names.h"', ""),
     ("proxier/junk/a.cc", "<vector>", "there is no room proxier/junk"),
-    ("cmd/a.cc", '"netlink/ipvs_kernel.h"', ""),
+    ("cmd/a.cc", '"netlink/ipvs/ipvs_kernel.h"', ""),
     ("cmd/a.cc", "<CLI/CLI.hpp>", ""),
     ("cmd/a.cc", '"test/fakes/a.h"', "nothing includes test"),
     ("cmd/a.cc", '"options.h"', "names no room"),

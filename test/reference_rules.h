@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "ipset/rule_catalog.h"
+#include "ipset/rules/rule_catalog.h"
 
 namespace ipvsproxier::test {
 

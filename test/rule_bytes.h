@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "ipset/rule_catalog.h"
-#include "ipset/rule_codec.h"
-#include "ipset/rule_layout.h"
+#include "ipset/rules/rule_catalog.h"
+#include "ipset/rules/rule_codec.h"
+#include "ipset/rules/rule_layout.h"
 
 namespace ipvsproxier::test {
 

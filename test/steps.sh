@@ -29,7 +29,7 @@ step_long() {
 
 build_host() {
   compile "clang, ASan, UBSan: programs and host tests" compile_tests configure_clang build-clang \
-    cmd/ipvs-proxier cmd/ipvsctl host-tests
+    cmd/ipvs_proxier/ipvs-proxier cmd/ipvsctl/ipvsctl host-tests
 }
 step_unit() { build_host && run_suite "clang, ASan, UBSan: unit, property, recorded" build-clang ""; }
 step_fuzz() { build_fuzzers && fuzz_all 20; }
@@ -46,7 +46,7 @@ step_host-gcc() {
 
 # A minute each; what they run for daily is seconds, with a seed that stays.
 random_tests=(test/unit/unit_{plan,reflector,sync_long,curl_transport}
-  test/kernel/kernel_{hostile,follow}_tests cmd/ipvs-proxier cmd/ipvsctl)
+  test/kernel/kernel_{hostile,follow}_tests cmd/ipvs_proxier/ipvs-proxier cmd/ipvsctl/ipvsctl)
 step_random() {
   compile "g++, UBSan: random tests" compile_tests configure_ubsan build-ubsan "${random_tests[@]}" &&
     gate "random tests, a minute each" test/random_runs.sh build-ubsan 60 "$(date +%Y%m%d)"

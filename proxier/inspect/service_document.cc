@@ -9,10 +9,10 @@ namespace ipvsproxier::inspect {
 
 namespace {
 
-using nlohmann::json;
+using Json = nlohmann::json;
 
-json traffic_json(const plan::TrafficReport& traffic) {
-  json endpoints = json::array();
+Json traffic_json(const plan::TrafficReport& traffic) {
+  Json endpoints = Json::array();
   for (const auto& [endpoint, use] : traffic.endpoints)
     endpoints.push_back(
         {{"address", endpoint.key.address.to_string()},
@@ -25,7 +25,7 @@ json traffic_json(const plan::TrafficReport& traffic) {
           {"endpoints", std::move(endpoints)}};
 }
 
-json facet_json(const plan::FacetReport& facet) {
+Json facet_json(const plan::FacetReport& facet) {
   return {{"address", facet.claim.key.address.to_string()},
           {"port", facet.claim.key.port},
           {"facet", plan::to_string(facet.claim.facet)},
@@ -33,13 +33,13 @@ json facet_json(const plan::FacetReport& facet) {
           {"holder", api::to_string(facet.holder)}};
 }
 
-json port_json(const plan::PortReport& report) {
+Json port_json(const plan::PortReport& report) {
   const auto& port = report.port;
-  json document{{"family", to_string(port.cluster_ip.family())},
+  Json document{{"family", to_string(port.cluster_ip.family())},
                 {"name", port.name.port},
                 {"protocol", to_string(port.name.protocol)},
                 {"port", port.port},
-                {"virtual", json::array()},
+                {"virtual", Json::array()},
                 {"internal", traffic_json(report.internal)}};
   for (const auto& facet : report.facets) document["virtual"].push_back(facet_json(facet));
   if (report.external) document["external"] = traffic_json(*report.external);
@@ -48,13 +48,13 @@ json port_json(const plan::PortReport& report) {
 
 }  // namespace
 
-json service_document(const api::NamespacedName& name, const model::ClusterState& cluster,
+Json service_document(const api::NamespacedName& name, const model::ClusterState& cluster,
                       const plan::Planner& planner) {
   const auto service = cluster.services.find(name);
   if (service == cluster.services.end()) return nullptr;
-  json document{{"service", json::parse(api::to_json(service->second))},
-                {"ports", json::array()},
-                {"elements", json::array()}};
+  Json document{{"service", Json::parse(api::to_json(service->second))},
+                {"ports", Json::array()},
+                {"elements", Json::array()}};
   for (const auto& report : planner.report_of(name, cluster))
     document["ports"].push_back(port_json(report));
   for (const auto& [set, elements] : planner.scope_of(name).elements)

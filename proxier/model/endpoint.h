@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "netlink/ipvs_types.h"
+#include "netlink/containers/sorted_vector.h"
+#include "netlink/ipvs/ipvs_types.h"
 #include "proxier/api/objects.h"
-#include "proxier/model/sorted_vector.h"
 
 namespace ipvsproxier::model {
 
@@ -34,7 +34,7 @@ inline const std::string& name_of(const api::EndpointSlice& slice) {
 }
 
 // The EndpointSlices of one Service, in the order of their names.
-using SlicesByName = SortedVector<api::EndpointSlice, &name_of>;
+using SlicesByName = netlink::SortedVector<api::EndpointSlice, &name_of>;
 
 // The number of endpoints of the family in these slices, counted once for each port.
 std::size_t count_endpoints(const SlicesByName& slices, netlink::Family family);

@@ -8,9 +8,9 @@
 #include <optional>
 #include <set>
 
-#include "ipset/rule_types.h"
-#include "ipset/set_types.h"
-#include "netlink/ipvs_types.h"
+#include "ipset/rules/rule_types.h"
+#include "ipset/sets/set_types.h"
+#include "netlink/ipvs/ipvs_types.h"
 #include "proxier/plan/bindings.h"
 #include "proxier/plan/desired_state.h"
 #include "proxier/plan/scope.h"

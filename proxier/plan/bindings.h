@@ -14,13 +14,13 @@
 #include <string_view>
 #include <vector>
 
-#include "ipset/sorted_chunks.h"
+#include "netlink/containers/sorted_chunks.h"
 #include "netlink/ip_address.h"
-#include "netlink/link_types.h"
+#include "netlink/links/link_types.h"
 
 namespace ipvsproxier::plan {
 
-using AddressSet = ipset::SortedChunks<netlink::IpAddress>;
+using AddressSet = netlink::SortedChunks<netlink::IpAddress>;
 
 inline constexpr std::string_view kDummyLinks = "kube-ipvs";  // followed by a number
 inline constexpr const char* kDummyLink = "kube-ipvs0";
@@ -60,7 +60,7 @@ std::string to_string(const BindingOp& op);
 // All bindings, in order, and their number at each place.
 class Bindings {
  public:
-  using Iterator = ipset::SortedChunks<Binding>::const_iterator;
+  using Iterator = netlink::SortedChunks<Binding>::const_iterator;
 
   bool contains(const netlink::IpAddress& address) const;
   std::vector<Place> places(const netlink::IpAddress& address) const;  // lowest first
@@ -79,7 +79,7 @@ class Bindings {
   }
 
  private:
-  ipset::SortedChunks<Binding> all_;
+  netlink::SortedChunks<Binding> all_;
   std::vector<std::size_t> counts_;  // by place
 };
 

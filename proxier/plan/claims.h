@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "ipset/sorted_chunks.h"
+#include "netlink/containers/sorted_chunks.h"
 #include "proxier/api/objects.h"
 #include "proxier/api/problem.h"
 #include "proxier/plan/desired_state.h"
@@ -81,7 +81,7 @@ class Claims {
     std::strong_ordering operator<=>(const Asked& other) const;
     bool operator==(const Asked& other) const { return *this <=> other == 0; }
   };
-  using AskedChunks = ipset::SortedChunks<Asked>;
+  using AskedChunks = netlink::SortedChunks<Asked>;
   // All claims of one key, ordered by Service name.
   struct Rivals {
     AskedChunks::const_iterator first;

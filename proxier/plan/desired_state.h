@@ -10,17 +10,17 @@
 #include <string>
 #include <utility>
 
-#include "ipset/element_set.h"
-#include "ipset/rule_catalog.h"
-#include "ipset/set_catalog.h"
-#include "ipset/sorted_chunks.h"
-#include "netlink/ipvs_types.h"
-#include "proxier/model/sorted_vector.h"
+#include "ipset/rules/rule_catalog.h"
+#include "ipset/sets/element_set.h"
+#include "ipset/sets/set_catalog.h"
+#include "netlink/containers/sorted_chunks.h"
+#include "netlink/containers/sorted_vector.h"
+#include "netlink/ipvs/ipvs_types.h"
 #include "proxier/plan/bindings.h"
 
 namespace ipvsproxier::plan {
 
-using model::SortedVector;
+using netlink::SortedVector;
 
 // The kind of address by which a virtual service exposes a service port.
 enum class Facet : std::uint8_t { cluster_ip, external_ip, load_balancer, node_port };

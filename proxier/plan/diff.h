@@ -14,7 +14,7 @@
 
 #include <array>
 
-#include "ipset/set_catalog.h"
+#include "ipset/sets/set_catalog.h"
 #include "proxier/plan/actual_state.h"
 #include "proxier/plan/transaction.h"
 

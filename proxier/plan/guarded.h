@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <optional>
 
-#include "ipset/set_catalog.h"
-#include "ipset/set_types.h"
-#include "netlink/ipvs_types.h"
+#include "ipset/sets/set_catalog.h"
+#include "ipset/sets/set_types.h"
+#include "netlink/ipvs/ipvs_types.h"
 
 namespace ipvsproxier::plan {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "netlink/link_types.h"
+#include "netlink/links/link_types.h"
 #include "proxier/api/objects.h"
 
 namespace ipvsproxier::plan {

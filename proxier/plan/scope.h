@@ -10,7 +10,7 @@
 
 namespace ipvsproxier::plan {
 
-using ServiceKeySet = ipset::SortedChunks<netlink::VirtualServiceKey>;
+using ServiceKeySet = netlink::SortedChunks<netlink::VirtualServiceKey>;
 
 struct Scope {
   ServiceKeySet services;  // with their real servers

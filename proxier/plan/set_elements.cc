@@ -12,8 +12,8 @@ SetElements::SetElements(const std::vector<SetElement>& elements) {
     else
       others.emplace_back(id, element);
   }
-  packed_ = model::SortedVector(std::move(packed));
-  others_ = model::SortedVector(std::move(others));
+  packed_ = netlink::SortedVector(std::move(packed));
+  others_ = netlink::SortedVector(std::move(others));
 }
 
 }  // namespace ipvsproxier::plan

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "ipset/element_set.h"
-#include "ipset/set_catalog.h"
-#include "proxier/model/sorted_vector.h"
+#include "ipset/sets/element_set.h"
+#include "ipset/sets/set_catalog.h"
+#include "netlink/containers/sorted_vector.h"
 
 namespace ipvsproxier::plan {
 
@@ -49,8 +49,8 @@ class SetElements {
     for (; it != all.end() && it->first == id; ++it) visit(it->second);
   }
 
-  model::SortedVector<std::pair<ipset::SetId, ipset::PackedElement>> packed_;
-  model::SortedVector<SetElement> others_;
+  netlink::SortedVector<std::pair<ipset::SetId, ipset::PackedElement>> packed_;
+  netlink::SortedVector<SetElement> others_;
 };
 
 }  // namespace ipvsproxier::plan

@@ -13,10 +13,10 @@
 #include <utility>
 #include <vector>
 
-#include "ipset/set_table.h"
-#include "netlink/conntrack_table.h"
-#include "netlink/ipvs_table.h"
-#include "netlink/link_table.h"
+#include "ipset/sets/set_table.h"
+#include "netlink/conntrack/conntrack_table.h"
+#include "netlink/ipvs/ipvs_table.h"
+#include "netlink/links/link_table.h"
 #include "proxier/loop/backoff.h"
 #include "proxier/sync/kernel.h"
 
@@ -66,7 +66,7 @@ class LateTable {
   std::unique_ptr<Table> table_;
 };
 
-class AbsentIpvsTable final : public netlink::IpvsTable {
+class AbsentIpvsTable : public netlink::IpvsTable {
  public:
   explicit AbsentIpvsTable(netlink::Error error, Reopening<netlink::IpvsTable> reopening = {})
       : late_(std::move(error), std::move(reopening)) {}
@@ -151,7 +151,7 @@ class AbsentLinkTable final : public netlink::LinkTable {
   LateTable<netlink::LinkTable> late_;
 };
 
-class AbsentSetTable final : public ipset::SetTable {
+class AbsentSetTable : public ipset::SetTable {
  public:
   explicit AbsentSetTable(netlink::Error error, Reopening<ipset::SetTable> reopening = {})
       : late_(std::move(error), std::move(reopening)) {}

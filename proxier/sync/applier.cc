@@ -103,7 +103,7 @@ Written& Written::operator+=(const Written& other) {
   return *this;
 }
 
-void Perhaps::merge(Perhaps other) {
+void Uncertain::merge(Uncertain other) {
   services.merge(other.services);
   bindings.merge(other.bindings);
   gone.merge(other.gone);
@@ -272,7 +272,7 @@ void Applier::run_part(const plan::SetKey& key, std::span<const ipset::ElementOp
     if (add)
       unguarded_.note(key.id, element, cause);
     else if (is_lost(statuses[i].error()))
-      outcome_.perhaps.gone.emplace(key, element);
+      outcome_.uncertain.gone.emplace(key, element);
     fail(outcome_.failed.elements, SetElement{key, element}, cause, words_of(spec, tried[i]),
          std::move(statuses[i].error()));
   }
@@ -358,7 +358,7 @@ void Applier::run_part(std::span<const IpvsOp> ops) {
 void Applier::refuse(const IpvsOp& op, netlink::Error error) {
   const auto& key = service_of(op);
   if (std::holds_alternative<AddService>(op) && is_lost(error))
-    outcome_.perhaps.services.insert(key);
+    outcome_.uncertain.services.insert(key);
   const auto held = must_hold(op);  // its virtual service may have failed in the same batch
   if (const auto* wants = wants_scheduler(op); wants && error.kind == netlink::ErrorKind::missing) {
     insert(outcome_.unsettled, key);
@@ -446,7 +446,7 @@ void Applier::write_part(plan::Place place, std::span<const plan::BindingOp> ops
       blame(unbound_addresses_, binding.address, cause);
     else
       kept_addresses_.insert(binding.address);
-    if (ops[i].add && is_lost(error)) outcome_.perhaps.bindings.insert(binding);
+    if (ops[i].add && is_lost(error)) outcome_.uncertain.bindings.insert(binding);
     fail(outcome_.failed.addresses, binding.address, cause, to_string(ops[i]), std::move(error));
   }
 }

@@ -34,12 +34,12 @@ struct Written {
 
 // Operations whose answers were lost: VIPs that the kernel may hold although the mirror lacks them,
 // because their addition was requested, and elements that it may have lost.
-struct Perhaps {
+struct Uncertain {
   std::set<netlink::VirtualServiceKey> services;
   std::set<plan::Binding> bindings;
   std::set<SetElement> gone;
 
-  void merge(Perhaps other);
+  void merge(Uncertain other);
 };
 
 struct Outcome {
@@ -54,7 +54,7 @@ struct Outcome {
   std::vector<std::string> held;  // operations that were held back because an earlier one failed
   std::set<netlink::Family> rules_failed;  // families with a rule table that the kernel refused
   plan::Scope unsettled;  // what `failures`, `held` and `without_scheduler` concern
-  Perhaps perhaps;
+  Uncertain uncertain;
   // The kernel differs from the mirror, or answers were lost: the kernel must be read again.
   bool suspect = false;
 };

@@ -79,10 +79,10 @@ void Holding::count_servers(const plan::ActualService& actual, const plan::Desir
 void Holding::judge_slices() {
   if (!unjudged_.slices) return;
   const auto unknown = unlisted_.size();
-  const bool perhaps = api::is_mass_removal(emptied_ + unknown, serving_ + unknown);
+  const bool possibly = api::is_mass_removal(emptied_ + unknown, serving_ + unknown);
   const bool surely = api::is_mass_removal(emptied_, serving_) &&
                       api::is_mass_removal(emptied_, serving_ + unknown);
-  if (perhaps != surely) return;
+  if (possibly != surely) return;
   unjudged_.slices = false;
   lists_.slices = surely;
   if (!lists_.slices) return;

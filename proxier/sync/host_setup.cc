@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include <fmt/format.h>
+
 namespace ipvsproxier::sync {
 
 namespace {
@@ -54,7 +56,7 @@ void widen_conntrack_hash(std::uint32_t max, const netlink::Sysctl& parameters,
     report.written.emplace_back(kKey);
 }
 
-void set_timeouts(const netlink::IpvsTimeouts& wanted, netlink::IpvsTable& ipvs,
+void set_timeouts(const netlink::IpvsTimeouts& wanted, netlink::IpvsTable& ipvs, HostPass pass,
                   HostReport& report) {
   if (wanted == netlink::IpvsTimeouts{}) return;
   auto current = ipvs.timeouts();
@@ -66,11 +68,12 @@ void set_timeouts(const netlink::IpvsTimeouts& wanted, netlink::IpvsTable& ipvs,
   if (same(wanted.tcp, current->tcp) && same(wanted.tcp_fin, current->tcp_fin) &&
       same(wanted.udp, current->udp))
     return;
-  auto status = ipvs.set_timeouts(wanted);
+  const auto status = pass == HostPass::dry_run ? netlink::Status{} : ipvs.set_timeouts(wanted);
   if (status)
-    report.written.emplace_back("IPVS timeouts");
+    report.written.push_back(fmt::format("IPVS timeouts tcp {} s, tcpfin {} s, udp {} s",
+                                         wanted.tcp, wanted.tcp_fin, wanted.udp));
   else
-    report.failures.push_back({"set IPVS timeouts", std::move(status.error())});
+    report.failures.push_back({"set IPVS timeouts", status.error()});
 }
 
 }  // namespace
@@ -91,7 +94,7 @@ HostReport prepare_host(const HostSetup& setup, netlink::IpvsTable& ipvs, HostPa
   const auto is_ipvs_key = [](const Sysctl& row) { return row.key.rfind("net/ipv4/vs/", 0) == 0; };
   if (!ipvs.timeouts()) std::erase_if(rows, is_ipvs_key);
   write_all(rows, paths.sysctls, pass, report);
-  set_timeouts(settings.timeouts, ipvs, report);
+  set_timeouts(settings.timeouts, ipvs, pass, report);
   return report;
 }
 

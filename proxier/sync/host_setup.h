@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "netlink/ipvs_table.h"
+#include "netlink/ipvs/ipvs_table.h"
 #include "netlink/sysctl.h"
 #include "proxier/plan/host_settings.h"
 #include "proxier/sync/kernel.h"
@@ -33,15 +33,16 @@ struct HostSetup {
 };
 
 struct HostReport {
-  std::vector<std::string> written;  // sysctls and timeouts that were changed: "KEY to VALUE"
+  std::vector<std::string> written;  // sysctls and timeouts that were changed, or would have been
   std::vector<Failure> failures;     // needed, and not set
   // Failures of conntrack keys, which belong to the first network namespace.
   std::vector<Failure> warnings;
 };
 
 // At the start of the process all values are set, as in kube-proxy; later a limit that another
-// program raised stays.
-enum class HostPass : std::uint8_t { begin, keep };
+// program raised stays. A dry run writes no timeouts, and its paths must not write either
+// (netlink::Sysctl::Access::dry_run).
+enum class HostPass : std::uint8_t { begin, keep, dry_run };
 
 HostReport prepare_host(const HostSetup& setup, netlink::IpvsTable& ipvs,
                         HostPass pass = HostPass::begin);

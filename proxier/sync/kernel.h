@@ -7,11 +7,11 @@
 #include <optional>
 #include <string>
 
-#include "ipset/rule_table.h"
-#include "ipset/set_table.h"
-#include "netlink/conntrack_table.h"
-#include "netlink/ipvs_table.h"
-#include "netlink/link_table.h"
+#include "ipset/rules/rule_table.h"
+#include "ipset/sets/set_table.h"
+#include "netlink/conntrack/conntrack_table.h"
+#include "netlink/ipvs/ipvs_table.h"
+#include "netlink/links/link_table.h"
 
 namespace ipvsproxier::sync {
 

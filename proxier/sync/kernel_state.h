@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "netlink/ip_address.h"
-#include "netlink/link_table.h"
-#include "netlink/link_types.h"
+#include "netlink/links/link_table.h"
+#include "netlink/links/link_types.h"
 #include "netlink/result.h"
 #include "proxier/plan/actual_state.h"
 #include "proxier/plan/differences.h"

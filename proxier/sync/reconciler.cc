@@ -196,14 +196,7 @@ void Reconciler::sync_whole(TimePoint now, Pass& pass) {
   planner_.update_all(cluster_);
   take_over_.begin();
   if (!known_) remove_copy(pass);
-  mirror_ = {};
-  if (dummy_usable) take_bindings(*bound, settings_.options.differences, mirror_);
-  auto failures = read_kernel(kernel_, planner_.desired(), mirror_);
-  settings_.progress();
-  if (!known_) holding_.begin(cluster_);
-  holding_.note(mirror_, planner_);
-  known_ = true;
-  perhaps_ = {};
+  auto failures = read_whole(dummy_usable ? &*bound : nullptr);
   pass.suspect = pass.suspect || !failures.empty();
   append(pass.failures, std::move(failures));
   look_at_all_ = false;
@@ -211,6 +204,28 @@ void Reconciler::sync_whole(TimePoint now, Pass& pass) {
   // Before any change: flows that an earlier process left.
   flows_noted_ = flows_noted_ || flows_.note_all(planner_.desired(), mirror_);
   apply(plan::whole(planner_.desired(), mirror_), now, pass);
+}
+
+// Makes the mirror anew. `bound`: nullptr if bindings cannot be changed. Returns the parts that
+// could not be read.
+std::vector<Failure> Reconciler::read_whole(const BoundAddresses* bound) {
+  mirror_ = {};
+  if (bound != nullptr) take_bindings(*bound, settings_.options.differences, mirror_);
+  auto failures = read_kernel(kernel_, planner_.desired(), mirror_);
+  settings_.progress();
+  if (!known_) holding_.begin(cluster_);
+  holding_.note(mirror_, planner_);
+  known_ = true;
+  uncertain_ = {};
+  return failures;
+}
+
+std::vector<Failure> Reconciler::read_and_plan() {
+  Pass pass;
+  const auto bound = refresh_node(pass);
+  if (!bound) return std::move(pass.failures);
+  planner_.update_all(cluster_);
+  return read_whole(&*bound);
 }
 
 void Reconciler::begin_reading() {
@@ -247,7 +262,7 @@ void Reconciler::end_reading(TimePoint now, Pass& pass) {
   keep_host(pass);
   pass.whole = !links_failed_;
   flows_noted_ = flows_noted_ || flows_.note_all(planner_.desired(), mirror_);
-  if (!surprised_ && !pass.suspect) perhaps_ = {};
+  if (!surprised_ && !pass.suspect) uncertain_ = {};
   // Even an empty scope tries again to replace sets with other options.
   apply(new_kinds_ ? plan::whole(planner_.desired(), mirror_) : plan::Scope{}, now, pass);
 }
@@ -286,18 +301,18 @@ plan::Scope Reconciler::completed(plan::Scope scope) const {
 // may be gone is assumed to be gone once it is desired, so that it is added before what it guards.
 void Reconciler::assume_lost_answers() {
   const auto& desired = planner_.desired();
-  std::erase_if(perhaps_.services, [&](const netlink::VirtualServiceKey& key) {
+  std::erase_if(uncertain_.services, [&](const netlink::VirtualServiceKey& key) {
     if (desired.services.contains(key) || !mirror_.services) return false;
     mirror_.services->try_emplace(
         key, plan::ActualService{.service = {.key = key}, .servers = std::nullopt});
     return true;
   });
-  std::erase_if(perhaps_.bindings, [&](const plan::Binding& binding) {
+  std::erase_if(uncertain_.bindings, [&](const plan::Binding& binding) {
     if (desired.addresses.contains(binding.address) || !mirror_.addresses) return false;
     mirror_.addresses->insert(binding);
     return true;
   });
-  std::erase_if(perhaps_.gone, [&](const SetElement& gone) {
+  std::erase_if(uncertain_.gone, [&](const SetElement& gone) {
     const auto& [key, element] = gone;
     const auto wanted = desired.sets.find(key);
     if (wanted == desired.sets.end() || !wanted->second.contains(element)) return false;
@@ -336,7 +351,7 @@ Outcome Reconciler::execute(const plan::Transaction& transaction, Pass& pass) {
   pass.failed += outcome.failed;
   pass.rules_failed.merge(outcome.rules_failed);
   pass.suspect = pass.suspect || outcome.suspect;
-  perhaps_.merge(std::move(outcome.perhaps));
+  uncertain_.merge(std::move(outcome.uncertain));
   append(pass.failures, std::exchange(outcome.failures, {}));
   append(pass.held, std::exchange(outcome.held, {}));
   if (!outcome.without_scheduler.empty())

@@ -92,6 +92,10 @@ class Reconciler {
   // as long as that helps, three runs in all.
   SyncReport run_to_end(TimePoint now);
 
+  // For a dry run: reads the whole kernel and plans everything, and writes nothing. Then answer()
+  // tells the desired and the actual state. Returns the parts that could not be read.
+  std::vector<Failure> read_and_plan();
+
  private:
   struct Pass : SyncProblems {
     explicit Pass(std::stop_token token = {}) : stop(std::move(token)) {}
@@ -108,6 +112,7 @@ class Reconciler {
   };
 
   void sync_whole(TimePoint now, Pass& pass);
+  std::vector<Failure> read_whole(const BoundAddresses* bound);
   void follow(TimePoint now, Pass& pass);
   void sync_changes(TimePoint now, Pass& pass, bool look_at_links);
   void begin_reading();
@@ -159,7 +164,7 @@ class Reconciler {
   // What the kernel holds, as far as known.
   plan::ActualState mirror_;
   // Operations whose answers were lost.
-  Perhaps perhaps_;
+  Uncertain uncertain_;
 
   bool listed_ = false;        // the first lists are there
   bool known_ = false;         // mirror_ was read

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "netlink/link_types.h"
+#include "netlink/links/link_types.h"
 #include "proxier/model/changes.h"
 #include "proxier/sync/question.h"
 

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "ipset/removal_catalog.h"
+#include "ipset/rules/removal_catalog.h"
 
 namespace ipvsproxier::sync {
 

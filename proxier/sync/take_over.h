@@ -14,14 +14,14 @@
 
 #include <spdlog/logger.h>
 
-#include "ipset/rule_table.h"
-#include "ipset/rule_types.h"
+#include "ipset/rules/rule_table.h"
+#include "ipset/rules/rule_types.h"
 #include "netlink/ip_address.h"
 #include "netlink/result.h"
 
 namespace ipvsproxier::sync {
 
-// Removes kube-proxy's leftovers in nf_tables of a family; see ipset/nft_tables.h.
+// Removes kube-proxy's leftovers in nf_tables of a family; see ipset/nft/nft_tables.h.
 using RemoveNftLeftovers = std::function<netlink::Result<ipset::RemovedNft>(netlink::Family)>;
 
 class TakeOver {

@@ -8,9 +8,9 @@
 #include <optional>
 #include <utility>
 
-#include "ipset/set_catalog.h"
-#include "ipset/set_types.h"
-#include "netlink/ipvs_types.h"
+#include "ipset/sets/set_catalog.h"
+#include "ipset/sets/set_types.h"
+#include "netlink/ipvs/ipvs_types.h"
 #include "proxier/sync/refusal.h"
 
 namespace ipvsproxier::sync {

@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "proxier/watch/query.h"
+#include "proxier/access/query.h"
 
 namespace ipvsproxier::watch {
 
@@ -16,29 +16,30 @@ std::array<Resource, 3> resources_of(const std::string& node_name) {
           .name = "services",
           .kind = api::ObjectKind::service,
           .path = "/api/v1/services",
-          .selector = "labelSelector=" + encode_query("!service.kubernetes.io/service-proxy-name") +
-                      "&fieldSelector=" + encode_query("spec.clusterIP!=None"),
+          .selector =
+              "labelSelector=" + access::encode_query("!service.kubernetes.io/service-proxy-name") +
+              "&fieldSelector=" + access::encode_query("spec.clusterIP!=None"),
       },
       Resource{
           .name = "endpointslices",
           .kind = api::ObjectKind::endpoint_slice,
           .path = "/apis/discovery.k8s.io/v1/endpointslices",
-          .selector = "labelSelector=" + encode_query("!service.kubernetes.io/headless"),
+          .selector = "labelSelector=" + access::encode_query("!service.kubernetes.io/headless"),
       },
       Resource{
           .name = "nodes",
           .kind = api::ObjectKind::node,
           .path = "/api/v1/nodes",
-          .selector = "fieldSelector=" + encode_query("metadata.name=" + node_name),
+          .selector = "fieldSelector=" + access::encode_query("metadata.name=" + node_name),
       },
   };
 }
 
 }  // namespace
 
-ApiSource::ApiSource(const std::string& node_name, Transport& transport, loop::Timers& timers,
-                     const std::function<double()>& random, RemovalBrake::Wait brake,
-                     spdlog::logger& log, OnUpdate on_update)
+ApiSource::ApiSource(const std::string& node_name, access::Transport& transport,
+                     loop::Timers& timers, const std::function<double()>& random,
+                     RemovalBrake::Wait brake, spdlog::logger& log, OnUpdate on_update)
     : on_update_(std::move(on_update)), watch_log_(timers, log) {
   for (auto& resource : resources_of(node_name)) {
     const auto kind = resource.kind;
@@ -79,7 +80,7 @@ void ApiSource::tell(api::ObjectKind kind, ReflectorNews news) {
     if (object)
       update.changed.push_back(*std::move(object));
     else
-      update.deleted.push_back(DeletedObject{.kind = kind, .name = name});
+      update.deleted.push_back(api::ObjectKey{.kind = kind, .name = name});
   }
   for (auto& [name, why] : news.unreadable)
     update.unreadable[{.kind = kind, .name = name}] = std::move(why);

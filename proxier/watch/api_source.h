@@ -14,7 +14,6 @@
 
 #include <spdlog/logger.h>
 
-#include "proxier/watch/manifest_set.h"
 #include "proxier/watch/reflector.h"
 #include "proxier/watch/removal_brake.h"
 #include "proxier/watch/watch_log.h"
@@ -24,7 +23,7 @@ namespace ipvsproxier::watch {
 // The changes since the last update, in the form of a ManifestUpdate.
 struct ApiUpdate {
   std::vector<api::Object> changed;
-  std::vector<DeletedObject> deleted;
+  std::vector<api::ObjectKey> deleted;
   // Objects that cannot be read, with the reason; nullopt: readable again, or deleted.
   std::map<api::ObjectKey, std::optional<std::string>> unreadable;
   // Every list was complete once: an object that was never reported does not exist.
@@ -45,7 +44,7 @@ class ApiSource {
 
   // The arguments must outlive this; `random` returns numbers in [0, 1). `brake` applies to
   // Services and EndpointSlices.
-  ApiSource(const std::string& node_name, Transport& transport, loop::Timers& timers,
+  ApiSource(const std::string& node_name, access::Transport& transport, loop::Timers& timers,
             const std::function<double()>& random, RemovalBrake::Wait brake, spdlog::logger& log,
             OnUpdate on_update);
   ApiSource(const ApiSource&) = delete;

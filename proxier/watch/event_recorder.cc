@@ -30,7 +30,7 @@ std::string words_of(const ClusterEvent& event) {
 
 }  // namespace
 
-EventRecorder::EventRecorder(std::string host, Transport& transport, loop::Timers& timers,
+EventRecorder::EventRecorder(std::string host, access::Transport& transport, loop::Timers& timers,
                              std::function<double()> random, spdlog::logger& log, WallClock wall)
     : host_(std::move(host)),
       transport_(transport),
@@ -93,14 +93,14 @@ void EventRecorder::send_next() {
   auto& kept = *sending_;
   kept.wanted = false;
   sent_count_ = kept.record.count;
-  method_ = kept.told == 0 ? Method::post : Method::patch;
+  method_ = kept.told == 0 ? access::Method::post : access::Method::patch;
   head_ = {};
   refusal_.clear();
-  Request request{
+  access::Request request{
       .method = method_,
       .target = "/apis/events.k8s.io/v1/namespaces/" + namespace_of(kept.record.event) + "/events",
       .content_type = "application/json"};
-  if (method_ == Method::post) {
+  if (method_ == access::Method::post) {
     request.body = event_document(kept.record);
   } else {
     request.target += "/" + kept.record.name;
@@ -113,7 +113,7 @@ void EventRecorder::send_next() {
   exchange_ = transport_.open(std::move(request), *this);
 }
 
-void EventRecorder::on_head(const ResponseHead& head) {
+void EventRecorder::on_head(const access::ResponseHead& head) {
   head_ = head;
 }
 
@@ -144,13 +144,13 @@ void EventRecorder::take_answer(Kept& kept) {
   const auto status = api::decode_status(refusal_);
   const auto cause =
       fmt::format("the server answered {} {}: {}", code, status.reason, status.message);
-  if (code == 404 && method_ == Method::patch) {
+  if (code == 404 && method_ == access::Method::patch) {
     kept.told = 0;
     kept.wanted = true;
     return finish(kept);
   }
   // An earlier attempt without an answer had arrived.
-  if (code == 409 && method_ == Method::post) {
+  if (code == 409 && method_ == access::Method::post) {
     kept.told = 1;
     kept.wanted = kept.wanted || kept.record.count > 1;
     return finish(kept);

@@ -25,13 +25,13 @@
 
 #include <spdlog/logger.h>
 
+#include "proxier/access/transport.h"
 #include "proxier/loop/timers.h"
 #include "proxier/watch/cluster_event.h"
-#include "proxier/watch/transport.h"
 
 namespace ipvsproxier::watch {
 
-class EventRecorder final : private ResponseHandler {
+class EventRecorder final : private access::ResponseHandler {
  public:
   using WallClock = std::function<EventRecord::Time()>;
 
@@ -40,7 +40,7 @@ class EventRecorder final : private ResponseHandler {
 
   // The arguments must outlive this; `random` returns numbers in [0, 1). `host` is this machine's
   // name. Its deadlines are named "events ...".
-  EventRecorder(std::string host, Transport& transport, loop::Timers& timers,
+  EventRecorder(std::string host, access::Transport& transport, loop::Timers& timers,
                 std::function<double()> random, spdlog::logger& log,
                 WallClock wall = std::chrono::system_clock::now);
   EventRecorder(const EventRecorder&) = delete;
@@ -67,7 +67,7 @@ class EventRecorder final : private ResponseHandler {
     bool ends = false;         // drop it once this has been sent
   };
 
-  void on_head(const ResponseHead& head) override;
+  void on_head(const access::ResponseHead& head) override;
   void on_chunk(std::string_view chunk) override;
   void on_end(const netlink::Status& outcome) override;
 
@@ -82,7 +82,7 @@ class EventRecorder final : private ResponseHandler {
   static Key key_of(const ClusterEvent& event);
 
   const std::string host_;
-  Transport& transport_;
+  access::Transport& transport_;
   loop::Timers& timers_;
   const std::function<double()> random_;
   spdlog::logger& log_;
@@ -98,10 +98,10 @@ class EventRecorder final : private ResponseHandler {
 
   // The current request.
   Kept* sending_ = nullptr;
-  std::unique_ptr<Exchange> exchange_;
-  Method method_ = Method::post;
+  std::unique_ptr<access::Exchange> exchange_;
+  access::Method method_ = access::Method::post;
   std::uint32_t sent_count_ = 0;
-  ResponseHead head_;
+  access::ResponseHead head_;
   std::string refusal_;  // body of an unsuccessful answer
 };
 

@@ -1,6 +1,6 @@
 #include "proxier/watch/list_request.h"
 
-#include "proxier/watch/query.h"
+#include "proxier/access/query.h"
 
 namespace ipvsproxier::watch {
 
@@ -22,14 +22,14 @@ std::string target_of(const Resource& resource, const Asked& asked) {
     case Step::first_page:
       return target + kPage;
     case Step::later_page:
-      return target + kPage + "&continue=" + encode_query(asked.continue_token);
+      return target + kPage + "&continue=" + access::encode_query(asked.continue_token);
     case Step::question:
       return target + "limit=1";
     case Step::watch:
       break;
   }
   return target +
-         "watch=1&allowWatchBookmarks=true&resourceVersion=" + encode_query(asked.version) +
+         "watch=1&allowWatchBookmarks=true&resourceVersion=" + access::encode_query(asked.version) +
          timeout;
 }
 

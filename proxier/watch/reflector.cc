@@ -31,7 +31,7 @@ std::string too_large() {
 
 }  // namespace
 
-Reflector::Reflector(Resource resource, Transport& transport, loop::Timers& timers,
+Reflector::Reflector(Resource resource, access::Transport& transport, loop::Timers& timers,
                      std::function<double()> random, RemovalBrake brake, spdlog::logger& log,
                      WatchLog& watch_log, OnChanges on_changes)
     : resource_(std::move(resource)),
@@ -78,8 +78,8 @@ void Reflector::begin() {
   if (!is_page) ++status_.watches;
   if (step_ == Step::streaming_list || step_ == Step::first_page) list_begun_ = begun_;
   exchange_ = transport_.open(
-      Request{.target =
-                  target_of(resource_, {step_, objects_.version(), continue_token_, time_limit_})},
+      access::Request{.target = target_of(
+                          resource_, {step_, objects_.version(), continue_token_, time_limit_})},
       *this);
   check_silence();
   check_end();
@@ -116,7 +116,7 @@ void Reflector::check_end() {
 
 // --- answers -------------------------------------------------------------------------------------
 
-void Reflector::on_head(const ResponseHead& head) {
+void Reflector::on_head(const access::ResponseHead& head) {
   head_ = head;
   begun_ = asked();
   heard_ = timers_.now();

@@ -56,6 +56,7 @@
 
 #include <spdlog/logger.h>
 
+#include "proxier/access/transport.h"
 #include "proxier/api/problem.h"
 #include "proxier/api/wire.h"
 #include "proxier/loop/backoff.h"
@@ -67,7 +68,6 @@
 #include "proxier/watch/older_answers.h"
 #include "proxier/watch/problem_log.h"
 #include "proxier/watch/removal_brake.h"
-#include "proxier/watch/transport.h"
 #include "proxier/watch/unreadable_objects.h"
 #include "proxier/watch/watch_log.h"
 
@@ -95,7 +95,7 @@ struct ReflectorNews {
   bool empty() const { return objects.empty() && unreadable.empty(); }
 };
 
-class Reflector final : private ResponseHandler {
+class Reflector final : private access::ResponseHandler {
  public:
   using Clock = loop::Timers::Clock;
   // The callback must not destroy the reflector.
@@ -106,7 +106,7 @@ class Reflector final : private ResponseHandler {
 
   // The arguments must outlive this; `random` returns numbers in [0, 1). Its deadlines are named
   // after the resource.
-  Reflector(Resource resource, Transport& transport, loop::Timers& timers,
+  Reflector(Resource resource, access::Transport& transport, loop::Timers& timers,
             std::function<double()> random, RemovalBrake brake, spdlog::logger& log,
             WatchLog& watch_log, OnChanges on_changes);
   Reflector(const Reflector&) = delete;
@@ -120,7 +120,7 @@ class Reflector final : private ResponseHandler {
   const ReflectorStatus& status() const { return status_; }
 
  private:
-  void on_head(const ResponseHead& head) override;
+  void on_head(const access::ResponseHead& head) override;
   void on_chunk(std::string_view chunk) override;
   void on_end(const netlink::Status& outcome) override;
 
@@ -155,7 +155,7 @@ class Reflector final : private ResponseHandler {
   void check_end();
 
   Resource resource_;
-  Transport& transport_;
+  access::Transport& transport_;
   loop::Timers& timers_;
   std::function<double()> random_;
   spdlog::logger& log_;
@@ -170,9 +170,9 @@ class Reflector final : private ResponseHandler {
 
   // The current exchange, or the one that waits to begin.
   Step step_ = Step::streaming_list;
-  std::unique_ptr<Exchange> exchange_;
+  std::unique_ptr<access::Exchange> exchange_;
   std::optional<EventFramer> framer_;
-  ResponseHead head_;
+  access::ResponseHead head_;
   std::string refusal_;                        // body of an answer other than 200
   std::optional<api::ListEnvelope> envelope_;  // of the current page
   std::optional<Ending> broken_;               // why the rest of the body is ignored

@@ -10,11 +10,11 @@
 
 #include <spdlog/logger.h>
 
-#include "ipset/rule_iptc.h"
-#include "ipset/set_libipset.h"
-#include "netlink/conntrack_kernel.h"
-#include "netlink/ipvs_kernel.h"
-#include "netlink/link_kernel.h"
+#include "ipset/rules/rule_iptc.h"
+#include "ipset/sets/set_libipset.h"
+#include "netlink/conntrack/conntrack_kernel.h"
+#include "netlink/ipvs/ipvs_kernel.h"
+#include "netlink/links/link_kernel.h"
 #include "proxier/sync/reconciler.h"
 #include "test/bench/workload.h"
 #include "test/kernel/netlink_tap.h"

@@ -29,15 +29,15 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
-#include "cmd/daemon_names.h"
-#include "cmd/ipvsctl_list.h"
-#include "cmd/output.h"
-#include "netlink/ipvs_codec.h"
-#include "netlink/ipvs_kernel.h"
-#include "netlink/ipvs_reader_kernel.h"
+#include "cmd/ipvsctl/listing/list_command.h"
+#include "cmd/ipvsctl/names/daemon_names.h"
+#include "cmd/ipvsctl/output.h"
+#include "cmd/ipvsctl/top/top_view.h"
+#include "netlink/ipvs/ipvs_codec.h"
+#include "netlink/ipvs/ipvs_kernel.h"
+#include "netlink/ipvs/ipvs_reader_kernel.h"
 #include "netlink/unique_fd.h"
 #include "proxier/inspect/name_page.h"
-#include "proxier/inspect/top_view.h"
 #include "proxier/serve/http_server.h"
 #include "test/kernel/netns.h"
 #include "test/support/require.h"
@@ -175,7 +175,7 @@ class Names {
     for (inspect::ServiceQuery query; times.empty() || query.after;) {
       std::string page;
       times.push_back(timed([&] { page = name_page(cluster_, planner_, query, kPageBytes); }));
-      query.after = inspect::parse_page_end(test::require(inspect::ClusterNames().take_page(page)));
+      query.after = inspect::parse_page_end(test::require(ctl::ClusterNames().take_page(page)));
     }
     return times;
   }
@@ -202,8 +202,9 @@ class Names {
     return serve::json_text(200, inspect::name_page(cluster_, planner_, query, kPageBytes));
   }
 
-  static constexpr std::uint32_t kSliceEndpoints = 1000;              // an API server takes no more
-  static constexpr std::size_t kPageBytes = std::size_t{256} * 1024;  // as in cmd/control.cc
+  static constexpr std::uint32_t kSliceEndpoints = 1000;  // an API server takes no more
+  static constexpr std::size_t kPageBytes =
+      std::size_t{256} * 1024;  // as in cmd/ipvs_proxier/control.cc
 
   model::ClusterState cluster_;
   plan::Planner planner_;
@@ -211,19 +212,19 @@ class Names {
   serve::HttpServer server_{*spdlog::default_logger()};
 };
 
-void list(const cmd::ListOptions& options) {
+void list(const ctl::ListOptions& options) {
   const netlink::UniqueFd null(::open("/dev/null", O_WRONLY | O_CLOEXEC));
-  cmd::Output output(null.get());
-  check(cmd::run_list(options, [&](std::string_view text) { return output.write(text); }));
+  ctl::Output output(null.get());
+  check(ctl::run_list(options, [&](std::string_view text) { return output.write(text); }));
 }
 
 // What `ipvsctl top` does again and again.
 class Top {
  public:
-  explicit Top(const std::string& socket) : names_(*cmd::names_if_known(socket)) {}
+  explicit Top(const std::string& socket) : names_(*ctl::names_if_known(socket)) {}
 
   void read() {
-    traffic_.take(test::require(inspect::read_counts(*reader_, std::chrono::steady_clock::now)));
+    traffic_.take(test::require(ctl::read_counts(*reader_, std::chrono::steady_clock::now)));
   }
   void make_table(bool by_backend) const {
     constexpr auto kAll = std::numeric_limits<std::size_t>::max();
@@ -234,19 +235,19 @@ class Top {
  private:
   std::unique_ptr<netlink::KernelIpvsReader> reader_ =
       test::require(netlink::KernelIpvsReader::open());
-  inspect::ClusterNames names_;
-  inspect::Traffic traffic_;
+  ctl::ClusterNames names_;
+  ctl::Traffic traffic_;
 };
 
 void run(std::uint32_t services, std::uint32_t servers) {
-  using cmd::ListFormat;
+  using ctl::ListFormat;
   constexpr int kRounds = 5;
   const test::FreshNetns netns;
   BareDump bare(make_table(services, servers));
   const Names names(services, servers);
-  const std::map<std::string, cmd::ListOptions> listings = {
+  const std::map<std::string, ctl::ListOptions> listings = {
       {"unsorted", {.names = false, .sorted = false}},
-      {"unsorted, --stats", {.columns = inspect::Columns::stats, .names = false, .sorted = false}},
+      {"unsorted, --stats", {.columns = ctl::Columns::stats, .names = false, .sorted = false}},
       {"unsorted, names", {.socket = names.path(), .sorted = false}},
       {"sorted", {.names = false}},
       {"sorted, names", {.socket = names.path()}},

@@ -8,8 +8,8 @@
 
 #include <fmt/format.h>
 
-#include "ipset/set_catalog.h"
-#include "proxier/inspect/save_format.h"
+#include "cmd/ipvsctl/listing/save_format.h"
+#include "ipset/sets/set_catalog.h"
 #include "proxier/plan/node_info.h"
 #include "test/bench/kernel_parts.h"
 #include "test/bench/measurements.h"
@@ -19,13 +19,13 @@ namespace ipvsproxier::bench {
 namespace {
 
 std::string virtual_servers_text(const plan::DesiredState& desired) {
-  std::vector<inspect::ServiceTable> table;
+  std::vector<ctl::ServiceTable> table;
   for (const auto& [key, planned] : desired.services) {
-    inspect::ServiceTable entry{.service = planned.service, .servers = {}};
+    ctl::ServiceTable entry{.service = planned.service, .servers = {}};
     for (const auto& server : planned.servers) entry.servers.push_back({.server = {.key = server}});
     table.push_back(std::move(entry));
   }
-  return inspect::format_save(table);
+  return ctl::format_save(table);
 }
 
 std::string elements_text(const plan::DesiredState& desired) {

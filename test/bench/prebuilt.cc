@@ -15,9 +15,9 @@
 #include <stdexcept>
 #include <string>
 
-#include "ipset/set_catalog.h"
-#include "netlink/ipvs_codec.h"
-#include "netlink/link_codec.h"
+#include "ipset/sets/set_catalog.h"
+#include "netlink/ipvs/ipvs_codec.h"
+#include "netlink/links/link_codec.h"
 #include "netlink/nl_channel.h"
 #include "proxier/plan/node_info.h"
 

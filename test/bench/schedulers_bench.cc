@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "netlink/ipvs_types.h"
+#include "netlink/ipvs/ipvs_types.h"
 #include "test/bench/quadratic_bench.h"
 
 namespace ipvsproxier::bench {

@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "netlink/ipvs_table.h"
+#include "netlink/ipvs/ipvs_table.h"
 
 namespace ipvsproxier::bench {
 

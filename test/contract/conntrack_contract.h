@@ -11,7 +11,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "netlink/conntrack_table.h"
+#include "netlink/conntrack/conntrack_table.h"
 
 namespace ipvsproxier::test {
 

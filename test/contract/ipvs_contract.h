@@ -11,7 +11,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "netlink/ipvs_table.h"
+#include "netlink/ipvs/ipvs_table.h"
 
 namespace ipvsproxier::test {
 

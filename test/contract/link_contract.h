@@ -9,7 +9,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "netlink/link_table.h"
+#include "netlink/links/link_table.h"
 
 namespace ipvsproxier::test {
 

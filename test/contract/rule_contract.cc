@@ -4,8 +4,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "ipset/removal_catalog.h"
-#include "ipset/rule_catalog.h"
+#include "ipset/rules/removal_catalog.h"
+#include "ipset/rules/rule_catalog.h"
 
 namespace ipvsproxier::test {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "ipset/rule_table.h"
+#include "ipset/rules/rule_table.h"
 
 namespace ipvsproxier::test {
 

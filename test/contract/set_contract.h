@@ -18,8 +18,8 @@
 #include <string_view>
 #include <vector>
 
-#include "ipset/set_catalog.h"
-#include "ipset/set_table.h"
+#include "ipset/sets/set_catalog.h"
+#include "ipset/sets/set_table.h"
 
 namespace ipvsproxier::test {
 

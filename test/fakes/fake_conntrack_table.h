@@ -6,7 +6,7 @@
 #include <map>
 #include <utility>
 
-#include "netlink/conntrack_table.h"
+#include "netlink/conntrack/conntrack_table.h"
 #include "test/fakes/fault_injector.h"
 
 namespace ipvsproxier::test {

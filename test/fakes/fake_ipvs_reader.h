@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "netlink/ipvs_reader.h"
+#include "netlink/ipvs/ipvs_reader.h"
 
 namespace ipvsproxier::test {
 

@@ -9,7 +9,7 @@
 #include <set>
 #include <string>
 
-#include "netlink/ipvs_table.h"
+#include "netlink/ipvs/ipvs_table.h"
 #include "test/fakes/fault_injector.h"
 
 namespace ipvsproxier::test {

@@ -9,7 +9,7 @@
 #include <set>
 #include <string>
 
-#include "netlink/link_table.h"
+#include "netlink/links/link_table.h"
 #include "test/fakes/fault_injector.h"
 
 namespace ipvsproxier::test {

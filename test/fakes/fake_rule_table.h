@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "ipset/rule_table.h"
+#include "ipset/rules/rule_table.h"
 #include "test/fakes/fault_injector.h"
 
 namespace ipvsproxier::test {

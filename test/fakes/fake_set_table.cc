@@ -3,7 +3,7 @@
 #include <cerrno>
 #include <variant>
 
-#include "ipset/set_codec.h"
+#include "ipset/sets/set_codec.h"
 
 namespace ipvsproxier::test {
 namespace {

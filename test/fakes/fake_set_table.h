@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "ipset/set_table.h"
+#include "ipset/sets/set_table.h"
 #include "test/fakes/fault_injector.h"
 
 namespace ipvsproxier::test {

@@ -12,7 +12,7 @@ constexpr const char* kServer = "https://api.test:6443";
 
 }  // namespace
 
-class ScriptedTransport::ScriptedExchange final : public watch::Exchange {
+class ScriptedTransport::ScriptedExchange final : public access::Exchange {
  public:
   explicit ScriptedExchange(Call& call) : call_(call) {}
   ScriptedExchange(const ScriptedExchange&) = delete;
@@ -62,8 +62,8 @@ void ScriptedTransport::Call::answer(int status, std::string_view body) {
   if (head(status) && send(body)) finish();
 }
 
-std::unique_ptr<watch::Exchange> ScriptedTransport::open(watch::Request request,
-                                                         watch::ResponseHandler& handler) {
+std::unique_ptr<access::Exchange> ScriptedTransport::open(access::Request request,
+                                                          access::ResponseHandler& handler) {
   auto& call = calls_.emplace_back(std::move(request), handler, *this);
   if (!waits) call.sent_ = std::chrono::steady_clock::time_point::min();
   return std::make_unique<ScriptedExchange>(call);

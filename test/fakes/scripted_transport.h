@@ -13,19 +13,20 @@
 #include <string_view>
 #include <vector>
 
-#include "proxier/watch/transport.h"
+#include "proxier/access/transport.h"
 
 namespace ipvsproxier::test {
 
-class ScriptedTransport final : public watch::Transport {
+class ScriptedTransport final : public access::Transport {
  public:
   // One exchange as the server sees it.
   class Call {
    public:
-    explicit Call(watch::Request request, watch::ResponseHandler& handler, ScriptedTransport& owner)
+    explicit Call(access::Request request, access::ResponseHandler& handler,
+                  ScriptedTransport& owner)
         : request_(std::move(request)), handler_(&handler), owner_(owner) {}
 
-    const watch::Request& request() const { return request_; }
+    const access::Request& request() const { return request_; }
     bool is_open() const { return handler_ != nullptr; }
 
     // Only with ScriptedTransport::waits: there are credentials now.
@@ -41,15 +42,15 @@ class ScriptedTransport final : public watch::Transport {
    private:
     friend class ScriptedTransport;
 
-    watch::Request request_;
-    watch::ResponseHandler* handler_;
+    access::Request request_;
+    access::ResponseHandler* handler_;
     ScriptedTransport& owner_;
     bool head_told_ = false;
     std::optional<std::chrono::steady_clock::time_point> sent_;
   };
 
-  [[nodiscard]] std::unique_ptr<watch::Exchange> open(watch::Request request,
-                                                      watch::ResponseHandler& handler) override;
+  [[nodiscard]] std::unique_ptr<access::Exchange> open(access::Request request,
+                                                       access::ResponseHandler& handler) override;
 
   // How large the next chunk is; whole bodies unless set.
   std::function<std::size_t()> piece = [] { return std::string::npos; };

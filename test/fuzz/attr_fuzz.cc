@@ -5,14 +5,15 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "netlink/conntrack_codec.h"
-#include "netlink/host_codec.h"
-#include "netlink/ipvs_codec.h"
-#include "netlink/ipvs_connections.h"
-#include "netlink/link_codec.h"
-#include "netlink/link_events.h"
+#include "netlink/conntrack/conntrack_codec.h"
+#include "netlink/ipvs/ipvs_codec.h"
+#include "netlink/ipvs/ipvs_connections.h"
+#include "netlink/links/host_codec.h"
+#include "netlink/links/link_codec.h"
+#include "netlink/links/link_events.h"
 #include "netlink/nl_answers.h"
 #include "netlink/nl_codec.h"
+#include "netlink/nlctrl_codec.h"
 
 namespace ipvsproxier::netlink {
 namespace {

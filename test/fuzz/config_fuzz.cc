@@ -7,18 +7,18 @@
 #include <string>
 #include <string_view>
 
-#include "cmd/config_file.h"
-#include "cmd/config_json.h"
-#include "cmd/config_validation.h"
+#include "proxier/config/config_file.h"
+#include "proxier/config/config_json.h"
+#include "proxier/config/config_validation.h"
 
-namespace ipvsproxier::cmd {
+namespace ipvsproxier::config {
 namespace {
 
 void require(bool condition) {
   if (!condition) std::abort();
 }
 
-void check_usable(const KubeProxyConfig& config) {
+void check_usable(const config::KubeProxyConfig& config) {
   require(config.mode.empty() || config.mode == "ipvs");
   require(config.iptables.masquerade_bit >= 0 && config.iptables.masquerade_bit <= 31);
   require(config.conntrack.max_per_core >= 0 && config.conntrack.min >= 0);
@@ -43,7 +43,7 @@ void check_usable(const KubeProxyConfig& config) {
 
 // What is written of a configuration is one that the daemon reads, and it is written the same
 // again. What it leaves out has no effect.
-void check_written(const KubeProxyConfig& config) {
+void check_written(const config::KubeProxyConfig& config) {
   const auto text = config_yaml(config);
   api::Problems problems;
   const auto again = read_config_text(text, "f", problems);
@@ -70,14 +70,14 @@ void read(std::string_view text) {
 }
 
 }  // namespace
-}  // namespace ipvsproxier::cmd
+}  // namespace ipvsproxier::config
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  ipvsproxier::cmd::read(text);
+  ipvsproxier::config::read(text);
   // The same behind what a configuration has to say first, so that the fields are reached soon.
   const std::string head =
       "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
-  ipvsproxier::cmd::read(head + std::string(text));
+  ipvsproxier::config::read(head + std::string(text));
   return 0;
 }

@@ -8,11 +8,11 @@
 #include <string>
 #include <string_view>
 
-#include "proxier/watch/exec_plugin.h"
-#include "proxier/watch/kubeconfig.h"
-#include "proxier/watch/pem.h"
+#include "proxier/access/exec_plugin.h"
+#include "proxier/access/kubeconfig.h"
+#include "proxier/access/pem.h"
 
-namespace ipvsproxier::watch {
+namespace ipvsproxier::access {
 namespace {
 
 void require(bool condition) {
@@ -72,10 +72,10 @@ void check_answer(std::string_view text) {
 }
 
 }  // namespace
-}  // namespace ipvsproxier::watch
+}  // namespace ipvsproxier::access
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace ipvsproxier::watch;
+  using namespace ipvsproxier::access;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   check_kubeconfig(text, "");
   check_kubeconfig(text, "https://a:1");

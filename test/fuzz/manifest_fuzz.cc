@@ -8,9 +8,9 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "proxier/watch/manifest_source.h"
+#include "proxier/manifests/manifest_source.h"
 
-namespace ipvsproxier::watch {
+namespace ipvsproxier::manifests {
 namespace {
 
 constexpr std::string_view kNode = "n1";
@@ -36,14 +36,14 @@ struct Check {
 };
 
 }  // namespace
-}  // namespace ipvsproxier::watch
+}  // namespace ipvsproxier::manifests
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace ipvsproxier;
-  using namespace ipvsproxier::watch;
+  using namespace ipvsproxier::manifests;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const std::array files = {read_manifest_text(text, "f", kNode)};
-  const ManifestFile& file = files[0];
+  const manifests::ManifestFile& file = files[0];
   require(file.has_documents || (file.objects.empty() && file.problems.empty()));
   for (const auto& problem : file.problems)
     require(problem.origin[0] == 'f' && !problem.message.empty());

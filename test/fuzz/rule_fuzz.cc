@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "ipset/rule_codec.h"
+#include "ipset/rules/rule_codec.h"
 #include "test/rule_bytes.h"
 
 namespace ipvsproxier::ipset {

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "ipset/set_codec.h"
+#include "ipset/sets/set_codec.h"
 
 namespace {
 

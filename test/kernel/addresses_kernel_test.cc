@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
 
-#include "ipset/set_catalog.h"
+#include "ipset/sets/set_catalog.h"
 #include "test/kernel/cluster.h"
 #include "test/kernel/daemon.h"
 #include "test/kernel/kernel_judge.h"

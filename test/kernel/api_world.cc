@@ -7,7 +7,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "ipset/set_catalog.h"
+#include "ipset/sets/set_catalog.h"
 #include "test/kernel/kernel_state.h"
 #include "test/support/api_server/certificates.h"
 #include "test/support/api_server/objects.h"

@@ -1,4 +1,4 @@
-#include "netlink/conntrack_kernel.h"
+#include "netlink/conntrack/conntrack_kernel.h"
 
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netfilter/nfnetlink_conntrack.h>
@@ -16,7 +16,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "netlink/conntrack_codec.h"
+#include "netlink/conntrack/conntrack_codec.h"
 #include "test/contract/conntrack_contract.h"
 #include "test/kernel/netns.h"
 #include "test/kernel/privileges.h"

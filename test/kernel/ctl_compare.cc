@@ -4,8 +4,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "cmd/ipvsctl_list.h"
-#include "cmd/ipvsctl_options.h"
+#include "cmd/ipvsctl/ipvsctl_options.h"
+#include "cmd/ipvsctl/listing/list_command.h"
 #include "test/kernel/netns.h"
 
 namespace ipvsproxier::test {
@@ -27,11 +27,11 @@ CtlAnswer ctl(const std::vector<std::string>& words) {
   std::ostringstream out;
   std::ostringstream err;
   const auto command =
-      cmd::parse_ctl_options(static_cast<int>(arguments.size()), arguments.data(), out, err);
-  const auto* list = std::get_if<cmd::ListOptions>(&command);
+      ctl::parse_ctl_options(static_cast<int>(arguments.size()), arguments.data(), out, err);
+  const auto* list = std::get_if<ctl::ListOptions>(&command);
   if (list == nullptr) return {std::get<int>(command), out.str(), err.str()};
   CtlAnswer answer;
-  const auto status = cmd::run_list(*list, [&](std::string_view text) {
+  const auto status = ctl::run_list(*list, [&](std::string_view text) {
     answer.out += text;
     return netlink::Status{};
   });

@@ -8,8 +8,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "netlink/ipvs_kernel.h"
-#include "netlink/ipvs_reader_kernel.h"
+#include "netlink/ipvs/ipvs_kernel.h"
+#include "netlink/ipvs/ipvs_reader_kernel.h"
 #include "netlink/unique_fd.h"
 #include "test/contract/ipvs_contract.h"
 #include "test/kernel/ctl_compare.h"

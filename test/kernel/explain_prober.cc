@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
 
-#include "cmd/node_reading.h"
-#include "proxier/inspect/walk_text.h"
+#include "cmd/ipvsctl/explain/node_reading.h"
+#include "cmd/ipvsctl/explain/walk_text.h"
 #include "test/kernel/traffic.h"
 #include "test/support/require.h"
 
@@ -25,27 +25,26 @@ std::string seen_at(const IpAddress& address, std::uint16_t port, const IpAddres
   return netlink::to_string(address, port) + " sees " + source.to_string();
 }
 
-std::set<Outcome> said(const inspect::PacketWalk& walk) {
+std::set<Outcome> said(const ctl::PacketWalk& walk) {
   std::set<Outcome> outcomes;
-  const auto add = [&](const inspect::Arrival& arrival, const IpAddress& address,
-                       std::uint16_t port) {
+  const auto add = [&](const ctl::Arrival& arrival, const IpAddress& address, std::uint16_t port) {
     switch (arrival.fate) {
-      case inspect::Fate::served:
+      case ctl::Fate::served:
         outcomes.insert(seen_at(address, port, arrival.source));
         break;
-      case inspect::Fate::delivered:
+      case ctl::Fate::delivered:
         outcomes.insert("host sees " + arrival.source.to_string());
         break;
-      case inspect::Fate::forwarded:
+      case ctl::Fate::forwarded:
         outcomes.insert("leaves by " + arrival.out_link + ": " +
                         (arrival.translated_to.empty()
                              ? seen_at(address, port, arrival.source)
                              : arrival.translated_to + " sees " + arrival.source.to_string()));
         break;
-      case inspect::Fate::refused:
+      case ctl::Fate::refused:
         outcomes.insert("refused: " + std::string(to_string(arrival.notice)));
         break;
-      case inspect::Fate::dropped:
+      case ctl::Fate::dropped:
         outcomes.insert("lost");
         break;
     }
@@ -99,7 +98,7 @@ std::string Prober::link_name(std::int32_t index) const {
 }
 
 // The packet came to n1, through the link of which explain speaks.
-bool Prober::came(const Probe& probe, const inspect::PacketWalk& walk, std::uint16_t port,
+bool Prober::came(const Probe& probe, const ctl::PacketWalk& walk, std::uint16_t port,
                   const std::vector<SeenPacket>& at_node) const {
   return std::ranges::any_of(at_node, [&](const SeenPacket& packet) {
     // What the bridge takes from one pod to another is seen on their ports alone.
@@ -111,7 +110,7 @@ bool Prober::came(const Probe& probe, const inspect::PacketWalk& walk, std::uint
   });
 }
 
-Outcome Prober::happened(const Probe& probe, const inspect::PacketWalk& walk, int wait) {
+Outcome Prober::happened(const Probe& probe, const ctl::PacketWalk& walk, int wait) {
   const auto& host = *probe.sender.host;
   node_sniffer_.take();
   for (auto& [_, sniffer] : sniffers_) sniffer.take();
@@ -141,7 +140,7 @@ Outcome Prober::happened(const Probe& probe, const inspect::PacketWalk& walk, in
         const auto at = seen_at(packet.destination, packet.destination_port, packet.source);
         // Whom the server sees is whom it tells of.
         if (answer) CHECK(answer->client == packet.source);
-        return walk.arrival.fate == inspect::Fate::forwarded
+        return walk.arrival.fate == ctl::Fate::forwarded
                    ? "leaves by " + walk.arrival.out_link + ": " + at
                    : at;
       }
@@ -172,7 +171,7 @@ Outcome Prober::happened(const Probe& probe, const inspect::PacketWalk& walk, in
 Outcome Prober::check(const Probe& probe) {
   const auto& host = *probe.sender.host;
   const auto family = probe.destination.family();
-  const inspect::Flow flow{
+  const ctl::Flow flow{
       .source = probe.sender.on_node ? probe.sender.source : std::optional(host.address(family)),
       .destination = probe.destination,
       .port = probe.port,
@@ -182,18 +181,18 @@ Outcome Prober::check(const Probe& probe) {
                    << " -> " << netlink::to_string(probe.destination, probe.port) << "/"
                    << netlink::to_string(probe.protocol));
   const auto walk = cluster_.netns().inside([&] {
-    auto tables = require(cmd::open_node_tables());
-    const auto node = require(cmd::read_node(tables, probe.destination));
-    return require(inspect::walk_packet(flow, node, *tables.host));
+    auto tables = require(ctl::open_node_tables());
+    const auto node = require(ctl::read_node(tables, probe.destination));
+    return require(ctl::walk_packet(flow, node, *tables.host));
   });
   const auto expected = said(walk);
   const bool quiet = std::ranges::all_of(expected, [](const Outcome& outcome) {
     return outcome == "lost" || outcome.starts_with("leaves by eth0");
   });
   const bool cautious = std::ranges::any_of(
-      walk.candidates, [](const inspect::Candidate& one) { return !one.arrival.cautions.empty(); });
+      walk.candidates, [](const ctl::Candidate& one) { return !one.arrival.cautions.empty(); });
   const auto outcome = happened(probe, walk, quiet || cautious ? kShortWait : 5000);
-  INFO("sender: " << heard_ << "\n" << inspect::walk_text(walk, {}, nullptr));
+  INFO("sender: " << heard_ << "\n" << ctl::walk_text(walk, {}, nullptr));
   CHECK(expected == (expected.count(outcome) != 0 ? expected : std::set{outcome}));
   return outcome;
 }

@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-#include "proxier/inspect/packet_walk.h"
+#include "cmd/ipvsctl/explain/packet_walk.h"
 #include "test/kernel/cluster.h"
 #include "test/kernel/sniffer.h"
 
@@ -54,9 +54,9 @@ class Prober {
 
  private:
   std::string link_name(std::int32_t index) const;
-  bool came(const Probe& probe, const inspect::PacketWalk& walk, std::uint16_t port,
+  bool came(const Probe& probe, const ctl::PacketWalk& walk, std::uint16_t port,
             const std::vector<SeenPacket>& at_node) const;
-  Outcome happened(const Probe& probe, const inspect::PacketWalk& walk, int wait);
+  Outcome happened(const Probe& probe, const ctl::PacketWalk& walk, int wait);
 
   const Cluster& cluster_;
   Host n2_;

@@ -1,4 +1,4 @@
-#include "netlink/ipvs_kernel.h"
+#include "netlink/ipvs/ipvs_kernel.h"
 
 #include <catch2/catch.hpp>
 

@@ -7,10 +7,10 @@
 #include <stdexcept>
 #include <utility>
 
-#include "ipset/set_catalog.h"
-#include "ipset/set_libipset.h"
-#include "netlink/ipvs_kernel.h"
-#include "netlink/link_kernel.h"
+#include "ipset/sets/set_catalog.h"
+#include "ipset/sets/set_libipset.h"
+#include "netlink/ipvs/ipvs_kernel.h"
+#include "netlink/links/link_kernel.h"
 #include "proxier/plan/bindings.h"
 
 namespace ipvsproxier::test {

@@ -18,7 +18,7 @@
 #include <string>
 #include <thread>
 
-#include "netlink/ipvs_types.h"
+#include "netlink/ipvs/ipvs_types.h"
 #include "test/kernel/netns.h"
 #include "test/kernel/patience.h"
 

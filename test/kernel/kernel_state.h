@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "netlink/ipvs_kernel.h"
+#include "netlink/ipvs/ipvs_kernel.h"
 #include "test/kernel/netns.h"
 #include "test/kernel/patience.h"
 

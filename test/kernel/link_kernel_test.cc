@@ -1,4 +1,4 @@
-#include "netlink/link_kernel.h"
+#include "netlink/links/link_kernel.h"
 
 #include <catch2/catch.hpp>
 

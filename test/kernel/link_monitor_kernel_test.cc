@@ -1,4 +1,4 @@
-#include "netlink/link_monitor.h"
+#include "netlink/links/link_monitor.h"
 
 #include <poll.h>
 

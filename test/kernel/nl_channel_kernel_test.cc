@@ -12,10 +12,10 @@
 
 #include <catch2/catch.hpp>
 
-#include "netlink/ipvs_codec.h"
-#include "netlink/ipvs_kernel.h"
-#include "netlink/link_codec.h"
-#include "netlink/link_kernel.h"
+#include "netlink/ipvs/ipvs_codec.h"
+#include "netlink/ipvs/ipvs_kernel.h"
+#include "netlink/links/link_codec.h"
+#include "netlink/links/link_kernel.h"
 #include "netlink/unique_fd.h"
 #include "test/kernel/netns.h"
 

@@ -8,12 +8,12 @@
 #include <spdlog/sinks/ostream_sink.h>
 #include <catch2/catch.hpp>
 
-#include "ipset/rule_iptc.h"
-#include "ipset/set_libipset.h"
-#include "netlink/conntrack_kernel.h"
-#include "netlink/ipvs_kernel.h"
+#include "ipset/rules/rule_iptc.h"
+#include "ipset/sets/set_libipset.h"
+#include "netlink/conntrack/conntrack_kernel.h"
+#include "netlink/ipvs/ipvs_kernel.h"
 #include "netlink/kernel_module.h"
-#include "netlink/link_kernel.h"
+#include "netlink/links/link_kernel.h"
 #include "test/kernel/netns.h"
 #include "test/support/cluster_builder.h"
 #include "test/support/random_cluster.h"

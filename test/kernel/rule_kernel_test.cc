@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
 
-#include "ipset/rule_catalog.h"
-#include "ipset/rule_iptc.h"
-#include "ipset/xtables_lock.h"
+#include "ipset/rules/rule_catalog.h"
+#include "ipset/rules/rule_iptc.h"
+#include "ipset/rules/xtables_lock.h"
 #include "test/contract/rule_contract.h"
 #include "test/kernel/netns.h"
 #include "test/reference_rules.h"

@@ -19,7 +19,7 @@
 #include <thread>
 #include <vector>
 
-#include "ipset/set_libipset.h"
+#include "ipset/sets/set_libipset.h"
 #include "netlink/unique_fd.h"
 #include "test/contract/set_contract.h"
 #include "test/contract/set_parts_contract.h"

@@ -8,8 +8,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "netlink/ipvs_reader_kernel.h"
-#include "proxier/inspect/traffic.h"
+#include "cmd/ipvsctl/top/traffic.h"
+#include "netlink/ipvs/ipvs_reader_kernel.h"
 #include "test/kernel/ctl_states.h"
 #include "test/kernel/netns.h"
 #include "test/kernel/pty.h"
@@ -57,17 +57,17 @@ TEST_CASE("kernel: top divides what the kernel counted by the exact time") {
   auto reader = netlink::KernelIpvsReader::open();
   REQUIRE(reader);
   const auto read = [&] {
-    auto counts = inspect::read_counts(**reader, Clock::now);
+    auto counts = ctl::read_counts(**reader, Clock::now);
     REQUIRE(counts);
     return std::move(*counts);
   };
-  inspect::Traffic traffic;
+  ctl::Traffic traffic;
   const auto before = read();
   constexpr int kDatagrams = 300;
   send_much("10.0.0.1", 5300, kDatagrams);
   // The kernel sums counters up every two seconds.
-  const auto find = [](const std::vector<inspect::ServiceCount>& counts) {
-    return *std::ranges::find_if(counts, [](const inspect::ServiceCount& one) {
+  const auto find = [](const std::vector<ctl::ServiceCount>& counts) {
+    return *std::ranges::find_if(counts, [](const ctl::ServiceCount& one) {
       return one.key.address.to_string() == "10.0.0.1";
     });
   };

@@ -27,8 +27,11 @@ PATIENCE = 300  # seconds for a test of the host: some faults make it wait for e
 UNITS = {
     "netlink": ("netlink", "fakes"),
     "sync": ("sync", "sync_thread", "sync_long"),
-    "watch": ("watch", "reflector", "access", "curl_transport", "recorder"),
-    "cmd": ("cmd", "cleanup"),
+    "access": ("access", "curl_transport"),
+    "watch": ("reflector", "framer", "recorder"),
+    "config": ("config", "cmd"),
+    "cmd": ("cmd",),
+    "ipvs_proxier": ("cleanup", "control", "cmd"),
 }
 CASE = re.compile(r'<TestCase name="([^"]*)"')
 
@@ -96,7 +99,7 @@ def targets_of(test, copy):
     named = [os.path.relpath(word, copy.build) for word in map(os.path.normpath, test["cmd"])
              if word.startswith(str(copy.build) + os.sep)]
     if suite_of(test) != "unit":
-        named += ["cmd/ipvs-proxier", "cmd/ipvsctl", "test/support/api_server/test_api_server"]
+        named += ["cmd/ipvs_proxier/ipvs-proxier", "cmd/ipvsctl/ipvsctl", "test/support/api_server/test_api_server"]
     return named
 
 
@@ -106,8 +109,8 @@ def is_of_cases(test):
 
 def in_order(tests, patch):
     """Those of the rooms that the patch changes first."""
-    rooms = {pathlib.PurePath(path).parent.name
-             for path in re.findall(r"^\+\+\+ b/(\S+)", patch.read_text(), re.M)}
+    rooms = {part for path in re.findall(r"^\+\+\+ b/(\S+)", patch.read_text(), re.M)
+             for part in pathlib.PurePath(path).parent.parts}
     first = [name for room in sorted(rooms) for name in UNITS.get(room, (room,))]
     return sorted(tests, key=lambda test: test["name"] not in first)
 

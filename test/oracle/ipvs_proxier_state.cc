@@ -23,10 +23,10 @@
 #include <nlohmann/json.hpp>
 
 #include "cmd/effective_config.h"
+#include "cmd/ipvsctl/listing/save_format.h"
 #include "cmd/settings.h"
-#include "proxier/inspect/save_format.h"
+#include "proxier/manifests/manifest_set.h"
 #include "proxier/sync/reconciler.h"
-#include "proxier/watch/manifest_set.h"
 #include "test/fakes/fake_conntrack_table.h"
 #include "test/fakes/fake_ipvs_table.h"
 #include "test/fakes/fake_link_table.h"
@@ -94,7 +94,7 @@ class Node {
         sync::Kernel{ipvs_, links_, sets_, rules_, conntrack_}, settings_, logger_);
     manifests_ = {};
     for (const auto& [path, text] : texts_)
-      manifests_.put(watch::read_manifest_text(text, path, settings_.node_name));
+      manifests_.put(manifests::read_manifest_text(text, path, settings_.node_name));
   }
 
   void step(const json& step) {
@@ -150,7 +150,7 @@ class Node {
       texts_.erase(path);
     } else {
       texts_[path] = manifest.dump();
-      manifests_.put(watch::read_manifest_text(texts_[path], path, settings_.node_name));
+      manifests_.put(manifests::read_manifest_text(texts_[path], path, settings_.node_name));
     }
   }
 
@@ -206,7 +206,7 @@ class Node {
     return {.link_lost = false, .lost = {}, .others_changed = true, .overrun = false};
   }
 
-  static void forget(const watch::DeletedObject& gone, model::Changes& changes) {
+  static void forget(const api::ObjectKey& gone, model::Changes& changes) {
     if (gone.kind == api::ObjectKind::service)
       changes.services.insert_or_assign(gone.name, std::nullopt);
     else if (gone.kind == api::ObjectKind::endpoint_slice)
@@ -214,12 +214,12 @@ class Node {
   }
 
   Sorted virtual_server_lines() {
-    std::vector<inspect::ServiceTable> table;
+    std::vector<ctl::ServiceTable> table;
     const auto services = ipvs_.list_services().value();
     for (const auto& service : services)
       table.push_back({service, ipvs_.list_servers(service.key).value()});
     Sorted lines;
-    std::istringstream text(inspect::format_save(table));
+    std::istringstream text(ctl::format_save(table));
     for (std::string line; std::getline(text, line);) {
       line.erase(line.find_last_not_of(' ') + 1);
       lines.insert(line);
@@ -277,7 +277,7 @@ class Node {
   spdlog::logger logger_;
   std::unique_ptr<sync::Reconciler> reconciler_;
   std::map<std::string, std::string> texts_;  // of all objects that there are
-  watch::ManifestSet manifests_;
+  manifests::ManifestSet manifests_;
   std::set<api::Problem> problems_;
   std::size_t failures_ = 0;
   sync::TimePoint now_{std::chrono::hours(1)};

@@ -1,12 +1,12 @@
 // --cleanup on fakes: ours goes in one run, others' stays, failures are named.
 
-#include "cmd/cleanup.h"
+#include "cmd/ipvs_proxier/cleanup.h"
 
 #include <cerrno>
 
 #include <catch2/catch.hpp>
 
-#include "ipset/set_catalog.h"
+#include "ipset/sets/set_catalog.h"
 #include "test/support/cluster_builder.h"
 #include "test/support/fake_daemon.h"
 

@@ -9,7 +9,7 @@
 #include <spdlog/sinks/ostream_sink.h>
 #include <catch2/catch.hpp>
 
-#include "cmd/config_watch.h"
+#include "cmd/ipvs_proxier/config_watch.h"
 #include "test/unit/config_files.h"
 #include "test/unit/problem_lines.h"
 

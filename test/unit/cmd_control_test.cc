@@ -1,6 +1,6 @@
 // What the daemon answers on its control socket and beside it, while its sync thread does not.
 
-#include "cmd/control.h"
+#include "cmd/ipvs_proxier/control.h"
 
 #include <atomic>
 #include <filesystem>
@@ -11,7 +11,7 @@
 #include <catch2/catch.hpp>
 
 #include "cmd/command_line.h"
-#include "cmd/control_client.h"
+#include "cmd/ipvsctl/control_client.h"
 #include "test/support/temp_dir.h"
 
 namespace ipvsproxier::cmd {
@@ -29,12 +29,12 @@ TEST_CASE("probes are answered while a question waits for the sync thread") {
   {
     Control control(options, nobody_reads, status, logger);
     asker = std::jthread([&] {
-      ControlClient client(options.control_socket);
+      ctl::ControlClient client(options.control_socket);
       static_cast<void>(client.get("/v1/objects?kind=Service"));
       answered = true;
     });
     while (!nobody_reads.urgent()) std::this_thread::yield();
-    ControlClient probe(probe_socket(options.control_socket));
+    ctl::ControlClient probe(probe_socket(options.control_socket));
     const auto health = probe.get("/v1/health");
     REQUIRE(health.has_value());
     CHECK(health->find("\"healthz\":false") != std::string::npos);

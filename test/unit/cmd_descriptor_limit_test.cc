@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "cmd/descriptor_limit.h"
+#include "cmd/ipvs_proxier/process.h"
 
 namespace ipvsproxier::cmd {
 namespace {

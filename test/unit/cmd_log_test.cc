@@ -12,7 +12,7 @@ namespace {
 // What a logger of this format writes of a message.
 std::string logged(const std::string& format, const std::string& message) {
   std::ostringstream written;
-  LoggingConfig logging;
+  config::LoggingConfig logging;
   logging.format = format;
   auto logger = make_logger(logging, std::make_shared<spdlog::sinks::ostream_sink_mt>(written));
   logger.info("{}", message);

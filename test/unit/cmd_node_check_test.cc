@@ -7,7 +7,7 @@
 #include <spdlog/sinks/ostream_sink.h>
 #include <catch2/catch.hpp>
 
-#include "cmd/config_doubts.h"
+#include "proxier/config/config_warnings.h"
 #include "test/fakes/manual_timers.h"
 
 namespace ipvsproxier::cmd {
@@ -23,9 +23,9 @@ const auto kV4 = *IpAddress::parse("192.0.2.1");
 const auto kV6 = *IpAddress::parse("2001:db8::1");
 
 TEST_CASE("the node's first family is that of its first address") {
-  KubeProxyConfig config;
+  config::KubeProxyConfig config;
   const auto primary = [&](const std::optional<api::Node>& node) {
-    return node_families(config, kDual, node).primary;
+    return config::node_families(config, kDual, node).primary;
   };
   CHECK(primary(std::nullopt) == Family::ipv4);
   CHECK(primary(api::Node{}) == Family::ipv4);
@@ -38,10 +38,10 @@ TEST_CASE("the node's first family is that of its first address") {
   CHECK(primary(api::Node{.internal_ips = {kV4}}) == Family::ipv6);
 
   const auto cidr = *IpPrefix::parse("10.244.0.0/24");
-  const auto families = node_families(config, kSingle, api::Node{.pod_cidrs = {cidr}});
+  const auto families = config::node_families(config, kSingle, api::Node{.pod_cidrs = {cidr}});
   CHECK_FALSE(families.dual_stack);
   CHECK(families.pod_cidrs == std::vector{cidr});
-  CHECK(node_families(config, kDual, std::nullopt).dual_stack);
+  CHECK(config::node_families(config, kDual, std::nullopt).dual_stack);
 }
 
 TEST_CASE("--init-only leaves warnings to the daemon that is started next") {

@@ -5,7 +5,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "cmd/oom_score.h"
+#include "cmd/ipvs_proxier/process.h"
 #include "test/support/temp_dir.h"
 
 namespace ipvsproxier::cmd {

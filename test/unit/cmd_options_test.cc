@@ -33,7 +33,7 @@ TEST_CASE("without further flags everything has its default") {
   CHECK(options.node_name == "host.name");
   CHECK(options.config.logging.verbosity == 0);
   CHECK(options.differences.vip_ping);
-  KubeProxyConfig expected;
+  config::KubeProxyConfig expected;
   expected.ipvs.min_sync_period = std::chrono::seconds(1);  // only a file means 0
   CHECK(options.config == expected);
   CHECK(options.healthz_max_watch_age == std::nullopt);
@@ -305,7 +305,7 @@ TEST_CASE("beside --config kube-proxy's flags are ignored, and one warning names
   CHECK(test::lines_of(options.warnings) ==
         Lines{"warning: beside --config these flags are ignored: --feature-gates, --healthz-port, "
               "--ipvs-scheduler, --kubeconfig"});
-  KubeProxyConfig expected;
+  config::KubeProxyConfig expected;
   expected.mode = "ipvs";
   expected.ipvs.scheduler = "mh";
   expected.client_connection.kubeconfig = "/file";
@@ -332,12 +332,12 @@ TEST_CASE("flags that count beside --config") {
   CHECK(options.healthz_max_watch_age == std::chrono::hours(1));
   CHECK(options.node_name == "flag");
   CHECK(options.config.hostname_override == "flag");
-  const LoggingConfig expected = {"text",
-                                  std::chrono::seconds(2),
-                                  5,
-                                  {{"b", 2}, {"c", 3}, {"d", 4}, {"a", 1}},
-                                  {true, "1Ki"},
-                                  {true, "2Mi"}};
+  const config::LoggingConfig expected = {"text",
+                                          std::chrono::seconds(2),
+                                          5,
+                                          {{"b", 2}, {"c", 3}, {"d", 4}, {"a", 1}},
+                                          {true, "1Ki"},
+                                          {true, "2Mi"}};
   CHECK(options.config.logging == expected);
   // What flags leave alone is the file's.
   CHECK(test::options_of({"--config", file.path()}).config.logging.verbosity == 3);
@@ -363,7 +363,7 @@ TEST_CASE("kubeadm's ConfigMap and command line work unchanged") {
   CHECK(test::lines_of(options.warnings) == Lines{});
   CHECK(options.node_name == "node-1");
   CHECK(options.manifests.empty());
-  KubeProxyConfig expected;
+  config::KubeProxyConfig expected;
   expected.client_connection.kubeconfig = "/var/lib/kube-proxy/kubeconfig.conf";
   expected.cluster_cidr = "10.244.0.0/16";
   expected.mode = "ipvs";
@@ -372,7 +372,7 @@ TEST_CASE("kubeadm's ConfigMap and command line work unchanged") {
 }
 
 TEST_CASE("a node needs a name") {
-  KubeProxyConfig config;
+  config::KubeProxyConfig config;
   CHECK(resolve_node_name(config, " Machine\n") == "machine");
   CHECK_FALSE(resolve_node_name(config, ""));
   config.hostname_override = "Conf";

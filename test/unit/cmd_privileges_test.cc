@@ -9,7 +9,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "cmd/privileges.h"
+#include "cmd/ipvs_proxier/process.h"
 
 namespace ipvsproxier::cmd {
 namespace {

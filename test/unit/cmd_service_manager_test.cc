@@ -11,7 +11,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "cmd/service_manager.h"
+#include "cmd/ipvs_proxier/service_manager.h"
 #include "netlink/unique_fd.h"
 #include "test/fakes/manual_timers.h"
 #include "test/support/temp_dir.h"

@@ -8,8 +8,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "cmd/config_file.h"
 #include "cmd/options.h"
+#include "proxier/config/config_file.h"
 #include "test/support/files.h"
 #include "test/support/temp_dir.h"
 #include "test/unit/problem_lines.h"
@@ -31,14 +31,14 @@ class ConfigFile {
 };
 
 // What a file with this text configures, without a problem.
-inline cmd::KubeProxyConfig config_of_text(const std::string& text) {
+inline config::KubeProxyConfig config_of_text(const std::string& text) {
   api::Problems problems;
-  auto config = cmd::read_config_text(text, "f", problems);
+  auto config = config::read_config_text(text, "f", problems);
   CHECK(lines_of(problems) == std::vector<std::string>{});
   return config;
 }
 // The same of a file with these fields.
-inline cmd::KubeProxyConfig config_of_fields(const std::string& fields) {
+inline config::KubeProxyConfig config_of_fields(const std::string& fields) {
   return config_of_text(kConfigHead + fields);
 }
 

@@ -15,7 +15,7 @@
 #include <spdlog/sinks/ostream_sink.h>
 #include <catch2/catch.hpp>
 
-#include "proxier/watch/credentials.h"
+#include "proxier/access/credentials.h"
 #include "test/support/files.h"
 #include "test/support/temp_dir.h"
 
@@ -28,9 +28,9 @@ struct CredentialsFixture {
   spdlog::logger log{"test", std::make_shared<spdlog::sinks::ostream_sink_mt>(logged)};
   std::chrono::steady_clock::time_point steady = std::chrono::steady_clock::now();
   std::chrono::system_clock::time_point wall{std::chrono::seconds(1'800'000'000)};
-  watch::AccessSource source{.origin = "proxy.conf: user u",
-                             .fixed = {.server = "https://10.0.0.1:6443"}};
-  std::optional<watch::Credentials> credentials;
+  access::AccessSource source{.origin = "proxy.conf: user u",
+                              .fixed = {.server = "https://10.0.0.1:6443"}};
+  std::optional<access::Credentials> credentials;
 
   CredentialsFixture() { log.set_pattern("%l: %v"); }
 
@@ -40,10 +40,10 @@ struct CredentialsFixture {
   }
 
   // What there is in `source` by now.
-  watch::Credentials& start() {
+  access::Credentials& start() {
     credentials.emplace(loop, source, log,
-                        watch::CredentialsClock{.steady = [this] { return steady; },
-                                                .wall = [this] { return wall; }});
+                        access::CredentialsClock{.steady = [this] { return steady; },
+                                                 .wall = [this] { return wall; }});
     return *credentials;
   }
 
@@ -54,9 +54,9 @@ struct CredentialsFixture {
   }
 
   // What a request uses now, be it that it must wait for it.
-  watch::Credentials::Answer answer() {
+  access::Credentials::Answer answer() {
     if (auto now = credentials->current()) return std::move(*now);
-    std::optional<watch::Credentials::Answer> later;
+    std::optional<access::Credentials::Answer> later;
     const auto wait = credentials->when_known([&](const auto& access) {
       later = access;
       loop.quit();
@@ -66,7 +66,7 @@ struct CredentialsFixture {
     REQUIRE(later);
     return std::move(*later);
   }
-  watch::ClusterAccess access() {
+  access::ClusterAccess access() {
     auto answered = answer();
     INFO((answered ? "" : to_string(answered.error())));
     REQUIRE(answered);

@@ -14,11 +14,11 @@
 #include <spdlog/sinks/null_sink.h>
 #include <catch2/catch.hpp>
 
-#include "proxier/watch/curl_transport.h"
+#include "proxier/access/curl_transport.h"
 #include "test/support/api_server/api_server.h"
 #include "test/support/api_server/certificates.h"
 
-namespace ipvsproxier::watch {
+namespace ipvsproxier::access {
 
 inline const std::string kServices = "/api/v1/services";
 
@@ -110,4 +110,4 @@ inline Answer fetch(const ClusterAccess& access, const std::string& target = kSe
   return answer;
 }
 
-}  // namespace ipvsproxier::watch
+}  // namespace ipvsproxier::access

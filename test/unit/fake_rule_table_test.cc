@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "ipset/set_catalog.h"
+#include "ipset/sets/set_catalog.h"
 #include "test/contract/rule_contract.h"
 
 namespace ipvsproxier::test {

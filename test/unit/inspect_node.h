@@ -2,7 +2,7 @@
 
 // Rules as a reading of a whole table has them.
 
-#include "ipset/rule_types.h"
+#include "ipset/rules/rule_types.h"
 
 namespace ipvsproxier::test {
 

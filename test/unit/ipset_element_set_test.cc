@@ -1,4 +1,4 @@
-#include "ipset/element_set.h"
+#include "ipset/sets/element_set.h"
 
 #include <random>
 #include <set>
@@ -36,12 +36,12 @@ TEST_CASE("sorted chunks are a set") {
   const auto [range, removals] =
       GENERATE(table<unsigned, int>({{20, 5}, {3000, 1}, {3000, 5}, {100'000, 0}, {500, 7}}));
   const auto make = [r = range](std::mt19937& random) { return static_cast<int>(random() % r); };
-  check_like_a_set<SortedChunks<int>, int>(make, 20'000, removals);
+  check_like_a_set<netlink::SortedChunks<int>, int>(make, 20'000, removals);
 }
 
 TEST_CASE("sorted chunks take what comes in order, from either end") {
   const int step = GENERATE(1, -1);
-  SortedChunks<int> chunks;
+  netlink::SortedChunks<int> chunks;
   for (int i = 0; i < 5000; ++i) REQUIRE(chunks.insert(i * step));
   CHECK(chunks.size() == 5000);
   CHECK(std::is_sorted(chunks.begin(), chunks.end()));
@@ -50,9 +50,9 @@ TEST_CASE("sorted chunks take what comes in order, from either end") {
 }
 
 TEST_CASE("sorted chunks are merged") {
-  SortedChunks<int> even;
+  netlink::SortedChunks<int> even;
   for (int i = 0; i < 3000; i += 2) even.insert(i);
-  SortedChunks<int> threes;
+  netlink::SortedChunks<int> threes;
   for (int i = 0; i < 3000; i += 3) threes.insert(i);
   even.merge(threes);
   CHECK(even.size() == 1500 + 1000 - 500);

@@ -1,6 +1,6 @@
 // Rules of others, from the bytes that their iptables puts into the kernel.
 
-#include "ipset/foreign_rules.h"
+#include "ipset/rules/foreign_rules.h"
 
 #include <netinet/in.h>
 

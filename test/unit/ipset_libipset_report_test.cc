@@ -1,4 +1,4 @@
-#include "ipset/libipset_report.h"
+#include "ipset/sets/libipset_report.h"
 
 #include <catch2/catch.hpp>
 

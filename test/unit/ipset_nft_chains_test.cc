@@ -1,4 +1,4 @@
-#include "ipset/nft_chains.h"
+#include "ipset/nft/nft_chains.h"
 
 #include <catch2/catch.hpp>
 

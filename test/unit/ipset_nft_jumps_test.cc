@@ -1,4 +1,4 @@
-#include "ipset/nft_jumps.h"
+#include "ipset/nft/nft_jumps.h"
 
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>

@@ -2,7 +2,7 @@
 // no tables of these families. Without the privilege to make a namespace, or where this kernel has
 // no nf_tables either, nothing can be shown: exit status 77.
 
-#include "ipset/nft_tables.h"
+#include "ipset/nft/nft_tables.h"
 
 #include <nftables/libnftables.h>
 #include <sched.h>

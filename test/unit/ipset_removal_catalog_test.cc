@@ -1,10 +1,10 @@
-#include "ipset/removal_catalog.h"
+#include "ipset/rules/removal_catalog.h"
 
 #include <algorithm>
 
 #include <catch2/catch.hpp>
 
-#include "ipset/rule_catalog.h"
+#include "ipset/rules/rule_catalog.h"
 
 namespace ipvsproxier::ipset {
 namespace {

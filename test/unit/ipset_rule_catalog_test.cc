@@ -1,4 +1,4 @@
-#include "ipset/rule_catalog.h"
+#include "ipset/rules/rule_catalog.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "ipset/rule_codec.h"
+#include "ipset/rules/rule_codec.h"
 
 #include <fstream>
 #include <sstream>

@@ -1,4 +1,4 @@
-#include "ipset/rule_types.h"
+#include "ipset/rules/rule_types.h"
 
 #include <catch2/catch.hpp>
 

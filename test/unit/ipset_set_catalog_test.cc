@@ -1,4 +1,4 @@
-#include "ipset/set_catalog.h"
+#include "ipset/sets/set_catalog.h"
 
 #include <catch2/catch.hpp>
 #include <map>

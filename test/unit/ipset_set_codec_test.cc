@@ -1,4 +1,4 @@
-#include "ipset/set_codec.h"
+#include "ipset/sets/set_codec.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-#include "ipset/set_types.h"
+#include "ipset/sets/set_types.h"
 
 #include <catch2/catch.hpp>
 

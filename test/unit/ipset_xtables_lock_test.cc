@@ -1,4 +1,4 @@
-#include "ipset/xtables_lock.h"
+#include "ipset/rules/xtables_lock.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

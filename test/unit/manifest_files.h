@@ -12,7 +12,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "proxier/watch/manifest_follower.h"
+#include "proxier/manifests/manifest_follower.h"
 #include "test/support/files.h"
 
 namespace ipvsproxier::test {
@@ -45,9 +45,9 @@ inline void relink(const fs::path& path, const std::string& target) {
 // A follower, and all that it has said by now. inotify's events are there when the call that causes
 // them has returned, so nothing waits for a clock.
 struct Following {
-  watch::ManifestFollower follower;
-  std::map<watch::ObjectKey, api::Object> objects;
-  watch::ManifestUpdate last;
+  manifests::ManifestFollower follower;
+  std::map<api::ObjectKey, api::Object> objects;
+  manifests::ManifestUpdate last;
 
   explicit Following(const fs::path& path) : follower(path.string(), "n1") { update(); }
 
@@ -57,7 +57,8 @@ struct Following {
   }
   void update() {
     last = follower.update();
-    for (const auto& object : last.changed) objects.insert_or_assign(watch::key_of(object), object);
+    for (const auto& object : last.changed)
+      objects.insert_or_assign(manifests::key_of(object), object);
     for (const auto& key : last.deleted) CHECK(objects.erase(key) == 1);
   }
   // Whether there was anything to tell; then it is updated.

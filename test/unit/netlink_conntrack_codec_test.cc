@@ -1,4 +1,4 @@
-#include "netlink/conntrack_codec.h"
+#include "netlink/conntrack/conntrack_codec.h"
 
 #include <catch2/catch.hpp>
 

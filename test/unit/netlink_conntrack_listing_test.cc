@@ -1,4 +1,4 @@
-#include "netlink/conntrack_listing.h"
+#include "netlink/conntrack/conntrack_listing.h"
 
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netfilter/nfnetlink_conntrack.h>
@@ -9,7 +9,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "netlink/conntrack_codec.h"
+#include "netlink/conntrack/conntrack_codec.h"
 
 namespace ipvsproxier::netlink {
 namespace {

@@ -1,4 +1,4 @@
-#include "netlink/host_codec.h"
+#include "netlink/links/host_codec.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-#include "netlink/ipvs_apply.h"
+#include "netlink/ipvs/ipvs_apply.h"
 
 #include <cerrno>
 

@@ -1,4 +1,5 @@
-#include "netlink/ipvs_codec.h"
+#include "netlink/ipvs/ipvs_codec.h"
+#include "netlink/nlctrl_codec.h"
 
 #include <cstring>
 

@@ -1,4 +1,4 @@
-#include "netlink/ipvs_connections.h"
+#include "netlink/ipvs/ipvs_connections.h"
 
 #include <fstream>
 

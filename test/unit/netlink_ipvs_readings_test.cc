@@ -1,8 +1,8 @@
-#include "netlink/ipvs_readings.h"
+#include "netlink/ipvs/ipvs_readings.h"
 
 #include <catch2/catch.hpp>
 
-#include "netlink/ipvs_codec.h"
+#include "netlink/ipvs/ipvs_codec.h"
 #include "test/unit/netlink_messages.h"
 
 namespace ipvsproxier::netlink {

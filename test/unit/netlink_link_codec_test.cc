@@ -1,4 +1,4 @@
-#include "netlink/link_codec.h"
+#include "netlink/links/link_codec.h"
 
 #include <catch2/catch.hpp>
 

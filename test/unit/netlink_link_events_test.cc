@@ -1,4 +1,4 @@
-#include "netlink/link_events.h"
+#include "netlink/links/link_events.h"
 
 #include <linux/if_addr.h>
 #include <linux/if_link.h>

@@ -1,4 +1,4 @@
-#include "netlink/short_name.h"
+#include "netlink/containers/short_name.h"
 
 #include <catch2/catch.hpp>
 

@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "ipset/set_catalog.h"
+#include "ipset/sets/set_catalog.h"
 #include "proxier/plan/planner.h"
 #include "test/support/cluster_builder.h"
 #include "test/support/kernel_model.h"

@@ -6,10 +6,10 @@
 
 #include <catch2/catch.hpp>
 
-#include "ipset/rule_catalog.h"
+#include "cmd/ipvsctl/listing/save_format.h"
+#include "ipset/rules/rule_catalog.h"
 #include "proxier/api/decode.h"
 #include "proxier/api/documents.h"
-#include "proxier/inspect/save_format.h"
 #include "proxier/plan/planner.h"
 #include "proxier/plan/service_health.h"
 #include "test/support/cluster_builder.h"
@@ -64,9 +64,9 @@ std::string printed(const ipset::Element& element) {
 Lines printed(const DesiredState& state) {
   Lines lines;
   for (const auto& [key, planned] : state.services) {
-    inspect::ServiceTable table{.service = planned.service, .servers = {}};
+    ctl::ServiceTable table{.service = planned.service, .servers = {}};
     for (const auto& server : planned.servers) table.servers.push_back({.server = {.key = server}});
-    std::istringstream text(inspect::format_save({table}));
+    std::istringstream text(ctl::format_save({table}));
     for (std::string line; std::getline(text, line);) lines.push_back(line);
   }
   for (const auto& [set, elements] : state.sets)

@@ -7,7 +7,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "ipset/removal_catalog.h"
+#include "ipset/rules/removal_catalog.h"
 #include "test/support/cluster_builder.h"
 #include "test/support/fake_daemon.h"
 

@@ -79,7 +79,8 @@ TEST_CASE("three resources are asked for with the selectors of kube-proxy") {
               "?labelSelector=%21service.kubernetes.io%2Fheadless" +
                   rest,
               "/api/v1/nodes?fieldSelector=metadata.name%3Dn1" + rest});
-  for (std::size_t i = 0; i < 3; ++i) CHECK(rig.transport.call(i).request().method == Method::get);
+  for (std::size_t i = 0; i < 3; ++i)
+    CHECK(rig.transport.call(i).request().method == access::Method::get);
 }
 
 TEST_CASE("it is complete when the last of the three lists is") {
@@ -123,9 +124,9 @@ TEST_CASE("what is gone is told with its kind") {
   REQUIRE(rig.updates.size() == 3);
   // The Node came and went in one piece.
   CHECK(rig.updates[0].changed.empty());
-  CHECK(rig.updates[0].deleted == std::vector<DeletedObject>{{api::ObjectKind::node, {"", "n1"}}});
+  CHECK(rig.updates[0].deleted == std::vector<api::ObjectKey>{{api::ObjectKind::node, {"", "n1"}}});
   CHECK(rig.updates[2].deleted ==
-        std::vector<DeletedObject>{{api::ObjectKind::endpoint_slice, {"shop", "web-1"}}});
+        std::vector<api::ObjectKey>{{api::ObjectKind::endpoint_slice, {"shop", "web-1"}}});
 }
 
 TEST_CASE("a slice of names is nothing to proxy, and no problem") {

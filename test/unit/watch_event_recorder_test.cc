@@ -66,7 +66,7 @@ struct RecorderRig {
   }
 
   // What is asked now.
-  const Request& asked() { return transport.last().request(); }
+  const access::Request& asked() { return transport.last().request(); }
   Json body() { return Json::parse(asked().body); }
   std::string take_log() {
     auto text = log_text.str();
@@ -85,7 +85,7 @@ TEST_CASE("an Event is posted at once, and that is it") {
   CHECK(rig.events.idle());
   rig.events.record(of_node());
   CHECK_FALSE(rig.events.idle());
-  CHECK(rig.asked().method == Method::post);
+  CHECK(rig.asked().method == access::Method::post);
   CHECK(rig.asked().target == kPath + "default/events");
   CHECK(rig.asked().content_type == "application/json");
   CHECK(rig.body()["reportingInstance"] == "kube-proxy-h");
@@ -125,7 +125,7 @@ TEST_CASE("a repeat becomes a series, told at once the first time only") {
   const auto name = Json::parse(rig.transport.call(0).request().body)["metadata"]["name"];
   rig.timers.advance(1s);
   rig.events.record(of_node());
-  CHECK(rig.asked().method == Method::patch);
+  CHECK(rig.asked().method == access::Method::patch);
   CHECK(rig.asked().target == kPath + "default/events/" + name.get<std::string>());
   CHECK(rig.asked().content_type == "application/strategic-merge-patch+json");
   CHECK(rig.body() ==
@@ -144,7 +144,7 @@ TEST_CASE("the note makes no other Event") {
   auto other = of_service("a");
   other.note = "something else";
   rig.events.record(other);
-  CHECK(rig.asked().method == Method::patch);
+  CHECK(rig.asked().method == access::Method::patch);
 }
 
 TEST_CASE("a series that has ended is told its last count, and the next is a new Event") {
@@ -161,7 +161,7 @@ TEST_CASE("a series that has ended is told its last count, and the next is a new
         Json::parse(R"({"series":{"count":3,"lastObservedTime":"2023-11-14T22:14:20.000000Z"}})"));
   rig.transport.last().answer(200, "{}");
   rig.events.record(of_node());
-  CHECK(rig.asked().method == Method::post);
+  CHECK(rig.asked().method == access::Method::post);
   CHECK_FALSE(rig.body().contains("series"));
 }
 
@@ -183,7 +183,7 @@ TEST_CASE("a single Event is over after six minutes") {
   rig.arrive(of_node());
   rig.timers.advance(6min);
   rig.events.record(of_node());
-  CHECK(rig.asked().method == Method::post);
+  CHECK(rig.asked().method == access::Method::post);
 }
 
 TEST_CASE("a series that goes on is told every half hour") {
@@ -244,7 +244,7 @@ TEST_CASE("repeats while an Event does not arrive are in it when it does") {
   rig.events.record(of_node());
   CHECK(rig.transport.count() == 1);
   rig.timers.advance(10s);
-  CHECK(rig.asked().method == Method::post);
+  CHECK(rig.asked().method == access::Method::post);
   CHECK(rig.body()["series"]["count"] == 3);
   rig.transport.last().answer(201, "{}");
   CHECK(rig.events.idle());
@@ -256,7 +256,7 @@ TEST_CASE("a repeat while the Event is on its way is told after it") {
   rig.events.record(of_node());
   CHECK(rig.transport.count() == 1);
   rig.transport.last().answer(201, "{}");
-  CHECK(rig.asked().method == Method::patch);
+  CHECK(rig.asked().method == access::Method::patch);
   CHECK(rig.body()["series"]["count"] == 2);
 }
 
@@ -267,7 +267,7 @@ TEST_CASE("an attempt that arrived without an answer is found out") {
   rig.events.record(of_node());
   rig.timers.advance(10s);
   rig.transport.last().answer(409, "{}");
-  CHECK(rig.asked().method == Method::patch);
+  CHECK(rig.asked().method == access::Method::patch);
   CHECK(rig.body()["series"]["count"] == 2);
   rig.transport.last().answer(200, "{}");
   CHECK(rig.take_log().empty());
@@ -278,7 +278,7 @@ TEST_CASE("an Event that the server has forgotten is posted again") {
   rig.arrive(of_node());
   rig.events.record(of_node());
   rig.transport.last().answer(404, "{}");
-  CHECK(rig.asked().method == Method::post);
+  CHECK(rig.asked().method == access::Method::post);
   CHECK(rig.body()["series"]["count"] == 2);
   // A namespace that is not there is no reason to go on.
   rig.transport.last().answer(404, "{}");

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "proxier/watch/query.h"
+#include "proxier/access/query.h"
 #include "proxier/watch/resource_version.h"
 
 namespace ipvsproxier::watch {
@@ -33,9 +33,10 @@ TEST_CASE("the same version is old, a newer one is not") {
 }
 
 TEST_CASE("queries are encoded") {
-  CHECK(encode_query("!service.kubernetes.io/headless") == "%21service.kubernetes.io%2Fheadless");
-  CHECK(encode_query("eyJ2-_~=&+ ") == "eyJ2-_~%3D%26%2B%20");
-  CHECK(encode_query("\xc3\xa9") == "%C3%A9");
+  CHECK(access::encode_query("!service.kubernetes.io/headless") ==
+        "%21service.kubernetes.io%2Fheadless");
+  CHECK(access::encode_query("eyJ2-_~=&+ ") == "eyJ2-_~%3D%26%2B%20");
+  CHECK(access::encode_query("\xc3\xa9") == "%C3%A9");
 }
 
 }  // namespace

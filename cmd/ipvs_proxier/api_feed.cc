@@ -1,0 +1,56 @@
+// Feeds objects of the API server to the ClusterFeed.
+
+#include <memory>
+#include <utility>
+
+#include "cmd/ipvs_proxier/object_feed.h"
+#include "proxier/watch/api_source.h"
+
+namespace ipvsproxier::cmd {
+
+namespace {
+
+watch::RemovalBrake::Wait removal_wait(const Options& options) {
+  if (!options.mass_removal_brake) return std::nullopt;
+  return options.config.ipvs.sync_period;
+}
+
+class ApiFeed final : public ObjectFeed {
+ public:
+  ApiFeed(const Options& options, ApiClient& client, loop::MainLoop& loop, ClusterFeed& cluster,
+          Servers& servers, spdlog::logger& logger)
+      : loop_(loop),
+        cluster_(cluster),
+        wait_(removal_wait(options)),
+        source_(options.node_name, client.transport, loop, client.random, wait_, logger,
+                [this](watch::ApiUpdate update) { take(std::move(update)); }) {
+    servers.watch([this] { return source_.status(); });
+  }
+
+  void start() override { source_.start(); }
+  void doubt_first_lists() override {
+    if (wait_) source_.list_again(loop_.now() + *wait_);
+  }
+
+ private:
+  void take(watch::ApiUpdate update) {
+    const auto complete = update.complete ? std::optional(true) : std::nullopt;
+    cluster_.take(std::move(update.changed), update.deleted, complete, std::move(update.unreadable),
+                  update.listed_again);
+  }
+
+  loop::MainLoop& loop_;
+  ClusterFeed& cluster_;
+  const watch::RemovalBrake::Wait wait_;
+  watch::ApiSource source_;
+};
+
+}  // namespace
+
+std::unique_ptr<ObjectFeed> follow_api(const Options& options, ApiClient& client,
+                                       loop::MainLoop& loop, ClusterFeed& cluster, Servers& servers,
+                                       spdlog::logger& logger) {
+  return std::make_unique<ApiFeed>(options, client, loop, cluster, servers, logger);
+}
+
+}  // namespace ipvsproxier::cmd

@@ -1,0 +1,148 @@
+#include "cmd/ipvs_proxier/cleanup.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "ipset/rules/removal_catalog.h"
+#include "ipset/sets/set_catalog.h"
+#include "proxier/plan/bindings.h"
+
+namespace ipvsproxier::cmd {
+
+namespace {
+
+// Removed first: without the bindings, virtual services are unreachable.
+void remove_local_routes(netlink::LinkTable& links, CleanupReport& report) {
+  const auto routes = links.list_local_routes();
+  if (!routes) {
+    report.failures.push_back({"list local routes", routes.error()});
+    return;
+  }
+  std::vector<netlink::AddressOp> ops;
+  for (const auto& address : *routes) ops.push_back({.add = false, .address = address});
+  const auto statuses = links.apply_local_routes(ops);
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    if (statuses[i])
+      ++report.local_routes;
+    else
+      report.failures.push_back({netlink::local_route_text(ops[i]), statuses[i].error()});
+  }
+}
+
+void remove_links(netlink::LinkTable& links, CleanupReport& report) {
+  const auto names = links.list_links();
+  if (!names) {
+    report.failures.push_back({"list links", names.error()});
+    return;
+  }
+  for (const auto& name : *names) {
+    if (!plan::dummy_number(name)) continue;
+    auto gone = links.remove_dummy(name);
+    if (!gone)
+      report.failures.push_back({"remove link " + name, std::move(gone.error())});
+    else if (*gone)
+      ++report.links;
+  }
+}
+
+void remove_services(netlink::IpvsTable& ipvs, const std::vector<netlink::IpPrefix>& excluded,
+                     CleanupReport& report) {
+  const auto services = ipvs.list_services();
+  if (!services) {
+    report.failures.push_back({"list virtual services", services.error()});
+    return;
+  }
+  std::vector<netlink::IpvsOp> ops;
+  for (const auto& service : *services) {
+    const auto holds = [&](const auto& prefix) { return prefix.contains(service.key.address); };
+    if (service.key.fwmark == 0 && std::none_of(excluded.begin(), excluded.end(), holds))
+      ops.emplace_back(netlink::DeleteService{service.key});
+  }
+  const auto statuses = ipvs.apply(ops);
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    if (statuses[i])
+      ++report.services;
+    else
+      report.failures.push_back({netlink::to_string(ops[i]), statuses[i].error()});
+  }
+}
+
+void remove_rules(ipset::RuleTable& rules, CleanupReport& report) {
+  for (const auto family : netlink::kFamilies)
+    for (const auto& removal : ipset::all_removals(family)) {
+      const auto table = fmt::format("{} table {}", to_string(family), to_string(removal.table));
+      auto removed = rules.remove(removal);
+      if (!removed) {
+        report.failures.push_back({"remove rules of " + table, std::move(removed.error())});
+        continue;
+      }
+      report.jumps += removed->jumps;
+      report.chains += removed->chains;
+      for (const auto& chain : removed->in_use)
+        report.failures.push_back(
+            {"remove chain " + chain,
+             {.kind = netlink::ErrorKind::busy,
+              .where = table + ": rules of others lead to it; it stays, empty"}});
+    }
+}
+
+void remove_nft(const sync::RemoveNftLeftovers& remove, CleanupReport& report) {
+  for (const auto family : netlink::kFamilies) {
+    const auto gone = remove(family);
+    if (!gone) {
+      report.failures.push_back({"remove what kube-proxy left in nf_tables", gone.error()});
+      continue;
+    }
+    report.nft_tables += gone->table ? 1 : 0;
+    report.jumps += gone->jumps;
+    report.chains += gone->chains;
+  }
+}
+
+void remove_set(ipset::SetTable& sets, const std::string& name, CleanupReport& report) {
+  // A set of another kind under our name is removed as well.
+  auto listed = sets.list(name);
+  if (listed && !*listed) return;
+  const bool there = listed || listed.error().kind == netlink::ErrorKind::unsupported;
+  auto gone = there ? sets.destroy(name) : netlink::Status(std::move(listed.error()));
+  if (gone)
+    ++report.sets;
+  else
+    report.failures.push_back({"remove set " + name, std::move(gone.error())});
+}
+
+void remove_sets(ipset::SetTable& sets, CleanupReport& report) {
+  for (const auto family : netlink::kFamilies)
+    for (const auto id : ipset::kSetIds) remove_set(sets, set_name(id, family), report);
+  remove_set(sets, ipset::kCopyName, report);
+}
+
+}  // namespace
+
+std::string to_string(const CleanupReport& report) {
+  return fmt::format(
+      "{} links, {} local routes, {} virtual services, {} jumps, {} chains, {} sets, {} nftables "
+      "tables",
+      report.links, report.local_routes, report.services, report.jumps, report.chains, report.sets,
+      report.nft_tables);
+}
+
+CleanupReport clean_up(const CleanupTables& tables,
+                       const std::vector<netlink::IpPrefix>& excluded) {
+  CleanupReport report;
+  if (tables.links != nullptr) {
+    remove_links(*tables.links, report);
+    remove_local_routes(*tables.links, report);
+  }
+  if (tables.ipvs != nullptr) remove_services(*tables.ipvs, excluded, report);
+  if (tables.rules != nullptr) remove_rules(*tables.rules, report);
+  if (tables.remove_nft_leftovers) remove_nft(tables.remove_nft_leftovers, report);
+  // After the rules: a set that a rule uses cannot be destroyed.
+  if (tables.sets != nullptr) remove_sets(*tables.sets, report);
+  return report;
+}
+
+}  // namespace ipvsproxier::cmd

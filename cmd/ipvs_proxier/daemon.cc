@@ -1,0 +1,135 @@
+#include "cmd/ipvs_proxier/daemon.h"
+
+#include <malloc.h>
+
+#include <csignal>
+#include <cstring>
+
+#include <chrono>
+#include <optional>
+#include <utility>
+
+#include "cmd/api_client.h"
+#include "cmd/ipvs_proxier/cluster_feed.h"
+#include "cmd/ipvs_proxier/config_watch.h"
+#include "cmd/ipvs_proxier/control.h"
+#include "cmd/ipvs_proxier/object_feed.h"
+#include "cmd/ipvs_proxier/process.h"
+#include "cmd/ipvs_proxier/servers.h"
+#include "cmd/ipvs_proxier/service_manager.h"
+#include "cmd/kernel_tables.h"
+#include "cmd/log.h"
+#include "cmd/settings.h"
+#include "netlink/links/link_monitor.h"
+#include "proxier/access/access_choice.h"
+#include "proxier/loop/mailbox.h"
+#include "proxier/loop/main_loop.h"
+#include "proxier/sync/sync_thread.h"
+
+namespace ipvsproxier::cmd {
+
+namespace {
+
+// Passes link notifications to the mailbox. Without them only the periodic reading finds changes
+// that other programs make to addresses.
+class LinkFeed {
+ public:
+  LinkFeed(loop::MainLoop& loop, SyncMail& mail, bool local_routes, spdlog::logger& logger)
+      : loop_(loop) {
+    auto monitor = netlink::LinkMonitor::open(std::string(plan::kDummyLinks), local_routes);
+    if (!monitor) {
+      logger.warn("{}: changes of addresses are noticed only every ipvs.syncPeriod",
+                  netlink::to_string(monitor.error()));
+      return;
+    }
+    monitor_ = *std::move(monitor);
+    loop_.watch(monitor_->fd(), [this, &mail] {
+      sync::SyncInput input;
+      input.links = monitor_->take();
+      if (!input.empty()) mail.put(std::move(input));
+    });
+  }
+  LinkFeed(const LinkFeed&) = delete;
+  LinkFeed& operator=(const LinkFeed&) = delete;
+  ~LinkFeed() {
+    if (monitor_) loop_.unwatch(monitor_->fd());
+  }
+
+ private:
+  loop::MainLoop& loop_;
+  std::unique_ptr<netlink::LinkMonitor> monitor_;
+};
+
+// How to reach the API server; logs problems.
+std::optional<access::AccessSource> api_access(const Options& options, spdlog::logger& logger) {
+  auto choice = access::choose_access(options.config.client_connection.kubeconfig, options.master,
+                                      access::PodPlace::from_environment());
+  log_problems(choice.problems, logger);
+  return std::move(choice.source);
+}
+
+// Sends the last Events, which say why the process ends; waits only shortly.
+void deliver_events(loop::MainLoop& loop, watch::EventRecorder& events) {
+  constexpr std::chrono::seconds kLongest{3};
+  if (events.idle()) return;
+  events.on_idle([&loop] { loop.quit(); });
+  loop.at("last Events", loop.now() + kLongest, [&loop] { loop.quit(); });
+  loop.run();
+}
+
+}  // namespace
+
+int run_daemon(const Options& options, spdlog::logger& logger) {
+  std::optional<access::AccessSource> access;
+  if (options.manifests.empty() && !(access = api_access(options, logger))) return 1;
+  if (const auto raised = raise_descriptor_limit(); !raised)
+    logger.warn("{}; going on with what there is", netlink::to_string(raised.error()));
+  // One malloc arena for all threads: the sync thread can reuse memory that the main thread frees
+  // after a list. A second arena would also grow by a system call (mprotect) for every page.
+  ::mallopt(M_ARENA_MAX, 1);
+  loop::MainLoop loop;
+  // Before other threads start, which inherit the blocked signals.
+  loop.on_signals({SIGTERM, SIGINT}, [&](int number) {
+    logger.info("{}: ending; the kernel stays as it is", strsignal(number));
+    loop.quit();
+  });
+  std::optional<ApiClient> client;
+  if (access) client.emplace(*std::move(access), loop, logger);
+  auto* const events = client ? &client->events : nullptr;
+  const auto tables = open_kernel_tables(logger);
+  auto settings = host_reconciler_settings(options, tables, logger);
+  const auto& families = settings.options.families;
+  // After the modules are loaded, and before other threads start.
+  confine_process(options.config, logger);
+  Servers servers(options, families, loop, events, logger);
+  if (!servers.start()) {
+    if (events != nullptr) deliver_events(loop, *events);
+    return 1;
+  }
+  ObjectFeed* feed = nullptr;  // for the main thread; set before other threads start
+  if (client && options.mass_removal_brake)
+    settings.doubt_first_lists = [&] { loop.post([&feed] { feed->doubt_first_lists(); }); };
+  settings.progress = [&servers] { servers.status().sync_heartbeat().beat(); };
+  sync::Reconciler reconciler(tables.kernel(), settings, logger);
+  SyncMail mail;
+  int status = 0;
+  ClusterFeed cluster(options, families, loop, mail, servers, logger, [&] {
+    status = 1;
+    loop.quit();
+  });
+  const auto objects = client ? follow_api(options, *client, loop, cluster, servers, logger)
+                              : follow_manifests(options, loop, cluster, logger);
+  feed = objects.get();
+  const LinkFeed links(loop, mail, options.bind_by_routes, logger);
+  // A changed configuration takes effect by a restart.
+  const ConfigWatch config(options, loop, logger, [&loop] { loop.quit(); });
+  objects->start();
+  sync::Publisher publisher(servers.status(), servers.metrics(), families);
+  const ServiceManager manager(loop, servers.status());
+  const Control control(options, mail, servers.status(), logger);
+  const sync::SyncThread thread(reconciler, mail, options.config.ipvs.min_sync_period, publisher);
+  loop.run();
+  return status;
+}
+
+}  // namespace ipvsproxier::cmd

@@ -1,0 +1,247 @@
+#include "cmd/ipvsctl/diff/dry_run.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "cmd/kernel_tables.h"
+#include "cmd/log.h"
+#include "cmd/node_check.h"
+#include "ipset/rules/removal_catalog.h"
+#include "netlink/kernel_module.h"
+#include "proxier/plan/diff.h"
+#include "proxier/sync/drain.h"
+#include "proxier/sync/reconciler.h"
+
+namespace ipvsproxier::ctl {
+
+namespace {
+
+using sync::Failure;
+
+// Whether a written setting is a step. Outside the first network namespace conntrack's hash size
+// seems writable, although nf_conntrack_max is not.
+bool is_told(const std::string& what, const sync::HostReport& report) {
+  if (what.find("hashsize") == std::string::npos) return true;
+  return std::none_of(report.warnings.begin(), report.warnings.end(), [](const Failure& warning) {
+    return warning.what.find("nf_conntrack_max") != std::string::npos;
+  });
+}
+
+// "shop/web:http/TCP"
+std::string port_name(const api::Service& service, const netlink::VirtualServiceKey& key,
+                      plan::Facet facet) {
+  const bool by_node_port = facet == plan::Facet::node_port;
+  for (const auto& port : service.ports)
+    if (port.protocol == key.protocol && (by_node_port ? port.node_port : port.port) == key.port)
+      return api::to_string(api::ServicePortName{service.name, port.name, port.protocol});
+  return api::to_string(service.name);
+}
+
+void name_services(const sync::Inspection& inspection, DryRun& result) {
+  const auto& services = inspection.planner.desired().services;
+  for (const auto& step : result.steps) {
+    if (!step.service) continue;
+    const auto it = services.find(*step.service);
+    const auto* owner = inspection.planner.owner_of(*step.service);
+    if (it == services.end() || owner == nullptr) continue;
+    const auto service = inspection.cluster.services.find(*owner);
+    if (service == inspection.cluster.services.end()) continue;
+    const auto facet = it->second.facet;
+    result.names.try_emplace(*step.service,
+                             fmt::format("{}, {}", port_name(service->second, *step.service, facet),
+                                         plan::to_string(facet)));
+  }
+}
+
+void commit(const plan::Transaction& transaction, plan::ActualState& state) {
+  const auto commit_each = [&](const auto& work) {
+    for (const auto& one : work) {
+      if constexpr (requires { one.ops; })
+        for (const auto& op : one.ops) state.commit(one.set, op);
+      else
+        state.commit(one);
+    }
+  };
+  for (const auto& phase : transaction.phases) std::visit(commit_each, phase.work);
+}
+
+// One dry run: steps are added in the order in which the daemon would do them.
+class Runner {
+ public:
+  Runner(const cmd::KernelTables& tables, spdlog::logger& logger)
+      : tables_(tables), logger_(logger) {}
+
+  DryRun take() { return std::move(result_); }
+
+  void look_at_modules() {
+    for (const char* module : {"ip_vs", "ip_set"})
+      if (!netlink::module_present(module))
+        tell(Area::host, Change::add, std::string("module ") + module);
+  }
+
+  void look_at_host(std::optional<sync::HostSetup> host) {
+    if (!host) return;
+    constexpr auto kAccess = netlink::Sysctl::Access::dry_run;
+    host->paths = {.sysctls = netlink::Sysctl("/proc/sys", kAccess),
+                   .module_parameters = netlink::Sysctl("/sys/module", kAccess)};
+    const auto report = sync::prepare_host(*host, *tables_.ipvs, sync::HostPass::dry_run);
+    for (const auto& what : report.written)
+      if (is_told(what, report)) tell(Area::host, Change::change, "set " + what);
+    const bool loaded = netlink::module_present("ip_vs") && netlink::module_present("nf_conntrack");
+    for (const auto* list : {&report.failures, &report.warnings})
+      for (const auto& failure : *list) {
+        // The key appears once the modules are loaded.
+        if (!loaded && failure.error.kind == netlink::ErrorKind::missing)
+          tell(Area::host, Change::change, failure.what);
+        else
+          fail(failure, list == &report.failures);
+      }
+  }
+
+  void look_at_links() {
+    auto links = tables_.links->list_links();
+    if (!links) return fail({"list links", std::move(links.error()), {}});
+    links_.insert(links->begin(), links->end());
+    if (links_.insert(plan::kDummyLink).second)
+      tell(Area::links, Change::add, std::string("dummy link ") + plan::kDummyLink);
+  }
+
+  // What a daemon left that ended while it replaced a set.
+  void look_at_copy() {
+    const auto left = tables_.sets->list(ipset::kCopyName);
+    if (left && *left) tell(Area::sets, Change::remove, std::string("set ") + ipset::kCopyName);
+  }
+
+  // Plans and compares. `inspection.kernel` was just read.
+  void look_at_state(const sync::Inspection& inspection, const sync::DrainTimes& times) {
+    const auto& desired = inspection.planner.desired();
+    auto actual = inspection.kernel;
+    set_aside_iptables_mode(actual);
+    perform(plan::diff(desired, actual), actual);
+    drain(desired, times, actual);
+    if (desired.complete) remove_iptables_mode();
+    cmd::log_problems(inspection.planner.problems(), logger_);
+    name_services(inspection, result_);
+  }
+
+  void fail(const Failure& failure, bool incomplete = true) {
+    logger_.warn("{}: {}", failure.what, netlink::to_string(failure.error));
+    result_.complete = result_.complete && !incomplete;
+  }
+
+ private:
+  void tell(Area area, Change change, std::string what) {
+    result_.steps.push_back(
+        {.area = area, .change = change, .what = std::move(what), .service = {}});
+  }
+
+  void perform(const plan::Transaction& transaction, plan::ActualState& actual) {
+    auto steps = steps_of(transaction, actual, links_);
+    std::move(steps.begin(), steps.end(), std::back_inserter(result_.steps));
+    commit(transaction, actual);
+  }
+
+  // Real servers with weight 0 go once they are idle, and virtual services after their last one.
+  void drain(const plan::DesiredState& desired, const sync::DrainTimes& times,
+             plan::ActualState& actual) {
+    if (!actual.services) return;
+    const auto now = std::chrono::steady_clock::now();
+    sync::Drain drain(times);
+    for (const auto& [key, service] : *actual.services)
+      drain.set(key, plan::draining(desired, actual, key), now);
+    if (drain.size() == 0) return;
+    std::vector<Failure> failures;
+    do {
+      auto removals = drain.step(*tables_.ipvs, now, failures).removals;
+      plan::ServiceKeySet services;
+      for (const auto& op : removals) services.insert(netlink::service_of(op));
+      if (!removals.empty())
+        perform({{{"remove drained real servers", std::move(removals)}}}, actual);
+      for (const auto& key : services) {
+        drain.set(key, plan::draining(desired, actual, key), now);
+        if (!desired.services.contains(key))
+          perform(plan::diff(desired, actual, plan::scope_of(key)), actual);
+      }
+    } while (drain.running());
+    for (const auto& failure : failures) fail(failure);
+  }
+
+  // Chains of kube-proxy's iptables mode whose names we need are not compared with ours.
+  void set_aside_iptables_mode(plan::ActualState& actual) {
+    const auto move = ipset::services_move();
+    for (const auto& surplus : iptables_mode(ipset::Table::nat)) {
+      auto moved = tables_.rules->set_aside(move, surplus);
+      if (!moved) {
+        fail({"rules of kube-proxy's iptables mode", std::move(moved.error()), surplus.family});
+        continue;
+      }
+      if (!*moved) continue;
+      if (const auto rules = actual.rules.find({surplus.family, surplus.table});
+          rules != actual.rules.end())
+        std::erase_if(rules->second.chains,
+                      [&](const ipset::Chain& chain) { return chain.name == move.jump.to; });
+      tell(Area::rules, Change::change,
+           fmt::format("{} {}: chain {} of iptables mode serves as {} until all is programmed",
+                       netlink::to_string(surplus.family), ipset::to_string(surplus.table),
+                       move.jump.to, move.aside));
+    }
+  }
+
+  void remove_iptables_mode() {
+    for (const auto& removal : iptables_mode(std::nullopt)) {
+      auto removed = tables_.rules->remove(removal);
+      if (!removed)
+        fail({"rules of kube-proxy's iptables mode", std::move(removed.error()), removal.family});
+      else if (removed->chains + removed->jumps > 0)
+        tell(Area::rules, Change::remove,
+             fmt::format("{} {}: {} chains and {} jumps of kube-proxy's iptables mode",
+                         netlink::to_string(removal.family), ipset::to_string(removal.table),
+                         removed->chains, removed->jumps));
+    }
+  }
+
+  static std::vector<ipset::RuleRemoval> iptables_mode(std::optional<ipset::Table> only) {
+    std::vector<ipset::RuleRemoval> all;
+    for (const auto family : netlink::kFamilies)
+      for (auto& removal : ipset::iptables_mode_removals(family))
+        if (!only || removal.table == *only) all.push_back(std::move(removal));
+    return all;
+  }
+
+  const cmd::KernelTables& tables_;
+  spdlog::logger& logger_;
+  std::set<std::string> links_;
+  DryRun result_;
+};
+
+}  // namespace
+
+netlink::Result<DryRun> dry_run(const PlanInput& input, spdlog::logger& logger) {
+  const auto tables = cmd::open_tables_to_read();
+  auto settings = cmd::host_reconciler_settings(input.options, tables, logger);
+  const auto node = input.objects.node.value_or(std::nullopt);
+  if (!cmd::fits_node(input.options, settings.options.families, node, logger) ||
+      cmd::lacks_pod_cidrs(input.options, node, logger))
+    return netlink::Error{netlink::ErrorKind::malformed, 0,
+                          "the configuration does not fit this node"};
+  Runner runner(tables, logger);
+  runner.look_at_modules();
+  runner.look_at_host(std::exchange(settings.host, std::nullopt));
+  runner.look_at_links();
+  runner.look_at_copy();
+  const auto times = settings.drain;
+  sync::Reconciler reconciler(tables.kernel(), std::move(settings), logger);
+  sync::SyncInput objects;
+  objects.changes = input.objects;
+  reconciler.take(std::move(objects));
+  const auto failures = reconciler.read_and_plan();
+  for (const auto& failure : failures) runner.fail(failure);
+  reconciler.answer({[&](const auto& inspection) { runner.look_at_state(inspection, times); }},
+                    std::chrono::steady_clock::now());
+  return runner.take();
+}
+
+}  // namespace ipvsproxier::ctl

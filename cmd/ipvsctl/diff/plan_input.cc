@@ -1,0 +1,162 @@
+#include "cmd/ipvsctl/diff/plan_input.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cmd/api_client.h"
+#include "cmd/log.h"
+#include "cmd/node_check.h"
+#include "netlink/unique_fd.h"
+#include "proxier/access/access_choice.h"
+#include "proxier/access/query.h"
+#include "proxier/api/decode.h"
+#include "proxier/api/json_text.h"
+#include "proxier/loop/main_loop.h"
+#include "proxier/manifests/manifest_source.h"
+#include "proxier/watch/api_source.h"
+
+namespace ipvsproxier::ctl {
+
+namespace {
+
+using Json = nlohmann::json;
+using netlink::Error;
+using netlink::ErrorKind;
+using netlink::Result;
+using netlink::Status;
+
+constexpr std::chrono::seconds kPatience{30};
+
+Error malformed(std::string what) {
+  return Error{ErrorKind::malformed, 0, std::move(what)};
+}
+
+Result<cmd::Options> options_of(const std::vector<std::string>& arguments,
+                                const std::string& machine) {
+  std::vector<const char*> argv = {"ipvs-proxier"};
+  for (const auto& argument : arguments) argv.push_back(argument.c_str());
+  auto parsed = cmd::parse_options(static_cast<int>(argv.size()), argv.data(), machine);
+  if (const auto* exit = std::get_if<cmd::Exit>(&parsed)) return malformed(exit->text);
+  return std::get<cmd::Options>(std::move(parsed));
+}
+
+// Parses the daemon's flags again, with the daemon's effective configuration as --config.
+Result<cmd::Options> daemon_options(const Json& settings) {
+  const netlink::UniqueFd file(::memfd_create("configuration", MFD_CLOEXEC));
+  const auto text = api::to_json_text(settings.value("config", Json::object()));
+  if (!file || ::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
+    return netlink::make_error(netlink::Operation::generic, errno, "copy the configuration");
+  std::vector<std::string> arguments;
+  for (const auto& flag : settings.value("flags", Json::array()))
+    arguments.push_back(flag.get<std::string>());
+  // The last --config counts.
+  arguments.push_back(fmt::format("--config=/proc/self/fd/{}", file.get()));
+  arguments.push_back("--hostname-override=" + settings.value("node", ""));
+  return options_of(arguments, settings.value("node", ""));
+}
+
+Status read_pages(ControlClient& daemon, api::ObjectKind kind, model::Changes& objects) {
+  const auto target = fmt::format("/v1/objects?kind={}", api::to_string(kind));
+  std::string next;
+  do {
+    const auto page =
+        daemon.get(next.empty() ? target : target + "&after=" + access::encode_query(next));
+    if (!page) return page.error();
+    const auto document = api::JsonDocument::parse(*page);
+    if (!document) return daemon.stranger();
+    const auto items = document->root().find("items");
+    if (!items) return malformed("the daemon's answer has no items");
+    for (const auto& item : items->elements()) {
+      api::Problems problems;
+      auto object = api::decode_object(item, "", problems);
+      if (!object)
+        return malformed("an object of the daemon's: " +
+                         (problems.empty() ? "unknown kind" : api::to_string(problems.front())));
+      objects.put(*std::move(object));
+    }
+    const auto metadata = document->root().find("metadata");
+    const auto more = metadata ? metadata->find("continue") : std::nullopt;
+    next = more ? more->text().value_or("") : "";
+  } while (!next.empty());
+  return {};
+}
+
+Status list_from_server(const cmd::Options& options, const access::AccessSource& access,
+                        model::Changes& objects, spdlog::logger& logger) {
+  loop::MainLoop loop;
+  cmd::ApiClient client(access, loop, logger);
+  bool complete = false;
+  watch::ApiSource source(options.node_name, client.transport, loop, client.random, std::nullopt,
+                          logger, [&](watch::ApiUpdate update) {
+                            for (auto& object : update.changed) objects.put(std::move(object));
+                            for (auto& [key, why] : update.unreadable)
+                              objects.unreadable[key] = why;
+                            if (!update.complete) return;
+                            complete = true;
+                            loop.quit();
+                          });
+  source.start();
+  loop.at("patience", loop.now() + kPatience, [&] { loop.quit(); });
+  loop.run();
+  if (!complete)
+    return Error{ErrorKind::timeout, 0,
+                 fmt::format("the API server's lists were not complete after {} s; what it said is "
+                             "above",
+                             kPatience.count())};
+  objects.complete = true;
+  return {};
+}
+
+Status read_objects(const cmd::Options& options, model::Changes& objects, spdlog::logger& logger) {
+  if (!options.manifests.empty()) {
+    auto manifests = manifests::load_manifests(options.manifests, options.node_name);
+    for (auto& object : manifests.objects) objects.put(std::move(object));
+    objects.complete = manifests.complete;
+    cmd::log_problems(manifests.problems, logger);
+    if (!manifests.complete)
+      return malformed("not all manifests of " + options.manifests + " can be read");
+    return {};
+  }
+  const auto choice = access::choose_access(options.config.client_connection.kubeconfig,
+                                            options.master, access::PodPlace::from_environment());
+  cmd::log_problems(choice.problems, logger);
+  if (!choice.source) return malformed("no API server to ask: use --kubeconfig or --manifests");
+  return list_from_server(options, *choice.source, objects, logger);
+}
+
+}  // namespace
+
+Result<PlanInput> input_of_daemon(ControlClient& daemon) {
+  const auto text = daemon.get("/v1/settings");
+  if (!text) return text.error();
+  const auto settings = Json::parse(*text, nullptr, false);
+  if (!settings.is_object()) return daemon.stranger();
+  auto options = daemon_options(settings);
+  if (!options) return options.error();
+  PlanInput input{.options = *std::move(options), .objects = {}};
+  // The Node first: the other objects must not be older than the Node that they are planned with.
+  using enum api::ObjectKind;
+  for (const auto kind : {node, service, endpoint_slice})
+    if (auto read = read_pages(daemon, kind, input.objects); !read) return read.error();
+  input.objects.complete = true;
+  return input;
+}
+
+Result<PlanInput> input_of_flags(const std::vector<std::string>& arguments,
+                                 const std::string& kubeconfig, spdlog::logger& logger) {
+  auto options = options_of(arguments, cmd::host_name());
+  if (!options) return options.error();
+  PlanInput input{.options = *std::move(options), .objects = {}};
+  if (!kubeconfig.empty()) input.options.config.client_connection.kubeconfig = kubeconfig;
+  cmd::log_problems(input.options.warnings, logger);
+  if (auto read = read_objects(input.options, input.objects, logger); !read) return read.error();
+  return input;
+}
+
+}  // namespace ipvsproxier::ctl

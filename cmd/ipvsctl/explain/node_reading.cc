@@ -1,0 +1,152 @@
+#include "cmd/ipvsctl/explain/node_reading.h"
+
+#include "netlink/ipvs/ipvs_kernel.h"
+#include "netlink/kernel_module.h"
+#include "netlink/links/host_reader_kernel.h"
+#include "netlink/sysctl.h"
+
+namespace ipvsproxier::ctl {
+
+namespace {
+
+using netlink::Family;
+using netlink::Result;
+using netlink::Status;
+
+// Stores the value, or returns its error.
+template <typename T>
+Status keep(Result<T> read, T& target) {
+  if (!read) return read.error();
+  target = std::move(*read);
+  return {};
+}
+
+void read_sets(NodeTables& tables, NodeReading& node) {
+  if (!tables.sets) return;
+  for (const auto& name : consulted_sets(node.tables)) {
+    const auto listed = tables.sets->list(name);
+    if (listed && *listed) {
+      const auto& elements = (*listed)->elements;
+      node.sets[name] = {elements.begin(), elements.end()};
+    } else if (const auto nets = tables.sets->list_nets(name); nets && *nets) {
+      node.net_sets[name] = **nets;
+    }
+  }
+}
+
+template <typename Fn>
+void for_each_rule(const RuleTables& tables, const Fn& fn) {
+  for (const auto& [key, table] : tables)
+    for (const auto& [chain, rules] : table.chains)
+      for (const auto& rule : rules) fn(rule);
+}
+
+// The addresses to which rules may send packets for `destination`, including itself.
+std::set<netlink::IpAddress> possible_destinations(const netlink::IpAddress& destination,
+                                                   const RuleTables& tables) {
+  std::set<netlink::IpAddress> result = {destination};
+  for_each_rule(tables, [&](const ipset::Rule& rule) {
+    const auto* foreign = std::get_if<ipset::ForeignTarget>(&rule.target);
+    if (foreign == nullptr) return;
+    const auto* action = std::get_if<ipset::TranslateAction>(&foreign->action);
+    if (action != nullptr && action->address) result.insert(*action->address);
+  });
+  return result;
+}
+
+Status read_services(NodeTables& tables, const std::set<netlink::IpAddress>& destinations,
+                     NodeReading& node) {
+  if (!tables.ipvs) return {};
+  const auto services = tables.ipvs->list_services();
+  if (!services) return services.error();
+  for (const auto& service : *services) {
+    if (service.key.fwmark == 0 && !destinations.contains(service.key.address)) continue;
+    const auto servers = tables.ipvs->list_servers(service.key);
+    if (!servers) return servers.error();
+    auto& read = node.services[service.key];
+    read.service = service;
+    read.servers.emplace();
+    for (const auto& listed : *servers) read.servers->insert_or_assign(listed.server);
+  }
+  return {};
+}
+
+Status read_host(netlink::HostReader& host, NodeReading& node) {
+  if (auto status = keep(host.links(), node.links); !status) return status;
+  if (auto status = keep(host.addresses(), node.addresses); !status) return status;
+  auto listeners = host.listeners();
+  // Without its module the kernel has no list.
+  if (!listeners && listeners.error().kind == netlink::ErrorKind::missing) return {};
+  if (!listeners) return listeners.error();
+  node.listeners = std::move(*listeners);
+  return {};
+}
+
+// An absent key belongs to a module that is not loaded, which means 0.
+bool is_on(const std::string& key) {
+  const auto value = netlink::Sysctl().read(key);
+  return value && *value != "0";
+}
+
+}  // namespace
+
+Result<NodeTables> open_node_tables() {
+  NodeTables tables;
+  auto host = netlink::KernelHostReader::open();
+  if (!host) return host.error();
+  tables.host = std::move(*host);
+  if (netlink::module_present("ip_vs")) {
+    auto ipvs = netlink::KernelIpvsTable::open();
+    if (!ipvs) return ipvs.error();
+    tables.ipvs = std::move(*ipvs);
+  }
+  if (netlink::module_present("ip_set")) {
+    auto sets = ipset::LibipsetTable::open();
+    if (!sets) return sets.error();
+    tables.sets = std::move(*sets);
+  }
+  return tables;
+}
+
+Status read_rule_tables(ipset::IptcRuleTable& rules, Family family, RuleTables& tables) {
+  for (const auto table :
+       {ipset::Table::raw, ipset::Table::mangle, ipset::Table::nat, ipset::Table::filter}) {
+    auto read = rules.read(family, table);
+    if (!read) return read.error();
+    if (*read) tables.emplace(plan::TableKey{family, table}, std::move(**read));
+  }
+  return {};
+}
+
+std::set<std::string> consulted_sets(const RuleTables& tables) {
+  std::set<std::string> names;
+  for_each_rule(tables, [&](const ipset::Rule& rule) {
+    for (const auto& match : rule.matches)
+      if (const auto* set = std::get_if<ipset::SetMatch>(&match)) names.insert(set->set);
+    if (const auto* foreign = std::get_if<ipset::ForeignTarget>(&rule.target))
+      for (const auto& condition : foreign->conditions)
+        if (const auto* set = std::get_if<ipset::NotInSetCondition>(&condition))
+          names.insert(set->match.set);
+  });
+  return names;
+}
+
+Result<NodeReading> read_node(NodeTables& tables, const netlink::IpAddress& destination) {
+  NodeReading node;
+  const auto family = destination.family();
+  if (const auto status = read_host(*tables.host, node); !status) return status.error();
+  if (const auto status = read_rule_tables(tables.rules, family, node.tables); !status)
+    return status.error();
+  const auto destinations = possible_destinations(destination, node.tables);
+  if (const auto status = read_services(tables, destinations, node); !status) return status.error();
+  read_sets(tables, node);
+  node.tracks_ipvs = is_on("net/ipv4/vs/conntrack");
+  for (const auto& link : node.links)
+    if (is_on("net/ipv4/conf/" + link.name + "/forwarding")) node.forwards_ipv4.insert(link.name);
+  node.forwards_ipv6 = is_on("net/ipv6/conf/all/forwarding");
+  if (is_on("net/bridge/bridge-nf-call-iptables")) node.bridge_calls.insert(Family::ipv4);
+  if (is_on("net/bridge/bridge-nf-call-ip6tables")) node.bridge_calls.insert(Family::ipv6);
+  return node;
+}
+
+}  // namespace ipvsproxier::ctl

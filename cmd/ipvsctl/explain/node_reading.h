@@ -1,0 +1,43 @@
+#pragma once
+
+// Reads the state of this network namespace that decides about packets, for one explanation. Loads
+// no module, creates no table, writes nothing. One thread.
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "cmd/ipvsctl/explain/packet.h"
+#include "ipset/rules/rule_iptc.h"
+#include "ipset/sets/set_libipset.h"
+#include "netlink/ipvs/ipvs_table.h"
+#include "netlink/links/host_reader.h"
+
+namespace ipvsproxier::ctl {
+
+struct NodeTables {
+  std::unique_ptr<netlink::HostReader> host;
+  std::unique_ptr<netlink::IpvsTable> ipvs;    // nullptr: the module is not loaded
+  std::unique_ptr<ipset::LibipsetTable> sets;  // nullptr: the module is not loaded
+  ipset::IptcRuleTable rules;
+};
+
+netlink::Result<NodeTables> open_node_tables();
+
+using RuleTables = std::map<plan::TableKey, ipset::WholeTable>;
+
+// Adds the existing tables raw, mangle, nat and filter of the family.
+netlink::Status read_rule_tables(ipset::IptcRuleTable& rules, netlink::Family family,
+                                 RuleTables& tables);
+
+// The sets that the rules use.
+std::set<std::string> consulted_sets(const RuleTables& tables);
+
+// Reads rules and sets of the destination's family, and the virtual services, with their servers,
+// at that address, at the addresses to which rules translate, and by firewall mark. An unreadable
+// set is left out; any other failure is returned, because an explanation would be wrong without
+// that part.
+netlink::Result<NodeReading> read_node(NodeTables& tables, const netlink::IpAddress& destination);
+
+}  // namespace ipvsproxier::ctl

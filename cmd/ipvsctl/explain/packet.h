@@ -1,0 +1,65 @@
+#pragma once
+
+// A packet on its way through this node, and the node's state that decides about it. Values; any
+// thread.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ipset/rules/rule_types.h"
+#include "ipset/sets/set_codec.h"
+#include "ipset/sets/set_types.h"
+#include "netlink/ipvs/ipvs_types.h"
+#include "netlink/links/host_reader.h"
+#include "proxier/plan/actual_state.h"
+
+namespace ipvsproxier::ctl {
+
+// The packet's state in connection tracking.
+enum class Tracking : std::uint8_t { not_yet, tracked, never };
+
+// The first packet of a connection, at one point of its way.
+struct Packet {
+  netlink::IpAddress source;
+  std::uint16_t source_port = 0;  // 0: unknown; rules with a source port are then not judged
+  netlink::IpAddress destination;
+  std::uint16_t destination_port = 0;
+  netlink::Protocol protocol = netlink::Protocol::tcp;
+  std::uint32_t mark = 0;
+  Tracking tracking = Tracking::tracked;
+  std::uint32_t connection_mark = 0;
+  bool source_translated = false;
+  bool destination_translated = false;
+  std::string in_link;          // "" if the hook sees none
+  std::string out_link;         // "" if the hook sees none
+  bool in_bridge_port = false;  // the packet came in through a port of a bridge
+  // The virtual service of its connection, once IPVS has scheduled it.
+  std::optional<netlink::VirtualServiceKey> connection;
+
+  friend bool operator==(const Packet&, const Packet&) = default;
+};
+
+struct NodeReading {
+  // Absent tables have no rules: packets pass.
+  std::map<plan::TableKey, ipset::WholeTable> tables;
+  // All sets that a rule uses and that could be read.
+  std::map<std::string, std::set<ipset::Element>> sets;
+  std::map<std::string, std::vector<ipset::NetMember>> net_sets;  // sets of type hash:net
+  // Includes firewall-mark services. A service whose servers could not be read has none.
+  std::map<netlink::VirtualServiceKey, plan::ActualService> services;
+  std::vector<netlink::LinkRecord> links;
+  std::vector<netlink::AddressRecord> addresses;
+  // TCP and UDP sockets; nullopt: the kernel cannot list them.
+  std::optional<std::vector<netlink::Listener>> listeners;
+  bool tracks_ipvs = true;  // net.ipv4.vs.conntrack; if off, IPVS connections are not masqueraded
+  // Links from which this host forwards IPv4; other links silently drop packets for other hosts.
+  std::set<std::string> forwards_ipv4;
+  bool forwards_ipv6 = true;
+  std::set<netlink::Family> bridge_calls;  // families whose bridged packets pass the rules
+};
+
+}  // namespace ipvsproxier::ctl

@@ -1,0 +1,42 @@
+#pragma once
+
+// Decides whether a rule matches a packet, as the kernel's matches would for the first packet of a
+// connection. Pure except for `is_local`; any thread.
+
+#include <cstdint>
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cmd/ipvsctl/explain/packet.h"
+
+namespace ipvsproxier::ctl {
+
+enum class Answer : std::uint8_t { no, yes, unknown };
+
+// Whether an address is local to this host, as the kernel's addrtype match sees it.
+using IsLocal = std::function<bool(const netlink::IpAddress&)>;
+
+class RuleJudge {
+ public:
+  // Keeps references; the packet may change between two calls.
+  RuleJudge(const NodeReading& node, const Packet& packet, const IsLocal& is_local)
+      : node_(node), packet_(packet), is_local_(is_local) {}
+
+  // `unknown` if a part of the rule, or its action, is unknown and all other parts match. `found`:
+  // the set elements that matched.
+  Answer rule(const ipset::Rule& rule, std::string& found) const;
+
+ private:
+  const NodeReading& node_;
+  const Packet& packet_;
+  const IsLocal& is_local_;
+};
+
+// The element of the set that contains the packet, looked up with these directions; nullptr: none.
+const ipset::Element* find_element(const std::set<ipset::Element>& set,
+                                   const std::vector<ipset::Direction>& directions,
+                                   const Packet& packet);
+
+}  // namespace ipvsproxier::ctl

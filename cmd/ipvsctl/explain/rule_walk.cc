@@ -1,0 +1,158 @@
+#include "cmd/ipvsctl/explain/rule_walk.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "cmd/ipvsctl/explain/rule_judge.h"
+
+namespace ipvsproxier::ctl {
+
+namespace {
+
+using ipset::Action;
+
+struct ActionOf {
+  Action operator()(const ipset::ForeignTarget& foreign) const { return foreign.action; }
+  Action operator()(const auto& ours) const { return ours; }
+};
+
+Action action_of(const ipset::Target& target) {
+  return std::visit(ActionOf{}, target);
+}
+
+class ChainWalker {
+ public:
+  ChainWalker(const NodeReading& node, plan::TableKey table, Packet& packet,
+              const IsLocal& is_local)
+      : node_(node), key_(table), packet_(packet), judge_(node, packet, is_local) {}
+
+  ChainWalk walk(const std::string& chain) && {
+    const auto table = node_.tables.find(key_);
+    if (table == node_.tables.end() || table->second.chains.count(chain) == 0) return {};
+    table_ = &table->second;
+    auto end = run(chain, 0);
+    if (!end) {
+      const auto policy = table_->policies.find(chain);
+      const bool drops = policy != table_->policies.end() && policy->second == ipset::Verdict::drop;
+      if (drops) walk_.hits.push_back({.chain = chain, .rule = "policy DROP", .decides = true});
+      end = drops ? ChainEnd::dropped : ChainEnd::accepted;
+    }
+    walk_.end = *end;
+    return std::move(walk_);
+  }
+
+ private:
+  // nullopt: the packet returns to the calling chain.
+  std::optional<ChainEnd> run(const std::string& chain, std::size_t depth) {
+    const auto rules = table_->chains.find(chain);
+    // The kernel refuses loops of chains; a listing may still contain one.
+    if (rules == table_->chains.end() || depth > table_->chains.size()) return std::nullopt;
+    for (const auto& rule : rules->second) {
+      RuleHit hit{.chain = chain, .rule = text_of(rule)};
+      const auto* foreign = std::get_if<ipset::ForeignTarget>(&rule.target);
+      if (foreign != nullptr && std::holds_alternative<ipset::NoAction>(foreign->action)) continue;
+      const auto matches = judge_.rule(rule, hit.found);
+      if (matches == Answer::no) continue;
+      hit.unjudged = matches == Answer::unknown;
+      walk_.hits.push_back(std::move(hit));
+      if (matches == Answer::unknown) continue;
+      const auto place = walk_.hits.size() - 1;
+      const auto action = action_of(rule.target);
+      if (action == Action(ipset::Verdict::return_)) return std::nullopt;
+      if (const auto* go_to = std::get_if<ipset::GotoAction>(&action))
+        return lead(go_to->chain, place, depth);
+      if (const auto end = apply(action, place, depth)) return end;
+    }
+    return std::nullopt;
+  }
+
+  // nullopt: continue with the next rule.
+  std::optional<ChainEnd> apply(const Action& action, std::size_t place, std::size_t depth) {
+    const auto ends = [&](ChainEnd end) {
+      walk_.hits[place].decides = true;
+      return std::optional(end);
+    };
+    if (const auto* verdict = std::get_if<ipset::Verdict>(&action))
+      return ends(*verdict == ipset::Verdict::drop ? ChainEnd::dropped : ChainEnd::accepted);
+    if (std::holds_alternative<ipset::RejectTarget>(action)) return ends(ChainEnd::rejected);
+    if (const auto* reject = std::get_if<ipset::RejectAction>(&action)) {
+      walk_.rejected_as = reject->way;
+      return ends(ChainEnd::rejected);
+    }
+    if (std::holds_alternative<ipset::MasqueradeTarget>(action)) return ends(ChainEnd::masqueraded);
+    if (const auto* translation = std::get_if<ipset::TranslateAction>(&action)) {
+      walk_.translation = *translation;
+      return ends(ChainEnd::translated);
+    }
+    if (const auto* mark = std::get_if<ipset::MarkTarget>(&action)) set_mark(*mark);
+    if (const auto* move = std::get_if<ipset::ConnectionMarkAction>(&action)) move_mark(*move);
+    // A tracked packet stays tracked.
+    if (std::holds_alternative<ipset::NoTrackAction>(action) &&
+        packet_.tracking == Tracking::not_yet)
+      packet_.tracking = Tracking::never;
+    if (const auto* jump = std::get_if<ipset::JumpTarget>(&action))
+      return lead(jump->chain, place, depth);
+    return std::nullopt;
+  }
+
+  std::optional<ChainEnd> lead(const std::string& chain, std::size_t place, std::size_t depth) {
+    path_.push_back(place);
+    const auto end = run(chain, depth + 1);
+    path_.pop_back();
+    // Leaves out a jump to a chain in which nothing matched.
+    if (!end && walk_.hits.size() == place + 1) walk_.hits.pop_back();
+    return end;
+  }
+
+  // connmark_tg_shift() in net/netfilter/xt_connmark.c.
+  void move_mark(const ipset::ConnectionMarkAction& move) {
+    using Way = ipset::ConnectionMarkAction::Way;
+    if (packet_.tracking != Tracking::tracked) return;
+    auto& mark = packet_.connection_mark;
+    if (move.way == Way::set) mark = (mark & ~move.connection_mask) ^ move.value;
+    if (move.way == Way::save)
+      mark = (mark & ~move.connection_mask) ^ (packet_.mark & move.packet_mask);
+    if (move.way == Way::restore)
+      set_mark({.value = mark & move.connection_mask, .mask = move.packet_mask});
+  }
+
+  void set_mark(const ipset::MarkTarget& target) {
+    const auto mark = (packet_.mark & ~target.mask) ^ target.value;
+    if ((mark & ~packet_.mark) != 0) walk_.marked_because = reason();
+    packet_.mark = mark;
+  }
+
+  std::string text_of(ipset::Rule rule) const {
+    rule.comment.clear();
+    return to_string(rule, key_.family);
+  }
+
+  // The last jump on the path to the last matching rule that found an element.
+  std::string reason() const {
+    const auto found = std::find_if(path_.rbegin(), path_.rend(), [&](std::size_t place) {
+      return !walk_.hits[place].found.empty();
+    });
+    const auto& hit = found != path_.rend() ? walk_.hits[*found]
+                      : path_.empty()       ? walk_.hits.back()
+                                            : walk_.hits[path_.back()];
+    return fmt::format("{} {}{}", hit.chain, hit.rule, hit.found.empty() ? "" : ": " + hit.found);
+  }
+
+  const NodeReading& node_;
+  plan::TableKey key_;
+  const ipset::WholeTable* table_ = nullptr;
+  Packet& packet_;
+  RuleJudge judge_;
+  std::vector<std::size_t> path_;  // indexes of the jumps to the current chain in walk_.hits
+  ChainWalk walk_;
+};
+
+}  // namespace
+
+ChainWalk walk_chain(const NodeReading& node, plan::TableKey table, const std::string& chain,
+                     Packet& packet, const IsLocal& is_local) {
+  return ChainWalker(node, table, packet, is_local).walk(chain);
+}
+
+}  // namespace ipvsproxier::ctl

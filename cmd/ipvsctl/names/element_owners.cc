@@ -1,0 +1,91 @@
+#include "cmd/ipvsctl/names/element_owners.h"
+
+#include <optional>
+#include <variant>
+
+#include "proxier/plan/guarded.h"
+
+namespace ipvsproxier::ctl {
+
+using ipset::Element;
+using ipset::IpElement;
+using ipset::IpPortElement;
+using ipset::PortElement;
+using ipset::SetId;
+using netlink::Protocol;
+
+namespace {
+
+// The parts of an element that determine its owner: without sources.
+Element without_source(const Element& element) {
+  if (const auto* one = std::get_if<ipset::IpPortIpElement>(&element))
+    return IpPortElement{one->ip, one->protocol, one->port};
+  if (const auto* one = std::get_if<ipset::IpPortNetElement>(&element))
+    return IpPortElement{one->ip, one->protocol, one->port};
+  return element;
+}
+
+api::NamespacedName service_of(const VirtualName& name) {
+  return {std::string(name.ns), std::string(name.service)};
+}
+
+}  // namespace
+
+ElementOwners::ElementOwners(const plan::SetKey& set, const ClusterNames& names) : set_(set) {
+  if (set.id == SetId::loop_back)
+    take_endpoints(names);
+  else if (set.id == SetId::health_check_node_port)
+    take_health_checks(names);
+  else
+    take_virtuals(names);
+}
+
+void ElementOwners::take_virtuals(const ClusterNames& names) {
+  const auto protocol = plan::protocol_of_ports(set_.id);
+  for (const auto& [key, _] : names.virtuals()) {
+    if (key.address.family() != set_.family) continue;
+    const auto name = *names.of(key);
+    const bool node_port = name.facet == plan::Facet::node_port;
+    if (protocol) {
+      if (node_port && key.protocol == protocol)
+        owners_[PortElement{key.port}].insert(to_string(name));
+    } else if (set_.id == SetId::ipvs_ips) {
+      if (!node_port) owners_[IpElement{key.address}].insert(api::to_string(service_of(name)));
+    } else {
+      owners_[IpPortElement{key.address, key.protocol, key.port}].insert(to_string(name));
+    }
+  }
+}
+
+void ElementOwners::take_health_checks(const ClusterNames& names) {
+  names.each_service([this](const api::NamespacedName& service, std::uint16_t port) {
+    if (port != 0) owners_[PortElement{port}].insert(api::to_string(service));
+  });
+}
+
+// The ports of endpoints have no protocols here; use those of the Service.
+void ElementOwners::take_endpoints(const ClusterNames& names) {
+  std::map<api::NamespacedName, std::set<Protocol>> protocols;
+  for (const auto& [key, _] : names.virtuals())
+    protocols[service_of(*names.of(key))].insert(key.protocol);
+  names.each_endpoint([&](const api::NamespacedName& service, const netlink::IpAddress& address,
+                          const std::vector<std::uint16_t>& ports) {
+    if (address.family() != set_.family) return;
+    for (const auto port : ports)
+      for (const auto protocol : protocols[service])
+        owners_[IpPortElement{address, protocol, port}].insert(api::to_string(service));
+  });
+}
+
+const std::set<std::string>& ElementOwners::of(const Element& element) const {
+  static const std::set<std::string> kNobody;
+  const auto it = owners_.find(without_source(element));
+  return it == owners_.end() ? kNobody : it->second;
+}
+
+bool ElementOwners::knows_all() const {
+  return set_.id != SetId::loop_back && set_.id != SetId::ipvs_ips &&
+         set_.id != SetId::health_check_node_port;
+}
+
+}  // namespace ipvsproxier::ctl

@@ -1,0 +1,64 @@
+#pragma once
+
+// Compares the rules of this host with our catalogue (ipset/rules/rule_catalog.h), chain by chain
+// in the order in which a packet meets them. Pure, any thread.
+//
+// The catalogue has parameters. Whether a set has elements is read. The options (mark, detection of
+// local traffic, masquerade-all, ping) are guessed: those with the fewest differences. The virtual
+// services that exclude this node are taken from the existing rules.
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ipset/rules/rule_types.h"
+#include "proxier/plan/actual_state.h"
+
+namespace ipvsproxier::ctl {
+
+struct RuleReading {
+  std::map<plan::TableKey, ipset::WholeTable> tables;  // existing tables
+  std::map<std::string, std::size_t> sets;             // number of elements of each set
+};
+
+// Selects chains by family, table and name; each may be left open. A named chain is shown whole,
+// whichever program made it.
+struct RuleChoice {
+  std::optional<netlink::Family> family;
+  std::optional<ipset::Table> table;
+  std::string chain;
+};
+
+enum class RuleState : std::uint8_t {
+  ours,
+  missing,
+  missing_unsure,  // missing; with other options another rule would stand there
+  misplaced,       // ours, but at the wrong position, or repeated
+  foreign,         // in or leading to a chain of ours, but not ours
+  not_judged,      // in a chain of another program
+};
+
+struct ReviewedRule {
+  ipset::Rule rule;
+  ipset::RuleCount count;  // of an existing rule
+  RuleState state = RuleState::ours;
+};
+
+struct ReviewedChain {
+  plan::TableKey table;
+  std::string name;
+  std::optional<ipset::Verdict> policy;  // of a built-in chain
+  bool missing = false;
+  bool reached = true;  // an existing rule leads to it
+  std::vector<ReviewedRule> rules;
+};
+
+// Order: each built-in chain that leads to our chains, with these jumps; after it these chains,
+// each once, where a packet first meets them; at the end the unreached ones. A table without
+// anything of ours has no chains.
+std::vector<ReviewedChain> review_rules(const RuleReading& reading, const RuleChoice& choice);
+
+}  // namespace ipvsproxier::ctl

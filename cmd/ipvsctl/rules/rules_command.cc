@@ -1,0 +1,65 @@
+#include "cmd/ipvsctl/rules/rules_command.h"
+
+#include <set>
+
+#include "cmd/ipvsctl/explain/node_reading.h"
+#include "cmd/kernel_tables.h"
+#include "ipset/sets/set_catalog.h"
+
+namespace ipvsproxier::ctl {
+
+namespace {
+
+using netlink::Result;
+using netlink::Status;
+
+// The names of our sets and of the sets that the rules use.
+std::set<std::string> set_names_in(const RuleReading& reading) {
+  auto names = consulted_sets(reading.tables);
+  for (const auto family : netlink::kFamilies)
+    for (const auto id : ipset::kSetIds) names.insert(ipset::set_name(id, family));
+  return names;
+}
+
+Status count_elements(ipset::SetTable& table, RuleReading& reading) {
+  for (const auto& name : set_names_in(reading)) {
+    const auto set = table.list(name);
+    // A kind of set that only other programs have.
+    if (!set && set.error().kind == netlink::ErrorKind::unsupported) continue;
+    if (!set) return set.error();
+    if (*set) reading.sets.emplace(name, (*set)->elements.size());
+  }
+  return {};
+}
+
+Result<RuleReading> read_rules(const RuleChoice& choice) {
+  const auto tables = cmd::open_loaded_tables();
+  RuleReading reading;
+  // All tables of a family: the expected rules of one depend on the others.
+  for (const auto family : netlink::kFamilies) {
+    if (choice.family.value_or(family) != family) continue;
+    if (auto status = read_rule_tables(*tables.rules, family, reading.tables); !status)
+      return status.error();
+  }
+  if (tables.sets)
+    if (auto status = count_elements(*tables.sets, reading); !status) return status.error();
+  return reading;
+}
+
+bool has_chain(const RuleReading& reading, const RuleChoice& choice) {
+  return !review_rules(reading, choice).empty();
+}
+
+}  // namespace
+
+Status run_rules(const RuleStyle& style, const TextSink& sink) {
+  const auto reading = read_rules(style.choice);
+  if (!reading) return reading.error();
+  const auto& choice = style.choice;
+  if (!choice.chain.empty() && !has_chain(*reading, choice))
+    return netlink::Error{netlink::ErrorKind::missing, 0,
+                          "there is no chain of the name " + choice.chain};
+  return sink(rules_text(*reading, style));
+}
+
+}  // namespace ipvsproxier::ctl

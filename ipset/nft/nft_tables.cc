@@ -1,0 +1,216 @@
+#include "ipset/nft/nft_tables.h"
+
+#include <linux/netlink.h>
+#include <nftables/libnftables.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "ipset/nft/nft_chains.h"
+#include "ipset/nft/nft_jumps.h"
+#include "ipset/rules/removal_catalog.h"
+#include "netlink/nl_channel.h"
+#include "netlink/unique_fd.h"
+
+namespace ipvsproxier::ipset {
+
+namespace {
+
+using netlink::Family;
+using netlink::make_error;
+using netlink::Operation;
+using netlink::Result;
+
+struct FreeContext {
+  void operator()(nft_ctx* context) const { nft_ctx_free(context); }
+};
+using Context = std::unique_ptr<nft_ctx, FreeContext>;
+
+// libnftables ends the process if the kernel has no such sockets (mnl.c, nft_mnl_socket_open).
+bool kernel_has_netfilter_sockets() {
+  const netlink::UniqueFd fd(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_NETFILTER));
+  return static_cast<bool>(fd);
+}
+
+// Whether the errno means that the kernel has no nf_tables (nfnetlink.c), or not this family of it.
+bool means_none(int sys_errno) {
+  return sys_errno == EINVAL || sys_errno == EOPNOTSUPP || sys_errno == EPROTONOSUPPORT ||
+         sys_errno == EAFNOSUPPORT;
+}
+
+// Runs a command of nft; returns its output.
+Result<std::string> run(nft_ctx& context, const std::string& command) {
+  errno = 0;
+  if (nft_run_cmd_from_buffer(&context, command.c_str()) == 0)
+    return std::string(nft_ctx_get_output_buffer(&context));
+  const int error = errno;
+  std::string said = nft_ctx_get_error_buffer(&context);
+  said = said.substr(0, said.find('\n'));
+  return make_error(Operation::generic, error,
+                    fmt::format("nftables: {}: {}", command.substr(0, command.find('\n')), said));
+}
+
+bool has_line(const std::string& text, const std::string& wanted) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);)
+    if (line == wanted) return true;
+  return false;
+}
+
+std::string name_of(Family family) {
+  return family == Family::ipv4 ? "ip" : "ip6";
+}
+
+Result<bool> remove_table(nft_ctx& context, const std::string& family, const std::string& tables) {
+  const std::string table = fmt::format("table {} {}", family, kNftTable);
+  if (!has_line(tables, table)) return false;
+  const auto gone = run(context, "delete " + table);
+  // Another program removed it just now.
+  if (!gone && gone.error().sys_errno == ENOENT) return false;
+  if (!gone) return gone.error();
+  return true;
+}
+
+// --- rules of iptables-nft -----------------------------------------------------------------------
+
+// The handles of the chain's rules that lead to one of `targets`. Read over netlink, because
+// libnftables prints a line to standard error for each iptables extension for which this system has
+// no plugin.
+Result<std::vector<std::uint64_t>> list_jumps(netlink::NlChannel& channel, Family family,
+                                              const NftChain& chain,
+                                              const std::set<std::string>& targets) {
+  std::vector<std::uint64_t> handles;
+  const auto listed =
+      channel.dump(Operation::rule, list_jumps_request(family, chain.table, chain.name),
+                   [&](netlink::ByteView payload) -> netlink::Status {
+                     const auto jump = decode_jump(payload);
+                     if (!jump) return jump.error();
+                     if (*jump && targets.contains((*jump)->target))
+                       handles.push_back((*jump)->handle);
+                     return {};
+                   });
+  if (listed) return handles;
+  return netlink::in_context(listed.error(),
+                             fmt::format("nftables: list rules of {} {}", chain.table, chain.name));
+}
+
+// Appends the commands that remove from one table what `removal` names, and counts them.
+netlink::Status plan_removal(netlink::NlChannel& channel, const RuleRemoval& removal,
+                             const std::vector<NftChain>& chains, bool hold_back,
+                             std::string& commands, RemovedNft& removed) {
+  const auto table = fmt::format("{} {}", name_of(removal.family), to_string(removal.table));
+  std::set<std::string> named;
+  for (const auto& chain : chains) {
+    if (chain.table != to_string(removal.table) || !names_chain(removal, chain.name)) continue;
+    if (hold_back && accepts_what_drops(chain, chains))
+      removed.held_back.push_back(fmt::format("{} {}", table, chain.name));
+    else
+      named.insert(chain.name);
+  }
+  if (named.empty()) return {};
+  for (const auto& chain : named) commands += fmt::format("flush chain {} {}\n", table, chain);
+  for (const auto& chain : chains) {
+    if (chain.table != to_string(removal.table) || chain.hook.empty()) continue;
+    const auto handles = list_jumps(channel, removal.family, chain, named);
+    if (!handles) return handles.error();
+    for (const auto handle : *handles) {
+      commands += fmt::format("delete rule {} {} handle {}\n", table, chain.name, handle);
+      ++removed.jumps;
+    }
+  }
+  for (const auto& chain : named) commands += fmt::format("delete chain {} {}\n", table, chain);
+  removed.chains += named.size();
+  return {};
+}
+
+// All removals in one transaction: packets never meet a part of it.
+netlink::Status remove_rules(nft_ctx& context, Family family, bool hold_back, RemovedNft& removed) {
+  const auto text = run(context, "list chains " + name_of(family));
+  if (!text) return text.error();
+  const auto chains = read_nft_chains(*text);
+  auto channel = netlink::NlChannel::open(NETLINK_NETFILTER);
+  if (!channel) return channel.error();
+  std::string commands;
+  RemovedNft counted = removed;
+  for (const auto& removal : all_removals(family))
+    if (auto planned = plan_removal(*channel, removal, chains, hold_back, commands, counted);
+        !planned)
+      return planned;
+  removed.held_back = counted.held_back;
+  if (commands.empty()) return {};
+  if (const auto gone = run(context, commands); !gone) return gone.error();
+  removed = counted;
+  return {};
+}
+
+Result<Context> open_context() {
+  Context context(nft_ctx_new(NFT_CTX_DEFAULT));
+  if (!context || nft_ctx_buffer_output(context.get()) != 0 ||
+      nft_ctx_buffer_error(context.get()) != 0)
+    return make_error(Operation::generic, ENOMEM, "nftables: make a context");
+  return context;
+}
+
+// The kernel may lack a family: it then has no such chains.
+Result<std::vector<std::string>> find_warnings(nft_ctx& context,
+                                               const std::vector<std::string>& families) {
+  std::vector<std::string> warnings;
+  for (const auto& family : families) {
+    const auto text = run(context, "list chains " + family);
+    if (!text && means_none(text.error().sys_errno)) continue;
+    if (!text) return text.error();
+    for (const auto& chain : read_nft_chains(*text))
+      if (drops_services(chain)) warnings.push_back(dropping_warning(chain));
+  }
+  return warnings;
+}
+
+Result<RemovedNft> remove_leftovers(Family family, bool hold_back) {
+  RemovedNft removed;
+  if (!kernel_has_netfilter_sockets()) return removed;
+  const auto context = open_context();
+  if (!context) return context.error();
+  const auto tables = run(**context, "list tables " + name_of(family));
+  if (!tables && means_none(tables.error().sys_errno)) return removed;
+  if (!tables) return tables.error();
+  const auto table = remove_table(**context, name_of(family), *tables);
+  if (!table) return table.error();
+  removed.table = *table;
+  if (const auto rules = remove_rules(**context, family, hold_back, removed); !rules)
+    return rules.error();
+  return removed;
+}
+
+}  // namespace
+
+Result<RemovedNft> remove_nft_leftovers(Family family) {
+  return remove_leftovers(family, false);
+}
+
+Result<RemovedNft> take_over_nft_leftovers(Family family) {
+  auto removed = remove_leftovers(family, true);
+  if (!removed) return removed;
+  // A failure to find warnings does not undo or hide the removal.
+  if (auto warnings = nft_warnings(family)) removed->warnings = std::move(*warnings);
+  return removed;
+}
+
+Result<std::vector<std::string>> nft_warnings(Family family) {
+  if (!kernel_has_netfilter_sockets()) return std::vector<std::string>();
+  const auto context = open_context();
+  if (!context) return context.error();
+  std::vector<std::string> families = {name_of(family)};
+  // Chains of inet apply to both families; they are reported once.
+  if (family == Family::ipv4) families.emplace_back("inet");
+  return find_warnings(**context, families);
+}
+
+}  // namespace ipvsproxier::ipset

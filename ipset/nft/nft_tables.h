@@ -1,0 +1,35 @@
+#pragma once
+
+// Removal of kube-proxy's leftovers from nf_tables: the table of its nftables mode, and the rules
+// of its other modes if its iptables writes to nf_tables ("iptables-nft"). We never write to
+// nf_tables otherwise. Works on the network namespace of the calling thread and blocks it.
+
+#include <string>
+#include <vector>
+
+#include "ipset/rules/rule_types.h"
+#include "netlink/ip_address.h"
+#include "netlink/result.h"
+
+namespace ipvsproxier::ipset {
+
+// The table of nftables mode, one in each family.
+inline constexpr const char* kNftTable = "kube-proxy";
+
+// Removes the table of nftables mode. From the tables filter, nat and mangle of iptables-nft it
+// removes the chains that all_removals() names and the jumps to them; everything else stays,
+// including kubelet's chains. A kernel without nf_tables, or without this family of it, has no
+// leftovers. The request makes the kernel load the nf_tables module if it has one.
+netlink::Result<RemovedNft> remove_nft_leftovers(netlink::Family family);
+
+// Like remove_nft_leftovers(), for the moment when our rules in the legacy tables replace the
+// leftovers. A chain that accepts packets which its built-in chain drops by policy stays, with the
+// jumps to it: no rule in the legacy tables can replace it (nft_chains.h). Adds warnings about
+// chains that drop by policy.
+netlink::Result<RemovedNft> take_over_nft_leftovers(netlink::Family family);
+
+// Warnings about the chains of this family that drop packets of Services by policy. Chains of the
+// family inet are reported with IPv4.
+netlink::Result<std::vector<std::string>> nft_warnings(netlink::Family family);
+
+}  // namespace ipvsproxier::ipset

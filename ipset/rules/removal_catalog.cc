@@ -1,0 +1,90 @@
+#include "ipset/rules/removal_catalog.h"
+
+#include <array>
+#include <span>
+#include <string_view>
+
+#include "ipset/rules/rule_catalog.h"
+
+namespace ipvsproxier::ipset {
+
+namespace {
+
+using netlink::Family;
+
+constexpr std::string_view kServicesChain = "KUBE-SERVICES";
+constexpr std::string_view kServicesAside = "KUBE-SERVICES-IPTABLES";
+constexpr std::string_view kServicesComment = "kubernetes service portals";
+constexpr std::string_view kCanary = "KUBE-PROXY-CANARY";
+
+struct PatternRow {
+  std::string_view to;
+  std::string_view comment;
+};
+
+struct TableRow {
+  Table table;
+  std::span<const PatternRow> jumps;
+  std::span<const std::string_view> chains;
+  std::span<const std::string_view> prefixes;
+};
+
+constexpr std::array<PatternRow, 4> kFilterPatterns = {{
+    {"KUBE-EXTERNAL-SERVICES", "kubernetes externally-visible service portals"},
+    {"KUBE-NODEPORTS", "kubernetes health check service ports"},
+    {kServicesChain, kServicesComment},
+    {"KUBE-PROXY-FIREWALL", "kubernetes load balancer firewall"},
+}};
+constexpr std::array<PatternRow, 1> kNatPatterns = {{{kServicesAside, kServicesComment}}};
+
+constexpr std::array<std::string_view, 4> kFilterLeft = {kServicesChain, "KUBE-EXTERNAL-SERVICES",
+                                                         "KUBE-NODEPORTS", kCanary};
+constexpr std::array<std::string_view, 3> kNatLeft = {kServicesAside, "KUBE-NODEPORTS", kCanary};
+constexpr std::array<std::string_view, 1> kMangleLeft = {kCanary};
+
+// Chains for each service port, each endpoint and more. Kubernetes 1.23 dropped KUBE-XLB-.
+constexpr std::array<std::string_view, 6> kNatPrefixes = {"KUBE-SVC-", "KUBE-SVL-", "KUBE-FW-",
+                                                          "KUBE-EXT-", "KUBE-XLB-", "KUBE-SEP-"};
+
+constexpr std::array<TableRow, 3> kTableRows = {{
+    {Table::filter, kFilterPatterns, kFilterLeft, {}},
+    {Table::nat, kNatPatterns, kNatLeft, kNatPrefixes},
+    {Table::mangle, {}, kMangleLeft, {}},
+}};
+
+void add_ours(const TableRules& ours, RuleRemoval& removal) {
+  for (const auto& chain : ours.chains) removal.chains.push_back(chain.name);
+  for (const auto& jump : ours.jumps)
+    removal.jumps.push_back(
+        {.to = std::get<JumpTarget>(jump.rule.target).chain, .comment = jump.rule.comment});
+}
+
+}  // namespace
+
+std::vector<RuleRemoval> iptables_mode_removals(Family family) {
+  std::vector<RuleRemoval> removals;
+  for (const auto& row : kTableRows) {
+    RuleRemoval removal{.family = family, .table = row.table};
+    for (const auto& jump : row.jumps)
+      removal.jumps.push_back({std::string(jump.to), std::string(jump.comment)});
+    removal.chains.assign(row.chains.begin(), row.chains.end());
+    removal.prefixes.assign(row.prefixes.begin(), row.prefixes.end());
+    removals.push_back(std::move(removal));
+  }
+  return removals;
+}
+
+std::vector<RuleRemoval> all_removals(Family family) {
+  auto removals = iptables_mode_removals(family);
+  for (const auto& ours : rules_for(family, {}))
+    for (auto& removal : removals)
+      if (removal.table == ours.table) add_ours(ours, removal);
+  return removals;
+}
+
+ChainMove services_move() {
+  return {.jump = {std::string(kServicesChain), std::string(kServicesComment)},
+          .aside = std::string(kServicesAside)};
+}
+
+}  // namespace ipvsproxier::ipset

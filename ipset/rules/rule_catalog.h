@@ -1,0 +1,72 @@
+#pragma once
+
+// The fixed chains, jumps and rules of each family as table rows, and the few parameters that
+// change them. Pure functions; any thread. Chain names, comments and order are kube-proxy's.
+//
+// nat:    PREROUTING, OUTPUT -> KUBE-SERVICES -> KUBE-LOAD-BALANCER, KUBE-NODE-PORT,
+//         all of which may reach KUBE-MARK-MASQ;  POSTROUTING -> KUBE-POSTROUTING
+// filter: INPUT -> KUBE-IPVS-FILTER, KUBE-PROXY-FIREWALL, KUBE-NODE-PORT;
+//         FORWARD -> KUBE-PROXY-FIREWALL -> KUBE-SOURCE-RANGES-FIREWALL, KUBE-FORWARD;
+//         OUTPUT -> KUBE-IPVS-OUT-FILTER
+
+#include <compare>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ipset/rules/rule_types.h"
+#include "ipset/sets/set_catalog.h"
+#include "netlink/ip_address.h"
+
+namespace ipvsproxier::ipset {
+
+// A virtual service whose source ranges exclude this node: traffic from the node to it is dropped.
+struct OutFilterEntry {
+  netlink::IpAddress address;
+  netlink::Protocol protocol = netlink::Protocol::tcp;
+  std::uint16_t port = 0;
+
+  friend auto operator<=>(const OutFilterEntry&, const OutFilterEntry&) = default;
+};
+
+// Traffic from the bridge of this name is local. As in iptables, a name that ends in '+' matches
+// every interface whose name begins with the rest.
+struct BridgeInterface {
+  std::string name;
+  friend auto operator<=>(const BridgeInterface&, const BridgeInterface&) = default;
+};
+// Traffic from an interface whose name begins with `prefix` is local.
+struct InterfacePrefix {
+  std::string prefix;
+  friend auto operator<=>(const InterfacePrefix&, const InterfacePrefix&) = default;
+};
+
+// How traffic of this node's pods is recognized: not at all, by source prefix, or by interface. A
+// source prefix of the other family counts as no detector.
+using LocalDetector =
+    std::variant<std::monostate, netlink::IpPrefix, BridgeInterface, InterfacePrefix>;
+
+// All parameters of the rules of one family.
+struct RuleParameters {
+  std::uint32_t masquerade_mark = 0x4000;  // one bit
+  bool masquerade_all = false;
+  LocalDetector detector;
+  bool vip_ping = true;  // echo requests to virtual service addresses are answered
+  // Whether packets of this node to a virtual service have the service's address as source, as they
+  // do when that address is on a link. If false, any source address of this node marks a packet as
+  // sent by the node.
+  bool vips_are_sources = true;
+  // Sets that have elements.
+  std::set<SetId> non_empty;
+  std::set<OutFilterEntry> out_filter;  // entries of the other family are ignored
+
+  friend bool operator==(const RuleParameters&, const RuleParameters&) = default;
+};
+
+// Our rules in the tables filter and nat, in this order. Inserting the jumps in the given order,
+// each at position 1, gives kube-proxy's order in an empty table.
+std::vector<TableRules> rules_for(netlink::Family family, const RuleParameters& parameters);
+
+}  // namespace ipvsproxier::ipset

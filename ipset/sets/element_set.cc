@@ -1,0 +1,103 @@
+#include "ipset/sets/element_set.h"
+
+#include <type_traits>
+
+namespace ipvsproxier::ipset {
+
+namespace {
+
+constexpr std::uint8_t kIp = 0;
+constexpr std::uint8_t kIpPort = 1;
+constexpr std::uint8_t kIpPortIp = 2;
+constexpr std::uint8_t kIpPortNet = 3;
+static_assert(std::is_same_v<std::variant_alternative_t<kIp, Element>, IpElement>);
+static_assert(std::is_same_v<std::variant_alternative_t<kIpPort, Element>, IpPortElement>);
+static_assert(std::is_same_v<std::variant_alternative_t<kIpPortIp, Element>, IpPortIpElement>);
+static_assert(std::is_same_v<std::variant_alternative_t<kIpPortNet, Element>, IpPortNetElement>);
+
+// 0.0.0.0 for another family; callers check the family first.
+std::uint32_t number_of(const IpAddress& address) {
+  std::uint32_t number = 0;
+  for (const auto byte : address.bytes().first(4)) number = number << 8U | byte;
+  return number;
+}
+
+}  // namespace
+
+std::optional<PackedElement> PackedElement::pack(const Element& element) {
+  PackedElement packed;
+  packed.kind_ = static_cast<std::uint8_t>(element.index());
+  bool fits = true;
+  std::visit(
+      [&](const auto& one) {
+        using Kind = std::decay_t<decltype(one)>;
+        const auto is_v4 = [](const IpAddress& ip) { return ip.family() == Family::ipv4; };
+        if constexpr (!std::is_same_v<Kind, PortElement>) {
+          fits = is_v4(one.ip);
+          packed.ip_ = number_of(one.ip);
+        }
+        if constexpr (!std::is_same_v<Kind, IpElement>) packed.port_ = one.port;
+        if constexpr (!std::is_same_v<Kind, IpElement> && !std::is_same_v<Kind, PortElement>)
+          packed.protocol_ = one.protocol;
+        if constexpr (std::is_same_v<Kind, IpPortIpElement>) {
+          fits = fits && is_v4(one.ip2);
+          packed.ip2_ = number_of(one.ip2);
+        }
+        if constexpr (std::is_same_v<Kind, IpPortNetElement>) {
+          fits = fits && is_v4(one.net.address);
+          packed.ip2_ = number_of(one.net.address);
+          packed.length_ = one.net.length;
+        }
+      },
+      element);
+  return fits ? std::optional(packed) : std::nullopt;
+}
+
+Element PackedElement::unpack() const {
+  const auto ip = IpAddress::v4(ip_);
+  switch (kind_) {
+    case kIp:
+      return IpElement{ip};
+    case kIpPort:
+      return IpPortElement{ip, protocol_, port_};
+    case kIpPortIp:
+      return IpPortIpElement{ip, protocol_, port_, IpAddress::v4(ip2_)};
+    case kIpPortNet:
+      return IpPortNetElement{
+          ip, protocol_, port_, {IpAddress::v4(ip2_), static_cast<std::uint8_t>(length_)}};
+    default:
+      return PortElement{port_};
+  }
+}
+
+bool ElementSet::insert(const Element& element) {
+  const auto packed = PackedElement::pack(element);
+  return packed ? packed_.insert(*packed) : others_.insert(element);
+}
+
+std::size_t ElementSet::erase(const Element& element) {
+  const auto packed = PackedElement::pack(element);
+  return packed ? packed_.erase(*packed) : others_.erase(element);
+}
+
+bool ElementSet::contains(const Element& element) const {
+  const auto packed = PackedElement::pack(element);
+  return packed ? packed_.contains(*packed) : others_.contains(element);
+}
+
+ElementSet::const_iterator ElementSet::begin() const {
+  const_iterator it;
+  it.packed_ = packed_.begin();
+  it.last_packed_ = packed_.end();
+  it.other_ = others_.begin();
+  return it;
+}
+
+ElementSet::const_iterator ElementSet::end() const {
+  const_iterator it;
+  it.packed_ = it.last_packed_ = packed_.end();
+  it.other_ = others_.end();
+  return it;
+}
+
+}  // namespace ipvsproxier::ipset

@@ -1,0 +1,73 @@
+#include "netlink/conntrack/conntrack_kernel.h"
+
+#include <linux/netlink.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "netlink/conntrack/conntrack_codec.h"
+#include "netlink/conntrack/conntrack_listing.h"
+
+namespace ipvsproxier::netlink {
+
+namespace {
+
+Error cannot_open(Error error) {
+  if (is_no_subsystem(error)) return no_subsystem(error);
+  return in_context(std::move(error), "open conntrack");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<KernelConntrackTable>> KernelConntrackTable::open(const NlOptions& options) {
+  auto channel = NlChannel::open(NETLINK_NETFILTER, options);
+  if (!channel) return cannot_open(channel.error());
+  if (const auto count = channel->query(Operation::generic, encode_get_flow_count()); !count)
+    return cannot_open(count.error());
+  return std::unique_ptr<KernelConntrackTable>(new KernelConntrackTable(std::move(*channel)));
+}
+
+Result<std::vector<UdpFlow>> KernelConntrackTable::list_udp(const FlowQuery& query) {
+  return listing_.list(query, [this](const Bytes& request, const auto& begin, const auto& each) {
+    return channel_.stream_whole(Operation::generic, request, begin, each);
+  });
+}
+
+Result<std::vector<TrackedFlow>> KernelConntrackTable::list_to(Protocol protocol,
+                                                               const FlowEnd& destination) {
+  std::vector<TrackedFlow> flows;
+  const auto dump = [&](const Bytes& request) {
+    return channel_.stream_whole(
+        Operation::generic, request, [&] { flows.clear(); },
+        [&](ByteView payload) -> Status {
+          const auto flow = decode_flow(payload, protocol);
+          if (!flow) return flow.error();
+          if (*flow && (*flow)->destination == destination) flows.push_back(**flow);
+          return {};
+        });
+  };
+  auto status = dump(encode_list_flows_to(protocol, destination));
+  if (!status && refuses_filter(status.error()))
+    status = dump(encode_list_flows(destination.address.family()));
+  if (!status) return in_context(status.error(), "list tracked flows");
+  keep_each_once(flows);
+  return flows;
+}
+
+std::vector<Status> KernelConntrackTable::remove(std::span<const UdpFlow> flows) {
+  std::vector<Bytes> requests;
+  requests.reserve(flows.size());
+  for (const auto& flow : flows) requests.push_back(encode_remove_flow(flow));
+  auto outcomes = channel_.transact(Operation::generic, requests);
+  for (std::size_t i = 0; i < flows.size(); ++i) {
+    if (outcomes[i]) continue;
+    // ENOENT: the flow is gone, or another flow has taken its place.
+    if (outcomes[i].error().sys_errno == ENOENT)
+      outcomes[i] = Status{};
+    else if (outcomes[i].error().kind != ErrorKind::timeout)  // one message covers all timeouts
+      outcomes[i] = in_context(outcomes[i].error(), "remove " + to_string(flows[i]));
+  }
+  return outcomes;
+}
+
+}  // namespace ipvsproxier::netlink

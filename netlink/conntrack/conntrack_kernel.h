@@ -1,0 +1,42 @@
+#pragma once
+
+// KernelConntrackTable: the tracked flows of the network namespace in which it was opened, over
+// nfnetlink. Sync thread only. Opening and destroying change nothing; but opening makes the kernel
+// load nf_conntrack_netlink where it may (net/netfilter/nfnetlink.c asks for the subsystem's
+// module).
+//
+// The kernel computes a flow's id from the memory address of the flow and from its addresses and
+// ports (nf_ct_get_id). A later flow with the same addresses and ports has the same id only if the
+// kernel happens to allocate it at the same memory address.
+
+#include <memory>
+#include <vector>
+
+#include "netlink/conntrack/conntrack_listing.h"
+#include "netlink/conntrack/conntrack_table.h"
+#include "netlink/nl_channel.h"
+
+namespace ipvsproxier::netlink {
+
+class KernelConntrackTable final : public ConntrackTable {
+ public:
+  // `missing` with the module's name if this kernel cannot list flows.
+  static Result<std::unique_ptr<KernelConntrackTable>> open(const NlOptions& options = {});
+
+  Result<std::vector<UdpFlow>> list_udp(const FlowQuery& query) override;
+  std::vector<Status> remove(std::span<const UdpFlow> flows) override;
+
+  // The flows of the default zone to one destination, sorted, without duplicates.
+  Result<std::vector<TrackedFlow>> list_to(Protocol protocol, const FlowEnd& destination);
+
+  const NlCounters& counters() const { return channel_.counters(); }
+  std::uint64_t requests() const override { return counters().requests(); }
+
+ private:
+  explicit KernelConntrackTable(NlChannel channel) : channel_(std::move(channel)) {}
+
+  NlChannel channel_;
+  UdpFlowListing listing_;
+};
+
+}  // namespace ipvsproxier::netlink

@@ -1,0 +1,160 @@
+#include "netlink/ipvs/ipvs_kernel.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include <linux/netlink.h>
+
+#include <fmt/format.h>
+
+#include "netlink/ipvs/ipvs_apply.h"
+#include "netlink/ipvs/ipvs_codec.h"
+
+namespace ipvsproxier::netlink {
+
+namespace {
+
+// Datagrams in a part of a listing, some 100 virtual services each.
+constexpr int kDatagramsAPart = 2;
+
+// Appends a service; leaves out entries that VirtualService cannot express.
+Status add_service(ByteView payload, std::vector<VirtualService>& services) {
+  auto service = decode_service(payload);
+  if (service)
+    services.push_back(*service);
+  else if (service.error().kind != ErrorKind::unsupported)
+    return service.error();
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<KernelIpvsTable>> KernelIpvsTable::open(const NlOptions& options) {
+  auto opened = IpvsChannel::open(options);
+  if (!opened) return opened.error();
+  auto parts = NlChannel::open(NETLINK_GENERIC, options);
+  if (!parts) return in_context(parts.error(), "open IPVS");
+  return std::unique_ptr<KernelIpvsTable>(
+      new KernelIpvsTable(std::move(*opened), std::move(*parts)));
+}
+
+std::vector<Status> KernelIpvsTable::apply(std::span<const IpvsOp> ops) {
+  const auto send = [&] {
+    return apply_ipvs_ops(family_, ops, [this](std::span<const Bytes> requests) {
+      return channel_.transact(Operation::generic, requests);
+    });
+  };
+  auto statuses = send();
+  const bool all_missing = std::ranges::all_of(
+      statuses, [](const auto& status) { return !status && status.error().sys_errno == ENOENT; });
+  if (statuses.empty() || !all_missing) return statuses;
+  // As with_family(): the module may have come back under another id.
+  const auto family = resolve_ipvs(channel_);
+  if (!family || *family == family_) return statuses;
+  family_ = *family;
+  return send();
+}
+
+NlCounters KernelIpvsTable::counters() const {
+  auto all = channel_.counters();
+  all.datagrams += parts_.counters().datagrams;
+  all.dump_requests += parts_.counters().dump_requests;
+  return all;
+}
+
+// Asks again with a new family id if the module was reloaded: genl_rcv_msg
+// (net/netlink/genetlink.c) answers ENOENT for an unknown id, and no request of these callers gets
+// ENOENT for another reason.
+template <typename Ask>
+auto KernelIpvsTable::with_family(Ask ask) -> decltype(ask()) {
+  auto answer = ask();
+  if (answer || answer.error().sys_errno != ENOENT) return answer;
+  const auto family = resolve_ipvs(channel_);
+  if (!family) return family.error();
+  family_ = *family;
+  return ask();
+}
+
+// Decoded as the messages arrive: with all the kernel's counters, the messages of a large table
+// would take five times the memory of the result. IPVS never marks a dump as interrupted.
+Result<std::vector<VirtualService>> KernelIpvsTable::list_services() {
+  std::vector<VirtualService> services;
+  const auto status = with_family([&] {
+    return channel_.stream_whole(
+        Operation::ipvs_service, encode_list_services(family_), [&] { services.clear(); },
+        [&](ByteView payload) { return add_service(payload, services); });
+  });
+  if (status) return services;
+  return in_context(status.error(), "list virtual services");
+}
+
+Result<IpvsTable::ServicesPart> KernelIpvsTable::begin_services() {
+  return with_family([this]() -> Result<ServicesPart> {
+    if (const auto begun = parts_.begin_dump(encode_list_services(family_)); !begun)
+      return in_context(begun.error(), "list virtual services");
+    return next_services();
+  });
+}
+
+Result<IpvsTable::ServicesPart> KernelIpvsTable::next_services() {
+  ServicesPart part;
+  for (int i = 0; i < kDatagramsAPart && !part.last; ++i) {
+    const auto more = parts_.next_of_dump(Operation::ipvs_service, [&](ByteView payload) {
+      return add_service(payload, part.services);
+    });
+    if (!more) return in_context(more.error(), "list virtual services");
+    part.last = !*more;
+  }
+  return part;
+}
+
+Result<std::vector<ListedServer>> KernelIpvsTable::list_servers(const VirtualServiceKey& service) {
+  std::vector<ListedServer> servers;
+  const auto failed = [&service](const Error& error) {
+    return in_context(error,
+                      fmt::format("list real servers of virtual service {}", to_string(service)));
+  };
+  const auto status = channel_.dump(Operation::ipvs_server, encode_list_servers(family_, service),
+                                    [&](ByteView payload) -> Status {
+                                      auto server =
+                                          decode_server(payload, service.address.family());
+                                      if (server)
+                                        servers.push_back(*server);
+                                      else if (server.error().kind != ErrorKind::unsupported)
+                                        return server.error();
+                                      return {};
+                                    });
+  if (!status) return failed(status.error());
+  // ip_vs_genl_dump_dests answers for an absent service as for a service without servers.
+  if (servers.empty())
+    if (const auto known =
+            channel_.query(Operation::ipvs_service, encode_get_service(family_, service));
+        !known)
+      return failed(known.error());
+  return servers;
+}
+
+Result<IpvsTimeouts> KernelIpvsTable::timeouts() {
+  const auto reply = with_family(
+      [this] { return channel_.query(Operation::generic, encode_get_timeouts(family_)); });
+  if (!reply) return in_context(reply.error(), "read IPVS timeouts");
+  return decode_timeouts(*reply);
+}
+
+Status KernelIpvsTable::set_timeouts(const IpvsTimeouts& wanted) {
+  const auto actual = timeouts();
+  if (!actual) return actual.error();
+  const auto differs = [](std::uint32_t want, std::uint32_t have) {
+    return want != 0 && want != have;
+  };
+  if (!differs(wanted.tcp, actual->tcp) && !differs(wanted.tcp_fin, actual->tcp_fin) &&
+      !differs(wanted.udp, actual->udp))
+    return {};
+  const Bytes request = encode_set_timeouts(family_, wanted);
+  auto answers = channel_.transact(Operation::generic, std::span(&request, 1));
+  if (answers[0]) return {};
+  return in_context(answers[0].error(), fmt::format("set IPVS timeouts tcp {} tcpfin {} udp {}",
+                                                    wanted.tcp, wanted.tcp_fin, wanted.udp));
+}
+
+}  // namespace ipvsproxier::netlink

@@ -1,0 +1,41 @@
+#pragma once
+
+// KernelLinkTable: the links and addresses of the network namespace in which it was opened, over
+// rtnetlink. Sync thread only. Opening and destroying change nothing.
+
+#include <memory>
+
+#include "netlink/links/link_records.h"
+#include "netlink/links/link_table.h"
+#include "netlink/nl_channel.h"
+
+namespace ipvsproxier::netlink {
+
+class KernelLinkTable final : public LinkTable {
+ public:
+  static Result<std::unique_ptr<KernelLinkTable>> open(const NlOptions& options = {});
+
+  // `missing` with the module's name if the kernel cannot make dummy links.
+  Result<bool> ensure_dummy(std::string_view name) override;
+  Result<bool> remove_dummy(std::string_view name) override;
+  Result<std::vector<std::string>> list_links() override;
+  Result<std::vector<InterfaceAddress>> list_addresses() override;
+  // If the link does not exist, removals succeed and additions are `missing`.
+  std::vector<Status> apply(std::string_view link, std::span<const AddressOp> ops) override;
+  Result<std::vector<IpAddress>> list_local_routes() override;
+  std::vector<Status> apply_local_routes(std::span<const AddressOp> ops) override;
+
+  const NlCounters& counters() const { return channel_.counters(); }
+  std::uint64_t requests() const override { return counters().requests(); }
+
+ private:
+  explicit KernelLinkTable(NlChannel channel) : channel_(std::move(channel)) {}
+
+  NlChannel channel_;
+};
+
+// All links or addresses that rtnetlink lists over this channel, in the kernel's order.
+Result<std::vector<LinkRecord>> dump_links(NlChannel& channel);
+Result<std::vector<AddressRecord>> dump_addresses(NlChannel& channel);
+
+}  // namespace ipvsproxier::netlink

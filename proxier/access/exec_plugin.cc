@@ -1,0 +1,99 @@
+#include "proxier/access/exec_plugin.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "proxier/access/pem.h"
+#include "proxier/access/secret_fields.h"
+#include "proxier/api/documents.h"
+#include "proxier/api/json_text.h"
+#include "proxier/api/json_tree.h"
+#include "proxier/api/timestamp.h"
+
+namespace ipvsproxier::access {
+
+namespace {
+
+using netlink::Error;
+using netlink::ErrorKind;
+
+Error malformed(std::string what) {
+  return Error{ErrorKind::malformed, 0, std::move(what)};
+}
+
+}  // namespace
+
+std::string exec_info(const std::string& api_version, const ExecCluster* cluster) {
+  nlohmann::ordered_json spec;
+  if (cluster != nullptr) {
+    auto& told = spec["cluster"];
+    told["server"] = cluster->server;
+    if (!cluster->tls_server_name.empty()) told["tls-server-name"] = cluster->tls_server_name;
+    if (cluster->insecure_skip_tls_verify) told["insecure-skip-tls-verify"] = true;
+    if (!cluster->ca_pem.empty())
+      told["certificate-authority-data"] = base64_encode(cluster->ca_pem);
+    if (!cluster->proxy_url.empty()) told["proxy-url"] = cluster->proxy_url;
+    if (!cluster->config_json.empty())
+      told["config"] = nlohmann::ordered_json::parse(cluster->config_json, nullptr, false);
+  }
+  spec["interactive"] = false;
+  const nlohmann::ordered_json credential = {
+      {"kind", "ExecCredential"}, {"apiVersion", api_version}, {"spec", spec}};
+  return api::to_json_text(credential);
+}
+
+std::string token_fault(std::string_view token) {
+  const bool printable =
+      std::all_of(token.begin(), token.end(), [](char c) { return c > 0x20 && c < 0x7f; });
+  return printable ? "" : "holds blanks or characters that no token has";
+}
+
+netlink::Result<ExecCredential> read_exec_credential(std::string_view output,
+                                                     const std::string& api_version) {
+  const auto parsed = api::parse_documents(output, "");
+  if (has_error(parsed.problems) || parsed.documents.size() != 1 ||
+      !parsed.documents.front().json.root().is_object())
+    return malformed("printed no ExecCredential (one JSON object)");
+  api::Problems problems;
+  const auto tree = api::to_tree(parsed.documents.front().json.root());
+  const SecretFields answer(tree, "", problems);
+  const auto kind = answer.text("kind");
+  const auto version = answer.text("apiVersion");
+  const auto status = answer.child("status");
+  ExecCredential credential{.token = status.text("token"),
+                            .client_certificate_pem = status.text("clientCertificateData"),
+                            .client_key_pem = status.text("clientKeyData")};
+  const auto expires = status.text("expirationTimestamp");
+  if (!problems.empty())
+    return malformed("printed what is no ExecCredential: " + to_string(problems.front()));
+  if (kind != "ExecCredential")
+    return malformed("printed an object of another kind than ExecCredential");
+  if (version != api_version)
+    return malformed(
+        fmt::format("printed an ExecCredential of another apiVersion than {}, which "
+                    "the kubeconfig says it speaks",
+                    api_version));
+  if (!status.exists()) return malformed("printed an ExecCredential without a status");
+  if (!expires.empty()) {
+    credential.expires = api::parse_rfc3339(expires);
+    if (!credential.expires)
+      return malformed("printed an expirationTimestamp that is no time of RFC 3339");
+  }
+  const bool has_certificate = !credential.client_certificate_pem.empty();
+  if (has_certificate != !credential.client_key_pem.empty())
+    return malformed("printed only one of clientCertificateData and clientKeyData");
+  if (credential.token.empty() && !has_certificate)
+    return malformed("printed neither a token nor a client certificate");
+  if (const auto fault = token_fault(credential.token); !fault.empty())
+    return malformed("printed a token that " + fault);
+  if (has_certificate)
+    if (const auto fault =
+            key_pair_fault(credential.client_certificate_pem, credential.client_key_pem);
+        !fault.empty())
+      return malformed("printed a client certificate that is of no use: " + fault);
+  return credential;
+}
+
+}  // namespace ipvsproxier::access

@@ -1,0 +1,169 @@
+#include "proxier/manifests/manifest_set.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace ipvsproxier::manifests {
+
+namespace {
+
+using api::Problem;
+using api::Severity;
+
+const std::string& origin_of(const api::Object& object) {
+  return std::visit([](const auto& known) -> const std::string& { return known.origin; }, object);
+}
+
+// Later objects of the same name in one file become problems instead of entries.
+std::map<ObjectKey, api::Object> by_key(std::vector<api::Object> objects, api::Problems& problems) {
+  std::map<ObjectKey, api::Object> map;
+  for (auto& object : objects) {
+    const auto key = key_of(object);
+    const auto found = map.find(key);
+    if (found == map.end())
+      map.emplace(key, std::move(object));
+    else
+      problems.push_back(duplicate_problem(object, origin_of(found->second)));
+  }
+  return map;
+}
+
+Problem keeping_problem(const std::string& path, std::size_t kept) {
+  const auto what = kept == 1
+                        ? std::string("1 object that it held before stays as it was")
+                        : fmt::format("{} objects that it held before stay as they were", kept);
+  return Problem{.severity = Severity::warning,
+                 .origin = path,
+                 .message = what + " until the file is mended or deleted"};
+}
+
+}  // namespace
+
+ObjectKey key_of(const api::Object& object) {
+  struct Visitor {
+    ObjectKey operator()(const api::Service& service) const {
+      return {.kind = api::ObjectKind::service, .name = service.name};
+    }
+    ObjectKey operator()(const api::EndpointSlice& slice) const {
+      return {.kind = api::ObjectKind::endpoint_slice, .name = slice.name};
+    }
+    ObjectKey operator()(const api::Node& node) const {
+      return {.kind = api::ObjectKind::node, .name = {.ns = "", .name = node.name}};
+    }
+  };
+  return std::visit(Visitor{}, object);
+}
+
+void ManifestSet::put(ManifestFile reading) {
+  auto& file = files_[reading.path];
+  file.problems = std::move(reading.problems);
+  if (!reading.has_documents && file.had_documents)
+    file.problems.push_back(
+        Problem{.origin = reading.path, .message = "holds no object any more, not even a list"});
+  file.is_broken = api::has_error(file.problems);
+  file.was_good |= !file.is_broken;
+  // A text without a readable object may never have been a manifest.
+  file.had_documents |= reading.has_documents && (!file.is_broken || !reading.objects.empty());
+
+  auto objects = by_key(std::move(reading.objects), file.problems);
+  if (file.is_broken) {
+    const auto fresh = objects.size();
+    objects.insert(file.objects.begin(), file.objects.end());
+    if (const auto kept = objects.size() - fresh; kept > 0)
+      file.problems.push_back(keeping_problem(reading.path, kept));
+  }
+  replace_objects(reading.path, file, std::move(objects));
+}
+
+void ManifestSet::remove(const std::string& path) {
+  const auto found = files_.find(path);
+  if (found == files_.end()) return;
+  replace_objects(path, found->second, {});
+  files_.erase(found);
+}
+
+void ManifestSet::replace_objects(const std::string& path, File& file,
+                                  std::map<ObjectKey, api::Object> objects) {
+  for (const auto& [key, object] : file.objects) note_before(key);
+  for (const auto& [key, object] : objects) note_before(key);
+  const auto old = std::exchange(file.objects, std::move(objects));
+  const auto recount = [&](const ObjectKey& key, auto&& change) {
+    auto& holders = holders_[key];
+    change(holders);
+    if (holders.size() > 1)
+      contested_.insert(key);
+    else
+      contested_.erase(key);
+    if (holders.empty()) holders_.erase(key);
+  };
+  for (const auto& [key, object] : old)
+    if (!file.objects.contains(key)) recount(key, [&](auto& holders) { holders.erase(path); });
+  for (const auto& [key, object] : file.objects)
+    recount(key, [&](auto& holders) { holders.insert(path); });
+}
+
+const api::Object* ManifestSet::find(const ObjectKey& key) const {
+  const auto holders = holders_.find(key);
+  if (holders == holders_.end()) return nullptr;
+  return &files_.at(*holders->second.begin()).objects.at(key);
+}
+
+void ManifestSet::note_before(const ObjectKey& key) {
+  if (before_.contains(key)) return;
+  const auto* object = find(key);
+  before_.emplace(key, object != nullptr ? std::optional(*object) : std::nullopt);
+}
+
+std::vector<std::string> ManifestSet::paths() const {
+  std::vector<std::string> paths;
+  for (const auto& [path, file] : files_) paths.push_back(path);
+  return paths;
+}
+
+bool ManifestSet::has_documents() const {
+  return std::any_of(files_.begin(), files_.end(), [](const auto& item) {
+    return item.second.had_documents || item.second.is_broken;
+  });
+}
+
+std::set<Problem> ManifestSet::problems() const {
+  std::set<Problem> all;
+  for (const auto& [path, file] : files_) all.insert(file.problems.begin(), file.problems.end());
+  for (const auto& key : contested_) {
+    const auto& holders = holders_.at(key);
+    const auto& first = origin_of(*find(key));
+    for (auto path = std::next(holders.begin()); path != holders.end(); ++path)
+      all.insert(duplicate_problem(files_.at(*path).objects.at(key), first));
+  }
+  return all;
+}
+
+ManifestUpdate ManifestSet::take_update(const api::Problems& others) {
+  ManifestUpdate update;
+  for (const auto& [key, before] : std::exchange(before_, {})) {
+    const auto* now = find(key);
+    if (now == nullptr) {
+      if (before) update.deleted.push_back(key);
+    } else if (!before || *now != *before) {
+      update.changed.push_back(*now);
+    }
+  }
+  auto all = problems();
+  all.insert(others.begin(), others.end());
+  std::set_difference(all.begin(), all.end(), told_.begin(), told_.end(),
+                      std::back_inserter(update.problems));
+  told_ = std::move(all);
+
+  std::set<std::string> broken;
+  for (const auto& [path, file] : files_) {
+    if (file.is_broken) broken.insert(path);
+    if (!file.is_broken && broken_before_.contains(path)) update.mended.push_back(path);
+    update.complete &= file.was_good;
+  }
+  broken_before_ = std::move(broken);
+  return update;
+}
+
+}  // namespace ipvsproxier::manifests

@@ -1,0 +1,78 @@
+#pragma once
+
+// ManifestSet: merges the readings of many manifest files while files change one by one. Pure: no
+// files, no clock. One thread at a time. Adding a file costs time proportional to its contents.
+//
+// If several files hold an object of the same kind and name, the file that is first in byte order
+// counts; when its object goes, the next one appears. A file is broken if its reading has an error,
+// or has no document although the file had some: it keeps the last good state of every object that
+// is not in the new reading.
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "proxier/api/decode.h"
+#include "proxier/api/objects.h"
+#include "proxier/api/problem.h"
+#include "proxier/manifests/manifest_source.h"
+
+namespace ipvsproxier::manifests {
+
+using api::ObjectKey;
+
+ObjectKey key_of(const api::Object& object);
+
+struct ManifestUpdate {
+  std::vector<api::Object> changed;  // new, or different from the last answer
+  std::vector<ObjectKey> deleted;
+  api::Problems problems;  // problems that the last update did not have, sorted
+  // Files that were broken at the last update and are good now.
+  std::vector<std::string> mended;
+  // False while a file could never be read completely: further objects may exist.
+  bool complete = true;
+  // Part of the input could not be read and may cause no event: try again after a while.
+  bool try_again = false;
+};
+
+class ManifestSet {
+ public:
+  void put(ManifestFile reading);
+  // For a file that does not exist (any more).
+  void remove(const std::string& path);
+
+  bool has(const std::string& path) const { return files_.contains(path); }
+  std::vector<std::string> paths() const;
+  // Whether any file has, or may have (it is broken), a document.
+  bool has_documents() const;
+
+  // The difference from the last call. `others`: problems that belong to no reading.
+  ManifestUpdate take_update(const api::Problems& others);
+
+ private:
+  struct File {
+    std::map<ObjectKey, api::Object> objects;
+    api::Problems problems;
+    bool is_broken = false;
+    bool was_good = false;
+    bool had_documents = false;
+  };
+
+  const api::Object* find(const ObjectKey& key) const;
+  void replace_objects(const std::string& path, File& file,
+                       std::map<ObjectKey, api::Object> objects);
+  void note_before(const ObjectKey& key);
+  std::set<api::Problem> problems() const;
+
+  std::map<std::string, File> files_;
+  std::map<ObjectKey, std::set<std::string>> holders_;  // paths; the first holder's object counts
+  std::set<ObjectKey> contested_;                       // objects with several holders
+  // State at the last answer of all objects touched since.
+  std::map<ObjectKey, std::optional<api::Object>> before_;
+  std::set<api::Problem> told_;
+  std::set<std::string> broken_before_;
+};
+
+}  // namespace ipvsproxier::manifests

@@ -1,0 +1,164 @@
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "proxier/manifests/manifest_set.h"
+#include "test/unit/manifest_files.h"
+#include "test/unit/problem_lines.h"
+
+namespace ipvsproxier::manifests {
+namespace {
+
+using test::Lines;
+using test::lines_of;
+using test::service;
+
+void put(ManifestSet& set, const std::string& path, const std::string& text) {
+  set.put(read_manifest_text(text, path, "n1"));
+}
+
+// "+ Service default/a 10.0.0.1 (a.yaml)", "- default/b"
+Lines lines_of_update(const ManifestUpdate& update) {
+  Lines lines;
+  for (const auto& object : update.changed) {
+    const auto& service = std::get<api::Service>(object);
+    lines.push_back("+ " + service.name.name + " " + service.cluster_ips.at(0).to_string() + " (" +
+                    service.origin + ")");
+  }
+  for (const auto& key : update.deleted) lines.push_back("- " + key.name.name);
+  return lines;
+}
+
+TEST_CASE("each update answers only what is different") {
+  ManifestSet set;
+  put(set, "a", service("web", "10.0.0.1") + service("dns", "10.0.0.2"));
+  CHECK(lines_of_update(set.take_update({})) ==
+        Lines{"+ dns 10.0.0.2 (a#2)", "+ web 10.0.0.1 (a)"});
+  CHECK(lines_of_update(set.take_update({})).empty());
+  put(set, "a", service("web", "10.0.0.1") + service("dns", "10.0.0.2"));
+  CHECK(lines_of_update(set.take_update({})).empty());
+  put(set, "a", service("web", "10.0.0.3"));
+  CHECK(lines_of_update(set.take_update({})) == Lines{"+ web 10.0.0.3 (a)", "- dns"});
+  set.remove("a");
+  set.remove("unknown");
+  CHECK(lines_of_update(set.take_update({})) == Lines{"- web"});
+}
+
+TEST_CASE("what changes and changes back between two updates is no difference") {
+  ManifestSet set;
+  put(set, "a", service("web", "10.0.0.1"));
+  CHECK(set.take_update({}).changed.size() == 1);
+  put(set, "a", service("web", "10.0.0.9") + service("new", "10.0.0.5"));
+  put(set, "a", service("web", "10.0.0.1"));
+  CHECK(lines_of_update(set.take_update({})).empty());
+}
+
+TEST_CASE("of one name the first file counts, and what it covers appears when it goes") {
+  ManifestSet set;
+  put(set, "b", service("web", "10.0.0.2"));
+  CHECK(lines_of_update(set.take_update({})) == Lines{"+ web 10.0.0.2 (b)"});
+  put(set, "a", service("web", "10.0.0.1"));
+  put(set, "c", service("web", "10.0.0.3") + service("web", "10.0.0.4"));
+  auto update = set.take_update({});
+  CHECK(lines_of_update(update) == Lines{"+ web 10.0.0.1 (a)"});
+  CHECK(lines_of(update.problems) ==
+        Lines{"error: b: Service default/web: was already read from a; that one counts",
+              "error: c: Service default/web: was already read from a; that one counts",
+              "error: c#2: Service default/web: was already read from c; that one counts"});
+  CHECK(update.complete);
+  set.remove("a");
+  update = set.take_update({});
+  CHECK(lines_of_update(update) == Lines{"+ web 10.0.0.2 (b)"});
+  CHECK(lines_of(update.problems) ==
+        Lines{"error: c: Service default/web: was already read from b; that one counts"});
+  set.remove("c");  // which is covered
+  CHECK(lines_of_update(set.take_update({})).empty());
+}
+
+TEST_CASE("a broken document leaves the good ones, and the last good state of the others") {
+  ManifestSet set;
+  put(set, "a", service("one", "10.0.0.1") + service("two", "10.0.0.2"));
+  CHECK(set.take_update({}).changed.size() == 2);
+  const auto broken = service("one", "10.0.0.9") + "---\nkind: [\n";
+  put(set, "a", broken);
+  auto update = set.take_update({});
+  CHECK(lines_of_update(update) == Lines{"+ one 10.0.0.9 (a)"});
+  CHECK(update.complete);
+  REQUIRE(update.problems.size() == 2);
+  CHECK(lines_of(update.problems).front() ==
+        "warning: a: 1 object that it held before stays as it was until the file is mended or "
+        "deleted");
+  CHECK(update.mended.empty());
+
+  put(set, "a", broken);  // still broken: said once, kept twice
+  update = set.take_update({});
+  CHECK(lines_of_update(update).empty());
+  CHECK(lines_of(update.problems).empty());
+
+  put(set, "a", service("one", "10.0.0.9"));
+  update = set.take_update({});
+  CHECK(lines_of_update(update) == Lines{"- two"});
+  CHECK(update.mended == Lines{"a"});
+  CHECK(set.take_update({}).mended.empty());
+
+  put(set, "a", broken);
+  CHECK_FALSE(set.take_update({}).problems.empty());  // anew
+  set.remove("a");
+  update = set.take_update({});
+  CHECK(lines_of_update(update) == Lines{"- one"});
+  CHECK(update.mended.empty());
+}
+
+TEST_CASE("a file that is emptied keeps all; an empty list is not empty") {
+  ManifestSet set;
+  put(set, "a", service("one", "10.0.0.1"));
+  CHECK(set.take_update({}).changed.size() == 1);
+  put(set, "a", "# nothing\n");
+  auto update = set.take_update({});
+  CHECK(lines_of_update(update).empty());
+  CHECK(lines_of(update.problems).back() == "error: a: holds no object any more, not even a list");
+  put(set, "a", "apiVersion: v1\nkind: List\nitems: []\n");
+  update = set.take_update({});
+  CHECK(lines_of_update(update) == Lines{"- one"});
+  CHECK(update.mended == Lines{"a"});
+}
+
+TEST_CASE("the objects are complete when every file was good once, or is gone") {
+  ManifestSet set;
+  put(set, "a", service("one", "10.0.0.1"));
+  CHECK(set.take_update({}).complete);
+  put(set, "b", "kind: [");
+  CHECK_FALSE(set.take_update({}).complete);
+  put(set, "b", service("two", "10.0.0.2"));
+  CHECK(set.take_update({}).complete);
+  put(set, "b", "kind: [");
+  CHECK(set.take_update({}).complete);
+  put(set, "c", "kind: [");
+  CHECK_FALSE(set.take_update({}).complete);
+  set.remove("c");
+  CHECK(set.take_update({}).complete);
+}
+
+TEST_CASE("text that never held an object is no broken file") {
+  ManifestSet set;
+  put(set, "a", "kind: [");
+  CHECK(set.has_documents());
+  put(set, "a", "# a note\n");
+  CHECK_FALSE(set.has_documents());
+  const auto update = set.take_update({});
+  CHECK(lines_of(update.problems).empty());
+  CHECK(update.complete);
+}
+
+TEST_CASE("problems of others are told once too, and again when they come back") {
+  ManifestSet set;
+  const api::Problems gone = {api::Problem{.origin = "p", .message = "does not exist"}};
+  CHECK(lines_of(set.take_update(gone).problems) == Lines{"error: p: does not exist"});
+  CHECK(set.take_update(gone).problems.empty());
+  CHECK(set.take_update({}).problems.empty());
+  CHECK(set.take_update(gone).problems.size() == 1);
+}
+
+}  // namespace
+}  // namespace ipvsproxier::manifests
