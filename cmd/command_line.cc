@@ -16,16 +16,19 @@ namespace {
 
 using MainFlag = config::Flag<MainFlags>;
 using M = MainFlags;
+using D = plan::Differences;
 
 template <auto... Path>
 constexpr auto to_main = &config::set_member<MainFlags, Path...>;
 
+// 0 means none.
 template <auto Member>
 std::string set_length(std::string_view text, MainFlags& flags) {
   config::Nanoseconds value{0};
   auto wrong = config::set_value(text, value);
   if (wrong.empty() && value < config::Nanoseconds::zero()) wrong = "must not be negative";
-  if (wrong.empty()) flags.*Member = value;
+  if (wrong.empty())
+    flags.*Member = value == config::Nanoseconds::zero() ? std::nullopt : std::optional(value);
   return wrong;
 }
 
@@ -35,7 +38,10 @@ std::string set_vip_binding(std::string_view text, MainFlags& flags) {
   return "";
 }
 
-constexpr auto kMainFlags = std::to_array<MainFlag>({
+template <auto Difference>
+constexpr auto to_difference = &config::set_member<MainFlags, &M::differences, Difference>;
+
+const auto kMainFlags = std::to_array<MainFlag>({
     {"manifests", "PATH",
      "File or folder of Services, EndpointSlices and Nodes (YAML or JSON), instead of an API "
      "server",
@@ -87,44 +93,51 @@ constexpr auto kMainFlags = std::to_array<MainFlag>({
     {"control-socket", "PATH",
      "Answer ipvsctl on this unix socket; \"\": nowhere (default /run/ipvs-proxier/control.sock)",
      to_main<&M::control_socket>},
+});
+
+// What --kube-proxy-compat switches off.
+const auto kDifferences = std::to_array<MainFlag>({
     {"mass-removal-brake", "",
      "When more than half of 20 Services or more are missing from a list of the API server, keep "
      "them until a list one ipvs.syncPeriod later lacks them, too; so with EndpointSlices "
      "(default true)",
      to_main<&M::mass_removal_brake>},
     {"vip-ping", "", "Answer pings to service addresses; kube-proxy rejects them (default true)",
-     to_main<&M::vip_ping>},
+     to_difference<&D::vip_ping>},
     {"strict-internal-traffic-policy", "",
      "internalTrafficPolicy Local never uses other nodes' endpoints; kube-proxy does for Services "
      "that can be reached from outside (default true)",
-     to_main<&M::strict_internal_traffic_policy>},
+     to_difference<&D::strict_internal_traffic_policy>},
     {"open-health-check-ports", "",
      "Keep healthCheckNodePort open without an address for node ports (default true)",
-     to_main<&M::open_health_check_ports>},
+     to_difference<&D::open_health_check_ports>},
     {"lean-loop-back", "",
      "Masquerade hairpin traffic of those endpoints only that get traffic (default true)",
-     to_main<&M::lean_loop_back>},
+     to_difference<&D::lean_loop_back>},
     {"growing-sets", "",
      "Replace an IP set of more than 65536 entries by a larger one; kube-proxy leaves the rest out "
      "(default true)",
-     to_main<&M::growing_sets>},
+     to_difference<&D::growing_sets>},
     {"spread-addresses", "",
      "Bind addresses beyond 4096 to further links, kube-ipvs1 and so on, 1024 to each (default "
      "true)",
-     to_main<&M::spread_addresses>},
+     to_difference<&D::spread_addresses>},
     {"follow-node-ip", "",
      "Judge source ranges and nodePortAddresses [primary] by the Node's IPs as they are now, not "
      "as "
      "at the start; without any, such node ports wait instead of being everywhere (default true)",
-     to_main<&M::follow_node_ip>},
+     to_difference<&D::follow_node_ip>},
     {"scheduler-fallback", "",
      "The schedulers mh and sh pass over draining endpoints; kube-proxy has the new connections "
      "refused that fall to one (default true)",
-     to_main<&M::scheduler_fallback>},
+     to_difference<&D::scheduler_fallback>},
     {"unbind-special", "",
      "Loopback addresses are no Service's, and IPv6 link-local ones leave with theirs; kube-proxy "
      "binds both and leaves them (default true)",
-     to_main<&M::unbind_special>},
+     to_difference<&D::unbind_special>},
+});
+
+const auto kCompat = std::to_array<MainFlag>({
     {"kube-proxy-compat", "",
      "Leave the kernel as kube-proxy would: switches off the differences above",
      to_main<&M::compat>},
@@ -207,6 +220,23 @@ GivenFlags given(const CLI::App& app, std::span<const config::ConfigFlag> flags)
   return result;
 }
 
+std::array<std::span<const MainFlag>, 3> main_flags() {
+  return {kMainFlags, kDifferences, kCompat};
+}
+
+// With --kube-proxy-compat a difference is off unless its flag is given. All texts were checked.
+void settle_differences(const CLI::App& app, MainFlags& main) {
+  for (const auto& flag : kDifferences) {
+    const auto& texts = app.get_option(long_name(flag.name))->results();
+    bool is_on = false;
+    if (texts.empty()) {
+      if (main.compat) static_cast<void>(flag.set("false", main));
+    } else if (config::set_value(texts.back(), is_on).empty() && is_on) {
+      main.asked_for.push_back(flag.name);
+    }
+  }
+}
+
 Exit usage_error(const CLI::App& app, const std::string& message) {
   return Exit{.status = 1, .text = fmt::format("{}\nError: {}\n", app.help(), message)};
 }
@@ -231,7 +261,7 @@ std::optional<Exit> parse(CLI::App& app, int argc, const char* const* argv) {
 }  // namespace
 
 void add_daemon_flags(CLI::App& app) {
-  add_flags<MainFlags>(app, "Flags", kMainFlags);
+  for (const auto& flags : main_flags()) add_flags<MainFlags>(app, "Flags", flags);
   add_flags<config::FlagConfig>(app, "kube-proxy's flags for the log, which win over --config",
                                 config::logging_flags());
   add_flags<config::FlagConfig>(app, "kube-proxy's other flags, which are ignored beside --config",
@@ -250,7 +280,8 @@ std::variant<CommandLine, Exit> read_command_line(int argc, const char* const* a
   if (auto exit = parse(app, argc, argv)) return *std::move(exit);
   CommandLine line;
   std::vector<std::string> wrong;
-  set_flags<MainFlags>(app, kMainFlags, line.main, wrong);
+  for (const auto& flags : main_flags()) set_flags<MainFlags>(app, flags, line.main, wrong);
+  if (wrong.empty()) settle_differences(app, line.main);
   config::FlagConfig judged;
   set_flags<config::FlagConfig>(app, config::logging_flags(), judged, wrong);
   set_flags<config::FlagConfig>(app, config::config_flags(), judged, wrong);

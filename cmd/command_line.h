@@ -3,6 +3,7 @@
 // The command line of ipvs-proxier: the given flags, with our own flags as values. "_" counts as
 // "-" in flags, as in kube-proxy; the last of a repeated flag counts, lists grow. Pure.
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "proxier/config/kube_proxy_flags.h"
+#include "proxier/plan/differences.h"
 
 namespace CLI {
 class App;
@@ -33,41 +35,38 @@ struct Exit {
 // Flags that always count: our own, and those of kube-proxy that are not in its configuration file
 // or take precedence over it.
 struct MainFlags {
+  // --manifests: a file or folder. "": objects come from the API server named by --master, else by
+  // the configuration's kubeconfig, else from the pod's environment.
   std::string manifests;
   std::string master;
-  std::string config_file;
+  std::string config_file;  // "": configured by flags
   std::string hostname_override;
-  bool once = false;
-  bool cleanup = false;
-  bool init_only = false;
+  bool once = false;       // program the kernel and exit, else follow
+  bool cleanup = false;    // remove our kernel state and exit
+  bool init_only = false;  // prepare the host and exit
   std::string write_config_to;
-  config::Nanoseconds drain_timeout{0};
-  config::Nanoseconds healthz_max_watch_age{0};
+  // Remove a draining real server after this time; nullopt: only when it is idle.
+  std::optional<config::Nanoseconds> drain_timeout;
+  // Unhealthy after this time without data of a watch; nullopt: never.
+  std::optional<config::Nanoseconds> healthz_max_watch_age;
   bool ipv6_forwarding = false;
   bool ipvs_estimators = true;
   bool drain_deleted_services = false;
-  bool bind_by_routes = false;
+  bool bind_by_routes = false;  // --vip-binding=route
   bool ignore_mode = false;
-  std::optional<bool> external_ips;
-  std::string control_socket = kControlSocket;
-  std::optional<bool> mass_removal_brake;  // nullopt: on, unless --kube-proxy-compat is given
-  // Differences from kube-proxy; nullopt: the default, which --kube-proxy-compat changes.
-  std::optional<bool> vip_ping;
-  std::optional<bool> strict_internal_traffic_policy;
-  std::optional<bool> open_health_check_ports;
-  std::optional<bool> lean_loop_back;
-  std::optional<bool> growing_sets;
-  std::optional<bool> spread_addresses;
-  std::optional<bool> follow_node_ip;
-  std::optional<bool> scheduler_fallback;
-  std::optional<bool> unbind_special;
-  bool compat = false;
+  std::optional<bool> external_ips;             // nullopt: as the feature gate says
+  std::string control_socket = kControlSocket;  // "": no socket for ipvsctl
+  bool mass_removal_brake = true;               // for an API server's lists
+  plan::Differences differences;
+  bool compat = false;  // --kube-proxy-compat switches mass_removal_brake and differences off
+  // Of what it switches off: the names of flags that were given as true.
+  std::vector<std::string_view> asked_for;
 };
 
 struct GivenFlag {
   std::string_view name;
   std::string text;
-  std::string (*set)(std::string_view text, config::FlagConfig& target);
+  std::function<std::string(std::string_view text, config::FlagConfig& target)> set;
 };
 // In the order of the tables; a repeated flag in the order given.
 using GivenFlags = std::vector<GivenFlag>;

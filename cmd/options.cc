@@ -3,6 +3,7 @@
 #include <unistd.h>
 #include <climits>
 
+#include <algorithm>
 #include <array>
 #include <set>
 #include <utility>
@@ -37,25 +38,9 @@ std::string kubeconfig_flag(const CommandLine& line) {
   return value;
 }
 
-struct DifferenceFlag {
-  std::string_view flag;
-  std::optional<bool> MainFlags::*given;
-  bool plan::Differences::*value;
-};
-
-constexpr std::array<DifferenceFlag, 9> kDifferences = {{
-    {"vip-ping", &MainFlags::vip_ping, &plan::Differences::vip_ping},
-    {"strict-internal-traffic-policy", &MainFlags::strict_internal_traffic_policy,
-     &plan::Differences::strict_internal_traffic_policy},
-    {"open-health-check-ports", &MainFlags::open_health_check_ports,
-     &plan::Differences::open_health_check_ports},
-    {"lean-loop-back", &MainFlags::lean_loop_back, &plan::Differences::lean_loop_back},
-    {"growing-sets", &MainFlags::growing_sets, &plan::Differences::growing_sets},
-    {"spread-addresses", &MainFlags::spread_addresses, &plan::Differences::spread_addresses},
-    {"follow-node-ip", &MainFlags::follow_node_ip, &plan::Differences::follow_node_ip},
-    {"scheduler-fallback", &MainFlags::scheduler_fallback, &plan::Differences::scheduler_fallback},
-    {"unbind-special", &MainFlags::unbind_special, &plan::Differences::unbind_special},
-}};
+bool asks_for(const MainFlags& main, std::string_view flag) {
+  return std::find(main.asked_for.begin(), main.asked_for.end(), flag) != main.asked_for.end();
+}
 
 // A description of contradicting flags, or "".
 std::string contradiction(const CommandLine& line) {
@@ -68,9 +53,8 @@ std::string contradiction(const CommandLine& line) {
     };
     if (!main.master.empty()) return refuse("master");
     if (!kubeconfig_flag(line).empty()) return refuse("kubeconfig");
-    if (main.healthz_max_watch_age > config::Nanoseconds::zero())
-      return refuse("healthz-max-watch-age");
-    if (main.mass_removal_brake.value_or(false)) return refuse("mass-removal-brake");
+    if (main.healthz_max_watch_age) return refuse("healthz-max-watch-age");
+    if (asks_for(main, "mass-removal-brake")) return refuse("mass-removal-brake");
   }
   if (main.cleanup && (main.once || main.init_only))
     return fmt::format("--cleanup contradicts --{}: it removes and ends",
@@ -82,13 +66,10 @@ std::string contradiction(const CommandLine& line) {
     return "--hostname-override must not be blank";
   if (main.compat && main.bind_by_routes)
     return "--vip-binding=route contradicts --kube-proxy-compat: kube-proxy binds addresses";
-  const auto refuse_compat = [](std::string_view flag) {
-    return fmt::format("--{}=true contradicts --kube-proxy-compat, which switches it off", flag);
-  };
-  for (const auto& row : kDifferences)
-    if (main.compat && (main.*row.given).value_or(false)) return refuse_compat(row.flag);
-  if (main.compat && main.mass_removal_brake.value_or(false))
-    return refuse_compat("mass-removal-brake");
+  // The brake is named last.
+  if (main.compat && !main.asked_for.empty())
+    return fmt::format("--{}=true contradicts --kube-proxy-compat, which switches it off",
+                       main.asked_for.back());
   return "";
 }
 
@@ -103,35 +84,10 @@ void tell_ignored(const CommandLine& line, api::Problems& warnings) {
           fmt::format("beside --config these flags are ignored: {}", fmt::join(names, ", "))});
 }
 
-std::optional<config::Nanoseconds> unless_zero(config::Nanoseconds value) {
-  return value == config::Nanoseconds::zero() ? std::nullopt : std::optional(value);
-}
-
-Options options_of(const MainFlags& main) {
-  Options options{.manifests = main.manifests,
-                  .master = main.master,
-                  .once = main.once,
-                  .cleanup = main.cleanup,
-                  .init_only = main.init_only,
-                  .write_config_to = main.write_config_to,
-                  .config_file = main.config_file,
-                  .drain_timeout = unless_zero(main.drain_timeout),
-                  .healthz_max_watch_age = unless_zero(main.healthz_max_watch_age),
-                  .ipv6_forwarding = main.ipv6_forwarding,
-                  .ipvs_estimators = main.ipvs_estimators,
-                  .drain_deleted_services = main.drain_deleted_services,
-                  .bind_by_routes = main.bind_by_routes,
-                  .mass_removal_brake = main.mass_removal_brake.value_or(!main.compat),
-                  .external_ips = main.external_ips,
-                  .control_socket = main.control_socket,
-                  .differences = main.compat ? plan::kKubeProxyCompat : plan::Differences{}};
-  for (const auto& row : kDifferences)
-    if (const auto& given = main.*row.given) options.differences.*row.value = *given;
-  return options;
-}
-
-EffectiveConfig effective_config(const CommandLine& line, const ConfigOverrides& overrides) {
+EffectiveConfig effective_config(const CommandLine& line, const ConfigOverrides& overrides,
+                                 const std::optional<std::string>& config_text) {
   const auto& file = line.main.config_file;
+  if (config_text) return config_of_file(*config_text, file, overrides);
   if (file.empty()) return config_of_flags(line.config, overrides);
   EffectiveConfig unreadable;
   const auto text = api::read_text_file(file, unreadable.problems);
@@ -159,17 +115,18 @@ std::optional<std::string> resolve_node_name(const config::KubeProxyConfig& conf
 }
 
 std::variant<Options, Exit> parse_options(int argc, const char* const* argv,
-                                          const std::string& machine_name) {
+                                          const std::string& machine_name,
+                                          const std::optional<std::string>& config_text) {
   auto read = read_command_line(argc, argv);
   if (auto* exit = std::get_if<Exit>(&read)) return std::move(*exit);
   const auto& line = std::get<CommandLine>(read);
   if (const auto wrong = contradiction(line); !wrong.empty()) return failure(wrong);
-  Options options = options_of(line.main);
+  Options options{line.main};
   options.flags.assign(argv + 1, argv + argc);
   options.overrides = ConfigOverrides{.hostname_override = line.main.hostname_override,
                                       .logging = line.logging,
                                       .ignore_mode = line.main.ignore_mode};
-  auto effective = effective_config(line, options.overrides);
+  auto effective = effective_config(line, options.overrides, config_text);
   if (api::has_error(effective.problems))
     return Exit{.status = 1, .text = list_problems(effective.problems)};
   options.config = std::move(effective.config);

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -19,10 +20,10 @@ struct Flag {
   std::string_view name;  // without dashes
   // The name of the value in --help; "": a switch, whose text is true or false.
   std::string_view value;
-  std::string_view help;
+  std::string help;
   // Applies one occurrence of the flag, in the order given. Returns a description of a mistake
   // ("must be ..."), or "".
-  std::string (*set)(std::string_view text, Target& target);
+  std::function<std::string(std::string_view text, Target& target)> set;
 };
 
 // Parse a text into a value. Return a description of a mistake, or ""; a mistake leaves the value

@@ -5,11 +5,14 @@
 #include <fstream>
 #include <ostream>
 #include <system_error>
+#include <type_traits>
+#include <variant>
 
 #include <nlohmann/json.hpp>
 
 #include "proxier/api/json_text.h"
 #include "proxier/api/yaml_writer.h"
+#include "proxier/config/config_fields.h"
 #include "proxier/config/go_duration.h"
 
 namespace ipvsproxier::config {
@@ -35,105 +38,57 @@ OrderedJson list(const std::vector<std::string>& elements) {
   return elements.empty() ? OrderedJson(nullptr) : OrderedJson(elements);
 }
 
-OrderedJson log_output(const LogOutputConfig& output) {
-  OrderedJson json = OrderedJson::object();
-  if (output.split_stream) json["splitStream"] = true;
-  json["infoBufferSize"] = output.info_buffer_size;
-  return json;
+OrderedJson modules(const std::vector<VModule>& elements) {
+  auto result = OrderedJson::array();
+  for (const auto& [pattern, verbosity] : elements)
+    result.push_back(OrderedJson{{"filePattern", pattern}, {"verbosity", verbosity}});
+  return result;
 }
 
-OrderedJson logging(const LoggingConfig& logging) {
-  OrderedJson json = {{"format", logging.format},
-                      {"flushFrequency", show(logging.flush_frequency)},
-                      {"verbosity", logging.verbosity}};
-  for (const auto& module : logging.vmodule)
-    json["vmodule"].push_back(
-        OrderedJson{{"filePattern", module.file_pattern}, {"verbosity", module.verbosity}});
-  json["options"] = {{"text", log_output(logging.text)}, {"json", log_output(logging.json)}};
-  return json;
+struct ToJson {
+  OrderedJson operator()(const Nanoseconds* value) const { return show(*value); }
+  OrderedJson operator()(const double* value) const { return number(*value); }
+  OrderedJson operator()(const std::vector<std::string>* value) const { return list(*value); }
+  OrderedJson operator()(const std::vector<VModule>* value) const { return modules(*value); }
+  OrderedJson operator()(const auto* value) const { return *value; }
+};
+
+struct IsEmpty {
+  bool operator()(const bool* value) const { return !*value; }
+  bool operator()(const auto* value) const {
+    return *value == std::remove_cvref_t<decltype(*value)>{};
+  }
+};
+
+OrderedJson zero_of(const FieldValue& value) {
+  return std::visit(
+      [](const auto* place) -> OrderedJson {
+        const std::remove_cvref_t<decltype(*place)> zero{};
+        return ToJson()(&zero);
+      },
+      value);
 }
 
-OrderedJson client_connection(const ClientConnectionConfig& client) {
-  return {{"kubeconfig", client.kubeconfig},
-          {"acceptContentTypes", client.accept_content_types},
-          {"contentType", client.content_type},
-          {"qps", number(client.qps)},
-          {"burst", client.burst}};
+// The member of the document that the path names.
+OrderedJson& member(OrderedJson& document, std::string_view path) {
+  auto* at = &document;
+  for (auto dot = path.find('.'); dot != std::string_view::npos; dot = path.find('.')) {
+    at = &(*at)[std::string(path.substr(0, dot))];
+    path.remove_prefix(dot + 1);
+  }
+  return (*at)[std::string(path)];
 }
 
-// Without the periods, which belong to modes that are not selected.
-OrderedJson iptables(const IptablesConfig& iptables) {
-  return {{"masqueradeBit", iptables.masquerade_bit},
-          {"masqueradeAll", iptables.masquerade_all},
-          {"localhostNodePorts", iptables.localhost_node_ports},
-          {"syncPeriod", "0s"},
-          {"minSyncPeriod", "0s"}};
-}
-
-OrderedJson nftables(const NftablesConfig& nftables) {
-  return {{"masqueradeBit", nftables.masquerade_bit},
-          {"masqueradeAll", false},
-          {"syncPeriod", "0s"},
-          {"minSyncPeriod", "0s"}};
-}
-
-OrderedJson ipvs(const IpvsConfig& ipvs) {
-  return {{"syncPeriod", show(ipvs.sync_period)},
-          {"minSyncPeriod", show(ipvs.min_sync_period)},
-          {"scheduler", ipvs.scheduler},
-          {"excludeCIDRs", list(ipvs.exclude_cidrs)},
-          {"strictARP", ipvs.strict_arp},
-          {"tcpTimeout", show(ipvs.tcp_timeout)},
-          {"tcpFinTimeout", show(ipvs.tcp_fin_timeout)},
-          {"udpTimeout", show(ipvs.udp_timeout)}};
-}
-
-OrderedJson winkernel(const WinkernelConfig& winkernel) {
-  return {{"networkName", winkernel.network_name},
-          {"sourceVip", winkernel.source_vip},
-          {"enableDSR", winkernel.enable_dsr},
-          {"rootHnsEndpointName", winkernel.root_hns_endpoint_name},
-          {"forwardHealthCheckVip", winkernel.forward_health_check_vip}};
-}
-
-OrderedJson conntrack(const ConntrackConfig& conntrack) {
-  return {{"maxPerCore", conntrack.max_per_core},
-          {"min", conntrack.min},
-          {"tcpEstablishedTimeout", show(conntrack.tcp_established_timeout)},
-          {"tcpCloseWaitTimeout", show(conntrack.tcp_close_wait_timeout)},
-          {"tcpBeLiberal", conntrack.tcp_be_liberal},
-          {"udpTimeout", show(conntrack.udp_timeout)},
-          {"udpStreamTimeout", show(conntrack.udp_stream_timeout)}};
-}
-
-OrderedJson to_json(const KubeProxyConfig& config) {
+OrderedJson to_json(KubeProxyConfig config) {
+  config.mode = "ipvs";  // also for "", which has another meaning in kube-proxy
   OrderedJson json = {{"kind", "KubeProxyConfiguration"},
                       {"apiVersion", "kubeproxy.config.k8s.io/v1alpha1"}};
-  if (!config.feature_gates.empty()) json["featureGates"] = config.feature_gates;
-  json["clientConnection"] = client_connection(config.client_connection);
-  json["logging"] = logging(config.logging);
-  json["hostnameOverride"] = config.hostname_override;
-  json["bindAddress"] = config.bind_address;
-  json["healthzBindAddress"] = config.healthz_bind_address;
-  json["metricsBindAddress"] = config.metrics_bind_address;
-  json["bindAddressHardFail"] = config.bind_address_hard_fail;
-  json["enableProfiling"] = config.enable_profiling;
-  json["showHiddenMetricsForVersion"] = config.show_hidden_metrics_for_version;
-  json["mode"] = "ipvs";  // also for "", which has another meaning in kube-proxy
-  json["iptables"] = iptables(config.iptables);
-  json["ipvs"] = ipvs(config.ipvs);
-  json["nftables"] = nftables(config.nftables);
-  json["winkernel"] = winkernel(config.winkernel);
-  json["detectLocalMode"] = config.detect_local_mode;
-  json["detectLocal"] = {{"bridgeInterface", config.detect_local.bridge_interface},
-                         {"interfaceNamePrefix", config.detect_local.interface_name_prefix}};
-  json["clusterCIDR"] = config.cluster_cidr;
-  json["nodePortAddresses"] = list(config.node_port_addresses);
-  json["oomScoreAdj"] = config.oom_score_adj;
-  json["conntrack"] = conntrack(config.conntrack);
-  json["configSyncPeriod"] = show(config.config_sync_period);
-  json["portRange"] = config.port_range;
-  if (config.windows_run_as_service) json["windowsRunAsService"] = true;
+  for (const auto& field : config_fields()) {
+    const auto value = field.value(config);
+    if (field.written == Written::unless_empty && std::visit(IsEmpty(), value)) continue;
+    member(json, field.path) =
+        field.written == Written::as_zero ? zero_of(value) : std::visit(ToJson(), value);
+  }
   return json;
 }
 

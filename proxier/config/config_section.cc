@@ -101,6 +101,16 @@ void ConfigSection::read(std::string_view key, std::map<std::string, bool>& valu
   }
 }
 
+void ConfigSection::read(std::string_view key, std::vector<VModule>& value) {
+  for (auto& element : sections(key)) {
+    VModule module;
+    element.read("filePattern", module.file_pattern);
+    element.read("verbosity", module.verbosity);
+    element.report_unknown();
+    value.push_back(std::move(module));
+  }
+}
+
 void ConfigSection::read(std::string_view key, std::chrono::nanoseconds& value) {
   const Json* found = find(key);
   if (found == nullptr) return;

@@ -16,6 +16,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "proxier/api/problem.h"
+#include "proxier/config/kube_proxy_config.h"
 
 namespace ipvsproxier::config {
 
@@ -26,9 +27,11 @@ class ConfigSection {
   ConfigSection(const Json& object, std::string path, std::string origin, api::Problems& problems)
       : object_(object), path_(std::move(path)), origin_(std::move(origin)), problems_(problems) {}
 
-  // The fields read from now on have no effect: a wrong type is a warning instead of an error, so
-  // that the file of a later version does not end the process.
-  void without_effect() { severity_ = api::Severity::warning; }
+  // Whether the fields read from now on have an effect: without, a wrong type is a warning instead
+  // of an error.
+  void set_effect(bool has_effect) {
+    severity_ = has_effect ? api::Severity::error : api::Severity::warning;
+  }
 
   // A wrong type becomes an error problem and leaves the value unchanged.
   void read(std::string_view key, std::string& value);
@@ -38,6 +41,8 @@ class ConfigSection {
   void read(std::string_view key, std::uint32_t& value);
   void read(std::string_view key, std::vector<std::string>& value);
   void read(std::string_view key, std::map<std::string, bool>& value);
+  // A list of objects with a pattern and a verbosity.
+  void read(std::string_view key, std::vector<VModule>& value);
   // "1m30s" or 0.
   void read(std::string_view key, std::chrono::nanoseconds& value);
   // The same, or an integer number of nanoseconds.

@@ -88,7 +88,11 @@ const std::vector<Case>& cases() {
       {{"--masquerade-all", "--masquerade-all=false"}, [](C&) {}},
       {{"--iptables-localhost-nodeports=false"},
        [](C& c) { c.iptables.localhost_node_ports = false; }},
-      {{"--iptables-sync-period=5s", "--iptables-min-sync-period=4s"}, [](C&) {}},
+      {{"--iptables-sync-period=5s", "--iptables-min-sync-period=4s"},
+       [](C& c) {
+         c.iptables.sync_period = std::chrono::seconds(5);
+         c.iptables.min_sync_period = std::chrono::seconds(4);
+       }},
       {{"--detect-local-mode=NodeCIDR"}, [](C& c) { c.detect_local_mode = "NodeCIDR"; }},
       {{"--detect-local-mode="}, [](C&) {}},
       {{"--pod-bridge-interface=br0"}, [](C& c) { c.detect_local.bridge_interface = "br0"; }},

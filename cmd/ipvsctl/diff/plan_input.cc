@@ -1,8 +1,5 @@
 #include "cmd/ipvsctl/diff/plan_input.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <chrono>
 #include <utility>
 
@@ -12,7 +9,6 @@
 #include "cmd/api_client.h"
 #include "cmd/log.h"
 #include "cmd/node_check.h"
-#include "netlink/unique_fd.h"
 #include "proxier/access/access_choice.h"
 #include "proxier/access/query.h"
 #include "proxier/api/decode.h"
@@ -38,27 +34,24 @@ Error malformed(std::string what) {
 }
 
 Result<cmd::Options> options_of(const std::vector<std::string>& arguments,
-                                const std::string& machine) {
+                                const std::string& machine,
+                                const std::optional<std::string>& config_text = std::nullopt) {
   std::vector<const char*> argv = {"ipvs-proxier"};
   for (const auto& argument : arguments) argv.push_back(argument.c_str());
-  auto parsed = cmd::parse_options(static_cast<int>(argv.size()), argv.data(), machine);
+  auto parsed =
+      cmd::parse_options(static_cast<int>(argv.size()), argv.data(), machine, config_text);
   if (const auto* exit = std::get_if<cmd::Exit>(&parsed)) return malformed(exit->text);
   return std::get<cmd::Options>(std::move(parsed));
 }
 
-// Parses the daemon's flags again, with the daemon's effective configuration as --config.
+// Parses the daemon's flags again, with its effective configuration.
 Result<cmd::Options> daemon_options(const Json& settings) {
-  const netlink::UniqueFd file(::memfd_create("configuration", MFD_CLOEXEC));
-  const auto text = api::to_json_text(settings.value("config", Json::object()));
-  if (!file || ::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
-    return netlink::make_error(netlink::Operation::generic, errno, "copy the configuration");
   std::vector<std::string> arguments;
   for (const auto& flag : settings.value("flags", Json::array()))
     arguments.push_back(flag.get<std::string>());
-  // The last --config counts.
-  arguments.push_back(fmt::format("--config=/proc/self/fd/{}", file.get()));
   arguments.push_back("--hostname-override=" + settings.value("node", ""));
-  return options_of(arguments, settings.value("node", ""));
+  return options_of(arguments, settings.value("node", ""),
+                    api::to_json_text(settings.value("config", Json::object())));
 }
 
 Status read_pages(ControlClient& daemon, api::ObjectKind kind, model::Changes& objects) {
