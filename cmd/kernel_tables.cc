@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
+#include <vector>
 
 #include "cmd/host_families.h"
 #include "cmd/settings.h"
 #include "ipset/nft/nft_tables.h"
+#include "ipset/sets/set_catalog.h"
 #include "ipset/sets/set_libipset.h"
 #include "netlink/conntrack/conntrack_kernel.h"
 #include "netlink/ipvs/ipvs_kernel.h"
@@ -21,30 +24,20 @@ using netlink::ErrorKind;
 
 namespace {
 
-// Modules that every first sync needs, or makes the kernel load: tables, our kinds of sets, matches
-// and targets of our rules (ipset/rules/rule_catalog.h).
-constexpr std::array<std::string_view, 20> kModules = {
-    "ip_vs",
-    "nf_conntrack_netlink",
-    "ip_set_hash_ip",
-    "ip_set_hash_ipport",
-    "ip_set_hash_ipportip",
-    "ip_set_hash_ipportnet",
-    "ip_set_bitmap_port",
-    "iptable_nat",
-    "iptable_filter",
-    "ip6table_nat",
-    "ip6table_filter",
-    "xt_addrtype",
-    "xt_comment",
-    "xt_conntrack",
-    "xt_mark",
-    "xt_set",
-    "xt_MASQUERADE",
-    "ipt_REJECT",
-    "ip6t_REJECT",
-    "dummy",
+// Beside those of our sets, modules that every first sync needs, or makes the kernel load: tables,
+// matches and targets of our rules (ipset/rules/rule_catalog.h).
+constexpr std::array<std::string_view, 15> kModules = {
+    "ip_vs",           "nf_conntrack_netlink", "iptable_nat", "iptable_filter", "ip6table_nat",
+    "ip6table_filter", "xt_addrtype",          "xt_comment",  "xt_conntrack",   "xt_mark",
+    "xt_set",          "xt_MASQUERADE",        "ipt_REJECT",  "ip6t_REJECT",    "dummy",
 };
+
+std::vector<std::string_view> needed_modules() {
+  std::set<std::string_view> modules(kModules.begin(), kModules.end());
+  for (const auto id : ipset::kSetIds)
+    modules.insert(ipset::module_of(ipset::set_spec(id, netlink::Family::ipv4).kind));
+  return {modules.begin(), modules.end()};
+}
 
 template <typename Interface, typename Absent, typename Opened>
 std::unique_ptr<Interface> or_absent(Opened opened) {
@@ -106,7 +99,7 @@ class EmptySetTable final : public sync::AbsentSetTable {
 }  // namespace
 
 KernelTables open_kernel_tables(spdlog::logger& logger) {
-  netlink::load_modules(kModules);
+  netlink::load_modules(needed_modules());
   ipset::IptcSettings settings;
   settings.load_module = [](const std::string& module) {
     // A failure shows in the next operation.

@@ -40,22 +40,6 @@ Status check_name(const std::string& name) {
                fmt::format("set name \"{}\" is not of 1 to {} bytes", name, IPSET_MAXNAMELEN - 1)};
 }
 
-std::string_view module_of(SetKind kind) {
-  switch (kind) {
-    case SetKind::hash_ip:
-      return "ip_set_hash_ip";
-    case SetKind::hash_ip_port:
-      return "ip_set_hash_ipport";
-    case SetKind::hash_ip_port_ip:
-      return "ip_set_hash_ipportip";
-    case SetKind::hash_ip_port_net:
-      return "ip_set_hash_ipportnet";
-    case SetKind::bitmap_port:
-      return "ip_set_bitmap_port";
-  }
-  return "ip_set";
-}
-
 std::uint8_t netfilter_family(Family family) {
   return family == Family::ipv4 ? NFPROTO_IPV4 : NFPROTO_IPV6;
 }

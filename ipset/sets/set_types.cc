@@ -40,6 +40,22 @@ std::string_view to_string(SetKind kind) {
   return "unknown";
 }
 
+std::string_view module_of(SetKind kind) {
+  switch (kind) {
+    case SetKind::hash_ip:
+      return "ip_set_hash_ip";
+    case SetKind::hash_ip_port:
+      return "ip_set_hash_ipport";
+    case SetKind::hash_ip_port_ip:
+      return "ip_set_hash_ipportip";
+    case SetKind::hash_ip_port_net:
+      return "ip_set_hash_ipportnet";
+    case SetKind::bitmap_port:
+      return "ip_set_bitmap_port";
+  }
+  return "ip_set";
+}
+
 std::string to_string(const Element& element) {
   return std::visit(Printer{}, element);
 }

@@ -27,6 +27,8 @@ enum class SetKind : std::uint8_t {
 };
 
 std::string_view to_string(SetKind kind);  // "hash:ip,port"
+// The kernel module of the kind: "ip_set_hash_ipport".
+std::string_view module_of(SetKind kind);
 
 // How a set is created. A kernel set of this name with another kind or family is not ours.
 struct SetSpec {
