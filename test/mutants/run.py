@@ -25,7 +25,8 @@ SUITES = ("unit", "kernel", "long")
 PATIENCE = 300  # seconds for a test of the host: some faults make it wait for ever
 # Rooms whose unit tests have other names, or more than one.
 UNITS = {
-    "netlink": ("netlink", "fakes"),
+    "netlink": ("netlink", "fakes", "kernel"),
+    "ipset": ("ipset", "nft", "kernel"),
     "sync": ("sync", "sync_thread", "sync_long"),
     "access": ("access", "curl_transport"),
     "watch": ("reflector", "framer", "recorder"),

@@ -175,7 +175,8 @@ void KernelWatch::saw(const std::string& set, const ipset::ElementOp& op) {
   if (!desired_.complete || desired_.sets.at(key).contains(op.element)) broken.push_back(what);
   if (sets_.contains(set, op.element)) return;
   const auto subject = subject_of(key.id, op.element);
-  if (subject.service && leaving_.contains(*subject.service))
+  if (subject.service && leaving_.contains(*subject.service) &&
+      ipvs_.contains(*subject.service))  // a late removal may have come to pass
     broken.push_back(what + " before its virtual service");
   if (subject.address && leaving_addresses_.contains(*subject.address) &&
       links_.is_bound(*subject.address))  // others may have taken it
