@@ -8,24 +8,24 @@
 
 #include <fmt/format.h>
 
-#include "cmd/ipvsctl/listing/save_format.h"
 #include "ipset/sets/set_catalog.h"
 #include "proxier/plan/node_info.h"
 #include "test/bench/kernel_parts.h"
 #include "test/bench/measurements.h"
+#include "test/support/saved_table.h"
 #include "test/support/temp_dir.h"
 
 namespace ipvsproxier::bench {
 namespace {
 
 std::string virtual_servers_text(const plan::DesiredState& desired) {
-  std::vector<ctl::ServiceTable> table;
+  std::vector<test::ServiceTable> table;
   for (const auto& [key, planned] : desired.services) {
-    ctl::ServiceTable entry{.service = planned.service, .servers = {}};
+    test::ServiceTable entry{.service = planned.service, .servers = {}};
     for (const auto& server : planned.servers) entry.servers.push_back({.server = {.key = server}});
     table.push_back(std::move(entry));
   }
-  return ctl::format_save(table);
+  return test::format_save(table);
 }
 
 std::string elements_text(const plan::DesiredState& desired) {

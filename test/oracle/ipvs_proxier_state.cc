@@ -23,7 +23,6 @@
 #include <nlohmann/json.hpp>
 
 #include "cmd/effective_config.h"
-#include "cmd/ipvsctl/listing/save_format.h"
 #include "cmd/settings.h"
 #include "proxier/manifests/manifest_set.h"
 #include "proxier/sync/reconciler.h"
@@ -33,6 +32,7 @@
 #include "test/fakes/fake_rule_table.h"
 #include "test/fakes/fake_set_table.h"
 #include "test/support/ip.h"
+#include "test/support/saved_table.h"
 
 namespace ipvsproxier::test {
 namespace {
@@ -214,12 +214,12 @@ class Node {
   }
 
   Sorted virtual_server_lines() {
-    std::vector<ctl::ServiceTable> table;
+    std::vector<test::ServiceTable> table;
     const auto services = ipvs_.list_services().value();
     for (const auto& service : services)
       table.push_back({service, ipvs_.list_servers(service.key).value()});
     Sorted lines;
-    std::istringstream text(ctl::format_save(table));
+    std::istringstream text(test::format_save(table));
     for (std::string line; std::getline(text, line);) {
       line.erase(line.find_last_not_of(' ') + 1);
       lines.insert(line);

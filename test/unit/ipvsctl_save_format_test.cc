@@ -1,4 +1,4 @@
-#include "cmd/ipvsctl/listing/save_format.h"
+#include "test/support/saved_table.h"
 
 #include <catch2/catch.hpp>
 
@@ -6,6 +6,7 @@ namespace ipvsproxier::ctl {
 namespace {
 
 using namespace netlink;
+using test::format_save;
 
 VirtualService service(const std::string& ip, std::uint16_t port,
                        Protocol protocol = Protocol::tcp) {

@@ -6,13 +6,13 @@
 
 #include <catch2/catch.hpp>
 
-#include "cmd/ipvsctl/listing/save_format.h"
 #include "ipset/rules/rule_catalog.h"
 #include "proxier/api/decode.h"
 #include "proxier/api/documents.h"
 #include "proxier/plan/planner.h"
 #include "proxier/plan/service_health.h"
 #include "test/support/cluster_builder.h"
+#include "test/support/saved_table.h"
 #include "test/support/vectors.h"
 
 namespace ipvsproxier::plan {
@@ -64,9 +64,9 @@ std::string printed(const ipset::Element& element) {
 Lines printed(const DesiredState& state) {
   Lines lines;
   for (const auto& [key, planned] : state.services) {
-    ctl::ServiceTable table{.service = planned.service, .servers = {}};
+    test::ServiceTable table{.service = planned.service, .servers = {}};
     for (const auto& server : planned.servers) table.servers.push_back({.server = {.key = server}});
-    std::istringstream text(ctl::format_save({table}));
+    std::istringstream text(test::format_save({table}));
     for (std::string line; std::getline(text, line);) lines.push_back(line);
   }
   for (const auto& [set, elements] : state.sets)

@@ -1,17 +1,16 @@
-#include "cmd/ipvsctl/listing/save_format.h"
-
+#include <iterator>
+#include <memory>
+#include <string>
 #include <string_view>
 
 #include <fmt/format.h>
 
 #include "cmd/ipvsctl/listing/entry_text.h"
-#include "cmd/ipvsctl/listing/list_order.h"
 #include "cmd/ipvsctl/listing/table_form.h"
 
 namespace ipvsproxier::ctl {
 
 using netlink::ForwardMethod;
-using netlink::ListedServer;
 using netlink::RealServer;
 using netlink::ServerReading;
 using netlink::ServiceReading;
@@ -94,30 +93,10 @@ class SaveForm final : public TableForm {
   }
 };
 
-const VirtualServiceKey& key_of_table(const ServiceTable& table) {
-  return table.service.key;
-}
-
-const netlink::RealServerKey& key_of_listed(const ListedServer& listed) {
-  return listed.server.key;
-}
-
 }  // namespace
 
 std::unique_ptr<TableForm> save_form() {
   return std::make_unique<SaveForm>();
-}
-
-std::string format_save(const std::vector<ServiceTable>& table) {
-  std::string text;
-  SaveForm form;
-  for (const auto* entry : order_of_ipvsadm<key_of_table>(table)) {
-    const ServiceReading service{.service = entry->service};
-    form.begin_service(text, service);
-    for (const auto* listed : order_of_ipvsadm<key_of_listed>(entry->servers))
-      form.server(text, service, ServerReading{.listed = *listed});
-  }
-  return text;
 }
 
 }  // namespace ipvsproxier::ctl
