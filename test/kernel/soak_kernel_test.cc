@@ -197,7 +197,7 @@ class Soak {
     }
     INFO(story_);
     // Connections that ended may wait for their peer.
-    CHECK(eventually([&] { return descriptors_of(daemon_.pid()) <= descriptors_; }));
+    CHECK(eventually([&] { return descriptors_of(daemon_.pid()) <= descriptors_; }, 60'000));
     CHECK(kilobytes < kilobytes_ + kilobytes_ / 5 + 2048);
     say(fmt::format("{}: {} descriptors, {} kB", story_, descriptors_of(daemon_.pid()), kilobytes));
   }
