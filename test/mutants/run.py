@@ -25,8 +25,8 @@ SUITES = ("unit", "kernel", "long")
 PATIENCE = 300  # seconds for a test of the host: some faults make it wait for ever
 # Rooms whose unit tests have other names, or more than one.
 UNITS = {
-    "netlink": ("netlink", "fakes", "kernel"),
-    "ipset": ("ipset", "nft", "kernel"),
+    "netlink": ("netlink", "fakes"),
+    "ipset": ("ipset", "nft"),
     "sync": ("sync", "sync_thread", "sync_long"),
     "access": ("access", "curl_transport"),
     "watch": ("reflector", "framer", "recorder"),
@@ -109,11 +109,12 @@ def is_of_cases(test):
 
 
 def in_order(tests, patch):
-    """Those of the rooms that the patch changes first."""
+    """Those of the rooms that the patch changes first, then those of the host, then the tables'."""
     rooms = {part for path in re.findall(r"^\+\+\+ b/(\S+)", patch.read_text(), re.M)
              for part in pathlib.PurePath(path).parent.parts}
     first = [name for room in sorted(rooms) for name in UNITS.get(room, (room,))]
-    return sorted(tests, key=lambda test: test["name"] not in first)
+    return sorted(tests, key=lambda test: (test["name"] not in first, suite_of(test) != "unit",
+                                           test["name"] != "kernel"))
 
 
 def verdict_of(test, copy):
