@@ -14,7 +14,7 @@ import pathlib
 import sys
 import tempfile
 
-from sources import changed, companies, in_one_file, parse_arguments, sources, with_includers
+from sources import STAY, changed, companies, in_one_file, parse_arguments, sources, with_includers
 
 PRODUCT = ("netlink/", "ipset/", "proxier/", "cmd/")
 TESTS = ("test/",)
@@ -31,7 +31,7 @@ def check(group, folder):
 def main():
     arguments = parse_arguments()
     chosen = sources(arguments.build, PRODUCT + TESTS)
-    lately = changed() if arguments.changed else None
+    lately = changed(*STAY) if arguments.changed else None
     if lately is not None:
         reached = {path for path in with_includers(lately) if path.startswith(NOT_BUILT_DAILY)}
         chosen = [source for source in chosen if source.path in lately | reached]

@@ -104,18 +104,29 @@ def git(*arguments):
                           check=True).stdout
 
 
-def changed():
-    """The files of the last sitting: what differs, but for comments, from the last commit that is four
-    hours older than the newest, and what is not committed. None: that cannot be told (no git, a shorter
-    history)."""
+# Lines that do not count as a change: comments; and what follows when files move to another folder.
+COMMENT = "-I^ *//"
+MOVE = ("--find-renames", COMMENT, "-I^ *#include", "-I^namespace ", "-I^}  // namespace ")
+STAY = ("--no-renames", COMMENT)
+
+
+def new_path(path):
+    """Of "a/{b => c}/d" or "b => c": that after the renaming."""
+    return re.sub(r"\{.* => (.*)\}", r"\1", path).split(" => ")[-1].replace("//", "/")
+
+
+def changed(*options):
+    """The files of the last sitting: what differs, by these options of git diff, from the last commit
+    that is four hours older than the newest, and what is not committed. None: that cannot be told (no
+    git, a shorter history)."""
     try:
         newest = int(git("log", "-1", "--format=%ct"))
         base = git("rev-list", "-1", "--first-parent", f"--before={newest - SITTING}", "HEAD").strip()
         if not base:
             return None
         # A line for each file: added, removed, path.
-        differ = git("diff", "--numstat", "--no-renames", "-I^ *//", base).splitlines()
-        return ({line.split("\t")[2] for line in differ} |
+        differ = [line.split("\t") for line in git("diff", "--numstat", *options, base).splitlines()]
+        return ({new_path(path) for added, removed, path in differ if (added, removed) != ("0", "0")} |
                 set(git("ls-files", "--others", "--exclude-standard").splitlines()))
     except (OSError, subprocess.CalledProcessError, ValueError):
         return None

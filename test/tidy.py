@@ -3,7 +3,8 @@
 
 usage: tidy.py [--changed] BUILD_DIR [JOBS]
 
---changed: only sources that changed lately (sources.py) and those that include what changed.
+--changed: only sources that changed lately (sources.py), more than by moving, and those that include
+what changed; where that is more than half of all, only what changed itself.
 
 BUILD_DIR is a meson folder configured for clang, with or without unity. Most of clang-tidy's time goes
 into the system's headers, so the sources of one folder and target are first checked by the dozen as one
@@ -19,7 +20,7 @@ import hashlib
 import itertools
 import sys
 
-from sources import ROOT, changed, companies, in_one_file, parse_arguments, sources, with_includers
+from sources import MOVE, ROOT, changed, companies, in_one_file, parse_arguments, sources, with_includers
 
 ROOMS = ("netlink/", "ipset/", "proxier/", "cmd/", "test/fakes/", "test/support/")
 ONLY_COMPILED = ("test/kernel/",)
@@ -71,11 +72,15 @@ def main():
     cache = build / "tidy"
     cache.mkdir(exist_ok=True)
     headers = hash_of_headers()
-    lately = changed() if arguments.changed else None
+    work = sources(build, ROOMS + ONLY_COMPILED)
+    lately = changed(*MOVE) if arguments.changed else None
     if lately is not None:
-        lately = with_includers(lately)
-    work = [source for source in sources(build, ROOMS + ONLY_COMPILED)
-            if (lately is None or source.path in lately) and not (cache / source.key(headers)).exists()]
+        reached = with_includers(lately)
+        touched = [source for source in work if source.path in reached]
+        if 2 * len(touched) > len(work):
+            touched = [source for source in work if source.path in lately]
+        work = touched
+    work = [source for source in work if not (cache / source.key(headers)).exists()]
     failures = 0
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         for answers in pool.map(lambda group: check(group, cache), companies(work)):
