@@ -97,11 +97,6 @@ const auto kMainFlags = std::to_array<MainFlag>({
 
 // What --kube-proxy-compat switches off.
 const auto kDifferences = std::to_array<MainFlag>({
-    {"mass-removal-brake", "",
-     "When more than half of 20 Services or more are missing from a list of the API server, keep "
-     "them until a list one ipvs.syncPeriod later lacks them, too; so with EndpointSlices "
-     "(default true)",
-     to_main<&M::mass_removal_brake>},
     {"vip-ping", "", "Answer pings to service addresses; kube-proxy rejects them (default true)",
      to_difference<&D::vip_ping>},
     {"strict-internal-traffic-policy", "",
@@ -135,6 +130,11 @@ const auto kDifferences = std::to_array<MainFlag>({
      "Loopback addresses are no Service's, and IPv6 link-local ones leave with theirs; kube-proxy "
      "binds both and leaves them (default true)",
      to_difference<&D::unbind_special>},
+    {"mass-removal-brake", "",
+     "When more than half of 20 Services or more are missing from a list of the API server, keep "
+     "them until a list one ipvs.syncPeriod later lacks them, too; so with EndpointSlices "
+     "(default true)",
+     to_main<&M::mass_removal_brake>},
 });
 
 const auto kCompat = std::to_array<MainFlag>({

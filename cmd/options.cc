@@ -66,10 +66,9 @@ std::string contradiction(const CommandLine& line) {
     return "--hostname-override must not be blank";
   if (main.compat && main.bind_by_routes)
     return "--vip-binding=route contradicts --kube-proxy-compat: kube-proxy binds addresses";
-  // The brake is named last.
   if (main.compat && !main.asked_for.empty())
     return fmt::format("--{}=true contradicts --kube-proxy-compat, which switches it off",
-                       main.asked_for.back());
+                       main.asked_for.front());
   return "";
 }
 
