@@ -95,6 +95,7 @@ struct HttpServer::State {
   std::size_t hard_limit() const { return limits.connections * 2; }
   void accept_from(Id id);
   netlink::Result<int> accept_one(Id id);
+  void hand_over(int fd);
   void make_room(Id id) IPVSPROXIER_THREADS(requires_capability(mutex));
   void end_oldest(std::optional<Id> of) IPVSPROXIER_THREADS(requires_capability(mutex));
   void retry();
@@ -240,12 +241,16 @@ int HttpServer::State::wait_ms() const {
 void HttpServer::State::accept_from(Id id) {
   const auto fd = accept_one(id);
   if (fd) {
-    // The daemon closes a descriptor that it does not take.
-    if (MHD_add_connection(daemon.get(), *fd, nullptr, 0) != MHD_YES) forget(*fd);
+    hand_over(*fd);
   } else if (fd.error().kind == netlink::ErrorKind::overrun) {
     // The listener stays readable: without this pause the loop would be busy.
     std::this_thread::sleep_for(kPause);
   }
+}
+
+// A function of its own for test/tsan.supp. The daemon closes a descriptor that it does not take.
+void HttpServer::State::hand_over(int fd) {
+  if (MHD_add_connection(daemon.get(), fd, nullptr, 0) != MHD_YES) forget(fd);
 }
 
 // `overrun`: a connection waits, but there is no room, descriptor or memory for it.

@@ -7,8 +7,12 @@
 #include <chrono>
 #include <cstdint>
 #include <fstream>
+#include <semaphore>
 #include <sstream>
+#include <stop_token>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include <catch2/catch.hpp>
 
@@ -44,6 +48,54 @@ TEST_CASE("kernel: a request without an answer is a timeout, and nothing is sent
   const auto after =
       channel->transact(Operation::link, std::vector<Bytes>{encode_new_dummy("dummy1")});
   CHECK(after.at(0));
+}
+
+// A listing of addresses takes several datagrams. Another socket adds and removes one meanwhile.
+TEST_CASE("kernel: a listing that a change interrupted is made again, and is whole") {
+  constexpr int kAddresses = 2000;
+  const auto address = [](int number) {
+    return IpAddress::v4(0x0a000001 + static_cast<std::uint32_t>(number));
+  };
+  FreshNetns netns;
+  auto channel = NlChannel::open(NETLINK_ROUTE);
+  auto other = NlChannel::open(NETLINK_ROUTE);
+  REQUIRE(channel);
+  REQUIRE(other);
+  REQUIRE(channel->transact(Operation::link, std::vector<Bytes>{encode_new_dummy("dummy0")}).at(0));
+  const auto link = channel->query(Operation::link, encode_get_link("dummy0"));
+  REQUIRE(link);
+  const auto index = decode_link(*link)->index;
+  std::vector<Bytes> added;
+  for (int i = 0; i < kAddresses; ++i)
+    added.push_back(encode_address_op(index, {true, address(i)}));
+  for (const auto& outcome : channel->transact(Operation::address, added)) REQUIRE(outcome);
+
+  // One change a listing, at another moment of it each time.
+  std::counting_semaphore<> begun(0);
+  std::jthread changes([&](const std::stop_token& stop) {
+    for (unsigned number = 1; !stop.stop_requested();) {
+      if (!begun.try_acquire_for(std::chrono::milliseconds(100))) continue;
+      std::this_thread::sleep_for(std::chrono::microseconds(number * 137 % 5000));
+      const AddressOp change{number % 2 == 1, address(kAddresses)};
+      other->transact(Operation::address, std::vector<Bytes>{encode_address_op(index, change)});
+      ++number;
+    }
+  });
+  const auto before = channel->counters().dump_requests;
+  unsigned listings = 0;
+  const auto interrupted = [&] { return channel->counters().dump_requests - before - listings; };
+  for (; listings < 500 && interrupted() < 5; ++listings) {
+    std::size_t found = 0;
+    begun.release();
+    const auto listed = channel->dump(Operation::address, encode_list_addresses(), [&](ByteView) {
+      ++found;
+      return Status{};
+    });
+    REQUIRE(listed);
+    CHECK(found >= kAddresses);
+  }
+  INFO(listings << " listings");
+  CHECK(interrupted() >= 5);
 }
 
 // The ports of this thread's namespace that are not the kernel's: the only one.
