@@ -18,16 +18,17 @@
 #include "netlink/ipvs/ipvs_table.h"
 #include "netlink/links/link_table.h"
 #include "proxier/loop/backoff.h"
-#include "proxier/sync/kernel.h"
 
-namespace ipvsproxier::sync {
+namespace ipvsproxier::cmd {
 
 // How to open a table again; without `open` it stays absent.
 template <typename Table>
 struct Reopening {
   std::function<netlink::Result<std::unique_ptr<Table>>()> open;
   std::function<void()> opened = [] {};  // called once, after success
-  std::function<TimePoint()> now = [] { return std::chrono::steady_clock::now(); };
+  std::function<std::chrono::steady_clock::time_point()> now = [] {
+    return std::chrono::steady_clock::now();
+  };
 };
 
 template <typename Table>
@@ -62,7 +63,7 @@ class LateTable {
   Reopening<Table> reopening_;
   loop::Backoff backoff_{std::chrono::seconds(1), std::chrono::seconds(30)};
   unsigned failures_ = 0;
-  TimePoint due_;
+  std::chrono::steady_clock::time_point due_;
   std::unique_ptr<Table> table_;
 };
 
@@ -212,4 +213,4 @@ class AbsentConntrackTable final : public netlink::ConntrackTable {
   LateTable<netlink::ConntrackTable> late_;
 };
 
-}  // namespace ipvsproxier::sync
+}  // namespace ipvsproxier::cmd

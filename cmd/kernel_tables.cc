@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "cmd/absent_tables.h"
 #include "cmd/host_families.h"
 #include "cmd/settings.h"
 #include "ipset/nft/nft_tables.h"
@@ -16,7 +17,6 @@
 #include "netlink/ipvs/ipvs_kernel.h"
 #include "netlink/kernel_module.h"
 #include "netlink/links/link_kernel.h"
-#include "proxier/sync/absent_tables.h"
 
 namespace ipvsproxier::cmd {
 
@@ -53,7 +53,7 @@ std::unique_ptr<Interface> or_late(Opened opened, const char* name, Open open,
   if (opened) return std::move(*opened);
   logger.warn("{}; {} is tried again until it can be opened", netlink::to_string(opened.error()),
               name);
-  sync::Reopening<Interface> reopening;
+  Reopening<Interface> reopening;
   reopening.open = [open]() -> netlink::Result<std::unique_ptr<Interface>> {
     auto later = open();
     if (!later) return std::move(later.error());
@@ -73,7 +73,7 @@ netlink::Result<std::unique_ptr<Table>> open_with_module(std::string_view module
 }
 
 // The tables of modules that are not loaded: they have no entries.
-class EmptyIpvsTable final : public sync::AbsentIpvsTable {
+class EmptyIpvsTable final : public AbsentIpvsTable {
  public:
   EmptyIpvsTable() : AbsentIpvsTable({ErrorKind::missing, 0, "module ip_vs is not loaded"}) {}
 
@@ -84,7 +84,7 @@ class EmptyIpvsTable final : public sync::AbsentIpvsTable {
   netlink::Result<netlink::IpvsTimeouts> timeouts() override { return netlink::IpvsTimeouts{}; }
 };
 
-class EmptySetTable final : public sync::AbsentSetTable {
+class EmptySetTable final : public AbsentSetTable {
  public:
   EmptySetTable() : AbsentSetTable({ErrorKind::missing, 0, "module ip_set is not loaded"}) {}
 
@@ -106,17 +106,17 @@ KernelTables open_kernel_tables(spdlog::logger& logger) {
     static_cast<void>(netlink::load_module(module));
   };
   return {
-      .ipvs = or_late<netlink::IpvsTable, sync::AbsentIpvsTable>(
+      .ipvs = or_late<netlink::IpvsTable, AbsentIpvsTable>(
           open_with_module<netlink::KernelIpvsTable>("ip_vs"), "IPVS",
           [] { return netlink::KernelIpvsTable::open(); }, logger),
-      .links = or_late<netlink::LinkTable, sync::AbsentLinkTable>(
+      .links = or_late<netlink::LinkTable, AbsentLinkTable>(
           netlink::KernelLinkTable::open(), "rtnetlink",
           [] { return netlink::KernelLinkTable::open(); }, logger),
-      .sets = or_late<ipset::SetTable, sync::AbsentSetTable>(
+      .sets = or_late<ipset::SetTable, AbsentSetTable>(
           ipset::LibipsetTable::open(), "the table of IP sets",
           [] { return ipset::LibipsetTable::open(); }, logger),
       .rules = std::make_unique<ipset::IptcRuleTable>(std::move(settings)),
-      .conntrack = or_late<netlink::ConntrackTable, sync::AbsentConntrackTable>(
+      .conntrack = or_late<netlink::ConntrackTable, AbsentConntrackTable>(
           open_with_module<netlink::KernelConntrackTable>("nf_conntrack_netlink"),
           "connection tracking", [] { return netlink::KernelConntrackTable::open(); }, logger),
   };
@@ -125,12 +125,10 @@ KernelTables open_kernel_tables(spdlog::logger& logger) {
 KernelTables open_loaded_tables() {
   KernelTables tables;
   if (netlink::module_present("ip_vs"))
-    tables.ipvs =
-        or_absent<netlink::IpvsTable, sync::AbsentIpvsTable>(netlink::KernelIpvsTable::open());
-  tables.links =
-      or_absent<netlink::LinkTable, sync::AbsentLinkTable>(netlink::KernelLinkTable::open());
+    tables.ipvs = or_absent<netlink::IpvsTable, AbsentIpvsTable>(netlink::KernelIpvsTable::open());
+  tables.links = or_absent<netlink::LinkTable, AbsentLinkTable>(netlink::KernelLinkTable::open());
   if (netlink::module_present("ip_set"))
-    tables.sets = or_absent<ipset::SetTable, sync::AbsentSetTable>(ipset::LibipsetTable::open());
+    tables.sets = or_absent<ipset::SetTable, AbsentSetTable>(ipset::LibipsetTable::open());
   // Uses only existing tables.
   tables.rules = std::make_unique<ipset::IptcRuleTable>();
   return tables;
@@ -141,7 +139,7 @@ KernelTables open_tables_to_read() {
   if (!tables.ipvs) tables.ipvs = std::make_unique<EmptyIpvsTable>();
   if (!tables.sets) tables.sets = std::make_unique<EmptySetTable>();
   // Its flows belong to real servers that are removed, and none is removed.
-  tables.conntrack = std::make_unique<sync::AbsentConntrackTable>(
+  tables.conntrack = std::make_unique<AbsentConntrackTable>(
       netlink::Error{ErrorKind::unsupported, 0, "connection tracking is not read"});
   tables.rules = std::make_unique<ipset::IptcRuleTable>(ipset::IptcSettings{.dry_run = true});
   return tables;

@@ -1,7 +1,7 @@
 #pragma once
 
 // Opens the kernel tables of this network namespace. A table that cannot be opened becomes an
-// absent one (sync/absent_tables.h), so that the others work. One thread.
+// absent one (absent_tables.h), so that the others work. One thread.
 
 #include <memory>
 

@@ -7,13 +7,11 @@
 #include <fmt/format.h>
 
 #include "proxier/plan/bindings.h"
-#include "proxier/plan/guarded.h"
 
 namespace ipvsproxier::sync {
 
 namespace {
 
-using netlink::AddServer;
 using netlink::AddService;
 using netlink::EditService;
 using netlink::IpvsOp;
@@ -159,7 +157,7 @@ void Applier::run(const std::vector<ipset::SetSpec>& specs) {
       state_.commit(spec);
     } else {
       // A set that could not be replaced still works as before.
-      if (is_missing(spec.name)) failed_sets_.insert(spec.name);
+      if (is_missing(spec.name)) guards_.note_missing_set(spec.name);
       fail(outcome_.failed.sets, {"make set " + spec.name, std::move(status.error()), spec.family});
     }
   }
@@ -171,17 +169,9 @@ bool Applier::is_missing(const std::string& set) const {
   });
 }
 
-// Whether an entry that the family's rules guard could not be removed.
-bool Applier::keeps_rules(netlink::Family family) const {
-  return std::any_of(kept_addresses_.begin(), kept_addresses_.end(),
-                     [&](const auto& address) { return address.family() == family; }) ||
-         std::any_of(kept_services_.begin(), kept_services_.end(),
-                     [&](const auto& key) { return key.address.family() == family; });
-}
-
 void Applier::run(const std::vector<ipset::TableRules>& tables) {
   for (const auto& table : tables) {
-    if (keeps_rules(table.family)) {
+    if (guards_.must_keep_rules(table.family)) {
       outcome_.held.push_back(words_of(table));
       outcome_.unsettled.rules.insert(table.family);
       continue;
@@ -191,7 +181,7 @@ void Applier::run(const std::vector<ipset::TableRules>& tables) {
       outcome_.written.rule_tables += *changed ? 1 : 0;
     } else {
       outcome_.unsettled.rules.insert(table.family);
-      families_without_rules_.insert(table.family);
+      guards_.note_failed_rules(table.family);
       outcome_.rules_failed.insert(table.family);
       fail(outcome_.failed.rule_tables,
            {words_of(table), std::move(changed.error()), table.family});
@@ -220,7 +210,7 @@ netlink::Result<bool> Applier::write_rules(const ipset::TableRules& table) {
   state_.commit(reduced);
   outcome_.unsettled.rules.insert(table.family);
   outcome_.rules_failed.insert(table.family);
-  for (const auto& key : unguarded) unguarded_.note(key, Cause::node);
+  for (const auto& key : unguarded) guards_.note_unguarded(key, Cause::node);
   fail(outcome_.failed.rule_tables,
        {"write the rules of KUBE-IPVS-OUT-FILTER", std::move(changed.error()), table.family});
   return without;
@@ -231,9 +221,9 @@ void Applier::run(const std::vector<SetChange>& changes) {
     const auto& key = change.set;
     const auto& ops = change.ops;
     const auto name = ipset::set_name(key.id, key.family);
-    if (failed_sets_.contains(name)) {
+    if (guards_.lacks_set(name)) {
       for (const auto& op : ops) {
-        unguarded_.note(key.id, op.element, Cause::node);
+        guards_.note_unguarded(key.id, op.element, Cause::node);
         outcome_.unsettled.elements[key].insert(op.element);
       }
       outcome_.held.push_back(fmt::format("{} elements of {}", ops.size(), name));
@@ -256,7 +246,7 @@ void Applier::run_part(const plan::SetKey& key, std::span<const ipset::ElementOp
   const auto spec = ipset::set_spec(key.id, key.family);
   std::vector<ipset::ElementOp> some;
   const auto tried = without_held(ops, some, [&](const ipset::ElementOp& op) {
-    if (op.add || !still_guards(key, op.element)) return false;
+    if (op.add || !guards_.must_keep(key, op.element)) return false;
     hold(SetElement{key, op.element}, Cause::node, words_of(spec, op));
     return true;
   });
@@ -270,61 +260,11 @@ void Applier::run_part(const plan::SetKey& key, std::span<const ipset::ElementOp
     const auto& [add, element] = tried[i];
     const auto cause = cause_of(add, statuses[i].error());
     if (add)
-      unguarded_.note(key.id, element, cause);
+      guards_.note_unguarded(key.id, element, cause);
     else if (is_lost(statuses[i].error()))
       outcome_.uncertain.gone.emplace(key, element);
     fail(outcome_.failed.elements, SetElement{key, element}, cause, words_of(spec, tried[i]),
          std::move(statuses[i].error()));
-  }
-}
-
-// Whether the guarded entry is still in the kernel although it should be removed.
-bool Applier::still_guards(const plan::SetKey& set, const ipset::Element& element) const {
-  if (kept_services_.empty() && kept_addresses_.empty()) return false;
-  const auto guarded = plan::guarded_by(set.id, element);
-  const auto is_guarded = [&](const netlink::VirtualServiceKey& key) {
-    return guarded.service == key || guarded.address == key.address || guarded.port == key.port;
-  };
-  return std::any_of(kept_services_.begin(), kept_services_.end(), is_guarded) ||
-         (guarded.address && kept_addresses_.contains(*guarded.address)) ||
-         (guarded.service && kept_addresses_.contains(guarded.service->address));
-}
-
-std::optional<Cause> Applier::must_hide(const netlink::VirtualServiceKey& key) const {
-  if (families_without_rules_.contains(key.address.family())) return Cause::node;
-  return unguarded_.of(key);
-}
-
-std::optional<Cause> Applier::must_hold(const IpvsOp& op) const {
-  if (const auto* service = std::get_if<AddService>(&op)) return must_hide(service->service.key);
-  if (const auto* server = std::get_if<AddServer>(&op))
-    return find_cause(failed_services_, server->service);
-  // An edit would add the service that must not be added.
-  if (const auto* edit = std::get_if<EditService>(&op))
-    return find_cause(failed_services_, edit->service.key);
-  return std::nullopt;
-}
-
-void Applier::note(const IpvsOp& op, const netlink::Status& status) {
-  if (const auto* add = std::get_if<AddService>(&op)) {
-    const auto& key = add->service.key;
-    if (!status)
-      blame(failed_services_, key, cause_of(true, status.error()));
-    else if (add->service.scheduler == netlink::kNoScheduler)
-      unscheduled_services_.insert(key);
-    else
-      addresses_with_service_.insert(key.address);
-  } else if (const auto* edit = std::get_if<EditService>(&op)) {
-    const auto& key = edit->service.key;
-    if (unscheduled_services_.erase(key) == 0) return;
-    if (status) {
-      addresses_with_service_.insert(key.address);
-      return;
-    }
-    blame(failed_services_, key, cause_of(true, status.error()));
-    if (status.error().kind == netlink::ErrorKind::missing) useless_services_.insert(key);
-  } else if (const auto* removal = std::get_if<netlink::DeleteService>(&op)) {
-    if (!status) kept_services_.insert(removal->key);
   }
 }
 
@@ -336,16 +276,15 @@ void Applier::run(const std::vector<IpvsOp>& ops) {
 void Applier::run_part(std::span<const IpvsOp> ops) {
   std::vector<IpvsOp> some;
   const auto tried = without_held(ops, some, [this](const IpvsOp& op) {
-    const auto cause = must_hold(op);
+    const auto cause = guards_.must_hold(op);
     if (!cause) return false;
-    if (const auto* service = std::get_if<AddService>(&op))
-      blame(failed_services_, service->service.key, *cause);
+    guards_.note_held(op, *cause);
     hold(service_of(op), *cause, to_string(op));
     return true;
   });
   auto statuses = ask(ipvs_silent_, tried.size(), [&] { return kernel_.ipvs.apply(tried); });
   for (std::size_t i = 0; i < tried.size(); ++i) {
-    note(tried[i], statuses[i]);
+    guards_.note(tried[i], statuses[i]);
     if (statuses[i]) {
       ++outcome_.written.ipvs;
       state_.commit(tried[i]);
@@ -359,7 +298,7 @@ void Applier::refuse(const IpvsOp& op, netlink::Error error) {
   const auto& key = service_of(op);
   if (std::holds_alternative<AddService>(op) && is_lost(error))
     outcome_.uncertain.services.insert(key);
-  const auto held = must_hold(op);  // its virtual service may have failed in the same batch
+  const auto held = guards_.must_hold(op);  // its virtual service may have failed in the same batch
   if (const auto* wants = wants_scheduler(op); wants && error.kind == netlink::ErrorKind::missing) {
     insert(outcome_.unsettled, key);
     outcome_.without_scheduler.push_back(*wants);
@@ -373,37 +312,24 @@ void Applier::refuse(const IpvsOp& op, netlink::Error error) {
 
 // Removes new virtual services without a usable scheduler, as if they could not be added.
 void Applier::drop_useless() {
-  if (useless_services_.empty()) return;
   std::vector<IpvsOp> ops;
-  for (const auto& key : std::exchange(useless_services_, {}))
+  for (const auto& key : guards_.take_useless_services())
     ops.emplace_back(netlink::DeleteService{key});
+  if (ops.empty()) return;
   const auto statuses = ask(ipvs_silent_, ops.size(), [&] { return kernel_.ipvs.apply(ops); });
   for (std::size_t i = 0; i < ops.size(); ++i)
     if (statuses[i]) state_.commit(ops[i]);
 }
 
-std::optional<Cause> Applier::must_hold(const plan::BindingOp& op) const {
-  const auto& address = op.binding.address;
-  if (!op.add) return find_cause(unbound_addresses_, address);
-  if (families_without_rules_.contains(address.family())) return Cause::node;
-  if (const auto cause = unguarded_.of(address)) return cause;
-  if (addresses_with_service_.contains(address)) return std::nullopt;
-  std::optional<Cause> result;
-  for (auto it = failed_services_.lower_bound({address});
-       it != failed_services_.end() && it->first.address == address; ++it)
-    if (result != Cause::node) result = it->second;
-  return result;
-}
-
 void Applier::hold(const plan::BindingOp& op, Cause cause) {
-  if (op.add) blame(unbound_addresses_, op.binding.address, cause);
+  guards_.note_held(op, cause);
   hold(op.binding.address, cause, to_string(op));
 }
 
 void Applier::run(const std::vector<plan::BindingOp>& ops) {
   std::map<plan::Place, std::vector<plan::BindingOp>> tried;
   for (const auto& op : ops) {
-    if (const auto cause = must_hold(op))
+    if (const auto cause = guards_.must_hold(op))
       hold(op, *cause);
     else
       tried[op.binding.place].push_back(op);
@@ -435,6 +361,7 @@ void Applier::write_part(plan::Place place, std::span<const plan::BindingOp> ops
   auto statuses = ask(links_silent_, ops.size(), [&] { return request(place, ops); });
   for (std::size_t i = 0; i < ops.size(); ++i) {
     const auto& binding = ops[i].binding;
+    guards_.note(ops[i], statuses[i]);
     if (statuses[i]) {
       ++outcome_.written.addresses;
       state_.commit(ops[i]);
@@ -442,10 +369,6 @@ void Applier::write_part(plan::Place place, std::span<const plan::BindingOp> ops
     }
     auto& error = statuses[i].error();
     const auto cause = cause_of(ops[i].add, error);
-    if (ops[i].add)
-      blame(unbound_addresses_, binding.address, cause);
-    else
-      kept_addresses_.insert(binding.address);
     if (ops[i].add && is_lost(error)) outcome_.uncertain.bindings.insert(binding);
     fail(outcome_.failed.addresses, binding.address, cause, to_string(ops[i]), std::move(error));
   }

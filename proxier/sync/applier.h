@@ -13,9 +13,9 @@
 
 #include "proxier/plan/actual_state.h"
 #include "proxier/plan/transaction.h"
+#include "proxier/sync/guards.h"
 #include "proxier/sync/kernel.h"
 #include "proxier/sync/refusal.h"
-#include "proxier/sync/unguarded.h"
 
 namespace ipvsproxier::sync {
 
@@ -59,15 +59,10 @@ struct Outcome {
   bool suspect = false;
 };
 
-// Runs all phases. A failed operation does not stop the others, except those that depend on it:
-// - no virtual service or address is added without its set elements and its family's rules;
-// - no real server is added if its virtual service is missing;
-// - no address is added if none of its virtual services could be added;
-// - no address leaves its place if it could not be added to its new one;
-// - no element or rule is removed if the virtual service or address that it guards could not be.
-// A table that does not answer in time gets no further requests. A further dummy link is created
-// before its first address and removed after its last. Successful operations are committed to
-// `state`.
+// Runs all phases. A failed operation does not stop the others, except those that depend on it
+// (guards.h). A table that does not answer in time gets no further requests. A further dummy link
+// is created before its first address and removed after its last. Successful operations are
+// committed to `state`.
 class Applier {
  public:
   // `progress` is called after each phase.
@@ -91,14 +86,7 @@ class Applier {
   netlink::Result<bool> ask_links(Request request);
 
   netlink::Result<bool> write_rules(const ipset::TableRules& table);
-  bool still_guards(const plan::SetKey& set, const ipset::Element& element) const;
   bool is_missing(const std::string& set) const;
-  bool keeps_rules(netlink::Family family) const;
-  // Why the operation must be held back now; nullopt: it may run.
-  std::optional<Cause> must_hide(const netlink::VirtualServiceKey& key) const;
-  std::optional<Cause> must_hold(const netlink::IpvsOp& op) const;
-  std::optional<Cause> must_hold(const plan::BindingOp& op) const;
-  void note(const netlink::IpvsOp& op, const netlink::Status& status);
   void refuse(const netlink::IpvsOp& op, netlink::Error error);
   void drop_useless();
   void hold(const plan::BindingOp& op, Cause cause);
@@ -121,21 +109,7 @@ class Applier {
   bool sets_silent_ = false;
   bool ipvs_silent_ = false;
   bool links_silent_ = false;
-  std::set<std::string> failed_sets_;
-  std::set<netlink::Family> families_without_rules_;
-  Unguarded unguarded_;
-  Causes<netlink::VirtualServiceKey> failed_services_;
-  // Addresses with a virtual service that was added in this transaction.
-  std::set<netlink::IpAddress> addresses_with_service_;
-  // Virtual services added without a scheduler that still need one.
-  std::set<netlink::VirtualServiceKey> unscheduled_services_;
-  // Virtual services whose scheduler the kernel does not have.
-  std::set<netlink::VirtualServiceKey> useless_services_;
-  // Addresses that could not be added to one of their places.
-  Causes<netlink::IpAddress> unbound_addresses_;
-  // These could not be removed.
-  std::set<netlink::VirtualServiceKey> kept_services_;
-  std::set<netlink::IpAddress> kept_addresses_;
+  Guards guards_;
 };
 
 }  // namespace ipvsproxier::sync

@@ -13,9 +13,6 @@ namespace ipvsproxier::sync {
 
 namespace {
 
-// Backoff for reading the kernel again after a surprise; the first time almost at once.
-constexpr loop::Backoff kSurprised{std::chrono::milliseconds(200), std::chrono::seconds(30)};
-
 api::Problem unknown_scheduler(const ReconcilerSettings& settings,
                                const std::vector<netlink::VirtualServiceKey>& keys) {
   std::string list;
@@ -51,6 +48,7 @@ Reconciler::Reconciler(Kernel kernel, ReconcilerSettings settings, spdlog::logge
       logger_(logger),
       log_(logger),
       drift_(logger),
+      schedule_(settings_.sync_period),
       node_ips_(settings_.options.differences.follow_node_ip, settings_.bind_address),
       planner_(settings_.options),
       holding_(logger, settings_.doubt_first_lists),
@@ -59,7 +57,7 @@ Reconciler::Reconciler(Kernel kernel, ReconcilerSettings settings, spdlog::logge
       take_over_(kernel_.rules, settings_.remove_nft_leftovers, logger_) {}
 
 void Reconciler::take(SyncInput input) {
-  listed_ = listed_ || input.changes.complete.has_value();
+  if (state_ == State::waiting_for_lists && input.changes.complete) state_ = State::unread;
   asked_ = asked_ || !input.empty();
   const bool was_complete = cluster_.complete;
   const bool let_go = holding_.take(input.changes, planner_);
@@ -74,13 +72,13 @@ void Reconciler::take(SyncInput input) {
 }
 
 SyncReport Reconciler::run(TimePoint now, const std::stop_token& stop) {
-  if (!listed_) return {};
+  if (!listed()) return {};
   const auto begin = std::chrono::steady_clock::now();
   changes_.begin(touched_);
   Pass pass(stop);
-  if (known_)
+  if (has_mirror())
     follow(now, pass);
-  else if (now >= whole_due_)
+  else if (now >= schedule_.due())
     sync_whole(now, pass);
   if (drain_.next() && now >= *drain_.next() && !stop.stop_requested()) drain(now, pass);
   if (!stop.stop_requested()) purge_flows(now, pass);
@@ -99,8 +97,8 @@ SyncReport Reconciler::run(TimePoint now, const std::stop_token& stop) {
 void Reconciler::answer(const std::vector<Question>& questions, TimePoint now) const {
   if (questions.empty()) return;
   auto standing = standing_;
-  standing.listed = listed_;
-  standing.known = known_;
+  standing.listed = listed();
+  standing.known = has_mirror();
   standing.draining = drain_.size();
   standing.waiting = retries_.size();
   if (const auto next = retries_.next())
@@ -115,22 +113,22 @@ void Reconciler::answer(const std::vector<Question>& questions, TimePoint now) c
 
 // Handles changes first, so that they wait at most for the reading of one part.
 void Reconciler::follow(TimePoint now, Pass& pass) {
-  const bool begins = now >= whole_due_ && !read_back_.running();
+  const bool begins = state_ == State::following && now >= schedule_.due();
   if (begins) begin_reading();
   sync_changes(now, pass, begins);
   // The links were the first part of this reading.
-  if (begins || !read_back_.running() || pass.stop.stop_requested()) return;
+  if (begins || state_ != State::reading_back || pass.stop.stop_requested()) return;
   read_part(now, pass);
-  if (!read_back_.running()) end_reading(now, pass);
+  if (!reading_.parts.running()) end_reading(now, pass);
 }
 
 TimePoint Reconciler::due() const {
-  if (!listed_) return TimePoint::max();
+  if (!listed()) return TimePoint::max();
   return reading() ? TimePoint::min() : due_by_time();
 }
 
 TimePoint Reconciler::due_by_time() const {
-  auto when = whole_due_;
+  auto when = schedule_.due();
   for (const auto& next : {retries_.next(), refusals_.next(), drain_.next(), flows_.next()})
     if (next) when = std::min(when, *next);
   return when;
@@ -165,12 +163,12 @@ SyncReport Reconciler::run_to_end(TimePoint now) {
 void Reconciler::keep_host(Pass& pass) {
   if (!settings_.host) return;
   auto report =
-      prepare_host(*settings_.host, kernel_.ipvs, known_ ? HostPass::keep : HostPass::begin);
+      prepare_host(*settings_.host, kernel_.ipvs, has_mirror() ? HostPass::keep : HostPass::begin);
   pass.sysctls += report.written.size();
   host_failed_ = !report.failures.empty();
   append(pass.failures, std::move(report.failures));
   append(pass.warnings, std::move(report.warnings));
-  if (!known_) return;
+  if (!has_mirror()) return;
   for (const auto& what : report.written)
     logger_.warn("others changed what this node needs: set {} again", what);
 }
@@ -184,9 +182,8 @@ void Reconciler::remove_copy(Pass& pass) {
 }
 
 void Reconciler::sync_whole(TimePoint now, Pass& pass) {
-  whole_due_ = now + settings_.sync_period;
+  schedule_.begin_whole(now);
   if (first_whole_ == TimePoint{}) first_whole_ = now;
-  surprised_ = false;
   keep_host(pass);
   const bool dummy_usable = ensure_dummy(pass);
   const auto bound = refresh_node(pass);
@@ -195,14 +192,13 @@ void Reconciler::sync_whole(TimePoint now, Pass& pass) {
   touched_.clear();
   planner_.update_all(cluster_);
   take_over_.begin();
-  if (!known_) remove_copy(pass);
+  if (!has_mirror()) remove_copy(pass);
   auto failures = read_whole(dummy_usable ? &*bound : nullptr);
   pass.suspect = pass.suspect || !failures.empty();
   append(pass.failures, std::move(failures));
   look_at_all_ = false;
   pass.whole = true;
-  // Before any change: flows that an earlier process left.
-  flows_noted_ = flows_noted_ || flows_.note_all(planner_.desired(), mirror_);
+  flows_.note_left(planner_.desired(), mirror_);  // before any change
   apply(plan::whole(planner_.desired(), mirror_), now, pass);
 }
 
@@ -213,9 +209,9 @@ std::vector<Failure> Reconciler::read_whole(const BoundAddresses* bound) {
   if (bound != nullptr) take_bindings(*bound, settings_.options.differences, mirror_);
   auto failures = read_kernel(kernel_, planner_.desired(), mirror_);
   settings_.progress();
-  if (!known_) holding_.begin(cluster_);
+  if (!has_mirror()) holding_.begin(cluster_);
   holding_.note(mirror_, planner_);
-  known_ = true;
+  state_ = State::following;
   uncertain_ = {};
   return failures;
 }
@@ -229,21 +225,21 @@ std::vector<Failure> Reconciler::read_and_plan() {
 }
 
 void Reconciler::begin_reading() {
-  whole_due_ = TimePoint::max();  // until this reading ends, or a surprise
-  surprised_ = false;
-  new_kinds_ = false;
-  read_back_.begin();
+  state_ = State::reading_back;
+  schedule_.begin_parts();
+  reading_ = {};
+  reading_.parts.begin();
 }
 
 void Reconciler::read_part(TimePoint now, Pass& pass) {
-  auto part = read_back_.step(kernel_, planner_.desired(), mirror_);
+  auto part = reading_.parts.step(kernel_, planner_.desired(), mirror_);
   settings_.progress();
   pass.suspect = pass.suspect || !part.failures.empty();
-  append(unread_, std::move(part.failures));
-  new_kinds_ = new_kinds_ || part.look_at_all;
+  append(reading_.failures, std::move(part.failures));
+  reading_.look_at_all = reading_.look_at_all || part.look_at_all;
   if (!part.take) return;
   pass.repairs += drift_.take(planner_.desired(), part.differs, part.take, mirror_);
-  new_kinds_ = holding_.note(mirror_, planner_) || new_kinds_;
+  reading_.look_at_all = holding_.note(mirror_, planner_) || reading_.look_at_all;
   auto scope = std::move(part.differs);
   scope.merge(part.news);
   // Removals that belong to a virtual service that is not desired may have waited for this part.
@@ -256,15 +252,16 @@ void Reconciler::read_part(TimePoint now, Pass& pass) {
 
 // After all parts: reports together the parts that could not be read.
 void Reconciler::end_reading(TimePoint now, Pass& pass) {
-  whole_due_ = std::min(whole_due_, now + settings_.sync_period);
+  state_ = State::following;
+  schedule_.end_parts(now);
   drift_.end();
-  append(pass.failures, std::exchange(unread_, {}));
+  append(pass.failures, std::exchange(reading_.failures, {}));
   keep_host(pass);
   pass.whole = !links_failed_;
-  flows_noted_ = flows_noted_ || flows_.note_all(planner_.desired(), mirror_);
-  if (!surprised_ && !pass.suspect) uncertain_ = {};
+  flows_.note_left(planner_.desired(), mirror_);
+  if (!schedule_.surprised() && !pass.suspect) uncertain_ = {};
   // Even an empty scope tries again to replace sets with other options.
-  apply(new_kinds_ ? plan::whole(planner_.desired(), mirror_) : plan::Scope{}, now, pass);
+  apply(reading_.look_at_all ? plan::whole(planner_.desired(), mirror_) : plan::Scope{}, now, pass);
 }
 
 // Completes a scope: a VIP that will be exposed is compared together with its guards, and guards
@@ -345,7 +342,7 @@ Outcome Reconciler::execute(const plan::Transaction& transaction, Pass& pass) {
   if (!transaction.empty() && logger_.should_log(spdlog::level::debug))
     tell_operations(plan::to_text(transaction), logger_);
   flows_.note(transaction, mirror_);
-  read_back_.note(transaction);
+  reading_.parts.note(transaction);
   auto outcome = Applier(kernel_, mirror_, settings_.progress).apply(transaction, pass.stop);
   pass.written += outcome.written;
   pass.failed += outcome.failed;
@@ -423,14 +420,7 @@ void Reconciler::note_standing(const SyncReport& report, std::chrono::nanosecond
 
 SyncReport Reconciler::finish(TimePoint now, Pass& pass) {
   append(pass.problems, planner_.problems());
-  // The kernel differs from the mirror: read it again soon, and later each time that this does not
-  // help.
-  if (pass.suspect) {
-    if (!std::exchange(surprised_, true)) ++surprises_;
-    whole_due_ = std::min(whole_due_, now + kSurprised.delay(surprises_, 0));
-  } else if (pass.whole && !surprised_) {
-    surprises_ = 0;
-  }
+  schedule_.note(now, pass.suspect, pass.whole);
 
   SyncReport report;
   report.written = pass.written;
@@ -450,8 +440,7 @@ SyncReport Reconciler::finish(TimePoint now, Pass& pass) {
   report.draining = drain_.size();
   report.doubted = holding_.doubted_count(planner_.desired());
   report.whole = pass.whole;
-  // The whole kernel was read without a surprise since the last one.
-  const bool sure = known_ && surprises_ == 0 && touched_.empty();
+  const bool sure = has_mirror() && schedule_.is_trusted() && touched_.empty();
   refusals_.judge(planner_.desired());
   report.refused = refusals_.all().size();
   for (const auto family : settings_.options.families) {
@@ -460,7 +449,7 @@ SyncReport Reconciler::finish(TimePoint now, Pass& pass) {
   }
   report.settled = sure && report.well.size() == settings_.options.families.size();
   log_whats_left(now, pass, report.settled);
-  if (known_) {
+  if (has_mirror()) {
     const auto waiting = retries_.all();
     report.health = health_.take(cluster_, planner_, settings_.node_name, waiting, sure);
     report.programmed = triggers_.take(planner_, waiting, sure);

@@ -2,10 +2,12 @@
 
 // Reconciler: makes the kernel match the cluster and keeps it that way. Sync thread only. Logs.
 //
-//   waiting for the first lists -> whole (read the kernel, plan, compare everything)
-//     -> following: plan and compare what changed, using a mirror of the kernel
-//     -> reading back, every sync period and soon after any unexpected answer: part by part, with
-//        changes handled in between; a part that differs from the mirror is repaired at once
+//   waiting_for_lists  until take() brings complete lists
+//   unread             until sync_whole() has read the kernel and compared everything
+//   following          plans and compares what changed, using a mirror of the kernel;
+//                      until begin_reading(), each sync period and soon after an unexpected answer
+//   reading_back       reads part by part, with changes handled in between, and repairs at once a
+//                      part that differs from the mirror; until end_reading(): following
 //
 // IPVS, sets and rules send no notifications, so only reading back reveals changes by other
 // programs. Changes to our links and routes are reported by LinkEvents.
@@ -38,6 +40,7 @@
 #include "proxier/sync/kernel_state.h"
 #include "proxier/sync/question.h"
 #include "proxier/sync/read_back.h"
+#include "proxier/sync/reading_schedule.h"
 #include "proxier/sync/refusals.h"
 #include "proxier/sync/retries.h"
 #include "proxier/sync/stale_flows.h"
@@ -73,7 +76,7 @@ class Reconciler {
   void take(SyncInput input);
 
   // The first lists have arrived: run() has work to do.
-  bool listed() const { return listed_; }
+  bool listed() const { return state_ != State::waiting_for_lists; }
 
   // Does the due work: all changes, then at most one part of a reading and one step of a drain
   // pass. Does nothing before the first lists have arrived (Changes::complete is set). Stops after
@@ -86,7 +89,7 @@ class Reconciler {
   // When run() has work without further input; at once during a reading of the kernel.
   TimePoint due() const;
   // A reading of the kernel or of connection counts is in progress.
-  bool reading() const { return read_back_.running() || drain_.running(); }
+  bool reading() const { return state_ == State::reading_back || drain_.running(); }
 
   // For a single run without following: does everything now. Retries failures after a new reading
   // as long as that helps, three runs in all.
@@ -97,6 +100,15 @@ class Reconciler {
   std::vector<Failure> read_and_plan();
 
  private:
+  enum class State : std::uint8_t { waiting_for_lists, unread, following, reading_back };
+
+  // The reading part by part that is in progress.
+  struct Reading {
+    ReadBack parts;
+    std::vector<Failure> failures;  // so far
+    bool look_at_all = false;       // a kind of entries was found about which nothing was known
+  };
+
   struct Pass : SyncProblems {
     explicit Pass(std::stop_token token = {}) : stop(std::move(token)) {}
     std::stop_token stop;
@@ -111,6 +123,8 @@ class Reconciler {
     bool suspect = false;  // the kernel differs from the mirror, or answers were lost
   };
 
+  // The mirror was read.
+  bool has_mirror() const { return state_ == State::following || state_ == State::reading_back; }
   void sync_whole(TimePoint now, Pass& pass);
   std::vector<Failure> read_whole(const BoundAddresses* bound);
   void follow(TimePoint now, Pass& pass);
@@ -153,6 +167,9 @@ class Reconciler {
   SyncLog log_;
   Drift drift_;
 
+  State state_ = State::waiting_for_lists;
+  ReadingSchedule schedule_;
+
   model::ClusterState cluster_;
   std::set<api::NamespacedName> touched_;  // Services to plan again
   bool node_touched_ = false;
@@ -166,20 +183,12 @@ class Reconciler {
   // Operations whose answers were lost.
   Uncertain uncertain_;
 
-  bool listed_ = false;        // the first lists are there
-  bool known_ = false;         // mirror_ was read
   bool look_at_all_ = false;   // compare everything with the mirror
   bool asked_ = false;         // input was taken since the last run
   bool host_failed_ = false;   // the last keep_host() had failures
   bool links_failed_ = false;  // the last reading of links failed
-  bool flows_noted_ = false;   // flows that an earlier process may have left are noted
-  TimePoint whole_due_{};
   TimePoint first_whole_{};
-  unsigned surprises_ = 0;  // consecutive readings with, or after, a surprise
-  bool surprised_ = false;  // a surprise since the last reading began
-  ReadBack read_back_;
-  std::vector<Failure> unread_;  // its failures so far
-  bool new_kinds_ = false;  // the reading found a kind of entries about which nothing was known
+  Reading reading_;
   Retries retries_;
   Refusals refusals_;
   HealthReports health_;

@@ -29,7 +29,8 @@ bool Reconciler::ensure_dummy(Pass& pass) {
   auto created = kernel_.links.ensure_dummy(plan::kDummyLink);
   if (created) {
     pass.written.links += *created ? 1 : 0;
-    if (*created && known_) logger_.warn("others removed link {}: made it again", plan::kDummyLink);
+    if (*created && has_mirror())
+      logger_.warn("others removed link {}: made it again", plan::kDummyLink);
     return true;
   }
   pass.suspect = true;
@@ -45,7 +46,7 @@ plan::NodeInfo Reconciler::known_node(std::vector<netlink::InterfaceAddress> add
   auto node = plan::node_info(settings_.node_name, cluster_.node, node_ips_, std::move(addresses));
   if (!options.node_port_primary || !options.differences.follow_node_ip) return node;
   const auto is_known = [&](Family family) { return node_ips_.knows(family); };
-  if (!known_ && !std::all_of(options.families.begin(), options.families.end(), is_known)) {
+  if (!has_mirror() && !std::all_of(options.families.begin(), options.families.end(), is_known)) {
     // A failed listing is reported where the services are read.
     const auto left = kernel_.ipvs.list_services();
     for (const auto family : options.families) {

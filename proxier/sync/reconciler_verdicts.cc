@@ -40,7 +40,7 @@ bool Reconciler::has_all(netlink::Family family) const {
 // Removes the other modes' rules once the kernel has everything that is desired. A long failure
 // must not keep outdated rules for ever: after some time it is enough that traffic is served.
 void Reconciler::take_over(TimePoint now, const SyncReport& report) {
-  if (!take_over_.pending() || !report.whole || !known_ || !cluster_.complete) return;
+  if (!take_over_.pending() || !report.whole || !has_mirror() || !cluster_.complete) return;
   const auto& ours = settings_.options.families;
   const bool late = now >= first_whole_ + settings_.sync_period;
   for (const auto family : netlink::kFamilies) {

@@ -105,11 +105,10 @@ void StaleFlows::note(const plan::Transaction& transaction, const plan::ActualSt
   }
 }
 
-bool StaleFlows::note_all(const plan::DesiredState& desired, const plan::ActualState& state) {
-  if (!state.services) return false;
+void StaleFlows::note_left(const plan::DesiredState& desired, const plan::ActualState& state) {
+  if (!state.services || std::exchange(left_noted_, true)) return;
   for (const auto& [key, service] : *state.services)
     if (key.protocol == Protocol::udp && plan::is_ours(desired, key)) notes_[key];
-  return true;
 }
 
 std::optional<TimePoint> StaleFlows::next() const {

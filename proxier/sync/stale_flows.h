@@ -42,8 +42,9 @@ class StaleFlows {
   // Records the virtual services that this transaction will change; `before` is the state before
   // it.
   void note(const plan::Transaction& transaction, const plan::ActualState& before);
-  // After a start: records all our virtual services. False while they are not known.
-  bool note_all(const plan::DesiredState& desired, const plan::ActualState& state);
+  // Records all our virtual services, the first time that they are known: an earlier process may
+  // have left flows.
+  void note_left(const plan::DesiredState& desired, const plan::ActualState& state);
 
   std::optional<TimePoint> next() const;
 
@@ -99,6 +100,7 @@ class StaleFlows {
   void not_readable(netlink::Error error, TimePoint now);
 
   Notes notes_;
+  bool left_noted_ = false;
   std::size_t remembered_ = 0;  // real servers, in all notes
   loop::Backoff backoff_;
   std::optional<Failure> unreadable_;

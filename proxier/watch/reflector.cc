@@ -15,14 +15,9 @@ using std::chrono::seconds;
 constexpr seconds kSilence{60};        // of a list, and before the response head
 constexpr seconds kWatchSilence{180};  // of a watch with bookmarks
 constexpr seconds kListTime{120};      // for a page, or a whole streaming list
-// A watch that ends this much before its time limit ended for another reason.
-constexpr seconds kBeforeTime{10};
-constexpr seconds kGrace{30};  // beyond a watch's own time limit
+constexpr seconds kGrace{30};          // beyond a watch's own time limit
 // A watch that lasted this long worked, even without events.
 constexpr seconds kProven{10};
-// A watch that ends this soon without events must not be repeated at once.
-constexpr seconds kTooShort{1};
-constexpr unsigned kMostDeadEnds = 2;
 constexpr std::size_t kMostRefusal = std::size_t{64} << 10U;
 
 std::string too_large() {
@@ -60,7 +55,7 @@ void Reflector::begin_list() {
   objects_.begin_list();
   unreadable_.begin_list();
   continue_token_.clear();
-  step_ = pages_only_ ? Step::first_page : Step::streaming_list;
+  step_ = recovery_.list_step();
 }
 
 void Reflector::begin() {
@@ -122,9 +117,10 @@ void Reflector::on_head(const access::ResponseHead& head) {
   heard_ = timers_.now();
   if (head.status != 200) return;
   status_.heard = heard_;
-  asked_again_ = false;
+  recovery_.note_accepted();
   // A list counts as a recovery only when it is complete.
-  if (step_ == Step::watch && trouble_ != Trouble::nonsense && trouble_ != Trouble::expired)
+  if (step_ == Step::watch && recovery_.last_trouble() != Trouble::nonsense &&
+      recovery_.last_trouble() != Trouble::expired)
     note_recovery();
 }
 
@@ -312,7 +308,7 @@ void Reflector::finish_list(std::string_view version) {
   version_before_ = objects_.version();
   began_with_list_ = step_ == Step::streaming_list;
   step_ = Step::watch;
-  pages_only_ = false;
+  recovery_.note_listed();
   list_ended_ = true;
   status_.is_listed = true;
   status_.listed = list_begun_;
@@ -382,103 +378,23 @@ void Reflector::end(Ending ending) {
     ending.cause = server + ": " + ending.cause;
   exchange_.reset();
 
-  if (got_on()) {
-    attempts_ = 0;
-    dead_ends_ = 0;
-    expired_before_ = false;
-  }
-  if (ending.trouble == Trouble::nonsense || ending.trouble == Trouble::behind) ++dead_ends_;
-  const auto delay = delay_of(ending, goes_on_at_once(ending));
-  note_ending(ending, delay);
-  choose_next(ending);
-  trouble_ = ending.trouble;
-  timers_.at(resource_.name + " begins", timers_.now() + delay, [this] { begin(); });
+  const EndedRequest request{.step = step_,
+                             .status = head_.status,
+                             .got_on = got_on(),
+                             .began_with_list = began_with_list_,
+                             .lasted = timers_.now() - begun_,
+                             .time_limit = time_limit_};
+  const auto wait = recovery_.wait_after(request, ending, random_());
+  note_ending(ending, wait);
+  step_ = recovery_.next(request, ending, in_doubt_);
+  if (step_ == recovery_.list_step()) begin_list();
+  timers_.at(resource_.name + " begins", timers_.now() + wait, [this] { begin(); });
 }
 
 // Whether the ending watch made progress.
 bool Reflector::got_on() const {
   return step_ == Step::watch && head_.status == 200 &&
          (objects_.version() != version_before_ || timers_.now() - begun_ >= kProven);
-}
-
-bool Reflector::goes_on_at_once(const Ending& ending) {
-  switch (ending.trouble) {
-    case Trouble::ended:
-      return step_ != Step::watch || began_with_list_ || got_on() ||
-             timers_.now() - begun_ >= kTooShort;
-    case Trouble::overdue:
-      return got_on();
-    case Trouble::unauthorized:
-      return !std::exchange(asked_again_, true);
-    case Trouble::expired:
-      return !std::exchange(expired_before_, true);
-    case Trouble::unsupported:
-      return true;
-    case Trouble::lost:
-    case Trouble::busy:
-    case Trouble::behind:
-    case Trouble::older:
-    case Trouble::denied:
-    case Trouble::nonsense:
-      break;
-  }
-  return false;
-}
-
-milliseconds Reflector::delay_of(const Ending& ending, bool at_once) {
-  if (at_once) return milliseconds(0);
-  if (ending.retry_after)
-    return milliseconds(static_cast<milliseconds::rep>(
-        static_cast<double>(milliseconds(*ending.retry_after).count()) * (1 + 0.25 * random_())));
-  return kBackoff.delay(++attempts_, random_());
-}
-
-void Reflector::choose_next(const Ending& ending) {
-  const bool is_nonsense = ending.trouble == Trouble::nonsense;
-  const bool is_dead_end =
-      (is_nonsense || ending.trouble == Trouble::behind) && dead_ends_ >= kMostDeadEnds;
-  if (step_ == Step::watch || step_ == Step::question) {
-    if (ending.trouble == Trouble::expired || is_dead_end || in_doubt_)
-      begin_list();
-    else
-      step_ = leaves_doubt(ending) ? Step::question : Step::watch;
-    return;
-  }
-  // A server without streaming lists may also answer with a watch that never marks the end of its
-  // initial events.
-  if (step_ == Step::streaming_list)
-    pages_only_ = ending.trouble == Trouble::unsupported || ending.trouble == Trouble::ended ||
-                  (ending.trouble == Trouble::overdue && head_.status == 200) || is_dead_end;
-  // Later pages show the state of the first one, so the earlier pages stay valid.
-  if (step_ == Step::later_page && ending.trouble != Trouble::expired &&
-      ending.trouble != Trouble::older && !is_nonsense)
-    return;
-  begin_list();
-}
-
-// Whether the next server may have another store than the one that the objects came from.
-bool Reflector::leaves_doubt(const Ending& ending) const {
-  switch (ending.trouble) {
-    case Trouble::ended:
-      return step_ == Step::watch && timers_.now() - begun_ < time_limit_ - kBeforeTime;
-    // A server that begins to answer the question, but does not finish, may still serve a watch.
-    case Trouble::lost:
-    case Trouble::overdue:
-      return step_ == Step::watch || head_.status == 0;
-    case Trouble::behind:
-    case Trouble::older:
-      return true;
-    case Trouble::busy:
-    case Trouble::unauthorized:
-      return step_ == Step::question;
-    // A client that may watch need not be allowed to list.
-    case Trouble::denied:
-    case Trouble::expired:
-    case Trouble::unsupported:
-    case Trouble::nonsense:
-      break;
-  }
-  return false;
 }
 
 void Reflector::note_ending(const Ending& ending, milliseconds delay) {

@@ -10,17 +10,7 @@
 // otherwise pages of 500 at the store's current state. Never an older state (resourceVersion=0), so
 // a list never goes back behind events that were seen.
 //
-// Failures:
-//   watch ends normally              next watch from the last version, at once
-//   410, as status or event          new list; the first time at once
-//   400 or 410 to a later page       new list; the first time at once
-//   400 or 422 to a streaming list,
-//   or no end of it in two minutes   pages
-//   401                              read credentials again; the first time at once
-//   429, 503, 504                    after Retry-After; without it, as any other failure
-//   any other failure                repeat after 0.8 s, doubling to 30 s, less up to a quarter
-// The second dead end in a row (broken JSON, an ERROR event, a status without a rule, or 504 "Too
-// large resource version") leads to a new list; a streaming list is replaced by pages.
+// recovery.h says which request follows a failure, and when.
 //
 // These requests are ended and repeated on another connection: a list that is silent for a minute,
 // a page that takes two minutes, a watch that lasts 30 s longer than its limit, and a watch with
@@ -59,7 +49,6 @@
 #include "proxier/access/transport.h"
 #include "proxier/api/problem.h"
 #include "proxier/api/wire.h"
-#include "proxier/loop/backoff.h"
 #include "proxier/loop/timers.h"
 #include "proxier/watch/ending.h"
 #include "proxier/watch/event_framer.h"
@@ -67,6 +56,7 @@
 #include "proxier/watch/list_request.h"
 #include "proxier/watch/older_answers.h"
 #include "proxier/watch/problem_log.h"
+#include "proxier/watch/recovery.h"
 #include "proxier/watch/removal_brake.h"
 #include "proxier/watch/unreadable_objects.h"
 #include "proxier/watch/watch_log.h"
@@ -100,9 +90,6 @@ class Reflector final : private access::ResponseHandler {
   using Clock = loop::Timers::Clock;
   // The callback must not destroy the reflector.
   using OnChanges = std::function<void(ReflectorNews)>;
-
-  static constexpr loop::Backoff kBackoff{std::chrono::milliseconds(800),
-                                          std::chrono::milliseconds(30'000)};
 
   // The arguments must outlive this; `random` returns numbers in [0, 1). Its deadlines are named
   // after the resource.
@@ -142,10 +129,6 @@ class Reflector final : private access::ResponseHandler {
   void list_again();
 
   void end(Ending ending);
-  bool goes_on_at_once(const Ending& ending);
-  void choose_next(const Ending& ending);
-  bool leaves_doubt(const Ending& ending) const;
-  std::chrono::milliseconds delay_of(const Ending& ending, bool at_once);
   void note_ending(const Ending& ending, std::chrono::milliseconds delay);
   void note_recovery();
   bool got_on() const;
@@ -189,16 +172,10 @@ class Reflector final : private access::ResponseHandler {
   Clock::time_point list_begun_;
   std::optional<Clock::time_point> list_due_;  // time of the next requested list
   std::string continue_token_;
-  bool pages_only_ = false;
   bool in_doubt_ = false;  // an unknown object changed since the last list
 
-  // Earlier failures.
-  unsigned attempts_ = 0;   // consecutive
-  unsigned dead_ends_ = 0;  // consecutive nonsensical or behind answers
+  Recovery recovery_;
   OlderAnswers older_;
-  bool asked_again_ = false;  // after a 401
-  bool expired_before_ = false;
-  Trouble trouble_ = Trouble::ended;
 };
 
 }  // namespace ipvsproxier::watch

@@ -1,6 +1,6 @@
 // Kernel tables that could not be opened at start.
 
-#include "proxier/sync/absent_tables.h"
+#include "cmd/absent_tables.h"
 
 #include <cerrno>
 
@@ -9,7 +9,7 @@
 #include "test/fakes/fake_ipvs_table.h"
 #include "test/support/cluster_builder.h"
 
-namespace ipvsproxier::sync {
+namespace ipvsproxier::cmd {
 namespace {
 
 using namespace std::chrono_literals;
@@ -26,7 +26,7 @@ TEST_CASE("a table that cannot be opened answers why, and is never opened unless
 }
 
 TEST_CASE("a table that could not be opened is opened later, with growing pauses") {
-  TimePoint now{1h};
+  std::chrono::steady_clock::time_point now{1h};
   bool there = false;
   int tries = 0;
   int told = 0;
@@ -64,4 +64,4 @@ TEST_CASE("a table that could not be opened is opened later, with growing pauses
 }
 
 }  // namespace
-}  // namespace ipvsproxier::sync
+}  // namespace ipvsproxier::cmd

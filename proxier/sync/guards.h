@@ -1,0 +1,84 @@
+#pragma once
+
+// Guards: what a transaction has not been able to do so far, and what must be held back for that
+// reason. Nothing is shown to clients without the set elements and rules that filter or masquerade
+// it, and these stay as long as the entry that they guard. A value: Applier notes each outcome and
+// asks before each operation. Sync thread only.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "ipset/sets/set_catalog.h"
+#include "ipset/sets/set_types.h"
+#include "netlink/ipvs/ipvs_types.h"
+#include "netlink/result.h"
+#include "proxier/plan/bindings.h"
+#include "proxier/sync/refusal.h"
+
+namespace ipvsproxier::sync {
+
+class Guards {
+ public:
+  // The cause for which the operation must be held back now; nullopt: it may run.
+  // - A virtual service or address waits for its set elements and its family's rules, an address
+  //   also for one of its virtual services.
+  // - A real server waits for its virtual service.
+  // - An address stays in its place until it is in its new one.
+  std::optional<Cause> must_hold(const netlink::IpvsOp& op) const;
+  std::optional<Cause> must_hold(const plan::BindingOp& op) const;
+  // Elements and rules stay while a virtual service or address that they guard could not be
+  // removed.
+  bool must_keep(const plan::SetKey& set, const ipset::Element& element) const;
+  bool must_keep_rules(netlink::Family family) const;
+  // The set could not be made: it holds no elements.
+  bool lacks_set(const std::string& name) const { return failed_sets_.contains(name); }
+
+  // Outcomes.
+  void note_missing_set(const std::string& name) { failed_sets_.insert(name); }
+  void note_failed_rules(netlink::Family family) { families_without_rules_.insert(family); }
+  // The virtual service's own rule, or an element, could not be added, or was not tried.
+  void note_unguarded(const netlink::VirtualServiceKey& service, Cause cause);
+  void note_unguarded(ipset::SetId set, const ipset::Element& element, Cause cause);
+  // The kernel's answer.
+  void note(const netlink::IpvsOp& op, const netlink::Status& status);
+  void note(const plan::BindingOp& op, const netlink::Status& status);
+  // The operation was held back.
+  void note_held(const netlink::IpvsOp& op, Cause cause);
+  void note_held(const plan::BindingOp& op, Cause cause);
+
+  // Virtual services that were added in this transaction and for whose scheduler the kernel has no
+  // module: they must be removed again. Each is told once.
+  std::set<netlink::VirtualServiceKey> take_useless_services();
+
+ private:
+  // Entries that are missing, with the cause. If both an object and the node are the cause, the
+  // node counts.
+  template <typename Key>
+  using Causes = std::map<Key, Cause>;
+
+  std::optional<Cause> must_hide(const netlink::VirtualServiceKey& service) const;
+
+  std::set<std::string> failed_sets_;
+  std::set<netlink::Family> families_without_rules_;
+  // Entries that must stay hidden because elements or rules that guard them are missing.
+  Causes<netlink::IpAddress> unguarded_addresses_;
+  Causes<netlink::VirtualServiceKey> unguarded_services_;
+  Causes<std::pair<netlink::Protocol, std::uint16_t>> unguarded_node_ports_;
+  Causes<netlink::VirtualServiceKey> failed_services_;
+  // Addresses with a virtual service that was added in this transaction.
+  std::set<netlink::IpAddress> addresses_with_service_;
+  // Virtual services added without a scheduler that still need one.
+  std::set<netlink::VirtualServiceKey> unscheduled_services_;
+  std::set<netlink::VirtualServiceKey> useless_services_;
+  // Addresses that could not be added to one of their places.
+  Causes<netlink::IpAddress> unbound_addresses_;
+  // These could not be removed.
+  std::set<netlink::VirtualServiceKey> kept_services_;
+  std::set<netlink::IpAddress> kept_addresses_;
+};
+
+}  // namespace ipvsproxier::sync

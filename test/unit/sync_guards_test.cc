@@ -1,0 +1,229 @@
+// Guards, as a value: what must wait after which outcomes.
+
+#include <cerrno>
+
+#include <catch2/catch.hpp>
+
+#include "proxier/sync/guards.h"
+
+namespace ipvsproxier::test {
+namespace {
+
+using ipset::SetId;
+using netlink::AddServer;
+using netlink::AddService;
+using netlink::DeleteService;
+using netlink::EditService;
+using netlink::Error;
+using netlink::ErrorKind;
+using netlink::Family;
+using netlink::IpAddress;
+using netlink::IpvsOp;
+using netlink::Protocol;
+using plan::BindingOp;
+using sync::Cause;
+using sync::Guards;
+
+const IpAddress kVip = IpAddress::v4(0x0a600001);
+const IpAddress kOtherVip = IpAddress::v4(0x0a600002);
+const netlink::VirtualServiceKey kWeb{.address = kVip, .port = 80};
+const netlink::VirtualServiceKey kDns{.address = kVip, .protocol = Protocol::udp, .port = 53};
+const netlink::VirtualServiceKey kOther{.address = kOtherVip, .port = 80};
+
+Error node_fault() {
+  return {ErrorKind::io, EIO, ""};
+}
+Error refused() {
+  return {ErrorKind::malformed, EINVAL, ""};
+}
+IpvsOp added(const netlink::VirtualServiceKey& key, const char* scheduler = "rr") {
+  return AddService{{.key = key, .scheduler = scheduler}};
+}
+IpvsOp edited(const netlink::VirtualServiceKey& key) {
+  return EditService{{.key = key, .scheduler = "rr"}};
+}
+IpvsOp server_of(const netlink::VirtualServiceKey& key) {
+  return AddServer{key, {.key = {.address = IpAddress::v4(0x0af40001), .port = 8080}}};
+}
+BindingOp bound(const IpAddress& address, plan::Place place = 0) {
+  return {true, {address, place}};
+}
+BindingOp unbound(const IpAddress& address, plan::Place place = 0) {
+  return {false, {address, place}};
+}
+ipset::Element port_of(const netlink::VirtualServiceKey& key) {
+  return ipset::IpPortElement{key.address, key.protocol, key.port};
+}
+
+TEST_CASE("guards: without a failure nothing waits") {
+  const Guards guards;
+  CHECK_FALSE(guards.must_hold(added(kWeb)));
+  CHECK_FALSE(guards.must_hold(edited(kWeb)));
+  CHECK_FALSE(guards.must_hold(server_of(kWeb)));
+  CHECK_FALSE(guards.must_hold(bound(kVip)));
+  CHECK_FALSE(guards.must_hold(unbound(kVip)));
+  CHECK_FALSE(guards.must_keep({Family::ipv4, SetId::cluster_ip}, port_of(kWeb)));
+  CHECK_FALSE(guards.must_keep_rules(Family::ipv4));
+  CHECK_FALSE(guards.lacks_set("KUBE-CLUSTER-IP"));
+}
+
+TEST_CASE("guards: a virtual service waits for each of its elements, its rule and its family's") {
+  Guards guards;
+  SECTION("its element") {
+    guards.note_unguarded(SetId::cluster_ip, port_of(kWeb), Cause::node);
+    CHECK(guards.must_hold(added(kWeb)) == Cause::node);
+    CHECK_FALSE(guards.must_hold(added(kDns)));
+    CHECK_FALSE(guards.must_hold(bound(kVip)));
+  }
+  SECTION("its rule") {
+    guards.note_unguarded(kWeb, Cause::node);
+    CHECK(guards.must_hold(added(kWeb)) == Cause::node);
+    CHECK_FALSE(guards.must_hold(added(kDns)));
+  }
+  SECTION("its address, which waits as well") {
+    guards.note_unguarded(SetId::ipvs_ips, ipset::IpElement{kVip}, Cause::object);
+    CHECK(guards.must_hold(added(kWeb)) == Cause::object);
+    CHECK(guards.must_hold(added(kDns)) == Cause::object);
+    CHECK(guards.must_hold(bound(kVip)) == Cause::object);
+    CHECK_FALSE(guards.must_hold(added(kOther)));
+  }
+  SECTION("its node port, on every address, of its protocol only") {
+    guards.note_unguarded(SetId::node_port_udp, ipset::PortElement{53}, Cause::node);
+    CHECK(guards.must_hold(added(kDns)) == Cause::node);
+    CHECK_FALSE(guards.must_hold(added({.address = kVip, .port = 53})));
+  }
+  SECTION("an endpoint's own element guards no virtual service") {
+    guards.note_unguarded(SetId::loop_back, ipset::IpPortIpElement{kVip, Protocol::tcp, 80, kVip},
+                          Cause::node);
+    CHECK_FALSE(guards.must_hold(added(kWeb)));
+  }
+  SECTION("its family's rules") {
+    guards.note_failed_rules(Family::ipv6);
+    CHECK_FALSE(guards.must_hold(added(kWeb)));
+    guards.note_failed_rules(Family::ipv4);
+    CHECK(guards.must_hold(added(kWeb)) == Cause::node);
+    CHECK(guards.must_hold(bound(kVip)) == Cause::node);
+    CHECK_FALSE(guards.must_hold(unbound(kVip)));
+  }
+}
+
+TEST_CASE("guards: the node counts before an object, in any order") {
+  Guards guards;
+  guards.note_unguarded(kWeb, Cause::object);
+  guards.note_unguarded(kWeb, Cause::node);
+  guards.note_unguarded(kDns, Cause::node);
+  guards.note_unguarded(kDns, Cause::object);
+  CHECK(guards.must_hold(added(kWeb)) == Cause::node);
+  CHECK(guards.must_hold(added(kDns)) == Cause::node);
+  // Of two missing elements one is the node's fault.
+  guards.note_unguarded(SetId::ipvs_ips, ipset::IpElement{kOtherVip}, Cause::object);
+  CHECK(guards.must_hold(added(kOther)) == Cause::object);
+  guards.note_unguarded(SetId::cluster_ip, port_of(kOther), Cause::node);
+  CHECK(guards.must_hold(added(kOther)) == Cause::node);
+}
+
+TEST_CASE("guards: a real server and an edit wait for their virtual service") {
+  Guards guards;
+  SECTION("refused") {
+    guards.note(added(kWeb), refused());
+  }
+  SECTION("held back") {
+    guards.note_held(added(kWeb), Cause::object);
+  }
+  CHECK(guards.must_hold(server_of(kWeb)) == Cause::object);
+  CHECK(guards.must_hold(edited(kWeb)) == Cause::object);
+  CHECK_FALSE(guards.must_hold(server_of(kDns)));
+}
+
+TEST_CASE("guards: an address waits for one of its virtual services") {
+  Guards guards;
+  guards.note(added(kWeb), refused());
+  CHECK(guards.must_hold(bound(kVip)) == Cause::object);
+  guards.note(added(kDns), node_fault());
+  CHECK(guards.must_hold(bound(kVip)) == Cause::node);
+  CHECK_FALSE(guards.must_hold(bound(kOtherVip)));
+  guards.note(added({.address = kVip, .port = 443}), {});
+  CHECK_FALSE(guards.must_hold(bound(kVip)));
+}
+
+TEST_CASE("guards: a virtual service added without scheduler counts when it has one") {
+  Guards guards;
+  guards.note(added(kWeb), refused());
+  guards.note(added(kDns, netlink::kNoScheduler), {});
+  CHECK(guards.must_hold(bound(kVip)) == Cause::object);
+  SECTION("it gets one") {
+    guards.note(edited(kDns), {});
+    CHECK_FALSE(guards.must_hold(bound(kVip)));
+    CHECK(guards.take_useless_services().empty());
+  }
+  SECTION("the kernel lacks its module") {
+    guards.note(edited(kDns), Error{ErrorKind::missing, ENOENT, ""});
+    CHECK(guards.must_hold(bound(kVip)) == Cause::node);
+    CHECK(guards.must_hold(server_of(kDns)) == Cause::node);
+    CHECK(guards.take_useless_services() == std::set{kDns});
+    CHECK(guards.take_useless_services().empty());
+  }
+  SECTION("another failure leaves it") {
+    guards.note(edited(kDns), node_fault());
+    CHECK(guards.must_hold(server_of(kDns)) == Cause::node);
+    CHECK(guards.take_useless_services().empty());
+  }
+  SECTION("an edit of an older virtual service changes nothing") {
+    guards.note(edited(kOther), Error{ErrorKind::missing, ENOENT, ""});
+    CHECK_FALSE(guards.must_hold(server_of(kOther)));
+    CHECK(guards.take_useless_services().empty());
+  }
+}
+
+TEST_CASE("guards: an address leaves its place once it is in its new one") {
+  Guards guards;
+  SECTION("refused") {
+    guards.note(bound(kVip, 1), refused());
+  }
+  SECTION("held back") {
+    guards.note_held(bound(kVip, 1), Cause::object);
+  }
+  CHECK(guards.must_hold(unbound(kVip)) == Cause::object);
+  CHECK_FALSE(guards.must_hold(unbound(kOtherVip)));
+  guards.note(bound(kOtherVip, 1), {});
+  guards.note_held(unbound(kOtherVip), Cause::node);
+  CHECK_FALSE(guards.must_hold(unbound(kOtherVip)));
+}
+
+TEST_CASE("guards: elements and rules stay as long as the entry that they guard") {
+  Guards guards;
+  const auto keeps = [&](SetId set, const ipset::Element& element) {
+    return guards.must_keep({Family::ipv4, set}, element);
+  };
+  SECTION("a virtual service that could not be removed") {
+    guards.note(DeleteService{kWeb}, {});
+    CHECK_FALSE(keeps(SetId::cluster_ip, port_of(kWeb)));
+    CHECK_FALSE(guards.must_keep_rules(Family::ipv4));
+    guards.note(DeleteService{kWeb}, node_fault());
+    CHECK(keeps(SetId::cluster_ip, port_of(kWeb)));
+    CHECK_FALSE(keeps(SetId::cluster_ip, port_of(kDns)));
+    CHECK(keeps(SetId::ipvs_ips, ipset::IpElement{kVip}));
+    CHECK(keeps(SetId::node_port_tcp, ipset::PortElement{80}));
+    CHECK_FALSE(keeps(SetId::node_port_tcp, ipset::PortElement{81}));
+  }
+  SECTION("an address that could not be removed") {
+    guards.note(unbound(kVip), {});
+    CHECK_FALSE(keeps(SetId::ipvs_ips, ipset::IpElement{kVip}));
+    guards.note(unbound(kVip), node_fault());
+    CHECK(keeps(SetId::cluster_ip, port_of(kWeb)));
+    CHECK(keeps(SetId::ipvs_ips, ipset::IpElement{kVip}));
+    CHECK_FALSE(keeps(SetId::ipvs_ips, ipset::IpElement{kOtherVip}));
+  }
+  CHECK(guards.must_keep_rules(Family::ipv4));
+  CHECK_FALSE(guards.must_keep_rules(Family::ipv6));
+}
+
+TEST_CASE("guards: a set that could not be made is known by its name") {
+  Guards guards;
+  guards.note_missing_set("KUBE-CLUSTER-IP");
+  CHECK(guards.lacks_set("KUBE-CLUSTER-IP"));
+  CHECK_FALSE(guards.lacks_set("KUBE-6-CLUSTER-IP"));
+}
+
+}  // namespace
+}  // namespace ipvsproxier::test
