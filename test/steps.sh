@@ -64,7 +64,7 @@ threaded=(loop serve sync_thread)
 meets_threads=("${threaded[@]}" control sync watch curl_transport access)
 tsan() {
   compile "g++, TSan: build" compile_tests configure_tsan build-tsan "${@/#/test/unit/unit_}" &&
-    TSAN_OPTIONS="suppressions=$PWD/test/tsan.supp" run_suite "g++, TSan: what has threads" build-tsan "" "$@"
+    run_suite "g++, TSan: what has threads" build-tsan "" "$@"
 }
 step_tsan() { tsan "${threaded[@]}"; }
 step_tsan-all() { tsan "${meets_threads[@]}"; }

@@ -34,8 +34,10 @@ using Clock = std::chrono::steady_clock;
 constexpr std::uint64_t kWakeUp = 0;  // epoll's tag of the wake-up descriptor
 constexpr std::uint64_t kFirstListener = 1;
 
-// Pause of accepting while there is no room.
+// Pause of accepting while there is no room, and between looks at the end.
 constexpr std::chrono::milliseconds kPause{20};
+// Patience at the end with the daemon's thread, which may be in a handler.
+constexpr std::chrono::milliseconds kPatience{1000};
 
 struct DaemonDeleter {  // ends its connections and waits for its thread
   void operator()(MHD_Daemon* daemon) const { MHD_stop_daemon(daemon); }
@@ -73,6 +75,7 @@ struct HttpServer::State {
   struct Connection {
     Id listener = 0;
     Clock::time_point since;  // time of its last answer, or its begin
+    bool taken = false;       // by the daemon's thread
     bool ended = false;       // by us; the daemon will notice it
   };
   struct Patient {  // a listener that tries again
@@ -95,12 +98,14 @@ struct HttpServer::State {
   std::size_t hard_limit() const { return limits.connections * 2; }
   void accept_from(Id id);
   netlink::Result<int> accept_one(Id id);
-  void hand_over(int fd);
   void make_room(Id id) IPVSPROXIER_THREADS(requires_capability(mutex));
   void end_oldest(std::optional<Id> of) IPVSPROXIER_THREADS(requires_capability(mutex));
   void retry();
 
+  bool all_taken() const;
+
   // The daemon's thread.
+  void take(int fd);
   void forget(int fd);
   MHD_Result answer(MHD_Connection* connection, const char* path, const char* method);
 
@@ -176,6 +181,21 @@ HttpServer::State::~State() {
   stopping = true;
   wake_up();
   thread.join();
+  // MHD_stop_daemon() closes connections that the daemon's thread has not taken yet, and does so
+  // without the lock under which they were added (0.9.75).
+  for (auto waited = kPause; !all_taken() && waited < kPatience; waited += kPause)
+    std::this_thread::sleep_for(kPause);
+}
+
+bool HttpServer::State::all_taken() const {
+  const loop::MutexLock lock(mutex);
+  return std::ranges::all_of(connections, [](const auto& entry) { return entry.second.taken; });
+}
+
+void HttpServer::State::take(int fd) {
+  const loop::MutexLock lock(mutex);
+  const auto it = connections.find(fd);
+  if (it != connections.end()) it->second.taken = true;
 }
 
 void HttpServer::State::wake_up() const {
@@ -241,16 +261,12 @@ int HttpServer::State::wait_ms() const {
 void HttpServer::State::accept_from(Id id) {
   const auto fd = accept_one(id);
   if (fd) {
-    hand_over(*fd);
+    // The daemon closes a descriptor that it does not take.
+    if (MHD_add_connection(daemon.get(), *fd, nullptr, 0) != MHD_YES) forget(*fd);
   } else if (fd.error().kind == netlink::ErrorKind::overrun) {
     // The listener stays readable: without this pause the loop would be busy.
     std::this_thread::sleep_for(kPause);
   }
-}
-
-// A function of its own for test/tsan.supp. The daemon closes a descriptor that it does not take.
-void HttpServer::State::hand_over(int fd) {
-  if (MHD_add_connection(daemon.get(), fd, nullptr, 0) != MHD_YES) forget(fd);
 }
 
 // `overrun`: a connection waits, but there is no room, descriptor or memory for it.
@@ -370,9 +386,13 @@ MHD_Result HttpServer::State::on_request(void* self, MHD_Connection* connection,
 
 void HttpServer::State::on_connection(void* self, MHD_Connection* connection, void** /*context*/,
                                       MHD_ConnectionNotificationCode code) {
-  if (code != MHD_CONNECTION_NOTIFY_CLOSED) return;
   const auto* info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-  if (info) static_cast<State*>(self)->forget(info->connect_fd);
+  if (!info) return;
+  auto& state = *static_cast<State*>(self);
+  if (code == MHD_CONNECTION_NOTIFY_STARTED)
+    state.take(info->connect_fd);
+  else
+    state.forget(info->connect_fd);
 }
 
 HttpServer::HttpServer(spdlog::logger& logger, HttpLimits limits)

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <chrono>
 #include <ctime>
+#include <future>
 #include <latch>
 #include <memory>
 #include <mutex>
@@ -175,6 +176,21 @@ TEST_CASE_METHOD(ServerFixture, "after close() a handler does not run") {
   gone = true;
   clients.clear();
   CHECK_FALSE(ran_late);
+}
+
+// While a large answer is copied, the daemon's thread takes no connection.
+TEST_CASE_METHOD(ServerFixture, "the server's end closes a connection that waited to be taken") {
+  std::promise<void> asked;
+  const auto port = listen([&](const HttpRequest&) {
+                      asked.set_value();
+                      return plain_text(200, std::string(std::size_t{64} << 20U, 'x'));
+                    }).port;
+  const std::jthread client([port] { http_get(port, "/"); });
+  asked.get_future().wait();
+  RawHttp waiting(port);
+  wait_for_connections(2);
+  server.reset();
+  CHECK(waiting.ended(seconds(10)));
 }
 
 TEST_CASE_METHOD(ServerFixture, "a handler that throws costs its connection, not the server") {
