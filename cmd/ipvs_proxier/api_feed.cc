@@ -23,7 +23,7 @@ class ApiFeed final : public ObjectFeed {
         cluster_(cluster),
         wait_(removal_wait(options)),
         source_(options.node_name, client.transport, loop, client.random, wait_, logger,
-                [this](watch::ApiUpdate update) { take(std::move(update)); }) {
+                [this](model::Changes changes) { cluster_.take(std::move(changes)); }) {
     servers.watch([this] { return source_.status(); });
   }
 
@@ -33,12 +33,6 @@ class ApiFeed final : public ObjectFeed {
   }
 
  private:
-  void take(watch::ApiUpdate update) {
-    const auto complete = update.complete ? std::optional(true) : std::nullopt;
-    cluster_.take(std::move(update.changed), update.deleted, complete, std::move(update.unreadable),
-                  update.listed_again);
-  }
-
   loop::MainLoop& loop_;
   ClusterFeed& cluster_;
   const watch::RemovalBrake::Wait wait_;

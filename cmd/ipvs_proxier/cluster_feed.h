@@ -38,16 +38,12 @@ class ClusterFeed {
         on_misfit_(std::move(on_misfit)),
         pod_cidrs_(options, timers, logger, [this] { on_misfit_(); }) {}
 
-  // `unreadable` and `listed_again` as in model::Changes. `complete`: whether all existing objects
-  // are known; nullopt: the source has not reported everything yet, and nothing is programmed
+  // Without Changes::complete the source has not reported everything yet, and nothing is programmed
   // before.
-  void take(std::vector<api::Object> changed, const std::vector<api::ObjectKey>& deleted,
-            std::optional<bool> complete,
-            std::map<api::ObjectKey, std::optional<std::string>> unreadable = {},
-            bool listed_again = false);
+  void take(model::Changes changes);
 
  private:
-  void remove(const api::ObjectKey& gone, model::Changes& changes);
+  void take_node(model::Changes& changes);
   void tell_missing_node();
 
   const Options& options_;

@@ -40,9 +40,10 @@ class ManifestFeed final : public ObjectFeed {
     auto update = follower_.update();
     log_problems(update.problems, logger_);
     for (const auto& file : update.mended) logger_.info("{}: can be read again", file);
-    if (!update.complete && complete_) log_incomplete(options_, logger_);
-    complete_ = update.complete;
-    cluster_.take(std::move(update.changed), update.deleted, update.complete);
+    const bool is_complete = *update.changes.complete;
+    if (!is_complete && complete_) log_incomplete(options_, logger_);
+    complete_ = is_complete;
+    cluster_.take(std::move(update.changes));
     if (update.try_again) read_in(kTryAgain);
   }
 

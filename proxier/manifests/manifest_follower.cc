@@ -115,7 +115,7 @@ ManifestUpdate ManifestFollower::update() {
   auto update = state.set.take_update(others);
   if (was_unlisted && is_listed) update.mended.push_back(state.path);
   update.try_again = !is_listed || !state.unreadable.empty();
-  update.complete &= state.was_listed && !has_unread && !is_void;
+  if (!state.was_listed || has_unread || is_void) update.changes.complete = false;
   return update;
 }
 

@@ -142,12 +142,13 @@ std::set<Problem> ManifestSet::problems() const {
 
 ManifestUpdate ManifestSet::take_update(const api::Problems& others) {
   ManifestUpdate update;
+  update.changes.complete = true;
   for (const auto& [key, before] : std::exchange(before_, {})) {
     const auto* now = find(key);
     if (now == nullptr) {
-      if (before) update.deleted.push_back(key);
+      if (before) update.changes.remove(key);
     } else if (!before || *now != *before) {
-      update.changed.push_back(*now);
+      update.changes.put(*now);
     }
   }
   auto all = problems();
@@ -160,7 +161,7 @@ ManifestUpdate ManifestSet::take_update(const api::Problems& others) {
   for (const auto& [path, file] : files_) {
     if (file.is_broken) broken.insert(path);
     if (!file.is_broken && broken_before_.contains(path)) update.mended.push_back(path);
-    update.complete &= file.was_good;
+    if (!file.was_good) update.changes.complete = false;
   }
   broken_before_ = std::move(broken);
   return update;

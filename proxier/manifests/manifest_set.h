@@ -18,6 +18,7 @@
 #include "proxier/api/objects.h"
 #include "proxier/api/problem.h"
 #include "proxier/manifests/manifest_source.h"
+#include "proxier/model/changes.h"
 
 namespace ipvsproxier::manifests {
 
@@ -26,13 +27,12 @@ using api::ObjectKey;
 ObjectKey key_of(const api::Object& object);
 
 struct ManifestUpdate {
-  std::vector<api::Object> changed;  // new, or different from the last answer
-  std::vector<ObjectKey> deleted;
+  // Since the last answer. Changes::complete is always set: false while a file could never be read
+  // completely, so that further objects may exist.
+  model::Changes changes;
   api::Problems problems;  // problems that the last update did not have, sorted
   // Files that were broken at the last update and are good now.
   std::vector<std::string> mended;
-  // False while a file could never be read completely: further objects may exist.
-  bool complete = true;
   // Part of the input could not be read and may cause no event: try again after a while.
   bool try_again = false;
 };

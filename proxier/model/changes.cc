@@ -49,6 +49,20 @@ void Changes::put(api::Object object) {
   std::visit(Put{*this}, std::move(object));
 }
 
+void Changes::remove(const api::ObjectKey& gone) {
+  switch (gone.kind) {
+    case api::ObjectKind::service:
+      services.insert_or_assign(gone.name, std::nullopt);
+      return;
+    case api::ObjectKind::endpoint_slice:
+      slices.insert_or_assign(gone.name, std::nullopt);
+      return;
+    case api::ObjectKind::node:
+      node.emplace(std::nullopt);
+      return;
+  }
+}
+
 void Changes::merge(Changes later) {
   merge_into(services, std::move(later.services));
   keep_oldest_triggers(slices, later.slices);

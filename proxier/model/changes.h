@@ -1,8 +1,8 @@
 #pragma once
 
 // Changes: what happened to the cluster's objects, as the newest state of each object by name. Goes
-// from a source of objects to ClusterState::take(). The last state wins, except that an
-// EndpointSlice keeps its oldest trigger time. Values; one thread at a time.
+// from a source of objects (watch, manifests) to ClusterState::take(). The last state wins, except
+// that an EndpointSlice keeps its oldest trigger time. Values; one thread at a time.
 
 #include <map>
 #include <optional>
@@ -28,6 +28,7 @@ struct Changes {
 
   bool empty() const;
   void put(api::Object object);
+  void remove(const api::ObjectKey& gone);
   void merge(Changes later);
 };
 

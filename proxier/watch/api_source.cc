@@ -42,12 +42,11 @@ ApiSource::ApiSource(const std::string& node_name, access::Transport& transport,
                      RemovalBrake::Wait brake, spdlog::logger& log, OnUpdate on_update)
     : on_update_(std::move(on_update)), watch_log_(timers, log) {
   for (auto& resource : resources_of(node_name)) {
-    const auto kind = resource.kind;
     // Not for the Node: there is only one, and it stays in force when it is deleted.
-    const RemovalBrake own(kind == api::ObjectKind::node ? std::nullopt : brake);
+    const RemovalBrake own(resource.kind == api::ObjectKind::node ? std::nullopt : brake);
     reflectors_.push_back(std::make_unique<Reflector>(
         std::move(resource), transport, timers, random, own, log, watch_log_,
-        [this, kind](ReflectorNews news) { tell(kind, std::move(news)); }));
+        [this](model::Changes changes) { tell(std::move(changes)); }));
   }
 }
 
@@ -70,25 +69,11 @@ bool ApiSource::is_listed_again() {
   return true;
 }
 
-void ApiSource::tell(api::ObjectKind kind, ReflectorNews news) {
-  auto& changes = news.objects;
-  ApiUpdate update;
-  update.changed.reserve(changes.size());
-  // Moved one by one, so that the first list is not in memory twice for long.
-  for (auto change = changes.begin(); change != changes.end(); change = changes.erase(change)) {
-    auto& [name, object] = *change;
-    if (object)
-      update.changed.push_back(*std::move(object));
-    else
-      update.deleted.push_back(api::ObjectKey{.kind = kind, .name = name});
-  }
-  for (auto& [name, why] : news.unreadable)
-    update.unreadable[{.kind = kind, .name = name}] = std::move(why);
-  update.complete = std::all_of(reflectors_.begin(), reflectors_.end(), [](const auto& reflector) {
-    return reflector->status().is_listed;
-  });
-  update.listed_again = is_listed_again();
-  on_update_(std::move(update));
+void ApiSource::tell(model::Changes changes) {
+  if (std::ranges::all_of(reflectors_, [](const auto& one) { return one->status().is_listed; }))
+    changes.complete = true;
+  changes.listed_again = is_listed_again();
+  on_update_(std::move(changes));
 }
 
 std::vector<WatchStatus> ApiSource::status() const {

@@ -6,7 +6,6 @@
 // thread only.
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,18 +19,6 @@
 
 namespace ipvsproxier::watch {
 
-// The changes since the last update, in the form of a ManifestUpdate.
-struct ApiUpdate {
-  std::vector<api::Object> changed;
-  std::vector<api::ObjectKey> deleted;
-  // Objects that cannot be read, with the reason; nullopt: readable again, or deleted.
-  std::map<api::ObjectKey, std::optional<std::string>> unreadable;
-  // Every list was complete once: an object that was never reported does not exist.
-  bool complete = false;
-  // The lists that list_again() asked for have been reported.
-  bool listed_again = false;
-};
-
 struct WatchStatus {
   std::string resource;  // "services", "endpointslices", "nodes"
   ReflectorStatus status;
@@ -39,8 +26,10 @@ struct WatchStatus {
 
 class ApiSource {
  public:
-  // The callback must not destroy the source.
-  using OnUpdate = std::function<void(ApiUpdate)>;
+  // The changes of one resource. Changes::complete is set to true in each from the time when every
+  // list was complete once: an object that was never reported does not exist. The callback must not
+  // destroy the source.
+  using OnUpdate = std::function<void(model::Changes)>;
 
   // The arguments must outlive this; `random` returns numbers in [0, 1). `brake` applies to
   // Services and EndpointSlices.
@@ -58,7 +47,7 @@ class ApiSource {
   std::vector<WatchStatus> status() const;
 
  private:
-  void tell(api::ObjectKind kind, ReflectorNews news);
+  void tell(model::Changes changes);
   bool is_listed_again();
 
   OnUpdate on_update_;

@@ -60,11 +60,16 @@ std::set<api::NamespacedName> KnownObjects::missing() const {
   return names;
 }
 
-void KnownObjects::end_list(std::string_view version, const std::set<Name>& kept,
-                            ObjectChanges& changes) {
+KnownObjects::Difference KnownObjects::end_list(std::string_view version,
+                                                const std::set<Name>& kept,
+                                                model::Changes& changes) {
+  Difference difference;
   for (auto entry = known_.begin(); entry != known_.end();) {
     const bool is_gone = is_missing(entry->first) && !kept.contains(entry->first);
-    if (is_gone) changes[entry->first] = std::nullopt;
+    if (is_gone) {
+      changes.remove({kind_, entry->first});
+      ++difference.gone;
+    }
     entry->second.version.clear();  // see list_unreadable()
     entry = is_gone ? known_.erase(entry) : std::next(entry);
   }
@@ -72,13 +77,17 @@ void KnownObjects::end_list(std::string_view version, const std::set<Name>& kept
   for (auto entry = listed_.begin(); entry != listed_.end(); entry = listed_.erase(entry)) {
     auto& [name, listed] = *entry;
     if (!listed.is_there) continue;
-    if (listed.changed) changes[name] = std::move(listed.changed);
+    if (listed.changed) {
+      changes.put(*std::move(listed.changed));
+      ++difference.changed;
+    }
     known_[name] = std::move(listed.known);
   }
   begin_list();
   version_ = version;
   covered_.clear();
   cover(version);
+  return difference;
 }
 
 // A known version is outdated as well: the object has not changed since.
@@ -91,7 +100,7 @@ bool KnownObjects::is_stale(const Name& name, std::string_view version) const {
 }
 
 bool KnownObjects::put(const Name& name, std::string_view version, api::Object object,
-                       ObjectChanges& changes) {
+                       model::Changes& changes) {
   advance(version);
   if (is_stale(name, version)) return false;
   deletions_.erase(name);
@@ -99,12 +108,12 @@ bool KnownObjects::put(const Name& name, std::string_view version, api::Object o
   const auto [entry, fresh] = known_.try_emplace(name);
   const bool is_same = !fresh && entry->second.fingerprint == print;
   entry->second = Known{.version = std::string(version), .fingerprint = print};
-  if (!is_same) changes[name] = std::move(object);
+  if (!is_same) changes.put(std::move(object));
   return true;
 }
 
 // Old servers gave a deletion the version of the object's last state.
-bool KnownObjects::remove(const Name& name, std::string_view version, ObjectChanges& changes) {
+bool KnownObjects::remove(const Name& name, std::string_view version, model::Changes& changes) {
   advance(version);
   const auto known = known_.find(name);
   const bool ends_known_state = known != known_.end() && known->second.version == version;
@@ -113,7 +122,7 @@ bool KnownObjects::remove(const Name& name, std::string_view version, ObjectChan
   deletions_[name] = version;
   if (known == known_.end()) return true;
   known_.erase(known);
-  changes[name] = std::nullopt;
+  changes.remove({kind_, name});
   return true;
 }
 

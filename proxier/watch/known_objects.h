@@ -21,14 +21,20 @@
 
 #include "proxier/api/names.h"
 #include "proxier/api/objects.h"
+#include "proxier/model/changes.h"
 
 namespace ipvsproxier::watch {
 
-// The current objects by name; nullopt: deleted.
-using ObjectChanges = std::map<api::NamespacedName, std::optional<api::Object>>;
-
 class KnownObjects {
  public:
+  // Numbers of objects.
+  struct Difference {
+    std::size_t changed = 0;  // or new
+    std::size_t gone = 0;
+  };
+
+  explicit KnownObjects(api::ObjectKind kind) : kind_(kind) {}
+
   // --- Lists. A list takes effect at its end; a new begin_list() discards an unfinished list.
   void begin_list();
   void list(const api::NamespacedName& name, std::string_view version, api::Object object);
@@ -41,15 +47,15 @@ class KnownObjects {
   // The known objects that the complete list lacks.
   std::set<api::NamespacedName> missing() const;
   bool is_missing(const api::NamespacedName& name) const;  // whether the list lacks it
-  // The list is complete as of `version`: adds the differences to `changes`. Of the missing objects
-  // those in `kept` stay unchanged.
-  void end_list(std::string_view version, const std::set<api::NamespacedName>& kept,
-                ObjectChanges& changes);
+  // The list is complete as of `version`: adds the differences to `changes`, and counts them. Of
+  // the missing objects those in `kept` stay unchanged.
+  Difference end_list(std::string_view version, const std::set<api::NamespacedName>& kept,
+                      model::Changes& changes);
 
   // --- Events of a watch that started at version(). False: outdated news.
   bool put(const api::NamespacedName& name, std::string_view version, api::Object object,
-           ObjectChanges& changes);
-  bool remove(const api::NamespacedName& name, std::string_view version, ObjectChanges& changes);
+           model::Changes& changes);
+  bool remove(const api::NamespacedName& name, std::string_view version, model::Changes& changes);
   // The object has changed but is unreadable: it keeps its last state.
   bool keep(const api::NamespacedName& name, std::string_view version);
   // An event with this version was seen.
@@ -77,6 +83,7 @@ class KnownObjects {
   bool is_stale(const Name& name, std::string_view version) const;
   void cover(std::string_view version);
 
+  api::ObjectKind kind_;
   std::map<Name, Known> known_;
   std::string version_;
   std::string covered_;                    // news up to this version is outdated

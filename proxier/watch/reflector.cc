@@ -36,7 +36,9 @@ Reflector::Reflector(Resource resource, access::Transport& transport, loop::Time
       log_(log),
       watch_log_(watch_log),
       on_changes_(std::move(on_changes)),
+      objects_(resource_.kind),
       brake_(std::move(brake)),
+      unreadable_(resource_.kind),
       problem_log_(resource_.name, log_) {}
 
 Reflector::~Reflector() {
@@ -224,13 +226,13 @@ void Reflector::take_change(api::WatchEvent& event) {
   } else if (why) {
     is_news = objects_.keep(event.name, version);
   } else if (event.object && !is_deleted) {
-    is_news = objects_.put(event.name, version, *std::move(event.object), changes_.objects);
+    is_news = objects_.put(event.name, version, *std::move(event.object), changes_);
   } else {
-    is_news = objects_.remove(event.name, version, changes_.objects);
+    is_news = objects_.remove(event.name, version, changes_);
   }
   if (!is_news) return;
   brake_.forget(event.name);
-  unreadable_.set(event.name, why, changes_.unreadable);
+  unreadable_.set(event.name, why, changes_);
 }
 
 void Reflector::take_bookmark(const api::WatchEvent& event) {
@@ -299,10 +301,10 @@ void Reflector::finish_list(std::string_view version) {
   missing.merge(unreadable_.missing(objects_));
   const auto known = unreadable_.count_with(objects_);
   const auto kept = brake_.judge(missing, known, list_begun_, timers_.now());
-  objects_.end_list(version, kept, changes_.objects);
+  const auto [changed, gone] = objects_.end_list(version, kept, changes_);
   if (list_due_ && list_begun_ >= *list_due_) list_due_.reset();
   plan_list();
-  unreadable_.end_list(kept, changes_.unreadable);
+  unreadable_.end_list(kept, changes_);
   in_doubt_ = false;
   // A complete list does not prove that the watch after it works.
   version_before_ = objects_.version();
@@ -313,10 +315,8 @@ void Reflector::finish_list(std::string_view version) {
   status_.is_listed = true;
   status_.listed = list_begun_;
   ++status_.lists;
-  const auto gone = static_cast<std::size_t>(
-      std::ranges::count_if(changes_.objects, [](const auto& change) { return !change.second; }));
-  log_.info("{}: {} listed; {} new or changed, {} gone", resource_.name, objects_.size(),
-            changes_.objects.size() - gone, gone);
+  log_.info("{}: {} listed; {} new or changed, {} gone", resource_.name, objects_.size(), changed,
+            gone);
 }
 
 void Reflector::hand_over() {

@@ -77,19 +77,12 @@ struct ReflectorStatus {
   std::string last_error;                                 // "" without a current failure
 };
 
-// The changes. Empty: a list is complete and changes nothing.
-struct ReflectorNews {
-  ObjectChanges objects;
-  UnreadableChanges unreadable;
-
-  bool empty() const { return objects.empty() && unreadable.empty(); }
-};
-
 class Reflector final : private access::ResponseHandler {
  public:
   using Clock = loop::Timers::Clock;
+  // Objects that changed, and which cannot be read. Empty: a list is complete and changes nothing.
   // The callback must not destroy the reflector.
-  using OnChanges = std::function<void(ReflectorNews)>;
+  using OnChanges = std::function<void(model::Changes)>;
 
   // The arguments must outlive this; `random` returns numbers in [0, 1). Its deadlines are named
   // after the resource.
@@ -159,7 +152,7 @@ class Reflector final : private access::ResponseHandler {
   std::string refusal_;                        // body of an answer other than 200
   std::optional<api::ListEnvelope> envelope_;  // of the current page
   std::optional<Ending> broken_;               // why the rest of the body is ignored
-  ReflectorNews changes_;                      // of the current chunk
+  model::Changes changes_;                     // of the current chunk
   bool list_ended_ = false;                    // a list ended in the current chunk
   bool began_with_list_ = false;  // the watch began with a streaming list that is complete
   bool has_bookmarks_ = false;    // of the current watch

@@ -30,29 +30,29 @@ std::set<api::NamespacedName> UnreadableObjects::missing(const KnownObjects& obj
 }
 
 void UnreadableObjects::end_list(const std::set<api::NamespacedName>& kept,
-                                 UnreadableChanges& changes) {
+                                 model::Changes& changes) {
   for (const auto& [name, why] : known_) {
     if (listed_.contains(name)) continue;
     if (kept.contains(name))
       listed_[name] = why;
     else
-      changes[name] = std::nullopt;
+      changes.unreadable[{kind_, name}] = std::nullopt;
   }
   for (const auto& [name, why] : listed_)
     if (const auto before = known_.find(name); before == known_.end() || before->second != why)
-      changes[name] = why;
+      changes.unreadable[{kind_, name}] = why;
   known_ = std::exchange(listed_, {});
 }
 
-void UnreadableObjects::set(const api::NamespacedName& name, Why why, UnreadableChanges& changes) {
+void UnreadableObjects::set(const api::NamespacedName& name, Why why, model::Changes& changes) {
   if (!why) {
-    if (known_.erase(name) > 0) changes[name] = std::nullopt;
+    if (known_.erase(name) > 0) changes.unreadable[{kind_, name}] = std::nullopt;
     return;
   }
   auto& known = known_[name];
   if (known == *why) return;
   known = *why;
-  changes[name] = *std::move(why);
+  changes.unreadable[{kind_, name}] = *std::move(why);
 }
 
 std::size_t UnreadableObjects::count_with(const KnownObjects& objects) const {

@@ -16,9 +16,6 @@
 
 namespace ipvsproxier::watch {
 
-// Reasons by name; nullopt: readable again, or deleted.
-using UnreadableChanges = std::map<api::NamespacedName, std::optional<std::string>>;
-
 // Why a decoded object is unreadable, if it is. An object that no proxy serves has neither an
 // object nor an error.
 std::optional<std::string> why_unreadable(const std::optional<api::Object>& object,
@@ -28,22 +25,25 @@ class UnreadableObjects {
  public:
   using Why = std::optional<std::string>;  // nullopt: readable, or absent
 
+  explicit UnreadableObjects(api::ObjectKind kind) : kind_(kind) {}
+
   // --- Lists. A list takes effect at its end; a new begin_list() discards an unfinished list.
   void begin_list() { listed_.clear(); }
   void list(const api::NamespacedName& name, Why why);
   // The known unreadable objects that the complete list lacks.
   std::set<api::NamespacedName> missing(const KnownObjects& objects) const;
   // Adds the differences to `changes`. Of the missing objects those in `kept` stay.
-  void end_list(const std::set<api::NamespacedName>& kept, UnreadableChanges& changes);
+  void end_list(const std::set<api::NamespacedName>& kept, model::Changes& changes);
 
   // An event reported the object.
-  void set(const api::NamespacedName& name, Why why, UnreadableChanges& changes);
+  void set(const api::NamespacedName& name, Why why, model::Changes& changes);
 
   std::size_t size() const { return known_.size(); }
   // Number of objects in `objects` or in this set.
   std::size_t count_with(const KnownObjects& objects) const;
 
  private:
+  api::ObjectKind kind_;
   std::map<api::NamespacedName, std::string> known_;
   std::map<api::NamespacedName, std::string> listed_;
 };

@@ -42,7 +42,7 @@ EventFeed::EventFeed(KernelWorld& world, const Size& size, const api::Service* s
            .path = "/apis/discovery.k8s.io/v1/endpointslices",
            .selector = ""},
           transport_, timers_, [] { return 0.5; }, watch::RemovalBrake(std::nullopt), logger_,
-          watch_log_, [this](watch::ReflectorNews news) { take(std::move(news.objects)); }) {
+          watch_log_, [this](model::Changes changes) { take(std::move(changes)); }) {
   logger_.set_level(spdlog::level::warn);
   model::Changes services;
   for (int index = 0; index < size.services; ++index) {
@@ -72,19 +72,12 @@ EventFeed::EventFeed(KernelWorld& world, const Size& size, const api::Service* s
 
 EventFeed::~EventFeed() = default;
 
-void EventFeed::take(watch::ObjectChanges changes) {
-  sync::SyncInput input;
-  for (auto& [name, object] : changes) {
-    if (object)
-      input.changes.put(*std::move(object));
-    else
-      input.changes.slices.insert_or_assign(name, std::nullopt);
-  }
-  if (reflector_.status().is_listed) input.changes.complete = true;
+void EventFeed::take(model::Changes changes) {
+  if (reflector_.status().is_listed) changes.complete = true;
   way_.doing = ipvs_.doing();
   way_.asked = ipvs_.asked();
   way_.decoded = now_ms();
-  mail_.put(std::move(input));
+  mail_.put({.changes = std::move(changes), .links = {}});
 }
 
 std::string EventFeed::take_bytes() {

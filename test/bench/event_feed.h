@@ -51,7 +51,7 @@ class EventFeed {
   Way send(const std::string& event, const netlink::RealServerKey& server);
 
  private:
-  void take(watch::ObjectChanges changes);
+  void take(model::Changes changes);
   std::string take_bytes();
 
   WatchedIpvsTable ipvs_;

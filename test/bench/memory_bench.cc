@@ -76,11 +76,7 @@ class Daemon {
   }
 
  private:
-  void take(watch::ObjectChanges changes) {
-    model::Changes some;
-    for (auto& [name, object] : changes) some.put(std::move(*object));
-    touched_.merge(cluster_.take(std::move(some)).services);
-  }
+  void take(model::Changes changes) { touched_.merge(cluster_.take(std::move(changes)).services); }
 
   template <typename Make>
   void list(watch::KnownObjects& known, Make make) {
@@ -90,7 +86,7 @@ class Daemon {
       const auto name = object.name;
       known.list(name, std::to_string(1'000'000'000 + i), std::move(object));
     }
-    watch::ObjectChanges changes;
+    model::Changes changes;
     known.end_list("2000000000", {}, changes);
     take(std::move(changes));
   }
@@ -105,7 +101,7 @@ class Daemon {
     auto endpoints = slice.endpoints.unpack();
     if (number / size_.services % 2 == 0) endpoints.pop_back();
     slice.endpoints = endpoints;
-    watch::ObjectChanges changes;
+    model::Changes changes;
     const auto name = slice.name;
     slices_.put(name, std::to_string(2'000'000'001 + number), std::move(slice), changes);
     take(std::move(changes));
@@ -114,8 +110,8 @@ class Daemon {
   }
 
   const Size& size_;
-  watch::KnownObjects services_;
-  watch::KnownObjects slices_;
+  watch::KnownObjects services_{api::ObjectKind::service};
+  watch::KnownObjects slices_{api::ObjectKind::endpoint_slice};
   model::ClusterState cluster_;
   std::set<api::NamespacedName> touched_;
   plan::Planner planner_;

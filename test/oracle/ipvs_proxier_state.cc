@@ -103,8 +103,9 @@ class Node {
     for (const auto& event : step.at("events")) deliver(event.at(0), event.at(1));
     auto update = manifests_.take_update({});
     problems_.insert(update.problems.begin(), update.problems.end());
-    for (auto& object : update.changed) input.changes.put(std::move(object));
-    for (const auto& gone : update.deleted) forget(gone, input.changes);
+    input.changes = std::move(update.changes);
+    // As with an API server, a Node that is deleted stays in force.
+    if (input.changes.node && !*input.changes.node) input.changes.node.reset();
     input.changes.complete = true;
     if (step.contains("links")) input.links = use_links(step.at("links"));
     reconciler_->take(std::move(input));
@@ -204,13 +205,6 @@ class Node {
       }
     }
     return {.link_lost = false, .lost = {}, .others_changed = true, .overrun = false};
-  }
-
-  static void forget(const api::ObjectKey& gone, model::Changes& changes) {
-    if (gone.kind == api::ObjectKind::service)
-      changes.services.insert_or_assign(gone.name, std::nullopt);
-    else if (gone.kind == api::ObjectKind::endpoint_slice)
-      changes.slices.insert_or_assign(gone.name, std::nullopt);
   }
 
   Sorted virtual_server_lines() {

@@ -22,12 +22,11 @@ namespace ipvsproxier::test {
 using Words = std::vector<std::string>;
 
 // "web 10.0.0.1", "web gone", by name.
-inline Words words_of(const watch::ObjectChanges& changes) {
+inline Words words_of(const model::Changes& changes) {
   Words words;
-  for (const auto& [name, object] : changes)
+  for (const auto& [name, service] : changes.services)
     words.push_back(name.name + " " +
-                    (object ? std::get<api::Service>(*object).cluster_ips.at(0).to_string()
-                            : std::string("gone")));
+                    (service ? service->cluster_ips.at(0).to_string() : std::string("gone")));
   return words;
 }
 
@@ -64,7 +63,7 @@ struct ReflectorRig {
       watch::RemovalBrake(brake),
       log,
       watch_log,
-      [this](const watch::ReflectorNews& changes) { take(changes); }};
+      [this](const model::Changes& changes) { take(changes); }};
 
   explicit ReflectorRig(watch::RemovalBrake::Wait wait = {}) : brake(wait) {
     log.set_pattern("%l %v");
@@ -72,17 +71,17 @@ struct ReflectorRig {
     reflector.start();
   }
 
-  void take(const watch::ReflectorNews& changes) {
-    news.push_back(words_of(changes.objects));
-    for (const auto& [name, why] : changes.unreadable) {
+  void take(const model::Changes& changes) {
+    news.push_back(words_of(changes));
+    for (const auto& [key, why] : changes.unreadable) {
       if (why)
-        unreadable[name.name] = *why;
+        unreadable[key.name.name] = *why;
       else
-        unreadable.erase(name.name);
+        unreadable.erase(key.name.name);
     }
-    for (const auto& [name, object] : changes.objects) {
-      if (object)
-        objects[name.name] = std::get<api::Service>(*object).cluster_ips.at(0).to_string();
+    for (const auto& [name, service] : changes.services) {
+      if (service)
+        objects[name.name] = service->cluster_ips.at(0).to_string();
       else
         objects.erase(name.name);
     }

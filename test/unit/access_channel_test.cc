@@ -140,7 +140,7 @@ TEST_CASE("the three resources are watched over one connection, and over one aga
   loop::MainLoop& loop = world.loop();
   watch::ApiSource source(
       "n1", world.client->transport, loop, [] { return 0.0; }, std::nullopt, world.client->log,
-      [](const watch::ApiUpdate&) {});
+      [](const model::Changes&) {});
   const auto watching = [&](std::uint64_t at_least) {
     return [&source, &world, at_least] {
       for (const auto& [name, now] : source.status())

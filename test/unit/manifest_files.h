@@ -57,10 +57,26 @@ struct Following {
   }
   void update() {
     last = follower.update();
-    for (const auto& object : last.changed)
-      objects.insert_or_assign(manifests::key_of(object), object);
-    for (const auto& key : last.deleted) CHECK(objects.erase(key) == 1);
+    using api::ObjectKind;
+    for (const auto& [name, service] : last.changes.services)
+      note({ObjectKind::service, name}, service);
+    for (const auto& [name, slice] : last.changes.slices)
+      note({ObjectKind::endpoint_slice, name}, slice);
+    if (last.changes.node) note({ObjectKind::node, {"", "n1"}}, *last.changes.node);
   }
+  template <typename T>
+  void note(const api::ObjectKey& key, const std::optional<T>& object) {
+    if (object)
+      objects.insert_or_assign(key, *object);
+    else
+      CHECK(objects.erase(key) == 1);
+  }
+  // Services, slices and Nodes that the last update named.
+  std::size_t changed() const {
+    const auto& changes = last.changes;
+    return changes.services.size() + changes.slices.size() + (changes.node ? 1 : 0);
+  }
+  bool is_complete() const { return last.changes.complete == true; }
   // Whether there was anything to tell; then it is updated.
   bool settle() {
     if (!is_readable() || !follower.take_events()) return false;

@@ -95,7 +95,7 @@ TEST_CASE("what a follower has said equals what a fresh reading finds") {
     std::map<ObjectKey, api::Object> expected;
     for (const auto& object : fresh.objects) expected.emplace(key_of(object), object);
     REQUIRE(following.objects == expected);
-    REQUIRE(following.last.complete);
+    REQUIRE(following.is_complete());
   }
   CHECK(compared > 10);
 }

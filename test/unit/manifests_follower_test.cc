@@ -30,10 +30,10 @@ TEST_CASE("a follower reads everything first, and nothing when nothing happened"
   write_file(temp.path() / "a.yaml", service("web", 1));
   Following following(temp.path());
   CHECK(following.lines() == Lines{"web=10.0.0.1"});
-  CHECK(following.last.complete);
+  CHECK(following.is_complete());
   CHECK_FALSE(following.settle());  // its own reading is no news
   following.update();
-  CHECK(following.last.changed.empty());
+  CHECK(following.changed() == 0);
   CHECK_FALSE(following.follower.take_events());
 }
 
@@ -62,7 +62,7 @@ TEST_CASE("files of a folder come, change and go") {
   SECTION("a new name") {
     fs::rename(temp.path() / "a.yaml", temp.path() / "b.yaml");
     CHECK(following.settle());
-    CHECK(following.last.deleted.empty());
+    CHECK(following.last.changes.services.at({"default", "web"}));
     CHECK(std::get<api::Service>(following.objects.begin()->second).origin ==
           (temp.path() / "b.yaml").string());
   }
@@ -88,7 +88,7 @@ TEST_CASE("files of a folder come, change and go") {
   SECTION("only what changed is read again") {
     write_file(temp.path() / "b.yaml", service("dns", 7));
     CHECK(following.settle());
-    CHECK(following.last.changed.size() == 1);
+    CHECK(following.changed() == 1);
   }
 }
 
@@ -126,7 +126,7 @@ TEST_CASE("a file is not read before its writer closes it") {
     writer.close();
     CHECK(following.settle());
     CHECK(following.lines() == Lines{"dns=10.0.0.2", "other=10.0.0.3", "web=10.0.0.1"});
-    CHECK(following.last.complete);
+    CHECK(following.is_complete());
   }
   SECTION("one that is deleted meanwhile") {
     write_file(temp.path() / "b.yaml", service("other", 3));
@@ -257,20 +257,20 @@ TEST_CASE("a folder that is gone keeps all, and is found again") {
   const test::TempDir temp;
   const auto path = temp.path() / "deep" / "manifests";
   Following following(path);
-  CHECK_FALSE(following.last.complete);
+  CHECK_FALSE(following.is_complete());
   CHECK(lines_of(following.last.problems) == Lines{"error: " + path.string() + ": does not exist"});
 
   fs::create_directories(path);
   write_file(path / "a.yaml", service("web", 1));
   CHECK(following.settle());
   CHECK(following.lines() == Lines{"web=10.0.0.1"});
-  CHECK(following.last.complete);
+  CHECK(following.is_complete());
   CHECK(following.last.mended == Lines{path.string()});
 
   fs::remove_all(temp.path() / "deep");
   CHECK(following.settle());
   CHECK(following.lines() == Lines{"web=10.0.0.1"});
-  CHECK(following.last.complete);
+  CHECK(following.is_complete());
   CHECK(following.last.problems.size() == 1);
 
   fs::create_directory(temp.path() / "deep");
@@ -313,7 +313,7 @@ TEST_CASE("a single file that is replaced, emptied, removed and made again") {
   }
   CHECK(following.settle());
   CHECK(following.lines() == Lines{"web=10.0.0.4"});
-  CHECK(following.last.complete);
+  CHECK(following.is_complete());
 }
 
 TEST_CASE("a broken file is incomplete until it was good once") {
@@ -322,14 +322,14 @@ TEST_CASE("a broken file is incomplete until it was good once") {
   write_file(temp.path() / "empty.yaml", "# nothing yet\n");
   Following following(temp.path());
   CHECK(following.lines() == Lines{"web=10.0.0.1"});
-  CHECK_FALSE(following.last.complete);
+  CHECK_FALSE(following.is_complete());
   CHECK(following.last.problems.size() == 1);
   following.update();
-  CHECK_FALSE(following.last.complete);
+  CHECK_FALSE(following.is_complete());
   CHECK(following.last.problems.empty());
   write_file(temp.path() / "a.yaml", service("web", 2));
   CHECK(following.settle());
-  CHECK(following.last.complete);
+  CHECK(following.is_complete());
   CHECK(following.last.mended == Lines{(temp.path() / "a.yaml").string()});
 }
 
@@ -337,12 +337,12 @@ TEST_CASE("a folder of nothing but notes is no empty cluster") {
   const test::TempDir temp;
   write_file(temp.path() / "a.yaml", "# nothing yet\n");
   Following following(temp.path());
-  CHECK_FALSE(following.last.complete);
+  CHECK_FALSE(following.is_complete());
   CHECK(lines_of(following.last.problems) ==
         Lines{"error: " + temp.path().string() + ": holds no objects, not even a list"});
   write_file(temp.path() / "a.yaml", "apiVersion: v1\nkind: List\nitems: []\n");
   CHECK(following.settle());
-  CHECK(following.last.complete);
+  CHECK(following.is_complete());
 }
 
 TEST_CASE("news that the kernel had to drop are made up for by reading all again") {
@@ -402,7 +402,7 @@ TEST_CASE("without inotify everything is read once, and that is a problem") {
   setrlimit(RLIMIT_NOFILE, &before);
   CHECK(follower->fd() == -1);
   const auto update = follower->update();
-  CHECK(update.changed.size() == 1);
+  CHECK(update.changes.services.size() == 1);
   REQUIRE(update.problems.size() == 1);
   CHECK(lines_of(update.problems)[0].find("changes will not be noticed") != std::string::npos);
   CHECK(follower->update().problems.empty());

@@ -21,13 +21,20 @@ void put(ManifestSet& set, const std::string& path, const std::string& text) {
 // "+ Service default/a 10.0.0.1 (a.yaml)", "- default/b"
 Lines lines_of_update(const ManifestUpdate& update) {
   Lines lines;
-  for (const auto& object : update.changed) {
-    const auto& service = std::get<api::Service>(object);
-    lines.push_back("+ " + service.name.name + " " + service.cluster_ips.at(0).to_string() + " (" +
-                    service.origin + ")");
+  Lines gone;
+  for (const auto& [name, service] : update.changes.services) {
+    if (service)
+      lines.push_back("+ " + name.name + " " + service->cluster_ips.at(0).to_string() + " (" +
+                      service->origin + ")");
+    else
+      gone.push_back("- " + name.name);
   }
-  for (const auto& key : update.deleted) lines.push_back("- " + key.name.name);
+  lines.insert(lines.end(), gone.begin(), gone.end());
   return lines;
+}
+
+bool is_complete(const ManifestUpdate& update) {
+  return update.changes.complete.value();
 }
 
 TEST_CASE("each update answers only what is different") {
@@ -48,7 +55,7 @@ TEST_CASE("each update answers only what is different") {
 TEST_CASE("what changes and changes back between two updates is no difference") {
   ManifestSet set;
   put(set, "a", service("web", "10.0.0.1"));
-  CHECK(set.take_update({}).changed.size() == 1);
+  CHECK(set.take_update({}).changes.services.size() == 1);
   put(set, "a", service("web", "10.0.0.9") + service("new", "10.0.0.5"));
   put(set, "a", service("web", "10.0.0.1"));
   CHECK(lines_of_update(set.take_update({})).empty());
@@ -66,7 +73,7 @@ TEST_CASE("of one name the first file counts, and what it covers appears when it
         Lines{"error: b: Service default/web: was already read from a; that one counts",
               "error: c: Service default/web: was already read from a; that one counts",
               "error: c#2: Service default/web: was already read from c; that one counts"});
-  CHECK(update.complete);
+  CHECK(is_complete(update));
   set.remove("a");
   update = set.take_update({});
   CHECK(lines_of_update(update) == Lines{"+ web 10.0.0.2 (b)"});
@@ -79,12 +86,12 @@ TEST_CASE("of one name the first file counts, and what it covers appears when it
 TEST_CASE("a broken document leaves the good ones, and the last good state of the others") {
   ManifestSet set;
   put(set, "a", service("one", "10.0.0.1") + service("two", "10.0.0.2"));
-  CHECK(set.take_update({}).changed.size() == 2);
+  CHECK(set.take_update({}).changes.services.size() == 2);
   const auto broken = service("one", "10.0.0.9") + "---\nkind: [\n";
   put(set, "a", broken);
   auto update = set.take_update({});
   CHECK(lines_of_update(update) == Lines{"+ one 10.0.0.9 (a)"});
-  CHECK(update.complete);
+  CHECK(is_complete(update));
   REQUIRE(update.problems.size() == 2);
   CHECK(lines_of(update.problems).front() ==
         "warning: a: 1 object that it held before stays as it was until the file is mended or "
@@ -113,7 +120,7 @@ TEST_CASE("a broken document leaves the good ones, and the last good state of th
 TEST_CASE("a file that is emptied keeps all; an empty list is not empty") {
   ManifestSet set;
   put(set, "a", service("one", "10.0.0.1"));
-  CHECK(set.take_update({}).changed.size() == 1);
+  CHECK(set.take_update({}).changes.services.size() == 1);
   put(set, "a", "# nothing\n");
   auto update = set.take_update({});
   CHECK(lines_of_update(update).empty());
@@ -127,17 +134,17 @@ TEST_CASE("a file that is emptied keeps all; an empty list is not empty") {
 TEST_CASE("the objects are complete when every file was good once, or is gone") {
   ManifestSet set;
   put(set, "a", service("one", "10.0.0.1"));
-  CHECK(set.take_update({}).complete);
+  CHECK(is_complete(set.take_update({})));
   put(set, "b", "kind: [");
-  CHECK_FALSE(set.take_update({}).complete);
+  CHECK_FALSE(is_complete(set.take_update({})));
   put(set, "b", service("two", "10.0.0.2"));
-  CHECK(set.take_update({}).complete);
+  CHECK(is_complete(set.take_update({})));
   put(set, "b", "kind: [");
-  CHECK(set.take_update({}).complete);
+  CHECK(is_complete(set.take_update({})));
   put(set, "c", "kind: [");
-  CHECK_FALSE(set.take_update({}).complete);
+  CHECK_FALSE(is_complete(set.take_update({})));
   set.remove("c");
-  CHECK(set.take_update({}).complete);
+  CHECK(is_complete(set.take_update({})));
 }
 
 TEST_CASE("text that never held an object is no broken file") {
@@ -148,7 +155,7 @@ TEST_CASE("text that never held an object is no broken file") {
   CHECK_FALSE(set.has_documents());
   const auto update = set.take_update({});
   CHECK(lines_of(update.problems).empty());
-  CHECK(update.complete);
+  CHECK(is_complete(update));
 }
 
 TEST_CASE("problems of others are told once too, and again when they come back") {

@@ -17,14 +17,14 @@ struct Rig {
   test::ManualTimers timers;
   std::ostringstream log_text;
   spdlog::logger log{"test", std::make_shared<spdlog::sinks::ostream_sink_st>(log_text)};
-  std::vector<ApiUpdate> updates;
+  std::vector<model::Changes> updates;
   ApiSource source{"n1",
                    transport,
                    timers,
                    [] { return 0.0; },
                    30s,
                    log,
-                   [this](ApiUpdate update) { updates.push_back(std::move(update)); }};
+                   [this](model::Changes changes) { updates.push_back(std::move(changes)); }};
 
   test::ScriptedTransport::Call& call(const std::string& path) {
     for (std::size_t i = transport.count(); i-- > 0;)
@@ -91,25 +91,28 @@ TEST_CASE("it is complete when the last of the three lists is") {
   rig.services().head(200);
   rig.services().send(test::added("web", 3, "10.0.0.1") + test::list_end(5));
   REQUIRE(rig.updates.size() == 2);
-  CHECK(rig.updates[0].changed.empty());
-  CHECK_FALSE(rig.updates[0].complete);
-  REQUIRE(rig.updates[1].changed.size() == 1);
-  CHECK(api::describe(rig.updates[1].changed[0]) == "Service shop/web");
+  CHECK(rig.updates[0].empty());
+  REQUIRE(rig.updates[1].services.size() == 1);
+  CHECK(rig.updates[1].services.at({"shop", "web"}));
+  CHECK(rig.updates[1].slices.empty());
+  CHECK_FALSE(rig.updates[1].node);
   CHECK_FALSE(rig.updates[1].complete);
 
   rig.slices().head(200);
   rig.slices().send(slice("ADDED", "web-1", "IPv4", "10.1.0.1", 4) +
                     end_of_list("EndpointSlice", "discovery.k8s.io/v1", 6));
   REQUIRE(rig.updates.size() == 3);
-  CHECK(rig.updates[2].complete);
-  CHECK(api::describe(rig.updates[2].changed.at(0)) == "EndpointSlice shop/web-1");
+  CHECK(rig.updates[2].complete == true);
+  CHECK(rig.updates[2].slices.at({"shop", "web-1"}));
 
   // Once it is, it is: also while one of them is listed anew.
   rig.services().send(
       test::event_text("ERROR", test::status_text(410, "Expired", "too old resource version")));
   rig.nodes().send(node("ADDED", 7));
-  CHECK(rig.updates.back().complete);
-  CHECK(api::describe(rig.updates.back().changed.at(0)) == "Node n1");
+  CHECK(rig.updates.back().complete == true);
+  REQUIRE(rig.updates.back().node);
+  REQUIRE(*rig.updates.back().node);
+  CHECK((*rig.updates.back().node)->name == "n1");
 }
 
 TEST_CASE("what is gone is told with its kind") {
@@ -123,10 +126,12 @@ TEST_CASE("what is gone is told with its kind") {
   rig.slices().send(slice("DELETED", "web-1", "IPv4", "10.1.0.1", 7));
   REQUIRE(rig.updates.size() == 3);
   // The Node came and went in one piece.
-  CHECK(rig.updates[0].changed.empty());
-  CHECK(rig.updates[0].deleted == std::vector<api::ObjectKey>{{api::ObjectKind::node, {"", "n1"}}});
-  CHECK(rig.updates[2].deleted ==
-        std::vector<api::ObjectKey>{{api::ObjectKind::endpoint_slice, {"shop", "web-1"}}});
+  REQUIRE(rig.updates[0].node);
+  CHECK_FALSE(*rig.updates[0].node);
+  CHECK(rig.updates[0].services.empty());
+  CHECK(rig.updates[0].slices.empty());
+  REQUIRE(rig.updates[2].slices.size() == 1);
+  CHECK_FALSE(rig.updates[2].slices.at({"shop", "web-1"}));
 }
 
 TEST_CASE("a slice of names is nothing to proxy, and no problem") {
@@ -137,7 +142,7 @@ TEST_CASE("a slice of names is nothing to proxy, and no problem") {
                     end_of_list("EndpointSlice", "discovery.k8s.io/v1", 6));
   rig.slices().send(slice("MODIFIED", "names", "FQDN", "example.com", 7));
   REQUIRE(rig.updates.size() == 1);
-  CHECK(rig.updates[0].changed.empty());
+  CHECK(rig.updates[0].empty());
   CHECK(rig.source.status()[1].status.objects == 0);
 }
 

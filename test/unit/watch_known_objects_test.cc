@@ -22,13 +22,14 @@ api::Object service(const std::string& name, const std::string& address) {
 }
 
 struct Objects : KnownObjects {
+  Objects() : KnownObjects(api::ObjectKind::service) {}
   Words put(const std::string& name, const std::string& version, const std::string& address) {
-    ObjectChanges changes;
+    model::Changes changes;
     KnownObjects::put(name_of(name), version, service(name, address), changes);
     return test::words_of(changes);
   }
   Words remove(const std::string& name, const std::string& version) {
-    ObjectChanges changes;
+    model::Changes changes;
     KnownObjects::remove(name_of(name), version, changes);
     return test::words_of(changes);
   }
@@ -36,7 +37,7 @@ struct Objects : KnownObjects {
     KnownObjects::list(name_of(name), version, service(name, address));
   }
   Words end_list(const std::string& version) {
-    ObjectChanges changes;
+    model::Changes changes;
     KnownObjects::end_list(version, {}, changes);
     return test::words_of(changes);
   }

@@ -304,7 +304,7 @@ TEST_CASE("nothing is left of a reflector that is gone") {
   auto reflector = std::make_unique<Reflector>(
       Resource{.name = "nodes", .path = "/api/v1/nodes", .selector = "fieldSelector=x"},
       rig.transport, rig.timers, [] { return 0.0; }, RemovalBrake(std::nullopt), rig.log,
-      rig.watch_log, [](const ReflectorNews&) {});
+      rig.watch_log, [](const model::Changes&) {});
   const auto before = rig.timers.count();
   reflector->start();
   CHECK(rig.transport.last().request().target.starts_with(

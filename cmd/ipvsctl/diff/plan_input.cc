@@ -86,13 +86,10 @@ Status list_from_server(const cmd::Options& options, const access::AccessSource&
   cmd::ApiClient client(access, loop, logger);
   bool complete = false;
   watch::ApiSource source(options.node_name, client.transport, loop, client.random, std::nullopt,
-                          logger, [&](watch::ApiUpdate update) {
-                            for (auto& object : update.changed) objects.put(std::move(object));
-                            for (auto& [key, why] : update.unreadable)
-                              objects.unreadable[key] = why;
-                            if (!update.complete) return;
-                            complete = true;
-                            loop.quit();
+                          logger, [&](model::Changes changes) {
+                            complete = changes.complete.has_value();
+                            objects.merge(std::move(changes));
+                            if (complete) loop.quit();
                           });
   source.start();
   loop.at("patience", loop.now() + kPatience, [&] { loop.quit(); });
@@ -102,7 +99,6 @@ Status list_from_server(const cmd::Options& options, const access::AccessSource&
                  fmt::format("the API server's lists were not complete after {} s; what it said is "
                              "above",
                              kPatience.count())};
-  objects.complete = true;
   return {};
 }
 
