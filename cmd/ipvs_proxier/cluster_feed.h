@@ -4,9 +4,7 @@
 // if the Node lacks something that programming needs. Main thread only.
 
 #include <functional>
-#include <map>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 

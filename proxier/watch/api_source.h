@@ -13,6 +13,7 @@
 
 #include <spdlog/logger.h>
 
+#include "proxier/model/changes.h"
 #include "proxier/watch/reflector.h"
 #include "proxier/watch/removal_brake.h"
 #include "proxier/watch/watch_log.h"

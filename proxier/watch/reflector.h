@@ -50,6 +50,7 @@
 #include "proxier/api/problem.h"
 #include "proxier/api/wire.h"
 #include "proxier/loop/timers.h"
+#include "proxier/model/changes.h"
 #include "proxier/watch/ending.h"
 #include "proxier/watch/event_framer.h"
 #include "proxier/watch/known_objects.h"

@@ -12,6 +12,7 @@
 #include "proxier/api/names.h"
 #include "proxier/api/objects.h"
 #include "proxier/api/problem.h"
+#include "proxier/model/changes.h"
 #include "proxier/watch/known_objects.h"
 
 namespace ipvsproxier::watch {

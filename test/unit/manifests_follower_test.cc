@@ -62,6 +62,7 @@ TEST_CASE("files of a folder come, change and go") {
   SECTION("a new name") {
     fs::rename(temp.path() / "a.yaml", temp.path() / "b.yaml");
     CHECK(following.settle());
+    CHECK(following.changed() == 1);
     CHECK(following.last.changes.services.at({"default", "web"}));
     CHECK(std::get<api::Service>(following.objects.begin()->second).origin ==
           (temp.path() / "b.yaml").string());

@@ -40,6 +40,13 @@ EndedRequest failed(Step step, int status = 0) {
           .time_limit = seconds(300)};
 }
 
+// A request that ended so, and the one that follows.
+struct Row {
+  Trouble trouble;
+  int status;
+  Step next;
+};
+
 struct Next {
   milliseconds wait;
   Step step;
@@ -112,11 +119,6 @@ TEST_CASE("recovery: the second dead end in a row leads to a new list") {
 
 TEST_CASE(
     "recovery: a server without streaming lists is asked for pages until a list is complete") {
-  struct Row {
-    Trouble trouble;
-    int status;
-    Step next;
-  };
   const auto [trouble, status, next] = GENERATE(
       Row{Trouble::unsupported, 400, Step::first_page}, Row{Trouble::ended, 200, Step::first_page},
       Row{Trouble::overdue, 200, Step::first_page}, Row{Trouble::overdue, 0, Step::streaming_list},
@@ -147,11 +149,6 @@ TEST_CASE("recovery: an unnamed change leads to a list, whatever the end of the 
 }
 
 TEST_CASE("recovery: after the question, a watch, or the question again") {
-  struct Row {
-    Trouble trouble;
-    int status;
-    Step next;
-  };
   const auto [trouble, status, next] = GENERATE(
       // Nobody answered.
       Row{Trouble::lost, 0, Step::question}, Row{Trouble::overdue, 0, Step::question},

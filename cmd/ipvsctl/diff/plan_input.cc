@@ -88,6 +88,8 @@ Status list_from_server(const cmd::Options& options, const access::AccessSource&
   watch::ApiSource source(options.node_name, client.transport, loop, client.random, std::nullopt,
                           logger, [&](model::Changes changes) {
                             complete = changes.complete.has_value();
+                            // A Node that is deleted stays in force, as in the daemon.
+                            if (changes.node && !*changes.node) changes.node.reset();
                             objects.merge(std::move(changes));
                             if (complete) loop.quit();
                           });
