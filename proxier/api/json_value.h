@@ -6,6 +6,11 @@
 // ten times as fast as trees or events of nlohmann-json, and not slower than simdjson's On-Demand
 // interface, which detects broken text late and wants members in their order.
 //
+// JsonValue walks simdjson's tape by itself. Over the public dom::element, object and array, kept
+// as bytes so that simdjson's 31,000 lines (3.5 seconds for each source) stay out of this header,
+// the decoder was 5 to 9 % slower (rows decode_list_item: services 0.946, slices of 10 endpoints
+// 0.931, of 100 0.907 of this speed), and 14 to 24 % slower with the kind kept beside the bytes.
+//
 // One thread at a time. Never throws because of its input.
 
 #include <cstddef>
