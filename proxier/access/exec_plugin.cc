@@ -6,10 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "proxier/access/pem.h"
-#include "proxier/access/secret_fields.h"
 #include "proxier/api/documents.h"
+#include "proxier/api/fields.h"
 #include "proxier/api/json_text.h"
-#include "proxier/api/json_tree.h"
 #include "proxier/api/timestamp.h"
 
 namespace ipvsproxier::access {
@@ -57,11 +56,11 @@ netlink::Result<ExecCredential> read_exec_credential(std::string_view output,
       !parsed.documents.front().json.root().is_object())
     return malformed("printed no ExecCredential (one JSON object)");
   api::Problems problems;
-  const auto tree = api::to_tree(parsed.documents.front().json.root());
-  const SecretFields answer(tree, "", problems);
+  api::Report report{.origin = "", .problems = problems, .hides_values = true};
+  const api::Fields answer(parsed.documents.front().json.root(), report);
   const auto kind = answer.text("kind");
   const auto version = answer.text("apiVersion");
-  const auto status = answer.child("status");
+  const api::Fields status(answer, "status");
   ExecCredential credential{.token = status.text("token"),
                             .client_certificate_pem = status.text("clientCertificateData"),
                             .client_key_pem = status.text("clientKeyData")};

@@ -15,15 +15,17 @@
 
 #include "proxier/access/exec_plugin.h"
 #include "proxier/access/pem.h"
-#include "proxier/access/secret_fields.h"
 #include "proxier/api/documents.h"
-#include "proxier/api/json_tree.h"
+#include "proxier/api/fields.h"
 
 namespace ipvsproxier::access {
 
 namespace {
 
 namespace fs = std::filesystem;
+
+using api::Fields;
+using api::Severity;
 
 constexpr std::string_view kPluginExtension = "client.authentication.k8s.io/exec";
 
@@ -36,34 +38,35 @@ std::string resolve(const std::string& kubeconfig, const std::string& file) {
 }
 
 // The element named `name` of the list `key`.
-std::optional<SecretFields> find_named(const SecretFields& root, std::string_view key,
-                                       const std::string& name) {
-  std::optional<SecretFields> found;
-  for (const auto& entry : root.children(key)) {
-    if (entry.text("name") != name) continue;
+std::optional<Fields> find_named(const Fields& root, std::string_view key,
+                                 const std::string& name) {
+  std::optional<Fields> found;
+  root.each_object(key, [&](const Fields& entry) {
+    if (entry.text("name") != name) return;
     if (found)
-      entry.warn("name", fmt::format("there is another \"{}\" before it, which counts", name));
+      entry.note(Severity::warning, "name",
+                 fmt::format("there is another \"{}\" before it, which counts", name));
     else
-      found = entry;
-  }
+      found.emplace(entry);
+  });
   return found;
 }
 
-std::string names_of(const SecretFields& root, std::string_view key) {
+std::string names_of(const Fields& root, std::string_view key) {
   std::vector<std::string> names;
-  for (const auto& entry : root.children(key)) names.push_back(entry.text("name"));
+  root.each_object(key, [&](const Fields& entry) { names.push_back(entry.text("name")); });
   return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
 }
 
 // The base64 text of member `key`, decoded.
-std::string decoded(const SecretFields& section, std::string_view key) {
+std::string decoded(const Fields& section, std::string_view key) {
   const auto bytes = base64_decode(section.text(key));
   if (!bytes) section.refuse(key, "is not base64 (one of the standard alphabet, with padding)");
   return bytes.value_or("");
 }
 
 // Whether KEY or KEY-data is set; both together are a problem.
-bool one_of(const SecretFields& section, const std::string& key) {
+bool one_of(const Fields& section, const std::string& key) {
   const auto data = key + "-data";
   if (!section.text(key).empty() && !section.text(data).empty())
     section.refuse(data, fmt::format("is there beside {}: remove one of them", key));
@@ -85,23 +88,23 @@ std::string proxy_for_curl(const std::string& url) {
 
 class Reader {
  public:
-  Reader(const SecretFields& root, std::string path, const std::string& master)
+  Reader(const Fields& root, std::string path, const std::string& master)
       : root_(root), path_(std::move(path)), master_(master) {}
 
   AccessSource read();
 
  private:
-  void read_cluster(const SecretFields& cluster);
-  void read_authority(const SecretFields& cluster);
-  void read_user(const SecretFields& user);
-  void read_key_pair(const SecretFields& user);
-  void refuse_unsupported(const SecretFields& user);
-  void refuse_mixtures(const SecretFields& user);
-  void refuse_in_the_clear(const SecretFields& cluster, const SecretFields& user);
-  void read_plugin(const SecretFields& exec);
-  void read_plugin_mode(const SecretFields& exec, const std::string& version);
+  void read_cluster(const Fields& cluster);
+  void read_authority(const Fields& cluster);
+  void read_user(const Fields& user);
+  void read_key_pair(const Fields& user);
+  void refuse_unsupported(const Fields& user);
+  void refuse_mixtures(const Fields& user);
+  void refuse_in_the_clear(const Fields& cluster, const Fields& user);
+  void read_plugin(const Fields& exec);
+  void read_plugin_mode(const Fields& exec, const std::string& version);
 
-  const SecretFields& root_;
+  const Fields& root_;
   std::string path_;
   const std::string& master_;
   std::string plugin_config_;
@@ -126,7 +129,7 @@ AccessSource Reader::read() {
                              names_of(root_, "contexts")));
     return source_;
   }
-  const auto context = context_entry->child("context");
+  const Fields context(*context_entry, "context");
   const auto cluster_name = context.text("cluster");
   const auto user_name = context.text("user");
   const auto cluster_entry = find_named(root_, "clusters", cluster_name);
@@ -140,16 +143,16 @@ AccessSource Reader::read() {
                                        names_of(root_, "users")));
   if (!user_name.empty()) source_.origin = fmt::format("{}: user {}", path_, user_name);
   if (!cluster_entry) return source_;
-  const auto cluster = cluster_entry->child("cluster");
+  const Fields cluster(*cluster_entry, "cluster");
   read_cluster(cluster);
   if (!user_entry) return source_;
-  const auto user = user_entry->child("user");
+  const Fields user(*user_entry, "user");
   read_user(user);
   refuse_in_the_clear(cluster, user);
   return source_;
 }
 
-void Reader::read_cluster(const SecretFields& cluster) {
+void Reader::read_cluster(const Fields& cluster) {
   auto& fixed = source_.fixed;
   fixed.server = master_.empty() ? cluster.text("server") : master_;
   if (const auto fault = server_fault(fixed.server); !fault.empty()) {
@@ -165,13 +168,16 @@ void Reader::read_cluster(const SecretFields& cluster) {
     fixed.proxy_url = proxy_for_curl(proxy);
   }
   read_authority(cluster);
-  for (const auto& extension : cluster.children("extensions"))
-    if (extension.text("name") == kPluginExtension) plugin_config_ = extension.json("extension");
+  cluster.each_object("extensions", [this](const Fields& extension) {
+    if (extension.text("name") != kPluginExtension) return;
+    const auto config = extension.find("extension");
+    plugin_config_ = config ? api::to_json_text(*config) : "";
+  });
 }
 
-void Reader::read_authority(const SecretFields& cluster) {
+void Reader::read_authority(const Fields& cluster) {
   auto& fixed = source_.fixed;
-  fixed.insecure_skip_tls_verify = cluster.flag("insecure-skip-tls-verify");
+  fixed.insecure_skip_tls_verify = cluster.boolean("insecure-skip-tls-verify", false);
   if (!one_of(cluster, "certificate-authority")) return;
   if (fixed.insecure_skip_tls_verify)
     cluster.refuse("insecure-skip-tls-verify",
@@ -185,7 +191,7 @@ void Reader::read_authority(const SecretFields& cluster) {
     cluster.refuse("certificate-authority-data", fault);
 }
 
-void Reader::read_user(const SecretFields& user) {
+void Reader::read_user(const Fields& user) {
   auto& fixed = source_.fixed;
   refuse_unsupported(user);
   refuse_mixtures(user);
@@ -196,10 +202,10 @@ void Reader::read_user(const SecretFields& user) {
   fixed.username = user.text("username");
   fixed.password = user.text("password");
   read_key_pair(user);
-  if (user.has("exec")) read_plugin(user.child("exec"));
+  if (user.find("exec")) read_plugin(Fields(user, "exec"));
 }
 
-void Reader::read_key_pair(const SecretFields& user) {
+void Reader::read_key_pair(const Fields& user) {
   auto& fixed = source_.fixed;
   const bool has_certificate = one_of(user, "client-certificate");
   const bool has_key = one_of(user, "client-key");
@@ -219,70 +225,74 @@ void Reader::read_key_pair(const SecretFields& user) {
   if (!fault.empty()) user.refuse("client-certificate-data", fault);
 }
 
-void Reader::refuse_unsupported(const SecretFields& user) {
-  if (user.has("auth-provider"))
+void Reader::refuse_unsupported(const Fields& user) {
+  if (user.find("auth-provider"))
     user.refuse("auth-provider",
                 "is no longer part of Kubernetes (since 1.26): use an exec plugin, a token or a "
                 "client certificate");
   for (const auto* key : {"as", "as-uid", "as-groups", "as-user-extra"})
-    if (user.has(key))
+    if (user.find(key))
       user.refuse(key,
                   "impersonation is not supported, the daemon is who it is: remove it and give it "
                   "credentials of that user's own");
 }
 
-void Reader::refuse_mixtures(const SecretFields& user) {
+void Reader::refuse_mixtures(const Fields& user) {
   const bool has_token = !user.text("token").empty() || !user.text("tokenFile").empty();
   const bool has_password = !user.text("username").empty() || !user.text("password").empty();
   const bool has_certificate =
       !user.text("client-certificate").empty() || !user.text("client-certificate-data").empty();
   if (has_token && has_password)
     user.refuse("username", "is there beside a token: remove one of them");
-  if (user.has("exec") && (has_token || has_password || has_certificate))
+  if (user.find("exec") && (has_token || has_password || has_certificate))
     user.refuse("exec", "is there beside other credentials: remove one of them");
 }
 
 // Refuses credentials without TLS: anybody on the way could read and use them.
-void Reader::refuse_in_the_clear(const SecretFields& cluster, const SecretFields& user) {
+void Reader::refuse_in_the_clear(const Fields& cluster, const Fields& user) {
   if (!source_.fixed.server.starts_with("http://")) return;
   const auto what =
       fmt::format("would be of no use or sent in the clear to {}: use https", source_.fixed.server);
   for (const auto* key : {"token", "tokenFile", "username", "password", "client-certificate",
                           "client-certificate-data"})
     if (!user.text(key).empty()) user.refuse(key, what);
-  if (user.has("exec")) user.refuse("exec", what);
+  if (user.find("exec")) user.refuse("exec", what);
   if (source_.fixed.insecure_skip_tls_verify || !source_.fixed.ca_pem.empty() ||
       !source_.ca_file.empty())
-    cluster.warn("server", "has no TLS, so nothing is verified with it");
+    cluster.note(Severity::warning, "server", "has no TLS, so nothing is verified with it");
 }
 
-void Reader::read_plugin(const SecretFields& exec) {
+void Reader::read_plugin(const Fields& exec) {
   ExecPlugin plugin;
   plugin.command = exec.text("command");
   if (plugin.command.empty()) exec.refuse("command", "is missing");
   // A name without "/" is looked up in PATH.
   if (plugin.command.find('/') != std::string::npos)
     plugin.command = resolve(path_, plugin.command);
-  plugin.arguments = exec.texts("args");
-  for (const auto& variable : exec.children("env")) {
+  exec.each("args", [&](std::size_t, const api::JsonValue& argument) {
+    if (const auto text = argument.text()) return plugin.arguments.push_back(std::string(*text));
+    exec.refuse("args",
+                fmt::format("must be a list of texts; {} is among them", api::kind_name(argument)));
+  });
+  exec.each_object("env", [&](const Fields& variable) {
     const auto name = variable.text("name");
     if (name.empty() || name.find('=') != std::string::npos)
       variable.refuse("name", "must be the name of an environment variable");
     plugin.environment.push_back(fmt::format("{}={}", name, variable.text("value")));
-  }
+  });
   plugin.api_version = exec.text("apiVersion");
   if (plugin.api_version != "client.authentication.k8s.io/v1" &&
       plugin.api_version != "client.authentication.k8s.io/v1beta1")
     exec.refuse("apiVersion",
                 "must be client.authentication.k8s.io/v1 or client.authentication.k8s.io/v1beta1");
   read_plugin_mode(exec, plugin.api_version);
-  plugin.provide_cluster_info = exec.flag("provideClusterInfo");
+  plugin.provide_cluster_info = exec.boolean("provideClusterInfo", false);
   if (plugin.provide_cluster_info) plugin.cluster_config_json = plugin_config_;
   plugin.install_hint = exec.text("installHint");
   source_.exec = std::move(plugin);
 }
 
-void Reader::read_plugin_mode(const SecretFields& exec, const std::string& version) {
+void Reader::read_plugin_mode(const Fields& exec, const std::string& version) {
   const auto mode = exec.text("interactiveMode");
   if (mode == "Always")
     exec.refuse("interactiveMode",
@@ -296,6 +306,15 @@ void Reader::read_plugin_mode(const SecretFields& exec, const std::string& versi
 // The JSON parser's message repeats the text that it read last, which may be a secret.
 std::string without_quotes(const std::string& message) {
   return message.substr(0, message.find("; last read"));
+}
+
+// Some members are read more than once.
+void remove_repeats(api::Problems& problems) {
+  api::Problems kept;
+  for (auto& problem : problems)
+    if (std::find(kept.begin(), kept.end(), problem) == kept.end())
+      kept.push_back(std::move(problem));
+  problems = std::move(kept);
 }
 
 }  // namespace
@@ -356,10 +375,11 @@ AccessChoice read_kubeconfig_text(std::string_view text, const std::string& path
                                            .origin = path,
                                            .field = key,
                                            .message = "is there twice; the last one counts"});
-  const auto tree = api::to_tree(document.json.root());
-  const SecretFields root(tree, document.origin, choice.problems);
+  api::Report report{.origin = document.origin, .problems = choice.problems, .hides_values = true};
+  const Fields root(document.json.root(), report);
   if (!root.exists()) return choice;
   auto source = Reader(root, path, master).read();
+  remove_repeats(choice.problems);
   if (!has_error(choice.problems)) choice.source = std::move(source);
   return choice;
 }

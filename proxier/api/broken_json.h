@@ -1,7 +1,7 @@
 #pragma once
 
-// Repairs JSON that the reader of objects (json_value.h) refuses: an API server may accept text
-// that this reader does not. Works in one pass without recursion. Pure; any thread.
+// Repairs JSON that JsonDocument (json_value.h) refuses: an API server may accept text that it does
+// not. Works in one pass without recursion. Pure; any thread.
 
 #include <cstddef>
 #include <string>

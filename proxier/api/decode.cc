@@ -112,10 +112,8 @@ std::vector<IpPrefix> pod_cidrs(const Fields& spec) {
 
 bool has_taint(const Fields& spec, std::string_view key) {
   bool found = false;
-  spec.each("taints", [&](std::size_t index, const JsonValue& element) {
-    const Fields taint(spec, "taints", index, element);
-    found = found || taint.text("key") == key;
-  });
+  spec.each_object("taints",
+                   [&](const Fields& taint) { found = found || taint.text("key") == key; });
   return found;
 }
 
@@ -214,8 +212,7 @@ Node decode_node(const Fields& root, Metadata metadata) {
   node.pod_cidrs = pod_cidrs(spec);
   node.to_be_deleted = metadata.deleting || has_taint(spec, kToBeDeletedTaint);
   const Fields status(root, "status");
-  status.each("addresses", [&](std::size_t index, const JsonValue& element) {
-    const Fields entry(status, "addresses", index, element);
+  status.each_object("addresses", [&](const Fields& entry) {
     const auto type = entry.text("type");
     auto* list = type == "InternalIP"   ? &node.internal_ips
                  : type == "ExternalIP" ? &node.external_ips
@@ -231,8 +228,10 @@ Node decode_node(const Fields& root, Metadata metadata) {
 
 std::optional<Object> decode_object(const JsonValue& json, const std::string& origin,
                                     Problems& problems, std::optional<ObjectKind> implied) {
-  Report report(
-      origin, [&] { return describe_json(json, implied); }, problems);
+  Report report{.origin = origin,
+                .problems = problems,
+                .describe = [&] { return describe_json(json, implied); },
+                .consequence = kObjectLeftOut};
   if (!json.is_object()) {
     report.add(Severity::error, "", fmt::format("must be an object, not {}", show(json)));
     return std::nullopt;

@@ -46,11 +46,7 @@ bool is_local(const Fields& spec, std::string_view key) {
 
 void decode_cluster_ips(const Fields& spec, Service& service) {
   const auto single = spec.text("clusterIP");
-  std::vector<std::string> texts;
-  spec.each("clusterIPs", [&](std::size_t index, const JsonValue& element) {
-    if (const auto text = element.text()) return texts.push_back(std::string(*text));
-    spec.refuse("clusterIPs", fmt::format("must be text, not {}", show(element)), index);
-  });
+  auto texts = spec.texts("clusterIPs").value_or(std::vector<std::string>());
   const bool from_list = !texts.empty();
   if (from_list && !single.empty() && texts[0] != single)
     spec.refuse("clusterIPs",
@@ -81,8 +77,7 @@ void decode_families(const Fields& spec, Service& service) {
   spec.each("ipFamilies", [&](std::size_t index, const JsonValue& element) {
     const auto text = element.text();
     if (text != "IPv4" && text != "IPv6")
-      return spec.refuse("ipFamilies", fmt::format("must be IPv4 or IPv6, not {}", show(element)),
-                         index);
+      return spec.wrong_type("ipFamilies", "IPv4 or IPv6", element, index);
     const Family family = text == "IPv4" ? Family::ipv4 : Family::ipv6;
     if (index < service.cluster_ips.size() && service.cluster_ips[index].family() != family)
       spec.refuse("ipFamilies",
@@ -97,14 +92,13 @@ void decode_families(const Fields& spec, Service& service) {
 
 void decode_ports(const Fields& spec, Service& service) {
   std::set<std::pair<std::string, Protocol>> keys;
-  spec.each("ports", [&](std::size_t index, const JsonValue& element) {
-    const Fields entry(spec, "ports", index, element);
+  spec.each_object("ports", [&](const Fields& entry) {
     ServicePort port;
     port.name = entry.text("name");
     port.protocol = protocol_of(entry);
     port.port = port_number(entry, "port", 1).value_or(0);
     port.node_port = port_number(entry, "nodePort", 0).value_or(0);
-    if (element.is_object() && !entry.find("port")) entry.refuse("port", "is missing");
+    if (!entry.find("port")) entry.refuse("port", "is missing");
     if (!keys.emplace(port.name, port.protocol).second)
       entry.refuse("name", fmt::format("{} is another {} port's name too", show(port.name),
                                        netlink::to_string(port.protocol)));
@@ -129,8 +123,7 @@ void decode_affinity(const Fields& spec, Service& service) {
 void decode_ingress(const Fields& root, Service& service) {
   const Fields status(root, "status");
   const Fields balancer(status, "loadBalancer");
-  balancer.each("ingress", [&](std::size_t index, const JsonValue& element) {
-    const Fields entry(balancer, "ingress", index, element);
+  balancer.each_object("ingress", [&](const Fields& entry) {
     const auto mode = entry.text("ipMode", "VIP");
     const auto text = entry.text("ip");
     if (text.empty() || mode == "Proxy") return;

@@ -27,15 +27,14 @@ std::optional<Family> family_of(const Fields& root) {
 }
 
 void decode_ports(const Fields& root, EndpointSlice& slice) {
-  root.each("ports", [&](std::size_t index, const JsonValue& element) {
-    const Fields entry(root, "ports", index, element);
+  root.each_object("ports", [&](const Fields& entry) {
     EndpointPort port;
     port.name = entry.text("name");
     port.protocol = protocol_of(entry);
     port.port = port_number(entry, "port", 0).value_or(0);
     if (port.port != 0) return slice.ports.push_back(std::move(port));
     const auto given = entry.find("port");
-    if (element.is_object() && (!given || given->integer() == 0))
+    if (!given || given->integer() == 0)
       entry.note(Severity::warning, "port",
                  given ? "is 0; this port is left out" : "is missing; this port is left out");
   });
@@ -66,17 +65,12 @@ std::optional<IpAddress> first_address(const Fields& entry, Family family) {
 
 std::vector<std::string> hint_names(const Fields& hints, std::string_view key) {
   std::vector<std::string> names;
-  hints.each(key, [&](std::size_t index, const JsonValue& element) {
-    const Fields hint(hints, key, index, element);
-    names.push_back(hint.text("name"));
-  });
+  hints.each_object(key, [&](const Fields& hint) { names.push_back(hint.text("name")); });
   return names;
 }
 
 void decode_endpoints(const Fields& root, EndpointSlice& slice) {
-  root.each("endpoints", [&](std::size_t index, const JsonValue& element) {
-    const Fields entry(root, "endpoints", index, element);
-    if (!element.is_object()) return;
+  root.each_object("endpoints", [&](const Fields& entry) {
     const auto address = first_address(entry, slice.family);
     const Fields conditions(entry, "conditions");
     const Fields target(entry, "targetRef");

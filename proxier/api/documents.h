@@ -8,8 +8,8 @@
 // Empty documents are skipped. YAML in UTF-8 with a control character is refused: the YAML library
 // would take some control characters for the end of the text.
 //
-// All parts become JsonDocuments, the one form for the reader of objects. YAML is converted to JSON
-// text for that, and so is valid JSON that the reader refuses: integers beyond 64 bits become
+// All parts become JsonDocuments, the one form that is read (fields.h). YAML is converted to JSON
+// text for that, and so is valid JSON that JsonDocument refuses: integers beyond 64 bits become
 // fractions.
 
 #include <string>

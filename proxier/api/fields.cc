@@ -4,65 +4,91 @@
 
 #include <fmt/format.h>
 
-#include "proxier/api/json_tree.h"
+#include "proxier/api/json_text.h"
+#include "proxier/api/visible_text.h"
 
 namespace ipvsproxier::api {
 
 namespace {
 
-std::string left_out(std::string message) {
-  return std::move(message) + "; the object is left out";
-}
+constexpr std::size_t kShownBytes = 60;
 
 }  // namespace
 
 std::string show(const JsonValue& value) {
-  if (value.is_object()) return "an object";
-  if (value.is_list()) return "a list";
-  return show(to_tree(value));
+  if (value.is_object() || value.is_list()) return std::string(kind_name(value));
+  if (const auto text = value.text()) return show(*text);
+  return to_json_text(value);
 }
 
 std::string show(std::string_view text) {
-  return show(Json(text));
+  if (text.size() <= kShownBytes) return json_quoted(text);
+  return json_quoted(head_of(text, kShownBytes)) + "...";
+}
+
+std::string_view kind_name(const JsonValue& value) {
+  switch (value.kind()) {
+    case JsonValue::Kind::boolean:
+      return "true or false";
+    case JsonValue::Kind::integer:
+    case JsonValue::Kind::large_integer:
+    case JsonValue::Kind::real:
+      return "a number";
+    case JsonValue::Kind::text:
+      return "text";
+    case JsonValue::Kind::list:
+      return "a list";
+    case JsonValue::Kind::object:
+      return "an object";
+    case JsonValue::Kind::null:
+      break;
+  }
+  return "nothing";
 }
 
 bool is_empty_text(const JsonValue& value) {
   return value.text() == "";
 }
 
-void Report::add(Severity severity, std::string field, std::string message) {
-  problems.push_back(Problem{.severity = severity,
+void Report::add(Severity weight, std::string field, std::string message) {
+  problems.push_back(Problem{.severity = weight,
                              .origin = origin,
-                             .object = describe(),
+                             .object = describe ? describe() : "",
                              .field = std::move(field),
                              .message = std::move(message)});
+}
+
+Fields::Fields(const JsonValue& root, Report& report) : report_(report) {
+  if (root.is_object())
+    object_ = root;
+  else
+    wrong_type("", "an object", root);
 }
 
 Fields::Fields(const Fields& parent, std::string_view key)
     : report_(parent.report_), parent_(&parent), key_(key) {
   const auto value = parent.find(key);
   if (!value) return;
-  if (value->is_object()) {
+  if (value->is_object())
     object_ = value;
-    return;
-  }
-  parent.refuse(key, fmt::format("must be an object, not {}", show(*value)));
+  else
+    parent.wrong_type(key, "an object", *value);
 }
 
 Fields::Fields(const Fields& parent, std::string_view key, std::size_t index,
                const JsonValue& element)
     : report_(parent.report_), parent_(&parent), key_(key), index_(index) {
-  if (element.is_object()) {
+  if (element.is_object())
     object_ = element;
-    return;
-  }
-  parent.refuse(key, fmt::format("must be an object, not {}", show(element)), index);
+  else
+    parent.wrong_type(key, "an object", element, index);
 }
 
 std::optional<JsonValue> Fields::find(std::string_view key) const {
   if (!object_) return std::nullopt;
-  const auto found = object_->find(key);
-  return found && found->is_null() ? std::nullopt : found;
+  auto found = object_->find(key);
+  if (found && found->is_null()) found.reset();
+  return found;
 }
 
 bool Fields::has(std::string_view key) const {
@@ -72,15 +98,20 @@ bool Fields::has(std::string_view key) const {
 std::optional<JsonValue> Fields::find_list(std::string_view key) const {
   const auto value = find(key);
   if (!value || value->is_list()) return value;
-  refuse(key, fmt::format("must be a list, not {}", show(*value)));
+  wrong_type(key, "a list", *value);
   return std::nullopt;
+}
+
+// Who does not see the value is told the usual reason: an unquoted number or date of YAML.
+std::string_view Fields::expected_text() const {
+  return report_.hides_values ? "text (in quotes)" : "text";
 }
 
 std::string Fields::text(std::string_view key, std::string_view fallback) const {
   const auto value = find(key);
   if (!value) return std::string(fallback);
   if (const auto text = value->text()) return std::string(*text);
-  refuse(key, fmt::format("must be text, not {}", show(*value)));
+  wrong_type(key, expected_text(), *value);
   return std::string(fallback);
 }
 
@@ -88,7 +119,15 @@ bool Fields::boolean(std::string_view key, bool fallback) const {
   const auto value = find(key);
   if (!value) return fallback;
   if (const auto boolean = value->boolean()) return *boolean;
-  refuse(key, fmt::format("must be true or false, not {}", show(*value)));
+  wrong_type(key, "true or false", *value);
+  return fallback;
+}
+
+double Fields::number(std::string_view key, double fallback) const {
+  const auto value = find(key);
+  if (!value) return fallback;
+  if (const auto number = value->number()) return *number;
+  wrong_type(key, "a number", *value);
   return fallback;
 }
 
@@ -98,14 +137,37 @@ std::optional<std::int64_t> Fields::integer(std::string_view key, std::int64_t s
   if (!value) return std::nullopt;
   const auto number = value->integer();
   if (number && *number >= smallest && *number <= largest) return number;
-  refuse(key, fmt::format("must be a whole number from {} to {}, not {}", smallest, largest,
-                          show(*value)));
+  wrong_type(key, fmt::format("a whole number from {} to {}", smallest, largest), *value);
   return std::nullopt;
 }
 
+std::optional<std::vector<std::string>> Fields::texts(std::string_view key) const {
+  const auto list = find_list(key);
+  if (!list) return std::nullopt;
+  std::vector<std::string> texts;
+  std::size_t index = 0;
+  for (const auto& element : list->elements()) {
+    if (const auto text = element.text())
+      texts.emplace_back(*text);
+    else
+      wrong_type(key, expected_text(), element, index);
+    ++index;
+  }
+  return texts;
+}
+
 void Fields::refuse(std::string_view key, std::string message, std::size_t index) const {
-  report_.refused = true;
-  note(Severity::error, key, left_out(std::move(message)), index);
+  report_.refused = report_.refused || report_.severity == Severity::error;
+  if (!report_.consequence.empty()) message += fmt::format("; {}", report_.consequence);
+  note(report_.severity, key, std::move(message), index);
+}
+
+void Fields::wrong_type(std::string_view key, std::string_view expected, const JsonValue& value,
+                        std::size_t index) const {
+  refuse(key,
+         fmt::format("must be {}, not {}", expected,
+                     report_.hides_values ? std::string(kind_name(value)) : show(value)),
+         index);
 }
 
 void Fields::note(Severity severity, std::string_view key, std::string message,
@@ -119,7 +181,7 @@ std::string Fields::path() const {
 
 std::string Fields::path_of(std::string_view key, std::size_t index) const {
   std::string text = path();
-  if (!text.empty()) text += '.';
+  if (!text.empty() && !key.empty()) text += '.';
   text += key;
   if (index != kNoIndex) text += fmt::format("[{}]", index);
   return text;

@@ -9,9 +9,13 @@
 #include <utility>
 #include <vector>
 
-#include "proxier/api/json_tree.h"
+#include <nlohmann/json.hpp>
+
+#include "proxier/api/json_value.h"
 
 namespace ipvsproxier::api {
+
+using Json = nlohmann::json;
 
 // The number of repeated keys that are reported for one document.
 inline constexpr std::size_t kMaxDuplicates = 20;

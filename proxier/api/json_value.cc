@@ -7,6 +7,9 @@
 
 #include <fmt/format.h>
 #include <simdjson.h>
+#include <nlohmann/json.hpp>
+
+#include "proxier/api/json_text.h"
 
 namespace ipvsproxier::api {
 
@@ -29,6 +32,35 @@ Number number_behind(const std::uint64_t* word) {
   static_assert(sizeof(number) == sizeof(*word));
   std::memcpy(&number, word + 1, sizeof(number));
   return number;
+}
+
+// Recursion is bounded: every document was read within kMaxDepth.
+nlohmann::json to_tree(const JsonValue& value) {
+  switch (value.kind()) {
+    case JsonValue::Kind::null:
+      break;
+    case JsonValue::Kind::boolean:
+      return *value.boolean();
+    case JsonValue::Kind::integer:
+      return *value.integer();
+    case JsonValue::Kind::large_integer:
+      return *value.large_integer();
+    case JsonValue::Kind::real:
+      return *value.real();
+    case JsonValue::Kind::text:
+      return std::string(*value.text());
+    case JsonValue::Kind::list: {
+      auto list = nlohmann::json::array();
+      for (const auto& element : value.elements()) list.push_back(to_tree(element));
+      return list;
+    }
+    case JsonValue::Kind::object: {
+      auto object = nlohmann::json::object();
+      for (const auto& [key, member] : value.members()) object[std::string(key)] = to_tree(member);
+      return object;
+    }
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -73,6 +105,12 @@ std::optional<std::uint64_t> JsonValue::large_integer() const {
 std::optional<double> JsonValue::real() const {
   if (tag() != kReal) return std::nullopt;
   return number_behind<double>(tape_->words + index_);
+}
+
+std::optional<double> JsonValue::number() const {
+  if (const auto small = integer()) return static_cast<double>(*small);
+  if (const auto large = large_integer()) return static_cast<double>(*large);
+  return real();
 }
 
 std::optional<std::string_view> JsonValue::text() const {
@@ -130,6 +168,10 @@ netlink::Result<JsonDocument> JsonDocument::parse(std::string_view text) {
   storage->tape =
       JsonTape{.words = storage->document.tape.get(), .texts = storage->document.string_buf.get()};
   return JsonDocument(std::move(storage));
+}
+
+std::string to_json_text(const JsonValue& value) {
+  return to_json_text(to_tree(value));
 }
 
 bool has_duplicate_keys(const JsonValue& value) {

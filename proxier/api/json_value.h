@@ -1,10 +1,10 @@
 #pragma once
 
-// JsonDocument reads the JSON of objects (the API's responses, JSON manifests, and YAML manifests
-// after conversion to JSON); JsonValue is a view of one of its values. Only this file and its
-// source use simdjson. Its DOM was chosen by measurement (test/bench/decode_bench.cc): more than
-// ten times as fast as trees or events of nlohmann-json, and not slower than simdjson's On-Demand
-// interface, which detects broken text late and wants members in their order.
+// JsonDocument reads JSON: of objects, and of configuration, kubeconfigs and plugins (documents.h;
+// YAML is converted to JSON first). JsonValue is a view of one of its values. Only this file and
+// its source use simdjson. Its DOM was chosen by measurement (test/bench/decode_bench.cc): more
+// than ten times as fast as trees or events of nlohmann-json, and not slower than simdjson's
+// On-Demand interface, which detects broken text late and wants members in their order.
 //
 // JsonValue walks simdjson's tape by itself. Over the public dom::element, object and array, kept
 // as bytes so that simdjson's 31,000 lines (3.5 seconds for each source) stay out of this header,
@@ -19,6 +19,7 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "netlink/result.h"
@@ -55,6 +56,7 @@ class JsonValue {
 
   Kind kind() const;
   bool is_null() const { return tag() == 'n'; }
+  bool is_number() const { return number().has_value(); }
   bool is_text() const { return tag() == '"'; }
   bool is_list() const { return tag() == '['; }
   bool is_object() const { return tag() == '{'; }
@@ -64,6 +66,7 @@ class JsonValue {
   std::optional<std::int64_t> integer() const;
   std::optional<std::uint64_t> large_integer() const;
   std::optional<double> real() const;
+  std::optional<double> number() const;  // of any of these three kinds
   std::optional<std::string_view> text() const;
 
   // A member, even if null; of repeated keys the last one, as in an API server. nullopt: absent, or
@@ -179,6 +182,9 @@ class JsonDocument {
   std::unique_ptr<Storage, Delete> storage_;
   const JsonTape* tape_;
 };
+
+// The value as JSON on one line, members by name, of repeated ones the last.
+std::string to_json_text(const JsonValue& value);
 
 // Whether any object in the value has two members with the same name.
 bool has_duplicate_keys(const JsonValue& value);

@@ -95,8 +95,10 @@ std::optional<Object> decode_wanted(const JsonValue& json, ObjectKind kind,
                                     std::optional<ObjectKind> implied, Problems& problems) {
   const auto found = find_kind(json, implied);
   if (!found || *found == kind) return decode_object(json, "", problems, implied);
-  Report report(
-      "", [&] { return describe_json(json, implied); }, problems);
+  Report report{.origin = "",
+                .problems = problems,
+                .describe = [&] { return describe_json(json, implied); },
+                .consequence = kObjectLeftOut};
   Fields(json, report).refuse("kind", fmt::format("must be {}", to_string(kind)));
   return std::nullopt;
 }

@@ -125,29 +125,18 @@ class FileReader {
 
  private:
   void read_list(const JsonValue& list, const ListRow& row, const std::string& origin) {
-    const auto refuse = [&](std::string field, std::string message) {
-      file_.problems.push_back(Problem{.origin = origin,
-                                       .object = std::string(row.kind),
-                                       .field = std::move(field),
-                                       .message = std::move(message)});
-    };
+    api::Report report{.origin = origin,
+                       .problems = file_.problems,
+                       .describe = [&row] { return std::string(row.kind); },
+                       .consequence = "the list is left out"};
+    const api::Fields fields(list, report);
     if (api::version_text(list) != row.api_version)
-      return refuse("apiVersion", fmt::format("must be {}; the list is left out", row.api_version));
-    const auto items = list.find("items");
-    if (is_absent(items)) return;
-    if (!items->is_list())
-      return refuse("items",
-                    fmt::format("must be a list, not {}; the list is left out", api::show(*items)));
-    std::size_t index = 0;
-    for (const auto& item : items->elements()) {
-      if (item.is_object()) {
-        read(item, origin, row.item_kind);
-      } else {
-        refuse(fmt::format("items[{}]", index),
-               fmt::format("must be an object, not {}; it is left out", api::show(item)));
-      }
-      ++index;
-    }
+      return fields.refuse("apiVersion", fmt::format("must be {}", row.api_version));
+    fields.each("items", [&](std::size_t index, const JsonValue& item) {
+      if (item.is_object()) return read(item, origin, row.item_kind);
+      fields.note(Severity::error, "items",
+                  fmt::format("must be an object, not {}; it is left out", api::show(item)), index);
+    });
   }
 
   void count_unknown(const JsonValue& value, std::optional<ObjectKind> implied) {

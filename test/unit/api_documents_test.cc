@@ -1,7 +1,6 @@
 #include <catch2/catch.hpp>
 
 #include "proxier/api/documents.h"
-#include "proxier/api/json_tree.h"
 #include "test/unit/problem_lines.h"
 
 namespace ipvsproxier::api {
@@ -11,7 +10,7 @@ using test::lines_of;
 using Lines = std::vector<std::string>;
 
 std::string dump(const Document& document) {
-  return to_tree(document.json.root()).dump();
+  return to_json_text(document.json.root());
 }
 
 // The documents as "origin json" lines.

@@ -1,10 +1,10 @@
 // What real API servers and kubectl print decodes completely, and the same from YAML.
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "proxier/api/decode.h"
 #include "proxier/api/documents.h"
-#include "proxier/api/json_tree.h"
 #include "test/support/files.h"
 #include "test/support/paths.h"
 #include "test/unit/problem_lines.h"
@@ -13,6 +13,7 @@ namespace ipvsproxier::api {
 namespace {
 
 using test::lines_of;
+using Json = nlohmann::json;
 
 // Block-style YAML of a JSON value; text is always quoted, which JSON's quoting serves for.
 void write_block_yaml(const Json& value, int indent, std::string& out) {
@@ -65,7 +66,9 @@ TEST_CASE("recorded lists decode without a problem, from JSON and from YAML") {
   const auto objects = decode_items(json, kind);
   CHECK(objects.size() == count);
   std::string yaml = "---";
-  write_block_yaml(to_tree(parse_documents(json, "list").documents.at(0).json.root()), 0, yaml);
+  write_block_yaml(
+      Json::parse(to_json_text(parse_documents(json, "list").documents.at(0).json.root())), 0,
+      yaml);
   CHECK(decode_items(yaml, kind) == objects);
 }
 

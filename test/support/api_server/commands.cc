@@ -10,8 +10,6 @@
 #include <fmt/format.h>
 
 #include "proxier/api/documents.h"
-#include "proxier/api/json_text.h"
-#include "proxier/api/json_tree.h"
 
 namespace ipvsproxier::test {
 namespace {
@@ -105,8 +103,7 @@ Result<std::string> put(ApiServer& server, const std::string& path) {
   const auto documents = api::parse_documents(text.str(), path);
   if (!documents.problems.empty()) return wrong(api::to_string(documents.problems.front()));
   for (const auto& document : documents.documents)
-    if (auto done = server.put(api::to_json_text(api::to_tree(document.json.root()))); !done)
-      return done.error();
+    if (auto done = server.put(api::to_json_text(document.json.root())); !done) return done.error();
   return std::string{};
 }
 
