@@ -1,8 +1,9 @@
 #pragma once
 
-// ActualState: the state of the kernel as values, in the same shape as DesiredState. Only dumps
-// create one (sync/kernel_state.h), and only successful operations change it. A part that could not
-// be read is absent, and no conclusion is drawn from its absence. Any thread.
+// ActualState: the state of the kernel as values, in the same shape as DesiredState. It is read
+// from the kernel (sync/read_back.h, sync/kernel_state.h); the daemon keeps one up to date with its
+// own operations (sync/mirror.h). A part that could not be read is absent, and no conclusion is
+// drawn from its absence. Any thread.
 
 #include <map>
 #include <optional>

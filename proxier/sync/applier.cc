@@ -101,12 +101,6 @@ Written& Written::operator+=(const Written& other) {
   return *this;
 }
 
-void Uncertain::merge(Uncertain other) {
-  services.merge(other.services);
-  bindings.merge(other.bindings);
-  gone.merge(other.gone);
-}
-
 Outcome Applier::apply(const plan::Transaction& transaction, const std::stop_token& stop) {
   const auto& phases = transaction.phases;
   for (std::size_t i = 0; i < phases.size() && !stop.stop_requested(); ++i) {
@@ -154,7 +148,7 @@ void Applier::run(const std::vector<ipset::SetSpec>& specs) {
     auto status = ask(sets_silent_, 1, [&] { return std::vector{kernel_.sets.ensure(spec)}; })[0];
     if (status) {
       ++outcome_.written.sets;
-      state_.commit(spec);
+      mirror_.commit(spec);
     } else {
       // A set that could not be replaced still works as before.
       if (is_missing(spec.name)) guards_.note_missing_set(spec.name);
@@ -164,7 +158,8 @@ void Applier::run(const std::vector<ipset::SetSpec>& specs) {
 }
 
 bool Applier::is_missing(const std::string& set) const {
-  return std::any_of(state_.sets.begin(), state_.sets.end(), [&](const auto& entry) {
+  const auto& sets = mirror_.state().sets;
+  return std::any_of(sets.begin(), sets.end(), [&](const auto& entry) {
     return !entry.second && ipset::set_name(entry.first.id, entry.first.family) == set;
   });
 }
@@ -193,7 +188,7 @@ void Applier::run(const std::vector<ipset::TableRules>& tables) {
 // rules, and those few services stay hidden.
 netlink::Result<bool> Applier::write_rules(const ipset::TableRules& table) {
   auto changed = kernel_.rules.apply(table);
-  if (changed) state_.commit(table);
+  if (changed) mirror_.commit(table);
   if (changed || changed.error().kind != netlink::ErrorKind::missing) return changed;
   auto reduced = table;
   std::set<netlink::VirtualServiceKey> unguarded;
@@ -207,7 +202,7 @@ netlink::Result<bool> Applier::write_rules(const ipset::TableRules& table) {
   if (unguarded.empty()) return changed;
   auto without = kernel_.rules.apply(reduced);
   if (!without) return changed;
-  state_.commit(reduced);
+  mirror_.commit(reduced);
   outcome_.unsettled.rules.insert(table.family);
   outcome_.rules_failed.insert(table.family);
   for (const auto& key : unguarded) guards_.note_unguarded(key, Cause::node);
@@ -254,7 +249,7 @@ void Applier::run_part(const plan::SetKey& key, std::span<const ipset::ElementOp
   for (std::size_t i = 0; i < tried.size(); ++i) {
     if (statuses[i]) {
       ++outcome_.written.elements;
-      state_.commit(key, tried[i]);
+      mirror_.commit(key, tried[i]);
       continue;
     }
     const auto& [add, element] = tried[i];
@@ -262,7 +257,7 @@ void Applier::run_part(const plan::SetKey& key, std::span<const ipset::ElementOp
     if (add)
       guards_.note_unguarded(key.id, element, cause);
     else if (is_lost(statuses[i].error()))
-      outcome_.uncertain.gone.emplace(key, element);
+      mirror_.lose_removed({key, element});
     fail(outcome_.failed.elements, SetElement{key, element}, cause, words_of(spec, tried[i]),
          std::move(statuses[i].error()));
   }
@@ -287,7 +282,7 @@ void Applier::run_part(std::span<const IpvsOp> ops) {
     guards_.note(tried[i], statuses[i]);
     if (statuses[i]) {
       ++outcome_.written.ipvs;
-      state_.commit(tried[i]);
+      mirror_.commit(tried[i]);
       continue;
     }
     refuse(tried[i], std::move(statuses[i].error()));
@@ -296,8 +291,7 @@ void Applier::run_part(std::span<const IpvsOp> ops) {
 
 void Applier::refuse(const IpvsOp& op, netlink::Error error) {
   const auto& key = service_of(op);
-  if (std::holds_alternative<AddService>(op) && is_lost(error))
-    outcome_.uncertain.services.insert(key);
+  if (std::holds_alternative<AddService>(op) && is_lost(error)) mirror_.lose_added(key);
   const auto held = guards_.must_hold(op);  // its virtual service may have failed in the same batch
   if (const auto* wants = wants_scheduler(op); wants && error.kind == netlink::ErrorKind::missing) {
     insert(outcome_.unsettled, key);
@@ -318,7 +312,7 @@ void Applier::drop_useless() {
   if (ops.empty()) return;
   const auto statuses = ask(ipvs_silent_, ops.size(), [&] { return kernel_.ipvs.apply(ops); });
   for (std::size_t i = 0; i < ops.size(); ++i)
-    if (statuses[i]) state_.commit(ops[i]);
+    if (statuses[i]) mirror_.commit(ops[i]);
 }
 
 void Applier::hold(const plan::BindingOp& op, Cause cause) {
@@ -364,12 +358,12 @@ void Applier::write_part(plan::Place place, std::span<const plan::BindingOp> ops
     guards_.note(ops[i], statuses[i]);
     if (statuses[i]) {
       ++outcome_.written.addresses;
-      state_.commit(ops[i]);
+      mirror_.commit(ops[i]);
       continue;
     }
     auto& error = statuses[i].error();
     const auto cause = cause_of(ops[i].add, error);
-    if (ops[i].add && is_lost(error)) outcome_.uncertain.bindings.insert(binding);
+    if (ops[i].add && is_lost(error)) mirror_.lose_added(binding);
     fail(outcome_.failed.addresses, binding.address, cause, to_string(ops[i]), std::move(error));
   }
 }
@@ -384,8 +378,8 @@ netlink::Result<bool> Applier::ask_links(Request request) {
 
 // Whether a further link holds no address. The first link always stays, as does the routing table.
 bool Applier::is_unused(plan::Place place) const {
-  return place != 0 && place != plan::kLocalTable && state_.addresses &&
-         state_.addresses->count(place) == 0;
+  const auto& bindings = mirror_.state().addresses;
+  return place != 0 && place != plan::kLocalTable && bindings && bindings->count(place) == 0;
 }
 
 bool Applier::make_link(plan::Place place) {

@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "proxier/plan/actual_state.h"
 #include "proxier/plan/transaction.h"
 #include "proxier/sync/guards.h"
 #include "proxier/sync/kernel.h"
+#include "proxier/sync/mirror.h"
 #include "proxier/sync/refusal.h"
 
 namespace ipvsproxier::sync {
@@ -32,16 +32,6 @@ struct Written {
   friend bool operator==(const Written&, const Written&) = default;
 };
 
-// Operations whose answers were lost: VIPs that the kernel may hold although the mirror lacks them,
-// because their addition was requested, and elements that it may have lost.
-struct Uncertain {
-  std::set<netlink::VirtualServiceKey> services;
-  std::set<plan::Binding> bindings;
-  std::set<SetElement> gone;
-
-  void merge(Uncertain other);
-};
-
 struct Outcome {
   Written written;
   Written failed;                 // numbers of the failures for each table
@@ -54,20 +44,19 @@ struct Outcome {
   std::vector<std::string> held;  // operations that were held back because an earlier one failed
   std::set<netlink::Family> rules_failed;  // families with a rule table that the kernel refused
   plan::Scope unsettled;  // what `failures`, `held` and `without_scheduler` concern
-  Uncertain uncertain;
   // The kernel differs from the mirror, or answers were lost: the kernel must be read again.
   bool suspect = false;
 };
 
 // Runs all phases. A failed operation does not stop the others, except those that depend on it
 // (guards.h). A table that does not answer in time gets no further requests. A further dummy link
-// is created before its first address and removed after its last. Successful operations are
-// committed to `state`.
+// is created before its first address and removed after its last. The mirror gets each successful
+// operation, and each whose answer was lost.
 class Applier {
  public:
   // `progress` is called after each phase.
-  Applier(Kernel kernel, plan::ActualState& state, const std::function<void()>& progress)
-      : kernel_(kernel), state_(state), progress_(progress) {}
+  Applier(Kernel kernel, Mirror& mirror, const std::function<void()>& progress)
+      : kernel_(kernel), mirror_(mirror), progress_(progress) {}
 
   // Stops after the current phase if `stop` is requested.
   Outcome apply(const plan::Transaction& transaction, const std::stop_token& stop);
@@ -102,7 +91,7 @@ class Applier {
   void hold(const Thing& thing, Cause cause, std::string what);
 
   Kernel kernel_;
-  plan::ActualState& state_;
+  Mirror& mirror_;
   const std::function<void()>& progress_;
   Outcome outcome_;
   // These tables did not answer in time.

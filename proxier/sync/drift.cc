@@ -26,15 +26,14 @@ std::set<std::string> lines_of(const plan::Transaction& transaction) {
 }  // namespace
 
 std::size_t Drift::take(const plan::DesiredState& desired, const plan::Scope& differs,
-                        const std::function<void(plan::ActualState&)>& reading,
-                        plan::ActualState& mirror) {
+                        const Mirror::Reading& reading, Mirror& mirror) {
   if (differs == plan::Scope{}) {
-    reading(mirror);
+    mirror.take(reading);
     return 0;
   }
-  const auto before = lines_of(plan::diff(desired, mirror, differs));
-  reading(mirror);
-  auto repairs = lines_of(plan::diff(desired, mirror, differs));
+  const auto before = lines_of(plan::diff(desired, mirror.state(), differs));
+  mirror.take(reading);
+  auto repairs = lines_of(plan::diff(desired, mirror.state(), differs));
   for (const auto& line : before) repairs.erase(line);
   for (const auto& line : repairs)
     if (count_++ < kTold) logger_.warn("others changed the kernel; repairing: {}", line);

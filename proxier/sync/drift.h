@@ -4,11 +4,10 @@
 // ones by a log line each, the rest as a count. Sync thread only. Logs.
 
 #include <cstddef>
-#include <functional>
 
 #include <spdlog/logger.h>
 
-#include "proxier/plan/actual_state.h"
+#include "proxier/sync/mirror.h"
 
 namespace ipvsproxier::sync {
 
@@ -16,11 +15,10 @@ class Drift {
  public:
   explicit Drift(spdlog::logger& logger) : logger_(logger) {}
 
-  // Applies a reading to the mirror. Logs the repairs in `differs` that the reading makes
+  // Stores a reading in the mirror. Logs the repairs in `differs` that the reading makes
   // necessary; returns their number.
   std::size_t take(const plan::DesiredState& desired, const plan::Scope& differs,
-                   const std::function<void(plan::ActualState&)>& reading,
-                   plan::ActualState& mirror);
+                   const Mirror::Reading& reading, Mirror& mirror);
 
   // Ends a series of readings: logs how many repairs were not named.
   void end();

@@ -106,8 +106,8 @@ void Reconciler::answer(const std::vector<Question>& questions, TimePoint now) c
   standing.wrong = log_.standing();
   if (const auto doubted = holding_.doubted(planner_.desired()); !doubted.empty())
     standing.wrong.push_back(doubted);
-  const Inspection inspection{cluster_, planner_, mirror_,   standing,
-                              drain_,   changes_, refusals_, now};
+  const Inspection inspection{cluster_, planner_, mirror_.state(), standing,
+                              drain_,   changes_, refusals_,       now};
   for (const auto& question : questions) question(inspection);
 }
 
@@ -198,21 +198,22 @@ void Reconciler::sync_whole(TimePoint now, Pass& pass) {
   append(pass.failures, std::move(failures));
   look_at_all_ = false;
   pass.whole = true;
-  flows_.note_left(planner_.desired(), mirror_);  // before any change
-  apply(plan::whole(planner_.desired(), mirror_), now, pass);
+  flows_.note_left(planner_.desired(), mirror_.state());  // before any change
+  apply(plan::whole(planner_.desired(), mirror_.state()), now, pass);
 }
 
 // Makes the mirror anew. `bound`: nullptr if bindings cannot be changed. Returns the parts that
 // could not be read.
 std::vector<Failure> Reconciler::read_whole(const BoundAddresses* bound) {
-  mirror_ = {};
-  if (bound != nullptr) take_bindings(*bound, settings_.options.differences, mirror_);
-  auto failures = read_kernel(kernel_, planner_.desired(), mirror_);
+  std::vector<Failure> failures;
+  mirror_.read_anew([&](plan::ActualState& state) {
+    if (bound != nullptr) take_bindings(*bound, settings_.options.differences, state);
+    failures = read_kernel(kernel_, planner_.desired(), state);
+  });
   settings_.progress();
   if (!has_mirror()) holding_.begin(cluster_);
-  holding_.note(mirror_, planner_);
+  holding_.note(mirror_.state(), planner_);
   state_ = State::following;
-  uncertain_ = {};
   return failures;
 }
 
@@ -232,14 +233,14 @@ void Reconciler::begin_reading() {
 }
 
 void Reconciler::read_part(TimePoint now, Pass& pass) {
-  auto part = reading_.parts.step(kernel_, planner_.desired(), mirror_);
+  auto part = reading_.parts.step(kernel_, planner_.desired(), mirror_.state());
   settings_.progress();
   pass.suspect = pass.suspect || !part.failures.empty();
   append(reading_.failures, std::move(part.failures));
   reading_.look_at_all = reading_.look_at_all || part.look_at_all;
   if (!part.take) return;
   pass.repairs += drift_.take(planner_.desired(), part.differs, part.take, mirror_);
-  reading_.look_at_all = holding_.note(mirror_, planner_) || reading_.look_at_all;
+  reading_.look_at_all = holding_.note(mirror_.state(), planner_) || reading_.look_at_all;
   auto scope = std::move(part.differs);
   scope.merge(part.news);
   // Removals that belong to a virtual service that is not desired may have waited for this part.
@@ -258,16 +259,18 @@ void Reconciler::end_reading(TimePoint now, Pass& pass) {
   append(pass.failures, std::exchange(reading_.failures, {}));
   keep_host(pass);
   pass.whole = !links_failed_;
-  flows_.note_left(planner_.desired(), mirror_);
-  if (!schedule_.surprised() && !pass.suspect) uncertain_ = {};
+  flows_.note_left(planner_.desired(), mirror_.state());
+  if (!schedule_.surprised() && !pass.suspect) mirror_.settle();
   // Even an empty scope tries again to replace sets with other options.
-  apply(reading_.look_at_all ? plan::whole(planner_.desired(), mirror_) : plan::Scope{}, now, pass);
+  apply(reading_.look_at_all ? plan::whole(planner_.desired(), mirror_.state()) : plan::Scope{},
+        now, pass);
 }
 
 // Completes a scope: a VIP that will be exposed is compared together with its guards, and guards
 // that will be removed together with the VIPs that must go first.
 plan::Scope Reconciler::completed(plan::Scope scope) const {
   const auto& desired = planner_.desired();
+  const auto& kernel = mirror_.state();
   const auto waiting = retries_.all();
   scope.rules.insert(waiting.rules.begin(), waiting.rules.end());
   for (const auto& [key, elements] : waiting.elements)
@@ -280,11 +283,11 @@ plan::Scope Reconciler::completed(plan::Scope scope) const {
   std::set<api::NamespacedName> owners;
   for (const auto& key : scope.services) {
     const auto* owner = planner_.owner_of(key);
-    if (owner != nullptr && !(mirror_.services && mirror_.services->contains(key)))
+    if (owner != nullptr && !(kernel.services && kernel.services->contains(key)))
       owners.insert(*owner);
   }
   for (const auto& address : scope.addresses) {
-    if (mirror_.addresses && mirror_.addresses->contains(address)) continue;
+    if (kernel.addresses && kernel.addresses->contains(address)) continue;
     for (auto it = desired.services.lower_bound({address});
          it != desired.services.end() && it->first.address == address; ++it)
       if (const auto* owner = planner_.owner_of(it->first)) owners.insert(*owner);
@@ -293,44 +296,18 @@ plan::Scope Reconciler::completed(plan::Scope scope) const {
   return scope;
 }
 
-// Applies lost answers to the mirror, on the safe side. An entry that the kernel may hold is
-// assumed to be there once it must be removed, so that it goes before its guards. An element that
-// may be gone is assumed to be gone once it is desired, so that it is added before what it guards.
-void Reconciler::assume_lost_answers() {
-  const auto& desired = planner_.desired();
-  std::erase_if(uncertain_.services, [&](const netlink::VirtualServiceKey& key) {
-    if (desired.services.contains(key) || !mirror_.services) return false;
-    mirror_.services->try_emplace(
-        key, plan::ActualService{.service = {.key = key}, .servers = std::nullopt});
-    return true;
-  });
-  std::erase_if(uncertain_.bindings, [&](const plan::Binding& binding) {
-    if (desired.addresses.contains(binding.address) || !mirror_.addresses) return false;
-    mirror_.addresses->insert(binding);
-    return true;
-  });
-  std::erase_if(uncertain_.gone, [&](const SetElement& gone) {
-    const auto& [key, element] = gone;
-    const auto wanted = desired.sets.find(key);
-    if (wanted == desired.sets.end() || !wanted->second.contains(element)) return false;
-    const auto has = mirror_.sets.find(key);
-    if (has != mirror_.sets.end() && has->second) has->second->erase(element);
-    return true;
-  });
-}
-
 void Reconciler::sync_changes(TimePoint now, Pass& pass, bool look_at_links) {
   auto scope = repair_links(pass, look_at_links);
   scope.merge(planner_.update(std::exchange(touched_, {}), cluster_));
   scope.merge(retries_.due(now));
   scope.merge(refusals_.due(now));
-  assume_lost_answers();
-  if (std::exchange(look_at_all_, false)) scope = plan::whole(planner_.desired(), mirror_);
+  mirror_.assume_lost(planner_.desired());
+  if (std::exchange(look_at_all_, false)) scope = plan::whole(planner_.desired(), mirror_.state());
   if (!scope.empty()) apply(completed(std::move(scope)), now, pass);
 }
 
 void Reconciler::apply(const plan::Scope& scope, TimePoint now, Pass& pass) {
-  const auto transaction = plan::diff(planner_.desired(), mirror_, scope);
+  const auto transaction = plan::diff(planner_.desired(), mirror_.state(), scope);
   if (!transaction.empty()) drain_.yield(now);
   auto outcome = execute(transaction, pass);
   retries_.note(scope, outcome.unsettled, now);
@@ -341,14 +318,13 @@ void Reconciler::apply(const plan::Scope& scope, TimePoint now, Pass& pass) {
 Outcome Reconciler::execute(const plan::Transaction& transaction, Pass& pass) {
   if (!transaction.empty() && logger_.should_log(spdlog::level::debug))
     tell_operations(plan::to_text(transaction), logger_);
-  flows_.note(transaction, mirror_);
+  flows_.note(transaction, mirror_.state());
   reading_.parts.note(transaction);
   auto outcome = Applier(kernel_, mirror_, settings_.progress).apply(transaction, pass.stop);
   pass.written += outcome.written;
   pass.failed += outcome.failed;
   pass.rules_failed.merge(outcome.rules_failed);
   pass.suspect = pass.suspect || outcome.suspect;
-  uncertain_.merge(std::move(outcome.uncertain));
   append(pass.failures, std::exchange(outcome.failures, {}));
   append(pass.held, std::exchange(outcome.held, {}));
   if (!outcome.without_scheduler.empty())
@@ -357,11 +333,12 @@ Outcome Reconciler::execute(const plan::Transaction& transaction, Pass& pass) {
 }
 
 void Reconciler::note_drains(const plan::ServiceKeySet& services, TimePoint now) {
-  if (!mirror_.services) return;
+  const auto& kernel = mirror_.state();
+  if (!kernel.services) return;
   for (const auto& key : services) {
-    const auto it = mirror_.services->find(key);
-    if (it == mirror_.services->end() || it->second.servers)
-      drain_.set(key, plan::draining(planner_.desired(), mirror_, key), now);
+    const auto it = kernel.services->find(key);
+    if (it == kernel.services->end() || it->second.servers)
+      drain_.set(key, plan::draining(planner_.desired(), kernel, key), now);
   }
 }
 
@@ -385,7 +362,8 @@ void Reconciler::drain(TimePoint now, Pass& pass) {
 
 void Reconciler::purge_flows(TimePoint now, Pass& pass) {
   if (!flows_.next() || now < *flows_.next()) return;
-  pass.purges = flows_.purge(kernel_.conntrack, planner_.desired(), mirror_, now, pass.failures);
+  pass.purges =
+      flows_.purge(kernel_.conntrack, planner_.desired(), mirror_.state(), now, pass.failures);
   for (const auto& [family, purge] : pass.purges) pass.flows += purge.removed;
 }
 

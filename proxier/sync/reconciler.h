@@ -38,6 +38,7 @@
 #include "proxier/sync/host_setup.h"
 #include "proxier/sync/kernel.h"
 #include "proxier/sync/kernel_state.h"
+#include "proxier/sync/mirror.h"
 #include "proxier/sync/question.h"
 #include "proxier/sync/read_back.h"
 #include "proxier/sync/reading_schedule.h"
@@ -156,7 +157,6 @@ class Reconciler {
   std::size_t tell_lost(const plan::AddressSet& differing, const plan::Bindings& found,
                         const std::set<netlink::IpAddress>& told_lost);
   plan::Scope completed(plan::Scope scope) const;
-  void assume_lost_answers();
   void apply(const plan::Scope& scope, TimePoint now, Pass& pass);
   Outcome execute(const plan::Transaction& transaction, Pass& pass);
   void note_drains(const plan::ServiceKeySet& services, TimePoint now);
@@ -178,10 +178,7 @@ class Reconciler {
   netlink::LinkEvents link_events_;
   plan::Planner planner_;
   Holding holding_;
-  // What the kernel holds, as far as known.
-  plan::ActualState mirror_;
-  // Operations whose answers were lost.
-  Uncertain uncertain_;
+  Mirror mirror_;
 
   bool look_at_all_ = false;   // compare everything with the mirror
   bool asked_ = false;         // input was taken since the last run

@@ -116,20 +116,11 @@ plan::Scope Reconciler::repair_links(Pass& pass, bool look) {
 // Returns the addresses whose bindings differ from the mirror.
 plan::Scope Reconciler::take_addresses(plan::ActualState found,
                                        const std::set<netlink::IpAddress>& told_lost, Pass& pass) {
-  const bool comparable = found.addresses && mirror_.addresses;
-  look_at_all_ = look_at_all_ || (found.addresses && !mirror_.addresses);
+  const bool was_known = mirror_.state().addresses.has_value();
+  look_at_all_ = look_at_all_ || (found.addresses && !was_known);
   plan::Scope scope;
-  if (comparable) {
-    std::vector<plan::Binding> moved;
-    std::set_symmetric_difference(found.addresses->begin(), found.addresses->end(),
-                                  mirror_.addresses->begin(), mirror_.addresses->end(),
-                                  std::back_inserter(moved));
-    for (const auto& binding : moved) scope.addresses.insert(binding.address);
-    std::vector<netlink::IpAddress> refixed;
-    std::set_symmetric_difference(found.fixed_addresses.begin(), found.fixed_addresses.end(),
-                                  mirror_.fixed_addresses.begin(), mirror_.fixed_addresses.end(),
-                                  std::back_inserter(refixed));
-    scope.addresses.insert(refixed.begin(), refixed.end());
+  if (found.addresses && was_known) {
+    scope.addresses = mirror_.bound_otherwise(found);
     if (scope.addresses.empty()) return scope;
     pass.repairs += tell_lost(scope.addresses, *found.addresses, told_lost);
   }
@@ -154,9 +145,9 @@ std::size_t Reconciler::tell_lost(const plan::AddressSet& differing, const plan:
     if (found.contains(address) || !told_lost.contains(address) ||
         !planner_.desired().addresses.contains(address))
       continue;
-    for (const auto place : mirror_.addresses->places(address)) {
+    for (const auto place : mirror_.state().addresses->places(address)) {
       places.insert(place);
-      mirror_.addresses->erase({address, place});
+      mirror_.take([&](plan::ActualState& state) { state.addresses->erase({address, place}); });
     }
     if (count++ < kLostNamed) gone += (gone.empty() ? "" : ", ") + address.to_string();
   }

@@ -10,14 +10,15 @@ namespace ipvsproxier::sync {
 // refusals because of an object. False if nothing serves because of refusals: then no object is the
 // cause.
 bool Reconciler::has_all(netlink::Family family) const {
-  if (refusals_.too_many(family) || !mirror_.services || !mirror_.addresses) return false;
+  const auto& kernel = mirror_.state();
+  if (refusals_.too_many(family) || !kernel.services || !kernel.addresses) return false;
   const auto& desired = planner_.desired();
   bool some_serve = false;
   bool some_refused = false;
   for (const auto& [key, planned] : desired.services) {
     if (key.address.family() != family) continue;
-    const auto actual = mirror_.services->find(key);
-    const auto* servers = actual != mirror_.services->end() && actual->second.servers
+    const auto actual = kernel.services->find(key);
+    const auto* servers = actual != kernel.services->end() && actual->second.servers
                               ? &*actual->second.servers
                               : nullptr;
     const bool is_whole =
@@ -25,7 +26,7 @@ bool Reconciler::has_all(netlink::Family family) const {
         std::all_of(planned.servers.begin(), planned.servers.end(),
                     [&](const auto& server) { return servers->contains(server); });
     const bool is_bound =
-        !desired.addresses.contains(key.address) || mirror_.addresses->contains(key.address);
+        !desired.addresses.contains(key.address) || kernel.addresses->contains(key.address);
     if (!is_whole && !refusals_.contains(key)) return false;
     if (!is_bound && !refusals_.contains(key.address)) return false;
     const bool serves = is_bound && servers != nullptr && (is_whole || !servers->empty());
@@ -54,13 +55,14 @@ void Reconciler::take_over(TimePoint now, const SyncReport& report) {
 // Whether at least one Service address of the family is in the kernel with its virtual service, or
 // none is desired.
 bool Reconciler::any_serves(netlink::Family family) const {
-  if (!mirror_.services || !mirror_.addresses) return false;
+  const auto& kernel = mirror_.state();
+  if (!kernel.services || !kernel.addresses) return false;
   const auto& desired = planner_.desired();
   bool any = false;
   for (const auto& [key, planned] : desired.services) {
     if (key.address.family() != family || !desired.addresses.contains(key.address)) continue;
     any = true;
-    if (mirror_.services->contains(key) && mirror_.addresses->contains(key.address)) return true;
+    if (kernel.services->contains(key) && kernel.addresses->contains(key.address)) return true;
   }
   return !any;
 }

@@ -43,10 +43,12 @@ Planned::Planned(KernelWorld& world, const Size& size) {
   planner.update_all(cluster);
   print_figure("planned", now_ms() - start, "ms");
   auto tables = world.kernel();
-  kernel.addresses.emplace();
-  sync::read_kernel(tables, planner.desired(), kernel);
+  kernel.read_anew([&](plan::ActualState& state) {
+    state.addresses.emplace();
+    sync::read_kernel(tables, planner.desired(), state);
+  });
   start = now_ms();
-  transaction = plan::diff(planner.desired(), kernel);
+  transaction = plan::diff(planner.desired(), kernel.state());
   print_figure("difference", now_ms() - start, "ms");
   for (const auto& phase : transaction.phases)
     if (const auto* ops = std::get_if<std::vector<plan::BindingOp>>(&phase.work))

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "proxier/plan/diff.h"
+#include "proxier/sync/mirror.h"
 #include "test/bench/kernel_parts.h"
 #include "test/bench/measurements.h"
 #include "test/bench/prebuilt.h"
@@ -40,7 +41,7 @@ struct Split {
   }
 };
 
-void commit(const plan::Transaction& transaction, plan::ActualState& kernel) {
+void commit(const plan::Transaction& transaction, sync::Mirror& kernel) {
   for (const auto& phase : transaction.phases) {
     if (const auto* ops = std::get_if<std::vector<netlink::IpvsOp>>(&phase.work))
       for (const auto& op : *ops) kernel.commit(op);
@@ -59,13 +60,13 @@ void measure_twice_floor(KernelWorld& world, const Size& size) {
     const auto touched = planned.cluster.take(roll(size, addresses));
     const auto scope = planned.planner.update(touched.services, planned.cluster);
     const auto& desired = planned.planner.desired();
-    const Split split(plan::diff(desired, planned.kernel, scope));
+    const Split split(plan::diff(desired, planned.kernel.state(), scope));
     plan::Transaction removals;
     commit(split.additions, planned.kernel);
     commit(split.rest, planned.kernel);
     std::vector<netlink::IpvsOp> gone;
     for (const auto& key : scope.services)
-      for (const auto& server : plan::draining(desired, planned.kernel, key))
+      for (const auto& server : plan::draining(desired, planned.kernel.state(), key))
         gone.emplace_back(netlink::DeleteServer{key, server});
     removals.phases.push_back({"remove", std::move(gone)});
     commit(removals, planned.kernel);

@@ -77,17 +77,17 @@ TEST_CASE("applier: of many operations each has its own outcome, and what needs 
   for (const auto number : {700U, 511U})
     ipvs.faults.fail("add virtual service " + to_string(service_key(number)),
                      Error{ErrorKind::io, EIO, ""});
-  plan::ActualState state;
-  state.services.emplace();
+  sync::Mirror mirror;
+  mirror.take([](plan::ActualState& state) { state.services.emplace(); });
   const std::function<void()> progress = [] {};
-  sync::Applier applier({ipvs, others.links, others.sets, others.rules, others.conntrack}, state,
+  sync::Applier applier({ipvs, others.links, others.sets, others.rules, others.conntrack}, mirror,
                         progress);
   const auto outcome = applier.apply(many_services(), {});
   CHECK(outcome.written.ipvs == 2 * kServices + 1 - 4);
   CHECK(outcome.failures.size() == 2);
   CHECK(outcome.held.size() == 2);
   CHECK(outcome.unsettled.services == plan::ServiceKeySet{service_key(511), service_key(700)});
-  CHECK(state.services->size() == kServices + 1 - 2);
+  CHECK(mirror.state().services->size() == kServices + 1 - 2);
   CHECK(ipvs.list_services()->size() == kServices + 1 - 2);
 }
 
@@ -95,10 +95,10 @@ TEST_CASE(
     "applier: a kernel that does not answer is waited for once, not for every part or phase") {
   SilentIpvsTable ipvs;
   OtherTables others;
-  plan::ActualState state;
-  state.services.emplace();
+  sync::Mirror mirror;
+  mirror.take([](plan::ActualState& state) { state.services.emplace(); });
   const std::function<void()> progress = [] {};
-  sync::Applier applier({ipvs, others.links, others.sets, others.rules, others.conntrack}, state,
+  sync::Applier applier({ipvs, others.links, others.sets, others.rules, others.conntrack}, mirror,
                         progress);
   auto transaction = many_services();
   std::vector<IpvsOp> removals(100, netlink::DeleteService{service_key(kServices + 1)});
@@ -108,7 +108,7 @@ TEST_CASE(
   CHECK(outcome.failures.size() + outcome.held.size() == 2 * kServices + 1 + 100);
   CHECK(outcome.suspect);
   CHECK(outcome.written.ipvs == 0);
-  CHECK(state.services->empty());
+  CHECK(mirror.state().services->empty());
 }
 
 }  // namespace
