@@ -10,12 +10,8 @@
 // otherwise pages of 500 at the store's current state. Never an older state (resourceVersion=0), so
 // a list never goes back behind events that were seen.
 //
-// recovery.h says which request follows a failure, and when.
-//
-// These requests are ended and repeated on another connection: a list that is silent for a minute,
-// a page that takes two minutes, a watch that lasts 30 s longer than its limit, and a watch with
-// bookmarks (sent once a minute) that is silent for three minutes. Time counts from the sending of
-// the request, without the wait for credentials (credentials.h).
+// current_request.h says how long a request may take, recovery.h which request follows a failure,
+// and when.
 //
 // A server whose store was restored from a backup knows less than before. A watch from a version in
 // its future stays silent there. So if a watch may have ended because of another store (the
@@ -39,7 +35,6 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -51,14 +46,14 @@
 #include "proxier/api/wire.h"
 #include "proxier/loop/timers.h"
 #include "proxier/model/changes.h"
+#include "proxier/watch/current_request.h"
 #include "proxier/watch/ending.h"
 #include "proxier/watch/event_framer.h"
 #include "proxier/watch/known_objects.h"
-#include "proxier/watch/list_request.h"
-#include "proxier/watch/older_answers.h"
 #include "proxier/watch/problem_log.h"
 #include "proxier/watch/recovery.h"
 #include "proxier/watch/removal_brake.h"
+#include "proxier/watch/resource_version.h"
 #include "proxier/watch/unreadable_objects.h"
 #include "proxier/watch/watch_log.h"
 
@@ -78,7 +73,7 @@ struct ReflectorStatus {
   std::string last_error;                                 // "" without a current failure
 };
 
-class Reflector final : private access::ResponseHandler {
+class Reflector final : private CurrentRequest::Reader {
  public:
   using Clock = loop::Timers::Clock;
   // Objects that changed, and which cannot be read. Empty: a list is complete and changes nothing.
@@ -101,13 +96,15 @@ class Reflector final : private access::ResponseHandler {
   const ReflectorStatus& status() const { return status_; }
 
  private:
-  void on_head(const access::ResponseHead& head) override;
-  void on_chunk(std::string_view chunk) override;
-  void on_end(const netlink::Status& outcome) override;
+  const std::string& version() const override { return objects_.version(); }
+  void on_accepted() override;
+  void on_document(EventFramer::Piece piece, std::string_view text) override;
+  void on_chunk_read() override;
+  void on_complete() override;
+  void on_ended(const EndedRequest& request, const Ending& ending) override;
 
   void begin();
   void begin_list();
-  void take_piece(EventFramer::Piece piece, std::string_view text);
   void take_event(netlink::Result<api::WatchEvent> event);
   void take_listed(api::WatchEvent& event);
   void take_change(api::WatchEvent& event);
@@ -122,17 +119,11 @@ class Reflector final : private access::ResponseHandler {
   void plan_list();
   void list_again();
 
-  void end(Ending ending);
-  void note_ending(const Ending& ending, std::chrono::milliseconds delay);
+  void note_ending(const EndedRequest& request, const Ending& ending,
+                   std::chrono::milliseconds delay);
   void note_recovery();
-  bool got_on() const;
-
-  Clock::time_point asked() const;
-  void check_silence();
-  void check_end();
 
   Resource resource_;
-  access::Transport& transport_;
   loop::Timers& timers_;
   std::function<double()> random_;
   spdlog::logger& log_;
@@ -145,28 +136,15 @@ class Reflector final : private access::ResponseHandler {
   ProblemLog problem_log_;
   ReflectorStatus status_;
 
-  // The current exchange, or the one that waits to begin.
-  Step step_ = Step::streaming_list;
-  std::unique_ptr<access::Exchange> exchange_;
-  std::optional<EventFramer> framer_;
-  access::ResponseHead head_;
-  std::string refusal_;                        // body of an answer other than 200
+  CurrentRequest request_;
   std::optional<api::ListEnvelope> envelope_;  // of the current page
-  std::optional<Ending> broken_;               // why the rest of the body is ignored
   model::Changes changes_;                     // of the current chunk
   bool list_ended_ = false;                    // a list ended in the current chunk
-  bool began_with_list_ = false;  // the watch began with a streaming list that is complete
-  bool has_bookmarks_ = false;    // of the current watch
-  std::string version_before_;    // version of the objects before the watch
-  std::chrono::seconds time_limit_{0};
-  Clock::time_point begun_;  // valid after the head: when the request was sent
-  Clock::time_point heard_;
 
   // The current list.
   Clock::time_point list_begun_;
   std::optional<Clock::time_point> list_due_;  // time of the next requested list
-  std::string continue_token_;
-  bool in_doubt_ = false;  // an unknown object changed since the last list
+  bool in_doubt_ = false;                      // an unknown object changed since the last list
 
   Recovery recovery_;
   OlderAnswers older_;

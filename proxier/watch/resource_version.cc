@@ -2,9 +2,13 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 namespace ipvsproxier::watch {
 
 namespace {
+
+constexpr unsigned kProof = 2;
 
 bool is_number(std::string_view version) {
   return !version.empty() && version.front() != '0' &&
@@ -23,6 +27,15 @@ std::optional<std::strong_ordering> compare_versions(std::string_view left,
 bool is_old(std::string_view left, std::string_view right) {
   const auto order = compare_versions(left, right);
   return order && *order <= 0;
+}
+
+std::optional<Ending> OlderAnswers::objection(std::string_view known, std::string_view version) {
+  const auto order = compare_versions(version, known);
+  in_a_row_ = order && *order < 0 ? in_a_row_ + 1 : 0;
+  if (in_a_row_ == 0) return std::nullopt;
+  return Ending{in_a_row_ < kProof ? Trouble::older : Trouble::expired,
+                fmt::format("the server went back from version {} to {}", known, version),
+                {}};
 }
 
 }  // namespace ipvsproxier::watch
