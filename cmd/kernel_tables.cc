@@ -2,15 +2,17 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <set>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "cmd/absent_tables.h"
 #include "cmd/host_families.h"
 #include "cmd/settings.h"
 #include "ipset/nft/nft_tables.h"
+#include "ipset/rules/rule_catalog.h"
+#include "ipset/rules/rule_codec.h"
 #include "ipset/sets/set_catalog.h"
 #include "ipset/sets/set_libipset.h"
 #include "netlink/conntrack/conntrack_kernel.h"
@@ -24,19 +26,17 @@ using netlink::ErrorKind;
 
 namespace {
 
-// Beside those of our sets, modules that every first sync needs, or makes the kernel load: tables,
-// matches and targets of our rules (ipset/rules/rule_catalog.h).
-constexpr std::array<std::string_view, 15> kModules = {
-    "ip_vs",           "nf_conntrack_netlink", "iptable_nat", "iptable_filter", "ip6table_nat",
-    "ip6table_filter", "xt_addrtype",          "xt_comment",  "xt_conntrack",   "xt_mark",
-    "xt_set",          "xt_MASQUERADE",        "ipt_REJECT",  "ip6t_REJECT",    "dummy",
-};
-
-std::vector<std::string_view> needed_modules() {
-  std::set<std::string_view> modules(kModules.begin(), kModules.end());
+// Modules that every first sync needs, or makes the kernel load.
+std::set<std::string> needed_modules() {
+  std::set<std::string> modules{"ip_vs", "nf_conntrack_netlink", "dummy"};
   for (const auto id : ipset::kSetIds)
-    modules.insert(ipset::module_of(ipset::set_spec(id, netlink::Family::ipv4).kind));
-  return {modules.begin(), modules.end()};
+    modules.emplace(ipset::module_of(ipset::set_spec(id, netlink::Family::ipv4).kind));
+  ipset::RuleParameters parameters;
+  parameters.non_empty.insert(ipset::kSetIds.begin(), ipset::kSetIds.end());
+  for (const auto family : netlink::kFamilies)
+    for (const auto& rules : ipset::rules_for(family, parameters))
+      modules.merge(ipset::modules_of(rules));
+  return modules;
 }
 
 template <typename Interface, typename Absent, typename Opened>
@@ -99,7 +99,8 @@ class EmptySetTable final : public AbsentSetTable {
 }  // namespace
 
 KernelTables open_kernel_tables(spdlog::logger& logger) {
-  netlink::load_modules(needed_modules());
+  const auto modules = needed_modules();
+  netlink::load_modules(std::vector<std::string_view>(modules.begin(), modules.end()));
   ipset::IptcSettings settings;
   settings.load_module = [](const std::string& module) {
     // A failure shows in the next operation.

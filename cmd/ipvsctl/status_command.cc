@@ -15,6 +15,7 @@
 #include "cmd/command_line.h"
 #include "cmd/ipvsctl/control_client.h"
 #include "ipset/nft/nft_tables.h"
+#include "ipset/rules/rule_codec.h"
 #include "netlink/ipvs/ipvs_reader_kernel.h"
 #include "netlink/kernel_module.h"
 #include "netlink/sysctl.h"
@@ -107,11 +108,19 @@ std::string status_text(const Json& status) {
 
 // ---- the kernel
 
-constexpr auto kShownModules = std::to_array<std::string_view>(
-    {"ip_vs", "nf_conntrack", "ip_set", "ip_tables", "ip6_tables", "dummy", "br_netfilter"});
 constexpr auto kKnownSchedulers =
     std::to_array<std::string_view>({"rr", "wrr", "lc", "wlc", "fo", "ovf", "lblc", "lblcr", "dh",
                                      "sh", "mh", "sed", "nq", "twos"});
+
+std::vector<std::string> shown_modules() {
+  return {"ip_vs",
+          "nf_conntrack",
+          "ip_set",
+          ipset::module_of(netlink::Family::ipv4),
+          ipset::module_of(netlink::Family::ipv6),
+          "dummy",
+          "br_netfilter"};
+}
 
 // nullptr if IPVS is not loaded or cannot be read.
 Json ipvs_json() {
@@ -140,7 +149,8 @@ Json kernel_json() {
   utsname names{};
   ::uname(&names);
   Json json{{"release", names.release}, {"ipvs", ipvs_json()}, {"schedulers", Json::array()}};
-  for (const auto module : kShownModules) json["modules"][module] = netlink::module_present(module);
+  for (const auto& module : shown_modules())
+    json["modules"][module] = netlink::module_present(module);
   for (const auto scheduler : kKnownSchedulers)
     if (netlink::module_present(fmt::format("ip_vs_{}", scheduler)))
       json["schedulers"].push_back(scheduler);

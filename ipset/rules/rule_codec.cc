@@ -267,4 +267,38 @@ std::vector<ExtensionName> extensions_of(const Rule& rule, Family family) {
   return result;
 }
 
+std::set<ExtensionName> extensions_of(const TableRules& rules) {
+  std::set<ExtensionName> extensions;
+  const auto add = [&](const Rule& rule) {
+    for (auto& extension : extensions_of(rule, rules.family))
+      extensions.insert(std::move(extension));
+  };
+  for (const auto& chain : rules.chains)
+    for (const auto& rule : chain.rules) add(rule);
+  for (const auto& jump : rules.jumps) add(jump.rule);
+  return extensions;
+}
+
+std::string module_of(Family family) {
+  return family == Family::ipv4 ? "ip_tables" : "ip6_tables";
+}
+
+std::string module_of(Family family, Table table) {
+  return fmt::format("{}_{}", family == Family::ipv4 ? "iptable" : "ip6table", to_string(table));
+}
+
+std::string module_of(Family family, const ExtensionName& extension) {
+  if (extension.name == "REJECT") return family == Family::ipv4 ? "ipt_REJECT" : "ip6t_REJECT";
+  if (extension.name == "MARK") return "xt_mark";  // match and target in one
+  if (extension.name == "icmp" || extension.name == "icmp6") return module_of(family);
+  return "xt_" + extension.name;
+}
+
+std::set<std::string> modules_of(const TableRules& rules) {
+  std::set<std::string> modules{module_of(rules.family, rules.table)};
+  for (const auto& extension : extensions_of(rules))
+    modules.insert(module_of(rules.family, extension));
+  return modules;
+}
+
 }  // namespace ipvsproxier::ipset

@@ -9,9 +9,11 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ipset/rules/rule_layout.h"
 #include "ipset/rules/rule_types.h"
@@ -53,5 +55,14 @@ struct ExtensionName {
   friend auto operator<=>(const ExtensionName&, const ExtensionName&) = default;
 };
 std::vector<ExtensionName> extensions_of(const Rule& rule, netlink::Family family);
+std::set<ExtensionName> extensions_of(const TableRules& rules);
+
+// Names of kernel modules (Linux 6.1): of the legacy tables of a family ("ip6_tables"), of one of
+// them ("ip6table_nat"), and of an extension ("xt_set").
+std::string module_of(netlink::Family family);
+std::string module_of(netlink::Family family, Table table);
+std::string module_of(netlink::Family family, const ExtensionName& extension);
+// The modules of the table and of all extensions of its rules.
+std::set<std::string> modules_of(const TableRules& rules);
 
 }  // namespace ipvsproxier::ipset

@@ -12,7 +12,6 @@ extern "C" {
 #include <cerrno>
 #include <fstream>
 #include <memory>
-#include <set>
 
 #include <fmt/format.h>
 
@@ -35,7 +34,6 @@ using netlink::Operation;
 struct Ipv4 {
   using Entry = ipt_entry;
   static constexpr Family family = Family::ipv4;
-  static constexpr const char* module = "ip_tables";
   static constexpr const char* tables = "/proc/thread-self/net/ip_tables_names";
   static constexpr auto init = iptc_init;
   static constexpr auto free = iptc_free;
@@ -61,7 +59,6 @@ struct Ipv4 {
 struct Ipv6 {
   using Entry = ip6t_entry;
   static constexpr Family family = Family::ipv6;
-  static constexpr const char* module = "ip6_tables";
   static constexpr const char* tables = "/proc/thread-self/net/ip6_tables_names";
   static constexpr auto init = ip6tc_init;
   static constexpr auto free = ip6tc_free;
@@ -103,23 +100,10 @@ bool lacks(Family family, const ExtensionName& extension) {
   return errno == ENOENT || errno == EPROTONOSUPPORT;
 }
 
-std::string module_of(Family family, const ExtensionName& extension) {
-  if (extension.name == "REJECT") return family == Family::ipv4 ? "ipt_REJECT" : "ip6t_REJECT";
-  return "xt_" + extension.name;
-}
-
 // " (the kernel has no match set, module xt_set)" for each missing extension.
 std::string missing_extensions(const TableRules& desired) {
-  std::set<ExtensionName> needed;
-  for (const auto& chain : desired.chains)
-    for (const auto& rule : chain.rules)
-      for (auto& extension : extensions_of(rule, desired.family))
-        needed.insert(std::move(extension));
-  for (const auto& jump : desired.jumps)
-    for (auto& extension : extensions_of(jump.rule, desired.family))
-      needed.insert(std::move(extension));
   std::string result;
-  for (const auto& extension : needed)
+  for (const auto& extension : extensions_of(desired))
     if (lacks(desired.family, extension))
       result += fmt::format(" (the kernel has no {} {} of revision {}: module {})",
                             extension.is_target ? "target" : "match", extension.name,
@@ -167,15 +151,16 @@ class Snapshot {
     Handle handle(Library::init(name.c_str()));
     // nf_getsockopt() answers ENOPROTOOPT if no module has registered the option.
     if (!handle && errno == ENOPROTOOPT && settings.load_module) {
-      settings.load_module(Library::module);
+      settings.load_module(module_of(Library::family));
       handle.reset(Library::init(name.c_str()));
     }
     if (handle) return Snapshot(table, std::move(handle));
     const int error = errno;
     if (error == ENOPROTOOPT)
-      return make_error(Operation::rule, error,
-                        fmt::format("{}: the kernel has no legacy tables: module {}",
-                                    table_name(Library::family, table), Library::module));
+      return make_error(
+          Operation::rule, error,
+          fmt::format("{}: the kernel has no legacy tables: module {}",
+                      table_name(Library::family, table), module_of(Library::family)));
     return library_error<Library>(table, error, "read");
   }
 

@@ -1,10 +1,12 @@
 #include "ipset/rules/rule_codec.h"
 
 #include <fstream>
+#include <set>
 #include <sstream>
 
 #include <catch2/catch.hpp>
 
+#include "ipset/rules/rule_catalog.h"
 #include "test/rule_bytes.h"
 #include "test/support/hex.h"
 #include "test/support/paths.h"
@@ -177,6 +179,24 @@ TEST_CASE("the extensions that a rule needs") {
                                                                         {"physdev", 0, false},
                                                                         {"MARK", 2, true}});
   CHECK(extensions_of({.target = JumpTarget{"X"}}, Family::ipv4).empty());
+}
+
+TEST_CASE("the modules of our rules, by the names of their files") {
+  RuleParameters parameters;
+  parameters.non_empty.insert(kSetIds.begin(), kSetIds.end());
+  std::set<std::string> modules;
+  SECTION("IPv4") {
+    for (const auto& rules : rules_for(Family::ipv4, parameters)) modules.merge(modules_of(rules));
+    CHECK(modules == std::set<std::string>{"ip_tables", "ipt_REJECT", "iptable_filter",
+                                           "iptable_nat", "xt_MASQUERADE", "xt_addrtype",
+                                           "xt_comment", "xt_conntrack", "xt_mark", "xt_set"});
+  }
+  SECTION("IPv6") {
+    for (const auto& rules : rules_for(Family::ipv6, parameters)) modules.merge(modules_of(rules));
+    CHECK(modules == std::set<std::string>{"ip6_tables", "ip6t_REJECT", "ip6table_filter",
+                                           "ip6table_nat", "xt_MASQUERADE", "xt_addrtype",
+                                           "xt_comment", "xt_conntrack", "xt_mark", "xt_set"});
+  }
 }
 
 TEST_CASE("the comment of an entry is found wherever it stands") {
