@@ -81,11 +81,10 @@ bool FamilyPlanner::refresh_node_addresses() {
   return changed;
 }
 
-// Computed on every use: the ports of a whole cluster would take much memory. Loopback addresses
-// are dropped: binding an address closes all its ports except those of its Service, and anybody
-// could name a loopback address.
-std::vector<model::ServicePort> FamilyPlanner::ports_of(const api::NamespacedName& name,
-                                                        const model::ClusterState& cluster) const {
+// Loopback addresses are dropped: binding an address closes all its ports except those of its
+// Service, and anybody could name a loopback address.
+FamilyPlanner::Ports FamilyPlanner::ports_of(const api::NamespacedName& name,
+                                             const model::ClusterState& cluster) const {
   const auto service = cluster.services.find(name);
   if (service == cluster.services.end()) return {};
   auto ports = model::service_ports(service->second, node_.family, options_.allow_external_ips);
@@ -94,6 +93,14 @@ std::vector<model::ServicePort> FamilyPlanner::ports_of(const api::NamespacedNam
       for (auto* list : {&port.external_ips, &port.load_balancer_ips})
         std::erase_if(*list, [](const IpAddress& address) { return address.is_loopback(); });
   return ports;
+}
+
+const FamilyPlanner::Ports& FamilyPlanner::PortsOnce::of(const api::NamespacedName& service) {
+  const auto known = first_.find(service);
+  if (known != first_.end()) return known->second;
+  if (first_.size() < kMost)
+    return first_.emplace(service, planner_.ports_of(service, cluster_)).first->second;
+  return other_ = planner_.ports_of(service, cluster_);
 }
 
 // True if the set of desired addresses changed.
@@ -127,13 +134,14 @@ FamilyPlanner::Names FamilyPlanner::with_node_ports(const model::ClusterState& c
 
 // Returns the other Services that may have won or lost a virtual service.
 FamilyPlanner::Names FamilyPlanner::take_claims(const Names& names,
-                                                const model::ClusterState& cluster, Scope& scope) {
+                                                const model::ClusterState& cluster,
+                                                PortsOnce& ports, Scope& scope) {
   Names rivals;
   std::vector<netlink::VirtualServiceKey> claimed_before;
   for (const auto& name : names) {
     const auto found = cluster.services.find(name);
     const auto* service = found == cluster.services.end() ? nullptr : &found->second;
-    auto wanted = claims_of(ports_of(name, cluster), node_);
+    auto wanted = claims_of(ports.of(name), node_);
     if (wanted.empty() && !parts_.contains(name)) continue;
     const auto part = parts_.try_emplace(name).first;
     auto& claimant = part->second.claimant;
@@ -159,25 +167,25 @@ void FamilyPlanner::update(Names names, const model::ClusterState& cluster, Scop
     for (const auto& [name, service] : cluster.services) names.insert(name);
   }
   if (std::exchange(rules_changed_, false)) scope.rules.insert(node_.family);
+  PortsOnce ports(*this, cluster);
   bool changed = false;
   for (const auto& name : names) {
     const auto part = parts_.find(name);
     const auto before =
         part == parts_.end() ? SortedVector<IpAddress>() : addresses_in(part->second.elements);
-    changed |= take_addresses(before, addresses_of(ports_of(name, cluster), node_), scope);
+    changed |= take_addresses(before, addresses_of(ports.of(name), node_), scope);
     forget();
   }
   const bool some_addresses = options_.node_port_primary || !options_.node_port_addresses.empty();
   if (changed && some_addresses && refresh_node_addresses()) names.merge(with_node_ports(cluster));
 
-  names.merge(take_claims(names, cluster, scope));
+  names.merge(take_claims(names, cluster, ports, scope));
 
   for (const auto& name : names) {
     const auto slices = cluster.slices.find(name);
     replace(name,
-            plan_service(ports_of(name, cluster),
-                         slices == cluster.slices.end() ? nullptr : &slices->second, claims_, node_,
-                         options_),
+            plan_service(ports.of(name), slices == cluster.slices.end() ? nullptr : &slices->second,
+                         claims_, node_, options_),
             scope);
     forget();
   }

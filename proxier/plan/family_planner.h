@@ -3,6 +3,7 @@
 // FamilyPlanner: keeps the desired state of one family up to date, one Service at a time. Part of
 // Planner (planner.h). Pure; one thread.
 
+#include <cstddef>
 #include <map>
 #include <set>
 #include <vector>
@@ -59,12 +60,31 @@ class FamilyPlanner {
     }
   };
   using Names = std::set<api::NamespacedName>;
+  using Ports = std::vector<model::ServicePort>;
 
-  std::vector<model::ServicePort> ports_of(const api::NamespacedName& name,
-                                           const model::ClusterState& cluster) const;
+  // The ports of Services during one update. Those of the first Services are computed once, those
+  // of further ones at each use: the ports of a whole cluster would take much memory.
+  class PortsOnce {
+   public:
+    PortsOnce(const FamilyPlanner& planner, const model::ClusterState& cluster)
+        : planner_(planner), cluster_(cluster) {}
+    // Valid until the next call.
+    const Ports& of(const api::NamespacedName& service);
+
+   private:
+    static constexpr std::size_t kMost = 64;
+
+    const FamilyPlanner& planner_;
+    const model::ClusterState& cluster_;
+    std::map<api::NamespacedName, Ports> first_;
+    Ports other_;
+  };
+
+  Ports ports_of(const api::NamespacedName& name, const model::ClusterState& cluster) const;
   bool take_addresses(const SortedVector<netlink::IpAddress>& before,
                       const SortedVector<netlink::IpAddress>& wanted, Scope& scope);
-  Names take_claims(const Names& names, const model::ClusterState& cluster, Scope& scope);
+  Names take_claims(const Names& names, const model::ClusterState& cluster, PortsOnce& ports,
+                    Scope& scope);
   bool refresh_node_addresses();
   Names with_node_ports(const model::ClusterState& cluster) const;
   void replace(const api::NamespacedName& name, ServicePlan plan, Scope& scope);
