@@ -15,13 +15,14 @@
 #include <fmt/format.h>
 
 #include "netlink/nl_answers.h"
-#include "netlink/nl_handles.h"
-#include "netlink/nlctrl_codec.h"
+#include "netlink/nl_codec.h"
+#include "netlink/unique_fd.h"
 
 namespace ipvsproxier::netlink {
 
+// Closing the socket closes its file descriptor.
 struct NlChannel::Io {
-  NlSocketHandle socket;
+  std::unique_ptr<nl_sock, HandleDeleter<nl_socket_free>> socket;
   std::chrono::milliseconds timeout{};
   Bytes buffer = Bytes(kReceiveBytes);
   Bytes datagram;  // the datagram that is being sent; reused

@@ -1,5 +1,6 @@
 #include "netlink/nl_codec.h"
 
+#include <linux/genetlink.h>
 #include <linux/netlink.h>
 
 #include <algorithm>
@@ -13,11 +14,13 @@ namespace ipvsproxier::netlink {
 
 static_assert(kMessageHeaderSize == sizeof(nlmsghdr));
 static_assert(kAttributeHeaderSize == sizeof(nlattr));
+static_assert(kGenericHeaderSize == sizeof(genlmsghdr));
 static_assert(kAttributeTypeMask == static_cast<std::uint16_t>(NLA_TYPE_MASK));
 
 namespace {
 
 constexpr std::size_t kUsualSize = 192;  // bytes; most requests then need one allocation
+constexpr std::array kFamilyPolicy = {AttrRule{CTRL_ATTR_FAMILY_ID, AttrKind::u16}};
 
 template <typename T>
 T to_network(T value) {
@@ -245,6 +248,24 @@ Result<std::optional<MessageView>> take_message(ByteView& datagram) {
                             datagram.first(header.nlmsg_len).subspan(sizeof header)};
   datagram = datagram.subspan(std::min(netlink_align(header.nlmsg_len), datagram.size()));
   return std::optional<MessageView>{message};
+}
+
+Bytes encode_get_family(std::string_view name) {
+  genlmsghdr header{};
+  header.cmd = CTRL_CMD_GETFAMILY;
+  header.version = 1;
+  MessageWriter out(GENL_ID_CTRL, 0, bytes_of(header));
+  out.put_string(CTRL_ATTR_FAMILY_NAME, name);
+  return std::move(out).take();
+}
+
+Result<std::uint16_t> decode_family_id(ByteView payload) {
+  if (payload.size() < kGenericHeaderSize) return malformed("a controller reply without header");
+  const auto in = AttrReader::parse(payload.subspan(kGenericHeaderSize), kFamilyPolicy);
+  if (!in) return in.error();
+  const auto id = in->u16(CTRL_ATTR_FAMILY_ID);
+  if (!id) return malformed("a controller reply without a family id");
+  return *id;
 }
 
 }  // namespace ipvsproxier::netlink

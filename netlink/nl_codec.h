@@ -151,4 +151,11 @@ struct MessageView {
 // a message.
 Result<std::optional<MessageView>> take_message(ByteView& datagram);
 
+// The controller of generic netlink (nlctrl), which gives the ids of families. Source:
+// net/netlink/genetlink.c (6.1).
+// Asks for the id of the family with this name.
+Bytes encode_get_family(std::string_view name);
+// Decodes the reply; `payload` starts with genlmsghdr. `malformed` if it has no id.
+Result<std::uint16_t> decode_family_id(ByteView payload);
+
 }  // namespace ipvsproxier::netlink

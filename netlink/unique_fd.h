@@ -1,6 +1,7 @@
 #pragma once
 
-// UniqueFd: a file descriptor with one owner, closed at destruction.
+// UniqueFd: a file descriptor with one owner, closed at destruction. HandleDeleter: the same for a
+// handle of a C library, with std::unique_ptr.
 
 #include <unistd.h>
 
@@ -32,6 +33,15 @@ class UniqueFd {
 
  private:
   int fd_ = -1;
+};
+
+// std::unique_ptr<nl_sock, HandleDeleter<nl_socket_free>>
+template <auto Free>
+struct HandleDeleter {
+  template <typename T>
+  void operator()(T* handle) const {
+    Free(handle);
+  }
 };
 
 }  // namespace ipvsproxier::netlink

@@ -60,7 +60,7 @@ EXTRA_HEADERS = {"proxier/sync": PUBLISH, "proxier/watch": PUBLISH,
                  "proxier/config": {"proxier/serve/listen_socket.h"}}
 
 # ipset uses netlink for addresses, results and descriptors, and for the channel its listings need.
-IPSET_NETLINK = re.compile(r"netlink/(ip_address|result|unique_fd|nl_channel|nl_codec|nl_handles|"
+IPSET_NETLINK = re.compile(r"netlink/(ip_address|result|unique_fd|nl_channel|nl_codec|"
                            r"containers/\w+)\.h$")
 
 # serve speaks of addresses and results; the kernel is not its business.
@@ -179,7 +179,7 @@ SELF_TEST = [
     ("netlink/conntrack/a.cc", "<linux/netfilter/nfnetlink_conntrack.h>", ""),
     ("netlink/a.h", "<linux/netfilter/nfnetlink.h>", "does not belong here"),
     ("netlink/a.cc", "<linux/netfilter/x_tables.h>", "does not belong here"),
-    ("netlink/nl_handles.h", "<netlink/socket.h>", ""),
+    ("netlink/nl_channel.cc", "<netlink/socket.h>", ""),
     ("netlink/a.cc", "<nlohmann/json.hpp>", "does not belong here"),
     ("netlink/a.cc", "<spdlog/spdlog.h>", "does not belong here"),
     ("ipset/a.cc", '"netlink/result.h"', ""),

@@ -1,7 +1,7 @@
 #pragma once
 
-// The data of each match and target of our vocabulary (rule_types.h) <-> kernel bytes. Used by
-// rule_codec.cc only; pure except for the set resolver.
+// The data of each match and target of our vocabulary (rule_types.h) <-> kernel bytes. For
+// rule_codec.cc and foreign_*.cc; pure except for the set resolver.
 
 #include <optional>
 

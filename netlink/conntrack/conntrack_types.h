@@ -44,6 +44,10 @@ struct TrackedFlow {
   friend auto operator<=>(const TrackedFlow&, const TrackedFlow&) = default;
 };
 
-std::string to_string(const UdpFlow& flow);  // "UDP flow 10.0.0.7:4000 -> 10.96.0.10:53"
+// "UDP flow 10.0.0.7:4000 -> 10.96.0.10:53"
+inline std::string to_string(const UdpFlow& flow) {
+  return "UDP flow " + to_string(flow.source.address, flow.source.port) + " -> " +
+         to_string(flow.destination.address, flow.destination.port);
+}
 
 }  // namespace ipvsproxier::netlink

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "netlink/ip_address.h"
-#include "netlink/links/link_records.h"
+#include "netlink/links/link_types.h"
 #include "netlink/result.h"
 
 namespace ipvsproxier::netlink {

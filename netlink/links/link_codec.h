@@ -10,7 +10,6 @@
 // On a point-to-point address IFA_ADDRESS is the peer's address and IFA_LOCAL ours, so LOCAL is
 // preferred; IPv6 sends LOCAL only in that case. Sources: net/core/rtnetlink.c, net/ipv4/devinet.c,
 // net/ipv6/addrconf.c (6.1).
-// net/ipv6/addrconf.c (6.1).
 //
 // The daemon recognizes its own local routes by their rtm_protocol. They lead to lo: fib6_nh_init()
 // refuses a link that is DOWN, as our dummy link is, and fib_inetaddr_event() removes all IPv4
@@ -23,8 +22,8 @@
 #include <string>
 #include <string_view>
 
-#include "netlink/links/link_records.h"
 #include "netlink/links/link_table.h"
+#include "netlink/links/link_types.h"
 #include "netlink/nl_codec.h"
 #include "netlink/result.h"
 

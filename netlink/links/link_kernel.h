@@ -5,8 +5,8 @@
 
 #include <memory>
 
-#include "netlink/links/link_records.h"
 #include "netlink/links/link_table.h"
+#include "netlink/links/link_types.h"
 #include "netlink/nl_channel.h"
 
 namespace ipvsproxier::netlink {

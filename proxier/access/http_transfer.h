@@ -13,7 +13,7 @@
 #include <string>
 #include <string_view>
 
-#include "netlink/handle_deleter.h"
+#include "netlink/unique_fd.h"
 #include "proxier/access/cluster_access.h"
 #include "proxier/access/transport.h"
 #include "proxier/loop/main_loop.h"

@@ -11,7 +11,7 @@
 #include <limits>
 #include <memory>
 
-#include "netlink/handle_deleter.h"
+#include "netlink/unique_fd.h"
 
 namespace ipvsproxier::access {
 

@@ -27,7 +27,7 @@
 #include <string_view>
 
 #include "proxier/api/json_value.h"
-#include "proxier/api/object_kind.h"
+#include "proxier/api/names.h"
 #include "proxier/api/objects.h"
 #include "proxier/api/problem.h"
 

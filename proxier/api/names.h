@@ -1,14 +1,22 @@
 #pragma once
 
-// Names of Kubernetes objects: ordered values; any thread.
+// Kinds and names of Kubernetes objects: ordered values; any thread.
 
 #include <compare>
+#include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "netlink/ip_address.h"
-#include "proxier/api/object_kind.h"
 
 namespace ipvsproxier::api {
+
+// The kinds of objects that are decoded. A kind of the same name in another API group is a
+// different kind.
+enum class ObjectKind : std::uint8_t { service, endpoint_slice, node };
+
+std::string_view to_string(ObjectKind kind);       // "Service"
+std::string_view api_version_of(ObjectKind kind);  // "v1", "discovery.k8s.io/v1"
 
 struct NamespacedName {
   std::string ns;

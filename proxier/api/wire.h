@@ -18,7 +18,6 @@
 
 #include "netlink/result.h"
 #include "proxier/api/names.h"
-#include "proxier/api/object_kind.h"
 #include "proxier/api/objects.h"
 #include "proxier/api/problem.h"
 

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <string>
 
-#include "proxier/api/object_kind.h"
+#include "proxier/api/names.h"
 #include "proxier/inspect/service_query.h"
 #include "proxier/model/cluster_state.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "proxier/model/share.h"
+#include "proxier/model/service_port.h"
 
 namespace ipvsproxier::model {
 

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "proxier/model/share.h"
-
 namespace ipvsproxier::model {
 
 namespace {

@@ -3,6 +3,7 @@
 // ServicePort: one port of one Service in one family, with all values that the planner needs. Pure
 // values; any thread.
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -10,6 +11,12 @@
 #include "proxier/api/objects.h"
 
 namespace ipvsproxier::model {
+
+// Limit in one family for each of: virtual services for external IPs; virtual services for
+// load-balancer IPs; set elements for source ranges; endpoints, counted once for each port; real
+// servers of virtual services other than node ports. Each of these numbers is a product of two or
+// three lists in one or two objects, and has no other limit.
+inline constexpr std::size_t kMostOfOneService = 262'144;
 
 struct ServicePort {
   api::ServicePortName name;

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "proxier/model/share.h"
+#include "proxier/model/service_port.h"
 #include "proxier/plan/topology.h"
 
 namespace ipvsproxier::plan {

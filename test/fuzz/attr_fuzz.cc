@@ -13,7 +13,6 @@
 #include "netlink/links/link_events.h"
 #include "netlink/nl_answers.h"
 #include "netlink/nl_codec.h"
-#include "netlink/nlctrl_codec.h"
 
 namespace ipvsproxier::netlink {
 namespace {

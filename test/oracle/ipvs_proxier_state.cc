@@ -22,7 +22,7 @@
 #include <spdlog/sinks/null_sink.h>
 #include <nlohmann/json.hpp>
 
-#include "cmd/effective_config.h"
+#include "cmd/options.h"
 #include "cmd/settings.h"
 #include "proxier/manifests/manifest_set.h"
 #include "proxier/sync/reconciler.h"

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
 
-#include "proxier/model/share.h"
 #include "test/support/cluster_builder.h"
 
 namespace ipvsproxier::model {

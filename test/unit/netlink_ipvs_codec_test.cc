@@ -1,5 +1,5 @@
 #include "netlink/ipvs/ipvs_codec.h"
-#include "netlink/nlctrl_codec.h"
+#include "netlink/nl_codec.h"
 
 #include <cstring>
 

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <catch2/catch.hpp>
 
-#include "proxier/model/share.h"
+#include "proxier/model/service_port.h"
 #include "proxier/plan/diff.h"
 #include "test/support/cluster_builder.h"
 #include "test/support/kernel_model.h"

@@ -10,7 +10,7 @@
 #include <memory>
 #include <utility>
 
-#include "netlink/handle_deleter.h"
+#include "netlink/unique_fd.h"
 
 namespace ipvsproxier::test {
 namespace {
