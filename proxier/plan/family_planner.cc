@@ -171,8 +171,8 @@ void FamilyPlanner::update(Names names, const model::ClusterState& cluster, Scop
   bool changed = false;
   for (const auto& name : names) {
     const auto part = parts_.find(name);
-    const auto before =
-        part == parts_.end() ? SortedVector<IpAddress>() : addresses_in(part->second.elements);
+    const auto before = part == parts_.end() ? SortedVector<IpAddress>()
+                                             : addresses_in(part->second.filter.elements);
     changed |= take_addresses(before, addresses_of(ports.of(name), node_), scope);
     forget();
   }
@@ -209,23 +209,29 @@ void FamilyPlanner::remove_element(SetId id, const Element& element, Scope& scop
   if (set.empty() && rules().non_empty.erase(id) > 0) scope.rules.insert(node_.family);
 }
 
-void FamilyPlanner::replace_out_filter(Part& part, ServicePlan& plan, Scope& scope) {
-  for (const auto& entry : difference(plan.out_filter, part.out_filter)) {
+// Adds before it removes: a set that became empty for a moment would change the rules.
+void FamilyPlanner::replace(FilterEntries& now, FilterEntries wanted, Scope& scope) {
+  wanted.elements.each_without(
+      now.elements, [&](SetId id, const Element& element) { add_element(id, element, scope); });
+  now.elements.each_without(wanted.elements, [&](SetId id, const Element& element) {
+    remove_element(id, element, scope);
+  });
+  for (const auto& entry : difference(wanted.out_filter, now.out_filter)) {
     if (rules().out_filter.insert(entry).second)
       scope.rules.insert(node_.family);
     else
       surplus_out_filter_.add(entry);
   }
-  for (const auto& entry : difference(part.out_filter, plan.out_filter))
+  for (const auto& entry : difference(now.out_filter, wanted.out_filter))
     if (!surplus_out_filter_.take(entry)) {
       rules().out_filter.erase(entry);
       scope.rules.insert(node_.family);
     }
-  part.out_filter = std::move(plan.out_filter);
+  now = std::move(wanted);
 }
 
-// Adds before it removes: a set that became empty for a moment would change the rules. A Service
-// without anything in this family has no part; in a single-stack cluster that is every Service.
+// A Service without anything in this family has no part; in a single-stack cluster that is every
+// Service.
 void FamilyPlanner::replace(const api::NamespacedName& name, ServicePlan plan, Scope& scope) {
   if (plan.not_granted.empty())
     not_granted_.erase(name);
@@ -233,12 +239,7 @@ void FamilyPlanner::replace(const api::NamespacedName& name, ServicePlan plan, S
     not_granted_.insert_or_assign(name, std::move(plan.not_granted));
   if (plan.is_empty() && !parts_.contains(name)) return;
   Part& part = parts_[name];
-  plan.elements.each_without(
-      part.elements, [&](SetId id, const Element& element) { add_element(id, element, scope); });
-  part.elements.each_without(
-      plan.elements, [&](SetId id, const Element& element) { remove_element(id, element, scope); });
-  part.elements = std::move(plan.elements);
-  replace_out_filter(part, plan, scope);
+  replace(part.filter, std::move(plan.filter), scope);
   for (auto& [key, planned] : plan.services)
     state_.services.insert_or_assign(key, std::move(planned));
   local_lack_.internal += plan.local_lack.internal - part.local_lack.internal;
@@ -280,7 +281,7 @@ void FamilyPlanner::add_vips_of(const api::NamespacedName& service, Scope& scope
   const Part& part = it->second;
   for (const auto& claim : part.claimant.claims)
     if (claims_.holds(service, claim)) scope.services.insert(claim.key);
-  const auto addresses = addresses_in(part.elements);
+  const auto addresses = addresses_in(part.filter.elements);
   scope.addresses.insert(addresses.begin(), addresses.end());
 }
 
@@ -288,7 +289,7 @@ void FamilyPlanner::add_scope_of(const api::NamespacedName& service, Scope& scop
   add_vips_of(service, scope);
   const auto it = parts_.find(service);
   if (it == parts_.end()) return;
-  it->second.elements.each([&](SetId id, const Element& element) {
+  it->second.filter.elements.each([&](SetId id, const Element& element) {
     scope.elements[{node_.family, id}].insert(element);
   });
 }

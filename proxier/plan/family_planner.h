@@ -50,13 +50,11 @@ class FamilyPlanner {
   // it may own some) and its elements.
   struct Part {
     Claims::Claimant claimant;
-    SetElements elements;  // those of ipvs_ips are its addresses
-    SortedVector<ipset::OutFilterEntry> out_filter;
+    FilterEntries filter;  // elements of ipvs_ips are its addresses
     LocalLack local_lack;
 
     bool is_empty() const {
-      return claimant.claims.empty() && elements.empty() && out_filter.empty() &&
-             local_lack == LocalLack{};
+      return claimant.claims.empty() && filter.empty() && local_lack == LocalLack{};
     }
   };
   using Names = std::set<api::NamespacedName>;
@@ -88,7 +86,7 @@ class FamilyPlanner {
   bool refresh_node_addresses();
   Names with_node_ports(const model::ClusterState& cluster) const;
   void replace(const api::NamespacedName& name, ServicePlan plan, Scope& scope);
-  void replace_out_filter(Part& part, ServicePlan& plan, Scope& scope);
+  void replace(FilterEntries& now, FilterEntries wanted, Scope& scope);
   void add_element(ipset::SetId id, const ipset::Element& element, Scope& scope);
   void remove_element(ipset::SetId id, const ipset::Element& element, Scope& scope);
   ipset::RuleParameters& rules() { return state_.rules.at(node_.family); }

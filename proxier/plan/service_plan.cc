@@ -13,25 +13,12 @@ namespace ipvsproxier::plan {
 
 namespace {
 
-using ipset::Element;
-using ipset::IpElement;
-using ipset::IpPortElement;
-using ipset::IpPortIpElement;
-using ipset::IpPortNetElement;
-using ipset::PortElement;
-using ipset::SetId;
 using model::ServicePort;
 using netlink::IpAddress;
 using netlink::Protocol;
 
 using Endpoints = std::vector<model::Endpoint>;
 using Ports = std::vector<ServicePort>;
-
-// The set elements of all ports, in the order in which they are found.
-struct Guards {
-  std::vector<SetElement> elements;
-  std::vector<ipset::OutFilterEntry> out_filter;
-};
 
 // Values for the whole Service, over all its ports.
 struct Whole {
@@ -72,38 +59,33 @@ std::uint32_t scheduler_flags(const PlannerOptions& options) {
 class PortPlanner {
  public:
   PortPlanner(const ServicePort& port, const FamilyNode& node, const PlannerOptions& options,
-              ServicePlan& plan, Guards& guards, Whole& whole)
+              ServicePlan& plan, ServiceTraffic& traffic, Whole& whole)
       : port_(port),
         node_(node),
         options_(options),
         differences_(options.differences),
         plan_(plan),
-        guards_(guards),
+        traffic_(traffic),
         whole_(whole) {}
 
   void run(std::size_t index, const Endpoints& endpoints, const Claims& claims) {
     if (!differences_.lean_loop_back)
-      for (const auto& endpoint : endpoints) add_loop_back(endpoint);
+      for (const auto& endpoint : endpoints) add_hairpin(endpoint);
     const auto choice = choose_endpoints(port_, endpoints);
     visit_facets(port_, index, node_, [&](const Claim& claim) {
       if (!claims.holds(port_.name.service, claim)) return;
       plan_virtual_service(claim, choice);
-      plan_elements(claim);
+      traffic_.vips.push_back(traffic_of(claim));
     });
     const bool node_ports_skipped = port_.node_port != 0 && node_.node_addresses.empty();
     const bool open = differences_.open_health_check_ports || !node_ports_skipped;
     if (port_.health_check_node_port != 0 && open)
-      add(SetId::health_check_node_port, PortElement{port_.health_check_node_port});
+      traffic_.health_ports.push_back(port_.health_check_node_port);
   }
 
  private:
-  void add(SetId id, const Element& element) { guards_.elements.emplace_back(id, element); }
-
-  // For hairpin traffic: an endpoint on this node that reaches itself through its Service.
-  void add_loop_back(const model::Endpoint& endpoint) {
-    if (!endpoint.local) return;
-    const auto& [address, port] = endpoint.key;
-    add(SetId::loop_back, IpPortIpElement{address, port_.name.protocol, port, address});
+  void add_hairpin(const model::Endpoint& endpoint) {
+    if (endpoint.local) traffic_.hairpins.push_back({port_.name.protocol, endpoint.key});
   }
 
   void plan_virtual_service(const Claim& claim, const EndpointChoice& choice) {
@@ -128,60 +110,24 @@ class PortPlanner {
       // Node ports are not counted: the number of their addresses depends on the node.
       if (claim.facet != Facet::node_port && ++whole_.servers > model::kMostOfOneService) break;
       servers.push_back(endpoint->key);
-      add_loop_back(*endpoint);
+      add_hairpin(*endpoint);
     }
     planned.servers = SortedVector(std::move(servers));
     plan_.services.insert_or_assign(claim.key, std::move(planned));
   }
 
-  void plan_elements(const Claim& claim) {
-    const auto& [address, protocol, port, mark] = claim.key;
-    const IpPortElement element{address, protocol, port};
-    const bool local = port_.external_policy_local;
-    switch (claim.facet) {
-      case Facet::cluster_ip:
-        return add(SetId::cluster_ip, element);
-      case Facet::external_ip:
-        return add(local ? SetId::external_ip_local : SetId::external_ip, element);
-      case Facet::load_balancer:
-        add(SetId::load_balancer, element);
-        if (local) add(SetId::load_balancer_local, element);
-        return plan_source_ranges(element);
-      case Facet::node_port:
-        return plan_node_port(element, local);
+  VipTraffic traffic_of(const Claim& claim) const {
+    VipTraffic traffic{.key = claim.key, .facet = claim.facet};
+    if (claim.facet == Facet::cluster_ip)
+      traffic.source = ClientSource::masqueraded_unless_by_pod;
+    else if (!port_.external_policy_local)
+      traffic.source = ClientSource::masqueraded;
+    if (claim.facet == Facet::load_balancer) {
+      traffic.source_ranges = port_.source_ranges;
+      traffic.ranges_hold_node = std::ranges::any_of(
+          port_.source_ranges, [&](const auto& range) { return range.contains(node_.ip); });
     }
-  }
-
-  void plan_source_ranges(const IpPortElement& vip) {
-    if (port_.source_ranges.empty()) return;
-    add(SetId::load_balancer_fw, vip);
-    bool covers_node = false;
-    for (const auto& range : port_.source_ranges) {
-      add(SetId::load_balancer_source_cidr,
-          IpPortNetElement{vip.ip, vip.protocol, vip.port, range});
-      covers_node = covers_node || range.contains(node_.ip);
-    }
-    if (covers_node)
-      add(SetId::load_balancer_source_ip, IpPortIpElement{vip.ip, vip.protocol, vip.port, vip.ip});
-    else
-      guards_.out_filter.push_back({vip.ip, vip.protocol, vip.port});
-  }
-
-  void plan_node_port(const IpPortElement& element, bool local) {
-    switch (element.protocol) {
-      case Protocol::tcp:
-        add(SetId::node_port_tcp, PortElement{element.port});
-        if (local) add(SetId::node_port_local_tcp, PortElement{element.port});
-        return;
-      case Protocol::udp:
-        add(SetId::node_port_udp, PortElement{element.port});
-        if (local) add(SetId::node_port_local_udp, PortElement{element.port});
-        return;
-      case Protocol::sctp:
-        add(SetId::node_port_sctp_hash, element);
-        if (local) add(SetId::node_port_local_sctp_hash, element);
-        return;
-    }
+    return traffic;
   }
 
   const ServicePort& port_;
@@ -189,7 +135,7 @@ class PortPlanner {
   const PlannerOptions& options_;
   const Differences& differences_;
   ServicePlan& plan_;
-  Guards& guards_;
+  ServiceTraffic& traffic_;
   Whole& whole_;
 };
 
@@ -267,23 +213,22 @@ ServicePlan plan_service(const Ports& ports, const model::SlicesByName* slices,
   ServicePlan plan;
   if (ports.empty()) return plan;
   const auto& service = *ports.front().service;
-  Guards guards;
+  ServiceTraffic traffic;
   Whole whole{.comes_first = comes_first(service)};
   std::map<api::ServicePortName, Endpoints> endpoints;
   if (slices)
     endpoints = model::endpoints_of(service.name, *slices, node.family, node.name, node.zone);
   for (std::size_t i = 0; i < ports.size(); ++i)
-    PortPlanner(ports[i], node, options, plan, guards, whole)
+    PortPlanner(ports[i], node, options, plan, traffic, whole)
         .run(i, endpoints[ports[i].name], claims);
   if (ports.front().is_cut || whole.servers > model::kMostOfOneService ||
       (slices && model::count_endpoints(*slices, node.family) > model::kMostOfOneService))
     plan.not_granted.push_back(excess_of(service));
   if (auto problem = loopback_of(service, node, options))
     plan.not_granted.push_back(*std::move(problem));
-  for (const auto& address : addresses_of(ports, node))
-    guards.elements.emplace_back(SetId::ipvs_ips, IpElement{address});
-  plan.elements = SetElements(guards.elements);
-  plan.out_filter = SortedVector(std::move(guards.out_filter));
+  const auto addresses = addresses_of(ports, node);
+  traffic.addresses.assign(addresses.begin(), addresses.end());
+  plan.filter = iptables_filter(traffic);
   return plan;
 }
 

@@ -10,8 +10,8 @@
 #include "proxier/model/cluster_state.h"
 #include "proxier/model/service_port.h"
 #include "proxier/plan/claims.h"
+#include "proxier/plan/iptables_filter.h"
 #include "proxier/plan/planner.h"
-#include "proxier/plan/set_elements.h"
 
 namespace ipvsproxier::plan {
 
@@ -30,15 +30,12 @@ struct FamilyNode {
 // The parts of the desired state that exist because of one Service.
 struct ServicePlan {
   std::map<netlink::VirtualServiceKey, PlannedService> services;
-  SetElements elements;
-  SortedVector<ipset::OutFilterEntry> out_filter;
+  FilterEntries filter;
   LocalLack local_lack;  // of this Service: 0 or 1 each
   // Wishes of the Service that are not granted: one problem for each kind of wish.
   api::Problems not_granted;
 
-  bool is_empty() const {
-    return services.empty() && elements.empty() && out_filter.empty() && local_lack == LocalLack{};
-  }
+  bool is_empty() const { return services.empty() && filter.empty() && local_lack == LocalLack{}; }
 };
 
 // The endpoints that a facet of the port may use: `local_only`: those on this node; `strict`: even

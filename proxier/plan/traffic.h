@@ -1,0 +1,51 @@
+#pragma once
+
+// ServiceTraffic: what the packet filter shall do with the traffic of one Service in one family,
+// whichever packet filter does it. Each packet filter has a function that renders this value as its
+// entries (iptables_filter.h), and decides nothing. A value; valid as long as the Service whose
+// source ranges it refers to. Any thread.
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "netlink/ip_address.h"
+#include "netlink/ipvs/ipvs_types.h"
+#include "proxier/plan/desired_state.h"
+
+namespace ipvsproxier::plan {
+
+// The source address with which a client's packets reach an endpoint.
+enum class ClientSource : std::uint8_t {
+  kept,
+  masqueraded,                // the node's address, so that answers come back through this node
+  masqueraded_unless_by_pod,  // kept if the local detector tells that a pod of this node sent them
+};
+
+// The traffic to one virtual service.
+struct VipTraffic {
+  netlink::VirtualServiceKey key;
+  Facet facet = Facet::cluster_ip;
+  ClientSource source = ClientSource::kept;
+  // Clients outside these ranges are dropped; empty: there is no restriction.
+  std::span<const netlink::IpPrefix> source_ranges;
+  // Whether this node itself is a client inside the ranges.
+  bool ranges_hold_node = false;
+};
+
+// An endpoint on this node that may reach itself through its Service: such packets are masqueraded.
+struct HairpinEndpoint {
+  netlink::Protocol protocol = netlink::Protocol::tcp;
+  netlink::RealServerKey endpoint;
+};
+
+struct ServiceTraffic {
+  std::vector<VipTraffic> vips;
+  // Addresses of the Service: on all their other ports new connections are refused.
+  std::vector<netlink::IpAddress> addresses;
+  std::vector<HairpinEndpoint> hairpins;
+  // Ports for health checks: open on all addresses, also on those of Services.
+  std::vector<std::uint16_t> health_ports;
+};
+
+}  // namespace ipvsproxier::plan
