@@ -15,6 +15,8 @@ namespace ipvsproxier::api {
 
 namespace {
 
+using Json = nlohmann::json;
+
 constexpr std::string_view kBlanks = " \t\r\n";
 
 // Passes the SAX events of the JSON reader to a JsonBuilder. The reader does not throw in this

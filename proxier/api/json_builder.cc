@@ -28,13 +28,13 @@ void JsonBuilder::value(Json value) {
   attach(std::move(value));
 }
 
-Json& JsonBuilder::end() {
+JsonBuilder::Json& JsonBuilder::end() {
   Json finished = std::move(frames_.back().value);
   frames_.pop_back();
   return attach(std::move(finished));
 }
 
-Json& JsonBuilder::attach(Json value) {
+JsonBuilder::Json& JsonBuilder::attach(Json value) {
   if (frames_.empty()) {
     root_ = std::move(value);
     complete_ = true;

@@ -15,13 +15,13 @@
 
 namespace ipvsproxier::api {
 
-using Json = nlohmann::json;
-
 // The number of repeated keys that are reported for one document.
 inline constexpr std::size_t kMaxDuplicates = 20;
 
 class JsonBuilder {
  public:
+  using Json = nlohmann::json;
+
   // These return false if the nesting is too deep; the caller then stops reading.
   bool begin_object();
   bool begin_list();

@@ -10,11 +10,14 @@
 #include <yaml-cpp/exceptions.h>
 #include <yaml-cpp/parser.h>
 
+#include "proxier/api/json_builder.h"
 #include "proxier/api/yaml_scalar.h"
 
 namespace ipvsproxier::api {
 
 namespace {
+
+using Json = nlohmann::json;
 
 // A streambuf over existing text, because yaml-cpp reads from an istream.
 class ViewBuffer : public std::streambuf {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "proxier/api/json_builder.h"
+#include <nlohmann/json.hpp>
 
 namespace ipvsproxier::api {
 
@@ -18,7 +18,7 @@ namespace ipvsproxier::api {
 inline constexpr std::size_t kMaxAliasedValues = 100'000;
 
 struct ParsedValue {
-  Json value;
+  nlohmann::json value;
   std::vector<std::string> duplicates;  // paths of repeated keys; the last value counts
 };
 
