@@ -180,7 +180,8 @@ check "there is a new list" eventually count_logged 'services: [0-9]* listed' 2
 check "it is removed" eventually lacks_virtual_service 10.96.77.77:9090
 check "the kernel holds the reference state again" eventually matches_reference
 
-check "it asked for all that manifests/base lets it, and nothing else" needs_its_role
+# Each kind is asked for when its own pause after the server's absence is over.
+check "it asked for all that manifests/base lets it, and nothing else" eventually needs_its_role
 
 kill "$daemon_pid"
 wait "$daemon_pid"
