@@ -189,13 +189,15 @@ TEST_CASE("the modules of our rules, by the names of their files") {
     for (const auto& rules : rules_for(Family::ipv4, parameters)) modules.merge(modules_of(rules));
     CHECK(modules == std::set<std::string>{"ip_tables", "ipt_REJECT", "iptable_filter",
                                            "iptable_nat", "xt_MASQUERADE", "xt_addrtype",
-                                           "xt_comment", "xt_conntrack", "xt_mark", "xt_set"});
+                                           "xt_comment", "xt_conntrack", "xt_mark", "xt_physdev",
+                                           "xt_set"});
   }
   SECTION("IPv6") {
     for (const auto& rules : rules_for(Family::ipv6, parameters)) modules.merge(modules_of(rules));
     CHECK(modules == std::set<std::string>{"ip6_tables", "ip6t_REJECT", "ip6table_filter",
                                            "ip6table_nat", "xt_MASQUERADE", "xt_addrtype",
-                                           "xt_comment", "xt_conntrack", "xt_mark", "xt_set"});
+                                           "xt_comment", "xt_conntrack", "xt_mark", "xt_physdev",
+                                           "xt_set"});
   }
 }
 
