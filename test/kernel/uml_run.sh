@@ -13,60 +13,16 @@
 set -u
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=test/kernel/guest_run.sh
+source "$here/guest_run.sh"
 memory=512M
-seconds=580
-modules=yes
-preload=yes
 
-while [ $# -gt 0 ]; do
-  case $1 in
-    --mem) memory=$2; shift 2 ;;
-    --timeout) seconds=$2; shift 2 ;;
-    --no-modules) modules=no; preload=no; shift ;;
-    --no-preload) preload=no; shift ;;
-    --) shift; break ;;
-    -*) echo "uml_run.sh: unknown option $1" >&2; exit 2 ;;
-    *) break ;;
-  esac
-done
-[ $# -gt 0 ] || { sed -n '2,13s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+own_option() { :; }
+parse_options "$@"
 
 host_has_ipvs() {
   [ -e /proc/net/ip_vs ] || modprobe -q ip_vs 2>/dev/null
   [ -e /proc/net/ip_vs ] || [ -d /sys/module/ip_vs ]
-}
-
-# One folder per run: what the guest is told, and what it answers.
-run=$(mktemp -d "${TMPDIR:-/tmp}/ipvs-guest.XXXXXX") || exit 125
-trap 'rm -rf "$run"' EXIT
-
-# Only the legacy iptables speak the tables that we write; a guest has no nf_tables at all.
-mkdir "$run/bin"
-for name in {ip,ip6}tables{,-save,-restore}; do
-  ln -s "$(command -v xtables-legacy-multi || echo /usr/sbin/xtables-legacy-multi)" "$run/bin/$name"
-done
-
-{
-  export -p
-  printf 'export PATH=%q:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n' "$run/bin"
-  printf 'preload=%q\nmodules=%q\n' "$preload" "$modules"
-  printf 'cd %q || exit 125\n' "$PWD"
-  printf 'command=('
-  printf '%q ' "$@"
-  printf ')\n'
-} >"$run/job.sh"
-cp "$here/uml_init.sh" "$run/init.sh"
-
-# A signal to this script ends the guest as well. `timeout` makes a process group of its own, so a ^C
-# does not reach it by itself.
-wait_for_child() {
-  local child=$! status
-  trap 'kill "$child" 2>/dev/null' INT TERM
-  wait "$child"
-  status=$?
-  kill -0 "$child" 2>/dev/null && wait "$child"
-  trap - INT TERM
-  return $status
 }
 
 in_host_namespace() {
@@ -101,8 +57,6 @@ own_processor() {
 }
 
 in_guest() {
-  # The guest binds its modules over this; a host without modules has no such folder.
-  mkdir -p /lib/modules 2>/dev/null
   # Output has a serial line of its own: the console is for the kernel.
   local processor
   own_processor
@@ -117,22 +71,12 @@ in_guest() {
   # It ends the process that wants more, by SIGKILL, whatever the guest's memory.
   grep -q 'vm.max_map_count has been reached' "$run/console.log" &&
     echo "uml_run.sh: a process of the guest had more mappings than this host's vm.max_map_count allows" >&2
-  if [ -s "$run/exit" ]; then
-    return "$(cat "$run/exit")"
-  fi
-  if [ $status -eq 124 ] || [ $status -eq 137 ]; then
-    echo "uml_run.sh: no answer after $seconds s: $*" >&2
-    status=124
-  else
-    echo "uml_run.sh: the guest ended without an answer (status $status); its console:" >&2
-    status=125
-  fi
-  tail -40 "$run/console.log" | tr -d '\r' >&2
-  return $status
+  exit_status $status
 }
 
+make_run_folder
 if [ "${IPVS_PROXIER_KERNEL:-}" != host ] && command -v linux.uml >/dev/null; then
-  in_guest "$@"
+  in_guest
 elif [ $modules = yes ] && host_has_ipvs; then
   in_host_namespace
 else
