@@ -38,6 +38,12 @@ std::string set_vip_binding(std::string_view text, MainFlags& flags) {
   return "";
 }
 
+std::string set_output(std::string_view text, MainFlags& flags) {
+  if (text != "text" && text != "json") return "must be text or json";
+  flags.json = text == "json";
+  return "";
+}
+
 template <auto Difference>
 constexpr auto to_difference = &config::set_member<MainFlags, &M::differences, Difference>;
 
@@ -58,6 +64,11 @@ const auto kMainFlags = std::to_array<MainFlag>({
      to_main<&M::cleanup>},
     {"init-only", "", "Do what needs more privileges (sysctls, IPVS timeouts) and exit",
      to_main<&M::init_only>},
+    {"check", "",
+     "Say whether this node can do it, changing nothing, and exit: status 0 fine, 1 with limits, 2 "
+     "not",
+     to_main<&M::check>},
+    {"output", "FORM", "Form of what --check says: text or json (default text)", set_output},
     {"write-config-to", "FILE", "Write the effective configuration there and exit",
      to_main<&M::write_config_to>},
     {"drain-timeout", "DURATION",
@@ -179,11 +190,16 @@ std::string long_name(std::string_view name) {
   return fmt::format("--{}", name);
 }
 
+std::string short_name(std::string_view name) {
+  if (name == "v") return "-v,";
+  return name == "output" ? "-o," : "";
+}
+
 template <typename Target>
 void add_flags(CLI::App& app, const std::string& group,
                std::span<const config::Flag<Target>> flags) {
   for (const auto& flag : flags) {
-    const auto name = flag.name == "v" ? "-v,--v" : long_name(flag.name);
+    const auto name = short_name(flag.name) + long_name(flag.name);
     const std::string help(flag.help);
     auto* option = flag.value.empty() ? app.add_flag(name, help) : app.add_option(name, help);
     if (!flag.value.empty()) option->type_name(std::string(flag.value));

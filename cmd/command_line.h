@@ -44,6 +44,8 @@ struct MainFlags {
   bool once = false;       // program the kernel and exit, else follow
   bool cleanup = false;    // remove our kernel state and exit
   bool init_only = false;  // prepare the host and exit
+  bool check = false;      // say whether this node can do it, and exit
+  bool json = false;       // --output=json, of --check
   std::string write_config_to;
   // Remove a draining real server after this time; nullopt: only when it is idle.
   std::optional<config::Nanoseconds> drain_timeout;

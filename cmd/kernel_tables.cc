@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <iterator>
 #include <set>
 #include <string>
 #include <string_view>
@@ -144,6 +146,17 @@ KernelTables open_tables_to_read() {
       netlink::Error{ErrorKind::unsupported, 0, "connection tracking is not read"});
   tables.rules = std::make_unique<ipset::IptcRuleTable>(ipset::IptcSettings{.dry_run = true});
   return tables;
+}
+
+netlink::Result<std::vector<std::string>> loaded_nft_warnings() {
+  std::vector<std::string> warnings;
+  if (!netlink::module_present("nf_tables")) return warnings;
+  for (const auto family : netlink::kFamilies) {
+    auto found = ipset::nft_warnings(family);
+    if (!found) return found;
+    std::ranges::move(*found, std::back_inserter(warnings));
+  }
+  return warnings;
 }
 
 sync::ReconcilerSettings host_reconciler_settings(const Options& options,

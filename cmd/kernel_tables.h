@@ -4,6 +4,8 @@
 // absent one (absent_tables.h), so that the others work. One thread.
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include <spdlog/logger.h>
 
@@ -36,6 +38,10 @@ KernelTables open_loaded_tables();
 // For a dry run, which applies nothing: loads nothing; a table without its module is empty; the
 // rule table reports changes and commits nothing. Connection tracking is not read.
 KernelTables open_tables_to_read();
+
+// Warnings about chains of nf_tables that drop what Services need (nft_tables.h). None if nf_tables
+// is not loaded, because asking would load it.
+netlink::Result<std::vector<std::string>> loaded_nft_warnings();
 
 // The settings for this machine; logs what the machine lacks.
 sync::ReconcilerSettings host_reconciler_settings(const Options& options,

@@ -92,6 +92,13 @@ std::string contradiction(const CommandLine& line) {
   if (main.cleanup && (main.once || main.init_only))
     return fmt::format("--cleanup contradicts --{}: it removes and ends",
                        main.once ? "once" : "init-only");
+  if (main.check)
+    for (const auto& [given, flag] :
+         {std::pair(main.cleanup, "cleanup"), std::pair(main.once, "once"),
+          std::pair(main.init_only, "init-only"),
+          std::pair(!main.write_config_to.empty(), "write-config-to")})
+      if (given) return fmt::format("--check contradicts --{}: it looks and ends", flag);
+  if (main.json && !main.check) return "--output goes with --check alone";
   if (main.once && main.manifests.empty() && !main.init_only && main.write_config_to.empty())
     return "--once needs --manifests: an API server is followed";
   if (main.once && main.init_only) return "--once contradicts --init-only, which programs nothing";

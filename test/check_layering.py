@@ -40,6 +40,7 @@ ROOM_USES = {
     "proxier/sync": {"proxier/plan", "proxier/model", "proxier/api", "proxier/loop", "netlink",
                      "ipset"},
     "proxier/serve": {"proxier/loop", "proxier/api", "netlink"},
+    "proxier/check": {"proxier/plan", "proxier/access", "proxier/api", "proxier/loop", "netlink", "ipset"},
     "proxier/inspect": {"proxier/plan", "proxier/model", "proxier/api", "netlink"},
 }
 # Both programs may use all of these, and cmd, which may not use them.
@@ -85,7 +86,7 @@ LIBRARIES = [
     (r"curl/", r"proxier/access/http_transfer\.(h|cc)|proxier/loop/main_loop\.cc|"
                r"cmd/ipvsctl/control_client\.cc"),
     (r"nlohmann/json_fwd\.hpp", r"(proxier/(api|access|config|watch|serve|inspect)|cmd(/\w+)*)/\w+\.(cc|h)"),
-    (r"nlohmann/", r"proxier/(api|access|watch)/\w+\.(cc|h)|proxier/(config|serve|inspect)/\w+\.cc|"
+    (r"nlohmann/", r"proxier/(api|access|watch)/\w+\.(cc|h)|proxier/(check|config|serve|inspect)/\w+\.cc|"
                    r"cmd/(\w+/)*\w+\.cc"),
     (r"simdjson\.h", r"proxier/api/json_value\.cc"),
     (r"prometheus/", r"proxier/serve/metrics\.cc"),
@@ -94,6 +95,7 @@ LIBRARIES = [
     (r"spdlog/", r"(proxier/(access|watch|sync|serve|loop)|cmd(/\w+)*)/\w+\.(cc|h)"),
     (r"openssl/", r"proxier/access/pem\.cc"),
     (r"curses\.h|term\.h", r"cmd/ipvsctl/top/terminal\.cc"),
+    (r"zlib\.h", r"proxier/check/kernel_config\.cc"),
     (r"microhttpd\.h", r"proxier/serve/\w+\.cc"),
 ]
 
@@ -218,6 +220,9 @@ SELF_TEST = [
     ("proxier/serve/a.h", "<microhttpd.h>", "does not belong here"),
     ("proxier/serve/a.cc", "<prometheus/gauge.h>", "does not belong here"),
     ("proxier/serve/metrics.cc", "<prometheus/gauge.h>", ""),
+    ("proxier/check/a.cc", '"proxier/sync/a.h"', "check must not know proxier/sync"),
+    ("proxier/check/kernel_config.cc", "<zlib.h>", ""),
+    ("proxier/access/a.cc", "<zlib.h>", "does not belong here"),
     ("proxier/inspect/a.cc", '"proxier/sync/a.h"', "inspect must not know proxier/sync"),
     ("proxier/access/a.cc", '"proxier/watch/a.h"', "access must not know proxier/watch"),
     ("proxier/watch/a.cc", '"proxier/access/transport.h"', ""),

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "cmd/check_node.h"
 #include "cmd/ipvs_proxier/cleanup.h"
 #include "cmd/ipvs_proxier/daemon.h"
 #include "cmd/ipvs_proxier/process.h"
@@ -95,6 +96,13 @@ int clean_kernel(const Options& options, spdlog::logger& logger) {
   return report.failures.empty() ? 0 : 1;
 }
 
+// Returns the exit status.
+int check(const Options& options, spdlog::logger& logger) {
+  const auto report = check_node(options, options.json, logger);
+  fmt::print("{}", report.text);
+  return report.status;
+}
+
 int run(int argc, char** argv) {
   auto parsed = parse_options(argc, argv, host_name());
   if (const auto* exit = std::get_if<Exit>(&parsed)) {
@@ -105,6 +113,7 @@ int run(int argc, char** argv) {
   auto logger = make_logger(options.config.logging);
   log_problems(options.warnings, logger);
   if (!options.write_config_to.empty()) return write_config(options, logger);
+  if (options.check) return check(options, logger);
   if (options.cleanup) return clean_kernel(options, logger);
   if (options.init_only) return init_host(options, logger);
   return options.once ? run_once(options, logger) : run_daemon(options, logger);

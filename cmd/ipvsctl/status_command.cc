@@ -2,9 +2,7 @@
 
 #include <sys/utsname.h>
 
-#include <algorithm>
 #include <array>
-#include <iterator>
 #include <string>
 #include <vector>
 
@@ -14,7 +12,7 @@
 
 #include "cmd/command_line.h"
 #include "cmd/ipvsctl/control_client.h"
-#include "ipset/nft/nft_tables.h"
+#include "cmd/kernel_tables.h"
 #include "ipset/rules/rule_codec.h"
 #include "netlink/ipvs/ipvs_reader_kernel.h"
 #include "netlink/kernel_module.h"
@@ -134,17 +132,6 @@ Json ipvs_json() {
           {"connectionBuckets", info->connection_table_size}};
 }
 
-// Only if nf_tables is loaded, because asking would load it. Without permission there are no
-// warnings.
-std::vector<std::string> firewall_warnings() {
-  std::vector<std::string> warnings;
-  if (!netlink::module_present("nf_tables")) return warnings;
-  for (const auto family : netlink::kFamilies)
-    if (auto found = ipset::nft_warnings(family))
-      std::ranges::move(*found, std::back_inserter(warnings));
-  return warnings;
-}
-
 Json kernel_json() {
   utsname names{};
   ::uname(&names);
@@ -156,7 +143,8 @@ Json kernel_json() {
       json["schedulers"].push_back(scheduler);
   const auto tracked = netlink::Sysctl().read("net/ipv4/vs/conntrack");
   json["ipvsConntrack"] = tracked ? Json(*tracked == "1") : Json(nullptr);
-  json["firewallWarnings"] = firewall_warnings();
+  // Without permission there are none.
+  json["firewallWarnings"] = cmd::loaded_nft_warnings().value_or(std::vector<std::string>{});
   return json;
 }
 

@@ -56,6 +56,15 @@ TEST_CASE("flags take their values in every spelling, the last counts") {
   CHECK(once_with({"--vip_ping"}).differences.vip_ping);
 }
 
+TEST_CASE("--check has a form") {
+  CHECK(test::options_of({"--check"}).check);
+  CHECK_FALSE(test::options_of({"--check"}).json);
+  CHECK(test::options_of({"--check", "-o", "json"}).json);
+  CHECK_FALSE(test::options_of({"--check", "--output=json", "--output=text"}).json);
+  CHECK(exit_of({"--check", "--output=yaml"}).text.find("must be text or json") !=
+        std::string::npos);
+}
+
 TEST_CASE("the brake is on unless it is switched off, or this is to be kube-proxy") {
   CHECK(test::options_of({}).mass_removal_brake);
   CHECK(test::options_of({"--mass_removal_brake"}).mass_removal_brake);
@@ -230,6 +239,12 @@ TEST_CASE("flags that contradict each other end with status 1 and say so, withou
        "--manifests contradicts --healthz-max-watch-age" + sources},
       {Lines{"--manifests=m", "--master=s", "--config=c"},
        "--manifests contradicts --master" + sources},
+      {Lines{"--check", "--manifests=m", "--once"},
+       "--check contradicts --once: it looks and ends"},
+      {Lines{"--check", "--cleanup"}, "--check contradicts --cleanup: it looks and ends"},
+      {Lines{"--check", "--write-config-to=f"},
+       "--check contradicts --write-config-to: it looks and ends"},
+      {Lines{"-o", "json"}, "--output goes with --check alone"},
       {Lines{"--cleanup", "--init-only"}, "--cleanup contradicts --init-only: it removes and ends"},
       {Lines{"--cleanup", "--once", "--manifests=m"},
        "--cleanup contradicts --once: it removes and ends"},

@@ -1,0 +1,146 @@
+#include "cmd/check_node.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <filesystem>
+#include <iterator>
+#include <system_error>
+#include <utility>
+
+#include "cmd/kernel_tables.h"
+#include "cmd/settings.h"
+#include "ipset/rules/rule_iptc.h"
+#include "netlink/ipvs/ipvs_reader_kernel.h"
+#include "netlink/kernel_module.h"
+#include "netlink/links/host_reader_kernel.h"
+#include "netlink/unique_fd.h"
+#include "proxier/check/filter_drops.h"
+#include "proxier/check/host_facts.h"
+#include "proxier/check/judgement.h"
+#include "proxier/check/report.h"
+#include "proxier/config/listen_address.h"
+#include "proxier/plan/bindings.h"
+
+namespace ipvsproxier::cmd {
+
+namespace {
+
+using check::NodeFacts;
+using netlink::Family;
+
+check::Wanted wanted_of(const Options& options) {
+  const auto plan = planner_options(options, {Family::ipv4, Family::ipv6});
+  check::Wanted wanted{.scheduler = plan.scheduler,
+                       .bind_by_routes = plan.bind_by_routes,
+                       .families = {},
+                       .ports_are_vital = options.config.bind_address_hard_fail};
+  for (const auto& cidr : plan.cluster_cidrs) wanted.families.insert(cidr.family());
+  return wanted;
+}
+
+check::Questions questions_of(const Options& options) {
+  check::Questions questions{.wanted = wanted_of(options), .sysctls = {}, .ports = {}};
+  const auto cpus = static_cast<unsigned>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
+  const auto settings = reconciler_settings(options, {Family::ipv4, Family::ipv6}, cpus);
+  questions.sysctls = plan::ipvs_sysctls(settings.host->settings.ipvs, check::kernel_release());
+  std::ranges::move(plan::conntrack_sysctls(settings.host->settings.conntrack, cpus),
+                    std::back_inserter(questions.sysctls));
+  const auto& config = options.config;
+  for (const auto& [purpose, text] : {std::pair("health server", &config.healthz_bind_address),
+                                      std::pair("metrics server", &config.metrics_bind_address)})
+    if (const auto where = config::parse_listen_address(*text))
+      questions.ports.push_back({purpose, where->address, where->port});
+  return questions;
+}
+
+// Whether a process listens there.
+bool answers(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.empty() || path.size() >= sizeof address.sun_path) return false;
+  std::memcpy(address.sun_path, path.data(), path.size());
+  const netlink::UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  return fd &&
+         ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+}
+
+// Only if IPVS is there, because asking would load it.
+void read_virtual_services(const Options& options, NodeFacts& facts) {
+  if (!netlink::module_present("ip_vs")) return;
+  const auto excluded = config::exclude_prefixes(options.config);
+  const auto reader = netlink::KernelIpvsReader::open();
+  const auto read =
+      !reader ? netlink::Status(reader.error())
+              : (*reader)->services([&](const netlink::ServiceReading& reading) -> netlink::Status {
+                  const auto& key = reading.service.key;
+                  const bool kept =
+                      key.fwmark != 0 || std::ranges::any_of(excluded, [&](const auto& prefix) {
+                        return prefix.contains(key.address);
+                      });
+                  if (!kept) ++facts.virtual_services;
+                  return {};
+                });
+  if (!read) facts.unread.push_back("virtual services: " + netlink::to_string(read.error()));
+}
+
+// Existing tables alone: reading an absent one would make it.
+void read_legacy_tables(NodeFacts& facts) {
+  using enum ipset::Table;
+  ipset::IptcRuleTable rules({.dry_run = true});
+  for (const auto family : netlink::kFamilies)
+    for (const auto table : {raw, mangle, filter}) {
+      const auto whole = rules.read(family, table);
+      if (!whole)
+        facts.unread.push_back(netlink::to_string(whole.error()));
+      else if (*whole)
+        std::ranges::move(check::legacy_drops(family, table, **whole),
+                          std::back_inserter(facts.drops));
+    }
+}
+
+void read_nft(NodeFacts& facts) {
+  auto warnings = loaded_nft_warnings();
+  if (!warnings) {
+    facts.unread.push_back(netlink::to_string(warnings.error()));
+    return;
+  }
+  for (auto& warning : *warnings)
+    facts.drops.push_back({.place = "nf_tables", .what = std::move(warning)});
+}
+
+// Whether there is a link of our name that is no dummy. Listing links loads nothing.
+bool dummy_is_other() {
+  std::error_code ignored;
+  const auto link = std::filesystem::path("/sys/class/net") / plan::kDummyLink;
+  if (!std::filesystem::exists(link, ignored)) return false;
+  const auto links = netlink::KernelHostReader::open();
+  if (!links) return false;
+  const auto listed = (*links)->links();
+  return listed && std::ranges::any_of(*listed, [](const netlink::LinkRecord& one) {
+           return one.name == plan::kDummyLink && one.kind != "dummy";
+         });
+}
+
+}  // namespace
+
+CheckReport check_node(const Options& options, bool json, spdlog::logger& logger) {
+  static_cast<void>(logger);
+  const auto questions = questions_of(options);
+  auto facts = check::read_host_facts(questions);
+  facts.daemon_runs = answers(options.control_socket);
+  if (facts.daemon_runs) facts.ports.clear();
+  read_virtual_services(options, facts);
+  read_legacy_tables(facts);
+  read_nft(facts);
+  facts.dummy_is_other = !options.bind_by_routes && dummy_is_other();
+  const auto findings = check::judge(facts, questions.wanted);
+  return {.status = check::exit_status(check::worst(findings)),
+          .text = json ? check::to_json(findings, facts) : check::to_text(findings, facts)};
+}
+
+}  // namespace ipvsproxier::cmd

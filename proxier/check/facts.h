@@ -1,0 +1,127 @@
+#pragma once
+
+// NodeFacts: what is known of a node before the daemon starts on it, and Wanted: what that daemon
+// shall do there. Plain values that are read elsewhere (host_facts.h, cmd/check_node.h) and judged
+// by judge(); tests write them down. Names in them come from other programs and are not visible()
+// yet.
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "netlink/ip_address.h"
+#include "proxier/plan/host_settings.h"
+
+namespace ipvsproxier::check {
+
+// What the checked daemon is asked to do.
+struct Wanted {
+  std::string scheduler = "rr";
+  bool bind_by_routes = false;  // no dummy link is needed
+  // The families of the cluster as far as the configuration names them; empty: it does not.
+  std::set<netlink::Family> families;
+  bool ports_are_vital = false;  // bindAddressHardFail
+};
+
+// Whether a kernel module can be used.
+enum class ModuleState : std::uint8_t {
+  loaded,
+  built_in,
+  loadable,  // its file and those of what it depends on are there, and may be loaded
+  refused,   // the files are there, but something forbids to load them
+  missing,
+  unknown,  // the folder of the kernel's modules cannot be seen from here
+};
+
+struct ModuleFact {
+  ModuleState state = ModuleState::unknown;
+  std::string why;  // of refused, missing and unknown: a clause, "its file ... is not there"
+
+  friend auto operator<=>(const ModuleFact&, const ModuleFact&) = default;
+};
+
+// The configuration that the kernel was built with.
+struct KernelConfig {
+  std::string origin;                          // the file; "": none could be read
+  std::map<std::string, std::string> options;  // "CONFIG_IP_VS" -> "m"; only those that are set
+
+  bool known() const { return !origin.empty(); }
+  // "y", "m", a number, or "" for an option that is not set.
+  std::string value(const std::string& option) const;
+};
+
+struct Capabilities {
+  bool net_admin = false;
+  bool net_raw = false;
+  bool sys_module = false;
+};
+
+struct SysctlFact {
+  plan::Sysctl wanted;
+  std::optional<std::string> value;  // nullopt: this kernel has no such key now
+  bool writable = false;             // for a key that is absent: whether its neighbours are
+
+  friend auto operator<=>(const SysctlFact&, const SysctlFact&) = default;
+};
+
+struct PortFact {
+  std::string purpose;  // "health server"
+  std::string address;  // "0.0.0.0:10256"
+  std::string user;     // the socket that is in the way: "127.0.0.1:10256"
+
+  friend auto operator<=>(const PortFact&, const PortFact&) = default;
+};
+
+// A process that may write IPVS or our sets and rules as well.
+struct WriterFact {
+  std::string name;  // as the kernel shows it: its owner may have chosen it
+  std::int64_t pid = 0;
+
+  friend auto operator<=>(const WriterFact&, const WriterFact&) = default;
+};
+
+// Something in the packet filter that drops what Services need.
+struct DropFact {
+  std::string place;  // "legacy IPv4 table filter, chain INPUT"
+  std::string what;   // "the policy is DROP"
+
+  friend auto operator<=>(const DropFact&, const DropFact&) = default;
+};
+
+// What the API server answered to one question.
+struct ApiFact {
+  std::string question;  // "list services"
+  std::string error;     // "": it was answered
+
+  friend auto operator<=>(const ApiFact&, const ApiFact&) = default;
+};
+
+struct NodeFacts {
+  std::string release;  // of the kernel: "6.1.0-18-amd64"
+  std::string system;   // ID of os-release: "ubuntu"; "": unknown
+  KernelConfig config;
+  std::map<std::string, ModuleFact> modules;  // by name with '_': those that needs() names
+  // Whether the loaded IPVS handles SCTP; nullopt: not loaded, or its symbols cannot be read.
+  std::optional<bool> sctp_symbol;
+  Capabilities capabilities;
+  bool has_ipv6 = false;       // the kernel's IPv6 is loaded
+  bool ipv6_disabled = false;  // net/ipv6/conf/all/disable_ipv6
+  std::vector<SysctlFact> sysctls;
+  std::vector<std::string> strict_links;  // links on which rp_filter is strict
+  std::vector<PortFact> ports;            // in use by others
+  std::vector<WriterFact> writers;
+  bool daemon_runs = false;     // an ipvs-proxier of this node answers
+  bool dummy_is_other = false;  // a link kube-ipvs0 exists and is no dummy
+  // Virtual services in the kernel that are neither excluded nor a running daemon's.
+  std::size_t virtual_services = 0;
+  std::vector<DropFact> drops;
+  bool has_nf_tables = false;       // nf_tables is loaded: another packet filter may be in force
+  std::vector<std::string> unread;  // what could not be read, with the reason, one clause each
+  std::vector<ApiFact> api;         // empty: no API server was to be asked
+};
+
+}  // namespace ipvsproxier::check

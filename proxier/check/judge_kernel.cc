@@ -1,0 +1,155 @@
+#include "proxier/check/judge_kernel.h"
+
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "proxier/check/advice.h"
+#include "proxier/check/needs.h"
+
+namespace ipvsproxier::check {
+
+namespace {
+
+using netlink::Family;
+
+bool is_usable(ModuleState state) {
+  return state == ModuleState::loaded || state == ModuleState::built_in ||
+         state == ModuleState::loadable;
+}
+
+ModuleFact fact_of(const NodeFacts& facts, const ModuleNeed& need) {
+  const auto find = [&](const std::string& name) {
+    const auto found = facts.modules.find(name);
+    return found == facts.modules.end() ? ModuleFact{} : found->second;
+  };
+  const auto own = find(need.module);
+  if (is_usable(own.state) || need.other.empty()) return own;
+  const auto other = find(need.other);
+  return is_usable(other.state) ? other : own;
+}
+
+// Whether the cluster is known not to have the family.
+bool is_unwanted(const Wanted& wanted, Family family) {
+  return !wanted.families.empty() && !wanted.families.contains(family);
+}
+
+// What the lack of a whole family means: the daemon leaves it out and serves the other one.
+Level level_of_family(const Wanted& wanted, Family family) {
+  if (is_unwanted(wanted, family)) return Level::note;
+  // A cluster has IPv4 unless its configuration says otherwise.
+  return family == Family::ipv6 && wanted.families.empty() ? Level::limit : Level::cannot;
+}
+
+std::string_view verb_of(ModuleState state) {
+  switch (state) {
+    case ModuleState::missing:
+      return "is missing";
+    case ModuleState::refused:
+      return "must not be loaded";
+    default:
+      return "may be missing";
+  }
+}
+
+Level level_of(const ModuleNeed& need, const ModuleFact& fact, const Wanted& wanted) {
+  auto level = need.level;
+  if (need.family) level = std::min(level, level_of_family(wanted, *need.family));
+  // Only a guess: the first start will show it.
+  if (fact.state == ModuleState::unknown) level = std::min(level, Level::limit);
+  return level;
+}
+
+void judge_modules(const NodeFacts& facts, const Wanted& wanted, bool serves_ipv6,
+                   Findings& findings) {
+  std::set<std::pair<std::string, Level>> told;
+  std::size_t fine = 0;
+  for (const auto& need : needs(wanted)) {
+    if (need.family == Family::ipv6 && !serves_ipv6) continue;
+    const auto fact = fact_of(facts, need);
+    if (is_usable(fact.state)) {
+      ++fine;
+      continue;
+    }
+    const auto level = level_of(need, fact, wanted);
+    if (!told.emplace(need.module, level).second) continue;
+    findings.push_back(
+        {.level = level,
+         .about = "module " + need.module,
+         .message = fmt::format("{}: {}; without it {}", verb_of(fact.state), fact.why, need.loss),
+         .advice = module_advice(need.module, fact, facts.release)});
+  }
+  findings.push_back(
+      {.level = Level::fine,
+       .about = "modules",
+       .message = fmt::format("{} of the needed ones are there or can be loaded", fine),
+       .advice = {}});
+}
+
+// Options inside IPVS that are no modules of their own.
+void judge_options(const NodeFacts& facts, const Wanted& wanted, Findings& findings) {
+  const auto& config = facts.config;
+  const auto lacks = [&](const char* option) {
+    return config.known() && config.value(option).empty() && !config.value("CONFIG_IP_VS").empty();
+  };
+  const auto tell = [&](Level level, const char* option, const char* loss) {
+    findings.push_back(
+        {.level = level,
+         .about = option,
+         .message = fmt::format("this kernel was built without it ({}): {}", config.origin, loss),
+         .advice = {}});
+  };
+  if (lacks("CONFIG_IP_VS_PROTO_TCP"))
+    tell(Level::cannot, "CONFIG_IP_VS_PROTO_TCP", "no TCP port of a Service is served");
+  if (lacks("CONFIG_IP_VS_PROTO_UDP"))
+    tell(Level::cannot, "CONFIG_IP_VS_PROTO_UDP", "no UDP port of a Service is served");
+  if (lacks("CONFIG_IP_VS_NFCT"))
+    tell(Level::cannot, "CONFIG_IP_VS_NFCT",
+         "IPVS does not track connections, so nothing is masqueraded: there is no sysctl "
+         "net/ipv4/vs/conntrack");
+  if (lacks("CONFIG_IP_VS_IPV6"))
+    tell(level_of_family(wanted, Family::ipv6), "CONFIG_IP_VS_IPV6", "no IPv6 Service is served");
+  // The kernel takes virtual services of SCTP even then, and lets their packets pass by
+  // (net/netfilter/ipvs/ip_vs_core.c, ip_vs_in_hook: no protocol data).
+  if (lacks("CONFIG_IP_VS_PROTO_SCTP") || facts.sctp_symbol == false)
+    tell(Level::limit, "CONFIG_IP_VS_PROTO_SCTP", "no SCTP port of a Service is served");
+  else if (!config.known() && !facts.sctp_symbol)
+    findings.push_back({.level = Level::note,
+                        .about = "SCTP",
+                        .message = "whether this IPVS handles it is not known before it is loaded: "
+                                   "no configuration of this kernel can be read",
+                        .advice = {}});
+}
+
+// Whether the daemon would serve IPv6; tells why not.
+bool judge_ipv6(const NodeFacts& facts, const Wanted& wanted, Findings& findings) {
+  if (facts.has_ipv6 && !facts.ipv6_disabled) return true;
+  findings.push_back(
+      {.level = level_of_family(wanted, Family::ipv6),
+       .about = "IPv6",
+       .message =
+           facts.has_ipv6
+               ? "it is disabled (net/ipv6/conf/all/disable_ipv6): no IPv6 Service is served"
+               : "this kernel has no IPv6, or its module ipv6 is not loaded: no IPv6 Service "
+                 "is served",
+       .advice = {}});
+  return false;
+}
+
+}  // namespace
+
+void judge_kernel(const NodeFacts& facts, const Wanted& wanted, Findings& findings) {
+  findings.push_back(
+      {.level = Level::fine,
+       .about = "kernel",
+       .message = fmt::format("Linux {}; {}", facts.release,
+                              facts.config.known() ? "configuration: " + facts.config.origin
+                                                   : "its configuration cannot be read"),
+       .advice = {}});
+  judge_options(facts, wanted, findings);
+  const bool serves_ipv6 = judge_ipv6(facts, wanted, findings);
+  judge_modules(facts, wanted, serves_ipv6, findings);
+}
+
+}  // namespace ipvsproxier::check

@@ -1,0 +1,194 @@
+#include "proxier/check/judgement.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "proxier/check/advice.h"
+#include "proxier/check/judge_kernel.h"
+
+namespace ipvsproxier::check {
+
+namespace {
+
+constexpr std::size_t kMostNames = 8;
+
+void fine(Findings& findings, std::string about, std::string message) {
+  findings.push_back({.level = Level::fine,
+                      .about = std::move(about),
+                      .message = std::move(message),
+                      .advice = {}});
+}
+
+// "eth0, eth1 and 3 more"
+std::string listed(const std::vector<std::string>& names) {
+  const auto shown = std::min(names.size(), kMostNames);
+  auto text = fmt::format(
+      "{}", fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
+  return names.size() == shown ? text : fmt::format("{} and {} more", text, names.size() - shown);
+}
+
+void judge_capabilities(const NodeFacts& facts, Findings& findings) {
+  std::vector<std::string> lacking;
+  if (!facts.capabilities.net_admin) lacking.emplace_back("CAP_NET_ADMIN");
+  if (!facts.capabilities.net_raw) lacking.emplace_back("CAP_NET_RAW");
+  if (lacking.empty()) {
+    fine(findings, "capabilities", "CAP_NET_ADMIN and CAP_NET_RAW are there");
+    return;
+  }
+  findings.push_back({.level = Level::cannot,
+                      .about = "capabilities",
+                      .message = fmt::format("this process lacks {}: with no more than it has, the "
+                                             "daemon can program nothing",
+                                             fmt::join(lacking, " and ")),
+                      .advice = {{"any", "run it as root, or with these capabilities", ""}}});
+}
+
+bool is_vital(const plan::Sysctl& row) {
+  return row.key == "net/ipv4/ip_forward" || row.key == "net/ipv4/vs/conntrack";
+}
+
+// Whether IPVS is there, and without this key.
+bool lacks_key(const NodeFacts& facts, const SysctlFact& fact) {
+  const auto ipvs = facts.modules.find("ip_vs");
+  return !fact.value && fact.wanted.key.starts_with("net/ipv4/vs/") &&
+         ipvs != facts.modules.end() && ipvs->second.state == ModuleState::loaded;
+}
+
+void judge_sysctls(const NodeFacts& facts, Findings& findings) {
+  std::size_t settable = 0;
+  for (const auto& fact : facts.sysctls) {
+    const auto& row = fact.wanted;
+    if (fact.value == row.value || (fact.writable && !lacks_key(facts, fact))) {
+      ++settable;
+      continue;
+    }
+    auto level = is_vital(row) ? Level::cannot : Level::limit;
+    // Conntrack's limits belong to the first network namespace; traffic flows without them.
+    if (row.severity != api::Severity::error) level = Level::note;
+    findings.push_back(
+        {.level = level,
+         .about = "sysctl " + row.key,
+         .message = lacks_key(facts, fact)
+                        ? fmt::format("it must be {}, and this kernel has no such key", row.value)
+                        : fmt::format("it must be {}, is {}, and cannot be written from here",
+                                      row.value, fact.value.value_or("not there yet")),
+         .advice = sysctl_advice(row)});
+  }
+  fine(findings, "sysctls", fmt::format("{} are right or can be set", settable));
+}
+
+void judge_rp_filter(const NodeFacts& facts, Findings& findings) {
+  if (facts.strict_links.empty()) return;
+  findings.push_back(
+      {.level = Level::note,
+       .about = "rp_filter",
+       .message = fmt::format("it is strict (1) on {}: a packet whose answer this node would send "
+                              "through another link is dropped, to Services as well",
+                              listed(facts.strict_links)),
+       .advice = {{"any", "2 is loose: it wants a route to the sender through any link",
+                   "https://docs.kernel.org/networking/ip-sysctl.html"}}});
+}
+
+void judge_ports(const NodeFacts& facts, const Wanted& wanted, Findings& findings) {
+  for (const auto& port : facts.ports)
+    findings.push_back(
+        {.level = wanted.ports_are_vital ? Level::cannot : Level::limit,
+         .about = "port " + port.address,
+         .message = fmt::format("a socket on {} is in the way of the {}", port.user, port.purpose),
+         .advice = {}});
+  if (facts.ports.empty())
+    fine(findings, "ports",
+         facts.daemon_runs ? "they are the running daemon's" : "those of the daemon are free");
+}
+
+std::string_view remark_on(const std::string& name) {
+  if (name == "kube-proxy")
+    return "it writes the same tables: stop it before this daemon starts, which takes its state "
+           "over";
+  if (name == "keepalived")
+    return "virtual servers of its configuration would be taken for leftovers and removed, unless "
+           "ipvs.excludeCIDRs names their addresses";
+  if (name == "kube-vip")
+    return "virtual services of its load balancer would be taken for leftovers and removed, unless "
+           "ipvs.excludeCIDRs names their addresses";
+  return "a swarm keeps IPVS in network namespaces of its own, which do not meet with ours";
+}
+
+void judge_writers(const NodeFacts& facts, Findings& findings) {
+  for (const auto& writer : facts.writers)
+    findings.push_back(
+        {.level = writer.name == "dockerd" ? Level::note : Level::limit,
+         .about = "process " + writer.name,
+         .message = fmt::format("runs here (process {}): {}", writer.pid, remark_on(writer.name)),
+         .advice = {}});
+  if (facts.virtual_services > 0 && !facts.daemon_runs)
+    findings.push_back({.level = facts.writers.empty() ? Level::limit : Level::note,
+                        .about = "IPVS",
+                        .message = fmt::format(
+                            "the kernel has {} virtual services: those that no Service asks for "
+                            "are removed, unless ipvs.excludeCIDRs names their addresses",
+                            facts.virtual_services),
+                        .advice = {}});
+  if (facts.writers.empty() && (facts.virtual_services == 0 || facts.daemon_runs))
+    fine(findings, "IPVS",
+         facts.daemon_runs ? "an ipvs-proxier runs here"
+                           : "no other program that writes it was seen");
+}
+
+void judge_filter(const NodeFacts& facts, Findings& findings) {
+  if (facts.dummy_is_other)
+    findings.push_back({.level = Level::cannot,
+                        .about = "link kube-ipvs0",
+                        .message = "it is no dummy link: addresses of Services cannot be bound",
+                        .advice = {{"any", "rename or remove it", ""}}});
+  for (const auto& drop : facts.drops)
+    findings.push_back(
+        {.level = Level::limit, .about = drop.place, .message = drop.what, .advice = {}});
+  if (facts.drops.empty()) fine(findings, "packet filter", "nothing in it drops all packets");
+  if (facts.has_nf_tables)
+    findings.push_back(
+        {.level = Level::note,
+         .about = "nf_tables",
+         .message = "it is in use beside the legacy tables, which this version writes: a packet "
+                    "must be accepted by both",
+         .advice = {}});
+  for (const auto& what : facts.unread)
+    findings.push_back({.level = Level::note, .about = "not read", .message = what, .advice = {}});
+}
+
+void judge_api(const NodeFacts& facts, Findings& findings) {
+  std::size_t answered = 0;
+  for (const auto& fact : facts.api) {
+    if (fact.error.empty()) {
+      ++answered;
+      continue;
+    }
+    findings.push_back({.level = Level::cannot,
+                        .about = "API server",
+                        .message = fmt::format("{}: {}", fact.question, fact.error),
+                        .advice = {}});
+  }
+  if (answered > 0)
+    fine(findings, "API server",
+         fmt::format("{} of {} questions answered", answered, facts.api.size()));
+}
+
+}  // namespace
+
+Findings judge(const NodeFacts& facts, const Wanted& wanted) {
+  Findings findings;
+  judge_kernel(facts, wanted, findings);
+  judge_capabilities(facts, findings);
+  judge_sysctls(facts, findings);
+  judge_rp_filter(facts, findings);
+  judge_ports(facts, wanted, findings);
+  judge_writers(facts, findings);
+  judge_filter(facts, findings);
+  judge_api(facts, findings);
+  std::ranges::stable_sort(findings, std::greater{}, &Finding::level);
+  return findings;
+}
+
+}  // namespace ipvsproxier::check

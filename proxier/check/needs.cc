@@ -1,0 +1,97 @@
+#include "proxier/check/needs.h"
+
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "ipset/rules/rule_catalog.h"
+#include "ipset/rules/rule_codec.h"
+#include "ipset/sets/set_catalog.h"
+
+namespace ipvsproxier::check {
+
+namespace {
+
+using netlink::Family;
+
+// What the rules of a family need while these sets have elements.
+std::set<std::string> rule_modules(Family family, const ipset::RuleParameters& parameters) {
+  std::set<std::string> modules;
+  for (const auto& rules : ipset::rules_for(family, parameters))
+    modules.merge(ipset::modules_of(rules));
+  return modules;
+}
+
+// The parameters of a cluster that has Services with cluster IPs alone.
+ipset::RuleParameters least(const Wanted& wanted) {
+  ipset::RuleParameters parameters;
+  parameters.vips_are_sources = !wanted.bind_by_routes;
+  using enum ipset::SetId;
+  parameters.non_empty = {loop_back, cluster_ip, ipvs_ips};
+  return parameters;
+}
+
+// Those of one that has everything.
+ipset::RuleParameters most(const Wanted& wanted, Family family) {
+  auto parameters = least(wanted);
+  parameters.non_empty.insert(ipset::kSetIds.begin(), ipset::kSetIds.end());
+  parameters.out_filter.insert(
+      {*netlink::IpAddress::parse(family == Family::ipv4 ? "192.0.2.1" : "2001:db8::1"),
+       netlink::Protocol::tcp, 80});
+  return parameters;
+}
+
+std::string other_name(const std::string& module, Family family) {
+  if (module != "xt_MASQUERADE") return "";
+  return family == Family::ipv4 ? "ipt_MASQUERADE" : "ip6t_MASQUERADE";  // before Linux 5.2
+}
+
+std::string partial_loss(const std::string& module, Family family) {
+  const auto text = netlink::to_string(family);
+  if (module == "xt_ipvs")
+    return fmt::format("{} load balancers whose source ranges leave this node out are not served",
+                       text);
+  if (module == "xt_physdev")
+    return fmt::format("no {} Service is programmed any more once one has external IPs", text);
+  return fmt::format("some {} Services cannot be served", text);
+}
+
+void add_rule_needs(const Wanted& wanted, Family family, std::vector<ModuleNeed>& found) {
+  const auto tables = ipset::module_of(family);
+  const auto always = rule_modules(family, least(wanted));
+  const auto loss = fmt::format("no {} Service is served", netlink::to_string(family));
+  found.push_back({.module = tables, .loss = loss, .family = family, .asked_for_by_kernel = false});
+  for (const auto& module : always)
+    if (module != tables)
+      found.push_back(
+          {.module = module, .other = other_name(module, family), .loss = loss, .family = family});
+  for (const auto& module : rule_modules(family, most(wanted, family)))
+    if (!always.contains(module))
+      found.push_back({.module = module,
+                       .level = Level::limit,
+                       .loss = partial_loss(module, family),
+                       .family = family});
+}
+
+}  // namespace
+
+std::vector<ModuleNeed> needs(const Wanted& wanted) {
+  const std::string everything = "no Service is served";
+  std::vector<ModuleNeed> found = {{.module = "ip_vs", .loss = everything},
+                                   {.module = "ip_vs_" + wanted.scheduler, .loss = everything},
+                                   {.module = "ip_set", .loss = everything}};
+  std::set<std::string_view> kinds;
+  for (const auto id : ipset::kSetIds)
+    kinds.insert(ipset::module_of(ipset::set_spec(id, Family::ipv4).kind));
+  for (const auto kind : kinds) found.push_back({.module = std::string(kind), .loss = everything});
+  if (!wanted.bind_by_routes)
+    found.push_back({.module = "dummy", .loss = "no address of a Service is bound to this node"});
+  for (const auto family : netlink::kFamilies) add_rule_needs(wanted, family, found);
+  found.push_back({.module = "nf_conntrack_netlink",
+                   .level = Level::limit,
+                   .loss = "UDP flows go on to an endpoint that has left until they time out"});
+  return found;
+}
+
+}  // namespace ipvsproxier::check

@@ -1,0 +1,282 @@
+#include "proxier/check/judgement.h"
+
+#include <algorithm>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "proxier/check/advice.h"
+#include "proxier/check/kernel_config.h"
+#include "proxier/check/needs.h"
+#include "proxier/check/report.h"
+
+namespace ipvsproxier::check {
+namespace {
+
+using netlink::Family;
+
+// A node that speaks against nothing.
+NodeFacts good_node(const Wanted& wanted = {}) {
+  NodeFacts facts;
+  facts.release = "6.1.0-test";
+  facts.capabilities = {.net_admin = true, .net_raw = true, .sys_module = true};
+  facts.has_ipv6 = true;
+  facts.sctp_symbol = true;
+  for (const auto& need : needs(wanted)) facts.modules[need.module] = {ModuleState::loadable, ""};
+  return facts;
+}
+
+Level verdict(const NodeFacts& facts, const Wanted& wanted = {}) {
+  return worst(judge(facts, wanted));
+}
+
+Finding about(const NodeFacts& facts, const std::string& what, const Wanted& wanted = {}) {
+  const auto findings = judge(facts, wanted);
+  const auto found = std::ranges::find_if(
+      findings, [&](const Finding& one) { return one.about == what && one.level != Level::fine; });
+  REQUIRE(found != findings.end());
+  return *found;
+}
+
+TEST_CASE("a good node is fine: every field is named and nothing is against it") {
+  const auto findings = judge(good_node(), {});
+  CHECK(worst(findings) == Level::fine);
+  CHECK(exit_status(Level::fine) == 0);
+  CHECK(exit_status(Level::note) == 0);
+  for (const auto* field :
+       {"kernel", "modules", "capabilities", "sysctls", "ports", "IPVS", "packet filter"}) {
+    CAPTURE(field);
+    CHECK(std::ranges::count(findings, field, &Finding::about) == 1);
+  }
+}
+
+// What each module's lack costs, in a cluster of both families of which nothing is known.
+TEST_CASE("one module after the other is taken away") {
+  std::size_t cannot = 0;
+  for (const auto& need : needs({})) {
+    for (const auto state : {ModuleState::missing, ModuleState::refused, ModuleState::unknown}) {
+      auto facts = good_node();
+      facts.modules[need.module] = {state, "why"};
+      CAPTURE(need.module, static_cast<int>(state));
+      const auto found = about(facts, "module " + need.module);
+      CHECK(found.message.find("why") != std::string::npos);
+      CHECK(verdict(facts) == found.level);
+      const bool vital = need.level == Level::cannot && need.module != "nf_conntrack_netlink" &&
+                         !need.module.starts_with("ip6") && state != ModuleState::unknown;
+      CHECK(found.level == (vital ? Level::cannot : Level::limit));
+      cannot += vital ? 1 : 0;
+    }
+  }
+  CHECK(cannot >= 2 * 20);
+}
+
+TEST_CASE("the wanted scheduler is the one that counts") {
+  Wanted wanted{.scheduler = "mh"};
+  auto facts = good_node();
+  CHECK(about(facts, "module ip_vs_mh", wanted).level == Level::limit);  // unknown
+  facts.modules["ip_vs_mh"] = {ModuleState::missing, "why"};
+  CHECK(verdict(facts, wanted) == Level::cannot);
+  CHECK(verdict(facts) == Level::fine);
+}
+
+TEST_CASE("a cluster without a family does not need what is for it") {
+  auto facts = good_node();
+  facts.modules["ip6_tables"] = {ModuleState::missing, "why"};
+  CHECK(verdict(facts) == Level::limit);
+  CHECK(verdict(facts, {.families = {Family::ipv4}}) == Level::note);
+  CHECK(verdict(facts, {.families = {Family::ipv4, Family::ipv6}}) == Level::cannot);
+  facts = good_node();
+  facts.modules["iptable_nat"] = {ModuleState::missing, "why"};
+  CHECK(verdict(facts) == Level::cannot);
+  CHECK(verdict(facts, {.families = {Family::ipv6}}) == Level::note);
+}
+
+TEST_CASE("without IPv6 its modules do not matter") {
+  auto facts = good_node();
+  facts.has_ipv6 = false;
+  facts.modules["ip6_tables"] = {ModuleState::missing, "why"};
+  CHECK(verdict(facts) == Level::limit);
+  CHECK(verdict(facts, {.families = {Family::ipv4}}) == Level::note);
+  CHECK(verdict(facts, {.families = {Family::ipv6}}) == Level::cannot);
+  facts.has_ipv6 = true;
+  facts.ipv6_disabled = true;
+  CHECK(about(facts, "IPv6").message.find("disable_ipv6") != std::string::npos);
+}
+
+TEST_CASE("addresses that are bound by routes need no dummy link") {
+  auto facts = good_node();
+  facts.modules["dummy"] = {ModuleState::missing, "why"};
+  CHECK(verdict(facts) == Level::cannot);
+  CHECK(verdict(facts, {.bind_by_routes = true}) == Level::fine);
+}
+
+TEST_CASE("an older kernel's module for masquerading is as good") {
+  auto facts = good_node();
+  facts.modules["xt_MASQUERADE"] = {ModuleState::missing, "why"};
+  CHECK(verdict(facts) == Level::cannot);
+  facts.modules["ipt_MASQUERADE"] = {ModuleState::loadable, ""};
+  CHECK(verdict(facts) == Level::limit);  // IPv6
+  facts.modules["ip6t_MASQUERADE"] = {ModuleState::built_in, ""};
+  CHECK(verdict(facts) == Level::fine);
+}
+
+TEST_CASE("options inside IPVS, by the kernel's configuration") {
+  const std::string all =
+      "CONFIG_IP_VS=m\nCONFIG_IP_VS_PROTO_TCP=y\nCONFIG_IP_VS_PROTO_UDP=y\nCONFIG_IP_VS_NFCT=y\n"
+      "CONFIG_IP_VS_IPV6=y\nCONFIG_IP_VS_PROTO_SCTP=y\n";
+  const auto without = [&](const std::string& option) {
+    auto facts = good_node();
+    facts.sctp_symbol.reset();
+    auto text = all;
+    if (const auto at = text.find(option + "=y\n"); at != std::string::npos)
+      text.erase(at, option.size() + 3);
+    facts.config = parse_kernel_config(text, "/boot/config");
+    return verdict(facts);
+  };
+  CHECK(without("nothing") == Level::fine);
+  CHECK(without("CONFIG_IP_VS_PROTO_TCP") == Level::cannot);
+  CHECK(without("CONFIG_IP_VS_PROTO_UDP") == Level::cannot);
+  CHECK(without("CONFIG_IP_VS_NFCT") == Level::cannot);
+  CHECK(without("CONFIG_IP_VS_IPV6") == Level::limit);
+  CHECK(without("CONFIG_IP_VS_PROTO_SCTP") == Level::limit);
+  auto facts = good_node();
+  facts.sctp_symbol = false;
+  CHECK(verdict(facts) == Level::limit);
+  facts.sctp_symbol.reset();
+  CHECK(about(facts, "SCTP").level == Level::note);
+}
+
+TEST_CASE("capabilities") {
+  auto facts = good_node();
+  facts.capabilities.net_raw = false;
+  CHECK(verdict(facts) == Level::cannot);
+  CHECK(about(facts, "capabilities").message.find("lacks CAP_NET_RAW:") != std::string::npos);
+}
+
+TEST_CASE("sysctls that cannot be set") {
+  const auto with = [](SysctlFact fact) {
+    auto facts = good_node();
+    facts.sysctls = {std::move(fact)};
+    return verdict(facts);
+  };
+  CHECK(with({{"net/ipv4/ip_forward", "1"}, "0", true}) == Level::fine);
+  CHECK(with({{"net/ipv4/ip_forward", "1"}, "1", false}) == Level::fine);
+  CHECK(with({{"net/ipv4/ip_forward", "1"}, "0", false}) == Level::cannot);
+  CHECK(with({{"net/ipv4/vs/conntrack", "1"}, std::nullopt, true}) == Level::fine);
+  CHECK(with({{"net/ipv4/vs/conntrack", "1"}, std::nullopt, false}) == Level::cannot);
+  CHECK(with({{"net/ipv4/vs/expire_nodest_conn", "1"}, "0", false}) == Level::limit);
+  CHECK(with({{"net/netfilter/nf_conntrack_max", "1", api::Severity::warning}, "0", false}) ==
+        Level::note);
+  auto facts = good_node();
+  facts.modules["ip_vs"] = {ModuleState::loaded, ""};
+  facts.sysctls = {{{"net/ipv4/vs/conntrack", "1"}, std::nullopt, true}};
+  CHECK(about(facts, "sysctl net/ipv4/vs/conntrack").message.find("no such key") !=
+        std::string::npos);
+}
+
+TEST_CASE("ports, other writers, the packet filter") {
+  auto facts = good_node();
+  facts.ports = {{"health server", "0.0.0.0:10256", "[::]:10256"}};
+  CHECK(verdict(facts) == Level::limit);
+  CHECK(verdict(facts, {.ports_are_vital = true}) == Level::cannot);
+  facts = good_node();
+  facts.writers = {{"dockerd", 4}};
+  CHECK(verdict(facts) == Level::note);
+  facts.writers = {{"kube-proxy", 7}};
+  CHECK(about(facts, "process kube-proxy").message.find("process 7") != std::string::npos);
+  CHECK(verdict(facts) == Level::limit);
+  facts = good_node();
+  facts.virtual_services = 3;
+  CHECK(verdict(facts) == Level::limit);
+  facts.daemon_runs = true;
+  CHECK(verdict(facts) == Level::fine);
+  facts = good_node();
+  facts.drops = {{"legacy IPv4 table filter, chain INPUT", "its policy is DROP"}};
+  CHECK(verdict(facts) == Level::limit);
+  facts = good_node();
+  facts.dummy_is_other = true;
+  CHECK(verdict(facts) == Level::cannot);
+  facts = good_node();
+  facts.strict_links = {"eth0"};
+  CHECK(about(facts, "rp_filter").level == Level::note);
+}
+
+TEST_CASE("an API server that does not answer a question") {
+  auto facts = good_node();
+  facts.api = {{"list services", ""}, {"watch services", ""}};
+  CHECK(verdict(facts) == Level::fine);
+  facts.api[1].error = "403 Forbidden";
+  CHECK(about(facts, "API server").message == "watch services: 403 Forbidden");
+  CHECK(verdict(facts) == Level::cannot);
+}
+
+TEST_CASE("the text has the worst first and the verdict last; names of others cannot act") {
+  auto facts = good_node();
+  facts.writers = {{"kube-vip\x1b[2J\nfine", 9}};
+  facts.strict_links = {"eth0"};
+  facts.modules["ip_vs_rr"] = {ModuleState::missing, "its file is not there"};
+  const auto text = to_text(judge(facts, {}), facts);
+  CHECK(
+      text.starts_with("cannot  module ip_vs_rr: is missing: its file is not there; without it no "
+                       "Service is served\n"));
+  CHECK(text.ends_with("ipvs-proxier cannot work on this node: 1 finding against it\n"));
+  CHECK(text.find('\x1b') == std::string::npos);
+  CHECK(text.find("process kube-vip\\u001b[2J\\nfine: ") != std::string::npos);
+  CHECK(text.find("limit   process") < text.find("note    rp_filter"));
+  CHECK(to_text(judge(good_node(), {}), good_node()).ends_with("works on this node\n"));
+}
+
+TEST_CASE("a text of any length costs some lines") {
+  auto facts = good_node();
+  facts.strict_links.assign(100'000, std::string(200, 'x'));
+  facts.unread = {std::string(10'000'000, 'y')};
+  CHECK(to_text(judge(facts, {}), facts).size() < 8000);
+}
+
+TEST_CASE("advice is for the system at hand, once; for all where the system is unknown") {
+  auto facts = good_node();
+  facts.modules["ip_vs"] = {ModuleState::missing, "why"};
+  facts.modules["ip_vs_rr"] = {ModuleState::missing, "why"};
+  const auto count = [&](const char* system) {
+    facts.system = system;
+    const auto text = to_text(judge(facts, {}), facts);
+    std::size_t found = 0;
+    for (auto at = text.find("linux-modules-extra"); at != std::string::npos;
+         at = text.find("linux-modules-extra", at + 1))
+      ++found;
+    return found;
+  };
+  CHECK(count("ubuntu") == 1);
+  CHECK(count("") == 1);
+  CHECK(count("rocky") == 0);
+  CHECK(count("debian") == 0);
+}
+
+TEST_CASE("advice for a system names the page that says so") {
+  for (const auto state : {ModuleState::missing, ModuleState::refused})
+    for (const auto& need : needs({}))
+      for (const auto& advice : module_advice(need.module, {state, "why"}, "6.1.0")) {
+        CAPTURE(need.module, advice.system, advice.text);
+        CHECK((advice.system == "any" || advice.source.starts_with("https://")));
+      }
+}
+
+TEST_CASE("JSON says the same, with all advice") {
+  auto facts = good_node();
+  facts.system = "debian";
+  facts.modules["ip_vs"] = {ModuleState::refused, "a \xff\x1b"};
+  const auto json = nlohmann::json::parse(to_json(judge(facts, {}), facts));
+  CHECK(json.at("verdict") == "cannot");
+  CHECK(json.at("status") == 2);
+  CHECK(json.at("kernel") == "6.1.0-test");
+  const auto& first = json.at("findings").at(0);
+  CHECK(first.at("level") == "cannot");
+  CHECK(first.at("about") == "module ip_vs");
+  CHECK(first.at("advice").size() == 3);
+  CHECK(first.at("advice").at(2).at("system") == "Bottlerocket");
+  const auto fine = nlohmann::json::parse(to_json(judge(good_node(), {}), good_node()));
+  CHECK(fine.at("verdict") == "fine");
+}
+
+}  // namespace
+}  // namespace ipvsproxier::check
