@@ -6,12 +6,15 @@
 #include <array>
 #include <cstring>
 
+#include <fmt/format.h>
+
 namespace ipvsproxier::netlink {
 
 namespace {
 
 constexpr std::array kExtendedAckPolicy = {
     AttrRule{NLMSGERR_ATTR_MSG, AttrKind::string, 0, 1024},
+    AttrRule{NLMSGERR_ATTR_OFFS, AttrKind::u32},
 };
 
 constexpr std::int32_t kMaxErrno = 4095;  // include/linux/err.h, MAX_ERRNO
@@ -26,7 +29,10 @@ std::string extended_text(const MessageView& message, const nlmsgerr& answer) {
   const auto attributes = AttrReader::parse(message.payload.subspan(offset), kExtendedAckPolicy);
   // A text that cannot be read must not hide the errno.
   if (!attributes) return "";
-  return std::string(attributes->string(NLMSGERR_ATTR_MSG).value_or(""));
+  const auto text = attributes->string(NLMSGERR_ATTR_MSG);
+  const auto place = attributes->u32(NLMSGERR_ATTR_OFFS);
+  if (!text && place) return fmt::format("the attribute at byte {} of the message", *place);
+  return std::string(text.value_or(""));
 }
 
 }  // namespace
@@ -39,6 +45,42 @@ Result<Answer> decode_answer(const MessageView& message) {
   if (answer.error > 0 || answer.error < -kMaxErrno)
     return malformed("an acknowledgement without an errno");
   return Answer{-answer.error, extended_text(message, answer)};
+}
+
+BatchAnswers::BatchAnswers(Operation operation, std::uint32_t begin, std::size_t messages)
+    : operation_(operation), begin_(begin), messages_(messages) {}
+
+Status BatchAnswers::take(ByteView datagram) {
+  while (true) {
+    const auto message = take_message(datagram);
+    if (!message) return message.error();
+    if (!*message) return {};
+    if ((*message)->type != NLMSG_ERROR) continue;
+    const auto answer = decode_answer(**message);
+    if (!answer) return answer.error();
+    record((*message)->sequence - begin_, *answer);
+  }
+}
+
+void BatchAnswers::record(std::uint32_t index, const Answer& answer) {
+  if (index > messages_) return;
+  if (index == 0 || index == messages_) complete_ = true;
+  if (answer.sys_errno == 0) return;
+  auto error = make_error(operation_, answer.sys_errno, answer.text);
+  if (index == 0)
+    outcome_.whole = std::move(error);
+  else
+    outcome_.refusals.push_back({index - 1, std::move(error)});
+}
+
+void BatchAnswers::give_up(const Error& error) {
+  outcome_.whole = error;
+}
+
+BatchOutcome BatchAnswers::outcome() && {
+  if (outcome_.whole && !outcome_.refusals.empty())
+    outcome_.whole = outcome_.refusals.front().error;
+  return std::move(outcome_);
 }
 
 AnswerWindow::AnswerWindow(Operation operation, std::vector<std::uint32_t> sequences)

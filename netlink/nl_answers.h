@@ -18,7 +18,8 @@ namespace ipvsproxier::netlink {
 // An NLMSG_ERROR message: errno 0 is an acknowledgement.
 struct Answer {
   int sys_errno = 0;  // positive
-  std::string text;   // text of NETLINK_EXT_ACK, or ""
+  // Text of NETLINK_EXT_ACK; without a text the place of the attribute that was refused; or "".
+  std::string text;
 };
 
 // `malformed` if the payload is no nlmsgerr.
@@ -54,6 +55,51 @@ class AnswerWindow {
   std::vector<std::uint32_t> sequences_;
   std::vector<bool> answered_;
   std::vector<Status> outcomes_;
+  bool complete_ = false;
+};
+
+// What became of one transaction of nfnetlink.
+struct BatchOutcome {
+  struct Refusal {
+    std::size_t message = 0;  // its place among the messages
+    Error error;
+  };
+
+  // An error: nothing of the transaction was kept; or, for `overrun` and `timeout`, that is
+  // unknown.
+  Status whole;
+  std::vector<Refusal> refusals;  // in order; the kernel may refuse the whole and name none
+};
+
+// The answers to a transaction of nfnetlink: a begin, messages of which the last asks for an
+// acknowledgement, an end. The kernel answers every message that it refuses and, accepted or not,
+// the last one, in order; it answers the begin if it refuses the whole: for its generation, for a
+// missing privilege, or when it was about to commit (net/netfilter/nfnetlink.c,
+// nfnetlink_rcv_batch()).
+class BatchAnswers {
+ public:
+  // The begin has this sequence number, the messages the next ones. `messages` is not 0.
+  BatchAnswers(Operation operation, std::uint32_t begin, std::size_t messages);
+
+  // As AnswerWindow::take().
+  Status take(ByteView datagram);
+
+  // The last message or the begin is answered.
+  bool complete() const { return complete_; }
+
+  // The answers were lost: what became of the transaction is unknown.
+  void give_up(const Error& error);
+
+  // Call it when complete() or after give_up().
+  BatchOutcome outcome() &&;
+
+ private:
+  void record(std::uint32_t index, const Answer& answer);
+
+  Operation operation_;
+  std::uint32_t begin_;
+  std::size_t messages_;
+  BatchOutcome outcome_;
   bool complete_ = false;
 };
 

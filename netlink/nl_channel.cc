@@ -11,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -47,6 +48,18 @@ void set_buffers(int fd, int bytes) {
   // FORCE needs CAP_NET_ADMIN; without it net.core.rmem_max is the limit.
   if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof bytes) != 0)
     setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
+}
+
+// Lets the socket send a datagram of this size: the limit is the send buffer without 32 bytes
+// (af_netlink.c, netlink_sendmsg()). The kernel doubles the number it is given.
+void make_room(int fd, std::size_t datagram) {
+  int bytes = 0;
+  socklen_t size = sizeof bytes;
+  if (getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, &size) != 0) return;
+  if (static_cast<std::size_t>(bytes) > datagram + 32) return;
+  bytes = static_cast<int>(datagram);
+  if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof bytes) != 0)
+    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
 }
 
 void set_flag(int fd, int option) {
@@ -206,6 +219,64 @@ std::vector<Status> NlChannel::transact(Operation operation, std::span<const Byt
     break;
   }
   return outcomes;
+}
+
+std::uint32_t NlChannel::port() const {
+  return nl_socket_get_local_port(io_->socket.get());
+}
+
+// The first of so many numbers that follow one another.
+std::uint32_t NlChannel::next_sequences(std::size_t count) {
+  if (count > std::numeric_limits<std::uint32_t>::max() - sequence_) sequence_ = 0;
+  const auto first = next_sequence();
+  sequence_ = first + static_cast<std::uint32_t>(count - 1);
+  return first;
+}
+
+Status NlChannel::send_batch(std::uint32_t sequence, const Bytes& begin,
+                             std::span<const Bytes> messages, const Bytes& end) {
+  std::size_t size = netlink_align(begin.size()) + netlink_align(end.size());
+  for (const auto& message : messages) size += netlink_align(message.size());
+  if (size > kBatchBytes)
+    return make_error(Operation::generic, EMSGSIZE, fmt::format("send {} bytes at once", size));
+  // Of its own: a transaction may be large, and mostly the next one is small.
+  Bytes datagram;
+  datagram.reserve(size);
+  const auto add = [&](const Bytes& message, std::uint16_t more_flags) {
+    const auto start = datagram.size();
+    datagram.insert(datagram.end(), message.begin(), message.end());
+    datagram.resize(netlink_align(datagram.size()));
+    stamp(std::span(datagram).subspan(start), sequence++, more_flags);
+  };
+  add(begin, 0);
+  for (const auto& message : messages) add(message, &message == &messages.back() ? NLM_F_ACK : 0);
+  add(end, 0);
+  make_room(io_->fd(), datagram.size());
+  return send(datagram);
+}
+
+BatchOutcome NlChannel::transact_batch(Operation operation, const Bytes& begin,
+                                       std::span<const Bytes> messages, const Bytes& end) {
+  const auto sequence = next_sequences(messages.size() + 2);
+  BatchAnswers answers(operation, sequence, messages.size());
+  counters_.write_requests += messages.size();
+  if (const auto sent = send_batch(sequence, begin, messages, end); !sent) {
+    answers.give_up(sent.error());
+    return std::move(answers).outcome();
+  }
+  while (!answers.complete()) {
+    const auto received = receive(true);
+    if (!received) {
+      answers.give_up(received.error());
+      break;
+    }
+    // The unreadable bytes may have been an answer.
+    if (!answers.take(*received)) {
+      answers.give_up(lost(EBADMSG));
+      break;
+    }
+  }
+  return std::move(answers).outcome();
 }
 
 Result<Bytes> NlChannel::query(Operation operation, Bytes request) {

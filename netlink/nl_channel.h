@@ -41,7 +41,7 @@ struct NlOptions {
 // Requests sent over a channel since it was opened.
 struct NlCounters {
   std::uint64_t datagrams = 0;       // sent
-  std::uint64_t write_requests = 0;  // messages sent by transact()
+  std::uint64_t write_requests = 0;  // messages sent by transact() and transact_batch()
   std::uint64_t query_requests = 0;
   std::uint64_t dump_requests = 0;  // retries included
 
@@ -53,6 +53,7 @@ class NlChannel {
   static constexpr std::size_t kWindow = 256;  // messages in a datagram
   // Upper limit, unless one message is larger.
   static constexpr std::size_t kDatagramBytes = 48 * 1024;
+  static constexpr std::size_t kBatchBytes = 16 << 20;
   static constexpr std::size_t kReceiveBytes = 64 * 1024;
   static constexpr int kDumpAttempts = 5;
 
@@ -67,6 +68,16 @@ class NlChannel {
   // timed_out()). `overrun`: answers were lost and the outcome of this request is unknown; the
   // caller must list again what the request changes. `timeout`: no answer.
   std::vector<Status> transact(Operation operation, std::span<const Bytes> requests);
+
+  // Sends the messages as one transaction of nfnetlink, framed by `begin` and `end`, in one
+  // datagram: the kernel keeps all of it or nothing. There is at least one message. A transaction
+  // that the socket cannot hold (more than kBatchBytes; without CAP_NET_ADMIN more than
+  // net.core.wmem_max) is refused as a whole with EMSGSIZE. Nothing is repeated.
+  BatchOutcome transact_batch(Operation operation, const Bytes& begin,
+                              std::span<const Bytes> messages, const Bytes& end);
+
+  // The number by which notifications name this socket as the one that asked for a change.
+  std::uint32_t port() const;
 
   // Sends one request that has one answer; returns the payload of the answer.
   Result<Bytes> query(Operation operation, Bytes request);
@@ -104,6 +115,9 @@ class NlChannel {
   explicit NlChannel(std::unique_ptr<Io> io);
 
   std::uint32_t next_sequence();
+  std::uint32_t next_sequences(std::size_t count);
+  Status send_batch(std::uint32_t sequence, const Bytes& begin, std::span<const Bytes> messages,
+                    const Bytes& end);
   std::size_t window_at(std::span<const Bytes> requests) const;
   std::vector<Status> transact_window(Operation operation, std::span<const Bytes> requests);
   Status send(ByteView datagram);

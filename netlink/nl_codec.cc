@@ -27,6 +27,7 @@ T to_network(T value) {
   if constexpr (std::endian::native == std::endian::big) return value;
   if constexpr (sizeof(T) == 2) return __builtin_bswap16(value);
   if constexpr (sizeof(T) == 4) return __builtin_bswap32(value);
+  if constexpr (sizeof(T) == 8) return __builtin_bswap64(value);
 }
 
 template <typename T>
@@ -114,6 +115,10 @@ void MessageWriter::put_u32(std::uint16_t type, std::uint32_t value) {
 }
 
 void MessageWriter::put_be32(std::uint16_t type, std::uint32_t value) {
+  put_number(type, to_network(value));
+}
+
+void MessageWriter::put_be64(std::uint16_t type, std::uint64_t value) {
   put_number(type, to_network(value));
 }
 
@@ -219,6 +224,12 @@ std::optional<std::uint64_t> AttrReader::u64(std::uint16_t type) const {
   return load<std::uint64_t>(find(type, AttrKind::u64));
 }
 
+std::optional<std::uint64_t> AttrReader::be64(std::uint16_t type) const {
+  const auto value = u64(type);
+  if (!value) return std::nullopt;
+  return to_network(*value);
+}
+
 std::optional<std::string_view> AttrReader::string(std::uint16_t type) const {
   const auto value = find(type, AttrKind::string);
   if (!value) return std::nullopt;
@@ -245,7 +256,8 @@ Result<std::optional<MessageView>> take_message(ByteView& datagram) {
     return malformed(
         fmt::format("message of {} bytes with {} left", header.nlmsg_len, datagram.size()));
   const MessageView message{header.nlmsg_type, header.nlmsg_flags, header.nlmsg_seq,
-                            datagram.first(header.nlmsg_len).subspan(sizeof header)};
+                            datagram.first(header.nlmsg_len).subspan(sizeof header),
+                            header.nlmsg_pid};
   datagram = datagram.subspan(std::min(netlink_align(header.nlmsg_len), datagram.size()));
   return std::optional<MessageView>{message};
 }

@@ -61,6 +61,7 @@ class MessageWriter {
   void put_be16(std::uint16_t type, std::uint16_t value);
   void put_u32(std::uint16_t type, std::uint32_t value);
   void put_be32(std::uint16_t type, std::uint32_t value);
+  void put_be64(std::uint16_t type, std::uint64_t value);
   void put_string(std::uint16_t type, std::string_view value);  // with its final NUL
   void put_bytes(std::uint16_t type, ByteView value);
 
@@ -123,6 +124,7 @@ class AttrReader {
   std::optional<std::uint32_t> u32(std::uint16_t type) const;
   std::optional<std::uint32_t> be32(std::uint16_t type) const;
   std::optional<std::uint64_t> u64(std::uint16_t type) const;
+  std::optional<std::uint64_t> be64(std::uint16_t type) const;
   std::optional<std::string_view> string(std::uint16_t type) const;
   std::optional<ByteView> bytes(std::uint16_t type) const;
   std::optional<ByteView> nested(std::uint16_t type) const;
@@ -144,7 +146,8 @@ struct MessageView {
   std::uint16_t type = 0;
   std::uint16_t flags = 0;
   std::uint32_t sequence = 0;
-  ByteView payload;  // after nlmsghdr
+  ByteView payload;        // after nlmsghdr
+  std::uint32_t port = 0;  // of a notification: the socket whose request caused it
 };
 
 // Removes the first message from `datagram`; nullopt at its end; `malformed` if the bytes cannot be

@@ -53,7 +53,8 @@ enum class Operation : std::uint8_t {
   link,
   route,
   set,
-  rule
+  rule,
+  nftables
 };
 
 // The one table from (operation, errno) to ErrorKind. `sys_errno` is positive.

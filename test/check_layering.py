@@ -60,16 +60,17 @@ PUBLISH = {"proxier/serve/status.h", "proxier/serve/metrics.h"}
 EXTRA_HEADERS = {"proxier/sync": PUBLISH, "proxier/watch": PUBLISH,
                  "proxier/config": {"proxier/serve/listen_socket.h"}}
 
-# ipset uses netlink for addresses, results and descriptors, and for the channel its listings need.
-IPSET_NETLINK = re.compile(r"netlink/(ip_address|result|unique_fd|nl_channel|nl_codec|"
-                           r"containers/\w+)\.h$")
+# ipset uses netlink for addresses, results and descriptors, for the channel its listings need, and for
+# what of nf_tables needs no socket.
+IPSET_NETLINK = re.compile(r"netlink/(ip_address|result|unique_fd|nl_answers|nl_channel|nl_codec|"
+                           r"containers/\w+|nftables/nftables_(types|codec|transaction))\.h$")
 
 # serve speaks of addresses and results; the kernel is not its business.
 SERVE_NETLINK = re.compile(r"netlink/(ip_address|result|unique_fd)\.h$")
 
 # Values and codecs, which pure code may use; a table's header declares how the kernel is written.
 PURE_ROOMS = ("proxier/api", "proxier/model", "proxier/plan")
-PURE_HEADER = re.compile(r"(netlink/(ip_address|result|containers/\w+|(ipvs|links|conntrack)/\w+_types)|"
+PURE_HEADER = re.compile(r"(netlink/(ip_address|result|containers/\w+|(ipvs|links|conntrack|nftables)/\w+_types)|"
                          r"ipset/(rules/rule_(types|catalog)|sets/(set_types|set_catalog|element_set)))\.h$")
 
 # Abstract tables; any other header of these names is an implementation that only cmd may name.
@@ -80,8 +81,8 @@ CONCRETE = re.compile(r"^(netlink/\w+/\w+_kernel|ipset/(sets/set_libipset|rules/
 LIBRARIES = [
     (r"netlink/|linux/(ip_vs|genetlink|netlink|rtnetlink|if_link|if_addr)\.h",
      r"netlink/(\w+/)?\w+\.cc|netlink/nl_\w+\.h|ipset/\w+/\w+\.cc"),
-    (r"linux/netfilter/nfnetlink(_conntrack)?\.h", r"(netlink|ipset)/\w+/\w+\.cc"),
-    (r"libipset/|libiptc/|linux/netfilter(?!/nfnetlink(_conntrack)?\.h)", r"ipset/\w+/\w+\.cc"),
+    (r"linux/netfilter/(nfnetlink(_conntrack)?|nf_tables)\.h", r"(netlink|ipset)/\w+/\w+\.cc"),
+    (r"libipset/|libiptc/|linux/netfilter(?!/(nfnetlink(_conntrack)?|nf_tables)\.h)", r"ipset/\w+/\w+\.cc"),
     (r"nftables/", r"ipset/nft/nft_tables\.cc"),
     (r"curl/", r"proxier/access/http_transfer\.(h|cc)|proxier/loop/main_loop\.cc|"
                r"cmd/ipvsctl/control_client\.cc"),
@@ -179,6 +180,10 @@ SELF_TEST = [
     ("netlink/ipvs/a.cc", '"netlink/links/a.h"', ""),
     ("netlink/a.h", "<linux/ip_vs.h>", "does not belong here"),
     ("netlink/conntrack/a.cc", "<linux/netfilter/nfnetlink_conntrack.h>", ""),
+    ("netlink/nftables/a.cc", "<linux/netfilter/nf_tables.h>", ""),
+    ("netlink/a.cc", "<linux/netfilter/nf_tables.h>", "does not belong here"),
+    ("ipset/nftables/a.cc", '"netlink/nftables/nftables_codec.h"', ""),
+    ("ipset/nftables/a.cc", '"netlink/nftables/nftables_monitor.h"', "results and descriptors only"),
     ("netlink/a.h", "<linux/netfilter/nfnetlink.h>", "does not belong here"),
     ("netlink/a.cc", "<linux/netfilter/x_tables.h>", "does not belong here"),
     ("netlink/nl_channel.cc", "<netlink/socket.h>", ""),

@@ -191,5 +191,59 @@ TEST_CASE("who takes a dump's payloads may end it") {
   CHECK(seen == 1);
 }
 
+TEST_CASE("a transaction whose last message is acknowledged was kept") {
+  BatchAnswers answers(Operation::nftables, 10, 3);
+  REQUIRE(answers.take(answer(9, EPERM) + answer(14, EPERM)));  // those of others
+  CHECK_FALSE(answers.complete());
+  REQUIRE(answers.take(answer(13, 0)));
+  REQUIRE(answers.complete());
+  const auto outcome = std::move(answers).outcome();
+  CHECK(outcome.whole);
+  CHECK(outcome.refusals.empty());
+}
+
+TEST_CASE("a transaction names each message that was refused, though the last one was not") {
+  BatchAnswers answers(Operation::nftables, 0xfffffffe, 4);
+  REQUIRE(answers.take(answer(0xffffffff, EEXIST)));
+  CHECK_FALSE(answers.complete());
+  REQUIRE(answers.take(answer(1, ENOENT) + answer(2, 0)));
+  REQUIRE(answers.complete());
+  const auto outcome = std::move(answers).outcome();
+  REQUIRE_FALSE(outcome.whole);
+  CHECK(outcome.whole.error().kind == ErrorKind::already);
+  REQUIRE(outcome.refusals.size() == 2);
+  CHECK(outcome.refusals[0].message == 0);
+  CHECK(outcome.refusals[1].message == 2);
+  CHECK(outcome.refusals[1].error.kind == ErrorKind::missing);
+}
+
+TEST_CASE("a transaction may be refused as a whole, or lost") {
+  BatchAnswers answers(Operation::nftables, 10, 3);
+  REQUIRE(answers.take(answer(10, ERESTART)));
+  REQUIRE(answers.complete());
+  const auto outcome = std::move(answers).outcome();
+  REQUIRE_FALSE(outcome.whole);
+  CHECK(outcome.whole.error().kind == ErrorKind::busy);
+  CHECK(outcome.refusals.empty());
+
+  BatchAnswers silent(Operation::nftables, 10, 3);
+  REQUIRE(silent.take(answer(11, EEXIST)));
+  silent.give_up(Error{ErrorKind::timeout, ETIMEDOUT, ""});
+  CHECK(std::move(silent).outcome().whole.error().kind == ErrorKind::timeout);
+}
+
+TEST_CASE("a refused attribute without a text is told by its place") {
+  nlmsgerr body{};
+  body.error = -EINVAL;
+  const auto view = bytes_of(body);
+  Bytes bytes(view.begin(), view.end());
+  bytes.insert(bytes.end(), {8, 0, 2, 0, 44, 0, 0, 0});  // NLMSGERR_ATTR_OFFS
+  const auto whole = message(NLMSG_ERROR, NLM_F_CAPPED | NLM_F_ACK_TLVS, 10, bytes);
+  ByteView datagram(whole);
+  const auto read = decode_answer(**take_message(datagram));
+  REQUIRE(read);
+  CHECK(read->text == "the attribute at byte 44 of the message");
+}
+
 }  // namespace
 }  // namespace ipvsproxier::netlink
