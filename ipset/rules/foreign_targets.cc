@@ -225,6 +225,8 @@ std::optional<ReadAction> read_known_target(const Extension& given, Family famil
 // The action of a target in our vocabulary.
 struct KnownAction {
   Action operator()(const ForeignTarget&) const { return UnknownAction{}; }
+  Action operator()(const VerdictMapTarget&) const { return UnknownAction{}; }
+  Action operator()(const KeepDestinationTarget&) const { return NoAction{}; }
   Action operator()(const auto& known) const { return known; }
 };
 

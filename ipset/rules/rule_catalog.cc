@@ -278,14 +278,6 @@ std::vector<Direction> directions(Lookup lookup) {
   return {};
 }
 
-InInterfaceMatch not_through(std::string name, bool is_prefix) {
-  if (!is_prefix && name.ends_with('+')) {
-    name.pop_back();
-    is_prefix = true;
-  }
-  return {.name = std::move(name), .is_prefix = is_prefix, .negated = true};
-}
-
 void refuse_pods(Rule& rule, const LocalDetector& detector) {
   if (const auto* prefix = std::get_if<IpPrefix>(&detector))
     rule.source = SourceMatch{.prefix = *prefix, .negated = true};
@@ -410,6 +402,14 @@ TableRules table_rules(Family family, Table table, std::span<const std::string_v
 }
 
 }  // namespace
+
+InInterfaceMatch not_through(std::string name, bool is_prefix) {
+  if (!is_prefix && name.ends_with('+')) {
+    name.pop_back();
+    is_prefix = true;
+  }
+  return {.name = std::move(name), .is_prefix = is_prefix, .negated = true};
+}
 
 std::vector<TableRules> rules_for(Family family, const RuleParameters& parameters) {
   return {

@@ -43,6 +43,10 @@ struct InterfacePrefix {
   friend auto operator<=>(const InterfacePrefix&, const InterfacePrefix&) = default;
 };
 
+// Packets that did not come in through this interface, or one whose name begins so; a '+' at the
+// end of the name means the latter.
+InInterfaceMatch not_through(std::string name, bool is_prefix);
+
 // How traffic of this node's pods is recognized: not at all, by source prefix, or by interface. A
 // source prefix of the other family counts as no detector.
 using LocalDetector =

@@ -137,6 +137,9 @@ struct MatchEncoder {
     info->bitmask = XT_IPVS_IPVS_PROPERTY | XT_IPVS_PROTO | XT_IPVS_VADDR | XT_IPVS_VPORT;
     return info.extension("ipvs", 0);
   }
+  Result<Extension> operator()(const ConfirmedMatch& match) const {
+    return malformed("only nf_tables has: " + to_string(Match(match), family));
+  }
   Result<Extension> operator()(const EchoRequestMatch&) const {
     if (family == Family::ipv4) {
       Data<ipt_icmp> info;
@@ -205,6 +208,9 @@ struct TargetEncoder {
   }
   Result<Extension> operator()(const ForeignTarget& target) const {
     return malformed("not a rule of ours: " + target.description);
+  }
+  Result<Extension> operator()(const auto& of_nft) const {
+    return malformed("only nf_tables has: " + to_string(Target(of_nft), family));
   }
 };
 

@@ -18,6 +18,8 @@ std::string_view to_string(Table table) {
       return "mangle";
     case Table::raw:
       return "raw";
+    case Table::kube_ipvs:
+      return "kube-ipvs";
   }
   return "";
 }
@@ -90,6 +92,9 @@ struct MatchText {
   std::string operator()(const EchoRequestMatch&) const {
     return family == Family::ipv4 ? "-m icmp --icmp-type 8" : "-m icmp6 --icmpv6-type 128";
   }
+  std::string operator()(const ConfirmedMatch&) const {
+    return "-m conntrack --ctstatus CONFIRMED";
+  }
 };
 
 struct TargetText {
@@ -118,6 +123,8 @@ struct TargetText {
                                   : "-j REJECT --reject-with icmp6-port-unreachable";
   }
   std::string operator()(const ForeignTarget& target) const { return target.description; }
+  std::string operator()(const VerdictMapTarget& target) const { return "vmap @" + target.map; }
+  std::string operator()(const KeepDestinationTarget&) const { return "dnat to ip daddr"; }
 };
 
 std::string_view protocol_text(const Rule& rule, Family family) {

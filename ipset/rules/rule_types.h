@@ -1,8 +1,8 @@
 #pragma once
 
-// Packet filter rules as values, independent of the backend that holds them. The types Match and
-// Target are our vocabulary: all that our own rules need. Each part is described by its
-// iptables-save text.
+// Packet filter rules as values, independent of the packet filter that holds them. The types Match
+// and Target are our vocabulary: all that our own rules need. Each part is described by its
+// iptables-save text, or by its nft(8) text if only nf_tables has it.
 
 #include <compare>
 #include <cstddef>
@@ -18,7 +18,8 @@
 
 namespace ipvsproxier::ipset {
 
-enum class Table : std::uint8_t { filter, nat, mangle, raw };
+// Those of iptables, and ours of nf_tables.
+enum class Table : std::uint8_t { filter, nat, mangle, raw, kube_ipvs };
 
 std::string_view to_string(Table table);  // "filter"
 
@@ -66,9 +67,13 @@ struct IpvsMatch {
 struct EchoRequestMatch {
   friend auto operator<=>(const EchoRequestMatch&, const EchoRequestMatch&) = default;
 };
+// nft: ct status confirmed. Not the first packet of its connection.
+struct ConfirmedMatch {
+  friend auto operator<=>(const ConfirmedMatch&, const ConfirmedMatch&) = default;
+};
 
 using Match = std::variant<SetMatch, MarkMatch, ConntrackStateMatch, LocalAddressMatch,
-                           BridgePortInMatch, IpvsMatch, EchoRequestMatch>;
+                           BridgePortInMatch, IpvsMatch, EchoRequestMatch, ConfirmedMatch>;
 
 // [!] -s PREFIX
 struct SourceMatch {
@@ -243,8 +248,18 @@ struct ForeignTarget {
   friend auto operator<=>(const ForeignTarget&, const ForeignTarget&) = default;
 };
 
-using Target =
-    std::variant<Verdict, JumpTarget, MarkTarget, MasqueradeTarget, RejectTarget, ForeignTarget>;
+// nft: ADDRESS . PROTOCOL . PORT vmap @MAP, by the packet's destination
+struct VerdictMapTarget {
+  std::string map;
+  friend auto operator<=>(const VerdictMapTarget&, const VerdictMapTarget&) = default;
+};
+// nft: dnat to ip daddr. The destination stays, and later nat chains do not change it either.
+struct KeepDestinationTarget {
+  friend auto operator<=>(const KeepDestinationTarget&, const KeepDestinationTarget&) = default;
+};
+
+using Target = std::variant<Verdict, JumpTarget, MarkTarget, MasqueradeTarget, RejectTarget,
+                            ForeignTarget, VerdictMapTarget, KeepDestinationTarget>;
 
 // Printed by iptables-save in this order: source, in-interface, protocol, comment, matches, target.
 struct Rule {

@@ -10,10 +10,12 @@ constexpr std::uint8_t kIp = 0;
 constexpr std::uint8_t kIpPort = 1;
 constexpr std::uint8_t kIpPortIp = 2;
 constexpr std::uint8_t kIpPortNet = 3;
+constexpr std::uint8_t kService = 5;
 static_assert(std::is_same_v<std::variant_alternative_t<kIp, Element>, IpElement>);
 static_assert(std::is_same_v<std::variant_alternative_t<kIpPort, Element>, IpPortElement>);
 static_assert(std::is_same_v<std::variant_alternative_t<kIpPortIp, Element>, IpPortIpElement>);
 static_assert(std::is_same_v<std::variant_alternative_t<kIpPortNet, Element>, IpPortNetElement>);
+static_assert(std::is_same_v<std::variant_alternative_t<kService, Element>, ServiceElement>);
 
 // 0.0.0.0 for another family; callers check the family first.
 std::uint32_t number_of(const IpAddress& address) {
@@ -48,6 +50,8 @@ std::optional<PackedElement> PackedElement::pack(const Element& element) {
           packed.ip2_ = number_of(one.net.address);
           packed.length_ = one.net.length;
         }
+        if constexpr (std::is_same_v<Kind, ServiceElement>)
+          packed.ip2_ = static_cast<std::uint32_t>(one.verdict);
       },
       element);
   return fits ? std::optional(packed) : std::nullopt;
@@ -65,6 +69,8 @@ Element PackedElement::unpack() const {
     case kIpPortNet:
       return IpPortNetElement{
           ip, protocol_, port_, {IpAddress::v4(ip2_), static_cast<std::uint8_t>(length_)}};
+    case kService:
+      return ServiceElement{ip, protocol_, port_, static_cast<ServiceVerdict>(ip2_)};
     default:
       return PortElement{port_};
   }

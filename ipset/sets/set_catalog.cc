@@ -16,7 +16,7 @@ struct SetRow {
   std::string_view comment;
 };
 
-constexpr std::array<SetRow, kSetIds.size()> kRows = {{
+constexpr std::array<SetRow, kSetIds.size() + kNftSetIds.size()> kRows = {{
     {SetId::loop_back, "LOOP-BACK", SetKind::hash_ip_port_ip,
      "Kubernetes endpoints dst ip:port, source ip for solving hairpin purpose"},
     {SetId::cluster_ip, "CLUSTER-IP", SetKind::hash_ip_port,
@@ -49,11 +49,17 @@ constexpr std::array<SetRow, kSetIds.size()> kRows = {{
     {SetId::health_check_node_port, "HEALTH-CHECK-NODE-PORT", SetKind::bitmap_port,
      "Kubernetes health check node port"},
     {SetId::ipvs_ips, "IPVS-IPS", SetKind::hash_ip, "Addresses on the ipvs interface"},
+    {SetId::nft_source_ranges, "restricted", SetKind::nft_source_ranges, ""},
+    {SetId::nft_hairpins, "local_endpoints", SetKind::nft_hairpins, ""},
+    {SetId::nft_services, "services", SetKind::nft_services, ""},
+    {SetId::nft_health_ports, "health_ports", SetKind::nft_ports, ""},
+    {SetId::nft_vips, "vips", SetKind::nft_addresses, ""},
 }};
 
 constexpr bool rows_stand_at_their_id() {
   for (std::size_t i = 0; i < kRows.size(); ++i) {
-    if (kRows[i].id != kSetIds[i] || static_cast<std::size_t>(kRows[i].id) != i) return false;
+    const auto id = i < kSetIds.size() ? kSetIds[i] : kNftSetIds[i - kSetIds.size()];
+    if (kRows[i].id != id || static_cast<std::size_t>(id) != i) return false;
   }
   return true;
 }
@@ -65,7 +71,14 @@ const SetRow& set_row(SetId id) {
 
 }  // namespace
 
+bool is_unbounded(SetId id) {
+  return is_nft(set_row(id).kind);
+}
+
 std::string set_name(SetId id, Family family) {
+  if (is_nft(set_row(id).kind))
+    return (family == Family::ipv6 ? "ip6 kube-ipvs " : "ip kube-ipvs ") +
+           std::string(set_row(id).name);
   std::string name = family == Family::ipv6 ? "KUBE-6-" : "KUBE-";
   name += set_row(id).name;
   if (name.size() > kMaxNameLength) name.resize(kMaxNameLength);
@@ -80,7 +93,8 @@ std::uint32_t capacity_for(std::size_t elements) {
 
 SetSpec set_spec(SetId id, Family family, std::uint32_t capacity) {
   SetSpec spec{.name = set_name(id, family), .kind = set_row(id).kind, .family = family};
-  if (spec.kind == SetKind::bitmap_port || capacity == kSetCapacity) return spec;
+  if (spec.kind == SetKind::bitmap_port || is_nft(spec.kind) || capacity == kSetCapacity)
+    return spec;
   spec.max_elements = capacity;
   spec.hash_size = std::max(spec.hash_size, capacity / 4);
   return spec;

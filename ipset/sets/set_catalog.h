@@ -1,7 +1,10 @@
 #pragma once
 
-// The 17 IP sets of each family: their names and how they are created. Pure; any thread. Names,
-// kinds and comments are kube-proxy's, so that sets can be taken over from it and handed back.
+// The sets of each family: their names and how they are created. Pure; any thread.
+//
+// With iptables these are 17 IP sets; names, kinds and comments are kube-proxy's, so that sets can
+// be taken over from it and handed back. With nf_tables they are sets and maps of the table
+// "kube-ipvs" of each family (rules/nft_catalog.h). rules/packet_filter.h says which are in use.
 
 #include <array>
 #include <cstddef>
@@ -31,9 +34,14 @@ enum class SetId : std::uint8_t {
   node_port_local_sctp_hash,
   health_check_node_port,
   ipvs_ips,
+  nft_source_ranges,
+  nft_hairpins,
+  nft_services,
+  nft_health_ports,
+  nft_vips,
 };
 
-// All sets, in the order of their creation.
+// The sets of iptables, in the order of their creation.
 inline constexpr std::array<SetId, 17> kSetIds = {
     SetId::loop_back,
     SetId::cluster_ip,
@@ -54,7 +62,14 @@ inline constexpr std::array<SetId, 17> kSetIds = {
     SetId::ipvs_ips,
 };
 
-// "KUBE-LOOP-BACK"; "KUBE-6-LOOP-BACK" for IPv6, cut at the kernel's 31 bytes.
+// Those of nf_tables.
+inline constexpr std::array<SetId, 5> kNftSetIds = {
+    SetId::nft_source_ranges, SetId::nft_hairpins, SetId::nft_services,
+    SetId::nft_health_ports,  SetId::nft_vips,
+};
+
+// "KUBE-LOOP-BACK"; "KUBE-6-LOOP-BACK" for IPv6, cut at the kernel's 31 bytes. Sets of nf_tables
+// as nft(8) names them, "ip kube-ipvs vips".
 std::string set_name(SetId id, Family family);
 
 // The maxelem of kube-proxy's sets.
@@ -65,10 +80,15 @@ inline constexpr std::uint32_t kSetCapacity = 65536;
 std::uint32_t capacity_for(std::size_t elements);
 
 // How the set is created. Up to kSetCapacity the hashsize is 1024, as kube-proxy's; a larger set
-// starts with the hashsize that it would grow to. The capacity of a bitmap:port is its range.
+// starts with the hashsize that it would grow to. The capacity of a bitmap:port is its range; sets
+// of nf_tables have none.
 SetSpec set_spec(SetId id, Family family, std::uint32_t capacity = kSetCapacity);
 
-// The comment of the iptables rules that use the set; the same for both families.
+// Whether the set holds as many elements as memory does.
+bool is_unbounded(SetId id);
+
+// The comment of the iptables rules that use the set; the same for both families. "" for sets of
+// nf_tables.
 std::string_view set_comment(SetId id);
 
 }  // namespace ipvsproxier::ipset

@@ -89,6 +89,7 @@ class ElementWriter {
   bool operator()(const PortElement& element) {
     return spec_.kind == SetKind::bitmap_port && put(IPSET_OPT_PORT, &element.port);
   }
+  bool operator()(const ServiceElement&) { return false; }
 
  private:
   bool put(ipset_opt option, const void* value) {

@@ -20,6 +20,10 @@ struct Printer {
                        element.port, element.net.to_string());
   }
   std::string operator()(const PortElement& element) const { return std::to_string(element.port); }
+  std::string operator()(const ServiceElement& element) const {
+    return fmt::format("{},{}:{},{}", element.ip.to_string(), to_lower_string(element.protocol),
+                       element.port, to_string(element.verdict));
+  }
 };
 
 }  // namespace
@@ -36,8 +40,22 @@ std::string_view to_string(SetKind kind) {
       return "hash:ip,port,net";
     case SetKind::bitmap_port:
       return "bitmap:port";
+    case SetKind::nft_addresses:
+      return "nft addresses";
+    case SetKind::nft_hairpins:
+      return "nft hairpins";
+    case SetKind::nft_ports:
+      return "nft ports";
+    case SetKind::nft_services:
+      return "nft services";
+    case SetKind::nft_source_ranges:
+      return "nft source ranges";
   }
   return "unknown";
+}
+
+bool is_nft(SetKind kind) {
+  return kind >= SetKind::nft_addresses;
 }
 
 std::string_view module_of(SetKind kind) {
@@ -52,8 +70,39 @@ std::string_view module_of(SetKind kind) {
       return "ip_set_hash_ipportnet";
     case SetKind::bitmap_port:
       return "ip_set_bitmap_port";
+    case SetKind::nft_addresses:
+    case SetKind::nft_hairpins:
+    case SetKind::nft_ports:
+    case SetKind::nft_services:
+    case SetKind::nft_source_ranges:
+      return "nf_tables";
   }
   return "ip_set";
+}
+
+std::string_view to_string(ServiceVerdict verdict) {
+  switch (verdict) {
+    case ServiceVerdict::keep:
+      return "keep";
+    case ServiceVerdict::mark:
+      return "mark";
+    case ServiceVerdict::cluster:
+      return "cluster";
+  }
+  return "unknown";
+}
+
+std::vector<Element> replaced_by(const Element& element) {
+  const auto* service = std::get_if<ServiceElement>(&element);
+  if (service == nullptr) return {};
+  std::vector<Element> others;
+  for (const auto verdict : {ServiceVerdict::keep, ServiceVerdict::mark, ServiceVerdict::cluster}) {
+    if (verdict == service->verdict) continue;
+    auto other = *service;
+    other.verdict = verdict;
+    others.emplace_back(other);
+  }
+  return others;
 }
 
 std::string to_string(const Element& element) {

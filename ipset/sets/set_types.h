@@ -24,10 +24,19 @@ enum class SetKind : std::uint8_t {
   hash_ip_port_ip,
   hash_ip_port_net,
   bitmap_port,  // range 0-65535; has no family of its own
+  // In a table of nf_tables, which grow as needed:
+  nft_addresses,      // a set of addresses
+  nft_hairpins,       // a set of addresses: packets from one of them to itself
+  nft_ports,          // a set of TCP ports
+  nft_services,       // a map of address, protocol and port to a ServiceVerdict
+  nft_source_ranges,  // a map of address, protocol and port to a chain that drops other sources
 };
 
+// Whether sets of this kind are part of a table of nf_tables.
+bool is_nft(SetKind kind);
+
 std::string_view to_string(SetKind kind);  // "hash:ip,port"
-// The kernel module of the kind: "ip_set_hash_ipport".
+// The kernel module of the kind: "ip_set_hash_ipport", "nf_tables".
 std::string_view module_of(SetKind kind);
 
 // How a set is created. A kernel set of this name with another kind or family is not ours.
@@ -70,11 +79,31 @@ struct PortElement {
   std::uint16_t port = 0;
   friend auto operator<=>(const PortElement&, const PortElement&) = default;
 };
+// Which source address an endpoint of a virtual service sees.
+enum class ServiceVerdict : std::uint8_t {
+  keep,     // the client's
+  mark,     // the node's
+  cluster,  // the client's if the local detector tells that it is a pod of this node
+};
 
-using Element =
-    std::variant<IpElement, IpPortElement, IpPortIpElement, IpPortNetElement, PortElement>;
+std::string_view to_string(ServiceVerdict verdict);  // "keep"
+
+// A set has at most one element of a virtual service: adding another one replaces it.
+struct ServiceElement {
+  IpAddress ip;
+  Protocol protocol = Protocol::tcp;
+  std::uint16_t port = 0;
+  ServiceVerdict verdict = ServiceVerdict::keep;
+  friend auto operator<=>(const ServiceElement&, const ServiceElement&) = default;
+};
+
+using Element = std::variant<IpElement, IpPortElement, IpPortIpElement, IpPortNetElement,
+                             PortElement, ServiceElement>;
 
 std::string to_string(const Element& element);  // "10.0.0.1,tcp:80,10.1.0.0/16"
+
+// The elements that adding `element` replaces: those of its virtual service with other verdicts.
+std::vector<Element> replaced_by(const Element& element);
 
 struct ElementOp {
   bool add = true;

@@ -45,10 +45,12 @@ void ActualState::commit(const BindingOp& op) {
 void ActualState::commit(const SetKey& set, const ipset::ElementOp& op) {
   const auto it = sets.find(set);
   if (it == sets.end() || !it->second) return;
-  if (op.add)
+  if (op.add) {
+    for (const auto& replaced : ipset::replaced_by(op.element)) it->second->erase(replaced);
     it->second->insert(op.element);
-  else
+  } else {
     it->second->erase(op.element);
+  }
 }
 
 void ActualState::commit(const ipset::SetSpec& made) {

@@ -43,7 +43,7 @@ std::string to_text(const DesiredState& state) {
       text += fmt::format("element {} {}\n", ipset::set_name(key.id, key.family),
                           ipset::to_string(element));
   for (const auto& [family, parameters] : state.rules)
-    for (const auto& table : ipset::rules_for(family, parameters))
+    for (const auto& table : ipset::rules_for(state.packet_filter, family, parameters))
       for (const auto& chain : table.chains)
         for (const auto& rule : chain.rules)
           text += fmt::format("rule {} {} -A {} {}\n", netlink::to_string(family),

@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "ipset/rules/packet_filter.h"
 #include "ipset/rules/rule_catalog.h"
 #include "ipset/sets/element_set.h"
 #include "ipset/sets/set_catalog.h"
@@ -60,7 +61,8 @@ struct Leftovers {
 
 struct DesiredState {
   std::map<netlink::VirtualServiceKey, PlannedService> services;
-  AddressSet addresses;                                    // bound on this node
+  AddressSet addresses;                                               // bound on this node
+  ipset::PacketFilter packet_filter = ipset::PacketFilter::iptables;  // whose sets and rules
   std::map<SetKey, ipset::ElementSet> sets;                // all sets of each planned family
   std::map<netlink::Family, ipset::RuleParameters> rules;  // one entry for each planned family
   // All objects could be read: entries that are absent here are removed. If false, nothing is

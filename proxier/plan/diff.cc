@@ -81,12 +81,13 @@ class Differ {
 
   // A VIP may be exposed only if its filters are known to be in place.
   bool can_expose(Family family) const {
-    const bool sets_known =
-        std::all_of(ipset::kSetIds.begin(), ipset::kSetIds.end(), [&](SetId id) {
-          return actual_.sets.contains({family, id});
-        });
-    return sets_known && actual_.rules.contains({family, ipset::Table::filter}) &&
-           actual_.rules.contains({family, ipset::Table::nat});
+    return std::ranges::all_of(ipset::sets_of(desired_.packet_filter),
+                               [&](SetId id) {
+                                 return actual_.sets.contains({family, id});
+                               }) &&
+           std::ranges::all_of(ipset::tables_of(desired_.packet_filter), [&](ipset::Table table) {
+             return actual_.rules.contains({family, table});
+           });
   }
 
   const ipset::ElementSet& actual_elements(SetKey key) const {
@@ -115,6 +116,7 @@ class Differ {
   // The maxelem for a set that will hold so many elements.
   std::uint32_t capacity_of(SetKey key, std::size_t elements) const {
     const auto now = actual_.capacity(key);
+    if (ipset::is_unbounded(key.id)) return now;
     if (!desired_.sets_grow) return elements <= ipset::kSetCapacity ? ipset::kSetCapacity : now;
     const auto needed = ipset::capacity_for(elements);
     // A set that shrinks a little keeps its size: it may grow again.
@@ -139,7 +141,7 @@ class Differ {
   // Rules for the time while elements come and go: a rule exists for every set that has or will
   // have elements, and for every set that could not be read and has a rule.
   ipset::RuleParameters transitional(Family family, ipset::RuleParameters parameters) const {
-    for (auto id : ipset::kSetIds) {
+    for (auto id : ipset::sets_of(desired_.packet_filter)) {
       const SetKey key{family, id};
       if (!actual_elements(key).empty() || (!actual_.sets.contains(key) && is_consulted(key)))
         parameters.non_empty.insert(id);
@@ -196,7 +198,8 @@ class Differ {
     for (const auto& [family, parameters] : desired_.rules) {
       if (!scope_.rules.contains(family)) continue;
       auto wanted = ipset::rules_for(
-          family, in_transition ? transitional(family, parameters) : settled(family, parameters));
+          desired_.packet_filter, family,
+          in_transition ? transitional(family, parameters) : settled(family, parameters));
       for (auto& table : wanted) {
         const auto current = actual_.rules.find({family, table.table});
         if (current == actual_.rules.end()) continue;
@@ -236,7 +239,7 @@ class Differ {
 
   std::vector<SetChange> set_changes(bool adding) const {
     std::vector<SetChange> changes;
-    for (auto id : kAddOrder)
+    for (auto id : ipset::sets_of(desired_.packet_filter))
       for (auto family : netlink::kFamilies) {
         const SetKey key{family, id};
         const auto wanted = desired_.sets.find(key);
@@ -244,14 +247,15 @@ class Differ {
         if (wanted == desired_.sets.end() || scope == scope_.elements.end() ||
             !actual_.sets.contains(key))
           continue;
-        // ipvs_ips guards bound addresses: keep it while these are unknown.
-        if (!adding && id == SetId::ipvs_ips && !actual_.addresses) continue;
+        // It guards bound addresses: keep it while these are unknown.
+        if (!adding && id == vip_set() && !actual_.addresses) continue;
         const auto& has = actual_elements(key);
         SetChange change{key, {}};
         for (const auto& element : scope->second) {
           const bool want = wanted->second.contains(element);
           if (want != adding || has.contains(element) == adding) continue;
-          if (!adding && (refuses_for_lingering(id, element) || is_leftover(key, element)))
+          if (!adding && (refuses_for_lingering(id, element) || is_leftover(key, element) ||
+                          is_replaced(wanted->second, element)))
             continue;
           change.ops.push_back(ElementOp{adding, element});
         }
@@ -261,6 +265,14 @@ class Differ {
     return changes;
   }
 
+  SetId vip_set() const { return ipset::vip_set(desired_.packet_filter); }
+
+  // Whether adding a desired element has removed it.
+  static bool is_replaced(const ipset::ElementSet& wanted, const Element& element) {
+    return std::ranges::any_of(ipset::replaced_by(element),
+                               [&](const Element& other) { return wanted.contains(other); });
+  }
+
   bool is_leftover(SetKey set, const Element& element) const {
     const auto it = desired_.leftovers.elements.find(set);
     return it != desired_.leftovers.elements.end() && it->second.contains(element);
@@ -268,7 +280,7 @@ class Differ {
 
   // Whether the element refuses new connections to an address that only finishes its connections.
   bool refuses_for_lingering(SetId id, const Element& element) const {
-    return id == SetId::ipvs_ips && has_lingering(std::get<ipset::IpElement>(element).ip);
+    return id == vip_set() && has_lingering(std::get<ipset::IpElement>(element).ip);
   }
 
   // Whether a virtual service of this address only finishes its connections.
@@ -446,9 +458,11 @@ SortedVector<netlink::RealServerKey> draining(const DesiredState& desired,
 
 Scope scope_of(const netlink::VirtualServiceKey& leaving) {
   const auto& address = leaving.address;
+  const ipset::ElementSet vip{ipset::IpElement{address}};
   return {.services = {leaving},
           .addresses = {address},
-          .elements = {{{address.family(), SetId::ipvs_ips}, {ipset::IpElement{address}}}},
+          .elements = {{{address.family(), SetId::ipvs_ips}, vip},
+                       {{address.family(), SetId::nft_vips}, vip}},
           .rules = {}};
 }
 

@@ -12,37 +12,10 @@
 // real servers gets the scheduler after its real servers; until then it accepts no connection, as
 // without real servers.
 
-#include <array>
-
-#include "ipset/sets/set_catalog.h"
 #include "proxier/plan/actual_state.h"
 #include "proxier/plan/transaction.h"
 
 namespace ipvsproxier::plan {
-
-// Elements are added in this order, set by set, and removed in the opposite one. Sets that let
-// traffic in come before sets that shut it out (source ranges before the firewall; every VIP's own
-// set before the catch-all of the dummy link), and exemptions from masquerading before
-// masquerading.
-inline constexpr std::array<ipset::SetId, ipset::kSetIds.size()> kAddOrder = {
-    ipset::SetId::loop_back,
-    ipset::SetId::load_balancer_source_cidr,
-    ipset::SetId::load_balancer_source_ip,
-    ipset::SetId::load_balancer_local,
-    ipset::SetId::load_balancer_fw,
-    ipset::SetId::node_port_local_tcp,
-    ipset::SetId::node_port_local_udp,
-    ipset::SetId::node_port_local_sctp_hash,
-    ipset::SetId::node_port_tcp,
-    ipset::SetId::node_port_udp,
-    ipset::SetId::node_port_sctp_hash,
-    ipset::SetId::health_check_node_port,
-    ipset::SetId::external_ip_local,
-    ipset::SetId::external_ip,
-    ipset::SetId::load_balancer,
-    ipset::SetId::cluster_ip,
-    ipset::SetId::ipvs_ips,
-};
 
 // Compares the keys of `scope`, and sets that do not exist. A new VIP is added only together with
 // the elements and rules that guard it. A scope that names a missing virtual service or address

@@ -33,9 +33,10 @@ ipset::LocalDetector detector_of(Family family, const NodeInfo& node,
 
 SortedVector<IpAddress> addresses_in(const SetElements& elements) {
   std::vector<IpAddress> addresses;
-  elements.each_of(SetId::ipvs_ips, [&](const Element& element) {
-    addresses.push_back(std::get<ipset::IpElement>(element).ip);
-  });
+  for (const auto id : {SetId::ipvs_ips, SetId::nft_vips})
+    elements.each_of(id, [&](const Element& element) {
+      addresses.push_back(std::get<ipset::IpElement>(element).ip);
+    });
   return SortedVector(std::move(addresses));
 }
 
@@ -44,7 +45,7 @@ SortedVector<IpAddress> addresses_in(const SetElements& elements) {
 FamilyPlanner::FamilyPlanner(Family family, const PlannerOptions& options, DesiredState& state)
     : options_(options), state_(state) {
   node_.family = family;
-  for (auto id : ipset::kSetIds) state_.sets[{family, id}];
+  for (auto id : ipset::sets_of(options.packet_filter)) state_.sets[{family, id}];
   ipset::RuleParameters parameters;
   parameters.masquerade_mark = options.masquerade_mark;
   parameters.masquerade_all = options.masquerade_all;

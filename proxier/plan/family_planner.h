@@ -50,7 +50,7 @@ class FamilyPlanner {
   // it may own some) and its elements.
   struct Part {
     Claims::Claimant claimant;
-    FilterEntries filter;  // elements of ipvs_ips are its addresses
+    FilterEntries filter;  // those of vip_set() are its addresses
     LocalLack local_lack;
 
     bool is_empty() const {

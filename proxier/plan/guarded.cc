@@ -20,9 +20,13 @@ std::optional<Protocol> protocol_of_ports(SetId set) {
   }
 }
 
+bool names_endpoints(SetId set) {
+  return set == SetId::loop_back || set == SetId::nft_hairpins;
+}
+
 Guarded guarded_by(SetId set, const ipset::Element& element) {
   Guarded guarded;
-  if (set != SetId::loop_back) std::visit(guarded, element);  // loop_back holds endpoints
+  if (!names_endpoints(set)) std::visit(guarded, element);
   return guarded;
 }
 

@@ -24,6 +24,9 @@ struct Guarded {
   }
 };
 
+// Whether the set's elements name endpoints, which guard no virtual service and no address.
+bool names_endpoints(ipset::SetId set);
+
 Guarded guarded_by(ipset::SetId set, const ipset::Element& element);
 
 // The protocol of a set of node ports whose elements hold ports only.

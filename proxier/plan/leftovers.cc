@@ -12,11 +12,6 @@ namespace ipvsproxier::plan {
 
 namespace {
 
-// Whether the set's elements name endpoints.
-bool names_endpoints(const SetKey& set) {
-  return set.id == ipset::SetId::loop_back;
-}
-
 using NodePorts = std::set<std::pair<netlink::Protocol, std::uint16_t>>;
 
 void note_node_port(const netlink::VirtualServiceKey& key, const PlannedService& planned,
@@ -105,7 +100,7 @@ void add_leftover_elements(const DesiredState& desired, const SetKey& set,
                            Leftovers& leftovers) {
   const auto wanted = desired.sets.find(set);
   if (wanted == desired.sets.end()) return;
-  if (!doubt.services && !(doubt.about_slices() && names_endpoints(set))) return;
+  if (!doubt.services && !(doubt.about_slices() && names_endpoints(set.id))) return;
   const auto node_ports = protocol_of_ports(set.id) ? node_ports_of(desired) : NodePorts();
   const auto is_wanted = [&](const auto& key) { return desired.services.contains(key); };
   for (const auto& element : elements)
@@ -121,7 +116,7 @@ void narrow(const Doubt& doubt, const OwnerOf& owner_of, Leftovers& leftovers) {
   leftovers.services.clear();
   leftovers.addresses.clear();
   std::erase_if(leftovers.elements, [&](const auto& entry) {
-    return !doubt.about_slices() || !names_endpoints(entry.first);
+    return !doubt.about_slices() || !names_endpoints(entry.first.id);
   });
 }
 

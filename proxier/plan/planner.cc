@@ -21,6 +21,7 @@ Places places_of(const PlannerOptions& options) {
 Planner::Planner(PlannerOptions options) : options_(std::move(options)) {
   state_.foreign = options_.exclude_cidrs;
   state_.drains_services = options_.drain_deleted_services;
+  state_.packet_filter = options_.packet_filter;
   state_.sets_grow = options_.differences.growing_sets;
   state_.places = places_of(options_);
   for (auto family : options_.families)

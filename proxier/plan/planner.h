@@ -43,6 +43,7 @@ struct PlannerOptions {
   bool allow_external_ips = true;
   bool drain_deleted_services = false;  // their TCP connections may finish
   bool bind_by_routes = false;          // VIPs are bound by local routes instead of addresses
+  ipset::PacketFilter packet_filter = ipset::PacketFilter::iptables;
   Differences differences;
 };
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "proxier/model/service_port.h"
+#include "proxier/plan/nftables_filter.h"
 #include "proxier/plan/topology.h"
 
 namespace ipvsproxier::plan {
@@ -228,7 +229,10 @@ ServicePlan plan_service(const Ports& ports, const model::SlicesByName* slices,
     plan.not_granted.push_back(*std::move(problem));
   const auto addresses = addresses_of(ports, node);
   traffic.addresses.assign(addresses.begin(), addresses.end());
-  plan.filter = iptables_filter(traffic);
+  if (options.packet_filter == ipset::PacketFilter::nftables)
+    plan.filter.elements = nftables_filter(traffic);
+  else
+    plan.filter = iptables_filter(traffic);
   return plan;
 }
 

@@ -72,7 +72,7 @@ ElementSet differing(const std::optional<ElementSet>& found,
 // set is filled again before the next one is read.
 std::vector<SetKey> keys_from(std::size_t count, const plan::DesiredState& desired) {
   std::vector<SetKey> keys;
-  for (const auto id : plan::kAddOrder)
+  for (const auto id : ipset::sets_of(desired.packet_filter))
     for (const auto family : netlink::kFamilies)
       if (desired.sets.contains({family, id})) keys.push_back({family, id});
   keys.erase(keys.begin(), keys.begin() + static_cast<std::ptrdiff_t>(count));
@@ -213,7 +213,7 @@ PartRead ReadBack::read_rules(Kernel& kernel, const plan::DesiredState& desired,
   const auto family = next->first;
   family_ = family;
   std::map<plan::TableKey, std::optional<ipset::TableRules>> found;
-  for (const auto& wanted : ipset::rules_for(family, next->second)) {
+  for (const auto& wanted : ipset::rules_for(desired.packet_filter, family, next->second)) {
     const plan::TableKey key{family, wanted.table};
     auto listed = kernel.rules.list(wanted);
     if (!listed) {

@@ -5,7 +5,7 @@
 // caller may write between two parts, so each part is compared with the current mirror. Sync thread
 // only.
 //
-// Order: sets (in plan::kAddOrder), rules, virtual services, their real servers; so guards are
+// Order: sets (in ipset::sets_of()), rules, virtual services, their real servers; so guards are
 // known and repaired before what they guard. Links and addresses are not read here: LinkEvents
 // report their changes.
 
@@ -81,7 +81,7 @@ class ReadBack {
   PartRead read_servers(Kernel& kernel, const plan::ActualState& mirror);
 
   Stage stage_ = Stage::done;
-  std::size_t sets_read_ = 0;              // of plan::kAddOrder
+  std::size_t sets_read_ = 0;              // of ipset::sets_of()
   std::optional<SetReading> set_reading_;  // of the next set
   // The last entries that were read.
   std::optional<netlink::Family> family_;

@@ -87,6 +87,8 @@ inline std::vector<Element> contract_elements(SetKind kind, Family family) {
               IpPortNetElement{ip(1), Protocol::udp, 80, net(0, 1)}};
     case SetKind::bitmap_port:
       return {PortElement{0}, PortElement{1}, PortElement{30080}, PortElement{65535}};
+    default:  // not of an IP set
+      break;
   }
   return {};
 }

@@ -44,7 +44,9 @@ struct Refusal {
   const SetSpec& spec;
 
   std::string operator()(const ipset::IpElement& element) const {
-    if (spec.kind != SetKind::hash_ip) return "kind";
+    if (spec.kind != SetKind::hash_ip && spec.kind != SetKind::nft_addresses &&
+        spec.kind != SetKind::nft_hairpins)
+      return "kind";
     if (element.ip.family() != spec.family) return "family";
     return element.ip.is_any() ? "null-valued element" : "";
   }
@@ -58,12 +60,17 @@ struct Refusal {
     return fits ? "" : "family";
   }
   std::string operator()(const ipset::IpPortNetElement& element) const {
-    if (spec.kind != SetKind::hash_ip_port_net) return "kind";
+    if (spec.kind != SetKind::hash_ip_port_net && spec.kind != SetKind::nft_source_ranges)
+      return "kind";
     if (element.ip.family() != spec.family || element.net.family() != spec.family) return "family";
     return element.net.length == 0 ? "prefix length 0" : "";
   }
+  std::string operator()(const ipset::ServiceElement& element) const {
+    if (spec.kind != SetKind::nft_services) return "kind";
+    return element.ip.family() != spec.family ? "family" : "";
+  }
   std::string operator()(const ipset::PortElement&) const {
-    return spec.kind != SetKind::bitmap_port ? "kind" : "";
+    return spec.kind != SetKind::bitmap_port && spec.kind != SetKind::nft_ports ? "kind" : "";
   }
 };
 
@@ -165,8 +172,9 @@ Status FakeSetTable::apply_one(const std::string& name, const ElementOp& op) {
     set.elements.erase(op.element);
     return {};
   }
-  const bool is_full =
-      set.spec.kind != SetKind::bitmap_port && set.elements.size() >= set.spec.max_elements;
+  for (const auto& replaced : ipset::replaced_by(op.element)) set.elements.erase(replaced);
+  const bool is_full = set.spec.kind != SetKind::bitmap_port && !ipset::is_nft(set.spec.kind) &&
+                       set.elements.size() >= set.spec.max_elements;
   if (is_full && !set.elements.contains(op.element))
     return Error{ErrorKind::io, 0,
                  "add " + to_string(op.element) + " to set " + set.spec.name + ": it is full"};

@@ -34,6 +34,7 @@ struct Fits {
   bool operator()(const ipset::PortElement&) const {
     return spec.kind == ipset::SetKind::bitmap_port;
   }
+  bool operator()(const ipset::ServiceElement&) const { return false; }
 };
 
 }  // namespace

@@ -21,7 +21,7 @@ class KernelModel {
     model.state.addresses.emplace();
     for (const auto& [key, elements] : desired.sets) model.state.sets[key] = std::nullopt;
     for (const auto& [family, parameters] : desired.rules)
-      for (auto table : {ipset::Table::filter, ipset::Table::nat})
+      for (auto table : ipset::tables_of(desired.packet_filter))
         model.state.rules[{family, table}] = {family, table, {}, {}};
     return model;
   }

@@ -79,22 +79,29 @@ Element element_of(SetKind kind, std::mt19937& random) {
   const auto length = static_cast<std::uint8_t>(random() % (v6 ? 129 : 33));
   switch (kind) {
     case SetKind::hash_ip:
+    case SetKind::nft_addresses:
+    case SetKind::nft_hairpins:
       return IpElement{ip};
     case SetKind::hash_ip_port:
       return IpPortElement{ip, protocol, port};
     case SetKind::hash_ip_port_ip:
       return IpPortIpElement{ip, protocol, port, address_of(random, v6)};
     case SetKind::hash_ip_port_net:
+    case SetKind::nft_source_ranges:
       return IpPortNetElement{ip, protocol, port, IpPrefix::of(address_of(random, v6), length)};
+    case SetKind::nft_services:
+      return ServiceElement{ip, protocol, port, static_cast<ServiceVerdict>(random() % 3)};
     case SetKind::bitmap_port:
+    case SetKind::nft_ports:
       break;
   }
   return PortElement{static_cast<std::uint16_t>(random())};
 }
 
 TEST_CASE("the elements of one set, of either family, are a set of elements") {
-  const auto kind = GENERATE(SetKind::hash_ip, SetKind::hash_ip_port, SetKind::hash_ip_port_ip,
-                             SetKind::hash_ip_port_net, SetKind::bitmap_port);
+  const auto kind =
+      GENERATE(SetKind::hash_ip, SetKind::hash_ip_port, SetKind::hash_ip_port_ip,
+               SetKind::hash_ip_port_net, SetKind::bitmap_port, SetKind::nft_services);
   const auto make = [k = kind](std::mt19937& random) { return element_of(k, random); };
   check_like_a_set<ElementSet, Element>(make, 4000, 3);
 }
@@ -104,7 +111,7 @@ TEST_CASE("a packed element is its element, and takes 16 bytes") {
   std::mt19937 random(1);
   int packed = 0;
   for (const auto kind : {SetKind::hash_ip, SetKind::hash_ip_port, SetKind::hash_ip_port_ip,
-                          SetKind::hash_ip_port_net, SetKind::bitmap_port})
+                          SetKind::hash_ip_port_net, SetKind::bitmap_port, SetKind::nft_services})
     for (int i = 0; i < 500; ++i) {
       const auto element = element_of(kind, random);
       const auto small = PackedElement::pack(element);

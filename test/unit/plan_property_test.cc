@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "ipset/rules/nft_catalog.h"
 #include "proxier/plan/diff.h"
 #include "test/support/kernel_model.h"
 #include "test/support/random_cluster.h"
@@ -11,6 +12,13 @@ namespace ipvsproxier::plan {
 namespace {
 
 constexpr std::uint32_t kClusters = 60;
+
+// Options of a random cluster, for a packet filter that stays during a test.
+PlannerOptions random_options(test::RandomCluster& random, ipset::PacketFilter filter) {
+  auto options = random.options();
+  options.packet_filter = filter;
+  return options;
+}
 
 // The state that the kernel must be in when `desired` is reached.
 void check_reached(const DesiredState& desired, const ActualState& actual) {
@@ -25,7 +33,7 @@ void check_reached(const DesiredState& desired, const ActualState& actual) {
   }
   for (const auto& [key, elements] : desired.sets) CHECK(*actual.sets.at(key) == elements);
   for (const auto& [family, parameters] : desired.rules)
-    for (const auto& table : ipset::rules_for(family, parameters))
+    for (const auto& table : ipset::rules_for(desired.packet_filter, family, parameters))
       CHECK(ipset::holds(actual.rules.at({family, table.table}), table));
 }
 
@@ -47,12 +55,13 @@ TEST_CASE("planning is deterministic", "[item-16]") {
 }
 
 TEST_CASE("applying the difference reaches the target, and then there is none") {
+  const auto filter = GENERATE(ipset::PacketFilter::iptables, ipset::PacketFilter::nftables);
   for (std::uint32_t seed = 0; seed < test::seeds(kClusters); ++seed) {
     INFO("seed " << seed);
     test::RandomCluster random(seed);
     auto cluster = random.cluster(30);
     const auto node = random.node();
-    auto options = random.options();
+    auto options = random_options(random, filter);
     auto kernel = test::KernelModel::empty_for(plan(cluster, node, options).state);
     for (int step = 0; step < 6; ++step) {
       const auto desired = plan(cluster, node, options).state;
@@ -62,14 +71,14 @@ TEST_CASE("applying the difference reaches the target, and then there is none") 
       check_reached(desired, kernel.state);
       CHECK(diff(desired, kernel.state).empty());
       random.change(cluster);
-      if (step % 2 == 1) options = random.options();
+      if (step % 2 == 1) options = random_options(random, filter);
     }
   }
 }
 
 // What must be true of every reachable VIP between any two phases: its own set has it, and while
 // anything is restricted or masqueraded by a set, the rule that consults the set is there.
-void check_guarded(const DesiredState& desired, const ActualState& actual) {
+void check_guarded_by_ip_sets(const DesiredState& desired, const ActualState& actual) {
   for (const auto& [key, service] : *actual.services) {
     const auto planned = desired.services.find(key);
     if (planned == desired.services.end() || planned->second.facet == Facet::node_port) continue;
@@ -108,14 +117,54 @@ void check_rules_cover_sets(const ActualState& actual) {
   }
 }
 
+// The same with nf_tables: the map has its verdict, its address is closed otherwise, and where its
+// sources are restricted, its ranges are there.
+void check_guarded_by_nft(const DesiredState& desired, const ActualState& actual) {
+  for (const auto& [key, service] : *actual.services) {
+    const auto planned = desired.services.find(key);
+    if (planned == desired.services.end()) continue;
+    const auto family = key.address.family();
+    const auto elements_of = [&](ipset::SetId id) -> const ipset::ElementSet& {
+      return *actual.sets.at({family, id});
+    };
+    int verdicts = 0;
+    for (const auto& element : elements_of(ipset::SetId::nft_services)) {
+      const auto& one = std::get<ipset::ServiceElement>(element);
+      if (netlink::VirtualServiceKey{one.ip, one.protocol, one.port} == key) ++verdicts;
+    }
+    CHECK(verdicts == 1);
+    for (const auto& range : desired.sets.at({family, ipset::SetId::nft_source_ranges})) {
+      const auto& one = std::get<ipset::IpPortNetElement>(range);
+      if (netlink::VirtualServiceKey{one.ip, one.protocol, one.port} == key)
+        CHECK(elements_of(ipset::SetId::nft_source_ranges).contains(range));
+    }
+  }
+  for (const auto& [key, elements] : actual.sets)
+    if (key.id == ipset::SetId::nft_source_ranges && elements && !elements->empty()) {
+      const ipset::RuleParameters restricted{.non_empty = {key.id}};
+      const auto wanted = ipset::nft_rules(key.family, restricted).chains;
+      const auto first = [](const std::vector<ipset::Chain>& chains) {
+        return std::ranges::find(chains, "input", &ipset::Chain::name)->rules.front();
+      };
+      CHECK(first(actual.rules.at({key.family, ipset::Table::kube_ipvs}).chains) == first(wanted));
+    }
+}
+
+void check_guarded(const DesiredState& desired, const ActualState& actual) {
+  if (desired.packet_filter == ipset::PacketFilter::nftables)
+    return check_guarded_by_nft(desired, actual);
+  check_guarded_by_ip_sets(desired, actual);
+}
+
 TEST_CASE("between phases every reachable VIP is guarded, and adds come before deletes",
           "[item-15]") {
+  const auto filter = GENERATE(ipset::PacketFilter::iptables, ipset::PacketFilter::nftables);
   for (std::uint32_t seed = 0; seed < test::seeds(kClusters); ++seed) {
     INFO("seed " << seed);
     test::RandomCluster random(seed);
     auto cluster = random.cluster(20);
     const auto node = random.node();
-    const auto options = random.options();
+    const auto options = random_options(random, filter);
     auto kernel = test::KernelModel::empty_for(plan(cluster, node, options).state);
     for (int step = 0; step < 4; ++step) {
       const auto desired = plan(cluster, node, options).state;

@@ -44,6 +44,7 @@ struct ElementHolds {
   bool operator()(const ipset::IpPortNetElement& element) const {
     return has(3) && ip_port(element) && element.net.contains(address_at(packet, directions[2]));
   }
+  bool operator()(const ipset::ServiceElement& element) const { return ip_port(element); }
 };
 
 Answer answer(bool value, bool negated = false) {
@@ -120,6 +121,7 @@ struct PartJudge {
                   packet.connection->port == match.port);
   }
   Answer operator()(const ipset::EchoRequestMatch&) const { return Answer::no; }
+  Answer operator()(const ipset::ConfirmedMatch&) const { return Answer::no; }
 
   // --- conditions of other programs' rules
 

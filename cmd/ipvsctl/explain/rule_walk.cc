@@ -14,6 +14,8 @@ using ipset::Action;
 
 struct ActionOf {
   Action operator()(const ipset::ForeignTarget& foreign) const { return foreign.action; }
+  Action operator()(const ipset::VerdictMapTarget&) const { return ipset::UnknownAction{}; }
+  Action operator()(const ipset::KeepDestinationTarget&) const { return ipset::NoAction{}; }
   Action operator()(const auto& ours) const { return ours; }
 };
 

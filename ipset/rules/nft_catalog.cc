@@ -1,0 +1,172 @@
+#include "ipset/rules/nft_catalog.h"
+
+#include <array>
+#include <string>
+#include <utility>
+
+namespace ipvsproxier::ipset {
+
+namespace {
+
+using netlink::IpPrefix;
+using netlink::Protocol;
+
+constexpr std::string_view kKeep = "svc_keep";
+constexpr std::string_view kMark = "svc_mark";
+constexpr std::string_view kCluster = "svc_cluster";
+constexpr std::string_view kClassify = "classify";
+constexpr std::string_view kToVip = "to_vip";
+
+struct HookRow {
+  std::string_view chain;
+  ChainHook hook;
+};
+
+using Type = ChainHook::Type;
+using Hook = ChainHook::Hook;
+
+constexpr std::array<HookRow, 4> kHooks = {{
+    {"input", {Type::filter, Hook::input, -5}},
+    {"prerouting", {Type::nat, Hook::prerouting, -105}},
+    {"output", {Type::nat, Hook::output, -105}},
+    {"postrouting", {Type::nat, Hook::postrouting, 95}},
+}};
+
+class Catalog {
+ public:
+  Catalog(Family family, const RuleParameters& parameters)
+      : family_(family), parameters_(parameters) {}
+
+  TableRules run() const {
+    return {.family = family_,
+            .table = Table::kube_ipvs,
+            .chains = {chain(kKeep, {}), chain(kMark, mark()), chain(kCluster, cluster()),
+                       chain(kClassify, {{.target = map(SetId::nft_services)}}),
+                       chain(kToVip, to_vip()), chain("input", input()),
+                       chain("prerouting", {settle_destination()}), chain("output", output()),
+                       chain("postrouting", postrouting())},
+            .jumps = {}};
+  }
+
+ private:
+  static Chain chain(std::string_view name, std::vector<Rule> rules) {
+    return {.name = std::string(name), .rules = std::move(rules)};
+  }
+  static Target jump(std::string_view to) { return JumpTarget{.chain = std::string(to)}; }
+  Target map(SetId id) const { return VerdictMapTarget{.map = set_name(id, family_)}; }
+  Match in_set(SetId id, std::vector<Direction> directions) const {
+    return SetMatch{.set = set_name(id, family_), .directions = std::move(directions)};
+  }
+
+  std::vector<Rule> mark() const {
+    const auto bit = parameters_.masquerade_mark;
+    const auto loopback = *IpPrefix::parse(family_ == Family::ipv4 ? "127.0.0.0/8" : "::1/128");
+    // Of a later packet nothing would clear the mark: its address translation is settled.
+    return {{.source = SourceMatch{.prefix = loopback}, .target = Verdict::return_},
+            {.matches = {ConfirmedMatch{}}, .target = Verdict::return_},
+            {.target = MarkTarget{.value = bit, .mask = bit}}};
+  }
+
+  std::vector<Rule> cluster() const {
+    Rule rule{.target = jump(kMark)};
+    if (!parameters_.masquerade_all && !add_detector(rule))
+      rule.matches.emplace_back(LocalAddressMatch{.direction = Direction::src});
+    return {std::move(rule)};
+  }
+
+  // False: there is no detector in this family.
+  bool add_detector(Rule& rule) const {
+    const auto& detector = parameters_.detector;
+    const auto* prefix = std::get_if<IpPrefix>(&detector);
+    if (prefix != nullptr && prefix->family() == family_)
+      rule.source = SourceMatch{.prefix = *prefix, .negated = true};
+    else if (const auto* bridge = std::get_if<BridgeInterface>(&detector))
+      rule.in_interface = not_through(bridge->name, false);
+    else if (const auto* interface = std::get_if<InterfacePrefix>(&detector))
+      rule.in_interface = not_through(interface->prefix, true);
+    else
+      return false;
+    return true;
+  }
+
+  std::vector<Rule> to_vip() const {
+    std::vector<Rule> rules;
+    if (parameters_.vip_ping)
+      rules.push_back({.matches = {EchoRequestMatch{}}, .target = Verdict::return_});
+    rules.push_back({.protocol = Protocol::tcp,
+                     .matches = {in_set(SetId::nft_health_ports, {Direction::dst})},
+                     .target = Verdict::return_});
+    rules.push_back({.matches = {ConntrackStateMatch{.is_new = true}}, .target = RejectTarget{}});
+    return rules;
+  }
+
+  // Ahead of established packets, so that a range that goes cuts connections.
+  void add_restricted(std::vector<Rule>& rules) const {
+    if (parameters_.non_empty.contains(SetId::nft_source_ranges))
+      rules.push_back({.target = map(SetId::nft_source_ranges)});
+  }
+
+  Rule settle_destination() const {
+    return {.matches = {in_set(SetId::nft_vips, {Direction::dst})},
+            .target = KeepDestinationTarget{}};
+  }
+
+  std::vector<Rule> input() const {
+    std::vector<Rule> rules;
+    add_restricted(rules);
+    rules.push_back({.matches = {ConntrackStateMatch{.related = true, .established = true}},
+                     .target = Verdict::accept});
+    // Packets to a virtual service do not come back from here.
+    rules.push_back({.target = map(SetId::nft_services)});
+    rules.push_back(
+        {.matches = {in_set(SetId::nft_vips, {Direction::dst})}, .target = jump(kToVip)});
+    return rules;
+  }
+
+  std::vector<Rule> output() const {
+    std::vector<Rule> rules;
+    add_restricted(rules);
+    rules.push_back({.target = jump(kClassify)});
+    rules.push_back(settle_destination());
+    return rules;
+  }
+
+  std::vector<Rule> postrouting() const {
+    const auto bit = parameters_.masquerade_mark;
+    return {{.matches = {in_set(SetId::nft_hairpins, {Direction::src, Direction::dst})},
+             .target = MasqueradeTarget{}},
+            {.matches = {MarkMatch{.value = bit, .mask = bit, .negated = true}},
+             .target = Verdict::return_},
+            {.target = MarkTarget{.value = bit, .mask = 0}},
+            {.target = MasqueradeTarget{.random_fully = true}}};
+  }
+
+  Family family_;
+  const RuleParameters& parameters_;
+};
+
+}  // namespace
+
+std::optional<ChainHook> hook_of(std::string_view chain) {
+  for (const auto& row : kHooks)
+    if (row.chain == chain) return row.hook;
+  return std::nullopt;
+}
+
+std::string_view chain_of(ServiceVerdict verdict) {
+  switch (verdict) {
+    case ServiceVerdict::keep:
+      return kKeep;
+    case ServiceVerdict::mark:
+      return kMark;
+    case ServiceVerdict::cluster:
+      return kCluster;
+  }
+  return kMark;
+}
+
+TableRules nft_rules(Family family, const RuleParameters& parameters) {
+  return Catalog(family, parameters).run();
+}
+
+}  // namespace ipvsproxier::ipset

@@ -1,0 +1,50 @@
+#pragma once
+
+// The fixed chains of the table "kube-ipvs" that each family has in nf_tables, and where the kernel
+// calls them. They do with three lookups what the rules of rule_catalog.h do with up to twenty.
+// Pure functions; any thread.
+//
+// input:       source ranges; then established packets leave; then the map of virtual services
+//              decides about the source address; other ports of VIPs are closed
+// output:      the same for packets of this node
+// prerouting:  the destination of packets to VIPs is settled, so that no later chain of another
+//              table (a hostPort) changes it
+// postrouting: masquerades what input or output has marked, and endpoints that reach themselves
+//
+// IPVS takes packets at priorities 98 and 99 of the hook input, and -99 and -98 of output
+// (net/netfilter/ipvs/ip_vs_core.c, 6.1): ours come before it. Priorities are odd, because of two
+// chains of equal priority the newer one runs first.
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "ipset/rules/rule_catalog.h"
+
+namespace ipvsproxier::ipset {
+
+inline constexpr std::string_view kNftTable = "kube-ipvs";
+
+// Where the kernel calls a chain; values as in <linux/netfilter.h>.
+struct ChainHook {
+  enum class Type : std::uint8_t { filter, nat };
+  enum class Hook : std::uint8_t { prerouting = 0, input = 1, output = 3, postrouting = 4 };
+
+  Type type = Type::filter;
+  Hook hook = Hook::input;
+  std::int32_t priority = 0;
+
+  friend bool operator==(const ChainHook&, const ChainHook&) = default;
+};
+
+// nullopt: other chains jump to it.
+std::optional<ChainHook> hook_of(std::string_view chain);
+
+// The chain to which the map of virtual services sends packets.
+std::string_view chain_of(ServiceVerdict verdict);
+
+// All our chains. Of the parameters, `out_filter` has no meaning here: source ranges hold for
+// packets of this node as well.
+TableRules nft_rules(netlink::Family family, const RuleParameters& parameters);
+
+}  // namespace ipvsproxier::ipset

@@ -1,0 +1,154 @@
+#include "ipset/rules/nft_catalog.h"
+
+#include <algorithm>
+
+#include <catch2/catch.hpp>
+
+#include "ipset/rules/nft_text.h"
+#include "ipset/rules/packet_filter.h"
+
+namespace ipvsproxier::ipset {
+namespace {
+
+// What was tried with real traffic on three kernels.
+constexpr const char* kVerified = R"(chain svc_keep {
+}
+chain svc_mark {
+	ip saddr 127.0.0.0/8 return
+	ct status & confirmed == confirmed return
+	meta mark set meta mark | 0x4000
+}
+chain svc_cluster {
+	ip saddr != 10.244.0.0/16 jump svc_mark
+}
+chain classify {
+	ip daddr . meta l4proto . th dport vmap @services
+}
+chain to_vip {
+	icmp type echo-request return
+	tcp dport @health_ports return
+	ct state new reject
+}
+chain input {
+	type filter hook input priority -5; policy accept;
+	ip daddr . meta l4proto . th dport vmap @restricted
+	ct state established,related accept
+	ip daddr . meta l4proto . th dport vmap @services
+	ip daddr @vips jump to_vip
+}
+chain prerouting {
+	type nat hook prerouting priority -105; policy accept;
+	ip daddr @vips dnat to ip daddr
+}
+chain output {
+	type nat hook output priority -105; policy accept;
+	ip daddr . meta l4proto . th dport vmap @restricted
+	jump classify
+	ip daddr @vips dnat to ip daddr
+}
+chain postrouting {
+	type nat hook postrouting priority 95; policy accept;
+	ip saddr . ip daddr @local_endpoints masquerade
+	meta mark & 0x4000 != 0x4000 return
+	meta mark set meta mark ^ 0x4000
+	masquerade fully-random
+}
+)";
+
+RuleParameters restricted_with(LocalDetector detector) {
+  RuleParameters parameters;
+  parameters.detector = std::move(detector);
+  parameters.non_empty = {SetId::nft_source_ranges};
+  return parameters;
+}
+
+std::vector<std::string> rules_in(const TableRules& table, std::string_view chain) {
+  std::vector<std::string> texts;
+  for (const auto& rule : std::ranges::find(table.chains, chain, &Chain::name)->rules)
+    texts.push_back(to_nft_string(rule, table.family));
+  return texts;
+}
+
+TEST_CASE("nf_tables: the rules are those that were verified") {
+  const auto parameters = restricted_with(*netlink::IpPrefix::parse("10.244.0.0/16"));
+  CHECK(to_nft_string(nft_rules(Family::ipv4, parameters)) == kVerified);
+}
+
+TEST_CASE("nf_tables: the rules of IPv6 are the same in its words") {
+  std::string wanted = kVerified;
+  const auto replace = [&](const std::string& from, const std::string& to) {
+    for (std::size_t at = 0; (at = wanted.find(from, at)) != std::string::npos; at += to.size())
+      wanted.replace(at, from.size(), to);
+  };
+  replace("127.0.0.0/8", "::1/128");
+  replace("10.244.0.0/16", "fd44::/64");
+  for (const auto* word : {"ip saddr", "ip daddr"}) replace(word, "ip6" + std::string(word + 2));
+  replace("icmp type", "icmpv6 type");
+  const auto parameters = restricted_with(*netlink::IpPrefix::parse("fd44::/64"));
+  CHECK(to_nft_string(nft_rules(Family::ipv6, parameters)) == wanted);
+}
+
+TEST_CASE("nf_tables: pods are told by the detector") {
+  const auto cluster = [](const RuleParameters& parameters) {
+    return rules_in(nft_rules(Family::ipv4, parameters), "svc_cluster");
+  };
+  using Texts = std::vector<std::string>;
+  CHECK(cluster({}) == Texts{"fib saddr type local jump svc_mark"});
+  CHECK(cluster({.detector = *netlink::IpPrefix::parse("fd44::/64")}) == cluster({}));
+  CHECK(cluster({.detector = BridgeInterface{"cni0"}}) ==
+        Texts{"iifname != \"cni0\" jump svc_mark"});
+  CHECK(cluster({.detector = BridgeInterface{"br+"}}) == Texts{"iifname != \"br*\" jump svc_mark"});
+  CHECK(cluster({.detector = InterfacePrefix{"veth"}}) ==
+        Texts{"iifname != \"veth*\" jump svc_mark"});
+  CHECK(cluster({.masquerade_all = true, .detector = BridgeInterface{"cni0"}}) ==
+        Texts{"jump svc_mark"});
+}
+
+TEST_CASE("nf_tables: what parameters add and remove") {
+  const auto count = [](const RuleParameters& parameters, const char* chain) {
+    return rules_in(nft_rules(Family::ipv4, parameters), chain).size();
+  };
+  CHECK(count({}, "input") == 3);
+  CHECK(count({.non_empty = {SetId::nft_source_ranges}}, "input") == 4);
+  CHECK(count({}, "output") == 2);
+  CHECK(count({.non_empty = {SetId::nft_source_ranges}}, "output") == 3);
+  CHECK(count({.vip_ping = true}, "to_vip") == 3);
+  CHECK(count({.vip_ping = false}, "to_vip") == 2);
+  const auto marked = rules_in(nft_rules(Family::ipv4, {.masquerade_mark = 0x8}), "svc_mark");
+  CHECK(marked.back() == "meta mark set meta mark | 0x8");
+}
+
+TEST_CASE("nf_tables: verdicts and jumps go to chains that exist, the kernel calls four") {
+  for (const auto family : netlink::kFamilies) {
+    const auto table = nft_rules(family, {});
+    const auto exists = [&](std::string_view chain) {
+      return std::ranges::find(table.chains, chain, &Chain::name) != table.chains.end();
+    };
+    for (const auto verdict : {ServiceVerdict::keep, ServiceVerdict::mark, ServiceVerdict::cluster})
+      CHECK(exists(chain_of(verdict)));
+    int called = 0;
+    for (const auto& chain : table.chains) {
+      called += hook_of(chain.name) ? 1 : 0;
+      for (const auto& rule : chain.rules)
+        if (const auto* jump = std::get_if<JumpTarget>(&rule.target)) CHECK(exists(jump->chain));
+    }
+    CHECK(called == 4);
+    CHECK_FALSE(hook_of("svc_mark"));
+  }
+}
+
+TEST_CASE("each packet filter has its sets and tables") {
+  CHECK(sets_of(PacketFilter::iptables).size() == 17);
+  CHECK(sets_of(PacketFilter::nftables).size() == 5);
+  for (const auto filter : {PacketFilter::iptables, PacketFilter::nftables}) {
+    CHECK(sets_of(filter).back() == vip_set(filter));
+    const auto rules = rules_for(filter, Family::ipv4, {});
+    REQUIRE(rules.size() == tables_of(filter).size());
+    for (std::size_t i = 0; i < rules.size(); ++i) CHECK(rules[i].table == tables_of(filter)[i]);
+  }
+  CHECK(set_name(SetId::nft_services, Family::ipv6) == "ip6 kube-ipvs services");
+  CHECK(set_spec(SetId::nft_vips, Family::ipv4, 1 << 20).max_elements == kSetCapacity);
+}
+
+}  // namespace
+}  // namespace ipvsproxier::ipset

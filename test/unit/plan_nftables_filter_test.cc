@@ -1,0 +1,77 @@
+#include "proxier/plan/nftables_filter.h"
+
+#include <catch2/catch.hpp>
+
+#include <fmt/format.h>
+
+#include "ipset/sets/set_catalog.h"
+#include "test/support/cluster_builder.h"
+#include "test/support/ip.h"
+
+namespace ipvsproxier::plan {
+namespace {
+
+using netlink::Protocol;
+
+using Texts = std::vector<std::string>;
+
+netlink::VirtualServiceKey key_of(const char* address, std::uint16_t port) {
+  return {test::ip(address), Protocol::tcp, port};
+}
+
+Texts texts_of(const ServiceTraffic& traffic) {
+  Texts texts;
+  nftables_filter(traffic).each([&](ipset::SetId id, const ipset::Element& element) {
+    texts.push_back(ipset::set_name(id, netlink::Family::ipv4).substr(13) + " " +
+                    to_string(element));
+  });
+  return texts;
+}
+
+TEST_CASE("nf_tables: one verdict for each virtual service, whatever its facet") {
+  ServiceTraffic traffic;
+  for (const auto facet :
+       {Facet::cluster_ip, Facet::external_ip, Facet::load_balancer, Facet::node_port}) {
+    traffic.vips = {
+        {.key = key_of("10.0.0.1", 80), .facet = facet, .source = ClientSource::kept},
+        {.key = key_of("10.0.0.2", 80), .facet = facet, .source = ClientSource::masqueraded},
+        {.key = key_of("10.0.0.3", 80),
+         .facet = facet,
+         .source = ClientSource::masqueraded_unless_by_pod}};
+    CHECK(texts_of(traffic) == Texts{"services 10.0.0.1,tcp:80,keep",
+                                     "services 10.0.0.2,tcp:80,mark",
+                                     "services 10.0.0.3,tcp:80,cluster"});
+  }
+}
+
+TEST_CASE("nf_tables: source ranges, and this node only if they hold it") {
+  const std::vector ranges{test::prefix("192.0.2.0/24"), test::prefix("198.51.100.7/32")};
+  ServiceTraffic traffic;
+  traffic.vips = {{.key = key_of("10.0.0.1", 80),
+                   .facet = Facet::load_balancer,
+                   .source = ClientSource::masqueraded,
+                   .source_ranges = ranges}};
+  const Texts without{"restricted 10.0.0.1,tcp:80,192.0.2.0/24",
+                      "restricted 10.0.0.1,tcp:80,198.51.100.7/32",
+                      "services 10.0.0.1,tcp:80,mark"};
+  CHECK(texts_of(traffic) == without);
+  traffic.vips[0].ranges_hold_node = true;
+  auto with = without;
+  with.insert(with.begin(), "restricted 10.0.0.1,tcp:80,10.0.0.1/32");
+  CHECK(texts_of(traffic) == with);
+  traffic.vips[0].source_ranges = {};
+  CHECK(texts_of(traffic) == Texts{"services 10.0.0.1,tcp:80,mark"});
+}
+
+TEST_CASE("nf_tables: addresses, hairpins and health ports, each once") {
+  ServiceTraffic traffic;
+  traffic.addresses = {test::ip("10.0.0.1"), test::ip("10.0.0.2")};
+  traffic.hairpins = {{Protocol::tcp, {test::ip("10.244.0.3"), 8080}},
+                      {Protocol::udp, {test::ip("10.244.0.3"), 53}}};
+  traffic.health_ports = {32000};
+  CHECK(texts_of(traffic) == Texts{"local_endpoints 10.244.0.3", "health_ports 32000",
+                                   "vips 10.0.0.1", "vips 10.0.0.2"});
+}
+
+}  // namespace
+}  // namespace ipvsproxier::plan
