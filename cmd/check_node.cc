@@ -12,6 +12,7 @@
 #include <system_error>
 #include <utility>
 
+#include "cmd/api_client.h"
 #include "cmd/kernel_tables.h"
 #include "cmd/settings.h"
 #include "ipset/rules/rule_iptc.h"
@@ -19,12 +20,16 @@
 #include "netlink/kernel_module.h"
 #include "netlink/links/host_reader_kernel.h"
 #include "netlink/unique_fd.h"
+#include "proxier/access/access_choice.h"
+#include "proxier/check/api_probe.h"
 #include "proxier/check/filter_drops.h"
 #include "proxier/check/host_facts.h"
 #include "proxier/check/judgement.h"
 #include "proxier/check/report.h"
 #include "proxier/config/listen_address.h"
+#include "proxier/loop/main_loop.h"
 #include "proxier/plan/bindings.h"
+#include "proxier/watch/api_source.h"
 
 namespace ipvsproxier::cmd {
 
@@ -126,10 +131,37 @@ bool dummy_is_other() {
          });
 }
 
+std::vector<check::ApiResource> api_resources(const std::string& node_name) {
+  std::vector<check::ApiResource> resources;
+  for (auto& one : watch::followed_resources(node_name))
+    resources.push_back({one.name, one.kind, one.path + "?" + one.selector});
+  return resources;
+}
+
+// Asks the server that a daemon would follow.
+std::vector<check::ApiFact> ask_api(const Options& options, spdlog::logger& logger) {
+  const std::string question = "find the API server";
+  auto choice = access::choose_access(options.config.client_connection.kubeconfig, options.master,
+                                      access::PodPlace::from_environment());
+  if (!choice.source) {
+    std::vector<check::ApiFact> facts;
+    for (const auto& problem : choice.problems)
+      facts.push_back({.question = question, .error = api::to_string(problem)});
+    if (facts.empty()) facts.push_back({.question = question, .error = "none is configured"});
+    return facts;
+  }
+  loop::MainLoop loop;
+  ApiClient client(*std::move(choice.source), loop, logger);
+  check::ApiProbe probe(api_resources(options.node_name), client.transport, loop,
+                        [&loop] { loop.quit(); });
+  probe.start();
+  loop.run();
+  return probe.facts();
+}
+
 }  // namespace
 
 CheckReport check_node(const Options& options, bool json, spdlog::logger& logger) {
-  static_cast<void>(logger);
   const auto questions = questions_of(options);
   auto facts = check::read_host_facts(questions);
   facts.daemon_runs = answers(options.control_socket);
@@ -138,6 +170,7 @@ CheckReport check_node(const Options& options, bool json, spdlog::logger& logger
   read_legacy_tables(facts);
   read_nft(facts);
   facts.dummy_is_other = !options.bind_by_routes && dummy_is_other();
+  if (options.manifests.empty()) facts.api = ask_api(options, logger);
   const auto findings = check::judge(facts, questions.wanted);
   return {.status = check::exit_status(check::worst(findings)),
           .text = json ? check::to_json(findings, facts) : check::to_text(findings, facts)};

@@ -58,6 +58,22 @@ Make add_plan(CLI::App& command) {
   };
 }
 
+// Flags that the command does not know are the daemon's.
+Make add_check(CLI::App& command) {
+  const auto options =
+      std::make_shared<CheckOptions>(CheckOptions{.arguments = {}, .socket = cmd::kControlSocket});
+  add_socket(command, options->socket);
+  add_json(command, options->json);
+  command.allow_extras();
+  command.footer(
+      "All other flags are those of an ipvs-proxier that shall run here: --config, --manifests, "
+      "...\nWithout any, those of the one that runs count.");
+  return [options, &command] {
+    options->arguments = command.remaining();
+    return *options;
+  };
+}
+
 Make add_status(CLI::App& command) {
   const auto options =
       std::make_shared<StatusOptions>(StatusOptions{.socket = cmd::kControlSocket});
@@ -247,6 +263,7 @@ CtlCommand parse_ctl_options(int argc, const char* const* argv, std::ostream& ou
   add("status", "Say how the daemon is", add_status);
   add("diff", "Compare the kernel with what the daemon wants", add_diff);
   add("plan", "Say what a daemon with these flags would change here", add_plan);
+  add("check", "Say whether ipvs-proxier can work on this node", add_check);
   add("completion", "Print a script that completes ipvsctl's command lines",
       [&](CLI::App& command) { return add_completion(command, out); });
   add("complete", "", [&](CLI::App& command) { return add_complete(command, app, out); });

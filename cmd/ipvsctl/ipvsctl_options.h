@@ -6,6 +6,7 @@
 #include <string>
 #include <variant>
 
+#include "cmd/ipvsctl/check_command.h"
 #include "cmd/ipvsctl/diff/diff_command.h"
 #include "cmd/ipvsctl/explain/explain_options.h"
 #include "cmd/ipvsctl/listing/list_options.h"
@@ -29,7 +30,7 @@ struct SetsOptions {
 // 2 after a wrong command line (explained on `err`).
 using CtlCommand = std::variant<int, ListOptions, SetsOptions, ExplainOptions, DiffOptions,
                                 PlanOptions, StatusOptions, ServiceOptions, TopOptions,
-                                AddressesOptions, ConnectionsOptions, RuleStyle>;
+                                AddressesOptions, ConnectionsOptions, RuleStyle, CheckOptions>;
 
 CtlCommand parse_ctl_options(int argc, const char* const* argv, std::ostream& out,
                              std::ostream& err);

@@ -4,6 +4,7 @@
 
 #include <iostream>
 
+#include "cmd/ipvsctl/check_command.h"
 #include "cmd/ipvsctl/diff/diff_command.h"
 #include "cmd/ipvsctl/explain/explain_command.h"
 #include "cmd/ipvsctl/ipvsctl_options.h"
@@ -39,6 +40,7 @@ struct Run {
   }
   int operator()(const DiffOptions& options) const { return run_diff(options, output); }
   int operator()(const PlanOptions& options) const { return run_plan(options, output); }
+  int operator()(const CheckOptions& options) const { return run_check(options, output); }
   int operator()(const StatusOptions& options) const { return run_status(options, output); }
   int operator()(const AddressesOptions& options) const {
     return told(run_addresses(options, sink()));

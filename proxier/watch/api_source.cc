@@ -8,9 +8,7 @@
 
 namespace ipvsproxier::watch {
 
-namespace {
-
-std::array<Resource, 3> resources_of(const std::string& node_name) {
+std::array<Resource, 3> followed_resources(const std::string& node_name) {
   return {
       Resource{
           .name = "services",
@@ -35,13 +33,11 @@ std::array<Resource, 3> resources_of(const std::string& node_name) {
   };
 }
 
-}  // namespace
-
 ApiSource::ApiSource(const std::string& node_name, access::Transport& transport,
                      loop::Timers& timers, const std::function<double()>& random,
                      RemovalBrake::Wait brake, spdlog::logger& log, OnUpdate on_update)
     : on_update_(std::move(on_update)), watch_log_(timers, log) {
-  for (auto& resource : resources_of(node_name)) {
+  for (auto& resource : followed_resources(node_name)) {
     // Not for the Node: there is only one, and it stays in force when it is deleted.
     const RemovalBrake own(resource.kind == api::ObjectKind::node ? std::nullopt : brake);
     reflectors_.push_back(std::make_unique<Reflector>(

@@ -5,6 +5,7 @@
 // Uses three reflectors (reflector.h describes their handling of failures), which never end. Main
 // thread only.
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -19,6 +20,9 @@
 #include "proxier/watch/watch_log.h"
 
 namespace ipvsproxier::watch {
+
+// What is listed and watched, with the selectors.
+std::array<Resource, 3> followed_resources(const std::string& node_name);
 
 struct WatchStatus {
   std::string resource;  // "services", "endpointslices", "nodes"

@@ -123,12 +123,20 @@ Status read_objects(const cmd::Options& options, model::Changes& objects, spdlog
 
 }  // namespace
 
-Result<PlanInput> input_of_daemon(ControlClient& daemon) {
+Result<cmd::Options> options_of_daemon(ControlClient& daemon) {
   const auto text = daemon.get("/v1/settings");
   if (!text) return text.error();
   const auto settings = Json::parse(*text, nullptr, false);
   if (!settings.is_object()) return daemon.stranger();
-  auto options = daemon_options(settings);
+  return daemon_options(settings);
+}
+
+Result<cmd::Options> options_of_flags(const std::vector<std::string>& arguments) {
+  return options_of(arguments, cmd::host_name());
+}
+
+Result<PlanInput> input_of_daemon(ControlClient& daemon) {
+  auto options = options_of_daemon(daemon);
   if (!options) return options.error();
   PlanInput input{.options = *std::move(options), .objects = {}};
   // The Node first: the other objects must not be older than the Node that they are planned with.
@@ -141,7 +149,7 @@ Result<PlanInput> input_of_daemon(ControlClient& daemon) {
 
 Result<PlanInput> input_of_flags(const std::vector<std::string>& arguments,
                                  const std::string& kubeconfig, spdlog::logger& logger) {
-  auto options = options_of(arguments, cmd::host_name());
+  auto options = options_of_flags(arguments);
   if (!options) return options.error();
   PlanInput input{.options = *std::move(options), .objects = {}};
   if (!kubeconfig.empty()) input.options.config.client_connection.kubeconfig = kubeconfig;

@@ -21,6 +21,11 @@ struct PlanInput {
   model::Changes objects;  // complete
 };
 
+// The options of a running daemon; `missing`: none runs.
+netlink::Result<cmd::Options> options_of_daemon(ControlClient& daemon);
+// Those of one with these flags; `malformed`: they are wrong.
+netlink::Result<cmd::Options> options_of_flags(const std::vector<std::string>& arguments);
+
 // From the daemon: its options and the objects that it holds.
 netlink::Result<PlanInput> input_of_daemon(ControlClient& daemon);
 

@@ -1,0 +1,53 @@
+#pragma once
+
+// ApiProbe: asks an API server what a daemon will ask it: of each resource one object of its list,
+// then a watch from that list's version on. The watch is proven by its response head, and given up.
+// Main thread only.
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "proxier/access/transport.h"
+#include "proxier/api/objects.h"
+#include "proxier/check/facts.h"
+#include "proxier/loop/timers.h"
+
+namespace ipvsproxier::check {
+
+struct ApiResource {
+  std::string name;  // "services"
+  api::ObjectKind kind = api::ObjectKind::service;
+  std::string target;  // path and selector: "/api/v1/services?labelSelector=..."
+};
+
+class ApiProbe {
+ public:
+  // How long one answer may take to begin, and to end.
+  static constexpr std::chrono::seconds kPatience{5};
+
+  // Asks nothing yet. The transport and the timers must outlive it; its deadlines are named
+  // "check ...". `on_done` is called once, behind the last answer, from the loop.
+  ApiProbe(std::vector<ApiResource> resources, access::Transport& transport, loop::Timers& timers,
+           std::function<void()> on_done);
+  ApiProbe(const ApiProbe&) = delete;
+  ApiProbe& operator=(const ApiProbe&) = delete;
+  ~ApiProbe();
+
+  // All resources at the same time.
+  void start();
+  // "list services", "watch services", ...: in the order of the resources; those that were answered
+  // so far. A watch is not asked for where the list failed.
+  std::vector<ApiFact> facts() const;
+
+ private:
+  class Asking;
+
+  std::vector<std::unique_ptr<Asking>> askings_;
+  std::function<void()> on_done_;
+  std::size_t running_ = 0;
+};
+
+}  // namespace ipvsproxier::check
