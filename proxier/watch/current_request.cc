@@ -167,7 +167,7 @@ void CurrentRequest::on_end(const netlink::Status& outcome) {
     auto status = api::decode_status(refusal_);
     if (head_.retry_after)
       status.retry_after_seconds = static_cast<int>(head_.retry_after->count());
-    end(ending_of_answer(head_.status, status, asked_.step));
+    end(ending_of_answer(head_.status, status, asked_.step, resource_.kind));
     return;
   }
   if (const auto finished = framer_->finish(); !finished)

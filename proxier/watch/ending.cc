@@ -53,14 +53,21 @@ Ending ending_of_event(const api::ApiStatus& status) {
   return ending_of("the watch ended with", status.code, status);
 }
 
-Ending ending_of_answer(int code, const api::ApiStatus& status, Step step) {
-  auto ending = ending_of("the server answered", code, status);
+Ending ending_of_answer(int code, const api::ApiStatus& status, Step step, api::ObjectKind kind) {
+  const bool is_refused = code == 400 || code == 422;
+  const bool is_unsupported =
+      step == Step::streaming_list &&
+      (is_refused || status.message.find("sendInitialEvents") != std::string::npos);
+  std::string what = "the server answered";
+  if (code == 404)
+    what = "the server has no " + std::string(api::to_string(kind)) + " of " +
+           std::string(api::api_version_of(kind)) + ": it answered";
+  else if (is_unsupported)
+    what = "the server has no streaming lists, pages take their place: it answered";
+  auto ending = ending_of(std::move(what), code, status);
   if (code >= 300 && code < 400)
     ending.cause += "; redirects are not followed: credentials are for the server that is named";
-  const bool is_refused = code == 400 || code == 422;
-  if (step == Step::streaming_list &&
-      (is_refused || status.message.find("sendInitialEvents") != std::string::npos))
-    ending.trouble = Trouble::unsupported;
+  if (is_unsupported) ending.trouble = Trouble::unsupported;
   if (step == Step::later_page && code == 400) ending.trouble = Trouble::expired;
   return ending;
 }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "proxier/api/names.h"
 #include "proxier/api/wire.h"
 
 namespace ipvsproxier::watch {
@@ -43,7 +44,8 @@ struct Ending {
 // The Ending for the Status of an ERROR event.
 Ending ending_of_event(const api::ApiStatus& status);
 
-// The Ending for an answer other than 200.
-Ending ending_of_answer(int code, const api::ApiStatus& status, Step step);
+// The Ending for an answer other than 200 to a request for objects of the kind. The cause of a 404
+// names the kind and its version: a server may not have them (yet).
+Ending ending_of_answer(int code, const api::ApiStatus& status, Step step, api::ObjectKind kind);
 
 }  // namespace ipvsproxier::watch

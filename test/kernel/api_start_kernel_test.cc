@@ -111,6 +111,47 @@ TEST_CASE("api: ipvsctl status tells of a watch that is refused, and of the kern
   world.finish();
 }
 
+// As an API server answers for a group that it does not have.
+const Faults kAbsent{
+    .answers = {{.code = 404, .message = "404 page not found\n", .plain_text = true}}};
+
+std::size_t times_told(ApiWorld& world, const std::string& text) {
+  std::size_t times = 0;
+  const auto log = world.daemon().log();
+  for (auto at = log.find(text); at != std::string::npos; at = log.find(text, at + 1)) ++times;
+  return times;
+}
+
+TEST_CASE("api: EndpointSlices that a server does not have are one problem, until it has them",
+          "[start]") {
+  ApiWorld world;
+  const std::string problem = world.server().url() +
+                              ": the server has no EndpointSlice of discovery.k8s.io/v1: it "
+                              "answered 404";
+  world.follow();
+  // An upgrade takes them away under the daemon: Services go on.
+  world.server().set_faults(Resource::endpoint_slices, kAbsent);
+  world.server().end_watches();
+  world.check_told(problem);
+  world.put({.name = "alone", .address = "10.96.0.77", .endpoints = {}});
+  world.check_reached();
+  REQUIRE(world.was_asked(Resource::endpoint_slices, 4));
+  CHECK(shell(ipvsctl_path() + " status; true").find(problem) != std::string::npos);
+  CHECK(times_told(world, problem) == 1);
+
+  // A daemon that starts has nothing else to go by: all stays as it was.
+  REQUIRE(world.daemon().terminate() == 0);
+  const auto before = facts_of(world.cluster());
+  world.disturb();
+  world.restart();
+  world.check_told(problem);
+  world.check_told("services: 6 listed");
+  check_untouched(world, before);
+  world.server().clear_faults();
+  world.check_reached(60'000);
+  world.finish();
+}
+
 // By pages as well, where the server has no streaming lists.
 TEST_CASE("api: a first list by pages that breaks off is nothing", "[start]") {
   ApiWorld world({.server = {.streaming_lists = false}});

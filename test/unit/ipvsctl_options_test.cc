@@ -165,6 +165,7 @@ TEST_CASE("ipvsctl service: a name or an address") {
     return std::get<ServiceOptions>(answer.line);
   };
   CHECK(service({"shop/web"}).name == api::NamespacedName{"shop", "web"});
+  CHECK(service({"1st/10"}).name == api::NamespacedName{"1st", "10"});
   CHECK(service({"shop/web"}).format == SetFormat::text);
   CHECK(service({"shop/web"}).socket == "/run/ipvs-proxier/control.sock");
   CHECK(service({"10.96.0.1"}).address == Backend::parse("10.96.0.1"));
