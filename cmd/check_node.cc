@@ -169,7 +169,7 @@ CheckReport check_node(const Options& options, bool json, spdlog::logger& logger
   read_virtual_services(options, facts);
   read_legacy_tables(facts);
   read_nft(facts);
-  facts.dummy_is_other = !options.bind_by_routes && dummy_is_other();
+  facts.dummy_is_other = dummy_is_other();
   if (options.manifests.empty()) facts.api = ask_api(options, logger);
   const auto findings = check::judge(facts, questions.wanted);
   return {.status = check::exit_status(check::worst(findings)),

@@ -21,7 +21,7 @@ namespace ipvsproxier::check {
 // What the checked daemon is asked to do.
 struct Wanted {
   std::string scheduler = "rr";
-  bool bind_by_routes = false;  // no dummy link is needed
+  bool bind_by_routes = false;  // addresses of Services are not on links
   // The families of the cluster as far as the configuration names them; empty: it does not.
   std::set<netlink::Family> families;
   bool ports_are_vital = false;  // bindAddressHardFail

@@ -81,12 +81,19 @@ std::vector<ModuleNeed> needs(const Wanted& wanted) {
   std::vector<ModuleNeed> found = {{.module = "ip_vs", .loss = everything},
                                    {.module = "ip_vs_" + wanted.scheduler, .loss = everything},
                                    {.module = "ip_set", .loss = everything}};
-  std::set<std::string_view> kinds;
-  for (const auto id : ipset::kSetIds)
-    kinds.insert(ipset::module_of(ipset::set_spec(id, Family::ipv4).kind));
-  for (const auto kind : kinds) found.push_back({.module = std::string(kind), .loss = everything});
-  if (!wanted.bind_by_routes)
-    found.push_back({.module = "dummy", .loss = "no address of a Service is bound to this node"});
+  std::set<ipset::SetKind> kinds;
+  for (const auto id : ipset::kSetIds) kinds.insert(ipset::set_spec(id, Family::ipv4).kind);
+  for (const auto kind : kinds) {
+    ModuleNeed need{.module = std::string(ipset::module_of(kind)), .loss = everything};
+    // Of all sets, only that of source ranges is of this kind.
+    if (kind == ipset::SetKind::hash_ip_port_net) {
+      need.level = Level::limit;
+      need.loss = "load balancers with source ranges are not served";
+    }
+    found.push_back(std::move(need));
+  }
+  // Also where addresses are bound by routes: kube-ipvs0 is made before anything is bound.
+  found.push_back({.module = "dummy", .loss = "no address of a Service is bound to this node"});
   for (const auto family : netlink::kFamilies) add_rule_needs(wanted, family, found);
   found.push_back({.module = "nf_conntrack_netlink",
                    .level = Level::limit,

@@ -103,11 +103,11 @@ TEST_CASE("without IPv6 its modules do not matter") {
   CHECK(about(facts, "IPv6").message.find("disable_ipv6") != std::string::npos);
 }
 
-TEST_CASE("addresses that are bound by routes need no dummy link") {
+TEST_CASE("kube-ipvs0 is made even where addresses are bound by routes") {
   auto facts = good_node();
   facts.modules["dummy"] = {ModuleState::missing, "why"};
   CHECK(verdict(facts) == Level::cannot);
-  CHECK(verdict(facts, {.bind_by_routes = true}) == Level::fine);
+  CHECK(verdict(facts, {.bind_by_routes = true}) == Level::cannot);
 }
 
 TEST_CASE("an older kernel's module for masquerading is as good") {
