@@ -1,0 +1,27 @@
+#include "netlink/nftables/nftables_events.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "netlink/nftables/nftables_codec.h"
+
+namespace ipvsproxier::netlink {
+
+void NftEventReader::take(ByteView datagram, NftEvents& events) const {
+  while (true) {
+    const auto message = take_message(datagram);
+    if (!message) {
+      events.overrun = true;
+      return;
+    }
+    if (!*message) return;
+    auto table = nft_table_of(**message);
+    if (!table || std::ranges::find(tables_, *table) == tables_.end()) continue;
+    events.changes.insert({*std::move(table), (*message)->port});
+    if (events.changes.size() <= kMostChanges) continue;
+    events.changes.clear();
+    events.overrun = true;
+  }
+}
+
+}  // namespace ipvsproxier::netlink

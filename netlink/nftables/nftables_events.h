@@ -1,0 +1,47 @@
+#pragma once
+
+// Notifications of nf_tables as values, and how they are read. This is the part of NftMonitor that
+// needs no socket. One thread.
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <vector>
+
+#include "netlink/nftables/nftables_types.h"
+#include "netlink/nl_codec.h"
+
+namespace ipvsproxier::netlink {
+
+// Somebody changed something in a table of ours.
+struct NftChange {
+  NftTableKey table;
+  // The socket that asked for it: our own changes have that of our FilterTable.
+  std::uint32_t port = 0;
+
+  friend auto operator<=>(const NftChange&, const NftChange&) = default;
+};
+
+struct NftEvents {
+  std::set<NftChange> changes;
+  bool overrun = false;  // notifications were lost: any of our tables may have changed
+
+  bool empty() const { return changes.empty() && !overrun; }
+};
+
+class NftEventReader {
+ public:
+  // More changers between two readings are an overrun: a set of events stays small.
+  static constexpr std::size_t kMostChanges = 256;
+
+  explicit NftEventReader(std::vector<NftTableKey> tables) : tables_(std::move(tables)) {}
+
+  // Adds what a received datagram says about our tables.
+  void take(ByteView datagram, NftEvents& events) const;
+
+ private:
+  std::vector<NftTableKey> tables_;
+};
+
+}  // namespace ipvsproxier::netlink

@@ -1,0 +1,365 @@
+#pragma once
+
+// What every FilterTable keeps: the same cases for the fake and for the kernel. A World has two
+// tables of one empty network namespace: table() and other(), which is somebody else's.
+//
+//   TEST_CASE("...") { test::check_filter_contract<World>(); }
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ipset/nftables/filter_table.h"
+
+namespace ipvsproxier::test {
+
+inline const netlink::NftTableKey kFilterTable{netlink::NftFamily::ip, "contract"};
+
+inline netlink::Bytes filter_address(std::uint32_t number) {
+  return {10, static_cast<std::uint8_t>(number >> 16), static_cast<std::uint8_t>(number >> 8),
+          static_cast<std::uint8_t>(number)};
+}
+
+// The key of a virtual service over TCP.
+inline netlink::Bytes filter_key(std::uint32_t number) {
+  netlink::Bytes key;
+  netlink::append_nft_part(key, filter_address(number));
+  netlink::append_nft_part(key, netlink::Bytes{6});
+  netlink::append_nft_part(key, netlink::Bytes{0, 80});
+  return key;
+}
+
+inline netlink::NftElement leads(std::uint32_t number, const std::string& chain,
+                                 netlink::NftVerdictCode code = netlink::NftVerdictCode::go_to) {
+  return {.key = filter_key(number), .data = netlink::NftVerdict{code, chain}};
+}
+
+inline netlink::NftSetSpec filter_services() {
+  using netlink::NftType;
+  return {.name = "services",
+          .flags = netlink::NftSetSpec::kMap,
+          .key_type =
+              netlink::nft_type({NftType::ipv4_addr, NftType::inet_proto, NftType::inet_service}),
+          .key_bytes = 12,
+          .data_type = netlink::kNftVerdictType};
+}
+
+inline netlink::NftSetSpec filter_vips(const std::string& name = "vips") {
+  return {
+      .name = name, .key_type = netlink::nft_type({netlink::NftType::ipv4_addr}), .key_bytes = 4};
+}
+
+// ip daddr . meta l4proto . th dport vmap @services
+inline std::vector<netlink::NftExpression> look_up_services() {
+  using namespace netlink;
+  return {NftPayload{nft_register(0), NftHeader::network, 16, 4},
+          NftMeta{.key = NftMeta::kL4Protocol, .target = nft_register(1)},
+          NftPayload{nft_register(2), NftHeader::transport, 2, 2},
+          NftLookup{.set = "services", .source = nft_register(0), .target = kNftVerdictRegister}};
+}
+
+inline netlink::NftImmediate filter_verdict(netlink::NftVerdictCode code,
+                                            const std::string& chain = "") {
+  return {netlink::kNftVerdictRegister, netlink::NftVerdict{code, chain}};
+}
+
+inline netlink::NftOp add_chain(const std::string& name) {
+  return netlink::NftAddChain{kFilterTable, {name, std::nullopt}};
+}
+inline netlink::NftOp add_rule(const std::string& chain,
+                               std::vector<netlink::NftExpression> expressions) {
+  return netlink::NftAddRule{kFilterTable, {chain, std::move(expressions)}};
+}
+inline netlink::NftOp add_element(const std::string& set, netlink::NftElement element) {
+  return netlink::NftAddElements{kFilterTable, set, {std::move(element)}};
+}
+inline netlink::NftOp delete_element(const std::string& set, netlink::Bytes key) {
+  return netlink::NftDeleteElements{kFilterTable, set, {{.key = std::move(key)}}};
+}
+
+// A table with a map that a base chain looks into, a set, and two chains to lead to.
+inline netlink::NftUnit filter_frame() {
+  using namespace netlink;
+  const NftBase input{.type = "filter", .hook = NftHook::input, .priority = -5};
+  return {{NftAddTable{kFilterTable}, NftAddSet{kFilterTable, filter_services()},
+           NftAddSet{kFilterTable, filter_vips()}, add_chain("keep"), add_chain("mark"),
+           NftAddChain{kFilterTable, {"input", input}}, add_rule("input", look_up_services()),
+           add_rule(
+               "mark",
+               {NftMeta{.key = NftMeta::kMark, .target = nft_register(0)},
+                NftBitwise{
+                    nft_register(0), nft_register(0), 4, {0xff, 0xbf, 0xff, 0xff}, {0, 0x40, 0, 0}},
+                NftMeta{.key = NftMeta::kMark, .source = nft_register(0)}}),
+           add_rule("mark", {filter_verdict(NftVerdictCode::give_back)})}};
+}
+
+inline void must_apply(ipset::FilterTable& table, const std::vector<netlink::NftUnit>& units) {
+  const auto outcomes = table.apply(units);
+  REQUIRE(outcomes.size() == units.size());
+  for (const auto& outcome : outcomes)
+    if (!outcome) FAIL(to_string(outcome.error()));
+}
+
+inline netlink::ErrorKind refused(ipset::FilterTable& table, const netlink::NftUnit& unit) {
+  const auto outcomes = table.apply(std::vector{unit});
+  REQUIRE(outcomes.size() == 1);
+  REQUIRE_FALSE(outcomes[0]);
+  INFO(to_string(outcomes[0].error()));
+  CHECK_FALSE(outcomes[0].error().where.empty());
+  return outcomes[0].error().kind;
+}
+
+inline ipset::FilterContents filter_contents(ipset::FilterTable& table) {
+  auto contents = table.list(kFilterTable);
+  if (!contents) FAIL(to_string(contents.error()));
+  REQUIRE(contents->has_value());
+  return **contents;
+}
+
+inline std::vector<netlink::NftElement> filter_elements(ipset::FilterTable& table,
+                                                        const std::string& set) {
+  return filter_contents(table).sets.at(set).elements;
+}
+
+template <typename World>
+void check_filter_contents_contract() {
+  using namespace netlink;
+  World world;
+  ipset::FilterTable& table = world.table();
+  const auto none = table.list(kFilterTable);
+  REQUIRE(none);
+  CHECK_FALSE(none->has_value());
+  CHECK(table.apply({}).empty());
+  CHECK(refused(table, {{NftDeleteTable{kFilterTable}}}) == ErrorKind::missing);
+  const auto frame = filter_frame();
+  must_apply(table, {frame});
+
+  SECTION("what was written is read") {
+    const auto contents = filter_contents(table);
+    CHECK(contents.chains.size() == 3);
+    CHECK_FALSE(contents.chains.at("keep").base);
+    CHECK(contents.chains.at("input").base ==
+          NftBase{.type = "filter", .hook = NftHook::input, .priority = -5});
+    REQUIRE(contents.chains.at("input").rules.size() == 1);
+    CHECK(contents.chains.at("input").rules[0].expressions == look_up_services());
+    REQUIRE(contents.chains.at("mark").rules.size() == 2);
+    CHECK(contents.chains.at("mark").rules[1].expressions ==
+          std::vector<NftExpression>{filter_verdict(NftVerdictCode::give_back)});
+    CHECK(contents.sets.size() == 2);
+    CHECK(contents.sets.at("services").spec == filter_services());
+    CHECK(contents.sets.at("vips").spec == filter_vips());
+    CHECK(contents.sets.at("vips").elements.empty());
+  }
+  SECTION("what exists may be added again; a rule is then there twice") {
+    must_apply(table, {{{NftAddTable{kFilterTable}, add_chain("keep"),
+                         add_element("vips", {.key = filter_address(1)})}},
+                       {{add_element("vips", {.key = filter_address(1)}),
+                         add_rule("input", look_up_services())}}});
+    CHECK(filter_elements(table, "vips") == std::vector<NftElement>{{.key = filter_address(1)}});
+    CHECK(filter_contents(table).chains.at("input").rules.size() == 2);
+  }
+  SECTION("rules go by their number, or all of a chain") {
+    const auto rules = filter_contents(table).chains.at("mark").rules;
+    must_apply(table, {{{NftDeleteRule{kFilterTable, "mark", rules[0].handle}}}});
+    CHECK(refused(table, {{NftDeleteRule{kFilterTable, "mark", rules[0].handle}}}) ==
+          ErrorKind::missing);
+    CHECK(filter_contents(table).chains.at("mark").rules.size() == 1);
+    CHECK(filter_contents(table).chains.at("mark").rules[0].handle == rules[1].handle);
+    must_apply(table, {{{NftFlushChain{kFilterTable, "mark"}}}});
+    CHECK(filter_contents(table).chains.at("mark").rules.empty());
+  }
+  SECTION("a table goes with what is in it, and may come back in the same unit") {
+    must_apply(table, {{{add_element("services", leads(1, "keep"))}}});
+    auto again = frame;
+    again.ops.insert(again.ops.begin(), NftDeleteTable{kFilterTable});
+    must_apply(table, {again});
+    CHECK(filter_elements(table, "services").empty());
+    must_apply(table, {{{NftDeleteTable{kFilterTable}}}});
+    CHECK_FALSE(table.list(kFilterTable)->has_value());
+  }
+  SECTION("sets may be limited, emptied and deleted") {
+    auto limited = filter_vips("few");
+    limited.size = 2;
+    must_apply(table,
+               {{{NftAddSet{kFilterTable, limited}}}, {{NftFlushSet{kFilterTable, "services"}}}});
+    CHECK(filter_contents(table).sets.at("few").spec == limited);
+    must_apply(table, {{{add_element("few", {.key = filter_address(1)}),
+                         add_element("few", {.key = filter_address(2)})}}});
+    CHECK(refused(table, {{add_element("few", {.key = filter_address(3)})}}) == ErrorKind::io);
+    must_apply(
+        table,
+        {{{NftFlushSet{kFilterTable, "few"}, add_element("few", {.key = filter_address(3)})}}});
+    CHECK(filter_elements(table, "few") == std::vector<NftElement>{{.key = filter_address(3)}});
+    must_apply(table, {{{NftDeleteSet{kFilterTable, "few"}}}});
+    CHECK_FALSE(filter_contents(table).sets.contains("few"));
+  }
+}
+
+template <typename World>
+void check_filter_refusal_contract() {
+  using namespace netlink;
+  World world;
+  ipset::FilterTable& table = world.table();
+  must_apply(table, {filter_frame(), {{NftAddTable{{NftFamily::ip6, "contract"}}}}});
+
+  SECTION("a unit is applied whole or not at all, and does not stop the others") {
+    const std::vector<NftUnit> units = {
+        {{add_element("vips", {.key = filter_address(1)}),
+          add_element("services", leads(1, "keep"))}},
+        {{add_element("vips", {.key = filter_address(2)}),
+          add_element("services", leads(2, "nowhere"))}},
+        {{add_chain("ranges"), add_rule("ranges", {filter_verdict(NftVerdictCode::drop)}),
+          add_element("services", leads(3, "ranges", NftVerdictCode::jump))}}};
+    const auto outcomes = table.apply(units);
+    REQUIRE(outcomes.size() == 3);
+    CHECK(outcomes[0]);
+    REQUIRE_FALSE(outcomes[1]);
+    CHECK(outcomes[1].error().kind == ErrorKind::missing);
+    CHECK(outcomes[2]);
+    CHECK(filter_elements(table, "vips") == std::vector<NftElement>{{.key = filter_address(1)}});
+    CHECK(filter_elements(table, "services") ==
+          std::vector{leads(1, "keep"), leads(3, "ranges", NftVerdictCode::jump)});
+  }
+  SECTION("another verdict for a key needs the old one deleted in the same unit") {
+    must_apply(table, {{{add_element("services", leads(1, "keep"))}}});
+    CHECK(refused(table, {{add_element("services", leads(1, "mark"))}}) == ErrorKind::already);
+    must_apply(
+        table,
+        {{{delete_element("services", filter_key(1)), add_element("services", leads(1, "mark"))}}});
+    CHECK(filter_elements(table, "services") == std::vector{leads(1, "mark")});
+    CHECK(refused(table, {{delete_element("services", filter_key(2))}}) == ErrorKind::missing);
+  }
+  SECTION("what is in use stays") {
+    must_apply(table, {{{add_element("services", leads(1, "keep")),
+                         add_rule("input", {filter_verdict(NftVerdictCode::jump, "mark")})}}});
+    CHECK(refused(table, {{NftDeleteChain{kFilterTable, "keep"}}}) == ErrorKind::busy);
+    CHECK(refused(table, {{NftDeleteChain{kFilterTable, "mark"}}}) == ErrorKind::busy);
+    CHECK(refused(table, {{NftDeleteSet{kFilterTable, "services"}}}) == ErrorKind::busy);
+    must_apply(table,
+               {{{delete_element("services", filter_key(1)), NftDeleteChain{kFilterTable, "keep"},
+                  NftFlushChain{kFilterTable, "input"}, NftDeleteSet{kFilterTable, "services"},
+                  NftDeleteChain{kFilterTable, "mark"}}}});
+    CHECK(filter_contents(table).chains.size() == 1);
+  }
+  SECTION("values that make no sense cost their own unit") {
+    CHECK(refused(table, {{add_element("vips", {.key = {10, 0, 0}})}}) == ErrorKind::malformed);
+    CHECK(refused(table, {{add_element("services", {.key = filter_key(1)})}}) ==
+          ErrorKind::malformed);
+    CHECK(refused(table, {{add_element("services", leads(1, "input"))}}) == ErrorKind::unsupported);
+    CHECK(refused(table, {{add_element("absent", {.key = filter_address(1)})}}) ==
+          ErrorKind::missing);
+    CHECK(refused(table, {{add_rule("absent", {})}}) == ErrorKind::missing);
+    CHECK(refused(table, {{NftDeleteChain{kFilterTable, "absent"}}}) == ErrorKind::missing);
+    CHECK(refused(table, {{NftDeleteSet{kFilterTable, "absent"}}}) == ErrorKind::missing);
+    CHECK(refused(table, {{NftAddChain{kFilterTable, {"keep", NftBase{.type = "filter"}}}}}) ==
+          ErrorKind::already);
+  }
+  SECTION("verdicts in circles are found, and the rest is applied") {
+    const std::vector<NftUnit> units = {
+        {{add_element("vips", {.key = filter_address(1)})}},
+        {{add_rule("keep", {filter_verdict(NftVerdictCode::jump, "mark")}),
+          add_rule("mark", {filter_verdict(NftVerdictCode::jump, "keep")}),
+          add_rule("input", {filter_verdict(NftVerdictCode::jump, "keep")})}},
+        {{add_element("vips", {.key = filter_address(2)})}}};
+    const auto outcomes = table.apply(units);
+    CHECK(outcomes[0]);
+    REQUIRE_FALSE(outcomes[1]);
+    CHECK(outcomes[1].error().kind == ErrorKind::malformed);
+    CHECK(outcomes[2]);
+    CHECK(filter_elements(table, "vips").size() == 2);
+    CHECK(filter_contents(table).chains.at("keep").rules.empty());
+  }
+  SECTION("many units with some culprits") {
+    std::vector<NftUnit> units;
+    for (std::uint32_t i = 0; i < 3000; ++i)
+      units.push_back({{add_element("services", leads(i, i % 100 == 7 ? "nowhere" : "keep"))}});
+    const auto outcomes = table.apply(units);
+    for (std::uint32_t i = 0; i < 3000; ++i) REQUIRE(outcomes[i].has_value() == (i % 100 != 7));
+    CHECK(filter_elements(table, "services").size() == 2970);
+  }
+  SECTION("a unit may be large") {
+    NftAddElements many{kFilterTable, "services", {}};
+    for (std::uint32_t i = 0; i < 20000; ++i) many.elements.push_back(leads(i, "keep"));
+    must_apply(table, {{{many}}});
+    std::ranges::sort(many.elements);
+    CHECK(filter_elements(table, "services") == many.elements);
+    auto wrong = many;
+    wrong.elements[19999] = leads(19999, "nowhere");
+    const auto outcomes =
+        table.apply(std::vector<NftUnit>{{{NftFlushSet{kFilterTable, "services"}, wrong}}});
+    CHECK_FALSE(outcomes[0]);
+    CHECK(filter_elements(table, "services").size() == 20000);
+  }
+}
+
+template <typename World>
+void check_filter_parts_contract() {
+  using namespace netlink;
+  World world;
+  ipset::FilterTable& table = world.table();
+  CHECK(table.next_list().error().kind == ErrorKind::busy);
+  must_apply(table, {filter_frame(),
+                     {{add_element("services", leads(1, "keep")),
+                       add_element("vips", {.key = filter_address(1)})}}});
+  const auto first = table.begin_list(kFilterTable);
+  REQUIRE(first);
+  REQUIRE(first->has_value());
+  CHECK((*first)->contents.chains.size() == 3);
+  CHECK((*first)->contents.sets.at("services").spec == filter_services());
+  CHECK((*first)->contents.sets.at("services").elements.empty());
+  CHECK_FALSE((*first)->last);
+
+  SECTION("each further part is one set; changes of our own do not disturb") {
+    const auto services = table.next_list();
+    REQUIRE(services);
+    CHECK(services->contents.sets.at("services").elements == std::vector{leads(1, "keep")});
+    CHECK_FALSE(services->last);
+    CHECK_FALSE(services->disturbed);
+    must_apply(table, {{{add_element("vips", {.key = filter_address(2)})}}});
+    const auto vips = table.next_list();
+    REQUIRE(vips);
+    CHECK(vips->contents.sets.at("vips").elements.size() == 2);
+    CHECK(vips->last);
+    CHECK_FALSE(vips->disturbed);
+    CHECK(table.next_list().error().kind == ErrorKind::busy);
+  }
+  SECTION("those of others do") {
+    must_apply(world.other(), {{{NftAddTable{{NftFamily::ip6, "theirs"}}}}});
+    const auto services = table.next_list();
+    REQUIRE(services);
+    CHECK(services->disturbed);
+    CHECK(services->contents.sets.at("services").elements == std::vector{leads(1, "keep")});
+  }
+  SECTION("a set that is gone is left out, and so is a whole table") {
+    must_apply(table, {{{NftDeleteSet{kFilterTable, "vips"}}}});
+    REQUIRE(table.next_list());
+    const auto vips = table.next_list();
+    REQUIRE(vips);
+    CHECK(vips->contents.sets.empty());
+    CHECK(vips->last);
+    REQUIRE((*table.begin_list(kFilterTable))->contents.sets.size() == 1);
+    must_apply(world.other(), {{{NftDeleteTable{kFilterTable}}}});
+    const auto services = table.next_list();
+    REQUIRE(services);
+    CHECK(services->contents.sets.empty());
+    CHECK(services->disturbed);
+  }
+  SECTION("a listing that was left begins anew, and a table without sets is one part") {
+    REQUIRE(table.begin_list(kFilterTable));
+    REQUIRE_FALSE(table.next_list()->last);
+    CHECK(table.next_list()->last);
+    must_apply(table,
+               {{{NftDeleteTable{kFilterTable}, NftAddTable{kFilterTable}, add_chain("alone")}}});
+    const auto only = table.begin_list(kFilterTable);
+    REQUIRE(only);
+    REQUIRE(only->has_value());
+    CHECK((*only)->last);
+    CHECK(table.port() != world.other().port());
+  }
+}
+
+}  // namespace ipvsproxier::test

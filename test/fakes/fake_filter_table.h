@@ -1,0 +1,76 @@
+#pragma once
+
+// FakeNfTables: nf_tables of one network namespace in memory, and FakeFilterTable: a socket to it.
+// It refuses what the kernel refuses of what our packet filter uses; overlapping intervals it does
+// not know.
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ipset/nftables/filter_table.h"
+#include "test/fakes/fault_injector.h"
+
+namespace ipvsproxier::test {
+
+class FakeNfTables {
+ public:
+  // Applies a unit whole or not at all.
+  netlink::Status apply(const netlink::NftUnit& unit);
+
+  struct Set {
+    netlink::NftSetSpec spec;
+    // By key; the end of an interval may be the key of the next one.
+    std::map<std::pair<netlink::Bytes, bool>, netlink::NftElement> elements;
+  };
+  struct Table {
+    std::map<std::string, ipset::FilterChain> chains;
+    std::map<std::string, Set> sets;
+    // Chains to which elements lead, and how many of each set do.
+    std::map<std::string, std::map<std::string, std::size_t>> led;
+  };
+  // nullptr if there is none of this name.
+  const Table* find(const netlink::NftTableKey& table) const;
+  std::uint32_t generation() const { return generation_; }
+
+ private:
+  friend class FakeNfUnit;
+
+  std::map<netlink::NftTableKey, Table> tables_;
+  std::uint64_t last_handle_ = 0;
+  std::uint32_t generation_ = 1;
+};
+
+class FakeFilterTable final : public ipset::FilterTable {
+ public:
+  FakeFilterTable(FakeNfTables& kernel, std::uint32_t port) : kernel_(kernel), port_(port) {}
+
+  std::vector<netlink::Status> apply(std::span<const netlink::NftUnit> units) override;
+  netlink::Result<std::optional<Part>> begin_list(const netlink::NftTableKey& table) override;
+  netlink::Result<Part> next_list() override;
+  std::uint32_t port() const override { return port_; }
+  std::uint64_t requests() const override { return requests_; }
+
+  // Consulted before every unit, by what its first operation says, and before every listing: "list
+  // ip kube-ipvs".
+  FaultInjector faults;
+
+ private:
+  struct Listing {
+    netlink::NftTableKey table;
+    std::vector<std::string> sets;  // still to come, the last first
+    std::uint32_t expected = 0;     // the generation if nobody else changed anything
+  };
+
+  FakeNfTables& kernel_;
+  std::uint32_t port_;
+  std::uint64_t requests_ = 0;
+  std::optional<Listing> listing_;
+};
+
+}  // namespace ipvsproxier::test

@@ -1,0 +1,67 @@
+#include "netlink/nftables/nftables_events.h"
+
+#include <catch2/catch.hpp>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "netlink/nftables/nftables_codec.h"
+#include "test/support/hex.h"
+
+namespace ipvsproxier::netlink {
+namespace {
+
+const NftTableKey kWatched{NftFamily::ip, "ours"};
+
+// A notification is an operation as its sender wrote it, with the sender's number.
+Bytes notification(const NftOp& op, std::uint32_t port) {
+  std::vector<Bytes> messages;
+  append_nft_op(op, 1, messages);
+  std::memcpy(messages.at(0).data() + 12, &port, sizeof port);
+  return messages[0];
+}
+
+NftEvents events_of(const Bytes& datagram) {
+  NftEvents events;
+  NftEventReader({kWatched, {NftFamily::ip6, "ours"}}).take(datagram, events);
+  return events;
+}
+
+TEST_CASE("a notification tells which table of ours whose socket changed") {
+  auto datagram = notification(NftDeleteTable{kWatched}, 7);
+  const auto more = notification(NftAddElements{kWatched, "vips", {{.key = {1, 2, 3, 4}}}}, 8);
+  datagram.insert(datagram.end(), more.begin(), more.end());
+  const auto events = events_of(datagram);
+  CHECK(events.changes == std::set<NftChange>{{kWatched, 7}, {kWatched, 8}});
+  CHECK_FALSE(events.overrun);
+  CHECK_FALSE(events.empty());
+}
+
+TEST_CASE("other tables, the end of a transaction and other subsystems are not told") {
+  CHECK(events_of(notification(NftDeleteTable{{NftFamily::ip, "theirs"}}, 7)).empty());
+  CHECK(events_of(notification(NftDeleteTable{{NftFamily::inet, "ours"}}, 7)).empty());
+  // NFT_MSG_NEWGEN
+  CHECK(events_of(test::from_hex("1c0000000f0a00000000000007000000"
+                                 "0000000208000100"
+                                 "00000002"))
+            .empty());
+  CHECK(events_of({}).empty());
+}
+
+TEST_CASE("what cannot be read may have been about any table, and so may very many changers") {
+  auto torn = notification(NftDeleteTable{kWatched}, 7);
+  torn.resize(torn.size() - 4);
+  CHECK(events_of(torn).overrun);
+  Bytes many;
+  for (std::uint32_t port = 0; port < 1000; ++port) {
+    const auto one = notification(NftDeleteTable{kWatched}, port);
+    many.insert(many.end(), one.begin(), one.end());
+  }
+  const auto events = events_of(many);
+  CHECK(events.overrun);
+  CHECK(events.changes.size() <= NftEventReader::kMostChanges);
+}
+
+}  // namespace
+}  // namespace ipvsproxier::netlink
