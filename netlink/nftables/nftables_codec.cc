@@ -4,7 +4,7 @@
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netlink.h>
 
-#include <algorithm>
+#include <array>
 #include <bit>
 #include <utility>
 
@@ -17,6 +17,10 @@ namespace {
 // Elements of one message; below the 64 KiB of an attribute with room for the largest element (two
 // keys of 64 bytes and a verdict with a long name).
 constexpr std::size_t kElementBytes = 32 * 1024;
+
+// What nft notes with a map for itself (NFTNL_UDATA_SET_DATABYTEORDER, 4 bytes,
+// BYTEORDER_HOST_ENDIAN): without it nft lists marks with their bytes swapped.
+constexpr std::array<std::uint8_t, 6> kDataInHostOrder = {1, 4, 1, 0, 0, 0};
 
 constexpr std::uint32_t kNftDrop = 0;    // NF_DROP
 constexpr std::uint32_t kNftAccept = 1;  // NF_ACCEPT
@@ -147,6 +151,8 @@ struct NftOpWriter {
     }
     out.put_be32(NFTA_SET_ID, set_id);
     put_nft_description(out, set);
+    if (set.data_type == static_cast<std::uint32_t>(NftType::mark))
+      out.put_bytes(NFTA_SET_USERDATA, kDataInHostOrder);
     add(std::move(out));
   }
   void operator()(const NftDeleteSet& op) const {

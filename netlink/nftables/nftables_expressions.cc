@@ -93,7 +93,7 @@ class FieldReader {
     value = static_cast<T>(take(type, 4, true).value_or(0));
   }
   void small(std::uint16_t type, std::uint8_t& value) {
-    value = static_cast<std::uint8_t>(take(type, 1, true).value_or(0));
+    value = static_cast<std::uint8_t>(take(type, 1, false).value_or(0));
   }
   void large(std::uint16_t type, std::uint64_t& value) { value = take(type, 8, false).value_or(0); }
   void maybe(std::uint16_t type, std::optional<std::uint32_t>& value) {
@@ -251,6 +251,7 @@ void describe(Fields& fields, NftRedirect& one) {
 template <typename Fields>
 void describe(Fields& fields, NftReject& one) {
   fields.number(NFTA_REJECT_TYPE, one.type);
+  // Of a reset the kernel lists none.
   fields.small(NFTA_REJECT_ICMP_CODE, one.code);
 }
 

@@ -14,7 +14,6 @@ namespace ipvsproxier::netlink {
 
 namespace {
 
-constexpr int kNftReceiveBuffer = 4 << 20;
 constexpr std::size_t kNftReceiveBytes = 64 * 1024;
 
 // A thread that has other work takes no more at a time; the rest stays readable.
@@ -65,12 +64,13 @@ struct NftMonitor::Io {
 NftMonitor::NftMonitor(std::unique_ptr<Io> io) : io_(std::move(io)) {}
 NftMonitor::~NftMonitor() = default;
 
-Result<std::unique_ptr<NftMonitor>> NftMonitor::open(std::vector<NftTableKey> tables) {
+Result<std::unique_ptr<NftMonitor>> NftMonitor::open(std::vector<NftTableKey> tables,
+                                                     int receive_buffer) {
   UniqueFd fd(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_NETFILTER));
   if (!fd) return cannot_watch_nft(errno);
-  // Without CAP_NET_ADMIN net.core.rmem_max is the limit.
-  if (setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUFFORCE, &kNftReceiveBuffer, sizeof(int)) != 0)
-    setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUF, &kNftReceiveBuffer, sizeof(int));
+  // The group needs CAP_NET_ADMIN anyway (nfnetlink.c).
+  if (setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUFFORCE, &receive_buffer, sizeof(int)) != 0)
+    return cannot_watch_nft(errno);
   sockaddr_nl groups{};
   groups.nl_family = AF_NETLINK;
   groups.nl_groups = 1U << (NFNLGRP_NFTABLES - 1);

@@ -19,8 +19,12 @@ namespace ipvsproxier::netlink {
 
 class NftMonitor {
  public:
-  // Starts watching these tables; they need not exist. `unsupported` without nfnetlink.
-  static Result<std::unique_ptr<NftMonitor>> open(std::vector<NftTableKey> tables);
+  static constexpr int kReceiveBuffer = 4 << 20;  // bytes
+
+  // Starts watching these tables; they need not exist. `unsupported` without nfnetlink, `denied`
+  // without CAP_NET_ADMIN.
+  static Result<std::unique_ptr<NftMonitor>> open(std::vector<NftTableKey> tables,
+                                                  int receive_buffer = kReceiveBuffer);
   ~NftMonitor();
 
   int fd() const;  // readable when take() has notifications, perhaps of others' tables

@@ -201,7 +201,7 @@ class FakeNfUnit {
     }
     if (!op.chain.base) return {};
     auto changed = *before;
-    if (!changed.base) return nft_refusal(EEXIST);
+    if (!changed.base) return nft_refusal(EOPNOTSUPP);
     changed.base->accepts = op.chain.base->accepts;
     if (changed.base != op.chain.base) return nft_refusal(EEXIST);
     put(in->chains, op.chain.name, changed);
