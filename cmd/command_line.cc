@@ -44,6 +44,12 @@ std::string set_output(std::string_view text, MainFlags& flags) {
   return "";
 }
 
+auto to_switch(const char* name, std::int64_t least, std::int64_t most) {
+  return [number = NumberSwitch{name, least, most}](std::string_view text, MainFlags& flags) {
+    return set_switch(number, text, flags.ipvs_switches);
+  };
+}
+
 template <auto Difference>
 constexpr auto to_difference = &config::set_member<MainFlags, &M::differences, Difference>;
 
@@ -85,6 +91,24 @@ const auto kMainFlags = std::to_array<MainFlag>({
      "of "
      "them every 2 s (default true)",
      to_main<&M::ipvs_estimators>},
+    {"ipvs-conn-max", "NUMBER",
+     "The most IPVS connections of this node, where the kernel has such a limit (7.3) (default as "
+     "it is)",
+     to_switch("conn_max", 1, std::int64_t{1} << 30U)},
+    {"ipvs-conn-lfactor", "NUMBER",
+     "Load at which the kernel's table of connections grows, a power of two, where that table "
+     "grows (7.1): -8 (larger, quicker) to 8 (smaller) (default as it is)",
+     to_switch("conn_lfactor", -8, 8)},
+    {"ipvs-svc-lfactor", "NUMBER", "The same of its table of virtual services (default as it is)",
+     to_switch("svc_lfactor", -8, 8)},
+    {"ipvs-est-cpulist", "LIST",
+     "CPUs for the kernel's threads that count rates, where it has them (6.2), such as 0-3,8 "
+     "(default as it is)",
+     [](std::string_view text, MainFlags& flags) {
+       return set_est_cpulist(text, flags.ipvs_switches);
+     }},
+    {"ipvs-est-nice", "NUMBER", "Niceness of these threads, -20 to 19 (default as it is)",
+     to_switch("est_nice", -20, 19)},
     {"drain-deleted-services", "",
      "Let TCP connections finish when their Service, its address or its port is deleted; "
      "--drain-timeout bounds it (default false: they are cut, as kube-proxy does)",

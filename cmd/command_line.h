@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "cmd/ipvs_switches.h"
 #include "proxier/config/kube_proxy_flags.h"
 #include "proxier/plan/differences.h"
 
@@ -53,6 +54,7 @@ struct MainFlags {
   std::optional<config::Nanoseconds> healthz_max_watch_age;
   bool ipv6_forwarding = false;
   bool ipvs_estimators = true;
+  IpvsSwitches ipvs_switches;  // --ipvs-conn-max and its kin
   bool drain_deleted_services = false;
   bool bind_by_routes = false;  // --vip-binding=route
   bool ignore_mode = false;

@@ -74,6 +74,7 @@ int init_host(const Options& options, spdlog::logger& logger) {
     if (const auto usable = tables.rules->family_usable(family); !usable)
       report.failures.push_back(sync::Failure{"use iptables", usable.error()});
   for (const auto& what : report.written) logger.info("set {}", what);
+  for (const auto& note : report.notes) logger.info("{}", note);
   for (const auto& warning : report.warnings)
     logger.warn("{}: {}", warning.what, netlink::to_string(warning.error));
   for (const auto& failure : report.failures)

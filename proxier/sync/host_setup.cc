@@ -33,6 +33,10 @@ void write_all(const std::vector<Sysctl>& rows, const netlink::Sysctl& sysctls, 
       if (*wrote) report.written.push_back(what);
       continue;
     }
+    if (row.may_lack && wrote.error().kind == netlink::ErrorKind::missing) {
+      report.notes.push_back("this kernel has no sysctl " + row.key + ": not set");
+      continue;
+    }
     auto& list = row.severity == api::Severity::error ? report.failures : report.warnings;
     list.push_back({"set " + what, std::move(wrote.error())});
   }

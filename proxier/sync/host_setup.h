@@ -37,6 +37,7 @@ struct HostReport {
   std::vector<Failure> failures;     // needed, and not set
   // Failures of conntrack keys, which belong to the first network namespace.
   std::vector<Failure> warnings;
+  std::vector<std::string> notes;  // what this kernel is too old for
 };
 
 // At the start of the process all values are set, as in kube-proxy; later a limit that another

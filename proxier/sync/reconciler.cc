@@ -168,7 +168,10 @@ void Reconciler::keep_host(Pass& pass) {
   host_failed_ = !report.failures.empty();
   append(pass.failures, std::move(report.failures));
   append(pass.warnings, std::move(report.warnings));
-  if (!has_mirror()) return;
+  if (!has_mirror()) {
+    for (const auto& note : report.notes) logger_.info("{}", note);
+    return;
+  }
   for (const auto& what : report.written)
     logger_.warn("others changed what this node needs: set {} again", what);
 }

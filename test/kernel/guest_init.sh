@@ -19,11 +19,11 @@ prepare_uml() {
 }
 
 # The host's file system is the guest's, read-only; what a command writes to /tmp is gone with the
-# guest. qemu_initrd.sh has made /proc, /sys and /dev.
+# guest. The initial system (qemu_kernel.sh) has made /proc, /sys and /dev.
 prepare_qemu() {
   prepare_guest
-  [[ $PWD/ == /tmp/* ]] || mount -t tmpfs tmpfs /tmp
-  mount -t tmpfs tmpfs /var/tmp
+  mkdir /run/tmp /run/tmp/upper /run/tmp/work
+  mount -t overlay -o lowerdir=/tmp,upperdir=/run/tmp/upper,workdir=/run/tmp/work tmp /tmp
   mkdir -p "$guest_run"
   mount -t 9p -o trans=virtio,version=9p2000.L,msize=512000 run "$guest_run"
   [ "$modules" = yes ] &&

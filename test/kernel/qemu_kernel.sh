@@ -75,7 +75,7 @@ depmod -b "$folder/modules" "$release"
 initrd=$folder/initrd.root
 mkdir -p "$initrd"/{bin,modules,proc,sys,dev,new}
 cp "$(command -v busybox)" "$initrd/bin/busybox"
-mapfile -t needed < <(for name in virtio_pci 9pnet_virtio 9p virtio_console virtio_rng; do
+mapfile -t needed < <(for name in virtio_pci 9pnet_virtio 9p overlay virtio_console virtio_rng; do
   modprobe -d "$folder/modules" -S "$release" --show-depends "$name"
 done | awk '$1 == "insmod" && !seen[$2]++ { print $2 }')
 for file in "${needed[@]}"; do

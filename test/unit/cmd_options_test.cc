@@ -115,6 +115,27 @@ TEST_CASE("IPv6 forwarding and draining Services are asked for, estimators are n
   CHECK_FALSE(once_with({"--ipvs-estimators=false"}).ipvs_estimators);
 }
 
+TEST_CASE("switches of IPVS are left alone unless they are asked for") {
+  CHECK(once_with({}).ipvs_switches.empty());
+  CHECK(once_with({"--ipvs-conn-max=1000", "--ipvs-conn-lfactor=-2", "--ipvs_svc_lfactor", "3",
+                   "--ipvs-est-cpulist=8,0,2,1,3-3", "--ipvs-est-nice=-5"})
+            .ipvs_switches == IpvsSwitches{{"conn_max", "1000"},
+                                           {"conn_lfactor", "-2"},
+                                           {"svc_lfactor", "3"},
+                                           {"est_cpulist", "0-3,8"},
+                                           {"est_nice", "-5"}});
+  CHECK(once_with({"--ipvs-conn-max=5", "--ipvs-conn-max="}).ipvs_switches.empty());
+  CHECK(once_with({"--ipvs-est-cpulist=5", "--ipvs-est-cpulist="}).ipvs_switches.empty());
+  IpvsSwitches none;
+  // 0 would refuse every connection.
+  for (const auto* text : {"0", "-1", "1073741825", "1e3", " 5", "99999999999999999999"})
+    CHECK(set_switch({"conn_max", 1, 1 << 30}, text, none) ==
+          "must be a number from 1 to 1073741824");
+  for (const auto* text : {",", "1,", "3-1", "all", "-1", "0-8192", "1-", "0-31:2/4", " 1"})
+    CHECK(set_est_cpulist(text, none) == "must be a list of CPUs such as 0-3,8");
+  CHECK(none.empty());
+}
+
 TEST_CASE("VIPs are bound as addresses, or by routes that are asked for") {
   CHECK_FALSE(once_with({}).bind_by_routes);
   CHECK(once_with({"--vip-binding=route"}).bind_by_routes);
