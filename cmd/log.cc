@@ -11,7 +11,7 @@
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/stdout_sinks.h>
 
-#include "proxier/api/json_text.h"
+#include "proxier/api/document_writer.h"
 #include "proxier/api/visible_text.h"
 
 namespace ipvsproxier::cmd {

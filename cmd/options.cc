@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "proxier/api/json_text.h"
+#include "proxier/api/document_writer.h"
 #include "proxier/api/text_file.h"
 #include "proxier/config/config_file.h"
 #include "proxier/config/config_validation.h"

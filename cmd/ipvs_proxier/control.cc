@@ -2,26 +2,25 @@
 
 #include <unistd.h>
 
+#include <map>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
-#include "cmd/ipvs_proxier/control_service.h"
-#include "proxier/api/json_text.h"
+#include "proxier/api/document_writer.h"
 #include "proxier/config/config_json.h"
 #include "proxier/inspect/name_page.h"
 #include "proxier/inspect/object_page.h"
+#include "proxier/inspect/service_page.h"
 #include "proxier/serve/healthz.h"
 #include "proxier/serve/listen_socket.h"
 
 namespace ipvsproxier::cmd {
 
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr serve::HttpLimits kLimits{
     .connections = 8, .connections_per_listener = 8, .silence = std::chrono::seconds(10)};
@@ -34,7 +33,9 @@ constexpr std::size_t kRefusedShown = 50;
 constexpr std::size_t kNamePageBytes = std::size_t{256} * 1024;
 
 serve::HttpResponse mistake(unsigned status, const std::string& text) {
-  return serve::json_text(status, api::to_json_text(Json{{"error", text}}));
+  api::JsonWriter out;
+  out.object([&] { out.member("error", text); });
+  return serve::json_text(status, out.take());
 }
 
 std::optional<std::string> query_of(const serve::HttpRequest& request, const std::string& key) {
@@ -64,15 +65,24 @@ std::string read_query(const serve::HttpRequest& request, inspect::ServiceQuery&
 }
 
 std::string settings_of(const Options& options) {
-  return api::to_json_text(Json{
-      {"version", IPVS_PROXIER_VERSION},
-      {"node", options.node_name},
-      {"flags", options.flags},
-      {"config", Json::parse(config::config_json(options.config)).at("kubeproxy.config.k8s.io")}});
+  api::JsonWriter out;
+  out.object([&] {
+    out.key("config");
+    config::write_sorted_config(out, options.config);
+    out.member("flags", options.flags);
+    out.member("node", options.node_name);
+    out.member("version", IPVS_PROXIER_VERSION);
+  });
+  return out.take();
 }
 
-Json time_or_null(const std::optional<std::chrono::system_clock::time_point>& time) {
-  return time ? Json(serve::go_time(time)) : Json(nullptr);
+void write_time(api::DocumentWriter& out, std::string_view name,
+                const std::optional<std::chrono::system_clock::time_point>& time) {
+  out.key(name);
+  if (time)
+    out.value(serve::go_time(time));
+  else
+    out.value(nullptr);
 }
 
 double milliseconds(std::chrono::nanoseconds time) {
@@ -91,52 +101,108 @@ std::vector<std::string> wrong_lines(const sync::Inspection& inspection) {
   return lines;
 }
 
-// Adds the problems that the main thread knows.
-void add_held(const serve::Status& status, Json& wrong) {
+// The problems that the main thread knows.
+std::vector<std::string> held_lines(const serve::Status& status) {
+  std::vector<std::string> lines;
   for (const auto resource : serve::kResources)
     if (const auto held = status.removal_held(resource); held > 0)
-      wrong.push_back(
+      lines.push_back(
           fmt::format("{} {} are missing from the API server's list; they stay until another list "
                       "lacks them, too (--mass-removal-brake)",
                       held, to_string(resource)));
+  return lines;
 }
 
 // The first refusals.
-Json refused_json(const sync::Refusals& refusals) {
-  auto list = Json::array();
+std::vector<std::string> refused_lines(const sync::Refusals& refusals) {
+  std::vector<std::string> lines;
   for (const auto& [thing, entry] : refusals.all()) {
-    if (list.size() == kRefusedShown) break;
-    list.push_back(to_string(entry));
+    if (lines.size() == kRefusedShown) break;
+    lines.push_back(to_string(entry));
   }
-  return list;
+  return lines;
 }
 
-// Runs on the sync thread.
-std::string sync_json(const sync::Inspection& inspection) {
+// Runs on the sync thread. `held` are further problems.
+std::string sync_json(const sync::Inspection& inspection, const std::vector<std::string>& held) {
   const auto& standing = inspection.standing;
   const auto& desired = inspection.planner.desired();
   std::size_t slices = 0;
   for (const auto& [service, own] : inspection.cluster.slices) slices += own.size();
-  Json json{{"listed", standing.listed},
-            {"kernelRead", standing.known},
-            {"settled", standing.settled},
-            {"lastSync", time_or_null(standing.last_sync)},
-            {"lastSyncMilliseconds", milliseconds(standing.last_took)},
-            {"lastAgreement", time_or_null(standing.agreed)},
-            {"draining", standing.draining},
-            {"waiting", standing.waiting},
-            {"unreadable", inspection.cluster.unreadable.size()},
-            {"wrong", wrong_lines(inspection)},
-            {"refused", refused_json(inspection.refusals)},
-            {"refusedCount", inspection.refusals.all().size()},
-            {"services", inspection.cluster.services.size()},
-            {"endpointSlices", slices},
-            {"virtualServices", desired.services.size()},
-            {"addresses", desired.addresses.size()}};
-  json["changedSinceAgreement"] =
-      standing.agreed && standing.last_sync && *standing.last_sync > *standing.agreed;
-  if (standing.next_try) json["nextTryMilliseconds"] = standing.next_try->count();
-  return api::to_json_text(json);
+  auto wrong = wrong_lines(inspection);
+  wrong.insert(wrong.end(), held.begin(), held.end());
+  api::JsonWriter out;
+  out.object([&] {
+    out.member("addresses", desired.addresses.size());
+    out.member("changedSinceAgreement",
+               standing.agreed && standing.last_sync && *standing.last_sync > *standing.agreed);
+    out.member("draining", standing.draining);
+    out.member("endpointSlices", slices);
+    out.member("kernelRead", standing.known);
+    write_time(out, "lastAgreement", standing.agreed);
+    write_time(out, "lastSync", standing.last_sync);
+    out.member("lastSyncMilliseconds", milliseconds(standing.last_took));
+    out.member("listed", standing.listed);
+    if (standing.next_try) out.member("nextTryMilliseconds", standing.next_try->count());
+    out.member("refused", refused_lines(inspection.refusals));
+    out.member("refusedCount", inspection.refusals.all().size());
+    out.member("services", inspection.cluster.services.size());
+    out.member("settled", standing.settled);
+    out.member("unreadable", inspection.cluster.unreadable.size());
+    out.member("virtualServices", desired.services.size());
+    out.member("waiting", standing.waiting);
+    out.member("wrong", wrong);
+  });
+  return out.take();
+}
+
+void write_watches(api::DocumentWriter& out, const serve::Status& status) {
+  std::map<std::string_view, serve::Resource> by_name;
+  for (const auto resource : serve::kResources) by_name.emplace(to_string(resource), resource);
+  out.object("watches", [&] {
+    for (const auto& [name, resource] : by_name)
+      out.object(name, [&] {
+        out.member("error", status.watch_failure(resource));
+        if (const auto age = status.watch_age(resource))
+          out.member("heardMillisecondsAgo", milliseconds(*age));
+      });
+  });
+}
+
+std::vector<inspect::PageDraining> draining_of(const sync::Inspection& inspection,
+                                               const api::NamespacedName& name) {
+  std::vector<inspect::PageDraining> list;
+  if (!inspection.kernel.services) return list;
+  for (const auto& claim : inspection.planner.claims_held_by(name)) {
+    const auto service = inspection.kernel.services->find(claim.key);
+    if (service == inspection.kernel.services->end() || !service->second.servers) continue;
+    for (const auto& server : *service->second.servers) {
+      const auto leaving = inspection.drain.leaving(claim.key, server.key, inspection.now);
+      if (!leaving) continue;
+      inspect::PageDraining one{.service = to_string(claim.key),
+                                .server = to_string(server.key),
+                                .for_ms = leaving->since.count(),
+                                .left_ms = {}};
+      if (leaving->left) one.left_ms = leaving->left->count();
+      list.push_back(std::move(one));
+    }
+  }
+  return list;
+}
+
+// Runs on the sync thread. null: there is no such Service.
+std::string service_json(const sync::Inspection& inspection, const api::NamespacedName& name) {
+  auto page = inspect::service_page(name, inspection.cluster, inspection.planner);
+  if (!page) return "null";
+  page->decisions->draining = draining_of(inspection, name);
+  for (const auto& [thing, entry] : inspection.refusals.all())
+    if (entry.services.contains(name)) page->decisions->refused.push_back(to_string(entry));
+  if (const auto change = inspection.changes.of(name))
+    page->decisions->last_change = inspect::PageChange{.when = serve::go_time(change->when),
+                                                       .took_ms = milliseconds(change->took)};
+  api::JsonWriter out;
+  out.object([&] { inspect::write_members(out, *page); });
+  return out.take();
 }
 
 }  // namespace
@@ -181,34 +247,38 @@ bool Control::listen(const std::string& path, serve::HttpServer& server,
 serve::HttpResponse Control::answer_status() {
   const auto health = status_.health();
   const auto liveness = status_.liveness();
-  Json json{{"version", IPVS_PROXIER_VERSION},
-            {"node", options_.node_name},
-            {"source", options_.manifests.empty() ? "API server" : options_.manifests},
-            {"ready", health.ready()},
-            {"notReady", serve::reasons_not_ready(health)},
-            {"alive", liveness.main && liveness.sync},
-            {"nodeEligible", health.node_eligible},
-            {"lastUpdated", time_or_null(health.last_updated())}};
-  for (const auto resource : serve::kResources) {
-    Json watch{{"error", status_.watch_failure(resource)}};
-    if (const auto age = status_.watch_age(resource))
-      watch["heardMillisecondsAgo"] = milliseconds(*age);
-    if (options_.manifests.empty()) json["watches"][to_string(resource)] = std::move(watch);
-  }
   // A long sync must not delay the values that need no answer from it.
   constexpr std::chrono::seconds kShort{1};
-  const auto sync = question_queue_.ask(&sync_json, kShort, stop_.get_token());
-  json["sync"] = sync ? Json::parse(*sync) : Json("busy");
-  if (sync) add_held(status_, json["sync"]["wrong"]);
-  return serve::json_text(200, api::to_json_text(json));
+  const auto held = held_lines(status_);
+  const auto sync = question_queue_.ask(
+      [held](const sync::Inspection& inspection) { return sync_json(inspection, held); }, kShort,
+      stop_.get_token());
+  api::JsonWriter out;
+  out.object([&] {
+    out.member("alive", liveness.main && liveness.sync);
+    write_time(out, "lastUpdated", health.last_updated());
+    out.member("node", options_.node_name);
+    out.member("nodeEligible", health.node_eligible);
+    out.member("notReady", serve::reasons_not_ready(health));
+    out.member("ready", health.ready());
+    out.member("source", options_.manifests.empty() ? "API server" : options_.manifests);
+    out.key("sync");
+    out.splice(sync.value_or(R"("busy")"));
+    out.member("version", IPVS_PROXIER_VERSION);
+    if (options_.manifests.empty()) write_watches(out, status_);
+  });
+  return serve::json_text(200, out.take());
 }
 
 serve::HttpResponse Control::answer_health() const {
   const auto health = status_.health();
   const auto is_well = [](const serve::HttpResponse& answer) { return answer.status == 200; };
-  const Json json{{"livez", is_well(serve::livez(health, status_.liveness()))},
-                  {"healthz", is_well(serve::healthz(health))}};
-  return serve::json_text(200, api::to_json_text(json));
+  api::JsonWriter out;
+  out.object([&] {
+    out.member("healthz", is_well(serve::healthz(health)));
+    out.member("livez", is_well(serve::livez(health, status_.liveness())));
+  });
+  return serve::json_text(200, out.take());
 }
 
 serve::HttpResponse Control::answer_page(std::function<std::string(const sync::Inspection&)> page) {
@@ -243,7 +313,7 @@ serve::HttpResponse Control::answer_service(const serve::HttpRequest& request) {
   const auto name = inspect::parse_service_name(query_of(request, "service").value_or(""));
   if (!name) return mistake(400, "service must be NAMESPACE/NAME");
   return answer_page([name](const sync::Inspection& inspection) {
-    return inspection.standing.listed ? service_answer(inspection, *name) : std::string();
+    return inspection.standing.listed ? service_json(inspection, *name) : std::string();
   });
 }
 

@@ -9,7 +9,7 @@
 //                  [&service=NS/NAME]
 //   /v1/names      the cluster's names of virtual and real servers (name_page.h), in pages:
 //                  [?after=NS/NAME[/SLICE]] [&namespace=NS] [&service=NS/NAME]
-//   /v1/service    one Service: ?service=NS/NAME (control_service.h); null: there is none
+//   /v1/service    one Service: ?service=NS/NAME (service_page.h); null: there is none
 //
 // Answers are JSON; a mistake is {"error":"..."} with status 400 or 404; 503 means that the sync
 // thread is busy for too long or not ready. Questions never delay a sync by more than one page: the

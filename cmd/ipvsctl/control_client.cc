@@ -4,9 +4,8 @@
 #include <utility>
 
 #include <curl/curl.h>
-#include <nlohmann/json.hpp>
 
-#include "proxier/api/json_text.h"
+#include "proxier/api/json_value.h"
 
 namespace ipvsproxier::ctl {
 
@@ -65,10 +64,11 @@ netlink::Result<std::string> ControlClient::get(const std::string& target) {
   long status = 0;
   curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
   if (status == 200) return body;
-  const auto json = nlohmann::json::parse(body, nullptr, false);
-  if (!json.is_object() || !json.contains("error")) return stranger();
-  const auto text = api::to_json_text(json["error"]);
-  return Error{status == 503 ? ErrorKind::timeout : ErrorKind::malformed, 0, path_ + ": " + text};
+  const auto json = api::JsonDocument::parse(body);
+  const auto error = json ? json->root().find("error") : std::nullopt;
+  if (!error) return stranger();
+  return Error{status == 503 ? ErrorKind::timeout : ErrorKind::malformed, 0,
+               path_ + ": " + to_json_text(*error)};
 }
 
 Error ControlClient::stranger() const {

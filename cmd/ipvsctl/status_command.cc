@@ -3,34 +3,43 @@
 #include <sys/utsname.h>
 
 #include <array>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 
 #include "cmd/command_line.h"
 #include "cmd/ipvsctl/control_client.h"
+#include "cmd/ipvsctl/listing/entry_text.h"
 #include "cmd/kernel_tables.h"
 #include "ipset/rules/rule_codec.h"
 #include "netlink/ipvs/ipvs_reader_kernel.h"
 #include "netlink/kernel_module.h"
 #include "netlink/sysctl.h"
-#include "proxier/api/json_text.h"
+#include "proxier/api/document_writer.h"
+#include "proxier/api/fields.h"
+#include "proxier/api/json_value.h"
+#include "proxier/api/visible_text.h"
 
 namespace ipvsproxier::ctl {
 
 namespace {
 
-using Json = nlohmann::json;
+using api::Fields;
+using api::JsonDocument;
 
 constexpr int kDaemonWell = 0;
 constexpr int kDaemonNotWell = 1;
 constexpr int kDaemonUnknown = 2;
 
-std::string line(std::string_view name, const std::string& value) {
-  return fmt::format("{:<17}{}\n", name, value);
+// The value is made visible.
+std::string line(std::string_view name, std::string_view value) {
+  return fmt::format("{:<17}{}\n", name, api::visible(value));
 }
 
 // "3.2 s ago"
@@ -39,69 +48,95 @@ std::string ago(double milliseconds) {
                              : fmt::format("{:.1f} s ago", milliseconds / 1000);
 }
 
-std::string text_or(const Json& json, const char* key, const char* otherwise) {
-  const auto it = json.find(key);
-  return it != json.end() && it->is_string() ? it->get<std::string>() : otherwise;
+// ---- the daemon
+
+std::int64_t count_in(const Fields& fields, std::string_view key) {
+  return fields.integer(key, 0, std::numeric_limits<std::int64_t>::max()).value_or(0);
 }
 
-std::string sync_text(const Json& sync) {
-  if (!sync.is_object()) return "sync             running now; ask again for more\n";
+std::vector<std::string> texts_in(const Fields& fields, std::string_view key) {
+  return fields.texts(key).value_or(std::vector<std::string>());
+}
+
+std::string sync_text(const Fields& sync) {
+  if (!sync.exists()) return "sync             running now; ask again for more\n";
   std::string text;
   text += line("cluster",
-               fmt::format("{} Services, {} EndpointSlices{}", sync.value("services", 0),
-                           sync.value("endpointSlices", 0),
-                           sync.value("listed", false) ? "" : "; the first lists are awaited"));
+               fmt::format("{} Services, {} EndpointSlices{}", count_in(sync, "services"),
+                           count_in(sync, "endpointSlices"),
+                           sync.boolean("listed", false) ? "" : "; the first lists are awaited"));
   text += line("kernel", fmt::format("{} virtual servers on {} addresses{}",
-                                     sync.value("virtualServices", 0), sync.value("addresses", 0),
-                                     sync.value("kernelRead", false) ? "" : "; not read yet"));
-  text += line("settled", !sync.value("settled", false) ? "no"
-                          : sync.value("refusedCount", 0)
-                              ? "yes, but for what the kernel refuses"
-                              : "yes: the kernel is what the cluster asks for");
-  text += line("last change", fmt::format("{} (took {:.1f} ms)", text_or(sync, "lastSync", "none"),
-                                          sync.value("lastSyncMilliseconds", 0.0)));
-  text += line("last agreement",
-               text_or(sync, "lastAgreement", "none: the whole kernel was never right") +
-                   std::string(sync.value("changedSinceAgreement", false)
-                                   ? " (of a whole reading; later changes were acknowledged)"
-                                   : ""));
-  text += line("draining", fmt::format("{} real servers", sync.value("draining", 0)));
-  if (const auto waiting = sync.value("waiting", 0); waiting > 0)
+                                     count_in(sync, "virtualServices"), count_in(sync, "addresses"),
+                                     sync.boolean("kernelRead", false) ? "" : "; not read yet"));
+  const auto refused_count = count_in(sync, "refusedCount");
+  text += line("settled", !sync.boolean("settled", false) ? "no"
+                          : refused_count > 0             ? "yes, but for what the kernel refuses"
+                                              : "yes: the kernel is what the cluster asks for");
+  text += line("last change", fmt::format("{} (took {:.1f} ms)", sync.text("lastSync", "none"),
+                                          sync.number("lastSyncMilliseconds", 0)));
+  text +=
+      line("last agreement", sync.text("lastAgreement", "none: the whole kernel was never right") +
+                                 (sync.boolean("changedSinceAgreement", false)
+                                      ? " (of a whole reading; later changes were acknowledged)"
+                                      : ""));
+  text += line("draining", fmt::format("{} real servers", count_in(sync, "draining")));
+  if (const auto waiting = count_in(sync, "waiting"); waiting > 0)
     text += line("to be retried",
-                 fmt::format("{}, next in {} ms", waiting, sync.value("nextTryMilliseconds", 0)));
-  for (const auto& wrong : sync.value("wrong", Json::array()))
-    text += line("wrong", wrong.get<std::string>());
-  const auto refused = sync.value("refused", Json::array());
-  for (const auto& one : refused) text += line("refused", one.get<std::string>());
-  if (const auto count = sync.value("refusedCount", std::size_t{0}); count > refused.size())
-    text += line("refused", fmt::format("{} more", count - refused.size()));
+                 fmt::format("{}, next in {} ms", waiting, count_in(sync, "nextTryMilliseconds")));
+  for (const auto& wrong : texts_in(sync, "wrong")) text += line("wrong", wrong);
+  const auto refused = texts_in(sync, "refused");
+  for (const auto& one : refused) text += line("refused", one);
+  const auto more = refused_count - static_cast<std::int64_t>(refused.size());
+  if (more > 0) text += line("refused", fmt::format("{} more", more));
   return text;
 }
 
-std::string watch_text(const Json& watch) {
-  const auto heard = watch.contains("heardMillisecondsAgo")
-                         ? "heard " + ago(watch.value("heardMillisecondsAgo", 0.0))
+std::string watch_text(const Fields& watch) {
+  const auto heard = watch.has("heardMillisecondsAgo")
+                         ? "heard " + ago(watch.number("heardMillisecondsAgo", 0))
                          : "never heard";
-  const auto error = text_or(watch, "error", "");
+  const auto error = watch.text("error");
   return error.empty() ? heard : heard + "; it is tried again: " + error;
 }
 
+// Calls visit(resource, watch) for each resource, by name.
+template <typename Visit>
+void each_watch(const Fields& status, Visit visit) {
+  const Fields watches(status, "watches");
+  std::set<std::string> resources;
+  watches.each_member([&](std::string_view key, const auto&) { resources.emplace(key); });
+  for (const auto& resource : resources) {
+    const Fields watch(watches, resource);
+    visit(resource, watch);
+  }
+}
+
 // ": reason, and reason", or "".
-std::string reasons_of(const Json& status) {
-  const auto reasons = status.value("notReady", std::vector<std::string>{});
+std::string reasons_of(const Fields& status) {
+  const auto reasons = texts_in(status, "notReady");
   return reasons.empty() ? "" : fmt::format(": {}", fmt::join(reasons, "; "));
 }
 
-std::string status_text(const Json& status) {
+std::string status_text(const Fields& status, const Fields& sync) {
   std::string text;
-  text += line("version", text_or(status, "version", "?"));
-  text += line("node", text_or(status, "node", "?"));
-  text += line("objects from", text_or(status, "source", "?"));
-  text += line("ready", status.value("ready", false) ? "yes" : "no" + reasons_of(status));
-  text += line("alive", status.value("alive", false) ? "yes" : "no: a thread is stuck");
-  const auto watches = status.value("watches", Json::object());
-  for (const auto& [resource, watch] : watches.items()) text += line(resource, watch_text(watch));
-  return text + sync_text(status.value("sync", Json()));
+  text += line("version", status.text("version", "?"));
+  text += line("node", status.text("node", "?"));
+  text += line("objects from", status.text("source", "?"));
+  text += line("ready", status.boolean("ready", false) ? "yes" : "no" + reasons_of(status));
+  text += line("alive", status.boolean("alive", false) ? "yes" : "no: a thread is stuck");
+  each_watch(status, [&](const std::string& resource, const Fields& watch) {
+    text += line(resource, watch_text(watch));
+  });
+  return text + sync_text(sync);
+}
+
+bool is_well(const Fields& status, const Fields& sync) {
+  bool watching = true;
+  each_watch(status, [&](const std::string&, const Fields& watch) {
+    if (!watch.text("error").empty()) watching = false;
+  });
+  return watching && status.boolean("ready", false) && status.boolean("alive", false) &&
+         sync.boolean("settled", false);
 }
 
 // ---- the kernel
@@ -120,72 +155,109 @@ std::vector<std::string> shown_modules() {
           "br_netfilter"};
 }
 
-// nullptr if IPVS is not loaded or cannot be read.
-Json ipvs_json() {
-  if (!netlink::module_present("ip_vs")) return nullptr;
+struct KernelFacts {
+  std::string release;
+  std::optional<netlink::IpvsInfo> ipvs;  // nullopt: it is not loaded or cannot be read
+  std::map<std::string, bool> modules;    // whether they are present
+  std::vector<std::string_view> schedulers;
+  std::optional<bool> ipvs_conntrack;  // nullopt: it cannot be read
+  std::vector<std::string> firewall_warnings;
+};
+
+std::optional<netlink::IpvsInfo> read_ipvs() {
+  if (!netlink::module_present("ip_vs")) return std::nullopt;
   const auto reader = netlink::KernelIpvsReader::open();
   const auto info = reader ? (*reader)->info() : reader.error();
-  if (!info) return nullptr;
-  const auto version = info->version;
-  return {{"version",
-           fmt::format("{}.{}.{}", version >> 16U & 0xff, version >> 8U & 0xff, version & 0xff)},
-          {"connectionBuckets", info->connection_table_size}};
+  return info ? std::optional(*info) : std::nullopt;
 }
 
-Json kernel_json() {
+KernelFacts read_kernel() {
   utsname names{};
   ::uname(&names);
-  Json json{{"release", names.release}, {"ipvs", ipvs_json()}, {"schedulers", Json::array()}};
+  KernelFacts facts{
+      .release = names.release,
+      .ipvs = read_ipvs(),
+      .modules = {},
+      .schedulers = {},
+      .ipvs_conntrack = {},
+      // Without permission there are none.
+      .firewall_warnings = cmd::loaded_nft_warnings().value_or(std::vector<std::string>{})};
   for (const auto& module : shown_modules())
-    json["modules"][module] = netlink::module_present(module);
+    facts.modules[module] = netlink::module_present(module);
   for (const auto scheduler : kKnownSchedulers)
     if (netlink::module_present(fmt::format("ip_vs_{}", scheduler)))
-      json["schedulers"].push_back(scheduler);
-  const auto tracked = netlink::Sysctl().read("net/ipv4/vs/conntrack");
-  json["ipvsConntrack"] = tracked ? Json(*tracked == "1") : Json(nullptr);
-  // Without permission there are none.
-  json["firewallWarnings"] = cmd::loaded_nft_warnings().value_or(std::vector<std::string>{});
-  return json;
+      facts.schedulers.push_back(scheduler);
+  if (const auto tracked = netlink::Sysctl().read("net/ipv4/vs/conntrack"))
+    facts.ipvs_conntrack = *tracked == "1";
+  return facts;
 }
 
-std::string kernel_text(const Json& kernel) {
-  const auto& ipvs = kernel.at("ipvs");
-  auto text = line("this kernel",
-                   fmt::format("Linux {}, {}", kernel.at("release").get<std::string>(),
-                               ipvs.is_null() ? "IPVS is not loaded or may not be asked"
-                                              : fmt::format("IPVS {}, {} connection buckets",
-                                                            text_or(ipvs, "version", "?"),
-                                                            ipvs.value("connectionBuckets", 0))));
+std::string kernel_text(const KernelFacts& kernel) {
+  const auto& ipvs = kernel.ipvs;
+  auto text = line("this kernel", fmt::format("Linux {}, {}", kernel.release,
+                                              !ipvs ? "IPVS is not loaded or may not be asked"
+                                                    : fmt::format("IPVS {}, {} connection buckets",
+                                                                  version_text(*ipvs),
+                                                                  ipvs->connection_table_size)));
   std::string loaded;
   std::string absent;
-  for (const auto& [name, present] : kernel.at("modules").items())
-    (present.get<bool>() ? loaded : absent) += " " + name;
+  for (const auto& [name, present] : kernel.modules) (present ? loaded : absent) += " " + name;
   text += line("modules", fmt::format("present:{}{}", loaded.empty() ? " none" : loaded,
                                       absent.empty() ? "" : "; not loaded:" + absent));
-  const auto schedulers = kernel.at("schedulers").get<std::vector<std::string>>();
-  text += line("schedulers", fmt::format("{}", fmt::join(schedulers, " ")));
-  for (const auto& warning : kernel.at("firewallWarnings"))
-    text += line("problem", warning.get<std::string>());
+  text += line("schedulers", fmt::format("{}", fmt::join(kernel.schedulers, " ")));
+  for (const auto& warning : kernel.firewall_warnings) text += line("problem", warning);
   return text;
+}
+
+void write_kernel(api::DocumentWriter& out, const KernelFacts& kernel) {
+  out.object("kernel", [&] {
+    out.member("firewallWarnings", kernel.firewall_warnings);
+    out.key("ipvs");
+    if (kernel.ipvs)
+      out.object([&] {
+        out.member("connectionBuckets", kernel.ipvs->connection_table_size);
+        out.member("version", version_text(*kernel.ipvs));
+      });
+    else
+      out.value(nullptr);
+    out.key("ipvsConntrack");
+    if (kernel.ipvs_conntrack)
+      out.value(*kernel.ipvs_conntrack);
+    else
+      out.value(nullptr);
+    out.object("modules", [&] {
+      for (const auto& [name, present] : kernel.modules) out.member(name, present);
+    });
+    out.member("release", kernel.release);
+    out.member("schedulers", kernel.schedulers);
+  });
 }
 
 // ---- daemon and kernel
 
-bool is_well(const Json& status) {
-  const auto sync = status.value("sync", Json());
-  const auto watches = status.value("watches", Json::object());
-  for (const auto& [_, watch] : watches.items())
-    if (!text_or(watch, "error", "").empty()) return false;
-  return status.value("ready", false) && status.value("alive", false) && sync.is_object() &&
-         sync.value("settled", false);
+// The daemon's members as it sends them, and ours, by name.
+std::string status_json(const std::optional<api::JsonValue>& status, const KernelFacts& kernel) {
+  api::JsonWriter all;
+  all.object([&] {
+    if (status)
+      for (const auto& [key, value] : status->members()) {
+        all.key(key);
+        write_value(all, value);
+      }
+    write_kernel(all, kernel);
+    all.member("ipvsctlVersion", IPVS_PROXIER_VERSION);
+  });
+  api::JsonWriter out(api::JsonWriter::kIndented);
+  if (const auto document = JsonDocument::parse(all.take())) write_value(out, document->root());
+  return out.take() + "\n";
 }
 
-netlink::Result<Json> ask(const std::string& socket, const std::string& target) {
+netlink::Result<JsonDocument> ask(const std::string& socket, const std::string& target) {
   ControlClient daemon(socket);
   const auto text = daemon.get(target);
   if (!text) return text.error();
-  auto status = Json::parse(*text, nullptr, false);
-  if (!status.is_object()) return daemon.stranger();
+  auto status = JsonDocument::parse(*text);
+  if (!status || !status->root().is_object()) return daemon.stranger();
   return status;
 }
 
@@ -196,27 +268,35 @@ int run_probe(const StatusOptions& options, Output& output) {
     complain(to_string(health.error()));
     return kDaemonUnknown;
   }
-  const bool well = health->value(options.probe, false);
+  const auto answer = health->root().find(options.probe);
+  const bool well = answer && answer->boolean().value_or(false);
   if (!output.write(options.probe + (well ? ": yes\n" : ": no\n"))) return kDaemonUnknown;
   return well ? kDaemonWell : kDaemonNotWell;
+}
+
+int show_unknown(const StatusOptions& options, const netlink::Error& error, Output& output) {
+  const auto kernel = read_kernel();
+  static_cast<void>(
+      output.write(options.json ? status_json(std::nullopt, kernel) : kernel_text(kernel)));
+  complain(to_string(error));
+  return kDaemonUnknown;
 }
 
 }  // namespace
 
 int run_status(const StatusOptions& options, Output& output) {
   if (!options.probe.empty()) return run_probe(options, output);
-  const auto kernel = kernel_json();
-  const auto status = ask(options.socket, "/v1/status");
-  auto shown = status.value_or(Json::object());
-  shown["kernel"] = kernel;
-  shown["ipvsctlVersion"] = IPVS_PROXIER_VERSION;
-  const auto written =
-      output.write(options.json ? api::to_json_text(shown, 2) + "\n"
-                                : (status ? status_text(api::visible_texts(*status)) : "") +
-                                      kernel_text(api::visible_texts(kernel)));
-  if (!status) complain(to_string(status.error()));
-  if (!status || !written) return kDaemonUnknown;
-  return is_well(*status) ? kDaemonWell : kDaemonNotWell;
+  const auto answer = ask(options.socket, "/v1/status");
+  if (!answer) return show_unknown(options, answer.error(), output);
+  const auto kernel = read_kernel();
+  api::Problems problems;
+  api::Report report{.origin = "", .problems = problems};
+  const Fields status(answer->root(), report);
+  const Fields sync(status, "sync");  // none while a sync runs
+  const auto written = output.write(options.json ? status_json(answer->root(), kernel)
+                                                 : status_text(status, sync) + kernel_text(kernel));
+  if (!written) return kDaemonUnknown;
+  return is_well(status, sync) ? kDaemonWell : kDaemonNotWell;
 }
 
 }  // namespace ipvsproxier::ctl

@@ -3,12 +3,11 @@
 #include <algorithm>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "proxier/access/pem.h"
+#include "proxier/api/document_writer.h"
 #include "proxier/api/documents.h"
 #include "proxier/api/fields.h"
-#include "proxier/api/json_text.h"
 #include "proxier/api/timestamp.h"
 
 namespace ipvsproxier::access {
@@ -22,25 +21,32 @@ Error malformed(std::string what) {
   return Error{ErrorKind::malformed, 0, std::move(what)};
 }
 
+void write_cluster(api::JsonWriter& out, const ExecCluster& cluster) {
+  out.member("server", cluster.server);
+  if (!cluster.tls_server_name.empty()) out.member("tls-server-name", cluster.tls_server_name);
+  if (cluster.insecure_skip_tls_verify) out.member("insecure-skip-tls-verify", true);
+  if (!cluster.ca_pem.empty())
+    out.member("certificate-authority-data", base64_encode(cluster.ca_pem));
+  if (!cluster.proxy_url.empty()) out.member("proxy-url", cluster.proxy_url);
+  if (!cluster.config_json.empty()) {
+    out.key("config");
+    out.splice(cluster.config_json);
+  }
+}
+
 }  // namespace
 
 std::string exec_info(const std::string& api_version, const ExecCluster* cluster) {
-  nlohmann::ordered_json spec;
-  if (cluster != nullptr) {
-    auto& told = spec["cluster"];
-    told["server"] = cluster->server;
-    if (!cluster->tls_server_name.empty()) told["tls-server-name"] = cluster->tls_server_name;
-    if (cluster->insecure_skip_tls_verify) told["insecure-skip-tls-verify"] = true;
-    if (!cluster->ca_pem.empty())
-      told["certificate-authority-data"] = base64_encode(cluster->ca_pem);
-    if (!cluster->proxy_url.empty()) told["proxy-url"] = cluster->proxy_url;
-    if (!cluster->config_json.empty())
-      told["config"] = nlohmann::ordered_json::parse(cluster->config_json, nullptr, false);
-  }
-  spec["interactive"] = false;
-  const nlohmann::ordered_json credential = {
-      {"kind", "ExecCredential"}, {"apiVersion", api_version}, {"spec", spec}};
-  return api::to_json_text(credential);
+  api::JsonWriter out;
+  out.object([&] {
+    out.member("kind", "ExecCredential");
+    out.member("apiVersion", api_version);
+    out.object("spec", [&] {
+      if (cluster != nullptr) out.object("cluster", [&] { write_cluster(out, *cluster); });
+      out.member("interactive", false);
+    });
+  });
+  return out.take();
 }
 
 std::string token_fault(std::string_view token) {

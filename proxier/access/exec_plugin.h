@@ -19,7 +19,8 @@ struct ExecCluster {
   bool insecure_skip_tls_verify = false;
   std::string ca_pem;
   std::string proxy_url;
-  std::string config_json;  // the cluster's extension client.authentication.k8s.io/exec; "": none
+  std::string config_json;  // JSON on one line: the cluster's extension
+                            // client.authentication.k8s.io/exec; "": none
 };
 
 // The value of KUBERNETES_EXEC_INFO. Without a cluster it only names the expected version and says

@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include "proxier/api/json_builder.h"
-#include "proxier/api/json_text.h"
 #include "proxier/api/yaml.h"
 
 namespace ipvsproxier::api {

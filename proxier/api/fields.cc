@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "proxier/api/json_text.h"
+#include "proxier/api/document_writer.h"
 #include "proxier/api/visible_text.h"
 
 namespace ipvsproxier::api {

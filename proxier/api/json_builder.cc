@@ -1,5 +1,7 @@
 #include "proxier/api/json_builder.h"
 
+#include "proxier/api/document_writer.h"
+
 namespace ipvsproxier::api {
 
 bool JsonBuilder::begin(Json empty) {
@@ -60,6 +62,42 @@ std::string JsonBuilder::path() const {
     }
   }
   return text;
+}
+
+void write_tree(DocumentWriter& out, const nlohmann::json& tree) {
+  using Kind = nlohmann::json::value_t;
+  switch (tree.type()) {
+    case Kind::object:
+      return out.object([&] {
+        for (const auto& [key, member] : tree.items()) {
+          out.key(key);
+          write_tree(out, member);
+        }
+      });
+    case Kind::array:
+      return out.list(tree, [&](const nlohmann::json& one) { write_tree(out, one); });
+    case Kind::string:
+      return out.value(tree.get_ref<const std::string&>());
+    case Kind::boolean:
+      return out.value(tree.get<bool>());
+    case Kind::number_integer:
+      return out.value(tree.get<std::int64_t>());
+    case Kind::number_unsigned:
+      return out.value(tree.get<std::uint64_t>());
+    case Kind::number_float:
+      return out.value(tree.get<double>());
+    case Kind::null:
+    case Kind::binary:
+    case Kind::discarded:
+      break;
+  }
+  out.value(nullptr);
+}
+
+std::string to_json_text(const nlohmann::json& tree) {
+  JsonWriter out;
+  write_tree(out, tree);
+  return out.take();
 }
 
 }  // namespace ipvsproxier::api

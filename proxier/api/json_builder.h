@@ -57,4 +57,9 @@ class JsonBuilder {
   bool complete_ = false;
 };
 
+// The tree as JSON on one line. A tree is built only by the reader of YAML and of odd JSON, to
+// become text that JsonDocument reads.
+std::string to_json_text(const nlohmann::json& tree);
+void write_tree(DocumentWriter& out, const nlohmann::json& tree);
+
 }  // namespace ipvsproxier::api

@@ -2,14 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 #include <simdjson.h>
-#include <nlohmann/json.hpp>
 
-#include "proxier/api/json_text.h"
+#include "proxier/api/document_writer.h"
 
 namespace ipvsproxier::api {
 
@@ -32,35 +32,6 @@ Number number_behind(const std::uint64_t* word) {
   static_assert(sizeof(number) == sizeof(*word));
   std::memcpy(&number, word + 1, sizeof(number));
   return number;
-}
-
-// Recursion is bounded: every document was read within kMaxDepth.
-nlohmann::json to_tree(const JsonValue& value) {
-  switch (value.kind()) {
-    case JsonValue::Kind::null:
-      break;
-    case JsonValue::Kind::boolean:
-      return *value.boolean();
-    case JsonValue::Kind::integer:
-      return *value.integer();
-    case JsonValue::Kind::large_integer:
-      return *value.large_integer();
-    case JsonValue::Kind::real:
-      return *value.real();
-    case JsonValue::Kind::text:
-      return std::string(*value.text());
-    case JsonValue::Kind::list: {
-      auto list = nlohmann::json::array();
-      for (const auto& element : value.elements()) list.push_back(to_tree(element));
-      return list;
-    }
-    case JsonValue::Kind::object: {
-      auto object = nlohmann::json::object();
-      for (const auto& [key, member] : value.members()) object[std::string(key)] = to_tree(member);
-      return object;
-    }
-  }
-  return nullptr;
 }
 
 }  // namespace
@@ -170,8 +141,40 @@ netlink::Result<JsonDocument> JsonDocument::parse(std::string_view text) {
   return JsonDocument(std::move(storage));
 }
 
+// Recursion is bounded: every document was read within kMaxDepth.
+void write_value(DocumentWriter& out, const JsonValue& value) {
+  switch (value.kind()) {
+    case JsonValue::Kind::null:
+      return out.value(nullptr);
+    case JsonValue::Kind::boolean:
+      return out.value(*value.boolean());
+    case JsonValue::Kind::integer:
+      return out.value(*value.integer());
+    case JsonValue::Kind::large_integer:
+      return out.value(*value.large_integer());
+    case JsonValue::Kind::real:
+      return out.value(*value.real());
+    case JsonValue::Kind::text:
+      return out.value(*value.text());
+    case JsonValue::Kind::list:
+      return out.list(value.elements(), [&](const JsonValue& one) { write_value(out, one); });
+    case JsonValue::Kind::object: {
+      std::map<std::string_view, JsonValue> members;
+      for (const auto& [key, member] : value.members()) members.insert_or_assign(key, member);
+      return out.object([&] {
+        for (const auto& [key, member] : members) {
+          out.key(key);
+          write_value(out, member);
+        }
+      });
+    }
+  }
+}
+
 std::string to_json_text(const JsonValue& value) {
-  return to_json_text(to_tree(value));
+  JsonWriter out;
+  write_value(out, value);
+  return out.take();
 }
 
 bool has_duplicate_keys(const JsonValue& value) {

@@ -26,6 +26,8 @@
 
 namespace ipvsproxier::api {
 
+class DocumentWriter;
+
 // Limit on nested objects and lists. The fields of Kubernetes objects that are read lie less than
 // 20 levels deep; other fields may lie deeper (broken_json.h).
 inline constexpr std::size_t kMaxDepth = 100;
@@ -183,7 +185,9 @@ class JsonDocument {
   const JsonTape* tape_;
 };
 
-// The value as JSON on one line, members by name, of repeated ones the last.
+// Writes the value: members by name, of repeated ones the last.
+void write_value(DocumentWriter& out, const JsonValue& value);
+// The same as JSON on one line.
 std::string to_json_text(const JsonValue& value);
 
 // Whether any object in the value has two members with the same name.

@@ -1,143 +1,169 @@
 #include "proxier/api/object_json.h"
 
-#include <ctime>
-
 #include <array>
-
-#include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "netlink/ip_address.h"
 #include "proxier/api/decode.h"
-#include "proxier/api/json_text.h"
+#include "proxier/api/document_writer.h"
+#include "proxier/api/timestamp.h"
 
 namespace ipvsproxier::api {
 namespace {
 
-using Json = nlohmann::json;
-
-const char* wire_name(ServiceType type) {
-  constexpr std::array kNames{"ClusterIP", "NodePort", "LoadBalancer", "ExternalName"};
-  return kNames.at(static_cast<std::size_t>(type));
-}
-
-std::string wire_time(std::int64_t since_1970) {
-  const auto time = static_cast<std::time_t>(since_1970);
-  std::tm parts{};
-  ::gmtime_r(&time, &parts);
-  std::array<char, 32> text{};
-  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text.data();
-}
-
 template <typename Values>
-Json texts_of(const Values& values) {
-  Json list = Json::array();
-  for (const auto& value : values) list.push_back(value.to_string());
-  return list;
+void write_texts(DocumentWriter& out, std::string_view name, const Values& values) {
+  out.list(name, values, [&](const auto& value) { out.value(value.to_string()); });
 }
 
-Json metadata(const NamespacedName& name, const Json& labels) {
-  return {{"name", name.name}, {"namespace", name.ns}, {"labels", labels}};
+void write_port(DocumentWriter& out, std::string_view name, netlink::Protocol protocol,
+                std::uint16_t port, std::uint16_t node_port = 0) {
+  out.object([&] {
+    out.member("name", name);
+    if (node_port != 0) out.member("nodePort", node_port);
+    out.member("port", port);
+    out.member("protocol", to_string(protocol));
+  });
 }
 
-Json ports_of(const Service& service) {
-  Json ports = Json::array();
-  for (const auto& port : service.ports) {
-    ports.push_back(
-        {{"name", port.name}, {"protocol", to_string(port.protocol)}, {"port", port.port}});
-    if (port.node_port != 0) ports.back()["nodePort"] = port.node_port;
-  }
-  return ports;
-}
-
-void add_addresses(const Service& service, Json& object) {
-  auto& spec = object["spec"];
+void write_cluster_ips(DocumentWriter& out, const Service& service) {
   if (service.headless) {
-    spec["clusterIP"] = "None";
-    spec["clusterIPs"] = {"None"};
+    out.member("clusterIP", "None");
+    out.member("clusterIPs", std::array{"None"});
   } else if (!service.cluster_ips.empty()) {
-    spec["clusterIP"] = service.cluster_ips.front().to_string();
-    spec["clusterIPs"] = texts_of(service.cluster_ips);
+    out.member("clusterIP", service.cluster_ips.front().to_string());
+    write_texts(out, "clusterIPs", service.cluster_ips);
   }
-  if (!service.external_ips.empty()) spec["externalIPs"] = texts_of(service.external_ips);
-  if (!service.source_ranges.empty())
-    spec["loadBalancerSourceRanges"] = texts_of(service.source_ranges);
-  for (const auto& address : service.load_balancer_ips)
-    object["status"]["loadBalancer"]["ingress"].push_back({{"ip", address.to_string()}});
 }
 
-Json json_of(const Service& service) {
-  Json object{{"apiVersion", "v1"},
-              {"kind", "Service"},
-              {"metadata", metadata(service.name, Json::object())}};
-  if (service.creation_time)
-    object["metadata"]["creationTimestamp"] = wire_time(*service.creation_time);
-  auto& spec = object["spec"];
-  spec["type"] = wire_name(service.type);
-  for (const auto family : service.ip_families) spec["ipFamilies"].push_back(to_string(family));
-  spec["ports"] = ports_of(service);
-  spec["externalTrafficPolicy"] = service.external_policy_local ? "Local" : "Cluster";
-  spec["internalTrafficPolicy"] = service.internal_policy_local ? "Local" : "Cluster";
+void write_spec(DocumentWriter& out, const Service& service) {
+  const auto policy = [](bool local) { return local ? "Local" : "Cluster"; };
+  write_cluster_ips(out, service);
+  if (!service.external_ips.empty()) write_texts(out, "externalIPs", service.external_ips);
+  out.member("externalTrafficPolicy", policy(service.external_policy_local));
   if (service.health_check_node_port != 0)
-    spec["healthCheckNodePort"] = service.health_check_node_port;
-  spec["sessionAffinity"] = service.affinity_seconds ? "ClientIP" : "None";
+    out.member("healthCheckNodePort", service.health_check_node_port);
+  out.member("internalTrafficPolicy", policy(service.internal_policy_local));
+  if (!service.ip_families.empty())
+    out.list("ipFamilies", service.ip_families,
+             [&](const auto family) { out.value(to_string(family)); });
+  if (!service.source_ranges.empty())
+    write_texts(out, "loadBalancerSourceRanges", service.source_ranges);
+  out.list("ports", service.ports, [&](const auto& port) {
+    write_port(out, port.name, port.protocol, port.port, port.node_port);
+  });
+  out.member("sessionAffinity", service.affinity_seconds ? "ClientIP" : "None");
   if (service.affinity_seconds)
-    spec["sessionAffinityConfig"]["clientIP"]["timeoutSeconds"] = *service.affinity_seconds;
-  add_addresses(service, object);
-  return object;
+    out.object("sessionAffinityConfig", [&] {
+      out.object("clientIP", [&] { out.member("timeoutSeconds", *service.affinity_seconds); });
+    });
+  out.member("type", to_string(service.type));
 }
 
-Json json_of(const EndpointView& endpoint) {
-  Json object{{"addresses", {endpoint.address.to_string()}},
-              {"conditions",
-               {{"ready", endpoint.ready},
-                {"serving", endpoint.serving},
-                {"terminating", endpoint.terminating}}}};
-  if (!endpoint.node_name.empty()) object["nodeName"] = endpoint.node_name;
-  if (!endpoint.zone.empty()) object["zone"] = endpoint.zone;
+// Members are in the order of their names.
+void write(DocumentWriter& out, const Service& service) {
+  out.member("apiVersion", "v1");
+  out.member("kind", "Service");
+  out.object("metadata", [&] {
+    if (service.creation_time) out.member("creationTimestamp", to_rfc3339(*service.creation_time));
+    out.object("labels", [] {});
+    out.member("name", service.name.name);
+    out.member("namespace", service.name.ns);
+  });
+  out.object("spec", [&] { write_spec(out, service); });
+  if (!service.load_balancer_ips.empty())
+    out.object("status", [&] {
+      out.object("loadBalancer", [&] {
+        out.list("ingress", service.load_balancer_ips, [&](const auto& address) {
+          out.object([&] { out.member("ip", address.to_string()); });
+        });
+      });
+    });
+}
+
+void write_hints(DocumentWriter& out, const EndpointView& endpoint) {
+  const auto write_names = [&](std::string_view name, const auto& names) {
+    if (names.empty()) return;
+    out.list(name, names, [&](const auto& one) { out.object([&] { out.member("name", one); }); });
+  };
+  out.object("hints", [&] {
+    write_names("forNodes", endpoint.node_hints);
+    write_names("forZones", endpoint.zone_hints);
+  });
+}
+
+void write_endpoint(DocumentWriter& out, const EndpointView& endpoint) {
+  out.member("addresses", std::array{endpoint.address.to_string()});
+  out.object("conditions", [&] {
+    out.member("ready", endpoint.ready);
+    out.member("serving", endpoint.serving);
+    out.member("terminating", endpoint.terminating);
+  });
+  if (!endpoint.zone_hints.empty() || !endpoint.node_hints.empty()) write_hints(out, endpoint);
+  if (!endpoint.node_name.empty()) out.member("nodeName", endpoint.node_name);
   if (!endpoint.target_name.empty())
-    object["targetRef"] = {{"kind", "Pod"}, {"name", endpoint.target_name}};
-  for (const auto& zone : endpoint.zone_hints)
-    object["hints"]["forZones"].push_back({{"name", zone}});
-  for (const auto& node : endpoint.node_hints)
-    object["hints"]["forNodes"].push_back({{"name", node}});
-  return object;
+    out.object("targetRef", [&] {
+      out.member("kind", "Pod");
+      out.member("name", endpoint.target_name);
+    });
+  if (!endpoint.zone.empty()) out.member("zone", endpoint.zone);
 }
 
-Json json_of(const EndpointSlice& slice) {
-  Json labels = Json::object();
-  if (!slice.service.empty()) labels[std::string(kServiceNameLabel)] = slice.service;
-  Json object{{"apiVersion", "discovery.k8s.io/v1"},
-              {"kind", "EndpointSlice"},
-              {"metadata", metadata(slice.name, labels)},
-              {"addressType", to_string(slice.family)},
-              {"ports", Json::array()},
-              {"endpoints", Json::array()}};
-  for (const auto& port : slice.ports)
-    object["ports"].push_back(
-        {{"name", port.name}, {"protocol", to_string(port.protocol)}, {"port", port.port}});
-  for (const auto& endpoint : slice.endpoints) object["endpoints"].push_back(json_of(endpoint));
-  return object;
+void write(DocumentWriter& out, const EndpointSlice& slice) {
+  out.member("addressType", to_string(slice.family));
+  out.member("apiVersion", "discovery.k8s.io/v1");
+  out.list("endpoints", slice.endpoints,
+           [&](const auto& endpoint) { out.object([&] { write_endpoint(out, endpoint); }); });
+  out.member("kind", "EndpointSlice");
+  out.object("metadata", [&] {
+    out.object("labels", [&] {
+      if (!slice.service.empty()) out.member(kServiceNameLabel, slice.service);
+    });
+    out.member("name", slice.name.name);
+    out.member("namespace", slice.name.ns);
+  });
+  out.list("ports", slice.ports,
+           [&](const auto& port) { write_port(out, port.name, port.protocol, port.port); });
 }
 
-Json json_of(const Node& node) {
-  Json object{{"apiVersion", "v1"}, {"kind", "Node"}, {"metadata", {{"name", node.name}}}};
-  if (!node.zone.empty()) object["metadata"]["labels"]["topology.kubernetes.io/zone"] = node.zone;
-  if (node.to_be_deleted) object["metadata"]["deletionTimestamp"] = wire_time(1);
-  object["spec"] = Json::object();
-  if (!node.pod_cidrs.empty()) object["spec"]["podCIDRs"] = texts_of(node.pod_cidrs);
-  auto& addresses = object["status"]["addresses"] = Json::array();
-  for (const auto& address : node.internal_ips)
-    addresses.push_back({{"type", "InternalIP"}, {"address", address.to_string()}});
-  for (const auto& address : node.external_ips)
-    addresses.push_back({{"type", "ExternalIP"}, {"address", address.to_string()}});
-  return object;
+void write(DocumentWriter& out, const Node& node) {
+  const auto write_addresses = [&](std::string_view type, const auto& addresses) {
+    for (const auto& address : addresses)
+      out.object([&] {
+        out.member("address", address.to_string());
+        out.member("type", type);
+      });
+  };
+  out.member("apiVersion", "v1");
+  out.member("kind", "Node");
+  out.object("metadata", [&] {
+    if (node.to_be_deleted) out.member("deletionTimestamp", to_rfc3339(1));
+    if (!node.zone.empty())
+      out.object("labels", [&] { out.member("topology.kubernetes.io/zone", node.zone); });
+    out.member("name", node.name);
+  });
+  out.object("spec", [&] {
+    if (!node.pod_cidrs.empty()) write_texts(out, "podCIDRs", node.pod_cidrs);
+  });
+  out.object("status", [&] {
+    out.key("addresses");
+    out.open_list();
+    write_addresses("InternalIP", node.internal_ips);
+    write_addresses("ExternalIP", node.external_ips);
+    out.close();
+  });
 }
 
 }  // namespace
 
+void write_object(DocumentWriter& out, const Object& object) {
+  out.object([&] { std::visit([&](const auto& typed) { write(out, typed); }, object); });
+}
+
 std::string to_json(const Object& object) {
-  return std::visit([](const auto& typed) { return to_json_text(json_of(typed)); }, object);
+  JsonWriter out;
+  write_object(out, object);
+  return out.take();
 }
 
 }  // namespace ipvsproxier::api

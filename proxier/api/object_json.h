@@ -6,10 +6,13 @@
 
 #include <string>
 
+#include "proxier/api/document_writer.h"
 #include "proxier/api/objects.h"
 
 namespace ipvsproxier::api {
 
+void write_object(DocumentWriter& out, const Object& object);
+// The same as JSON on one line.
 std::string to_json(const Object& object);
 
 }  // namespace ipvsproxier::api

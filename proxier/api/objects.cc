@@ -16,6 +16,20 @@ struct Describe {
 
 }  // namespace
 
+std::string_view to_string(ServiceType type) {
+  switch (type) {
+    case ServiceType::cluster_ip:
+      return "ClusterIP";
+    case ServiceType::node_port:
+      return "NodePort";
+    case ServiceType::load_balancer:
+      return "LoadBalancer";
+    case ServiceType::external_name:
+      return "ExternalName";
+  }
+  return "";
+}
+
 std::string describe(const Object& object) {
   return std::visit(Describe{}, object);
 }

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -33,6 +34,7 @@ struct ServicePort {
 };
 
 enum class ServiceType : std::uint8_t { cluster_ip, node_port, load_balancer, external_name };
+std::string_view to_string(ServiceType type);  // "ClusterIP", as in the API
 
 struct Service {
   NamespacedName name;

@@ -1,6 +1,9 @@
 #include "proxier/api/timestamp.h"
 
+#include <ctime>
+
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstddef>
 
@@ -104,6 +107,15 @@ std::optional<std::chrono::system_clock::time_point> parse_rfc3339_time(std::str
   if (!moment || moment->since_epoch > kReach || moment->since_epoch < -kReach) return std::nullopt;
   return system_clock::time_point(
       std::chrono::duration_cast<system_clock::duration>(moment->since_epoch + moment->fraction));
+}
+
+std::string to_rfc3339(std::int64_t since_1970) {
+  const auto time = static_cast<std::time_t>(since_1970);
+  std::tm parts{};
+  ::gmtime_r(&time, &parts);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text.data();
 }
 
 std::string to_rfc3339_micro(std::chrono::system_clock::time_point time) {

@@ -4,17 +4,14 @@
 #include <set>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
-#include "proxier/api/json_text.h"
+#include "proxier/api/document_writer.h"
 #include "proxier/api/visible_text.h"
 #include "proxier/check/advice.h"
 
 namespace ipvsproxier::check {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMostMessage = 1000;
 
@@ -45,14 +42,17 @@ std::string_view verdict_word(Level level) {
   return level == Level::limit ? "limited" : "fine";
 }
 
-Json advice_json(const Finding& finding) {
-  auto rows = Json::array();
-  for (const auto& advice : finding.advice) {
-    Json row = {{"system", advice.system}, {"do", shown(advice.text)}};
-    if (!advice.source.empty()) row["source"] = advice.source;
-    rows.push_back(std::move(row));
-  }
-  return rows;
+void write_finding(api::DocumentWriter& out, const Finding& finding) {
+  out.member("level", to_string(finding.level));
+  out.member("about", shown(finding.about));
+  out.member("message", shown(finding.message));
+  out.list("advice", finding.advice, [&](const Advice& advice) {
+    out.object([&] {
+      out.member("system", advice.system);
+      out.member("do", shown(advice.text));
+      if (!advice.source.empty()) out.member("source", advice.source);
+    });
+  });
 }
 
 }  // namespace
@@ -74,17 +74,16 @@ std::string to_text(const Findings& findings, const NodeFacts& facts) {
 
 std::string to_json(const Findings& findings, const NodeFacts& facts) {
   const auto level = worst(findings);
-  Json document = {{"verdict", verdict_word(level)},
-                   {"status", exit_status(level)},
-                   {"kernel", shown(facts.release)},
-                   {"system", shown(facts.system)},
-                   {"findings", Json::array()}};
-  for (const auto& finding : findings)
-    document["findings"].push_back({{"level", to_string(finding.level)},
-                                    {"about", shown(finding.about)},
-                                    {"message", shown(finding.message)},
-                                    {"advice", advice_json(finding)}});
-  return api::to_json_text(document, 2) + "\n";
+  api::JsonWriter out(api::JsonWriter::kIndented);
+  out.object([&] {
+    out.member("verdict", verdict_word(level));
+    out.member("status", exit_status(level));
+    out.member("kernel", shown(facts.release));
+    out.member("system", shown(facts.system));
+    out.list("findings", findings,
+             [&](const Finding& finding) { out.object([&] { write_finding(out, finding); }); });
+  });
+  return out.take() + "\n";
 }
 
 }  // namespace ipvsproxier::check

@@ -4,14 +4,14 @@
 #include <cmath>
 #include <fstream>
 #include <ostream>
+#include <string_view>
 #include <system_error>
 #include <type_traits>
 #include <variant>
+#include <vector>
 
-#include <nlohmann/json.hpp>
-
-#include "proxier/api/json_text.h"
-#include "proxier/api/yaml_writer.h"
+#include "proxier/api/document_writer.h"
+#include "proxier/api/json_value.h"
 #include "proxier/config/config_fields.h"
 #include "proxier/config/go_duration.h"
 
@@ -19,38 +19,40 @@ namespace ipvsproxier::config {
 
 namespace {
 
-// Keeps members in the order of kube-proxy's declarations.
-using OrderedJson = nlohmann::ordered_json;
+// Writes the value of a field.
+struct WriteValue {
+  api::DocumentWriter& out;
 
-std::string show(Nanoseconds duration) {
-  return format_go_duration(duration);
-}
-
-// Go writes 5, not 5.0.
-OrderedJson number(double value) {
-  const double whole = std::trunc(value);
-  if (whole == value && std::abs(value) < 1e15) return static_cast<std::int64_t>(value);
-  return value;
-}
-
-// An empty list means that none was given.
-OrderedJson list(const std::vector<std::string>& elements) {
-  return elements.empty() ? OrderedJson(nullptr) : OrderedJson(elements);
-}
-
-OrderedJson modules(const std::vector<VModule>& elements) {
-  auto result = OrderedJson::array();
-  for (const auto& [pattern, verbosity] : elements)
-    result.push_back(OrderedJson{{"filePattern", pattern}, {"verbosity", verbosity}});
-  return result;
-}
-
-struct ToJson {
-  OrderedJson operator()(const Nanoseconds* value) const { return show(*value); }
-  OrderedJson operator()(const double* value) const { return number(*value); }
-  OrderedJson operator()(const std::vector<std::string>* value) const { return list(*value); }
-  OrderedJson operator()(const std::vector<VModule>* value) const { return modules(*value); }
-  OrderedJson operator()(const auto* value) const { return *value; }
+  void operator()(const Nanoseconds* value) const { out.value(format_go_duration(*value)); }
+  // Go writes 5, not 5.0.
+  void operator()(const double* value) const {
+    const double whole = std::trunc(*value);
+    if (whole == *value && std::abs(*value) < 1e15)
+      out.value(static_cast<std::int64_t>(*value));
+    else
+      out.value(*value);
+  }
+  // An empty list means that none was given.
+  void operator()(const std::vector<std::string>* value) const {
+    if (value->empty())
+      out.value(nullptr);
+    else
+      out.value(*value);
+  }
+  void operator()(const std::vector<VModule>* value) const {
+    out.list(*value, [&](const VModule& module) {
+      out.object([&] {
+        out.member("filePattern", module.file_pattern);
+        out.member("verbosity", module.verbosity);
+      });
+    });
+  }
+  void operator()(const std::map<std::string, bool>* value) const {
+    out.object([&] {
+      for (const auto& [name, enabled] : *value) out.member(name, enabled);
+    });
+  }
+  void operator()(const auto* value) const { out.value(*value); }
 };
 
 struct IsEmpty {
@@ -60,46 +62,88 @@ struct IsEmpty {
   }
 };
 
-OrderedJson zero_of(const FieldValue& value) {
-  return std::visit(
-      [](const auto* place) -> OrderedJson {
+void write_zero(api::DocumentWriter& out, const FieldValue& value) {
+  std::visit(
+      [&](const auto* place) {
         const std::remove_cvref_t<decltype(*place)> zero{};
-        return ToJson()(&zero);
+        WriteValue{out}(&zero);
       },
       value);
 }
 
-// The member of the document that the path names.
-OrderedJson& member(OrderedJson& document, std::string_view path) {
-  auto* at = &document;
-  for (auto dot = path.find('.'); dot != std::string_view::npos; dot = path.find('.')) {
-    at = &(*at)[std::string(path.substr(0, dot))];
-    path.remove_prefix(dot + 1);
-  }
-  return (*at)[std::string(path)];
-}
+// Writes members whose names are paths: "ipvs.syncPeriod" lies in the object "ipvs". Members of one
+// object follow each other.
+class PathWriter {
+ public:
+  explicit PathWriter(api::DocumentWriter& out) : out_(out) {}
 
-OrderedJson to_json(KubeProxyConfig config) {
-  config.mode = "ipvs";  // also for "", which has another meaning in kube-proxy
-  OrderedJson json = {{"kind", "KubeProxyConfiguration"},
-                      {"apiVersion", "kubeproxy.config.k8s.io/v1alpha1"}};
-  for (const auto& field : config_fields()) {
-    const auto value = field.value(config);
-    if (field.written == Written::unless_empty && std::visit(IsEmpty(), value)) continue;
-    member(json, field.path) =
-        field.written == Written::as_zero ? zero_of(value) : std::visit(ToJson(), value);
+  // Leaves and opens objects as far as the path needs it, and writes the key.
+  void key(std::string_view path) {
+    std::size_t depth = 0;
+    for (auto dot = path.find('.'); dot != std::string_view::npos; dot = path.find('.'), ++depth) {
+      const auto name = path.substr(0, dot);
+      path.remove_prefix(dot + 1);
+      if (depth < open_.size() && open_[depth] == name) continue;
+      leave(depth);
+      out_.key(name);
+      out_.open_object();
+      open_.push_back(name);
+    }
+    leave(depth);
+    out_.key(path);
   }
-  return json;
+
+  // Leaves objects until `depth` of them are open.
+  void leave(std::size_t depth) {
+    for (; open_.size() > depth; open_.pop_back()) out_.close();
+  }
+
+ private:
+  api::DocumentWriter& out_;
+  std::vector<std::string_view> open_;
+};
+
+void write_config(api::DocumentWriter& out, KubeProxyConfig config) {
+  config.mode = "ipvs";  // also for "", which has another meaning in kube-proxy
+  out.object([&] {
+    out.member("kind", "KubeProxyConfiguration");
+    out.member("apiVersion", "kubeproxy.config.k8s.io/v1alpha1");
+    PathWriter paths(out);
+    for (const auto& field : config_fields()) {
+      const auto value = field.value(config);
+      if (field.written == Written::unless_empty && std::visit(IsEmpty(), value)) continue;
+      paths.key(field.path);
+      if (field.written == Written::as_zero)
+        write_zero(out, value);
+      else
+        std::visit(WriteValue{out}, value);
+    }
+    paths.leave(0);
+  });
 }
 
 }  // namespace
 
 std::string config_json(const KubeProxyConfig& config) {
-  return api::to_json_text(OrderedJson{{"kubeproxy.config.k8s.io", to_json(config)}});
+  api::JsonWriter out;
+  out.object([&] {
+    out.key("kubeproxy.config.k8s.io");
+    write_config(out, config);
+  });
+  return out.take();
+}
+
+void write_sorted_config(api::DocumentWriter& out, const KubeProxyConfig& config) {
+  api::JsonWriter in_order;
+  write_config(in_order, config);
+  if (const auto document = api::JsonDocument::parse(in_order.take()))
+    write_value(out, document->root());
 }
 
 std::string config_yaml(const KubeProxyConfig& config) {
-  return api::write_yaml(nlohmann::json::parse(api::to_json_text(to_json(config)), nullptr, false));
+  api::YamlWriter out;
+  write_sorted_config(out, config);
+  return out.take();
 }
 
 std::string write_config_file(const std::string& path, const KubeProxyConfig& config) {

@@ -5,12 +5,16 @@
 
 #include <string>
 
+#include "proxier/api/document_writer.h"
 #include "proxier/config/kube_proxy_config.h"
 
 namespace ipvsproxier::config {
 
 // The body of /configz: {"kubeproxy.config.k8s.io":{"kind":...,...}}.
 std::string config_json(const KubeProxyConfig& config);
+
+// The inner object, with keys sorted by name.
+void write_sorted_config(api::DocumentWriter& out, const KubeProxyConfig& config);
 
 // The same object as YAML for --config, with keys sorted by name.
 std::string config_yaml(const KubeProxyConfig& config);

@@ -9,9 +9,8 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
-#include "proxier/api/json_text.h"
+#include "proxier/api/document_writer.h"
 #include "proxier/config/feature_gates.h"
 #include "proxier/config/go_duration.h"
 #include "proxier/config/listen_address.h"
@@ -20,7 +19,6 @@ namespace ipvsproxier::config {
 
 namespace {
 
-using Json = nlohmann::json;
 using netlink::IpAddress;
 using netlink::IpPrefix;
 
@@ -35,8 +33,11 @@ constexpr std::string_view kDetectLocal = "DetectLocalConfiguration.";
 
 class Checker {
  public:
-  void add(std::string field, std::string_view path, const Json& value, std::string_view detail) {
-    add_kind(std::move(field), path, kInvalid, api::to_json_text(value), detail);
+  template <typename Value>
+  void add(std::string field, std::string_view path, const Value& value, std::string_view detail) {
+    api::JsonWriter shown;
+    shown.value(value);
+    add_kind(std::move(field), path, kInvalid, shown.take(), detail);
   }
 
   void add_kind(std::string field, std::string_view path, std::string_view kind, std::string value,

@@ -1,88 +1,84 @@
 #include "proxier/inspect/name_page.h"
 
-#include <fmt/format.h>
+#include <optional>
 
-#include "proxier/inspect/json_text.h"
+#include "proxier/api/document_writer.h"
 
 namespace ipvsproxier::inspect {
 
 namespace {
 
-void append_comma(std::string& text) {
-  if (text.back() != '[') text += ',';
+void write_virtual(api::DocumentWriter& out, const plan::Claim& claim,
+                   const api::Service& service) {
+  out.open_list();
+  out.value(claim.key.address.to_string());
+  out.value(claim.key.port);
+  out.value(to_string(claim.key.protocol));
+  out.value(service.ports.at(claim.port).name);
+  out.value(plan::to_string(claim.facet));
+  out.close();
 }
 
-void append_virtual(std::string& text, const plan::Claim& claim, const api::Service& service) {
-  append_comma(text);
-  fmt::format_to(std::back_inserter(text), R"(["{}",{},"{}",)", claim.key.address.to_string(),
-                 claim.key.port, to_string(claim.key.protocol));
-  append_json_text(text, service.ports.at(claim.port).name);
-  fmt::format_to(std::back_inserter(text), R"(,"{}"])", plan::to_string(claim.facet));
+void write_named_endpoint(api::DocumentWriter& out, const api::EndpointView& endpoint) {
+  out.open_list();
+  out.value(endpoint.address.to_string());
+  for (const auto name : {endpoint.target_name, endpoint.node_name, endpoint.zone}) out.value(name);
+  for (const bool is : {endpoint.ready, endpoint.serving, endpoint.terminating}) out.value(is);
+  out.close();
 }
 
-void append_endpoint(std::string& text, const api::EndpointView& endpoint) {
-  append_comma(text);
-  text.append("[\"").append(endpoint.address.to_string()).append(1, '"');
-  for (const auto name : {endpoint.target_name, endpoint.node_name, endpoint.zone}) {
-    text += ',';
-    append_json_text(text, name);
-  }
-  for (const bool is : {endpoint.ready, endpoint.serving, endpoint.terminating})
-    text += is ? ",true" : ",false";
-  text += ']';
+void write_slice(api::DocumentWriter& out, const api::EndpointSlice& slice) {
+  out.object([&] {
+    out.list("ports", slice.ports, [&](const auto& port) { out.value(port.port); });
+    out.list("endpoints", slice.endpoints,
+             [&](const auto& endpoint) { write_named_endpoint(out, endpoint); });
+  });
 }
 
-void append_head(std::string& text, const api::Service& service) {
-  append_comma(text);
-  text += R"({"namespace":)";
-  append_json_text(text, service.name.ns);
-  text += R"(,"name":)";
-  append_json_text(text, service.name.name);
+void write_head(api::DocumentWriter& out, const api::Service& service) {
+  out.member("namespace", service.name.ns);
+  out.member("name", service.name.name);
   if (service.health_check_node_port != 0)
-    fmt::format_to(std::back_inserter(text), R"(,"healthCheckNodePort":{})",
-                   service.health_check_node_port);
-  text += R"(,"virtual":[)";
-}
-
-void append_slice(std::string& text, const api::EndpointSlice& slice) {
-  append_comma(text);
-  text += R"({"ports":[)";
-  for (const auto& port : slice.ports) {
-    append_comma(text);
-    text += std::to_string(port.port);
-  }
-  text += R"(],"endpoints":[)";
-  for (const auto& endpoint : slice.endpoints) append_endpoint(text, endpoint);
-  text += "]}";
+    out.member("healthCheckNodePort", service.health_check_node_port);
 }
 
 }  // namespace
 
 std::string name_page(const model::ClusterState& cluster, const plan::Planner& planner,
                       const ServiceQuery& query, std::size_t bytes) {
-  std::string text = R"({"services":[)";
-  const auto append = [&](const api::NamespacedName& name, const api::Service& service,
-                          const std::string& after) -> std::optional<std::string> {
+  api::JsonWriter out;
+  const auto write_service = [&](const api::NamespacedName& name, const api::Service& service,
+                                 const std::string& after) -> std::optional<std::string> {
     const auto claims = planner.claims_held_by(name);
     if (claims.empty()) return std::nullopt;
-    append_head(text, service);
-    if (after.empty())
-      for (const auto& claim : claims) append_virtual(text, claim, service);
-    text += R"(],"slices":[)";
     std::optional<std::string> full;
-    if (const auto slices = cluster.slices.find(name); slices != cluster.slices.end())
-      full = append_slices(slices->second, after, [&](const api::EndpointSlice& slice) {
-        append_slice(text, slice);
-        return text.size() <= bytes;
-      });
-    text += "]}";
-    if (!full && text.size() > bytes) full = "";
+    out.object([&] {
+      write_head(out, service);
+      out.key("virtual");
+      out.open_list();
+      if (after.empty())
+        for (const auto& claim : claims) write_virtual(out, claim, service);
+      out.close();
+      out.key("slices");
+      out.open_list();
+      if (const auto slices = cluster.slices.find(name); slices != cluster.slices.end())
+        full = append_slices(slices->second, after, [&](const api::EndpointSlice& slice) {
+          write_slice(out, slice);
+          return out.size() <= bytes;
+        });
+      out.close();
+    });
+    if (!full && out.size() > bytes) full = "";
     return full;
   };
-  const auto next = append_page(cluster.services, query, append);
-  text += R"(],"continue":)";
-  append_json_text(text, next);
-  return text + "}";
+  out.object([&] {
+    out.key("services");
+    out.open_list();
+    const auto next = append_page(cluster.services, query, write_service);
+    out.close();
+    out.member("continue", next);
+  });
+  return out.take();
 }
 
 }  // namespace ipvsproxier::inspect

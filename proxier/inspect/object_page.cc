@@ -1,8 +1,6 @@
 #include "proxier/inspect/object_page.h"
 
-#include <nlohmann/json.hpp>
-
-#include "proxier/api/json_text.h"
+#include "proxier/api/document_writer.h"
 #include "proxier/api/object_json.h"
 
 namespace ipvsproxier::inspect {
@@ -15,10 +13,17 @@ void append(std::string& items, const api::Object& object) {
 }
 
 std::string page_of(const std::string& items, const std::string& next) {
-  const nlohmann::json metadata =
-      next.empty() ? nlohmann::json::object() : nlohmann::json{{"continue", next}};
-  return R"({"apiVersion":"v1","kind":"List","metadata":)" + api::to_json_text(metadata) +
-         R"(,"items":[)" + items + "]}";
+  api::JsonWriter out;
+  out.object([&] {
+    out.member("apiVersion", "v1");
+    out.member("kind", "List");
+    out.object("metadata", [&] {
+      if (!next.empty()) out.member("continue", next);
+    });
+    out.key("items");
+    out.splice("[" + items + "]");
+  });
+  return out.take();
 }
 
 std::string service_page(const model::ClusterState& cluster, const ServiceQuery& query,

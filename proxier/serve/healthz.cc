@@ -4,39 +4,41 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "proxier/api/document_writer.h"
 
 namespace ipvsproxier::serve {
 
 namespace {
 
-const char* text(bool value) {
-  return value ? "true" : "false";
-}
-
-std::string family_json(const char* name, const FamilyHealth& family) {
-  return fmt::format(R"("{}":{{"lastUpdated":"{}","healthy":{}}})", name,
-                     go_time(family.last_updated), text(family.healthy));
+void write_family(api::DocumentWriter& out, std::string_view name, const FamilyHealth& family) {
+  out.object(name, [&] {
+    out.member("lastUpdated", go_time(family.last_updated));
+    out.member("healthy", family.healthy);
+  });
 }
 
 // Keys in kube-proxy's order; "nodeEligible" and "status" are optional.
 HttpResponse response(bool ok, bool healthy, std::optional<bool> node_eligible,
                       const Health& health) {
   const auto updated = ok ? std::optional(health.now) : health.last_updated();
-  auto body = fmt::format(R"({{"lastUpdated":"{}","currentTime":"{}",)", go_time(updated),
-                          go_time(health.now));
-  if (node_eligible) body += fmt::format(R"("nodeEligible":{},)", text(*node_eligible));
-  body += fmt::format(R"("healthy":{})", text(healthy));
-  if (health.ipv4 || health.ipv6) {
-    body += R"(,"status":{)";
-    if (health.ipv4) body += family_json("IPv4", *health.ipv4);
-    if (health.ipv4 && health.ipv6) body += ',';
-    if (health.ipv6) body += family_json("IPv6", *health.ipv6);
-    body += '}';
-  }
-  return json_text(ok ? 200 : 503, body + "}");
+  api::JsonWriter out;
+  out.object([&] {
+    out.member("lastUpdated", go_time(updated));
+    out.member("currentTime", go_time(health.now));
+    if (node_eligible) out.member("nodeEligible", *node_eligible);
+    out.member("healthy", healthy);
+    if (!health.ipv4 && !health.ipv6) return;
+    out.object("status", [&] {
+      if (health.ipv4) write_family(out, "IPv4", *health.ipv4);
+      if (health.ipv6) write_family(out, "IPv6", *health.ipv6);
+    });
+  });
+  return json_text(ok ? 200 : 503, out.take());
 }
 
 }  // namespace

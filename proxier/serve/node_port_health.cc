@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "proxier/api/json_text.h"
+#include "proxier/api/document_writer.h"
 
 namespace ipvsproxier::serve {
 
@@ -16,6 +16,7 @@ using netlink::Family;
 
 HttpResponse service_health(const api::NamespacedName& service, std::uint32_t local_endpoints,
                             bool proxy_healthy) {
+  // In kube-proxy's own layout.
   auto response = json_text(
       local_endpoints > 0 && proxy_healthy ? 200 : 503,
       fmt::format("{{\n\t\"service\": {{\n\t\t\"namespace\": {},\n\t\t\"name\": {}\n\t}},\n\t"

@@ -4,17 +4,14 @@
 #include <cstddef>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
-#include "proxier/api/json_text.h"
+#include "proxier/api/document_writer.h"
 #include "proxier/api/timestamp.h"
 #include "proxier/api/visible_text.h"
 
 namespace ipvsproxier::watch {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // Limits in bytes (kubernetes, pkg/apis/core/validation/events.go).
 constexpr std::size_t kMostNote = 1024;
@@ -58,8 +55,20 @@ std::string random_uuid(const std::function<double()>& random) {
   return uuid;
 }
 
-Json series_of(const EventRecord& record) {
-  return {{"count", record.count}, {"lastObservedTime", api::to_rfc3339_micro(record.last)}};
+void write_series(api::DocumentWriter& out, const EventRecord& record) {
+  out.object("series", [&] {
+    out.member("count", record.count);
+    out.member("lastObservedTime", api::to_rfc3339_micro(record.last));
+  });
+}
+
+void write_regarding(api::DocumentWriter& out, const ObjectReference& regarding) {
+  out.object("regarding", [&] {
+    out.member("kind", regarding.kind);
+    if (!regarding.ns.empty()) out.member("namespace", regarding.ns);
+    out.member("name", regarding.name);
+    out.member("apiVersion", "v1");
+  });
 }
 
 }  // namespace
@@ -77,27 +86,32 @@ std::string event_name(const ObjectReference& regarding, EventRecord::Time now,
 
 std::string event_document(const EventRecord& record) {
   const auto& event = record.event;
-  Json regarding{{"kind", event.regarding.kind}};
-  if (!event.regarding.ns.empty()) regarding["namespace"] = event.regarding.ns;
-  regarding["name"] = event.regarding.name;
-  regarding["apiVersion"] = "v1";
-
-  Json json{{"kind", "Event"}, {"apiVersion", "events.k8s.io/v1"}};
-  json["metadata"] = {{"name", record.name}, {"namespace", namespace_of(event)}};
-  json["eventTime"] = api::to_rfc3339_micro(record.first);
-  if (record.count > 1) json["series"] = series_of(record);
-  json["reportingController"] = kController;
-  json["reportingInstance"] = fit(fmt::format("{}-{}", kController, record.host), kMostInstance);
-  json["action"] = event.action;
-  json["reason"] = event.reason;
-  json["regarding"] = std::move(regarding);
-  if (!event.note.empty()) json["note"] = fit(event.note, kMostNote);
-  json["type"] = event.level == EventLevel::normal ? "Normal" : "Warning";
-  return api::to_json_text(json);
+  api::JsonWriter out;
+  out.object([&] {
+    out.member("kind", "Event");
+    out.member("apiVersion", "events.k8s.io/v1");
+    out.object("metadata", [&] {
+      out.member("name", record.name);
+      out.member("namespace", namespace_of(event));
+    });
+    out.member("eventTime", api::to_rfc3339_micro(record.first));
+    if (record.count > 1) write_series(out, record);
+    out.member("reportingController", kController);
+    out.member("reportingInstance",
+               fit(fmt::format("{}-{}", kController, record.host), kMostInstance));
+    out.member("action", event.action);
+    out.member("reason", event.reason);
+    write_regarding(out, event.regarding);
+    if (!event.note.empty()) out.member("note", fit(event.note, kMostNote));
+    out.member("type", event.level == EventLevel::normal ? "Normal" : "Warning");
+  });
+  return out.take();
 }
 
 std::string series_patch(const EventRecord& record) {
-  return api::to_json_text(Json{{"series", series_of(record)}});
+  api::JsonWriter out;
+  out.object([&] { write_series(out, record); });
+  return out.take();
 }
 
 }  // namespace ipvsproxier::watch

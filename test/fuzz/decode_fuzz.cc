@@ -14,7 +14,7 @@
 
 #include "proxier/api/broken_json.h"
 #include "proxier/api/decode.h"
-#include "proxier/api/json_text.h"
+#include "proxier/api/json_builder.h"
 #include "proxier/api/json_value.h"
 #include "proxier/api/wire.h"
 

@@ -3,7 +3,8 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "proxier/api/json_text.h"
+#include "proxier/api/document_writer.h"
+#include "proxier/api/json_builder.h"
 #include "proxier/api/problem.h"
 
 namespace ipvsproxier::api {
@@ -84,16 +85,28 @@ TEST_CASE("visible text: a problem is one line, whatever the object is called") 
 TEST_CASE("JSON text: what is no UTF-8 is replaced and nothing is thrown") {
   const nlohmann::json value{{"text\xfc", "M\xfcnchen"}};
   CHECK(to_json_text(value) == "{\"text\xef\xbf\xbd\":\"M\xef\xbf\xbdnchen\"}");
-  CHECK(to_json_text(nlohmann::ordered_json{{"b", "\xff"}, {"a", 1}}) ==
-        "{\"b\":\"\xef\xbf\xbd\",\"a\":1}");
-  CHECK(to_json_text(nlohmann::json{{"a", 1}}, 2) == "{\n  \"a\": 1\n}");
+  JsonWriter out;
+  out.object([&] {
+    out.member("b", "\xff");
+    out.member("a", 1);
+  });
+  CHECK(out.take() == "{\"b\":\"\xef\xbf\xbd\",\"a\":1}");
+  JsonWriter indented(JsonWriter::kIndented);
+  indented.object([&] { indented.member("a", 1); });
+  CHECK(indented.take() == "{\n  \"a\": 1\n}");
   CHECK(json_quoted("a\"\n\xff") == "\"a\\\"\\n\xef\xbf\xbd\"");
+}
+
+std::string indented_text(const nlohmann::json& value) {
+  JsonWriter out(JsonWriter::kIndented);
+  write_tree(out, value);
+  return out.take();
 }
 
 TEST_CASE("JSON text: made visible it says the same") {
   const nlohmann::json value{
       {"zone", "\x7f\xc2\x9b\x1b[2J\xe2\x80\xae\n\xf0\x9f\x90\x9f\xf3\xa0\x81\x81"}};
-  const auto shown = visible_lines(to_json_text(value, 2));
+  const auto shown = visible_lines(indented_text(value));
   CHECK(shown ==
         "{\n  \"zone\": \"\\u007f\\u009b\\u001b[2J\\u202e\\n\xf0\x9f\x90\x9f\\udb40\\udc41\"\n}");
   CHECK(nlohmann::json::parse(shown) == value);

@@ -15,7 +15,7 @@
 #include "cmd/ipvsctl/rules/rule_listing.h"
 #include "cmd/ipvsctl/service/service_page.h"
 #include "cmd/ipvsctl/top/top_view.h"
-#include "proxier/api/json_text.h"
+#include "proxier/api/json_builder.h"
 #include "proxier/api/visible_text.h"
 #include "test/fakes/fake_ipvs_reader.h"
 #include "test/support/ip.h"
@@ -148,21 +148,30 @@ std::string walk_page(const std::string& name) {
 }
 
 std::string service_pages(const std::string& name) {
-  using Json = nlohmann::json;
-  const Json whereabouts{{"pod", name}, {"node", name}, {"zone", name}};
-  Json document{{"unknown", {name}}};
-  document["service"]["metadata"] = {{"namespace", name}, {"name", name}};
-  document["service"]["spec"] = {{"type", name}, {"externalIPs", {name}}};
-  document["ports"] = {
-      {{"name", name},
-       {"virtual", {{{"address", name}, {"holder", name}}}},
-       {"internal",
-        {{"endpoints", {{{"address", name}, {"use", name}, {"endpoint", whereabouts}}}}}}}};
-  document["virtualServices"] = {
-      {{"address", name}, {"realServers", {{{"address", name}, {"endpoint", whereabouts}}}}}};
-  document["elements"] = {{{"set", name}, {"element", name}}};
-  document["rules"] = {{{"set", name}, {"rule", name}}};
-  return service_page(document);
+  NodePage page{.facts = {}, .names = names_with(name), .virtuals = {}};
+  auto& decisions = page.facts.decisions.emplace();
+  decisions.service.name = {name, name};
+  decisions.refused = {name};
+  decisions.draining = {{.service = name, .server = name, .for_ms = 1, .left_ms = {}}};
+  decisions.last_change = {.when = name, .took_ms = 1};
+  inspect::PagePort port{.name = name};
+  port.facets = {{.address = ip("10.96.8.1"), .port = 80, .facet = name, .holder = name}};
+  port.internal.endpoints = {
+      {.address = ip("10.244.0.9"),
+       .port = 8080,
+       .use = name,
+       .whereabouts = inspect::PageWhereabouts{.pod = name, .node = name, .zone = name}}};
+  decisions.ports = {port};
+  PageVirtual one{.key = {ip("10.96.8.1"), netlink::Protocol::tcp, 80},
+                  .reading = netlink::ServiceReading{},
+                  .servers = {netlink::ServerReading{}}};
+  one.servers[0].listed.server.key = {ip("10.244.0.9"), 8080};
+  page.virtuals = {one};
+  page.facts.elements = {{.set = name, .element = name, .in_kernel = {}}};
+  page.facts.node = {
+      .rules = {{.set = name, .family = name, .table = name, .chain = name, .rule = name}},
+      .unknown = {name}};
+  return page_text(page);
 }
 
 std::string owner_pages(const std::string& name) {

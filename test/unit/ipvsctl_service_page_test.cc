@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "proxier/inspect/service_document.h"
+#include "proxier/inspect/service_page.h"
 #include "test/support/cluster_builder.h"
 
 namespace ipvsproxier::ctl {
@@ -14,13 +14,41 @@ namespace {
 using Json = nlohmann::json;
 using test::ip;
 
-Json document_of(const model::ClusterState& cluster, const std::string& name = "web") {
+std::optional<inspect::ServicePage> facts_of(const model::ClusterState& cluster,
+                                             const std::string& name = "web") {
   plan::Planner planner({.families = {netlink::Family::ipv4}});
   planner.set_node(test::vector_node());
   std::set<api::NamespacedName> names;
   for (const auto& [service, value] : cluster.services) names.insert(service);
   planner.update(names, cluster);
-  return inspect::service_document({"default", name}, cluster, planner);
+  return inspect::service_page({"default", name}, cluster, planner);
+}
+
+std::string json_text_of(const inspect::ServicePage& page) {
+  api::JsonWriter out;
+  out.object([&] { inspect::write_members(out, page); });
+  return out.take();
+}
+
+Json document_of(const model::ClusterState& cluster) {
+  return Json::parse(json_text_of(*facts_of(cluster)));
+}
+
+// As ipvsctl has it from the daemon.
+NodePage page_of(const model::ClusterState& cluster) {
+  const auto document = api::JsonDocument::parse(json_text_of(*facts_of(cluster)));
+  REQUIRE(document);
+  auto facts = inspect::read_service_page(document->root());
+  REQUIRE(facts);
+  return NodePage{.facts = *std::move(facts), .names = {}, .virtuals = {}};
+}
+
+PageVirtual virtual_of(const std::string& address) {
+  const netlink::VirtualServiceKey key{ip(address), netlink::Protocol::tcp, 80};
+  PageVirtual one{.key = key, .reading = netlink::ServiceReading{}, .servers = {}};
+  one.reading->service.key = key;
+  one.reading->service.scheduler = "rr";
+  return one;
 }
 
 // A load balancer with policy Local, an endpoint on each of two nodes, and one that is not ready.
@@ -58,7 +86,7 @@ TEST_CASE("the document of a Service says what is decided for each kind of traff
                                  "10.244.1.5 not on this node (traffic policy Local)"});
   CHECK(std::ranges::count(document["elements"],
                            Json{{"set", "KUBE-CLUSTER-IP"}, {"element", "10.96.0.9,tcp:80"}}) == 1);
-  CHECK(document_of(balanced(), "none").is_null());
+  CHECK_FALSE(facts_of(balanced(), "none"));
 }
 
 TEST_CASE("a virtual service that another Service has is said to be its") {
@@ -71,31 +99,47 @@ TEST_CASE("a virtual service that another Service has is said to be its") {
   CHECK(facet["address"] == "10.96.0.9");
   CHECK(facet["held"] == false);
   CHECK(facet["holder"] == "default/a");
-  const auto page = service_page(document);
+  const auto page = page_text(page_of(cluster));
   INFO(page);
   CHECK(page.find("cluster IP; not programmed, default/a has it\n") != std::string::npos);
 }
 
 TEST_CASE("the page of a Service tells its spec, its endpoints and what came of them") {
-  auto document = document_of(balanced());
-  document["virtualServices"] = Json::parse(R"([{"address":"10.96.0.9","port":80,"protocol":"TCP",
-    "scheduler":"rr","service":{"facet":"cluster IP"},
-    "traffic":{"connections":7,"connectionsPerSecond":1,"bytesInPerSecond":2,"bytesOutPerSecond":3},
-    "realServers":[{"address":"10.244.0.3","port":8080,"weight":1,"activeConnections":4,
-                    "inactiveConnections":5,"endpoint":{"pod":"web-1","node":"n1"}}]},
-    {"address":"198.51.100.7","port":80,"protocol":"TCP","inKernel":false}])");
-  document["elements"] =
-      Json::parse(R"([{"set":"KUBE-CLUSTER-IP","element":"10.96.0.9,tcp:80","inKernel":false}])");
-  document["rules"] = Json::parse(
-      R"([{"set":"KUBE-CLUSTER-IP","family":"IPv4","table":"nat","chain":"KUBE-SERVICES",)"
-      R"("rule":"-j ACCEPT"}])");
-  document["draining"] = Json::parse(
-      R"([{"service":"10.96.0.9:80/TCP","server":"10.244.0.9:8080","forMilliseconds":5200,
-           "leftMilliseconds":294800}])");
-  document["refused"] = Json::array({"Service default/web: add real server 239.1.1.1:8080"});
-  document["lastChange"] = {{"when", "2026-01-01T00:00:00Z"}, {"tookMilliseconds", 2.5}};
-  document["unknown"] = Json::array({"what the moon does"});
-  const std::string page = service_page(document);
+  auto whole = page_of(balanced());
+  auto served = virtual_of("10.96.0.9");
+  served.reading->traffic = {
+      .connections = 7, .connection_rate = 1, .byte_rate_in = 2, .byte_rate_out = 3};
+  netlink::ServerReading server;
+  server.listed.server.key = {ip("10.244.0.3"), 8080};
+  server.listed.server.weight = 1;
+  server.listed.active_connections = 4;
+  server.listed.inactive_connections = 5;
+  served.servers.push_back(server);
+  auto lacking = virtual_of("198.51.100.7");
+  lacking.reading.reset();
+  whole.virtuals = {served, lacking};
+  whole.names.emplace();
+  REQUIRE(whole.names->take_page(R"({"services":[{"namespace":"default","name":"web",
+    "virtual":[["10.96.0.9",80,"TCP","","cluster IP"]],
+    "slices":[{"ports":[8080],
+               "endpoints":[["10.244.0.3","web-1","n1","",true,true,false]]}]}],
+    "continue":""})"));
+  whole.facts.elements = {
+      {.set = "KUBE-CLUSTER-IP", .element = "10.96.0.9,tcp:80", .in_kernel = false}};
+  whole.facts.node = {.rules = {{.set = "KUBE-CLUSTER-IP",
+                                 .family = "IPv4",
+                                 .table = "nat",
+                                 .chain = "KUBE-SERVICES",
+                                 .rule = "-j ACCEPT"}},
+                      .unknown = {"what the moon does"}};
+  auto& decisions = *whole.facts.decisions;
+  decisions.draining = {{.service = "10.96.0.9:80/TCP",
+                         .server = "10.244.0.9:8080",
+                         .for_ms = 5200,
+                         .left_ms = 294800}};
+  decisions.refused = {"Service default/web: add real server 239.1.1.1:8080"};
+  decisions.last_change = {.when = "2026-01-01T00:00:00Z", .took_ms = 2.5};
+  const std::string page = page_text(whole);
   INFO(page);
   CHECK(page ==
         "Service                 default/web\n"
@@ -142,14 +186,64 @@ TEST_CASE("the page of a Service tells its spec, its endpoints and what came of 
 }
 
 TEST_CASE("the page of an address without a daemon shows what the kernel has") {
-  const auto page = service_page(Json::parse(R"({"address":"10.96.0.9","virtualServices":[
-    {"address":"10.96.0.9","port":80,"protocol":"TCP","scheduler":"rr","realServers":[]}],
-    "elements":[],"rules":[],"unknown":["whose it is"]})"));
+  NodePage whole;
+  whole.facts.address = "10.96.0.9";
+  whole.facts.node = {.rules = {}, .unknown = {"whose it is"}};
+  whole.virtuals = {virtual_of("10.96.0.9")};
+  const auto page = page_text(whole);
   CHECK(page ==
         "Address                 10.96.0.9\n\n"
         "Virtual service 10.96.0.9:80/TCP, rr\n"
         "  no real server: new connections are refused\n\n"
         "Not known: whose it is.\n");
+}
+
+TEST_CASE("the daemon's page is read as it was written, and any other answer is none") {
+  auto facts = *facts_of(balanced());
+  facts.decisions->draining = {{.service = "a", .server = "b", .for_ms = 5, .left_ms = {}},
+                               {.service = "c", .server = "d", .for_ms = 5, .left_ms = 7}};
+  facts.decisions->refused = {"one"};
+  for (const auto& change : {std::optional<inspect::PageChange>(),
+                             std::optional(inspect::PageChange{.when = "now", .took_ms = 0.25})}) {
+    facts.decisions->last_change = change;
+    const auto text = json_text_of(facts);
+    const auto read = inspect::read_service_page(api::JsonDocument::parse(text)->root());
+    REQUIRE(read);
+    CHECK(json_text_of(*read) == text);
+  }
+  auto wrong = Json::parse(json_text_of(facts));
+  wrong["ports"][0]["virtual"][0]["address"] = "nowhere";
+  for (const auto& text : {std::string("{}"), std::string("[]"), std::string("7"),
+                           std::string(R"({"service":{"kind":"Node"}})"), wrong.dump()}) {
+    CAPTURE(text);
+    CHECK_FALSE(inspect::read_service_page(api::JsonDocument::parse(text)->root()));
+  }
+}
+
+TEST_CASE("the page as a document: what is missing in the kernel is marked") {
+  NodePage whole;
+  whole.facts.address = "10.96.0.9";
+  whole.facts.node = {.rules = {}, .unknown = {"whose it is"}};
+  whole.facts.elements = {{.set = "S", .element = "e", .in_kernel = false}};
+  auto lacking = virtual_of("10.96.0.9");
+  lacking.reading.reset();
+  whole.virtuals = {lacking, virtual_of("10.96.0.10")};
+  api::JsonWriter out;
+  write_page(out, whole);
+  const auto text = out.take();
+  const std::string begin =
+      R"({"address":"10.96.0.9","elements":[{"element":"e","inKernel":false,"set":"S"}],)"
+      R"("rules":[],"unknown":["whose it is"],"virtualServices":[{"address":"10.96.0.9",)"
+      R"("inKernel":false,"port":80,"protocol":"TCP"},{"address":"10.96.0.10","family":"IPv4",)";
+  CHECK(text.substr(0, begin.size()) == begin);
+}
+
+TEST_CASE("a virtual service by firewall mark, which has no address, is named by its mark") {
+  NodePage whole;
+  auto marked = virtual_of("0.0.0.0");
+  marked.key.fwmark = marked.reading->service.key.fwmark = 7;
+  whole.virtuals = {marked};
+  CHECK(page_text(whole).find("\nVirtual service fwmark 7 (IPv4), rr\n") != std::string::npos);
 }
 
 TEST_CASE("a policy Local that is not kept for want of endpoints is told") {
@@ -158,7 +252,7 @@ TEST_CASE("a policy Local that is not kept for want of endpoints is told") {
   web.ports[0].node_port = 30080;
   web.external_policy_local = true;
   auto cluster = test::cluster_of({web, test::slice_of(web, 8080, {test::e2()})});
-  const auto page = service_page(document_of(cluster));
+  const auto page = page_text(page_of(cluster));
   INFO(page);
   CHECK(page.find("(policy Local, but none is on this node: Cluster)") != std::string::npos);
 }

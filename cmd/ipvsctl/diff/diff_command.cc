@@ -8,7 +8,6 @@
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
-#include <nlohmann/json.hpp>
 
 #include "cmd/ipvsctl/control_client.h"
 #include "cmd/ipvsctl/diff/dry_run.h"
@@ -20,8 +19,6 @@
 namespace ipvsproxier::ctl {
 
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr int kEqual = 0;
 constexpr int kDifferent = 1;

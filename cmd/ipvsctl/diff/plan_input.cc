@@ -4,7 +4,6 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "cmd/api_client.h"
 #include "cmd/log.h"
@@ -12,7 +11,8 @@
 #include "proxier/access/access_choice.h"
 #include "proxier/access/query.h"
 #include "proxier/api/decode.h"
-#include "proxier/api/json_text.h"
+#include "proxier/api/fields.h"
+#include "proxier/api/json_value.h"
 #include "proxier/loop/main_loop.h"
 #include "proxier/manifests/manifest_source.h"
 #include "proxier/watch/api_source.h"
@@ -21,7 +21,6 @@ namespace ipvsproxier::ctl {
 
 namespace {
 
-using Json = nlohmann::json;
 using netlink::Error;
 using netlink::ErrorKind;
 using netlink::Result;
@@ -45,13 +44,16 @@ Result<cmd::Options> options_of(const std::vector<std::string>& arguments,
 }
 
 // Parses the daemon's flags again, with its effective configuration.
-Result<cmd::Options> daemon_options(const Json& settings) {
-  std::vector<std::string> arguments;
-  for (const auto& flag : settings.value("flags", Json::array()))
-    arguments.push_back(flag.get<std::string>());
-  arguments.push_back("--hostname-override=" + settings.value("node", ""));
-  return options_of(arguments, settings.value("node", ""),
-                    api::to_json_text(settings.value("config", Json::object())));
+Result<cmd::Options> daemon_options(const api::JsonValue& settings) {
+  api::Problems problems;
+  api::Report report{.origin = "", .problems = problems};
+  const api::Fields fields(settings, report);
+  auto arguments = fields.texts("flags").value_or(std::vector<std::string>());
+  const auto node = fields.text("node");
+  arguments.push_back("--hostname-override=" + node);
+  const auto config = fields.find("config");
+  if (report.refused) return malformed("the daemon's settings: " + to_string(problems.front()));
+  return options_of(arguments, node, config ? to_json_text(*config) : "{}");
 }
 
 Status read_pages(ControlClient& daemon, api::ObjectKind kind, model::Changes& objects) {
@@ -126,9 +128,9 @@ Status read_objects(const cmd::Options& options, model::Changes& objects, spdlog
 Result<cmd::Options> options_of_daemon(ControlClient& daemon) {
   const auto text = daemon.get("/v1/settings");
   if (!text) return text.error();
-  const auto settings = Json::parse(*text, nullptr, false);
-  if (!settings.is_object()) return daemon.stranger();
-  return daemon_options(settings);
+  const auto settings = api::JsonDocument::parse(*text);
+  if (!settings || !settings->root().is_object()) return daemon.stranger();
+  return daemon_options(settings->root());
 }
 
 Result<cmd::Options> options_of_flags(const std::vector<std::string>& arguments) {

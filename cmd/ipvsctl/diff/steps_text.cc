@@ -3,9 +3,8 @@
 #include <array>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
-#include "proxier/api/json_text.h"
+#include "proxier/api/document_writer.h"
 #include "proxier/api/visible_text.h"
 
 namespace ipvsproxier::ctl {
@@ -59,16 +58,20 @@ std::string steps_text(const DryRun& result, std::string_view word, std::string_
 }
 
 std::string steps_json(const DryRun& result) {
-  nlohmann::ordered_json json{{"complete", result.complete},
-                              {"steps", nlohmann::json::array()},
-                              {"notLookedAt", result.notes}};
-  for (const auto& step : result.steps) {
-    json["steps"].push_back(
-        {{"table", to_string(step.area)}, {"change", word_of(step.change)}, {"what", step.what}});
-    if (const auto name = name_of(result, step); !name.empty())
-      json["steps"].back()["service"] = name;
-  }
-  return api::to_json_text(json, 2) + "\n";
+  api::JsonWriter out(api::JsonWriter::kIndented);
+  out.object([&] {
+    out.member("complete", result.complete);
+    out.list("steps", result.steps, [&](const Step& step) {
+      out.object([&] {
+        out.member("table", to_string(step.area));
+        out.member("change", word_of(step.change));
+        out.member("what", step.what);
+        if (const auto name = name_of(result, step); !name.empty()) out.member("service", name);
+      });
+    });
+    out.member("notLookedAt", result.notes);
+  });
+  return out.take() + "\n";
 }
 
 }  // namespace ipvsproxier::ctl

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "proxier/plan/bindings.h"
 
@@ -16,13 +15,12 @@ using netlink::IpAddress;
 
 namespace {
 
-nlohmann::json address_document(const AddressRow& row) {
-  nlohmann::json document{{"address", row.address.to_string()},
-                          {"family", to_string(row.address.family())},
-                          {"services", row.services}};
-  if (!row.bound_to.empty()) document["boundTo"] = row.bound_to;
-  if (!row.wrong.empty()) document["wrong"] = row.wrong;
-  return document;
+void write_address(api::DocumentWriter& out, const AddressRow& row) {
+  out.member("address", row.address.to_string());
+  if (!row.bound_to.empty()) out.member("boundTo", row.bound_to);
+  out.member("family", to_string(row.address.family()));
+  out.member("services", row.services);
+  if (!row.wrong.empty()) out.member("wrong", row.wrong);
 }
 
 }  // namespace
@@ -64,9 +62,12 @@ std::vector<AddressRow> address_rows(std::span<const netlink::InterfaceAddress> 
 
 std::string addresses_text(std::span<const AddressRow> rows, SetFormat format) {
   if (format != SetFormat::text) {
-    nlohmann::json list = nlohmann::json::array();
-    for (const auto& row : rows) list.push_back(address_document(row));
-    return document_text({{"addresses", std::move(list)}}, format);
+    return document_text(format, [&](api::DocumentWriter& out) {
+      out.object([&] {
+        out.list("addresses", rows,
+                 [&](const AddressRow& row) { out.object([&] { write_address(out, row); }); });
+      });
+    });
   }
   std::size_t address_width = 15;
   std::size_t link_width = 10;

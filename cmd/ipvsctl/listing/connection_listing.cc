@@ -1,14 +1,16 @@
 #include "cmd/ipvsctl/listing/connection_listing.h"
 
 #include <algorithm>
+#include <array>
+#include <iterator>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
-#include "proxier/api/json_text.h"
+#include "proxier/api/document_writer.h"
 #include "proxier/api/visible_text.h"
-#include "proxier/api/yaml_writer.h"
 
 namespace ipvsproxier::ctl {
 
@@ -43,18 +45,16 @@ std::string end_text(const netlink::IpAddress& address, std::uint16_t port,
   return name.empty() ? text : text + " " + name;
 }
 
-nlohmann::json connection_document(const NamedConnection& row) {
+void write_connection(api::DocumentWriter& out, const NamedConnection& row) {
   const auto& one = row.one;
-  nlohmann::json document{
-      {"protocol", one.protocol},
-      {"state", one.state},
-      {"expiresSeconds", one.expires},
-      {"client", netlink::to_string(one.client_address, one.client_port)},
-      {"virtualService", netlink::to_string(one.virtual_address, one.virtual_port)},
-      {"realServer", netlink::to_string(one.server_address, one.server_port)}};
-  if (!row.service.empty()) document["service"] = row.service;
-  if (!row.pod.empty()) document["pod"] = row.pod;
-  return document;
+  out.member("client", netlink::to_string(one.client_address, one.client_port));
+  out.member("expiresSeconds", one.expires);
+  if (!row.pod.empty()) out.member("pod", row.pod);
+  out.member("protocol", one.protocol);
+  out.member("realServer", netlink::to_string(one.server_address, one.server_port));
+  if (!row.service.empty()) out.member("service", row.service);
+  out.member("state", one.state);
+  out.member("virtualService", netlink::to_string(one.virtual_address, one.virtual_port));
 }
 
 std::string row_text(const NamedConnection& row) {
@@ -65,26 +65,52 @@ std::string row_text(const NamedConnection& row) {
                      end_text(one.server_address, one.server_port, api::visible(row.pod)));
 }
 
-std::string begin_text(SetFormat format) {
-  if (format == SetFormat::json) return "{\n  \"connections\": [";
-  if (format == SetFormat::yaml) return "";
-  return fmt::format("{:4} {:7} {:11} {:21} {:40} {}\n", "Prot", "Expires", "State", "Client",
-                     "Service", "Backend");
-}
+// Writes the rows one by one, so that any number of them needs little memory.
+class RowWriter {
+ public:
+  explicit RowWriter(SetFormat format) : format_(format) {}
 
-std::string end_text(SetFormat format, bool empty) {
-  if (format == SetFormat::json) return empty ? "]\n}\n" : "\n  ]\n}\n";
-  return format == SetFormat::yaml && empty ? "connections: []\n" : "";
-}
+  void begin(std::string& text) {
+    if (format_ == SetFormat::text)
+      fmt::format_to(std::back_inserter(text), "{:4} {:7} {:11} {:21} {:40} {}\n", "Prot",
+                     "Expires", "State", "Client", "Service", "Backend");
+    if (format_ != SetFormat::json) return;
+    json_.open_object();
+    json_.key("connections");
+    json_.open_list();
+    json_.move_to(text);
+  }
 
-std::string text_of(const NamedConnection& row, SetFormat format, bool first) {
-  if (format == SetFormat::json)
-    return (first ? "\n    " : ",\n    ") + api::to_json_text(connection_document(row));
-  if (format == SetFormat::yaml)
-    return (first ? "connections:\n" : "") +
-           api::write_yaml(nlohmann::json::array({connection_document(row)}));
-  return row_text(row);
-}
+  void row(std::string& text, const NamedConnection& row) {
+    const bool first = std::exchange(empty_, false);
+    if (format_ == SetFormat::text) {
+      text += row_text(row);
+    } else if (format_ == SetFormat::json) {
+      json_.object([&] { write_connection(json_, row); });
+      json_.move_to(text);
+    } else {
+      if (first) text += "connections:\n";
+      api::YamlWriter yaml;
+      yaml.list(std::array{&row}, [&](const NamedConnection* one) {
+        yaml.object([&] { write_connection(yaml, *one); });
+      });
+      text += yaml.take();
+    }
+  }
+
+  void end(std::string& text) {
+    if (format_ == SetFormat::yaml && empty_) text += "connections: []\n";
+    if (format_ != SetFormat::json) return;
+    json_.close();
+    json_.close();
+    text += json_.take() + "\n";
+  }
+
+ private:
+  SetFormat format_;
+  api::JsonWriter json_{2};  // a line for each connection
+  bool empty_ = true;
+};
 
 auto connection_order(ConnectionSort sort) {
   return [sort](const NamedConnection& left, const NamedConnection& right) {
@@ -119,10 +145,11 @@ auto connection_order(ConnectionSort sort) {
 
 Status tell_connections(netlink::ConnectionSource& source, const ConnectionStyle& style,
                         const ClusterNames& names, const TextSink& sink) {
-  auto text = begin_text(style.format);
-  bool first = true;
+  std::string text;
+  RowWriter rows(style.format);
+  rows.begin(text);
   const auto tell = [&](const NamedConnection& row) -> Status {
-    text += text_of(row, style.format, std::exchange(first, false));
+    rows.row(text, row);
     if (text.size() < kTellBytes) return {};
     return sink(std::exchange(text, ""));
   };
@@ -137,7 +164,8 @@ Status tell_connections(netlink::ConnectionSource& source, const ConnectionStyle
   if (style.sort) std::ranges::sort(held, connection_order(*style.sort));
   for (const auto& row : held)
     if (status = tell(row); !status) return status;
-  return sink(text + end_text(style.format, first));
+  rows.end(text);
+  return sink(text);
 }
 
 }  // namespace ipvsproxier::ctl

@@ -1,42 +1,39 @@
 #include "cmd/ipvsctl/listing/set_listing.h"
 
 #include <algorithm>
+#include <map>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "cmd/ipvsctl/names/element_owners.h"
 #include "ipset/sets/set_catalog.h"
-#include "proxier/api/json_text.h"
 #include "proxier/api/visible_text.h"
-#include "proxier/api/yaml_writer.h"
 
 namespace ipvsproxier::ctl {
 
 using ipset::ListedSet;
-using Json = nlohmann::json;
 
 namespace {
 
-Json set_document(const ListedSet& set) {
-  Json document{{"name", set.spec.name},
-                {"type", to_string(set.spec.kind)},
-                {"family", to_string(set.spec.family)},
-                {"elementCount", set.elements.size()},
-                {"maxElements", set.spec.max_elements}};
+// What the list of sets and the document of one set tell alike.
+void write_set(api::DocumentWriter& out, const ListedSet& set) {
+  out.member("family", to_string(set.spec.family));
+  out.member("maxElements", set.spec.max_elements);
+  out.member("name", set.spec.name);
   // Our sets have no options: another program made the set.
-  if (!set.options.empty()) document["options"] = set.options;
-  return document;
+  if (!set.options.empty()) out.member("options", set.options);
 }
 
 // An element that may belong to an unknown Service has no entry.
-Json owners_document(const ListedSet& set, const ElementOwners& owners) {
-  auto document = Json::object();
+void write_owners(api::DocumentWriter& out, const ListedSet& set, const ElementOwners& owners) {
+  std::map<std::string, const std::set<std::string>*> by_element;
   for (const auto& element : set.elements) {
     const auto& own = owners.of(element);
-    if (!own.empty() || owners.knows_all()) document[to_string(element)] = own;
+    if (!own.empty() || owners.knows_all()) by_element[to_string(element)] = &own;
   }
-  return document;
+  out.object("owners", [&] {
+    for (const auto& [element, own] : by_element) out.member(element, *own);
+  });
 }
 
 std::string owner_column(const ipset::Element& element, const ElementOwners& owners) {
@@ -46,10 +43,16 @@ std::string owner_column(const ipset::Element& element, const ElementOwners& own
 
 }  // namespace
 
-std::string document_text(const Json& document, SetFormat format) {
-  constexpr int kIndent = 2;
-  return format == SetFormat::yaml ? api::write_yaml(document)
-                                   : api::to_json_text(document, kIndent) + "\n";
+std::string document_text(SetFormat format,
+                          const std::function<void(api::DocumentWriter&)>& write) {
+  if (format == SetFormat::yaml) {
+    api::YamlWriter out;
+    write(out);
+    return out.take();
+  }
+  api::JsonWriter out(api::JsonWriter::kIndented);
+  write(out);
+  return out.take() + "\n";
 }
 
 netlink::Result<std::vector<ListedSet>> list_sets(ipset::SetTable& table) {
@@ -65,9 +68,17 @@ netlink::Result<std::vector<ListedSet>> list_sets(ipset::SetTable& table) {
 
 std::string sets_text(const std::vector<ListedSet>& sets, SetFormat format) {
   if (format != SetFormat::text) {
-    Json list = Json::array();
-    for (const auto& set : sets) list.push_back(set_document(set));
-    return document_text({{"sets", list}}, format);
+    return document_text(format, [&](api::DocumentWriter& out) {
+      out.object([&] {
+        out.list("sets", sets, [&](const ListedSet& set) {
+          out.object([&] {
+            out.member("elementCount", set.elements.size());
+            write_set(out, set);
+            out.member("type", to_string(set.spec.kind));
+          });
+        });
+      });
+    });
   }
   auto text =
       fmt::format("{:31} {:15} {:6} {:>8} {:>8}\n", "Name", "Type", "Family", "Elements", "Most");
@@ -93,11 +104,16 @@ std::string owners_text(const std::set<std::string>& owners) {
 
 std::string elements_text(const ListedSet& set, SetFormat format, const ElementOwners* owners) {
   if (format != SetFormat::text) {
-    auto document = set_document(set);
-    document["elements"] = Json::array();
-    for (const auto& element : set.elements) document["elements"].push_back(to_string(element));
-    if (owners != nullptr) document["owners"] = owners_document(set, *owners);
-    return document_text(document, format);
+    return document_text(format, [&](api::DocumentWriter& out) {
+      out.object([&] {
+        out.member("elementCount", set.elements.size());
+        out.list("elements", set.elements,
+                 [&](const ipset::Element& element) { out.value(to_string(element)); });
+        write_set(out, set);
+        if (owners != nullptr) write_owners(out, set, *owners);
+        out.member("type", to_string(set.spec.kind));
+      });
+    });
   }
   std::string text;
   std::size_t width = 0;

@@ -2,16 +2,16 @@
 
 // Prints the IP sets that the rules use, as text or as a document. Pure, any thread.
 
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include <nlohmann/json_fwd.hpp>
-
 #include "ipset/sets/set_table.h"
 #include "netlink/result.h"
+#include "proxier/api/document_writer.h"
 #include "proxier/plan/desired_state.h"
 
 namespace ipvsproxier::ctl {
@@ -20,8 +20,8 @@ class ElementOwners;
 
 enum class SetFormat : std::uint8_t { text, json, yaml };
 
-// A JSON or YAML document.
-std::string document_text(const nlohmann::json& document, SetFormat format);
+// The JSON or YAML document that `write` describes.
+std::string document_text(SetFormat format, const std::function<void(api::DocumentWriter&)>& write);
 
 // Our existing sets (set_catalog.h) in the catalogue's order, IPv4 first. Returns the error of the
 // table.

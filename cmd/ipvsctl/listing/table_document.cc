@@ -1,11 +1,9 @@
+#include <optional>
 #include <utility>
-
-#include <nlohmann/json.hpp>
 
 #include "cmd/ipvsctl/listing/entry_text.h"
 #include "cmd/ipvsctl/listing/table_form.h"
-#include "proxier/api/yaml_writer.h"
-#include "proxier/inspect/json_text.h"
+#include "proxier/api/document_writer.h"
 
 namespace ipvsproxier::ctl {
 
@@ -15,173 +13,194 @@ using netlink::ServiceReading;
 
 namespace {
 
-void add_traffic(inspect::JsonText& object, const IpvsTraffic& traffic) {
-  object.open("traffic", '{');
-  object.add("bytesIn", traffic.bytes_in);
-  object.add("bytesInPerSecond", traffic.byte_rate_in);
-  object.add("bytesOut", traffic.bytes_out);
-  object.add("bytesOutPerSecond", traffic.byte_rate_out);
-  object.add("connections", traffic.connections);
-  object.add("connectionsPerSecond", traffic.connection_rate);
-  object.add("packetsIn", traffic.packets_in);
-  object.add("packetsInPerSecond", traffic.packet_rate_in);
-  object.add("packetsOut", traffic.packets_out);
-  object.add("packetsOutPerSecond", traffic.packet_rate_out);
-  object.close();
+void write_traffic(api::DocumentWriter& out, const IpvsTraffic& traffic) {
+  out.object("traffic", [&] {
+    out.member("bytesIn", traffic.bytes_in);
+    out.member("bytesInPerSecond", traffic.byte_rate_in);
+    out.member("bytesOut", traffic.bytes_out);
+    out.member("bytesOutPerSecond", traffic.byte_rate_out);
+    out.member("connections", traffic.connections);
+    out.member("connectionsPerSecond", traffic.connection_rate);
+    out.member("packetsIn", traffic.packets_in);
+    out.member("packetsInPerSecond", traffic.packet_rate_in);
+    out.member("packetsOut", traffic.packets_out);
+    out.member("packetsOutPerSecond", traffic.packet_rate_out);
+  });
 }
 
 // The members before the servers, in the order of their keys.
-void add_service_head(inspect::JsonText& object, const ServiceReading& reading) {
+void write_service_head(api::DocumentWriter& out, const ServiceReading& reading) {
   const auto& service = reading.service;
   const auto& key = service.key;
-  if (key.fwmark == 0) object.add("address", key.address.to_string());
-  object.add("family", to_string(key.address.family()));
-  if (key.fwmark != 0) object.add("fwmark", key.fwmark);
-  object.add("onePacket", (service.flags & netlink::kOnePacket) != 0);
+  if (key.fwmark == 0) out.member("address", key.address.to_string());
+  out.member("family", to_string(key.address.family()));
+  if (key.fwmark != 0) out.member("fwmark", key.fwmark);
+  out.member("onePacket", (service.flags & netlink::kOnePacket) != 0);
   if (!service.persistence_engine.empty())
-    object.add("persistenceEngine", service.persistence_engine.view());
+    out.member("persistenceEngine", service.persistence_engine.view());
   if ((service.flags & netlink::kPersistent) != 0) {
     if (const auto mask = netmask_text(reading); !mask.empty())
-      object.add("persistenceNetmask", mask);
-    object.add("persistenceTimeoutSeconds", service.timeout);
+      out.member("persistenceNetmask", mask);
+    out.member("persistenceTimeoutSeconds", service.timeout);
   }
   if (key.fwmark == 0) {
-    object.add("port", key.port);
-    object.add("protocol", to_string(key.protocol));
+    out.member("port", key.port);
+    out.member("protocol", to_string(key.protocol));
   }
 }
 
-void add_name(inspect::JsonText& object, const VirtualName& name) {
-  object.open("service", '{');
-  object.add("facet", plan::to_string(name.facet));
-  object.add("name", name.service);
-  object.add("namespace", name.ns);
-  object.add("port", name.port);
-  object.close();
+void write_virtual_name(api::DocumentWriter& out, const VirtualName& name) {
+  out.object("service", [&] {
+    out.member("facet", plan::to_string(name.facet));
+    out.member("name", name.service);
+    out.member("namespace", name.ns);
+    out.member("port", name.port);
+  });
 }
 
-void add_service_tail(inspect::JsonText& object, const ServiceReading& reading,
-                      const std::optional<VirtualName>& name) {
-  object.add("scheduler", reading.service.scheduler.view());
+void write_service_tail(api::DocumentWriter& out, const ServiceReading& reading,
+                        const std::optional<VirtualName>& name) {
+  out.member("scheduler", reading.service.scheduler.view());
   if (has_scheduler_flags(reading.service))
-    object.add("schedulerFlags", scheduler_flags(reading.service));
-  if (name) add_name(object, *name);
-  add_traffic(object, reading.traffic);
+    out.member("schedulerFlags", scheduler_flags(reading.service));
+  if (name) write_virtual_name(out, *name);
+  write_traffic(out, reading.traffic);
 }
 
-void add_endpoint(inspect::JsonText& object, const ServerName& name) {
-  object.open("endpoint", '{');
-  if (!name.node.empty()) object.add("node", name.node);
-  if (!name.pod.empty()) object.add("pod", name.pod);
-  object.add("ready", name.ready);
-  object.add("serving", name.serving);
-  object.add("terminating", name.terminating);
-  if (!name.zone.empty()) object.add("zone", name.zone);
-  object.close();
+void write_endpoint(api::DocumentWriter& out, const ServerName& name) {
+  out.object("endpoint", [&] {
+    if (!name.node.empty()) out.member("node", name.node);
+    if (!name.pod.empty()) out.member("pod", name.pod);
+    out.member("ready", name.ready);
+    out.member("serving", name.serving);
+    out.member("terminating", name.terminating);
+    if (!name.zone.empty()) out.member("zone", name.zone);
+  });
 }
 
-void add_server(inspect::JsonText& list, const ServerReading& reading,
-                const std::optional<ServerName>& name) {
-  const auto& [server, active, inactive, persistent] = reading.listed;
-  list.open('{');
-  list.add("activeConnections", active);
-  list.add("address", server.key.address.to_string());
-  if (name) add_endpoint(list, *name);
-  list.add("forward", method_word(server.method));
-  list.add("inactiveConnections", inactive);
-  list.add("lowerThreshold", server.lower_threshold);
-  list.add("persistentConnections", persistent);
-  list.add("port", server.key.port);
-  add_traffic(list, reading.traffic);
-  if (const auto tunnel = tunnel_text(server); !tunnel.empty()) list.add("tunnel", tunnel);
-  list.add("upperThreshold", server.upper_threshold);
-  list.add("weight", server.weight);
-  list.close();
+void write_server(api::DocumentWriter& out, const ServiceReading& service,
+                  const ServerReading& reading, const ClusterNames* names) {
+  const auto& listed = reading.listed;
+  const auto& server = listed.server;
+  const auto name = names != nullptr ? names->of(service.service.key, server.key) : std::nullopt;
+  out.object([&] {
+    out.member("activeConnections", listed.active_connections);
+    out.member("address", server.key.address.to_string());
+    if (name) write_endpoint(out, *name);
+    out.member("forward", method_word(server.method));
+    out.member("inactiveConnections", listed.inactive_connections);
+    out.member("lowerThreshold", server.lower_threshold);
+    out.member("persistentConnections", listed.persistent_connections);
+    out.member("port", server.key.port);
+    write_traffic(out, reading.traffic);
+    if (const auto tunnel = tunnel_text(server); !tunnel.empty()) out.member("tunnel", tunnel);
+    out.member("upperThreshold", server.upper_threshold);
+    out.member("weight", server.weight);
+  });
 }
 
-// Written directly as text, with sorted keys: there may be very many virtual services.
+// Until end_virtual_service() real servers are written.
+void begin_virtual_service(api::DocumentWriter& out, const ServiceReading& service) {
+  out.open_object();
+  write_service_head(out, service);
+  out.key("realServers");
+  out.open_list();
+}
+
+void end_virtual_service(api::DocumentWriter& out, const ServiceReading& service,
+                         const ClusterNames* names) {
+  out.close();
+  write_service_tail(out, service,
+                     names != nullptr ? names->of(service.service.key) : std::nullopt);
+  out.close();
+}
+
 class JsonForm final : public TableForm {
  public:
   explicit JsonForm(const ClusterNames* names) : names_(names) {}
 
   void begin(std::string& text, const netlink::IpvsInfo& info) override {
-    json_.write_to(text);
-    json_.open('{');
-    json_.add("connectionTableSize", info.connection_table_size);
-    json_.add("version", version_text(info));
-    json_.open("virtualServices", '[');
+    json_.open_object();
+    json_.member("connectionTableSize", info.connection_table_size);
+    json_.member("version", version_text(info));
+    json_.key("virtualServices");
+    json_.open_list();
+    json_.move_to(text);
   }
   void begin_service(std::string& text, const ServiceReading& service) override {
-    json_.write_to(text);
     service_ = service;
-    json_.open('{');
-    add_service_head(json_, service);
-    json_.open("realServers", '[');
+    begin_virtual_service(json_, service);
+    json_.move_to(text);
   }
   void server(std::string& text, const ServiceReading& service,
               const ServerReading& server) override {
-    json_.write_to(text);
-    add_server(json_, server,
-               names_ != nullptr ? names_->of(service.service.key, server.listed.server.key)
-                                 : std::nullopt);
+    write_server(json_, service, server, names_);
+    json_.move_to(text);
   }
   void end_service(std::string& text) override {
-    json_.write_to(text);
-    json_.close();
-    add_service_tail(json_, service_,
-                     names_ != nullptr ? names_->of(service_.service.key) : std::nullopt);
-    json_.close();
+    end_virtual_service(json_, service_, names_);
+    json_.move_to(text);
   }
   void end(std::string& text) override {
-    json_.write_to(text);
     json_.close();
     json_.close();
-    text += '\n';
+    text += json_.take() + "\n";
   }
 
  private:
   const ClusterNames* names_;
-  inspect::JsonText json_;
+  api::JsonWriter json_{api::JsonWriter::kIndented};
   ServiceReading service_;
 };
 
-// Converts the JSON of each virtual service to YAML.
+// Holds one virtual service at a time.
 class YamlForm final : public TableForm {
  public:
-  explicit YamlForm(const ClusterNames* names) : json_(names) {}
+  explicit YamlForm(const ClusterNames* names) : names_(names) {}
 
   void begin(std::string& text, const netlink::IpvsInfo& info) override {
-    json_.begin(head_, info);
-    text += api::write_yaml(
-        {{"version", version_text(info)}, {"connectionTableSize", info.connection_table_size}});
+    api::YamlWriter head;
+    head.object([&] {
+      head.member("connectionTableSize", info.connection_table_size);
+      head.member("version", version_text(info));
+    });
+    text += head.take();
   }
   void begin_service(std::string& /*text*/, const ServiceReading& service) override {
-    service_.clear();
-    json_.begin_service(service_, service);
+    service_ = service;
+    yaml_.emplace();
+    yaml_->open_list();
+    begin_virtual_service(*yaml_, service);
   }
   void server(std::string& /*text*/, const ServiceReading& service,
               const ServerReading& server) override {
-    json_.server(service_, service, server);
+    write_server(*yaml_, service, server, names_);
   }
   void end_service(std::string& text) override {
-    json_.end_service(service_);
+    end_virtual_service(*yaml_, service_, names_);
+    yaml_->close();
     if (std::exchange(empty_, false)) text += "virtualServices:\n";
-    // without the comma in front
-    text += api::write_yaml(
-        nlohmann::json::array({nlohmann::json::parse(service_.substr(service_.find('{')))}));
+    text += yaml_->take();
   }
   void end(std::string& text) override {
-    if (empty_) text += api::write_yaml({{"virtualServices", nlohmann::json::array()}});
+    if (empty_) text += "virtualServices: []\n";
   }
 
  private:
-  JsonForm json_;
-  std::string head_;
-  std::string service_;
+  const ClusterNames* names_;
+  std::optional<api::YamlWriter> yaml_;
+  ServiceReading service_;
   bool empty_ = true;
 };
 
 }  // namespace
+
+void write_virtual_service(api::DocumentWriter& out, const ServiceReading& service,
+                           std::span<const ServerReading> servers, const ClusterNames* names) {
+  begin_virtual_service(out, service);
+  for (const auto& server : servers) write_server(out, service, server, names);
+  end_virtual_service(out, service, names);
+}
 
 std::unique_ptr<TableForm> json_form(const ClusterNames* names) {
   return std::make_unique<JsonForm>(names);

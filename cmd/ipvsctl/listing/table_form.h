@@ -4,11 +4,13 @@
 // text, so that a table of any size needs little memory. One thread; cannot fail.
 
 #include <memory>
+#include <span>
 #include <string>
 
 #include "cmd/ipvsctl/names/address_names.h"
 #include "cmd/ipvsctl/names/cluster_names.h"
 #include "netlink/ipvs/ipvs_readings.h"
+#include "proxier/api/document_writer.h"
 
 namespace ipvsproxier::ctl {
 
@@ -54,5 +56,9 @@ std::unique_ptr<TableForm> save_form();
 // be nullptr, and must outlive the form.
 std::unique_ptr<TableForm> json_form(const ClusterNames* names = nullptr);
 std::unique_ptr<TableForm> yaml_form(const ClusterNames* names = nullptr);
+// One virtual service as an object of those forms.
+void write_virtual_service(api::DocumentWriter& out, const netlink::ServiceReading& service,
+                           std::span<const netlink::ServerReading> servers,
+                           const ClusterNames* names);
 
 }  // namespace ipvsproxier::ctl

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "cmd/ipvsctl/listing/set_listing.h"
 #include "proxier/api/visible_text.h"
@@ -16,7 +15,6 @@
 namespace ipvsproxier::ctl {
 
 using ipset::Table;
-using Json = nlohmann::json;
 
 namespace {
 
@@ -133,39 +131,47 @@ std::string listing_text(const std::vector<ReviewedChain>& chains, const RuleRea
 
 // --- a document
 
-Json rule_document(const ReviewedChain& chain, const ReviewedRule& rule,
-                   const RuleReading& reading) {
-  Json document{{"rule", rule_line(chain, rule)}, {"state", state_words(rule.state).name}};
+void write_rule(api::DocumentWriter& out, const ReviewedChain& chain, const ReviewedRule& rule,
+                const RuleReading& reading) {
   if (is_there(rule)) {
-    document["packets"] = rule.count.packets;
-    document["bytes"] = rule.count.bytes;
+    out.member("bytes", rule.count.bytes);
+    out.member("packets", rule.count.packets);
   }
-  for (const auto& name : sets_of(rule.rule)) {
-    Json set{{"name", name}};
-    const auto found = reading.sets.find(name);
-    if (found != reading.sets.end()) set["elementCount"] = found->second;
-    document["sets"].push_back(std::move(set));
-  }
-  return document;
+  out.member("rule", rule_line(chain, rule));
+  if (const auto names = sets_of(rule.rule); !names.empty())
+    out.list("sets", names, [&](const std::string& name) {
+      out.object([&] {
+        const auto found = reading.sets.find(name);
+        if (found != reading.sets.end()) out.member("elementCount", found->second);
+        out.member("name", name);
+      });
+    });
+  out.member("state", state_words(rule.state).name);
 }
 
-Json chains_document(const std::vector<ReviewedChain>& chains, const RuleReading& reading) {
-  Json list = Json::array();
-  for (const auto& chain : chains) {
-    Json document{{"family", to_string(chain.table.family)},
-                  {"table", to_string(chain.table.table)},
-                  {"chain", chain.name},
-                  {"missing", chain.missing},
-                  {"rules", Json::array()}};
-    if (chain.policy)
-      document["policy"] = policy_text(*chain.policy);
-    else
-      document["reached"] = chain.reached;
-    for (const auto& rule : chain.rules)
-      document["rules"].push_back(rule_document(chain, rule, reading));
-    list.push_back(std::move(document));
-  }
-  return {{"chains", std::move(list)}};
+void write_chain(api::DocumentWriter& out, const ReviewedChain& chain, const RuleReading& reading) {
+  out.member("chain", chain.name);
+  out.member("family", to_string(chain.table.family));
+  out.member("missing", chain.missing);
+  if (chain.policy)
+    out.member("policy", policy_text(*chain.policy));
+  else
+    out.member("reached", chain.reached);
+  out.list("rules", chain.rules, [&](const ReviewedRule& rule) {
+    out.object([&] { write_rule(out, chain, rule, reading); });
+  });
+  out.member("table", to_string(chain.table.table));
+}
+
+std::string chains_document(const std::vector<ReviewedChain>& chains, const RuleReading& reading,
+                            SetFormat format) {
+  return document_text(format, [&](api::DocumentWriter& out) {
+    out.object([&] {
+      out.list("chains", chains, [&](const ReviewedChain& chain) {
+        out.object([&] { write_chain(out, chain, reading); });
+      });
+    });
+  });
 }
 
 // --- as iptables-save
@@ -214,9 +220,9 @@ std::string rules_text(const RuleReading& reading, const RuleStyle& style) {
     case RuleForm::text:
       return listing_text(chains, reading, style.choice);
     case RuleForm::json:
-      return document_text(chains_document(chains, reading), SetFormat::json);
+      return chains_document(chains, reading, SetFormat::json);
     case RuleForm::yaml:
-      return document_text(chains_document(chains, reading), SetFormat::yaml);
+      return chains_document(chains, reading, SetFormat::yaml);
     case RuleForm::save:
       return save_text(chains, style.counters);
   }

@@ -1,12 +1,14 @@
 #include "cmd/ipvsctl/service/service_command.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <optional>
 #include <set>
+#include <span>
 #include <utility>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "cmd/ipvsctl/listing/listing.h"
 #include "cmd/ipvsctl/names/daemon_names.h"
@@ -15,8 +17,8 @@
 #include "ipset/sets/set_libipset.h"
 #include "netlink/ipvs/ipvs_reader_kernel.h"
 #include "proxier/access/query.h"
-#include "proxier/api/json_text.h"
-#include "proxier/api/yaml_writer.h"
+#include "proxier/api/json_value.h"
+#include "proxier/inspect/service_page.h"
 
 namespace ipvsproxier::ctl {
 
@@ -24,7 +26,6 @@ namespace {
 
 using netlink::Error;
 using netlink::Result;
-using ServiceJson = nlohmann::json;
 
 constexpr int kShown = 0;
 constexpr int kPartly = 1;
@@ -35,60 +36,63 @@ int refuse(const std::string& why) {
   return kNothing;
 }
 
-void note_unknown(ServiceJson& document, const std::string& what, const Error& error) {
-  document["unknown"].push_back(what + ": " + to_string(error));
+void note_unknown(NodePage& page, const std::string& what, const Error& error) {
+  page.facts.node->unknown.push_back(what + ": " + to_string(error));
 }
 
 // --- from the kernel
 
-Result<ServiceJson> listed(const ListFilter& filter, const ClusterNames* names) {
+// Collects the table instead of printing it.
+class VirtualCollector final : public TableForm {
+ public:
+  void begin_service(std::string& /*text*/, const netlink::ServiceReading& service) override {
+    virtuals_.push_back({.key = service.service.key, .reading = service, .servers = {}});
+  }
+  void server(std::string& /*text*/, const netlink::ServiceReading& /*service*/,
+              const netlink::ServerReading& server) override {
+    virtuals_.back().servers.push_back(server);
+  }
+  std::vector<PageVirtual> take() { return std::move(virtuals_); }
+
+ private:
+  std::vector<PageVirtual> virtuals_;
+};
+
+Result<std::vector<PageVirtual>> listed(const ListFilter& filter) {
   const auto reader = netlink::KernelIpvsReader::open();
   if (!reader) return reader.error();
-  std::string text;
-  const auto status =
-      list_table(**reader, filter, true, *json_form(names), [&](std::string_view part) {
-        text += part;
-        return netlink::Status{};
-      });
+  VirtualCollector collector;
+  const auto status = list_table(**reader, filter, true, collector,
+                                 [](std::string_view) { return netlink::Status{}; });
   if (!status) return status.error();
-  return ServiceJson::parse(text).at("virtualServices");
+  return collector.take();
 }
 
-// Adds the Service's virtual services; marks those that the kernel lacks.
-void add_virtuals(const ClusterNames& names, ServiceJson& document) {
-  auto virtuals = listed({.named = &names}, &names);
-  if (!virtuals) return note_unknown(document, "virtual services", virtuals.error());
-  for (const auto& [key, one] : names.virtuals()) {
-    const auto is_it = [&key = key](const ServiceJson& entry) {
-      return entry.value("address", "") == key.address.to_string() &&
-             entry.value("port", 0) == key.port &&
-             entry.value("protocol", "") == to_string(key.protocol);
-    };
-    if (std::ranges::any_of(*virtuals, is_it)) continue;
-    virtuals->push_back({{"address", key.address.to_string()},
-                         {"port", key.port},
-                         {"protocol", to_string(key.protocol)},
-                         {"service", {{"facet", plan::to_string(names.of(key)->facet)}}},
-                         {"inKernel", false}});
-  }
-  document["virtualServices"] = *std::move(virtuals);
+// Adds the Service's virtual services, and those that the kernel lacks.
+void add_virtuals(NodePage& page) {
+  auto virtuals = listed({.named = &*page.names});
+  if (!virtuals) return note_unknown(page, "virtual services", virtuals.error());
+  std::set<netlink::VirtualServiceKey> found;
+  for (const auto& one : *virtuals) found.insert(one.key);
+  for (const auto& [key, name] : page.names->virtuals())
+    if (!found.contains(key)) virtuals->push_back({.key = key, .reading = {}, .servers = {}});
+  page.virtuals = *std::move(virtuals);
 }
 
 // Marks whether the desired elements are in the kernel.
-void check_elements(ServiceJson& document) {
+void check_elements(NodePage& page) {
   const auto table = ipset::LibipsetTable::open();
-  if (!table) return note_unknown(document, "sets", table.error());
+  if (!table) return note_unknown(page, "sets", table.error());
   std::map<std::string, std::set<std::string>> sets;
-  for (auto& element : document["elements"]) {
-    const auto name = element.value("set", "");
-    if (!sets.contains(name)) {
-      auto set = (*table)->list(name);
-      if (!set) return note_unknown(document, "sets", set.error());
-      auto& texts = sets[name];
+  for (auto& element : page.facts.elements) {
+    if (!sets.contains(element.set)) {
+      auto set = (*table)->list(element.set);
+      if (!set) return note_unknown(page, "sets", set.error());
+      auto& texts = sets[element.set];
       if (*set)
         for (const auto& one : (*set)->elements) texts.insert(to_string(one));
     }
-    element["inKernel"] = sets[name].contains(element.value("element", ""));
+    element.in_kernel = sets[element.set].contains(element.element);
   }
 }
 
@@ -96,135 +100,132 @@ bool mentions(const std::string& element, const std::string& address) {
   return ("," + element + ",").find("," + address + ",") != std::string::npos;
 }
 
-void find_elements(const std::string& address, ServiceJson& document) {
+void find_elements(NodePage& page) {
   const auto table = ipset::LibipsetTable::open();
-  if (!table) return note_unknown(document, "sets", table.error());
+  if (!table) return note_unknown(page, "sets", table.error());
   const auto sets = list_sets(**table);
-  if (!sets) return note_unknown(document, "sets", sets.error());
+  if (!sets) return note_unknown(page, "sets", sets.error());
   for (const auto& set : *sets)
     for (const auto& element : set.elements)
-      if (mentions(to_string(element), address))
-        document["elements"].push_back({{"set", set.spec.name}, {"element", to_string(element)}});
+      if (mentions(to_string(element), page.facts.address))
+        page.facts.elements.push_back(
+            {.set = set.spec.name, .element = to_string(element), .in_kernel = {}});
 }
 
 void add_rules_of(const ipset::WholeTable& table, netlink::Family family, ipset::Table name,
-                  const std::set<std::string>& sets, ServiceJson& rules) {
+                  const std::set<std::string>& sets, std::vector<inspect::PageRule>& rules) {
   for (const auto& [chain, list] : table.chains)
     for (const auto& rule : list)
       for (const auto& match : rule.matches)
         if (const auto* set = std::get_if<ipset::SetMatch>(&match); set && sets.contains(set->set))
-          rules.push_back({{"set", set->set},
-                           {"family", to_string(family)},
-                           {"table", to_string(name)},
-                           {"chain", chain},
-                           {"rule", to_string(rule, family)}});
+          rules.push_back({.set = set->set,
+                           .family = std::string(to_string(family)),
+                           .table = std::string(to_string(name)),
+                           .chain = chain,
+                           .rule = to_string(rule, family)});
 }
 
-// Adds the rules that use the sets of the document's elements.
-void add_rules(ServiceJson& document) {
+// Adds the rules that use the sets of the page's elements.
+void add_rules(NodePage& page) {
   std::set<std::string> sets;
-  for (const auto& element : document["elements"]) sets.insert(element.value("set", ""));
-  document["rules"] = ServiceJson::array();
+  for (const auto& element : page.facts.elements) sets.insert(element.set);
   if (sets.empty()) return;
   ipset::IptcRuleTable tables;
   for (const auto family : netlink::kFamilies)
     for (const auto name : {ipset::Table::mangle, ipset::Table::nat, ipset::Table::filter}) {
       const auto table = tables.read(family, name);
-      if (!table) return note_unknown(document, "rules", table.error());
-      if (*table) add_rules_of(**table, family, name, sets, document["rules"]);
+      if (!table) return note_unknown(page, "rules", table.error());
+      if (*table) add_rules_of(**table, family, name, sets, page.facts.node->rules);
     }
 }
 
 // --- from the daemon
 
-Result<ServiceJson> asked(ControlClient& daemon, const api::NamespacedName& service) {
+// nullopt: the Service does not exist.
+Result<std::optional<inspect::ServicePage>> asked(ControlClient& daemon,
+                                                  const api::NamespacedName& service) {
   const auto text =
       daemon.get("/v1/service?service=" + access::encode_query(api::to_string(service)));
   if (!text) return text.error();
-  auto document = ServiceJson::parse(*text, nullptr, false);
-  if (document.is_object() || document.is_null()) return document;
-  return daemon.stranger();
+  const auto document = api::JsonDocument::parse(*text);
+  if (!document) return daemon.stranger();
+  if (document->root().is_null()) return std::optional<inspect::ServicePage>();
+  auto page = inspect::read_service_page(document->root());
+  if (!page) return daemon.stranger();
+  return page;
 }
 
-ServiceJson whereabouts(const ServerName& name) {
-  auto json = ServiceJson::object();
-  for (const auto& [key, text] :
-       {std::pair("pod", name.pod), std::pair("node", name.node), std::pair("zone", name.zone)})
-    if (!text.empty()) json[key] = text;
-  return json;
+// Adds pods, nodes and zones, as the port's first virtual service has them.
+void name_endpoints(const inspect::PagePort& port, const ClusterNames& names,
+                    inspect::PageTraffic& traffic) {
+  const auto facet = std::ranges::find(port.facets, true, &inspect::PageFacet::held);
+  if (facet == port.facets.end()) return;
+  const netlink::VirtualServiceKey key{facet->address, port.protocol, facet->port};
+  for (auto& endpoint : traffic.endpoints)
+    if (const auto name = names.of(key, {endpoint.address, endpoint.port}))
+      endpoint.whereabouts = inspect::PageWhereabouts{.pod = std::string(name->pod),
+                                                      .node = std::string(name->node),
+                                                      .zone = std::string(name->zone)};
 }
 
-void name_endpoints(const ServiceJson& port, const ClusterNames& names, ServiceJson& traffic) {
-  const auto protocol = netlink::parse_protocol(port.value("protocol", ""));
-  for (const auto& facet : port.at("virtual")) {
-    const auto address = netlink::IpAddress::parse(facet.value("address", ""));
-    if (!facet.value("held", false) || !address || !protocol) continue;
-    const netlink::VirtualServiceKey key{*address, *protocol,
-                                         facet.value("port", std::uint16_t{0})};
-    for (auto& endpoint : traffic["endpoints"]) {
-      const auto ip = netlink::IpAddress::parse(endpoint.value("address", ""));
-      const auto name =
-          ip ? names.of(key, {*ip, endpoint.value("port", std::uint16_t{0})}) : std::nullopt;
-      if (name) endpoint["endpoint"] = whereabouts(*name);
-    }
-    return;
-  }
-}
-
-// nullptr (JSON's null): the Service does not exist.
-Result<ServiceJson> whole_document(ControlClient& daemon, const api::NamespacedName& service) {
-  auto document = asked(daemon, service);
-  if (!document || document->is_null()) return document;
-  const auto names = names_of_daemon(daemon, {.service = service});
+// nullopt: the Service does not exist.
+Result<std::optional<NodePage>> whole_page(ControlClient& daemon,
+                                           const api::NamespacedName& service) {
+  auto facts = asked(daemon, service);
+  if (!facts) return facts.error();
+  if (!*facts) return std::optional<NodePage>();
+  auto names = names_of_daemon(daemon, {.service = service});
   if (!names) return names.error();
-  for (auto& port : (*document)["ports"])
-    for (const char* traffic : {"internal", "external"})
-      if (port.contains(traffic)) name_endpoints(port, *names, port[traffic]);
-  (*document)["unknown"] = ServiceJson::array();
-  add_virtuals(*names, *document);
-  check_elements(*document);
-  add_rules(*document);
-  return document;
+  NodePage page{.facts = **std::move(facts), .names = *std::move(names), .virtuals = {}};
+  page.facts.node.emplace();
+  for (auto& port : page.facts.decisions->ports) {
+    name_endpoints(port, *page.names, port.internal);
+    if (port.external) name_endpoints(port, *page.names, *port.external);
+  }
+  add_virtuals(page);
+  check_elements(page);
+  add_rules(page);
+  return std::optional(std::move(page));
 }
 
-// For an address that the daemon does not know, or if it is not asked.
-ServiceJson kernel_document(const Backend& address, const std::string& unknown) {
-  const auto text = address.address.to_string();
-  ServiceJson document{{"address", text},
-                       {"virtualServices", ServiceJson::array()},
-                       {"elements", ServiceJson::array()},
-                       {"unknown", ServiceJson::array({unknown})}};
+// Of an address that the daemon does not know, or if it is not asked.
+NodePage kernel_page(const Backend& address, const std::string& unknown) {
+  NodePage page;
+  page.facts.address = address.address.to_string();
+  page.facts.node = {.rules = {}, .unknown = {unknown}};
+  auto& virtuals = page.virtuals.emplace();
   const auto bits = netlink::address_bits(address.address.family());
   for (const auto& filter :
        {ListFilter{.vip = netlink::IpPrefix::of(address.address, bits), .port = address.port},
         ListFilter{.backend = address}}) {
-    auto virtuals = listed(filter, nullptr);
-    if (!virtuals) {
-      note_unknown(document, "virtual services", virtuals.error());
+    auto found = listed(filter);
+    if (!found) {
+      note_unknown(page, "virtual services", found.error());
       break;
     }
-    for (auto& one : *virtuals) document["virtualServices"].push_back(std::move(one));
+    std::ranges::move(*found, std::back_inserter(virtuals));
   }
-  find_elements(text, document);
-  add_rules(document);
-  return document;
+  find_elements(page);
+  add_rules(page);
+  return page;
 }
 
-std::string text_of(const std::vector<ServiceJson>& documents, SetFormat format) {
-  if (format == SetFormat::json)
-    return api::to_json_text(ServiceJson{{"services", documents}}, 2) + "\n";
-  if (format == SetFormat::yaml) return api::write_yaml({{"services", documents}});
+std::string text_of(std::span<const NodePage> pages, SetFormat format) {
+  if (format != SetFormat::text)
+    return document_text(format, [&](api::DocumentWriter& out) {
+      out.object([&] {
+        out.list("services", pages, [&](const NodePage& page) { write_page(out, page); });
+      });
+    });
   std::string text;
-  for (const auto& document : documents)
-    text += (text.empty() ? "" : "\n\n") + service_page(document);
+  for (const auto& page : pages) text += (text.empty() ? "" : "\n\n") + page_text(page);
   return text;
 }
 
-int show_documents(const std::vector<ServiceJson>& documents, const ServiceOptions& options,
-                   Output& output) {
-  if (!output.write(text_of(documents, options.format))) return kPartly;
+int show_pages(std::span<const NodePage> pages, const ServiceOptions& options, Output& output) {
+  if (!output.write(text_of(pages, options.format))) return kPartly;
   const bool whole = std::ranges::all_of(
-      documents, [](const ServiceJson& document) { return document.at("unknown").empty(); });
+      pages, [](const NodePage& page) { return page.facts.node->unknown.empty(); });
   return whole ? kShown : kPartly;
 }
 
@@ -234,7 +235,7 @@ Result<std::set<api::NamespacedName>> meant_services(ControlClient& daemon,
   if (options.name) {
     const auto service = asked(daemon, *options.name);
     if (!service) return service.error();
-    if (!service->is_null()) return std::set{*options.name};
+    if (*service) return std::set{*options.name};
   }
   const auto names = names_of_daemon(daemon);
   if (!names) return names.error();
@@ -250,26 +251,24 @@ int run_service(const ServiceOptions& options, Output& output) {
   if (!services && options.name)
     return refuse("which addresses " + api::to_string(*options.name) +
                   " has only the daemon knows: " + to_string(services.error()));
+  const auto show_kernel = [&](const std::string& unknown) {
+    const auto page = kernel_page(*options.address, unknown);
+    return show_pages({&page, 1}, options, output);
+  };
   if (!services)
-    return show_documents(
-        {kernel_document(*options.address,
-                         "whose address this is, and which endpoints are used and why; " +
-                             to_string(services.error()))},
-        options, output);
+    return show_kernel("whose address this is, and which endpoints are used and why; " +
+                       to_string(services.error()));
   if (services->empty() && options.name)
     return refuse("there is no Service " + api::to_string(*options.name) +
                   ", and no Service has a pod of that name");
-  if (services->empty())
-    return show_documents(
-        {kernel_document(*options.address, "to which Service it belongs: none has this address")},
-        options, output);
-  std::vector<ServiceJson> documents;
+  if (services->empty()) return show_kernel("to which Service it belongs: none has this address");
+  std::vector<NodePage> pages;
   for (const auto& service : *services) {
-    auto document = whole_document(daemon, service);
-    if (!document) return refuse(to_string(document.error()));
-    if (document->is_object()) documents.push_back(*std::move(document));
+    auto page = whole_page(daemon, service);
+    if (!page) return refuse(to_string(page.error()));
+    if (*page) pages.push_back(**std::move(page));
   }
-  return show_documents(documents, options, output);
+  return show_pages(pages, options, output);
 }
 
 }  // namespace ipvsproxier::ctl

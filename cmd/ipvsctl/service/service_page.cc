@@ -3,43 +3,17 @@
 #include <map>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
+#include <fmt/ranges.h>
 
-#include "proxier/api/json_text.h"
+#include "cmd/ipvsctl/listing/table_form.h"
+#include "proxier/api/timestamp.h"
+#include "proxier/api/visible_text.h"
 
 namespace ipvsproxier::ctl {
 
 namespace {
 
-using Json = nlohmann::json;
-
-const Json& member(const Json& document, const char* key) {
-  static const Json kNone;
-  const auto it = document.find(key);
-  return it == document.end() ? kNone : *it;
-}
-
-std::string text_of(const Json& document, const char* key) {
-  const auto& value = member(document, key);
-  return value.is_string() ? value.get<std::string>()
-         : value.is_null() ? ""
-                           : api::to_json_text(value);
-}
-
-std::string joined(const Json& list) {
-  std::string text;
-  for (const auto& one : list)
-    text += (text.empty() ? "" : ", ") +
-            (one.is_string() ? one.get<std::string>() : api::to_json_text(one));
-  return text;
-}
-
-std::string address_of(const Json& end) {
-  const auto address = text_of(end, "address");
-  const bool is_v6 = address.find(':') != std::string::npos;
-  return fmt::format("{}{}{}:{}", is_v6 ? "[" : "", address, is_v6 ? "]" : "",
-                     text_of(end, "port"));
-}
+using api::visible;
 
 // "3.2 s", "5 min 2 s"
 std::string duration(double milliseconds) {
@@ -51,178 +25,198 @@ std::string duration(double milliseconds) {
   return fmt::format("{} min {} s", seconds / 60, seconds % 60);
 }
 
-class Page {
+template <typename Values>
+std::string joined(const Values& values) {
+  std::string text;
+  for (const auto& value : values) text += (text.empty() ? "" : ", ") + value.to_string();
+  return text;
+}
+
+// Texts of the cluster and of other programs are made visible where they are added.
+class PageText {
  public:
-  explicit Page(const Json& document) : document_(document) {}
+  explicit PageText(const NodePage& page) : page_(page), facts_(page.facts) {}
 
   std::string text() {
-    add_spec();
-    for (const auto& port : member(document_, "ports")) add_port(port);
-    add_virtuals();
-    add_refused();
-    add_draining();
+    const auto& decisions = facts_.decisions;
+    if (decisions)
+      add_spec(*decisions);
+    else
+      line("Address", facts_.address);
+    if (decisions)
+      for (const auto& port : decisions->ports) add_port(port);
+    if (page_.virtuals)
+      for (const auto& one : *page_.virtuals) add_virtual(one);
+    if (decisions) add_troubles(*decisions);
     add_memberships();
-    if (document_.contains("lastChange")) add_last_change();
-    for (const auto& what : member(document_, "unknown"))
-      text_ += fmt::format("\nNot known: {}.\n", what.get<std::string>());
+    if (decisions) add_last_change(decisions->last_change);
+    if (facts_.node)
+      for (const auto& what : facts_.node->unknown)
+        text_ += fmt::format("\nNot known: {}.\n", visible(what));
     return text_;
   }
 
  private:
-  void line(const char* name, const std::string& value) {
-    if (!value.empty()) text_ += fmt::format("{:<24}{}\n", name, value);
+  void line(const char* name, std::string_view value) {
+    if (!value.empty()) text_ += fmt::format("{:<24}{}\n", name, visible(value));
   }
 
-  void add_spec() {
-    const auto& service = member(document_, "service");
-    if (!service.is_object()) {
-      line("Address", text_of(document_, "address"));
-      return;
-    }
-    const auto& metadata = member(service, "metadata");
-    const auto& spec = member(service, "spec");
-    line("Service", text_of(metadata, "namespace") + "/" + text_of(metadata, "name"));
-    line("Created", text_of(metadata, "creationTimestamp"));
-    line("Type", text_of(spec, "type"));
-    line("Cluster IPs", joined(member(spec, "clusterIPs")));
-    line("External IPs", joined(member(spec, "externalIPs")));
-    std::string balancers;
-    for (const auto& one : member(member(member(service, "status"), "loadBalancer"), "ingress"))
-      balancers += (balancers.empty() ? "" : ", ") + text_of(one, "ip");
-    line("Load balancers", balancers);
-    line("Source ranges", joined(member(spec, "loadBalancerSourceRanges")));
-    line("Internal policy", text_of(spec, "internalTrafficPolicy"));
-    line("External policy", text_of(spec, "externalTrafficPolicy"));
-    if (text_of(spec, "sessionAffinity") == "ClientIP")
-      line(
-          "Session affinity",
-          "client IP, " +
-              text_of(member(member(spec, "sessionAffinityConfig"), "clientIP"), "timeoutSeconds") +
-              " s");
-    line("Health check node port", text_of(spec, "healthCheckNodePort"));
-    if (member(document_, "ports").empty())
+  void add_spec(const inspect::PageDecisions& decisions) {
+    const auto& service = decisions.service;
+    const auto policy = [](bool local) { return local ? "Local" : "Cluster"; };
+    line("Service", api::to_string(service.name));
+    if (service.creation_time) line("Created", api::to_rfc3339(*service.creation_time));
+    line("Type", api::to_string(service.type));
+    line("Cluster IPs", service.headless ? "None" : joined(service.cluster_ips));
+    line("External IPs", joined(service.external_ips));
+    line("Load balancers", joined(service.load_balancer_ips));
+    line("Source ranges", joined(service.source_ranges));
+    line("Internal policy", policy(service.internal_policy_local));
+    line("External policy", policy(service.external_policy_local));
+    if (service.affinity_seconds)
+      line("Session affinity", fmt::format("client IP, {} s", *service.affinity_seconds));
+    if (service.health_check_node_port != 0)
+      line("Health check node port", std::to_string(service.health_check_node_port));
+    if (decisions.ports.empty())
       text_ += "\nIt has nothing to proxy here: no cluster IP of a family of this node.\n";
   }
 
-  void add_port(const Json& port) {
-    text_ += fmt::format("\nPort {}/{}{}, {}\n", text_of(port, "port"), text_of(port, "protocol"),
-                         text_of(port, "name").empty() ? "" : " " + text_of(port, "name"),
-                         text_of(port, "family"));
-    for (const auto& facet : member(port, "virtual"))
-      text_ += fmt::format("  {:<46} {}{}\n", address_of(facet), text_of(facet, "facet"),
-                           facet.value("held", false)
-                               ? ""
-                               : "; not programmed, " + text_of(facet, "holder") + " has it");
-    const auto& internal = member(port, "internal");
-    const auto& external = member(port, "external");
-    const bool differ = external.is_object() && external != internal;
-    add_endpoints(internal, differ ? "Endpoints of internal traffic" : "Endpoints");
-    if (differ) add_endpoints(external, "Endpoints of external traffic");
+  void add_port(const inspect::PagePort& port) {
+    text_ += fmt::format("\nPort {}/{}{}, {}\n", port.port, to_string(port.protocol),
+                         port.name.empty() ? "" : " " + visible(port.name), to_string(port.family));
+    for (const auto& facet : port.facets)
+      text_ += fmt::format(
+          "  {:<46} {}{}\n", netlink::to_string(facet.address, facet.port), visible(facet.facet),
+          facet.held ? "" : "; not programmed, " + visible(facet.holder) + " has it");
+    const bool differ = port.external && *port.external != port.internal;
+    add_endpoints(port.internal, differ ? "Endpoints of internal traffic" : "Endpoints");
+    if (differ) add_endpoints(*port.external, "Endpoints of external traffic");
   }
 
-  void add_endpoints(const Json& traffic, const char* title) {
-    const auto& endpoints = member(traffic, "endpoints");
-    const bool wide = text_of(traffic, "policy") == "Local" && !traffic.value("byLocal", true);
-    text_ += fmt::format("  {}{}{}\n", title, endpoints.empty() ? ": none" : "",
+  void add_endpoints(const inspect::PageTraffic& traffic, const char* title) {
+    const bool wide = traffic.local_only && !traffic.by_local;
+    text_ += fmt::format("  {}{}{}\n", title, traffic.endpoints.empty() ? ": none" : "",
                          wide ? " (policy Local, but none is on this node: Cluster)" : "");
-    for (const auto& endpoint : endpoints) {
-      text_ += fmt::format("  {} {:<44} {}{}", endpoint.value("gets", false) ? '+' : '-',
-                           address_of(endpoint), text_of(endpoint, "use"),
-                           endpoint.value("local", false) ? ", on this node" : "");
-      add_whereabouts(member(endpoint, "endpoint"));
+    for (const auto& endpoint : traffic.endpoints) {
+      text_ += fmt::format("  {} {:<44} {}{}", endpoint.gets ? '+' : '-',
+                           netlink::to_string(endpoint.address, endpoint.port),
+                           visible(endpoint.use), endpoint.local ? ", on this node" : "");
+      const auto where = endpoint.whereabouts.value_or(inspect::PageWhereabouts());
+      end_line(where.pod, where.node, where.zone);
     }
   }
 
-  // Adds pod, node and zone, and ends the line.
-  void add_whereabouts(const Json& server) {
-    for (const char* key : {"pod", "node", "zone"})
-      if (const auto text = text_of(server, key); !text.empty())
-        text_ += fmt::format("  {} {}", key, text);
+  void end_line(std::string_view pod, std::string_view node, std::string_view zone) {
+    for (const auto& [key, value] :
+         {std::pair("pod", pod), std::pair("node", node), std::pair("zone", zone)})
+      if (!value.empty()) text_ += fmt::format("  {} {}", key, visible(value));
     text_ += '\n';
   }
 
-  void add_virtuals() {
-    for (const auto& one : member(document_, "virtualServices")) {
-      text_ += fmt::format("\nVirtual service {}/{}", address_of(one), text_of(one, "protocol"));
-      if (const auto facet = text_of(member(one, "service"), "facet"); !facet.empty())
-        text_ += ", " + facet;
-      if (!one.value("inKernel", true)) {
-        text_ += ": NOT IN THE KERNEL\n";
-        continue;
-      }
-      text_ += fmt::format(", {}\n", text_of(one, "scheduler"));
-      add_traffic(one, "  ");
-      if (member(one, "realServers").empty())
-        text_ += "  no real server: new connections are refused\n";
-      for (const auto& server : member(one, "realServers")) {
-        text_ += fmt::format("  -> {:<43} weight {}, {} active, {} inactive", address_of(server),
-                             text_of(server, "weight"), text_of(server, "activeConnections"),
-                             text_of(server, "inactiveConnections"));
-        add_whereabouts(member(server, "endpoint"));
-        add_traffic(server, "     ");
-      }
+  void add_virtual(const PageVirtual& one) {
+    text_ += "\nVirtual service " + to_string(one.key);
+    if (const auto name = page_.names ? page_.names->of(one.key) : std::nullopt)
+      text_ += fmt::format(", {}", plan::to_string(name->facet));
+    if (!one.reading) {
+      text_ += ": NOT IN THE KERNEL\n";
+      return;
     }
+    text_ += fmt::format(", {}\n", one.reading->service.scheduler.view());
+    add_traffic(one.reading->traffic, "  ");
+    if (one.servers.empty()) text_ += "  no real server: new connections are refused\n";
+    for (const auto& server : one.servers) add_server(one.key, server);
   }
 
-  void add_traffic(const Json& one, const char* indent) {
-    const auto& traffic = member(one, "traffic");
-    if (!traffic.is_object() || traffic.value("connections", 0ULL) == 0) return;
+  void add_server(const netlink::VirtualServiceKey& service,
+                  const netlink::ServerReading& reading) {
+    const auto& listed = reading.listed;
     text_ +=
-        fmt::format("{}{} connections so far; now {}/s, {} and {} B/s in and out\n", indent,
-                    text_of(traffic, "connections"), text_of(traffic, "connectionsPerSecond"),
-                    text_of(traffic, "bytesInPerSecond"), text_of(traffic, "bytesOutPerSecond"));
+        fmt::format("  -> {:<43} weight {}, {} active, {} inactive", to_string(listed.server.key),
+                    listed.server.weight, listed.active_connections, listed.inactive_connections);
+    const auto found = page_.names ? page_.names->of(service, listed.server.key) : std::nullopt;
+    const auto name = found.value_or(ServerName());
+    end_line(name.pod, name.node, name.zone);
+    add_traffic(reading.traffic, "     ");
   }
 
-  void add_refused() {
-    const auto& refused = member(document_, "refused");
-    if (!refused.empty()) text_ += "\nThe kernel refuses\n";
-    for (const auto& one : refused) text_ += "  " + one.get<std::string>() + "\n";
+  void add_traffic(const netlink::IpvsTraffic& traffic, const char* indent) {
+    if (traffic.connections == 0) return;
+    text_ += fmt::format("{}{} connections so far; now {}/s, {} and {} B/s in and out\n", indent,
+                         traffic.connections, traffic.connection_rate, traffic.byte_rate_in,
+                         traffic.byte_rate_out);
   }
 
-  void add_draining() {
-    const auto& draining = member(document_, "draining");
-    if (!draining.empty()) text_ += "\nDraining (weight 0, until its connections are gone)\n";
-    for (const auto& one : draining)
-      text_ += fmt::format("  {} -> {}  for {}{}\n", text_of(one, "service"),
-                           text_of(one, "server"), duration(one.value("forMilliseconds", 0.0)),
-                           one.contains("leftMilliseconds")
-                               ? ", " + duration(one.value("leftMilliseconds", 0.0)) + " left"
-                               : ", as long as they last");
+  // What the kernel refuses, and what drains.
+  void add_troubles(const inspect::PageDecisions& decisions) {
+    if (!decisions.refused.empty()) text_ += "\nThe kernel refuses\n";
+    for (const auto& one : decisions.refused) text_ += "  " + visible(one) + "\n";
+    if (!decisions.draining.empty())
+      text_ += "\nDraining (weight 0, until its connections are gone)\n";
+    for (const auto& one : decisions.draining)
+      text_ +=
+          fmt::format("  {} -> {}  for {}{}\n", visible(one.service), visible(one.server),
+                      duration(static_cast<double>(one.for_ms)),
+                      one.left_ms ? ", " + duration(static_cast<double>(*one.left_ms)) + " left"
+                                  : ", as long as they last");
   }
 
   void add_memberships() {
     std::map<std::string, std::vector<std::string>> sets;
-    for (const auto& one : member(document_, "elements"))
-      sets[text_of(one, "set")].push_back(
-          text_of(one, "element") + (one.value("inKernel", true) ? "" : "  NOT IN THE KERNEL"));
+    for (const auto& one : facts_.elements)
+      sets[one.set].push_back(visible(one.element) +
+                              (one.in_kernel.value_or(true) ? "" : "  NOT IN THE KERNEL"));
     for (const auto& [set, elements] : sets) {
-      text_ += fmt::format("\nSet {}\n", set);
+      text_ += fmt::format("\nSet {}\n", visible(set));
       for (const auto& element : elements) text_ += "  " + element + "\n";
-      for (const auto& rule : member(document_, "rules"))
-        if (text_of(rule, "set") == set)
-          text_ +=
-              fmt::format("  asked by {} {} {}: {}\n", text_of(rule, "family"),
-                          text_of(rule, "table"), text_of(rule, "chain"), text_of(rule, "rule"));
+      if (!facts_.node) continue;
+      for (const auto& rule : facts_.node->rules)
+        if (rule.set == set)
+          text_ += fmt::format("  asked by {} {} {}: {}\n", visible(rule.family),
+                               visible(rule.table), visible(rule.chain), visible(rule.rule));
     }
   }
 
-  void add_last_change() {
-    const auto& change = member(document_, "lastChange");
+  void add_last_change(const std::optional<inspect::PageChange>& change) {
     text_ += "\nLast change  ";
-    text_ += change.is_object() ? fmt::format("{}, programmed in {}\n", text_of(change, "when"),
-                                              duration(change.value("tookMilliseconds", 0.0)))
-                                : "long ago: it is not among the last that the daemon remembers\n";
+    text_ += change ? fmt::format("{}, programmed in {}\n", visible(change->when),
+                                  duration(change->took_ms))
+                    : "long ago: it is not among the last that the daemon remembers\n";
   }
 
-  const Json& document_;
+  const NodePage& page_;
+  const inspect::ServicePage& facts_;
   std::string text_;
 };
 
+void write_absent(api::DocumentWriter& out, const PageVirtual& one,
+                  const std::optional<ClusterNames>& names) {
+  out.object([&] {
+    out.member("address", one.key.address.to_string());
+    out.member("inKernel", false);
+    out.member("port", one.key.port);
+    out.member("protocol", to_string(one.key.protocol));
+    if (const auto name = names ? names->of(one.key) : std::nullopt)
+      out.object("service", [&] { out.member("facet", plan::to_string(name->facet)); });
+  });
+}
+
 }  // namespace
 
-std::string service_page(const Json& document) {
-  const auto shown = api::visible_texts(document);
-  return Page(shown).text();
+std::string page_text(const NodePage& page) {
+  return PageText(page).text();
+}
+
+void write_page(api::DocumentWriter& out, const NodePage& page) {
+  out.object([&] {
+    inspect::write_members(out, page.facts);
+    if (!page.virtuals) return;
+    out.list("virtualServices", *page.virtuals, [&](const PageVirtual& one) {
+      if (one.reading)
+        write_virtual_service(out, *one.reading, one.servers, page.names ? &*page.names : nullptr);
+      else
+        write_absent(out, one, page.names);
+    });
+  });
 }
 
 }  // namespace ipvsproxier::ctl

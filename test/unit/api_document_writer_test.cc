@@ -1,13 +1,17 @@
 #include <algorithm>
+#include <array>
+#include <limits>
 #include <random>
 #include <string>
+#include <vector>
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "proxier/api/document_writer.h"
+#include "proxier/api/json_builder.h"
 #include "proxier/api/visible_text.h"
 #include "proxier/api/yaml.h"
-#include "proxier/api/yaml_writer.h"
 
 namespace ipvsproxier::api {
 namespace {
@@ -19,6 +23,70 @@ nlohmann::json read_back(const std::string& text) {
   REQUIRE_FALSE(error);
   REQUIRE(documents.size() == 1);
   return documents[0].value;
+}
+
+std::string write_yaml(const nlohmann::json& value) {
+  YamlWriter out;
+  write_tree(out, value);
+  return out.take();
+}
+
+// Lists and objects, empty and not, at several levels.
+void write_all_kinds(DocumentWriter& out) {
+  out.object([&] {
+    out.member("flag", true);
+    out.list("rows", std::array{1, 2},
+             [&](int row) { out.object([&] { out.member("row", row); }); });
+    out.object("none", [] {});
+    out.member("texts", std::vector<std::string>());
+    out.key("\"quoted\"");
+    out.value(nullptr);
+    out.member("half", 0.5);
+    out.member("whole", 2.0);
+    out.member("most", std::numeric_limits<std::uint64_t>::max());
+    out.member("least", std::numeric_limits<std::int64_t>::min());
+  });
+}
+
+TEST_CASE("the same calls become JSON on one line, on lines down to a level, and YAML") {
+  const auto json_of = [](std::size_t levels) {
+    JsonWriter out(levels);
+    write_all_kinds(out);
+    return out.take();
+  };
+  const std::string numbers =
+      R"("half":0.5,"whole":2.0,"most":18446744073709551615,"least":-9223372036854775808})";
+  const std::string line =
+      R"({"flag":true,"rows":[{"row":1},{"row":2}],"none":{},"texts":[],"\"quoted\"":null,)" +
+      numbers;
+  CHECK(json_of(JsonWriter::kOneLine) == line);
+  const auto tree = nlohmann::ordered_json::parse(line);
+  CHECK(json_of(JsonWriter::kIndented) == tree.dump(2));
+  const std::string lines =
+      "{\n  \"flag\": true,\n  \"rows\": [\n    {\"row\":1},\n    {\"row\":2}\n  ],\n  \"none\": "
+      "{}";
+  CHECK(json_of(2).substr(0, lines.size()) == lines);
+  YamlWriter yaml;
+  write_all_kinds(yaml);
+  CHECK(yaml.take() ==
+        "flag: true\nrows:\n  - row: 1\n  - row: 2\nnone: {}\ntexts: []\n\"\\\"quoted\\\"\": "
+        "null\nhalf: "
+        "0.5\nwhole: 2.0\nmost: 18446744073709551615\nleast: -9223372036854775808\n");
+}
+
+TEST_CASE("JSON that is taken in parts is one document") {
+  JsonWriter out(JsonWriter::kIndented);
+  std::string text;
+  out.open_list();
+  out.move_to(text);
+  for (const std::string part : {"a", "b"}) {
+    out.value(part);
+    out.move_to(text);
+  }
+  out.splice("{}");
+  out.close();
+  out.move_to(text);
+  CHECK(text == "[\n  \"a\",\n  \"b\",\n  {}\n]");
 }
 
 TEST_CASE("values are written as YAML") {
