@@ -46,7 +46,12 @@ for program in PROGRAMS:
 
 # What ipvsctl shows, beside the commands that fetch what is shown.
 CTL_VIEW = re.compile(r"cmd/ipvsctl/(names|listing|explain|rules|service|top)/"
-                      r"(?!\w*_(commands?|options)\.|(node_reading|daemon_names|system_names|terminal)\.)")
+                      r"(?!\w*_(commands?|options)\.|(node_reading|daemon_names|terminal)\.)")
+# The rooms of ipvsctl, and which others each may include.
+CTL_ROOM = re.compile(r"cmd/ipvsctl/(\w+)/")
+CTL_ROOM_USES = {"names": set(), "listing": {"names"}, "explain": {"names", "listing"},
+                 "rules": {"explain", "listing"}, "service": {"names", "listing"}, "top": {"names"},
+                 "diff": set()}
 CTL_VIEW_USES = {"proxier/inspect", "proxier/plan", "proxier/model", "proxier/api", "netlink", "ipset"}
 
 # Exceptions to the rooms: sync and watch publish through two headers of serve; addresses to listen on are
@@ -123,6 +128,9 @@ def project_violations(path, target):
         yield "serve uses netlink for addresses, results and descriptors only"
     if room in PURE_ROOMS and other in ("netlink", "ipset") and not PURE_HEADER.search(target):
         yield f"{room} may use only the values of {other}"
+    source, used = CTL_ROOM.match(path), CTL_ROOM.match(target)
+    if source and used and used[1] not in CTL_ROOM_USES[source[1]] | {source[1]}:
+        yield f"{source[1]} must not know {used[1]}"
     if CTL_VIEW.match(path):
         if other == "cmd/ipvsctl" and not CTL_VIEW.match(target):
             yield "what is shown does not know the commands"
@@ -238,6 +246,10 @@ SELF_TEST = [
     ("cmd/ipvsctl/top/top_view.cc", '"proxier/sync/a.h"', "must not know proxier/sync"),
     ("cmd/ipvsctl/top/top_view.cc", '"cmd/ipvsctl/output.h"', "does not know the commands"),
     ("cmd/ipvsctl/top/top_view.cc", '"cmd/ipvsctl/names/cluster_names.h"', ""),
+    ("cmd/ipvsctl/top/top_command.cc", '"cmd/ipvsctl/commands.h"', ""),
+    ("cmd/ipvsctl/top/top_view.cc", '"cmd/ipvsctl/listing/listing.h"', "top must not know listing"),
+    ("cmd/ipvsctl/names/a.cc", '"cmd/ipvsctl/listing/listing.h"', "names must not know listing"),
+    ("cmd/ipvsctl/rules/rule_listing.cc", '"cmd/ipvsctl/listing/set_listing.h"', ""),
     ("proxier/junk/a.cc", "<vector>", "there is no room proxier/junk"),
     ("cmd/a.cc", '"netlink/ipvs/ipvs_kernel.h"', ""),
     ("cmd/a.cc", "<CLI/CLI.hpp>", ""),

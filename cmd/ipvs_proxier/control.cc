@@ -156,16 +156,22 @@ std::string sync_json(const sync::Inspection& inspection, const std::vector<std:
   return out.take();
 }
 
+void write_watch(api::DocumentWriter& out, const serve::Status& status, serve::Resource resource) {
+  out.member("error", status.watch_failure(resource));
+  if (const auto age = status.watch_age(resource))
+    out.member("heardMillisecondsAgo", milliseconds(*age));
+}
+
 void write_watches(api::DocumentWriter& out, const serve::Status& status) {
   std::map<std::string_view, serve::Resource> by_name;
   for (const auto resource : serve::kResources) by_name.emplace(to_string(resource), resource);
   out.object("watches", [&] {
-    for (const auto& [name, resource] : by_name)
-      out.object(name, [&] {
-        out.member("error", status.watch_failure(resource));
-        if (const auto age = status.watch_age(resource))
-          out.member("heardMillisecondsAgo", milliseconds(*age));
-      });
+    for (const auto& [name, resource] : by_name) {
+      out.key(name);
+      out.open_object();
+      write_watch(out, status, resource);
+      out.close();
+    }
   });
 }
 

@@ -1,4 +1,4 @@
-#include "cmd/ipvsctl/check_command.h"
+#include "cmd/ipvsctl/commands.h"
 
 #include <utility>
 

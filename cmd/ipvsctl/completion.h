@@ -1,7 +1,7 @@
 #pragma once
 
 // Shell completion: the answers of `ipvsctl complete`, and the completion scripts for bash, zsh and
-// fish. Pure, except for `known`.
+// fish. Pure, except for known_values().
 
 #include <functional>
 #include <string>
@@ -21,10 +21,15 @@ struct Completion {
   bool operator==(const Completion&) const = default;
 };
 
-// Returns the values for an option or argument of a type ("SET", "LINK", "NAMESPACE"); `begun` is
-// the typed part.
+// Returns the values for an option or argument of a type ("SET", "CHAIN", "LINK", "NAMESPACE",
+// "SERVICE"); `begun` is the typed part.
 using KnownValues =
     std::function<std::vector<std::string>(std::string_view type, std::string_view begun)>;
+
+// The values on this node and those that its daemon knows: names of sets, chains, links, namespaces
+// and Services. Asking the daemon may take a moment; without a daemon or permission there are no
+// Services.
+std::vector<std::string> known_values(std::string_view type, std::string_view begun);
 
 // A special answer instead of candidates: complete file names.
 inline constexpr const char* kFilesAreMeant = ":files";

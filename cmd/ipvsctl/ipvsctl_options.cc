@@ -13,7 +13,8 @@
 
 #include "cmd/command_line.h"
 #include "cmd/ipvsctl/completion.h"
-#include "cmd/ipvsctl/completion_values.h"
+#include "cmd/ipvsctl/explain/explain_options.h"
+#include "cmd/ipvsctl/listing/list_options.h"
 #include "cmd/ipvsctl/top/top_options.h"
 
 namespace ipvsproxier::ctl {
@@ -233,7 +234,7 @@ Make add_complete(CLI::App& command, const CLI::App& app, std::ostream& out) {
   return [words, &app, &out] {
     CLI::App daemon;
     cmd::add_daemon_flags(daemon);
-    out << candidates_text(complete(app, daemon, *words, completion_values));
+    out << candidates_text(complete(app, daemon, *words, known_values));
     return 0;
   };
 }

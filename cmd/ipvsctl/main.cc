@@ -4,18 +4,10 @@
 
 #include <iostream>
 
-#include "cmd/ipvsctl/check_command.h"
-#include "cmd/ipvsctl/diff/diff_command.h"
-#include "cmd/ipvsctl/explain/explain_command.h"
+#include "cmd/ipvsctl/commands.h"
 #include "cmd/ipvsctl/ipvsctl_options.h"
-#include "cmd/ipvsctl/listing/list_command.h"
-#include "cmd/ipvsctl/listing/sets_command.h"
-#include "cmd/ipvsctl/listing/view_commands.h"
 #include "cmd/ipvsctl/names/daemon_names.h"
 #include "cmd/ipvsctl/output.h"
-#include "cmd/ipvsctl/rules/rules_command.h"
-#include "cmd/ipvsctl/status_command.h"
-#include "cmd/ipvsctl/top/top_command.h"
 
 namespace ipvsproxier::ctl {
 namespace {

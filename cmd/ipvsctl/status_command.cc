@@ -1,4 +1,4 @@
-#include "cmd/ipvsctl/status_command.h"
+#include "cmd/ipvsctl/commands.h"
 
 #include <sys/utsname.h>
 

@@ -21,6 +21,9 @@ namespace ipvsproxier::access {
 
 enum class Method : std::uint8_t { get, post, patch };
 
+// A value of a query, encoded: every byte except letters, digits and "-._~" becomes %XX.
+std::string encode_query(std::string_view value);
+
 struct Request {
   Method method = Method::get;
   std::string target;        // path and query, encoded: "/api/v1/services?limit=500"

@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "proxier/access/query.h"
 #include "proxier/api/wire.h"
 
 namespace ipvsproxier::check {

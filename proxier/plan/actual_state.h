@@ -1,7 +1,7 @@
 #pragma once
 
 // ActualState: the state of the kernel as values, in the same shape as DesiredState. It is read
-// from the kernel (sync/read_back.h, sync/kernel_state.h); the daemon keeps one up to date with its
+// from the kernel (sync/read_back.h); the daemon keeps one up to date with its
 // own operations (sync/mirror.h). A part that could not be read is absent, and no conclusion is
 // drawn from its absence. Any thread.
 

@@ -6,8 +6,8 @@
 // only.
 //
 // Order: sets (in ipset::sets_of()), rules, virtual services, their real servers; so guards are
-// known and repaired before what they guard. Links and addresses are not read here: LinkEvents
-// report their changes.
+// known and repaired before what they guard. Links and addresses are not among the parts:
+// LinkEvents report their changes, and list_bound() reads them at once.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +16,12 @@
 #include <set>
 #include <vector>
 
+#include "netlink/ip_address.h"
+#include "netlink/links/link_table.h"
+#include "netlink/links/link_types.h"
+#include "netlink/result.h"
 #include "proxier/plan/actual_state.h"
+#include "proxier/plan/differences.h"
 #include "proxier/plan/transaction.h"
 #include "proxier/sync/kernel.h"
 
@@ -94,5 +99,19 @@ class ReadBack {
 // not be read stay absent.
 std::vector<Failure> read_kernel(Kernel& kernel, const plan::DesiredState& desired,
                                  plan::ActualState& state);
+
+// --- where VIPs are bound
+
+// Everything that makes an address local to this node.
+struct BoundAddresses {
+  std::vector<netlink::InterfaceAddress> addresses;  // on all links
+  std::vector<netlink::IpAddress> local_routes;      // only ours
+};
+
+netlink::Result<BoundAddresses> list_bound(netlink::LinkTable& links);
+
+// Stores the bindings on our dummy links and by our local routes in the state.
+void take_bindings(const BoundAddresses& all, const plan::Differences& differences,
+                   plan::ActualState& state);
 
 }  // namespace ipvsproxier::sync

@@ -1,17 +1,57 @@
 #pragma once
 
-// SyncInput: events since the sync thread last looked, and questions to it. Merged in a mailbox
-// while the thread is busy.
+// SyncInput: events since the sync thread last looked, and questions, which it answers between two
+// syncs from its own data; answers must be short. Merged in a mailbox while the thread is busy.
 
+#include <chrono>
+#include <functional>
 #include <iterator>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "netlink/links/link_types.h"
 #include "proxier/model/changes.h"
-#include "proxier/sync/question.h"
+#include "proxier/model/cluster_state.h"
+#include "proxier/plan/actual_state.h"
+#include "proxier/plan/planner.h"
+#include "proxier/sync/drain.h"
+#include "proxier/sync/last_changes.h"
+#include "proxier/sync/refusals.h"
 
 namespace ipvsproxier::sync {
+
+// The state of the sync thread. Times are wall-clock times; nullopt: not yet.
+struct SyncStanding {
+  using Time = std::chrono::system_clock::time_point;
+
+  bool listed = false;   // the first lists of the cluster have arrived
+  bool known = false;    // the kernel was read
+  bool settled = false;  // the kernel has everything that the cluster asks for and that it accepts
+  std::optional<Time> last_sync;          // the last sync that changed something or failed
+  std::chrono::nanoseconds last_took{0};  // duration of that sync
+  // Last time at which the whole kernel was read and found right. Later changes were acknowledged
+  // when they were written, and are compared at the next reading.
+  std::optional<Time> agreed;
+  std::size_t draining = 0;  // real servers
+  std::size_t waiting = 0;   // parts of the kernel state that wait for a retry
+  std::optional<std::chrono::milliseconds> next_try;
+  std::vector<std::string> wrong;  // current problems, one line each
+};
+
+struct Inspection {
+  const model::ClusterState& cluster;
+  const plan::Planner& planner;
+  const plan::ActualState& kernel;  // as far as known: services and addresses may be absent
+  const SyncStanding& standing;
+  const Drain& drain;
+  const LastChanges& changes;
+  const Refusals& refusals;
+  TimePoint now;  // for `drain`
+};
+
+using Question = std::function<void(const Inspection&)>;
 
 struct SyncInput {
   model::Changes changes;

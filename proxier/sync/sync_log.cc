@@ -3,6 +3,10 @@
 #include <chrono>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "proxier/sync/sync_report.h"
+
 namespace ipvsproxier::sync {
 
 namespace {
@@ -79,6 +83,20 @@ void SyncLog::tell(const SyncProblems& problems, bool all, const std::string& ne
   std::erase_if(told_, [&](const auto& entry) {
     return !entry.second.now && (all || now - entry.second.at >= kTellAgain);
   });
+}
+
+bool SyncReport::empty() const {
+  return problems == 0 && failures == 0 && written == Written{} && sysctls == 0 && flows == 0;
+}
+
+std::string to_string(const SyncReport& report) {
+  const auto& written = report.written;
+  auto text = fmt::format(
+      "ipvs {}, links {}, addresses {}, elements {}, sets {}, rule tables {}, sysctls {}, flows "
+      "{}, failures {}",
+      written.ipvs, written.links, written.addresses, written.elements, written.sets,
+      written.rule_tables, report.sysctls, report.flows, report.failures + report.problems);
+  return report.refused == 0 ? text : text + fmt::format(", refused {}", report.refused);
 }
 
 }  // namespace ipvsproxier::sync

@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "proxier/access/query.h"
+#include "proxier/access/transport.h"
 
 namespace ipvsproxier::watch {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "proxier/access/query.h"
+#include "proxier/access/transport.h"
 #include "proxier/api/wire.h"
 
 namespace ipvsproxier::watch {

@@ -29,7 +29,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
-#include "cmd/ipvsctl/listing/list_command.h"
+#include "cmd/ipvsctl/commands.h"
 #include "cmd/ipvsctl/names/daemon_names.h"
 #include "cmd/ipvsctl/output.h"
 #include "cmd/ipvsctl/top/top_view.h"

@@ -4,8 +4,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "cmd/ipvsctl/commands.h"
 #include "cmd/ipvsctl/ipvsctl_options.h"
-#include "cmd/ipvsctl/listing/list_command.h"
 #include "test/kernel/netns.h"
 
 namespace ipvsproxier::test {

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "proxier/access/query.h"
+#include "proxier/access/transport.h"
 #include "proxier/watch/resource_version.h"
 
 namespace ipvsproxier::watch {

@@ -1,4 +1,4 @@
-#include "cmd/ipvsctl/diff/diff_command.h"
+#include "cmd/ipvsctl/commands.h"
 
 #include <algorithm>
 #include <chrono>

@@ -9,7 +9,7 @@
 #include "cmd/log.h"
 #include "cmd/node_check.h"
 #include "proxier/access/access_choice.h"
-#include "proxier/access/query.h"
+#include "proxier/access/transport.h"
 #include "proxier/api/decode.h"
 #include "proxier/api/fields.h"
 #include "proxier/api/json_value.h"

@@ -1,4 +1,4 @@
-#include "cmd/ipvsctl/explain/explain_command.h"
+#include "cmd/ipvsctl/commands.h"
 
 #include <optional>
 

@@ -5,20 +5,13 @@
 #include <string>
 
 #include "cmd/command_line.h"
-#include "cmd/ipvsctl/explain/packet_walk.h"
+#include "cmd/ipvsctl/commands.h"
 
 namespace CLI {
 class App;
 }
 
 namespace ipvsproxier::ctl {
-
-struct ExplainOptions {
-  Flow flow;
-  bool live = false;  // also show existing connections of the flow
-  bool json = false;
-  std::string socket;  // the daemon's, for the cluster's names
-};
 
 // The flags as texts.
 struct ExplainWords {

@@ -4,8 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "cmd/ipvsctl/explain/host_decision.h"
-#include "cmd/ipvsctl/explain/ipvs_decision.h"
+#include "cmd/ipvsctl/explain/decisions.h"
 #include "cmd/ipvsctl/explain/rule_walk.h"
 
 namespace ipvsproxier::ctl {

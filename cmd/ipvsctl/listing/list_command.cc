@@ -1,7 +1,7 @@
-#include "cmd/ipvsctl/listing/list_command.h"
+#include "cmd/ipvsctl/commands.h"
 
+#include "cmd/ipvsctl/names/address_names.h"
 #include "cmd/ipvsctl/names/daemon_names.h"
-#include "cmd/ipvsctl/names/system_names.h"
 #include "netlink/ipvs/ipvs_connections.h"
 #include "netlink/ipvs/ipvs_reader_kernel.h"
 

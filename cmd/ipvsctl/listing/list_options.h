@@ -2,37 +2,17 @@
 
 // The command line of `ipvsctl list`, and filters that other commands share.
 
-#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "cmd/command_line.h"
+#include "cmd/ipvsctl/commands.h"
 #include "cmd/ipvsctl/listing/list_filter.h"
-#include "cmd/ipvsctl/listing/table_form.h"
 #include "proxier/inspect/service_query.h"
 
 namespace ipvsproxier::ctl {
-
-enum class ListSubject : std::uint8_t { table, connections, timeouts, daemons };
-enum class ListFormat : std::uint8_t { text, wide, json, yaml, save };
-
-struct ListOptions {
-  ListSubject subject = ListSubject::table;
-  ListFormat format = ListFormat::text;
-  Columns columns = Columns::plain;
-  bool persistence = false;  // for connections: show the persistence engine's data
-  bool exact = false;
-  bool resolve = false;  // print addresses and ports by this host's names
-  // Show the cluster's names, asking the daemon on `socket`.
-  bool names = true;
-  std::string socket;
-  // Only the virtual services of these Services, which only the daemon knows.
-  inspect::ServiceQuery services;
-  bool sorted = true;
-  ListFilter filter;
-};
 
 // Adds the command's flags. Call the result after the line is parsed: it returns the options, or
 // throws a CLI::ParseError for contradicting flags.

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "cmd/ipvsctl/output.h"
-#include "proxier/access/query.h"
+#include "proxier/access/transport.h"
 
 namespace ipvsproxier::ctl {
 

@@ -1,4 +1,4 @@
-#include "cmd/ipvsctl/rules/rules_command.h"
+#include "cmd/ipvsctl/commands.h"
 
 #include <set>
 

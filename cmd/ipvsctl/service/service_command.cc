@@ -1,4 +1,4 @@
-#include "cmd/ipvsctl/service/service_command.h"
+#include "cmd/ipvsctl/commands.h"
 
 #include <algorithm>
 #include <iterator>
@@ -16,7 +16,7 @@
 #include "ipset/rules/rule_iptc.h"
 #include "ipset/sets/set_libipset.h"
 #include "netlink/ipvs/ipvs_reader_kernel.h"
-#include "proxier/access/query.h"
+#include "proxier/access/transport.h"
 #include "proxier/api/json_value.h"
 #include "proxier/inspect/service_page.h"
 

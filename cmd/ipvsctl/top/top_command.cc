@@ -1,4 +1,4 @@
-#include "cmd/ipvsctl/top/top_command.h"
+#include "cmd/ipvsctl/commands.h"
 
 #include <algorithm>
 #include <csignal>

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <string>
 
-#include "cmd/ipvsctl/top/top_command.h"
+#include "cmd/ipvsctl/commands.h"
 
 namespace CLI {
 class App;

@@ -1,4 +1,4 @@
-#include "cmd/ipvsctl/names/system_names.h"
+#include "cmd/ipvsctl/names/address_names.h"
 
 #include <netdb.h>
 

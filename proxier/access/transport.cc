@@ -1,4 +1,4 @@
-#include "proxier/access/query.h"
+#include "proxier/access/transport.h"
 
 namespace ipvsproxier::access {
 

@@ -1,14 +1,32 @@
 #pragma once
 
-// What this host decides about a packet apart from rules and IPVS: failed route lookups, the
-// address of masquerading, and listening sockets. Pure, any thread.
+// What the kernel decides about a packet beside the rules: which virtual service takes it and which
+// real servers may get it, what happens without a route, which address masquerading chooses, and
+// whether a socket listens. Pure, any thread.
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cmd/ipvsctl/explain/packet_walk.h"
 
 namespace ipvsproxier::ctl {
+
+// --- IPVS, as ip_vs_service_find() and ip_vs_schedule() decide (net/netfilter/ipvs, 6.1)
+
+struct VirtualChoice {
+  const plan::ActualService* service = nullptr;  // in the reading; nullptr: IPVS ignores the packet
+  std::string text;                              // "10.96.0.1:443/TCP, scheduler rr"
+  std::vector<netlink::RealServer> candidates;
+  std::vector<netlink::RealServer> passed_over;  // weight 0: no new connections
+  std::string why_none;                          // the reason, without candidates
+  // Without candidates: the packet passes IPVS. Only possible for an FTP service.
+  bool passes = false;
+};
+
+VirtualChoice choose_service(const NodeReading& node, const Packet& packet);
+
+// --- the host
 
 std::string link_name(const NodeReading& node, std::int32_t index);  // "" if there is none
 
