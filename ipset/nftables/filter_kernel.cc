@@ -28,11 +28,10 @@ bool is_interrupted(const Error& error) {
   return error.kind == ErrorKind::busy || error.kind == ErrorKind::overrun;
 }
 
-// Appends a rule to its chain; rules of chains that are not listed belong to other tables.
-void keep_rule(ListedNftRule rule, FilterContents& contents) {
-  const auto chain = contents.chains.find(rule.rule.chain);
-  if (chain != contents.chains.end())
-    chain->second.rules.push_back({rule.handle, std::move(rule.rule.expressions)});
+// A dump may list other tables as well: what stands in them need not be readable.
+bool is_in(const NftTableKey& table, ByteView payload) {
+  const auto listed = decode_nft_table(payload);
+  return listed && *listed == table;
 }
 
 }  // namespace
@@ -91,27 +90,31 @@ Result<std::uint32_t> KernelFilterTable::read_at_once(const std::function<Status
   return failure;
 }
 
-// The chains with their rules, and the sets without elements. A dump may list other tables as well.
+// The chains with their rules, and the sets without elements.
 Status KernelFilterTable::read_frame(const NftTableKey& table, FilterContents& contents) {
   contents = {};
-  const auto chains = dump(encode_list_nft_chains(table), [&](ByteView payload) -> Status {
+  auto chains = dump(encode_list_nft_chains(table), [&](ByteView payload) -> Status {
+    if (!is_in(table, payload)) return {};
     auto chain = decode_nft_chain(payload);
     if (!chain) return chain.error();
-    if (chain->table == table) contents.chains[chain->chain.name].base = chain->chain.base;
+    contents.chains[chain->chain.name].base = chain->chain.base;
     return {};
   });
   if (!chains) return chains;
-  const auto sets = dump(encode_list_nft_sets(table), [&](ByteView payload) -> Status {
+  auto sets = dump(encode_list_nft_sets(table), [&](ByteView payload) -> Status {
+    if (!is_in(table, payload)) return {};
     auto set = decode_nft_set(payload);
     if (!set) return set.error();
-    if (set->table == table) contents.sets[set->set.name].spec = set->set;
+    contents.sets[set->set.name].spec = set->set;
     return {};
   });
   if (!sets) return sets;
   return dump(encode_list_nft_rules(table), [&](ByteView payload) -> Status {
+    if (!is_in(table, payload)) return {};
     auto rule = decode_nft_rule(payload);
     if (!rule) return rule.error();
-    if (rule->table == table) keep_rule(*std::move(rule), contents);
+    auto& chain = contents.chains[rule->rule.chain];
+    chain.rules.push_back({rule->handle, std::move(rule->rule.expressions)});
     return {};
   });
 }

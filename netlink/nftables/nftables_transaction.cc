@@ -38,7 +38,7 @@ class UnitRun {
       group.push_back(unit);
       bytes += encoded_.back().bytes;
     }
-    apply(std::move(group));
+    apply(group);
     return std::move(outcomes_);
   }
 
@@ -54,7 +54,7 @@ class UnitRun {
   }
 
   // Applies these units and forgets their messages.
-  void apply(std::vector<std::size_t> group) {
+  void apply(const std::vector<std::size_t>& group) {
     std::vector<std::size_t> suspects;
     settle(group, suspects);
     std::vector<std::size_t> none;

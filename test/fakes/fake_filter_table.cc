@@ -114,7 +114,7 @@ class FakeNfUnit {
   };
 
   Error undo(const Error& error) {
-    for (auto step = undo_.rbegin(); step != undo_.rend(); ++step) (*step)->undo();
+    for (; !undo_.empty(); undo_.pop_back()) undo_.back()->undo();
     return error;
   }
 

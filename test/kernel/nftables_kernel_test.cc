@@ -3,6 +3,7 @@
 
 #include <linux/netlink.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
@@ -128,6 +129,58 @@ TEST_CASE("kernel: what nft wrote is read, and what was read and written is the 
   must_apply(*open_filter(), units);
   CHECK(nft_words() == words);
   for (std::size_t i = 0; i < tables.size(); ++i) check_same(read[i], contents_of(tables[i]));
+}
+
+TEST_CASE("kernel: whatever others put into our table or beside it is listed") {
+  KernelFilterWorld world;
+  must_apply(world.table(), {filter_frame()});
+  constexpr const char* kOdd = R"({
+    counter hits { }
+    map objects { type ipv4_addr : counter; elements = { 10.0.0.1 : "hits" }; }
+    set timed { type ipv4_addr; flags timeout; elements = { 10.0.0.2 timeout 1h }; }
+    map whole { type ipv4_addr : verdict; elements = { 10.0.0.1 : accept, * : drop }; }
+    chain odd {
+      limit rate 5/second accept
+      ip ttl set 3
+      ct mark set 1
+      ip saddr { 192.0.2.1, 192.0.2.2 } drop
+    }
+  })";
+  for (const std::string table : {"ip contract", "ip theirs", "inet contract"})
+    shell("nft -f - <<'END'\ntable " + table + " " + kOdd + "\nEND");
+  const auto contents = filter_contents(world.table());
+  CHECK(contents.chains.at("input").rules[0].expressions == look_up_services());
+  CHECK(contents.sets.at("timed").elements == std::vector<NftElement>{{.key = {10, 0, 0, 2}}});
+  CHECK(contents.sets.at("whole").elements.size() == 2);
+  CHECK(contents.sets.size() == 6);  // an anonymous one, too
+  const auto& odd = contents.chains.at("odd").rules;
+  REQUIRE(odd.size() == 4);
+  for (std::size_t i = 0; i < 3; ++i) {
+    const auto unknown = [](const NftExpression& expression) {
+      return std::holds_alternative<NftOtherExpression>(expression);
+    };
+    CHECK(std::ranges::any_of(odd[i].expressions, unknown));
+  }
+  // A repair deletes what is not wanted, by its number.
+  must_apply(world.table(), {{{NftDeleteRule{kFilterTable, "odd", odd[3].handle}}},
+                             {{NftFlushChain{kFilterTable, "odd"}}}});
+}
+
+TEST_CASE("kernel: a unit that no datagram holds costs itself only") {
+  KernelFilterWorld world;
+  must_apply(world.table(), {filter_frame()});
+  NftAddElements huge{kFilterTable, "services", {}};
+  for (std::uint32_t i = 0; i < 60000; ++i)
+    huge.elements.push_back(leads(i, std::string(250, 'c')));
+  const auto outcomes = world.table().apply(
+      std::vector<NftUnit>{{{add_element("vips", {.key = filter_address(1)})}},
+                           {{huge}},
+                           {{add_element("vips", {.key = filter_address(2)})}}});
+  CHECK(outcomes[0]);
+  REQUIRE_FALSE(outcomes[1]);
+  CHECK(outcomes[1].error().kind == ErrorKind::malformed);
+  CHECK(outcomes[1].error().sys_errno == EMSGSIZE);
+  CHECK(outcomes[2]);
 }
 
 TEST_CASE("kernel: a transaction for another generation is refused as a whole") {
