@@ -56,7 +56,7 @@ std::vector<NftChain> read_nft_chains(std::string_view text) {
       family = second;
       table = third;
     }
-    if (first == "chain") chains.push_back({family, table, second, "", false});
+    if (first == "chain") chains.push_back({family, table, second, "", false, false});
     if (first == "type" && third == "hook" && !chains.empty()) {
       chains.back().hook = fourth;
       chains.back().drops = line.find("policy drop;") != std::string::npos;
@@ -65,8 +65,12 @@ std::vector<NftChain> read_nft_chains(std::string_view text) {
   return chains;
 }
 
+bool is_passed_by_services(const NftChain& chain) {
+  return need_of(chain.hook) != nullptr;
+}
+
 bool drops_services(const NftChain& chain) {
-  return chain.drops && need_of(chain.hook) != nullptr;
+  return (chain.drops || chain.drops_by_rule) && is_passed_by_services(chain);
 }
 
 std::string dropping_warning(const NftChain& chain) {
@@ -76,10 +80,11 @@ std::string dropping_warning(const NftChain& chain) {
   if (chain.family == "ip6" && rule.starts_with("ip ")) rule.replace(0, 2, "ip6");
   const auto place = fmt::format("{} {} {}", chain.family, chain.table, chain.name);
   return fmt::format(
-      "nf_tables chain {} drops by policy, and no rule of ours or of another chain lets through "
+      "nf_tables chain {} {}, and no rule of ours or of another chain lets through "
       "what it drops: unless rules of its own accept {}, Services do not work; add them, as in: "
       "nft insert rule {} {}",
-      place, need->what, place, rule);
+      place, chain.drops ? "drops by policy" : "has a rule without a condition that drops",
+      need->what, place, rule);
 }
 
 bool accepts_what_drops(const NftChain& chain, const std::vector<NftChain>& chains) {

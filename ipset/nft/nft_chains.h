@@ -1,7 +1,7 @@
 #pragma once
 
-// Chains of nf_tables as libnftables lists them, and which of them drop packets of Services by
-// policy. Pure; any thread.
+// Chains of nf_tables as libnftables lists them, and which of them drop packets of Services. Pure;
+// any thread.
 //
 // An accept ends one base chain only: the packet goes on to the hook's other base chains, and each
 // of them can still drop it. Therefore a packet that an nf_tables chain drops by policy cannot be
@@ -19,6 +19,8 @@ struct NftChain {
   std::string name;
   std::string hook;    // "forward"; "" for a chain without a hook
   bool drops = false;  // its policy is drop
+  // A rule of it drops or rejects whatever reaches it; not in the list of chains.
+  bool drops_by_rule = false;
 
   friend bool operator==(const NftChain&, const NftChain&) = default;
 };
@@ -26,7 +28,11 @@ struct NftChain {
 // Parses the output of "list chains FAMILY".
 std::vector<NftChain> read_nft_chains(std::string_view text);
 
-// Whether the chain's policy drops packets of Services, unless rules of its own accept them.
+// Whether packets of Services pass the chain's hook.
+bool is_passed_by_services(const NftChain& chain);
+
+// Whether the chain drops packets of Services, by its policy or by a rule without a condition,
+// unless rules of its own accept them before.
 bool drops_services(const NftChain& chain);
 
 // The warning for a chain that drops_services(), with the rule to add.

@@ -1,6 +1,7 @@
 #include "ipset/nft/nft_jumps.h"
 
 #include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nf_tables_compat.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netlink.h>
 #include <sys/socket.h>
@@ -19,6 +20,9 @@ using netlink::Result;
 
 // <linux/netfilter/nf_tables.h>: NFT_NAME_MAXLEN with its NUL.
 constexpr std::uint16_t kLongestName = 255;
+// <linux/netfilter.h>, which defines what <netinet/in.h> does: NF_DROP and NFPROTO_INET.
+constexpr std::uint32_t kVerdictDrop = 0;
+constexpr std::uint8_t kBothFamilies = 1;
 
 constexpr std::array kRulePolicy = {
     AttrRule{NFTA_RULE_HANDLE, AttrKind::bytes, 8, 8},
@@ -33,7 +37,10 @@ constexpr std::array kExpressionPolicy = {
 constexpr std::array kImmediatePolicy = {AttrRule{NFTA_IMMEDIATE_DATA, AttrKind::nested}};
 constexpr std::array kDataPolicy = {AttrRule{NFTA_DATA_VERDICT, AttrKind::nested}};
 constexpr std::array kVerdictPolicy = {
+    AttrRule{NFTA_VERDICT_CODE, AttrKind::u32},
     AttrRule{NFTA_VERDICT_CHAIN, AttrKind::string, 0, kLongestName}};
+constexpr std::array kTargetPolicy = {
+    AttrRule{NFTA_TARGET_NAME, AttrKind::string, 0, kLongestName}};
 
 using MaybeChain = std::optional<std::string>;
 
@@ -47,31 +54,63 @@ Result<std::optional<ByteView>> nest_in(ByteView attributes,
   return reader->nested(type);
 }
 
+// The verdict that an "immediate" gives, unless it loads a value.
+Result<std::optional<AttrReader>> verdict_in(ByteView immediate) {
+  const auto data = nest_in(immediate, kImmediatePolicy, NFTA_IMMEDIATE_DATA);
+  if (!data) return data.error();
+  if (!*data) return std::optional<AttrReader>{};
+  const auto nest = nest_in(**data, kDataPolicy, NFTA_DATA_VERDICT);
+  if (!nest) return nest.error();
+  if (!*nest) return std::optional<AttrReader>{};
+  auto verdict = AttrReader::parse(**nest, kVerdictPolicy);
+  if (!verdict) return verdict.error();
+  return std::optional(*std::move(verdict));
+}
+
 // The chain that an expression jumps to, if any.
 Result<MaybeChain> target_of(ByteView expression) {
   const auto reader = AttrReader::parse(expression, kExpressionPolicy);
   if (!reader) return reader.error();
   const auto immediate = reader->nested(NFTA_EXPR_DATA);
   if (reader->string(NFTA_EXPR_NAME) != "immediate" || !immediate) return MaybeChain{};
-  const auto data = nest_in(*immediate, kImmediatePolicy, NFTA_IMMEDIATE_DATA);
-  if (!data) return data.error();
-  if (!*data) return MaybeChain{};
-  const auto nest = nest_in(**data, kDataPolicy, NFTA_DATA_VERDICT);
-  if (!nest) return nest.error();
-  if (!*nest) return MaybeChain{};
-  const auto verdict = AttrReader::parse(**nest, kVerdictPolicy);
+  const auto verdict = verdict_in(*immediate);
   if (!verdict) return verdict.error();
-  const auto chain = verdict->string(NFTA_VERDICT_CHAIN);
+  const auto chain = *verdict ? (*verdict)->string(NFTA_VERDICT_CHAIN) : std::nullopt;
   return chain ? MaybeChain(*chain) : MaybeChain{};
+}
+
+enum class Step : std::uint8_t { goes_on, drops, decides_otherwise };
+
+// What an expression does with every packet.
+Result<Step> step_of(ByteView expression) {
+  const auto reader = AttrReader::parse(expression, kExpressionPolicy);
+  if (!reader) return reader.error();
+  const auto name = reader->string(NFTA_EXPR_NAME).value_or("");
+  if (name == "counter" || name == "log") return Step::goes_on;
+  if (name == "reject") return Step::drops;
+  const auto data = reader->nested(NFTA_EXPR_DATA);
+  if (name == "target" && data) {
+    const auto target = AttrReader::parse(*data, kTargetPolicy);
+    if (!target) return target.error();
+    return target->string(NFTA_TARGET_NAME) == "REJECT" ? Step::drops : Step::decides_otherwise;
+  }
+  if (name != "immediate" || !data) return Step::decides_otherwise;
+  const auto verdict = verdict_in(*data);
+  if (!verdict) return verdict.error();
+  const bool drops = *verdict && (*verdict)->be32(NFTA_VERDICT_CODE) == kVerdictDrop;
+  return drops ? Step::drops : Step::decides_otherwise;
+}
+
+std::uint8_t family_number(std::string_view family) {
+  if (family == "ip") return AF_INET;
+  return family == "ip6" ? AF_INET6 : kBothFamilies;
 }
 
 }  // namespace
 
-netlink::Bytes list_jumps_request(netlink::Family family, std::string_view table,
+netlink::Bytes list_rules_request(std::string_view family, std::string_view table,
                                   std::string_view chain) {
-  const auto kernel_family =
-      static_cast<std::uint8_t>(family == netlink::Family::ipv4 ? AF_INET : AF_INET6);
-  const nfgenmsg header{kernel_family, NFNETLINK_V0, 0};
+  const nfgenmsg header{family_number(family), NFNETLINK_V0, 0};
   netlink::MessageWriter writer((NFNL_SUBSYS_NFTABLES << 8) | NFT_MSG_GETRULE, NLM_F_DUMP,
                                 netlink::bytes_of(header));
   writer.put_string(NFTA_RULE_TABLE, table);
@@ -99,6 +138,22 @@ Result<std::optional<NftJump>> decode_jump(ByteView payload) {
     return std::optional(std::move(jump));
   }
   return std::optional<NftJump>{};
+}
+
+Result<bool> decode_drop_of_all(ByteView payload) {
+  if (payload.size() < sizeof(nfgenmsg)) return netlink::malformed("a rule without its header");
+  const auto rule = AttrReader::parse(payload.subspan(sizeof(nfgenmsg)), kRulePolicy);
+  if (!rule) return rule.error();
+  auto expressions = rule->nested(NFTA_RULE_EXPRESSIONS).value_or(ByteView{});
+  while (!expressions.empty()) {
+    std::uint16_t type = 0;
+    const auto expression = netlink::take_attribute(expressions, type);
+    if (!expression) return netlink::malformed("an expression is cut short");
+    const auto step = step_of(*expression);
+    if (!step) return step.error();
+    if (*step != Step::goes_on) return *step == Step::drops;
+  }
+  return false;
 }
 
 }  // namespace ipvsproxier::ipset

@@ -84,12 +84,11 @@ Result<bool> remove_table(nft_ctx& context, const std::string& family, const std
 // The handles of the chain's rules that lead to one of `targets`. Read over netlink, because
 // libnftables prints a line to standard error for each iptables extension for which this system has
 // no plugin.
-Result<std::vector<std::uint64_t>> list_jumps(netlink::NlChannel& channel, Family family,
-                                              const NftChain& chain,
+Result<std::vector<std::uint64_t>> list_jumps(netlink::NlChannel& channel, const NftChain& chain,
                                               const std::set<std::string>& targets) {
   std::vector<std::uint64_t> handles;
   const auto listed =
-      channel.dump(Operation::rule, list_jumps_request(family, chain.table, chain.name),
+      channel.dump(Operation::rule, list_rules_request(chain.family, chain.table, chain.name),
                    [&](netlink::ByteView payload) -> netlink::Status {
                      const auto jump = decode_jump(payload);
                      if (!jump) return jump.error();
@@ -119,7 +118,7 @@ netlink::Status plan_removal(netlink::NlChannel& channel, const RuleRemoval& rem
   for (const auto& chain : named) commands += fmt::format("flush chain {} {}\n", table, chain);
   for (const auto& chain : chains) {
     if (chain.table != to_string(removal.table) || chain.hook.empty()) continue;
-    const auto handles = list_jumps(channel, removal.family, chain, named);
+    const auto handles = list_jumps(channel, chain, named);
     if (!handles) return handles.error();
     for (const auto handle : *handles) {
       commands += fmt::format("delete rule {} {} handle {}\n", table, chain.name, handle);
@@ -159,16 +158,40 @@ Result<Context> open_context() {
   return context;
 }
 
+// Whether a rule of the chain drops everything that reaches it.
+Result<bool> has_drop_of_all(netlink::NlChannel& channel, const NftChain& chain) {
+  bool found = false;
+  const auto listed =
+      channel.dump(Operation::rule, list_rules_request(chain.family, chain.table, chain.name),
+                   [&](netlink::ByteView payload) -> netlink::Status {
+                     const auto drops = decode_drop_of_all(payload);
+                     if (!drops) return drops.error();
+                     found = found || *drops;
+                     return {};
+                   });
+  if (listed) return found;
+  return netlink::in_context(listed.error(),
+                             fmt::format("nftables: list rules of {} {}", chain.table, chain.name));
+}
+
 // The kernel may lack a family: it then has no such chains.
 Result<std::vector<std::string>> find_warnings(nft_ctx& context,
                                                const std::vector<std::string>& families) {
+  auto channel = netlink::NlChannel::open(NETLINK_NETFILTER);
+  if (!channel) return channel.error();
   std::vector<std::string> warnings;
   for (const auto& family : families) {
     const auto text = run(context, "list chains " + family);
     if (!text && means_none(text.error().sys_errno)) continue;
     if (!text) return text.error();
-    for (const auto& chain : read_nft_chains(*text))
+    for (auto& chain : read_nft_chains(*text)) {
+      if (!drops_services(chain) && is_passed_by_services(chain)) {
+        const auto drops = has_drop_of_all(*channel, chain);
+        if (!drops) return drops.error();
+        chain.drops_by_rule = *drops;
+      }
       if (drops_services(chain)) warnings.push_back(dropping_warning(chain));
+    }
   }
   return warnings;
 }

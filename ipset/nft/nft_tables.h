@@ -24,12 +24,12 @@ netlink::Result<RemovedNft> remove_nft_leftovers(netlink::Family family);
 
 // Like remove_nft_leftovers(), for the moment when our rules in the legacy tables replace the
 // leftovers. A chain that accepts packets which its built-in chain drops by policy stays, with the
-// jumps to it: no rule in the legacy tables can replace it (nft_chains.h). Adds warnings about
-// chains that drop by policy.
+// jumps to it: no rule in the legacy tables can replace it (nft_chains.h). Adds the warnings of
+// nft_warnings().
 netlink::Result<RemovedNft> take_over_nft_leftovers(netlink::Family family);
 
-// Warnings about the chains of this family that drop packets of Services by policy. Chains of the
-// family inet are reported with IPv4.
+// Warnings about the chains of this family that drop packets of Services (nft_chains.h). Chains of
+// the family inet are reported with IPv4.
 netlink::Result<std::vector<std::string>> nft_warnings(netlink::Family family);
 
 }  // namespace ipvsproxier::ipset

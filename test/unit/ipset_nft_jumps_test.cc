@@ -5,6 +5,8 @@
 #include <linux/netlink.h>
 #include <sys/socket.h>
 
+#include <utility>
+
 #include <catch2/catch.hpp>
 
 namespace ipvsproxier::ipset {
@@ -49,6 +51,15 @@ class ListedRule {
     }
     return std::move(*this).take();
   }
+  // These expressions alone.
+  template <typename... Fills>
+  Bytes with(std::pair<const char*, Fills>... steps) && {
+    {
+      const auto expressions = writer_.nest(NFTA_RULE_EXPRESSIONS);
+      (add(steps.first, [&] { steps.second(writer_); }), ...);
+    }
+    return std::move(*this).take();
+  }
   // Behind the message's header.
   Bytes take() && {
     auto message = std::move(writer_).take();
@@ -69,6 +80,42 @@ class ListedRule {
 
 constexpr auto kJump = static_cast<std::uint32_t>(NFT_JUMP);
 constexpr auto kGoto = static_cast<std::uint32_t>(NFT_GOTO);
+
+// Expressions: a name and what fills its data.
+auto plain(const char* name) {
+  return std::pair(name, [](MessageWriter&) {});
+}
+auto verdict(std::uint32_t code) {
+  return std::pair("immediate", [code](MessageWriter& writer) {
+    const auto data = writer.nest(NFTA_IMMEDIATE_DATA);
+    const auto nest = writer.nest(NFTA_DATA_VERDICT);
+    writer.put_be32(NFTA_VERDICT_CODE, code);
+  });
+}
+auto target(const char* name) {
+  return std::pair("target", [name](MessageWriter& writer) { writer.put_string(1, name); });
+}
+
+TEST_CASE("a rule drops everything if nothing but counters and logs stand before") {
+  constexpr std::uint32_t kDrop = 0;
+  constexpr std::uint32_t kAccept = 1;
+  const auto drops = [](const Bytes& rule) { return decode_drop_of_all(rule).value(); };
+  CHECK(drops(ListedRule().with(verdict(kDrop))));
+  CHECK(drops(ListedRule().with(plain("counter"), plain("log"), verdict(kDrop))));
+  CHECK(drops(ListedRule().with(plain("counter"), plain("reject"))));
+  CHECK(drops(ListedRule().with(plain("counter"), target("REJECT"))));
+  CHECK_FALSE(drops(ListedRule().with(verdict(kAccept))));
+  CHECK_FALSE(drops(ListedRule().with(plain("meta"), plain("cmp"), verdict(kDrop))));
+  CHECK_FALSE(drops(ListedRule().with(plain("match"), plain("reject"))));
+  CHECK_FALSE(drops(ListedRule().with(target("LOG"))));
+  CHECK_FALSE(drops(ListedRule().with(plain("immediate"))));
+  CHECK_FALSE(drops(ListedRule().with(plain("counter"))));
+  CHECK_FALSE(drops(ListedRule().take()));
+  CHECK_FALSE(decode_drop_of_all(Bytes(2)));
+  auto cut = ListedRule().with(plain("counter"), verdict(kDrop));
+  cut.resize(cut.size() - 8);
+  CHECK_FALSE(decode_drop_of_all(cut));
+}
 
 TEST_CASE("a rule that jumps to a chain tells it") {
   const auto code = GENERATE(kJump, kGoto);
@@ -94,7 +141,7 @@ TEST_CASE("every truncation of a rule is refused or read within its bounds") {
 TEST_CASE("the rules of one chain are asked for") {
   static constexpr std::array kPolicy = {AttrRule{NFTA_RULE_TABLE, AttrKind::string, 0, 255},
                                          AttrRule{NFTA_RULE_CHAIN, AttrKind::string, 0, 255}};
-  const auto request = list_jumps_request(netlink::Family::ipv6, "nat", "PREROUTING");
+  const auto request = list_rules_request("ip6", "nat", "PREROUTING");
   ByteView datagram(request);
   const auto message = netlink::take_message(datagram).value();
   REQUIRE(message);

@@ -204,5 +204,27 @@ TEST_CASE("chains of the host that drop by policy are told") {
       "nft insert rule ip6 other passing ct state established,related accept"));
 }
 
+// As firewalld makes them: accepted is what rules before accept.
+TEST_CASE("chains of the host with a rule that drops all that reaches it are told") {
+  enter_namespace();
+  REQUIRE(
+      nft("flush ruleset; add table inet wall; add chain inet wall forwarded { type filter hook "
+          "forward priority 10; policy accept; }; add chain inet wall fine { type filter hook "
+          "input priority 10; policy accept; }; add rule inet wall forwarded ct state "
+          "established,related accept; add rule inet wall forwarded counter reject; add rule "
+          "inet wall fine ct state invalid drop; add rule inet wall fine tcp dport 22 reject; "
+          "add table ip6 other; add chain ip6 other out { type filter hook output priority 0; "
+          "}; add rule ip6 other out drop") == "");
+  const auto v4 = nft_warnings(Family::ipv4);
+  const auto v6 = nft_warnings(Family::ipv6);
+  REQUIRE(v4);
+  REQUIRE(v6);
+  REQUIRE(v4->size() == 1);
+  CHECK(v4->front().find("chain inet wall forwarded has a rule without a condition that drops") !=
+        std::string::npos);
+  REQUIRE(v6->size() == 1);
+  CHECK(v6->front().find("chain ip6 other out has a rule") != std::string::npos);
+}
+
 }  // namespace
 }  // namespace ipvsproxier::ipset
