@@ -26,6 +26,8 @@ constexpr auto kSystems = std::to_array<System>({{"Ubuntu", "ubuntu"},
 
 constexpr const char* kFlatcar =
     "https://www.flatcar.org/docs/latest/setup/customization/other-settings/";
+constexpr const char* kTalos =
+    "https://www.talos.dev/v1.10/reference/configuration/v1alpha1/config/";
 constexpr const char* kBottlerocket = "https://bottlerocket.dev/en/os/1.24.x/api/settings/kernel";
 
 bool is_legacy_table(const std::string& module) {
@@ -40,6 +42,8 @@ void advise_loading(const std::string& module, std::vector<Advice>& advice) {
                         module + "\" in /etc/modules-load.d/ipvs-proxier.conf",
                     ""});
   advice.push_back({"Flatcar", "list it in a file of /etc/modules-load.d", kFlatcar});
+  advice.push_back(
+      {"Talos", fmt::format("machine.kernel.modules: [{{name: {}}}]", module), kTalos});
   advice.push_back({"Bottlerocket",
                     fmt::format("apiclient set settings.kernel.modules.{}.autoload=true", module),
                     kBottlerocket});
@@ -91,6 +95,7 @@ std::vector<Advice> sysctl_advice(const plan::Sysctl& row) {
                    dotted, row.value),
        ""},
       {"Flatcar", fmt::format("{}={} in a file of /etc/sysctl.d", dotted, row.value), kFlatcar},
+      {"Talos", fmt::format("machine.sysctls: {{{}: \"{}\"}}", dotted, row.value), kTalos},
       {"Bottlerocket", fmt::format("[settings.kernel.sysctl] \"{}\" = \"{}\"", dotted, row.value),
        kBottlerocket}};
 }

@@ -272,8 +272,8 @@ TEST_CASE("JSON says the same, with all advice") {
   const auto& first = json.at("findings").at(0);
   CHECK(first.at("level") == "cannot");
   CHECK(first.at("about") == "module ip_vs");
-  CHECK(first.at("advice").size() == 3);
-  CHECK(first.at("advice").at(2).at("system") == "Bottlerocket");
+  CHECK(first.at("advice").size() == 4);
+  CHECK(first.at("advice").at(3).at("system") == "Bottlerocket");
   const auto fine = nlohmann::json::parse(to_json(judge(good_node(), {}), good_node()));
   CHECK(fine.at("verdict") == "fine");
 }
