@@ -59,6 +59,8 @@ struct ValueReader {
     const Fields gates(fields, key);
     gates.each_member([&](std::string_view name, const JsonValue& element) {
       const auto flag = element.boolean();
+      if (!flag && find_feature_gate(name) == nullptr)
+        return gates.note(api::Severity::warning, name, std::string(kUnknownGate));
       if (!flag) return gates.wrong_type(name, "true or false", element);
       (*value)[std::string(name)] = *flag;
     });

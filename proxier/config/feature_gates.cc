@@ -21,7 +21,7 @@ api::Problems check_feature_gates(const std::map<std::string, bool>& set,
     api::Problem problem{.origin = origin, .field = "featureGates." + name};
     if (gate == nullptr) {
       problem.severity = api::Severity::warning;
-      problem.message = "unknown feature gate; it is ignored";
+      problem.message = kUnknownGate;
     } else if (gate->locked && enabled != gate->enabled) {
       problem.message =
           fmt::format("cannot be set to {}, it is locked to {}", enabled, gate->enabled);

@@ -21,6 +21,9 @@ struct FeatureGate {
   GateStage stage = GateStage::stable;
 };
 
+// Of a gate that is not among them.
+inline constexpr std::string_view kUnknownGate = "unknown feature gate; it is ignored";
+
 inline constexpr std::array<FeatureGate, 11> kFeatureGates = {{
     {"AllAlpha", false, false},
     {"AllBeta", false, false},

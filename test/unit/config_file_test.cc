@@ -216,6 +216,12 @@ TEST_CASE("a wrong type is a warning where the field has no effect") {
         Lines{"warning: f: " + line + "; it has no effect here"});
 }
 
+TEST_CASE("a feature gate of a later version ends nothing, whatever its value") {
+  for (const auto* value : {"true", "maybe", "[a]", "{stage: beta}", "1"})
+    CHECK(problems_of(kConfigHead + "featureGates: {Later: " + value + ", AllBeta: true}\n") ==
+          Lines{"warning: f: featureGates.Later: unknown feature gate; it is ignored"});
+}
+
 TEST_CASE("what is no KubeProxyConfiguration is refused") {
   CHECK(problems_of("") ==
         Lines{"error: f: must hold one KubeProxyConfiguration, not 0 documents"});
