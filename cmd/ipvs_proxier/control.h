@@ -27,10 +27,10 @@
 #include <spdlog/logger.h>
 
 #include "cmd/ipvs_proxier/cluster_feed.h"
+#include "cmd/ipvs_proxier/question_queue.h"
 #include "cmd/options.h"
 #include "proxier/serve/http_server.h"
 #include "proxier/serve/status.h"
-#include "proxier/sync/question_queue.h"
 
 namespace ipvsproxier::cmd {
 
@@ -61,7 +61,7 @@ class Control {
   std::stop_source stop_;
   bool listening_ = false;
   bool probed_ = false;
-  sync::QuestionQueue question_queue_;
+  QuestionQueue question_queue_;
   serve::HttpServer http_;
   serve::HttpServer probes_;
 };

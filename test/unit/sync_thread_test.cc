@@ -7,7 +7,7 @@
 #include <spdlog/sinks/null_sink.h>
 #include <catch2/catch.hpp>
 
-#include "proxier/sync/question_queue.h"
+#include "cmd/ipvs_proxier/question_queue.h"
 #include "test/fakes/fake_conntrack_table.h"
 #include "test/fakes/fake_ipvs_table.h"
 #include "test/fakes/fake_link_table.h"
@@ -142,7 +142,7 @@ TEST_CASE("the sync thread answers while it waits to sync, and before there are 
   auto& mailbox = parts.mailbox;
   auto& status = parts.status;
   auto& metrics = parts.metrics;
-  QuestionQueue asker(mailbox);
+  cmd::QuestionQueue asker(mailbox);
   const auto how = [](const Inspection& inspection) {
     return std::string(inspection.standing.listed ? "listed" : "waiting") +
            (inspection.standing.known ? ", read " : ", not read ") +

@@ -1,22 +1,22 @@
-#include "proxier/sync/question_queue.h"
+#include "cmd/ipvs_proxier/question_queue.h"
 
 #include <iterator>
 #include <utility>
 
-namespace ipvsproxier::sync {
+namespace ipvsproxier::cmd {
 
 void QuestionQueue::Answers::merge(Answers later) {
   std::move(later.all.begin(), later.all.end(), std::back_inserter(all));
 }
 
 std::optional<std::string> QuestionQueue::ask(
-    std::function<std::string(const Inspection&)> question, std::chrono::milliseconds patience,
-    const std::stop_token& stop) {
+    std::function<std::string(const sync::Inspection&)> question,
+    std::chrono::milliseconds patience, const std::stop_token& stop) {
   using Clock = std::chrono::steady_clock;
   const auto id = ++last_;
-  SyncInput input;
+  sync::SyncInput input;
   input.questions.emplace_back(
-      [this, id, question = std::move(question)](const Inspection& inspection) {
+      [this, id, question = std::move(question)](const sync::Inspection& inspection) {
         Answers answers;
         answers.all.push_back({id, question(inspection)});
         answers_.put(std::move(answers));
@@ -32,4 +32,4 @@ std::optional<std::string> QuestionQueue::ask(
   return std::nullopt;
 }
 
-}  // namespace ipvsproxier::sync
+}  // namespace ipvsproxier::cmd

@@ -14,18 +14,18 @@
 #include "proxier/loop/mailbox.h"
 #include "proxier/sync/sync_input.h"
 
-namespace ipvsproxier::sync {
+namespace ipvsproxier::cmd {
 
 class QuestionQueue {
  public:
   // `mail` is the mailbox of the sync thread. This object must outlive that thread, which may
   // answer late.
-  explicit QuestionQueue(loop::Mailbox<SyncInput>& mail) : mail_(mail) {}
+  explicit QuestionQueue(loop::Mailbox<sync::SyncInput>& mail) : mail_(mail) {}
   QuestionQueue(const QuestionQueue&) = delete;
   QuestionQueue& operator=(const QuestionQueue&) = delete;
 
   // nullopt: no answer within `patience` because a sync is running, or `stop` was requested.
-  std::optional<std::string> ask(std::function<std::string(const Inspection&)> question,
+  std::optional<std::string> ask(std::function<std::string(const sync::Inspection&)> question,
                                  std::chrono::milliseconds patience, const std::stop_token& stop);
 
  private:
@@ -40,9 +40,9 @@ class QuestionQueue {
     void merge(Answers later);
   };
 
-  loop::Mailbox<SyncInput>& mail_;
+  loop::Mailbox<sync::SyncInput>& mail_;
   loop::Mailbox<Answers> answers_;
   std::uint64_t last_ = 0;
 };
 
-}  // namespace ipvsproxier::sync
+}  // namespace ipvsproxier::cmd
