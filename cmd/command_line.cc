@@ -38,6 +38,18 @@ std::string set_vip_binding(std::string_view text, MainFlags& flags) {
   return "";
 }
 
+std::string set_packet_filter(std::string_view text, MainFlags& flags) {
+  if (text == "auto")
+    flags.packet_filter = PacketFilterWish::automatic;
+  else if (text == "iptables")
+    flags.packet_filter = PacketFilterWish::iptables;
+  else if (text == "nftables")
+    flags.packet_filter = PacketFilterWish::nftables;
+  else
+    return "must be auto, iptables or nftables";
+  return "";
+}
+
 std::string set_output(std::string_view text, MainFlags& flags) {
   if (text != "text" && text != "json") return "must be text or json";
   flags.json = text == "json";
@@ -117,6 +129,9 @@ const auto kMainFlags = std::to_array<MainFlag>({
      "Bind service addresses as addresses of links, or by local routes to them: address or route "
      "(default address, as kube-proxy does)",
      set_vip_binding},
+    {"packet-filter", "NAME",
+     "Keep sets and rules in iptables or nftables; auto: what this kernel suggests (default auto)",
+     set_packet_filter},
     {"external-ips", "",
      "Serve spec.externalIPs of Services; whoever may write a Service can take any address with "
      "them (CVE-2020-8554) (default as feature gate AllowServiceExternalIPs, true)",

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cmd/ipvs_switches.h"
+#include "cmd/packet_filter_choice.h"
 #include "proxier/config/kube_proxy_flags.h"
 #include "proxier/plan/differences.h"
 
@@ -57,6 +58,7 @@ struct MainFlags {
   IpvsSwitches ipvs_switches;  // --ipvs-conn-max and its kin
   bool drain_deleted_services = false;
   bool bind_by_routes = false;  // --vip-binding=route
+  PacketFilterWish packet_filter = PacketFilterWish::automatic;
   bool ignore_mode = false;
   std::optional<bool> external_ips;             // nullopt: as the feature gate says
   std::string control_socket = kControlSocket;  // "": no socket for ipvsctl

@@ -11,10 +11,16 @@
 
 #include "cmd/absent_tables.h"
 #include "cmd/host_families.h"
+#include "cmd/packet_filter_choice.h"
+#include "cmd/packet_filter_facts.h"
 #include "cmd/settings.h"
 #include "ipset/nft/nft_tables.h"
+#include "ipset/nftables/filter_kernel.h"
+#include "ipset/nftables/nft_rule_table.h"
+#include "ipset/nftables/nft_set_table.h"
 #include "ipset/rules/rule_catalog.h"
 #include "ipset/rules/rule_codec.h"
+#include "ipset/rules/rule_iptc.h"
 #include "ipset/sets/set_catalog.h"
 #include "ipset/sets/set_libipset.h"
 #include "netlink/conntrack/conntrack_kernel.h"
@@ -24,13 +30,16 @@
 
 namespace ipvsproxier::cmd {
 
+using ipset::PacketFilter;
 using netlink::ErrorKind;
 
 namespace {
 
 // Modules that every first sync needs, or makes the kernel load.
-std::set<std::string> needed_modules() {
+std::set<std::string> needed_modules(PacketFilter filter) {
   std::set<std::string> modules{"ip_vs", "nf_conntrack_netlink", "dummy"};
+  // The kernel loads what nf_tables needs.
+  if (filter == PacketFilter::nftables) return modules;
   for (const auto id : ipset::kSetIds)
     modules.emplace(ipset::module_of(ipset::set_spec(id, netlink::Family::ipv4).kind));
   ipset::RuleParameters parameters;
@@ -74,6 +83,16 @@ netlink::Result<std::unique_ptr<Table>> open_with_module(std::string_view module
   return table;
 }
 
+void use_nftables(KernelTables& tables) {
+  tables.packet_filter = PacketFilter::nftables;
+  tables.sets = std::make_unique<ipset::NftSetTable>(*tables.nftables);
+  auto rules = std::make_unique<ipset::NftRuleTable>(*tables.nftables);
+  tables.family_usable = [table = rules.get()](netlink::Family family) {
+    return table->family_usable(family);
+  };
+  tables.rules = std::move(rules);
+}
+
 // The tables of modules that are not loaded: they have no entries.
 class EmptyIpvsTable final : public AbsentIpvsTable {
  public:
@@ -100,29 +119,53 @@ class EmptySetTable final : public AbsentSetTable {
 
 }  // namespace
 
-KernelTables open_kernel_tables(spdlog::logger& logger) {
-  const auto modules = needed_modules();
-  netlink::load_modules(std::vector<std::string_view>(modules.begin(), modules.end()));
+namespace {
+
+void open_iptables(KernelTables& tables, spdlog::logger& logger) {
   ipset::IptcSettings settings;
   settings.load_module = [](const std::string& module) {
     // A failure shows in the next operation.
     static_cast<void>(netlink::load_module(module));
   };
-  return {
-      .ipvs = or_late<netlink::IpvsTable, AbsentIpvsTable>(
-          open_with_module<netlink::KernelIpvsTable>("ip_vs"), "IPVS",
-          [] { return netlink::KernelIpvsTable::open(); }, logger),
-      .links = or_late<netlink::LinkTable, AbsentLinkTable>(
-          netlink::KernelLinkTable::open(), "rtnetlink",
-          [] { return netlink::KernelLinkTable::open(); }, logger),
-      .sets = or_late<ipset::SetTable, AbsentSetTable>(
-          ipset::LibipsetTable::open(), "the table of IP sets",
-          [] { return ipset::LibipsetTable::open(); }, logger),
-      .rules = std::make_unique<ipset::IptcRuleTable>(std::move(settings)),
-      .conntrack = or_late<netlink::ConntrackTable, AbsentConntrackTable>(
-          open_with_module<netlink::KernelConntrackTable>("nf_conntrack_netlink"),
-          "connection tracking", [] { return netlink::KernelConntrackTable::open(); }, logger),
+  tables.sets = or_late<ipset::SetTable, AbsentSetTable>(
+      ipset::LibipsetTable::open(), "the table of IP sets",
+      [] { return ipset::LibipsetTable::open(); }, logger);
+  auto rules = std::make_unique<ipset::IptcRuleTable>(std::move(settings));
+  tables.family_usable = [table = rules.get()](netlink::Family family) {
+    return table->family_usable(family);
   };
+  tables.rules = std::move(rules);
+}
+
+}  // namespace
+
+std::optional<KernelTables> open_kernel_tables(const Options& options, spdlog::logger& logger) {
+  KernelTables tables;
+  if (auto opened = ipset::KernelFilterTable::open()) tables.nftables = *std::move(opened);
+  const auto facts = packet_filter_facts(options.packet_filter, options.compat,
+                                         kernel_packet_filters(tables.nftables.get()));
+  auto choice = choose_packet_filter(options.packet_filter, options.compat, facts);
+  if (!choice) {
+    logger.error("{}", netlink::to_string(choice.error()));
+    return std::nullopt;
+  }
+  logger.info("packet filter: {} ({})", to_string(choice->filter), choice->reason);
+  const auto modules = needed_modules(choice->filter);
+  netlink::load_modules(std::vector<std::string_view>(modules.begin(), modules.end()));
+  if (choice->filter == PacketFilter::nftables)
+    use_nftables(tables);
+  else
+    open_iptables(tables, logger);
+  tables.ipvs = or_late<netlink::IpvsTable, AbsentIpvsTable>(
+      open_with_module<netlink::KernelIpvsTable>("ip_vs"), "IPVS",
+      [] { return netlink::KernelIpvsTable::open(); }, logger);
+  tables.links = or_late<netlink::LinkTable, AbsentLinkTable>(
+      netlink::KernelLinkTable::open(), "rtnetlink",
+      [] { return netlink::KernelLinkTable::open(); }, logger);
+  tables.conntrack = or_late<netlink::ConntrackTable, AbsentConntrackTable>(
+      open_with_module<netlink::KernelConntrackTable>("nf_conntrack_netlink"),
+      "connection tracking", [] { return netlink::KernelConntrackTable::open(); }, logger);
+  return tables;
 }
 
 KernelTables open_loaded_tables() {
@@ -133,8 +176,26 @@ KernelTables open_loaded_tables() {
   if (netlink::module_present("ip_set"))
     tables.sets = or_absent<ipset::SetTable, AbsentSetTable>(ipset::LibipsetTable::open());
   // Uses only existing tables.
-  tables.rules = std::make_unique<ipset::IptcRuleTable>();
+  auto rules = std::make_unique<ipset::IptcRuleTable>();
+  tables.family_usable = [table = rules.get()](netlink::Family family) {
+    return table->family_usable(family);
+  };
+  tables.rules = std::move(rules);
   return tables;
+}
+
+std::unique_ptr<ipset::FilterTable> open_our_nft_table() {
+  if (!netlink::module_present("nf_tables")) return nullptr;
+  auto opened = ipset::KernelFilterTable::open();
+  if (!opened || !has_our_nft_table(**opened)) return nullptr;
+  return *std::move(opened);
+}
+
+netlink::Status require_iptables() {
+  if (!open_our_nft_table()) return {};
+  return netlink::Error{ErrorKind::unsupported, 0,
+                        "our sets and rules are in nf_tables, which this command does not read "
+                        "yet: nft list table ip kube-ipvs, nft list table ip6 kube-ipvs"};
 }
 
 KernelTables open_tables_to_read() {
@@ -145,6 +206,8 @@ KernelTables open_tables_to_read() {
   tables.conntrack = std::make_unique<AbsentConntrackTable>(
       netlink::Error{ErrorKind::unsupported, 0, "connection tracking is not read"});
   tables.rules = std::make_unique<ipset::IptcRuleTable>(ipset::IptcSettings{.dry_run = true});
+  tables.nftables = open_our_nft_table();
+  if (tables.nftables) use_nftables(tables);
   return tables;
 }
 
@@ -163,10 +226,11 @@ sync::ReconcilerSettings host_reconciler_settings(const Options& options,
                                                   const KernelTables& tables,
                                                   spdlog::logger& logger) {
   const auto supported = supported_families(
-      [&](netlink::Family family) { return tables.rules->family_usable(family); }, "/proc");
+      [&](netlink::Family family) { return tables.family_usable(family); }, "/proc");
   if (!supported.left_out.empty()) logger.info("{}", supported.left_out);
   const auto cpus = static_cast<unsigned>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
   auto settings = reconciler_settings(options, supported.families, cpus);
+  settings.options.packet_filter = tables.packet_filter;
   settings.remove_nft_leftovers = ipset::take_over_nft_leftovers;
   return settings;
 }

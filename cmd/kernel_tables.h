@@ -3,14 +3,18 @@
 // Opens the kernel tables of this network namespace. A table that cannot be opened becomes an
 // absent one (absent_tables.h), so that the others work. One thread.
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <spdlog/logger.h>
 
 #include "cmd/options.h"
-#include "ipset/rules/rule_iptc.h"
+#include "ipset/nftables/filter_table.h"
+#include "ipset/rules/packet_filter.h"
+#include "ipset/rules/rule_table.h"
 #include "netlink/conntrack/conntrack_table.h"
 #include "proxier/sync/kernel.h"
 #include "proxier/sync/reconciler.h"
@@ -18,22 +22,35 @@
 namespace ipvsproxier::cmd {
 
 struct KernelTables {
+  ipset::PacketFilter packet_filter = ipset::PacketFilter::iptables;
+  std::unique_ptr<ipset::FilterTable> nftables;  // what `sets` and `rules` use, if they are its
   std::unique_ptr<netlink::IpvsTable> ipvs;
   std::unique_ptr<netlink::LinkTable> links;
   std::unique_ptr<ipset::SetTable> sets;
-  std::unique_ptr<ipset::IptcRuleTable> rules;
+  std::unique_ptr<ipset::RuleTable> rules;
   std::unique_ptr<netlink::ConntrackTable> conntrack;
+
+  // Whether the packet filter works in a family.
+  std::function<netlink::Status(netlink::Family)> family_usable;
 
   sync::Kernel kernel() const { return {*ipvs, *links, *sets, *rules, *conntrack}; }
 };
 
-// Loads the modules that the kernel does not load by itself, and opens all tables; logs failures
-// and later successes. `logger` must outlive the tables.
-KernelTables open_kernel_tables(spdlog::logger& logger);
+// Chooses the packet filter, loads the modules that the kernel does not load by itself, and opens
+// all tables; logs the choice, failures and later successes. `logger` must outlive the tables.
+// nullopt: no packet filter can be used (packet_filter_choice.h); that is logged.
+std::optional<KernelTables> open_kernel_tables(const Options& options, spdlog::logger& logger);
 
 // Loads nothing: a table without its module is nullptr, because it cannot have any entries. Has no
 // conntrack table.
 KernelTables open_loaded_tables();
+
+// nf_tables, if our table is there in a family; nullptr if not. Loads nothing.
+std::unique_ptr<ipset::FilterTable> open_our_nft_table();
+
+// An error, `unsupported`, where our sets and rules are in nf_tables: for commands that read those
+// of iptables alone.
+netlink::Status require_iptables();
 
 // For a dry run, which applies nothing: loads nothing; a table without its module is empty; the
 // rule table reports changes and commits nothing. Connection tracking is not read.

@@ -102,6 +102,24 @@ void remove_nft(const sync::RemoveNftLeftovers& remove, CleanupReport& report) {
   }
 }
 
+void remove_our_nft_table(ipset::RuleTable& rules, CleanupReport& report) {
+  for (const auto family : netlink::kFamilies) {
+    auto removed = rules.remove({.family = family,
+                                 .table = ipset::Table::kube_ipvs,
+                                 .jumps = {},
+                                 .chains = {},
+                                 .prefixes = {}});
+    if (!removed) {
+      report.failures.push_back(
+          {fmt::format("remove {} table kube-ipvs of nf_tables", to_string(family)),
+           std::move(removed.error())});
+      continue;
+    }
+    report.nft_tables += removed->chains > 0 ? 1 : 0;
+    report.chains += removed->chains;
+  }
+}
+
 void remove_set(ipset::SetTable& sets, const std::string& name, CleanupReport& report) {
   // A set of another kind under our name is removed as well.
   auto listed = sets.list(name);
@@ -139,6 +157,7 @@ CleanupReport clean_up(const CleanupTables& tables,
   }
   if (tables.ipvs != nullptr) remove_services(*tables.ipvs, excluded, report);
   if (tables.rules != nullptr) remove_rules(*tables.rules, report);
+  if (tables.nft_rules != nullptr) remove_our_nft_table(*tables.nft_rules, report);
   if (tables.remove_nft_leftovers) remove_nft(tables.remove_nft_leftovers, report);
   // After the rules: a set that a rule uses cannot be destroyed.
   if (tables.sets != nullptr) remove_sets(*tables.sets, report);

@@ -24,6 +24,7 @@ struct CleanupTables {
   netlink::LinkTable* links = nullptr;
   ipset::SetTable* sets = nullptr;
   ipset::RuleTable* rules = nullptr;
+  ipset::RuleTable* nft_rules = nullptr;  // of our table of nf_tables
   sync::RemoveNftLeftovers remove_nft_leftovers;
 };
 

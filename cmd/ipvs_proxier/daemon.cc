@@ -96,7 +96,9 @@ int run_daemon(const Options& options, spdlog::logger& logger) {
   std::optional<ApiClient> client;
   if (access) client.emplace(*std::move(access), loop, logger);
   auto* const events = client ? &client->events : nullptr;
-  const auto tables = open_kernel_tables(logger);
+  const auto opened = open_kernel_tables(options, logger);
+  if (!opened) return 1;
+  const auto& tables = *opened;
   auto settings = host_reconciler_settings(options, tables, logger);
   const auto& families = settings.options.families;
   // After the modules are loaded, and before other threads start.

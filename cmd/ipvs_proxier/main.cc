@@ -1,6 +1,7 @@
 // Composition root of the daemon: connects options, object sources, kernel tables and reconciler.
 
 #include <cstdio>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -14,6 +15,7 @@
 #include "cmd/options.h"
 #include "cmd/settings.h"
 #include "ipset/nft/nft_tables.h"
+#include "ipset/nftables/nft_rule_table.h"
 #include "proxier/api/visible_text.h"
 #include "proxier/config/config_json.h"
 #include "proxier/manifests/manifest_source.h"
@@ -40,7 +42,9 @@ int run_once(const Options& options, spdlog::logger& logger) {
   const auto errors = load_cluster(options, input.changes, logger);
   const auto node = input.changes.node.value_or(std::nullopt);
   if (lacks_pod_cidrs(options, node, logger)) return 1;
-  const auto tables = open_kernel_tables(logger);
+  const auto opened = open_kernel_tables(options, logger);
+  if (!opened) return 1;
+  const auto& tables = *opened;
   const auto settings = host_reconciler_settings(options, tables, logger);
   confine_process(options.config, logger);
   if (!fits_node(options, settings.options.families, node, logger)) return 1;
@@ -65,14 +69,17 @@ int write_config(const Options& options, spdlog::logger& logger) {
 
 // Loads modules, sets sysctls and IPVS timeouts. Returns the exit status.
 int init_host(const Options& options, spdlog::logger& logger) {
-  const auto tables = open_kernel_tables(logger);
+  const auto opened = open_kernel_tables(options, logger);
+  if (!opened) return 1;
+  const auto& tables = *opened;
   const auto settings = host_reconciler_settings(options, tables, logger);
   // The Node is not read in this mode.
   if (!fits_node(options, settings.options.families, std::nullopt, logger)) return 1;
   auto report = sync::prepare_host(*settings.host, *tables.ipvs);
   for (const auto family : settings.options.families)
-    if (const auto usable = tables.rules->family_usable(family); !usable)
-      report.failures.push_back(sync::Failure{"use iptables", usable.error()});
+    if (const auto usable = tables.family_usable(family); !usable)
+      report.failures.push_back(
+          sync::Failure{fmt::format("use {}", to_string(tables.packet_filter)), usable.error()});
   for (const auto& what : report.written) logger.info("set {}", what);
   for (const auto& note : report.notes) logger.info("{}", note);
   for (const auto& warning : report.warnings)
@@ -85,10 +92,14 @@ int init_host(const Options& options, spdlog::logger& logger) {
 // Removes our kernel state. Returns the exit status.
 int clean_kernel(const Options& options, spdlog::logger& logger) {
   const auto tables = open_loaded_tables();
+  const auto nftables = open_our_nft_table();
+  std::optional<ipset::NftRuleTable> nft_rules;
+  if (nftables) nft_rules.emplace(*nftables);
   const auto report = clean_up({.ipvs = tables.ipvs.get(),
                                 .links = tables.links.get(),
                                 .sets = tables.sets.get(),
                                 .rules = tables.rules.get(),
+                                .nft_rules = nft_rules ? &*nft_rules : nullptr,
                                 .remove_nft_leftovers = ipset::remove_nft_leftovers},
                                config::exclude_prefixes(options.config));
   for (const auto& failure : report.failures)

@@ -177,4 +177,14 @@ Result<FilterTable::Part> KernelFilterTable::next_list() {
   return part;
 }
 
+Result<std::optional<std::vector<NftElement>>> KernelFilterTable::list_elements(
+    const NftTableKey& table, const std::string& set) {
+  FilterSet listed{.spec = {.name = set}, .elements = {}};
+  const auto generation = read_at_once([&] { return read_elements(table, listed); });
+  if (!generation && is_absent(generation.error())) return std::optional<std::vector<NftElement>>{};
+  if (!generation)
+    return in_context(generation.error(), fmt::format("list {} {}", to_string(table), set));
+  return std::optional(std::move(listed.elements));
+}
+
 }  // namespace ipvsproxier::ipset

@@ -29,6 +29,8 @@ class KernelFilterTable final : public FilterTable {
   std::vector<netlink::Status> apply(std::span<const netlink::NftUnit> units) override;
   netlink::Result<std::optional<Part>> begin_list(const netlink::NftTableKey& table) override;
   netlink::Result<Part> next_list() override;
+  netlink::Result<std::optional<std::vector<netlink::NftElement>>> list_elements(
+      const netlink::NftTableKey& table, const std::string& set) override;
   std::uint32_t port() const override { return channel_.port(); }
   std::uint64_t requests() const override { return channel_.counters().requests(); }
 

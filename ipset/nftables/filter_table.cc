@@ -11,6 +11,14 @@ constexpr int kWholeListings = 5;
 
 }  // namespace
 
+netlink::Result<std::optional<FilterContents>> FilterTable::list_frame(
+    const netlink::NftTableKey& table) {
+  auto first = begin_list(table);
+  if (!first) return first.error();
+  if (!*first) return std::optional<FilterContents>{};
+  return std::optional((**std::move(first)).contents);
+}
+
 netlink::Result<std::optional<FilterContents>> FilterTable::list(
     const netlink::NftTableKey& table) {
   for (int attempt = 0; attempt < kWholeListings; ++attempt) {

@@ -72,6 +72,13 @@ class FilterTable {
   virtual netlink::Result<std::optional<Part>> begin_list(const netlink::NftTableKey& table) = 0;
   virtual netlink::Result<Part> next_list() = 0;
 
+  // The chains with their rules and the sets without their elements: the first part of a listing,
+  // which ends an unfinished one. nullopt if there is no table of this name.
+  netlink::Result<std::optional<FilterContents>> list_frame(const netlink::NftTableKey& table);
+  // The elements of one set at one moment, sorted; nullopt if the table has no set of this name.
+  virtual netlink::Result<std::optional<std::vector<netlink::NftElement>>> list_elements(
+      const netlink::NftTableKey& table, const std::string& set) = 0;
+
   // The number by which notifications name our own changes (NftChange).
   virtual std::uint32_t port() const = 0;
 

@@ -158,11 +158,16 @@ std::string_view chain_of(ServiceVerdict verdict) {
     case ServiceVerdict::keep:
       return kKeep;
     case ServiceVerdict::mark:
+    case ServiceVerdict::foreign:
       return kMark;
     case ServiceVerdict::cluster:
       return kCluster;
   }
   return kMark;
+}
+
+std::string_view name_in_table(std::string_view set) {
+  return set.substr(set.rfind(' ') + 1);
 }
 
 TableRules nft_rules(Family family, const RuleParameters& parameters) {

@@ -23,7 +23,7 @@
 
 namespace ipvsproxier::ipset {
 
-inline constexpr std::string_view kNftTable = "kube-ipvs";
+inline constexpr std::string_view kOurNftTable = "kube-ipvs";
 
 // Where the kernel calls a chain; values as in <linux/netfilter.h>.
 struct ChainHook {
@@ -40,8 +40,11 @@ struct ChainHook {
 // nullopt: other chains jump to it.
 std::optional<ChainHook> hook_of(std::string_view chain);
 
-// The chain to which the map of virtual services sends packets.
+// The chain to which the map of virtual services sends packets. Not for a foreign verdict.
 std::string_view chain_of(ServiceVerdict verdict);
+
+// "vips" of "ip kube-ipvs vips".
+std::string_view name_in_table(std::string_view set);
 
 // All our chains. Of the parameters, `out_filter` has no meaning here: source ranges hold for
 // packets of this node as well.

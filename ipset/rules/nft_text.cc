@@ -16,23 +16,18 @@ std::string_view network_of(Family family) {
   return family == Family::ipv4 ? "ip" : "ip6";
 }
 
-// "vips" of "ip kube-ipvs vips".
-std::string_view own_name(std::string_view set) {
-  return set.substr(set.rfind(' ') + 1);
-}
-
 struct NftMatchText {
   const Rule& rule;
   Family family;
 
   std::string operator()(const SetMatch& match) const {
     if (rule.protocol)
-      return fmt::format("{} dport @{}", to_lower_string(*rule.protocol), own_name(match.set));
+      return fmt::format("{} dport @{}", to_lower_string(*rule.protocol), name_in_table(match.set));
     std::string addresses;
     for (const auto direction : match.directions)
       addresses += fmt::format("{}{} {}addr", addresses.empty() ? "" : " . ", network_of(family),
                                direction == Direction::src ? "s" : "d");
-    return fmt::format("{} @{}", addresses, own_name(match.set));
+    return fmt::format("{} @{}", addresses, name_in_table(match.set));
   }
   std::string operator()(const MarkMatch& match) const {
     return fmt::format("meta mark & {:#x} {} {:#x}", match.mask,
@@ -90,7 +85,7 @@ struct NftTargetText {
   std::string operator()(const ForeignTarget& target) const { return target.description; }
   std::string operator()(const VerdictMapTarget& target) const {
     return fmt::format("{} daddr . meta l4proto . th dport vmap @{}", network_of(family),
-                       own_name(target.map));
+                       name_in_table(target.map));
   }
   std::string operator()(const KeepDestinationTarget&) const {
     return fmt::format("dnat to {} daddr", network_of(family));

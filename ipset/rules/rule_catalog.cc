@@ -17,7 +17,7 @@ using netlink::Protocol;
 // Which addresses and ports of a packet are looked up in the set.
 enum class Lookup : std::uint8_t { dst, dst_dst, dst_dst_src, src_dst };
 
-enum class Action : std::uint8_t {
+enum class RowAction : std::uint8_t {
   accept,
   drop,
   return_,
@@ -66,7 +66,7 @@ struct Row {
   Comment comment = Comment::none;
   std::string_view text = "";
   Extra extra = Extra::none;
-  Action action = Action::return_;
+  RowAction action = RowAction::return_;
   std::string_view to = "";  // chain of a jump
 };
 
@@ -106,7 +106,8 @@ constexpr std::array<JumpRow, 6> kFilterJumps = {{
 }};
 
 // A rule that exists while its set has elements, with the set's comment.
-constexpr Row with_set(std::string_view chain, SetId set, Action action, std::string_view to = "") {
+constexpr Row with_set(std::string_view chain, SetId set, RowAction action,
+                       std::string_view to = "") {
   return {.chain = chain,
           .when = When::set_non_empty,
           .set = set,
@@ -132,7 +133,7 @@ constexpr Row for_protocol(Row row, Protocol protocol) {
 }
 
 constexpr Row cluster_ip_masquerade(When when, Extra extra, Lookup lookup) {
-  auto row = with_set(kServices, SetId::cluster_ip, Action::jump, kMarkMasq);
+  auto row = with_set(kServices, SetId::cluster_ip, RowAction::jump, kMarkMasq);
   row.when = when;
   row.extra = extra;
   row.lookup = lookup;
@@ -145,51 +146,57 @@ constexpr Row without_comment(Row row) {
 }
 
 constexpr std::array<Row, 27> kNatRows = {{
-    {.chain = kServices, .extra = Extra::from_loopback, .action = Action::return_},
-    with_set(kServices, SetId::load_balancer, Action::jump, kLoadBalancer),
+    {.chain = kServices, .extra = Extra::from_loopback, .action = RowAction::return_},
+    with_set(kServices, SetId::load_balancer, RowAction::jump, kLoadBalancer),
     cluster_ip_masquerade(When::masquerade_all, Extra::none, Lookup::dst_dst),
     cluster_ip_masquerade(When::detector, Extra::not_from_pod, Lookup::dst_dst),
     // Without a detector, only traffic of this node from a cluster IP is masqueraded.
     cluster_ip_masquerade(When::no_detector, Extra::none, Lookup::src_dst),
     cluster_ip_masquerade(When::no_detector_nor_source, Extra::from_this_node, Lookup::dst_dst),
-    with_set(kServices, SetId::external_ip, Action::jump, kMarkMasq),
-    with_extra(with_set(kServices, SetId::external_ip, Action::accept),
+    with_set(kServices, SetId::external_ip, RowAction::jump, kMarkMasq),
+    with_extra(with_set(kServices, SetId::external_ip, RowAction::accept),
                Extra::not_forwarded_by_bridge),
-    with_extra(with_set(kServices, SetId::external_ip, Action::accept), Extra::to_this_node),
-    with_extra(with_set(kServices, SetId::external_ip_local, Action::accept),
+    with_extra(with_set(kServices, SetId::external_ip, RowAction::accept), Extra::to_this_node),
+    with_extra(with_set(kServices, SetId::external_ip_local, RowAction::accept),
                Extra::not_forwarded_by_bridge),
-    with_extra(with_set(kServices, SetId::external_ip_local, Action::accept), Extra::to_this_node),
-    {.chain = kServices, .extra = Extra::to_this_node, .action = Action::jump, .to = kNodePort},
-    without_comment(with_set(kServices, SetId::cluster_ip, Action::accept)),
-    without_comment(with_set(kServices, SetId::load_balancer, Action::accept)),
+    with_extra(with_set(kServices, SetId::external_ip_local, RowAction::accept),
+               Extra::to_this_node),
+    {.chain = kServices, .extra = Extra::to_this_node, .action = RowAction::jump, .to = kNodePort},
+    without_comment(with_set(kServices, SetId::cluster_ip, RowAction::accept)),
+    without_comment(with_set(kServices, SetId::load_balancer, RowAction::accept)),
 
-    with_lookup(with_set(kPostrouting, SetId::loop_back, Action::masquerade), Lookup::dst_dst_src),
-    {.chain = kPostrouting, .extra = Extra::not_marked, .action = Action::return_},
-    {.chain = kPostrouting, .action = Action::clear_mark},
+    with_lookup(with_set(kPostrouting, SetId::loop_back, RowAction::masquerade),
+                Lookup::dst_dst_src),
+    {.chain = kPostrouting, .extra = Extra::not_marked, .action = RowAction::return_},
+    {.chain = kPostrouting, .action = RowAction::clear_mark},
     {.chain = kPostrouting,
      .comment = Comment::text,
      .text = "kubernetes service traffic requiring SNAT",
-     .action = Action::masquerade_random},
+     .action = RowAction::masquerade_random},
 
     // For each protocol the exemption of local endpoints comes before the mark.
-    for_protocol(with_set(kNodePort, SetId::node_port_local_tcp, Action::return_), Protocol::tcp),
-    for_protocol(with_set(kNodePort, SetId::node_port_tcp, Action::jump, kMarkMasq), Protocol::tcp),
-    for_protocol(with_set(kNodePort, SetId::node_port_local_udp, Action::return_), Protocol::udp),
-    for_protocol(with_set(kNodePort, SetId::node_port_udp, Action::jump, kMarkMasq), Protocol::udp),
-    for_protocol(with_set(kNodePort, SetId::node_port_local_sctp_hash, Action::return_),
+    for_protocol(with_set(kNodePort, SetId::node_port_local_tcp, RowAction::return_),
+                 Protocol::tcp),
+    for_protocol(with_set(kNodePort, SetId::node_port_tcp, RowAction::jump, kMarkMasq),
+                 Protocol::tcp),
+    for_protocol(with_set(kNodePort, SetId::node_port_local_udp, RowAction::return_),
+                 Protocol::udp),
+    for_protocol(with_set(kNodePort, SetId::node_port_udp, RowAction::jump, kMarkMasq),
+                 Protocol::udp),
+    for_protocol(with_set(kNodePort, SetId::node_port_local_sctp_hash, RowAction::return_),
                  Protocol::sctp),
-    for_protocol(with_set(kNodePort, SetId::node_port_sctp_hash, Action::jump, kMarkMasq),
+    for_protocol(with_set(kNodePort, SetId::node_port_sctp_hash, RowAction::jump, kMarkMasq),
                  Protocol::sctp),
 
-    with_set(kLoadBalancer, SetId::load_balancer_local, Action::return_),
-    {.chain = kLoadBalancer, .action = Action::jump, .to = kMarkMasq},
+    with_set(kLoadBalancer, SetId::load_balancer_local, RowAction::return_),
+    {.chain = kLoadBalancer, .action = RowAction::jump, .to = kMarkMasq},
 
-    {.chain = kMarkMasq, .action = Action::set_mark},
+    {.chain = kMarkMasq, .action = RowAction::set_mark},
 }};
 
 // Returns packets that are meant for a virtual service, before the rule that rejects the rest.
 constexpr Row served(SetId set, Lookup lookup) {
-  return {.chain = kIpvsFilter, .set = set, .lookup = lookup, .action = Action::return_};
+  return {.chain = kIpvsFilter, .set = set, .lookup = lookup, .action = RowAction::return_};
 }
 
 constexpr std::array<Row, 14> kFilterRows = {{
@@ -197,26 +204,26 @@ constexpr std::array<Row, 14> kFilterRows = {{
      .comment = Comment::text,
      .text = "kubernetes forwarding rules",
      .extra = Extra::marked,
-     .action = Action::accept},
+     .action = RowAction::accept},
     {.chain = kForward,
      .comment = Comment::text,
      .text = "kubernetes forwarding conntrack rule",
      .extra = Extra::known_connection,
-     .action = Action::accept},
+     .action = RowAction::accept},
 
     {.chain = kNodePort,
      .set = SetId::health_check_node_port,
      .lookup = Lookup::dst,
      .comment = Comment::of_set,
-     .action = Action::accept},
+     .action = RowAction::accept},
 
-    with_set(kProxyFirewall, SetId::load_balancer_fw, Action::jump, kSourceRanges),
+    with_set(kProxyFirewall, SetId::load_balancer_fw, RowAction::jump, kSourceRanges),
 
-    with_lookup(with_set(kSourceRanges, SetId::load_balancer_source_cidr, Action::return_),
+    with_lookup(with_set(kSourceRanges, SetId::load_balancer_source_cidr, RowAction::return_),
                 Lookup::dst_dst_src),
-    with_lookup(with_set(kSourceRanges, SetId::load_balancer_source_ip, Action::return_),
+    with_lookup(with_set(kSourceRanges, SetId::load_balancer_source_ip, RowAction::return_),
                 Lookup::dst_dst_src),
-    {.chain = kSourceRanges, .action = Action::drop},
+    {.chain = kSourceRanges, .action = RowAction::drop},
 
     served(SetId::load_balancer, Lookup::dst_dst),
     served(SetId::cluster_ip, Lookup::dst_dst),
@@ -226,14 +233,14 @@ constexpr std::array<Row, 14> kFilterRows = {{
     {.chain = kIpvsFilter,
      .when = When::vip_ping,
      .extra = Extra::echo_request,
-     .action = Action::return_},
+     .action = RowAction::return_},
     // Without this rule, any program on the node that listens on all addresses could be reached at
     // our addresses.
     {.chain = kIpvsFilter,
      .set = SetId::ipvs_ips,
      .lookup = Lookup::dst,
      .extra = Extra::new_connection,
-     .action = Action::reject},
+     .action = RowAction::reject},
 }};
 
 bool has_detector(Family family, const LocalDetector& detector) {
@@ -329,23 +336,23 @@ void refine(Rule& rule, Extra extra, Family family, const RuleParameters& parame
 Target target_of(const Row& row, const RuleParameters& parameters) {
   const auto mark = parameters.masquerade_mark;
   switch (row.action) {
-    case Action::accept:
+    case RowAction::accept:
       return Verdict::accept;
-    case Action::drop:
+    case RowAction::drop:
       return Verdict::drop;
-    case Action::return_:
+    case RowAction::return_:
       return Verdict::return_;
-    case Action::reject:
+    case RowAction::reject:
       return RejectTarget{};
-    case Action::jump:
+    case RowAction::jump:
       return JumpTarget{.chain = std::string(row.to)};
-    case Action::masquerade:
+    case RowAction::masquerade:
       return MasqueradeTarget{};
-    case Action::masquerade_random:
+    case RowAction::masquerade_random:
       return MasqueradeTarget{.random_fully = true};
-    case Action::set_mark:
+    case RowAction::set_mark:
       return MarkTarget{.value = mark, .mask = mark};
-    case Action::clear_mark:  // the bit is known to be set here: XOR clears it
+    case RowAction::clear_mark:  // the bit is known to be set here: XOR clears it
       return MarkTarget{.value = mark, .mask = 0};
   }
   return Verdict::return_;

@@ -88,6 +88,8 @@ std::string_view to_string(ServiceVerdict verdict) {
       return "mark";
     case ServiceVerdict::cluster:
       return "cluster";
+    case ServiceVerdict::foreign:
+      return "foreign";
   }
   return "unknown";
 }
@@ -96,7 +98,8 @@ std::vector<Element> replaced_by(const Element& element) {
   const auto* service = std::get_if<ServiceElement>(&element);
   if (service == nullptr) return {};
   std::vector<Element> others;
-  for (const auto verdict : {ServiceVerdict::keep, ServiceVerdict::mark, ServiceVerdict::cluster}) {
+  for (const auto verdict : {ServiceVerdict::keep, ServiceVerdict::mark, ServiceVerdict::cluster,
+                             ServiceVerdict::foreign}) {
     if (verdict == service->verdict) continue;
     auto other = *service;
     other.verdict = verdict;

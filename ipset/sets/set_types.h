@@ -84,6 +84,7 @@ enum class ServiceVerdict : std::uint8_t {
   keep,     // the client's
   mark,     // the node's
   cluster,  // the client's if the local detector tells that it is a pod of this node
+  foreign,  // something else, which another program wrote; never written
 };
 
 std::string_view to_string(ServiceVerdict verdict);  // "keep"

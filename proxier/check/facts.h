@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "ipset/rules/packet_filter.h"
 #include "netlink/ip_address.h"
 #include "proxier/plan/host_settings.h"
 
@@ -25,6 +26,8 @@ struct Wanted {
   // The families of the cluster as far as the configuration names them; empty: it does not.
   std::set<netlink::Family> families;
   bool ports_are_vital = false;  // bindAddressHardFail
+  // nullopt: iptables, or nf_tables where the kernel has no iptables with IP sets.
+  std::optional<ipset::PacketFilter> packet_filter;
 };
 
 // Whether a kernel module can be used.

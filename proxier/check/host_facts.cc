@@ -101,15 +101,21 @@ void read_modules(const Questions& questions, const HostPaths& paths, NodeFacts&
   const auto index = read_module_index(paths, facts.release);
   const auto rules = read_loading_rules(paths, facts.capabilities);
   facts.has_nf_tables = index.loaded.contains("nf_tables");
-  for (const auto& need : needs(questions.wanted))
-    for (const auto& name : {need.module, need.other}) {
-      if (name.empty() || facts.modules.contains(name)) continue;
-      const auto fact = module_fact({name, need.asked_for_by_kernel}, index, facts.config, rules);
-      // A module that is going to be loaded brings IPv6 with it.
-      if (fact.state == ModuleState::loadable && depends_on_ipv6(index, name))
-        facts.has_ipv6 = true;
-      facts.modules.emplace(name, fact);
+  const auto read = [&](const ModuleNeed& need, const std::string& name) {
+    if (name.empty() || facts.modules.contains(name)) return;
+    const auto fact = module_fact({name, need.asked_for_by_kernel}, index, facts.config, rules);
+    // A module that is going to be loaded brings IPv6 with it.
+    if (fact.state == ModuleState::loadable && depends_on_ipv6(index, name)) facts.has_ipv6 = true;
+    facts.modules.emplace(name, fact);
+  };
+  for (const auto filter : {ipset::PacketFilter::iptables, ipset::PacketFilter::nftables}) {
+    auto wanted = questions.wanted;
+    wanted.packet_filter = filter;
+    for (const auto& need : needs(wanted)) {
+      read(need, need.module);
+      read(need, need.other);
     }
+  }
 }
 
 // The names of functions tell, if those of IPVS can be read at all.

@@ -1,5 +1,6 @@
 #include "proxier/check/judge_kernel.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -59,6 +60,42 @@ Level level_of(const ModuleNeed& need, const ModuleFact& fact, const Wanted& wan
   // Only a guess: the first start will show it.
   if (fact.state == ModuleState::unknown) level = std::min(level, Level::limit);
   return level;
+}
+
+// Whether something that all Services need is known to be missing.
+bool lacks_iptables(const NodeFacts& facts, Wanted wanted) {
+  wanted.packet_filter = ipset::PacketFilter::iptables;
+  return std::ranges::any_of(needs(wanted), [&](const ModuleNeed& need) {
+    const auto fact = fact_of(facts, need);
+    return !is_usable(fact.state) && level_of(need, fact, wanted) == Level::cannot;
+  });
+}
+
+// Whether all that Services need is known to be there.
+bool has_nftables(const NodeFacts& facts, Wanted wanted) {
+  // nf_tables without the families of our tables.
+  if (facts.config.known() && facts.config.value("CONFIG_NF_TABLES_IPV4").empty()) return false;
+  wanted.packet_filter = ipset::PacketFilter::nftables;
+  return std::ranges::all_of(needs(wanted), [&](const ModuleNeed& need) {
+    return is_usable(fact_of(facts, need).state) || need.level != Level::cannot ||
+           (need.family && level_of_family(wanted, *need.family) != Level::cannot);
+  });
+}
+
+// As the daemon would choose (cmd/packet_filter_choice.h).
+Wanted settled(const NodeFacts& facts, Wanted wanted, Findings& findings) {
+  using enum ipset::PacketFilter;
+  if (!wanted.packet_filter) {
+    const bool takes_nft = lacks_iptables(facts, wanted) && has_nftables(facts, wanted);
+    wanted.packet_filter = takes_nft ? nftables : iptables;
+    if (takes_nft)
+      findings.push_back({.level = Level::note,
+                          .about = "nf_tables",
+                          .message = "it will hold sets and rules, for the kernel has no legacy "
+                                     "iptables with IP sets",
+                          .advice = {}});
+  }
+  return wanted;
 }
 
 void judge_modules(const NodeFacts& facts, const Wanted& wanted, bool serves_ipv6,
@@ -149,7 +186,7 @@ void judge_kernel(const NodeFacts& facts, const Wanted& wanted, Findings& findin
        .advice = {}});
   judge_options(facts, wanted, findings);
   const bool serves_ipv6 = judge_ipv6(facts, wanted, findings);
-  judge_modules(facts, wanted, serves_ipv6, findings);
+  judge_modules(facts, settled(facts, wanted, findings), serves_ipv6, findings);
 }
 
 }  // namespace ipvsproxier::check

@@ -151,8 +151,8 @@ void judge_filter(const NodeFacts& facts, Findings& findings) {
     findings.push_back(
         {.level = Level::note,
          .about = "nf_tables",
-         .message = "it is in use beside the legacy tables, which this version writes: a packet "
-                    "must be accepted by both",
+         .message = "it is in use: a packet must be accepted by each of its tables, and by legacy "
+                    "iptables",
          .advice = {}});
   for (const auto& what : facts.unread)
     findings.push_back({.level = Level::note, .about = "not read", .message = what, .advice = {}});

@@ -74,13 +74,9 @@ void add_rule_needs(const Wanted& wanted, Family family, std::vector<ModuleNeed>
                        .family = family});
 }
 
-}  // namespace
-
-std::vector<ModuleNeed> needs(const Wanted& wanted) {
+void add_iptables_needs(const Wanted& wanted, std::vector<ModuleNeed>& found) {
   const std::string everything = "no Service is served";
-  std::vector<ModuleNeed> found = {{.module = "ip_vs", .loss = everything},
-                                   {.module = "ip_vs_" + wanted.scheduler, .loss = everything},
-                                   {.module = "ip_set", .loss = everything}};
+  found.push_back({.module = "ip_set", .loss = everything});
   std::set<ipset::SetKind> kinds;
   for (const auto id : ipset::kSetIds) kinds.insert(ipset::set_spec(id, Family::ipv4).kind);
   for (const auto kind : kinds) {
@@ -92,9 +88,40 @@ std::vector<ModuleNeed> needs(const Wanted& wanted) {
     }
     found.push_back(std::move(need));
   }
+  for (const auto family : netlink::kFamilies) add_rule_needs(wanted, family, found);
+}
+
+// What the expressions of our rules are in (net/netfilter/Makefile, 6.1).
+void add_nft_needs(std::vector<ModuleNeed>& found) {
+  const std::string everything = "no Service is served";
+  for (const auto* module :
+       {"nf_tables", "nft_ct", "nft_chain_nat", "nft_nat", "nft_masq", "nft_reject"})
+    found.push_back({.module = module, .loss = everything});
+  for (const auto family : netlink::kFamilies) {
+    const bool is_v4 = family == Family::ipv4;
+    found.push_back({.module = is_v4 ? "nft_reject_ipv4" : "nft_reject_ipv6",
+                     .loss = fmt::format("no {} Service is served", netlink::to_string(family)),
+                     .family = family});
+    found.push_back({.module = is_v4 ? "nft_fib_ipv4" : "nft_fib_ipv6",
+                     .level = Level::limit,
+                     .loss = fmt::format("without a detector of pods no {} Service is served",
+                                         netlink::to_string(family)),
+                     .family = family});
+  }
+}
+
+}  // namespace
+
+std::vector<ModuleNeed> needs(const Wanted& wanted) {
+  const std::string everything = "no Service is served";
+  std::vector<ModuleNeed> found = {{.module = "ip_vs", .loss = everything},
+                                   {.module = "ip_vs_" + wanted.scheduler, .loss = everything}};
+  if (wanted.packet_filter == ipset::PacketFilter::nftables)
+    add_nft_needs(found);
+  else
+    add_iptables_needs(wanted, found);
   // Also where addresses are bound by routes: kube-ipvs0 is made before anything is bound.
   found.push_back({.module = "dummy", .loss = "no address of a Service is bound to this node"});
-  for (const auto family : netlink::kFamilies) add_rule_needs(wanted, family, found);
   found.push_back({.module = "nf_conntrack_netlink",
                    .level = Level::limit,
                    .loss = "UDP flows go on to an endpoint that has left until they time out"});

@@ -25,7 +25,8 @@ struct ModuleNeed {
 };
 
 // Ordered by what depends on it: IPVS first. Sets, extensions and tables are those of the
-// catalogues (ipset/sets/set_catalog.h, ipset/rules/rule_catalog.h).
+// catalogues (ipset/sets/set_catalog.h, ipset/rules/rule_catalog.h, nft_catalog.h); where
+// `wanted.packet_filter` is open, those of iptables.
 std::vector<ModuleNeed> needs(const Wanted& wanted);
 
 }  // namespace ipvsproxier::check

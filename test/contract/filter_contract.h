@@ -352,6 +352,27 @@ void check_filter_parts_contract() {
     CHECK(services->contents.sets.empty());
     CHECK(services->disturbed);
   }
+  SECTION("one set is listed alone, and the frame without elements") {
+    const auto vips = table.list_elements(kFilterTable, "vips");
+    REQUIRE(vips);
+    CHECK(*vips == std::vector<NftElement>{{.key = filter_address(1)}});
+    const auto none = table.list_elements(kFilterTable, "none");
+    REQUIRE(none);
+    CHECK_FALSE(none->has_value());
+    const auto frame = table.list_frame(kFilterTable);
+    REQUIRE(frame);
+    REQUIRE(frame->has_value());
+    CHECK((*frame)->chains.size() == 3);
+    CHECK((*frame)->sets.at("vips").elements.empty());
+    const auto absent = table.list_frame({NftFamily::ip6, "none"});
+    REQUIRE(absent);
+    CHECK_FALSE(absent->has_value());
+  }
+  SECTION("a chain goes together with the element that leads to it") {
+    must_apply(table, {{{NftDeleteElements{kFilterTable, "services", {{.key = filter_key(1)}}},
+                         NftDeleteChain{kFilterTable, "keep"}}}});
+    CHECK_FALSE(filter_contents(table).chains.contains("keep"));
+  }
   SECTION("a listing that was left begins anew, and a table without sets is one part") {
     REQUIRE(table.begin_list(kFilterTable));
     REQUIRE_FALSE(table.next_list()->last);

@@ -400,4 +400,17 @@ Result<ipset::FilterTable::Part> FakeFilterTable::next_list() {
   return part;
 }
 
+Result<std::optional<std::vector<NftElement>>> FakeFilterTable::list_elements(
+    const NftTableKey& table, const std::string& set) {
+  ++requests_;
+  if (auto fault = faults.next("list " + to_string(table) + " " + set)) return std::move(*fault);
+  const auto* const content = kernel_.find(table);
+  if (content == nullptr || !content->sets.contains(set))
+    return std::optional<std::vector<NftElement>>{};
+  std::vector<NftElement> elements;
+  for (const auto& [key, element] : content->sets.at(set).elements) elements.push_back(element);
+  std::ranges::sort(elements);
+  return std::optional(std::move(elements));
+}
+
 }  // namespace ipvsproxier::test

@@ -9,7 +9,7 @@ set -u
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 build=$1
 from=${2:-files}
-daemon=$build/ipvs-proxier
+daemon=$build/cmd/ipvs_proxier/ipvs-proxier
 echo_server=$build/test/support/echo_server
 api_server=$build/test/support/api_server/test_api_server
 servers=()

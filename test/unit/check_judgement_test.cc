@@ -278,5 +278,35 @@ TEST_CASE("JSON says the same, with all advice") {
   CHECK(fine.at("verdict") == "fine");
 }
 
+// A node whose kernel has nf_tables and no legacy iptables.
+NodeFacts node_of_nft() {
+  auto facts = good_node({.families = {}, .packet_filter = ipset::PacketFilter::nftables});
+  for (const auto& need : needs({}))
+    facts.modules.try_emplace(need.module, ModuleFact{ModuleState::missing, "why"});
+  return facts;
+}
+
+TEST_CASE("a kernel without legacy iptables serves with nf_tables, unless iptables is asked for") {
+  const Wanted nft{.families = {}, .packet_filter = ipset::PacketFilter::nftables};
+  auto facts = node_of_nft();
+  CHECK(verdict(facts) == Level::note);
+  CHECK(about(facts, "nf_tables").message.find("no legacy iptables") != std::string::npos);
+  CHECK(verdict(facts, nft) == Level::fine);
+  CHECK(verdict(facts, {.families = {}, .packet_filter = ipset::PacketFilter::iptables}) ==
+        Level::cannot);
+  facts.modules["nft_fib_ipv4"] = {ModuleState::missing, "why"};
+  CHECK(verdict(facts) == Level::limit);
+  facts.modules["nft_masq"] = {ModuleState::missing, "why"};
+  CHECK(verdict(facts) == Level::cannot);
+  CHECK(about(facts, "module ip_set").level == Level::cannot);  // told for iptables
+}
+
+TEST_CASE("nf_tables without its family of IPv4 is none") {
+  auto facts = node_of_nft();
+  facts.config = parse_kernel_config("CONFIG_IP_VS=m\nCONFIG_IP_VS_NFCT=y\nCONFIG_NF_TABLES=m\n",
+                                     "/boot/config");
+  CHECK(verdict(facts) == Level::cannot);
+}
+
 }  // namespace
 }  // namespace ipvsproxier::check

@@ -1,5 +1,6 @@
 #include "cmd/ipvsctl/explain/node_reading.h"
 
+#include "cmd/kernel_tables.h"
 #include "netlink/ipvs/ipvs_kernel.h"
 #include "netlink/kernel_module.h"
 #include "netlink/links/host_reader_kernel.h"
@@ -91,6 +92,7 @@ bool is_on(const std::string& key) {
 }  // namespace
 
 Result<NodeTables> open_node_tables() {
+  if (auto status = cmd::require_iptables(); !status) return status.error();
   NodeTables tables;
   auto host = netlink::KernelHostReader::open();
   if (!host) return host.error();

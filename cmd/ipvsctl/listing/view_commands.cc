@@ -41,6 +41,7 @@ netlink::Status run_connections(const ConnectionsOptions& options, const TextSin
 }
 
 netlink::Status run_sets(const SetsOptions& options, const TextSink& sink) {
+  if (auto status = cmd::require_iptables(); !status) return status;
   const auto table = ipset::LibipsetTable::open();
   if (!table) return table.error();
   if (options.name.empty()) {

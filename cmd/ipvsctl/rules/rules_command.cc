@@ -4,6 +4,7 @@
 
 #include "cmd/ipvsctl/explain/node_reading.h"
 #include "cmd/kernel_tables.h"
+#include "ipset/rules/rule_iptc.h"
 #include "ipset/sets/set_catalog.h"
 
 namespace ipvsproxier::ctl {
@@ -33,12 +34,14 @@ Status count_elements(ipset::SetTable& table, RuleReading& reading) {
 }
 
 Result<RuleReading> read_rules(const RuleChoice& choice) {
+  if (auto status = cmd::require_iptables(); !status) return status.error();
   const auto tables = cmd::open_loaded_tables();
+  ipset::IptcRuleTable iptables;
   RuleReading reading;
   // All tables of a family: the expected rules of one depend on the others.
   for (const auto family : netlink::kFamilies) {
     if (choice.family.value_or(family) != family) continue;
-    if (auto status = read_rule_tables(*tables.rules, family, reading.tables); !status)
+    if (auto status = read_rule_tables(iptables, family, reading.tables); !status)
       return status.error();
   }
   if (tables.sets)

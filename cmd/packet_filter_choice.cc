@@ -1,0 +1,66 @@
+#include "cmd/packet_filter_choice.h"
+
+#include <array>
+#include <string_view>
+
+namespace ipvsproxier::cmd {
+
+namespace {
+
+using ipset::PacketFilter;
+using Facts = PacketFilterFacts;
+
+// The first row that holds decides, if the packet filter works.
+struct Row {
+  bool Facts::*fact;
+  PacketFilter filter;
+  std::string_view reason;
+};
+
+constexpr auto kRows = std::to_array<Row>({
+    {&Facts::has_nft_table, PacketFilter::nftables, "our table of nf_tables is there"},
+    {&Facts::has_kubernetes_chains, PacketFilter::iptables,
+     "chains of Kubernetes are in legacy iptables"},
+    {&Facts::iptables_works, PacketFilter::iptables, "the kernel has legacy iptables and IP sets"},
+    {&Facts::nftables_works, PacketFilter::nftables,
+     "the kernel has no legacy iptables with IP sets"},
+});
+
+bool works(PacketFilter filter, const Facts& facts) {
+  return filter == PacketFilter::nftables ? facts.nftables_works : facts.iptables_works;
+}
+
+netlink::Error lacks(std::string message) {
+  return {netlink::ErrorKind::unsupported, 0, std::move(message)};
+}
+
+constexpr const char* kIptablesNeeds =
+    "the kernel has no legacy iptables with IP sets (modules ip_tables, iptable_nat, "
+    "iptable_filter, ip_set)";
+constexpr const char* kNftNeeds = "the kernel has no nf_tables (module nf_tables)";
+
+}  // namespace
+
+netlink::Result<PacketFilterChoice> choose_packet_filter(PacketFilterWish wish, bool compat,
+                                                         const Facts& facts) {
+  if (compat && wish == PacketFilterWish::nftables)
+    return lacks(
+        "--kube-proxy-compat has kube-proxy's rules, which are those of iptables: leave "
+        "out --packet-filter=nftables");
+  if (compat || wish == PacketFilterWish::iptables) {
+    const char* reason = compat ? "--kube-proxy-compat" : "--packet-filter";
+    if (!facts.iptables_works)
+      return lacks(std::string(kIptablesNeeds) + ", which " + reason + " needs");
+    return PacketFilterChoice{PacketFilter::iptables, reason};
+  }
+  if (wish == PacketFilterWish::nftables) {
+    if (!facts.nftables_works)
+      return lacks(std::string(kNftNeeds) + ", which --packet-filter=nftables needs");
+    return PacketFilterChoice{PacketFilter::nftables, "--packet-filter"};
+  }
+  for (const auto& [fact, filter, reason] : kRows)
+    if (facts.*fact && works(filter, facts)) return PacketFilterChoice{filter, std::string(reason)};
+  return lacks(std::string(kNftNeeds) + ", and " + kIptablesNeeds + ": it needs one of them");
+}
+
+}  // namespace ipvsproxier::cmd

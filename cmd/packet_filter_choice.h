@@ -1,0 +1,38 @@
+#pragma once
+
+// Which packet filter holds our sets and rules: what the administrator asks for, or what this
+// kernel suggests. The rows of the decision are those of docs/operations.md. Pure; any thread.
+
+#include <compare>
+#include <cstdint>
+#include <string>
+
+#include "ipset/rules/packet_filter.h"
+#include "netlink/result.h"
+
+namespace ipvsproxier::cmd {
+
+// --packet-filter.
+enum class PacketFilterWish : std::uint8_t { automatic, iptables, nftables };
+
+// What was found in this network namespace before anything was changed.
+struct PacketFilterFacts {
+  bool has_nft_table = false;          // our table of nf_tables, in either family
+  bool has_kubernetes_chains = false;  // of kube-proxy, kubelet or us, in legacy iptables
+  bool iptables_works = false;         // the kernel has legacy tables and IP sets
+  bool nftables_works = false;
+};
+
+struct PacketFilterChoice {
+  ipset::PacketFilter filter = ipset::PacketFilter::iptables;
+  std::string reason;  // "our table of nf_tables is there"
+
+  friend bool operator==(const PacketFilterChoice&, const PacketFilterChoice&) = default;
+};
+
+// `unsupported`: the kernel has neither, or not the one that is asked for; the error says what to
+// do. `compat`: --kube-proxy-compat, whose rules are those of iptables.
+netlink::Result<PacketFilterChoice> choose_packet_filter(PacketFilterWish wish, bool compat,
+                                                         const PacketFilterFacts& facts);
+
+}  // namespace ipvsproxier::cmd

@@ -1,0 +1,91 @@
+#include "cmd/packet_filter_facts.h"
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <string_view>
+#include <vector>
+
+#include "ipset/nftables/nft_rule_table.h"
+#include "ipset/nftables/nft_set_elements.h"
+#include "ipset/rules/rule_iptc.h"
+#include "ipset/sets/set_libipset.h"
+#include "netlink/kernel_module.h"
+
+namespace ipvsproxier::cmd {
+
+namespace {
+
+using ipset::Table;
+using netlink::Family;
+
+// Chains of kube-proxy, of kubelet (KUBE-KUBELET-CANARY, KUBE-FIREWALL) and ours.
+constexpr std::string_view kKubernetes = "KUBE-";
+
+std::vector<Table> tables_in_namespace(Family family) {
+  std::ifstream names(family == Family::ipv4 ? "/proc/thread-self/net/ip_tables_names"
+                                             : "/proc/thread-self/net/ip6_tables_names");
+  std::vector<Table> tables;
+  for (std::string name; names >> name;)
+    for (const auto table : {Table::filter, Table::nat, Table::mangle, Table::raw})
+      if (name == to_string(table)) tables.push_back(table);
+  return tables;
+}
+
+std::vector<std::string> chains_in(Family family, Table table) {
+  std::vector<std::string> chains;
+  const auto whole = ipset::IptcRuleTable().read(family, table);
+  if (whole && *whole)
+    for (const auto& [name, rules] : (*whole)->chains) chains.push_back(name);
+  return chains;
+}
+
+bool legacy_works() {
+  ipset::IptcSettings settings;
+  settings.load_module = [](const std::string& module) {
+    static_cast<void>(netlink::load_module(module));
+  };
+  return ipset::IptcRuleTable(std::move(settings)).family_usable(Family::ipv4) &&
+         ipset::LibipsetTable::open();
+}
+
+}  // namespace
+
+bool has_our_nft_table(ipset::FilterTable& nftables) {
+  return std::ranges::any_of(netlink::kFamilies, [&](Family family) {
+    const auto frame = nftables.list_frame(ipset::nft_table_of(family));
+    return frame && frame->has_value();
+  });
+}
+
+PacketFilterFacts packet_filter_facts(PacketFilterWish wish, bool compat,
+                                      const PacketFilterQuestions& questions) {
+  PacketFilterFacts facts;
+  if (compat || wish == PacketFilterWish::iptables) {
+    facts.iptables_works = questions.iptables_works();
+    return facts;
+  }
+  if (questions.nftables != nullptr) {
+    facts.has_nft_table = has_our_nft_table(*questions.nftables);
+    facts.nftables_works =
+        static_cast<bool>(ipset::NftRuleTable(*questions.nftables).family_usable(Family::ipv4));
+  }
+  if (wish == PacketFilterWish::nftables) return facts;
+  for (const auto family : netlink::kFamilies)
+    for (const auto table : questions.iptables_tables(family))
+      if (std::ranges::any_of(questions.iptables_chains(family, table),
+                              [](const auto& chain) { return chain.starts_with(kKubernetes); }))
+        facts.has_kubernetes_chains = true;
+  const bool settled = facts.nftables_works && facts.has_nft_table;
+  if (!settled) facts.iptables_works = questions.iptables_works();
+  return facts;
+}
+
+PacketFilterQuestions kernel_packet_filters(ipset::FilterTable* nftables) {
+  return {.iptables_tables = tables_in_namespace,
+          .iptables_chains = chains_in,
+          .iptables_works = legacy_works,
+          .nftables = nftables};
+}
+
+}  // namespace ipvsproxier::cmd

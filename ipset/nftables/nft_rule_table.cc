@@ -1,0 +1,142 @@
+#include "ipset/nftables/nft_rule_table.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ipset/nftables/nft_set_elements.h"
+#include "ipset/nftables/rule_expressions.h"
+#include "ipset/rules/nft_catalog.h"
+#include "ipset/sets/set_catalog.h"
+
+namespace ipvsproxier::ipset {
+
+namespace {
+
+using netlink::NftAddChain;
+using netlink::NftAddRule;
+using netlink::NftAddTable;
+using netlink::NftBase;
+using netlink::NftDeleteChain;
+using netlink::NftDeleteTable;
+using netlink::NftFlushChain;
+
+std::optional<NftBase> base_of(std::string_view chain) {
+  const auto hook = hook_of(chain);
+  if (!hook) return std::nullopt;
+  return NftBase{.type = hook->type == ChainHook::Type::nat ? "nat" : "filter",
+                 .hook = static_cast<netlink::NftHook>(hook->hook),
+                 .priority = hook->priority};
+}
+
+// Each rule that our chains may have for these parameters, and those for source ranges.
+std::vector<Rule> known_rules(const TableRules& wanted) {
+  std::vector<Rule> known;
+  RuleParameters all;
+  all.non_empty.insert(kNftSetIds.begin(), kNftSetIds.end());
+  const auto catalogue = nft_rules(wanted.family, all);
+  for (const auto* table : {&wanted, &catalogue})
+    for (const auto& chain : table->chains)
+      known.insert(known.end(), chain.rules.begin(), chain.rules.end());
+  return known;
+}
+
+TableRules rules_in(const FilterContents& contents, const TableRules& wanted) {
+  TableRules found{.family = wanted.family, .table = wanted.table, .chains = {}, .jumps = {}};
+  const auto known = known_rules(wanted);
+  for (const auto& chain : wanted.chains) {
+    const auto there = contents.chains.find(chain.name);
+    if (there == contents.chains.end() || there->second.base != base_of(chain.name)) continue;
+    Chain read{.name = chain.name, .rules = {}};
+    for (const auto& rule : there->second.rules)
+      read.rules.push_back(rule_of(rule.expressions, known, wanted.family));
+    found.chains.push_back(std::move(read));
+  }
+  return found;
+}
+
+// The transaction that makes the table what is desired, given what it is.
+Result<netlink::NftUnit> unit_for(const TableRules& desired, const TableRules& found,
+                                  const FilterContents& contents) {
+  const auto key = nft_table_of(desired.family);
+  netlink::NftUnit unit{{NftAddTable{key}}};
+  auto& ops = unit.ops;
+  std::vector<const Chain*> differing;
+  for (const auto& chain : desired.chains) {
+    const auto has = std::ranges::find(found.chains, chain.name, &Chain::name);
+    if (has != found.chains.end() && same_rules(*has, chain)) continue;
+    differing.push_back(&chain);
+    if (has != found.chains.end()) {
+      ops.emplace_back(NftFlushChain{key, chain.name});
+      continue;
+    }
+    if (contents.chains.contains(chain.name)) {
+      ops.emplace_back(NftFlushChain{key, chain.name});
+      ops.emplace_back(NftDeleteChain{key, chain.name});
+    }
+    ops.emplace_back(NftAddChain{key, {.name = chain.name, .base = base_of(chain.name)}});
+  }
+  for (const auto* chain : differing)
+    for (const auto& rule : chain->rules) {
+      auto expressions = expressions_of(rule, desired.family);
+      if (expressions.empty())
+        return netlink::Error{netlink::ErrorKind::malformed, 0,
+                              "nf_tables cannot have the rule " + to_string(rule, desired.family)};
+      ops.emplace_back(
+          NftAddRule{key, {.chain = chain->name, .expressions = std::move(expressions)}});
+    }
+  return unit;
+}
+
+}  // namespace
+
+Result<TableRules> NftRuleTable::list(const TableRules& wanted) {
+  auto frame = table_.list_frame(nft_table_of(wanted.family));
+  if (!frame) return std::move(frame.error());
+  return rules_in(frame->value_or(FilterContents{}), wanted);
+}
+
+Result<bool> NftRuleTable::apply(const TableRules& desired) {
+  auto frame = table_.list_frame(nft_table_of(desired.family));
+  if (!frame) return std::move(frame.error());
+  const auto contents = frame->value_or(FilterContents{});
+  const auto found = rules_in(contents, desired);
+  if (holds(found, desired)) return false;
+  auto unit = unit_for(desired, found, contents);
+  if (!unit) return std::move(unit.error());
+  if (auto applied = table_.apply({&*unit, 1}).front(); !applied) return std::move(applied.error());
+  return true;
+}
+
+Status NftRuleTable::family_usable(Family family) {
+  RuleParameters parameters;
+  parameters.non_empty.insert(kNftSetIds.begin(), kNftSetIds.end());
+  auto unit = unit_for(nft_rules(family, parameters), {}, {});
+  if (!unit) return std::move(unit.error());
+  std::vector<netlink::NftOp> sets;
+  for (const auto id : kNftSetIds)
+    sets.emplace_back(netlink::NftAddSet{nft_table_of(family), nft_set_of(set_spec(id, family))});
+  unit->ops.insert(unit->ops.begin() + 1, sets.begin(), sets.end());
+  unit->ops.emplace_back(NftDeleteTable{nft_table_of(family)});
+  for (auto& op : unit->ops)
+    std::visit([](auto& one) { one.table.name = std::string(kOurNftTable) + "-probe"; }, op);
+  return table_.apply({&*unit, 1}).front();
+}
+
+Result<RemovedRules> NftRuleTable::remove(const RuleRemoval& removal) {
+  RemovedRules removed;
+  if (removal.table != Table::kube_ipvs) return removed;
+  const auto key = nft_table_of(removal.family);
+  auto frame = table_.list_frame(key);
+  if (!frame) return std::move(frame.error());
+  if (!*frame) return removed;
+  const netlink::NftUnit unit{{NftDeleteTable{key}}};
+  if (auto applied = table_.apply({&unit, 1}).front();
+      !applied && applied.error().kind != netlink::ErrorKind::missing)
+    return std::move(applied.error());
+  removed.chains = (*frame)->chains.size();
+  return removed;
+}
+
+}  // namespace ipvsproxier::ipset

@@ -1,0 +1,36 @@
+#pragma once
+
+// NftRuleTable: RuleTable of our tables of nf_tables (rules/nft_catalog.h). A table is written in
+// one transaction: packets meet the old rules or the new ones. Sync thread only.
+//
+// Errors: those of FilterTable; `malformed` for a rule that only iptables can have.
+
+#include "ipset/nftables/filter_table.h"
+#include "ipset/rules/rule_table.h"
+
+namespace ipvsproxier::ipset {
+
+class NftRuleTable final : public RuleTable {
+ public:
+  // `table` must outlive this.
+  explicit NftRuleTable(FilterTable& table) : table_(table) {}
+
+  // Of the table kube-ipvs. A chain that the kernel calls elsewhere counts as missing.
+  Result<TableRules> list(const TableRules& wanted) override;
+  Result<bool> apply(const TableRules& desired) override;
+  // Removes the whole table with its sets if `removal` is about it; the other tables are not ours.
+  Result<RemovedRules> remove(const RuleRemoval& removal) override;
+  // There is nothing to set aside: nobody else's rules lead to our chains.
+  Result<bool> set_aside(const ChainMove& /*move*/, const RuleRemoval& /*surplus*/) override {
+    return false;
+  }
+
+  // Whether the kernel takes our sets and rules: a table of another name with all of them is made
+  // and deleted in one transaction, which packets never see. The kernel loads the modules for it.
+  Status family_usable(netlink::Family family);
+
+ private:
+  FilterTable& table_;
+};
+
+}  // namespace ipvsproxier::ipset

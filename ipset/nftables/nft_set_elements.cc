@@ -1,0 +1,288 @@
+#include "ipset/nftables/nft_set_elements.h"
+
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "ipset/rules/nft_catalog.h"
+
+namespace ipvsproxier::ipset {
+
+namespace {
+
+using netlink::Bytes;
+using netlink::ByteView;
+using netlink::NftElement;
+using netlink::NftSetSpec;
+using netlink::NftType;
+using netlink::NftVerdict;
+using netlink::NftVerdictCode;
+
+constexpr std::string_view kRangesPrefix = "ranges_";
+constexpr std::array kProtocols = {Protocol::tcp, Protocol::udp, Protocol::sctp};
+
+NftType address_type(Family family) {
+  return family == Family::ipv4 ? NftType::ipv4_addr : NftType::ipv6_addr;
+}
+
+std::uint32_t address_bytes(Family family) {
+  return netlink::address_bits(family) / 8;
+}
+
+Bytes bytes_of(const IpAddress& address) {
+  const auto bytes = address.bytes();
+  return {bytes.begin(), bytes.end()};
+}
+
+Bytes port_bytes(std::uint16_t port) {
+  return {static_cast<std::uint8_t>(port >> 8), static_cast<std::uint8_t>(port & 0xff)};
+}
+
+std::uint16_t port_at(ByteView key) {
+  return static_cast<std::uint16_t>(key[0] << 8 | key[1]);
+}
+
+Bytes service_key(const IpAddress& address, Protocol protocol, std::uint16_t port) {
+  Bytes key;
+  const std::uint8_t number = static_cast<std::uint8_t>(protocol);
+  netlink::append_nft_part(key, bytes_of(address));
+  netlink::append_nft_part(key, Bytes{number});
+  netlink::append_nft_part(key, port_bytes(port));
+  return key;
+}
+
+// nullopt for another protocol than ours, or padding that is not zero.
+std::optional<RestrictedService> service_of(ByteView key, Family family) {
+  const auto size = address_bytes(family);
+  if (key.size() != size + 8) return std::nullopt;
+  const auto address = IpAddress::from_bytes(family, key.first(size));
+  const auto protocol = static_cast<Protocol>(key[size]);
+  const auto port = port_at(key.subspan(size + 4));
+  if (!address || std::ranges::find(kProtocols, protocol) == kProtocols.end()) return std::nullopt;
+  if (!std::ranges::equal(service_key(*address, protocol, port), key)) return std::nullopt;
+  return RestrictedService{*address, protocol, port};
+}
+
+// The verdict of an element that somebody else may have changed.
+ServiceVerdict verdict_of(const NftElement& element) {
+  const auto* data = element.data ? std::get_if<NftVerdict>(&*element.data) : nullptr;
+  if (data != nullptr && data->code == NftVerdictCode::go_to)
+    for (const auto verdict : {ServiceVerdict::keep, ServiceVerdict::mark, ServiceVerdict::cluster})
+      if (data->chain == chain_of(verdict)) return verdict;
+  return ServiceVerdict::foreign;
+}
+
+struct KeyWriter {
+  const SetSpec& spec;
+
+  std::optional<NftElement> operator()(const IpElement& element) const {
+    if (element.ip.family() != spec.family) return std::nullopt;
+    auto key = bytes_of(element.ip);
+    if (spec.kind == SetKind::nft_hairpins) {
+      const auto once = key;
+      key.insert(key.end(), once.begin(), once.end());
+    } else if (spec.kind != SetKind::nft_addresses) {
+      return std::nullopt;
+    }
+    return NftElement{.key = std::move(key), .key_end = {}, .data = {}};
+  }
+  std::optional<NftElement> operator()(const PortElement& element) const {
+    if (spec.kind != SetKind::nft_ports) return std::nullopt;
+    return NftElement{.key = port_bytes(element.port), .key_end = {}, .data = {}};
+  }
+  std::optional<NftElement> operator()(const ServiceElement& element) const {
+    if (spec.kind != SetKind::nft_services || element.ip.family() != spec.family)
+      return std::nullopt;
+    NftElement made{
+        .key = service_key(element.ip, element.protocol, element.port), .key_end = {}, .data = {}};
+    if (element.verdict != ServiceVerdict::foreign)
+      made.data = NftVerdict{NftVerdictCode::go_to, std::string(chain_of(element.verdict))};
+    return made;
+  }
+  std::optional<NftElement> operator()(const auto& /*of_iptables*/) const { return std::nullopt; }
+};
+
+// The address behind the last one of a prefix; nullopt if that is the last of all.
+std::optional<Bytes> behind(const IpPrefix& prefix) {
+  auto bytes = bytes_of(prefix.address);
+  unsigned bit = prefix.length;
+  while (bit-- > 0) {
+    const auto mask = static_cast<std::uint8_t>(0x80U >> bit % 8);
+    auto& byte = bytes[bit / 8];
+    byte = static_cast<std::uint8_t>(byte ^ mask);
+    if ((byte & mask) != 0) return bytes;
+  }
+  return std::nullopt;
+}
+
+// The prefix that begins at `first` and ends before `end`.
+std::optional<IpPrefix> prefix_between(ByteView first, const std::optional<Bytes>& end,
+                                       Family family) {
+  const auto address = IpAddress::from_bytes(family, first);
+  if (!address) return std::nullopt;
+  for (unsigned length = 0; length <= netlink::address_bits(family); ++length) {
+    const auto prefix = IpPrefix::of(*address, static_cast<std::uint8_t>(length));
+    if (prefix.address == *address && behind(prefix) == end) return prefix;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+netlink::NftTableKey nft_table_of(Family family) {
+  return {family == Family::ipv4 ? netlink::NftFamily::ip : netlink::NftFamily::ip6,
+          std::string(kOurNftTable)};
+}
+
+NftSetSpec nft_set_of(const SetSpec& spec) {
+  NftSetSpec made{.name = std::string(name_in_table(spec.name)), .fields = {}};
+  const auto address = address_bytes(spec.family);
+  switch (spec.kind) {
+    case SetKind::nft_hairpins:
+      made.key_type = netlink::nft_type({address_type(spec.family), address_type(spec.family)});
+      made.key_bytes = 2 * address;
+      break;
+    case SetKind::nft_ports:
+      made.key_type = netlink::nft_type({NftType::inet_service});
+      made.key_bytes = 2;
+      break;
+    case SetKind::nft_services:
+    case SetKind::nft_source_ranges:
+      made.flags = NftSetSpec::kMap;
+      made.key_type = netlink::nft_type(
+          {address_type(spec.family), NftType::inet_proto, NftType::inet_service});
+      made.key_bytes = address + 8;
+      made.data_type = netlink::kNftVerdictType;
+      break;
+    default:
+      made.key_type = netlink::nft_type({address_type(spec.family)});
+      made.key_bytes = address;
+      break;
+  }
+  return made;
+}
+
+std::optional<NftElement> nft_element_of(const SetSpec& spec, const Element& element) {
+  return std::visit(KeyWriter{spec}, element);
+}
+
+std::optional<Element> element_of(const SetSpec& spec, const NftElement& element) {
+  const ByteView key(element.key);
+  const auto size = address_bytes(spec.family);
+  switch (spec.kind) {
+    case SetKind::nft_ports:
+      if (key.size() != 2) return std::nullopt;
+      return PortElement{port_at(key)};
+    case SetKind::nft_hairpins:
+      if (key.size() != 2 * size || !std::ranges::equal(key.first(size), key.subspan(size)))
+        return std::nullopt;
+      break;
+    case SetKind::nft_addresses:
+      if (key.size() != size) return std::nullopt;
+      break;
+    case SetKind::nft_services: {
+      const auto service = service_of(key, spec.family);
+      if (!service) return std::nullopt;
+      return ServiceElement{service->address, service->protocol, service->port,
+                            verdict_of(element)};
+    }
+    default:
+      return std::nullopt;
+  }
+  const auto address = IpAddress::from_bytes(spec.family, key.first(size));
+  if (!address) return std::nullopt;
+  return IpElement{*address};
+}
+
+std::string ranges_name(const RestrictedService& service) {
+  auto address = service.address.to_string();
+  std::ranges::replace(address, ':', '-');  // nft(8) takes no colon in a name
+  return fmt::format("{}{}_{}_{}", kRangesPrefix, address, to_lower_string(service.protocol),
+                     service.port);
+}
+
+std::optional<RestrictedService> restricted_of(const std::string& ranges_name) {
+  std::string_view rest = ranges_name;
+  if (!rest.starts_with(kRangesPrefix)) return std::nullopt;
+  rest.remove_prefix(kRangesPrefix.size());
+  const auto second = rest.rfind('_');
+  const auto first = second == rest.npos ? second : rest.rfind('_', second - 1);
+  if (first == rest.npos || second == 0) return std::nullopt;
+  std::string text(rest.substr(0, first));
+  std::ranges::replace(text, '-', ':');
+  const auto address = IpAddress::parse(text);
+  if (!address) return std::nullopt;
+  std::uint16_t port = 0;
+  const auto digits = rest.substr(second + 1);
+  std::from_chars(digits.data(), digits.data() + digits.size(), port);
+  for (const auto protocol : kProtocols) {
+    const RestrictedService service{*address, protocol, port};
+    if (ipset::ranges_name(service) == ranges_name) return service;
+  }
+  return std::nullopt;
+}
+
+NftElement restricted_element_of(const RestrictedService& service) {
+  return {.key = service_key(service.address, service.protocol, service.port),
+          .key_end = {},
+          .data = NftVerdict{NftVerdictCode::jump, ranges_name(service)}};
+}
+
+NftSetSpec ranges_set_of(const RestrictedService& service) {
+  const auto family = service.address.family();
+  return {.name = ranges_name(service),
+          .flags = NftSetSpec::kInterval,
+          .key_type = netlink::nft_type({address_type(family)}),
+          .key_bytes = address_bytes(family),
+          .fields = {}};
+}
+
+std::vector<NftElement> intervals_of(std::vector<IpPrefix> prefixes) {
+  // A prefix comes before those within it.
+  std::ranges::sort(prefixes, [](const IpPrefix& one, const IpPrefix& other) {
+    return std::pair(one.address, one.length) < std::pair(other.address, other.length);
+  });
+  std::vector<NftElement> intervals;
+  const IpPrefix* last = nullptr;
+  for (const auto& prefix : prefixes) {
+    if (last != nullptr && last->contains(prefix.address)) continue;
+    last = &prefix;
+    intervals.push_back({.key = bytes_of(prefix.address), .key_end = {}, .data = {}});
+    if (auto end = behind(prefix))
+      intervals.push_back(
+          {.key = *std::move(end), .key_end = {}, .interval_end = true, .data = {}});
+  }
+  return intervals;
+}
+
+std::optional<std::vector<IpPrefix>> prefixes_of(std::span<const NftElement> intervals,
+                                                 Family family) {
+  // At one key the end of an interval comes before the beginning of the next one.
+  std::vector<const NftElement*> sorted;
+  for (const auto& element : intervals) sorted.push_back(&element);
+  std::ranges::sort(sorted, [](const NftElement* one, const NftElement* other) {
+    return std::pair(one->key, !one->interval_end) < std::pair(other->key, !other->interval_end);
+  });
+  std::vector<IpPrefix> prefixes;
+  const NftElement* first = nullptr;
+  const auto close = [&](const std::optional<Bytes>& end) {
+    if (first == nullptr) return end.has_value();  // the end of nothing: before the first interval
+    const auto prefix = prefix_between(first->key, end, family);
+    if (prefix) prefixes.push_back(*prefix);
+    first = nullptr;
+    return prefix.has_value();
+  };
+  for (const auto* element : sorted) {
+    const bool has_place = element->key.size() == address_bytes(family);
+    if (!has_place || ((first != nullptr || element->interval_end) && !close(element->key)))
+      return std::nullopt;
+    if (!element->interval_end) first = element;
+  }
+  if (first != nullptr && !close(std::nullopt)) return std::nullopt;
+  return prefixes;
+}
+
+}  // namespace ipvsproxier::ipset

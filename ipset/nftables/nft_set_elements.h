@@ -1,0 +1,53 @@
+#pragma once
+
+// Elements of our sets of nf_tables (sets/set_types.h, SetKind::nft_*) as keys and data. Pure; any
+// thread. Used by nft_set_table.h.
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ipset/sets/set_types.h"
+#include "netlink/nftables/nftables_types.h"
+
+namespace ipvsproxier::ipset {
+
+// The table of nf_tables in which our sets of a family are.
+netlink::NftTableKey nft_table_of(Family family);
+
+// How the set is made; `spec.kind` is one of nf_tables.
+netlink::NftSetSpec nft_set_of(const SetSpec& spec);
+
+// The element of the set: its key, and in the map of virtual services the chain of its verdict.
+// nullopt for an element of another kind or family, and for one with a foreign verdict. Not for
+// source ranges.
+std::optional<netlink::NftElement> nft_element_of(const SetSpec& spec, const Element& element);
+
+// The opposite; nullopt for a key that is none of ours.
+std::optional<Element> element_of(const SetSpec& spec, const netlink::NftElement& element);
+
+// A virtual service with source ranges. Its element in the map "restricted" sends packets to a
+// chain of its own, which lets those of a set of its own pass and drops the others. Chain and set
+// have the same name, "ranges_192.0.2.1_tcp_80".
+struct RestrictedService {
+  IpAddress address;
+  Protocol protocol = Protocol::tcp;
+  std::uint16_t port = 0;
+
+  friend auto operator<=>(const RestrictedService&, const RestrictedService&) = default;
+};
+
+std::string ranges_name(const RestrictedService& service);
+std::optional<RestrictedService> restricted_of(const std::string& ranges_name);
+netlink::NftElement restricted_element_of(const RestrictedService& service);
+netlink::NftSetSpec ranges_set_of(const RestrictedService& service);
+
+// Prefixes as intervals, and back. Intervals must not overlap, so a prefix within another one is
+// left out. nullopt if the intervals are no prefixes.
+std::vector<netlink::NftElement> intervals_of(std::vector<IpPrefix> prefixes);
+std::optional<std::vector<IpPrefix>> prefixes_of(std::span<const netlink::NftElement> intervals,
+                                                 Family family);
+
+}  // namespace ipvsproxier::ipset

@@ -1,0 +1,285 @@
+#include "ipset/nftables/nft_set_table.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "ipset/nftables/rule_expressions.h"
+#include "ipset/rules/nft_catalog.h"
+
+namespace ipvsproxier::ipset {
+
+namespace {
+
+using netlink::Error;
+using netlink::ErrorKind;
+using netlink::NftAddChain;
+using netlink::NftAddElements;
+using netlink::NftAddRule;
+using netlink::NftAddSet;
+using netlink::NftAddTable;
+using netlink::NftDeleteChain;
+using netlink::NftDeleteElements;
+using netlink::NftDeleteSet;
+using netlink::NftFlushChain;
+using netlink::NftFlushSet;
+using netlink::NftUnit;
+
+// Of a name that set_name() made.
+std::optional<SetSpec> spec_of(const std::string& name) {
+  for (const auto family : netlink::kFamilies)
+    for (const auto id : kNftSetIds)
+      if (set_name(id, family) == name) return set_spec(id, family);
+  return std::nullopt;
+}
+
+const SetSpec& restricted_map(Family family) {
+  static const std::array kMaps{set_spec(SetId::nft_source_ranges, Family::ipv4),
+                                set_spec(SetId::nft_source_ranges, Family::ipv6)};
+  return kMaps[family == Family::ipv4 ? 0 : 1];
+}
+
+Error unfit(const SetSpec& spec, const Element& element) {
+  return {ErrorKind::malformed, 0,
+          fmt::format("{}: not an element of {}", to_string(element), spec.name)};
+}
+
+// A removal of what is not there has nothing to do.
+Status forgive_missing(Status status) {
+  if (!status && status.error().kind == ErrorKind::missing) return {};
+  return status;
+}
+
+std::vector<netlink::NftRuleSpec> rules_of_ranges(const RestrictedService& service) {
+  const auto name = ranges_name(service);
+  const auto family = service.address.family();
+  return {{.chain = name, .expressions = returns_sources_in(name, family)},
+          {.chain = name, .expressions = expressions_of({.target = Verdict::drop}, family)}};
+}
+
+// Whether the chain lets its ranges pass and nothing else.
+bool is_intact(const FilterContents& contents, const RestrictedService& service) {
+  const auto chain = contents.chains.find(ranges_name(service));
+  if (chain == contents.chains.end() || chain->second.base) return false;
+  return std::ranges::equal(chain->second.rules, rules_of_ranges(service), {},
+                            &FilterRule::expressions, &netlink::NftRuleSpec::expressions);
+}
+
+std::optional<RestrictedService> restricted_by(const netlink::NftElement& element) {
+  const auto* verdict = element.data ? std::get_if<netlink::NftVerdict>(&*element.data) : nullptr;
+  if (verdict == nullptr) return std::nullopt;
+  auto service = restricted_of(verdict->chain);
+  if (!service || restricted_element_of(*service) != element) return std::nullopt;
+  return service;
+}
+
+}  // namespace
+
+Status NftSetTable::commit(NftUnit unit) {
+  return table_.apply({&unit, 1}).front();
+}
+
+Status NftSetTable::ensure(const SetSpec& spec) {
+  const auto table = nft_table_of(spec.family);
+  auto frame = table_.list_frame(table);
+  if (!frame) return std::move(frame.error());
+  const auto wanted = nft_set_of(spec);
+  if (*frame) {
+    const auto has = (*frame)->sets.find(wanted.name);
+    if (has != (*frame)->sets.end()) {
+      if (has->second.spec == wanted) return {};
+      return Error{ErrorKind::already, 0,
+                   fmt::format("{} exists with another type; delete the table {} of nf_tables",
+                               spec.name, netlink::to_string(table))};
+    }
+  }
+  return commit({{NftAddTable{table}, NftAddSet{table, wanted}}});
+}
+
+Result<std::optional<ListedSet>> NftSetTable::list(const std::string& name) {
+  const auto spec = spec_of(name);
+  if (!spec) return std::optional<ListedSet>{};
+  auto elements = elements_in(*spec);
+  if (!elements) return std::move(elements.error());
+  if (!*elements) return std::optional<ListedSet>{};
+  ListedSet listed{.spec = *spec, .options = {}, .elements = *std::move(*elements)};
+  std::ranges::sort(listed.elements);
+  return std::optional(std::move(listed));
+}
+
+Result<std::optional<std::vector<Element>>> NftSetTable::elements_in(const SetSpec& spec) {
+  using Found = std::optional<std::vector<Element>>;
+  std::vector<Element> elements;
+  if (spec.kind == SetKind::nft_source_ranges) {
+    ranges_.erase(spec.family);
+    auto ranges = read_ranges(spec.family);
+    if (!ranges) return std::move(ranges.error());
+    if (!*ranges) return Found{};
+    for (const auto& [service, prefixes] : **ranges)
+      for (const auto& prefix : prefixes)
+        elements.emplace_back(
+            IpPortNetElement{service.address, service.protocol, service.port, prefix});
+    ranges_[spec.family] = *std::move(*ranges);
+    return Found(std::move(elements));
+  }
+  auto listed =
+      table_.list_elements(nft_table_of(spec.family), std::string(name_in_table(spec.name)));
+  if (!listed) return std::move(listed.error());
+  if (!*listed) return Found{};
+  for (const auto& one : **listed)
+    if (auto element = element_of(spec, one)) elements.push_back(*std::move(element));
+  return Found(std::move(elements));
+}
+
+Result<std::optional<NftSetTable::Ranges>> NftSetTable::read_ranges(Family family) {
+  const auto table = nft_table_of(family);
+  const std::string map(name_in_table(restricted_map(family).name));
+  auto frame = table_.list_frame(table);
+  if (!frame) return std::move(frame.error());
+  if (!*frame || !(*frame)->sets.contains(map)) return std::optional<Ranges>{};
+  auto restricted = table_.list_elements(table, map);
+  if (!restricted) return std::move(restricted.error());
+  Ranges ranges;
+  for (const auto& element : restricted->value_or(std::vector<netlink::NftElement>{})) {
+    const auto service = restricted_by(element);
+    if (!service || !is_intact(**frame, *service)) continue;
+    auto listed = table_.list_elements(table, ranges_name(*service));
+    if (!listed) return std::move(listed.error());
+    if (!*listed) continue;
+    if (const auto prefixes = prefixes_of(**listed, family))
+      ranges[*service] = {prefixes->begin(), prefixes->end()};
+  }
+  return std::optional(std::move(ranges));
+}
+
+std::vector<Status> NftSetTable::apply(const SetSpec& spec, std::span<const ElementOp> ops) {
+  if (spec.kind == SetKind::nft_source_ranges) return apply_ranges(spec, ops);
+  return apply_elements(spec, ops);
+}
+
+std::vector<Status> NftSetTable::apply_elements(const SetSpec& spec,
+                                                std::span<const ElementOp> ops) {
+  const auto table = nft_table_of(spec.family);
+  const auto set = nft_set_of(spec).name;
+  std::vector<Status> outcomes(ops.size());
+  std::vector<NftUnit> units;
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    auto element = nft_element_of(spec, ops[i].element);
+    if (!element || (ops[i].add && spec.kind == SetKind::nft_services && !element->data)) {
+      outcomes[i] = unfit(spec, ops[i].element);
+      continue;
+    }
+    places.push_back(i);
+    // Without its data an element is deleted whatever its data are.
+    if (!ops[i].add) element->data.reset();
+    if (ops[i].add)
+      units.push_back({{NftAddElements{table, set, {*std::move(element)}}}});
+    else
+      units.push_back({{NftDeleteElements{table, set, {*std::move(element)}}}});
+  }
+  auto statuses = table_.apply(units);
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    const auto& op = ops[places[i]];
+    auto& status = statuses[i];
+    if (!op.add) status = forgive_missing(std::move(status));
+    if (op.add && !status && status.error().kind == ErrorKind::already) {
+      // The key has other data.
+      auto unit = std::move(units[i]);
+      auto old = std::get<NftAddElements>(unit.ops.front()).elements.front();
+      old.data.reset();
+      unit.ops.insert(unit.ops.begin(), NftDeleteElements{table, set, {std::move(old)}});
+      status = commit(std::move(unit));
+    }
+    outcomes[places[i]] = std::move(status);
+  }
+  return outcomes;
+}
+
+std::vector<Status> NftSetTable::apply_ranges(const SetSpec& spec, std::span<const ElementOp> ops) {
+  if (!ranges_.contains(spec.family)) {
+    auto ranges = read_ranges(spec.family);
+    if (!ranges) return std::vector<Status>(ops.size(), Status(ranges.error()));
+    ranges_[spec.family] = ranges->value_or(Ranges{});
+  }
+  auto& known = ranges_[spec.family];
+  std::vector<Status> outcomes(ops.size());
+  std::map<RestrictedService, std::vector<std::size_t>> by_service;
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    const auto* element = std::get_if<IpPortNetElement>(&ops[i].element);
+    if (element != nullptr && element->ip.family() == spec.family &&
+        element->net.family() == spec.family)
+      by_service[{element->ip, element->protocol, element->port}].push_back(i);
+    else
+      outcomes[i] = unfit(spec, ops[i].element);
+  }
+  bool is_certain = true;
+  for (const auto& [service, places] : by_service) {
+    auto ranges = known[service];
+    for (const auto i : places) {
+      const auto& net = std::get<IpPortNetElement>(ops[i].element).net;
+      if (ops[i].add)
+        ranges.insert(net);
+      else
+        ranges.erase(net);
+    }
+    const auto status = ranges.empty() ? remove_ranges(service) : write_ranges(service, ranges);
+    for (const auto i : places) outcomes[i] = status;
+    if (status) known[service] = std::move(ranges);
+    if (!status) is_certain = is_certain && !netlink::timed_out({&status, 1});
+    if (known[service].empty()) known.erase(service);
+  }
+  if (!is_certain) ranges_.erase(spec.family);
+  return outcomes;
+}
+
+Status NftSetTable::write_ranges(const RestrictedService& service,
+                                 const std::set<IpPrefix>& ranges) {
+  const auto table = nft_table_of(service.address.family());
+  const auto name = ranges_name(service);
+  const std::string map(name_in_table(restricted_map(service.address.family()).name));
+  NftUnit unit{{NftAddSet{table, ranges_set_of(service)}, NftFlushSet{table, name},
+                NftAddElements{table, name, intervals_of({ranges.begin(), ranges.end()})},
+                NftAddChain{table, {.name = name, .base = {}}}, NftFlushChain{table, name}}};
+  for (auto& rule : rules_of_ranges(service))
+    unit.ops.emplace_back(NftAddRule{table, std::move(rule)});
+  auto element = restricted_element_of(service);
+  unit.ops.emplace_back(NftAddElements{table, map, {element}});
+  auto status = commit(unit);
+  if (status || status.error().kind != ErrorKind::already) return status;
+  // The map sends its packets somewhere else.
+  element.data.reset();
+  unit.ops.insert(unit.ops.end() - 1, NftDeleteElements{table, map, {std::move(element)}});
+  return commit(std::move(unit));
+}
+
+Status NftSetTable::remove_ranges(const RestrictedService& service) {
+  const auto table = nft_table_of(service.address.family());
+  const auto name = ranges_name(service);
+  const std::string map(name_in_table(restricted_map(service.address.family()).name));
+  auto element = restricted_element_of(service);
+  element.data.reset();
+  const NftDeleteElements leave{table, map, {std::move(element)}};
+  const auto status = commit({{leave, NftDeleteChain{table, name}, NftDeleteSet{table, name}}});
+  if (status || status.error().kind != ErrorKind::missing) return status;
+  // Some of it is gone already.
+  if (auto left = forgive_missing(commit({{leave}})); !left) return left;
+  if (auto chain = forgive_missing(commit({{NftDeleteChain{table, name}}})); !chain) return chain;
+  return forgive_missing(commit({{NftDeleteSet{table, name}}}));
+}
+
+Status NftSetTable::destroy(const std::string& name) {
+  const auto spec = spec_of(name);
+  if (!spec) return {};
+  const auto table = nft_table_of(spec->family);
+  if (spec->kind == SetKind::nft_source_ranges) {
+    auto ranges = read_ranges(spec->family);
+    if (!ranges) return std::move(ranges.error());
+    for (const auto& [service, prefixes] : ranges->value_or(Ranges{}))
+      if (auto removed = remove_ranges(service); !removed) return removed;
+    ranges_.erase(spec->family);
+  }
+  return forgive_missing(commit({{NftDeleteSet{table, nft_set_of(*spec).name}}}));
+}
+
+}  // namespace ipvsproxier::ipset

@@ -1,0 +1,54 @@
+#pragma once
+
+// NftSetTable: SetTable of the sets and maps of our tables of nf_tables. Each operation on an
+// element is a step of its own for packets: a verdict is replaced, and the source ranges of a
+// virtual service change, in one transaction. Sync thread only.
+//
+// Errors: those of FilterTable; `malformed` for an element of another kind or family than its set.
+
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ipset/nftables/filter_table.h"
+#include "ipset/nftables/nft_set_elements.h"
+#include "ipset/sets/set_table.h"
+
+namespace ipvsproxier::ipset {
+
+class NftSetTable final : public SetTable {
+ public:
+  // `table` must outlive this.
+  explicit NftSetTable(FilterTable& table) : table_(table) {}
+
+  // Makes the table as well. A set or map of this name of another type fails with `already`.
+  Status ensure(const SetSpec& spec) override;
+  // Keys that are none of ours are left out. A virtual service whose chain of source ranges is not
+  // as we wrote it has none, so that they are written again.
+  Result<std::optional<ListedSet>> list(const std::string& name) override;
+  std::vector<Status> apply(const SetSpec& spec, std::span<const ElementOp> ops) override;
+  Status destroy(const std::string& name) override;
+  std::uint64_t requests() const override { return table_.requests(); }
+
+ private:
+  // The source ranges of each restricted virtual service of a family, also those that are part of
+  // others, which the kernel's intervals do not have.
+  using Ranges = std::map<RestrictedService, std::set<IpPrefix>>;
+
+  Result<std::optional<std::vector<Element>>> elements_in(const SetSpec& spec);
+  Result<std::optional<Ranges>> read_ranges(Family family);
+  std::vector<Status> apply_elements(const SetSpec& spec, std::span<const ElementOp> ops);
+  std::vector<Status> apply_ranges(const SetSpec& spec, std::span<const ElementOp> ops);
+  Status write_ranges(const RestrictedService& service, const std::set<IpPrefix>& ranges);
+  Status remove_ranges(const RestrictedService& service);
+  Status commit(netlink::NftUnit unit);
+
+  FilterTable& table_;
+  std::map<Family, Ranges> ranges_;  // no entry: unknown
+};
+
+}  // namespace ipvsproxier::ipset

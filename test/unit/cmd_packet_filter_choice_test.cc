@@ -1,0 +1,128 @@
+#include "cmd/packet_filter_choice.h"
+
+#include <catch2/catch.hpp>
+
+#include "cmd/packet_filter_facts.h"
+#include "ipset/nftables/nft_set_elements.h"
+#include "test/fakes/fake_filter_table.h"
+
+namespace ipvsproxier::cmd {
+namespace {
+
+using ipset::PacketFilter;
+using Facts = PacketFilterFacts;
+using Wish = PacketFilterWish;
+
+PacketFilter chosen(const Facts& facts) {
+  return choose_packet_filter(Wish::automatic, false, facts).value().filter;
+}
+
+std::string refused(Wish wish, bool compat, const Facts& facts) {
+  const auto choice = choose_packet_filter(wish, compat, facts);
+  REQUIRE_FALSE(choice);
+  CHECK(choice.error().kind == netlink::ErrorKind::unsupported);
+  return to_string(choice.error());
+}
+
+TEST_CASE("the packet filter by what is there, row by row of docs/operations.md") {
+  Facts both{.iptables_works = true, .nftables_works = true};
+  auto ours = both;
+  ours.has_nft_table = ours.has_kubernetes_chains = true;
+  CHECK(chosen(ours) == PacketFilter::nftables);
+  auto kubernetes = both;
+  kubernetes.has_kubernetes_chains = true;
+  CHECK(chosen(kubernetes) == PacketFilter::iptables);
+  CHECK(chosen(both) == PacketFilter::iptables);
+  CHECK(chosen({.iptables_works = true}) == PacketFilter::iptables);
+  CHECK(chosen({.nftables_works = true}) == PacketFilter::nftables);
+}
+
+TEST_CASE("a packet filter that does not work is never chosen, whatever is there") {
+  for (unsigned bits = 0; bits < 16; ++bits) {
+    const Facts facts{.has_nft_table = (bits & 1) != 0,
+                      .has_kubernetes_chains = (bits & 2) != 0,
+                      .iptables_works = (bits & 4) != 0,
+                      .nftables_works = (bits & 8) != 0};
+    const auto choice = choose_packet_filter(Wish::automatic, false, facts);
+    REQUIRE(choice.has_value() == (facts.iptables_works || facts.nftables_works));
+    if (!choice) continue;
+    CHECK((choice->filter == PacketFilter::nftables ? facts.nftables_works : facts.iptables_works));
+    CHECK_FALSE(choice->reason.empty());
+  }
+}
+
+TEST_CASE("the packet filter that is asked for, or an error that says what it needs") {
+  const Facts both{.iptables_works = true, .nftables_works = true};
+  CHECK(choose_packet_filter(Wish::iptables, false, both) ==
+        PacketFilterChoice{PacketFilter::iptables, "--packet-filter"});
+  CHECK(choose_packet_filter(Wish::nftables, false, both) ==
+        PacketFilterChoice{PacketFilter::nftables, "--packet-filter"});
+  CHECK(choose_packet_filter(Wish::automatic, true, both) ==
+        PacketFilterChoice{PacketFilter::iptables, "--kube-proxy-compat"});
+  CHECK(refused(Wish::iptables, false, {.nftables_works = true}).find("iptable_nat") !=
+        std::string::npos);
+  CHECK(refused(Wish::automatic, true, {.nftables_works = true}).find("--kube-proxy-compat") !=
+        std::string::npos);
+  CHECK(refused(Wish::nftables, false, {.iptables_works = true}).find("nf_tables") !=
+        std::string::npos);
+  CHECK(refused(Wish::nftables, true, both).find("--packet-filter=nftables") != std::string::npos);
+  CHECK(refused(Wish::automatic, false, {}).find("one of them") != std::string::npos);
+}
+
+// A kernel of which everything is known, and that counts what it is asked.
+struct AskedKernel {
+  test::FakeNfTables kernel;
+  test::FakeFilterTable nftables{kernel, 1};
+  std::vector<ipset::Table> tables;
+  std::vector<std::string> chains;
+  bool legacy = true;
+  int asked_legacy = 0;
+
+  PacketFilterQuestions questions(bool with_nftables = true) {
+    return {.iptables_tables =
+                [this](netlink::Family family) {
+                  return family == netlink::Family::ipv4 ? tables : std::vector<ipset::Table>{};
+                },
+            .iptables_chains = [this](auto, auto) { return chains; },
+            .iptables_works =
+                [this] {
+                  ++asked_legacy;
+                  return legacy;
+                },
+            .nftables = with_nftables ? &nftables : nullptr};
+  }
+};
+
+TEST_CASE("the facts about packet filters; legacy iptables stays alone where our nft table is") {
+  AskedKernel kernel;
+  auto facts = packet_filter_facts(Wish::automatic, false, kernel.questions());
+  CHECK((facts.nftables_works && facts.iptables_works));
+  CHECK_FALSE((facts.has_nft_table || facts.has_kubernetes_chains));
+  kernel.tables = {ipset::Table::nat};
+  kernel.chains = {"PREROUTING", "DOCKER"};
+  facts = packet_filter_facts(Wish::automatic, false, kernel.questions());
+  CHECK((!facts.has_kubernetes_chains && facts.iptables_works));
+  kernel.chains = {"KUBE-KUBELET-CANARY"};
+  facts = packet_filter_facts(Wish::automatic, false, kernel.questions());
+  CHECK(facts.has_kubernetes_chains);
+  const int before = kernel.asked_legacy;
+  const netlink::NftUnit ours{{netlink::NftAddTable{ipset::nft_table_of(netlink::Family::ipv6)}}};
+  REQUIRE(kernel.nftables.apply({&ours, 1}).front());
+  facts = packet_filter_facts(Wish::automatic, false, kernel.questions());
+  CHECK((facts.has_nft_table && facts.nftables_works));
+  CHECK(kernel.asked_legacy == before);
+}
+
+TEST_CASE("the facts about packet filters of a kernel without nf_tables, and what is asked for") {
+  AskedKernel kernel;
+  auto facts = packet_filter_facts(Wish::automatic, false, kernel.questions(false));
+  CHECK((facts.iptables_works && !facts.nftables_works));
+  CHECK(packet_filter_facts(Wish::iptables, false, kernel.questions()).iptables_works);
+  CHECK(packet_filter_facts(Wish::automatic, true, kernel.questions()).iptables_works);
+  kernel.asked_legacy = 0;
+  CHECK(packet_filter_facts(Wish::nftables, false, kernel.questions()).nftables_works);
+  CHECK(kernel.asked_legacy == 0);
+}
+
+}  // namespace
+}  // namespace ipvsproxier::cmd

@@ -1,0 +1,317 @@
+// NftRuleTable and NftSetTable over nf_tables in memory.
+
+#include <algorithm>
+
+#include <catch2/catch.hpp>
+
+#include "ipset/nftables/nft_rule_table.h"
+#include "ipset/nftables/nft_set_table.h"
+#include "ipset/rules/nft_catalog.h"
+#include "ipset/rules/packet_filter.h"
+#include "test/fakes/fake_filter_table.h"
+
+namespace ipvsproxier::ipset {
+namespace {
+
+using netlink::ErrorKind;
+using netlink::NftVerdictCode;
+
+struct NftWorld {
+  test::FakeNfTables kernel;
+  test::FakeFilterTable table{kernel, 1};
+  test::FakeFilterTable stranger{kernel, 2};
+  NftRuleTable rules{table};
+  NftSetTable sets{table};
+
+  void make_sets(Family family) {
+    for (const auto id : kNftSetIds) REQUIRE(sets.ensure(set_spec(id, family)));
+  }
+  // Everything, as at the start of the daemon.
+  void make_all(Family family, const RuleParameters& parameters = restricted()) {
+    make_sets(family);
+    const auto made = rules.apply(nft_rules(family, parameters));
+    REQUIRE(made);
+    CHECK(*made);
+  }
+  static RuleParameters restricted() { return {.non_empty = {SetId::nft_source_ranges}}; }
+
+  // Somebody else's transaction.
+  void meddle(std::vector<netlink::NftOp> ops) {
+    const netlink::NftUnit unit{std::move(ops)};
+    REQUIRE(stranger.apply({&unit, 1}).front());
+  }
+  std::vector<std::string> listed(SetId id, Family family) {
+    const auto list = sets.list(set_name(id, family));
+    REQUIRE(list);
+    REQUIRE(*list);
+    std::vector<std::string> texts;
+    for (const auto& element : (*list)->elements) texts.push_back(to_string(element));
+    return texts;
+  }
+  std::vector<Status> change(SetId id, Family family, const std::vector<ElementOp>& ops) {
+    return sets.apply(set_spec(id, family), ops);
+  }
+  void add(SetId id, Family family, const Element& element) {
+    REQUIRE(change(id, family, {{true, element}}).front());
+  }
+  void remove(SetId id, Family family, const Element& element) {
+    REQUIRE(change(id, family, {{false, element}}).front());
+  }
+};
+
+using Texts = std::vector<std::string>;
+
+const auto kV4 = nft_table_of(Family::ipv4);
+const IpAddress kVip = IpAddress::v4(0x0a600001);  // 10.96.0.1
+
+IpPortNetElement range(const char* prefix) {
+  return {kVip, Protocol::tcp, 80, *IpPrefix::parse(prefix)};
+}
+
+TEST_CASE("nf_tables: rules are written once, and read back as ours") {
+  NftWorld world;
+  for (const auto family : netlink::kFamilies) {
+    world.make_all(family);
+    const auto wanted = nft_rules(family, NftWorld::restricted());
+    CHECK(world.rules.list(wanted).value() == wanted);
+    const auto generation = world.kernel.generation();
+    CHECK_FALSE(world.rules.apply(wanted).value());
+    CHECK(world.kernel.generation() == generation);
+  }
+}
+
+TEST_CASE("nf_tables: before anything is there, nothing is listed") {
+  NftWorld world;
+  const auto wanted = nft_rules(Family::ipv4, {});
+  CHECK(world.rules.list(wanted)->chains.empty());
+  CHECK_FALSE(*world.sets.list(set_name(SetId::nft_services, Family::ipv4)));
+  CHECK_FALSE(*world.sets.list(set_name(SetId::nft_source_ranges, Family::ipv4)));
+  CHECK_FALSE(*world.sets.list("some other set"));
+  CHECK(world.rules.remove({.family = Family::ipv4, .table = Table::kube_ipvs}).value() ==
+        RemovedRules{});
+}
+
+TEST_CASE("nf_tables: other parameters rewrite the chains that differ") {
+  NftWorld world;
+  world.make_all(Family::ipv4, {});
+  const auto wanted = nft_rules(Family::ipv4, NftWorld::restricted());
+  const auto before = world.rules.list(wanted);
+  REQUIRE(before);
+  CHECK(*before == nft_rules(Family::ipv4, {}));
+  CHECK(world.rules.apply(wanted).value());
+  CHECK(world.rules.list(wanted).value() == wanted);
+  const auto other = nft_rules(Family::ipv4, {.detector = *IpPrefix::parse("10.244.0.0/16")});
+  const auto found = world.rules.list(other);
+  REQUIRE(found);
+  const auto cluster = std::ranges::find(found->chains, "svc_cluster", &Chain::name);
+  REQUIRE(cluster->rules.size() == 1);  // of no detector: not one that is wanted
+  CHECK(world.rules.apply(other).value());
+  CHECK(world.rules.list(other).value() == other);
+}
+
+TEST_CASE("nf_tables: a chain that somebody changed is written again") {
+  NftWorld world;
+  world.make_all(Family::ipv4);
+  const auto wanted = nft_rules(Family::ipv4, NftWorld::restricted());
+  SECTION("flushed") {
+    world.meddle({netlink::NftFlushChain{kV4, "input"}});
+  }
+  SECTION("a rule more") {
+    world.meddle(
+        {netlink::NftAddRule{kV4,
+                             {.chain = "to_vip",
+                              .expressions = {netlink::NftImmediate{
+                                  .data = netlink::NftVerdict{NftVerdictCode::accept, ""}}}}}});
+  }
+  SECTION("called elsewhere") {
+    world.meddle({netlink::NftFlushChain{kV4, "input"}, netlink::NftDeleteChain{kV4, "input"},
+                  netlink::NftAddChain{
+                      kV4,
+                      {.name = "input",
+                       .base = netlink::NftBase{
+                           .type = "filter", .hook = netlink::NftHook::forward, .priority = 0}}}});
+  }
+  SECTION("dropping by policy") {
+    auto base = netlink::NftBase{
+        .type = "filter", .hook = netlink::NftHook::input, .priority = -5, .accepts = false};
+    world.meddle({netlink::NftFlushChain{kV4, "input"}, netlink::NftDeleteChain{kV4, "input"},
+                  netlink::NftAddChain{kV4, {.name = "input", .base = base}}});
+  }
+  CHECK_FALSE(world.rules.list(wanted).value() == wanted);
+  CHECK(world.rules.apply(wanted).value());
+  CHECK(world.rules.list(wanted).value() == wanted);
+}
+
+TEST_CASE("nf_tables: that the kernel takes our rules is tried without a trace") {
+  NftWorld world;
+  for (const auto family : netlink::kFamilies) CHECK(world.rules.family_usable(family));
+  for (const auto* name : {"kube-ipvs", "kube-ipvs-probe"})
+    CHECK(world.kernel.find({netlink::NftFamily::ip, name}) == nullptr);
+}
+
+TEST_CASE("nf_tables: rules that only iptables has are refused, and nothing is written") {
+  NftWorld world;
+  auto wanted = nft_rules(Family::ipv4, {});
+  wanted.chains.front().rules.push_back({.matches = {IpvsMatch{}}, .target = Verdict::drop});
+  const auto applied = world.rules.apply(wanted);
+  REQUIRE_FALSE(applied);
+  CHECK(applied.error().kind == ErrorKind::malformed);
+  CHECK(world.kernel.find(kV4) == nullptr);
+}
+
+TEST_CASE("nf_tables: sets keep their elements, in both families") {
+  NftWorld world;
+  for (const auto family : netlink::kFamilies) {
+    world.make_all(family);
+    const auto ip = family == Family::ipv4 ? kVip : *IpAddress::parse("fd96::1");
+    world.add(SetId::nft_vips, family, IpElement{ip});
+    world.add(SetId::nft_hairpins, family, IpElement{ip});
+    world.add(SetId::nft_health_ports, family, PortElement{32000});
+    world.add(SetId::nft_services, family,
+              ServiceElement{ip, Protocol::udp, 53, ServiceVerdict::cluster});
+    const auto text = ip.to_string();
+    CHECK(world.listed(SetId::nft_vips, family) == Texts{text});
+    CHECK(world.listed(SetId::nft_hairpins, family) == Texts{text});
+    CHECK(world.listed(SetId::nft_health_ports, family) == Texts{"32000"});
+    CHECK(world.listed(SetId::nft_services, family) == Texts{text + ",udp:53,cluster"});
+    // Again, and what is not there.
+    world.add(SetId::nft_vips, family, IpElement{ip});
+    world.remove(SetId::nft_health_ports, family, PortElement{1});
+    world.remove(SetId::nft_vips, family, IpElement{ip});
+    CHECK(world.listed(SetId::nft_vips, family).empty());
+  }
+}
+
+TEST_CASE("nf_tables: a verdict takes the place of another one in one step") {
+  NftWorld world;
+  world.make_all(Family::ipv4);
+  ServiceElement element{kVip, Protocol::tcp, 80, ServiceVerdict::keep};
+  world.add(SetId::nft_services, Family::ipv4, element);
+  element.verdict = ServiceVerdict::mark;
+  world.add(SetId::nft_services, Family::ipv4, element);
+  CHECK(world.listed(SetId::nft_services, Family::ipv4) == Texts{"10.96.0.1,tcp:80,mark"});
+  const auto spec = set_spec(SetId::nft_services, Family::ipv4);
+  auto foreign = *nft_element_of(spec, element);
+  foreign.data = netlink::NftVerdict{NftVerdictCode::drop, ""};
+  auto key = foreign;
+  key.data.reset();
+  world.meddle({netlink::NftDeleteElements{kV4, "services", {key}},
+                netlink::NftAddElements{kV4, "services", {foreign}}});
+  CHECK(world.listed(SetId::nft_services, Family::ipv4) == Texts{"10.96.0.1,tcp:80,foreign"});
+  world.add(SetId::nft_services, Family::ipv4, element);
+  CHECK(world.listed(SetId::nft_services, Family::ipv4) == Texts{"10.96.0.1,tcp:80,mark"});
+  // Whatever it has become, a removal removes it; a foreign verdict is never written.
+  element.verdict = ServiceVerdict::foreign;
+  CHECK(world.change(SetId::nft_services, Family::ipv4, {{true, element}}).front().error().kind ==
+        ErrorKind::malformed);
+  world.remove(SetId::nft_services, Family::ipv4, element);
+  CHECK(world.listed(SetId::nft_services, Family::ipv4).empty());
+}
+
+TEST_CASE("nf_tables: an element of another kind or family fails alone") {
+  NftWorld world;
+  world.make_all(Family::ipv4);
+  const auto outcomes = world.change(SetId::nft_vips, Family::ipv4,
+                                     {{true, PortElement{1}},
+                                      {true, IpElement{kVip}},
+                                      {true, IpElement{*IpAddress::parse("fd96::1")}}});
+  CHECK(outcomes[0].error().kind == ErrorKind::malformed);
+  CHECK(outcomes[1]);
+  CHECK(outcomes[2].error().kind == ErrorKind::malformed);
+  CHECK(world.listed(SetId::nft_vips, Family::ipv4) == Texts{"10.96.0.1"});
+}
+
+TEST_CASE("nf_tables: source ranges, some of them parts of others") {
+  NftWorld world;
+  world.make_all(Family::ipv4);
+  const auto family = Family::ipv4;
+  const auto ranges = [&] { return world.listed(SetId::nft_source_ranges, family); };
+  world.add(SetId::nft_source_ranges, family, range("192.0.2.0/25"));
+  world.add(SetId::nft_source_ranges, family, range("198.51.100.0/24"));
+  CHECK(ranges() == Texts{"10.96.0.1,tcp:80,192.0.2.0/25", "10.96.0.1,tcp:80,198.51.100.0/24"});
+  // The larger one comes while the smaller one is there, which then goes.
+  world.add(SetId::nft_source_ranges, family, range("192.0.2.0/24"));
+  world.remove(SetId::nft_source_ranges, family, range("192.0.2.0/25"));
+  CHECK(ranges() == Texts{"10.96.0.1,tcp:80,192.0.2.0/24", "10.96.0.1,tcp:80,198.51.100.0/24"});
+  world.remove(SetId::nft_source_ranges, family, range("192.0.2.0/24"));
+  world.remove(SetId::nft_source_ranges, family, range("198.51.100.0/24"));
+  CHECK(ranges().empty());
+  const auto* table = world.kernel.find(kV4);
+  REQUIRE(table != nullptr);
+  for (const auto& [name, _] : table->chains) CHECK_FALSE(name.starts_with("ranges_"));
+  for (const auto& [name, _] : table->sets) CHECK_FALSE(name.starts_with("ranges_"));
+}
+
+TEST_CASE("nf_tables: source ranges that somebody opened are written again") {
+  NftWorld world;
+  world.make_all(Family::ipv4);
+  world.add(SetId::nft_source_ranges, Family::ipv4, range("192.0.2.0/24"));
+  const RestrictedService service{kVip, Protocol::tcp, 80};
+  const auto name = ranges_name(service);
+  auto element = restricted_element_of(service);
+  element.data.reset();
+  SECTION("the chain flushed") {
+    world.meddle({netlink::NftFlushChain{kV4, name}});
+  }
+  SECTION("the map's element deleted") {
+    world.meddle({netlink::NftDeleteElements{kV4, "restricted", {element}}});
+  }
+  SECTION("the map's element led elsewhere") {
+    auto open = element;
+    open.data = netlink::NftVerdict{NftVerdictCode::accept, ""};
+    world.meddle({netlink::NftDeleteElements{kV4, "restricted", {element}},
+                  netlink::NftAddElements{kV4, "restricted", {open}}});
+  }
+  CHECK(world.listed(SetId::nft_source_ranges, Family::ipv4).empty());
+  world.add(SetId::nft_source_ranges, Family::ipv4, range("192.0.2.0/24"));
+  CHECK(world.listed(SetId::nft_source_ranges, Family::ipv4) ==
+        Texts{"10.96.0.1,tcp:80,192.0.2.0/24"});
+  world.remove(SetId::nft_source_ranges, Family::ipv4, range("192.0.2.0/24"));
+  CHECK(world.listed(SetId::nft_source_ranges, Family::ipv4).empty());
+}
+
+TEST_CASE("nf_tables: a daemon that starts anew changes the source ranges that it finds") {
+  NftWorld world;
+  world.make_all(Family::ipv4);
+  world.add(SetId::nft_source_ranges, Family::ipv4, range("192.0.2.0/24"));
+  NftSetTable anew(world.table);
+  const std::vector<ElementOp> more{{true, range("198.51.100.0/24")}};
+  REQUIRE(anew.apply(set_spec(SetId::nft_source_ranges, Family::ipv4), more).front());
+  CHECK(world.listed(SetId::nft_source_ranges, Family::ipv4) ==
+        Texts{"10.96.0.1,tcp:80,192.0.2.0/24", "10.96.0.1,tcp:80,198.51.100.0/24"});
+}
+
+TEST_CASE("nf_tables: a set of our name and another type is named and left alone") {
+  NftWorld world;
+  netlink::NftSetSpec odd = nft_set_of(set_spec(SetId::nft_vips, Family::ipv4));
+  odd.key_bytes = 2;
+  odd.key_type = netlink::nft_type({netlink::NftType::inet_service});
+  world.meddle({netlink::NftAddTable{kV4}, netlink::NftAddSet{kV4, odd}});
+  const auto made = world.sets.ensure(set_spec(SetId::nft_vips, Family::ipv4));
+  REQUIRE_FALSE(made);
+  CHECK(made.error().kind == ErrorKind::already);
+  CHECK(to_string(made.error()).find("ip kube-ipvs vips") != std::string::npos);
+}
+
+TEST_CASE("nf_tables: removing the rules removes the table, with source ranges in it") {
+  NftWorld world;
+  world.make_all(Family::ipv4);
+  world.add(SetId::nft_source_ranges, Family::ipv4, range("192.0.2.0/24"));
+  const auto removed = world.rules.remove({.family = Family::ipv4, .table = Table::kube_ipvs});
+  REQUIRE(removed);
+  CHECK(removed->chains == 10);
+  CHECK(world.kernel.find(kV4) == nullptr);
+  for (const auto id : kNftSetIds) CHECK(world.sets.destroy(set_name(id, Family::ipv4)));
+}
+
+TEST_CASE("nf_tables: sets are destroyed one by one as well") {
+  NftWorld world;
+  world.make_sets(Family::ipv4);
+  world.add(SetId::nft_source_ranges, Family::ipv4, range("192.0.2.0/24"));
+  for (const auto id : kNftSetIds) CHECK(world.sets.destroy(set_name(id, Family::ipv4)));
+  CHECK(world.kernel.find(kV4)->sets.empty());
+  CHECK(world.kernel.find(kV4)->chains.empty());
+}
+
+}  // namespace
+}  // namespace ipvsproxier::ipset
