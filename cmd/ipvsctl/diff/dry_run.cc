@@ -77,9 +77,12 @@ class Runner {
   DryRun take() { return std::move(result_); }
 
   void look_at_modules() {
-    for (const char* module : {"ip_vs", "ip_set"})
+    const auto look_at = [this](const char* module) {
       if (!netlink::module_present(module))
         tell(Area::host, Change::add, std::string("module ") + module);
+    };
+    look_at("ip_vs");
+    if (tables_.packet_filter == ipset::PacketFilter::iptables) look_at("ip_set");
   }
 
   void look_at_host(std::optional<sync::HostSetup> host) {
