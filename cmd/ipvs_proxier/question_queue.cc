@@ -12,7 +12,7 @@ void QuestionQueue::Answers::merge(Answers later) {
 std::optional<std::string> QuestionQueue::ask(
     std::function<std::string(const sync::Inspection&)> question,
     std::chrono::milliseconds patience, const std::stop_token& stop) {
-  using Clock = std::chrono::steady_clock;
+  using SteadyClock = std::chrono::steady_clock;
   const auto id = ++last_;
   sync::SyncInput input;
   input.questions.emplace_back(
@@ -22,9 +22,9 @@ std::optional<std::string> QuestionQueue::ask(
         answers_.put(std::move(answers));
       });
   mail_.put(std::move(input));
-  const auto until = Clock::now() + patience;
-  while (Clock::now() < until && !stop.stop_requested()) {
-    auto answers = answers_.take(stop, Clock::time_point::min(), until);
+  const auto until = SteadyClock::now() + patience;
+  while (SteadyClock::now() < until && !stop.stop_requested()) {
+    auto answers = answers_.take(stop, SteadyClock::time_point::min(), until);
     // Late answers to abandoned questions are dropped.
     for (auto& answer : answers.all)
       if (answer.id == id) return std::move(answer.text);
