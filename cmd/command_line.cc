@@ -180,6 +180,10 @@ const auto kDifferences = std::to_array<MainFlag>({
      "Loopback addresses are no Service's, and IPv6 link-local ones leave with theirs; kube-proxy "
      "binds both and leaves them (default true)",
      to_difference<&D::unbind_special>},
+    {"keep-foreign-services", "",
+     "Leave virtual services of other programs, also where a Service claims their address; "
+     "kube-proxy removes all that ipvs.excludeCIDRs does not name (default true)",
+     to_difference<&D::keep_foreign_services>},
     {"mass-removal-brake", "",
      "When more than half of 20 Services or more are missing from a list of the API server, keep "
      "them until a list one ipvs.syncPeriod later lacks them, too; so with EndpointSlices "

@@ -1,6 +1,8 @@
 #include "cmd/ipvs_proxier/cleanup.h"
 
 #include <algorithm>
+#include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -9,10 +11,40 @@
 #include "ipset/rules/removal_catalog.h"
 #include "ipset/sets/set_catalog.h"
 #include "proxier/plan/bindings.h"
+#include "proxier/plan/guarded.h"
+#include "proxier/plan/ownership.h"
+#include "proxier/sync/read_back.h"
 
 namespace ipvsproxier::cmd {
 
 namespace {
+
+// What tells which virtual services are ours. What cannot be read is absent, and so decides
+// nothing; its removal reports the same error.
+plan::ActualState read_traces(const CleanupTables& tables, CleanupReport& report) {
+  plan::ActualState traces;
+  if (tables.links != nullptr) {
+    sync::BoundAddresses bound;
+    if (auto routes = tables.links->list_local_routes()) bound.local_routes = *std::move(routes);
+    if (auto addresses = tables.links->list_addresses())
+      bound.addresses = *std::move(addresses);
+    else
+      report.failures.push_back({"list addresses", std::move(addresses.error())});
+    sync::take_bindings(bound, {}, traces);
+  }
+  for (const auto family : netlink::kFamilies)
+    for (const auto id : ipset::kSetIds) {
+      std::optional<ipset::ListedSet> set;
+      if (tables.sets != nullptr) {
+        auto listed = tables.sets->list(set_name(id, family));
+        if (!listed && listed.error().kind != netlink::ErrorKind::unsupported) continue;
+        if (listed) set = *std::move(listed);
+      }
+      auto& elements = traces.sets[{family, id}];
+      if (set) elements.emplace(set->elements.begin(), set->elements.end());
+    }
+  return traces;
+}
 
 // Removed first: without the bindings, virtual services are unreachable.
 void remove_local_routes(netlink::LinkTable& links, CleanupReport& report) {
@@ -48,25 +80,37 @@ void remove_links(netlink::LinkTable& links, CleanupReport& report) {
   }
 }
 
+// `marking` gets the sets by whose elements another run knows what could not be removed.
 void remove_services(netlink::IpvsTable& ipvs, const std::vector<netlink::IpPrefix>& excluded,
+                     const std::optional<plan::ActualState>& traces, std::set<std::string>& marking,
                      CleanupReport& report) {
   const auto services = ipvs.list_services();
   if (!services) {
     report.failures.push_back({"list virtual services", services.error()});
     return;
   }
+  plan::DesiredState nothing;
+  for (const auto family : netlink::kFamilies) nothing.rules[family];
   std::vector<netlink::IpvsOp> ops;
   for (const auto& service : *services) {
     const auto holds = [&](const auto& prefix) { return prefix.contains(service.key.address); };
-    if (service.key.fwmark == 0 && std::none_of(excluded.begin(), excluded.end(), holds))
+    if (service.key.fwmark != 0 || std::any_of(excluded.begin(), excluded.end(), holds)) continue;
+    if (!traces || owner_of(service.key, nothing, *traces) == plan::Ownership::ours)
       ops.emplace_back(netlink::DeleteService{service.key});
+    else
+      ++report.foreign;
   }
   const auto statuses = ipvs.apply(ops);
   for (std::size_t i = 0; i < ops.size(); ++i) {
-    if (statuses[i])
+    if (statuses[i]) {
       ++report.services;
-    else
-      report.failures.push_back({netlink::to_string(ops[i]), statuses[i].error()});
+      continue;
+    }
+    report.failures.push_back({netlink::to_string(ops[i]), statuses[i].error()});
+    const auto& key = netlink::service_of(ops[i]);
+    for (const auto& [set, element] : plan::elements_of(key))
+      if (traces && plan::has_element(*traces, {key.address.family(), set}, element))
+        marking.insert(set_name(set, key.address.family()));
   }
 }
 
@@ -132,35 +176,49 @@ void remove_set(ipset::SetTable& sets, const std::string& name, CleanupReport& r
     report.failures.push_back({"remove set " + name, std::move(gone.error())});
 }
 
-void remove_sets(ipset::SetTable& sets, CleanupReport& report) {
+void remove_sets(ipset::SetTable& sets, const std::set<std::string>& marking,
+                 CleanupReport& report) {
   for (const auto family : netlink::kFamilies)
-    for (const auto id : ipset::kSetIds) remove_set(sets, set_name(id, family), report);
+    for (const auto id : ipset::kSetIds)
+      if (const auto name = set_name(id, family); marking.contains(name))
+        report.failures.push_back(
+            {"remove set " + name,
+             {.kind = netlink::ErrorKind::busy,
+              .where = "another run knows by it what virtual services are ours"}});
+      else
+        remove_set(sets, name, report);
   remove_set(sets, ipset::kCopyName, report);
 }
 
 }  // namespace
 
 std::string to_string(const CleanupReport& report) {
-  return fmt::format(
+  auto text = fmt::format(
       "{} links, {} local routes, {} virtual services, {} jumps, {} chains, {} sets, {} nftables "
       "tables",
       report.links, report.local_routes, report.services, report.jumps, report.chains, report.sets,
       report.nft_tables);
+  if (report.foreign > 0)
+    text += fmt::format("; {} virtual services of other programs stay", report.foreign);
+  return text;
 }
 
-CleanupReport clean_up(const CleanupTables& tables,
-                       const std::vector<netlink::IpPrefix>& excluded) {
+CleanupReport clean_up(const CleanupTables& tables, const std::vector<netlink::IpPrefix>& excluded,
+                       bool all_services) {
   CleanupReport report;
+  std::optional<plan::ActualState> traces;
+  std::set<std::string> marking;
+  if (tables.ipvs != nullptr && !all_services) traces = read_traces(tables, report);
   if (tables.links != nullptr) {
     remove_links(*tables.links, report);
     remove_local_routes(*tables.links, report);
   }
-  if (tables.ipvs != nullptr) remove_services(*tables.ipvs, excluded, report);
+  if (tables.ipvs != nullptr) remove_services(*tables.ipvs, excluded, traces, marking, report);
   if (tables.rules != nullptr) remove_rules(*tables.rules, report);
   if (tables.nft_rules != nullptr) remove_our_nft_table(*tables.nft_rules, report);
   if (tables.remove_nft_leftovers) remove_nft(tables.remove_nft_leftovers, report);
   // After the rules: a set that a rule uses cannot be destroyed.
-  if (tables.sets != nullptr) remove_sets(*tables.sets, report);
+  if (tables.sets != nullptr) remove_sets(*tables.sets, marking, report);
   return report;
 }
 

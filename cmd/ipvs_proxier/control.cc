@@ -311,7 +311,8 @@ serve::HttpResponse Control::answer_names(const serve::HttpRequest& request) {
   if (const auto wrong = read_query(request, query); !wrong.empty()) return mistake(400, wrong);
   return answer_page([query](const sync::Inspection& inspection) {
     if (!inspection.standing.listed) return std::string();
-    return inspect::name_page(inspection.cluster, inspection.planner, query, kNamePageBytes);
+    return inspect::name_page(inspection.cluster, inspection.planner, query, kNamePageBytes,
+                              inspection.kernel.foreign);
   });
 }
 

@@ -101,7 +101,8 @@ int clean_kernel(const Options& options, spdlog::logger& logger) {
                                 .rules = tables.rules.get(),
                                 .nft_rules = nft_rules ? &*nft_rules : nullptr,
                                 .remove_nft_leftovers = ipset::remove_nft_leftovers},
-                               config::exclude_prefixes(options.config));
+                               config::exclude_prefixes(options.config),
+                               !options.differences.keep_foreign_services);
   for (const auto& failure : report.failures)
     logger.error("{}: {}", failure.what, netlink::to_string(failure.error));
   logger.info("removed {}, failures {}", to_string(report), report.failures.size());

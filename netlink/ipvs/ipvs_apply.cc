@@ -16,7 +16,15 @@ namespace ipvsproxier::netlink {
 
 namespace {
 
-constexpr int kRounds = 3;
+// What a new virtual service asks for goes after the answer about it; then come two rounds of
+// recovery, with a wait of the same kind.
+constexpr int kRounds = 4;
+
+// Whether the operation adds a virtual service that must not exist yet.
+bool adds_new(const IpvsOp& op) {
+  const auto* add = std::get_if<AddService>(&op);
+  return add != nullptr && !add->adopts;
+}
 
 std::optional<RealServerKey> server_of(const IpvsOp& op) {
   if (const auto* add = std::get_if<AddServer>(&op)) return add->server.key;
@@ -76,7 +84,8 @@ std::optional<IpvsOp> turned(const IpvsOp& op, const Error& error) {
   // ip_vs_ctl.c: EEXIST for an existing entry, ESRCH for an absent service, ENOENT for an absent
   // server, but also for an unknown scheduler or persistence engine of a service.
   if (error.sys_errno == EEXIST) {
-    if (const auto* add = std::get_if<AddService>(&op)) return EditService{add->service};
+    if (const auto* add = std::get_if<AddService>(&op); add && add->adopts)
+      return EditService{add->service};
     if (const auto* add = std::get_if<AddServer>(&op)) return EditServer{add->service, add->server};
   }
   if (error.sys_errno == ESRCH)
@@ -112,34 +121,41 @@ Error explain(const IpvsOp& op, Error error) {
   return in_context(std::move(error), to_string(op));
 }
 
-// Operations that may be sent together, and their outcomes.
+// Operations that may be sent together, and their outcomes. `taken` collects the virtual services
+// that exist and were not to be adopted: nothing more is sent about them.
 class Window {
  public:
-  explicit Window(std::span<const IpvsOp> ops) : ops_(ops), outcomes_(ops.size()) {
+  Window(std::span<const IpvsOp> ops, std::set<VirtualServiceKey>& taken)
+      : ops_(ops), taken_(taken), outcomes_(ops.size()) {
     for (std::size_t i = 0; i < ops.size(); ++i) pending_.push_back(i);
   }
 
   // False after a timeout: the remaining operations are then not sent.
   bool run_round(std::uint16_t family, const Transact& transact) {
+    std::vector<std::size_t> again;
+    const auto sent = sent_now(again);
     std::vector<Bytes> requests;
-    requests.reserve(pending_.size());
-    for (const auto i : pending_) requests.push_back(encode_ipvs_op(family, op_at(i)));
-    auto answers = transact(requests);
+    requests.reserve(sent.size());
+    for (const auto i : sent) requests.push_back(encode_ipvs_op(family, op_at(i)));
+    auto answers = requests.empty() ? std::vector<Status>() : transact(requests);
     const bool answered = !timed_out(answers);
 
-    std::vector<std::size_t> again;
     std::set<VirtualServiceKey> recovering;
     for (std::size_t n = 0; n < answers.size(); ++n) {
-      const auto i = pending_[n];
+      const auto i = sent[n];
       outcomes_[i] = std::move(answers[n]);
       if (outcomes_[i]) continue;
-      if (is_removal_of_nothing(op_at(i), outcomes_[i].error()))
+      const auto& error = outcomes_[i].error();
+      if (is_removal_of_nothing(op_at(i), error))
         outcomes_[i] = Status{};
+      else if (error.sys_errno == EEXIST && adds_new(op_at(i)))
+        taken_.insert(service_of(op_at(i)));
       else if (turn(i, recovering))
         again.push_back(i);
     }
     if (!answered)
       for (const auto i : again) outcomes_[i] = not_sent();
+    std::ranges::sort(again);
     pending_ = std::move(again);
     return answered;
   }
@@ -158,6 +174,27 @@ class Window {
   }
 
  private:
+  // The pending operations to send now. Those about a virtual service whose addition has no answer
+  // yet go to `later`; those about a taken one fail.
+  std::vector<std::size_t> sent_now(std::vector<std::size_t>& later) {
+    std::set<VirtualServiceKey> unanswered;
+    for (const auto i : pending_)
+      if (adds_new(op_at(i))) unanswered.insert(service_of(op_at(i)));
+    std::vector<std::size_t> now;
+    now.reserve(pending_.size());
+    for (const auto i : pending_) {
+      const auto& service = service_of(op_at(i));
+      if (taken_.contains(service))
+        outcomes_[i] =
+            Error{ErrorKind::already, EEXIST, "the virtual service is that of another program"};
+      else if (!adds_new(op_at(i)) && unanswered.contains(service))
+        later.push_back(i);
+      else
+        now.push_back(i);
+    }
+    return now;
+  }
+
   const IpvsOp& op_at(std::size_t i) const {
     const auto it = turned_.find(i);
     return it == turned_.end() ? ops_[i] : it->second;
@@ -175,6 +212,7 @@ class Window {
   }
 
   std::span<const IpvsOp> ops_;
+  std::set<VirtualServiceKey>& taken_;
   std::vector<Status> outcomes_;
   std::vector<std::size_t> pending_;
   std::map<std::size_t, IpvsOp> turned_;
@@ -186,9 +224,10 @@ std::vector<Status> apply_ipvs_ops(std::uint16_t family, std::span<const IpvsOp>
                                    const Transact& transact) {
   std::vector<Status> outcomes;
   outcomes.reserve(ops.size());
+  std::set<VirtualServiceKey> taken;
   for (bool answered = true; answered && !ops.empty();) {
     const auto count = independent_prefix(ops);
-    Window window(ops.first(count));
+    Window window(ops.first(count), taken);
     for (int round = 0; round < kRounds && answered && window.pending(); ++round)
       answered = window.run_round(family, transact);
     std::ranges::move(window.take_outcomes(), std::back_inserter(outcomes));

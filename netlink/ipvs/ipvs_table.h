@@ -19,7 +19,9 @@ class IpvsTable {
   // Applies all operations in order and returns one Status for each. Operations are idempotent:
   // adding an existing entry edits it, editing a missing entry adds it (except a real server that
   // is set to weight 0: it has drained, and the edit succeeds), deleting a missing entry succeeds.
-  // A failure does not stop the operations that follow. An unknown scheduler is `missing`.
+  // The exception is a virtual service whose addition does not adopt: an existing one is `already`,
+  // and what the same call asks for it later is not done and `already`, too, so that it stays as
+  // it is. A failure does not stop the operations that follow. An unknown scheduler is `missing`.
   // `overrun` means that the outcome is unknown: list again.
   virtual std::vector<Status> apply(std::span<const IpvsOp> ops) = 0;
 

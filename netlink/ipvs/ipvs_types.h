@@ -84,6 +84,8 @@ struct ListedServer {
 
 struct AddService {
   VirtualService service;
+  // Whether an existing virtual service is edited. If false it is refused: another program made it.
+  bool adopts = false;
   friend auto operator<=>(const AddService&, const AddService&) = default;
 };
 struct EditService {

@@ -8,12 +8,29 @@ namespace ipvsproxier::inspect {
 
 namespace {
 
+void write_key(api::DocumentWriter& out, const netlink::VirtualServiceKey& key) {
+  out.value(key.address.to_string());
+  out.value(key.port);
+  out.value(to_string(key.protocol));
+}
+
+void write_foreign(api::DocumentWriter& out, const std::set<netlink::VirtualServiceKey>& foreign) {
+  std::size_t count = 0;
+  out.key("foreign");
+  out.open_list();
+  for (const auto& key : foreign) {
+    if (count++ == kMostForeign) break;
+    out.open_list();
+    write_key(out, key);
+    out.close();
+  }
+  out.close();
+}
+
 void write_virtual(api::DocumentWriter& out, const plan::Claim& claim,
                    const api::Service& service) {
   out.open_list();
-  out.value(claim.key.address.to_string());
-  out.value(claim.key.port);
-  out.value(to_string(claim.key.protocol));
+  write_key(out, claim.key);
   out.value(service.ports.at(claim.port).name);
   out.value(plan::to_string(claim.facet));
   out.close();
@@ -45,7 +62,8 @@ void write_head(api::DocumentWriter& out, const api::Service& service) {
 }  // namespace
 
 std::string name_page(const model::ClusterState& cluster, const plan::Planner& planner,
-                      const ServiceQuery& query, std::size_t bytes) {
+                      const ServiceQuery& query, std::size_t bytes,
+                      const std::set<netlink::VirtualServiceKey>& foreign) {
   api::JsonWriter out;
   const auto write_service = [&](const api::NamespacedName& name, const api::Service& service,
                                  const std::string& after) -> std::optional<std::string> {
@@ -76,6 +94,7 @@ std::string name_page(const model::ClusterState& cluster, const plan::Planner& p
     out.open_list();
     const auto next = append_page(cluster.services, query, write_service);
     out.close();
+    if (next.empty() && !query.of_some() && !foreign.empty()) write_foreign(out, foreign);
     out.member("continue", next);
   });
   return out.take();

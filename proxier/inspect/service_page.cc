@@ -45,7 +45,9 @@ PagePort port_of(const plan::PortReport& report) {
                            .port = facet.claim.key.port,
                            .facet = std::string(plan::to_string(facet.claim.facet)),
                            .held = facet.held,
-                           .holder = api::to_string(facet.holder)});
+                           .holder = facet.foreign ? "another program, with the virtual service " +
+                                                         to_string(*facet.foreign)
+                                                   : api::to_string(facet.holder)});
   if (report.external) port.external = traffic_of(*report.external);
   return port;
 }

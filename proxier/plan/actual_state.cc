@@ -1,5 +1,8 @@
 #include "proxier/plan/actual_state.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace ipvsproxier::plan {
 
 namespace {
@@ -29,6 +32,18 @@ struct CommitIpvs {
 };
 
 }  // namespace
+
+RealServers listed_servers(const std::vector<netlink::ListedServer>& listed) {
+  std::vector<netlink::RealServer> servers;
+  servers.reserve(listed.size());
+  for (const auto& one : listed) servers.push_back(one.server);
+  return RealServers(std::move(servers));
+}
+
+bool is_listing(const RealServers& servers, const std::vector<netlink::ListedServer>& listed) {
+  return std::equal(servers.begin(), servers.end(), listed.begin(), listed.end(),
+                    [](const auto& has, const auto& one) { return has == one.server; });
+}
 
 void ActualState::commit(const netlink::IpvsOp& op) {
   if (services) std::visit(CommitIpvs{*services}, op);
@@ -69,6 +84,12 @@ std::uint32_t ActualState::capacity(const SetKey& set) const {
 
 void ActualState::commit(const ipset::TableRules& table) {
   rules.insert_or_assign({table.family, table.table}, table);
+}
+
+void ActualState::lose_services() {
+  if (!services) return;
+  for (const auto& [key, service] : *services) remembered.insert(key);
+  services.reset();
 }
 
 Scope whole(const DesiredState& desired, const ActualState& actual) {

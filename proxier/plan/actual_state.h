@@ -2,12 +2,13 @@
 
 // ActualState: the state of the kernel as values, in the same shape as DesiredState. It is read
 // from the kernel (sync/read_back.h); the daemon keeps one up to date with its
-// own operations (sync/mirror.h). A part that could not be read is absent, and no conclusion is
+// own operations (plan/mirror.h). A part that could not be read is absent, and no conclusion is
 // drawn from its absence. Any thread.
 
 #include <map>
 #include <optional>
 #include <set>
+#include <vector>
 
 #include "ipset/rules/rule_types.h"
 #include "ipset/sets/set_types.h"
@@ -19,6 +20,9 @@
 namespace ipvsproxier::plan {
 
 using RealServers = SortedVector<netlink::RealServer, &netlink::RealServer::key>;
+// Those of a listing, and whether they are those of a listing that is sorted by key.
+RealServers listed_servers(const std::vector<netlink::ListedServer>& listed);
+bool is_listing(const RealServers& servers, const std::vector<netlink::ListedServer>& listed);
 
 struct ActualService {
   netlink::VirtualService service;
@@ -36,8 +40,13 @@ struct TableKey {
 };
 
 struct ActualState {
-  // Without firewall-mark services, which are never ours. nullopt: could not be read.
+  // Ours. Without firewall-mark services, which never are. nullopt: could not be read.
   std::optional<std::map<netlink::VirtualServiceKey, ActualService>> services;
+  // Those of other programs (ownership.h).
+  std::set<netlink::VirtualServiceKey> foreign;
+  // Ours if they are there, until the kernel was read without a surprise: those known when
+  // `services` could not be read, and those whose addition had no answer.
+  std::set<netlink::VirtualServiceKey> remembered;
   // Addresses on our dummy links and of our local routes. nullopt: could not be read.
   std::optional<Bindings> addresses;
   // Addresses on our links that are never removed: those with a prefix that is no host prefix
@@ -58,6 +67,8 @@ struct ActualState {
   void commit(const SetKey& set, const ipset::ElementOp& op);
   void commit(const ipset::SetSpec& made);
   void commit(const ipset::TableRules& table);
+  // The virtual services could not be read.
+  void lose_services();
 
   std::uint32_t capacity(const SetKey& set) const;
   friend bool operator==(const ActualState&, const ActualState&) = default;

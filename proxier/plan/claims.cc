@@ -6,8 +6,6 @@
 
 namespace ipvsproxier::plan {
 
-namespace {
-
 std::string field_of(Facet facet, std::size_t port) {
   switch (facet) {
     case Facet::cluster_ip:
@@ -21,8 +19,6 @@ std::string field_of(Facet facet, std::size_t port) {
   }
   return "";
 }
-
-}  // namespace
 
 std::strong_ordering Claims::Asked::operator<=>(const Asked& other) const {
   if (const auto order = key <=> other.key; order != 0) return order;

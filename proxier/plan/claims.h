@@ -34,6 +34,9 @@ constexpr bool is_given(Facet facet) {
   return facet == Facet::cluster_ip || facet == Facet::node_port;
 }
 
+// The field of a Service by which it claims something: "spec.ports[0].nodePort".
+std::string field_of(Facet facet, std::size_t port);
+
 class Claims {
  public:
   // A Service with the values that decide about its claims.

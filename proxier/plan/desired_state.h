@@ -74,7 +74,10 @@ struct DesiredState {
   // TCP virtual services that are absent here stay until their connections end.
   bool drains_services = false;
   // Virtual services in these ranges are not ours (excludeCIDRs).
-  std::vector<netlink::IpPrefix> foreign;
+  std::vector<netlink::IpPrefix> excluded;
+  // All other virtual services of a planned family are ours, whoever made them, as in kube-proxy.
+  // If false, ownership.h tells which are.
+  bool owns_all = false;
 
   friend bool operator==(const DesiredState&, const DesiredState&) = default;
 };

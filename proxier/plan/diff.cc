@@ -6,14 +6,16 @@
 #include <optional>
 #include <set>
 
+#include "proxier/plan/guarded.h"
+
 namespace ipvsproxier::plan {
 
 bool is_ours(const DesiredState& desired, const netlink::VirtualServiceKey& key) {
-  const bool is_foreign =
+  const bool is_excluded =
       !desired.rules.contains(key.address.family()) ||
-      std::any_of(desired.foreign.begin(), desired.foreign.end(),
+      std::any_of(desired.excluded.begin(), desired.excluded.end(),
                   [&](const auto& prefix) { return prefix.contains(key.address); });
-  return !is_foreign || desired.services.contains(key);
+  return !is_excluded || desired.services.contains(key);
 }
 
 namespace {
@@ -237,7 +239,7 @@ class Differ {
     return result;
   }
 
-  std::vector<SetChange> set_changes(bool adding) const {
+  std::vector<SetChange> set_changes(bool adding) {
     std::vector<SetChange> changes;
     for (auto id : ipset::sets_of(desired_.packet_filter))
       for (auto family : netlink::kFamilies) {
@@ -254,8 +256,8 @@ class Differ {
         for (const auto& element : scope->second) {
           const bool want = wanted->second.contains(element);
           if (want != adding || has.contains(element) == adding) continue;
-          if (!adding && (refuses_for_lingering(id, element) || is_leftover(key, element) ||
-                          is_replaced(wanted->second, element)))
+          if (!adding && (refuses_for_lingering(id, element) || marks_lingering(key, element) ||
+                          is_leftover(key, element) || is_replaced(wanted->second, element)))
             continue;
           change.ops.push_back(ElementOp{adding, element});
         }
@@ -281,6 +283,21 @@ class Differ {
   // Whether the element refuses new connections to an address that only finishes its connections.
   bool refuses_for_lingering(SetId id, const Element& element) const {
     return id == vip_set() && has_lingering(std::get<ipset::IpElement>(element).ip);
+  }
+
+  // Whether a virtual service that only finishes its connections is ours by this element alone
+  // (ownership.h): the process that removes it may be another one.
+  bool marks_lingering(SetKey set, const Element& element) {
+    if (!desired_.drains_services || desired_.owns_all || !actual_.services) return false;
+    if (!lingering_marks_) {
+      lingering_marks_.emplace();
+      for (const auto& [key, service] : *actual_.services)
+        if (!desired_.services.contains(key) && lingers(desired_, service) &&
+            !(actual_.addresses && actual_.addresses->contains(key.address)))
+          for (auto& [id, own] : elements_of(key))
+            lingering_marks_->insert({{key.address.family(), id}, own});
+    }
+    return lingering_marks_->contains({set, element});
   }
 
   // Whether a virtual service of this address only finishes its connections.
@@ -327,7 +344,7 @@ class Differ {
     auto service = planned.service;
     const bool binds_late = planned.servers.size() > most_bound_at_once(service.scheduler.view());
     if (binds_late) service.scheduler = netlink::kNoScheduler;
-    ops.emplace_back(netlink::AddService{service});
+    ops.emplace_back(netlink::AddService{service, desired_.owns_all});
     for (const auto& key : planned.servers)
       ops.emplace_back(netlink::AddServer{planned.service.key, {.key = key}});
     if (binds_late) ops.emplace_back(netlink::EditService{planned.service});
@@ -425,6 +442,7 @@ class Differ {
   std::set<Family> exposable_;
   std::vector<IpvsOp> first_adds_, adds_, edits_, removals_;
   std::optional<Rooms> rooms_;
+  std::optional<std::set<std::pair<SetKey, Element>>> lingering_marks_;
   Transaction transaction_;
 };
 
@@ -459,11 +477,14 @@ SortedVector<netlink::RealServerKey> draining(const DesiredState& desired,
 Scope scope_of(const netlink::VirtualServiceKey& leaving) {
   const auto& address = leaving.address;
   const ipset::ElementSet vip{ipset::IpElement{address}};
-  return {.services = {leaving},
-          .addresses = {address},
-          .elements = {{{address.family(), SetId::ipvs_ips}, vip},
-                       {{address.family(), SetId::nft_vips}, vip}},
-          .rules = {}};
+  Scope scope{.services = {leaving},
+              .addresses = {address},
+              .elements = {{{address.family(), SetId::ipvs_ips}, vip},
+                           {{address.family(), SetId::nft_vips}, vip}},
+              .rules = {}};
+  for (const auto& [set, element] : elements_of(leaving))
+    scope.elements[{address.family(), set}].insert(element);
+  return scope;
 }
 
 }  // namespace ipvsproxier::plan

@@ -27,6 +27,9 @@ struct Differences {
   // Loopback addresses never belong to a Service; IPv6 link-local addresses are removed from our
   // links with their Services.
   bool unbind_special = true;
+  // Virtual services that other programs made stay, and a Service that claims one of them does not
+  // get it.
+  bool keep_foreign_services = true;
 
   friend bool operator==(const Differences&, const Differences&) = default;
 };
@@ -41,6 +44,7 @@ inline constexpr Differences kKubeProxyCompat = {
     .follow_node_ip = false,
     .scheduler_fallback = false,
     .unbind_special = false,
+    .keep_foreign_services = false,
 };
 
 }  // namespace ipvsproxier::plan

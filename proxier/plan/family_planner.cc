@@ -68,6 +68,33 @@ void FamilyPlanner::set_node(const NodeInfo& node) {
   rules().detector = std::move(detector);
 }
 
+std::set<api::NamespacedName> FamilyPlanner::set_foreign(
+    const std::set<netlink::VirtualServiceKey>& keys, const model::ClusterState& cluster) {
+  Foreign before;
+  for (const auto& key : keys)
+    if (key.address.family() == node_.family) before.insert(key);
+  std::swap(before, node_.foreign);
+  Names names;
+  if (before == node_.foreign) return names;
+  const auto differs = [](const auto& one, const auto& other, const auto& key) {
+    return one.contains(key) != other.contains(key);
+  };
+  for (const auto& [name, service] : cluster.services) {
+    const auto address_differs = [&](const IpAddress& address) {
+      return differs(before.addresses, node_.foreign.addresses, address);
+    };
+    const auto port_differs = [&](const api::ServicePort& port) {
+      return differs(before.ports, node_.foreign.ports,
+                     Foreign::NodePort{port.protocol, port.node_port});
+    };
+    if (std::ranges::any_of(service.external_ips, address_differs) ||
+        std::ranges::any_of(service.load_balancer_ips, address_differs) ||
+        std::ranges::any_of(service.ports, port_differs))
+      names.insert(name);
+  }
+  return names;
+}
+
 // nodePortAddresses may cover addresses on our dummy links.
 bool FamilyPlanner::refresh_node_addresses() {
   std::set<IpAddress> dummy;
@@ -238,6 +265,10 @@ void FamilyPlanner::replace(const api::NamespacedName& name, ServicePlan plan, S
     not_granted_.erase(name);
   else
     not_granted_.insert_or_assign(name, std::move(plan.not_granted));
+  if (plan.meets_foreign)
+    meet_foreign_.insert(name);
+  else
+    meet_foreign_.erase(name);
   if (plan.is_empty() && !parts_.contains(name)) return;
   Part& part = parts_[name];
   replace(part.filter, std::move(plan.filter), scope);

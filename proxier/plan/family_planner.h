@@ -21,6 +21,10 @@ class FamilyPlanner {
 
   // Takes effect with the next update().
   void set_node(const NodeInfo& node);
+  // Takes effect with the next update() of the Services that are returned: those that a change of
+  // the foreign virtual services of the family concerns.
+  std::set<api::NamespacedName> set_foreign(const std::set<netlink::VirtualServiceKey>& foreign,
+                                            const model::ClusterState& cluster);
   // Plans these Services again, or all after set_node(). `scope` collects the affected keys;
   // nullptr discards them at once, which saves memory.
   void update(std::set<api::NamespacedName> names, const model::ClusterState& cluster,
@@ -44,6 +48,7 @@ class FamilyPlanner {
   api::Problems problems() const;
   netlink::Family family() const { return node_.family; }
   const LocalLack& local_lack() const { return local_lack_; }
+  std::size_t meet_foreign() const { return meet_foreign_.size(); }
 
  private:
   // The parts of the desired state that exist because of one Service, as keys: its claims (of which
@@ -118,6 +123,7 @@ class FamilyPlanner {
   std::map<api::NamespacedName, Part> parts_;
   std::map<api::NamespacedName, api::Problems> not_granted_;  // ServicePlan::not_granted
   LocalLack local_lack_;                                      // sum over parts_
+  Names meet_foreign_;                                        // ServicePlan::meets_foreign
   Surplus<netlink::IpAddress> surplus_addresses_;
   Surplus<std::pair<ipset::SetId, ipset::Element>> surplus_elements_;
   Surplus<ipset::OutFilterEntry> surplus_out_filter_;

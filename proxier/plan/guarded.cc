@@ -30,4 +30,33 @@ Guarded guarded_by(SetId set, const ipset::Element& element) {
   return guarded;
 }
 
+std::vector<std::pair<SetId, ipset::Element>> elements_of(
+    const netlink::VirtualServiceKey& service) {
+  const auto& [address, protocol, port, mark] = service;
+  const ipset::IpPortElement own{address, protocol, port};
+  std::vector<std::pair<SetId, ipset::Element>> elements;
+  for (const auto set : {SetId::cluster_ip, SetId::external_ip, SetId::external_ip_local,
+                         SetId::load_balancer, SetId::load_balancer_local})
+    elements.emplace_back(set, own);
+  for (const auto verdict :
+       {ipset::ServiceVerdict::keep, ipset::ServiceVerdict::mark, ipset::ServiceVerdict::cluster})
+    elements.emplace_back(SetId::nft_services,
+                          ipset::ServiceElement{address, protocol, port, verdict});
+  switch (protocol) {
+    case Protocol::tcp:
+      elements.emplace_back(SetId::node_port_tcp, ipset::PortElement{port});
+      elements.emplace_back(SetId::node_port_local_tcp, ipset::PortElement{port});
+      break;
+    case Protocol::udp:
+      elements.emplace_back(SetId::node_port_udp, ipset::PortElement{port});
+      elements.emplace_back(SetId::node_port_local_udp, ipset::PortElement{port});
+      break;
+    case Protocol::sctp:
+      elements.emplace_back(SetId::node_port_sctp_hash, own);
+      elements.emplace_back(SetId::node_port_local_sctp_hash, own);
+      break;
+  }
+  return elements;
+}
+
 }  // namespace ipvsproxier::plan

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "ipset/sets/set_catalog.h"
 #include "ipset/sets/set_types.h"
@@ -28,6 +30,11 @@ struct Guarded {
 bool names_endpoints(ipset::SetId set);
 
 Guarded guarded_by(ipset::SetId set, const ipset::Element& element);
+
+// The elements by which the filter knows this virtual service: it has at least one of them,
+// whatever its facet. Elements of addresses and of source ranges are not among them.
+std::vector<std::pair<ipset::SetId, ipset::Element>> elements_of(
+    const netlink::VirtualServiceKey& service);
 
 // The protocol of a set of node ports whose elements hold ports only.
 std::optional<netlink::Protocol> protocol_of_ports(ipset::SetId set);

@@ -19,7 +19,8 @@ Places places_of(const PlannerOptions& options) {
 }  // namespace
 
 Planner::Planner(PlannerOptions options) : options_(std::move(options)) {
-  state_.foreign = options_.exclude_cidrs;
+  state_.excluded = options_.exclude_cidrs;
+  state_.owns_all = !options_.differences.keep_foreign_services;
   state_.drains_services = options_.drain_deleted_services;
   state_.packet_filter = options_.packet_filter;
   state_.sets_grow = options_.differences.growing_sets;
@@ -32,6 +33,13 @@ Planner::~Planner() = default;
 
 void Planner::set_node(const NodeInfo& node) {
   for (auto& family : families_) family->set_node(node);
+}
+
+std::set<api::NamespacedName> Planner::set_foreign(
+    const std::set<netlink::VirtualServiceKey>& foreign, const model::ClusterState& cluster) {
+  std::set<api::NamespacedName> names;
+  for (auto& family : families_) names.merge(family->set_foreign(foreign, cluster));
+  return names;
 }
 
 Scope Planner::update(const std::set<api::NamespacedName>& services,
@@ -86,6 +94,12 @@ LocalLack Planner::local_lack(netlink::Family family) const {
   for (const auto& planner : families_)
     if (planner->family() == family) return planner->local_lack();
   return {};
+}
+
+std::size_t Planner::meet_foreign(netlink::Family family) const {
+  for (const auto& planner : families_)
+    if (planner->family() == family) return planner->meet_foreign();
+  return 0;
 }
 
 api::Problems Planner::problems() const {

@@ -71,6 +71,11 @@ class Planner {
   // Sets the facts about this node. Call before the first update(); takes effect with the next one.
   void set_node(const NodeInfo& node);
 
+  // Sets the virtual services of other programs: what they have no Service gets. Call before the
+  // first update(), or pass the Services that are returned to the next one.
+  std::set<api::NamespacedName> set_foreign(const std::set<netlink::VirtualServiceKey>& foreign,
+                                            const model::ClusterState& cluster);
+
   // Plans again the given Services, which changed or whose EndpointSlices changed. Returns the keys
   // to compare: the elements that changed, and all virtual services and addresses that the Services
   // ask for or no longer ask for.
@@ -101,6 +106,8 @@ class Planner {
   Leftovers& leftovers() { return state_.leftovers; }
   const PlannerOptions& options() const { return options_; }
   LocalLack local_lack(netlink::Family family) const;
+  // The number of Services that ask for what foreign virtual services of the family have.
+  std::size_t meet_foreign(netlink::Family family) const;
   // Conflicts between Services: what is left out, and why.
   api::Problems problems() const;
 

@@ -35,10 +35,17 @@ bool comes_first(const api::Service& service) {
   });
 }
 
-template <typename Visit>
-void visit_facets(const ServicePort& port, std::size_t index, const FamilyNode& node, Visit visit) {
+// Calls visit(claim) or refused(claim, foreign virtual service) for each address of the port.
+template <typename Visit, typename Refused>
+void visit_facets(const ServicePort& port, std::size_t index, const FamilyNode& node, Visit visit,
+                  Refused refused) {
   const auto facet = [&](Facet kind, const IpAddress& address, std::uint16_t number) {
-    visit(Claim{{address, port.name.protocol, number}, kind, static_cast<std::uint16_t>(index)});
+    const Claim claim{
+        {address, port.name.protocol, number}, kind, static_cast<std::uint16_t>(index)};
+    if (const auto* foreign = node.foreign.refuses(claim.key, kind))
+      refused(claim, *foreign);
+    else
+      visit(claim);
   };
   facet(Facet::cluster_ip, port.cluster_ip, port.port);
   for (const auto& ip : port.external_ips) facet(Facet::external_ip, ip, port.port);
@@ -57,6 +64,8 @@ std::uint32_t scheduler_flags(const PlannerOptions& options) {
   return flags;
 }
 
+constexpr auto kIgnoreRefused = [](const Claim&, const netlink::VirtualServiceKey&) {};
+
 class PortPlanner {
  public:
   PortPlanner(const ServicePort& port, const FamilyNode& node, const PlannerOptions& options,
@@ -73,11 +82,14 @@ class PortPlanner {
     if (!differences_.lean_loop_back)
       for (const auto& endpoint : endpoints) add_hairpin(endpoint);
     const auto choice = choose_endpoints(port_, endpoints);
-    visit_facets(port_, index, node_, [&](const Claim& claim) {
-      if (!claims.holds(port_.name.service, claim)) return;
-      plan_virtual_service(claim, choice);
-      traffic_.vips.push_back(traffic_of(claim));
-    });
+    visit_facets(
+        port_, index, node_,
+        [&](const Claim& claim) {
+          if (!claims.holds(port_.name.service, claim)) return;
+          plan_virtual_service(claim, choice);
+          traffic_.vips.push_back(traffic_of(claim));
+        },
+        kIgnoreRefused);
     const bool node_ports_skipped = port_.node_port != 0 && node_.node_addresses.empty();
     const bool open = differences_.open_health_check_ports || !node_ports_skipped;
     if (port_.health_check_node_port != 0 && open)
@@ -180,6 +192,23 @@ std::optional<api::Problem> loopback_of(const api::Service& service, const Famil
   return std::nullopt;
 }
 
+// One problem for all that foreign virtual services refuse the Service, with the first of them.
+api::Problem foreign_of(const api::Service& service, const std::vector<RefusedClaim>& refused) {
+  const auto& [claim, foreign] = refused.front();
+  const std::string more =
+      refused.size() == 1
+          ? ""
+          : fmt::format(", nor {} more that this Service asks for", refused.size() - 1);
+  return {
+      .severity = api::Severity::error,
+      .origin = service.origin,
+      .object = "Service " + api::to_string(service.name),
+      .field = field_of(claim.facet, claim.port),
+      .message = fmt::format("another program of this node has the virtual service {}, and keeps "
+                             "it: {} is not programmed{}",
+                             netlink::to_string(foreign), netlink::to_string(claim.key), more)};
+}
+
 }  // namespace
 
 FacetPolicy policy_of(const ServicePort& port, Facet facet, const Differences& differences) {
@@ -196,7 +225,8 @@ SortedVector<IpAddress> addresses_of(const Ports& ports, const FamilyNode& node)
     result.push_back(port.cluster_ip);
     for (const auto* list : {&port.external_ips, &port.load_balancer_ips})
       for (const auto& ip : *list)
-        if (!node.other_links.contains(ip)) result.push_back(ip);
+        if (!node.other_links.contains(ip) && !node.foreign.addresses.contains(ip))
+          result.push_back(ip);
   }
   return SortedVector(std::move(result));
 }
@@ -204,8 +234,20 @@ SortedVector<IpAddress> addresses_of(const Ports& ports, const FamilyNode& node)
 std::vector<Claim> claims_of(const Ports& ports, const FamilyNode& node) {
   std::vector<Claim> claims;
   for (std::size_t i = 0; i < ports.size(); ++i)
-    visit_facets(ports[i], i, node, [&](const Claim& claim) { claims.push_back(claim); });
+    visit_facets(
+        ports[i], i, node, [&](const Claim& claim) { claims.push_back(claim); }, kIgnoreRefused);
   return claims;
+}
+
+std::vector<RefusedClaim> refused_claims_of(const Ports& ports, const FamilyNode& node) {
+  std::vector<RefusedClaim> refused;
+  for (std::size_t i = 0; i < ports.size(); ++i)
+    visit_facets(
+        ports[i], i, node, [](const Claim&) {},
+        [&](const Claim& claim, const netlink::VirtualServiceKey& foreign) {
+          refused.push_back({claim, foreign});
+        });
+  return refused;
 }
 
 ServicePlan plan_service(const Ports& ports, const model::SlicesByName* slices,
@@ -227,6 +269,10 @@ ServicePlan plan_service(const Ports& ports, const model::SlicesByName* slices,
     plan.not_granted.push_back(excess_of(service));
   if (auto problem = loopback_of(service, node, options))
     plan.not_granted.push_back(*std::move(problem));
+  if (const auto refused = refused_claims_of(ports, node); !refused.empty()) {
+    plan.meets_foreign = true;
+    plan.not_granted.push_back(foreign_of(service, refused));
+  }
   const auto addresses = addresses_of(ports, node);
   traffic.addresses.assign(addresses.begin(), addresses.end());
   if (options.packet_filter == ipset::PacketFilter::nftables)

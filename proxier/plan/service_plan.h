@@ -11,6 +11,7 @@
 #include "proxier/model/service_port.h"
 #include "proxier/plan/claims.h"
 #include "proxier/plan/iptables_filter.h"
+#include "proxier/plan/ownership.h"
 #include "proxier/plan/planner.h"
 
 namespace ipvsproxier::plan {
@@ -23,15 +24,23 @@ struct FamilyNode {
   netlink::IpAddress ip;
   std::set<netlink::IpAddress> other_links;     // addresses on links that are not ours
   std::set<netlink::IpAddress> node_addresses;  // addresses that carry node ports
+  Foreign foreign;                              // what foreign virtual services have
 
   friend bool operator==(const FamilyNode&, const FamilyNode&) = default;
+};
+
+// What the Service asks for and a foreign virtual service has.
+struct RefusedClaim {
+  Claim claim;
+  netlink::VirtualServiceKey foreign;
 };
 
 // The parts of the desired state that exist because of one Service.
 struct ServicePlan {
   std::map<netlink::VirtualServiceKey, PlannedService> services;
   FilterEntries filter;
-  LocalLack local_lack;  // of this Service: 0 or 1 each
+  LocalLack local_lack;        // of this Service: 0 or 1 each
+  bool meets_foreign = false;  // foreign virtual services have something that it asks for
   // Wishes of the Service that are not granted: one problem for each kind of wish.
   api::Problems not_granted;
 
@@ -46,12 +55,16 @@ struct FacetPolicy {
 };
 FacetPolicy policy_of(const model::ServicePort& port, Facet facet, const Differences& differences);
 
-// The addresses that the Service asks to bind.
+// The addresses that the Service asks to bind, without those of foreign virtual services.
 SortedVector<netlink::IpAddress> addresses_of(const std::vector<model::ServicePort>& ports,
                                               const FamilyNode& node);
 
-// All claims of the Service, whichever Service wins them.
+// All claims of the Service, whichever Service wins them, without those that foreign virtual
+// services refuse.
 std::vector<Claim> claims_of(const std::vector<model::ServicePort>& ports, const FamilyNode& node);
+// Those that they refuse.
+std::vector<RefusedClaim> refused_claims_of(const std::vector<model::ServicePort>& ports,
+                                            const FamilyNode& node);
 
 // The plan of the Service, with the virtual services that it owns.
 ServicePlan plan_service(const std::vector<model::ServicePort>& ports,

@@ -42,6 +42,8 @@ std::vector<PortReport> report_service(const std::vector<model::ServicePort>& po
                                           .held = claims.holds(service, claim),
                                           .holder = holder == nullptr ? service : *holder});
   }
+  for (const auto& [claim, foreign] : refused_claims_of(ports, node))
+    reports[claim.port].facets.push_back({.claim = claim, .foreign = foreign});
   return reports;
 }
 

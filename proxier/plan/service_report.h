@@ -15,6 +15,7 @@ struct FacetReport {
   Claim claim;
   bool held = false;           // if false, another Service or port owns the virtual service
   api::NamespacedName holder;  // the owner
+  std::optional<netlink::VirtualServiceKey> foreign;  // for which it is refused
 };
 
 struct EndpointReport {

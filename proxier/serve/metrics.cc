@@ -122,7 +122,10 @@ struct FamilyMetrics {
                                     alpha("How long removing stale UDP flows took"), family,
                                     sync_buckets())),
         purged_flows(in.counter(kube("conntrack_reconciler_deleted_entries_total"),
-                                alpha("Stale UDP flows that were removed"), family)) {
+                                alpha("Stale UDP flows that were removed"), family)),
+        meet_foreign(in.gauge("ipvsproxier_services_meeting_foreign",
+                              "Services that ask for what virtual services of other programs have",
+                              family)) {
     for (const auto kind : {NetlinkKind::ipvs, NetlinkKind::link, NetlinkKind::set})
       refused.emplace(kind, refused_of(in, family, kind));
   }
@@ -151,6 +154,7 @@ struct FamilyMetrics {
   Counter& rule_failures;
   Histogram& purge_duration;
   Counter& purged_flows;
+  Gauge& meet_foreign;
   std::map<NetlinkKind, std::reference_wrapper<Gauge>> refused;
 };
 
@@ -379,6 +383,10 @@ void Metrics::kernel_removal_held(std::size_t count) {
 
 void Metrics::flows_unreadable(bool are) {
   state_->unreadable_flows.Set(are ? 1 : 0);
+}
+
+void Metrics::services_meet_foreign(Family family, std::size_t count) {
+  if (auto* of = state_->of(family)) of->meet_foreign.Set(as_double(count));
 }
 
 void Metrics::things_refused(Family family, NetlinkKind kind, std::size_t count) {

@@ -31,6 +31,7 @@
 //   real_servers_draining                                                servers_draining()
 //   udp_flows_unreadable                                                 flows_unreadable()
 //   refused{ip_family,kind}                                              things_refused()
+//   services_meeting_foreign{ip_family}                                  services_meet_foreign()
 //   last_full_agreement_timestamp_seconds                                kernel_agreed()
 
 #include <chrono>
@@ -84,6 +85,8 @@ class Metrics {
   // Number of entries that the kernel currently refuses because of the objects that ask for them:
   // virtual services (or their real servers), addresses or set elements.
   void things_refused(netlink::Family family, NetlinkKind kind, std::size_t count);
+  // Number of Services that ask for what virtual services of other programs have.
+  void services_meet_foreign(netlink::Family family, std::size_t count);
   // The whole kernel was read and is as desired, if necessary after repairs.
   void kernel_agreed(Time now);
 

@@ -291,7 +291,9 @@ void Applier::run_part(std::span<const IpvsOp> ops) {
 
 void Applier::refuse(const IpvsOp& op, netlink::Error error) {
   const auto& key = service_of(op);
-  if (std::holds_alternative<AddService>(op) && is_lost(error)) mirror_.lose_added(key);
+  const bool is_new = std::holds_alternative<AddService>(op);
+  if (is_new && is_lost(error)) mirror_.lose_added(key);
+  if (is_new && error.kind == netlink::ErrorKind::already) outcome_.existing.insert(key);
   const auto held = guards_.must_hold(op);  // its virtual service may have failed in the same batch
   if (const auto* wants = wants_scheduler(op); wants && error.kind == netlink::ErrorKind::missing) {
     insert(outcome_.unsettled, key);

@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "proxier/plan/mirror.h"
 #include "proxier/plan/transaction.h"
 #include "proxier/sync/guards.h"
 #include "proxier/sync/kernel.h"
-#include "proxier/sync/mirror.h"
 #include "proxier/sync/refusal.h"
 
 namespace ipvsproxier::sync {
@@ -39,6 +39,8 @@ struct Outcome {
   // Operations that the kernel refused because of their object (refusal.h), and operations that
   // were held back for that reason. Not part of `failures`, `held` and `unsettled`.
   std::vector<Refusal> refused;
+  // Virtual services that were to be added and exist already; part of `failures`.
+  std::set<netlink::VirtualServiceKey> existing;
   // Virtual services whose scheduler the kernel does not have; not part of `failures`.
   std::vector<netlink::VirtualServiceKey> without_scheduler;
   std::vector<std::string> held;  // operations that were held back because an earlier one failed
@@ -55,7 +57,7 @@ struct Outcome {
 class Applier {
  public:
   // `progress` is called after each phase.
-  Applier(Kernel kernel, Mirror& mirror, const std::function<void()>& progress)
+  Applier(Kernel kernel, plan::Mirror& mirror, const std::function<void()>& progress)
       : kernel_(kernel), mirror_(mirror), progress_(progress) {}
 
   // Stops after the current phase if `stop` is requested.
@@ -91,7 +93,7 @@ class Applier {
   void hold(const Thing& thing, Cause cause, std::string what);
 
   Kernel kernel_;
-  Mirror& mirror_;
+  plan::Mirror& mirror_;
   const std::function<void()>& progress_;
   Outcome outcome_;
   // These tables did not answer in time.

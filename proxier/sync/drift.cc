@@ -26,7 +26,7 @@ std::set<std::string> lines_of(const plan::Transaction& transaction) {
 }  // namespace
 
 std::size_t Drift::take(const plan::DesiredState& desired, const plan::Scope& differs,
-                        const Mirror::Reading& reading, Mirror& mirror) {
+                        const plan::Mirror::Reading& reading, plan::Mirror& mirror) {
   if (differs == plan::Scope{}) {
     mirror.take(reading);
     return 0;

@@ -7,7 +7,7 @@
 
 #include <spdlog/logger.h>
 
-#include "proxier/sync/mirror.h"
+#include "proxier/plan/mirror.h"
 
 namespace ipvsproxier::sync {
 
@@ -18,7 +18,7 @@ class Drift {
   // Stores a reading in the mirror. Logs the repairs in `differs` that the reading makes
   // necessary; returns their number.
   std::size_t take(const plan::DesiredState& desired, const plan::Scope& differs,
-                   const Mirror::Reading& reading, Mirror& mirror);
+                   const plan::Mirror::Reading& reading, plan::Mirror& mirror);
 
   // Ends a series of readings: logs how many repairs were not named.
   void end();

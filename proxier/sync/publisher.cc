@@ -46,6 +46,7 @@ void Publisher::tell_families(const SyncReport& report, serve::Metrics::Time now
     metrics_.things_refused(family, NetlinkKind::ipvs, refused.virtual_services);
     metrics_.things_refused(family, NetlinkKind::link, refused.addresses);
     metrics_.things_refused(family, NetlinkKind::set, refused.elements);
+    metrics_.services_meet_foreign(family, refused.by_foreign);
   }
   for (const auto& trigger : report.programmed)
     if (trigger.time > started_)  // time of the cluster's clock, which may be ahead of ours

@@ -8,6 +8,7 @@
 
 #include "proxier/plan/bindings.h"
 #include "proxier/plan/diff.h"
+#include "proxier/plan/ownership.h"
 
 namespace ipvsproxier::sync {
 
@@ -80,19 +81,6 @@ std::vector<SetKey> keys_from(std::size_t count, const plan::DesiredState& desir
   return keys;
 }
 
-plan::RealServers servers_of(const std::vector<ListedServer>& listed) {
-  std::vector<netlink::RealServer> servers;
-  servers.reserve(listed.size());
-  for (const auto& one : listed) servers.push_back(one.server);
-  return plan::RealServers(std::move(servers));
-}
-
-// `listed` is sorted.
-bool same(const plan::RealServers& servers, const std::vector<ListedServer>& listed) {
-  return std::equal(servers.begin(), servers.end(), listed.begin(), listed.end(),
-                    [](const auto& has, const auto& one) { return has == one.server; });
-}
-
 }  // namespace
 
 PartRead ReadBack::step(Kernel& kernel, const plan::DesiredState& desired,
@@ -103,7 +91,7 @@ PartRead ReadBack::step(Kernel& kernel, const plan::DesiredState& desired,
     case Stage::rules:
       return read_rules(kernel, desired, mirror);
     case Stage::services:
-      return read_services(kernel, mirror);
+      return read_services(kernel, desired, mirror);
     case Stage::servers:
       return read_servers(kernel, mirror);
     case Stage::done:
@@ -257,12 +245,30 @@ void ReadBack::note(const plan::Transaction& transaction) {
   }
 }
 
-// The listing may be too old for services that were written since it began.
-bool ReadBack::is_known(const netlink::VirtualService& service, const ActualState& mirror) const {
-  if (service.key.fwmark != 0 || written_.contains(service.key)) return true;
-  if (!mirror.services) return false;
+// Whether the service is ours and not as the mirror has it. The listing may be too old for services
+// that were written since it began.
+bool ReadBack::is_news(const netlink::VirtualService& service, const plan::DesiredState& desired,
+                       const ActualState& mirror) {
+  if (service.key.fwmark != 0 || written_.contains(service.key)) return false;
+  const auto owner = plan::owner_of(service.key, desired, mirror);
+  if (owner == plan::Ownership::foreign) foreign_.insert(service.key);
+  if (owner != plan::Ownership::ours || !mirror.services) return owner == plan::Ownership::ours;
   const auto believed = mirror.services->find(service.key);
-  return believed != mirror.services->end() && believed->second.service == service;
+  return believed == mirror.services->end() || believed->second.service != service;
+}
+
+// After a listing, which may miss services: those known before are looked for, some at a time.
+std::set<VirtualServiceKey> ReadBack::all_foreign(Kernel& kernel, const ActualState& mirror) const {
+  auto all = foreign_;
+  std::size_t asked = 0;
+  for (const auto& key : mirror.foreign) {
+    if (all.contains(key)) continue;
+    const auto gone = [&](const auto& list) {
+      return !list && list.error().kind == ErrorKind::missing;
+    };
+    if (asked++ >= kServicesAStep || !gone(kernel.ipvs.list_servers(key))) all.insert(key);
+  }
+  return all;
 }
 
 // Lists in parts, except if nothing is known: an unknown service must not be taken for absent.
@@ -276,24 +282,30 @@ netlink::Result<netlink::IpvsTable::ServicesPart> ReadBack::list_services(
 }
 
 // Services that disappeared are found when their real servers are listed.
-PartRead ReadBack::read_services(Kernel& kernel, const ActualState& mirror) {
+PartRead ReadBack::read_services(Kernel& kernel, const plan::DesiredState& desired,
+                                 const ActualState& mirror) {
   PartRead part;
   auto listed = list_services(kernel, mirror);
   listing_ = listed && !listed->last;
   if (!listing_) stage_ = Stage::servers;
   if (!listed) {
     part.failures.push_back({"list virtual services", std::move(listed.error())});
-    part.take = [](ActualState& state) { state.services.reset(); };
+    part.take = [](ActualState& state) { state.lose_services(); };
     return part;
   }
   part.look_at_all = !mirror.services;
-  std::erase_if(listed->services, [&](const auto& one) { return is_known(one, mirror); });
+  std::erase_if(listed->services, [&](const auto& one) { return !is_news(one, desired, mirror); });
   if (mirror.services)
     for (const auto& service : listed->services) part.differs.services.insert(service.key);
-  if (listed->services.empty() && mirror.services) return part;
-  part.take = [found = std::move(listed->services)](ActualState& state) {
+  auto foreign = listing_ ? mirror.foreign : all_foreign(kernel, mirror);
+  part.foreign_read = foreign != mirror.foreign;
+  if (listed->services.empty() && mirror.services && !part.foreign_read) return part;
+  part.take = [found = std::move(listed->services),
+               foreign = std::move(foreign)](ActualState& state) {
     if (!state.services) state.services.emplace();
     for (const auto& service : found) (*state.services)[service.key].service = service;
+    state.foreign = foreign;
+    std::erase_if(state.foreign, [&](const auto& key) { return state.services->contains(key); });
   };
   return part;
 }
@@ -318,7 +330,7 @@ PartRead ReadBack::read_servers(Kernel& kernel, const ActualState& mirror) {
       std::sort(listed->begin(), listed->end(), [](const auto& one, const auto& other) {
         return one.server.key < other.server.key;
       });
-      if (believed.servers && same(*believed.servers, *listed)) continue;
+      if (believed.servers && plan::is_listing(*believed.servers, *listed)) continue;
       (believed.servers ? part.differs : part.news).services.insert(key);
       found.emplace(key, *std::move(listed));
     } else if (listed.error().kind == ErrorKind::missing) {
@@ -339,7 +351,7 @@ PartRead ReadBack::read_servers(Kernel& kernel, const ActualState& mirror) {
     for (const auto& key : unknown) state.services->at(key).servers.reset();
     for (const auto& [key, servers] : found) {
       if (servers)
-        state.services->at(key).servers = servers_of(*servers);
+        state.services->at(key).servers = plan::listed_servers(*servers);
       else
         state.services->erase(key);
     }

@@ -33,6 +33,7 @@ struct PartRead {
   plan::Scope news;     // keys in the kernel of a kind about which the mirror had nothing
   // A whole kind of entries became known: operations that waited for it may run.
   bool look_at_all = false;
+  bool foreign_read = false;  // the virtual services of other programs are known anew
   // Stores the reading in the mirror; empty if the mirror already agrees. A part that could not be
   // read becomes unknown.
   std::function<void(plan::ActualState&)> take;
@@ -79,10 +80,14 @@ class ReadBack {
   netlink::Result<bool> list_set(ipset::SetTable& sets, const std::string& name);
   PartRead read_rules(Kernel& kernel, const plan::DesiredState& desired,
                       const plan::ActualState& mirror);
-  PartRead read_services(Kernel& kernel, const plan::ActualState& mirror);
+  PartRead read_services(Kernel& kernel, const plan::DesiredState& desired,
+                         const plan::ActualState& mirror);
+  std::set<netlink::VirtualServiceKey> all_foreign(Kernel& kernel,
+                                                   const plan::ActualState& mirror) const;
   netlink::Result<netlink::IpvsTable::ServicesPart> list_services(Kernel& kernel,
                                                                   const plan::ActualState& mirror);
-  bool is_known(const netlink::VirtualService& service, const plan::ActualState& mirror) const;
+  bool is_news(const netlink::VirtualService& service, const plan::DesiredState& desired,
+               const plan::ActualState& mirror);
   PartRead read_servers(Kernel& kernel, const plan::ActualState& mirror);
 
   Stage stage_ = Stage::done;
@@ -93,6 +98,7 @@ class ReadBack {
   std::optional<netlink::VirtualServiceKey> service_;
   bool listing_ = false;                          // virtual services are being listed in parts
   std::set<netlink::VirtualServiceKey> written_;  // services written since that listing began
+  std::set<netlink::VirtualServiceKey> foreign_;  // that it had so far
 };
 
 // Reads all parts at once, without links and addresses, into the empty `state`. Parts that could

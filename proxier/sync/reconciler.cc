@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "proxier/plan/diff.h"
+#include "proxier/plan/ownership.h"
 #include "proxier/sync/read_back.h"
 
 namespace ipvsproxier::sync {
@@ -214,6 +215,7 @@ std::vector<Failure> Reconciler::read_whole(const BoundAddresses* bound) {
     failures = read_kernel(kernel_, planner_.desired(), state);
   });
   settings_.progress();
+  planner_.update(planner_.set_foreign(mirror_.state().foreign, cluster_), cluster_);
   if (!has_mirror()) holding_.begin(cluster_);
   holding_.note(mirror_.state(), planner_);
   state_ = State::following;
@@ -246,6 +248,8 @@ void Reconciler::read_part(TimePoint now, Pass& pass) {
   reading_.look_at_all = holding_.note(mirror_.state(), planner_) || reading_.look_at_all;
   auto scope = std::move(part.differs);
   scope.merge(part.news);
+  if (part.foreign_read)
+    scope.merge(planner_.update(planner_.set_foreign(mirror_.state().foreign, cluster_), cluster_));
   // Removals that belong to a virtual service that is not desired may have waited for this part.
   plan::Scope leaving;
   for (const auto& key : scope.services)
@@ -328,11 +332,20 @@ Outcome Reconciler::execute(const plan::Transaction& transaction, Pass& pass) {
   pass.failed += outcome.failed;
   pass.rules_failed.merge(outcome.rules_failed);
   pass.suspect = pass.suspect || outcome.suspect;
+  if (!outcome.existing.empty()) meet_foreign(outcome.existing, transaction);
   append(pass.failures, std::exchange(outcome.failures, {}));
   append(pass.held, std::exchange(outcome.held, {}));
   if (!outcome.without_scheduler.empty())
     pass.problems.push_back(unknown_scheduler(settings_, outcome.without_scheduler));
   return outcome;
+}
+
+// The next run plans their Services again, soon, as such an answer is suspect.
+void Reconciler::meet_foreign(const std::set<netlink::VirtualServiceKey>& existing,
+                              const plan::Transaction& transaction) {
+  auto foreign = plan::foreign_among(existing, transaction, planner_.desired(), mirror_.state());
+  mirror_.take([&](plan::ActualState& state) { state.foreign.merge(foreign); });
+  touched_.merge(planner_.set_foreign(mirror_.state().foreign, cluster_));
 }
 
 void Reconciler::note_drains(const plan::ServiceKeySet& services, TimePoint now) {
@@ -426,6 +439,7 @@ SyncReport Reconciler::finish(TimePoint now, Pass& pass) {
   report.refused = refusals_.all().size();
   for (const auto family : settings_.options.families) {
     report.refusals[family] = refusals_.counts(family);
+    report.refusals[family].by_foreign = planner_.meet_foreign(family);
     if (sure && is_well(family, pass)) report.well.insert(family);
   }
   report.settled = sure && report.well.size() == settings_.options.families.size();

@@ -28,6 +28,7 @@
 #include <spdlog/logger.h>
 
 #include "netlink/result.h"
+#include "proxier/plan/mirror.h"
 #include "proxier/plan/planner.h"
 #include "proxier/serve/status.h"
 #include "proxier/sync/applier.h"
@@ -37,7 +38,6 @@
 #include "proxier/sync/holding.h"
 #include "proxier/sync/host_setup.h"
 #include "proxier/sync/kernel.h"
-#include "proxier/sync/mirror.h"
 #include "proxier/sync/read_back.h"
 #include "proxier/sync/reading_schedule.h"
 #include "proxier/sync/refusals.h"
@@ -157,6 +157,8 @@ class Reconciler {
   plan::Scope completed(plan::Scope scope) const;
   void apply(const plan::Scope& scope, TimePoint now, Pass& pass);
   Outcome execute(const plan::Transaction& transaction, Pass& pass);
+  void meet_foreign(const std::set<netlink::VirtualServiceKey>& existing,
+                    const plan::Transaction& transaction);
   void note_drains(const plan::ServiceKeySet& services, TimePoint now);
 
   Kernel kernel_;
@@ -176,7 +178,7 @@ class Reconciler {
   netlink::LinkEvents link_events_;
   plan::Planner planner_;
   Holding holding_;
-  Mirror mirror_;
+  plan::Mirror mirror_;
 
   bool look_at_all_ = false;   // compare everything with the mirror
   bool asked_ = false;         // input was taken since the last run

@@ -31,6 +31,7 @@ struct RefusedCounts {
   std::size_t virtual_services = 0;  // virtual services, or real servers of them
   std::size_t addresses = 0;
   std::size_t elements = 0;
+  std::size_t by_foreign = 0;  // Services that ask for what foreign virtual services have
 };
 
 class Refusals {

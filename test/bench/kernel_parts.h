@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "proxier/model/changes.h"
+#include "proxier/plan/mirror.h"
 #include "proxier/plan/planner.h"
 #include "proxier/plan/transaction.h"
 #include "proxier/sync/applier.h"
-#include "proxier/sync/mirror.h"
 #include "test/bench/kernel_world.h"
 
 namespace ipvsproxier::bench {
@@ -32,7 +32,7 @@ double page_faults();
 struct Planned {
   plan::Planner planner{planner_options()};
   model::ClusterState cluster;
-  sync::Mirror kernel;
+  plan::Mirror kernel;
   plan::Transaction transaction;
 
   Planned(KernelWorld& world, const Size& size);

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "proxier/plan/diff.h"
-#include "proxier/sync/mirror.h"
+#include "proxier/plan/mirror.h"
 #include "test/bench/kernel_parts.h"
 #include "test/bench/measurements.h"
 #include "test/bench/prebuilt.h"
@@ -41,7 +41,7 @@ struct Split {
   }
 };
 
-void commit(const plan::Transaction& transaction, sync::Mirror& kernel) {
+void commit(const plan::Transaction& transaction, plan::Mirror& kernel) {
   for (const auto& phase : transaction.phases) {
     if (const auto* ops = std::get_if<std::vector<netlink::IpvsOp>>(&phase.work))
       for (const auto& op : *ops) kernel.commit(op);

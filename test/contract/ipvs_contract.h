@@ -122,14 +122,43 @@ inline void ipvs_service_contract(netlink::IpvsTable& table) {
     CHECK(services_of(table) == wanted);
     CHECK(servers_of(table, wanted[0].key).empty());
   }
-  SECTION("an add of what exists is an edit and keeps the servers") {
+  SECTION("an add that adopts what exists is an edit and keeps the servers") {
     must(table, AddService{web});
     must(table, AddServer{web.key, real_server("10.1.0.1", 80)});
     auto changed = web;
     changed.scheduler = "wrr";
-    must(table, AddService{changed});
+    must(table, AddService{changed, true});
     CHECK(services_of(table) == std::vector{changed});
     CHECK(servers_of(table, web.key).size() == 1);
+  }
+  SECTION("an add that does not adopt leaves what exists as it is, whatever follows in the call") {
+    const auto theirs = real_server("10.1.0.1", 80, 5);
+    must(table, AddService{web});
+    must(table, AddServer{web.key, theirs});
+    auto changed = web;
+    changed.scheduler = "wrr";
+    const auto other = virtual_service("10.0.0.2", 80);
+    const std::vector<IpvsOp> ops = {AddService{changed},
+                                     AddServer{web.key, real_server("10.1.0.2", 80)},
+                                     EditServer{web.key, real_server("10.1.0.1", 80, 0)},
+                                     AddService{other},
+                                     AddServer{other.key, real_server("10.1.0.3", 80)},
+                                     EditService{changed},
+                                     DeleteServer{web.key, theirs.key},
+                                     DeleteService{web.key}};
+    const auto outcomes = table.apply(ops);
+    REQUIRE(outcomes.size() == ops.size());
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      INFO(to_string(ops[i]));
+      const bool is_other = service_of(ops[i]) == other.key;
+      REQUIRE(outcomes[i].has_value() == is_other);
+      if (is_other) continue;
+      CHECK(outcomes[i].error().kind == ErrorKind::already);
+      CHECK(outcomes[i].error().where.find(to_string(ops[i])) == 0);
+    }
+    CHECK(services_of(table) == std::vector{web, other});
+    CHECK(servers_of(table, web.key) == std::vector{theirs});
+    CHECK(servers_of(table, other.key).size() == 1);
   }
   SECTION("an edit of what is missing is an add") {
     must(table, EditService{web});
@@ -155,7 +184,7 @@ inline void ipvs_service_contract(netlink::IpvsTable& table) {
       CHECK(services_of(table).empty());
       must(table, AddService{web});
       CHECK(refused(table, EditService{odd}).kind == ErrorKind::missing);
-      CHECK(refused(table, AddService{odd}).kind == ErrorKind::missing);
+      CHECK(refused(table, AddService{odd, true}).kind == ErrorKind::missing);
       CHECK(services_of(table) == std::vector{web});
       must(table, DeleteService{web.key});
     }
@@ -346,7 +375,7 @@ inline void ipvs_batch_contract(netlink::IpvsTable& table) {
         service.scheduler = "nosuch";
       else
         wanted.push_back(service);
-      ops.push_back(AddService{service});
+      ops.push_back(AddService{service, true});
     }
     // The middle ones exist already, and are edits.
     for (int i = 500; i < 520; ++i) {
@@ -368,7 +397,7 @@ inline void ipvs_batch_contract(netlink::IpvsTable& table) {
     auto changed = web;
     changed.scheduler = "wrr";
     const std::vector<IpvsOp> ops = {
-        AddService{web},
+        AddService{web, true},
         AddServer{web.key, server},
         DeleteService{web.key},
         AddService{changed},
@@ -379,7 +408,7 @@ inline void ipvs_batch_contract(netlink::IpvsTable& table) {
     CHECK(servers_of(table, web.key) == std::vector{real_server("10.1.0.2", 80)});
     all_succeed(table.apply(ops));
     CHECK(services_of(table) == std::vector{changed});
-    const std::vector<IpvsOp> away = {AddService{web}, AddServer{web.key, server},
+    const std::vector<IpvsOp> away = {AddService{web, true}, AddServer{web.key, server},
                                       DeleteServer{web.key, server.key}, DeleteService{web.key}};
     all_succeed(table.apply(away));
     CHECK(services_of(table).empty());

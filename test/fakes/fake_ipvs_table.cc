@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <limits>
+#include <memory>
 
 namespace ipvsproxier::test {
 
@@ -72,7 +73,11 @@ Status FakeIpvsTable::apply_one(const IpvsOp& op) {
   struct Visitor {
     FakeIpvsTable& table;
     const IpvsOp& op;
-    Status operator()(const AddService& add) { return table.put(op, add.service); }
+    Status operator()(const AddService& add) {
+      if (!add.adopts && table.find(add.service.key) != nullptr)
+        return refuse(op, ErrorKind::already, EEXIST, "it exists");
+      return table.put(op, add.service);
+    }
     Status operator()(const EditService& edit) { return table.put(op, edit.service); }
     Status operator()(const DeleteService& remove) {
       table.entries_.erase(canonical(remove.key));
@@ -94,9 +99,25 @@ Status FakeIpvsTable::apply_one(const IpvsOp& op) {
 
 std::vector<Status> FakeIpvsTable::apply(std::span<const IpvsOp> ops) {
   std::vector<Status> outcomes;
+  std::set<VirtualServiceKey> taken;
   for (const auto& op : ops) {
+    const auto* add = std::get_if<AddService>(&op);
+    if (add == nullptr && taken.contains(service_of(op))) {
+      outcomes.push_back(refuse(op, ErrorKind::already, EEXIST, "that of another program"));
+      continue;
+    }
     ++writes_;
-    outcomes.push_back(faults.around(to_string(op), [this, op] { return apply_one(op); }));
+    // An addition that is done twice meets its own virtual service.
+    const auto done = std::make_shared<bool>(false);
+    outcomes.push_back(faults.around(to_string(op), [this, op, done] {
+      if (std::get_if<AddService>(&op) != nullptr && *done) return Status{};
+      auto status = apply_one(op);
+      *done = status.has_value();
+      return status;
+    }));
+    const auto& status = outcomes.back();
+    if (add != nullptr && !status && status.error().kind == ErrorKind::already)
+      taken.insert(add->service.key);
     if (after) after(op);
   }
   return outcomes;

@@ -22,6 +22,8 @@ using test::ip;
 using Lines = std::vector<std::string>;
 
 const netlink::VirtualServiceKey kExcluded{ip("192.0.2.7"), Protocol::tcp, 80};
+const netlink::VirtualServiceKey kForeign{ip("192.168.3.3"), Protocol::tcp, 80};
+// A predecessor left it with an element, as the excluded one.
 const netlink::VirtualServiceKey kStray{ip("10.96.7.7"), Protocol::udp, 53};
 const netlink::VirtualServiceKey kByMark{.address = ip("0.0.0.0"), .fwmark = 7};
 
@@ -37,7 +39,13 @@ struct Node {
 
   Node() {
     REQUIRE(daemon.see(test::web_with({test::e1()})).settled);
-    for (const auto& key : {kExcluded, kStray, kByMark}) add_service(daemon.ipvs, key);
+    for (const auto& key : {kExcluded, kForeign, kStray, kByMark}) add_service(daemon.ipvs, key);
+    const auto spec = ipset::set_spec(ipset::SetId::cluster_ip, Family::ipv4);
+    for (const auto& key : {kExcluded, kStray}) {
+      const std::vector<ipset::ElementOp> mark{
+          {.element = ipset::IpPortElement{key.address, key.protocol, key.port}}};
+      REQUIRE(daemon.sets.apply(spec, mark).at(0));
+    }
     const std::vector<netlink::AddressOp> route{{.add = true, .address = ip("10.96.0.8")}};
     REQUIRE(daemon.links.apply_local_routes(route).at(0));
     daemon.links.add_link("kube-ipvs", "dummy");
@@ -83,13 +91,14 @@ TEST_CASE("cleanup: all that is ours goes in one run, and nothing else", "[item-
   CHECK(failures_of(report) == Lines{});
   CHECK(to_string(report) ==
         "2 links, 1 local routes, 2 virtual services, 18 jumps, 22 chains, 35 sets, 1 nftables "
-        "tables");
+        "tables; 1 virtual services of other programs stay");
   auto& daemon = node.daemon;
   CHECK(node.sets_left() == 0);
   CHECK(daemon.links.local_routes().empty());
   CHECK_FALSE(daemon.ipvs.contains(test::kWeb));
   CHECK_FALSE(daemon.ipvs.contains(kStray));
   CHECK(daemon.ipvs.contains(kExcluded));
+  CHECK(daemon.ipvs.contains(kForeign));
   CHECK(daemon.ipvs.contains(kByMark));
   CHECK(*daemon.links.list_links() == Lines{"eth0", "kube-ipvs", "kube-ipvs-of-mine", "lo"});
   CHECK(daemon.sets.list("KUBE-MINE")->has_value());
@@ -103,7 +112,8 @@ TEST_CASE("cleanup: all that is ours goes in one run, and nothing else", "[item-
   const auto again = node.clean();
   CHECK(
       to_string(again) ==
-      "0 links, 0 local routes, 0 virtual services, 0 jumps, 0 chains, 0 sets, 0 nftables tables");
+      "0 links, 0 local routes, 0 virtual services, 0 jumps, 0 chains, 0 sets, 0 nftables tables; "
+      "1 virtual services of other programs stay");
   CHECK(failures_of(again) == Lines{});
   CHECK(daemon.writes() == writes);
 }
@@ -125,7 +135,7 @@ TEST_CASE("cleanup: what fails does not stop the rest") {
                                      "remove set KUBE-CLUSTER-IP"});
   CHECK(to_string(report) ==
         "1 links, 0 local routes, 1 virtual services, 15 jumps, 16 chains, 34 sets, 1 nftables "
-        "tables");
+        "tables; 1 virtual services of other programs stay");
   CHECK(node.nft_asked == std::vector{Family::ipv4, Family::ipv6});
 
   daemon.clear_faults();

@@ -104,6 +104,9 @@ TEST_CASE("each difference from kube-proxy has its flag") {
   one = all;
   one.unbind_special = false;
   CHECK(without("unbind-special") == one);
+  one = all;
+  one.keep_foreign_services = false;
+  CHECK(without("keep-foreign-services") == one);
 }
 
 TEST_CASE("IPv6 forwarding and draining Services are asked for, estimators are not stopped") {

@@ -42,6 +42,7 @@ class Planned {
     return inspect::name_page(cluster_, planner_, {.after = inspect::parse_page_end(after)}, bytes);
   }
   model::ClusterState& cluster() { return cluster_; }
+  const model::ClusterState& cluster() const { return cluster_; }
   const plan::DesiredState& desired() const { return planner_.desired(); }
   const plan::Planner& planner() const { return planner_; }
 
@@ -83,6 +84,24 @@ TEST_CASE("virtual services have the name of the port that they expose, and how 
   CHECK(text("10.0.0.1", 80).empty());
   CHECK_FALSE(names.of({ip("10.96.0.9"), Protocol::udp, 80}));
   CHECK_FALSE(names.of({.address = ip("0.0.0.0"), .fwmark = 7}));
+}
+
+TEST_CASE("virtual services of other programs are told once, unless some Services are asked for") {
+  const Planned planned(web_everywhere({pod("10.244.1.4", "web-1")}));
+  const netlink::VirtualServiceKey key{ip("192.0.2.10"), Protocol::udp, 53};
+  const auto ask = [&](const inspect::ServiceQuery& query) {
+    ClusterNames names;
+    const auto page = inspect::name_page(planned.cluster(), planned.planner(), query, 0, {key});
+    CHECK(names.take_page(page));
+    return names.is_foreign(key);
+  };
+  CHECK_FALSE(ask({.ns = "default"}));
+  CHECK(ask({}));
+  for (const auto* row : {R"(["192.0.2.10",80])", R"(["x",80,"TCP"])", R"([])", "7"}) {
+    ClusterNames names;
+    CHECK_FALSE(names.take_page(std::string(R"({"services":[],"foreign":[)") + row +
+                                R"(],"continue":""})"));
+  }
 }
 
 TEST_CASE("the name of an unnamed port is its Service's") {

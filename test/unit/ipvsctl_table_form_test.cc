@@ -281,6 +281,31 @@ TEST_CASE("json: indented, keys in order, nothing escaped that need not be") {
   CHECK(text == nlohmann::json::parse(text).dump(2) + "\n");
 }
 
+TEST_CASE("virtual services of other programs are foreign, in text and documents") {
+  ClusterNames names;
+  REQUIRE(names.take_page(R"({"services":[],"foreign":[["192.0.2.10",80,"TCP"]],"continue":""})"));
+  std::string text;
+  const auto form = named_form(text_form({}), names);
+  form->begin(text, {.version = 0x010201, .connection_table_size = 4096});
+  text.clear();
+  form->begin_service(text, read_service("192.0.2.10", 80));
+  form->begin_service(text, read_service("192.0.2.10", 81));
+  CHECK(text ==
+        "TCP  192.0.2.10:80 rr                                                  foreign\n"
+        "TCP  192.0.2.10:81 rr\n");
+  std::string json;
+  const auto document_form = json_form(&names);
+  document_form->begin(json, {});
+  for (const auto port : {std::uint16_t{80}, std::uint16_t{81}}) {
+    document_form->begin_service(json, read_service("192.0.2.10", port));
+    document_form->end_service(json);
+  }
+  document_form->end(json);
+  const auto document = nlohmann::json::parse(json)["virtualServices"];
+  CHECK(document[0]["foreign"] == true);
+  CHECK_FALSE(document[1].contains("foreign"));
+}
+
 TEST_CASE("documents carry names") {
   const auto names = web_names("web-1", "true,true,false");
   const auto form = json_form(&names);

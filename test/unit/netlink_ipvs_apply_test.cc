@@ -32,7 +32,7 @@ VirtualServiceKey key(std::size_t number) {
 std::vector<IpvsOp> adds(std::size_t count) {
   std::vector<IpvsOp> ops;
   for (std::size_t i = 0; i < count; ++i)
-    ops.emplace_back(AddService{{.key = key(i), .scheduler = "rr"}});
+    ops.emplace_back(AddService{{.key = key(i), .scheduler = "rr"}, true});
   return ops;
 }
 
@@ -79,6 +79,36 @@ TEST_CASE("an add of what exists is an edit in a second round, before the next w
   const auto outcomes = apply_ipvs_ops(33, adds(NlChannel::kWindow + 1), std::ref(peer));
   CHECK(peer.asked == std::vector<std::size_t>{NlChannel::kWindow, 1, 1});
   for (const auto& outcome : outcomes) CHECK(outcome);
+}
+
+TEST_CASE("what a new virtual service asks for is sent only if it was added") {
+  Peer peer;
+  peer.answers = {{make_error(Operation::ipvs_service, EEXIST, "")}};
+  std::vector<IpvsOp> ops;
+  for (std::size_t i = 0; i < 3; ++i) {
+    ops.emplace_back(AddService{{.key = key(i), .scheduler = "rr"}});
+    ops.emplace_back(AddServer{key(i), {.key = {IpAddress::v4(0x0a010001U), 80}}});
+    ops.emplace_back(AddServer{key(i), {.key = {IpAddress::v4(0x0a010002U), 80}}});
+  }
+  const auto outcomes = apply_ipvs_ops(33, ops, std::ref(peer));
+  CHECK(peer.asked == std::vector<std::size_t>{3, 4});
+  REQUIRE(outcomes.size() == ops.size());
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    INFO(to_string(ops[i]));
+    REQUIRE(outcomes[i].has_value() == (i >= 3));
+    if (i < 3) CHECK(outcomes[i].error().kind == ErrorKind::already);
+  }
+}
+
+TEST_CASE("a virtual service of others stays theirs in all windows of a call") {
+  Peer peer;
+  peer.answers = {{make_error(Operation::ipvs_service, EEXIST, "")}};
+  const std::vector<IpvsOp> ops = {AddService{{.key = key(1), .scheduler = "none"}},
+                                   EditService{{.key = key(1), .scheduler = "mh"}},
+                                   DeleteService{key(1)}};
+  const auto outcomes = apply_ipvs_ops(33, ops, std::ref(peer));
+  CHECK(peer.asked == std::vector<std::size_t>{1});
+  for (const auto& outcome : outcomes) CHECK_FALSE(outcome);
 }
 
 }  // namespace

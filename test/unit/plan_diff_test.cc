@@ -133,7 +133,7 @@ TEST_CASE("virtual services in excludeCIDRs are left alone, others of the family
     const netlink::VirtualServiceKey key{ip(address), Protocol::tcp, 22};
     kernel.state.services->emplace(key, ActualService{{.key = key, .scheduler = "rr"}, {}});
   }
-  desired.foreign = {test::prefix("192.168.7.0/24")};
+  desired.excluded = {test::prefix("192.168.7.0/24")};
   const auto transaction = diff(desired, kernel.state);
   REQUIRE(transaction.phases.size() == 1);
   CHECK(

@@ -77,7 +77,7 @@ TEST_CASE("applier: of many operations each has its own outcome, and what needs 
   for (const auto number : {700U, 511U})
     ipvs.faults.fail("add virtual service " + to_string(service_key(number)),
                      Error{ErrorKind::io, EIO, ""});
-  sync::Mirror mirror;
+  plan::Mirror mirror;
   mirror.take([](plan::ActualState& state) { state.services.emplace(); });
   const std::function<void()> progress = [] {};
   sync::Applier applier({ipvs, others.links, others.sets, others.rules, others.conntrack}, mirror,
@@ -95,7 +95,7 @@ TEST_CASE(
     "applier: a kernel that does not answer is waited for once, not for every part or phase") {
   SilentIpvsTable ipvs;
   OtherTables others;
-  sync::Mirror mirror;
+  plan::Mirror mirror;
   mirror.take([](plan::ActualState& state) { state.services.emplace(); });
   const std::function<void()> progress = [] {};
   sync::Applier applier({ipvs, others.links, others.sets, others.rules, others.conntrack}, mirror,

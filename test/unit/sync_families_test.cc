@@ -239,7 +239,8 @@ TEST_CASE("kube-proxy's way, primary node ports of a family without address are 
 }
 
 TEST_CASE("what is in excludeCIDRs stays, of either family, also when it was a Service's") {
-  TwoFamilies node({.exclude_cidrs = {prefix("192.168.7.0/24"), prefix("fd00:7::/64")}});
+  TwoFamilies node({.exclude_cidrs = {prefix("192.168.7.0/24"), prefix("fd00:7::/64")},
+                    .differences = {.keep_foreign_services = false}});
   node.see(model::ClusterState{});
   for (const auto* address : {"192.168.7.1", "192.168.8.1", "fd00:7::1", "fd00:8::1"})
     node.others_serve(address);

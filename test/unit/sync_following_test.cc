@@ -132,7 +132,7 @@ TEST_CASE("what others change is found by the next reading, told and repaired", 
   daemon.see(web_with({test::e1(), test::e2()}));
   const std::vector<netlink::IpvsOp> others = {
       netlink::EditServer{kWeb, {.key = kE1, .weight = 7}}, netlink::DeleteServer{kWeb, kE2},
-      netlink::AddService{{.key = {ip("10.96.0.77"), Protocol::tcp, 1}, .scheduler = "rr"}}};
+      netlink::AddService{{.key = {ip("10.96.0.9"), Protocol::tcp, 1}, .scheduler = "rr"}}};
   for (const auto& status : daemon.ipvs.apply(others)) REQUIRE(status);
   daemon.rules.edit(Family::ipv4, ipset::Table::nat, "-F KUBE-MARK-MASQ");
   daemon.wait(29s);
@@ -141,7 +141,7 @@ TEST_CASE("what others change is found by the next reading, told and repaired", 
   CHECK(daemon.weights(kWeb) ==
         std::map<netlink::RealServerKey, std::uint32_t>{{kE1, 1}, {kE2, 1}});
   CHECK(daemon.says("others changed the kernel; repairing: add real server 10.244.1.4:8080"));
-  CHECK(daemon.says("10.96.0.77:1/TCP"));
+  CHECK(daemon.says("10.96.0.9:1/TCP"));
   CHECK(daemon.says("KUBE-MARK-MASQ"));
   const auto before = daemon.writes();
   daemon.wait(70s);

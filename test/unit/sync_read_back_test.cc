@@ -103,7 +103,7 @@ void by_others(FakeDaemon& daemon, const std::string& set, const ipset::ElementO
 }
 
 const std::vector<Damage>& damages() {
-  static const VirtualServiceKey kForeign{ip("10.96.9.9"), Protocol::tcp, 1};
+  static const VirtualServiceKey kForeign{ip("10.96.1.9"), Protocol::tcp, 1};
   static const std::vector<Damage> kDamages = {
       {"add virtual service 10.96.1.69:80",
        [](auto& daemon) { by_others(daemon, netlink::DeleteService{shop_key(69)}); }},
@@ -111,7 +111,7 @@ const std::vector<Damage>& damages() {
        [](auto& daemon) {
          by_others(daemon, netlink::EditService{{.key = shop_key(3), .scheduler = "wrr"}});
        }},
-      {"delete virtual service 10.96.9.9:1",
+      {"delete virtual service 10.96.1.9:1",
        [](auto& daemon) {
          by_others(daemon, netlink::AddService{{.key = kForeign, .scheduler = "rr"}});
          by_others(daemon, netlink::AddServer{kForeign, {.key = kE1, .weight = 1}});

@@ -46,6 +46,8 @@ class NamedForm final : public TableForm {
       end_line(text, start,
                fmt::format(kServiceColumns, api::visible(to_string(*name)),
                            plan::to_string(name->facet)));
+    else if (names_.is_foreign(service.service.key))
+      end_line(text, start, fmt::format(kServiceColumns, "foreign", ""));
   }
 
   void server(std::string& text, const ServiceReading& service,

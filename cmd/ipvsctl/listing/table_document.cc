@@ -29,11 +29,12 @@ void write_traffic(api::DocumentWriter& out, const IpvsTraffic& traffic) {
 }
 
 // The members before the servers, in the order of their keys.
-void write_service_head(api::DocumentWriter& out, const ServiceReading& reading) {
+void write_service_head(api::DocumentWriter& out, const ServiceReading& reading, bool foreign) {
   const auto& service = reading.service;
   const auto& key = service.key;
   if (key.fwmark == 0) out.member("address", key.address.to_string());
   out.member("family", to_string(key.address.family()));
+  if (foreign) out.member("foreign", true);
   if (key.fwmark != 0) out.member("fwmark", key.fwmark);
   out.member("onePacket", (service.flags & netlink::kOnePacket) != 0);
   if (!service.persistence_engine.empty())
@@ -100,9 +101,10 @@ void write_server(api::DocumentWriter& out, const ServiceReading& service,
 }
 
 // Until end_virtual_service() real servers are written.
-void begin_virtual_service(api::DocumentWriter& out, const ServiceReading& service) {
+void begin_virtual_service(api::DocumentWriter& out, const ServiceReading& service,
+                           const ClusterNames* names) {
   out.open_object();
-  write_service_head(out, service);
+  write_service_head(out, service, names != nullptr && names->is_foreign(service.service.key));
   out.key("realServers");
   out.open_list();
 }
@@ -129,7 +131,7 @@ class JsonForm final : public TableForm {
   }
   void begin_service(std::string& text, const ServiceReading& service) override {
     service_ = service;
-    begin_virtual_service(json_, service);
+    begin_virtual_service(json_, service, names_);
     json_.move_to(text);
   }
   void server(std::string& text, const ServiceReading& service,
@@ -170,7 +172,7 @@ class YamlForm final : public TableForm {
     service_ = service;
     yaml_.emplace();
     yaml_->open_list();
-    begin_virtual_service(*yaml_, service);
+    begin_virtual_service(*yaml_, service, names_);
   }
   void server(std::string& /*text*/, const ServiceReading& service,
               const ServerReading& server) override {
@@ -197,7 +199,7 @@ class YamlForm final : public TableForm {
 
 void write_virtual_service(api::DocumentWriter& out, const ServiceReading& service,
                            std::span<const ServerReading> servers, const ClusterNames* names) {
-  begin_virtual_service(out, service);
+  begin_virtual_service(out, service, names);
   for (const auto& server : servers) write_server(out, service, server, names);
   end_virtual_service(out, service, names);
 }

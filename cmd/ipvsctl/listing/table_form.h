@@ -45,8 +45,8 @@ std::unique_ptr<TableForm> text_form(const TextStyle& style);
 std::unique_ptr<TableForm> wide_form(AddressNames* names);
 
 // Adds the cluster's names after the columns of a text form: for a virtual service "shop/web:http"
-// and its facet, for a real server its pod, node, zone and unusual conditions. Lines without names
-// stay unchanged. `names` must outlive the form.
+// and its facet, or "foreign" for that of another program, for a real server its pod, node, zone
+// and unusual conditions. Lines without names stay unchanged. `names` must outlive the form.
 std::unique_ptr<TableForm> named_form(std::unique_ptr<TableForm> form, const ClusterNames& names);
 
 // The exact output of `ipvsadm-save -n` (1.31). As in ipvsadm, connection thresholds are left out.

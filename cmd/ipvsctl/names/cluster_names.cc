@@ -42,6 +42,15 @@ class Row {
     good_ = port.has_value();
     return port.value_or(0);
   }
+  netlink::VirtualServiceKey key() {
+    netlink::VirtualServiceKey key;
+    key.address = address();
+    key.port = port();
+    const auto protocol = netlink::parse_protocol(text());
+    good_ = good_ && protocol;
+    key.protocol = protocol.value_or(netlink::Protocol::tcp);
+    return key;
+  }
   // Whether all values were present and of the expected kind.
   bool good() const { return good_; }
 
@@ -89,16 +98,19 @@ std::string_view condition_text(const ServerName& name) {
   return name.ready ? "" : "not ready";
 }
 
+bool ClusterNames::take_foreign(const JsonValue& json) {
+  Row row(json);
+  const auto key = row.key();
+  if (row.good()) foreign_.insert(key);
+  return row.good();
+}
+
 bool ClusterNames::take_virtual(const JsonValue& json) {
   Row row(json);
-  netlink::VirtualServiceKey key;
-  key.address = row.address();
-  key.port = row.port();
-  const auto protocol = netlink::parse_protocol(row.text());
+  const auto key = row.key();
   const auto port = row.text();
   const auto facet = parse_facet(row.text());
-  if (!row.good() || !protocol || !facet) return false;
-  key.protocol = *protocol;
+  if (!row.good() || !facet) return false;
   virtuals_.insert_or_assign(
       key, Virtual{static_cast<std::uint32_t>(services_.size() - 1), texts_.intern(port), *facet});
   return true;
@@ -180,6 +192,9 @@ netlink::Result<std::string> ClusterNames::take_page(std::string_view page) {
   if (!services || !next || !next->text()) return malformed();
   for (const auto& service : services->elements())
     if (!take_service(service)) return malformed();
+  if (const auto foreign = root.find("foreign"))
+    for (const auto& one : foreign->elements())
+      if (!take_foreign(one)) return malformed();
   return std::string(*next->text());
 }
 

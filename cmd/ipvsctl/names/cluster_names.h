@@ -58,6 +58,11 @@ class ClusterNames {
   std::optional<ServerName> of(const netlink::VirtualServiceKey& service,
                                const netlink::RealServerKey& server) const;
 
+  // Whether the virtual service is that of another program, as far as the daemon has seen it.
+  bool is_foreign(const netlink::VirtualServiceKey& service) const {
+    return foreign_.contains(service);
+  }
+
   // The name of an address: "shop/web" for a virtual service, "shop/web-1" for a pod; "" if it is
   // unknown or ambiguous. Cost: linear.
   std::string of_address(const netlink::IpAddress& address) const;
@@ -116,6 +121,7 @@ class ClusterNames {
   ServerName name_of(const Endpoint& endpoint) const;
   bool take_service(const api::JsonValue& json);
   bool take_virtual(const api::JsonValue& json);
+  bool take_foreign(const api::JsonValue& json);
   bool take_slice(const api::JsonValue& json, std::vector<Endpoint>& endpoints);
   Service& service_of(const api::JsonValue& json);
   std::optional<std::uint32_t> take_ports(const api::JsonValue& json);
@@ -125,6 +131,7 @@ class ClusterNames {
   // Of slices; consecutive equal ones are stored once.
   std::vector<std::vector<std::uint16_t>> ports_;
   std::map<netlink::VirtualServiceKey, Virtual> virtuals_;
+  std::set<netlink::VirtualServiceKey> foreign_;
 };
 
 }  // namespace ipvsproxier::ctl

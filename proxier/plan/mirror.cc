@@ -1,10 +1,10 @@
-#include "proxier/sync/mirror.h"
+#include "proxier/plan/mirror.h"
 
 #include <algorithm>
 #include <iterator>
 #include <vector>
 
-namespace ipvsproxier::sync {
+namespace ipvsproxier::plan {
 
 void Mirror::read_anew(const Reading& reading) {
   *this = {};
@@ -15,21 +15,22 @@ void Mirror::settle() {
   added_services_.clear();
   added_bindings_.clear();
   removed_elements_.clear();
+  state_.remembered.clear();
 }
 
-void Mirror::assume_lost(const plan::DesiredState& desired) {
+void Mirror::assume_lost(const DesiredState& desired) {
   std::erase_if(added_services_, [&](const netlink::VirtualServiceKey& key) {
     if (desired.services.contains(key) || !state_.services) return false;
-    state_.services->try_emplace(
-        key, plan::ActualService{.service = {.key = key}, .servers = std::nullopt});
+    state_.services->try_emplace(key,
+                                 ActualService{.service = {.key = key}, .servers = std::nullopt});
     return true;
   });
-  std::erase_if(added_bindings_, [&](const plan::Binding& binding) {
+  std::erase_if(added_bindings_, [&](const Binding& binding) {
     if (desired.addresses.contains(binding.address) || !state_.addresses) return false;
     state_.addresses->insert(binding);
     return true;
   });
-  std::erase_if(removed_elements_, [&](const SetElement& removed) {
+  std::erase_if(removed_elements_, [&](const Removed& removed) {
     const auto& [key, element] = removed;
     const auto wanted = desired.sets.find(key);
     if (wanted == desired.sets.end() || !wanted->second.contains(element)) return false;
@@ -39,8 +40,8 @@ void Mirror::assume_lost(const plan::DesiredState& desired) {
   });
 }
 
-plan::AddressSet Mirror::bound_otherwise(const plan::ActualState& found) const {
-  std::vector<plan::Binding> moved;
+AddressSet Mirror::bound_otherwise(const ActualState& found) const {
+  std::vector<Binding> moved;
   std::set_symmetric_difference(found.addresses->begin(), found.addresses->end(),
                                 state_.addresses->begin(), state_.addresses->end(),
                                 std::back_inserter(moved));
@@ -48,10 +49,10 @@ plan::AddressSet Mirror::bound_otherwise(const plan::ActualState& found) const {
   std::set_symmetric_difference(found.fixed_addresses.begin(), found.fixed_addresses.end(),
                                 state_.fixed_addresses.begin(), state_.fixed_addresses.end(),
                                 std::back_inserter(refixed));
-  plan::AddressSet addresses;
+  AddressSet addresses;
   for (const auto& binding : moved) addresses.insert(binding.address);
   addresses.insert(refixed.begin(), refixed.end());
   return addresses;
 }
 
-}  // namespace ipvsproxier::sync
+}  // namespace ipvsproxier::plan

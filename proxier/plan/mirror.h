@@ -13,33 +13,37 @@
 
 #include <functional>
 #include <set>
+#include <utility>
 
 #include "proxier/plan/actual_state.h"
-#include "proxier/sync/refusal.h"
 
-namespace ipvsproxier::sync {
+namespace ipvsproxier::plan {
 
 class Mirror {
  public:
-  using Reading = std::function<void(plan::ActualState&)>;
+  using Reading = std::function<void(ActualState&)>;
+  using Removed = std::pair<SetKey, ipset::Element>;
 
-  const plan::ActualState& state() const { return state_; }
+  const ActualState& state() const { return state_; }
 
   // Forgets everything, then stores a reading of the whole kernel.
   void read_anew(const Reading& reading);
   // Stores a reading of a part of the kernel.
   void take(const Reading& reading) { reading(state_); }
 
-  // plan::ActualState::commit().
+  // ActualState::commit().
   template <typename... Operation>
   void commit(const Operation&... operation) {
     state_.commit(operation...);
   }
   // The answer was lost to the addition of a virtual service, the addition of an address, or the
   // removal of an element. Other lost answers leave nothing exposed or unguarded.
-  void lose_added(const netlink::VirtualServiceKey& service) { added_services_.insert(service); }
-  void lose_added(const plan::Binding& binding) { added_bindings_.insert(binding); }
-  void lose_removed(const SetElement& element) { removed_elements_.insert(element); }
+  void lose_added(const netlink::VirtualServiceKey& service) {
+    added_services_.insert(service);
+    state_.remembered.insert(service);
+  }
+  void lose_added(const Binding& binding) { added_bindings_.insert(binding); }
+  void lose_removed(const Removed& element) { removed_elements_.insert(element); }
 
   // A reading of the whole kernel has met no surprise: all operations have come to pass.
   void settle();
@@ -47,18 +51,18 @@ class Mirror {
   // service or address that is not desired is believed to be there, so that it is removed before
   // its guards. An element that is desired is believed to be gone, so that it is added before what
   // it guards.
-  void assume_lost(const plan::DesiredState& desired);
+  void assume_lost(const DesiredState& desired);
 
   // The addresses that have other places in `found`, or are fixed in only one of the two. Both
   // must know their bindings.
-  plan::AddressSet bound_otherwise(const plan::ActualState& found) const;
+  AddressSet bound_otherwise(const ActualState& found) const;
 
  private:
-  plan::ActualState state_;
+  ActualState state_;
   // Operations whose answers were lost.
   std::set<netlink::VirtualServiceKey> added_services_;
-  std::set<plan::Binding> added_bindings_;
-  std::set<SetElement> removed_elements_;
+  std::set<Binding> added_bindings_;
+  std::set<Removed> removed_elements_;
 };
 
-}  // namespace ipvsproxier::sync
+}  // namespace ipvsproxier::plan

@@ -1,0 +1,149 @@
+// Which virtual services are ours, and what Services do not get because of others.
+
+#include "proxier/plan/ownership.h"
+
+#include <catch2/catch.hpp>
+
+#include "proxier/plan/service_report.h"
+#include "test/support/cluster_builder.h"
+
+namespace ipvsproxier::plan {
+namespace {
+
+using netlink::Family;
+using netlink::Protocol;
+using netlink::VirtualServiceKey;
+using test::ip;
+
+const VirtualServiceKey kOwned{ip("192.0.2.10"), Protocol::tcp, 30080};
+
+DesiredState nothing_desired() {
+  DesiredState desired;
+  desired.rules[Family::ipv4];
+  return desired;
+}
+
+// All tables were read and are empty.
+ActualState bare_kernel() {
+  ActualState actual;
+  actual.services.emplace();
+  actual.addresses.emplace();
+  for (const auto id : ipset::kSetIds) actual.sets[{Family::ipv4, id}].emplace();
+  return actual;
+}
+
+TEST_CASE("ownership: without a trace a virtual service is foreign") {
+  CHECK(owner_of(kOwned, nothing_desired(), bare_kernel()) == Ownership::foreign);
+  auto desired = nothing_desired();
+  desired.owns_all = true;
+  CHECK(owner_of(kOwned, desired, bare_kernel()) == Ownership::ours);
+}
+
+TEST_CASE("ownership: each trace makes a virtual service ours, and nothing else does") {
+  auto desired = nothing_desired();
+  auto actual = bare_kernel();
+  const auto add = [&](ipset::SetId set, const ipset::Element& element) {
+    actual.sets[{Family::ipv4, set}]->insert(element);
+  };
+  const auto own = [](std::uint16_t port) {
+    return ipset::IpPortElement{kOwned.address, Protocol::tcp, port};
+  };
+  const auto owner = [&] { return owner_of(kOwned, desired, actual); };
+  SECTION("bound") {
+    actual.addresses->insert({kOwned.address, 0});
+    CHECK(owner() == Ownership::ours);
+  }
+  SECTION("bound by a route") {
+    actual.addresses->insert({kOwned.address, kLocalTable});
+    CHECK(owner() == Ownership::ours);
+  }
+  SECTION("among the Service addresses") {
+    add(ipset::SetId::ipvs_ips, ipset::IpElement{kOwned.address});
+    CHECK(owner() == Ownership::ours);
+  }
+  SECTION("an element of its own") {
+    add(GENERATE(ipset::SetId::cluster_ip, ipset::SetId::external_ip,
+                 ipset::SetId::external_ip_local, ipset::SetId::load_balancer),
+        own(30080));
+    CHECK(owner() == Ownership::ours);
+  }
+  SECTION("its node port") {
+    add(ipset::SetId::node_port_tcp, ipset::PortElement{30080});
+    CHECK(owner() == Ownership::ours);
+  }
+  SECTION("the cluster IP of a Service") {
+    desired.services[{kOwned.address, Protocol::udp, 53}].facet = Facet::cluster_ip;
+    CHECK(owner() == Ownership::ours);
+  }
+  SECTION("known before") {
+    actual.lose_services();
+    actual.remembered.insert(kOwned);
+    CHECK(owner() == Ownership::ours);
+  }
+  SECTION("another port, another protocol, an endpoint, an external address that a Service wants") {
+    add(ipset::SetId::external_ip, own(80));
+    add(ipset::SetId::node_port_udp, ipset::PortElement{30080});
+    add(ipset::SetId::health_check_node_port, ipset::PortElement{30080});
+    add(ipset::SetId::loop_back,
+        ipset::IpPortIpElement{kOwned.address, Protocol::tcp, 30080, kOwned.address});
+    desired.services[{kOwned.address, Protocol::tcp, 30080}].facet = Facet::external_ip;
+    CHECK(owner() == Ownership::foreign);
+  }
+}
+
+TEST_CASE("ownership: sets that could not be read decide nothing, a trace elsewhere does") {
+  auto actual = bare_kernel();
+  actual.sets.erase({Family::ipv4, ipset::SetId::node_port_tcp});
+  CHECK(owner_of(kOwned, nothing_desired(), actual) == Ownership::unknown);
+  actual.addresses->insert({kOwned.address, 0});
+  CHECK(owner_of(kOwned, nothing_desired(), actual) == Ownership::ours);
+}
+
+TEST_CASE("ownership: what a transaction added itself is no trace") {
+  auto actual = bare_kernel();
+  const SetKey set{Family::ipv4, ipset::SetId::node_port_tcp};
+  actual.sets[set]->insert(ipset::PortElement{30080});
+  actual.addresses->insert({kOwned.address, 0});
+  Transaction transaction;
+  CHECK(foreign_among({kOwned}, transaction, nothing_desired(), actual).empty());
+  transaction.phases.push_back(
+      {"add elements", std::vector<SetChange>{{set, {{true, ipset::PortElement{30080}}}}}});
+  transaction.phases.push_back(
+      {"add addresses", std::vector<BindingOp>{{true, {kOwned.address, 0}}}});
+  CHECK(foreign_among({kOwned}, transaction, nothing_desired(), actual) ==
+        std::set<VirtualServiceKey>{kOwned});
+}
+
+TEST_CASE("ownership: a change of foreign ones plans the Services that ask for them, no others") {
+  auto web = test::web_service();
+  web.external_ips = {ip("192.0.2.10")};
+  web.ports[0].node_port = 30080;
+  auto shop = test::web_service();
+  shop.name.name = "shop";
+  shop.cluster_ips = {ip("10.96.0.10")};
+  const auto cluster = test::cluster_of({web, shop, test::slice_of(web, 8080, {test::e1()})});
+  Planner planner({.families = {Family::ipv4}});
+  planner.set_node(test::vector_node());
+  planner.update_all(cluster);
+  const auto before = planner.desired();
+  CHECK(planner.set_foreign({{ip("192.0.2.11"), Protocol::tcp, 80}}, cluster).empty());
+  const VirtualServiceKey theirs{ip("192.0.2.10"), Protocol::udp, 53};
+  const auto names = planner.set_foreign({theirs}, cluster);
+  CHECK(names == std::set<api::NamespacedName>{web.name});
+  const auto scope = planner.update(names, cluster);
+  CHECK(scope.services.contains({ip("192.0.2.10"), Protocol::tcp, 80}));
+  CHECK_FALSE(planner.desired().services.contains({ip("192.0.2.10"), Protocol::tcp, 80}));
+  CHECK(planner.desired().services.contains({ip("10.0.0.1"), Protocol::tcp, 30080}));
+  CHECK(planner.meet_foreign(Family::ipv4) == 1);
+  const auto report = planner.report_of(web.name, cluster);
+  REQUIRE(report.size() == 1);
+  const auto& last = report[0].facets.back();
+  CHECK_FALSE(last.held);
+  CHECK(last.foreign == theirs);
+  planner.update(planner.set_foreign({}, cluster), cluster);
+  CHECK(planner.desired() == before);
+  CHECK(planner.meet_foreign(Family::ipv4) == 0);
+}
+
+}  // namespace
+}  // namespace ipvsproxier::plan
