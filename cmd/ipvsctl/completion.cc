@@ -233,7 +233,7 @@ bool is_plain_word(std::string_view word) {
 
 }  // namespace
 
-std::vector<std::string> known_values(std::string_view type, std::string_view /*begun*/) {
+std::vector<std::string> values_of_type(std::string_view type, std::string_view /*begun*/) {
   auto values = values_on_this_node(type);
   std::erase_if(values, [](const std::string& value) { return !is_plain_word(value); });
   return values;

@@ -1,7 +1,7 @@
 #pragma once
 
 // Shell completion: the answers of `ipvsctl complete`, and the completion scripts for bash, zsh and
-// fish. Pure, except for known_values().
+// fish. Pure, except for values_of_type().
 
 #include <functional>
 #include <string>
@@ -29,7 +29,7 @@ using KnownValues =
 // The values on this node and those that its daemon knows: names of sets, chains, links, namespaces
 // and Services. Asking the daemon may take a moment; without a daemon or permission there are no
 // Services.
-std::vector<std::string> known_values(std::string_view type, std::string_view begun);
+std::vector<std::string> values_of_type(std::string_view type, std::string_view begun);
 
 // A special answer instead of candidates: complete file names.
 inline constexpr const char* kFilesAreMeant = ":files";

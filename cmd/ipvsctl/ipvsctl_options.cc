@@ -234,7 +234,7 @@ Make add_complete(CLI::App& command, const CLI::App& app, std::ostream& out) {
   return [words, &app, &out] {
     CLI::App daemon;
     cmd::add_daemon_flags(daemon);
-    out << candidates_text(complete(app, daemon, *words, known_values));
+    out << candidates_text(complete(app, daemon, *words, values_of_type));
     return 0;
   };
 }

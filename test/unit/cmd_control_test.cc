@@ -25,10 +25,10 @@ TEST_CASE("probes are answered while a question waits for the sync thread") {
   const serve::Status status;
   spdlog::logger logger("test", std::make_shared<spdlog::sinks::null_sink_mt>());
   std::atomic<bool> answered = false;
-  std::jthread asker;
+  std::jthread caller;
   {
     Control control(options, nobody_reads, status, logger);
-    asker = std::jthread([&] {
+    caller = std::jthread([&] {
       ctl::ControlClient client(options.control_socket);
       static_cast<void>(client.get("/v1/objects?kind=Service"));
       answered = true;

@@ -142,17 +142,17 @@ TEST_CASE("the sync thread answers while it waits to sync, and before there are 
   auto& mailbox = parts.mailbox;
   auto& status = parts.status;
   auto& metrics = parts.metrics;
-  cmd::QuestionQueue asker(mailbox);
+  cmd::QuestionQueue caller(mailbox);
   const auto how = [](const Inspection& inspection) {
     return std::string(inspection.standing.listed ? "listed" : "waiting") +
            (inspection.standing.known ? ", read " : ", not read ") +
            std::to_string(inspection.cluster.services.size());
   };
   // Nobody is there.
-  CHECK_FALSE(asker.ask(how, 10ms, {}));
+  CHECK_FALSE(caller.ask(how, 10ms, {}));
   Publisher publisher(status, metrics, {Family::ipv4});
   const SyncThread thread(parts.reconciler, mailbox, 1h, publisher);
-  CHECK(asker.ask(how, 30s, {}) == "waiting, not read 0");
+  CHECK(caller.ask(how, 30s, {}) == "waiting, not read 0");
   SyncInput input;
   input.changes.put(test::web_service());
   input.changes.complete = true;
@@ -164,13 +164,13 @@ TEST_CASE("the sync thread answers while it waits to sync, and before there are 
   SyncInput more;
   more.changes.put(other);
   mailbox.put(std::move(more));
-  CHECK(asker.ask(how, 30s, {}) == "listed, read 2");
-  CHECK(asker.ask(how, 30s, {}) == "listed, read 2");
+  CHECK(caller.ask(how, 30s, {}) == "listed, read 2");
+  CHECK(caller.ask(how, 30s, {}) == "listed, read 2");
   CHECK(ipvs.applied == 1);
   std::stop_source stop;
   stop.request_stop();
-  CHECK_FALSE(asker.ask(how, 30s, stop.get_token()));
-  CHECK(asker.ask(how, 30s, {}) == "listed, read 2");
+  CHECK_FALSE(caller.ask(how, 30s, stop.get_token()));
+  CHECK(caller.ask(how, 30s, {}) == "listed, read 2");
 }
 
 }  // namespace
