@@ -82,8 +82,8 @@ ErrorKind kind_of(Operation operation, int sys_errno) {
   // net/ipv4/devinet.c and net/ipv6/addrconf.c answer EADDRNOTAVAIL to the removal of an absent
   // address; ip_vs_ctl.c answers ESRCH to an absent service and ENOENT to an absent server.
   if (operation == Operation::address && sys_errno == EADDRNOTAVAIL) return ErrorKind::missing;
-  // nfnetlink.c: another generation than the transaction wants. nf_tables_api.c: verdicts that go in
-  // circles, or too deep.
+  // nfnetlink.c: another generation than the transaction wants. nf_tables_api.c: verdicts that go
+  // in circles, or too deep.
   if (operation == Operation::nftables) {
     if (sys_errno == ERESTART) return ErrorKind::busy;
     if (sys_errno == ELOOP || sys_errno == EMLINK) return ErrorKind::malformed;

@@ -36,8 +36,8 @@ constexpr std::uint64_t kFirstListener = 1;
 
 // Pause of accepting while there is no room, and between looks at the end.
 constexpr std::chrono::milliseconds kPause{20};
-// Patience at the end with the daemon's thread, which may be in a handler, or wait for its turn on a
-// loaded machine.
+// Patience at the end with the daemon's thread, which may be in a handler, or wait for its turn on
+// a loaded machine.
 constexpr std::chrono::milliseconds kPatience{10'000};
 
 struct DaemonDeleter {  // ends its connections and waits for its thread
