@@ -145,14 +145,16 @@ std::optional<KernelTables> open_kernel_tables(const Options& options, spdlog::l
   const auto facts = packet_filter_facts(options.packet_filter, options.compat,
                                          kernel_packet_filters(tables.nftables.get()));
   auto choice = choose_packet_filter(options.packet_filter, options.compat, facts);
-  if (!choice) {
+  if (choice)
+    logger.info("packet filter: {} ({})", to_string(choice->filter), choice->reason);
+  else
     logger.error("{}", netlink::to_string(choice.error()));
-    return std::nullopt;
-  }
-  logger.info("packet filter: {} ({})", to_string(choice->filter), choice->reason);
-  const auto modules = needed_modules(choice->filter);
+  if (!choice && options.packet_filter == PacketFilterWish::nftables) return std::nullopt;
+  // What iptables lacks may still be loaded: its tables are tried again.
+  const auto filter = choice ? choice->filter : PacketFilter::iptables;
+  const auto modules = needed_modules(filter);
   netlink::load_modules(std::vector<std::string_view>(modules.begin(), modules.end()));
-  if (choice->filter == PacketFilter::nftables)
+  if (filter == PacketFilter::nftables)
     use_nftables(tables);
   else
     open_iptables(tables, logger);

@@ -38,7 +38,7 @@ struct KernelTables {
 
 // Chooses the packet filter, loads the modules that the kernel does not load by itself, and opens
 // all tables; logs the choice, failures and later successes. `logger` must outlive the tables.
-// nullopt: no packet filter can be used (packet_filter_choice.h); that is logged.
+// nullopt: nf_tables is asked for and cannot be used (packet_filter_choice.h); that is logged.
 std::optional<KernelTables> open_kernel_tables(const Options& options, spdlog::logger& logger);
 
 // Loads nothing: a table without its module is nullptr, because it cannot have any entries. Has no
