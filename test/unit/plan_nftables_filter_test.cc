@@ -63,6 +63,20 @@ TEST_CASE("nf_tables: source ranges, and this node only if they hold it") {
   CHECK(texts_of(traffic) == Texts{"services 10.0.0.1,tcp:80,mark"});
 }
 
+TEST_CASE("nf_tables: of source ranges within others only the outermost are elements") {
+  const std::vector ranges{test::prefix("192.0.2.0/28"), test::prefix("192.0.2.128/25"),
+                           test::prefix("192.0.2.0/25"), test::prefix("192.0.2.0/25"),
+                           test::prefix("192.0.2.7/32")};
+  ServiceTraffic traffic;
+  traffic.vips = {{.key = key_of("192.0.2.1", 80),
+                   .facet = Facet::load_balancer,
+                   .source_ranges = ranges,
+                   .ranges_hold_node = true}};
+  CHECK(texts_of(traffic) == Texts{"restricted 192.0.2.1,tcp:80,192.0.2.0/25",
+                                   "restricted 192.0.2.1,tcp:80,192.0.2.128/25",
+                                   "services 192.0.2.1,tcp:80,keep"});
+}
+
 TEST_CASE("nf_tables: addresses, hairpins and health ports, each once") {
   ServiceTraffic traffic;
   traffic.addresses = {test::ip("10.0.0.1"), test::ip("10.0.0.2")};
