@@ -19,6 +19,18 @@ namespace ipvsproxier::cmd {
 
 namespace {
 
+// A set of a kernel without this kind of set is empty; one that cannot be read is absent.
+void read_set(ipset::SetTable* table, const plan::SetKey& key, plan::ActualState& traces) {
+  std::optional<ipset::ListedSet> set;
+  if (table != nullptr) {
+    auto listed = table->list(set_name(key.id, key.family));
+    if (!listed && listed.error().kind != netlink::ErrorKind::unsupported) return;
+    if (listed) set = *std::move(listed);
+  }
+  auto& elements = traces.sets[key];
+  if (set) elements.emplace(set->elements.begin(), set->elements.end());
+}
+
 // What tells which virtual services are ours. What cannot be read is absent, and so decides
 // nothing; its removal reports the same error.
 plan::ActualState read_traces(const CleanupTables& tables, CleanupReport& report) {
@@ -32,17 +44,10 @@ plan::ActualState read_traces(const CleanupTables& tables, CleanupReport& report
       report.failures.push_back({"list addresses", std::move(addresses.error())});
     sync::take_bindings(bound, {}, traces);
   }
-  for (const auto family : netlink::kFamilies)
-    for (const auto id : ipset::kSetIds) {
-      std::optional<ipset::ListedSet> set;
-      if (tables.sets != nullptr) {
-        auto listed = tables.sets->list(set_name(id, family));
-        if (!listed && listed.error().kind != netlink::ErrorKind::unsupported) continue;
-        if (listed) set = *std::move(listed);
-      }
-      auto& elements = traces.sets[{family, id}];
-      if (set) elements.emplace(set->elements.begin(), set->elements.end());
-    }
+  for (const auto family : netlink::kFamilies) {
+    for (const auto id : ipset::kSetIds) read_set(tables.sets, {family, id}, traces);
+    for (const auto id : ipset::kNftSetIds) read_set(tables.nft_sets, {family, id}, traces);
+  }
   return traces;
 }
 

@@ -24,7 +24,8 @@ struct CleanupTables {
   netlink::LinkTable* links = nullptr;
   ipset::SetTable* sets = nullptr;
   ipset::RuleTable* rules = nullptr;
-  ipset::RuleTable* nft_rules = nullptr;  // of our table of nf_tables
+  ipset::RuleTable* nft_rules = nullptr;  // of our table of nf_tables, if it is there
+  ipset::SetTable* nft_sets = nullptr;
   sync::RemoveNftLeftovers remove_nft_leftovers;
 };
 

@@ -16,6 +16,7 @@
 #include "cmd/settings.h"
 #include "ipset/nft/nft_tables.h"
 #include "ipset/nftables/nft_rule_table.h"
+#include "ipset/nftables/nft_set_table.h"
 #include "proxier/api/visible_text.h"
 #include "proxier/config/config_json.h"
 #include "proxier/manifests/manifest_source.h"
@@ -94,12 +95,15 @@ int clean_kernel(const Options& options, spdlog::logger& logger) {
   const auto tables = open_loaded_tables();
   const auto nftables = open_our_nft_table();
   std::optional<ipset::NftRuleTable> nft_rules;
+  std::optional<ipset::NftSetTable> nft_sets;
   if (nftables) nft_rules.emplace(*nftables);
+  if (nftables) nft_sets.emplace(*nftables);
   const auto report = clean_up({.ipvs = tables.ipvs.get(),
                                 .links = tables.links.get(),
                                 .sets = tables.sets.get(),
                                 .rules = tables.rules.get(),
                                 .nft_rules = nft_rules ? &*nft_rules : nullptr,
+                                .nft_sets = nft_sets ? &*nft_sets : nullptr,
                                 .remove_nft_leftovers = ipset::remove_nft_leftovers},
                                config::exclude_prefixes(options.config),
                                !options.differences.keep_foreign_services);

@@ -6,7 +6,11 @@
 
 #include <catch2/catch.hpp>
 
+#include "ipset/nftables/nft_rule_table.h"
+#include "ipset/nftables/nft_set_table.h"
+#include "ipset/rules/nft_catalog.h"
 #include "ipset/sets/set_catalog.h"
+#include "test/fakes/fake_filter_table.h"
 #include "test/support/cluster_builder.h"
 #include "test/support/fake_daemon.h"
 
@@ -160,6 +164,27 @@ TEST_CASE("cleanup: a table that cannot be read is one failure") {
   node.daemon.links.faults.fail("list local routes", {ErrorKind::denied, EPERM, ""});
   CHECK(failures_of(node.clean()) ==
         Lines{"list links", "list local routes", "list virtual services"});
+}
+
+TEST_CASE("cleanup: a node port that our table of nf_tables serves goes with it") {
+  test::FakeNfTables nft;
+  test::FakeFilterTable table(nft, 1);
+  ipset::NftSetTable sets(table);
+  ipset::NftRuleTable rules(table);
+  for (const auto id : ipset::kNftSetIds) REQUIRE(sets.ensure(ipset::set_spec(id, Family::ipv4)));
+  REQUIRE(rules.apply(ipset::nft_rules(Family::ipv4, {})));
+  const netlink::VirtualServiceKey node_port{ip("192.168.3.4"), Protocol::tcp, 30080};
+  const std::vector<ipset::ElementOp> served{
+      {.element = ipset::ServiceElement{node_port.address, node_port.protocol, node_port.port}}};
+  REQUIRE(sets.apply(ipset::set_spec(ipset::SetId::nft_services, Family::ipv4), served).front());
+  test::FakeIpvsTable ipvs;
+  for (const auto& key : {node_port, kForeign}) add_service(ipvs, key);
+  const auto report = clean_up({.ipvs = &ipvs, .nft_rules = &rules, .nft_sets = &sets}, {});
+  CHECK(report.failures.empty());
+  CHECK(report.services == 1);
+  CHECK(report.foreign == 1);
+  CHECK(report.nft_tables == 1);
+  CHECK(nft.find(ipset::nft_table_of(Family::ipv4)) == nullptr);
 }
 
 }  // namespace
