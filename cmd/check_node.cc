@@ -173,6 +173,7 @@ CheckReport check_node(const Options& options, bool json, spdlog::logger& logger
   read_virtual_services(options, facts);
   read_legacy_tables(facts);
   read_nft(facts);
+  facts.has_our_nft_table = open_our_nft_table() != nullptr;
   facts.dummy_is_other = dummy_is_other();
   if (options.manifests.empty()) facts.api = ask_api(options, logger);
   const auto findings = check::judge(facts, questions.wanted);

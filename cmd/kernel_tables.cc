@@ -154,6 +154,10 @@ std::optional<KernelTables> open_kernel_tables(const Options& options, spdlog::l
   const auto filter = choice ? choice->filter : PacketFilter::iptables;
   const auto modules = needed_modules(filter);
   netlink::load_modules(std::vector<std::string_view>(modules.begin(), modules.end()));
+  if (filter == PacketFilter::iptables && tables.nftables && has_our_nft_table(*tables.nftables))
+    logger.warn(
+        "our table kube-ipvs of nf_tables is there and goes on filtering: end, and run "
+        "--cleanup first");
   if (filter == PacketFilter::nftables)
     use_nftables(tables);
   else

@@ -54,7 +54,8 @@ bool legacy_works() {
 bool has_our_nft_table(ipset::FilterTable& nftables) {
   return std::ranges::any_of(netlink::kFamilies, [&](Family family) {
     const auto frame = nftables.list_frame(ipset::nft_table_of(family));
-    return frame && frame->has_value();
+    // A table that cannot be listed may be there.
+    return !frame || frame->has_value();
   });
 }
 

@@ -13,7 +13,6 @@ namespace ipvsproxier::ipset {
 
 namespace {
 
-using netlink::Bytes;
 using netlink::ByteView;
 using netlink::NftElement;
 using netlink::NftSetSpec;
@@ -32,12 +31,12 @@ std::uint32_t address_bytes(Family family) {
   return netlink::address_bits(family) / 8;
 }
 
-Bytes bytes_of(const IpAddress& address) {
+netlink::Bytes bytes_of(const IpAddress& address) {
   const auto bytes = address.bytes();
   return {bytes.begin(), bytes.end()};
 }
 
-Bytes port_bytes(std::uint16_t port) {
+netlink::Bytes port_bytes(std::uint16_t port) {
   return {static_cast<std::uint8_t>(port >> 8), static_cast<std::uint8_t>(port & 0xff)};
 }
 
@@ -45,11 +44,11 @@ std::uint16_t port_at(ByteView key) {
   return static_cast<std::uint16_t>(key[0] << 8 | key[1]);
 }
 
-Bytes service_key(const IpAddress& address, Protocol protocol, std::uint16_t port) {
-  Bytes key;
+netlink::Bytes service_key(const IpAddress& address, Protocol protocol, std::uint16_t port) {
+  netlink::Bytes key;
   const std::uint8_t number = static_cast<std::uint8_t>(protocol);
   netlink::append_nft_part(key, bytes_of(address));
-  netlink::append_nft_part(key, Bytes{number});
+  netlink::append_nft_part(key, netlink::Bytes{number});
   netlink::append_nft_part(key, port_bytes(port));
   return key;
 }
@@ -106,7 +105,7 @@ struct KeyWriter {
 };
 
 // The address behind the last one of a prefix; nullopt if that is the last of all.
-std::optional<Bytes> behind(const IpPrefix& prefix) {
+std::optional<netlink::Bytes> behind(const IpPrefix& prefix) {
   auto bytes = bytes_of(prefix.address);
   unsigned bit = prefix.length;
   while (bit-- > 0) {
@@ -119,7 +118,7 @@ std::optional<Bytes> behind(const IpPrefix& prefix) {
 }
 
 // The prefix that begins at `first` and ends before `end`.
-std::optional<IpPrefix> prefix_between(ByteView first, const std::optional<Bytes>& end,
+std::optional<IpPrefix> prefix_between(ByteView first, const std::optional<netlink::Bytes>& end,
                                        Family family) {
   const auto address = IpAddress::from_bytes(family, first);
   if (!address) return std::nullopt;
@@ -268,7 +267,7 @@ std::optional<std::vector<IpPrefix>> prefixes_of(std::span<const NftElement> int
   });
   std::vector<IpPrefix> prefixes;
   const NftElement* first = nullptr;
-  const auto close = [&](const std::optional<Bytes>& end) {
+  const auto close = [&](const std::optional<netlink::Bytes>& end) {
     if (first == nullptr) return end.has_value();  // the end of nothing: before the first interval
     const auto prefix = prefix_between(first->key, end, family);
     if (prefix) prefixes.push_back(*prefix);

@@ -93,7 +93,13 @@ Status NftSetTable::ensure(const SetSpec& spec) {
                                spec.name, netlink::to_string(table))};
     }
   }
-  return commit({{NftAddTable{table}, NftAddSet{table, wanted}}});
+  NftUnit unit{{NftAddTable{table}, NftAddSet{table, wanted}}};
+  // The chains to which its elements will lead; their rules come with the others.
+  if (spec.kind == SetKind::nft_services)
+    for (const auto verdict : {ServiceVerdict::keep, ServiceVerdict::mark, ServiceVerdict::cluster})
+      unit.ops.emplace_back(
+          NftAddChain{table, {.name = std::string(chain_of(verdict)), .base = {}}});
+  return commit(std::move(unit));
 }
 
 Result<std::optional<ListedSet>> NftSetTable::list(const std::string& name) {
@@ -215,6 +221,10 @@ std::vector<Status> NftSetTable::apply_ranges(const SetSpec& spec, std::span<con
   }
   bool is_certain = true;
   for (const auto& [service, places] : by_service) {
+    if (!is_certain) {
+      for (const auto i : places) outcomes[i] = netlink::not_sent();
+      continue;
+    }
     auto ranges = known[service];
     for (const auto i : places) {
       const auto& net = std::get<IpPortNetElement>(ops[i].element).net;

@@ -10,7 +10,6 @@ namespace ipvsproxier::ipset {
 
 namespace {
 
-using netlink::Bytes;
 using netlink::NftBitwise;
 using netlink::NftCompare;
 using netlink::NftCt;
@@ -37,14 +36,14 @@ constexpr std::uint32_t kRelatedState = 1U << 2;
 constexpr std::uint32_t kNewState = 1U << 3;
 constexpr std::uint32_t kConfirmed = 1U << 3;
 
-Bytes in_machine_order(std::uint32_t number) {
-  Bytes bytes(sizeof number);
+netlink::Bytes in_machine_order(std::uint32_t number) {
+  netlink::Bytes bytes(sizeof number);
   std::memcpy(bytes.data(), &number, sizeof number);
   return bytes;
 }
 
-Bytes mask_of(std::size_t bytes, unsigned length) {
-  Bytes mask(bytes);
+netlink::Bytes mask_of(std::size_t bytes, unsigned length) {
+  netlink::Bytes mask(bytes);
   for (unsigned bit = 0; bit < length; ++bit)
     mask[bit / 8] = static_cast<std::uint8_t>(mask[bit / 8] | 0x80U >> bit % 8);
   return mask;
@@ -106,16 +105,16 @@ class Encoder {
                    .offset = offset,
                    .size = size});
   }
-  void mask(Bytes with) {
+  void mask(netlink::Bytes with) {
     const auto size = static_cast<std::uint32_t>(with.size());
     const auto first = netlink::nft_register(0);
     put(NftBitwise{.source = first,
                    .target = first,
                    .size = size,
                    .mask = std::move(with),
-                   .flip = Bytes(size)});
+                   .flip = netlink::Bytes(size)});
   }
-  void compare(Bytes with, bool negated = false) {
+  void compare(netlink::Bytes with, bool negated = false) {
     put(NftCompare{.source = netlink::nft_register(0),
                    .op = negated ? NftCompare::Op::not_equal : NftCompare::Op::equal,
                    .data = std::move(with)});
@@ -130,11 +129,11 @@ class Encoder {
     const auto bytes = match.prefix.address.bytes();
     if (match.prefix.length < netlink::address_bits(family_))
       mask(mask_of(bytes.size(), match.prefix.length));
-    compare(Bytes(bytes.begin(), bytes.end()), match.negated);
+    compare(netlink::Bytes(bytes.begin(), bytes.end()), match.negated);
   }
   void add(const InInterfaceMatch& match) {
     put(NftMeta{.key = kInterfaceName, .target = netlink::nft_register(0), .source = std::nullopt});
-    Bytes name(match.name.begin(), match.name.end());
+    netlink::Bytes name(match.name.begin(), match.name.end());
     if (!match.is_prefix) name.resize(kInterfaceBytes);
     compare(std::move(name), match.negated);
   }

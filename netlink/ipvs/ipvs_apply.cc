@@ -122,10 +122,10 @@ Error explain(const IpvsOp& op, Error error) {
 }
 
 // Operations that may be sent together, and their outcomes. `taken` collects the virtual services
-// that exist and were not to be adopted: nothing more is sent about them.
+// that exist and were not to be adopted, or may be such: nothing more is sent about them.
 class Window {
  public:
-  Window(std::span<const IpvsOp> ops, std::set<VirtualServiceKey>& taken)
+  Window(std::span<const IpvsOp> ops, std::map<VirtualServiceKey, Error>& taken)
       : ops_(ops), taken_(taken), outcomes_(ops.size()) {
     for (std::size_t i = 0; i < ops.size(); ++i) pending_.push_back(i);
   }
@@ -149,9 +149,13 @@ class Window {
       if (is_removal_of_nothing(op_at(i), error))
         outcomes_[i] = Status{};
       else if (error.sys_errno == EEXIST && adds_new(op_at(i)))
-        taken_.insert(service_of(op_at(i)));
+        taken_.insert_or_assign(
+            service_of(op_at(i)),
+            Error{ErrorKind::already, EEXIST, "the virtual service is that of another program"});
       else if (turn(i, recovering))
         again.push_back(i);
+      else if (error.kind == ErrorKind::overrun && adds_new(op_at(i)))
+        taken_.insert_or_assign(service_of(op_at(i)), error);
     }
     if (!answered)
       for (const auto i : again) outcomes_[i] = not_sent();
@@ -184,9 +188,8 @@ class Window {
     now.reserve(pending_.size());
     for (const auto i : pending_) {
       const auto& service = service_of(op_at(i));
-      if (taken_.contains(service))
-        outcomes_[i] =
-            Error{ErrorKind::already, EEXIST, "the virtual service is that of another program"};
+      if (const auto taken = taken_.find(service); taken != taken_.end())
+        outcomes_[i] = taken->second;
       else if (!adds_new(op_at(i)) && unanswered.contains(service))
         later.push_back(i);
       else
@@ -212,7 +215,7 @@ class Window {
   }
 
   std::span<const IpvsOp> ops_;
-  std::set<VirtualServiceKey>& taken_;
+  std::map<VirtualServiceKey, Error>& taken_;
   std::vector<Status> outcomes_;
   std::vector<std::size_t> pending_;
   std::map<std::size_t, IpvsOp> turned_;
@@ -224,7 +227,7 @@ std::vector<Status> apply_ipvs_ops(std::uint16_t family, std::span<const IpvsOp>
                                    const Transact& transact) {
   std::vector<Status> outcomes;
   outcomes.reserve(ops.size());
-  std::set<VirtualServiceKey> taken;
+  std::map<VirtualServiceKey, Error> taken;
   for (bool answered = true; answered && !ops.empty();) {
     const auto count = independent_prefix(ops);
     Window window(ops.first(count), taken);

@@ -1,6 +1,7 @@
 #include "proxier/plan/family_planner.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "proxier/plan/node_ports.h"
@@ -45,6 +46,7 @@ SortedVector<IpAddress> addresses_in(const SetElements& elements) {
 FamilyPlanner::FamilyPlanner(Family family, const PlannerOptions& options, DesiredState& state)
     : options_(options), state_(state) {
   node_.family = family;
+  node_.node_ports_name_address = options.packet_filter == ipset::PacketFilter::nftables;
   for (auto id : ipset::sets_of(options.packet_filter)) state_.sets[{family, id}];
   ipset::RuleParameters parameters;
   parameters.masquerade_mark = options.masquerade_mark;
@@ -76,16 +78,18 @@ std::set<api::NamespacedName> FamilyPlanner::set_foreign(
   std::swap(before, node_.foreign);
   Names names;
   if (before == node_.foreign) return names;
-  const auto differs = [](const auto& one, const auto& other, const auto& key) {
-    return one.contains(key) != other.contains(key);
-  };
+  // What came and what went.
+  std::vector<netlink::VirtualServiceKey> differing;
+  std::ranges::set_symmetric_difference(before.keys, node_.foreign.keys,
+                                        std::back_inserter(differing));
+  Foreign differs;
+  for (const auto& key : differing) differs.insert(key);
   for (const auto& [name, service] : cluster.services) {
     const auto address_differs = [&](const IpAddress& address) {
-      return differs(before.addresses, node_.foreign.addresses, address);
+      return differs.addresses.contains(address);
     };
     const auto port_differs = [&](const api::ServicePort& port) {
-      return differs(before.ports, node_.foreign.ports,
-                     Foreign::NodePort{port.protocol, port.node_port});
+      return differs.ports.contains({port.protocol, port.node_port});
     };
     if (std::ranges::any_of(service.external_ips, address_differs) ||
         std::ranges::any_of(service.load_balancer_ips, address_differs) ||

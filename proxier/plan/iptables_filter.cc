@@ -21,7 +21,7 @@ class Renderer {
   FilterEntries run(const ServiceTraffic& traffic) {
     for (const auto& vip : traffic.vips) add_vip(vip);
     for (const auto& address : traffic.addresses) add(SetId::ipvs_ips, IpElement{address});
-    for (const auto& [protocol, endpoint] : traffic.hairpins)
+    for (const auto& [protocol, endpoint, is_node] : traffic.hairpins)
       add(SetId::loop_back,
           IpPortIpElement{endpoint.address, protocol, endpoint.port, endpoint.address});
     for (const auto port : traffic.health_ports)

@@ -60,8 +60,11 @@ void add_vip(const VipTraffic& vip, std::vector<SetElement>& elements) {
 SetElements nftables_filter(const ServiceTraffic& traffic) {
   std::vector<SetElement> elements;
   for (const auto& vip : traffic.vips) add_vip(vip, elements);
-  for (const auto& [protocol, endpoint] : traffic.hairpins)
-    elements.emplace_back(SetId::nft_hairpins, IpElement{endpoint.address});
+  // The set has neither protocol nor port: the node's own address in it would masquerade all that
+  // the node sends to itself.
+  for (const auto& hairpin : traffic.hairpins)
+    if (!hairpin.is_node)
+      elements.emplace_back(SetId::nft_hairpins, IpElement{hairpin.endpoint.address});
   for (const auto port : traffic.health_ports)
     elements.emplace_back(SetId::nft_health_ports, PortElement{port});
   for (const auto& address : traffic.addresses)

@@ -49,6 +49,9 @@ Ownership owner_of(const VirtualServiceKey& key, const DesiredState& desired,
     return Ownership::ours;
   const auto family = key.address.family();
   if (!desired.rules.contains(family)) return Ownership::foreign;
+  // Once foreign, it stays so, whatever of ours comes near it.
+  if (actual.foreign.contains(key) && !is_cluster_ip(key.address, desired))
+    return Ownership::foreign;
   if ((actual.addresses && actual.addresses->contains(key.address)) ||
       is_cluster_ip(key.address, desired) || has_elements(key, desired, actual))
     return Ownership::ours;
@@ -73,8 +76,13 @@ std::set<VirtualServiceKey> foreign_among(const std::set<VirtualServiceKey>& exi
   return foreign;
 }
 
-const VirtualServiceKey* Foreign::refuses(const VirtualServiceKey& key, Facet facet) const {
+const VirtualServiceKey* Foreign::refuses(const VirtualServiceKey& key, Facet facet,
+                                          bool alone) const {
   if (facet == Facet::cluster_ip) return nullptr;
+  if (alone) {
+    const auto same = keys.find(key);
+    return same == keys.end() ? nullptr : &*same;
+  }
   if (facet == Facet::node_port) {
     const auto found = ports.find({key.protocol, key.port});
     return found == ports.end() ? nullptr : &found->second;

@@ -50,17 +50,20 @@ std::set<netlink::VirtualServiceKey> foreign_among(
 struct Foreign {
   using NodePort = std::pair<netlink::Protocol, std::uint16_t>;
 
+  std::set<netlink::VirtualServiceKey> keys;
   std::map<netlink::IpAddress, netlink::VirtualServiceKey> addresses;
   std::map<NodePort, netlink::VirtualServiceKey> ports;
 
   void insert(const netlink::VirtualServiceKey& key) {
+    keys.insert(key);
     addresses.emplace(key.address, key);
     ports.emplace(NodePort{key.protocol, key.port}, key);
   }
   // The foreign virtual service for which this one is not programmed; nullptr: none. Cluster IPs
   // are given by the API server, so a virtual service on one of them is never foreign.
-  const netlink::VirtualServiceKey* refuses(const netlink::VirtualServiceKey& key,
-                                            Facet facet) const;
+  // `alone`: its traces name address, protocol and port, so that it is refused for the same alone.
+  const netlink::VirtualServiceKey* refuses(const netlink::VirtualServiceKey& key, Facet facet,
+                                            bool alone) const;
 
   friend bool operator==(const Foreign&, const Foreign&) = default;
 };

@@ -42,7 +42,12 @@ void visit_facets(const ServicePort& port, std::size_t index, const FamilyNode& 
   const auto facet = [&](Facet kind, const IpAddress& address, std::uint16_t number) {
     const Claim claim{
         {address, port.name.protocol, number}, kind, static_cast<std::uint16_t>(index)};
-    if (const auto* foreign = node.foreign.refuses(claim.key, kind))
+    // Addresses on other links are not bound and in no set of addresses; some node ports are in a
+    // set with their address.
+    const bool alone = kind == Facet::node_port
+                           ? node.node_ports_name_address || claim.key.protocol == Protocol::sctp
+                           : node.other_links.contains(address);
+    if (const auto* foreign = node.foreign.refuses(claim.key, kind, alone))
       refused(claim, *foreign);
     else
       visit(claim);
@@ -98,7 +103,9 @@ class PortPlanner {
 
  private:
   void add_hairpin(const model::Endpoint& endpoint) {
-    if (endpoint.local) traffic_.hairpins.push_back({port_.name.protocol, endpoint.key});
+    if (endpoint.local)
+      traffic_.hairpins.push_back(
+          {port_.name.protocol, endpoint.key, node_.other_links.contains(endpoint.key.address)});
   }
 
   void plan_virtual_service(const Claim& claim, const EndpointChoice& choice) {

@@ -24,6 +24,7 @@ struct FamilyNode {
   netlink::IpAddress ip;
   std::set<netlink::IpAddress> other_links;     // addresses on links that are not ours
   std::set<netlink::IpAddress> node_addresses;  // addresses that carry node ports
+  bool node_ports_name_address = false;         // the set of node ports has their addresses
   Foreign foreign;                              // what foreign virtual services have
 
   friend bool operator==(const FamilyNode&, const FamilyNode&) = default;

@@ -37,6 +37,7 @@ struct VipTraffic {
 struct HairpinEndpoint {
   netlink::Protocol protocol = netlink::Protocol::tcp;
   netlink::RealServerKey endpoint;
+  bool is_node = false;  // its address is this node's: its packets are this node's
 };
 
 struct ServiceTraffic {

@@ -292,7 +292,7 @@ void Applier::run_part(std::span<const IpvsOp> ops) {
 void Applier::refuse(const IpvsOp& op, netlink::Error error) {
   const auto& key = service_of(op);
   const bool is_new = std::holds_alternative<AddService>(op);
-  if (is_new && is_lost(error)) mirror_.lose_added(key);
+  if (is_new && is_lost(error) && error != netlink::not_sent()) mirror_.lose_added(key);
   if (is_new && error.kind == netlink::ErrorKind::already) outcome_.existing.insert(key);
   const auto held = guards_.must_hold(op);  // its virtual service may have failed in the same batch
   if (const auto* wants = wants_scheduler(op); wants && error.kind == netlink::ErrorKind::missing) {

@@ -118,8 +118,12 @@ void Guards::note_held(const plan::BindingOp& op, Cause cause) {
 }
 
 bool Guards::must_keep(const plan::SetKey& set, const ipset::Element& element) const {
-  if (kept_services_.empty() && kept_addresses_.empty()) return false;
   const auto guarded = plan::guarded_by(set.id, element);
+  // Without its last range a virtual service is open to all; its new ones could not be added.
+  if (set.id == ipset::SetId::nft_source_ranges && guarded.service &&
+      unguarded_services_.contains(*guarded.service))
+    return true;
+  if (kept_services_.empty() && kept_addresses_.empty()) return false;
   const auto is_guarded = [&](const netlink::VirtualServiceKey& key) {
     return guarded.service == key || guarded.address == key.address || guarded.port == key.port;
   };

@@ -87,5 +87,12 @@ TEST_CASE("nf_tables: addresses, hairpins and health ports, each once") {
                                    "vips 10.0.0.1", "vips 10.0.0.2"});
 }
 
+TEST_CASE("nf_tables: the node's own address is no hairpin") {
+  ServiceTraffic traffic;
+  traffic.hairpins = {{Protocol::tcp, {test::ip("10.0.0.1"), 8080}, true},
+                      {Protocol::tcp, {test::ip("10.244.0.3"), 8080}, false}};
+  CHECK(texts_of(traffic) == Texts{"local_endpoints 10.244.0.3"});
+}
+
 }  // namespace
 }  // namespace ipvsproxier::plan

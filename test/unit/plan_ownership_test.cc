@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "proxier/plan/diff.h"
 #include "proxier/plan/service_report.h"
 #include "test/support/cluster_builder.h"
 
@@ -143,6 +144,92 @@ TEST_CASE("ownership: a change of foreign ones plans the Services that ask for t
   planner.update(planner.set_foreign({}, cluster), cluster);
   CHECK(planner.desired() == before);
   CHECK(planner.meet_foreign(Family::ipv4) == 0);
+}
+
+TEST_CASE("ownership: once foreign it stays so, whatever of ours comes near it") {
+  auto actual = bare_kernel();
+  actual.foreign.insert(kOwned);
+  actual.addresses->insert({kOwned.address, 0});
+  actual.sets[{Family::ipv4, ipset::SetId::node_port_tcp}]->insert(ipset::PortElement{30080});
+  auto desired = nothing_desired();
+  CHECK(owner_of(kOwned, desired, actual) == Ownership::foreign);
+  desired.services[{kOwned.address, Protocol::udp, 53}].facet = Facet::cluster_ip;
+  CHECK(owner_of(kOwned, desired, actual) == Ownership::ours);
+}
+
+// While virtual services or a set are unknown, nothing is added that would be a trace.
+TEST_CASE("ownership: a kernel that is half read gets no traces of what may be foreign") {
+  auto web = test::web_service();
+  web.external_ips = {ip("192.0.2.10")};
+  web.ports[0].node_port = 30080;
+  Planner planner({.families = {Family::ipv4}});
+  planner.set_node(test::vector_node());
+  planner.update_all(test::cluster_of({web, test::slice_of(web, 8080, {test::e1()})}));
+  const auto& desired = planner.desired();
+  auto actual = bare_kernel();
+  for (const auto& rules : ipset::rules_for(Family::ipv4, {}))
+    actual.rules[{Family::ipv4, rules.table}] = rules;
+  const auto added = [&] {
+    std::set<std::string> sets;
+    for (const auto& phase : diff(desired, actual).phases)
+      if (const auto* changes = std::get_if<std::vector<SetChange>>(&phase.work))
+        for (const auto& change : *changes)
+          for (const auto& op : change.ops)
+            sets.insert(ipset::set_name(change.set.id, Family::ipv4) + " " + to_string(op.element));
+    return sets;
+  };
+  const auto all = added();
+  CHECK(all.contains("KUBE-EXTERNAL-IP 192.0.2.10,tcp:80"));
+  CHECK(all.contains("KUBE-IPVS-IPS 192.0.2.10"));
+  CHECK(all.contains("KUBE-NODE-PORT-TCP 30080"));
+  SECTION("virtual services unknown") {
+    actual.services.reset();
+  }
+  SECTION("a set unknown") {
+    actual.sets.erase({Family::ipv4, ipset::SetId::load_balancer});
+  }
+  const auto some = added();
+  for (const auto& [set, element] : {std::pair("KUBE-EXTERNAL-IP ", "192.0.2.10,tcp:80"),
+                                     {"KUBE-IPVS-IPS ", "192.0.2.10"},
+                                     {"KUBE-NODE-PORT-TCP ", "30080"}})
+    CHECK_FALSE(some.contains(std::string(set) + element));
+  CHECK(some.contains("KUBE-CLUSTER-IP 10.96.0.9,tcp:80"));  // never foreign
+  actual.remembered = {{ip("192.0.2.10"), Protocol::tcp, 80},
+                       {ip("10.0.0.1"), Protocol::tcp, 30080}};
+  const auto remembered = added();
+  CHECK(remembered.contains("KUBE-EXTERNAL-IP 192.0.2.10,tcp:80"));
+  CHECK(remembered.contains("KUBE-NODE-PORT-TCP 30080"));
+}
+
+TEST_CASE("ownership: where a trace names the address, the same alone is refused") {
+  Foreign foreign;
+  foreign.insert({ip("10.0.0.1"), Protocol::tcp, 5353});
+  const VirtualServiceKey other{ip("10.0.0.1"), Protocol::tcp, 80};
+  const VirtualServiceKey same{ip("10.0.0.1"), Protocol::tcp, 5353};
+  const VirtualServiceKey port{ip("10.0.0.2"), Protocol::tcp, 5353};
+  CHECK(foreign.refuses(other, Facet::external_ip, false) != nullptr);
+  CHECK(foreign.refuses(other, Facet::external_ip, true) == nullptr);
+  CHECK(foreign.refuses(same, Facet::external_ip, true) != nullptr);
+  CHECK(foreign.refuses(port, Facet::node_port, false) != nullptr);
+  CHECK(foreign.refuses(port, Facet::node_port, true) == nullptr);
+  CHECK(foreign.refuses(same, Facet::cluster_ip, false) == nullptr);
+}
+
+// An external IP of the node's own is bound by nobody: another port of it is another's business.
+TEST_CASE("ownership: a later foreign port of the node's address evicts no Service") {
+  auto web = test::web_service();
+  web.external_ips = {ip("10.0.0.1")};
+  const auto cluster = test::cluster_of({web, test::slice_of(web, 8080, {test::e1()})});
+  Planner planner({.families = {Family::ipv4}});
+  planner.set_node(test::vector_node());
+  planner.update_all(cluster);
+  const VirtualServiceKey served{ip("10.0.0.1"), Protocol::tcp, 80};
+  REQUIRE(planner.desired().services.contains(served));
+  planner.update(planner.set_foreign({{ip("10.0.0.1"), Protocol::tcp, 5353}}, cluster), cluster);
+  CHECK(planner.desired().services.contains(served));
+  planner.update(planner.set_foreign({{ip("10.0.0.1"), Protocol::tcp, 5353}, served}, cluster),
+                 cluster);
+  CHECK_FALSE(planner.desired().services.contains(served));
 }
 
 }  // namespace

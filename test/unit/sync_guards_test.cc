@@ -225,5 +225,20 @@ TEST_CASE("guards: a set that could not be made is known by its name") {
   CHECK_FALSE(guards.lacks_set("KUBE-6-CLUSTER-IP"));
 }
 
+TEST_CASE("guards: the old source ranges in nf_tables stay while the new ones are missing") {
+  Guards guards;
+  const plan::SetKey ranges{Family::ipv4, SetId::nft_source_ranges};
+  const ipset::IpPortNetElement old_range{kVip, Protocol::tcp, 80,
+                                          *netlink::IpPrefix::parse("192.0.2.0/24")};
+  auto new_range = old_range;
+  new_range.net = *netlink::IpPrefix::parse("198.51.100.0/24");
+  CHECK_FALSE(guards.must_keep(ranges, old_range));
+  guards.note_unguarded(ranges.id, new_range, Cause::node);
+  CHECK(guards.must_keep(ranges, old_range));
+  auto other = old_range;
+  other.ip = kOtherVip;
+  CHECK_FALSE(guards.must_keep(ranges, other));
+}
+
 }  // namespace
 }  // namespace ipvsproxier::test
