@@ -133,7 +133,7 @@ Result<std::optional<std::vector<Element>>> NftSetTable::elements_in(const SetSp
   if (!listed) return std::move(listed.error());
   if (!*listed) return Found{};
   for (const auto& one : **listed)
-    if (auto element = element_of(spec, one)) elements.push_back(*std::move(element));
+    if (auto element = element_of(spec, one)) elements.push_back(*element);
   return Found(std::move(elements));
 }
 
@@ -270,7 +270,7 @@ Status NftSetTable::remove_ranges(const RestrictedService& service) {
   auto element = restricted_element_of(service);
   element.data.reset();
   const NftDeleteElements leave{table, map, {std::move(element)}};
-  const auto status = commit({{leave, NftDeleteChain{table, name}, NftDeleteSet{table, name}}});
+  auto status = commit({{leave, NftDeleteChain{table, name}, NftDeleteSet{table, name}}});
   if (status || status.error().kind != ErrorKind::missing) return status;
   // Some of it is gone already.
   if (auto left = forgive_missing(commit({{leave}})); !left) return left;

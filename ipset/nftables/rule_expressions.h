@@ -16,13 +16,14 @@
 namespace ipvsproxier::ipset {
 
 // Empty for a rule with parts that only iptables has, or with a foreign target.
-std::vector<netlink::NftExpression> expressions_of(const Rule& rule, Family family);
+std::vector<netlink::NftExpression> expressions_of(const Rule& rule, netlink::Family family);
 
 // The one of `known` that has these expressions; else a rule with a ForeignTarget that names them.
 Rule rule_of(const std::vector<netlink::NftExpression>& expressions, std::span<const Rule> known,
-             Family family);
+             netlink::Family family);
 
 // Whether the source address of a packet is in a set: the first rule of a chain of source ranges.
-std::vector<netlink::NftExpression> returns_sources_in(const std::string& set, Family family);
+std::vector<netlink::NftExpression> returns_sources_in(const std::string& set,
+                                                       netlink::Family family);
 
 }  // namespace ipvsproxier::ipset

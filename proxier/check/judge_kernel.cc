@@ -25,9 +25,9 @@ ModuleFact fact_of(const NodeFacts& facts, const ModuleNeed& need) {
     const auto found = facts.modules.find(name);
     return found == facts.modules.end() ? ModuleFact{} : found->second;
   };
-  const auto own = find(need.module);
+  auto own = find(need.module);
   if (is_usable(own.state) || need.other.empty()) return own;
-  const auto other = find(need.other);
+  auto other = find(need.other);
   return is_usable(other.state) ? other : own;
 }
 
