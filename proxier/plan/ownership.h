@@ -61,7 +61,9 @@ struct Foreign {
   }
   // The foreign virtual service for which this one is not programmed; nullptr: none. Cluster IPs
   // are given by the API server, so a virtual service on one of them is never foreign.
-  // `alone`: its traces name address, protocol and port, so that it is refused for the same alone.
+  // `alone`: a node port whose traces name its address, so that it is refused for the same alone.
+  // Of any other address all ports are refused: whoever may write a Service could else take the
+  // next port of a neighbour's address.
   const netlink::VirtualServiceKey* refuses(const netlink::VirtualServiceKey& key, Facet facet,
                                             bool alone) const;
 

@@ -42,11 +42,9 @@ void visit_facets(const ServicePort& port, std::size_t index, const FamilyNode& 
   const auto facet = [&](Facet kind, const IpAddress& address, std::uint16_t number) {
     const Claim claim{
         {address, port.name.protocol, number}, kind, static_cast<std::uint16_t>(index)};
-    // Addresses on other links are not bound and in no set of addresses; some node ports are in a
-    // set with their address.
-    const bool alone = kind == Facet::node_port
-                           ? node.node_ports_name_address || claim.key.protocol == Protocol::sctp
-                           : node.other_links.contains(address);
+    // Some node ports are in a set with their address.
+    const bool alone = kind == Facet::node_port &&
+                       (node.node_ports_name_address || claim.key.protocol == Protocol::sctp);
     if (const auto* foreign = node.foreign.refuses(claim.key, kind, alone))
       refused(claim, *foreign);
     else

@@ -208,28 +208,10 @@ TEST_CASE("ownership: where a trace names the address, the same alone is refused
   const VirtualServiceKey same{ip("10.0.0.1"), Protocol::tcp, 5353};
   const VirtualServiceKey port{ip("10.0.0.2"), Protocol::tcp, 5353};
   CHECK(foreign.refuses(other, Facet::external_ip, false) != nullptr);
-  CHECK(foreign.refuses(other, Facet::external_ip, true) == nullptr);
-  CHECK(foreign.refuses(same, Facet::external_ip, true) != nullptr);
+  CHECK(foreign.refuses(same, Facet::node_port, true) != nullptr);
   CHECK(foreign.refuses(port, Facet::node_port, false) != nullptr);
   CHECK(foreign.refuses(port, Facet::node_port, true) == nullptr);
   CHECK(foreign.refuses(same, Facet::cluster_ip, false) == nullptr);
-}
-
-// An external IP of the node's own is bound by nobody: another port of it is another's business.
-TEST_CASE("ownership: a later foreign port of the node's address evicts no Service") {
-  auto web = test::web_service();
-  web.external_ips = {ip("10.0.0.1")};
-  const auto cluster = test::cluster_of({web, test::slice_of(web, 8080, {test::e1()})});
-  Planner planner({.families = {Family::ipv4}});
-  planner.set_node(test::vector_node());
-  planner.update_all(cluster);
-  const VirtualServiceKey served{ip("10.0.0.1"), Protocol::tcp, 80};
-  REQUIRE(planner.desired().services.contains(served));
-  planner.update(planner.set_foreign({{ip("10.0.0.1"), Protocol::tcp, 5353}}, cluster), cluster);
-  CHECK(planner.desired().services.contains(served));
-  planner.update(planner.set_foreign({{ip("10.0.0.1"), Protocol::tcp, 5353}, served}, cluster),
-                 cluster);
-  CHECK_FALSE(planner.desired().services.contains(served));
 }
 
 }  // namespace
