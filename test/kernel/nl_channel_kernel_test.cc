@@ -70,8 +70,10 @@ TEST_CASE("kernel: a listing that a change interrupted is made again, and is who
     added.push_back(encode_address_op(index, {true, address(i)}));
   for (const auto& outcome : channel->transact(Operation::address, added)) REQUIRE(outcome);
 
-  // One change a listing, at another moment of it each time.
+  // One change a listing, at another moment of it each time. More of them could interrupt it as
+  // often as it is tried.
   std::counting_semaphore<> begun(0);
+  std::counting_semaphore<> changed(0);
   std::jthread changes([&](const std::stop_token& stop) {
     for (unsigned number = 1; !stop.stop_requested();) {
       if (!begun.try_acquire_for(std::chrono::milliseconds(100))) continue;
@@ -79,6 +81,7 @@ TEST_CASE("kernel: a listing that a change interrupted is made again, and is who
       const AddressOp change{number % 2 == 1, address(kAddresses)};
       other->transact(Operation::address, std::vector<Bytes>{encode_address_op(index, change)});
       ++number;
+      changed.release();
     }
   });
   const auto before = channel->counters().dump_requests;
@@ -93,6 +96,7 @@ TEST_CASE("kernel: a listing that a change interrupted is made again, and is who
     });
     REQUIRE(listed);
     CHECK(found >= kAddresses);
+    changed.acquire();
   }
   INFO(listings << " listings");
   CHECK(interrupted() >= 5);
