@@ -154,7 +154,8 @@ std::optional<KernelTables> open_kernel_tables(const Options& options, spdlog::l
   const auto filter = choice ? choice->filter : PacketFilter::iptables;
   const auto modules = needed_modules(filter);
   netlink::load_modules(std::vector<std::string_view>(modules.begin(), modules.end()));
-  if (filter == PacketFilter::iptables && tables.nftables && has_our_nft_table(*tables.nftables))
+  if (filter == PacketFilter::iptables && tables.nftables &&
+      has_our_nft_table(*tables.nftables).value_or(false))
     logger.warn(
         "our table kube-ipvs of nf_tables is there and goes on filtering: end, and run "
         "--cleanup first");
@@ -193,7 +194,7 @@ KernelTables open_loaded_tables() {
 std::unique_ptr<ipset::FilterTable> open_our_nft_table() {
   if (!netlink::module_present("nf_tables")) return nullptr;
   auto opened = ipset::KernelFilterTable::open();
-  if (!opened || !has_our_nft_table(**opened)) return nullptr;
+  if (!opened || !has_our_nft_table(**opened).value_or(false)) return nullptr;
   return *std::move(opened);
 }
 

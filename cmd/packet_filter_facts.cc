@@ -51,12 +51,13 @@ bool legacy_works() {
 
 }  // namespace
 
-bool has_our_nft_table(ipset::FilterTable& nftables) {
-  return std::ranges::any_of(netlink::kFamilies, [&](Family family) {
+netlink::Result<bool> has_our_nft_table(ipset::FilterTable& nftables) {
+  for (const auto family : netlink::kFamilies) {
     const auto frame = nftables.list_frame(ipset::nft_table_of(family));
-    // A table that cannot be listed may be there.
-    return !frame || frame->has_value();
-  });
+    if (!frame) return frame.error();
+    if (*frame) return true;
+  }
+  return false;
 }
 
 PacketFilterFacts packet_filter_facts(PacketFilterWish wish, bool compat,
@@ -67,16 +68,19 @@ PacketFilterFacts packet_filter_facts(PacketFilterWish wish, bool compat,
     return facts;
   }
   if (questions.nftables != nullptr) {
-    facts.has_nft_table = has_our_nft_table(*questions.nftables);
+    // A table that cannot be listed may be there.
+    facts.has_nft_table = has_our_nft_table(*questions.nftables).value_or(true);
     facts.nftables_works =
         static_cast<bool>(ipset::NftRuleTable(*questions.nftables).family_usable(Family::ipv4));
   }
   if (wish == PacketFilterWish::nftables) return facts;
   for (const auto family : netlink::kFamilies)
     for (const auto table : questions.iptables_tables(family))
-      if (std::ranges::any_of(questions.iptables_chains(family, table),
-                              [](const auto& chain) { return chain.starts_with(kKubernetes); }))
-        facts.has_kubernetes_chains = true;
+      // Tables may be large: none is read in vain.
+      facts.has_kubernetes_chains =
+          facts.has_kubernetes_chains ||
+          std::ranges::any_of(questions.iptables_chains(family, table),
+                              [](const auto& chain) { return chain.starts_with(kKubernetes); });
   const bool settled = facts.nftables_works && facts.has_nft_table;
   if (!settled) facts.iptables_works = questions.iptables_works();
   return facts;

@@ -25,7 +25,7 @@ struct PacketFilterQuestions {
 };
 
 // Whether our table is there in a family.
-bool has_our_nft_table(ipset::FilterTable& nftables);
+netlink::Result<bool> has_our_nft_table(ipset::FilterTable& nftables);
 
 PacketFilterFacts packet_filter_facts(PacketFilterWish wish, bool compat,
                                       const PacketFilterQuestions& questions);

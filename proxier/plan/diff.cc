@@ -7,6 +7,7 @@
 #include <set>
 
 #include "proxier/plan/guarded.h"
+#include "proxier/plan/ownership.h"
 
 namespace ipvsproxier::plan {
 
@@ -254,11 +255,14 @@ class Differ {
         // It guards bound addresses: keep it while these are unknown.
         if (!adding && id == vip_set() && !actual_.addresses) continue;
         const auto& has = actual_elements(key);
+        // If not, an element could make a foreign virtual service look like ours.
+        const bool all_known =
+            desired_.owns_all || (actual_.services && exposable_.contains(family));
         SetChange change{key, {}};
         for (const auto& element : scope->second) {
           const bool want = wanted->second.contains(element);
           if (want != adding || has.contains(element) == adding) continue;
-          if (adding && !may_mark(key, element)) continue;
+          if (adding && !all_known && !belongs_to_ours(key, element, desired_, actual_)) continue;
           if (!adding && (refuses_for_lingering(id, element) || marks_lingering(key, element) ||
                           is_leftover(key, element) || is_replaced(wanted->second, element)))
             continue;
@@ -268,23 +272,6 @@ class Differ {
       }
     if (!adding) std::reverse(changes.begin(), changes.end());
     return changes;
-  }
-
-  // Whether the element would not make a foreign virtual service look like ours (ownership.h): all
-  // of its family are known, or it belongs to one that is ours in any case.
-  bool may_mark(SetKey key, const Element& element) const {
-    if (desired_.owns_all || (actual_.services && exposable_.contains(key.family))) return true;
-    const auto guarded = guarded_by(key.id, element);
-    const auto address = guarded.service ? guarded.service->address : guarded.address;
-    const auto is_marked = [&](const netlink::VirtualServiceKey& ours) {
-      return ours.address == address || ours.port == guarded.port;
-    };
-    if (!address && !guarded.port) return true;
-    if (std::ranges::any_of(actual_.remembered, is_marked)) return true;
-    for (auto it = address ? desired_.services.lower_bound({*address}) : desired_.services.end();
-         it != desired_.services.end() && it->first.address == *address; ++it)
-      if (it->second.facet == Facet::cluster_ip) return true;
-    return false;
   }
 
   SetId vip_set() const { return ipset::vip_set(desired_.packet_filter); }

@@ -42,6 +42,18 @@ bool has_element(const ActualState& actual, SetKey set, const ipset::Element& el
   return found != actual.sets.end() && found->second && found->second->contains(element);
 }
 
+bool belongs_to_ours(SetKey set, const ipset::Element& element, const DesiredState& desired,
+                     const ActualState& actual) {
+  const auto guarded = guarded_by(set.id, element);
+  const auto& known = actual.remembered;
+  if (guarded.port)
+    return std::ranges::any_of(known, [&](const auto& key) { return key.port == *guarded.port; });
+  const auto address = guarded.service ? guarded.service->address : guarded.address;
+  if (!address) return true;
+  const auto first = known.lower_bound({*address});
+  return (first != known.end() && first->address == *address) || is_cluster_ip(*address, desired);
+}
+
 Ownership owner_of(const VirtualServiceKey& key, const DesiredState& desired,
                    const ActualState& actual) {
   if (desired.owns_all || actual.remembered.contains(key) ||

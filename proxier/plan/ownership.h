@@ -36,6 +36,11 @@ enum class Ownership : std::uint8_t {
 Ownership owner_of(const netlink::VirtualServiceKey& key, const DesiredState& desired,
                    const ActualState& actual);
 
+// Whether a desired element guards nothing, or what is ours in any case: a virtual service that
+// this process knows, or a cluster IP.
+bool belongs_to_ours(SetKey set, const ipset::Element& element, const DesiredState& desired,
+                     const ActualState& actual);
+
 // Whether the set is known to hold the element.
 bool has_element(const ActualState& actual, SetKey set, const ipset::Element& element);
 

@@ -113,6 +113,27 @@ TEST_CASE("the facts about packet filters; legacy iptables stays alone where our
   CHECK(kernel.asked_legacy == before);
 }
 
+TEST_CASE("a table of nf_tables that cannot be listed counts as ours for the choice alone") {
+  AskedKernel kernel;
+  kernel.nftables.faults.fail("list ip kube-ipvs", {netlink::ErrorKind::busy, EBUSY, ""});
+  CHECK(packet_filter_facts(Wish::automatic, false, kernel.questions()).has_nft_table);
+  CHECK_FALSE(has_our_nft_table(kernel.nftables));
+}
+
+TEST_CASE("no legacy table is read once chains of Kubernetes were found") {
+  AskedKernel kernel;
+  kernel.tables = {ipset::Table::nat, ipset::Table::filter};
+  kernel.chains = {"KUBE-SERVICES"};
+  int read = 0;
+  auto questions = kernel.questions();
+  questions.iptables_chains = [&](auto, auto) {
+    ++read;
+    return kernel.chains;
+  };
+  CHECK(packet_filter_facts(Wish::automatic, false, questions).has_kubernetes_chains);
+  CHECK(read == 1);
+}
+
 TEST_CASE("the facts about packet filters of a kernel without nf_tables, and what is asked for") {
   AskedKernel kernel;
   auto facts = packet_filter_facts(Wish::automatic, false, kernel.questions(false));
