@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 
 #include "netlink/links/link_events.h"
+#include "netlink/nl_notifications.h"
 #include "netlink/unique_fd.h"
 
 namespace ipvsproxier::netlink {
@@ -23,8 +24,6 @@ namespace {
 
 constexpr int kReceiveBuffer = 4 << 20;
 constexpr std::size_t kReceiveBytes = 64 * 1024;
-
-enum class Received { datagram, nothing, lost, failed };
 
 // The indices of the existing links of the series. Read without RTNL, which other programs may hold
 // for long. Only existing names are asked for: for any other name the kernel starts modprobe
@@ -44,27 +43,6 @@ std::set<std::int32_t> indices_of(int fd, const std::string& series) {
     if (ioctl(fd, SIOCGIFINDEX, &request) == 0) indices.insert(request.ifr_ifindex);
   }
   return indices;
-}
-
-// The kernel's next datagram, if there is one.
-Received receive(int fd, Bytes& buffer, ByteView& datagram) {
-  while (true) {
-    sockaddr_nl sender{};
-    iovec part{buffer.data(), buffer.size()};
-    msghdr message{};
-    message.msg_name = &sender;
-    message.msg_namelen = sizeof sender;
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    const auto size = recvmsg(fd, &message, MSG_DONTWAIT);
-    if (size < 0 && errno == EINTR) continue;
-    if (size < 0 && errno == ENOBUFS) return Received::lost;
-    if (size < 0) return errno == EAGAIN ? Received::nothing : Received::failed;
-    if (message.msg_namelen != sizeof sender || sender.nl_pid != 0) continue;
-    if ((message.msg_flags & MSG_TRUNC) != 0) return Received::lost;
-    datagram = ByteView(buffer).first(static_cast<std::size_t>(size));
-    return Received::datagram;
-  }
 }
 
 Error cannot_watch(int sys_errno) {
@@ -114,14 +92,14 @@ LinkEvents LinkMonitor::take() {
   // After an overrun the kernel drops notifications until it finds the queue empty, so read it
   // empty.
   while (true) {
-    const auto received = receive(fd(), io_->buffer, datagram);
+    const auto received = receive_notification(fd(), io_->buffer, datagram);
     if (received == Received::nothing || received == Received::failed) {
       lost = lost || received == Received::failed;
       break;
     }
     if (received == Received::lost)
       lost = true;
-    else
+    else if (received == Received::datagram)
       io_->reader.take(datagram, events);
   }
   if (lost || events.overrun) {

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "netlink/nl_notifications.h"
 #include "netlink/unique_fd.h"
 
 namespace ipvsproxier::netlink {
@@ -22,29 +23,22 @@ constexpr int kMostNftDatagrams = 4096;
 // Takes the datagrams that wait. False: some were lost.
 bool read_nft_datagrams(int fd, Bytes& buffer, const NftEventReader& reader, NftEvents& events) {
   bool complete = true;
+  ByteView datagram;
   for (int taken = 0; taken < kMostNftDatagrams; ++taken) {
-    sockaddr_nl sender{};
-    iovec part{buffer.data(), buffer.size()};
-    msghdr message{};
-    message.msg_name = &sender;
-    message.msg_namelen = sizeof sender;
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    const auto size = recvmsg(fd, &message, MSG_DONTWAIT);
-    if (size < 0 && errno == EINTR) continue;
-    if (size < 0 && errno == EAGAIN) return complete;
-    if (size < 0) {
-      complete = false;
-      // After ENOBUFS the kernel drops notifications until it finds the queue empty.
-      if (errno == ENOBUFS) continue;
-      return complete;
+    switch (receive_notification(fd, buffer, datagram)) {
+      case Received::datagram:
+        reader.take(datagram, events);
+        break;
+      case Received::lost:
+        complete = false;
+        break;
+      case Received::foreign:
+        break;
+      case Received::nothing:
+        return complete;
+      case Received::failed:
+        return false;
     }
-    // Any process may send to our port; only the kernel sends from port 0.
-    if (message.msg_namelen != sizeof sender || sender.nl_pid != 0) continue;
-    if ((message.msg_flags & MSG_TRUNC) != 0)
-      complete = false;
-    else
-      reader.take(ByteView(buffer).first(static_cast<std::size_t>(size)), events);
   }
   return complete;
 }
