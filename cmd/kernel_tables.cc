@@ -150,6 +150,7 @@ std::optional<KernelTables> open_kernel_tables(const Options& options, spdlog::l
   else
     logger.error("{}", netlink::to_string(choice.error()));
   if (!choice && options.packet_filter == PacketFilterWish::nftables) return std::nullopt;
+  tables.packet_filter_reason = choice ? choice->reason : netlink::to_string(choice.error());
   // What iptables lacks may still be loaded: its tables are tried again.
   const auto filter = choice ? choice->filter : PacketFilter::iptables;
   const auto modules = needed_modules(filter);

@@ -23,6 +23,7 @@ namespace ipvsproxier::cmd {
 
 struct KernelTables {
   ipset::PacketFilter packet_filter = ipset::PacketFilter::iptables;
+  std::string packet_filter_reason;              // why the daemon chose it: "--packet-filter"
   std::unique_ptr<ipset::FilterTable> nftables;  // what `sets` and `rules` use, if they are its
   std::unique_ptr<netlink::IpvsTable> ipvs;
   std::unique_ptr<netlink::LinkTable> links;

@@ -213,9 +213,10 @@ std::string service_json(const sync::Inspection& inspection, const api::Namespac
 
 }  // namespace
 
-Control::Control(const Options& options, SyncMail& mail, const serve::Status& status,
-                 spdlog::logger& logger)
+Control::Control(const Options& options, PacketFilterChoice filter, SyncMail& mail,
+                 const serve::Status& status, spdlog::logger& logger)
     : options_(options),
+      filter_(std::move(filter)),
       status_(status),
       settings_(settings_of(options)),
       question_queue_(mail),
@@ -266,6 +267,10 @@ serve::HttpResponse Control::answer_status() {
     out.member("node", options_.node_name);
     out.member("nodeEligible", health.node_eligible);
     out.member("notReady", serve::reasons_not_ready(health));
+    out.object("packetFilter", [&] {
+      out.member("name", to_string(filter_.filter));
+      out.member("reason", filter_.reason);
+    });
     out.member("ready", health.ready());
     out.member("source", options_.manifests.empty() ? "API server" : options_.manifests);
     out.key("sync");

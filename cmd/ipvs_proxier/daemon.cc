@@ -13,6 +13,7 @@
 #include "cmd/ipvs_proxier/cluster_feed.h"
 #include "cmd/ipvs_proxier/config_watch.h"
 #include "cmd/ipvs_proxier/control.h"
+#include "cmd/ipvs_proxier/kernel_feed.h"
 #include "cmd/ipvs_proxier/object_feed.h"
 #include "cmd/ipvs_proxier/process.h"
 #include "cmd/ipvs_proxier/servers.h"
@@ -20,7 +21,6 @@
 #include "cmd/kernel_tables.h"
 #include "cmd/log.h"
 #include "cmd/settings.h"
-#include "netlink/links/link_monitor.h"
 #include "proxier/access/access_choice.h"
 #include "proxier/loop/mailbox.h"
 #include "proxier/loop/main_loop.h"
@@ -29,36 +29,6 @@
 namespace ipvsproxier::cmd {
 
 namespace {
-
-// Passes link notifications to the mailbox. Without them only the periodic reading finds changes
-// that other programs make to addresses.
-class LinkFeed {
- public:
-  LinkFeed(loop::MainLoop& loop, SyncMail& mail, bool local_routes, spdlog::logger& logger)
-      : loop_(loop) {
-    auto monitor = netlink::LinkMonitor::open(std::string(plan::kDummyLinks), local_routes);
-    if (!monitor) {
-      logger.warn("{}: changes of addresses are noticed only every ipvs.syncPeriod",
-                  netlink::to_string(monitor.error()));
-      return;
-    }
-    monitor_ = *std::move(monitor);
-    loop_.watch(monitor_->fd(), [this, &mail] {
-      sync::SyncInput input;
-      input.links = monitor_->take();
-      if (!input.empty()) mail.put(std::move(input));
-    });
-  }
-  LinkFeed(const LinkFeed&) = delete;
-  LinkFeed& operator=(const LinkFeed&) = delete;
-  ~LinkFeed() {
-    if (monitor_) loop_.unwatch(monitor_->fd());
-  }
-
- private:
-  loop::MainLoop& loop_;
-  std::unique_ptr<netlink::LinkMonitor> monitor_;
-};
 
 // How to reach the API server; logs problems.
 std::optional<access::AccessSource> api_access(const Options& options, spdlog::logger& logger) {
@@ -104,6 +74,7 @@ int run_daemon(const Options& options, spdlog::logger& logger) {
   // After the modules are loaded, and before other threads start.
   confine_process(options.config, logger);
   Servers servers(options, families, loop, events, logger);
+  servers.metrics().packet_filter(to_string(tables.packet_filter), tables.packet_filter_reason);
   if (!servers.start()) {
     if (events != nullptr) deliver_events(loop, *events);
     return 1;
@@ -122,13 +93,14 @@ int run_daemon(const Options& options, spdlog::logger& logger) {
   const auto objects = client ? follow_api(options, *client, loop, cluster, servers, logger)
                               : follow_manifests(options, loop, cluster, logger);
   feed = objects.get();
-  const LinkFeed links(loop, mail, options.bind_by_routes, logger);
+  const KernelFeed kernel(loop, mail, tables, options.bind_by_routes, logger);
   // A changed configuration takes effect by a restart.
   const ConfigWatch config(options, loop, logger, [&loop] { loop.quit(); });
   objects->start();
   sync::Publisher publisher(servers.status(), servers.metrics(), families);
   const ServiceManager manager(loop, servers.status());
-  const Control control(options, mail, servers.status(), logger);
+  const Control control(options, {tables.packet_filter, tables.packet_filter_reason}, mail,
+                        servers.status(), logger);
   const sync::SyncThread thread(reconciler, mail, options.config.ipvs.min_sync_period, publisher);
   loop.run();
   return status;

@@ -122,6 +122,9 @@ std::string status_text(const Fields& status, const Fields& sync) {
   text += line("version", status.text("version", "?"));
   text += line("node", status.text("node", "?"));
   text += line("objects from", status.text("source", "?"));
+  const Fields filter(status, "packetFilter");
+  text += line("packet filter",
+               fmt::format("{} ({})", filter.text("name", "?"), filter.text("reason", "?")));
   text += line("ready", status.boolean("ready", false) ? "yes" : "no" + reasons_of(status));
   text += line("alive", status.boolean("alive", false) ? "yes" : "no: a thread is stuck");
   each_watch(status, [&](const std::string& resource, const Fields& watch) {

@@ -2,9 +2,8 @@
 
 // FilterTable: interface to tables of nf_tables with maps, sets, chains and rules in one network
 // namespace: the packet filter where legacy iptables and IP sets (ipset/rules, ipset/sets) are not
-// there. For the sync thread, which will keep in it what the planner's traffic.h says; no part of
-// the daemon calls it yet. One thread. Implementations: KernelFilterTable (filter_kernel.h),
-// FakeFilterTable (test/fakes).
+// there. NftSetTable and NftRuleTable keep in it what the planner asks for. One thread.
+// Implementations: KernelFilterTable (filter_kernel.h), FakeFilterTable (test/fakes).
 
 #include <cerrno>
 #include <cstddef>
@@ -79,7 +78,7 @@ class FilterTable {
   virtual netlink::Result<std::optional<std::vector<netlink::NftElement>>> list_elements(
       const netlink::NftTableKey& table, const std::string& set) = 0;
 
-  // The number by which notifications name our own changes (NftChange).
+  // The number by which notifications name our own changes (NftMonitor).
   virtual std::uint32_t port() const = 0;
 
   // Number of requests sent to the kernel so far; 0 if not counted. Cheap.

@@ -17,7 +17,7 @@ namespace ipvsproxier::netlink {
 // Somebody changed something in a table of ours.
 struct NftChange {
   NftTableKey table;
-  // The socket that asked for it: our own changes have that of our FilterTable.
+  // The socket that asked for it.
   std::uint32_t port = 0;
 
   friend auto operator<=>(const NftChange&, const NftChange&) = default;

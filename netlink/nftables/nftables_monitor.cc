@@ -1,9 +1,12 @@
 #include "netlink/nftables/nftables_monitor.h"
 
+#include <arpa/inet.h>
+#include <linux/filter.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netlink.h>
 #include <sys/socket.h>
 
+#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <utility>
@@ -43,6 +46,20 @@ bool read_nft_datagrams(int fd, Bytes& buffer, const NftEventReader& reader, Nft
   return complete;
 }
 
+// Lets the kernel drop datagrams whose first message names this socket. 0: success, else errno.
+int leave_out_own(int fd, std::uint32_t port) {
+  constexpr std::uint32_t kPortOffset = offsetof(nlmsghdr, nlmsg_pid);
+  constexpr std::uint32_t kAll = 0xffffffff;
+  // Loads are in network byte order (Documentation/networking/filter.rst).
+  std::array<sock_filter, 4> program{{{BPF_LD | BPF_W | BPF_ABS, 0, 0, kPortOffset},
+                                      {BPF_JMP | BPF_JEQ | BPF_K, 0, 1, htonl(port)},
+                                      {BPF_RET | BPF_K, 0, 0, 0},
+                                      {BPF_RET | BPF_K, 0, 0, kAll}}};
+  const sock_fprog filter{program.size(), program.data()};
+  const int set = setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter);
+  return set == 0 ? 0 : errno;
+}
+
 Error cannot_watch_nft(int sys_errno) {
   return make_error(Operation::nftables, sys_errno, "watch tables of nf_tables");
 }
@@ -59,12 +76,14 @@ NftMonitor::NftMonitor(std::unique_ptr<Io> io) : io_(std::move(io)) {}
 NftMonitor::~NftMonitor() = default;
 
 Result<std::unique_ptr<NftMonitor>> NftMonitor::open(std::vector<NftTableKey> tables,
-                                                     int receive_buffer) {
+                                                     std::uint32_t own_port, int receive_buffer) {
   UniqueFd fd(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_NETFILTER));
   if (!fd) return cannot_watch_nft(errno);
   // The group needs CAP_NET_ADMIN anyway (nfnetlink.c).
   if (setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUFFORCE, &receive_buffer, sizeof(int)) != 0)
     return cannot_watch_nft(errno);
+  if (const int failed = leave_out_own(fd.get(), own_port); failed != 0)
+    return cannot_watch_nft(failed);
   sockaddr_nl groups{};
   groups.nl_family = AF_NETLINK;
   groups.nl_groups = 1U << (NFNLGRP_NFTABLES - 1);

@@ -1,14 +1,16 @@
 #pragma once
 
 // NftMonitor: notifications about tables of nf_tables in the network namespace in which it was
-// opened (nfnetlink group NFTABLES): somebody flushed our table, or edited it. For the daemon's
-// main thread, beside LinkMonitor, so that the sync thread reads that table again at once; no part
-// of the daemon calls it yet. One thread.
+// opened (nfnetlink group NFTABLES): somebody flushed our table, or edited it. The daemon's main
+// thread has it beside LinkMonitor, so that the sync thread reads that table again. One thread.
 //
 // A transaction is told when it is there, by one message for each of its changes. Notifications
 // that do not fit into the receive buffer are lost, and the next receive fails with ENOBUFS
-// (af_netlink.c): others may write large tables.
+// (af_netlink.c): others may write large tables. Our own transactions must not fill that buffer: a
+// filter of the socket takes them away. A datagram has messages of one transaction, and each names
+// the socket that asked for it (nft_commit_notify() in nf_tables_api.c, 6.1).
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -21,16 +23,18 @@ class NftMonitor {
  public:
   static constexpr int kReceiveBuffer = 4 << 20;  // bytes
 
-  // Starts watching these tables; they need not exist. `unsupported` without nfnetlink, `denied`
-  // without CAP_NET_ADMIN.
+  // Starts watching these tables; they need not exist. Changes that the socket `own_port` asks for
+  // (NlChannel::port()) are not told. `unsupported` without nfnetlink, `denied` without
+  // CAP_NET_ADMIN.
   static Result<std::unique_ptr<NftMonitor>> open(std::vector<NftTableKey> tables,
+                                                  std::uint32_t own_port,
                                                   int receive_buffer = kReceiveBuffer);
   ~NftMonitor();
 
   int fd() const;  // readable when take() has notifications, perhaps of others' tables
 
-  // The changes since the last call, our own ones too; does not block. After an overrun the caller
-  // must read its tables again.
+  // The changes since the last call; does not block. After an overrun the caller must read its
+  // tables again.
   NftEvents take();
 
  private:

@@ -434,6 +434,13 @@ void Metrics::objects_unreadable(Resource resource, std::size_t count) {
   state_->of(resource).unreadable.Set(as_double(count));
 }
 
+void Metrics::packet_filter(std::string_view filter, const std::string& reason) {
+  state_->in
+      .gauge("ipvsproxier_packet_filter_info", "1, labelled with the packet filter and why it is",
+             {{"filter", std::string(filter)}, {"reason", reason}})
+      .Set(1);
+}
+
 void Metrics::feature(const std::string& name, const std::string& stage, bool enabled) {
   state_->in
       .gauge("kubernetes_feature_enabled", "[BETA] 1 for a feature gate that is on",

@@ -32,6 +32,7 @@
 //   udp_flows_unreadable                                                 flows_unreadable()
 //   refused{ip_family,kind}                                              things_refused()
 //   services_meeting_foreign{ip_family}                                  services_meet_foreign()
+//   packet_filter_info{filter,reason}                                    packet_filter()
 //   last_full_agreement_timestamp_seconds                                kernel_agreed()
 
 #include <chrono>
@@ -101,6 +102,8 @@ class Metrics {
   void removal_held(Resource resource, std::size_t count);
   // Objects that exist and cannot be read.
   void objects_unreadable(Resource resource, std::size_t count);
+  // Once: "iptables" or "nftables", and why it was chosen.
+  void packet_filter(std::string_view filter, const std::string& reason);
   // Once for each feature gate; `stage` is "ALPHA", "BETA", "DEPRECATED", or "" for a final gate.
   void feature(const std::string& name, const std::string& stage, bool enabled);
 

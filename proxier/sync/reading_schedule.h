@@ -2,9 +2,12 @@
 
 // ReadingSchedule: when the whole kernel is read again. After each sync period; sooner after a
 // surprise: the kernel differed from the mirror, or an answer was lost. A surprise that readings do
-// not end makes the pauses grow to half a minute. Pure; the caller gives the time.
+// not end makes the pauses grow to half a minute. Almost at once when a notification says that
+// others changed the kernel; who does that all the time makes these pauses grow as well. Pure; the
+// caller gives the time.
 
 #include <chrono>
+#include <optional>
 
 #include "proxier/loop/backoff.h"
 #include "proxier/sync/kernel.h"
@@ -24,6 +27,11 @@ class ReadingSchedule {
   void begin_parts();
   void end_parts(TimePoint now);
 
+  // Others are said to have changed the kernel.
+  void hurry(TimePoint now);
+  // That was said since the last reading began.
+  bool hurried() const { return hurried_; }
+
   // After each run. `whole`: a reading ended in it.
   void note(TimePoint now, bool surprise, bool whole);
 
@@ -37,6 +45,9 @@ class ReadingSchedule {
   TimePoint due_{};         // at the start, at once
   unsigned surprises_ = 0;  // consecutive readings with, or after, a surprise
   bool surprised_ = false;
+  unsigned hurries_ = 0;  // in a row, without a quiet minute
+  bool hurried_ = false;
+  std::optional<TimePoint> last_hurry_;
 };
 
 }  // namespace ipvsproxier::sync

@@ -70,6 +70,7 @@ void Reconciler::take(SyncInput input) {
   // Removals that are allowed now were not compared while something was unknown.
   look_at_all_ = look_at_all_ || let_go || cluster_.complete != was_complete;
   link_events_.merge(std::move(input.links));
+  filter_changed_ = filter_changed_ || input.filter_changed;
 }
 
 SyncReport Reconciler::run(TimePoint now, const std::stop_token& stop) {
@@ -77,6 +78,7 @@ SyncReport Reconciler::run(TimePoint now, const std::stop_token& stop) {
   const auto begin = std::chrono::steady_clock::now();
   changes_.begin(touched_);
   Pass pass(stop);
+  if (std::exchange(filter_changed_, false)) schedule_.hurry(now);
   if (has_mirror())
     follow(now, pass);
   else if (now >= schedule_.due())
@@ -114,7 +116,8 @@ void Reconciler::answer(const std::vector<Question>& questions, TimePoint now) c
 
 // Handles changes first, so that they wait at most for the reading of one part.
 void Reconciler::follow(TimePoint now, Pass& pass) {
-  const bool begins = state_ == State::following && now >= schedule_.due();
+  const bool may_begin = state_ == State::following || schedule_.hurried();
+  const bool begins = may_begin && now >= schedule_.due();
   if (begins) begin_reading();
   sync_changes(now, pass, begins);
   // The links were the first part of this reading.

@@ -9,8 +9,9 @@
 //   reading_back       reads part by part, with changes handled in between, and repairs at once a
 //                      part that differs from the mirror; until end_reading(): following
 //
-// IPVS, sets and rules send no notifications, so only reading back reveals changes by other
-// programs. Changes to our links and routes are reported by LinkEvents.
+// IPVS, IP sets and iptables send no notifications, so only reading back reveals changes by other
+// programs. Changes to our links and routes are reported by LinkEvents. A change of our table of
+// nf_tables (SyncInput::filter_changed) begins a reading, also in the middle of one.
 //
 // The caller provides the clock: run() does the work due at `now`, due() tells when to call again.
 
@@ -176,6 +177,7 @@ class Reconciler {
   plan::NodeIps node_ips_;
   std::string told_node_ips_;  // the last log text about missing node IPs
   netlink::LinkEvents link_events_;
+  bool filter_changed_ = false;
   plan::Planner planner_;
   Holding holding_;
   plan::Mirror mirror_;

@@ -56,14 +56,19 @@ using Question = std::function<void(const Inspection&)>;
 struct SyncInput {
   model::Changes changes;
   netlink::LinkEvents links;
+  // Others changed what holds our sets and rules, or may have: notifications were lost.
+  bool filter_changed = false;
   std::vector<Question> questions;
 
-  bool empty() const { return changes.empty() && links.empty() && questions.empty(); }
+  bool empty() const {
+    return changes.empty() && links.empty() && !filter_changed && questions.empty();
+  }
   // A caller is waiting for an answer.
   bool urgent() const { return !questions.empty(); }
   void merge(SyncInput later) {
     changes.merge(std::move(later.changes));
     links.merge(std::move(later.links));
+    filter_changed = filter_changed || later.filter_changed;
     std::move(later.questions.begin(), later.questions.end(), std::back_inserter(questions));
   }
 };

@@ -88,6 +88,55 @@ keeps_to_its_namespace() {
     [ "$before" = "$after" ] || return 1
   done
 }
+# Others' edits of our table of nf_tables are repaired when they are told, long before the next reading.
+table() { nft -s list table ip kube-ipvs; }
+until_true() {
+  local left=100
+  until "$@" >/dev/null 2>&1; do
+    ((left-- > 0)) || return 1
+    sleep 0.1
+  done
+}
+is_as_it_was() { [ "$(table)" = "$(cat /run/work/table)" ]; }
+starts_with_nftables() {
+  "$daemon" --cleanup || return 1
+  "$daemon" --manifests /run/work/objects.yaml --hostname-override node --packet-filter=nftables \
+    --ipvs-sync-period=1h >/run/work/daemon.log 2>&1 &
+  echo $! >/run/work/daemon.pid
+  until_true settled && table >/run/work/table && grep -F 10.96.0.1 /run/work/table
+}
+settled() { "$ipvsctl" status | grep 'settled  *yes'; }
+tells_its_filter() {
+  "$ipvsctl" status | grep -E 'packet filter +nftables \(--packet-filter\)' &&
+    curl -s http://127.0.0.1:10249/metrics | grep -F 'ipvsproxier_packet_filter_info{filter="nftables",reason="--packet-filter"} 1'
+}
+repairs() {
+  "$@" && until_true is_as_it_was && answers
+  local status=$?
+  cat /run/work/daemon.log
+  return $status
+}
+empty_a_chain() { nft flush chain ip kube-ipvs input; }
+take_an_element() { nft delete element ip kube-ipvs vips '{ 10.96.0.1 }'; }
+flush_all() { nft flush ruleset; }
+# A neighbour with tables of its own costs nothing.
+is_left_alone() {
+  local before after
+  before=$(grep -c . /run/work/daemon.log)
+  nft -f - <<<'table ip other { chain c { }; set s { type ipv4_addr; elements = { 10.0.0.1, 10.0.0.2 } } }'
+  sleep 0.5
+  after=$(grep -c . /run/work/daemon.log)
+  [ "$before" = "$after" ]
+}
+check "the daemon starts with nf_tables" starts_with_nftables
+check "status and metrics tell the packet filter and why" tells_its_filter
+check "a chain that others empty is filled at once" repairs empty_a_chain
+check "an element that others delete is back at once" repairs take_an_element
+check "a ruleset that others flush is back at once" repairs flush_all
+check "tables of others are none of its business" is_left_alone
+kill "$(cat /run/work/daemon.pid)"
+wait
+
 check "switches of IPVS are set where the kernel has them, and told where not" sets_switches
 check "switches that are set are left alone" sets_nothing_again
 check "a switch that the kernel refuses is told" goes_on_without

@@ -102,6 +102,13 @@ sync::SyncReport FakeDaemon::see(netlink::LinkEvents events) {
   return run();
 }
 
+sync::SyncReport FakeDaemon::see_filter_change() {
+  sync::SyncInput input;
+  input.filter_changed = true;
+  reconciler_->take(std::move(input));
+  return run();
+}
+
 sync::SyncReport FakeDaemon::wait(std::chrono::milliseconds time) {
   sync::SyncReport last;
   const auto end = now + time;

@@ -81,6 +81,8 @@ class FakeDaemon {
   // As above, and all of it was listed again.
   sync::SyncReport see_again(const model::ClusterState& next);
   sync::SyncReport see(netlink::LinkEvents events);
+  // Others are said to have changed what holds the sets and rules.
+  sync::SyncReport see_filter_change();
 
   // Time passes; whatever becomes due is done when it is. The last report that tells something.
   sync::SyncReport wait(std::chrono::milliseconds time);

@@ -27,7 +27,7 @@ TEST_CASE("probes are answered while a question waits for the sync thread") {
   std::atomic<bool> answered = false;
   std::jthread caller;
   {
-    Control control(options, nobody_reads, status, logger);
+    Control control(options, {}, nobody_reads, status, logger);
     caller = std::jthread([&] {
       ctl::ControlClient client(options.control_socket);
       static_cast<void>(client.get("/v1/objects?kind=Service"));

@@ -219,10 +219,13 @@ TEST_CASE_METHOD(MetricsFixture, "our own metrics") {
 }
 
 TEST_CASE_METHOD(MetricsFixture, "the version and the feature gates") {
+  metrics.packet_filter("nftables", "--packet-filter");
   metrics.feature("WatchList", "BETA", true);
   metrics.feature("Settled", "", true);
   metrics.feature("Other", "ALPHA", false);
   const auto text = read();
+  CHECK(text.at("ipvsproxier_packet_filter_info{filter=\"nftables\",reason=\"--packet-filter\"}") ==
+        1);
   CHECK(text.at("kubernetes_feature_enabled{name=\"WatchList\",stage=\"BETA\"}") == 1);
   CHECK(text.at("kubernetes_feature_enabled{name=\"Settled\",stage=\"\"}") == 1);
   CHECK(text.at("kubernetes_feature_enabled{name=\"Other\",stage=\"ALPHA\"}") == 0);

@@ -148,6 +148,32 @@ TEST_CASE("what others change is found by the next reading, told and repaired", 
   CHECK(daemon.writes() == before);
 }
 
+TEST_CASE("a change of the packet filter that is told is repaired at once") {
+  Daemon daemon;
+  daemon.see(web_with({test::e1(), test::e2()}));
+  daemon.rules.edit(Family::ipv4, ipset::Table::nat, "-F KUBE-MARK-MASQ");
+  daemon.wait(100ms);
+  CHECK_FALSE(daemon.says("KUBE-MARK-MASQ"));
+  daemon.see_filter_change();
+  daemon.wait(100ms);
+  CHECK(daemon.says("others changed the kernel; repairing"));
+  CHECK(daemon.says("KUBE-MARK-MASQ"));
+  CHECK(daemon.differences() == std::set<std::string>{});
+}
+
+TEST_CASE("who changes the packet filter all the time makes few readings") {
+  Daemon daemon;
+  daemon.see(web_with({test::e1(), test::e2()}));
+  const auto before = daemon.links.listings();
+  for (int i = 0; i < 6000; ++i) {
+    daemon.see_filter_change();
+    daemon.wait(10ms);
+  }
+  const auto readings = daemon.links.listings() - before;  // each lists the links once
+  CHECK(readings > 8);
+  CHECK(readings < 20);
+}
+
 TEST_CASE("an address that others took away comes back at once; our own removals are no news") {
   Daemon daemon;
   daemon.see(web_with({test::e1()}));

@@ -204,6 +204,27 @@ TEST_CASE("damage between any two parts is found by the next reading back at the
     }
 }
 
+TEST_CASE("a told change of the packet filter is repaired in the middle of a reading back") {
+  const auto servers_read = [](const FakeDaemon& daemon) { return daemon.ipvs.server_listings(); };
+  FakeDaemon daemon;
+  daemon.see(shops());
+  const auto before = servers_read(daemon);
+  begin(daemon);
+  while (servers_read(daemon) == before) daemon.run();
+  REQUIRE(daemon.reading());
+  daemon.rules.edit(Family::ipv4, ipset::Table::nat, "-F KUBE-MARK-MASQ");
+  daemon.see_filter_change();
+  daemon.now += std::chrono::milliseconds(20);
+  const auto listings = servers_read(daemon);
+  while (!daemon.says("KUBE-MARK-MASQ")) {
+    REQUIRE(daemon.reading());
+    daemon.run();
+  }
+  CHECK(servers_read(daemon) == listings);
+  finish(daemon);
+  CHECK(daemon.differences() == Names{});
+}
+
 TEST_CASE("changes are served between the parts, and are nobody else's") {
   const int parts = parts_of_a_reading();
   for (int at = 0; at < parts; ++at) {

@@ -60,6 +60,35 @@ TEST_CASE("reading schedule: a surprise during a reading in parts leads to anoth
   CHECK(schedule.due() == kNow + 200ms);
 }
 
+TEST_CASE("reading schedule: almost at once when a change is told, more seldom when it is always") {
+  ReadingSchedule schedule(30s);
+  auto now = kNow;
+  schedule.begin_whole(now);
+  for (const auto pause : {20ms, 40ms, 80ms}) {
+    schedule.hurry(now);
+    schedule.hurry(now + 1ms);  // before that reading
+    CHECK(schedule.hurried());
+    CHECK(schedule.due() == now + pause);
+    now += pause;
+    schedule.begin_parts();
+    CHECK_FALSE(schedule.hurried());
+    schedule.end_parts(now);
+    schedule.note(now, false, true);
+    CHECK(schedule.due() == now + 30s);
+  }
+  CHECK(schedule.is_trusted());
+  for (int i = 0; i < 20; ++i) {
+    schedule.hurry(now);
+    CHECK(schedule.due() <= now + 30s);
+    now = schedule.due();
+    schedule.begin_parts();
+  }
+  // A minute without one.
+  now += 1min;
+  schedule.hurry(now);
+  CHECK(schedule.due() == now + 20ms);
+}
+
 TEST_CASE("reading schedule: a run without a reading proves nothing") {
   ReadingSchedule schedule(30s);
   schedule.begin_whole(kNow);

@@ -1,0 +1,59 @@
+#include "cmd/ipvs_proxier/kernel_feed.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ipset/nftables/filter_table.h"
+#include "ipset/nftables/nft_set_elements.h"
+#include "netlink/ip_address.h"
+#include "proxier/plan/bindings.h"
+#include "proxier/sync/sync_input.h"
+
+namespace ipvsproxier::cmd {
+
+KernelFeed::KernelFeed(loop::MainLoop& loop, SyncMail& mail, const KernelTables& tables,
+                       bool local_routes, spdlog::logger& logger)
+    : loop_(loop), mail_(mail) {
+  watch_links(local_routes, logger);
+  if (tables.packet_filter == ipset::PacketFilter::nftables) watch_filter(tables, logger);
+}
+
+KernelFeed::~KernelFeed() {
+  if (links_) loop_.unwatch(links_->fd());
+  if (filter_) loop_.unwatch(filter_->fd());
+}
+
+void KernelFeed::watch_links(bool local_routes, spdlog::logger& logger) {
+  auto monitor = netlink::LinkMonitor::open(std::string(plan::kDummyLinks), local_routes);
+  if (!monitor) {
+    logger.warn("{}: changes of addresses are noticed only every ipvs.syncPeriod",
+                netlink::to_string(monitor.error()));
+    return;
+  }
+  links_ = *std::move(monitor);
+  loop_.watch(links_->fd(), [this] {
+    sync::SyncInput input;
+    input.links = links_->take();
+    if (!input.empty()) mail_.put(std::move(input));
+  });
+}
+
+void KernelFeed::watch_filter(const KernelTables& tables, spdlog::logger& logger) {
+  std::vector<netlink::NftTableKey> ours;
+  for (const auto family : netlink::kFamilies) ours.push_back(ipset::nft_table_of(family));
+  auto monitor = netlink::NftMonitor::open(std::move(ours), tables.nftables->port());
+  if (!monitor) {
+    logger.warn("{}: changes of our table are noticed only every ipvs.syncPeriod",
+                netlink::to_string(monitor.error()));
+    return;
+  }
+  filter_ = *std::move(monitor);
+  loop_.watch(filter_->fd(), [this] {
+    sync::SyncInput input;
+    input.filter_changed = !filter_->take().empty();
+    if (!input.empty()) mail_.put(std::move(input));
+  });
+}
+
+}  // namespace ipvsproxier::cmd
