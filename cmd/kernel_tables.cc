@@ -199,6 +199,18 @@ std::unique_ptr<ipset::FilterTable> open_our_nft_table() {
   return *std::move(opened);
 }
 
+netlink::Result<ProgrammedFilter> open_programmed_filter() {
+  ProgrammedFilter programmed;
+  if (!netlink::module_present("nf_tables")) return programmed;
+  auto opened = ipset::KernelFilterTable::open();
+  if (!opened) return std::move(opened.error());
+  const auto ours = has_our_nft_table(**opened);
+  if (!ours) return ours.error();
+  if (*ours) programmed.filter = PacketFilter::nftables;
+  programmed.nftables = *std::move(opened);
+  return programmed;
+}
+
 netlink::Status require_iptables() {
   if (!open_our_nft_table()) return {};
   return netlink::Error{ErrorKind::unsupported, 0,

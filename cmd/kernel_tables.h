@@ -49,6 +49,19 @@ KernelTables open_loaded_tables();
 // nf_tables, if our table is there in a family; nullptr if not. Loads nothing.
 std::unique_ptr<ipset::FilterTable> open_our_nft_table();
 
+// The packet filter in which our sets and rules are, to read it. Loads nothing.
+struct ProgrammedFilter {
+  // nf_tables if our table kube-ipvs is there in a family, whoever made it; else iptables, also if
+  // nothing is programmed. Both may have leftovers of ours or of kube-proxy.
+  ipset::PacketFilter filter = ipset::PacketFilter::iptables;
+  // Every table of nf_tables; nullptr if the module is not loaded. Ours of a family is
+  // nft_table_of() (ipset/nftables/nft_set_elements.h).
+  std::unique_ptr<ipset::FilterTable> nftables;
+};
+
+// An error if nf_tables is loaded and does not answer: `denied` without CAP_NET_ADMIN.
+netlink::Result<ProgrammedFilter> open_programmed_filter();
+
 // An error, `unsupported`, where our sets and rules are in nf_tables: for commands that read those
 // of iptables alone.
 netlink::Status require_iptables();

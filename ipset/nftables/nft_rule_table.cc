@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ipset/nftables/nft_set_elements.h"
+#include "ipset/nftables/rule_decoding.h"
 #include "ipset/nftables/rule_expressions.h"
 #include "ipset/rules/nft_catalog.h"
 #include "ipset/sets/set_catalog.h"
@@ -30,27 +31,14 @@ std::optional<NftBase> base_of(std::string_view chain) {
                  .priority = hook->priority};
 }
 
-// Each rule that our chains may have for these parameters, and those for source ranges.
-std::vector<Rule> known_rules(const TableRules& wanted) {
-  std::vector<Rule> known;
-  RuleParameters all;
-  all.non_empty.insert(kNftSetIds.begin(), kNftSetIds.end());
-  const auto catalogue = nft_rules(wanted.family, all);
-  for (const auto* table : {&wanted, &catalogue})
-    for (const auto& chain : table->chains)
-      known.insert(known.end(), chain.rules.begin(), chain.rules.end());
-  return known;
-}
-
 TableRules rules_in(const FilterContents& contents, const TableRules& wanted) {
   TableRules found{.family = wanted.family, .table = wanted.table, .chains = {}, .jumps = {}};
-  const auto known = known_rules(wanted);
   for (const auto& chain : wanted.chains) {
     const auto there = contents.chains.find(chain.name);
     if (there == contents.chains.end() || there->second.base != base_of(chain.name)) continue;
     Chain read{.name = chain.name, .rules = {}};
     for (const auto& rule : there->second.rules)
-      read.rules.push_back(rule_of(rule.expressions, known, wanted.family));
+      read.rules.push_back(rule_in(rule.expressions, wanted.family));
     found.chains.push_back(std::move(read));
   }
   return found;

@@ -256,41 +256,12 @@ class Encoder {
   std::vector<NftExpression> expressions_;
 };
 
-std::string name_of(const NftExpression& expression) {
-  if (const auto* other = std::get_if<netlink::NftOtherExpression>(&expression)) return other->name;
-  return std::visit(
-      [](const auto& one) -> std::string {
-        if constexpr (requires { one.kName; })
-          return one.kName;
-        else
-          return one.name;
-      },
-      expression);
-}
-
 }  // namespace
 
 std::vector<NftExpression> expressions_of(const Rule& rule, Family family) {
   Encoder encoder(family);
   if (!encoder.add(rule)) return {};
   return encoder.take();
-}
-
-Rule rule_of(const std::vector<NftExpression>& expressions, std::span<const Rule> known,
-             Family family) {
-  // Counters that somebody added say nothing about packets.
-  std::vector<NftExpression> bare;
-  std::ranges::copy_if(expressions, std::back_inserter(bare), [](const NftExpression& one) {
-    return !std::holds_alternative<netlink::NftCounter>(one);
-  });
-  for (const auto& rule : known)
-    if (expressions_of(rule, family) == bare) return rule;
-  std::string names;
-  for (const auto& expression : expressions) names += ' ' + name_of(expression);
-  return {.target =
-              ForeignTarget{.description = "[" + (names.empty() ? names : names.substr(1)) + "]",
-                            .conditions = {},
-                            .action = UnknownAction{}}};
 }
 
 std::vector<NftExpression> returns_sources_in(const std::string& set, Family family) {

@@ -1,12 +1,12 @@
 #pragma once
 
 // Rules of our vocabulary (rules/rule_types.h) as expressions of nf_tables, which nft(8) prints as
-// rules/nft_text.h does. Pure; any thread. Used by nft_rule_table.h.
+// rules/nft_text.h does. rule_decoding.h is the opposite. Pure; any thread. Used by
+// nft_rule_table.h.
 //
 // Numbers that packets carry are in network order, those that the kernel computes (mark, state,
 // address type) in the machine's. Sources: net/netfilter/nft_*.c, nft_meta.h (6.1).
 
-#include <span>
 #include <string>
 #include <vector>
 
@@ -17,10 +17,6 @@ namespace ipvsproxier::ipset {
 
 // Empty for a rule with parts that only iptables has, or with a foreign target.
 std::vector<netlink::NftExpression> expressions_of(const Rule& rule, netlink::Family family);
-
-// The one of `known` that has these expressions; else a rule with a ForeignTarget that names them.
-Rule rule_of(const std::vector<netlink::NftExpression>& expressions, std::span<const Rule> known,
-             netlink::Family family);
 
 // Whether the source address of a packet is in a set: the first rule of a chain of source ranges.
 std::vector<netlink::NftExpression> returns_sources_in(const std::string& set,

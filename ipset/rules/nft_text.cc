@@ -8,7 +8,7 @@ namespace ipvsproxier::ipset {
 
 namespace {
 
-std::string_view negation(bool negated) {
+std::string_view nft_negation(bool negated) {
   return negated ? "!= " : "";
 }
 
@@ -45,7 +45,7 @@ struct NftMatchText {
   }
   std::string operator()(const LocalAddressMatch& match) const {
     return fmt::format("fib {}addr type {}local", match.direction == Direction::src ? "s" : "d",
-                       negation(match.negated));
+                       nft_negation(match.negated));
   }
   std::string operator()(const EchoRequestMatch&) const {
     return family == Family::ipv4 ? "icmp type echo-request" : "icmpv6 type echo-request";
@@ -111,10 +111,10 @@ std::string_view to_string(ChainHook::Hook hook) {
 std::string to_nft_string(const Rule& rule, Family family) {
   std::string result;
   if (rule.source)
-    result += fmt::format("{} saddr {}{} ", network_of(family), negation(rule.source->negated),
+    result += fmt::format("{} saddr {}{} ", network_of(family), nft_negation(rule.source->negated),
                           rule.source->prefix.to_string());
   if (rule.in_interface)
-    result += fmt::format("iifname {}\"{}{}\" ", negation(rule.in_interface->negated),
+    result += fmt::format("iifname {}\"{}{}\" ", nft_negation(rule.in_interface->negated),
                           rule.in_interface->name, rule.in_interface->is_prefix ? "*" : "");
   for (const auto& match : rule.matches)
     result += std::visit(NftMatchText{rule, family}, match) + ' ';

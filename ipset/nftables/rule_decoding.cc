@@ -1,0 +1,324 @@
+#include "ipset/nftables/rule_decoding.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "ipset/nftables/nft_set_elements.h"
+#include "ipset/nftables/rule_expressions.h"
+
+namespace ipvsproxier::ipset {
+
+namespace {
+
+using netlink::NftExpression;
+using netlink::NftVerdict;
+using netlink::NftVerdictCode;
+
+constexpr std::uint32_t kInterfaceKey = 6;       // NFT_META_IIFNAME
+constexpr std::size_t kWholeInterfaceName = 16;  // IFNAMSIZ
+constexpr std::uint32_t kNewBit = 1U << 3;       // NF_CT_STATE_BIT() of the kernel's states
+constexpr std::uint32_t kRelatedBit = 1U << 2;
+constexpr std::uint32_t kEstablishedBit = 1U << 1;
+
+// What an expression has loaded for the next one to look at.
+enum class Loaded : std::uint8_t {
+  source,
+  destination,
+  protocol,
+  port,
+  icmp_type,
+  in_interface,
+  mark,
+  state,
+  status,
+  source_type,
+  destination_type,
+};
+
+std::optional<std::uint32_t> number_in(const netlink::Bytes& bytes) {
+  std::uint32_t number = 0;
+  if (bytes.size() != sizeof number) return std::nullopt;
+  std::memcpy(&number, bytes.data(), sizeof number);
+  return number;
+}
+
+// Guesses the rule by what is loaded and how it is used. It need not look at registers and
+// lengths: whoever calls it encodes the rule again and compares.
+class LooseDecoder {
+ public:
+  explicit LooseDecoder(Family family) : family_(family) {}
+
+  std::optional<Rule> run(std::span<const NftExpression> expressions) {
+    for (const auto& one : expressions)
+      if (!std::visit([this](const auto& expression) { return take(expression); }, one))
+        return std::nullopt;
+    if (!has_target_) return std::nullopt;
+    return std::move(rule_);
+  }
+
+ private:
+  using Things = std::vector<Loaded>;
+
+  bool load(Loaded thing) {
+    loaded_.push_back(thing);
+    return true;
+  }
+  // What was loaded since the last use.
+  Things use() { return std::exchange(loaded_, {}); }
+  bool match(Match match) {
+    rule_.matches.push_back(std::move(match));
+    return true;
+  }
+  bool act(Target target) {
+    rule_.target = std::move(target);
+    has_target_ = true;
+    return true;
+  }
+  std::string full_name(const std::string& set) const {
+    return netlink::to_string(nft_table_of(family_)) + " " + set;
+  }
+
+  bool take(const netlink::NftPayload& payload) {
+    if (payload.header == netlink::NftHeader::network) {
+      const bool is_source = payload.offset == (family_ == Family::ipv4 ? 12U : 8U);
+      return load(is_source ? Loaded::source : Loaded::destination);
+    }
+    return load(payload.size == 1 ? Loaded::icmp_type : Loaded::port);
+  }
+  bool take(const netlink::NftMeta& meta) {
+    if (meta.source) {
+      const auto mask = number_in(mask_);
+      const auto flip = number_in(flip_);
+      if (use() != Things{Loaded::mark} || !mask || !flip) return false;
+      return act(MarkTarget{.value = *flip, .mask = ~*mask});
+    }
+    if (meta.key == netlink::NftMeta::kMark) return load(Loaded::mark);
+    if (meta.key == netlink::NftMeta::kL4Protocol) return load(Loaded::protocol);
+    return meta.key == kInterfaceKey && load(Loaded::in_interface);
+  }
+  bool take(const netlink::NftCt& ct) {
+    return load(ct.key == netlink::NftCt::kState ? Loaded::state : Loaded::status);
+  }
+  bool take(const netlink::NftFib& fib) {
+    return load(fib.flags == netlink::NftFib::kSource ? Loaded::source_type
+                                                      : Loaded::destination_type);
+  }
+  bool take(const netlink::NftBitwise& bitwise) {
+    mask_ = bitwise.mask;
+    flip_ = bitwise.flip;
+    return true;
+  }
+  bool take(const netlink::NftCompare& compare) {
+    const auto used = use();
+    const auto mask = std::exchange(mask_, {});
+    if (used.size() != 1) return false;
+    return compared(used.front(), mask, compare);
+  }
+  bool compared(Loaded thing, const netlink::Bytes& mask, const netlink::NftCompare& compare) {
+    const bool negated = compare.op == netlink::NftCompare::Op::not_equal;
+    switch (thing) {
+      case Loaded::source:
+        return source_is(mask, compare.data, negated);
+      case Loaded::in_interface:
+        return interface_is(compare.data, negated);
+      case Loaded::protocol:
+        return protocol_is(compare.data);
+      case Loaded::icmp_type:
+        return match(EchoRequestMatch{});
+      case Loaded::mark: {
+        const auto bits = number_in(mask);
+        const auto value = number_in(compare.data);
+        return bits && value && match(MarkMatch{*value, *bits, negated});
+      }
+      case Loaded::state: {
+        const auto bits = number_in(mask);
+        return bits && match(ConntrackStateMatch{.is_new = (*bits & kNewBit) != 0,
+                                                 .related = (*bits & kRelatedBit) != 0,
+                                                 .established = (*bits & kEstablishedBit) != 0});
+      }
+      case Loaded::status:
+        return match(ConfirmedMatch{});
+      case Loaded::source_type:
+        return match(LocalAddressMatch{.direction = Direction::src, .negated = negated});
+      case Loaded::destination_type:
+        return match(LocalAddressMatch{.direction = Direction::dst, .negated = negated});
+      case Loaded::destination:
+      case Loaded::port:
+        return false;
+    }
+    return false;
+  }
+  bool source_is(const netlink::Bytes& mask, const netlink::Bytes& data, bool negated) {
+    const auto address = netlink::IpAddress::from_bytes(family_, data);
+    if (!address) return false;
+    unsigned length = netlink::address_bits(family_);
+    if (!mask.empty()) {
+      length = 0;
+      for (const auto byte : mask) length += static_cast<unsigned>(std::popcount(byte));
+    }
+    rule_.source =
+        SourceMatch{.prefix = netlink::IpPrefix::of(*address, static_cast<std::uint8_t>(length)),
+                    .negated = negated};
+    return true;
+  }
+  bool interface_is(const netlink::Bytes& data, bool negated) {
+    const bool is_prefix = data.size() != kWholeInterfaceName;
+    const auto end = is_prefix ? data.end() : std::ranges::find(data, std::uint8_t{0});
+    rule_.in_interface = InInterfaceMatch{
+        .name = std::string(data.begin(), end), .is_prefix = is_prefix, .negated = negated};
+    return true;
+  }
+  bool protocol_is(const netlink::Bytes& data) {
+    if (data.size() != 1) return false;
+    const auto protocol = static_cast<netlink::Protocol>(data.front());
+    for (const auto known :
+         {netlink::Protocol::tcp, netlink::Protocol::udp, netlink::Protocol::sctp})
+      if (protocol == known) rule_.protocol = protocol;
+    return true;  // that of ICMP comes with its type
+  }
+
+  bool take(const netlink::NftLookup& lookup) {
+    const auto used = use();
+    if (lookup.target)
+      return used == Things{Loaded::destination, Loaded::protocol, Loaded::port} &&
+             act(VerdictMapTarget{.map = full_name(lookup.set)});
+    SetMatch found{.set = full_name(lookup.set), .directions = {}};
+    for (const auto thing : used)
+      found.directions.push_back(thing == Loaded::source ? Direction::src : Direction::dst);
+    return match(std::move(found));
+  }
+  bool take(const netlink::NftNat& /*nat*/) {
+    return use() == Things{Loaded::destination} && act(KeepDestinationTarget{});
+  }
+  bool take(const netlink::NftMasquerade& masquerade) {
+    return act(MasqueradeTarget{.random_fully = masquerade.flags == netlink::kNftFullyRandom});
+  }
+  bool take(const netlink::NftReject& /*reject*/) { return act(RejectTarget{}); }
+  bool take(const netlink::NftImmediate& immediate) {
+    const auto* verdict = std::get_if<NftVerdict>(&immediate.data);
+    if (verdict == nullptr) return false;
+    switch (verdict->code) {
+      case NftVerdictCode::accept:
+        return act(Verdict::accept);
+      case NftVerdictCode::drop:
+        return act(Verdict::drop);
+      case NftVerdictCode::give_back:
+        return act(Verdict::return_);
+      case NftVerdictCode::jump:
+        return act(JumpTarget{.chain = verdict->chain});
+      default:
+        return false;
+    }
+  }
+  bool take(const auto& /*other*/) { return false; }
+
+  Family family_;
+  Rule rule_;
+  bool has_target_ = false;
+  Things loaded_;
+  netlink::Bytes mask_;
+  netlink::Bytes flip_;
+};
+
+std::string expression_name(const NftExpression& expression) {
+  if (const auto* other = std::get_if<netlink::NftOtherExpression>(&expression)) return other->name;
+  return std::visit(
+      [](const auto& one) -> std::string {
+        if constexpr (requires { one.kName; })
+          return one.kName;
+        else
+          return one.name;
+      },
+      expression);
+}
+
+// The verdict of the last expression; nullptr if that has none.
+const NftVerdict* final_verdict(std::span<const NftExpression> expressions) {
+  if (expressions.empty()) return nullptr;
+  const auto* last = std::get_if<netlink::NftImmediate>(&expressions.back());
+  return last == nullptr ? nullptr : std::get_if<NftVerdict>(&last->data);
+}
+
+struct ForeignVerdict {
+  std::string words;
+  Action action;
+};
+
+ForeignVerdict foreign_verdict(const NftVerdict& verdict) {
+  switch (verdict.code) {
+    case NftVerdictCode::accept:
+      return {"accept", Verdict::accept};
+    case NftVerdictCode::drop:
+      return {"drop", Verdict::drop};
+    case NftVerdictCode::give_back:
+      return {"return", Verdict::return_};
+    case NftVerdictCode::go_on:
+      return {"continue", NoAction{}};
+    case NftVerdictCode::jump:
+      return {"jump " + verdict.chain, JumpTarget{.chain = verdict.chain}};
+    case NftVerdictCode::go_to:
+      return {"goto " + verdict.chain, GotoAction{.chain = verdict.chain}};
+  }
+  return {"verdict " + std::to_string(static_cast<std::int32_t>(verdict.code)), UnknownAction{}};
+}
+
+Rule foreign_rule(std::span<const NftExpression> bare) {
+  ForeignTarget target{.description = {}, .conditions = {}, .action = UnknownAction{}};
+  std::string words;
+  if (const auto* verdict = final_verdict(bare)) {
+    auto [text, action] = foreign_verdict(*verdict);
+    words = std::move(text);
+    target.action = std::move(action);
+    bare = bare.first(bare.size() - 1);
+  }
+  std::string names;
+  for (const auto& expression : bare)
+    names += (names.empty() ? "" : " ") + expression_name(expression);
+  if (!bare.empty()) target.conditions.emplace_back(UnknownCondition{});
+  if (!bare.empty() || words.empty()) target.description = "[" + names + "]";
+  if (!words.empty()) target.description += (target.description.empty() ? "" : " ") + words;
+  return {.target = std::move(target)};
+}
+
+}  // namespace
+
+Rule rule_in(std::span<const NftExpression> expressions, Family family) {
+  std::vector<NftExpression> bare;
+  std::ranges::copy_if(expressions, std::back_inserter(bare), [](const NftExpression& one) {
+    return !std::holds_alternative<netlink::NftCounter>(one);
+  });
+  auto rule = LooseDecoder(family).run(bare);
+  if (rule && expressions_of(*rule, family) == bare) return *std::move(rule);
+  return foreign_rule(bare);
+}
+
+std::optional<RuleCount> count_in(std::span<const NftExpression> expressions) {
+  std::optional<RuleCount> sum;
+  for (const auto& expression : expressions)
+    if (const auto* counter = std::get_if<netlink::NftCounter>(&expression)) {
+      if (!sum) sum = RuleCount{};
+      sum->packets += counter->packets;
+      sum->bytes += counter->bytes;
+    }
+  return sum;
+}
+
+WholeTable whole_table_of(const FilterContents& contents, Family family) {
+  WholeTable whole;
+  for (const auto& [name, chain] : contents.chains) {
+    auto& rules = whole.chains[name];
+    auto& counts = whole.counts[name];
+    for (const auto& rule : chain.rules) {
+      rules.push_back(rule_in(rule.expressions, family));
+      counts.push_back(count_in(rule.expressions).value_or(RuleCount{}));
+    }
+    if (chain.base) whole.policies[name] = chain.base->accepts ? Verdict::accept : Verdict::drop;
+  }
+  return whole;
+}
+
+}  // namespace ipvsproxier::ipset

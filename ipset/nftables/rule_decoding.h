@@ -1,0 +1,28 @@
+#pragma once
+
+// The rules of a table of nf_tables in our vocabulary (rules/rule_types.h), the opposite of
+// rule_expressions.h. Pure; any thread. For programs that show or judge rules, whoever made them.
+
+#include <span>
+#include <string>
+
+#include "ipset/nftables/filter_table.h"
+#include "ipset/rules/rule_types.h"
+
+namespace ipvsproxier::ipset {
+
+// The rule that has these expressions. Counters are no part of it. Sets of the table have their
+// names as set_name() writes them ("ip kube-ipvs vips").
+//
+// A rule outside our vocabulary has a ForeignTarget: its description lists the expressions in
+// brackets and the verdict in the words of nft(8), "[payload cmp] drop"; its action is the verdict,
+// its conditions are unknown. Names in it are as the kernel has them, control characters included.
+Rule rule_in(std::span<const netlink::NftExpression> expressions, netlink::Family family);
+
+// The sum of the counters of a rule; nullopt if it has none.
+std::optional<RuleCount> count_in(std::span<const netlink::NftExpression> expressions);
+
+// The chains of a table, with policies of the base chains. Rules without a counter count nothing.
+WholeTable whole_table_of(const FilterContents& contents, netlink::Family family);
+
+}  // namespace ipvsproxier::ipset
