@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <fstream>
@@ -15,6 +16,7 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "test/kernel/packet_filter.h"
 #include "test/support/paths.h"
 
 namespace ipvsproxier::test {
@@ -68,6 +70,14 @@ int take_status(pid_t pid) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
+std::vector<std::string> with_packet_filter(std::vector<std::string> flags) {
+  const auto asked = asked_packet_filter();
+  const bool chosen = std::ranges::any_of(
+      flags, [](const auto& flag) { return flag.starts_with("--packet-filter"); });
+  if (asked && !chosen) flags.push_back("--packet-filter=" + *asked);
+  return flags;
+}
+
 std::string content_of(const std::filesystem::path& file) {
   std::ostringstream text;
   text << std::ifstream(file, std::ios::binary).rdbuf();
@@ -88,7 +98,7 @@ RunResult run_once(const Netns& netns, const Manifests& manifests,
 }
 
 Daemon::Daemon(const Netns& netns, std::vector<std::string> flags)
-    : netns_(netns), flags_(std::move(flags)) {}
+    : netns_(netns), flags_(with_packet_filter(std::move(flags))) {}
 
 Daemon::~Daemon() {
   if (pid_ < 0) return;

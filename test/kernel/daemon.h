@@ -38,7 +38,8 @@ struct Memory {
 // An ipvs-proxier that follows its manifests. One at a time; may be started again after it ended.
 class Daemon {
  public:
-  // Does not start it. The flags are Manifests::flags() and what the test adds.
+  // Does not start it. The flags are Manifests::flags() and what the test adds; the packet filter
+  // is that of packet_filter.h.
   Daemon(const Netns& netns, std::vector<std::string> flags);
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;

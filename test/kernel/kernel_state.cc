@@ -5,6 +5,7 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "test/kernel/packet_filter.h"
 #include "test/support/require.h"
 
 namespace ipvsproxier::test {
@@ -48,20 +49,51 @@ std::vector<std::string> state_lines(const Netns& netns, const std::string& comm
   return lines;
 }
 
+// The lines of nf_tables, sorted: a rule with its chain and its place in it, an element with its
+// set. Chains and sets are listed in the order in which they were made.
+void add_nft_lines(const Netns& netns, std::vector<std::string>& lines) {
+  static const std::regex of_list(R"(^elements = \{ | \}$)");
+  static const std::regex comma(", *");
+  std::istringstream output(netns.inside([] { return shell("nft -s list ruleset"); }));
+  std::vector<std::string> own;
+  std::string table;
+  std::string object;
+  int place = 0;
+  for (std::string line; std::getline(output, line);) {
+    const auto start = line.find_first_not_of('\t');
+    if (start == std::string::npos || line[start] == '}') continue;
+    const std::string text = line.substr(start);
+    if (start == 0) table = text;
+    if (start == 1) object = text;
+    if (start == 1) place = 0;
+    if (start < 2) own.push_back(table + object);
+    if (start == 2 && object.starts_with("chain"))
+      own.push_back(table + object + std::to_string(place++) + ": " + text);
+    if (start < 2 || object.starts_with("chain")) continue;
+    const auto elements = std::regex_replace(text, of_list, "");
+    for (std::sregex_token_iterator one(elements.begin(), elements.end(), comma, -1), end;
+         one != end; ++one)
+      if (one->length() > 0) own.push_back(table + object + one->str());
+  }
+  std::ranges::sort(own);
+  lines.insert(lines.end(), own.begin(), own.end());
+}
+
 }  // namespace
 
 std::vector<std::string> kernel_lines(const Netns& netns) {
-  return state_lines(
-      netns,
-      "ipvsadm -Sn; ipset save; ip -o addr | sed -n '/ kube-ipvs[0-9]/p'; echo rules; "
-      "iptables-save;"
-      " ip6tables-save",
+  const std::string filters =
+      on_nftables() ? "echo rules" : "ipset save; echo rules; iptables-save; ip6tables-save";
+  auto lines = state_lines(
+      netns, "ipvsadm -Sn; ip -o addr | sed -n '/ kube-ipvs[0-9]/p'; " + filters,
       [](const std::string& line) {
         if (line.rfind("create ", 0) == 0) return without_luck(line);
         const auto link = line.find("kube-ipvs");  // its number before it
         return link == std::string::npos ? line : line.substr(link);
       },
       [](const std::string& line) { return line[0] == ':' ? without_counters(line) : line; });
+  if (on_nftables()) add_nft_lines(netns, lines);
+  return lines;
 }
 
 std::vector<std::string> everything(const Netns& netns) {

@@ -18,9 +18,9 @@
 
 namespace ipvsproxier::test {
 
-// What ipvsadm, ipset, iptables-save, ip6tables-save and ip print of it, in lines that can be
-// compared: sorted where the kernel has no order, without counters and numbers of luck. Throws if a
-// tool fails.
+// What ipvsadm, ip and, by the packet filter (packet_filter.h), ipset, iptables-save and
+// ip6tables-save or nft print of it, in lines that can be compared: sorted where the kernel has no
+// order, without counters and numbers of luck. Throws if a tool fails.
 std::vector<std::string> kernel_lines(const Netns& netns);
 
 // All links, addresses, sets, rules and virtual services, byte for byte: with numbers of luck,

@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "test/kernel/packet_filter.h"
 #include "test/kernel/traffic.h"
 
 namespace ipvsproxier::test {
@@ -194,7 +195,8 @@ TEST_CASE("kernel: traffic: external IPs, pings, and ports that are no Service")
     check_pings(bed.cluster, a, 0);
   }
 
-  bed.program({bed.by_routes ? "--vip-ping=false" : "--kube-proxy-compat"});
+  // --kube-proxy-compat is for iptables alone.
+  bed.program({bed.by_routes || on_nftables() ? "--vip-ping=false" : "--kube-proxy-compat"});
   for (const FilteredAddresses& a : {kFiltered4, kFiltered6}) {
     check_external(bed.cluster, a);
     check_pings(bed.cluster, a, ECONNREFUSED);
