@@ -356,7 +356,7 @@ Result<bool> NlChannel::next_of_dump(Operation operation,
   if (*state == DumpCollector::State::more) return true;
   dump_.reset();
   if (*state == DumpCollector::State::interrupted)
-    return Error{ErrorKind::busy, EBUSY, "the table changed during the listing"};
+    return Error{ErrorKind::busy, EINTR, "the table changed during the listing"};
   return false;
 }
 

@@ -93,7 +93,8 @@ class NlChannel {
   // marks. Beginning another dump ends an unfinished one.
   Status begin_dump(Bytes request);
   // Passes the next messages' payloads to `each`; false after the last part. Call only after
-  // begin_dump() and only until it returns false.
+  // begin_dump() and only until it returns false. `busy` with EINTR: that was the last part, and
+  // the kernel marked the dump as interrupted by a change.
   Result<bool> next_of_dump(Operation operation, const std::function<Status(ByteView)>& each);
   // Reads the rest of an unfinished dump and discards it: the dump may hold resources in the
   // kernel.

@@ -61,9 +61,9 @@ EXTRA_HEADERS = {"proxier/sync": PUBLISH, "proxier/watch": PUBLISH,
                  "proxier/config": {"proxier/serve/listen_socket.h"}}
 
 # ipset uses netlink for addresses, results and descriptors, for the channel its listings need, and for
-# what of nf_tables needs no socket.
+# nf_tables: its codec, and notifications, which tell whether a listing holds.
 IPSET_NETLINK = re.compile(r"netlink/(ip_address|result|unique_fd|nl_answers|nl_channel|nl_codec|"
-                           r"containers/\w+|nftables/nftables_(types|codec|transaction))\.h$")
+                           r"containers/\w+|nftables/nftables_(types|codec|events|monitor|transaction))\.h$")
 
 # serve speaks of addresses and results; the kernel is not its business.
 SERVE_NETLINK = re.compile(r"netlink/(ip_address|result|unique_fd)\.h$")
@@ -182,7 +182,7 @@ SELF_TEST = [
     ("netlink/nftables/a.cc", "<linux/netfilter/nf_tables.h>", ""),
     ("netlink/a.cc", "<linux/netfilter/nf_tables.h>", "does not belong here"),
     ("ipset/nftables/a.cc", '"netlink/nftables/nftables_codec.h"', ""),
-    ("ipset/nftables/a.cc", '"netlink/nftables/nftables_monitor.h"', "results and descriptors only"),
+    ("ipset/nftables/a.cc", '"netlink/nftables/nftables_monitor.h"', ""),
     ("netlink/a.h", "<linux/netfilter/nfnetlink.h>", "does not belong here"),
     ("netlink/a.cc", "<linux/netfilter/x_tables.h>", "does not belong here"),
     ("netlink/nl_channel.cc", "<netlink/socket.h>", ""),

@@ -1,10 +1,13 @@
 #include "ipset/nftables/filter_kernel.h"
 
 #include <linux/netlink.h>
+#include <poll.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <iterator>
 #include <utility>
+#include <variant>
 
 #include <fmt/format.h>
 
@@ -18,14 +21,33 @@ using namespace netlink;
 namespace {
 
 constexpr int kReadAttempts = 5;
+// Some 4 ms, measured natively on Linux 6.18.
+constexpr std::size_t kPartElements = 4096;
+// The notification of a transaction that has a generation is under way.
+constexpr int kNotificationMs = 200;
 
 bool is_absent(const Error& error) {
   return error.kind == ErrorKind::missing;
 }
 
-// What is read again: others changed something meanwhile.
-bool is_interrupted(const Error& error) {
-  return error.kind == ErrorKind::busy || error.kind == ErrorKind::overrun;
+// All of it is there, but some table changed meanwhile.
+bool is_marked(const Error& error) {
+  return error.kind == ErrorKind::busy && error.sys_errno == EINTR;
+}
+
+Error changed_meanwhile() {
+  return {ErrorKind::busy, EBUSY, "others changed the table during the listing"};
+}
+
+// Whether the operation changes the elements of the set.
+bool touches(const NftOp& op, const NftTableKey& table, const std::string& set) {
+  const auto in_set = [&](const auto* change) {
+    return change != nullptr && change->table == table && change->set == set;
+  };
+  const auto* gone = std::get_if<NftDeleteTable>(&op);
+  return in_set(std::get_if<NftAddElements>(&op)) || in_set(std::get_if<NftDeleteElements>(&op)) ||
+         in_set(std::get_if<NftFlushSet>(&op)) || in_set(std::get_if<NftDeleteSet>(&op)) ||
+         (gone != nullptr && gone->table == table);
 }
 
 // A dump may list other tables as well: what stands in them need not be readable.
@@ -36,10 +58,19 @@ bool is_in(const NftTableKey& table, ByteView payload) {
 
 }  // namespace
 
+KernelFilterTable::KernelFilterTable(NlChannel changes, NlChannel listings,
+                                     std::unique_ptr<NftMonitor> monitor)
+    : channel_(std::move(changes)), listings_(std::move(listings)), monitor_(std::move(monitor)) {}
+
 Result<std::unique_ptr<KernelFilterTable>> KernelFilterTable::open(const NlOptions& options) {
-  auto channel = NlChannel::open(NETLINK_NETFILTER, options);
-  if (!channel) return in_context(channel.error(), "open nf_tables");
-  std::unique_ptr<KernelFilterTable> table(new KernelFilterTable(std::move(*channel)));
+  auto changes = NlChannel::open(NETLINK_NETFILTER, options);
+  if (!changes) return in_context(changes.error(), "open nf_tables");
+  auto listings = NlChannel::open(NETLINK_NETFILTER, options);
+  if (!listings) return in_context(listings.error(), "open nf_tables");
+  auto monitor = NftMonitor::open({}, 0);
+  if (!monitor) return in_context(monitor.error(), "open nf_tables");
+  std::unique_ptr<KernelFilterTable> table(
+      new KernelFilterTable(*std::move(changes), *std::move(listings), *std::move(monitor)));
   auto generation = table->generation();
   if (generation) return table;
   auto error = generation.error();
@@ -59,35 +90,45 @@ Result<std::uint32_t> KernelFilterTable::generation() {
 
 std::vector<Status> KernelFilterTable::apply(std::span<const NftUnit> units) {
   const auto send = [&](std::span<const Bytes> messages) {
-    auto outcome = channel_.transact_batch(Operation::nftables, encode_nft_begin(), messages,
-                                           encode_nft_end());
-    if (outcome.whole && listing_) ++listing_->own_transactions;
-    return outcome;
+    return channel_.transact_batch(Operation::nftables, encode_nft_begin(), messages,
+                                   encode_nft_end());
   };
+  if (listing_)
+    for (const auto& unit : units)
+      for (const auto& op : unit.ops)
+        if (touches(op, listing_->reading.table, listing_->set)) listing_->changed = true;
   return apply_nft_units(units, send);
 }
 
 Status KernelFilterTable::dump(const Bytes& request, const std::function<Status(ByteView)>& each) {
-  return channel_.stream(Operation::nftables, request, each);
+  auto status = listings_.stream(Operation::nftables, request, each);
+  if (!status && is_marked(status.error())) return {};
+  return status;
 }
 
-// Calls `read` until no transaction came in between; the generation that was read.
-Result<std::uint32_t> KernelFilterTable::read_at_once(const std::function<Status()>& read) {
-  Error failure;
-  for (int attempt = 0; attempt < kReadAttempts; ++attempt) {
-    const auto before = generation();
-    if (!before) return before.error();
-    if (const auto status = read(); !status) {
-      failure = status.error();
-      if (!is_interrupted(failure)) break;
-      continue;
-    }
-    const auto after = generation();
-    if (!after) return after.error();
-    if (*before == *after) return *after;
-    failure = {ErrorKind::busy, EBUSY, "the tables changed during each listing"};
+Result<KernelFilterTable::Reading> KernelFilterTable::begin_reading(const NftTableKey& table) {
+  static_cast<void>(monitor_->take());
+  const auto begun = generation();
+  if (!begun) return begun.error();
+  return Reading{.table = table, .generation = *begun, .events = {}};
+}
+
+// `busy` if others changed the table since the reading began, or may have.
+Status KernelFilterTable::end_reading(Reading reading) {
+  const auto now = generation();
+  if (!now) return now.error();
+  if (*now == reading.generation) return {};
+  while (true) {
+    auto& events = reading.events;
+    monitor_->take(events);
+    if (events.overrun) return changed_meanwhile();
+    for (const auto& change : events.changes)
+      if (change.table == reading.table && change.port != port()) return changed_meanwhile();
+    // Generations wrap around.
+    if (events.generation && static_cast<std::int32_t>(*events.generation - *now) >= 0) return {};
+    pollfd ready{monitor_->fd(), POLLIN, 0};
+    if (::poll(&ready, 1, kNotificationMs) <= 0) return changed_meanwhile();
   }
-  return failure;
 }
 
 // The chains with their rules, and the sets without elements.
@@ -119,72 +160,75 @@ Status KernelFilterTable::read_frame(const NftTableKey& table, FilterContents& c
   });
 }
 
-Status KernelFilterTable::read_elements(const NftTableKey& table, FilterSet& set) {
-  set.elements.clear();
-  auto status =
-      dump(encode_list_nft_elements(table, set.spec.name), [&](ByteView payload) -> Status {
-        auto listed = decode_nft_elements(payload);
-        if (!listed) return listed.error();
-        std::ranges::move(listed->elements, std::back_inserter(set.elements));
-        return {};
-      });
-  std::ranges::sort(set.elements);
-  return status;
-}
-
-Result<std::optional<FilterTable::Part>> KernelFilterTable::begin_list(const NftTableKey& table) {
+Result<std::optional<FilterContents>> KernelFilterTable::list_frame(const NftTableKey& table) {
   listing_.reset();
-  frame_ = {};
-  Part part;
-  const auto generation = read_at_once([&]() -> Status {
+  FilterContents contents;
+  const auto read = [&]() -> Status {
+    auto reading = begin_reading(table);
+    if (!reading) return reading.error();
     const auto answer = channel_.query(Operation::nftables, encode_get_nft_table(table));
     if (!answer) return answer.error();
-    return read_frame(table, part.contents);
-  });
-  if (!generation && is_absent(generation.error())) return std::optional<Part>{};
-  if (!generation) return in_context(generation.error(), "list " + to_string(table));
-  listing_.emplace(Listing{.table = table, .sets = {}, .begun = *generation});
-  for (const auto& [name, set] : part.contents.sets) {
-    listing_->sets.push_back(name);
-    frame_.sets[name].spec = set.spec;
+    if (auto frame = read_frame(table, contents); !frame) return frame;
+    return end_reading(*std::move(reading));
+  };
+  auto status = read();
+  for (int attempt = 1; attempt < kReadAttempts; ++attempt) {
+    if (status || status.error().kind != ErrorKind::busy) break;
+    status = read();
   }
-  std::ranges::reverse(listing_->sets);
-  part.last = listing_->sets.empty();
-  if (part.last) listing_.reset();
-  return std::optional<Part>(std::move(part));
+  if (status) return std::optional(std::move(contents));
+  if (is_absent(status.error())) return std::optional<FilterContents>{};
+  return in_context(status.error(), "list " + to_string(table));
 }
 
-Result<FilterTable::Part> KernelFilterTable::next_list() {
-  if (!listing_) return no_filter_listing();
-  Part part;
-  const auto name = listing_->sets.back();
-  auto& set = part.contents.sets[name];
-  set.spec = frame_.sets[name].spec;
-  auto generation = read_at_once([&] { return read_elements(listing_->table, set); });
-  if (!generation && is_absent(generation.error())) {
-    part.contents.sets.clear();
-    generation = this->generation();
+// The next part of `listing_`, which goes with the last part and with an error.
+Result<FilterTable::ElementsPart> KernelFilterTable::read_part() {
+  ElementsPart part{.elements = {}, .last = false};
+  const auto keep = [&](ByteView payload) -> Status {
+    auto listed = decode_nft_elements(payload);
+    if (!listed) return listed.error();
+    std::ranges::move(listed->elements, std::back_inserter(part.elements));
+    return {};
+  };
+  while (!part.last && part.elements.size() < kPartElements) {
+    auto more = listings_.next_of_dump(Operation::nftables, keep);
+    // While it is read, others may say much.
+    monitor_->take(listing_->reading.events);
+    if (!more && is_marked(more.error())) more = false;
+    if (!more) {
+      listings_.end_dump();
+      listing_.reset();
+      return std::move(more.error());
+    }
+    part.last = !*more;
   }
-  if (!generation) {
-    const auto what = fmt::format("list {} {}", to_string(listing_->table), name);
-    listing_.reset();
-    return in_context(generation.error(), what);
-  }
-  part.disturbed = *generation - listing_->begun != listing_->own_transactions;
-  listing_->sets.pop_back();
-  part.last = listing_->sets.empty();
-  if (part.last) listing_.reset();
+  if (!part.last) return part;
+  auto listing = *std::exchange(listing_, std::nullopt);
+  if (listing.changed) return Error{ErrorKind::busy, EBUSY, "the set changed during its listing"};
+  if (auto whole = end_reading(std::move(listing.reading)); !whole) return std::move(whole.error());
   return part;
 }
 
-Result<std::optional<std::vector<NftElement>>> KernelFilterTable::list_elements(
+Result<std::optional<FilterTable::ElementsPart>> KernelFilterTable::begin_elements(
     const NftTableKey& table, const std::string& set) {
-  FilterSet listed{.spec = {.name = set}, .elements = {}};
-  const auto generation = read_at_once([&] { return read_elements(table, listed); });
-  if (!generation && is_absent(generation.error())) return std::optional<std::vector<NftElement>>{};
-  if (!generation)
-    return in_context(generation.error(), fmt::format("list {} {}", to_string(table), set));
-  return std::optional(std::move(listed.elements));
+  const auto what = fmt::format("list {} {}", to_string(table), set);
+  auto reading = begin_reading(table);
+  if (!reading) return in_context(reading.error(), what);
+  listing_.emplace(Listing{.reading = *std::move(reading), .set = set});
+  if (auto begun = listings_.begin_dump(encode_list_nft_elements(table, set)); !begun)
+    return in_context(std::move(begun.error()), what);
+  auto part = read_part();
+  if (part) return std::optional(*std::move(part));
+  if (is_absent(part.error())) return std::optional<ElementsPart>{};
+  return in_context(std::move(part.error()), what);
+}
+
+Result<FilterTable::ElementsPart> KernelFilterTable::next_elements() {
+  if (!listing_) return no_filter_listing();
+  const auto what = fmt::format("list {} {}", to_string(listing_->reading.table), listing_->set);
+  auto part = read_part();
+  if (!part) return in_context(std::move(part.error()), what);
+  return part;
 }
 
 }  // namespace ipvsproxier::ipset

@@ -1,42 +1,58 @@
 #include "ipset/nftables/filter_table.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace ipvsproxier::ipset {
 
 namespace {
 
-// Listings made before somebody else stops changing things.
-constexpr int kWholeListings = 5;
+using netlink::NftElement;
+using netlink::NftTableKey;
+using netlink::Result;
+
+// Listings of one set before others must have stopped changing it.
+constexpr int kListAttempts = 5;
+
+Result<std::optional<std::vector<NftElement>>> all_elements(FilterTable& filter,
+                                                            const NftTableKey& table,
+                                                            const std::string& set) {
+  auto begun = filter.begin_elements(table, set);
+  if (!begun) return std::move(begun.error());
+  if (!*begun) return std::optional<std::vector<NftElement>>{};
+  auto elements = std::move((*begun)->elements);
+  for (bool last = (*begun)->last; !last;) {
+    auto part = filter.next_elements();
+    if (!part) return std::move(part.error());
+    std::ranges::move(part->elements, std::back_inserter(elements));
+    last = part->last;
+  }
+  std::ranges::sort(elements);
+  return std::optional(std::move(elements));
+}
 
 }  // namespace
 
-netlink::Result<std::optional<FilterContents>> FilterTable::list_frame(
-    const netlink::NftTableKey& table) {
-  auto first = begin_list(table);
-  if (!first) return first.error();
-  if (!*first) return std::optional<FilterContents>{};
-  return std::optional((**std::move(first)).contents);
+Result<std::optional<std::vector<NftElement>>> FilterTable::list_elements(const NftTableKey& table,
+                                                                          const std::string& set) {
+  auto listed = all_elements(*this, table, set);
+  for (int attempt = 1; attempt < kListAttempts; ++attempt) {
+    if (listed || listed.error().kind != netlink::ErrorKind::busy) break;
+    listed = all_elements(*this, table, set);
+  }
+  return listed;
 }
 
-netlink::Result<std::optional<FilterContents>> FilterTable::list(
-    const netlink::NftTableKey& table) {
-  for (int attempt = 0; attempt < kWholeListings; ++attempt) {
-    auto first = begin_list(table);
-    if (!first) return first.error();
-    if (!*first) return std::optional<FilterContents>{};
-    auto whole = **std::move(first);
-    while (!whole.last && !whole.disturbed) {
-      auto part = next_list();
-      if (!part) return part.error();
-      for (auto& [name, set] : part->contents.sets) whole.contents.sets[name] = std::move(set);
-      whole.last = part->last;
-      whole.disturbed = part->disturbed;
-    }
-    if (!whole.disturbed) return std::optional<FilterContents>(std::move(whole.contents));
+Result<std::optional<FilterContents>> FilterTable::list(const NftTableKey& table) {
+  auto contents = list_frame(table);
+  if (!contents || !*contents) return contents;
+  for (auto& [name, set] : (*contents)->sets) {
+    auto elements = list_elements(table, name);
+    if (!elements) return std::move(elements.error());
+    if (*elements) set.elements = **std::move(elements);
   }
-  return netlink::Error{netlink::ErrorKind::busy, EBUSY,
-                        "list " + to_string(table) + ": changed during each listing"};
+  return contents;
 }
 
 }  // namespace ipvsproxier::ipset

@@ -54,29 +54,30 @@ class FilterTable {
   // chain and for a kernel without nf_tables.
   virtual std::vector<netlink::Status> apply(std::span<const netlink::NftUnit> units) = 0;
 
-  // The table at one moment; nullopt if there is none of this name.
-  virtual netlink::Result<std::optional<FilterContents>> list(const netlink::NftTableKey& table);
+  // The chains with their rules and the sets without their elements, at one moment; nullopt if
+  // there is no table of this name. `busy`: others changed it during each of several listings.
+  virtual netlink::Result<std::optional<FilterContents>> list_frame(
+      const netlink::NftTableKey& table) = 0;
 
-  // The same in parts: begin_list(), then next_list() until a part has `last`. The first part has
-  // the chains with their rules, and the sets without elements; each further part one set with its
-  // elements. A part is the table at one moment; between the parts the table may be changed. A set
-  // that is gone by then is left out. Beginning another listing ends an unfinished one.
-  struct Part {
-    FilterContents contents;
+  // The elements of one set in parts: begin_elements(), then next_elements() until a part has
+  // `last`; nullopt if the table has no set of this name. Everything else is allowed between the
+  // parts. All parts together are the set at one moment: if we changed the set before the last
+  // part, or others its table, the listing ends with `busy`. Changes of other tables do not matter.
+  // Beginning another listing ends an unfinished one.
+  struct ElementsPart {
+    std::vector<netlink::NftElement> elements;  // not sorted
     bool last = true;
-    // Whether somebody else changed any table since the listing began, as far as the number of
-    // transactions tells; NftMonitor tells which table.
-    bool disturbed = false;
   };
-  virtual netlink::Result<std::optional<Part>> begin_list(const netlink::NftTableKey& table) = 0;
-  virtual netlink::Result<Part> next_list() = 0;
-
-  // The chains with their rules and the sets without their elements: the first part of a listing,
-  // which ends an unfinished one. nullopt if there is no table of this name.
-  netlink::Result<std::optional<FilterContents>> list_frame(const netlink::NftTableKey& table);
-  // The elements of one set at one moment, sorted; nullopt if the table has no set of this name.
-  virtual netlink::Result<std::optional<std::vector<netlink::NftElement>>> list_elements(
+  virtual netlink::Result<std::optional<ElementsPart>> begin_elements(
       const netlink::NftTableKey& table, const std::string& set) = 0;
+  virtual netlink::Result<ElementsPart> next_elements() = 0;
+
+  // The same at once, sorted. `busy` after several listings.
+  netlink::Result<std::optional<std::vector<netlink::NftElement>>> list_elements(
+      const netlink::NftTableKey& table, const std::string& set);
+
+  // The frame, and then each of its sets; nullopt if there is no table of this name.
+  netlink::Result<std::optional<FilterContents>> list(const netlink::NftTableKey& table);
 
   // The number by which notifications name our own changes (NftMonitor).
   virtual std::uint32_t port() const = 0;
@@ -86,7 +87,7 @@ class FilterTable {
 
  protected:
   static netlink::Error no_filter_listing() {
-    return {netlink::ErrorKind::busy, EBUSY, "no listing of a table has begun"};
+    return {netlink::ErrorKind::busy, EBUSY, "no listing of a set has begun"};
   }
 };
 

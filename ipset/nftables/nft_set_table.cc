@@ -25,6 +25,11 @@ using netlink::NftFlushChain;
 using netlink::NftFlushSet;
 using netlink::NftUnit;
 
+// Listings in parts, disturbed, before one at once.
+constexpr int kMostDisturbances = 2;
+// Virtual services with source ranges in a part of a listing: some ms.
+constexpr std::size_t kServicesAPart = 64;
+
 // Of a name that set_name() made.
 std::optional<SetSpec> spec_of(const std::string& name) {
   for (const auto family : netlink::kFamilies)
@@ -73,6 +78,31 @@ std::optional<RestrictedService> restricted_by(const netlink::NftElement& elemen
   return service;
 }
 
+// The addition of an element whose key has other data.
+NftUnit replacement_of(NftUnit addition) {
+  auto old = std::get<NftAddElements>(addition.ops.front());
+  for (auto& element : old.elements) element.data.reset();
+  addition.ops.insert(addition.ops.begin(), NftDeleteElements{old.table, old.set, old.elements});
+  return addition;
+}
+
+// Keys that are none of ours are left out.
+std::vector<Element> elements_of(const SetSpec& spec, std::span<const netlink::NftElement> listed) {
+  std::vector<Element> elements;
+  for (const auto& one : listed)
+    if (auto element = element_of(spec, one)) elements.push_back(*element);
+  return elements;
+}
+
+std::vector<Element> elements_of(const std::map<RestrictedService, std::set<IpPrefix>>& ranges) {
+  std::vector<Element> elements;
+  for (const auto& [service, prefixes] : ranges)
+    for (const auto& prefix : prefixes)
+      elements.emplace_back(
+          IpPortNetElement{service.address, service.protocol, service.port, prefix});
+  return elements;
+}
+
 }  // namespace
 
 Status NftSetTable::commit(NftUnit unit) {
@@ -115,16 +145,12 @@ Result<std::optional<ListedSet>> NftSetTable::list(const std::string& name) {
 
 Result<std::optional<std::vector<Element>>> NftSetTable::elements_in(const SetSpec& spec) {
   using Found = std::optional<std::vector<Element>>;
-  std::vector<Element> elements;
   if (spec.kind == SetKind::nft_source_ranges) {
     ranges_.erase(spec.family);
     auto ranges = read_ranges(spec.family);
     if (!ranges) return std::move(ranges.error());
     if (!*ranges) return Found{};
-    for (const auto& [service, prefixes] : **ranges)
-      for (const auto& prefix : prefixes)
-        elements.emplace_back(
-            IpPortNetElement{service.address, service.protocol, service.port, prefix});
+    auto elements = elements_of(**ranges);
     ranges_[spec.family] = *std::move(*ranges);
     return Found(std::move(elements));
   }
@@ -132,28 +158,114 @@ Result<std::optional<std::vector<Element>>> NftSetTable::elements_in(const SetSp
       table_.list_elements(nft_table_of(spec.family), std::string(name_in_table(spec.name)));
   if (!listed) return std::move(listed.error());
   if (!*listed) return Found{};
-  for (const auto& one : **listed)
-    if (auto element = element_of(spec, one)) elements.push_back(*element);
-  return Found(std::move(elements));
+  return Found(elements_of(spec, **listed));
 }
 
-Result<std::optional<NftSetTable::Ranges>> NftSetTable::read_ranges(Family family) {
+Result<std::optional<SetTable::SetPart>> NftSetTable::begin_list(const std::string& name) {
+  // Its last listing has not come to its end.
+  const bool again = name == disturbed_ && disturbances_ >= kMostDisturbances;
+  if (name != disturbed_) disturbances_ = 0;
+  disturbed_ = name;
+  ++disturbances_;
+  listing_.reset();
+  const auto spec = spec_of(name);
+  if (again || !spec) {
+    disturbed_.clear();
+    return SetTable::begin_list(name);
+  }
+  if (spec->kind == SetKind::nft_source_ranges) return begin_ranges(*spec);
+  auto begun =
+      table_.begin_elements(nft_table_of(spec->family), std::string(name_in_table(spec->name)));
+  if (!begun && begun.error().kind == ErrorKind::busy) return SetTable::begin_list(name);
+  if (!begun) return std::move(begun.error());
+  if (!*begun) return std::optional<SetPart>{};
+  SetPart part{{*spec, {}, elements_of(*spec, (*begun)->elements)}, (*begun)->last};
+  if (part.last)
+    disturbed_.clear();
+  else
+    listing_.emplace(Listing{.spec = *spec, .services = {}, .ranges = {}});
+  return std::optional(std::move(part));
+}
+
+Result<SetTable::SetPart> NftSetTable::next_list() {
+  if (!listing_) return listing_ended();
+  if (listing_->spec.kind == SetKind::nft_source_ranges) return next_ranges();
+  auto next = table_.next_elements();
+  if (!next) {
+    listing_.reset();
+    return std::move(next.error());
+  }
+  SetPart part{{listing_->spec, {}, elements_of(listing_->spec, next->elements)}, next->last};
+  if (part.last) {
+    listing_.reset();
+    disturbed_.clear();
+  }
+  return part;
+}
+
+Result<std::optional<SetTable::SetPart>> NftSetTable::begin_ranges(const SetSpec& spec) {
+  auto services = intact_services(spec.family);
+  if (!services) return std::move(services.error());
+  if (!*services) return std::optional<SetPart>{};
+  listing_.emplace(Listing{.spec = spec, .services = **std::move(services), .ranges = {}});
+  auto part = next_ranges();
+  if (!part) return std::move(part.error());
+  return std::optional(*std::move(part));
+}
+
+Result<SetTable::SetPart> NftSetTable::next_ranges() {
+  const auto family = listing_->spec.family;
+  Ranges found;
+  for (std::size_t i = 0; i < kServicesAPart && !listing_->services.empty(); ++i) {
+    const auto service = listing_->services.back();
+    listing_->services.pop_back();
+    auto listed = table_.list_elements(nft_table_of(family), ranges_name(service));
+    if (!listed) {
+      listing_.reset();
+      return std::move(listed.error());
+    }
+    if (!*listed) continue;
+    if (const auto prefixes = prefixes_of(**listed, family))
+      found[service] = {prefixes->begin(), prefixes->end()};
+  }
+  SetPart part{{listing_->spec, {}, elements_of(found)}, listing_->services.empty()};
+  listing_->ranges.merge(found);
+  if (part.last) {
+    ranges_[family] = std::move(listing_->ranges);
+    listing_.reset();
+    disturbed_.clear();
+  }
+  return part;
+}
+
+// The virtual services whose source ranges packets meet; nullopt without their map.
+Result<std::optional<std::vector<RestrictedService>>> NftSetTable::intact_services(Family family) {
+  using Found = std::optional<std::vector<RestrictedService>>;
   const auto table = nft_table_of(family);
   const std::string map(name_in_table(restricted_map(family).name));
   auto frame = table_.list_frame(table);
   if (!frame) return std::move(frame.error());
-  if (!*frame || !(*frame)->sets.contains(map)) return std::optional<Ranges>{};
+  if (!*frame || !(*frame)->sets.contains(map)) return Found{};
   auto restricted = table_.list_elements(table, map);
   if (!restricted) return std::move(restricted.error());
+  std::vector<RestrictedService> services;
+  for (const auto& element : restricted->value_or(std::vector<netlink::NftElement>{}))
+    if (const auto service = restricted_by(element); service && is_intact(**frame, *service))
+      services.push_back(*service);
+  return Found(std::move(services));
+}
+
+Result<std::optional<NftSetTable::Ranges>> NftSetTable::read_ranges(Family family) {
+  auto services = intact_services(family);
+  if (!services) return std::move(services.error());
+  if (!*services) return std::optional<Ranges>{};
   Ranges ranges;
-  for (const auto& element : restricted->value_or(std::vector<netlink::NftElement>{})) {
-    const auto service = restricted_by(element);
-    if (!service || !is_intact(**frame, *service)) continue;
-    auto listed = table_.list_elements(table, ranges_name(*service));
+  for (const auto& service : **services) {
+    auto listed = table_.list_elements(nft_table_of(family), ranges_name(service));
     if (!listed) return std::move(listed.error());
     if (!*listed) continue;
     if (const auto prefixes = prefixes_of(**listed, family))
-      ranges[*service] = {prefixes->begin(), prefixes->end()};
+      ranges[service] = {prefixes->begin(), prefixes->end()};
   }
   return std::optional(std::move(ranges));
 }
@@ -185,24 +297,25 @@ std::vector<Status> NftSetTable::apply_elements(const SetSpec& spec,
       units.push_back({{NftDeleteElements{table, set, {*std::move(element)}}}});
   }
   auto statuses = table_.apply(units);
+  std::vector<NftUnit> replacements;
+  std::vector<std::size_t> replaced;
   for (std::size_t i = 0; i < units.size(); ++i) {
-    const auto& op = ops[places[i]];
-    auto& status = statuses[i];
-    if (!op.add) status = forgive_missing(std::move(status));
-    if (op.add && !status && status.error().kind == ErrorKind::already) {
-      // The key has other data.
-      auto unit = std::move(units[i]);
-      auto old = std::get<NftAddElements>(unit.ops.front()).elements.front();
-      old.data.reset();
-      unit.ops.insert(unit.ops.begin(), NftDeleteElements{table, set, {std::move(old)}});
-      status = commit(std::move(unit));
+    const bool adds = ops[places[i]].add;
+    if (!adds) statuses[i] = forgive_missing(std::move(statuses[i]));
+    if (adds && !statuses[i] && statuses[i].error().kind == ErrorKind::already) {
+      replacements.push_back(replacement_of(std::move(units[i])));
+      replaced.push_back(places[i]);
     }
-    outcomes[places[i]] = std::move(status);
+    outcomes[places[i]] = std::move(statuses[i]);
   }
+  auto again = table_.apply(replacements);
+  for (std::size_t i = 0; i < again.size(); ++i) outcomes[replaced[i]] = std::move(again[i]);
   return outcomes;
 }
 
 std::vector<Status> NftSetTable::apply_ranges(const SetSpec& spec, std::span<const ElementOp> ops) {
+  // It would make an old reading known at its end.
+  if (listing_ && listing_->spec == spec) listing_.reset();
   if (!ranges_.contains(spec.family)) {
     auto ranges = read_ranges(spec.family);
     if (!ranges) return std::vector<Status>(ops.size(), Status(ranges.error()));

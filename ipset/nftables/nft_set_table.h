@@ -30,6 +30,10 @@ class NftSetTable final : public SetTable {
   // Keys that are none of ours are left out. A virtual service whose chain of source ranges is not
   // as we wrote it has none, so that they are written again.
   Result<std::optional<ListedSet>> list(const std::string& name) override;
+  // Some milliseconds a part. A listing that changes disturb begins again, and the third time is
+  // made at once.
+  Result<std::optional<SetPart>> begin_list(const std::string& name) override;
+  Result<SetPart> next_list() override;
   std::vector<Status> apply(const SetSpec& spec, std::span<const ElementOp> ops) override;
   Status destroy(const std::string& name) override;
   std::uint64_t requests() const override { return table_.requests(); }
@@ -39,7 +43,17 @@ class NftSetTable final : public SetTable {
   // others, which the kernel's intervals do not have.
   using Ranges = std::map<RestrictedService, std::set<IpPrefix>>;
 
+  // A listing in parts: of a set, or of the source ranges of one virtual service after another.
+  struct Listing {
+    SetSpec spec;
+    std::vector<RestrictedService> services;  // still to come, the last first
+    Ranges ranges;                            // so far
+  };
+
   Result<std::optional<std::vector<Element>>> elements_in(const SetSpec& spec);
+  Result<std::optional<SetPart>> begin_ranges(const SetSpec& spec);
+  Result<SetPart> next_ranges();
+  Result<std::optional<std::vector<RestrictedService>>> intact_services(Family family);
   Result<std::optional<Ranges>> read_ranges(Family family);
   std::vector<Status> apply_elements(const SetSpec& spec, std::span<const ElementOp> ops);
   std::vector<Status> apply_ranges(const SetSpec& spec, std::span<const ElementOp> ops);
@@ -49,6 +63,9 @@ class NftSetTable final : public SetTable {
 
   FilterTable& table_;
   std::map<Family, Ranges> ranges_;  // no entry: unknown
+  std::optional<Listing> listing_;
+  std::string disturbed_;  // the set whose listing did not end, and how often
+  int disturbances_ = 0;
 };
 
 }  // namespace ipvsproxier::ipset

@@ -237,6 +237,14 @@ Result<std::uint32_t> decode_nft_generation(ByteView payload) {
   return *id;
 }
 
+std::optional<std::uint32_t> nft_generation_of(const MessageView& notification) {
+  const auto type = notification.type;
+  if (NFNL_SUBSYS_ID(type) != NFNL_SUBSYS_NFTABLES || NFNL_MSG_TYPE(type) != NFT_MSG_NEWGEN)
+    return std::nullopt;
+  const auto generation = decode_nft_generation(notification.payload);
+  return generation ? std::optional(*generation) : std::nullopt;
+}
+
 std::optional<NftTableKey> nft_table_of(const MessageView& notification) {
   // The end of a transaction has a number in the place of a name.
   const auto type = notification.type;

@@ -15,8 +15,10 @@ void NftEventReader::take(ByteView datagram, NftEvents& events) const {
       return;
     }
     if (!*message) return;
+    if (const auto generation = nft_generation_of(**message)) events.generation = generation;
     auto table = nft_table_of(**message);
-    if (!table || std::ranges::find(tables_, *table) == tables_.end()) continue;
+    if (!table || (!tables_.empty() && std::ranges::find(tables_, *table) == tables_.end()))
+      continue;
     events.changes.insert({*std::move(table), (*message)->port});
     if (events.changes.size() <= kMostChanges) continue;
     events.changes.clear();

@@ -6,6 +6,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -25,6 +26,7 @@ struct NftChange {
 
 struct NftEvents {
   std::set<NftChange> changes;
+  std::optional<std::uint32_t> generation;  // of the last transaction that is told, of any table
   bool overrun = false;  // notifications were lost: any of our tables may have changed
 
   bool empty() const { return changes.empty() && !overrun; }
@@ -35,9 +37,10 @@ class NftEventReader {
   // More changers between two readings are an overrun: a set of events stays small.
   static constexpr std::size_t kMostChanges = 256;
 
+  // Without tables all are watched.
   explicit NftEventReader(std::vector<NftTableKey> tables) : tables_(std::move(tables)) {}
 
-  // Adds what a received datagram says about our tables.
+  // Adds what a received datagram says about the tables.
   void take(ByteView datagram, NftEvents& events) const;
 
  private:

@@ -97,9 +97,13 @@ int NftMonitor::fd() const {
   return io_->socket.get();
 }
 
+void NftMonitor::take(NftEvents& events) {
+  if (!read_nft_datagrams(fd(), io_->buffer, io_->reader, events)) events.overrun = true;
+}
+
 NftEvents NftMonitor::take() {
   NftEvents events;
-  if (!read_nft_datagrams(fd(), io_->buffer, io_->reader, events)) events.overrun = true;
+  take(events);
   return events;
 }
 

@@ -23,9 +23,9 @@ class NftMonitor {
  public:
   static constexpr int kReceiveBuffer = 4 << 20;  // bytes
 
-  // Starts watching these tables; they need not exist. Changes that the socket `own_port` asks for
-  // (NlChannel::port()) are not told. `unsupported` without nfnetlink, `denied` without
-  // CAP_NET_ADMIN.
+  // Starts watching these tables, which need not exist; without any, all tables. Transactions that
+  // the socket `own_port` asks for (NlChannel::port(); 0: none) are not told. `unsupported` without
+  // nfnetlink, `denied` without CAP_NET_ADMIN.
   static Result<std::unique_ptr<NftMonitor>> open(std::vector<NftTableKey> tables,
                                                   std::uint32_t own_port,
                                                   int receive_buffer = kReceiveBuffer);
@@ -33,9 +33,10 @@ class NftMonitor {
 
   int fd() const;  // readable when take() has notifications, perhaps of others' tables
 
-  // The changes since the last call; does not block. After an overrun the caller must read its
-  // tables again.
-  NftEvents take();
+  // Adds the changes since the last call to `events`; does not block. After an overrun the caller
+  // must read its tables again.
+  void take(NftEvents& events);
+  NftEvents take();  // alone
 
  private:
   struct Io;

@@ -57,8 +57,11 @@ class UnitRun {
   void apply(const std::vector<std::size_t>& group) {
     std::vector<std::size_t> suspects;
     settle(group, suspects);
+    std::vector<std::size_t> again;
+    settle(suspects, again);
     std::vector<std::size_t> none;
-    for (const auto suspect : suspects) settle({suspect}, none);
+    for (const auto suspect : again)
+      if (!stands_alone(outcomes_[suspect].error())) settle({suspect}, none);
     for (const auto unit : group) encoded_[unit] = {};
   }
 
@@ -133,6 +136,11 @@ class UnitRun {
     if (failures_ >= kMostNftFailures)
       return Error{ErrorKind::busy, EBUSY, "not sent: too many transactions were refused"};
     return std::nullopt;
+  }
+
+  // What exists already or is missing is so whatever the other units do: they are independent.
+  static bool stands_alone(const Error& error) {
+    return error.kind == ErrorKind::already || error.kind == ErrorKind::missing;
   }
 
   // Whether the kernel said it; otherwise its answers were lost.

@@ -26,8 +26,9 @@ inline constexpr std::size_t kNftTransactionBytes = 1 << 20;
 // fails changes nothing, and does not stop the others:
 //
 // - units whose messages the kernel names are left out, and the others are sent again. Of the units
-//   left out, the first was refused for what it is; the others perhaps for what came before them,
-//   and each of those is tried again behind the others, alone;
+//   left out, the first was refused for what it is, the others perhaps for what came before them:
+//   they are tried again together behind the others. Whoever is refused again without being the
+//   first is tried alone, but for what exists already or is missing: that is then believed;
 // - a transaction that is refused as a whole without a name is halved until the culprit is alone.
 //
 // So units of one call must not need one another. After a timeout nothing more is sent (result.h,

@@ -300,89 +300,94 @@ void check_filter_refusal_contract() {
   }
 }
 
+// A set of so many elements has several parts.
+inline constexpr std::uint32_t kManyVips = 5'000;
+
+// All parts of a listing of the set of VIPs, with `between` called behind the first.
+inline netlink::Result<std::vector<netlink::NftElement>> vips_in_parts(
+    ipset::FilterTable& table, const std::function<void()>& between) {
+  auto part = table.begin_elements(kFilterTable, "vips");
+  REQUIRE(part);
+  REQUIRE(part->has_value());
+  REQUIRE_FALSE((*part)->last);
+  auto elements = std::move((*part)->elements);
+  between();
+  for (bool last = false; !last;) {
+    auto next = table.next_elements();
+    if (!next) return next.error();
+    elements.insert(elements.end(), next->elements.begin(), next->elements.end());
+    last = next->last;
+  }
+  std::ranges::sort(elements);
+  return elements;
+}
+
 template <typename World>
 void check_filter_parts_contract() {
   using namespace netlink;
   World world;
   ipset::FilterTable& table = world.table();
-  CHECK(table.next_list().error().kind == ErrorKind::busy);
-  must_apply(table, {filter_frame(),
-                     {{add_element("services", leads(1, "keep")),
-                       add_element("vips", {.key = filter_address(1)})}}});
-  const auto first = table.begin_list(kFilterTable);
-  REQUIRE(first);
-  REQUIRE(first->has_value());
-  CHECK((*first)->contents.chains.size() == 3);
-  CHECK((*first)->contents.sets.at("services").spec == filter_services());
-  CHECK((*first)->contents.sets.at("services").elements.empty());
-  CHECK_FALSE((*first)->last);
+  CHECK(table.next_elements().error().kind == ErrorKind::busy);
+  NftAddElements vips{kFilterTable, "vips", {}};
+  for (std::uint32_t i = 0; i < kManyVips; ++i) vips.elements.push_back({.key = filter_address(i)});
+  must_apply(table, {filter_frame(), {{add_element("services", leads(1, "keep"))}}, {{vips}}});
+  std::ranges::sort(vips.elements);
 
-  SECTION("each further part is one set; changes of our own do not disturb") {
-    const auto services = table.next_list();
-    REQUIRE(services);
-    CHECK(services->contents.sets.at("services").elements == std::vector{leads(1, "keep")});
-    CHECK_FALSE(services->last);
-    CHECK_FALSE(services->disturbed);
-    must_apply(table, {{{add_element("vips", {.key = filter_address(2)})}}});
-    const auto vips = table.next_list();
-    REQUIRE(vips);
-    CHECK(vips->contents.sets.at("vips").elements.size() == 2);
-    CHECK(vips->last);
-    CHECK_FALSE(vips->disturbed);
-    CHECK(table.next_list().error().kind == ErrorKind::busy);
-  }
-  SECTION("those of others do") {
-    must_apply(world.other(), {{{NftAddTable{{NftFamily::ip6, "theirs"}}}}});
-    const auto services = table.next_list();
-    REQUIRE(services);
-    CHECK(services->disturbed);
-    CHECK(services->contents.sets.at("services").elements == std::vector{leads(1, "keep")});
-  }
-  SECTION("a set that is gone is left out, and so is a whole table") {
-    must_apply(table, {{{NftDeleteSet{kFilterTable, "vips"}}}});
-    REQUIRE(table.next_list());
-    const auto vips = table.next_list();
-    REQUIRE(vips);
-    CHECK(vips->contents.sets.empty());
-    CHECK(vips->last);
-    REQUIRE((*table.begin_list(kFilterTable))->contents.sets.size() == 1);
-    must_apply(world.other(), {{{NftDeleteTable{kFilterTable}}}});
-    const auto services = table.next_list();
-    REQUIRE(services);
-    CHECK(services->contents.sets.empty());
-    CHECK(services->disturbed);
-  }
-  SECTION("one set is listed alone, and the frame without elements") {
-    const auto vips = table.list_elements(kFilterTable, "vips");
-    REQUIRE(vips);
-    CHECK(*vips == std::vector<NftElement>{{.key = filter_address(1)}});
-    const auto none = table.list_elements(kFilterTable, "none");
-    REQUIRE(none);
-    CHECK_FALSE(none->has_value());
+  SECTION("the frame has no elements") {
     const auto frame = table.list_frame(kFilterTable);
     REQUIRE(frame);
     REQUIRE(frame->has_value());
     CHECK((*frame)->chains.size() == 3);
-    CHECK((*frame)->sets.at("vips").elements.empty());
+    CHECK((*frame)->sets.at("services").spec == filter_services());
+    CHECK((*frame)->sets.at("services").elements.empty());
     const auto absent = table.list_frame({NftFamily::ip6, "none"});
     REQUIRE(absent);
     CHECK_FALSE(absent->has_value());
+  }
+  SECTION("one set is listed alone, in parts or at once") {
+    CHECK(vips_in_parts(table, [] {}) == vips.elements);
+    CHECK(table.list_elements(kFilterTable, "vips") == vips.elements);
+    const auto services = table.begin_elements(kFilterTable, "services");
+    REQUIRE(services);
+    CHECK((*services)->last);
+    CHECK((*services)->elements == std::vector{leads(1, "keep")});
+    CHECK(table.next_elements().error().kind == ErrorKind::busy);
+    const auto none = table.list_elements(kFilterTable, "none");
+    REQUIRE(none);
+    CHECK_FALSE(none->has_value());
+  }
+  SECTION("changes elsewhere do not disturb it, by whomever") {
+    CHECK(vips_in_parts(table, [&] {
+            must_apply(table, {{{add_element("services", leads(2, "keep"))}}});
+            must_apply(world.other(), {{{NftAddTable{{NftFamily::ip6, "theirs"}}}}});
+          }) == vips.elements);
+  }
+  SECTION("changes of the set end it, by whomever") {
+    const auto changer = GENERATE(0, 1);
+    const auto listed = vips_in_parts(table, [&] {
+      must_apply(changer == 0 ? table : world.other(),
+                 {{{NftDeleteElements{kFilterTable, "vips", {{.key = filter_address(3)}}}}}});
+    });
+    REQUIRE_FALSE(listed);
+    CHECK(listed.error().kind == ErrorKind::busy);
+    CHECK(table.next_elements().error().kind == ErrorKind::busy);
+    CHECK(table.list_elements(kFilterTable, "vips")->value().size() == kManyVips - 1);
+  }
+  SECTION("it ends when the table goes") {
+    CHECK_FALSE(vips_in_parts(
+        table, [&] { must_apply(world.other(), {{{NftDeleteTable{kFilterTable}}}}); }));
+    CHECK_FALSE(table.list_elements(kFilterTable, "vips")->has_value());
   }
   SECTION("a chain goes together with the element that leads to it") {
     must_apply(table, {{{NftDeleteElements{kFilterTable, "services", {{.key = filter_key(1)}}},
                          NftDeleteChain{kFilterTable, "keep"}}}});
     CHECK_FALSE(filter_contents(table).chains.contains("keep"));
   }
-  SECTION("a listing that was left begins anew, and a table without sets is one part") {
-    REQUIRE(table.begin_list(kFilterTable));
-    REQUIRE_FALSE(table.next_list()->last);
-    CHECK(table.next_list()->last);
-    must_apply(table,
-               {{{NftDeleteTable{kFilterTable}, NftAddTable{kFilterTable}, add_chain("alone")}}});
-    const auto only = table.begin_list(kFilterTable);
-    REQUIRE(only);
-    REQUIRE(only->has_value());
-    CHECK((*only)->last);
+  SECTION("a listing that was left begins anew") {
+    REQUIRE_FALSE((*table.begin_elements(kFilterTable, "vips"))->last);
+    CHECK(vips_in_parts(table, [] {}) == vips.elements);
+    REQUIRE_FALSE((*table.begin_elements(kFilterTable, "vips"))->last);
+    CHECK((*table.begin_elements(kFilterTable, "services"))->last);
     CHECK(table.port() != world.other().port());
   }
 }

@@ -347,70 +347,66 @@ std::vector<Status> FakeFilterTable::apply(std::span<const NftUnit> units) {
       continue;
     }
     requests_ += unit.ops.size();
-    const auto before = kernel_.generation();
     outcomes.push_back(faults.around(to_string(unit.ops.front()),
                                      [this, unit]() -> Status { return kernel_.apply(unit); }));
-    if (listing_) listing_->expected += kernel_.generation() - before;
   }
   return outcomes;
 }
 
-Result<std::optional<ipset::FilterTable::Part>> FakeFilterTable::begin_list(
-    const NftTableKey& table) {
+Result<std::optional<ipset::FilterContents>> FakeFilterTable::list_frame(const NftTableKey& table) {
   ++requests_;
   listing_.reset();
   if (auto fault = faults.next("list " + to_string(table))) return std::move(*fault);
   const auto* const content = kernel_.find(table);
-  if (content == nullptr) return std::optional<Part>{};
-  Part part;
-  part.contents.chains = content->chains;
-  listing_.emplace(Listing{table, {}, kernel_.generation()});
-  for (const auto& [name, set] : content->sets) {
-    part.contents.sets[name].spec = set.spec;
-    listing_->sets.push_back(name);
-  }
-  std::ranges::reverse(listing_->sets);
-  part.last = listing_->sets.empty();
-  if (part.last) listing_.reset();
-  return std::optional<Part>(std::move(part));
+  if (content == nullptr) return std::optional<ipset::FilterContents>{};
+  ipset::FilterContents contents;
+  contents.chains = content->chains;
+  for (const auto& [name, set] : content->sets) contents.sets[name].spec = set.spec;
+  return std::optional(std::move(contents));
 }
 
-Result<ipset::FilterTable::Part> FakeFilterTable::next_list() {
+std::vector<NftElement> FakeFilterTable::elements_of(const NftTableKey& table,
+                                                     const std::string& set) const {
+  std::vector<NftElement> elements;
+  const auto* const content = kernel_.find(table);
+  if (content == nullptr || !content->sets.contains(set)) return elements;
+  for (const auto& [key, element] : content->sets.at(set).elements) elements.push_back(element);
+  return elements;
+}
+
+Result<std::optional<ipset::FilterTable::ElementsPart>> FakeFilterTable::begin_elements(
+    const NftTableKey& table, const std::string& set) {
+  listing_.reset();
+  const auto* const content = kernel_.find(table);
+  if (content == nullptr || !content->sets.contains(set)) {
+    ++requests_;
+    if (auto fault = faults.next("list " + to_string(table) + " " + set)) return std::move(*fault);
+    return std::optional<ElementsPart>{};
+  }
+  const auto elements = elements_of(table, set);
+  listing_.emplace(Listing{table, set, elements, elements});
+  auto part = next_elements();
+  if (!part) return std::move(part.error());
+  return std::optional(*std::move(part));
+}
+
+Result<ipset::FilterTable::ElementsPart> FakeFilterTable::next_elements() {
   if (!listing_) return no_filter_listing();
   ++requests_;
-  if (auto fault = faults.next("list " + to_string(listing_->table))) {
+  auto& [table, set, left, whole] = *listing_;
+  if (auto fault = faults.next("list " + to_string(table) + " " + set)) {
     listing_.reset();
     return std::move(*fault);
   }
-  Part part;
-  part.disturbed = kernel_.generation() != listing_->expected;
-  const auto name = listing_->sets.back();
-  listing_->sets.pop_back();
-  const auto* const content = kernel_.find(listing_->table);
-  const auto set = content == nullptr ? std::map<std::string, FakeNfTables::Set>::const_iterator{}
-                                      : content->sets.find(name);
-  if (content != nullptr && set != content->sets.end()) {
-    auto& listed = part.contents.sets[name];
-    listed.spec = set->second.spec;
-    for (const auto& [key, element] : set->second.elements) listed.elements.push_back(element);
-    std::ranges::sort(listed.elements);
-  }
-  part.last = listing_->sets.empty();
-  if (part.last) listing_.reset();
+  const auto count = static_cast<std::ptrdiff_t>(std::min(left.size(), kAPart));
+  ElementsPart part{.elements = {left.begin(), left.begin() + count}, .last = false};
+  left.erase(left.begin(), left.begin() + count);
+  part.last = left.empty();
+  if (!part.last) return part;
+  const bool is_same = elements_of(table, set) == whole;
+  listing_.reset();
+  if (!is_same) return netlink::Error{netlink::ErrorKind::busy, EBUSY, "the set changed"};
   return part;
-}
-
-Result<std::optional<std::vector<NftElement>>> FakeFilterTable::list_elements(
-    const NftTableKey& table, const std::string& set) {
-  ++requests_;
-  if (auto fault = faults.next("list " + to_string(table) + " " + set)) return std::move(*fault);
-  const auto* const content = kernel_.find(table);
-  if (content == nullptr || !content->sets.contains(set))
-    return std::optional<std::vector<NftElement>>{};
-  std::vector<NftElement> elements;
-  for (const auto& [key, element] : content->sets.at(set).elements) elements.push_back(element);
-  std::ranges::sort(elements);
-  return std::optional(std::move(elements));
 }
 
 }  // namespace ipvsproxier::test

@@ -51,23 +51,32 @@ class FakeFilterTable final : public ipset::FilterTable {
   FakeFilterTable(FakeNfTables& kernel, std::uint32_t port) : kernel_(kernel), port_(port) {}
 
   std::vector<netlink::Status> apply(std::span<const netlink::NftUnit> units) override;
-  netlink::Result<std::optional<Part>> begin_list(const netlink::NftTableKey& table) override;
-  netlink::Result<Part> next_list() override;
-  netlink::Result<std::optional<std::vector<netlink::NftElement>>> list_elements(
-      const netlink::NftTableKey& table, const std::string& set) override;
+  netlink::Result<std::optional<ipset::FilterContents>> list_frame(
+      const netlink::NftTableKey& table) override;
+  netlink::Result<std::optional<ElementsPart>> begin_elements(const netlink::NftTableKey& table,
+                                                              const std::string& set) override;
+  netlink::Result<ElementsPart> next_elements() override;
   std::uint32_t port() const override { return port_; }
   std::uint64_t requests() const override { return requests_; }
 
-  // Consulted before every unit, by what its first operation says, and before every listing: "list
-  // ip kube-ipvs".
+  // Elements in a part of a listing.
+  static constexpr std::size_t kAPart = 16;
+
+  // Consulted before every unit, by what its first operation says, and before every listing of a
+  // frame, "list ip kube-ipvs", and of a set, "list ip kube-ipvs vips".
   FaultInjector faults;
 
  private:
+  // What is still to come of a set, and the set as it was.
   struct Listing {
     netlink::NftTableKey table;
-    std::vector<std::string> sets;  // still to come, the last first
-    std::uint32_t expected = 0;     // the generation if nobody else changed anything
+    std::string set;
+    std::vector<netlink::NftElement> left;
+    std::vector<netlink::NftElement> whole;
   };
+
+  std::vector<netlink::NftElement> elements_of(const netlink::NftTableKey& table,
+                                               const std::string& set) const;
 
   FakeNfTables& kernel_;
   std::uint32_t port_;

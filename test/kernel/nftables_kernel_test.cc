@@ -256,6 +256,39 @@ TEST_CASE("kernel: a part of a listing is a moment between two transactions") {
   for (const auto size : sizes) CHECK((size == 3000 || size == 3100));
 }
 
+// A neighbour that changes its own table all the time, as a firewall with counters or bans does.
+TEST_CASE("kernel: a busy table of a neighbour costs our listings nothing") {
+  KernelFilterWorld world;
+  must_apply(world.table(), {filter_frame()});
+  NftAddElements base{kFilterTable, "vips", {}};
+  for (std::uint32_t i = 0; i < 10000; ++i) base.elements.push_back({.key = filter_address(i)});
+  must_apply(world.table(), {{{base}}});
+  const NftTableKey theirs{NftFamily::ip6, "theirs"};
+  std::size_t transactions = 0;
+  std::size_t listings = 0;
+  {
+    const std::jthread neighbour([&](const std::stop_token& stop) {
+      for (; !stop.stop_requested(); ++transactions)
+        world.other().apply(std::vector<NftUnit>{{{NftAddTable{theirs}, NftDeleteTable{theirs}}}});
+    });
+    for (; listings < 3; ++listings) {
+      const auto frame = world.table().list_frame(kFilterTable);
+      REQUIRE(frame);
+      auto part = world.table().begin_elements(kFilterTable, "vips");
+      REQUIRE(part);
+      std::size_t count = (*part)->elements.size();
+      for (bool last = (*part)->last; !last;) {
+        const auto next = world.table().next_elements();
+        if (!next) FAIL(to_string(next.error()));
+        count += next->elements.size();
+        last = next->last;
+      }
+      CHECK(count == 10000);
+    }
+  }
+  CHECK(transactions > 10);
+}
+
 TEST_CASE("kernel: changes of our table by others are told with the socket that asked for them") {
   KernelFilterWorld world;
   const auto monitor = NftMonitor::open({kFilterTable}, world.ours->port());

@@ -123,6 +123,19 @@ TEST_CASE("a unit that only a refused one had stood in the way of is applied") {
   CHECK(kernel.elements == std::map<Bytes, Bytes>{{key_of(1), {2}}});
 }
 
+TEST_CASE("many units that are refused for what exists cost few transactions") {
+  OneMap kernel;
+  std::vector<NftUnit> units;
+  for (unsigned i = 0; i < 5000; ++i) {
+    if (i % 2 == 0) kernel.elements[key_of(i)] = {1};
+    units.push_back({{put(i, 2)}});
+  }
+  const auto outcomes = kernel.apply(units);
+  for (unsigned i = 0; i < 5000; ++i) REQUIRE(outcomes[i].has_value() == (i % 2 != 0));
+  CHECK(kernel.elements.size() == 5000);
+  CHECK(kernel.batches == 3);
+}
+
 TEST_CASE("a transaction refused without a name is taken apart") {
   OneMap kernel;
   std::vector<NftUnit> units;
