@@ -69,9 +69,14 @@ class Catalog {
 
   std::vector<Rule> cluster() const {
     Rule rule{.target = jump(kMark)};
-    if (!parameters_.masquerade_all && !add_detector(rule))
-      rule.matches.emplace_back(LocalAddressMatch{.direction = Direction::src});
+    if (!parameters_.masquerade_all && !add_detector(rule)) rule.matches = {from_this_node()};
     return {std::move(rule)};
+  }
+
+  // Not what has another address of this node as its source because its sender chose it.
+  Match from_this_node() const {
+    if (parameters_.vips_are_sources) return in_set(SetId::nft_vips, {Direction::src});
+    return LocalAddressMatch{.direction = Direction::src};
   }
 
   // False: there is no detector in this family.

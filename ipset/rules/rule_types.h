@@ -149,6 +149,7 @@ struct PortCondition {
 // -m conntrack [!] --ctstate; bits as in <linux/netfilter/xt_conntrack.h>
 struct StateCondition {
   static constexpr std::uint16_t kInvalid = 1 << 0;
+  static constexpr std::uint16_t kEstablished = 1 << 1;
   static constexpr std::uint16_t kNew = 1 << 3;
   static constexpr std::uint16_t kSourceTranslated = 1 << 6;
   static constexpr std::uint16_t kDestinationTranslated = 1 << 7;

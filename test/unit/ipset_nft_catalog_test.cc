@@ -93,7 +93,8 @@ TEST_CASE("nf_tables: pods are told by the detector") {
     return rules_in(nft_rules(Family::ipv4, parameters), "svc_cluster");
   };
   using Texts = std::vector<std::string>;
-  CHECK(cluster({}) == Texts{"fib saddr type local jump svc_mark"});
+  CHECK(cluster({}) == Texts{"ip saddr @vips jump svc_mark"});
+  CHECK(cluster({.vips_are_sources = false}) == Texts{"fib saddr type local jump svc_mark"});
   CHECK(cluster({.detector = *netlink::IpPrefix::parse("fd44::/64")}) == cluster({}));
   CHECK(cluster({.detector = BridgeInterface{"cni0"}}) ==
         Texts{"iifname != \"cni0\" jump svc_mark"});

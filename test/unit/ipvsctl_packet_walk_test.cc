@@ -12,7 +12,7 @@
 #include "test/support/files.h"
 #include "test/support/ip.h"
 #include "test/support/paths.h"
-#include "test/unit/inspect_node.h"
+#include "test/support/whole_table.h"
 
 namespace ipvsproxier::ctl {
 namespace {

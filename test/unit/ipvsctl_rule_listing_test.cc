@@ -7,7 +7,7 @@
 
 #include "ipset/rules/rule_catalog.h"
 #include "test/reference_rules.h"
-#include "test/unit/inspect_node.h"
+#include "test/support/whole_table.h"
 
 namespace ipvsproxier::ctl {
 namespace {

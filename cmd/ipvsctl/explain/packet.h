@@ -22,7 +22,7 @@ namespace ipvsproxier::ctl {
 // The packet's state in connection tracking.
 enum class Tracking : std::uint8_t { not_yet, tracked, never };
 
-// The first packet of a connection, at one point of its way.
+// A packet of a connection, the first one unless it is established, at one point of its way.
 struct Packet {
   netlink::IpAddress source;
   std::uint16_t source_port = 0;  // 0: unknown; rules with a source port are then not judged
@@ -31,12 +31,15 @@ struct Packet {
   netlink::Protocol protocol = netlink::Protocol::tcp;
   std::uint32_t mark = 0;
   Tracking tracking = Tracking::tracked;
+  bool established = false;  // the connection has had answers
+  bool confirmed = false;    // connection tracking has the connection in its table
   std::uint32_t connection_mark = 0;
   bool source_translated = false;
   bool destination_translated = false;
-  std::string in_link;          // "" if the hook sees none
-  std::string out_link;         // "" if the hook sees none
-  bool in_bridge_port = false;  // the packet came in through a port of a bridge
+  bool destination_settled = false;  // a rule said so, and no later chain changes it
+  std::string in_link;               // "" if the hook sees none
+  std::string out_link;              // "" if the hook sees none
+  bool in_bridge_port = false;       // the packet came in through a port of a bridge
   // The virtual service of its connection, once IPVS has scheduled it.
   std::optional<netlink::VirtualServiceKey> connection;
 

@@ -32,7 +32,9 @@ class Walker {
                .destination = flow.destination,
                .destination_port = flow.port,
                .protocol = flow.protocol,
-               .tracking = Tracking::not_yet};
+               .tracking = Tracking::not_yet,
+               .established = flow.established,
+               .confirmed = flow.established};
   }
 
   Result<PacketWalk> walk() && {
@@ -97,10 +99,27 @@ class Walker {
     return pass(Table::mangle, chain, packet, steps, arrival);
   }
 
-  // False if the packet ended here; `arrival` then has the result. Untracked packets skip nat.
+  // Chains of type nat: ours of nf_tables comes first. What it settles is settled.
+  bool pass_nat(const char* ours, const char* chain, Packet& packet, Steps& steps,
+                Arrival& arrival) {
+    if (!pass(Table::kube_ipvs, ours, packet, steps, arrival)) return false;
+    if (packet.destination_settled || last_end_ == ChainEnd::masqueraded) return true;
+    return pass(Table::nat, chain, packet, steps, arrival);
+  }
+
+  // Chains of type filter: ours of nf_tables comes first.
+  bool pass_filter_input(Packet& packet, Steps& steps, Arrival& arrival) {
+    return pass(Table::mangle, "INPUT", packet, steps, arrival) &&
+           pass(Table::kube_ipvs, "input", packet, steps, arrival) &&
+           pass(Table::filter, "INPUT", packet, steps, arrival);
+  }
+
+  // False if the packet ended here; `arrival` then has the result. Untracked packets, and later
+  // ones of a connection, skip nat.
   bool pass(Table table, const char* chain, Packet& packet, Steps& steps, Arrival& arrival) {
     last_end_ = ChainEnd::accepted;
-    if (table == Table::nat && packet.tracking == Tracking::never) return true;
+    const bool in_nat = packet.tracking != Tracking::never && !packet.established;
+    if (!in_nat && is_nat(table, chain)) return true;
     const auto stage = fmt::format("{} {}", to_string(table), chain);
     auto result = walk_chain(node_, {family(), table}, chain, packet,
                              [this](const IpAddress& address) { return is_local(address); });
@@ -178,7 +197,7 @@ class Walker {
       if (!packet_.in_bridge_port) return arrive(Fate::forwarded, walk_.flow.in_link, arrival);
     }
     if (!enter("PREROUTING", packet_, steps, arrival)) return;
-    if (!pass(Table::nat, "PREROUTING", packet_, steps, arrival)) return;
+    if (!pass_nat("prerouting", "PREROUTING", packet_, steps, arrival)) return;
     const auto route = host_.route({.destination = packet_.destination,
                                     .source = packet_.source,
                                     .in_link = in_index_,
@@ -188,8 +207,7 @@ class Walker {
                   route_failure(route.error()));
     if (!route->local) return forward(*route);
     note(steps, "route", "to this node" + owner_of(packet_.destination));
-    if (!pass(Table::mangle, "INPUT", packet_, steps, arrival)) return;
-    if (!pass(Table::filter, "INPUT", packet_, steps, arrival)) return;
+    if (!pass_filter_input(packet_, steps, arrival)) return;
     if (choose_server()) return;
     if (!pass(Table::nat, "INPUT", packet_, steps, arrival)) return;
     deliver(packet_, steps, arrival);
@@ -258,7 +276,7 @@ class Walker {
     arrival.source = packet_.source;
     note_way(*route);
     if (!enter("OUTPUT", packet_, steps, arrival)) return;
-    if (!pass(Table::nat, "OUTPUT", packet_, steps, arrival)) return;
+    if (!pass_nat("output", "OUTPUT", packet_, steps, arrival)) return;
     if (packet_.destination_translated) {
       route = host_.route({.destination = packet_.destination, .source = packet_.source});
       if (!route)
@@ -284,11 +302,11 @@ class Walker {
   // After OUTPUT: a packet from this node to itself, over lo.
   void loop_back(const Route& route, Packet packet, Steps& steps, Arrival& arrival) {
     if (!post_route(route, packet, steps, arrival)) return;
+    packet.confirmed = packet.tracking == Tracking::tracked;
     packet.in_link = "lo";
     packet.out_link.clear();
     if (!enter("PREROUTING", packet, steps, arrival)) return;
-    if (!pass(Table::mangle, "INPUT", packet, steps, arrival)) return;
-    if (!pass(Table::filter, "INPUT", packet, steps, arrival)) return;
+    if (!pass_filter_input(packet, steps, arrival)) return;
     deliver(packet, steps, arrival);
   }
 
@@ -320,8 +338,13 @@ class Walker {
       note(steps, "nat POSTROUTING", "not met: " + arrival.source_because);
       return true;
     }
+    if (packet.established) {
+      arrival.source_because = "as for the first packet of its connection";
+      return true;
+    }
+    packet.destination_settled = false;
     const auto first = steps.size();
-    if (!pass(Table::nat, "POSTROUTING", packet, steps, arrival)) return false;
+    if (!pass_nat("postrouting", "POSTROUTING", packet, steps, arrival)) return false;
     if (last_end_ == ChainEnd::translated) return true;
     if (last_end_ != ChainEnd::masqueraded) {
       arrival.source_because = steps.size() > first && !steps.back().unjudged

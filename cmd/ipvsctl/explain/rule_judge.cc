@@ -5,10 +5,14 @@
 
 #include <fmt/format.h>
 
+#include "ipset/rules/nft_catalog.h"
+#include "ipset/sets/set_catalog.h"
+
 namespace ipvsproxier::ctl {
 
 using ipset::Direction;
 using ipset::Element;
+using ipset::SetId;
 using netlink::IpAddress;
 
 namespace {
@@ -61,7 +65,7 @@ unsigned states_of(const Packet& packet) {
   using State = ipset::StateCondition;
   if (packet.tracking == Tracking::not_yet) return State::kInvalid;
   if (packet.tracking == Tracking::never) return State::kUntracked;
-  unsigned states = State::kNew;
+  unsigned states = packet.established ? State::kEstablished : State::kNew;
   if (packet.source_translated) states |= State::kSourceTranslated;
   if (packet.destination_translated) states |= State::kDestinationTranslated;
   return states;
@@ -84,6 +88,13 @@ bool is_multicast(const IpAddress& address) {
 
 using Type = ipset::AddressTypeCondition;
 
+// Whether it is this set of nf_tables, of any family.
+bool is_set(const std::string& name, SetId id) {
+  return std::ranges::any_of(netlink::kFamilies, [&](netlink::Family family) {
+    return name == ipset::set_name(id, family);
+  });
+}
+
 struct PartJudge {
   const NodeReading& node;
   const Packet& packet;
@@ -93,6 +104,8 @@ struct PartJudge {
   // --- conditions of our vocabulary
 
   Answer operator()(const ipset::SetMatch& match) const {
+    if (is_set(match.set, SetId::nft_hairpins) && packet.source != packet.destination)
+      return Answer::no;
     if (const auto nets = node.net_sets.find(match.set); nets != node.net_sets.end())
       return in_nets(nets->second, match);
     const auto set = node.sets.find(match.set);
@@ -107,7 +120,8 @@ struct PartJudge {
     return answer((packet.mark & match.mask) == match.value, match.negated);
   }
   Answer operator()(const ipset::ConntrackStateMatch& match) const {
-    return answer(match.is_new && packet.tracking == Tracking::tracked);
+    return answer((packet.established ? match.established : match.is_new) &&
+                  packet.tracking == Tracking::tracked);
   }
   Answer operator()(const ipset::LocalAddressMatch& match) const {
     return answer(is_local(address_at(packet, match.direction)), match.negated);
@@ -121,7 +135,22 @@ struct PartJudge {
                   packet.connection->port == match.port);
   }
   Answer operator()(const ipset::EchoRequestMatch&) const { return Answer::no; }
-  Answer operator()(const ipset::ConfirmedMatch&) const { return Answer::no; }
+  Answer operator()(const ipset::ConfirmedMatch&) const { return answer(packet.confirmed); }
+
+  // Whether the map has a verdict for the packet. That of source ranges has one for each virtual
+  // service that is in it, but those within the ranges go on.
+  Answer operator()(const ipset::VerdictMapTarget& target) const {
+    const auto set = node.sets.find(target.map);
+    if (set == node.sets.end()) return Answer::unknown;
+    const bool ranges = is_set(target.map, SetId::nft_source_ranges);
+    const auto* const element = find_element(set->second, map_key(), packet);
+    if (ranges) return in_ranges(set->second, target.map, element != nullptr);
+    if (element == nullptr) return Answer::no;
+    const auto* const service = std::get_if<ipset::ServiceElement>(element);
+    found += fmt::format("{} has {}", target.map, ipset::to_string(*element));
+    const bool ours = service != nullptr && service->verdict != ipset::ServiceVerdict::foreign;
+    return ours ? Answer::yes : Answer::unknown;
+  }
 
   // --- conditions of other programs' rules
 
@@ -188,6 +217,24 @@ struct PartJudge {
  private:
   using Limit = Type::Limit;
 
+  static std::vector<Direction> map_key() {
+    return {Direction::dst, Direction::dst, Direction::src};
+  }
+
+  Answer in_ranges(const std::set<Element>& ranges, const std::string& map, bool within) const {
+    if (within) return Answer::no;
+    const bool restricted = std::ranges::any_of(ranges, [&](const Element& element) {
+      const auto* const range = std::get_if<ipset::IpPortNetElement>(&element);
+      return range != nullptr && range->ip == packet.destination &&
+             range->protocol == packet.protocol && range->port == packet.destination_port;
+    });
+    if (!restricted) return Answer::no;
+    found += fmt::format("{} has no range of {} with {}", map,
+                         netlink::to_string(packet.destination, packet.destination_port),
+                         packet.source.to_string());
+    return Answer::yes;
+  }
+
   Answer in_nets(const std::vector<ipset::NetMember>& nets, const ipset::SetMatch& match) const {
     const ipset::NetMember* longest = nullptr;
     const auto& address = address_at(packet, match.directions[0]);
@@ -233,6 +280,17 @@ struct PartJudge {
 
 }  // namespace
 
+ipset::Action verdict_in(const NodeReading& node, const std::string& map, const Packet& packet) {
+  if (is_set(map, SetId::nft_source_ranges)) return ipset::Verdict::drop;
+  const auto set = node.sets.find(map);
+  if (set == node.sets.end()) return ipset::UnknownAction{};
+  const auto* const element = find_element(set->second, {Direction::dst, Direction::dst}, packet);
+  const auto* const service =
+      element == nullptr ? nullptr : std::get_if<ipset::ServiceElement>(element);
+  if (service == nullptr) return ipset::UnknownAction{};
+  return ipset::GotoAction{std::string(ipset::chain_of(service->verdict))};
+}
+
 const Element* find_element(const std::set<Element>& set, const std::vector<Direction>& directions,
                             const Packet& packet) {
   const auto found = std::find_if(set.begin(), set.end(), [&](const Element& element) {
@@ -260,6 +318,9 @@ Answer RuleJudge::rule(const ipset::Rule& rule, std::string& found) const {
       if (!take(std::visit(judge, condition))) return Answer::no;
   for (const auto& match : rule.matches)
     if (!take(std::visit(judge, match))) return Answer::no;
+  if (const auto* map = std::get_if<ipset::VerdictMapTarget>(&rule.target);
+      map != nullptr && !take(judge(*map)))
+    return Answer::no;
   const bool known =
       foreign == nullptr || !std::holds_alternative<ipset::UnknownAction>(foreign->action);
   return known ? result : Answer::unknown;

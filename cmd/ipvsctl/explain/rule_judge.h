@@ -1,7 +1,7 @@
 #pragma once
 
 // Decides whether a rule matches a packet, as the kernel's matches would for the first packet of a
-// connection. Pure except for `is_local`; any thread.
+// connection, or for a later one. Pure except for `is_local`; any thread.
 
 #include <cstdint>
 #include <functional>
@@ -33,6 +33,10 @@ class RuleJudge {
   const Packet& packet_;
   const IsLocal& is_local_;
 };
+
+// What the map does with a packet that RuleJudge::rule() says it has a verdict for: it goes to the
+// chain of its virtual service's verdict, or is dropped for its source.
+ipset::Action verdict_in(const NodeReading& node, const std::string& map, const Packet& packet);
 
 // The element of the set that contains the packet, looked up with these directions; nullptr: none.
 const ipset::Element* find_element(const std::set<ipset::Element>& set,

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include "cmd/ipvsctl/explain/rule_judge.h"
+#include "ipset/rules/nft_catalog.h"
+#include "ipset/rules/nft_text.h"
 
 namespace ipvsproxier::ctl {
 
@@ -13,15 +15,16 @@ namespace {
 using ipset::Action;
 
 struct ActionOf {
+  const NodeReading& node;
+  const Packet& packet;
+
   Action operator()(const ipset::ForeignTarget& foreign) const { return foreign.action; }
-  Action operator()(const ipset::VerdictMapTarget&) const { return ipset::UnknownAction{}; }
-  Action operator()(const ipset::KeepDestinationTarget&) const { return ipset::NoAction{}; }
+  Action operator()(const ipset::VerdictMapTarget& target) const {
+    return verdict_in(node, target.map, packet);
+  }
+  Action operator()(const ipset::KeepDestinationTarget&) const { return ipset::Verdict::accept; }
   Action operator()(const auto& ours) const { return ours; }
 };
-
-Action action_of(const ipset::Target& target) {
-  return std::visit(ActionOf{}, target);
-}
 
 class ChainWalker {
  public:
@@ -60,7 +63,9 @@ class ChainWalker {
       walk_.hits.push_back(std::move(hit));
       if (matches == Answer::unknown) continue;
       const auto place = walk_.hits.size() - 1;
-      const auto action = action_of(rule.target);
+      const auto action = std::visit(ActionOf{node_, packet_}, rule.target);
+      if (std::holds_alternative<ipset::KeepDestinationTarget>(rule.target))
+        packet_.destination_settled = true;
       if (action == Action(ipset::Verdict::return_)) return std::nullopt;
       if (const auto* go_to = std::get_if<ipset::GotoAction>(&action))
         return lead(go_to->chain, place, depth);
@@ -126,6 +131,7 @@ class ChainWalker {
   }
 
   std::string text_of(ipset::Rule rule) const {
+    if (key_.table == ipset::Table::kube_ipvs) return to_nft_string(rule, key_.family);
     rule.comment.clear();
     return to_string(rule, key_.family);
   }
@@ -151,6 +157,12 @@ class ChainWalker {
 };
 
 }  // namespace
+
+bool is_nat(ipset::Table table, std::string_view chain) {
+  if (table != ipset::Table::kube_ipvs) return table == ipset::Table::nat;
+  const auto hook = ipset::hook_of(chain);
+  return hook && hook->type == ipset::ChainHook::Type::nat;
+}
 
 ChainWalk walk_chain(const NodeReading& node, plan::TableKey table, const std::string& chain,
                      Packet& packet, const IsLocal& is_local) {

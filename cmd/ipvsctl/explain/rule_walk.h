@@ -9,6 +9,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cmd/ipvsctl/explain/packet.h"
@@ -19,7 +20,7 @@ namespace ipvsproxier::ctl {
 // A rule that matched, or could not be judged. Jumps to chains without such rules are left out.
 struct RuleHit {
   std::string chain;
-  std::string rule;   // iptables-save text without comment; "policy DROP" for a policy
+  std::string rule;   // text of iptables-save without comment, or of nft; "policy DROP"
   std::string found;  // set elements that matched: "KUBE-CLUSTER-IP has 10.96.0.1,tcp:443"
   bool unjudged = false;
   bool decides = false;  // this rule ended the walk
@@ -37,6 +38,9 @@ struct ChainWalk {
   // If a rule set the packet's mark: the jump that led to it, and the elements found.
   std::string marked_because;
 };
+
+// Whether it translates addresses: only a connection's first packet meets it.
+bool is_nat(ipset::Table table, std::string_view chain);
 
 // Changes the packet's marks and tracking as the rules do. A chain that does not exist accepts.
 ChainWalk walk_chain(const NodeReading& node, plan::TableKey table, const std::string& chain,
