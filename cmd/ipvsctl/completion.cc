@@ -12,7 +12,8 @@
 
 #include "cmd/command_line.h"
 #include "cmd/ipvsctl/names/daemon_names.h"
-#include "ipset/rules/rule_catalog.h"
+#include "cmd/kernel_tables.h"
+#include "ipset/rules/packet_filter.h"
 #include "ipset/sets/set_catalog.h"
 
 namespace ipvsproxier::ctl {
@@ -176,16 +177,27 @@ Candidates arguments_of(const CLI::App& command, std::size_t nth, std::string_vi
 
 // --- values from this node and its daemon
 
-std::vector<std::string> set_names() {
+// Without the privilege to look the names are those of iptables.
+ipset::PacketFilter filter_in_use() {
+  const auto programmed = cmd::open_programmed_filter();
+  return programmed ? programmed->filter : ipset::PacketFilter::iptables;
+}
+
+std::vector<std::string> set_names(ipset::PacketFilter filter) {
   std::vector<std::string> names;
   for (const auto family : {netlink::Family::ipv4, netlink::Family::ipv6})
-    for (const auto id : ipset::kSetIds) names.push_back(ipset::set_name(id, family));
+    for (const auto id : ipset::sets_of(filter)) {
+      // Those of nf_tables have blanks, see set_name_of().
+      auto name = ipset::set_name(id, family);
+      std::ranges::replace(name, ' ', '/');
+      names.push_back(std::move(name));
+    }
   return names;
 }
 
-std::vector<std::string> chain_names() {
+std::vector<std::string> chain_names(ipset::PacketFilter filter) {
   std::set<std::string> names;
-  for (const auto& table : ipset::rules_for(netlink::Family::ipv4, {})) {
+  for (const auto& table : ipset::rules_for(filter, netlink::Family::ipv4, {})) {
     for (const auto& chain : table.chains) names.insert(chain.name);
     for (const auto& jump : table.jumps) names.insert(jump.from);
   }
@@ -216,8 +228,8 @@ std::vector<std::string> service_names(bool namespaces_only) {
 }
 
 std::vector<std::string> values_on_this_node(std::string_view type) {
-  if (type == "SET") return set_names();
-  if (type == "CHAIN") return chain_names();
+  if (type == "SET") return set_names(filter_in_use());
+  if (type == "CHAIN") return chain_names(filter_in_use());
   if (type == "LINK") return link_names();
   if (type == "NAMESPACE" || type == "SERVICE") return service_names(type == "NAMESPACE");
   return {};

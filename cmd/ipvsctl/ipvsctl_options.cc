@@ -106,8 +106,10 @@ Make add_sets(CLI::App& command) {
 
 const std::map<std::string, RuleForm> kRuleForms = {
     {"json", RuleForm::json}, {"yaml", RuleForm::yaml}, {"save", RuleForm::save}};
-const std::map<std::string, ipset::Table> kTableNames = {
-    {"filter", ipset::Table::filter}, {"nat", ipset::Table::nat}, {"mangle", ipset::Table::mangle}};
+const std::map<std::string, ipset::Table> kTableNames = {{"filter", ipset::Table::filter},
+                                                         {"nat", ipset::Table::nat},
+                                                         {"mangle", ipset::Table::mangle},
+                                                         {"kube-ipvs", ipset::Table::kube_ipvs}};
 
 void add_family(CLI::App& command, std::optional<netlink::Family>& family) {
   const auto choose = [&family](netlink::Family chosen) {
@@ -127,7 +129,7 @@ Make add_rules(CLI::App& command) {
   command
       .add_option_function<std::string>(
           "--table", [&choice](const std::string& name) { choice.table = kTableNames.at(name); },
-          "This table alone: nat, filter or mangle")
+          "This table alone: nat, filter, mangle, or kube-ipvs of nf_tables")
       ->check(CLI::IsMember(kTableNames))
       ->type_name("TABLE");
   add_family(command, choice.family);
@@ -135,7 +137,7 @@ Make add_rules(CLI::App& command) {
       .add_option_function<std::string>(
           "-o,--output",
           [&form = style->form](const std::string& name) { form = kRuleForms.at(name); },
-          "Form: json, yaml, or save: as iptables-save prints it")
+          "Form: json, yaml, or save: as iptables-save prints it, or for nft -f")
       ->check(CLI::IsMember(kRuleForms))
       ->type_name("FORM");
   command.add_flag("--counters", style->counters, "With -o save: packets and bytes of each rule");

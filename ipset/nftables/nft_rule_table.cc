@@ -13,15 +13,7 @@
 
 namespace ipvsproxier::ipset {
 
-namespace {
-
-using netlink::NftAddChain;
-using netlink::NftAddRule;
-using netlink::NftAddTable;
 using netlink::NftBase;
-using netlink::NftDeleteChain;
-using netlink::NftDeleteTable;
-using netlink::NftFlushChain;
 
 std::optional<NftBase> base_of(std::string_view chain) {
   const auto hook = hook_of(chain);
@@ -30,6 +22,15 @@ std::optional<NftBase> base_of(std::string_view chain) {
                  .hook = static_cast<netlink::NftHook>(hook->hook),
                  .priority = hook->priority};
 }
+
+namespace {
+
+using netlink::NftAddChain;
+using netlink::NftAddRule;
+using netlink::NftAddTable;
+using netlink::NftDeleteChain;
+using netlink::NftDeleteTable;
+using netlink::NftFlushChain;
 
 TableRules rules_in(const FilterContents& contents, const TableRules& wanted) {
   TableRules found{.family = wanted.family, .table = wanted.table, .chains = {}, .jumps = {}};

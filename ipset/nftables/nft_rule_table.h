@@ -5,10 +5,16 @@
 //
 // Errors: those of FilterTable; `malformed` for a rule that only iptables can have.
 
+#include <optional>
+#include <string_view>
+
 #include "ipset/nftables/filter_table.h"
 #include "ipset/rules/rule_table.h"
 
 namespace ipvsproxier::ipset {
+
+// Where the kernel calls a chain of ours; nullopt: others lead to it.
+std::optional<netlink::NftBase> base_of(std::string_view chain);
 
 class NftRuleTable final : public RuleTable {
  public:

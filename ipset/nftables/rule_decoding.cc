@@ -314,7 +314,7 @@ WholeTable whole_table_of(const FilterContents& contents, Family family) {
     auto& counts = whole.counts[name];
     for (const auto& rule : chain.rules) {
       rules.push_back(rule_in(rule.expressions, family));
-      counts.push_back(count_in(rule.expressions).value_or(RuleCount{}));
+      counts.push_back(count_in(rule.expressions));
     }
     if (chain.base) whole.policies[name] = chain.base->accepts ? Verdict::accept : Verdict::drop;
   }

@@ -22,7 +22,7 @@ Rule rule_in(std::span<const netlink::NftExpression> expressions, netlink::Famil
 // The sum of the counters of a rule; nullopt if it has none.
 std::optional<RuleCount> count_in(std::span<const netlink::NftExpression> expressions);
 
-// The chains of a table, with policies of the base chains. Rules without a counter count nothing.
+// The chains of a table, with policies of the base chains.
 WholeTable whole_table_of(const FilterContents& contents, netlink::Family family);
 
 }  // namespace ipvsproxier::ipset

@@ -393,7 +393,8 @@ Result<std::optional<WholeTable>> read_with(Table table, const IptcSettings& set
   WholeTable whole;
   for (const auto& chain : snapshot->chains()) {
     whole.chains.emplace(chain, snapshot->rules(chain, sets));
-    whole.counts.emplace(chain, snapshot->counts(chain));
+    const auto counts = snapshot->counts(chain);
+    whole.counts[chain].assign(counts.begin(), counts.end());
     if (snapshot->is_builtin(chain)) whole.policies.emplace(chain, snapshot->policy(chain));
   }
   return std::optional(std::move(whole));

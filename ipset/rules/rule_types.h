@@ -314,8 +314,8 @@ struct RuleCount {
 // ForeignTarget.
 struct WholeTable {
   std::map<std::string, std::vector<Rule>> chains;
-  // Of each rule in `chains`, in the same order.
-  std::map<std::string, std::vector<RuleCount>> counts;
+  // Of each rule in `chains`, in the same order; nullopt: it counts nothing.
+  std::map<std::string, std::vector<std::optional<RuleCount>>> counts;
   std::map<std::string, Verdict> policies;  // of the built-in chains
 
   friend bool operator==(const WholeTable&, const WholeTable&) = default;

@@ -101,7 +101,7 @@ TEST_CASE("a whole table of nf_tables has the chains of everybody, with policies
   const auto whole = whole_table_of(contents, Family::ipv4);
   CHECK(whole.chains.at("input") == std::vector<Rule>{{.target = JumpTarget{"theirs"}}});
   CHECK(whole.chains.at("theirs").empty());
-  CHECK(whole.counts.at("input") == std::vector<RuleCount>{{}});
+  CHECK(whole.counts.at("input") == std::vector<std::optional<RuleCount>>{std::nullopt});
   CHECK(whole.policies == std::map<std::string, Verdict>{{"input", Verdict::drop}});
 }
 

@@ -157,7 +157,7 @@ TEST_CASE("rules: what is missing, foreign or in another place") {
 
 TEST_CASE("rules: counters stand before the rule that they are of") {
   auto reading = reading_of(usual());
-  reading.tables[kReadNat].counts["KUBE-MARK-MASQ"] = {{.packets = 12, .bytes = 720}};
+  reading.tables[kReadNat].counts["KUBE-MARK-MASQ"] = {RuleCount{.packets = 12, .bytes = 720}};
   CHECK(rules_text(reading, {.choice = {.chain = "KUBE-MARK-MASQ"}}) ==
         "IPv4 nat KUBE-MARK-MASQ\n"
         "        12          720  -A KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x4000\n");

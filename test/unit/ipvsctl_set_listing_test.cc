@@ -38,19 +38,20 @@ class TwoSets final : public SetTable {
 
 TEST_CASE("sets: those of ours that exist; a failure is told") {
   TwoSets table;
-  const auto sets = list_sets(table);
+  const auto sets = list_sets(table, PacketFilter::iptables);
   REQUIRE(sets);
   REQUIRE(sets->size() == 1);
   CHECK(sets->front().spec.name == "KUBE-CLUSTER-IP");
   table.fails_ = set_name(SetId::ipvs_ips, netlink::Family::ipv6);
-  CHECK_FALSE(list_sets(table));
+  CHECK_FALSE(list_sets(table, PacketFilter::iptables));
 }
 
 TEST_CASE("sets: a line for each, and a document") {
-  CHECK(sets_text({cluster_ips()}, SetFormat::text) ==
+  CHECK(sets_text({.sets = {cluster_ips()}}, SetFormat::text) ==
         "Name                            Type            Family Elements     Most\n"
         "KUBE-CLUSTER-IP                 hash:ip,port    IPv4          2    65536\n");
-  const auto document = nlohmann::json::parse(sets_text({cluster_ips()}, SetFormat::json));
+  const auto document =
+      nlohmann::json::parse(sets_text({.sets = {cluster_ips()}}, SetFormat::json));
   REQUIRE(document["sets"].size() == 1);
   CHECK(document["sets"][0]["elementCount"] == 2);
   CHECK(document["sets"][0]["type"] == "hash:ip,port");

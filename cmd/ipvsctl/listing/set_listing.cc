@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 
 #include <fmt/format.h>
 
 #include "cmd/ipvsctl/names/element_owners.h"
+#include "ipset/nftables/nft_set_elements.h"
 #include "ipset/sets/set_catalog.h"
 #include "proxier/api/visible_text.h"
 
@@ -15,10 +17,18 @@ using ipset::ListedSet;
 
 namespace {
 
+// "hash:ip", "services": that the sets of nf_tables are there, their names tell.
+std::string_view type_text(const ListedSet& set) {
+  constexpr std::string_view kOfNft = "nft ";
+  auto text = to_string(set.spec.kind);
+  if (text.starts_with(kOfNft)) text.remove_prefix(kOfNft.size());
+  return text;
+}
+
 // What the list of sets and the document of one set tell alike.
 void write_set(api::DocumentWriter& out, const ListedSet& set) {
   out.member("family", to_string(set.spec.family));
-  out.member("maxElements", set.spec.max_elements);
+  if (!is_nft(set.spec.kind)) out.member("maxElements", set.spec.max_elements);
   out.member("name", set.spec.name);
   // Our sets have no options: another program made the set.
   if (!set.options.empty()) out.member("options", set.options);
@@ -41,6 +51,46 @@ std::string owner_column(const ipset::Element& element, const ElementOwners& own
   return owners_text(own) + (own.empty() && owners.knows_all() ? ": no Service has it" : "");
 }
 
+// In the catalogue's order.
+std::span<const ipset::SetId> ids_of(ipset::PacketFilter filter) {
+  if (filter == ipset::PacketFilter::nftables) return ipset::kNftSetIds;
+  return ipset::kSetIds;
+}
+
+void write_row(api::DocumentWriter& out, const ListedSet& set, bool leftover) {
+  out.object([&] {
+    out.member("elementCount", set.elements.size());
+    if (leftover) out.member("leftover", true);
+    write_set(out, set);
+    out.member("type", type_text(set));
+  });
+}
+
+std::string sets_document(const SetListing& listing, SetFormat format) {
+  return document_text(format, [&](api::DocumentWriter& out) {
+    out.object([&] {
+      if (!listing.foreign.empty())
+        out.list("foreignSets", listing.foreign, [&](const ForeignSet& set) {
+          out.object([&] {
+            out.member("family", to_string(set.family));
+            out.member("name", set.name);
+          });
+        });
+      out.key("sets");
+      out.open_list();
+      for (const auto& set : listing.sets) write_row(out, set, false);
+      for (const auto& set : listing.leftovers) write_row(out, set, true);
+      out.close();
+    });
+  });
+}
+
+std::string set_row(const ListedSet& set, std::string_view note) {
+  const auto most = is_nft(set.spec.kind) ? "-" : std::to_string(set.spec.max_elements);
+  return fmt::format("{:31} {:15} {:6} {:8} {:>8}{}\n", set.spec.name, type_text(set),
+                     to_string(set.spec.family), set.elements.size(), most, note);
+}
+
 }  // namespace
 
 std::string document_text(SetFormat format,
@@ -55,10 +105,11 @@ std::string document_text(SetFormat format,
   return out.take() + "\n";
 }
 
-netlink::Result<std::vector<ListedSet>> list_sets(ipset::SetTable& table) {
+netlink::Result<std::vector<ListedSet>> list_sets(ipset::SetTable& table,
+                                                  ipset::PacketFilter filter) {
   std::vector<ListedSet> sets;
   for (const auto family : netlink::kFamilies)
-    for (const auto id : ipset::kSetIds) {
+    for (const auto id : ids_of(filter)) {
       auto set = table.list(ipset::set_name(id, family));
       if (!set) return set.error();
       if (*set) sets.push_back(std::move(**set));
@@ -66,33 +117,36 @@ netlink::Result<std::vector<ListedSet>> list_sets(ipset::SetTable& table) {
   return sets;
 }
 
-std::string sets_text(const std::vector<ListedSet>& sets, SetFormat format) {
-  if (format != SetFormat::text) {
-    return document_text(format, [&](api::DocumentWriter& out) {
-      out.object([&] {
-        out.list("sets", sets, [&](const ListedSet& set) {
-          out.object([&] {
-            out.member("elementCount", set.elements.size());
-            write_set(out, set);
-            out.member("type", to_string(set.spec.kind));
-          });
-        });
-      });
-    });
-  }
+std::string sets_text(const SetListing& listing, SetFormat format) {
+  if (format != SetFormat::text) return sets_document(listing, format);
   auto text =
       fmt::format("{:31} {:15} {:6} {:>8} {:>8}\n", "Name", "Type", "Family", "Elements", "Most");
-  for (const auto& set : sets)
-    fmt::format_to(std::back_inserter(text), "{:31} {:15} {:6} {:8} {:8}\n", set.spec.name,
-                   to_string(set.spec.kind), to_string(set.spec.family), set.elements.size(),
-                   set.spec.max_elements);
+  for (const auto& set : listing.sets) text += set_row(set, "");
+  for (const auto& set : listing.leftovers) text += set_row(set, "  # LEFT OVER");
+  for (const auto& set : listing.foreign)
+    text += fmt::format("{} {}: NOT OURS\n", netlink::to_string(ipset::nft_table_of(set.family)),
+                        api::visible(set.name));
   return text;
 }
 
+std::string set_name_of(std::string_view typed) {
+  std::string name(typed);
+  const auto slashed = name.starts_with("ip/") || name.starts_with("ip6/");
+  if (slashed) std::ranges::replace(name, '/', ' ');
+  return name;
+}
+
 std::optional<plan::SetKey> our_set(std::string_view name) {
-  for (const auto family : netlink::kFamilies)
-    for (const auto id : ipset::kSetIds)
-      if (ipset::set_name(id, family) == name) return plan::SetKey{family, id};
+  for (const auto family : netlink::kFamilies) {
+    for (const auto filter : {ipset::PacketFilter::iptables, ipset::PacketFilter::nftables})
+      for (const auto id : ids_of(filter))
+        if (ipset::set_name(id, family) == name) return plan::SetKey{family, id};
+    const auto table = netlink::to_string(ipset::nft_table_of(family)) + " ";
+    if (!name.starts_with(table)) continue;
+    const auto service = ipset::restricted_of(std::string(name.substr(table.size())));
+    if (service && service->address.family() == family)
+      return plan::SetKey{family, ipset::SetId::nft_source_ranges};
+  }
   return std::nullopt;
 }
 
@@ -111,7 +165,7 @@ std::string elements_text(const ListedSet& set, SetFormat format, const ElementO
                  [&](const ipset::Element& element) { out.value(to_string(element)); });
         write_set(out, set);
         if (owners != nullptr) write_owners(out, set, *owners);
-        out.member("type", to_string(set.spec.kind));
+        out.member("type", type_text(set));
       });
     });
   }

@@ -16,13 +16,23 @@ using netlink::Protocol;
 
 namespace {
 
-// The parts of an element that determine its owner: without sources.
+// The parts of an element that determine its owner: without sources and verdicts.
 Element without_source(const Element& element) {
   if (const auto* one = std::get_if<ipset::IpPortIpElement>(&element))
     return IpPortElement{one->ip, one->protocol, one->port};
   if (const auto* one = std::get_if<ipset::IpPortNetElement>(&element))
     return IpPortElement{one->ip, one->protocol, one->port};
+  if (const auto* one = std::get_if<ipset::ServiceElement>(&element))
+    return IpPortElement{one->ip, one->protocol, one->port};
   return element;
+}
+
+bool is_of_vips(SetId id) {
+  return id == SetId::ipvs_ips || id == SetId::nft_vips;
+}
+
+bool is_of_health_checks(SetId id) {
+  return id == SetId::health_check_node_port || id == SetId::nft_health_ports;
 }
 
 api::NamespacedName service_of(const VirtualName& name) {
@@ -32,9 +42,9 @@ api::NamespacedName service_of(const VirtualName& name) {
 }  // namespace
 
 ElementOwners::ElementOwners(const plan::SetKey& set, const ClusterNames& names) : set_(set) {
-  if (set.id == SetId::loop_back)
+  if (plan::names_endpoints(set.id))
     take_endpoints(names);
-  else if (set.id == SetId::health_check_node_port)
+  else if (is_of_health_checks(set.id))
     take_health_checks(names);
   else
     take_virtuals(names);
@@ -49,7 +59,7 @@ void ElementOwners::take_virtuals(const ClusterNames& names) {
     if (protocol) {
       if (node_port && key.protocol == protocol)
         owners_[PortElement{key.port}].insert(to_string(name));
-    } else if (set_.id == SetId::ipvs_ips) {
+    } else if (is_of_vips(set_.id)) {
       if (!node_port) owners_[IpElement{key.address}].insert(api::to_string(service_of(name)));
     } else {
       owners_[IpPortElement{key.address, key.protocol, key.port}].insert(to_string(name));
@@ -71,6 +81,7 @@ void ElementOwners::take_endpoints(const ClusterNames& names) {
   names.each_endpoint([&](const api::NamespacedName& service, const netlink::IpAddress& address,
                           const std::vector<std::uint16_t>& ports) {
     if (address.family() != set_.family) return;
+    if (set_.id == SetId::nft_hairpins) owners_[IpElement{address}].insert(api::to_string(service));
     for (const auto port : ports)
       for (const auto protocol : protocols[service])
         owners_[IpPortElement{address, protocol, port}].insert(api::to_string(service));
@@ -84,8 +95,7 @@ const std::set<std::string>& ElementOwners::of(const Element& element) const {
 }
 
 bool ElementOwners::knows_all() const {
-  return set_.id != SetId::loop_back && set_.id != SetId::ipvs_ips &&
-         set_.id != SetId::health_check_node_port;
+  return !plan::names_endpoints(set_.id) && !is_of_vips(set_.id) && !is_of_health_checks(set_.id);
 }
 
 }  // namespace ipvsproxier::ctl

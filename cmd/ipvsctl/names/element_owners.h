@@ -18,8 +18,8 @@ class ElementOwners {
   ElementOwners(const plan::SetKey& set, const ClusterNames& names);
 
   // The Service ports of the element's virtual service or node port ("shop/web:http"), or the
-  // Services ("shop/web") to which the address, the endpoint (in KUBE-LOOP-BACK) or the health
-  // check node port belongs.
+  // Services ("shop/web") to which the address, the endpoint (in KUBE-LOOP-BACK, and
+  // local_endpoints of nf_tables) or the health check node port belongs.
   const std::set<std::string>& of(const ipset::Element& element) const;
 
   // Whether an element without owner belongs to no Service. False for sets whose elements may

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -10,6 +11,9 @@
 #include <fmt/format.h>
 
 #include "cmd/ipvsctl/listing/set_listing.h"
+#include "cmd/ipvsctl/rules/nft_review.h"
+#include "cmd/ipvsctl/rules/nft_save.h"
+#include "ipset/rules/nft_text.h"
 #include "proxier/api/visible_text.h"
 
 namespace ipvsproxier::ctl {
@@ -35,21 +39,26 @@ StateWords state_words(RuleState state) {
       return {"misplaced", "NOT IN ITS PLACE, or twice"};
     case RuleState::foreign:
       return {"foreign", "NOT OURS"};
+    case RuleState::leftover:
+      return {"leftover", "LEFT OVER"};
     case RuleState::not_judged:
       return {"notJudged", ""};
   }
   return {};
 }
 
-bool is_there(const ReviewedRule& rule) {
-  return rule.state != RuleState::missing && rule.state != RuleState::missing_unsure;
+bool is_nft(const ReviewedChain& chain) {
+  return chain.table.table == Table::kube_ipvs;
 }
 
-std::string_view policy_text(ipset::Verdict policy) {
-  return policy == ipset::Verdict::drop ? "DROP" : "ACCEPT";
+std::string_view policy_text(const ReviewedChain& chain) {
+  const bool drops = chain.policy == ipset::Verdict::drop;
+  if (is_nft(chain)) return drops ? "drop" : "accept";
+  return drops ? "DROP" : "ACCEPT";
 }
 
 std::string rule_line(const ReviewedChain& chain, const ReviewedRule& rule) {
+  if (is_nft(chain)) return ipset::to_nft_string(rule.rule, chain.table.family);
   return fmt::format("-A {} {}", chain.name, to_string(rule.rule, chain.table.family));
 }
 
@@ -58,6 +67,8 @@ std::vector<std::string> sets_of(const ipset::Rule& rule) {
   if (std::holds_alternative<ipset::ForeignTarget>(rule.target)) return names;
   for (const auto& match : rule.matches)
     if (const auto* set = std::get_if<ipset::SetMatch>(&match)) names.push_back(set->set);
+  if (const auto* map = std::get_if<ipset::VerdictMapTarget>(&rule.target))
+    names.push_back(map->map);
   return names;
 }
 
@@ -66,9 +77,15 @@ std::vector<std::string> sets_of(const ipset::Rule& rule) {
 std::string title(const ReviewedChain& chain) {
   auto text = fmt::format("{} {} {}", to_string(chain.table.family), to_string(chain.table.table),
                           api::visible(chain.name));
-  if (chain.policy) text += fmt::format(", policy {}", policy_text(*chain.policy));
+  if (chain.base) text += ", " + base_text(*chain.base);
+  if (chain.policy) text += fmt::format(", policy {}", policy_text(chain));
+  if (chain.wanted)
+    text +=
+        fmt::format(": NOT CALLED AS IT SHOULD BE: {}, policy accept", base_text(*chain.wanted));
   if (chain.missing)
     text += ": MISSING";
+  else if (chain.foreign)
+    text += ": NOT OURS";
   else if (!chain.policy && !chain.reached)
     text += ": no rule leads here";
   return text + "\n";
@@ -87,12 +104,22 @@ std::string notes(const ReviewedRule& rule, const RuleReading& reading) {
   return text.empty() ? "" : "  # " + text;
 }
 
+// Of an existing rule. Each rule of iptables counts.
+std::optional<ipset::RuleCount> told_count(const ReviewedChain& chain, const ReviewedRule& rule) {
+  if (!is_there(rule.state)) return std::nullopt;
+  if (is_nft(chain)) return rule.count;
+  return rule.count.value_or(ipset::RuleCount{});
+}
+
+// Our rules of nf_tables count nothing: without counters of others there are no columns for them.
 std::string paragraph(const ReviewedChain& chain, const RuleReading& reading) {
   auto text = title(chain);
+  const bool counts = std::ranges::any_of(
+      chain.rules, [&](const auto& rule) { return !is_nft(chain) || rule.count; });
   for (const auto& rule : chain.rules) {
-    if (is_there(rule))
-      text += fmt::format("{:>10} {:>12}", rule.count.packets, rule.count.bytes);
-    else
+    if (const auto count = told_count(chain, rule))
+      text += fmt::format("{:>10} {:>12}", count->packets, count->bytes);
+    else if (counts)
       text += fmt::format("{:>10} {:>12}", "-", "-");
     text += fmt::format("  {}{}\n", api::visible(rule_line(chain, rule)),
                         api::visible(notes(rule, reading)));
@@ -101,19 +128,43 @@ std::string paragraph(const ReviewedChain& chain, const RuleReading& reading) {
 }
 
 // Lines about tables in which our rules are expected and absent.
-std::string empty_tables(const std::vector<ReviewedChain>& chains, const RuleChoice& choice) {
+std::string empty_tables(const std::vector<ReviewedChain>& chains, const RuleReading& reading,
+                         const RuleChoice& choice) {
   std::string text;
   if (!choice.chain.empty()) return text;
+  const auto is_expected = [&](Table table) {
+    if (choice.table) return *choice.table == table;
+    if (!reading.nft.empty()) return table == Table::kube_ipvs;
+    return table == Table::nat || table == Table::filter;
+  };
   for (const auto family : netlink::kFamilies)
-    for (const auto table : {Table::nat, Table::filter, Table::mangle}) {
-      if (choice.family.value_or(family) != family) continue;
-      if (choice.table ? *choice.table != table : table == Table::mangle) continue;
+    for (const auto table : {Table::nat, Table::filter, Table::mangle, Table::kube_ipvs}) {
+      if (choice.family.value_or(family) != family || !is_expected(table)) continue;
       const auto is_of = [&](const ReviewedChain& chain) {
         return chain.table == plan::TableKey{family, table};
       };
       if (std::none_of(chains.begin(), chains.end(), is_of))
         text += fmt::format("{} {}: nothing of ours\n", to_string(family), to_string(table));
     }
+  return text;
+}
+
+// Sets of others in our table; chains of others have paragraphs.
+std::vector<ForeignSet> chosen_foreign_sets(const RuleReading& reading, const RuleChoice& choice) {
+  if (!choice.chain.empty() || choice.table.value_or(Table::kube_ipvs) != Table::kube_ipvs)
+    return {};
+  auto sets = foreign_sets(reading);
+  std::erase_if(sets, [&](const ForeignSet& set) {
+    return choice.family.value_or(set.family) != set.family;
+  });
+  return sets;
+}
+
+std::string foreign_sets_text(const std::vector<ForeignSet>& sets) {
+  std::string text;
+  for (const auto& set : sets)
+    text += fmt::format("{} {} set {}: NOT OURS\n", to_string(set.family),
+                        to_string(Table::kube_ipvs), api::visible(set.name));
   return text;
 }
 
@@ -124,7 +175,8 @@ std::string listing_text(const std::vector<ReviewedChain>& chains, const RuleRea
     if (!text.empty()) text += "\n";
     text += paragraph(chain, reading);
   }
-  const auto rest = empty_tables(chains, choice);
+  const auto rest = foreign_sets_text(chosen_foreign_sets(reading, choice)) +
+                    empty_tables(chains, reading, choice);
   if (!text.empty() && !rest.empty()) text += "\n";
   return text + rest;
 }
@@ -133,9 +185,9 @@ std::string listing_text(const std::vector<ReviewedChain>& chains, const RuleRea
 
 void write_rule(api::DocumentWriter& out, const ReviewedChain& chain, const ReviewedRule& rule,
                 const RuleReading& reading) {
-  if (is_there(rule)) {
-    out.member("bytes", rule.count.bytes);
-    out.member("packets", rule.count.packets);
+  if (const auto count = told_count(chain, rule)) {
+    out.member("bytes", count->bytes);
+    out.member("packets", count->packets);
   }
   out.member("rule", rule_line(chain, rule));
   if (const auto names = sets_of(rule.rule); !names.empty())
@@ -152,24 +204,36 @@ void write_rule(api::DocumentWriter& out, const ReviewedChain& chain, const Revi
 void write_chain(api::DocumentWriter& out, const ReviewedChain& chain, const RuleReading& reading) {
   out.member("chain", chain.name);
   out.member("family", to_string(chain.table.family));
+  if (chain.foreign) out.member("foreign", true);
+  if (chain.base) out.member("hook", base_text(*chain.base));
   out.member("missing", chain.missing);
   if (chain.policy)
-    out.member("policy", policy_text(*chain.policy));
+    out.member("policy", policy_text(chain));
   else
     out.member("reached", chain.reached);
   out.list("rules", chain.rules, [&](const ReviewedRule& rule) {
     out.object([&] { write_rule(out, chain, rule, reading); });
   });
   out.member("table", to_string(chain.table.table));
+  if (chain.wanted) out.member("wantedHook", base_text(*chain.wanted));
 }
 
 std::string chains_document(const std::vector<ReviewedChain>& chains, const RuleReading& reading,
-                            SetFormat format) {
+                            const RuleChoice& choice, SetFormat format) {
+  const auto foreign = chosen_foreign_sets(reading, choice);
   return document_text(format, [&](api::DocumentWriter& out) {
     out.object([&] {
       out.list("chains", chains, [&](const ReviewedChain& chain) {
         out.object([&] { write_chain(out, chain, reading); });
       });
+      if (!foreign.empty())
+        out.list("foreignSets", foreign, [&](const ForeignSet& set) {
+          out.object([&] {
+            out.member("elementCount", set.elements);
+            out.member("family", to_string(set.family));
+            out.member("name", set.name);
+          });
+        });
     });
   });
 }
@@ -190,9 +254,10 @@ std::string table_save(const std::vector<const ReviewedChain*>& chains, bool cou
     if (!chain->policy) text += fmt::format(":{} - [0:0]\n", api::visible(chain->name));
   for (const auto* chain : chains)
     for (const auto& rule : chain->rules) {
-      if (!is_there(rule)) continue;
+      if (!is_there(rule.state)) continue;
       if (std::holds_alternative<ipset::ForeignTarget>(rule.rule.target)) text += "# ";
-      if (counters) text += fmt::format("[{}:{}] ", rule.count.packets, rule.count.bytes);
+      const auto count = rule.count.value_or(ipset::RuleCount{});
+      if (counters) text += fmt::format("[{}:{}] ", count.packets, count.bytes);
       text += api::visible(rule_line(*chain, rule)) + "\n";
     }
   return text + "COMMIT\n";
@@ -201,7 +266,7 @@ std::string table_save(const std::vector<const ReviewedChain*>& chains, bool cou
 std::string save_text(const std::vector<ReviewedChain>& chains, bool counters) {
   std::map<plan::TableKey, std::vector<const ReviewedChain*>> tables;
   for (const auto& chain : chains)
-    if (!chain.missing) tables[chain.table].push_back(&chain);
+    if (!chain.missing && !is_nft(chain)) tables[chain.table].push_back(&chain);
   std::string text;
   for (auto& [key, list] : tables) {
     std::sort(list.begin(), list.end(), [](const auto* left, const auto* right) {
@@ -209,6 +274,20 @@ std::string save_text(const std::vector<ReviewedChain>& chains, bool counters) {
     });
     text += table_save(list, counters);
   }
+  return text;
+}
+
+std::string saved(const std::vector<ReviewedChain>& chains, const RuleReading& reading,
+                  const RuleStyle& style) {
+  const bool asks_nft = style.choice.table.value_or(Table::kube_ipvs) == Table::kube_ipvs;
+  if (reading.nft.empty() || !asks_nft) return save_text(chains, style.counters);
+  auto text = nft_save_text(reading, chains, style.choice);
+  // Two programs read the two filters.
+  for (const auto& chain : chains)
+    if (!is_nft(chain))
+      text += fmt::format("# {} {} {} is left over in iptables: --table {}\n",
+                          to_string(chain.table.family), to_string(chain.table.table),
+                          api::visible(chain.name), to_string(chain.table.table));
   return text;
 }
 
@@ -220,11 +299,11 @@ std::string rules_text(const RuleReading& reading, const RuleStyle& style) {
     case RuleForm::text:
       return listing_text(chains, reading, style.choice);
     case RuleForm::json:
-      return chains_document(chains, reading, SetFormat::json);
+      return chains_document(chains, reading, style.choice, SetFormat::json);
     case RuleForm::yaml:
-      return chains_document(chains, reading, SetFormat::yaml);
+      return chains_document(chains, reading, style.choice, SetFormat::yaml);
     case RuleForm::save:
-      return save_text(chains, style.counters);
+      return saved(chains, reading, style);
   }
   return "";
 }

@@ -1,7 +1,7 @@
 #pragma once
 
-// Compares the rules of this host with our catalogue (ipset/rules/rule_catalog.h), chain by chain
-// in the order in which a packet meets them. Pure, any thread.
+// Compares the rules of this host with our catalogue (ipset/rules/rule_catalog.h, nft_catalog.h),
+// chain by chain in the order in which a packet meets them. Pure, any thread.
 //
 // The catalogue has parameters. Whether a set has elements is read. The options (mark, detection of
 // local traffic, masquerade-all, ping) are guessed: those with the fewest differences. The virtual
@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "ipset/nftables/filter_table.h"
 #include "ipset/rules/rule_types.h"
 #include "proxier/plan/actual_state.h"
 
@@ -22,7 +23,13 @@ namespace ipvsproxier::ctl {
 struct RuleReading {
   std::map<plan::TableKey, ipset::WholeTable> tables;  // existing tables
   std::map<std::string, std::size_t> sets;             // number of elements of each set
+  // Our tables of nf_tables with everything in them. With one of them our rules are in nf_tables,
+  // and what the tables of iptables have of ours is left over.
+  std::map<netlink::Family, ipset::FilterContents> nft;
 };
+
+// Adds our table of nf_tables, its rules and its sets.
+void take_nft_table(RuleReading& reading, netlink::Family family, ipset::FilterContents contents);
 
 // Selects chains by family, table and name; each may be left open. A named chain is shown whole,
 // whichever program made it.
@@ -38,12 +45,15 @@ enum class RuleState : std::uint8_t {
   missing_unsure,  // missing; with other options another rule would stand there
   misplaced,       // ours, but at the wrong position, or repeated
   foreign,         // in or leading to a chain of ours, but not ours
+  leftover,        // in iptables while our rules are in nf_tables
   not_judged,      // in a chain of another program
 };
 
+bool is_there(RuleState state);
+
 struct ReviewedRule {
   ipset::Rule rule;
-  ipset::RuleCount count;  // of an existing rule
+  std::optional<ipset::RuleCount> count;  // of an existing rule that counts
   RuleState state = RuleState::ours;
 };
 
@@ -52,13 +62,19 @@ struct ReviewedChain {
   std::string name;
   std::optional<ipset::Verdict> policy;  // of a built-in chain
   bool missing = false;
-  bool reached = true;  // an existing rule leads to it
+  bool foreign = false;                    // in our table of nf_tables, and not ours
+  std::optional<netlink::NftBase> base;    // of a chain of nf_tables that the kernel calls
+  std::optional<netlink::NftBase> wanted;  // how the kernel should call it, if it does not
+  bool reached = true;                     // an existing rule leads to it
   std::vector<ReviewedRule> rules;
 };
 
-// Order: each built-in chain that leads to our chains, with these jumps; after it these chains,
-// each once, where a packet first meets them; at the end the unreached ones. A table without
-// anything of ours has no chains.
+// With nf_tables first that table: each chain that the kernel calls in the order in which a packet
+// meets them, after it those to which its rules and maps lead; at the end those of others.
+//
+// With iptables: each built-in chain that leads to our chains, with these jumps; after it these
+// chains, each once, where a packet first meets them; at the end the unreached ones. A table
+// without anything of ours has no chains.
 std::vector<ReviewedChain> review_rules(const RuleReading& reading, const RuleChoice& choice);
 
 }  // namespace ipvsproxier::ctl

@@ -4,6 +4,7 @@
 
 #include "cmd/ipvsctl/explain/node_reading.h"
 #include "cmd/kernel_tables.h"
+#include "ipset/nftables/nft_set_elements.h"
 #include "ipset/rules/rule_iptc.h"
 #include "ipset/sets/set_catalog.h"
 
@@ -33,11 +34,24 @@ Status count_elements(ipset::SetTable& table, RuleReading& reading) {
   return {};
 }
 
+// Of both families, as one of them tells that our rules are in nf_tables.
+Status read_nft(ipset::FilterTable& nftables, RuleReading& reading) {
+  for (const auto family : netlink::kFamilies) {
+    auto contents = nftables.list(ipset::nft_table_of(family));
+    if (!contents) return contents.error();
+    if (*contents) take_nft_table(reading, family, **std::move(contents));
+  }
+  return {};
+}
+
 Result<RuleReading> read_rules(const RuleChoice& choice) {
-  if (auto status = cmd::require_iptables(); !status) return status.error();
+  const auto programmed = cmd::open_programmed_filter();
+  if (!programmed) return programmed.error();
   const auto tables = cmd::open_loaded_tables();
   ipset::IptcRuleTable iptables;
   RuleReading reading;
+  if (programmed->filter == ipset::PacketFilter::nftables)
+    if (auto status = read_nft(*programmed->nftables, reading); !status) return status.error();
   // All tables of a family: the expected rules of one depend on the others.
   for (const auto family : netlink::kFamilies) {
     if (choice.family.value_or(family) != family) continue;

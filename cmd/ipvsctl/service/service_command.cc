@@ -13,8 +13,12 @@
 #include "cmd/ipvsctl/listing/listing.h"
 #include "cmd/ipvsctl/names/daemon_names.h"
 #include "cmd/ipvsctl/service/service_page.h"
+#include "cmd/ipvsctl/set_tables.h"
+#include "cmd/kernel_tables.h"
+#include "ipset/nftables/nft_set_elements.h"
+#include "ipset/nftables/rule_decoding.h"
+#include "ipset/rules/nft_text.h"
 #include "ipset/rules/rule_iptc.h"
-#include "ipset/sets/set_libipset.h"
 #include "netlink/ipvs/ipvs_reader_kernel.h"
 #include "proxier/access/transport.h"
 #include "proxier/api/json_value.h"
@@ -81,12 +85,13 @@ void add_virtuals(NodePage& page) {
 
 // Marks whether the desired elements are in the kernel.
 void check_elements(NodePage& page) {
-  const auto table = ipset::LibipsetTable::open();
-  if (!table) return note_unknown(page, "sets", table.error());
+  const auto tables = open_set_tables();
+  if (!tables) return note_unknown(page, "sets", tables.error());
+  auto& table = (*tables)->of_filter();
   std::map<std::string, std::set<std::string>> sets;
   for (auto& element : page.facts.elements) {
     if (!sets.contains(element.set)) {
-      auto set = (*table)->list(element.set);
+      auto set = table.list(element.set);
       if (!set) return note_unknown(page, "sets", set.error());
       auto& texts = sets[element.set];
       if (*set)
@@ -101,9 +106,9 @@ bool mentions(const std::string& element, const std::string& address) {
 }
 
 void find_elements(NodePage& page) {
-  const auto table = ipset::LibipsetTable::open();
-  if (!table) return note_unknown(page, "sets", table.error());
-  const auto sets = list_sets(**table);
+  const auto tables = open_set_tables();
+  if (!tables) return note_unknown(page, "sets", tables.error());
+  const auto sets = list_sets((*tables)->of_filter(), (*tables)->programmed.filter);
   if (!sets) return note_unknown(page, "sets", sets.error());
   for (const auto& set : *sets)
     for (const auto& element : set.elements)
@@ -114,15 +119,34 @@ void find_elements(NodePage& page) {
 
 void add_rules_of(const ipset::WholeTable& table, netlink::Family family, ipset::Table name,
                   const std::set<std::string>& sets, std::vector<inspect::PageRule>& rules) {
+  const bool is_nft = name == ipset::Table::kube_ipvs;
+  const auto add = [&](const std::string& set, const std::string& chain, const ipset::Rule& rule) {
+    if (!sets.contains(set)) return;
+    rules.push_back(
+        {.set = set,
+         .family = std::string(to_string(family)),
+         .table = std::string(to_string(name)),
+         .chain = chain,
+         .rule = is_nft ? ipset::to_nft_string(rule, family) : to_string(rule, family)});
+  };
   for (const auto& [chain, list] : table.chains)
-    for (const auto& rule : list)
+    for (const auto& rule : list) {
       for (const auto& match : rule.matches)
-        if (const auto* set = std::get_if<ipset::SetMatch>(&match); set && sets.contains(set->set))
-          rules.push_back({.set = set->set,
-                           .family = std::string(to_string(family)),
-                           .table = std::string(to_string(name)),
-                           .chain = chain,
-                           .rule = to_string(rule, family)});
+        if (const auto* set = std::get_if<ipset::SetMatch>(&match)) add(set->set, chain, rule);
+      if (const auto* map = std::get_if<ipset::VerdictMapTarget>(&rule.target))
+        add(map->map, chain, rule);
+    }
+}
+
+void add_nft_rules(NodePage& page, ipset::FilterTable& nftables,
+                   const std::set<std::string>& sets) {
+  for (const auto family : netlink::kFamilies) {
+    const auto frame = nftables.list_frame(ipset::nft_table_of(family));
+    if (!frame) return note_unknown(page, "rules", frame.error());
+    if (*frame)
+      add_rules_of(ipset::whole_table_of(**frame, family), family, ipset::Table::kube_ipvs, sets,
+                   page.facts.node->rules);
+  }
 }
 
 // Adds the rules that use the sets of the page's elements.
@@ -130,6 +154,10 @@ void add_rules(NodePage& page) {
   std::set<std::string> sets;
   for (const auto& element : page.facts.elements) sets.insert(element.set);
   if (sets.empty()) return;
+  const auto programmed = cmd::open_programmed_filter();
+  if (!programmed) return note_unknown(page, "rules", programmed.error());
+  if (programmed->filter == ipset::PacketFilter::nftables)
+    return add_nft_rules(page, *programmed->nftables, sets);
   ipset::IptcRuleTable tables;
   for (const auto family : netlink::kFamilies)
     for (const auto name : {ipset::Table::mangle, ipset::Table::nat, ipset::Table::filter}) {

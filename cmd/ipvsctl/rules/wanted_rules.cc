@@ -1,0 +1,187 @@
+#include "cmd/ipvsctl/rules/wanted_rules.h"
+
+#include <algorithm>
+#include <bit>
+#include <iterator>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "ipset/sets/set_catalog.h"
+
+namespace ipvsproxier::ctl {
+
+using ipset::JumpTarget;
+using ipset::PacketFilter;
+using ipset::Rule;
+using ipset::RuleParameters;
+using ipset::Table;
+using ipset::TableRules;
+using ipset::WholeTable;
+using netlink::Family;
+
+const WholeTable* table_of(const RuleReading& reading, plan::TableKey key) {
+  const auto found = reading.tables.find(key);
+  return found == reading.tables.end() ? nullptr : &found->second;
+}
+
+const std::vector<Rule>& rules_of(const RulesByChain& chains, const std::string& name) {
+  static const std::vector<Rule> none;
+  const auto found = chains.find(name);
+  return found == chains.end() ? none : found->second;
+}
+
+std::string target_chain(const Rule& rule) {
+  const auto* jump = std::get_if<JumpTarget>(&rule.target);
+  return jump == nullptr ? "" : jump->chain;
+}
+
+namespace {
+
+// Parameter values found in existing rules, at whatever position these stand.
+struct Traces {
+  std::set<std::uint32_t> marks;
+  std::set<ipset::LocalDetector> detectors;
+};
+
+bool is_foreign(const Rule& rule) {
+  return std::holds_alternative<ipset::ForeignTarget>(rule.target);
+}
+
+// Somebody may have put any number of rules into our chains, and each guess costs time.
+constexpr std::size_t kMostGuesses = 32;
+
+template <typename Values>
+void keep_few(Values& values) {
+  while (values.size() > kMostGuesses) values.erase(std::prev(values.end()));
+}
+
+void trace_rule(const Rule& rule, Traces& traces) {
+  if (is_foreign(rule)) return;
+  if (const auto* mark = std::get_if<ipset::MarkTarget>(&rule.target))
+    traces.marks.insert(mark->value);
+  for (const auto& match : rule.matches)
+    if (const auto* mark = std::get_if<ipset::MarkMatch>(&match)) traces.marks.insert(mark->value);
+  if (rule.source && rule.source->negated) traces.detectors.insert(rule.source->prefix);
+  if (const auto& link = rule.in_interface; link && link->negated) {
+    if (link->is_prefix)
+      traces.detectors.insert(ipset::InterfacePrefix{link->name});
+    else
+      traces.detectors.insert(ipset::BridgeInterface{link->name});
+  }
+}
+
+// The packet filter does not tell which virtual services exclude this node: those with such a rule
+// are taken to.
+void take_out_filter(const WholeTable& filter, RuleParameters& parameters) {
+  for (const auto& rule : rules_of(filter.chains, std::string(ipset::kUnorderedChain))) {
+    if (is_foreign(rule)) continue;
+    for (const auto& match : rule.matches)
+      if (const auto* service = std::get_if<ipset::IpvsMatch>(&match))
+        parameters.out_filter.insert({service->address, service->protocol, service->port});
+  }
+}
+
+RuleParameters known_parameters(const RuleReading& reading, PacketFilter filter, Family family) {
+  RuleParameters parameters;
+  for (const auto id : ipset::sets_of(filter)) {
+    const auto found = reading.sets.find(ipset::set_name(id, family));
+    if (found != reading.sets.end() && found->second != 0) parameters.non_empty.insert(id);
+  }
+  if (const auto* table = table_of(reading, {family, Table::filter}))
+    take_out_filter(*table, parameters);
+  return parameters;
+}
+
+std::vector<RuleParameters> possible_parameters(const RuleReading& reading, PacketFilter filter,
+                                                Family family) {
+  const auto known = known_parameters(reading, filter, family);
+  Traces traces;
+  for (const auto& ours : ipset::rules_for(filter, family, known))
+    if (const auto* table = table_of(reading, {family, ours.table}))
+      for (const auto& chain : ours.chains)
+        for (const auto& rule : rules_of(table->chains, chain.name)) trace_rule(rule, traces);
+  std::erase_if(traces.marks, [](auto mark) { return !std::has_single_bit(mark); });
+  if (traces.marks.empty()) traces.marks.insert(known.masquerade_mark);
+  keep_few(traces.marks);
+  keep_few(traces.detectors);
+  traces.detectors.insert(std::monostate());
+
+  std::vector<RuleParameters> result;
+  for (const auto mark : traces.marks)
+    for (const auto& detector : traces.detectors)
+      for (const bool all : {false, true})
+        for (const bool ping : {true, false})
+          for (const bool sources : {true, false}) {
+            result.push_back(known);
+            result.back().masquerade_mark = mark;
+            result.back().detector = detector;
+            result.back().masquerade_all = all;
+            result.back().vip_ping = ping;
+            result.back().vips_are_sources = sources;
+          }
+  return result;
+}
+
+// The number of rules that only one of the lists has, in any order.
+std::size_t distance(std::vector<Rule> left, std::vector<Rule> right) {
+  std::sort(left.begin(), left.end());
+  std::sort(right.begin(), right.end());
+  std::vector<Rule> different;
+  std::set_symmetric_difference(left.begin(), left.end(), right.begin(), right.end(),
+                                std::back_inserter(different));
+  return different.size();
+}
+
+std::size_t distance(const RuleReading& reading, const std::vector<TableRules>& expected) {
+  std::size_t sum = 0;
+  for (const auto& ours : expected)
+    if (const auto* table = table_of(reading, {ours.family, ours.table}))
+      for (const auto& chain : ours.chains)
+        sum += distance(rules_of(table->chains, chain.name), chain.rules);
+  return sum;
+}
+
+}  // namespace
+
+std::vector<std::vector<TableRules>> nearest_rules(const RuleReading& reading, PacketFilter filter,
+                                                   Family family) {
+  std::vector<std::vector<TableRules>> nearest;
+  auto least = std::numeric_limits<std::size_t>::max();
+  for (const auto& parameters : possible_parameters(reading, filter, family)) {
+    auto rules = ipset::rules_for(filter, family, parameters);
+    const auto found = distance(reading, rules);
+    if (found > least) continue;
+    if (found < least) nearest.clear();
+    least = found;
+    if (std::find(nearest.begin(), nearest.end(), rules) == nearest.end())
+      nearest.push_back(std::move(rules));
+  }
+  return nearest;
+}
+
+WantedRules wanted_in(const std::vector<std::vector<TableRules>>& nearest, Table table) {
+  WantedRules expected;
+  for (const auto& ours : nearest.front()) {
+    if (ours.table != table) continue;
+    for (const auto& chain : ours.chains) {
+      expected.chains[chain.name] = chain.rules;
+      expected.sure[chain.name].insert(chain.rules.begin(), chain.rules.end());
+    }
+    for (const auto& jump : ours.jumps) {
+      auto& jumps = expected.jumps[jump.from];
+      jumps.insert(jumps.begin(), jump.rule);  // each is inserted at position 1
+    }
+  }
+  for (const auto& other : nearest)
+    for (const auto& ours : other)
+      if (ours.table == table)
+        for (const auto& chain : ours.chains) {
+          const std::set<Rule> rules(chain.rules.begin(), chain.rules.end());
+          std::erase_if(expected.sure[chain.name],
+                        [&](const Rule& rule) { return !rules.contains(rule); });
+        }
+  return expected;
+}
+
+}  // namespace ipvsproxier::ctl

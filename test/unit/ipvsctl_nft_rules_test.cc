@@ -1,0 +1,343 @@
+// `ipvsctl rules` of tables of nf_tables, over nf_tables in memory.
+
+#include <algorithm>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "cmd/ipvsctl/rules/nft_review.h"
+#include "cmd/ipvsctl/rules/rule_listing.h"
+#include "ipset/nftables/nft_rule_table.h"
+#include "ipset/nftables/nft_set_elements.h"
+#include "ipset/nftables/nft_set_table.h"
+#include "ipset/nftables/rule_expressions.h"
+#include "ipset/rules/nft_catalog.h"
+#include "test/fakes/fake_filter_table.h"
+#include "test/support/ip.h"
+#include "test/support/whole_table.h"
+
+namespace ipvsproxier::ctl {
+namespace {
+
+using namespace ipset;
+using netlink::NftVerdict;
+using netlink::NftVerdictCode;
+using test::ip;
+
+std::vector<netlink::NftExpression> verdict_alone(NftVerdictCode code, std::string chain = {}) {
+  return {netlink::NftImmediate{.data = NftVerdict{code, std::move(chain)}}};
+}
+
+struct NftHost {
+  test::FakeNfTables kernel;
+  test::FakeFilterTable table{kernel, 1};
+  test::FakeFilterTable stranger{kernel, 2};
+  NftSetTable sets{table};
+  NftRuleTable rules{table};
+  const netlink::NftTableKey key = nft_table_of(Family::ipv4);
+
+  static RuleParameters usual() {
+    return {.detector = *IpPrefix::parse("10.244.0.0/16"),
+            .non_empty = {SetId::nft_source_ranges, SetId::nft_services, SetId::nft_vips}};
+  }
+  // As the daemon leaves it, with a Service that has source ranges.
+  void program(const RuleParameters& parameters = usual()) {
+    for (const auto id : kNftSetIds) REQUIRE(sets.ensure(set_spec(id, Family::ipv4)));
+    add(SetId::nft_vips, IpElement{ip("192.0.2.10")});
+    add(SetId::nft_services,
+        ServiceElement{ip("192.0.2.10"), Protocol::tcp, 80, ServiceVerdict::mark});
+    if (parameters.non_empty.contains(SetId::nft_source_ranges))
+      for (const auto* range : {"10.0.0.0/8", "203.0.113.0/24"})
+        add(SetId::nft_source_ranges,
+            IpPortNetElement{ip("192.0.2.10"), Protocol::tcp, 80, *IpPrefix::parse(range)});
+    REQUIRE(rules.apply(nft_rules(Family::ipv4, parameters)));
+  }
+  void add(SetId id, const Element& element) {
+    const ElementOp op{.add = true, .element = element};
+    REQUIRE(sets.apply(set_spec(id, Family::ipv4), {&op, 1}).front());
+  }
+  void meddle(std::vector<netlink::NftOp> ops) {
+    const netlink::NftUnit unit{std::move(ops)};
+    REQUIRE(stranger.apply({&unit, 1}).front());
+  }
+  void add_rule(const std::string& chain, std::vector<netlink::NftExpression> expressions) {
+    meddle({netlink::NftAddRule{key, {.chain = chain, .expressions = std::move(expressions)}}});
+  }
+  RuleReading read() {
+    RuleReading reading;
+    for (const auto family : netlink::kFamilies) {
+      auto contents = table.list(nft_table_of(family));
+      REQUIRE(contents);
+      if (*contents) take_nft_table(reading, family, **contents);
+    }
+    return reading;
+  }
+  std::string text(const RuleChoice& choice = {.family = Family::ipv4}) {
+    return rules_text(read(), {.choice = choice});
+  }
+  nlohmann::json document() {
+    return nlohmann::json::parse(
+        rules_text(read(), {.choice = {.family = Family::ipv4}, .form = RuleForm::json}));
+  }
+  std::string save(const RuleChoice& choice = {.family = Family::ipv4}) {
+    return rules_text(read(), {.choice = choice, .form = RuleForm::save});
+  }
+};
+
+bool tells(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+constexpr const char* kListing =
+    R"(IPv4 kube-ipvs prerouting, type nat hook prerouting priority -105, policy accept
+  ip daddr @vips dnat to ip daddr  # ip kube-ipvs vips: 1 element
+
+IPv4 kube-ipvs input, type filter hook input priority -5, policy accept
+  ip daddr . meta l4proto . th dport vmap @restricted  # ip kube-ipvs restricted: 1 element
+  ct state established,related accept
+  ip daddr . meta l4proto . th dport vmap @services  # ip kube-ipvs services: 1 element
+  ip daddr @vips jump to_vip  # ip kube-ipvs vips: 1 element
+
+IPv4 kube-ipvs ranges_192.0.2.10_tcp_80
+  ip saddr @ranges_192.0.2.10_tcp_80 return  # ip kube-ipvs ranges_192.0.2.10_tcp_80: 2 elements
+  drop
+
+IPv4 kube-ipvs svc_cluster
+  ip saddr != 10.244.0.0/16 jump svc_mark
+
+IPv4 kube-ipvs svc_mark
+  ip saddr 127.0.0.0/8 return
+  ct status & confirmed == confirmed return
+  meta mark set meta mark | 0x4000
+
+IPv4 kube-ipvs svc_keep
+
+IPv4 kube-ipvs to_vip
+  icmp type echo-request return
+  tcp dport @health_ports return  # ip kube-ipvs health_ports: 0 elements
+  ct state new reject
+
+IPv4 kube-ipvs output, type nat hook output priority -105, policy accept
+  ip daddr . meta l4proto . th dport vmap @restricted  # ip kube-ipvs restricted: 1 element
+  jump classify
+  ip daddr @vips dnat to ip daddr  # ip kube-ipvs vips: 1 element
+
+IPv4 kube-ipvs classify
+  ip daddr . meta l4proto . th dport vmap @services  # ip kube-ipvs services: 1 element
+
+IPv4 kube-ipvs postrouting, type nat hook postrouting priority 95, policy accept
+  ip saddr . ip daddr @local_endpoints masquerade  # ip kube-ipvs local_endpoints: 0 elements
+  meta mark & 0x4000 != 0x4000 return
+  meta mark set meta mark ^ 0x4000
+  masquerade fully-random
+)";
+
+TEST_CASE("rules of nf_tables: chains as a packet meets them, those of single Services too") {
+  NftHost host;
+  host.program();
+  CHECK(host.text() == kListing);
+  CHECK(host.text({}) == std::string(kListing) + "\nIPv6 kube-ipvs: nothing of ours\n");
+  CHECK(host.text({.chain = "svc_cluster"}) ==
+        "IPv4 kube-ipvs svc_cluster\n  ip saddr != 10.244.0.0/16 jump svc_mark\n");
+  CHECK(host.text({.table = Table::kube_ipvs}) == host.text({}));
+  CHECK(host.text({.family = Family::ipv4, .table = Table::nat}) == "IPv4 nat: nothing of ours\n");
+}
+
+TEST_CASE("rules of nf_tables: nothing is wrong with those of any options") {
+  for (const bool all : {false, true})
+    for (const bool ping : {false, true})
+      for (const bool ranges : {false, true})
+        for (const auto& detector : {LocalDetector(), LocalDetector(BridgeInterface{"cni0"}),
+                                     LocalDetector(InterfacePrefix{"veth"}),
+                                     LocalDetector(*IpPrefix::parse("10.244.0.0/16"))}) {
+          NftHost host;
+          RuleParameters parameters{.masquerade_mark = 0x100,
+                                    .masquerade_all = all,
+                                    .detector = detector,
+                                    .vip_ping = ping,
+                                    .non_empty = {}};
+          if (ranges) parameters.non_empty.insert(SetId::nft_source_ranges);
+          host.program(parameters);
+          const auto text = host.text();
+          INFO(text);
+          for (const auto* word : {"MISSING", "NOT", "no rule"}) CHECK_FALSE(tells(text, word));
+        }
+}
+
+TEST_CASE("rules of nf_tables: what is missing, foreign, misplaced, or has a counter") {
+  NftHost host;
+  host.program();
+  SECTION("a rule of another, with a counter: then there are columns") {
+    auto expressions = verdict_alone(NftVerdictCode::accept);
+    expressions.insert(expressions.begin(), netlink::NftCounter{.bytes = 720, .packets = 12});
+    host.add_rule("to_vip", expressions);
+    CHECK(tells(host.text(), "        12          720  accept  # NOT OURS\n"));
+    CHECK(tells(host.text(), "         -            -  ct state new reject\n"));
+    CHECK_FALSE(tells(host.text(), "-  drop"));
+    const auto chains = host.document()["chains"];
+    const auto to_vip =
+        std::ranges::find_if(chains, [](const auto& one) { return one["chain"] == "to_vip"; });
+    CHECK((*to_vip)["rules"][3]["packets"] == 12);
+    CHECK((*to_vip)["rules"][3]["state"] == "foreign");
+    CHECK_FALSE((*to_vip)["rules"][2].contains("packets"));
+  }
+  SECTION("rules are gone") {
+    host.meddle({netlink::NftFlushChain{host.key, "postrouting"}});
+    CHECK(tells(host.text(), "  masquerade fully-random  # MISSING\n"));
+  }
+  SECTION("one that the options decide is gone") {
+    host.meddle({netlink::NftFlushChain{host.key, "svc_cluster"}});
+    CHECK(tells(host.text(), "# MISSING, this one or another by the daemon's options"));
+  }
+  SECTION("the guard of source ranges is gone, and elements are there") {
+    host.meddle({netlink::NftFlushChain{host.key, "input"}});
+    CHECK(tells(host.text(), "vmap @restricted  # MISSING; ip kube-ipvs restricted: 1 element\n"));
+    host.meddle({netlink::NftFlushChain{host.key, "ranges_192.0.2.10_tcp_80"}});
+    CHECK(tells(host.text(), "  drop  # MISSING\n"));
+  }
+  SECTION("another order") {
+    host.add_rule("to_vip",
+                  expressions_of({.matches = {EchoRequestMatch{}}, .target = Verdict::return_},
+                                 Family::ipv4));
+    CHECK(tells(host.text(), "icmp type echo-request return  # NOT IN ITS PLACE, or twice\n"));
+  }
+  SECTION("a chain is called elsewhere, with another policy") {
+    host.meddle({netlink::NftFlushChain{host.key, "postrouting"},
+                 netlink::NftDeleteChain{host.key, "postrouting"},
+                 netlink::NftAddChain{host.key,
+                                      {.name = "postrouting",
+                                       .base = netlink::NftBase{.type = "filter",
+                                                                .hook = netlink::NftHook::forward,
+                                                                .priority = 7,
+                                                                .accepts = false}}}});
+    CHECK(tells(host.text(),
+                "IPv4 kube-ipvs postrouting, type filter hook forward priority 7, policy drop: "
+                "NOT CALLED AS IT SHOULD BE: type nat hook postrouting priority 95, policy "
+                "accept\n"));
+    CHECK(host.document().dump().find(R"("wantedHook":"type nat hook postrouting priority 95")") !=
+          std::string::npos);
+  }
+}
+
+// Clears the screen, closes a bracket, forges a line.
+const std::string kOdd = "x\x1b[2J\n}\nIPv4 \xe2\x80\xae\" ";
+
+TEST_CASE("rules of nf_tables: chains, sets and rules of others in our table are told, escaped") {
+  NftHost host;
+  host.program();
+  host.meddle({netlink::NftAddChain{host.key, {.name = kOdd, .base = {}}},
+               netlink::NftAddSet{host.key, {.name = kOdd, .key_type = 7, .key_bytes = 4}}});
+  host.add_rule(kOdd, verdict_alone(NftVerdictCode::drop));
+  host.add_rule("output", verdict_alone(NftVerdictCode::jump, kOdd));
+  host.add_rule("output", verdict_alone(NftVerdictCode::go_to, kOdd));
+  host.add_rule("output", expressions_of({.in_interface = InInterfaceMatch{.name = "a\" drop"},
+                                          .target = Verdict::return_},
+                                         Family::ipv4));
+  const auto document = host.document();
+  CHECK(document["foreignSets"][0]["name"] == kOdd);
+  for (const auto& text : {host.text(), host.save()}) {
+    INFO(text);
+    CHECK_FALSE(tells(text, "\x1b"));
+    CHECK_FALSE(tells(text, "\xe2\x80\xae"));
+    CHECK_FALSE(tells(text, "\n}\nIPv4"));
+  }
+  CHECK(
+      tells(host.text(), "IPv4 kube-ipvs x\\u001b[2J\\n}\\nIPv4 \\u202e\" : NOT OURS\n  drop  # "));
+  CHECK(tells(host.text(), "IPv4 kube-ipvs set x\\u001b[2J\\n}\\nIPv4 \\u202e\" : NOT OURS\n"));
+  CHECK(tells(host.save(), "        # jump x\\u001b"));
+  CHECK(tells(host.save(), "        # goto x\\u001b"));
+  CHECK(tells(host.save(), "        # iifname \"a\" drop\" return\n"));
+  CHECK(
+      tells(host.save(), "    # chain x\\u001b[2J\\n}\\nIPv4 \\u202e\"  is not ours: left out\n"));
+  CHECK(tells(host.save(), "    # set x\\u001b[2J\\n}\\nIPv4 \\u202e\"  is not ours: left out\n"));
+}
+
+TEST_CASE("rules of nf_tables: of a table that somebody else made nothing is missed") {
+  NftHost host;
+  host.meddle({netlink::NftAddTable{host.key}});
+  CHECK(host.text() == "IPv4 kube-ipvs: nothing of ours\n");
+  host.meddle({netlink::NftAddChain{host.key, {.name = "mine", .base = {}}},
+               netlink::NftAddSet{host.key, {.name = "names", .key_type = 7, .key_bytes = 4}}});
+  CHECK(host.text() == "IPv4 kube-ipvs mine: NOT OURS\n\nIPv4 kube-ipvs set names: NOT OURS\n");
+  // A set of our name and of another type is none of ours.
+  host.meddle({netlink::NftAddSet{host.key, {.name = "vips", .key_type = 8, .key_bytes = 16}}});
+  CHECK(tells(host.text(), "set vips: NOT OURS\n"));
+  CHECK_FALSE(tells(host.text(), "MISSING"));
+}
+
+TEST_CASE("rules of nf_tables: what is written for nft names only what is written") {
+  NftHost host;
+  host.program();
+  host.meddle({netlink::NftAddSet{
+                   host.key, {.name = "ranges_fd00--1_tcp_80", .key_type = 8, .key_bytes = 16}},
+               netlink::NftAddChain{host.key, {.name = "ranges_fd00--1_tcp_80", .base = {}}}});
+  host.add_rule("output", verdict_alone(NftVerdictCode::jump, "ranges_fd00--1_tcp_80"));
+  host.add_rule("output", returns_sources_in("ranges_fd00--1_tcp_80", Family::ipv4));
+  CHECK(tells(host.save(), "        # jump ranges_fd00--1_tcp_80\n"));
+  CHECK(tells(host.save(), "        # ip saddr @ranges_fd00--1_tcp_80 return\n"));
+  CHECK(tells(host.save(), "    # set ranges_fd00--1_tcp_80 is not ours: left out\n"));
+}
+
+TEST_CASE("rules of nf_tables: those of iptables are left over, and none of them is missed") {
+  NftHost host;
+  host.program();
+  auto reading = host.read();
+  const RuleParameters parameters{.non_empty = {SetId::cluster_ip}};
+  for (const auto& rules : rules_for(Family::ipv4, parameters))
+    reading.tables[{Family::ipv4, rules.table}] = test::whole_table(rules);
+  reading.tables[{Family::ipv4, Table::nat}].chains["KUBE-SERVICES"].pop_back();
+  const RuleChoice ipv4{.family = Family::ipv4};
+  const auto text = rules_text(reading, {.choice = ipv4});
+  CHECK(text.starts_with(kListing));
+  CHECK(tells(text, "\nIPv4 nat KUBE-MARK-MASQ\n"));
+  CHECK(tells(text, "-A KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x4000  # LEFT OVER\n"));
+  CHECK(tells(text, "-j KUBE-SERVICES  # LEFT OVER\n"));
+  for (const auto* word : {"MISSING", "NOT OURS", "NOT IN"}) CHECK_FALSE(tells(text, word));
+  const auto save = rules_text(reading, {.choice = ipv4, .form = RuleForm::save});
+  CHECK(save.starts_with(host.save()));
+  CHECK(tells(save, "}\n# IPv4 nat PREROUTING is left over in iptables: --table nat\n"));
+  CHECK_FALSE(tells(save, "*nat"));
+  CHECK(rules_text(reading, {.choice = {.family = Family::ipv4, .table = Table::nat},
+                             .form = RuleForm::save})
+            .starts_with("*nat\n"));
+}
+
+TEST_CASE("rules of nf_tables: as nft -f takes them") {
+  NftHost host;
+  host.program();
+  host.add(SetId::nft_vips, IpElement{ip("192.0.2.11")});
+  host.add(SetId::nft_hairpins, IpElement{ip("10.244.0.9")});
+  host.add(SetId::nft_health_ports, PortElement{32100});
+  const auto save = host.save();
+  INFO(save);
+  CHECK(
+      save.starts_with("add table ip kube-ipvs\ndelete table ip kube-ipvs\n"
+                       "table ip kube-ipvs {\n"));
+  CHECK(tells(save,
+              "    set vips {\n        type ipv4_addr\n        elements = { 192.0.2.10,\n"
+              "                     192.0.2.11 }\n    }\n"));
+  CHECK(tells(save,
+              "    map services {\n        type ipv4_addr . inet_proto . inet_service : verdict\n"
+              "        elements = { 192.0.2.10 . tcp . 80 : goto svc_mark }\n    }\n"));
+  CHECK(tells(save,
+              "        elements = { 192.0.2.10 . tcp . 80 : jump ranges_192.0.2.10_tcp_80 }\n"));
+  CHECK(tells(save,
+              "    set ranges_192.0.2.10_tcp_80 {\n        type ipv4_addr\n        flags interval\n"
+              "        elements = { 10.0.0.0/8,\n                     203.0.113.0/24 }\n    }\n"));
+  CHECK(tells(save, "        elements = { 10.244.0.9 . 10.244.0.9 }\n"));
+  CHECK(tells(save, "        elements = { 32100 }\n"));
+  CHECK(tells(save,
+              "    chain input {\n        type filter hook input priority -5; policy accept;\n"));
+  CHECK(host.save({.chain = "svc_keep"}) ==
+        "table ip kube-ipvs {\n    chain svc_keep {\n    }\n}\n");
+  // An element with a verdict of somebody else's.
+  auto element =
+      *nft_element_of(set_spec(SetId::nft_services, Family::ipv4),
+                      ServiceElement{ip("192.0.2.12"), Protocol::udp, 53, ServiceVerdict::keep});
+  element.data = NftVerdict{NftVerdictCode::drop, {}};
+  host.meddle({netlink::NftAddElements{host.key, "services", {element}}});
+  CHECK(tells(host.save(), "        # left out: 1 elements that are not ours\n"));
+}
+
+}  // namespace
+}  // namespace ipvsproxier::ctl
