@@ -24,6 +24,11 @@ constexpr std::uint32_t kNewBit = 1U << 3;       // NF_CT_STATE_BIT() of the ker
 constexpr std::uint32_t kRelatedBit = 1U << 2;
 constexpr std::uint32_t kEstablishedBit = 1U << 1;
 
+// Of the source address in the headers of IPv4 and IPv6.
+constexpr std::uint32_t source_offset(Family family) {
+  return family == Family::ipv4 ? 12 : 8;
+}
+
 // What an expression has loaded for the next one to look at.
 enum class Loaded : std::uint8_t {
   source,
@@ -84,7 +89,7 @@ class LooseDecoder {
 
   bool take(const netlink::NftPayload& payload) {
     if (payload.header == netlink::NftHeader::network) {
-      const bool is_source = payload.offset == (family_ == Family::ipv4 ? 12U : 8U);
+      const bool is_source = payload.offset == source_offset(family_);
       return load(is_source ? Loaded::source : Loaded::destination);
     }
     return load(payload.size == 1 ? Loaded::icmp_type : Loaded::port);
@@ -284,6 +289,30 @@ Rule foreign_rule(std::span<const NftExpression> bare) {
   return {.target = std::move(target)};
 }
 
+// nft(8) compares only the bytes of a source prefix, if it ends with a byte: the same with a mask.
+void widen_sources(std::vector<NftExpression>& expressions, Family family) {
+  const std::uint32_t size = netlink::address_bits(family) / 8;
+  for (std::size_t i = 0; i + 1 < expressions.size(); ++i) {
+    auto* payload = std::get_if<netlink::NftPayload>(&expressions[i]);
+    auto* compare = std::get_if<netlink::NftCompare>(&expressions[i + 1]);
+    if (payload == nullptr || compare == nullptr ||
+        payload->header != netlink::NftHeader::network ||
+        payload->offset != source_offset(family) || payload->size >= size ||
+        compare->data.size() != payload->size || compare->source != payload->target)
+      continue;
+    netlink::NftBitwise bitwise{.source = payload->target,
+                                .target = payload->target,
+                                .size = size,
+                                .mask = netlink::Bytes(payload->size, 0xff),
+                                .flip = netlink::Bytes(size)};
+    bitwise.mask.resize(size);
+    compare->data.resize(size);
+    payload->size = size;
+    expressions.insert(expressions.begin() + static_cast<std::ptrdiff_t>(i) + 1,
+                       std::move(bitwise));
+  }
+}
+
 }  // namespace
 
 Rule rule_in(std::span<const NftExpression> expressions, Family family) {
@@ -291,8 +320,10 @@ Rule rule_in(std::span<const NftExpression> expressions, Family family) {
   std::ranges::copy_if(expressions, std::back_inserter(bare), [](const NftExpression& one) {
     return !std::holds_alternative<netlink::NftCounter>(one);
   });
-  auto rule = LooseDecoder(family).run(bare);
-  if (rule && expressions_of(*rule, family) == bare) return *std::move(rule);
+  auto widened = bare;
+  widen_sources(widened, family);
+  auto rule = LooseDecoder(family).run(widened);
+  if (rule && expressions_of(*rule, family) == widened) return *std::move(rule);
   return foreign_rule(bare);
 }
 

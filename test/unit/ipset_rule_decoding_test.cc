@@ -74,6 +74,13 @@ TEST_CASE("what others write in our words is told in them, anything else by its 
   CHECK(told({netlink::NftOtherExpression{"log", {}}, verdict(NftVerdictCode::go_on)}) ==
         "[log] continue");
   CHECK(told({verdict(static_cast<NftVerdictCode>(-77))}) == "verdict -77");
+  // nft(8) shortens what ends with a byte.
+  const NftPayload shortened{
+      .target = 1, .header = netlink::NftHeader::network, .offset = 12, .size = 1};
+  CHECK(told({shortened, NftCompare{.source = 1, .data = {10}},
+              verdict(NftVerdictCode::give_back)}) == "ip saddr 10.0.0.0/8 return");
+  CHECK(told({shortened, NftCompare{.source = 2, .data = {10}},
+              verdict(NftVerdictCode::give_back)}) == "[payload cmp] return");
   // Nearly ours: another register, a part of an address, the range of a port.
   auto nearly = expressions_of(returns, Family::ipv4);
   std::get<NftPayload>(nearly.front()).size = 2;

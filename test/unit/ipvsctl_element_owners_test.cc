@@ -106,6 +106,28 @@ TEST_CASE("owners of elements: by virtual service, node port, address, endpoint,
   CHECK(planned.owners(SetId::health_check_node_port, PortElement{32100}) == "default/web");
 }
 
+TEST_CASE("owners of elements of nf_tables: whatever the verdict, the range or the port") {
+  const PlannedSets planned;
+  using namespace ipset;
+  const auto vip = ip("198.51.100.7");
+  for (const auto verdict : {ServiceVerdict::keep, ServiceVerdict::foreign})
+    CHECK(planned.owners(SetId::nft_services, ServiceElement{ip("10.96.0.9"), Protocol::tcp, 80,
+                                                             verdict}) == "default/web:http");
+  CHECK(planned.owners(SetId::nft_services, ServiceElement{ip("10.96.0.9"), Protocol::udp, 80,
+                                                           ServiceVerdict::keep}) == "-");
+  CHECK(planned.owners(SetId::nft_source_ranges,
+                       IpPortNetElement{vip, Protocol::udp, 53, test::prefix("10.0.0.0/8")}) ==
+        "default/web:dns");
+  CHECK(planned.owners(SetId::nft_vips, IpElement{ip("192.0.2.7")}) == "default/api, default/web");
+  CHECK(planned.owners(SetId::nft_hairpins, IpElement{ip("10.244.0.3")}) ==
+        "default/api, default/web");
+  CHECK(planned.owners(SetId::nft_hairpins, IpElement{vip}) == "-");
+  CHECK(planned.owners(SetId::nft_health_ports, PortElement{32100}) == "default/web");
+  for (const auto id : kNftSetIds)
+    CHECK(ElementOwners({Family::ipv4, id}, planned.names).knows_all() ==
+          (id == SetId::nft_services || id == SetId::nft_source_ranges));
+}
+
 ipset::ListedSet two_elements() {
   return {.spec = {.name = "KUBE-CLUSTER-IP", .kind = ipset::SetKind::hash_ip_port},
           .elements = {ipset::IpPortElement{ip("10.96.0.9"), Protocol::tcp, 80},
@@ -139,6 +161,15 @@ TEST_CASE("owners of elements: where others than the known Services may have som
 TEST_CASE("our sets by their names") {
   CHECK(our_set("KUBE-6-LOOP-BACK") == plan::SetKey{Family::ipv6, SetId::loop_back});
   CHECK_FALSE(our_set("KUBE-7-LOOP-BACK"));
+  CHECK(our_set("ip6 kube-ipvs vips") == plan::SetKey{Family::ipv6, SetId::nft_vips});
+  const plan::SetKey ranges{Family::ipv4, SetId::nft_source_ranges};
+  CHECK(our_set("ip kube-ipvs restricted") == ranges);
+  CHECK(our_set("ip kube-ipvs ranges_192.0.2.1_tcp_80") == ranges);
+  CHECK_FALSE(our_set("ip6 kube-ipvs ranges_192.0.2.1_tcp_80"));
+  CHECK_FALSE(our_set("ip kube-ipvs else"));
+  CHECK(set_name_of("ip6/kube-ipvs/vips") == "ip6 kube-ipvs vips");
+  CHECK(set_name_of("KUBE-IPVS-IPS") == "KUBE-IPVS-IPS");
+  CHECK(set_name_of("other/set") == "other/set");
 }
 
 }  // namespace

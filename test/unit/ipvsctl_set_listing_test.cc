@@ -58,6 +58,24 @@ TEST_CASE("sets: a line for each, and a document") {
   CHECK(sets_text({}, SetFormat::yaml) == "sets: []\n");
 }
 
+TEST_CASE("sets: those of nf_tables have no limit; what is left over or of others is told") {
+  const SetListing listing{
+      .sets = {{.spec = set_spec(SetId::nft_source_ranges, netlink::Family::ipv6)}},
+      .leftovers = {cluster_ips()},
+      .foreign = {{.family = netlink::Family::ipv6, .name = "x\x1b[2J"}}};
+  CHECK(sets_text(listing, SetFormat::text) ==
+        "Name                            Type            Family Elements     Most\n"
+        "ip6 kube-ipvs restricted        source ranges   IPv6          0        -\n"
+        "KUBE-CLUSTER-IP                 hash:ip,port    IPv4          2    65536  # LEFT OVER\n"
+        "ip6 kube-ipvs x\\u001b[2J: NOT OURS\n");
+  const auto document = nlohmann::json::parse(sets_text(listing, SetFormat::json));
+  CHECK(document["foreignSets"][0]["name"] == "x\x1b[2J");
+  CHECK(document["sets"][0]["type"] == "source ranges");
+  CHECK_FALSE(document["sets"][0].contains("maxElements"));
+  CHECK_FALSE(document["sets"][0].contains("leftover"));
+  CHECK(document["sets"][1]["leftover"] == true);
+}
+
 TEST_CASE("sets: elements of one") {
   CHECK(elements_text(cluster_ips(), SetFormat::text, nullptr) ==
         "10.96.0.1,tcp:443\n10.96.0.10,udp:53\n");
