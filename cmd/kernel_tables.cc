@@ -211,13 +211,6 @@ netlink::Result<ProgrammedFilter> open_programmed_filter() {
   return programmed;
 }
 
-netlink::Status require_iptables() {
-  if (!open_our_nft_table()) return {};
-  return netlink::Error{ErrorKind::unsupported, 0,
-                        "our sets and rules are in nf_tables, which this command does not read "
-                        "yet: nft list table ip kube-ipvs, nft list table ip6 kube-ipvs"};
-}
-
 KernelTables open_tables_to_read() {
   auto tables = open_loaded_tables();
   if (!tables.ipvs) tables.ipvs = std::make_unique<EmptyIpvsTable>();

@@ -62,10 +62,6 @@ struct ProgrammedFilter {
 // An error if nf_tables is loaded and does not answer: `denied` without CAP_NET_ADMIN.
 netlink::Result<ProgrammedFilter> open_programmed_filter();
 
-// An error, `unsupported`, where our sets and rules are in nf_tables: for commands that read those
-// of iptables alone.
-netlink::Status require_iptables();
-
 // For a dry run, which applies nothing: loads nothing; a table without its module is empty; the
 // rule table reports changes and commits nothing. Connection tracking is not read.
 KernelTables open_tables_to_read();

@@ -160,6 +160,22 @@ Status KernelFilterTable::read_frame(const NftTableKey& table, FilterContents& c
   });
 }
 
+Result<std::vector<NftTableKey>> KernelFilterTable::list_tables() {
+  listing_.reset();
+  std::vector<NftTableKey> tables;
+  const auto keep = [&](ByteView payload) -> Status {
+    auto table = decode_nft_table(payload);
+    if (!table) return table.error();
+    const auto family = table->family;
+    if (family == NftFamily::ip || family == NftFamily::ip6 || family == NftFamily::inet)
+      tables.push_back(*std::move(table));
+    return {};
+  };
+  if (auto status = dump(encode_list_nft_tables(NftFamily::unspecified), keep); !status)
+    return in_context(status.error(), "list tables of nf_tables");
+  return tables;
+}
+
 Result<std::optional<FilterContents>> KernelFilterTable::list_frame(const NftTableKey& table) {
   listing_.reset();
   FilterContents contents;

@@ -33,6 +33,7 @@ class KernelFilterTable final : public FilterTable {
       const netlink::NlOptions& options = {});
 
   std::vector<netlink::Status> apply(std::span<const netlink::NftUnit> units) override;
+  netlink::Result<std::vector<netlink::NftTableKey>> list_tables() override;
   netlink::Result<std::optional<FilterContents>> list_frame(
       const netlink::NftTableKey& table) override;
   netlink::Result<std::optional<ElementsPart>> begin_elements(const netlink::NftTableKey& table,

@@ -334,6 +334,9 @@ void check_filter_parts_contract() {
   std::ranges::sort(vips.elements);
 
   SECTION("the frame has no elements") {
+    const auto tables = table.list_tables();
+    REQUIRE(tables);
+    CHECK(std::ranges::count(*tables, kFilterTable) == 1);
     const auto frame = table.list_frame(kFilterTable);
     REQUIRE(frame);
     REQUIRE(frame->has_value());

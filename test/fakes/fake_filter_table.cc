@@ -353,6 +353,19 @@ std::vector<Status> FakeFilterTable::apply(std::span<const NftUnit> units) {
   return outcomes;
 }
 
+std::vector<NftTableKey> FakeNfTables::tables() const {
+  std::vector<NftTableKey> keys;
+  for (const auto& [key, table] : tables_) keys.push_back(key);
+  return keys;
+}
+
+Result<std::vector<NftTableKey>> FakeFilterTable::list_tables() {
+  ++requests_;
+  listing_.reset();
+  if (auto fault = faults.next("list tables")) return std::move(*fault);
+  return kernel_.tables();
+}
+
 Result<std::optional<ipset::FilterContents>> FakeFilterTable::list_frame(const NftTableKey& table) {
   ++requests_;
   listing_.reset();

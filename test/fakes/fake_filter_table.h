@@ -36,6 +36,7 @@ class FakeNfTables {
   };
   // nullptr if there is none of this name.
   const Table* find(const netlink::NftTableKey& table) const;
+  std::vector<netlink::NftTableKey> tables() const;
   std::uint32_t generation() const { return generation_; }
 
  private:
@@ -51,6 +52,7 @@ class FakeFilterTable final : public ipset::FilterTable {
   FakeFilterTable(FakeNfTables& kernel, std::uint32_t port) : kernel_(kernel), port_(port) {}
 
   std::vector<netlink::Status> apply(std::span<const netlink::NftUnit> units) override;
+  netlink::Result<std::vector<netlink::NftTableKey>> list_tables() override;
   netlink::Result<std::optional<ipset::FilterContents>> list_frame(
       const netlink::NftTableKey& table) override;
   netlink::Result<std::optional<ElementsPart>> begin_elements(const netlink::NftTableKey& table,

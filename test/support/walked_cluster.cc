@@ -1,5 +1,6 @@
 #include "test/support/walked_cluster.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 

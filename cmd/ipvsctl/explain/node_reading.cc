@@ -1,5 +1,6 @@
 #include "cmd/ipvsctl/explain/node_reading.h"
 
+#include "cmd/ipvsctl/explain/nft_node.h"
 #include "cmd/kernel_tables.h"
 #include "netlink/ipvs/ipvs_kernel.h"
 #include "netlink/kernel_module.h"
@@ -92,8 +93,10 @@ bool is_on(const std::string& key) {
 }  // namespace
 
 Result<NodeTables> open_node_tables() {
-  if (auto status = cmd::require_iptables(); !status) return status.error();
+  auto programmed = cmd::open_programmed_filter();
+  if (!programmed) return programmed.error();
   NodeTables tables;
+  tables.nftables = std::move(programmed->nftables);
   auto host = netlink::KernelHostReader::open();
   if (!host) return host.error();
   tables.host = std::move(*host);
@@ -139,6 +142,12 @@ Result<NodeReading> read_node(NodeTables& tables, const netlink::IpAddress& dest
   if (const auto status = read_host(*tables.host, node); !status) return status.error();
   if (const auto status = read_rule_tables(tables.rules, family, node.tables); !status)
     return status.error();
+  if (tables.nftables) {
+    if (auto status = read_our_nft_table(*tables.nftables, family, node); !status)
+      return status.error();
+    if (auto status = read_other_nft_tables(*tables.nftables, family, node); !status)
+      return status.error();
+  }
   const auto destinations = possible_destinations(destination, node.tables);
   if (const auto status = read_services(tables, destinations, node); !status) return status.error();
   read_sets(tables, node);

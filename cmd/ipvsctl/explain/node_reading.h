@@ -9,6 +9,7 @@
 #include <string>
 
 #include "cmd/ipvsctl/explain/packet.h"
+#include "ipset/nftables/filter_table.h"
 #include "ipset/rules/rule_iptc.h"
 #include "ipset/sets/set_libipset.h"
 #include "netlink/ipvs/ipvs_table.h"
@@ -18,8 +19,9 @@ namespace ipvsproxier::ctl {
 
 struct NodeTables {
   std::unique_ptr<netlink::HostReader> host;
-  std::unique_ptr<netlink::IpvsTable> ipvs;    // nullptr: the module is not loaded
-  std::unique_ptr<ipset::LibipsetTable> sets;  // nullptr: the module is not loaded
+  std::unique_ptr<netlink::IpvsTable> ipvs;      // nullptr: the module is not loaded
+  std::unique_ptr<ipset::LibipsetTable> sets;    // nullptr: the module is not loaded
+  std::unique_ptr<ipset::FilterTable> nftables;  // nullptr: the module is not loaded
   ipset::IptcRuleTable rules;
 };
 

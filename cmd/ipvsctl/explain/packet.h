@@ -15,6 +15,7 @@
 #include "ipset/sets/set_types.h"
 #include "netlink/ipvs/ipvs_types.h"
 #include "netlink/links/host_reader.h"
+#include "netlink/nftables/nftables_types.h"
 #include "proxier/plan/actual_state.h"
 
 namespace ipvsproxier::ctl {
@@ -46,9 +47,23 @@ struct Packet {
   friend bool operator==(const Packet&, const Packet&) = default;
 };
 
+// Where nf_tables has a chain of another program.
+struct NftChainPlace {
+  std::string table;  // "inet filter"
+  std::string chain;
+  netlink::NftBase base;
+
+  friend bool operator==(const NftChainPlace&, const NftChainPlace&) = default;
+};
+
 struct NodeReading {
   // Absent tables have no rules: packets pass.
   std::map<plan::TableKey, ipset::WholeTable> tables;
+  // Other tables of nf_tables, by "inet filter", their places in the order of their priorities, and
+  // words about those that could not be read.
+  std::map<std::string, ipset::WholeTable> nft_tables;
+  std::vector<NftChainPlace> nft_chains;
+  std::vector<std::string> nft_unread;
   // All sets that a rule uses and that could be read.
   std::map<std::string, std::set<ipset::Element>> sets;
   std::map<std::string, std::vector<ipset::NetMember>> net_sets;  // sets of type hash:net

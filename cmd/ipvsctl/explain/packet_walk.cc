@@ -5,11 +5,11 @@
 #include <fmt/format.h>
 
 #include "cmd/ipvsctl/explain/decisions.h"
+#include "cmd/ipvsctl/explain/hook_pass.h"
 #include "cmd/ipvsctl/explain/rule_walk.h"
 
 namespace ipvsproxier::ctl {
 
-using ipset::Table;
 using netlink::Error;
 using netlink::ErrorKind;
 using netlink::Family;
@@ -26,7 +26,9 @@ Error no_such_flow(std::string what) {
 class Walker {
  public:
   Walker(const Flow& flow, const NodeReading& node, netlink::HostReader& host)
-      : node_(node), host_(host) {
+      : node_(node),
+        host_(host),
+        hooks_(node, [this](const IpAddress& address) { return is_local(address); }) {
     walk_.flow = flow;
     packet_ = {.source_port = flow.source_port,
                .destination = flow.destination,
@@ -38,6 +40,8 @@ class Walker {
   }
 
   Result<PacketWalk> walk() && {
+    for (const auto& table : node_.nft_unread)
+      walk_.steps.push_back({.stage = "nf_tables", .text = table, .unjudged = true});
     if (const auto status = settle_origin(); !status) return status.error();
     if (walk_.sent_here)
       send();
@@ -90,98 +94,6 @@ class Walker {
     return route && route->local;
   }
 
-  // ---- rules
-
-  // Connection tracking comes after raw.
-  bool enter(const char* chain, Packet& packet, Steps& steps, Arrival& arrival) {
-    if (!pass(Table::raw, chain, packet, steps, arrival)) return false;
-    if (packet.tracking == Tracking::not_yet) packet.tracking = Tracking::tracked;
-    return pass(Table::mangle, chain, packet, steps, arrival);
-  }
-
-  // Chains of type nat: ours of nf_tables comes first. What it settles is settled.
-  bool pass_nat(const char* ours, const char* chain, Packet& packet, Steps& steps,
-                Arrival& arrival) {
-    if (!pass(Table::kube_ipvs, ours, packet, steps, arrival)) return false;
-    if (packet.destination_settled || last_end_ == ChainEnd::masqueraded) return true;
-    return pass(Table::nat, chain, packet, steps, arrival);
-  }
-
-  // Chains of type filter: ours of nf_tables comes first.
-  bool pass_filter_input(Packet& packet, Steps& steps, Arrival& arrival) {
-    return pass(Table::mangle, "INPUT", packet, steps, arrival) &&
-           pass(Table::kube_ipvs, "input", packet, steps, arrival) &&
-           pass(Table::filter, "INPUT", packet, steps, arrival);
-  }
-
-  // False if the packet ended here; `arrival` then has the result. Untracked packets, and later
-  // ones of a connection, skip nat.
-  bool pass(Table table, const char* chain, Packet& packet, Steps& steps, Arrival& arrival) {
-    last_end_ = ChainEnd::accepted;
-    const bool in_nat = packet.tracking != Tracking::never && !packet.established;
-    if (!in_nat && is_nat(table, chain)) return true;
-    const auto stage = fmt::format("{} {}", to_string(table), chain);
-    auto result = walk_chain(node_, {family(), table}, chain, packet,
-                             [this](const IpAddress& address) { return is_local(address); });
-    for (auto& hit : result.hits)
-      steps.push_back({.stage = stage,
-                       .chain = hit.chain,
-                       .text = std::move(hit.rule),
-                       .found = std::move(hit.found),
-                       .unjudged = hit.unjudged});
-    if (!result.marked_because.empty()) marked_because_ = std::move(result.marked_because);
-    last_end_ = result.end;
-    if (result.end == ChainEnd::translated) translate(result.translation, packet, steps, arrival);
-    if (result.end != ChainEnd::dropped && result.end != ChainEnd::rejected) return true;
-    const auto rule = fmt::format("{} {}", steps.back().chain, steps.back().text);
-    steps.back().decides = true;
-    const bool rejected = result.end == ChainEnd::rejected;
-    arrival.fate = rejected ? Fate::refused : Fate::dropped;
-    arrival.notice = rejected ? notice_of(result.rejected_as) : Notice::none;
-    arrival.why = stage + ": " + rule;
-    return false;
-  }
-
-  static Notice notice_of(std::optional<ipset::RejectAction::Way> way) {
-    if (!way) return Notice::port_unreachable;
-    if (*way == ipset::RejectAction::Way::reset) return Notice::reset;
-    return *way == ipset::RejectAction::Way::prohibited ? Notice::prohibited
-                                                        : Notice::host_unreachable;
-  }
-
-  // Carries out the translation of the last rule in `steps`.
-  void translate(const ipset::TranslateAction& action, Packet& packet, Steps& steps,
-                 Arrival& arrival) const {
-    const auto& rule = steps.back();
-    const auto stage = rule.stage;
-    if (action.direction == ipset::Direction::src) {
-      arrival.masqueraded = true;
-      arrival.source_because = fmt::format("{} {}", rule.chain, rule.text);
-      arrival.source = packet.source = action.address.value_or(packet.source);
-      packet.source_translated = true;
-      return note(steps, stage, "source becomes " + packet.source.to_string());
-    }
-    packet.destination = action.to_here ? redirect_address(node_, packet)
-                                        : action.address.value_or(packet.destination);
-    if (action.port != 0) packet.destination_port = action.port;
-    packet.destination_translated = true;
-    arrival.translated_to = netlink::to_string(packet.destination, packet.destination_port);
-    note(steps, stage, "destination becomes " + arrival.translated_to);
-  }
-
-  static void note(Steps& steps, std::string stage, std::string text, bool decides = false) {
-    steps.push_back({.stage = std::move(stage), .text = std::move(text), .decides = decides});
-  }
-
-  // Ends the packet's way here.
-  static void lose(Steps& steps, Arrival& arrival, const char* stage, Notice notice,
-                   const std::string& why) {
-    note(steps, stage, why, true);
-    arrival.fate = notice == Notice::none ? Fate::dropped : Fate::refused;
-    arrival.notice = notice;
-    arrival.why = fmt::format("{}: {}", stage, why);
-  }
-
   // ---- from outside
 
   void receive() {
@@ -189,15 +101,16 @@ class Walker {
     auto& arrival = walk_.arrival;
     arrival.source = packet_.source;
     if (is_switched()) {
-      note(steps, "bridge",
-           fmt::format("{} is behind {}, too: from port to port, {}",
-                       packet_.destination.to_string(), walk_.flow.in_link,
-                       packet_.in_bridge_port ? "the rules see it all the same"
-                                              : "no rule sees it (net.bridge.bridge-nf-call-*)"));
+      note_step(
+          steps, "bridge",
+          fmt::format("{} is behind {}, too: from port to port, {}",
+                      packet_.destination.to_string(), walk_.flow.in_link,
+                      packet_.in_bridge_port ? "the rules see it all the same"
+                                             : "no rule sees it (net.bridge.bridge-nf-call-*)"));
       if (!packet_.in_bridge_port) return arrive(Fate::forwarded, walk_.flow.in_link, arrival);
     }
-    if (!enter("PREROUTING", packet_, steps, arrival)) return;
-    if (!pass_nat("prerouting", "PREROUTING", packet_, steps, arrival)) return;
+    const OnItsWay way{packet_, steps, arrival};
+    if (!hooks_.prerouting(way)) return;
     const auto route = host_.route({.destination = packet_.destination,
                                     .source = packet_.source,
                                     .in_link = in_index_,
@@ -206,22 +119,21 @@ class Walker {
       return lose(steps, arrival, "route", failure_notice(node_, packet_, route.error()),
                   route_failure(route.error()));
     if (!route->local) return forward(*route);
-    note(steps, "route", "to this node" + owner_of(packet_.destination));
-    if (!pass_filter_input(packet_, steps, arrival)) return;
+    note_step(steps, "route", "to this node" + owner_of(packet_.destination));
+    if (!hooks_.input(way)) return;
     if (choose_server()) return;
-    if (!pass(Table::nat, "INPUT", packet_, steps, arrival)) return;
+    if (!hooks_.input_rest(way)) return;
     deliver(packet_, steps, arrival);
   }
 
   void forward(const Route& route) {
     auto& steps = walk_.steps;
     const auto link = packet_.out_link = link_name(node_, route.out_link);
-    note(steps, "route", fmt::format("not to this node: {} by {}", hop_of(route), link));
+    note_step(steps, "route", fmt::format("not to this node: {} by {}", hop_of(route), link));
     if (family() == Family::ipv6 && !node_.forwards_ipv6)
       return lose(steps, walk_.arrival, "route", Notice::none,
                   "this node does not forward (net.ipv6.conf.all.forwarding)");
-    if (!pass(Table::mangle, "FORWARD", packet_, steps, walk_.arrival)) return;
-    if (!pass(Table::filter, "FORWARD", packet_, steps, walk_.arrival)) return;
+    if (!hooks_.forward({packet_, steps, walk_.arrival})) return;
     leave(route, packet_, steps, walk_.arrival, Fate::forwarded);
   }
 
@@ -275,8 +187,8 @@ class Walker {
     walk_.flow.source = packet_.source;
     arrival.source = packet_.source;
     note_way(*route);
-    if (!enter("OUTPUT", packet_, steps, arrival)) return;
-    if (!pass_nat("output", "OUTPUT", packet_, steps, arrival)) return;
+    const OnItsWay way{packet_, steps, arrival};
+    if (!hooks_.output(way)) return;
     if (packet_.destination_translated) {
       route = host_.route({.destination = packet_.destination, .source = packet_.source});
       if (!route)
@@ -284,7 +196,7 @@ class Walker {
       note_way(*route);
     }
     if (choose_server()) return;
-    if (!pass(Table::filter, "OUTPUT", packet_, steps, arrival)) return;
+    if (!hooks_.output_rest(way)) return;
     if (route->local)
       loop_back(*route, packet_, steps, arrival);
     else
@@ -294,9 +206,9 @@ class Walker {
   // Notes the outgoing link of a packet that this node sends.
   void note_way(const Route& route) {
     packet_.out_link = link_name(node_, route.out_link);
-    note(walk_.steps, "route",
-         route.local ? "to this node" + owner_of(packet_.destination)
-                     : fmt::format("{} by {}", hop_of(route), packet_.out_link));
+    note_step(walk_.steps, "route",
+              route.local ? "to this node" + owner_of(packet_.destination)
+                          : fmt::format("{} by {}", hop_of(route), packet_.out_link));
   }
 
   // After OUTPUT: a packet from this node to itself, over lo.
@@ -305,8 +217,9 @@ class Walker {
     packet.confirmed = packet.tracking == Tracking::tracked;
     packet.in_link = "lo";
     packet.out_link.clear();
-    if (!enter("PREROUTING", packet, steps, arrival)) return;
-    if (!pass_filter_input(packet, steps, arrival)) return;
+    const OnItsWay way{packet, steps, arrival};
+    if (!hooks_.prerouting_again(way)) return;
+    if (!hooks_.input(way) || !hooks_.input_again(way)) return;
     deliver(packet, steps, arrival);
   }
 
@@ -319,10 +232,10 @@ class Walker {
     if (heard == false)
       return lose(steps, arrival, "socket", unheard_notice(packet),
                   "no socket of this node takes " + where);
-    note(steps, "socket",
-         fmt::format("{}a socket of this node takes {}", heard ? "" : "it is not known whether ",
-                     where),
-         true);
+    note_step(steps, "socket",
+              fmt::format("{}a socket of this node takes {}",
+                          heard ? "" : "it is not known whether ", where),
+              true);
     arrival.fate = Fate::delivered;
   }
 
@@ -331,22 +244,28 @@ class Walker {
     packet.in_link.clear();
     packet.out_link = link_name(node_, route.out_link);
     packet.in_bridge_port = false;
-    if (!pass(Table::mangle, "POSTROUTING", packet, steps, arrival)) return false;
+    const OnItsWay way{packet, steps, arrival};
+    if (!hooks_.postrouting_before_nat(way)) return false;
     arrival.source = packet.source;
+    return settle_source(route, way) && hooks_.postrouting_rest(way);
+  }
+
+  bool settle_source(const Route& route, OnItsWay way) {
+    auto& [packet, steps, arrival] = way;
     if (packet.connection && !node_.tracks_ipvs) {
       arrival.source_because = "connections of IPVS are not tracked (net.ipv4.vs.conntrack is 0)";
-      note(steps, "nat POSTROUTING", "not met: " + arrival.source_because);
+      note_step(steps, "nat POSTROUTING", "not met: " + arrival.source_because);
       return true;
     }
     if (packet.established) {
       arrival.source_because = "as for the first packet of its connection";
       return true;
     }
-    packet.destination_settled = false;
     const auto first = steps.size();
-    if (!pass_nat("postrouting", "POSTROUTING", packet, steps, arrival)) return false;
-    if (last_end_ == ChainEnd::translated) return true;
-    if (last_end_ != ChainEnd::masqueraded) {
+    if (!hooks_.postrouting_nat(way)) return false;
+    const auto end = hooks_.nat_end();
+    if (end == ChainEnd::translated) return true;
+    if (end != ChainEnd::masqueraded) {
       arrival.source_because = steps.size() > first && !steps.back().unjudged
                                    ? fmt::format("{} {}", steps.back().chain, steps.back().text)
                                    : "no rule masquerades it";
@@ -363,13 +282,13 @@ class Walker {
     }
     const auto& rule = steps.back();
     arrival.masqueraded = true;
-    arrival.source_because = rule.found.empty() && !marked_because_.empty()
-                                 ? "marked by " + marked_because_
+    arrival.source_because = rule.found.empty() && !hooks_.marked_because().empty()
+                                 ? "marked by " + hooks_.marked_because()
                                  : fmt::format("{} {}{}{}", rule.chain, rule.text,
                                                rule.found.empty() ? "" : ": ", rule.found);
     packet.source = *source;
     arrival.source = *source;
-    note(steps, "nat POSTROUTING", "source becomes " + source->to_string());
+    note_step(steps, "nat POSTROUTING", "source becomes " + source->to_string());
     return true;
   }
 
@@ -386,10 +305,10 @@ class Walker {
     if (!post_route(route, packet, steps, arrival)) return;
     arrive(fate, link_name(node_, route.out_link), arrival);
     const auto to = packet.destination.to_string();
-    note(steps, "link",
-         fmt::format("leaves by {} as {} -> {}", arrival.out_link, arrival.source.to_string(),
-                     netlink::to_string(packet.destination, packet.destination_port)),
-         true);
+    note_step(steps, "link",
+              fmt::format("leaves by {} as {} -> {}", arrival.out_link, arrival.source.to_string(),
+                          netlink::to_string(packet.destination, packet.destination_port)),
+              true);
     if (fate == Fate::served && !arrival.masqueraded && !walk_.sent_here)
       add_cautions(route, to, arrival);
   }
@@ -417,15 +336,15 @@ class Walker {
     auto& steps = walk_.steps;
     const auto choice = choose_service(node_, packet_);
     if (!choice.service) {
-      note(steps, "IPVS", "no virtual service for it");
+      note_step(steps, "IPVS", "no virtual service for it");
       return false;
     }
     walk_.service = choice.service->service;
     walk_.passed_over = choice.passed_over;
-    note(steps, "IPVS", choice.text);
+    note_step(steps, "IPVS", choice.text);
     if (choice.candidates.empty()) {
       if (choice.passes) {
-        note(steps, "IPVS", "not one of its ports: it passes");
+        note_step(steps, "IPVS", "not one of its ports: it passes");
         return false;
       }
       lose(steps, walk_.arrival, "IPVS", Notice::port_unreachable, choice.why_none);
@@ -460,7 +379,7 @@ class Walker {
       return candidate;
     }
     if (route->local && !walk_.sent_here) {
-      if (pass(Table::nat, "INPUT", packet, steps, arrival)) deliver(packet, steps, arrival);
+      if (hooks_.input_rest({packet, steps, arrival})) deliver(packet, steps, arrival);
       if (arrival.source_because.empty())
         arrival.source_because = "the server is this node: nothing is masqueraded";
       return candidate;
@@ -468,8 +387,8 @@ class Walker {
     packet.in_link.clear();
     packet.out_link = link_name(node_, route->out_link);
     packet.in_bridge_port = false;
-    if (!route->local && !enter("OUTPUT", packet, steps, arrival)) return candidate;
-    if (!pass(Table::filter, "OUTPUT", packet, steps, arrival)) return candidate;
+    const OnItsWay way{packet, steps, arrival};
+    if (!(route->local ? hooks_.output_rest(way) : hooks_.output_of_ipvs(way))) return candidate;
     if (route->local)
       loop_back(*route, packet, steps, arrival);
     else
@@ -481,8 +400,7 @@ class Walker {
   netlink::HostReader& host_;
   std::int32_t in_index_ = 0;
   Packet packet_;
-  ChainEnd last_end_ = ChainEnd::accepted;
-  std::string marked_because_;
+  HookPass hooks_;
   PacketWalk walk_;
 };
 

@@ -2,7 +2,7 @@
 
 // Computes the way of a connection's first packet through this node as the kernel would: rules,
 // routing and IPVS in the order of the kernel's hooks, and the result. Any thread; asks the host
-// for routes, changes nothing. Rules are those of iptables and of our table of nf_tables.
+// for routes, changes nothing. Rules are those of iptables and of nf_tables.
 //
 //   incoming:  raw, mangle, nat PREROUTING - route, then
 //     local:   mangle, filter INPUT - IPVS, then nat INPUT without a virtual service, else server
@@ -14,10 +14,7 @@
 //   server:    mangle, filter OUTPUT - mangle, nat POSTROUTING - link; an incoming packet to a
 //              server on this host is at nat INPUT already
 //
-// Chains of our table "kube-ipvs" come right before those of iptables that have the same hook and
-// type: prerouting, output and postrouting before nat, input before filter. Of the chains of type
-// nat, those behind one that translates, or settles that nothing is translated, do not see the
-// packet (nf_nat_inet_fn() in net/netfilter/nf_nat_core.c, 6.1).
+// hook_pass.h says where chains of nf_tables stand between them.
 //
 // IPVS sits at LOCAL_IN with priority NF_IP_PRI_NAT_SRC - 1, after filter, and at LOCAL_OUT with
 // NF_IP_PRI_NAT_DST + 2, after nat and before filter. A packet from IPVS to a server passes

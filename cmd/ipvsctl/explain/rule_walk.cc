@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "cmd/ipvsctl/explain/rule_judge.h"
-#include "ipset/rules/nft_catalog.h"
 #include "ipset/rules/nft_text.h"
 
 namespace ipvsproxier::ctl {
@@ -32,10 +31,9 @@ class ChainWalker {
               const IsLocal& is_local)
       : node_(node), key_(table), packet_(packet), judge_(node, packet, is_local) {}
 
-  ChainWalk walk(const std::string& chain) && {
-    const auto table = node_.tables.find(key_);
-    if (table == node_.tables.end() || table->second.chains.count(chain) == 0) return {};
-    table_ = &table->second;
+  ChainWalk walk(const ipset::WholeTable& table, const std::string& chain) && {
+    if (table.chains.count(chain) == 0) return {};
+    table_ = &table;
     auto end = run(chain, 0);
     if (!end) {
       const auto policy = table_->policies.find(chain);
@@ -158,15 +156,17 @@ class ChainWalker {
 
 }  // namespace
 
-bool is_nat(ipset::Table table, std::string_view chain) {
-  if (table != ipset::Table::kube_ipvs) return table == ipset::Table::nat;
-  const auto hook = ipset::hook_of(chain);
-  return hook && hook->type == ipset::ChainHook::Type::nat;
-}
-
 ChainWalk walk_chain(const NodeReading& node, plan::TableKey table, const std::string& chain,
                      Packet& packet, const IsLocal& is_local) {
-  return ChainWalker(node, table, packet, is_local).walk(chain);
+  const auto found = node.tables.find(table);
+  if (found == node.tables.end()) return {};
+  return ChainWalker(node, table, packet, is_local).walk(found->second, chain);
+}
+
+ChainWalk walk_nft_chain(const NodeReading& node, const ipset::WholeTable& table,
+                         const std::string& chain, Packet& packet, const IsLocal& is_local) {
+  const plan::TableKey key{packet.destination.family(), ipset::Table::kube_ipvs};
+  return ChainWalker(node, key, packet, is_local).walk(table, chain);
 }
 
 }  // namespace ipvsproxier::ctl

@@ -9,7 +9,6 @@
 
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "cmd/ipvsctl/explain/packet.h"
@@ -39,11 +38,12 @@ struct ChainWalk {
   std::string marked_because;
 };
 
-// Whether it translates addresses: only a connection's first packet meets it.
-bool is_nat(ipset::Table table, std::string_view chain);
-
 // Changes the packet's marks and tracking as the rules do. A chain that does not exist accepts.
 ChainWalk walk_chain(const NodeReading& node, plan::TableKey table, const std::string& chain,
                      Packet& packet, const IsLocal& is_local);
+
+// The same for a chain of a table of nf_tables.
+ChainWalk walk_nft_chain(const NodeReading& node, const ipset::WholeTable& table,
+                         const std::string& chain, Packet& packet, const IsLocal& is_local);
 
 }  // namespace ipvsproxier::ctl

@@ -1,0 +1,121 @@
+#include "cmd/ipvsctl/explain/nft_node.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "ipset/nftables/nft_set_elements.h"
+#include "ipset/nftables/nft_set_table.h"
+#include "ipset/nftables/rule_decoding.h"
+#include "ipset/rules/nft_catalog.h"
+#include "ipset/sets/set_catalog.h"
+
+namespace ipvsproxier::ctl {
+
+using ipset::SetId;
+using netlink::Family;
+using netlink::Status;
+
+namespace {
+
+// Whether each virtual service that the map restricts has ranges in the listing.
+bool has_ranges_of_all(const std::vector<netlink::NftElement>& map,
+                       const std::set<ipset::Element>& ranges) {
+  std::set<ipset::RestrictedService> services;
+  for (const auto& element : ranges)
+    if (const auto* range = std::get_if<ipset::IpPortNetElement>(&element))
+      services.insert({range->ip, range->protocol, range->port});
+  return services.size() == map.size();
+}
+
+Status read_set(ipset::FilterTable& nftables, ipset::NftSetTable& sets, SetId id, Family family,
+                NodeReading& node) {
+  const auto name = ipset::set_name(id, family);
+  const auto listed = sets.list(name);
+  if (!listed) return listed.error();
+  if (!*listed) return {};
+  const auto& elements = (*listed)->elements;
+  std::set<ipset::Element> members(elements.begin(), elements.end());
+  if (id == SetId::nft_source_ranges) {
+    const auto map = nftables.list_elements(ipset::nft_table_of(family),
+                                            std::string(ipset::name_in_table(name)));
+    if (!map) return map.error();
+    if (!*map || !has_ranges_of_all(**map, members)) return {};
+  }
+  node.sets.insert_or_assign(name, std::move(members));
+  return {};
+}
+
+// Whether the kernel calls the chain where our catalogue says, if at all.
+bool is_in_place(const std::string& chain, const std::optional<netlink::NftBase>& base) {
+  const auto hook = ipset::hook_of(chain);
+  if (!hook || !base) return !hook && !base;
+  const bool is_nat = hook->type == ipset::ChainHook::Type::nat;
+  return base->type == (is_nat ? "nat" : "filter") &&
+         base->hook == static_cast<netlink::NftHook>(hook->hook) &&
+         base->priority == hook->priority;
+}
+
+// What somebody has put elsewhere is a chain as those of other tables.
+void keep_places(const ipset::FilterContents& contents, const std::string& name,
+                 ipset::WholeTable& whole, NodeReading& node) {
+  const auto all = whole;
+  for (const auto& [chain, content] : contents.chains) {
+    if (is_in_place(chain, content.base)) continue;
+    if (ipset::hook_of(chain)) whole.chains.erase(chain);
+    if (!content.base) continue;
+    node.nft_tables.insert_or_assign(name, all);
+    node.nft_chains.push_back({name, chain, *content.base});
+  }
+}
+
+bool sees(netlink::NftFamily table, Family family) {
+  using netlink::NftFamily;
+  return table == NftFamily::inet ||
+         table == (family == Family::ipv4 ? NftFamily::ip : NftFamily::ip6);
+}
+
+}  // namespace
+
+Status read_our_nft_table(ipset::FilterTable& nftables, Family family, NodeReading& node) {
+  const auto frame = nftables.list_frame(ipset::nft_table_of(family));
+  if (!frame) return frame.error();
+  if (!*frame) return {};
+  auto whole = ipset::whole_table_of(**frame, family);
+  keep_places(**frame, to_string(ipset::nft_table_of(family)), whole, node);
+  node.tables.insert_or_assign(plan::TableKey{family, ipset::Table::kube_ipvs}, std::move(whole));
+  ipset::NftSetTable sets(nftables);
+  for (const auto id : ipset::kNftSetIds)
+    if (auto status = read_set(nftables, sets, id, family, node); !status) return status;
+  return {};
+}
+
+Status read_other_nft_tables(ipset::FilterTable& nftables, Family family, NodeReading& node) {
+  const auto tables = nftables.list_tables();
+  if (!tables) return tables.error();
+  for (const auto& table : *tables) {
+    if (!sees(table.family, family) || table == ipset::nft_table_of(family)) continue;
+    const auto name = to_string(table);
+    const auto frame = nftables.list_frame(table);
+    if (!frame) {
+      node.nft_unread.push_back(
+          fmt::format("table {} could not be read: {}", name, netlink::to_string(frame.error())));
+      continue;
+    }
+    if (!*frame) continue;
+    for (const auto& [chain, content] : (*frame)->chains)
+      if (content.base) node.nft_chains.push_back({name, chain, *content.base});
+    node.nft_tables.insert_or_assign(name, ipset::whole_table_of(**frame, family));
+  }
+  std::ranges::stable_sort(node.nft_chains, {},
+                           [](const NftChainPlace& one) { return one.base.priority; });
+  return {};
+}
+
+}  // namespace ipvsproxier::ctl

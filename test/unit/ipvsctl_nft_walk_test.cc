@@ -1,0 +1,215 @@
+// Packets through what nf_tables holds: read from it, our tables and others.
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "cmd/ipvsctl/explain/nft_node.h"
+#include "cmd/ipvsctl/explain/packet_walk.h"
+#include "ipset/nftables/nft_rule_table.h"
+#include "ipset/nftables/nft_set_table.h"
+#include "ipset/nftables/rule_expressions.h"
+#include "test/fakes/fake_filter_table.h"
+#include "test/support/cluster_builder.h"
+#include "test/support/walked_cluster.h"
+
+namespace ipvsproxier::ctl {
+namespace {
+
+using ipset::Rule;
+using netlink::Family;
+using netlink::NftBase;
+using netlink::NftHook;
+
+// The Service of web_service() in nf_tables, and what others have there.
+struct NftNode {
+  NftNode() {
+    world.node = test::vector_node();
+    world.cluster = test::web_with({test::e1()});
+    world.local_pods = {test::ip("10.244.0.3")};
+    world.options.families = {Family::ipv4};
+    world.options.cluster_cidrs = {test::prefix("10.244.0.0/16")};
+    put(test::reading_of(world, ipset::PacketFilter::nftables));
+  }
+
+  // As the daemon would program it.
+  void put(const NodeReading& planned) {
+    ipset::NftSetTable sets(table);
+    for (const auto family : netlink::kFamilies) {
+      const auto key = plan::TableKey{family, ipset::Table::kube_ipvs};
+      if (!planned.tables.contains(key)) continue;
+      for (const auto id : ipset::kNftSetIds) put(sets, planned, set_spec(id, family));
+      const auto plan = plan::plan(world.cluster, world.node, options());
+      const auto rules =
+          ipset::rules_for(ipset::PacketFilter::nftables, family, plan.state.rules.at(family));
+      REQUIRE(ipset::NftRuleTable(table).apply(rules.front()));
+    }
+  }
+  plan::PlannerOptions options() const {
+    auto options = world.options;
+    options.packet_filter = ipset::PacketFilter::nftables;
+    return options;
+  }
+  static void put(ipset::NftSetTable& sets, const NodeReading& planned,
+                  const ipset::SetSpec& spec) {
+    REQUIRE(sets.ensure(spec));
+    std::vector<ipset::ElementOp> ops;
+    for (const auto& element : planned.sets.at(spec.name)) ops.push_back({true, element});
+    for (const auto& status : sets.apply(spec, ops)) REQUIRE(status);
+  }
+
+  // Another program's chain.
+  void add(const NftBase& base, const std::vector<std::vector<netlink::NftExpression>>& rules,
+           const std::string& name = "host") {
+    const netlink::NftTableKey key{netlink::NftFamily::ip, name};
+    netlink::NftUnit unit{
+        {netlink::NftAddTable{key}, netlink::NftAddChain{key, {.name = "c", .base = base}}}};
+    for (const auto& rule : rules)
+      unit.ops.emplace_back(netlink::NftAddRule{key, {.chain = "c", .expressions = rule}});
+    REQUIRE(table.apply({&unit, 1}).front());
+  }
+  static std::vector<netlink::NftExpression> of(const Rule& rule) {
+    return ipset::expressions_of(rule, Family::ipv4);
+  }
+
+  NodeReading read() {
+    auto node = test::reading_of(world, ipset::PacketFilter::nftables);
+    node.tables.clear();
+    node.sets.clear();
+    for (const auto family : netlink::kFamilies) {
+      REQUIRE(read_our_nft_table(table, family, node));
+      if (family == Family::ipv4) REQUIRE(read_other_nft_tables(table, family, node));
+    }
+    return node;
+  }
+  PacketWalk walk() {
+    const auto node = read();
+    test::WalkedHost host(world, node);
+    return walk_packet({.source = test::ip("203.0.113.7"),
+                        .destination = test::ip("10.96.0.9"),
+                        .port = 80},
+                       node, host)
+        .value();
+  }
+
+  test::WalkedCluster world;
+  test::FakeNfTables kernel;
+  test::FakeFilterTable table{kernel, 1};
+};
+
+// "served sees 10.244.0.1", or why it does not get there.
+std::string end_of(const PacketWalk& walk) {
+  const auto& arrival = walk.candidates.empty() ? walk.arrival : walk.candidates[0].arrival;
+  if (!arrival.why.empty()) return arrival.why;
+  return std::string(to_string(arrival.fate)) + " sees " + arrival.source.to_string();
+}
+
+TEST_CASE("explain: through our table of nf_tables, and why") {
+  NftNode node;
+  const auto walk = node.walk();
+  CHECK(end_of(walk) == "served sees 10.244.0.1");
+  CHECK(is_certain(walk));
+  CHECK(walk.candidates.at(0).arrival.source_because ==
+        "marked by input ip daddr . meta l4proto . th dport vmap @services: ip kube-ipvs services "
+        "has 10.96.0.9,tcp:80,cluster");
+}
+
+TEST_CASE("explain: what nf_tables holds is read as it was planned") {
+  for (std::uint32_t seed = 0; seed < 5; ++seed) {
+    INFO("seed " << seed);
+    test::RandomCluster random(seed);
+    NftNode node;
+    node.kernel = {};
+    node.world = test::walked_cluster(random, 30);
+    const auto planned = test::reading_of(node.world, ipset::PacketFilter::nftables);
+    node.put(planned);
+    const auto read = node.read();
+    CHECK(read.sets == planned.sets);
+    for (const auto& [key, table] : read.tables)
+      for (const auto& [chain, rules] : table.chains)
+        if (!chain.starts_with("ranges_")) CHECK(rules == planned.tables.at(key).chains.at(chain));
+    CHECK(read.nft_chains.empty());
+  }
+}
+
+TEST_CASE("explain: chains of other tables of nf_tables stand where their priorities say") {
+  const Rule known{.matches = {ipset::ConntrackStateMatch{.related = true, .established = true}},
+                   .target = ipset::Verdict::accept};
+  const Rule fresh{.matches = {ipset::ConntrackStateMatch{.is_new = true}},
+                   .target = ipset::Verdict::accept};
+  const NftBase drops{.type = "filter", .hook = NftHook::input, .priority = 0, .accepts = false};
+  {
+    NftNode node;
+    node.add(drops, {NftNode::of(known)});
+    CHECK(end_of(node.walk()) == "ip host input: c policy DROP");
+    CHECK(is_certain(node.walk()));
+  }
+  {
+    NftNode node;
+    node.add(drops, {NftNode::of(fresh)});
+    CHECK(end_of(node.walk()) == "served sees 10.244.0.1");
+  }
+  // Behind IPVS, which takes the packet.
+  NftNode node;
+  auto late = drops;
+  late.priority = 99;
+  node.add(late, {});
+  CHECK(end_of(node.walk()) == "served sees 10.244.0.1");
+  late.priority = 97;
+  node.add(late, {}, "other");
+  CHECK(end_of(node.walk()) == "ip other input: c policy DROP");
+}
+
+TEST_CASE("explain: chains of type nat behind ours do not see what ours settles") {
+  NftNode node;
+  const Rule drop{.target = ipset::Verdict::drop};
+  node.add({.type = "nat", .hook = NftHook::prerouting, .priority = -100}, {NftNode::of(drop)});
+  CHECK(end_of(node.walk()) == "served sees 10.244.0.1");
+  node.add({.type = "nat", .hook = NftHook::prerouting, .priority = -106}, {NftNode::of(drop)},
+           "early");
+  CHECK(end_of(node.walk()) == "ip early prerouting: c drop");
+}
+
+TEST_CASE("explain: a rule of nf_tables that it does not know is named, and not judged") {
+  NftNode node;
+  node.add({.type = "filter", .hook = NftHook::input, .priority = 0},
+           {{netlink::NftOtherExpression{.name = "limit", .data = {}},
+             netlink::NftImmediate{.data = netlink::NftVerdict{
+                                       .code = netlink::NftVerdictCode::drop, .chain = {}}}}});
+  const auto walk = node.walk();
+  CHECK(end_of(walk) == "served sees 10.244.0.1");
+  CHECK_FALSE(is_certain(walk));
+  const auto step = std::ranges::find(walk.steps, true, &WalkStep::unjudged);
+  REQUIRE(step != walk.steps.end());
+  CHECK(step->stage == "ip host input");
+  CHECK(step->text == "[limit] drop");
+}
+
+TEST_CASE("explain: a table of nf_tables that cannot be read is told") {
+  NftNode node;
+  node.add({.type = "filter", .hook = NftHook::input, .priority = 0}, {});
+  node.table.faults.fail("list ip host", {netlink::ErrorKind::busy, 0, "changed"});
+  const auto walk = node.walk();
+  CHECK_FALSE(is_certain(walk));
+  CHECK(walk.steps.at(0).text.starts_with("table ip host could not be read: "));
+}
+
+TEST_CASE("explain: source ranges that others changed are not judged") {
+  NftNode node;
+  auto web = test::web_service();
+  web.type = api::ServiceType::load_balancer;
+  web.load_balancer_ips = {test::ip("192.0.2.1")};
+  web.source_ranges = {test::prefix("203.0.113.0/24")};
+  node.world.cluster = test::cluster_of({web, test::slice_of(web, 8080, {test::e1()})});
+  node.put(test::reading_of(node.world, ipset::PacketFilter::nftables));
+  const netlink::NftTableKey ours{netlink::NftFamily::ip, "kube-ipvs"};
+  CHECK(is_certain(node.walk()));
+  const netlink::NftUnit unit{{netlink::NftFlushChain{ours, "ranges_192.0.2.1_tcp_80"}}};
+  REQUIRE(node.table.apply({&unit, 1}).front());
+  CHECK_FALSE(is_certain(node.walk()));
+}
+
+}  // namespace
+}  // namespace ipvsproxier::ctl
