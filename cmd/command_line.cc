@@ -159,6 +159,10 @@ const auto kDifferences = std::to_array<MainFlag>({
     {"lean-loop-back", "",
      "Masquerade hairpin traffic of those endpoints only that get traffic (default true)",
      to_difference<&D::lean_loop_back>},
+    {"short-paths", "",
+     "Let packets of known connections leave iptables at the first rules, and look cluster IPs up "
+     "first (default true)",
+     to_difference<&D::short_paths>},
     {"growing-sets", "",
      "Replace an IP set of more than 65536 entries by a larger one; kube-proxy leaves the rest out "
      "(default true)",

@@ -57,9 +57,13 @@ enum class When : std::uint8_t {
   vip_ping,
 };
 
+// Whether a row is for RuleParameters::short_paths, for kube-proxy's order, or for both.
+enum class Paths : std::uint8_t { both, as_kube_proxy, shorter };
+
 struct Row {
   std::string_view chain;
   When when = When::always;
+  Paths paths = Paths::both;
   std::optional<Protocol> protocol = std::nullopt;
   std::optional<SetId> set = std::nullopt;
   Lookup lookup = Lookup::dst_dst;
@@ -140,19 +144,36 @@ constexpr Row cluster_ip_masquerade(When when, Extra extra, Lookup lookup) {
   return row;
 }
 
-constexpr Row without_comment(Row row) {
-  row.comment = Comment::none;
+constexpr Row with_paths(Row row, Paths paths) {
+  row.paths = paths;
   return row;
 }
 
-constexpr std::array<Row, 27> kNatRows = {{
+// New connections that a set of nat lists need no further lookup.
+constexpr Row accepted(SetId set, Paths paths) {
+  return {.chain = kServices,
+          .when = When::set_non_empty,
+          .paths = paths,
+          .set = set,
+          .action = RowAction::accept};
+}
+
+constexpr Row to_load_balancer(Paths paths) {
+  return with_paths(with_set(kServices, SetId::load_balancer, RowAction::jump, kLoadBalancer),
+                    paths);
+}
+
+constexpr std::array<Row, 30> kNatRows = {{
     {.chain = kServices, .extra = Extra::from_loopback, .action = RowAction::return_},
-    with_set(kServices, SetId::load_balancer, RowAction::jump, kLoadBalancer),
+    to_load_balancer(Paths::as_kube_proxy),
     cluster_ip_masquerade(When::masquerade_all, Extra::none, Lookup::dst_dst),
     cluster_ip_masquerade(When::detector, Extra::not_from_pod, Lookup::dst_dst),
     // Without a detector, only traffic of this node from a cluster IP is masqueraded.
     cluster_ip_masquerade(When::no_detector, Extra::none, Lookup::src_dst),
     cluster_ip_masquerade(When::no_detector_nor_source, Extra::from_this_node, Lookup::dst_dst),
+    accepted(SetId::cluster_ip, Paths::shorter),
+    to_load_balancer(Paths::shorter),
+    accepted(SetId::load_balancer, Paths::shorter),
     with_set(kServices, SetId::external_ip, RowAction::jump, kMarkMasq),
     with_extra(with_set(kServices, SetId::external_ip, RowAction::accept),
                Extra::not_forwarded_by_bridge),
@@ -162,8 +183,8 @@ constexpr std::array<Row, 27> kNatRows = {{
     with_extra(with_set(kServices, SetId::external_ip_local, RowAction::accept),
                Extra::to_this_node),
     {.chain = kServices, .extra = Extra::to_this_node, .action = RowAction::jump, .to = kNodePort},
-    without_comment(with_set(kServices, SetId::cluster_ip, RowAction::accept)),
-    without_comment(with_set(kServices, SetId::load_balancer, RowAction::accept)),
+    accepted(SetId::cluster_ip, Paths::as_kube_proxy),
+    accepted(SetId::load_balancer, Paths::as_kube_proxy),
 
     with_lookup(with_set(kPostrouting, SetId::loop_back, RowAction::masquerade),
                 Lookup::dst_dst_src),
@@ -195,21 +216,31 @@ constexpr std::array<Row, 27> kNatRows = {{
 }};
 
 // Returns packets that are meant for a virtual service, before the rule that rejects the rest.
-constexpr Row served(SetId set, Lookup lookup) {
-  return {.chain = kIpvsFilter, .set = set, .lookup = lookup, .action = RowAction::return_};
+constexpr Row served(SetId set, Lookup lookup, Paths paths = Paths::both) {
+  return {.chain = kIpvsFilter,
+          .paths = paths,
+          .set = set,
+          .lookup = lookup,
+          .action = RowAction::return_};
 }
 
-constexpr std::array<Row, 14> kFilterRows = {{
+constexpr Row forwarded_known(Paths paths) {
+  return {.chain = kForward,
+          .paths = paths,
+          .comment = Comment::text,
+          .text = "kubernetes forwarding conntrack rule",
+          .extra = Extra::known_connection,
+          .action = RowAction::accept};
+}
+
+constexpr std::array<Row, 17> kFilterRows = {{
+    forwarded_known(Paths::shorter),
     {.chain = kForward,
      .comment = Comment::text,
      .text = "kubernetes forwarding rules",
      .extra = Extra::marked,
      .action = RowAction::accept},
-    {.chain = kForward,
-     .comment = Comment::text,
-     .text = "kubernetes forwarding conntrack rule",
-     .extra = Extra::known_connection,
-     .action = RowAction::accept},
+    forwarded_known(Paths::as_kube_proxy),
 
     {.chain = kNodePort,
      .set = SetId::health_check_node_port,
@@ -225,8 +256,14 @@ constexpr std::array<Row, 14> kFilterRows = {{
                 Lookup::dst_dst_src),
     {.chain = kSourceRanges, .action = RowAction::drop},
 
+    // Source ranges, which cut known connections, are in a chain of their own before this one.
+    {.chain = kIpvsFilter,
+     .paths = Paths::shorter,
+     .extra = Extra::known_connection,
+     .action = RowAction::return_},
+    served(SetId::cluster_ip, Lookup::dst_dst, Paths::shorter),
     served(SetId::load_balancer, Lookup::dst_dst),
-    served(SetId::cluster_ip, Lookup::dst_dst),
+    served(SetId::cluster_ip, Lookup::dst_dst, Paths::as_kube_proxy),
     served(SetId::external_ip, Lookup::dst_dst),
     served(SetId::external_ip_local, Lookup::dst_dst),
     served(SetId::health_check_node_port, Lookup::dst),
@@ -249,6 +286,8 @@ bool has_detector(Family family, const LocalDetector& detector) {
 }
 
 bool is_wanted(const Row& row, Family family, const RuleParameters& parameters) {
+  const auto other = parameters.short_paths ? Paths::as_kube_proxy : Paths::shorter;
+  if (row.paths == other) return false;
   const auto non_empty = [&] { return parameters.non_empty.count(*row.set) != 0; };
   const bool detector = has_detector(family, parameters.detector);
   switch (row.when) {

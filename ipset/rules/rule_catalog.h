@@ -1,7 +1,8 @@
 #pragma once
 
 // The fixed chains, jumps and rules of each family as table rows, and the few parameters that
-// change them. Pure functions; any thread. Chain names, comments and order are kube-proxy's.
+// change them. Pure functions; any thread. Chain names and comments are kube-proxy's, and so is the
+// order without RuleParameters::short_paths.
 //
 // nat:    PREROUTING, OUTPUT -> KUBE-SERVICES -> KUBE-LOAD-BALANCER, KUBE-NODE-PORT,
 //         all of which may reach KUBE-MARK-MASQ;  POSTROUTING -> KUBE-POSTROUTING
@@ -62,6 +63,11 @@ struct RuleParameters {
   // do when that address is on a link. If false, any source address of this node marks a packet as
   // sent by the node.
   bool vips_are_sources = true;
+  // Order other than kube-proxy's, with the same verdicts: packets of known connections leave
+  // KUBE-IPVS-FILTER and KUBE-FORWARD at the first rule, and new ones to cluster IPs and load
+  // balancers need fewer lookups. A cluster IP's or load balancer's port that is a node port as
+  // well is then not taken for that node port.
+  bool short_paths = false;
   // Sets that have elements.
   std::set<SetId> non_empty;
   std::set<OutFilterEntry> out_filter;  // entries of the other family are ignored

@@ -14,6 +14,8 @@ struct Differences {
   bool open_health_check_ports = true;
   // The set for hairpin traffic holds only endpoints that get traffic from their Service.
   bool lean_loop_back = true;
+  // The rules of iptables are in an order that costs packets less (RuleParameters::short_paths).
+  bool short_paths = true;
   // A set that is too small is replaced by a larger one.
   bool growing_sets = true;
   // VIPs beyond the capacity of kube-ipvs0 go to further links.
@@ -39,6 +41,7 @@ inline constexpr Differences kKubeProxyCompat = {
     .strict_internal_traffic_policy = false,
     .open_health_check_ports = false,
     .lean_loop_back = false,
+    .short_paths = false,
     .growing_sets = false,
     .spread_addresses = false,
     .follow_node_ip = false,

@@ -52,6 +52,7 @@ FamilyPlanner::FamilyPlanner(Family family, const PlannerOptions& options, Desir
   parameters.masquerade_mark = options.masquerade_mark;
   parameters.masquerade_all = options.masquerade_all;
   parameters.vip_ping = options.differences.vip_ping;
+  parameters.short_paths = options.differences.short_paths;
   parameters.vips_are_sources = !options.bind_by_routes;
   state_.rules.emplace(family, std::move(parameters));
 }

@@ -231,6 +231,7 @@ plan::PlannerOptions RandomCluster::options() {
   options.differences.strict_internal_traffic_policy = chance(50);
   options.differences.open_health_check_ports = chance(50);
   options.differences.lean_loop_back = chance(50);
+  options.differences.short_paths = chance(50);
   options.differences.growing_sets = chance(50);
   options.differences.scheduler_fallback = chance(50);
   options.allow_external_ips = chance(90);

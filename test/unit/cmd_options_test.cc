@@ -90,6 +90,9 @@ TEST_CASE("each difference from kube-proxy has its flag") {
   one.lean_loop_back = false;
   CHECK(without("lean-loop-back") == one);
   one = all;
+  one.short_paths = false;
+  CHECK(without("short-paths") == one);
+  one = all;
   one.growing_sets = false;
   CHECK(without("growing-sets") == one);
   one = all;

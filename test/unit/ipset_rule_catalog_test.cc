@@ -98,6 +98,43 @@ TEST_CASE("traffic to cluster IPs is masqueraded by the way of telling local tra
   CHECK(services() == from_node);
 }
 
+TEST_CASE("short paths: known connections leave first, cluster IPs and load balancers come first") {
+  RuleParameters parameters{
+      .detector = *IpPrefix::parse("10.1.0.0/16"),
+      .short_paths = true,
+      .non_empty = {SetId::cluster_ip, SetId::load_balancer, SetId::external_ip_local}};
+  const auto known = std::string("-m conntrack --ctstate RELATED,ESTABLISHED -j ");
+  const auto served = [](const std::string& set) {
+    return "-m set --match-set KUBE-" + set + " -j RETURN";
+  };
+  CHECK(chain(Family::ipv4, parameters, "filter", "KUBE-IPVS-FILTER") ==
+        Lines{known + "RETURN", served("CLUSTER-IP dst,dst"), served("LOAD-BALANCER dst,dst"),
+              served("EXTERNAL-IP dst,dst"), served("EXTERNAL-IP-LOCAL dst,dst"),
+              served("HEALTH-CHECK-NODE-PORT dst"), "-p icmp -m icmp --icmp-type 8 -j RETURN",
+              "-m conntrack --ctstate NEW -m set --match-set KUBE-IPVS-IPS dst -j REJECT "
+              "--reject-with icmp-port-unreachable"});
+  const auto forward = chain(Family::ipv4, parameters, "filter", "KUBE-FORWARD");
+  REQUIRE(forward.size() == 2);
+  CHECK(forward[0].ends_with(known + "ACCEPT"));
+  const auto services = chain(Family::ipv4, parameters, "nat", "KUBE-SERVICES");
+  REQUIRE(services.size() == 8);
+  CHECK(services[1] == "! -s 10.1.0.0/16 " + kClusterIpText + "dst,dst -j KUBE-MARK-MASQ");
+  CHECK(services[2] == "-m set --match-set KUBE-CLUSTER-IP dst,dst -j ACCEPT");
+  CHECK(services[3].ends_with("KUBE-LOAD-BALANCER dst,dst -j KUBE-LOAD-BALANCER"));
+  CHECK(services[4] == "-m set --match-set KUBE-LOAD-BALANCER dst,dst -j ACCEPT");
+  CHECK(services[7] == "-m addrtype --dst-type LOCAL -j KUBE-NODE-PORT");
+
+  // The same rules in another order, but for the one that is more.
+  const auto sorted = [&](bool shorter, const std::string& table, const std::string& name) {
+    parameters.short_paths = shorter;
+    auto lines = chain(Family::ipv4, parameters, table, name);
+    std::ranges::sort(lines);
+    return lines;
+  };
+  CHECK(sorted(true, "nat", "KUBE-SERVICES") == sorted(false, "nat", "KUBE-SERVICES"));
+  CHECK(sorted(true, "filter", "KUBE-FORWARD") == sorted(false, "filter", "KUBE-FORWARD"));
+}
+
 // How many rules mention each set while only this set has elements.
 TEST_CASE("each set that may be empty adds its rules only while it has elements") {
   const auto count = [](Family family, const std::set<SetId>& non_empty) {

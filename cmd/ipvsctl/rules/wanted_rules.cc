@@ -112,14 +112,16 @@ std::vector<RuleParameters> possible_parameters(const RuleReading& reading, Pack
     for (const auto& detector : traces.detectors)
       for (const bool all : {false, true})
         for (const bool ping : {true, false})
-          for (const bool sources : {true, false}) {
-            result.push_back(known);
-            result.back().masquerade_mark = mark;
-            result.back().detector = detector;
-            result.back().masquerade_all = all;
-            result.back().vip_ping = ping;
-            result.back().vips_are_sources = sources;
-          }
+          for (const bool sources : {true, false})
+            for (const bool shorter : {true, false}) {
+              result.push_back(known);
+              result.back().masquerade_mark = mark;
+              result.back().detector = detector;
+              result.back().masquerade_all = all;
+              result.back().vip_ping = ping;
+              result.back().vips_are_sources = sources;
+              result.back().short_paths = shorter;
+            }
   return result;
 }
 
