@@ -1,6 +1,7 @@
 #include "proxier/plan/nftables_filter.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,7 @@ using ipset::PortElement;
 using ipset::ServiceElement;
 using ipset::ServiceVerdict;
 using ipset::SetId;
+using netlink::IpAddress;
 using netlink::IpPrefix;
 
 ServiceVerdict verdict_of(ClientSource source) {
@@ -28,14 +30,25 @@ ServiceVerdict verdict_of(ClientSource source) {
   return ServiceVerdict::mark;
 }
 
-// The ranges without those that are part of others, which the kernel's intervals do not have.
-std::vector<IpPrefix> allowed_sources(const VipTraffic& vip) {
-  if (vip.source_ranges.empty()) return {};
-  std::vector<IpPrefix> ranges(vip.source_ranges.begin(), vip.source_ranges.end());
-  // Packets of this node to an address on one of its links have that address as their source.
-  const auto& address = vip.key.address;
-  if (vip.ranges_hold_node)
-    ranges.push_back(IpPrefix::of(address, netlink::address_bits(address.family())));
+IpAddress with_flipped_bit(const IpAddress& address, std::uint8_t bit) {
+  const auto given = address.bytes();
+  std::vector<std::uint8_t> bytes(given.begin(), given.end());
+  bytes[bit / 8U] = static_cast<std::uint8_t>(bytes[bit / 8U] ^ 0x80U >> bit % 8U);
+  return *IpAddress::from_bytes(address.family(), bytes);
+}
+
+// The prefixes that together are the range without this address of it.
+std::vector<IpPrefix> without(const IpPrefix& range, const IpAddress& address) {
+  std::vector<IpPrefix> rest;
+  const auto bits = netlink::address_bits(address.family());
+  for (auto length = range.length; length < bits; ++length)
+    rest.push_back(
+        IpPrefix::of(with_flipped_bit(address, length), static_cast<std::uint8_t>(length + 1)));
+  return rest;
+}
+
+// No two overlap: the kernel's intervals cannot.
+std::vector<IpPrefix> outermost_of(std::vector<IpPrefix> ranges) {
   // A range comes before those that are part of it.
   std::ranges::sort(ranges, [](const IpPrefix& one, const IpPrefix& other) {
     return std::pair(one.address, one.length) < std::pair(other.address, other.length);
@@ -44,6 +57,29 @@ std::vector<IpPrefix> allowed_sources(const VipTraffic& vip) {
   for (const auto& range : ranges)
     if (outermost.empty() || !outermost.back().contains(range.address)) outermost.push_back(range);
   return outermost;
+}
+
+// Packets of this node to an address on one of its links have that address as their source: it
+// stands for the node, whatever range it is in.
+std::vector<IpPrefix> allowed_sources(const VipTraffic& vip) {
+  if (vip.source_ranges.empty()) return {};
+  const auto& address = vip.key.address;
+  auto ranges = outermost_of({vip.source_ranges.begin(), vip.source_ranges.end()});
+  if (vip.ranges_hold_node) {
+    ranges.push_back(IpPrefix::of(address, netlink::address_bits(address.family())));
+    return outermost_of(std::move(ranges));
+  }
+  const auto holding =
+      std::ranges::find_if(ranges, [&](const IpPrefix& range) { return range.contains(address); });
+  if (holding == ranges.end()) return ranges;
+  const auto rest = without(*holding, address);
+  ranges.erase(holding);
+  ranges.insert(ranges.end(), rest.begin(), rest.end());
+  // Nobody has this address; without any range everybody would be let in.
+  if (ranges.empty())
+    ranges.push_back(
+        IpPrefix::of(IpAddress::any(address.family()), netlink::address_bits(address.family())));
+  return ranges;
 }
 
 void add_vip(const VipTraffic& vip, std::vector<SetElement>& elements) {

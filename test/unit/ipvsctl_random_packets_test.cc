@@ -274,7 +274,9 @@ std::string exception_of(const Side& iptables, const PacketWalk& legacy, const P
   }
   const bool cut =
       !legacy.candidates.empty() && !gets_there(legacy) && has_end(legacy, "KUBE-IPVS-OUT-FILTER");
-  return flow.established && cut ? "outside of source ranges, established" : "";
+  if (cut && flow.established) return "outside of source ranges, established";
+  // With routes any of the node's addresses may be the source.
+  return cut && flow.source != flow.destination ? "outside of source ranges, source chosen" : "";
 }
 
 void compare(const RandomPacket& packet, Side& iptables, Side& nftables, Counts& counts) {

@@ -77,6 +77,26 @@ TEST_CASE("nf_tables: of source ranges within others only the outermost are elem
                                    "services 192.0.2.1,tcp:80,keep"});
 }
 
+// Packets of this node have it as their source.
+TEST_CASE("nf_tables: a range that holds the Service's own address does not let this node in") {
+  std::vector ranges{test::prefix("192.0.2.0/29"), test::prefix("198.51.100.0/24")};
+  ServiceTraffic traffic;
+  traffic.vips = {
+      {.key = key_of("192.0.2.5", 80), .facet = Facet::load_balancer, .source_ranges = ranges}};
+  CHECK(texts_of(traffic) == Texts{"restricted 192.0.2.5,tcp:80,192.0.2.0/30",
+                                   "restricted 192.0.2.5,tcp:80,192.0.2.4/32",
+                                   "restricted 192.0.2.5,tcp:80,192.0.2.6/31",
+                                   "restricted 192.0.2.5,tcp:80,198.51.100.0/24",
+                                   "services 192.0.2.5,tcp:80,keep"});
+  ranges = {test::prefix("192.0.2.5/32")};
+  traffic.vips[0].source_ranges = ranges;
+  CHECK(texts_of(traffic) ==
+        Texts{"restricted 192.0.2.5,tcp:80,0.0.0.0/32", "services 192.0.2.5,tcp:80,keep"});
+  traffic.vips[0].ranges_hold_node = true;
+  CHECK(texts_of(traffic) ==
+        Texts{"restricted 192.0.2.5,tcp:80,192.0.2.5/32", "services 192.0.2.5,tcp:80,keep"});
+}
+
 TEST_CASE("nf_tables: addresses, hairpins and health ports, each once") {
   ServiceTraffic traffic;
   traffic.addresses = {test::ip("10.0.0.1"), test::ip("10.0.0.2")};
