@@ -239,16 +239,22 @@ NftSetSpec ranges_set_of(const RestrictedService& service) {
           .fields = {}};
 }
 
-std::vector<NftElement> intervals_of(std::vector<IpPrefix> prefixes) {
+std::vector<IpPrefix> outermost_of(std::vector<IpPrefix> prefixes) {
   // A prefix comes before those within it.
-  std::ranges::sort(prefixes, [](const IpPrefix& one, const IpPrefix& other) {
+  const auto by_place = [](const IpPrefix& one, const IpPrefix& other) {
     return std::pair(one.address, one.length) < std::pair(other.address, other.length);
-  });
+  };
+  std::ranges::sort(prefixes, by_place);
+  std::vector<IpPrefix> outermost;
+  for (const auto& prefix : prefixes)
+    if (outermost.empty() || !outermost.back().contains(prefix.address))
+      outermost.push_back(prefix);
+  return outermost;
+}
+
+std::vector<NftElement> intervals_of(std::vector<IpPrefix> prefixes) {
   std::vector<NftElement> intervals;
-  const IpPrefix* last = nullptr;
-  for (const auto& prefix : prefixes) {
-    if (last != nullptr && last->contains(prefix.address)) continue;
-    last = &prefix;
+  for (const auto& prefix : outermost_of(std::move(prefixes))) {
     intervals.push_back({.key = bytes_of(prefix.address), .key_end = {}, .data = {}});
     if (auto end = behind(prefix))
       intervals.push_back(

@@ -44,6 +44,9 @@ std::optional<RestrictedService> restricted_of(const std::string& ranges_name);
 netlink::NftElement restricted_element_of(const RestrictedService& service);
 netlink::NftSetSpec ranges_set_of(const RestrictedService& service);
 
+// Those that are not within another one, in the order of their addresses.
+std::vector<IpPrefix> outermost_of(std::vector<IpPrefix> prefixes);
+
 // Prefixes as intervals, and back. Intervals must not overlap, so a prefix within another one is
 // left out. nullopt if the intervals are no prefixes.
 std::vector<netlink::NftElement> intervals_of(std::vector<IpPrefix> prefixes);

@@ -1,6 +1,7 @@
 #include "ipset/nftables/nft_set_table.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -68,6 +69,25 @@ bool is_intact(const FilterContents& contents, const RestrictedService& service)
   if (chain == contents.chains.end() || chain->second.base) return false;
   return std::ranges::equal(chain->second.rules, rules_of_ranges(service), {},
                             &FilterRule::expressions, &netlink::NftRuleSpec::expressions);
+}
+
+// The ranges that go and those that come: whole intervals, as the kernel takes no part of one.
+NftUnit step_between(const RestrictedService& service, const std::set<IpPrefix>& old_ranges,
+                     const std::set<IpPrefix>& new_ranges) {
+  const auto before = outermost_of({old_ranges.begin(), old_ranges.end()});
+  const auto after = outermost_of({new_ranges.begin(), new_ranges.end()});
+  std::vector<IpPrefix> leaving;
+  std::vector<IpPrefix> coming;
+  std::ranges::set_difference(before, after, std::back_inserter(leaving));
+  std::ranges::set_difference(after, before, std::back_inserter(coming));
+  const auto table = nft_table_of(service.address.family());
+  const auto name = ranges_name(service);
+  NftUnit unit;
+  if (!leaving.empty())
+    unit.ops.emplace_back(NftDeleteElements{table, name, intervals_of(std::move(leaving))});
+  if (!coming.empty())
+    unit.ops.emplace_back(NftAddElements{table, name, intervals_of(std::move(coming))});
+  return unit;
 }
 
 std::optional<RestrictedService> restricted_by(const netlink::NftElement& element) {
@@ -338,7 +358,8 @@ std::vector<Status> NftSetTable::apply_ranges(const SetSpec& spec, std::span<con
       for (const auto i : places) outcomes[i] = netlink::not_sent();
       continue;
     }
-    auto ranges = known[service];
+    const auto& before = known[service];
+    auto ranges = before;
     for (const auto i : places) {
       const auto& net = std::get<IpPortNetElement>(ops[i].element).net;
       if (ops[i].add)
@@ -346,7 +367,8 @@ std::vector<Status> NftSetTable::apply_ranges(const SetSpec& spec, std::span<con
       else
         ranges.erase(net);
     }
-    const auto status = ranges.empty() ? remove_ranges(service) : write_ranges(service, ranges);
+    const auto status =
+        ranges.empty() ? remove_ranges(service) : change_ranges(service, before, ranges);
     for (const auto i : places) outcomes[i] = status;
     if (status) known[service] = std::move(ranges);
     if (!status) is_certain = is_certain && !netlink::timed_out({&status, 1});
@@ -354,6 +376,19 @@ std::vector<Status> NftSetTable::apply_ranges(const SetSpec& spec, std::span<con
   }
   if (!is_certain) ranges_.erase(spec.family);
   return outcomes;
+}
+
+Status NftSetTable::change_ranges(const RestrictedService& service,
+                                  const std::set<IpPrefix>& before,
+                                  const std::set<IpPrefix>& after) {
+  if (!before.empty()) {
+    auto step = step_between(service, before, after);
+    if (step.ops.empty()) return {};
+    auto status = commit(std::move(step));
+    // After a refusal the kernel holds something else than we know of.
+    if (status || netlink::timed_out({&status, 1})) return status;
+  }
+  return write_ranges(service, after);
 }
 
 Status NftSetTable::write_ranges(const RestrictedService& service,

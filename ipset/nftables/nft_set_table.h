@@ -57,6 +57,9 @@ class NftSetTable final : public SetTable {
   Result<std::optional<Ranges>> read_ranges(Family family);
   std::vector<Status> apply_elements(const SetSpec& spec, std::span<const ElementOp> ops);
   std::vector<Status> apply_ranges(const SetSpec& spec, std::span<const ElementOp> ops);
+  // By what differs, unless there were none or the kernel refuses: then all are written.
+  Status change_ranges(const RestrictedService& service, const std::set<IpPrefix>& before,
+                       const std::set<IpPrefix>& after);
   Status write_ranges(const RestrictedService& service, const std::set<IpPrefix>& ranges);
   Status remove_ranges(const RestrictedService& service);
   Status commit(netlink::NftUnit unit);

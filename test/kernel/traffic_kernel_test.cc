@@ -48,6 +48,7 @@ constexpr ReachedAddresses kReached6 = {.at_local = "fd00:96::20",
 constexpr std::uint16_t kAtLocal = 30080;  // node ports
 constexpr std::uint16_t kAtRemote = 30081;
 constexpr std::uint16_t kLocalPolicy = 30082;
+constexpr std::uint16_t kAtHost = 30083;
 
 void put_reached_services(TrafficBed& bed) {
   const Pod& local = bed.cluster.local(1);
@@ -70,8 +71,9 @@ void put_reached_services(TrafficBed& bed) {
                      .spec = "externalTrafficPolicy: Local"});
   bed.manifests.put(
       {.name = "at-host",
+       .type = "NodePort",
        .cluster_ips = {kReached4.at_host, kReached6.at_host},
-       .ports = tcp_and_udp(),
+       .ports = tcp_and_udp(kAtHost),
        .endpoints = {{bed.cluster.node().v4, kNodeName}, {bed.cluster.node().v6, kNodeName}}});
 }
 
@@ -139,60 +141,83 @@ void check_node_ports(const Cluster& cluster, const ReachedAddresses& a) {
   });
 }
 
+// Pods are those behind the bridge: a pod of another node is a stranger here.
+void check_local_pods_alone(const Cluster& cluster, const ReachedAddresses& a) {
+  check({
+      {cluster.local(2), a.at_local, 80, local_sees(a.local_2)},
+      {cluster.local(2), a.at_remote, 80, remote_sees(a.local_2)},
+      {cluster.client(), a.at_local, 80, local_sees(a.bridge)},
+      {cluster.remote(1), a.at_local, 80, local_sees(a.bridge)},
+      {cluster.node(), a.at_local, 80, local_sees(a.bridge)},
+      {cluster.node(), a.at_remote, 80, remote_sees(a.node)},
+  });
+}
+
+void check_masquerade_all(const Cluster& cluster, const ReachedAddresses& a) {
+  check({
+      {cluster.local(2), a.at_local, 80, local_sees(a.bridge)},
+      {cluster.local(2), a.at_remote, 80, remote_sees(a.node)},
+      {cluster.client(), a.at_local, 80, local_sees(a.bridge)},
+      {cluster.client(), a.node, kLocalPolicy, local_sees(a.client)},
+  });
+}
+
+// Without a way to tell pods from others nobody is masqueraded but the node, whose packets come
+// from the Service's own address, or one of its own.
+void check_no_detector(const Cluster& cluster, const ReachedAddresses& a) {
+  check({
+      {cluster.client(), a.at_local, 80, local_sees(a.client)},
+      {cluster.local(2), a.at_local, 80, local_sees(a.local_2)},
+      {cluster.local(2), a.at_remote, 80, remote_sees(a.local_2)},
+      {cluster.local(1), a.at_local, 80, local_sees(a.bridge)},
+      {cluster.node(), a.at_local, 80, local_sees(a.bridge)},
+      {cluster.node(), a.at_remote, 80, remote_sees(a.node)},
+      {cluster.client(), a.node, kAtRemote, remote_sees(a.node)},
+  });
+}
+
+void check_cluster_cidr(const Cluster& cluster, const ReachedAddresses& a) {
+  check_cluster_ips(cluster, a);
+  check_node_ports(cluster, a);
+}
+
+using FamilyCheck = void (*)(const Cluster& cluster, const ReachedAddresses& a);
+
+// What a configuration means for the traffic of each family.
+struct Configuration {
+  std::string lines;
+  FamilyCheck check4;
+  FamilyCheck check6;
+};
+
+const Configuration kConfigurations[] = {
+    {"", check_cluster_cidr, check_cluster_cidr},
+    {std::string("iptables: {masqueradeAll: true}\ndetectLocalMode: ClusterCIDR\nclusterCIDR: \"") +
+         kPodRanges + "\"\n",
+     check_masquerade_all, check_masquerade_all},
+    {"detectLocalMode: BridgeInterface\ndetectLocal: {bridgeInterface: cni0}\n",
+     check_local_pods_alone, check_local_pods_alone},
+    {"detectLocalMode: InterfaceNamePrefix\ndetectLocal: {interfaceNamePrefix: cn}\n",
+     check_local_pods_alone, check_local_pods_alone},
+    {"detectLocalMode: NodeCIDR\n", check_local_pods_alone, check_local_pods_alone},
+    {"detectLocalMode: ClusterCIDR\n", check_no_detector, check_no_detector},
+    {"detectLocalMode: ClusterCIDR\nclusterCIDR: \"10.244.0.0/16\"\n", check_cluster_cidr,
+     check_no_detector},
+};
+
 TEST_CASE("kernel: traffic: who is masqueraded") {
   TrafficBed bed;
   bed.by_routes = GENERATE(false, true);
   const Cluster& cluster = bed.cluster;
   const auto host = serve_on_host(cluster, {cluster.node().v4, cluster.node().v6}, kEchoPort);
   put_reached_services(bed);
-  bed.program();
-  for (const ReachedAddresses& a : {kReached4, kReached6}) {
-    check_cluster_ips(cluster, a);
-    check_node_ports(cluster, a);
-  }
-
   // One cluster for all configurations: it takes longer than their requests.
-  bed.manifests.configure(
-      "iptables: {masqueradeAll: true}\ndetectLocalMode: ClusterCIDR\n"
-      "clusterCIDR: \"" +
-      std::string(kPodRanges) + "\"\n");
-  bed.program();
-  for (const ReachedAddresses& a : {kReached4, kReached6}) {
-    check({
-        {cluster.local(2), a.at_local, 80, local_sees(a.bridge)},
-        {cluster.local(2), a.at_remote, 80, remote_sees(a.node)},
-        {cluster.client(), a.at_local, 80, local_sees(a.bridge)},
-        {cluster.client(), a.node, kLocalPolicy, local_sees(a.client)},
-    });
-  }
-
-  // Pods are those behind the bridge: a pod of another node is a stranger here.
-  bed.manifests.configure(
-      "detectLocalMode: BridgeInterface\ndetectLocal: {bridgeInterface: cni0}\n");
-  bed.program();
-  for (const ReachedAddresses& a : {kReached4, kReached6}) {
-    check({
-        {cluster.local(2), a.at_local, 80, local_sees(a.local_2)},
-        {cluster.client(), a.at_local, 80, local_sees(a.bridge)},
-        {cluster.remote(1), a.at_local, 80, local_sees(a.bridge)},
-        {cluster.node(), a.at_remote, 80, remote_sees(a.node)},
-    });
-  }
-
-  // Without a way to tell pods from others nobody is masqueraded but the node, whose packets come
-  // from the Service's own address, or one of its own.
-  bed.manifests.configure("detectLocalMode: ClusterCIDR\n");
-  bed.program();
-  for (const ReachedAddresses& a : {kReached4, kReached6}) {
-    check({
-        {cluster.client(), a.at_local, 80, local_sees(a.client)},
-        {cluster.local(2), a.at_local, 80, local_sees(a.local_2)},
-        {cluster.local(2), a.at_remote, 80, remote_sees(a.local_2)},
-        {cluster.local(1), a.at_local, 80, local_sees(a.bridge)},
-        {cluster.node(), a.at_local, 80, local_sees(a.bridge)},
-        {cluster.node(), a.at_remote, 80, remote_sees(a.node)},
-        {cluster.client(), a.node, kAtRemote, remote_sees(a.node)},
-    });
+  for (const auto& configuration : kConfigurations) {
+    INFO(configuration.lines);
+    if (!configuration.lines.empty()) bed.manifests.configure(configuration.lines);
+    bed.program();
+    configuration.check4(cluster, kReached4);
+    configuration.check6(cluster, kReached6);
   }
 }
 

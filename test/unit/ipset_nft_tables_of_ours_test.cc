@@ -1,7 +1,14 @@
 // NftRuleTable and NftSetTable over nf_tables in memory.
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
 
 #include <catch2/catch.hpp>
 
@@ -241,6 +248,69 @@ TEST_CASE("nf_tables: source ranges, some of them parts of others") {
   REQUIRE(table != nullptr);
   for (const auto& [name, _] : table->chains) CHECK_FALSE(name.starts_with("ranges_"));
   for (const auto& [name, _] : table->sets) CHECK_FALSE(name.starts_with("ranges_"));
+}
+
+// Counts the elements that are sent to the table of another.
+class CountedFilterTable final : public FilterTable {
+ public:
+  explicit CountedFilterTable(FilterTable& table) : table_(table) {}
+
+  std::vector<Status> apply(std::span<const netlink::NftUnit> units) override {
+    for (const auto& unit : units) {
+      for (const auto& op : unit.ops) {
+        if (const auto* add = std::get_if<netlink::NftAddElements>(&op))
+          elements += add->elements.size();
+        if (const auto* removal = std::get_if<netlink::NftDeleteElements>(&op))
+          elements += removal->elements.size();
+      }
+    }
+    return table_.apply(units);
+  }
+  Result<std::optional<FilterContents>> list_frame(const netlink::NftTableKey& table) override {
+    return table_.list_frame(table);
+  }
+  Result<std::optional<ElementsPart>> begin_elements(const netlink::NftTableKey& table,
+                                                     const std::string& set) override {
+    return table_.begin_elements(table, set);
+  }
+  Result<ElementsPart> next_elements() override { return table_.next_elements(); }
+  std::uint32_t port() const override { return table_.port(); }
+
+  std::size_t elements = 0;
+
+ private:
+  FilterTable& table_;
+};
+
+TEST_CASE("nf_tables: one source range of thousands costs two elements") {
+  NftWorld world;
+  CountedFilterTable counted(world.table);
+  NftSetTable sets(counted);
+  world.make_all(Family::ipv4);
+  const auto spec = set_spec(SetId::nft_source_ranges, Family::ipv4);
+  std::vector<ElementOp> many;
+  for (std::uint32_t i = 0; i < 3000; ++i)
+    many.push_back({true, IpPortNetElement{kVip, Protocol::tcp, 80,
+                                           IpPrefix::of(IpAddress::v4(0x64000000 + i * 512), 24)}});
+  const auto change = [&](const std::vector<ElementOp>& ops) {
+    counted.elements = 0;
+    for (const auto& status : sets.apply(spec, ops)) REQUIRE(status);
+    return counted.elements;
+  };
+  CHECK(change(many) == 2 * many.size() + 1);
+  CHECK(change({{true, range("203.0.113.0/24")}}) == 2);
+  CHECK(change({{true, range("203.0.113.7/32")}}) == 0);  // part of another
+  CHECK(change({{false, range("203.0.113.0/24")}}) == 4);
+  CHECK(change({{false, range("203.0.113.7/32")}}) == 2);
+  CHECK(change({{true, range("100.0.0.0/8")}}) == 2 * many.size() + 2);
+  CHECK(change({{false, range("100.0.0.0/8")}}) == 2 * many.size() + 2);
+  CHECK(world.listed(SetId::nft_source_ranges, Family::ipv4).size() == many.size());
+
+  // What somebody took away meanwhile comes back with the next change.
+  const auto name = ranges_name({kVip, Protocol::tcp, 80});
+  world.meddle({netlink::NftFlushSet{kV4, name}});
+  CHECK(change({{false, many.front().element}}) > 2 * (many.size() - 1));
+  CHECK(world.listed(SetId::nft_source_ranges, Family::ipv4).size() == many.size() - 1);
 }
 
 TEST_CASE("nf_tables: source ranges that somebody opened are written again") {
