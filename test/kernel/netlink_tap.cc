@@ -5,6 +5,7 @@
 #include <linux/if_packet.h>
 #include <linux/ip_vs.h>
 #include <linux/netfilter/ipset/ip_set.h>
+#include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netfilter/nfnetlink_conntrack.h>
 #include <linux/netlink.h>
@@ -13,10 +14,12 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <stdexcept>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -68,12 +71,31 @@ bool changes_sets(unsigned command) {
   }
 }
 
+// Of elements and sets, not of chains and rules.
+bool changes_nft_sets(unsigned command) {
+  return command == NFT_MSG_NEWSET || command == NFT_MSG_DELSET || command == NFT_MSG_NEWSETELEM ||
+         command == NFT_MSG_DELSETELEM;
+}
+
+bool changes_nft_rules(unsigned command) {
+  return command == NFT_MSG_NEWCHAIN || command == NFT_MSG_DELCHAIN || command == NFT_MSG_NEWRULE ||
+         command == NFT_MSG_DELRULE;
+}
+
+// The table is the first attribute of these messages. At its start the daemon tries whether the
+// kernel takes its rules, with a table that nobody sees.
+bool is_about_our_nft_table(std::string_view attributes) {
+  constexpr std::string_view kTable("kube-ipvs\0", 10);
+  return attributes.substr(NLA_HDRLEN).starts_with(kTable);
+}
+
 bool changes_links(unsigned type) {
   return type == RTM_NEWLINK || type == RTM_DELLINK || type == RTM_SETLINK || type == RTM_NEWADDR ||
          type == RTM_DELADDR;
 }
 
-void count(int protocol, const nlmsghdr& header, const char* payload, WriteRequests& seen) {
+void count(int protocol, const nlmsghdr& header, std::string_view content, WriteRequests& seen) {
+  const char* payload = content.data();
   const unsigned subsystem = NFNL_SUBSYS_ID(header.nlmsg_type);
   const unsigned command = NFNL_MSG_TYPE(header.nlmsg_type);
   if (protocol == NETLINK_GENERIC && header.nlmsg_type > GENL_ID_CTRL) {
@@ -82,6 +104,12 @@ void count(int protocol, const nlmsghdr& header, const char* payload, WriteReque
     seen.sets += changes_sets(command) ? 1 : 0;
   } else if (protocol == NETLINK_NETFILTER && subsystem == NFNL_SUBSYS_CTNETLINK) {
     seen.flows += command == IPCTNL_MSG_CT_NEW || command == IPCTNL_MSG_CT_DELETE ? 1 : 0;
+  } else if (protocol == NETLINK_NETFILTER && subsystem == NFNL_SUBSYS_NFTABLES) {
+    if (content.size() < sizeof(nfgenmsg) + NLA_HDRLEN ||
+        !is_about_our_nft_table(content.substr(sizeof(nfgenmsg))))
+      return;
+    seen.sets += changes_nft_sets(command) ? 1 : 0;
+    seen.rules += changes_nft_rules(command) ? 1 : 0;
   } else if (protocol == NETLINK_ROUTE) {
     seen.links += changes_links(header.nlmsg_type) ? 1 : 0;
   }
@@ -122,7 +150,10 @@ bool NetlinkTap::receive(int timeout_ms) {
     if (header.nlmsg_len < NLMSG_HDRLEN) break;
     // An answer or a notification is no request.
     if ((header.nlmsg_flags & NLM_F_REQUEST) != 0)
-      count(ntohs(from.sll_protocol), header, datagram.data() + at + NLMSG_HDRLEN, seen_);
+      count(ntohs(from.sll_protocol), header,
+            {datagram.data() + at + NLMSG_HDRLEN,
+             std::min<std::size_t>(header.nlmsg_len, size - at) - NLMSG_HDRLEN},
+            seen_);
     at += NLMSG_ALIGN(header.nlmsg_len);
   }
   return true;

@@ -1,8 +1,8 @@
 #pragma once
 
 // Counts the requests that change something among all netlink messages of a network namespace, with
-// an nlmon link in it: what a daemon wrote, without asking the daemon. Rules are not among them:
-// iptables uses socket options. Throws std::runtime_error.
+// an nlmon link in it: what a daemon wrote, without asking the daemon. Rules of iptables are not
+// among them: it uses socket options. Throws std::runtime_error.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,11 +15,12 @@ namespace ipvsproxier::test {
 
 struct WriteRequests {
   std::size_t ipvs = 0;   // virtual services, real servers, timeouts
-  std::size_t sets = 0;   // IP sets and their elements, by message: one may hold many elements
+  std::size_t sets = 0;   // sets and their elements, by message: one may hold many elements
+  std::size_t rules = 0;  // chains and rules of our table of nf_tables
   std::size_t links = 0;  // links and their addresses
   std::size_t flows = 0;  // tracked connections
 
-  std::size_t total() const { return ipvs + sets + links + flows; }
+  std::size_t total() const { return ipvs + sets + rules + links + flows; }
   friend bool operator==(const WriteRequests&, const WriteRequests&) = default;
 };
 

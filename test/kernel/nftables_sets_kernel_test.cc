@@ -1,6 +1,10 @@
-// Our sets of nf_tables in the kernel: source ranges that change.
+// Our sets of nf_tables in the kernel: source ranges that change, and a large map.
 
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <iterator>
 #include <memory>
 #include <random>
@@ -108,6 +112,69 @@ TEST_CASE("kernel: source ranges change by what differs, whatever lies in what")
     if (had_ranges && !wanted.empty()) CHECK(ours.table->requests() - before <= 2);
     REQUIRE(ranges_listed(family) == outermost(wanted));
   }
+}
+
+ipset::ServiceElement numbered(Family family, std::uint32_t number, ipset::ServiceVerdict verdict) {
+  auto address = *IpAddress::parse(family == Family::ipv4 ? "10.0.0.0" : "fd00::");
+  std::vector<std::uint8_t> bytes(address.bytes().begin(), address.bytes().end());
+  for (std::size_t i = 0; i < 3; ++i)
+    bytes[bytes.size() - 1 - i] = static_cast<std::uint8_t>(number >> 8 * i);
+  return {*IpAddress::from_bytes(family, bytes), Protocol::tcp, 80, verdict};
+}
+
+// Prints how long it took.
+template <typename Fn>
+void timed(const std::string& what, Fn&& step) {
+  const auto start = std::chrono::steady_clock::now();
+  step();
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+  std::printf("%s: %.2f ms\n", what.c_str(), took.count());
+}
+
+TEST_CASE("kernel: a map of 100,000 virtual services is filled, read back and changed", "[large]") {
+  constexpr std::uint32_t kMany = 100'000;
+  const auto family = GENERATE(Family::ipv4, Family::ipv6);
+  const auto in_words = std::string(netlink::to_string(family)) + ", 100,000 elements: ";
+  const FreshNetns netns;
+  NftSets ours;
+  for (const auto id : ipset::kNftSetIds) REQUIRE(ours.sets.ensure(ipset::set_spec(id, family)));
+  const auto spec = ipset::set_spec(SetId::nft_services, family);
+  std::vector<ElementOp> ops;
+  for (std::uint32_t i = 0; i < kMany; ++i)
+    ops.push_back({true, numbered(family, i, ipset::ServiceVerdict::cluster)});
+  timed(in_words + "fill", [&] {
+    for (const auto& status : ours.sets.apply(spec, ops))
+      if (!status) FAIL(netlink::to_string(status.error()));
+  });
+  timed(in_words + "read back", [&] {
+    const auto listed = require(ours.sets.list(spec.name));
+    CHECK(listed.value().elements.size() == kMany);
+  });
+  const auto before = ours.table->requests();
+  timed(in_words + "add one", [&] {
+    const ElementOp one{true, numbered(family, kMany, ipset::ServiceVerdict::keep)};
+    REQUIRE(ours.sets.apply(spec, {&one, 1}).front());
+  });
+  CHECK(ours.table->requests() == before + 1);
+  timed(in_words + "remove one", [&] {
+    const ElementOp one{false, numbered(family, 7, ipset::ServiceVerdict::cluster)};
+    REQUIRE(ours.sets.apply(spec, {&one, 1}).front());
+  });
+  CHECK(ours.table->requests() == before + 2);
+  timed(in_words + "give one another verdict", [&] {
+    const ElementOp one{true, numbered(family, 8, ipset::ServiceVerdict::mark)};
+    REQUIRE(ours.sets.apply(spec, {&one, 1}).front());
+  });
+  const auto after = require(ours.sets.list(spec.name));
+  const auto has = [&](std::uint32_t number, ipset::ServiceVerdict verdict) {
+    return std::ranges::binary_search(after.value().elements,
+                                      ipset::Element(numbered(family, number, verdict)));
+  };
+  CHECK(after.value().elements.size() == kMany);
+  CHECK(has(kMany, ipset::ServiceVerdict::keep));
+  CHECK_FALSE(has(7, ipset::ServiceVerdict::cluster));
+  CHECK(has(8, ipset::ServiceVerdict::mark));
+  CHECK(has(9, ipset::ServiceVerdict::cluster));
 }
 
 }  // namespace
