@@ -166,9 +166,7 @@ Result<std::vector<NftTableKey>> KernelFilterTable::list_tables() {
   const auto keep = [&](ByteView payload) -> Status {
     auto table = decode_nft_table(payload);
     if (!table) return table.error();
-    const auto family = table->family;
-    if (family == NftFamily::ip || family == NftFamily::ip6 || family == NftFamily::inet)
-      tables.push_back(*std::move(table));
+    tables.push_back(*std::move(table));
     return {};
   };
   if (auto status = dump(encode_list_nft_tables(NftFamily::unspecified), keep); !status)

@@ -54,7 +54,7 @@ class FilterTable {
   // chain and for a kernel without nf_tables.
   virtual std::vector<netlink::Status> apply(std::span<const netlink::NftUnit> units) = 0;
 
-  // The tables of the families ip, ip6 and inet, whoever made them.
+  // The tables of all families, whoever made them.
   virtual netlink::Result<std::vector<netlink::NftTableKey>> list_tables() = 0;
 
   // The chains with their rules and the sets without their elements, at one moment; nullopt if

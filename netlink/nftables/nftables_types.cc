@@ -16,6 +16,10 @@ std::string nft_family_name(NftFamily family) {
       return "ip";
     case NftFamily::ip6:
       return "ip6";
+    case NftFamily::netdev:
+      return "netdev";
+    case NftFamily::bridge:
+      return "bridge";
     case NftFamily::unspecified:
       break;
   }

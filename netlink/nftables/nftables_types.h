@@ -22,7 +22,14 @@
 namespace ipvsproxier::netlink {
 
 // NFPROTO_*; the kernel may list others.
-enum class NftFamily : std::uint8_t { unspecified = 0, inet = 1, ip = 2, ip6 = 10 };
+enum class NftFamily : std::uint8_t {
+  unspecified = 0,
+  inet = 1,
+  ip = 2,
+  netdev = 5,
+  bridge = 7,
+  ip6 = 10
+};
 
 struct NftTableKey {
   NftFamily family = NftFamily::ip;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
@@ -194,6 +195,18 @@ TEST_CASE("explain: a table of nf_tables that cannot be read is told") {
   const auto walk = node.walk();
   CHECK_FALSE(is_certain(walk));
   CHECK(walk.steps.at(0).text.starts_with("table ip host could not be read: "));
+}
+
+TEST_CASE("explain: a table of nf_tables on links or in bridges is told") {
+  for (const auto& [family, name] : {std::pair(netlink::NftFamily::netdev, "netdev"),
+                                     std::pair(netlink::NftFamily::bridge, "bridge")}) {
+    NftNode node;
+    const netlink::NftUnit unit{{netlink::NftAddTable{{family, "early"}}}};
+    REQUIRE(node.table.apply({&unit, 1}).front());
+    const auto walk = node.walk();
+    CHECK_FALSE(is_certain(walk));
+    CHECK(walk.steps.at(0).text == std::string("table ") + name + " early is not walked");
+  }
 }
 
 TEST_CASE("explain: source ranges that others changed are not judged") {

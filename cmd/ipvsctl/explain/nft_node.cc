@@ -100,6 +100,9 @@ Status read_other_nft_tables(ipset::FilterTable& nftables, Family family, NodeRe
   const auto tables = nftables.list_tables();
   if (!tables) return tables.error();
   for (const auto& table : *tables) {
+    // Their hooks are on links and in bridges, before those that are walked.
+    if (table.family == netlink::NftFamily::netdev || table.family == netlink::NftFamily::bridge)
+      node.nft_unread.push_back(fmt::format("table {} is not walked", to_string(table)));
     if (!sees(table.family, family) || table == ipset::nft_table_of(family)) continue;
     const auto name = to_string(table);
     const auto frame = nftables.list_frame(table);
