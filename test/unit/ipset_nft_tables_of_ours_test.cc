@@ -266,6 +266,7 @@ class CountedFilterTable final : public FilterTable {
     }
     return table_.apply(units);
   }
+  Result<std::vector<netlink::NftTableKey>> list_tables() override { return table_.list_tables(); }
   Result<std::optional<FilterContents>> list_frame(const netlink::NftTableKey& table) override {
     return table_.list_frame(table);
   }
