@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "ipset/rules/nft_catalog.h"
 
@@ -50,6 +53,14 @@ netlink::Bytes mask_of(std::size_t bytes, unsigned length) {
 }
 
 // Appends the expressions of the parts of a rule.
+// In place: gcc 12 takes what a moved variant does not hold for uninitialised, when it optimises.
+void append_verdict(std::vector<NftExpression>& expressions, NftVerdictCode code,
+                    std::string chain) {
+  expressions.emplace_back(std::in_place_type<NftImmediate>);
+  std::get<NftImmediate>(expressions.back())
+      .data.emplace<NftVerdict>(NftVerdict{.code = code, .chain = std::move(chain)});
+}
+
 class Encoder {
  public:
   explicit Encoder(Family family) : family_(family) {}
@@ -188,7 +199,7 @@ class Encoder {
   bool add(const IpvsMatch& /*match*/, const Rule& /*rule*/) { return false; }
 
   void decide(NftVerdictCode code, std::string chain = {}) {
-    put(NftImmediate{.data = NftVerdict{.code = code, .chain = std::move(chain)}});
+    append_verdict(expressions_, code, std::move(chain));
   }
   bool act(Verdict verdict) {
     switch (verdict) {
@@ -268,8 +279,7 @@ std::vector<NftExpression> returns_sources_in(const std::string& set, Family fam
   Encoder encoder(family);
   encoder.address_in({.set = set, .directions = {Direction::src}});
   auto expressions = encoder.take();
-  expressions.emplace_back(
-      NftImmediate{.data = NftVerdict{.code = NftVerdictCode::give_back, .chain = {}}});
+  append_verdict(expressions, NftVerdictCode::give_back, {});
   return expressions;
 }
 
