@@ -14,6 +14,7 @@
 
 #include "cmd/api_client.h"
 #include "cmd/kernel_tables.h"
+#include "cmd/packet_filter_facts.h"
 #include "cmd/settings.h"
 #include "ipset/rules/rule_iptc.h"
 #include "netlink/ipvs/ipvs_reader_kernel.h"
@@ -174,6 +175,7 @@ CheckReport check_node(const Options& options, bool json, spdlog::logger& logger
   read_legacy_tables(facts);
   read_nft(facts);
   facts.has_our_nft_table = open_our_nft_table() != nullptr;
+  facts.uses_legacy_iptables = uses_legacy_iptables();
   facts.dummy_is_other = dummy_is_other();
   if (options.manifests.empty()) facts.api = ask_api(options, logger);
   const auto findings = check::judge(facts, questions.wanted);

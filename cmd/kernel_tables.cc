@@ -1,5 +1,6 @@
 #include "cmd/kernel_tables.h"
 
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -27,6 +28,7 @@
 #include "netlink/ipvs/ipvs_kernel.h"
 #include "netlink/kernel_module.h"
 #include "netlink/links/link_kernel.h"
+#include "proxier/check/kernel_modules.h"
 
 namespace ipvsproxier::cmd {
 
@@ -116,6 +118,39 @@ class EmptySetTable final : public AbsentSetTable {
     return std::optional<SetPart>{};
   }
 };
+
+class EmptyFilterTable final : public ipset::FilterTable {
+ public:
+  std::vector<netlink::Status> apply(std::span<const netlink::NftUnit> units) override {
+    return std::vector<netlink::Status>(
+        units.size(), netlink::Error{ErrorKind::unsupported, 0, "nothing is written here"});
+  }
+  netlink::Result<std::vector<netlink::NftTableKey>> list_tables() override {
+    return std::vector<netlink::NftTableKey>{};
+  }
+  netlink::Result<std::optional<ipset::FilterContents>> list_frame(
+      const netlink::NftTableKey& /*table*/) override {
+    return std::optional<ipset::FilterContents>{};
+  }
+  netlink::Result<std::optional<ElementsPart>> begin_elements(const netlink::NftTableKey& /*table*/,
+                                                              const std::string& /*set*/) override {
+    return std::optional<ElementsPart>{};
+  }
+  netlink::Result<ElementsPart> next_elements() override { return no_filter_listing(); }
+  std::uint32_t port() const override { return 0; }
+};
+
+// Of a daemon that finds no table of ours, as far as that can be told without trying.
+bool would_take_nftables(const Options& options) {
+  if (options.compat || options.packet_filter == PacketFilterWish::iptables) return false;
+  if (options.packet_filter == PacketFilterWish::nftables) return true;
+  if (uses_legacy_iptables()) return false;
+  if (netlink::module_present("nf_tables")) return true;
+  utsname system{};
+  if (::uname(&system) != 0) return false;
+  const auto index = check::read_module_index({}, system.release);
+  return index.files.contains("nf_tables");
+}
 
 }  // namespace
 
@@ -211,7 +246,7 @@ netlink::Result<ProgrammedFilter> open_programmed_filter() {
   return programmed;
 }
 
-KernelTables open_tables_to_read() {
+KernelTables open_tables_to_read(const Options& options) {
   auto tables = open_loaded_tables();
   if (!tables.ipvs) tables.ipvs = std::make_unique<EmptyIpvsTable>();
   if (!tables.sets) tables.sets = std::make_unique<EmptySetTable>();
@@ -220,7 +255,12 @@ KernelTables open_tables_to_read() {
       netlink::Error{ErrorKind::unsupported, 0, "connection tracking is not read"});
   tables.rules = std::make_unique<ipset::IptcRuleTable>(ipset::IptcSettings{.dry_run = true});
   tables.nftables = open_our_nft_table();
-  if (tables.nftables) use_nftables(tables);
+  if (!tables.nftables && would_take_nftables(options))
+    tables.nftables = std::make_unique<EmptyFilterTable>();
+  if (!tables.nftables) return tables;
+  use_nftables(tables);
+  // Trying it would load modules.
+  tables.family_usable = [](netlink::Family) { return netlink::Status{}; };
   return tables;
 }
 

@@ -62,9 +62,10 @@ struct ProgrammedFilter {
 // An error if nf_tables is loaded and does not answer: `denied` without CAP_NET_ADMIN.
 netlink::Result<ProgrammedFilter> open_programmed_filter();
 
-// For a dry run, which applies nothing: loads nothing; a table without its module is empty; the
-// rule table reports changes and commits nothing. Connection tracking is not read.
-KernelTables open_tables_to_read();
+// For a dry run, which applies nothing: loads nothing; a table without its module is empty. The
+// packet filter is the one that a daemon with these options would choose; the rule table reports
+// changes and commits nothing. Connection tracking is not read.
+KernelTables open_tables_to_read(const Options& options);
 
 // Warnings about chains of nf_tables that drop what Services need (nft_tables.h). None if nf_tables
 // is not loaded, because asking would load it.

@@ -21,9 +21,10 @@ constexpr auto kRows = std::to_array<Row>({
     {&Facts::has_nft_table, PacketFilter::nftables, "our table of nf_tables is there"},
     {&Facts::has_kubernetes_chains, PacketFilter::iptables,
      "chains of Kubernetes are in legacy iptables"},
-    {&Facts::iptables_works, PacketFilter::iptables, "the kernel has legacy iptables and IP sets"},
+    {&Facts::has_iptables_tables, PacketFilter::iptables, "legacy iptables is in use here"},
     {&Facts::nftables_works, PacketFilter::nftables,
-     "the kernel has no legacy iptables with IP sets"},
+     "nothing here uses legacy iptables that works"},
+    {&Facts::iptables_works, PacketFilter::iptables, "nf_tables does not work here"},
 });
 
 bool works(PacketFilter filter, const Facts& facts) {

@@ -19,6 +19,7 @@ enum class PacketFilterWish : std::uint8_t { automatic, iptables, nftables };
 struct PacketFilterFacts {
   bool has_nft_table = false;          // our table of nf_tables, in either family
   bool has_kubernetes_chains = false;  // of kube-proxy, kubelet or us, in legacy iptables
+  bool has_iptables_tables = false;    // somebody uses legacy iptables here: it has tables
   bool iptables_works = false;         // the kernel has legacy tables and IP sets
   bool nftables_works = false;
 };

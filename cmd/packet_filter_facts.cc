@@ -51,6 +51,11 @@ bool legacy_works() {
 
 }  // namespace
 
+bool uses_legacy_iptables() {
+  return std::ranges::any_of(netlink::kFamilies,
+                             [](auto family) { return !tables_in_namespace(family).empty(); });
+}
+
 netlink::Result<bool> has_our_nft_table(ipset::FilterTable& nftables) {
   for (const auto family : netlink::kFamilies) {
     const auto frame = nftables.list_frame(ipset::nft_table_of(family));
@@ -75,13 +80,16 @@ PacketFilterFacts packet_filter_facts(PacketFilterWish wish, bool compat,
   }
   if (wish == PacketFilterWish::nftables) return facts;
   for (const auto family : netlink::kFamilies)
-    for (const auto table : questions.iptables_tables(family))
+    for (const auto table : questions.iptables_tables(family)) {
+      facts.has_iptables_tables = true;
       // Tables may be large: none is read in vain.
       facts.has_kubernetes_chains =
           facts.has_kubernetes_chains ||
           std::ranges::any_of(questions.iptables_chains(family, table),
                               [](const auto& chain) { return chain.starts_with(kKubernetes); });
-  const bool settled = facts.nftables_works && facts.has_nft_table;
+    }
+  // Asking makes tables, which would tell the next start that somebody uses them.
+  const bool settled = facts.nftables_works && (facts.has_nft_table || !facts.has_iptables_tables);
   if (!settled) facts.iptables_works = questions.iptables_works();
   return facts;
 }

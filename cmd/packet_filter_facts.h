@@ -24,6 +24,9 @@ struct PacketFilterQuestions {
   ipset::FilterTable* nftables = nullptr;
 };
 
+// Whether somebody uses legacy iptables in this network namespace. Makes no table, loads nothing.
+bool uses_legacy_iptables();
+
 // Whether our table is there in a family.
 netlink::Result<bool> has_our_nft_table(ipset::FilterTable& nftables);
 

@@ -86,16 +86,19 @@ bool has_nftables(const NodeFacts& facts, Wanted wanted) {
 Wanted settled(const NodeFacts& facts, Wanted wanted, Findings& findings) {
   using enum ipset::PacketFilter;
   if (!wanted.packet_filter) {
-    const bool takes_nft =
-        facts.has_our_nft_table || (lacks_iptables(facts, wanted) && has_nftables(facts, wanted));
+    const bool lacks = lacks_iptables(facts, wanted);
+    const bool takes_nft = facts.has_our_nft_table ||
+                           ((lacks || !facts.uses_legacy_iptables) && has_nftables(facts, wanted));
     wanted.packet_filter = takes_nft ? nftables : iptables;
     if (takes_nft)
       findings.push_back({.level = Level::note,
                           .about = "nf_tables",
                           .message = facts.has_our_nft_table
                                          ? "it holds sets and rules: our table is there"
-                                         : "it will hold sets and rules, for the kernel has no "
-                                           "legacy iptables with IP sets",
+                                     : lacks ? "it will hold sets and rules, for the kernel has no "
+                                               "legacy iptables with IP sets"
+                                             : "it will hold sets and rules, for nothing here uses "
+                                               "legacy iptables",
                           .advice = {}});
   }
   return wanted;

@@ -301,6 +301,16 @@ TEST_CASE("a kernel without legacy iptables serves with nf_tables, unless iptabl
   CHECK(about(facts, "module ip_set").level == Level::cannot);  // told for iptables
 }
 
+TEST_CASE("nf_tables is taken where nothing uses legacy iptables") {
+  auto facts = good_node({.families = {}, .packet_filter = ipset::PacketFilter::nftables});
+  for (const auto& [name, fact] : good_node({}).modules) facts.modules.try_emplace(name, fact);
+  CHECK(about(facts, "nf_tables").message.find("nothing here uses") != std::string::npos);
+  facts.uses_legacy_iptables = true;
+  CHECK(verdict(facts) == Level::fine);
+  facts.has_our_nft_table = true;
+  CHECK(about(facts, "nf_tables").message.find("our table is there") != std::string::npos);
+}
+
 TEST_CASE("nf_tables without its family of IPv4 is none") {
   auto facts = node_of_nft();
   facts.config = parse_kernel_config("CONFIG_IP_VS=m\nCONFIG_IP_VS_NFCT=y\nCONFIG_NF_TABLES=m\n",

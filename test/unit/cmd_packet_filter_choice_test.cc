@@ -32,15 +32,19 @@ TEST_CASE("the packet filter by what is there, row by row of docs/operations.md"
   auto kubernetes = both;
   kubernetes.has_kubernetes_chains = true;
   CHECK(chosen(kubernetes) == PacketFilter::iptables);
-  CHECK(chosen(both) == PacketFilter::iptables);
+  auto others = both;
+  others.has_iptables_tables = true;
+  CHECK(chosen(others) == PacketFilter::iptables);
+  CHECK(chosen(both) == PacketFilter::nftables);
   CHECK(chosen({.iptables_works = true}) == PacketFilter::iptables);
   CHECK(chosen({.nftables_works = true}) == PacketFilter::nftables);
 }
 
 TEST_CASE("a packet filter that does not work is never chosen, whatever is there") {
-  for (unsigned bits = 0; bits < 16; ++bits) {
+  for (unsigned bits = 0; bits < 32; ++bits) {
     const Facts facts{.has_nft_table = (bits & 1) != 0,
                       .has_kubernetes_chains = (bits & 2) != 0,
+                      .has_iptables_tables = (bits & 16) != 0,
                       .iptables_works = (bits & 4) != 0,
                       .nftables_works = (bits & 8) != 0};
     const auto choice = choose_packet_filter(Wish::automatic, false, facts);
@@ -96,12 +100,14 @@ struct AskedKernel {
 TEST_CASE("the facts about packet filters; legacy iptables stays alone where our nft table is") {
   AskedKernel kernel;
   auto facts = packet_filter_facts(Wish::automatic, false, kernel.questions());
-  CHECK((facts.nftables_works && facts.iptables_works));
-  CHECK_FALSE((facts.has_nft_table || facts.has_kubernetes_chains));
+  CHECK(facts.nftables_works);
+  CHECK_FALSE((facts.has_nft_table || facts.has_kubernetes_chains || facts.has_iptables_tables));
+  // Asking would have made tables.
+  CHECK(kernel.asked_legacy == 0);
   kernel.tables = {ipset::Table::nat};
   kernel.chains = {"PREROUTING", "DOCKER"};
   facts = packet_filter_facts(Wish::automatic, false, kernel.questions());
-  CHECK((!facts.has_kubernetes_chains && facts.iptables_works));
+  CHECK((!facts.has_kubernetes_chains && facts.has_iptables_tables && facts.iptables_works));
   kernel.chains = {"KUBE-KUBELET-CANARY"};
   facts = packet_filter_facts(Wish::automatic, false, kernel.questions());
   CHECK(facts.has_kubernetes_chains);

@@ -223,7 +223,7 @@ class Runner {
 }  // namespace
 
 netlink::Result<DryRun> dry_run(const PlanInput& input, spdlog::logger& logger) {
-  const auto tables = cmd::open_tables_to_read();
+  const auto tables = cmd::open_tables_to_read(input.options);
   auto settings = cmd::host_reconciler_settings(input.options, tables, logger);
   const auto node = input.objects.node.value_or(std::nullopt);
   if (!cmd::fits_node(input.options, settings.options.families, node, logger) ||
