@@ -74,12 +74,15 @@ class LooseDecoder {
   }
   // What was loaded since the last use.
   Things use() { return std::exchange(loaded_, {}); }
-  bool match(Match match) {
-    rule_.matches.push_back(std::move(match));
+  // Made in place: gcc 12 takes moved variants for uninitialised.
+  template <typename Part>
+  bool match(Part part) {
+    rule_.matches.emplace_back(std::in_place_type<Part>, std::move(part));
     return true;
   }
-  bool act(Target target) {
-    rule_.target = std::move(target);
+  template <typename Part>
+  bool act(Part part) {
+    rule_.target.emplace<Part>(std::move(part));
     has_target_ = true;
     return true;
   }
