@@ -156,6 +156,18 @@ bool would_take_nftables(const Options& options) {
 
 namespace {
 
+// What an earlier process may have left in the packet filter that is not `filter`. Loads nothing.
+void open_other_filter(PacketFilter filter, KernelTables& tables) {
+  if (filter == PacketFilter::nftables) {
+    tables.other_rules = std::make_unique<ipset::IptcRuleTable>();
+    if (!netlink::module_present("ip_set")) return;
+    if (auto sets = ipset::LibipsetTable::open()) tables.other_sets = *std::move(sets);
+  } else if (tables.nftables && has_our_nft_table(*tables.nftables).value_or(true)) {
+    tables.other_rules = std::make_unique<ipset::NftRuleTable>(*tables.nftables);
+    tables.other_sets = std::make_unique<ipset::NftSetTable>(*tables.nftables);
+  }
+}
+
 void open_iptables(KernelTables& tables, spdlog::logger& logger) {
   ipset::IptcSettings settings;
   settings.load_module = [](const std::string& module) {
@@ -174,6 +186,15 @@ void open_iptables(KernelTables& tables, spdlog::logger& logger) {
 
 }  // namespace
 
+sync::Kernel KernelTables::kernel() const {
+  sync::Kernel kernel{*ipvs, *links, *sets, *rules, *conntrack, std::nullopt};
+  if (other_rules)
+    kernel.other = sync::OtherFilter{
+        packet_filter == PacketFilter::nftables ? PacketFilter::iptables : PacketFilter::nftables,
+        other_rules.get(), other_sets.get()};
+  return kernel;
+}
+
 std::optional<KernelTables> open_kernel_tables(const Options& options, spdlog::logger& logger) {
   KernelTables tables;
   if (auto opened = ipset::KernelFilterTable::open()) tables.nftables = *std::move(opened);
@@ -190,11 +211,7 @@ std::optional<KernelTables> open_kernel_tables(const Options& options, spdlog::l
   const auto filter = choice ? choice->filter : PacketFilter::iptables;
   const auto modules = needed_modules(filter);
   netlink::load_modules(std::vector<std::string_view>(modules.begin(), modules.end()));
-  if (filter == PacketFilter::iptables && tables.nftables &&
-      has_our_nft_table(*tables.nftables).value_or(false))
-    logger.warn(
-        "our table kube-ipvs of nf_tables is there and goes on filtering: end, and run "
-        "--cleanup first");
+  open_other_filter(filter, tables);
   if (filter == PacketFilter::nftables)
     use_nftables(tables);
   else

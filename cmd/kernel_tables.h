@@ -30,11 +30,14 @@ struct KernelTables {
   std::unique_ptr<ipset::SetTable> sets;
   std::unique_ptr<ipset::RuleTable> rules;
   std::unique_ptr<netlink::ConntrackTable> conntrack;
+  // Of the packet filter that is not used; nullptr: nothing can be there.
+  std::unique_ptr<ipset::RuleTable> other_rules;
+  std::unique_ptr<ipset::SetTable> other_sets;
 
   // Whether the packet filter works in a family.
   std::function<netlink::Status(netlink::Family)> family_usable;
 
-  sync::Kernel kernel() const { return {*ipvs, *links, *sets, *rules, *conntrack}; }
+  sync::Kernel kernel() const;
 };
 
 // Chooses the packet filter, loads the modules that the kernel does not load by itself, and opens

@@ -359,9 +359,28 @@ PartRead ReadBack::read_servers(Kernel& kernel, const ActualState& mirror) {
   return part;
 }
 
+namespace {
+
+// Elements in the packet filter that is not ours are traces of virtual services of ours as well.
+void read_other_filter(const Kernel& kernel, ActualState& state, std::vector<Failure>& failures) {
+  if (!kernel.other || kernel.other->sets == nullptr) return;
+  for (const auto id : ipset::sets_of(kernel.other->filter))
+    for (const auto family : netlink::kFamilies) {
+      const auto name = ipset::set_name(id, family);
+      auto listed = kernel.other->sets->list(name);
+      if (!listed)
+        failures.push_back({"list set " + name, std::move(listed.error()), family});
+      else if (*listed)
+        state.sets[{family, id}].emplace((*listed)->elements.begin(), (*listed)->elements.end());
+    }
+}
+
+}  // namespace
+
 std::vector<Failure> read_kernel(Kernel& kernel, const plan::DesiredState& desired,
                                  ActualState& state) {
   std::vector<Failure> failures;
+  read_other_filter(kernel, state, failures);
   ReadBack read_back;
   for (read_back.begin(); read_back.running();) {
     auto part = read_back.step(kernel, desired, state);

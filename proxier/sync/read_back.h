@@ -101,8 +101,8 @@ class ReadBack {
   std::set<netlink::VirtualServiceKey> foreign_;  // that it had so far
 };
 
-// Reads all parts at once, without links and addresses, into the empty `state`. Parts that could
-// not be read stay absent.
+// Reads all parts at once, without links and addresses, into the empty `state`, and the sets of the
+// packet filter that is not ours. Parts that could not be read stay absent.
 std::vector<Failure> read_kernel(Kernel& kernel, const plan::DesiredState& desired,
                                  plan::ActualState& state);
 

@@ -55,7 +55,7 @@ Reconciler::Reconciler(Kernel kernel, ReconcilerSettings settings, spdlog::logge
       holding_(logger, settings_.doubt_first_lists),
       refusals_(logger),
       drain_(settings_.drain),
-      take_over_(kernel_.rules, settings_.remove_nft_leftovers, logger_) {}
+      take_over_(kernel_.rules, kernel_.other, settings_.remove_nft_leftovers, logger_) {}
 
 void Reconciler::take(SyncInput input) {
   if (state_ == State::waiting_for_lists && input.changes.complete) state_ = State::unread;

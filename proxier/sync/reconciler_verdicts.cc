@@ -50,6 +50,12 @@ void Reconciler::take_over(TimePoint now, const SyncReport& report) {
     const bool well = is_ours ? report.well.contains(family) : report.settled;
     if ((well || late) && has_all(family)) take_over_.finish(family);
   }
+  if (!kernel_.other || take_over_.pending()) return;
+  // They told what was ours when this process began.
+  mirror_.take([this](plan::ActualState& state) {
+    for (const auto id : ipset::sets_of(kernel_.other->filter))
+      for (const auto family : netlink::kFamilies) state.sets.erase({family, id});
+  });
 }
 
 // Whether at least one Service address of the family is in the kernel with its virtual service, or

@@ -2,10 +2,12 @@
 
 #include <cstddef>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "ipset/rules/removal_catalog.h"
+#include "ipset/sets/set_catalog.h"
 
 namespace ipvsproxier::sync {
 
@@ -22,9 +24,12 @@ struct TakeOver::Removed {
   std::size_t jumps = 0;
 };
 
-TakeOver::TakeOver(ipset::RuleTable& rules, RemoveNftLeftovers remove_nft_leftovers,
-                   spdlog::logger& logger)
-    : rules_(rules), remove_nft_leftovers_(std::move(remove_nft_leftovers)), logger_(logger) {}
+TakeOver::TakeOver(ipset::RuleTable& rules, std::optional<OtherFilter> other,
+                   RemoveNftLeftovers remove_nft_leftovers, spdlog::logger& logger)
+    : rules_(rules),
+      other_(other),
+      remove_nft_leftovers_(std::move(remove_nft_leftovers)),
+      logger_(logger) {}
 
 void TakeOver::begin() {
   if (std::exchange(begun_, true)) return;
@@ -46,10 +51,11 @@ void TakeOver::finish(Family family) {
   Removed removed;
   const bool no_rules = remove_rules(family, removed);
   const bool no_nft = remove_nft(family);
+  const bool no_other = remove_other(family);
   if (removed.chains + removed.jumps > 0)
     logger_.info("took over from kube-proxy's iptables mode: removed {} chains and {} jumps of {}",
                  removed.chains, removed.jumps, to_string(family));
-  if (no_rules && no_nft) pending_.erase(family);
+  if (no_rules && no_nft && no_other) pending_.erase(family);
 }
 
 bool TakeOver::remove_rules(Family family, Removed& removed) {
@@ -71,6 +77,48 @@ bool TakeOver::remove_rules(Family family, Removed& removed) {
           to_string(family), to_string(removal.table), chain);
   }
   return done;
+}
+
+bool TakeOver::remove_other(Family family) {
+  if (!other_) return true;
+  const bool legacy = other_->filter == ipset::PacketFilter::iptables;
+  const auto removals =
+      legacy ? ipset::all_removals(family)
+             : std::vector{ipset::RuleRemoval{.family = family, .table = ipset::Table::kube_ipvs}};
+  Removed removed;
+  for (const auto& removal : removals) {
+    const auto gone = other_->rules->remove(removal);
+    if (!gone) {
+      logger_.warn("our earlier rules of {}: {}; {}", to_string(other_->filter),
+                   netlink::to_string(gone.error()), kAgain);
+      return false;
+    }
+    removed.chains += gone->chains;
+    removed.jumps += gone->jumps;
+    for (const auto& chain : gone->in_use)
+      tell_once(fmt::format("{} table {}: chain {} stays, empty: rules of others lead to it",
+                            to_string(family), to_string(removal.table), chain));
+  }
+  const auto sets = legacy && other_->sets != nullptr ? remove_sets(family) : 0;
+  if (removed.chains + removed.jumps + sets > 0)
+    logger_.info("took over from {}: removed {} chains, {} jumps and {} sets of {}",
+                 to_string(other_->filter), removed.chains, removed.jumps, sets, to_string(family));
+  return true;
+}
+
+// The IP sets of a family.
+std::size_t TakeOver::remove_sets(Family family) {
+  std::size_t count = 0;
+  for (const auto id : ipset::kSetIds) {
+    const auto name = ipset::set_name(id, family);
+    const auto there = other_->sets->list(name);
+    if (there && !*there) continue;
+    if (const auto gone = other_->sets->destroy(name); gone)
+      ++count;
+    else
+      tell_once(fmt::format("set {} stays: {}", name, netlink::to_string(gone.error())));
+  }
+  return count;
 }
 
 bool TakeOver::remove_nft(Family family) {

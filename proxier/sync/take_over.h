@@ -1,14 +1,21 @@
 #pragma once
 
 // TakeOver: the change from kube-proxy's iptables or nftables mode to this daemon, including rules
-// that any mode of kube-proxy wrote through iptables-nft; once per process. Sync thread only. Logs.
+// that any mode of kube-proxy wrote through iptables-nft, and the change between our packet
+// filters; once per process. Sync thread only. Logs.
 //
 // Both modes translate destinations before IPVS would see a packet. They therefore go on serving
 // while our state is built after them, and their removal is the switch. Connections that they
 // translated live on in conntrack. Each family switches by itself: a family that cannot be
 // programmed keeps its old rules.
+//
+// Sets and rules in the other packet filter, of an earlier process or of kube-proxy's IPVS mode,
+// are obeyed together with ours until they go: what they do not know yet, such as a new port of an
+// old address, is refused until then.
 
+#include <cstddef>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -18,6 +25,7 @@
 #include "ipset/rules/rule_types.h"
 #include "netlink/ip_address.h"
 #include "netlink/result.h"
+#include "proxier/sync/kernel.h"
 
 namespace ipvsproxier::sync {
 
@@ -27,8 +35,8 @@ using RemoveNftLeftovers = std::function<netlink::Result<ipset::RemovedNft>(netl
 class TakeOver {
  public:
   // An empty `remove_nft_leftovers`: nothing to remove in nf_tables.
-  TakeOver(ipset::RuleTable& rules, RemoveNftLeftovers remove_nft_leftovers,
-           spdlog::logger& logger);
+  TakeOver(ipset::RuleTable& rules, std::optional<OtherFilter> other,
+           RemoveNftLeftovers remove_nft_leftovers, spdlog::logger& logger);
 
   // Whether there are leftovers to remove, or nobody has looked yet.
   bool pending() const { return !pending_.empty(); }
@@ -44,10 +52,13 @@ class TakeOver {
  private:
   struct Removed;
   bool remove_rules(netlink::Family family, Removed& removed);
+  bool remove_other(netlink::Family family);
+  std::size_t remove_sets(netlink::Family family);
   bool remove_nft(netlink::Family family);
   void tell_once(const std::string& warning);
 
   ipset::RuleTable& rules_;
+  std::optional<OtherFilter> other_;
   RemoveNftLeftovers remove_nft_leftovers_;
   spdlog::logger& logger_;
   std::set<std::string> told_;
