@@ -106,10 +106,12 @@ bool TakeOver::remove_other(Family family) {
   return true;
 }
 
-// The IP sets of a family.
+// The IP sets of a family. What shuts traffic out goes before what lets it in: a process that ends
+// in between leaves sets that the next one fills, with its rules in place.
 std::size_t TakeOver::remove_sets(Family family) {
   std::size_t count = 0;
-  for (const auto id : ipset::kSetIds) {
+  const auto in_add_order = ipset::sets_of(other_->filter);
+  for (const auto id : std::vector(in_add_order.rbegin(), in_add_order.rend())) {
     const auto name = ipset::set_name(id, family);
     const auto there = other_->sets->list(name);
     if (there && !*there) continue;

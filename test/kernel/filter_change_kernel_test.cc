@@ -55,6 +55,7 @@ class Changer {
   void change() {
     const auto* const before = filter();
     daemon_->terminate();
+    logs_ += daemon_->log();
     ++count_;
     start();
     if (count_ % 2 == 0) {
@@ -67,7 +68,7 @@ class Changer {
     CHECK(cluster_.netns().inside(filters_in_use) == std::string(filter()) + "\n");
   }
 
-  std::string log() const { return daemon_->log(); }
+  std::string log() const { return logs_ + daemon_->log(); }
   int count() const { return count_; }
 
  private:
@@ -83,6 +84,7 @@ class Changer {
   const Cluster& cluster_;
   const Manifests& manifests_;
   std::unique_ptr<Daemon> daemon_;
+  std::string logs_;  // of those before
   int count_ = 0;
 };
 
