@@ -7,12 +7,15 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include <catch2/catch.hpp>
 
 #include <fmt/format.h>
 
 #include "cmd/ipvsctl/explain/packet_walk.h"
+#include "ipset/rules/rule_types.h"
+#include "ipset/sets/set_catalog.h"
 #include "test/support/cluster_builder.h"
 #include "test/support/random_run.h"
 #include "test/support/walked_cluster.h"
@@ -212,12 +215,6 @@ std::string way_of(const PacketWalk& walk) {
   return text + outcome_of(walk, true);
 }
 
-bool masquerades(const PacketWalk& walk) {
-  return walk.arrival.masqueraded || std::ranges::any_of(walk.candidates, [](const Candidate& one) {
-           return one.arrival.masqueraded;
-         });
-}
-
 bool has_end(const PacketWalk& walk, const char* why) {
   return std::ranges::all_of(walk.candidates, [why](const Candidate& one) {
     return one.arrival.why.find(why) != std::string::npos;
@@ -245,43 +242,117 @@ void count(const RandomPacket& packet, const PacketWalk& walk, Counts& counts) {
       ++counts["hairpin"];
 }
 
-bool is_in(const NodeReading& node, ipset::SetId id, const Flow& flow) {
+// Both sides of one cluster, and a packet's ways through them.
+struct Pair {
+  const test::WalkedCluster& world;
+  Side& iptables;
+  Side& nftables;
+};
+struct Ways {
+  PacketWalk legacy;
+  PacketWalk native;
+};
+
+bool is_in(const NodeReading& node, ipset::SetId id, const Flow& flow,
+           const ipset::Element& element) {
   const auto set = node.sets.find(ipset::set_name(id, flow.destination.family()));
-  return set != node.sets.end() && set->second.contains(ipset::PortElement{flow.port});
+  return set != node.sets.end() && set->second.contains(element);
 }
 
-// Why the outcomes may differ, if this is one of the exceptions (docs/differences.md, "Between the
-// packet filters"); "" if not.
-std::string exception_of(const Side& iptables, const PacketWalk& legacy, const PacketWalk& native) {
-  using ipset::SetId;
-  const auto& flow = legacy.flow;
-  const bool tcp = flow.protocol == Protocol::tcp;
-  if (outcome_of(legacy, false) == outcome_of(native, false)) {
-    const auto id = tcp ? SetId::node_port_tcp : SetId::node_port_udp;
-    const bool by_number = flow.protocol != Protocol::sctp && is_in(iptables.reading, id, flow);
-    return by_number && masquerades(legacy) && !masquerades(native) ? "number of a node port" : "";
+// The way through iptables if the number of the packet's port were not in the set.
+PacketWalk without_number(Side& side, ipset::SetId id, const Flow& flow) {
+  auto& set = side.reading.sets.at(ipset::set_name(id, flow.destination.family()));
+  auto element = set.extract(ipset::PortElement{flow.port});
+  auto walk = side.walk(flow);
+  set.insert(std::move(element));
+  return walk;
+}
+
+// The way through iptables if this node's own packets had no source ranges behind IPVS.
+PacketWalk without_out_filter(Side& side, const Flow& flow) {
+  const plan::TableKey filter{flow.destination.family(), ipset::Table::filter};
+  auto& rules = side.reading.tables.at(filter).chains.at(std::string(ipset::kUnorderedChain));
+  auto kept = std::exchange(rules, {});
+  auto walk = side.walk(flow);
+  rules = std::move(kept);
+  return walk;
+}
+
+// A Service's address alone, which no node port has.
+bool is_vip_alone(const Pair& pair, const Flow& flow) {
+  const bool is_own = std::ranges::any_of(
+      pair.world.node.addresses, [&](const auto& own) { return own.address == flow.destination; });
+  return !is_own && is_in(pair.nftables.reading, ipset::SetId::nft_vips, flow,
+                          ipset::IpElement{flow.destination});
+}
+
+// The planned source ranges of the packet's virtual service.
+struct PlannedRanges {
+  bool exist = false;
+  bool hold_source = false;
+};
+
+PlannedRanges planned_ranges(const NodeReading& node, const Flow& flow) {
+  PlannedRanges ranges;
+  const auto set =
+      node.sets.find(ipset::set_name(ipset::SetId::nft_source_ranges, flow.destination.family()));
+  if (set == node.sets.end()) return ranges;
+  for (const auto& element : set->second) {
+    const auto& range = std::get<ipset::IpPortNetElement>(element);
+    if (range.ip != flow.destination || range.protocol != flow.protocol || range.port != flow.port)
+      continue;
+    ranges.exist = true;
+    if (range.net.contains(*flow.source)) ranges.hold_source = true;
   }
-  const auto has = [](const PacketWalk& walk, const char* why) {
-    return walk.arrival.why.find(why) != std::string::npos;
-  };
-  if (!tcp && is_in(iptables.reading, SetId::health_check_node_port, flow) &&
-      has(native, "to_vip ct state new reject"))
-    return "number of a health port";
-  if (!legacy.sent_here) return "";
-  if (has(native, "vmap @restricted")) {
-    if (has(legacy, "it has no real server")) return "outside of source ranges, nothing serves";
-    if (flow.source != flow.destination) return "outside of source ranges, source chosen";
+  return ranges;
+}
+
+// Of this node's own packets to a Service that has source ranges.
+std::string exception_of_ranges(const Pair& pair, const Flow& flow, const Ways& ways) {
+  const auto& [legacy, native] = ways;
+  const auto ranges = planned_ranges(pair.nftables.reading, legacy.flow);
+  if (!legacy.sent_here || !ranges.exist) return "";
+  const bool chosen = legacy.flow.source != flow.destination;
+  const auto& end = native.arrival;
+  const bool native_drops =
+      native.candidates.empty() && end.fate == Fate::dropped && end.notice == Notice::none;
+  if (native_drops && !ranges.hold_source && !flow.established) {
+    if (legacy.arrival.why.find("it has no real server") != std::string::npos)
+      return "outside of source ranges, nothing serves";
+    return chosen && gets_there(legacy) ? "outside of source ranges, source chosen" : "";
   }
   const bool cut =
       !legacy.candidates.empty() && !gets_there(legacy) && has_end(legacy, "KUBE-IPVS-OUT-FILTER");
-  if (cut && flow.established) return "outside of source ranges, established";
-  // With routes any of the node's addresses may be the source.
-  return cut && flow.source != flow.destination ? "outside of source ranges, source chosen" : "";
+  if (!cut || outcome_of(without_out_filter(pair.iptables, flow), true) != outcome_of(native, true))
+    return "";
+  // With routes kube-proxy's rule sees any address of the node, also one that the ranges hold.
+  const bool by_routes = pair.world.options.bind_by_routes && chosen;
+  if (flow.established && (!ranges.hold_source || by_routes))
+    return "outside of source ranges, established";
+  return by_routes && ranges.hold_source ? "outside of source ranges, source chosen" : "";
 }
 
-void compare(const RandomPacket& packet, Side& iptables, Side& nftables, Counts& counts) {
-  const auto legacy = iptables.walk(packet.flow);
-  const auto native = nftables.walk(packet.flow);
+// Why the outcomes may differ, if this is one of the exceptions (docs/differences.md, "Between the
+// packet filters"), and nf_tables has just the outcome that the exception says; "" if not.
+std::string exception_of(const Pair& pair, const Flow& flow, const Ways& ways) {
+  using ipset::SetId;
+  const bool tcp = flow.protocol == Protocol::tcp;
+  const auto by_number = [&](SetId id) {
+    return is_in(pair.iptables.reading, id, flow, ipset::PortElement{flow.port}) &&
+           is_vip_alone(pair, flow) &&
+           outcome_of(without_number(pair.iptables, id, flow), true) ==
+               outcome_of(ways.native, true);
+  };
+  if (flow.protocol != Protocol::sctp &&
+      by_number(tcp ? SetId::node_port_tcp : SetId::node_port_udp))
+    return "number of a node port";
+  if (!tcp && by_number(SetId::health_check_node_port)) return "number of a health port";
+  return exception_of_ranges(pair, flow, ways);
+}
+
+void compare(const RandomPacket& packet, const Pair& pair, Counts& counts) {
+  const Ways ways{pair.iptables.walk(packet.flow), pair.nftables.walk(packet.flow)};
+  const auto& [legacy, native] = ways;
   INFO(packet.from << " " << (legacy.flow.source ? legacy.flow.source->to_string() : "?") << " to "
                    << packet.to << " "
                    << netlink::to_string(packet.flow.destination, packet.flow.port) << "/"
@@ -292,7 +363,7 @@ void compare(const RandomPacket& packet, Side& iptables, Side& nftables, Counts&
   CHECK((is_certain(legacy) && is_certain(native)));
   count(packet, native, counts);
   if (outcome_of(legacy, true) == outcome_of(native, true)) return;
-  const auto exception = exception_of(iptables, legacy, native);
+  const auto exception = exception_of(pair, packet.flow, ways);
   ++counts["exception: " + exception];
   if (exception.empty()) CHECK(outcome_of(legacy, true) == outcome_of(native, true));
 }
@@ -340,7 +411,7 @@ TEST_CASE("random clusters, random packets: both packet filters do the same") {
     Side iptables(world, PacketFilter::iptables);
     Side nftables(world, PacketFilter::nftables);
     Packets packets(random, world, iptables);
-    for (int i = 0; i < kPackets; ++i) compare(packets.next(), iptables, nftables, counts);
+    for (int i = 0; i < kPackets; ++i) compare(packets.next(), {world, iptables, nftables}, counts);
   }
   if (const auto* const shown = std::getenv("IPVS_PROXIER_COUNTS"); shown != nullptr)
     for (const auto& [what, number] : counts) fmt::print("{} {}\n", number, what);
