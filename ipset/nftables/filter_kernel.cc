@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "ipset/sets/printable_name.h"
 #include "netlink/nftables/nftables_codec.h"
 #include "netlink/nftables/nftables_transaction.h"
 
@@ -192,7 +193,7 @@ Result<std::optional<FilterContents>> KernelFilterTable::list_frame(const NftTab
   }
   if (status) return std::optional(std::move(contents));
   if (is_absent(status.error())) return std::optional<FilterContents>{};
-  return in_context(status.error(), "list " + to_string(table));
+  return in_context(status.error(), "list " + printable_name(to_string(table)));
 }
 
 // The next part of `listing_`, which goes with the last part and with an error.
@@ -225,7 +226,7 @@ Result<FilterTable::ElementsPart> KernelFilterTable::read_part() {
 
 Result<std::optional<FilterTable::ElementsPart>> KernelFilterTable::begin_elements(
     const NftTableKey& table, const std::string& set) {
-  const auto what = fmt::format("list {} {}", to_string(table), set);
+  const auto what = "list " + printable_name(fmt::format("{} {}", to_string(table), set));
   auto reading = begin_reading(table);
   if (!reading) return in_context(reading.error(), what);
   listing_.emplace(Listing{.reading = *std::move(reading), .set = set});
@@ -239,7 +240,8 @@ Result<std::optional<FilterTable::ElementsPart>> KernelFilterTable::begin_elemen
 
 Result<FilterTable::ElementsPart> KernelFilterTable::next_elements() {
   if (!listing_) return no_filter_listing();
-  const auto what = fmt::format("list {} {}", to_string(listing_->reading.table), listing_->set);
+  const auto what = "list " + printable_name(fmt::format(
+                                  "{} {}", to_string(listing_->reading.table), listing_->set));
   auto part = read_part();
   if (!part) return in_context(std::move(part.error()), what);
   return part;

@@ -55,7 +55,8 @@ std::optional<std::uint32_t> number_in(const netlink::Bytes& bytes) {
 // lengths: whoever calls it encodes the rule again and compares.
 class LooseDecoder {
  public:
-  explicit LooseDecoder(Family family) : family_(family) {}
+  LooseDecoder(Family family, const netlink::NftTableKey& table)
+      : family_(family), table_(netlink::to_string(table)) {}
 
   std::optional<Rule> run(std::span<const NftExpression> expressions) {
     for (const auto& one : expressions)
@@ -86,9 +87,7 @@ class LooseDecoder {
     has_target_ = true;
     return true;
   }
-  std::string full_name(const std::string& set) const {
-    return netlink::to_string(nft_table_of(family_)) + " " + set;
-  }
+  std::string full_name(const std::string& set) const { return table_ + " " + set; }
 
   bool take(const netlink::NftPayload& payload) {
     if (payload.header == netlink::NftHeader::network) {
@@ -175,6 +174,8 @@ class LooseDecoder {
   }
   bool interface_is(const netlink::Bytes& data, bool negated) {
     const bool is_prefix = data.size() != kWholeInterfaceName;
+    // iptables-nft writes a whole name so.
+    if (is_prefix && std::ranges::find(data, std::uint8_t{0}) != data.end()) return false;
     const auto end = is_prefix ? data.end() : std::ranges::find(data, std::uint8_t{0});
     rule_.in_interface = InInterfaceMatch{
         .name = std::string(data.begin(), end), .is_prefix = is_prefix, .negated = negated};
@@ -194,6 +195,7 @@ class LooseDecoder {
     if (lookup.target)
       return used == Things{Loaded::destination, Loaded::protocol, Loaded::port} &&
              act(VerdictMapTarget{.map = full_name(lookup.set)});
+    if (used.empty()) return false;
     SetMatch found{.set = full_name(lookup.set), .directions = {}};
     for (const auto thing : used)
       found.directions.push_back(thing == Loaded::source ? Direction::src : Direction::dst);
@@ -225,6 +227,7 @@ class LooseDecoder {
   bool take(const auto& /*other*/) { return false; }
 
   Family family_;
+  std::string table_;
   Rule rule_;
   bool has_target_ = false;
   Things loaded_;
@@ -319,13 +322,18 @@ void widen_sources(std::vector<NftExpression>& expressions, Family family) {
 }  // namespace
 
 Rule rule_in(std::span<const NftExpression> expressions, Family family) {
+  return rule_in(expressions, family, nft_table_of(family));
+}
+
+Rule rule_in(std::span<const NftExpression> expressions, Family family,
+             const netlink::NftTableKey& table) {
   std::vector<NftExpression> bare;
   std::ranges::copy_if(expressions, std::back_inserter(bare), [](const NftExpression& one) {
     return !std::holds_alternative<netlink::NftCounter>(one);
   });
   auto widened = bare;
   widen_sources(widened, family);
-  auto rule = LooseDecoder(family).run(widened);
+  auto rule = LooseDecoder(family, table).run(widened);
   if (rule && expressions_of(*rule, family) == widened) return *std::move(rule);
   return foreign_rule(bare);
 }
@@ -342,12 +350,17 @@ std::optional<RuleCount> count_in(std::span<const NftExpression> expressions) {
 }
 
 WholeTable whole_table_of(const FilterContents& contents, Family family) {
+  return whole_table_of(contents, family, nft_table_of(family));
+}
+
+WholeTable whole_table_of(const FilterContents& contents, Family family,
+                          const netlink::NftTableKey& table) {
   WholeTable whole;
   for (const auto& [name, chain] : contents.chains) {
     auto& rules = whole.chains[name];
     auto& counts = whole.counts[name];
     for (const auto& rule : chain.rules) {
-      rules.push_back(rule_in(rule.expressions, family));
+      rules.push_back(rule_in(rule.expressions, family, table));
       counts.push_back(count_in(rule.expressions));
     }
     if (chain.base) whole.policies[name] = chain.base->accepts ? Verdict::accept : Verdict::drop;

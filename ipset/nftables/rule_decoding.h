@@ -11,18 +11,23 @@
 
 namespace ipvsproxier::ipset {
 
-// The rule that has these expressions. Counters are no part of it. Sets of the table have their
-// names as set_name() writes them ("ip kube-ipvs vips").
+// The rule that has these expressions, for packets of this family. Counters are no part of it. Sets
+// of the table, which is ours if none is given, have their names as set_name() writes them
+// ("ip kube-ipvs vips").
 //
 // A rule outside our vocabulary has a ForeignTarget: its description lists the expressions in
 // brackets and the verdict in the words of nft(8), "[payload cmp] drop"; its action is the verdict,
 // its conditions are unknown. Names in it are as the kernel has them, control characters included.
 Rule rule_in(std::span<const netlink::NftExpression> expressions, netlink::Family family);
+Rule rule_in(std::span<const netlink::NftExpression> expressions, netlink::Family family,
+             const netlink::NftTableKey& table);
 
 // The sum of the counters of a rule; nullopt if it has none.
 std::optional<RuleCount> count_in(std::span<const netlink::NftExpression> expressions);
 
 // The chains of a table, with policies of the base chains.
 WholeTable whole_table_of(const FilterContents& contents, netlink::Family family);
+WholeTable whole_table_of(const FilterContents& contents, netlink::Family family,
+                          const netlink::NftTableKey& table);
 
 }  // namespace ipvsproxier::ipset

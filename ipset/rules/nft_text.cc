@@ -1,5 +1,10 @@
 #include "ipset/rules/nft_text.h"
 
+#include <algorithm>
+#include <cstddef>
+#include <string_view>
+#include <variant>
+
 #include <fmt/format.h>
 
 #include "ipset/rules/nft_catalog.h"
@@ -41,7 +46,7 @@ struct NftMatchText {
     add(match.established, "established");
     add(match.related, "related");
     add(match.is_new, "new");
-    return "ct state " + states;
+    return "ct state " + (states.empty() ? "& 0x0 != 0x0" : states);
   }
   std::string operator()(const LocalAddressMatch& match) const {
     return fmt::format("fib {}addr type {}local", match.direction == Direction::src ? "s" : "d",
@@ -75,8 +80,12 @@ struct NftTargetText {
   }
   std::string operator()(const JumpTarget& target) const { return "jump " + target.chain; }
   std::string operator()(const MarkTarget& target) const {
-    return fmt::format("meta mark set meta mark {} {:#x}", target.mask == 0 ? "^" : "|",
-                       target.value);
+    std::string text = "meta mark set meta mark";
+    if (target.mask == target.value) return text + fmt::format(" | {:#x}", target.value);
+    // As in C, & comes before ^.
+    if (target.mask != 0) text += fmt::format(" & {:#x}", ~target.mask);
+    if (target.value != 0) text += fmt::format(" ^ {:#x}", target.value);
+    return text;
   }
   std::string operator()(const MasqueradeTarget& target) const {
     return target.random_fully ? "masquerade fully-random" : "masquerade";
@@ -106,7 +115,42 @@ std::string_view to_string(ChainHook::Hook hook) {
   return "";
 }
 
+// In quotation marks nft(8) takes "*" at the end for any further letters, and then each "\\" only
+// as the sign that the next character stands for itself. What it has no words for is in brackets.
+std::string interface_name(const InInterfaceMatch& match) {
+  const auto& name = match.name;
+  if (has_nft_words(match)) {
+    if (match.is_prefix) return fmt::format("\"{}*\"", name);
+    if (!name.ends_with('*')) return fmt::format("\"{}\"", name);
+    return fmt::format("\"{}\\*\"", name.substr(0, name.size() - 1));
+  }
+  std::string text = "[";
+  for (const char one : name) {
+    const bool is_plain =
+        one != '\0' && std::string_view("*\\\"]").find(one) == std::string_view::npos;
+    text += is_plain ? std::string(1, one) : fmt::format("\\x{:02x}", static_cast<unsigned>(one));
+  }
+  return text + (match.is_prefix ? "*]" : "]");
+}
+
+// A port that is looked up has its protocol before it.
+bool looks_up_port(const Rule& rule) {
+  return rule.protocol && std::ranges::any_of(rule.matches, [](const Match& match) {
+           return std::holds_alternative<SetMatch>(match);
+         });
+}
+
 }  // namespace
+
+bool has_nft_words(const InInterfaceMatch& match) {
+  constexpr std::size_t kMost = 15;  // IFNAMSIZ - 1
+  const auto& name = match.name;
+  if (name.empty() || name.size() > kMost || name.find('"') != std::string::npos ||
+      name.find('\0') != std::string::npos)
+    return false;
+  if (match.is_prefix) return !name.ends_with('\\');
+  return !name.ends_with('*') || (name.size() > 1 && name.find('\\') == std::string::npos);
+}
 
 std::string to_nft_string(const Rule& rule, Family family) {
   std::string result;
@@ -114,8 +158,10 @@ std::string to_nft_string(const Rule& rule, Family family) {
     result += fmt::format("{} saddr {}{} ", network_of(family), nft_negation(rule.source->negated),
                           rule.source->prefix.to_string());
   if (rule.in_interface)
-    result += fmt::format("iifname {}\"{}{}\" ", nft_negation(rule.in_interface->negated),
-                          rule.in_interface->name, rule.in_interface->is_prefix ? "*" : "");
+    result += fmt::format("iifname {}{} ", nft_negation(rule.in_interface->negated),
+                          interface_name(*rule.in_interface));
+  if (rule.protocol && !looks_up_port(rule))
+    result += fmt::format("meta l4proto {} ", to_lower_string(*rule.protocol));
   for (const auto& match : rule.matches)
     result += std::visit(NftMatchText{rule, family}, match) + ' ';
   return result + std::visit(NftTargetText{family}, rule.target);

@@ -9,7 +9,12 @@
 namespace ipvsproxier::ipset {
 
 // "ip daddr @vips jump to_vip". The text of parts that only iptables has is that of iptables-save.
+// Rules with different expressions have different texts. Names are as they are, control characters
+// included.
 std::string to_nft_string(const Rule& rule, netlink::Family family);
+
+// Whether nft(8) can name the interface, or those of the prefix.
+bool has_nft_words(const InInterfaceMatch& match);
 
 // The chains and rules of a table of ours, as `nft -f` takes them inside of "table ip kube-ipvs".
 std::string to_nft_string(const TableRules& table);

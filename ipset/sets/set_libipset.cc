@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "ipset/sets/libipset_report.h"
+#include "ipset/sets/printable_name.h"
 #include "netlink/nl_channel.h"
 
 namespace ipvsproxier::ipset {
@@ -37,7 +38,8 @@ Status check_name(const std::string& name) {
   if (!name.empty() && name.size() < IPSET_MAXNAMELEN && name.find('\0') == std::string::npos)
     return {};
   return Error{ErrorKind::malformed, EINVAL,
-               fmt::format("set name \"{}\" is not of 1 to {} bytes", name, IPSET_MAXNAMELEN - 1)};
+               fmt::format("set name \"{}\" is not of 1 to {} bytes", printable_name(name),
+                           IPSET_MAXNAMELEN - 1)};
 }
 
 std::uint8_t netfilter_family(Family family) {
@@ -113,7 +115,7 @@ Error listing_error(const std::string& name, Error error) {
   // nfnetlink_rcv_msg() refuses this request with EINVAL only if the module is absent.
   if (error.sys_errno == EINVAL)
     error = Error{ErrorKind::missing, EINVAL, "kernel module ip_set is missing"};
-  return netlink::in_context(std::move(error), "list set " + name);
+  return netlink::in_context(std::move(error), "list set " + printable_name(name));
 }
 
 }  // namespace

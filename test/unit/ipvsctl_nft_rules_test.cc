@@ -246,7 +246,7 @@ TEST_CASE("rules of nf_tables: chains, sets and rules of others in our table are
   CHECK(tells(host.text(), "IPv4 kube-ipvs set x\\u001b[2J\\n}\\nIPv4 \\u202e\" : NOT OURS\n"));
   CHECK(tells(host.save(), "        # jump x\\u001b"));
   CHECK(tells(host.save(), "        # goto x\\u001b"));
-  CHECK(tells(host.save(), "        # iifname \"a\" drop\" return\n"));
+  CHECK(tells(host.save(), "        # iifname [a\\x22 drop] return\n"));
   CHECK(
       tells(host.save(), "    # chain x\\u001b[2J\\n}\\nIPv4 \\u202e\"  is not ours: left out\n"));
   CHECK(tells(host.save(), "    # set x\\u001b[2J\\n}\\nIPv4 \\u202e\"  is not ours: left out\n"));
@@ -330,6 +330,21 @@ TEST_CASE("rules of nf_tables: as nft -f takes them") {
               "    chain input {\n        type filter hook input priority -5; policy accept;\n"));
   CHECK(host.save({.chain = "svc_keep"}) ==
         "table ip kube-ipvs {\n    chain svc_keep {\n    }\n}\n");
+  // An interval that is no prefix, and one without an end.
+  const auto bound = [](const char* address, bool is_end) {
+    const auto bytes = ip(address).bytes();
+    return netlink::NftElement{
+        .key = {bytes.begin(), bytes.end()}, .key_end = {}, .interval_end = is_end, .data = {}};
+  };
+  host.meddle({netlink::NftAddElements{
+      host.key,
+      "ranges_192.0.2.10_tcp_80",
+      {bound("198.51.100.1", false), bound("198.51.101.0", true), bound("240.0.0.1", false)}}});
+  CHECK(
+      tells(host.save(),
+            "        elements = { 10.0.0.0/8,\n                     198.51.100.1-198.51.100.255,\n"
+            "                     203.0.113.0/24,\n"
+            "                     240.0.0.1-255.255.255.255 }\n    }\n"));
   // An element with a verdict of somebody else's.
   auto element =
       *nft_element_of(set_spec(SetId::nft_services, Family::ipv4),

@@ -1,17 +1,21 @@
 // Packets through what nf_tables holds: read from it, our tables and others.
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
+#include "cmd/ipvsctl/explain/consulted_sets.h"
 #include "cmd/ipvsctl/explain/nft_node.h"
 #include "cmd/ipvsctl/explain/packet_walk.h"
 #include "ipset/nftables/nft_rule_table.h"
+#include "ipset/nftables/nft_set_elements.h"
 #include "ipset/nftables/nft_set_table.h"
 #include "ipset/nftables/rule_expressions.h"
+#include "ipset/sets/set_catalog.h"
 #include "test/fakes/fake_filter_table.h"
 #include "test/support/cluster_builder.h"
 #include "test/support/walked_cluster.h"
@@ -207,6 +211,35 @@ TEST_CASE("explain: a table of nf_tables on links or in bridges is told") {
     CHECK_FALSE(is_certain(walk));
     CHECK(walk.steps.at(0).text == std::string("table ") + name + " early is not walked");
   }
+}
+
+TEST_CASE("explain: a rule of another table of nf_tables is not judged by our sets") {
+  const netlink::NftTableKey key{netlink::NftFamily::ip, "host"};
+  const auto name = ipset::set_name(ipset::SetId::nft_vips, Family::ipv4);
+  auto spec = ipset::nft_set_of(ipset::set_spec(ipset::SetId::nft_vips, Family::ipv4));
+  NftNode node;
+  REQUIRE(node.read().sets.at(name).contains(ipset::IpElement{test::ip("10.96.0.9")}));
+  const netlink::NftUnit set{{netlink::NftAddTable{key}, netlink::NftAddSet{key, spec}}};
+  REQUIRE(node.table.apply({&set, 1}).front());
+  node.add({.type = "filter", .hook = NftHook::input, .priority = -10},
+           {NftNode::of({.matches = {ipset::SetMatch{name, {ipset::Direction::dst}}},
+                         .target = ipset::Verdict::drop})});
+  const auto walk = node.walk();
+  CHECK_FALSE(is_certain(walk));
+  CHECK(end_of(walk) == "served sees 10.244.0.1");
+}
+
+TEST_CASE("the sets of nf_tables are no IP sets that rules of iptables use") {
+  const auto with = [](std::string set) {
+    ipset::WholeTable table;
+    table.chains["c"] = {{.matches = {ipset::SetMatch{std::move(set), {ipset::Direction::src}}},
+                          .target = ipset::Verdict::return_}};
+    return table;
+  };
+  RuleTables tables;
+  tables[{Family::ipv4, ipset::Table::filter}] = with("KUBE-CLUSTER-IP");
+  tables[{Family::ipv4, ipset::Table::kube_ipvs}] = with("ip kube-ipvs ranges_192.0.2.1_tcp_80");
+  CHECK(consulted_sets(tables) == std::set<std::string>{"KUBE-CLUSTER-IP"});
 }
 
 TEST_CASE("explain: source ranges that others changed are not judged") {

@@ -114,7 +114,7 @@ Status read_other_nft_tables(ipset::FilterTable& nftables, Family family, NodeRe
     if (!*frame) continue;
     for (const auto& [chain, content] : (*frame)->chains)
       if (content.base) node.nft_chains.push_back({name, chain, *content.base});
-    node.nft_tables.insert_or_assign(name, ipset::whole_table_of(**frame, family));
+    node.nft_tables.insert_or_assign(name, ipset::whole_table_of(**frame, family, table));
   }
   std::ranges::stable_sort(node.nft_chains, {},
                            [](const NftChainPlace& one) { return one.base.priority; });

@@ -1,5 +1,10 @@
 #include "cmd/ipvsctl/explain/node_reading.h"
 
+#include <set>
+#include <string>
+#include <utility>
+#include <variant>
+
 #include "cmd/ipvsctl/explain/nft_node.h"
 #include "cmd/kernel_tables.h"
 #include "netlink/ipvs/ipvs_kernel.h"
@@ -121,19 +126,6 @@ Status read_rule_tables(ipset::IptcRuleTable& rules, Family family, RuleTables& 
     if (*read) tables.emplace(plan::TableKey{family, table}, std::move(**read));
   }
   return {};
-}
-
-std::set<std::string> consulted_sets(const RuleTables& tables) {
-  std::set<std::string> names;
-  for_each_rule(tables, [&](const ipset::Rule& rule) {
-    for (const auto& match : rule.matches)
-      if (const auto* set = std::get_if<ipset::SetMatch>(&match)) names.insert(set->set);
-    if (const auto* foreign = std::get_if<ipset::ForeignTarget>(&rule.target))
-      for (const auto& condition : foreign->conditions)
-        if (const auto* set = std::get_if<ipset::NotInSetCondition>(&condition))
-          names.insert(set->match.set);
-  });
-  return names;
 }
 
 Result<NodeReading> read_node(NodeTables& tables, const netlink::IpAddress& destination) {

@@ -3,11 +3,9 @@
 // Reads the state of this network namespace that decides about packets, for one explanation. Loads
 // no module, creates no table, writes nothing. One thread.
 
-#include <map>
 #include <memory>
-#include <set>
-#include <string>
 
+#include "cmd/ipvsctl/explain/consulted_sets.h"
 #include "cmd/ipvsctl/explain/packet.h"
 #include "ipset/nftables/filter_table.h"
 #include "ipset/rules/rule_iptc.h"
@@ -27,14 +25,9 @@ struct NodeTables {
 
 netlink::Result<NodeTables> open_node_tables();
 
-using RuleTables = std::map<plan::TableKey, ipset::WholeTable>;
-
 // Adds the existing tables raw, mangle, nat and filter of the family.
 netlink::Status read_rule_tables(ipset::IptcRuleTable& rules, netlink::Family family,
                                  RuleTables& tables);
-
-// The sets that the rules use.
-std::set<std::string> consulted_sets(const RuleTables& tables);
 
 // Reads rules and sets of the destination's family, and the virtual services, with their servers,
 // at that address, at the addresses to which rules translate, and by firewall mark. An unreadable

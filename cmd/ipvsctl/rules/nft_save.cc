@@ -67,10 +67,9 @@ bool is_writable(const ipset::Rule& rule, Family family, const Written& written)
   for (const auto& match : rule.matches)
     if (const auto* set = std::get_if<ipset::SetMatch>(&match))
       if (!written.sets.contains(set->set)) return false;
-  // The name of an interface stands in quotation marks, in which nft(8) knows no escapes.
   const auto text = ipset::to_nft_string(rule, family);
   return text == api::visible(text) &&
-         (!rule.in_interface || rule.in_interface->name.find('"') == std::string::npos);
+         (!rule.in_interface || ipset::has_nft_words(*rule.in_interface));
 }
 
 // --- sets
@@ -130,12 +129,51 @@ std::string type_of(const ipset::SetSpec& spec) {
   }
 }
 
+// "10.0.0.0/8", or "10.0.0.0-10.0.0.4" if it is no prefix.
+std::string interval_text(const netlink::Bytes& first, const netlink::NftElement* end,
+                          Family family) {
+  std::vector<netlink::NftElement> bounds{{.key = first, .key_end = {}, .data = {}}};
+  netlink::Bytes last(first.size(), 0xff);
+  if (end != nullptr) {
+    bounds.push_back(*end);
+    bounds.back().interval_end = true;
+    last = end->key;
+    // The one before it: it is above `first`, so not 0.
+    for (auto byte = last.rbegin(); byte != last.rend(); ++byte)
+      if ((*byte)-- != 0) break;
+  }
+  if (const auto prefixes = ipset::prefixes_of(bounds, family))
+    return prefixes->front().to_string();
+  return netlink::IpAddress::from_bytes(family, first)->to_string() + "-" +
+         netlink::IpAddress::from_bytes(family, last)->to_string();
+}
+
+// In the order of the kernel: at one key the end of an interval before the beginning of the next.
+std::vector<const netlink::NftElement*> sorted_bounds(const ipset::FilterSet& set) {
+  std::vector<const netlink::NftElement*> sorted;
+  for (const auto& element : set.elements) sorted.push_back(&element);
+  std::ranges::sort(sorted, [](const auto* one, const auto* other) {
+    return std::pair(one->key, !one->interval_end) < std::pair(other->key, !other->interval_end);
+  });
+  return sorted;
+}
+
 SavedSet saved_ranges(const ipset::FilterSet& set, Family family) {
   SavedSet saved{.type = std::string(address_type_of(family)), .is_interval = true, .elements = {}};
-  const auto prefixes = ipset::prefixes_of(set.elements, family);
-  if (!prefixes) saved.left_out = set.elements.size();
-  for (const auto& prefix : prefixes.value_or(std::vector<netlink::IpPrefix>{}))
-    saved.elements.push_back(prefix.to_string());
+  const netlink::NftElement* first = nullptr;
+  const auto close = [&](const netlink::NftElement* end) {
+    if (first != nullptr) saved.elements.push_back(interval_text(first->key, end, family));
+    first = nullptr;
+  };
+  for (const auto* element : sorted_bounds(set)) {
+    if (element->key.size() != netlink::address_bits(family) / 8) {
+      ++saved.left_out;
+      continue;
+    }
+    close(element);
+    if (!element->interval_end) first = element;
+  }
+  close(nullptr);
   return saved;
 }
 

@@ -1,7 +1,9 @@
 #include "cmd/ipvsctl/commands.h"
 
 #include <set>
+#include <string>
 
+#include "cmd/ipvsctl/explain/consulted_sets.h"
 #include "cmd/ipvsctl/explain/node_reading.h"
 #include "cmd/kernel_tables.h"
 #include "ipset/nftables/nft_set_elements.h"
