@@ -14,7 +14,7 @@ netlink::Result<std::unique_ptr<SetTables>> open_set_tables() {
   const bool is_nft = tables->programmed.filter == ipset::PacketFilter::nftables;
   if (is_nft) tables->of_nft.emplace(*tables->programmed.nftables);
   // Opening it would load the module.
-  if (is_nft && !netlink::module_present("ip_set")) return tables;
+  if (!netlink::module_present("ip_set")) return tables;
   auto opened = ipset::LibipsetTable::open();
   if (!opened) return std::move(opened.error());
   tables->of_ip_set = *std::move(opened);

@@ -126,7 +126,9 @@ TEST_CASE("kernel: ipvsctl rules names what is missing and marks what is not our
 
 TEST_CASE("kernel: ipvsctl rules makes no table, and names the capability that it needs") {
   FreshNetns netns;
-  CHECK(told_rules("-4") == "IPv4 nat: nothing of ours\nIPv4 filter: nothing of ours\n");
+  CHECK(told_rules("-4") ==
+        "IPv4 nat: nothing of ours\nIPv4 filter: nothing of ours\n"
+        "IPv4 kube-ipvs: nothing of ours\n");
   CHECK(shell("cat /proc/net/ip_tables_names /proc/net/ip6_tables_names 2>/dev/null || :").empty());
   shell("iptables -L; iptables -t nat -L");
   for (const std::string less : {"--bounding-set -net_admin --inh-caps -net_admin ",

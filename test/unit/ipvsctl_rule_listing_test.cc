@@ -214,7 +214,9 @@ TEST_CASE(
   RuleReading reading;
   CHECK(rules_text(reading, {}) ==
         "IPv4 nat: nothing of ours\nIPv4 filter: nothing of ours\n"
-        "IPv6 nat: nothing of ours\nIPv6 filter: nothing of ours\n");
+        "IPv4 kube-ipvs: nothing of ours\n"
+        "IPv6 nat: nothing of ours\nIPv6 filter: nothing of ours\n"
+        "IPv6 kube-ipvs: nothing of ours\n");
   CHECK(rules_text(reading, {.choice = {.family = Family::ipv6, .table = Table::mangle}}) ==
         "IPv6 mangle: nothing of ours\n");
   CHECK(rules_text(reading, {.form = RuleForm::save}).empty());

@@ -121,6 +121,8 @@ std::string sets_text(const SetListing& listing, SetFormat format) {
   if (format != SetFormat::text) return sets_document(listing, format);
   auto text =
       fmt::format("{:31} {:15} {:6} {:>8} {:>8}\n", "Name", "Type", "Family", "Elements", "Most");
+  if (listing.sets.empty() && listing.leftovers.empty())
+    text += "neither iptables nor nf_tables has sets of ours\n";
   for (const auto& set : listing.sets) text += set_row(set, "");
   for (const auto& set : listing.leftovers) text += set_row(set, "  # LEFT OVER");
   for (const auto& set : listing.foreign)

@@ -25,6 +25,7 @@ using netlink::Result;
 Result<SetListing> list_all(SetTables& tables) {
   SetListing listing;
   if (!tables.of_nft) {
+    if (!tables.of_ip_set) return listing;
     auto sets = list_sets(*tables.of_ip_set, PacketFilter::iptables);
     if (!sets) return sets.error();
     listing.sets = *std::move(sets);

@@ -132,10 +132,12 @@ std::string empty_tables(const std::vector<ReviewedChain>& chains, const RuleRea
                          const RuleChoice& choice) {
   std::string text;
   if (!choice.chain.empty()) return text;
+  // Of neither packet filter can be told that it is the one in use.
+  const bool has_nothing = reading.nft.empty() && review_rules(reading, {}).empty();
   const auto is_expected = [&](Table table) {
     if (choice.table) return *choice.table == table;
-    if (!reading.nft.empty()) return table == Table::kube_ipvs;
-    return table == Table::nat || table == Table::filter;
+    if (table == Table::kube_ipvs) return has_nothing || !reading.nft.empty();
+    return reading.nft.empty() && (table == Table::nat || table == Table::filter);
   };
   for (const auto family : netlink::kFamilies)
     for (const auto table : {Table::nat, Table::filter, Table::mangle, Table::kube_ipvs}) {

@@ -44,6 +44,10 @@ void note_unknown(NodePage& page, const std::string& what, const Error& error) {
   page.facts.node->unknown.push_back(what + ": " + to_string(error));
 }
 
+void note_no_sets(NodePage& page) {
+  page.facts.node->unknown.emplace_back("sets: neither iptables nor nf_tables has any of ours");
+}
+
 // --- from the kernel
 
 // Collects the table instead of printing it.
@@ -87,18 +91,21 @@ void add_virtuals(NodePage& page) {
 void check_elements(NodePage& page) {
   const auto tables = open_set_tables();
   if (!tables) return note_unknown(page, "sets", tables.error());
-  auto& table = (*tables)->of_filter();
+  auto* const table = (*tables)->of_filter();
+  bool has_sets = false;
   std::map<std::string, std::set<std::string>> sets;
   for (auto& element : page.facts.elements) {
-    if (!sets.contains(element.set)) {
-      auto set = table.list(element.set);
+    if (table != nullptr && !sets.contains(element.set)) {
+      auto set = table->list(element.set);
       if (!set) return note_unknown(page, "sets", set.error());
       auto& texts = sets[element.set];
+      has_sets = has_sets || *set;
       if (*set)
         for (const auto& one : (*set)->elements) texts.insert(to_string(one));
     }
     element.in_kernel = sets[element.set].contains(element.element);
   }
+  if (!has_sets && !page.facts.elements.empty()) note_no_sets(page);
 }
 
 bool mentions(const std::string& element, const std::string& address) {
@@ -108,8 +115,11 @@ bool mentions(const std::string& element, const std::string& address) {
 void find_elements(NodePage& page) {
   const auto tables = open_set_tables();
   if (!tables) return note_unknown(page, "sets", tables.error());
-  const auto sets = list_sets((*tables)->of_filter(), (*tables)->programmed.filter);
+  auto* const table = (*tables)->of_filter();
+  if (table == nullptr) return note_no_sets(page);
+  const auto sets = list_sets(*table, (*tables)->programmed.filter);
   if (!sets) return note_unknown(page, "sets", sets.error());
+  if (sets->empty()) note_no_sets(page);
   for (const auto& set : *sets)
     for (const auto& element : set.elements)
       if (mentions(to_string(element), page.facts.address))
