@@ -316,13 +316,13 @@ std::string exception_of_ranges(const Pair& pair, const Flow& flow, const Ways& 
   const auto& end = native.arrival;
   const bool native_drops =
       native.candidates.empty() && end.fate == Fate::dropped && end.notice == Notice::none;
+  const bool has_servers = !legacy.candidates.empty();
+  const bool cut = has_servers && !gets_there(legacy) && has_end(legacy, "KUBE-IPVS-OUT-FILTER");
   if (native_drops && !ranges.hold_source && !flow.established) {
     if (legacy.arrival.why.find("it has no real server") != std::string::npos)
       return "outside of source ranges, nothing serves";
-    return chosen && gets_there(legacy) ? "outside of source ranges, source chosen" : "";
+    return chosen && has_servers && !cut ? "outside of source ranges, source chosen" : "";
   }
-  const bool cut =
-      !legacy.candidates.empty() && !gets_there(legacy) && has_end(legacy, "KUBE-IPVS-OUT-FILTER");
   if (!cut || outcome_of(without_out_filter(pair.iptables, flow), true) != outcome_of(native, true))
     return "";
   // With routes kube-proxy's rule sees any address of the node, also one that the ranges hold.
