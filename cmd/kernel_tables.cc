@@ -197,7 +197,10 @@ sync::Kernel KernelTables::kernel() const {
 
 std::optional<KernelTables> open_kernel_tables(const Options& options, spdlog::logger& logger) {
   KernelTables tables;
-  if (auto opened = ipset::KernelFilterTable::open()) tables.nftables = *std::move(opened);
+  if (auto opened = ipset::KernelFilterTable::open())
+    tables.nftables = *std::move(opened);
+  else
+    logger.info("{}", netlink::to_string(opened.error()));
   const auto facts = packet_filter_facts(options.packet_filter, options.compat,
                                          kernel_packet_filters(tables.nftables.get()));
   auto choice = choose_packet_filter(options.packet_filter, options.compat, facts);

@@ -108,9 +108,9 @@ Status KernelFilterTable::dump(const Bytes& request, const std::function<Status(
 }
 
 Result<KernelFilterTable::Reading> KernelFilterTable::begin_reading(const NftTableKey& table) {
-  static_cast<void>(monitor_->take());
   const auto begun = generation();
   if (!begun) return begun.error();
+  monitor_->watch(table, *begun);
   return Reading{.table = table, .generation = *begun, .events = {}};
 }
 

@@ -1,6 +1,7 @@
 #include "ipset/nftables/nft_rule_table.h"
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <utility>
 #include <vector>
@@ -121,10 +122,16 @@ Result<RemovedRules> NftRuleTable::remove(const RuleRemoval& removal) {
   auto frame = table_.list_frame(key);
   if (!frame) return std::move(frame.error());
   if (!*frame) return removed;
-  const netlink::NftUnit unit{{NftDeleteTable{key}}};
-  if (auto applied = table_.apply({&unit, 1}).front();
-      !applied && applied.error().kind != netlink::ErrorKind::missing)
-    return std::move(applied.error());
+  // The rules go a transaction earlier: packets may follow the old rules while they look elements
+  // up as they are afterwards, and what refuses would miss what lets in.
+  netlink::NftUnit rules;
+  for (const auto& [name, chain] : (*frame)->chains)
+    if (chain.base) rules.ops.emplace_back(NftFlushChain{key, name});
+  const std::array<netlink::NftUnit, 2> steps{std::move(rules), {{NftDeleteTable{key}}}};
+  for (const auto& step : steps)
+    if (auto applied = table_.apply({&step, 1}).front();
+        !applied && applied.error().kind != netlink::ErrorKind::missing)
+      return std::move(applied.error());
   removed.chains = (*frame)->chains.size();
   return removed;
 }

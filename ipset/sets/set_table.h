@@ -63,6 +63,23 @@ class SetTable {
   // removing a missing one succeed. A failure (for instance a full set) does not stop the others.
   virtual std::vector<Status> apply(const SetSpec& spec, std::span<const ElementOp> ops) = 0;
 
+  // The same for several sets, in order; one vector for each. In nf_tables it is one step for
+  // packets (nft_set_table.h). After a timeout nothing more is sent (netlink::timed_out()).
+  struct SetOps {
+    SetSpec spec;
+    std::span<const ElementOp> ops;
+  };
+  virtual std::vector<std::vector<Status>> apply_all(std::span<const SetOps> changes) {
+    std::vector<std::vector<Status>> outcomes;
+    bool silent = false;
+    for (const auto& [spec, ops] : changes) {
+      outcomes.push_back(silent ? std::vector<Status>(ops.size(), Status(netlink::not_sent()))
+                                : apply(spec, ops));
+      silent = silent || netlink::timed_out(outcomes.back());
+    }
+    return outcomes;
+  }
+
   // Removes the set; `busy` while a rule uses it. Removing a missing set succeeds.
   virtual Status destroy(const std::string& name) = 0;
 

@@ -15,7 +15,11 @@ void NftEventReader::take(ByteView datagram, NftEvents& events) const {
       return;
     }
     if (!*message) return;
-    if (const auto generation = nft_generation_of(**message)) events.generation = generation;
+    if (const auto generation = nft_generation_of(**message)) {
+      events.generation = generation;
+      // What was told before it was part of it. Generations wrap around.
+      if (since_ && static_cast<std::int32_t>(*generation - *since_) <= 0) events.changes.clear();
+    }
     auto table = nft_table_of(**message);
     if (!table || (!tables_.empty() && std::ranges::find(tables_, *table) == tables_.end()))
       continue;

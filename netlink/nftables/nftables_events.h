@@ -40,11 +40,18 @@ class NftEventReader {
   // Without tables all are watched.
   explicit NftEventReader(std::vector<NftTableKey> tables) : tables_(std::move(tables)) {}
 
+  // From now on watches these instead, and transactions after this generation.
+  void watch(std::vector<NftTableKey> tables, std::uint32_t since) {
+    tables_ = std::move(tables);
+    since_ = since;
+  }
+
   // Adds what a received datagram says about the tables.
   void take(ByteView datagram, NftEvents& events) const;
 
  private:
   std::vector<NftTableKey> tables_;
+  std::optional<std::uint32_t> since_;
 };
 
 }  // namespace ipvsproxier::netlink

@@ -23,6 +23,8 @@ constexpr std::size_t kNftReceiveBytes = 64 * 1024;
 // A thread that has other work takes no more at a time; the rest stays readable.
 constexpr int kMostNftDatagrams = 4096;
 
+constexpr int kMostDiscards = 16;
+
 // Takes the datagrams that wait. False: some were lost.
 bool read_nft_datagrams(int fd, Bytes& buffer, const NftEventReader& reader, NftEvents& events) {
   bool complete = true;
@@ -79,8 +81,9 @@ Result<std::unique_ptr<NftMonitor>> NftMonitor::open(std::vector<NftTableKey> ta
                                                      std::uint32_t own_port, int receive_buffer) {
   UniqueFd fd(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_NETFILTER));
   if (!fd) return cannot_watch_nft(errno);
-  // The group needs CAP_NET_ADMIN anyway (nfnetlink.c).
-  if (setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUFFORCE, &receive_buffer, sizeof(int)) != 0)
+  // The second works without CAP_NET_ADMIN in the first user namespace, up to net.core.rmem_max.
+  if (setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUFFORCE, &receive_buffer, sizeof(int)) != 0 &&
+      setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof(int)) != 0)
     return cannot_watch_nft(errno);
   if (const int failed = leave_out_own(fd.get(), own_port); failed != 0)
     return cannot_watch_nft(failed);
@@ -95,6 +98,16 @@ Result<std::unique_ptr<NftMonitor>> NftMonitor::open(std::vector<NftTableKey> ta
 
 int NftMonitor::fd() const {
   return io_->socket.get();
+}
+
+void NftMonitor::watch(const NftTableKey& table, std::uint32_t since) {
+  // As many as the buffer may hold; the rest is known by its generation.
+  for (int i = 0; i < kMostDiscards; ++i) {
+    NftEvents old;
+    take(old);
+    if (!old.generation && old.changes.empty() && !old.overrun) break;
+  }
+  io_->reader.watch({table}, since);
 }
 
 void NftMonitor::take(NftEvents& events) {

@@ -31,6 +31,10 @@ class NftMonitor {
                                                   int receive_buffer = kReceiveBuffer);
   ~NftMonitor();
 
+  // Discards what waits, and watches this table alone from now on, after this generation (the
+  // number of transactions so far).
+  void watch(const NftTableKey& table, std::uint32_t since);
+
   int fd() const;  // readable when take() has notifications, perhaps of others' tables
 
   // Adds the changes since the last call to `events`; does not block. After an overrun the caller

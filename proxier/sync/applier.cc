@@ -1,8 +1,10 @@
 #include "proxier/sync/applier.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -74,6 +76,20 @@ std::span<const Op> without_held(std::span<const Op> ops, std::vector<Op>& some,
     }
   }
   return held > 0 ? std::span<const Op>(some) : ops;
+}
+
+// The first operations, so many or a few more: the source ranges of a virtual service in nf_tables
+// stay together, for each part of them would shut the others out.
+std::span<const ipset::ElementOp> first_part(std::span<const ipset::ElementOp> ops,
+                                             std::size_t count, ipset::SetId set) {
+  count = std::min(count, ops.size());
+  if (set != ipset::SetId::nft_source_ranges) return ops.first(count);
+  const auto service = [&](std::size_t i) {
+    const auto& element = std::get<ipset::IpPortNetElement>(ops[i].element);
+    return std::tuple(element.ip, element.protocol, element.port);
+  };
+  while (count < ops.size() && service(count) == service(count - 1)) ++count;
+  return ops.first(count);
 }
 
 // Joins two consecutive phases of few IPVS operations, so that one datagram carries both.
@@ -211,7 +227,11 @@ netlink::Result<bool> Applier::write_rules(const ipset::TableRules& table) {
   return without;
 }
 
+// Elements of several sets go together, a large number of them in parts.
 void Applier::run(const std::vector<SetChange>& changes) {
+  constexpr std::size_t kSetPart = 1024;
+  std::vector<ElementPart> parts;
+  std::size_t count = 0;
   for (const auto& change : changes) {
     const auto& key = change.set;
     const auto& ops = change.ops;
@@ -224,8 +244,17 @@ void Applier::run(const std::vector<SetChange>& changes) {
       outcome_.held.push_back(fmt::format("{} elements of {}", ops.size(), name));
       continue;
     }
-    for_parts<ipset::ElementOp>(ops, [&](const auto& part) { run_part(key, part); });
+    for (std::span<const ipset::ElementOp> rest(ops); !rest.empty();) {
+      const auto some = first_part(rest, kSetPart - count, key.id);
+      parts.push_back({key, ipset::set_spec(key.id, key.family), some, {}});
+      rest = rest.subspan(some.size());
+      count += some.size();
+      if (count < kSetPart) continue;
+      run_parts(std::exchange(parts, {}));
+      count = 0;
+    }
   }
+  if (!parts.empty()) run_parts(std::move(parts));
 }
 
 // Sends requests unless the table is silent: after a timeout each request would wait as long again.
@@ -237,30 +266,45 @@ std::vector<netlink::Status> Applier::ask(bool& silent, std::size_t count, Reque
   return statuses;
 }
 
-void Applier::run_part(const plan::SetKey& key, std::span<const ipset::ElementOp> ops) {
-  const auto spec = ipset::set_spec(key.id, key.family);
-  std::vector<ipset::ElementOp> some;
-  const auto tried = without_held(ops, some, [&](const ipset::ElementOp& op) {
-    if (op.add || !guards_.must_keep(key, op.element)) return false;
-    hold(SetElement{key, op.element}, Cause::node, words_of(spec, op));
-    return true;
-  });
-  auto statuses = ask(sets_silent_, tried.size(), [&] { return kernel_.sets.apply(spec, tried); });
-  for (std::size_t i = 0; i < tried.size(); ++i) {
-    if (statuses[i]) {
-      ++outcome_.written.elements;
-      mirror_.commit(key, tried[i]);
-      continue;
-    }
-    const auto& [add, element] = tried[i];
-    const auto cause = cause_of(add, statuses[i].error());
-    if (add)
-      guards_.note_unguarded(key.id, element, cause);
-    else if (is_lost(statuses[i].error()))
-      mirror_.lose_removed({key, element});
-    fail(outcome_.failed.elements, SetElement{key, element}, cause, words_of(spec, tried[i]),
-         std::move(statuses[i].error()));
+void Applier::run_parts(std::vector<ElementPart> parts) {
+  std::vector<ipset::SetTable::SetOps> changes;
+  std::size_t count = 0;
+  for (auto& part : parts) {
+    part.ops = without_held(part.ops, part.tried, [&](const ipset::ElementOp& op) {
+      if (op.add || !guards_.must_keep(part.key, op.element)) return false;
+      hold(SetElement{part.key, op.element}, Cause::node, words_of(part.spec, op));
+      return true;
+    });
+    changes.push_back({part.spec, part.ops});
+    count += part.ops.size();
   }
+  if (count == 0) return;
+  std::vector<netlink::Status> statuses = ask(sets_silent_, count, [&] {
+    std::vector<netlink::Status> all;
+    for (auto& outcomes : kernel_.sets.apply_all(changes))
+      std::move(outcomes.begin(), outcomes.end(), std::back_inserter(all));
+    return all;
+  });
+  auto status = statuses.begin();
+  for (const auto& part : parts)
+    for (const auto& op : part.ops) note(part, op, std::move(*status++));
+}
+
+void Applier::note(const ElementPart& part, const ipset::ElementOp& op, netlink::Status status) {
+  const auto& key = part.key;
+  if (status) {
+    ++outcome_.written.elements;
+    mirror_.commit(key, op);
+    return;
+  }
+  const auto& [add, element] = op;
+  const auto cause = cause_of(add, status.error());
+  if (add)
+    guards_.note_unguarded(key.id, element, cause);
+  else if (is_lost(status.error()))
+    mirror_.lose_removed({key, element});
+  fail(outcome_.failed.elements, SetElement{key, element}, cause, words_of(part.spec, op),
+       std::move(status.error()));
 }
 
 void Applier::run(const std::vector<IpvsOp>& ops) {

@@ -70,7 +70,15 @@ class Applier {
   void run(const std::vector<netlink::IpvsOp>& ops);
   void run(const std::vector<plan::BindingOp>& ops);
   void run_part(std::span<const netlink::IpvsOp> ops);
-  void run_part(const plan::SetKey& key, std::span<const ipset::ElementOp> ops);
+  // Operations on elements of one set.
+  struct ElementPart {
+    plan::SetKey key;
+    ipset::SetSpec spec;
+    std::span<const ipset::ElementOp> ops;
+    std::vector<ipset::ElementOp> tried;  // those that are not held, if others are
+  };
+  void run_parts(std::vector<ElementPart> parts);
+  void note(const ElementPart& part, const ipset::ElementOp& op, netlink::Status status);
   template <typename Request>
   static std::vector<netlink::Status> ask(bool& silent, std::size_t count, Request request);
   template <typename Request>

@@ -10,7 +10,8 @@ namespace {
 // The first time almost at once.
 constexpr loop::Backoff kSurprised{std::chrono::milliseconds(200), std::chrono::seconds(30)};
 constexpr loop::Backoff kHurried{std::chrono::milliseconds(20), std::chrono::seconds(30)};
-// Longer than the longest pause.
+// Changes are rare that come after so many times the last pause, or after a minute.
+constexpr int kRare = 8;
 constexpr std::chrono::minutes kQuiet{1};
 
 }  // namespace
@@ -32,10 +33,11 @@ void ReadingSchedule::end_parts(TimePoint now) {
 }
 
 void ReadingSchedule::hurry(TimePoint now) {
-  const bool was_quiet = !last_hurry_ || now - *last_hurry_ >= kQuiet;
-  last_hurry_ = now;
   if (std::exchange(hurried_, true)) return;
-  hurries_ = was_quiet ? 1 : hurries_ + 1;
+  const auto rare = std::min<TimePoint::duration>(kRare * kHurried.delay(hurries_, 0), kQuiet);
+  const bool is_rare = !last_hurry_ || now - *last_hurry_ >= rare;
+  hurries_ = is_rare ? 1 : hurries_ + 1;
+  last_hurry_ = now;
   due_ = std::min(due_, now + kHurried.delay(hurries_, 0));
 }
 

@@ -45,7 +45,7 @@ class ReadingSchedule {
   TimePoint due_{};         // at the start, at once
   unsigned surprises_ = 0;  // consecutive readings with, or after, a surprise
   bool surprised_ = false;
-  unsigned hurries_ = 0;  // in a row, without a quiet minute
+  unsigned hurries_ = 0;  // how often in a row, as far as they come too often
   bool hurried_ = false;
   std::optional<TimePoint> last_hurry_;
 };

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <semaphore>
 #include <set>
@@ -21,6 +22,8 @@
 #include <catch2/catch.hpp>
 
 #include "ipset/nftables/filter_kernel.h"
+#include "ipset/nftables/nft_set_table.h"
+#include "ipset/sets/set_catalog.h"
 #include "netlink/nftables/nftables_codec.h"
 #include "netlink/nftables/nftables_monitor.h"
 #include "test/contract/filter_contract.h"
@@ -181,6 +184,45 @@ TEST_CASE("kernel: a unit that no datagram holds costs itself only") {
   CHECK(outcomes[1].error().kind == ErrorKind::malformed);
   CHECK(outcomes[1].error().sys_errno == EMSGSIZE);
   CHECK(outcomes[2]);
+}
+
+// What exposes a virtual service, and what guards it.
+TEST_CASE("kernel: elements of several sets, with source ranges, are one transaction") {
+  using namespace ipset;
+  KernelFilterWorld world;
+  NftSetTable sets(world.table());
+  const auto spec = [](SetId id) { return set_spec(id, Family::ipv4); };
+  for (const auto id : kNftSetIds) REQUIRE(sets.ensure(spec(id)));
+  const auto vip = *IpAddress::parse("10.96.0.1");
+  const auto ops = [](std::initializer_list<Element> elements) {
+    std::vector<ElementOp> result;
+    for (const auto& element : elements) result.push_back({true, element});
+    return result;
+  };
+  const auto ranges =
+      ops({IpPortNetElement{vip, Protocol::tcp, 80, *IpPrefix::parse("10.1.0.0/16")},
+           IpPortNetElement{vip, Protocol::tcp, 80, *IpPrefix::parse("10.3.0.0/16")}});
+  const auto services = ops({ServiceElement{vip, Protocol::tcp, 80, ServiceVerdict::keep}});
+  const auto vips = ops({IpElement{vip}});
+  const std::vector<SetTable::SetOps> all{{spec(SetId::nft_source_ranges), ranges},
+                                          {spec(SetId::nft_services), services},
+                                          {spec(SetId::nft_vips), vips}};
+  auto channel = NlChannel::open(NETLINK_NETFILTER);
+  REQUIRE(channel);
+  const auto generation = [&] {
+    return *decode_nft_generation(
+        channel->query(Operation::nftables, encode_get_nft_generation()).value());
+  };
+  const auto before = generation();
+  for (const auto& outcomes : sets.apply_all(all))
+    for (const auto& outcome : outcomes) CHECK(outcome);
+  CHECK(generation() == before + 1);
+  const auto listed = [&](SetId id) {
+    return sets.list(set_name(id, Family::ipv4)).value().value().elements.size();
+  };
+  CHECK(listed(SetId::nft_source_ranges) == 2);
+  CHECK(listed(SetId::nft_services) == 1);
+  CHECK(listed(SetId::nft_vips) == 1);
 }
 
 TEST_CASE("kernel: a transaction for another generation is refused as a whole") {

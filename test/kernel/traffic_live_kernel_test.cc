@@ -144,8 +144,12 @@ TEST_CASE("kernel: traffic: ports for health checks answer at the node's address
       ", externalTrafficPolicy: Local, healthCheckNodePort: " + std::to_string(kHealthPort);
   bed.manifests.put(service);
   bed.start();
+  // The main thread listens some time after the sync.
+  CHECK(eventually([&] {
+    return health(cluster.client(), kNodeAddress[0], kHealthPort) != "none\n";
+  }));
   for (const Host* from : three_sides(cluster)) {
-    for (const std::size_t family : {0, 1}) {
+    for (std::size_t family = 0; family < 2; ++family) {
       for (const char* address : {kNodeAddress[family], kClusterIp[family], kBalanced[family]}) {
         INFO(from->name << " to " << address << "\n" << bed.daemon.log());
         CHECK(health(*from, address, kHealthPort).find("\"localEndpoints\"") != std::string::npos);

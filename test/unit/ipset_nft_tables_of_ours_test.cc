@@ -469,5 +469,55 @@ TEST_CASE("nf_tables: verdicts of many virtual services are replaced") {
   CHECK(std::ranges::all_of(texts, [](const auto& text) { return text.ends_with("mark"); }));
 }
 
+TEST_CASE("nf_tables: operations on several sets are one transaction, but for what is refused") {
+  NftWorld world;
+  world.make_all(Family::ipv4);
+  const ServiceElement served{kVip, Protocol::tcp, 80, ServiceVerdict::keep};
+  const std::vector<ElementOp> ranges{{true, range("192.0.2.0/24")},
+                                      {true, range("198.51.100.0/24")}};
+  const std::vector<ElementOp> services{{true, served}};
+  const std::vector<ElementOp> vips{{true, IpElement{kVip}},
+                                    {false, IpElement{IpAddress::v4(0x0a600009)}},
+                                    {true, PortElement{80}}};
+  const auto spec = [](SetId id) { return set_spec(id, Family::ipv4); };
+  const std::vector<SetTable::SetOps> all{{spec(SetId::nft_source_ranges), ranges},
+                                          {spec(SetId::nft_services), services},
+                                          {spec(SetId::nft_vips), vips}};
+  const auto generation = world.kernel.generation();
+  const auto outcomes = world.sets.apply_all(all);
+  REQUIRE(outcomes.size() == 3);
+  for (const auto& outcome : outcomes[0]) CHECK(outcome);
+  CHECK(outcomes[1][0]);
+  CHECK(outcomes[2][0]);
+  CHECK(outcomes[2][1]);  // it is not there
+  CHECK(outcomes[2][2].error().kind == ErrorKind::malformed);
+  CHECK(world.listed(SetId::nft_source_ranges, Family::ipv4).size() == 2);
+  CHECK(world.listed(SetId::nft_vips, Family::ipv4) == Texts{"10.96.0.1"});
+  // The fake applies a unit after the other, each as a transaction.
+  CHECK(world.kernel.generation() == generation + 3);
+
+  // The ranges go as they came, with all else.
+  std::vector<ElementOp> gone = ranges;
+  for (auto& op : gone) op.add = false;
+  const std::vector<SetTable::SetOps> back{{spec(SetId::nft_source_ranges), gone}};
+  const auto removed = world.sets.apply_all(back);
+  for (const auto& outcome : removed.front()) CHECK(outcome);
+  CHECK_FALSE(world.kernel.find(kV4)->chains.contains("ranges_10.96.0.1_tcp_80"));
+}
+
+TEST_CASE("nf_tables: source ranges come back after somebody deleted the table") {
+  NftWorld world;
+  world.make_all(Family::ipv4);
+  world.add(SetId::nft_source_ranges, Family::ipv4, range("192.0.2.0/24"));
+  world.meddle({netlink::NftDeleteTable{kV4}});
+  const bool reads = GENERATE(true, false);
+  if (reads) CHECK_FALSE(*world.sets.begin_list(set_name(SetId::nft_source_ranges, Family::ipv4)));
+  world.make_all(Family::ipv4);
+  world.add(SetId::nft_source_ranges, Family::ipv4, range("192.0.2.0/24"));
+  CHECK(world.listed(SetId::nft_source_ranges, Family::ipv4) ==
+        Texts{"10.96.0.1,tcp:80,192.0.2.0/24"});
+  CHECK(world.kernel.find(kV4)->chains.contains("ranges_10.96.0.1_tcp_80"));
+}
+
 }  // namespace
 }  // namespace ipvsproxier::ipset

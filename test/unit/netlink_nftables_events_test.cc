@@ -49,6 +49,28 @@ TEST_CASE("other tables, the end of a transaction and other subsystems are not t
   CHECK(events_of({}).empty());
 }
 
+TEST_CASE("the end of a transaction tells its generation; those before a reading do not count") {
+  // NFT_MSG_NEWGEN of generation 2
+  const auto end = test::from_hex(
+      "1c0000000f0a00000000000007000000"
+      "0000000208000100"
+      "00000002");
+  CHECK(events_of(end).generation == 2U);
+  auto datagram = notification(NftDeleteTable{kWatched}, 7);
+  datagram.insert(datagram.end(), end.begin(), end.end());
+  const auto changes_since = [&](std::uint32_t generation) {
+    NftEvents events;
+    NftEventReader reader({{NftFamily::ip, "another"}});
+    reader.watch({kWatched}, generation);
+    reader.take(datagram, events);
+    return events.changes.size();
+  };
+  CHECK(changes_since(1) == 1);
+  CHECK(changes_since(2) == 0);
+  CHECK(changes_since(0xffffffff) == 1);
+  CHECK(changes_since(0x7fffffff) == 0);
+}
+
 TEST_CASE("what cannot be read may have been about any table, and so may very many changers") {
   auto torn = notification(NftDeleteTable{kWatched}, 7);
   torn.resize(torn.size() - 4);

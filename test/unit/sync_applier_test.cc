@@ -111,5 +111,62 @@ TEST_CASE(
   CHECK(mirror.state().services->empty());
 }
 
+// Takes everything, and counts the operations of each call.
+class CountingSets final : public ipset::SetTable {
+ public:
+  std::vector<std::size_t> calls;
+
+  ipset::Status ensure(const ipset::SetSpec&) override { return {}; }
+  ipset::Result<std::optional<ipset::ListedSet>> list(const std::string&) override {
+    return std::optional<ipset::ListedSet>{};
+  }
+  std::vector<ipset::Status> apply(const ipset::SetSpec&,
+                                   std::span<const ipset::ElementOp> ops) override {
+    return std::vector<ipset::Status>(ops.size());
+  }
+  std::vector<std::vector<ipset::Status>> apply_all(std::span<const SetOps> changes) override {
+    calls.push_back(0);
+    for (const auto& change : changes) calls.back() += change.ops.size();
+    return SetTable::apply_all(changes);
+  }
+  ipset::Status destroy(const std::string&) override { return {}; }
+};
+
+TEST_CASE("elements of several sets go together, and all source ranges of a virtual service") {
+  CountingSets sets;
+  FakeIpvsTable ipvs;
+  FakeLinkTable links;
+  FakeRuleTable rules;
+  FakeConntrackTable conntrack;
+  sync::Kernel kernel{ipvs, links, sets, rules, conntrack, std::nullopt};
+  plan::Mirror mirror;
+  const auto apply = [&](std::vector<plan::SetChange> changes) {
+    plan::Transaction transaction;
+    transaction.phases.push_back({"add elements", std::move(changes)});
+    sets.calls.clear();
+    CHECK(sync::Applier(kernel, mirror, [] {}).apply(transaction, {}).failures.empty());
+    return sets.calls;
+  };
+  const auto vips = [](std::uint32_t count) {
+    plan::SetChange change{{netlink::Family::ipv4, ipset::SetId::nft_vips}, {}};
+    for (std::uint32_t i = 0; i < count; ++i)
+      change.ops.push_back({true, ipset::IpElement{IpAddress::v4(0x0a600001 + i)}});
+    return change;
+  };
+  const auto ranges = [](std::uint32_t services, std::uint32_t each) {
+    plan::SetChange change{{netlink::Family::ipv4, ipset::SetId::nft_source_ranges}, {}};
+    for (std::uint32_t i = 0; i < services * each; ++i)
+      change.ops.push_back({true, ipset::IpPortNetElement{
+                                      IpAddress::v4(0x0a600001 + i / each), netlink::Protocol::tcp,
+                                      80, netlink::IpPrefix::of(IpAddress::v4(i << 8), 24)}});
+    return change;
+  };
+  using Calls = std::vector<std::size_t>;
+  CHECK(apply({ranges(1, 10), vips(5)}) == Calls{15});
+  CHECK(apply({ranges(1, 10), vips(2000)}) == Calls{1024, 986});
+  CHECK(apply({ranges(1, 3000), vips(1)}) == Calls{3000, 1});
+  CHECK(apply({ranges(3, 600)}) == Calls{1200, 600});
+}
+
 }  // namespace
 }  // namespace ipvsproxier::test

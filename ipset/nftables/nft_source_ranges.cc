@@ -1,0 +1,217 @@
+#include "ipset/nftables/nft_source_ranges.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <utility>
+
+#include "ipset/nftables/rule_expressions.h"
+#include "ipset/rules/nft_catalog.h"
+#include "ipset/sets/set_catalog.h"
+
+namespace ipvsproxier::ipset {
+
+namespace {
+
+using netlink::ErrorKind;
+using netlink::IpPrefix;
+using netlink::NftAddChain;
+using netlink::NftAddElements;
+using netlink::NftAddRule;
+using netlink::NftAddSet;
+using netlink::NftDeleteChain;
+using netlink::NftDeleteElements;
+using netlink::NftDeleteSet;
+using netlink::NftFlushChain;
+using netlink::NftFlushSet;
+using netlink::NftUnit;
+using netlink::Result;
+using netlink::Status;
+
+std::string restricted_map(netlink::Family family) {
+  return std::string(name_in_table(set_name(SetId::nft_source_ranges, family)));
+}
+
+std::vector<netlink::NftRuleSpec> rules_of_ranges(const RestrictedService& service) {
+  const auto name = ranges_name(service);
+  const auto family = service.address.family();
+  return {{.chain = name, .expressions = returns_sources_in(name, family)},
+          {.chain = name, .expressions = expressions_of({.target = Verdict::drop}, family)}};
+}
+
+// Whether the chain lets its ranges pass and nothing else.
+bool is_intact(const FilterContents& contents, const RestrictedService& service) {
+  const auto chain = contents.chains.find(ranges_name(service));
+  if (chain == contents.chains.end() || chain->second.base) return false;
+  return std::ranges::equal(chain->second.rules, rules_of_ranges(service), {},
+                            &FilterRule::expressions, &netlink::NftRuleSpec::expressions);
+}
+
+// The ranges that go and those that come: whole intervals, as the kernel takes no part of one.
+NftUnit step_between(const RestrictedService& service, const std::set<IpPrefix>& old_ranges,
+                     const std::set<IpPrefix>& new_ranges) {
+  const auto before = outermost_of({old_ranges.begin(), old_ranges.end()});
+  const auto after = outermost_of({new_ranges.begin(), new_ranges.end()});
+  std::vector<IpPrefix> leaving;
+  std::vector<IpPrefix> coming;
+  std::ranges::set_difference(before, after, std::back_inserter(leaving));
+  std::ranges::set_difference(after, before, std::back_inserter(coming));
+  const auto table = nft_table_of(service.address.family());
+  const auto name = ranges_name(service);
+  NftUnit unit;
+  if (!leaving.empty())
+    unit.ops.emplace_back(NftDeleteElements{table, name, intervals_of(std::move(leaving))});
+  if (!coming.empty())
+    unit.ops.emplace_back(NftAddElements{table, name, intervals_of(std::move(coming))});
+  return unit;
+}
+
+std::optional<RestrictedService> restricted_by(const netlink::NftElement& element) {
+  const auto* verdict = element.data ? std::get_if<netlink::NftVerdict>(&*element.data) : nullptr;
+  if (verdict == nullptr) return std::nullopt;
+  auto service = restricted_of(verdict->chain);
+  if (!service || restricted_element_of(*service) != element) return std::nullopt;
+  return service;
+}
+
+// Everything of a restricted virtual service, whatever of it is there.
+NftUnit whole_of(const RestrictedService& service, const std::set<IpPrefix>& ranges) {
+  const auto table = nft_table_of(service.address.family());
+  const auto name = ranges_name(service);
+  NftUnit unit{{NftAddSet{table, ranges_set_of(service)}, NftFlushSet{table, name},
+                NftAddElements{table, name, intervals_of({ranges.begin(), ranges.end()})},
+                NftAddChain{table, {.name = name, .base = {}}}, NftFlushChain{table, name}}};
+  for (auto& rule : rules_of_ranges(service))
+    unit.ops.emplace_back(NftAddRule{table, std::move(rule)});
+  unit.ops.emplace_back(NftAddElements{
+      table, restricted_map(service.address.family()), {restricted_element_of(service)}});
+  return unit;
+}
+
+NftDeleteElements leave_map(const RestrictedService& service) {
+  auto element = restricted_element_of(service);
+  element.data.reset();
+  const auto family = service.address.family();
+  return {nft_table_of(family), restricted_map(family), {std::move(element)}};
+}
+
+NftUnit removal_of(const RestrictedService& service) {
+  const auto table = nft_table_of(service.address.family());
+  const auto name = ranges_name(service);
+  return {{leave_map(service), NftDeleteChain{table, name}, NftDeleteSet{table, name}}};
+}
+
+// Whether the kernel may have done it.
+bool is_lost(const Status& status) {
+  return !status &&
+         (status.error().kind == ErrorKind::timeout || status.error().kind == ErrorKind::overrun);
+}
+
+// A removal of what is not there has nothing to do.
+Status unless_missing(Status status) {
+  if (!status && status.error().kind == ErrorKind::missing) return {};
+  return status;
+}
+
+}  // namespace
+
+Status NftSourceRanges::commit(NftUnit unit) {
+  return table_.apply({&unit, 1}).front();
+}
+
+Result<std::optional<std::vector<RestrictedService>>> NftSourceRanges::services(
+    netlink::Family family) {
+  using Found = std::optional<std::vector<RestrictedService>>;
+  const auto table = nft_table_of(family);
+  const auto map = restricted_map(family);
+  auto frame = table_.list_frame(table);
+  if (!frame) return std::move(frame.error());
+  if (!*frame || !(*frame)->sets.contains(map)) return Found{};
+  auto restricted = table_.list_elements(table, map);
+  if (!restricted) return std::move(restricted.error());
+  std::vector<RestrictedService> services;
+  for (const auto& element : restricted->value_or(std::vector<netlink::NftElement>{}))
+    if (const auto service = restricted_by(element); service && is_intact(**frame, *service))
+      services.push_back(*service);
+  return Found(std::move(services));
+}
+
+Result<std::set<IpPrefix>> NftSourceRanges::read(const RestrictedService& service) {
+  const auto family = service.address.family();
+  auto listed = table_.list_elements(nft_table_of(family), ranges_name(service));
+  if (!listed) return std::move(listed.error());
+  if (!*listed) return std::set<IpPrefix>{};
+  const auto prefixes = prefixes_of(**listed, family);
+  if (!prefixes) return std::set<IpPrefix>{};
+  return std::set<IpPrefix>(prefixes->begin(), prefixes->end());
+}
+
+Result<std::optional<NftSourceRanges::Ranges>> NftSourceRanges::read_all(netlink::Family family) {
+  forget(family);
+  auto found = services(family);
+  if (!found) return std::move(found.error());
+  if (!*found) return std::optional<Ranges>{};
+  Ranges ranges;
+  for (const auto& service : **found) {
+    auto own = read(service);
+    if (!own) return std::move(own.error());
+    if (!own->empty()) ranges[service] = *std::move(own);
+  }
+  remember(family, ranges);
+  return std::optional(std::move(ranges));
+}
+
+Result<const NftSourceRanges::Ranges*> NftSourceRanges::known(netlink::Family family) {
+  if (!known_.contains(family)) {
+    auto read = read_all(family);
+    if (!read) return std::move(read.error());
+    if (!*read) remember(family, {});
+  }
+  return &known_[family];
+}
+
+NftUnit NftSourceRanges::change(const RestrictedService& service, const std::set<IpPrefix>& before,
+                                const std::set<IpPrefix>& after) {
+  if (after.empty()) return removal_of(service);
+  return before.empty() ? whole_of(service, after) : step_between(service, before, after);
+}
+
+Status NftSourceRanges::settle(const RestrictedService& service, std::set<IpPrefix> after,
+                               Status outcome) {
+  const auto family = service.address.family();
+  if (is_lost(outcome)) {
+    forget(family);
+    return outcome;
+  }
+  if (!outcome) outcome = after.empty() ? remove(service) : write(service, after);
+  if (is_lost(outcome)) forget(family);
+  const auto known = known_.find(family);
+  if (!outcome || known == known_.end()) return outcome;
+  if (after.empty())
+    known->second.erase(service);
+  else
+    known->second[service] = std::move(after);
+  return outcome;
+}
+
+Status NftSourceRanges::write(const RestrictedService& service, const std::set<IpPrefix>& ranges) {
+  auto unit = whole_of(service, ranges);
+  auto status = commit(unit);
+  if (status || status.error().kind != ErrorKind::already) return status;
+  // The map sends its packets somewhere else.
+  unit.ops.insert(unit.ops.end() - 1, leave_map(service));
+  return commit(std::move(unit));
+}
+
+Status NftSourceRanges::remove(const RestrictedService& service) {
+  auto status = commit(removal_of(service));
+  if (status || status.error().kind != ErrorKind::missing) return status;
+  // Some of it is gone already.
+  const auto table = nft_table_of(service.address.family());
+  const auto name = ranges_name(service);
+  if (auto left = unless_missing(commit({{leave_map(service)}})); !left) return left;
+  if (auto chain = unless_missing(commit({{NftDeleteChain{table, name}}})); !chain) return chain;
+  return unless_missing(commit({{NftDeleteSet{table, name}}}));
+}
+
+}  // namespace ipvsproxier::ipset

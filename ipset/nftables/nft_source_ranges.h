@@ -1,0 +1,61 @@
+#pragma once
+
+// NftSourceRanges: the source ranges of restricted virtual services in our tables of nf_tables.
+// Each has a set and a chain of its own, to which the map "restricted" leads (nft_set_elements.h).
+// What the kernel has is remembered, so that a change writes what differs. Sync thread only.
+
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "ipset/nftables/filter_table.h"
+#include "ipset/nftables/nft_set_elements.h"
+#include "netlink/ip_address.h"
+#include "netlink/nftables/nftables_types.h"
+#include "netlink/result.h"
+
+namespace ipvsproxier::ipset {
+
+class NftSourceRanges {
+ public:
+  // Of each restricted virtual service of a family; also those that are part of others, which the
+  // kernel's intervals do not have.
+  using Ranges = std::map<RestrictedService, std::set<netlink::IpPrefix>>;
+
+  // `table` must outlive this.
+  explicit NftSourceRanges(FilterTable& table) : table_(table) {}
+
+  // The virtual services whose chain is as we wrote it; nullopt without the map.
+  netlink::Result<std::optional<std::vector<RestrictedService>>> services(netlink::Family family);
+  // The ranges of one; empty if it has no set, or intervals that are no prefixes.
+  netlink::Result<std::set<netlink::IpPrefix>> read(const RestrictedService& service);
+  // Those of all; nullopt without the map. Remembers them.
+  netlink::Result<std::optional<Ranges>> read_all(netlink::Family family);
+
+  void remember(netlink::Family family, Ranges ranges) { known_[family] = std::move(ranges); }
+  void forget(netlink::Family family) { known_.erase(family); }
+  // Reads them unless they are remembered.
+  netlink::Result<const Ranges*> known(netlink::Family family);
+
+  // What makes the ranges of a virtual service `after` where the kernel has `before`; nothing to do
+  // is no operation. Without ranges it is not restricted.
+  static netlink::NftUnit change(const RestrictedService& service,
+                                 const std::set<netlink::IpPrefix>& before,
+                                 const std::set<netlink::IpPrefix>& after);
+  // Takes the outcome of such a unit. The kernel refused it if it holds something else than
+  // remembered: then all is written, whatever is there.
+  netlink::Status settle(const RestrictedService& service, std::set<netlink::IpPrefix> after,
+                         netlink::Status outcome);
+  netlink::Status remove(const RestrictedService& service);
+
+ private:
+  netlink::Status write(const RestrictedService& service,
+                        const std::set<netlink::IpPrefix>& ranges);
+  netlink::Status commit(netlink::NftUnit unit);
+
+  FilterTable& table_;
+  std::map<netlink::Family, Ranges> known_;  // no entry: unknown
+};
+
+}  // namespace ipvsproxier::ipset
