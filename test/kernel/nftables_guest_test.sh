@@ -71,7 +71,8 @@ loads_what_it_saves() {
   words=$(nft_words)
   listing=$("$ipvsctl" rules && "$ipvsctl" sets) || return 1
   "$ipvsctl" rules -4 -o save >"$work/save" && "$ipvsctl" rules -6 -o save >>"$work/save" || return 1
-  nft -c -f "$work/save" && nft flush ruleset && [ -z "$(nft list ruleset)" ] && nft -f "$work/save" ||
+  nft -c -f "$work/save" && nft flush ruleset && [ -z "$(nft list ruleset)" ] &&
+    has "$("$ipvsctl" sets)" 'neither iptables nor nf_tables has sets of ours' && nft -f "$work/save" ||
     { cat "$work/save"; return 1; }
   diff <(echo "$words") <(nft_words) && diff <(echo "$listing") <("$ipvsctl" rules && "$ipvsctl" sets) &&
     # In the place of what is there.

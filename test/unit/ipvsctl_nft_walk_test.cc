@@ -229,6 +229,18 @@ TEST_CASE("explain: a rule of another table of nf_tables is not judged by our se
   CHECK(end_of(walk) == "served sees 10.244.0.1");
 }
 
+TEST_CASE("explain: a set of our name and another type is not judged as ours") {
+  const auto spec = ipset::set_spec(ipset::SetId::nft_vips, Family::ipv4);
+  const auto table = ipset::nft_table_of(Family::ipv4);
+  NftNode node;
+  node.kernel = {};
+  auto other = ipset::nft_set_of(spec);
+  other.key_type = netlink::nft_type({netlink::NftType::mark});
+  const netlink::NftUnit unit{{netlink::NftAddTable{table}, netlink::NftAddSet{table, other}}};
+  REQUIRE(node.table.apply({&unit, 1}).front());
+  CHECK_FALSE(node.read().sets.contains(spec.name));
+}
+
 TEST_CASE("the sets of nf_tables are no IP sets that rules of iptables use") {
   const auto with = [](std::string set) {
     ipset::WholeTable table;

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "cmd/ipvsctl/listing/foreign_sets.h"
 #include "ipset/nftables/nft_set_elements.h"
 #include "ipset/nftables/nft_set_table.h"
 #include "ipset/nftables/rule_decoding.h"
@@ -32,6 +33,16 @@ bool has_ranges_of_all(const std::vector<netlink::NftElement>& map,
     if (const auto* range = std::get_if<ipset::IpPortNetElement>(&element))
       services.insert({range->ip, range->protocol, range->port});
   return services.size() == map.size();
+}
+
+// Whether the set is of the type that we make; with source ranges, those of each Service as well.
+bool is_as_made(const ipset::FilterContents& contents, SetId id, Family family) {
+  const auto name = std::string(ipset::name_in_table(ipset::set_name(id, family)));
+  return std::ranges::all_of(contents.sets, [&](const auto& one) {
+    const bool is_part = one.first == name || (id == SetId::nft_source_ranges &&
+                                               ipset::restricted_of(one.first).has_value());
+    return !is_part || is_our_set(one.second.spec, family);
+  });
 }
 
 Status read_set(ipset::FilterTable& nftables, ipset::NftSetTable& sets, SetId id, Family family,
@@ -91,8 +102,10 @@ Status read_our_nft_table(ipset::FilterTable& nftables, Family family, NodeReadi
   keep_places(**frame, to_string(ipset::nft_table_of(family)), whole, node);
   node.tables.insert_or_assign(plan::TableKey{family, ipset::Table::kube_ipvs}, std::move(whole));
   ipset::NftSetTable sets(nftables);
-  for (const auto id : ipset::kNftSetIds)
+  for (const auto id : ipset::kNftSetIds) {
+    if (!is_as_made(**frame, id, family)) continue;
     if (auto status = read_set(nftables, sets, id, family, node); !status) return status;
+  }
   return {};
 }
 

@@ -37,8 +37,15 @@ Result<SetListing> list_all(SetTables& tables) {
   for (const auto family : netlink::kFamilies) {
     const auto frame = tables.programmed.nftables->list_frame(ipset::nft_table_of(family));
     if (!frame) return frame.error();
-    if (*frame)
-      std::ranges::move(foreign_sets_of(**frame, family), std::back_inserter(listing.foreign));
+    if (!*frame) continue;
+    auto foreign = foreign_sets_of(**frame, family);
+    // One of our name and another type is not ours.
+    std::erase_if(listing.sets, [&](const ListedSet& set) {
+      return std::ranges::any_of(foreign, [&](const ForeignSet& one) {
+        return set.spec.name == to_string(ipset::nft_table_of(family)) + " " + one.name;
+      });
+    });
+    std::ranges::move(foreign, std::back_inserter(listing.foreign));
   }
   if (!tables.of_ip_set) return listing;
   auto leftovers = list_sets(*tables.of_ip_set, PacketFilter::iptables);
