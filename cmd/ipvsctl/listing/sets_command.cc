@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "cmd/ipvsctl/commands.h"
 #include "cmd/ipvsctl/listing/foreign_sets.h"
@@ -22,6 +23,24 @@ using ipset::ListedSet;
 using ipset::PacketFilter;
 using netlink::Result;
 
+// The sets of others in our tables.
+Result<std::vector<ForeignSet>> read_foreign(ipset::FilterTable& nftables) {
+  std::vector<ForeignSet> foreign;
+  for (const auto family : netlink::kFamilies) {
+    const auto frame = nftables.list_frame(ipset::nft_table_of(family));
+    if (!frame) return frame.error();
+    if (*frame) std::ranges::move(foreign_sets_of(**frame, family), std::back_inserter(foreign));
+  }
+  return foreign;
+}
+
+// Also one of a name of ours, with another type.
+bool has_set(const std::vector<ForeignSet>& foreign, const std::string& name) {
+  return std::ranges::any_of(foreign, [&](const ForeignSet& one) {
+    return name == to_string(ipset::nft_table_of(one.family)) + " " + one.name;
+  });
+}
+
 Result<SetListing> list_all(SetTables& tables) {
   SetListing listing;
   if (!tables.of_nft) {
@@ -34,19 +53,11 @@ Result<SetListing> list_all(SetTables& tables) {
   auto sets = list_sets(*tables.of_nft, PacketFilter::nftables);
   if (!sets) return sets.error();
   listing.sets = *std::move(sets);
-  for (const auto family : netlink::kFamilies) {
-    const auto frame = tables.programmed.nftables->list_frame(ipset::nft_table_of(family));
-    if (!frame) return frame.error();
-    if (!*frame) continue;
-    auto foreign = foreign_sets_of(**frame, family);
-    // One of our name and another type is not ours.
-    std::erase_if(listing.sets, [&](const ListedSet& set) {
-      return std::ranges::any_of(foreign, [&](const ForeignSet& one) {
-        return set.spec.name == to_string(ipset::nft_table_of(family)) + " " + one.name;
-      });
-    });
-    std::ranges::move(foreign, std::back_inserter(listing.foreign));
-  }
+  auto foreign = read_foreign(*tables.programmed.nftables);
+  if (!foreign) return foreign.error();
+  listing.foreign = *std::move(foreign);
+  std::erase_if(listing.sets,
+                [&](const ListedSet& set) { return has_set(listing.foreign, set.spec.name); });
   if (!tables.of_ip_set) return listing;
   auto leftovers = list_sets(*tables.of_ip_set, PacketFilter::iptables);
   if (!leftovers) return leftovers.error();
@@ -81,6 +92,11 @@ Result<std::optional<ListedSet>> list_ranges(ipset::FilterTable& nftables,
 
 Result<std::optional<ListedSet>> find_set(SetTables& tables, const std::string& name) {
   if (tables.of_nft) {
+    const auto foreign = read_foreign(*tables.programmed.nftables);
+    if (!foreign) return foreign.error();
+    if (has_set(*foreign, name))
+      return netlink::Error{netlink::ErrorKind::unsupported, 0,
+                            "the set of the name " + name + " is not ours"};
     auto set = tables.of_nft->list(name);
     if (!set || *set) return set;
     auto ranges = list_ranges(*tables.programmed.nftables, name);
