@@ -145,9 +145,8 @@ TEST_CASE("kernel: traffic: ports for health checks answer at the node's address
   bed.manifests.put(service);
   bed.start();
   // The main thread listens some time after the sync.
-  CHECK(eventually([&] {
-    return health(cluster.client(), kNodeAddress[0], kHealthPort) != "none\n";
-  }));
+  CHECK(eventually(
+      [&] { return health(cluster.client(), kNodeAddress[0], kHealthPort) != "none\n"; }));
   for (const Host* from : three_sides(cluster)) {
     for (std::size_t family = 0; family < 2; ++family) {
       for (const char* address : {kNodeAddress[family], kClusterIp[family], kBalanced[family]}) {
