@@ -56,8 +56,8 @@ TEST_CASE("sets: a line for each, and a document") {
   CHECK(document["sets"][0]["elementCount"] == 2);
   CHECK(document["sets"][0]["type"] == "hash:ip,port");
   CHECK(sets_text({}, SetFormat::yaml) == "sets: []\n");
-  CHECK(sets_text({}, SetFormat::text).ends_with(
-      "Most\nneither iptables nor nf_tables has sets of ours\n"));
+  CHECK(sets_text({}, SetFormat::text)
+            .ends_with("Most\nneither iptables nor nf_tables has sets of ours\n"));
 }
 
 TEST_CASE("sets: those of nf_tables have no limit; what is left over or of others is told") {
