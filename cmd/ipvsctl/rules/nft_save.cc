@@ -139,8 +139,8 @@ std::string interval_text(const netlink::Bytes& first, const netlink::NftElement
     bounds.back().interval_end = true;
     last = end->key;
     // The one before it: it is above `first`, so not 0.
-    for (auto byte = last.rbegin(); byte != last.rend(); ++byte)
-      if ((*byte)-- != 0) break;
+    auto bytes = last.size();
+    while (bytes > 0 && last[bytes - 1]-- == 0) --bytes;
   }
   if (const auto prefixes = ipset::prefixes_of(bounds, family))
     return prefixes->front().to_string();
