@@ -332,7 +332,8 @@ TEST_CASE("rules of nf_tables: as nft -f takes them") {
         "table ip kube-ipvs {\n    chain svc_keep {\n    }\n}\n");
   // An interval that is no prefix, and one without an end.
   const auto bound = [](const char* address, bool is_end) {
-    const auto bytes = ip(address).bytes();
+    const auto parsed = ip(address);
+    const auto bytes = parsed.bytes();
     return netlink::NftElement{
         .key = {bytes.begin(), bytes.end()}, .key_end = {}, .interval_end = is_end, .data = {}};
   };
