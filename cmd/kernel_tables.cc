@@ -247,13 +247,6 @@ KernelTables open_loaded_tables() {
   return tables;
 }
 
-std::unique_ptr<ipset::FilterTable> open_our_nft_table() {
-  if (!netlink::module_present("nf_tables")) return nullptr;
-  auto opened = ipset::KernelFilterTable::open();
-  if (!opened || !has_our_nft_table(**opened).value_or(false)) return nullptr;
-  return *std::move(opened);
-}
-
 netlink::Result<ProgrammedFilter> open_programmed_filter() {
   ProgrammedFilter programmed;
   if (!netlink::module_present("nf_tables")) return programmed;
@@ -264,6 +257,12 @@ netlink::Result<ProgrammedFilter> open_programmed_filter() {
   if (*ours) programmed.filter = PacketFilter::nftables;
   programmed.nftables = *std::move(opened);
   return programmed;
+}
+
+std::unique_ptr<ipset::FilterTable> open_our_nft_table() {
+  auto programmed = open_programmed_filter();
+  if (!programmed || programmed->filter != PacketFilter::nftables) return nullptr;
+  return std::move(programmed->nftables);
 }
 
 KernelTables open_tables_to_read(const Options& options) {

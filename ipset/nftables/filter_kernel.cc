@@ -124,7 +124,7 @@ Status KernelFilterTable::end_reading(Reading reading) {
     monitor_->take(events);
     if (events.overrun) return changed_meanwhile();
     for (const auto& change : events.changes)
-      if (change.table == reading.table && change.port != port()) return changed_meanwhile();
+      if (change.port != port()) return changed_meanwhile();
     // Generations wrap around.
     if (events.generation && static_cast<std::int32_t>(*events.generation - *now) >= 0) return {};
     pollfd ready{monitor_->fd(), POLLIN, 0};

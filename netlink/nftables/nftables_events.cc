@@ -21,8 +21,7 @@ void NftEventReader::take(ByteView datagram, NftEvents& events) const {
       if (since_ && static_cast<std::int32_t>(*generation - *since_) <= 0) events.changes.clear();
     }
     auto table = nft_table_of(**message);
-    if (!table || (!tables_.empty() && std::ranges::find(tables_, *table) == tables_.end()))
-      continue;
+    if (!table || std::ranges::find(tables_, *table) == tables_.end()) continue;
     events.changes.insert({*std::move(table), (*message)->port});
     if (events.changes.size() <= kMostChanges) continue;
     events.changes.clear();

@@ -37,7 +37,6 @@ class NftEventReader {
   // More changers between two readings are an overrun: a set of events stays small.
   static constexpr std::size_t kMostChanges = 256;
 
-  // Without tables all are watched.
   explicit NftEventReader(std::vector<NftTableKey> tables) : tables_(std::move(tables)) {}
 
   // From now on watches these instead, and transactions after this generation.

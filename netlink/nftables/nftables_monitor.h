@@ -23,7 +23,7 @@ class NftMonitor {
  public:
   static constexpr int kReceiveBuffer = 4 << 20;  // bytes
 
-  // Starts watching these tables, which need not exist; without any, all tables. Transactions that
+  // Starts watching these tables, which need not exist. Transactions that
   // the socket `own_port` asks for (NlChannel::port(); 0: none) are not told. `unsupported` without
   // nfnetlink, `denied` without CAP_NET_ADMIN.
   static Result<std::unique_ptr<NftMonitor>> open(std::vector<NftTableKey> tables,

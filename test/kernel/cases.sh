@@ -15,6 +15,14 @@ check() {
   fi
 }
 
+# has TEXT LINE...: the text has each of them.
+has() {
+  local line
+  for line in "${@:2}"; do
+    grep -qF -- "$line" <<<"$1" || { printf 'no line "%s" in:\n%s\n' "$line" "$1"; return 1; }
+  done
+}
+
 # The last command of a script.
 finish() {
   echo "test cases: $cases | $((cases - failures)) passed | $failures failed"

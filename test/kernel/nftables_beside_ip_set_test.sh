@@ -11,13 +11,6 @@ ipvsctl=$build/cmd/ipvsctl/ipvsctl
 work=$(mktemp -d -p /run)
 cd "$here/../.." || exit 1
 
-# has TEXT LINE...: the text has each of them.
-has() {
-  local line
-  for line in "${@:2}"; do
-    grep -qF -- "$line" <<<"$1" || { printf 'no line "%s" in:\n%s\n' "$line" "$1"; return 1; }
-  done
-}
 has_ip_set() { [ -d /sys/module/ip_set ]; }
 nothing='neither iptables nor nf_tables has'
 

@@ -27,13 +27,6 @@ start_daemon() {
 start_daemon
 
 bad='MISSING|NOT OURS|NOT IN|NOT CALLED|LEFT OVER|no rule leads'
-# has TEXT LINE...: the text has each of them.
-has() {
-  local line
-  for line in "${@:2}"; do
-    grep -qF -- "$line" <<<"$1" || { printf 'no line "%s" in:\n%s\n' "$line" "$1"; return 1; }
-  done
-}
 shows_rules() {
   local text
   text=$("$ipvsctl" rules) || return 1
