@@ -1,6 +1,5 @@
 #include "cmd/kernel_tables.h"
 
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,7 +11,6 @@
 
 #include "cmd/absent_tables.h"
 #include "cmd/host_families.h"
-#include "cmd/packet_filter_choice.h"
 #include "cmd/packet_filter_facts.h"
 #include "cmd/settings.h"
 #include "ipset/nft/nft_tables.h"
@@ -28,7 +26,6 @@
 #include "netlink/ipvs/ipvs_kernel.h"
 #include "netlink/kernel_module.h"
 #include "netlink/links/link_kernel.h"
-#include "proxier/check/kernel_modules.h"
 
 namespace ipvsproxier::cmd {
 
@@ -119,47 +116,42 @@ class EmptySetTable final : public AbsentSetTable {
   }
 };
 
-class EmptyFilterTable final : public ipset::FilterTable {
+// Reads through `inner`; nullptr: there is nothing to read. Says that it writes, and writes
+// nothing.
+class DryFilterTable final : public ipset::FilterTable {
  public:
+  explicit DryFilterTable(std::unique_ptr<ipset::FilterTable> inner) : inner_(std::move(inner)) {}
+
   std::vector<netlink::Status> apply(std::span<const netlink::NftUnit> units) override {
-    return std::vector<netlink::Status>(
-        units.size(), netlink::Error{ErrorKind::unsupported, 0, "nothing is written here"});
+    return std::vector<netlink::Status>(units.size());
   }
   netlink::Result<std::vector<netlink::NftTableKey>> list_tables() override {
+    if (inner_) return inner_->list_tables();
     return std::vector<netlink::NftTableKey>{};
   }
   netlink::Result<std::optional<ipset::FilterContents>> list_frame(
-      const netlink::NftTableKey& /*table*/) override {
+      const netlink::NftTableKey& table) override {
+    if (inner_) return inner_->list_frame(table);
     return std::optional<ipset::FilterContents>{};
   }
-  netlink::Result<std::optional<ElementsPart>> begin_elements(const netlink::NftTableKey& /*table*/,
-                                                              const std::string& /*set*/) override {
+  netlink::Result<std::optional<ElementsPart>> begin_elements(const netlink::NftTableKey& table,
+                                                              const std::string& set) override {
+    if (inner_) return inner_->begin_elements(table, set);
     return std::optional<ElementsPart>{};
   }
-  netlink::Result<ElementsPart> next_elements() override { return no_filter_listing(); }
-  std::uint32_t port() const override { return 0; }
+  netlink::Result<ElementsPart> next_elements() override {
+    return inner_ ? inner_->next_elements() : no_filter_listing();
+  }
+  std::uint32_t port() const override { return inner_ ? inner_->port() : 0; }
+
+ private:
+  std::unique_ptr<ipset::FilterTable> inner_;
 };
 
-// Of a daemon that finds no table of ours, as far as that can be told without trying.
-bool would_take_nftables(const Options& options) {
-  if (options.compat || options.packet_filter == PacketFilterWish::iptables) return false;
-  if (options.packet_filter == PacketFilterWish::nftables) return true;
-  if (uses_legacy_iptables()) return false;
-  if (netlink::module_present("nf_tables")) return true;
-  utsname system{};
-  if (::uname(&system) != 0) return false;
-  const auto index = check::read_module_index({}, system.release);
-  return index.files.contains("nf_tables");
-}
-
-}  // namespace
-
-namespace {
-
 // What an earlier process may have left in the packet filter that is not `filter`. Loads nothing.
-void open_other_filter(PacketFilter filter, KernelTables& tables) {
+void open_other_filter(PacketFilter filter, ipset::IptcSettings settings, KernelTables& tables) {
   if (filter == PacketFilter::nftables) {
-    tables.other_rules = std::make_unique<ipset::IptcRuleTable>();
+    tables.other_rules = std::make_unique<ipset::IptcRuleTable>(std::move(settings));
     if (!netlink::module_present("ip_set")) return;
     if (auto sets = ipset::LibipsetTable::open()) tables.other_sets = *std::move(sets);
   } else if (tables.nftables && has_our_nft_table(*tables.nftables).value_or(true)) {
@@ -201,20 +193,14 @@ std::optional<KernelTables> open_kernel_tables(const Options& options, spdlog::l
     tables.nftables = *std::move(opened);
   else
     logger.info("{}", netlink::to_string(opened.error()));
-  const auto facts = packet_filter_facts(options.packet_filter, options.compat,
-                                         kernel_packet_filters(tables.nftables.get()));
-  auto choice = choose_packet_filter(options.packet_filter, options.compat, facts);
-  if (choice)
-    logger.info("packet filter: {} ({})", to_string(choice->filter), choice->reason);
-  else
-    logger.error("{}", netlink::to_string(choice.error()));
-  if (!choice && options.packet_filter == PacketFilterWish::nftables) return std::nullopt;
-  tables.packet_filter_reason = choice ? choice->reason : netlink::to_string(choice.error());
-  // What iptables lacks may still be loaded: its tables are tried again.
-  const auto filter = choice ? choice->filter : PacketFilter::iptables;
+  const auto choice = settle_packet_filter(options.packet_filter, options.compat,
+                                           kernel_packet_filters(tables.nftables.get()), logger);
+  if (!choice) return std::nullopt;
+  tables.packet_filter_reason = choice->reason;
+  const auto filter = choice->filter;
   const auto modules = needed_modules(filter);
   netlink::load_modules(std::vector<std::string_view>(modules.begin(), modules.end()));
-  open_other_filter(filter, tables);
+  open_other_filter(filter, {}, tables);
   if (filter == PacketFilter::nftables)
     use_nftables(tables);
   else
@@ -265,21 +251,32 @@ std::unique_ptr<ipset::FilterTable> open_our_nft_table() {
   return std::move(programmed->nftables);
 }
 
-KernelTables open_tables_to_read(const Options& options) {
+netlink::Result<KernelTables> open_tables_to_read(const Options& options, spdlog::logger& logger) {
   auto tables = open_loaded_tables();
+  auto programmed = open_programmed_filter();
+  if (!programmed) return programmed.error();
+  tables.nftables = std::make_unique<DryFilterTable>(std::move(programmed->nftables));
+  const auto choice = settle_packet_filter(options.packet_filter, options.compat,
+                                           loaded_packet_filters(tables.nftables.get()), logger);
+  if (!choice) return choice.error();
+  tables.packet_filter_reason = choice->reason;
   if (!tables.ipvs) tables.ipvs = std::make_unique<EmptyIpvsTable>();
-  if (!tables.sets) tables.sets = std::make_unique<EmptySetTable>();
   // Its flows belong to real servers that are removed, and none is removed.
   tables.conntrack = std::make_unique<AbsentConntrackTable>(
       netlink::Error{ErrorKind::unsupported, 0, "connection tracking is not read"});
-  tables.rules = std::make_unique<ipset::IptcRuleTable>(ipset::IptcSettings{.dry_run = true});
-  tables.nftables = open_our_nft_table();
-  if (!tables.nftables && would_take_nftables(options))
-    tables.nftables = std::make_unique<EmptyFilterTable>();
-  if (!tables.nftables) return tables;
-  use_nftables(tables);
-  // Trying it would load modules.
-  tables.family_usable = [](netlink::Family) { return netlink::Status{}; };
+  open_other_filter(choice->filter, {.dry_run = true}, tables);
+  if (choice->filter == PacketFilter::nftables) {
+    use_nftables(tables);
+    // Trying it would load modules.
+    tables.family_usable = [](netlink::Family) { return netlink::Status{}; };
+    return tables;
+  }
+  if (!tables.sets) tables.sets = std::make_unique<EmptySetTable>();
+  auto rules = std::make_unique<ipset::IptcRuleTable>(ipset::IptcSettings{.dry_run = true});
+  tables.family_usable = [table = rules.get()](netlink::Family family) {
+    return table->family_usable(family);
+  };
+  tables.rules = std::move(rules);
   return tables;
 }
 

@@ -66,9 +66,10 @@ struct ProgrammedFilter {
 netlink::Result<ProgrammedFilter> open_programmed_filter();
 
 // For a dry run, which applies nothing: loads nothing; a table without its module is empty. The
-// packet filter is the one that a daemon with these options would choose; the rule table reports
-// changes and commits nothing. Connection tracking is not read.
-KernelTables open_tables_to_read(const Options& options);
+// packet filter is the one that a daemon with these options would choose; rules of either report
+// changes and commit nothing, and sets must not be changed. Connection tracking is not read. An
+// error: nf_tables does not answer, or is asked for and cannot be used.
+netlink::Result<KernelTables> open_tables_to_read(const Options& options, spdlog::logger& logger);
 
 // Warnings about chains of nf_tables that drop what Services need (nft_tables.h). None if nf_tables
 // is not loaded, because asking would load it.

@@ -1,8 +1,11 @@
 #include "cmd/packet_filter_facts.h"
 
+#include <sys/utsname.h>
+
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <initializer_list>
 #include <string_view>
 #include <vector>
 
@@ -11,6 +14,7 @@
 #include "ipset/rules/rule_iptc.h"
 #include "ipset/sets/set_libipset.h"
 #include "netlink/kernel_module.h"
+#include "proxier/check/kernel_modules.h"
 
 namespace ipvsproxier::cmd {
 
@@ -49,6 +53,18 @@ bool legacy_works() {
          ipset::LibipsetTable::open();
 }
 
+// Whether all of these modules are there or could be loaded. Where no modules are seen, as in a
+// container, the kernel's own are believed to be there.
+bool can_have(std::initializer_list<const char*> modules) {
+  utsname system{};
+  if (::uname(&system) != 0) return true;
+  const auto index = check::read_module_index({}, system.release);
+  return std::ranges::all_of(modules, [&](const char* module) {
+    return netlink::module_present(module) || !index.visible || index.built_in.contains(module) ||
+           index.files.contains(module);
+  });
+}
+
 }  // namespace
 
 bool uses_legacy_iptables() {
@@ -72,12 +88,10 @@ PacketFilterFacts packet_filter_facts(PacketFilterWish wish, bool compat,
     facts.iptables_works = questions.iptables_works();
     return facts;
   }
-  if (questions.nftables != nullptr) {
-    // A table that cannot be listed may be there.
+  // A table that cannot be listed may be there.
+  if (questions.nftables != nullptr)
     facts.has_nft_table = has_our_nft_table(*questions.nftables).value_or(true);
-    facts.nftables_works =
-        static_cast<bool>(ipset::NftRuleTable(*questions.nftables).family_usable(Family::ipv4));
-  }
+  facts.nftables_works = questions.nftables_works();
   if (wish == PacketFilterWish::nftables) return facts;
   for (const auto family : netlink::kFamilies)
     for (const auto table : questions.iptables_tables(family)) {
@@ -98,7 +112,38 @@ PacketFilterQuestions kernel_packet_filters(ipset::FilterTable* nftables) {
   return {.iptables_tables = tables_in_namespace,
           .iptables_chains = chains_in,
           .iptables_works = legacy_works,
+          .nftables_works =
+              [nftables] {
+                return nftables != nullptr &&
+                       ipset::NftRuleTable(*nftables).family_usable(Family::ipv4).has_value();
+              },
           .nftables = nftables};
+}
+
+PacketFilterQuestions loaded_packet_filters(ipset::FilterTable* nftables) {
+  return {.iptables_tables = tables_in_namespace,
+          .iptables_chains = chains_in,
+          .iptables_works =
+              [] {
+                return can_have({"ip_tables", "iptable_nat", "ip_set"});
+              },
+          .nftables_works = [] { return can_have({"nf_tables"}); },
+          .nftables = nftables};
+}
+
+netlink::Result<PacketFilterChoice> settle_packet_filter(PacketFilterWish wish, bool compat,
+                                                         const PacketFilterQuestions& questions,
+                                                         spdlog::logger& logger) {
+  const auto facts = packet_filter_facts(wish, compat, questions);
+  auto choice = choose_packet_filter(wish, compat, facts);
+  if (choice) {
+    logger.info("packet filter: {} ({})", to_string(choice->filter), choice->reason);
+    return choice;
+  }
+  const auto why = netlink::to_string(choice.error());
+  logger.error("{}", why);
+  if (wish == PacketFilterWish::nftables) return choice;
+  return PacketFilterChoice{ipset::PacketFilter::iptables, why};
 }
 
 }  // namespace ipvsproxier::cmd

@@ -1,10 +1,13 @@
 #pragma once
 
-// Reads the facts by which the packet filter is chosen (packet_filter_choice.h). One thread.
+// Reads the facts by which the packet filter is chosen (packet_filter_choice.h), and chooses. One
+// thread.
 
 #include <functional>
 #include <string>
 #include <vector>
+
+#include <spdlog/logger.h>
 
 #include "cmd/packet_filter_choice.h"
 #include "ipset/nftables/filter_table.h"
@@ -20,7 +23,9 @@ struct PacketFilterQuestions {
   std::function<std::vector<std::string>(netlink::Family, ipset::Table)> iptables_chains;
   // Whether legacy iptables and IP sets work; asking may load modules and make a table.
   std::function<bool()> iptables_works;
-  // nullptr: the kernel has no nf_tables.
+  // Whether nf_tables works.
+  std::function<bool()> nftables_works;
+  // nullptr: none is loaded, so that our table is not there.
   ipset::FilterTable* nftables = nullptr;
 };
 
@@ -33,7 +38,19 @@ netlink::Result<bool> has_our_nft_table(ipset::FilterTable& nftables);
 PacketFilterFacts packet_filter_facts(PacketFilterWish wish, bool compat,
                                       const PacketFilterQuestions& questions);
 
-// The questions to the kernel of this network namespace. `nftables` must outlive the result.
+// The questions to the kernel of this network namespace. `nftables` must outlive the result; it is
+// nullptr if the kernel has none.
 PacketFilterQuestions kernel_packet_filters(ipset::FilterTable* nftables);
+
+// The same for a dry run, which loads and writes nothing: a packet filter works if its modules are
+// loaded or could be.
+PacketFilterQuestions loaded_packet_filters(ipset::FilterTable* nftables);
+
+// What a daemon uses, with its reason: the choice, or iptables if neither works or iptables is
+// asked for and does not work, because its tables are tried again. Logs either. An error: nf_tables
+// is asked for and cannot be used.
+netlink::Result<PacketFilterChoice> settle_packet_filter(PacketFilterWish wish, bool compat,
+                                                         const PacketFilterQuestions& questions,
+                                                         spdlog::logger& logger);
 
 }  // namespace ipvsproxier::cmd

@@ -64,13 +64,14 @@ std::string read_query(const serve::HttpRequest& request, inspect::ServiceQuery&
   return "";
 }
 
-std::string settings_of(const Options& options) {
+std::string settings_of(const Options& options, ipset::PacketFilter filter) {
   api::JsonWriter out;
   out.object([&] {
     out.key("config");
     config::write_sorted_config(out, options.config);
     out.member("flags", options.flags);
     out.member("node", options.node_name);
+    out.member("packetFilter", to_string(filter));
     out.member("version", IPVS_PROXIER_VERSION);
   });
   return out.take();
@@ -218,7 +219,7 @@ Control::Control(const Options& options, PacketFilterChoice filter, SyncMail& ma
     : options_(options),
       filter_(std::move(filter)),
       status_(status),
-      settings_(settings_of(options)),
+      settings_(settings_of(options, filter_.filter)),
       question_queue_(mail),
       http_(logger, kLimits),
       probes_(logger, kLimits) {

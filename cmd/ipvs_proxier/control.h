@@ -3,7 +3,7 @@
 // Control: the daemon's answers to ipvsctl, over HTTP on a unix socket for root only:
 //
 //   /v1/status     the daemon's state: version, sync, watches, current problems
-//   /v1/settings   its flags and configuration
+//   /v1/settings   its flags and configuration, and the packet filter that it chose
 //   /v1/objects    the objects that it plans with, as lists in pages:
 //                  ?kind=Service|EndpointSlice|Node [&after=NS/NAME[/SLICE]] [&namespace=NS]
 //                  [&service=NS/NAME]

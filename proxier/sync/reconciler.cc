@@ -161,7 +161,9 @@ SyncReport Reconciler::run_to_end(TimePoint now) {
     if (all.failures.empty() || all.failures == before) break;
     logger_.info("{} operations failed, reading the kernel again", all.failures.size());
   }
-  return finish(now, all);
+  auto report = finish(now, all);
+  take_over(now, report);
+  return report;
 }
 
 void Reconciler::keep_host(Pass& pass) {

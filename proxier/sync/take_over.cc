@@ -19,6 +19,11 @@ constexpr const char* kAgain = "trying again with the next reading of the kernel
 
 }  // namespace
 
+std::vector<ipset::RuleRemoval> removals_from(ipset::PacketFilter other, Family family) {
+  if (other == ipset::PacketFilter::iptables) return ipset::all_removals(family);
+  return {{.family = family, .table = ipset::Table::kube_ipvs}};
+}
+
 struct TakeOver::Removed {
   std::size_t chains = 0;
   std::size_t jumps = 0;
@@ -82,11 +87,8 @@ bool TakeOver::remove_rules(Family family, Removed& removed) {
 bool TakeOver::remove_other(Family family) {
   if (!other_) return true;
   const bool legacy = other_->filter == ipset::PacketFilter::iptables;
-  const auto removals =
-      legacy ? ipset::all_removals(family)
-             : std::vector{ipset::RuleRemoval{.family = family, .table = ipset::Table::kube_ipvs}};
   Removed removed;
-  for (const auto& removal : removals) {
+  for (const auto& removal : removals_from(other_->filter, family)) {
     const auto gone = other_->rules->remove(removal);
     if (!gone) {
       logger_.warn("our earlier rules of {}: {}; {}", to_string(other_->filter),

@@ -18,9 +18,11 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include <spdlog/logger.h>
 
+#include "ipset/rules/packet_filter.h"
 #include "ipset/rules/rule_table.h"
 #include "ipset/rules/rule_types.h"
 #include "netlink/ip_address.h"
@@ -31,6 +33,9 @@ namespace ipvsproxier::sync {
 
 // Removes kube-proxy's leftovers in nf_tables of a family; see ipset/nft/nft_tables.h.
 using RemoveNftLeftovers = std::function<netlink::Result<ipset::RemovedNft>(netlink::Family)>;
+
+// What goes of our rules in the packet filter that is not used, in this order.
+std::vector<ipset::RuleRemoval> removals_from(ipset::PacketFilter other, netlink::Family family);
 
 class TakeOver {
  public:

@@ -146,6 +146,45 @@ check "tables of others are none of its business" is_left_alone
 kill "$(cat /run/work/daemon.pid)"
 wait
 
+objects=(--manifests /run/work/objects.yaml --hostname-override node)
+# plans STATUS WORD LINE...: what ipvsctl plan says of a daemon with this --packet-filter.
+plans() {
+  local text
+  text=$("$ipvsctl" plan "${objects[@]}" "--packet-filter=$2" 2>&1)
+  [ $? -eq "$1" ] && has "$text" "${@:3}" || { echo "$text"; return 1; }
+}
+plans_to_iptables() {
+  local before
+  before=$(nft list ruleset)
+  plans 0 auto || return 1
+  plans 1 iptables '+ IPv4 nat: -A KUBE-SERVICES' '+ set KUBE-CLUSTER-IP' \
+    'chains and 0 jumps in nftables, which is not used' '- set ip kube-ipvs services' &&
+    [ "$before" = "$(nft list ruleset)" ] && ! grep . /proc/net/ip_tables_names
+}
+plans_to_nftables() {
+  "$daemon" "${objects[@]}" --once --packet-filter=iptables || return 1
+  plans 0 iptables && plans 0 auto &&
+    plans 1 nftables '+ ip kube-ipvs services 10.96.0.1,tcp:80,cluster' '- set KUBE-CLUSTER-IP' \
+      'jumps in iptables, which is not used' &&
+    iptables -t nat -S KUBE-SERVICES && ipset list -n KUBE-CLUSTER-IP && [ -z "$(nft list tables)" ]
+}
+# Whatever appears meanwhile.
+keeps_its_choice() {
+  "$daemon" "${objects[@]}" --ipvs-sync-period=1h >/run/work/daemon.log 2>&1 &
+  local pid=$!
+  until_true settled && nft add table ip kube-ipvs && "$ipvsctl" diff
+  local status=$?
+  kill $pid
+  wait $pid
+  nft delete table ip kube-ipvs
+  return $status
+}
+did_as_planned() { "$daemon" "${objects[@]}" --once --packet-filter=nftables && plans 0 nftables && plans 0 auto; }
+check "ipvsctl plan tells the change to iptables, and makes nothing" plans_to_iptables
+check "ipvsctl plan tells the change to nf_tables, and makes nothing" plans_to_nftables
+check "ipvsctl diff keeps to the packet filter that the daemon chose" keeps_its_choice
+check "nothing is left to plan after the change" did_as_planned
+
 check "switches of IPVS are set where the kernel has them, and told where not" sets_switches
 check "switches that are set are left alone" sets_nothing_again
 check "a switch that the kernel refuses is told" goes_on_without

@@ -1,5 +1,11 @@
 #include "cmd/packet_filter_choice.h"
 
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <spdlog/logger.h>
+#include <spdlog/sinks/null_sink.h>
 #include <catch2/catch.hpp>
 
 #include "cmd/packet_filter_facts.h"
@@ -93,6 +99,7 @@ struct AskedKernel {
                   ++asked_legacy;
                   return legacy;
                 },
+            .nftables_works = [with_nftables] { return with_nftables; },
             .nftables = with_nftables ? &nftables : nullptr};
   }
 };
@@ -124,6 +131,26 @@ TEST_CASE("a table of nf_tables that cannot be listed counts as ours for the cho
   kernel.nftables.faults.fail("list ip kube-ipvs", {netlink::ErrorKind::busy, EBUSY, ""});
   CHECK(packet_filter_facts(Wish::automatic, false, kernel.questions()).has_nft_table);
   CHECK_FALSE(has_our_nft_table(kernel.nftables));
+}
+
+TEST_CASE("what a daemon uses is the choice, or iptables that is tried again") {
+  AskedKernel kernel;
+  spdlog::logger logger("test", std::make_shared<spdlog::sinks::null_sink_mt>());
+  const auto settled = [&](Wish wish, const PacketFilterQuestions& questions) {
+    return settle_packet_filter(wish, false, questions, logger);
+  };
+  CHECK(settled(Wish::automatic, kernel.questions())->filter == PacketFilter::nftables);
+  // A dry run on a node where nf_tables is not loaded yet has no table to ask.
+  auto could_load = kernel.questions();
+  could_load.nftables = nullptr;
+  CHECK(settled(Wish::automatic, could_load)->filter == PacketFilter::nftables);
+  kernel.legacy = false;
+  const auto absent = settled(Wish::iptables, kernel.questions(false));
+  REQUIRE(absent);
+  CHECK(absent->filter == PacketFilter::iptables);
+  CHECK(absent->reason.find("iptable_nat") != std::string::npos);
+  CHECK(settled(Wish::automatic, kernel.questions(false))->filter == PacketFilter::iptables);
+  CHECK_FALSE(settled(Wish::nftables, kernel.questions(false)));
 }
 
 TEST_CASE("no legacy table is read once chains of Kubernetes were found") {

@@ -60,14 +60,15 @@ struct Node {
   }
 
   // A new process with this packet filter lists the cluster.
-  SyncReport start(PacketFilter filter, const model::ClusterState& cluster) {
+  SyncReport start(PacketFilter filter, const model::ClusterState& cluster, bool once = false) {
     ReconcilerSettings settings;
     settings.node_name = "n1";
     settings.options.families = {Family::ipv4};
     settings.options.packet_filter = filter;
     Reconciler reconciler(kernel(filter), settings, logger);
     reconciler.take({.changes = test::changes_between({}, cluster)});
-    return reconciler.run(TimePoint{std::chrono::hours(1)});
+    const TimePoint now{std::chrono::hours(1)};
+    return once ? reconciler.run_to_end(now) : reconciler.run(now);
   }
 
   bool has_iptables() const {
@@ -83,6 +84,15 @@ struct Node {
   }
   bool has_nftables() const { return nf_tables.find(ipset::nft_table_of(Family::ipv4)) != nullptr; }
 };
+
+TEST_CASE("filter change: a process that runs once takes over as well") {
+  Node node;
+  CHECK(node.start(PacketFilter::nftables, shop({test::e1()}), true).settled);
+  REQUIRE(node.has_nftables());
+  CHECK(node.start(PacketFilter::iptables, shop({test::e1()}), true).settled);
+  CHECK(node.has_iptables());
+  CHECK_FALSE(node.has_nftables());
+}
 
 TEST_CASE("filter change: the new one serves all, and the old one goes, there and back") {
   Node node;

@@ -9,11 +9,14 @@
 #include "cmd/kernel_tables.h"
 #include "cmd/log.h"
 #include "cmd/node_check.h"
+#include "ipset/rules/packet_filter.h"
 #include "ipset/rules/removal_catalog.h"
+#include "ipset/sets/set_catalog.h"
 #include "netlink/kernel_module.h"
 #include "proxier/plan/diff.h"
 #include "proxier/sync/drain.h"
 #include "proxier/sync/reconciler.h"
+#include "proxier/sync/take_over.h"
 
 namespace ipvsproxier::ctl {
 
@@ -125,7 +128,10 @@ class Runner {
     set_aside_iptables_mode(actual);
     perform(plan::diff(desired, actual), actual);
     drain(desired, times, actual);
-    if (desired.complete) remove_iptables_mode();
+    if (desired.complete) {
+      remove_iptables_mode();
+      remove_other_filter();
+    }
     cmd::log_problems(inspection.planner.problems(), logger_);
     name_services(inspection, result_);
   }
@@ -206,6 +212,31 @@ class Runner {
     }
   }
 
+  // What is ours in the packet filter that is not used goes last.
+  void remove_other_filter() {
+    const auto other = tables_.kernel().other;
+    if (!other) return;
+    for (const auto family : netlink::kFamilies) {
+      for (const auto& removal : sync::removals_from(other->filter, family)) {
+        auto removed = other->rules->remove(removal);
+        if (!removed)
+          fail({fmt::format("our rules in {}", to_string(other->filter)),
+                std::move(removed.error()), family});
+        else if (removed->chains + removed->jumps > 0)
+          tell(Area::rules, Change::remove,
+               fmt::format("{} {}: {} chains and {} jumps in {}, which is not used",
+                           netlink::to_string(family), ipset::to_string(removal.table),
+                           removed->chains, removed->jumps, to_string(other->filter)));
+      }
+      if (other->sets == nullptr) continue;
+      for (const auto id : ipset::sets_of(other->filter)) {
+        const auto name = ipset::set_name(id, family);
+        if (const auto left = other->sets->list(name); left && *left)
+          tell(Area::sets, Change::remove, "set " + name);
+      }
+    }
+  }
+
   static std::vector<ipset::RuleRemoval> iptables_mode(std::optional<ipset::Table> only) {
     std::vector<ipset::RuleRemoval> all;
     for (const auto family : netlink::kFamilies)
@@ -223,7 +254,9 @@ class Runner {
 }  // namespace
 
 netlink::Result<DryRun> dry_run(const PlanInput& input, spdlog::logger& logger) {
-  const auto tables = cmd::open_tables_to_read(input.options);
+  const auto opened = cmd::open_tables_to_read(input.options, logger);
+  if (!opened) return opened.error();
+  const auto& tables = *opened;
   auto settings = cmd::host_reconciler_settings(input.options, tables, logger);
   const auto node = input.objects.node.value_or(std::nullopt);
   if (!cmd::fits_node(input.options, settings.options.families, node, logger) ||

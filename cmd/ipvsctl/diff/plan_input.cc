@@ -51,6 +51,9 @@ Result<cmd::Options> daemon_options(const api::JsonValue& settings) {
   auto arguments = fields.texts("flags").value_or(std::vector<std::string>());
   const auto node = fields.text("node");
   arguments.push_back("--hostname-override=" + node);
+  // Of a packet filter it chooses once.
+  if (const auto filter = fields.text("packetFilter"); !filter.empty())
+    arguments.push_back("--packet-filter=" + filter);
   const auto config = fields.find("config");
   if (report.refused) return malformed("the daemon's settings: " + to_string(problems.front()));
   return options_of(arguments, node, config ? to_json_text(*config) : "{}");
