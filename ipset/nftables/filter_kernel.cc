@@ -107,10 +107,24 @@ Status KernelFilterTable::dump(const Bytes& request, const std::function<Status(
   return status;
 }
 
+// A transaction counts as a generation before it has taken its elements out of their sets. A
+// listing between the two misses others, as the kernel skips elements by number
+// (nf_tables_commit(), nft_rhash_walk(), 6.1). The beginning of a transaction waits for the end of
+// the one before it; one for a generation that is no more is refused then, and changes nothing
+// (nf_tables_valid_genid()).
+Status KernelFilterTable::await_transactions(std::uint32_t generation) {
+  const std::uint32_t past = generation > 1 ? generation - 1 : ~std::uint32_t{0};
+  auto outcome =
+      channel_.transact_batch(Operation::nftables, encode_nft_begin(past), {}, encode_nft_end());
+  if (!outcome.whole && outcome.whole.error().sys_errno == ERESTART) return {};
+  return std::move(outcome.whole);
+}
+
 Result<KernelFilterTable::Reading> KernelFilterTable::begin_reading(const NftTableKey& table) {
   const auto begun = generation();
   if (!begun) return begun.error();
   monitor_->watch(table, *begun);
+  if (auto ended = await_transactions(*begun); !ended) return std::move(ended.error());
   return Reading{.table = table, .generation = *begun, .events = {}};
 }
 

@@ -60,6 +60,7 @@ class KernelFilterTable final : public FilterTable {
                     std::unique_ptr<netlink::NftMonitor> monitor);
 
   netlink::Result<std::uint32_t> generation();
+  netlink::Status await_transactions(std::uint32_t generation);
   netlink::Result<Reading> begin_reading(const netlink::NftTableKey& table);
   netlink::Status end_reading(Reading reading);
   netlink::Status read_frame(const netlink::NftTableKey& table, FilterContents& contents);
