@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Runs the benchmarks and prints what they measured, beside the last committed results.
 
-usage: report.py BUILD_DIR [--full | --smoke] [--results FILE] [--write] [--only WORD]
+usage: report.py BUILD_DIR [CHAPTER] [--full | --smoke] [--results FILE] [--write] [--only WORD]
+
+A chapter, `cluster` or `traffic`, is a part of the results file; without one it is both.
 
 Each measurement of the kernel side runs in a fresh scratch kernel; those that are compared with each
 other run one after the other. Counts repeat exactly and come first; times are the median of some runs
 with their spread. --full adds the large sizes and the slow peers; --write puts the tables into the
 results file; --only runs the parts whose name has this word.
 
---smoke is the test of the benchmarks: runs everything once at the smallest size, without a guest of its
+--smoke is the test of the benchmarks: runs a chapter once at the smallest size, without a guest of its
 own, in the kernel where it is, and fails if a row of the results file does not come.
 """
 
@@ -22,6 +24,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+import traffic_report
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 MEMORY = {"S1": "1G", "S2": "2G", "S3": "4G", "S4": "4G"}
@@ -65,6 +69,12 @@ class Bench:
         if self.smoke:
             return run(*words)
         return run(str(ROOT / "test/kernel/uml_run.sh"), "--mem", MEMORY[size], "--timeout", "580", *words)
+
+    def stock_guest(self, *words):
+        """In Debian's kernel, which has nf_tables."""
+        if self.smoke:
+            return run(*words)
+        return run(str(ROOT / "test/kernel/qemu_run.sh"), "--timeout", "580", *words)
 
     def guest(self, size, measurement):
         """Of one run of kernel_bench in a fresh guest."""
@@ -158,12 +168,14 @@ class Report:
         return sorted(kinds(self.before) - kinds(row.name for row in self.counts + self.times))
 
 
-def results_before(path):
-    found = {}
-    if path.exists():
-        for name, value in re.findall(r"^\| (.+?) \| (-?[\d.e+-]+)", path.read_text(), re.M):
-            found[name] = float(value)
-    return found
+def chapters_of(path):
+    """{title: text} of the results file."""
+    parts = re.split(r"^# (.*)\n", path.read_text() if path.exists() else "", flags=re.M)
+    return dict(zip(parts[1::2], parts[2::2]))
+
+
+def results_before(text):
+    return {name: float(value) for name, value in re.findall(r"^\| (.+?) \| (-?[\d.e+-]+)", text, re.M)}
 
 
 # --- the parts ------------------------------------------------------------------------------------
@@ -405,29 +417,40 @@ def on_the_host(bench, report):
             title = re.split("[:,]", line)[0].rsplit("/", 1)[-1]
 
 
-PARTS = (changes, system_calls, silence, syncs, restarts, loads, rolls, corners, ends, listings,
-         on_the_host)
+def traffic_paths(bench, report):
+    """Rules and set lookups that a packet meets, by the kernel's trace and by counters."""
+    for ranges in ((), ("ranges",)):
+        for rules in traffic_report.RULES:
+            report.attempt(traffic_report.paths_of, bench, report, rules, Failed, *ranges)
 
 
-def machine():
+# By the word of the command line: title, guests, parts.
+CHAPTERS = {
+    "cluster": ("Benchmarks: the last results", "guests of User Mode Linux with one processor",
+                (changes, system_calls, silence, syncs, restarts, loads, rolls, corners, ends, listings, on_the_host)),
+    "traffic": ("Traffic: the last results", "guests of QEMU, which interprets Debian's kernel, with one processor",
+                (traffic_paths,)),
+}
+
+
+def machine(guests):
     memory = re.search(r"MemTotal: +(\d+)", pathlib.Path("/proc/meminfo").read_text())
-    return (f"A virtual machine with {os.cpu_count()} cores and {int(memory[1]) / 2**20:.0f} GiB; guests of User Mode "
-            f"Linux with one processor. Others used the machine at the start: load {os.getloadavg()[0]:.1f}.")
+    return (f"A virtual machine with {os.cpu_count()} cores and {int(memory[1]) / 2**20:.0f} GiB; {guests}. "
+            f"Others used the machine at the start: load {os.getloadavg()[0]:.1f}.")
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("build", type=pathlib.Path)
-    parser.add_argument("--full", action="store_true")
-    parser.add_argument("--smoke", action="store_true")
-    parser.add_argument("--results", type=pathlib.Path, default=ROOT / "test/bench/results.md")
-    parser.add_argument("--write", action="store_true")
-    parser.add_argument("--only", default="")
-    arguments = parser.parse_args()
-    head = f"# Benchmarks: the last results\n\nOf `./dev bench{' --full' if arguments.full else ''}`. {machine()}\n\n"
-    bench = Bench(arguments.build.resolve(), arguments.full, arguments.smoke)
-    report = Report(results_before(arguments.results))
-    for part in PARTS:
+def write_chapter(path, title, text):
+    chapters = {**chapters_of(path), title: text}
+    path.write_text("".join(f"# {name}\n{chapters[name]}" for name, _, _ in CHAPTERS.values() if name in chapters))
+
+
+def run_chapter(word, bench, arguments):
+    """True if nothing failed."""
+    title, guests, parts = CHAPTERS[word]
+    command = f"./dev bench{' traffic' if word == 'traffic' else ''}{' --full' if arguments.full else ''}"
+    head = f"\nOf `{command}`. {machine(guests)}\n\n"
+    report = Report(results_before(chapters_of(arguments.results).get(title, "")))
+    for part in parts:
         if arguments.only not in part.__name__:
             continue
         print(f"==> {part.__doc__.splitlines()[0]}", flush=True)
@@ -435,11 +458,28 @@ def main():
         report.attempt(part, bench, report)
         print(f"  ({time.monotonic() - begin:.0f} s)", flush=True)
         if arguments.write:
-            arguments.results.write_text(head + report.text())
+            write_chapter(arguments.results, title, head + report.text())
     for kind in report.missing() if arguments.smoke and not arguments.only else []:
         report.fail(f"no row '{kind}', which {arguments.results} has")
-    print(f"\n{head}{report.text(with_last=True)}")
-    return 1 if report.failed else 0
+    print(f"\n# {title}\n{head}{report.text(with_last=True)}")
+    return not report.failed
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("build", type=pathlib.Path)
+    parser.add_argument("chapter", nargs="?", choices=CHAPTERS)
+    parser.add_argument("--full", action="store_true")
+    parser.add_argument("--smoke", action="store_true")
+    parser.add_argument("--results", type=pathlib.Path, default=ROOT / "test/bench/results.md")
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--only", default="")
+    arguments = parser.parse_args()
+    if arguments.write and arguments.only:
+        parser.error("--write wants all parts of a chapter")
+    bench = Bench(arguments.build.resolve(), arguments.full, arguments.smoke)
+    done = [run_chapter(word, bench, arguments) for word in CHAPTERS if arguments.chapter in (None, word)]
+    return 0 if all(done) else 1
 
 
 if __name__ == "__main__":
