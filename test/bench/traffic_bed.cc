@@ -20,6 +20,37 @@ const std::array<RulesOf, 3> kRulesOf = {{
 
 constexpr std::uint16_t kNodePort = 30080;
 
+// A Service of each kind that has rules or sets of its own, which kube-proxy leaves out without
+// one.
+void put_other_kinds(test::Manifests& manifests, const test::Cluster& cluster) {
+  using netlink::Protocol;
+  const std::vector<test::EndpointManifest> endpoints = {
+      {cluster.local().v4, cluster.local().node}, {cluster.remote().v4, cluster.remote().node}};
+  const auto ports = [](std::uint16_t node_port) {
+    return std::vector<test::PortManifest>{
+        {.name = "t", .port = 80, .node_port = node_port},
+        {.name = "u", .protocol = Protocol::udp, .port = 80, .node_port = node_port},
+        {.name = "s", .protocol = Protocol::sctp, .port = 80, .node_port = node_port}};
+  };
+  manifests.put({.name = "external",
+                 .type = "NodePort",
+                 .cluster_ips = {"10.96.0.30"},
+                 .ports = ports(30081),
+                 .endpoints = endpoints,
+                 .spec = "externalIPs: [192.0.2.30]",
+                 .ingress_ips = {},
+                 .more_ingress = {}});
+  manifests.put({.name = "local",
+                 .type = "LoadBalancer",
+                 .cluster_ips = {"10.96.0.40"},
+                 .ports = ports(30082),
+                 .endpoints = endpoints,
+                 .spec = "externalIPs: [192.0.2.40], externalTrafficPolicy: Local, "
+                         "healthCheckNodePort: 32000",
+                 .ingress_ips = {"192.0.2.41"},
+                 .more_ingress = {}});
+}
+
 test::ServiceManifest followed_service(const std::string& name, const test::Pod& pod,
                                        std::uint16_t node_port = 0) {
   return {.name = name,
@@ -50,6 +81,7 @@ TrafficBed::TrafficBed(const RulesOf& whose, bool with_ranges)
   front.cluster_ips = {"10.96.0.20"};
   front.ingress_ips = {"192.0.2.10"};
   manifests.put(front);
+  put_other_kinds(manifests, cluster);
   for (int number = 1; ranges && number <= kRangedServices; ++number) {
     auto closed = followed_service(fmt::format("closed-{}", number), pod,
                                    static_cast<std::uint16_t>(30100 + number));
