@@ -17,6 +17,7 @@
 #include "ipset/nftables/filter_kernel.h"
 #include "ipset/nftables/nft_rule_table.h"
 #include "ipset/nftables/nft_set_table.h"
+#include "ipset/rules/removal_catalog.h"
 #include "ipset/rules/rule_catalog.h"
 #include "ipset/rules/rule_codec.h"
 #include "ipset/rules/rule_iptc.h"
@@ -148,12 +149,23 @@ class DryFilterTable final : public ipset::FilterTable {
   std::unique_ptr<ipset::FilterTable> inner_;
 };
 
+std::unique_ptr<ipset::SetTable> open_ip_sets(spdlog::logger& logger) {
+  return or_late<ipset::SetTable, AbsentSetTable>(
+      ipset::LibipsetTable::open(), "the table of IP sets",
+      [] { return ipset::LibipsetTable::open(); }, logger);
+}
+
 // What an earlier process may have left in the packet filter that is not `filter`. Loads nothing.
-void open_other_filter(PacketFilter filter, ipset::IptcSettings settings, KernelTables& tables) {
+// Sets that cannot be read are an error of each reading, and so told.
+void open_other_filter(PacketFilter filter, ipset::IptcSettings settings, KernelTables& tables,
+                       spdlog::logger& logger) {
   if (filter == PacketFilter::nftables) {
+    if (netlink::module_present("ip_set"))
+      tables.other_sets =
+          settings.dry_run
+              ? or_absent<ipset::SetTable, AbsentSetTable>(ipset::LibipsetTable::open())
+              : open_ip_sets(logger);
     tables.other_rules = std::make_unique<ipset::IptcRuleTable>(std::move(settings));
-    if (!netlink::module_present("ip_set")) return;
-    if (auto sets = ipset::LibipsetTable::open()) tables.other_sets = *std::move(sets);
   } else if (tables.nftables && has_our_nft_table(*tables.nftables).value_or(true)) {
     tables.other_rules = std::make_unique<ipset::NftRuleTable>(*tables.nftables);
     tables.other_sets = std::make_unique<ipset::NftSetTable>(*tables.nftables);
@@ -166,9 +178,7 @@ void open_iptables(KernelTables& tables, spdlog::logger& logger) {
     // A failure shows in the next operation.
     static_cast<void>(netlink::load_module(module));
   };
-  tables.sets = or_late<ipset::SetTable, AbsentSetTable>(
-      ipset::LibipsetTable::open(), "the table of IP sets",
-      [] { return ipset::LibipsetTable::open(); }, logger);
+  tables.sets = open_ip_sets(logger);
   auto rules = std::make_unique<ipset::IptcRuleTable>(std::move(settings));
   tables.family_usable = [table = rules.get()](netlink::Family family) {
     return table->family_usable(family);
@@ -200,7 +210,7 @@ std::optional<KernelTables> open_kernel_tables(const Options& options, spdlog::l
   const auto filter = choice->filter;
   const auto modules = needed_modules(filter);
   netlink::load_modules(std::vector<std::string_view>(modules.begin(), modules.end()));
-  open_other_filter(filter, {}, tables);
+  open_other_filter(filter, {}, tables, logger);
   if (filter == PacketFilter::nftables)
     use_nftables(tables);
   else
@@ -264,7 +274,7 @@ netlink::Result<KernelTables> open_tables_to_read(const Options& options, spdlog
   // Its flows belong to real servers that are removed, and none is removed.
   tables.conntrack = std::make_unique<AbsentConntrackTable>(
       netlink::Error{ErrorKind::unsupported, 0, "connection tracking is not read"});
-  open_other_filter(choice->filter, {.dry_run = true}, tables);
+  open_other_filter(choice->filter, {.dry_run = true}, tables, logger);
   if (choice->filter == PacketFilter::nftables) {
     use_nftables(tables);
     // Trying it would load modules.
@@ -291,6 +301,15 @@ netlink::Result<std::vector<std::string>> loaded_nft_warnings() {
   return warnings;
 }
 
+netlink::Result<bool> kube_proxy_translates(netlink::Family family) {
+  ipset::IptcRuleTable iptables(ipset::IptcSettings{.dry_run = true});
+  const auto chains = iptables.remove(ipset::translation_chains(family));
+  if (!chains) return chains.error();
+  if (chains->chains > 0 || !chains->in_use.empty()) return true;
+  if (!netlink::module_present("nf_tables")) return false;
+  return ipset::nft_translates(family);
+}
+
 sync::ReconcilerSettings host_reconciler_settings(const Options& options,
                                                   const KernelTables& tables,
                                                   spdlog::logger& logger) {
@@ -301,6 +320,8 @@ sync::ReconcilerSettings host_reconciler_settings(const Options& options,
   auto settings = reconciler_settings(options, supported.families, cpus);
   settings.options.packet_filter = tables.packet_filter;
   settings.remove_nft_leftovers = ipset::take_over_nft_leftovers;
+  if (tables.packet_filter == PacketFilter::nftables)
+    settings.find_translation = kube_proxy_translates;
   return settings;
 }
 

@@ -75,6 +75,10 @@ netlink::Result<KernelTables> open_tables_to_read(const Options& options, spdlog
 // is not loaded, because asking would load it.
 netlink::Result<std::vector<std::string>> loaded_nft_warnings();
 
+// Whether rules of kube-proxy's iptables or nftables mode translate destinations: in the legacy
+// tables, or in nf_tables if that is loaded. Loads nothing, writes nothing.
+netlink::Result<bool> kube_proxy_translates(netlink::Family family);
+
 // The settings for this machine; logs what the machine lacks.
 sync::ReconcilerSettings host_reconciler_settings(const Options& options,
                                                   const KernelTables& tables,

@@ -134,7 +134,7 @@ void remove_rules(ipset::RuleTable& rules, CleanupReport& report) {
         report.failures.push_back(
             {"remove chain " + chain,
              {.kind = netlink::ErrorKind::busy,
-              .where = table + ": rules of others lead to it; it stays, empty"}});
+              .where = fmt::format("{}: it {}", table, ipset::in_use_text(chain))}});
     }
 }
 
@@ -145,6 +145,10 @@ void remove_nft(const sync::RemoveNftLeftovers& remove, CleanupReport& report) {
       report.failures.push_back({"remove what kube-proxy left in nf_tables", gone.error()});
       continue;
     }
+    for (const auto& chain : gone->in_use)
+      report.failures.push_back({fmt::format("remove chain {} of nf_tables", chain),
+                                 {.kind = netlink::ErrorKind::busy,
+                                  .where = fmt::format("it {}", ipset::in_use_text(chain))}});
     report.nft_tables += gone->table ? 1 : 0;
     report.jumps += gone->jumps;
     report.chains += gone->chains;

@@ -4,6 +4,7 @@
 #include <nftables/libnftables.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <memory>
@@ -81,30 +82,36 @@ Result<bool> remove_table(nft_ctx& context, const std::string& family, const std
 
 // --- rules of iptables-nft -----------------------------------------------------------------------
 
-// The handles of the chain's rules that lead to one of `targets`. Read over netlink, because
-// libnftables prints a line to standard error for each iptables extension for which this system has
-// no plugin.
-Result<std::vector<std::uint64_t>> list_jumps(netlink::NlChannel& channel, const NftChain& chain,
-                                              const std::set<std::string>& targets) {
-  std::vector<std::uint64_t> handles;
+// The chain's rules that lead to one of `targets`. Read over netlink, because libnftables prints a
+// line to standard error for each iptables extension for which this system has no plugin.
+Result<std::vector<NftJump>> list_jumps(netlink::NlChannel& channel, const NftChain& chain,
+                                        const std::set<std::string>& targets) {
+  std::vector<NftJump> jumps;
   const auto listed =
       channel.dump(Operation::rule, list_rules_request(chain.family, chain.table, chain.name),
                    [&](netlink::ByteView payload) -> netlink::Status {
-                     const auto jump = decode_jump(payload);
+                     auto jump = decode_jump(payload);
                      if (!jump) return jump.error();
                      if (*jump && targets.contains((*jump)->target))
-                       handles.push_back((*jump)->handle);
+                       jumps.push_back(**std::move(jump));
                      return {};
                    });
-  if (listed) return handles;
+  if (listed) return jumps;
   return netlink::in_context(listed.error(),
                              fmt::format("nftables: list rules of {} {}", chain.table, chain.name));
 }
 
-// Appends the commands that remove from one table what `removal` names, and counts them.
+// The commands for a transaction.
+struct Commands {
+  std::string empty;   // chains, and their jumps in built-in chains go
+  std::string remove;  // these chains
+  std::vector<std::string> chains;
+};
+
+// Appends what removes from one table what `removal` names, and counts it.
 netlink::Status plan_removal(netlink::NlChannel& channel, const RuleRemoval& removal,
                              const std::vector<NftChain>& chains, bool hold_back,
-                             std::string& commands, RemovedNft& removed) {
+                             Commands& commands, RemovedNft& removed) {
   const auto table = fmt::format("{} {}", name_of(removal.family), to_string(removal.table));
   std::set<std::string> named;
   for (const auto& chain : chains) {
@@ -115,38 +122,62 @@ netlink::Status plan_removal(netlink::NlChannel& channel, const RuleRemoval& rem
       named.insert(chain.name);
   }
   if (named.empty()) return {};
-  for (const auto& chain : named) commands += fmt::format("flush chain {} {}\n", table, chain);
+  std::set<std::string> used;  // by chains of others
   for (const auto& chain : chains) {
-    if (chain.table != to_string(removal.table) || chain.hook.empty()) continue;
-    const auto handles = list_jumps(channel, chain, named);
-    if (!handles) return handles.error();
-    for (const auto handle : *handles) {
-      commands += fmt::format("delete rule {} {} handle {}\n", table, chain.name, handle);
+    if (chain.table != to_string(removal.table) || named.contains(chain.name)) continue;
+    const auto jumps = list_jumps(channel, chain, named);
+    if (!jumps) return jumps.error();
+    for (const auto& jump : *jumps) {
+      if (chain.hook.empty()) {
+        used.insert(jump.target);
+        continue;
+      }
+      commands.empty +=
+          fmt::format("delete rule {} {} handle {}\n", table, chain.name, jump.handle);
       ++removed.jumps;
     }
   }
-  for (const auto& chain : named) commands += fmt::format("delete chain {} {}\n", table, chain);
-  removed.chains += named.size();
+  for (const auto& name : named) {
+    const auto chain = fmt::format("{} {}", table, name);
+    if (!used.contains(name) || name != kMarkChain) commands.empty += "flush chain " + chain + "\n";
+    if (used.contains(name)) {
+      removed.in_use.push_back(chain);
+      continue;
+    }
+    commands.remove += "delete chain " + chain + "\n";
+    commands.chains.push_back(chain);
+  }
   return {};
 }
 
-// All removals in one transaction: packets never meet a part of it.
+// All removals in one transaction: packets never meet a part of it. EBUSY: something else than a
+// rule leads to one of the chains, such as an element of a map; then all of them stay, empty.
 netlink::Status remove_rules(nft_ctx& context, Family family, bool hold_back, RemovedNft& removed) {
   const auto text = run(context, "list chains " + name_of(family));
   if (!text) return text.error();
   const auto chains = read_nft_chains(*text);
   auto channel = netlink::NlChannel::open(NETLINK_NETFILTER);
   if (!channel) return channel.error();
-  std::string commands;
+  Commands commands;
   RemovedNft counted = removed;
   for (const auto& removal : all_removals(family))
     if (auto planned = plan_removal(*channel, removal, chains, hold_back, commands, counted);
         !planned)
       return planned;
-  removed.held_back = counted.held_back;
-  if (commands.empty()) return {};
-  if (const auto gone = run(context, commands); !gone) return gone.error();
-  removed = counted;
+  counted.chains += commands.chains.size();
+  if (!commands.empty.empty()) {
+    auto gone = run(context, commands.empty + commands.remove);
+    if (!gone && gone.error().sys_errno == EBUSY) {
+      gone = run(context, commands.empty);
+      counted.chains -= commands.chains.size();
+      counted.in_use.insert(counted.in_use.end(), commands.chains.begin(), commands.chains.end());
+    }
+    if (!gone) {
+      removed.held_back = std::move(counted.held_back);
+      return gone.error();
+    }
+  }
+  removed = std::move(counted);
   return {};
 }
 
@@ -224,6 +255,20 @@ Result<RemovedNft> take_over_nft_leftovers(Family family) {
   // A failure to find warnings does not undo or hide the removal.
   if (auto warnings = nft_warnings(family)) removed->warnings = std::move(*warnings);
   return removed;
+}
+
+Result<bool> nft_translates(Family family) {
+  if (!kernel_has_netfilter_sockets()) return false;
+  const auto context = open_context();
+  if (!context) return context.error();
+  const auto text = run(**context, "list chains " + name_of(family));
+  if (!text && means_none(text.error().sys_errno)) return false;
+  if (!text) return text.error();
+  const auto translating = translation_chains(family);
+  return std::ranges::any_of(read_nft_chains(*text), [&](const NftChain& chain) {
+    return chain.table == kNftTable ||
+           (chain.table == to_string(translating.table) && names_chain(translating, chain.name));
+  });
 }
 
 Result<std::vector<std::string>> nft_warnings(Family family) {

@@ -1,8 +1,9 @@
 #pragma once
 
 // Removal of kube-proxy's leftovers from nf_tables: the table of its nftables mode, and the rules
-// of its other modes if its iptables writes to nf_tables ("iptables-nft"). We never write to
-// nf_tables otherwise. Works on the network namespace of the calling thread and blocks it.
+// of its other modes if its iptables writes to nf_tables ("iptables-nft"). Our own table of
+// nf_tables is no matter of this file (ipset/nftables/). Works on the network namespace of the
+// calling thread and blocks it.
 
 #include <string>
 #include <vector>
@@ -27,6 +28,10 @@ netlink::Result<RemovedNft> remove_nft_leftovers(netlink::Family family);
 // jumps to it: no rule in the legacy tables can replace it (nft_chains.h). Adds the warnings of
 // nft_warnings().
 netlink::Result<RemovedNft> take_over_nft_leftovers(netlink::Family family);
+
+// Whether kube-proxy's table of nftables mode is there, or chains of iptables-nft in which its
+// iptables mode translates destinations. Loads nf_tables as remove_nft_leftovers() does.
+netlink::Result<bool> nft_translates(netlink::Family family);
 
 // Warnings about the chains of this family that drop packets of Services (nft_chains.h). Chains of
 // the family inet are reported with IPv4.

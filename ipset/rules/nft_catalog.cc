@@ -1,5 +1,6 @@
 #include "ipset/rules/nft_catalog.h"
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <utility>
@@ -43,7 +44,7 @@ class Catalog {
             .chains = {chain(kKeep, {}), chain(kMark, mark()), chain(kCluster, cluster()),
                        chain(kClassify, {{.target = map(SetId::nft_services)}}),
                        chain(kToVip, to_vip()), chain("input", input()),
-                       chain("prerouting", {settle_destination()}), chain("output", output()),
+                       chain("prerouting", prerouting()), chain("output", output()),
                        chain("postrouting", postrouting())},
             .jumps = {}};
   }
@@ -111,9 +112,16 @@ class Catalog {
       rules.push_back({.target = map(SetId::nft_source_ranges)});
   }
 
-  Rule settle_destination() const {
-    return {.matches = {in_set(SetId::nft_vips, {Direction::dst})},
-            .target = KeepDestinationTarget{}};
+  void settle_destination(std::vector<Rule>& rules) const {
+    if (parameters_.keep_destinations)
+      rules.push_back({.matches = {in_set(SetId::nft_vips, {Direction::dst})},
+                       .target = KeepDestinationTarget{}});
+  }
+
+  std::vector<Rule> prerouting() const {
+    std::vector<Rule> rules;
+    settle_destination(rules);
+    return rules;
   }
 
   std::vector<Rule> input() const {
@@ -132,7 +140,7 @@ class Catalog {
     std::vector<Rule> rules;
     add_restricted(rules);
     rules.push_back({.target = jump(kClassify)});
-    rules.push_back(settle_destination());
+    settle_destination(rules);
     return rules;
   }
 
@@ -173,6 +181,14 @@ std::string_view chain_of(ServiceVerdict verdict) {
 
 std::string_view name_in_table(std::string_view set) {
   return set.substr(set.rfind(' ') + 1);
+}
+
+bool keeps_destinations(const TableRules& rules) {
+  return std::ranges::any_of(rules.chains, [](const Chain& chain) {
+    return std::ranges::any_of(chain.rules, [](const Rule& rule) {
+      return std::holds_alternative<KeepDestinationTarget>(rule.target);
+    });
+  });
 }
 
 TableRules nft_rules(Family family, const RuleParameters& parameters) {

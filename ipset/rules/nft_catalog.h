@@ -46,6 +46,9 @@ std::string_view chain_of(ServiceVerdict verdict);
 // "vips" of "ip kube-ipvs vips".
 std::string_view name_in_table(std::string_view set);
 
+// Whether one of the chains settles destinations (RuleParameters::keep_destinations).
+bool keeps_destinations(const TableRules& rules);
+
 // All our chains. Of the parameters, `out_filter` has no meaning here: source ranges hold for
 // packets of this node as well.
 TableRules nft_rules(netlink::Family family, const RuleParameters& parameters);

@@ -74,6 +74,11 @@ std::vector<RuleRemoval> iptables_mode_removals(Family family) {
   return removals;
 }
 
+RuleRemoval translation_chains(Family family) {
+  return {
+      .family = family, .table = Table::nat, .jumps = {}, .chains = {}, .prefixes = {"KUBE-SEP-"}};
+}
+
 std::vector<RuleRemoval> all_removals(Family family) {
   auto removals = iptables_mode_removals(family);
   for (const auto& ours : rules_for(family, {}))

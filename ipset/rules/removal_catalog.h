@@ -18,7 +18,11 @@ namespace ipvsproxier::ipset {
 // in this order.
 std::vector<RuleRemoval> iptables_mode_removals(netlink::Family family);
 
-// The same including our own chains and jumps.
+// Of these the nat chains of endpoints: as long as there is one, iptables mode translates
+// destinations.
+RuleRemoval translation_chains(netlink::Family family);
+
+// All of iptables mode, and our own chains and jumps.
 std::vector<RuleRemoval> all_removals(netlink::Family family);
 
 // Moves iptables mode's nat KUBE-SERVICES aside: it goes on translating destinations while our

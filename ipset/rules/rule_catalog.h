@@ -68,6 +68,9 @@ struct RuleParameters {
   // balancers need fewer lookups. A cluster IP's or load balancer's port that is a node port as
   // well is then not taken for that node port.
   bool short_paths = false;
+  // Only nf_tables: no other program's chain changes the destination of a packet to a virtual
+  // service. False while kube-proxy's rules translate destinations and IPVS does not serve yet.
+  bool keep_destinations = true;
   // Sets that have elements.
   std::set<SetId> non_empty;
   std::set<OutFilterEntry> out_filter;  // entries of the other family are ignored

@@ -76,11 +76,17 @@ netlink::Result<bool> take_out(Snapshot& snapshot, const RuleRemoval& removal,
   });
   // Flush all chains before removing one: they jump to one another.
   for (const auto& chain : chains) {
-    if (!snapshot.has_rules(chain)) continue;
+    if (!snapshot.has_rules(chain) || chain == kMarkChain) continue;
     if (auto status = snapshot.flush(chain); !status) return status.error();
     changed = true;
   }
   for (const auto& chain : chains) {
+    if (chain == kMarkChain) {
+      const auto used = snapshot.is_used(chain);
+      if (!used) return used.error();
+      if (!*used)
+        if (auto status = snapshot.flush(chain); !status) return status.error();
+    }
     const auto gone = snapshot.remove(chain);
     if (!gone) return gone.error();
     changed = changed || *gone;

@@ -40,6 +40,7 @@ struct Ipv4 {
   static constexpr auto is_chain = iptc_is_chain;
   static constexpr auto is_builtin = iptc_builtin;
   static constexpr auto get_policy = iptc_get_policy;
+  static constexpr auto get_references = iptc_get_references;
   static constexpr auto first_chain = iptc_first_chain;
   static constexpr auto next_chain = iptc_next_chain;
   static constexpr auto first_rule = iptc_first_rule;
@@ -65,6 +66,7 @@ struct Ipv6 {
   static constexpr auto is_chain = ip6tc_is_chain;
   static constexpr auto is_builtin = ip6tc_builtin;
   static constexpr auto get_policy = ip6tc_get_policy;
+  static constexpr auto get_references = ip6tc_get_references;
   static constexpr auto first_chain = ip6tc_first_chain;
   static constexpr auto next_chain = ip6tc_next_chain;
   static constexpr auto first_rule = ip6tc_first_rule;
@@ -243,6 +245,14 @@ class Snapshot {
   Status flush(const std::string& chain) {
     if (Library::flush_entries(chain.c_str(), handle_.get()) != 0) return {};
     return library_error<Library>(table_, errno, "flush the chain " + chain);
+  }
+
+  // Whether a rule leads to the chain.
+  Result<bool> is_used(const std::string& chain) const {
+    unsigned references = 0;
+    if (Library::get_references(&references, chain.c_str(), handle_.get()) != 0)
+      return references > 0;
+    return library_error<Library>(table_, errno, "look at the chain " + chain);
   }
 
   // False if a rule still leads to the chain.

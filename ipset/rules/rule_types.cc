@@ -172,6 +172,11 @@ bool names_chain(const RuleRemoval& removal, std::string_view chain) {
          std::any_of(removal.prefixes.begin(), removal.prefixes.end(), begins);
 }
 
+std::string_view in_use_text(std::string_view chain) {
+  return chain.ends_with(kMarkChain) ? "stays with its rule: rules of others lead to it"
+                                     : "stays, empty: rules of others lead to it";
+}
+
 bool names_jump(const RuleRemoval& removal, std::string_view to, std::string_view comment) {
   return std::any_of(removal.jumps.begin(), removal.jumps.end(), [&](const JumpPattern& jump) {
     return jump.to == to && jump.comment == comment;

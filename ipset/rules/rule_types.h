@@ -351,13 +351,21 @@ struct RuleRemoval {
   friend auto operator<=>(const RuleRemoval&, const RuleRemoval&) = default;
 };
 
+// The chain that rules of others, as those of host ports, jump to for masquerading: while they do,
+// it keeps its rule. Other chains that they jump to stay empty.
+inline constexpr std::string_view kMarkChain = "KUBE-MARK-MASQ";
+
 bool names_chain(const RuleRemoval& removal, std::string_view chain);
 bool names_jump(const RuleRemoval& removal, std::string_view to, std::string_view comment);
+
+// What becomes of a chain to which rules of others lead: "stays, empty: rules of others lead to
+// it".
+std::string_view in_use_text(std::string_view chain);
 
 struct RemovedRules {
   std::size_t jumps = 0;
   std::size_t chains = 0;
-  std::vector<std::string> in_use;  // chains that other rules still jump to: they stay, empty
+  std::vector<std::string> in_use;  // chains that other rules still jump to: they stay
 
   friend bool operator==(const RemovedRules&, const RemovedRules&) = default;
 };
@@ -368,7 +376,8 @@ struct RemovedNft {
   std::size_t jumps = 0;   // from built-in chains of iptables-nft's tables
   std::size_t chains = 0;  // in those tables
   std::vector<std::string>
-      held_back;  // "ip filter KUBE-FORWARD": chains that stay, see nft_tables.h
+      held_back;                    // "ip filter KUBE-FORWARD": chains that stay, see nft_tables.h
+  std::vector<std::string> in_use;  // "ip nat KUBE-MARK-MASQ": others lead to them, they stay
   std::vector<std::string> warnings;  // about chains that drop by policy, with advice
 
   friend bool operator==(const RemovedNft&, const RemovedNft&) = default;

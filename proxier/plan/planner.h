@@ -100,6 +100,11 @@ class Planner {
   std::vector<PortReport> report_of(const api::NamespacedName& service,
                                     const model::ClusterState& cluster) const;
 
+  // Whether the rules of a planned family settle destinations (RuleParameters::keep_destinations).
+  void keep_destinations(netlink::Family family, bool keep) {
+    state_.rules.at(family).keep_destinations = keep;
+  }
+
   const DesiredState& desired() const { return state_; }
   // Set by the caller, who knows the kernel's state. An entry that a Service asks for in a later
   // update() stops being a leftover.

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "ipset/rules/nft_catalog.h"
 #include "proxier/plan/diff.h"
 #include "proxier/plan/ownership.h"
 #include "proxier/sync/read_back.h"
@@ -200,6 +201,7 @@ void Reconciler::sync_whole(TimePoint now, Pass& pass) {
   link_events_ = {};
   touched_.clear();
   planner_.update_all(cluster_);
+  if (!has_mirror()) look_for_translation();
   take_over_.begin();
   if (!has_mirror()) remove_copy(pass);
   auto failures = read_whole(dummy_usable ? &*bound : nullptr);
@@ -232,7 +234,12 @@ std::vector<Failure> Reconciler::read_and_plan() {
   const auto bound = refresh_node(pass);
   if (!bound) return std::move(pass.failures);
   planner_.update_all(cluster_);
-  return read_whole(&*bound);
+  look_for_translation();
+  auto failures = read_whole(&*bound);
+  // A daemon that runs beside kube-proxy has settled them.
+  for (const auto& [key, rules] : mirror_.state().rules)
+    if (ipset::keeps_destinations(rules)) planner_.keep_destinations(key.family, true);
+  return failures;
 }
 
 void Reconciler::begin_reading() {

@@ -61,6 +61,9 @@ struct ReconcilerSettings {
   DrainTimes drain;
   std::optional<HostSetup> host;            // sysctls and timeouts to keep; nullopt: none
   RemoveNftLeftovers remove_nft_leftovers;  // leftovers of kube-proxy in nf_tables
+  // Asked before the first write, and at the end of a take-over. Empty: our rules disturb no
+  // translation.
+  FindTranslation find_translation;
   // Called on the sync thread if the first lists ask for so much less than the kernel holds that
   // they must be repeated before anything is removed (holding.h). Empty: the lists are believed.
   std::function<void()> doubt_first_lists;
@@ -134,6 +137,8 @@ class Reconciler {
   void end_reading(TimePoint now, Pass& pass);
   void drain(TimePoint now, Pass& pass);
   void purge_flows(TimePoint now, Pass& pass);
+  void look_for_translation();
+  void settle_destinations(netlink::Family family, TimePoint now);
   void take_over(TimePoint now, const SyncReport& report);
   bool has_all(netlink::Family family) const;
   bool any_serves(netlink::Family family) const;

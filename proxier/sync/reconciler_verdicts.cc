@@ -38,6 +38,23 @@ bool Reconciler::has_all(netlink::Family family) const {
   return some_serve || !some_refused;
 }
 
+// As kube-proxy's rules come after ours, destinations that ours settle are not translated any more.
+void Reconciler::look_for_translation() {
+  if (!settings_.find_translation) return;
+  for (const auto family : settings_.options.families)
+    planner_.keep_destinations(family, !settings_.find_translation(family).value_or(true));
+}
+
+void Reconciler::settle_destinations(netlink::Family family, TimePoint now) {
+  const auto rules = planner_.desired().rules.find(family);
+  if (rules == planner_.desired().rules.end() || rules->second.keep_destinations) return;
+  if (settings_.find_translation(family).value_or(true)) return;
+  planner_.keep_destinations(family, true);
+  Pass pass;
+  apply({.services = {}, .addresses = {}, .elements = {}, .rules = {family}}, now, pass);
+  log_whats_left(now, pass, false);
+}
+
 // Removes the other modes' rules once the kernel has everything that is desired. A long failure
 // must not keep outdated rules for ever: after some time it is enough that traffic is served.
 void Reconciler::take_over(TimePoint now, const SyncReport& report) {
@@ -48,7 +65,9 @@ void Reconciler::take_over(TimePoint now, const SyncReport& report) {
     if (!take_over_.pending(family)) continue;
     const bool is_ours = std::find(ours.begin(), ours.end(), family) != ours.end();
     const bool well = is_ours ? report.well.contains(family) : report.settled;
-    if ((well || late) && has_all(family)) take_over_.finish(family);
+    if (!(well || late) || !has_all(family)) continue;
+    take_over_.finish(family);
+    settle_destinations(family, now);
   }
   if (!kernel_.other || take_over_.pending()) return;
   // They told what was ours when this process began.

@@ -76,10 +76,9 @@ bool TakeOver::remove_rules(Family family, Removed& removed) {
     removed.chains += result->chains;
     removed.jumps += result->jumps;
     for (const auto& chain : result->in_use)
-      logger_.warn(
-          "{} table {}: chain {} of kube-proxy's iptables mode stays, empty: rules of "
-          "others lead to it",
-          to_string(family), to_string(removal.table), chain);
+      tell_once(fmt::format("{} table {}: chain {} of kube-proxy's iptables mode {}",
+                            to_string(family), to_string(removal.table), chain,
+                            ipset::in_use_text(chain)));
   }
   return done;
 }
@@ -98,31 +97,38 @@ bool TakeOver::remove_other(Family family) {
     removed.chains += gone->chains;
     removed.jumps += gone->jumps;
     for (const auto& chain : gone->in_use)
-      tell_once(fmt::format("{} table {}: chain {} stays, empty: rules of others lead to it",
-                            to_string(family), to_string(removal.table), chain));
+      tell_once(fmt::format("{} table {}: chain {} {}", to_string(family), to_string(removal.table),
+                            chain, ipset::in_use_text(chain)));
   }
-  const auto sets = legacy && other_->sets != nullptr ? remove_sets(family) : 0;
+  std::size_t sets = 0;
+  const bool no_sets = !legacy || other_->sets == nullptr || remove_sets(family, sets);
   if (removed.chains + removed.jumps + sets > 0)
     logger_.info("took over from {}: removed {} chains, {} jumps and {} sets of {}",
                  to_string(other_->filter), removed.chains, removed.jumps, sets, to_string(family));
-  return true;
+  return no_sets;
 }
 
-// The IP sets of a family. What shuts traffic out goes before what lets it in: a process that ends
-// in between leaves sets that the next one fills, with its rules in place.
-std::size_t TakeOver::remove_sets(Family family) {
-  std::size_t count = 0;
+// The IP sets of a family; false: again later. What shuts traffic out goes before what lets it in:
+// a process that ends in between leaves sets that the next one fills, with its rules in place.
+bool TakeOver::remove_sets(Family family, std::size_t& count) {
+  bool done = true;
   const auto in_add_order = ipset::sets_of(other_->filter);
   for (const auto id : std::vector(in_add_order.rbegin(), in_add_order.rend())) {
     const auto name = ipset::set_name(id, family);
     const auto there = other_->sets->list(name);
     if (there && !*there) continue;
-    if (const auto gone = other_->sets->destroy(name); gone)
+    // A set of another kind under our name goes as well.
+    const bool known = there || there.error().kind == netlink::ErrorKind::unsupported;
+    const auto gone = known ? other_->sets->destroy(name) : netlink::Status(there.error());
+    if (gone) {
       ++count;
-    else
-      tell_once(fmt::format("set {} stays: {}", name, netlink::to_string(gone.error())));
+      continue;
+    }
+    tell_once(fmt::format("set {} of iptables stays: {}; {}", name,
+                          netlink::to_string(gone.error()), kAgain));
+    done = false;
   }
-  return count;
+  return done;
 }
 
 bool TakeOver::remove_nft(Family family) {
@@ -145,6 +151,9 @@ bool TakeOver::remove_nft(Family family) {
         "chain {} of a kube-proxy with iptables-nft stays: it accepts what its table drops by "
         "policy, and ours in the legacy tables cannot; --cleanup removes it",
         chain));
+  for (const auto& chain : gone->in_use)
+    tell_once(fmt::format("chain {} of a kube-proxy with iptables-nft {}", chain,
+                          ipset::in_use_text(chain)));
   for (const auto& warning : gone->warnings) tell_once(warning);
   return true;
 }

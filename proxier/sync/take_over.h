@@ -5,9 +5,10 @@
 // filters; once per process. Sync thread only. Logs.
 //
 // Both modes translate destinations before IPVS would see a packet. They therefore go on serving
-// while our state is built after them, and their removal is the switch. Connections that they
-// translated live on in conntrack. Each family switches by itself: a family that cannot be
-// programmed keeps its old rules.
+// while our state is built after them, and their removal is the switch. Only then our rules of
+// nf_tables settle destinations (Reconciler::settle_destinations), which they do before theirs.
+// Connections that they translated live on in conntrack. Each family switches by itself: a family
+// that cannot be programmed keeps its old rules.
 //
 // Sets and rules in the other packet filter, of an earlier process or of kube-proxy's IPVS mode,
 // are obeyed together with ours until they go: what they do not know yet, such as a new port of an
@@ -34,6 +35,9 @@ namespace ipvsproxier::sync {
 // Removes kube-proxy's leftovers in nf_tables of a family; see ipset/nft/nft_tables.h.
 using RemoveNftLeftovers = std::function<netlink::Result<ipset::RemovedNft>(netlink::Family)>;
 
+// Whether rules of kube-proxy's iptables or nftables mode translate destinations in a family.
+using FindTranslation = std::function<netlink::Result<bool>(netlink::Family)>;
+
 // What goes of our rules in the packet filter that is not used, in this order.
 std::vector<ipset::RuleRemoval> removals_from(ipset::PacketFilter other, netlink::Family family);
 
@@ -58,7 +62,7 @@ class TakeOver {
   struct Removed;
   bool remove_rules(netlink::Family family, Removed& removed);
   bool remove_other(netlink::Family family);
-  std::size_t remove_sets(netlink::Family family);
+  bool remove_sets(netlink::Family family, std::size_t& count);
   bool remove_nft(netlink::Family family);
   void tell_once(const std::string& warning);
 

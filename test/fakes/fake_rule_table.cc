@@ -167,7 +167,7 @@ ipset::RemovedRules FakeRuleTable::take_out(const ipset::RuleRemoval& removal) {
       removed.jumps += std::erase_if(rules, [&](const Counted& counted) {
         return names_jump(removal, chain_of(counted.rule), counted.rule.comment);
       });
-    else if (names_chain(removal, name))
+    else if (names_chain(removal, name) && name != ipset::kMarkChain)
       rules.clear();
   }
   const auto leads_to = [&](const std::string& chain) {

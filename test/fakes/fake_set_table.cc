@@ -207,13 +207,15 @@ bool FakeSetTable::is_empty(const std::string& name) const {
 
 Status FakeSetTable::destroy(const std::string& name) {
   if (Status status = check_name(name); !status) return status;
-  if (held_.contains(name))
-    return Error{ErrorKind::busy, 0, "destroy set " + name + ": it is in use"};
-  ++writes_;
-  end_listing(name);
-  sets_.erase(name);
-  foreign_.erase(name);
-  return {};
+  return faults.around("destroy set " + name, [this, name]() -> Status {
+    if (held_.contains(name))
+      return Error{ErrorKind::busy, 0, "destroy set " + name + ": it is in use"};
+    ++writes_;
+    end_listing(name);
+    sets_.erase(name);
+    foreign_.erase(name);
+    return {};
+  });
 }
 
 void FakeSetTable::vanish(bool destroyed) {

@@ -18,12 +18,12 @@
 #include "test/kernel/net_setup.h"
 #include "test/kernel/netlink_tap.h"
 #include "test/kernel/packet_filter.h"
+#include "test/kernel/traffic.h"
 #include "test/support/ip.h"
 
 namespace ipvsproxier::test {
 namespace {
 
-using netlink::Family;
 using netlink::IpAddress;
 using netlink::Protocol;
 
@@ -32,14 +32,6 @@ constexpr int kSyncPatience = 60000;  // milliseconds, for a large sync on a bus
 
 const PortManifest kEcho{.name = "echo", .port = 80, .target = kEchoPort};
 const PortManifest kStream{.name = "stream", .port = 90, .target = kStreamPort};
-
-std::vector<EndpointManifest> endpoints_of(const std::vector<const Pod*>& pods) {
-  std::vector<EndpointManifest> result;
-  for (const Pod* pod : pods)
-    for (const Family family : netlink::kFamilies)
-      result.push_back({pod->address(family), pod->node});
-  return result;
-}
 
 // "web" of both families, with a node port for its streams.
 ServiceManifest web_of(const std::vector<const Pod*>& pods) {

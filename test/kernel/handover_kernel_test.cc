@@ -199,7 +199,8 @@ TEST_CASE("kernel: handover: cleanup leaves what others have, byte for byte",
   CHECK(again.status == 0);
   CHECK(again.log.find(kNothingRemoved) != std::string::npos);
 
-  // A link of our name that is somebody else's stays and is named; a chain of ours as well.
+  // A link of our name that is somebody else's stays and is named; a chain of ours as well, which
+  // goes on marking.
   node.netns.ip("link add kube-ipvs7 type veth peer name other1\n");
   REQUIRE(run_once(node.netns, manifests).status == 0);
   node.netns.inside([] { shell("iptables -t nat -A KUBE-MARK-DROP -j KUBE-MARK-MASQ"); });
@@ -213,7 +214,8 @@ TEST_CASE("kernel: handover: cleanup leaves what others have, byte for byte",
   node.netns.ip("link del kube-ipvs7\n");
   node.netns.inside([] {
     shell(
-        "iptables -t nat -F KUBE-MARK-DROP; iptables -t nat -X KUBE-MARK-MASQ;"
+        "iptables -t nat -D KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x4000;"
+        " iptables -t nat -F KUBE-MARK-DROP; iptables -t nat -X KUBE-MARK-MASQ;"
         " iptables -t nat -A KUBE-MARK-DROP -j MARK --set-xmark 0x8000/0x8000");
   });
   CHECK(difference(before, everything(node.netns)) == "");

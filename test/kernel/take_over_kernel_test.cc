@@ -8,6 +8,7 @@
 #include <catch2/catch.hpp>
 
 #include "test/kernel/kernel_state.h"
+#include "test/kernel/kube_proxy_modes.h"
 #include "test/kernel/load.h"
 #include "test/kernel/traffic.h"
 #include "test/support/paths.h"
@@ -16,26 +17,6 @@ namespace ipvsproxier::test {
 namespace {
 
 using netlink::Family;
-
-// Services web and lb of the fixture.
-void put_services(Manifests& manifests, const Cluster& cluster) {
-  const auto endpoints = endpoints_of({&cluster.local(), &cluster.remote()});
-  const PortManifest echo{.name = "echo", .port = 80, .target = kEchoPort};
-  manifests.put(
-      {.name = "web",
-       .type = "NodePort",
-       .cluster_ips = {"10.96.0.9", "fd00:96::9"},
-       .ports = {echo, {.name = "stream", .port = 90, .target = kStreamPort, .node_port = 30090}},
-       .endpoints = endpoints});
-  manifests.put({.name = "lb",
-                 .type = "LoadBalancer",
-                 .cluster_ips = {"10.96.0.16", "fd00:96::10"},
-                 .ports = {echo},
-                 .endpoints = endpoints,
-                 .spec = "loadBalancerSourceRanges: [203.0.113.0/24, '2001:db8:7::/64']",
-                 .ingress_ips = {"192.0.2.10", "2001:db8:2::10"}});
-  manifests.put({.name = "empty", .cluster_ips = {"10.96.0.19", "fd00:96::13"}});
-}
 
 void restore(const Netns& netns, const std::string& options, const std::string& ipv4,
              const std::string& ipv6) {
@@ -68,37 +49,21 @@ std::uint32_t ipvs_connections(const Cluster& cluster) {
   return count;
 }
 
-// From everywhere, to cluster IPs, node ports and load balancers.
-void open_connections(const Cluster& cluster, LongConnections& connections) {
-  for (const auto* vip : {"10.96.0.9", "fd00:96::9"})
-    for (const Host* host : three_sides(cluster)) connections.open(*host, {ip(vip), 90});
-  connections.open(cluster.client(), {cluster.node().v4, 30090});
-  connections.open(cluster.client(), {cluster.node().v6, 30090});
-}
-
-void check_load_balancer(const Cluster& cluster) {
-  for (const auto* vip : {"192.0.2.10", "2001:db8:2::10"}) {
-    CHECK_THAT(answer(cluster.client(), netlink::Protocol::tcp, vip, 80),
-               Catch::Contains("-1 sees "));
-    CHECK(answer(cluster.stranger(), netlink::Protocol::tcp, vip, 80, kShortWait) == "no answer");
-  }
-}
-
 TEST_CASE("kernel: take-over: kube-proxy's iptables mode serves until ours does",
           "[handover][item-13]") {
   const TrafficBed bed;
   const auto& cluster = bed.cluster;
   const auto& netns = cluster.netns();
   Manifests manifests;
-  put_services(manifests, cluster);
+  put_mode_services(manifests, cluster);
   restore(netns, "-c", "kubelet.rules", "kubelet.rules");
   const auto before = everything(netns);
   restore(netns, "-n", "ipv4.rules", "ipv6.rules");
   REQUIRE(iptables_mode_lines(netns) != "");
-  check_load_balancer(cluster);
+  check_mode_load_balancer(cluster);
 
   LongConnections old_ones;
-  open_connections(cluster, old_ones);
+  open_mode_connections(cluster, old_ones);
   old_ones.run();
   REQUIRE(old_ones.moves_on() == "");
   REQUIRE(ipvs_connections(cluster) == 0);
@@ -128,11 +93,11 @@ TEST_CASE("kernel: take-over: kube-proxy's iptables mode serves until ours does"
 
   CHECK(ipvs_connections(cluster) == 0);
   LongConnections through_ipvs;
-  open_connections(cluster, through_ipvs);
+  open_mode_connections(cluster, through_ipvs);
   through_ipvs.run();
   CHECK(through_ipvs.moves_on() == "");
   CHECK(ipvs_connections(cluster) == 3);
-  check_load_balancer(cluster);
+  check_mode_load_balancer(cluster);
 
   CHECK(daemon.terminate() == 0);
   Daemon cleanup(netns, {"--cleanup"});
@@ -149,7 +114,7 @@ TEST_CASE("kernel: take-over: a family whose addresses cannot be bound keeps wha
   const auto& cluster = bed.cluster;
   const auto& netns = cluster.netns();
   Manifests manifests;
-  put_services(manifests, cluster);
+  put_mode_services(manifests, cluster);
   restore(netns, "-c", "kubelet.rules", "kubelet.rules");
   restore(netns, "-n", "ipv4.rules", "ipv6.rules");
   netns.inside([] { shell("echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6"); });

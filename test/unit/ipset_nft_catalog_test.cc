@@ -113,6 +113,11 @@ TEST_CASE("nf_tables: what parameters add and remove") {
   CHECK(count({.non_empty = {SetId::nft_source_ranges}}, "input") == 4);
   CHECK(count({}, "output") == 2);
   CHECK(count({.non_empty = {SetId::nft_source_ranges}}, "output") == 3);
+  CHECK(count({}, "prerouting") == 1);
+  CHECK(count({.keep_destinations = false}, "prerouting") == 0);
+  CHECK(count({.keep_destinations = false}, "output") == 1);
+  CHECK(keeps_destinations(nft_rules(Family::ipv4, {})));
+  CHECK_FALSE(keeps_destinations(nft_rules(Family::ipv4, {.keep_destinations = false})));
   CHECK(count({.vip_ping = true}, "to_vip") == 3);
   CHECK(count({.vip_ping = false}, "to_vip") == 2);
   const auto marked = rules_in(nft_rules(Family::ipv4, {.masquerade_mark = 0x8}), "svc_mark");

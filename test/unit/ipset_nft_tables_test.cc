@@ -155,6 +155,63 @@ TEST_CASE("rules that kube-proxy wrote through iptables-nft are removed, and no 
   CHECK(shell(saved) == before);
 }
 
+// As CNI portmap and CRI-O do for host ports.
+TEST_CASE("chains of iptables-nft to which rules of others lead stay, and the rest goes") {
+  enter_namespace();
+  const auto [family, tool, name] = GENERATE(table<Family, std::string, std::string>(
+      {{Family::ipv4, "iptables-nft", "ip"}, {Family::ipv6, "ip6tables-nft", "ip6"}}));
+  CAPTURE(tool);
+  REQUIRE(nft("flush ruleset") == "");
+  const auto saved = tool + "-save 2>/dev/null | sed -e '/^#/d' -e 's/ \\[.*//'";
+  shell("for c in KUBE-MARK-MASQ KUBE-SERVICES KUBE-SVC-A CNI-DN-1; do " + tool +
+        " -t nat -N $c; done; " + tool +
+        " -t nat -A KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x4000; " + tool +
+        " -t nat -A KUBE-SERVICES -j KUBE-SVC-A; " + tool +
+        " -t nat -A KUBE-SVC-A -j KUBE-MARK-MASQ; " + tool +
+        " -t nat -A PREROUTING -j KUBE-SERVICES; " + tool +
+        " -t nat -A CNI-DN-1 -j KUBE-MARK-MASQ; " + tool + " -t nat -A CNI-DN-1 -j KUBE-SVC-A");
+  const std::string others =
+      "*nat\n:PREROUTING ACCEPT\n:INPUT ACCEPT\n:OUTPUT ACCEPT\n:POSTROUTING ACCEPT\n:CNI-DN-1 -\n"
+      ":KUBE-MARK-MASQ -\n:KUBE-SVC-A -\n-A CNI-DN-1 -j KUBE-MARK-MASQ\n-A CNI-DN-1 -j "
+      "KUBE-SVC-A\n-A KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x4000\nCOMMIT\n";
+  const std::vector<std::string> stay{name + " nat KUBE-MARK-MASQ", name + " nat KUBE-SVC-A"};
+  CHECK(removed(family) == RemovedNft{.jumps = 1, .chains = 1, .in_use = stay});
+  CHECK(shell(saved) == others);
+  CHECK(removed(family) == RemovedNft{.in_use = stay});
+  CHECK(shell(saved) == others);
+}
+
+TEST_CASE("chains of iptables-nft to which an element of a map leads stay, empty") {
+  enter_namespace();
+  REQUIRE(nft("flush ruleset; add table ip nat; add chain ip nat KUBE-SVC-A; add chain ip nat "
+              "KUBE-SVC-B; add rule ip nat KUBE-SVC-A counter; add map ip nat mine { type "
+              "ipv4_addr : verdict; }; add element ip nat mine { 192.0.2.1 : jump KUBE-SVC-A }") ==
+          "");
+  CHECK(removed(Family::ipv4) == RemovedNft{.in_use = {"ip nat KUBE-SVC-A", "ip nat KUBE-SVC-B"}});
+  CHECK(nft("list chain ip nat KUBE-SVC-A").find("counter") == std::string::npos);
+}
+
+TEST_CASE("kube-proxy translates destinations through its table, and through iptables-nft") {
+  enter_namespace();
+  const auto translates = [](Family family) {
+    const auto found = nft_translates(family);
+    REQUIRE(found);
+    return *found;
+  };
+  REQUIRE(nft("flush ruleset; add table ip nat; add chain ip nat KUBE-SERVICES; add chain ip nat "
+              "KUBE-NODE-PORT; add table ip filter; add chain ip filter KUBE-SEP-A; add table inet "
+              "kube-proxy; add chain inet kube-proxy services; add table ip6 kube-proxy") == "");
+  CHECK_FALSE(translates(Family::ipv4));
+  CHECK_FALSE(translates(Family::ipv6));
+  REQUIRE(nft("add chain ip nat KUBE-SEP-A; add chain ip6 kube-proxy services") == "");
+  CHECK(translates(Family::ipv4));
+  CHECK(translates(Family::ipv6));
+  REQUIRE(
+      nft("delete chain ip nat KUBE-SEP-A; add table ip kube-proxy; add chain ip kube-proxy a") ==
+      "");
+  CHECK(translates(Family::ipv4));
+}
+
 // What the legacy tables accept does not help where another base chain drops.
 TEST_CASE("chains of iptables-nft that accept what their table drops by policy are held back") {
   enter_namespace();

@@ -164,6 +164,26 @@ TEST_CASE("rules of nf_tables: nothing is wrong with those of any options") {
         }
 }
 
+TEST_CASE("rules of nf_tables: destinations are not settled while kube-proxy translates them") {
+  NftHost host;
+  auto parameters = NftHost::usual();
+  parameters.keep_destinations = false;
+  host.program(parameters);
+  auto reading = host.read();
+  const RuleStyle style{.choice = {.family = Family::ipv4}};
+  CHECK(tells(rules_text(reading, style), "  ip daddr @vips dnat to ip daddr  # MISSING"));
+  reading.translated = {Family::ipv6};
+  CHECK(tells(rules_text(reading, style), "MISSING"));
+  reading.translated = {Family::ipv4};
+  CHECK_FALSE(tells(rules_text(reading, style), "MISSING"));
+
+  // They are once all is programmed, and then what kube-proxy left goes.
+  host.program();
+  reading = host.read();
+  reading.translated = {Family::ipv4};
+  CHECK(rules_text(reading, style) == kListing);
+}
+
 TEST_CASE("rules of nf_tables: what is missing, foreign, misplaced, or has a counter") {
   NftHost host;
   host.program();

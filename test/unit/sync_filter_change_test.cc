@@ -1,8 +1,14 @@
 // The change between iptables and nf_tables: one daemon after the other on the same fakes.
 
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include <spdlog/sinks/ostream_sink.h>
 #include <catch2/catch.hpp>
@@ -62,6 +68,11 @@ struct Node {
   // A new process with this packet filter lists the cluster.
   SyncReport start(PacketFilter filter, const model::ClusterState& cluster, bool once = false) {
     ReconcilerSettings settings;
+    settings.find_translation = [this](Family) -> netlink::Result<bool> { return translates(); };
+    settings.remove_nft_leftovers = [this](Family) -> netlink::Result<ipset::RemovedNft> {
+      before_write("remove the table kube-proxy");
+      return ipset::RemovedNft{.table = std::exchange(nftables_mode, false)};
+    };
     settings.node_name = "n1";
     settings.options.families = {Family::ipv4};
     settings.options.packet_filter = filter;
@@ -83,6 +94,49 @@ struct Node {
     return false;
   }
   bool has_nftables() const { return nf_tables.find(ipset::nft_table_of(Family::ipv4)) != nullptr; }
+
+  // Rules of kube-proxy's iptables mode, in the legacy tables.
+  void add_iptables_mode() {
+    for (const std::string words : {"-N KUBE-SERVICES", "-N KUBE-SVC-A",
+                                    "-A KUBE-SERVICES -j KUBE-SVC-A", "-A KUBE-SVC-A -j ACCEPT"})
+      iptables.edit(Family::ipv4, ipset::Table::nat, words);
+    for (const std::string chain : {"PREROUTING", "OUTPUT"})
+      iptables.edit(
+          Family::ipv4, ipset::Table::nat,
+          "-A " + chain + " -m comment --comment \"kubernetes service portals\" -j KUBE-SERVICES");
+  }
+  bool nftables_mode = false;  // its table is there
+  bool translates() const {
+    return nftables_mode || iptables.lines(Family::ipv4, ipset::Table::nat).contains("KUBE-SVC-A");
+  }
+  // How many of our chains settle destinations.
+  int settling() const {
+    const auto* const table = nf_tables.find(ipset::nft_table_of(Family::ipv4));
+    if (table == nullptr) return 0;
+    int count = 0;
+    for (const auto* name : {"prerouting", "output"})
+      if (const auto chain = table->chains.find(name); chain != table->chains.end())
+        for (const auto& rule : chain->second.rules)
+          for (const auto& expression : rule.expressions)
+            count += std::holds_alternative<netlink::NftNat>(expression) ? 1 : 0;
+    return count;
+  }
+  bool serves() const {
+    return ipvs.server(test::kWeb, test::kE1) != nullptr &&
+           links.contains(plan::kDummyLink, test::kWeb.address);
+  }
+
+  // Called before everything that the process asks the kernel for.
+  std::function<void(std::string_view)> before_write = [](std::string_view) {};
+  void watch() {
+    const auto look = [this](std::string_view what) -> std::optional<test::Fault> {
+      before_write(what);
+      return std::nullopt;
+    };
+    for (auto* faults : {&ipvs.faults, &links.faults, &ip_sets.faults, &iptables.faults,
+                         &conntrack.faults, &socket.faults})
+      faults->decide(look);
+  }
 };
 
 TEST_CASE("filter change: a process that runs once takes over as well") {
@@ -131,6 +185,113 @@ TEST_CASE("filter change: the old filter stays until everything is in place") {
   CHECK(node.start(PacketFilter::nftables, cluster).settled);
   CHECK_FALSE(node.has_iptables());
   CHECK_FALSE(node.has_ip_sets());
+}
+
+TEST_CASE("filter change: sets that cannot be read are told once, and tried again") {
+  Node node;
+  REQUIRE(node.ip_sets.ensure(ipset::set_spec(ipset::SetId::cluster_ip, Family::ipv4)));
+  TakeOver take_over(node.nft_rules,
+                     OtherFilter{PacketFilter::iptables, &node.iptables, &node.ip_sets}, {},
+                     node.logger);
+  node.ip_sets.faults.fail("list set KUBE-CLUSTER-IP", {netlink::ErrorKind::io, ENOMEM, "memory"},
+                           2);
+  for (int i = 0; i < 2; ++i) {
+    take_over.finish(Family::ipv4);
+    CHECK(take_over.pending(Family::ipv4));
+    CHECK(node.has_ip_sets());
+  }
+  const auto told = node.log.str().find("set KUBE-CLUSTER-IP of iptables stays: ");
+  CHECK(told != std::string::npos);
+  CHECK(told == node.log.str().rfind("set KUBE-CLUSTER-IP of"));
+  take_over.finish(Family::ipv4);
+  CHECK_FALSE(take_over.pending(Family::ipv4));
+  CHECK_FALSE(node.has_ip_sets());
+}
+
+// As SIGKILL: nothing of the process goes on.
+struct Killed {};
+
+// False: it ended before so many questions to the kernel.
+bool is_killed(Node& node, PacketFilter filter, std::size_t before) {
+  std::size_t asked = 0;
+  node.before_write = [&](std::string_view) {
+    if (asked++ == before) throw Killed();
+  };
+  try {
+    node.start(filter, shop({test::e1()}));
+  } catch (const Killed&) {
+    return true;
+  }
+  return false;
+}
+
+TEST_CASE("filter change: destinations are settled when kube-proxy translates none any more") {
+  for (const bool nftables_mode : {false, true}) {
+    Node node;
+    node.nftables_mode = nftables_mode;
+    if (!nftables_mode) node.add_iptables_mode();
+    node.watch();
+    bool early = false;
+    bool without_either = false;
+    node.before_write = [&](std::string_view) {
+      early = early || (node.settling() > 0 && node.translates());
+      without_either = without_either || (!node.translates() && !node.serves());
+    };
+    CHECK(node.start(PacketFilter::nftables, shop({test::e1()})).settled);
+    CHECK_FALSE(early);
+    CHECK_FALSE(without_either);
+    CHECK(node.settling() == 2);
+    CHECK_FALSE(node.translates());
+  }
+}
+
+TEST_CASE("filter change: without all in IPVS, kube-proxy's rules go on translating") {
+  Node node;
+  node.add_iptables_mode();
+  node.ipvs.faults.fail("add real server 10.244.1.4", {netlink::ErrorKind::io, EIO, ""}, 1000);
+  const auto cluster = shop({test::e1(), test::e2()});
+  CHECK_FALSE(node.start(PacketFilter::nftables, cluster).settled);
+  CHECK(node.translates());
+  CHECK(node.settling() == 0);
+  node.ipvs.faults.clear();
+  CHECK(node.start(PacketFilter::nftables, cluster).settled);
+  CHECK_FALSE(node.translates());
+  CHECK(node.settling() == 2);
+}
+
+TEST_CASE("filter change: killed at any point, the next start ends right") {
+  enum class From : std::uint8_t { iptables_mode, nftables_mode, iptables, nftables };
+  for (const auto from :
+       {From::iptables_mode, From::nftables_mode, From::iptables, From::nftables}) {
+    const auto to = from == From::nftables ? PacketFilter::iptables : PacketFilter::nftables;
+    std::size_t before = 0;
+    for (bool killed = true; killed; ++before) {
+      INFO("from " << static_cast<int>(from) << ", killed before question " << before);
+      Node node;
+      node.nftables_mode = from == From::nftables_mode;
+      if (from == From::iptables_mode) node.add_iptables_mode();
+      if (from == From::iptables) node.start(PacketFilter::iptables, shop({test::e1()}));
+      if (from == From::nftables) node.start(PacketFilter::nftables, shop({test::e1()}));
+      node.watch();
+      killed = is_killed(node, to, before);
+      // Whoever served before does until IPVS does.
+      CHECK((node.translates() || node.serves()));
+      CHECK((node.settling() == 0 || !node.translates()));
+
+      node.before_write = [&](std::string_view) {
+        REQUIRE((node.translates() || node.serves()));
+        REQUIRE((node.settling() == 0 || !node.translates()));
+      };
+      CHECK(node.start(to, shop({test::e1()})).settled);
+      CHECK_FALSE(node.translates());
+      CHECK(node.has_iptables() == (to == PacketFilter::iptables));
+      CHECK(node.has_ip_sets() == (to == PacketFilter::iptables));
+      CHECK(node.has_nftables() == (to == PacketFilter::nftables));
+      CHECK(node.settling() == (to == PacketFilter::nftables ? 2 : 0));
+      CHECK(node.start(to, shop({test::e1()})).written == Written{});
+    }
+    CHECK(before > 20);
+  }
 }
 
 }  // namespace

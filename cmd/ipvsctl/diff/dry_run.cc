@@ -129,6 +129,7 @@ class Runner {
     perform(plan::diff(desired, actual), actual);
     drain(desired, times, actual);
     if (desired.complete) {
+      settle_destinations(desired);
       remove_iptables_mode();
       remove_other_filter();
     }
@@ -199,6 +200,15 @@ class Runner {
     }
   }
 
+  // Until all is programmed kube-proxy's rules serve.
+  void settle_destinations(const plan::DesiredState& desired) {
+    for (const auto& [family, parameters] : desired.rules)
+      if (!parameters.keep_destinations)
+        tell(Area::rules, Change::change,
+             fmt::format("{} {}: destinations are kept, so that kube-proxy's rules change none",
+                         netlink::to_string(family), ipset::to_string(ipset::Table::kube_ipvs)));
+  }
+
   void remove_iptables_mode() {
     for (const auto& removal : iptables_mode(std::nullopt)) {
       auto removed = tables_.rules->remove(removal);
@@ -231,7 +241,10 @@ class Runner {
       if (other->sets == nullptr) continue;
       for (const auto id : ipset::sets_of(other->filter)) {
         const auto name = ipset::set_name(id, family);
-        if (const auto left = other->sets->list(name); left && *left)
+        auto left = other->sets->list(name);
+        if (!left)
+          fail({"list set " + name, std::move(left.error()), family});
+        else if (*left)
           tell(Area::sets, Change::remove, "set " + name);
       }
     }

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,8 @@ struct RuleReading {
   // Our tables of nf_tables with everything in them. With one of them our rules are in nf_tables,
   // and what the tables of iptables have of ours is left over.
   std::map<netlink::Family, ipset::FilterContents> nft;
+  // Families in which kube-proxy's rules translate destinations: ours settle them later.
+  std::set<netlink::Family> translated;
 };
 
 // Adds our table of nf_tables, its rules and its sets.

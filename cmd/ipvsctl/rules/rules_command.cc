@@ -42,6 +42,9 @@ Status read_nft(ipset::FilterTable& nftables, RuleReading& reading) {
     auto contents = nftables.list(ipset::nft_table_of(family));
     if (!contents) return contents.error();
     if (*contents) take_nft_table(reading, family, **std::move(contents));
+    const auto translates = cmd::kube_proxy_translates(family);
+    if (!translates) return translates.error();
+    if (*translates) reading.translated.insert(family);
   }
   return {};
 }

@@ -82,6 +82,16 @@ void take_out_filter(const WholeTable& filter, RuleParameters& parameters) {
   }
 }
 
+bool keeps_destinations(const RuleReading& reading, Family family) {
+  const auto* table = table_of(reading, {family, Table::kube_ipvs});
+  if (table == nullptr) return false;
+  return std::ranges::any_of(table->chains, [](const auto& chain) {
+    return std::ranges::any_of(chain.second, [](const Rule& rule) {
+      return std::holds_alternative<ipset::KeepDestinationTarget>(rule.target);
+    });
+  });
+}
+
 RuleParameters known_parameters(const RuleReading& reading, PacketFilter filter, Family family) {
   RuleParameters parameters;
   for (const auto id : ipset::sets_of(filter)) {
@@ -90,6 +100,8 @@ RuleParameters known_parameters(const RuleReading& reading, PacketFilter filter,
   }
   if (const auto* table = table_of(reading, {family, Table::filter}))
     take_out_filter(*table, parameters);
+  parameters.keep_destinations =
+      !reading.translated.contains(family) || keeps_destinations(reading, family);
   return parameters;
 }
 
