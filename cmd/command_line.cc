@@ -160,8 +160,9 @@ const auto kDifferences = std::to_array<MainFlag>({
      "Masquerade hairpin traffic of those endpoints only that get traffic (default true)",
      to_difference<&D::lean_loop_back>},
     {"short-paths", "",
-     "Let packets of known connections leave iptables at the first rules, and look cluster IPs up "
-     "first (default true)",
+     "Let packets of known connections leave iptables at the first rules, look cluster IPs up "
+     "first, "
+     "and open ports of health checks for TCP alone (default true)",
      to_difference<&D::short_paths>},
     {"growing-sets", "",
      "Replace an IP set of more than 65536 entries by a larger one; kube-proxy leaves the rest out "

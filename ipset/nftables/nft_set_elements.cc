@@ -21,6 +21,8 @@ using netlink::NftVerdict;
 using netlink::NftVerdictCode;
 
 constexpr std::string_view kRangesPrefix = "ranges_";
+// The expressions of so many comparisons fit into a rule (NFT_RULE_MAXEXPRS: 128).
+constexpr std::size_t kMostCompared = 16;
 constexpr std::array kProtocols = {Protocol::tcp, Protocol::udp, Protocol::sctp};
 
 NftType address_type(Family family) {
@@ -65,13 +67,13 @@ std::optional<RestrictedService> service_of(ByteView key, Family family) {
   return RestrictedService{*address, protocol, port};
 }
 
-// The verdict of an element that somebody else may have changed.
-ServiceVerdict verdict_of(const NftElement& element) {
+// By the verdict of an element that somebody else may have changed.
+ServiceElement service_by(const RestrictedService& key, const NftElement& element) {
   const auto* data = element.data ? std::get_if<NftVerdict>(&*element.data) : nullptr;
   if (data != nullptr && data->code == NftVerdictCode::go_to)
-    for (const auto verdict : {ServiceVerdict::keep, ServiceVerdict::mark, ServiceVerdict::cluster})
-      if (data->chain == chain_of(verdict)) return verdict;
-  return ServiceVerdict::foreign;
+    for (const auto& one : all_of(key.address, key.protocol, key.port))
+      if (one.verdict != ServiceVerdict::foreign && data->chain == chain_of(one)) return one;
+  return {key.address, key.protocol, key.port, ServiceVerdict::foreign};
 }
 
 struct KeyWriter {
@@ -98,7 +100,7 @@ struct KeyWriter {
     NftElement made{
         .key = service_key(element.ip, element.protocol, element.port), .key_end = {}, .data = {}};
     if (element.verdict != ServiceVerdict::foreign)
-      made.data = NftVerdict{NftVerdictCode::go_to, std::string(chain_of(element.verdict))};
+      made.data = NftVerdict{NftVerdictCode::go_to, chain_of(element)};
     return made;
   }
   std::optional<NftElement> operator()(const auto& /*of_iptables*/) const { return std::nullopt; }
@@ -164,6 +166,13 @@ NftSetSpec nft_set_of(const SetSpec& spec) {
   return made;
 }
 
+std::string chain_of(const ServiceElement& element) {
+  if (!element.restricted) return std::string(chain_of(element.verdict));
+  if (element.verdict == ServiceVerdict::keep)
+    return ranges_name({element.ip, element.protocol, element.port});
+  return std::string(restricted_chain_of(element.verdict));
+}
+
 std::optional<NftElement> nft_element_of(const SetSpec& spec, const Element& element) {
   return std::visit(KeyWriter{spec}, element);
 }
@@ -185,8 +194,7 @@ std::optional<Element> element_of(const SetSpec& spec, const NftElement& element
     case SetKind::nft_services: {
       const auto service = service_of(key, spec.family);
       if (!service) return std::nullopt;
-      return ServiceElement{service->address, service->protocol, service->port,
-                            verdict_of(element)};
+      return service_by(*service, element);
     }
     default:
       return std::nullopt;
@@ -227,7 +235,7 @@ std::optional<RestrictedService> restricted_of(const std::string& ranges_name) {
 NftElement restricted_element_of(const RestrictedService& service) {
   return {.key = service_key(service.address, service.protocol, service.port),
           .key_end = {},
-          .data = NftVerdict{NftVerdictCode::jump, ranges_name(service)}};
+          .data = NftVerdict{NftVerdictCode::go_to, ranges_name(service)}};
 }
 
 NftSetSpec ranges_set_of(const RestrictedService& service) {
@@ -237,6 +245,22 @@ NftSetSpec ranges_set_of(const RestrictedService& service) {
           .key_type = netlink::nft_type({address_type(family)}),
           .key_bytes = address_bytes(family),
           .fields = {}};
+}
+
+std::vector<Rule> rules_of_ranges(const RestrictedService& service, std::vector<IpPrefix> ranges) {
+  const auto outermost = outermost_of(std::move(ranges));
+  if (!outermost.empty() && outermost.front().length == 0) return {};
+  Rule others{.target = Verdict::drop};
+  if (outermost.empty() || outermost.size() > kMostCompared) {
+    const auto set =
+        netlink::to_string(nft_table_of(service.address.family())) + " " + ranges_name(service);
+    others.matches = {SetMatch{.set = set, .directions = {Direction::src}, .negated = true}};
+    return {std::move(others)};
+  }
+  others.source = SourceMatch{.prefix = outermost.front(), .negated = true};
+  if (outermost.size() > 1)
+    others.matches = {OutsideMatch{{outermost.begin() + 1, outermost.end()}}};
+  return {std::move(others)};
 }
 
 std::vector<IpPrefix> outermost_of(std::vector<IpPrefix> prefixes) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "ipset/rules/rule_types.h"
 #include "ipset/sets/set_types.h"
 #include "netlink/nftables/nftables_types.h"
 
@@ -20,6 +21,9 @@ netlink::NftTableKey nft_table_of(Family family);
 // How the set is made; `spec.kind` is one of nf_tables.
 netlink::NftSetSpec nft_set_of(const SetSpec& spec);
 
+// The chain to which the element leads. Not with a foreign verdict.
+std::string chain_of(const ServiceElement& element);
+
 // The element of the set: its key, and in the map of virtual services the chain of its verdict.
 // nullopt for an element of another kind or family, and for one with a foreign verdict. Not for
 // source ranges.
@@ -29,8 +33,8 @@ std::optional<netlink::NftElement> nft_element_of(const SetSpec& spec, const Ele
 std::optional<Element> element_of(const SetSpec& spec, const netlink::NftElement& element);
 
 // A virtual service with source ranges. Its element in the map "restricted" sends packets to a
-// chain of its own, which lets those of a set of its own pass and drops the others. Chain and set
-// have the same name, "ranges_192.0.2.1_tcp_80".
+// chain of its own, for good: that drops packets of sources outside of its ranges, which are in a
+// set of its own. Chain and set have the same name, "ranges_192.0.2.1_tcp_80".
 struct RestrictedService {
   IpAddress address;
   Protocol protocol = Protocol::tcp;
@@ -43,6 +47,10 @@ std::string ranges_name(const RestrictedService& service);
 std::optional<RestrictedService> restricted_of(const std::string& ranges_name);
 netlink::NftElement restricted_element_of(const RestrictedService& service);
 netlink::NftSetSpec ranges_set_of(const RestrictedService& service);
+
+// The rules of the chain. They do not look few ranges up in the set, but compare them: a packet of
+// an established connection meets one lookup only, that of the map.
+std::vector<Rule> rules_of_ranges(const RestrictedService& service, std::vector<IpPrefix> ranges);
 
 // Those that are not within another one, in the order of their addresses.
 std::vector<IpPrefix> outermost_of(std::vector<IpPrefix> prefixes);

@@ -78,9 +78,9 @@ Status NftSetTable::ensure(const SetSpec& spec) {
   NftUnit unit{{NftAddTable{table}, NftAddSet{table, wanted}}};
   // The chains to which its elements will lead; their rules come with the others.
   if (spec.kind == SetKind::nft_services)
-    for (const auto verdict : {ServiceVerdict::keep, ServiceVerdict::mark, ServiceVerdict::cluster})
-      unit.ops.emplace_back(
-          NftAddChain{table, {.name = std::string(chain_of(verdict)), .base = {}}});
+    for (const auto verdict : kServiceVerdicts)
+      for (const auto chain : {chain_of(verdict), restricted_chain_of(verdict)})
+        unit.ops.emplace_back(NftAddChain{table, {.name = std::string(chain), .base = {}}});
   // Whoever took the set away may have taken all of the table.
   ranges_.forget(spec.family);
   return commit(std::move(unit));
@@ -166,9 +166,9 @@ Result<std::optional<SetTable::SetPart>> NftSetTable::begin_ranges(const SetSpec
 Result<SetTable::SetPart> NftSetTable::next_ranges() {
   NftSourceRanges::Ranges found;
   for (std::size_t i = 0; i < kServicesAPart && !listing_->services.empty(); ++i) {
-    const auto service = listing_->services.back();
+    const auto [service, rules] = std::move(listing_->services.back());
     listing_->services.pop_back();
-    auto own = ranges_.read(service);
+    auto own = ranges_.read(service, rules);
     if (!own) {
       listing_.reset();
       return std::move(own.error());

@@ -44,8 +44,8 @@ class NftSetTable final : public SetTable {
   // A listing in parts: of a set, or of the source ranges of one virtual service after another.
   struct Listing {
     SetSpec spec;
-    std::vector<RestrictedService> services;  // still to come, the last first
-    NftSourceRanges::Ranges ranges;           // so far
+    NftSourceRanges::Chains services;  // still to come, the last first
+    NftSourceRanges::Ranges ranges;    // so far
   };
 
   Result<std::optional<std::vector<Element>>> elements_in(const SetSpec& spec);

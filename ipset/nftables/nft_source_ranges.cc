@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "ipset/nftables/rule_decoding.h"
 #include "ipset/nftables/rule_expressions.h"
 #include "ipset/rules/nft_catalog.h"
 #include "ipset/sets/set_catalog.h"
@@ -32,19 +33,20 @@ std::string restricted_map(netlink::Family family) {
   return std::string(name_in_table(set_name(SetId::nft_source_ranges, family)));
 }
 
-std::vector<netlink::NftRuleSpec> rules_of_ranges(const RestrictedService& service) {
-  const auto name = ranges_name(service);
-  const auto family = service.address.family();
-  return {{.chain = name, .expressions = returns_sources_in(name, family)},
-          {.chain = name, .expressions = expressions_of({.target = Verdict::drop}, family)}};
+std::vector<Rule> rules_for_ranges(const RestrictedService& service,
+                                   const std::set<IpPrefix>& ranges) {
+  return rules_of_ranges(service, {ranges.begin(), ranges.end()});
 }
 
-// Whether the chain lets its ranges pass and nothing else.
-bool is_intact(const FilterContents& contents, const RestrictedService& service) {
-  const auto chain = contents.chains.find(ranges_name(service));
-  if (chain == contents.chains.end() || chain->second.base) return false;
-  return std::ranges::equal(chain->second.rules, rules_of_ranges(service), {},
-                            &FilterRule::expressions, &netlink::NftRuleSpec::expressions);
+// Makes these the rules of the chain.
+void append_rules(const RestrictedService& service, const std::vector<Rule>& rules, NftUnit& unit) {
+  const auto family = service.address.family();
+  const auto table = nft_table_of(family);
+  const auto name = ranges_name(service);
+  unit.ops.emplace_back(NftFlushChain{table, name});
+  for (const auto& rule : rules)
+    unit.ops.emplace_back(
+        NftAddRule{table, {.chain = name, .expressions = expressions_of(rule, family)}});
 }
 
 // The ranges that go and those that come: whole intervals, as the kernel takes no part of one.
@@ -63,6 +65,8 @@ NftUnit step_between(const RestrictedService& service, const std::set<IpPrefix>&
     unit.ops.emplace_back(NftDeleteElements{table, name, intervals_of(std::move(leaving))});
   if (!coming.empty())
     unit.ops.emplace_back(NftAddElements{table, name, intervals_of(std::move(coming))});
+  const auto rules = rules_for_ranges(service, new_ranges);
+  if (rules != rules_for_ranges(service, old_ranges)) append_rules(service, rules, unit);
   return unit;
 }
 
@@ -80,9 +84,8 @@ NftUnit whole_of(const RestrictedService& service, const std::set<IpPrefix>& ran
   const auto name = ranges_name(service);
   NftUnit unit{{NftAddSet{table, ranges_set_of(service)}, NftFlushSet{table, name},
                 NftAddElements{table, name, intervals_of({ranges.begin(), ranges.end()})},
-                NftAddChain{table, {.name = name, .base = {}}}, NftFlushChain{table, name}}};
-  for (auto& rule : rules_of_ranges(service))
-    unit.ops.emplace_back(NftAddRule{table, std::move(rule)});
+                NftAddChain{table, {.name = name, .base = {}}}}};
+  append_rules(service, rules_for_ranges(service, ranges), unit);
   unit.ops.emplace_back(NftAddElements{
       table, restricted_map(service.address.family()), {restricted_element_of(service)}});
   return unit;
@@ -119,9 +122,8 @@ Status NftSourceRanges::commit(NftUnit unit) {
   return table_.apply({&unit, 1}).front();
 }
 
-Result<std::optional<std::vector<RestrictedService>>> NftSourceRanges::services(
-    netlink::Family family) {
-  using Found = std::optional<std::vector<RestrictedService>>;
+Result<std::optional<NftSourceRanges::Chains>> NftSourceRanges::services(netlink::Family family) {
+  using Found = std::optional<Chains>;
   const auto table = nft_table_of(family);
   const auto map = restricted_map(family);
   auto frame = table_.list_frame(table);
@@ -129,20 +131,26 @@ Result<std::optional<std::vector<RestrictedService>>> NftSourceRanges::services(
   if (!*frame || !(*frame)->sets.contains(map)) return Found{};
   auto restricted = table_.list_elements(table, map);
   if (!restricted) return std::move(restricted.error());
-  std::vector<RestrictedService> services;
-  for (const auto& element : restricted->value_or(std::vector<netlink::NftElement>{}))
-    if (const auto service = restricted_by(element); service && is_intact(**frame, *service))
-      services.push_back(*service);
+  Chains services;
+  for (const auto& element : restricted->value_or(std::vector<netlink::NftElement>{})) {
+    const auto service = restricted_by(element);
+    if (!service) continue;
+    const auto chain = (*frame)->chains.find(ranges_name(*service));
+    if (chain == (*frame)->chains.end() || chain->second.base) continue;
+    auto& rules = services.emplace_back(*service, std::vector<Rule>{}).second;
+    for (const auto& rule : chain->second.rules) rules.push_back(rule_in(rule.expressions, family));
+  }
   return Found(std::move(services));
 }
 
-Result<std::set<IpPrefix>> NftSourceRanges::read(const RestrictedService& service) {
+Result<std::set<IpPrefix>> NftSourceRanges::read(const RestrictedService& service,
+                                                 const std::vector<Rule>& chain) {
   const auto family = service.address.family();
   auto listed = table_.list_elements(nft_table_of(family), ranges_name(service));
   if (!listed) return std::move(listed.error());
   if (!*listed) return std::set<IpPrefix>{};
   const auto prefixes = prefixes_of(**listed, family);
-  if (!prefixes) return std::set<IpPrefix>{};
+  if (!prefixes || rules_of_ranges(service, *prefixes) != chain) return std::set<IpPrefix>{};
   return std::set<IpPrefix>(prefixes->begin(), prefixes->end());
 }
 
@@ -152,8 +160,8 @@ Result<std::optional<NftSourceRanges::Ranges>> NftSourceRanges::read_all(netlink
   if (!found) return std::move(found.error());
   if (!*found) return std::optional<Ranges>{};
   Ranges ranges;
-  for (const auto& service : **found) {
-    auto own = read(service);
+  for (const auto& [service, chain] : **found) {
+    auto own = read(service, chain);
     if (!own) return std::move(own.error());
     if (!own->empty()) ranges[service] = *std::move(own);
   }

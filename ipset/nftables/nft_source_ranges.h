@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "ipset/nftables/filter_table.h"
@@ -26,10 +27,15 @@ class NftSourceRanges {
   // `table` must outlive this.
   explicit NftSourceRanges(FilterTable& table) : table_(table) {}
 
-  // The virtual services whose chain is as we wrote it; nullopt without the map.
-  netlink::Result<std::optional<std::vector<RestrictedService>>> services(netlink::Family family);
-  // The ranges of one; empty if it has no set, or intervals that are no prefixes.
-  netlink::Result<std::set<netlink::IpPrefix>> read(const RestrictedService& service);
+  // Restricted virtual services, with the rules of their chains.
+  using Chains = std::vector<std::pair<RestrictedService, std::vector<Rule>>>;
+
+  // Those that the map leads to their chains; nullopt without the map.
+  netlink::Result<std::optional<Chains>> services(netlink::Family family);
+  // The ranges of one; empty if it has no set, intervals that are no prefixes, or a chain with
+  // other rules than ours.
+  netlink::Result<std::set<netlink::IpPrefix>> read(const RestrictedService& service,
+                                                    const std::vector<Rule>& chain);
   // Those of all; nullopt without the map. Remembers them.
   netlink::Result<std::optional<Ranges>> read_all(netlink::Family family);
 

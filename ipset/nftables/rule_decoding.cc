@@ -148,7 +148,7 @@ class LooseDecoder {
                                                  .established = (*bits & kEstablishedBit) != 0});
       }
       case Loaded::status:
-        return match(ConfirmedMatch{});
+        return match(ConfirmedMatch{.negated = negated});
       case Loaded::source_type:
         return match(LocalAddressMatch{.direction = Direction::src, .negated = negated});
       case Loaded::destination_type:
@@ -167,9 +167,14 @@ class LooseDecoder {
       length = 0;
       for (const auto byte : mask) length += static_cast<unsigned>(std::popcount(byte));
     }
-    rule_.source =
-        SourceMatch{.prefix = netlink::IpPrefix::of(*address, static_cast<std::uint8_t>(length)),
-                    .negated = negated};
+    const auto prefix = netlink::IpPrefix::of(*address, static_cast<std::uint8_t>(length));
+    if (!rule_.source) {
+      rule_.source = SourceMatch{.prefix = prefix, .negated = negated};
+      return true;
+    }
+    if (rule_.matches.empty()) match(OutsideMatch{});
+    if (auto* outside = std::get_if<OutsideMatch>(&rule_.matches.back()))
+      outside->prefixes.push_back(prefix);
     return true;
   }
   bool interface_is(const netlink::Bytes& data, bool negated) {
@@ -196,7 +201,7 @@ class LooseDecoder {
       return used == Things{Loaded::destination, Loaded::protocol, Loaded::port} &&
              act(VerdictMapTarget{.map = full_name(lookup.set)});
     if (used.empty()) return false;
-    SetMatch found{.set = full_name(lookup.set), .directions = {}};
+    SetMatch found{.set = full_name(lookup.set), .directions = {}, .negated = lookup.inverted};
     for (const auto thing : used)
       found.directions.push_back(thing == Loaded::source ? Direction::src : Direction::dst);
     return match(std::move(found));
@@ -205,7 +210,9 @@ class LooseDecoder {
     return use() == Things{Loaded::destination} && act(KeepDestinationTarget{});
   }
   bool take(const netlink::NftMasquerade& masquerade) {
-    return act(MasqueradeTarget{.random_fully = masquerade.flags == netlink::kNftFullyRandom});
+    const auto* mark = std::get_if<MarkTarget>(&rule_.target);
+    return act(MasqueradeTarget{.random_fully = masquerade.flags == netlink::kNftFullyRandom,
+                                .clears = mark == nullptr ? 0 : mark->mask});
   }
   bool take(const netlink::NftReject& /*reject*/) { return act(RejectTarget{}); }
   bool take(const netlink::NftImmediate& immediate) {

@@ -83,7 +83,7 @@ class Encoder {
       load_address(direction, word);
       word += address_bytes() / 4;
     }
-    look_up(match.set);
+    look_up(match);
   }
 
   std::vector<NftExpression> take() { return std::move(expressions_); }
@@ -130,9 +130,11 @@ class Encoder {
                    .op = negated ? NftCompare::Op::not_equal : NftCompare::Op::equal,
                    .data = std::move(with)});
   }
-  void look_up(const std::string& set) {
-    put(NftLookup{
-        .set = std::string(name_in_table(set)), .source = netlink::nft_register(0), .target = {}});
+  void look_up(const SetMatch& match) {
+    put(NftLookup{.set = std::string(name_in_table(match.set)),
+                  .source = netlink::nft_register(0),
+                  .target = {},
+                  .inverted = match.negated});
   }
 
   void add(const SourceMatch& match) {
@@ -156,7 +158,7 @@ class Encoder {
   bool add(const SetMatch& match, const Rule& rule) {
     if (rule.protocol) {
       load_transport(0, kPortOffset, 2);
-      look_up(match.set);
+      look_up(match);
     } else {
       address_in(match);
     }
@@ -189,10 +191,14 @@ class Encoder {
     compare({static_cast<std::uint8_t>(family_ == Family::ipv4 ? 8 : 128)});
     return true;
   }
-  bool add(const ConfirmedMatch& /*match*/, const Rule& /*rule*/) {
+  bool add(const ConfirmedMatch& match, const Rule& /*rule*/) {
     put(NftCt{.key = NftCt::kStatus, .target = netlink::nft_register(0), .direction = {}});
     mask(in_machine_order(kConfirmed));
-    compare(in_machine_order(kConfirmed));
+    compare(in_machine_order(kConfirmed), match.negated);
+    return true;
+  }
+  bool add(const OutsideMatch& match, const Rule& /*rule*/) {
+    for (const auto& prefix : match.prefixes) add(SourceMatch{.prefix = prefix, .negated = true});
     return true;
   }
   bool add(const BridgePortInMatch& /*match*/, const Rule& /*rule*/) { return false; }
@@ -232,6 +238,7 @@ class Encoder {
     return true;
   }
   bool act(const MasqueradeTarget& target) {
+    if (target.clears != 0) act(MarkTarget{.value = 0, .mask = target.clears});
     put(NftMasquerade{.flags = target.random_fully ? netlink::kNftFullyRandom : 0});
     return true;
   }
@@ -273,14 +280,6 @@ std::vector<NftExpression> expressions_of(const Rule& rule, Family family) {
   Encoder encoder(family);
   if (!encoder.add(rule)) return {};
   return encoder.take();
-}
-
-std::vector<NftExpression> returns_sources_in(const std::string& set, Family family) {
-  Encoder encoder(family);
-  encoder.address_in({.set = set, .directions = {Direction::src}});
-  auto expressions = encoder.take();
-  append_verdict(expressions, NftVerdictCode::give_back, {});
-  return expressions;
 }
 
 }  // namespace ipvsproxier::ipset

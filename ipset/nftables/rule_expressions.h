@@ -18,8 +18,4 @@ namespace ipvsproxier::ipset {
 // Empty for a rule with parts that only iptables has, or with a foreign target.
 std::vector<netlink::NftExpression> expressions_of(const Rule& rule, netlink::Family family);
 
-// Whether the source address of a packet is in a set: the first rule of a chain of source ranges.
-std::vector<netlink::NftExpression> returns_sources_in(const std::string& set,
-                                                       netlink::Family family);
-
 }  // namespace ipvsproxier::ipset

@@ -234,24 +234,9 @@ std::optional<ReadCondition> read_addrtype(const Extension& given) {
   return read;
 }
 
-// A negated match; without the negation our vocabulary has it.
-std::optional<ReadCondition> read_set(const Extension& given, Family family, SetResolver& sets) {
-  const auto info = data_of<xt_set_info_match_v4>(given);
-  if (!info || (info->match_set.flags & IPSET_INV_MATCH) == 0) return std::nullopt;
-  auto straight = given;
-  straight.data.at(offsetof(xt_set_info_match_v4, match_set.flags)) &=
-      static_cast<std::uint8_t>(~unsigned{IPSET_INV_MATCH});
-  auto match = decode_match(straight, family, sets);
-  if (!match) return std::nullopt;
-  auto text = to_string(*match, family);
-  text.insert(text.find("--match-set"), "! ");
-  return ReadCondition{.text = std::move(text),
-                       .conditions = {NotInSetCondition{std::get<SetMatch>(std::move(*match))}}};
-}
-
 }  // namespace
 
-ReadCondition read_match(Family family, const Extension& extension, SetResolver& sets) {
+ReadCondition read_match(const Extension& extension) {
   const auto is = [&](std::string_view name, unsigned revision) {
     return extension.name == name && extension.revision == revision;
   };
@@ -263,7 +248,6 @@ ReadCondition read_match(Family family, const Extension& extension, SetResolver&
   if (is("conntrack", 3)) read = read_state(extension);
   if (is("connmark", 1)) read = read_connmark(extension);
   if (is("addrtype", 1)) read = read_addrtype(extension);
-  if (is("set", 4)) read = read_set(extension, family, sets);
   // Services have no ICMP: no packet that is judged here matches.
   if (is("icmp", 0) || is("icmp6", 0))
     read = {.text = fmt::format("-m {} [...]", extension.name), .conditions = {FixedCondition{}}};

@@ -199,7 +199,7 @@ class Reader {
       rule_.matches.push_back(std::move(*match));
       return;
     }
-    auto read = read_match(family_, extension, sets_);
+    auto read = read_match(extension);
     say(false, read.text);
     for (auto& condition : read.conditions) ask(std::move(condition));
   }

@@ -22,7 +22,7 @@ struct ReadCondition {
   std::string text;
   std::vector<Condition> conditions;  // all of them must hold
 };
-ReadCondition read_match(netlink::Family family, const Extension& extension, SetResolver& sets);
+ReadCondition read_match(const Extension& extension);
 
 // The action of a target extension, and its text.
 struct ReadAction {

@@ -15,6 +15,8 @@ using netlink::Protocol;
 constexpr std::string_view kKeep = "svc_keep";
 constexpr std::string_view kMark = "svc_mark";
 constexpr std::string_view kCluster = "svc_cluster";
+constexpr std::string_view kMarkRestricted = "svc_mark_ranges";
+constexpr std::string_view kClusterRestricted = "svc_cluster_ranges";
 constexpr std::string_view kClassify = "classify";
 constexpr std::string_view kToVip = "to_vip";
 
@@ -41,7 +43,9 @@ class Catalog {
   TableRules run() const {
     return {.family = family_,
             .table = Table::kube_ipvs,
-            .chains = {chain(kKeep, {}), chain(kMark, mark()), chain(kCluster, cluster()),
+            .chains = {chain(kKeep, {}), chain(kMark, {mark()}), chain(kCluster, {cluster()}),
+                       chain(kMarkRestricted, restricted(kMark)),
+                       chain(kClusterRestricted, restricted(kCluster)),
                        chain(kClassify, {{.target = map(SetId::nft_services)}}),
                        chain(kToVip, to_vip()), chain("input", input()),
                        chain("prerouting", prerouting()), chain("output", output()),
@@ -59,19 +63,23 @@ class Catalog {
     return SetMatch{.set = set_name(id, family_), .directions = std::move(directions)};
   }
 
-  std::vector<Rule> mark() const {
+  Rule mark() const {
     const auto bit = parameters_.masquerade_mark;
     const auto loopback = *IpPrefix::parse(family_ == Family::ipv4 ? "127.0.0.0/8" : "::1/128");
     // Of a later packet nothing would clear the mark: its address translation is settled.
-    return {{.source = SourceMatch{.prefix = loopback}, .target = Verdict::return_},
-            {.matches = {ConfirmedMatch{}}, .target = Verdict::return_},
-            {.target = MarkTarget{.value = bit, .mask = bit}}};
+    return {.source = SourceMatch{.prefix = loopback, .negated = true},
+            .matches = {ConfirmedMatch{.negated = true}},
+            .target = MarkTarget{.value = bit, .mask = bit}};
   }
 
-  std::vector<Rule> cluster() const {
+  Rule cluster() const {
     Rule rule{.target = jump(kMark)};
     if (!parameters_.masquerade_all && !add_detector(rule)) rule.matches = {from_this_node()};
-    return {std::move(rule)};
+    return rule;
+  }
+
+  std::vector<Rule> restricted(std::string_view chain) const {
+    return {{.target = jump(chain)}, {.target = map(SetId::nft_source_ranges)}};
   }
 
   // Not what has another address of this node as its source because its sender chose it.
@@ -106,12 +114,6 @@ class Catalog {
     return rules;
   }
 
-  // Ahead of established packets, so that a range that goes cuts connections.
-  void add_restricted(std::vector<Rule>& rules) const {
-    if (parameters_.non_empty.contains(SetId::nft_source_ranges))
-      rules.push_back({.target = map(SetId::nft_source_ranges)});
-  }
-
   void settle_destination(std::vector<Rule>& rules) const {
     if (parameters_.keep_destinations)
       rules.push_back({.matches = {in_set(SetId::nft_vips, {Direction::dst})},
@@ -126,9 +128,11 @@ class Catalog {
 
   std::vector<Rule> input() const {
     std::vector<Rule> rules;
-    add_restricted(rules);
-    rules.push_back({.matches = {ConntrackStateMatch{.related = true, .established = true}},
-                     .target = Verdict::accept});
+    const ConntrackStateMatch known{.related = true, .established = true};
+    // A range that goes cuts connections.
+    if (parameters_.non_empty.contains(SetId::nft_source_ranges))
+      rules.push_back({.matches = {known}, .target = map(SetId::nft_source_ranges)});
+    rules.push_back({.matches = {known}, .target = Verdict::accept});
     // Packets to a virtual service do not come back from here.
     rules.push_back({.target = map(SetId::nft_services)});
     rules.push_back(
@@ -137,21 +141,17 @@ class Catalog {
   }
 
   std::vector<Rule> output() const {
-    std::vector<Rule> rules;
-    add_restricted(rules);
-    rules.push_back({.target = jump(kClassify)});
+    std::vector<Rule> rules{{.target = jump(kClassify)}};
     settle_destination(rules);
     return rules;
   }
 
   std::vector<Rule> postrouting() const {
     const auto bit = parameters_.masquerade_mark;
-    return {{.matches = {in_set(SetId::nft_hairpins, {Direction::src, Direction::dst})},
-             .target = MasqueradeTarget{}},
-            {.matches = {MarkMatch{.value = bit, .mask = bit, .negated = true}},
-             .target = Verdict::return_},
-            {.target = MarkTarget{.value = bit, .mask = 0}},
-            {.target = MasqueradeTarget{.random_fully = true}}};
+    return {{.matches = {MarkMatch{.value = bit, .mask = bit}},
+             .target = MasqueradeTarget{.random_fully = true, .clears = bit}},
+            {.matches = {in_set(SetId::nft_hairpins, {Direction::src, Direction::dst})},
+             .target = MasqueradeTarget{}}};
   }
 
   Family family_;
@@ -177,6 +177,10 @@ std::string_view chain_of(ServiceVerdict verdict) {
       return kCluster;
   }
   return kMark;
+}
+
+std::string_view restricted_chain_of(ServiceVerdict verdict) {
+  return verdict == ServiceVerdict::cluster ? kClusterRestricted : kMarkRestricted;
 }
 
 std::string_view name_in_table(std::string_view set) {

@@ -1,15 +1,20 @@
 #pragma once
 
 // The fixed chains of the table "kube-ipvs" that each family has in nf_tables, and where the kernel
-// calls them. They do with three lookups what the rules of rule_catalog.h do with up to twenty.
-// Pure functions; any thread.
+// calls them. They do with three lookups what the rules of rule_catalog.h do with up to twenty; an
+// established packet costs one rule, or two rules and a lookup while there are source ranges. Pure
+// functions; any thread.
 //
-// input:       source ranges; then established packets leave; then the map of virtual services
-//              decides about the source address; other ports of VIPs are closed
+// input:       established packets leave, those of virtual services with source ranges after these;
+//              then the map of virtual services decides about source ranges and the source address;
+//              other ports of VIPs are closed
 // output:      the same for packets of this node
 // prerouting:  the destination of packets to VIPs is settled, so that no later chain of another
 //              table (a hostPort) changes it
 // postrouting: masquerades what input or output has marked, and endpoints that reach themselves
+//
+// The chain of a virtual service's source ranges drops packets or ends (nft_set_elements.h): who
+// sends packets to it has nothing more to say about them.
 //
 // IPVS takes packets at priorities 98 and 99 of the hook input, and -99 and -98 of output
 // (net/netfilter/ipvs/ip_vs_core.c, 6.1): ours come before it. Priorities are odd, because of two
@@ -42,6 +47,9 @@ std::optional<ChainHook> hook_of(std::string_view chain);
 
 // The chain to which the map of virtual services sends packets. Not for a foreign verdict.
 std::string_view chain_of(ServiceVerdict verdict);
+// That of a virtual service with source ranges: a packet is marked first, and then goes to the
+// chain of the ranges. Not for `keep`, for which the map leads to the chain of the ranges itself.
+std::string_view restricted_chain_of(ServiceVerdict verdict);
 
 // "vips" of "ip kube-ipvs vips".
 std::string_view name_in_table(std::string_view set);

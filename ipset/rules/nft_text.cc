@@ -27,12 +27,14 @@ struct NftMatchText {
 
   std::string operator()(const SetMatch& match) const {
     if (rule.protocol)
-      return fmt::format("{} dport @{}", to_lower_string(*rule.protocol), name_in_table(match.set));
+      return fmt::format("{} dport {}@{}", to_lower_string(*rule.protocol),
+                         nft_negation(match.negated), name_in_table(match.set));
     std::string addresses;
     for (const auto direction : match.directions)
       addresses += fmt::format("{}{} {}addr", addresses.empty() ? "" : " . ", network_of(family),
                                direction == Direction::src ? "s" : "d");
-    return fmt::format("{} @{}", addresses, name_in_table(match.set));
+    return fmt::format("{} {}@{}", addresses, nft_negation(match.negated),
+                       name_in_table(match.set));
   }
   std::string operator()(const MarkMatch& match) const {
     return fmt::format("meta mark & {:#x} {} {:#x}", match.mask,
@@ -55,8 +57,15 @@ struct NftMatchText {
   std::string operator()(const EchoRequestMatch&) const {
     return family == Family::ipv4 ? "icmp type echo-request" : "icmpv6 type echo-request";
   }
-  std::string operator()(const ConfirmedMatch&) const {
-    return "ct status & confirmed == confirmed";
+  std::string operator()(const ConfirmedMatch& match) const {
+    return fmt::format("ct status & confirmed {} confirmed", match.negated ? "!=" : "==");
+  }
+  std::string operator()(const OutsideMatch& match) const {
+    std::string text;
+    for (const auto& prefix : match.prefixes)
+      text += fmt::format("{}{} saddr != {}", text.empty() ? "" : " ", network_of(family),
+                          prefix.to_string());
+    return text;
   }
   template <typename OfIptables>
   std::string operator()(const OfIptables& match) const {
@@ -88,7 +97,9 @@ struct NftTargetText {
     return text;
   }
   std::string operator()(const MasqueradeTarget& target) const {
-    return target.random_fully ? "masquerade fully-random" : "masquerade";
+    const auto before =
+        target.clears == 0 ? "" : (*this)(MarkTarget{.value = 0, .mask = target.clears}) + " ";
+    return before + (target.random_fully ? "masquerade fully-random" : "masquerade");
   }
   std::string operator()(const RejectTarget&) const { return "reject"; }
   std::string operator()(const ForeignTarget& target) const { return target.description; }

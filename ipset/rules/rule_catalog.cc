@@ -72,6 +72,7 @@ struct Row {
   Extra extra = Extra::none;
   RowAction action = RowAction::return_;
   std::string_view to = "";  // chain of a jump
+  bool outside = false;      // for what the set does not have
 };
 
 constexpr std::string_view kServices = "KUBE-SERVICES";
@@ -163,7 +164,11 @@ constexpr Row to_load_balancer(Paths paths) {
                     paths);
 }
 
-constexpr std::array<Row, 30> kNatRows = {{
+constexpr Row local_load_balancer(Paths paths, RowAction action) {
+  return with_paths(with_set(kLoadBalancer, SetId::load_balancer_local, action), paths);
+}
+
+constexpr std::array<Row, 31> kNatRows = {{
     {.chain = kServices, .extra = Extra::from_loopback, .action = RowAction::return_},
     to_load_balancer(Paths::as_kube_proxy),
     cluster_ip_masquerade(When::masquerade_all, Extra::none, Lookup::dst_dst),
@@ -173,7 +178,6 @@ constexpr std::array<Row, 30> kNatRows = {{
     cluster_ip_masquerade(When::no_detector_nor_source, Extra::from_this_node, Lookup::dst_dst),
     accepted(SetId::cluster_ip, Paths::shorter),
     to_load_balancer(Paths::shorter),
-    accepted(SetId::load_balancer, Paths::shorter),
     with_set(kServices, SetId::external_ip, RowAction::jump, kMarkMasq),
     with_extra(with_set(kServices, SetId::external_ip, RowAction::accept),
                Extra::not_forwarded_by_bridge),
@@ -209,8 +213,10 @@ constexpr std::array<Row, 30> kNatRows = {{
     for_protocol(with_set(kNodePort, SetId::node_port_sctp_hash, RowAction::jump, kMarkMasq),
                  Protocol::sctp),
 
-    with_set(kLoadBalancer, SetId::load_balancer_local, RowAction::return_),
+    local_load_balancer(Paths::as_kube_proxy, RowAction::return_),
+    local_load_balancer(Paths::shorter, RowAction::accept),
     {.chain = kLoadBalancer, .action = RowAction::jump, .to = kMarkMasq},
+    {.chain = kLoadBalancer, .paths = Paths::shorter, .action = RowAction::accept},
 
     {.chain = kMarkMasq, .action = RowAction::set_mark},
 }};
@@ -233,7 +239,20 @@ constexpr Row forwarded_known(Paths paths) {
           .action = RowAction::accept};
 }
 
-constexpr std::array<Row, 17> kFilterRows = {{
+// Health checks are of TCP. Our order says so, and thus lets nothing else pass.
+constexpr Row of_health_checks(Row row, Paths paths) {
+  row.paths = paths;
+  row.set = SetId::health_check_node_port;
+  row.lookup = Lookup::dst;
+  if (paths == Paths::shorter) row.protocol = Protocol::tcp;
+  return row;
+}
+
+constexpr Row kOpenHealthPort = {
+    .chain = kNodePort, .comment = Comment::of_set, .action = RowAction::accept};
+constexpr Row kServedHealthPort = {.chain = kIpvsFilter, .action = RowAction::return_};
+
+constexpr std::array<Row, 20> kFilterRows = {{
     forwarded_known(Paths::shorter),
     {.chain = kForward,
      .comment = Comment::text,
@@ -242,11 +261,8 @@ constexpr std::array<Row, 17> kFilterRows = {{
      .action = RowAction::accept},
     forwarded_known(Paths::as_kube_proxy),
 
-    {.chain = kNodePort,
-     .set = SetId::health_check_node_port,
-     .lookup = Lookup::dst,
-     .comment = Comment::of_set,
-     .action = RowAction::accept},
+    of_health_checks(kOpenHealthPort, Paths::as_kube_proxy),
+    of_health_checks(kOpenHealthPort, Paths::shorter),
 
     with_set(kProxyFirewall, SetId::load_balancer_fw, RowAction::jump, kSourceRanges),
 
@@ -263,10 +279,18 @@ constexpr std::array<Row, 17> kFilterRows = {{
      .action = RowAction::return_},
     served(SetId::cluster_ip, Lookup::dst_dst, Paths::shorter),
     served(SetId::load_balancer, Lookup::dst_dst),
+    // Node ports, and all that is the node's own.
+    {.chain = kIpvsFilter,
+     .paths = Paths::shorter,
+     .set = SetId::ipvs_ips,
+     .lookup = Lookup::dst,
+     .action = RowAction::return_,
+     .outside = true},
     served(SetId::cluster_ip, Lookup::dst_dst, Paths::as_kube_proxy),
     served(SetId::external_ip, Lookup::dst_dst),
     served(SetId::external_ip_local, Lookup::dst_dst),
-    served(SetId::health_check_node_port, Lookup::dst),
+    of_health_checks(kServedHealthPort, Paths::as_kube_proxy),
+    of_health_checks(kServedHealthPort, Paths::shorter),
     {.chain = kIpvsFilter,
      .when = When::vip_ping,
      .extra = Extra::echo_request,
@@ -405,8 +429,9 @@ Rule rule_of(const Row& row, Family family, const RuleParameters& parameters) {
   if (row.extra == Extra::new_connection)
     rule.matches.emplace_back(ConntrackStateMatch{.is_new = true});
   if (row.set)
-    rule.matches.emplace_back(
-        SetMatch{.set = set_name(*row.set, family), .directions = directions(row.lookup)});
+    rule.matches.emplace_back(SetMatch{.set = set_name(*row.set, family),
+                                       .directions = directions(row.lookup),
+                                       .negated = row.outside});
   refine(rule, row.extra, family, parameters);
   return rule;
 }
@@ -423,6 +448,11 @@ std::vector<Rule> out_filter_rules(Family family, const RuleParameters& paramete
     else
       rule.matches.emplace_back(LocalAddressMatch{.direction = Direction::src});
     rules.push_back(std::move(rule));
+  }
+  // Most packets here are those that IPVS sends on. All the rules are about this node's own.
+  if (parameters.short_paths && rules.size() > 1) {
+    const LocalAddressMatch others{.direction = Direction::src, .negated = true};
+    rules.insert(rules.begin(), Rule{.matches = {others}, .target = Verdict::return_});
   }
   return rules;
 }

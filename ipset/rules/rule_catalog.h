@@ -64,9 +64,9 @@ struct RuleParameters {
   // sent by the node.
   bool vips_are_sources = true;
   // Order other than kube-proxy's, with the same verdicts: packets of known connections leave
-  // KUBE-IPVS-FILTER and KUBE-FORWARD at the first rule, and new ones to cluster IPs and load
-  // balancers need fewer lookups. A cluster IP's or load balancer's port that is a node port as
-  // well is then not taken for that node port.
+  // KUBE-IPVS-FILTER and KUBE-FORWARD at the first rule, forwarded ones KUBE-IPVS-OUT-FILTER, and
+  // new ones need fewer lookups. But a cluster IP's or load balancer's port that is a node port as
+  // well is not taken for that node port, and ports of health checks are open for TCP alone.
   bool short_paths = false;
   // Only nf_tables: no other program's chain changes the destination of a packet to a virtual
   // service. False while kube-proxy's rules translate destinations and IPVS does not serve yet.

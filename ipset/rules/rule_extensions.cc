@@ -90,6 +90,7 @@ struct MatchEncoder {
     if (!index) return index.error();
     info->match_set.index = *index;
     info->match_set.dim = static_cast<std::uint8_t>(match.directions.size());
+    if (match.negated) info->match_set.flags = IPSET_INV_MATCH;
     for (std::size_t i = 0; i < match.directions.size(); ++i)
       if (match.directions[i] == Direction::src)
         info->match_set.flags =
@@ -137,8 +138,8 @@ struct MatchEncoder {
     info->bitmask = XT_IPVS_IPVS_PROPERTY | XT_IPVS_PROTO | XT_IPVS_VADDR | XT_IPVS_VPORT;
     return info.extension("ipvs", 0);
   }
-  Result<Extension> operator()(const ConfirmedMatch& match) const {
-    return malformed("only nf_tables has: " + to_string(Match(match), family));
+  Result<Extension> operator()(const auto& of_nft) const {
+    return malformed("only nf_tables has: " + to_string(Match(of_nft), family));
   }
   Result<Extension> operator()(const EchoRequestMatch&) const {
     if (family == Family::ipv4) {
@@ -185,6 +186,7 @@ struct TargetEncoder {
     return info.extension("MARK", 2);
   }
   Result<Extension> operator()(const MasqueradeTarget& target) const {
+    if (target.clears != 0) return malformed("only nf_tables clears a mark and masquerades");
     const unsigned flags = target.random_fully ? NF_NAT_RANGE_PROTO_RANDOM_FULLY : 0;
     if (family == Family::ipv4) {
       Data<nf_nat_ipv4_multi_range_compat> info;
@@ -219,7 +221,8 @@ std::optional<Match> guess_set(const Extension& given, SetResolver& sets) {
   if (!info || info->match_set.dim > 3) return std::nullopt;
   auto name = sets.name_of(info->match_set.index);
   if (!name) return std::nullopt;
-  SetMatch match{.set = std::move(*name)};
+  SetMatch match{.set = std::move(*name),
+                 .negated = (info->match_set.flags & IPSET_INV_MATCH) != 0};
   for (unsigned i = 0; i < info->match_set.dim; ++i)
     match.directions.push_back(info->match_set.flags & IPSET_DIM_ONE_SRC << i ? Direction::src
                                                                               : Direction::dst);

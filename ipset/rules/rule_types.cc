@@ -1,6 +1,7 @@
 #include "ipset/rules/rule_types.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -59,7 +60,8 @@ struct MatchText {
   Family family;
 
   std::string operator()(const SetMatch& match) const {
-    return fmt::format("-m set --match-set {} {}", match.set, directions_text(match.directions));
+    return fmt::format("-m set {}--match-set {} {}", negation(match.negated), match.set,
+                       directions_text(match.directions));
   }
   std::string operator()(const MarkMatch& match) const {
     const auto mask = match.mask == 0xffffffff ? "" : fmt::format("/{:#x}", match.mask);
@@ -92,8 +94,14 @@ struct MatchText {
   std::string operator()(const EchoRequestMatch&) const {
     return family == Family::ipv4 ? "-m icmp --icmp-type 8" : "-m icmp6 --icmpv6-type 128";
   }
-  std::string operator()(const ConfirmedMatch&) const {
-    return "-m conntrack --ctstatus CONFIRMED";
+  std::string operator()(const ConfirmedMatch& match) const {
+    return fmt::format("-m conntrack {}--ctstatus CONFIRMED", negation(match.negated));
+  }
+  std::string operator()(const OutsideMatch& match) const {
+    std::string text;
+    for (const auto& prefix : match.prefixes)
+      text += fmt::format("{}! -s {}", text.empty() ? "" : " ", prefix.to_string());
+    return text;
   }
 };
 
@@ -185,11 +193,14 @@ bool names_jump(const RuleRemoval& removal, std::string_view to, std::string_vie
 
 bool same_rules(const Chain& actual, const Chain& desired) {
   if (desired.name != kUnorderedChain) return actual.rules == desired.rules;
-  auto left = actual.rules;
-  auto right = desired.rules;
-  std::sort(left.begin(), left.end());
-  std::sort(right.begin(), right.end());
-  return left == right;
+  const auto sorted = [](std::vector<Rule> rules) {
+    const auto rest = std::find_if_not(rules.begin(), rules.end(), [](const Rule& rule) {
+      return rule.target == Target(Verdict::return_);
+    });
+    std::sort(rest, rules.end());
+    return std::pair(rest - rules.begin(), std::move(rules));
+  };
+  return sorted(actual.rules) == sorted(desired.rules);
 }
 
 bool holds(const TableRules& actual, const TableRules& desired) {

@@ -25,10 +25,11 @@ std::string_view to_string(Table table);  // "filter"
 
 enum class Direction : std::uint8_t { src, dst };
 
-// -m set --match-set NAME dst,dst
+// -m set [!] --match-set NAME dst,dst
 struct SetMatch {
   std::string set;
   std::vector<Direction> directions;
+  bool negated = false;
   friend auto operator<=>(const SetMatch&, const SetMatch&) = default;
 };
 // -m mark [!] --mark VALUE/MASK
@@ -67,13 +68,21 @@ struct IpvsMatch {
 struct EchoRequestMatch {
   friend auto operator<=>(const EchoRequestMatch&, const EchoRequestMatch&) = default;
 };
-// nft: ct status confirmed. Not the first packet of its connection.
+// nft: ct status confirmed. Not the first packet of its connection; negated: the first one.
 struct ConfirmedMatch {
+  bool negated = false;
   friend auto operator<=>(const ConfirmedMatch&, const ConfirmedMatch&) = default;
 };
 
-using Match = std::variant<SetMatch, MarkMatch, ConntrackStateMatch, LocalAddressMatch,
-                           BridgePortInMatch, IpvsMatch, EchoRequestMatch, ConfirmedMatch>;
+// nft: ip saddr != PREFIX ip saddr != PREFIX... The source is in none of them.
+struct OutsideMatch {
+  std::vector<netlink::IpPrefix> prefixes;
+  friend auto operator<=>(const OutsideMatch&, const OutsideMatch&) = default;
+};
+
+using Match =
+    std::variant<SetMatch, MarkMatch, ConntrackStateMatch, LocalAddressMatch, BridgePortInMatch,
+                 IpvsMatch, EchoRequestMatch, ConfirmedMatch, OutsideMatch>;
 
 // [!] -s PREFIX
 struct SourceMatch {
@@ -105,6 +114,7 @@ struct MarkTarget {
 // -j MASQUERADE [--random-fully]
 struct MasqueradeTarget {
   bool random_fully = false;
+  std::uint32_t clears = 0;  // nft: bits of the mark that are cleared before
   friend auto operator<=>(const MasqueradeTarget&, const MasqueradeTarget&) = default;
 };
 // -j REJECT --reject-with icmp-port-unreachable | icmp6-port-unreachable
@@ -171,11 +181,6 @@ struct AddressTypeCondition {
   Limit limit = Limit::none;
   friend auto operator<=>(const AddressTypeCondition&, const AddressTypeCondition&) = default;
 };
-// -m set ! --match-set
-struct NotInSetCondition {
-  SetMatch match;
-  friend auto operator<=>(const NotInSetCondition&, const NotInSetCondition&) = default;
-};
 // -m connmark [!] --mark VALUE/MASK
 struct ConnectionMarkCondition {
   MarkMatch mark;
@@ -194,7 +199,7 @@ struct UnknownCondition {
 
 using Condition = std::variant<UnknownCondition, FixedCondition, AddressCondition, LinkCondition,
                                ProtocolCondition, PortCondition, StateCondition,
-                               AddressTypeCondition, NotInSetCondition, ConnectionMarkCondition>;
+                               AddressTypeCondition, ConnectionMarkCondition>;
 
 struct UnknownAction {
   friend auto operator<=>(const UnknownAction&, const UnknownAction&) = default;
@@ -282,7 +287,7 @@ std::string to_string(const Rule& rule, netlink::Family family);
 std::string to_string(const Match& match, netlink::Family family);
 std::string to_string(const Target& target, netlink::Family family);
 
-// The chain whose rules may stand in any order.
+// The chain whose rules may stand in any order, behind those that return.
 inline constexpr std::string_view kUnorderedChain = "KUBE-IPVS-OUT-FILTER";
 
 // A chain of ours with all its rules.

@@ -50,8 +50,10 @@ std::optional<PackedElement> PackedElement::pack(const Element& element) {
           packed.ip2_ = number_of(one.net.address);
           packed.length_ = one.net.length;
         }
-        if constexpr (std::is_same_v<Kind, ServiceElement>)
+        if constexpr (std::is_same_v<Kind, ServiceElement>) {
           packed.ip2_ = static_cast<std::uint32_t>(one.verdict);
+          packed.length_ = one.restricted ? 1 : 0;
+        }
       },
       element);
   return fits ? std::optional(packed) : std::nullopt;
@@ -70,7 +72,7 @@ Element PackedElement::unpack() const {
       return IpPortNetElement{
           ip, protocol_, port_, {IpAddress::v4(ip2_), static_cast<std::uint8_t>(length_)}};
     case kService:
-      return ServiceElement{ip, protocol_, port_, static_cast<ServiceVerdict>(ip2_)};
+      return ServiceElement{ip, protocol_, port_, static_cast<ServiceVerdict>(ip2_), length_ != 0};
     default:
       return PortElement{port_};
   }

@@ -21,8 +21,9 @@ struct Printer {
   }
   std::string operator()(const PortElement& element) const { return std::to_string(element.port); }
   std::string operator()(const ServiceElement& element) const {
-    return fmt::format("{},{}:{},{}", element.ip.to_string(), to_lower_string(element.protocol),
-                       element.port, to_string(element.verdict));
+    return fmt::format("{},{}:{},{}{}", element.ip.to_string(), to_lower_string(element.protocol),
+                       element.port, to_string(element.verdict),
+                       element.restricted ? ",restricted" : "");
   }
 };
 
@@ -94,17 +95,20 @@ std::string_view to_string(ServiceVerdict verdict) {
   return "unknown";
 }
 
+std::vector<ServiceElement> all_of(const IpAddress& ip, Protocol protocol, std::uint16_t port) {
+  std::vector<ServiceElement> all{{ip, protocol, port, ServiceVerdict::foreign}};
+  for (const auto verdict : kServiceVerdicts)
+    for (const bool restricted : {false, true})
+      all.push_back({ip, protocol, port, verdict, restricted});
+  return all;
+}
+
 std::vector<Element> replaced_by(const Element& element) {
   const auto* service = std::get_if<ServiceElement>(&element);
   if (service == nullptr) return {};
   std::vector<Element> others;
-  for (const auto verdict : {ServiceVerdict::keep, ServiceVerdict::mark, ServiceVerdict::cluster,
-                             ServiceVerdict::foreign}) {
-    if (verdict == service->verdict) continue;
-    auto other = *service;
-    other.verdict = verdict;
-    others.emplace_back(other);
-  }
+  for (const auto& other : all_of(service->ip, service->protocol, service->port))
+    if (other != *service) others.emplace_back(other);
   return others;
 }
 

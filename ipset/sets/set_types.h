@@ -2,6 +2,7 @@
 
 // IP sets and their elements as values. Any thread.
 
+#include <array>
 #include <compare>
 #include <cstdint>
 #include <string>
@@ -28,7 +29,7 @@ enum class SetKind : std::uint8_t {
   nft_addresses,      // a set of addresses
   nft_hairpins,       // a set of addresses: packets from one of them to itself
   nft_ports,          // a set of TCP ports
-  nft_services,       // a map of address, protocol and port to a ServiceVerdict
+  nft_services,       // a map of address, protocol and port to the chain of a ServiceElement
   nft_source_ranges,  // a map of address, protocol and port to a chain that drops other sources
 };
 
@@ -87,6 +88,10 @@ enum class ServiceVerdict : std::uint8_t {
   foreign,  // something else, which another program wrote; never written
 };
 
+// All that are written.
+inline constexpr std::array kServiceVerdicts = {ServiceVerdict::keep, ServiceVerdict::mark,
+                                                ServiceVerdict::cluster};
+
 std::string_view to_string(ServiceVerdict verdict);  // "keep"
 
 // A set has at most one element of a virtual service: adding another one replaces it.
@@ -95,6 +100,7 @@ struct ServiceElement {
   Protocol protocol = Protocol::tcp;
   std::uint16_t port = 0;
   ServiceVerdict verdict = ServiceVerdict::keep;
+  bool restricted = false;  // its source ranges decide first; never with a foreign verdict
   friend auto operator<=>(const ServiceElement&, const ServiceElement&) = default;
 };
 
@@ -103,7 +109,10 @@ using Element = std::variant<IpElement, IpPortElement, IpPortIpElement, IpPortNe
 
 std::string to_string(const Element& element);  // "10.0.0.1,tcp:80,10.1.0.0/16"
 
-// The elements that adding `element` replaces: those of its virtual service with other verdicts.
+// All elements that a virtual service may have.
+std::vector<ServiceElement> all_of(const IpAddress& ip, Protocol protocol, std::uint16_t port);
+
+// The elements that adding `element` replaces: the others of its virtual service.
 std::vector<Element> replaced_by(const Element& element);
 
 struct ElementOp {

@@ -38,10 +38,9 @@ std::vector<std::pair<SetId, ipset::Element>> elements_of(
   for (const auto set : {SetId::cluster_ip, SetId::external_ip, SetId::external_ip_local,
                          SetId::load_balancer, SetId::load_balancer_local})
     elements.emplace_back(set, own);
-  for (const auto verdict :
-       {ipset::ServiceVerdict::keep, ipset::ServiceVerdict::mark, ipset::ServiceVerdict::cluster})
-    elements.emplace_back(SetId::nft_services,
-                          ipset::ServiceElement{address, protocol, port, verdict});
+  for (const auto& one : ipset::all_of(address, protocol, port))
+    if (one.verdict != ipset::ServiceVerdict::foreign)
+      elements.emplace_back(SetId::nft_services, one);
   switch (protocol) {
     case Protocol::tcp:
       elements.emplace_back(SetId::node_port_tcp, ipset::PortElement{port});

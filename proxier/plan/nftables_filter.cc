@@ -84,8 +84,9 @@ std::vector<IpPrefix> allowed_sources(const VipTraffic& vip) {
 
 void add_vip(const VipTraffic& vip, std::vector<SetElement>& elements) {
   const auto& [address, protocol, port, fwmark] = vip.key;
-  elements.emplace_back(SetId::nft_services,
-                        ServiceElement{address, protocol, port, verdict_of(vip.source)});
+  elements.emplace_back(
+      SetId::nft_services,
+      ServiceElement{address, protocol, port, verdict_of(vip.source), !vip.source_ranges.empty()});
   for (const auto& range : allowed_sources(vip))
     elements.emplace_back(SetId::nft_source_ranges,
                           IpPortNetElement{address, protocol, port, range});

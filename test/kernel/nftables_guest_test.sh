@@ -80,7 +80,7 @@ flush chain ip kube-ipvs postrouting
 END
   has "$("$ipvsctl" rules to_vip)" '         0            0  accept  # NOT OURS' &&
     has "$("$ipvsctl" rules)" 'IPv4 kube-ipvs theirs: NOT OURS' 'IPv4 kube-ipvs set their_set: NOT OURS' \
-      '  masquerade fully-random  # MISSING' &&
+      ' masquerade fully-random  # MISSING' &&
     has "$("$ipvsctl" sets)" 'ip kube-ipvs their_set: NOT OURS' &&
     has "$("$ipvsctl" rules -4 -o save)" '        accept' '    # chain theirs is not ours: left out'
 }

@@ -84,6 +84,12 @@ void check_let_in(const Host& from, bool let_in) {
   }
 }
 
+void check_cut(Stream& stream) {
+  const auto cut = stream.exchange(kShortWait);
+  REQUIRE_FALSE(cut);
+  CHECK(cut.error().kind == netlink::ErrorKind::timeout);
+}
+
 TEST_CASE("kernel: traffic: thousands of source ranges, and one that goes cuts connections") {
   FollowedBed bed({});
   const Cluster& cluster = bed.cluster;
@@ -122,11 +128,61 @@ TEST_CASE("kernel: traffic: thousands of source ranges, and one that goes cuts c
   bed.put(with({of_stranger}));
   check_let_in(cluster.client(), false);
   check_let_in(cluster.stranger(), true);
-  for (auto& stream : of_clients) {
-    const auto cut = stream.exchange(kShortWait);
-    REQUIRE_FALSE(cut);
-    CHECK(cut.error().kind == netlink::ErrorKind::timeout);
-  }
+  for (auto& stream : of_clients) check_cut(stream);
+}
+
+TEST_CASE("kernel: traffic: few source ranges: connections live until theirs goes") {
+  FollowedBed bed({});
+  const Cluster& cluster = bed.cluster;
+  const std::vector<std::string> of_stranger = {"198.51.100.9/32", "2001:db8:9::9/128"};
+  auto of_both = of_stranger;
+  of_both.insert(of_both.end(), {"203.0.113.0/24", "2001:db8:7::/64"});
+  const auto local = [&](const std::vector<std::string>& ranges) {
+    auto service = restricted(cluster, ranges);
+    service.spec += ", externalTrafficPolicy: Local";
+    return service;
+  };
+  std::vector<Stream> of_clients;
+  std::vector<Stream> of_strangers;
+  const auto open_streams = [&] {
+    for (const char* address : kBalanced) {
+      auto client = cluster.client().open_stream(ip(address), 90, kPatience);
+      auto stranger = cluster.stranger().open_stream(ip(address), 90, kPatience);
+      REQUIRE((client && stranger));
+      of_clients.push_back(std::move(*client));
+      of_strangers.push_back(std::move(*stranger));
+    }
+  };
+  const auto check_live = [](std::vector<Stream>& streams) {
+    for (auto& stream : streams) CHECK(stream.exchange(kPatience));
+  };
+
+  bed.manifests.put(restricted(cluster, of_both));
+  bed.start();
+  check_let_in(cluster.local(2), false);
+  open_streams();
+  // Clients are not masqueraded any more, those of old connections excepted.
+  bed.put(local(of_both));
+  check_let_in(cluster.local(2), false);
+  open_streams();
+  CHECK(bed.daemon.terminate() == 0);
+  check_live(of_clients);
+  // One more while the daemon is away.
+  of_both.push_back("198.18.0.0/15");
+  bed.manifests.put(local(of_both));
+  bed.daemon.mark();
+  bed.start();
+  check_live(of_clients);
+  check_live(of_strangers);
+
+  bed.put(local(of_stranger));
+  for (auto& stream : of_clients) check_cut(stream);
+  check_live(of_strangers);
+  check_let_in(cluster.client(), false);
+  bed.put(local({}));
+  check_let_in(cluster.client(), true);
+  check_let_in(cluster.local(2), true);
+  check_live(of_strangers);
 }
 
 std::string health(const Host& from, const std::string& address, std::uint16_t port) {

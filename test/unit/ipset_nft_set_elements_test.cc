@@ -5,6 +5,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "ipset/nftables/rule_decoding.h"
+#include "ipset/nftables/rule_expressions.h"
+#include "ipset/rules/nft_text.h"
 #include "ipset/sets/set_catalog.h"
 
 namespace ipvsproxier::ipset {
@@ -23,8 +26,8 @@ Element any_element(std::mt19937& random, SetKind kind, Family family) {
   const auto port = static_cast<std::uint16_t>(random());
   if (kind == SetKind::nft_ports) return PortElement{port};
   if (kind != SetKind::nft_services) return IpElement{address};
-  return ServiceElement{address, kAll.at(random() % 3), port,
-                        static_cast<ServiceVerdict>(random() % 3)};
+  const auto all = all_of(address, kAll.at(random() % 3), port);
+  return all.at(1 + random() % (all.size() - 1));
 }
 
 TEST_CASE("nf_tables: an element is what its key and data say") {
@@ -41,6 +44,63 @@ TEST_CASE("nf_tables: an element is what its key and data say") {
         CHECK(element_of(spec, *written) == element);
       }
     }
+}
+
+TEST_CASE("nf_tables: few source ranges are compared, many looked up, all addresses let in") {
+  const auto texts = [](const char* vip, const std::vector<IpPrefix>& ranges) {
+    const RestrictedService service{*IpAddress::parse(vip), Protocol::tcp, 80};
+    std::vector<std::string> all;
+    for (const auto& rule : rules_of_ranges(service, ranges))
+      all.push_back(to_nft_string(rule, service.address.family()));
+    return all;
+  };
+  using Texts = std::vector<std::string>;
+  const auto prefix = [](const char* text) { return *IpPrefix::parse(text); };
+  CHECK(texts("192.0.2.1", {prefix("10.0.0.0/8")}) == Texts{"ip saddr != 10.0.0.0/8 drop"});
+  CHECK(texts("192.0.2.1",
+              {prefix("198.51.100.7/32"), prefix("10.1.0.0/16"), prefix("10.0.0.0/8")}) ==
+        Texts{"ip saddr != 10.0.0.0/8 ip saddr != 198.51.100.7/32 drop"});
+  CHECK(texts("fd00::1", {prefix("fd01::/64"), prefix("fd02::7/128")}) ==
+        Texts{"ip6 saddr != fd01::/64 ip6 saddr != fd02::7/128 drop"});
+  CHECK(texts("192.0.2.1", {prefix("10.0.0.0/8"), prefix("0.0.0.0/0")}).empty());
+  CHECK(texts("192.0.2.1", {}) == Texts{"ip saddr != @ranges_192.0.2.1_tcp_80 drop"});
+  std::vector<IpPrefix> many;
+  for (std::uint32_t i = 0; i < 16; ++i)
+    many.push_back(IpPrefix::of(IpAddress::v4(0x0a000000 + i * 512), 24));
+  CHECK(texts("192.0.2.1", many).front().starts_with("ip saddr != 10.0.0.0/24 ip saddr != "));
+  many.push_back(prefix("198.51.100.0/24"));
+  CHECK(texts("192.0.2.1", many) == Texts{"ip saddr != @ranges_192.0.2.1_tcp_80 drop"});
+}
+
+TEST_CASE("nf_tables: the most comparisons of a rule are expressions that the kernel takes") {
+  constexpr std::size_t kMostExpressions = 128;  // NFT_RULE_MAXEXPRS of nf_tables_api.c
+  const RestrictedService service{*IpAddress::parse("fd00::1"), Protocol::tcp, 80};
+  std::vector<IpPrefix> ranges;
+  for (const char* text : {"fd01", "fd02", "fd03", "fd04", "fd05", "fd06", "fd07", "fd08", "fd09",
+                           "fd0a", "fd0b", "fd0c", "fd0d", "fd0e", "fd0f", "fd10"})
+    ranges.push_back(*IpPrefix::parse(std::string(text) + "::/65"));
+  const auto rules = rules_of_ranges(service, ranges);
+  REQUIRE(rules.size() == 1);
+  const auto expressions = expressions_of(rules.front(), Family::ipv6);
+  CHECK(expressions.size() == 49);
+  CHECK(expressions.size() <= kMostExpressions);
+  CHECK(rule_in(expressions, Family::ipv6) == rules.front());
+}
+
+TEST_CASE("nf_tables: a restricted virtual service leads to the chain of its ranges") {
+  ServiceElement element{IpAddress::v4(0x0a000001), Protocol::tcp, 80, ServiceVerdict::keep, true};
+  CHECK(chain_of(element) == "ranges_10.0.0.1_tcp_80");
+  element.verdict = ServiceVerdict::mark;
+  CHECK(chain_of(element) == "svc_mark_ranges");
+  element.verdict = ServiceVerdict::cluster;
+  CHECK(chain_of(element) == "svc_cluster_ranges");
+  CHECK(to_string(Element(element)) == "10.0.0.1,tcp:80,cluster,restricted");
+  // The chain of another virtual service is none of ours.
+  const auto services = set_spec(SetId::nft_services, Family::ipv4);
+  auto written = *nft_element_of(services, element);
+  written.data = netlink::NftVerdict{netlink::NftVerdictCode::go_to, "ranges_10.0.0.2_tcp_80"};
+  element = {element.ip, element.protocol, element.port, ServiceVerdict::foreign};
+  CHECK(element_of(services, written) == Element(element));
 }
 
 TEST_CASE("nf_tables: keys that are none of ours, and foreign verdicts") {

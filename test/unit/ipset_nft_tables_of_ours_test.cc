@@ -11,6 +11,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "ipset/nftables/rule_decoding.h"
+#include "ipset/nftables/rule_expressions.h"
+#include "ipset/rules/nft_text.h"
 #include "test/support/nft_world.h"
 
 namespace ipvsproxier::ipset {
@@ -259,6 +262,65 @@ TEST_CASE("nf_tables: one source range of thousands costs two elements") {
   CHECK(world.listed(SetId::nft_source_ranges, Family::ipv4).size() == many.size() - 1);
 }
 
+TEST_CASE("nf_tables: the chain of source ranges follows them, also where it compares them") {
+  NftWorld world;
+  world.make_all(Family::ipv4);
+  const auto rules = [&] {
+    std::vector<std::string> texts;
+    for (const auto& rule :
+         world.kernel.find(kV4)->chains.at(ranges_name({kVip, Protocol::tcp, 80})).rules)
+      texts.push_back(to_nft_string(rule_in(rule.expressions, Family::ipv4), Family::ipv4));
+    return texts;
+  };
+  const auto add = [&](const char* text) {
+    world.add(SetId::nft_source_ranges, Family::ipv4, range(text));
+  };
+  const auto remove = [&](const char* text) {
+    world.remove(SetId::nft_source_ranges, Family::ipv4, range(text));
+  };
+  add("192.0.2.0/24");
+  CHECK(rules() == Texts{"ip saddr != 192.0.2.0/24 drop"});
+  add("198.51.100.0/24");
+  CHECK(rules() == Texts{"ip saddr != 192.0.2.0/24 ip saddr != 198.51.100.0/24 drop"});
+  remove("192.0.2.0/24");
+  CHECK(rules() == Texts{"ip saddr != 198.51.100.0/24 drop"});
+  std::vector<ElementOp> many;
+  for (std::uint32_t i = 0; i < 16; ++i)
+    many.push_back({true, IpPortNetElement{kVip, Protocol::tcp, 80,
+                                           IpPrefix::of(IpAddress::v4(0x64000000 + i * 512), 24)}});
+  for (const auto& status : world.change(SetId::nft_source_ranges, Family::ipv4, many))
+    REQUIRE(status);
+  CHECK(rules() == Texts{"ip saddr != @ranges_10.96.0.1_tcp_80 drop"});
+  remove("198.51.100.0/24");
+  CHECK(rules().front().starts_with("ip saddr != 100.0.0.0/24 ip saddr != "));
+  add("0.0.0.0/0");
+  CHECK(rules().empty());
+  // All that is read as it was written.
+  CHECK(world.listed(SetId::nft_source_ranges, Family::ipv4) ==
+        Texts{"10.96.0.1,tcp:80,0.0.0.0/0"});
+}
+
+TEST_CASE("nf_tables: a virtual service leads to its source ranges as long as they are there") {
+  NftWorld world;
+  world.make_all(Family::ipv4);
+  const ServiceElement open{kVip, Protocol::tcp, 80, ServiceVerdict::keep};
+  auto restricted = open;
+  restricted.restricted = true;
+  world.add(SetId::nft_services, Family::ipv4, open);
+  // Without its chain nobody is led there.
+  CHECK_FALSE(world.change(SetId::nft_services, Family::ipv4, {{true, restricted}}).front());
+  world.add(SetId::nft_source_ranges, Family::ipv4, range("192.0.2.0/24"));
+  world.add(SetId::nft_services, Family::ipv4, restricted);
+  CHECK(world.listed(SetId::nft_services, Family::ipv4) ==
+        Texts{"10.96.0.1,tcp:80,keep,restricted"});
+  // The chain stays while it is asked.
+  CHECK_FALSE(world.change(SetId::nft_source_ranges, Family::ipv4, {{false, range("192.0.2.0/24")}})
+                  .front());
+  world.add(SetId::nft_services, Family::ipv4, open);
+  world.remove(SetId::nft_source_ranges, Family::ipv4, range("192.0.2.0/24"));
+  CHECK(world.listed(SetId::nft_source_ranges, Family::ipv4).empty());
+}
+
 TEST_CASE("nf_tables: source ranges that somebody opened are written again") {
   NftWorld world;
   world.make_all(Family::ipv4);
@@ -269,6 +331,14 @@ TEST_CASE("nf_tables: source ranges that somebody opened are written again") {
   element.data.reset();
   SECTION("the chain flushed") {
     world.meddle({netlink::NftFlushChain{kV4, name}});
+  }
+  SECTION("the chain with other ranges") {
+    const auto other = rules_of_ranges(
+        service, {*IpPrefix::parse("192.0.2.0/24"), *IpPrefix::parse("10.0.0.0/8")});
+    world.meddle(
+        {netlink::NftFlushChain{kV4, name},
+         netlink::NftAddRule{
+             kV4, {.chain = name, .expressions = expressions_of(other[0], Family::ipv4)}}});
   }
   SECTION("the map's element deleted") {
     world.meddle({netlink::NftDeleteElements{kV4, "restricted", {element}}});

@@ -102,6 +102,7 @@ class RandomRules {
         SetMatch match{.set = chance() ? "ip kube-ipvs s" : "ip kube-ipvs t",
                        .directions = {direction()}};
         if (chance()) match.directions.push_back(direction());
+        match.negated = chance();
         matches.emplace_back(std::move(match));
         return;
       }
@@ -118,7 +119,7 @@ class RandomRules {
         matches.emplace_back(EchoRequestMatch{});
         return;
       default:
-        matches.emplace_back(ConfirmedMatch{});
+        matches.emplace_back(ConfirmedMatch{chance()});
     }
   }
   void choose(Target& target) {
@@ -130,7 +131,7 @@ class RandomRules {
         target = JumpTarget{chance() ? "c" : "d"};
         return;
       case 2:
-        target = MasqueradeTarget{chance()};
+        target = MasqueradeTarget{chance(), any(kBits)};
         return;
       case 3:
         target = RejectTarget{};

@@ -109,30 +109,55 @@ TEST_CASE("short paths: known connections leave first, cluster IPs and load bala
   };
   CHECK(chain(Family::ipv4, parameters, "filter", "KUBE-IPVS-FILTER") ==
         Lines{known + "RETURN", served("CLUSTER-IP dst,dst"), served("LOAD-BALANCER dst,dst"),
-              served("EXTERNAL-IP dst,dst"), served("EXTERNAL-IP-LOCAL dst,dst"),
-              served("HEALTH-CHECK-NODE-PORT dst"), "-p icmp -m icmp --icmp-type 8 -j RETURN",
+              "-m set ! --match-set KUBE-IPVS-IPS dst -j RETURN", served("EXTERNAL-IP dst,dst"),
+              served("EXTERNAL-IP-LOCAL dst,dst"), "-p tcp " + served("HEALTH-CHECK-NODE-PORT dst"),
+              "-p icmp -m icmp --icmp-type 8 -j RETURN",
               "-m conntrack --ctstate NEW -m set --match-set KUBE-IPVS-IPS dst -j REJECT "
               "--reject-with icmp-port-unreachable"});
   const auto forward = chain(Family::ipv4, parameters, "filter", "KUBE-FORWARD");
   REQUIRE(forward.size() == 2);
   CHECK(forward[0].ends_with(known + "ACCEPT"));
   const auto services = chain(Family::ipv4, parameters, "nat", "KUBE-SERVICES");
-  REQUIRE(services.size() == 8);
+  REQUIRE(services.size() == 7);
   CHECK(services[1] == "! -s 10.1.0.0/16 " + kClusterIpText + "dst,dst -j KUBE-MARK-MASQ");
   CHECK(services[2] == "-m set --match-set KUBE-CLUSTER-IP dst,dst -j ACCEPT");
   CHECK(services[3].ends_with("KUBE-LOAD-BALANCER dst,dst -j KUBE-LOAD-BALANCER"));
-  CHECK(services[4] == "-m set --match-set KUBE-LOAD-BALANCER dst,dst -j ACCEPT");
-  CHECK(services[7] == "-m addrtype --dst-type LOCAL -j KUBE-NODE-PORT");
+  CHECK(services[6] == "-m addrtype --dst-type LOCAL -j KUBE-NODE-PORT");
+  parameters.non_empty.insert(SetId::load_balancer_local);
+  const auto balanced = chain(Family::ipv4, parameters, "nat", "KUBE-LOAD-BALANCER");
+  REQUIRE(balanced.size() == 3);
+  CHECK(balanced[0].ends_with("KUBE-LOAD-BALANCER-LOCAL dst,dst -j ACCEPT"));
+  CHECK(balanced[1] == "-j KUBE-MARK-MASQ");
+  CHECK(balanced[2] == "-j ACCEPT");
 
-  // The same rules in another order, but for the one that is more.
+  // The same rules in another order.
   const auto sorted = [&](bool shorter, const std::string& table, const std::string& name) {
     parameters.short_paths = shorter;
     auto lines = chain(Family::ipv4, parameters, table, name);
     std::ranges::sort(lines);
     return lines;
   };
-  CHECK(sorted(true, "nat", "KUBE-SERVICES") == sorted(false, "nat", "KUBE-SERVICES"));
   CHECK(sorted(true, "filter", "KUBE-FORWARD") == sorted(false, "filter", "KUBE-FORWARD"));
+}
+
+TEST_CASE(
+    "short paths: forwarded packets leave the out filter before its rules, if there are some") {
+  RuleParameters parameters{.short_paths = true};
+  const auto out_filter = [&](Family family) {
+    return chain(family, parameters, "filter", "KUBE-IPVS-OUT-FILTER");
+  };
+  CHECK(out_filter(Family::ipv4).empty());
+  const auto excluded = [&](const char* address) {
+    parameters.out_filter.insert({*netlink::IpAddress::parse(address), netlink::Protocol::tcp, 80});
+  };
+  excluded("192.0.2.1");
+  CHECK(out_filter(Family::ipv4).size() == 1);
+  CHECK(out_filter(Family::ipv6).empty());
+  excluded("192.0.2.2");
+  REQUIRE(out_filter(Family::ipv4).size() == 3);
+  CHECK(out_filter(Family::ipv4)[0] == "-m addrtype ! --src-type LOCAL -j RETURN");
+  parameters.short_paths = false;
+  CHECK(out_filter(Family::ipv4).size() == 2);
 }
 
 // How many rules mention each set while only this set has elements.

@@ -64,6 +64,12 @@ TEST_CASE("the order inside the unordered chain is free, its number of rules is 
   CHECK(same_rules({name, {kDrop, kAccept}}, {name, {kAccept, kDrop}}));
   CHECK_FALSE(same_rules({name, {kDrop, kAccept}}, {name, {kDrop}}));
   CHECK_FALSE(same_rules({name, {kDrop, kDrop}}, {name, {kDrop}}));
+  // What returns stands before it.
+  const Rule leaves{.matches = {LocalAddressMatch{.direction = Direction::src, .negated = true}},
+                    .target = Verdict::return_};
+  CHECK(same_rules({name, {leaves, kDrop, kAccept}}, {name, {leaves, kAccept, kDrop}}));
+  CHECK_FALSE(same_rules({name, {kDrop, leaves, kAccept}}, {name, {leaves, kAccept, kDrop}}));
+  CHECK_FALSE(same_rules({name, {kDrop, kAccept}}, {name, {leaves, kAccept, kDrop}}));
 }
 
 }  // namespace

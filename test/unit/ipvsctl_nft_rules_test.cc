@@ -45,7 +45,8 @@ struct NftHost {
     for (const auto id : kNftSetIds) REQUIRE(sets.ensure(set_spec(id, Family::ipv4)));
     add(SetId::nft_vips, IpElement{ip("192.0.2.10")});
     add(SetId::nft_services,
-        ServiceElement{ip("192.0.2.10"), Protocol::tcp, 80, ServiceVerdict::mark});
+        ServiceElement{ip("192.0.2.10"), Protocol::tcp, 80, ServiceVerdict::mark,
+                       parameters.non_empty.contains(SetId::nft_source_ranges)});
     if (parameters.non_empty.contains(SetId::nft_source_ranges))
       for (const auto* range : {"10.0.0.0/8", "203.0.113.0/24"})
         add(SetId::nft_source_ranges,
@@ -93,24 +94,29 @@ constexpr const char* kListing =
   ip daddr @vips dnat to ip daddr  # ip kube-ipvs vips: 1 element
 
 IPv4 kube-ipvs input, type filter hook input priority -5, policy accept
-  ip daddr . meta l4proto . th dport vmap @restricted  # ip kube-ipvs restricted: 1 element
+  ct state established,related ip daddr . meta l4proto . th dport vmap @restricted  # ip kube-ipvs restricted: 1 element
   ct state established,related accept
   ip daddr . meta l4proto . th dport vmap @services  # ip kube-ipvs services: 1 element
   ip daddr @vips jump to_vip  # ip kube-ipvs vips: 1 element
 
 IPv4 kube-ipvs ranges_192.0.2.10_tcp_80
-  ip saddr @ranges_192.0.2.10_tcp_80 return  # ip kube-ipvs ranges_192.0.2.10_tcp_80: 2 elements
-  drop
+  ip saddr != 10.0.0.0/8 ip saddr != 203.0.113.0/24 drop
 
 IPv4 kube-ipvs svc_cluster
   ip saddr != 10.244.0.0/16 jump svc_mark
 
 IPv4 kube-ipvs svc_mark
-  ip saddr 127.0.0.0/8 return
-  ct status & confirmed == confirmed return
-  meta mark set meta mark | 0x4000
+  ip saddr != 127.0.0.0/8 ct status & confirmed != confirmed meta mark set meta mark | 0x4000
+
+IPv4 kube-ipvs svc_cluster_ranges
+  jump svc_cluster
+  ip daddr . meta l4proto . th dport vmap @restricted  # ip kube-ipvs restricted: 1 element
 
 IPv4 kube-ipvs svc_keep
+
+IPv4 kube-ipvs svc_mark_ranges
+  jump svc_mark
+  ip daddr . meta l4proto . th dport vmap @restricted  # ip kube-ipvs restricted: 1 element
 
 IPv4 kube-ipvs to_vip
   icmp type echo-request return
@@ -118,7 +124,6 @@ IPv4 kube-ipvs to_vip
   ct state new reject
 
 IPv4 kube-ipvs output, type nat hook output priority -105, policy accept
-  ip daddr . meta l4proto . th dport vmap @restricted  # ip kube-ipvs restricted: 1 element
   jump classify
   ip daddr @vips dnat to ip daddr  # ip kube-ipvs vips: 1 element
 
@@ -126,10 +131,8 @@ IPv4 kube-ipvs classify
   ip daddr . meta l4proto . th dport vmap @services  # ip kube-ipvs services: 1 element
 
 IPv4 kube-ipvs postrouting, type nat hook postrouting priority 95, policy accept
+  meta mark & 0x4000 == 0x4000 meta mark set meta mark & 0xffffbfff masquerade fully-random
   ip saddr . ip daddr @local_endpoints masquerade  # ip kube-ipvs local_endpoints: 0 elements
-  meta mark & 0x4000 != 0x4000 return
-  meta mark set meta mark ^ 0x4000
-  masquerade fully-random
 )";
 
 TEST_CASE("rules of nf_tables: chains as a packet meets them, those of single Services too") {
@@ -203,7 +206,7 @@ TEST_CASE("rules of nf_tables: what is missing, foreign, misplaced, or has a cou
   }
   SECTION("rules are gone") {
     host.meddle({netlink::NftFlushChain{host.key, "postrouting"}});
-    CHECK(tells(host.text(), "  masquerade fully-random  # MISSING\n"));
+    CHECK(tells(host.text(), " masquerade fully-random  # MISSING\n"));
   }
   SECTION("one that the options decide is gone") {
     host.meddle({netlink::NftFlushChain{host.key, "svc_cluster"}});
@@ -213,7 +216,7 @@ TEST_CASE("rules of nf_tables: what is missing, foreign, misplaced, or has a cou
     host.meddle({netlink::NftFlushChain{host.key, "input"}});
     CHECK(tells(host.text(), "vmap @restricted  # MISSING; ip kube-ipvs restricted: 1 element\n"));
     host.meddle({netlink::NftFlushChain{host.key, "ranges_192.0.2.10_tcp_80"}});
-    CHECK(tells(host.text(), "  drop  # MISSING\n"));
+    CHECK(tells(host.text(), "ip saddr != 203.0.113.0/24 drop  # MISSING\n"));
   }
   SECTION("another order") {
     host.add_rule("to_vip",
@@ -292,7 +295,10 @@ TEST_CASE("rules of nf_tables: what is written for nft names only what is writte
                    host.key, {.name = "ranges_fd00--1_tcp_80", .key_type = 8, .key_bytes = 16}},
                netlink::NftAddChain{host.key, {.name = "ranges_fd00--1_tcp_80", .base = {}}}});
   host.add_rule("output", verdict_alone(NftVerdictCode::jump, "ranges_fd00--1_tcp_80"));
-  host.add_rule("output", returns_sources_in("ranges_fd00--1_tcp_80", Family::ipv4));
+  const SetMatch foreign{.set = "ip kube-ipvs ranges_fd00--1_tcp_80",
+                         .directions = {Direction::src}};
+  host.add_rule("output",
+                expressions_of({.matches = {foreign}, .target = Verdict::return_}, Family::ipv4));
   CHECK(tells(host.save(), "        # jump ranges_fd00--1_tcp_80\n"));
   CHECK(tells(host.save(), "        # ip saddr @ranges_fd00--1_tcp_80 return\n"));
   CHECK(tells(host.save(), "    # set ranges_fd00--1_tcp_80 is not ours: left out\n"));
@@ -338,9 +344,9 @@ TEST_CASE("rules of nf_tables: as nft -f takes them") {
               "                     192.0.2.11 }\n    }\n"));
   CHECK(tells(save,
               "    map services {\n        type ipv4_addr . inet_proto . inet_service : verdict\n"
-              "        elements = { 192.0.2.10 . tcp . 80 : goto svc_mark }\n    }\n"));
+              "        elements = { 192.0.2.10 . tcp . 80 : goto svc_mark_ranges }\n    }\n"));
   CHECK(tells(save,
-              "        elements = { 192.0.2.10 . tcp . 80 : jump ranges_192.0.2.10_tcp_80 }\n"));
+              "        elements = { 192.0.2.10 . tcp . 80 : goto ranges_192.0.2.10_tcp_80 }\n"));
   CHECK(tells(save,
               "    set ranges_192.0.2.10_tcp_80 {\n        type ipv4_addr\n        flags interval\n"
               "        elements = { 10.0.0.0/8,\n                     203.0.113.0/24 }\n    }\n"));

@@ -89,12 +89,10 @@ struct NftNode {
     }
     return node;
   }
-  PacketWalk walk() {
+  PacketWalk walk(const char* to = "10.96.0.9") {
     const auto node = read();
     test::WalkedHost host(world, node);
-    return walk_packet({.source = test::ip("203.0.113.7"),
-                        .destination = test::ip("10.96.0.9"),
-                        .port = 80},
+    return walk_packet({.source = test::ip("203.0.113.7"), .destination = test::ip(to), .port = 80},
                        node, host)
         .value();
   }
@@ -260,13 +258,19 @@ TEST_CASE("explain: source ranges that others changed are not judged") {
   web.type = api::ServiceType::load_balancer;
   web.load_balancer_ips = {test::ip("192.0.2.1")};
   web.source_ranges = {test::prefix("203.0.113.0/24")};
+  // Those of a masqueraded Service, and of another one.
+  SECTION("masqueraded") {}
+  SECTION("kept") {
+    web.external_policy_local = true;
+  }
   node.world.cluster = test::cluster_of({web, test::slice_of(web, 8080, {test::e1()})});
   node.put(test::reading_of(node.world, ipset::PacketFilter::nftables));
   const netlink::NftTableKey ours{netlink::NftFamily::ip, "kube-ipvs"};
-  CHECK(is_certain(node.walk()));
+  CHECK(is_certain(node.walk("192.0.2.1")));
   const netlink::NftUnit unit{{netlink::NftFlushChain{ours, "ranges_192.0.2.1_tcp_80"}}};
   REQUIRE(node.table.apply({&unit, 1}).front());
-  CHECK_FALSE(is_certain(node.walk()));
+  CHECK_FALSE(is_certain(node.walk("192.0.2.1")));
+  CHECK(is_certain(node.walk()));
 }
 
 }  // namespace

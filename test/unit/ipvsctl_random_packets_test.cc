@@ -346,7 +346,9 @@ std::string exception_of(const Pair& pair, const Flow& flow, const Ways& ways) {
   if (flow.protocol != Protocol::sctp &&
       by_number(tcp ? SetId::node_port_tcp : SetId::node_port_udp))
     return "number of a node port";
-  if (!tcp && by_number(SetId::health_check_node_port)) return "number of a health port";
+  if (!tcp && !pair.world.options.differences.short_paths &&
+      by_number(SetId::health_check_node_port))
+    return "number of a health port";
   return exception_of_ranges(pair, flow, ways);
 }
 

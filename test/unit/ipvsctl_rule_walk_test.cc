@@ -70,6 +70,19 @@ TEST_CASE("rule walk: the ipvs match wants a connection of that service") {
   CHECK_FALSE(matches(rule, one));
 }
 
+TEST_CASE("rule walk: what a set does not have, and sources outside of networks") {
+  const Rule others{.matches = {SetMatch{"S", {Direction::dst}, true}}};
+  CHECK(matches(others, packet(), {{"S", {}}}));
+  CHECK(matches(others, packet(), {{"S", {ipset::IpElement{ip("10.96.0.2")}}}}));
+  CHECK_FALSE(matches(others, packet(), {{"S", {ipset::IpElement{ip("10.96.0.1")}}}}));
+  const auto outside = [](std::vector<netlink::IpPrefix> prefixes) {
+    return matches({.matches = {ipset::OutsideMatch{std::move(prefixes)}}});
+  };
+  const auto net = [](const char* text) { return *netlink::IpPrefix::parse(text); };
+  CHECK(outside({net("10.96.0.0/16"), net("10.1.1.0/24")}));
+  CHECK_FALSE(outside({net("10.96.0.0/16"), net("10.1.0.0/24")}));
+}
+
 TEST_CASE("rule walk: sets of every kind, by the rule's directions") {
   const auto has = [](ipset::Element element, std::vector<Direction> directions) {
     return matches({.matches = {SetMatch{"S", std::move(directions)}}}, packet(),
@@ -163,7 +176,6 @@ TEST_CASE("rule walk: what rules of others ask") {
   CHECK(asks(ipset::PortCondition{{src, dst}, {{80, 80}}}) == true);
   CHECK(asks(ipset::FixedCondition{true}) == true);
   CHECK(asks(ipset::UnknownCondition{}) == std::nullopt);
-  CHECK(asks(ipset::NotInSetCondition{{"UNREAD", {dst}}}) == std::nullopt);
   auto marked = packet();
   marked.connection_mark = 0x80;
   CHECK(asks(ipset::ConnectionMarkCondition{{0x80, 0x80}}, marked) == true);

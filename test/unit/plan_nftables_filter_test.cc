@@ -53,7 +53,7 @@ TEST_CASE("nf_tables: source ranges, and this node only if they hold it") {
                    .source_ranges = ranges}};
   const Texts without{"restricted 10.0.0.1,tcp:80,192.0.2.0/24",
                       "restricted 10.0.0.1,tcp:80,198.51.100.7/32",
-                      "services 10.0.0.1,tcp:80,mark"};
+                      "services 10.0.0.1,tcp:80,mark,restricted"};
   CHECK(texts_of(traffic) == without);
   traffic.vips[0].ranges_hold_node = true;
   auto with = without;
@@ -74,7 +74,7 @@ TEST_CASE("nf_tables: of source ranges within others only the outermost are elem
                    .ranges_hold_node = true}};
   CHECK(texts_of(traffic) == Texts{"restricted 192.0.2.1,tcp:80,192.0.2.0/25",
                                    "restricted 192.0.2.1,tcp:80,192.0.2.128/25",
-                                   "services 192.0.2.1,tcp:80,keep"});
+                                   "services 192.0.2.1,tcp:80,keep,restricted"});
 }
 
 // Packets of this node have it as their source.
@@ -87,14 +87,14 @@ TEST_CASE("nf_tables: a range that holds the Service's own address does not let 
                                    "restricted 192.0.2.5,tcp:80,192.0.2.4/32",
                                    "restricted 192.0.2.5,tcp:80,192.0.2.6/31",
                                    "restricted 192.0.2.5,tcp:80,198.51.100.0/24",
-                                   "services 192.0.2.5,tcp:80,keep"});
+                                   "services 192.0.2.5,tcp:80,keep,restricted"});
   ranges = {test::prefix("192.0.2.5/32")};
   traffic.vips[0].source_ranges = ranges;
-  CHECK(texts_of(traffic) ==
-        Texts{"restricted 192.0.2.5,tcp:80,0.0.0.0/32", "services 192.0.2.5,tcp:80,keep"});
+  CHECK(texts_of(traffic) == Texts{"restricted 192.0.2.5,tcp:80,0.0.0.0/32",
+                                   "services 192.0.2.5,tcp:80,keep,restricted"});
   traffic.vips[0].ranges_hold_node = true;
-  CHECK(texts_of(traffic) ==
-        Texts{"restricted 192.0.2.5,tcp:80,192.0.2.5/32", "services 192.0.2.5,tcp:80,keep"});
+  CHECK(texts_of(traffic) == Texts{"restricted 192.0.2.5,tcp:80,192.0.2.5/32",
+                                   "services 192.0.2.5,tcp:80,keep,restricted"});
 }
 
 TEST_CASE("nf_tables: addresses, hairpins and health ports, each once") {

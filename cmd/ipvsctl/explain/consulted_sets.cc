@@ -9,10 +9,6 @@ namespace {
 void add_sets_of(const ipset::Rule& rule, std::set<std::string>& names) {
   for (const auto& match : rule.matches)
     if (const auto* set = std::get_if<ipset::SetMatch>(&match)) names.insert(set->set);
-  if (const auto* foreign = std::get_if<ipset::ForeignTarget>(&rule.target))
-    for (const auto& condition : foreign->conditions)
-      if (const auto* set = std::get_if<ipset::NotInSetCondition>(&condition))
-        names.insert(set->match.set);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "ipset/nftables/nft_set_elements.h"
 #include "ipset/rules/nft_catalog.h"
 #include "ipset/sets/set_catalog.h"
 
@@ -95,6 +96,26 @@ bool is_set(const std::string& name, SetId id) {
   });
 }
 
+std::string ranges_of(const Packet& packet) {
+  return ipset::set_name(SetId::nft_source_ranges, packet.destination.family());
+}
+
+bool leads_to_ranges(const ipset::ServiceElement& service) {
+  return service.restricted && service.verdict == ipset::ServiceVerdict::keep;
+}
+
+// Whether the source is in a range of the virtual service; nullopt: that has no ranges.
+std::optional<bool> is_within(const std::set<Element>& ranges, const Packet& packet) {
+  const std::vector<Direction> key{Direction::dst, Direction::dst, Direction::src};
+  if (find_element(ranges, key, packet) != nullptr) return true;
+  const bool restricted = std::ranges::any_of(ranges, [&](const Element& element) {
+    const auto* const range = std::get_if<ipset::IpPortNetElement>(&element);
+    return range != nullptr && range->ip == packet.destination &&
+           range->protocol == packet.protocol && range->port == packet.destination_port;
+  });
+  return restricted ? std::optional(false) : std::nullopt;
+}
+
 struct PartJudge {
   const NodeReading& node;
   const Packet& packet;
@@ -104,6 +125,11 @@ struct PartJudge {
   // --- conditions of our vocabulary
 
   Answer operator()(const ipset::SetMatch& match) const {
+    if (!match.negated) return in_set(match);
+    std::string ignored;
+    return inverse(PartJudge{node, packet, is_local, ignored}.in_set(match));
+  }
+  Answer in_set(const ipset::SetMatch& match) const {
     if (is_set(match.set, SetId::nft_hairpins) && packet.source != packet.destination)
       return Answer::no;
     if (const auto nets = node.net_sets.find(match.set); nets != node.net_sets.end())
@@ -135,19 +161,31 @@ struct PartJudge {
                   packet.connection->port == match.port);
   }
   Answer operator()(const ipset::EchoRequestMatch&) const { return Answer::no; }
-  Answer operator()(const ipset::ConfirmedMatch&) const { return answer(packet.confirmed); }
+  Answer operator()(const ipset::ConfirmedMatch& match) const {
+    return answer(packet.confirmed, match.negated);
+  }
+  Answer operator()(const ipset::OutsideMatch& match) const {
+    return answer(std::ranges::none_of(match.prefixes, [&](const netlink::IpPrefix& prefix) {
+      return prefix.contains(packet.source);
+    }));
+  }
 
   // Whether the map has a verdict for the packet. That of source ranges has one for each virtual
   // service that is in it, but those within the ranges go on.
   Answer operator()(const ipset::VerdictMapTarget& target) const {
     const auto set = node.sets.find(target.map);
     if (set == node.sets.end()) return Answer::unknown;
-    const bool ranges = is_set(target.map, SetId::nft_source_ranges);
-    const auto* const element = find_element(set->second, map_key(), packet);
-    if (ranges) return in_ranges(set->second, target.map, element != nullptr);
+    if (is_set(target.map, SetId::nft_source_ranges))
+      return outside_ranges(set->second, target.map);
+    const auto* const element = find_element(set->second, {Direction::dst, Direction::dst}, packet);
     if (element == nullptr) return Answer::no;
     const auto* const service = std::get_if<ipset::ServiceElement>(element);
     found += fmt::format("{} has {}", target.map, ipset::to_string(*element));
+    if (service != nullptr && leads_to_ranges(*service)) {
+      const auto ranges = node.sets.find(ranges_of(packet));
+      if (ranges == node.sets.end()) return Answer::unknown;
+      outside_ranges(ranges->second, ranges->first);
+    }
     const bool ours = service != nullptr && service->verdict != ipset::ServiceVerdict::foreign;
     return ours ? Answer::yes : Answer::unknown;
   }
@@ -185,10 +223,6 @@ struct PartJudge {
   Answer operator()(const ipset::StateCondition& condition) const {
     return answer((states_of(packet) & condition.states) != 0, condition.negated);
   }
-  Answer operator()(const ipset::NotInSetCondition& condition) const {
-    std::string ignored;
-    return inverse(PartJudge{node, packet, is_local, ignored}(condition.match));
-  }
   // An untracked packet has no connection mark.
   Answer operator()(const ipset::ConnectionMarkCondition& condition) const {
     if (packet.tracking != Tracking::tracked) return Answer::no;
@@ -217,19 +251,9 @@ struct PartJudge {
  private:
   using Limit = Type::Limit;
 
-  static std::vector<Direction> map_key() {
-    return {Direction::dst, Direction::dst, Direction::src};
-  }
-
-  Answer in_ranges(const std::set<Element>& ranges, const std::string& map, bool within) const {
-    if (within) return Answer::no;
-    const bool restricted = std::ranges::any_of(ranges, [&](const Element& element) {
-      const auto* const range = std::get_if<ipset::IpPortNetElement>(&element);
-      return range != nullptr && range->ip == packet.destination &&
-             range->protocol == packet.protocol && range->port == packet.destination_port;
-    });
-    if (!restricted) return Answer::no;
-    found += fmt::format("{} has no range of {} with {}", map,
+  Answer outside_ranges(const std::set<Element>& ranges, const std::string& map) const {
+    if (is_within(ranges, packet).value_or(true)) return Answer::no;
+    found += fmt::format("{}{} has no range of {} with {}", found.empty() ? "" : ", ", map,
                          netlink::to_string(packet.destination, packet.destination_port),
                          packet.source.to_string());
     return Answer::yes;
@@ -288,7 +312,12 @@ ipset::Action verdict_in(const NodeReading& node, const std::string& map, const 
   const auto* const service =
       element == nullptr ? nullptr : std::get_if<ipset::ServiceElement>(element);
   if (service == nullptr) return ipset::UnknownAction{};
-  return ipset::GotoAction{std::string(ipset::chain_of(service->verdict))};
+  if (!leads_to_ranges(*service)) return ipset::GotoAction{ipset::chain_of(*service)};
+  // That chain drops the packet or ends.
+  const auto ranges = node.sets.find(ranges_of(packet));
+  if (ranges == node.sets.end()) return ipset::UnknownAction{};
+  return is_within(ranges->second, packet).value_or(true) ? ipset::Verdict::return_
+                                                          : ipset::Verdict::drop;
 }
 
 const Element* find_element(const std::set<Element>& set, const std::vector<Direction>& directions,

@@ -32,12 +32,13 @@ std::string full_name(const std::string& set, Family family) {
   return netlink::to_string(ipset::nft_table_of(family)) + " " + set;
 }
 
-// The rules of a chain of source ranges.
-std::vector<ipset::Rule> rules_of_ranges(const std::string& name, Family family) {
-  return {{.matches = {ipset::SetMatch{.set = full_name(name, family),
-                                       .directions = {ipset::Direction::src}}},
-           .target = ipset::Verdict::return_},
-          {.target = ipset::Verdict::drop}};
+// The rules that the chain of source ranges should have, by the set of the same name.
+std::vector<ipset::Rule> wanted_of_ranges(const ipset::RestrictedService& service,
+                                          const FilterContents& contents) {
+  const auto set = contents.sets.find(ipset::ranges_name(service));
+  if (set == contents.sets.end()) return ipset::rules_of_ranges(service, {});
+  const auto prefixes = ipset::prefixes_of(set->second.elements, service.address.family());
+  return ipset::rules_of_ranges(service, prefixes.value_or(std::vector<netlink::IpPrefix>{}));
 }
 
 class NftReview {
@@ -54,7 +55,7 @@ class NftReview {
     for (const auto& [name, chain] : contents.chains)
       if (const auto service = ipset::restricted_of(name);
           service && service->address.family() == family && !wanted_.chains.empty())
-        wanted_.chains[name] = rules_of_ranges(name, family);
+        wanted_.chains[name] = wanted_of_ranges(*service, contents);
     find_ways();
   }
 
@@ -85,9 +86,10 @@ class NftReview {
           if (!verdict->chain.empty()) led_[full_name(name, key_.family)].insert(verdict->chain);
     // Which Services there are does not matter.
     auto& services = led_[ipset::set_name(SetId::nft_services, key_.family)];
-    for (const auto verdict :
-         {ipset::ServiceVerdict::keep, ipset::ServiceVerdict::mark, ipset::ServiceVerdict::cluster})
+    for (const auto verdict : ipset::kServiceVerdicts) {
       services.emplace(ipset::chain_of(verdict));
+      services.emplace(ipset::restricted_chain_of(verdict));
+    }
     for (const auto& [name, rules] : read_.chains)
       for (const auto& rule : rules) reached_.merge(targets_of(rule));
   }

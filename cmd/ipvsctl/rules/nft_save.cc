@@ -98,7 +98,7 @@ std::optional<std::string> element_text(const ipset::SetSpec& spec,
     const auto* verdict = element.data ? std::get_if<netlink::NftVerdict>(&*element.data) : nullptr;
     const auto service = verdict ? ipset::restricted_of(verdict->chain) : std::nullopt;
     if (!service || ipset::restricted_element_of(*service) != element) return std::nullopt;
-    return service_text(service->address, service->protocol, service->port) + " : jump " +
+    return service_text(service->address, service->protocol, service->port) + " : goto " +
            verdict->chain;
   }
   const auto ours = ipset::element_of(spec, element);
@@ -106,7 +106,7 @@ std::optional<std::string> element_text(const ipset::SetSpec& spec,
   if (const auto* service = std::get_if<ipset::ServiceElement>(&*ours)) {
     if (service->verdict == ipset::ServiceVerdict::foreign) return std::nullopt;
     return fmt::format("{} : goto {}", service_text(service->ip, service->protocol, service->port),
-                       ipset::chain_of(service->verdict));
+                       ipset::chain_of(*service));
   }
   if (const auto* port = std::get_if<ipset::PortElement>(&*ours)) return std::to_string(port->port);
   const auto& address = std::get<ipset::IpElement>(*ours).ip;
