@@ -41,6 +41,8 @@ class KernelFilterTable final : public FilterTable {
   netlink::Result<ElementsPart> next_elements() override;
   std::uint32_t port() const override { return channel_.port(); }
   std::uint64_t requests() const override { return channel_.counters().requests(); }
+  // Of changes and questions: each transaction is one datagram.
+  const netlink::NlCounters& counters() const { return channel_.counters(); }
 
  private:
   // What a reading began with; whether it holds is asked at its end.

@@ -33,7 +33,7 @@ double page_faults() {
   return static_cast<double>(usage.ru_minflt);
 }
 
-Planned::Planned(KernelWorld& world, const Size& size) {
+Planned::Planned(KernelWorld& world, const Size& size) : planner(world.options) {
   test::require(world.links->ensure_dummy(plan::kDummyLink));
   planner.set_node(node());
   double start = now_ms();
@@ -57,14 +57,20 @@ Planned::Planned(KernelWorld& world, const Size& size) {
 }
 
 plan::Transaction Planned::take_preparation() {
-  plan::Transaction preparation;
-  auto& phases = transaction.phases;
-  const auto first = std::find_if(phases.begin(), phases.end(), [](const plan::Phase& phase) {
+  const auto& phases = transaction.phases;
+  const auto elements = std::find_if(phases.begin(), phases.end(), [](const plan::Phase& phase) {
     return phase.name == "add elements";
   });
-  preparation.phases.assign(phases.begin(), first);
-  phases.erase(phases.begin(), first);
-  return preparation;
+  return take_phases(static_cast<std::size_t>(elements - phases.begin()));
+}
+
+plan::Transaction Planned::take_phases(std::size_t count) {
+  plan::Transaction taken;
+  auto& phases = transaction.phases;
+  const auto end = phases.begin() + static_cast<std::ptrdiff_t>(count);
+  taken.phases.assign(phases.begin(), end);
+  phases.erase(phases.begin(), end);
+  return taken;
 }
 
 sync::Outcome Planned::apply(KernelWorld& world, const plan::Transaction& some) {
@@ -107,7 +113,10 @@ void Cost::add(const std::string& kind, model::Changes changes) {
   most(kinds.ipvs, writes.ipvs);
   most(kinds.sets, writes.sets);
   most(kinds.links, writes.links);
-  most(kinds.datagrams, after.datagrams - before.datagrams + writes.sets);
+  // Those of IP sets are not counted where they are sent: a message is one.
+  const auto of_sets = world_.nftables ? 0 : writes.sets;
+  most(kinds.datagrams, after.datagrams - before.datagrams + of_sets);
+  most(kinds.transactions, after.transactions - before.transactions);
   most(kinds.set_listings, after.set_dumps - before.set_dumps);
   most(kinds.rule_tables, after.rule_accesses - before.rule_accesses);
   most(kinds.dumps, after.ipvs_dumps + after.link_dumps - before.ipvs_dumps - before.link_dumps);
@@ -126,6 +135,7 @@ void Cost::print() {
     print_figure(kind + ", set messages", static_cast<double>(cost.sets), "");
     print_figure(kind + ", link messages", static_cast<double>(cost.links), "");
     print_figure(kind + ", datagrams", static_cast<double>(cost.datagrams), "");
+    print_figure(kind + ", transactions", static_cast<double>(cost.transactions), "");
     print_figure(kind + ", dumps", static_cast<double>(cost.dumps), "");
     print_figure(kind + ", set listings", static_cast<double>(cost.set_listings), "");
     print_figure(kind + ", rule tables", static_cast<double>(cost.rule_tables), "");

@@ -5,6 +5,7 @@
 // std::runtime_error.
 
 #include <chrono>
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <string>
@@ -30,7 +31,7 @@ double page_faults();
 
 // A planner that knows a cluster, the kernel as it was read, and what takes one to the other.
 struct Planned {
-  plan::Planner planner{planner_options()};
+  plan::Planner planner;
   model::ClusterState cluster;
   plan::Mirror kernel;
   plan::Transaction transaction;
@@ -39,6 +40,8 @@ struct Planned {
 
   // The phases before the first one that exposes anything: sets and rules.
   plan::Transaction take_preparation();
+  // The next ones; after the preparation the first is that of the elements.
+  plan::Transaction take_phases(std::size_t count);
   sync::Outcome apply(KernelWorld& world, const plan::Transaction& some);
 };
 
@@ -64,7 +67,7 @@ class Cost {
   struct OfKind {
     std::vector<double> times;
     std::vector<double> allocations;
-    std::uint64_t ipvs = 0, sets = 0, links = 0, datagrams = 0, dumps = 0;
+    std::uint64_t ipvs = 0, sets = 0, links = 0, datagrams = 0, transactions = 0, dumps = 0;
     std::uint64_t set_listings = 0, rule_tables = 0;
   };
   void mark(const std::string& what);

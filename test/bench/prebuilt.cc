@@ -10,14 +10,22 @@
 #include <linux/netfilter/ipset/ip_set.h>
 #include <linux/netfilter/nfnetlink.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
+#include <set>
 #include <stdexcept>
 #include <string>
+#include <utility>
+#include <variant>
 
+#include "ipset/nftables/nft_set_elements.h"
+#include "ipset/nftables/nft_source_ranges.h"
 #include "ipset/sets/set_catalog.h"
 #include "netlink/ipvs/ipvs_codec.h"
 #include "netlink/links/link_codec.h"
+#include "netlink/nftables/nftables_codec.h"
 #include "netlink/nl_channel.h"
 #include "proxier/plan/node_info.h"
 
@@ -33,14 +41,17 @@ constexpr int kRoute = 1;
 constexpr int kSets = 2;
 
 constexpr std::size_t kDatagramBytes = 48 * 1024;
+constexpr std::size_t kTransactionBytes = 4 << 20;
 constexpr std::size_t kElementsBytes = 32 * 1024;  // of one message
 
 int open_socket(int protocol) {
   const int fd = ::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol);
   if (fd < 0) throw std::runtime_error("cannot open a netlink socket");
   const int buffer = 4 << 20;
+  const int send_buffer = 4 * static_cast<int>(kTransactionBytes);
   const int on = 1;
   ::setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &buffer, sizeof buffer);
+  ::setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &send_buffer, sizeof send_buffer);
   ::setsockopt(fd, SOL_NETLINK, NETLINK_CAP_ACK, &on, sizeof on);
   return fd;
 }
@@ -132,6 +143,11 @@ void Prebuilt::put(int socket, Bytes message) {
     close_datagram();
   if (!open_) datagrams_.push_back({.socket = socket});
   open_ = true;
+  append(std::move(message));
+}
+
+void Prebuilt::append(Bytes message) {
+  message.resize(netlink::netlink_align(message.size()));
   auto& datagram = datagrams_.back();
   last_message_ = datagram.bytes.size();
   datagram.bytes.insert(datagram.bytes.end(), message.begin(), message.end());
@@ -141,14 +157,65 @@ void Prebuilt::put(int socket, Bytes message) {
 }
 
 void Prebuilt::close_datagram() {
-  if (open_) edit_header(datagrams_.back().bytes, last_message_, sequence_, true);
+  if (open_)
+    edit_header(datagrams_.back().bytes, last_message_, datagrams_.back().last_sequence, true);
   open_ = false;
+}
+
+// The last message is answered once the kernel has kept all.
+void Prebuilt::put_transaction(const std::vector<Bytes>& messages) {
+  if (messages.empty()) return;
+  close_datagram();
+  datagrams_.push_back({.socket = kSets});
+  append(netlink::encode_nft_begin());
+  for (const auto& message : messages) append(message);
+  const auto last = last_message_;
+  const auto answered = sequence_;
+  append(netlink::encode_nft_end());
+  messages_ -= 2;
+  edit_header(datagrams_.back().bytes, last, answered, true);
+  datagrams_.back().last_sequence = answered;
+}
+
+// All elements of one set are one operation, and transactions as large as the socket holds.
+void Prebuilt::put_nft(const std::vector<plan::SetChange>& changes) {
+  std::vector<Bytes> messages;
+  std::size_t bytes = 0;
+  std::uint32_t set_id = 0;
+  const auto add = [&](const netlink::NftOp& op) {
+    const auto first = messages.size();
+    netlink::append_nft_op(op, ++set_id, messages);
+    for (auto i = first; i < messages.size(); ++i) bytes += messages[i].size();
+    if (bytes < kTransactionBytes) return;
+    put_transaction(std::exchange(messages, {}));
+    bytes = 0;
+  };
+  for (const auto& change : changes) {
+    const auto spec = ipset::set_spec(change.set.id, change.set.family);
+    const auto table = ipset::nft_table_of(change.set.family);
+    std::map<ipset::RestrictedService, std::set<netlink::IpPrefix>> ranges;
+    netlink::NftAddElements all{
+        .table = table, .set = ipset::nft_set_of(spec).name, .elements = {}};
+    for (const auto& op : change.ops) {
+      if (const auto* range = std::get_if<ipset::IpPortNetElement>(&op.element))
+        ranges[{range->ip, range->protocol, range->port}].insert(range->net);
+      else
+        all.elements.push_back(ipset::nft_element_of(spec, op.element).value());
+    }
+    if (!all.elements.empty()) add(all);
+    for (const auto& [service, prefixes] : ranges)
+      for (const auto& op : ipset::NftSourceRanges::change(service, {}, prefixes).ops) add(op);
+  }
+  put_transaction(messages);
 }
 
 void Prebuilt::put(const std::vector<ipset::SetSpec>&) {}
 void Prebuilt::put(const std::vector<ipset::TableRules>&) {}
 
 void Prebuilt::put(const std::vector<plan::SetChange>& changes) {
+  if (!changes.empty() &&
+      std::ranges::find(ipset::kNftSetIds, changes.front().set.id) != ipset::kNftSetIds.end())
+    return put_nft(changes);
   for (const auto& change : changes)
     for (std::size_t next = 0; next < change.ops.size();)
       put(kSets,

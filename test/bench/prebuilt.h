@@ -1,7 +1,8 @@
 #pragma once
 
 // The floor: the messages of a Transaction as bytes, made beforehand and sent in the same order,
-// many in a datagram. What remains is the kernel's own time and the system calls. One thread.
+// many in a datagram; those of nf_tables as few transactions. What remains is the kernel's own time
+// and the system calls. One thread.
 
 #include <cstddef>
 #include <memory>
@@ -33,7 +34,10 @@ class Prebuilt {
   };
 
   void put(int socket, netlink::Bytes message);
+  void append(netlink::Bytes message);
   void close_datagram();
+  void put_transaction(const std::vector<netlink::Bytes>& messages);
+  void put_nft(const std::vector<plan::SetChange>& changes);
   void put(const std::vector<ipset::SetSpec>& specs);
   void put(const std::vector<ipset::TableRules>& tables);
   void put(const std::vector<plan::SetChange>& changes);

@@ -25,7 +25,7 @@ void measure_dumps(KernelWorld& world) {
   double longest = 0;
   std::size_t largest = 0;
   for (const auto family : netlink::kFamilies)
-    for (const auto id : ipset::kSetIds) {
+    for (const auto id : ipset::sets_of(world.options.packet_filter)) {
       start = now_ms();
       const auto set = test::require(world.sets->list(ipset::set_name(id, family)));
       const double took = now_ms() - start;

@@ -8,7 +8,7 @@ A chapter, `cluster` or `traffic`, is a part of the results file; without one it
 Each measurement of the kernel side runs in a fresh scratch kernel; those that are compared with each
 other run one after the other. Counts repeat exactly and come first; times are the median of some runs
 with their spread. --full adds the large sizes and the slow peers; --write puts the tables into the
-results file; --only runs the parts whose name has this word.
+results file; --only runs the parts whose name has this word, and leaves the other rows as they are.
 
 --smoke is the test of the benchmarks: runs a chapter once at the smallest size, without a guest of its
 own, in the kernel where it is, and fails if a row of the results file does not come.
@@ -20,162 +20,18 @@ import os
 import pathlib
 import re
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 
 import traffic_report
-
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-MEMORY = {"S1": "1G", "S2": "2G", "S3": "4G", "S4": "4G"}
-
-Row = collections.namedtuple("Row", "name value unit notes")
-
-
-class Failed(Exception):
-    pass
-
-
-class Figures(dict):
-    """{figure: value} of one run of kernel_bench."""
-
-    def __missing__(self, figure):
-        raise Failed(f"kernel_bench does not print '{figure}'")
-
-
-def run(*command):
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
-    if done.returncode != 0:
-        raise Failed(f"{' '.join(command)}: {done.stdout[-400:]}{done.stderr[-400:]}")
-    return done.stdout
-
-
-class Bench:
-    """What can be run: measurements in a guest, programs on this host."""
-
-    def __init__(self, build, full, smoke):
-        self.build = build
-        self.full = full or smoke
-        self.smoke = smoke
-        self.runs = 1 if smoke else 3
-
-    def sizes(self, *names):
-        if self.smoke:
-            return ["S0"]
-        return [name for name in names if self.full or name in ("S1", "S2")]
-
-    def guest_output(self, size, *words):
-        if self.smoke:
-            return run(*words)
-        return run(str(ROOT / "test/kernel/uml_run.sh"), "--mem", MEMORY[size], "--timeout", "580", *words)
-
-    def stock_guest(self, *words):
-        """In Debian's kernel, which has nf_tables."""
-        if self.smoke:
-            return run(*words)
-        return run(str(ROOT / "test/kernel/qemu_run.sh"), "--timeout", "580", *words)
-
-    def guest(self, size, measurement):
-        """Of one run of kernel_bench in a fresh guest."""
-        program = str(self.build / "test/bench/kernel_bench")
-        figures = Figures()
-        for line in self.guest_output(size, program, measurement, "S0" if self.smoke else size).splitlines():
-            parts = line.strip().split("\t")
-            if len(parts) >= 2:
-                figures[parts[0]] = float(parts[1])
-        return figures
-
-    def host(self, program, *words):
-        if self.smoke and not words:
-            words = ["little"]
-        return run(str(self.build / "test/bench" / program), *words)
-
-
-def text_of(value):
-    return f"{value:.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"
-
-
-def verdict(value, most):
-    return f"at most {text_of(most)}: {'yes' if value <= most else 'NO'}"
-
-
-class Report:
-    def __init__(self, before):
-        self.before = before
-        self.counts = []
-        self.times = []
-        self.failed = False
-
-    def fail(self, why):
-        print(f"report.py: {why}", file=sys.stderr, flush=True)
-        self.failed = True
-
-    def attempt(self, measure, *arguments):
-        """What fails takes only its own rows with it."""
-        try:
-            measure(*arguments)
-        except Failed as failure:
-            self.fail(failure)
-
-    def show(self, rows, row):
-        rows.append(row)
-        print(f"  {row.name:<60} {text_of(row.value):>10} {row.unit:<4} {'; '.join(row.notes):<60} "
-              f"{self.change(row)}".rstrip(), flush=True)
-
-    def change(self, row):
-        last = self.before.get(row.name)
-        if last is None:
-            return "new"
-        if last == row.value or text_of(last) == text_of(row.value):
-            return "same"
-        return f"was {text_of(last)}" + (f", {row.value / last:.2f} x" if last else "")
-
-    def count(self, name, value, most=None):
-        self.show(self.counts, Row(name, value, "", [] if most is None else [verdict(value, most)]))
-
-    def time(self, name, values, unit, over=None, than="", most=None, note=""):
-        """`over`: what the median is divided by; `than`: the name of that; `most`: the target of the
-        ratio, or of the value where there is none."""
-        value = statistics.median(values)
-        notes = [note] if note else []
-        if len(values) > 1:
-            notes.append(f"{text_of(min(values))} to {text_of(max(values))}")
-        if over:
-            notes.append(f"{value / over:.2f} x {than}")
-        if most is not None:
-            notes.append(verdict(value / over if over else value, most))
-        self.show(self.times, Row(name, value, unit, notes))
-        return value
-
-    def text(self, with_last=False):
-        """The tables; `with_last`: beside the last results, for who reads rather than keeps them."""
-        parts = []
-        titles = ["what", "measured", "compared", *(["last results"] if with_last else [])]
-        for title, rows in (("Counts", self.counts), ("Times and memory", self.times)):
-            parts.append(f"## {title}\n\n| {' | '.join(titles)} |\n{'|---' * len(titles)}|\n")
-            for row in rows:
-                cells = [row.name, f"{text_of(row.value)} {row.unit}".rstrip(), "; ".join(row.notes),
-                         *([self.change(row)] if with_last else [])]
-                parts.append(f"| {' | '.join(cells)} |\n")
-            parts.append("\n")
-        return "".join(parts)
-
-    def missing(self):
-        """Names of the last results, of whatever size, that did not come."""
-        def kinds(names):
-            return {re.sub(r"\d[\d,]*", "N", name) for name in names}
-        return sorted(kinds(self.before) - kinds(row.name for row in self.counts + self.times))
+from bench_report import ROOT, Bench, Failed, Report, first_sync, text_of
 
 
 def chapters_of(path):
     """{title: text} of the results file."""
     parts = re.split(r"^# (.*)\n", path.read_text() if path.exists() else "", flags=re.M)
     return dict(zip(parts[1::2], parts[2::2]))
-
-
-def results_before(text):
-    return {name: float(value) for name, value in re.findall(r"^\| (.+?) \| (-?[\d.e+-]+)", text, re.M)}
 
 
 # --- the parts ------------------------------------------------------------------------------------
@@ -219,33 +75,11 @@ def system_calls(bench, report):
             elif mark:
                 asked = calls.pop("clock_gettime", 0)
                 names = ", ".join(f"{number} {name}" for name, number in sorted(calls.items()))
-                report.count(f"{kind}, system calls", sum(calls.values()))
-                if names or asked:
-                    report.counts[-1].notes.append(f"{names or 'none'}; {asked} times the clock")
+                note = f"{names or 'none'}; {asked} times the clock" if names or asked else ""
+                report.count(f"{kind}, system calls", sum(calls.values()), note=note)
                 kind = None
             elif kind:
                 calls[line.split("(")[0]] += 1
-
-
-def first_sync(bench, report, size):
-    floors, ours, whole = [], [], []
-    for _ in range(bench.runs):
-        floors.append(bench.guest(size, "floor"))
-        ours.append(bench.guest(size, "apply"))
-        whole.append(bench.guest(size, "first"))
-    for figure in ("virtual servers", "elements", "addresses"):
-        if floors[0][figure] != ours[0][figure]:
-            raise Failed(f"{size}: the floor and the daemon do not end alike: {floors[0]} {ours[0]}")
-        report.count(f"{size} {figure}", ours[0][figure])
-    report.count(f"{size} floor, messages", floors[0]["messages"])
-    report.count(f"{size} floor, datagrams", floors[0]["datagrams"])
-    for figure in ("ipvs messages", "address messages", "datagrams but for sets", "page faults"):
-        report.count(f"{size} first sync, {figure}", ours[0][figure])
-    floor = report.time(f"{size} floor", [run["time"] for run in floors], "ms")
-    report.time(f"{size} first sync, kernel side", [run["time"] for run in ours], "ms", floor, "floor",
-                1.5 if size == "S2" else None)
-    report.time(f"{size} first sync, with planning and reading", [run["time"] for run in whole], "ms", floor, "floor")
-    return floor, statistics.median(run["time"] for run in ours)
 
 
 def peers(bench, report, size, ours):
@@ -417,19 +251,12 @@ def on_the_host(bench, report):
             title = re.split("[:,]", line)[0].rsplit("/", 1)[-1]
 
 
-def traffic_paths(bench, report):
-    """Rules and set lookups that a packet meets, by the kernel's trace and by counters."""
-    for ranges in ((), ("ranges",)):
-        for rules in traffic_report.RULES:
-            report.attempt(traffic_report.paths_of, bench, report, rules, Failed, *ranges)
-
-
 # By the word of the command line: title, guests, parts.
 CHAPTERS = {
     "cluster": ("Benchmarks: the last results", "guests of User Mode Linux with one processor",
                 (changes, system_calls, silence, syncs, restarts, loads, rolls, corners, ends, listings, on_the_host)),
     "traffic": ("Traffic: the last results", "guests of QEMU, which interprets Debian's kernel, with one processor",
-                (traffic_paths,)),
+                traffic_report.PARTS),
 }
 
 
@@ -448,8 +275,9 @@ def run_chapter(word, bench, arguments):
     """True if nothing failed."""
     title, guests, parts = CHAPTERS[word]
     command = f"./dev bench{' traffic' if word == 'traffic' else ''}{' --full' if arguments.full else ''}"
-    head = f"\nOf `{command}`. {machine(guests)}\n\n"
-    report = Report(results_before(chapters_of(arguments.results).get(title, "")))
+    runs = " Its parts were measured by several runs; the last was of this machine:" if arguments.only else ""
+    head = f"\nOf `{command}`.{runs} {machine(guests)}\n\n"
+    report = Report(chapters_of(arguments.results).get(title, ""), keeps=bool(arguments.only))
     for part in parts:
         if arguments.only not in part.__name__:
             continue
@@ -475,8 +303,6 @@ def main():
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--only", default="")
     arguments = parser.parse_args()
-    if arguments.write and arguments.only:
-        parser.error("--write wants all parts of a chapter")
     bench = Bench(arguments.build.resolve(), arguments.full, arguments.smoke)
     done = [run_chapter(word, bench, arguments) for word in CHAPTERS if arguments.chapter in (None, word)]
     return 0 if all(done) else 1

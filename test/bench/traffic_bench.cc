@@ -1,11 +1,16 @@
-// The packets of Services through the packet filter of a node, as the kernel traces and as it
-// counts them. Runs in a guest with nf_tables and legacy iptables; packet_path.py reads its output.
+// What users of Services feel of a node. Runs in a guest with nf_tables and legacy iptables.
 //
-//   traffic_bench paths RULES [ranges]    RULES: kube-proxy, iptables or nftables
+//   traffic_bench paths RULES [ranges]     RULES: kube-proxy, iptables or nftables
+//   traffic_bench times SERVICES ROUNDS
 //
-// Prints sections, each after a line "=== NAME": `path PATH`, its destination; `rules`, the
-// listing; `trace PATH KIND`, events of packet_trace.h; `before PATH KIND` and `after PATH KIND`,
-// listings of the same rules with counters.
+// `paths` follows packets through the rules, as the kernel traces and as it counts them;
+// packet_path.py reads its output, sections after lines "=== NAME": `path PATH`, its destination;
+// `rules`, the listing; `trace PATH KIND`, events of packet_trace.h; `packets PATH KIND`, how many
+// conntrack saw meanwhile; `before PATH KIND` and `after PATH KIND`, listings of the same rules
+// with counters.
+//
+// `times` measures connections and round trips by all ways of traffic_ways.h, round by round, and
+// prints lines ROAD<tab>WAY<tab>WHAT<tab>VALUE.
 
 #include <unistd.h>
 
@@ -20,6 +25,8 @@
 #include <fmt/format.h>
 
 #include "test/bench/traffic_bed.h"
+#include "test/bench/traffic_times.h"
+#include "test/bench/traffic_ways.h"
 #include "test/support/paths.h"
 #include "test/support/require.h"
 #include "test/support/temp_dir.h"
@@ -129,15 +136,41 @@ class Paths {
   const bool is_nft_;
 };
 
+void print_paths(std::string_view rules, bool ranges) {
+  const TrafficBed bed(rules_of(rules), ranges);
+  Paths(bed).follow();
+}
+
+void print_times(int services, int rounds) {
+  Ways ways(services);
+  const auto print = [](const Road& road, Way way, const char* what, double value) {
+    fmt::print("{}\t{}\t{}\t{:.2f}\n", road.name, name_of(way), what, value);
+  };
+  for (int round = 0; round < rounds; ++round)
+    for (const auto way : kWays)
+      for (const auto& road : ways.open(way)) {
+        const auto sample = measure_traffic(road);
+        print(road, way, "connection", sample.connect_us);
+        print(road, way, "round trip", sample.round_trip_us);
+        print(road, way, "per second", sample.per_second);
+      }
+}
+
 int run_traffic(int argc, char** argv) {
+  const std::string_view what = argc < 3 ? "" : argv[1];
   const bool ranges = argc == 4 && std::string_view(argv[3]) == "ranges";
-  if ((argc != 3 && !ranges) || std::string_view(argv[1]) != "paths") {
-    std::fprintf(stderr, "usage: traffic_bench paths RULES [ranges]\n");
+  const bool is_times = what == "times" && argc == 4;
+  if (!is_times && (what != "paths" || (argc != 3 && !ranges))) {
+    std::fprintf(stderr,
+                 "usage: traffic_bench paths RULES [ranges]\n"
+                 "       traffic_bench times SERVICES ROUNDS\n");
     return 2;
   }
   try {
-    const TrafficBed bed(rules_of(argv[2]), ranges);
-    Paths(bed).follow();
+    if (is_times)
+      print_times(std::stoi(argv[2]), std::stoi(argv[3]));
+    else
+      print_paths(argv[2], ranges);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "traffic_bench: %s\n", error.what());
     return 1;

@@ -90,8 +90,9 @@ model::Changes first_lists(const Size& size) {
   return changes;
 }
 
-plan::PlannerOptions planner_options() {
+plan::PlannerOptions planner_options(ipset::PacketFilter filter) {
   plan::PlannerOptions options;
+  options.packet_filter = filter;
   options.families = {netlink::Family::ipv4};
   options.cluster_cidrs = {netlink::IpPrefix::of(IpAddress::v4(kPodIps), 9)};
   return options;

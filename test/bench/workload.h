@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ipset/rules/packet_filter.h"
 #include "proxier/model/cluster_state.h"
 #include "proxier/plan/planner.h"
 
@@ -41,7 +42,7 @@ std::vector<api::Endpoint> endpoints_of(const api::EndpointSlice& slice);
 // All Services and slices, as a source tells of them at the start.
 model::Changes first_lists(const Size& size);
 
-plan::PlannerOptions planner_options();
+plan::PlannerOptions planner_options(ipset::PacketFilter filter = ipset::PacketFilter::iptables);
 plan::NodeInfo node();
 
 }  // namespace ipvsproxier::bench
