@@ -8,8 +8,8 @@ The first count follows the kernel's trace of each packet: a rule that the trace
 lookups happened as far as its tests let the packet come. The second count is by counters in the rules,
 which other packets of the same kind meet later. Both must agree on every rule, or the status is 1. Then
 faults are put into the first count (a rule too many, a lookup left out, any event of the trace lost, an
-established packet taken for a new one), and each must be noticed. With nf_tables the figures must keep
-within the limits.
+established packet taken for a new one), and each that changes a figure must be noticed. With nf_tables the
+figures must keep within the limits.
 """
 
 import argparse
@@ -34,6 +34,10 @@ NOT_RULES = {"raw", "traffic_trace", "traffic_count"}
 
 class Wrong(Exception):
     """What was recorded does not fit together."""
+
+
+class Disturbed(Wrong):
+    """A slow guest sent a first packet twice: to be recorded again."""
 
 
 def parse_event(line):
@@ -211,6 +215,8 @@ def first_count(recording):
         path, kind = key
         walks = walk_packets(recording, key)
         told = collections.Counter(of for of, _ in walks)
+        if kind == NEW and recording.packets[key][NEW] != 1:
+            raise Disturbed(f"{path}: {recording.packets[key][NEW]} first packets")
         if dict(told) != {of: number for of, number in recording.packets[key].items() if number}:
             raise Wrong(f"{path} {kind}: the trace has packets {dict(told)}, conntrack {recording.packets[key]}")
         if set(told) != ({NEW} if kind == NEW else {REQUEST, REPLY}):
@@ -228,6 +234,8 @@ def compare(recording, walks):
     if set(recording.counters) != set(recording.traces):
         raise Wrong("not all that was traced was counted")
     for (path, kind), (packets, counters) in recording.counters.items():
+        if kind == NEW and packets[NEW] != 1:
+            raise Disturbed(f"{path}: {packets[NEW]} first packets were counted")
         if any(packets[of] == 0 for of in ([NEW] if kind == NEW else [REQUEST, REPLY])):
             raise Wrong(f"{path} {kind}: no such packets were counted: {packets}")
         for rule, (arrivals, *lookups) in counters.items():
@@ -250,10 +258,13 @@ def judged(recording):
 def unnoticed_faults(recording):
     """Puts each fault into the first count in turn; the names of those that nothing noticed."""
     missed = []
+    figures = judged(recording)
 
     def expect(name, fault):
         try:
-            fault()
+            # Without the event of a rule after which the packet goes on the figures are the same.
+            if fault() == figures:
+                return
         except Wrong:
             return
         missed.append(name)

@@ -27,12 +27,23 @@ class Stock:
 
 
 def paths_of(bench, report, rules, *ranges):
-    text = bench.stock_guest("1G", str(bench.build / "test/bench/traffic_bench"), "paths", rules, *ranges)
     name = RULES[rules] + (", Services with source ranges" if ranges else "")
+    for _ in range(3):
+        try:
+            return show_paths(report, name, bench.stock_guest("1G", str(bench.build / "test/bench/traffic_bench"), "paths",
+                                                              rules, *ranges))
+        except packet_path.Disturbed as disturbed:
+            reason = disturbed
+    raise Failed(f"{name}: {reason}")
+
+
+def show_paths(report, name, text):
     try:
         recording = packet_path.read_recording(text)
         figures = packet_path.judged(recording)
         faults = packet_path.unnoticed_faults(recording)
+    except packet_path.Disturbed:
+        raise
     except (packet_path.Wrong, packet_rules.Unreadable, KeyError, IndexError) as wrong:
         raise Failed(f"{name}: {type(wrong).__name__}: {wrong}") from wrong
     for fault in faults:
