@@ -196,12 +196,11 @@ class AbsentConntrackTable final : public netlink::ConntrackTable {
                                 Reopening<netlink::ConntrackTable> reopening = {})
       : late_(std::move(error), std::move(reopening)) {}
 
-  netlink::Result<std::vector<netlink::UdpFlow>> list_udp(
-      const netlink::FlowQuery& query) override {
-    if (auto* table = late_.get()) return table->list_udp(query);
+  netlink::Result<std::vector<netlink::Flow>> list(const netlink::FlowQuery& query) override {
+    if (auto* table = late_.get()) return table->list(query);
     return late_.error();
   }
-  std::vector<netlink::Status> remove(std::span<const netlink::UdpFlow> flows) override {
+  std::vector<netlink::Status> remove(std::span<const netlink::Flow> flows) override {
     if (auto* table = late_.get()) return table->remove(flows);
     return std::vector<netlink::Status>(flows.size(), late_.error());
   }

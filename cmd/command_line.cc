@@ -189,6 +189,11 @@ const auto kDifferences = std::to_array<MainFlag>({
      "Leave virtual services of other programs, also where a Service claims their address; "
      "kube-proxy removes all that ipvs.excludeCIDRs does not name (default true)",
      to_difference<&D::keep_foreign_services>},
+    {"in-cluster-clients", "",
+     "With nf_tables: this node and its pods reach addresses and node ports of "
+     "externalTrafficPolicy Local as if it were Cluster, from every node; kube-proxy has them "
+     "served by endpoints of this node alone, if it has any (default false)",
+     to_difference<&D::in_cluster_clients>},
     {"mass-removal-brake", "",
      "When more than half of 20 Services or more are missing from a list of the API server, keep "
      "them until a list one ipvs.syncPeriod later lacks them, too; so with EndpointSlices "

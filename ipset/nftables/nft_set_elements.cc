@@ -46,6 +46,14 @@ std::uint16_t port_at(ByteView key) {
   return static_cast<std::uint16_t>(key[0] << 8 | key[1]);
 }
 
+// Of a virtual service: its data in a map.
+netlink::Bytes destination_data(const IpAddress& address, std::uint16_t port) {
+  netlink::Bytes data;
+  netlink::append_nft_part(data, bytes_of(address));
+  netlink::append_nft_part(data, port_bytes(port));
+  return data;
+}
+
 netlink::Bytes service_key(const IpAddress& address, Protocol protocol, std::uint16_t port) {
   netlink::Bytes key;
   const std::uint8_t number = static_cast<std::uint8_t>(protocol);
@@ -76,6 +84,17 @@ ServiceElement service_by(const RestrictedService& key, const NftElement& elemen
   return {key.address, key.protocol, key.port, ServiceVerdict::foreign};
 }
 
+std::optional<Element> destination_of(const RestrictedService& service, const NftElement& element) {
+  const auto* data = element.data ? std::get_if<netlink::Bytes>(&*element.data) : nullptr;
+  const auto size = address_bytes(service.address.family());
+  if (data == nullptr || data->size() != size + 4) return std::nullopt;
+  const ByteView bytes(*data);
+  const auto to = IpAddress::from_bytes(service.address.family(), bytes.first(size));
+  if (!to) return std::nullopt;
+  return DestinationElement{service.address, service.protocol, service.port, *to,
+                            port_at(bytes.subspan(size))};
+}
+
 struct KeyWriter {
   const SetSpec& spec;
 
@@ -102,6 +121,14 @@ struct KeyWriter {
     if (element.verdict != ServiceVerdict::foreign)
       made.data = NftVerdict{NftVerdictCode::go_to, chain_of(element)};
     return made;
+  }
+  std::optional<NftElement> operator()(const DestinationElement& element) const {
+    if (spec.kind != SetKind::nft_destinations || element.ip.family() != spec.family ||
+        element.to.family() != spec.family)
+      return std::nullopt;
+    return NftElement{.key = service_key(element.ip, element.protocol, element.port),
+                      .key_end = {},
+                      .data = destination_data(element.to, element.to_port)};
   }
   std::optional<NftElement> operator()(const auto& /*of_iptables*/) const { return std::nullopt; }
 };
@@ -152,11 +179,15 @@ NftSetSpec nft_set_of(const SetSpec& spec) {
       break;
     case SetKind::nft_services:
     case SetKind::nft_source_ranges:
+    case SetKind::nft_destinations:
       made.flags = NftSetSpec::kMap;
       made.key_type = netlink::nft_type(
           {address_type(spec.family), NftType::inet_proto, NftType::inet_service});
       made.key_bytes = address + 8;
       made.data_type = netlink::kNftVerdictType;
+      if (spec.kind != SetKind::nft_destinations) break;
+      made.data_type = netlink::nft_type({address_type(spec.family), NftType::inet_service});
+      made.data_bytes = address + 4;
       break;
     default:
       made.key_type = netlink::nft_type({address_type(spec.family)});
@@ -191,9 +222,11 @@ std::optional<Element> element_of(const SetSpec& spec, const NftElement& element
     case SetKind::nft_addresses:
       if (key.size() != size) return std::nullopt;
       break;
+    case SetKind::nft_destinations:
     case SetKind::nft_services: {
       const auto service = service_of(key, spec.family);
       if (!service) return std::nullopt;
+      if (spec.kind == SetKind::nft_destinations) return destination_of(*service, element);
       return service_by(*service, element);
     }
     default:

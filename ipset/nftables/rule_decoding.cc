@@ -40,6 +40,7 @@ enum class Loaded : std::uint8_t {
   mark,
   state,
   status,
+  original_destination,
   source_type,
   destination_type,
 };
@@ -108,6 +109,7 @@ class LooseDecoder {
     return meta.key == kInterfaceKey && load(Loaded::in_interface);
   }
   bool take(const netlink::NftCt& ct) {
+    if (ct.direction) return load(Loaded::original_destination);
     return load(ct.key == netlink::NftCt::kState ? Loaded::state : Loaded::status);
   }
   bool take(const netlink::NftFib& fib) {
@@ -154,6 +156,7 @@ class LooseDecoder {
       case Loaded::destination_type:
         return match(LocalAddressMatch{.direction = Direction::dst, .negated = negated});
       case Loaded::destination:
+      case Loaded::original_destination:
       case Loaded::port:
         return false;
     }
@@ -197,16 +200,23 @@ class LooseDecoder {
 
   bool take(const netlink::NftLookup& lookup) {
     const auto used = use();
-    if (lookup.target)
-      return used == Things{Loaded::destination, Loaded::protocol, Loaded::port} &&
-             act(VerdictMapTarget{.map = full_name(lookup.set)});
+    if (lookup.target) {
+      const bool by_service = used == Things{Loaded::destination, Loaded::protocol, Loaded::port};
+      if (!by_service || lookup.target == netlink::kNftVerdictRegister)
+        return by_service && act(VerdictMapTarget{.map = full_name(lookup.set)});
+      found_in_ = full_name(lookup.set);
+      return true;
+    }
     if (used.empty()) return false;
+    if (used == Things{Loaded::original_destination})
+      return match(OriginalDestinationMatch{.set = full_name(lookup.set)});
     SetMatch found{.set = full_name(lookup.set), .directions = {}, .negated = lookup.inverted};
     for (const auto thing : used)
       found.directions.push_back(thing == Loaded::source ? Direction::src : Direction::dst);
     return match(std::move(found));
   }
   bool take(const netlink::NftNat& /*nat*/) {
+    if (found_in_) return use().empty() && act(DestinationMapTarget{.map = *found_in_});
     return use() == Things{Loaded::destination} && act(KeepDestinationTarget{});
   }
   bool take(const netlink::NftMasquerade& masquerade) {
@@ -238,6 +248,7 @@ class LooseDecoder {
   Rule rule_;
   bool has_target_ = false;
   Things loaded_;
+  std::optional<std::string> found_in_;  // the map whose data are loaded
   netlink::Bytes mask_;
   netlink::Bytes flip_;
 };

@@ -201,6 +201,13 @@ class Encoder {
     for (const auto& prefix : match.prefixes) add(SourceMatch{.prefix = prefix, .negated = true});
     return true;
   }
+  bool add(const OriginalDestinationMatch& match, const Rule& /*rule*/) {
+    put(NftCt{.key = family_ == Family::ipv4 ? NftCt::kDestinationIpv4 : NftCt::kDestinationIpv6,
+              .target = netlink::nft_register(0),
+              .direction = NftCt::kOriginal});
+    look_up({.set = match.set, .directions = {}});
+    return true;
+  }
   bool add(const BridgePortInMatch& /*match*/, const Rule& /*rule*/) { return false; }
   bool add(const IpvsMatch& /*match*/, const Rule& /*rule*/) { return false; }
 
@@ -248,20 +255,36 @@ class Encoder {
                   .code = static_cast<std::uint8_t>(family_ == Family::ipv4 ? 3 : 4)});
     return true;
   }
-  bool act(const VerdictMapTarget& target) {
+  void look_up_service(const std::string& map, std::uint32_t target) {
     const auto words = address_bytes() / 4;
     load_address(Direction::dst, 0);
     load_protocol(words);
     load_transport(words + 1, kPortOffset, 2);
-    put(NftLookup{.set = std::string(name_in_table(target.map)),
+    put(NftLookup{.set = std::string(name_in_table(map)),
                   .source = netlink::nft_register(0),
-                  .target = netlink::kNftVerdictRegister});
+                  .target = target});
+  }
+  netlink::NftFamily nat_family() const {
+    return family_ == Family::ipv4 ? netlink::NftFamily::ip : netlink::NftFamily::ip6;
+  }
+  bool act(const VerdictMapTarget& target) {
+    look_up_service(target.map, netlink::kNftVerdictRegister);
+    return true;
+  }
+  bool act(const DestinationMapTarget& target) {
+    look_up_service(target.map, netlink::nft_register(0));
+    put(NftNat{.destination = true,
+               .family = nat_family(),
+               .address = netlink::nft_register(0),
+               .address_end = {},
+               .port = netlink::nft_register(address_bytes() / 4),
+               .port_end = {}});
     return true;
   }
   bool act(const KeepDestinationTarget& /*target*/) {
     load_address(Direction::dst, 0);
     put(NftNat{.destination = true,
-               .family = family_ == Family::ipv4 ? netlink::NftFamily::ip : netlink::NftFamily::ip6,
+               .family = nat_family(),
                .address = netlink::nft_register(0),
                .address_end = {},
                .port = {},

@@ -227,6 +227,7 @@ struct KnownAction {
   Action operator()(const ForeignTarget&) const { return UnknownAction{}; }
   Action operator()(const VerdictMapTarget&) const { return UnknownAction{}; }
   Action operator()(const KeepDestinationTarget&) const { return NoAction{}; }
+  Action operator()(const DestinationMapTarget&) const { return UnknownAction{}; }
   Action operator()(const auto& known) const { return known; }
 };
 

@@ -15,8 +15,15 @@ using netlink::Protocol;
 constexpr std::string_view kKeep = "svc_keep";
 constexpr std::string_view kMark = "svc_mark";
 constexpr std::string_view kCluster = "svc_cluster";
+constexpr std::string_view kLocal = "svc_local";
+constexpr std::string_view kAbsent = "svc_absent";
 constexpr std::string_view kMarkRestricted = "svc_mark_ranges";
 constexpr std::string_view kClusterRestricted = "svc_cluster_ranges";
+constexpr std::string_view kLocalRestricted = "svc_local_ranges";
+constexpr std::string_view kAbsentRestricted = "svc_absent_ranges";
+constexpr std::string_view kFar = "svc_far";
+constexpr std::string_view kFromPods = "from_pods";
+constexpr std::string_view kInRanges = "in_ranges";
 constexpr std::string_view kClassify = "classify";
 constexpr std::string_view kToVip = "to_vip";
 
@@ -43,10 +50,14 @@ class Catalog {
   TableRules run() const {
     return {.family = family_,
             .table = Table::kube_ipvs,
-            .chains = {chain(kKeep, {}), chain(kMark, {mark()}), chain(kCluster, {cluster()}),
-                       chain(kMarkRestricted, restricted(kMark)),
+            .chains = {chain(kKeep, {}), chain(kMark, {mark()}), chain(kFar, far()),
+                       chain(kCluster, {cluster()}), chain(kLocal, local()),
+                       chain(kAbsent, absent()), chain(kMarkRestricted, restricted(kMark)),
                        chain(kClusterRestricted, restricted(kCluster)),
+                       chain(kLocalRestricted, restricted(kLocal)),
+                       chain(kAbsentRestricted, restricted(kAbsent)),
                        chain(kClassify, {{.target = map(SetId::nft_services)}}),
+                       chain(kInRanges, in_ranges()), chain(kFromPods, from_pods()),
                        chain(kToVip, to_vip()), chain("input", input()),
                        chain("prerouting", prerouting()), chain("output", output()),
                        chain("postrouting", postrouting())},
@@ -73,13 +84,74 @@ class Catalog {
   }
 
   Rule cluster() const {
-    Rule rule{.target = jump(kMark)};
-    if (!parameters_.masquerade_all && !add_detector(rule)) rule.matches = {from_this_node()};
+    Rule rule{.target = jump(tells_far_pods() ? kFar : kMark)};
+    if (tells_far_pods()) {
+      if (const auto& own = parameters_.own_pods)
+        rule.source = SourceMatch{.prefix = *own, .negated = true};
+    } else if (!parameters_.masquerade_all && !add_detector(rule, true)) {
+      rule.matches = {from_this_node()};
+    }
     return rule;
   }
 
   std::vector<Rule> restricted(std::string_view chain) const {
     return {{.target = jump(chain)}, {.target = map(SetId::nft_source_ranges)}};
+  }
+
+  // Pods of other nodes come to node ports, and their answers must come back through this node.
+  // Only the detector by source tells them.
+  bool tells_far_pods() const {
+    const auto* prefix = std::get_if<IpPrefix>(&parameters_.detector);
+    return sends_on() && !parameters_.masquerade_all && prefix != nullptr &&
+           prefix->family() == family_ && parameters_.own_pods != *prefix;
+  }
+
+  // For packets that are perhaps not of this node's pods. The original destination is no VIP if it
+  // was a node port.
+  std::vector<Rule> far() const {
+    if (!tells_far_pods()) return {};
+    return {{.source = SourceMatch{.prefix = std::get<IpPrefix>(parameters_.detector)},
+             .matches = {OriginalDestinationMatch{.set = set_name(SetId::nft_vips, family_)}},
+             .target = Verdict::return_},
+            {.target = jump(kMark)}};
+  }
+
+  std::vector<Rule> local() const {
+    return {{.matches = {LocalAddressMatch{.direction = Direction::src}}, .target = jump(kMark)}};
+  }
+  std::vector<Rule> absent() const {
+    return {{.matches = {LocalAddressMatch{.direction = Direction::src, .negated = true}},
+             .target = Verdict::drop},
+            {.target = jump(kMark)}};
+  }
+
+  // Whether clients within the cluster are sent to other virtual services.
+  bool sends_on() const {
+    return parameters_.keep_destinations && parameters_.non_empty.contains(SetId::nft_in_cluster);
+  }
+  Rule send_on() const {
+    return {.target = DestinationMapTarget{.map = set_name(SetId::nft_in_cluster, family_)}};
+  }
+
+  bool sends_pods_on() const {
+    Rule told;
+    return sends_on() && add_detector(told, false);
+  }
+
+  // Of what is sent on nothing asks for the ranges later. The map leads to chains that come back to
+  // who jumped here.
+  std::vector<Rule> in_ranges() const {
+    if (!sends_pods_on() || !parameters_.non_empty.contains(SetId::nft_source_ranges)) return {};
+    return {{.target = map(SetId::nft_source_ranges)}};
+  }
+
+  std::vector<Rule> from_pods() const {
+    if (!sends_pods_on()) return {};
+    std::vector<Rule> rules;
+    if (parameters_.non_empty.contains(SetId::nft_source_ranges))
+      rules.push_back({.target = jump(kInRanges)});
+    rules.push_back(send_on());
+    return rules;
   }
 
   // Not what has another address of this node as its source because its sender chose it.
@@ -88,18 +160,19 @@ class Catalog {
     return LocalAddressMatch{.direction = Direction::src};
   }
 
-  // False: there is no detector in this family.
-  bool add_detector(Rule& rule) const {
+  // Pods, or `others`. False: there is no detector in this family.
+  bool add_detector(Rule& rule, bool others) const {
     const auto& detector = parameters_.detector;
     const auto* prefix = std::get_if<IpPrefix>(&detector);
     if (prefix != nullptr && prefix->family() == family_)
-      rule.source = SourceMatch{.prefix = *prefix, .negated = true};
+      rule.source = SourceMatch{.prefix = *prefix, .negated = others};
     else if (const auto* bridge = std::get_if<BridgeInterface>(&detector))
       rule.in_interface = not_through(bridge->name, false);
     else if (const auto* interface = std::get_if<InterfacePrefix>(&detector))
       rule.in_interface = not_through(interface->prefix, true);
     else
       return false;
+    if (rule.in_interface) rule.in_interface->negated = others;
     return true;
   }
 
@@ -122,6 +195,8 @@ class Catalog {
 
   std::vector<Rule> prerouting() const {
     std::vector<Rule> rules;
+    if (Rule rule{.target = jump(kFromPods)}; sends_on() && add_detector(rule, false))
+      rules.push_back(std::move(rule));
     settle_destination(rules);
     return rules;
   }
@@ -142,6 +217,7 @@ class Catalog {
 
   std::vector<Rule> output() const {
     std::vector<Rule> rules{{.target = jump(kClassify)}};
+    if (sends_on()) rules.push_back(send_on());
     settle_destination(rules);
     return rules;
   }
@@ -175,12 +251,28 @@ std::string_view chain_of(ServiceVerdict verdict) {
       return kMark;
     case ServiceVerdict::cluster:
       return kCluster;
+    case ServiceVerdict::local:
+      return kLocal;
+    case ServiceVerdict::absent:
+      return kAbsent;
   }
   return kMark;
 }
 
 std::string_view restricted_chain_of(ServiceVerdict verdict) {
-  return verdict == ServiceVerdict::cluster ? kClusterRestricted : kMarkRestricted;
+  switch (verdict) {
+    case ServiceVerdict::cluster:
+      return kClusterRestricted;
+    case ServiceVerdict::local:
+      return kLocalRestricted;
+    case ServiceVerdict::absent:
+      return kAbsentRestricted;
+    case ServiceVerdict::keep:
+    case ServiceVerdict::mark:
+    case ServiceVerdict::foreign:
+      break;
+  }
+  return kMarkRestricted;
 }
 
 std::string_view name_in_table(std::string_view set) {

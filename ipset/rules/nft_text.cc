@@ -67,6 +67,9 @@ struct NftMatchText {
                           prefix.to_string());
     return text;
   }
+  std::string operator()(const OriginalDestinationMatch& match) const {
+    return fmt::format("ct original {} daddr @{}", network_of(family), name_in_table(match.set));
+  }
   template <typename OfIptables>
   std::string operator()(const OfIptables& match) const {
     return to_string(Match(match), family);
@@ -109,6 +112,10 @@ struct NftTargetText {
   }
   std::string operator()(const KeepDestinationTarget&) const {
     return fmt::format("dnat to {} daddr", network_of(family));
+  }
+  std::string operator()(const DestinationMapTarget& target) const {
+    return fmt::format("dnat {0} to {0} daddr . meta l4proto . th dport map @{1}",
+                       network_of(family), name_in_table(target.map));
   }
 };
 

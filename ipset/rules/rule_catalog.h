@@ -12,6 +12,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <variant>
@@ -58,6 +59,8 @@ struct RuleParameters {
   std::uint32_t masquerade_mark = 0x4000;  // one bit
   bool masquerade_all = false;
   LocalDetector detector;
+  // Where the detector tells the pods of all nodes: those of this node; nullopt: unknown.
+  std::optional<netlink::IpPrefix> own_pods;
   bool vip_ping = true;  // echo requests to virtual service addresses are answered
   // Whether packets of this node to a virtual service have the service's address as source, as they
   // do when that address is on a link. If false, any source address of this node marks a packet as

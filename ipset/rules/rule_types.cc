@@ -103,6 +103,9 @@ struct MatchText {
       text += fmt::format("{}! -s {}", text.empty() ? "" : " ", prefix.to_string());
     return text;
   }
+  std::string operator()(const OriginalDestinationMatch& match) const {
+    return "ct original daddr @" + match.set;
+  }
 };
 
 struct TargetText {
@@ -133,6 +136,9 @@ struct TargetText {
   std::string operator()(const ForeignTarget& target) const { return target.description; }
   std::string operator()(const VerdictMapTarget& target) const { return "vmap @" + target.map; }
   std::string operator()(const KeepDestinationTarget&) const { return "dnat to ip daddr"; }
+  std::string operator()(const DestinationMapTarget& target) const {
+    return "dnat to map @" + target.map;
+  }
 };
 
 std::string_view protocol_text(const Rule& rule, Family family) {
@@ -145,6 +151,18 @@ std::string_view protocol_text(const Rule& rule, Family family) {
 }
 
 }  // namespace
+
+std::vector<std::string> looked_up_by(const Rule& rule) {
+  std::vector<std::string> names;
+  if (std::holds_alternative<ForeignTarget>(rule.target)) return names;
+  for (const auto& match : rule.matches) {
+    if (const auto* set = std::get_if<SetMatch>(&match)) names.push_back(set->set);
+    if (const auto* set = std::get_if<OriginalDestinationMatch>(&match)) names.push_back(set->set);
+  }
+  if (const auto* map = std::get_if<VerdictMapTarget>(&rule.target)) names.push_back(map->map);
+  if (const auto* map = std::get_if<DestinationMapTarget>(&rule.target)) names.push_back(map->map);
+  return names;
+}
 
 std::string to_string(const Match& match, Family family) {
   return std::visit(MatchText{family}, match);

@@ -73,6 +73,12 @@ struct ConfirmedMatch {
   bool negated = false;
   friend auto operator<=>(const ConfirmedMatch&, const ConfirmedMatch&) = default;
 };
+// nft: ct original ip daddr @SET. The destination before anything translated it.
+struct OriginalDestinationMatch {
+  std::string set;
+  friend auto operator<=>(const OriginalDestinationMatch&,
+                          const OriginalDestinationMatch&) = default;
+};
 
 // nft: ip saddr != PREFIX ip saddr != PREFIX... The source is in none of them.
 struct OutsideMatch {
@@ -80,9 +86,9 @@ struct OutsideMatch {
   friend auto operator<=>(const OutsideMatch&, const OutsideMatch&) = default;
 };
 
-using Match =
-    std::variant<SetMatch, MarkMatch, ConntrackStateMatch, LocalAddressMatch, BridgePortInMatch,
-                 IpvsMatch, EchoRequestMatch, ConfirmedMatch, OutsideMatch>;
+using Match = std::variant<SetMatch, MarkMatch, ConntrackStateMatch, LocalAddressMatch,
+                           BridgePortInMatch, IpvsMatch, EchoRequestMatch, ConfirmedMatch,
+                           OutsideMatch, OriginalDestinationMatch>;
 
 // [!] -s PREFIX
 struct SourceMatch {
@@ -263,9 +269,15 @@ struct VerdictMapTarget {
 struct KeepDestinationTarget {
   friend auto operator<=>(const KeepDestinationTarget&, const KeepDestinationTarget&) = default;
 };
+// nft: dnat to ADDRESS . PROTOCOL . PORT map @MAP. What the map does not have goes on.
+struct DestinationMapTarget {
+  std::string map;
+  friend auto operator<=>(const DestinationMapTarget&, const DestinationMapTarget&) = default;
+};
 
-using Target = std::variant<Verdict, JumpTarget, MarkTarget, MasqueradeTarget, RejectTarget,
-                            ForeignTarget, VerdictMapTarget, KeepDestinationTarget>;
+using Target =
+    std::variant<Verdict, JumpTarget, MarkTarget, MasqueradeTarget, RejectTarget, ForeignTarget,
+                 VerdictMapTarget, KeepDestinationTarget, DestinationMapTarget>;
 
 // Printed by iptables-save in this order: source, in-interface, protocol, comment, matches, target.
 struct Rule {
@@ -278,6 +290,9 @@ struct Rule {
 
   friend auto operator<=>(const Rule&, const Rule&) = default;
 };
+
+// The names of the sets and maps that a rule of our vocabulary looks up.
+std::vector<std::string> looked_up_by(const Rule& rule);
 
 // The text that iptables-save prints after "-A CHAIN ", for example `-p tcp -m comment --comment "a
 // b" -j DROP`. The family decides the spelling of echo requests and rejections.

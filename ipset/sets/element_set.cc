@@ -11,11 +11,14 @@ constexpr std::uint8_t kIpPort = 1;
 constexpr std::uint8_t kIpPortIp = 2;
 constexpr std::uint8_t kIpPortNet = 3;
 constexpr std::uint8_t kService = 5;
+constexpr std::uint8_t kDestination = 6;
 static_assert(std::is_same_v<std::variant_alternative_t<kIp, Element>, IpElement>);
 static_assert(std::is_same_v<std::variant_alternative_t<kIpPort, Element>, IpPortElement>);
 static_assert(std::is_same_v<std::variant_alternative_t<kIpPortIp, Element>, IpPortIpElement>);
 static_assert(std::is_same_v<std::variant_alternative_t<kIpPortNet, Element>, IpPortNetElement>);
 static_assert(std::is_same_v<std::variant_alternative_t<kService, Element>, ServiceElement>);
+static_assert(
+    std::is_same_v<std::variant_alternative_t<kDestination, Element>, DestinationElement>);
 
 // 0.0.0.0 for another family; callers check the family first.
 std::uint32_t number_of(const IpAddress& address) {
@@ -54,6 +57,11 @@ std::optional<PackedElement> PackedElement::pack(const Element& element) {
           packed.ip2_ = static_cast<std::uint32_t>(one.verdict);
           packed.length_ = one.restricted ? 1 : 0;
         }
+        if constexpr (std::is_same_v<Kind, DestinationElement>) {
+          fits = fits && is_v4(one.to);
+          packed.ip2_ = number_of(one.to);
+          packed.length_ = one.to_port;
+        }
       },
       element);
   return fits ? std::optional(packed) : std::nullopt;
@@ -73,6 +81,9 @@ Element PackedElement::unpack() const {
           ip, protocol_, port_, {IpAddress::v4(ip2_), static_cast<std::uint8_t>(length_)}};
     case kService:
       return ServiceElement{ip, protocol_, port_, static_cast<ServiceVerdict>(ip2_), length_ != 0};
+    case kDestination:
+      return DestinationElement{ip, protocol_, port_, IpAddress::v4(ip2_),
+                                static_cast<std::uint16_t>(length_)};
     default:
       return PortElement{port_};
   }
@@ -91,6 +102,20 @@ std::size_t ElementSet::erase(const Element& element) {
 bool ElementSet::contains(const Element& element) const {
   const auto packed = PackedElement::pack(element);
   return packed ? packed_.contains(*packed) : others_.contains(element);
+}
+
+std::vector<Element> ElementSet::replaced_by(const Element& element) const {
+  std::vector<Element> replaced;
+  const auto first = first_of_key(element);
+  const auto take = [&](const Element& one) {
+    if (replaces(element, one)) replaced.push_back(one);
+    return first_of_key(one) == first;
+  };
+  if (const auto packed = PackedElement::pack(first))
+    for (auto it = packed_.lower_bound(*packed); it != packed_.end() && take(it->unpack());) ++it;
+  else
+    for (auto it = others_.lower_bound(first); it != others_.end() && take(*it);) ++it;
+  return replaced;
 }
 
 ElementSet::const_iterator ElementSet::begin() const {

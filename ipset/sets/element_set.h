@@ -10,6 +10,7 @@
 #include <initializer_list>
 #include <iterator>
 #include <optional>
+#include <vector>
 
 #include "ipset/sets/set_types.h"
 #include "netlink/containers/sorted_chunks.h"
@@ -76,6 +77,8 @@ class ElementSet {
   }
   std::size_t erase(const Element& element);  // number of removed elements
   bool contains(const Element& element) const;
+  // Those that adding `element` would replace.
+  std::vector<Element> replaced_by(const Element& element) const;
 
   const_iterator begin() const;
   const_iterator end() const;

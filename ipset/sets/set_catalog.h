@@ -36,6 +36,7 @@ enum class SetId : std::uint8_t {
   ipvs_ips,
   nft_source_ranges,
   nft_hairpins,
+  nft_in_cluster,
   nft_services,
   nft_health_ports,
   nft_vips,
@@ -63,9 +64,9 @@ inline constexpr std::array<SetId, 17> kSetIds = {
 };
 
 // Those of nf_tables.
-inline constexpr std::array<SetId, 5> kNftSetIds = {
-    SetId::nft_source_ranges, SetId::nft_hairpins, SetId::nft_services,
-    SetId::nft_health_ports,  SetId::nft_vips,
+inline constexpr std::array<SetId, 6> kNftSetIds = {
+    SetId::nft_source_ranges, SetId::nft_hairpins,     SetId::nft_in_cluster,
+    SetId::nft_services,      SetId::nft_health_ports, SetId::nft_vips,
 };
 
 // "KUBE-LOOP-BACK"; "KUBE-6-LOOP-BACK" for IPv6, cut at the kernel's 31 bytes. Sets of nf_tables

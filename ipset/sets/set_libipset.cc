@@ -92,6 +92,7 @@ class ElementWriter {
     return spec_.kind == SetKind::bitmap_port && put(IPSET_OPT_PORT, &element.port);
   }
   bool operator()(const ServiceElement&) { return false; }
+  bool operator()(const DestinationElement&) { return false; }
 
  private:
   bool put(ipset_opt option, const void* value) {

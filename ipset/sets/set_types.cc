@@ -25,6 +25,10 @@ struct Printer {
                        element.port, to_string(element.verdict),
                        element.restricted ? ",restricted" : "");
   }
+  std::string operator()(const DestinationElement& element) const {
+    return fmt::format("{},{}:{},{}", element.ip.to_string(), to_lower_string(element.protocol),
+                       element.port, netlink::to_string(element.to, element.to_port));
+  }
 };
 
 }  // namespace
@@ -51,6 +55,8 @@ std::string_view to_string(SetKind kind) {
       return "nft services";
     case SetKind::nft_source_ranges:
       return "nft source ranges";
+    case SetKind::nft_destinations:
+      return "nft destinations";
   }
   return "unknown";
 }
@@ -76,6 +82,7 @@ std::string_view module_of(SetKind kind) {
     case SetKind::nft_ports:
     case SetKind::nft_services:
     case SetKind::nft_source_ranges:
+    case SetKind::nft_destinations:
       return "nf_tables";
   }
   return "ip_set";
@@ -89,6 +96,10 @@ std::string_view to_string(ServiceVerdict verdict) {
       return "mark";
     case ServiceVerdict::cluster:
       return "cluster";
+    case ServiceVerdict::local:
+      return "local";
+    case ServiceVerdict::absent:
+      return "absent";
     case ServiceVerdict::foreign:
       return "foreign";
   }
@@ -103,13 +114,17 @@ std::vector<ServiceElement> all_of(const IpAddress& ip, Protocol protocol, std::
   return all;
 }
 
-std::vector<Element> replaced_by(const Element& element) {
-  const auto* service = std::get_if<ServiceElement>(&element);
-  if (service == nullptr) return {};
-  std::vector<Element> others;
-  for (const auto& other : all_of(service->ip, service->protocol, service->port))
-    if (other != *service) others.emplace_back(other);
-  return others;
+Element first_of_key(const Element& element) {
+  if (const auto* one = std::get_if<ServiceElement>(&element))
+    return ServiceElement{one->ip, one->protocol, one->port, ServiceVerdict{}};
+  if (const auto* one = std::get_if<DestinationElement>(&element))
+    return DestinationElement{one->ip, one->protocol, one->port, IpAddress::any(one->ip.family()),
+                              0};
+  return element;
+}
+
+bool replaces(const Element& element, const Element& other) {
+  return element != other && first_of_key(element) == first_of_key(other);
 }
 
 std::string to_string(const Element& element) {

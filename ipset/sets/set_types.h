@@ -31,6 +31,7 @@ enum class SetKind : std::uint8_t {
   nft_ports,          // a set of TCP ports
   nft_services,       // a map of address, protocol and port to the chain of a ServiceElement
   nft_source_ranges,  // a map of address, protocol and port to a chain that drops other sources
+  nft_destinations,   // a map of address, protocol and port to another address and port
 };
 
 // Whether sets of this kind are part of a table of nf_tables.
@@ -85,16 +86,19 @@ enum class ServiceVerdict : std::uint8_t {
   keep,     // the client's
   mark,     // the node's
   cluster,  // the client's if the local detector tells that it is a pod of this node
+  local,    // of policy Local: the client's, but for the node itself
+  absent,   // the same, and no endpoint is here: packets of others than the node are dropped
   foreign,  // something else, which another program wrote; never written
 };
 
 // All that are written.
 inline constexpr std::array kServiceVerdicts = {ServiceVerdict::keep, ServiceVerdict::mark,
-                                                ServiceVerdict::cluster};
+                                                ServiceVerdict::cluster, ServiceVerdict::local,
+                                                ServiceVerdict::absent};
 
 std::string_view to_string(ServiceVerdict verdict);  // "keep"
 
-// A set has at most one element of a virtual service: adding another one replaces it.
+// A map has at most one element of a virtual service: adding another one replaces it.
 struct ServiceElement {
   IpAddress ip;
   Protocol protocol = Protocol::tcp;
@@ -104,16 +108,29 @@ struct ServiceElement {
   friend auto operator<=>(const ServiceElement&, const ServiceElement&) = default;
 };
 
+// Packets to a virtual service go to another one, `to` and `to_port`. Likewise at most one.
+struct DestinationElement {
+  IpAddress ip;
+  Protocol protocol = Protocol::tcp;
+  std::uint16_t port = 0;
+  IpAddress to;
+  std::uint16_t to_port = 0;
+  friend auto operator<=>(const DestinationElement&, const DestinationElement&) = default;
+};
+
 using Element = std::variant<IpElement, IpPortElement, IpPortIpElement, IpPortNetElement,
-                             PortElement, ServiceElement>;
+                             PortElement, ServiceElement, DestinationElement>;
 
 std::string to_string(const Element& element);  // "10.0.0.1,tcp:80,10.1.0.0/16"
 
 // All elements that a virtual service may have.
 std::vector<ServiceElement> all_of(const IpAddress& ip, Protocol protocol, std::uint16_t port);
 
-// The elements that adding `element` replaces: the others of its virtual service.
-std::vector<Element> replaced_by(const Element& element);
+// The first of all elements, in their order, that have the key of this one; in a set that is the
+// element itself.
+Element first_of_key(const Element& element);
+// Whether adding an element to a map replaces the other one: both have one key.
+bool replaces(const Element& element, const Element& other);
 
 struct ElementOp {
   bool add = true;

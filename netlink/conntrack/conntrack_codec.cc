@@ -153,8 +153,18 @@ Result<std::string> decode_state(const AttrReader& in) {
   return std::string(state && *state < kNames.size() ? kNames.at(*state) : "");
 }
 
-// A dump for which the kernel leaves out flows of other protocols and to other destinations.
-Bytes encode_filtered(Family family, Protocol protocol, const std::optional<FlowEnd>& destination) {
+}  // namespace
+
+Bytes encode_get_flow_count() {
+  return flow_request(IPCTNL_MSG_CT_GET_STATS, AF_UNSPEC).take();
+}
+
+Bytes encode_list_flows(Family family) {
+  return flow_request(IPCTNL_MSG_CT_GET, family_number(family)).take();
+}
+
+Bytes encode_list_flows(Family family, Protocol protocol,
+                        const std::optional<FlowEnd>& destination) {
   auto out = flow_request(IPCTNL_MSG_CT_GET, family_number(family));
   const bool by_address = destination && family == Family::ipv4;
   {
@@ -176,21 +186,7 @@ Bytes encode_filtered(Family family, Protocol protocol, const std::optional<Flow
   return std::move(out).take();
 }
 
-}  // namespace
-
-Bytes encode_get_flow_count() {
-  return flow_request(IPCTNL_MSG_CT_GET_STATS, AF_UNSPEC).take();
-}
-
-Bytes encode_list_flows(Family family) {
-  return flow_request(IPCTNL_MSG_CT_GET, family_number(family)).take();
-}
-
-Bytes encode_list_udp_flows(Family family, const std::optional<FlowEnd>& destination) {
-  return encode_filtered(family, Protocol::udp, destination);
-}
-
-bool is_filtered_for(ByteView payload, const std::optional<FlowEnd>& destination) {
+bool is_filtered_for(ByteView payload, Protocol wanted, const std::optional<FlowEnd>& destination) {
   if (payload.size() < sizeof(nfgenmsg)) return true;
   const auto in = AttrReader::parse(payload.subspan(sizeof(nfgenmsg)), kFlowPolicy);
   const auto original = in ? in->nested(CTA_TUPLE_ORIG) : std::nullopt;
@@ -202,18 +198,14 @@ bool is_filtered_for(ByteView payload, const std::optional<FlowEnd>& destination
   const auto transport = AttrReader::parse(*protocol, kProtocolPolicy);
   const auto ip = AttrReader::parse(*addresses, kIpPolicy);
   if (!transport || !ip) return true;
-  if (transport->u8(CTA_PROTO_NUM) != IPPROTO_UDP) return false;
+  if (transport->u8(CTA_PROTO_NUM) != static_cast<std::uint8_t>(wanted)) return false;
   if (!destination) return true;
   if (transport->be16(CTA_PROTO_DST_PORT) != destination->port) return false;
   const auto address = ip->bytes(CTA_IP_V4_DST);
   return !address || std::ranges::equal(*address, destination->address.bytes());
 }
 
-Bytes encode_list_flows_to(Protocol protocol, const FlowEnd& destination) {
-  return encode_filtered(destination.address.family(), protocol, destination);
-}
-
-Bytes encode_remove_flow(const UdpFlow& flow) {
+Bytes encode_remove_flow(const Flow& flow) {
   const auto family = flow.destination.address.family();
   const auto attributes = address_attributes(family);
   auto out = flow_request(IPCTNL_MSG_CT_DELETE, family_number(family));
@@ -226,7 +218,7 @@ Bytes encode_remove_flow(const UdpFlow& flow) {
       out.put_bytes(attributes.destination, flow.destination.address.bytes());
     }
     const auto nest = out.nest(CTA_TUPLE_PROTO);
-    out.put_u8(CTA_PROTO_NUM, IPPROTO_UDP);
+    out.put_u8(CTA_PROTO_NUM, static_cast<std::uint8_t>(flow.protocol));
     out.put_be16(CTA_PROTO_SRC_PORT, flow.source.port);
     out.put_be16(CTA_PROTO_DST_PORT, flow.destination.port);
   }
@@ -234,14 +226,14 @@ Bytes encode_remove_flow(const UdpFlow& flow) {
   return std::move(out).take();
 }
 
-Result<std::optional<UdpFlow>> decode_udp_flow(ByteView payload) {
-  const auto both = decode_directions(payload, Protocol::udp);
+Result<std::optional<Flow>> decode_listed(ByteView payload, Protocol protocol) {
+  const auto both = decode_directions(payload, protocol);
   if (!both) return both.error();
-  if (!*both) return std::optional<UdpFlow>{};
+  if (!*both) return std::optional<Flow>{};
   const auto& [there, back, in] = **both;
   const auto id = in.be32(CTA_ID);
   if (!id) return malformed("a flow without its id");
-  return std::optional<UdpFlow>{UdpFlow{there.source, there.destination, back.source, *id}};
+  return std::optional<Flow>{Flow{there.source, there.destination, back.source, *id, protocol}};
 }
 
 Result<std::optional<TrackedFlow>> decode_flow(ByteView payload, Protocol protocol) {

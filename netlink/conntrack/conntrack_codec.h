@@ -24,27 +24,26 @@ Bytes encode_get_flow_count();
 // A dump of all flows of the family, of every protocol and zone.
 Bytes encode_list_flows(Family family);
 
-// A dump for which the kernel is asked to leave out flows that are not UDP or that go to another
+// A dump for which the kernel is asked to leave out flows of other protocols and those to another
 // destination. The answer may still hold such flows: a kernel before 5.8 does not know the filter,
 // and for IPv6 only the port is filtered, because ctnetlink_filter_match_tuple drops exactly the
 // flows to the given IPv6 address and keeps the others (5.8 to at least 6.1; measured on 6.1.176).
-Bytes encode_list_udp_flows(Family family, const std::optional<FlowEnd>& destination);
+Bytes encode_list_flows(Family family, Protocol protocol,
+                        const std::optional<FlowEnd>& destination);
 
-// Whether a listed flow passes the filter of encode_list_udp_flows(). False means that the kernel
+// Whether a listed flow passes the filter of encode_list_flows(). False means that the kernel
 // ignored the filter. True for bytes that break the policy.
-bool is_filtered_for(ByteView payload, const std::optional<FlowEnd>& destination);
-
-// A dump of the flows to this destination; the kernel filters as above.
-Bytes encode_list_flows_to(Protocol protocol, const FlowEnd& destination);
+bool is_filtered_for(ByteView payload, Protocol protocol,
+                     const std::optional<FlowEnd>& destination);
 
 // Removes the flow with these addresses and ports and this id; the kernel answers ENOENT if there
 // is no such flow.
-Bytes encode_remove_flow(const UdpFlow& flow);
+Bytes encode_remove_flow(const Flow& flow);
 
-// One flow of a listing. nullopt: the flow is not UDP over IPv4 or IPv6, or is not in the default
-// zone in both directions. `payload` starts with nfgenmsg. `malformed` for bytes that break the
-// policy.
-Result<std::optional<UdpFlow>> decode_udp_flow(ByteView payload);
+// One flow of a listing. nullopt: the flow is not of this protocol over IPv4 or IPv6, or is not in
+// the default zone in both directions. `payload` starts with nfgenmsg. `malformed` for bytes that
+// break the policy.
+Result<std::optional<Flow>> decode_listed(ByteView payload, Protocol protocol);
 
 // One flow of a listing. nullopt: a flow of another protocol or outside the default zone.
 Result<std::optional<TrackedFlow>> decode_flow(ByteView payload, Protocol protocol);

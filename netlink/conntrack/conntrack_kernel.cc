@@ -27,7 +27,7 @@ Result<std::unique_ptr<KernelConntrackTable>> KernelConntrackTable::open(const N
   return std::unique_ptr<KernelConntrackTable>(new KernelConntrackTable(std::move(*channel)));
 }
 
-Result<std::vector<UdpFlow>> KernelConntrackTable::list_udp(const FlowQuery& query) {
+Result<std::vector<Flow>> KernelConntrackTable::list(const FlowQuery& query) {
   return listing_.list(query, [this](const Bytes& request, const auto& begin, const auto& each) {
     return channel_.stream_whole(Operation::generic, request, begin, each);
   });
@@ -46,7 +46,7 @@ Result<std::vector<TrackedFlow>> KernelConntrackTable::list_to(Protocol protocol
           return {};
         });
   };
-  auto status = dump(encode_list_flows_to(protocol, destination));
+  auto status = dump(encode_list_flows(destination.address.family(), protocol, destination));
   if (!status && refuses_filter(status.error()))
     status = dump(encode_list_flows(destination.address.family()));
   if (!status) return in_context(status.error(), "list tracked flows");
@@ -54,7 +54,7 @@ Result<std::vector<TrackedFlow>> KernelConntrackTable::list_to(Protocol protocol
   return flows;
 }
 
-std::vector<Status> KernelConntrackTable::remove(std::span<const UdpFlow> flows) {
+std::vector<Status> KernelConntrackTable::remove(std::span<const Flow> flows) {
   std::vector<Bytes> requests;
   requests.reserve(flows.size());
   for (const auto& flow : flows) requests.push_back(encode_remove_flow(flow));

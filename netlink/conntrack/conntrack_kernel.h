@@ -23,8 +23,8 @@ class KernelConntrackTable final : public ConntrackTable {
   // `missing` with the module's name if this kernel cannot list flows.
   static Result<std::unique_ptr<KernelConntrackTable>> open(const NlOptions& options = {});
 
-  Result<std::vector<UdpFlow>> list_udp(const FlowQuery& query) override;
-  std::vector<Status> remove(std::span<const UdpFlow> flows) override;
+  Result<std::vector<Flow>> list(const FlowQuery& query) override;
+  std::vector<Status> remove(std::span<const Flow> flows) override;
 
   // The flows of the default zone to one destination, sorted, without duplicates.
   Result<std::vector<TrackedFlow>> list_to(Protocol protocol, const FlowEnd& destination);
@@ -36,7 +36,7 @@ class KernelConntrackTable final : public ConntrackTable {
   explicit KernelConntrackTable(NlChannel channel) : channel_(std::move(channel)) {}
 
   NlChannel channel_;
-  UdpFlowListing listing_;
+  FlowListing listing_;
 };
 
 }  // namespace ipvsproxier::netlink

@@ -1,6 +1,6 @@
 #pragma once
 
-// How UDP flows are listed: which dumps are requested and which of their flows are kept. This is
+// How flows are listed: which dumps are requested and which of their flows are kept. This is
 // the part of KernelConntrackTable that needs no socket. A value; one thread.
 
 #include <algorithm>
@@ -29,22 +29,23 @@ void keep_each_once(std::vector<Flow>& flows) {
   flows.erase(std::unique(flows.begin(), flows.end()), flows.end());
 }
 
-class UdpFlowListing {
+class FlowListing {
  public:
   // One dump over a channel: NlChannel::stream_whole().
   using Dump = std::function<Status(const Bytes& request, const std::function<void()>& begin,
                                     const std::function<Status(ByteView)>& each)>;
 
-  // Up to kAskedOneByOne destinations are requested one by one, more by one dump of all UDP flows.
+  // Up to kAskedOneByOne destinations are requested one by one, more by one dump of all flows of
+  // the protocol.
   // A kernel without the filter gets one dump of everything.
-  Result<std::vector<UdpFlow>> list(const FlowQuery& query, const Dump& dump);
+  Result<std::vector<Flow>> list(const FlowQuery& query, const Dump& dump);
 
  private:
   static constexpr std::size_t kAskedOneByOne = 4;
 
   Status take(const Dump& dump, const Bytes& request, const std::optional<FlowEnd>& filter,
-              const FlowQuery& query, std::vector<UdpFlow>& flows);
-  Status list_filtered(const Dump& dump, const FlowQuery& query, std::vector<UdpFlow>& flows);
+              const FlowQuery& query, std::vector<Flow>& flows);
+  Status list_filtered(const Dump& dump, const FlowQuery& query, std::vector<Flow>& flows);
 
   bool filters_ = true;  // whether the kernel filters, as far as is known
 };

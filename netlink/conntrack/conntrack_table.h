@@ -1,6 +1,6 @@
 #pragma once
 
-// ConntrackTable: interface to the UDP flows that the kernel tracks in one network namespace. Sync
+// ConntrackTable: interface to the flows that the kernel tracks in one network namespace. Sync
 // thread only. Implementations: KernelConntrackTable (conntrack_kernel.h), FakeConntrackTable
 // (test/fakes).
 
@@ -17,15 +17,16 @@
 
 namespace ipvsproxier::netlink {
 
-// Selects UDP flows of the default zone.
+// Selects flows of the default zone.
 struct FlowQuery {
   Family family = Family::ipv4;
+  Protocol protocol = Protocol::udp;
   std::set<FlowEnd> destinations;                              // original destinations; empty: any
-  std::function<bool(const UdpFlow&)> wanted;                  // a further condition; empty: none
+  std::function<bool(const Flow&)> wanted;                     // a further condition; empty: none
   std::size_t most = std::numeric_limits<std::size_t>::max();  // stops after so many flows
 
-  bool matches(const UdpFlow& flow) const {
-    return flow.destination.address.family() == family &&
+  bool matches(const Flow& flow) const {
+    return flow.destination.address.family() == family && flow.protocol == protocol &&
            (destinations.empty() || destinations.contains(flow.destination)) &&
            (!wanted || wanted(flow));
   }
@@ -38,11 +39,11 @@ class ConntrackTable {
   // Lists the matching flows, sorted, without duplicates. Memory grows with the result, not with
   // the kernel's table. `missing` or `unsupported`: the kernel cannot list flows; `denied`: a
   // privilege is missing.
-  virtual Result<std::vector<UdpFlow>> list_udp(const FlowQuery& query) = 0;
+  virtual Result<std::vector<Flow>> list(const FlowQuery& query) = 0;
 
   // Removes exactly these flows (a later flow with the same addresses and ports stays); one Status
   // for each. Removing a flow that is already gone succeeds.
-  virtual std::vector<Status> remove(std::span<const UdpFlow> flows) = 0;
+  virtual std::vector<Status> remove(std::span<const Flow> flows) = 0;
 
   // Number of requests sent to the kernel so far; 0 if not counted. Cheap.
   virtual std::uint64_t requests() const { return 0; }

@@ -1,6 +1,6 @@
 #pragma once
 
-// Tracked UDP flows as values. Usable on any thread.
+// Tracked flows as values. Usable on any thread.
 
 #include <compare>
 #include <cstdint>
@@ -17,16 +17,17 @@ struct FlowEnd {
   friend auto operator<=>(const FlowEnd&, const FlowEnd&) = default;
 };
 
-// A tracked UDP flow. For a flow through a virtual service, `destination` is the virtual service
-// and `server` the real server.
-struct UdpFlow {
+// A tracked flow of TCP, UDP or SCTP. For a flow through a virtual service, `destination` is the
+// virtual service and `server` the real server.
+struct Flow {
   FlowEnd source;       // original direction
   FlowEnd destination;  // original direction
   FlowEnd server;       // source of the reply direction
   // The kernel's id: tells a flow from a later one with the same addresses and ports.
   std::uint32_t id = 0;
+  Protocol protocol = Protocol::udp;
 
-  friend auto operator<=>(const UdpFlow&, const UdpFlow&) = default;
+  friend auto operator<=>(const Flow&, const Flow&) = default;
 };
 
 // A tracked flow of TCP, UDP or SCTP, with its state; for display.
@@ -45,8 +46,9 @@ struct TrackedFlow {
 };
 
 // "UDP flow 10.0.0.7:4000 -> 10.96.0.10:53"
-inline std::string to_string(const UdpFlow& flow) {
-  return "UDP flow " + to_string(flow.source.address, flow.source.port) + " -> " +
+inline std::string to_string(const Flow& flow) {
+  return std::string(to_string(flow.protocol)) + " flow " +
+         to_string(flow.source.address, flow.source.port) + " -> " +
          to_string(flow.destination.address, flow.destination.port);
 }
 

@@ -19,8 +19,11 @@ namespace {
 // --- made by the daemon
 
 PageTraffic traffic_of(const plan::TrafficReport& report) {
-  PageTraffic traffic{
-      .local_only = report.local_only, .by_local = report.by_local, .endpoints = {}};
+  PageTraffic traffic{.local_only = report.local_only,
+                      .by_local = report.by_local,
+                      .outside_only = report.outside_only,
+                      .drops = report.drops,
+                      .endpoints = {}};
   for (const auto& [endpoint, use] : report.endpoints)
     traffic.endpoints.push_back(
         {.address = endpoint.key.address,
@@ -71,9 +74,11 @@ void write_endpoint(DocumentWriter& out, const PageEndpoint& endpoint) {
 void write_traffic(DocumentWriter& out, std::string_view name, const PageTraffic& traffic) {
   out.object(name, [&] {
     out.member("byLocal", traffic.by_local);
+    if (traffic.outside_only) out.member("drops", traffic.drops);
     out.list("endpoints", traffic.endpoints, [&](const PageEndpoint& endpoint) {
       out.object([&] { write_endpoint(out, endpoint); });
     });
+    if (traffic.outside_only) out.member("outsideOnly", true);
     out.member("policy", traffic.local_only ? "Local" : "Cluster");
   });
 }
@@ -143,6 +148,8 @@ void read_end(const Fields& fields, End& end) {
 PageTraffic read_traffic(const Fields& fields) {
   PageTraffic traffic{.local_only = fields.text("policy") == "Local",
                       .by_local = fields.boolean("byLocal", true),
+                      .outside_only = fields.boolean("outsideOnly", false),
+                      .drops = fields.boolean("drops", false),
                       .endpoints = {}};
   fields.each_object("endpoints", [&](const Fields& entry) {
     PageEndpoint endpoint{.local = entry.boolean("local", false),

@@ -52,6 +52,9 @@ struct PageEndpoint {
 struct PageTraffic {
   bool local_only = false;  // the traffic policy is Local
   bool by_local = false;    // the policy is applied
+  // Of clients outside the cluster; this node and its pods reach the endpoints of internal traffic.
+  bool outside_only = false;
+  bool drops = false;  // their packets are dropped: all endpoints are on other nodes
   std::vector<PageEndpoint> endpoints;
 
   friend bool operator==(const PageTraffic&, const PageTraffic&) = default;
@@ -130,9 +133,9 @@ std::optional<ServicePage> service_page(const api::NamespacedName& name,
 //   "elements": [{"element","inKernel","set"},...]
 //   "lastChange": {"tookMilliseconds","when"} or null
 //   "ports": [{"external": as "internal", or absent,"family",
-//              "internal": {"byLocal",
+//              "internal": {"byLocal","drops",
 //                           "endpoints": [{"address","endpoint","gets","local","port","use"},...],
-//                           "policy"},
+//                           "outsideOnly","policy"},
 //              "name","port","protocol",
 //              "virtual": [{"address","facet","held","holder","port"},...]},...]
 //   "refused": [...], "rules": [{"chain","family","rule","set","table"},...],

@@ -61,7 +61,7 @@ void ActualState::commit(const SetKey& set, const ipset::ElementOp& op) {
   const auto it = sets.find(set);
   if (it == sets.end() || !it->second) return;
   if (op.add) {
-    for (const auto& replaced : ipset::replaced_by(op.element)) it->second->erase(replaced);
+    for (const auto& replaced : it->second->replaced_by(op.element)) it->second->erase(replaced);
     it->second->insert(op.element);
   } else {
     it->second->erase(op.element);

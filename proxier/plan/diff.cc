@@ -57,7 +57,7 @@ class Differ {
     reserve_adds();
     compare_services();
 
-    auto additions = set_changes(true);
+    auto additions = set_changes(Change::add);
     add("make sets", sets_to_make(additions));
     add("prepare rules", changed_rules(true));
     add("add elements", std::move(additions));
@@ -66,12 +66,13 @@ class Differ {
     add("add virtual services", std::move(adds_));
     add("add addresses", address_adds(false));
     add("edit", std::move(edits_));
+    add("let in", set_changes(Change::let_in));
     if (!desired_.complete) return std::move(transaction_);
     add("remove addresses", address_removals());
     add("remove virtual services", std::move(removals_));
     // Elements may guard an unknown virtual service.
     if (!actual_.services) return std::move(transaction_);
-    add("remove elements", set_changes(false));
+    add("remove elements", set_changes(Change::remove));
     add("settle rules", settled_rules());
     return std::move(transaction_);
   }
@@ -130,12 +131,8 @@ class Differ {
   bool is_consulted(SetKey key) const {
     const auto name = ipset::set_name(key.id, key.family);
     const auto consults = [&](const ipset::Rule& rule) {
-      const auto* map = std::get_if<ipset::VerdictMapTarget>(&rule.target);
-      if (map != nullptr && map->map == name) return true;
-      return std::any_of(rule.matches.begin(), rule.matches.end(), [&](const auto& match) {
-        const auto* set = std::get_if<ipset::SetMatch>(&match);
-        return set && set->set == name;
-      });
+      const auto names = ipset::looked_up_by(rule);
+      return std::ranges::find(names, name) != names.end();
     };
     for (const auto& [table, rules] : actual_.rules)
       for (const auto& chain : rules.chains)
@@ -242,7 +239,11 @@ class Differ {
     return result;
   }
 
-  std::vector<SetChange> set_changes(bool adding) {
+  // `let_in`: additions that must not come before the real servers of their virtual services.
+  enum class Change : std::uint8_t { add, let_in, remove };
+
+  std::vector<SetChange> set_changes(Change kind) {
+    const bool adding = kind != Change::remove;
     std::vector<SetChange> changes;
     for (auto id : ipset::sets_of(desired_.packet_filter))
       for (auto family : netlink::kFamilies) {
@@ -262,6 +263,7 @@ class Differ {
         for (const auto& element : scope->second) {
           const bool want = wanted->second.contains(element);
           if (want != adding || has.contains(element) == adding) continue;
+          if (adding && lets_in(has, element) != (kind == Change::let_in)) continue;
           if (adding && !all_known && !belongs_to_ours(key, element, desired_, actual_)) continue;
           if (!adding && (refuses_for_lingering(id, element) || marks_lingering(key, element) ||
                           is_leftover(key, element) || is_replaced(wanted->second, element)))
@@ -278,8 +280,7 @@ class Differ {
 
   // Whether adding a desired element has removed it.
   static bool is_replaced(const ipset::ElementSet& wanted, const Element& element) {
-    return std::ranges::any_of(ipset::replaced_by(element),
-                               [&](const Element& other) { return wanted.contains(other); });
+    return !wanted.replaced_by(element).empty();
   }
 
   bool is_leftover(SetKey set, const Element& element) const {

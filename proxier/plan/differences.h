@@ -32,6 +32,9 @@ struct Differences {
   // Virtual services that other programs made stay, and a Service that claims one of them does not
   // get it.
   bool keep_foreign_services = true;
+  // This node and its pods reach Services of external policy Local as those of policy Cluster, and
+  // where this node has no endpoint, others are not served by endpoints elsewhere. With nf_tables.
+  bool in_cluster_clients = false;
 
   friend bool operator==(const Differences&, const Differences&) = default;
 };
@@ -48,6 +51,7 @@ inline constexpr Differences kKubeProxyCompat = {
     .scheduler_fallback = false,
     .unbind_special = false,
     .keep_foreign_services = false,
+    .in_cluster_clients = false,
 };
 
 }  // namespace ipvsproxier::plan

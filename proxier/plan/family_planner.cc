@@ -32,6 +32,15 @@ ipset::LocalDetector detector_of(Family family, const NodeInfo& node,
   return {};
 }
 
+// Where the detector tells the pods of the whole cluster.
+std::optional<netlink::IpPrefix> own_pods_of(Family family, const NodeInfo& node,
+                                             const PlannerOptions& options) {
+  if (options.detect_local != DetectLocalMode::cluster_cidr) return std::nullopt;
+  for (const auto& cidr : node.pod_cidrs)
+    if (cidr.family() == family) return cidr;
+  return std::nullopt;
+}
+
 SortedVector<IpAddress> addresses_in(const SetElements& elements) {
   std::vector<IpAddress> addresses;
   for (const auto id : {SetId::ipvs_ips, SetId::nft_vips})
@@ -67,8 +76,10 @@ void FamilyPlanner::set_node(const NodeInfo& node) {
   refresh_node_addresses();
   plan_all_ = plan_all_ || node_ != before;
   auto detector = detector_of(node_.family, node, options_);
-  rules_changed_ = rules_changed_ || rules().detector != detector;
+  auto own_pods = own_pods_of(node_.family, node, options_);
+  rules_changed_ = rules_changed_ || rules().detector != detector || rules().own_pods != own_pods;
   rules().detector = std::move(detector);
+  rules().own_pods = own_pods;
 }
 
 std::set<api::NamespacedName> FamilyPlanner::set_foreign(

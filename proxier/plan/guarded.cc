@@ -1,5 +1,6 @@
 #include "proxier/plan/guarded.h"
 
+#include <algorithm>
 #include <variant>
 
 namespace ipvsproxier::plan {
@@ -28,6 +29,15 @@ Guarded guarded_by(SetId set, const ipset::Element& element) {
   Guarded guarded;
   if (!names_endpoints(set)) std::visit(guarded, element);
   return guarded;
+}
+
+bool lets_in(const ipset::ElementSet& has, const ipset::Element& element) {
+  if (!std::holds_alternative<ipset::ServiceElement>(element)) return false;
+  const auto replaced = has.replaced_by(element);
+  return std::ranges::any_of(replaced, [](const ipset::Element& other) {
+    const auto* service = std::get_if<ipset::ServiceElement>(&other);
+    return service != nullptr && service->verdict == ipset::ServiceVerdict::absent;
+  });
 }
 
 std::vector<std::pair<SetId, ipset::Element>> elements_of(

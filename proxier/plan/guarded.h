@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "ipset/sets/element_set.h"
 #include "ipset/sets/set_catalog.h"
 #include "ipset/sets/set_types.h"
 #include "netlink/ipvs/ipvs_types.h"
@@ -35,6 +36,10 @@ Guarded guarded_by(ipset::SetId set, const ipset::Element& element);
 // whatever its facet. Elements of addresses and of source ranges are not among them.
 std::vector<std::pair<ipset::SetId, ipset::Element>> elements_of(
     const netlink::VirtualServiceKey& service);
+
+// Whether adding the element to a set that has these lets in packets to a virtual service that are
+// dropped until then: without an endpoint they would be refused.
+bool lets_in(const ipset::ElementSet& has, const ipset::Element& element);
 
 // The protocol of a set of node ports whose elements hold ports only.
 std::optional<netlink::Protocol> protocol_of_ports(ipset::SetId set);

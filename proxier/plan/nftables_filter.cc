@@ -9,6 +9,7 @@ namespace ipvsproxier::plan {
 
 namespace {
 
+using ipset::DestinationElement;
 using ipset::IpElement;
 using ipset::IpPortNetElement;
 using ipset::PortElement;
@@ -18,8 +19,9 @@ using ipset::SetId;
 using netlink::IpAddress;
 using netlink::IpPrefix;
 
-ServiceVerdict verdict_of(ClientSource source) {
-  switch (source) {
+ServiceVerdict verdict_of(const VipTraffic& vip) {
+  if (vip.in_cluster) return vip.drops_outside ? ServiceVerdict::absent : ServiceVerdict::local;
+  switch (vip.source) {
     case ClientSource::kept:
       return ServiceVerdict::keep;
     case ClientSource::masqueraded:
@@ -86,7 +88,11 @@ void add_vip(const VipTraffic& vip, std::vector<SetElement>& elements) {
   const auto& [address, protocol, port, fwmark] = vip.key;
   elements.emplace_back(
       SetId::nft_services,
-      ServiceElement{address, protocol, port, verdict_of(vip.source), !vip.source_ranges.empty()});
+      ServiceElement{address, protocol, port, verdict_of(vip), !vip.source_ranges.empty()});
+  if (const auto& instead = vip.in_cluster)
+    elements.emplace_back(
+        SetId::nft_in_cluster,
+        DestinationElement{address, protocol, port, instead->address, instead->port});
   for (const auto& range : allowed_sources(vip))
     elements.emplace_back(SetId::nft_source_ranges,
                           IpPortNetElement{address, protocol, port, range});

@@ -67,6 +67,13 @@ std::uint32_t scheduler_flags(const PlannerOptions& options) {
   return flags;
 }
 
+// Whether this node and its pods reach the port's external addresses by way of its cluster IP.
+bool tells_in_cluster(const ServicePort& port, const PlannerOptions& options) {
+  return options.differences.in_cluster_clients &&
+         options.packet_filter == ipset::PacketFilter::nftables && port.external_policy_local &&
+         !port.internal_policy_local;
+}
+
 constexpr auto kIgnoreRefused = [](const Claim&, const netlink::VirtualServiceKey&) {};
 
 class PortPlanner {
@@ -90,7 +97,7 @@ class PortPlanner {
         [&](const Claim& claim) {
           if (!claims.holds(port_.name.service, claim)) return;
           plan_virtual_service(claim, choice);
-          traffic_.vips.push_back(traffic_of(claim));
+          traffic_.vips.push_back(traffic_of(claim, choice, claims));
         },
         kIgnoreRefused);
     const bool node_ports_skipped = port_.node_port != 0 && node_.node_addresses.empty();
@@ -118,7 +125,7 @@ class PortPlanner {
       planned.service.flags |= netlink::kPersistent;
       planned.service.timeout = *port_.affinity_seconds;
     }
-    const auto [local_only, strict] = policy_of(port_, claim.facet, differences_);
+    const auto [local_only, strict] = policy_of(port_, claim.facet, options_);
     if (local_only && choice.local.empty() && choice.any) {
       if (port_.internal_policy_local) plan_.local_lack.internal = 1;
       if (port_.external_policy_local) plan_.local_lack.external = 1;
@@ -134,7 +141,8 @@ class PortPlanner {
     plan_.services.insert_or_assign(claim.key, std::move(planned));
   }
 
-  VipTraffic traffic_of(const Claim& claim) const {
+  VipTraffic traffic_of(const Claim& claim, const EndpointChoice& choice,
+                        const Claims& claims) const {
     VipTraffic traffic{.key = claim.key, .facet = claim.facet};
     if (claim.facet == Facet::cluster_ip)
       traffic.source = ClientSource::masqueraded_unless_by_pod;
@@ -144,6 +152,13 @@ class PortPlanner {
       traffic.source_ranges = port_.source_ranges;
       traffic.ranges_hold_node = std::ranges::any_of(
           port_.source_ranges, [&](const auto& range) { return range.contains(node_.ip); });
+    }
+    const Claim cluster_ip{
+        {port_.cluster_ip, port_.name.protocol, port_.port}, Facet::cluster_ip, claim.port};
+    if (claim.facet != Facet::cluster_ip && tells_in_cluster(port_, options_) &&
+        claims.holds(port_.name.service, cluster_ip)) {
+      traffic.in_cluster = {port_.cluster_ip, port_.port};
+      traffic.drops_outside = choice.local.empty() && choice.any;
     }
     return traffic;
   }
@@ -216,10 +231,11 @@ api::Problem foreign_of(const api::Service& service, const std::vector<RefusedCl
 
 }  // namespace
 
-FacetPolicy policy_of(const ServicePort& port, Facet facet, const Differences& differences) {
-  const bool internal = facet == Facet::cluster_ip;
-  return {.local_only = internal ? port.internal_policy_local : port.external_policy_local,
-          .strict = internal && differences.strict_internal_traffic_policy};
+FacetPolicy policy_of(const ServicePort& port, Facet facet, const PlannerOptions& options) {
+  if (facet == Facet::cluster_ip)
+    return {.local_only = port.internal_policy_local,
+            .strict = options.differences.strict_internal_traffic_policy};
+  return {.local_only = port.external_policy_local, .strict = tells_in_cluster(port, options)};
 }
 
 SortedVector<IpAddress> addresses_of(const Ports& ports, const FamilyNode& node) {

@@ -54,7 +54,7 @@ struct FacetPolicy {
   bool local_only = false;
   bool strict = false;
 };
-FacetPolicy policy_of(const model::ServicePort& port, Facet facet, const Differences& differences);
+FacetPolicy policy_of(const model::ServicePort& port, Facet facet, const PlannerOptions& options);
 
 // The addresses that the Service asks to bind, without those of foreign virtual services.
 SortedVector<netlink::IpAddress> addresses_of(const std::vector<model::ServicePort>& ports,

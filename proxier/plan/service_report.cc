@@ -7,9 +7,13 @@ namespace {
 TrafficReport traffic_of(const model::ServicePort& port, Facet facet,
                          const std::vector<model::Endpoint>& endpoints,
                          const PlannerOptions& options) {
-  const auto [local_only, strict] = policy_of(port, facet, options.differences);
+  const auto [local_only, strict] = policy_of(port, facet, options);
+  const auto choice = choose_endpoints(port, endpoints);
+  const bool outside_only = facet != Facet::cluster_ip && local_only && strict;
   TrafficReport report{.local_only = local_only,
-                       .by_local = choose_endpoints(port, endpoints).by_local(local_only, strict),
+                       .by_local = choice.by_local(local_only, strict),
+                       .outside_only = outside_only,
+                       .drops = outside_only && choice.local.empty() && choice.any,
                        .endpoints = {}};
   const auto uses = judge_endpoints(endpoints, report.by_local);
   for (std::size_t i = 0; i < endpoints.size(); ++i)

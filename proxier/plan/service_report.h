@@ -27,6 +27,9 @@ struct EndpointReport {
 struct TrafficReport {
   bool local_only = false;  // the traffic policy is Local
   bool by_local = false;    // the policy is applied: it is strict, or this node has an endpoint
+  // Of clients outside the cluster: this node and its pods are sent to the cluster IP.
+  bool outside_only = false;
+  bool drops = false;  // their packets are dropped: all endpoints are on other nodes
   std::vector<EndpointReport> endpoints;
 };
 

@@ -6,6 +6,7 @@
 // source ranges it refers to. Any thread.
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -31,6 +32,11 @@ struct VipTraffic {
   std::span<const netlink::IpPrefix> source_ranges;
   // Whether this node itself is a client inside the ranges.
   bool ranges_hold_node = false;
+  // Where packets of this node and its pods go instead: another virtual service, whose endpoints
+  // are those of policy Cluster. Not for a cluster IP.
+  std::optional<netlink::RealServerKey> in_cluster;
+  // Packets of all others are dropped: endpoints are on other nodes alone.
+  bool drops_outside = false;
 };
 
 // An endpoint on this node that may reach itself through its Service: such packets are masqueraded.

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "proxier/plan/diff.h"
+#include "proxier/plan/in_cluster.h"
 
 namespace ipvsproxier::sync {
 
@@ -29,8 +30,25 @@ bool is_unreadable(const netlink::Error& error) {
          error.kind == ErrorKind::unsupported;
 }
 
-VirtualServiceKey sent_to(const netlink::UdpFlow& flow) {
-  return {flow.destination.address, Protocol::udp, flow.destination.port};
+bool is_asked_for(const netlink::FlowQuery& query, const VirtualServiceKey& key) {
+  return key.address.family() == query.family && key.protocol == query.protocol;
+}
+
+// One for each family and protocol.
+std::vector<netlink::FlowQuery> queries() {
+  std::vector<netlink::FlowQuery> all;
+  for (const auto family : netlink::kFamilies)
+    for (const auto protocol : {Protocol::udp, Protocol::tcp, Protocol::sctp})
+      all.push_back({.family = family,
+                     .protocol = protocol,
+                     .destinations = {},
+                     .wanted = {},
+                     .most = StaleFlows::kFlowsALook});
+  return all;
+}
+
+VirtualServiceKey sent_to(const netlink::Flow& flow) {
+  return {flow.destination.address, flow.protocol, flow.destination.port};
 }
 
 // The virtual service that an operation changes so that flows may become stale, and the real server
@@ -52,22 +70,32 @@ struct Changed {
 
 }  // namespace
 
+bool StaleFlows::add_servers(const plan::DesiredState& desired, const plan::ActualState& state,
+                             const netlink::VirtualServiceKey& key, View& view) {
+  const auto* service = find(state, key);
+  if (!state.services || (service && !service->servers)) return false;
+  const auto planned = desired.services.find(key);
+  const bool wanted = planned != desired.services.end();
+  if (wanted)
+    for (const auto& server : planned->second.servers)
+      if (!service || !service->servers->contains(server)) view.unsure.insert(server);
+  if (service)
+    for (const auto& server : *service->servers) {
+      view.has.insert(server.key);
+      if (!wanted || !planned->second.servers.contains(server.key)) view.unsure.insert(server.key);
+    }
+  return true;
+}
+
 // Unsure real servers are desired and absent, or present and not desired: a failed operation may
 // have happened. nullopt: nothing is known of the real servers.
 std::optional<StaleFlows::View> StaleFlows::view_of(const plan::DesiredState& desired,
                                                     const plan::ActualState& state,
                                                     const VirtualServiceKey& key) {
-  const auto* service = find(state, key);
-  if (!state.services || (service && !service->servers)) return std::nullopt;
-  const auto planned = desired.services.find(key);
-  const bool wanted = planned != desired.services.end();
-  View view{.unsure = {}, .serves = service && !service->servers->empty()};
-  if (wanted)
-    for (const auto& server : planned->second.servers)
-      if (!service || !service->servers->contains(server)) view.unsure.insert(server);
-  if (service)
-    for (const auto& server : *service->servers)
-      if (!wanted || !planned->second.servers.contains(server.key)) view.unsure.insert(server.key);
+  View view;
+  if (!add_servers(desired, state, key, view)) return std::nullopt;
+  const auto way = plan::in_cluster_way_of(desired, key);
+  if (way && !add_servers(desired, state, *way, view)) return std::nullopt;
   return view;
 }
 
@@ -87,20 +115,29 @@ void StaleFlows::postpone(Note& note, TimePoint now) const {
 }
 
 void StaleFlows::note(const plan::Transaction& transaction, const plan::ActualState& before) {
+  std::optional<plan::InClusterWays> ways;
   for (const auto& phase : transaction.phases) {
     const auto* ops = std::get_if<std::vector<netlink::IpvsOp>>(&phase.work);
     if (!ops) continue;
     for (const auto& op : *ops) {
       Changed changed;
       std::visit([&](const auto& one) { changed(one); }, op);
-      if (!changed.service || changed.service->protocol != Protocol::udp) continue;
-      auto& note = notes_[*changed.service];
-      note.due = {};
-      if (changed.gone) remember(note, *changed.gone);
+      if (!changed.service) continue;
       const auto* service = find(before, *changed.service);
       const bool all_go = std::holds_alternative<netlink::DeleteService>(op);
-      if (all_go && service && service->servers)
-        for (const auto& server : *service->servers) remember(note, server.key);
+      const auto take = [&](const VirtualServiceKey& key) {
+        auto& note = notes_[key];
+        note.due = {};
+        if (changed.gone) remember(note, *changed.gone);
+        if (all_go && service && service->servers)
+          for (const auto& server : *service->servers) remember(note, server.key);
+      };
+      const bool is_udp = changed.service->protocol == Protocol::udp;
+      if (is_udp) take(*changed.service);
+      if (!is_udp && !all_go && changed.gone == nullptr) continue;
+      if (!ways) ways = plan::in_cluster_ways(before);
+      if (const auto through = ways->find(*changed.service); through != ways->end())
+        for (const auto& key : through->second) take(key);
     }
   }
 }
@@ -108,7 +145,9 @@ void StaleFlows::note(const plan::Transaction& transaction, const plan::ActualSt
 void StaleFlows::note_left(const plan::DesiredState& desired, const plan::ActualState& state) {
   if (!state.services || std::exchange(left_noted_, true)) return;
   for (const auto& [key, service] : *state.services)
-    if (key.protocol == Protocol::udp && plan::is_ours(desired, key)) notes_[key];
+    if (plan::is_ours(desired, key) &&
+        (key.protocol == Protocol::udp || plan::in_cluster_way_of(desired, key)))
+      notes_[key];
 }
 
 std::optional<TimePoint> StaleFlows::next() const {
@@ -143,23 +182,21 @@ StaleFlows::Look StaleFlows::begin_look(const plan::DesiredState& desired,
   return look;
 }
 
-bool StaleFlows::is_stale(const netlink::UdpFlow& flow, const Look& look,
-                          const plan::ActualState& state) const {
+bool StaleFlows::is_stale(const netlink::Flow& flow, const Look& look) const {
   const auto key = sent_to(flow);
   const auto looked = look.find(key);
   if (looked == look.end()) return false;
   const netlink::RealServerKey server{flow.server.address, flow.server.port};
-  const auto* service = find(state, key);
-  if ((service && service->servers->contains(server)) || looked->second.unsure.contains(server))
-    return false;
-  return looked->second.serves || notes_.at(key).gone.contains(server);
+  const auto& view = looked->second;
+  if (view.has.contains(server) || view.unsure.contains(server)) return false;
+  return !view.has.empty() || notes_.at(key).gone.contains(server);
 }
 
 StaleFlows::Found StaleFlows::remove_found(netlink::ConntrackTable& conntrack,
                                            const netlink::FlowQuery& query, std::size_t& removed,
                                            std::vector<Failure>& failures) {
   Found found;
-  const auto flows = conntrack.list_udp(query);
+  const auto flows = conntrack.list(query);
   if (!flows) {
     found.unlisted = flows.error();
     return found;
@@ -178,10 +215,10 @@ StaleFlows::Found StaleFlows::remove_found(netlink::ConntrackTable& conntrack,
   return found;
 }
 
-void StaleFlows::end_look(const Look& look, netlink::Family family, const Found& found,
+void StaleFlows::end_look(const Look& look, const netlink::FlowQuery& query, const Found& found,
                           TimePoint now) {
   for (const auto& [key, seen] : look) {
-    if (key.address.family() != family) continue;
+    if (!is_asked_for(query, key)) continue;
     const auto it = notes_.find(key);
     auto& note = it->second;
     if (found.unlisted || found.failed.contains(key)) {
@@ -209,26 +246,28 @@ std::map<netlink::Family, Purge> StaleFlows::purge(netlink::ConntrackTable& conn
   std::map<netlink::Family, Purge> purges;
   if (unreadable_ && now < readable_due_) return purges;
   const auto look = begin_look(desired, state, now);
-  for (auto family : netlink::kFamilies) {
-    netlink::FlowQuery query{.family = family, .most = kFlowsALook};
+  for (auto query : queries()) {
     for (const auto& [key, seen] : look)
-      if (key.address.family() == family) query.destinations.insert({key.address, key.port});
+      if (is_asked_for(query, key)) query.destinations.insert({key.address, key.port});
     if (query.destinations.empty()) continue;
-    query.wanted = [&](const auto& flow) { return is_stale(flow, look, state); };
+    const auto family = query.family;
+    query.wanted = [&](const auto& flow) { return is_stale(flow, look); };
     const auto begin = std::chrono::steady_clock::now();
     const auto failed_before = failures.size();
     auto& purge = purges[family];
     const auto found = remove_found(conntrack, query, purge.removed, failures);
     const bool unreadable = found.unlisted && is_unreadable(*found.unlisted);
     if (found.unlisted && !unreadable)
-      failures.push_back({fmt::format("list {} UDP flows", to_string(family)), *found.unlisted});
-    purge.failed = failures.size() - failed_before + (unreadable ? 1 : 0);
-    purge.took = std::chrono::steady_clock::now() - begin;
+      failures.push_back(
+          {fmt::format("list {} {} flows", to_string(family), to_string(query.protocol)),
+           *found.unlisted});
+    purge.failed += failures.size() - failed_before + (unreadable ? 1 : 0);
+    purge.took += std::chrono::steady_clock::now() - begin;
     if (unreadable) {
       not_readable(*found.unlisted, now);
       return purges;
     }
-    end_look(look, family, found, now);
+    end_look(look, query, found, now);
     if (found.unlisted) continue;
     unreadable_.reset();
     unreadable_tries_ = 0;

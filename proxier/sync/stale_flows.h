@@ -1,11 +1,16 @@
 #pragma once
 
-// StaleFlows: UDP flows that the kernel still tracks to a real server that their virtual service no
-// longer has. Such a flow would lead nowhere as long as its client sends. Sync thread only.
+// StaleFlows: flows that the kernel still tracks to a real server that their virtual service no
+// longer has. Such a flow would lead nowhere as long as its client sends. They are those of UDP,
+// and of virtual services whose in-cluster clients are sent to another one (plan/in_cluster.h)
+// those of every protocol: IPVS does not see the packets of such a client behind the first one, so
+// it does not cut his connection when the drained real server goes. Sync thread only.
 //
 // A flow is stale if it goes to exactly the address, protocol and port of a virtual service of ours
 // - that exists and has real servers, none of which is the one that answers, or
 // - whose answering real server this process removed.
+// A virtual service whose in-cluster clients are sent to another one has the real servers of both
+// here, and a removal from the other one counts for it.
 // All other flows are left alone; so are, for now, flows answered by a real server that is desired
 // but not known to be in the kernel (its addition was refused, or the answer lost).
 
@@ -65,8 +70,8 @@ class StaleFlows {
 
   // The state of a virtual service when its flows are looked at.
   struct View {
-    Servers unsure;       // may or may not be in the kernel: their flows are left alone
-    bool serves = false;  // it has real servers
+    Servers has;
+    Servers unsure;  // may or may not be in the kernel: their flows are left alone
 
     friend bool operator==(const View&, const View&) = default;
   };
@@ -85,6 +90,9 @@ class StaleFlows {
     std::set<netlink::VirtualServiceKey> failed;
   };
 
+  // False: nothing is known of its real servers.
+  static bool add_servers(const plan::DesiredState& desired, const plan::ActualState& state,
+                          const netlink::VirtualServiceKey& key, View& view);
   static std::optional<View> view_of(const plan::DesiredState& desired,
                                      const plan::ActualState& state,
                                      const netlink::VirtualServiceKey& key);
@@ -92,11 +100,11 @@ class StaleFlows {
   Notes::iterator forget(Notes::iterator note);
   void postpone(Note& note, TimePoint now) const;
   Look begin_look(const plan::DesiredState& desired, const plan::ActualState& state, TimePoint now);
-  bool is_stale(const netlink::UdpFlow& flow, const Look& look,
-                const plan::ActualState& state) const;
+  bool is_stale(const netlink::Flow& flow, const Look& look) const;
   static Found remove_found(netlink::ConntrackTable& conntrack, const netlink::FlowQuery& query,
                             std::size_t& removed, std::vector<Failure>& failures);
-  void end_look(const Look& look, netlink::Family family, const Found& found, TimePoint now);
+  void end_look(const Look& look, const netlink::FlowQuery& query, const Found& found,
+                TimePoint now);
   void not_readable(netlink::Error error, TimePoint now);
 
   Notes notes_;

@@ -31,11 +31,11 @@ struct SyncReport {
   Written failed;
   Requests requests;  // since the last report
   std::set<netlink::Family> rules_failed;
-  std::map<netlink::Family, Purge> purges;  // of stale UDP flows, for families that were looked at
+  std::map<netlink::Family, Purge> purges;  // of stale flows, for families that were looked at
   std::map<netlink::Family, plan::LocalLack> lack;  // of every family, current
   std::vector<model::Trigger> programmed;           // changes that are now in the kernel
   std::size_t sysctls = 0;                          // sysctls and timeouts that were set
-  std::size_t flows = 0;                            // stale UDP flows removed
+  std::size_t flows = 0;                            // stale flows removed
   std::size_t problems = 0;                         // errors in the objects
   std::size_t failures = 0;  // failed and held operations that are still outstanding
   std::size_t refused = 0;   // current refusals because of an object

@@ -87,6 +87,7 @@ struct ElementWriter {
   void operator()(const ipset::IpElement& element) const { address(IPSET_ATTR_IP, element.ip); }
   void operator()(const ipset::PortElement& element) const { port(element.port); }
   void operator()(const ipset::ServiceElement& element) const { endpoint(element); }
+  void operator()(const ipset::DestinationElement& element) const { endpoint(element); }
   void operator()(const ipset::IpPortElement& element) const { endpoint(element); }
   void operator()(const ipset::IpPortIpElement& element) const {
     endpoint(element);

@@ -26,18 +26,18 @@ inline netlink::FlowEnd flow_end(const std::string& ip, std::uint16_t port) {
   return {*address, port};
 }
 
-inline std::vector<netlink::UdpFlow> flows_of(
+inline std::vector<netlink::Flow> flows_of(
     netlink::ConntrackTable& table, netlink::Family family,
     const std::optional<netlink::FlowEnd>& destination = std::nullopt) {
   netlink::FlowQuery query{.family = family};
   if (destination) query.destinations.insert(*destination);
-  auto flows = table.list_udp(query);
+  auto flows = table.list(query);
   if (!flows) FAIL(to_string(flows.error()));
   return *flows;
 }
 
 // "10.0.0.1:4000 10.96.0.10:53" of each flow.
-inline std::vector<std::string> ends_of(const std::vector<netlink::UdpFlow>& flows) {
+inline std::vector<std::string> ends_of(const std::vector<netlink::Flow>& flows) {
   std::vector<std::string> result;
   for (const auto& flow : flows)
     result.push_back(to_string(flow.source.address, flow.source.port) + " " +
@@ -45,8 +45,7 @@ inline std::vector<std::string> ends_of(const std::vector<netlink::UdpFlow>& flo
   return result;
 }
 
-inline void must_remove(netlink::ConntrackTable& table,
-                        const std::vector<netlink::UdpFlow>& flows) {
+inline void must_remove(netlink::ConntrackTable& table, const std::vector<netlink::Flow>& flows) {
   const auto outcomes = table.remove(flows);
   REQUIRE(outcomes.size() == flows.size());
   for (const auto& outcome : outcomes)
@@ -111,7 +110,7 @@ inline void conntrack_removal_contract(netlink::ConntrackTable& table, const Tra
   track(flow_end(client, 4000), dns);
   const auto one = flows_of(table, family);
   REQUIRE(one.size() == 1);
-  auto others = std::vector<UdpFlow>(5, one[0]);
+  auto others = std::vector<Flow>(5, one[0]);
   ++others[0].id;
   ++others[1].source.port;
   ++others[2].destination.port;
@@ -123,7 +122,7 @@ inline void conntrack_removal_contract(netlink::ConntrackTable& table, const Tra
   for (std::uint16_t port = 4000; port < 4200; ++port) track(flow_end(client, port), dns);
   auto flows = flows_of(table, family, dns);
   REQUIRE(flows.size() == 200);
-  const std::vector<UdpFlow> named(flows.begin() + 10, flows.begin() + 90);
+  const std::vector<Flow> named(flows.begin() + 10, flows.begin() + 90);
   must_remove(table, named);
   flows.erase(flows.begin() + 10, flows.begin() + 90);
   CHECK(flows_of(table, family, dns) == flows);

@@ -4,21 +4,22 @@ namespace ipvsproxier::test {
 
 using namespace netlink;
 
-Result<std::vector<UdpFlow>> FakeConntrackTable::list_udp(const FlowQuery& query) {
+Result<std::vector<Flow>> FakeConntrackTable::list(const FlowQuery& query) {
   ++listings_;
-  if (auto fault = faults.next("list UDP flows")) return std::move(*fault);
-  std::vector<UdpFlow> result;
+  if (auto fault = faults.next("list " + std::string(to_string(query.protocol)) + " flows"))
+    return std::move(*fault);
+  std::vector<Flow> result;
   for (const auto& [ends, flow] : flows_)
     if (result.size() < query.most && query.matches(flow)) result.push_back(flow);
   return result;
 }
 
-std::vector<Status> FakeConntrackTable::remove(std::span<const UdpFlow> flows) {
+std::vector<Status> FakeConntrackTable::remove(std::span<const Flow> flows) {
   std::vector<Status> outcomes;
   for (const auto& flow : flows) {
     ++writes_;
     outcomes.push_back(faults.around("remove " + to_string(flow), [this, flow]() -> Status {
-      const auto found = flows_.find({flow.source, flow.destination});
+      const auto found = flows_.find({flow.protocol, flow.source, flow.destination});
       if (found != flows_.end() && found->second.id == flow.id) flows_.erase(found);
       return {};
     }));
@@ -26,10 +27,10 @@ std::vector<Status> FakeConntrackTable::remove(std::span<const UdpFlow> flows) {
   return outcomes;
 }
 
-UdpFlow FakeConntrackTable::track(const FlowEnd& source, const FlowEnd& destination,
-                                  const FlowEnd& server) {
-  const auto [place, fresh] =
-      flows_.try_emplace({source, destination}, UdpFlow{source, destination, server, last_id_ + 1});
+Flow FakeConntrackTable::track(const FlowEnd& source, const FlowEnd& destination,
+                               const FlowEnd& server, Protocol protocol) {
+  const auto [place, fresh] = flows_.try_emplace(
+      {protocol, source, destination}, Flow{source, destination, server, last_id_ + 1, protocol});
   if (fresh) ++last_id_;
   return place->second;
 }

@@ -1,10 +1,10 @@
 #pragma once
 
-// FakeConntrackTable: tracked UDP flows of the default zone in memory. Lists are in order.
+// FakeConntrackTable: tracked flows of the default zone in memory. Lists are in order.
 
 #include <cstddef>
 #include <map>
-#include <utility>
+#include <tuple>
 
 #include "netlink/conntrack/conntrack_table.h"
 #include "test/fakes/fault_injector.h"
@@ -13,15 +13,16 @@ namespace ipvsproxier::test {
 
 class FakeConntrackTable final : public netlink::ConntrackTable {
  public:
-  netlink::Result<std::vector<netlink::UdpFlow>> list_udp(const netlink::FlowQuery& query) override;
-  std::vector<netlink::Status> remove(std::span<const netlink::UdpFlow> flows) override;
+  netlink::Result<std::vector<netlink::Flow>> list(const netlink::FlowQuery& query) override;
+  std::vector<netlink::Status> remove(std::span<const netlink::Flow> flows) override;
 
   // Consulted before every operation and listing.
   FaultInjector faults;
 
   // A packet of a client: its flow, which it makes, with a new id, unless it is tracked already.
-  netlink::UdpFlow track(const netlink::FlowEnd& source, const netlink::FlowEnd& destination,
-                         const netlink::FlowEnd& server);
+  netlink::Flow track(const netlink::FlowEnd& source, const netlink::FlowEnd& destination,
+                      const netlink::FlowEnd& server,
+                      netlink::Protocol protocol = netlink::Protocol::udp);
 
   void vanish() { flows_.clear(); }
 
@@ -31,8 +32,8 @@ class FakeConntrackTable final : public netlink::ConntrackTable {
   std::uint64_t requests() const override { return writes_ + listings_; }
 
  private:
-  // By source and destination.
-  std::map<std::pair<netlink::FlowEnd, netlink::FlowEnd>, netlink::UdpFlow> flows_;
+  // By protocol, source and destination.
+  std::map<std::tuple<netlink::Protocol, netlink::FlowEnd, netlink::FlowEnd>, netlink::Flow> flows_;
   std::uint32_t last_id_ = 0;
   std::size_t writes_ = 0;
   std::size_t listings_ = 0;

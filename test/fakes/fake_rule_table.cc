@@ -77,6 +77,7 @@ void FakeRuleTable::make_base_chains() {
       tables_[{family, Table::nat}][chain];
     for (const auto* chain : {"PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"})
       tables_[{family, Table::mangle}][chain];
+    tables_[{family, Table::kube_ipvs}];
   }
 }
 

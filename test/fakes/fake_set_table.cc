@@ -1,6 +1,7 @@
 #include "test/fakes/fake_set_table.h"
 
 #include <cerrno>
+#include <iterator>
 #include <variant>
 
 #include "ipset/sets/set_codec.h"
@@ -68,6 +69,11 @@ struct Refusal {
   std::string operator()(const ipset::ServiceElement& element) const {
     if (spec.kind != SetKind::nft_services) return "kind";
     return element.ip.family() != spec.family ? "family" : "";
+  }
+  std::string operator()(const ipset::DestinationElement& element) const {
+    if (spec.kind != SetKind::nft_destinations) return "kind";
+    const bool fits = element.ip.family() == spec.family && element.to.family() == spec.family;
+    return fits ? "" : "family";
   }
   std::string operator()(const ipset::PortElement&) const {
     return spec.kind != SetKind::bitmap_port && spec.kind != SetKind::nft_ports ? "kind" : "";
@@ -172,7 +178,10 @@ Status FakeSetTable::apply_one(const std::string& name, const ElementOp& op) {
     set.elements.erase(op.element);
     return {};
   }
-  for (const auto& replaced : ipset::replaced_by(op.element)) set.elements.erase(replaced);
+  auto& all = set.elements;
+  const auto first = first_of_key(op.element);
+  for (auto it = all.lower_bound(first); it != all.end() && first_of_key(*it) == first;)
+    it = replaces(op.element, *it) ? all.erase(it) : std::next(it);
   const bool is_full = set.spec.kind != SetKind::bitmap_port && !ipset::is_nft(set.spec.kind) &&
                        set.elements.size() >= set.spec.max_elements;
   if (is_full && !set.elements.contains(op.element))

@@ -83,7 +83,7 @@ void read_link(ByteView bytes) {
 }
 
 void read_flow(ByteView bytes) {
-  const auto flow = decode_udp_flow(bytes);
+  const auto flow = decode_listed(bytes, Protocol::udp);
   require(flow.has_value() || flow.error().kind == ErrorKind::malformed);
   if (!flow || !*flow) return;
   const auto family = (*flow)->source.address.family();
@@ -95,7 +95,7 @@ void read_flow(ByteView bytes) {
   Bytes reply(message.begin() + kFlowHeaderSize, message.end() - kIdSize);
   reply[2] = kReplyTuple;
   message.insert(message.end(), reply.begin(), reply.end());
-  const auto again = decode_udp_flow(message);
+  const auto again = decode_listed(message, Protocol::udp);
   require(again.has_value() && again->has_value());
   require((*again)->source == (*flow)->source && (*again)->destination == (*flow)->destination);
   require((*again)->id == (*flow)->id && (*again)->server == (*flow)->source);

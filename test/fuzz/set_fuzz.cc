@@ -35,6 +35,7 @@ struct Fits {
     return spec.kind == ipset::SetKind::bitmap_port;
   }
   bool operator()(const ipset::ServiceElement&) const { return false; }
+  bool operator()(const ipset::DestinationElement&) const { return false; }
 };
 
 }  // namespace

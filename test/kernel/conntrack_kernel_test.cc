@@ -257,10 +257,10 @@ TEST_CASE("kernel: in a listing of all flows the UDP ones are told from the othe
   auto channel = NlChannel::open(NETLINK_NETFILTER);
   REQUIRE(channel);
   std::size_t others = 0;
-  std::vector<UdpFlow> flows;
+  std::vector<Flow> flows;
   const auto status = channel->dump(Operation::generic, encode_list_flows(shop.family),
                                     [&](ByteView payload) -> Status {
-                                      const auto flow = decode_udp_flow(payload);
+                                      const auto flow = decode_listed(payload, Protocol::udp);
                                       if (!flow) return flow.error();
                                       if (*flow)
                                         flows.push_back(**flow);
@@ -332,13 +332,13 @@ TEST_CASE("kernel: many flows of others are passed over, none is held in memory"
   for (std::uint16_t port = 54; port < 64; ++port)  // too many to be asked for one by one
     query.destinations.insert(flow_end("10.96.0.11", port));
   const auto before = peak_memory();
-  const auto flows = table->list_udp(query);
+  const auto flows = table->list(query);
   REQUIRE(flows);
   CHECK(flows->size() == 1);
   CHECK(peak_memory() - before < 2048);
   std::size_t seen = 0;
-  query = {.wanted = [&](const UdpFlow&) { return ++seen == 0; }};
-  REQUIRE(table->list_udp(query));
+  query = {.wanted = [&](const Flow&) { return ++seen == 0; }};
+  REQUIRE(table->list(query));
   CHECK(seen == kFlows + 1);
 }
 
@@ -351,7 +351,7 @@ TEST_CASE("kernel: flows are listed again once the module is back") {
   const auto gone = shell(
       "grep -q 'User Mode Linux' /proc/cpuinfo && echo /bin/false >/proc/sys/kernel/modprobe && "
       "rmmod nf_conntrack_netlink 2>&1 && echo gone || echo kept");
-  const auto listed = table->list_udp({});
+  const auto listed = table->list({});
   const auto opened = KernelConntrackTable::open();
   if (gone.find("gone") == std::string::npos) {
     WARN("nf_conntrack_netlink cannot be removed from this kernel");
@@ -381,7 +381,7 @@ TEST_CASE("kernel: without the privilege flows are denied") {
     CHECK(outcomes[0].error().kind == ErrorKind::denied);
     CHECK(to_string(outcomes[0].error())
               .find("remove UDP flow 10.0.0.1:4000 -> 10.96.0.10:53: needs CAP_NET_ADMIN") == 0);
-    const auto listed = table->list_udp({.family = Family::ipv4});
+    const auto listed = table->list({.family = Family::ipv4});
     REQUIRE_FALSE(listed);
     CHECK(to_string(listed.error()).find("list UDP flows: needs CAP_NET_ADMIN") == 0);
   }

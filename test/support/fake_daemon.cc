@@ -184,7 +184,7 @@ std::set<std::string> FakeDaemon::dump() {
         for (std::size_t i = 0; i < list.size(); ++i)
           lines.insert(fmt::format("rule {} {} {} {}: {}", netlink::to_string(family),
                                    ipset::to_string(table), chain, i, list[i]));
-    const auto flows = conntrack.list_udp({.family = family}).value();
+    const auto flows = conntrack.list({.family = family}).value();
     for (const auto& flow : flows) lines.insert(to_string(flow));
   }
   return lines;

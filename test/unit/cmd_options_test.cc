@@ -110,6 +110,8 @@ TEST_CASE("each difference from kube-proxy has its flag") {
   one = all;
   one.keep_foreign_services = false;
   CHECK(without("keep-foreign-services") == one);
+  CHECK_FALSE(all.in_cluster_clients);
+  CHECK(once_with({"--in-cluster-clients"}).differences.in_cluster_clients);
 }
 
 TEST_CASE("IPv6 forwarding and draining Services are asked for, estimators are not stopped") {

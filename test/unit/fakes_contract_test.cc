@@ -67,7 +67,7 @@ TEST_CASE("fake: a flow that comes back has another id; removals and listings fa
   table.faults.fail("10.96.0.10:53", Error{ErrorKind::denied, 1, ""}, 1);
   CHECK(table.remove(std::vector{second}).at(0).error().kind == ErrorKind::denied);
   table.faults.fail("list UDP flows", Error{ErrorKind::overrun, 105, ""}, 1);
-  CHECK_FALSE(table.list_udp({.family = Family::ipv4}));
+  CHECK_FALSE(table.list({.family = Family::ipv4}));
   CHECK(flows_of(table, Family::ipv4, dns) == std::vector{second});
 }
 

@@ -90,7 +90,11 @@ Element element_of(SetKind kind, std::mt19937& random) {
     case SetKind::nft_source_ranges:
       return IpPortNetElement{ip, protocol, port, IpPrefix::of(address_of(random, v6), length)};
     case SetKind::nft_services:
-      return ServiceElement{ip, protocol, port, static_cast<ServiceVerdict>(random() % 3)};
+      return ServiceElement{ip, protocol, port,
+                            kServiceVerdicts[random() % kServiceVerdicts.size()]};
+    case SetKind::nft_destinations:
+      return DestinationElement{ip, protocol, port, address_of(random, v6),
+                                static_cast<std::uint16_t>(random())};
     case SetKind::bitmap_port:
     case SetKind::nft_ports:
       break;
@@ -99,11 +103,35 @@ Element element_of(SetKind kind, std::mt19937& random) {
 }
 
 TEST_CASE("the elements of one set, of either family, are a set of elements") {
-  const auto kind =
-      GENERATE(SetKind::hash_ip, SetKind::hash_ip_port, SetKind::hash_ip_port_ip,
-               SetKind::hash_ip_port_net, SetKind::bitmap_port, SetKind::nft_services);
+  const auto kind = GENERATE(SetKind::hash_ip, SetKind::hash_ip_port, SetKind::hash_ip_port_ip,
+                             SetKind::hash_ip_port_net, SetKind::bitmap_port, SetKind::nft_services,
+                             SetKind::nft_destinations);
   const auto make = [k = kind](std::mt19937& random) { return element_of(k, random); };
   check_like_a_set<ElementSet, Element>(make, 4000, 3);
+}
+
+TEST_CASE("an element of a map replaces those with its key, one of a set none") {
+  std::mt19937 random(3);
+  for (const auto kind : {SetKind::hash_ip_port, SetKind::hash_ip_port_ip, SetKind::nft_services,
+                          SetKind::nft_destinations}) {
+    ElementSet set;
+    std::set<Element> all;
+    for (int i = 0; i < 3000; ++i) {
+      const auto element = element_of(kind, random);
+      set.insert(element);
+      all.insert(element);
+    }
+    std::size_t replaced = 0;
+    for (int i = 0; i < 200; ++i) {
+      const auto element = element_of(kind, random);
+      std::vector<Element> expected;
+      std::ranges::copy_if(all, std::back_inserter(expected),
+                           [&](const Element& one) { return replaces(element, one); });
+      CHECK(set.replaced_by(element) == expected);
+      replaced += expected.size();
+    }
+    CHECK((replaced != 0) == (kind == SetKind::nft_services || kind == SetKind::nft_destinations));
+  }
 }
 
 TEST_CASE("a packed element is its element, and takes 16 bytes") {
@@ -111,7 +139,8 @@ TEST_CASE("a packed element is its element, and takes 16 bytes") {
   std::mt19937 random(1);
   int packed = 0;
   for (const auto kind : {SetKind::hash_ip, SetKind::hash_ip_port, SetKind::hash_ip_port_ip,
-                          SetKind::hash_ip_port_net, SetKind::bitmap_port, SetKind::nft_services})
+                          SetKind::hash_ip_port_net, SetKind::bitmap_port, SetKind::nft_services,
+                          SetKind::nft_destinations})
     for (int i = 0; i < 500; ++i) {
       const auto element = element_of(kind, random);
       const auto small = PackedElement::pack(element);

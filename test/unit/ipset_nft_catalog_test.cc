@@ -16,8 +16,17 @@ constexpr const char* kVerified = R"(chain svc_keep {
 chain svc_mark {
 	ip saddr != 127.0.0.0/8 ct status & confirmed != confirmed meta mark set meta mark | 0x4000
 }
+chain svc_far {
+}
 chain svc_cluster {
 	ip saddr != 10.244.0.0/16 jump svc_mark
+}
+chain svc_local {
+	fib saddr type local jump svc_mark
+}
+chain svc_absent {
+	fib saddr type != local drop
+	jump svc_mark
 }
 chain svc_mark_ranges {
 	jump svc_mark
@@ -27,8 +36,20 @@ chain svc_cluster_ranges {
 	jump svc_cluster
 	ip daddr . meta l4proto . th dport vmap @restricted
 }
+chain svc_local_ranges {
+	jump svc_local
+	ip daddr . meta l4proto . th dport vmap @restricted
+}
+chain svc_absent_ranges {
+	jump svc_absent
+	ip daddr . meta l4proto . th dport vmap @restricted
+}
 chain classify {
 	ip daddr . meta l4proto . th dport vmap @services
+}
+chain in_ranges {
+}
+chain from_pods {
 }
 chain to_vip {
 	icmp type echo-request return
@@ -108,6 +129,51 @@ TEST_CASE("nf_tables: pods are told by the detector") {
         Texts{"jump svc_mark"});
 }
 
+TEST_CASE("nf_tables: the node and pods go to the cluster IP where a Service of policy Local is") {
+  using Texts = std::vector<std::string>;
+  const std::string send_on = "dnat ip to ip daddr . meta l4proto . th dport map @in_cluster";
+  const std::string settle = "ip daddr @vips dnat to ip daddr";
+  const auto pods = *netlink::IpPrefix::parse("10.244.0.0/16");
+  const auto own = *netlink::IpPrefix::parse("10.244.1.0/24");
+  RuleParameters parameters{.detector = pods, .own_pods = own};
+  const auto rules = [&](const char* chain) {
+    return rules_in(nft_rules(Family::ipv4, parameters), chain);
+  };
+  // Without such a Service nothing of it is there.
+  CHECK(rules("prerouting") == Texts{settle});
+  CHECK(rules("svc_cluster") == Texts{"ip saddr != 10.244.0.0/16 jump svc_mark"});
+
+  parameters.non_empty = {SetId::nft_in_cluster};
+  CHECK(rules("prerouting") == Texts{"ip saddr 10.244.0.0/16 jump from_pods", settle});
+  CHECK(rules("from_pods") == Texts{send_on});
+  CHECK(rules("output") == Texts{"jump classify", send_on, settle});
+  // Pods of other nodes are masqueraded at node ports.
+  CHECK(rules("svc_cluster") == Texts{"ip saddr != 10.244.1.0/24 jump svc_far"});
+  const Texts far{"ip saddr 10.244.0.0/16 ct original ip daddr @vips return", "jump svc_mark"};
+  CHECK(rules("svc_far") == far);
+  parameters.own_pods.reset();
+  CHECK(rules("svc_cluster") == Texts{"jump svc_far"});
+  CHECK(rules("svc_far") == far);
+  parameters.non_empty.insert(SetId::nft_source_ranges);
+  CHECK(rules("from_pods") == Texts{"jump in_ranges", send_on});
+  CHECK(rules("in_ranges") == Texts{"ip daddr . meta l4proto . th dport vmap @restricted"});
+  parameters.masquerade_all = true;
+  CHECK(rules("svc_cluster") == Texts{"jump svc_mark"});
+  CHECK(rules("svc_far").empty());
+
+  // Those told by an interface, or by this node's range, are this node's.
+  parameters = {.detector = BridgeInterface{"cni0"}, .non_empty = {SetId::nft_in_cluster}};
+  CHECK(rules("prerouting") == Texts{"iifname \"cni0\" jump from_pods", settle});
+  CHECK(rules("svc_cluster") == Texts{"iifname != \"cni0\" jump svc_mark"});
+  parameters.detector = pods;
+  parameters.own_pods = pods;
+  CHECK(rules("svc_cluster") == Texts{"ip saddr != 10.244.0.0/16 jump svc_mark"});
+  // Without a detector nobody but the node is known.
+  parameters.detector = {};
+  CHECK(rules("prerouting") == Texts{settle});
+  CHECK(rules("output") == Texts{"jump classify", send_on, settle});
+}
+
 TEST_CASE("nf_tables: what parameters add and remove") {
   const auto count = [](const RuleParameters& parameters, const char* chain) {
     return rules_in(nft_rules(Family::ipv4, parameters), chain).size();
@@ -149,7 +215,7 @@ TEST_CASE("nf_tables: verdicts and jumps go to chains that exist, the kernel cal
 
 TEST_CASE("each packet filter has its sets and tables") {
   CHECK(sets_of(PacketFilter::iptables).size() == 17);
-  CHECK(sets_of(PacketFilter::nftables).size() == 5);
+  CHECK(sets_of(PacketFilter::nftables).size() == 6);
   for (const auto filter : {PacketFilter::iptables, PacketFilter::nftables}) {
     CHECK(sets_of(filter).back() == vip_set(filter));
     const auto rules = rules_for(filter, Family::ipv4, {});

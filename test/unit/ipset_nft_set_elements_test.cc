@@ -25,16 +25,20 @@ Element any_element(std::mt19937& random, SetKind kind, Family family) {
   const auto address = any_address(random, family);
   const auto port = static_cast<std::uint16_t>(random());
   if (kind == SetKind::nft_ports) return PortElement{port};
+  const auto protocol = kAll.at(random() % 3);
+  if (kind == SetKind::nft_destinations)
+    return DestinationElement{address, protocol, port, any_address(random, family),
+                              static_cast<std::uint16_t>(random())};
   if (kind != SetKind::nft_services) return IpElement{address};
-  const auto all = all_of(address, kAll.at(random() % 3), port);
+  const auto all = all_of(address, protocol, port);
   return all.at(1 + random() % (all.size() - 1));
 }
 
 TEST_CASE("nf_tables: an element is what its key and data say") {
   std::mt19937 random(1);
   for (const auto family : netlink::kFamilies)
-    for (const auto id :
-         {SetId::nft_vips, SetId::nft_hairpins, SetId::nft_services, SetId::nft_health_ports}) {
+    for (const auto id : kNftSetIds) {
+      if (id == SetId::nft_source_ranges) continue;
       const auto spec = set_spec(id, family);
       for (int i = 0; i < 200; ++i) {
         const auto element = any_element(random, spec.kind, family);
@@ -123,6 +127,16 @@ TEST_CASE("nf_tables: keys that are none of ours, and foreign verdicts") {
   CHECK_FALSE(element_of(services, icmp));
   icmp.key.clear();
   CHECK_FALSE(element_of(services, icmp));
+  const auto destinations = set_spec(SetId::nft_in_cluster, Family::ipv4);
+  auto sent = *nft_element_of(destinations, DestinationElement{element.ip, element.protocol,
+                                                               element.port, IpAddress(), 80});
+  sent.data = netlink::NftVerdict{netlink::NftVerdictCode::drop, ""};
+  CHECK_FALSE(element_of(destinations, sent));
+  sent.data = netlink::Bytes{10, 0, 0, 1};
+  CHECK_FALSE(element_of(destinations, sent));
+  CHECK_FALSE(
+      nft_element_of(destinations, DestinationElement{element.ip, element.protocol, element.port,
+                                                      IpAddress::any(Family::ipv6), 80}));
   const auto hairpins = set_spec(SetId::nft_hairpins, Family::ipv4);
   CHECK_FALSE(element_of(hairpins, {.key = {10, 0, 0, 1, 10, 0, 0, 2}, .key_end = {}, .data = {}}));
   CHECK_FALSE(nft_element_of(hairpins, PortElement{1}));

@@ -97,7 +97,7 @@ class RandomRules {
   Direction direction() { return chance() ? Direction::src : Direction::dst; }
 
   void add_match(std::vector<Match>& matches) {
-    switch (random_() % 6) {
+    switch (random_() % 7) {
       case 0: {
         SetMatch match{.set = chance() ? "ip kube-ipvs s" : "ip kube-ipvs t",
                        .directions = {direction()}};
@@ -118,12 +118,16 @@ class RandomRules {
       case 4:
         matches.emplace_back(EchoRequestMatch{});
         return;
+      case 5:
+        matches.emplace_back(
+            OriginalDestinationMatch{chance() ? "ip kube-ipvs s" : "ip kube-ipvs t"});
+        return;
       default:
         matches.emplace_back(ConfirmedMatch{chance()});
     }
   }
   void choose(Target& target) {
-    switch (random_() % 7) {
+    switch (random_() % 8) {
       case 0:
         target = any(std::array{Verdict::accept, Verdict::drop, Verdict::return_});
         return;
@@ -141,6 +145,9 @@ class RandomRules {
         return;
       case 5:
         target = KeepDestinationTarget{};
+        return;
+      case 6:
+        target = DestinationMapTarget{chance() ? "ip kube-ipvs s" : "ip kube-ipvs t"};
         return;
       default:
         target = MarkTarget{.value = any(kBits), .mask = any(kBits)};

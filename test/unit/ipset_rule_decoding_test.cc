@@ -50,8 +50,11 @@ TEST_CASE("rules of nf_tables are read as they were written, with all options") 
 }
 
 TEST_CASE("the rules of source ranges are read") {
-  CHECK(told(returns_sources_in("ranges_192.0.2.1_tcp_80", Family::ipv4)) ==
-        "ip saddr @ranges_192.0.2.1_tcp_80 return");
+  const Rule many{.matches = {SetMatch{.set = "ip kube-ipvs ranges_192.0.2.1_tcp_80",
+                                       .directions = {Direction::src},
+                                       .negated = true}},
+                  .target = Verdict::drop};
+  CHECK(told(expressions_of(many, Family::ipv4)) == "ip saddr != @ranges_192.0.2.1_tcp_80 drop");
   CHECK(told({verdict(NftVerdictCode::drop)}) == "drop");
 }
 

@@ -125,7 +125,8 @@ TEST_CASE("owners of elements of nf_tables: whatever the verdict, the range or t
   CHECK(planned.owners(SetId::nft_health_ports, PortElement{32100}) == "default/web");
   for (const auto id : kNftSetIds)
     CHECK(ElementOwners({Family::ipv4, id}, planned.names).knows_all() ==
-          (id == SetId::nft_services || id == SetId::nft_source_ranges));
+          (id == SetId::nft_services || id == SetId::nft_source_ranges ||
+           id == SetId::nft_in_cluster));
 }
 
 ipset::ListedSet two_elements() {

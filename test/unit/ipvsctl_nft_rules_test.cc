@@ -51,6 +51,9 @@ struct NftHost {
       for (const auto* range : {"10.0.0.0/8", "203.0.113.0/24"})
         add(SetId::nft_source_ranges,
             IpPortNetElement{ip("192.0.2.10"), Protocol::tcp, 80, *IpPrefix::parse(range)});
+    if (parameters.non_empty.contains(SetId::nft_in_cluster))
+      add(SetId::nft_in_cluster,
+          DestinationElement{ip("192.0.2.10"), Protocol::tcp, 80, ip("10.96.0.9"), 80});
     REQUIRE(rules.apply(nft_rules(Family::ipv4, parameters)));
   }
   void add(SetId id, const Element& element) {
@@ -102,17 +105,32 @@ IPv4 kube-ipvs input, type filter hook input priority -5, policy accept
 IPv4 kube-ipvs ranges_192.0.2.10_tcp_80
   ip saddr != 10.0.0.0/8 ip saddr != 203.0.113.0/24 drop
 
-IPv4 kube-ipvs svc_cluster
-  ip saddr != 10.244.0.0/16 jump svc_mark
+IPv4 kube-ipvs svc_absent
+  fib saddr type != local drop
+  jump svc_mark
 
 IPv4 kube-ipvs svc_mark
   ip saddr != 127.0.0.0/8 ct status & confirmed != confirmed meta mark set meta mark | 0x4000
+
+IPv4 kube-ipvs svc_absent_ranges
+  jump svc_absent
+  ip daddr . meta l4proto . th dport vmap @restricted  # ip kube-ipvs restricted: 1 element
+
+IPv4 kube-ipvs svc_cluster
+  ip saddr != 10.244.0.0/16 jump svc_mark
 
 IPv4 kube-ipvs svc_cluster_ranges
   jump svc_cluster
   ip daddr . meta l4proto . th dport vmap @restricted  # ip kube-ipvs restricted: 1 element
 
 IPv4 kube-ipvs svc_keep
+
+IPv4 kube-ipvs svc_local
+  fib saddr type local jump svc_mark
+
+IPv4 kube-ipvs svc_local_ranges
+  jump svc_local
+  ip daddr . meta l4proto . th dport vmap @restricted  # ip kube-ipvs restricted: 1 element
 
 IPv4 kube-ipvs svc_mark_ranges
   jump svc_mark
@@ -133,6 +151,12 @@ IPv4 kube-ipvs classify
 IPv4 kube-ipvs postrouting, type nat hook postrouting priority 95, policy accept
   meta mark & 0x4000 == 0x4000 meta mark set meta mark & 0xffffbfff masquerade fully-random
   ip saddr . ip daddr @local_endpoints masquerade  # ip kube-ipvs local_endpoints: 0 elements
+
+IPv4 kube-ipvs from_pods
+
+IPv4 kube-ipvs in_ranges
+
+IPv4 kube-ipvs svc_far
 )";
 
 TEST_CASE("rules of nf_tables: chains as a packet meets them, those of single Services too") {
@@ -159,7 +183,10 @@ TEST_CASE("rules of nf_tables: nothing is wrong with those of any options") {
                                     .detector = detector,
                                     .vip_ping = ping,
                                     .non_empty = {}};
-          if (ranges) parameters.non_empty.insert(SetId::nft_source_ranges);
+          if (ranges) {
+            parameters.non_empty = {SetId::nft_source_ranges, SetId::nft_in_cluster};
+            parameters.own_pods = IpPrefix::parse("10.244.1.0/24");
+          }
           host.program(parameters);
           const auto text = host.text();
           INFO(text);

@@ -7,6 +7,7 @@
 
 #include "proxier/inspect/service_page.h"
 #include "test/support/cluster_builder.h"
+#include "test/unit/plan_options.h"
 
 namespace ipvsproxier::ctl {
 namespace {
@@ -14,9 +15,10 @@ namespace {
 using Json = nlohmann::json;
 using test::ip;
 
-std::optional<inspect::ServicePage> facts_of(const model::ClusterState& cluster,
-                                             const std::string& name = "web") {
-  plan::Planner planner({.families = {netlink::Family::ipv4}});
+std::optional<inspect::ServicePage> facts_of(
+    const model::ClusterState& cluster, const std::string& name = "web",
+    const plan::PlannerOptions& options = test::options_v4()) {
+  plan::Planner planner(options);
   planner.set_node(test::vector_node());
   std::set<api::NamespacedName> names;
   for (const auto& [service, value] : cluster.services) names.insert(service);
@@ -35,8 +37,9 @@ Json document_of(const model::ClusterState& cluster) {
 }
 
 // As ipvsctl has it from the daemon.
-NodePage page_of(const model::ClusterState& cluster) {
-  const auto document = api::JsonDocument::parse(json_text_of(*facts_of(cluster)));
+NodePage page_of(const model::ClusterState& cluster,
+                 const plan::PlannerOptions& options = test::options_v4()) {
+  const auto document = api::JsonDocument::parse(json_text_of(*facts_of(cluster, "web", options)));
   REQUIRE(document);
   auto facts = inspect::read_service_page(document->root());
   REQUIRE(facts);
@@ -102,6 +105,27 @@ TEST_CASE("a virtual service that another Service has is said to be its") {
   const auto page = page_text(page_of(cluster));
   INFO(page);
   CHECK(page.find("cluster IP; not programmed, default/a has it\n") != std::string::npos);
+}
+
+TEST_CASE("who reaches what is told where policy Local is for clients outside") {
+  auto options = test::options_v4();
+  options.packet_filter = ipset::PacketFilter::nftables;
+  options.differences.in_cluster_clients = true;
+  const auto text_with = [&](const model::ClusterState& cluster) {
+    return page_text(page_of(cluster, options));
+  };
+  auto page = text_with(balanced());
+  INFO(page);
+  const std::string who =
+      "  From outside; this node and its pods reach the endpoints of internal traffic\n";
+  CHECK(page.find("  Endpoints of external traffic\n" + who) != std::string::npos);
+  auto web = balanced().services.begin()->second;
+  page = text_with(test::cluster_of({web, test::slice_of(web, 8080, {test::e2()})}));
+  CHECK(page.find("  Endpoints of external traffic (from outside it is dropped: none is on this "
+                  "node)\n" +
+                  who) != std::string::npos);
+  page = page_text(page_of(balanced()));
+  CHECK(page.find("From outside") == std::string::npos);
 }
 
 TEST_CASE("the page of a Service tells its spec, its endpoints and what came of them") {

@@ -27,7 +27,7 @@ TEST_CASE("the number of flows and all flows are asked for without attributes") 
 }
 
 TEST_CASE("the kernel filters by protocol, and by the destination of IPv4") {
-  CHECK(sent_with_type(encode_list_udp_flows(Family::ipv4, std::nullopt)) ==
+  CHECK(sent_with_type(encode_list_flows(Family::ipv4, Protocol::udp, std::nullopt)) ==
         "01010100 02000000"
         "10000180"          // TUPLE_ORIG
         "0c000280"          // PROTO
@@ -35,7 +35,7 @@ TEST_CASE("the kernel filters by protocol, and by the destination of IPv4") {
         "0c001980"          // FILTER
         "0800010008000000"  // ORIG_FLAGS: protocol
   );
-  CHECK(sent_with_type(encode_list_udp_flows(Family::ipv4, end("10.96.0.10", 53))) ==
+  CHECK(sent_with_type(encode_list_flows(Family::ipv4, Protocol::udp, end("10.96.0.10", 53))) ==
         "01010100 02000000"
         "24000180"                    // TUPLE_ORIG
         "0c000180080002000a60000a"    // IP { V4_DST }
@@ -45,7 +45,7 @@ TEST_CASE("the kernel filters by protocol, and by the destination of IPv4") {
 }
 
 TEST_CASE("of an IPv6 destination only the port is left to the kernel") {
-  CHECK(sent_with_type(encode_list_udp_flows(Family::ipv6, end("fd00::a", 53))) ==
+  CHECK(sent_with_type(encode_list_flows(Family::ipv6, Protocol::udp, end("fd00::a", 53))) ==
         "01010100 0a000000"
         "18000180"
         "14000280"
@@ -55,7 +55,7 @@ TEST_CASE("of an IPv6 destination only the port is left to the kernel") {
 }
 
 TEST_CASE("a removal names both ends and the id, and is never without a tuple") {
-  const UdpFlow v4{end("10.0.0.7", 4000), end("10.96.0.10", 53), end("10.1.0.1", 5353), 0x01020304};
+  const Flow v4{end("10.0.0.7", 4000), end("10.96.0.10", 53), end("10.1.0.1", 5353), 0x01020304};
   CHECK(sent_with_type(encode_remove_flow(v4)) ==
         "02010100 02000000"
         "34000180"                                  // TUPLE_ORIG
@@ -63,7 +63,7 @@ TEST_CASE("a removal names both ends and the id, and is never without a tuple") 
         "1c0002800500010011000000"                  // PROTO { NUM
         "060002000fa000000600030000350000"          //         SRC_PORT, DST_PORT }
         "08000c0001020304");                        // ID
-  const UdpFlow v6{end("fd00::7", 4000), end("fd00::a", 53), end("fd00:1::1", 5353), 7};
+  const Flow v6{end("fd00::7", 4000), end("fd00::a", 53), end("fd00:1::1", 5353), 7};
   CHECK(sent_with_type(encode_remove_flow(v6)) ==
         "02010100 0a000000"
         "4c000180"
@@ -90,8 +90,8 @@ const std::string kRest =
     "08000b000000000108000700"
     "0000001d";
 
-std::optional<UdpFlow> read(const std::string& hex) {
-  const auto flow = decode_udp_flow(from_hex(hex));
+std::optional<Flow> read(const std::string& hex) {
+  const auto flow = decode_listed(from_hex(hex), Protocol::udp);
   if (!flow) FAIL(to_string(flow.error()));
   return *flow;
 }
@@ -103,7 +103,7 @@ std::string replaced(std::string text, const std::string& part, const std::strin
 
 TEST_CASE("a flow through a virtual service: the client, the service, and who answers") {
   CHECK(read("02000000" + kOriginal + kReply + kStatus + kId + kRest) ==
-        UdpFlow{end("10.0.0.1", 4000), end("10.96.0.10", 53), end("10.1.0.2", 5353), 0x3684a805});
+        Flow{end("10.0.0.1", 4000), end("10.96.0.10", 53), end("10.1.0.2", 5353), 0x3684a805});
   CHECK(read("0a000000"
              "4c000180"
              "2c00018014000300fd00000000000000000000000000000114000400fd00000000000000000000000000"
@@ -112,7 +112,7 @@ TEST_CASE("a flow through a virtual service: the client, the service, and who an
              "2c00018014000300fd01000000000000000000000000000114000400fd00000000000000000000000000"
              "00011c00028005000100110000000600020014e90000060003000fa00000"
              "080003000000000a080008000000000008000c0081c8e7fb08000b0000000001080007000000001c") ==
-        UdpFlow{end("fd00::1", 4000), end("fd00::a", 53), end("fd01::1", 5353), 0x81c8e7fb});
+        Flow{end("fd00::1", 4000), end("fd00::a", 53), end("fd01::1", 5353), 0x81c8e7fb});
 }
 
 TEST_CASE("flows of other protocols, families and zones are left out") {
@@ -163,7 +163,7 @@ TEST_CASE("a flow to look at: also the source that the server sees, state, answe
 }
 
 TEST_CASE("what goes to one destination is asked for by its protocol") {
-  CHECK(sent_with_type(encode_list_flows_to(Protocol::tcp, end("10.96.0.10", 53))) ==
+  CHECK(sent_with_type(encode_list_flows(Family::ipv4, Protocol::tcp, end("10.96.0.10", 53))) ==
         "01010100 02000000"
         "24000180"
         "0c000180080002000a60000a"
@@ -174,7 +174,7 @@ TEST_CASE("what goes to one destination is asked for by its protocol") {
 
 TEST_CASE("flows that lack something or have it in a wrong size are malformed") {
   const auto kind = [](const std::string& hex) {
-    const auto flow = decode_udp_flow(from_hex(hex));
+    const auto flow = decode_listed(from_hex(hex), Protocol::udp);
     return flow ? ErrorKind::io : flow.error().kind;
   };
   CHECK(kind("") == ErrorKind::malformed);
@@ -203,9 +203,9 @@ TEST_CASE("what a removal says is read back as the same flow") {
 }
 
 TEST_CASE("flows describe themselves") {
-  CHECK(to_string(UdpFlow{end("10.0.0.7", 4000), end("10.96.0.10", 53), {}, 7}) ==
+  CHECK(to_string(Flow{end("10.0.0.7", 4000), end("10.96.0.10", 53), {}, 7}) ==
         "UDP flow 10.0.0.7:4000 -> 10.96.0.10:53");
-  CHECK(to_string(UdpFlow{end("fd00::7", 4000), end("fd00::a", 53), {}, 7}) ==
+  CHECK(to_string(Flow{end("fd00::7", 4000), end("fd00::a", 53), {}, 7}) ==
         "UDP flow [fd00::7]:4000 -> [fd00::a]:53");
 }
 

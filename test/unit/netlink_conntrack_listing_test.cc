@@ -49,8 +49,8 @@ struct FakeKernel {
   bool shows(const Flow& flow, const Bytes& request) const {
     if (filter == Filter::ignored || request == encode_list_flows(Family::ipv4)) return true;
     if (flow.protocol != Protocol::udp) return false;
-    return request == encode_list_udp_flows(Family::ipv4, std::nullopt) ||
-           request == encode_list_udp_flows(Family::ipv4, flow.destination);
+    return request == encode_list_flows(Family::ipv4, Protocol::udp, std::nullopt) ||
+           request == encode_list_flows(Family::ipv4, Protocol::udp, flow.destination);
   }
 
   Status operator()(const Bytes& request, const std::function<void()>& begin,
@@ -102,13 +102,14 @@ const FlowQuery kThree = to({at(10, 53), at(11, 53), at(12, 54)});
 
 TEST_CASE("a kernel that filters is asked for few destinations one by one, for many at once") {
   auto kernel = kernel_with(FakeKernel::Filter::known);
-  UdpFlowListing listing;
+  FlowListing listing;
   CHECK(listing.list(kThree, std::ref(kernel)).value().size() == 3);
   CHECK(kernel.asked.size() == 3);
   kernel.asked.clear();
   const auto five = to({at(10, 53), at(11, 53), at(12, 53), at(13, 53), at(14, 53)});
   CHECK(listing.list(five, std::ref(kernel)).value().size() == 4);
-  CHECK(kernel.asked == std::vector<Bytes>{encode_list_udp_flows(Family::ipv4, std::nullopt)});
+  CHECK(kernel.asked ==
+        std::vector<Bytes>{encode_list_flows(Family::ipv4, Protocol::udp, std::nullopt)});
   kernel.asked.clear();
   CHECK(listing.list({}, std::ref(kernel)).value().size() == 5);
   CHECK(kernel.asked.size() == 1);
@@ -116,7 +117,7 @@ TEST_CASE("a kernel that filters is asked for few destinations one by one, for m
 
 TEST_CASE("a kernel that ignores the filter is asked for one dump, whatever is looked for") {
   auto kernel = kernel_with(FakeKernel::Filter::ignored);
-  UdpFlowListing listing;
+  FlowListing listing;
   for (int i = 0; i < 2; ++i) {
     CHECK(listing.list(kThree, std::ref(kernel)).value().size() == 3);
     CHECK(kernel.asked.size() == 1);
@@ -124,7 +125,7 @@ TEST_CASE("a kernel that ignores the filter is asked for one dump, whatever is l
   }
   SECTION("only TCP shows it") {
     kernel.flows = {{Protocol::tcp, at(10, 53)}};
-    UdpFlowListing other;
+    FlowListing other;
     CHECK(other.list(kThree, std::ref(kernel)).value().empty());
     CHECK(kernel.asked.size() == 1);
   }
@@ -132,7 +133,7 @@ TEST_CASE("a kernel that ignores the filter is asked for one dump, whatever is l
 
 TEST_CASE("a kernel that refuses the filter is asked without it from then on") {
   auto kernel = kernel_with(FakeKernel::Filter::refused);
-  UdpFlowListing listing;
+  FlowListing listing;
   CHECK(listing.list(kThree, std::ref(kernel)).value().size() == 3);
   CHECK(kernel.asked.size() == 2);
   kernel.asked.clear();
@@ -142,10 +143,10 @@ TEST_CASE("a kernel that refuses the filter is asked without it from then on") {
 
 TEST_CASE("of an interrupted dump nothing is kept, of those before it all") {
   auto kernel = kernel_with(FakeKernel::Filter::known);
-  UdpFlowListing listing;
+  FlowListing listing;
   std::size_t looked_at = 0;
   auto query = kThree;
-  query.wanted = [&](const UdpFlow&) { return ++looked_at > 0; };
+  query.wanted = [&](const Flow&) { return ++looked_at > 0; };
   kernel.interrupted = 2;
   CHECK(listing.list(query, std::ref(kernel)).value().size() == 3);
   CHECK(looked_at == 7);
@@ -153,9 +154,9 @@ TEST_CASE("of an interrupted dump nothing is kept, of those before it all") {
 
 TEST_CASE("what is not wanted is not kept, nor more than the most") {
   auto kernel = kernel_with(FakeKernel::Filter::known);
-  UdpFlowListing listing;
+  FlowListing listing;
   FlowQuery query;
-  query.wanted = [](const UdpFlow& flow) { return flow.destination.port == 7; };
+  query.wanted = [](const Flow& flow) { return flow.destination.port == 7; };
   CHECK(listing.list(query, std::ref(kernel)).value().size() == 1);
   query = {};
   query.most = 2;
@@ -165,7 +166,7 @@ TEST_CASE("what is not wanted is not kept, nor more than the most") {
 TEST_CASE("a subsystem that is not there is missing, and asked for with a filter when it comes") {
   auto kernel = kernel_with(FakeKernel::Filter::known);
   kernel.has_subsystem = false;
-  UdpFlowListing listing;
+  FlowListing listing;
   const auto none = listing.list(kThree, std::ref(kernel));
   REQUIRE_FALSE(none);
   CHECK(none.error().kind == ErrorKind::missing);

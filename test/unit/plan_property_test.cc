@@ -17,6 +17,7 @@ constexpr std::uint32_t kClusters = 60;
 PlannerOptions random_options(test::RandomCluster& random, ipset::PacketFilter filter) {
   auto options = random.options();
   options.packet_filter = filter;
+  options.differences.in_cluster_clients = true;
   return options;
 }
 

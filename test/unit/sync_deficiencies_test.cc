@@ -15,10 +15,10 @@ namespace {
 using namespace std::chrono_literals;
 using ipset::SetId;
 using netlink::Family;
+using netlink::Flow;
 using netlink::IpAddress;
 using netlink::Operation;
 using netlink::Protocol;
-using netlink::UdpFlow;
 using test::FakeDaemon;
 using test::ip;
 using test::kE1;
@@ -97,7 +97,7 @@ TEST_CASE("a sync that fails is tried again by itself, and owes what it took up"
     programmed.insert(programmed.end(), report.programmed.begin(), report.programmed.end());
   }
   CHECK(daemon.differences().empty());
-  CHECK(daemon.conntrack.list_udp({.family = Family::ipv4}).value() == std::vector{stays});
+  CHECK(daemon.conntrack.list({.family = Family::ipv4}).value() == std::vector{stays});
   REQUIRE(programmed.size() == 1);
   CHECK(programmed.front() == model::Trigger{{"default", "web"}, Family::ipv4, changed});
 }
@@ -331,12 +331,11 @@ TEST_CASE("flows to the number of a node port elsewhere are left alone", "[item-
   };
   const netlink::FlowEnd e1{kE1.address, kE1.port};
   const netlink::FlowEnd e2{kE2.address, kE2.port};
-  std::vector<UdpFlow> others = {
-      flow("10.0.0.1", e1), flow("203.0.113.5", {ip("203.0.113.5"), 30053}),
-      flow("10.244.0.9", {ip("10.244.0.9"), 30053}), flow("10.0.0.2", e2)};
+  std::vector<Flow> others = {flow("10.0.0.1", e1), flow("203.0.113.5", {ip("203.0.113.5"), 30053}),
+                              flow("10.244.0.9", {ip("10.244.0.9"), 30053}), flow("10.0.0.2", e2)};
   flow("10.0.0.1", e2);
   CHECK(daemon.see(with({test::e1()})).flows == 1);
-  auto left = daemon.conntrack.list_udp({.family = Family::ipv4}).value();
+  auto left = daemon.conntrack.list({.family = Family::ipv4}).value();
   std::sort(left.begin(), left.end());
   std::sort(others.begin(), others.end());
   CHECK(left == others);

@@ -328,7 +328,7 @@ TEST_CASE("a stale flow is removed though the answer about its real server was l
   daemon.ipvs.faults.lose(whole ? "delete virtual service" : "delete real server", 1);
   daemon.see(whole ? model::ClusterState{} : web_with({test::e1()}, Protocol::udp));
   daemon.wait(5s);
-  CHECK(daemon.conntrack.list_udp({.family = Family::ipv4}).value().empty());
+  CHECK(daemon.conntrack.list({.family = Family::ipv4}).value().empty());
 }
 
 TEST_CASE("what was added although the answer was lost goes before what guards it") {

@@ -401,7 +401,7 @@ class History {
   void check_flows() {
     const auto planned = daemon_.planned();
     for (const auto family : netlink::kFamilies) {
-      const auto flows = daemon_.conntrack.list_udp({.family = family});
+      const auto flows = daemon_.conntrack.list({.family = family});
       for (const auto& flow : flows.value()) {
         const auto found = planned.services.find(
             {flow.destination.address, netlink::Protocol::udp, flow.destination.port});

@@ -26,8 +26,8 @@ FlowEnd end_of(const std::string& address, std::uint16_t port) {
   return {ip(address), port};
 }
 
-std::set<netlink::UdpFlow> flows_of(Daemon& daemon) {
-  const auto flows = daemon.conntrack.list_udp({.family = Family::ipv4}).value();
+std::set<netlink::Flow> flows_of(Daemon& daemon) {
+  const auto flows = daemon.conntrack.list({.family = Family::ipv4}).value();
   return {flows.begin(), flows.end()};
 }
 
@@ -42,23 +42,23 @@ TEST_CASE("UDP flows to a real server that left are removed, nothing else is", "
       table.track(end_of("10.1.0.1", 4002), end_of("10.96.0.8", 80), end_of("10.244.1.4", 8080));
   const auto report = daemon.see(web_with({test::e1()}, Protocol::udp));
   CHECK(report.flows == 1);
-  CHECK(flows_of(daemon) == std::set<netlink::UdpFlow>{stays, elsewhere});
+  CHECK(flows_of(daemon) == std::set<netlink::Flow>{stays, elsewhere});
 
   SECTION("scaled to zero, and none that something else answers") {
     const auto other = table.track(end_of("10.1.0.1", 4003), vip, end_of("10.96.0.9", 80));
     CHECK(daemon.see(web_with({}, Protocol::udp)).flows == 1);
-    CHECK(flows_of(daemon) == std::set<netlink::UdpFlow>{elsewhere, other});
+    CHECK(flows_of(daemon) == std::set<netlink::Flow>{elsewhere, other});
     // As soon as there is a real server, everything else to this VIP is stale.
     CHECK(daemon.see(web_with({test::e2()}, Protocol::udp)).flows == 1);
   }
   SECTION("with its Service") {
     CHECK(daemon.see(model::ClusterState{}).flows == 1);
-    CHECK(flows_of(daemon) == std::set<netlink::UdpFlow>{elsewhere});
+    CHECK(flows_of(daemon) == std::set<netlink::Flow>{elsewhere});
   }
   SECTION("a restart removes none that is valid") {
     daemon.restart();
     CHECK(daemon.see(web_with({test::e1()}, Protocol::udp)).empty());
-    CHECK(flows_of(daemon) == std::set<netlink::UdpFlow>{stays, elsewhere});
+    CHECK(flows_of(daemon) == std::set<netlink::Flow>{stays, elsewhere});
   }
   SECTION("what became stale between two processes is found") {
     const auto stale = table.track(end_of("10.1.0.1", 4009), vip, end_of("10.244.9.9", 8080));
@@ -66,6 +66,79 @@ TEST_CASE("UDP flows to a real server that left are removed, nothing else is", "
     CHECK(daemon.see(web_with({test::e1()}, Protocol::udp)).flows == 1);
     CHECK_FALSE(flows_of(daemon).contains(stale));
   }
+}
+
+test::FakeDaemonSettings in_cluster_settings() {
+  test::FakeDaemonSettings settings;
+  settings.options.packet_filter = ipset::PacketFilter::nftables;
+  settings.options.differences.in_cluster_clients = true;
+  return settings;
+}
+
+model::ClusterState local_policy_with(Protocol protocol,
+                                      const std::vector<api::Endpoint>& endpoints) {
+  auto service = test::web_service();
+  service.type = api::ServiceType::load_balancer;
+  service.ports.front().protocol = protocol;
+  service.load_balancer_ips = {ip("192.0.2.10")};
+  service.external_policy_local = true;
+  return test::cluster_of({service, test::slice_of(service, 8080, endpoints)});
+}
+
+// Clients of the node reach such an address by way of the cluster IP, whose endpoints may be
+// anywhere; the address itself has those of this node.
+TEST_CASE("UDP flows of in-cluster clients of policy Local go with the endpoint that answers") {
+  const auto settings = in_cluster_settings();
+  Daemon daemon(settings);
+  const auto see = [&](const std::vector<api::Endpoint>& endpoints) {
+    return daemon.see(local_policy_with(Protocol::udp, endpoints)).flows;
+  };
+  CHECK(see({test::e1(), test::e2()}) == 0);
+  auto& table = daemon.conntrack;
+  const auto vip = end_of("192.0.2.10", 80);
+  const auto here = table.track(end_of("10.244.0.9", 4000), vip, end_of("10.244.0.3", 8080));
+  const auto far = table.track(end_of("10.244.0.9", 4001), vip, end_of("10.244.1.4", 8080));
+  SECTION("one elsewhere, which the address itself never had") {
+    CHECK(see({test::e1()}) == 1);
+    CHECK(flows_of(daemon) == std::set<netlink::Flow>{here});
+  }
+  SECTION("a restart takes none") {
+    daemon.restart(settings.options);
+    CHECK(see({test::e1(), test::e2()}) == 0);
+    CHECK(flows_of(daemon) == std::set<netlink::Flow>{here, far});
+  }
+}
+
+TEST_CASE("TCP flows of in-cluster clients of policy Local are cut with the drained endpoint") {
+  auto settings = in_cluster_settings();
+  settings.drain.timeout = 60s;
+  Daemon daemon(settings);
+  daemon.see(local_policy_with(Protocol::tcp, {test::e1(), test::e2()}));
+  auto& table = daemon.conntrack;
+  const auto vip = end_of("192.0.2.10", 80);
+  const auto track = [&](const netlink::FlowEnd& to, std::uint16_t port, const char* server) {
+    return table.track(end_of("10.244.0.9", port), to, end_of(server, 8080), Protocol::tcp);
+  };
+  const auto here = track(vip, 4000, "10.244.0.3");
+  track(vip, 4001, "10.244.1.4");
+  // IPVS itself cuts those to the cluster IP.
+  const auto to_cluster_ip = track(end_of("10.96.0.9", 80), 4002, "10.244.1.4");
+  const auto tcp_flows = [&] {
+    const auto flows = table.list({.family = Family::ipv4, .protocol = Protocol::tcp}).value();
+    return std::set<netlink::Flow>(flows.begin(), flows.end());
+  };
+  daemon.ipvs.set_connections(test::kWeb, test::kE2, 1, 0);
+  daemon.see(local_policy_with(Protocol::tcp, {test::e1()}));
+  daemon.wait(40s);
+  CHECK(tcp_flows().size() == 3);
+  SECTION("when its time is over") {
+    daemon.wait(40s);
+  }
+  SECTION("or IPVS has no connection to it any more") {
+    daemon.ipvs.set_connections(test::kWeb, test::kE2, 0, 0);
+    daemon.wait(10s);
+  }
+  CHECK(tcp_flows() == std::set<netlink::Flow>{here, to_cluster_ip});
 }
 
 TEST_CASE("a flow that could not be removed is tried again", "[item-3]") {
@@ -97,7 +170,7 @@ TEST_CASE("one refused real server keeps no other stale flow", "[item-19]") {
   const auto unsure = table.track(end_of("10.1.0.1", 4001), vip, e2);
   table.track(end_of("10.1.0.1", 4002), vip, left);
   CHECK(daemon.see(web_with({test::e1(), test::e2()}, Protocol::udp)).flows == 1);
-  CHECK(flows_of(daemon) == std::set<netlink::UdpFlow>{stays, unsure});
+  CHECK(flows_of(daemon) == std::set<netlink::Flow>{stays, unsure});
 
   SECTION("nothing is listed again for its sake") {
     const auto listings = table.listings();
@@ -107,20 +180,20 @@ TEST_CASE("one refused real server keeps no other stale flow", "[item-19]") {
   SECTION("what becomes stale later is removed at once") {
     table.track(end_of("10.1.0.1", 4003), vip, e1);
     CHECK(daemon.see(web_with({test::e2()}, Protocol::udp)).flows == 2);
-    CHECK(flows_of(daemon) == std::set<netlink::UdpFlow>{unsure});
+    CHECK(flows_of(daemon) == std::set<netlink::Flow>{unsure});
   }
   SECTION("its own flows stay when it gets there, and go when it is not wanted any more") {
     daemon.clear_faults();
     daemon.wait(60s);
     CHECK(daemon.weights(kDns).size() == 2);
-    CHECK(flows_of(daemon) == std::set<netlink::UdpFlow>{stays, unsure});
+    CHECK(flows_of(daemon) == std::set<netlink::Flow>{stays, unsure});
     daemon.see(web_with({test::e1()}, Protocol::udp));
-    CHECK(flows_of(daemon) == std::set<netlink::UdpFlow>{stays});
+    CHECK(flows_of(daemon) == std::set<netlink::Flow>{stays});
   }
   SECTION("its own flows go when it is not wanted any more, though it never got there") {
     daemon.see(web_with({test::e1()}, Protocol::udp));
     daemon.wait(60s);
-    CHECK(flows_of(daemon) == std::set<netlink::UdpFlow>{stays});
+    CHECK(flows_of(daemon) == std::set<netlink::Flow>{stays});
   }
 }
 
@@ -168,7 +241,7 @@ TEST_CASE("flows of virtual services that are not ours are left alone at start",
   daemon.restart(settings.options);
   CHECK(daemon.see(web_with({test::e1()}, Protocol::udp)).flows == 1);
   CHECK(flows_of(daemon).size() == 1);
-  CHECK(daemon.conntrack.list_udp({.family = Family::ipv6}).value().size() == 1);
+  CHECK(daemon.conntrack.list({.family = Family::ipv6}).value().size() == 1);
 }
 
 TEST_CASE("where flows cannot be listed one warning says so, and later they are cleared") {
@@ -199,7 +272,7 @@ TEST_CASE("where flows cannot be listed one warning says so, and later they are 
   CHECK(table.listings() == looks);
   table.faults.clear();
   daemon.wait(5min);
-  CHECK(flows_of(daemon) == std::set<netlink::UdpFlow>{stays});
+  CHECK(flows_of(daemon) == std::set<netlink::Flow>{stays});
   CHECK_FALSE(daemon.see(web_with({test::e1(), test::e2()}, Protocol::udp)).flows_unreadable);
 }
 

@@ -218,6 +218,7 @@ void HookPass::translate(const ipset::TranslateAction& action, OnItsWay way) con
     packet.source_translated = true;
     return note_step(steps, stage, "source becomes " + packet.source.to_string());
   }
+  packet.original_destination = packet.original_destination.value_or(packet.destination);
   packet.destination = action.to_here ? redirect_address(node_, packet)
                                       : action.address.value_or(packet.destination);
   if (action.port != 0) packet.destination_port = action.port;

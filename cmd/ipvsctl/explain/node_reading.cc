@@ -7,6 +7,7 @@
 
 #include "cmd/ipvsctl/explain/nft_node.h"
 #include "cmd/kernel_tables.h"
+#include "ipset/sets/set_catalog.h"
 #include "netlink/ipvs/ipvs_kernel.h"
 #include "netlink/kernel_module.h"
 #include "netlink/links/host_reader_kernel.h"
@@ -59,6 +60,18 @@ std::set<netlink::IpAddress> possible_destinations(const netlink::IpAddress& des
     if (action != nullptr && action->address) result.insert(*action->address);
   });
   return result;
+}
+
+// Where our map of nf_tables sends clients of the cluster instead.
+void add_in_cluster_ways(const netlink::IpAddress& destination, const NodeReading& node,
+                         std::set<netlink::IpAddress>& destinations) {
+  const auto set =
+      node.sets.find(ipset::set_name(ipset::SetId::nft_in_cluster, destination.family()));
+  if (set == node.sets.end()) return;
+  for (const auto& element : set->second)
+    if (const auto* one = std::get_if<ipset::DestinationElement>(&element);
+        one != nullptr && one->ip == destination)
+      destinations.insert(one->to);
 }
 
 Status read_services(NodeTables& tables, const std::set<netlink::IpAddress>& destinations,
@@ -140,7 +153,8 @@ Result<NodeReading> read_node(NodeTables& tables, const netlink::IpAddress& dest
     if (auto status = read_other_nft_tables(*tables.nftables, family, node); !status)
       return status.error();
   }
-  const auto destinations = possible_destinations(destination, node.tables);
+  auto destinations = possible_destinations(destination, node.tables);
+  add_in_cluster_ways(destination, node, destinations);
   if (const auto status = read_services(tables, destinations, node); !status) return status.error();
   read_sets(tables, node);
   node.tracks_ipvs = is_on("net/ipv4/vs/conntrack");

@@ -50,6 +50,7 @@ struct ElementHolds {
     return has(3) && ip_port(element) && element.net.contains(address_at(packet, directions[2]));
   }
   bool operator()(const ipset::ServiceElement& element) const { return ip_port(element); }
+  bool operator()(const ipset::DestinationElement& element) const { return ip_port(element); }
 };
 
 Answer answer(bool value, bool negated = false) {
@@ -168,6 +169,22 @@ struct PartJudge {
     return answer(std::ranges::none_of(match.prefixes, [&](const netlink::IpPrefix& prefix) {
       return prefix.contains(packet.source);
     }));
+  }
+
+  Answer operator()(const ipset::OriginalDestinationMatch& match) const {
+    auto original = packet;
+    original.destination = packet.original_destination.value_or(packet.destination);
+    return PartJudge{node, original, is_local,
+                     found}(ipset::SetMatch{.set = match.set, .directions = {Direction::dst}});
+  }
+
+  Answer operator()(const ipset::DestinationMapTarget& target) const {
+    const auto set = node.sets.find(target.map);
+    if (set == node.sets.end()) return Answer::unknown;
+    const auto* const element = find_element(set->second, {Direction::dst, Direction::dst}, packet);
+    if (element == nullptr) return Answer::no;
+    found += fmt::format("{} has {}", target.map, ipset::to_string(*element));
+    return Answer::yes;
   }
 
   // Whether the map has a verdict for the packet. That of source ranges has one for each virtual
@@ -320,6 +337,20 @@ ipset::Action verdict_in(const NodeReading& node, const std::string& map, const 
                                                           : ipset::Verdict::drop;
 }
 
+ipset::Action translation_in(const NodeReading& node, const std::string& map,
+                             const Packet& packet) {
+  const auto set = node.sets.find(map);
+  if (set == node.sets.end()) return ipset::UnknownAction{};
+  const auto* const element = find_element(set->second, {Direction::dst, Direction::dst}, packet);
+  const auto* const destination =
+      element == nullptr ? nullptr : std::get_if<ipset::DestinationElement>(element);
+  if (destination == nullptr) return ipset::UnknownAction{};
+  return ipset::TranslateAction{.direction = Direction::dst,
+                                .address = destination->to,
+                                .port = destination->to_port,
+                                .to_here = false};
+}
+
 const Element* find_element(const std::set<Element>& set, const std::vector<Direction>& directions,
                             const Packet& packet) {
   const auto found = std::find_if(set.begin(), set.end(), [&](const Element& element) {
@@ -348,6 +379,9 @@ Answer RuleJudge::rule(const ipset::Rule& rule, std::string& found) const {
   for (const auto& match : rule.matches)
     if (!take(std::visit(judge, match))) return Answer::no;
   if (const auto* map = std::get_if<ipset::VerdictMapTarget>(&rule.target);
+      map != nullptr && !take(judge(*map)))
+    return Answer::no;
+  if (const auto* map = std::get_if<ipset::DestinationMapTarget>(&rule.target);
       map != nullptr && !take(judge(*map)))
     return Answer::no;
   const bool known =

@@ -38,6 +38,9 @@ class RuleJudge {
 // chain of its virtual service's verdict, or is dropped for its source.
 ipset::Action verdict_in(const NodeReading& node, const std::string& map, const Packet& packet);
 
+// Where the map of destinations sends such a packet.
+ipset::Action translation_in(const NodeReading& node, const std::string& map, const Packet& packet);
+
 // The element of the set that contains the packet, looked up with these directions; nullptr: none.
 const ipset::Element* find_element(const std::set<ipset::Element>& set,
                                    const std::vector<ipset::Direction>& directions,

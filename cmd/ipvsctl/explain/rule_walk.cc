@@ -22,6 +22,9 @@ struct ActionOf {
     return verdict_in(node, target.map, packet);
   }
   Action operator()(const ipset::KeepDestinationTarget&) const { return ipset::Verdict::accept; }
+  Action operator()(const ipset::DestinationMapTarget& target) const {
+    return translation_in(node, target.map, packet);
+  }
   Action operator()(const auto& ours) const { return ours; }
 };
 

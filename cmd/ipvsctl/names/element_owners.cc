@@ -24,6 +24,8 @@ Element without_source(const Element& element) {
     return IpPortElement{one->ip, one->protocol, one->port};
   if (const auto* one = std::get_if<ipset::ServiceElement>(&element))
     return IpPortElement{one->ip, one->protocol, one->port};
+  if (const auto* one = std::get_if<ipset::DestinationElement>(&element))
+    return IpPortElement{one->ip, one->protocol, one->port};
   return element;
 }
 

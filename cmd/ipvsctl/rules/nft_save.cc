@@ -62,11 +62,8 @@ bool is_writable(const ipset::Rule& rule, Family family, const Written& written)
   if (std::holds_alternative<ipset::ForeignTarget>(rule.target)) return false;
   if (const auto* jump = std::get_if<ipset::JumpTarget>(&rule.target))
     if (!written.chains.contains(jump->chain)) return false;
-  if (const auto* map = std::get_if<ipset::VerdictMapTarget>(&rule.target))
-    if (!written.sets.contains(map->map)) return false;
-  for (const auto& match : rule.matches)
-    if (const auto* set = std::get_if<ipset::SetMatch>(&match))
-      if (!written.sets.contains(set->set)) return false;
+  for (const auto& set : ipset::looked_up_by(rule))
+    if (!written.sets.contains(set)) return false;
   const auto text = ipset::to_nft_string(rule, family);
   return text == api::visible(text) &&
          (!rule.in_interface || ipset::has_nft_words(*rule.in_interface));
@@ -108,6 +105,10 @@ std::optional<std::string> element_text(const ipset::SetSpec& spec,
     return fmt::format("{} : goto {}", service_text(service->ip, service->protocol, service->port),
                        ipset::chain_of(*service));
   }
+  if (const auto* destination = std::get_if<ipset::DestinationElement>(&*ours))
+    return fmt::format("{} : {} . {}",
+                       service_text(destination->ip, destination->protocol, destination->port),
+                       destination->to.to_string(), destination->to_port);
   if (const auto* port = std::get_if<ipset::PortElement>(&*ours)) return std::to_string(port->port);
   const auto& address = std::get<ipset::IpElement>(*ours).ip;
   if (spec.kind == SetKind::nft_hairpins) return address.to_string() + " . " + address.to_string();
@@ -124,6 +125,8 @@ std::string type_of(const ipset::SetSpec& spec) {
     case SetKind::nft_services:
     case SetKind::nft_source_ranges:
       return fmt::format("{} . inet_proto . inet_service : verdict", address);
+    case SetKind::nft_destinations:
+      return fmt::format("{0} . inet_proto . inet_service : {0} . inet_service", address);
     default:
       return std::string(address);
   }

@@ -62,17 +62,12 @@ std::string rule_line(const ReviewedChain& chain, const ReviewedRule& rule) {
   return fmt::format("-A {} {}", chain.name, to_string(rule.rule, chain.table.family));
 }
 
-std::vector<std::string> sets_of(const ipset::Rule& rule) {
-  std::vector<std::string> names;
-  if (std::holds_alternative<ipset::ForeignTarget>(rule.target)) return names;
-  for (const auto& match : rule.matches)
-    if (const auto* set = std::get_if<ipset::SetMatch>(&match)) names.push_back(set->set);
-  if (const auto* map = std::get_if<ipset::VerdictMapTarget>(&rule.target))
-    names.push_back(map->map);
-  return names;
-}
-
 // --- text
+
+// An empty chain is missed by nobody.
+bool has_rules(const ReviewedChain& chain) {
+  return std::ranges::any_of(chain.rules, [](const auto& rule) { return is_there(rule.state); });
+}
 
 std::string title(const ReviewedChain& chain) {
   auto text = fmt::format("{} {} {}", to_string(chain.table.family), to_string(chain.table.table),
@@ -86,7 +81,7 @@ std::string title(const ReviewedChain& chain) {
     text += ": MISSING";
   else if (chain.foreign)
     text += ": NOT OURS";
-  else if (!chain.policy && !chain.reached)
+  else if (!chain.policy && !chain.reached && has_rules(chain))
     text += ": no rule leads here";
   return text + "\n";
 }
@@ -94,7 +89,7 @@ std::string title(const ReviewedChain& chain) {
 std::string notes(const ReviewedRule& rule, const RuleReading& reading) {
   std::string text(state_words(rule.state).note);
   const auto add = [&](const std::string& note) { text += (text.empty() ? "" : "; ") + note; };
-  for (const auto& name : sets_of(rule.rule)) {
+  for (const auto& name : ipset::looked_up_by(rule.rule)) {
     const auto set = reading.sets.find(name);
     if (set == reading.sets.end())
       add(name + ": not there");
@@ -192,7 +187,7 @@ void write_rule(api::DocumentWriter& out, const ReviewedChain& chain, const Revi
     out.member("packets", count->packets);
   }
   out.member("rule", rule_line(chain, rule));
-  if (const auto names = sets_of(rule.rule); !names.empty())
+  if (const auto names = ipset::looked_up_by(rule.rule); !names.empty())
     out.list("sets", names, [&](const std::string& name) {
       out.object([&] {
         const auto found = reading.sets.find(name);

@@ -42,6 +42,7 @@ namespace {
 struct Traces {
   std::set<std::uint32_t> marks;
   std::set<ipset::LocalDetector> detectors;
+  std::set<netlink::IpPrefix> excepted;  // sources that rules leave out
 };
 
 bool is_foreign(const Rule& rule) {
@@ -62,8 +63,12 @@ void trace_rule(const Rule& rule, Traces& traces) {
     traces.marks.insert(mark->value);
   for (const auto& match : rule.matches)
     if (const auto* mark = std::get_if<ipset::MarkMatch>(&match)) traces.marks.insert(mark->value);
-  if (rule.source && rule.source->negated) traces.detectors.insert(rule.source->prefix);
-  if (const auto& link = rule.in_interface; link && link->negated) {
+  // The mark is not for loopback addresses, whatever the detector.
+  if (const auto& source = rule.source; source && !source->prefix.address.is_loopback()) {
+    traces.detectors.insert(source->prefix);
+    if (source->negated) traces.excepted.insert(source->prefix);
+  }
+  if (const auto& link = rule.in_interface) {
     if (link->is_prefix)
       traces.detectors.insert(ipset::InterfacePrefix{link->name});
     else
@@ -118,22 +123,28 @@ std::vector<RuleParameters> possible_parameters(const RuleReading& reading, Pack
   keep_few(traces.marks);
   keep_few(traces.detectors);
   traces.detectors.insert(std::monostate());
+  std::vector<std::optional<netlink::IpPrefix>> own_pods{std::nullopt};
+  if (known.non_empty.contains(ipset::SetId::nft_in_cluster))
+    own_pods.insert(own_pods.end(), traces.excepted.begin(), traces.excepted.end());
+  own_pods.resize(std::min<std::size_t>(own_pods.size(), 3));
 
   std::vector<RuleParameters> result;
   for (const auto mark : traces.marks)
     for (const auto& detector : traces.detectors)
-      for (const bool all : {false, true})
-        for (const bool ping : {true, false})
-          for (const bool sources : {true, false})
-            for (const bool shorter : {true, false}) {
-              result.push_back(known);
-              result.back().masquerade_mark = mark;
-              result.back().detector = detector;
-              result.back().masquerade_all = all;
-              result.back().vip_ping = ping;
-              result.back().vips_are_sources = sources;
-              result.back().short_paths = shorter;
-            }
+      for (const auto& own : own_pods)
+        for (const bool all : {false, true})
+          for (const bool ping : {true, false})
+            for (const bool sources : {true, false})
+              for (const bool shorter : {true, false}) {
+                result.push_back(known);
+                result.back().masquerade_mark = mark;
+                result.back().detector = detector;
+                result.back().own_pods = own;
+                result.back().masquerade_all = all;
+                result.back().vip_ping = ping;
+                result.back().vips_are_sources = sources;
+                result.back().short_paths = shorter;
+              }
   return result;
 }
 

@@ -140,12 +140,8 @@ void add_rules_of(const ipset::WholeTable& table, netlink::Family family, ipset:
          .rule = is_nft ? ipset::to_nft_string(rule, family) : to_string(rule, family)});
   };
   for (const auto& [chain, list] : table.chains)
-    for (const auto& rule : list) {
-      for (const auto& match : rule.matches)
-        if (const auto* set = std::get_if<ipset::SetMatch>(&match)) add(set->set, chain, rule);
-      if (const auto* map = std::get_if<ipset::VerdictMapTarget>(&rule.target))
-        add(map->map, chain, rule);
-    }
+    for (const auto& rule : list)
+      for (const auto& set : ipset::looked_up_by(rule)) add(set, chain, rule);
 }
 
 void add_nft_rules(NodePage& page, ipset::FilterTable& nftables,

@@ -95,8 +95,12 @@ class PageText {
 
   void add_endpoints(const inspect::PageTraffic& traffic, const char* title) {
     const bool wide = traffic.local_only && !traffic.by_local;
-    text_ += fmt::format("  {}{}{}\n", title, traffic.endpoints.empty() ? ": none" : "",
-                         wide ? " (policy Local, but none is on this node: Cluster)" : "");
+    text_ +=
+        fmt::format("  {}{}{}{}\n", title, traffic.endpoints.empty() ? ": none" : "",
+                    wide ? " (policy Local, but none is on this node: Cluster)" : "",
+                    traffic.drops ? " (from outside it is dropped: none is on this node)" : "");
+    if (traffic.outside_only)
+      text_ += "  From outside; this node and its pods reach the endpoints of internal traffic\n";
     for (const auto& endpoint : traffic.endpoints) {
       text_ += fmt::format("  {} {:<44} {}{}", endpoint.gets ? '+' : '-',
                            netlink::to_string(endpoint.address, endpoint.port),
