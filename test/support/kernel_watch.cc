@@ -42,9 +42,10 @@ bool guards_node_port(SetId set, const Element& element, const VirtualServiceKey
 }
 
 plan::SetKey set_key(const std::string& name) {
-  for (auto family : netlink::kFamilies)
-    for (auto id : ipset::kSetIds)
-      if (ipset::set_name(id, family) == name) return {family, id};
+  for (const auto filter : {ipset::PacketFilter::iptables, ipset::PacketFilter::nftables})
+    for (auto family : netlink::kFamilies)
+      for (auto id : ipset::sets_of(filter))
+        if (ipset::set_name(id, family) == name) return {family, id};
   throw std::invalid_argument("no set of ours: " + name);
 }
 

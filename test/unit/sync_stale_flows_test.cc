@@ -98,6 +98,10 @@ TEST_CASE("UDP flows of in-cluster clients of policy Local go with the endpoint 
   const auto vip = end_of("192.0.2.10", 80);
   const auto here = table.track(end_of("10.244.0.9", 4000), vip, end_of("10.244.0.3", 8080));
   const auto far = table.track(end_of("10.244.0.9", 4001), vip, end_of("10.244.1.4", 8080));
+  SECTION("the endpoint of this node") {
+    CHECK(see({test::e2()}) == 1);
+    CHECK(flows_of(daemon) == std::set<netlink::Flow>{far});
+  }
   SECTION("one elsewhere, which the address itself never had") {
     CHECK(see({test::e1()}) == 1);
     CHECK(flows_of(daemon) == std::set<netlink::Flow>{here});
@@ -139,6 +143,9 @@ TEST_CASE("TCP flows of in-cluster clients of policy Local are cut with the drai
     daemon.wait(10s);
   }
   CHECK(tcp_flows() == std::set<netlink::Flow>{here, to_cluster_ip});
+  // As without in-cluster clients, the connections of a Service end with it.
+  daemon.see(model::ClusterState{});
+  CHECK(tcp_flows() == std::set<netlink::Flow>{to_cluster_ip});
 }
 
 TEST_CASE("a flow that could not be removed is tried again", "[item-3]") {
