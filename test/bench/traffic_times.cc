@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "netlink/unique_fd.h"
@@ -22,6 +24,7 @@ using netlink::UniqueFd;
 
 constexpr int kConnections = 300;
 constexpr int kRoundTrips = 500;
+constexpr std::uint16_t kFirstPort = 10'000;
 
 [[noreturn]] void fail_road(const Road& road, const char* what) {
   throw std::system_error(errno, std::generic_category(), road.name + ": " + what);
@@ -48,9 +51,15 @@ UniqueFd listen_behind(const Road& road) {
   });
 }
 
+// From a port that no earlier connection had: what the kernels on the way still know of that one
+// could cost the new one its first packets, and each repetition takes a second or more.
 UniqueFd connect_by(const Road& road, test::SocketAddress& to) {
+  static std::uint16_t port = kFirstPort;
+  if (++port < kFirstPort) port = kFirstPort;
+  auto from = test::socket_address(netlink::IpAddress::any(netlink::Family::ipv4), port);
   UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!fd || ::connect(fd.get(), to.raw(), to.size) < 0) fail_road(road, "connect");
+  if (!fd || ::bind(fd.get(), from.raw(), from.size) < 0) fail_road(road, "bind");
+  if (::connect(fd.get(), to.raw(), to.size) < 0) fail_road(road, "connect");
   return fd;
 }
 
