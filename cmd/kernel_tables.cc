@@ -290,6 +290,11 @@ netlink::Result<KernelTables> open_tables_to_read(const Options& options, spdlog
   return tables;
 }
 
+netlink::Result<ipset::RemovedNft> loaded_nft_leftovers(netlink::Family family) {
+  if (!netlink::module_present("nf_tables")) return ipset::RemovedNft{};
+  return ipset::find_nft_leftovers(family);
+}
+
 netlink::Result<std::vector<std::string>> loaded_nft_warnings() {
   std::vector<std::string> warnings;
   if (!netlink::module_present("nf_tables")) return warnings;

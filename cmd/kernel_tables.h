@@ -79,6 +79,10 @@ netlink::Result<std::vector<std::string>> loaded_nft_warnings();
 // tables, or in nf_tables if that is loaded. Loads nothing, writes nothing.
 netlink::Result<bool> kube_proxy_translates(netlink::Family family);
 
+// What a start would remove of kube-proxy's leftovers in nf_tables (nft_tables.h). None if nf_tables
+// is not loaded; loads nothing.
+netlink::Result<ipset::RemovedNft> loaded_nft_leftovers(netlink::Family family);
+
 // The settings for this machine; logs what the machine lacks.
 sync::ReconcilerSettings host_reconciler_settings(const Options& options,
                                                   const KernelTables& tables,

@@ -63,7 +63,7 @@ EXTRA_HEADERS = {"proxier/sync": PUBLISH, "proxier/watch": PUBLISH,
 # ipset uses netlink for addresses, results and descriptors, for the channel its listings need, and for
 # nf_tables: its codec, and notifications, which tell whether a listing holds.
 IPSET_NETLINK = re.compile(r"netlink/(ip_address|result|unique_fd|nl_answers|nl_channel|nl_codec|"
-                           r"containers/\w+|nftables/nftables_(types|codec|events|monitor|transaction))\.h$")
+                           r"containers/\w+|nftables/nftables_(types|codec|events|foreign|monitor|transaction))\.h$")
 
 # serve speaks of addresses and results; the kernel is not its business.
 SERVE_NETLINK = re.compile(r"netlink/(ip_address|result|unique_fd)\.h$")
@@ -81,8 +81,8 @@ CONCRETE = re.compile(r"^(netlink/\w+/\w+_kernel|ipset/(sets/set_libipset|rules/
 LIBRARIES = [
     (r"netlink/|linux/(ip_vs|genetlink|netlink|rtnetlink|if_link|if_addr)\.h",
      r"netlink/(\w+/)?\w+\.cc|netlink/nl_\w+\.h|ipset/\w+/\w+\.cc"),
-    (r"linux/netfilter/(nfnetlink(_conntrack)?|nf_tables)\.h", r"(netlink|ipset)/\w+/\w+\.cc"),
-    (r"libipset/|libiptc/|linux/netfilter(?!/(nfnetlink(_conntrack)?|nf_tables)\.h)", r"ipset/\w+/\w+\.cc"),
+    (r"linux/netfilter/(nfnetlink(_conntrack)?|nf_tables(_compat)?)\.h", r"(netlink|ipset)/\w+/\w+\.cc"),
+    (r"libipset/|libiptc/|linux/netfilter(?!/(nfnetlink(_conntrack)?|nf_tables(_compat)?)\.h)", r"ipset/\w+/\w+\.cc"),
     (r"nftables/", r"ipset/nft/nft_tables\.cc"),
     (r"curl/", r"proxier/access/http_transfer\.(h|cc)|proxier/loop/main_loop\.cc|"
                r"cmd/ipvsctl/control_client\.cc"),

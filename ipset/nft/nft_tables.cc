@@ -70,9 +70,18 @@ std::string name_of(Family family) {
   return family == Family::ipv4 ? "ip" : "ip6";
 }
 
-Result<bool> remove_table(nft_ctx& context, const std::string& family, const std::string& tables) {
+// How much goes.
+enum class Leave : std::uint8_t {
+  nothing,
+  what_drops_need,  // accepts_what_drops()
+  all,              // a dry run: counts what would go of a take-over
+};
+
+Result<bool> remove_table(nft_ctx& context, const std::string& family, const std::string& tables,
+                          Leave leave) {
   const std::string table = fmt::format("table {} {}", family, kNftTable);
   if (!has_line(tables, table)) return false;
+  if (leave == Leave::all) return true;
   const auto gone = run(context, "delete " + table);
   // Another program removed it just now.
   if (!gone && gone.error().sys_errno == ENOENT) return false;
@@ -152,7 +161,8 @@ netlink::Status plan_removal(netlink::NlChannel& channel, const RuleRemoval& rem
 
 // All removals in one transaction: packets never meet a part of it. EBUSY: something else than a
 // rule leads to one of the chains, such as an element of a map; then all of them stay, empty.
-netlink::Status remove_rules(nft_ctx& context, Family family, bool hold_back, RemovedNft& removed) {
+netlink::Status remove_rules(nft_ctx& context, Family family, Leave leave, RemovedNft& removed) {
+  const bool hold_back = leave != Leave::nothing;
   const auto text = run(context, "list chains " + name_of(family));
   if (!text) return text.error();
   const auto chains = read_nft_chains(*text);
@@ -165,7 +175,7 @@ netlink::Status remove_rules(nft_ctx& context, Family family, bool hold_back, Re
         !planned)
       return planned;
   counted.chains += commands.chains.size();
-  if (!commands.empty.empty()) {
+  if (!commands.empty.empty() && leave != Leave::all) {
     auto gone = run(context, commands.empty + commands.remove);
     if (!gone && gone.error().sys_errno == EBUSY) {
       gone = run(context, commands.empty);
@@ -227,7 +237,7 @@ Result<std::vector<std::string>> find_warnings(nft_ctx& context,
   return warnings;
 }
 
-Result<RemovedNft> remove_leftovers(Family family, bool hold_back) {
+Result<RemovedNft> remove_leftovers(Family family, Leave leave) {
   RemovedNft removed;
   if (!kernel_has_netfilter_sockets()) return removed;
   const auto context = open_context();
@@ -235,10 +245,10 @@ Result<RemovedNft> remove_leftovers(Family family, bool hold_back) {
   const auto tables = run(**context, "list tables " + name_of(family));
   if (!tables && means_none(tables.error().sys_errno)) return removed;
   if (!tables) return tables.error();
-  const auto table = remove_table(**context, name_of(family), *tables);
+  const auto table = remove_table(**context, name_of(family), *tables, leave);
   if (!table) return table.error();
   removed.table = *table;
-  if (const auto rules = remove_rules(**context, family, hold_back, removed); !rules)
+  if (const auto rules = remove_rules(**context, family, leave, removed); !rules)
     return rules.error();
   return removed;
 }
@@ -246,11 +256,15 @@ Result<RemovedNft> remove_leftovers(Family family, bool hold_back) {
 }  // namespace
 
 Result<RemovedNft> remove_nft_leftovers(Family family) {
-  return remove_leftovers(family, false);
+  return remove_leftovers(family, Leave::nothing);
+}
+
+Result<RemovedNft> find_nft_leftovers(Family family) {
+  return remove_leftovers(family, Leave::all);
 }
 
 Result<RemovedNft> take_over_nft_leftovers(Family family) {
-  auto removed = remove_leftovers(family, true);
+  auto removed = remove_leftovers(family, Leave::what_drops_need);
   if (!removed) return removed;
   // A failure to find warnings does not undo or hide the removal.
   if (auto warnings = nft_warnings(family)) removed->warnings = std::move(*warnings);

@@ -33,6 +33,9 @@ netlink::Result<RemovedNft> take_over_nft_leftovers(netlink::Family family);
 // iptables mode translates destinations. Loads nf_tables as remove_nft_leftovers() does.
 netlink::Result<bool> nft_translates(netlink::Family family);
 
+// What take_over_nft_leftovers() would remove, without the warnings. Changes nothing.
+netlink::Result<RemovedNft> find_nft_leftovers(netlink::Family family);
+
 // Warnings about the chains of this family that drop packets of Services (nft_chains.h). Chains of
 // the family inet are reported with IPv4.
 netlink::Result<std::vector<std::string>> nft_warnings(netlink::Family family);

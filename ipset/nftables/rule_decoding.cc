@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "ipset/nftables/foreign_steps.h"
 #include "ipset/nftables/nft_set_elements.h"
 #include "ipset/nftables/rule_expressions.h"
 
@@ -253,18 +254,6 @@ class LooseDecoder {
   netlink::Bytes flip_;
 };
 
-std::string expression_name(const NftExpression& expression) {
-  if (const auto* other = std::get_if<netlink::NftOtherExpression>(&expression)) return other->name;
-  return std::visit(
-      [](const auto& one) -> std::string {
-        if constexpr (requires { one.kName; })
-          return one.kName;
-        else
-          return one.name;
-      },
-      expression);
-}
-
 // The verdict of the last expression; nullptr if that has none.
 const NftVerdict* final_verdict(std::span<const NftExpression> expressions) {
   if (expressions.empty()) return nullptr;
@@ -272,44 +261,35 @@ const NftVerdict* final_verdict(std::span<const NftExpression> expressions) {
   return last == nullptr ? nullptr : std::get_if<NftVerdict>(&last->data);
 }
 
-struct ForeignVerdict {
-  std::string words;
-  Action action;
-};
-
-ForeignVerdict foreign_verdict(const NftVerdict& verdict) {
+Action action_of(const NftVerdict& verdict) {
   switch (verdict.code) {
     case NftVerdictCode::accept:
-      return {"accept", Verdict::accept};
+      return Verdict::accept;
     case NftVerdictCode::drop:
-      return {"drop", Verdict::drop};
+      return Verdict::drop;
     case NftVerdictCode::give_back:
-      return {"return", Verdict::return_};
+      return Verdict::return_;
     case NftVerdictCode::go_on:
-      return {"continue", NoAction{}};
+      return NoAction{};
     case NftVerdictCode::jump:
-      return {"jump " + verdict.chain, JumpTarget{.chain = verdict.chain}};
+      return JumpTarget{.chain = verdict.chain};
     case NftVerdictCode::go_to:
-      return {"goto " + verdict.chain, GotoAction{.chain = verdict.chain}};
+      return GotoAction{.chain = verdict.chain};
   }
-  return {"verdict " + std::to_string(static_cast<std::int32_t>(verdict.code)), UnknownAction{}};
+  return UnknownAction{};
 }
 
-Rule foreign_rule(std::span<const NftExpression> bare) {
-  ForeignTarget target{.description = {}, .conditions = {}, .action = UnknownAction{}};
-  std::string words;
-  if (const auto* verdict = final_verdict(bare)) {
-    auto [text, action] = foreign_verdict(*verdict);
-    words = std::move(text);
-    target.action = std::move(action);
-    bare = bare.first(bare.size() - 1);
-  }
-  std::string names;
-  for (const auto& expression : bare)
-    names += (names.empty() ? "" : " ") + expression_name(expression);
-  if (!bare.empty()) target.conditions.emplace_back(UnknownCondition{});
-  if (!bare.empty() || words.empty()) target.description = "[" + names + "]";
-  if (!words.empty()) target.description += (target.description.empty() ? "" : " ") + words;
+Rule foreign_rule(std::span<const NftExpression> bare, Family family,
+                  const std::map<std::string, FilterSet>& sets) {
+  NoSets no_sets;
+  ForeignTarget target{.description = words_of(steps_of(bare, family, no_sets), family, sets),
+                       .conditions = {},
+                       .action = UnknownAction{}};
+  if (target.description.empty()) target.description = "[]";
+  const auto* const verdict = final_verdict(bare);
+  if (verdict != nullptr) target.action = action_of(*verdict);
+  if (bare.size() > (verdict == nullptr ? 0 : 1))
+    target.conditions.emplace_back(UnknownCondition{});
   return {.target = std::move(target)};
 }
 
@@ -340,11 +320,11 @@ void widen_sources(std::vector<NftExpression>& expressions, Family family) {
 }  // namespace
 
 Rule rule_in(std::span<const NftExpression> expressions, Family family) {
-  return rule_in(expressions, family, nft_table_of(family));
+  return rule_in(expressions, family, nft_table_of(family), {});
 }
 
 Rule rule_in(std::span<const NftExpression> expressions, Family family,
-             const netlink::NftTableKey& table) {
+             const netlink::NftTableKey& table, const std::map<std::string, FilterSet>& sets) {
   std::vector<NftExpression> bare;
   std::ranges::copy_if(expressions, std::back_inserter(bare), [](const NftExpression& one) {
     return !std::holds_alternative<netlink::NftCounter>(one);
@@ -353,7 +333,7 @@ Rule rule_in(std::span<const NftExpression> expressions, Family family,
   widen_sources(widened, family);
   auto rule = LooseDecoder(family, table).run(widened);
   if (rule && expressions_of(*rule, family) == widened) return *std::move(rule);
-  return foreign_rule(bare);
+  return foreign_rule(bare, family, sets);
 }
 
 std::optional<RuleCount> count_in(std::span<const NftExpression> expressions) {
@@ -378,7 +358,7 @@ WholeTable whole_table_of(const FilterContents& contents, Family family,
     auto& rules = whole.chains[name];
     auto& counts = whole.counts[name];
     for (const auto& rule : chain.rules) {
-      rules.push_back(rule_in(rule.expressions, family, table));
+      rules.push_back(rule_in(rule.expressions, family, table, contents.sets));
       counts.push_back(count_in(rule.expressions));
     }
     if (chain.base) whole.policies[name] = chain.base->accepts ? Verdict::accept : Verdict::drop;

@@ -3,6 +3,7 @@
 // The rules of a table of nf_tables in our vocabulary (rules/rule_types.h), the opposite of
 // rule_expressions.h. Pure; any thread. For programs that show or judge rules, whoever made them.
 
+#include <map>
 #include <span>
 #include <string>
 
@@ -15,12 +16,11 @@ namespace ipvsproxier::ipset {
 // of the table, which is ours if none is given, have their names as set_name() writes them
 // ("ip kube-ipvs vips").
 //
-// A rule outside our vocabulary has a ForeignTarget: its description lists the expressions in
-// brackets and the verdict in the words of nft(8), "[payload cmp] drop"; its action is the verdict,
-// its conditions are unknown. Names in it are as the kernel has them, control characters included.
+// A rule outside our vocabulary has a ForeignTarget: its description is that of words_of()
+// (foreign_steps.h) with these sets; its action is the verdict, its conditions are unknown.
 Rule rule_in(std::span<const netlink::NftExpression> expressions, netlink::Family family);
 Rule rule_in(std::span<const netlink::NftExpression> expressions, netlink::Family family,
-             const netlink::NftTableKey& table);
+             const netlink::NftTableKey& table, const std::map<std::string, FilterSet>& sets);
 
 // The sum of the counters of a rule; nullopt if it has none.
 std::optional<RuleCount> count_in(std::span<const netlink::NftExpression> expressions);

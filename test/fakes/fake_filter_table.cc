@@ -396,8 +396,7 @@ Result<std::optional<ipset::FilterTable::ElementsPart>> FakeFilterTable::begin_e
     if (auto fault = faults.next("list " + to_string(table) + " " + set)) return std::move(*fault);
     return std::optional<ElementsPart>{};
   }
-  const auto elements = elements_of(table, set);
-  listing_.emplace(Listing{table, set, elements, elements});
+  listing_.emplace(Listing{table, set, elements_of(table, set)});
   auto part = next_elements();
   if (!part) return std::move(part.error());
   return std::optional(*std::move(part));
@@ -406,15 +405,15 @@ Result<std::optional<ipset::FilterTable::ElementsPart>> FakeFilterTable::begin_e
 Result<ipset::FilterTable::ElementsPart> FakeFilterTable::next_elements() {
   if (!listing_) return no_filter_listing();
   ++requests_;
-  auto& [table, set, left, whole] = *listing_;
+  auto& [table, set, whole, listed] = *listing_;
   if (auto fault = faults.next("list " + to_string(table) + " " + set)) {
     listing_.reset();
     return std::move(*fault);
   }
-  const auto count = static_cast<std::ptrdiff_t>(std::min(left.size(), kAPart));
-  ElementsPart part{.elements = {left.begin(), left.begin() + count}, .last = false};
-  left.erase(left.begin(), left.begin() + count);
-  part.last = left.empty();
+  ElementsPart part;
+  for (; listed < whole.size() && part.elements.size() < kAPart; ++listed)
+    part.elements.push_back(whole[listed]);
+  part.last = listed == whole.size();
   if (!part.last) return part;
   const bool is_same = elements_of(table, set) == whole;
   listing_.reset();

@@ -69,12 +69,12 @@ class FakeFilterTable final : public ipset::FilterTable {
   FaultInjector faults;
 
  private:
-  // What is still to come of a set, and the set as it was.
+  // A set as it was, and how many of its elements have been listed.
   struct Listing {
     netlink::NftTableKey table;
     std::string set;
-    std::vector<netlink::NftElement> left;
     std::vector<netlink::NftElement> whole;
+    std::size_t listed = 0;
   };
 
   std::vector<netlink::NftElement> elements_of(const netlink::NftTableKey& table,

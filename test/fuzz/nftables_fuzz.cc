@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "netlink/nftables/nftables_codec.h"
+#include "netlink/nftables/nftables_foreign.h"
 
 namespace ipvsproxier::netlink {
 namespace {
@@ -46,6 +47,9 @@ void read_rule(ByteView bytes) {
   message.insert(message.end(), {12, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 1});
   const auto again = decode_nft_rule(message);
   require(again.has_value() && again->table == listed->table && again->rule == listed->rule);
+  for (const auto& expression : listed->rule.expressions)
+    if (const auto* other = std::get_if<NftOtherExpression>(&expression))
+      static_cast<void>(read_foreign_expression(*other));
 }
 
 void read_elements(ByteView bytes) {

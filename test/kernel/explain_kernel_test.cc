@@ -9,6 +9,7 @@
 #include <catch2/catch.hpp>
 
 #include "test/kernel/explain_prober.h"
+#include "test/kernel/nft_worlds.h"
 #include "test/kernel/packet_filter.h"
 #include "test/kernel/traffic.h"
 #include "test/support/require.h"
@@ -193,6 +194,7 @@ void ExplainBed::aim(Probe& probe, Family family) {
       {"closed port of a pod", cluster.local(2).address(family), 81},
       {"host port", node, kHostPort},
       {"closed host port", node, 81},
+      {"closed host port", node, 8443},
       {"no Service", ip(v4 ? "10.96.200.1" : "fd00:96::2001"), 80},
   };
   const auto aim = one_of(aims);
@@ -268,11 +270,31 @@ TEST_CASE("kernel: explain says what packets do", "[explain]") {
     CHECK(bed.kinds.count(kind) == 1);
 }
 
+void check_worlds(ExplainBed& bed, int probes) {
+  for (const auto& world : nft_worlds()) {
+    INFO(world.name);
+    bed.cluster().netns().inside([&] { shell(world.up); });
+    bed.check(probes);
+    bed.cluster().netns().inside([&] { shell(world.down); });
+  }
+}
+
 // Daily where an interpreted kernel runs it.
 TEST_CASE("kernel: explain says what a few packets do", "[.few]") {
   ExplainBed bed({Protocol::tcp, Protocol::udp});
   bed.bed().program();
-  bed.check(40);
+  bed.check(16);
+  check_worlds(bed, 4);
+}
+
+// Beside either packet filter of ours.
+TEST_CASE("kernel: explain says what packets do among others' tables of nf_tables",
+          "[.nft_worlds]") {
+  ExplainBed bed({Protocol::tcp, Protocol::udp});
+  bed.bed().program();
+  check_worlds(bed, 60);
+  for (const char* kind : {"served", "host", "leaves", "refused", "lost"})
+    CHECK(bed.kinds.count(kind) == 1);
 }
 
 TEST_CASE("kernel: explain says what SCTP packets do", "[explain]") {

@@ -100,6 +100,7 @@ check "ipvsctl diff and plan find no difference" nothing_differs
 kill "$daemon"
 wait "$daemon"
 check "nft loads what ipvsctl rules -o save printed, and all is as it was" loads_what_it_saves
+check "nft makes the same of what is saved of a random cluster" python3 "$here/nftables_saves.py" "$build" 1 1
 check "ipvsctl rules marks what others did" marks_what_others_did
 check "ipvsctl plan tells the repair, and the daemon makes it" plans_the_repair
 finish

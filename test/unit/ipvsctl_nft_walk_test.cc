@@ -84,8 +84,9 @@ struct NftNode {
     node.tables.clear();
     node.sets.clear();
     for (const auto family : netlink::kFamilies) {
-      REQUIRE(read_our_nft_table(table, family, node));
-      if (family == Family::ipv4) REQUIRE(read_other_nft_tables(table, family, node));
+      const NftReader reader{table, family, ip_sets};
+      REQUIRE(read_our_nft_table(reader, node));
+      if (family == Family::ipv4) REQUIRE(read_other_nft_tables(reader, node));
     }
     return node;
   }
@@ -100,6 +101,7 @@ struct NftNode {
   test::WalkedCluster world;
   test::FakeNfTables kernel;
   test::FakeFilterTable table{kernel, 1};
+  ipset::NoSets ip_sets;
 };
 
 // "served sees 10.244.0.1", or why it does not get there.
@@ -199,32 +201,42 @@ TEST_CASE("explain: a table of nf_tables that cannot be read is told") {
   CHECK(walk.steps.at(0).text.starts_with("table ip host could not be read: "));
 }
 
-TEST_CASE("explain: a table of nf_tables on links or in bridges is told") {
-  for (const auto& [family, name] : {std::pair(netlink::NftFamily::netdev, "netdev"),
-                                     std::pair(netlink::NftFamily::bridge, "bridge")}) {
+TEST_CASE("explain: chains of nf_tables on links or in bridges are told") {
+  for (const auto& [family, where] : {std::pair(netlink::NftFamily::netdev, "on a link"),
+                                      std::pair(netlink::NftFamily::bridge, "in a bridge")}) {
     NftNode node;
-    const netlink::NftUnit unit{{netlink::NftAddTable{{family, "early"}}}};
+    const netlink::NftTableKey key{family, "early"};
+    const netlink::NftUnit empty{{netlink::NftAddTable{key}}};
+    REQUIRE(node.table.apply({&empty, 1}).front());
+    CHECK(is_certain(node.walk()));
+    const netlink::NftUnit unit{
+        {netlink::NftAddChain{key, {.name = "c", .base = NftBase{.type = "filter"}}}}};
     REQUIRE(node.table.apply({&unit, 1}).front());
     const auto walk = node.walk();
     CHECK_FALSE(is_certain(walk));
-    CHECK(walk.steps.at(0).text == std::string("table ") + name + " early is not walked");
+    CHECK(walk.steps.at(0).text ==
+          "chain c of table " + to_string(key) + " sees packets " + where + " and is not walked");
   }
 }
 
-TEST_CASE("explain: a rule of another table of nf_tables is not judged by our sets") {
+TEST_CASE("explain: a rule of another table of nf_tables is judged by its own sets") {
   const netlink::NftTableKey key{netlink::NftFamily::ip, "host"};
   const auto name = ipset::set_name(ipset::SetId::nft_vips, Family::ipv4);
-  auto spec = ipset::nft_set_of(ipset::set_spec(ipset::SetId::nft_vips, Family::ipv4));
+  const auto spec = ipset::set_spec(ipset::SetId::nft_vips, Family::ipv4);
   NftNode node;
   REQUIRE(node.read().sets.at(name).contains(ipset::IpElement{test::ip("10.96.0.9")}));
-  const netlink::NftUnit set{{netlink::NftAddTable{key}, netlink::NftAddSet{key, spec}}};
+  const netlink::NftUnit set{
+      {netlink::NftAddTable{key}, netlink::NftAddSet{key, ipset::nft_set_of(spec)}}};
   REQUIRE(node.table.apply({&set, 1}).front());
   node.add({.type = "filter", .hook = NftHook::input, .priority = -10},
            {NftNode::of({.matches = {ipset::SetMatch{name, {ipset::Direction::dst}}},
                          .target = ipset::Verdict::drop})});
-  const auto walk = node.walk();
-  CHECK_FALSE(is_certain(walk));
-  CHECK(end_of(walk) == "served sees 10.244.0.1");
+  CHECK(end_of(node.walk()) == "served sees 10.244.0.1");
+  CHECK(is_certain(node.walk()));
+  const netlink::NftUnit element{{netlink::NftAddElements{
+      key, "vips", {*ipset::nft_element_of(spec, ipset::IpElement{test::ip("10.96.0.9")})}}}};
+  REQUIRE(node.table.apply({&element, 1}).front());
+  CHECK(end_of(node.walk()) == "ip host input: c ip daddr @vips drop");
 }
 
 TEST_CASE("explain: a set of our name and another type is not judged as ours") {

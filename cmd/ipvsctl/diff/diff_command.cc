@@ -14,7 +14,6 @@
 #include "cmd/ipvsctl/diff/plan_input.h"
 #include "cmd/ipvsctl/diff/steps_text.h"
 #include "cmd/log.h"
-#include "netlink/kernel_module.h"
 
 namespace ipvsproxier::ctl {
 
@@ -72,8 +71,6 @@ int run_plan(const PlanOptions& options, Output& output) {
   if (!input) return give_up(input.error());
   auto result = dry_run(*input, logger);
   if (!result) return give_up(result.error());
-  if (netlink::module_present("nf_tables"))
-    result->notes.emplace_back("tables of kube-proxy's nftables mode, which would go last");
   return show(*result,
               options.json ? steps_json(*result)
                            : steps_text(*result, "change", "ipvs-proxier would change nothing"),

@@ -131,6 +131,7 @@ class Runner {
     if (desired.complete) {
       settle_destinations(desired);
       remove_iptables_mode();
+      remove_nft_leftovers();
       remove_other_filter();
     }
     cmd::log_problems(inspection.planner.problems(), logger_);
@@ -219,6 +220,27 @@ class Runner {
              fmt::format("{} {}: {} chains and {} jumps of kube-proxy's iptables mode",
                          netlink::to_string(removal.family), ipset::to_string(removal.table),
                          removed->chains, removed->jumps));
+    }
+  }
+
+  void remove_nft_leftovers() {
+    for (const auto family : netlink::kFamilies) {
+      const auto found = cmd::loaded_nft_leftovers(family);
+      if (!found) {
+        fail({"what kube-proxy left in nf_tables", found.error(), family});
+        continue;
+      }
+      const auto name = netlink::to_string(family);
+      if (found->table)
+        tell(Area::rules, Change::remove,
+             fmt::format("{} nf_tables: the table of kube-proxy's nftables mode", name));
+      if (found->chains + found->jumps > 0)
+        tell(Area::rules, Change::remove,
+             fmt::format("{} nf_tables: {} chains and {} jumps of a kube-proxy with iptables-nft",
+                         name, found->chains, found->jumps));
+      for (const auto& chain : found->held_back)
+        result_.notes.push_back(
+            fmt::format("{}, which stays, for it accepts what its table drops by policy", chain));
     }
   }
 

@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "cmd/ipvsctl/explain/packet.h"
 #include "ipset/rules/rule_types.h"
 #include "proxier/plan/actual_state.h"
 
@@ -15,5 +16,8 @@ using RuleTables = std::map<plan::TableKey, ipset::WholeTable>;
 
 // Of rules of iptables alone: the sets of nf_tables are no IP sets.
 std::set<std::string> consulted_sets(const RuleTables& tables);
+
+// Of rules that iptables-nft has in tables of nf_tables.
+std::set<std::string> consulted_sets(const std::map<std::string, NftRules>& tables);
 
 }  // namespace ipvsproxier::ctl

@@ -144,7 +144,11 @@ bool HookPass::enter(Hook hook, const char* chain, OnItsWay way) {
   if (!others(hook, false, kFirst, kRaw, way) || !pass(Table::raw, chain, way) ||
       !others(hook, false, kRaw, kTracking, way))
     return false;
-  if (way.packet.tracking == Tracking::not_yet) way.packet.tracking = Tracking::tracked;
+  auto& packet = way.packet;
+  if (packet.tracking == Tracking::not_yet) {
+    packet.tracking = Tracking::tracked;
+    packet.first = {packet.source, packet.source_port, packet.destination, packet.destination_port};
+  }
   return others(hook, false, kTracking, kMangle, way) && pass(Table::mangle, chain, way);
 }
 
@@ -178,11 +182,27 @@ bool HookPass::others(Hook hook, bool in_nat, std::int64_t first, std::int64_t e
     if (base.hook != hook || is_nat != in_nat || base.priority < first || base.priority >= end)
       continue;
     if (is_nat && is_settled(way.packet, nat_end_)) return true;
-    auto result =
-        walk_nft_chain(node_, node_.nft_tables.at(one.table), one.chain, way.packet, is_local_);
+    auto result = walk_nft_chain(node_, one.table, one.chain, way.packet, is_local_);
+    if (result.end == ChainEnd::masqueraded || result.end == ChainEnd::translated)
+      doubt_order(one, way);
     if (!take(std::move(result), fmt::format("{} {}", one.table, name_of(hook)), way)) return false;
   }
   return true;
+}
+
+// Which of two chains of one priority the kernel calls first depends on which was made last, and
+// that of legacy iptables may translate as well.
+void HookPass::doubt_order(const NftChainPlace& place, OnItsWay way) const {
+  const auto hook = place.base.hook;
+  const bool at_source = hook == Hook::postrouting || hook == Hook::input;
+  const plan::TableKey legacy{way.packet.destination.family(), Table::nat};
+  if (place.base.priority != (at_source ? kSourceNat : kDestinationNat) ||
+      !node_.tables.contains(legacy))
+    return;
+  way.steps.push_back({.stage = fmt::format("{} {}", place.table, name_of(hook)),
+                       .chain = place.chain,
+                       .text = "has the priority of iptables' chain: the newer one is first",
+                       .unjudged = true});
 }
 
 bool HookPass::take(ChainWalk result, const std::string& stage, OnItsWay way) {
@@ -219,9 +239,12 @@ void HookPass::translate(const ipset::TranslateAction& action, OnItsWay way) con
     return note_step(steps, stage, "source becomes " + packet.source.to_string());
   }
   packet.original_destination = packet.original_destination.value_or(packet.destination);
+  const auto before = std::pair(packet.destination, packet.destination_port);
   packet.destination = action.to_here ? redirect_address(node_, packet)
                                       : action.address.value_or(packet.destination);
   if (action.port != 0) packet.destination_port = action.port;
+  // That the destination stays is settled all the same.
+  if (before == std::pair(packet.destination, packet.destination_port)) return;
   packet.destination_translated = true;
   arrival.translated_to = netlink::to_string(packet.destination, packet.destination_port);
   note_step(steps, stage, "destination becomes " + arrival.translated_to);

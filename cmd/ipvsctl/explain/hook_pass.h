@@ -2,7 +2,8 @@
 
 // Takes a packet through the chains of netfilter's hooks, in the order of their priorities: those
 // of iptables, those of our table of nf_tables, and those of other tables of nf_tables. Of chains
-// of one priority those of nf_tables come last; the kernel has the newest first. Any thread.
+// of one priority those of nf_tables come last; the kernel has the newest first, and where both may
+// translate the packet it is said that the order is not known. Any thread.
 //
 // Chains of type nat stand at one place of a hook, whatever their priorities, which order them
 // among themselves; those behind one that translates, or settles that nothing is translated, do not
@@ -67,6 +68,7 @@ class HookPass {
   bool pass(ipset::Table table, const char* chain, OnItsWay way);
   // Chains of other programs' tables with priorities from `first` to before `end`.
   bool others(Hook hook, bool in_nat, std::int64_t first, std::int64_t end, OnItsWay way);
+  void doubt_order(const NftChainPlace& place, OnItsWay way) const;
   bool take(ChainWalk result, const std::string& stage, OnItsWay way);
   void translate(const ipset::TranslateAction& action, OnItsWay way) const;
 

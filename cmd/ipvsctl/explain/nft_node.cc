@@ -86,6 +86,62 @@ void keep_places(const ipset::FilterContents& contents, const std::string& name,
   }
 }
 
+// Whether a rule of our own table is ours to judge by our words.
+bool is_known(const ipset::WholeTable* ours, const std::string& chain, std::size_t place) {
+  return ours != nullptr &&
+         !std::holds_alternative<ipset::ForeignTarget>(ours->chains.at(chain).at(place).target);
+}
+
+// The rules step by step, and the sets into which they look; `contents` gets the elements. `ours`:
+// our own table, of which the sets of our rules are read elsewhere.
+NftRules read_steps(const NftReader& reader, const netlink::NftTableKey& table,
+                    ipset::FilterContents& contents, const ipset::WholeTable* ours) {
+  NftRules rules;
+  std::set<std::string> looked_up;
+  for (const auto& [name, chain] : contents.chains) {
+    auto& all = rules.chains[name];
+    for (const auto& rule : chain.rules) {
+      all.push_back(ipset::steps_of(rule.expressions, reader.family, reader.ip_sets));
+      if (is_known(ours, name, all.size() - 1)) continue;
+      for (const auto& step : all.back())
+        if (const auto* lookup = std::get_if<netlink::NftLookup>(&step))
+          looked_up.insert(lookup->set);
+    }
+  }
+  for (const auto& name : looked_up) {
+    const auto set = contents.sets.find(name);
+    if (set == contents.sets.end()) continue;
+    auto elements = reader.nftables.list_elements(table, name);
+    if (!elements || !*elements) continue;
+    set->second.elements = **std::move(elements);
+    rules.sets.emplace(name, set->second);
+  }
+  return rules;
+}
+
+// Chains whose packets have not come to the hooks that are walked.
+void tell_early(const netlink::NftTableKey& table, const ipset::FilterContents& contents,
+                NodeReading& node) {
+  constexpr std::uint32_t kInetIngress = 5;  // NF_INET_INGRESS
+  const bool is_inet = table.family == netlink::NftFamily::inet;
+  for (const auto& [name, chain] : contents.chains) {
+    if (!chain.base || (is_inet && static_cast<std::uint32_t>(chain.base->hook) != kInetIngress))
+      continue;
+    const bool on_bridge = table.family == netlink::NftFamily::bridge;
+    node.nft_unread.push_back(fmt::format("chain {} of table {} sees packets {} and is not walked",
+                                          name, to_string(table),
+                                          on_bridge ? "in a bridge" : "on a link"));
+  }
+}
+
+void tell_flowtables(const std::string& table, const NftRules& rules, NodeReading& node) {
+  for (const auto& [chain, all] : rules.chains)
+    for (const auto& steps : all)
+      for (const auto& step : steps)
+        if (const auto* offload = std::get_if<netlink::NftFlowOffload>(&step))
+          node.nft_flowtables.insert(table + " " + offload->flowtable);
+}
+
 bool sees(netlink::NftFamily table, Family family) {
   using netlink::NftFamily;
   return table == NftFamily::inet ||
@@ -94,39 +150,51 @@ bool sees(netlink::NftFamily table, Family family) {
 
 }  // namespace
 
-Status read_our_nft_table(ipset::FilterTable& nftables, Family family, NodeReading& node) {
-  const auto frame = nftables.list_frame(ipset::nft_table_of(family));
+Status read_our_nft_table(const NftReader& reader, NodeReading& node) {
+  const auto family = reader.family;
+  const auto table = ipset::nft_table_of(family);
+  auto frame = reader.nftables.list_frame(table);
   if (!frame) return frame.error();
   if (!*frame) return {};
   auto whole = ipset::whole_table_of(**frame, family);
-  keep_places(**frame, to_string(ipset::nft_table_of(family)), whole, node);
+  auto rules = read_steps(reader, table, **frame, &whole);
+  whole = ipset::whole_table_of(**frame, family);
+  tell_flowtables(to_string(table), rules, node);
+  node.nft_rules.insert_or_assign(to_string(table), std::move(rules));
+  keep_places(**frame, to_string(table), whole, node);
   node.tables.insert_or_assign(plan::TableKey{family, ipset::Table::kube_ipvs}, std::move(whole));
-  ipset::NftSetTable sets(nftables);
+  ipset::NftSetTable sets(reader.nftables);
   for (const auto id : ipset::kNftSetIds) {
     if (!is_as_made(**frame, id, family)) continue;
-    if (auto status = read_set(nftables, sets, id, family, node); !status) return status;
+    if (auto status = read_set(reader.nftables, sets, id, family, node); !status) return status;
   }
   return {};
 }
 
-Status read_other_nft_tables(ipset::FilterTable& nftables, Family family, NodeReading& node) {
-  const auto tables = nftables.list_tables();
+Status read_other_nft_tables(const NftReader& reader, NodeReading& node) {
+  const auto family = reader.family;
+  const auto tables = reader.nftables.list_tables();
   if (!tables) return tables.error();
   for (const auto& table : *tables) {
-    // Their hooks are on links and in bridges, before those that are walked.
-    if (table.family == netlink::NftFamily::netdev || table.family == netlink::NftFamily::bridge)
-      node.nft_unread.push_back(fmt::format("table {} is not walked", to_string(table)));
-    if (!sees(table.family, family) || table == ipset::nft_table_of(family)) continue;
+    const bool is_early =
+        table.family == netlink::NftFamily::netdev || table.family == netlink::NftFamily::bridge;
+    if ((!is_early && !sees(table.family, family)) || table == ipset::nft_table_of(family))
+      continue;
     const auto name = to_string(table);
-    const auto frame = nftables.list_frame(table);
+    auto frame = reader.nftables.list_frame(table);
     if (!frame) {
       node.nft_unread.push_back(
           fmt::format("table {} could not be read: {}", name, netlink::to_string(frame.error())));
       continue;
     }
     if (!*frame) continue;
+    auto rules = read_steps(reader, table, **frame, nullptr);
+    tell_flowtables(name, rules, node);
+    if (is_early || table.family == netlink::NftFamily::inet) tell_early(table, **frame, node);
+    if (is_early) continue;
     for (const auto& [chain, content] : (*frame)->chains)
       if (content.base) node.nft_chains.push_back({name, chain, *content.base});
+    node.nft_rules.insert_or_assign(name, std::move(rules));
     node.nft_tables.insert_or_assign(name, ipset::whole_table_of(**frame, family, table));
   }
   std::ranges::stable_sort(node.nft_chains, {},

@@ -1,6 +1,7 @@
 #include "cmd/ipvsctl/explain/node_reading.h"
 
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <variant>
@@ -8,6 +9,7 @@
 #include "cmd/ipvsctl/explain/nft_node.h"
 #include "cmd/kernel_tables.h"
 #include "ipset/sets/set_catalog.h"
+#include "ipset/sets/set_resolver.h"
 #include "netlink/ipvs/ipvs_kernel.h"
 #include "netlink/kernel_module.h"
 #include "netlink/links/host_reader_kernel.h"
@@ -31,7 +33,9 @@ Status keep(Result<T> read, T& target) {
 
 void read_sets(NodeTables& tables, NodeReading& node) {
   if (!tables.sets) return;
-  for (const auto& name : consulted_sets(node.tables)) {
+  auto names = consulted_sets(node.tables);
+  names.merge(consulted_sets(node.nft_rules));
+  for (const auto& name : names) {
     const auto listed = tables.sets->list(name);
     if (listed && *listed) {
       const auto& elements = (*listed)->elements;
@@ -49,11 +53,48 @@ void for_each_rule(const RuleTables& tables, const Fn& fn) {
       for (const auto& rule : rules) fn(rule);
 }
 
+// An address to which rules of nf_tables may send packets is a constant of theirs, or in a map.
+class NftDestinations {
+ public:
+  explicit NftDestinations(Family family) : family_(family) {}
+
+  std::set<netlink::IpAddress> of(const std::map<std::string, NftRules>& tables) && {
+    for (const auto& [name, table] : tables) {
+      for (const auto& [chain, rules] : table.chains)
+        for (const auto& rule : rules)
+          for (const auto& step : rule) take(step);
+      for (const auto& [set, content] : table.sets)
+        for (const auto& element : content.elements)
+          if (element.data) take(*element.data);
+    }
+    return std::move(found_);
+  }
+
+ private:
+  void take(const ipset::NftStep& step) {
+    if (const auto* constant = std::get_if<netlink::NftImmediate>(&step)) take(constant->data);
+    const auto* extension = std::get_if<ipset::ExtensionStep>(&step);
+    if (extension == nullptr || !extension->action) return;
+    const auto* action = std::get_if<ipset::TranslateAction>(&*extension->action);
+    if (action != nullptr && action->address) found_.insert(*action->address);
+  }
+  void take(const netlink::NftData& data) {
+    const auto* bytes = std::get_if<netlink::Bytes>(&data);
+    const std::size_t size = netlink::address_bits(family_) / 8U;
+    if (bytes == nullptr || bytes->size() < size) return;
+    found_.insert(*netlink::IpAddress::from_bytes(family_, std::span(*bytes).first(size)));
+  }
+
+  Family family_;
+  std::set<netlink::IpAddress> found_;
+};
+
 // The addresses to which rules may send packets for `destination`, including itself.
 std::set<netlink::IpAddress> possible_destinations(const netlink::IpAddress& destination,
-                                                   const RuleTables& tables) {
-  std::set<netlink::IpAddress> result = {destination};
-  for_each_rule(tables, [&](const ipset::Rule& rule) {
+                                                   const NodeReading& node) {
+  auto result = NftDestinations(destination.family()).of(node.nft_rules);
+  result.insert(destination);
+  for_each_rule(node.tables, [&](const ipset::Rule& rule) {
     const auto* foreign = std::get_if<ipset::ForeignTarget>(&rule.target);
     if (foreign == nullptr) return;
     const auto* action = std::get_if<ipset::TranslateAction>(&foreign->action);
@@ -148,12 +189,12 @@ Result<NodeReading> read_node(NodeTables& tables, const netlink::IpAddress& dest
   if (const auto status = read_rule_tables(tables.rules, family, node.tables); !status)
     return status.error();
   if (tables.nftables) {
-    if (auto status = read_our_nft_table(*tables.nftables, family, node); !status)
-      return status.error();
-    if (auto status = read_other_nft_tables(*tables.nftables, family, node); !status)
-      return status.error();
+    ipset::KernelSetResolver ip_sets;
+    const NftReader reader{*tables.nftables, family, ip_sets};
+    if (auto status = read_our_nft_table(reader, node); !status) return status.error();
+    if (auto status = read_other_nft_tables(reader, node); !status) return status.error();
   }
-  auto destinations = possible_destinations(destination, node.tables);
+  auto destinations = possible_destinations(destination, node);
   add_in_cluster_ways(destination, node, destinations);
   if (const auto status = read_services(tables, destinations, node); !status) return status.error();
   read_sets(tables, node);

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "ipset/nftables/foreign_steps.h"
 #include "ipset/rules/rule_types.h"
 #include "ipset/sets/set_codec.h"
 #include "ipset/sets/set_types.h"
@@ -22,6 +23,16 @@ namespace ipvsproxier::ctl {
 
 // The packet's state in connection tracking.
 enum class Tracking : std::uint8_t { not_yet, tracked, never };
+
+// Where a packet comes from and goes to.
+struct PacketEnds {
+  netlink::IpAddress source;
+  std::uint16_t source_port = 0;  // 0: unknown
+  netlink::IpAddress destination;
+  std::uint16_t destination_port = 0;
+
+  friend bool operator==(const PacketEnds&, const PacketEnds&) = default;
+};
 
 // A packet of a connection, the first one unless it is established, at one point of its way.
 struct Packet {
@@ -42,6 +53,7 @@ struct Packet {
   std::string in_link;               // "" if the hook sees none
   std::string out_link;              // "" if the hook sees none
   bool in_bridge_port = false;       // the packet came in through a port of a bridge
+  std::optional<PacketEnds> first;   // as connection tracking saw it first
   // The virtual service of its connection, once IPVS has scheduled it.
   std::optional<netlink::VirtualServiceKey> connection;
 
@@ -57,14 +69,25 @@ struct NftChainPlace {
   friend bool operator==(const NftChainPlace&, const NftChainPlace&) = default;
 };
 
+// Rules of a table of nf_tables, step by step, and what they look up; an unreadable set is left
+// out.
+struct NftRules {
+  std::map<std::string, std::vector<std::vector<ipset::NftStep>>> chains;
+  std::map<std::string, ipset::FilterSet> sets;
+};
+
 struct NodeReading {
   // Absent tables have no rules: packets pass.
   std::map<plan::TableKey, ipset::WholeTable> tables;
   // Other tables of nf_tables, by "inet filter", their places in the order of their priorities, and
   // words about those that could not be read.
   std::map<std::string, ipset::WholeTable> nft_tables;
+  // The same rules of all of them, and of ours, as they are judged.
+  std::map<std::string, NftRules> nft_rules;
   std::vector<NftChainPlace> nft_chains;
   std::vector<std::string> nft_unread;
+  // Into which rules put connections, whose later packets may pass by all chains: "inet host fast".
+  std::set<std::string> nft_flowtables;
   // All sets that a rule uses and that could be read.
   std::map<std::string, std::set<ipset::Element>> sets;
   std::map<std::string, std::vector<ipset::NetMember>> net_sets;  // sets of type hash:net

@@ -42,6 +42,11 @@ class Walker {
   Result<PacketWalk> walk() && {
     for (const auto& table : node_.nft_unread)
       walk_.steps.push_back({.stage = "nf_tables", .text = table, .unjudged = true});
+    for (const auto& flowtable : node_.nft_flowtables)
+      walk_.steps.push_back({.stage = "nf_tables",
+                             .text = "later packets of connections in flowtable " + flowtable +
+                                     " may pass by all chains",
+                             .unjudged = packet_.established});
     if (const auto status = settle_origin(); !status) return status.error();
     if (walk_.sent_here)
       send();
@@ -191,8 +196,11 @@ class Walker {
     if (!hooks_.output(way)) return;
     if (packet_.destination_translated) {
       route = host_.route({.destination = packet_.destination, .source = packet_.source});
+      // TCP sends again and tells the sender nothing (tcp_connect() in net/ipv4/tcp_output.c).
+      const bool tells = packet_.protocol != netlink::Protocol::tcp;
       if (!route)
-        return lose(steps, arrival, "route", Notice::call_fails, route_failure(route.error()));
+        return lose(steps, arrival, "route", tells ? Notice::call_fails : Notice::none,
+                    route_failure(route.error()));
       note_way(*route);
     }
     if (choose_server()) return;

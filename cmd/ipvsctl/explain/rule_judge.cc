@@ -265,9 +265,15 @@ struct PartJudge {
     return answer(has, condition.negated);
   }
 
- private:
   using Limit = Type::Limit;
 
+  unsigned type_of(const IpAddress& address, Limit limit) const {
+    if (is_local_at(address, limit)) return Type::kLocal;
+    if (is_multicast(address)) return Type::kMulticast;
+    return is_broadcast(address) ? Type::kBroadcast : Type::kUnicast;
+  }
+
+ private:
   Answer outside_ranges(const std::set<Element>& ranges, const std::string& map) const {
     if (is_within(ranges, packet).value_or(true)) return Answer::no;
     found += fmt::format("{}{} has no range of {} with {}", found.empty() ? "" : ", ", map,
@@ -286,12 +292,6 @@ struct PartJudge {
     if (!found.empty()) found += ", ";
     found += fmt::format("{} has {}", match.set, longest->net.to_string());
     return Answer::yes;
-  }
-
-  unsigned type_of(const IpAddress& address, Limit limit) const {
-    if (is_local_at(address, limit)) return Type::kLocal;
-    if (is_multicast(address)) return Type::kMulticast;
-    return is_broadcast(address) ? Type::kBroadcast : Type::kUnicast;
   }
 
   // With a limit: whether it is an address of that link.
@@ -357,6 +357,20 @@ const Element* find_element(const std::set<Element>& set, const std::vector<Dire
     return std::visit(ElementHolds{directions, packet}, element);
   });
   return found == set.end() ? nullptr : &*found;
+}
+
+Answer RuleJudge::match(const ipset::Match& match, std::string& found) const {
+  return std::visit(PartJudge{node_, packet_, is_local_, found}, match);
+}
+
+Answer RuleJudge::condition(const ipset::Condition& condition, std::string& found) const {
+  return std::visit(PartJudge{node_, packet_, is_local_, found}, condition);
+}
+
+unsigned RuleJudge::address_type(const IpAddress& address,
+                                 ipset::AddressTypeCondition::Limit limit) const {
+  std::string nothing;
+  return PartJudge{node_, packet_, is_local_, nothing}.type_of(address, limit);
 }
 
 Answer RuleJudge::rule(const ipset::Rule& rule, std::string& found) const {

@@ -28,6 +28,15 @@ class RuleJudge {
   // the set elements that matched.
   Answer rule(const ipset::Rule& rule, std::string& found) const;
 
+  // Parts of a rule.
+  Answer match(const ipset::Match& match, std::string& found) const;
+  Answer condition(const ipset::Condition& condition, std::string& found) const;
+
+  // The type of an address, a bit of AddressTypeCondition. With a limit, only addresses of that
+  // link are local.
+  unsigned address_type(const netlink::IpAddress& address,
+                        ipset::AddressTypeCondition::Limit limit) const;
+
  private:
   const NodeReading& node_;
   const Packet& packet_;

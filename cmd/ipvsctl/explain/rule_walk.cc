@@ -4,7 +4,9 @@
 
 #include <fmt/format.h>
 
+#include "cmd/ipvsctl/explain/nft_judge.h"
 #include "cmd/ipvsctl/explain/rule_judge.h"
+#include "ipset/nftables/nft_set_elements.h"
 #include "ipset/rules/nft_text.h"
 
 namespace ipvsproxier::ctl {
@@ -30,9 +32,16 @@ struct ActionOf {
 
 class ChainWalker {
  public:
-  ChainWalker(const NodeReading& node, plan::TableKey table, Packet& packet,
+  // `nft_table`: the name of a table of nf_tables; "" for iptables.
+  ChainWalker(const NodeReading& node, plan::TableKey table, std::string nft_table, Packet& packet,
               const IsLocal& is_local)
-      : node_(node), key_(table), packet_(packet), judge_(node, packet, is_local) {}
+      : node_(node),
+        key_(table),
+        nft_table_(std::move(nft_table)),
+        is_ours_(nft_table_ == to_string(ipset::nft_table_of(table.family))),
+        packet_(packet),
+        is_local_(is_local),
+        judge_(node, packet, is_local) {}
 
   ChainWalk walk(const ipset::WholeTable& table, const std::string& chain) && {
     if (table.chains.count(chain) == 0) return {};
@@ -54,25 +63,51 @@ class ChainWalker {
     const auto rules = table_->chains.find(chain);
     // The kernel refuses loops of chains; a listing may still contain one.
     if (rules == table_->chains.end() || depth > table_->chains.size()) return std::nullopt;
-    for (const auto& rule : rules->second) {
+    for (std::size_t i = 0; i < rules->second.size(); ++i) {
+      const auto& rule = rules->second[i];
       RuleHit hit{.chain = chain, .rule = text_of(rule)};
-      const auto* foreign = std::get_if<ipset::ForeignTarget>(&rule.target);
-      if (foreign != nullptr && std::holds_alternative<ipset::NoAction>(foreign->action)) continue;
-      const auto matches = judge_.rule(rule, hit.found);
-      if (matches == Answer::no) continue;
-      hit.unjudged = matches == Answer::unknown;
+      const auto outcome = judge(rule, steps_of(chain, i), hit.found);
+      if (outcome.answer == Answer::no) continue;
+      hit.unjudged = outcome.answer == Answer::unknown;
       walk_.hits.push_back(std::move(hit));
-      if (matches == Answer::unknown) continue;
+      if (outcome.answer == Answer::unknown) continue;
       const auto place = walk_.hits.size() - 1;
-      const auto action = std::visit(ActionOf{node_, packet_}, rule.target);
-      if (std::holds_alternative<ipset::KeepDestinationTarget>(rule.target))
-        packet_.destination_settled = true;
+      for (const auto& effect : outcome.effects) apply(effect, place, depth);
+      const auto& action = outcome.end;
       if (action == Action(ipset::Verdict::return_)) return std::nullopt;
       if (const auto* go_to = std::get_if<ipset::GotoAction>(&action))
         return lead(go_to->chain, place, depth);
       if (const auto end = apply(action, place, depth)) return end;
     }
     return std::nullopt;
+  }
+
+  // nullptr: the rule is judged by our vocabulary.
+  const std::vector<ipset::NftStep>* steps_of(const std::string& chain, std::size_t place) const {
+    const auto table = node_.nft_rules.find(nft_table_);
+    if (table == node_.nft_rules.end()) return nullptr;
+    const auto rules = table->second.chains.find(chain);
+    if (rules == table->second.chains.end() || place >= rules->second.size()) return nullptr;
+    return &rules->second[place];
+  }
+
+  NftOutcome judge(const ipset::Rule& rule, const std::vector<ipset::NftStep>* steps,
+                   std::string& found) {
+    const auto* foreign = std::get_if<ipset::ForeignTarget>(&rule.target);
+    if (steps != nullptr && (foreign != nullptr || !is_ours_)) {
+      auto outcome = judge_nft(*steps, nft_table_, node_, packet_, is_local_);
+      found = std::move(outcome.found);
+      return outcome;
+    }
+    NftOutcome outcome;
+    if (foreign != nullptr && std::holds_alternative<ipset::NoAction>(foreign->action))
+      return outcome;
+    outcome.answer = judge_.rule(rule, found);
+    if (outcome.answer != Answer::yes) return outcome;
+    outcome.end = std::visit(ActionOf{node_, packet_}, rule.target);
+    if (std::holds_alternative<ipset::KeepDestinationTarget>(rule.target))
+      packet_.destination_settled = true;
+    return outcome;
   }
 
   // nullopt: continue with the next rule.
@@ -150,8 +185,11 @@ class ChainWalker {
 
   const NodeReading& node_;
   plan::TableKey key_;
+  std::string nft_table_;
+  bool is_ours_;
   const ipset::WholeTable* table_ = nullptr;
   Packet& packet_;
+  const IsLocal& is_local_;
   RuleJudge judge_;
   std::vector<std::size_t> path_;  // indexes of the jumps to the current chain in walk_.hits
   ChainWalk walk_;
@@ -163,13 +201,16 @@ ChainWalk walk_chain(const NodeReading& node, plan::TableKey table, const std::s
                      Packet& packet, const IsLocal& is_local) {
   const auto found = node.tables.find(table);
   if (found == node.tables.end()) return {};
-  return ChainWalker(node, table, packet, is_local).walk(found->second, chain);
+  const bool is_nft = table.table == ipset::Table::kube_ipvs;
+  auto nft_table = is_nft ? to_string(ipset::nft_table_of(table.family)) : std::string();
+  return ChainWalker(node, table, std::move(nft_table), packet, is_local)
+      .walk(found->second, chain);
 }
 
-ChainWalk walk_nft_chain(const NodeReading& node, const ipset::WholeTable& table,
+ChainWalk walk_nft_chain(const NodeReading& node, const std::string& table,
                          const std::string& chain, Packet& packet, const IsLocal& is_local) {
   const plan::TableKey key{packet.destination.family(), ipset::Table::kube_ipvs};
-  return ChainWalker(node, key, packet, is_local).walk(table, chain);
+  return ChainWalker(node, key, table, packet, is_local).walk(node.nft_tables.at(table), chain);
 }
 
 }  // namespace ipvsproxier::ctl

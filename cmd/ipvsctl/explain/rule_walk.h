@@ -42,8 +42,9 @@ struct ChainWalk {
 ChainWalk walk_chain(const NodeReading& node, plan::TableKey table, const std::string& chain,
                      Packet& packet, const IsLocal& is_local);
 
-// The same for a chain of a table of nf_tables.
-ChainWalk walk_nft_chain(const NodeReading& node, const ipset::WholeTable& table,
+// The same for a chain of another table of nf_tables ("inet filter"), whose rules are judged as the
+// kernel has them (nft_judge.h). In our own table that is done with rules that are not ours.
+ChainWalk walk_nft_chain(const NodeReading& node, const std::string& table,
                          const std::string& chain, Packet& packet, const IsLocal& is_local);
 
 }  // namespace ipvsproxier::ctl

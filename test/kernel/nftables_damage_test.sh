@@ -1,0 +1,91 @@
+#!/bin/bash
+# What ipvsctl says of our tables of nf_tables after somebody's hand was in them, no daemon being there to
+# mend it. Runs in a guest of qemu_run.sh.
+#
+#   nftables_damage_test.sh BUILD_FOLDER
+set -u
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+source "$here/cases.sh"
+build=$1
+ipvsctl=$build/cmd/ipvsctl/ipvsctl
+work=$(mktemp -d -p /run)
+cd "$here/../.." || exit 1
+flags=(--config examples/kube-proxy.yaml --manifests examples/shop --packet-filter=nftables)
+
+host() {
+  ip link set lo up
+  ip link add eth0 type bridge && ip address add 10.200.0.2/24 dev eth0 && ip link set eth0 up &&
+    ip link add cni0 type bridge && ip address add 10.244.0.1/24 dev cni0 && ip link set cni0 up &&
+    ip route add default via 10.200.0.1 && sysctl -qw net.ipv4.ip_forward=1
+}
+program() {
+  "$build/cmd/ipvs_proxier/ipvs-proxier" "${flags[@]}" --once >"$work/log" 2>&1 || { cat "$work/log"; return 1; }
+}
+handle_of() { nft -a list chain ip kube-ipvs "$1" | sed -n "s/.*$2.*# handle //p" | head -1; }
+plan() { "$ipvsctl" plan "${flags[@]}" 2>/dev/null; }
+front() { "$ipvsctl" explain "${1:-203.0.113.7}" 192.0.2.10:80 2>/dev/null; }
+
+# The plan names it, and the daemon's next start mends it.
+mends() {
+  has "$(plan)" "$1" && program && has "$(plan)" 'ipvs-proxier would change nothing'
+}
+
+as_it_should_be() {
+  has "$(plan)" 'ipvs-proxier would change nothing' && has "$(front)" 'It goes to' &&
+    has "$(front 198.51.100.9)" 'It is dropped at kube-ipvs input'
+}
+a_rule_deleted() {
+  nft delete rule ip kube-ipvs input handle "$(handle_of input @services)" &&
+    has "$("$ipvsctl" rules input)" 'vmap @services  # MISSING' &&
+    has "$(front)" 'It is refused (ICMP port unreachable) at kube-ipvs input' &&
+    ! grep 'asked by IPv4 kube-ipvs input: .*@services' <<<"$("$ipvsctl" service 192.0.2.10:80 2>&1)" &&
+    mends 'IPv4 kube-ipvs'
+}
+a_chain_flushed() {
+  nft flush chain ip kube-ipvs postrouting && has "$("$ipvsctl" rules postrouting)" 'masquerade fully-random  # MISSING' &&
+    has "$("$ipvsctl" explain node 10.96.0.20:80 2>/dev/null)" 'no rule masquerades it' &&
+    mends 'IPv4 kube-ipvs'
+}
+an_element_removed() {
+  nft delete element ip kube-ipvs services '{ 192.0.2.10 . tcp . 80 }' &&
+    has "$(front)" 'It is refused (ICMP port unreachable) at kube-ipvs input' &&
+    mends '+ ip kube-ipvs services 192.0.2.10,tcp:80'
+}
+a_table_dormant() {
+  nft 'add table ip kube-ipvs { flags dormant; }' &&
+    has "$("$ipvsctl" rules)" 'NOT CALLED AS IT SHOULD BE' &&
+    has "$(front 198.51.100.9)" 'table ip kube-ipvs is dormant' 'It goes to' &&
+    mends 'IPv4 kube-ipvs'
+}
+a_policy_changed() {
+  nft 'add chain ip kube-ipvs input { policy drop; }' &&
+    has "$("$ipvsctl" rules)" 'policy drop: NOT CALLED AS IT SHOULD BE' &&
+    has "$("$ipvsctl" explain 203.0.113.7 10.200.0.2:22 2>/dev/null)" 'It is dropped at kube-ipvs input: input policy DROP' &&
+    has "$("$ipvsctl" check "${flags[@]}" 2>/dev/null)" 'nf_tables chain ip kube-ipvs input drops by policy' &&
+    mends 'IPv4 kube-ipvs'
+}
+left_by_kube_proxy() {
+  nft -f - <<'END' || return 1
+add table ip kube-proxy
+add chain ip kube-proxy services
+add table ip filter
+add chain ip filter KUBE-FORWARD
+add chain ip filter KUBE-KUBELET-CANARY
+add chain ip filter FORWARD { type filter hook forward priority 0; }
+add rule ip filter FORWARD jump KUBE-FORWARD
+END
+  has "$(plan)" "- IPv4 nf_tables: the table of kube-proxy's nftables mode" \
+    '- IPv4 nf_tables: 1 chains and 1 jumps of a kube-proxy with iptables-nft' &&
+    program && has "$(plan)" 'ipvs-proxier would change nothing' && has "$(nft list ruleset)" KUBE-KUBELET-CANARY
+}
+
+host || exit 1
+program
+check "what is right is told as right" as_it_should_be
+check "a rule that was deleted" a_rule_deleted
+check "a chain that was flushed" a_chain_flushed
+check "an element that was removed" an_element_removed
+check "a table that is dormant" a_table_dormant
+check "a policy that was changed" a_policy_changed
+check "what a kube-proxy left in nf_tables" left_by_kube_proxy
+finish
