@@ -51,12 +51,6 @@ an_element_removed() {
     has "$(front)" 'It is refused (ICMP port unreachable) at kube-ipvs input' &&
     mends '+ ip kube-ipvs services 192.0.2.10,tcp:80'
 }
-a_table_dormant() {
-  nft 'add table ip kube-ipvs { flags dormant; }' &&
-    has "$("$ipvsctl" rules)" 'NOT CALLED AS IT SHOULD BE' &&
-    has "$(front 198.51.100.9)" 'table ip kube-ipvs is dormant' 'It goes to' &&
-    mends 'IPv4 kube-ipvs'
-}
 a_policy_changed() {
   nft 'add chain ip kube-ipvs input { policy drop; }' &&
     has "$("$ipvsctl" rules)" 'policy drop: NOT CALLED AS IT SHOULD BE' &&
@@ -85,7 +79,6 @@ check "what is right is told as right" as_it_should_be
 check "a rule that was deleted" a_rule_deleted
 check "a chain that was flushed" a_chain_flushed
 check "an element that was removed" an_element_removed
-check "a table that is dormant" a_table_dormant
 check "a policy that was changed" a_policy_changed
 check "what a kube-proxy left in nf_tables" left_by_kube_proxy
 finish
