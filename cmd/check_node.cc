@@ -175,6 +175,7 @@ CheckReport check_node(const Options& options, bool json, spdlog::logger& logger
   read_legacy_tables(facts);
   read_nft(facts);
   facts.has_our_nft_table = open_our_nft_table() != nullptr;
+  facts.has_foreign_nft_table = loaded_foreign_nft_table();
   facts.uses_legacy_iptables = uses_legacy_iptables();
   facts.dummy_is_other = dummy_is_other();
   if (options.manifests.empty()) facts.api = ask_api(options, logger);

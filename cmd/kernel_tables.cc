@@ -135,6 +135,11 @@ class DryFilterTable final : public ipset::FilterTable {
     if (inner_) return inner_->list_frame(table);
     return std::optional<ipset::FilterContents>{};
   }
+  netlink::Result<std::optional<netlink::NftSetSpec>> find_set(const netlink::NftTableKey& table,
+                                                               const std::string& set) override {
+    if (inner_) return inner_->find_set(table, set);
+    return std::optional<netlink::NftSetSpec>{};
+  }
   netlink::Result<std::optional<ElementsPart>> begin_elements(const netlink::NftTableKey& table,
                                                               const std::string& set) override {
     if (inner_) return inner_->begin_elements(table, set);
@@ -259,6 +264,12 @@ std::unique_ptr<ipset::FilterTable> open_our_nft_table() {
   auto programmed = open_programmed_filter();
   if (!programmed || programmed->filter != PacketFilter::nftables) return nullptr;
   return std::move(programmed->nftables);
+}
+
+bool loaded_foreign_nft_table() {
+  const auto programmed = open_programmed_filter();
+  return programmed && programmed->nftables &&
+         has_foreign_nft_table(*programmed->nftables).value_or(false);
 }
 
 netlink::Result<KernelTables> open_tables_to_read(const Options& options, spdlog::logger& logger) {

@@ -52,6 +52,9 @@ KernelTables open_loaded_tables();
 // nf_tables, if our table is there in a family; nullptr if not. Loads nothing.
 std::unique_ptr<ipset::FilterTable> open_our_nft_table();
 
+// Whether nf_tables is loaded and has a table of our name that somebody else made.
+bool loaded_foreign_nft_table();
+
 // The packet filter in which our sets and rules are, to read it. Loads nothing.
 struct ProgrammedFilter {
   // nf_tables if our table kube-ipvs is there in a family, whoever made it; else iptables, also if

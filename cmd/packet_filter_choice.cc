@@ -19,6 +19,8 @@ struct Row {
 
 constexpr auto kRows = std::to_array<Row>({
     {&Facts::has_nft_table, PacketFilter::nftables, "our table of nf_tables is there"},
+    {&Facts::has_foreign_nft_table, PacketFilter::iptables,
+     "a table kube-ipvs of nf_tables is there that is not ours"},
     {&Facts::has_kubernetes_chains, PacketFilter::iptables,
      "chains of Kubernetes are in legacy iptables"},
     {&Facts::has_iptables_tables, PacketFilter::iptables, "legacy iptables is in use here"},

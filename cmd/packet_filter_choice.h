@@ -18,6 +18,7 @@ enum class PacketFilterWish : std::uint8_t { automatic, iptables, nftables };
 // What was found in this network namespace before anything was changed.
 struct PacketFilterFacts {
   bool has_nft_table = false;          // our table of nf_tables, in either family
+  bool has_foreign_nft_table = false;  // a table of our name that somebody else made
   bool has_kubernetes_chains = false;  // of kube-proxy, kubelet or us, in legacy iptables
   bool has_iptables_tables = false;    // somebody uses legacy iptables here: it has tables
   bool iptables_works = false;         // the kernel has legacy tables and IP sets

@@ -11,6 +11,7 @@
 
 #include "ipset/nftables/nft_rule_table.h"
 #include "ipset/nftables/nft_set_elements.h"
+#include "ipset/nftables/nft_table_claim.h"
 #include "ipset/rules/rule_iptc.h"
 #include "ipset/sets/set_libipset.h"
 #include "netlink/kernel_module.h"
@@ -65,6 +66,15 @@ bool can_have(std::initializer_list<const char*> modules) {
   });
 }
 
+netlink::Result<bool> has_table_that_is(ipset::TableClaim wanted, ipset::FilterTable& nftables) {
+  for (const auto family : netlink::kFamilies) {
+    const auto frame = nftables.list_frame(ipset::nft_table_of(family));
+    if (!frame) return frame.error();
+    if (ipset::claim_of(*frame, family) == wanted) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 bool uses_legacy_iptables() {
@@ -73,12 +83,11 @@ bool uses_legacy_iptables() {
 }
 
 netlink::Result<bool> has_our_nft_table(ipset::FilterTable& nftables) {
-  for (const auto family : netlink::kFamilies) {
-    const auto frame = nftables.list_frame(ipset::nft_table_of(family));
-    if (!frame) return frame.error();
-    if (*frame) return true;
-  }
-  return false;
+  return has_table_that_is(ipset::TableClaim::ours, nftables);
+}
+
+netlink::Result<bool> has_foreign_nft_table(ipset::FilterTable& nftables) {
+  return has_table_that_is(ipset::TableClaim::foreign, nftables);
 }
 
 PacketFilterFacts packet_filter_facts(PacketFilterWish wish, bool compat,
@@ -89,8 +98,10 @@ PacketFilterFacts packet_filter_facts(PacketFilterWish wish, bool compat,
     return facts;
   }
   // A table that cannot be listed may be there.
-  if (questions.nftables != nullptr)
+  if (questions.nftables != nullptr) {
     facts.has_nft_table = has_our_nft_table(*questions.nftables).value_or(true);
+    facts.has_foreign_nft_table = has_foreign_nft_table(*questions.nftables).value_or(false);
+  }
   facts.nftables_works = questions.nftables_works();
   if (wish == PacketFilterWish::nftables) return facts;
   for (const auto family : netlink::kFamilies)
@@ -103,7 +114,9 @@ PacketFilterFacts packet_filter_facts(PacketFilterWish wish, bool compat,
                               [](const auto& chain) { return chain.starts_with(kKubernetes); });
     }
   // Asking makes tables, which would tell the next start that somebody uses them.
-  const bool settled = facts.nftables_works && (facts.has_nft_table || !facts.has_iptables_tables);
+  const bool settled =
+      facts.nftables_works &&
+      (facts.has_nft_table || (!facts.has_foreign_nft_table && !facts.has_iptables_tables));
   if (!settled) facts.iptables_works = questions.iptables_works();
   return facts;
 }

@@ -32,8 +32,10 @@ struct PacketFilterQuestions {
 // Whether somebody uses legacy iptables in this network namespace. Makes no table, loads nothing.
 bool uses_legacy_iptables();
 
-// Whether our table is there in a family.
+// Whether our table is there in a family; not an empty one, nor one that somebody else made.
 netlink::Result<bool> has_our_nft_table(ipset::FilterTable& nftables);
+// Whether a family has a table of our name that somebody else made.
+netlink::Result<bool> has_foreign_nft_table(ipset::FilterTable& nftables);
 
 PacketFilterFacts packet_filter_facts(PacketFilterWish wish, bool compat,
                                       const PacketFilterQuestions& questions);

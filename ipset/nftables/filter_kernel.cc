@@ -197,7 +197,10 @@ Result<std::optional<FilterContents>> KernelFilterTable::list_frame(const NftTab
     if (!reading) return reading.error();
     const auto answer = channel_.query(Operation::nftables, encode_get_nft_table(table));
     if (!answer) return answer.error();
+    const auto flags = decode_nft_table_flags(*answer);
+    if (!flags) return flags.error();
     if (auto frame = read_frame(table, contents); !frame) return frame;
+    contents.flags = *flags;
     return end_reading(*std::move(reading));
   };
   auto status = read();
@@ -208,6 +211,18 @@ Result<std::optional<FilterContents>> KernelFilterTable::list_frame(const NftTab
   if (status) return std::optional(std::move(contents));
   if (is_absent(status.error())) return std::optional<FilterContents>{};
   return in_context(status.error(), "list " + printable_name(to_string(table)));
+}
+
+Result<std::optional<NftSetSpec>> KernelFilterTable::find_set(const NftTableKey& table,
+                                                              const std::string& set) {
+  const auto answer = channel_.query(Operation::nftables, encode_get_nft_set(table, set));
+  if (!answer && is_absent(answer.error())) return std::optional<NftSetSpec>{};
+  if (!answer)
+    return in_context(answer.error(),
+                      "find " + printable_name(fmt::format("{} {}", to_string(table), set)));
+  auto found = decode_nft_set(*answer);
+  if (!found) return std::move(found.error());
+  return std::optional(std::move(found->set));
 }
 
 // The next part of `listing_`, which goes with the last part and with an error.

@@ -36,6 +36,8 @@ class KernelFilterTable final : public FilterTable {
   netlink::Result<std::vector<netlink::NftTableKey>> list_tables() override;
   netlink::Result<std::optional<FilterContents>> list_frame(
       const netlink::NftTableKey& table) override;
+  netlink::Result<std::optional<netlink::NftSetSpec>> find_set(const netlink::NftTableKey& table,
+                                                               const std::string& set) override;
   netlink::Result<std::optional<ElementsPart>> begin_elements(const netlink::NftTableKey& table,
                                                               const std::string& set) override;
   netlink::Result<ElementsPart> next_elements() override;

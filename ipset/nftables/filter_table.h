@@ -36,6 +36,7 @@ struct FilterSet {
 
 // What one table holds.
 struct FilterContents {
+  netlink::NftTableFlags flags = {};
   std::map<std::string, FilterChain> chains;
   std::map<std::string, FilterSet> sets;
 };
@@ -61,6 +62,10 @@ class FilterTable {
   // there is no table of this name. `busy`: others changed it during each of several listings.
   virtual netlink::Result<std::optional<FilterContents>> list_frame(
       const netlink::NftTableKey& table) = 0;
+
+  // How a set was made; nullopt if the table has none of this name. One request.
+  virtual netlink::Result<std::optional<netlink::NftSetSpec>> find_set(
+      const netlink::NftTableKey& table, const std::string& set) = 0;
 
   // The elements of one set in parts: begin_elements(), then next_elements() until a part has
   // `last`; nullopt if the table has no set of this name. Everything else is allowed between the

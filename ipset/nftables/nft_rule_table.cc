@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ipset/nftables/nft_set_elements.h"
+#include "ipset/nftables/nft_table_claim.h"
 #include "ipset/nftables/rule_decoding.h"
 #include "ipset/nftables/rule_expressions.h"
 #include "ipset/rules/nft_catalog.h"
@@ -33,6 +34,29 @@ using netlink::NftDeleteChain;
 using netlink::NftDeleteTable;
 using netlink::NftFlushChain;
 
+using netlink::NftDeleteSet;
+
+// What somebody else has put into our table.
+struct Strangers {
+  std::vector<std::string> chains;
+  std::vector<std::string> sets;
+
+  bool none() const { return chains.empty() && sets.empty(); }
+};
+
+Strangers strangers_in(const FilterContents& contents, const TableRules& wanted) {
+  constexpr auto kUnnamed = netlink::NftSetSpec::kAnonymous;
+  Strangers found;
+  for (const auto& [name, chain] : contents.chains) {
+    const bool ours = std::ranges::find(wanted.chains, name, &Chain::name) != wanted.chains.end();
+    if (!ours && (chain.base || !restricted_of(name))) found.chains.push_back(name);
+  }
+  for (const auto& [name, set] : contents.sets)
+    if (!has_name_of_ours(name, wanted.family) && (set.spec.flags & kUnnamed) == 0)
+      found.sets.push_back(name);
+  return found;
+}
+
 TableRules rules_in(const FilterContents& contents, const TableRules& wanted) {
   TableRules found{.family = wanted.family, .table = wanted.table, .chains = {}, .jumps = {}};
   for (const auto& chain : wanted.chains) {
@@ -44,6 +68,16 @@ TableRules rules_in(const FilterContents& contents, const TableRules& wanted) {
     found.chains.push_back(std::move(read));
   }
   return found;
+}
+
+// First the rules that keep the others from going.
+netlink::NftUnit removal_of(const Strangers& strangers, Family family) {
+  const auto key = nft_table_of(family);
+  netlink::NftUnit unit;
+  for (const auto& chain : strangers.chains) unit.ops.emplace_back(NftFlushChain{key, chain});
+  for (const auto& set : strangers.sets) unit.ops.emplace_back(NftDeleteSet{key, set});
+  for (const auto& chain : strangers.chains) unit.ops.emplace_back(NftDeleteChain{key, chain});
+  return unit;
 }
 
 // The transaction that makes the table what is desired, given what it is.
@@ -84,18 +118,34 @@ Result<netlink::NftUnit> unit_for(const TableRules& desired, const TableRules& f
 Result<TableRules> NftRuleTable::list(const TableRules& wanted) {
   auto frame = table_.list_frame(nft_table_of(wanted.family));
   if (!frame) return std::move(frame.error());
-  return rules_in(frame->value_or(FilterContents{}), wanted);
+  const bool in_force =
+      claim_of(*frame, wanted.family) == TableClaim::ours && !(*frame)->flags.dormant;
+  if (!in_force) return rules_in({}, wanted);
+  auto found = rules_in(**frame, wanted);
+  const auto strangers = strangers_in(**frame, wanted);
+  for (const auto* names : {&strangers.chains, &strangers.sets})
+    for (const auto& name : *names) found.chains.push_back({.name = name, .rules = {}});
+  return found;
 }
 
 Result<bool> NftRuleTable::apply(const TableRules& desired) {
   auto frame = table_.list_frame(nft_table_of(desired.family));
   if (!frame) return std::move(frame.error());
+  if (claim_of(*frame, desired.family) == TableClaim::foreign) return foreign_table(desired.family);
   const auto contents = frame->value_or(FilterContents{});
   const auto found = rules_in(contents, desired);
-  if (holds(found, desired)) return false;
-  auto unit = unit_for(desired, found, contents);
-  if (!unit) return std::move(unit.error());
-  if (auto applied = table_.apply({&*unit, 1}).front(); !applied) return std::move(applied.error());
+  const auto strangers = strangers_in(contents, desired);
+  const bool is_right = holds(found, desired) && !contents.flags.dormant;
+  if (is_right && strangers.none()) return false;
+  if (!is_right) {
+    auto unit = unit_for(desired, found, contents);
+    if (!unit) return std::move(unit.error());
+    if (auto applied = table_.apply({&*unit, 1}).front(); !applied)
+      return std::move(applied.error());
+  }
+  if (strangers.none()) return true;
+  const auto removal = removal_of(strangers, desired.family);
+  if (auto gone = table_.apply({&removal, 1}).front(); !gone) return std::move(gone.error());
   return true;
 }
 
@@ -121,7 +171,8 @@ Result<RemovedRules> NftRuleTable::remove(const RuleRemoval& removal) {
   const auto key = nft_table_of(removal.family);
   auto frame = table_.list_frame(key);
   if (!frame) return std::move(frame.error());
-  if (!*frame) return removed;
+  const auto claim = claim_of(*frame, removal.family);
+  if (claim == TableClaim::absent || claim == TableClaim::foreign) return removed;
   // The rules go a transaction earlier: packets may follow the old rules while they look elements
   // up as they are afterwards, and what refuses would miss what lets in.
   netlink::NftUnit rules;

@@ -3,7 +3,11 @@
 // NftRuleTable: RuleTable of our tables of nf_tables (rules/nft_catalog.h). A table is written in
 // one transaction: packets meet the old rules or the new ones. Sync thread only.
 //
-// Errors: those of FilterTable; `malformed` for a rule that only iptables can have.
+// A table of our name that somebody else made (nft_table_claim.h) is left alone. In ours nobody
+// else has chains or sets: they are removed.
+//
+// Errors: those of FilterTable; `malformed` for a rule that only iptables can have; `already` for a
+// table that somebody else made.
 
 #include <optional>
 #include <string_view>
@@ -21,7 +25,8 @@ class NftRuleTable final : public RuleTable {
   // `table` must outlive this.
   explicit NftRuleTable(FilterTable& table) : table_(table) {}
 
-  // Of the table kube-ipvs. A chain that the kernel calls elsewhere counts as missing.
+  // Of the table kube-ipvs. A chain that the kernel calls elsewhere counts as missing, as do all
+  // while the table is dormant. Chains and sets of others are listed, as chains without rules.
   Result<TableRules> list(const TableRules& wanted) override;
   Result<bool> apply(const TableRules& desired) override;
   // Removes the whole table with its sets if `removal` is about it; the other tables are not ours.

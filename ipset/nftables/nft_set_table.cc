@@ -5,18 +5,19 @@
 #include <fmt/format.h>
 
 #include "ipset/nftables/nft_set_changes.h"
+#include "ipset/nftables/nft_table_claim.h"
 #include "ipset/rules/nft_catalog.h"
 
 namespace ipvsproxier::ipset {
 
 namespace {
 
-using netlink::Error;
 using netlink::ErrorKind;
 using netlink::NftAddChain;
 using netlink::NftAddSet;
 using netlink::NftAddTable;
 using netlink::NftDeleteSet;
+using netlink::NftFlushChain;
 using netlink::NftUnit;
 
 // Listings in parts, disturbed, before one at once.
@@ -30,6 +31,21 @@ std::optional<SetSpec> spec_of(const std::string& name) {
     for (const auto id : kNftSetIds)
       if (set_name(id, family) == name) return set_spec(id, family);
   return std::nullopt;
+}
+
+// The chains of which a rule looks into the set.
+std::vector<std::string> chains_with(const FilterContents& contents, const std::string& set) {
+  const auto looks = [&](const netlink::NftExpression& one) {
+    const auto* const lookup = std::get_if<netlink::NftLookup>(&one);
+    return lookup != nullptr && lookup->set == set;
+  };
+  std::vector<std::string> chains;
+  for (const auto& [name, chain] : contents.chains)
+    if (std::ranges::any_of(chain.rules, [&](const FilterRule& rule) {
+          return std::ranges::any_of(rule.expressions, looks);
+        }))
+      chains.push_back(name);
+  return chains;
 }
 
 // A removal of what is not there has nothing to do.
@@ -65,17 +81,19 @@ Status NftSetTable::ensure(const SetSpec& spec) {
   const auto table = nft_table_of(spec.family);
   auto frame = table_.list_frame(table);
   if (!frame) return std::move(frame.error());
+  if (claim_of(*frame, spec.family) == TableClaim::foreign) return foreign_table(spec.family);
   const auto wanted = nft_set_of(spec);
+  NftUnit unit{{NftAddTable{table}}};
   if (*frame) {
     const auto has = (*frame)->sets.find(wanted.name);
     if (has != (*frame)->sets.end()) {
       if (has->second.spec == wanted) return {};
-      return Error{ErrorKind::already, 0,
-                   fmt::format("{} exists with another type; delete the table {} of nf_tables",
-                               spec.name, netlink::to_string(table))};
+      for (const auto& chain : chains_with(**frame, wanted.name))
+        unit.ops.emplace_back(NftFlushChain{table, chain});
+      unit.ops.emplace_back(NftDeleteSet{table, wanted.name});
     }
   }
-  NftUnit unit{{NftAddTable{table}, NftAddSet{table, wanted}}};
+  unit.ops.emplace_back(NftAddSet{table, wanted});
   // The chains to which its elements will lead; their rules come with the others.
   if (spec.kind == SetKind::nft_services)
     for (const auto verdict : kServiceVerdicts)
@@ -84,6 +102,14 @@ Status NftSetTable::ensure(const SetSpec& spec) {
   // Whoever took the set away may have taken all of the table.
   ranges_.forget(spec.family);
   return commit(std::move(unit));
+}
+
+// Whether there is a set of this name and type.
+Result<bool> NftSetTable::is_there(const SetSpec& spec) {
+  const auto wanted = nft_set_of(spec);
+  auto found = table_.find_set(nft_table_of(spec.family), wanted.name);
+  if (!found) return std::move(found.error());
+  return *found == wanted;
 }
 
 Result<std::optional<ListedSet>> NftSetTable::list(const std::string& name) {
@@ -99,6 +125,9 @@ Result<std::optional<ListedSet>> NftSetTable::list(const std::string& name) {
 
 Result<std::optional<std::vector<Element>>> NftSetTable::elements_in(const SetSpec& spec) {
   using Found = std::optional<std::vector<Element>>;
+  const auto there = is_there(spec);
+  if (!there) return there.error();
+  if (!*there) return Found{};
   if (spec.kind == SetKind::nft_source_ranges) {
     auto ranges = ranges_.read_all(spec.family);
     if (!ranges) return std::move(ranges.error());
@@ -121,6 +150,9 @@ Result<std::optional<SetTable::SetPart>> NftSetTable::begin_list(const std::stri
     unended_.erase(name);
     return SetTable::begin_list(name);
   }
+  const auto there = is_there(*spec);
+  if (!there) return there.error();
+  if (!*there) return std::optional<SetPart>{};
   if (spec->kind == SetKind::nft_source_ranges) return begin_ranges(*spec);
   auto begun =
       table_.begin_elements(nft_table_of(spec->family), std::string(name_in_table(spec->name)));

@@ -4,7 +4,8 @@
 // call, on however many sets, are one transaction as far as the kernel takes them; a verdict is
 // always replaced, and the source ranges of a virtual service change, in one. Sync thread only.
 //
-// Errors: those of FilterTable; `malformed` for an element of another kind or family than its set.
+// Errors: those of FilterTable; `malformed` for an element of another kind or family than its set;
+// `already` for a table that somebody else made (nft_table_claim.h), which is left alone.
 
 #include <map>
 #include <optional>
@@ -26,10 +27,12 @@ class NftSetTable final : public SetTable {
   // `table` must outlive this.
   explicit NftSetTable(FilterTable& table) : table_(table), ranges_(table) {}
 
-  // Makes the table as well. A set or map of this name of another type fails with `already`.
+  // Makes the table as well. A set or map of this name of another type is replaced; chains that
+  // look it up are emptied for that.
   Status ensure(const SetSpec& spec) override;
-  // Keys that are none of ours are left out. A virtual service whose chain of source ranges is not
-  // as we wrote it has none, so that they are written again.
+  // One of another type counts as absent. Keys that are none of ours are left out. A virtual
+  // service whose chain of source ranges is not as we wrote it has none, so that they are written
+  // again.
   Result<std::optional<ListedSet>> list(const std::string& name) override;
   // Some milliseconds a part. A listing that changes disturb begins again, and the third time is
   // made at once.
@@ -49,6 +52,7 @@ class NftSetTable final : public SetTable {
   };
 
   Result<std::optional<std::vector<Element>>> elements_in(const SetSpec& spec);
+  Result<bool> is_there(const SetSpec& spec);
   Result<std::optional<SetPart>> begin_ranges(const SetSpec& spec);
   Result<SetPart> next_ranges();
   Status commit(netlink::NftUnit unit);

@@ -231,6 +231,11 @@ bool holds(const TableRules& actual, const TableRules& desired) {
   const auto has_jump = [&](const BaseJump& jump) {
     return std::find(actual.jumps.begin(), actual.jumps.end(), jump) != actual.jumps.end();
   };
+  const auto is_desired = [&](const Chain& chain) {
+    return std::ranges::find(desired.chains, chain.name, &Chain::name) != desired.chains.end();
+  };
+  if (actual.table == Table::kube_ipvs && !std::ranges::all_of(actual.chains, is_desired))
+    return false;
   return std::all_of(desired.chains.begin(), desired.chains.end(), has_chain) &&
          std::all_of(desired.jumps.begin(), desired.jumps.end(), has_jump);
 }

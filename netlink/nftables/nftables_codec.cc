@@ -112,7 +112,9 @@ struct NftOpWriter {
   void add(MessageWriter out) const { messages.push_back(std::move(out).take()); }
 
   void operator()(const NftAddTable& op) const {
-    add(about_table(NFT_MSG_NEWTABLE, op.table, NLM_F_CREATE));
+    auto out = about_table(NFT_MSG_NEWTABLE, op.table, NLM_F_CREATE);
+    out.put_be32(NFTA_TABLE_FLAGS, 0);
+    add(std::move(out));
   }
   void operator()(const NftDeleteTable& op) const {
     add(about_table(NFT_MSG_DELTABLE, op.table, 0));
@@ -229,6 +231,13 @@ Bytes encode_list_nft_elements(const NftTableKey& table, const std::string& set)
 
 Bytes encode_get_nft_table(const NftTableKey& table) {
   return about_table(NFT_MSG_GETTABLE, table, 0).take();
+}
+
+Bytes encode_get_nft_set(const NftTableKey& table, const std::string& set) {
+  auto out = nft_message(NFT_MSG_GETSET, table.family, 0);
+  out.put_string(NFTA_SET_TABLE, table.name);
+  out.put_string(NFTA_SET_NAME, set);
+  return std::move(out).take();
 }
 
 Bytes encode_get_nft_generation() {

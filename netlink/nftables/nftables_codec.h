@@ -37,8 +37,9 @@ Bytes encode_list_nft_chains(const NftTableKey& table);  // of all tables of the
 Bytes encode_list_nft_sets(const NftTableKey& table);
 Bytes encode_list_nft_rules(const NftTableKey& table);
 Bytes encode_list_nft_elements(const NftTableKey& table, const std::string& set);
-// One request, one answer. For a table that is not there the answer is ENOENT.
+// One request, one answer. For a table or set that is not there the answer is ENOENT.
 Bytes encode_get_nft_table(const NftTableKey& table);
+Bytes encode_get_nft_set(const NftTableKey& table, const std::string& set);
 Bytes encode_get_nft_generation();
 
 // What a listing names. `payload` starts with nfgenmsg; `malformed` for bytes that break the policy
@@ -68,6 +69,7 @@ struct ListedNftElements {
   friend bool operator==(const ListedNftElements&, const ListedNftElements&) = default;
 };
 Result<NftTableKey> decode_nft_table(ByteView payload);
+Result<NftTableFlags> decode_nft_table_flags(ByteView payload);
 Result<ListedNftChain> decode_nft_chain(ByteView payload);
 Result<ListedNftSet> decode_nft_set(ByteView payload);
 Result<ListedNftRule> decode_nft_rule(ByteView payload);

@@ -18,7 +18,9 @@ constexpr std::uint16_t kNftName = NFT_NAME_MAXLEN;
 
 // Every message names its table in its first attribute: NFTA_TABLE_NAME, NFTA_CHAIN_TABLE,
 // NFTA_RULE_TABLE, NFTA_SET_TABLE, NFTA_SET_ELEM_LIST_TABLE, NFTA_OBJ_TABLE, NFTA_FLOWTABLE_TABLE.
+// Every message about what is in a table begins with its name.
 constexpr std::array kNftTablePolicy = {AttrRule{NFTA_TABLE_NAME, AttrKind::string, 0, kNftName}};
+constexpr std::array kNftTableFlagsPolicy = {AttrRule{NFTA_TABLE_FLAGS, AttrKind::u32}};
 
 constexpr std::array kNftChainPolicy = {
     AttrRule{NFTA_CHAIN_TABLE, AttrKind::string, 0, kNftName},
@@ -157,6 +159,14 @@ Result<NftTableKey> decode_nft_table(ByteView payload) {
   if (!listing) return listing.error();
   if (!listing->in.has(NFTA_TABLE_NAME)) return malformed("a table without a name");
   return NftTableKey{listing->family, nft_text(listing->in, NFTA_TABLE_NAME)};
+}
+
+Result<NftTableFlags> decode_nft_table_flags(ByteView payload) {
+  const auto listing = read_nft_listing(payload, kNftTableFlagsPolicy);
+  if (!listing) return listing.error();
+  const auto flags = listing->in.be32(NFTA_TABLE_FLAGS).value_or(0);
+  return NftTableFlags{.dormant = (flags & NFT_TABLE_F_DORMANT) != 0,
+                       .owned = (flags & NFT_TABLE_F_OWNER) != 0};
 }
 
 Result<ListedNftChain> decode_nft_chain(ByteView payload) {

@@ -21,6 +21,14 @@
 
 namespace ipvsproxier::netlink {
 
+// NFT_TABLE_F_*.
+struct NftTableFlags {
+  bool dormant = false;  // packets do not meet its chains
+  bool owned = false;    // the socket that made it changes it, and nobody else
+
+  friend auto operator<=>(const NftTableFlags&, const NftTableFlags&) = default;
+};
+
 // NFPROTO_*; the kernel may list others.
 enum class NftFamily : std::uint8_t {
   unspecified = 0,
@@ -295,9 +303,9 @@ struct NftRuleSpec {
   friend bool operator==(const NftRuleSpec&, const NftRuleSpec&) = default;
 };
 
-// Operations. Adding a table, chain or set that exists as it is succeeds; so does adding an element
-// that exists with the same data. With other data it is EEXIST: delete and add in one transaction.
-// Deleting what is absent is ENOENT.
+// Operations. Adding a table, chain or set that exists as it is succeeds; a table is no longer
+// dormant then. Adding an element that exists with the same data succeeds as well. With other data
+// it is EEXIST: delete and add in one transaction. Deleting what is absent is ENOENT.
 struct NftAddTable {
   NftTableKey table;
 };

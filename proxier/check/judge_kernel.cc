@@ -87,8 +87,9 @@ Wanted settled(const NodeFacts& facts, Wanted wanted, Findings& findings) {
   using enum ipset::PacketFilter;
   if (!wanted.packet_filter) {
     const bool lacks = lacks_iptables(facts, wanted);
-    const bool takes_nft = facts.has_our_nft_table ||
-                           ((lacks || !facts.uses_legacy_iptables) && has_nftables(facts, wanted));
+    const bool avoids_nft = facts.uses_legacy_iptables || facts.has_foreign_nft_table;
+    const bool takes_nft =
+        facts.has_our_nft_table || ((lacks || !avoids_nft) && has_nftables(facts, wanted));
     wanted.packet_filter = takes_nft ? nftables : iptables;
     if (takes_nft)
       findings.push_back({.level = Level::note,
@@ -101,6 +102,16 @@ Wanted settled(const NodeFacts& facts, Wanted wanted, Findings& findings) {
                                                "legacy iptables",
                           .advice = {}});
   }
+  if (facts.has_foreign_nft_table)
+    findings.push_back(
+        {.level = wanted.packet_filter == nftables ? Level::cannot : Level::note,
+         .about = "table kube-ipvs of nf_tables",
+         .message = "somebody else made it: it is left alone, and nf_tables cannot hold sets and "
+                    "rules of its family",
+         .advice = {{.system = "any",
+                     .text = "find out who made it, and remove it: nft delete table ip kube-ipvs, "
+                             "nft delete table ip6 kube-ipvs",
+                     .source = {}}}});
   return wanted;
 }
 

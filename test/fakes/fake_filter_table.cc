@@ -183,7 +183,12 @@ class FakeNfUnit {
 
   Status apply_one(const NftAddTable& op) {
     if (op.table.name.empty()) return nft_refusal(EINVAL);
-    if (table(op.table) == nullptr) put(kernel_.tables_, op.table, Table());
+    if (table(op.table) == nullptr) {
+      put(kernel_.tables_, op.table, Table());
+    } else if (auto& flags = table(op.table)->flags; flags.dormant) {
+      undo_.push_back(std::make_unique<Changed<netlink::NftTableFlags>>(flags));
+      flags.dormant = false;
+    }
     return {};
   }
   Status apply_one(const NftDeleteTable& op) {
@@ -373,9 +378,20 @@ Result<std::optional<ipset::FilterContents>> FakeFilterTable::list_frame(const N
   const auto* const content = kernel_.find(table);
   if (content == nullptr) return std::optional<ipset::FilterContents>{};
   ipset::FilterContents contents;
+  contents.flags = content->flags;
   contents.chains = content->chains;
   for (const auto& [name, set] : content->sets) contents.sets[name].spec = set.spec;
   return std::optional(std::move(contents));
+}
+
+Result<std::optional<NftSetSpec>> FakeFilterTable::find_set(const NftTableKey& table,
+                                                            const std::string& set) {
+  ++requests_;
+  const auto* const content = kernel_.find(table);
+  const auto found =
+      content == nullptr ? decltype(content->sets.begin()){} : content->sets.find(set);
+  if (content == nullptr || found == content->sets.end()) return std::optional<NftSetSpec>{};
+  return std::optional(found->second.spec);
 }
 
 std::vector<NftElement> FakeFilterTable::elements_of(const NftTableKey& table,

@@ -29,6 +29,7 @@ class FakeNfTables {
     std::map<std::pair<netlink::Bytes, bool>, netlink::NftElement> elements;
   };
   struct Table {
+    netlink::NftTableFlags flags;
     std::map<std::string, ipset::FilterChain> chains;
     std::map<std::string, Set> sets;
     // Chains to which elements lead, and how many of each set do.
@@ -36,6 +37,10 @@ class FakeNfTables {
   };
   // nullptr if there is none of this name.
   const Table* find(const netlink::NftTableKey& table) const;
+  // As another program may have made the table, which must exist.
+  void set_flags(const netlink::NftTableKey& table, netlink::NftTableFlags flags) {
+    tables_.at(table).flags = flags;
+  }
   std::vector<netlink::NftTableKey> tables() const;
   std::uint32_t generation() const { return generation_; }
 
@@ -55,6 +60,8 @@ class FakeFilterTable final : public ipset::FilterTable {
   netlink::Result<std::vector<netlink::NftTableKey>> list_tables() override;
   netlink::Result<std::optional<ipset::FilterContents>> list_frame(
       const netlink::NftTableKey& table) override;
+  netlink::Result<std::optional<netlink::NftSetSpec>> find_set(const netlink::NftTableKey& table,
+                                                               const std::string& set) override;
   netlink::Result<std::optional<ElementsPart>> begin_elements(const netlink::NftTableKey& table,
                                                               const std::string& set) override;
   netlink::Result<ElementsPart> next_elements() override;

@@ -48,7 +48,8 @@ struct NftWorld {
   // Somebody else's transaction.
   void meddle(std::vector<netlink::NftOp> ops) {
     const netlink::NftUnit unit{std::move(ops)};
-    REQUIRE(stranger.apply({&unit, 1}).front());
+    const auto applied = stranger.apply({&unit, 1}).front();
+    if (!applied) FAIL(netlink::to_string(applied.error()));
   }
   std::vector<std::string> listed(SetId id, Family family) {
     const auto list = sets.list(set_name(id, family));

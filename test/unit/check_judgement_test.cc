@@ -311,6 +311,15 @@ TEST_CASE("nf_tables is taken where nothing uses legacy iptables") {
   CHECK(about(facts, "nf_tables").message.find("our table is there") != std::string::npos);
 }
 
+TEST_CASE("a table of our name that somebody else made: iptables, or nothing") {
+  auto facts = good_node({.families = {}, .packet_filter = ipset::PacketFilter::nftables});
+  for (const auto& [name, fact] : good_node({}).modules) facts.modules.try_emplace(name, fact);
+  facts.has_foreign_nft_table = true;
+  CHECK(about(facts, "table kube-ipvs of nf_tables").level == Level::note);
+  CHECK(verdict(facts, {.families = {}, .packet_filter = ipset::PacketFilter::nftables}) ==
+        Level::cannot);
+}
+
 TEST_CASE("nf_tables without its family of IPv4 is none") {
   auto facts = node_of_nft();
   facts.config = parse_kernel_config("CONFIG_IP_VS=m\nCONFIG_IP_VS_NFCT=y\nCONFIG_NF_TABLES=m\n",

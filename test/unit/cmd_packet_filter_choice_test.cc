@@ -10,6 +10,8 @@
 
 #include "cmd/packet_filter_facts.h"
 #include "ipset/nftables/nft_set_elements.h"
+#include "ipset/nftables/nft_set_table.h"
+#include "ipset/sets/set_catalog.h"
 #include "test/fakes/fake_filter_table.h"
 
 namespace ipvsproxier::cmd {
@@ -42,6 +44,14 @@ TEST_CASE("the packet filter by what is there, row by row of docs/operations.md"
   others.has_iptables_tables = true;
   CHECK(chosen(others) == PacketFilter::iptables);
   CHECK(chosen(both) == PacketFilter::nftables);
+  auto foreign = both;
+  foreign.has_foreign_nft_table = true;
+  CHECK(chosen(foreign) == PacketFilter::iptables);
+  foreign.iptables_works = false;
+  CHECK(chosen(foreign) == PacketFilter::nftables);
+  // Of the other family.
+  ours.has_foreign_nft_table = true;
+  CHECK(chosen(ours) == PacketFilter::nftables);
   CHECK(chosen({.iptables_works = true}) == PacketFilter::iptables);
   CHECK(chosen({.nftables_works = true}) == PacketFilter::nftables);
 }
@@ -119,11 +129,26 @@ TEST_CASE("the facts about packet filters; legacy iptables stays alone where our
   facts = packet_filter_facts(Wish::automatic, false, kernel.questions());
   CHECK(facts.has_kubernetes_chains);
   const int before = kernel.asked_legacy;
-  const netlink::NftUnit ours{{netlink::NftAddTable{ipset::nft_table_of(netlink::Family::ipv6)}}};
-  REQUIRE(kernel.nftables.apply({&ours, 1}).front());
+  ipset::NftSetTable sets(kernel.nftables);
+  REQUIRE(sets.ensure(ipset::set_spec(ipset::SetId::nft_vips, netlink::Family::ipv6)));
   facts = packet_filter_facts(Wish::automatic, false, kernel.questions());
   CHECK((facts.has_nft_table && facts.nftables_works));
   CHECK(kernel.asked_legacy == before);
+}
+
+TEST_CASE("a table of our name tells by its contents whether nf_tables is ours") {
+  AskedKernel kernel;
+  const auto key = ipset::nft_table_of(netlink::Family::ipv4);
+  netlink::NftUnit unit{{netlink::NftAddTable{key}}};
+  REQUIRE(kernel.nftables.apply({&unit, 1}).front());
+  auto facts = packet_filter_facts(Wish::automatic, false, kernel.questions());
+  CHECK_FALSE((facts.has_nft_table || facts.has_foreign_nft_table));
+  CHECK(kernel.asked_legacy == 0);
+  const netlink::NftBase base{.type = "filter", .hook = netlink::NftHook::input, .priority = 0};
+  unit = {{netlink::NftAddChain{key, {.name = "input", .base = base}}}};
+  REQUIRE(kernel.nftables.apply({&unit, 1}).front());
+  facts = packet_filter_facts(Wish::automatic, false, kernel.questions());
+  CHECK((!facts.has_nft_table && facts.has_foreign_nft_table && facts.iptables_works));
 }
 
 TEST_CASE("a table of nf_tables that cannot be listed counts as ours for the choice alone") {

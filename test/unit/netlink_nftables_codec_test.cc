@@ -55,10 +55,20 @@ TEST_CASE("a transaction of nf_tables stands between two messages that name the 
   CHECK(sent(encode_nft_end()) == "0000000a");
 }
 
+TEST_CASE("the flags of a table") {
+  const auto flags_in = [](const char* hex) {
+    return decode_nft_table_flags(test::from_hex(hex)).value();
+  };
+  CHECK(flags_in("020000000600010074000000") == NftTableFlags{});
+  CHECK(flags_in("0200000006000100740000000800020000000001") == NftTableFlags{.dormant = true});
+  CHECK(flags_in("0200000006000100740000000800020000000002") == NftTableFlags{.owned = true});
+  CHECK_FALSE(decode_nft_table_flags(test::from_hex("0200000006000200740000")));
+}
+
 TEST_CASE("tables and chains are written as nft writes them") {
   const auto table = nft_only(NftAddTable{kRecorded});
   CHECK(nft_head(table) == "000a0104");
-  CHECK(sent(table) == "020000000600010074000000");
+  CHECK(sent(table) == "0200000006000100740000000800020000000000");
   CHECK(nft_head(nft_only(NftDeleteTable{kRecorded})) == "020a0100");
   const auto plain = nft_only(NftAddChain{kRecorded, {"keep", std::nullopt}});
   CHECK(nft_head(plain) == "030a0104");

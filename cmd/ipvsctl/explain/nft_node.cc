@@ -13,6 +13,7 @@
 #include "cmd/ipvsctl/listing/foreign_sets.h"
 #include "ipset/nftables/nft_set_elements.h"
 #include "ipset/nftables/nft_set_table.h"
+#include "ipset/nftables/nft_table_claim.h"
 #include "ipset/nftables/rule_decoding.h"
 #include "ipset/rules/nft_catalog.h"
 #include "ipset/sets/set_catalog.h"
@@ -155,7 +156,8 @@ Status read_our_nft_table(const NftReader& reader, NodeReading& node) {
   const auto table = ipset::nft_table_of(family);
   auto frame = reader.nftables.list_frame(table);
   if (!frame) return frame.error();
-  if (!*frame) return {};
+  const auto claim = ipset::claim_of(*frame, family);
+  if (claim == ipset::TableClaim::absent || claim == ipset::TableClaim::foreign) return {};
   auto whole = ipset::whole_table_of(**frame, family);
   auto rules = read_steps(reader, table, **frame, &whole);
   whole = ipset::whole_table_of(**frame, family);
@@ -178,8 +180,7 @@ Status read_other_nft_tables(const NftReader& reader, NodeReading& node) {
   for (const auto& table : *tables) {
     const bool is_early =
         table.family == netlink::NftFamily::netdev || table.family == netlink::NftFamily::bridge;
-    if ((!is_early && !sees(table.family, family)) || table == ipset::nft_table_of(family))
-      continue;
+    if (!is_early && !sees(table.family, family)) continue;
     const auto name = to_string(table);
     auto frame = reader.nftables.list_frame(table);
     if (!frame) {
@@ -187,7 +188,9 @@ Status read_other_nft_tables(const NftReader& reader, NodeReading& node) {
           fmt::format("table {} could not be read: {}", name, netlink::to_string(frame.error())));
       continue;
     }
-    if (!*frame) continue;
+    const bool of_our_name = table == ipset::nft_table_of(family);
+    if (!*frame || (of_our_name && ipset::claim_of(*frame, family) != ipset::TableClaim::foreign))
+      continue;
     auto rules = read_steps(reader, table, **frame, nullptr);
     tell_flowtables(name, rules, node);
     if (is_early || table.family == netlink::NftFamily::inet) tell_early(table, **frame, node);

@@ -7,6 +7,7 @@
 #include "cmd/ipvsctl/explain/node_reading.h"
 #include "cmd/kernel_tables.h"
 #include "ipset/nftables/nft_set_elements.h"
+#include "ipset/nftables/nft_table_claim.h"
 #include "ipset/rules/rule_iptc.h"
 #include "ipset/sets/set_catalog.h"
 
@@ -41,7 +42,9 @@ Status read_nft(ipset::FilterTable& nftables, RuleReading& reading) {
   for (const auto family : netlink::kFamilies) {
     auto contents = nftables.list(ipset::nft_table_of(family));
     if (!contents) return contents.error();
-    if (*contents) take_nft_table(reading, family, **std::move(contents));
+    const auto claim = ipset::claim_of(*contents, family);
+    if (claim != ipset::TableClaim::absent && claim != ipset::TableClaim::foreign)
+      take_nft_table(reading, family, **std::move(contents));
     const auto translates = cmd::kube_proxy_translates(family);
     if (!translates) return translates.error();
     if (*translates) reading.translated.insert(family);

@@ -16,6 +16,7 @@
 #include "cmd/ipvsctl/set_tables.h"
 #include "cmd/kernel_tables.h"
 #include "ipset/nftables/nft_set_elements.h"
+#include "ipset/nftables/nft_table_claim.h"
 #include "ipset/nftables/rule_decoding.h"
 #include "ipset/rules/nft_text.h"
 #include "ipset/rules/rule_iptc.h"
@@ -149,7 +150,7 @@ void add_nft_rules(NodePage& page, ipset::FilterTable& nftables,
   for (const auto family : netlink::kFamilies) {
     const auto frame = nftables.list_frame(ipset::nft_table_of(family));
     if (!frame) return note_unknown(page, "rules", frame.error());
-    if (*frame)
+    if (ipset::claim_of(*frame, family) == ipset::TableClaim::ours)
       add_rules_of(ipset::whole_table_of(**frame, family), family, ipset::Table::kube_ipvs, sets,
                    page.facts.node->rules);
   }

@@ -1,0 +1,102 @@
+#!/bin/bash
+# The daemon with nf_tables, and what others do to its table, or make under its name. Runs in a guest of
+# qemu_run.sh.
+#
+#   nft_neighbours_test.sh PATH_OF_IPVS_PROXIER PATH_OF_IPVSCTL
+set -u
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+source "$here/cases.sh"
+source "$here/neighbours.sh"
+daemon=$1
+ipvsctl=$2
+
+# What nft lists, in any order: chains that are made anew come last.
+table() { nft -s list table ip kube-ipvs | sort; }
+is_as_it_was() { [ "$(table)" = "$(cat "$work/table")" ]; }
+mended() { until_true is_as_it_was && all_pass || { table; tail -20 "$work/log"; return 1; }; }
+
+# A table of somebody else, with names that we use, too.
+make_theirs() {
+  nft -f - <<'END'
+table ip kube-ipvs {
+  set vips { type inet_service; elements = { 80 }; }
+  chain input { type filter hook input priority 0; policy accept; counter; }
+}
+END
+}
+theirs_is_untouched() { [ "$(table)" = "$(cat "$work/theirs")" ]; }
+
+leaves_theirs_alone() {
+  make_theirs && table >"$work/theirs" || return 1
+  start_daemon --packet-filter=nftables --ipvs-sync-period=1h
+  until_true grep -qF 'the table ip kube-ipvs of nf_tables is not ours' "$work/log" || return 1
+  sleep 1.5
+  # One line that says it, and no more than one more because a part of the work was tried again.
+  [ "$(grep -cF 'the table ip kube-ipvs of nf_tables is not ours' "$work/log")" -le 2 ] &&
+    theirs_is_untouched && ! "$ipvsctl" status --probe=healthz
+}
+tools_go_on() {
+  has "$("$ipvsctl" rules)" 'IPv6 kube-ipvs input' && "$ipvsctl" sets && "$ipvsctl" sets ip6/kube-ipvs/vips &&
+    has "$("$ipvsctl" explain 10.0.1.2 10.96.0.1:80 2>&1)" 'there is no route' &&
+    has "$("$ipvsctl" service default/web)" 'Cluster IPs' &&
+    has "$("$ipvsctl" check --manifests "$work/objects.yaml" 2>&1)" 'table kube-ipvs of nf_tables'
+}
+is_no_reason_for_nftables() {
+  stop_daemon
+  nft delete table ip6 kube-ipvs
+  has "$("$ipvsctl" plan --manifests "$work/objects.yaml" --hostname-override node 2>&1)" '+ set KUBE-CLUSTER-IP' &&
+    "$daemon" --cleanup && theirs_is_untouched
+}
+takes_over_when_it_goes() {
+  start_daemon --packet-filter=nftables --ipvs-sync-period=1h
+  until_true grep -qF 'is not ours' "$work/log" || return 1
+  nft delete table ip kube-ipvs && until_true settled && all_pass && table >"$work/table"
+}
+
+sleeping() { nft add table ip kube-ipvs '{ flags dormant; }' && mended; }
+others_chains() {
+  nft -f - <<'END' && mended
+table ip kube-ipvs {
+  set theirs { type ipv4_addr; elements = { 10.0.1.2 }; }
+  chain more { ip saddr @theirs drop; }
+  chain drop_all { type filter hook input priority -200; policy drop; jump more; }
+}
+END
+}
+others_rules() {
+  nft insert rule ip kube-ipvs input drop && mended && nft insert rule ip kube-ipvs prerouting counter accept && mended
+}
+moved_chain() {
+  nft -f - <<'END' && mended
+flush chain ip kube-ipvs input
+delete chain ip kube-ipvs input
+table ip kube-ipvs { chain input { type filter hook prerouting priority 17; policy drop; }; }
+END
+}
+other_policy() { nft add chain ip kube-ipvs input '{ policy drop; }' && mended; }
+other_type() {
+  nft -f - <<'END' && mended
+flush table ip kube-ipvs
+delete set ip kube-ipvs vips
+add set ip kube-ipvs vips { type inet_service; }
+add rule ip kube-ipvs input tcp dport @vips accept
+END
+}
+flushed() { nft flush ruleset && mended; }
+deleted() { nft delete table ip kube-ipvs && mended; }
+
+make_cluster
+check "a table of our name that somebody else made is named and left alone" leaves_theirs_alone
+check "ipvsctl goes on beside it" tools_go_on
+check "it is no reason to choose nf_tables, and --cleanup leaves it alone" is_no_reason_for_nftables
+check "our table takes its place when it goes" takes_over_when_it_goes
+check "a dormant table is woken" sleeping
+check "chains and sets of others leave our table" others_chains
+check "rules of others leave our chains" others_rules
+check "a chain of ours that somebody moved is back" moved_chain
+check "a policy that somebody changed is back" other_policy
+check "a set whose type somebody changed is made anew" other_type
+check "the table is back after nft flush ruleset" flushed
+check "the table is back after nft delete table" deleted
+stop_daemon
+finish
