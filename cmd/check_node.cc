@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "cmd/api_client.h"
+#include "cmd/firewall_warnings.h"
 #include "cmd/kernel_tables.h"
 #include "cmd/packet_filter_facts.h"
 #include "cmd/settings.h"
@@ -114,13 +115,14 @@ void read_legacy_tables(NodeFacts& facts) {
 }
 
 void read_nft(NodeFacts& facts) {
-  auto warnings = loaded_nft_warnings();
+  auto warnings = loaded_firewall_warnings();
   if (!warnings) {
     facts.unread.push_back(netlink::to_string(warnings.error()));
     return;
   }
   for (auto& warning : *warnings)
-    facts.drops.push_back({.place = "nf_tables", .what = std::move(warning)});
+    if (warning.text.starts_with("nf_tables"))
+      facts.drops.push_back({.place = "nf_tables", .what = std::move(warning.text), .certain = warning.drops});
 }
 
 // Whether there is a link of our name that is no dummy. Listing links loads nothing.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cmd/absent_tables.h"
+#include "cmd/firewall_warnings.h"
 #include "cmd/host_families.h"
 #include "cmd/packet_filter_facts.h"
 #include "cmd/settings.h"
@@ -306,17 +307,6 @@ netlink::Result<ipset::RemovedNft> loaded_nft_leftovers(netlink::Family family) 
   return ipset::find_nft_leftovers(family);
 }
 
-netlink::Result<std::vector<std::string>> loaded_nft_warnings() {
-  std::vector<std::string> warnings;
-  if (!netlink::module_present("nf_tables")) return warnings;
-  for (const auto family : netlink::kFamilies) {
-    auto found = ipset::nft_warnings(family);
-    if (!found) return found;
-    std::ranges::move(*found, std::back_inserter(warnings));
-  }
-  return warnings;
-}
-
 netlink::Result<bool> kube_proxy_translates(netlink::Family family) {
   ipset::IptcRuleTable iptables(ipset::IptcSettings{.dry_run = true});
   const auto chains = iptables.remove(ipset::translation_chains(family));
@@ -338,6 +328,9 @@ sync::ReconcilerSettings host_reconciler_settings(const Options& options,
   settings.remove_nft_leftovers = ipset::take_over_nft_leftovers;
   if (tables.packet_filter == PacketFilter::nftables)
     settings.find_translation = kube_proxy_translates;
+  settings.find_firewall_warnings = [filter = tables.packet_filter](const auto& samples) {
+    return firewall_warnings(filter, samples);
+  };
   return settings;
 }
 

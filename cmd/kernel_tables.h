@@ -74,10 +74,6 @@ netlink::Result<ProgrammedFilter> open_programmed_filter();
 // error: nf_tables does not answer, or is asked for and cannot be used.
 netlink::Result<KernelTables> open_tables_to_read(const Options& options, spdlog::logger& logger);
 
-// Warnings about chains of nf_tables that drop what Services need (nft_tables.h). None if nf_tables
-// is not loaded, because asking would load it.
-netlink::Result<std::vector<std::string>> loaded_nft_warnings();
-
 // Whether rules of kube-proxy's iptables or nftables mode translate destinations: in the legacy
 // tables, or in nf_tables if that is loaded. Loads nothing, writes nothing.
 netlink::Result<bool> kube_proxy_translates(netlink::Family family);

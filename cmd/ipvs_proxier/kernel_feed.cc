@@ -16,7 +16,7 @@ KernelFeed::KernelFeed(loop::MainLoop& loop, SyncMail& mail, const KernelTables&
                        bool local_routes, spdlog::logger& logger)
     : loop_(loop), mail_(mail) {
   watch_links(local_routes, logger);
-  if (tables.packet_filter == ipset::PacketFilter::nftables) watch_filter(tables, logger);
+  if (tables.nftables) watch_filter(tables, logger);
 }
 
 KernelFeed::~KernelFeed() {
@@ -41,17 +41,21 @@ void KernelFeed::watch_links(bool local_routes, spdlog::logger& logger) {
 
 void KernelFeed::watch_filter(const KernelTables& tables, spdlog::logger& logger) {
   std::vector<netlink::NftTableKey> ours;
-  for (const auto family : netlink::kFamilies) ours.push_back(ipset::nft_table_of(family));
+  if (tables.packet_filter == ipset::PacketFilter::nftables)
+    for (const auto family : netlink::kFamilies) ours.push_back(ipset::nft_table_of(family));
   auto monitor = netlink::NftMonitor::open(std::move(ours), tables.nftables->port());
   if (!monitor) {
-    logger.warn("{}: changes of our table are noticed only every ipvs.syncPeriod",
+    logger.warn("{}: changes of nf_tables are noticed only every ipvs.syncPeriod",
                 netlink::to_string(monitor.error()));
     return;
   }
   filter_ = *std::move(monitor);
-  loop_.watch(filter_->fd(), [this] {
+  const bool holds_ours = tables.packet_filter == ipset::PacketFilter::nftables;
+  loop_.watch(filter_->fd(), [this, holds_ours] {
+    const auto events = filter_->take();
     sync::SyncInput input;
-    input.filter_changed = !filter_->take().empty();
+    input.filter_changed = holds_ours && !events.empty();
+    input.firewall_changed = events.base_chains || events.overrun;
     if (!input.empty()) mail_.put(std::move(input));
   });
 }

@@ -1,9 +1,9 @@
 #pragma once
 
 // KernelFeed: passes notifications of the kernel to the sync thread: changes of links, addresses
-// and routes, and changes by others of our table of nf_tables. Main thread only. Without a kind of
-// notification only the periodic reading (ipvs.syncPeriod) finds what others change; that is
-// logged.
+// and routes, changes by others of our table of nf_tables, and of any base chain. Main thread only.
+// Without a kind of notification only the periodic reading (ipvs.syncPeriod) finds what others
+// change; that is logged.
 
 #include <memory>
 

@@ -14,6 +14,7 @@
 #include <fmt/ranges.h>
 
 #include "cmd/command_line.h"
+#include "cmd/firewall_warnings.h"
 #include "cmd/ipvsctl/control_client.h"
 #include "cmd/ipvsctl/listing/entry_text.h"
 #include "cmd/kernel_tables.h"
@@ -177,14 +178,15 @@ std::optional<netlink::IpvsInfo> read_ipvs() {
 KernelFacts read_kernel() {
   utsname names{};
   ::uname(&names);
-  KernelFacts facts{
-      .release = names.release,
-      .ipvs = read_ipvs(),
-      .modules = {},
-      .schedulers = {},
-      .ipvs_conntrack = {},
-      // Without permission there are none.
-      .firewall_warnings = cmd::loaded_nft_warnings().value_or(std::vector<std::string>{})};
+  KernelFacts facts{.release = names.release,
+                    .ipvs = read_ipvs(),
+                    .modules = {},
+                    .schedulers = {},
+                    .ipvs_conntrack = {},
+                    .firewall_warnings = {}};
+  // Without permission there are none.
+  if (auto warnings = cmd::loaded_firewall_warnings())
+    for (auto& warning : *warnings) facts.firewall_warnings.push_back(std::move(warning.text));
   for (const auto& module : shown_modules())
     facts.modules[module] = netlink::module_present(module);
   for (const auto scheduler : kKnownSchedulers)

@@ -1,7 +1,6 @@
 #include "ipset/nft/nft_jumps.h"
 
 #include <linux/netfilter/nf_tables.h>
-#include <linux/netfilter/nf_tables_compat.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netlink.h>
 #include <sys/socket.h>
@@ -20,8 +19,7 @@ using netlink::Result;
 
 // <linux/netfilter/nf_tables.h>: NFT_NAME_MAXLEN with its NUL.
 constexpr std::uint16_t kLongestName = 255;
-// <linux/netfilter.h>, which defines what <netinet/in.h> does: NF_DROP and NFPROTO_INET.
-constexpr std::uint32_t kVerdictDrop = 0;
+// <linux/netfilter.h>, which defines what <netinet/in.h> does: NFPROTO_INET.
 constexpr std::uint8_t kBothFamilies = 1;
 
 constexpr std::array kRulePolicy = {
@@ -39,8 +37,6 @@ constexpr std::array kDataPolicy = {AttrRule{NFTA_DATA_VERDICT, AttrKind::nested
 constexpr std::array kVerdictPolicy = {
     AttrRule{NFTA_VERDICT_CODE, AttrKind::u32},
     AttrRule{NFTA_VERDICT_CHAIN, AttrKind::string, 0, kLongestName}};
-constexpr std::array kTargetPolicy = {
-    AttrRule{NFTA_TARGET_NAME, AttrKind::string, 0, kLongestName}};
 
 using MaybeChain = std::optional<std::string>;
 
@@ -77,28 +73,6 @@ Result<MaybeChain> target_of(ByteView expression) {
   if (!verdict) return verdict.error();
   const auto chain = *verdict ? (*verdict)->string(NFTA_VERDICT_CHAIN) : std::nullopt;
   return chain ? MaybeChain(*chain) : MaybeChain{};
-}
-
-enum class Step : std::uint8_t { goes_on, drops, decides_otherwise };
-
-// What an expression does with every packet.
-Result<Step> step_of(ByteView expression) {
-  const auto reader = AttrReader::parse(expression, kExpressionPolicy);
-  if (!reader) return reader.error();
-  const auto name = reader->string(NFTA_EXPR_NAME).value_or("");
-  if (name == "counter" || name == "log") return Step::goes_on;
-  if (name == "reject") return Step::drops;
-  const auto data = reader->nested(NFTA_EXPR_DATA);
-  if (name == "target" && data) {
-    const auto target = AttrReader::parse(*data, kTargetPolicy);
-    if (!target) return target.error();
-    return target->string(NFTA_TARGET_NAME) == "REJECT" ? Step::drops : Step::decides_otherwise;
-  }
-  if (name != "immediate" || !data) return Step::decides_otherwise;
-  const auto verdict = verdict_in(*data);
-  if (!verdict) return verdict.error();
-  const bool drops = *verdict && (*verdict)->be32(NFTA_VERDICT_CODE) == kVerdictDrop;
-  return drops ? Step::drops : Step::decides_otherwise;
 }
 
 std::uint8_t family_number(std::string_view family) {
@@ -138,22 +112,6 @@ Result<std::optional<NftJump>> decode_jump(ByteView payload) {
     return std::optional(std::move(jump));
   }
   return std::optional<NftJump>{};
-}
-
-Result<bool> decode_drop_of_all(ByteView payload) {
-  if (payload.size() < sizeof(nfgenmsg)) return netlink::malformed("a rule without its header");
-  const auto rule = AttrReader::parse(payload.subspan(sizeof(nfgenmsg)), kRulePolicy);
-  if (!rule) return rule.error();
-  auto expressions = rule->nested(NFTA_RULE_EXPRESSIONS).value_or(ByteView{});
-  while (!expressions.empty()) {
-    std::uint16_t type = 0;
-    const auto expression = netlink::take_attribute(expressions, type);
-    if (!expression) return netlink::malformed("an expression is cut short");
-    const auto step = step_of(*expression);
-    if (!step) return step.error();
-    if (*step != Step::goes_on) return *step == Step::drops;
-  }
-  return false;
 }
 
 }  // namespace ipvsproxier::ipset

@@ -1,6 +1,6 @@
 #pragma once
 
-// Decodes nf_tables rules that lead to another chain, or drop everything. Pure; any thread.
+// Decodes nf_tables rules that lead to another chain. Pure; any thread.
 //
 //   nlmsghdr | nfgenmsg family | TABLE CHAIN HANDLE EXPRESSIONS{ ELEM{ NAME DATA{...} } ... } ...
 //
@@ -32,9 +32,5 @@ netlink::Bytes list_rules_request(std::string_view family, std::string_view tabl
 // Decodes one message of the dump; `payload` starts with nfgenmsg. nullopt: the rule leads to no
 // chain. `malformed` for bytes that break the policy.
 netlink::Result<std::optional<NftJump>> decode_jump(netlink::ByteView payload);
-
-// Whether the rule drops or rejects every packet that reaches it: nothing but counters and log
-// entries stand before. Also a REJECT of iptables-nft. `malformed` as in decode_jump().
-netlink::Result<bool> decode_drop_of_all(netlink::ByteView payload);
 
 }  // namespace ipvsproxier::ipset

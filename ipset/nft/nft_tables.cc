@@ -199,44 +199,6 @@ Result<Context> open_context() {
   return context;
 }
 
-// Whether a rule of the chain drops everything that reaches it.
-Result<bool> has_drop_of_all(netlink::NlChannel& channel, const NftChain& chain) {
-  bool found = false;
-  const auto listed =
-      channel.dump(Operation::rule, list_rules_request(chain.family, chain.table, chain.name),
-                   [&](netlink::ByteView payload) -> netlink::Status {
-                     const auto drops = decode_drop_of_all(payload);
-                     if (!drops) return drops.error();
-                     found = found || *drops;
-                     return {};
-                   });
-  if (listed) return found;
-  return netlink::in_context(listed.error(),
-                             fmt::format("nftables: list rules of {} {}", chain.table, chain.name));
-}
-
-// The kernel may lack a family: it then has no such chains.
-Result<std::vector<std::string>> find_warnings(nft_ctx& context,
-                                               const std::vector<std::string>& families) {
-  auto channel = netlink::NlChannel::open(NETLINK_NETFILTER);
-  if (!channel) return channel.error();
-  std::vector<std::string> warnings;
-  for (const auto& family : families) {
-    const auto text = run(context, "list chains " + family);
-    if (!text && means_none(text.error().sys_errno)) continue;
-    if (!text) return text.error();
-    for (auto& chain : read_nft_chains(*text)) {
-      if (!drops_services(chain) && is_passed_by_services(chain)) {
-        const auto drops = has_drop_of_all(*channel, chain);
-        if (!drops) return drops.error();
-        chain.drops_by_rule = *drops;
-      }
-      if (drops_services(chain)) warnings.push_back(dropping_warning(chain));
-    }
-  }
-  return warnings;
-}
-
 Result<RemovedNft> remove_leftovers(Family family, Leave leave) {
   RemovedNft removed;
   if (!kernel_has_netfilter_sockets()) return removed;
@@ -264,11 +226,7 @@ Result<RemovedNft> find_nft_leftovers(Family family) {
 }
 
 Result<RemovedNft> take_over_nft_leftovers(Family family) {
-  auto removed = remove_leftovers(family, Leave::what_drops_need);
-  if (!removed) return removed;
-  // A failure to find warnings does not undo or hide the removal.
-  if (auto warnings = nft_warnings(family)) removed->warnings = std::move(*warnings);
-  return removed;
+  return remove_leftovers(family, Leave::what_drops_need);
 }
 
 Result<bool> nft_translates(Family family) {
@@ -283,16 +241,6 @@ Result<bool> nft_translates(Family family) {
     return chain.table == kNftTable ||
            (chain.table == to_string(translating.table) && names_chain(translating, chain.name));
   });
-}
-
-Result<std::vector<std::string>> nft_warnings(Family family) {
-  if (!kernel_has_netfilter_sockets()) return std::vector<std::string>();
-  const auto context = open_context();
-  if (!context) return context.error();
-  std::vector<std::string> families = {name_of(family)};
-  // Chains of inet apply to both families; they are reported once.
-  if (family == Family::ipv4) families.emplace_back("inet");
-  return find_warnings(**context, families);
 }
 
 }  // namespace ipvsproxier::ipset

@@ -25,19 +25,14 @@ netlink::Result<RemovedNft> remove_nft_leftovers(netlink::Family family);
 
 // Like remove_nft_leftovers(), for the moment when our rules in the legacy tables replace the
 // leftovers. A chain that accepts packets which its built-in chain drops by policy stays, with the
-// jumps to it: no rule in the legacy tables can replace it (nft_chains.h). Adds the warnings of
-// nft_warnings().
+// jumps to it: no rule in the legacy tables can replace it (nft_chains.h).
 netlink::Result<RemovedNft> take_over_nft_leftovers(netlink::Family family);
 
 // Whether kube-proxy's table of nftables mode is there, or chains of iptables-nft in which its
 // iptables mode translates destinations. Loads nf_tables as remove_nft_leftovers() does.
 netlink::Result<bool> nft_translates(netlink::Family family);
 
-// What take_over_nft_leftovers() would remove, without the warnings. Changes nothing.
+// What take_over_nft_leftovers() would remove. Changes nothing.
 netlink::Result<RemovedNft> find_nft_leftovers(netlink::Family family);
-
-// Warnings about the chains of this family that drop packets of Services (nft_chains.h). Chains of
-// the family inet are reported with IPv4.
-netlink::Result<std::vector<std::string>> nft_warnings(netlink::Family family);
 
 }  // namespace ipvsproxier::ipset

@@ -398,7 +398,6 @@ struct RemovedNft {
   std::vector<std::string>
       held_back;                    // "ip filter KUBE-FORWARD": chains that stay, see nft_tables.h
   std::vector<std::string> in_use;  // "ip nat KUBE-MARK-MASQ": others lead to them, they stay
-  std::vector<std::string> warnings;  // about chains that drop by policy, with advice
 
   friend bool operator==(const RemovedNft&, const RemovedNft&) = default;
 };

@@ -80,6 +80,9 @@ Result<std::uint32_t> decode_nft_generation(ByteView payload);
 // The generation that a notification of the end of a transaction tells; nullopt for others.
 std::optional<std::uint32_t> nft_generation_of(const MessageView& notification);
 
+// Whether a base chain was made, changed or removed.
+bool is_about_nft_base_chain(const MessageView& notification);
+
 // The table that a notification is about; nullopt for one that is about none (the end of a
 // transaction), is not of nf_tables, or cannot be read.
 std::optional<NftTableKey> nft_table_of(const MessageView& notification);

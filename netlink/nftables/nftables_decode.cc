@@ -255,6 +255,14 @@ std::optional<std::uint32_t> nft_generation_of(const MessageView& notification) 
   return generation ? std::optional(*generation) : std::nullopt;
 }
 
+bool is_about_nft_base_chain(const MessageView& notification) {
+  constexpr int kNew = NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_NEWCHAIN;
+  constexpr int kGone = NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_DELCHAIN;
+  if (notification.type != kNew && notification.type != kGone) return false;
+  const auto chain = decode_nft_chain(notification.payload);
+  return chain && chain->chain.base;
+}
+
 std::optional<NftTableKey> nft_table_of(const MessageView& notification) {
   // The end of a transaction has a number in the place of a name.
   const auto type = notification.type;

@@ -27,7 +27,8 @@ struct NftChange {
 struct NftEvents {
   std::set<NftChange> changes;
   std::optional<std::uint32_t> generation;  // of the last transaction that is told, of any table
-  bool overrun = false;  // notifications were lost: any of our tables may have changed
+  bool base_chains = false;  // somebody made, changed or removed a base chain of any table
+  bool overrun = false;      // notifications were lost: any of our tables may have changed
 
   bool empty() const { return changes.empty() && !overrun; }
 };

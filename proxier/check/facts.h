@@ -91,6 +91,7 @@ struct WriterFact {
 struct DropFact {
   std::string place;  // "legacy IPv4 table filter, chain INPUT"
   std::string what;   // "the policy is DROP"
+  bool certain = true;
 
   friend auto operator<=>(const DropFact&, const DropFact&) = default;
 };

@@ -320,6 +320,8 @@ struct Metrics::State {
   Gauge& unreadable_flows =
       in.gauge("ipvsproxier_udp_flows_unreadable",
                "1 while stale UDP flows stay because the kernel does not list its flows");
+  Gauge& firewall = in.gauge("ipvsproxier_firewall_drops",
+                             "Chains of others in a packet filter that drop packets of Services");
   Gauge& agreement =
       in.gauge("ipvsproxier_last_full_agreement_timestamp_seconds",
                "When the whole kernel was last read and held, or then got, what it should hold");
@@ -383,6 +385,10 @@ void Metrics::kernel_removal_held(std::size_t count) {
 
 void Metrics::flows_unreadable(bool are) {
   state_->unreadable_flows.Set(are ? 1 : 0);
+}
+
+void Metrics::firewall_drops(std::size_t chains) {
+  state_->firewall.Set(as_double(chains));
 }
 
 void Metrics::services_meet_foreign(Family family, std::size_t count) {

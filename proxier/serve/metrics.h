@@ -30,6 +30,7 @@
 //   repairs_total                                                        repaired()
 //   real_servers_draining                                                servers_draining()
 //   udp_flows_unreadable                                                 flows_unreadable()
+//   firewall_drops                                                       firewall_drops()
 //   refused{ip_family,kind}                                              things_refused()
 //   services_meeting_foreign{ip_family}                                  services_meet_foreign()
 //   packet_filter_info{filter,reason}                                    packet_filter()
@@ -83,6 +84,8 @@ class Metrics {
   // (--mass-removal-brake).
   void kernel_removal_held(std::size_t count);
   void flows_unreadable(bool are);  // stale flows then stay
+  // The number of chains of others that drop packets of Services.
+  void firewall_drops(std::size_t chains);
   // Number of entries that the kernel currently refuses because of the objects that ask for them:
   // virtual services (or their real servers), addresses or set elements.
   void things_refused(netlink::Family family, NetlinkKind kind, std::size_t count);

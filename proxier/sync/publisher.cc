@@ -67,6 +67,7 @@ void Publisher::ended(SyncReport report, std::chrono::steady_clock::duration too
   metrics_.servers_draining(report.draining);
   metrics_.kernel_removal_held(report.doubted);
   metrics_.flows_unreadable(report.flows_unreadable);
+  metrics_.firewall_drops(report.firewall_drops);
   if (report.whole && report.settled) metrics_.kernel_agreed(now);
   for (const auto family : families_) {
     metrics_.sync_took(family, took);

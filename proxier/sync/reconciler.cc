@@ -56,7 +56,8 @@ Reconciler::Reconciler(Kernel kernel, ReconcilerSettings settings, spdlog::logge
       holding_(logger, settings_.doubt_first_lists),
       refusals_(logger),
       drain_(settings_.drain),
-      take_over_(kernel_.rules, kernel_.other, settings_.remove_nft_leftovers, logger_) {}
+      take_over_(kernel_.rules, kernel_.other, settings_.remove_nft_leftovers, logger_),
+      firewall_(settings_.find_firewall_warnings, logger_) {}
 
 void Reconciler::take(SyncInput input) {
   if (state_ == State::waiting_for_lists && input.changes.complete) state_ = State::unread;
@@ -72,6 +73,7 @@ void Reconciler::take(SyncInput input) {
   look_at_all_ = look_at_all_ || let_go || cluster_.complete != was_complete;
   link_events_.merge(std::move(input.links));
   filter_changed_ = filter_changed_ || input.filter_changed;
+  if (input.firewall_changed) firewall_.hurry();
 }
 
 SyncReport Reconciler::run(TimePoint now, const std::stop_token& stop) {
@@ -86,6 +88,8 @@ SyncReport Reconciler::run(TimePoint now, const std::stop_token& stop) {
     sync_whole(now, pass);
   if (drain_.next() && now >= *drain_.next() && !stop.stop_requested()) drain(now, pass);
   if (!stop.stop_requested()) purge_flows(now, pass);
+  if (has_mirror() && (pass.whole || firewall_.is_due(now)))
+    firewall_.look(planner_.desired(), now);
   auto report = finish(now, pass);
   const auto took = std::chrono::steady_clock::now() - begin;
   note_standing(report, took);
@@ -110,6 +114,7 @@ void Reconciler::answer(const std::vector<Question>& questions, TimePoint now) c
   standing.wrong = log_.standing();
   if (const auto doubted = holding_.doubted(planner_.desired()); !doubted.empty())
     standing.wrong.push_back(doubted);
+  for (const auto& warning : firewall_.dropping()) standing.wrong.push_back(warning);
   const Inspection inspection{cluster_, planner_, mirror_.state(), standing,
                               drain_,   changes_, refusals_,       now};
   for (const auto& question : questions) question(inspection);
@@ -134,7 +139,8 @@ TimePoint Reconciler::due() const {
 
 TimePoint Reconciler::due_by_time() const {
   auto when = schedule_.due();
-  for (const auto& next : {retries_.next(), refusals_.next(), drain_.next(), flows_.next()})
+  for (const auto& next :
+       {retries_.next(), refusals_.next(), drain_.next(), flows_.next(), firewall_.next()})
     if (next) when = std::min(when, *next);
   return when;
 }
@@ -442,6 +448,7 @@ SyncReport Reconciler::finish(TimePoint now, Pass& pass) {
   report.flows_unreadable = flows_.unreadable().has_value();
   if (report.flows_unreadable && (pass.whole || !pass.purges.empty()))
     pass.warnings.push_back(*flows_.unreadable());
+  report.firewall_drops = firewall_.drops();
   report.repairs = pass.repairs;
   report.draining = drain_.size();
   report.doubted = holding_.doubted_count(planner_.desired());

@@ -35,6 +35,7 @@
 #include "proxier/sync/applier.h"
 #include "proxier/sync/drain.h"
 #include "proxier/sync/drift.h"
+#include "proxier/sync/firewall_watch.h"
 #include "proxier/sync/health_reports.h"
 #include "proxier/sync/holding.h"
 #include "proxier/sync/host_setup.h"
@@ -64,6 +65,7 @@ struct ReconcilerSettings {
   // Asked before the first write, and at the end of a take-over. Empty: our rules disturb no
   // translation.
   FindTranslation find_translation;
+  FindFirewallWarnings find_firewall_warnings;  // empty: nobody looks
   // Called on the sync thread if the first lists ask for so much less than the kernel holds that
   // they must be repeated before anything is removed (holding.h). Empty: the lists are believed.
   std::function<void()> doubt_first_lists;
@@ -203,6 +205,7 @@ class Reconciler {
   LastChanges changes_;
   StaleFlows flows_;
   TakeOver take_over_;
+  FirewallWatch firewall_;
 };
 
 }  // namespace ipvsproxier::sync

@@ -58,10 +58,12 @@ struct SyncInput {
   netlink::LinkEvents links;
   // Others changed what holds our sets and rules, or may have: notifications were lost.
   bool filter_changed = false;
+  bool firewall_changed = false;  // others made, changed or removed base chains of nf_tables
   std::vector<Question> questions;
 
   bool empty() const {
-    return changes.empty() && links.empty() && !filter_changed && questions.empty();
+    return changes.empty() && links.empty() && !filter_changed && !firewall_changed &&
+           questions.empty();
   }
   // A caller is waiting for an answer.
   bool urgent() const { return !questions.empty(); }
@@ -69,6 +71,7 @@ struct SyncInput {
     changes.merge(std::move(later.changes));
     links.merge(std::move(later.links));
     filter_changed = filter_changed || later.filter_changed;
+    firewall_changed = firewall_changed || later.firewall_changed;
     std::move(later.questions.begin(), later.questions.end(), std::back_inserter(questions));
   }
 };

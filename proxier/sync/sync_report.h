@@ -49,8 +49,9 @@ struct SyncReport {
   // Families whose kernel state is as desired, except for refusals because of an object: nothing
   // else waits for a retry.
   std::set<netlink::Family> well;
-  bool settled = false;           // all families are in `well`
-  bool flows_unreadable = false;  // stale flows stay: the kernel does not list flows
+  bool settled = false;            // all families are in `well`
+  bool flows_unreadable = false;   // stale flows stay: the kernel does not list flows
+  std::size_t firewall_drops = 0;  // chains of others that drop packets of Services
   serve::ServiceHealthChanges health;
 
   bool complete() const { return problems == 0 && failures == 0 && refused == 0; }

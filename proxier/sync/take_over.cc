@@ -154,7 +154,6 @@ bool TakeOver::remove_nft(Family family) {
   for (const auto& chain : gone->in_use)
     tell_once(fmt::format("chain {} of a kube-proxy with iptables-nft {}", chain,
                           ipset::in_use_text(chain)));
-  for (const auto& warning : gone->warnings) tell_once(warning);
   return true;
 }
 

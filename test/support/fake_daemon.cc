@@ -56,6 +56,7 @@ FakeDaemon::FakeDaemon(FakeDaemonSettings settings)
   settings_.options = std::move(settings.options);
   settings_.drain = settings.drain;
   settings_.remove_nft_leftovers = std::move(settings.remove_nft_leftovers);
+  settings_.find_firewall_warnings = std::move(settings.find_firewall_warnings);
   settings_.doubt_first_lists = std::move(settings.doubt_first_lists);
   settings_.host = std::move(settings.host);
   restart();

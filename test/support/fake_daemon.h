@@ -64,6 +64,7 @@ struct FakeDaemonSettings {
   sync::DrainTimes drain;
   plan::PlannerOptions options = {.families = {netlink::Family::ipv4}};
   sync::RemoveNftLeftovers remove_nft_leftovers;
+  sync::FindFirewallWarnings find_firewall_warnings = {};
   std::function<void()> doubt_first_lists;
   std::optional<sync::HostSetup> host;
 };

@@ -42,20 +42,5 @@ TEST_CASE("what accepts where its own table drops is needed") {
   CHECK_FALSE(accepts_what_drops({"ip", "filter", "KUBE-IPVS-FILTER", "", false}, chains));
 }
 
-TEST_CASE("a chain that drops is told with the rule that it needs") {
-  const auto chains = read_nft_chains(kListing);
-  CHECK(drops_services(chains[0]));
-  CHECK_FALSE(drops_services(chains[2]));
-  CHECK_FALSE(drops_services({"ip", "x", "pre", "prerouting", true}));
-  CHECK(
-      dropping_warning(chains[0]) ==
-      "nf_tables chain ip filter FORWARD drops by policy, and no rule of ours or of another chain "
-      "lets through what it drops: unless rules of its own accept the answers of pods, Services "
-      "do not work; add them, as in: nft insert rule ip filter FORWARD ct state "
-      "established,related accept");
-  CHECK(dropping_warning({"ip6", "host", "in", "input", true})
-            .ends_with("nft insert rule ip6 host in ip6 daddr { SERVICE ADDRESSES } accept"));
-}
-
 }  // namespace
 }  // namespace ipvsproxier::ipset

@@ -96,27 +96,6 @@ auto target(const char* name) {
   return std::pair("target", [name](MessageWriter& writer) { writer.put_string(1, name); });
 }
 
-TEST_CASE("a rule drops everything if nothing but counters and logs stand before") {
-  constexpr std::uint32_t kDrop = 0;
-  constexpr std::uint32_t kAccept = 1;
-  const auto drops = [](const Bytes& rule) { return decode_drop_of_all(rule).value(); };
-  CHECK(drops(ListedRule().with(verdict(kDrop))));
-  CHECK(drops(ListedRule().with(plain("counter"), plain("log"), verdict(kDrop))));
-  CHECK(drops(ListedRule().with(plain("counter"), plain("reject"))));
-  CHECK(drops(ListedRule().with(plain("counter"), target("REJECT"))));
-  CHECK_FALSE(drops(ListedRule().with(verdict(kAccept))));
-  CHECK_FALSE(drops(ListedRule().with(plain("meta"), plain("cmp"), verdict(kDrop))));
-  CHECK_FALSE(drops(ListedRule().with(plain("match"), plain("reject"))));
-  CHECK_FALSE(drops(ListedRule().with(target("LOG"))));
-  CHECK_FALSE(drops(ListedRule().with(plain("immediate"))));
-  CHECK_FALSE(drops(ListedRule().with(plain("counter"))));
-  CHECK_FALSE(drops(ListedRule().take()));
-  CHECK_FALSE(decode_drop_of_all(Bytes(2)));
-  auto cut = ListedRule().with(plain("counter"), verdict(kDrop));
-  cut.resize(cut.size() - 8);
-  CHECK_FALSE(decode_drop_of_all(cut));
-}
-
 TEST_CASE("a rule that jumps to a chain tells it") {
   const auto code = GENERATE(kJump, kGoto);
   CHECK(decode_jump(ListedRule().with_verdict(code, "KUBE-SERVICES")).value() ==

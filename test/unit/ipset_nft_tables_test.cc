@@ -4,9 +4,6 @@
 
 #include "ipset/nft/nft_tables.h"
 
-#include <nftables/libnftables.h>
-#include <sched.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -16,6 +13,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "test/support/nft_namespace.h"
 #include "test/support/paths.h"
 
 // libnftables and the libxtables under it keep what they read of iptables-nft's rules.
@@ -28,28 +26,8 @@ namespace ipvsproxier::ipset {
 namespace {
 
 using netlink::Family;
-
-// What nft prints; "failed" if it does not do it.
-std::string nft(const std::string& commands) {
-  const std::unique_ptr<nft_ctx, decltype(&nft_ctx_free)> context(nft_ctx_new(NFT_CTX_DEFAULT),
-                                                                  nft_ctx_free);
-  nft_ctx_buffer_output(context.get());
-  nft_ctx_buffer_error(context.get());
-  if (nft_run_cmd_from_buffer(context.get(), commands.c_str()) != 0) return "failed";
-  return nft_ctx_get_output_buffer(context.get());
-}
-
-void enter_namespace() {
-  // As where iptables is not installed: libnftables has no plugins that explain its rules.
-  ::setenv("XTABLES_LIBDIR", "/nonexistent", 1);
-  static const bool usable = unshare(CLONE_NEWNET) == 0 &&
-                             socket(AF_NETLINK, SOCK_RAW, 12) >= 0 &&  // NETLINK_NETFILTER
-                             nft("add table ip probe; add table ip6 probe; delete table ip probe; "
-                                 "delete table ip6 probe") != "failed";
-  if (usable) return;
-  std::puts("no namespace with nf_tables can be made here");
-  std::_Exit(77);
-}
+using test::enter_namespace;
+using test::nft;
 
 // What is written to standard error while this lives, also by libraries.
 class StandardError {
@@ -230,57 +208,12 @@ TEST_CASE("chains of iptables-nft that accept what their table drops by policy a
   CHECK(taken->held_back == std::vector<std::string>{name + " filter KUBE-FORWARD"});
   CHECK(taken->chains == 2);
   CHECK(taken->jumps == 2);
-  REQUIRE(taken->warnings.size() == 1);
-  CHECK(taken->warnings[0].find("chain " + name + " filter FORWARD drops by policy") !=
-        std::string::npos);
   CHECK(shell(saved) ==
         "*filter\n:INPUT ACCEPT\n:FORWARD DROP\n:OUTPUT ACCEPT\n:KUBE-FORWARD -\n"
         "-A FORWARD -m comment --comment \"kubernetes forwarding rules\" -j KUBE-FORWARD\n"
         "-A KUBE-FORWARD -m mark --mark 0x4000/0x4000 -j ACCEPT\nCOMMIT\n");
   // To hand a node back is another thing.
   CHECK(removed(family) == RemovedNft{.jumps = 1, .chains = 1});
-}
-
-TEST_CASE("chains of the host that drop by policy are told") {
-  enter_namespace();
-  REQUIRE(
-      nft("flush ruleset; add table inet host; add chain inet host incoming { type filter hook "
-          "input "
-          "priority 0; policy drop; }; add chain inet host fine { type filter hook forward "
-          "priority 0; policy accept; }; add table ip6 other; add chain ip6 other passing { type "
-          "filter hook forward priority 10; policy drop; }; add chain ip6 other before { type "
-          "filter hook prerouting priority 10; policy drop; }") == "");
-  const auto v4 = nft_warnings(Family::ipv4);
-  const auto v6 = nft_warnings(Family::ipv6);
-  REQUIRE(v4);
-  REQUIRE(v6);
-  REQUIRE(v4->size() == 1);
-  CHECK(v4->front().find("chain inet host incoming drops by policy") != std::string::npos);
-  REQUIRE(v6->size() == 1);
-  CHECK(v6->front().ends_with(
-      "nft insert rule ip6 other passing ct state established,related accept"));
-}
-
-// As firewalld makes them: accepted is what rules before accept.
-TEST_CASE("chains of the host with a rule that drops all that reaches it are told") {
-  enter_namespace();
-  REQUIRE(
-      nft("flush ruleset; add table inet wall; add chain inet wall forwarded { type filter hook "
-          "forward priority 10; policy accept; }; add chain inet wall fine { type filter hook "
-          "input priority 10; policy accept; }; add rule inet wall forwarded ct state "
-          "established,related accept; add rule inet wall forwarded counter reject; add rule "
-          "inet wall fine ct state invalid drop; add rule inet wall fine tcp dport 22 reject; "
-          "add table ip6 other; add chain ip6 other out { type filter hook output priority 0; "
-          "}; add rule ip6 other out drop") == "");
-  const auto v4 = nft_warnings(Family::ipv4);
-  const auto v6 = nft_warnings(Family::ipv6);
-  REQUIRE(v4);
-  REQUIRE(v6);
-  REQUIRE(v4->size() == 1);
-  CHECK(v4->front().find("chain inet wall forwarded has a rule without a condition that drops") !=
-        std::string::npos);
-  REQUIRE(v6->size() == 1);
-  CHECK(v6->front().find("chain ip6 other out has a rule") != std::string::npos);
 }
 
 }  // namespace

@@ -192,11 +192,13 @@ TEST_CASE_METHOD(MetricsFixture, "our own metrics") {
   metrics.servers_draining(17);
   CHECK(read().at("ipvsproxier_udp_flows_unreadable") == 0);
   metrics.flows_unreadable(true);
+  metrics.firewall_drops(3);
   metrics.kernel_agreed(kWall);
   status.watch_heard(Resource::nodes);
   clock.advance(milliseconds(2500));
   const auto text = read();
   CHECK(text.at("ipvsproxier_udp_flows_unreadable") == 1);
+  CHECK(text.at("ipvsproxier_firewall_drops") == 3);
   CHECK(text.at("ipvsproxier_netlink_messages_total{kind=\"ipvs\"}") == 100);
   CHECK(text.at("ipvsproxier_netlink_errors_total{kind=\"ipvs\"}") == 1);
   CHECK(text.at("ipvsproxier_netlink_messages_total{kind=\"conntrack\"}") == 3);

@@ -108,6 +108,7 @@ TEST_CASE("a report becomes metrics") {
   report.requests = {.ipvs = 10, .links = 11, .sets = 12, .conntrack = 13};
   report.failed.ipvs = 4;
   report.flows_unreadable = true;
+  report.firewall_drops = 2;
   report.refusals[Family::ipv6].by_foreign = 3;
   rig.publisher.ended(std::move(report), 1ms);
   const auto text = rig.text();
@@ -125,6 +126,7 @@ TEST_CASE("a report becomes metrics") {
         R"(netlink_messages_total{kind="set"} 12)",
         R"(netlink_messages_total{kind="conntrack"} 13)", R"(netlink_errors_total{kind="ipvs"} 4)",
         R"(netlink_errors_total{kind="conntrack"} 2)", "ipvsproxier_udp_flows_unreadable 1",
+        "ipvsproxier_firewall_drops 2",
         R"(ipvsproxier_services_meeting_foreign{ip_family="IPv4"} 0)",
         R"(ipvsproxier_services_meeting_foreign{ip_family="IPv6"} 3)"})
     CHECK_THAT(text, Contains(std::string(line) + "\n"));

@@ -232,7 +232,7 @@ TEST_CASE("take-over: what nf_tables drops by policy is told once") {
   FakeDaemon daemon(
       {.remove_nft_leftovers = [&](Family family) -> netlink::Result<ipset::RemovedNft> {
         if (family == Family::ipv4)
-          return ipset::RemovedNft{.held_back = {"ip filter KUBE-FORWARD"}, .warnings = {"drops"}};
+          return ipset::RemovedNft{.held_back = {"ip filter KUBE-FORWARD"}};
         if (fails) return Error{ErrorKind::denied, EPERM, "nft"};
         return ipset::RemovedNft{};
       }});

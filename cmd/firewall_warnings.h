@@ -1,0 +1,21 @@
+#pragma once
+
+// Chains of others that drop packets of Services, in nf_tables and legacy iptables. One thread.
+
+#include <vector>
+
+#include "ipset/nft/host_firewall.h"
+#include "ipset/rules/packet_filter.h"
+#include "netlink/result.h"
+
+namespace ipvsproxier::cmd {
+
+// `filter` has our rules: in legacy iptables they let pass what pods answer. Loads nothing, makes
+// no table. A kernel without nf_tables has no chains in it.
+netlink::Result<std::vector<ipset::FirewallWarning>> firewall_warnings(
+    ipset::PacketFilter filter, const std::vector<ipset::FirewallSample>& samples);
+
+// With samples of the virtual services in the kernel.
+netlink::Result<std::vector<ipset::FirewallWarning>> loaded_firewall_warnings();
+
+}  // namespace ipvsproxier::cmd

@@ -1,0 +1,389 @@
+#include "ipset/nft/firewall_judge.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+namespace ipvsproxier::ipset {
+
+namespace {
+
+using netlink::Bytes;
+using netlink::ByteView;
+using netlink::NftVerdict;
+using netlink::NftVerdictCode;
+
+constexpr std::size_t kMostDepth = 16;      // NFT_JUMP_STACK_SIZE
+constexpr std::size_t kMostRules = 20'000;  // judged of one packet; others' tables may be huge
+
+enum class Truth : std::uint8_t { no, maybe, yes };
+
+// A byte of a register, if it is known.
+using Known = std::optional<std::uint8_t>;
+
+// Numbers by which the kernel lists registers: 1 to 4 are 16 bytes each, those from 8 four bytes.
+constexpr std::size_t kRegisterBytes = 64;
+std::size_t place_of(std::uint32_t number) {
+  if (number >= 8) return (number - 8) * std::size_t{4};
+  return number == 0 ? kRegisterBytes : (number - 1) * std::size_t{16};
+}
+
+// Registers of one rule.
+class Registers {
+ public:
+  void store(std::uint32_t number, const std::vector<Known>& value) {
+    for (std::size_t i = 0, at = place_of(number); i < value.size() && at + i < kRegisterBytes; ++i)
+      bytes_[at + i] = value[i];
+  }
+  std::vector<Known> load(std::uint32_t number, std::size_t size) const {
+    std::vector<Known> value(size);
+    for (std::size_t i = 0, at = place_of(number); i < size && at + i < kRegisterBytes; ++i)
+      value[i] = bytes_[at + i];
+    return value;
+  }
+
+ private:
+  std::array<Known, kRegisterBytes> bytes_;
+};
+
+std::vector<Known> known(ByteView bytes) {
+  return {bytes.begin(), bytes.end()};
+}
+
+std::vector<Known> number_of(std::uint32_t value) {
+  Bytes bytes(sizeof value);
+  std::memcpy(bytes.data(), &value, sizeof value);
+  return known(bytes);
+}
+
+std::vector<Known> port_of(const std::optional<std::uint16_t>& port) {
+  if (!port) return {std::nullopt, std::nullopt};
+  return {static_cast<std::uint8_t>(*port >> 8), static_cast<std::uint8_t>(*port & 0xff)};
+}
+
+// Less than 0, 0 or more than 0; nullopt: it depends on bytes that are not known.
+std::optional<int> order_of(const std::vector<Known>& value, ByteView data) {
+  for (std::size_t i = 0; i < std::min(value.size(), data.size()); ++i) {
+    if (!value[i]) return std::nullopt;
+    if (*value[i] != data[i]) return *value[i] < data[i] ? -1 : 1;
+  }
+  return 0;
+}
+
+Truth equals(const std::vector<Known>& value, ByteView data) {
+  bool sure = true;
+  for (std::size_t i = 0; i < std::min(value.size(), data.size()); ++i) {
+    if (value[i] && *value[i] != data[i]) return Truth::no;
+    sure = sure && value[i];
+  }
+  return sure ? Truth::yes : Truth::maybe;
+}
+
+Truth opposite(Truth truth) {
+  if (truth == Truth::maybe) return truth;
+  return truth == Truth::yes ? Truth::no : Truth::yes;
+}
+
+Truth truth_of(bool holds) {
+  return holds ? Truth::yes : Truth::no;
+}
+
+// The header of a packet: what is not known is left open.
+std::vector<Known> network_header(const FirewallPacket& packet) {
+  const bool is_v4 = packet.family == netlink::Family::ipv4;
+  std::vector<Known> header(is_v4 ? 20 : 40);
+  header[0] = static_cast<std::uint8_t>(is_v4 ? 0x45 : 0x60);
+  header[is_v4 ? 9 : 6] = static_cast<std::uint8_t>(packet.protocol);
+  auto at = header.begin() + (is_v4 ? 12 : 8);
+  for (const auto* address : {&packet.source, &packet.destination}) {
+    if (*address) std::ranges::copy(known((*address)->bytes()), at);
+    at += is_v4 ? 4 : 16;
+  }
+  return header;
+}
+
+std::vector<Known> transport_header(const FirewallPacket& packet) {
+  auto header = port_of(packet.source_port);
+  const auto destination = port_of(packet.destination_port);
+  header.insert(header.end(), destination.begin(), destination.end());
+  return header;
+}
+
+// The name of that link, or its number, which is always 1.
+bool is_loopback(ByteView link) {
+  constexpr std::array<std::uint8_t, 3> kName = {'l', 'o', 0};
+  if (link.size() == sizeof(std::uint32_t)) return equals(number_of(1), link) == Truth::yes;
+  return link.size() >= kName.size() && std::ranges::equal(link.first(kName.size()), kName);
+}
+
+// The fields of a concatenation, each filled up to 4 bytes, lie between those of the two keys.
+Truth lies_between(const std::vector<Known>& value, const netlink::NftElement& element,
+                   const std::vector<std::uint32_t>& fields) {
+  auto all = Truth::yes;
+  std::size_t at = 0;
+  for (const auto bytes : fields) {
+    if (at + bytes > element.key.size() || at + bytes > element.key_end.size()) return Truth::maybe;
+    const std::vector<Known> field(value.begin() + static_cast<std::ptrdiff_t>(at),
+                                   value.begin() + static_cast<std::ptrdiff_t>(at + bytes));
+    const auto low = order_of(field, ByteView(element.key).subspan(at, bytes));
+    const auto high = order_of(field, ByteView(element.key_end).subspan(at, bytes));
+    if ((low && *low < 0) || (high && *high > 0)) return Truth::no;
+    if (!low || !high) all = Truth::maybe;
+    at += (bytes + 3) / 4 * 4;
+  }
+  return all;
+}
+
+class Walker {
+ public:
+  Walker(const FirewallTable& table, const FirewallPacket& packet)
+      : table_(table), packet_(packet) {}
+
+  FirewallFate run(const std::string& chain, bool policy_accepts) {
+    if (!walk(chain, 0)) note(policy_accepts);
+    if (!can_drop_) return FirewallFate::passes;
+    return can_accept_ ? FirewallFate::may_drop : FirewallFate::drops;
+  }
+
+ private:
+  void note(bool accepts) { (accepts ? can_accept_ : can_drop_) = true; }
+
+  // What is not known may end either way.
+  bool give_up() {
+    can_accept_ = can_drop_ = true;
+    return true;
+  }
+
+  // False if the packet may come back from the chain.
+  bool walk(const std::string& chain, std::size_t depth) {
+    const auto* const rules = table_.rules(chain);
+    if (rules == nullptr || depth == kMostDepth) return give_up();
+    bool may_leave = false;
+    for (const auto& rule : *rules) {
+      if (++judged_ > kMostRules) return give_up();
+      registers_ = {};
+      link_register_.reset();
+      const auto [match, verdicts] = judge(rule);
+      if (match == Truth::no) continue;
+      const bool certain = match == Truth::yes && verdicts.size() == 1;
+      for (const auto& verdict : verdicts) {
+        const auto [ends, leaves] = follow(verdict, depth);
+        if (!certain) {
+          may_leave = may_leave || leaves;
+        } else if (ends) {
+          return !may_leave;
+        } else if (leaves) {
+          return false;
+        }
+      }
+    }
+    return false;
+  }
+
+  struct Followed {
+    bool ends = false;    // nothing comes back to this chain, nor to one before it
+    bool leaves = false;  // the packet leaves this chain
+  };
+  Followed follow(const NftVerdict& verdict, std::size_t depth) {
+    switch (verdict.code) {
+      case NftVerdictCode::accept:
+      case NftVerdictCode::drop:
+        note(verdict.code == NftVerdictCode::accept);
+        return {.ends = true};
+      case NftVerdictCode::give_back:
+        return {.leaves = true};
+      case NftVerdictCode::jump:
+        return {.ends = walk(verdict.chain, depth + 1)};
+      case NftVerdictCode::go_to: {
+        const bool ends = walk(verdict.chain, depth + 1);
+        return {.ends = ends, .leaves = !ends};
+      }
+      default:
+        return {};
+    }
+  }
+
+  // Whether the rule's conditions hold, and where it leads: to one of these.
+  std::pair<Truth, std::vector<NftVerdict>> judge(const FilterRule& rule) {
+    auto match = Truth::yes;
+    std::vector<NftVerdict> verdicts;
+    for (const auto& expression : rule.expressions) {
+      const auto holds =
+          std::visit([&](const auto& one) { return apply(one, verdicts); }, expression);
+      match = std::min(match, holds);
+      if (match == Truth::no) break;
+    }
+    return {match, std::move(verdicts)};
+  }
+
+  Truth apply(const netlink::NftPayload& one, std::vector<NftVerdict>& /*verdicts*/) {
+    auto header = one.header == netlink::NftHeader::network     ? network_header(packet_)
+                  : one.header == netlink::NftHeader::transport ? transport_header(packet_)
+                                                                : std::vector<Known>();
+    header.resize(std::max<std::size_t>(header.size(), one.offset + one.size));
+    const auto begin = header.begin() + static_cast<std::ptrdiff_t>(one.offset);
+    registers_.store(one.target, {begin, begin + static_cast<std::ptrdiff_t>(one.size)});
+    return Truth::yes;
+  }
+  Truth apply(const netlink::NftMeta& one, std::vector<NftVerdict>& /*verdicts*/) {
+    constexpr std::uint32_t kInLink = 4;  // NFT_META_IIF
+    constexpr std::uint32_t kInLinkName = 6;
+    constexpr std::uint32_t kFamily = 15;  // NFT_META_NFPROTO
+    if (!one.target) return Truth::yes;
+    std::vector<Known> value(16);
+    if (one.key == netlink::NftMeta::kL4Protocol) {
+      value = {static_cast<std::uint8_t>(packet_.protocol)};
+    } else if (one.key == kFamily) {
+      const bool is_v4 = packet_.family == netlink::Family::ipv4;
+      value = {static_cast<std::uint8_t>(is_v4 ? netlink::NftFamily::ip : netlink::NftFamily::ip6)};
+    }
+    registers_.store(*one.target, value);
+    if (one.key == kInLink || one.key == kInLinkName) link_register_ = *one.target;
+    return Truth::yes;
+  }
+  Truth apply(const netlink::NftCt& one, std::vector<NftVerdict>& /*verdicts*/) {
+    constexpr std::uint32_t kEstablished = 1 << 1;  // NF_CT_STATE_BIT()
+    constexpr std::uint32_t kNew = 1 << 3;
+    registers_.store(one.target, one.key == netlink::NftCt::kState
+                                     ? number_of(packet_.is_new ? kNew : kEstablished)
+                                     : std::vector<Known>(16));
+    return Truth::yes;
+  }
+  Truth apply(const netlink::NftBitwise& one, std::vector<NftVerdict>& /*verdicts*/) {
+    auto value = registers_.load(one.source, one.size);
+    for (std::size_t i = 0; i < value.size() && i < one.mask.size() && i < one.flip.size(); ++i) {
+      if (one.mask[i] == 0) value[i] = 0;
+      if (value[i]) *value[i] = static_cast<std::uint8_t>((*value[i] & one.mask[i]) ^ one.flip[i]);
+    }
+    registers_.store(one.target, value);
+    return Truth::yes;
+  }
+  Truth apply(const netlink::NftCompare& one, std::vector<NftVerdict>& /*verdicts*/) {
+    using Op = netlink::NftCompare::Op;
+    const auto value = registers_.load(one.source, one.data.size());
+    if (one.op == Op::equal || one.op == Op::not_equal) {
+      const bool not_it =
+          packet_.from_elsewhere && one.source == link_register_ && is_loopback(one.data);
+      const auto same = not_it ? Truth::no : equals(value, one.data);
+      return one.op == Op::equal ? same : opposite(same);
+    }
+    const auto order = order_of(value, one.data);
+    if (!order) return Truth::maybe;
+    switch (one.op) {
+      case Op::less:
+        return truth_of(*order < 0);
+      case Op::less_equal:
+        return truth_of(*order <= 0);
+      case Op::greater:
+        return truth_of(*order > 0);
+      default:
+        return truth_of(*order >= 0);
+    }
+  }
+  Truth apply(const netlink::NftLookup& one, std::vector<NftVerdict>& verdicts) {
+    const auto* const set = table_.set(one.set);
+    if (one.target && *one.target != netlink::kNftVerdictRegister) {
+      registers_.store(*one.target, std::vector<Known>(16));
+      return Truth::maybe;
+    }
+    if (set == nullptr) {
+      if (one.target) give_up();
+      return Truth::maybe;
+    }
+    auto found = Truth::no;
+    for (const auto& [truth, element] : matches_in(*set, one.source)) {
+      found = std::max(found, truth);
+      const auto* verdict = element->data ? std::get_if<NftVerdict>(&*element->data) : nullptr;
+      if (one.target && verdict != nullptr) verdicts.push_back(*verdict);
+    }
+    return one.inverted ? opposite(found) : found;
+  }
+  Truth apply(const netlink::NftImmediate& one, std::vector<NftVerdict>& verdicts) {
+    if (const auto* verdict = std::get_if<NftVerdict>(&one.data))
+      verdicts.push_back(*verdict);
+    else
+      registers_.store(one.target, known(std::get<Bytes>(one.data)));
+    return Truth::yes;
+  }
+  Truth apply(const netlink::NftFib& one, std::vector<NftVerdict>& /*verdicts*/) {
+    registers_.store(one.target, std::vector<Known>(16));
+    return Truth::yes;
+  }
+  static Truth apply(const netlink::NftReject& /*one*/, std::vector<NftVerdict>& verdicts) {
+    verdicts.push_back({.code = NftVerdictCode::drop, .chain = {}});
+    return Truth::yes;
+  }
+  // The target of iptables that rejects says so by its name.
+  static Truth apply(const netlink::NftOtherExpression& one, std::vector<NftVerdict>& verdicts) {
+    constexpr auto kHarmless =
+        std::to_array<std::string_view>({"log", "notrack", "dynset", "last", "objref", "tproxy"});
+    if (one.name == "target") {
+      constexpr std::string_view kReject("REJECT\0", 7);
+      const std::string_view data(reinterpret_cast<const char*>(one.data.data()), one.data.size());
+      if (data.find(kReject) != data.npos)
+        verdicts.push_back({.code = NftVerdictCode::drop, .chain = {}});
+      return Truth::yes;
+    }
+    return std::ranges::find(kHarmless, one.name) == kHarmless.end() ? Truth::maybe : Truth::yes;
+  }
+  // Counters, and address translations, which the packet survives.
+  static Truth apply(const auto& /*other*/, std::vector<NftVerdict>& /*verdicts*/) {
+    return Truth::yes;
+  }
+
+  using Matches = std::vector<std::pair<Truth, const netlink::NftElement*>>;
+
+  // The element that holds the key in the register; several if its bytes are not all known.
+  Matches matches_in(const FilterSet& set, std::uint32_t source) const {
+    const auto key = registers_.load(source, set.spec.key_bytes);
+    const bool intervals = (set.spec.flags & netlink::NftSetSpec::kInterval) != 0;
+    if (intervals && set.spec.fields.empty()) return interval_in(set, key);
+    Matches found;
+    for (const auto& element : set.elements) {
+      const auto truth = element.key_end.empty() ? equals(key, element.key)
+                                                 : lies_between(key, element, set.spec.fields);
+      if (truth != Truth::no) found.emplace_back(truth, &element);
+    }
+    return found;
+  }
+
+  // An interval goes from its first key to the one before the next.
+  static Matches interval_in(const FilterSet& set, const std::vector<Known>& key) {
+    Matches found;
+    std::vector<const netlink::NftElement*> sorted;
+    for (const auto& element : set.elements) sorted.push_back(&element);
+    std::ranges::sort(sorted, [](const auto* one, const auto* other) {
+      return std::pair(one->key, !one->interval_end) < std::pair(other->key, !other->interval_end);
+    });
+    for (std::size_t i = 0; i < sorted.size(); ++i) {
+      if (sorted[i]->interval_end) continue;
+      const auto low = order_of(key, sorted[i]->key);
+      const auto high =
+          i + 1 < sorted.size() ? order_of(key, sorted[i + 1]->key) : std::optional<int>(-1);
+      if ((low && *low < 0) || (high && *high >= 0)) continue;
+      found.emplace_back(low && high ? Truth::yes : Truth::maybe, sorted[i]);
+    }
+    return found;
+  }
+
+  const FirewallTable& table_;
+  const FirewallPacket& packet_;
+  Registers registers_;
+  std::optional<std::uint32_t> link_register_;  // holds the link by which the packet came
+  std::size_t judged_ = 0;
+  bool can_accept_ = false;
+  bool can_drop_ = false;
+};
+
+}  // namespace
+
+FirewallFate fate_in(const FirewallTable& table, const std::string& chain, bool policy_accepts,
+                     const FirewallPacket& packet) {
+  return Walker(table, packet).run(chain, policy_accepts);
+}
+
+}  // namespace ipvsproxier::ipset

@@ -1,0 +1,44 @@
+#pragma once
+
+// Whether a base chain of somebody else in nf_tables lets a packet pass. An accept ends one base
+// chain only: the packet goes on to the hook's other base chains, and each of them can still drop
+// it. So no rule of ours helps where such a chain drops. Pure; any thread.
+//
+// The judge knows addresses, ports, protocol and connection state of the packet. What else a rule
+// asks for (marks, names of links, limits, matches of iptables) may be so or not.
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ipset/nftables/filter_table.h"
+#include "netlink/ip_address.h"
+
+namespace ipvsproxier::ipset {
+
+// nullopt: any.
+struct FirewallPacket {
+  netlink::Family family = netlink::Family::ipv4;
+  std::optional<netlink::IpAddress> source;
+  std::optional<netlink::IpAddress> destination;
+  netlink::Protocol protocol = netlink::Protocol::tcp;
+  std::optional<std::uint16_t> source_port;
+  std::optional<std::uint16_t> destination_port;
+  bool is_new = true;          // else of an established connection
+  bool from_elsewhere = true;  // it did not come over the link lo
+};
+
+enum class FirewallFate : std::uint8_t { passes, may_drop, drops };
+
+// What stands in the table of the chain; nullptr: it is not there, or could not be read.
+struct FirewallTable {
+  std::function<const std::vector<FilterRule>*(const std::string& chain)> rules;
+  std::function<const FilterSet*(const std::string& set)> set;
+};
+
+FirewallFate fate_in(const FirewallTable& table, const std::string& chain, bool policy_accepts,
+                     const FirewallPacket& packet);
+
+}  // namespace ipvsproxier::ipset

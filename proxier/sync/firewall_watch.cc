@@ -1,0 +1,65 @@
+#include "proxier/sync/firewall_watch.h"
+
+#include <chrono>
+#include <map>
+#include <utility>
+
+namespace ipvsproxier::sync {
+
+namespace {
+
+constexpr std::chrono::seconds kBetweenLooks{1};
+
+}  // namespace
+
+std::vector<ipset::FirewallSample> firewall_samples(const plan::DesiredState& desired) {
+  std::map<netlink::Family, std::size_t> counts;
+  for (const auto& [key, planned] : desired.services) ++counts[key.address.family()];
+  std::map<netlink::Family, std::size_t> seen;
+  std::vector<ipset::FirewallSample> samples;
+  for (const auto& [key, planned] : desired.services) {
+    const auto family = key.address.family();
+    const auto step = counts[family] / ipset::kMostFirewallSamples + 1;
+    if (seen[family]++ % step != 0 || key.fwmark != 0) continue;
+    ipset::FirewallSample sample{
+        .address = key.address, .protocol = key.protocol, .port = key.port, .server = {}};
+    if (planned.servers.begin() != planned.servers.end()) {
+      sample.server = planned.servers.begin()->address;
+      sample.server_port = planned.servers.begin()->port;
+    }
+    samples.push_back(sample);
+  }
+  return samples;
+}
+
+std::optional<TimePoint> FirewallWatch::next() const {
+  if (!hurried_ || !find_) return std::nullopt;
+  return looked_ + kBetweenLooks;
+}
+
+std::vector<std::string> FirewallWatch::dropping() const {
+  std::vector<std::string> texts;
+  for (const auto& warning : told_)
+    if (warning.drops) texts.push_back(warning.text);
+  return texts;
+}
+
+void FirewallWatch::look(const plan::DesiredState& desired, TimePoint now) {
+  if (!find_) return;
+  hurried_ = false;
+  looked_ = now;
+  auto found = find_(firewall_samples(desired));
+  if (!found) {
+    logger_.debug("a host's firewall: {}", netlink::to_string(found.error()));
+    return;
+  }
+  std::set<ipset::FirewallWarning> now_there(found->begin(), found->end());
+  for (const auto& warning : now_there)
+    if (!told_.contains(warning))
+      logger_.log(warning.drops ? spdlog::level::warn : spdlog::level::info, "{}", warning.text);
+  for (const auto& warning : told_)
+    if (!now_there.contains(warning)) logger_.info("no longer so: {}", warning.text);
+  told_ = std::move(now_there);
+}
+
+}  // namespace ipvsproxier::sync

@@ -1,0 +1,164 @@
+// Chains of others that drop packets of Services: rules as host firewalls have them, in a network
+// namespace of this host's own kernel.
+
+#include "ipset/nft/host_firewall.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "ipset/nftables/filter_kernel.h"
+#include "test/support/nft_namespace.h"
+
+namespace ipvsproxier::ipset {
+namespace {
+
+using netlink::IpAddress;
+using test::enter_namespace;
+using test::nft;
+
+FirewallSample firewall_sample(const char* address, std::uint16_t port, const char* server) {
+  return {.address = *IpAddress::parse(address),
+          .port = port,
+          .server = *IpAddress::parse(server),
+          .server_port = 8080};
+}
+
+const std::vector<FirewallSample>& some_services() {
+  static const std::vector<FirewallSample> services{
+      firewall_sample("10.96.0.1", 80, "10.244.0.2"),
+      firewall_sample("10.96.0.10", 53, "10.244.0.3"),
+      firewall_sample("10.0.1.1", 30080, "10.244.0.2"),
+      firewall_sample("fd00:96::1", 80, "fd00:244::2")};
+  return services;
+}
+
+// The ruleset has '|' for the ends of lines.
+std::vector<FirewallWarning> warnings_of(
+    const std::string& ruleset, const std::vector<FirewallSample>& samples = some_services()) {
+  enter_namespace();
+  auto lines = "flush ruleset|" + ruleset;
+  std::ranges::replace(lines, '|', '\n');
+  REQUIRE(nft(lines) == "");
+  const auto nftables = KernelFilterTable::open();
+  REQUIRE(nftables);
+  const auto found = find_firewall_warnings(**nftables, samples);
+  REQUIRE(found);
+  return *found;
+}
+
+std::string chain(const std::string& base, const std::string& rules) {
+  return "table inet host {|chain c {|type filter hook " + base + ";|" + rules + "|}|}|";
+}
+
+TEST_CASE("firewall: a chain that drops by its policy is named with the rules that it needs") {
+  const auto found = warnings_of(chain("input priority 0; policy drop", ""));
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].drops);
+  CHECK(
+      found[0].text ==
+      "nf_tables chain inet host c drops what comes for Services (of 10.96.0.1:80) by its policy, "
+      "and no rule of another table can let it through; add: nft insert rule inet host c ip daddr "
+      "{ 10.96.0.1, 10.96.0.10 } accept; nft insert rule inet host c ip6 daddr { fd00:96::1 } "
+      "accept; nft insert rule inet host c meta l4proto { tcp, udp, sctp } th dport 30000-32767 "
+      "accept; with all addresses of Services");
+}
+
+TEST_CASE("firewall: with the rules that were named nothing is told") {
+  const auto base =
+      GENERATE(as<std::string>{}, "input priority 0", "forward priority 0", "forward priority 110",
+               "output priority 0", "prerouting priority -300", "postrouting priority 0");
+  CAPTURE(base);
+  const auto found = warnings_of(chain(base + "; policy drop", "tcp dport 22 accept;"));
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].drops);
+  std::string rest = found[0].text.substr(found[0].text.find("; add: ") + 7);
+  if (const auto end = rest.find("; with all"); end != rest.npos) rest.resize(end);
+  for (auto at = rest.find("nft "); at != rest.npos; at = rest.find("nft ")) rest.erase(at, 4);
+  REQUIRE(nft(rest) == "");
+  const auto nftables = KernelFilterTable::open();
+  REQUIRE(nftables);
+  CHECK(find_firewall_warnings(**nftables, some_services())->empty());
+}
+
+TEST_CASE("firewall: rules that let Services pass") {
+  const auto* const rules = GENERATE(
+      "accept", "ip daddr 10.0.0.0/8 accept; ip6 daddr fd00::/8 accept",
+      "ip daddr { 10.96.0.0/12, 10.0.1.1 } counter accept; meta nfproto ipv6 accept",
+      "ip daddr . th dport { 10.96.0.1 . 80, 10.96.0.10 . 53, 10.0.1.1 . 30000-32767 } accept; "
+      "meta nfproto ipv6 meta l4proto tcp accept",
+      "meta nfproto vmap { ipv4 : accept, ipv6 : accept }",
+      "iif lo accept; ct state vmap { established : accept, invalid : drop, new : accept }",
+      "ct state invalid drop; tcp dport != 22 accept", "tcp dport 23-65535 accept");
+  CAPTURE(rules);
+  CHECK(warnings_of(chain("input priority 10; policy drop", rules)).empty());
+}
+
+TEST_CASE("firewall: rules that do not, as host firewalls have them") {
+  const auto* const rules = GENERATE(
+      "iif lo accept; ct state established,related accept; tcp dport { 22, 80 } ip daddr 10.0.1.1 "
+      "accept",
+      "iifname lo accept; ct state vmap { established : accept, related : accept, invalid : drop "
+      "}; "
+      "meta l4proto icmp accept; meta l4proto ipv6-icmp accept; log prefix \"no \"; reject",
+      "ip saddr 10.0.0.0/8 ct state established accept; drop");
+  CAPTURE(rules);
+  const auto found =
+      warnings_of(chain("input priority 0; policy accept", std::string(rules) + "; drop"));
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].drops);
+}
+
+TEST_CASE("firewall: what the judge cannot know may be") {
+  const auto* const rules =
+      GENERATE("ip saddr 10.0.0.0/8 accept; ip6 saddr fd00::/8 accept", "iifname eth0 accept",
+               "meta mark 7 accept", "limit rate 10/second accept");
+  CAPTURE(rules);
+  const auto found = warnings_of(chain("input priority 0; policy drop", rules));
+  REQUIRE(found.size() == 1);
+  CHECK_FALSE(found[0].drops);
+  CHECK(found[0].text.find("chain inet host c may drop") != std::string::npos);
+}
+
+TEST_CASE("firewall: jumps, and verdicts that come back") {
+  CHECK(warnings_of("table ip t {|chain deep {|ip daddr 10.0.0.0/8 accept|}|"
+                    "chain more {|tcp dport 22 drop; goto deep|}|"
+                    "chain c {|type filter hook input priority 0; policy drop; jump more|}|}|")
+            .empty());
+  const auto left = warnings_of(
+      "table ip t {|chain more {|ip daddr 10.96.0.1 return; accept|}|"
+      "chain c {|type filter hook input priority 0; policy drop; jump more|}|}|");
+  REQUIRE(left.size() == 1);
+  CHECK(left[0].text.find("{ 10.96.0.1 }") != std::string::npos);
+  // A packet that may leave the chain meets what comes behind the jump.
+  const auto maybe = warnings_of(
+      "table ip t {|chain more {|meta mark 7 return; accept|}|"
+      "chain c {|type filter hook input priority 0; policy drop; jump more|}|}|");
+  REQUIRE(maybe.size() == 1);
+  CHECK_FALSE(maybe[0].drops);
+}
+
+TEST_CASE("firewall: chains that packets of Services do not meet, and sleeping tables") {
+  CHECK(warnings_of(chain("input priority 100; policy drop", "")).empty());
+  CHECK(warnings_of("table inet t {|flags dormant; chain c {|type filter hook input priority 0; "
+                    "policy drop;|}|}|")
+            .empty());
+  CHECK(
+      warnings_of("table bridge t {|chain c {|type filter hook input priority 0; policy drop;|}|}|")
+          .empty());
+  CHECK(warnings_of("table ip6 t {|chain c {|type filter hook input priority 0; policy drop;|}|}|",
+                    {firewall_sample("10.96.0.1", 80, "10.244.0.2")})
+            .empty());
+}
+
+TEST_CASE("firewall: without Services any packet counts") {
+  const auto found = warnings_of(
+      "table ip t {|chain c {|type filter hook input priority 0; policy drop;|}|}|", {});
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].text.find("ip daddr { SERVICE ADDRESSES } accept") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace ipvsproxier::ipset

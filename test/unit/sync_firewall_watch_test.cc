@@ -1,0 +1,87 @@
+// Chains of a host's firewall that drop packets of Services: told when they come and when they go.
+
+#include "proxier/sync/firewall_watch.h"
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "test/support/cluster_builder.h"
+#include "test/support/fake_daemon.h"
+
+namespace ipvsproxier::sync {
+namespace {
+
+using test::FakeDaemon;
+using Warnings = std::vector<ipset::FirewallWarning>;
+
+struct Firewall {
+  Warnings chains;
+  std::vector<std::size_t> samples;  // of each look
+  bool unreadable = false;
+
+  FindFirewallWarnings find() {
+    return [this](const auto& some) -> netlink::Result<Warnings> {
+      samples.push_back(some.size());
+      if (unreadable) return netlink::Error{netlink::ErrorKind::busy, 0, "busy"};
+      return chains;
+    };
+  }
+};
+
+TEST_CASE("firewall watch: what drops is a warning once, and is said to be gone") {
+  Firewall firewall{.chains = {{true, "chain a drops"}, {false, "chain b may drop"}},
+                    .samples = {}};
+  FakeDaemon daemon({.remove_nft_leftovers = {}, .find_firewall_warnings = firewall.find()});
+  auto report = daemon.see(test::web_with({test::e1()}));
+  CHECK(report.firewall_drops == 1);
+  CHECK(daemon.says("warning: chain a drops"));
+  CHECK(daemon.says("info: chain b may drop"));
+  CHECK(firewall.samples.front() > 0);
+  firewall.unreadable = true;
+  daemon.wait(std::chrono::seconds(31));
+  CHECK_FALSE(daemon.says("no longer so"));
+  firewall.unreadable = false;
+  firewall.chains.clear();
+  daemon.wait(std::chrono::seconds(31));
+  CHECK(daemon.says("no longer so: chain a drops"));
+  const auto log = daemon.log();
+  CHECK(log.find("warning: chain a drops") == log.rfind("warning: chain a drops"));
+}
+
+TEST_CASE("firewall watch: looks soon after a base chain changed, and not all the time") {
+  Firewall firewall;
+  auto logger = spdlog::logger("none");
+  FirewallWatch watch(firewall.find(), logger);
+  const plan::DesiredState nothing;
+  const TimePoint start{std::chrono::hours(1)};
+  CHECK_FALSE(watch.next());
+  watch.look(nothing, start);
+  watch.hurry();
+  CHECK_FALSE(watch.is_due(start + std::chrono::milliseconds(900)));
+  CHECK(watch.is_due(start + std::chrono::seconds(1)));
+  watch.look(nothing, start + std::chrono::seconds(1));
+  CHECK_FALSE(watch.next());
+  CHECK(firewall.samples == std::vector<std::size_t>{0, 0});
+  FirewallWatch blind({}, logger);
+  blind.hurry();
+  blind.look(nothing, start);
+  CHECK_FALSE(blind.next());
+}
+
+TEST_CASE("firewall watch: a sample of the virtual services of each family") {
+  plan::DesiredState desired;
+  for (std::uint32_t i = 0; i < 1000; ++i)
+    desired.services[{.address = netlink::IpAddress::v4(0x0a600000 + i), .port = 80}] = {};
+  desired.services[{.address = *netlink::IpAddress::parse("fd00::1"), .port = 80}] = {};
+  const auto samples = firewall_samples(desired);
+  CHECK(samples.size() > ipset::kMostFirewallSamples / 2);
+  CHECK(samples.size() <= ipset::kMostFirewallSamples + 1);
+  CHECK(samples.back().address.family() == netlink::Family::ipv6);
+}
+
+}  // namespace
+}  // namespace ipvsproxier::sync
