@@ -38,8 +38,8 @@ TEST_CASE("firewall watch: what drops is a warning once, and is said to be gone"
   FakeDaemon daemon({.remove_nft_leftovers = {}, .find_firewall_warnings = firewall.find()});
   auto report = daemon.see(test::web_with({test::e1()}));
   CHECK(report.firewall_drops == 1);
-  CHECK(daemon.says("warning: chain a drops"));
-  CHECK(daemon.says("info: chain b may drop"));
+  CHECK(daemon.says("[warning] chain a drops"));
+  CHECK(daemon.says("[info] chain b may drop"));
   CHECK(firewall.samples.front() > 0);
   firewall.unreadable = true;
   daemon.wait(std::chrono::seconds(31));
@@ -49,7 +49,7 @@ TEST_CASE("firewall watch: what drops is a warning once, and is said to be gone"
   daemon.wait(std::chrono::seconds(31));
   CHECK(daemon.says("no longer so: chain a drops"));
   const auto log = daemon.log();
-  CHECK(log.find("warning: chain a drops") == log.rfind("warning: chain a drops"));
+  CHECK(log.find("[warning] chain a drops") == log.rfind("[warning] chain a drops"));
 }
 
 TEST_CASE("firewall watch: looks soon after a base chain changed, and not all the time") {
