@@ -13,6 +13,7 @@
 #include "ipset/nft/firewall_judge.h"
 #include "ipset/nftables/nft_set_elements.h"
 #include "ipset/nftables/nft_table_claim.h"
+#include "ipset/sets/printable_name.h"
 
 namespace ipvsproxier::ipset {
 
@@ -252,8 +253,8 @@ netlink::Result<std::vector<FirewallWarning>> find_firewall_warnings(
       if (passing == nullptr) continue;
       const auto judged = judge_chain(table, key.family, name, *chain.base, samples);
       if (!judged.dropped.empty() || !judged.families.empty())
-        warnings.push_back(
-            warning_of(netlink::to_string(key) + " " + name, *chain.base, *passing, judged));
+        warnings.push_back(warning_of(printable_name(netlink::to_string(key) + " " + name),
+                                      *chain.base, *passing, judged));
     }
   }
   std::ranges::sort(warnings);

@@ -30,7 +30,7 @@ struct FirewallSample {
 
 struct FirewallWarning {
   bool drops = false;  // else it may, for what the judge cannot know
-  std::string text;    // names the chain, and the rule to add; may contain names of others
+  std::string text;    // names the chain, printable, and the rule to add
 
   friend auto operator<=>(const FirewallWarning&, const FirewallWarning&) = default;
 };

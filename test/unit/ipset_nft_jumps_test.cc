@@ -81,21 +81,6 @@ class ListedRule {
 constexpr auto kJump = static_cast<std::uint32_t>(NFT_JUMP);
 constexpr auto kGoto = static_cast<std::uint32_t>(NFT_GOTO);
 
-// Expressions: a name and what fills its data.
-auto plain(const char* name) {
-  return std::pair(name, [](MessageWriter&) {});
-}
-auto verdict(std::uint32_t code) {
-  return std::pair("immediate", [code](MessageWriter& writer) {
-    const auto data = writer.nest(NFTA_IMMEDIATE_DATA);
-    const auto nest = writer.nest(NFTA_DATA_VERDICT);
-    writer.put_be32(NFTA_VERDICT_CODE, code);
-  });
-}
-auto target(const char* name) {
-  return std::pair("target", [name](MessageWriter& writer) { writer.put_string(1, name); });
-}
-
 TEST_CASE("a rule that jumps to a chain tells it") {
   const auto code = GENERATE(kJump, kGoto);
   CHECK(decode_jump(ListedRule().with_verdict(code, "KUBE-SERVICES")).value() ==
