@@ -231,7 +231,9 @@ class Walker {
   }
   Truth apply(const netlink::NftMeta& one, std::vector<NftVerdict>& /*verdicts*/) {
     constexpr std::uint32_t kInLink = 4;  // NFT_META_IIF
+    constexpr std::uint32_t kOutLink = 5;
     constexpr std::uint32_t kInLinkName = 6;
+    constexpr std::uint32_t kOutLinkName = 7;
     constexpr std::uint32_t kFamily = 15;  // NFT_META_NFPROTO
     if (!one.target) return Truth::yes;
     std::vector<Known> value(16);
@@ -242,7 +244,9 @@ class Walker {
       value = {static_cast<std::uint8_t>(is_v4 ? netlink::NftFamily::ip : netlink::NftFamily::ip6)};
     }
     registers_.store(*one.target, value);
-    if (one.key == kInLink || one.key == kInLinkName) link_register_ = *one.target;
+    const bool is_in = one.key == kInLink || one.key == kInLinkName;
+    if ((is_in && packet_.from_elsewhere) || one.key == kOutLink || one.key == kOutLinkName)
+      link_register_ = *one.target;
     return Truth::yes;
   }
   Truth apply(const netlink::NftCt& one, std::vector<NftVerdict>& /*verdicts*/) {
@@ -266,8 +270,7 @@ class Walker {
     using Op = netlink::NftCompare::Op;
     const auto value = registers_.load(one.source, one.data.size());
     if (one.op == Op::equal || one.op == Op::not_equal) {
-      const bool not_it =
-          packet_.from_elsewhere && one.source == link_register_ && is_loopback(one.data);
+      const bool not_it = one.source == link_register_ && is_loopback(one.data);
       const auto same = not_it ? Truth::no : equals(value, one.data);
       return one.op == Op::equal ? same : opposite(same);
     }
@@ -373,7 +376,7 @@ class Walker {
   const FirewallTable& table_;
   const FirewallPacket& packet_;
   Registers registers_;
-  std::optional<std::uint32_t> link_register_;  // holds the link by which the packet came
+  std::optional<std::uint32_t> link_register_;  // holds a link of the packet that is not lo
   std::size_t judged_ = 0;
   bool can_accept_ = false;
   bool can_drop_ = false;

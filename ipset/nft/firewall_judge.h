@@ -27,7 +27,7 @@ struct FirewallPacket {
   std::optional<std::uint16_t> source_port;
   std::optional<std::uint16_t> destination_port;
   bool is_new = true;          // else of an established connection
-  bool from_elsewhere = true;  // it did not come over the link lo
+  bool from_elsewhere = true;  // it did not come over the link lo; none goes out there
 };
 
 enum class FirewallFate : std::uint8_t { passes, may_drop, drops };

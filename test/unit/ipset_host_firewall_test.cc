@@ -111,6 +111,13 @@ TEST_CASE("firewall: rules that do not, as host firewalls have them") {
   CHECK(found[0].drops);
 }
 
+TEST_CASE("firewall: what IPVS sends to pods does not go over lo") {
+  const auto found =
+      warnings_of(chain("output priority 0; policy drop", "oifname lo accept; oif lo accept"));
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].drops);
+}
+
 TEST_CASE("firewall: what the judge cannot know may be") {
   const auto* const rules =
       GENERATE("ip saddr 10.0.0.0/8 accept; ip6 saddr fd00::/8 accept", "iifname eth0 accept",
