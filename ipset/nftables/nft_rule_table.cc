@@ -145,7 +145,9 @@ Result<bool> NftRuleTable::apply(const TableRules& desired) {
   }
   if (strangers.none()) return true;
   const auto removal = removal_of(strangers, desired.family);
-  if (auto gone = table_.apply({&removal, 1}).front(); !gone) return std::move(gone.error());
+  auto gone = table_.apply({&removal, 1}).front();
+  // Elements may lead to a chain yet; they go later, and the next reading finds it again.
+  if (!gone && gone.error().kind != netlink::ErrorKind::busy) return std::move(gone.error());
   return true;
 }
 
