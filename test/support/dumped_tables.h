@@ -44,6 +44,13 @@ class DumpedTables final : public ipset::FilterTable {
     for (auto& [name, set] : frame.sets) set.elements.clear();
     return std::optional(std::move(frame));
   }
+  netlink::Result<std::optional<netlink::NftSetSpec>> find_set(const netlink::NftTableKey& table,
+                                                               const std::string& set) override {
+    const auto found = contents_.find(table);
+    if (found == contents_.end() || !found->second.sets.contains(set))
+      return std::optional<netlink::NftSetSpec>{};
+    return std::optional(found->second.sets.at(set).spec);
+  }
   netlink::Result<std::optional<ElementsPart>> begin_elements(const netlink::NftTableKey& table,
                                                               const std::string& set) override {
     const auto found = contents_.find(table);
