@@ -113,6 +113,16 @@ std::vector<Known> transport_header(const FirewallPacket& packet) {
   return header;
 }
 
+// Nothing is settled yet but perhaps the destination, which stays as it was.
+std::vector<Known> status_of_new() {
+  constexpr std::uint32_t kDestinationDone = 1 << 8;  // IPS_DST_NAT_DONE
+  auto status = number_of(0);
+  const auto open = number_of(kDestinationDone);
+  for (std::size_t i = 0; i < status.size(); ++i)
+    if (open[i] != Known(0)) status[i].reset();
+  return status;
+}
+
 // The name of that link, or its number, which is always 1.
 bool is_loopback(ByteView link) {
   constexpr std::array<std::uint8_t, 3> kName = {'l', 'o', 0};
@@ -252,9 +262,12 @@ class Walker {
   Truth apply(const netlink::NftCt& one, std::vector<NftVerdict>& /*verdicts*/) {
     constexpr std::uint32_t kEstablished = 1 << 1;  // NF_CT_STATE_BIT()
     constexpr std::uint32_t kNew = 1 << 3;
-    registers_.store(one.target, one.key == netlink::NftCt::kState
-                                     ? number_of(packet_.is_new ? kNew : kEstablished)
-                                     : std::vector<Known>(16));
+    std::vector<Known> value(16);
+    if (one.key == netlink::NftCt::kState)
+      value = number_of(packet_.is_new ? kNew : kEstablished);
+    else if (one.key == netlink::NftCt::kStatus && packet_.is_new && packet_.from_elsewhere)
+      value = status_of_new();
+    registers_.store(one.target, value);
     return Truth::yes;
   }
   Truth apply(const netlink::NftBitwise& one, std::vector<NftVerdict>& /*verdicts*/) {

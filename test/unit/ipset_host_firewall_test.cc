@@ -103,6 +103,7 @@ TEST_CASE("firewall: rules that do not, as host firewalls have them") {
       "iifname lo accept; ct state vmap { established : accept, related : accept, invalid : drop "
       "}; "
       "meta l4proto icmp accept; meta l4proto ipv6-icmp accept; log prefix \"no \"; reject",
+      "ct state { established, related } accept; ct status dnat accept; iifname lo accept",
       "ip saddr 10.0.0.0/8 ct state established accept; drop");
   CAPTURE(rules);
   const auto found =
