@@ -64,6 +64,25 @@ void add_legacy(Family family, ipset::PacketFilter filter, std::vector<FirewallW
   }
 }
 
+// With one of its real servers, of as many as are judged.
+netlink::Status add_sample(netlink::IpvsReader& reader, const netlink::ServiceReading& one,
+                           std::vector<ipset::FirewallSample>& samples) {
+  const auto& key = one.service.key;
+  if (key.fwmark != 0) return {};
+  ipset::FirewallSample sample{
+      .address = key.address, .protocol = key.protocol, .port = key.port, .server = {}};
+  if (samples.size() < 2 * ipset::kMostFirewallSamples) {
+    auto read = reader.servers(key, [&](const netlink::ServerReading& each) -> netlink::Status {
+      sample.server = each.listed.server.key.address;
+      sample.server_port = each.listed.server.key.port;
+      return {};
+    });
+    if (!read) return read;
+  }
+  samples.push_back(sample);
+  return {};
+}
+
 }  // namespace
 
 netlink::Result<std::vector<FirewallWarning>> firewall_warnings(
@@ -88,14 +107,8 @@ netlink::Result<std::vector<FirewallWarning>> loaded_firewall_warnings() {
   const auto reader =
       netlink::module_present("ip_vs") ? netlink::KernelIpvsReader::open() : netlink::Error{};
   if (reader) {
-    const auto read =
-        (*reader)->services([&](const netlink::ServiceReading& one) -> netlink::Status {
-          const auto& key = one.service.key;
-          if (key.fwmark == 0)
-            samples.push_back(
-                {.address = key.address, .protocol = key.protocol, .port = key.port, .server = {}});
-          return {};
-        });
+    const auto read = (*reader)->services(
+        [&](const netlink::ServiceReading& one) { return add_sample(**reader, one, samples); });
     if (!read) return read.error();
   }
   return firewall_warnings(programmed->filter, samples);
