@@ -194,6 +194,10 @@ const auto kDifferences = std::to_array<MainFlag>({
      "externalTrafficPolicy Local as if it were Cluster, from every node; kube-proxy has them "
      "served by endpoints of this node alone, if it has any (default false)",
      to_difference<&D::in_cluster_clients>},
+    {"service-annotations", "",
+     "Heed annotations that shape the virtual services of a Service: scheduler, weights, limits "
+     "(default true)",
+     to_difference<&D::service_annotations>},
     {"mass-removal-brake", "",
      "When more than half of 20 Services or more are missing from a list of the API server, keep "
      "them until a list one ipvs.syncPeriod later lacks them, too; so with EndpointSlices "

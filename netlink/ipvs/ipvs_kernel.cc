@@ -63,8 +63,8 @@ NlCounters KernelIpvsTable::counters() const {
 }
 
 // Asks again with a new family id if the module was reloaded: genl_rcv_msg
-// (net/netlink/genetlink.c) answers ENOENT for an unknown id, and no request of these callers gets
-// ENOENT for another reason.
+// (net/netlink/genetlink.c) answers ENOENT for an unknown id. A request of these callers that gets
+// ENOENT for another reason is sent twice.
 template <typename Ask>
 auto KernelIpvsTable::with_family(Ask ask) -> decltype(ask()) {
   auto answer = ask();
@@ -132,6 +132,24 @@ Result<std::vector<ListedServer>> KernelIpvsTable::list_servers(const VirtualSer
         !known)
       return failed(known.error());
   return servers;
+}
+
+// The kernel looks for the scheduler of a new virtual service, and answers ENOENT without one,
+// before it refuses the prefix length 0 of an IPv6 one with EINVAL (ip_vs_add_service, ip_vs_ctl.c,
+// 6.1). So this virtual service is never added. A kernel without IPv6 answers EAFNOSUPPORT to all.
+Result<bool> KernelIpvsTable::has_scheduler(ShortName scheduler) {
+  const IpvsOp probe = AddService{.service = {.key = {IpAddress::any(Family::ipv6)},
+                                              .scheduler = scheduler,
+                                              .netmask_bits = 0}};
+  const auto answer = with_family([&] {
+    const Bytes request = encode_ipvs_op(family_, probe);
+    return channel_.transact(Operation::generic, std::span(&request, 1))[0];
+  });
+  if (answer) return true;
+  if (answer.error().sys_errno == ENOENT) return false;
+  if (answer.error().sys_errno == EINVAL) return true;
+  return in_context(answer.error(),
+                    fmt::format("look for the IPVS scheduler {}", scheduler.view()));
 }
 
 Result<IpvsTimeouts> KernelIpvsTable::timeouts() {

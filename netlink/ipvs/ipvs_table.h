@@ -40,6 +40,9 @@ class IpvsTable {
   // The real servers of one virtual service; `missing` if there is no such service; kernel order.
   virtual Result<std::vector<ListedServer>> list_servers(const VirtualServiceKey& service) = 0;
 
+  // Whether the kernel has the scheduler, or finds a module with it. Changes nothing else.
+  virtual Result<bool> has_scheduler(ShortName scheduler) = 0;
+
   virtual Result<IpvsTimeouts> timeouts() = 0;
   virtual Status set_timeouts(const IpvsTimeouts& timeouts) = 0;
 

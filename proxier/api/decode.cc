@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "proxier/api/annotations.h"
 #include "proxier/api/decode_parts.h"
 #include "proxier/api/timestamp.h"
 
@@ -52,6 +53,55 @@ TriggerTime trigger_time(const Fields& metadata) {
   return {text ? parse_rfc3339_time(*text) : std::nullopt};
 }
 
+// The member as text, if it is shorter than most of what people write by far. Anything else must
+// not cost the object.
+std::optional<std::string> short_text(const Fields& annotations, std::string_view key,
+                                      const JsonValue& value) {
+  if (value.is_null()) return std::nullopt;
+  const auto text = value.text();
+  if (text && text->size() <= kLongestAnnotation) return std::string(*text);
+  annotations.note(Severity::warning, key,
+                   text ? fmt::format("is longer than {} bytes; it is ignored", kLongestAnnotation)
+                        : fmt::format("must be text, not {}; it is ignored", show(value)));
+  return std::nullopt;
+}
+
+// The member "annotations" if it is an object; the API admits nothing else.
+const JsonValue* object_or_null(const std::optional<JsonValue>& annotations) {
+  return annotations && annotations->is_object() ? &*annotations : nullptr;
+}
+
+std::vector<Annotation> service_annotations(const Fields& metadata) {
+  const auto member = metadata.find("annotations");
+  if (object_or_null(member) == nullptr) return {};
+  const Fields annotations(metadata, "annotations");
+  std::map<std::string, std::string> found;  // of equal keys the last one counts, as in the API
+  annotations.each_member([&](std::string_view key, const JsonValue& value) {
+    if (!is_ours(key) || found.size() == kMostAnnotations) return;
+    if (auto text = short_text(annotations, key, value))
+      found.insert_or_assign(std::string(key), *std::move(text));
+  });
+  std::vector<Annotation> result;
+  for (auto& [key, value] : found) result.push_back({key, std::move(value)});
+  return result;
+}
+
+std::optional<std::uint32_t> slice_weight(const Fields& metadata) {
+  const auto member = metadata.find("annotations");
+  const auto* object = object_or_null(member);
+  const auto value = object == nullptr ? std::nullopt : object->find(kWeightAnnotation);
+  if (!value) return std::nullopt;
+  const Fields annotations(metadata, "annotations");
+  const auto text = short_text(annotations, kWeightAnnotation, *value);
+  if (!text) return std::nullopt;
+  const auto weight = parse_weight(*text);
+  if (!weight)
+    annotations.note(Severity::warning, kWeightAnnotation,
+                     fmt::format("must be a number from 0 to {}, not {}; it is ignored",
+                                 kLargestWeight, show(*text)));
+  return weight;
+}
+
 Metadata decode_metadata(const Fields& root, ObjectKind kind) {
   const Fields fields(root, "metadata");
   Metadata metadata;
@@ -73,7 +123,11 @@ Metadata decode_metadata(const Fields& root, ObjectKind kind) {
     // An API server reads a null label as an empty one; selection only asks whether it exists.
     if (labels.has(label)) metadata.labels.emplace(label, labels.text(label));
   }
-  if (kind == ObjectKind::endpoint_slice) metadata.trigger = trigger_time(fields);
+  if (kind == ObjectKind::service) metadata.annotations = service_annotations(fields);
+  if (kind == ObjectKind::endpoint_slice) {
+    metadata.trigger = trigger_time(fields);
+    metadata.weight = slice_weight(fields);
+  }
   return metadata;
 }
 

@@ -20,6 +20,8 @@ struct Metadata {
   std::optional<std::int64_t> creation_time;
   bool deleting = false;  // has a deletionTimestamp
   std::map<std::string, std::string> labels;
+  std::vector<Annotation> annotations;  // of a Service: those of annotations.h, ordered by key
+  std::optional<std::uint32_t> weight;  // of an EndpointSlice
   TriggerTime trigger;
 };
 

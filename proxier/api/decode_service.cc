@@ -189,6 +189,7 @@ Service decode_service(const Fields& root, Metadata metadata) {
   Service service;
   service.name = std::move(metadata.name);
   service.creation_time = metadata.creation_time;
+  service.annotations = std::move(metadata.annotations);
   const Fields spec(root, "spec");
   service.type = type_of(spec);
   decode_cluster_ips(spec, service);

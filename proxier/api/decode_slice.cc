@@ -101,6 +101,7 @@ std::optional<EndpointSlice> decode_endpoint_slice(const Fields& root, Metadata 
   const auto service = metadata.labels.find(std::string(kServiceNameLabel));
   if (service != metadata.labels.end()) slice.service = std::move(service->second);
   slice.family = *family;
+  slice.weight = metadata.weight;
   slice.trigger = metadata.trigger;
   decode_ports(root, slice);
   decode_endpoints(root, slice);

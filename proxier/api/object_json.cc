@@ -1,9 +1,11 @@
 #include "proxier/api/object_json.h"
 
 #include <array>
+#include <string>
 #include <string_view>
 
 #include "netlink/ip_address.h"
+#include "proxier/api/annotations.h"
 #include "proxier/api/decode.h"
 #include "proxier/api/document_writer.h"
 #include "proxier/api/timestamp.h"
@@ -65,6 +67,11 @@ void write(DocumentWriter& out, const Service& service) {
   out.member("apiVersion", "v1");
   out.member("kind", "Service");
   out.object("metadata", [&] {
+    if (!service.annotations.empty())
+      out.object("annotations", [&] {
+        for (const auto& annotation : service.annotations)
+          out.member(annotation.key, annotation.value);
+      });
     if (service.creation_time) out.member("creationTimestamp", to_rfc3339(*service.creation_time));
     out.object("labels", [] {});
     out.member("name", service.name.name);
@@ -116,6 +123,9 @@ void write(DocumentWriter& out, const EndpointSlice& slice) {
            [&](const auto& endpoint) { out.object([&] { write_endpoint(out, endpoint); }); });
   out.member("kind", "EndpointSlice");
   out.object("metadata", [&] {
+    if (slice.weight)
+      out.object("annotations",
+                 [&] { out.member(kWeightAnnotation, std::to_string(*slice.weight)); });
     out.object("labels", [&] {
       if (!slice.service.empty()) out.member(kServiceNameLabel, slice.service);
     });

@@ -33,6 +33,14 @@ struct ServicePort {
   friend auto operator<=>(const ServicePort&, const ServicePort&) = default;
 };
 
+// An annotation that shapes how a Service is proxied (annotations.h), as written.
+struct Annotation {
+  std::string key;
+  std::string value;
+
+  friend auto operator<=>(const Annotation&, const Annotation&) = default;
+};
+
 enum class ServiceType : std::uint8_t { cluster_ip, node_port, load_balancer, external_name };
 std::string_view to_string(ServiceType type);  // "ClusterIP", as in the API
 
@@ -52,6 +60,7 @@ struct Service {
   bool external_policy_local = false;             // spec.externalTrafficPolicy is Local
   bool internal_policy_local = false;             // spec.internalTrafficPolicy is Local
   std::uint16_t health_check_node_port = 0;
+  std::vector<Annotation> annotations;  // those of annotations.h, ordered by key
 
   friend auto operator<=>(const Service&, const Service&) = default;
 };
@@ -78,11 +87,12 @@ struct TriggerTime {
 struct EndpointSlice {
   NamespacedName name;
   std::string origin;
-  std::string service;              // label kubernetes.io/service-name; may be empty
-  Family family = Family::ipv4;     // addressType
-  std::vector<EndpointPort> ports;  // ports without a number are left out
-  EndpointList endpoints;           // without endpoints that have no usable address
-  TriggerTime trigger;              // annotation endpoints.kubernetes.io/last-change-trigger-time
+  std::string service;                  // label kubernetes.io/service-name; may be empty
+  Family family = Family::ipv4;         // addressType
+  std::vector<EndpointPort> ports;      // ports without a number are left out
+  EndpointList endpoints;               // without endpoints that have no usable address
+  std::optional<std::uint32_t> weight;  // annotation ipvs-proxier/weight: of its endpoints
+  TriggerTime trigger;  // annotation endpoints.kubernetes.io/last-change-trigger-time
 
   friend auto operator<=>(const EndpointSlice&, const EndpointSlice&) = default;
 };

@@ -14,9 +14,9 @@
 
 #include "proxier/api/documents.h"
 #include "proxier/api/fields.h"
+#include "proxier/api/go_duration.h"
 #include "proxier/config/config_fields.h"
 #include "proxier/config/feature_gates.h"
-#include "proxier/config/go_duration.h"
 #include "proxier/config/text.h"
 
 namespace ipvsproxier::config {
@@ -86,7 +86,7 @@ struct ValueReader {
       *value = Nanoseconds(count);
       return;
     }
-    auto duration = found->text() ? parse_go_duration(*found->text()) : std::nullopt;
+    auto duration = found->text() ? api::parse_go_duration(*found->text()) : std::nullopt;
     if (found->integer() == 0) duration = Nanoseconds(0);
     if (duration)
       *value = *duration;

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "proxier/config/go_duration.h"
+#include "proxier/api/go_duration.h"
 #include "proxier/config/text.h"
 
 namespace ipvsproxier::config {
@@ -88,7 +88,7 @@ std::string set_value(std::string_view text, std::uint32_t& value) {
 }
 
 std::string set_value(std::string_view text, Nanoseconds& value) {
-  const auto duration = parse_go_duration(text);
+  const auto duration = api::parse_go_duration(text);
   if (!duration) return "must be a duration such as 30s or 1m30s";
   value = *duration;
   return "";

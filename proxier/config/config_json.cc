@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "proxier/api/document_writer.h"
+#include "proxier/api/go_duration.h"
 #include "proxier/api/json_value.h"
 #include "proxier/config/config_fields.h"
-#include "proxier/config/go_duration.h"
 
 namespace ipvsproxier::config {
 
@@ -23,7 +23,7 @@ namespace {
 struct WriteValue {
   api::DocumentWriter& out;
 
-  void operator()(const Nanoseconds* value) const { out.value(format_go_duration(*value)); }
+  void operator()(const Nanoseconds* value) const { out.value(api::format_go_duration(*value)); }
   // Go writes 5, not 5.0.
   void operator()(const double* value) const {
     const double whole = std::trunc(*value);

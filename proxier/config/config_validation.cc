@@ -11,8 +11,8 @@
 #include <fmt/format.h>
 
 #include "proxier/api/document_writer.h"
+#include "proxier/api/go_duration.h"
 #include "proxier/config/feature_gates.h"
-#include "proxier/config/go_duration.h"
 #include "proxier/config/listen_address.h"
 
 namespace ipvsproxier::config {
@@ -54,7 +54,8 @@ class Checker {
   }
 
   void not_negative(std::string field, const std::string& path, Nanoseconds value) {
-    if (value.count() < 0) add(std::move(field), path, format_go_duration(value), kNotNegative);
+    if (value.count() < 0)
+      add(std::move(field), path, api::format_go_duration(value), kNotNegative);
   }
 
   void in_range(std::string field, const std::string& path, std::int32_t value,
@@ -107,7 +108,7 @@ void check_conntrack(Checker& check, const ConntrackConfig& conntrack) {
 }
 
 void check_periods(Checker& check, const KubeProxyConfig& config) {
-  const auto show = [](Nanoseconds period) { return format_go_duration(period); };
+  const auto show = [](Nanoseconds period) { return api::format_go_duration(period); };
   const auto& ipvs = config.ipvs;
   if (config.config_sync_period.count() <= 0) {
     check.add("configSyncPeriod", "ConfigSyncPeriod", show(config.config_sync_period),
@@ -223,7 +224,7 @@ void check_logging(Checker& check, const KubeProxyConfig& config) {
     check.add("logging.format", "logging.format", logging.format, "must be text or json");
   if (logging.flush_frequency.count() < 0) {
     check.add("logging.flushFrequency", "logging.flushFrequency",
-              format_go_duration(logging.flush_frequency), kNotNegative);
+              api::format_go_duration(logging.flush_frequency), kNotNegative);
     check.without_effect();
   }
   if (logging.verbosity > INT32_MAX)

@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "proxier/api/go_duration.h"
 #include "proxier/config/config_fields.h"
-#include "proxier/config/go_duration.h"
 #include "proxier/config/listen_address.h"
 #include "proxier/config/text.h"
 
@@ -49,7 +49,7 @@ struct DefaultText {
   std::string operator()(const bool* value) const { return *value ? "true" : ""; }
   std::string operator()(const Nanoseconds* value) const {
     if (*value == Nanoseconds::zero()) return "";
-    auto text = format_go_duration(*value);
+    auto text = api::format_go_duration(*value);
     for (const std::string_view zero : {"m0s", "h0m"})
       if (text.ends_with(zero)) text.resize(text.size() - 2);
     return text;

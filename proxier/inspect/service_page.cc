@@ -4,6 +4,7 @@
 #include <utility>
 #include <variant>
 
+#include "proxier/api/annotations.h"
 #include "proxier/api/decode.h"
 #include "proxier/api/fields.h"
 #include "proxier/api/object_json.h"
@@ -31,6 +32,7 @@ PageTraffic traffic_of(const plan::TrafficReport& report) {
          .local = endpoint.local,
          .gets = use == plan::EndpointUse::used || use == plan::EndpointUse::last_resort,
          .use = std::string(plan::to_string(use)),
+         .weight = endpoint.weight,
          .whereabouts = {}});
   return traffic;
 }
@@ -55,6 +57,25 @@ PagePort port_of(const plan::PortReport& report) {
   return port;
 }
 
+// Each with the problem, or the note, that it has.
+std::vector<PageAnnotation> annotations_of(const api::Service& service,
+                                           const plan::Planner& planner) {
+  api::Problems problems;
+  const auto settings = planner.settings_of(service, problems);
+  std::vector<PageAnnotation> annotations;
+  for (const auto& [key, value] : service.annotations) {
+    PageAnnotation annotation{.key = key, .value = value, .remark = {}};
+    for (const auto& problem : problems)
+      if (problem.field == "metadata.annotations[" + key + "]") annotation.remark = problem.message;
+    for (const auto& note : settings.notes)
+      if (note.starts_with(key + ": ")) annotation.remark = note.substr(key.size() + 2);
+    if (!planner.options().differences.service_annotations)
+      annotation.remark = "annotations do not count (--service-annotations=false)";
+    annotations.push_back(std::move(annotation));
+  }
+  return annotations;
+}
+
 // --- written
 
 void write_endpoint(DocumentWriter& out, const PageEndpoint& endpoint) {
@@ -69,6 +90,7 @@ void write_endpoint(DocumentWriter& out, const PageEndpoint& endpoint) {
   out.member("local", endpoint.local);
   out.member("port", endpoint.port);
   out.member("use", endpoint.use);
+  out.member("weight", endpoint.weight);
 }
 
 void write_traffic(DocumentWriter& out, std::string_view name, const PageTraffic& traffic) {
@@ -100,6 +122,12 @@ void write_port(DocumentWriter& out, const PagePort& port) {
   out.member("protocol", to_string(port.protocol));
   out.list("virtual", port.facets,
            [&](const PageFacet& facet) { out.object([&] { write_facet(out, facet); }); });
+}
+
+void write_annotation(DocumentWriter& out, const PageAnnotation& annotation) {
+  out.member("key", annotation.key);
+  out.member("remark", annotation.remark);
+  out.member("value", annotation.value);
 }
 
 void write_draining(DocumentWriter& out, const PageDraining& draining) {
@@ -156,6 +184,8 @@ PageTraffic read_traffic(const Fields& fields) {
                           .gets = entry.boolean("gets", false)};
     read_end(entry, endpoint);
     endpoint.use = entry.text("use");
+    endpoint.weight =
+        static_cast<std::uint32_t>(entry.integer("weight", 0, api::kLargestWeight).value_or(1));
     traffic.endpoints.push_back(std::move(endpoint));
   });
   return traffic;
@@ -192,6 +222,10 @@ std::optional<std::int64_t> read_milliseconds(const Fields& fields, std::string_
 
 PageDecisions read_decisions(const Fields& page) {
   PageDecisions decisions;
+  page.each_object("annotations", [&](const Fields& entry) {
+    decisions.annotations.push_back(
+        {.key = entry.text("key"), .value = entry.text("value"), .remark = entry.text("remark")});
+  });
   page.each_object("ports",
                    [&](const Fields& entry) { decisions.ports.push_back(read_port(entry)); });
   page.each_object("draining", [&](const Fields& entry) {
@@ -217,6 +251,7 @@ std::optional<ServicePage> service_page(const api::NamespacedName& name,
   ServicePage page;
   auto& decisions = page.decisions.emplace();
   decisions.service = service->second;
+  decisions.annotations = annotations_of(service->second, planner);
   for (const auto& report : planner.report_of(name, cluster))
     decisions.ports.push_back(port_of(report));
   for (const auto& [set, elements] : planner.scope_of(name).elements)
@@ -233,6 +268,7 @@ void write_members(DocumentWriter& out, const ServicePage& page) {
   };
   const auto& decisions = page.decisions;
   if (!page.address.empty()) out.member("address", page.address);
+  if (decisions) write_list("annotations", decisions->annotations, write_annotation);
   if (decisions) write_list("draining", decisions->draining, write_draining);
   write_list("elements", page.elements, write_element);
   if (decisions) {

@@ -43,6 +43,7 @@ struct PageEndpoint {
   bool local = false;                          // on this node
   bool gets = false;                           // new connections
   std::string use;                             // why, or why not: "other zone"
+  std::uint32_t weight = 1;                    // that annotations ask for
   std::optional<PageWhereabouts> whereabouts;  // added by ipvsctl
 
   friend bool operator==(const PageEndpoint&, const PageEndpoint&) = default;
@@ -79,6 +80,13 @@ struct PageDraining {
   std::optional<std::int64_t> left_ms;  // nullopt: as long as the connections last
 };
 
+// An annotation of ours or of kube-router.
+struct PageAnnotation {
+  std::string key;
+  std::string value;
+  std::string remark;  // why it has no effect; "": it has
+};
+
 struct PageChange {
   std::string when;  // in RFC 3339
   double took_ms = 0;
@@ -87,6 +95,7 @@ struct PageChange {
 // What the daemon knows and has decided.
 struct PageDecisions {
   api::Service service;
+  std::vector<PageAnnotation> annotations;
   std::vector<PagePort> ports;
   std::vector<PageDraining> draining;
   std::vector<std::string> refused;       // the kernel's refusals of its entries, in words
@@ -129,12 +138,14 @@ std::optional<ServicePage> service_page(const api::NamespacedName& name,
 
 // Writes the members of the page, by name, into an open object:
 //
-//   "address", or "draining": [{"forMilliseconds","leftMilliseconds","server","service"},...]
+//   "address", or "annotations": [{"key","remark","value"},...],
+//   "draining": [{"forMilliseconds","leftMilliseconds","server","service"},...]
 //   "elements": [{"element","inKernel","set"},...]
 //   "lastChange": {"tookMilliseconds","when"} or null
 //   "ports": [{"external": as "internal", or absent,"family",
 //              "internal": {"byLocal","drops",
-//                           "endpoints": [{"address","endpoint","gets","local","port","use"},...],
+//                           "endpoints":
+//                           [{"address","endpoint","gets","local","port","use","weight"},...],
 //                           "outsideOnly","policy"},
 //              "name","port","protocol",
 //              "virtual": [{"address","facet","held","holder","port"},...]},...]

@@ -42,7 +42,7 @@ std::size_t count_endpoints(const SlicesByName& slices, netlink::Family family) 
 
 std::map<api::ServicePortName, std::vector<Endpoint>> endpoints_of(
     const api::NamespacedName& service, const SlicesByName& slices, netlink::Family family,
-    std::string_view node_name, std::string_view zone) {
+    std::string_view node_name, std::string_view zone, const ServiceSettings* settings) {
   std::map<api::ServicePortName, std::vector<Endpoint>> found;
   std::size_t count = 0;
   for (const auto& slice : slices) {
@@ -63,6 +63,8 @@ std::map<api::ServicePortName, std::vector<Endpoint>> endpoints_of(
                         .terminating = source.terminating,
                         .node_hint = hint_of(source.node_hints, node_name),
                         .zone_hint = hint_of(source.zone_hints, zone)};
+      if (settings != nullptr)
+        endpoint.weight = weight_of(*settings, slice, source, endpoint.local);
       for (std::size_t i = 0; i < lists.size(); ++i) {
         endpoint.key.port = slice.ports[i].port;
         lists[i]->push_back(endpoint);

@@ -12,6 +12,7 @@
 #include "netlink/containers/sorted_vector.h"
 #include "netlink/ipvs/ipvs_types.h"
 #include "proxier/api/objects.h"
+#include "proxier/model/service_settings.h"
 
 namespace ipvsproxier::model {
 
@@ -27,6 +28,7 @@ struct Endpoint {
   bool terminating = false;
   Hint node_hint = Hint::none;
   Hint zone_hint = Hint::none;
+  std::uint32_t weight = 1;  // that annotations ask for
 };
 
 inline const std::string& name_of(const api::EndpointSlice& slice) {
@@ -42,9 +44,9 @@ std::size_t count_endpoints(const SlicesByName& slices, netlink::Family family);
 // The endpoints of each port of the Service in the family, ordered by address and port, without
 // duplicates. Of duplicates the later one wins (slices in order of their names), unless it is
 // terminating. `node_name` is this node's name, not empty. A slice that would bring the total above
-// kMostOfOneService is left out.
+// kMostOfOneService is left out. Weights are 1 without `settings`, those of the Service.
 std::map<api::ServicePortName, std::vector<Endpoint>> endpoints_of(
     const api::NamespacedName& service, const SlicesByName& slices, netlink::Family family,
-    std::string_view node_name, std::string_view zone);
+    std::string_view node_name, std::string_view zone, const ServiceSettings* settings = nullptr);
 
 }  // namespace ipvsproxier::model

@@ -69,7 +69,7 @@ std::size_t most_ports(const ServicePort& common) {
 }  // namespace
 
 std::vector<ServicePort> service_ports(const api::Service& service, Family family,
-                                       bool allow_external_ips) {
+                                       bool allow_external_ips, const ServiceSettings& settings) {
   if (service.headless || service.type == ServiceType::external_name) return {};
   const auto cluster_ip = cluster_ip_of(service, family);
   if (!cluster_ip) return {};
@@ -78,11 +78,13 @@ std::vector<ServicePort> service_ports(const api::Service& service, Family famil
   common.service = &service;
   common.cluster_ip = *cluster_ip;
   common.external_ips = of_family(service.external_ips, family);
-  common.load_balancer_ips = of_family(service.load_balancer_ips, family);
+  if (!settings.skips_load_balancer_ips)
+    common.load_balancer_ips = of_family(service.load_balancer_ips, family);
   common.source_ranges = effective_ranges(service, family);
   common.affinity_seconds = service.affinity_seconds;
-  common.external_policy_local = service.external_policy_local && external_policy_applies(service);
-  common.internal_policy_local = service.internal_policy_local;
+  common.external_policy_local =
+      (service.external_policy_local && external_policy_applies(service)) || settings.local;
+  common.internal_policy_local = service.internal_policy_local || settings.local;
   if (service.type == ServiceType::load_balancer && common.external_policy_local)
     common.health_check_node_port = service.health_check_node_port;
   const bool has_external_address =

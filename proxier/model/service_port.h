@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "proxier/api/objects.h"
+#include "proxier/model/service_settings.h"
 
 namespace ipvsproxier::model {
 
@@ -44,8 +45,9 @@ struct ServicePort {
 // headless, is an ExternalName or has no cluster IP of the family. Without `allow_external_ips` its
 // external IPs are left out (but still count for `externally_accessible`). If the Service exceeds
 // kMostOfOneService, its last ports are left out; if the first port alone exceeds it, its last
-// addresses.
+// addresses. `settings`: those of the Service; by default it has none.
 std::vector<ServicePort> service_ports(const api::Service& service, netlink::Family family,
-                                       bool allow_external_ips);
+                                       bool allow_external_ips,
+                                       const ServiceSettings& settings = {});
 
 }  // namespace ipvsproxier::model

@@ -18,16 +18,32 @@ std::string_view to_string(Facet facet) {
   return "?";
 }
 
+netlink::RealServer PlannedService::server(std::size_t index) const {
+  return {.key = servers.begin()[static_cast<std::ptrdiff_t>(index)],
+          .weight = weights.empty() ? 1 : weights[index],
+          .upper_threshold = upper_threshold,
+          .lower_threshold = lower_threshold};
+}
+
 namespace {
+
+std::string text_of(const netlink::RealServer& server) {
+  auto text = fmt::format("  real server {}", to_string(server.key));
+  if (server.weight != 1) text += fmt::format(" weight {}", server.weight);
+  if (server.upper_threshold != 0)
+    text += fmt::format(" thresholds {}/{}", server.upper_threshold, server.lower_threshold);
+  return text + "\n";
+}
 
 void print_services(const DesiredState& state, std::string& text) {
   for (const auto& [key, planned] : state.services) {
     text += fmt::format("virtual service {} {}", to_string(key), planned.service.scheduler.view());
     if (planned.service.flags != 0) text += fmt::format(" flags {:#x}", planned.service.flags);
     if (planned.service.timeout != 0) text += fmt::format(" timeout {}", planned.service.timeout);
+    if (planned.service.netmask_bits != netlink::address_bits(key.address.family()))
+      text += fmt::format(" netmask {}", planned.service.netmask_bits);
     text += fmt::format(" ({})\n", to_string(planned.facet));
-    for (const auto& server : planned.servers)
-      text += fmt::format("  real server {}\n", to_string(server));
+    for (std::size_t i = 0; i < planned.servers.size(); ++i) text += text_of(planned.server(i));
   }
 }
 

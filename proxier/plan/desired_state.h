@@ -5,10 +5,13 @@
 // thread.
 
 #include <compare>
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "ipset/rules/packet_filter.h"
 #include "ipset/rules/rule_catalog.h"
@@ -32,7 +35,15 @@ struct PlannedService {
   netlink::VirtualService service;
   Facet facet = Facet::cluster_ip;
   bool first = false;  // programmed before the others: the API server and the cluster DNS
-  SortedVector<netlink::RealServerKey> servers;  // each of weight 1, masqueraded
+  SortedVector<netlink::RealServerKey> servers;  // masqueraded
+  std::vector<std::uint32_t> weights;            // of `servers`, in their order; empty: each 1
+  std::uint32_t upper_threshold = 0;             // of each real server; 0: none
+  std::uint32_t lower_threshold = 0;
+  // Milliseconds, in place of the node's; 0: until the last connection ends.
+  std::optional<std::int64_t> drain_timeout;
+
+  // The real server at this place of `servers`.
+  netlink::RealServer server(std::size_t index) const;
 
   friend auto operator<=>(const PlannedService&, const PlannedService&) = default;
 };

@@ -353,8 +353,8 @@ class Differ {
     const bool binds_late = planned.servers.size() > most_bound_at_once(service.scheduler.view());
     if (binds_late) service.scheduler = netlink::kNoScheduler;
     ops.emplace_back(netlink::AddService{service, desired_.owns_all});
-    for (const auto& key : planned.servers)
-      ops.emplace_back(netlink::AddServer{planned.service.key, {.key = key}});
+    for (std::size_t i = 0; i < planned.servers.size(); ++i)
+      ops.emplace_back(netlink::AddServer{planned.service.key, planned.server(i)});
     if (binds_late) ops.emplace_back(netlink::EditService{planned.service});
   }
 
@@ -367,10 +367,10 @@ class Differ {
         if (desired_.complete && !desired_.leftovers.servers.contains({service, it->key}))
           release_server(service, *it);
     };
-    for (const auto& key : planned.servers) {
-      release_before(&key);
-      const netlink::RealServer server{.key = key};
-      if (it == has.end() || it->key != key)
+    for (std::size_t i = 0; i < planned.servers.size(); ++i) {
+      const auto server = planned.server(i);
+      release_before(&server.key);
+      if (it == has.end() || it->key != server.key)
         adds.emplace_back(netlink::AddServer{service, server});
       else if (*it++ != server)
         edits_.emplace_back(netlink::EditServer{service, server});

@@ -35,6 +35,8 @@ struct Differences {
   // This node and its pods reach Services of external policy Local as those of policy Cluster, and
   // where this node has no endpoint, others are not served by endpoints elsewhere. With nf_tables.
   bool in_cluster_clients = false;
+  // Annotations of Services and EndpointSlices count (docs/services.md).
+  bool service_annotations = true;
 
   friend bool operator==(const Differences&, const Differences&) = default;
 };
@@ -52,6 +54,7 @@ inline constexpr Differences kKubeProxyCompat = {
     .unbind_special = false,
     .keep_foreign_services = false,
     .in_cluster_clients = false,
+    .service_annotations = false,
 };
 
 }  // namespace ipvsproxier::plan

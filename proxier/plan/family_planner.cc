@@ -111,6 +111,20 @@ std::set<api::NamespacedName> FamilyPlanner::set_foreign(
   return names;
 }
 
+std::set<api::NamespacedName> FamilyPlanner::set_absent_schedulers(
+    const std::set<std::string, std::less<>>& absent, const model::ClusterState& cluster) {
+  Names names;
+  if (absent == node_.absent_schedulers) return names;
+  const auto before = std::exchange(node_.absent_schedulers, absent);
+  for (const auto& [name, service] : cluster.services) {
+    if (service.annotations.empty()) continue;
+    api::Problems unused;
+    const auto scheduler = model::settings_of(service, unused).scheduler;
+    if (before.contains(scheduler) != absent.contains(scheduler)) names.insert(name);
+  }
+  return names;
+}
+
 // nodePortAddresses may cover addresses on our dummy links.
 bool FamilyPlanner::refresh_node_addresses() {
   std::set<IpAddress> dummy;
@@ -131,7 +145,10 @@ FamilyPlanner::Ports FamilyPlanner::ports_of(const api::NamespacedName& name,
                                              const model::ClusterState& cluster) const {
   const auto service = cluster.services.find(name);
   if (service == cluster.services.end()) return {};
-  auto ports = model::service_ports(service->second, node_.family, options_.allow_external_ips);
+  api::Problems told_with_the_plan;
+  const auto settings = settings_for(service->second, node_, options_, told_with_the_plan);
+  auto ports =
+      model::service_ports(service->second, node_.family, options_.allow_external_ips, settings);
   if (options_.differences.unbind_special)
     for (auto& port : ports)
       for (auto* list : {&port.external_ips, &port.load_balancer_ips})

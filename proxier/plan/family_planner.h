@@ -4,8 +4,10 @@
 // Planner (planner.h). Pure; one thread.
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "proxier/plan/claims.h"
@@ -25,6 +27,10 @@ class FamilyPlanner {
   // the foreign virtual services of the family concerns.
   std::set<api::NamespacedName> set_foreign(const std::set<netlink::VirtualServiceKey>& foreign,
                                             const model::ClusterState& cluster);
+  // Takes effect with the next update() of the Services that are returned: those that ask for a
+  // scheduler whose absence changed.
+  std::set<api::NamespacedName> set_absent_schedulers(
+      const std::set<std::string, std::less<>>& absent, const model::ClusterState& cluster);
   // Plans these Services again, or all after set_node(). `scope` collects the affected keys;
   // nullptr discards them at once, which saves memory.
   void update(std::set<api::NamespacedName> names, const model::ClusterState& cluster,
@@ -39,6 +45,9 @@ class FamilyPlanner {
   // The same with its elements.
   void add_scope_of(const api::NamespacedName& service, Scope& scope) const;
   void add_claims_held_by(const api::NamespacedName& service, std::vector<Claim>& claims) const;
+  model::ServiceSettings settings_of(const api::Service& service, api::Problems& problems) const {
+    return settings_for(service, node_, options_, problems);
+  }
   std::vector<PortReport> report_of(const api::NamespacedName& service,
                                     const model::ClusterState& cluster) const;
   const api::NamespacedName* owner_of(const netlink::VirtualServiceKey& key) const {

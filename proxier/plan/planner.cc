@@ -42,6 +42,13 @@ std::set<api::NamespacedName> Planner::set_foreign(
   return names;
 }
 
+std::set<api::NamespacedName> Planner::set_absent_schedulers(
+    const std::set<std::string, std::less<>>& absent, const model::ClusterState& cluster) {
+  std::set<api::NamespacedName> names;
+  for (auto& family : families_) names.merge(family->set_absent_schedulers(absent, cluster));
+  return names;
+}
+
 Scope Planner::update(const std::set<api::NamespacedName>& services,
                       const model::ClusterState& cluster) {
   Scope scope;
@@ -80,6 +87,12 @@ std::vector<Claim> Planner::claims_held_by(const api::NamespacedName& service) c
   return claims;
 }
 
+model::ServiceSettings Planner::settings_of(const api::Service& service,
+                                            api::Problems& problems) const {
+  return families_.empty() ? model::ServiceSettings()
+                           : families_.front()->settings_of(service, problems);
+}
+
 std::vector<PortReport> Planner::report_of(const api::NamespacedName& service,
                                            const model::ClusterState& cluster) const {
   std::vector<PortReport> reports;
@@ -104,10 +117,10 @@ std::size_t Planner::meet_foreign(netlink::Family family) const {
 
 api::Problems Planner::problems() const {
   api::Problems problems;
-  for (const auto& family : families_) {
-    auto some = family->problems();
-    std::move(some.begin(), some.end(), std::back_inserter(problems));
-  }
+  std::set<api::Problem> told;  // both families have those of a Service's annotations
+  for (const auto& family : families_)
+    for (auto& problem : family->problems())
+      if (told.insert(problem).second) problems.push_back(std::move(problem));
   return problems;
 }
 

@@ -4,6 +4,7 @@
 // total and deterministic: no I/O, no clock, no randomness. One thread at a time.
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -76,6 +77,11 @@ class Planner {
   std::set<api::NamespacedName> set_foreign(const std::set<netlink::VirtualServiceKey>& foreign,
                                             const model::ClusterState& cluster);
 
+  // Sets the schedulers that this kernel lacks: Services that ask for them have the node's. Pass
+  // the Services that are returned to the next update().
+  std::set<api::NamespacedName> set_absent_schedulers(
+      const std::set<std::string, std::less<>>& absent, const model::ClusterState& cluster);
+
   // Plans again the given Services, which changed or whose EndpointSlices changed. Returns the keys
   // to compare: the elements that changed, and all virtual services and addresses that the Services
   // ask for or no longer ask for.
@@ -94,6 +100,9 @@ class Planner {
 
   // The claims of this Service that it owns.
   std::vector<Claim> claims_held_by(const api::NamespacedName& service) const;
+
+  // What the annotations of this Service ask for, as far as they count here; problems are appended.
+  model::ServiceSettings settings_of(const api::Service& service, api::Problems& problems) const;
 
   // The decisions for this Service with their reasons, one port and family after the other. The
   // result points into `cluster`, which must be that of the last update().

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "proxier/api/annotations.h"
 #include "proxier/model/service_port.h"
 #include "proxier/plan/nftables_filter.h"
 #include "proxier/plan/topology.h"
@@ -15,6 +16,7 @@ namespace ipvsproxier::plan {
 namespace {
 
 using model::ServicePort;
+using model::ServiceSettings;
 using netlink::IpAddress;
 using netlink::Protocol;
 
@@ -59,9 +61,9 @@ void visit_facets(const ServicePort& port, std::size_t index, const FamilyNode& 
 
 // A real server of weight 0 keeps its entries in the table of mh and sh; without the fallback flag,
 // connections that fall to it are refused (net/netfilter/ipvs/ip_vs_mh.c, ip_vs_sh.c; 6.1).
-std::uint32_t scheduler_flags(const PlannerOptions& options) {
-  const bool by_port = options.scheduler == "mh";
-  const bool has_table = by_port || options.scheduler == "sh";
+std::uint32_t scheduler_flags(std::string_view scheduler, const PlannerOptions& options) {
+  const bool by_port = scheduler == "mh";
+  const bool has_table = by_port || scheduler == "sh";
   std::uint32_t flags = by_port ? netlink::kSchedulerFlag2 : 0;
   if (has_table && options.differences.scheduler_fallback) flags |= netlink::kSchedulerFlag1;
   return flags;
@@ -74,15 +76,21 @@ bool tells_in_cluster(const ServicePort& port, const PlannerOptions& options) {
          !port.internal_policy_local;
 }
 
+std::string_view scheduler_of(const ServiceSettings& settings, const PlannerOptions& options) {
+  return settings.scheduler.empty() ? std::string_view(options.scheduler) : settings.scheduler;
+}
+
 constexpr auto kIgnoreRefused = [](const Claim&, const netlink::VirtualServiceKey&) {};
 
 class PortPlanner {
  public:
   PortPlanner(const ServicePort& port, const FamilyNode& node, const PlannerOptions& options,
-              ServicePlan& plan, ServiceTraffic& traffic, Whole& whole)
+              const ServiceSettings& settings, ServicePlan& plan, ServiceTraffic& traffic,
+              Whole& whole)
       : port_(port),
         node_(node),
         options_(options),
+        settings_(settings),
         differences_(options.differences),
         plan_(plan),
         traffic_(traffic),
@@ -113,31 +121,47 @@ class PortPlanner {
           {port_.name.protocol, endpoint.key, node_.other_links.contains(endpoint.key.address)});
   }
 
+  netlink::VirtualService virtual_service(const netlink::VirtualServiceKey& key) const {
+    const auto scheduler = scheduler_of(settings_, options_);
+    netlink::VirtualService service{.key = key, .scheduler = scheduler};
+    service.netmask_bits = netlink::address_bits(node_.family);
+    service.flags = settings_.flags.value_or(scheduler_flags(scheduler, options_));
+    if (settings_.one_packet && key.protocol == Protocol::udp) service.flags |= netlink::kOnePacket;
+    if (port_.affinity_seconds) {
+      service.flags |= netlink::kPersistent;
+      service.timeout = *port_.affinity_seconds;
+      const auto& mask =
+          node_.family == netlink::Family::ipv4 ? settings_.mask_v4 : settings_.mask_v6;
+      service.netmask_bits = mask.value_or(service.netmask_bits);
+    }
+    return service;
+  }
+
   void plan_virtual_service(const Claim& claim, const EndpointChoice& choice) {
     PlannedService planned;
     planned.facet = claim.facet;
     planned.first = whole_.comes_first;
-    planned.service.key = claim.key;
-    planned.service.scheduler = options_.scheduler;
-    planned.service.netmask_bits = netlink::address_bits(node_.family);
-    planned.service.flags = scheduler_flags(options_);
-    if (port_.affinity_seconds) {
-      planned.service.flags |= netlink::kPersistent;
-      planned.service.timeout = *port_.affinity_seconds;
-    }
+    planned.service = virtual_service(claim.key);
+    planned.upper_threshold = settings_.upper_threshold;
+    planned.lower_threshold = settings_.lower_threshold;
+    if (settings_.drain_timeout) planned.drain_timeout = settings_.drain_timeout->count();
     const auto [local_only, strict] = policy_of(port_, claim.facet, options_);
     if (local_only && choice.local.empty() && choice.any) {
       if (port_.internal_policy_local) plan_.local_lack.internal = 1;
       if (port_.external_policy_local) plan_.local_lack.external = 1;
     }
     std::vector<netlink::RealServerKey> servers;
+    std::vector<std::uint32_t> weights;
     for (const auto* endpoint : choice.of_facet(local_only, strict)) {
       // Node ports are not counted: the number of their addresses depends on the node.
       if (claim.facet != Facet::node_port && ++whole_.servers > model::kMostOfOneService) break;
       servers.push_back(endpoint->key);
+      weights.push_back(endpoint->weight);
       add_hairpin(*endpoint);
     }
-    planned.servers = SortedVector(std::move(servers));
+    planned.servers = SortedVector(std::move(servers));  // endpoints are ordered already
+    if (std::ranges::any_of(weights, [](std::uint32_t weight) { return weight != 1; }))
+      planned.weights = std::move(weights);
     plan_.services.insert_or_assign(claim.key, std::move(planned));
   }
 
@@ -166,6 +190,7 @@ class PortPlanner {
   const ServicePort& port_;
   const FamilyNode& node_;
   const PlannerOptions& options_;
+  const ServiceSettings& settings_;
   const Differences& differences_;
   ServicePlan& plan_;
   ServiceTraffic& traffic_;
@@ -229,7 +254,53 @@ api::Problem foreign_of(const api::Service& service, const std::vector<RefusedCl
                              netlink::to_string(foreign), netlink::to_string(claim.key), more)};
 }
 
+api::Problem of_annotation(const api::Service& service, std::string_view key, std::string message) {
+  return {.severity = api::Severity::warning,
+          .origin = service.origin,
+          .object = "Service " + api::to_string(service.name),
+          .field = fmt::format("metadata.annotations[{}]", key),
+          .message = std::move(message)};
+}
+
+// The weights have no effect under a scheduler that does not read them.
+std::optional<api::Problem> idle_weights_of(const api::Service& service,
+                                            const model::SlicesByName* slices,
+                                            const ServiceSettings& settings,
+                                            const PlannerOptions& options) {
+  const auto scheduler = scheduler_of(settings, options);
+  if (!options.differences.service_annotations || model::heeds_weights(scheduler))
+    return std::nullopt;
+  const auto is_idle = [](std::uint32_t weight) { return weight > 1; };
+  const bool asked = std::ranges::any_of(
+      settings.weights, [&](const model::WeightRow& row) { return is_idle(row.weight); });
+  const bool by_slice =
+      slices != nullptr && std::ranges::any_of(*slices, [&](const api::EndpointSlice& slice) {
+        return slice.weight && is_idle(*slice.weight);
+      });
+  if (!asked && !by_slice) return std::nullopt;
+  return of_annotation(
+      service, asked ? "ipvs-proxier/weights" : api::kWeightAnnotation,
+      fmt::format("the scheduler {} does not look at weights; ipvs-proxier/scheduler: wrr does",
+                  scheduler));
+}
+
 }  // namespace
+
+ServiceSettings settings_for(const api::Service& service, const FamilyNode& node,
+                             const PlannerOptions& options, api::Problems& problems) {
+  if (!options.differences.service_annotations) return {};
+  auto settings = model::settings_of(service, problems);
+  if (node.absent_schedulers.contains(settings.scheduler)) {
+    problems.push_back(of_annotation(
+        service, "ipvs-proxier/scheduler",
+        fmt::format("this kernel has no IPVS scheduler {0} (module ip_vs_{0}); the Service has the "
+                    "node's, {1}",
+                    settings.scheduler, options.scheduler)));
+    settings.scheduler.clear();
+    settings.flags.reset();
+  }
+  return settings;
+}
 
 FacetPolicy policy_of(const ServicePort& port, Facet facet, const PlannerOptions& options) {
   if (facet == Facet::cluster_ip)
@@ -279,11 +350,15 @@ ServicePlan plan_service(const Ports& ports, const model::SlicesByName* slices,
   const auto& service = *ports.front().service;
   ServiceTraffic traffic;
   Whole whole{.comes_first = comes_first(service)};
+  const auto settings = settings_for(service, node, options, plan.not_granted);
+  if (auto problem = idle_weights_of(service, slices, settings, options))
+    plan.not_granted.push_back(*std::move(problem));
   std::map<api::ServicePortName, Endpoints> endpoints;
   if (slices)
-    endpoints = model::endpoints_of(service.name, *slices, node.family, node.name, node.zone);
+    endpoints = model::endpoints_of(service.name, *slices, node.family, node.name, node.zone,
+                                    options.differences.service_annotations ? &settings : nullptr);
   for (std::size_t i = 0; i < ports.size(); ++i)
-    PortPlanner(ports[i], node, options, plan, traffic, whole)
+    PortPlanner(ports[i], node, options, settings, plan, traffic, whole)
         .run(i, endpoints[ports[i].name], claims);
   if (ports.front().is_cut || whole.servers > model::kMostOfOneService ||
       (slices && model::count_endpoints(*slices, node.family) > model::kMostOfOneService))

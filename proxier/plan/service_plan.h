@@ -2,8 +2,10 @@
 
 // The desired state of one Service in one family. Pure; any thread.
 
+#include <functional>
 #include <map>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -26,6 +28,7 @@ struct FamilyNode {
   std::set<netlink::IpAddress> node_addresses;  // addresses that carry node ports
   bool node_ports_name_address = false;         // the set of node ports has their addresses
   Foreign foreign;                              // what foreign virtual services have
+  std::set<std::string, std::less<>> absent_schedulers;  // that this kernel does not have
 
   friend bool operator==(const FamilyNode&, const FamilyNode&) = default;
 };
@@ -66,6 +69,10 @@ std::vector<Claim> claims_of(const std::vector<model::ServicePort>& ports, const
 // Those that they refuse.
 std::vector<RefusedClaim> refused_claims_of(const std::vector<model::ServicePort>& ports,
                                             const FamilyNode& node);
+
+// What the annotations of the Service ask for, as far as they count here; problems are appended.
+model::ServiceSettings settings_for(const api::Service& service, const FamilyNode& node,
+                                    const PlannerOptions& options, api::Problems& problems);
 
 // The plan of the Service, with the virtual services that it owns.
 ServicePlan plan_service(const std::vector<model::ServicePort>& ports,

@@ -29,9 +29,12 @@ std::vector<PortReport> report_service(const std::vector<model::ServicePort>& po
   std::vector<PortReport> reports;
   if (ports.empty()) return reports;
   const auto& service = ports.front().name.service;
+  api::Problems told_with_the_plan;
+  const auto settings = settings_for(*ports.front().service, node, options, told_with_the_plan);
   std::map<api::ServicePortName, std::vector<model::Endpoint>> endpoints;
   if (slices != nullptr)
-    endpoints = model::endpoints_of(service, *slices, node.family, node.name, node.zone);
+    endpoints = model::endpoints_of(service, *slices, node.family, node.name, node.zone,
+                                    options.differences.service_annotations ? &settings : nullptr);
   for (const auto& port : ports) {
     const auto& own = endpoints[port.name];
     auto& report = reports.emplace_back();

@@ -5,6 +5,32 @@
 
 namespace ipvsproxier::sync {
 
+void Drain::set_timeout(const netlink::VirtualServiceKey& service,
+                        std::optional<std::chrono::milliseconds> timeout) {
+  if (timeout)
+    timeouts_.insert_or_assign(service, *timeout);
+  else
+    timeouts_.erase(service);
+}
+
+std::optional<std::chrono::milliseconds> Drain::timeout_of(
+    const netlink::VirtualServiceKey& service) const {
+  const auto own = timeouts_.find(service);
+  if (own == timeouts_.end()) return times_.timeout;
+  if (own->second.count() == 0) return std::nullopt;
+  return own->second;
+}
+
+void Drain::remember(const Entry& entry) {
+  ++size_;
+  if (entry.end) ends_.insert(*entry.end);
+}
+
+void Drain::forget(const Entry& entry) {
+  --size_;
+  if (entry.end) ends_.erase(ends_.find(*entry.end));
+}
+
 void Drain::set(const netlink::VirtualServiceKey& service,
                 const plan::SortedVector<netlink::RealServerKey>& servers, TimePoint now) {
   const auto known = draining_.find(service);
@@ -13,19 +39,22 @@ void Drain::set(const netlink::VirtualServiceKey& service,
   entries.reserve(servers.size());
   const auto none = Entries();
   const auto& before = known == draining_.end() ? none : known->second;
+  const auto timeout = timeout_of(service);
   auto it = before.begin();
   for (const auto& server : servers) {
-    for (; it != before.end() && it->server < server; ++it) forget(it->since);
+    for (; it != before.end() && it->server < server; ++it) forget(*it);
+    Entry entry{.server = server, .since = now, .end = {}};
     if (it != before.end() && it->server == server) {
-      entries.push_back(*it++);
-      continue;
+      entry.since = it->since;
+      forget(*it++);
+    } else if (const auto look = now + times_.first_look; !due_ || look < *due_) {
+      due_ = look;
     }
-    entries.push_back({server, now});
-    begins_.insert(now);
-    const auto look = now + times_.first_look;
-    if (!due_ || look < *due_) due_ = look;
+    if (timeout) entry.end = entry.since + *timeout;
+    remember(entry);
+    entries.push_back(entry);
   }
-  for (; it != before.end(); ++it) forget(it->since);
+  for (; it != before.end(); ++it) forget(*it);
   if (servers.empty())
     draining_.erase(known);
   else
@@ -43,10 +72,9 @@ std::optional<TimePoint> Drain::next() const {
   if (!due_) return std::nullopt;
   if (running()) return TimePoint::min();
   const auto when = std::max(*due_, std::min(yield_until_, *due_ + times_.late));
-  if (!times_.timeout) return when;
   // Servers that had timed out when the pass began are handled by that pass.
-  const auto over_next = begins_.upper_bound(last_pass_ - *times_.timeout);
-  return over_next == begins_.end() ? when : std::min(when, *over_next + *times_.timeout);
+  const auto end = ends_.upper_bound(last_pass_);
+  return end == ends_.end() ? when : std::min(when, *end);
 }
 
 Drain::Step Drain::step(netlink::IpvsTable& ipvs, TimePoint now, std::vector<Failure>& failures) {
@@ -83,7 +111,8 @@ std::optional<Drain::Leaving> Drain::leaving(const netlink::VirtualServiceKey& s
   const auto it = of_service->second.find(server);
   if (it == of_service->second.end()) return std::nullopt;
   Leaving leaving{.since = std::chrono::floor<milliseconds>(now - it->since), .left = {}};
-  if (times_.timeout) leaving.left = std::max(milliseconds(0), *times_.timeout - leaving.since);
+  if (it->end)
+    leaving.left = std::max(milliseconds(0), std::chrono::ceil<milliseconds>(*it->end - now));
   return leaving;
 }
 
@@ -107,9 +136,9 @@ void Drain::look(netlink::IpvsTable& ipvs, const netlink::VirtualServiceKey& ser
   if (listed)
     for (const auto& one : *listed)
       if (one.active_connections + one.inactive_connections > 0) connected.insert(one.server.key);
-  for (const auto& [server, since] : servers) {
+  for (const auto& [server, since, end] : servers) {
     const bool busy = listed ? connected.contains(server) : !gone;
-    if (!busy || over(since, now)) pass_->found.push_back({service, server});
+    if (!busy || (end && now >= *end)) pass_->found.push_back({service, server});
   }
 }
 

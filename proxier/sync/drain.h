@@ -32,6 +32,12 @@ class Drain {
 
   explicit Drain(DrainTimes times) : times_(times) {}
 
+  // Sets the limit for the real servers of the virtual service, in place of DrainTimes::timeout; 0:
+  // until the last connection ends; nullopt: the node's. It stays while they drain, also when the
+  // virtual service is no longer wanted. Takes effect with the next set().
+  void set_timeout(const netlink::VirtualServiceKey& service,
+                   std::optional<std::chrono::milliseconds> timeout);
+
   // Sets the real servers of the virtual service that drain now. Those that were draining before
   // keep their start time.
   void set(const netlink::VirtualServiceKey& service,
@@ -56,7 +62,7 @@ class Drain {
   // now allowed. Read failures are appended; their real servers stay unless they have timed out.
   Step step(netlink::IpvsTable& ipvs, TimePoint now, std::vector<Failure>& failures);
 
-  std::size_t size() const { return begins_.size(); }
+  std::size_t size() const { return size_; }
 
   struct Leaving {
     std::chrono::milliseconds since{0};             // time that it has been draining
@@ -71,6 +77,7 @@ class Drain {
   struct Entry {
     netlink::RealServerKey server;
     TimePoint since;
+    std::optional<TimePoint> end;  // when it is removed at the latest
   };
   using Entries = plan::SortedVector<Entry, &Entry::server>;
   // A running pass: it continues after `last` once the servers in `found` are removed.
@@ -79,17 +86,19 @@ class Drain {
     std::vector<netlink::DeleteServer> found;
   };
 
-  bool over(TimePoint since, TimePoint now) const {
-    return times_.timeout && now - since >= *times_.timeout;
-  }
-  void forget(TimePoint since) { begins_.erase(begins_.find(since)); }
+  std::optional<std::chrono::milliseconds> timeout_of(
+      const netlink::VirtualServiceKey& service) const;
+  void remember(const Entry& entry);
+  void forget(const Entry& entry);
   bool drains(const netlink::DeleteServer& server) const;
   void look(netlink::IpvsTable& ipvs, const netlink::VirtualServiceKey& service,
             const Entries& servers, TimePoint now, Step& step, std::vector<Failure>& failures);
 
   DrainTimes times_;
   std::map<netlink::VirtualServiceKey, Entries> draining_;
-  std::multiset<TimePoint> begins_;  // start times of all draining servers
+  std::size_t size_ = 0;           // of all draining servers
+  std::multiset<TimePoint> ends_;  // of those that have one
+  std::map<netlink::VirtualServiceKey, std::chrono::milliseconds> timeouts_;  // set_timeout()
   std::optional<Pass> pass_;
   std::optional<TimePoint> due_;
   TimePoint last_pass_{};  // begin of the last pass

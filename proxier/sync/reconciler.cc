@@ -57,7 +57,8 @@ Reconciler::Reconciler(Kernel kernel, ReconcilerSettings settings, spdlog::logge
       refusals_(logger),
       drain_(settings_.drain),
       take_over_(kernel_.rules, kernel_.other, settings_.remove_nft_leftovers, logger_),
-      firewall_(settings_.find_firewall_warnings, logger_) {}
+      firewall_(settings_.find_firewall_warnings, logger_),
+      schedulers_(settings_.options.differences.service_annotations) {}
 
 void Reconciler::take(SyncInput input) {
   if (state_ == State::waiting_for_lists && input.changes.complete) state_ = State::unread;
@@ -206,6 +207,7 @@ void Reconciler::sync_whole(TimePoint now, Pass& pass) {
   if (!bound) return;
   link_events_ = {};
   touched_.clear();
+  schedulers_.look_for_all(cluster_, kernel_.ipvs, planner_);
   planner_.update_all(cluster_);
   if (!has_mirror()) look_for_translation();
   take_over_.begin();
@@ -239,6 +241,7 @@ std::vector<Failure> Reconciler::read_and_plan() {
   Pass pass;
   const auto bound = refresh_node(pass);
   if (!bound) return std::move(pass.failures);
+  schedulers_.look_for_all(cluster_, kernel_.ipvs, planner_);
   planner_.update_all(cluster_);
   look_for_translation();
   auto failures = read_whole(&*bound);
@@ -283,6 +286,7 @@ void Reconciler::end_reading(TimePoint now, Pass& pass) {
   drift_.end();
   append(pass.failures, std::exchange(reading_.failures, {}));
   keep_host(pass);
+  touched_.merge(schedulers_.look_again(cluster_, kernel_.ipvs, planner_));
   pass.whole = !links_failed_;
   flows_.note_left(planner_.desired(), mirror_.state());
   if (!schedule_.surprised() && !pass.suspect) mirror_.settle();
@@ -323,6 +327,7 @@ plan::Scope Reconciler::completed(plan::Scope scope) const {
 
 void Reconciler::sync_changes(TimePoint now, Pass& pass, bool look_at_links) {
   auto scope = repair_links(pass, look_at_links);
+  touched_.merge(schedulers_.look(touched_, cluster_, kernel_.ipvs, planner_));
   scope.merge(planner_.update(std::exchange(touched_, {}), cluster_));
   scope.merge(retries_.due(now));
   scope.merge(refusals_.due(now));
@@ -370,6 +375,12 @@ void Reconciler::note_drains(const plan::ServiceKeySet& services, TimePoint now)
   const auto& kernel = mirror_.state();
   if (!kernel.services) return;
   for (const auto& key : services) {
+    const auto planned = planner_.desired().services.find(key);
+    if (planned != planner_.desired().services.end()) {
+      const auto& timeout = planned->second.drain_timeout;
+      drain_.set_timeout(
+          key, timeout ? std::optional(std::chrono::milliseconds(*timeout)) : std::nullopt);
+    }
     const auto it = kernel.services->find(key);
     if (it == kernel.services->end() || it->second.servers)
       drain_.set(key, plan::draining(planner_.desired(), kernel, key), now);

@@ -44,6 +44,7 @@
 #include "proxier/sync/reading_schedule.h"
 #include "proxier/sync/refusals.h"
 #include "proxier/sync/retries.h"
+#include "proxier/sync/scheduler_probe.h"
 #include "proxier/sync/stale_flows.h"
 #include "proxier/sync/sync_input.h"
 #include "proxier/sync/sync_log.h"
@@ -206,6 +207,7 @@ class Reconciler {
   StaleFlows flows_;
   TakeOver take_over_;
   FirewallWatch firewall_;
+  SchedulerProbe schedulers_;
 };
 
 }  // namespace ipvsproxier::sync

@@ -61,13 +61,18 @@ class Mixer {
     const auto& [name, protocol, number, node_port] = port;
     add(name, protocol, number, node_port);
   }
+  void add_one(const api::Annotation& annotation) {
+    const auto& [key, value] = annotation;
+    add(key, value);
+  }
   void add_one(const api::Service& service) {
     const auto& [name, origin, creation_time, type, headless, cluster_ips, ip_families, ports,
                  external_ips, load_balancer_ips, source_ranges, affinity_seconds,
-                 external_policy_local, internal_policy_local, health_check_node_port] = service;
+                 external_policy_local, internal_policy_local, health_check_node_port,
+                 annotations] = service;
     add(name, origin, creation_time, type, headless, cluster_ips, ip_families, ports, external_ips,
         load_balancer_ips, source_ranges, affinity_seconds, external_policy_local,
-        internal_policy_local, health_check_node_port);
+        internal_policy_local, health_check_node_port, annotations);
   }
   void add_one(const api::EndpointList& endpoints) {
     mix(std::hash<std::string_view>()(endpoints.bytes()));
@@ -78,9 +83,9 @@ class Mixer {
   }
   void add_one(const api::EndpointSlice& slice) {
     // The trigger time is not part of the slice's state.
-    const auto& [name, origin, service, family, ports, endpoints, trigger] = slice;
+    const auto& [name, origin, service, family, ports, endpoints, weight, trigger] = slice;
     static_cast<void>(trigger);
-    add(name, origin, service, family, ports, endpoints);
+    add(name, origin, service, family, ports, endpoints, weight);
   }
   void add_one(const api::Node& node) {
     const auto& [name, origin, zone, internal_ips, external_ips, pod_cidrs, to_be_deleted] = node;

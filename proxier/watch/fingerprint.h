@@ -5,7 +5,7 @@
 //
 // All fields count, except an EndpointSlice's trigger time. Two different states of one object have
 // equal fingerprints once in 2^64 changes. A resource version would also report changes of fields
-// that are not read (the status of a Node every few minutes, annotations).
+// that are not read (the status of a Node every few minutes, most annotations).
 
 #include <cstdint>
 

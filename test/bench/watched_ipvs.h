@@ -51,6 +51,9 @@ class WatchedIpvsTable final : public netlink::IpvsTable {
     doing_ = "";
     return listed;
   }
+  netlink::Result<bool> has_scheduler(netlink::ShortName scheduler) override {
+    return table_.has_scheduler(scheduler);
+  }
   netlink::Result<netlink::IpvsTimeouts> timeouts() override { return table_.timeouts(); }
   netlink::Status set_timeouts(const netlink::IpvsTimeouts& wanted) override {
     return table_.set_timeouts(wanted);

@@ -122,6 +122,11 @@ inline void ipvs_service_contract(netlink::IpvsTable& table) {
     CHECK(services_of(table) == wanted);
     CHECK(servers_of(table, wanted[0].key).empty());
   }
+  SECTION("whether there is a scheduler is asked without adding anything") {
+    CHECK(table.has_scheduler("wrr").value());
+    CHECK_FALSE(table.has_scheduler("nonesuch").value());
+    CHECK(services_of(table).empty());
+  }
   SECTION("an add that adopts what exists is an edit and keeps the servers") {
     must(table, AddService{web});
     must(table, AddServer{web.key, real_server("10.1.0.1", 80)});

@@ -176,6 +176,12 @@ std::vector<ListedServer> FakeIpvsTable::servers(const VirtualServiceKey& servic
   return servers;
 }
 
+Result<bool> FakeIpvsTable::has_scheduler(netlink::ShortName scheduler) {
+  const std::string name(scheduler.view());
+  if (auto fault = faults.next("look for the IPVS scheduler " + name)) return std::move(*fault);
+  return schedulers.contains(name);
+}
+
 Result<IpvsTimeouts> FakeIpvsTable::timeouts() {
   if (auto fault = faults.next("read IPVS timeouts")) return std::move(*fault);
   return timeouts_;

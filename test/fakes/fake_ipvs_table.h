@@ -22,6 +22,7 @@ class FakeIpvsTable final : public netlink::IpvsTable {
   netlink::Result<ServicesPart> next_services() override;
   netlink::Result<std::vector<netlink::ListedServer>> list_servers(
       const netlink::VirtualServiceKey& service) override;
+  netlink::Result<bool> has_scheduler(netlink::ShortName scheduler) override;
   netlink::Result<netlink::IpvsTimeouts> timeouts() override;
   netlink::Status set_timeouts(const netlink::IpvsTimeouts& timeouts) override;
 

@@ -80,8 +80,8 @@ std::string service_yaml(const ServiceManifest& service) {
     const auto address = IpAddress::parse(text);
     families.emplace_back(netlink::to_string(address.value().family()));
   }
-  return "---\napiVersion: v1\nkind: Service\nmetadata: {name: " + service.name +
-         ", namespace: default}\nspec: {type: " + service.type +
+  return "---\napiVersion: v1\nkind: Service\nmetadata: {annotations: {" + service.annotations +
+         "}, name: " + service.name + ", namespace: default}\nspec: {type: " + service.type +
          ", clusterIP: " + quoted(service.cluster_ips.at(0)) + ", clusterIPs: [" +
          joined(all_quoted(service.cluster_ips)) + "], ipFamilies: [" + joined(families) +
          "], ports: [" + joined(ports) + "]" + (service.spec.empty() ? "" : ", ") + service.spec +

@@ -36,6 +36,7 @@ struct ServiceManifest {
   std::vector<std::string> cluster_ips;
   std::vector<PortManifest> ports = {PortManifest{}};
   std::vector<EndpointManifest> endpoints;
+  std::string annotations;  // in YAML's flow style: "a: b, c: d"
   // More of spec, in YAML's flow style: "externalTrafficPolicy: Local, externalIPs: [192.0.2.1]".
   std::string spec;
   std::vector<std::string> ingress_ips;  // status.loadBalancer.ingress

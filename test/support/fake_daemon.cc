@@ -23,8 +23,9 @@ std::string line_of(const netlink::VirtualService& service) {
 }
 
 std::string line_of(const netlink::VirtualServiceKey& service, const netlink::RealServer& server) {
-  return fmt::format("{}: real server {} weight {}", to_string(service), to_string(server.key),
-                     server.weight);
+  return fmt::format("{}: real server {} weight {} thresholds {}/{}", to_string(service),
+                     to_string(server.key), server.weight, server.upper_threshold,
+                     server.lower_threshold);
 }
 
 std::string line_of(const std::string& set, const ipset::Element& element) {
@@ -197,7 +198,8 @@ std::set<std::string> FakeDaemon::wanted() {
   std::set<std::string> wanted;
   for (const auto& [key, planned] : desired.services) {
     wanted.insert(line_of(planned.service));
-    for (const auto& server : planned.servers) wanted.insert(line_of(key, {.key = server}));
+    for (std::size_t i = 0; i < planned.servers.size(); ++i)
+      wanted.insert(line_of(key, planned.server(i)));
   }
   for (const auto& address : desired.addresses) wanted.insert("address " + address.to_string());
   for (const auto& [key, elements] : desired.sets) {

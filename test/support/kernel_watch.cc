@@ -49,6 +49,13 @@ plan::SetKey set_key(const std::string& name) {
   throw std::invalid_argument("no set of ours: " + name);
 }
 
+std::optional<netlink::RealServer> server_of(const plan::PlannedService& planned,
+                                             const netlink::RealServerKey& key) {
+  const auto found = planned.servers.find(key);
+  if (found == planned.servers.end()) return std::nullopt;
+  return planned.server(static_cast<std::size_t>(found - planned.servers.begin()));
+}
+
 }  // namespace
 
 KernelWatch::KernelWatch(FakeIpvsTable& ipvs, FakeLinkTable& links, FakeSetTable& sets,
@@ -137,9 +144,12 @@ void KernelWatch::saw(const netlink::IpvsOp& op) {
     if (!ipvs_.contains(gone->key)) leaving_.erase(gone->key);
   } else if (const auto* edit = std::get_if<netlink::EditServer>(&op)) {
     const auto planned = desired_.services.find(edit->service);
-    const bool wanted =
-        planned != desired_.services.end() && planned->second.servers.contains(edit->server.key);
-    if (edit->server.weight == 0 && (wanted || !desired_.complete)) broken.push_back(to_string(op));
+    const auto wanted = planned == desired_.services.end()
+                            ? std::nullopt
+                            : server_of(planned->second, edit->server.key);
+    // Annotations may ask for weight 0.
+    const bool is_drained = wanted ? wanted->weight != 0 : !desired_.complete;
+    if (edit->server.weight == 0 && is_drained) broken.push_back(to_string(op));
   } else if (const auto* leaves = std::get_if<netlink::DeleteServer>(&op)) {
     const auto planned = desired_.services.find(leaves->service);
     if (planned != desired_.services.end() && planned->second.servers.contains(leaves->server))

@@ -18,6 +18,31 @@ std::string address(Family family, const char* v4, const char* v6, int number) {
 
 }  // namespace
 
+// Every annotation, sound ones mostly.
+std::vector<api::Annotation> RandomCluster::annotations() {
+  static const std::vector<std::pair<std::string, std::vector<std::string>>> kValues = {
+      {"ipvs-proxier/affinity-mask", {"24", "16,64", "33"}},
+      {"ipvs-proxier/drain-timeout", {"30s", "0s", "soon"}},
+      {"ipvs-proxier/max-connections", {"1000", "100/80", "80/100"}},
+      {"ipvs-proxier/one-packet", {"true", "false", "maybe"}},
+      {"ipvs-proxier/scheduler", {"wrr", "sh", "mh", "lc", "fo", "best"}},
+      {"ipvs-proxier/scheduler-flags", {"", "mh-port", "sh-fallback,flag-3", "flag-9"}},
+      {"ipvs-proxier/weights", {"local:4", "node=n1:2,node=n2:0", "zone=z1:7,local:3", "n1:3"}},
+      {"kube-router.io/service.local", {""}},
+      {"kube-router.io/service.schedflags", {"flag-1,flag-2"}},
+      {"kube-router.io/service.scheduler", {"mh", "wlc"}},
+      {"kube-router.io/service.skiplbips", {""}},
+  };
+  const auto below = [&](std::size_t most) {
+    return std::uniform_int_distribution<std::size_t>(0, most - 1)(annotations_);
+  };
+  std::vector<api::Annotation> result;
+  if (below(3) != 0) return result;
+  for (const auto& [key, values] : kValues)
+    if (below(4) == 0) result.push_back({key, values[below(values.size())]});
+  return result;
+}
+
 api::Service RandomCluster::service(int index) {
   api::Service service;
   service.name = {chance(50) ? "shop" : "default", fmt::format("s{}", index)};
@@ -42,6 +67,7 @@ api::Service RandomCluster::service(int index) {
   service.health_check_node_port =
       static_cast<std::uint16_t>(chance(50) ? number(31000, 31020) : 0);
   add_external(service, index);
+  service.annotations = annotations();
   return service;
 }
 
@@ -82,6 +108,7 @@ void RandomCluster::put_slices(model::ClusterState& cluster, const api::Service&
       if (chance(90))
         slice.ports.push_back(
             {port.name, port.protocol, static_cast<std::uint16_t>(8080 + number(0, 1))});
+    if (annotations_() % 10 == 0) slice.weight = annotations_() % 5;
     for (int e = 0; e < number(0, 5); ++e) slice.endpoints.push_back(endpoint(slice.family));
     cluster.put(slice);
   }
@@ -99,6 +126,7 @@ model::ClusterState RandomCluster::cluster(int services) {
 
 void RandomCluster::tweak(api::Service& service) {
   const auto other = this->service(number(0, 40));
+  if (!other.annotations.empty()) service.annotations = other.annotations;
   switch (number(0, 13)) {
     case 0:
       service.type = other.type;
@@ -234,6 +262,7 @@ plan::PlannerOptions RandomCluster::options() {
   options.differences.short_paths = chance(50);
   options.differences.growing_sets = chance(50);
   options.differences.scheduler_fallback = chance(50);
+  options.differences.service_annotations = annotations_() % 4 != 0;
   options.allow_external_ips = chance(90);
   return options;
 }

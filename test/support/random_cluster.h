@@ -17,7 +17,7 @@ inline api::Service admissible(api::Service service) {
 
 class RandomCluster {
  public:
-  explicit RandomCluster(std::uint32_t seed) : random_(seed) {}
+  explicit RandomCluster(std::uint32_t seed) : random_(seed), annotations_(seed) {}
 
   model::ClusterState cluster(int services);
   // Changes a field of some objects that are there, at times this node's Node object.
@@ -35,10 +35,12 @@ class RandomCluster {
   void tweak(api::EndpointSlice& slice);
   api::Service service(int index);
   void add_external(api::Service& service, int index);
+  std::vector<api::Annotation> annotations();
   api::Endpoint endpoint(netlink::Family family);
   void put_slices(model::ClusterState& cluster, const api::Service& service);
 
   std::mt19937 random_;
+  std::mt19937 annotations_;  // of its own: what tests say of seeds does not depend on annotations
 };
 
 }  // namespace ipvsproxier::test

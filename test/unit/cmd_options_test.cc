@@ -110,6 +110,9 @@ TEST_CASE("each difference from kube-proxy has its flag") {
   one = all;
   one.keep_foreign_services = false;
   CHECK(without("keep-foreign-services") == one);
+  one = all;
+  one.service_annotations = false;
+  CHECK(without("service-annotations") == one);
   CHECK_FALSE(all.in_cluster_clients);
   CHECK(once_with({"--in-cluster-clients"}).differences.in_cluster_clients);
 }

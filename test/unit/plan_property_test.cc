@@ -29,7 +29,7 @@ void check_reached(const DesiredState& desired, const ActualState& actual) {
     const auto& service = actual.services->at(key);
     CHECK(service.service == planned.service);
     std::vector<netlink::RealServer> servers;
-    for (const auto& server : planned.servers) servers.push_back({.key = server});
+    for (std::size_t i = 0; i < planned.servers.size(); ++i) servers.push_back(planned.server(i));
     CHECK(*service.servers == RealServers(std::move(servers)));
   }
   for (const auto& [key, elements] : desired.sets) CHECK(*actual.sets.at(key) == elements);

@@ -76,6 +76,55 @@ TEST_CASE("a drain may be bounded") {
   CHECK_FALSE(daemon.weights(kWeb).contains(kE2));
 }
 
+TEST_CASE("a Service bounds its drains by itself, also once it is deleted") {
+  DrainTimes times;
+  times.timeout = 300s;
+  plan::PlannerOptions options{.families = {netlink::Family::ipv4}};
+  options.drain_deleted_services = true;
+  FakeDaemon daemon({.options = options, .drain = times});
+  const auto with_limit = [](std::vector<api::Endpoint> endpoints, const std::string& limit) {
+    auto cluster = web_with(std::move(endpoints));
+    cluster.services.at({"default", "web"}).annotations = {{"ipvs-proxier/drain-timeout", limit}};
+    return cluster;
+  };
+  daemon.see(with_limit({test::e1(), test::e2()}, "20s"));
+  daemon.ipvs.set_connections(kWeb, kE1, 5, 0);
+  daemon.ipvs.set_connections(kWeb, kE2, 5, 0);
+  daemon.see(with_limit({test::e1()}, "20s"));
+  daemon.wait(19s);
+  CHECK(daemon.weights(kWeb).contains(kE2));
+  // A longer limit counts from the beginning of the drain.
+  daemon.see(with_limit({test::e1()}, "40s"));
+  daemon.wait(20s);
+  CHECK(daemon.weights(kWeb).contains(kE2));
+  daemon.wait(1s);
+  CHECK_FALSE(daemon.weights(kWeb).contains(kE2));
+  daemon.see(model::ClusterState{});
+  daemon.wait(39s);
+  CHECK(daemon.weights(kWeb).contains(kE1));
+  daemon.wait(1s);
+  CHECK_FALSE(daemon.ipvs.contains(kWeb));
+}
+
+TEST_CASE("a Service may wait for ever where the node does not") {
+  DrainTimes times;
+  times.timeout = 30s;
+  FakeDaemon daemon({.drain = times});
+  auto cluster = web_with({test::e1(), test::e2()});
+  cluster.services.at({"default", "web"}).annotations = {{"ipvs-proxier/drain-timeout", "0s"}};
+  daemon.see(cluster);
+  daemon.ipvs.set_connections(kWeb, kE2, 5, 0);
+  auto less = web_with({test::e1()});
+  less.services = cluster.services;
+  daemon.see(less);
+  daemon.wait(3600s);
+  CHECK(daemon.weights(kWeb).contains(kE2));
+  // Without the annotation the node's limit counts.
+  daemon.see(web_with({test::e1()}));
+  daemon.wait(1s);
+  CHECK_FALSE(daemon.weights(kWeb).contains(kE2));
+}
+
 TEST_CASE("an endpoint that returns gets its weight back in place and is not removed",
           "[item-10]") {
   FakeDaemon daemon;

@@ -45,6 +45,9 @@ class CountingIpvsTable final : public netlink::IpvsTable {
       const netlink::VirtualServiceKey& service) override {
     return table_.list_servers(service);
   }
+  netlink::Result<bool> has_scheduler(netlink::ShortName scheduler) override {
+    return table_.has_scheduler(scheduler);
+  }
   netlink::Result<netlink::IpvsTimeouts> timeouts() override { return table_.timeouts(); }
   netlink::Status set_timeouts(const netlink::IpvsTimeouts& timeouts) override {
     return table_.set_timeouts(timeouts);

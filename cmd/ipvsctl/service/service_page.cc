@@ -77,8 +77,17 @@ class PageText {
       line("Session affinity", fmt::format("client IP, {} s", *service.affinity_seconds));
     if (service.health_check_node_port != 0)
       line("Health check node port", std::to_string(service.health_check_node_port));
+    add_annotations(decisions.annotations);
     if (decisions.ports.empty())
       text_ += "\nIt has nothing to proxy here: no cluster IP of a family of this node.\n";
+  }
+
+  void add_annotations(const std::vector<inspect::PageAnnotation>& annotations) {
+    if (!annotations.empty()) text_ += "\nAnnotations\n";
+    for (const auto& one : annotations) {
+      text_ += fmt::format("  {}: {}\n", visible(one.key), visible(one.value));
+      if (!one.remark.empty()) text_ += fmt::format("    no effect: {}\n", visible(one.remark));
+    }
   }
 
   void add_port(const inspect::PagePort& port) {
@@ -105,6 +114,7 @@ class PageText {
       text_ += fmt::format("  {} {:<44} {}{}", endpoint.gets ? '+' : '-',
                            netlink::to_string(endpoint.address, endpoint.port),
                            visible(endpoint.use), endpoint.local ? ", on this node" : "");
+      if (endpoint.weight != 1) text_ += fmt::format(", weight {}", endpoint.weight);
       const auto where = endpoint.whereabouts.value_or(inspect::PageWhereabouts());
       end_line(where.pod, where.node, where.zone);
     }

@@ -1,4 +1,4 @@
-#include "proxier/config/go_duration.h"
+#include "proxier/api/go_duration.h"
 
 #include <array>
 #include <cmath>
@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-namespace ipvsproxier::config {
+namespace ipvsproxier::api {
 
 namespace {
 
@@ -38,7 +38,7 @@ struct Number {
   double fraction = 0;
 };
 
-std::optional<Number> take_number(std::string_view& text) {
+std::optional<Number> take_decimal(std::string_view& text) {
   Number number;
   double scale = 1;
   bool point = false;
@@ -89,7 +89,7 @@ std::optional<std::chrono::nanoseconds> parse_go_duration(std::string_view text)
   if (text.empty()) return std::nullopt;
   std::int64_t total = 0;
   while (!text.empty()) {
-    const auto number = take_number(text);
+    const auto number = take_decimal(text);
     const std::int64_t unit = take_unit(text);
     if (!number || unit == 0) return std::nullopt;
     std::int64_t piece = 0;
@@ -118,4 +118,4 @@ std::string format_go_duration(std::chrono::nanoseconds duration) {
   return sign + text;
 }
 
-}  // namespace ipvsproxier::config
+}  // namespace ipvsproxier::api

@@ -1,8 +1,8 @@
 #include <catch2/catch.hpp>
 
-#include "proxier/config/go_duration.h"
+#include "proxier/api/go_duration.h"
 
-namespace ipvsproxier::config {
+namespace ipvsproxier::api {
 namespace {
 
 TEST_CASE("durations parse and print as Go does it") {
@@ -37,4 +37,4 @@ TEST_CASE("what is no duration is refused") {
 }
 
 }  // namespace
-}  // namespace ipvsproxier::config
+}  // namespace ipvsproxier::api

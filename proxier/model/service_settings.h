@@ -1,0 +1,64 @@
+#pragma once
+
+// ServiceSettings: what the annotations of a Service ask for (docs/services.md). Ours win over
+// kube-router's. A value that makes no sense is one problem, and that annotation is ignored. Pure;
+// any thread.
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "proxier/api/objects.h"
+#include "proxier/api/problem.h"
+
+namespace ipvsproxier::model {
+
+// The schedulers of the kernel (net/netfilter/ipvs, Linux 6.1). Only these can be asked for: the
+// kernel loads a module for each name that it is given.
+inline constexpr auto kSchedulers =
+    std::to_array<std::string_view>({"rr", "wrr", "lc", "wlc", "lblc", "lblcr", "dh", "sh", "mh",
+                                     "sed", "nq", "fo", "ovf", "twos"});
+
+// Whether the scheduler looks at the weights of real servers other than 0.
+bool heeds_weights(std::string_view scheduler);
+
+// The weight of the endpoints that a row matches.
+struct WeightRow {
+  enum class By : std::uint8_t { zone, node, local };
+
+  By by = By::zone;
+  std::string name;  // of the zone or node
+  std::uint32_t weight = 1;
+
+  friend auto operator<=>(const WeightRow&, const WeightRow&) = default;
+};
+
+struct ServiceSettings {
+  std::string scheduler;               // "": the node's
+  std::optional<std::uint32_t> flags;  // netlink::kSchedulerFlag*, of the scheduler
+  std::vector<WeightRow> weights;      // the first match counts, else 1
+  std::uint32_t upper_threshold = 0;   // connections of one real server; 0: no limit
+  std::uint32_t lower_threshold = 0;   // 0: three quarters of the upper one
+  bool one_packet = false;             // of UDP ports
+  std::optional<std::chrono::milliseconds> drain_timeout;  // 0: until the last connection ends
+  std::optional<std::uint8_t> mask_v4;  // bits of a client that persistence goes by
+  std::optional<std::uint8_t> mask_v6;
+  bool local = false;  // both traffic policies are Local
+  bool skips_load_balancer_ips = false;
+  std::vector<std::string> notes;  // annotations without effect here, and why: for ipvsctl
+
+  friend bool operator==(const ServiceSettings&, const ServiceSettings&) = default;
+};
+
+// The settings of the Service; problems are appended.
+ServiceSettings settings_of(const api::Service& service, api::Problems& problems);
+
+// The weight that the settings and the slice ask for an endpoint. The slice's own counts first.
+std::uint32_t weight_of(const ServiceSettings& settings, const api::EndpointSlice& slice,
+                        const api::EndpointView& endpoint, bool is_local);
+
+}  // namespace ipvsproxier::model

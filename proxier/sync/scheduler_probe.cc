@@ -1,0 +1,46 @@
+#include "proxier/sync/scheduler_probe.h"
+
+#include "proxier/model/service_settings.h"
+
+namespace ipvsproxier::sync {
+
+// Without an answer the scheduler counts as present, and the kernel refuses it if it is not.
+void SchedulerProbe::ask(const std::string& scheduler, netlink::IpvsTable& ipvs) {
+  const auto has = ipvs.has_scheduler(scheduler);
+  if (!has) return;
+  (*has ? present_ : absent_).insert(scheduler);
+  (*has ? absent_ : present_).erase(scheduler);
+}
+
+void SchedulerProbe::look_for(const api::Service& service, netlink::IpvsTable& ipvs) {
+  if (!heeds_annotations_ || service.annotations.empty()) return;
+  api::Problems told_with_the_plan;
+  const auto scheduler = model::settings_of(service, told_with_the_plan).scheduler;
+  if (!scheduler.empty() && !present_.contains(scheduler) && !absent_.contains(scheduler))
+    ask(scheduler, ipvs);
+}
+
+std::set<api::NamespacedName> SchedulerProbe::look(const std::set<api::NamespacedName>& services,
+                                                   const model::ClusterState& cluster,
+                                                   netlink::IpvsTable& ipvs,
+                                                   plan::Planner& planner) {
+  for (const auto& name : services)
+    if (const auto it = cluster.services.find(name); it != cluster.services.end())
+      look_for(it->second, ipvs);
+  return planner.set_absent_schedulers(absent_, cluster);
+}
+
+void SchedulerProbe::look_for_all(const model::ClusterState& cluster, netlink::IpvsTable& ipvs,
+                                  plan::Planner& planner) {
+  for (const auto& [name, service] : cluster.services) look_for(service, ipvs);
+  planner.set_absent_schedulers(absent_, cluster);
+}
+
+std::set<api::NamespacedName> SchedulerProbe::look_again(const model::ClusterState& cluster,
+                                                         netlink::IpvsTable& ipvs,
+                                                         plan::Planner& planner) {
+  for (const auto& scheduler : Names(absent_)) ask(scheduler, ipvs);
+  return planner.set_absent_schedulers(absent_, cluster);
+}
+
+}  // namespace ipvsproxier::sync

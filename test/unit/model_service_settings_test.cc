@@ -1,0 +1,189 @@
+// What annotations of a Service ask for, and what is said of values that make no sense.
+
+#include "proxier/model/service_settings.h"
+
+#include <catch2/catch.hpp>
+
+#include "proxier/api/annotations.h"
+#include "test/support/cluster_builder.h"
+#include "test/unit/problem_lines.h"
+
+namespace ipvsproxier::model {
+namespace {
+
+using namespace std::chrono_literals;
+using Annotations = std::vector<api::Annotation>;
+using Lines = std::vector<std::string>;
+
+// By key, as the decoder leaves them.
+api::Service annotated(Annotations annotations) {
+  auto service = test::web_service();
+  std::ranges::sort(annotations, {}, &api::Annotation::key);
+  service.annotations = std::move(annotations);
+  return service;
+}
+
+ServiceSettings read_service(const api::Service& service) {
+  api::Problems problems;
+  auto settings = settings_of(service, problems);
+  CHECK(test::lines_of(problems) == Lines{});
+  return settings;
+}
+
+ServiceSettings read(Annotations annotations) {
+  return read_service(annotated(std::move(annotations)));
+}
+
+TEST_CASE("a Service without annotations asks for nothing") {
+  CHECK(read({}) == ServiceSettings{});
+}
+
+TEST_CASE("every annotation of ours is read") {
+  auto service = annotated({{"ipvs-proxier/scheduler", "mh"},
+                            {"ipvs-proxier/scheduler-flags", "mh-fallback, mh-port"},
+                            {"ipvs-proxier/weights", "zone=a:3, node=n:1:2,local:0"},
+                            {"ipvs-proxier/max-connections", "1000/800"},
+                            {"ipvs-proxier/one-packet", "true"},
+                            {"ipvs-proxier/drain-timeout", "1m30s"},
+                            {"ipvs-proxier/affinity-mask", "24, 64"}});
+  service.affinity_seconds = 60;
+  service.ports.front().protocol = netlink::Protocol::udp;
+  const auto settings = read_service(service);
+  CHECK(settings.scheduler == "mh");
+  CHECK(settings.flags == (netlink::kSchedulerFlag1 | netlink::kSchedulerFlag2));
+  CHECK(settings.weights == std::vector<WeightRow>{{WeightRow::By::zone, "a", 3},
+                                                   {WeightRow::By::node, "n:1", 2},
+                                                   {WeightRow::By::local, "", 0}});
+  CHECK(settings.upper_threshold == 1000);
+  CHECK(settings.lower_threshold == 800);
+  CHECK(settings.one_packet);
+  CHECK(settings.drain_timeout == 90s);
+  CHECK(settings.mask_v4 == 24);
+  CHECK(settings.mask_v6 == 64);
+}
+
+TEST_CASE("every scheduler of the kernel may be asked for, and no other") {
+  for (const auto name : kSchedulers)
+    CHECK(read({{"ipvs-proxier/scheduler", std::string(name)}}).scheduler == name);
+  api::Problems problems;
+  CHECK(settings_of(annotated({{"ipvs-proxier/scheduler", "../../evil"}}), problems).scheduler ==
+        "");
+  CHECK(test::lines_of(problems) ==
+        Lines{"warning: Service default/web: metadata.annotations[ipvs-proxier/scheduler]: must be "
+              "one of rr, wrr, lc, wlc, lblc, lblcr, dh, sh, mh, sed, nq, fo, ovf, twos, not "
+              "\"../../evil\"; it is ignored"});
+}
+
+TEST_CASE("a value that makes no sense is one problem, and the rest counts") {
+  const auto [key, value] = GENERATE(table<std::string, std::string>({
+      {"scheduler", ""},
+      {"scheduler", "RR"},
+      {"scheduler-flags", "mh-port,,"},
+      {"scheduler-flags", "ops"},
+      {"weights", ""},
+      {"weights", "zone=a"},
+      {"weights", "zone=:3"},
+      {"weights", "zone=a:-1"},
+      {"weights", "zone=a:65536"},
+      {"weights", "zone=a: 3"},
+      {"weights", "local=x:3"},
+      {"weights", "zone=a:3,"},
+      {"max-connections", "0"},
+      {"max-connections", "4294967296"},
+      {"max-connections", "10/11"},
+      {"max-connections", "10/"},
+      {"max-connections", "1e3"},
+      {"one-packet", ""},
+      {"one-packet", "yes"},
+      {"drain-timeout", "-1s"},
+      {"drain-timeout", "30"},
+      {"drain-timeout", "forever"},
+      {"affinity-mask", "0"},
+      {"affinity-mask", "33"},
+      {"affinity-mask", "24,129"},
+      {"affinity-mask", "24,64,1"},
+      {"weight", "5"},
+      {"", ""},
+  }));
+  INFO(key << " = " << value);
+  auto service = annotated({{"ipvs-proxier/" + key, value}, {"kube-router.io/service.local", ""}});
+  service.affinity_seconds = 60;
+  api::Problems problems;
+  const auto settings = settings_of(service, problems);
+  CHECK(problems.size() == 1);
+  CHECK(problems.front().severity == api::Severity::warning);
+  CHECK(problems.front().field == "metadata.annotations[ipvs-proxier/" + key + "]");
+  ServiceSettings expected;
+  expected.local = true;
+  CHECK(settings == expected);
+}
+
+TEST_CASE("a hostile value costs one short line") {
+  std::string rows = "zone=a:1";
+  for (int i = 0; i < 300; ++i) rows += ",local:1";
+  api::Problems problems;
+  CHECK(settings_of(annotated({{"ipvs-proxier/weights", rows}}), problems).weights.empty());
+  REQUIRE(problems.size() == 1);
+  CHECK(problems.front().message.size() < 300);
+}
+
+TEST_CASE("kube-router's annotations count by its rules, and ours win") {
+  CHECK(read({{"kube-router.io/service.scheduler", "lc"}}).scheduler == "lc");
+  CHECK(read({{"kube-router.io/service.scheduler", "lc"}, {"ipvs-proxier/scheduler", "wrr"}})
+            .scheduler == "wrr");
+  // Its flags are those of mh.
+  CHECK_FALSE(read({{"kube-router.io/service.schedflags", "flag-1"}}).flags);
+  CHECK(read({{"kube-router.io/service.scheduler", "mh"},
+              {"kube-router.io/service.schedflags", "flag-1,flag-2"}})
+            .flags == (netlink::kSchedulerFlag1 | netlink::kSchedulerFlag2));
+  CHECK(read({{"kube-router.io/service.scheduler", "mh"},
+              {"kube-router.io/service.schedflags", "flag-1,flag-2"},
+              {"ipvs-proxier/scheduler-flags", ""}})
+            .flags == 0U);
+  // Presence counts, whatever the value.
+  CHECK(read({{"kube-router.io/service.local", "false"}}).local);
+  CHECK(read({{"kube-router.io/service.skiplbips", ""}}).skips_load_balancer_ips);
+}
+
+TEST_CASE("of kube-router's annotations that are no matter of proxying a line says why") {
+  const auto settings = read({{"kube-router.io/service.dsr", "tunnel"},
+                              {"kube-router.io/service.hairpin", ""},
+                              {"kube-router.io/service.advertise.loadbalancerip", "true"}});
+  CHECK(settings.notes.size() == 3);
+  for (const auto& note : settings.notes) CHECK(note.starts_with("kube-router.io/service."));
+}
+
+TEST_CASE("what only counts together with something else is told without it") {
+  const auto warns = [](const api::Service& service) {
+    api::Problems problems;
+    settings_of(service, problems);
+    return test::lines_of(problems);
+  };
+  CHECK(warns(annotated({{"ipvs-proxier/one-packet", "true"}})) ==
+        Lines{"warning: Service default/web: metadata.annotations[ipvs-proxier/one-packet]: has no "
+              "effect: the Service has no UDP port"});
+  CHECK(warns(annotated({{"ipvs-proxier/affinity-mask", "24"}})) ==
+        Lines{"warning: Service default/web: metadata.annotations[ipvs-proxier/affinity-mask]: has "
+              "no effect without sessionAffinity: ClientIP"});
+}
+
+TEST_CASE("an endpoint's weight is its slice's, else that of the first row that matches, else 1") {
+  const auto settings = read({{"ipvs-proxier/weights", "node=n2:5,zone=z1:3,local:4"}});
+  api::EndpointSlice slice;
+  const auto weight = [&](std::string_view node, std::string_view zone, bool local) {
+    api::EndpointView endpoint;
+    endpoint.node_name = node;
+    endpoint.zone = zone;
+    return weight_of(settings, slice, endpoint, local);
+  };
+  CHECK(weight("n2", "z1", false) == 5);
+  CHECK(weight("n3", "z1", false) == 3);
+  CHECK(weight("n1", "z2", true) == 4);
+  CHECK(weight("n3", "z2", false) == 1);
+  CHECK(weight("", "", false) == 1);
+  slice.weight = 0;
+  CHECK(weight("n2", "z1", false) == 0);
+}
+
+}  // namespace
+}  // namespace ipvsproxier::model

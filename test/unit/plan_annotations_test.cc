@@ -1,0 +1,200 @@
+// Annotations of Services and EndpointSlices: what is planned, and what changes on virtual services
+// that serve.
+
+#include <catch2/catch.hpp>
+
+#include "proxier/plan/diff.h"
+#include "test/support/kernel_model.h"
+#include "test/unit/planned_lines.h"
+#include "test/unit/problem_lines.h"
+
+namespace ipvsproxier::plan {
+namespace {
+
+using netlink::Family;
+using netlink::Protocol;
+using test::e1;
+using test::e2;
+using test::Lines;
+using test::starting;
+
+constexpr auto kWebKey = "10.96.0.9:80/TCP";
+
+PlannerOptions heeding() {
+  auto options = test::vector_options();
+  options.differences.service_annotations = true;
+  return options;
+}
+
+api::Service annotated(std::vector<api::Annotation> annotations,
+                       api::Service service = test::web_service()) {
+  service.annotations = std::move(annotations);
+  return service;
+}
+
+// The virtual service and its real servers as lines.
+Lines virtual_services(const api::Service& service, const PlannerOptions& options = heeding()) {
+  Lines lines;
+  for (const auto& line : test::planned(service, {e1(), e2()}, options))
+    if (line.starts_with("virtual service") || line.starts_with("  real server"))
+      lines.push_back(line);
+  return lines;
+}
+
+TEST_CASE("annotations shape all virtual services of their Service") {
+  auto service = test::node_port_service();
+  service.affinity_seconds = 60;
+  const auto lines = virtual_services(annotated({{"ipvs-proxier/affinity-mask", "24"},
+                                                 {"ipvs-proxier/max-connections", "100/80"},
+                                                 {"ipvs-proxier/scheduler", "wrr"},
+                                                 {"ipvs-proxier/weights", "local:4"}},
+                                                service));
+  CHECK(lines == Lines{"virtual service 10.0.0.1:30080/TCP wrr flags 0x1 timeout 60 netmask 24 "
+                       "(node port)",
+                       "  real server 10.244.0.3:8080 weight 4 thresholds 100/80",
+                       "  real server 10.244.1.4:8080 thresholds 100/80",
+                       "virtual service 10.96.0.9:80/TCP wrr flags 0x1 timeout 60 netmask 24 "
+                       "(cluster IP)",
+                       "  real server 10.244.0.3:8080 weight 4 thresholds 100/80",
+                       "  real server 10.244.1.4:8080 thresholds 100/80",
+                       "virtual service 10.244.0.1:30080/TCP wrr flags 0x1 timeout 60 netmask 24 "
+                       "(node port)",
+                       "  real server 10.244.0.3:8080 weight 4 thresholds 100/80",
+                       "  real server 10.244.1.4:8080 thresholds 100/80"});
+}
+
+TEST_CASE("kube-proxy's way knows no annotations") {
+  const auto service = annotated({{"ipvs-proxier/scheduler", "wrr"},
+                                  {"ipvs-proxier/weights", "nonsense"},
+                                  {"kube-router.io/service.local", ""}});
+  CHECK(virtual_services(service, test::vector_options()) ==
+        virtual_services(test::web_service(), test::vector_options()));
+}
+
+TEST_CASE("flags are those of the scheduler that is asked for") {
+  const auto flags = [](std::vector<api::Annotation> annotations, bool fallback = true) {
+    auto options = heeding();
+    options.differences.scheduler_fallback = fallback;
+    return virtual_services(annotated(std::move(annotations)), options).front();
+  };
+  CHECK(flags({{"ipvs-proxier/scheduler", "mh"}}) ==
+        "virtual service 10.96.0.9:80/TCP mh flags 0x18 (cluster IP)");
+  CHECK(flags({{"ipvs-proxier/scheduler", "sh"}}) ==
+        "virtual service 10.96.0.9:80/TCP sh flags 0x8 (cluster IP)");
+  CHECK(flags({{"ipvs-proxier/scheduler", "mh"}, {"ipvs-proxier/scheduler-flags", ""}}) ==
+        "virtual service 10.96.0.9:80/TCP mh (cluster IP)");
+}
+
+TEST_CASE("one packet a connection is for UDP ports only") {
+  auto service = annotated({{"ipvs-proxier/one-packet", "true"}});
+  service.ports.push_back({.name = "log", .protocol = Protocol::udp, .port = 514});
+  const auto lines = starting(virtual_services(service), "virtual");
+  CHECK(lines == Lines{"virtual service 10.96.0.9:80/TCP rr (cluster IP)",
+                       "virtual service 10.96.0.9:514/UDP rr flags 0x4 (cluster IP)"});
+}
+
+TEST_CASE("a slice says the weight of its endpoints") {
+  const auto service = annotated({{"ipvs-proxier/scheduler", "wrr"}});
+  auto canary = test::slice_of(service, 8080, {e2()}, "canary");
+  canary.weight = 5;
+  const auto cluster = test::cluster_of({service, test::slice_of(service, 8080, {e1()}), canary});
+  const auto result = plan(cluster, test::vector_node(), heeding());
+  const auto& planned = result.state.services.at({test::ip("10.96.0.9"), Protocol::tcp, 80});
+  REQUIRE(planned.servers.size() == 2);
+  CHECK(planned.server(0).weight == 1);
+  CHECK(planned.server(1).weight == 5);
+  CHECK(plan(cluster, test::vector_node(), test::vector_options())
+            .state.services.at({test::ip("10.96.0.9"), Protocol::tcp, 80})
+            .weights.empty());
+}
+
+Lines problems_of(const api::Service& service, const PlannerOptions& options = heeding()) {
+  const auto cluster = test::cluster_of({service, test::slice_of(service, 8080, {e1(), e2()})});
+  return test::lines_of(plan(cluster, test::vector_node(), options).problems);
+}
+
+TEST_CASE("weights under a scheduler that does not read them are told") {
+  CHECK(problems_of(annotated({{"ipvs-proxier/weights", "local:4"}})) ==
+        Lines{"warning: Service default/web: metadata.annotations[ipvs-proxier/weights]: the "
+              "scheduler rr does not look at weights; ipvs-proxier/scheduler: wrr does"});
+  // 0 counts under every scheduler.
+  CHECK(problems_of(annotated({{"ipvs-proxier/weights", "local:0"}})).empty());
+  auto options = heeding();
+  options.scheduler = "wlc";
+  CHECK(problems_of(annotated({{"ipvs-proxier/weights", "local:4"}}), options).empty());
+}
+
+TEST_CASE("both families tell a problem of an annotation once") {
+  auto service = annotated({{"ipvs-proxier/scheduler", "best"}});
+  service.cluster_ips.push_back(test::ip("fd00:96::9"));
+  service.ip_families.push_back(Family::ipv6);
+  auto options = heeding();
+  options.families = {Family::ipv4, Family::ipv6};
+  CHECK(problems_of(service, options).size() == 1);
+}
+
+TEST_CASE("a Service that asks for a scheduler that the kernel lacks has the node's") {
+  const auto service = annotated({{"ipvs-proxier/scheduler", "fo"}});
+  const auto cluster = test::cluster_of({service, test::slice_of(service, 8080, {e1()})});
+  Planner planner(heeding());
+  planner.set_node(test::vector_node());
+  planner.update_all(cluster);
+  const auto scheduler = [&] {
+    return std::string(planner.desired()
+                           .services.at({test::ip("10.96.0.9"), Protocol::tcp, 80})
+                           .service.scheduler.view());
+  };
+  CHECK(scheduler() == "fo");
+  const auto again = planner.set_absent_schedulers({"fo"}, cluster);
+  CHECK(again == std::set<api::NamespacedName>{service.name});
+  planner.update(again, cluster);
+  CHECK(scheduler() == "rr");
+  CHECK(test::lines_of(planner.problems()) ==
+        Lines{"warning: Service default/web: metadata.annotations[ipvs-proxier/scheduler]: this "
+              "kernel has no IPVS scheduler fo (module ip_vs_fo); the Service has the node's, rr"});
+  planner.update(planner.set_absent_schedulers({}, cluster), cluster);
+  CHECK(scheduler() == "fo");
+}
+
+TEST_CASE("kube-router's local and skiplbips mean policies and addresses") {
+  auto service = test::local_load_balancer();
+  service.external_policy_local = false;
+  const auto servers = [&](std::vector<api::Annotation> annotations) {
+    return test::servers_of(
+        test::planned(annotated(std::move(annotations), service), {e1(), e2()}, heeding()));
+  };
+  CHECK(servers({}).at("192.0.2.10:443/TCP").size() == 2);
+  const auto local = servers({{"kube-router.io/service.local", ""}});
+  for (const auto& [key, of_service] : local) CHECK(of_service == Lines{"10.244.0.3:8080"});
+  CHECK_FALSE(servers({{"kube-router.io/service.skiplbips", ""}}).contains("192.0.2.10:443/TCP"));
+}
+
+// The operations from one set of annotations to another, in a kernel that has the first.
+Lines changes(std::vector<api::Annotation> from, std::vector<api::Annotation> to) {
+  const auto planned = [](std::vector<api::Annotation> annotations) {
+    auto service = annotated(std::move(annotations));
+    service.affinity_seconds = 60;
+    const auto cluster = test::cluster_of({service, test::slice_of(service, 8080, {e1(), e2()})});
+    return plan(cluster, test::vector_node(), heeding()).state;
+  };
+  auto kernel = test::KernelModel::empty_for(planned(from));
+  kernel.apply(diff(planned(from), kernel.state));
+  Lines lines;
+  std::istringstream text(to_text(diff(planned(to), kernel.state)));
+  for (std::string line; std::getline(text, line);) lines.push_back(line);
+  return lines;
+}
+
+TEST_CASE("every annotation is changed in place, without a removal") {
+  CHECK(changes({}, {{"ipvs-proxier/scheduler", "wlc"}}) ==
+        Lines{"edit", "  edit virtual service 10.96.0.9:80/TCP wlc"});
+  CHECK(changes({{"ipvs-proxier/affinity-mask", "24"}}, {}).size() == 2);
+  CHECK(changes({}, {{"ipvs-proxier/weights", "local:4"}}) ==
+        Lines{"edit",
+              "  edit real server 10.244.0.3:8080 weight 4 of virtual service 10.96.0.9:80/TCP"});
+  CHECK(changes({{"ipvs-proxier/max-connections", "9"}}, {}).size() == 3);
+  CHECK(changes({}, {{"ipvs-proxier/drain-timeout", "9s"}}).empty());
+}
+
+}  // namespace
+}  // namespace ipvsproxier::plan
