@@ -291,6 +291,47 @@ TEST_CASE("what costs the object is named by file, object and field") {
         Lines{"error: f: Service shop/web: " + line + "; the object is left out"});
 }
 
+TEST_CASE("annotations of ours and of kube-router are kept as written, and cost no Service") {
+  const auto annotated = [](const std::string& annotations) {
+    return "apiVersion: v1\nkind: Service\nmetadata: {name: web, annotations: " + annotations +
+           "}\nspec: {" + kAddressAndPort + "}\n";
+  };
+  CHECK(decode_whole<Service>(annotated("{ipvs-proxier/weights: 'local:4', other/scheduler: rr, "
+                                        "kube-router.io/service.local: ''}"))
+            .annotations == std::vector<Annotation>{{"ipvs-proxier/weights", "local:4"},
+                                                    {"kube-router.io/service.local", ""}});
+  for (const std::string none : {"null", "[a]", "text", "{ipvs-proxier/weights: null}"})
+    CHECK(decode_whole<Service>(annotated(none)).annotations.empty());
+  api::Problems problems;
+  REQUIRE(decode(annotated("{ipvs-proxier/weights: [1], ipvs-proxier/scheduler: '" +
+                           std::string(5000, 'r') + "'}"),
+                 problems));
+  CHECK(lines_of(problems) ==
+        Lines{"warning: f: Service default/web: metadata.annotations.ipvs-proxier/weights: must be "
+              "text, not a list; it is ignored",
+              "warning: f: Service default/web: metadata.annotations.ipvs-proxier/scheduler: is "
+              "longer than 4096 bytes; it is ignored"});
+}
+
+TEST_CASE("a slice's weight is a number, or none") {
+  const auto weight = [](const std::string& text, std::size_t told) {
+    api::Problems problems;
+    const auto slice = decode(
+        "apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\naddressType: IPv4\n"
+        "metadata: {name: web-1, annotations: {ipvs-proxier/weight: " +
+            text + "}}\n",
+        problems);
+    CHECK(problems.size() == told);
+    return std::get<EndpointSlice>(slice.value()).weight;
+  };
+  CHECK(weight("'0'", 0) == 0U);
+  CHECK(weight("'65535'", 0) == 65535U);
+  CHECK_FALSE(weight("null", 0));
+  CHECK_FALSE(weight("'65536'", 1));
+  CHECK_FALSE(weight("' 1'", 1));
+  CHECK_FALSE(weight("7", 1));
+}
+
 TEST_CASE("identity is checked") {
   const auto [text, line] = GENERATE(table<std::string, std::string>({
       {"{kind: Service, metadata: {name: a}}",

@@ -81,7 +81,7 @@ TEST_CASE("a Service bounds its drains by itself, also once it is deleted") {
   times.timeout = 300s;
   plan::PlannerOptions options{.families = {netlink::Family::ipv4}};
   options.drain_deleted_services = true;
-  FakeDaemon daemon({.options = options, .drain = times});
+  FakeDaemon daemon({.drain = times, .options = options});
   const auto with_limit = [](std::vector<api::Endpoint> endpoints, const std::string& limit) {
     auto cluster = web_with(std::move(endpoints));
     cluster.services.at({"default", "web"}).annotations = {{"ipvs-proxier/drain-timeout", limit}};
