@@ -1,0 +1,184 @@
+// From each mode of kube-proxy, through either iptables, to our daemon with each packet filter, and
+// back to what kube-proxy in ipvs mode would leave: under 200 new connections a second beside long
+// ones. None fails, also where the daemon is killed in the middle, again and again.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "test/kernel/kernel_state.h"
+#include "test/kernel/kube_proxy_modes.h"
+#include "test/kernel/load.h"
+#include "test/kernel/traffic.h"
+
+namespace ipvsproxier::test {
+namespace {
+
+using netlink::Protocol;
+
+// What each place holds of kube-proxy and of us: "legacy", "nft" and "sets" of the rules and sets
+// of iptables, "translation" where a mode translates destinations, and names of tables of
+// nf_tables.
+std::string left_in(const Netns& netns) {
+  return netns.inside([] {
+    return shell(
+        "ours='KUBE-(SERVICES|SVC|SEP|FORWARD|IPVS-FILTER|MARK-MASQ|NODE-PORT|POSTROUTING)'; "
+        "{ iptables-legacy-save; ip6tables-legacy-save; } | grep -qE $ours && echo legacy; "
+        "{ iptables-nft-save; ip6tables-nft-save; } 2>/dev/null | grep -qE $ours && echo nft; "
+        "ipset list -n | grep -q KUBE- && echo sets; "
+        "{ iptables-legacy-save; ip6tables-legacy-save; iptables-nft-save; ip6tables-nft-save; } "
+        "2>/dev/null | grep -qE 'KUBE-(SVC|SEP)' && echo translation; "
+        "nft list tables | grep -oE 'ip6? kube-[a-z]+'; true");
+  });
+}
+
+const std::string kInIptables = "legacy\nsets\n";
+const std::string kInNftables = "ip kube-ipvs\nip6 kube-ipvs\n";
+
+// The client to IPv4 and the node to IPv6, so that both hooks at which packets begin are passed.
+class BothFamilies {
+ public:
+  explicit BothFamilies(const Cluster& cluster)
+      : four_({.host = cluster.client(),
+               .target = {ip("10.96.0.9"), 80},
+               .total = kMost,
+               .per_second = 100}),
+        six_({.host = cluster.node(),
+              .target = {ip("fd00:96::9"), 80},
+              .total = kMost,
+              .per_second = 100}) {}
+
+  void check_none_failed() {
+    for (auto* load : {&four_, &six_}) {
+      load->stop();
+      const auto counts = load->wait();
+      INFO(to_string(counts));
+      CHECK(counts.failed() == 0);
+      CHECK(counts.made > 200);
+      CHECK(counts.servers.size() == 2);
+    }
+  }
+
+ private:
+  static constexpr std::size_t kMost = 30000;
+  NewConnections four_;
+  NewConnections six_;
+};
+
+class Change {
+ public:
+  Change(const Cluster& cluster, const Manifests& manifests)
+      : cluster_(cluster), manifests_(manifests) {}
+
+  // Killed as soon as the log says each of `points`, and let through in the end.
+  void to(const std::string& flag, const std::vector<std::string>& points,
+          const std::string& left) {
+    auto flags = manifests_.flags();
+    flags.push_back(flag);
+    flags.emplace_back("-v=4");
+    daemon_ = std::make_unique<Daemon>(cluster_.netns(), std::move(flags));
+    for (const auto& point : points) {
+      daemon_->mark();
+      daemon_->start();
+      INFO(point);
+      CHECK(daemon_->logs(point));
+      daemon_->kill();
+    }
+    daemon_->mark();
+    daemon_->start();
+    CHECK(daemon_->logs("synced: "));
+    CHECK(eventually([&] { return left_in(cluster_.netns()) == left; }));
+    INFO(daemon_->log());
+    CHECK(left_in(cluster_.netns()) == left);
+  }
+  void end() { CHECK(daemon_->terminate() == 0); }
+
+ private:
+  const Cluster& cluster_;
+  const Manifests& manifests_;
+  std::unique_ptr<Daemon> daemon_;
+};
+
+void check_new_port(const Cluster& cluster, Manifests& manifests) {
+  put_mode_services(manifests, cluster, true);
+  for (const auto* vip : {"10.96.0.9", "fd00:96::9"}) {
+    INFO(vip);
+    CHECK(eventually([&] {
+      return answer(cluster.client(), Protocol::tcp, vip, 81).find("-1 sees ") != std::string::npos;
+    }));
+  }
+}
+
+enum class Mode : std::uint8_t { iptables, iptables_nft, nftables, ipvs, ipvs_nft };
+
+void restore(Mode mode, const Netns& netns, const Manifests& manifests) {
+  switch (mode) {
+    case Mode::iptables:
+      return restore_iptables_mode(netns, Iptables::legacy);
+    case Mode::iptables_nft:
+      return restore_iptables_mode(netns, Iptables::nft);
+    case Mode::nftables:
+      return restore_nftables_mode(netns);
+    case Mode::ipvs:
+      return restore_ipvs_mode(netns, manifests, Iptables::legacy);
+    case Mode::ipvs_nft:
+      return restore_ipvs_mode(netns, manifests, Iptables::nft);
+  }
+}
+
+// The servers close connections first, and each leaves a trace for a minute: where these traces are
+// too many for a small machine, the kernel answers late packets with a reset.
+void make_room_for_closed_connections(const Cluster& cluster) {
+  for (const Pod* pod : {&cluster.local(), &cluster.remote()})
+    pod->netns->inside([] { shell("echo 65536 >/proc/sys/net/ipv4/tcp_max_tw_buckets"); });
+}
+
+void check_change(Mode mode, bool nftables) {
+  INFO("mode " << static_cast<int>(mode));
+  const TrafficBed bed;
+  const auto& cluster = bed.cluster;
+  make_room_for_closed_connections(cluster);
+  Manifests manifests;
+  put_mode_services(manifests, cluster);
+  restore(mode, cluster.netns(), manifests);
+  check_mode_load_balancer(cluster);
+
+  LongConnections connections;
+  open_mode_connections(cluster, connections);
+  connections.run();
+  BothFamilies load(cluster);
+  Change change(cluster, manifests);
+  std::vector<std::string> points{"transaction: ", "synced: "};
+  if (nftables || mode != Mode::ipvs) points.emplace_back("took over from ");
+  change.to(nftables ? "--packet-filter=nftables" : "--packet-filter=iptables", points,
+            nftables ? kInNftables : kInIptables);
+  check_mode_load_balancer(cluster);
+  check_new_port(cluster, manifests);
+  change.end();
+  // What kube-proxy in ipvs mode goes on with.
+  change.to("--kube-proxy-compat", {"synced: "}, kInIptables);
+  change.end();
+  load.check_none_failed();
+  CHECK(connections.moves_on() == "");
+  check_mode_load_balancer(cluster);
+}
+
+// Where the kernel has both packet filters.
+TEST_CASE("kernel: mode change: from each mode of kube-proxy to iptables, and back",
+          "[mode_change][to_iptables]") {
+  check_change(
+      GENERATE(Mode::iptables, Mode::iptables_nft, Mode::nftables, Mode::ipvs, Mode::ipvs_nft),
+      false);
+}
+
+TEST_CASE("kernel: mode change: from each mode of kube-proxy to nf_tables, and back",
+          "[mode_change][to_nftables]") {
+  check_change(
+      GENERATE(Mode::iptables, Mode::iptables_nft, Mode::nftables, Mode::ipvs, Mode::ipvs_nft),
+      true);
+}
+
+}  // namespace
+}  // namespace ipvsproxier::test
