@@ -122,7 +122,8 @@ void read_nft(NodeFacts& facts) {
   }
   for (auto& warning : *warnings)
     if (warning.text.starts_with("nf_tables"))
-      facts.drops.push_back({.place = "nf_tables", .what = std::move(warning.text), .certain = warning.drops});
+      facts.drops.push_back(
+          {.place = "nf_tables", .what = std::move(warning.text), .certain = warning.drops});
 }
 
 // Whether there is a link of our name that is no dummy. Listing links loads nothing.

@@ -78,8 +78,8 @@ netlink::Result<KernelTables> open_tables_to_read(const Options& options, spdlog
 // tables, or in nf_tables if that is loaded. Loads nothing, writes nothing.
 netlink::Result<bool> kube_proxy_translates(netlink::Family family);
 
-// What a start would remove of kube-proxy's leftovers in nf_tables (nft_tables.h). None if nf_tables
-// is not loaded; loads nothing.
+// What a start would remove of kube-proxy's leftovers in nf_tables (nft_tables.h). None if
+// nf_tables is not loaded; loads nothing.
 netlink::Result<ipset::RemovedNft> loaded_nft_leftovers(netlink::Family family);
 
 // The settings for this machine; logs what the machine lacks.

@@ -125,10 +125,10 @@ struct NodeFacts {
   std::vector<DropFact> drops;
   bool has_our_nft_table = false;
   bool has_foreign_nft_table = false;  // one of our name that somebody else made
-  bool uses_legacy_iptables = false;  // somebody made tables of it in this network namespace
-  bool has_nf_tables = false;         // nf_tables is loaded: another packet filter may be in force
-  std::vector<std::string> unread;    // what could not be read, with the reason, one clause each
-  std::vector<ApiFact> api;           // empty: no API server was to be asked
+  bool uses_legacy_iptables = false;   // somebody made tables of it in this network namespace
+  bool has_nf_tables = false;          // nf_tables is loaded: another packet filter may be in force
+  std::vector<std::string> unread;     // what could not be read, with the reason, one clause each
+  std::vector<ApiFact> api;            // empty: no API server was to be asked
 };
 
 }  // namespace ipvsproxier::check

@@ -144,11 +144,10 @@ void judge_filter(const NodeFacts& facts, Findings& findings) {
                         .message = "it is no dummy link: addresses of Services cannot be bound",
                         .advice = {{"any", "rename or remove it", ""}}});
   for (const auto& drop : facts.drops)
-    findings.push_back(
-        {.level = drop.certain ? Level::limit : Level::note,
-         .about = drop.place,
-         .message = drop.what,
-         .advice = {}});
+    findings.push_back({.level = drop.certain ? Level::limit : Level::note,
+                        .about = drop.place,
+                        .message = drop.what,
+                        .advice = {}});
   if (facts.drops.empty()) fine(findings, "packet filter", "nothing in it drops all packets");
   if (facts.has_nf_tables)
     findings.push_back(
