@@ -56,6 +56,7 @@ void add_legacy(Family family, ipset::PacketFilter filter, std::vector<FirewallW
     const bool may = may_accept(**whole, chain);
     warnings.push_back(
         {.drops = !may,
+         .chain = fmt::format("legacy {} {}", netlink::to_string(family), chain),
          .text = fmt::format("legacy {} table filter: chain {} {} {} by its policy, and no rule of "
                              "another table can let it through; add: {} -I {} {}",
                              netlink::to_string(family), chain, may ? "may drop" : "drops", what,

@@ -160,6 +160,11 @@ class Walker {
   }
 
  private:
+  void store(std::uint32_t number, const std::vector<Known>& value) {
+    if (link_register_ == number) link_register_.reset();
+    registers_.store(number, value);
+  }
+
   void note(bool accepts) { (accepts ? can_accept_ : can_drop_) = true; }
 
   // What is not known may end either way.
@@ -236,7 +241,7 @@ class Walker {
                                                                 : std::vector<Known>();
     header.resize(std::max<std::size_t>(header.size(), one.offset + one.size));
     const auto begin = header.begin() + static_cast<std::ptrdiff_t>(one.offset);
-    registers_.store(one.target, {begin, begin + static_cast<std::ptrdiff_t>(one.size)});
+    store(one.target, {begin, begin + static_cast<std::ptrdiff_t>(one.size)});
     return Truth::yes;
   }
   Truth apply(const netlink::NftMeta& one, std::vector<NftVerdict>& /*verdicts*/) {
@@ -253,7 +258,7 @@ class Walker {
       const bool is_v4 = packet_.family == netlink::Family::ipv4;
       value = {static_cast<std::uint8_t>(is_v4 ? netlink::NftFamily::ip : netlink::NftFamily::ip6)};
     }
-    registers_.store(*one.target, value);
+    store(*one.target, value);
     const bool is_in = one.key == kInLink || one.key == kInLinkName;
     if ((is_in && packet_.from_elsewhere) || one.key == kOutLink || one.key == kOutLinkName)
       link_register_ = *one.target;
@@ -267,7 +272,7 @@ class Walker {
       value = number_of(packet_.is_new ? kNew : kEstablished);
     else if (one.key == netlink::NftCt::kStatus && packet_.is_new && packet_.from_elsewhere)
       value = status_of_new();
-    registers_.store(one.target, value);
+    store(one.target, value);
     return Truth::yes;
   }
   Truth apply(const netlink::NftBitwise& one, std::vector<NftVerdict>& /*verdicts*/) {
@@ -276,7 +281,7 @@ class Walker {
       if (one.mask[i] == 0) value[i] = 0;
       if (value[i]) *value[i] = static_cast<std::uint8_t>((*value[i] & one.mask[i]) ^ one.flip[i]);
     }
-    registers_.store(one.target, value);
+    store(one.target, value);
     return Truth::yes;
   }
   Truth apply(const netlink::NftCompare& one, std::vector<NftVerdict>& /*verdicts*/) {
@@ -303,7 +308,7 @@ class Walker {
   Truth apply(const netlink::NftLookup& one, std::vector<NftVerdict>& verdicts) {
     const auto* const set = table_.set(one.set);
     if (one.target && *one.target != netlink::kNftVerdictRegister) {
-      registers_.store(*one.target, std::vector<Known>(16));
+      store(*one.target, std::vector<Known>(16));
       return Truth::maybe;
     }
     if (set == nullptr) {
@@ -322,11 +327,11 @@ class Walker {
     if (const auto* verdict = std::get_if<NftVerdict>(&one.data))
       verdicts.push_back(*verdict);
     else
-      registers_.store(one.target, known(std::get<Bytes>(one.data)));
+      store(one.target, known(std::get<Bytes>(one.data)));
     return Truth::yes;
   }
   Truth apply(const netlink::NftFib& one, std::vector<NftVerdict>& /*verdicts*/) {
-    registers_.store(one.target, std::vector<Known>(16));
+    store(one.target, std::vector<Known>(16));
     return Truth::yes;
   }
   static Truth apply(const netlink::NftReject& /*one*/, std::vector<NftVerdict>& verdicts) {
@@ -334,7 +339,7 @@ class Walker {
     return Truth::yes;
   }
   // The target of iptables that rejects says so by its name.
-  static Truth apply(const netlink::NftOtherExpression& one, std::vector<NftVerdict>& verdicts) {
+  Truth apply(const netlink::NftOtherExpression& one, std::vector<NftVerdict>& verdicts) {
     constexpr auto kHarmless =
         std::to_array<std::string_view>({"log", "notrack", "dynset", "last", "objref", "tproxy"});
     if (one.name == "target") {
@@ -344,7 +349,11 @@ class Walker {
         verdicts.push_back({.code = NftVerdictCode::drop, .chain = {}});
       return Truth::yes;
     }
-    return std::ranges::find(kHarmless, one.name) == kHarmless.end() ? Truth::maybe : Truth::yes;
+    if (std::ranges::find(kHarmless, one.name) != kHarmless.end()) return Truth::yes;
+    // It may have written any of them.
+    registers_ = {};
+    link_register_.reset();
+    return Truth::maybe;
   }
   // Counters, and address translations, which the packet survives.
   static Truth apply(const auto& /*other*/, std::vector<NftVerdict>& /*verdicts*/) {
@@ -353,13 +362,27 @@ class Walker {
 
   using Matches = std::vector<std::pair<Truth, const netlink::NftElement*>>;
 
+  // An element "*" is for every key that no other one has.
+  static bool is_default(const netlink::NftElement& element) { return element.key.empty(); }
+
   // The element that holds the key in the register; several if its bytes are not all known.
   Matches matches_in(const FilterSet& set, std::uint32_t source) const {
-    const auto key = registers_.load(source, set.spec.key_bytes);
+    auto found = listed_in(set, registers_.load(source, set.spec.key_bytes));
+    const bool is_sure =
+        std::ranges::any_of(found, [](const auto& match) { return match.first == Truth::yes; });
+    if (is_sure) return found;
+    const auto otherwise = std::ranges::find_if(set.elements, is_default);
+    if (otherwise != set.elements.end())
+      found.emplace_back(found.empty() ? Truth::yes : Truth::maybe, &*otherwise);
+    return found;
+  }
+
+  static Matches listed_in(const FilterSet& set, const std::vector<Known>& key) {
     const bool intervals = (set.spec.flags & netlink::NftSetSpec::kInterval) != 0;
     if (intervals && set.spec.fields.empty()) return interval_in(set, key);
     Matches found;
     for (const auto& element : set.elements) {
+      if (is_default(element)) continue;
       const auto truth = element.key_end.empty() ? equals(key, element.key)
                                                  : lies_between(key, element, set.spec.fields);
       if (truth != Truth::no) found.emplace_back(truth, &element);
@@ -371,16 +394,20 @@ class Walker {
   static Matches interval_in(const FilterSet& set, const std::vector<Known>& key) {
     Matches found;
     std::vector<const netlink::NftElement*> sorted;
-    for (const auto& element : set.elements) sorted.push_back(&element);
-    std::ranges::sort(sorted, [](const auto* one, const auto* other) {
-      return std::pair(one->key, !one->interval_end) < std::pair(other->key, !other->interval_end);
-    });
+    for (const auto& element : set.elements)
+      if (!is_default(element)) sorted.push_back(&element);
+    const auto before = [](const auto* one, const auto* other) {
+      if (const auto order = one->key <=> other->key; order != 0) return order < 0;
+      return one->interval_end && !other->interval_end;
+    };
+    if (!std::ranges::is_sorted(sorted, before)) std::ranges::sort(sorted, before);
     for (std::size_t i = 0; i < sorted.size(); ++i) {
       if (sorted[i]->interval_end) continue;
       const auto low = order_of(key, sorted[i]->key);
       const auto high =
           i + 1 < sorted.size() ? order_of(key, sorted[i + 1]->key) : std::optional<int>(-1);
-      if ((low && *low < 0) || (high && *high >= 0)) continue;
+      if (low && *low < 0) break;  // all others begin later
+      if (high && *high >= 0) continue;
       found.emplace_back(low && high ? Truth::yes : Truth::maybe, sorted[i]);
     }
     return found;

@@ -30,6 +30,9 @@ constexpr std::int32_t kIpvsAnswers = 99;
 // Of a client: one of those that systems choose by themselves (net/ipv4/ip_local_port_range).
 constexpr std::uint16_t kClientPort = 40000;
 constexpr std::size_t kNamedAddresses = 8;
+// Of a set of others that is judged: a larger one counts as unknown, for it is looked at for every
+// packet.
+constexpr std::size_t kMostElements = 20'000;
 // --service-node-port-range of the API server, by default.
 constexpr std::uint16_t kFirstNodePort = 30000;
 constexpr std::uint16_t kLastNodePort = 32767;
@@ -134,7 +137,7 @@ class ReadTable {
     if (found == contents_.sets.end() || unread_.contains(name)) return nullptr;
     if (!read_.insert(name).second) return &found->second;
     auto elements = nftables_.list_elements(key_, name);
-    if (elements && *elements) {
+    if (elements && *elements && (*elements)->size() <= kMostElements) {
       found->second.elements = **std::move(elements);
       return &found->second;
     }
@@ -164,6 +167,9 @@ Judged judge_chain(ReadTable& table, NftFamily family_of_table, const std::strin
                    const netlink::NftBase& base, const std::vector<FirewallSample>& samples) {
   Judged judged;
   const auto view = table.view();
+  const bool comes = base.hook == NftHook::prerouting || base.hook == NftHook::input;
+  const bool some_serve = std::ranges::any_of(
+      samples, [](const FirewallSample& sample) { return sample.server.has_value(); });
   for (const auto family : netlink::kFamilies) {
     if (!has_family(family_of_table, family)) continue;
     const auto some = some_of(samples, family);
@@ -173,6 +179,7 @@ Judged judge_chain(ReadTable& table, NftFamily family_of_table, const std::strin
       if (fate != FirewallFate::passes) judged.families.insert(family);
     }
     for (const auto& sample : some) {
+      if (!comes && !sample.server && some_serve) continue;  // IPVS sends nothing on
       const auto fate = fate_in(view, name, base.accepts, packet_of(sample, base));
       note_fate(fate, judged);
       if (fate != FirewallFate::passes) judged.dropped.push_back(sample);
@@ -222,6 +229,7 @@ FirewallWarning warning_of(const std::string& place, const netlink::NftBase& bas
     example = fmt::format(" (of {})", netlink::to_string(one.address, one.port));
   }
   return {.drops = judged.drops,
+          .chain = place,
           .text = fmt::format(
               "nf_tables chain {} {} {}{}{}, and no rule of another table can let it through; add: "
               "{}{}",

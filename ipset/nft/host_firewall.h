@@ -30,6 +30,7 @@ struct FirewallSample {
 
 struct FirewallWarning {
   bool drops = false;  // else it may, for what the judge cannot know
+  std::string chain;   // printable; the examples in `text` change with the Services
   std::string text;    // names the chain, printable, and the rule to add
 
   friend auto operator<=>(const FirewallWarning&, const FirewallWarning&) = default;

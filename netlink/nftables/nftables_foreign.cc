@@ -107,6 +107,8 @@ NftForeignExpression read_object(const AttrReader& in) {
     case NFT_OBJECT_CT_EXPECT:
     case NFT_OBJECT_SECMARK:
       return NftWithoutEffect{};
+    case NFT_OBJECT_SYNPROXY:  // takes packets
+      return NftUnforeseen{};
     default:
       return NftUnforeseen{.only_asks = true};
   }

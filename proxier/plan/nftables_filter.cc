@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -98,11 +99,34 @@ void add_vip(const VipTraffic& vip, std::vector<SetElement>& elements) {
                           IpPortNetElement{address, protocol, port, range});
 }
 
+// A port may have one address by two facets, where its externalIPs name its own load-balancer IP;
+// the map has one element for it. The source ranges of either count, and what either masquerades is
+// masqueraded, as with the sets of iptables.
+void join(VipTraffic& one, const VipTraffic& other) {
+  if (one.source_ranges.empty()) {
+    one.source_ranges = other.source_ranges;
+    one.ranges_hold_node = other.ranges_hold_node;
+  }
+  if (one.source == ClientSource::kept)
+    one.source = other.source;
+  else if (other.source != ClientSource::kept && other.source != one.source)
+    one.source = ClientSource::masqueraded;
+  if (!other.in_cluster) one.in_cluster.reset();
+  one.drops_outside = one.drops_outside && other.drops_outside && one.in_cluster;
+}
+
+std::map<netlink::VirtualServiceKey, VipTraffic> by_key(const std::vector<VipTraffic>& vips) {
+  std::map<netlink::VirtualServiceKey, VipTraffic> joined;
+  for (const auto& vip : vips)
+    if (const auto [it, first] = joined.emplace(vip.key, vip); !first) join(it->second, vip);
+  return joined;
+}
+
 }  // namespace
 
 SetElements nftables_filter(const ServiceTraffic& traffic) {
   std::vector<SetElement> elements;
-  for (const auto& vip : traffic.vips) add_vip(vip, elements);
+  for (const auto& [key, vip] : by_key(traffic.vips)) add_vip(vip, elements);
   // The set has neither protocol nor port: the node's own address in it would masquerade all that
   // the node sends to itself.
   for (const auto& hairpin : traffic.hairpins)

@@ -104,8 +104,8 @@ class PortPlanner {
         port_, index, node_,
         [&](const Claim& claim) {
           if (!claims.holds(port_.name.service, claim)) return;
-          plan_virtual_service(claim, choice);
           traffic_.vips.push_back(traffic_of(claim, choice, claims));
+          plan_virtual_service(claim, choice, traffic_.vips.back().in_cluster.has_value());
         },
         kIgnoreRefused);
     const bool node_ports_skipped = port_.node_port != 0 && node_.node_addresses.empty();
@@ -137,7 +137,8 @@ class PortPlanner {
     return service;
   }
 
-  void plan_virtual_service(const Claim& claim, const EndpointChoice& choice) {
+  // `has_way`: clients of this node and its pods do not meet this virtual service.
+  void plan_virtual_service(const Claim& claim, const EndpointChoice& choice, bool has_way) {
     PlannedService planned;
     planned.facet = claim.facet;
     planned.first = whole_.comes_first;
@@ -145,7 +146,8 @@ class PortPlanner {
     planned.upper_threshold = settings_.upper_threshold;
     planned.lower_threshold = settings_.lower_threshold;
     if (settings_.drain_timeout) planned.drain_timeout = settings_.drain_timeout->count();
-    const auto [local_only, strict] = policy_of(port_, claim.facet, options_);
+    auto [local_only, strict] = policy_of(port_, claim.facet, options_);
+    if (claim.facet != Facet::cluster_ip) strict = strict && has_way;
     if (local_only && choice.local.empty() && choice.any) {
       if (port_.internal_policy_local) plan_.local_lack.internal = 1;
       if (port_.external_policy_local) plan_.local_lack.external = 1;

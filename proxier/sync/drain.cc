@@ -50,7 +50,9 @@ void Drain::set(const netlink::VirtualServiceKey& service,
     } else if (const auto look = now + times_.first_look; !due_ || look < *due_) {
       due_ = look;
     }
-    if (timeout) entry.end = entry.since + *timeout;
+    // Longer than any node runs; the sum of longer ones would overflow.
+    constexpr std::chrono::hours kForEver{24 * 36'500};
+    if (timeout && *timeout < kForEver) entry.end = entry.since + *timeout;
     remember(entry);
     entries.push_back(entry);
   }

@@ -1,5 +1,6 @@
 #include "proxier/sync/firewall_watch.h"
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <utility>
@@ -54,11 +55,16 @@ void FirewallWatch::look(const plan::DesiredState& desired, TimePoint now) {
     return;
   }
   std::set<ipset::FirewallWarning> now_there(found->begin(), found->end());
+  const auto has = [](const auto& warnings, const ipset::FirewallWarning& warning) {
+    return std::ranges::any_of(warnings, [&](const auto& other) {
+      return other.drops == warning.drops && other.chain == warning.chain;
+    });
+  };
   for (const auto& warning : now_there)
-    if (!told_.contains(warning))
+    if (!has(told_, warning))
       logger_.log(warning.drops ? spdlog::level::warn : spdlog::level::info, "{}", warning.text);
   for (const auto& warning : told_)
-    if (!now_there.contains(warning)) logger_.info("no longer so: {}", warning.text);
+    if (!has(now_there, warning)) logger_.info("no longer so: {}", warning.text);
   told_ = std::move(now_there);
 }
 

@@ -89,8 +89,10 @@ SyncReport Reconciler::run(TimePoint now, const std::stop_token& stop) {
     sync_whole(now, pass);
   if (drain_.next() && now >= *drain_.next() && !stop.stop_requested()) drain(now, pass);
   if (!stop.stop_requested()) purge_flows(now, pass);
-  if (has_mirror() && (pass.whole || firewall_.is_due(now)))
+  if (has_mirror() && (pass.whole || firewall_.is_due(now))) {
     firewall_.look(planner_.desired(), now);
+    settings_.progress();
+  }
   auto report = finish(now, pass);
   const auto took = std::chrono::steady_clock::now() - begin;
   note_standing(report, took);
@@ -140,8 +142,8 @@ TimePoint Reconciler::due() const {
 
 TimePoint Reconciler::due_by_time() const {
   auto when = schedule_.due();
-  for (const auto& next :
-       {retries_.next(), refusals_.next(), drain_.next(), flows_.next(), firewall_.next()})
+  for (const auto& next : {retries_.next(), refusals_.next(), drain_.next(), flows_.next(),
+                           has_mirror() ? firewall_.next() : std::nullopt})
     if (next) when = std::min(when, *next);
   return when;
 }
@@ -241,7 +243,6 @@ std::vector<Failure> Reconciler::read_and_plan() {
   Pass pass;
   const auto bound = refresh_node(pass);
   if (!bound) return std::move(pass.failures);
-  schedulers_.look_for_all(cluster_, kernel_.ipvs, planner_);
   planner_.update_all(cluster_);
   look_for_translation();
   auto failures = read_whole(&*bound);
@@ -358,8 +359,10 @@ Outcome Reconciler::execute(const plan::Transaction& transaction, Pass& pass) {
   if (!outcome.existing.empty()) meet_foreign(outcome.existing, transaction);
   append(pass.failures, std::exchange(outcome.failures, {}));
   append(pass.held, std::exchange(outcome.held, {}));
-  if (!outcome.without_scheduler.empty())
+  if (!outcome.without_scheduler.empty()) {
     pass.problems.push_back(unknown_scheduler(settings_, outcome.without_scheduler));
+    schedulers_.doubt();
+  }
   return outcome;
 }
 
@@ -384,6 +387,8 @@ void Reconciler::note_drains(const plan::ServiceKeySet& services, TimePoint now)
     const auto it = kernel.services->find(key);
     if (it == kernel.services->end() || it->second.servers)
       drain_.set(key, plan::draining(planner_.desired(), kernel, key), now);
+    if (it == kernel.services->end() && planned == planner_.desired().services.end())
+      drain_.set_timeout(key, std::nullopt);
   }
 }
 

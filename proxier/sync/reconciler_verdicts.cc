@@ -58,8 +58,12 @@ void Reconciler::settle_destinations(netlink::Family family, TimePoint now) {
 // Removes the other modes' rules once the kernel has everything that is desired. A long failure
 // must not keep outdated rules for ever: after some time it is enough that traffic is served.
 void Reconciler::take_over(TimePoint now, const SyncReport& report) {
-  if (!take_over_.pending() || !report.whole || !has_mirror() || !cluster_.complete) return;
+  if (!report.whole || !has_mirror() || !cluster_.complete) return;
   const auto& ours = settings_.options.families;
+  // Of those whose translation was still there, or could not be told, when the take-over ended.
+  for (const auto family : ours)
+    if (!take_over_.pending(family)) settle_destinations(family, now);
+  if (!take_over_.pending()) return;
   const bool late = now >= first_whole_ + settings_.sync_period;
   for (const auto family : netlink::kFamilies) {
     if (!take_over_.pending(family)) continue;

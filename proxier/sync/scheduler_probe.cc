@@ -1,13 +1,20 @@
 #include "proxier/sync/scheduler_probe.h"
 
+#include <cerrno>
+#include <utility>
+
 #include "proxier/model/service_settings.h"
 
 namespace ipvsproxier::sync {
 
-// Without an answer the scheduler counts as present, and the kernel refuses it if it is not.
+// Without an answer the scheduler counts as present, and the kernel refuses it if it is not. An
+// IPVS without IPv6 cannot tell: the node's scheduler serves for certain.
 void SchedulerProbe::ask(const std::string& scheduler, netlink::IpvsTable& ipvs) {
   const auto has = ipvs.has_scheduler(scheduler);
-  if (!has) return;
+  if (!has) {
+    if (has.error().sys_errno == EAFNOSUPPORT) absent_.insert(scheduler);
+    return;
+  }
   (*has ? present_ : absent_).insert(scheduler);
   (*has ? absent_ : present_).erase(scheduler);
 }
@@ -16,7 +23,8 @@ void SchedulerProbe::look_for(const api::Service& service, netlink::IpvsTable& i
   if (!heeds_annotations_ || service.annotations.empty()) return;
   api::Problems told_with_the_plan;
   const auto scheduler = model::settings_of(service, told_with_the_plan).scheduler;
-  if (!scheduler.empty() && !present_.contains(scheduler) && !absent_.contains(scheduler))
+  if (!scheduler.empty() && !present_.contains(scheduler) && !absent_.contains(scheduler) &&
+      asked_.insert(scheduler).second)
     ask(scheduler, ipvs);
 }
 
@@ -24,6 +32,7 @@ std::set<api::NamespacedName> SchedulerProbe::look(const std::set<api::Namespace
                                                    const model::ClusterState& cluster,
                                                    netlink::IpvsTable& ipvs,
                                                    plan::Planner& planner) {
+  asked_.clear();
   for (const auto& name : services)
     if (const auto it = cluster.services.find(name); it != cluster.services.end())
       look_for(it->second, ipvs);
@@ -32,6 +41,7 @@ std::set<api::NamespacedName> SchedulerProbe::look(const std::set<api::Namespace
 
 void SchedulerProbe::look_for_all(const model::ClusterState& cluster, netlink::IpvsTable& ipvs,
                                   plan::Planner& planner) {
+  asked_.clear();
   for (const auto& [name, service] : cluster.services) look_for(service, ipvs);
   planner.set_absent_schedulers(absent_, cluster);
 }
@@ -39,7 +49,15 @@ void SchedulerProbe::look_for_all(const model::ClusterState& cluster, netlink::I
 std::set<api::NamespacedName> SchedulerProbe::look_again(const model::ClusterState& cluster,
                                                          netlink::IpvsTable& ipvs,
                                                          plan::Planner& planner) {
-  for (const auto& scheduler : Names(absent_)) ask(scheduler, ipvs);
+  const bool again = std::exchange(doubted_, false);
+  if (again) present_.clear();
+  if (again || ++readings_ >= kReadingsBetween) {
+    readings_ = 0;
+    for (const auto& scheduler : Names(absent_)) ask(scheduler, ipvs);
+  }
+  asked_.clear();
+  if (again)
+    for (const auto& [name, service] : cluster.services) look_for(service, ipvs);
   return planner.set_absent_schedulers(absent_, cluster);
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 
 // SchedulerProbe: which of the schedulers that Services ask for this kernel lacks. Each is looked
-// for once when a Service first names it; those that were absent are looked for again with each
-// reading of the whole kernel. Sync thread only.
+// for once when a Service first names it; those that were absent are looked for again every so many
+// readings of the whole kernel, as each look has the kernel run modprobe. Sync thread only.
 
 #include <functional>
 #include <set>
@@ -25,7 +25,10 @@ class SchedulerProbe {
   // The same for all Services.
   void look_for_all(const model::ClusterState& cluster, netlink::IpvsTable& ipvs,
                     plan::Planner& planner);
-  // Looks again for those that were absent.
+  // The kernel has refused a virtual service for its scheduler: the next look_again() looks for
+  // all.
+  void doubt() { doubted_ = true; }
+  // After a reading of the whole kernel: looks again for those that were absent, or in doubt.
   std::set<api::NamespacedName> look_again(const model::ClusterState& cluster,
                                            netlink::IpvsTable& ipvs, plan::Planner& planner);
 
@@ -35,9 +38,14 @@ class SchedulerProbe {
   void look_for(const api::Service& service, netlink::IpvsTable& ipvs);
   void ask(const std::string& scheduler, netlink::IpvsTable& ipvs);
 
+  static constexpr unsigned kReadingsBetween = 10;
+
   bool heeds_annotations_;
+  bool doubted_ = false;
+  unsigned readings_ = 0;  // since absent ones were looked for
   Names present_;
   Names absent_;
+  Names asked_;  // in this look
 };
 
 }  // namespace ipvsproxier::sync

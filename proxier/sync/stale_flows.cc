@@ -189,7 +189,9 @@ bool StaleFlows::is_stale(const netlink::Flow& flow, const Look& look) const {
   const netlink::RealServerKey server{flow.server.address, flow.server.port};
   const auto& view = looked->second;
   if (view.has.contains(server) || view.unsure.contains(server)) return false;
-  return !view.has.empty() || notes_.at(key).gone.contains(server);
+  // Connections of another protocol that an earlier proxy made end by themselves.
+  const bool by_absence = key.protocol == netlink::Protocol::udp && !view.has.empty();
+  return by_absence || notes_.at(key).gone.contains(server);
 }
 
 StaleFlows::Found StaleFlows::remove_found(netlink::ConntrackTable& conntrack,

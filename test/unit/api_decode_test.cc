@@ -307,10 +307,10 @@ TEST_CASE("annotations of ours and of kube-router are kept as written, and cost 
                            std::string(5000, 'r') + "'}"),
                  problems));
   CHECK(lines_of(problems) ==
-        Lines{"warning: f: Service default/web: metadata.annotations.ipvs-proxier/weights: must be "
-              "text, not a list; it is ignored",
-              "warning: f: Service default/web: metadata.annotations.ipvs-proxier/scheduler: is "
-              "longer than 4096 bytes; it is ignored"});
+        Lines{"warning: f: Service default/web: metadata.annotations.ipvs-proxier/scheduler: is "
+              "longer than 4096 bytes; it is ignored",
+              "warning: f: Service default/web: metadata.annotations.ipvs-proxier/weights: must be "
+              "text, not a list; it is ignored"});
 }
 
 TEST_CASE("a slice's weight is a number, or none") {

@@ -87,7 +87,7 @@ TEST_CASE("what others write in our words is told in them, anything else by its 
   // Nearly ours: another register, a part of an address, the range of a port.
   auto nearly = expressions_of(returns, Family::ipv4);
   std::get<NftPayload>(nearly.front()).size = 2;
-  CHECK(told(nearly) == "ip saddr & 0xffff0000 0x0a090000 return");
+  CHECK(told(nearly) == "ip saddr & 0xffff0000 == 0x0a090000 return");
   nearly = expressions_of(returns, Family::ipv4);
   std::get<NftCompare>(nearly[2]).op = NftCompare::Op::less;
   CHECK(told(nearly) == "ip saddr < 10.9.0.0/16 return");

@@ -44,6 +44,22 @@ TEST_CASE("nf_tables: one verdict for each virtual service, whatever its facet")
   }
 }
 
+TEST_CASE("nf_tables: an address by two facets has one verdict, and its source ranges hold") {
+  const std::vector ranges{test::prefix("192.0.2.0/24")};
+  const VipTraffic by_status{.key = key_of("10.0.0.1", 80),
+                             .facet = Facet::load_balancer,
+                             .source = ClientSource::masqueraded,
+                             .source_ranges = ranges};
+  const VipTraffic by_spec{.key = key_of("10.0.0.1", 80), .facet = Facet::external_ip};
+  const Texts expected{"restricted 10.0.0.1,tcp:80,192.0.2.0/24",
+                       "services 10.0.0.1,tcp:80,mark,restricted"};
+  ServiceTraffic traffic;
+  traffic.vips = {by_spec, by_status};
+  CHECK(texts_of(traffic) == expected);
+  traffic.vips = {by_status, by_spec};
+  CHECK(texts_of(traffic) == expected);
+}
+
 TEST_CASE("nf_tables: source ranges, and this node only if they hold it") {
   const std::vector ranges{test::prefix("192.0.2.0/24"), test::prefix("198.51.100.7/32")};
   ServiceTraffic traffic;

@@ -119,9 +119,14 @@ TEST_CASE("a Service may wait for ever where the node does not") {
   daemon.see(less);
   daemon.wait(3600s);
   CHECK(daemon.weights(kWeb).contains(kE2));
+  // Longer than the clock can tell.
+  less.services.at({"default", "web"}).annotations.front().value = "2562047h47m16.85s";
+  daemon.see(less);
+  daemon.wait(60s);
+  CHECK(daemon.weights(kWeb).contains(kE2));
   // Without the annotation the node's limit counts.
   daemon.see(web_with({test::e1()}));
-  daemon.wait(1s);
+  daemon.wait(6s);
   CHECK_FALSE(daemon.weights(kWeb).contains(kE2));
 }
 

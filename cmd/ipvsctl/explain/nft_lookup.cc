@@ -73,29 +73,21 @@ Answer holds(const netlink::NftSetSpec& spec, const NftElement& element, const N
 }
 
 // The bound at or below the key is the beginning of its interval, or the end of one before it
-// (nft_set_rbtree.c).
-const NftElement* interval_of(const std::vector<const NftElement*>& bounds, const Bytes& key) {
-  const NftElement* last = nullptr;
-  for (const auto* bound : bounds) {
-    if (bound->key > key) break;
-    last = bound;
-  }
-  return last == nullptr || last->interval_end ? nullptr : last;
-}
-
+// (nft_set_rbtree.c). One pass, without copies: others' sets may have a million elements.
 NftFound find_interval(const ipset::FilterSet& set, const NftField& key) {
-  std::vector<const NftElement*> bounds;
-  for (const auto& element : set.elements)
-    if (!is_default(element)) bounds.push_back(&element);
-  std::ranges::sort(bounds, [](const auto* one, const auto* other) {
-    return std::pair(one->key, !one->interval_end) < std::pair(other->key, !other->interval_end);
-  });
   const auto low = least(key);
   const auto high = most(key);
-  const auto* const found = interval_of(bounds, low);
-  const bool crosses = std::ranges::any_of(
-      bounds, [&](const auto* bound) { return bound->key > low && bound->key <= high; });
-  if (crosses) return {Answer::unknown, nullptr};
+  const NftElement* found = nullptr;
+  for (const auto& bound : set.elements) {
+    if (is_default(bound)) continue;
+    if (bound.key > low) {
+      if (bound.key <= high) return {Answer::unknown, nullptr};
+    } else if (found == nullptr || bound.key > found->key ||
+               (bound.key == found->key && !bound.interval_end)) {
+      found = &bound;
+    }
+  }
+  if (found != nullptr && found->interval_end) found = nullptr;
   return {found == nullptr ? Answer::no : Answer::yes, found};
 }
 

@@ -114,8 +114,11 @@ NftRules read_steps(const NftReader& reader, const netlink::NftTableKey& table,
     if (set == contents.sets.end()) continue;
     auto elements = reader.nftables.list_elements(table, name);
     if (!elements || !*elements) continue;
-    set->second.elements = **std::move(elements);
-    rules.sets.emplace(name, set->second);
+    auto& kept = rules.sets.emplace(name, set->second).first->second;
+    kept.elements = **std::move(elements);
+    // Words tell the elements of these alone; others may have a million.
+    if ((set->second.spec.flags & netlink::NftSetSpec::kAnonymous) != 0)
+      set->second.elements = kept.elements;
   }
   return rules;
 }
@@ -157,7 +160,10 @@ Status read_our_nft_table(const NftReader& reader, NodeReading& node) {
   auto frame = reader.nftables.list_frame(table);
   if (!frame) return frame.error();
   const auto claim = ipset::claim_of(*frame, family);
-  if (claim == ipset::TableClaim::absent || claim == ipset::TableClaim::foreign) return {};
+  // The kernel calls no chain of a dormant table.
+  if (claim == ipset::TableClaim::absent || claim == ipset::TableClaim::foreign ||
+      (*frame)->flags.dormant)
+    return {};
   auto whole = ipset::whole_table_of(**frame, family);
   auto rules = read_steps(reader, table, **frame, &whole);
   whole = ipset::whole_table_of(**frame, family);
@@ -189,7 +195,8 @@ Status read_other_nft_tables(const NftReader& reader, NodeReading& node) {
       continue;
     }
     const bool of_our_name = table == ipset::nft_table_of(family);
-    if (!*frame || (of_our_name && ipset::claim_of(*frame, family) != ipset::TableClaim::foreign))
+    if (!*frame || (*frame)->flags.dormant ||
+        (of_our_name && ipset::claim_of(*frame, family) != ipset::TableClaim::foreign))
       continue;
     auto rules = read_steps(reader, table, **frame, nullptr);
     tell_flowtables(name, rules, node);
