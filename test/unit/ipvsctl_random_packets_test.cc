@@ -29,7 +29,7 @@ using netlink::IpAddress;
 using netlink::Protocol;
 using netlink::VirtualServiceKey;
 
-constexpr std::uint32_t kClusters = 200;
+constexpr std::uint32_t kClusters = 280;
 constexpr int kPackets = 200;
 
 // How often each kind of packet, and each end, was there.

@@ -33,7 +33,7 @@ struct Firewall {
 };
 
 TEST_CASE("firewall watch: what drops is a warning once, and is said to be gone") {
-  Firewall firewall{.chains = {{true, "chain a drops"}, {false, "chain b may drop"}},
+  Firewall firewall{.chains = {{true, "a", "chain a drops"}, {false, "b", "chain b may drop"}},
                     .samples = {}};
   FakeDaemon daemon({.remove_nft_leftovers = {}, .find_firewall_warnings = firewall.find()});
   auto report = daemon.see(test::web_with({test::e1()}));
