@@ -40,7 +40,7 @@ shows_documents() {
 }
 shows_sets() {
   has "$("$ipvsctl" sets)" 'ip kube-ipvs services           services        IPv4' &&
-    has "$("$ipvsctl" sets ip/kube-ipvs/services)" '10.96.0.20,tcp:80,cluster shop/web:http' &&
+    has "$("$ipvsctl" sets ip/kube-ipvs/services)" '10.96.0.20,tcp:80,cluster         shop/web:http' &&
     has "$("$ipvsctl" sets ip/kube-ipvs/restricted)" ' shop/front:http' &&
     has "$("$ipvsctl" sets ip/kube-ipvs/ranges_192.0.2.10_tcp_80)" '192.0.2.10,tcp:80,203.0.113.0/24 shop/front:http'
 }
