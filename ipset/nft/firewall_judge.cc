@@ -12,7 +12,6 @@ namespace ipvsproxier::ipset {
 
 namespace {
 
-using netlink::Bytes;
 using netlink::ByteView;
 using netlink::NftVerdict;
 using netlink::NftVerdictCode;
@@ -55,7 +54,7 @@ std::vector<Known> known(ByteView bytes) {
 }
 
 std::vector<Known> number_of(std::uint32_t value) {
-  Bytes bytes(sizeof value);
+  netlink::Bytes bytes(sizeof value);
   std::memcpy(bytes.data(), &value, sizeof value);
   return known(bytes);
 }
@@ -327,7 +326,7 @@ class Walker {
     if (const auto* verdict = std::get_if<NftVerdict>(&one.data))
       verdicts.push_back(*verdict);
     else
-      store(one.target, known(std::get<Bytes>(one.data)));
+      store(one.target, known(std::get<netlink::Bytes>(one.data)));
     return Truth::yes;
   }
   Truth apply(const netlink::NftFib& one, std::vector<NftVerdict>& /*verdicts*/) {

@@ -18,7 +18,6 @@ using netlink::Family;
 
 namespace {
 
-using netlink::Bytes;
 using netlink::NftCtKey;
 using netlink::NftMetaKey;
 
@@ -32,7 +31,7 @@ struct Held {
   std::optional<std::uint32_t> flags;  // of a state or status
 };
 
-unsigned ones_of(const Bytes& mask) {
+unsigned ones_of(const netlink::Bytes& mask) {
   unsigned ones = 0;
   for (const auto byte : mask) ones += static_cast<unsigned>(std::popcount(byte));
   return ones;
@@ -241,7 +240,7 @@ class Words {
     if (!implied_.empty()) say(std::exchange(implied_, ""));
     implied_ = std::move(words);
   }
-  static std::string protocol_of(const Bytes& data) {
+  static std::string protocol_of(const netlink::Bytes& data) {
     return data.size() == 1 ? value_words(Form::protocol, data) : "th";
   }
   void take(const netlink::NftRange& one) {
@@ -269,7 +268,7 @@ class Words {
   void take(const netlink::NftImmediate& one) {
     if (const auto* verdict = std::get_if<netlink::NftVerdict>(&one.data))
       return say(verdict_words(*verdict));
-    values_[one.target] = std::get<Bytes>(one.data);
+    values_[one.target] = std::get<netlink::Bytes>(one.data);
   }
   void take(const netlink::NftMasquerade& one) {
     say(one.flags == netlink::kNftFullyRandom ? "masquerade fully-random" : "masquerade");
@@ -318,7 +317,7 @@ class Words {
   std::string implied_;                // "meta l4proto tcp", said unless what follows implies it
   std::string transport_ = "th";
   std::map<std::uint32_t, Held> held_;
-  std::map<std::uint32_t, Bytes> values_;
+  std::map<std::uint32_t, netlink::Bytes> values_;
   std::vector<std::uint32_t> recent_;  // registers that were loaded since one was used
 };
 

@@ -15,7 +15,6 @@ using netlink::Family;
 using netlink::IpAddress;
 using netlink::Protocol;
 
-using netlink::Bytes;
 using netlink::NftVerdictCode;
 
 namespace {
@@ -31,7 +30,7 @@ constexpr std::array<BitWord, 5> kStatusWords = {
 constexpr std::array<std::string_view, 6> kTypeWords = {"unspec",    "unicast", "local",
                                                         "broadcast", "anycast", "multicast"};
 
-std::string hex_of(const Bytes& bytes) {
+std::string hex_of(const netlink::Bytes& bytes) {
   std::string text = "0x";
   for (const auto byte : bytes) text += fmt::format("{:02x}", byte);
   return text;
@@ -59,7 +58,7 @@ std::string protocol_words(std::uint8_t number) {
   return std::to_string(number);
 }
 
-std::optional<std::string> address_words(Bytes bytes) {
+std::optional<std::string> address_words(netlink::Bytes bytes) {
   const auto family = bytes.size() <= 4 ? Family::ipv4 : Family::ipv6;
   const std::size_t whole = netlink::address_bits(family) / 8;
   const auto length = bytes.size() * 8;
@@ -71,7 +70,7 @@ std::optional<std::string> address_words(Bytes bytes) {
 }
 
 // A whole name ends with a zero; without one it is how a name begins.
-std::string name_words(const Bytes& bytes) {
+std::string name_words(const netlink::Bytes& bytes) {
   const auto end = std::ranges::find(bytes, std::uint8_t{0});
   return fmt::format("\"{}{}\"", std::string(bytes.begin(), end), end == bytes.end() ? "*" : "");
 }
@@ -119,14 +118,14 @@ std::uint32_t size_of_type(std::uint32_t type) {
 
 }  // namespace
 
-std::optional<std::uint32_t> host_number(const Bytes& bytes) {
+std::optional<std::uint32_t> host_number(const netlink::Bytes& bytes) {
   std::uint32_t number = 0;
   if (bytes.size() != sizeof number) return std::nullopt;
   std::memcpy(&number, bytes.data(), sizeof number);
   return number;
 }
 
-std::string value_words(Form form, const Bytes& bytes) {
+std::string value_words(Form form, const netlink::Bytes& bytes) {
   const auto number = host_number(bytes);
   switch (form) {
     case Form::address:
@@ -153,8 +152,8 @@ std::string value_words(Form form, const Bytes& bytes) {
       if (number && *number < kTypeWords.size()) return std::string(kTypeWords[*number]);
       break;
     case Form::family:
-      if (bytes == Bytes{2}) return "ipv4";
-      if (bytes == Bytes{10}) return "ipv6";
+      if (bytes == netlink::Bytes{2}) return "ipv4";
+      if (bytes == netlink::Bytes{10}) return "ipv6";
       break;
     case Form::hex:
       break;
@@ -231,7 +230,7 @@ std::string elements_words(const FilterSet& set) {
   return text + " }";
 }
 
-std::string key_words(const netlink::NftSetSpec& set, const Bytes& key) {
+std::string key_words(const netlink::NftSetSpec& set, const netlink::Bytes& key) {
   std::vector<std::uint32_t> types;
   for (auto rest = set.key_type; rest != 0; rest >>= 6) types.insert(types.begin(), rest & 0x3f);
   if (types.size() <= 1) return value_words(form_of_type(set.key_type), key);
@@ -242,7 +241,7 @@ std::string key_words(const netlink::NftSetSpec& set, const Bytes& key) {
     if (size == 0 || at + size > key.size()) return hex_of(key);
     const auto begin = key.begin() + static_cast<std::ptrdiff_t>(at);
     text += (text.empty() ? "" : " . ") +
-            value_words(form_of_type(types[i]), Bytes(begin, begin + size));
+            value_words(form_of_type(types[i]), netlink::Bytes(begin, begin + size));
     at += (size + 3) / 4 * 4;
   }
   return text;
