@@ -222,7 +222,7 @@ FirewallWarning warning_of(const std::string& place, const netlink::NftBase& bas
                            const Passing& passing, const Judged& judged) {
   auto rules = passing.rule.empty() ? rules_by_address(judged)
                                     : std::vector<std::string>{std::string(passing.rule)};
-  for (auto& rule : rules) rule = "nft insert rule " + place + " " + rule;
+  for (auto& rule : rules) rule = fmt::format("nft insert rule {} {}", place, rule);
   std::string example;
   if (!judged.dropped.empty()) {
     const auto& one = judged.dropped.front();

@@ -66,8 +66,8 @@ NftForeignExpression read_range(const AttrReader& in) {
   const auto op = number_at(in, NFTA_RANGE_OP);
   auto from = value_at(in, NFTA_RANGE_FROM_DATA);
   auto to = value_at(in, NFTA_RANGE_TO_DATA);
-  if (!source || !from || !to || (op != NFT_RANGE_EQ && op != NFT_RANGE_NEQ))
-    return NftUnforeseen{};
+  // NFT_RANGE_EQ is 0.
+  if (!source || !from || !to || !op || *op > NFT_RANGE_NEQ) return NftUnforeseen{};
   return NftRange{*source, op == NFT_RANGE_NEQ, *std::move(from), *std::move(to)};
 }
 
