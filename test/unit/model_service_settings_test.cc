@@ -26,7 +26,7 @@ api::Service annotated(Annotations annotations) {
 ServiceSettings read_service(const api::Service& service) {
   api::Problems problems;
   auto settings = settings_of(service, problems);
-  CHECK(test::lines_of(problems) == Lines{});
+  CHECK(test::lines_of(problems).empty());
   return settings;
 }
 
@@ -66,8 +66,8 @@ TEST_CASE("every scheduler of the kernel may be asked for, and no other") {
   for (const auto name : kSchedulers)
     CHECK(read({{"ipvs-proxier/scheduler", std::string(name)}}).scheduler == name);
   api::Problems problems;
-  CHECK(settings_of(annotated({{"ipvs-proxier/scheduler", "../../evil"}}), problems).scheduler ==
-        "");
+  CHECK(settings_of(annotated({{"ipvs-proxier/scheduler", "../../evil"}}), problems)
+            .scheduler.empty());
   CHECK(test::lines_of(problems) ==
         Lines{"warning: Service default/web: metadata.annotations[ipvs-proxier/scheduler]: must be "
               "one of rr, wrr, lc, wlc, lblc, lblcr, dh, sh, mh, sed, nq, fo, ovf, twos, not "

@@ -49,16 +49,14 @@ TEST_CASE("annotations shape all virtual services of their Service") {
                                                  {"ipvs-proxier/scheduler", "wrr"},
                                                  {"ipvs-proxier/weights", "local:4"}},
                                                 service));
-  CHECK(lines == Lines{"virtual service 10.0.0.1:30080/TCP wrr flags 0x1 timeout 60 netmask 24 "
-                       "(node port)",
+  const std::string shape = " wrr flags 0x1 timeout 60 netmask 24 ";
+  CHECK(lines == Lines{"virtual service 10.0.0.1:30080/TCP" + shape + "(node port)",
                        "  real server 10.244.0.3:8080 weight 4 thresholds 100/80",
                        "  real server 10.244.1.4:8080 thresholds 100/80",
-                       "virtual service 10.96.0.9:80/TCP wrr flags 0x1 timeout 60 netmask 24 "
-                       "(cluster IP)",
+                       "virtual service 10.96.0.9:80/TCP" + shape + "(cluster IP)",
                        "  real server 10.244.0.3:8080 weight 4 thresholds 100/80",
                        "  real server 10.244.1.4:8080 thresholds 100/80",
-                       "virtual service 10.244.0.1:30080/TCP wrr flags 0x1 timeout 60 netmask 24 "
-                       "(node port)",
+                       "virtual service 10.244.0.1:30080/TCP" + shape + "(node port)",
                        "  real server 10.244.0.3:8080 weight 4 thresholds 100/80",
                        "  real server 10.244.1.4:8080 thresholds 100/80"});
 }
@@ -170,9 +168,9 @@ TEST_CASE("kube-router's local and skiplbips mean policies and addresses") {
 }
 
 // The operations from one set of annotations to another, in a kernel that has the first.
-Lines changes(std::vector<api::Annotation> from, std::vector<api::Annotation> to) {
-  const auto planned = [](std::vector<api::Annotation> annotations) {
-    auto service = annotated(std::move(annotations));
+Lines changes(const std::vector<api::Annotation>& from, const std::vector<api::Annotation>& to) {
+  const auto planned = [](const std::vector<api::Annotation>& annotations) {
+    auto service = annotated(annotations);
     service.affinity_seconds = 60;
     const auto cluster = test::cluster_of({service, test::slice_of(service, 8080, {e1(), e2()})});
     return plan(cluster, test::vector_node(), heeding()).state;

@@ -28,10 +28,10 @@ inline plan::PlannerOptions vector_options() {
 }
 
 // What was planned, one line an entry; the fixed rules are left out.
-inline Lines planned(const api::Service& service, std::vector<api::Endpoint> endpoints,
+inline Lines planned(const api::Service& service, const std::vector<api::Endpoint>& endpoints,
                      const plan::PlannerOptions& options = vector_options(),
                      const plan::NodeInfo& node = vector_node()) {
-  const auto cluster = cluster_of({service, slice_of(service, 8080, std::move(endpoints))});
+  const auto cluster = cluster_of({service, slice_of(service, 8080, endpoints)});
   const auto result = plan::plan(cluster, node, options);
   REQUIRE(result.problems.empty());
   Lines lines;
