@@ -141,10 +141,8 @@ Result<bool> KernelIpvsTable::has_scheduler(ShortName scheduler) {
   const IpvsOp probe = AddService{.service = {.key = {IpAddress::any(Family::ipv6)},
                                               .scheduler = scheduler,
                                               .netmask_bits = 0}};
-  const auto answer = with_family([&] {
-    const Bytes request = encode_ipvs_op(family_, probe);
-    return channel_.transact(Operation::generic, std::span(&request, 1))[0];
-  });
+  const auto answer = with_family(
+      [&] { return channel_.query(Operation::generic, encode_ipvs_op(family_, probe)); });
   if (answer) return true;
   if (answer.error().sys_errno == ENOENT) return false;
   if (answer.error().sys_errno == EINVAL) return true;
