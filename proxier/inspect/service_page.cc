@@ -66,7 +66,7 @@ std::vector<PageAnnotation> annotations_of(const api::Service& service,
   for (const auto& [key, value] : service.annotations) {
     PageAnnotation annotation{.key = key, .value = value, .remark = {}};
     for (const auto& problem : problems)
-      if (problem.field == "metadata.annotations[" + key + "]") annotation.remark = problem.message;
+      if (problem.field == model::annotation_field(key)) annotation.remark = problem.message;
     for (const auto& note : settings.notes)
       if (note.starts_with(key + ": ")) annotation.remark = note.substr(key.size() + 2);
     if (!planner.options().differences.service_annotations)

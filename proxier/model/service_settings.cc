@@ -197,14 +197,6 @@ bool is_known(std::string_view key) {
          std::ranges::find(kPresences, key, &Presence::key) != kPresences.end();
 }
 
-api::Problem problem_of(const api::Service& service, std::string_view key, std::string message) {
-  return {.severity = api::Severity::warning,
-          .origin = service.origin,
-          .object = "Service " + api::to_string(service.name),
-          .field = fmt::format("metadata.annotations[{}]", key),
-          .message = std::move(message)};
-}
-
 // A value of a stranger in a message: enough to find it.
 std::string shown(std::string_view value) {
   constexpr std::size_t kMost = 60;
@@ -219,14 +211,27 @@ void check_combinations(const api::Service& service, const ServiceSettings& sett
     return port.protocol == netlink::Protocol::udp;
   };
   if (settings.one_packet && std::ranges::none_of(service.ports, is_udp))
-    problems.push_back(problem_of(service, "ipvs-proxier/one-packet",
-                                  "has no effect: the Service has no UDP port"));
+    problems.push_back(annotation_problem(service, "ipvs-proxier/one-packet",
+                                          "has no effect: the Service has no UDP port"));
   if (settings.mask_v4 && !service.affinity_seconds)
-    problems.push_back(problem_of(service, "ipvs-proxier/affinity-mask",
-                                  "has no effect without sessionAffinity: ClientIP"));
+    problems.push_back(annotation_problem(service, "ipvs-proxier/affinity-mask",
+                                          "has no effect without sessionAffinity: ClientIP"));
 }
 
 }  // namespace
+
+std::string annotation_field(std::string_view key) {
+  return fmt::format("metadata.annotations[{}]", key);
+}
+
+api::Problem annotation_problem(const api::Service& service, std::string_view key,
+                                std::string message) {
+  return {.severity = api::Severity::warning,
+          .origin = service.origin,
+          .object = "Service " + api::to_string(service.name),
+          .field = annotation_field(key),
+          .message = std::move(message)};
+}
 
 // rr, lc and dh do not read a weight but for 0 (ip_vs_rr.c, ip_vs_lc.c, ip_vs_dh.c; 6.1).
 bool heeds_weights(std::string_view scheduler) {
@@ -240,7 +245,7 @@ ServiceSettings settings_of(const api::Service& service, api::Problems& problems
     const auto* value = find(service, key);
     if (value == nullptr) continue;
     if (const auto refused = read(*value, settings))
-      problems.push_back(problem_of(
+      problems.push_back(annotation_problem(
           service, key, fmt::format("must be {}, not {}; it is ignored", *refused, shown(*value))));
   }
   // As in kube-router.
@@ -255,8 +260,8 @@ ServiceSettings settings_of(const api::Service& service, api::Problems& problems
   }
   for (const auto& annotation : service.annotations)
     if (annotation.key.starts_with(api::kOurPrefix) && !is_known(annotation.key))
-      problems.push_back(
-          problem_of(service, annotation.key, "is no annotation of a Service; it is ignored"));
+      problems.push_back(annotation_problem(service, annotation.key,
+                                            "is no annotation of a Service; it is ignored"));
   check_combinations(service, settings, problems);
   return settings;
 }

@@ -54,6 +54,13 @@ struct ServiceSettings {
   friend bool operator==(const ServiceSettings&, const ServiceSettings&) = default;
 };
 
+// The field of an annotation in problems: "metadata.annotations[ipvs-proxier/weights]".
+std::string annotation_field(std::string_view key);
+
+// A warning about an annotation of the Service.
+api::Problem annotation_problem(const api::Service& service, std::string_view key,
+                                std::string message);
+
 // The settings of the Service; problems are appended.
 ServiceSettings settings_of(const api::Service& service, api::Problems& problems);
 

@@ -256,14 +256,6 @@ api::Problem foreign_of(const api::Service& service, const std::vector<RefusedCl
                              netlink::to_string(foreign), netlink::to_string(claim.key), more)};
 }
 
-api::Problem of_annotation(const api::Service& service, std::string_view key, std::string message) {
-  return {.severity = api::Severity::warning,
-          .origin = service.origin,
-          .object = "Service " + api::to_string(service.name),
-          .field = fmt::format("metadata.annotations[{}]", key),
-          .message = std::move(message)};
-}
-
 // The weights have no effect under a scheduler that does not read them.
 std::optional<api::Problem> idle_weights_of(const api::Service& service,
                                             const model::SlicesByName* slices,
@@ -280,7 +272,7 @@ std::optional<api::Problem> idle_weights_of(const api::Service& service,
         return slice.weight && is_idle(*slice.weight);
       });
   if (!asked && !by_slice) return std::nullopt;
-  return of_annotation(
+  return model::annotation_problem(
       service, asked ? "ipvs-proxier/weights" : api::kWeightAnnotation,
       fmt::format("the scheduler {} does not look at weights; ipvs-proxier/scheduler: wrr does",
                   scheduler));
@@ -293,7 +285,7 @@ ServiceSettings settings_for(const api::Service& service, const FamilyNode& node
   if (!options.differences.service_annotations) return {};
   auto settings = model::settings_of(service, problems);
   if (node.absent_schedulers.contains(settings.scheduler)) {
-    problems.push_back(of_annotation(
+    problems.push_back(model::annotation_problem(
         service, "ipvs-proxier/scheduler",
         fmt::format("this kernel has no IPVS scheduler {0} (module ip_vs_{0}); the Service has the "
                     "node's, {1}",
