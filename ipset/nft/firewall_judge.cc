@@ -18,6 +18,7 @@ using netlink::NftVerdictCode;
 
 constexpr std::size_t kMostDepth = 16;      // NFT_JUMP_STACK_SIZE
 constexpr std::size_t kMostRules = 20'000;  // judged of one packet; others' tables may be huge
+constexpr std::size_t kElementsARule = 64;  // that a lookup compares, at the cost of one more rule
 
 enum class Truth : std::uint8_t { no, maybe, yes };
 
@@ -314,6 +315,7 @@ class Walker {
       if (one.target) give_up();
       return Truth::maybe;
     }
+    judged_ += set->elements.size() / kElementsARule;
     auto found = Truth::no;
     for (const auto& [truth, element] : matches_in(*set, one.source)) {
       found = std::max(found, truth);

@@ -9,6 +9,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "ipset/nft/firewall_judge.h"
 #include "ipset/nftables/filter_kernel.h"
 #include "test/support/nft_namespace.h"
 
@@ -166,6 +167,30 @@ TEST_CASE("firewall: without Services any packet counts") {
       "table ip t {|chain c {|type filter hook input priority 0; policy drop;|}|}|", {});
   REQUIRE(found.size() == 1);
   CHECK(found[0].text.find("ip daddr { SERVICE ADDRESSES } accept") != std::string::npos);
+}
+
+// Compared one by one for every rule, such a set would hold whoever asks for minutes.
+TEST_CASE("firewall: rules that look a packet up in a large set are judged as far as a bound") {
+  FilterSet blocked;
+  blocked.spec.key_bytes = 4;
+  for (std::uint8_t high = 0; high < 80; ++high)
+    for (std::uint8_t low = 0; low < 250; ++low)
+      blocked.elements.push_back({.key = {198, 51, high, low}});
+  const FilterRule drops_blocked{
+      .expressions = {
+          netlink::NftPayload{
+              .target = 1, .header = netlink::NftHeader::network, .offset = 16, .size = 4},
+          netlink::NftLookup{.set = "blocked", .source = 1},
+          netlink::NftImmediate{.data =
+                                    netlink::NftVerdict{.code = netlink::NftVerdictCode::drop}}}};
+  const auto fate_beside = [&](std::size_t count) {
+    const std::vector<FilterRule> rules(count, drops_blocked);
+    const FirewallTable table{.rules = [&](const auto&) { return &rules; },
+                              .set = [&](const auto&) { return &blocked; }};
+    return fate_in(table, "input", true, {.destination = *IpAddress::parse("10.96.0.1")});
+  };
+  CHECK(fate_beside(10) == FirewallFate::passes);
+  CHECK(fate_beside(100) == FirewallFate::may_drop);
 }
 
 }  // namespace
