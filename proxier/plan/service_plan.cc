@@ -69,13 +69,6 @@ std::uint32_t scheduler_flags(std::string_view scheduler, const PlannerOptions& 
   return flags;
 }
 
-// Whether this node and its pods reach the port's external addresses by way of its cluster IP.
-bool tells_in_cluster(const ServicePort& port, const PlannerOptions& options) {
-  return options.differences.in_cluster_clients &&
-         options.packet_filter == ipset::PacketFilter::nftables && port.external_policy_local &&
-         !port.internal_policy_local;
-}
-
 std::string_view scheduler_of(const ServiceSettings& settings, const PlannerOptions& options) {
   return settings.scheduler.empty() ? std::string_view(options.scheduler) : settings.scheduler;
 }
@@ -100,12 +93,13 @@ class PortPlanner {
     if (!differences_.lean_loop_back)
       for (const auto& endpoint : endpoints) add_hairpin(endpoint);
     const auto choice = choose_endpoints(port_, endpoints);
+    const bool in_cluster = reaches_in_cluster(port_, index, claims, options_);
     visit_facets(
         port_, index, node_,
         [&](const Claim& claim) {
           if (!claims.holds(port_.name.service, claim)) return;
-          traffic_.vips.push_back(traffic_of(claim, choice, claims));
-          plan_virtual_service(claim, choice, traffic_.vips.back().in_cluster.has_value());
+          plan_virtual_service(claim, choice, in_cluster);
+          traffic_.vips.push_back(traffic_of(claim, choice, in_cluster));
         },
         kIgnoreRefused);
     const bool node_ports_skipped = port_.node_port != 0 && node_.node_addresses.empty();
@@ -137,8 +131,7 @@ class PortPlanner {
     return service;
   }
 
-  // `has_way`: clients of this node and its pods do not meet this virtual service.
-  void plan_virtual_service(const Claim& claim, const EndpointChoice& choice, bool has_way) {
+  void plan_virtual_service(const Claim& claim, const EndpointChoice& choice, bool in_cluster) {
     PlannedService planned;
     planned.facet = claim.facet;
     planned.first = whole_.comes_first;
@@ -146,8 +139,7 @@ class PortPlanner {
     planned.upper_threshold = settings_.upper_threshold;
     planned.lower_threshold = settings_.lower_threshold;
     if (settings_.drain_timeout) planned.drain_timeout = settings_.drain_timeout->count();
-    auto [local_only, strict] = policy_of(port_, claim.facet, options_);
-    if (claim.facet != Facet::cluster_ip) strict = strict && has_way;
+    const auto [local_only, strict] = policy_of(port_, claim.facet, in_cluster, options_);
     if (local_only && choice.local.empty() && choice.any) {
       if (port_.internal_policy_local) plan_.local_lack.internal = 1;
       if (port_.external_policy_local) plan_.local_lack.external = 1;
@@ -167,8 +159,7 @@ class PortPlanner {
     plan_.services.insert_or_assign(claim.key, std::move(planned));
   }
 
-  VipTraffic traffic_of(const Claim& claim, const EndpointChoice& choice,
-                        const Claims& claims) const {
+  VipTraffic traffic_of(const Claim& claim, const EndpointChoice& choice, bool in_cluster) const {
     VipTraffic traffic{.key = claim.key, .facet = claim.facet};
     if (claim.facet == Facet::cluster_ip)
       traffic.source = ClientSource::masqueraded_unless_by_pod;
@@ -179,10 +170,7 @@ class PortPlanner {
       traffic.ranges_hold_node = std::ranges::any_of(
           port_.source_ranges, [&](const auto& range) { return range.contains(node_.ip); });
     }
-    const Claim cluster_ip{
-        {port_.cluster_ip, port_.name.protocol, port_.port}, Facet::cluster_ip, claim.port};
-    if (claim.facet != Facet::cluster_ip && tells_in_cluster(port_, options_) &&
-        claims.holds(port_.name.service, cluster_ip)) {
+    if (claim.facet != Facet::cluster_ip && in_cluster) {
       traffic.in_cluster = {port_.cluster_ip, port_.port};
       traffic.drops_outside = choice.local.empty() && choice.any;
     }
@@ -296,11 +284,22 @@ ServiceSettings settings_for(const api::Service& service, const FamilyNode& node
   return settings;
 }
 
-FacetPolicy policy_of(const ServicePort& port, Facet facet, const PlannerOptions& options) {
+bool reaches_in_cluster(const ServicePort& port, std::size_t index, const Claims& claims,
+                        const PlannerOptions& options) {
+  const Claim cluster_ip{{port.cluster_ip, port.name.protocol, port.port},
+                         Facet::cluster_ip,
+                         static_cast<std::uint16_t>(index)};
+  return options.differences.in_cluster_clients &&
+         options.packet_filter == ipset::PacketFilter::nftables && port.external_policy_local &&
+         !port.internal_policy_local && claims.holds(port.name.service, cluster_ip);
+}
+
+FacetPolicy policy_of(const ServicePort& port, Facet facet, bool in_cluster,
+                      const PlannerOptions& options) {
   if (facet == Facet::cluster_ip)
     return {.local_only = port.internal_policy_local,
             .strict = options.differences.strict_internal_traffic_policy};
-  return {.local_only = port.external_policy_local, .strict = tells_in_cluster(port, options)};
+  return {.local_only = port.external_policy_local, .strict = in_cluster};
 }
 
 SortedVector<IpAddress> addresses_of(const Ports& ports, const FamilyNode& node) {

@@ -57,7 +57,14 @@ struct FacetPolicy {
   bool local_only = false;
   bool strict = false;
 };
-FacetPolicy policy_of(const model::ServicePort& port, Facet facet, const PlannerOptions& options);
+// `in_cluster`: reaches_in_cluster() of the port.
+FacetPolicy policy_of(const model::ServicePort& port, Facet facet, bool in_cluster,
+                      const PlannerOptions& options);
+
+// Whether this node and its pods reach the external addresses of the port, the one at this index of
+// spec.ports, by way of its cluster IP, which its Service holds.
+bool reaches_in_cluster(const model::ServicePort& port, std::size_t index, const Claims& claims,
+                        const PlannerOptions& options);
 
 // The addresses that the Service asks to bind, without those of foreign virtual services.
 SortedVector<netlink::IpAddress> addresses_of(const std::vector<model::ServicePort>& ports,

@@ -5,9 +5,9 @@ namespace ipvsproxier::plan {
 namespace {
 
 TrafficReport traffic_of(const model::ServicePort& port, Facet facet,
-                         const std::vector<model::Endpoint>& endpoints,
+                         const std::vector<model::Endpoint>& endpoints, bool in_cluster,
                          const PlannerOptions& options) {
-  const auto [local_only, strict] = policy_of(port, facet, options);
+  const auto [local_only, strict] = policy_of(port, facet, in_cluster, options);
   const auto choice = choose_endpoints(port, endpoints);
   const bool outside_only = facet != Facet::cluster_ip && local_only && strict;
   TrafficReport report{.local_only = local_only,
@@ -35,13 +35,15 @@ std::vector<PortReport> report_service(const std::vector<model::ServicePort>& po
   if (slices != nullptr)
     endpoints = model::endpoints_of(service, *slices, node.family, node.name, node.zone,
                                     options.differences.service_annotations ? &settings : nullptr);
-  for (const auto& port : ports) {
+  for (std::size_t i = 0; i < ports.size(); ++i) {
+    const auto& port = ports[i];
     const auto& own = endpoints[port.name];
+    const bool in_cluster = reaches_in_cluster(port, i, claims, options);
     auto& report = reports.emplace_back();
     report.port = port;
-    report.internal = traffic_of(port, Facet::cluster_ip, own, options);
+    report.internal = traffic_of(port, Facet::cluster_ip, own, in_cluster, options);
     if (port.externally_accessible)
-      report.external = traffic_of(port, Facet::node_port, own, options);
+      report.external = traffic_of(port, Facet::node_port, own, in_cluster, options);
   }
   for (const auto& claim : claims_of(ports, node)) {
     const auto* holder = claims.owner_of(claim.key);
