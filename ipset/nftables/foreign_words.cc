@@ -231,7 +231,7 @@ class Words {
       return say(
           fmt::format("{} {}{}", held.words, any ? "" : "!= ", flag_words(held.form, *held.flags)));
     }
-    auto value = value_words(held.form, one.data);
+    auto value = words_for(held, one.data);
     if (held.prefix && one.data.size() * 8 != *held.prefix)
       value += fmt::format("/{}", *held.prefix);
     auto words = fmt::format("{}{} {}{}", held.words, held.mask,
@@ -240,13 +240,21 @@ class Words {
     if (!implied_.empty()) say(std::exchange(implied_, ""));
     implied_ = std::move(words);
   }
+  // nft(8) loads a prefix of whole bytes alone: four bytes or fewer may be of an IPv6 address.
+  std::string words_for(const Held& held, netlink::Bytes data) const {
+    const auto bits = data.size() * 8;
+    const bool is_short = held.form == Form::address && family_ == Family::ipv6 && bits <= 32;
+    if (!is_short) return value_words(held.form, data);
+    data.resize(netlink::address_bits(Family::ipv6) / 8);
+    return fmt::format("{}/{}", value_words(held.form, data), bits);
+  }
   static std::string protocol_of(const netlink::Bytes& data) {
     return data.size() == 1 ? value_words(Form::protocol, data) : "th";
   }
   void take(const netlink::NftRange& one) {
     const auto held = use(one.source);
     say(fmt::format("{}{} {}{}-{}", held.words, held.mask, one.outside ? "!= " : "",
-                    value_words(held.form, one.from), value_words(held.form, one.to)));
+                    words_for(held, one.from), words_for(held, one.to)));
   }
   void take(const netlink::NftLookup& one) {
     std::string words;

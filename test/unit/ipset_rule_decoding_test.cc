@@ -21,8 +21,8 @@ NftExpression verdict(NftVerdictCode code, std::string chain = {}) {
   return NftImmediate{.data = NftVerdict{code, std::move(chain)}};
 }
 
-std::string told(const std::vector<NftExpression>& expressions) {
-  return to_nft_string(rule_in(expressions, Family::ipv4), Family::ipv4);
+std::string told(const std::vector<NftExpression>& expressions, Family family = Family::ipv4) {
+  return to_nft_string(rule_in(expressions, family), family);
 }
 
 TEST_CASE("rules of nf_tables are read as they were written, with all options") {
@@ -84,6 +84,16 @@ TEST_CASE("what others write in our words is told in them, anything else by its 
               verdict(NftVerdictCode::give_back)}) == "ip saddr 10.0.0.0/8 return");
   CHECK(told({shortened, NftCompare{.source = 2, .data = {10}},
               verdict(NftVerdictCode::give_back)}) == "[register 2] 0x0a return");
+  for (const auto& [data, words] :
+       {std::pair(netlink::Bytes{0xfd}, "ip6 saddr fd00::/8 return"),
+        std::pair(netlink::Bytes{0x20, 0x01, 0x0d, 0xb8}, "ip6 saddr 2001:db8::/32 return")}) {
+    const NftPayload start{.target = 1,
+                           .header = netlink::NftHeader::network,
+                           .offset = 8,
+                           .size = static_cast<std::uint32_t>(data.size())};
+    CHECK(told({start, NftCompare{.source = 1, .data = data}, verdict(NftVerdictCode::give_back)},
+               Family::ipv6) == words);
+  }
   // Nearly ours: another register, a part of an address, the range of a port.
   auto nearly = expressions_of(returns, Family::ipv4);
   std::get<NftPayload>(nearly.front()).size = 2;
