@@ -65,9 +65,11 @@ class ChainWalker {
     if (rules == table_->chains.end() || depth > table_->chains.size()) return std::nullopt;
     for (std::size_t i = 0; i < rules->second.size(); ++i) {
       const auto& rule = rules->second[i];
-      RuleHit hit{.chain = chain, .rule = text_of(rule)};
-      const auto outcome = judge(rule, steps_of(chain, i), hit.found);
+      std::string found;
+      const auto outcome = judge(rule, steps_of(chain, i), found);
       if (outcome.answer == Answer::no) continue;
+      // Others may have ten thousand rules, of which few match: only their texts are made.
+      RuleHit hit{.chain = chain, .rule = text_of(rule), .found = std::move(found)};
       hit.unjudged = outcome.answer == Answer::unknown;
       walk_.hits.push_back(std::move(hit));
       if (outcome.answer == Answer::unknown) continue;

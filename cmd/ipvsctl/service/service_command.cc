@@ -109,8 +109,11 @@ void check_elements(NodePage& page) {
   if (!has_sets && !page.facts.elements.empty()) note_no_sets(page);
 }
 
-bool mentions(const std::string& element, const std::string& address) {
-  return ("," + element + ",").find("," + address + ",") != std::string::npos;
+// As a part between commas, or with a port behind it, as where packets are sent on to.
+bool mentions(const ipset::Element& element, const std::string& address) {
+  const auto* way = std::get_if<ipset::DestinationElement>(&element);
+  return (way != nullptr && way->to.to_string() == address) ||
+         ("," + to_string(element) + ",").find("," + address + ",") != std::string::npos;
 }
 
 void find_elements(NodePage& page) {
@@ -123,7 +126,7 @@ void find_elements(NodePage& page) {
   if (sets->empty()) note_no_sets(page);
   for (const auto& set : *sets)
     for (const auto& element : set.elements)
-      if (mentions(to_string(element), page.facts.address))
+      if (mentions(element, page.facts.address))
         page.facts.elements.push_back(
             {.set = set.spec.name, .element = to_string(element), .in_kernel = {}});
 }
