@@ -93,6 +93,11 @@ class AbsentIpvsTable : public netlink::IpvsTable {
     if (auto* table = late_.get()) return table->list_servers(service);
     return late_.error();
   }
+  netlink::Result<netlink::IpvsTraffic> traffic(
+      const netlink::VirtualServiceKey& service) override {
+    if (auto* table = late_.get()) return table->traffic(service);
+    return late_.error();
+  }
   netlink::Result<bool> has_scheduler(netlink::ShortName scheduler) override {
     if (auto* table = late_.get()) return table->has_scheduler(scheduler);
     return late_.error();

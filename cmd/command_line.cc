@@ -50,6 +50,32 @@ std::string set_packet_filter(std::string_view text, MainFlags& flags) {
   return "";
 }
 
+std::string set_scheduler_flags(std::string_view text, MainFlags& flags) {
+  const auto bits = model::parse_scheduler_flags(text);
+  if (!bits) return fmt::format("must be {}", model::kSchedulerFlagsMustBe);
+  flags.scheduler_flags = bits;
+  return "";
+}
+
+std::string set_max_connections(std::string_view text, MainFlags& flags) {
+  const auto thresholds = model::parse_max_connections(text);
+  if (!thresholds) return fmt::format("must be {}", model::kMaxConnectionsMustBe);
+  flags.max_connections = *thresholds;
+  return "";
+}
+
+std::string set_service_metrics(std::string_view text, MainFlags& flags) {
+  if (text == "off")
+    flags.service_metrics = model::ServiceMetrics::off;
+  else if (text == "annotated")
+    flags.service_metrics = model::ServiceMetrics::annotated;
+  else if (text == "all")
+    flags.service_metrics = model::ServiceMetrics::all;
+  else
+    return "must be off, annotated or all";
+  return "";
+}
+
 std::string set_output(std::string_view text, MainFlags& flags) {
   if (text != "text" && text != "json") return "must be text or json";
   flags.json = text == "json";
@@ -125,6 +151,18 @@ const auto kMainFlags = std::to_array<MainFlag>({
      "Let TCP connections finish when their Service, its address or its port is deleted; "
      "--drain-timeout bounds it (default false: they are cut, as kube-proxy does)",
      to_main<&M::drain_deleted_services>},
+    {"scheduler-flags", "LIST",
+     "Flags of ipvs.scheduler, as of ipvsadm -b: mh-fallback, mh-port, sh-fallback, sh-port, "
+     "flag-1 to flag-3, or \"\" for none (default mh-fallback,mh-port for mh, sh-fallback for sh)",
+     set_scheduler_flags},
+    {"max-connections", "UPPER[/LOWER]",
+     "Connections after which a real server gets no new ones, until it has fewer than the lower "
+     "number; for each virtual service by itself; 0: no limit (default 0)",
+     set_max_connections},
+    {"service-metrics", "WHICH",
+     "Serve traffic figures of Services among the metrics: of all, of those annotated "
+     "ipvs-proxier/metrics: \"true\", or off (default off)",
+     set_service_metrics},
     {"vip-binding", "KIND",
      "Bind service addresses as addresses of links, or by local routes to them: address or route "
      "(default address, as kube-proxy does)",

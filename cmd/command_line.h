@@ -3,6 +3,7 @@
 // The command line of ipvs-proxier: the given flags, with our own flags as values. "_" counts as
 // "-" in flags, as in kube-proxy; the last of a repeated flag counts, lists grow. Pure.
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 #include "cmd/ipvs_switches.h"
 #include "cmd/packet_filter_choice.h"
 #include "proxier/config/kube_proxy_flags.h"
+#include "proxier/model/service_settings.h"
 #include "proxier/plan/differences.h"
 
 namespace CLI {
@@ -55,7 +57,10 @@ struct MainFlags {
   std::optional<config::Nanoseconds> healthz_max_watch_age;
   bool ipv6_forwarding = false;
   bool ipvs_estimators = true;
-  IpvsSwitches ipvs_switches;  // --ipvs-conn-max and its kin
+  IpvsSwitches ipvs_switches;                    // --ipvs-conn-max and its kin
+  std::optional<std::uint32_t> scheduler_flags;  // netlink::kSchedulerFlag*; nullopt: ours
+  model::Thresholds max_connections;             // of each real server
+  model::ServiceMetrics service_metrics = model::ServiceMetrics::off;
   bool drain_deleted_services = false;
   bool bind_by_routes = false;  // --vip-binding=route
   PacketFilterWish packet_filter = PacketFilterWish::automatic;

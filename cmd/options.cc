@@ -106,6 +106,14 @@ std::string contradiction(const CommandLine& line) {
     return "--hostname-override must not be blank";
   if (main.compat && main.bind_by_routes)
     return "--vip-binding=route contradicts --kube-proxy-compat: kube-proxy binds addresses";
+  if (main.compat && main.scheduler_flags)
+    return "--scheduler-flags contradicts --kube-proxy-compat: kube-proxy has its own";
+  if (main.compat && main.max_connections != model::Thresholds())
+    return "--max-connections contradicts --kube-proxy-compat: kube-proxy has no such limit";
+  if (main.service_metrics == model::ServiceMetrics::annotated &&
+      !main.differences.service_annotations)
+    return fmt::format("--service-metrics=annotated contradicts --{}: no annotation counts",
+                       main.compat ? "kube-proxy-compat" : "service-annotations=false");
   if (main.compat && !main.asked_for.empty())
     return fmt::format("--{}=true contradicts --kube-proxy-compat, which switches it off",
                        main.asked_for.front());
@@ -184,6 +192,11 @@ std::variant<Options, Exit> parse_options(int argc, const char* const* argv,
     return Exit{.status = 1, .text = list_problems(effective.problems)};
   options.config = std::move(effective.config);
   options.warnings = std::move(effective.problems);
+  if (options.service_metrics != model::ServiceMetrics::off && !options.ipvs_estimators)
+    options.warnings.push_back(api::Problem{
+        .severity = api::Severity::warning,
+        .message = "beside --ipvs-estimators=false a kernel older than 6.2 counts nothing that "
+                   "--service-metrics could tell"});
   auto name = resolve_node_name(options.config, machine_name);
   if (!name)
     return failure(

@@ -54,6 +54,8 @@ plan::PlannerOptions planner_options(const Options& options,
   plan::PlannerOptions result;
   result.families = families;
   if (!config.ipvs.scheduler.empty()) result.scheduler = config.ipvs.scheduler;
+  result.scheduler_flags = options.scheduler_flags;
+  result.max_connections = options.max_connections;
   result.masquerade_mark = std::uint32_t{1} << config.iptables.masquerade_bit;
   result.masquerade_all = config.iptables.masquerade_all;
   result.detect_local = detect_local_mode(config.detect_local_mode);
@@ -84,6 +86,7 @@ sync::ReconcilerSettings reconciler_settings(const Options& options,
   settings.sync_period = std::chrono::ceil<milliseconds>(options.config.ipvs.sync_period);
   if (options.drain_timeout)
     settings.drain.timeout = std::chrono::ceil<milliseconds>(*options.drain_timeout);
+  settings.service_metrics = options.service_metrics;
   settings.host.emplace();
   settings.host->settings = host_settings(options, families);
   settings.host->cpus = cpus;

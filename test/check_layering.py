@@ -54,9 +54,9 @@ CTL_ROOM_USES = {"names": set(), "listing": {"names"}, "explain": {"names", "lis
                  "diff": set()}
 CTL_VIEW_USES = {"proxier/inspect", "proxier/plan", "proxier/model", "proxier/api", "netlink", "ipset"}
 
-# Exceptions to the rooms: sync and watch publish through two headers of serve; addresses to listen on are
+# Exceptions to the rooms: sync and watch publish through three headers of serve; addresses to listen on are
 # part of the configuration.
-PUBLISH = {"proxier/serve/status.h", "proxier/serve/metrics.h"}
+PUBLISH = {"proxier/serve/status.h", "proxier/serve/metrics.h", "proxier/serve/service_figures.h"}
 EXTRA_HEADERS = {"proxier/sync": PUBLISH, "proxier/watch": PUBLISH,
                  "proxier/config": {"proxier/serve/listen_socket.h"}}
 

@@ -24,6 +24,7 @@
 #include "proxier/access/access_choice.h"
 #include "proxier/loop/mailbox.h"
 #include "proxier/loop/main_loop.h"
+#include "proxier/serve/service_figures.h"
 #include "proxier/sync/sync_thread.h"
 
 namespace ipvsproxier::cmd {
@@ -73,7 +74,15 @@ int run_daemon(const Options& options, spdlog::logger& logger) {
   const auto& families = settings.options.families;
   // After the modules are loaded, and before other threads start.
   confine_process(options.config, logger);
-  Servers servers(options, families, loop, events, logger);
+  SyncMail mail;
+  const bool counts = options.service_metrics != model::ServiceMetrics::off;
+  serve::FiguresDesk figures([&mail] {
+    sync::SyncInput input;
+    input.figures = true;
+    mail.put(std::move(input));
+  });
+  settings.publish_figures = [&figures](serve::FiguresPart part) { figures.put(std::move(part)); };
+  Servers servers(options, families, loop, counts ? &figures : nullptr, events, logger);
   servers.metrics().packet_filter(to_string(tables.packet_filter), tables.packet_filter_reason);
   if (!servers.start()) {
     if (events != nullptr) deliver_events(loop, *events);
@@ -84,7 +93,6 @@ int run_daemon(const Options& options, spdlog::logger& logger) {
     settings.doubt_first_lists = [&] { loop.post([&feed] { feed->doubt_first_lists(); }); };
   settings.progress = [&servers] { servers.status().sync_heartbeat().beat(); };
   sync::Reconciler reconciler(tables.kernel(), settings, logger);
-  SyncMail mail;
   int status = 0;
   ClusterFeed cluster(options, families, loop, mail, servers, logger, [&] {
     status = 1;

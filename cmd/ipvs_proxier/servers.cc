@@ -18,6 +18,9 @@ namespace {
 
 constexpr std::chrono::seconds kBeat{5};
 
+// An answer may have 20 MB, and whoever reads it slowly keeps it here.
+constexpr serve::HttpLimits kFiguresLimits{.connections = 4, .connections_per_listener = 4};
+
 std::string_view stage_of(config::GateStage stage) {
   switch (stage) {
     case config::GateStage::alpha:
@@ -33,10 +36,12 @@ std::string_view stage_of(config::GateStage stage) {
 }  // namespace
 
 Servers::Servers(const Options& options, std::vector<netlink::Family> families,
-                 loop::MainLoop& loop, watch::EventRecorder* events, spdlog::logger& logger)
+                 loop::MainLoop& loop, serve::FiguresDesk* figures, watch::EventRecorder* events,
+                 spdlog::logger& logger)
     : options_(options),
       families_(std::move(families)),
       loop_(loop),
+      figures_(figures),
       events_(events),
       logger_(logger),
       status_({.sync_period = options.config.ipvs.sync_period,
@@ -47,29 +52,36 @@ Servers::Servers(const Options& options, std::vector<netlink::Family> families,
   for (const auto& gate : config::kFeatureGates)
     metrics_.feature(std::string(gate.name), std::string(stage_of(gate.stage)),
                      config::feature_enabled(options.config.feature_gates, gate.name));
+  if (figures_ != nullptr) metrics_http_.emplace(logger, kFiguresLimits);
+}
+
+Servers::~Servers() {
+  if (figures_ != nullptr) figures_->stop();
 }
 
 bool Servers::start() {
   beat();
   const auto& config = options_.config;
   const bool listening =
-      listen({"health server", "FailedToStartProxierHealthcheck"}, config.healthz_bind_address,
-             serve::health_routes(status_, metrics_)) &&
-      listen({"metrics server", "FailedToStartMetricServer"}, config.metrics_bind_address,
-             serve::metrics_routes(metrics_, status_, config::config_json(config)));
+      listen(http_, {"health server", "FailedToStartProxierHealthcheck"},
+             config.healthz_bind_address, serve::health_routes(status_, metrics_)) &&
+      listen(metrics_http_ ? *metrics_http_ : http_,
+             {"metrics server", "FailedToStartMetricServer"}, config.metrics_bind_address,
+             serve::metrics_routes(metrics_, status_, config::config_json(config), figures_));
   if (listening) tell_node_event(watch::EventLevel::normal, "Starting", "");
   return listening;
 }
 
-bool Servers::listen(const Listener& who, const std::string& address, serve::HttpHandler handler) {
+bool Servers::listen(serve::HttpServer& server, const Listener& who, const std::string& address,
+                     serve::HttpHandler handler) {
   const auto where = config::parse_listen_address(address);
   if (!where) return true;
   if (!options_.config.bind_address_hard_fail) {
     // keep_listening() logs the failure and tries again.
-    static_cast<void>(http_.keep_listening(who.name, *where, std::move(handler)));
+    static_cast<void>(server.keep_listening(who.name, *where, std::move(handler)));
     return true;
   }
-  const auto listening = http_.listen(*where, std::move(handler));
+  const auto listening = server.listen(*where, std::move(handler));
   if (listening) return true;
   const auto cause = fmt::format("{}: {}", who.name, netlink::to_string(listening.error()));
   logger_.error("{}; ending, for bindAddressHardFail is set", cause);

@@ -20,6 +20,7 @@
 #include "proxier/serve/http_server.h"
 #include "proxier/serve/metrics.h"
 #include "proxier/serve/node_port_health.h"
+#include "proxier/serve/service_figures.h"
 #include "proxier/serve/status.h"
 #include "proxier/watch/api_source.h"
 #include "proxier/watch/event_recorder.h"
@@ -29,13 +30,14 @@ namespace ipvsproxier::cmd {
 class Servers {
  public:
   // Serves nothing yet. `families` are the proxied ones. `events` (nullptr without an API server)
-  // sends Events about servers that start or fail. The other arguments must outlive this; the loop
-  // must also outlive the thread that publishes.
+  // sends Events about servers that start or fail. `figures`: nullptr without traffic figures of
+  // Services. The other arguments must outlive this; the loop must also outlive the thread that
+  // publishes.
   Servers(const Options& options, std::vector<netlink::Family> families, loop::MainLoop& loop,
-          watch::EventRecorder* events, spdlog::logger& logger);
+          serve::FiguresDesk* figures, watch::EventRecorder* events, spdlog::logger& logger);
   Servers(const Servers&) = delete;
   Servers& operator=(const Servers&) = delete;
-  ~Servers() = default;
+  ~Servers();
 
   // Listens, or keeps trying, and sends Events about it. False: a server could not listen and
   // bindAddressHardFail is set.
@@ -63,7 +65,8 @@ class Servers {
     std::string failure;
   };
 
-  bool listen(const Listener& who, const std::string& address, serve::HttpHandler handler);
+  bool listen(serve::HttpServer& server, const Listener& who, const std::string& address,
+              serve::HttpHandler handler);
   void tell_node_event(watch::EventLevel level, std::string reason, std::string note);
   void tell_service_failure(const serve::NodePortHealth::Failure& failure);
   void note_watch(serve::Resource resource, const watch::ReflectorStatus& now);
@@ -73,6 +76,7 @@ class Servers {
   const Options& options_;
   const std::vector<netlink::Family> families_;
   loop::MainLoop& loop_;
+  serve::FiguresDesk* const figures_;
   watch::EventRecorder* const events_;
   spdlog::logger& logger_;
   std::function<std::vector<watch::WatchStatus>()> watches_;
@@ -81,6 +85,8 @@ class Servers {
   serve::Status status_;
   serve::Metrics metrics_;
   serve::HttpServer http_;
+  // That of metrics, if a scrape may wait for figures: probes must not wait for it.
+  std::optional<serve::HttpServer> metrics_http_;
   std::set<std::string> told_;  // reported failures of Service health servers
   std::optional<serve::NodePortHealth> service_health_;  // once a Service has a health server
 };

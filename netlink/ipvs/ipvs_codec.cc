@@ -35,6 +35,7 @@ constexpr std::array kServicePolicy = {
     AttrRule{IPVS_SVC_ATTR_TIMEOUT, AttrKind::u32},
     AttrRule{IPVS_SVC_ATTR_NETMASK, AttrKind::u32},
     AttrRule{IPVS_SVC_ATTR_PE_NAME, AttrKind::string, 0, IP_VS_PENAME_MAXLEN - 1},
+    AttrRule{IPVS_SVC_ATTR_STATS, AttrKind::nested},
     AttrRule{IPVS_SVC_ATTR_STATS64, AttrKind::nested},
 };
 
@@ -66,6 +67,15 @@ constexpr std::array kTrafficPolicy = {
     AttrRule{IPVS_STATS_ATTR_OUTPPS, AttrKind::u64},
     AttrRule{IPVS_STATS_ATTR_INBPS, AttrKind::u64},
     AttrRule{IPVS_STATS_ATTR_OUTBPS, AttrKind::u64},
+};
+
+// ip_vs_genl_fill_stats (6.1). Its rates are not read.
+constexpr std::array kNarrowTrafficPolicy = {
+    AttrRule{IPVS_STATS_ATTR_CONNS, AttrKind::u32},
+    AttrRule{IPVS_STATS_ATTR_INPKTS, AttrKind::u32},
+    AttrRule{IPVS_STATS_ATTR_OUTPKTS, AttrKind::u32},
+    AttrRule{IPVS_STATS_ATTR_INBYTES, AttrKind::u64},
+    AttrRule{IPVS_STATS_ATTR_OUTBYTES, AttrKind::u64},
 };
 
 constexpr std::array kInfoPolicy = {
@@ -327,6 +337,23 @@ Result<IpvsTraffic> read_traffic(const AttrReader& in, std::uint16_t type) {
                      .byte_rate_out = number(IPVS_STATS_ATTR_OUTBPS)};
 }
 
+Result<IpvsTraffic> read_narrow_traffic(ByteView nest) {
+  const auto counters = AttrReader::parse(nest, kNarrowTrafficPolicy);
+  if (!counters) return counters.error();
+  return IpvsTraffic{.connections = counters->u32(IPVS_STATS_ATTR_CONNS).value_or(0),
+                     .packets_in = counters->u32(IPVS_STATS_ATTR_INPKTS).value_or(0),
+                     .packets_out = counters->u32(IPVS_STATS_ATTR_OUTPKTS).value_or(0),
+                     .bytes_in = counters->u64(IPVS_STATS_ATTR_INBYTES).value_or(0),
+                     .bytes_out = counters->u64(IPVS_STATS_ATTR_OUTBYTES).value_or(0),
+                     .narrow = true};
+}
+
+Result<IpvsTraffic> read_service_traffic(const AttrReader& in) {
+  const auto narrow = in.nested(IPVS_SVC_ATTR_STATS);
+  if (!in.nested(IPVS_SVC_ATTR_STATS64) && narrow) return read_narrow_traffic(*narrow);
+  return read_traffic(in, IPVS_SVC_ATTR_STATS64);
+}
+
 }  // namespace
 
 Bytes encode_ipvs_op(std::uint16_t family, const IpvsOp& op) {
@@ -386,7 +413,7 @@ Result<ServiceReading> decode_service_reading(ByteView payload) {
   if (!in) return in.error();
   auto service = read_service(*in);
   if (!service) return service.error();
-  const auto traffic = read_traffic(*in, IPVS_SVC_ATTR_STATS64);
+  const auto traffic = read_service_traffic(*in);
   if (!traffic) return traffic.error();
   ServiceReading reading{.service = *service, .traffic = *traffic};
   if (reading.service.key.address.family() == Family::ipv4)

@@ -45,8 +45,8 @@ Result<VirtualService> decode_service(ByteView payload);
 Result<ListedServer> decode_server(ByteView payload, Family service_family);
 Result<IpvsTimeouts> decode_timeouts(ByteView payload);
 
-// The same entries with counters: the 64-bit counters (since Linux 4.1); older counters are not
-// read.
+// The same entries with counters: those of 64 bits (since Linux 4.1), else, of virtual services,
+// the older ones (IpvsTraffic::narrow).
 Result<ServiceReading> decode_service_reading(ByteView payload);
 Result<ServerReading> decode_server_reading(ByteView payload, Family service_family);
 Result<IpvsInfo> decode_info(ByteView payload);

@@ -134,6 +134,14 @@ Result<std::vector<ListedServer>> KernelIpvsTable::list_servers(const VirtualSer
   return servers;
 }
 
+Result<IpvsTraffic> KernelIpvsTable::traffic(const VirtualServiceKey& service) {
+  const auto reply = channel_.query(Operation::ipvs_service, encode_get_service(family_, service));
+  const auto reading = reply ? decode_service_reading(*reply) : reply.error();
+  if (reading) return reading->traffic;
+  return in_context(reading.error(),
+                    fmt::format("read the counters of virtual service {}", to_string(service)));
+}
+
 // The kernel looks for the scheduler of a new virtual service, and answers ENOENT without one,
 // before it refuses the prefix length 0 of an IPv6 one with EINVAL (ip_vs_add_service, ip_vs_ctl.c,
 // 6.1). So this virtual service is never added. A kernel without IPv6 answers EAFNOSUPPORT to all.

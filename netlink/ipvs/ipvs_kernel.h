@@ -26,6 +26,7 @@ class KernelIpvsTable final : public IpvsTable {
   Result<ServicesPart> begin_services() override;
   Result<ServicesPart> next_services() override;
   Result<std::vector<ListedServer>> list_servers(const VirtualServiceKey& service) override;
+  Result<IpvsTraffic> traffic(const VirtualServiceKey& service) override;
   Result<bool> has_scheduler(ShortName scheduler) override;
   Result<IpvsTimeouts> timeouts() override;
   // Written only if a requested value other than 0 differs from the kernel's.

@@ -26,6 +26,7 @@ struct IpvsTraffic {
   std::uint64_t packet_rate_out = 0;
   std::uint64_t byte_rate_in = 0;
   std::uint64_t byte_rate_out = 0;
+  bool narrow = false;  // connections and packets are numbers of 32 bits (before Linux 4.1)
 
   friend auto operator<=>(const IpvsTraffic&, const IpvsTraffic&) = default;
 };

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "netlink/ipvs/ipvs_readings.h"
 #include "netlink/ipvs/ipvs_types.h"
 #include "netlink/result.h"
 
@@ -39,6 +40,10 @@ class IpvsTable {
 
   // The real servers of one virtual service; `missing` if there is no such service; kernel order.
   virtual Result<std::vector<ListedServer>> list_servers(const VirtualServiceKey& service) = 0;
+
+  // The counters of one virtual service; `missing` if there is no such service. The kernel sums
+  // them up every two seconds.
+  virtual Result<IpvsTraffic> traffic(const VirtualServiceKey& service) = 0;
 
   // Whether the kernel has the scheduler, or finds a module with it. Changes nothing else.
   virtual Result<bool> has_scheduler(ShortName scheduler) = 0;

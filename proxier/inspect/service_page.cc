@@ -25,15 +25,18 @@ PageTraffic traffic_of(const plan::TrafficReport& report) {
                       .outside_only = report.outside_only,
                       .drops = report.drops,
                       .endpoints = {}};
-  for (const auto& [endpoint, use] : report.endpoints)
+  for (const auto& [endpoint, use] : report.endpoints) {
+    const auto weight = plan::weight_of(endpoint, use);
     traffic.endpoints.push_back(
         {.address = endpoint.key.address,
          .port = endpoint.key.port,
          .local = endpoint.local,
          .gets = use == plan::EndpointUse::used || use == plan::EndpointUse::last_resort,
          .use = std::string(plan::to_string(use)),
-         .weight = endpoint.weight,
+         .weight = weight.weight,
+         .weight_why = std::string(weight.why),
          .whereabouts = {}});
+  }
   return traffic;
 }
 
@@ -91,6 +94,7 @@ void write_endpoint(DocumentWriter& out, const PageEndpoint& endpoint) {
   out.member("port", endpoint.port);
   out.member("use", endpoint.use);
   out.member("weight", endpoint.weight);
+  if (!endpoint.weight_why.empty()) out.member("weightWhy", endpoint.weight_why);
 }
 
 void write_traffic(DocumentWriter& out, std::string_view name, const PageTraffic& traffic) {
@@ -186,6 +190,7 @@ PageTraffic read_traffic(const Fields& fields) {
     endpoint.use = entry.text("use");
     endpoint.weight =
         static_cast<std::uint32_t>(entry.integer("weight", 0, api::kLargestWeight).value_or(1));
+    endpoint.weight_why = entry.text("weightWhy");
     traffic.endpoints.push_back(std::move(endpoint));
   });
   return traffic;

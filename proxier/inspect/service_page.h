@@ -43,7 +43,8 @@ struct PageEndpoint {
   bool local = false;                          // on this node
   bool gets = false;                           // new connections
   std::string use;                             // why, or why not: "other zone"
-  std::uint32_t weight = 1;                    // that annotations ask for
+  std::uint32_t weight = 1;                    // of its real server
+  std::string weight_why;                      // "": nobody asks for another
   std::optional<PageWhereabouts> whereabouts;  // added by ipvsctl
 
   friend bool operator==(const PageEndpoint&, const PageEndpoint&) = default;
@@ -145,7 +146,7 @@ std::optional<ServicePage> service_page(const api::NamespacedName& name,
 //   "ports": [{"external": as "internal", or absent,"family",
 //              "internal": {"byLocal","drops",
 //                           "endpoints":
-//                           [{"address","endpoint","gets","local","port","use","weight"},...],
+//                           [{"address","endpoint","gets","local","port","use","weight"[,"weightWhy"]},...],
 //                           "outsideOnly","policy"},
 //              "name","port","protocol",
 //              "virtual": [{"address","facet","held","holder","port"},...]},...]

@@ -28,7 +28,7 @@ struct Endpoint {
   bool terminating = false;
   Hint node_hint = Hint::none;
   Hint zone_hint = Hint::none;
-  std::uint32_t weight = 1;  // that annotations ask for
+  Weight weight;  // that annotations ask for
 };
 
 inline const std::string& name_of(const api::EndpointSlice& slice) {

@@ -58,14 +58,8 @@ std::optional<std::uint32_t> flag_of(std::string_view name) {
 }
 
 Refused read_flags(std::string_view text, ServiceSettings& settings) {
-  std::uint32_t flags = 0;
-  const bool known = trimmed(text).empty() || each_part(text, [&](std::string_view name) {
-                       const auto flag = flag_of(name);
-                       flags |= flag.value_or(0);
-                       return flag.has_value();
-                     });
-  if (!known)
-    return "empty or a list of sh-fallback, sh-port, mh-fallback, mh-port, flag-1, flag-2, flag-3";
+  const auto flags = parse_scheduler_flags(text);
+  if (!flags) return std::string(kSchedulerFlagsMustBe);
   settings.flags = flags;
   return std::nullopt;
 }
@@ -101,19 +95,10 @@ Refused read_weights(std::string_view text, ServiceSettings& settings) {
   return std::nullopt;
 }
 
-// The kernel keeps a real server free between the upper threshold and the lower one, so the lower
-// one must not be larger (ip_vs_dest.flags, ip_vs_bind_dest).
 Refused read_max_connections(std::string_view text, ServiceSettings& settings) {
-  constexpr auto kMost = std::numeric_limits<std::uint32_t>::max();
-  const auto slash = text.find('/');
-  const auto upper = api::parse_number(text.substr(0, slash), kMost);
-  const auto lower = slash == std::string_view::npos
-                         ? std::optional<std::uint32_t>(0)
-                         : api::parse_number(text.substr(slash + 1), kMost);
-  if (!upper || !lower || *upper == 0 || *lower > *upper)
-    return "a number from 1, or two as in 1000/800, the second not above the first";
-  settings.upper_threshold = *upper;
-  settings.lower_threshold = *lower;
+  const auto thresholds = parse_max_connections(text);
+  if (!thresholds) return std::string(kMaxConnectionsMustBe);
+  settings.max_connections = thresholds;
   return std::nullopt;
 }
 
@@ -143,6 +128,14 @@ Refused read_mask(std::string_view text, ServiceSettings& settings) {
   return std::nullopt;
 }
 
+Refused read_metrics(std::string_view text, ServiceSettings& settings) {
+  if (text != "true" && text != "false") return "true or false";
+  settings.metrics = text == "true";
+  return std::nullopt;
+}
+
+constexpr std::string_view kMetrics = "ipvs-proxier/metrics";
+
 struct Row {
   std::string_view key;
   Read read;
@@ -159,6 +152,7 @@ constexpr auto kRows = std::to_array<Row>({
     {"ipvs-proxier/one-packet", read_one_packet},
     {"ipvs-proxier/drain-timeout", read_drain_timeout},
     {"ipvs-proxier/affinity-mask", read_mask},
+    {kMetrics, read_metrics},
 });
 
 // kube-router's annotations whose presence counts, and why some of them change nothing.
@@ -213,6 +207,12 @@ void check_combinations(const api::Service& service, const ServiceSettings& sett
   if (settings.one_packet && std::ranges::none_of(service.ports, is_udp))
     problems.push_back(annotation_problem(service, "ipvs-proxier/one-packet",
                                           "has no effect: the Service has no UDP port"));
+  // ip_vs_out() finds no connection to translate an answer by (ip_vs_core.c, 6.1).
+  const auto is_dns = [&](const api::ServicePort& port) { return is_udp(port) && port.port == 53; };
+  if (settings.one_packet && std::ranges::any_of(service.ports, is_dns))
+    problems.push_back(annotation_problem(
+        service, "ipvs-proxier/one-packet",
+        "is not for DNS: answers come from the endpoint's own address, so that clients drop them"));
   if (settings.mask_v4 && !service.affinity_seconds)
     problems.push_back(annotation_problem(service, "ipvs-proxier/affinity-mask",
                                           "has no effect without sessionAffinity: ClientIP"));
@@ -231,6 +231,39 @@ api::Problem annotation_problem(const api::Service& service, std::string_view ke
           .object = "Service " + api::to_string(service.name),
           .field = annotation_field(key),
           .message = std::move(message)};
+}
+
+// The kernel keeps a real server free between the upper threshold and the lower one, so the lower
+// one must not be larger (ip_vs_dest.flags, ip_vs_bind_dest).
+std::optional<Thresholds> parse_max_connections(std::string_view text) {
+  constexpr auto kMost = std::numeric_limits<std::uint32_t>::max();
+  const auto slash = text.find('/');
+  const auto upper = api::parse_number(text.substr(0, slash), kMost);
+  const auto lower = slash == std::string_view::npos
+                         ? std::optional<std::uint32_t>(0)
+                         : api::parse_number(text.substr(slash + 1), kMost);
+  if (!upper || !lower || *lower > *upper) return std::nullopt;
+  return Thresholds{*upper, *lower};
+}
+
+std::optional<std::uint32_t> parse_scheduler_flags(std::string_view text) {
+  std::uint32_t flags = 0;
+  const bool known = trimmed(text).empty() || each_part(text, [&](std::string_view name) {
+                       const auto flag = flag_of(name);
+                       flags |= flag.value_or(0);
+                       return flag.has_value();
+                     });
+  return known ? std::optional(flags) : std::nullopt;
+}
+
+bool is_counted(const api::Service& service, ServiceMetrics which, bool heeds_annotations) {
+  if (which == ServiceMetrics::off) return false;
+  if (heeds_annotations && !service.annotations.empty())
+    if (const auto* value = find(service, kMetrics); value != nullptr) {
+      if (*value == "true") return true;
+      if (*value == "false") return false;
+    }
+  return which == ServiceMetrics::all;
 }
 
 // rr, lc and dh do not read a weight but for 0 (ip_vs_rr.c, ip_vs_lc.c, ip_vs_dh.c; 6.1).
@@ -266,16 +299,19 @@ ServiceSettings settings_of(const api::Service& service, api::Problems& problems
   return settings;
 }
 
-std::uint32_t weight_of(const ServiceSettings& settings, const api::EndpointSlice& slice,
-                        const api::EndpointView& endpoint, bool is_local) {
-  if (slice.weight) return *slice.weight;
+Weight weight_of(const ServiceSettings& settings, const api::EndpointSlice& slice,
+                 const api::EndpointView& endpoint, bool is_local) {
+  if (slice.weight) return {*slice.weight, WeightBy::slice};
   for (const auto& row : settings.weights) {
     const bool matches = row.by == WeightRow::By::local  ? is_local
                          : row.by == WeightRow::By::zone ? endpoint.zone == row.name
                                                          : endpoint.node_name == row.name;
-    if (matches) return row.weight;
+    if (!matches) continue;
+    return {row.weight, row.by == WeightRow::By::local  ? WeightBy::local
+                        : row.by == WeightRow::By::zone ? WeightBy::zone
+                                                        : WeightBy::node};
   }
-  return 1;
+  return {};
 }
 
 }  // namespace ipvsproxier::model

@@ -32,6 +32,8 @@ enum class DetectLocalMode : std::uint8_t {
 struct PlannerOptions {
   std::vector<netlink::Family> families = {netlink::Family::ipv4, netlink::Family::ipv6};
   std::string scheduler = "rr";
+  std::optional<std::uint32_t> scheduler_flags;  // of that scheduler; nullopt: ours
+  model::Thresholds max_connections;             // of each real server
   std::uint32_t masquerade_mark = 0x4000;
   bool masquerade_all = false;
   DetectLocalMode detect_local = DetectLocalMode::cluster_cidr;

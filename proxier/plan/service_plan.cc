@@ -69,6 +69,13 @@ std::uint32_t scheduler_flags(std::string_view scheduler, const PlannerOptions& 
   return flags;
 }
 
+std::uint32_t flags_of(std::string_view scheduler, const ServiceSettings& settings,
+                       const PlannerOptions& options) {
+  if (settings.flags) return *settings.flags;
+  if (options.scheduler_flags && scheduler == options.scheduler) return *options.scheduler_flags;
+  return scheduler_flags(scheduler, options);
+}
+
 std::string_view scheduler_of(const ServiceSettings& settings, const PlannerOptions& options) {
   return settings.scheduler.empty() ? std::string_view(options.scheduler) : settings.scheduler;
 }
@@ -119,7 +126,7 @@ class PortPlanner {
     const auto scheduler = scheduler_of(settings_, options_);
     netlink::VirtualService service{.key = key, .scheduler = scheduler};
     service.netmask_bits = netlink::address_bits(node_.family);
-    service.flags = settings_.flags.value_or(scheduler_flags(scheduler, options_));
+    service.flags = flags_of(scheduler, settings_, options_);
     if (settings_.one_packet && key.protocol == Protocol::udp) service.flags |= netlink::kOnePacket;
     if (port_.affinity_seconds) {
       service.flags |= netlink::kPersistent;
@@ -136,8 +143,9 @@ class PortPlanner {
     planned.facet = claim.facet;
     planned.first = whole_.comes_first;
     planned.service = virtual_service(claim.key);
-    planned.upper_threshold = settings_.upper_threshold;
-    planned.lower_threshold = settings_.lower_threshold;
+    const auto limits = settings_.max_connections.value_or(options_.max_connections);
+    planned.upper_threshold = limits.upper;
+    planned.lower_threshold = limits.lower;
     if (settings_.drain_timeout) planned.drain_timeout = settings_.drain_timeout->count();
     const auto [local_only, strict] = policy_of(port_, claim.facet, in_cluster, options_);
     if (local_only && choice.local.empty() && choice.any) {
@@ -150,7 +158,7 @@ class PortPlanner {
       // Node ports are not counted: the number of their addresses depends on the node.
       if (claim.facet != Facet::node_port && ++whole_.servers > model::kMostOfOneService) break;
       servers.push_back(endpoint->key);
-      weights.push_back(endpoint->weight);
+      weights.push_back(weight_of(*endpoint, EndpointUse::used).weight);
       add_hairpin(*endpoint);
     }
     planned.servers = SortedVector(std::move(servers));  // endpoints are ordered already

@@ -104,4 +104,24 @@ std::string_view to_string(EndpointUse use) {
   return "?";
 }
 
+ServerWeight weight_of(const Endpoint& endpoint, EndpointUse use) {
+  if (use != EndpointUse::used && use != EndpointUse::last_resort) return {0, to_string(use)};
+  const auto why = [&]() -> std::string_view {
+    switch (endpoint.weight.by) {
+      case model::WeightBy::nobody:
+        return "";
+      case model::WeightBy::slice:
+        return "by its EndpointSlice";
+      case model::WeightBy::local:
+        return "by ipvs-proxier/weights, local";
+      case model::WeightBy::zone:
+        return "by ipvs-proxier/weights, its zone";
+      case model::WeightBy::node:
+        return "by ipvs-proxier/weights, its node";
+    }
+    return "";
+  };
+  return {endpoint.weight.value, why()};
+}
+
 }  // namespace ipvsproxier::plan

@@ -3,6 +3,7 @@
 // Which endpoints of a service port take its traffic on this node. Pure; any thread.
 // Behaviour: kube-proxy's (readiness, terminating fallback, traffic policies, topology hints).
 
+#include <cstdint>
 #include <string_view>
 #include <vector>
 
@@ -23,6 +24,14 @@ enum class EndpointUse : std::uint8_t {
 };
 
 std::string_view to_string(EndpointUse use);  // "other zone"
+
+// The weight that planning gives the real server of an endpoint, and why; "": nobody asks for
+// another. 0 for one that gets nothing new: if it is in the kernel still, it drains.
+struct ServerWeight {
+  std::uint32_t weight = 1;
+  std::string_view why;  // static
+};
+ServerWeight weight_of(const model::Endpoint& endpoint, EndpointUse use);
 
 struct EndpointChoice {
   std::vector<const model::Endpoint*> cluster;  // for policy Cluster; empty if nothing uses it

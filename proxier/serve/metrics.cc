@@ -462,13 +462,19 @@ void Metrics::livez_answered(unsigned code) {
   state_->livez.count(code);
 }
 
-std::string Metrics::exposition(const Status& status) const {
+std::string Metrics::exposition(const Status& status, const std::string& service_figures) const {
   auto families = state_->registry.Collect();
   append_process(families);
   append_watch_ages(families, status);
   std::sort(families.begin(), families.end(),
             [](const auto& a, const auto& b) { return a.name < b.name; });
-  return prometheus::TextSerializer().Serialize(families);
+  const auto later = std::find_if(families.begin(), families.end(), [](const auto& family) {
+    return family.name > "ipvsproxier_service_";
+  });
+  const prometheus::TextSerializer serializer;
+  using Families = std::vector<MetricFamily>;
+  return serializer.Serialize(Families(families.begin(), later)) + service_figures +
+         serializer.Serialize(Families(later, families.end()));
 }
 
 }  // namespace ipvsproxier::serve

@@ -35,6 +35,7 @@
 //   services_meeting_foreign{ip_family}                                  services_meet_foreign()
 //   packet_filter_info{filter,reason}                                    packet_filter()
 //   last_full_agreement_timestamp_seconds                                kernel_agreed()
+// Those of service_figures.h are written there.
 
 #include <chrono>
 #include <cstddef>
@@ -113,8 +114,8 @@ class Metrics {
   // --- the HTTP server -------------------------------------------------------------------------
   void healthz_answered(unsigned code);  // 200 or 503
   void livez_answered(unsigned code);
-  // The Prometheus text format, metric families sorted by name.
-  std::string exposition(const Status& status) const;
+  // The Prometheus text format, metric families sorted by name. `service_figures`: figures_text().
+  std::string exposition(const Status& status, const std::string& service_figures = "") const;
 
  private:
   struct State;

@@ -17,11 +17,14 @@ HttpResponse ping(const HttpRequest& request) {
 
 }  // namespace
 
-HttpHandler metrics_routes(const Metrics& metrics, const Status& status, std::string configz) {
+HttpHandler metrics_routes(const Metrics& metrics, const Status& status, std::string configz,
+                           FiguresDesk* figures) {
   return routes({{"/metrics",
-                  [&](const HttpRequest&) {
+                  [&metrics, &status, figures](const HttpRequest&) {
+                    auto body = figures == nullptr ? metrics.exposition(status)
+                                                   : metrics.exposition(status, figures->text());
                     return HttpResponse{.content_type = "text/plain; version=0.0.4; charset=utf-8",
-                                        .body = metrics.exposition(status)};
+                                        .body = std::move(body)};
                   }},
                  {"/healthz", ping},
                  {"/healthz/ping", always(plain_text(200, "ok"))},

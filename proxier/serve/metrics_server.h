@@ -14,12 +14,15 @@
 
 #include "proxier/serve/http.h"
 #include "proxier/serve/metrics.h"
+#include "proxier/serve/service_figures.h"
 #include "proxier/serve/status.h"
 
 namespace ipvsproxier::serve {
 
-// `metrics` and `status` must outlive the handler. `configz` is the whole body:
-// {"kubeproxy.config.k8s.io":{...}}.
-HttpHandler metrics_routes(const Metrics& metrics, const Status& status, std::string configz);
+// `metrics`, `status` and `figures` must outlive the handler. `configz` is the whole body:
+// {"kubeproxy.config.k8s.io":{...}}. `figures`: nullptr without traffic figures of Services; with
+// them /metrics may wait for the sync thread, so that the server must have nothing else to answer.
+HttpHandler metrics_routes(const Metrics& metrics, const Status& status, std::string configz,
+                           FiguresDesk* figures = nullptr);
 
 }  // namespace ipvsproxier::serve

@@ -57,7 +57,7 @@ void Publisher::ended(SyncReport report, std::chrono::steady_clock::duration too
   const auto now = status_.now().wall;
   count_requests(report);
   if (report.reading) {
-    reading_ += took;
+    if (!report.figures) reading_ += took;
     status_.sync_heartbeat().rest();
     return;
   }

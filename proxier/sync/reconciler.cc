@@ -58,7 +58,8 @@ Reconciler::Reconciler(Kernel kernel, ReconcilerSettings settings, spdlog::logge
       drain_(settings_.drain),
       take_over_(kernel_.rules, kernel_.other, settings_.remove_nft_leftovers, logger_),
       firewall_(settings_.find_firewall_warnings, logger_),
-      schedulers_(settings_.options.differences.service_annotations) {}
+      schedulers_(settings_.options.differences.service_annotations),
+      figures_(settings_.service_metrics, settings_.publish_figures) {}
 
 void Reconciler::take(SyncInput input) {
   if (state_ == State::waiting_for_lists && input.changes.complete) state_ = State::unread;
@@ -89,6 +90,7 @@ SyncReport Reconciler::run(TimePoint now, const std::stop_token& stop) {
     sync_whole(now, pass);
   if (drain_.next() && now >= *drain_.next() && !stop.stop_requested()) drain(now, pass);
   if (!stop.stop_requested()) purge_flows(now, pass);
+  if (reads_figures() && !stop.stop_requested()) read_figures(now, pass);
   if (has_mirror() && (pass.whole || firewall_.is_due(now))) {
     firewall_.look(planner_.desired(), now);
     settings_.progress();
@@ -235,6 +237,7 @@ std::vector<Failure> Reconciler::read_whole(const BoundAddresses* bound) {
   planner_.update(planner_.set_foreign(mirror_.state().foreign, cluster_), cluster_);
   if (!has_mirror()) holding_.begin(cluster_);
   holding_.note(mirror_.state(), planner_);
+  if (!has_mirror()) figures_.ask(true);  // what is there counts from now on
   state_ = State::following;
   return failures;
 }
@@ -350,6 +353,7 @@ Outcome Reconciler::execute(const plan::Transaction& transaction, Pass& pass) {
   if (!transaction.empty() && logger_.should_log(spdlog::level::debug))
     tell_operations(plan::to_text(transaction), logger_);
   flows_.note(transaction, mirror_.state());
+  figures_.note(transaction, kernel_.ipvs, figures_view({}));
   reading_.parts.note(transaction);
   auto outcome = Applier(kernel_, mirror_, settings_.progress).apply(transaction, pass.stop);
   pass.written += outcome.written;
@@ -410,86 +414,28 @@ void Reconciler::drain(TimePoint now, Pass& pass) {
   if (!leaving.empty()) apply(leaving, now, pass);
 }
 
+void Reconciler::read_figures() {
+  if (has_mirror())
+    figures_.ask();
+  else
+    figures_.answer_nothing();
+}
+
+FiguresReader::View Reconciler::figures_view(TimePoint now) const {
+  return {cluster_, planner_, mirror_.state(), drain_, now};
+}
+
+void Reconciler::read_figures(TimePoint now, Pass& pass) {
+  figures_.step(kernel_.ipvs, figures_view(now));
+  settings_.progress();
+  pass.figures = true;
+}
+
 void Reconciler::purge_flows(TimePoint now, Pass& pass) {
   if (!flows_.next() || now < *flows_.next()) return;
   pass.purges =
       flows_.purge(kernel_.conntrack, planner_.desired(), mirror_.state(), now, pass.failures);
   for (const auto& [family, purge] : pass.purges) pass.flows += purge.removed;
-}
-
-void Reconciler::log_whats_left(TimePoint now, const Pass& pass, bool settled) {
-  const auto next = due_by_time();
-  const bool again = next != TimePoint::max() && !pass.failures.empty();
-  const auto wait = std::chrono::ceil<std::chrono::milliseconds>(std::max(next, now) - now);
-  log_.tell(pass, pass.whole && settled,
-            again ? fmt::format("trying again in {} ms", wait.count()) : "", now);
-}
-
-Requests Reconciler::new_requests() {
-  const Requests all{.ipvs = kernel_.ipvs.requests(),
-                     .links = kernel_.links.requests(),
-                     .sets = kernel_.sets.requests(),
-                     .conntrack = kernel_.conntrack.requests()};
-  const auto told = std::exchange(told_requests_, all);
-  return {.ipvs = all.ipvs - told.ipvs,
-          .links = all.links - told.links,
-          .sets = all.sets - told.sets,
-          .conntrack = all.conntrack - told.conntrack};
-}
-
-void Reconciler::note_standing(const SyncReport& report, std::chrono::nanoseconds took) {
-  const auto now = std::chrono::system_clock::now();
-  standing_.settled = report.settled;
-  if (report.whole && report.settled) standing_.agreed = now;
-  if (report.empty()) return;
-  standing_.last_sync = now;
-  standing_.last_took = took;
-}
-
-SyncReport Reconciler::finish(TimePoint now, Pass& pass) {
-  append(pass.problems, planner_.problems());
-  schedule_.note(now, pass.suspect, pass.whole);
-
-  SyncReport report;
-  report.written = pass.written;
-  report.sysctls = pass.sysctls;
-  report.flows = pass.flows;
-  report.failures = pass.failures.size() + pass.held.size();
-  report.failed = pass.failed;
-  report.requests = new_requests();
-  report.rules_failed = std::move(pass.rules_failed);
-  report.purges = std::move(pass.purges);
-  for (const auto family : settings_.options.families)
-    report.lack[family] = planner_.local_lack(family);
-  report.flows_unreadable = flows_.unreadable().has_value();
-  if (report.flows_unreadable && (pass.whole || !pass.purges.empty()))
-    pass.warnings.push_back(*flows_.unreadable());
-  report.firewall_drops = firewall_.drops();
-  report.repairs = pass.repairs;
-  report.draining = drain_.size();
-  report.doubted = holding_.doubted_count(planner_.desired());
-  report.whole = pass.whole;
-  const bool sure = has_mirror() && schedule_.is_trusted() && touched_.empty();
-  refusals_.judge(planner_.desired());
-  report.refused = refusals_.all().size();
-  for (const auto family : settings_.options.families) {
-    report.refusals[family] = refusals_.counts(family);
-    report.refusals[family].by_foreign = planner_.meet_foreign(family);
-    if (sure && is_well(family, pass)) report.well.insert(family);
-  }
-  report.settled = sure && report.well.size() == settings_.options.families.size();
-  log_whats_left(now, pass, report.settled);
-  if (has_mirror()) {
-    const auto waiting = retries_.all();
-    report.health = health_.take(cluster_, planner_, settings_.node_name, waiting, sure);
-    report.programmed = triggers_.take(planner_, waiting, sure);
-  }
-  for (const auto& problem : pass.problems)
-    report.problems += problem.severity == api::Severity::error ? 1 : 0;
-  const bool asked = std::exchange(asked_, false);
-  report.reading = reading() && !asked && report.failures == 0 && report.repairs == 0 &&
-                   report.written == Written{} && report.flows == 0;
-  return report;
 }
 
 }  // namespace ipvsproxier::sync

@@ -35,6 +35,7 @@
 #include "proxier/sync/applier.h"
 #include "proxier/sync/drain.h"
 #include "proxier/sync/drift.h"
+#include "proxier/sync/figures_reader.h"
 #include "proxier/sync/firewall_watch.h"
 #include "proxier/sync/health_reports.h"
 #include "proxier/sync/holding.h"
@@ -67,6 +68,8 @@ struct ReconcilerSettings {
   // translation.
   FindTranslation find_translation;
   FindFirewallWarnings find_firewall_warnings;  // empty: nobody looks
+  model::ServiceMetrics service_metrics = model::ServiceMetrics::off;
+  PublishFigures publish_figures;  // called on the sync thread
   // Called on the sync thread if the first lists ask for so much less than the kernel holds that
   // they must be repeated before anything is removed (holding.h). Empty: the lists are believed.
   std::function<void()> doubt_first_lists;
@@ -92,10 +95,15 @@ class Reconciler {
   // Calls the questions with the current state.
   void answer(const std::vector<Question>& questions, TimePoint now) const;
 
+  // Traffic figures of Services are wanted: run() reads them in parts, and publishes them.
+  void read_figures();
+
   // When run() has work without further input; at once during a reading of the kernel.
   TimePoint due() const;
-  // A reading of the kernel or of connection counts is in progress.
-  bool reading() const { return state_ == State::reading_back || drain_.running(); }
+  // A reading of the kernel, of connection counts or of traffic figures is in progress.
+  bool reading() const {
+    return state_ == State::reading_back || drain_.running() || reads_figures();
+  }
 
   // For a single run without following: does everything now. Retries failures after a new reading
   // as long as that helps, three runs in all.
@@ -126,6 +134,7 @@ class Reconciler {
     std::set<netlink::Family> rules_failed;
     std::map<netlink::Family, Purge> purges;
     bool whole = false;    // everything was compared
+    bool figures = false;  // a part of the traffic figures was read
     bool suspect = false;  // the kernel differs from the mirror, or answers were lost
   };
 
@@ -140,6 +149,9 @@ class Reconciler {
   void end_reading(TimePoint now, Pass& pass);
   void drain(TimePoint now, Pass& pass);
   void purge_flows(TimePoint now, Pass& pass);
+  bool reads_figures() const { return has_mirror() && figures_.running(); }
+  FiguresReader::View figures_view(TimePoint now) const;
+  void read_figures(TimePoint now, Pass& pass);
   void look_for_translation();
   void settle_destinations(netlink::Family family, TimePoint now);
   void take_over(TimePoint now, const SyncReport& report);
@@ -208,6 +220,7 @@ class Reconciler {
   TakeOver take_over_;
   FirewallWatch firewall_;
   SchedulerProbe schedulers_;
+  FiguresReader figures_;
 };
 
 }  // namespace ipvsproxier::sync

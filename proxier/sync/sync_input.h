@@ -59,19 +59,21 @@ struct SyncInput {
   // Others changed what holds our sets and rules, or may have: notifications were lost.
   bool filter_changed = false;
   bool firewall_changed = false;  // others made, changed or removed base chains of nf_tables
+  bool figures = false;           // somebody wants the traffic figures of Services
   std::vector<Question> questions;
 
   bool empty() const {
-    return changes.empty() && links.empty() && !filter_changed && !firewall_changed &&
+    return changes.empty() && links.empty() && !filter_changed && !firewall_changed && !figures &&
            questions.empty();
   }
   // A caller is waiting for an answer.
-  bool urgent() const { return !questions.empty(); }
+  bool urgent() const { return figures || !questions.empty(); }
   void merge(SyncInput later) {
     changes.merge(std::move(later.changes));
     links.merge(std::move(later.links));
     filter_changed = filter_changed || later.filter_changed;
     firewall_changed = firewall_changed || later.firewall_changed;
+    figures = figures || later.figures;
     std::move(later.questions.begin(), later.questions.end(), std::back_inserter(questions));
   }
 };

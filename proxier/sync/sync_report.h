@@ -45,6 +45,7 @@ struct SyncReport {
   // Virtual and real servers that are kept because the first lists are in doubt.
   std::size_t doubted = 0;
   bool reading = false;  // only a part of the kernel was read, and it agreed with the mirror
+  bool figures = false;  // a part of the traffic figures was read
   bool whole = false;    // the whole kernel was compared
   // Families whose kernel state is as desired, except for refusals because of an object: nothing
   // else waits for a retry.

@@ -28,6 +28,7 @@ void serve(const std::stop_token& stop, Reconciler& reconciler, loop::Mailbox<Sy
     auto input = taken ? mailbox.take(stop, earliest, latest) : SyncInput{};
     if (stop.stop_requested()) return;
     const auto questions = std::exchange(input.questions, {});
+    if (std::exchange(input.figures, false)) reconciler.read_figures();
     changed = changed || !input.empty();
     reconciler.take(std::move(input));
     const auto begun = Clock::now();

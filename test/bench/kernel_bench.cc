@@ -203,6 +203,7 @@ const std::map<std::string_view, Measurement> kMeasurements = {
     {"kernel_memory", measure_kernel_memory},
     {"restart", measure_restart},
     {"readback", measure_readback},
+    {"figures", measure_figures},
     {"changes", measure_changes},
     {"system_calls", measure_system_calls},
     {"drain", measure_drain},

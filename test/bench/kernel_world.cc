@@ -73,6 +73,8 @@ std::unique_ptr<sync::Reconciler> KernelWorld::reconciler(netlink::IpvsTable& ta
   settings.options = options;
   settings.sync_period = std::chrono::hours(1);
   settings.drain.first_look = first_look;
+  settings.publish_figures = publish_figures;
+  if (publish_figures) settings.service_metrics = model::ServiceMetrics::all;
   const sync::Kernel kernel{table, *links, *sets, rules, *conntrack};
   return std::make_unique<sync::Reconciler>(kernel, std::move(settings), logger_);
 }

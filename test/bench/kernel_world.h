@@ -101,7 +101,8 @@ class KernelWorld {
   test::EnterNetns enter_;
 
  public:
-  plan::PlannerOptions options;  // of reconcilers that are made from now on
+  plan::PlannerOptions options;          // of reconcilers that are made from now on
+  sync::PublishFigures publish_figures;  // if set, they read the traffic figures of all Services
   std::unique_ptr<netlink::KernelIpvsTable> ipvs;
   std::unique_ptr<netlink::KernelLinkTable> links;
   std::unique_ptr<ipset::KernelFilterTable> nftables;  // null with iptables

@@ -16,6 +16,9 @@ void measure_peers(KernelWorld& world, const Size& size);
 // The reading back of the whole kernel, three times, beside the dumps alone.
 void measure_readback(KernelWorld& world, const Size& size);
 
+// Three scrapes of the traffic figures of all Services.
+void measure_figures(KernelWorld& world, const Size& size);
+
 // Metadata-only writes and events that come twice, as bytes.
 void measure_silence(KernelWorld& world, const Size& size);
 // Changes of endpoints at 100 a second, each from its bytes to the kernel's answer.

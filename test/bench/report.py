@@ -118,6 +118,16 @@ def restarts(bench, report):
         report.time(f"{size} read-back, longest part", [figures["longest part"]], "ms", most=20)
 
 
+def traffic_figures(bench, report):
+    """Scrapes with the traffic figures of all Services."""
+    for size in bench.sizes("S2"):
+        figures = bench.guest(size, "figures")
+        report.count(f"{size} traffic figures, requests", figures["requests"])
+        report.count(f"{size} traffic figures, write requests", figures["write requests"], 0)
+        report.time(f"{size} traffic figures, a scrape", [figures["scrape"]], "ms", most=2000)
+        report.time(f"{size} traffic figures, longest part", [figures["longest part"]], "ms", most=20)
+
+
 def silence(bench, report):
     """Metadata-only writes and events that come twice, as bytes."""
     figures = bench.guest("S2", "silence")
@@ -254,7 +264,7 @@ def on_the_host(bench, report):
 # By the word of the command line: title, guests, parts.
 CHAPTERS = {
     "cluster": ("Benchmarks: the last results", "guests of User Mode Linux with one processor",
-                (changes, system_calls, silence, syncs, restarts, loads, rolls, corners, ends, listings, on_the_host)),
+                (changes, system_calls, silence, syncs, restarts, traffic_figures, loads, rolls, corners, ends, listings, on_the_host)),
     "traffic": ("Traffic: the last results", "guests of QEMU, which interprets Debian's kernel, with one processor",
                 traffic_report.PARTS),
 }

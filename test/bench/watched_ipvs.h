@@ -51,6 +51,10 @@ class WatchedIpvsTable final : public netlink::IpvsTable {
     doing_ = "";
     return listed;
   }
+  netlink::Result<netlink::IpvsTraffic> traffic(
+      const netlink::VirtualServiceKey& service) override {
+    return table_.traffic(service);
+  }
   netlink::Result<bool> has_scheduler(netlink::ShortName scheduler) override {
     return table_.has_scheduler(scheduler);
   }

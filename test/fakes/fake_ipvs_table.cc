@@ -176,6 +176,19 @@ std::vector<ListedServer> FakeIpvsTable::servers(const VirtualServiceKey& servic
   return servers;
 }
 
+Result<IpvsTraffic> FakeIpvsTable::traffic(const VirtualServiceKey& service) {
+  const auto what = "read the counters of virtual service " + to_string(service);
+  ++counter_readings_;
+  if (auto fault = faults.next(what)) return std::move(*fault);
+  const auto* entry = find(service);
+  if (entry == nullptr) return Error{ErrorKind::missing, ESRCH, what};
+  return entry->traffic;
+}
+
+void FakeIpvsTable::set_traffic(const VirtualServiceKey& service, const IpvsTraffic& traffic) {
+  entries_.at(canonical(service)).traffic = traffic;
+}
+
 Result<bool> FakeIpvsTable::has_scheduler(netlink::ShortName scheduler) {
   const std::string name(scheduler.view());
   if (auto fault = faults.next("look for the IPVS scheduler " + name)) return std::move(*fault);

@@ -22,6 +22,7 @@ class FakeIpvsTable final : public netlink::IpvsTable {
   netlink::Result<ServicesPart> next_services() override;
   netlink::Result<std::vector<netlink::ListedServer>> list_servers(
       const netlink::VirtualServiceKey& service) override;
+  netlink::Result<netlink::IpvsTraffic> traffic(const netlink::VirtualServiceKey& service) override;
   netlink::Result<bool> has_scheduler(netlink::ShortName scheduler) override;
   netlink::Result<netlink::IpvsTimeouts> timeouts() override;
   netlink::Status set_timeouts(const netlink::IpvsTimeouts& timeouts) override;
@@ -55,6 +56,12 @@ class FakeIpvsTable final : public netlink::IpvsTable {
   // Listings of real servers so far.
   std::size_t server_listings() const { return server_listings_; }
 
+  // Readings of counters so far.
+  std::size_t counter_readings() const { return counter_readings_; }
+
+  // Pretends that the kernel counted this for a virtual service, which must exist.
+  void set_traffic(const netlink::VirtualServiceKey& service, const netlink::IpvsTraffic& traffic);
+
   // Pretends that the kernel counted connections of a real server, which must exist.
   void set_connections(const netlink::VirtualServiceKey& service,
                        const netlink::RealServerKey& server, std::uint32_t active,
@@ -64,6 +71,7 @@ class FakeIpvsTable final : public netlink::IpvsTable {
   struct Entry {
     netlink::VirtualService service;
     std::map<netlink::RealServerKey, netlink::ListedServer> servers;
+    netlink::IpvsTraffic traffic;
   };
 
   netlink::Status apply_one(const netlink::IpvsOp& op);
@@ -77,6 +85,7 @@ class FakeIpvsTable final : public netlink::IpvsTable {
   std::set<netlink::VirtualServiceKey> unseen_;
   std::size_t writes_ = 0;
   std::size_t server_listings_ = 0;
+  std::size_t counter_readings_ = 0;
   std::size_t listed_ = 0;  // virtual services, by the listing in parts; counted as the kernel does
 };
 

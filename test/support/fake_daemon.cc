@@ -60,6 +60,10 @@ FakeDaemon::FakeDaemon(FakeDaemonSettings settings)
   settings_.find_firewall_warnings = std::move(settings.find_firewall_warnings);
   settings_.doubt_first_lists = std::move(settings.doubt_first_lists);
   settings_.host = std::move(settings.host);
+  settings_.service_metrics = settings.service_metrics;
+  settings_.publish_figures = [this](serve::FiguresPart part) {
+    figures_.push_back(std::move(part));
+  };
   restart();
 }
 
@@ -109,6 +113,21 @@ sync::SyncReport FakeDaemon::see_filter_change() {
   input.filter_changed = true;
   reconciler_->take(std::move(input));
   return run();
+}
+
+std::optional<std::vector<serve::ServiceFigures>> FakeDaemon::scrape() {
+  using End = serve::FiguresPart::End;
+  figures_.clear();
+  reconciler_->read_figures();
+  while (figures_.empty() || figures_.back().end == End::none) {
+    if (reconciler_->due() > now) throw std::logic_error("figures that never come");
+    run();
+  }
+  std::vector<serve::ServiceFigures> all;
+  for (auto& part : figures_)
+    std::move(part.figures.begin(), part.figures.end(), std::back_inserter(all));
+  if (figures_.back().end == End::failed) return std::nullopt;
+  return all;
 }
 
 sync::SyncReport FakeDaemon::wait(std::chrono::milliseconds time) {

@@ -67,6 +67,7 @@ struct FakeDaemonSettings {
   sync::FindFirewallWarnings find_firewall_warnings = {};
   std::function<void()> doubt_first_lists;
   std::optional<sync::HostSetup> host;
+  model::ServiceMetrics service_metrics = model::ServiceMetrics::off;
 };
 
 class FakeDaemon {
@@ -89,6 +90,8 @@ class FakeDaemon {
   sync::SyncReport wait(std::chrono::milliseconds time);
   // What is due now is done: of a reading back, one part.
   sync::SyncReport run(const std::stop_token& stop = {});
+  // The traffic figures as a scrape gets them; nullopt: the reading failed. No time passes.
+  std::optional<std::vector<serve::ServiceFigures>> scrape();
   // Asks it between two syncs.
   void ask(const sync::Question& question) const { reconciler_->answer({question}, now); }
   bool reading() const { return reconciler_->reading(); }
@@ -125,6 +128,7 @@ class FakeDaemon {
   std::set<std::string> found();
   std::set<std::string> wrong_rules();
 
+  std::vector<serve::FiguresPart> figures_;  // that were published
   std::ostringstream log_;
   spdlog::logger logger_;
   sync::ReconcilerSettings settings_;

@@ -23,7 +23,8 @@ std::vector<api::Annotation> RandomCluster::annotations() {
   static const std::vector<std::pair<std::string, std::vector<std::string>>> kValues = {
       {"ipvs-proxier/affinity-mask", {"24", "16,64", "33"}},
       {"ipvs-proxier/drain-timeout", {"30s", "0s", "soon"}},
-      {"ipvs-proxier/max-connections", {"1000", "100/80", "80/100"}},
+      {"ipvs-proxier/max-connections", {"1000", "100/80", "80/100", "0"}},
+      {"ipvs-proxier/metrics", {"true", "false", "often"}},
       {"ipvs-proxier/one-packet", {"true", "false", "maybe"}},
       {"ipvs-proxier/scheduler", {"wrr", "sh", "mh", "lc", "fo", "best"}},
       {"ipvs-proxier/scheduler-flags", {"", "mh-port", "sh-fallback,flag-3", "flag-9"}},

@@ -126,6 +126,25 @@ TEST_CASE("IPv6 forwarding and draining Services are asked for, estimators are n
   CHECK_FALSE(once_with({"--ipvs-estimators=false"}).ipvs_estimators);
 }
 
+TEST_CASE("flags and limits for all Services, and whose traffic is told") {
+  const auto plain = once_with({});
+  CHECK_FALSE(plain.scheduler_flags);
+  CHECK(plain.max_connections == model::Thresholds{});
+  CHECK(plain.service_metrics == model::ServiceMetrics::off);
+  const auto options = once_with({"--scheduler-flags=mh-port,flag-3", "--max-connections=10/8",
+                                  "--service-metrics=annotated"});
+  CHECK(options.scheduler_flags == (netlink::kSchedulerFlag2 | netlink::kSchedulerFlag3));
+  CHECK(options.max_connections == model::Thresholds{10, 8});
+  CHECK(options.service_metrics == model::ServiceMetrics::annotated);
+  CHECK(options.warnings.empty());
+  CHECK(planner_options(options, {}).scheduler_flags == options.scheduler_flags);
+  CHECK(planner_options(options, {}).max_connections == options.max_connections);
+  CHECK(once_with({"--scheduler-flags="}).scheduler_flags == 0U);
+  CHECK(once_with({"--service-metrics=all", "--service-annotations=false"}).service_metrics ==
+        model::ServiceMetrics::all);
+  CHECK(once_with({"--service-metrics=all", "--ipvs-estimators=false"}).warnings.size() == 1);
+}
+
 TEST_CASE("switches of IPVS are left alone unless they are asked for") {
   CHECK(once_with({}).ipvs_switches.empty());
   CHECK(once_with({"--ipvs-conn-max=1000", "--ipvs-conn-lfactor=-2", "--ipvs_svc_lfactor", "3",
@@ -282,6 +301,14 @@ TEST_CASE("flags that contradict each other end with status 1 and say so, withou
        "--cleanup contradicts --once: it removes and ends"},
       {Lines{"--kube-proxy-compat", "--vip-binding=route"},
        "--vip-binding=route contradicts --kube-proxy-compat: kube-proxy binds addresses"},
+      {Lines{"--manifests=m", "--kube-proxy-compat", "--scheduler-flags=mh-port"},
+       "--scheduler-flags contradicts --kube-proxy-compat: kube-proxy has its own"},
+      {Lines{"--manifests=m", "--kube-proxy-compat", "--max-connections=5"},
+       "--max-connections contradicts --kube-proxy-compat: kube-proxy has no such limit"},
+      {Lines{"--manifests=m", "--kube-proxy-compat", "--service-metrics=annotated"},
+       "--service-metrics=annotated contradicts --kube-proxy-compat: no annotation counts"},
+      {Lines{"--manifests=m", "--service-annotations=false", "--service-metrics=annotated"},
+       "--service-metrics=annotated contradicts --service-annotations=false: no annotation counts"},
       {Lines{"--once", "--init-only"}, "--once contradicts --init-only, which programs nothing"},
       {Lines{"--hostname-override= "}, "--hostname-override must not be blank"},
       {Lines{"--kube-proxy-compat", "--vip-ping"},

@@ -209,6 +209,40 @@ TEST_CASE("the page of a Service tells its spec, its endpoints and what came of 
         "Not known: what the moon does.\n");
 }
 
+TEST_CASE("the page of a Service says of weights why they are so") {
+  auto cluster = balanced();
+  auto& web = cluster.services.begin()->second;
+  web.external_policy_local = false;
+  web.annotations = {{"ipvs-proxier/scheduler", "wrr"}, {"ipvs-proxier/weights", "local:4"}};
+  auto whole = page_of(cluster);
+  auto served = virtual_of("10.96.0.9");
+  const auto add = [&](const char* address, std::uint32_t weight, std::uint32_t most = 0) {
+    netlink::ServerReading server;
+    server.listed.server = {.key = {ip(address), 8080}, .weight = weight, .upper_threshold = most};
+    served.servers.push_back(server);
+  };
+  add("10.244.0.3", 4, 1000);
+  add("10.244.1.4", 9);
+  add("10.244.1.5", 0);
+  add("10.244.0.9", 0);
+  add("10.244.0.10", 0);
+  whole.virtuals = {served};
+  whole.facts.decisions->draining = {
+      {.service = "10.96.0.9:80/TCP", .server = "10.244.0.9:8080", .for_ms = 5, .left_ms = {}}};
+  const auto page = page_text(whole);
+  INFO(page);
+  const auto has = [&](const std::string& text) {
+    INFO(text);
+    CHECK(page.find(text) != std::string::npos);
+  };
+  has("used, on this node, weight 4 by ipvs-proxier/weights, local\n");
+  has("weight 4 (by ipvs-proxier/weights, local), 0 active, 0 inactive, at most 1000\n");
+  has("weight 9 (planned: 1), 0 active");
+  has("weight 0 (not ready), 0 active");
+  has("weight 0 (draining), 0 active");
+  has("weight 0 (no endpoint of it), 0 active");
+}
+
 TEST_CASE("the page of an address without a daemon shows what the kernel has") {
   NodePage whole;
   whole.facts.address = "10.96.0.9";

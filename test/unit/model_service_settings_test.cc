@@ -45,7 +45,8 @@ TEST_CASE("every annotation of ours is read") {
                             {"ipvs-proxier/max-connections", "1000/800"},
                             {"ipvs-proxier/one-packet", "true"},
                             {"ipvs-proxier/drain-timeout", "1m30s"},
-                            {"ipvs-proxier/affinity-mask", "24, 64"}});
+                            {"ipvs-proxier/affinity-mask", "24, 64"},
+                            {"ipvs-proxier/metrics", "true"}});
   service.affinity_seconds = 60;
   service.ports.front().protocol = netlink::Protocol::udp;
   const auto settings = read_service(service);
@@ -54,12 +55,36 @@ TEST_CASE("every annotation of ours is read") {
   CHECK(settings.weights == std::vector<WeightRow>{{WeightRow::By::zone, "a", 3},
                                                    {WeightRow::By::node, "n:1", 2},
                                                    {WeightRow::By::local, "", 0}});
-  CHECK(settings.upper_threshold == 1000);
-  CHECK(settings.lower_threshold == 800);
+  CHECK(settings.max_connections == Thresholds{1000, 800});
   CHECK(settings.one_packet);
   CHECK(settings.drain_timeout == 90s);
   CHECK(settings.mask_v4 == 24);
   CHECK(settings.mask_v6 == 64);
+  CHECK(settings.metrics == true);
+}
+
+TEST_CASE("a Service may be without a limit where the node has one") {
+  CHECK(read({{"ipvs-proxier/max-connections", "0"}}).max_connections == Thresholds{});
+  CHECK_FALSE(read({}).max_connections);
+}
+
+TEST_CASE("traffic figures are those of all Services, of annotated ones or of none") {
+  const auto counted = [](Annotations annotations, ServiceMetrics which, bool heeds = true) {
+    return is_counted(annotated(std::move(annotations)), which, heeds);
+  };
+  const Annotations yes = {{"ipvs-proxier/metrics", "true"}};
+  const Annotations no = {{"ipvs-proxier/metrics", "false"}};
+  const Annotations odd = {{"ipvs-proxier/metrics", "1"}};
+  CHECK_FALSE(counted(yes, ServiceMetrics::off));
+  CHECK(counted(yes, ServiceMetrics::annotated));
+  CHECK_FALSE(counted({}, ServiceMetrics::annotated));
+  CHECK_FALSE(counted(no, ServiceMetrics::annotated));
+  CHECK_FALSE(counted(odd, ServiceMetrics::annotated));
+  CHECK_FALSE(counted(yes, ServiceMetrics::annotated, false));
+  CHECK(counted({}, ServiceMetrics::all));
+  CHECK(counted(odd, ServiceMetrics::all));
+  CHECK_FALSE(counted(no, ServiceMetrics::all));
+  CHECK(counted(no, ServiceMetrics::all, false));
 }
 
 TEST_CASE("every scheduler of the kernel may be asked for, and no other") {
@@ -88,7 +113,9 @@ TEST_CASE("a value that makes no sense is one problem, and the rest counts") {
       {"weights", "zone=a: 3"},
       {"weights", "local=x:3"},
       {"weights", "zone=a:3,"},
-      {"max-connections", "0"},
+      {"max-connections", ""},
+      {"max-connections", "0/1"},
+      {"metrics", "yes"},
       {"max-connections", "4294967296"},
       {"max-connections", "10/11"},
       {"max-connections", "10/"},
@@ -162,6 +189,11 @@ TEST_CASE("what only counts together with something else is told without it") {
   CHECK(warns(annotated({{"ipvs-proxier/one-packet", "true"}})) ==
         Lines{"warning: Service default/web: metadata.annotations[ipvs-proxier/one-packet]: has no "
               "effect: the Service has no UDP port"});
+  auto dns = annotated({{"ipvs-proxier/one-packet", "true"}});
+  dns.ports.push_back({.name = "dns", .protocol = netlink::Protocol::udp, .port = 53});
+  CHECK(warns(dns) ==
+        Lines{"warning: Service default/web: metadata.annotations[ipvs-proxier/one-packet]: is not "
+              "for DNS: answers come from the endpoint's own address, so that clients drop them"});
   CHECK(warns(annotated({{"ipvs-proxier/affinity-mask", "24"}})) ==
         Lines{"warning: Service default/web: metadata.annotations[ipvs-proxier/affinity-mask]: has "
               "no effect without sessionAffinity: ClientIP"});
@@ -174,15 +206,21 @@ TEST_CASE("an endpoint's weight is its slice's, else that of the first row that 
     api::EndpointView endpoint;
     endpoint.node_name = node;
     endpoint.zone = zone;
-    return weight_of(settings, slice, endpoint, local);
+    return weight_of(settings, slice, endpoint, local).value;
   };
   CHECK(weight("n2", "z1", false) == 5);
   CHECK(weight("n3", "z1", false) == 3);
   CHECK(weight("n1", "z2", true) == 4);
   CHECK(weight("n3", "z2", false) == 1);
   CHECK(weight("", "", false) == 1);
+  api::EndpointView endpoint;
+  CHECK(weight_of(settings, slice, endpoint, true) == Weight{4, WeightBy::local});
+  CHECK(weight_of(settings, slice, endpoint, false) == Weight{1, WeightBy::nobody});
+  endpoint.node_name = "n2";
+  CHECK(weight_of(settings, slice, endpoint, true) == Weight{5, WeightBy::node});
   slice.weight = 0;
   CHECK(weight("n2", "z1", false) == 0);
+  CHECK(weight_of(settings, slice, endpoint, true) == Weight{0, WeightBy::slice});
 }
 
 }  // namespace

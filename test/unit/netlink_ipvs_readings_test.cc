@@ -99,6 +99,17 @@ TEST_CASE("counters of another size are malformed, no counters are zeroes") {
   CHECK(broken.error().kind == ErrorKind::malformed);
 }
 
+TEST_CASE("of a kernel without counters of 64 bits a service has the narrow ones") {
+  const auto reading = decode_service_reading(with(kServiceWithTraffic, "a0000c00", "a0001f00"));
+  REQUIRE(reading);
+  CHECK(reading->traffic == IpvsTraffic{.connections = 8,
+                                        .packets_in = 8,
+                                        .packets_out = 8,
+                                        .bytes_in = 280,
+                                        .bytes_out = 504,
+                                        .narrow = true});
+}
+
 TEST_CASE("version and size of the connection table are read") {
   const auto info = decode_info(from_hex("0e01000008000100010201000800020000100000"));
   REQUIRE(info);

@@ -1,10 +1,17 @@
 // Annotations of Services and EndpointSlices: what is planned, and what changes on virtual services
 // that serve.
 
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include <catch2/catch.hpp>
 
 #include "proxier/plan/diff.h"
+#include "test/support/files.h"
 #include "test/support/kernel_model.h"
+#include "test/support/paths.h"
 #include "test/unit/planned_lines.h"
 #include "test/unit/problem_lines.h"
 
@@ -64,7 +71,16 @@ TEST_CASE("annotations shape all virtual services of their Service") {
 TEST_CASE("kube-proxy's way knows no annotations") {
   const auto service = annotated({{"ipvs-proxier/scheduler", "wrr"},
                                   {"ipvs-proxier/weights", "nonsense"},
-                                  {"kube-router.io/service.local", ""}});
+                                  {"ipvs-proxier/affinity-mask", "24"},
+                                  {"ipvs-proxier/drain-timeout", "5s"},
+                                  {"ipvs-proxier/max-connections", "5"},
+                                  {"ipvs-proxier/metrics", "true"},
+                                  {"ipvs-proxier/one-packet", "true"},
+                                  {"ipvs-proxier/scheduler-flags", "flag-3"},
+                                  {"kube-router.io/service.local", ""},
+                                  {"kube-router.io/service.schedflags", "flag-1"},
+                                  {"kube-router.io/service.scheduler", "mh"},
+                                  {"kube-router.io/service.skiplbips", ""}});
   CHECK(virtual_services(service, test::vector_options()) ==
         virtual_services(test::web_service(), test::vector_options()));
 }
@@ -81,6 +97,85 @@ TEST_CASE("flags are those of the scheduler that is asked for") {
         "virtual service 10.96.0.9:80/TCP sh flags 0x8 (cluster IP)");
   CHECK(flags({{"ipvs-proxier/scheduler", "mh"}, {"ipvs-proxier/scheduler-flags", ""}}) ==
         "virtual service 10.96.0.9:80/TCP mh (cluster IP)");
+}
+
+TEST_CASE("the examples of kube-router's guide do what they say, or are told to do nothing") {
+  std::istringstream lines(test::read_file(test::data_path("kube_router_annotations.txt")));
+  std::size_t examples = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("#")) continue;
+    INFO(line);
+    const auto end = line.find(' ');
+    const auto equals = line.find('=');
+    REQUIRE(equals < end);
+    const auto expected = line.substr(line.find_first_not_of(' ', end));
+    const auto service =
+        annotated({{line.substr(0, equals), line.substr(equals + 1, end - equals - 1)}});
+    api::Problems problems;
+    const auto notes = model::settings_of(service, problems).notes.size();
+    CHECK(problems.empty());
+    CHECK(notes == (expected == "note" ? 1 : 0));
+    CHECK(virtual_services(service).front() == "virtual service 10.96.0.9:80/TCP " +
+                                                   (expected == "note" ? "rr" : expected) +
+                                                   " (cluster IP)");
+    ++examples;
+  }
+  CHECK(examples == 12);
+}
+
+TEST_CASE("annotations of one Service change nothing of another") {
+  auto shop = test::node_port_service();
+  shop.name.name = "shop";
+  shop.cluster_ips = {test::ip("10.96.0.8")};
+  const auto others_of = [&](std::vector<api::Annotation> annotations) {
+    const auto web = annotated(std::move(annotations));
+    const auto cluster = test::cluster_of({web, test::slice_of(web, 8080, {e1(), e2()}), shop,
+                                           test::slice_of(shop, 8080, {e1(), e2()}, "shop")});
+    auto state = plan(cluster, test::vector_node(), heeding()).state;
+    std::erase_if(state.services, [&](const auto& entry) {
+      return entry.first.address == web.cluster_ips.front();
+    });
+    return state;
+  };
+  const auto alone = others_of({});
+  REQUIRE_FALSE(alone.services.empty());
+  for (const auto& [key, value] : std::vector<std::pair<std::string, std::string>>{
+           {"ipvs-proxier/affinity-mask", "1"},
+           {"ipvs-proxier/drain-timeout", "1ns"},
+           {"ipvs-proxier/max-connections", "1"},
+           {"ipvs-proxier/metrics", "true"},
+           {"ipvs-proxier/one-packet", "true"},
+           {"ipvs-proxier/scheduler", "mh"},
+           {"ipvs-proxier/scheduler-flags", "flag-1,flag-2,flag-3"},
+           {"ipvs-proxier/weights", "local:65535,node=n2:0"},
+           {"kube-router.io/service.dsr", "tunnel"},
+           {"kube-router.io/service.hairpin", ""},
+           {"kube-router.io/service.local", ""},
+           {"kube-router.io/service.skiplbips", ""}}) {
+    INFO(key);
+    CHECK(others_of({{key, value}}) == alone);
+  }
+}
+
+TEST_CASE("flags and limits of the node are those of Services that ask for none") {
+  auto options = heeding();
+  options.scheduler = "mh";
+  options.scheduler_flags = netlink::kSchedulerFlag3;
+  options.max_connections = {100, 80};
+  const auto lines = [&](std::vector<api::Annotation> annotations) {
+    return virtual_services(annotated(std::move(annotations)), options);
+  };
+  CHECK(lines({}) == Lines{"virtual service 10.96.0.9:80/TCP mh flags 0x20 (cluster IP)",
+                           "  real server 10.244.0.3:8080 thresholds 100/80",
+                           "  real server 10.244.1.4:8080 thresholds 100/80"});
+  CHECK(lines({{"ipvs-proxier/max-connections", "0"}}).back() == "  real server 10.244.1.4:8080");
+  CHECK(lines({{"ipvs-proxier/max-connections", "7"}}).back() ==
+        "  real server 10.244.1.4:8080 thresholds 7/0");
+  CHECK(lines({{"ipvs-proxier/scheduler", "mh"}, {"ipvs-proxier/scheduler-flags", ""}}).front() ==
+        "virtual service 10.96.0.9:80/TCP mh (cluster IP)");
+  // They are those of the node's scheduler.
+  CHECK(lines({{"ipvs-proxier/scheduler", "sh"}}).front() ==
+        "virtual service 10.96.0.9:80/TCP sh flags 0x8 (cluster IP)");
 }
 
 TEST_CASE("one packet a connection is for UDP ports only") {

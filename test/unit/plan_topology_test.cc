@@ -163,5 +163,19 @@ TEST_CASE("the reason that an endpoint is not used is the first that holds") {
   CHECK(judged({}, false).empty());
 }
 
+TEST_CASE("a real server has the weight that is asked for, and none if it gets nothing new") {
+  model::Endpoint endpoint;
+  CHECK(weight_of(endpoint, EndpointUse::used).weight == 1);
+  CHECK(weight_of(endpoint, EndpointUse::used).why.empty());
+  endpoint.weight = {7, model::WeightBy::zone};
+  CHECK(weight_of(endpoint, EndpointUse::last_resort).weight == 7);
+  CHECK(weight_of(endpoint, EndpointUse::last_resort).why == "by ipvs-proxier/weights, its zone");
+  for (const auto use : {EndpointUse::not_ready, EndpointUse::terminating, EndpointUse::not_local,
+                         EndpointUse::other_node, EndpointUse::other_zone}) {
+    CHECK(weight_of(endpoint, use).weight == 0);
+    CHECK(weight_of(endpoint, use).why == to_string(use));
+  }
+}
+
 }  // namespace
 }  // namespace ipvsproxier::plan

@@ -8,6 +8,7 @@
 #include <catch2/catch.hpp>
 
 #include "proxier/serve/metrics.h"
+#include "proxier/serve/service_figures.h"
 #include "test/support/files.h"
 #include "test/support/paths.h"
 #include "test/support/test_clock.h"
@@ -28,7 +29,8 @@ Served served() {
   Status status({}, clock.clock());
   status.watch_heard(Resource::services);
   const Metrics metrics({.version = "1.2.3"});
-  const auto text = metrics.exposition(status);
+  const auto text = metrics.exposition(
+      status, figures_text({{.service = {"default", "web"}, .port = "http", .kind = "ClusterIP"}}));
   Served result{.labels = kAddedLabels};
   static const std::regex kSample(R"((?:^|\n)([a-z_]+)(\{[^\n]*\})? )");
   static const std::regex kLabel(R"(([a-z_]+)=")");
@@ -82,7 +84,7 @@ TEST_CASE("alerts ask for what is served") {
 }
 
 TEST_CASE("the board asks for what is served") {
-  check("ipvs-proxier.json", 14);
+  check("ipvs-proxier.json", 22);
 }
 
 }  // namespace

@@ -56,6 +56,9 @@ class SilentIpvsTable final : public netlink::IpvsTable {
       const netlink::VirtualServiceKey&) override {
     return silence();
   }
+  netlink::Result<netlink::IpvsTraffic> traffic(const netlink::VirtualServiceKey&) override {
+    return silence();
+  }
   netlink::Result<bool> has_scheduler(netlink::ShortName) override { return silence(); }
   netlink::Result<netlink::IpvsTimeouts> timeouts() override { return silence(); }
   netlink::Status set_timeouts(const netlink::IpvsTimeouts&) override { return silence(); }

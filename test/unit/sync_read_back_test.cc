@@ -3,6 +3,7 @@
 
 #include <cerrno>
 #include <functional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -418,6 +419,52 @@ TEST_CASE("flushed sets: source ranges are back before the firewall that they op
   daemon.wait(70s);
   CHECK(shut == 1);
   CHECK(daemon.dump() == before);
+}
+
+TEST_CASE("what others change of what annotations ask for is put right by a reading") {
+  auto cluster = test::web_with({test::e1(), test::e2()});
+  auto& web = cluster.services.at({"default", "web"});
+  web.affinity_seconds = 60;
+  web.annotations = {{"ipvs-proxier/affinity-mask", "24"},
+                     {"ipvs-proxier/max-connections", "1000/800"},
+                     {"ipvs-proxier/scheduler", "mh"},
+                     {"ipvs-proxier/scheduler-flags", "mh-port"},
+                     {"ipvs-proxier/weights", "local:4"}};
+  FakeDaemon daemon;
+  daemon.see(cluster);
+  REQUIRE(daemon.differences().empty());
+  const auto ours = daemon.ipvs.services().front();
+  const auto* server = daemon.ipvs.server(test::kWeb, kE1);
+  REQUIRE(server != nullptr);
+  REQUIRE(server->weight == 4);
+  REQUIRE(server->upper_threshold == 1000);
+  const auto before = *server;
+  const auto service_with = [&](auto change) -> netlink::IpvsOp {
+    auto other = ours;
+    change(other);
+    return netlink::EditService{other};
+  };
+  const auto server_with = [&](auto change) -> netlink::IpvsOp {
+    auto other = before;
+    change(other);
+    return netlink::EditServer{test::kWeb, other};
+  };
+  const std::vector<netlink::IpvsOp> others = {
+      service_with([](auto& one) { one.scheduler = "rr"; }),
+      service_with([](auto& one) { one.flags ^= netlink::kSchedulerFlag3; }),
+      service_with([](auto& one) { one.flags ^= netlink::kOnePacket; }),
+      service_with([](auto& one) { one.netmask_bits = 32; }),
+      service_with([](auto& one) { one.timeout = 1; }),
+      server_with([](auto& one) { one.weight = 1; }),
+      server_with([](auto& one) { one.upper_threshold = 0, one.lower_threshold = 0; }),
+      server_with([](auto& one) { one.lower_threshold = 1; })};
+  for (const auto& op : others) {
+    INFO(to_string(op));
+    REQUIRE(daemon.ipvs.apply(std::span(&op, 1)).at(0));
+    REQUIRE_FALSE(daemon.differences().empty());
+    CHECK(daemon.wait(31s).written == Written{.ipvs = 1});
+    CHECK(daemon.differences().empty());
+  }
 }
 
 }  // namespace

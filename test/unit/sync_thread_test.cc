@@ -45,6 +45,10 @@ class CountingIpvsTable final : public netlink::IpvsTable {
       const netlink::VirtualServiceKey& service) override {
     return table_.list_servers(service);
   }
+  netlink::Result<netlink::IpvsTraffic> traffic(
+      const netlink::VirtualServiceKey& service) override {
+    return table_.traffic(service);
+  }
   netlink::Result<bool> has_scheduler(netlink::ShortName scheduler) override {
     return table_.has_scheduler(scheduler);
   }

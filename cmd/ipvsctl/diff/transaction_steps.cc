@@ -54,10 +54,21 @@ std::string text_of(const VirtualServiceKey& service, const RealServerKey& serve
   return to_string(service) + " -> " + to_string(server);
 }
 
+// What is not as of most: " weight 4, at most 1000 connections".
+std::string settings_of(const RealServer& server) {
+  std::string text;
+  if (server.weight != 1) text += fmt::format(" weight {}", server.weight);
+  if (server.upper_threshold != 0)
+    text +=
+        fmt::format("{} at most {} connections", text.empty() ? "" : ",", server.upper_threshold);
+  return text;
+}
+
 std::string text_of(const VirtualService& service) {
   auto text = fmt::format("{} {}", to_string(service.key), service.scheduler.view());
   if ((service.flags & netlink::kPersistent) != 0)
     text += fmt::format(" persistent {}", service.timeout);
+  if ((service.flags & netlink::kOnePacket) != 0) text += " one-packet";
   return text;
 }
 
@@ -117,7 +128,7 @@ class Steps {
     tell(op.key, Change::remove, to_string(op.key));
   }
   void operator()(const netlink::AddServer& op) {
-    tell(op.service, Change::add, text_of(op.service, op.server.key));
+    tell(op.service, Change::add, text_of(op.service, op.server.key) + settings_of(op.server));
   }
   void operator()(const netlink::EditServer& op) {
     const auto* known = find(op.service, op.server.key);

@@ -90,8 +90,10 @@ std::string candidate_steps(const PacketWalk& walk) {
 std::string candidate_line(const Candidate& one, const WalkNames& names) {
   const auto& arrival = one.arrival;
   const bool lost = arrival.fate == Fate::refused || arrival.fate == Fate::dropped;
-  return fmt::format("  {}{}  weight {}  {}{}\n", to_string(one.server.key),
+  const auto most = one.server.upper_threshold;
+  return fmt::format("  {}{}  weight {}{}  {}{}\n", to_string(one.server.key),
                      named(names.address, one.server.key.address), one.server.weight,
+                     most == 0 ? "" : fmt::format(", at most {} connections", most),
                      arrival.fate == Fate::delivered ? "this node  " : "",
                      lost ? loss(arrival) : who_sees(arrival));
 }

@@ -114,7 +114,8 @@ class PageText {
       text_ += fmt::format("  {} {:<44} {}{}", endpoint.gets ? '+' : '-',
                            netlink::to_string(endpoint.address, endpoint.port),
                            visible(endpoint.use), endpoint.local ? ", on this node" : "");
-      if (endpoint.weight != 1) text_ += fmt::format(", weight {}", endpoint.weight);
+      if (endpoint.gets && endpoint.weight != 1)
+        text_ += fmt::format(", weight {} {}", endpoint.weight, visible(endpoint.weight_why));
       const auto where = endpoint.whereabouts.value_or(inspect::PageWhereabouts());
       end_line(where.pod, where.node, where.zone);
     }
@@ -145,12 +146,43 @@ class PageText {
                   const netlink::ServerReading& reading) {
     const auto& listed = reading.listed;
     text_ +=
-        fmt::format("  -> {:<43} weight {}, {} active, {} inactive", to_string(listed.server.key),
-                    listed.server.weight, listed.active_connections, listed.inactive_connections);
+        fmt::format("  -> {:<43} weight {}{}, {} active, {} inactive", to_string(listed.server.key),
+                    listed.server.weight, why(service, listed.server), listed.active_connections,
+                    listed.inactive_connections);
+    if (listed.server.upper_threshold != 0)
+      text_ += fmt::format(", at most {}", listed.server.upper_threshold);
     const auto found = page_.names ? page_.names->of(service, listed.server.key) : std::nullopt;
     const auto name = found.value_or(ServerName());
     end_line(name.pod, name.node, name.zone);
     add_traffic(reading.traffic, "     ");
+  }
+
+  // Why it has the weight that it has: " (draining)"; "" if it is that of all.
+  std::string why(const netlink::VirtualServiceKey& service,
+                  const netlink::RealServer& server) const {
+    if (!facts_.decisions) return "";
+    for (const auto& one : facts_.decisions->draining)
+      if (one.service == to_string(service) && one.server == to_string(server.key))
+        return " (draining)";
+    const auto* endpoint = endpoint_of(service, server.key);
+    if (endpoint == nullptr) return server.weight == 0 ? " (no endpoint of it)" : "";
+    if (endpoint->weight != server.weight) return fmt::format(" (planned: {})", endpoint->weight);
+    return endpoint->weight_why.empty() ? "" : fmt::format(" ({})", visible(endpoint->weight_why));
+  }
+
+  const inspect::PageEndpoint* endpoint_of(const netlink::VirtualServiceKey& service,
+                                           const netlink::RealServerKey& server) const {
+    for (const auto& port : facts_.decisions->ports)
+      for (const auto& facet : port.facets) {
+        if (port.protocol != service.protocol || facet.address != service.address ||
+            facet.port != service.port)
+          continue;
+        const bool inside = facet.facet == plan::to_string(plan::Facet::cluster_ip);
+        const auto& traffic = inside || !port.external ? port.internal : *port.external;
+        for (const auto& endpoint : traffic.endpoints)
+          if (endpoint.address == server.address && endpoint.port == server.port) return &endpoint;
+      }
+    return nullptr;
   }
 
   void add_traffic(const netlink::IpvsTraffic& traffic, const char* indent) {

@@ -1,0 +1,273 @@
+// Traffic figures of Services: counters that never go back, whatever becomes of virtual services.
+
+#include "proxier/sync/figures_reader.h"
+
+#include <cerrno>
+#include <string>
+
+#include <catch2/catch.hpp>
+
+#include "test/support/cluster_builder.h"
+#include "test/support/fake_daemon.h"
+
+namespace ipvsproxier::sync {
+namespace {
+
+using namespace std::chrono_literals;
+using model::ServiceMetrics;
+using netlink::IpvsTraffic;
+using netlink::Protocol;
+using test::FakeDaemon;
+using test::kE1;
+using test::kE2;
+using test::kWeb;
+using test::web_with;
+
+IpvsTraffic traffic(std::uint64_t connections, std::uint64_t each = 10) {
+  return {.connections = connections,
+          .packets_in = connections * each,
+          .packets_out = connections * each,
+          .bytes_in = connections * each * 100,
+          .bytes_out = connections * each * 1000};
+}
+
+api::Service service_at(const std::string& name, const std::string& address) {
+  auto service = test::web_service();
+  service.name.name = name;
+  service.cluster_ips = {test::ip(address)};
+  return service;
+}
+
+FakeDaemon counting(ServiceMetrics which = ServiceMetrics::all) {
+  return FakeDaemon({.service_metrics = which});
+}
+
+serve::ServiceFigures scraped(FakeDaemon& daemon) {
+  const auto figures = daemon.scrape();
+  REQUIRE(figures);
+  REQUIRE(figures->size() == 1);
+  return figures->front();
+}
+
+TEST_CASE("figures of a Service are what the kernel counted for its port") {
+  auto daemon = counting();
+  daemon.see(web_with({test::e1(), test::e2()}));
+  auto expected = traffic(3);
+  daemon.ipvs.set_traffic(kWeb, expected);
+  daemon.ipvs.set_connections(kWeb, kE1, 1, 2);
+  daemon.ipvs.set_connections(kWeb, kE2, 3, 4);
+  const auto figures = scraped(daemon);
+  CHECK(figures.service == api::NamespacedName{"default", "web"});
+  CHECK(figures.kind == "ClusterIP");
+  CHECK(figures.connections == 3);
+  CHECK(figures.packets_in == expected.packets_in);
+  CHECK(figures.packets_out == expected.packets_out);
+  CHECK(figures.bytes_in == expected.bytes_in);
+  CHECK(figures.bytes_out == expected.bytes_out);
+  CHECK(figures.active == 4);
+  CHECK(figures.inactive == 6);
+  CHECK(figures.serving == 2);
+  CHECK(figures.draining == 0);
+  CHECK(scraped(daemon) == figures);
+}
+
+TEST_CASE("figures tell real servers that drain from those whose weight is 0") {
+  auto daemon = counting();
+  const auto annotated = [](std::vector<api::Endpoint> endpoints) {
+    auto cluster = web_with(std::move(endpoints));
+    cluster.services.at({"default", "web"}).annotations = {{"ipvs-proxier/weights", "local:0"}};
+    return cluster;
+  };
+  daemon.see(annotated({test::e1(), test::e2()}));
+  daemon.ipvs.set_connections(kWeb, kE2, 1, 0);
+  daemon.see(annotated({test::e1()}));
+  const auto figures = scraped(daemon);
+  CHECK(figures.serving == 0);
+  CHECK(figures.draining == 1);
+  CHECK(figures.weightless == 1);
+}
+
+TEST_CASE("what is off or not asked for is not read") {
+  auto off = counting(ServiceMetrics::off);
+  off.see(web_with({test::e1()}));
+  off.wait(100s);
+  CHECK(off.ipvs.counter_readings() == 0);
+
+  auto some = counting(ServiceMetrics::annotated);
+  auto cluster = web_with({test::e1()});
+  cluster.put(service_at("shop", "10.96.0.8"));
+  some.see(cluster);
+  CHECK(some.scrape()->empty());
+  CHECK(some.ipvs.counter_readings() == 0);
+  cluster.services.at({"default", "shop"}).annotations = {{"ipvs-proxier/metrics", "true"}};
+  some.see(cluster);
+  const auto figures = some.scrape();
+  REQUIRE(figures);
+  REQUIRE(figures->size() == 1);
+  CHECK(figures->front().service.name == "shop");
+  CHECK(some.ipvs.counter_readings() == 1);
+}
+
+TEST_CASE("virtual services that were there before count from now on") {
+  auto daemon = counting();
+  daemon.see(web_with({test::e1()}));
+  daemon.ipvs.set_traffic(kWeb, traffic(1000));
+  daemon.restart();
+  daemon.see(web_with({test::e1()}));
+  daemon.wait(1s);
+  daemon.ipvs.set_traffic(kWeb, traffic(1005));
+  CHECK(scraped(daemon).connections == 5);
+}
+
+TEST_CASE("counters go on when others zero them, remove virtual services or unload the module") {
+  auto daemon = counting();
+  daemon.see(web_with({test::e1()}));
+  daemon.ipvs.set_traffic(kWeb, traffic(10));
+  CHECK(scraped(daemon).connections == 10);
+  daemon.ipvs.set_traffic(kWeb, traffic(2));  // ipvsadm -Z, and 2 more
+  CHECK(scraped(daemon).connections == 12);
+  daemon.ipvs.vanish();
+  CHECK(daemon.scrape()->front().connections == 12);
+  daemon.wait(60s);  // it is programmed again
+  // More than before: nothing went back.
+  daemon.ipvs.set_traffic(kWeb, traffic(20));
+  const auto figures = scraped(daemon);
+  CHECK(figures.connections == 32);
+  CHECK(figures.packets_in == 320);
+  CHECK(figures.bytes_out == 320'000);
+}
+
+TEST_CASE("counters go on while virtual services of their port are replaced") {
+  auto daemon = counting();
+  auto cluster = web_with({test::e1()});
+  auto& service = cluster.services.at({"default", "web"});
+  service.external_ips = {test::ip("192.0.2.1")};
+  daemon.see(cluster);
+  const netlink::VirtualServiceKey first{test::ip("192.0.2.1"), Protocol::tcp, 80};
+  const netlink::VirtualServiceKey second{test::ip("192.0.2.2"), Protocol::tcp, 80};
+  const auto external = [&] {
+    const auto figures = daemon.scrape();
+    REQUIRE(figures);
+    REQUIRE(figures->size() == 2);
+    CHECK(figures->back().kind == "ExternalIP");
+    return figures->back().connections;
+  };
+  daemon.ipvs.set_traffic(first, traffic(5));
+  CHECK(external() == 5);
+  daemon.ipvs.set_traffic(first, traffic(7));  // counted before it goes
+  service.external_ips = {test::ip("192.0.2.2")};
+  daemon.see(cluster);
+  CHECK_FALSE(daemon.ipvs.contains(first));
+  CHECK(external() == 7);
+  daemon.ipvs.set_traffic(second, traffic(1));
+  CHECK(external() == 8);
+  service.external_ips = {test::ip("192.0.2.2"), test::ip("192.0.2.1")};
+  daemon.see(cluster);
+  daemon.ipvs.set_traffic(first, traffic(100));
+  CHECK(external() == 108);
+}
+
+TEST_CASE("a Service that is deleted and made again goes on") {
+  auto daemon = counting();
+  daemon.see(web_with({test::e1()}));
+  daemon.ipvs.set_traffic(kWeb, traffic(10));
+  CHECK(scraped(daemon).connections == 10);
+  daemon.see(model::ClusterState{});
+  CHECK(daemon.scrape()->empty());
+  daemon.see(web_with({test::e1()}));
+  CHECK(scraped(daemon).connections == 10);
+  daemon.ipvs.set_traffic(kWeb, traffic(4));
+  CHECK(scraped(daemon).connections == 14);
+}
+
+TEST_CASE("many Services that come and go leave no memory behind for ever") {
+  auto daemon = counting();
+  // The first is gone for so long that its counters are forgotten.
+  daemon.see(web_with({test::e1()}));
+  daemon.ipvs.set_traffic(kWeb, traffic(10));
+  CHECK(scraped(daemon).connections == 10);
+  constexpr std::size_t kAtOnce = 512;
+  for (std::size_t round = 0; round <= FiguresReader::kMostRemembered / kAtOnce; ++round) {
+    model::ClusterState cluster;
+    for (std::size_t i = 0; i < kAtOnce; ++i)
+      cluster.put(service_at("s" + std::to_string(round * kAtOnce + i),
+                             "10.97." + std::to_string(i / 256) + "." + std::to_string(i % 256)));
+    daemon.see(cluster);
+    CHECK(daemon.scrape()->size() == kAtOnce);
+  }
+  daemon.see(model::ClusterState{});
+  daemon.scrape();
+  daemon.see(web_with({test::e1()}));
+  CHECK(scraped(daemon).connections == 0);
+}
+
+TEST_CASE("a kernel that does not answer costs a scrape its figures, and the node nothing") {
+  auto daemon = counting();
+  daemon.see(web_with({test::e1()}));
+  daemon.ipvs.set_traffic(kWeb, traffic(10));
+  CHECK(scraped(daemon).connections == 10);
+  daemon.ipvs.faults.fail("read the counters of virtual service " + to_string(kWeb),
+                          netlink::Error{netlink::ErrorKind::timeout, ETIMEDOUT, ""});
+  const auto runs = daemon.runs();
+  CHECK_FALSE(daemon.scrape());
+  CHECK(daemon.runs() == runs);
+  daemon.clear_faults();
+  daemon.ipvs.set_traffic(kWeb, traffic(12));
+  CHECK(scraped(daemon).connections == 12);
+}
+
+TEST_CASE("before the first lists a scrape waits for nothing") {
+  auto daemon = counting();
+  CHECK_FALSE(daemon.scrape());
+}
+
+TEST_CASE("counters of 32 bits go over their end") {
+  constexpr std::uint64_t kEnd = std::uint64_t{1} << 32U;
+  const IpvsTraffic before{.connections = 5,
+                           .packets_in = kEnd - 10,
+                           .packets_out = 100,
+                           .bytes_in = 1'000'000,
+                           .bytes_out = 2'000'000,
+                           .narrow = true};
+  const IpvsTraffic after{.connections = 6,
+                          .packets_in = 20,
+                          .packets_out = 150,
+                          .bytes_in = 1'003'000,
+                          .bytes_out = 2'004'000,
+                          .narrow = true};
+  const auto difference = traffic_between(before, after);
+  CHECK(difference.connections == 1);
+  CHECK(difference.packets_in == 30);
+  CHECK(difference.packets_out == 50);
+  CHECK(difference.bytes_in == 3000);
+  CHECK(difference.bytes_out == 4000);
+  // Bytes have 64 bits: where they went back as well, it began anew.
+  auto anew = after;
+  anew.bytes_in = 3000;
+  CHECK(traffic_between(before, anew).packets_in == 20);
+  CHECK(traffic_between(before, anew).bytes_in == 3000);
+  // Counters of 64 bits never reach their end.
+  auto wide = after;
+  wide.narrow = false;
+  CHECK(traffic_between(before, wide).packets_in == 20);
+  CHECK(traffic_between(before, wide).connections == 6);
+}
+
+TEST_CASE("reading figures goes on between syncs, in parts") {
+  auto daemon = counting();
+  model::ClusterState cluster;
+  constexpr std::size_t kServices = 100;
+  for (std::size_t i = 0; i < kServices; ++i)
+    cluster.put(service_at("s" + std::to_string(i), "10.97.0." + std::to_string(i)));
+  daemon.see(cluster);
+  daemon.wait(1s);  // where counters stand is read at the start
+  const auto before = daemon.ipvs.counter_readings();
+  CHECK(before == kServices);
+  const auto runs = daemon.runs();
+  CHECK(daemon.scrape()->size() == kServices);
+  CHECK(daemon.ipvs.counter_readings() == before + kServices);
+  CHECK(daemon.runs() == runs);  // none counts as a sync
+}
+
+}  // namespace
+}  // namespace ipvsproxier::sync
