@@ -1,5 +1,9 @@
 #include "cmd/ipvsctl/top/top_view.h"
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include <catch2/catch.hpp>
 
 namespace ipvsproxier::ctl {
@@ -256,6 +260,27 @@ TEST_CASE("top: numbers of at most six characters") {
       {123456, "123k"},   {999499, "999k"},  {999500, "1.00M"},      {12'345'678, "12.3M"},
       {9.996e6, "10.0M"}, {99.96e6, "100M"}, {1.8446744e19, "18.4E"}};
   for (const auto& [number, text] : cases) CHECK(short_number(number) == text);
+}
+
+TEST_CASE("top tells backends whose weight is not 1, and those that are full") {
+  auto counts = reading(1, 0s);
+  auto& servers = counts.front().servers;
+  servers.front().weight = 0;
+  servers.back().weight = 3;
+  servers.back().active = 5;
+  servers.back().inactive = 5;
+  servers.back().upper_threshold = 10;
+  Traffic traffic;
+  traffic.take(counts);
+  std::vector<std::string> names;
+  for (const auto& row : top_table(traffic, {.by_backend = true}, cluster_names(), 10).rows)
+    names.push_back(row.name);
+  const auto has = [&](const std::string& name) { return std::ranges::count(names, name) == 1; };
+  CHECK(has("10.244.0.2:53, weight 0"));
+  CHECK(has("10.244.1.2:53, weight 3, full"));
+  servers.back().upper_threshold = 11;
+  traffic.take(counts);
+  CHECK(top_table(traffic, {.by_backend = true, .filter = "full"}, {}, 10).rows.empty());
 }
 
 }  // namespace

@@ -19,6 +19,8 @@ constexpr std::chrono::milliseconds kLongestInterval{64000};
 struct ShownBackend {
   const netlink::VirtualServiceKey* service = nullptr;  // a virtual service that has it
   netlink::RealServerKey server;
+  std::uint32_t weight = 1;  // there
+  bool full = false;         // there: it has as many connections as it may have
 };
 
 // A row of a table that may be long: names are made only for rows that are used.
@@ -81,6 +83,8 @@ std::string name_of(const ShownBackend& backend, const ClusterNames& names) {
   const auto server = names.of(*backend.service, backend.server);
   if (service && server && !server->pod.empty())
     text += api::visible(fmt::format(" {}/{}", service->ns, server->pod));
+  if (backend.weight != 1) text += fmt::format(", weight {}", backend.weight);
+  if (backend.full) text += ", full";
   return text;
 }
 
@@ -91,6 +95,12 @@ struct HashServer {
     return hash;
   }
 };
+
+// ip_vs_dest_totalconns() and what the schedulers make of it (ip_vs_conn.c, 6.1).
+bool is_full(const Traffic::Server& server) {
+  return server.upper_threshold != 0 &&
+         std::uint64_t{server.active} + server.inactive >= server.upper_threshold;
+}
 
 std::vector<Sum> sums_by_service(const Traffic& traffic, const ClusterNames& names) {
   std::vector<Sum> sums;
@@ -115,7 +125,8 @@ std::vector<Sum> sums_by_backend(const Traffic& traffic) {
   for (const auto& [key, service] : traffic.services())
     for (const auto& server : service.servers) {
       const auto [place, added] = places.try_emplace(server.key, sums.size());
-      if (added) sums.push_back({.backend = ShownBackend{&key, server.key}});
+      if (added)
+        sums.push_back({.backend = ShownBackend{&key, server.key, server.weight, is_full(server)}});
       auto& sum = sums[place->second];
       sum.add(server.meter.rates());
       sum.active += server.active;

@@ -55,6 +55,8 @@ netlink::Result<std::vector<ServiceCount>> read_counts(netlink::IpvsReader& read
       count.servers.push_back({.key = server.listed.server.key,
                                .active = server.listed.active_connections,
                                .inactive = server.listed.inactive_connections,
+                               .weight = server.listed.server.weight,
+                               .upper_threshold = server.listed.server.upper_threshold,
                                .counters = counters_of(server.traffic)});
       return {};
     });
@@ -102,6 +104,8 @@ void Traffic::take(std::vector<ServiceCount> reading) {
       auto& server = servers.emplace_back(known ? *old : Server{.key = one.key});
       server.active = one.active;
       server.inactive = one.inactive;
+      server.weight = one.weight;
+      server.upper_threshold = one.upper_threshold;
       server.meter.take(one.counters, count.at);
     }
     service.servers = std::move(servers);

@@ -37,6 +37,8 @@ struct ServerCount {
   netlink::RealServerKey key;
   std::uint32_t active = 0;
   std::uint32_t inactive = 0;
+  std::uint32_t weight = 1;
+  std::uint32_t upper_threshold = 0;
   Counters counters;
 };
 
@@ -82,6 +84,8 @@ class Traffic {
     netlink::RealServerKey key;
     std::uint32_t active = 0;
     std::uint32_t inactive = 0;
+    std::uint32_t weight = 1;
+    std::uint32_t upper_threshold = 0;
     Meter meter;
   };
   struct Service {
