@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -48,6 +49,15 @@ void deliver_events(loop::MainLoop& loop, watch::EventRecorder& events) {
   loop.run();
 }
 
+// Has the sync thread read traffic figures.
+std::function<void()> figures_asker(SyncMail& mail) {
+  return [&mail] {
+    sync::SyncInput input;
+    input.figures = true;
+    mail.put(std::move(input));
+  };
+}
+
 }  // namespace
 
 int run_daemon(const Options& options, spdlog::logger& logger) {
@@ -75,13 +85,9 @@ int run_daemon(const Options& options, spdlog::logger& logger) {
   // After the modules are loaded, and before other threads start.
   confine_process(options.config, logger);
   SyncMail mail;
-  const bool counts = options.service_metrics != model::ServiceMetrics::off;
-  serve::FiguresDesk figures([&mail] {
-    sync::SyncInput input;
-    input.figures = true;
-    mail.put(std::move(input));
-  });
+  serve::FiguresDesk figures(figures_asker(mail));
   settings.publish_figures = [&figures](serve::FiguresPart part) { figures.put(std::move(part)); };
+  const bool counts = options.service_metrics != model::ServiceMetrics::off;
   Servers servers(options, families, loop, counts ? &figures : nullptr, events, logger);
   servers.metrics().packet_filter(to_string(tables.packet_filter), tables.packet_filter_reason);
   if (!servers.start()) {

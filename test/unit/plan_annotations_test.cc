@@ -100,7 +100,9 @@ TEST_CASE("flags are those of the scheduler that is asked for") {
 }
 
 TEST_CASE("the examples of kube-router's guide do what they say, or are told to do nothing") {
-  std::istringstream lines(test::read_file(test::data_path("kube_router_annotations.txt")));
+  std::istringstream lines(test::read_file(test::data_path("data/kube_router_annotations.txt")));
+  auto options = heeding();
+  options.differences.scheduler_fallback = true;
   std::size_t examples = 0;
   for (std::string line; std::getline(lines, line);) {
     if (line.starts_with("#")) continue;
@@ -115,9 +117,9 @@ TEST_CASE("the examples of kube-router's guide do what they say, or are told to 
     const auto notes = model::settings_of(service, problems).notes.size();
     CHECK(problems.empty());
     CHECK(notes == (expected == "note" ? 1 : 0));
-    CHECK(virtual_services(service).front() == "virtual service 10.96.0.9:80/TCP " +
-                                                   (expected == "note" ? "rr" : expected) +
-                                                   " (cluster IP)");
+    CHECK(virtual_services(service, options).front() == "virtual service 10.96.0.9:80/TCP " +
+                                                            (expected == "note" ? "rr" : expected) +
+                                                            " (cluster IP)");
     ++examples;
   }
   CHECK(examples == 12);
@@ -161,6 +163,7 @@ TEST_CASE("flags and limits of the node are those of Services that ask for none"
   auto options = heeding();
   options.scheduler = "mh";
   options.scheduler_flags = netlink::kSchedulerFlag3;
+  options.differences.scheduler_fallback = true;
   options.max_connections = {100, 80};
   const auto lines = [&](std::vector<api::Annotation> annotations) {
     return virtual_services(annotated(std::move(annotations)), options);
