@@ -46,9 +46,9 @@ check::Wanted wanted_of(const Options& options) {
                        .bind_by_routes = plan.bind_by_routes,
                        .families = {},
                        .ports_are_vital = options.config.bind_address_hard_fail};
-  if (options.compat || options.packet_filter == PacketFilterWish::iptables)
+  if (options.compat || options.packet_filter == ipset::PacketFilterWish::iptables)
     wanted.packet_filter = ipset::PacketFilter::iptables;
-  else if (options.packet_filter == PacketFilterWish::nftables)
+  else if (options.packet_filter == ipset::PacketFilterWish::nftables)
     wanted.packet_filter = ipset::PacketFilter::nftables;
   for (const auto& cidr : plan.cluster_cidrs) wanted.families.insert(cidr.family());
   return wanted;

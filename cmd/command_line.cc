@@ -40,11 +40,11 @@ std::string set_vip_binding(std::string_view text, MainFlags& flags) {
 
 std::string set_packet_filter(std::string_view text, MainFlags& flags) {
   if (text == "auto")
-    flags.packet_filter = PacketFilterWish::automatic;
+    flags.packet_filter = ipset::PacketFilterWish::automatic;
   else if (text == "iptables")
-    flags.packet_filter = PacketFilterWish::iptables;
+    flags.packet_filter = ipset::PacketFilterWish::iptables;
   else if (text == "nftables")
-    flags.packet_filter = PacketFilterWish::nftables;
+    flags.packet_filter = ipset::PacketFilterWish::nftables;
   else
     return "must be auto, iptables or nftables";
   return "";

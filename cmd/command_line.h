@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "cmd/ipvs_switches.h"
-#include "cmd/packet_filter_choice.h"
+#include "ipset/rules/packet_filter_choice.h"
 #include "proxier/config/kube_proxy_flags.h"
 #include "proxier/model/service_settings.h"
 #include "proxier/plan/differences.h"
@@ -63,7 +63,7 @@ struct MainFlags {
   model::ServiceMetrics service_metrics = model::ServiceMetrics::off;
   bool drain_deleted_services = false;
   bool bind_by_routes = false;  // --vip-binding=route
-  PacketFilterWish packet_filter = PacketFilterWish::automatic;
+  ipset::PacketFilterWish packet_filter = ipset::PacketFilterWish::automatic;
   bool ignore_mode = false;
   std::optional<bool> external_ips;             // nullopt: as the feature gate says
   std::string control_socket = kControlSocket;  // "": no socket for ipvsctl

@@ -90,10 +90,10 @@ netlink::Result<bool> has_foreign_nft_table(ipset::FilterTable& nftables) {
   return has_table_that_is(ipset::TableClaim::foreign, nftables);
 }
 
-PacketFilterFacts packet_filter_facts(PacketFilterWish wish, bool compat,
-                                      const PacketFilterQuestions& questions) {
-  PacketFilterFacts facts;
-  if (compat || wish == PacketFilterWish::iptables) {
+ipset::PacketFilterFacts packet_filter_facts(ipset::PacketFilterWish wish, bool compat,
+                                             const PacketFilterQuestions& questions) {
+  ipset::PacketFilterFacts facts;
+  if (compat || wish == ipset::PacketFilterWish::iptables) {
     facts.iptables_works = questions.iptables_works();
     return facts;
   }
@@ -103,7 +103,7 @@ PacketFilterFacts packet_filter_facts(PacketFilterWish wish, bool compat,
     facts.has_foreign_nft_table = has_foreign_nft_table(*questions.nftables).value_or(false);
   }
   facts.nftables_works = questions.nftables_works();
-  if (wish == PacketFilterWish::nftables) return facts;
+  if (wish == ipset::PacketFilterWish::nftables) return facts;
   for (const auto family : netlink::kFamilies)
     for (const auto table : questions.iptables_tables(family)) {
       facts.has_iptables_tables = true;
@@ -144,19 +144,19 @@ PacketFilterQuestions loaded_packet_filters(ipset::FilterTable* nftables) {
           .nftables = nftables};
 }
 
-netlink::Result<PacketFilterChoice> settle_packet_filter(PacketFilterWish wish, bool compat,
-                                                         const PacketFilterQuestions& questions,
-                                                         spdlog::logger& logger) {
+netlink::Result<ipset::PacketFilterChoice> settle_packet_filter(
+    ipset::PacketFilterWish wish, bool compat, const PacketFilterQuestions& questions,
+    spdlog::logger& logger) {
   const auto facts = packet_filter_facts(wish, compat, questions);
-  auto choice = choose_packet_filter(wish, compat, facts);
+  auto choice = ipset::choose_packet_filter(wish, compat, facts);
   if (choice) {
     logger.info("packet filter: {} ({})", to_string(choice->filter), choice->reason);
     return choice;
   }
   const auto why = netlink::to_string(choice.error());
   logger.error("{}", why);
-  if (wish == PacketFilterWish::nftables) return choice;
-  return PacketFilterChoice{ipset::PacketFilter::iptables, why};
+  if (wish == ipset::PacketFilterWish::nftables) return choice;
+  return ipset::PacketFilterChoice{ipset::PacketFilter::iptables, why};
 }
 
 }  // namespace ipvsproxier::cmd

@@ -9,8 +9,8 @@
 
 #include <spdlog/logger.h>
 
-#include "cmd/packet_filter_choice.h"
 #include "ipset/nftables/filter_table.h"
+#include "ipset/rules/packet_filter_choice.h"
 #include "ipset/rules/rule_types.h"
 
 namespace ipvsproxier::cmd {
@@ -37,8 +37,8 @@ netlink::Result<bool> has_our_nft_table(ipset::FilterTable& nftables);
 // Whether a family has a table of our name that somebody else made.
 netlink::Result<bool> has_foreign_nft_table(ipset::FilterTable& nftables);
 
-PacketFilterFacts packet_filter_facts(PacketFilterWish wish, bool compat,
-                                      const PacketFilterQuestions& questions);
+ipset::PacketFilterFacts packet_filter_facts(ipset::PacketFilterWish wish, bool compat,
+                                             const PacketFilterQuestions& questions);
 
 // The questions to the kernel of this network namespace. `nftables` must outlive the result; it is
 // nullptr if the kernel has none.
@@ -51,8 +51,8 @@ PacketFilterQuestions loaded_packet_filters(ipset::FilterTable* nftables);
 // What a daemon uses, with its reason: the choice, or iptables if neither works or iptables is
 // asked for and does not work, because its tables are tried again. Logs either. An error: nf_tables
 // is asked for and cannot be used.
-netlink::Result<PacketFilterChoice> settle_packet_filter(PacketFilterWish wish, bool compat,
-                                                         const PacketFilterQuestions& questions,
-                                                         spdlog::logger& logger);
+netlink::Result<ipset::PacketFilterChoice> settle_packet_filter(
+    ipset::PacketFilterWish wish, bool compat, const PacketFilterQuestions& questions,
+    spdlog::logger& logger);
 
 }  // namespace ipvsproxier::cmd

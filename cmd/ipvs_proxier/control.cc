@@ -214,7 +214,7 @@ std::string service_json(const sync::Inspection& inspection, const api::Namespac
 
 }  // namespace
 
-Control::Control(const Options& options, PacketFilterChoice filter, SyncMail& mail,
+Control::Control(const Options& options, ipset::PacketFilterChoice filter, SyncMail& mail,
                  const serve::Status& status, spdlog::logger& logger)
     : options_(options),
       filter_(std::move(filter)),

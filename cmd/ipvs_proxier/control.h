@@ -29,7 +29,7 @@
 #include "cmd/ipvs_proxier/cluster_feed.h"
 #include "cmd/ipvs_proxier/question_queue.h"
 #include "cmd/options.h"
-#include "cmd/packet_filter_choice.h"
+#include "ipset/rules/packet_filter_choice.h"
 #include "proxier/serve/http_server.h"
 #include "proxier/serve/status.h"
 
@@ -39,7 +39,7 @@ class Control {
  public:
   // Listens, or logs the failure and continues without. The arguments must outlive this; this must
   // outlive the sync thread.
-  Control(const Options& options, PacketFilterChoice filter, SyncMail& mail,
+  Control(const Options& options, ipset::PacketFilterChoice filter, SyncMail& mail,
           const serve::Status& status, spdlog::logger& logger);
   Control(const Control&) = delete;
   Control& operator=(const Control&) = delete;
@@ -57,7 +57,7 @@ class Control {
   serve::HttpResponse answer_page(std::function<std::string(const sync::Inspection&)> page);
 
   const Options& options_;
-  const PacketFilterChoice filter_;
+  const ipset::PacketFilterChoice filter_;
   const serve::Status& status_;
   const std::string settings_;
   std::stop_source stop_;

@@ -190,13 +190,15 @@ class Words {
     add(netlink::kNftFibOutLink, "oif");
     const bool is_type = one.result == netlink::NftFib::kAddressType;
     const bool is_name = one.result == netlink::kNftFibLinkName;
+    const bool is_presence = (one.flags & netlink::kNftFibPresent) != 0;
     hold(one.target,
          words + (is_type   ? " type"
                   : is_name ? " oifname"
                             : " oif"),
-         is_type   ? Form::type
-         : is_name ? Form::name
-                   : Form::hex);
+         is_presence ? Form::presence
+         : is_type   ? Form::type
+         : is_name   ? Form::name
+                     : Form::hex);
   }
   void take(const netlink::NftBitwise& one) {
     auto held = use(one.source);

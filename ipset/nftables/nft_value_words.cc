@@ -155,6 +155,8 @@ std::string value_words(Form form, const netlink::Bytes& bytes) {
       if (bytes == netlink::Bytes{2}) return "ipv4";
       if (bytes == netlink::Bytes{10}) return "ipv6";
       break;
+    case Form::presence:
+      return std::ranges::all_of(bytes, [](auto byte) { return byte == 0; }) ? "missing" : "exists";
     case Form::hex:
       break;
   }
@@ -206,7 +208,8 @@ std::string flag_words(Form form, std::uint32_t bits) {
   return form == Form::state ? bit_words(bits, kStateWords) : bit_words(bits, kStatusWords);
 }
 
-// Of what is in a set of one field; intervals have the end of each behind it.
+// Of what is in a set of one field. An interval ends at the next bound: an end, or the beginning of
+// one that is adjacent.
 std::string elements_words(const FilterSet& set) {
   std::string text = "{";
   std::size_t count = 0;
@@ -217,9 +220,8 @@ std::string elements_words(const FilterSet& set) {
     text += element.key.empty() ? "*" : key_words(set.spec, element.key);
     if (!element.key_end.empty() && element.key_end != element.key)
       text += " to " + key_words(set.spec, element.key_end);
-    const auto next = std::ranges::find_if(set.elements, [&](const netlink::NftElement& one) {
-      return one.interval_end && one.key > element.key;
-    });
+    const auto next = std::ranges::find_if(
+        set.elements, [&](const netlink::NftElement& one) { return one.key > element.key; });
     if ((set.spec.flags & netlink::NftSetSpec::kInterval) != 0 && element.key_end.empty())
       text += next == set.elements.end() ? " and above"
                                          : " to before " + key_words(set.spec, next->key);

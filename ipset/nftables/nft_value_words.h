@@ -16,6 +16,7 @@ namespace ipvsproxier::ipset {
 // How a value is written.
 enum class Form : std::uint8_t {
   hex,
+  presence,  // of a route
   address,
   port,
   protocol,

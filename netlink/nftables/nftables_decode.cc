@@ -66,6 +66,11 @@ constexpr std::array kNftElementPolicy = {
     AttrRule{NFTA_SET_ELEM_KEY_END, AttrKind::nested},
     AttrRule{NFTA_SET_ELEM_FLAGS, AttrKind::u32},
     AttrRule{NFTA_SET_ELEM_DATA, AttrKind::nested},
+    AttrRule{NFTA_SET_ELEM_EXPR, AttrKind::nested},
+    AttrRule{NFTA_SET_ELEM_EXPRESSIONS, AttrKind::nested},
+};
+constexpr std::array kNftStatementPolicy = {
+    AttrRule{NFTA_EXPR_NAME, AttrKind::string, 0, kNftName},
 };
 constexpr std::array kNftGenerationPolicy = {AttrRule{NFTA_GEN_ID, AttrKind::u32}};
 
@@ -127,6 +132,27 @@ Result<Bytes> read_nft_key(ByteView nest) {
   return std::move(*bytes);
 }
 
+// Whether a packet that finds an element with this statement may be taken for one that does not
+// (nft_set_elem_update_expr(), include/net/netfilter/nf_tables.h).
+bool is_question(ByteView statement) {
+  const auto in = AttrReader::parse(statement, kNftStatementPolicy);
+  if (!in) return true;
+  const auto name = in->string(NFTA_EXPR_NAME);
+  return name != "counter" && name != "last";
+}
+
+// One statement, or a list of them.
+bool asks(const AttrReader& element) {
+  if (const auto one = element.nested(NFTA_SET_ELEM_EXPR); one && is_question(*one)) return true;
+  auto rest = element.nested(NFTA_SET_ELEM_EXPRESSIONS).value_or(ByteView());
+  while (!rest.empty()) {
+    std::uint16_t type = 0;
+    const auto one = take_attribute(rest, type);
+    if (!one || is_question(*one)) return true;
+  }
+  return false;
+}
+
 Result<NftElement> read_nft_element(ByteView nest) {
   const auto in = AttrReader::parse(nest, kNftElementPolicy);
   if (!in) return in.error();
@@ -144,6 +170,7 @@ Result<NftElement> read_nft_element(ByteView nest) {
   }
   element.interval_end =
       (in->be32(NFTA_SET_ELEM_FLAGS).value_or(0) & NFT_SET_ELEM_INTERVAL_END) != 0;
+  element.asks = asks(*in);
   if (const auto nested = in->nested(NFTA_SET_ELEM_DATA)) {
     auto data = decode_nft_data(*nested);
     if (!data) return data.error();

@@ -137,6 +137,7 @@ struct NftElement {
   Bytes key;
   Bytes key_end;
   bool interval_end = false;
+  bool asks = false;  // read only: it has statements (limit, quota) by which a packet may not match
   std::optional<NftData> data;
 
   friend auto operator<=>(const NftElement&, const NftElement&) = default;

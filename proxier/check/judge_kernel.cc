@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "ipset/rules/packet_filter_choice.h"
 #include "proxier/check/advice.h"
 #include "proxier/check/needs.h"
 
@@ -82,24 +83,27 @@ bool has_nftables(const NodeFacts& facts, Wanted wanted) {
   });
 }
 
-// As the daemon would choose (cmd/packet_filter_choice.h).
+// What the choice of the packet filter asks, as far as it can be known before a start.
+ipset::PacketFilterFacts filter_facts(const NodeFacts& facts, const Wanted& wanted) {
+  return {.has_nft_table = facts.has_our_nft_table,
+          .has_foreign_nft_table = facts.has_foreign_nft_table,
+          .has_iptables_tables = facts.uses_legacy_iptables,
+          .iptables_works = !lacks_iptables(facts, wanted),
+          .nftables_works = facts.has_our_nft_table || has_nftables(facts, wanted)};
+}
+
+// As the daemon would choose.
 Wanted settled(const NodeFacts& facts, Wanted wanted, Findings& findings) {
   using enum ipset::PacketFilter;
   if (!wanted.packet_filter) {
-    const bool lacks = lacks_iptables(facts, wanted);
-    const bool avoids_nft = facts.uses_legacy_iptables || facts.has_foreign_nft_table;
-    const bool takes_nft =
-        facts.has_our_nft_table || ((lacks || !avoids_nft) && has_nftables(facts, wanted));
-    wanted.packet_filter = takes_nft ? nftables : iptables;
-    if (takes_nft)
+    const auto choice = ipset::choose_packet_filter(ipset::PacketFilterWish::automatic, false,
+                                                    filter_facts(facts, wanted));
+    // Without either the daemon tries iptables again and again.
+    wanted.packet_filter = choice ? choice->filter : iptables;
+    if (wanted.packet_filter == nftables)
       findings.push_back({.level = Level::note,
                           .about = "nf_tables",
-                          .message = facts.has_our_nft_table
-                                         ? "it holds sets and rules: our table is there"
-                                     : lacks ? "it will hold sets and rules, for the kernel has no "
-                                               "legacy iptables with IP sets"
-                                             : "it will hold sets and rules, for nothing here uses "
-                                               "legacy iptables",
+                          .message = "it will hold sets and rules: " + choice->reason,
                           .advice = {}});
   }
   if (facts.has_foreign_nft_table)

@@ -42,15 +42,21 @@ void restore_nftables_mode(const Netns& netns) {
   });
 }
 
+void copy_to_iptables_nft(const Netns& netns) {
+  netns.inside([] {
+    shell("set -e; for f in iptables ip6tables; do $f-legacy-save | $f-nft-restore; done");
+  });
+}
+
 void restore_ipvs_mode(const Netns& netns, const Manifests& manifests, Iptables iptables) {
   const auto run = run_once(netns, manifests, {"--kube-proxy-compat", "--packet-filter=iptables"});
   INFO(run.log);
   REQUIRE(run.status == 0);
   if (iptables == Iptables::legacy) return;
+  copy_to_iptables_nft(netns);
   netns.inside([] {
     shell(
         "set -e; for f in iptables ip6tables; do"
-        " $f-legacy-save | $f-nft-restore;"
         " for t in filter nat; do $f-legacy -t $t -F; $f-legacy -t $t -X; done; done");
   });
 }

@@ -27,6 +27,9 @@ void restore_nftables_mode(const Netns& netns);
 // In ipvs mode, with the Services of the manifests.
 void restore_ipvs_mode(const Netns& netns, const Manifests& manifests, Iptables iptables);
 
+// Writes the rules of the legacy tables into iptables-nft as well.
+void copy_to_iptables_nft(const Netns& netns);
+
 // Long connections from everywhere, to the cluster IPs and the node port of "web".
 void open_mode_connections(const Cluster& cluster, LongConnections& connections);
 

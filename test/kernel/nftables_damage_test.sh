@@ -58,6 +58,30 @@ a_policy_changed() {
     has "$("$ipvsctl" check "${flags[@]}" 2>/dev/null)" 'nf_tables chain ip kube-ipvs input drops by policy' &&
     mends 'IPv4 kube-ipvs'
 }
+a_dormant_table() {
+  local dormant="table ip kube-ipvs is dormant: no packet meets its chains"
+  nft 'add table ip kube-ipvs { flags dormant; }' &&
+    has "$("$ipvsctl" rules input)" 'policy accept: NOT CALLED, its table is dormant' &&
+    has "$(front)" "$dormant" && mends 'IPv4 kube-ipvs' &&
+    ! grep -F "$dormant" <<<"$(front)" &&
+    nft -f - <<<'table inet host { flags dormant; chain in { type filter hook input priority 0; policy drop; } }' &&
+    has "$(front)" 'table inet host is dormant' 'It goes to' && nft delete table inet host
+}
+an_element_with_a_limit() {
+  nft -f - <<'END' || return 1
+table ip host {
+  set some { type ipv4_addr; elements = { 203.0.113.7 limit rate 1/second } }
+  set counted { type ipv4_addr; elements = { 203.0.113.7 counter } }
+  chain in { type filter hook input priority -10; ip saddr @some drop; fib saddr . iif oif missing drop; }
+}
+END
+  has "$(front)" 'ip saddr @some drop' '(cannot be judged from here' 'fib saddr . iif oif missing drop' 'Not certain' &&
+    nft 'flush chain ip host in; add rule ip host in ip saddr @counted drop' &&
+    has "$(front)" 'It is dropped at ip host input: in ip saddr @counted drop' &&
+    nft 'flush chain ip host in; add rule ip host in tcp dport vmap { 1-79 : accept, 80-90 : drop, 91-99 : accept }' &&
+    has "$(front)" 'It is dropped at ip host input: in tcp dport vmap { 1 to before 80 : accept, 80 to before 91 : drop, 91 to before 100 : accept }' &&
+    nft delete table ip host
+}
 left_by_kube_proxy() {
   nft -f - <<'END' || return 1
 add table ip kube-proxy
@@ -80,5 +104,7 @@ check "a rule that was deleted" a_rule_deleted
 check "a chain that was flushed" a_chain_flushed
 check "an element that was removed" an_element_removed
 check "a policy that was changed" a_policy_changed
+check "a dormant table, ours and another" a_dormant_table
+check "elements with statements, adjacent intervals, a question for a route" an_element_with_a_limit
 check "what a kube-proxy left in nf_tables" left_by_kube_proxy
 finish

@@ -1,4 +1,4 @@
-#include "cmd/packet_filter_choice.h"
+#include "ipset/rules/packet_filter_choice.h"
 
 #include <memory>
 #include <string>
@@ -17,9 +17,11 @@
 namespace ipvsproxier::cmd {
 namespace {
 
+using ipset::choose_packet_filter;
 using ipset::PacketFilter;
-using Facts = PacketFilterFacts;
-using Wish = PacketFilterWish;
+using ipset::PacketFilterChoice;
+using Facts = ipset::PacketFilterFacts;
+using Wish = ipset::PacketFilterWish;
 
 PacketFilter chosen(const Facts& facts) {
   return choose_packet_filter(Wish::automatic, false, facts).value().filter;

@@ -1,6 +1,7 @@
 // Packets through tables of nf_tables that other programs wrote, as a kernel listed them.
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -216,10 +217,9 @@ TEST_CASE("each part of a concatenation has its interval") {
 
 // --- single rules
 
-NftOutcome outcome_of(const std::vector<netlink::NftExpression>& expressions,
-                      const Packet& packet) {
+NftOutcome outcome_of(const std::vector<netlink::NftExpression>& expressions, const Packet& packet,
+                      const NodeReading& node = {}) {
   ipset::NoSets no_sets;
-  const NodeReading node;
   const auto steps = ipset::steps_of(expressions, packet.destination.family(), no_sets);
   return judge_nft(steps, "ip host", node, packet, [](const IpAddress&) { return false; });
 }
@@ -259,6 +259,65 @@ TEST_CASE("what is not known of a packet leaves a rule open, or not") {
   CHECK(outcome_of({netlink::NftOtherExpression{.name = "of tomorrow", .data = {1, 2, 3}}, drop},
                    kPacket)
             .answer == Answer::unknown);
+}
+
+TEST_CASE("an element with a limit or quota may not match, one with a counter does") {
+  const netlink::NftPayload address{.target = 1, .offset = 12, .size = 4};
+  const auto answer = [&](bool asks, bool inverted) {
+    NodeReading node;
+    node.nft_rules["ip host"].sets["s"] = {.spec = set_with(0),
+                                           .elements = {{.key = {203, 0, 113, 7}, .asks = asks}}};
+    return outcome_of({address, netlink::NftLookup{.set = "s", .source = 1, .inverted = inverted},
+                       verdict_of(netlink::NftVerdictCode::drop)},
+                      kPacket, node)
+        .answer;
+  };
+  CHECK(answer(false, false) == Answer::yes);
+  CHECK(answer(true, false) == Answer::unknown);
+  CHECK(answer(true, true) == Answer::no);
+}
+
+std::string words_in(const std::vector<netlink::NftExpression>& expressions,
+                     const std::map<std::string, ipset::FilterSet>& sets = {}) {
+  ipset::NoSets no_sets;
+  return ipset::words_of(ipset::steps_of(expressions, Family::ipv4, no_sets), Family::ipv4, sets);
+}
+
+TEST_CASE("an interval ends where an adjacent one begins") {
+  using netlink::NftSetSpec;
+  const auto port = [](std::uint8_t number, bool end) {
+    return netlink::NftElement{.key = {0, number}, .interval_end = end};
+  };
+  const ipset::FilterSet set{
+      .spec = {.name = "s",
+               .flags = NftSetSpec::kAnonymous | NftSetSpec::kConstant | NftSetSpec::kInterval,
+               .key_type = netlink::nft_type({netlink::NftType::inet_service}),
+               .key_bytes = 2},
+      .elements = {port(0, true), port(10, false), port(20, false), port(30, true),
+                   port(40, false)}};
+  const netlink::NftPayload field{
+      .target = 1, .header = netlink::NftHeader::transport, .offset = 2, .size = 2};
+  CHECK(words_in({field, netlink::NftLookup{.set = "s", .source = 1}}, {{"s", set}}) ==
+        "th dport { 10 to before 20, 20 to before 30, 40 and above }");
+  const auto answer = [&](std::uint8_t number) {
+    return find_in(set, NftField::of({0, number})).answer;
+  };
+  CHECK(answer(19) == Answer::yes);
+  CHECK(answer(20) == Answer::yes);
+  CHECK(answer(30) == Answer::no);
+}
+
+// As firewalld asks for the way back; which routes there are is not read.
+TEST_CASE("a rule that asks for a route by a link is not judged, and told in words") {
+  const std::vector<netlink::NftExpression> rule = {
+      netlink::NftFib{
+          .target = 1,
+          .result = netlink::kNftFibLink,
+          .flags = netlink::NftFib::kSource | netlink::kNftFibInLink | netlink::kNftFibPresent},
+      netlink::NftCompare{.source = 1, .data = {0, 0, 0, 0}},
+      verdict_of(netlink::NftVerdictCode::drop)};
+  CHECK(outcome_of(rule, kPacket).answer == Answer::unknown);
+  CHECK(words_in(rule) == "fib saddr . iif oif missing drop");
 }
 
 TEST_CASE("what a rule does is told in order, marks first") {

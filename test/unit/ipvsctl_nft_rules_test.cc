@@ -251,6 +251,11 @@ TEST_CASE("rules of nf_tables: what is missing, foreign, misplaced, or has a cou
                                  Family::ipv4));
     CHECK(tells(host.text(), "icmp type echo-request return  # NOT IN ITS PLACE, or twice\n"));
   }
+  SECTION("the table is dormant") {
+    host.kernel.set_flags(host.key, {.dormant = true});
+    CHECK(tells(host.text(), "policy accept: NOT CALLED, its table is dormant\n"));
+    CHECK(host.document()["chains"][0]["dormant"] == true);
+  }
   SECTION("a chain is called elsewhere, with another policy") {
     host.meddle({netlink::NftFlushChain{host.key, "postrouting"},
                  netlink::NftDeleteChain{host.key, "postrouting"},

@@ -116,6 +116,10 @@ TEST_CASE("explain: through our table of nf_tables, and why") {
   const auto walk = node.walk();
   CHECK(end_of(walk) == "served sees 10.244.0.1");
   CHECK(is_certain(walk));
+  const auto& steps = walk.candidates.at(0).steps;
+  const auto change = std::ranges::find(steps, "source becomes 10.244.0.1", &WalkStep::text);
+  REQUIRE(change != steps.end());
+  CHECK(change->stage == "kube-ipvs postrouting");
   CHECK(walk.candidates.at(0).arrival.source_because ==
         "marked by input ip daddr . meta l4proto . th dport vmap @services: ip kube-ipvs services "
         "has 10.96.0.9,tcp:80,cluster");
@@ -217,6 +221,23 @@ TEST_CASE("explain: chains of nf_tables on links or in bridges are told") {
     CHECK(walk.steps.at(0).text ==
           "chain c of table " + to_string(key) + " sees packets " + where + " and is not walked");
   }
+}
+
+TEST_CASE("explain: a dormant table is named, ours or another") {
+  NftNode node;
+  const auto first = [&node] { return node.walk().steps.at(0).text; };
+  const netlink::NftTableKey host{netlink::NftFamily::ip, "host"};
+  node.add({.type = "filter", .hook = NftHook::input, .priority = 0},
+           {{netlink::NftImmediate{
+               .data = netlink::NftVerdict{.code = netlink::NftVerdictCode::drop, .chain = {}}}}});
+  CHECK(end_of(node.walk()) == "ip host input: c drop");
+  node.kernel.set_flags(host, {.dormant = true});
+  CHECK(end_of(node.walk()) == "served sees 10.244.0.1");
+  CHECK(first() == "table ip host is dormant: no packet meets its chains");
+  CHECK(is_certain(node.walk()));
+  node.kernel.set_flags(host, {});
+  node.kernel.set_flags(ipset::nft_table_of(Family::ipv4), {.dormant = true});
+  CHECK(first() == "table ip kube-ipvs is dormant: no packet meets its chains");
 }
 
 TEST_CASE("explain: a rule of another table of nf_tables is judged by its own sets") {

@@ -218,6 +218,25 @@ TEST_CASE("elements are read as they were written") {
               nft_only(NftAddElements{listed.table, listed.set, listed.elements}))) == listed);
 }
 
+// Of the kernel: set s { type ipv4_addr; elements = { 10.0.0.1 limit rate 1/second } } in short.
+TEST_CASE("elements with statements that may not match ask") {
+  const auto asks = [](const std::string& statements) {
+    const auto listed = decode_nft_elements(
+        from_hex("0200000206000100740000000a0002006d61726b73000000" + statements));
+    REQUIRE(listed);
+    CHECK(listed->elements.at(0).key == Bytes{10, 0, 0, 1});
+    return listed->elements.at(0).asks;
+  };
+  CHECK_FALSE(asks("14000300100001000c000100080001000a000001"));
+  CHECK(asks("24000300200001000c000100080001000a000001100007000a0001006c696d6974000000"));
+  // A list with a counter, and with a quota behind it.
+  CHECK_FALSE(
+      asks("28000300240001000c000100080001000a00000114000b00100001000c000100636f756e74657200"));
+  CHECK(
+      asks("38000300340001000c000100080001000a00000124000b00100001000c000100636f756e74657200"
+           "100001000a00010071756f7461000000"));
+}
+
 TEST_CASE("many elements are several messages") {
   NftAddElements op{kRecorded, "vips", {}};
   for (std::uint32_t i = 0; i < 5000; ++i)

@@ -219,6 +219,8 @@ class NftRun {
     if (found.answer == Answer::unknown) return miss(one.target);
     ask(inverted(found.answer, one.inverted));
     if (found.element == nullptr) return;
+    // Its limit or quota decides, and that is of the past.
+    if (found.element->asks) ask(Answer::unknown);
     if ((set.spec.flags & netlink::NftSetSpec::kAnonymous) == 0) note(one.set, set, key);
     if (!one.target) return;
     const auto& data = found.element->data;

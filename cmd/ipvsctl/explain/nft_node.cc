@@ -146,6 +146,15 @@ void tell_flowtables(const std::string& table, const NftRules& rules, NodeReadin
           node.nft_flowtables.insert(table + " " + offload->flowtable);
 }
 
+// Whether the table is dormant: the kernel calls none of its chains.
+bool keep_dormant(const std::string& table, const ipset::FilterContents& contents,
+                  NodeReading& node) {
+  const bool is_called = std::ranges::any_of(
+      contents.chains, [](const auto& one) { return one.second.base.has_value(); });
+  if (contents.flags.dormant && is_called) node.nft_dormant.push_back(table);
+  return contents.flags.dormant;
+}
+
 bool sees(netlink::NftFamily table, Family family) {
   using netlink::NftFamily;
   return table == NftFamily::inet ||
@@ -160,9 +169,8 @@ Status read_our_nft_table(const NftReader& reader, NodeReading& node) {
   auto frame = reader.nftables.list_frame(table);
   if (!frame) return frame.error();
   const auto claim = ipset::claim_of(*frame, family);
-  // The kernel calls no chain of a dormant table.
   if (claim == ipset::TableClaim::absent || claim == ipset::TableClaim::foreign ||
-      (*frame)->flags.dormant)
+      keep_dormant(to_string(table), **frame, node))
     return {};
   auto whole = ipset::whole_table_of(**frame, family);
   auto rules = read_steps(reader, table, **frame, &whole);
@@ -195,8 +203,8 @@ Status read_other_nft_tables(const NftReader& reader, NodeReading& node) {
       continue;
     }
     const bool of_our_name = table == ipset::nft_table_of(family);
-    if (!*frame || (*frame)->flags.dormant ||
-        (of_our_name && ipset::claim_of(*frame, family) != ipset::TableClaim::foreign))
+    if (!*frame || (of_our_name && ipset::claim_of(*frame, family) != ipset::TableClaim::foreign) ||
+        keep_dormant(name, **frame, node))
       continue;
     auto rules = read_steps(reader, table, **frame, nullptr);
     tell_flowtables(name, rules, node);

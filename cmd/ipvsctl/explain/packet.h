@@ -86,6 +86,8 @@ struct NodeReading {
   std::map<std::string, NftRules> nft_rules;
   std::vector<NftChainPlace> nft_chains;
   std::vector<std::string> nft_unread;
+  // Tables with chains that the kernel does not call, because they are dormant: "inet host".
+  std::vector<std::string> nft_dormant;
   // Into which rules put connections, whose later packets may pass by all chains: "inet host fast".
   std::set<std::string> nft_flowtables;
   // All sets that a rule uses and that could be read.

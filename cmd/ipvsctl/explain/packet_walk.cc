@@ -42,6 +42,9 @@ class Walker {
   Result<PacketWalk> walk() && {
     for (const auto& table : node_.nft_unread)
       walk_.steps.push_back({.stage = "nf_tables", .text = table, .unjudged = true});
+    for (const auto& table : node_.nft_dormant)
+      note_step(walk_.steps, "nf_tables",
+                fmt::format("table {} is dormant: no packet meets its chains", table));
     for (const auto& flowtable : node_.nft_flowtables)
       walk_.steps.push_back({.stage = "nf_tables",
                              .text = "later packets of connections in flowtable " + flowtable +
@@ -284,8 +287,9 @@ class Walker {
 
   bool masquerade(const Route& route, Packet& packet, Steps& steps, Arrival& arrival) {
     const auto source = masquerade_address(route, packet);
+    const auto stage = steps.back().stage;  // "nat POSTROUTING", "kube-ipvs postrouting"
     if (!source) {
-      lose(steps, arrival, "nat POSTROUTING", Notice::none, "no address to masquerade with");
+      lose(steps, arrival, stage.c_str(), Notice::none, "no address to masquerade with");
       return false;
     }
     const auto& rule = steps.back();
@@ -296,7 +300,7 @@ class Walker {
                                                rule.found.empty() ? "" : ": ", rule.found);
     packet.source = *source;
     arrival.source = *source;
-    note_step(steps, "nat POSTROUTING", "source becomes " + source->to_string());
+    note_step(steps, stage, "source becomes " + source->to_string());
     return true;
   }
 

@@ -138,8 +138,9 @@ class NftReview {
     add(std::move(chain));
   }
 
-  static void take_base(ReviewedChain& chain, const ipset::FilterChain& found) {
+  void take_base(ReviewedChain& chain, const ipset::FilterChain& found) const {
     chain.base = found.base;
+    chain.dormant = found.base && contents_.flags.dormant;
     if (found.base)
       chain.policy = found.base->accepts ? ipset::Verdict::accept : ipset::Verdict::drop;
   }

@@ -77,6 +77,7 @@ std::string title(const ReviewedChain& chain) {
   if (chain.wanted)
     text +=
         fmt::format(": NOT CALLED AS IT SHOULD BE: {}, policy accept", base_text(*chain.wanted));
+  if (chain.dormant) text += ": NOT CALLED, its table is dormant";
   if (chain.missing)
     text += ": MISSING";
   else if (chain.foreign)
@@ -200,6 +201,7 @@ void write_rule(api::DocumentWriter& out, const ReviewedChain& chain, const Revi
 
 void write_chain(api::DocumentWriter& out, const ReviewedChain& chain, const RuleReading& reading) {
   out.member("chain", chain.name);
+  if (chain.dormant) out.member("dormant", true);
   out.member("family", to_string(chain.table.family));
   if (chain.foreign) out.member("foreign", true);
   if (chain.base) out.member("hook", base_text(*chain.base));

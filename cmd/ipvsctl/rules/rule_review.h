@@ -68,6 +68,7 @@ struct ReviewedChain {
   bool foreign = false;                    // in our table of nf_tables, and not ours
   std::optional<netlink::NftBase> base;    // of a chain of nf_tables that the kernel calls
   std::optional<netlink::NftBase> wanted;  // how the kernel should call it, if it does not
+  bool dormant = false;                    // the kernel does not call it: its table is dormant
   bool reached = true;                     // an existing rule leads to it
   std::vector<ReviewedRule> rules;
 };

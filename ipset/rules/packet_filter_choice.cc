@@ -1,13 +1,12 @@
-#include "cmd/packet_filter_choice.h"
+#include "ipset/rules/packet_filter_choice.h"
 
 #include <array>
 #include <string_view>
 
-namespace ipvsproxier::cmd {
+namespace ipvsproxier::ipset {
 
 namespace {
 
-using ipset::PacketFilter;
 using Facts = PacketFilterFacts;
 
 // The first row that holds decides, if the packet filter works.
@@ -66,4 +65,4 @@ netlink::Result<PacketFilterChoice> choose_packet_filter(PacketFilterWish wish, 
   return lacks(std::string(kNftNeeds) + ", and " + kIptablesNeeds + ": it needs one of them");
 }
 
-}  // namespace ipvsproxier::cmd
+}  // namespace ipvsproxier::ipset

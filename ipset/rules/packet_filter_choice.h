@@ -10,7 +10,7 @@
 #include "ipset/rules/packet_filter.h"
 #include "netlink/result.h"
 
-namespace ipvsproxier::cmd {
+namespace ipvsproxier::ipset {
 
 // --packet-filter.
 enum class PacketFilterWish : std::uint8_t { automatic, iptables, nftables };
@@ -26,7 +26,7 @@ struct PacketFilterFacts {
 };
 
 struct PacketFilterChoice {
-  ipset::PacketFilter filter = ipset::PacketFilter::iptables;
+  PacketFilter filter = PacketFilter::iptables;
   std::string reason;  // "our table of nf_tables is there"
 
   friend bool operator==(const PacketFilterChoice&, const PacketFilterChoice&) = default;
@@ -37,4 +37,4 @@ struct PacketFilterChoice {
 netlink::Result<PacketFilterChoice> choose_packet_filter(PacketFilterWish wish, bool compat,
                                                          const PacketFilterFacts& facts);
 
-}  // namespace ipvsproxier::cmd
+}  // namespace ipvsproxier::ipset
