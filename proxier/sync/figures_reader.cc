@@ -81,7 +81,7 @@ void FiguresReader::ask(bool silent) {
     return;
   }
   ++passes_;
-  pass_ = Pass{.silent = silent, .last = {}, .read = false, .told = {}};
+  pass_ = Pass{.silent = silent, .began = {}, .last = {}, .read = false, .told = {}};
 }
 
 void FiguresReader::answer_nothing() {
@@ -104,8 +104,12 @@ std::optional<FiguresReader::Series> FiguresReader::series_of(const VirtualServi
 }
 
 void FiguresReader::step(netlink::IpvsTable& ipvs, const View& view) {
+  if (!pass_->began) {
+    if (view.now < rests_until_ && !pass_->silent) return fail();
+    pass_->began = view.now;
+  }
   if (pass_->read)
-    hand_over();
+    hand_over(view.now);
   else
     read_some(ipvs, view);
 }
@@ -122,7 +126,9 @@ void FiguresReader::read_some(netlink::IpvsTable& ipvs, const View& view) {
     ++read;
     if (!read_one(ipvs, next->first, *series, view)) return fail();
   }
-  if (next == services.end()) end_reading();
+  if (next != services.end()) return;
+  end_reading();
+  if (pass_->silent) end_pass(view.now);
 }
 
 // False: the kernel does not answer as it should, so the rest is not tried. A virtual service that
@@ -183,7 +189,11 @@ void FiguresReader::end_reading() {
   pass_->read = true;
   std::erase_if(last_, [this](const auto& entry) { return entry.second.pass != passes_; });
   forget_oldest();
-  if (pass_->silent) pass_.reset();
+}
+
+void FiguresReader::end_pass(TimePoint now) {
+  rests_until_ = now + (now - *pass_->began);
+  pass_.reset();
 }
 
 // A Service that comes again soon goes on with its counters; many that never come again must not
@@ -204,7 +214,7 @@ void FiguresReader::forget_oldest() {
   });
 }
 
-void FiguresReader::hand_over() {
+void FiguresReader::hand_over(TimePoint now) {
   serve::FiguresPart part;
   auto next = pass_->told ? totals_.upper_bound(*pass_->told) : totals_.begin();
   std::size_t looks = 0;
@@ -229,7 +239,7 @@ void FiguresReader::hand_over() {
   const bool last = next == totals_.end();
   if (last) part.end = serve::FiguresPart::End::whole;
   if (publish_) publish_(std::move(part));
-  if (last) pass_.reset();
+  if (last) end_pass(now);
 }
 
 void FiguresReader::fail() {

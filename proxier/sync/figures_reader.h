@@ -4,7 +4,8 @@
 // counters that never go back: the kernel's counters of a virtual service begin anew when it is
 // made again or when somebody zeroes them. Sync thread only.
 //
-// A reading is asked for (ask()) and read in steps between syncs. The counters of a virtual service
+// A reading is asked for (ask()) and read in steps between syncs. After one that took long the next
+// is refused for as long: half of the time is for other work. The counters of a virtual service
 // that was there before this process, or before its Service was to be counted, count from the first
 // reading of it. Traffic since the last reading of a virtual service that others remove is lost.
 
@@ -90,6 +91,7 @@ class FiguresReader {
   };
   struct Pass {
     bool silent = false;
+    std::optional<TimePoint> began;
     std::optional<netlink::VirtualServiceKey> last;  // that was looked at
     bool read = false;                               // all was read; figures are handed over
     std::optional<Series> told;                      // the last that was handed over
@@ -105,8 +107,9 @@ class FiguresReader {
                    Totals& totals) const;
   void read_some(netlink::IpvsTable& ipvs, const View& view);
   void end_reading();
+  void end_pass(TimePoint now);
   void forget_oldest();
-  void hand_over();
+  void hand_over(TimePoint now);
   void fail();
   void forget(const netlink::VirtualServiceKey& key, netlink::IpvsTable& ipvs, const View& view);
 
@@ -114,6 +117,7 @@ class FiguresReader {
   const PublishFigures publish_;
   std::uint64_t passes_ = 0;
   std::optional<Pass> pass_;
+  TimePoint rests_until_{};
   Counted totals_;
   std::map<netlink::VirtualServiceKey, Last> last_;  // of those that are counted
 };

@@ -288,9 +288,11 @@ struct Counted {
 class Counters {
  public:
   explicit Counters(const Host& host) : host_(host) {
-    host_.netns->inside([] {
-      shell(std::string("iptables -w -A OUTPUT -d ") + kAnnotatedVip);
-      shell(std::string("iptables -w -A INPUT -s ") + kAnnotatedVip);
+    host_.netns->inside([this] {
+      iptables_ = shell("iptables -w -nL >/dev/null 2>&1 && echo iptables || echo iptables-nft");
+      iptables_.pop_back();
+      shell(iptables_ + " -w -A OUTPUT -d " + kAnnotatedVip);
+      shell(iptables_ + " -w -A INPUT -s " + kAnnotatedVip);
     });
   }
   Counted sent() const { return of("OUTPUT"); }
@@ -299,7 +301,7 @@ class Counters {
  private:
   Counted of(const std::string& chain) const {
     std::istringstream lines(
-        host_.netns->inside([&] { return shell("iptables -w -nvxL " + chain); }));
+        host_.netns->inside([&] { return shell(iptables_ + " -w -nvxL " + chain); }));
     std::string line;
     while (std::getline(lines, line))
       if (line.find(kAnnotatedVip) != std::string::npos) {
@@ -312,6 +314,7 @@ class Counters {
   }
 
   const Host& host_;
+  std::string iptables_;  // what this kernel has
 };
 
 struct Scrape {

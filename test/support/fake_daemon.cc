@@ -115,13 +115,15 @@ sync::SyncReport FakeDaemon::see_filter_change() {
   return run();
 }
 
-std::optional<std::vector<serve::ServiceFigures>> FakeDaemon::scrape() {
+std::optional<std::vector<serve::ServiceFigures>> FakeDaemon::scrape(
+    std::chrono::milliseconds each) {
   using End = serve::FiguresPart::End;
   figures_.clear();
   reconciler_->read_figures();
   while (figures_.empty() || figures_.back().end == End::none) {
     if (reconciler_->due() > now) throw std::logic_error("figures that never come");
     run();
+    now += each;
   }
   std::vector<serve::ServiceFigures> all;
   for (auto& part : figures_)

@@ -90,8 +90,9 @@ class FakeDaemon {
   sync::SyncReport wait(std::chrono::milliseconds time);
   // What is due now is done: of a reading back, one part.
   sync::SyncReport run(const std::stop_token& stop = {});
-  // The traffic figures as a scrape gets them; nullopt: the reading failed. No time passes.
-  std::optional<std::vector<serve::ServiceFigures>> scrape();
+  // The traffic figures as a scrape gets them; nullopt: the reading failed. `each`: the time that a
+  // part of it takes.
+  std::optional<std::vector<serve::ServiceFigures>> scrape(std::chrono::milliseconds each = {});
   // Asks it between two syncs.
   void ask(const sync::Question& question) const { reconciler_->answer({question}, now); }
   bool reading() const { return reconciler_->reading(); }

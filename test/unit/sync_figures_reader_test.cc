@@ -269,5 +269,21 @@ TEST_CASE("reading figures goes on between syncs, in parts") {
   CHECK(daemon.runs() == runs);  // none counts as a sync
 }
 
+TEST_CASE("a reading of figures that took long is not followed by another at once") {
+  auto daemon = counting();
+  model::ClusterState cluster;
+  for (int i = 0; i < 100; ++i)
+    cluster.put(service_at("s" + std::to_string(i), "10.97.0." + std::to_string(i)));
+  daemon.see(cluster);
+  daemon.wait(1s);
+  REQUIRE(daemon.scrape(1s));  // seven parts, and one to hand it over
+  const auto readings = daemon.ipvs.counter_readings();
+  CHECK_FALSE(daemon.scrape());
+  CHECK(daemon.ipvs.counter_readings() == readings);
+  daemon.now += 8s;
+  CHECK(daemon.scrape());
+  CHECK(daemon.scrape());  // no time passed in that one
+}
+
 }  // namespace
 }  // namespace ipvsproxier::sync
