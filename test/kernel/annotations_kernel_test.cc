@@ -70,15 +70,17 @@ struct AnnotatedBed {
     manifests.put(web);
     daemon.mark();
     daemon.start();
+    const bool synced = daemon.logs("synced: ", 60'000);
     INFO(daemon.log());
-    REQUIRE(daemon.logs("synced: "));
+    REQUIRE(synced);
   }
   // Until the kernel has what it asks for.
   void annotate(const std::string& annotations, const std::function<bool()>& is_so) {
     web.annotations = annotations;
     manifests.put(web);
+    const bool done = eventually(is_so);
     INFO(annotations << "\n" << daemon.log());
-    REQUIRE(eventually(is_so));
+    REQUIRE(done);
   }
 
   std::string scheduler() {
