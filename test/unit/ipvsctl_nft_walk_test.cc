@@ -223,6 +223,36 @@ TEST_CASE("explain: chains of nf_tables on links or in bridges are told") {
   }
 }
 
+TEST_CASE("explain: beside iptables' chain of the same priority the other end is told") {
+  NftNode node;
+  const Rule drop{.target = ipset::Verdict::drop};
+  node.add({.type = "filter", .hook = NftHook::input, .priority = 0}, {NftNode::of(drop)});
+  auto reading = node.read();
+  auto& legacy = reading.tables[{Family::ipv4, ipset::Table::filter}];
+  legacy.policies["INPUT"] = ipset::Verdict::accept;
+  legacy.chains["INPUT"] = {{.target = ipset::RejectTarget{}}};
+  const auto doubts = [&] {
+    test::WalkedHost host(node.world, reading);
+    const auto walk =
+        walk_packet(
+            {.source = test::ip("203.0.113.7"), .destination = test::ip("10.96.0.9"), .port = 80},
+            reading, host)
+            .value();
+    CHECK_FALSE(walk.arrival.why.empty());
+    return std::ranges::count(
+        walk.steps,
+        "has the priority of iptables' chain: the newer one is first; this one would drop it",
+        &WalkStep::text);
+  };
+  CHECK(doubts() == 1);
+  // Whichever is first, it is dropped.
+  legacy.chains["INPUT"] = {drop};
+  CHECK(doubts() == 0);
+  legacy.chains["INPUT"] = {{.target = ipset::RejectTarget{}}};
+  reading.nft_chains.at(0).base.priority = 1;
+  CHECK(doubts() == 0);
+}
+
 TEST_CASE("explain: a dormant table is named, ours or another") {
   NftNode node;
   const auto first = [&node] { return node.walk().steps.at(0).text; };

@@ -52,6 +52,16 @@ bool is_settled(const Packet& packet, ChainEnd end) {
   return packet.destination_settled || end == ChainEnd::masqueraded || end == ChainEnd::translated;
 }
 
+// "INPUT" -> "input"
+std::string hook_word(std::string chain) {
+  for (auto& letter : chain) letter = static_cast<char>(letter | 0x20);
+  return chain;
+}
+
+bool is_lost(const ChainWalk& walk) {
+  return walk.end == ChainEnd::dropped || walk.end == ChainEnd::rejected;
+}
+
 Notice notice_of(std::optional<ipset::RejectAction::Way> way) {
   if (!way) return Notice::port_unreachable;
   if (*way == ipset::RejectAction::Way::reset) return Notice::reset;
@@ -171,8 +181,10 @@ bool HookPass::nat(Hook hook, const char* chain, OnItsWay way) {
 
 bool HookPass::pass(Table table, const char* chain, OnItsWay way) {
   const auto key = plan::TableKey{way.packet.destination.family(), table};
-  return take(walk_chain(node_, key, chain, way.packet, is_local_),
-              fmt::format("{} {}", to_string(table), chain), way);
+  const auto before = way.packet;
+  auto result = walk_chain(node_, key, chain, way.packet, is_local_);
+  doubt_end(table, chain, result, before, way);
+  return take(std::move(result), fmt::format("{} {}", to_string(table), chain), way);
 }
 
 bool HookPass::others(Hook hook, bool in_nat, std::int64_t first, std::int64_t end, OnItsWay way) {
@@ -203,6 +215,33 @@ void HookPass::doubt_order(const NftChainPlace& place, OnItsWay way) const {
                        .chain = place.chain,
                        .text = "has the priority of iptables' chain: the newer one is first",
                        .unjudged = true});
+}
+
+// A chain of nf_tables with the priority of iptables' may be first, and end the packet otherwise.
+void HookPass::doubt_end(Table table, const std::string& chain, const ChainWalk& end,
+                         const Packet& before, OnItsWay way) const {
+  const auto notice = [](const ChainWalk& walk) {
+    return walk.end == ChainEnd::rejected ? notice_of(walk.rejected_as) : Notice::none;
+  };
+  if (!is_lost(end) || table == Table::nat || table == Table::kube_ipvs) return;
+  const auto priority = table == Table::raw ? kRaw : table == Table::mangle ? kMangle : kFilter;
+  for (const auto& one : node_.nft_chains) {
+    const auto& base = one.base;
+    if (base.type == "nat" || base.priority != priority || hook_word(chain) != name_of(base.hook))
+      continue;
+    auto packet = before;
+    const auto other = walk_nft_chain(node_, one.table, one.chain, packet, is_local_);
+    if (!is_lost(other) || notice(other) == notice(end)) continue;
+    way.steps.push_back(
+        {.stage = fmt::format("{} {}", one.table, name_of(base.hook)),
+         .chain = one.chain,
+         .text = fmt::format(
+             "has the priority of iptables' chain: the newer one is first; this one would {}",
+             other.end == ChainEnd::dropped
+                 ? "drop it"
+                 : fmt::format("refuse it ({})", to_string(notice(other)))),
+         .unjudged = true});
+  }
 }
 
 bool HookPass::take(ChainWalk result, const std::string& stage, OnItsWay way) {

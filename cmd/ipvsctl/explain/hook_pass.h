@@ -69,6 +69,8 @@ class HookPass {
   // Chains of other programs' tables with priorities from `first` to before `end`.
   bool others(Hook hook, bool in_nat, std::int64_t first, std::int64_t end, OnItsWay way);
   void doubt_order(const NftChainPlace& place, OnItsWay way) const;
+  void doubt_end(ipset::Table table, const std::string& chain, const ChainWalk& end,
+                 const Packet& before, OnItsWay way) const;
   bool take(ChainWalk result, const std::string& stage, OnItsWay way);
   void translate(const ipset::TranslateAction& action, OnItsWay way) const;
 
