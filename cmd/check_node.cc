@@ -104,7 +104,7 @@ void read_legacy_tables(NodeFacts& facts) {
   using enum ipset::Table;
   ipset::IptcRuleTable rules({.dry_run = true});
   for (const auto family : netlink::kFamilies)
-    for (const auto table : {raw, mangle, filter}) {
+    for (const auto table : {raw, mangle}) {
       const auto whole = rules.read(family, table);
       if (!whole)
         facts.unread.push_back(netlink::to_string(whole.error()));
@@ -114,16 +114,17 @@ void read_legacy_tables(NodeFacts& facts) {
     }
 }
 
-void read_nft(NodeFacts& facts) {
+void read_firewalls(NodeFacts& facts) {
   auto warnings = loaded_firewall_warnings();
   if (!warnings) {
     facts.unread.push_back(netlink::to_string(warnings.error()));
     return;
   }
-  for (auto& warning : *warnings)
-    if (warning.text.starts_with("nf_tables"))
-      facts.drops.push_back(
-          {.place = "nf_tables", .what = std::move(warning.text), .certain = warning.drops});
+  for (auto& warning : *warnings) {
+    const auto* const place = warning.text.starts_with("legacy") ? "iptables" : "nf_tables";
+    facts.drops.push_back(
+        {.place = place, .what = std::move(warning.text), .certain = warning.drops});
+  }
 }
 
 // Whether there is a link of our name that is no dummy. Listing links loads nothing.
@@ -176,7 +177,7 @@ CheckReport check_node(const Options& options, bool json, spdlog::logger& logger
   if (facts.daemon_runs) facts.ports.clear();
   read_virtual_services(options, facts);
   read_legacy_tables(facts);
-  read_nft(facts);
+  read_firewalls(facts);
   facts.has_our_nft_table = open_our_nft_table() != nullptr;
   facts.has_foreign_nft_table = loaded_foreign_nft_table();
   facts.uses_legacy_iptables = uses_legacy_iptables();

@@ -1,15 +1,8 @@
 #include "cmd/firewall_warnings.h"
 
 #include <algorithm>
-#include <array>
 #include <iterator>
-#include <map>
-#include <string>
-#include <string_view>
 #include <utility>
-#include <variant>
-
-#include <fmt/format.h>
 
 #include "cmd/kernel_tables.h"
 #include "cmd/packet_filter_facts.h"
@@ -25,44 +18,13 @@ namespace {
 using ipset::FirewallWarning;
 using netlink::Family;
 
-// Whether a rule of the chain may let something pass, in itself or in a chain that it leads to.
-bool may_accept(const ipset::WholeTable& table, std::string_view chain) {
-  const auto rules = table.chains.find(std::string(chain));
-  if (rules == table.chains.end()) return false;
-  return std::ranges::any_of(rules->second, [](const ipset::Rule& rule) {
-    const auto* const verdict = std::get_if<ipset::Verdict>(&rule.target);
-    const auto* const jump = std::get_if<ipset::JumpTarget>(&rule.target);
-    const bool is_foreign = std::holds_alternative<ipset::ForeignTarget>(rule.target);
-    return (verdict != nullptr && *verdict == ipset::Verdict::accept) ||
-           (jump != nullptr && !jump->chain.starts_with("KUBE-")) || is_foreign;
-  });
-}
-
-void add_legacy(Family family, ipset::PacketFilter filter, std::vector<FirewallWarning>& warnings) {
-  struct Row {
-    std::string_view chain;
-    std::string_view what;
-    std::string_view rule;
-  };
-  constexpr std::array<Row, 2> kRows = {
-      {{"INPUT", "what comes for Services", "-d SERVICE_ADDRESSES -j ACCEPT"},
-       {"FORWARD", "what pods answer", "-m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT"}}};
+void add_legacy(Family family, ipset::PacketFilter filter,
+                const std::vector<ipset::FirewallSample>& samples,
+                std::vector<FirewallWarning>& warnings) {
   const auto whole = ipset::IptcRuleTable({.dry_run = true}).read(family, ipset::Table::filter);
-  if (!whole || !*whole) return;
-  for (const auto& [chain, what, rule] : kRows) {
-    if (chain == "FORWARD" && filter == ipset::PacketFilter::iptables) continue;
-    const auto policy = (*whole)->policies.find(std::string(chain));
-    if (policy == (*whole)->policies.end() || policy->second != ipset::Verdict::drop) continue;
-    const bool may = may_accept(**whole, chain);
-    warnings.push_back(
-        {.drops = !may,
-         .chain = fmt::format("legacy {} {}", netlink::to_string(family), chain),
-         .text = fmt::format("legacy {} table filter: chain {} {} {} by its policy, and no rule of "
-                             "another table can let it through; add: {} -I {} {}",
-                             netlink::to_string(family), chain, may ? "may drop" : "drops", what,
-                             family == Family::ipv4 ? "iptables-legacy" : "ip6tables-legacy", chain,
-                             rule)});
-  }
+  if (whole && *whole)
+    std::ranges::move(ipset::find_legacy_warnings(family, **whole, filter, samples),
+                      std::back_inserter(warnings));
 }
 
 // With one of its real servers, of as many as are judged.
@@ -92,12 +54,12 @@ netlink::Result<std::vector<FirewallWarning>> firewall_warnings(
   if (netlink::module_present("nf_tables")) {
     const auto nftables = ipset::KernelFilterTable::open();
     if (!nftables) return nftables.error();
-    auto found = ipset::find_firewall_warnings(**nftables, samples);
+    auto found = ipset::find_firewall_warnings(**nftables, filter, samples);
     if (!found) return found;
     warnings = *std::move(found);
   }
   for (const auto family : netlink::kFamilies)
-    if (uses_legacy_iptables()) add_legacy(family, filter, warnings);
+    if (uses_legacy_iptables()) add_legacy(family, filter, samples, warnings);
   return warnings;
 }
 

@@ -148,15 +148,36 @@ Truth lies_between(const std::vector<Known>& value, const netlink::NftElement& e
   return all;
 }
 
+// Where a rule leads a packet.
+struct Lead {
+  NftVerdict verdict = {};
+  bool translates = false;  // to another destination; then the verdict is an accept
+};
+using Leads = std::vector<Lead>;
+
+const Lead kDropped{.verdict = {.code = NftVerdictCode::drop, .chain = {}}};
+const Lead kTranslated{.translates = true};
+
+// Whether the data of a target of iptables name it.
+bool is_target(const netlink::NftOtherExpression& one, std::string_view name) {
+  const std::string_view data(reinterpret_cast<const char*>(one.data.data()), one.data.size());
+  return data.find(std::string(name) + '\0') != data.npos;
+}
+
 class Walker {
  public:
   Walker(const FirewallTable& table, const FirewallPacket& packet)
       : table_(table), packet_(packet) {}
 
-  FirewallFate run(const std::string& chain, bool policy_accepts) {
+  FirewallFate fate(const std::string& chain, bool policy_accepts) {
     if (!walk(chain, 0)) note(policy_accepts);
     if (!can_drop_) return FirewallFate::passes;
-    return can_accept_ ? FirewallFate::may_drop : FirewallFate::drops;
+    return can_accept_ || can_translate_ ? FirewallFate::may_drop : FirewallFate::drops;
+  }
+  FirewallTranslation translation(const std::string& chain) {
+    if (!walk(chain, 0)) note(true);
+    if (!can_translate_) return FirewallTranslation::none;
+    return can_accept_ || can_drop_ ? FirewallTranslation::possible : FirewallTranslation::certain;
   }
 
  private:
@@ -169,7 +190,7 @@ class Walker {
 
   // What is not known may end either way.
   bool give_up() {
-    can_accept_ = can_drop_ = true;
+    can_accept_ = can_drop_ = can_translate_ = true;
     return true;
   }
 
@@ -182,11 +203,11 @@ class Walker {
       if (++judged_ > kMostRules) return give_up();
       registers_ = {};
       link_register_.reset();
-      const auto [match, verdicts] = judge(rule);
+      const auto [match, leads] = judge(rule);
       if (match == Truth::no) continue;
-      const bool certain = match == Truth::yes && verdicts.size() == 1;
-      for (const auto& verdict : verdicts) {
-        const auto [ends, leaves] = follow(verdict, depth);
+      const bool certain = match == Truth::yes && leads.size() == 1;
+      for (const auto& lead : leads) {
+        const auto [ends, leaves] = follow(lead, depth);
         if (!certain) {
           may_leave = may_leave || leaves;
         } else if (ends) {
@@ -203,10 +224,15 @@ class Walker {
     bool ends = false;    // nothing comes back to this chain, nor to one before it
     bool leaves = false;  // the packet leaves this chain
   };
-  Followed follow(const NftVerdict& verdict, std::size_t depth) {
+  Followed follow(const Lead& lead, std::size_t depth) {
+    const auto& verdict = lead.verdict;
     switch (verdict.code) {
       case NftVerdictCode::accept:
       case NftVerdictCode::drop:
+        if (lead.translates) {
+          can_translate_ = true;
+          return {.ends = true};
+        }
         note(verdict.code == NftVerdictCode::accept);
         return {.ends = true};
       case NftVerdictCode::give_back:
@@ -223,19 +249,18 @@ class Walker {
   }
 
   // Whether the rule's conditions hold, and where it leads: to one of these.
-  std::pair<Truth, std::vector<NftVerdict>> judge(const FilterRule& rule) {
+  std::pair<Truth, Leads> judge(const FilterRule& rule) {
     auto match = Truth::yes;
-    std::vector<NftVerdict> verdicts;
+    Leads leads;
     for (const auto& expression : rule.expressions) {
-      const auto holds =
-          std::visit([&](const auto& one) { return apply(one, verdicts); }, expression);
+      const auto holds = std::visit([&](const auto& one) { return apply(one, leads); }, expression);
       match = std::min(match, holds);
       if (match == Truth::no) break;
     }
-    return {match, std::move(verdicts)};
+    return {match, std::move(leads)};
   }
 
-  Truth apply(const netlink::NftPayload& one, std::vector<NftVerdict>& /*verdicts*/) {
+  Truth apply(const netlink::NftPayload& one, Leads& /*leads*/) {
     auto header = one.header == netlink::NftHeader::network     ? network_header(packet_)
                   : one.header == netlink::NftHeader::transport ? transport_header(packet_)
                                                                 : std::vector<Known>();
@@ -244,7 +269,7 @@ class Walker {
     store(one.target, {begin, begin + static_cast<std::ptrdiff_t>(one.size)});
     return Truth::yes;
   }
-  Truth apply(const netlink::NftMeta& one, std::vector<NftVerdict>& /*verdicts*/) {
+  Truth apply(const netlink::NftMeta& one, Leads& /*leads*/) {
     constexpr std::uint32_t kInLink = 4;  // NFT_META_IIF
     constexpr std::uint32_t kOutLink = 5;
     constexpr std::uint32_t kInLinkName = 6;
@@ -264,7 +289,7 @@ class Walker {
       link_register_ = *one.target;
     return Truth::yes;
   }
-  Truth apply(const netlink::NftCt& one, std::vector<NftVerdict>& /*verdicts*/) {
+  Truth apply(const netlink::NftCt& one, Leads& /*leads*/) {
     constexpr std::uint32_t kEstablished = 1 << 1;  // NF_CT_STATE_BIT()
     constexpr std::uint32_t kNew = 1 << 3;
     std::vector<Known> value(16);
@@ -275,7 +300,7 @@ class Walker {
     store(one.target, value);
     return Truth::yes;
   }
-  Truth apply(const netlink::NftBitwise& one, std::vector<NftVerdict>& /*verdicts*/) {
+  Truth apply(const netlink::NftBitwise& one, Leads& /*leads*/) {
     auto value = registers_.load(one.source, one.size);
     for (std::size_t i = 0; i < value.size() && i < one.mask.size() && i < one.flip.size(); ++i) {
       if (one.mask[i] == 0) value[i] = 0;
@@ -284,7 +309,7 @@ class Walker {
     store(one.target, value);
     return Truth::yes;
   }
-  Truth apply(const netlink::NftCompare& one, std::vector<NftVerdict>& /*verdicts*/) {
+  Truth apply(const netlink::NftCompare& one, Leads& /*leads*/) {
     using Op = netlink::NftCompare::Op;
     const auto value = registers_.load(one.source, one.data.size());
     if (one.op == Op::equal || one.op == Op::not_equal) {
@@ -305,7 +330,7 @@ class Walker {
         return truth_of(*order >= 0);
     }
   }
-  Truth apply(const netlink::NftLookup& one, std::vector<NftVerdict>& verdicts) {
+  Truth apply(const netlink::NftLookup& one, Leads& leads) {
     const auto* const set = table_.set(one.set);
     if (one.target && *one.target != netlink::kNftVerdictRegister) {
       store(*one.target, std::vector<Known>(16));
@@ -320,34 +345,44 @@ class Walker {
     for (const auto& [truth, element] : matches_in(*set, one.source)) {
       found = std::max(found, truth);
       const auto* verdict = element->data ? std::get_if<NftVerdict>(&*element->data) : nullptr;
-      if (one.target && verdict != nullptr) verdicts.push_back(*verdict);
+      if (one.target && verdict != nullptr) leads.push_back({.verdict = *verdict});
     }
     return one.inverted ? opposite(found) : found;
   }
-  Truth apply(const netlink::NftImmediate& one, std::vector<NftVerdict>& verdicts) {
+  Truth apply(const netlink::NftImmediate& one, Leads& leads) {
     if (const auto* verdict = std::get_if<NftVerdict>(&one.data))
-      verdicts.push_back(*verdict);
+      leads.push_back({.verdict = *verdict});
     else
       store(one.target, known(std::get<netlink::Bytes>(one.data)));
     return Truth::yes;
   }
-  Truth apply(const netlink::NftFib& one, std::vector<NftVerdict>& /*verdicts*/) {
-    store(one.target, std::vector<Known>(16));
+  Truth apply(const netlink::NftFib& one, Leads& /*leads*/) {
+    constexpr std::uint32_t kLocal = 2;  // RTN_LOCAL
+    const bool of_destination =
+        one.result == netlink::NftFib::kAddressType && one.flags == netlink::NftFib::kDestination;
+    store(one.target,
+          of_destination && packet_.to_here ? number_of(kLocal) : std::vector<Known>(16));
     return Truth::yes;
   }
-  static Truth apply(const netlink::NftReject& /*one*/, std::vector<NftVerdict>& verdicts) {
-    verdicts.push_back({.code = NftVerdictCode::drop, .chain = {}});
+  static Truth apply(const netlink::NftReject& /*one*/, Leads& leads) {
+    leads.push_back(kDropped);
     return Truth::yes;
   }
-  // The target of iptables that rejects says so by its name.
-  Truth apply(const netlink::NftOtherExpression& one, std::vector<NftVerdict>& verdicts) {
+  static Truth apply(const netlink::NftNat& one, Leads& leads) {
+    if (one.destination) leads.push_back(kTranslated);
+    return Truth::yes;
+  }
+  static Truth apply(const netlink::NftRedirect& /*one*/, Leads& leads) {
+    leads.push_back(kTranslated);
+    return Truth::yes;
+  }
+  // The targets of iptables that reject and translate say so by their names.
+  Truth apply(const netlink::NftOtherExpression& one, Leads& leads) {
     constexpr auto kHarmless =
         std::to_array<std::string_view>({"log", "notrack", "dynset", "last", "objref", "tproxy"});
     if (one.name == "target") {
-      constexpr std::string_view kReject("REJECT\0", 7);
-      const std::string_view data(reinterpret_cast<const char*>(one.data.data()), one.data.size());
-      if (data.find(kReject) != data.npos)
-        verdicts.push_back({.code = NftVerdictCode::drop, .chain = {}});
+      if (is_target(one, "REJECT")) leads.push_back(kDropped);
+      if (is_target(one, "DNAT") || is_target(one, "REDIRECT")) leads.push_back(kTranslated);
       return Truth::yes;
     }
     if (std::ranges::find(kHarmless, one.name) != kHarmless.end()) return Truth::yes;
@@ -356,10 +391,8 @@ class Walker {
     link_register_.reset();
     return Truth::maybe;
   }
-  // Counters, and address translations, which the packet survives.
-  static Truth apply(const auto& /*other*/, std::vector<NftVerdict>& /*verdicts*/) {
-    return Truth::yes;
-  }
+  // Counters, and translations of sources.
+  static Truth apply(const auto& /*other*/, Leads& /*leads*/) { return Truth::yes; }
 
   using Matches = std::vector<std::pair<Truth, const netlink::NftElement*>>;
 
@@ -421,13 +454,19 @@ class Walker {
   std::size_t judged_ = 0;
   bool can_accept_ = false;
   bool can_drop_ = false;
+  bool can_translate_ = false;
 };
 
 }  // namespace
 
 FirewallFate fate_in(const FirewallTable& table, const std::string& chain, bool policy_accepts,
                      const FirewallPacket& packet) {
-  return Walker(table, packet).run(chain, policy_accepts);
+  return Walker(table, packet).fate(chain, policy_accepts);
+}
+
+FirewallTranslation translation_in(const FirewallTable& table, const std::string& chain,
+                                   const FirewallPacket& packet) {
+  return Walker(table, packet).translation(chain);
 }
 
 }  // namespace ipvsproxier::ipset

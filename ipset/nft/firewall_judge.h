@@ -28,9 +28,12 @@ struct FirewallPacket {
   std::optional<std::uint16_t> destination_port;
   bool is_new = true;          // else of an established connection
   bool from_elsewhere = true;  // it did not come over the link lo; none goes out there
+  bool to_here = false;        // its destination is an address of this node
 };
 
 enum class FirewallFate : std::uint8_t { passes, may_drop, drops };
+// Whether a chain of type nat gives a packet another destination.
+enum class FirewallTranslation : std::uint8_t { none, possible, certain };
 
 // What stands in the table of the chain; nullptr: it is not there, or could not be read.
 struct FirewallTable {
@@ -40,5 +43,7 @@ struct FirewallTable {
 
 FirewallFate fate_in(const FirewallTable& table, const std::string& chain, bool policy_accepts,
                      const FirewallPacket& packet);
+FirewallTranslation translation_in(const FirewallTable& table, const std::string& chain,
+                                   const FirewallPacket& packet);
 
 }  // namespace ipvsproxier::ipset

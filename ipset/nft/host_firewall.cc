@@ -2,17 +2,23 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <functional>
 #include <map>
 #include <set>
 #include <string_view>
+#include <tuple>
 #include <utility>
+#include <variant>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "ipset/nft/firewall_judge.h"
+#include "ipset/nft/legacy_judge.h"
 #include "ipset/nftables/nft_set_elements.h"
 #include "ipset/nftables/nft_table_claim.h"
+#include "ipset/rules/nft_catalog.h"
 #include "ipset/sets/printable_name.h"
 
 namespace ipvsproxier::ipset {
@@ -30,6 +36,7 @@ constexpr std::int32_t kIpvsAnswers = 99;
 // Of a client: one of those that systems choose by themselves (net/ipv4/ip_local_port_range).
 constexpr std::uint16_t kClientPort = 40000;
 constexpr std::size_t kNamedAddresses = 8;
+constexpr std::size_t kMostFirewallPorts = 512;  // judged for each chain that translates
 // Of a set of others that is judged: a larger one counts as unknown, for it is looked at for every
 // packet.
 constexpr std::size_t kMostElements = 20'000;
@@ -41,14 +48,15 @@ constexpr std::uint16_t kLastNodePort = 32767;
 struct Passing {
   NftHook hook;
   std::string_view what;
-  std::string_view rule;  // that lets it pass; "": by addresses
+  std::string_view states;        // of packets that a rule lets pass; "": by addresses
+  std::string_view legacy_chain;  // of the table filter
 };
 constexpr std::array<Passing, 5> kPassings = {{
-    {NftHook::prerouting, "what comes for Services", ""},
-    {NftHook::input, "what comes for Services", ""},
-    {NftHook::forward, "what pods answer", "ct state established,related accept"},
-    {NftHook::output, "what IPVS sends to pods", "ct state new,established,related accept"},
-    {NftHook::postrouting, "what IPVS sends to pods", "ct state new,established,related accept"},
+    {NftHook::prerouting, "what comes for Services", "", ""},
+    {NftHook::input, "what comes for Services", "", "INPUT"},
+    {NftHook::forward, "what pods answer", "established,related", "FORWARD"},
+    {NftHook::output, "what IPVS sends to pods", "new,established,related", "OUTPUT"},
+    {NftHook::postrouting, "what IPVS sends to pods", "new,established,related", ""},
 }};
 
 const Passing* passing_of(const netlink::NftBase& base) {
@@ -74,6 +82,7 @@ FirewallPacket packet_of(const FirewallSample& sample, const netlink::NftBase& b
     packet.source_port = kClientPort;
     packet.destination = sample.address;
     packet.destination_port = sample.port;
+    packet.to_here = true;
   } else if (base.hook == NftHook::forward) {
     packet.is_new = false;
     packet.destination_port = kClientPort;
@@ -101,7 +110,8 @@ FirewallPacket any_packet(Family family, const netlink::NftBase& base) {
           .source_port = {},
           .destination_port = {},
           .is_new = base.hook != NftHook::forward,
-          .from_elsewhere = base.hook != NftHook::output && base.hook != NftHook::postrouting};
+          .from_elsewhere = base.hook != NftHook::output && base.hook != NftHook::postrouting,
+          .to_here = base.hook == NftHook::prerouting || base.hook == NftHook::input};
 }
 
 std::vector<FirewallSample> some_of(const std::vector<FirewallSample>& samples, Family family) {
@@ -163,27 +173,74 @@ void note_fate(FirewallFate fate, Judged& judged) {
   judged.drops = judged.drops || fate == FirewallFate::drops;
 }
 
-Judged judge_chain(ReadTable& table, NftFamily family_of_table, const std::string& name,
-                   const netlink::NftBase& base, const std::vector<FirewallSample>& samples) {
+using Judge = std::function<FirewallFate(const FirewallPacket&)>;
+
+Judged judge_chain(const std::vector<Family>& families, const netlink::NftBase& base,
+                   const std::vector<FirewallSample>& samples, const Judge& judge) {
   Judged judged;
-  const auto view = table.view();
   const bool comes = base.hook == NftHook::prerouting || base.hook == NftHook::input;
   const bool some_serve = std::ranges::any_of(
       samples, [](const FirewallSample& sample) { return sample.server.has_value(); });
-  for (const auto family : netlink::kFamilies) {
-    if (!has_family(family_of_table, family)) continue;
+  for (const auto family : families) {
     const auto some = some_of(samples, family);
     if (some.empty() && samples.empty()) {
-      const auto fate = fate_in(view, name, base.accepts, any_packet(family, base));
+      const auto fate = judge(any_packet(family, base));
       note_fate(fate, judged);
       if (fate != FirewallFate::passes) judged.families.insert(family);
     }
     for (const auto& sample : some) {
       if (!comes && !sample.server && some_serve) continue;  // IPVS sends nothing on
-      const auto fate = fate_in(view, name, base.accepts, packet_of(sample, base));
+      const auto fate = judge(packet_of(sample, base));
       note_fate(fate, judged);
       if (fate != FirewallFate::passes) judged.dropped.push_back(sample);
     }
+  }
+  return judged;
+}
+
+std::vector<Family> families_of(NftFamily table) {
+  std::vector<Family> families;
+  for (const auto family : netlink::kFamilies)
+    if (has_family(table, family)) families.push_back(family);
+  return families;
+}
+
+// Whether the chain is asked for destinations before one of ours has settled them.
+bool may_take(const netlink::NftBase& base, PacketFilter filter) {
+  const bool translates =
+      base.type == "nat" && (base.hook == NftHook::prerouting || base.hook == NftHook::output);
+  if (filter == PacketFilter::iptables) return translates;
+  return translates && base.priority <= hook_of("prerouting")->priority;
+}
+
+// Of each protocol and port one: host ports are those of all addresses.
+std::vector<FirewallSample> one_of_each_port(const std::vector<FirewallSample>& samples,
+                                             NftFamily table) {
+  std::set<std::tuple<Family, netlink::Protocol, std::uint16_t>> seen;
+  std::vector<FirewallSample> some;
+  for (const auto& sample : samples) {
+    const auto family = sample.address.family();
+    if (has_family(table, family) && !is_node_port(sample) &&
+        seen.emplace(family, sample.protocol, sample.port).second)
+      some.push_back(sample);
+    if (some.size() == kMostFirewallPorts) break;
+  }
+  return some;
+}
+
+// Packets of clients, or of this node, to virtual services.
+Judged judge_destinations(ReadTable& table, NftFamily family, const std::string& name,
+                          const netlink::NftBase& base,
+                          const std::vector<FirewallSample>& samples) {
+  Judged judged;
+  const auto view = table.view();
+  for (const auto& sample : one_of_each_port(samples, family)) {
+    auto packet = packet_of(sample, {.type = "nat", .hook = NftHook::prerouting, .priority = 0});
+    packet.from_elsewhere = base.hook == NftHook::prerouting;
+    const auto translation = translation_in(view, name, packet);
+    if (translation == FirewallTranslation::none) continue;
+    judged.drops = judged.drops || translation == FirewallTranslation::certain;
+    judged.dropped.push_back(sample);
   }
   return judged;
 }
@@ -192,50 +249,109 @@ std::string_view word_of(Family family) {
   return family == Family::ipv4 ? "ip" : "ip6";
 }
 
-// "ip daddr { 10.96.0.1, 10.96.0.10 } accept", for each family and for node ports.
-std::vector<std::string> rules_by_address(const Judged& judged) {
-  std::vector<std::string> rules;
+// What of the samples a chain has to let pass.
+struct Needed {
+  std::map<Family, std::vector<std::string>> addresses;
+  std::set<netlink::Protocol> node_ports;  // of them
+};
+
+Needed needed_by(const Judged& judged) {
   std::map<Family, std::set<netlink::IpAddress>> addresses;
-  bool node_ports = false;
+  Needed needed;
   for (const auto& sample : judged.dropped) {
-    const bool is_node_port = sample.port >= kFirstNodePort && sample.port <= kLastNodePort;
-    node_ports = node_ports || is_node_port;
     auto& of_family = addresses[sample.address.family()];
-    if (!is_node_port && of_family.size() < kNamedAddresses) of_family.insert(sample.address);
+    if (is_node_port(sample))
+      needed.node_ports.insert(sample.protocol);
+    else if (of_family.size() < kNamedAddresses)
+      of_family.insert(sample.address);
   }
-  for (const auto family : judged.families)
-    rules.push_back(fmt::format("{} daddr {{ SERVICE ADDRESSES }} accept", word_of(family)));
-  for (const auto& [family, some] : addresses) {
-    if (some.empty()) continue;
-    std::vector<std::string> texts;
-    for (const auto& address : some) texts.push_back(address.to_string());
-    rules.push_back(
-        fmt::format("{} daddr {{ {} }} accept", word_of(family), fmt::join(texts, ", ")));
-  }
-  if (node_ports)
-    rules.push_back(fmt::format("meta l4proto {{ tcp, udp, sctp }} th dport {}-{} accept",
-                                kFirstNodePort, kLastNodePort));
+  for (const auto family : judged.families) needed.addresses[family] = {"SERVICE ADDRESSES"};
+  for (const auto& [family, some] : addresses)
+    for (const auto& address : some) needed.addresses[family].push_back(address.to_string());
+  return needed;
+}
+
+// "nft insert rule inet host c ip daddr { 10.96.0.1, 10.96.0.10 } accept", for each family and for
+// node ports.
+std::vector<std::string> nft_rules_for(const std::string& place, const Passing& passing,
+                                       const Judged& judged) {
+  const auto insert = "nft insert rule " + place;
+  if (!passing.states.empty())
+    return {fmt::format("{} ct state {} accept", insert, passing.states)};
+  const auto needed = needed_by(judged);
+  std::vector<std::string> rules;
+  for (const auto& [family, addresses] : needed.addresses)
+    rules.push_back(fmt::format("{} {} daddr {{ {} }} accept", insert, word_of(family),
+                                fmt::join(addresses, ", ")));
+  if (!needed.node_ports.empty())
+    rules.push_back(fmt::format("{} meta l4proto {{ tcp, udp, sctp }} th dport {}-{} accept",
+                                insert, kFirstNodePort, kLastNodePort));
   return rules;
 }
 
-FirewallWarning warning_of(const std::string& place, const netlink::NftBase& base,
-                           const Passing& passing, const Judged& judged) {
-  auto rules = passing.rule.empty() ? rules_by_address(judged)
-                                    : std::vector<std::string>{std::string(passing.rule)};
-  for (auto& rule : rules) rule = fmt::format("nft insert rule {} {}", place, rule);
-  std::string example;
-  if (!judged.dropped.empty()) {
-    const auto& one = judged.dropped.front();
-    example = fmt::format(" (of {})", netlink::to_string(one.address, one.port));
+bool leads_to_ours(const Rule& rule) {
+  const auto* jump = std::get_if<JumpTarget>(&rule.target);
+  const auto* foreign = std::get_if<ForeignTarget>(&rule.target);
+  if (foreign != nullptr) jump = std::get_if<JumpTarget>(&foreign->action);
+  return jump != nullptr && jump->chain.starts_with("KUBE-");
+}
+
+// "iptables-legacy -I INPUT 4 -d 10.96.0.1,10.96.0.10 -j ACCEPT": behind the rules that lead to
+// ours, which hold source ranges.
+std::vector<std::string> legacy_rules_for(Family family, const Passing& passing,
+                                          const std::vector<Rule>& chain, const Judged& judged) {
+  const auto first = std::ranges::find_if_not(chain, leads_to_ours) - chain.begin() + 1;
+  const auto insert =
+      fmt::format("{} -I {}{}", family == Family::ipv4 ? "iptables-legacy" : "ip6tables-legacy",
+                  passing.legacy_chain, first == 1 ? "" : fmt::format(" {}", first));
+  if (!passing.states.empty()) {
+    std::string states(passing.states);
+    std::ranges::transform(states, states.begin(), [](char letter) {
+      return static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
+    });
+    return {fmt::format("{} -m conntrack --ctstate {} -j ACCEPT", insert, states)};
   }
+  const auto needed = needed_by(judged);
+  std::vector<std::string> rules;
+  for (const auto& [_, addresses] : needed.addresses)
+    rules.push_back(fmt::format("{} -d {} -j ACCEPT", insert, fmt::join(addresses, ",")));
+  for (const auto protocol : needed.node_ports)
+    rules.push_back(fmt::format("{} -p {} --dport {}:{} -j ACCEPT", insert,
+                                netlink::to_lower_string(protocol), kFirstNodePort, kLastNodePort));
+  return rules;
+}
+
+std::string example_of(const Judged& judged) {
+  if (judged.dropped.empty()) return "";
+  const auto& one = judged.dropped.front();
+  return fmt::format(" (of {})", netlink::to_string(one.address, one.port));
+}
+
+// `title`: of the chain, with its kind.
+FirewallWarning drop_warning(std::string chain, const std::string& title, bool by_policy,
+                             const Passing& passing, const Judged& judged,
+                             const std::vector<std::string>& rules) {
   return {.drops = judged.drops,
-          .chain = place,
+          .chain = std::move(chain),
           .text = fmt::format(
-              "nf_tables chain {} {} {}{}{}, and no rule of another table can let it through; add: "
-              "{}{}",
-              place, judged.drops ? "drops" : "may drop", passing.what, example,
-              base.accepts ? "" : " by its policy", fmt::join(rules, "; "),
-              passing.rule.empty() ? "; with all addresses of Services" : "")};
+              "{} {} {}{}{}, and no rule of another table can let it through; add: {}{}", title,
+              judged.drops ? "drops" : "may drop", passing.what, example_of(judged),
+              by_policy ? " by its policy" : "", fmt::join(rules, "; "),
+              passing.states.empty() ? "; with all addresses of Services" : "")};
+}
+
+FirewallWarning take_warning(const std::string& place, const Judged& judged, PacketFilter filter) {
+  const auto* const remedy =
+      filter == PacketFilter::iptables
+          ? "no rule of iptables can keep it: give the host port another number, or run the daemon "
+            "with --packet-filter=nftables"
+          : "the chain comes before ours: give it a priority above that of ours";
+  return {
+      .drops = judged.drops,
+      .chain = place + " (destinations)",
+      .text = fmt::format("nf_tables chain {} {} what comes for Services{} to another "
+                          "destination, and {}",
+                          place, judged.drops ? "takes" : "may take", example_of(judged), remedy)};
 }
 
 bool is_ours(const netlink::NftTableKey& key, const FilterContents& contents) {
@@ -246,26 +362,69 @@ bool is_ours(const netlink::NftTableKey& key, const FilterContents& contents) {
 
 }  // namespace
 
+bool is_node_port(const FirewallSample& sample) {
+  return sample.port >= kFirstNodePort && sample.port <= kLastNodePort;
+}
+
 netlink::Result<std::vector<FirewallWarning>> find_firewall_warnings(
-    FilterTable& nftables, const std::vector<FirewallSample>& samples) {
+    FilterTable& nftables, PacketFilter filter, const std::vector<FirewallSample>& samples) {
   const auto tables = nftables.list_tables();
   if (!tables) return tables.error();
   std::vector<FirewallWarning> warnings;
   for (const auto& key : *tables) {
-    if (!has_family(key.family, Family::ipv4) && !has_family(key.family, Family::ipv6)) continue;
+    const auto families = families_of(key.family);
+    if (families.empty()) continue;
     auto frame = nftables.list_frame(key);
     if (!frame || !*frame || (*frame)->flags.dormant || is_ours(key, **frame)) continue;
     ReadTable table(nftables, key, **std::move(frame));
     for (const auto& [name, chain] : table.contents().chains) {
       const auto* const passing = chain.base ? passing_of(*chain.base) : nullptr;
       if (passing == nullptr) continue;
-      const auto judged = judge_chain(table, key.family, name, *chain.base, samples);
-      if (!judged.dropped.empty() || !judged.families.empty())
-        warnings.push_back(warning_of(printable_name(netlink::to_string(key) + " " + name),
-                                      *chain.base, *passing, judged));
+      const auto place = printable_name(netlink::to_string(key) + " " + name);
+      const auto& base = *chain.base;
+      const auto judge = [&, name = name](const FirewallPacket& packet) {
+        return fate_in(table.view(), name, base.accepts, packet);
+      };
+      if (const auto judged = judge_chain(families, base, samples, judge);
+          !judged.dropped.empty() || !judged.families.empty())
+        warnings.push_back(drop_warning(place, "nf_tables chain " + place, !base.accepts, *passing,
+                                        judged, nft_rules_for(place, *passing, judged)));
+      if (!may_take(base, filter)) continue;
+      if (const auto judged = judge_destinations(table, key.family, name, base, samples);
+          !judged.dropped.empty())
+        warnings.push_back(take_warning(place, judged, filter));
     }
   }
   std::ranges::sort(warnings);
+  return warnings;
+}
+
+std::vector<FirewallWarning> find_legacy_warnings(Family family, const WholeTable& table,
+                                                  PacketFilter filter,
+                                                  const std::vector<FirewallSample>& samples) {
+  std::vector<FirewallWarning> warnings;
+  for (const auto& passing : kPassings) {
+    const std::string chain(passing.legacy_chain);
+    const auto policy = table.policies.find(chain);
+    const auto rules = table.chains.find(chain);
+    if (policy == table.policies.end() || rules == table.chains.end()) continue;
+    // Ours will stand there and accept what pods answer.
+    if (passing.hook == NftHook::forward && filter == PacketFilter::iptables &&
+        !table.chains.contains(std::string(kForwardChain)))
+      continue;
+    const netlink::NftBase base{.type = "filter", .hook = passing.hook, .priority = 0};
+    const auto judged = judge_chain({family}, base, samples, [&](const FirewallPacket& packet) {
+      return fate_in(table, chain, packet);
+    });
+    const bool by_policy = policy->second == Verdict::drop;
+    if ((judged.dropped.empty() && judged.families.empty()) || (!judged.drops && !by_policy))
+      continue;
+    const auto word = netlink::to_string(family);
+    warnings.push_back(drop_warning(fmt::format("legacy {} {}", word, chain),
+                                    fmt::format("legacy {} table filter: chain {}", word, chain),
+                                    by_policy, passing, judged,
+                                    legacy_rules_for(family, passing, rules->second, judged)));
+  }
   return warnings;
 }
 

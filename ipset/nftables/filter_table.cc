@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <utility>
+#include <variant>
 
 namespace ipvsproxier::ipset {
 
@@ -33,6 +34,21 @@ Result<std::optional<std::vector<NftElement>>> all_elements(FilterTable& filter,
 }
 
 }  // namespace
+
+std::vector<netlink::NftOp> removal_of_lookups(const NftTableKey& table,
+                                               const FilterContents& contents,
+                                               const std::string& set) {
+  const auto looks = [&](const netlink::NftExpression& one) {
+    const auto* const lookup = std::get_if<netlink::NftLookup>(&one);
+    return lookup != nullptr && lookup->set == set;
+  };
+  std::vector<netlink::NftOp> ops;
+  for (const auto& [name, chain] : contents.chains)
+    for (const auto& rule : chain.rules)
+      if (std::ranges::any_of(rule.expressions, looks))
+        ops.emplace_back(netlink::NftDeleteRule{table, name, rule.handle});
+  return ops;
+}
 
 Result<std::optional<std::vector<NftElement>>> FilterTable::list_elements(const NftTableKey& table,
                                                                           const std::string& set) {

@@ -41,6 +41,11 @@ struct FilterContents {
   std::map<std::string, FilterSet> sets;
 };
 
+// What removes the rules that look into a set, which keep it from going.
+std::vector<netlink::NftOp> removal_of_lookups(const netlink::NftTableKey& table,
+                                               const FilterContents& contents,
+                                               const std::string& set);
+
 class FilterTable {
  public:
   virtual ~FilterTable() = default;

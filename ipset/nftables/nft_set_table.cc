@@ -1,6 +1,7 @@
 #include "ipset/nftables/nft_set_table.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -17,7 +18,6 @@ using netlink::NftAddChain;
 using netlink::NftAddSet;
 using netlink::NftAddTable;
 using netlink::NftDeleteSet;
-using netlink::NftFlushChain;
 using netlink::NftUnit;
 
 // Listings in parts, disturbed, before one at once.
@@ -31,21 +31,6 @@ std::optional<SetSpec> spec_of(const std::string& name) {
     for (const auto id : kNftSetIds)
       if (set_name(id, family) == name) return set_spec(id, family);
   return std::nullopt;
-}
-
-// The chains of which a rule looks into the set.
-std::vector<std::string> chains_with(const FilterContents& contents, const std::string& set) {
-  const auto looks = [&](const netlink::NftExpression& one) {
-    const auto* const lookup = std::get_if<netlink::NftLookup>(&one);
-    return lookup != nullptr && lookup->set == set;
-  };
-  std::vector<std::string> chains;
-  for (const auto& [name, chain] : contents.chains)
-    if (std::ranges::any_of(chain.rules, [&](const FilterRule& rule) {
-          return std::ranges::any_of(rule.expressions, looks);
-        }))
-      chains.push_back(name);
-  return chains;
 }
 
 // A removal of what is not there has nothing to do.
@@ -88,8 +73,8 @@ Status NftSetTable::ensure(const SetSpec& spec) {
     const auto has = (*frame)->sets.find(wanted.name);
     if (has != (*frame)->sets.end()) {
       if (has->second.spec == wanted) return {};
-      for (const auto& chain : chains_with(**frame, wanted.name))
-        unit.ops.emplace_back(NftFlushChain{table, chain});
+      std::ranges::move(removal_of_lookups(table, **frame, wanted.name),
+                        std::back_inserter(unit.ops));
       unit.ops.emplace_back(NftDeleteSet{table, wanted.name});
     }
   }

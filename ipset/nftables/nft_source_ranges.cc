@@ -135,8 +135,13 @@ Result<std::optional<NftSourceRanges::Chains>> NftSourceRanges::services(netlink
   for (const auto& element : restricted->value_or(std::vector<netlink::NftElement>{})) {
     const auto service = restricted_by(element);
     if (!service) continue;
-    const auto chain = (*frame)->chains.find(ranges_name(*service));
-    if (chain == (*frame)->chains.end() || chain->second.base) continue;
+    const auto name = ranges_name(*service);
+    const auto chain = (*frame)->chains.find(name);
+    const auto set = (*frame)->sets.find(name);
+    const bool is_whole = chain != (*frame)->chains.end() && !chain->second.base &&
+                          set != (*frame)->sets.end() &&
+                          set->second.spec == ranges_set_of(*service);
+    if (!is_whole) continue;
     auto& rules = services.emplace_back(*service, std::vector<Rule>{}).second;
     for (const auto& rule : chain->second.rules) rules.push_back(rule_in(rule.expressions, family));
   }
@@ -205,8 +210,27 @@ Status NftSourceRanges::settle(const RestrictedService& service, std::set<IpPref
 Status NftSourceRanges::write(const RestrictedService& service, const std::set<IpPrefix>& ranges) {
   auto unit = whole_of(service, ranges);
   auto status = commit(unit);
-  if (status || status.error().kind != ErrorKind::already) return status;
+  if (status || is_lost(status)) return status;
+  const auto found = table_.find_set(nft_table_of(service.address.family()), ranges_name(service));
+  if (found && *found && *found != ranges_set_of(service)) return replace(service, ranges);
+  if (status.error().kind != ErrorKind::already) return status;
   // The map sends its packets somewhere else.
+  unit.ops.insert(unit.ops.end() - 1, leave_map(service));
+  return commit(std::move(unit));
+}
+
+// Somebody made the set again, of another type. Rules of others that look into it go with it.
+Status NftSourceRanges::replace(const RestrictedService& service,
+                                const std::set<IpPrefix>& ranges) {
+  const auto table = nft_table_of(service.address.family());
+  const auto name = ranges_name(service);
+  const auto frame = table_.list_frame(table);
+  if (!frame) return frame.error();
+  NftUnit unit{removal_of_lookups(table, frame->value_or(FilterContents{}), name)};
+  unit.ops.emplace_back(NftDeleteSet{table, name});
+  std::ranges::move(whole_of(service, ranges).ops, std::back_inserter(unit.ops));
+  auto status = commit(unit);
+  if (status || status.error().kind != ErrorKind::already) return status;
   unit.ops.insert(unit.ops.end() - 1, leave_map(service));
   return commit(std::move(unit));
 }

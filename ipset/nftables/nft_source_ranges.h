@@ -30,10 +30,10 @@ class NftSourceRanges {
   // Restricted virtual services, with the rules of their chains.
   using Chains = std::vector<std::pair<RestrictedService, std::vector<Rule>>>;
 
-  // Those that the map leads to their chains; nullopt without the map.
+  // Those that the map leads to their chains, and that have a set of ours; nullopt without the map.
   netlink::Result<std::optional<Chains>> services(netlink::Family family);
-  // The ranges of one; empty if it has no set, intervals that are no prefixes, or a chain with
-  // other rules than ours.
+  // The ranges of one; empty if its set is gone, or has intervals that are no prefixes, or a chain
+  // with other rules than ours.
   netlink::Result<std::set<netlink::IpPrefix>> read(const RestrictedService& service,
                                                     const std::vector<Rule>& chain);
   // Those of all; nullopt without the map. Remembers them.
@@ -58,6 +58,8 @@ class NftSourceRanges {
  private:
   netlink::Status write(const RestrictedService& service,
                         const std::set<netlink::IpPrefix>& ranges);
+  netlink::Status replace(const RestrictedService& service,
+                          const std::set<netlink::IpPrefix>& ranges);
   netlink::Status commit(netlink::NftUnit unit);
 
   FilterTable& table_;

@@ -187,10 +187,15 @@ class Catalog {
     return rules;
   }
 
+  // On an address that another link has only ports of Services are ours: the map leads each to
+  // itself.
   void settle_destination(std::vector<Rule>& rules) const {
-    if (parameters_.keep_destinations)
-      rules.push_back({.matches = {in_set(SetId::nft_vips, {Direction::dst})},
-                       .target = KeepDestinationTarget{}});
+    if (!parameters_.keep_destinations) return;
+    rules.push_back({.matches = {in_set(SetId::nft_vips, {Direction::dst})},
+                     .target = KeepDestinationTarget{}});
+    if (parameters_.non_empty.contains(SetId::nft_on_links))
+      rules.push_back(
+          {.target = DestinationMapTarget{.map = set_name(SetId::nft_on_links, family_)}});
   }
 
   std::vector<Rule> prerouting() const {

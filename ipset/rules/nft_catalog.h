@@ -11,7 +11,8 @@
 // output:      the same for packets of this node
 // prerouting:  packets of pods to virtual services of external policy Local go to the cluster IP;
 //              the destination of other packets to VIPs is settled, so that no later chain of
-//              another table (a hostPort) changes it. Output does both for packets of this node
+//              another table (a hostPort) changes it, and so is that of packets to ports of
+//              Services on addresses of other links. Output does both for packets of this node
 // postrouting: masquerades what input or output has marked, and endpoints that reach themselves
 //
 // The chain of a virtual service's source ranges drops packets or ends (nft_set_elements.h): who

@@ -52,6 +52,7 @@ constexpr std::array<SetRow, kSetIds.size() + kNftSetIds.size()> kRows = {{
     {SetId::nft_source_ranges, "restricted", SetKind::nft_source_ranges, ""},
     {SetId::nft_hairpins, "local_endpoints", SetKind::nft_hairpins, ""},
     {SetId::nft_in_cluster, "in_cluster", SetKind::nft_destinations, ""},
+    {SetId::nft_on_links, "on_links", SetKind::nft_destinations, ""},
     {SetId::nft_services, "services", SetKind::nft_services, ""},
     {SetId::nft_health_ports, "health_ports", SetKind::nft_ports, ""},
     {SetId::nft_vips, "vips", SetKind::nft_addresses, ""},

@@ -37,6 +37,7 @@ enum class SetId : std::uint8_t {
   nft_source_ranges,
   nft_hairpins,
   nft_in_cluster,
+  nft_on_links,
   nft_services,
   nft_health_ports,
   nft_vips,
@@ -64,8 +65,8 @@ inline constexpr std::array<SetId, 17> kSetIds = {
 };
 
 // Those of nf_tables.
-inline constexpr std::array<SetId, 6> kNftSetIds = {
-    SetId::nft_source_ranges, SetId::nft_hairpins,     SetId::nft_in_cluster,
+inline constexpr std::array<SetId, 7> kNftSetIds = {
+    SetId::nft_source_ranges, SetId::nft_hairpins,     SetId::nft_in_cluster, SetId::nft_on_links,
     SetId::nft_services,      SetId::nft_health_ports, SetId::nft_vips,
 };
 

@@ -89,7 +89,7 @@ struct WriterFact {
 
 // Something in the packet filter that drops what Services need.
 struct DropFact {
-  std::string place;  // "legacy IPv4 table filter, chain INPUT"
+  std::string place;  // "legacy IPv4 table mangle, chain INPUT"
   std::string what;   // "the policy is DROP"
   bool certain = true;
 

@@ -40,7 +40,6 @@ std::vector<DropFact> legacy_drops(netlink::Family family, ipset::Table table,
                                    const ipset::WholeTable& whole) {
   std::vector<DropFact> found;
   for (const auto& [chain, policy] : whole.policies) {
-    if (table == ipset::Table::filter && chain == "FORWARD") continue;
     const auto rules = whole.chains.find(chain);
     const auto* const reason =
         policy == ipset::Verdict::drop ? "its policy is DROP"

@@ -85,8 +85,11 @@ std::vector<IpPrefix> allowed_sources(const VipTraffic& vip) {
   return ranges;
 }
 
-void add_vip(const VipTraffic& vip, std::vector<SetElement>& elements) {
+void add_vip(const VipTraffic& vip, bool is_bound, std::vector<SetElement>& elements) {
   const auto& [address, protocol, port, fwmark] = vip.key;
+  if (!is_bound && vip.facet != Facet::node_port)
+    elements.emplace_back(SetId::nft_on_links,
+                          DestinationElement{address, protocol, port, address, port});
   elements.emplace_back(
       SetId::nft_services,
       ServiceElement{address, protocol, port, verdict_of(vip), !vip.source_ranges.empty()});
@@ -111,6 +114,7 @@ void join(VipTraffic& one, const VipTraffic& other) {
     one.source = other.source;
   else if (other.source != ClientSource::kept && other.source != one.source)
     one.source = ClientSource::masqueraded;
+  if (one.facet == Facet::node_port) one.facet = other.facet;
   if (!other.in_cluster) one.in_cluster.reset();
   one.drops_outside = one.drops_outside && other.drops_outside && one.in_cluster;
 }
@@ -126,7 +130,9 @@ std::map<netlink::VirtualServiceKey, VipTraffic> by_key(const std::vector<VipTra
 
 SetElements nftables_filter(const ServiceTraffic& traffic) {
   std::vector<SetElement> elements;
-  for (const auto& [key, vip] : by_key(traffic.vips)) add_vip(vip, elements);
+  for (const auto& [key, vip] : by_key(traffic.vips))
+    add_vip(vip, std::ranges::find(traffic.addresses, key.address) != traffic.addresses.end(),
+            elements);
   // The set has neither protocol nor port: the node's own address in it would masquerade all that
   // the node sends to itself.
   for (const auto& hairpin : traffic.hairpins)

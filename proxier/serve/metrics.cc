@@ -320,8 +320,10 @@ struct Metrics::State {
   Gauge& unreadable_flows =
       in.gauge("ipvsproxier_udp_flows_unreadable",
                "1 while stale UDP flows stay because the kernel does not list its flows");
-  Gauge& firewall = in.gauge("ipvsproxier_firewall_drops",
-                             "Chains of others in a packet filter that drop packets of Services");
+  Gauge& firewall =
+      in.gauge("ipvsproxier_firewall_drops",
+               "Chains of others in a packet filter that drop packets of Services, or give "
+               "them another destination");
   Gauge& agreement =
       in.gauge("ipvsproxier_last_full_agreement_timestamp_seconds",
                "When the whole kernel was last read and held, or then got, what it should hold");

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <map>
+#include <tuple>
 #include <utility>
 
 namespace ipvsproxier::sync {
@@ -10,6 +12,7 @@ namespace ipvsproxier::sync {
 namespace {
 
 constexpr std::chrono::seconds kBetweenLooks{1};
+constexpr std::size_t kMostPorts = 1024;  // of both families
 
 }  // namespace
 
@@ -17,11 +20,16 @@ std::vector<ipset::FirewallSample> firewall_samples(const plan::DesiredState& de
   std::map<netlink::Family, std::size_t> counts;
   for (const auto& [key, planned] : desired.services) ++counts[key.address.family()];
   std::map<netlink::Family, std::size_t> seen;
+  std::set<std::tuple<netlink::Family, netlink::Protocol, std::uint16_t>> ports;
   std::vector<ipset::FirewallSample> samples;
   for (const auto& [key, planned] : desired.services) {
     const auto family = key.address.family();
     const auto step = counts[family] / ipset::kMostFirewallSamples + 1;
-    if (seen[family]++ % step != 0 || key.fwmark != 0) continue;
+    if (key.fwmark != 0) continue;
+    const bool is_next = seen[family]++ % step == 0;
+    const bool is_new_port =
+        ports.size() < kMostPorts && ports.emplace(family, key.protocol, key.port).second;
+    if (!is_next && !is_new_port) continue;
     ipset::FirewallSample sample{
         .address = key.address, .protocol = key.protocol, .port = key.port, .server = {}};
     if (planned.servers.begin() != planned.servers.end()) {

@@ -23,7 +23,8 @@ namespace ipvsproxier::sync {
 using FindFirewallWarnings = std::function<netlink::Result<std::vector<ipset::FirewallWarning>>(
     const std::vector<ipset::FirewallSample>&)>;
 
-// Virtual services, each with a real server that it has; no more of a family than are judged.
+// Virtual services, each with a real server that it has: no more of a family than are judged, and
+// one for each protocol and port, which a host port may have as well.
 std::vector<ipset::FirewallSample> firewall_samples(const plan::DesiredState& desired);
 
 class FirewallWatch {

@@ -214,8 +214,8 @@ drops() {
   iptables -P FORWARD ACCEPT
   ip6tables -F OUTPUT
   [ $status = 1 ] && [ "$(grep -c '^limit' "$work/text")" = 2 ] &&
-    grep -q '^limit *legacy IPv4 table filter, chain INPUT: its policy is DROP' "$work/text" &&
-    grep -q '^limit *legacy IPv6 table filter, chain OUTPUT: a rule without' "$work/text" ||
+    grep -q '^limit *iptables: legacy IPv4 table filter: chain INPUT drops what comes for Services by its policy' "$work/text" &&
+    grep -q '^limit *iptables: legacy IPv6 table filter: chain OUTPUT drops what IPVS sends' "$work/text" ||
     { cat "$work/text"; return 1; }
 }
 

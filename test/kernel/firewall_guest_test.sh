@@ -63,14 +63,57 @@ found_at_start() {
 }
 legacy_policy() {
   stop_daemon
-  iptables -P FORWARD DROP
+  iptables-legacy -P FORWARD DROP
   start_daemon --packet-filter=nftables --ipvs-sync-period=5s
   until_true grep -qF 'warning: legacy IPv4 table filter: chain FORWARD drops what pods answer' "$work/log" && until_true drops 1 &&
     ! answers client 10.96.0.1 web &&
-    iptables -I FORWARD -m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT && all_pass && until_true drops 0
+    iptables-legacy -I FORWARD -m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT && all_pass && until_true drops 0
   local status=$?
-  iptables -F FORWARD
-  iptables -P FORWARD ACCEPT
+  iptables-legacy -F FORWARD
+  iptables-legacy -P FORWARD ACCEPT
+  return $status
+}
+
+# What the last warning about a legacy chain says to add.
+legacy_advice() {
+  sed -n 's/.*warning: legacy IPv4 table filter: chain .* drops .*; add: \(iptables-legacy .*\)/\1/p' "$work/log" | tail -1 |
+    sed 's/; with all addresses.*//; s/; iptables/\niptables/g'
+}
+passes_v4() { answers client 10.96.0.1 web && answers client 192.0.2.10 web && answers client 10.0.1.1:30080 web; }
+# FILTER CHAIN: rules, not a policy, drop what is not accepted; the daemon says so, and what it says helps.
+legacy_rules() {
+  stop_daemon
+  local status=1
+  "$daemon" --cleanup >/dev/null 2>&1
+  iptables-legacy -N HOST
+  iptables-legacy -A HOST -i lo -j ACCEPT
+  iptables-legacy -A HOST -p tcp -m multiport --dports 22,8443 -j ACCEPT
+  iptables-legacy -A HOST -p icmp -j ACCEPT
+  iptables-legacy -A HOST -j REJECT --reject-with icmp-host-prohibited
+  [ "$2" = INPUT ] && iptables-legacy -A INPUT -m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT
+  iptables-legacy -A "$2" -j HOST
+  start_daemon "--packet-filter=$1" --ipvs-sync-period=5s
+  until_true drops 1 && ! answers client 10.96.0.1 web &&
+    has "$("$ipvsctl" status)" "problem          legacy IPv4 table filter: chain $2 drops" &&
+    has "$("$ipvsctl" check --manifests "$work/objects.yaml" 2>&1)" "legacy IPv4 table filter: chain $2 drops" &&
+    legacy_advice >"$work/advice" && [ -s "$work/advice" ] && bash -e "$work/advice" && passes_v4 &&
+    until_true drops 0 && status=0
+  [ $status -eq 0 ] || { cat "$work/advice"; iptables-legacy -S; tail -5 "$work/log"; }
+  iptables-legacy -F "$2"
+  iptables-legacy -F HOST
+  iptables-legacy -X HOST
+  return $status
+}
+# With iptables ours let pass what pods answer, before rules and policies of others.
+legacy_forward_is_ours() {
+  stop_daemon
+  iptables-legacy -P FORWARD DROP
+  iptables-legacy -A FORWARD -j DROP
+  start_daemon --packet-filter=iptables --ipvs-sync-period=5s
+  until_true settled && until_true passes_v4 && sleep 2 && drops 0 && ! grep 'FORWARD drops' "$work/log"
+  local status=$?
+  iptables-legacy -F FORWARD
+  iptables-legacy -P FORWARD ACCEPT
   return $status
 }
 
@@ -83,5 +126,10 @@ check "a firewall in output is named, and its rule helps" in_output
 check "a firewall that lets Services pass is no warning" fine_from_the_start
 check "a firewall is found at the start" found_at_start
 check "a policy of legacy iptables is named, and its rule helps" legacy_policy
+for chain in INPUT FORWARD; do
+  check "nf_tables: rules of legacy $chain are named, and the rule helps" legacy_rules nftables $chain
+done
+check "iptables: rules of legacy INPUT are named, and the rule helps" legacy_rules iptables INPUT
+check "iptables: what legacy FORWARD drops is no warning" legacy_forward_is_ours
 stop_daemon
 finish

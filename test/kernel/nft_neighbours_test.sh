@@ -82,10 +82,45 @@ add set ip kube-ipvs vips { type inet_service; }
 add rule ip kube-ipvs input tcp dport @vips accept
 END
 }
+# Services with source ranges have a set each.
+ranges_of_other_type() {
+  local set=ranges_192.0.2.30_tcp_80
+  answers client 192.0.2.30 web || return 1
+  nft -f - <<END && mended && answers client 192.0.2.30 web
+flush chain ip kube-ipvs $set
+delete set ip kube-ipvs $set
+add set ip kube-ipvs $set { type ipv4_addr; elements = { 10.0.1.2 }; }
+add rule ip kube-ipvs $set ip saddr @$set drop
+add rule ip kube-ipvs input ip saddr @$set drop
+END
+}
 flushed() { nft flush ruleset && mended; }
 deleted() { nft delete table ip kube-ipvs && mended; }
 
 make_cluster
+cat >>"$work/objects.yaml" <<'END'
+---
+apiVersion: v1
+kind: Service
+metadata: {name: ranged, namespace: default}
+spec:
+  type: LoadBalancer
+  ipFamilies: [IPv4]
+  clusterIP: 10.96.0.3
+  clusterIPs: [10.96.0.3]
+  allocateLoadBalancerNodePorts: false
+  loadBalancerSourceRanges: [10.0.0.0/8]
+  ports: [{port: 80, protocol: TCP}]
+status: {loadBalancer: {ingress: [{ip: 192.0.2.30}]}}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: ranged-1, namespace: default, labels: {kubernetes.io/service-name: ranged}}
+addressType: IPv4
+ports: [{port: 8080, protocol: TCP}]
+endpoints:
+- {addresses: [10.244.0.2], nodeName: node, conditions: {ready: true}}
+END
 check "a table of our name that somebody else made is named and left alone" leaves_theirs_alone
 check "ipvsctl goes on beside it" tools_go_on
 check "it is no reason to choose nf_tables, and --cleanup leaves it alone" is_no_reason_for_nftables
@@ -96,6 +131,7 @@ check "rules of others leave our chains" others_rules
 check "a chain of ours that somebody moved is back" moved_chain
 check "a policy that somebody changed is back" other_policy
 check "a set whose type somebody changed is made anew" other_type
+check "a set of source ranges whose type somebody changed is made anew" ranges_of_other_type
 check "the table is back after nft flush ruleset" flushed
 check "the table is back after nft delete table" deleted
 stop_daemon

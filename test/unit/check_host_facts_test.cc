@@ -167,28 +167,27 @@ TEST_CASE("a legacy table drops by its policy, or by a rule without a condition"
       found.push_back(drop.place);
     return found;
   };
-  // What is forwarded passes rules of ours first.
-  CHECK(places(ipset::Table::filter) ==
-        std::vector<std::string>{"legacy IPv4 table filter, chain OUTPUT"});
-  CHECK(places(ipset::Table::mangle).size() == 2);
-  whole.policies["OUTPUT"] = Verdict::accept;
+  CHECK(places(ipset::Table::mangle) ==
+        std::vector<std::string>{"legacy IPv4 table mangle, chain FORWARD",
+                                 "legacy IPv4 table mangle, chain OUTPUT"});
+  whole.policies["OUTPUT"] = whole.policies["FORWARD"] = Verdict::accept;
   ipset::Rule rule{.target = ipset::RejectTarget{}};
   rule.protocol = netlink::Protocol::tcp;
   whole.chains["INPUT"] = {rule};
-  CHECK(places(ipset::Table::filter).empty());
+  CHECK(places(ipset::Table::mangle).empty());
   rule.protocol.reset();
   whole.chains["INPUT"] = {ipset::Rule{.target = Verdict::accept}, rule};
-  CHECK(places(ipset::Table::filter).size() == 1);
+  CHECK(places(ipset::Table::mangle).size() == 1);
   rule.target = ipset::ForeignTarget{.description = "-j REJECT --reject-with icmp-host-prohibited",
                                      .conditions = {},
                                      .action = ipset::RejectAction{}};
   whole.chains["INPUT"] = {rule};
-  CHECK(places(ipset::Table::filter).size() == 1);
+  CHECK(places(ipset::Table::mangle).size() == 1);
   rule.target = ipset::ForeignTarget{.description = "-m time -j DROP",
                                      .conditions = {ipset::UnknownCondition{}},
                                      .action = Verdict::drop};
   whole.chains["INPUT"] = {rule};
-  CHECK(places(ipset::Table::filter).empty());
+  CHECK(places(ipset::Table::mangle).empty());
 }
 
 }  // namespace

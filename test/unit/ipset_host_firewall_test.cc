@@ -38,14 +38,15 @@ const std::vector<FirewallSample>& some_services() {
 
 // The ruleset has '|' for the ends of lines.
 std::vector<FirewallWarning> warnings_of(
-    const std::string& ruleset, const std::vector<FirewallSample>& samples = some_services()) {
+    const std::string& ruleset, const std::vector<FirewallSample>& samples = some_services(),
+    PacketFilter filter = PacketFilter::nftables) {
   enter_namespace();
   auto lines = "flush ruleset|" + ruleset;
   std::ranges::replace(lines, '|', '\n');
   REQUIRE(nft(lines) == "");
   const auto nftables = KernelFilterTable::open();
   REQUIRE(nftables);
-  const auto found = find_firewall_warnings(**nftables, samples);
+  const auto found = find_firewall_warnings(**nftables, filter, samples);
   REQUIRE(found);
   return *found;
 }
@@ -81,7 +82,7 @@ TEST_CASE("firewall: with the rules that were named nothing is told") {
   REQUIRE(nft(rest) == "");
   const auto nftables = KernelFilterTable::open();
   REQUIRE(nftables);
-  CHECK(find_firewall_warnings(**nftables, some_services())->empty());
+  CHECK(find_firewall_warnings(**nftables, PacketFilter::nftables, some_services())->empty());
 }
 
 TEST_CASE("firewall: rules that let Services pass") {
@@ -159,6 +160,56 @@ TEST_CASE("firewall: chains that packets of Services do not meet, and sleeping t
           .empty());
   CHECK(warnings_of("table ip6 t {|chain c {|type filter hook input priority 0; policy drop;|}|}|",
                     {firewall_sample("10.96.0.1", 80, "10.244.0.2")})
+            .empty());
+}
+
+// As portmap writes them with its backend nftables.
+std::string host_ports(const std::string& priority, const std::string& condition = "") {
+  return "table ip cni_hostport {|chain hostports {|tcp dport 80 dnat to 10.244.0.9:80|"
+         "tcp dport 30080 dnat to 10.244.0.9:80|}|"
+         "chain prerouting {|type nat hook prerouting priority " +
+         priority + "; " + condition + " jump hostports|}|}|";
+}
+
+TEST_CASE("firewall: host ports of nf_tables take packets from rules of iptables") {
+  for (const auto* priority : {"-110", "-100", "-90"}) {
+    CAPTURE(priority);
+    const auto found = warnings_of(host_ports(priority), some_services(), PacketFilter::iptables);
+    REQUIRE(found.size() == 1);
+    CHECK(found[0].drops);
+    CHECK(found[0].text ==
+          "nf_tables chain ip cni_hostport prerouting takes what comes for Services (of "
+          "10.96.0.1:80) to another destination, and no rule of iptables can keep it: give the "
+          "host port another number, or run the daemon with --packet-filter=nftables");
+  }
+  // VIPs are addresses of this node.
+  const auto local = warnings_of(host_ports("-100", "fib daddr type local"), some_services(),
+                                 PacketFilter::iptables);
+  REQUIRE(local.size() == 1);
+  CHECK(local[0].drops);
+  const auto marked =
+      warnings_of(host_ports("-100", "meta mark 7"), some_services(), PacketFilter::iptables);
+  REQUIRE(marked.size() == 1);
+  CHECK_FALSE(marked[0].drops);
+  CHECK(marked[0].text.find("prerouting may take ") != std::string::npos);
+}
+
+TEST_CASE("firewall: host ports that are no Service's, or come behind ours, take nothing") {
+  CHECK(warnings_of(host_ports("-100")).empty());
+  const auto early = warnings_of(host_ports("-110"));
+  REQUIRE(early.size() == 1);
+  CHECK(
+      early[0].text.ends_with("the chain comes before ours: give it a priority above that of "
+                              "ours"));
+  // Of a node port and an equal host port the host port is first.
+  const std::vector<FirewallSample> others{firewall_sample("10.96.0.1", 81, "10.244.0.2"),
+                                           firewall_sample("10.0.1.1", 30080, "10.244.0.2"),
+                                           firewall_sample("fd00:96::1", 80, "fd00:244::2")};
+  CHECK(warnings_of(host_ports("-100"), others, PacketFilter::iptables).empty());
+  CHECK(warnings_of("table ip t {|chain c {|type nat hook postrouting priority 100; masquerade|}|"
+                    "chain p {|type nat hook prerouting priority -100; ip daddr 10.96.0.1 accept|}|"
+                    "}|",
+                    some_services(), PacketFilter::iptables)
             .empty());
 }
 

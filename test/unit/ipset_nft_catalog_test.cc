@@ -182,6 +182,11 @@ TEST_CASE("nf_tables: what parameters add and remove") {
   CHECK(count({.non_empty = {SetId::nft_source_ranges}}, "input") == 4);
   CHECK(count({}, "output") == 2);
   CHECK(count({}, "prerouting") == 1);
+  const RuleParameters on_links{.non_empty = {SetId::nft_on_links}};
+  for (const auto* chain : {"prerouting", "output"})
+    CHECK(rules_in(nft_rules(Family::ipv4, on_links), chain).back() ==
+          "dnat ip to ip daddr . meta l4proto . th dport map @on_links");
+  CHECK(count({.keep_destinations = false, .non_empty = {SetId::nft_on_links}}, "prerouting") == 0);
   CHECK(count({.keep_destinations = false}, "prerouting") == 0);
   CHECK(count({.keep_destinations = false}, "output") == 1);
   CHECK(keeps_destinations(nft_rules(Family::ipv4, {})));
@@ -215,7 +220,7 @@ TEST_CASE("nf_tables: verdicts and jumps go to chains that exist, the kernel cal
 
 TEST_CASE("each packet filter has its sets and tables") {
   CHECK(sets_of(PacketFilter::iptables).size() == 17);
-  CHECK(sets_of(PacketFilter::nftables).size() == 6);
+  CHECK(sets_of(PacketFilter::nftables).size() == 7);
   for (const auto filter : {PacketFilter::iptables, PacketFilter::nftables}) {
     CHECK(sets_of(filter).back() == vip_set(filter));
     const auto rules = rules_for(filter, Family::ipv4, {});

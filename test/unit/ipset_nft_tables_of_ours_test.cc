@@ -353,10 +353,30 @@ TEST_CASE("nf_tables: source ranges that somebody opened are written again") {
     world.meddle({netlink::NftDeleteElements{kV4, "restricted", {element}},
                   netlink::NftAddElements{kV4, "restricted", {open}}});
   }
+  SECTION("the set of another type, and a rule of others that looks into it") {
+    auto other = ranges_set_of(service);
+    other.flags = 0;
+    const auto lookup = expressions_of(
+        {.matches = {SetMatch{.set = "ip kube-ipvs " + name, .directions = {Direction::src}}},
+         .target = Verdict::drop},
+        Family::ipv4);
+    world.meddle({netlink::NftDeleteSet{kV4, name}, netlink::NftAddSet{kV4, other},
+                  netlink::NftAddRule{kV4, {.chain = "svc_keep", .expressions = lookup}}});
+  }
+  SECTION("the set of another type, and the map's element led elsewhere") {
+    auto other = ranges_set_of(service);
+    other.flags = 0;
+    auto open = element;
+    open.data = netlink::NftVerdict{NftVerdictCode::accept, ""};
+    world.meddle({netlink::NftDeleteSet{kV4, name}, netlink::NftAddSet{kV4, other},
+                  netlink::NftDeleteElements{kV4, "restricted", {element}},
+                  netlink::NftAddElements{kV4, "restricted", {open}}});
+  }
   CHECK(world.listed(SetId::nft_source_ranges, Family::ipv4).empty());
   world.add(SetId::nft_source_ranges, Family::ipv4, range("192.0.2.0/24"));
   CHECK(world.listed(SetId::nft_source_ranges, Family::ipv4) ==
         Texts{"10.96.0.1,tcp:80,192.0.2.0/24"});
+  CHECK(world.kernel.find(kV4)->sets.at(name).spec == ranges_set_of(service));
   world.remove(SetId::nft_source_ranges, Family::ipv4, range("192.0.2.0/24"));
   CHECK(world.listed(SetId::nft_source_ranges, Family::ipv4).empty());
 }

@@ -54,6 +54,9 @@ struct NftHost {
     if (parameters.non_empty.contains(SetId::nft_in_cluster))
       add(SetId::nft_in_cluster,
           DestinationElement{ip("192.0.2.10"), Protocol::tcp, 80, ip("10.96.0.9"), 80});
+    if (parameters.non_empty.contains(SetId::nft_on_links))
+      add(SetId::nft_on_links,
+          DestinationElement{ip("10.0.0.1"), Protocol::tcp, 80, ip("10.0.0.1"), 80});
     REQUIRE(rules.apply(nft_rules(Family::ipv4, parameters)));
   }
   void add(SetId id, const Element& element) {
@@ -184,7 +187,8 @@ TEST_CASE("rules of nf_tables: nothing is wrong with those of any options") {
                                     .vip_ping = ping,
                                     .non_empty = {}};
           if (ranges) {
-            parameters.non_empty = {SetId::nft_source_ranges, SetId::nft_in_cluster};
+            parameters.non_empty = {SetId::nft_source_ranges, SetId::nft_in_cluster,
+                                    SetId::nft_on_links};
             parameters.own_pods = IpPrefix::parse("10.244.1.0/24");
           }
           host.program(parameters);

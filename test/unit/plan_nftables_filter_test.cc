@@ -28,8 +28,17 @@ Texts texts_of(const ServiceTraffic& traffic) {
   return texts;
 }
 
+// The addresses are bound; their own set is left out.
+Texts texts_of_bound(ServiceTraffic traffic) {
+  for (const auto& vip : traffic.vips) traffic.addresses.push_back(vip.key.address);
+  auto texts = texts_of(traffic);
+  std::erase_if(texts, [](const std::string& text) { return text.starts_with("vips "); });
+  return texts;
+}
+
 TEST_CASE("nf_tables: one verdict for each virtual service, whatever its facet") {
   ServiceTraffic traffic;
+  traffic.addresses = {test::ip("10.0.0.1"), test::ip("10.0.0.2"), test::ip("10.0.0.3")};
   for (const auto facet :
        {Facet::cluster_ip, Facet::external_ip, Facet::load_balancer, Facet::node_port}) {
     traffic.vips = {
@@ -40,8 +49,27 @@ TEST_CASE("nf_tables: one verdict for each virtual service, whatever its facet")
          .source = ClientSource::masqueraded_unless_by_pod}};
     CHECK(texts_of(traffic) == Texts{"services 10.0.0.1,tcp:80,keep",
                                      "services 10.0.0.2,tcp:80,mark",
-                                     "services 10.0.0.3,tcp:80,cluster"});
+                                     "services 10.0.0.3,tcp:80,cluster", "vips 10.0.0.1",
+                                     "vips 10.0.0.2", "vips 10.0.0.3"});
   }
+}
+
+// By its whole address a host port would be the Service's; of a node port the host port is first.
+TEST_CASE("nf_tables: of an address that another link has, ports of Services are kept") {
+  ServiceTraffic traffic;
+  traffic.vips = {{.key = key_of("10.0.0.1", 80), .facet = Facet::external_ip},
+                  {.key = key_of("10.0.0.1", 30080), .facet = Facet::node_port},
+                  {.key = key_of("10.96.0.1", 80), .facet = Facet::cluster_ip},
+                  {.key = key_of("192.0.2.1", 81), .facet = Facet::load_balancer}};
+  traffic.addresses = {test::ip("10.96.0.1")};
+  const auto texts = texts_of(traffic);
+  CHECK(Texts(texts.begin(), texts.begin() + 2) ==
+        Texts{"on_links 10.0.0.1,tcp:80,10.0.0.1:80", "on_links 192.0.2.1,tcp:81,192.0.2.1:81"});
+  CHECK(texts.size() == 7);
+  // One key by two facets, of which one is a node port.
+  traffic.vips = {{.key = key_of("10.0.0.1", 30080), .facet = Facet::node_port},
+                  {.key = key_of("10.0.0.1", 30080), .facet = Facet::external_ip}};
+  CHECK(texts_of(traffic).front() == "on_links 10.0.0.1,tcp:30080,10.0.0.1:30080");
 }
 
 TEST_CASE("nf_tables: an address by two facets has one verdict, and its source ranges hold") {
@@ -52,8 +80,9 @@ TEST_CASE("nf_tables: an address by two facets has one verdict, and its source r
                              .source_ranges = ranges};
   const VipTraffic by_spec{.key = key_of("10.0.0.1", 80), .facet = Facet::external_ip};
   const Texts expected{"restricted 10.0.0.1,tcp:80,192.0.2.0/24",
-                       "services 10.0.0.1,tcp:80,mark,restricted"};
+                       "services 10.0.0.1,tcp:80,mark,restricted", "vips 10.0.0.1"};
   ServiceTraffic traffic;
+  traffic.addresses = {test::ip("10.0.0.1")};
   traffic.vips = {by_spec, by_status};
   CHECK(texts_of(traffic) == expected);
   traffic.vips = {by_status, by_spec};
@@ -70,13 +99,13 @@ TEST_CASE("nf_tables: source ranges, and this node only if they hold it") {
   const Texts without{"restricted 10.0.0.1,tcp:80,192.0.2.0/24",
                       "restricted 10.0.0.1,tcp:80,198.51.100.7/32",
                       "services 10.0.0.1,tcp:80,mark,restricted"};
-  CHECK(texts_of(traffic) == without);
+  CHECK(texts_of_bound(traffic) == without);
   traffic.vips[0].ranges_hold_node = true;
   auto with = without;
   with.insert(with.begin(), "restricted 10.0.0.1,tcp:80,10.0.0.1/32");
-  CHECK(texts_of(traffic) == with);
+  CHECK(texts_of_bound(traffic) == with);
   traffic.vips[0].source_ranges = {};
-  CHECK(texts_of(traffic) == Texts{"services 10.0.0.1,tcp:80,mark"});
+  CHECK(texts_of_bound(traffic) == Texts{"services 10.0.0.1,tcp:80,mark"});
 }
 
 TEST_CASE("nf_tables: of source ranges within others only the outermost are elements") {
@@ -88,9 +117,9 @@ TEST_CASE("nf_tables: of source ranges within others only the outermost are elem
                    .facet = Facet::load_balancer,
                    .source_ranges = ranges,
                    .ranges_hold_node = true}};
-  CHECK(texts_of(traffic) == Texts{"restricted 192.0.2.1,tcp:80,192.0.2.0/25",
-                                   "restricted 192.0.2.1,tcp:80,192.0.2.128/25",
-                                   "services 192.0.2.1,tcp:80,keep,restricted"});
+  CHECK(texts_of_bound(traffic) == Texts{"restricted 192.0.2.1,tcp:80,192.0.2.0/25",
+                                         "restricted 192.0.2.1,tcp:80,192.0.2.128/25",
+                                         "services 192.0.2.1,tcp:80,keep,restricted"});
 }
 
 // Packets of this node have it as their source.
@@ -99,18 +128,18 @@ TEST_CASE("nf_tables: a range that holds the Service's own address does not let 
   ServiceTraffic traffic;
   traffic.vips = {
       {.key = key_of("192.0.2.5", 80), .facet = Facet::load_balancer, .source_ranges = ranges}};
-  CHECK(texts_of(traffic) == Texts{"restricted 192.0.2.5,tcp:80,192.0.2.0/30",
-                                   "restricted 192.0.2.5,tcp:80,192.0.2.4/32",
-                                   "restricted 192.0.2.5,tcp:80,192.0.2.6/31",
-                                   "restricted 192.0.2.5,tcp:80,198.51.100.0/24",
-                                   "services 192.0.2.5,tcp:80,keep,restricted"});
+  CHECK(texts_of_bound(traffic) == Texts{"restricted 192.0.2.5,tcp:80,192.0.2.0/30",
+                                         "restricted 192.0.2.5,tcp:80,192.0.2.4/32",
+                                         "restricted 192.0.2.5,tcp:80,192.0.2.6/31",
+                                         "restricted 192.0.2.5,tcp:80,198.51.100.0/24",
+                                         "services 192.0.2.5,tcp:80,keep,restricted"});
   ranges = {test::prefix("192.0.2.5/32")};
   traffic.vips[0].source_ranges = ranges;
-  CHECK(texts_of(traffic) == Texts{"restricted 192.0.2.5,tcp:80,0.0.0.0/32",
-                                   "services 192.0.2.5,tcp:80,keep,restricted"});
+  CHECK(texts_of_bound(traffic) == Texts{"restricted 192.0.2.5,tcp:80,0.0.0.0/32",
+                                         "services 192.0.2.5,tcp:80,keep,restricted"});
   traffic.vips[0].ranges_hold_node = true;
-  CHECK(texts_of(traffic) == Texts{"restricted 192.0.2.5,tcp:80,192.0.2.5/32",
-                                   "services 192.0.2.5,tcp:80,keep,restricted"});
+  CHECK(texts_of_bound(traffic) == Texts{"restricted 192.0.2.5,tcp:80,192.0.2.5/32",
+                                         "services 192.0.2.5,tcp:80,keep,restricted"});
 }
 
 TEST_CASE("nf_tables: addresses, hairpins and health ports, each once") {

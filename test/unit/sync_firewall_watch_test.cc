@@ -2,6 +2,7 @@
 
 #include "proxier/sync/firewall_watch.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -81,6 +82,10 @@ TEST_CASE("firewall watch: a sample of the virtual services of each family") {
   CHECK(samples.size() > ipset::kMostFirewallSamples / 2);
   CHECK(samples.size() <= ipset::kMostFirewallSamples + 1);
   CHECK(samples.back().address.family() == netlink::Family::ipv6);
+  // A port of its own is not left out.
+  const netlink::VirtualServiceKey odd{.address = netlink::IpAddress::v4(0x0a600001), .port = 81};
+  desired.services[odd] = {};
+  CHECK(std::ranges::count(firewall_samples(desired), 81, &ipset::FirewallSample::port) == 1);
 }
 
 }  // namespace

@@ -1,0 +1,206 @@
+#include "ipset/nft/legacy_judge.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <variant>
+
+namespace ipvsproxier::ipset {
+
+namespace {
+
+constexpr std::size_t kMostLegacyDepth = 16;
+constexpr std::size_t kMostLegacyRules = 20'000;
+
+enum class Holds : std::uint8_t { no, perhaps, yes };
+
+Holds holds_if(bool value, bool negated = false) {
+  return value != negated ? Holds::yes : Holds::no;
+}
+
+Holds reversed(Holds holds) {
+  if (holds == Holds::perhaps) return holds;
+  return holds == Holds::yes ? Holds::no : Holds::yes;
+}
+
+class ConditionJudge {
+ public:
+  explicit ConditionJudge(const FirewallPacket& packet) : packet_(packet) {}
+
+  Holds rule(const Rule& rule) const {
+    auto all = Holds::yes;
+    const auto ask = [&](Holds one) { all = std::min(all, one); };
+    if (rule.source) ask(address(Direction::src, rule.source->prefix, rule.source->negated));
+    if (const auto& link = rule.in_interface)
+      ask((*this)(LinkCondition{Direction::src, link->name, link->is_prefix, link->negated}));
+    if (rule.protocol) ask(holds_if(*rule.protocol == packet_.protocol));
+    for (const auto& match : rule.matches) ask(std::visit(*this, match));
+    if (const auto* foreign = std::get_if<ForeignTarget>(&rule.target))
+      for (const auto& condition : foreign->conditions) ask(std::visit(*this, condition));
+    return all;
+  }
+
+  Holds operator()(const ConntrackStateMatch& match) const {
+    return holds_if(packet_.is_new ? match.is_new : match.established);
+  }
+  Holds operator()(const LocalAddressMatch& match) const {
+    if (match.direction == Direction::dst && packet_.to_here) return holds_if(true, match.negated);
+    return Holds::perhaps;
+  }
+  Holds operator()(const EchoRequestMatch& /*match*/) const { return Holds::no; }
+  Holds operator()(const AddressCondition& condition) const {
+    return address(condition.direction, condition.prefix, condition.negated);
+  }
+  Holds operator()(const LinkCondition& condition) const {
+    const bool is_loopback = condition.name == "lo" && !condition.is_prefix;
+    if (is_loopback && (condition.direction == Direction::dst || packet_.from_elsewhere))
+      return holds_if(false, condition.negated);
+    return condition.name.empty() ? holds_if(true, condition.negated) : Holds::perhaps;
+  }
+  Holds operator()(const ProtocolCondition& condition) const {
+    return holds_if(condition.number == static_cast<std::uint16_t>(packet_.protocol),
+                    condition.negated);
+  }
+  Holds operator()(const PortCondition& condition) const {
+    auto any = Holds::no;
+    for (const auto direction : condition.directions) {
+      const auto& port =
+          direction == Direction::src ? packet_.source_port : packet_.destination_port;
+      const auto has = [&](const PortRange& range) {
+        return *port >= range.first && *port <= range.last;
+      };
+      any = std::max(any,
+                     port ? holds_if(std::ranges::any_of(condition.ranges, has)) : Holds::perhaps);
+    }
+    return condition.negated ? reversed(any) : any;
+  }
+  Holds operator()(const StateCondition& condition) const {
+    constexpr auto kTranslations =
+        StateCondition::kSourceTranslated | StateCondition::kDestinationTranslated;
+    const auto state = packet_.is_new ? StateCondition::kNew : StateCondition::kEstablished;
+    if ((condition.states & state) != 0) return holds_if(true, condition.negated);
+    const bool is_first = packet_.is_new && packet_.from_elsewhere;
+    if (!is_first && (condition.states & kTranslations) != 0) return Holds::perhaps;
+    return holds_if(false, condition.negated);
+  }
+  Holds operator()(const AddressTypeCondition& condition) const {
+    using Type = AddressTypeCondition;
+    if (condition.direction != Direction::dst || !packet_.to_here ||
+        condition.limit != Type::Limit::none)
+      return Holds::perhaps;
+    if (condition.types == Type::kLocal) return holds_if(true, condition.negated);
+    const bool has_local = (condition.types & Type::kLocal) != 0;
+    if (packet_.family == netlink::Family::ipv4) return holds_if(has_local, condition.negated);
+    return Holds::perhaps;
+  }
+  // Known for the first packets of connections.
+  Holds operator()(const FixedCondition& condition) const {
+    return packet_.is_new ? holds_if(condition.holds) : Holds::perhaps;
+  }
+  Holds operator()(const auto& /*sets_marks_and_what_is_unknown*/) const { return Holds::perhaps; }
+
+ private:
+  Holds address(Direction direction, const netlink::IpPrefix& prefix, bool negated) const {
+    const auto& address = direction == Direction::src ? packet_.source : packet_.destination;
+    if (prefix.length == 0) return holds_if(true, negated);
+    if (!address) return Holds::perhaps;
+    return holds_if(prefix.contains(*address), negated);
+  }
+
+  const FirewallPacket& packet_;
+};
+
+class LegacyWalker {
+ public:
+  LegacyWalker(const WholeTable& table, const FirewallPacket& packet)
+      : table_(table), judge_(packet) {}
+
+  FirewallFate run(const std::string& chain) {
+    const auto policy = table_.policies.find(chain);
+    if (policy == table_.policies.end()) return FirewallFate::passes;
+    if (!walk(chain, 0)) note(policy->second != Verdict::drop);
+    if (!can_drop_) return FirewallFate::passes;
+    return can_accept_ ? FirewallFate::may_drop : FirewallFate::drops;
+  }
+
+ private:
+  struct Led {
+    bool ends = false;    // nothing comes back to this chain, nor to one before it
+    bool leaves = false;  // the packet leaves this chain
+  };
+
+  void note(bool accepts) { (accepts ? can_accept_ : can_drop_) = true; }
+  bool give_up() {
+    can_accept_ = can_drop_ = true;
+    return true;
+  }
+
+  // False if the packet may come back from the chain.
+  bool walk(const std::string& chain, std::size_t depth) {
+    const auto rules = table_.chains.find(chain);
+    if (rules == table_.chains.end() || depth == kMostLegacyDepth) return give_up();
+    bool may_leave = false;
+    for (const auto& rule : rules->second) {
+      if (++judged_ > kMostLegacyRules) return give_up();
+      const auto holds = judge_.rule(rule);
+      if (holds == Holds::no) continue;
+      const auto [ends, leaves] = follow(rule.target, depth);
+      if (holds == Holds::perhaps)
+        may_leave = may_leave || leaves;
+      else if (ends)
+        return !may_leave;
+      else if (leaves)
+        return false;
+    }
+    return false;
+  }
+
+  Led follow(const Target& target, std::size_t depth) {
+    if (const auto* foreign = std::get_if<ForeignTarget>(&target))
+      return std::visit([&](const auto& action) { return act(action, depth); }, foreign->action);
+    return std::visit([&](const auto& one) { return act(one, depth); }, target);
+  }
+
+  Led act(Verdict verdict, std::size_t /*depth*/) {
+    if (verdict == Verdict::return_) return {.leaves = true};
+    note(verdict == Verdict::accept);
+    return {.ends = true};
+  }
+  Led act(const RejectTarget& /*target*/, std::size_t /*depth*/) {
+    note(false);
+    return {.ends = true};
+  }
+  Led act(const RejectAction& /*action*/, std::size_t /*depth*/) {
+    note(false);
+    return {.ends = true};
+  }
+  Led act(const JumpTarget& jump, std::size_t depth) {
+    if (jump.chain.starts_with("KUBE-") && jump.chain != kForwardChain) return {};
+    return {.ends = walk(jump.chain, depth + 1)};
+  }
+  Led act(const GotoAction& action, std::size_t depth) {
+    const bool ends = walk(action.chain, depth + 1);
+    return {.ends = ends, .leaves = !ends};
+  }
+  Led act(const UnknownAction& /*action*/, std::size_t /*depth*/) {
+    give_up();
+    return {};
+  }
+  static Led act(const auto& /*goes_on*/, std::size_t /*depth*/) { return {}; }
+
+  const WholeTable& table_;
+  ConditionJudge judge_;
+  std::size_t judged_ = 0;
+  bool can_accept_ = false;
+  bool can_drop_ = false;
+};
+
+}  // namespace
+
+FirewallFate fate_in(const WholeTable& table, const std::string& chain,
+                     const FirewallPacket& packet) {
+  return LegacyWalker(table, packet).run(chain);
+}
+
+}  // namespace ipvsproxier::ipset
