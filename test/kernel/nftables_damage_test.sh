@@ -63,14 +63,14 @@ a_dormant_table() {
     has "$("$ipvsctl" rules input)" 'policy accept: NOT CALLED, its table is dormant' &&
     has "$(front)" "$dormant" && mends 'IPv4 kube-ipvs' &&
     ! grep -F "$dormant" <<<"$(front)" &&
-    nft -f - <<<'table inet host { flags dormant; chain in { type filter hook input priority 0; policy drop; } }' &&
+    nft 'add table inet host { flags dormant; }; add chain inet host in { type filter hook input priority 0; policy drop; }' &&
     has "$(front)" 'table inet host is dormant' 'It goes to' && nft delete table inet host
 }
 an_element_with_a_limit() {
   nft -f - <<'END' || return 1
 table ip host {
-  set some { type ipv4_addr; elements = { 203.0.113.7 limit rate 1/second } }
-  set counted { type ipv4_addr; elements = { 203.0.113.7 counter } }
+  set some { type ipv4_addr; limit rate 1/second; elements = { 203.0.113.7 limit rate 1/second } }
+  set counted { type ipv4_addr; counter; elements = { 203.0.113.7 counter } }
   chain in { type filter hook input priority -10; ip saddr @some drop; fib saddr . iif oif missing drop; }
 }
 END
