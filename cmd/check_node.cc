@@ -44,6 +44,7 @@ check::Wanted wanted_of(const Options& options) {
   const auto plan = planner_options(options, {Family::ipv4, Family::ipv6});
   check::Wanted wanted{.scheduler = plan.scheduler,
                        .bind_by_routes = plan.bind_by_routes,
+                       .in_cluster_clients = plan.differences.in_cluster_clients,
                        .families = {},
                        .ports_are_vital = options.config.bind_address_hard_fail};
   if (options.compat || options.packet_filter == ipset::PacketFilterWish::iptables)

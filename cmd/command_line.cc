@@ -228,7 +228,7 @@ const auto kDifferences = std::to_array<MainFlag>({
      "kube-proxy removes all that ipvs.excludeCIDRs does not name (default true)",
      to_difference<&D::keep_foreign_services>},
     {"in-cluster-clients", "",
-     "With nf_tables: this node and its pods reach addresses and node ports of "
+     "This node and its pods reach addresses and node ports of "
      "externalTrafficPolicy Local as if it were Cluster, from every node; kube-proxy has them "
      "served by endpoints of this node alone, if it has any (default false)",
      to_difference<&D::in_cluster_clients>},

@@ -45,7 +45,7 @@ plan::ActualState read_traces(const CleanupTables& tables, CleanupReport& report
     sync::take_bindings(bound, {}, traces);
   }
   for (const auto family : netlink::kFamilies) {
-    for (const auto id : ipset::kSetIds) read_set(tables.sets, {family, id}, traces);
+    for (const auto id : ipset::kIpSetIds) read_set(tables.sets, {family, id}, traces);
     for (const auto id : ipset::kNftSetIds) read_set(tables.nft_sets, {family, id}, traces);
   }
   return traces;
@@ -188,7 +188,7 @@ void remove_set(ipset::SetTable& sets, const std::string& name, CleanupReport& r
 void remove_sets(ipset::SetTable& sets, const std::set<std::string>& marking,
                  CleanupReport& report) {
   for (const auto family : netlink::kFamilies)
-    for (const auto id : ipset::kSetIds)
+    for (const auto id : ipset::kIpSetIds)
       if (const auto name = set_name(id, family); marking.contains(name))
         report.failures.push_back(
             {"remove set " + name,

@@ -67,6 +67,7 @@ class Encoder {
 
   // False: a part has no expressions.
   bool add(const Rule& rule) {
+    if (rule.destination) return false;
     if (rule.source) add(*rule.source);
     if (rule.in_interface) add(*rule.in_interface);
     if (rule.protocol) protocol_is(static_cast<std::uint8_t>(*rule.protocol));
@@ -210,6 +211,7 @@ class Encoder {
   }
   bool add(const BridgePortInMatch& /*match*/, const Rule& /*rule*/) { return false; }
   bool add(const IpvsMatch& /*match*/, const Rule& /*rule*/) { return false; }
+  bool add(const DestinationPortMatch& /*match*/, const Rule& /*rule*/) { return false; }
 
   void decide(NftVerdictCode code, std::string chain = {}) {
     append_verdict(expressions_, code, std::move(chain));
@@ -291,6 +293,7 @@ class Encoder {
                .port_end = {}});
     return true;
   }
+  bool act(const DestinationTarget& /*target*/) { return false; }
   bool act(const ForeignTarget& /*target*/) { return false; }
 
   Family family_;

@@ -93,30 +93,16 @@ std::optional<ReadCondition> read_udp(const Extension& given) {
   return read;
 }
 
-// struct xt_sctp_info of <linux/netfilter/xt_sctp.h>, a header that C++ cannot include.
-struct SctpInfo {
-  std::uint16_t dpts[2];
-  std::uint16_t spts[2];
-  std::uint32_t chunks[64];
-  std::uint32_t chunk_match;
-  std::uint8_t chunk_flags[12];
-  std::int32_t chunk_flag_count;
-  std::uint32_t flags;
-  std::uint32_t invflags;
-};
-constexpr unsigned kSctpSource = 1;
-constexpr unsigned kSctpDestination = 2;
-
 std::optional<ReadCondition> read_sctp(const Extension& given) {
   const auto info = data_of<SctpInfo>(given);
-  if (!info || (info->flags & ~(kSctpSource | kSctpDestination)) != 0 ||
+  if (!info || (info->flags & ~(SctpInfo::kSource | SctpInfo::kDestination)) != 0 ||
       (info->invflags & ~info->flags) != 0)
     return std::nullopt;
   ReadCondition read{.text = "-m sctp"};
-  if ((info->flags & kSctpSource) != 0)
-    add_ports(read, Direction::src, info->spts, (info->invflags & kSctpSource) != 0);
-  if ((info->flags & kSctpDestination) != 0)
-    add_ports(read, Direction::dst, info->dpts, (info->invflags & kSctpDestination) != 0);
+  if ((info->flags & SctpInfo::kSource) != 0)
+    add_ports(read, Direction::src, info->spts, (info->invflags & SctpInfo::kSource) != 0);
+  if ((info->flags & SctpInfo::kDestination) != 0)
+    add_ports(read, Direction::dst, info->dpts, (info->invflags & SctpInfo::kDestination) != 0);
   return read;
 }
 

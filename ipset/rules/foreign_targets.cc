@@ -226,6 +226,12 @@ std::optional<ReadAction> read_known_target(const Extension& given, Family famil
 struct KnownAction {
   Action operator()(const ForeignTarget&) const { return UnknownAction{}; }
   Action operator()(const VerdictMapTarget&) const { return UnknownAction{}; }
+  Action operator()(const DestinationTarget& target) const {
+    return TranslateAction{.direction = Direction::dst,
+                           .address = target.address,
+                           .port = target.port,
+                           .to_here = false};
+  }
   Action operator()(const KeepDestinationTarget&) const { return NoAction{}; }
   Action operator()(const DestinationMapTarget&) const { return UnknownAction{}; }
   Action operator()(const auto& known) const { return known; }

@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "ipset/rules/entry_rules.h"
+
 namespace ipvsproxier::ipset {
 
 namespace {
@@ -100,11 +102,7 @@ class Catalog {
 
   // Pods of other nodes come to node ports, and their answers must come back through this node.
   // Only the detector by source tells them.
-  bool tells_far_pods() const {
-    const auto* prefix = std::get_if<IpPrefix>(&parameters_.detector);
-    return sends_on() && !parameters_.masquerade_all && prefix != nullptr &&
-           prefix->family() == family_ && parameters_.own_pods != *prefix;
-  }
+  bool tells_far_pods() const { return sends_on() && has_far_pods(family_, parameters_); }
 
   // For packets that are perhaps not of this node's pods. The original destination is no VIP if it
   // was a node port.

@@ -59,8 +59,8 @@ std::string_view name_in_table(std::string_view set);
 // Whether one of the chains settles destinations (RuleParameters::keep_destinations).
 bool keeps_destinations(const TableRules& rules);
 
-// All our chains. Of the parameters, `out_filter` has no meaning here: source ranges hold for
-// packets of this node as well.
+// All our chains. Of the parameters, `out_filter` and `in_cluster` have no meaning here: source
+// ranges hold for packets of this node as well, and a map has the destinations.
 TableRules nft_rules(netlink::Family family, const RuleParameters& parameters);
 
 }  // namespace ipvsproxier::ipset

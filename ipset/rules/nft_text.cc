@@ -105,6 +105,9 @@ struct NftTargetText {
     return before + (target.random_fully ? "masquerade fully-random" : "masquerade");
   }
   std::string operator()(const RejectTarget&) const { return "reject"; }
+  std::string operator()(const DestinationTarget& target) const {
+    return "dnat to " + netlink::to_string(target.address, target.port);
+  }
   std::string operator()(const ForeignTarget& target) const { return target.description; }
   std::string operator()(const VerdictMapTarget& target) const {
     return fmt::format("{} daddr . meta l4proto . th dport vmap @{}", network_of(family),

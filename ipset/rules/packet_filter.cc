@@ -8,12 +8,14 @@ namespace ipvsproxier::ipset {
 
 namespace {
 
-constexpr std::array<SetId, kSetIds.size()> kIptablesOrder = {
+constexpr std::array<SetId, kIpSetIds.size()> kIptablesOrder = {
     SetId::loop_back,
     SetId::load_balancer_source_cidr,
     SetId::load_balancer_source_ip,
     SetId::load_balancer_local,
     SetId::load_balancer_fw,
+    SetId::in_cluster,
+    SetId::in_cluster_only,
     SetId::node_port_local_tcp,
     SetId::node_port_local_udp,
     SetId::node_port_local_sctp_hash,

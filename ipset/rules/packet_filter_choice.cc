@@ -10,13 +10,13 @@ namespace {
 using Facts = PacketFilterFacts;
 
 // The first row that holds decides, if the packet filter works.
-struct Row {
+struct ChoiceRow {
   bool Facts::*fact;
   PacketFilter filter;
   std::string_view reason;
 };
 
-constexpr auto kRows = std::to_array<Row>({
+constexpr auto kChoiceRows = std::to_array<ChoiceRow>({
     {&Facts::has_nft_table, PacketFilter::nftables, "our table of nf_tables is there"},
     {&Facts::has_foreign_nft_table, PacketFilter::iptables,
      "a table kube-ipvs of nf_tables is there that is not ours"},
@@ -60,7 +60,7 @@ netlink::Result<PacketFilterChoice> choose_packet_filter(PacketFilterWish wish, 
       return lacks(std::string(kNftNeeds) + ", which --packet-filter=nftables needs");
     return PacketFilterChoice{PacketFilter::nftables, "--packet-filter"};
   }
-  for (const auto& [fact, filter, reason] : kRows)
+  for (const auto& [fact, filter, reason] : kChoiceRows)
     if (facts.*fact && works(filter, facts)) return PacketFilterChoice{filter, std::string(reason)};
   return lacks(std::string(kNftNeeds) + ", and " + kIptablesNeeds + ": it needs one of them");
 }

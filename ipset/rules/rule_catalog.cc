@@ -1,10 +1,14 @@
 #include "ipset/rules/rule_catalog.h"
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
+
+#include "ipset/rules/entry_rules.h"
 
 namespace ipvsproxier::ipset {
 
@@ -79,7 +83,7 @@ constexpr std::string_view kServices = "KUBE-SERVICES";
 constexpr std::string_view kPostrouting = "KUBE-POSTROUTING";
 constexpr std::string_view kNodePort = "KUBE-NODE-PORT";
 constexpr std::string_view kLoadBalancer = "KUBE-LOAD-BALANCER";
-constexpr std::string_view kMarkMasq = "KUBE-MARK-MASQ";
+constexpr std::string_view kMarkMasq = kMarkChain;
 constexpr std::string_view kForward = "KUBE-FORWARD";
 constexpr std::string_view kProxyFirewall = "KUBE-PROXY-FIREWALL";
 constexpr std::string_view kSourceRanges = "KUBE-SOURCE-RANGES-FIREWALL";
@@ -168,8 +172,13 @@ constexpr Row local_load_balancer(Paths paths, RowAction action) {
   return with_paths(with_set(kLoadBalancer, SetId::load_balancer_local, action), paths);
 }
 
-constexpr std::array<Row, 31> kNatRows = {{
+constexpr std::array<Row, 32> kNatRows = {{
     {.chain = kServices, .extra = Extra::from_loopback, .action = RowAction::return_},
+    {.chain = kServices,
+     .when = When::set_non_empty,
+     .set = SetId::in_cluster,
+     .action = RowAction::jump,
+     .to = kInClusterChain},
     to_load_balancer(Paths::as_kube_proxy),
     cluster_ip_masquerade(When::masquerade_all, Extra::none, Lookup::dst_dst),
     cluster_ip_masquerade(When::detector, Extra::not_from_pod, Lookup::dst_dst),
@@ -252,7 +261,7 @@ constexpr Row kOpenHealthPort = {
     .chain = kNodePort, .comment = Comment::of_set, .action = RowAction::accept};
 constexpr Row kServedHealthPort = {.chain = kIpvsFilter, .action = RowAction::return_};
 
-constexpr std::array<Row, 20> kFilterRows = {{
+constexpr std::array<Row, 21> kFilterRows = {{
     forwarded_known(Paths::shorter),
     {.chain = kForward,
      .comment = Comment::text,
@@ -278,6 +287,12 @@ constexpr std::array<Row, 20> kFilterRows = {{
      .extra = Extra::known_connection,
      .action = RowAction::return_},
     served(SetId::cluster_ip, Lookup::dst_dst, Paths::shorter),
+    // Clients try again, and may come while the balancer finds a node with an endpoint.
+    {.chain = kIpvsFilter,
+     .when = When::set_non_empty,
+     .set = SetId::in_cluster_only,
+     .extra = Extra::new_connection,
+     .action = RowAction::drop},
     served(SetId::load_balancer, Lookup::dst_dst),
     // Node ports, and all that is the node's own.
     {.chain = kIpvsFilter,
@@ -303,11 +318,6 @@ constexpr std::array<Row, 20> kFilterRows = {{
      .extra = Extra::new_connection,
      .action = RowAction::reject},
 }};
-
-bool has_detector(Family family, const LocalDetector& detector) {
-  if (const auto* prefix = std::get_if<IpPrefix>(&detector)) return prefix->family() == family;
-  return !std::holds_alternative<std::monostate>(detector);
-}
 
 bool is_wanted(const Row& row, Family family, const RuleParameters& parameters) {
   const auto other = parameters.short_paths ? Paths::as_kube_proxy : Paths::shorter;
@@ -346,15 +356,6 @@ std::vector<Direction> directions(Lookup lookup) {
       return {src, dst};
   }
   return {};
-}
-
-void refuse_pods(Rule& rule, const LocalDetector& detector) {
-  if (const auto* prefix = std::get_if<IpPrefix>(&detector))
-    rule.source = SourceMatch{.prefix = *prefix, .negated = true};
-  if (const auto* bridge = std::get_if<BridgeInterface>(&detector))
-    rule.in_interface = not_through(bridge->name, false);
-  if (const auto* interface = std::get_if<InterfacePrefix>(&detector))
-    rule.in_interface = not_through(interface->prefix, true);
 }
 
 void refine(Rule& rule, Extra extra, Family family, const RuleParameters& parameters) {
@@ -436,27 +437,6 @@ Rule rule_of(const Row& row, Family family, const RuleParameters& parameters) {
   return rule;
 }
 
-std::vector<Rule> out_filter_rules(Family family, const RuleParameters& parameters) {
-  std::vector<Rule> rules;
-  for (const auto& entry : parameters.out_filter) {
-    if (entry.address.family() != family) continue;
-    const IpvsMatch match{.protocol = entry.protocol, .address = entry.address, .port = entry.port};
-    Rule rule{.matches = {match}, .target = Verdict::drop};
-    if (parameters.vips_are_sources)
-      rule.source =
-          SourceMatch{.prefix = IpPrefix::of(entry.address, netlink::address_bits(family))};
-    else
-      rule.matches.emplace_back(LocalAddressMatch{.direction = Direction::src});
-    rules.push_back(std::move(rule));
-  }
-  // Most packets here are those that IPVS sends on. All the rules are about this node's own.
-  if (parameters.short_paths && rules.size() > 1) {
-    const LocalAddressMatch others{.direction = Direction::src, .negated = true};
-    rules.insert(rules.begin(), Rule{.matches = {others}, .target = Verdict::return_});
-  }
-  return rules;
-}
-
 TableRules table_rules(Family family, Table table, std::span<const std::string_view> chains,
                        std::span<const Row> rows, std::span<const JumpRow> jumps,
                        const RuleParameters& parameters) {
@@ -469,6 +449,8 @@ TableRules table_rules(Family family, Table table, std::span<const std::string_v
     if (name == kOutFilter) chain.rules = out_filter_rules(family, parameters);
     result.chains.push_back(std::move(chain));
   }
+  if (table == Table::nat)
+    std::ranges::move(in_cluster_chains(family, parameters), std::back_inserter(result.chains));
   for (const auto& jump : jumps)
     result.jumps.push_back(
         BaseJump{.from = std::string(jump.from),
@@ -478,14 +460,6 @@ TableRules table_rules(Family family, Table table, std::span<const std::string_v
 }
 
 }  // namespace
-
-InInterfaceMatch not_through(std::string name, bool is_prefix) {
-  if (!is_prefix && name.ends_with('+')) {
-    name.pop_back();
-    is_prefix = true;
-  }
-  return {.name = std::move(name), .is_prefix = is_prefix, .negated = true};
-}
 
 std::vector<TableRules> rules_for(Family family, const RuleParameters& parameters) {
   return {

@@ -4,8 +4,9 @@
 // change them. Pure functions; any thread. Chain names and comments are kube-proxy's, and so is the
 // order without RuleParameters::short_paths.
 //
-// nat:    PREROUTING, OUTPUT -> KUBE-SERVICES -> KUBE-LOAD-BALANCER, KUBE-NODE-PORT,
-//         all of which may reach KUBE-MARK-MASQ;  POSTROUTING -> KUBE-POSTROUTING
+// nat:    PREROUTING, OUTPUT -> KUBE-SERVICES -> KUBE-IN-CLUSTER (ours, entry_rules.h),
+//         KUBE-LOAD-BALANCER, KUBE-NODE-PORT, all of which may reach KUBE-MARK-MASQ;  POSTROUTING
+//         -> KUBE-POSTROUTING
 // filter: INPUT -> KUBE-IPVS-FILTER, KUBE-PROXY-FIREWALL, KUBE-NODE-PORT;
 //         FORWARD -> KUBE-PROXY-FIREWALL -> KUBE-SOURCE-RANGES-FIREWALL, KUBE-FORWARD;
 //         OUTPUT -> KUBE-IPVS-OUT-FILTER
@@ -18,6 +19,7 @@
 #include <variant>
 #include <vector>
 
+#include "ipset/rules/address_search.h"
 #include "ipset/rules/rule_types.h"
 #include "ipset/sets/set_catalog.h"
 #include "netlink/ip_address.h"
@@ -59,7 +61,8 @@ struct RuleParameters {
   std::uint32_t masquerade_mark = 0x4000;  // one bit
   bool masquerade_all = false;
   LocalDetector detector;
-  // Where the detector tells the pods of all nodes: those of this node; nullopt: unknown.
+  // Where the detector tells pods by source, maybe those of all nodes: the pods of this node;
+  // nullopt: unknown.
   std::optional<netlink::IpPrefix> own_pods;
   bool vip_ping = true;  // echo requests to virtual service addresses are answered
   // Whether packets of this node to a virtual service have the service's address as source, as they
@@ -76,7 +79,9 @@ struct RuleParameters {
   bool keep_destinations = true;
   // Sets that have elements.
   std::set<SetId> non_empty;
-  std::set<OutFilterEntry> out_filter;  // entries of the other family are ignored
+  // Entries of the other family are ignored.
+  std::set<OutFilterEntry> out_filter;
+  std::set<InClusterEntry> in_cluster;  // only iptables
 
   friend bool operator==(const RuleParameters&, const RuleParameters&) = default;
 };

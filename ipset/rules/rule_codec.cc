@@ -59,17 +59,27 @@ Result<std::uint16_t> protocol_of(const Rule& rule, Family family) {
   return static_cast<std::uint16_t>(rule.protocol ? static_cast<unsigned>(*rule.protocol) : 0U);
 }
 
-template <typename Ip>
-netlink::Status encode_source(const SourceMatch& source, Family family, Ip& ip) {
-  if (source.prefix.family() != family)
+template <typename Field>
+netlink::Status encode_prefix(const IpPrefix& prefix, Family family, Field& field, Field& mask) {
+  if (prefix.family() != family)
     return Error{.kind = ErrorKind::malformed,
-                 .where = "source of the other family: " + source.prefix.to_string()};
-  const auto address = source.prefix.address.bytes();
-  Bytes ones(address.size(), 0xff);
-  const auto mask = IpPrefix::of(*IpAddress::from_bytes(family, ones), source.prefix.length);
-  std::memcpy(&ip.src, address.data(), address.size());
-  std::memcpy(&ip.smsk, mask.address.bytes().data(), address.size());
-  if (source.negated) ip.invflags |= IPT_INV_SRCIP;
+                 .where = "address of the other family: " + prefix.to_string()};
+  const auto address = prefix.address.bytes();
+  const Bytes ones(address.size(), 0xff);
+  const auto bits = IpPrefix::of(*IpAddress::from_bytes(family, ones), prefix.length);
+  std::memcpy(&field, address.data(), address.size());
+  std::memcpy(&mask, bits.address.bytes().data(), address.size());
+  return {};
+}
+
+template <typename Ip>
+netlink::Status encode_addresses(const Rule& rule, Family family, Ip& ip) {
+  if (rule.source) {
+    if (rule.source->negated) ip.invflags |= IPT_INV_SRCIP;
+    auto status = encode_prefix(rule.source->prefix, family, ip.src, ip.smsk);
+    if (!status) return status;
+  }
+  if (rule.destination) return encode_prefix(*rule.destination, family, ip.dst, ip.dmsk);
   return {};
 }
 
@@ -97,8 +107,7 @@ Result<Bytes> encode_header(const Rule& rule, Family family) {
   if (!protocol) return protocol.error();
   ip.proto = *protocol;
   ip.flags = flags_for(ip, *protocol);
-  if (rule.source)
-    if (auto status = encode_source(*rule.source, family, ip); !status) return status.error();
+  if (auto status = encode_addresses(rule, family, ip); !status) return status.error();
   if (rule.in_interface)
     if (auto status = encode_interface(*rule.in_interface, ip); !status) return status.error();
   return bytes;
@@ -120,21 +129,28 @@ bool decode_interface(const Ip& ip, Rule& rule) {
   return true;
 }
 
-template <typename Ip>
-void decode_source(const Ip& ip, Family family, Rule& rule) {
-  const auto bytes_of = [&](const auto& field) {
-    Bytes bytes(sizeof field);
-    std::memcpy(bytes.data(), &field, sizeof field);
+// Of a mask that is not that of a prefix: any, which encodes to another mask.
+template <typename Field>
+IpPrefix decode_prefix(const Field& field, const Field& mask, Family family) {
+  const auto bytes_of = [](const Field& of) {
+    Bytes bytes(sizeof of);
+    std::memcpy(bytes.data(), &of, sizeof of);
     return bytes;
   };
   std::uint8_t length = 0;
-  for (const auto byte : bytes_of(ip.smsk))
+  for (const auto byte : bytes_of(mask))
     length = static_cast<std::uint8_t>(length + __builtin_popcount(byte));
+  return {.address = *IpAddress::from_bytes(family, bytes_of(field)), .length = length};
+}
+
+template <typename Ip>
+void decode_addresses(const Ip& ip, Family family, Rule& rule) {
   const bool negated = (ip.invflags & IPT_INV_SRCIP) != 0;
-  if (length == 0 && !negated) return;
-  rule.source = SourceMatch{
-      .prefix = {.address = *IpAddress::from_bytes(family, bytes_of(ip.src)), .length = length},
-      .negated = negated};
+  const auto source = decode_prefix(ip.src, ip.smsk, family);
+  if (source.length != 0 || negated)
+    rule.source = SourceMatch{.prefix = source, .negated = negated};
+  const auto destination = decode_prefix(ip.dst, ip.dmsk, family);
+  if (destination.length != 0) rule.destination = destination;
 }
 
 // Reads the parts of the rule that stand in the header; `protocol` gets the header's protocol.
@@ -143,7 +159,7 @@ template <typename Entry>
 bool decode_header(Bytes header, Family family, Rule& rule, std::uint16_t& protocol) {
   const auto& ip = ip_of(*reinterpret_cast<Entry*>(header.data()));
   if (!decode_interface(ip, rule)) return false;
-  decode_source(ip, family, rule);
+  decode_addresses(ip, family, rule);
   protocol = ip.proto;
 
   // Compare the header with the encoded rule: any other bit that is set makes a difference.
@@ -291,6 +307,8 @@ std::string module_of(Family family, const ExtensionName& extension) {
   if (extension.name == "REJECT") return family == Family::ipv4 ? "ipt_REJECT" : "ip6t_REJECT";
   if (extension.name == "MARK") return "xt_mark";  // match and target in one
   if (extension.name == "icmp" || extension.name == "icmp6") return module_of(family);
+  if (extension.name == "tcp" || extension.name == "udp") return "xt_tcpudp";
+  if (extension.name == "DNAT") return "xt_nat";
   return "xt_" + extension.name;
 }
 

@@ -4,8 +4,9 @@
 // for the set resolver; any thread.
 //
 // Extensions and revisions are those that iptables 1.8.9 uses on Linux 6.1: comment 0, set 4,
-// mark 1, conntrack 3, addrtype 1, physdev 0, ipvs 0, icmp 0, icmp6 0; MARK 2, MASQUERADE 0,
-// REJECT 0. Rules written by kube-proxy therefore decode to the rules of our catalogue.
+// mark 1, conntrack 3, addrtype 1, physdev 0, ipvs 0, icmp 0, icmp6 0, tcp 0, udp 0, sctp 0; MARK
+// 2, MASQUERADE 0, REJECT 0, DNAT 2. Rules written by kube-proxy therefore decode to the rules of
+// our catalogue.
 
 #include <cstdint>
 #include <optional>

@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ipset/rules/rule_codec.h"
@@ -21,18 +24,46 @@ struct Position {
   unsigned index = 0;
 };
 
+// Chains of ours in the snapshot that are not wanted.
+template <typename Snapshot>
+std::vector<std::string> surplus_chains(const Snapshot& snapshot, const TableRules& wanted) {
+  std::vector<std::string> surplus;
+  if (wanted.table != Table::nat) return surplus;
+  std::set<std::string_view> names;
+  for (const auto& chain : wanted.chains) names.insert(chain.name);
+  for (auto& chain : snapshot.chains())
+    if (is_made_for_addresses(chain) && !names.contains(chain)) surplus.push_back(std::move(chain));
+  return surplus;
+}
+
 template <typename Snapshot>
 TableRules list_from(const Snapshot& snapshot, const TableRules& wanted, SetResolver& sets) {
   TableRules result{.family = wanted.family, .table = wanted.table};
   for (const auto& chain : wanted.chains)
     if (snapshot.has_chain(chain.name))
       result.chains.push_back(Chain{.name = chain.name, .rules = snapshot.rules(chain.name, sets)});
+  for (auto& name : surplus_chains(snapshot, wanted)) {
+    auto rules = snapshot.rules(name, sets);
+    result.chains.push_back(Chain{.name = std::move(name), .rules = std::move(rules)});
+  }
   for (const auto& jump : wanted.jumps) {
     const auto rules = snapshot.rules(jump.from, sets);
     if (std::find(rules.begin(), rules.end(), jump.rule) != rules.end())
       result.jumps.push_back(jump);
   }
   return result;
+}
+
+// Empties them all before removing one: they jump to one another. One to which rules of others lead
+// stays, empty.
+template <typename Snapshot>
+netlink::Status remove_surplus(Snapshot& snapshot, const TableRules& desired) {
+  const auto surplus = surplus_chains(snapshot, desired);
+  for (const auto& chain : surplus)
+    if (auto status = snapshot.flush(chain); !status) return status;
+  for (const auto& chain : surplus)
+    if (const auto gone = snapshot.remove(chain); !gone) return gone.error();
+  return {};
 }
 
 // Changes the snapshot until it holds what is desired; true if anything had to be changed.
@@ -44,12 +75,14 @@ netlink::Result<bool> edit(Snapshot& snapshot, const TableRules& desired, SetRes
   for (const auto& chain : desired.chains)
     if (!snapshot.has_chain(chain.name))
       if (auto status = snapshot.create(chain.name); !status) return status.error();
+  std::map<std::string_view, const Chain*> now;
+  for (const auto& chain : actual.chains) now.emplace(chain.name, &chain);
   for (const auto& chain : desired.chains) {
-    const auto found = std::find_if(actual.chains.begin(), actual.chains.end(),
-                                    [&](const Chain& other) { return other.name == chain.name; });
-    if (found != actual.chains.end() && same_rules(*found, chain)) continue;
+    const auto found = now.find(chain.name);
+    if (found != now.end() && same_rules(*found->second, chain)) continue;
     if (auto status = snapshot.rewrite(chain, sets); !status) return status.error();
   }
+  if (auto status = remove_surplus(snapshot, desired); !status) return status.error();
   for (const auto& jump : desired.jumps) {
     if (std::find(actual.jumps.begin(), actual.jumps.end(), jump) != actual.jumps.end()) continue;
     if (auto status = snapshot.insert({jump.from, 0}, jump.rule, sets); !status)

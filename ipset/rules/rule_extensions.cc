@@ -11,6 +11,7 @@
 #include <linux/netfilter/xt_mark.h>
 #include <linux/netfilter/xt_physdev.h>
 #include <linux/netfilter/xt_set.h>
+#include <linux/netfilter/xt_tcpudp.h>
 #include <linux/netfilter_ipv4/ip_tables.h>
 #include <linux/netfilter_ipv4/ipt_REJECT.h>
 #include <linux/netfilter_ipv6/ip6_tables.h>
@@ -28,6 +29,7 @@ namespace {
 using netlink::Error;
 using netlink::ErrorKind;
 using netlink::Family;
+using netlink::Protocol;
 using netlink::Result;
 
 // The data of an extension under construction, edited in place. Decoders encode what they
@@ -138,6 +140,31 @@ struct MatchEncoder {
     info->bitmask = XT_IPVS_IPVS_PROPERTY | XT_IPVS_PROTO | XT_IPVS_VADDR | XT_IPVS_VPORT;
     return info.extension("ipvs", 0);
   }
+  Result<Extension> operator()(const DestinationPortMatch& match) const {
+    switch (match.protocol) {
+      case Protocol::tcp:
+        return ports_of<xt_tcp>(match).extension("tcp", 0);
+      case Protocol::udp:
+        return ports_of<xt_udp>(match).extension("udp", 0);
+      case Protocol::sctp:
+        break;
+    }
+    Data<SctpInfo> info;
+    info->dpts[0] = match.first;
+    info->dpts[1] = match.last;
+    info->flags = SctpInfo::kDestination;
+    // As iptables fills the types of chunks, of which there are none.
+    for (std::size_t i = 0; i < sizeof info->chunk_flags; i += 3) info->chunk_flags[i] = 0xff;
+    return info.extension("sctp", 0);
+  }
+  template <typename Info>
+  static Data<Info> ports_of(const DestinationPortMatch& match) {
+    Data<Info> info;
+    info->spts[1] = 0xffff;
+    info->dpts[0] = match.first;
+    info->dpts[1] = match.last;
+    return info;
+  }
   Result<Extension> operator()(const auto& of_nft) const {
     return malformed("only nf_tables has: " + to_string(Match(of_nft), family));
   }
@@ -208,6 +235,18 @@ struct TargetEncoder {
     info->with = IP6T_ICMP6_PORT_UNREACH;
     return info.extension("REJECT", 0);
   }
+  Result<Extension> operator()(const DestinationTarget& target) const {
+    if (target.address.family() != family)
+      return malformed("destination of the other family: " + target.address.to_string());
+    Data<nf_nat_range2> info;
+    info->flags = NF_NAT_RANGE_MAP_IPS | NF_NAT_RANGE_PROTO_SPECIFIED;
+    const auto bytes = target.address.bytes();
+    std::memcpy(&info->min_addr, bytes.data(), bytes.size());
+    std::memcpy(&info->max_addr, bytes.data(), bytes.size());
+    info->min_proto.all = htons(target.port);
+    info->max_proto.all = htons(target.port);
+    return info.extension("DNAT", 2);
+  }
   Result<Extension> operator()(const ForeignTarget& target) const {
     return malformed("not a rule of ours: " + target.description);
   }
@@ -261,6 +300,13 @@ std::optional<Match> guess_ipvs(const Extension& given, Family family) {
   return IpvsMatch{.protocol = protocol, .address = *ip, .port = ntohs(info->vport)};
 }
 
+template <typename Info>
+std::optional<Match> guess_ports(const Extension& given, Protocol protocol) {
+  const auto info = info_of<Info>(given);
+  if (!info || info->dpts[0] == 0) return std::nullopt;
+  return DestinationPortMatch{.protocol = protocol, .first = info->dpts[0], .last = info->dpts[1]};
+}
+
 // The value that the extension may mean; the caller checks that it means nothing more.
 std::optional<Match> guess_match(const Extension& given, Family family, SetResolver& sets) {
   if (given.name == "set") return guess_set(given, sets);
@@ -269,10 +315,22 @@ std::optional<Match> guess_match(const Extension& given, Family family, SetResol
   if (given.name == "addrtype") return guess_addrtype(given);
   if (given.name == "ipvs") return guess_ipvs(given, family);
   if (given.name == "icmp" || given.name == "icmp6") return EchoRequestMatch{};
+  if (given.name == "tcp") return guess_ports<xt_tcp>(given, Protocol::tcp);
+  if (given.name == "udp") return guess_ports<xt_udp>(given, Protocol::udp);
+  if (given.name == "sctp") return guess_ports<SctpInfo>(given, Protocol::sctp);
   if (given.name != "physdev") return std::nullopt;
   const auto info = info_of<xt_physdev_info>(given);
   if (!info) return std::nullopt;
   return BridgePortInMatch{.negated = info->invert != 0};
+}
+
+std::optional<Target> guess_destination(const Extension& given, Family family) {
+  const auto info = info_of<nf_nat_range2>(given);
+  if (!info) return std::nullopt;
+  Bytes address(netlink::address_bits(family) / 8U);
+  std::memcpy(address.data(), &info->min_addr, address.size());
+  return DestinationTarget{.address = *netlink::IpAddress::from_bytes(family, address),
+                           .port = ntohs(info->min_proto.all)};
 }
 
 std::optional<Target> guess_target(const Extension& given, Family family) {
@@ -282,6 +340,7 @@ std::optional<Target> guess_target(const Extension& given, Family family) {
     if (!info) return std::nullopt;
     return MarkTarget{.value = info->mark, .mask = info->mask};
   }
+  if (given.name == "DNAT") return guess_destination(given, family);
   if (given.name != "MASQUERADE") return std::nullopt;
   if (family == Family::ipv4) {
     const auto info = info_of<nf_nat_ipv4_multi_range_compat>(given);

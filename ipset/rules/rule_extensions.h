@@ -3,6 +3,7 @@
 // The data of each match and target of our vocabulary (rule_types.h) <-> kernel bytes. For
 // rule_codec.cc and foreign_*.cc; pure except for the set resolver.
 
+#include <cstdint>
 #include <optional>
 
 #include "ipset/rules/rule_codec.h"
@@ -10,6 +11,20 @@
 #include "ipset/rules/rule_types.h"
 
 namespace ipvsproxier::ipset {
+
+// struct xt_sctp_info of <linux/netfilter/xt_sctp.h>, a header that C++ cannot include.
+struct SctpInfo {
+  static constexpr std::uint32_t kSource = 1;
+  static constexpr std::uint32_t kDestination = 2;
+  std::uint16_t dpts[2];
+  std::uint16_t spts[2];
+  std::uint32_t chunks[64];
+  std::uint32_t chunk_match;
+  std::uint8_t chunk_flags[12];
+  std::int32_t chunk_flag_count;
+  std::uint32_t flags;
+  std::uint32_t invflags;
+};
 
 // IPPROTO_ICMP, IPPROTO_ICMPV6.
 std::uint16_t echo_protocol(netlink::Family family);

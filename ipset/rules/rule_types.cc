@@ -1,6 +1,7 @@
 #include "ipset/rules/rule_types.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include <fmt/format.h>
@@ -94,6 +95,11 @@ struct MatchText {
   std::string operator()(const EchoRequestMatch&) const {
     return family == Family::ipv4 ? "-m icmp --icmp-type 8" : "-m icmp6 --icmpv6-type 128";
   }
+  std::string operator()(const DestinationPortMatch& match) const {
+    const auto last = match.last == match.first ? "" : fmt::format(":{}", match.last);
+    return fmt::format("-m {} --dport {}{}", netlink::to_lower_string(match.protocol), match.first,
+                       last);
+  }
   std::string operator()(const ConfirmedMatch& match) const {
     return fmt::format("-m conntrack {}--ctstatus CONFIRMED", negation(match.negated));
   }
@@ -132,6 +138,9 @@ struct TargetText {
   std::string operator()(const RejectTarget&) const {
     return family == Family::ipv4 ? "-j REJECT --reject-with icmp-port-unreachable"
                                   : "-j REJECT --reject-with icmp6-port-unreachable";
+  }
+  std::string operator()(const DestinationTarget& target) const {
+    return "-j DNAT --to-destination " + netlink::to_string(target.address, target.port);
   }
   std::string operator()(const ForeignTarget& target) const { return target.description; }
   std::string operator()(const VerdictMapTarget& target) const { return "vmap @" + target.map; }
@@ -182,6 +191,7 @@ std::string to_string(const Rule& rule, Family family) {
   if (rule.source)
     result +=
         fmt::format("{}-s {} ", negation(rule.source->negated), rule.source->prefix.to_string());
+  if (rule.destination) result += fmt::format("-d {} ", rule.destination->to_string());
   if (rule.in_interface)
     result += fmt::format("{}-i {}{} ", negation(rule.in_interface->negated),
                           rule.in_interface->name, rule.in_interface->is_prefix ? "+" : "");
@@ -221,23 +231,31 @@ bool same_rules(const Chain& actual, const Chain& desired) {
   return sorted(actual.rules) == sorted(desired.rules);
 }
 
+bool is_made_for_addresses(std::string_view chain) {
+  return chain.starts_with(kInClusterChain);
+}
+
 bool holds(const TableRules& actual, const TableRules& desired) {
   if (actual.family != desired.family || actual.table != desired.table) return false;
+  std::map<std::string_view, const Chain*> unwanted;
+  for (const auto& chain : actual.chains) unwanted.emplace(chain.name, &chain);
   const auto has_chain = [&](const Chain& chain) {
-    const auto found = std::find_if(actual.chains.begin(), actual.chains.end(),
-                                    [&](const Chain& other) { return other.name == chain.name; });
-    return found != actual.chains.end() && same_rules(*found, chain);
+    const auto found = unwanted.find(chain.name);
+    if (found == unwanted.end() || !same_rules(*found->second, chain)) return false;
+    unwanted.erase(found);
+    return true;
   };
   const auto has_jump = [&](const BaseJump& jump) {
     return std::find(actual.jumps.begin(), actual.jumps.end(), jump) != actual.jumps.end();
   };
-  const auto is_desired = [&](const Chain& chain) {
-    return std::ranges::find(desired.chains, chain.name, &Chain::name) != desired.chains.end();
+  // Of iptables an empty chain may have to stay, as rules of others lead to it.
+  const auto is_surplus = [&](const auto& chain) {
+    return actual.table == Table::kube_ipvs ||
+           (is_made_for_addresses(chain.first) && !chain.second->rules.empty());
   };
-  if (actual.table == Table::kube_ipvs && !std::ranges::all_of(actual.chains, is_desired))
-    return false;
   return std::all_of(desired.chains.begin(), desired.chains.end(), has_chain) &&
-         std::all_of(desired.jumps.begin(), desired.jumps.end(), has_jump);
+         std::all_of(desired.jumps.begin(), desired.jumps.end(), has_jump) &&
+         std::ranges::none_of(unwanted, is_surplus);
 }
 
 }  // namespace ipvsproxier::ipset

@@ -68,6 +68,13 @@ struct IpvsMatch {
 struct EchoRequestMatch {
   friend auto operator<=>(const EchoRequestMatch&, const EchoRequestMatch&) = default;
 };
+// -m tcp --dport FIRST[:LAST]; the rule has the protocol
+struct DestinationPortMatch {
+  netlink::Protocol protocol = netlink::Protocol::tcp;
+  std::uint16_t first = 0;
+  std::uint16_t last = 0;
+  friend auto operator<=>(const DestinationPortMatch&, const DestinationPortMatch&) = default;
+};
 // nft: ct status confirmed. Not the first packet of its connection; negated: the first one.
 struct ConfirmedMatch {
   bool negated = false;
@@ -87,8 +94,8 @@ struct OutsideMatch {
 };
 
 using Match = std::variant<SetMatch, MarkMatch, ConntrackStateMatch, LocalAddressMatch,
-                           BridgePortInMatch, IpvsMatch, EchoRequestMatch, ConfirmedMatch,
-                           OutsideMatch, OriginalDestinationMatch>;
+                           BridgePortInMatch, IpvsMatch, EchoRequestMatch, DestinationPortMatch,
+                           ConfirmedMatch, OutsideMatch, OriginalDestinationMatch>;
 
 // [!] -s PREFIX
 struct SourceMatch {
@@ -126,6 +133,12 @@ struct MasqueradeTarget {
 // -j REJECT --reject-with icmp-port-unreachable | icmp6-port-unreachable
 struct RejectTarget {
   friend auto operator<=>(const RejectTarget&, const RejectTarget&) = default;
+};
+// -j DNAT --to-destination ADDRESS:PORT
+struct DestinationTarget {
+  netlink::IpAddress address;
+  std::uint16_t port = 0;
+  friend auto operator<=>(const DestinationTarget&, const DestinationTarget&) = default;
 };
 // --- rules of other programs: read and judged, never written
 
@@ -225,7 +238,7 @@ struct RejectAction {
   Way way = Way::unreachable;
   friend auto operator<=>(const RejectAction&, const RejectAction&) = default;
 };
-// -j DNAT, -j SNAT, -j REDIRECT
+// -j DNAT, -j SNAT, -j REDIRECT; a DNAT to one address and port is also a DestinationTarget
 struct TranslateAction {
   Direction direction = Direction::dst;
   std::optional<netlink::IpAddress> address;
@@ -276,12 +289,14 @@ struct DestinationMapTarget {
 };
 
 using Target =
-    std::variant<Verdict, JumpTarget, MarkTarget, MasqueradeTarget, RejectTarget, ForeignTarget,
-                 VerdictMapTarget, KeepDestinationTarget, DestinationMapTarget>;
+    std::variant<Verdict, JumpTarget, MarkTarget, MasqueradeTarget, RejectTarget, DestinationTarget,
+                 ForeignTarget, VerdictMapTarget, KeepDestinationTarget, DestinationMapTarget>;
 
-// Printed by iptables-save in this order: source, in-interface, protocol, comment, matches, target.
+// Printed by iptables-save in this order: source, destination, in-interface, protocol, comment,
+// matches, target.
 struct Rule {
   std::optional<SourceMatch> source;
+  std::optional<netlink::IpPrefix> destination;  // -d PREFIX; not a prefix that holds all
   std::optional<InInterfaceMatch> in_interface;
   std::optional<netlink::Protocol> protocol;  // EchoRequestMatch implies its own
   std::string comment;                        // "" for none; at most 255 bytes
@@ -304,6 +319,10 @@ std::string to_string(const Target& target, netlink::Family family);
 
 // The chain whose rules may stand in any order, behind those that return.
 inline constexpr std::string_view kUnorderedChain = "KUBE-IPVS-OUT-FILTER";
+
+// Chains whose names begin so are made for the addresses that there are, and surplus ones go.
+inline constexpr std::string_view kInClusterChain = "KUBE-IN-CLUSTER";
+bool is_made_for_addresses(std::string_view chain);
 
 // A chain of ours with all its rules.
 struct Chain {
@@ -409,8 +428,9 @@ struct ChainMove {
   std::string aside;
 };
 
-// Whether `actual` has every chain of `desired` with the same rules, and every jump at least once.
-// The order of rules counts, except in kUnorderedChain.
+// Whether `actual` has every chain of `desired` with the same rules, and every jump at least once;
+// and no other chain of ours that has rules, as far as it tells. The order of rules counts, except
+// in kUnorderedChain.
 bool holds(const TableRules& actual, const TableRules& desired);
 
 // Whether both chains hold the same rules; compares like holds().

@@ -16,7 +16,7 @@ struct SetRow {
   std::string_view comment;
 };
 
-constexpr std::array<SetRow, kSetIds.size() + kNftSetIds.size()> kRows = {{
+constexpr std::array<SetRow, kIpSetIds.size() + kNftSetIds.size()> kRows = {{
     {SetId::loop_back, "LOOP-BACK", SetKind::hash_ip_port_ip,
      "Kubernetes endpoints dst ip:port, source ip for solving hairpin purpose"},
     {SetId::cluster_ip, "CLUSTER-IP", SetKind::hash_ip_port,
@@ -49,6 +49,8 @@ constexpr std::array<SetRow, kSetIds.size() + kNftSetIds.size()> kRows = {{
     {SetId::health_check_node_port, "HEALTH-CHECK-NODE-PORT", SetKind::bitmap_port,
      "Kubernetes health check node port"},
     {SetId::ipvs_ips, "IPVS-IPS", SetKind::hash_ip, "Addresses on the ipvs interface"},
+    {SetId::in_cluster, "IN-CLUSTER", SetKind::hash_ip_port, ""},
+    {SetId::in_cluster_only, "IN-CLUSTER-ONLY", SetKind::hash_ip_port, ""},
     {SetId::nft_source_ranges, "restricted", SetKind::nft_source_ranges, ""},
     {SetId::nft_hairpins, "local_endpoints", SetKind::nft_hairpins, ""},
     {SetId::nft_in_cluster, "in_cluster", SetKind::nft_destinations, ""},
@@ -60,7 +62,7 @@ constexpr std::array<SetRow, kSetIds.size() + kNftSetIds.size()> kRows = {{
 
 constexpr bool rows_stand_at_their_id() {
   for (std::size_t i = 0; i < kRows.size(); ++i) {
-    const auto id = i < kSetIds.size() ? kSetIds[i] : kNftSetIds[i - kSetIds.size()];
+    const auto id = i < kIpSetIds.size() ? kIpSetIds[i] : kNftSetIds[i - kIpSetIds.size()];
     if (kRows[i].id != id || static_cast<std::size_t>(id) != i) return false;
   }
   return true;
@@ -72,6 +74,10 @@ const SetRow& set_row(SetId id) {
 }
 
 }  // namespace
+
+bool is_made_late(SetId id) {
+  return std::ranges::find(kOwnSetIds, id) != kOwnSetIds.end();
+}
 
 bool is_unbounded(SetId id) {
   return is_nft(set_row(id).kind);

@@ -2,9 +2,10 @@
 
 // The sets of each family: their names and how they are created. Pure; any thread.
 //
-// With iptables these are 17 IP sets; names, kinds and comments are kube-proxy's, so that sets can
-// be taken over from it and handed back. With nf_tables they are sets and maps of the table
-// "kube-ipvs" of each family (rules/nft_catalog.h). rules/packet_filter.h says which are in use.
+// With iptables these are 17 IP sets, whose names, kinds and comments are kube-proxy's, so that
+// sets can be taken over from it and handed back, and two of our own. With nf_tables they are sets
+// and maps of the table "kube-ipvs" of each family (rules/nft_catalog.h). rules/packet_filter.h
+// says which are in use.
 
 #include <array>
 #include <cstddef>
@@ -34,6 +35,8 @@ enum class SetId : std::uint8_t {
   node_port_local_sctp_hash,
   health_check_node_port,
   ipvs_ips,
+  in_cluster,
+  in_cluster_only,
   nft_source_ranges,
   nft_hairpins,
   nft_in_cluster,
@@ -43,7 +46,7 @@ enum class SetId : std::uint8_t {
   nft_vips,
 };
 
-// The sets of iptables, in the order of their creation.
+// The sets of iptables that kube-proxy has too, in the order of their creation.
 inline constexpr std::array<SetId, 17> kSetIds = {
     SetId::loop_back,
     SetId::cluster_ip,
@@ -63,6 +66,18 @@ inline constexpr std::array<SetId, 17> kSetIds = {
     SetId::health_check_node_port,
     SetId::ipvs_ips,
 };
+
+// Those that it does not have. They are made with their first element.
+inline constexpr std::array<SetId, 2> kOwnSetIds = {SetId::in_cluster, SetId::in_cluster_only};
+
+// Both.
+inline constexpr auto kIpSetIds = [] {
+  std::array<SetId, kSetIds.size() + kOwnSetIds.size()> all{};
+  std::size_t i = 0;
+  for (const auto id : kSetIds) all[i++] = id;
+  for (const auto id : kOwnSetIds) all[i++] = id;
+  return all;
+}();
 
 // Those of nf_tables.
 inline constexpr std::array<SetId, 7> kNftSetIds = {
@@ -85,6 +100,9 @@ std::uint32_t capacity_for(std::size_t elements);
 // starts with the hashsize that it would grow to. The capacity of a bitmap:port is its range; sets
 // of nf_tables have none.
 SetSpec set_spec(SetId id, Family family, std::uint32_t capacity = kSetCapacity);
+
+// Whether the set exists only once it has elements.
+bool is_made_late(SetId id);
 
 // Whether the set holds as many elements as memory does.
 bool is_unbounded(SetId id);

@@ -36,9 +36,14 @@ ipset::RuleParameters least(const Wanted& wanted) {
 ipset::RuleParameters most(const Wanted& wanted, Family family) {
   auto parameters = least(wanted);
   parameters.non_empty.insert(ipset::kSetIds.begin(), ipset::kSetIds.end());
-  parameters.out_filter.insert(
-      {*netlink::IpAddress::parse(family == Family::ipv4 ? "192.0.2.1" : "2001:db8::1"),
-       netlink::Protocol::tcp, 80});
+  const auto address =
+      *netlink::IpAddress::parse(family == Family::ipv4 ? "192.0.2.1" : "2001:db8::1");
+  parameters.out_filter.insert({address, netlink::Protocol::tcp, 80});
+  if (!wanted.in_cluster_clients) return parameters;
+  parameters.non_empty.insert(ipset::kOwnSetIds.begin(), ipset::kOwnSetIds.end());
+  for (const auto protocol :
+       {netlink::Protocol::tcp, netlink::Protocol::udp, netlink::Protocol::sctp})
+    parameters.in_cluster.insert({address, protocol, 80, address, 80});
   return parameters;
 }
 
@@ -52,6 +57,11 @@ std::string partial_loss(const std::string& module, Family family) {
   if (module == "xt_ipvs")
     return fmt::format("{} load balancers whose source ranges leave this node out are not served",
                        text);
+  if (module == "xt_nat" || module == "xt_tcpudp")
+    return fmt::format(
+        "no {} Service is programmed any more once one has the external traffic "
+        "policy Local",
+        text);
   if (module == "xt_physdev")
     return fmt::format("no {} Service is programmed any more once one has external IPs", text);
   return fmt::format("some {} Services cannot be served", text);

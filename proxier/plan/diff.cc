@@ -1,13 +1,13 @@
 #include "proxier/plan/diff.h"
 
 #include <algorithm>
-#include <iterator>
 #include <limits>
 #include <optional>
 #include <set>
 
 #include "proxier/plan/guarded.h"
 #include "proxier/plan/ownership.h"
+#include "proxier/plan/rule_changes.h"
 
 namespace ipvsproxier::plan {
 
@@ -24,7 +24,6 @@ namespace {
 using ipset::Element;
 using ipset::ElementOp;
 using ipset::SetId;
-using ipset::TableRules;
 using netlink::Family;
 using netlink::IpvsOp;
 using netlink::Protocol;
@@ -54,12 +53,13 @@ class Differ {
   Transaction run() {
     for (const auto& [family, parameters] : desired_.rules)
       if (can_expose(family)) exposable_.insert(family);
+    const RuleChanges rules(desired_, actual_, scope_);
     reserve_adds();
     compare_services();
 
     auto additions = set_changes(Change::add);
     add("make sets", sets_to_make(additions));
-    add("prepare rules", changed_rules(true));
+    add("prepare rules", rules.prepared());
     add("add elements", std::move(additions));
     add("add first virtual services", std::move(first_adds_));
     add("add first addresses", address_adds(true));
@@ -73,7 +73,7 @@ class Differ {
     // Elements may guard an unknown virtual service.
     if (!actual_.services) return std::move(transaction_);
     add("remove elements", set_changes(Change::remove));
-    add("settle rules", settled_rules());
+    add("settle rules", rules.settled());
     return std::move(transaction_);
   }
 
@@ -95,9 +95,7 @@ class Differ {
   }
 
   const ipset::ElementSet& actual_elements(SetKey key) const {
-    static const ipset::ElementSet kNone;
-    const auto it = actual_.sets.find(key);
-    return it == actual_.sets.end() || !it->second ? kNone : *it->second;
+    return plan::actual_elements(actual_, key);
   }
 
   // Sets that are missing, too small, much too large, or created with other options.
@@ -107,7 +105,7 @@ class Differ {
     std::vector<ipset::SetSpec> specs;
     for (const auto& [key, elements] : desired_.sets) {
       const auto it = actual_.sets.find(key);
-      if (it == actual_.sets.end()) continue;
+      if (it == actual_.sets.end() || (ipset::is_made_late(key.id) && elements.empty())) continue;
       // Removals come last: for a while the set holds the old and the new elements.
       const auto most = std::max(elements.size(), actual_elements(key).size() + more[key]);
       const auto capacity = capacity_of(key, most);
@@ -125,118 +123,6 @@ class Differ {
     const auto needed = ipset::capacity_for(elements);
     // A set that shrinks a little keeps its size: it may grow again.
     return now > needed && elements > needed / 2 ? now : needed;
-  }
-
-  // Whether an existing rule uses the set.
-  bool is_consulted(SetKey key) const {
-    const auto name = ipset::set_name(key.id, key.family);
-    const auto consults = [&](const ipset::Rule& rule) {
-      const auto names = ipset::looked_up_by(rule);
-      return std::ranges::find(names, name) != names.end();
-    };
-    for (const auto& [table, rules] : actual_.rules)
-      for (const auto& chain : rules.chains)
-        if (std::any_of(chain.rules.begin(), chain.rules.end(), consults)) return true;
-    return false;
-  }
-
-  // Rules for the time while elements come and go: a rule exists for every set that has or will
-  // have elements, and for every set that could not be read and has a rule.
-  ipset::RuleParameters transitional(Family family, ipset::RuleParameters parameters) const {
-    for (auto id : ipset::sets_of(desired_.packet_filter)) {
-      const SetKey key{family, id};
-      if (!actual_elements(key).empty() || (!actual_.sets.contains(key) && is_consulted(key)))
-        parameters.non_empty.insert(id);
-    }
-    return parameters;
-  }
-
-  // Adds the out-filter's rules that the kernel has and the new state lacks.
-  void keep_out_filter(const TableRules& current, TableRules& wanted) const {
-    const auto by_name = [](const TableRules& table) {
-      return std::find_if(table.chains.begin(), table.chains.end(), [](const ipset::Chain& chain) {
-        return chain.name == "KUBE-IPVS-OUT-FILTER";
-      });
-    };
-    const auto from = by_name(current);
-    const auto to = by_name(wanted);
-    if (from == current.chains.end() || to == wanted.chains.end()) return;
-    auto& rules = wanted.chains[static_cast<std::size_t>(to - wanted.chains.begin())].rules;
-    std::set<ipset::Rule> there(rules.begin(), rules.end());
-    for (const auto& rule : from->rules) {
-      const bool known = !std::holds_alternative<ipset::ForeignTarget>(rule.target);
-      if (known && there.insert(rule).second) rules.push_back(rule);
-    }
-  }
-
-  // Keeps the sets that guard leftovers in the rules.
-  ipset::RuleParameters settled(Family family, ipset::RuleParameters parameters) const {
-    for (const auto& [key, elements] : desired_.leftovers.elements)
-      if (key.family == family && !elements.empty()) parameters.non_empty.insert(key.id);
-    return parameters;
-  }
-
-  bool guards_leftover(const ipset::Rule& rule) const {
-    return std::any_of(rule.matches.begin(), rule.matches.end(), [this](const auto& match) {
-      const auto* of = std::get_if<ipset::IpvsMatch>(&match);
-      return of != nullptr &&
-             desired_.leftovers.services.contains({of->address, of->protocol, of->port});
-    });
-  }
-
-  void keep_guards_of_leftovers(const TableRules& current, TableRules& wanted) const {
-    if (desired_.leftovers.services.empty()) return;
-    for (auto& chain : wanted.chains) {
-      if (chain.name != ipset::kUnorderedChain) continue;
-      for (const auto& has : current.chains)
-        if (has.name == chain.name)
-          std::copy_if(has.rules.begin(), has.rules.end(), std::back_inserter(chain.rules),
-                       [this](const ipset::Rule& rule) { return guards_leftover(rule); });
-    }
-  }
-
-  std::vector<TableRules> tables(bool in_transition) const {
-    std::vector<TableRules> result;
-    for (const auto& [family, parameters] : desired_.rules) {
-      if (!scope_.rules.contains(family)) continue;
-      auto wanted = ipset::rules_for(
-          desired_.packet_filter, family,
-          in_transition ? transitional(family, parameters) : settled(family, parameters));
-      for (auto& table : wanted) {
-        const auto current = actual_.rules.find({family, table.table});
-        if (current == actual_.rules.end()) continue;
-        if (in_transition)
-          keep_out_filter(current->second, table);
-        else
-          keep_guards_of_leftovers(current->second, table);
-        result.push_back(std::move(table));
-      }
-    }
-    return result;
-  }
-
-  std::vector<TableRules> changed_rules(bool in_transition) const {
-    auto result = tables(in_transition);
-    std::erase_if(result, [&](const TableRules& table) {
-      return ipset::holds(actual_.rules.at({table.family, table.table}), table);
-    });
-    return result;
-  }
-
-  // The tables to write after the transition. The kernel then holds either its old or the
-  // transitional content, so only tables whose transitional content differs from the new one are
-  // written again.
-  std::vector<TableRules> settled_rules() const {
-    std::vector<TableRules> result;
-    const auto transition = tables(true);
-    for (auto& table : tables(false)) {
-      const auto before =
-          std::find_if(transition.begin(), transition.end(), [&](const TableRules& other) {
-            return other.family == table.family && other.table == table.table;
-          });
-      if (!ipset::holds(*before, table)) result.push_back(std::move(table));
-    }
-    return result;
   }
 
   // `let_in`: additions that must not come before the real servers of their virtual services.

@@ -33,7 +33,7 @@ struct Differences {
   // get it.
   bool keep_foreign_services = true;
   // This node and its pods reach Services of external policy Local as those of policy Cluster, and
-  // where this node has no endpoint, others are not served by endpoints elsewhere. With nf_tables.
+  // where this node has no endpoint, others are not served by endpoints elsewhere.
   bool in_cluster_clients = false;
   // Annotations of Services and EndpointSlices count (docs/services.md).
   bool service_annotations = true;

@@ -32,10 +32,12 @@ ipset::LocalDetector detector_of(Family family, const NodeInfo& node,
   return {};
 }
 
-// Where the detector tells the pods of the whole cluster.
+// The pods of this node, where the detector tells pods by their source.
 std::optional<netlink::IpPrefix> own_pods_of(Family family, const NodeInfo& node,
                                              const PlannerOptions& options) {
-  if (options.detect_local != DetectLocalMode::cluster_cidr) return std::nullopt;
+  if (options.detect_local != DetectLocalMode::cluster_cidr &&
+      options.detect_local != DetectLocalMode::node_cidr)
+    return std::nullopt;
   for (const auto& cidr : node.pod_cidrs)
     if (cidr.family() == family) return cidr;
   return std::nullopt;
@@ -270,6 +272,22 @@ void FamilyPlanner::remove_element(SetId id, const Element& element, Scope& scop
   if (set.empty() && rules().non_empty.erase(id) > 0) scope.rules.insert(node_.family);
 }
 
+template <typename Entry>
+void FamilyPlanner::replace(const SortedVector<Entry>& now, const SortedVector<Entry>& wanted,
+                            std::set<Entry>& all, Surplus<Entry>& surplus, Scope& scope) {
+  for (const auto& entry : difference(wanted, now)) {
+    if (all.insert(entry).second)
+      scope.rules.insert(node_.family);
+    else
+      surplus.add(entry);
+  }
+  for (const auto& entry : difference(now, wanted))
+    if (!surplus.take(entry)) {
+      all.erase(entry);
+      scope.rules.insert(node_.family);
+    }
+}
+
 // Adds before it removes: a set that became empty for a moment would change the rules.
 void FamilyPlanner::replace(FilterEntries& now, FilterEntries wanted, Scope& scope) {
   wanted.elements.each_without(
@@ -277,17 +295,8 @@ void FamilyPlanner::replace(FilterEntries& now, FilterEntries wanted, Scope& sco
   now.elements.each_without(wanted.elements, [&](SetId id, const Element& element) {
     remove_element(id, element, scope);
   });
-  for (const auto& entry : difference(wanted.out_filter, now.out_filter)) {
-    if (rules().out_filter.insert(entry).second)
-      scope.rules.insert(node_.family);
-    else
-      surplus_out_filter_.add(entry);
-  }
-  for (const auto& entry : difference(now.out_filter, wanted.out_filter))
-    if (!surplus_out_filter_.take(entry)) {
-      rules().out_filter.erase(entry);
-      scope.rules.insert(node_.family);
-    }
+  replace(now.out_filter, wanted.out_filter, rules().out_filter, surplus_out_filter_, scope);
+  replace(now.in_cluster, wanted.in_cluster, rules().in_cluster, surplus_in_cluster_, scope);
   now = std::move(wanted);
 }
 

@@ -74,6 +74,23 @@ class FamilyPlanner {
   using Names = std::set<api::NamespacedName>;
   using Ports = std::vector<model::ServicePort>;
 
+  // Counts how many further Services want the same value.
+  template <typename T>
+  class Surplus {
+   public:
+    void add(const T& key) { ++counts_[key]; }
+    // False: only one Service wanted it.
+    bool take(const T& key) {
+      const auto it = counts_.find(key);
+      if (it == counts_.end()) return false;
+      if (--it->second == 0) counts_.erase(it);
+      return true;
+    }
+
+   private:
+    std::map<T, unsigned> counts_;
+  };
+
   // The ports of Services during one update. Those of the first Services are computed once, those
   // of further ones at each use: the ports of a whole cluster would take much memory.
   class PortsOnce {
@@ -101,26 +118,12 @@ class FamilyPlanner {
   Names with_node_ports(const model::ClusterState& cluster) const;
   void replace(const api::NamespacedName& name, ServicePlan plan, Scope& scope);
   void replace(FilterEntries& now, FilterEntries wanted, Scope& scope);
+  template <typename Entry>
+  void replace(const SortedVector<Entry>& now, const SortedVector<Entry>& wanted,
+               std::set<Entry>& all, Surplus<Entry>& surplus, Scope& scope);
   void add_element(ipset::SetId id, const ipset::Element& element, Scope& scope);
   void remove_element(ipset::SetId id, const ipset::Element& element, Scope& scope);
   ipset::RuleParameters& rules() { return state_.rules.at(node_.family); }
-
-  // Counts how many further Services want the same value.
-  template <typename T>
-  class Surplus {
-   public:
-    void add(const T& key) { ++counts_[key]; }
-    // False: only one Service wanted it.
-    bool take(const T& key) {
-      const auto it = counts_.find(key);
-      if (it == counts_.end()) return false;
-      if (--it->second == 0) counts_.erase(it);
-      return true;
-    }
-
-   private:
-    std::map<T, unsigned> counts_;
-  };
 
   const PlannerOptions& options_;
   DesiredState& state_;
@@ -136,6 +139,7 @@ class FamilyPlanner {
   Surplus<netlink::IpAddress> surplus_addresses_;
   Surplus<std::pair<ipset::SetId, ipset::Element>> surplus_elements_;
   Surplus<ipset::OutFilterEntry> surplus_out_filter_;
+  Surplus<ipset::InClusterEntry> surplus_in_cluster_;
 };
 
 }  // namespace ipvsproxier::plan

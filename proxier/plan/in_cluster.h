@@ -22,7 +22,7 @@ std::optional<netlink::VirtualServiceKey> in_cluster_way_of(const DesiredState& 
                                                             const netlink::VirtualServiceKey& key);
 
 // The virtual services from which clients are sent to another one, by that one: those that the
-// kernel has elements for. Cost: all such elements.
+// kernel has elements or rules for. Cost: all of them.
 InClusterWays in_cluster_ways(const ActualState& actual);
 
 }  // namespace ipvsproxier::plan

@@ -26,7 +26,8 @@ class Renderer {
           IpPortIpElement{endpoint.address, protocol, endpoint.port, endpoint.address});
     for (const auto port : traffic.health_ports)
       add(SetId::health_check_node_port, PortElement{port});
-    return {SetElements(elements_), SortedVector(std::move(out_filter_))};
+    return {SetElements(elements_), SortedVector(std::move(out_filter_)),
+            SortedVector(std::move(in_cluster_))};
   }
 
  private:
@@ -35,6 +36,12 @@ class Renderer {
   void add_vip(const VipTraffic& vip) {
     const IpPortElement element{vip.key.address, vip.key.protocol, vip.key.port};
     const bool kept = vip.source == ClientSource::kept;
+    if (const auto& instead = vip.in_cluster) {
+      add(SetId::in_cluster, element);
+      in_cluster_.push_back(
+          {element.ip, element.protocol, element.port, instead->address, instead->port});
+    }
+    if (vip.drops_outside) add(SetId::in_cluster_only, element);
     switch (vip.facet) {
       case Facet::cluster_ip:
         return add(SetId::cluster_ip, element);
@@ -80,6 +87,7 @@ class Renderer {
 
   std::vector<SetElement> elements_;
   std::vector<ipset::OutFilterEntry> out_filter_;
+  std::vector<ipset::InClusterEntry> in_cluster_;
 };
 
 }  // namespace

@@ -1,7 +1,8 @@
 #pragma once
 
-// Renders the traffic of a Service as elements of the 17 IP sets, which the fixed rules consult
-// (ipset/rules/rule_catalog.h). Sets and their meaning are kube-proxy's. Pure; any thread.
+// Renders the traffic of a Service as elements of the IP sets, which the fixed rules consult, and
+// as entries with rules of their own (ipset/rules/rule_catalog.h). Sets and their meaning are
+// kube-proxy's, but for two. Pure; any thread.
 
 #include "ipset/rules/rule_catalog.h"
 #include "proxier/plan/set_elements.h"
@@ -13,8 +14,9 @@ namespace ipvsproxier::plan {
 struct FilterEntries {
   SetElements elements;
   SortedVector<ipset::OutFilterEntry> out_filter;
+  SortedVector<ipset::InClusterEntry> in_cluster;
 
-  bool empty() const { return elements.empty() && out_filter.empty(); }
+  bool empty() const { return elements.empty() && out_filter.empty() && in_cluster.empty(); }
 };
 
 FilterEntries iptables_filter(const ServiceTraffic& traffic);

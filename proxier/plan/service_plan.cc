@@ -292,14 +292,44 @@ ServiceSettings settings_for(const api::Service& service, const FamilyNode& node
   return settings;
 }
 
+namespace {
+
+// Each takes a rule, which every commit of the table writes again.
+bool is_beyond_rules(const ServicePort& port, std::size_t index, const PlannerOptions& options) {
+  const auto of_port =
+      port.external_ips.size() + port.load_balancer_ips.size() + (port.node_port != 0 ? 1 : 0);
+  return options.packet_filter == ipset::PacketFilter::iptables &&
+         (index + 1) * of_port > kMostRulesOfOneService;
+}
+
+// A constant text, as above.
+std::optional<api::Problem> beyond_rules_of(const api::Service& service, const Ports& ports,
+                                            const PlannerOptions& options) {
+  if (!options.differences.in_cluster_clients || !ports.front().external_policy_local ||
+      ports.front().internal_policy_local ||
+      !is_beyond_rules(ports.back(), ports.size() - 1, options))
+    return std::nullopt;
+  return api::Problem{.severity = api::Severity::warning,
+                      .origin = service.origin,
+                      .object = "Service " + api::to_string(service.name),
+                      .field = "spec.externalTrafficPolicy",
+                      .message = fmt::format(
+                          "has more than {} of ports times external IPs, load-balancer IPs and "
+                          "node ports: this node and its pods reach the endpoints of other nodes "
+                          "only at its first ports",
+                          kMostRulesOfOneService)};
+}
+
+}  // namespace
+
 bool reaches_in_cluster(const ServicePort& port, std::size_t index, const Claims& claims,
                         const PlannerOptions& options) {
   const Claim cluster_ip{{port.cluster_ip, port.name.protocol, port.port},
                          Facet::cluster_ip,
                          static_cast<std::uint16_t>(index)};
-  return options.differences.in_cluster_clients &&
-         options.packet_filter == ipset::PacketFilter::nftables && port.external_policy_local &&
-         !port.internal_policy_local && claims.holds(port.name.service, cluster_ip);
+  return options.differences.in_cluster_clients && port.external_policy_local &&
+         !port.internal_policy_local && !is_beyond_rules(port, index, options) &&
+         claims.holds(port.name.service, cluster_ip);
 }
 
 FacetPolicy policy_of(const ServicePort& port, Facet facet, bool in_cluster,
@@ -365,6 +395,8 @@ ServicePlan plan_service(const Ports& ports, const model::SlicesByName* slices,
       (slices && model::count_endpoints(*slices, node.family) > model::kMostOfOneService))
     plan.not_granted.push_back(excess_of(service));
   if (auto problem = loopback_of(service, node, options))
+    plan.not_granted.push_back(*std::move(problem));
+  if (auto problem = beyond_rules_of(service, ports, options))
     plan.not_granted.push_back(*std::move(problem));
   if (const auto refused = refused_claims_of(ports, node); !refused.empty()) {
     plan.meets_foreign = true;

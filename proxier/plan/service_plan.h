@@ -2,6 +2,7 @@
 
 // The desired state of one Service in one family. Pure; any thread.
 
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <set>
@@ -60,6 +61,10 @@ struct FacetPolicy {
 // `in_cluster`: reaches_in_cluster() of the port.
 FacetPolicy policy_of(const model::ServicePort& port, Facet facet, bool in_cluster,
                       const PlannerOptions& options);
+
+// With iptables, ports times external addresses of one Service that in-cluster clients may reach
+// so.
+inline constexpr std::size_t kMostRulesOfOneService = 1024;
 
 // Whether this node and its pods reach the external addresses of the port, the one at this index of
 // spec.ports, by way of its cluster IP, which its Service holds.

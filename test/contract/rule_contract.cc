@@ -1,6 +1,7 @@
 #include "test/contract/rule_contract.h"
 
 #include <algorithm>
+#include <initializer_list>
 
 #include <catch2/catch.hpp>
 
@@ -253,6 +254,68 @@ void check_removal(RuleWorld& world, const TableRules& filter, const TableRules&
   CHECK(left["OUTPUT"] == Lines{});
 }
 
+// Addresses that in-cluster clients reach elsewhere, on several ports of each protocol.
+RuleParameters in_cluster_parameters(Family family, int addresses) {
+  auto parameters = full_parameters(family);
+  parameters.non_empty.insert(ipset::kOwnSetIds.begin(), ipset::kOwnSetIds.end());
+  for (int i = 0; i < addresses; ++i) {
+    const auto text = (family == Family::ipv4 ? "198.51.100." : "2001:db8:1::") + std::to_string(i);
+    const auto vip = *netlink::IpAddress::parse(text);
+    const auto goal =
+        *netlink::IpAddress::parse(family == Family::ipv4 ? "10.96.0.9" : "fd00:96::9");
+    for (const auto protocol :
+         {netlink::Protocol::tcp, netlink::Protocol::udp, netlink::Protocol::sctp})
+      for (const auto port : std::initializer_list<std::uint16_t>{53, 80, 65535})
+        parameters.in_cluster.insert({vip, protocol, port, goal, 8080});
+  }
+  return parameters;
+}
+
+void check_chains_for_addresses(RuleWorld& world, Family family) {
+  const auto nat = [&](int addresses) {
+    return rules_for(family, in_cluster_parameters(family, addresses)).at(1);
+  };
+  const auto made = [&] {
+    std::vector<std::string> names;
+    for (const auto& [name, rules] : world.lines(family, Table::nat))
+      if (name.starts_with("KUBE-IN-CLUSTER") && !rules.empty()) names.push_back(name);
+    return names;
+  };
+  const auto many = nat(5);
+  check_repaired(world, many);
+  const auto before = made();
+  CHECK(before.size() > 10);
+  CHECK(before.size() + 5 == many.chains.size());
+  check_repaired(world, nat(4));
+  CHECK(made().size() < before.size());
+  // What is too much is noticed, also beside what is wanted.
+  world.edit(family, Table::nat, "-N KUBE-IN-CLUSTER-OLD");
+  world.edit(family, Table::nat, "-A KUBE-IN-CLUSTER-OLD -j ACCEPT");
+  check_repaired(world, nat(4));
+  CHECK_FALSE(world.lines(family, Table::nat).contains("KUBE-IN-CLUSTER-OLD"));
+  // But a rule of others may lead to it.
+  for (const auto* words : {"-N KUBE-IN-CLUSTER-OLD", "-A KUBE-IN-CLUSTER-OLD -j ACCEPT",
+                            "-N FOREIGN", "-A FOREIGN -j KUBE-IN-CLUSTER-OLD"})
+    world.edit(family, Table::nat, words);
+  const auto applied = world.table().apply(nat(4));
+  REQUIRE(applied);
+  CHECK(*applied);
+  CHECK(world.lines(family, Table::nat)["KUBE-IN-CLUSTER-OLD"].empty());
+  const auto again = world.table().apply(nat(4));
+  REQUIRE(again);
+  CHECK_FALSE(*again);
+
+  auto none = full_parameters(family);
+  const auto without = rules_for(family, none).at(1);
+  CHECK(*world.table().apply(without));
+  CHECK(made().empty());
+  REQUIRE(world.table().apply(many));
+  CHECK(made() == before);
+  CHECK(removed(world, ipset::all_removals(family)).at(1).in_use ==
+        std::vector<std::string>{"KUBE-IN-CLUSTER-OLD"});
+  CHECK(made().empty());
+}
+
 void check_set_aside(RuleWorld& world, const TableRules& nat) {
   const auto family = nat.family;
   const auto surplus = ipset::iptables_mode_removals(family).at(1);
@@ -309,6 +372,9 @@ void check_rule_contract(RuleWorld& world, Family family) {
   }
   SECTION("what is named is removed, the rest stays") {
     check_removal(world, filter, nat);
+  }
+  SECTION("chains for addresses come and go with these") {
+    check_chains_for_addresses(world, family);
   }
   SECTION("a chain of iptables mode is set aside and goes on working") {
     check_set_aside(world, nat);

@@ -87,6 +87,15 @@ Result<TableRules> FakeRuleTable::list(const TableRules& wanted) {
   return read(wanted);
 }
 
+std::vector<std::string> FakeRuleTable::surplus_in(const Chains& chains, const TableRules& wanted) {
+  std::vector<std::string> surplus;
+  for (const auto& [name, rules] : chains)
+    if (ipset::is_made_for_addresses(name) &&
+        std::ranges::find(wanted.chains, name, &Chain::name) == wanted.chains.end())
+      surplus.push_back(name);
+  return surplus;
+}
+
 TableRules FakeRuleTable::read(const TableRules& wanted) const {
   const auto& chains = tables_.at({wanted.family, wanted.table});
   TableRules result{.family = wanted.family, .table = wanted.table};
@@ -95,6 +104,11 @@ TableRules FakeRuleTable::read(const TableRules& wanted) const {
     if (found == chains.end()) continue;
     Chain listed{.name = chain.name};
     for (const auto& counted : found->second) listed.rules.push_back(counted.rule);
+    result.chains.push_back(std::move(listed));
+  }
+  for (const auto& name : surplus_in(chains, wanted)) {
+    Chain listed{.name = name};
+    for (const auto& counted : chains.at(name)) listed.rules.push_back(counted.rule);
     result.chains.push_back(std::move(listed));
   }
   for (const auto& jump : wanted.jumps) {
@@ -118,6 +132,13 @@ Status FakeRuleTable::check_rule(const Chains& chains, const Rule& rule) const {
       jump && chains.count(jump->chain) == 0)
     return Error{.kind = ErrorKind::missing, .where = "no chain or target " + jump->chain};
   return {};
+}
+
+bool FakeRuleTable::is_led_to(const Chains& chains, const std::string& chain) {
+  return std::any_of(chains.begin(), chains.end(), [&](const auto& other) {
+    return std::any_of(other.second.begin(), other.second.end(),
+                       [&](const Counted& counted) { return chain_of(counted.rule) == chain; });
+  });
 }
 
 Result<bool> FakeRuleTable::apply(const TableRules& desired) {
@@ -144,6 +165,9 @@ Result<bool> FakeRuleTable::write(const TableRules& desired) {
       rules.push_back({.rule = rule});
     }
   }
+  for (const auto& name : surplus_in(chains, desired)) chains.at(name).clear();
+  for (const auto& name : surplus_in(chains, desired))
+    if (!is_led_to(chains, name)) chains.erase(name);
   for (const auto& jump : desired.jumps) {
     if (std::find(actual.jumps.begin(), actual.jumps.end(), jump) != actual.jumps.end()) continue;
     if (auto status = check_rule(chains, jump.rule); !status) return status.error();
@@ -171,15 +195,9 @@ ipset::RemovedRules FakeRuleTable::take_out(const ipset::RuleRemoval& removal) {
     else if (names_chain(removal, name) && name != ipset::kMarkChain)
       rules.clear();
   }
-  const auto leads_to = [&](const std::string& chain) {
-    return std::any_of(chains.begin(), chains.end(), [&](const auto& other) {
-      return std::any_of(other.second.begin(), other.second.end(),
-                         [&](const Counted& counted) { return chain_of(counted.rule) == chain; });
-    });
-  };
   removed.chains = std::erase_if(chains, [&](const auto& chain) {
     if (is_builtin(chain.first) || !names_chain(removal, chain.first)) return false;
-    if (!leads_to(chain.first)) return true;
+    if (!is_led_to(chains, chain.first)) return true;
     removed.in_use.push_back(chain.first);
     return false;
   });

@@ -78,6 +78,8 @@ class FakeRuleTable : public ipset::RuleTable {
   using Key = std::pair<netlink::Family, ipset::Table>;
 
   void make_base_chains();
+  static std::vector<std::string> surplus_in(const Chains& chains, const ipset::TableRules& wanted);
+  static bool is_led_to(const Chains& chains, const std::string& chain);
   netlink::Result<bool> write(const ipset::TableRules& desired);
   ipset::RemovedRules take_out(const ipset::RuleRemoval& removal);
   bool move_chain(const ipset::ChainMove& move, const ipset::RuleRemoval& surplus);

@@ -36,7 +36,7 @@ IptcSettings settings() {
 void make_sets() {
   std::string lines;
   for (const auto family : netlink::kFamilies)
-    for (const auto id : ipset::kSetIds) {
+    for (const auto id : ipset::kIpSetIds) {
       const auto spec = set_spec(id, family);
       lines += fmt::format("create {} {} {}\n", spec.name, to_string(spec.kind),
                            spec.kind == ipset::SetKind::bitmap_port ? "range 0-65535"

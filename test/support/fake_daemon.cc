@@ -195,10 +195,10 @@ std::set<std::string> FakeDaemon::dump() {
     if (plan::dummy_number(link)) lines.insert("address " + address.to_string());
   for (const auto& route : links.local_routes()) lines.insert("local route " + route.to_string());
   for (auto family : settings_.options.families) {
-    for (auto id : ipset::kSetIds) {
+    for (auto id : ipset::kIpSetIds) {
       const auto name = ipset::set_name(id, family);
       const auto set = sets.read(name).value();
-      if (!set) continue;
+      if (!set || (ipset::is_made_late(id) && set->elements.empty())) continue;
       lines.insert("set " + name);
       for (const auto& element : set->elements) lines.insert(line_of(name, element));
     }
@@ -224,6 +224,7 @@ std::set<std::string> FakeDaemon::wanted() {
   }
   for (const auto& address : desired.addresses) wanted.insert("address " + address.to_string());
   for (const auto& [key, elements] : desired.sets) {
+    if (ipset::is_made_late(key.id) && elements.empty()) continue;
     const auto name = ipset::set_name(key.id, key.family);
     wanted.insert("set " + name);
     for (const auto& element : elements) wanted.insert(line_of(name, element));

@@ -109,6 +109,7 @@ WalkedCluster walked_cluster(RandomCluster& random, int services) {
   // Packets of pods come from the bridge.
   if (random.chance(70)) world.options.interface_prefix = "cni";
   if (random.chance(50)) world.bridge_calls = {Family::ipv4, Family::ipv6};
+  world.options.differences.in_cluster_clients = random.chance(50);
   return world;
 }
 

@@ -15,7 +15,7 @@ class FakeWorld : public RuleWorld {
  public:
   FakeWorld() {
     for (const auto family : netlink::kFamilies)
-      for (const auto id : ipset::kSetIds) fake_.sets.insert(set_name(id, family));
+      for (const auto id : ipset::kIpSetIds) fake_.sets.insert(set_name(id, family));
   }
   ipset::RuleTable& table() override { return fake_; }
   std::uint64_t commits() override { return fake_.commits(); }

@@ -170,15 +170,16 @@ TEST_CASE("foreign rules: types of addresses; sets that do not have it are of ou
 
 TEST_CASE("foreign rules: translations") {
   nf_nat_range2 range{};
-  range.flags = NF_NAT_RANGE_MAP_IPS | NF_NAT_RANGE_PROTO_SPECIFIED;
+  // Without the last one it is a target of ours.
+  range.flags = NF_NAT_RANGE_MAP_IPS | NF_NAT_RANGE_PROTO_SPECIFIED | NF_NAT_RANGE_PERSISTENT;
   range.min_addr.ip = range.max_addr.ip = htonl(0x0af40105);
   range.min_proto.all = range.max_proto.all = htons(80);
   auto read = foreign(parts_of({}, {}, extension("DNAT", 2, range)), "DNAT");
-  CHECK(read.description == "-j DNAT --to-destination 10.244.1.5:80");
+  CHECK(read.description == "-j DNAT --to-destination 10.244.1.5:80 --persistent");
   CHECK(read.action == Action(TranslateAction{.address = ip("10.244.1.5"), .port = 80}));
   range.max_addr.ip = htonl(0x0af40106);
   read = foreign(parts_of({}, {}, extension("DNAT", 2, range)), "DNAT");
-  CHECK(read.description == "-j DNAT --to-destination 10.244.1.5-10.244.1.6:80");
+  CHECK(read.description == "-j DNAT --to-destination 10.244.1.5-10.244.1.6:80 --persistent");
   CHECK(read.action == Action(UnknownAction{}));
 
   nf_nat_ipv4_multi_range_compat old{};

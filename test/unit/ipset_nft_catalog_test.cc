@@ -219,7 +219,7 @@ TEST_CASE("nf_tables: verdicts and jumps go to chains that exist, the kernel cal
 }
 
 TEST_CASE("each packet filter has its sets and tables") {
-  CHECK(sets_of(PacketFilter::iptables).size() == 17);
+  CHECK(sets_of(PacketFilter::iptables).size() == 19);
   CHECK(sets_of(PacketFilter::nftables).size() == 7);
   for (const auto filter : {PacketFilter::iptables, PacketFilter::nftables}) {
     CHECK(sets_of(filter).back() == vip_set(filter));

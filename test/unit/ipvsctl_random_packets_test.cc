@@ -349,6 +349,10 @@ std::string exception_of(const Pair& pair, const Flow& flow, const Ways& ways) {
   if (!tcp && !pair.world.options.differences.short_paths &&
       by_number(SetId::health_check_node_port))
     return "number of a health port";
+  // Such packets do not get to other nodes, whatever the rules.
+  if (ways.legacy.sent_here && flow.source && flow.source->is_loopback() &&
+      has_end(ways.native, "a loopback source does not leave this node"))
+    return "loopback source";
   return exception_of_ranges(pair, flow, ways);
 }
 

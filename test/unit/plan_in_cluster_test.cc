@@ -1,7 +1,11 @@
 // Services of external policy Local, as this node and its pods reach them (PlannerOptions'
-// difference in_cluster_clients), with nf_tables.
+// difference in_cluster_clients), with both packet filters.
 
 #include <algorithm>
+#include <sstream>
+#include <string>
+#include <variant>
+#include <vector>
 
 #include <catch2/catch.hpp>
 
@@ -61,18 +65,159 @@ TEST_CASE("policy Local: in-cluster clients go to the cluster IP, others to endp
   CHECK(sorted(elements_in(none, "in_cluster")) == destinations);
 }
 
-TEST_CASE("policy Local: nothing of it with iptables, or where the internal policy is Local too") {
+TEST_CASE("policy Local: nothing of it where the internal policy is Local too") {
   auto service = test::local_load_balancer();
-  auto options = in_cluster_options();
+  const auto options = in_cluster_options();
   service.internal_policy_local = true;
-  auto lines = planned(service, {e2()}, options);
+  const auto lines = planned(service, {e2()}, options);
   CHECK(elements_in(lines, "in_cluster").empty());
   CHECK(servers_of(lines).at("192.0.2.10:443/TCP") == Lines{"10.244.1.4:8080"});
+}
+
+PlannerOptions iptables_options() {
+  auto options = in_cluster_options();
   options.packet_filter = ipset::PacketFilter::iptables;
-  auto without = options;
-  without.differences.in_cluster_clients = false;
-  service.internal_policy_local = false;
-  CHECK(planned(service, {e2()}, options) == planned(service, {e2()}, without));
+  options.differences.short_paths = true;
+  return options;
+}
+
+// Of the rules that are there because of such Services.
+Lines rules_of(const DesiredState& state) {
+  Lines lines;
+  std::istringstream text(to_text(state));
+  for (std::string line; std::getline(text, line);)
+    if (line.starts_with("rule") && line.find("KUBE-IN-CLUSTER") != std::string::npos)
+      lines.push_back(line.substr(std::string("rule IPv4 ").size()));
+  return lines;
+}
+
+TEST_CASE("policy Local with iptables: sets of the addresses, and a rule for each") {
+  const auto service = test::local_load_balancer();
+  const Lines in_cluster{"element KUBE-IN-CLUSTER 10.0.0.1,tcp:30443",
+                         "element KUBE-IN-CLUSTER 192.0.2.10,tcp:443"};
+  const Lines only{"element KUBE-IN-CLUSTER-ONLY 10.0.0.1,tcp:30443",
+                   "element KUBE-IN-CLUSTER-ONLY 192.0.2.10,tcp:443"};
+  for (const auto& endpoints :
+       {std::vector{e1(), e2()}, std::vector{e2()}, std::vector<api::Endpoint>{}}) {
+    const auto lines = planned(service, endpoints, iptables_options());
+    const bool elsewhere_alone = endpoints == std::vector{e2()};
+    CHECK(starting(lines, "element KUBE-IN-CLUSTER ") == in_cluster);
+    CHECK(starting(lines, "element KUBE-IN-CLUSTER-ONLY ") == (elsewhere_alone ? only : Lines{}));
+    const Lines local = endpoints.size() == 2 ? Lines{"10.244.0.3:8080"} : Lines{};
+    CHECK(servers_of(lines).at("192.0.2.10:443/TCP") == local);
+  }
+  auto node = test::vector_node();
+  node.pod_cidrs = {test::prefix("10.244.0.0/24")};
+  const auto state = [&](const PlannerOptions& options) {
+    const auto cluster = test::cluster_of({service, test::slice_of(service, 8080, {e2()})});
+    return plan(cluster, node, options).state;
+  };
+  auto options = iptables_options();
+  CHECK(rules_of(state(options)) ==
+        Lines{"filter -A KUBE-IPVS-FILTER -m conntrack --ctstate NEW -m set --match-set "
+              "KUBE-IN-CLUSTER-ONLY dst,dst -j DROP",
+              "nat -A KUBE-SERVICES -m set --match-set KUBE-IN-CLUSTER dst,dst -j KUBE-IN-CLUSTER",
+              "nat -A KUBE-IN-CLUSTER ! -s 10.244.0.0/16 -m addrtype ! --src-type LOCAL -j RETURN",
+              "nat -A KUBE-IN-CLUSTER -m addrtype --src-type LOCAL -j KUBE-MARK-MASQ",
+              "nat -A KUBE-IN-CLUSTER ! -s 10.244.0.0/24 -m set ! --match-set KUBE-IPVS-IPS dst "
+              "-j KUBE-MARK-MASQ",
+              "nat -A KUBE-IN-CLUSTER -d 10.0.0.1/32 -p tcp -m tcp --dport 30443 -j DNAT "
+              "--to-destination 10.96.0.9:443",
+              "nat -A KUBE-IN-CLUSTER -d 192.0.2.10/32 -p tcp -m tcp --dport 443 -j DNAT "
+              "--to-destination 10.96.0.9:443"});
+  const auto has = [&](const std::string& rule) {
+    const auto rules = rules_of(state(options));
+    return std::ranges::find(rules, "nat -A KUBE-IN-CLUSTER " + rule) != rules.end();
+  };
+  options.cluster_cidrs.clear();
+  CHECK(has("-m addrtype ! --src-type LOCAL -j RETURN"));
+  CHECK(has("-j KUBE-MARK-MASQ"));
+  options.detect_local = DetectLocalMode::bridge_interface;
+  options.bridge_interface = "cni0";
+  CHECK(has("! -i cni0 -m addrtype ! --src-type LOCAL -j RETURN"));
+  CHECK(has("-m addrtype --src-type LOCAL -j KUBE-MARK-MASQ"));
+  options.masquerade_all = true;
+  CHECK(has("-j KUBE-MARK-MASQ"));
+  options.differences.in_cluster_clients = false;
+  CHECK(rules_of(state(options)).empty());
+}
+
+TEST_CASE("policy Local with iptables: clients outside the source ranges stay for the filter") {
+  auto service = test::local_load_balancer();
+  service.source_ranges = {test::prefix("203.0.113.0/24")};
+  const auto cluster = test::cluster_of({service, test::slice_of(service, 8080, {e2()})});
+  const auto rules = rules_of(plan(cluster, test::vector_node(), iptables_options()).state);
+  const auto at = [&](const std::string& rule) {
+    return std::ranges::find(rules, "nat -A KUBE-IN-CLUSTER " + rule) - rules.begin();
+  };
+  const auto count = static_cast<std::ptrdiff_t>(rules.size());
+  const auto of_node =
+      at("-m set --match-set KUBE-LOAD-BALANCER-FW dst,dst -m addrtype --src-type LOCAL -m set ! "
+         "--match-set KUBE-LOAD-BALANCER-SOURCE-IP dst,dst,dst -j RETURN");
+  const auto of_pods =
+      at("-m set --match-set KUBE-LOAD-BALANCER-FW dst,dst -m addrtype ! --src-type LOCAL -m set "
+         "! --match-set KUBE-LOAD-BALANCER-SOURCE-CIDR dst,dst,src -j RETURN");
+  const auto marks = at("-m addrtype --src-type LOCAL -j KUBE-MARK-MASQ");
+  CHECK(of_node < marks);
+  CHECK(of_pods < marks);
+  CHECK(marks < count);
+}
+
+TEST_CASE("policy Local with iptables: one Service takes a bounded number of rules") {
+  auto service = test::local_load_balancer();
+  for (int i = 0; i < 99; ++i)
+    service.external_ips.push_back(test::ip("198.51.100." + std::to_string(i)));
+  for (std::uint16_t i = 1; i < 12; ++i) {
+    auto port = service.ports.front();
+    port.name = "p" + std::to_string(i);
+    port.port = static_cast<std::uint16_t>(1000 + i);
+    port.node_port = 0;
+    service.ports.push_back(port);
+  }
+  const auto cluster = test::cluster_of({service, test::slice_of(service, 8080, {e1(), e2()})});
+  const auto result = plan(cluster, test::vector_node(), iptables_options());
+  const auto& entries = result.state.rules.at(netlink::Family::ipv4).in_cluster;
+  CHECK(entries.size() == 10 * 100 + 1);
+  REQUIRE(result.problems.size() == 1);
+  CHECK(result.problems.front().message.starts_with("has more than 1024 "));
+  CHECK(plan(cluster, test::vector_node(), in_cluster_options()).problems.empty());
+}
+
+// One address more, or less, is one commit of one table.
+TEST_CASE("policy Local with iptables: a change of one address is one commit of nat") {
+  const auto one = test::local_load_balancer();
+  auto other = one;
+  other.name.name = "other";
+  other.cluster_ips = {test::ip("10.96.0.77")};
+  other.load_balancer_ips = {test::ip("192.0.2.77")};
+  for (auto& port : other.ports) port.node_port = 0;
+  other.health_check_node_port = 0;
+  const auto slice = [](const api::Service& service) {
+    return test::slice_of(service, 8080, {e1(), e2()});
+  };
+  const auto state = [](const model::ClusterState& cluster) {
+    return plan(cluster, test::vector_node(), iptables_options()).state;
+  };
+  const auto before = state(test::cluster_of({one, slice(one)}));
+  const auto after = state(test::cluster_of({one, slice(one), other, slice(other)}));
+  auto kernel = test::KernelModel::empty_for(before);
+  kernel.apply(diff(before, kernel.state));
+  const auto commits = [](const Transaction& transaction) {
+    std::vector<std::string> tables;
+    for (const auto& phase : transaction.phases)
+      if (const auto* rules = std::get_if<std::vector<ipset::TableRules>>(&phase.work))
+        for (const auto& table : *rules) tables.emplace_back(to_string(table.table));
+    return tables;
+  };
+  const auto comes = diff(after, kernel.state);
+  CHECK(commits(comes) == Lines{"nat"});
+  kernel.apply(comes);
+  CHECK(diff(after, kernel.state).empty());
+  const auto goes = diff(before, kernel.state);
+  CHECK(commits(goes) == Lines{"nat"});
+  kernel.apply(goes);
+  CHECK(diff(before, kernel.state).empty());
+  CHECK(kernel.violations == 0);
 }
 
 // The places of what lets packets in (or shuts them out) and of changes of real servers.

@@ -29,7 +29,7 @@ ActualState bare_kernel() {
   ActualState actual;
   actual.services.emplace();
   actual.addresses.emplace();
-  for (const auto id : ipset::kSetIds) actual.sets[{Family::ipv4, id}].emplace();
+  for (const auto id : ipset::kIpSetIds) actual.sets[{Family::ipv4, id}].emplace();
   return actual;
 }
 

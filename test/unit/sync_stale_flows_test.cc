@@ -70,7 +70,8 @@ TEST_CASE("UDP flows to a real server that left are removed, nothing else is", "
 
 test::FakeDaemonSettings in_cluster_settings() {
   test::FakeDaemonSettings settings;
-  settings.options.packet_filter = ipset::PacketFilter::nftables;
+  settings.options.packet_filter =
+      GENERATE(ipset::PacketFilter::iptables, ipset::PacketFilter::nftables);
   settings.options.differences.in_cluster_clients = true;
   return settings;
 }

@@ -1,5 +1,6 @@
 #include "cmd/ipvsctl/explain/node_reading.h"
 
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -46,13 +47,6 @@ void read_sets(NodeTables& tables, NodeReading& node) {
   }
 }
 
-template <typename Fn>
-void for_each_rule(const RuleTables& tables, const Fn& fn) {
-  for (const auto& [key, table] : tables)
-    for (const auto& [chain, rules] : table.chains)
-      for (const auto& rule : rules) fn(rule);
-}
-
 // An address to which rules of nf_tables may send packets is a constant of theirs, or in a map.
 class NftDestinations {
  public:
@@ -89,17 +83,28 @@ class NftDestinations {
   std::set<netlink::IpAddress> found_;
 };
 
+std::optional<netlink::IpAddress> translates_to(const ipset::Rule& rule) {
+  if (const auto* ours = std::get_if<ipset::DestinationTarget>(&rule.target)) return ours->address;
+  const auto* foreign = std::get_if<ipset::ForeignTarget>(&rule.target);
+  if (foreign == nullptr) return std::nullopt;
+  const auto* action = std::get_if<ipset::TranslateAction>(&foreign->action);
+  return action == nullptr ? std::nullopt : action->address;
+}
+
 // The addresses to which rules may send packets for `destination`, including itself.
 std::set<netlink::IpAddress> possible_destinations(const netlink::IpAddress& destination,
                                                    const NodeReading& node) {
   auto result = NftDestinations(destination.family()).of(node.nft_rules);
   result.insert(destination);
-  for_each_rule(node.tables, [&](const ipset::Rule& rule) {
-    const auto* foreign = std::get_if<ipset::ForeignTarget>(&rule.target);
-    if (foreign == nullptr) return;
-    const auto* action = std::get_if<ipset::TranslateAction>(&foreign->action);
-    if (action != nullptr && action->address) result.insert(*action->address);
-  });
+  for (const auto& [key, table] : node.tables)
+    for (const auto& [chain, rules] : table.chains)
+      for (const auto& rule : rules) {
+        // Of ours there may be thousands.
+        if (ipset::is_made_for_addresses(chain) && rule.destination &&
+            !rule.destination->contains(destination))
+          continue;
+        if (const auto to = translates_to(rule)) result.insert(*to);
+      }
   return result;
 }
 

@@ -162,6 +162,13 @@ struct PartJudge {
                   packet.connection->port == match.port);
   }
   Answer operator()(const ipset::EchoRequestMatch&) const { return Answer::no; }
+  // An unknown port may match.
+  Answer operator()(const ipset::DestinationPortMatch& match) const {
+    const auto port = packet.destination_port;
+    if (packet.protocol != match.protocol) return Answer::no;
+    if (port == 0) return Answer::unknown;
+    return answer(port >= match.first && port <= match.last);
+  }
   Answer operator()(const ipset::ConfirmedMatch& match) const {
     return answer(packet.confirmed, match.negated);
   }
@@ -377,6 +384,7 @@ Answer RuleJudge::rule(const ipset::Rule& rule, std::string& found) const {
   const PartJudge judge{node_, packet_, is_local_, found};
   if (rule.source && rule.source->prefix.contains(packet_.source) == rule.source->negated)
     return Answer::no;
+  if (rule.destination && !rule.destination->contains(packet_.destination)) return Answer::no;
   if (const auto& link = rule.in_interface;
       link && link_matches(link->name, link->is_prefix, packet_.in_link) == link->negated)
     return Answer::no;

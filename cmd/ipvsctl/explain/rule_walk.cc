@@ -27,6 +27,12 @@ struct ActionOf {
   Action operator()(const ipset::DestinationMapTarget& target) const {
     return translation_in(node, target.map, packet);
   }
+  Action operator()(const ipset::DestinationTarget& target) const {
+    return ipset::TranslateAction{.direction = ipset::Direction::dst,
+                                  .address = target.address,
+                                  .port = target.port,
+                                  .to_here = false};
+  }
   Action operator()(const auto& ours) const { return ours; }
 };
 

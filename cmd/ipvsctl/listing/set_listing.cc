@@ -54,7 +54,7 @@ std::string owner_column(const ipset::Element& element, const ElementOwners& own
 // In the catalogue's order.
 std::span<const ipset::SetId> ids_of(ipset::PacketFilter filter) {
   if (filter == ipset::PacketFilter::nftables) return ipset::kNftSetIds;
-  return ipset::kSetIds;
+  return ipset::kIpSetIds;
 }
 
 void write_row(api::DocumentWriter& out, const ListedSet& set, bool leftover) {

@@ -22,7 +22,7 @@ using netlink::Status;
 std::set<std::string> set_names_in(const RuleReading& reading) {
   auto names = consulted_sets(reading.tables);
   for (const auto family : netlink::kFamilies)
-    for (const auto id : ipset::kSetIds) names.insert(ipset::set_name(id, family));
+    for (const auto id : ipset::kIpSetIds) names.insert(ipset::set_name(id, family));
   return names;
 }
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "ipset/rules/address_search.h"
 #include "ipset/sets/set_catalog.h"
 
 namespace ipvsproxier::ctl {
@@ -87,6 +88,14 @@ void take_out_filter(const WholeTable& filter, RuleParameters& parameters) {
   }
 }
 
+// Nor does it tell which addresses in-cluster clients reach elsewhere.
+void take_in_cluster(const WholeTable& nat, RuleParameters& parameters) {
+  std::vector<ipset::Chain> chains;
+  for (const auto& [name, rules] : nat.chains)
+    if (ipset::is_made_for_addresses(name)) chains.push_back({name, rules});
+  for (const auto& entry : ipset::entries_in(chains)) parameters.in_cluster.insert(entry);
+}
+
 bool keeps_destinations(const RuleReading& reading, Family family) {
   const auto* table = table_of(reading, {family, Table::kube_ipvs});
   if (table == nullptr) return false;
@@ -105,14 +114,15 @@ RuleParameters known_parameters(const RuleReading& reading, PacketFilter filter,
   }
   if (const auto* table = table_of(reading, {family, Table::filter}))
     take_out_filter(*table, parameters);
+  if (const auto* table = table_of(reading, {family, Table::nat}))
+    take_in_cluster(*table, parameters);
   parameters.keep_destinations =
       !reading.translated.contains(family) || keeps_destinations(reading, family);
   return parameters;
 }
 
 std::vector<RuleParameters> possible_parameters(const RuleReading& reading, PacketFilter filter,
-                                                Family family) {
-  const auto known = known_parameters(reading, filter, family);
+                                                Family family, const RuleParameters& known) {
   Traces traces;
   for (const auto& ours : ipset::rules_for(filter, family, known))
     if (const auto* table = table_of(reading, {family, ours.table}))
@@ -124,7 +134,8 @@ std::vector<RuleParameters> possible_parameters(const RuleReading& reading, Pack
   keep_few(traces.detectors);
   traces.detectors.insert(std::monostate());
   std::vector<std::optional<netlink::IpPrefix>> own_pods{std::nullopt};
-  if (known.non_empty.contains(ipset::SetId::nft_in_cluster))
+  if (known.non_empty.contains(ipset::SetId::nft_in_cluster) ||
+      known.non_empty.contains(ipset::SetId::in_cluster))
     own_pods.insert(own_pods.end(), traces.excepted.begin(), traces.excepted.end());
   own_pods.resize(std::min<std::size_t>(own_pods.size(), 3));
 
@@ -173,14 +184,28 @@ std::vector<std::vector<TableRules>> nearest_rules(const RuleReading& reading, P
                                                    Family family) {
   std::vector<std::vector<TableRules>> nearest;
   auto least = std::numeric_limits<std::size_t>::max();
-  for (const auto& parameters : possible_parameters(reading, filter, family)) {
+  auto known = known_parameters(reading, filter, family);
+  // The addresses make no difference between guesses, and there may be thousands.
+  const auto in_cluster = std::exchange(known.in_cluster, {});
+  std::vector<RuleParameters> best;
+  for (const auto& parameters : possible_parameters(reading, filter, family, known)) {
     auto rules = ipset::rules_for(filter, family, parameters);
     const auto found = distance(reading, rules);
     if (found > least) continue;
-    if (found < least) nearest.clear();
+    if (found < least) {
+      nearest.clear();
+      best.clear();
+    }
     least = found;
-    if (std::find(nearest.begin(), nearest.end(), rules) == nearest.end())
-      nearest.push_back(std::move(rules));
+    if (std::find(nearest.begin(), nearest.end(), rules) != nearest.end()) continue;
+    nearest.push_back(std::move(rules));
+    best.push_back(parameters);
+  }
+  if (in_cluster.empty()) return nearest;
+  nearest.clear();
+  for (auto& parameters : best) {
+    parameters.in_cluster = in_cluster;
+    nearest.push_back(ipset::rules_for(filter, family, parameters));
   }
   return nearest;
 }

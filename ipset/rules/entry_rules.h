@@ -1,0 +1,30 @@
+#pragma once
+
+// The rules of legacy iptables of which there is one for an address and port, for rule_catalog.cc:
+//
+// KUBE-IPVS-OUT-FILTER  drops packets of this node to load balancers whose source ranges exclude it
+// KUBE-IN-CLUSTER       sends packets of this node and its pods for an address of policy Local to
+//                       the cluster IP, by a search among all such addresses (address_search.h)
+//
+// Pure; any thread.
+
+#include <vector>
+
+#include "ipset/rules/rule_catalog.h"
+#include "ipset/rules/rule_types.h"
+
+namespace ipvsproxier::ipset {
+
+bool has_detector(netlink::Family family, const LocalDetector& detector);
+// Adds that the packet is not of a pod that the detector tells.
+void refuse_pods(Rule& rule, const LocalDetector& detector);
+
+// Whether the detector takes pods of other nodes for pods of this one, as one by source does.
+bool has_far_pods(netlink::Family family, const RuleParameters& parameters);
+
+std::vector<Rule> out_filter_rules(netlink::Family family, const RuleParameters& parameters);
+
+// KUBE-IN-CLUSTER first; none while the set has no elements.
+std::vector<Chain> in_cluster_chains(netlink::Family family, const RuleParameters& parameters);
+
+}  // namespace ipvsproxier::ipset

@@ -1,0 +1,158 @@
+#include "proxier/plan/rule_changes.h"
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <utility>
+#include <variant>
+
+#include "ipset/rules/address_search.h"
+#include "ipset/rules/packet_filter.h"
+
+namespace ipvsproxier::plan {
+
+using ipset::TableRules;
+using netlink::Family;
+
+namespace {
+
+// Adds the out-filter's rules that the kernel has and the new state lacks.
+void keep_out_filter(const TableRules& current, TableRules& wanted) {
+  const auto by_name = [](const TableRules& table) {
+    return std::ranges::find(table.chains, ipset::kUnorderedChain, &ipset::Chain::name);
+  };
+  const auto from = by_name(current);
+  const auto to = by_name(wanted);
+  if (from == current.chains.end() || to == wanted.chains.end()) return;
+  auto& rules = wanted.chains[static_cast<std::size_t>(to - wanted.chains.begin())].rules;
+  std::set<ipset::Rule> there(rules.begin(), rules.end());
+  for (const auto& rule : from->rules) {
+    const bool known = !std::holds_alternative<ipset::ForeignTarget>(rule.target);
+    if (known && there.insert(rule).second) rules.push_back(rule);
+  }
+}
+
+}  // namespace
+
+const ipset::ElementSet& actual_elements(const ActualState& actual, SetKey key) {
+  static const ipset::ElementSet kNone;
+  const auto it = actual.sets.find(key);
+  return it == actual.sets.end() || !it->second ? kNone : *it->second;
+}
+
+RuleChanges::RuleChanges(const DesiredState& desired, const ActualState& actual, const Scope& scope)
+    : desired_(desired), actual_(actual), scope_(scope), transition_(tables(Time::transition)) {}
+
+// Whether an existing rule uses the set.
+bool RuleChanges::is_consulted(SetKey key) const {
+  const auto name = ipset::set_name(key.id, key.family);
+  const auto consults = [&](const ipset::Rule& rule) {
+    const auto names = ipset::looked_up_by(rule);
+    return std::ranges::find(names, name) != names.end();
+  };
+  for (const auto& [table, rules] : actual_.rules)
+    for (const auto& chain : rules.chains)
+      if (std::any_of(chain.rules.begin(), chain.rules.end(), consults)) return true;
+  return false;
+}
+
+// Keeps the rules that send packets on of the addresses that the kernel has and the new state
+// lacks: all, or those of leftovers.
+void RuleChanges::keep_entries(Family family, bool of_leftovers,
+                               ipset::RuleParameters& parameters) const {
+  const auto nat = actual_.rules.find({family, ipset::Table::nat});
+  if (nat == actual_.rules.end()) return;
+  const auto held = desired_.leftovers.elements.find({family, ipset::SetId::in_cluster});
+  if (of_leftovers && held == desired_.leftovers.elements.end()) return;
+  for (const auto& entry : ipset::entries_in(nat->second.chains)) {
+    const auto& [address, protocol, port, to, to_port] = entry;
+    if (of_leftovers && !held->second.contains(ipset::IpPortElement{address, protocol, port}))
+      continue;
+    auto& all = parameters.in_cluster;
+    const auto same = all.lower_bound({address, protocol, port, netlink::IpAddress::any(family)});
+    if (same == all.end() || !ipset::same_key(*same, entry)) all.insert(entry);
+  }
+}
+
+// Rules for the time while elements come and go: a rule exists for every set that has or will
+// have elements, and for every set that could not be read and has a rule.
+ipset::RuleParameters RuleChanges::transitional(Family family,
+                                                ipset::RuleParameters parameters) const {
+  for (auto id : ipset::sets_of(desired_.packet_filter)) {
+    const SetKey key{family, id};
+    if (!actual_elements(actual_, key).empty() ||
+        (!actual_.sets.contains(key) && is_consulted(key)))
+      parameters.non_empty.insert(id);
+  }
+  keep_entries(family, false, parameters);
+  return parameters;
+}
+
+// Keeps the sets that guard leftovers in the rules.
+ipset::RuleParameters RuleChanges::settled(Family family, ipset::RuleParameters parameters) const {
+  for (const auto& [key, elements] : desired_.leftovers.elements)
+    if (key.family == family && !elements.empty()) parameters.non_empty.insert(key.id);
+  keep_entries(family, true, parameters);
+  return parameters;
+}
+
+bool RuleChanges::guards_leftover(const ipset::Rule& rule) const {
+  return std::any_of(rule.matches.begin(), rule.matches.end(), [this](const auto& match) {
+    const auto* of = std::get_if<ipset::IpvsMatch>(&match);
+    return of != nullptr &&
+           desired_.leftovers.services.contains({of->address, of->protocol, of->port});
+  });
+}
+
+void RuleChanges::keep_guards_of_leftovers(const TableRules& current, TableRules& wanted) const {
+  if (desired_.leftovers.services.empty()) return;
+  for (auto& chain : wanted.chains) {
+    if (chain.name != ipset::kUnorderedChain) continue;
+    for (const auto& has : current.chains)
+      if (has.name == chain.name)
+        std::copy_if(has.rules.begin(), has.rules.end(), std::back_inserter(chain.rules),
+                     [this](const ipset::Rule& rule) { return guards_leftover(rule); });
+  }
+}
+
+std::vector<TableRules> RuleChanges::tables(Time time) const {
+  const bool in_transition = time == Time::transition;
+  std::vector<TableRules> result;
+  for (const auto& [family, parameters] : desired_.rules) {
+    if (!scope_.rules.contains(family)) continue;
+    auto wanted = ipset::rules_for(
+        desired_.packet_filter, family,
+        in_transition ? transitional(family, parameters) : settled(family, parameters));
+    for (auto& table : wanted) {
+      const auto current = actual_.rules.find({family, table.table});
+      if (current == actual_.rules.end()) continue;
+      if (in_transition)
+        keep_out_filter(current->second, table);
+      else
+        keep_guards_of_leftovers(current->second, table);
+      result.push_back(std::move(table));
+    }
+  }
+  return result;
+}
+
+std::vector<TableRules> RuleChanges::prepared() const {
+  auto result = transition_;
+  std::erase_if(result, [&](const TableRules& table) {
+    return ipset::holds(actual_.rules.at({table.family, table.table}), table);
+  });
+  return result;
+}
+
+std::vector<TableRules> RuleChanges::settled() const {
+  std::vector<TableRules> result;
+  for (auto& table : tables(Time::afterwards)) {
+    const auto before = std::ranges::find_if(transition_, [&](const TableRules& other) {
+      return other.family == table.family && other.table == table.table;
+    });
+    if (!ipset::holds(*before, table)) result.push_back(std::move(table));
+  }
+  return result;
+}
+
+}  // namespace ipvsproxier::plan
