@@ -42,6 +42,10 @@ constexpr auto kFigureFamilies = std::to_array<FigureFamily>({
      [](const ServiceFigures& of) { return of.packets_out; }},
 });
 
+// It has its place among the families.
+constexpr std::string_view kTimestamp = "ipvsproxier_service_figures_timestamp_seconds";
+constexpr std::string_view kAfterTimestamp = "inactive_connections";
+
 // A value of a label, by Prometheus' text format.
 void append_escaped(std::string& text, std::string_view value) {
   for (const char c : value) {
@@ -68,11 +72,20 @@ std::string labels_of(const ServiceFigures& figures) {
   return labels;
 }
 
+std::string timestamp_text(std::chrono::system_clock::time_point read) {
+  return fmt::format(
+      "# HELP {0} When the traffic figures of Services were last read whole\n"
+      "# TYPE {0} gauge\n{0} {1:.3f}\n",
+      kTimestamp, std::chrono::duration<double>(read.time_since_epoch()).count());
+}
+
 }  // namespace
 
-std::string figures_text(const std::vector<ServiceFigures>& figures) {
+std::string figures_text(const std::vector<ServiceFigures>& figures,
+                         std::optional<std::chrono::system_clock::time_point> read) {
+  const auto timestamp = read ? timestamp_text(*read) : std::string();
+  if (figures.empty()) return timestamp;
   std::string text;
-  if (figures.empty()) return text;
   std::vector<std::string> labels;
   labels.reserve(figures.size());
   std::size_t length = 0;
@@ -81,6 +94,7 @@ std::string figures_text(const std::vector<ServiceFigures>& figures) {
   text.reserve((length + figures.size() * kAround) * kFigureFamilies.size());
   auto out = std::back_inserter(text);
   for (const auto& family : kFigureFamilies) {
+    if (family.name == kAfterTimestamp) text += timestamp;
     if (!family.help.empty())
       fmt::format_to(out,
                      "# HELP ipvsproxier_service_{0} {1}\n# TYPE ipvsproxier_service_{0} {2}\n",
@@ -95,18 +109,30 @@ std::string figures_text(const std::vector<ServiceFigures>& figures) {
 }
 
 void FiguresDesk::put(FiguresPart part) {
+  part.at = std::chrono::system_clock::now();
   Parts parts;
   parts.all.push_back(std::move(part));
   parts_.put(std::move(parts));
 }
 
 void FiguresDesk::take(Parts parts) {
-  for (auto& part : parts.all) {
-    std::move(part.figures.begin(), part.figures.end(), std::back_inserter(reading_));
-    if (part.end == FiguresPart::End::none) continue;
-    if (part.end == FiguresPart::End::whole) text_ = figures_text(reading_);
-    reading_ = {};
-    waits_ = false;
+  for (auto& part : parts.all) take(std::move(part));
+}
+
+void FiguresDesk::take(FiguresPart part) {
+  using End = FiguresPart::End;
+  std::move(part.figures.begin(), part.figures.end(), std::back_inserter(reading_));
+  if (part.end == End::none) return;
+  // Before the text, for which memory may be short: the next scrape must be able to ask.
+  waits_ = false;
+  const auto reading = std::exchange(reading_, {});
+  if (part.end == End::refused) return;
+  if (part.end == End::whole) {
+    failures_ = 0;
+    text_ = figures_text(reading, part.at);
+    read_ = part.at;
+  } else if (++failures_ == kMostFailures) {
+    text_ = figures_text({}, read_);
   }
 }
 
@@ -114,11 +140,12 @@ const std::string& FiguresDesk::text() {
   take(parts_.take());
   const auto now = Clock::now();
   if (!waits_ && (!asked_ || now - *asked_ >= times_.between)) {
-    waits_ = true;
     asked_ = now;
     ask_();
+    waits_ = true;
   }
-  const auto until = now + times_.patience;
+  if (!waits_) return text_;
+  const auto until = *asked_ + times_.patience;
   const auto stop = stop_.get_token();
   while (waits_ && !stop.stop_requested() && Clock::now() < until)
     take(parts_.take(stop, Clock::time_point::min(), until));

@@ -9,6 +9,7 @@
 //   incoming_bytes_total, outgoing_bytes_total           counters
 //   active_connections, inactive_connections             gauges
 //   endpoints, by state as well                          gauge
+// and, without labels, figures_timestamp_seconds: when they were last read whole.
 
 #include <chrono>
 #include <cstdint>
@@ -47,21 +48,27 @@ struct ServiceFigures {
 
 // A part of a reading, in the order of the reading.
 struct FiguresPart {
-  enum class End : std::uint8_t { none, whole, failed };
+  // `refused`: nothing was read, for it is too soon or too early.
+  enum class End : std::uint8_t { none, whole, failed, refused };
 
   std::vector<ServiceFigures> figures;
   End end = End::none;
+  std::chrono::system_clock::time_point at{};  // when it was put
 };
 
-// The metric families as Prometheus' text, sorted by name; "" without figures.
-std::string figures_text(const std::vector<ServiceFigures>& figures);
+// The metric families as Prometheus' text, sorted by name. `read`: when the figures were read.
+// Without figures there are no families of them; without `read`, none of it.
+std::string figures_text(const std::vector<ServiceFigures>& figures,
+                         std::optional<std::chrono::system_clock::time_point> read = {});
 
 class FiguresDesk {
  public:
   using Clock = std::chrono::steady_clock;
+  static constexpr int kMostFailures = 3;  // in a row; then the figures before are told no more
   struct Times {
     std::chrono::milliseconds between{10'000};  // two readings, from begin to begin
-    std::chrono::milliseconds patience{5'000};  // with the sync thread, which may be busy
+    // With the sync thread, which may be busy; counts from when the reading was asked for.
+    std::chrono::milliseconds patience{5'000};
   };
 
   // `ask` has the sync thread begin a reading; called by text().
@@ -91,6 +98,7 @@ class FiguresDesk {
   };
 
   void take(Parts parts);
+  void take(FiguresPart part);
 
   const std::function<void()> ask_;
   const Times times_;
@@ -100,6 +108,8 @@ class FiguresDesk {
   std::vector<ServiceFigures> reading_;  // so far
   std::string text_;                     // of the last whole reading
   bool waits_ = false;                   // a reading that was asked for has not ended
+  int failures_ = 0;                     // in a row
+  std::optional<std::chrono::system_clock::time_point> read_;  // the last whole one
   std::optional<Clock::time_point> asked_;
 };
 

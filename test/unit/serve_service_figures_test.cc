@@ -1,7 +1,9 @@
 #include "proxier/serve/service_figures.h"
 
 #include <atomic>
+#include <new>
 #include <thread>
+#include <utility>
 
 #include <catch2/catch.hpp>
 
@@ -64,7 +66,7 @@ TEST_CASE("service figures stand in their place among the metrics") {
   test::TestClock clock;
   const Status status({}, clock.clock());
   const Metrics metrics({.version = "1"});
-  const auto text = metrics.exposition(status, figures_text({of_web()}));
+  const auto text = metrics.exposition(status, figures_text({of_web()}, clock.clock()().wall));
   std::string before;
   std::size_t families = 0;
   for (std::size_t at = 0; (at = text.find("# TYPE ", at)) != std::string::npos; ++families) {
@@ -84,10 +86,12 @@ struct AnsweredDesk {
 
   void answer() {
     ++asked;
+    if (std::exchange(throws, false)) throw std::bad_alloc();
     if (!answers) return;
     desk.put({.figures = {of_web(asked)}, .end = FiguresPart::End::none});
-    desk.put({.figures = {}, .end = fails ? FiguresPart::End::failed : FiguresPart::End::whole});
+    end(fails ? FiguresPart::End::failed : FiguresPart::End::whole);
   }
+  void end(FiguresPart::End end) { desk.put({.figures = {}, .end = end}); }
   bool tells(std::size_t connections) {
     return desk.text().find(
                "connections_total{namespace=\"default\",service=\"web\",port=\"http\","
@@ -98,6 +102,7 @@ struct AnsweredDesk {
   std::size_t asked = 0;
   bool answers = true;
   bool fails = false;
+  bool throws = false;  // once
   FiguresDesk desk;
 };
 
@@ -123,7 +128,7 @@ TEST_CASE("a scrape goes without figures that do not come, and has them later") 
   desk.desk.put({.figures = {of_web(50)}, .end = FiguresPart::End::none});
   CHECK(desk.tells(1));
   desk.answers = true;
-  desk.desk.put({.figures = {}, .end = FiguresPart::End::whole});
+  desk.end(FiguresPart::End::whole);
   CHECK(desk.tells(3));
 }
 
@@ -134,6 +139,50 @@ TEST_CASE("a reading that failed changes nothing") {
   CHECK(desk.tells(1));
   desk.fails = false;
   CHECK(desk.tells(3));
+}
+
+TEST_CASE("scrapes one after the other wait for one reading no longer than one would") {
+  AnsweredDesk desk({.between = 1h, .patience = 200ms});
+  desk.answers = false;
+  const auto begin = FiguresDesk::Clock::now();
+  for (int i = 0; i < 20; ++i) desk.tells(1);
+  const auto took = FiguresDesk::Clock::now() - begin;
+  CHECK(took >= 200ms);
+  CHECK(took < 2s);  // 4 s if each waited
+}
+
+TEST_CASE("readings that keep failing end old figures, and the time of the last one stays") {
+  AnsweredDesk desk({.between = 0ms, .patience = 1h});
+  const auto has_time = [&] {
+    return desk.desk.text().find("\nipvsproxier_service_figures_timestamp_seconds ") !=
+           std::string::npos;
+  };
+  CHECK(desk.tells(1));
+  desk.fails = true;
+  for (int i = 1; i < FiguresDesk::kMostFailures; ++i) CHECK(desk.tells(1));
+  CHECK_FALSE(desk.tells(1));
+  CHECK(desk.desk.text().find('{') == std::string::npos);
+  CHECK(has_time());
+  desk.fails = false;
+  CHECK(desk.tells(desk.asked + 1));
+}
+
+TEST_CASE("a reading that is refused says nothing against the one before") {
+  AnsweredDesk desk({.between = 0ms, .patience = 1h});
+  CHECK(desk.tells(1));
+  desk.answers = false;
+  for (int i = 0; i <= FiguresDesk::kMostFailures; ++i) {
+    desk.end(FiguresPart::End::refused);
+    desk.desk.stop();  // what is asked for now has no answer
+    CHECK(desk.tells(1));
+  }
+}
+
+TEST_CASE("a scrape that could not ask does not keep the next from asking") {
+  AnsweredDesk desk({.between = 0ms, .patience = 1h});
+  desk.throws = true;
+  CHECK_THROWS_AS(desk.desk.text(), std::bad_alloc);
+  CHECK(desk.tells(2));
 }
 
 TEST_CASE("a desk that is stopped keeps nobody") {
