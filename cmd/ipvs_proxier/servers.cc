@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::chrono::seconds kBeat{5};
 
-// An answer may have 20 MB, and whoever reads it slowly keeps it here.
+// An answer may have 35 MB (20,000 ports by kinds), and whoever reads it slowly keeps it here.
 constexpr serve::HttpLimits kFiguresLimits{.connections = 4, .connections_per_listener = 4};
 
 std::string_view stage_of(config::GateStage stage) {

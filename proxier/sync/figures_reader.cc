@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <limits>
 #include <utility>
 #include <variant>
 #include <vector>
+
+#include <fmt/format.h>
 
 namespace ipvsproxier::sync {
 
@@ -76,16 +79,15 @@ IpvsTraffic traffic_between(const IpvsTraffic& before, const IpvsTraffic& now) {
 
 void FiguresReader::ask(bool silent) {
   if (off()) return;
-  if (pass_) {
-    pass_->silent = pass_->silent && silent;
-    return;
-  }
+  // A silent one does not read all: it begins anew.
+  if (pass_ && (silent || !pass_->silent)) return;
   ++passes_;
-  pass_ = Pass{.silent = silent, .began = {}, .last = {}, .read = false, .told = {}};
+  pass_.emplace();
+  pass_->silent = silent;
 }
 
 void FiguresReader::answer_nothing() {
-  if (publish_) publish_({.figures = {}, .end = serve::FiguresPart::End::failed});
+  if (publish_) publish_({.figures = {}, .end = serve::FiguresPart::End::refused});
 }
 
 // nullopt: no Service that is counted has the virtual service.
@@ -105,7 +107,7 @@ std::optional<FiguresReader::Series> FiguresReader::series_of(const VirtualServi
 
 void FiguresReader::step(netlink::IpvsTable& ipvs, const View& view) {
   if (!pass_->began) {
-    if (view.now < rests_until_ && !pass_->silent) return fail();
+    if (view.now < rests_until_ && !pass_->silent) return refuse();
     pass_->began = view.now;
   }
   if (pass_->read)
@@ -115,6 +117,16 @@ void FiguresReader::step(netlink::IpvsTable& ipvs, const View& view) {
 }
 
 void FiguresReader::read_some(netlink::IpvsTable& ipvs, const View& view) {
+  const auto error = pass_->planned_read ? read_lingering(ipvs, view) : read_planned(ipvs, view);
+  if (error) return fail(to_string(*error), view);
+  if (!pass_->read) return;
+  if (pass_->answered == 0 && pass_->skipped > 0) return fail(pass_->first_error, view);
+  end_reading();
+  if (pass_->silent) end_pass(view.now);
+}
+
+std::optional<netlink::Error> FiguresReader::read_planned(netlink::IpvsTable& ipvs,
+                                                          const View& view) {
   const auto& services = view.planner.desired().services;
   auto next = pass_->last ? services.upper_bound(*pass_->last) : services.begin();
   std::size_t read = 0;
@@ -123,43 +135,111 @@ void FiguresReader::read_some(netlink::IpvsTable& ipvs, const View& view) {
     pass_->last = next->first;
     const auto series = series_of(next->first, view);
     if (!series) continue;
-    ++read;
-    if (!read_one(ipvs, next->first, *series, view)) return fail();
+    const auto counted = admit(*series);
+    if (!counted) continue;
+    if (auto error = read_one(ipvs, next->first, *counted, view, read)) return error;
   }
-  if (next != services.end()) return;
-  end_reading();
-  if (pass_->silent) end_pass(view.now);
+  if (next != services.end()) return std::nullopt;
+  pass_->planned_read = true;
+  pass_->last.reset();
+  return std::nullopt;
 }
 
-// False: the kernel does not answer as it should, so the rest is not tried. A virtual service that
-// is not there has no figures.
-bool FiguresReader::read_one(netlink::IpvsTable& ipvs, const VirtualServiceKey& key,
-                             const Series& series, const View& view) {
-  const auto counted = totals_.try_emplace(series).first;
-  auto& totals = counted->second;
-  if (totals.pass != passes_) totals = {.pass = passes_, .traffic = totals.traffic};
-  const auto is_missing = [](const auto& answer) {
-    return !answer && answer.error().kind == netlink::ErrorKind::missing;
-  };
+// Those that no Service asks for any more, but that stay until their connections have ended.
+std::optional<netlink::Error> FiguresReader::read_lingering(netlink::IpvsTable& ipvs,
+                                                            const View& view) {
+  const auto& planned = view.planner.desired().services;
+  const auto& known = view.kernel.services;
+  auto next = pass_->last ? last_.upper_bound(*pass_->last) : last_.begin();
+  std::size_t read = 0;
+  for (std::size_t looks = 0; read < kServicesAStep && looks < kLooksAStep && next != last_.end();
+       ++looks, ++next) {
+    const auto& [key, last] = *next;
+    pass_->last = key;
+    if (!last.series || planned.contains(key) || !known || !known->contains(key)) continue;
+    if (auto error = read_one(ipvs, key, *last.series, view, read)) return error;
+  }
+  pass_->read = next == last_.end();
+  return std::nullopt;
+}
+
+// One that was counted before keeps its place.
+std::optional<FiguresReader::Counted::iterator> FiguresReader::admit(const Series& series) {
+  auto it = totals_.find(series);
+  if (it != totals_.end() && it->second.pass == passes_) return it;
+  auto& of_service = pass_->of_service[series.service];
+  if (of_service >= kMostOfService || (it == totals_.end() && totals_.size() >= kMostSeries)) {
+    if (pass_->left_out++ == 0) pass_->first_left_out = to_string(series.service);
+    return std::nullopt;
+  }
+  ++of_service;
+  it = totals_.try_emplace(series).first;
+  mark(it);
+  return it;
+}
+
+void FiguresReader::mark(Counted::iterator series) {
+  auto& totals = series->second;
+  if (totals.pass == passes_) return;
+  const auto traffic = totals.traffic;
+  totals = {};
+  totals.pass = passes_;
+  totals.traffic = traffic;
+}
+
+// An error: the kernel does not answer as it should, so the rest is not tried. A virtual service
+// that is not there has no figures. `cost`: what was read, in virtual services.
+std::optional<netlink::Error> FiguresReader::read_one(netlink::IpvsTable& ipvs,
+                                                      const VirtualServiceKey& key,
+                                                      Counted::iterator series, const View& view,
+                                                      std::size_t& cost) {
+  mark(series);
+  auto& totals = series->second;
+  ++cost;
   const auto traffic = ipvs.traffic(key);
-  if (is_missing(traffic)) {
-    last_.erase(key);
-    return true;
+  if (!traffic && traffic.error().kind != netlink::ErrorKind::missing)
+    return skip(key, traffic.error());
+  ++pass_->answered;
+  totals.read = true;
+  if (!traffic) {
+    // Without IPVS nothing is known of what its counters will be.
+    if (traffic.error().sys_errno == ESRCH)
+      last_[key] = {.pass = passes_, .traffic = {}, .series = series};
+    else if (const auto last = last_.find(key); last != last_.end())
+      last->second = {.pass = passes_, .traffic = last->second.traffic, .series = series};
+    return std::nullopt;
   }
-  if (!traffic) return false;
-  add(key, *traffic, counted);
+  add(key, *traffic, series);
+  if (pass_->silent) return std::nullopt;
   const auto servers = ipvs.list_servers(key);
-  if (!servers) return is_missing(servers);
+  if (!servers && servers.error().kind == netlink::ErrorKind::missing) return std::nullopt;
+  if (!servers) return skip(key, servers.error());
+  cost += servers->size() / kServersALook;
   add_servers(key, *servers, view, totals);
-  return true;
+  return std::nullopt;
 }
 
+// Passes it over for this reading; the error if others would meet it as well.
+std::optional<netlink::Error> FiguresReader::skip(const VirtualServiceKey& key,
+                                                  const netlink::Error& error) {
+  if (error.kind == netlink::ErrorKind::timeout || error.kind == netlink::ErrorKind::denied)
+    return error;
+  if (pass_->skipped++ == 0) pass_->first_error = to_string(error);
+  const auto last = last_.find(key);
+  if (last == last_.end()) return std::nullopt;
+  last->second.pass = passes_;
+  if (last->second.series) mark(*last->second.series);
+  return std::nullopt;
+}
+
+// What came before this reading belongs to the Service that had the virtual service.
 void FiguresReader::add(const VirtualServiceKey& key, const IpvsTraffic& now,
                         Counted::iterator series) {
   const auto [it, is_new] = last_.try_emplace(key);
   if (!is_new) {
+    const auto owner = it->second.series.value_or(series);
     const auto difference = traffic_between(it->second.traffic, now);
-    for (const auto counter : kCounters) series->second.traffic.*counter += difference.*counter;
+    for (const auto counter : kCounters) owner->second.traffic.*counter += difference.*counter;
   }
   it->second = {.pass = passes_, .traffic = now, .series = series};
 }
@@ -186,13 +266,30 @@ void FiguresReader::add_servers(const VirtualServiceKey& key,
 }
 
 void FiguresReader::end_reading() {
-  pass_->read = true;
   std::erase_if(last_, [this](const auto& entry) { return entry.second.pass != passes_; });
   forget_oldest();
+  std::string line;
+  if (pass_->left_out > 0)
+    line = fmt::format(
+        "traffic figures of {} virtual services, the first of Service \"{}\", are left out: at "
+        "most "
+        "{} ports by kinds of address of a Service and {} of the node are counted",
+        pass_->left_out, pass_->first_left_out, kMostOfService, kMostSeries);
+  if (pass_->skipped > 0)
+    line += fmt::format("{}traffic figures of {} virtual services cannot be read: {}",
+                        line.empty() ? "" : "; ", pass_->skipped, pass_->first_error);
+  tell(std::move(line));
+}
+
+// A reading tells one line at most, and none that was told for the reading before.
+void FiguresReader::tell(std::string line) {
+  if (line == told_) return;
+  told_ = std::move(line);
+  if (!told_.empty()) logger_.warn("{}", told_);
 }
 
 void FiguresReader::end_pass(TimePoint now) {
-  rests_until_ = now + (now - *pass_->began);
+  if (!pass_->silent) rests_until_ = now + (now - *pass_->began);
   pass_.reset();
 }
 
@@ -202,8 +299,10 @@ void FiguresReader::forget_oldest() {
   std::vector<std::uint64_t> gone;
   for (const auto& [series, totals] : totals_)
     if (totals.pass != passes_) gone.push_back(totals.pass);
-  if (gone.size() <= kMostRemembered) return;
-  const auto surplus = static_cast<std::ptrdiff_t>(gone.size() - kMostRemembered);
+  const auto present = totals_.size() - gone.size();
+  const auto room = std::min(kMostRemembered, kMostSeries - std::min(kMostSeries, present));
+  if (gone.size() <= room) return;
+  const auto surplus = static_cast<std::ptrdiff_t>(gone.size() - room);
   const auto last = gone.begin() + surplus - 1;  // that is forgotten
   std::ranges::nth_element(gone, last);
   const auto limit = *last;
@@ -221,7 +320,7 @@ void FiguresReader::hand_over(TimePoint now) {
   for (; looks < kFiguresAPart && next != totals_.end(); ++looks, ++next) {
     const auto& [series, totals] = *next;
     pass_->told = series;
-    if (totals.pass != passes_) continue;
+    if (totals.pass != passes_ || !totals.read) continue;
     part.figures.push_back({.service = series.service,
                             .port = series.port,
                             .kind = kind_of(series.kind),
@@ -242,16 +341,31 @@ void FiguresReader::hand_over(TimePoint now) {
   if (last) end_pass(now);
 }
 
-void FiguresReader::fail() {
+void FiguresReader::refuse() {
+  pass_.reset();
+  answer_nothing();
+}
+
+void FiguresReader::fail(const std::string& cause, const View& view) {
+  tell("reading the traffic figures of Services failed: " + cause);
+  rests_until_ =
+      view.now + std::max<TimePoint::duration>(kRestAfterFailure, view.now - *pass_->began);
+  // A reading that ends forgets the others; readings may go on failing.
+  const auto& planned = view.planner.desired().services;
+  const auto& known = view.kernel.services;
+  std::erase_if(last_, [&](const auto& entry) {
+    return !planned.contains(entry.first) && known && !known->contains(entry.first);
+  });
   const bool silent = pass_->silent;
   pass_.reset();
-  if (!silent) answer_nothing();
+  if (!silent && publish_) publish_({.figures = {}, .end = serve::FiguresPart::End::failed});
 }
 
 void FiguresReader::note(const plan::Transaction& transaction, netlink::IpvsTable& ipvs,
-                         const View& view) {
+                         const View& view, const std::function<void()>& progress) {
   if (off()) return;
   const auto& known = view.kernel.services;
+  std::size_t reads_left = kReadsATransaction;
   for (const auto& phase : transaction.phases) {
     const auto* ops = std::get_if<std::vector<netlink::IpvsOp>>(&phase.work);
     if (ops == nullptr) continue;
@@ -262,21 +376,27 @@ void FiguresReader::note(const plan::Transaction& transaction, netlink::IpvsTabl
                          !known->contains(key) && !view.kernel.remembered.contains(key);
       if (comes && series_of(key, view))
         last_[key] = {.pass = passes_, .traffic = {}, .series = {}};
-      if (std::holds_alternative<netlink::DeleteService>(op)) forget(key, ipvs, view);
+      if (!std::holds_alternative<netlink::DeleteService>(op)) continue;
+      if (reads_left > 0 && is_worth_reading(key, view)) {
+        const auto traffic = ipvs.traffic(key);
+        --reads_left;
+        if (traffic)
+          add(key, *traffic, *last_.at(key).series);
+        else if (traffic.error().kind != netlink::ErrorKind::missing)
+          reads_left = 0;
+        progress();
+      }
+      last_.erase(key);
     }
   }
 }
 
 // Those of a Service that is gone are not read: a namespace that is deleted would cost a request
 // for each.
-void FiguresReader::forget(const VirtualServiceKey& key, netlink::IpvsTable& ipvs,
-                           const View& view) {
+bool FiguresReader::is_worth_reading(const VirtualServiceKey& key, const View& view) const {
   const auto last = last_.find(key);
-  if (last == last_.end()) return;
-  if (const auto& series = last->second.series;
-      series && view.cluster.services.contains((*series)->first.service))
-    if (const auto traffic = ipvs.traffic(key)) add(key, *traffic, *series);
-  last_.erase(key);
+  return last != last_.end() && last->second.series &&
+         view.cluster.services.contains((*last->second.series)->first.service);
 }
 
 }  // namespace ipvsproxier::sync

@@ -5,18 +5,27 @@
 // made again or when somebody zeroes them. Sync thread only.
 //
 // A reading is asked for (ask()) and read in steps between syncs. After one that took long the next
-// is refused for as long: half of the time is for other work. The counters of a virtual service
-// that was there before this process, or before its Service was to be counted, count from the first
-// reading of it. Traffic since the last reading of a virtual service that others remove is lost.
+// is refused for as long: half of the time is for other work; after one that failed for longer.
+// A virtual service that the kernel does not tell about is left out alone. The counters of a
+// virtual service that was there before this process, or before its Service was to be counted,
+// count from the first reading of it. Traffic since the last reading of a virtual service that
+// others remove is lost.
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
+
+#include <spdlog/logger.h>
 
 #include "netlink/ipvs/ipvs_readings.h"
+#include "netlink/ipvs/ipvs_table.h"
+#include "netlink/result.h"
 #include "proxier/model/cluster_state.h"
 #include "proxier/model/service_settings.h"
 #include "proxier/plan/actual_state.h"
@@ -40,6 +49,12 @@ class FiguresReader {
   static constexpr std::size_t kLooksAStep = 2048;      // those that are passed over as well
   static constexpr std::size_t kFiguresAPart = 512;     // that are handed over at once
   static constexpr std::size_t kMostRemembered = 4096;  // counters of ports that are gone
+  static constexpr std::size_t kMostSeries = 20'000;    // ports by kinds, with those remembered
+  static constexpr std::size_t kMostOfService = 256;    // ports by kinds of one Service
+  static constexpr std::size_t kServersALook = 100;     // as much work as a virtual service
+  // Virtual services that a transaction removes and that are read before.
+  static constexpr std::size_t kReadsATransaction = 256;
+  static constexpr std::chrono::seconds kRestAfterFailure{30};
 
   // What it sees besides the kernel.
   struct View {
@@ -50,8 +65,8 @@ class FiguresReader {
     TimePoint now;
   };
 
-  FiguresReader(model::ServiceMetrics which, PublishFigures publish)
-      : which_(which), publish_(std::move(publish)) {}
+  FiguresReader(model::ServiceMetrics which, PublishFigures publish, spdlog::logger& logger)
+      : which_(which), publish_(std::move(publish)), logger_(logger) {}
 
   bool off() const { return which_ == model::ServiceMetrics::off; }
   // Begins a reading, unless one runs; `silent`: it is not published.
@@ -62,8 +77,10 @@ class FiguresReader {
   // Reads the next virtual services, or hands the next figures over. Only while running().
   void step(netlink::IpvsTable& ipvs, const View& view);
 
-  // Before these operations are carried out: reads what will be gone.
-  void note(const plan::Transaction& transaction, netlink::IpvsTable& ipvs, const View& view);
+  // Before these operations are carried out: reads what will be gone, up to a limit, and nothing
+  // more once the kernel fails. `progress` is called after each answer.
+  void note(const plan::Transaction& transaction, netlink::IpvsTable& ipvs, const View& view,
+            const std::function<void()>& progress);
 
  private:
   struct Series {
@@ -74,7 +91,8 @@ class FiguresReader {
     friend auto operator<=>(const Series&, const Series&) = default;
   };
   struct Totals {
-    std::uint64_t pass = 0;  // the last that read it
+    std::uint64_t pass = 0;  // the last that met it
+    bool read = false;       // by that pass; else only kept
     netlink::IpvsTraffic traffic;
     std::uint64_t active = 0;
     std::uint64_t inactive = 0;
@@ -93,28 +111,48 @@ class FiguresReader {
     bool silent = false;
     std::optional<TimePoint> began;
     std::optional<netlink::VirtualServiceKey> last;  // that was looked at
+    bool planned_read = false;                       // then those that linger; `last` begins anew
     bool read = false;                               // all was read; figures are handed over
     std::optional<Series> told;                      // the last that was handed over
+    std::map<api::NamespacedName, std::size_t> of_service;  // series so far
+    std::size_t answered = 0;    // virtual services about which the kernel told something
+    std::size_t left_out = 0;    // virtual services whose series are too many
+    std::string first_left_out;  // names them
+    std::size_t skipped = 0;     // virtual services about which the kernel told nothing
+    std::string first_error;
   };
 
   std::optional<Series> series_of(const netlink::VirtualServiceKey& key, const View& view) const;
-  bool read_one(netlink::IpvsTable& ipvs, const netlink::VirtualServiceKey& key,
-                const Series& series, const View& view);
+  // nullopt: there are too many.
+  std::optional<Counted::iterator> admit(const Series& series);
+  void mark(Counted::iterator series);
+  std::optional<netlink::Error> read_one(netlink::IpvsTable& ipvs,
+                                         const netlink::VirtualServiceKey& key,
+                                         Counted::iterator series, const View& view,
+                                         std::size_t& cost);
+  std::optional<netlink::Error> skip(const netlink::VirtualServiceKey& key,
+                                     const netlink::Error& error);
   void add(const netlink::VirtualServiceKey& key, const netlink::IpvsTraffic& now,
            Counted::iterator series);
   void add_servers(const netlink::VirtualServiceKey& key,
                    const std::vector<netlink::ListedServer>& servers, const View& view,
                    Totals& totals) const;
+  std::optional<netlink::Error> read_planned(netlink::IpvsTable& ipvs, const View& view);
+  std::optional<netlink::Error> read_lingering(netlink::IpvsTable& ipvs, const View& view);
   void read_some(netlink::IpvsTable& ipvs, const View& view);
   void end_reading();
+  void tell(std::string line);
   void end_pass(TimePoint now);
   void forget_oldest();
   void hand_over(TimePoint now);
-  void fail();
-  void forget(const netlink::VirtualServiceKey& key, netlink::IpvsTable& ipvs, const View& view);
+  void refuse();
+  void fail(const std::string& cause, const View& view);
+  bool is_worth_reading(const netlink::VirtualServiceKey& key, const View& view) const;
 
   const model::ServiceMetrics which_;
   const PublishFigures publish_;
+  spdlog::logger& logger_;
+  std::string told_;  // the last line that was logged; "" if all is well since
   std::uint64_t passes_ = 0;
   std::optional<Pass> pass_;
   TimePoint rests_until_{};

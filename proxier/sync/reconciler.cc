@@ -59,7 +59,7 @@ Reconciler::Reconciler(Kernel kernel, ReconcilerSettings settings, spdlog::logge
       take_over_(kernel_.rules, kernel_.other, settings_.remove_nft_leftovers, logger_),
       firewall_(settings_.find_firewall_warnings, logger_),
       schedulers_(settings_.options.differences.service_annotations),
-      figures_(settings_.service_metrics, settings_.publish_figures) {}
+      figures_(settings_.service_metrics, settings_.publish_figures, logger) {}
 
 void Reconciler::take(SyncInput input) {
   if (state_ == State::waiting_for_lists && input.changes.complete) state_ = State::unread;
@@ -80,6 +80,14 @@ void Reconciler::take(SyncInput input) {
 
 SyncReport Reconciler::run(TimePoint now, const std::stop_token& stop) {
   if (!listed()) return {};
+  if (only_figures_are_due(now)) {
+    figures_.step(kernel_.ipvs, figures_view(now));
+    settings_.progress();
+    SyncReport report;
+    report.figures = true;
+    report.reading = true;
+    return report;
+  }
   const auto begin = std::chrono::steady_clock::now();
   changes_.begin(touched_);
   Pass pass(stop);
@@ -353,7 +361,7 @@ Outcome Reconciler::execute(const plan::Transaction& transaction, Pass& pass) {
   if (!transaction.empty() && logger_.should_log(spdlog::level::debug))
     tell_operations(plan::to_text(transaction), logger_);
   flows_.note(transaction, mirror_.state());
-  figures_.note(transaction, kernel_.ipvs, figures_view({}));
+  figures_.note(transaction, kernel_.ipvs, figures_view({}), settings_.progress);
   reading_.parts.note(transaction);
   auto outcome = Applier(kernel_, mirror_, settings_.progress).apply(transaction, pass.stop);
   pass.written += outcome.written;
@@ -419,6 +427,12 @@ void Reconciler::read_figures() {
     figures_.ask();
   else
     figures_.answer_nothing();
+}
+
+// Then a part of them is all that run() does: nothing else has changed since the run before.
+bool Reconciler::only_figures_are_due(TimePoint now) const {
+  return reads_figures() && state_ == State::following && !drain_.running() && !asked_ &&
+         !filter_changed_ && !look_at_all_ && touched_.empty() && due_by_time() > now;
 }
 
 FiguresReader::View Reconciler::figures_view(TimePoint now) const {

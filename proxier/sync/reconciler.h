@@ -149,6 +149,7 @@ class Reconciler {
   void end_reading(TimePoint now, Pass& pass);
   void drain(TimePoint now, Pass& pass);
   void purge_flows(TimePoint now, Pass& pass);
+  bool only_figures_are_due(TimePoint now) const;
   bool reads_figures() const { return has_mirror() && figures_.running(); }
   FiguresReader::View figures_view(TimePoint now) const;
   void read_figures(TimePoint now, Pass& pass);

@@ -4,6 +4,8 @@
 
 #include <cerrno>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <catch2/catch.hpp>
 
@@ -18,6 +20,7 @@ using model::ServiceMetrics;
 using netlink::IpvsTraffic;
 using netlink::Protocol;
 using test::FakeDaemon;
+using test::FakeDaemonSettings;
 using test::kE1;
 using test::kE2;
 using test::kWeb;
@@ -211,7 +214,13 @@ TEST_CASE("a kernel that does not answer costs a scrape its figures, and the nod
   const auto runs = daemon.runs();
   CHECK_FALSE(daemon.scrape());
   CHECK(daemon.runs() == runs);
+  CHECK(daemon.says("reading the traffic figures of Services failed"));
+  // It is not asked again by each scrape.
+  const auto readings = daemon.ipvs.counter_readings();
+  CHECK_FALSE(daemon.scrape());
+  CHECK(daemon.ipvs.counter_readings() == readings);
   daemon.clear_faults();
+  daemon.now += FiguresReader::kRestAfterFailure;
   daemon.ipvs.set_traffic(kWeb, traffic(12));
   CHECK(scraped(daemon).connections == 12);
 }
@@ -253,6 +262,192 @@ TEST_CASE("counters of 32 bits go over their end") {
   CHECK(traffic_between(before, wide).connections == 6);
 }
 
+std::string reading_of(const netlink::VirtualServiceKey& key) {
+  return "read the counters of virtual service " + to_string(key);
+}
+
+TEST_CASE("a virtual service that cannot be read takes no others' figures") {
+  auto daemon = counting();
+  auto cluster = web_with({test::e1()});
+  cluster.put(service_at("shop", "10.96.0.8"));
+  daemon.see(cluster);
+  daemon.wait(1s);
+  daemon.ipvs.set_traffic(kWeb, traffic(10));
+  REQUIRE(daemon.scrape()->size() == 2);
+  daemon.ipvs.faults.fail(reading_of(kWeb), {netlink::ErrorKind::malformed, 0, ""});
+  for (int i = 0; i < 3; ++i) {
+    const auto figures = daemon.scrape();
+    REQUIRE(figures);
+    REQUIRE(figures->size() == 1);
+    CHECK(figures->front().service.name == "shop");
+  }
+  const auto log = daemon.log();
+  const auto told = log.find("cannot be read");
+  REQUIRE(told != std::string::npos);
+  CHECK(log.find("cannot be read", told + 1) == std::string::npos);
+  daemon.clear_faults();
+  daemon.ipvs.set_traffic(kWeb, traffic(12));
+  const auto figures = daemon.scrape();
+  REQUIRE(figures->size() == 2);
+  CHECK(figures->back().connections == 12);
+}
+
+// A Service with so many ports.
+api::Service wide_service(std::size_t ports) {
+  auto service = test::web_service();
+  service.ports.clear();
+  for (std::size_t i = 0; i < ports; ++i)
+    service.ports.push_back({.name = "p" + std::to_string(i),
+                             .protocol = Protocol::tcp,
+                             .port = static_cast<std::uint16_t>(1000 + i),
+                             .node_port = 0});
+  return service;
+}
+
+TEST_CASE("a Service with very many ports has figures of some, and others have theirs") {
+  auto daemon = counting();
+  model::ClusterState cluster;
+  cluster.put(wide_service(FiguresReader::kMostOfService + 10));
+  cluster.put(service_at("zoo", "10.97.0.1"));
+  daemon.see(cluster);
+  daemon.wait(1s);
+  const auto figures = daemon.scrape();
+  REQUIRE(figures);
+  CHECK(figures->size() == FiguresReader::kMostOfService + 1);
+  CHECK(figures->back().service.name == "zoo");
+  CHECK(
+      daemon.says("traffic figures of 10 virtual services, the first of Service \"default/web\""));
+}
+
+TEST_CASE("removals ask for no more than some counters, and for none of a kernel that fails") {
+  auto daemon = counting();
+  auto service = test::web_service();
+  for (std::size_t i = 0; i < FiguresReader::kReadsATransaction + 10; ++i)
+    service.external_ips.push_back(
+        test::ip("192.0." + std::to_string(2 + i / 256) + "." + std::to_string(i % 256)));
+  model::ClusterState cluster;
+  cluster.put(service);
+  daemon.see(cluster);
+  daemon.wait(1s);
+  REQUIRE(daemon.scrape()->size() == 2);
+  auto fewer = service;
+  fewer.external_ips.clear();
+  model::ClusterState less;
+  less.put(fewer);
+  SECTION("a limit") {
+    const auto before = daemon.ipvs.counter_readings();
+    daemon.see(less);
+    CHECK(daemon.ipvs.counter_readings() == before + FiguresReader::kReadsATransaction);
+  }
+  SECTION("an error") {
+    daemon.ipvs.faults.fail("read the counters", {netlink::ErrorKind::timeout, ETIMEDOUT, ""});
+    const auto before = daemon.ipvs.counter_readings();
+    daemon.see(less);
+    CHECK(daemon.ipvs.counter_readings() == before + 1);
+  }
+}
+
+TEST_CASE("traffic before an address changes hands is of the Service that had it") {
+  auto daemon = counting();
+  model::ClusterState cluster;
+  auto first = service_at("first", "10.96.0.1");
+  auto second = service_at("second", "10.96.0.2");
+  first.external_ips = {test::ip("192.0.2.1")};
+  cluster.put(first);
+  cluster.put(second);
+  daemon.see(cluster);
+  const netlink::VirtualServiceKey key{test::ip("192.0.2.1"), Protocol::tcp, 80};
+  daemon.wait(1s);
+  daemon.scrape();
+  daemon.ipvs.set_traffic(key, traffic(10));
+  std::swap(first.external_ips, second.external_ips);
+  model::ClusterState swapped;
+  swapped.put(first);
+  swapped.put(second);
+  daemon.see(swapped);
+  REQUIRE(daemon.ipvs.contains(key));
+  const auto of_second = [&] {
+    const auto figures = daemon.scrape();
+    REQUIRE(figures);
+    REQUIRE(figures->size() == 3);
+    CHECK(figures->back().service.name == "second");
+    CHECK(figures->back().kind == "ExternalIP");
+    return figures->back().connections;
+  };
+  CHECK(of_second() == 0);
+  daemon.ipvs.set_traffic(key, traffic(11));
+  CHECK(of_second() == 1);
+}
+
+TEST_CASE(
+    "what a virtual service counts after others removed it and it came again is all counted") {
+  auto daemon = counting();
+  daemon.see(web_with({test::e1()}));
+  daemon.ipvs.set_traffic(kWeb, traffic(10));
+  CHECK(scraped(daemon).connections == 10);
+  daemon.ipvs.vanish();
+  CHECK(scraped(daemon).connections == 10);  // and it is seen that it is gone
+  // Others add it as it was.
+  const auto planned = daemon.planned().services.at(kWeb).service;
+  const std::vector<netlink::IpvsOp> ops{netlink::AddService{planned}};
+  REQUIRE(daemon.ipvs.apply(ops).front());
+  daemon.ipvs.set_traffic(kWeb, traffic(30));
+  CHECK(scraped(daemon).connections == 40);
+}
+
+TEST_CASE("virtual services with many real servers are read a few at a time") {
+  auto daemon = counting();
+  std::vector<api::Endpoint> endpoints;
+  for (std::size_t i = 0; i < FiguresReader::kServersALook * FiguresReader::kServicesAStep; ++i)
+    endpoints.push_back(
+        test::endpoint("10.244." + std::to_string(i / 256) + "." + std::to_string(i % 256), "n1"));
+  auto cluster = web_with(endpoints);
+  cluster.put(service_at("shop", "10.96.0.200"));
+  daemon.see(cluster);
+  daemon.wait(1s);
+  const auto listings = daemon.ipvs.server_listings();
+  daemon.restart();
+  daemon.see(cluster);
+  const auto after_start = daemon.ipvs.server_listings();
+  daemon.wait(1s);  // the silent reading needs no real servers
+  CHECK(daemon.ipvs.server_listings() == after_start);
+  CHECK(after_start > listings);
+  const auto begin = daemon.now;
+  REQUIRE(daemon.scrape(1s));
+  // One step for each, one for those that linger, one to hand over.
+  CHECK(daemon.now - begin == 4s);
+}
+
+TEST_CASE("the first scrape need not wait for a rest after the start") {
+  auto daemon = counting();
+  model::ClusterState cluster;
+  for (int i = 0; i < 100; ++i)
+    cluster.put(service_at("s" + std::to_string(i), "10.97.0." + std::to_string(i)));
+  daemon.see(cluster);
+  for (int i = 0; i < 20; ++i) {
+    daemon.run();
+    daemon.now += 1s;
+  }
+  CHECK(daemon.scrape());
+}
+
+TEST_CASE("a virtual service that lingers for its connections is still counted") {
+  FakeDaemonSettings settings{.service_metrics = ServiceMetrics::all};
+  settings.options.drain_deleted_services = true;
+  FakeDaemon daemon(std::move(settings));
+  daemon.see(web_with({test::e1()}));
+  daemon.ipvs.set_connections(kWeb, kE1, 1, 0);
+  daemon.ipvs.set_traffic(kWeb, traffic(10));
+  CHECK(scraped(daemon).connections == 10);
+  daemon.see(model::ClusterState{});
+  REQUIRE(daemon.ipvs.contains(kWeb));
+  daemon.ipvs.set_traffic(kWeb, traffic(10, 20));
+  const auto figures = scraped(daemon);
+  CHECK(figures.packets_in == 200);
+  CHECK(figures.active == 1);
+  CHECK(figures.draining == 1);
+}
+
 TEST_CASE("reading figures goes on between syncs, in parts") {
   auto daemon = counting();
   model::ClusterState cluster;
@@ -276,7 +471,7 @@ TEST_CASE("a reading of figures that took long is not followed by another at onc
     cluster.put(service_at("s" + std::to_string(i), "10.97.0." + std::to_string(i)));
   daemon.see(cluster);
   daemon.wait(1s);
-  REQUIRE(daemon.scrape(1s));  // seven parts, and one to hand it over
+  REQUIRE(daemon.scrape(1s));  // seven parts, one for those that linger, and one to hand it over
   const auto readings = daemon.ipvs.counter_readings();
   CHECK_FALSE(daemon.scrape());
   CHECK(daemon.ipvs.counter_readings() == readings);
