@@ -296,11 +296,12 @@ bool leads_to_ours(const Rule& rule) {
   return jump != nullptr && jump->chain.starts_with("KUBE-");
 }
 
-// "iptables-legacy -I INPUT 4 -d 10.96.0.1,10.96.0.10 -j ACCEPT": behind the rules that lead to
+// "iptables-legacy -I INPUT 4 -d 10.96.0.1,10.96.0.10 -j ACCEPT": behind all rules that lead to
 // ours, which hold source ranges.
 std::vector<std::string> legacy_rules_for(Family family, const Passing& passing,
                                           const std::vector<Rule>& chain, const Judged& judged) {
-  const auto first = std::ranges::find_if_not(chain, leads_to_ours) - chain.begin() + 1;
+  const auto last = std::find_if(chain.rbegin(), chain.rend(), leads_to_ours);
+  const auto first = chain.rend() - last + 1;
   const auto insert =
       fmt::format("{} -I {}{}", family == Family::ipv4 ? "iptables-legacy" : "ip6tables-legacy",
                   passing.legacy_chain, first == 1 ? "" : fmt::format(" {}", first));

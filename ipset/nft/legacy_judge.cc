@@ -32,6 +32,7 @@ class ConditionJudge {
     auto all = Holds::yes;
     const auto ask = [&](Holds one) { all = std::min(all, one); };
     if (rule.source) ask(address(Direction::src, rule.source->prefix, rule.source->negated));
+    if (rule.destination) ask(address(Direction::dst, *rule.destination, false));
     if (const auto& link = rule.in_interface)
       ask((*this)(LinkCondition{Direction::src, link->name, link->is_prefix, link->negated}));
     if (rule.protocol) ask(holds_if(*rule.protocol == packet_.protocol));
@@ -51,6 +52,11 @@ class ConditionJudge {
   Holds operator()(const EchoRequestMatch& /*match*/) const { return Holds::no; }
   Holds operator()(const AddressCondition& condition) const {
     return address(condition.direction, condition.prefix, condition.negated);
+  }
+  Holds operator()(const DestinationPortMatch& match) const {
+    if (match.protocol != packet_.protocol) return Holds::no;
+    return (*this)(
+        PortCondition{.directions = {Direction::dst}, .ranges = {{match.first, match.last}}});
   }
   Holds operator()(const LinkCondition& condition) const {
     const bool is_loopback = condition.name == "lo" && !condition.is_prefix;

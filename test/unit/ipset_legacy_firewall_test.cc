@@ -168,6 +168,43 @@ TEST_CASE("legacy firewall: rules of ours, and where what is needed stands") {
   REQUIRE(found.size() == 1);
   CHECK(found[0].text.find("add: iptables-legacy -I INPUT 3 -d 10.96.0.1 -j ACCEPT") !=
         std::string::npos);
+  // Others' rules may stand before ours: what is accepted there would pass by source ranges.
+  auto& input = table.chains["INPUT"];
+  input.insert(input.begin(), rule_with({tcp_port(22)}, kDrop));
+  const auto behind = legacy_warnings(table, PacketFilter::iptables);
+  REQUIRE(behind.size() == 1);
+  CHECK(behind[0].text.find("add: iptables-legacy -I INPUT 4 -d 10.96.0.1 -j ACCEPT") !=
+        std::string::npos);
+}
+
+// Those that are like rules of ours are read as such.
+TEST_CASE("legacy firewall: destinations and ports of rules that could be ours") {
+  auto table = host_table();
+  const auto of_port = [](std::uint16_t first, std::uint16_t last) {
+    return Match(DestinationPortMatch{.protocol = Protocol::tcp, .first = first, .last = last});
+  };
+  auto& input = table.chains["INPUT"];
+  SECTION("a rule of another address") {
+    input = {{.destination = prefix("192.0.2.1/32"), .target = Verdict::drop}};
+    CHECK(legacy_warnings(table).empty());
+  }
+  SECTION("a rule of another port") {
+    input = {{.protocol = Protocol::tcp, .matches = {of_port(22, 22)}, .target = Verdict::drop}};
+    CHECK(legacy_warnings(table).empty());
+  }
+  SECTION("what they accept is not all") {
+    input = {{.protocol = Protocol::tcp, .matches = {of_port(22, 22)}, .target = Verdict::accept},
+             {.destination = prefix("192.0.2.1/32"), .target = Verdict::accept},
+             rule_with({}, kReject)};
+    const auto found = legacy_warnings(table);
+    REQUIRE(found.size() == 1);
+    CHECK(found[0].drops);
+  }
+  SECTION("what they accept is enough") {
+    input = {{.destination = prefix("10.0.0.0/8"), .target = Verdict::accept},
+             rule_with({}, kReject)};
+    CHECK(legacy_warnings(table).empty());
+  }
 }
 
 }  // namespace
