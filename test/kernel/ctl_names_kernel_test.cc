@@ -198,7 +198,7 @@ TEST_CASE(
   const auto page = world.ask("service default/web");
   INFO(page);
   CHECK(holds(page, "  - 10.244.1.11:8080                             terminating  node n2\n"));
-  CHECK(holds(page, "  -> 10.244.1.11:8080                            weight 0, "));
+  CHECK(holds(page, "  -> 10.244.1.11:8080                            weight 0 (draining), "));
   CHECK(holds(page,
               "Draining (weight 0, until its connections are gone)\n"
               "  10.96.0.20:80/TCP -> 10.244.1.11:8080  for "));

@@ -104,7 +104,7 @@ TEST_CASE("kernel: ipvsctl rules names what is missing and marks what is not our
   world.in_node(
       "iptables -t nat -F KUBE-MARK-MASQ; ip6tables -t nat -D POSTROUTING -j KUBE-POSTROUTING"
       " -m comment --comment 'kubernetes postrouting rules';"
-      " ip6tables -A KUBE-FORWARD -p tcp --dport 22 -j DROP;"
+      " ip6tables -A KUBE-FORWARD -p tcp --sport 22 -j DROP;"
       " iptables -D OUTPUT -j KUBE-IPVS-OUT-FILTER -m comment --comment"
       " 'kubernetes ipvs access filter'; iptables -F KUBE-IPVS-OUT-FILTER;"
       " iptables -X KUBE-IPVS-OUT-FILTER");
@@ -118,8 +118,8 @@ TEST_CASE("kernel: ipvsctl rules names what is missing and marks what is not our
   INFO(ipv6);
   CHECK(has(ipv6, "-j KUBE-POSTROUTING  # MISSING\n"));
   CHECK(has(ipv6, "IPv6 nat KUBE-POSTROUTING: no rule leads here\n"));
-  CHECK(has(ipv6, "-A KUBE-FORWARD -p tcp -m tcp --dport 22 -j DROP  # NOT OURS\n"));
-  CHECK(has(world.tell("-6 -o save"), "# -A KUBE-FORWARD -p tcp -m tcp --dport 22 -j DROP\n"));
+  CHECK(has(ipv6, "-A KUBE-FORWARD -p tcp -m tcp --sport 22 -j DROP  # NOT OURS\n"));
+  CHECK(has(world.tell("-6 -o save"), "# -A KUBE-FORWARD -p tcp -m tcp --sport 22 -j DROP\n"));
   CHECK(has(world.tell("KUBE-NOWHERE"), "there is no chain of the name KUBE-NOWHERE"));
   CHECK(world.tell("KUBE-NOWHERE").ends_with("status 1\n"));
 }
