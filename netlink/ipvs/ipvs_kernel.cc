@@ -135,7 +135,9 @@ Result<std::vector<ListedServer>> KernelIpvsTable::list_servers(const VirtualSer
 }
 
 Result<IpvsTraffic> KernelIpvsTable::traffic(const VirtualServiceKey& service) {
-  const auto reply = channel_.query(Operation::ipvs_service, encode_get_service(family_, service));
+  const auto reply = with_family([&] {
+    return channel_.query(Operation::ipvs_service, encode_get_service(family_, service));
+  });
   const auto reading = reply ? decode_service_reading(*reply) : reply.error();
   if (reading) return reading->traffic;
   return in_context(reading.error(),
