@@ -8,6 +8,8 @@
 #include <utility>
 #include <variant>
 
+#include "ipset/nft/truth.h"
+
 namespace ipvsproxier::ipset {
 
 namespace {
@@ -19,8 +21,6 @@ using netlink::NftVerdictCode;
 constexpr std::size_t kMostDepth = 16;      // NFT_JUMP_STACK_SIZE
 constexpr std::size_t kMostRules = 20'000;  // judged of one packet; others' tables may be huge
 constexpr std::size_t kElementsARule = 64;  // that a lookup compares, at the cost of one more rule
-
-enum class Truth : std::uint8_t { no, maybe, yes };
 
 // A byte of a register, if it is known.
 using Known = std::optional<std::uint8_t>;
@@ -81,15 +81,6 @@ Truth equals(const std::vector<Known>& value, ByteView data) {
     sure = sure && value[i];
   }
   return sure ? Truth::yes : Truth::maybe;
-}
-
-Truth opposite(Truth truth) {
-  if (truth == Truth::maybe) return truth;
-  return truth == Truth::yes ? Truth::no : Truth::yes;
-}
-
-Truth truth_of(bool holds) {
-  return holds ? Truth::yes : Truth::no;
 }
 
 // The header of a packet: what is not known is left open.

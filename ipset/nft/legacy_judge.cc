@@ -6,6 +6,8 @@
 #include <optional>
 #include <variant>
 
+#include "ipset/nft/truth.h"
+
 namespace ipvsproxier::ipset {
 
 namespace {
@@ -13,24 +15,17 @@ namespace {
 constexpr std::size_t kMostLegacyDepth = 16;
 constexpr std::size_t kMostLegacyRules = 20'000;
 
-enum class Holds : std::uint8_t { no, perhaps, yes };
-
-Holds holds_if(bool value, bool negated = false) {
-  return value != negated ? Holds::yes : Holds::no;
-}
-
-Holds reversed(Holds holds) {
-  if (holds == Holds::perhaps) return holds;
-  return holds == Holds::yes ? Holds::no : Holds::yes;
+Truth holds_if(bool value, bool negated = false) {
+  return truth_of(value != negated);
 }
 
 class ConditionJudge {
  public:
   explicit ConditionJudge(const FirewallPacket& packet) : packet_(packet) {}
 
-  Holds rule(const Rule& rule) const {
-    auto all = Holds::yes;
-    const auto ask = [&](Holds one) { all = std::min(all, one); };
+  Truth rule(const Rule& rule) const {
+    auto all = Truth::yes;
+    const auto ask = [&](Truth one) { all = std::min(all, one); };
     if (rule.source) ask(address(Direction::src, rule.source->prefix, rule.source->negated));
     if (rule.destination) ask(address(Direction::dst, *rule.destination, false));
     if (const auto& link = rule.in_interface)
@@ -42,75 +37,75 @@ class ConditionJudge {
     return all;
   }
 
-  Holds operator()(const ConntrackStateMatch& match) const {
+  Truth operator()(const ConntrackStateMatch& match) const {
     return holds_if(packet_.is_new ? match.is_new : match.established);
   }
-  Holds operator()(const LocalAddressMatch& match) const {
+  Truth operator()(const LocalAddressMatch& match) const {
     if (match.direction == Direction::dst && packet_.to_here) return holds_if(true, match.negated);
-    return Holds::perhaps;
+    return Truth::maybe;
   }
-  Holds operator()(const EchoRequestMatch& /*match*/) const { return Holds::no; }
-  Holds operator()(const AddressCondition& condition) const {
+  Truth operator()(const EchoRequestMatch& /*match*/) const { return Truth::no; }
+  Truth operator()(const AddressCondition& condition) const {
     return address(condition.direction, condition.prefix, condition.negated);
   }
-  Holds operator()(const DestinationPortMatch& match) const {
-    if (match.protocol != packet_.protocol) return Holds::no;
+  Truth operator()(const DestinationPortMatch& match) const {
+    if (match.protocol != packet_.protocol) return Truth::no;
     return (*this)(
         PortCondition{.directions = {Direction::dst}, .ranges = {{match.first, match.last}}});
   }
-  Holds operator()(const LinkCondition& condition) const {
+  Truth operator()(const LinkCondition& condition) const {
     const bool is_loopback = condition.name == "lo" && !condition.is_prefix;
     if (is_loopback && (condition.direction == Direction::dst || packet_.from_elsewhere))
       return holds_if(false, condition.negated);
-    return condition.name.empty() ? holds_if(true, condition.negated) : Holds::perhaps;
+    return condition.name.empty() ? holds_if(true, condition.negated) : Truth::maybe;
   }
-  Holds operator()(const ProtocolCondition& condition) const {
+  Truth operator()(const ProtocolCondition& condition) const {
     return holds_if(condition.number == static_cast<std::uint16_t>(packet_.protocol),
                     condition.negated);
   }
-  Holds operator()(const PortCondition& condition) const {
-    auto any = Holds::no;
+  Truth operator()(const PortCondition& condition) const {
+    auto any = Truth::no;
     for (const auto direction : condition.directions) {
       const auto& port =
           direction == Direction::src ? packet_.source_port : packet_.destination_port;
       const auto has = [&](const PortRange& range) {
         return *port >= range.first && *port <= range.last;
       };
-      any = std::max(any,
-                     port ? holds_if(std::ranges::any_of(condition.ranges, has)) : Holds::perhaps);
+      any =
+          std::max(any, port ? holds_if(std::ranges::any_of(condition.ranges, has)) : Truth::maybe);
     }
-    return condition.negated ? reversed(any) : any;
+    return condition.negated ? opposite(any) : any;
   }
-  Holds operator()(const StateCondition& condition) const {
+  Truth operator()(const StateCondition& condition) const {
     constexpr auto kTranslations =
         StateCondition::kSourceTranslated | StateCondition::kDestinationTranslated;
     const auto state = packet_.is_new ? StateCondition::kNew : StateCondition::kEstablished;
     if ((condition.states & state) != 0) return holds_if(true, condition.negated);
     const bool is_first = packet_.is_new && packet_.from_elsewhere;
-    if (!is_first && (condition.states & kTranslations) != 0) return Holds::perhaps;
+    if (!is_first && (condition.states & kTranslations) != 0) return Truth::maybe;
     return holds_if(false, condition.negated);
   }
-  Holds operator()(const AddressTypeCondition& condition) const {
+  Truth operator()(const AddressTypeCondition& condition) const {
     using Type = AddressTypeCondition;
     if (condition.direction != Direction::dst || !packet_.to_here ||
         condition.limit != Type::Limit::none)
-      return Holds::perhaps;
+      return Truth::maybe;
     if (condition.types == Type::kLocal) return holds_if(true, condition.negated);
     const bool has_local = (condition.types & Type::kLocal) != 0;
     if (packet_.family == netlink::Family::ipv4) return holds_if(has_local, condition.negated);
-    return Holds::perhaps;
+    return Truth::maybe;
   }
   // Known for the first packets of connections.
-  Holds operator()(const FixedCondition& condition) const {
-    return packet_.is_new ? holds_if(condition.holds) : Holds::perhaps;
+  Truth operator()(const FixedCondition& condition) const {
+    return packet_.is_new ? holds_if(condition.holds) : Truth::maybe;
   }
-  Holds operator()(const auto& /*sets_marks_and_what_is_unknown*/) const { return Holds::perhaps; }
+  Truth operator()(const auto& /*sets_marks_and_what_is_unknown*/) const { return Truth::maybe; }
 
  private:
-  Holds address(Direction direction, const netlink::IpPrefix& prefix, bool negated) const {
+  Truth address(Direction direction, const netlink::IpPrefix& prefix, bool negated) const {
     const auto& address = direction == Direction::src ? packet_.source : packet_.destination;
     if (prefix.length == 0) return holds_if(true, negated);
-    if (!address) return Holds::perhaps;
+    if (!address) return Truth::maybe;
     return holds_if(prefix.contains(*address), negated);
   }
 
@@ -150,9 +145,9 @@ class LegacyWalker {
     for (const auto& rule : rules->second) {
       if (++judged_ > kMostLegacyRules) return give_up();
       const auto holds = judge_.rule(rule);
-      if (holds == Holds::no) continue;
+      if (holds == Truth::no) continue;
       const auto [ends, leaves] = follow(rule.target, depth);
-      if (holds == Holds::perhaps)
+      if (holds == Truth::maybe)
         may_leave = may_leave || leaves;
       else if (ends)
         return !may_leave;
