@@ -272,8 +272,12 @@ def check_silence_alert(rule):
 def check_board(board):
     ids = [panel["id"] for panel in board["panels"]]
     complaints = [] if len(set(ids)) == len(ids) else ["panels share an id"]
-    for panel in board["panels"]:
-        if not panel.get("targets") or not all(t.get("expr") for t in panel["targets"]):
+    following = board["panels"][1:] + [{"type": "row"}]
+    for panel, next_panel in zip(board["panels"], following):
+        if panel["type"] == "row":  # a heading: asks nothing itself, the panels below it do
+            if next_panel["type"] == "row":
+                complaints.append(f"row {panel['title']} has no panel")
+        elif not panel.get("targets") or not all(t.get("expr") for t in panel["targets"]):
             complaints.append(f"panel {panel['title']} asks nothing")
     return complaints
 

@@ -83,7 +83,7 @@ std::string timestamp_text(std::chrono::system_clock::time_point read) {
 
 std::string figures_text(const std::vector<ServiceFigures>& figures,
                          std::optional<std::chrono::system_clock::time_point> read) {
-  const auto timestamp = read ? timestamp_text(*read) : std::string();
+  auto timestamp = read ? timestamp_text(*read) : std::string();
   if (figures.empty()) return timestamp;
   std::string text;
   std::vector<std::string> labels;

@@ -82,7 +82,7 @@ void FiguresReader::ask(bool silent) {
   // A silent one does not read all: it begins anew.
   if (pass_ && (silent || !pass_->silent)) return;
   ++passes_;
-  pass_.emplace();
+  pass_ = Pass{};
   pass_->silent = silent;
 }
 
