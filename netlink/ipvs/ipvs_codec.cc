@@ -423,6 +423,18 @@ Result<ServiceReading> decode_service_reading(ByteView payload) {
   return reading;
 }
 
+Result<IpvsTraffic> decode_traffic(ByteView payload, const VirtualServiceKey& asked) {
+  const auto in = read_nest(payload, IPVS_CMD_ATTR_SERVICE, kServicePolicy);
+  if (!in) return in.error();
+  const auto service = read_service(*in);
+  if (!service) return service.error();
+  if (service->key != asked)
+    return malformed(fmt::format("an answer about virtual service {}", to_string(service->key)));
+  if (!in->nested(IPVS_SVC_ATTR_STATS64) && !in->nested(IPVS_SVC_ATTR_STATS))
+    return malformed("a virtual service without counters");
+  return read_service_traffic(*in);
+}
+
 Result<ServerReading> decode_server_reading(ByteView payload, Family service_family) {
   const auto in = read_nest(payload, IPVS_CMD_ATTR_DEST, kServerPolicy);
   if (!in) return in.error();

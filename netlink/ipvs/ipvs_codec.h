@@ -49,6 +49,9 @@ Result<IpvsTimeouts> decode_timeouts(ByteView payload);
 // the older ones (IpvsTraffic::narrow).
 Result<ServiceReading> decode_service_reading(ByteView payload);
 Result<ServerReading> decode_server_reading(ByteView payload, Family service_family);
+// The counters of the virtual service that was asked for; `malformed` without counters, or with
+// those of another.
+Result<IpvsTraffic> decode_traffic(ByteView payload, const VirtualServiceKey& asked);
 Result<IpvsInfo> decode_info(ByteView payload);
 Result<SyncDaemon> decode_daemon(ByteView payload);
 

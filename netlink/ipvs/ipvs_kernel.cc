@@ -138,9 +138,9 @@ Result<IpvsTraffic> KernelIpvsTable::traffic(const VirtualServiceKey& service) {
   const auto reply = with_family([&] {
     return channel_.query(Operation::ipvs_service, encode_get_service(family_, service));
   });
-  const auto reading = reply ? decode_service_reading(*reply) : reply.error();
-  if (reading) return reading->traffic;
-  return in_context(reading.error(),
+  auto traffic = reply ? decode_traffic(*reply, service) : reply.error();
+  if (traffic) return traffic;
+  return in_context(traffic.error(),
                     fmt::format("read the counters of virtual service {}", to_string(service)));
 }
 

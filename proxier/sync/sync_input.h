@@ -66,8 +66,8 @@ struct SyncInput {
     return changes.empty() && links.empty() && !filter_changed && !firewall_changed && !figures &&
            questions.empty();
   }
-  // A caller is waiting for an answer.
-  bool urgent() const { return figures || !questions.empty(); }
+  // A caller is waiting for an answer. Figures wait like changes, which would be taken with them.
+  bool urgent() const { return !questions.empty(); }
   void merge(SyncInput later) {
     changes.merge(std::move(later.changes));
     links.merge(std::move(later.links));

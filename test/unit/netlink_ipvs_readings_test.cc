@@ -1,5 +1,7 @@
 #include "netlink/ipvs/ipvs_readings.h"
 
+#include <string>
+
 #include <catch2/catch.hpp>
 
 #include "netlink/ipvs/ipvs_codec.h"
@@ -108,6 +110,29 @@ TEST_CASE("of a kernel without counters of 64 bits a service has the narrow ones
                                         .bytes_in = 280,
                                         .bytes_out = 504,
                                         .narrow = true});
+}
+
+TEST_CASE("an answer without counters, or about another virtual service, has no traffic") {
+  const VirtualServiceKey key = {
+      .address = *IpAddress::parse("10.0.0.1"), .protocol = Protocol::udp, .port = 53};
+  const auto whole = decode_traffic(from_hex(kServiceWithTraffic), key);
+  REQUIRE(whole);
+  CHECK(*whole == kTraffic);
+  const auto narrow = decode_traffic(with(kServiceWithTraffic, "a0000c00", "a0001f00"), key);
+  REQUIRE(narrow);
+  CHECK(narrow->narrow);
+  auto without = std::string(kServiceWithTraffic);
+  without.replace(without.find("60000a00"), 8, "60001f00");
+  without.replace(without.find("a0000c00"), 8, "a0001e00");
+  const auto none = decode_traffic(from_hex(without), key);
+  REQUIRE_FALSE(none);
+  CHECK(none.error().kind == ErrorKind::malformed);
+  auto other = key;
+  other.port = 54;
+  const auto others = decode_traffic(from_hex(kServiceWithTraffic), other);
+  REQUIRE_FALSE(others);
+  CHECK(others.error().kind == ErrorKind::malformed);
+  CHECK_THAT(others.error().where, Catch::Contains("10.0.0.1:53"));
 }
 
 TEST_CASE("version and size of the connection table are read") {

@@ -312,11 +312,26 @@ TEST_CASE("a Service with very many ports has figures of some, and others have t
   daemon.see(cluster);
   daemon.wait(1s);
   const auto figures = daemon.scrape();
-  REQUIRE(figures);
   CHECK(figures->size() == FiguresReader::kMostOfService + 1);
   CHECK(figures->back().service.name == "zoo");
   CHECK(
       daemon.says("traffic figures of 10 virtual services, the first of Service \"default/web\""));
+}
+
+TEST_CASE("a node has figures of some ports when there are very many, and says of how many not") {
+  auto daemon = counting();
+  model::ClusterState cluster;
+  auto service = wide_service(FiguresReader::kMostOfService);
+  const std::size_t services = FiguresReader::kMostSeries / FiguresReader::kMostOfService + 1;
+  for (std::size_t i = 0; i < services; ++i) {
+    service.name.name = "wide" + std::to_string(i);
+    service.cluster_ips = {test::ip("10.97.0." + std::to_string(i))};
+    cluster.put(service);
+  }
+  daemon.see(cluster);
+  CHECK(daemon.scrape()->size() == FiguresReader::kMostSeries);
+  const auto over = services * FiguresReader::kMostOfService - FiguresReader::kMostSeries;
+  CHECK(daemon.says("traffic figures of " + std::to_string(over) + " virtual services"));
 }
 
 TEST_CASE("removals ask for no more than some counters, and for none of a kernel that fails") {

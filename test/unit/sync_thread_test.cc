@@ -99,6 +99,7 @@ struct Parts {
     settings.node_name = "n1";
     settings.options.families = {Family::ipv4};
     settings.sync_period = sync_period;
+    settings.service_metrics = model::ServiceMetrics::all;
     return settings;
   }
 };
@@ -178,6 +179,29 @@ TEST_CASE("the sync thread answers while it waits to sync, and before there are 
   stop.request_stop();
   CHECK_FALSE(caller.ask(how, 30s, stop.get_token()));
   CHECK(caller.ask(how, 30s, {}) == "listed, read 2");
+}
+
+TEST_CASE("a scrape does not have changes synced before their time") {
+  Parts parts(30s);
+  auto& ipvs = parts.ipvs;
+  auto& mailbox = parts.mailbox;
+  cmd::QuestionQueue caller(mailbox);
+  Publisher publisher(parts.status, parts.metrics, {Family::ipv4});
+  const SyncThread thread(parts.reconciler, mailbox, 1h, publisher);
+  SyncInput input;
+  input.changes.put(test::web_service());
+  input.changes.complete = true;
+  mailbox.put(std::move(input));
+  REQUIRE(eventually([&] { return ipvs.applied == 1; }));
+  auto other = test::web_service();
+  other.name.name = "other";
+  other.cluster_ips = {ip("10.96.0.10")};
+  SyncInput more;
+  more.changes.put(other);
+  more.figures = true;
+  mailbox.put(std::move(more));
+  std::this_thread::sleep_for(100ms);
+  CHECK(ipvs.applied == 1);
 }
 
 }  // namespace
