@@ -167,6 +167,9 @@ void Cluster::serve(Pod& pod, const ClusterShape& shape) {
   std::vector<Protocol> protocols = {Protocol::tcp, Protocol::udp};
   if (shape.sctp) protocols.push_back(Protocol::sctp);
   pod.netns->inside([&] {
+    // The servers close connections first, and each leaves a trace for a minute: where these are
+    // too many for a small guest, the kernel answers late packets with a reset.
+    set("net/ipv4/tcp_max_tw_buckets", "65536");
     for (const Family family : netlink::kFamilies) {
       const IpAddress& address = pod.address(family);
       pod.echo.push_back(require(EchoServer::start(pod.name, address, kEchoPort, protocols)));

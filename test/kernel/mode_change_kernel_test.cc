@@ -149,18 +149,10 @@ void restore(Mode mode, const Netns& netns, const Manifests& manifests) {
   }
 }
 
-// The servers close connections first, and each leaves a trace for a minute: where these traces are
-// too many for a small machine, the kernel answers late packets with a reset.
-void make_room_for_closed_connections(const Cluster& cluster) {
-  for (const Pod* pod : {&cluster.local(), &cluster.remote()})
-    pod->netns->inside([] { shell("echo 65536 >/proc/sys/net/ipv4/tcp_max_tw_buckets"); });
-}
-
 void check_change(Mode mode, bool nftables) {
   INFO("mode " << static_cast<int>(mode));
   const TrafficBed bed;
   const auto& cluster = bed.cluster;
-  make_room_for_closed_connections(cluster);
   Manifests manifests;
   put_mode_services(manifests, cluster);
   restore(mode, cluster.netns(), manifests);
