@@ -116,16 +116,19 @@ void read_legacy_tables(NodeFacts& facts) {
 }
 
 void read_firewalls(NodeFacts& facts) {
-  auto warnings = loaded_firewall_warnings();
-  if (!warnings) {
-    facts.unread.push_back(netlink::to_string(warnings.error()));
+  auto look = loaded_firewall_warnings();
+  if (!look) {
+    facts.unjudged.push_back(netlink::to_string(look.error()));
     return;
   }
-  for (auto& warning : *warnings) {
-    const auto* const place = warning.text.starts_with("legacy") ? "iptables" : "nf_tables";
-    facts.drops.push_back(
-        {.place = place, .what = std::move(warning.text), .certain = warning.drops});
+  for (auto& warning : look->warnings) {
+    const bool is_legacy = warning.of == ipset::PacketFilter::iptables;
+    facts.drops.push_back({.place = is_legacy ? "iptables" : "nf_tables",
+                           .what = std::move(warning.text),
+                           .certain = warning.drops});
   }
+  for (const auto& [table, why] : look->unjudged)
+    facts.unjudged.push_back(ipset::text_of_unjudged(table, why));
 }
 
 // Whether there is a link of our name that is no dummy. Listing links loads nothing.

@@ -1,6 +1,8 @@
 #include "cmd/firewall_warnings.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cstdint>
 #include <iterator>
 #include <utility>
 
@@ -15,16 +17,24 @@ namespace ipvsproxier::cmd {
 
 namespace {
 
-using ipset::FirewallWarning;
+using ipset::FirewallLook;
+using ipset::LookBudget;
 using netlink::Family;
 
+constexpr std::chrono::milliseconds kLongestLook{100};
+// --service-node-port-range of the API server, by default.
+constexpr std::uint16_t kFirstNodePort = 30000;
+constexpr std::uint16_t kLastNodePort = 32767;
+
 void add_legacy(Family family, ipset::PacketFilter filter,
-                const std::vector<ipset::FirewallSample>& samples,
-                std::vector<FirewallWarning>& warnings) {
+                const std::vector<ipset::FirewallSample>& samples, FirewallLook& look) {
   const auto whole = ipset::IptcRuleTable({.dry_run = true}).read(family, ipset::Table::filter);
-  if (whole && *whole)
-    std::ranges::move(ipset::find_legacy_warnings(family, **whole, filter, samples),
-                      std::back_inserter(warnings));
+  if (!whole) look.unjudged[ipset::legacy_table_name(family)] = netlink::to_string(whole.error());
+  if (!whole || !*whole) return;
+  LookBudget budget(LookBudget::kSteps, 0, LookBudget::Clock::now() + kLongestLook);
+  auto found = ipset::find_legacy_warnings(family, **whole, filter, samples, budget);
+  std::ranges::move(found.warnings, std::back_inserter(look.warnings));
+  look.unjudged.merge(found.unjudged);
 }
 
 // With one of its real servers, of as many as are judged.
@@ -33,7 +43,11 @@ netlink::Status add_sample(netlink::IpvsReader& reader, const netlink::ServiceRe
   const auto& key = one.service.key;
   if (key.fwmark != 0) return {};
   ipset::FirewallSample sample{
-      .address = key.address, .protocol = key.protocol, .port = key.port, .server = {}};
+      .address = key.address,
+      .protocol = key.protocol,
+      .port = key.port,
+      .server = {},
+      .is_node_port = key.port >= kFirstNodePort && key.port <= kLastNodePort};
   if (samples.size() < 2 * ipset::kMostFirewallSamples) {
     auto read = reader.servers(key, [&](const netlink::ServerReading& each) -> netlink::Status {
       sample.server = each.listed.server.key.address;
@@ -48,22 +62,24 @@ netlink::Status add_sample(netlink::IpvsReader& reader, const netlink::ServiceRe
 
 }  // namespace
 
-netlink::Result<std::vector<FirewallWarning>> firewall_warnings(
-    ipset::PacketFilter filter, const std::vector<ipset::FirewallSample>& samples) {
-  std::vector<FirewallWarning> warnings;
+netlink::Result<FirewallLook> firewall_warnings(ipset::PacketFilter filter,
+                                                const std::vector<ipset::FirewallSample>& samples) {
+  FirewallLook look;
   if (netlink::module_present("nf_tables")) {
     const auto nftables = ipset::KernelFilterTable::open();
     if (!nftables) return nftables.error();
-    auto found = ipset::find_firewall_warnings(**nftables, filter, samples);
+    LookBudget budget(LookBudget::kSteps, LookBudget::kRules,
+                      LookBudget::Clock::now() + kLongestLook);
+    auto found = ipset::find_firewall_warnings(**nftables, filter, samples, budget);
     if (!found) return found;
-    warnings = *std::move(found);
+    look = *std::move(found);
   }
-  for (const auto family : netlink::kFamilies)
-    if (uses_legacy_iptables()) add_legacy(family, filter, samples, warnings);
-  return warnings;
+  if (uses_legacy_iptables())
+    for (const auto family : netlink::kFamilies) add_legacy(family, filter, samples, look);
+  return look;
 }
 
-netlink::Result<std::vector<FirewallWarning>> loaded_firewall_warnings() {
+netlink::Result<FirewallLook> loaded_firewall_warnings() {
   const auto programmed = open_programmed_filter();
   if (!programmed) return programmed.error();
   std::vector<ipset::FirewallSample> samples;

@@ -11,11 +11,12 @@
 namespace ipvsproxier::cmd {
 
 // `filter` has our rules: in legacy iptables they let pass what pods answer. Loads nothing, makes
-// no table. A kernel without nf_tables has no chains in it.
-netlink::Result<std::vector<ipset::FirewallWarning>> firewall_warnings(
+// no table. A kernel without nf_tables has no chains in it. Takes some 100 ms at most, besides the
+// reading of a legacy table.
+netlink::Result<ipset::FirewallLook> firewall_warnings(
     ipset::PacketFilter filter, const std::vector<ipset::FirewallSample>& samples);
 
-// With samples of the virtual services in the kernel.
-netlink::Result<std::vector<ipset::FirewallWarning>> loaded_firewall_warnings();
+// With samples of the virtual services in the kernel. Their node ports are known by number.
+netlink::Result<ipset::FirewallLook> loaded_firewall_warnings();
 
 }  // namespace ipvsproxier::cmd

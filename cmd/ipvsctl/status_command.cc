@@ -166,6 +166,7 @@ struct KernelFacts {
   std::vector<std::string_view> schedulers;
   std::optional<bool> ipvs_conntrack;  // nullopt: it cannot be read
   std::vector<std::string> firewall_warnings;
+  std::vector<std::string> firewalls_unjudged;  // words about tables
 };
 
 std::optional<netlink::IpvsInfo> read_ipvs() {
@@ -183,10 +184,14 @@ KernelFacts read_kernel() {
                     .modules = {},
                     .schedulers = {},
                     .ipvs_conntrack = {},
-                    .firewall_warnings = {}};
+                    .firewall_warnings = {},
+                    .firewalls_unjudged = {}};
   // Without permission there are none.
-  if (auto warnings = cmd::loaded_firewall_warnings())
-    for (auto& warning : *warnings) facts.firewall_warnings.push_back(std::move(warning.text));
+  if (auto look = cmd::loaded_firewall_warnings()) {
+    for (auto& warning : look->warnings) facts.firewall_warnings.push_back(std::move(warning.text));
+    for (const auto& [table, why] : look->unjudged)
+      facts.firewalls_unjudged.push_back(ipset::text_of_unjudged(table, why));
+  }
   for (const auto& module : shown_modules())
     facts.modules[module] = netlink::module_present(module);
   for (const auto scheduler : kKnownSchedulers)
@@ -211,12 +216,14 @@ std::string kernel_text(const KernelFacts& kernel) {
                                       absent.empty() ? "" : "; not loaded:" + absent));
   text += line("schedulers", fmt::format("{}", fmt::join(kernel.schedulers, " ")));
   for (const auto& warning : kernel.firewall_warnings) text += line("problem", warning);
+  for (const auto& words : kernel.firewalls_unjudged) text += line("not judged", words);
   return text;
 }
 
 void write_kernel(api::DocumentWriter& out, const KernelFacts& kernel) {
   out.object("kernel", [&] {
     out.member("firewallWarnings", kernel.firewall_warnings);
+    out.member("firewallsNotJudged", kernel.firewalls_unjudged);
     out.key("ipvs");
     if (kernel.ipvs)
       out.object([&] {

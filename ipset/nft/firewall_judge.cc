@@ -8,7 +8,9 @@
 #include <utility>
 #include <variant>
 
+#include "ipset/nft/firewall_advice.h"
 #include "ipset/nft/truth.h"
+#include "netlink/nftables/nftables_foreign.h"
 
 namespace ipvsproxier::ipset {
 
@@ -19,8 +21,7 @@ using netlink::NftVerdict;
 using netlink::NftVerdictCode;
 
 constexpr std::size_t kMostDepth = 16;      // NFT_JUMP_STACK_SIZE
-constexpr std::size_t kMostRules = 20'000;  // judged of one packet; others' tables may be huge
-constexpr std::size_t kElementsARule = 64;  // that a lookup compares, at the cost of one more rule
+constexpr std::size_t kElementsAStep = 16;  // that a lookup compares, at the cost of one more step
 
 // A byte of a register, if it is known.
 using Known = std::optional<std::uint8_t>;
@@ -157,8 +158,8 @@ bool is_target(const netlink::NftOtherExpression& one, std::string_view name) {
 
 class Walker {
  public:
-  Walker(const FirewallTable& table, const FirewallPacket& packet)
-      : table_(table), packet_(packet) {}
+  Walker(const FirewallTable& table, const FirewallPacket& packet, LookBudget& budget)
+      : table_(table), packet_(packet), budget_(budget) {}
 
   FirewallFate fate(const std::string& chain, bool policy_accepts) {
     if (!walk(chain, 0)) note(policy_accepts);
@@ -191,7 +192,7 @@ class Walker {
     if (rules == nullptr || depth == kMostDepth) return give_up();
     bool may_leave = false;
     for (const auto& rule : *rules) {
-      if (++judged_ > kMostRules) return give_up();
+      if (!budget_.spend(1 + rule.expressions.size())) return give_up();
       registers_ = {};
       link_register_.reset();
       const auto [match, leads] = judge(rule);
@@ -229,6 +230,7 @@ class Walker {
       case NftVerdictCode::give_back:
         return {.leaves = true};
       case NftVerdictCode::jump:
+        if (is_proxy_chain(verdict.chain)) return {};
         return {.ends = walk(verdict.chain, depth + 1)};
       case NftVerdictCode::go_to: {
         const bool ends = walk(verdict.chain, depth + 1);
@@ -280,6 +282,13 @@ class Walker {
       link_register_ = *one.target;
     return Truth::yes;
   }
+  std::vector<Known> original_of(netlink::NftCtKey key) const {
+    using Key = netlink::NftCtKey;
+    if (key == Key::destination_port) return port_of(packet_.first_destination_port);
+    if (key == Key::destination || key == Key::destination_ip || key == Key::destination_ip6)
+      return known(packet_.first_destination->bytes());
+    return std::vector<Known>(16);
+  }
   Truth apply(const netlink::NftCt& one, Leads& /*leads*/) {
     constexpr std::uint32_t kEstablished = 1 << 1;  // NF_CT_STATE_BIT()
     constexpr std::uint32_t kNew = 1 << 3;
@@ -288,6 +297,8 @@ class Walker {
       value = number_of(packet_.is_new ? kNew : kEstablished);
     else if (one.key == netlink::NftCt::kStatus && packet_.is_new && packet_.from_elsewhere)
       value = status_of_new();
+    else if (const auto& first = packet_.first_destination; first && one.direction == 0)
+      value = original_of(static_cast<netlink::NftCtKey>(one.key));
     store(one.target, value);
     return Truth::yes;
   }
@@ -331,7 +342,7 @@ class Walker {
       if (one.target) give_up();
       return Truth::maybe;
     }
-    judged_ += set->elements.size() / kElementsARule;
+    budget_.spend(set->elements.size() / kElementsAStep);
     auto found = Truth::no;
     for (const auto& [truth, element] : matches_in(*set, one.source)) {
       found = std::max(found, truth);
@@ -442,7 +453,7 @@ class Walker {
   const FirewallPacket& packet_;
   Registers registers_;
   std::optional<std::uint32_t> link_register_;  // holds a link of the packet that is not lo
-  std::size_t judged_ = 0;
+  LookBudget& budget_;
   bool can_accept_ = false;
   bool can_drop_ = false;
   bool can_translate_ = false;
@@ -451,13 +462,13 @@ class Walker {
 }  // namespace
 
 FirewallFate fate_in(const FirewallTable& table, const std::string& chain, bool policy_accepts,
-                     const FirewallPacket& packet) {
-  return Walker(table, packet).fate(chain, policy_accepts);
+                     const FirewallPacket& packet, LookBudget& budget) {
+  return Walker(table, packet, budget).fate(chain, policy_accepts);
 }
 
 FirewallTranslation translation_in(const FirewallTable& table, const std::string& chain,
-                                   const FirewallPacket& packet) {
-  return Walker(table, packet).translation(chain);
+                                   const FirewallPacket& packet, LookBudget& budget) {
+  return Walker(table, packet, budget).translation(chain);
 }
 
 }  // namespace ipvsproxier::ipset

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "ipset/nft/look_budget.h"
 #include "ipset/nftables/filter_table.h"
 #include "netlink/ip_address.h"
 
@@ -29,6 +30,10 @@ struct FirewallPacket {
   bool is_new = true;          // else of an established connection
   bool from_elsewhere = true;  // it did not come over the link lo; none goes out there
   bool to_here = false;        // its destination is an address of this node
+  bool of_ipvs = false;        // IPVS sends it
+  // That connection tracking saw first.
+  std::optional<netlink::IpAddress> first_destination = {};
+  std::optional<std::uint16_t> first_destination_port = {};
 };
 
 enum class FirewallFate : std::uint8_t { passes, may_drop, drops };
@@ -41,9 +46,10 @@ struct FirewallTable {
   std::function<const FilterSet*(const std::string& set)> set;
 };
 
+// Where the budget is spent at the end, the packet was not judged and the answer means nothing.
 FirewallFate fate_in(const FirewallTable& table, const std::string& chain, bool policy_accepts,
-                     const FirewallPacket& packet);
+                     const FirewallPacket& packet, LookBudget& budget);
 FirewallTranslation translation_in(const FirewallTable& table, const std::string& chain,
-                                   const FirewallPacket& packet);
+                                   const FirewallPacket& packet, LookBudget& budget);
 
 }  // namespace ipvsproxier::ipset

@@ -2,18 +2,16 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
+#include <cerrno>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <set>
-#include <string_view>
-#include <tuple>
 #include <utility>
-#include <variant>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
+#include "ipset/nft/firewall_advice.h"
 #include "ipset/nft/firewall_judge.h"
 #include "ipset/nft/legacy_judge.h"
 #include "ipset/nftables/nft_set_elements.h"
@@ -35,28 +33,17 @@ constexpr std::int32_t kIpvsTakes = 98;  // NF_IP_PRI_NAT_SRC - 2, in the hook i
 constexpr std::int32_t kIpvsAnswers = 99;
 // Of a client: one of those that systems choose by themselves (net/ipv4/ip_local_port_range).
 constexpr std::uint16_t kClientPort = 40000;
-constexpr std::size_t kNamedAddresses = 8;
-constexpr std::size_t kMostFirewallPorts = 512;  // judged for each chain that translates
 // Of a set of others that is judged: a larger one counts as unknown, for it is looked at for every
 // packet.
 constexpr std::size_t kMostElements = 20'000;
-// --service-node-port-range of the API server, by default.
-constexpr std::uint16_t kFirstNodePort = 30000;
-constexpr std::uint16_t kLastNodePort = 32767;
 
-// What of Services passes a hook.
-struct Passing {
-  NftHook hook;
-  std::string_view what;
-  std::string_view states;        // of packets that a rule lets pass; "": by addresses
-  std::string_view legacy_chain;  // of the table filter
-};
+using What = Passing::What;
 constexpr std::array<Passing, 5> kPassings = {{
-    {NftHook::prerouting, "what comes for Services", "", ""},
-    {NftHook::input, "what comes for Services", "", "INPUT"},
-    {NftHook::forward, "what pods answer", "established,related", "FORWARD"},
-    {NftHook::output, "what IPVS sends to pods", "new,established,related", "OUTPUT"},
-    {NftHook::postrouting, "what IPVS sends to pods", "new,established,related", ""},
+    {NftHook::prerouting, What::comes, ""},
+    {NftHook::input, What::comes, "INPUT"},
+    {NftHook::forward, What::answers, "FORWARD"},
+    {NftHook::output, What::is_sent, "OUTPUT"},
+    {NftHook::postrouting, What::is_sent, ""},
 }};
 
 const Passing* passing_of(const netlink::NftBase& base) {
@@ -98,6 +85,9 @@ FirewallPacket packet_of(const FirewallSample& sample, const netlink::NftBase& b
     packet.source_port = kClientPort;
     packet.destination = sample.server;
     if (sample.server) packet.destination_port = sample.server_port;
+    packet.first_destination = sample.address;
+    packet.first_destination_port = sample.port;
+    packet.of_ipvs = true;
   }
   return packet;
 }
@@ -131,6 +121,7 @@ class ReadTable {
   ReadTable(FilterTable& nftables, netlink::NftTableKey key, FilterContents contents)
       : nftables_(nftables), key_(std::move(key)), contents_(std::move(contents)) {}
 
+  const netlink::NftTableKey& key() const { return key_; }
   const FilterContents& contents() const { return contents_; }
   FirewallTable view() {
     return {.rules =
@@ -146,13 +137,24 @@ class ReadTable {
     const auto found = contents_.sets.find(name);
     if (found == contents_.sets.end() || unread_.contains(name)) return nullptr;
     if (!read_.insert(name).second) return &found->second;
-    auto elements = nftables_.list_elements(key_, name);
-    if (elements && *elements && (*elements)->size() <= kMostElements) {
-      found->second.elements = **std::move(elements);
-      return &found->second;
-    }
+    if (read_elements(name, found->second.elements)) return &found->second;
+    found->second.elements.clear();
     unread_.insert(name);
     return nullptr;
+  }
+  // False if there are too many, or they cannot be read.
+  bool read_elements(const std::string& name, std::vector<netlink::NftElement>& elements) {
+    auto part = nftables_.begin_elements(key_, name);
+    if (!part || !*part) return false;
+    elements = std::move((*part)->elements);
+    for (bool last = (*part)->last; !last;) {
+      auto more = nftables_.next_elements();
+      if (!more || elements.size() + more->elements.size() > kMostElements) return false;
+      std::ranges::move(more->elements, std::back_inserter(elements));
+      last = more->last;
+    }
+    std::ranges::sort(elements);
+    return elements.size() <= kMostElements;
   }
 
   FilterTable& nftables_;
@@ -162,39 +164,36 @@ class ReadTable {
   std::set<std::string> unread_;
 };
 
-// What a chain does to the samples.
-struct Judged {
-  bool drops = false;
-  std::vector<FirewallSample> dropped;  // or perhaps
-  std::set<Family> families;            // of which any packet is
-};
-
-void note_fate(FirewallFate fate, Judged& judged) {
-  judged.drops = judged.drops || fate == FirewallFate::drops;
-}
-
-using Judge = std::function<FirewallFate(const FirewallPacket&)>;
+// `accepts`: what the policy does.
+using Judge = std::function<FirewallFate(const FirewallPacket&, bool accepts)>;
 
 Judged judge_chain(const std::vector<Family>& families, const netlink::NftBase& base,
-                   const std::vector<FirewallSample>& samples, const Judge& judge) {
+                   const std::vector<FirewallSample>& samples, LookBudget& budget,
+                   const Judge& judge) {
   Judged judged;
   const bool comes = base.hook == NftHook::prerouting || base.hook == NftHook::input;
   const bool some_serve = std::ranges::any_of(
       samples, [](const FirewallSample& sample) { return sample.server.has_value(); });
+  // Whether it passes; no word of one that the budget did not reach.
+  const auto passes = [&](const FirewallPacket& packet) {
+    const auto fate = judge(packet, base.accepts);
+    if (budget.is_spent() || fate == FirewallFate::passes) return true;
+    judged.drops = judged.drops || fate == FirewallFate::drops;
+    if (judged.empty())
+      judged.by_policy = !base.accepts && judge(packet, true) == FirewallFate::passes;
+    return false;
+  };
   for (const auto family : families) {
     const auto some = some_of(samples, family);
-    if (some.empty() && samples.empty()) {
-      const auto fate = judge(any_packet(family, base));
-      note_fate(fate, judged);
-      if (fate != FirewallFate::passes) judged.families.insert(family);
-    }
+    if (some.empty() && samples.empty() && !passes(any_packet(family, base)))
+      judged.families.insert(family);
     for (const auto& sample : some) {
       if (!comes && !sample.server && some_serve) continue;  // IPVS sends nothing on
-      const auto fate = judge(packet_of(sample, base));
-      note_fate(fate, judged);
-      if (fate != FirewallFate::passes) judged.dropped.push_back(sample);
+      if (budget.is_spent()) break;
+      if (!passes(packet_of(sample, base))) judged.dropped.push_back(sample);
     }
   }
+  judged.whole = !budget.is_spent();
   return judged;
 }
 
@@ -216,143 +215,40 @@ bool may_take(const netlink::NftBase& base, PacketFilter filter) {
 // Of each protocol and port one: host ports are those of all addresses.
 std::vector<FirewallSample> one_of_each_port(const std::vector<FirewallSample>& samples,
                                              NftFamily table) {
-  std::set<std::tuple<Family, netlink::Protocol, std::uint16_t>> seen;
+  std::map<Family, std::set<std::pair<netlink::Protocol, std::uint16_t>>> seen;
   std::vector<FirewallSample> some;
   for (const auto& sample : samples) {
     const auto family = sample.address.family();
-    if (has_family(table, family) && !is_node_port(sample) &&
-        seen.emplace(family, sample.protocol, sample.port).second)
+    auto& ports = seen[family];
+    if (has_family(table, family) && !sample.is_node_port && ports.size() < kMostFirewallPorts &&
+        ports.emplace(sample.protocol, sample.port).second)
       some.push_back(sample);
-    if (some.size() == kMostFirewallPorts) break;
   }
   return some;
 }
 
 // Packets of clients, or of this node, to virtual services.
 Judged judge_destinations(ReadTable& table, NftFamily family, const std::string& name,
-                          const netlink::NftBase& base,
-                          const std::vector<FirewallSample>& samples) {
+                          const netlink::NftBase& base, const std::vector<FirewallSample>& samples,
+                          LookBudget& budget) {
   Judged judged;
   const auto view = table.view();
   for (const auto& sample : one_of_each_port(samples, family)) {
     auto packet = packet_of(sample, {.type = "nat", .hook = NftHook::prerouting, .priority = 0});
     packet.from_elsewhere = base.hook == NftHook::prerouting;
-    const auto translation = translation_in(view, name, packet);
+    const auto translation = translation_in(view, name, packet, budget);
+    if (budget.is_spent()) break;
     if (translation == FirewallTranslation::none) continue;
     judged.drops = judged.drops || translation == FirewallTranslation::certain;
     judged.dropped.push_back(sample);
   }
+  judged.whole = !budget.is_spent();
   return judged;
 }
 
-std::string_view word_of(Family family) {
-  return family == Family::ipv4 ? "ip" : "ip6";
-}
-
-// What of the samples a chain has to let pass.
-struct Needed {
-  std::map<Family, std::vector<std::string>> addresses;
-  std::set<netlink::Protocol> node_ports;  // of them
-};
-
-Needed needed_by(const Judged& judged) {
-  std::map<Family, std::set<netlink::IpAddress>> addresses;
-  Needed needed;
-  for (const auto& sample : judged.dropped) {
-    auto& of_family = addresses[sample.address.family()];
-    if (is_node_port(sample))
-      needed.node_ports.insert(sample.protocol);
-    else if (of_family.size() < kNamedAddresses)
-      of_family.insert(sample.address);
-  }
-  for (const auto family : judged.families) needed.addresses[family] = {"SERVICE ADDRESSES"};
-  for (const auto& [family, some] : addresses)
-    for (const auto& address : some) needed.addresses[family].push_back(address.to_string());
-  return needed;
-}
-
-// "nft insert rule inet host c ip daddr { 10.96.0.1, 10.96.0.10 } accept", for each family and for
-// node ports.
-std::vector<std::string> nft_rules_for(const std::string& place, const Passing& passing,
-                                       const Judged& judged) {
-  const auto insert = "nft insert rule " + place;
-  if (!passing.states.empty())
-    return {fmt::format("{} ct state {} accept", insert, passing.states)};
-  const auto needed = needed_by(judged);
-  std::vector<std::string> rules;
-  for (const auto& [family, addresses] : needed.addresses)
-    rules.push_back(fmt::format("{} {} daddr {{ {} }} accept", insert, word_of(family),
-                                fmt::join(addresses, ", ")));
-  if (!needed.node_ports.empty())
-    rules.push_back(fmt::format("{} meta l4proto {{ tcp, udp, sctp }} th dport {}-{} accept",
-                                insert, kFirstNodePort, kLastNodePort));
-  return rules;
-}
-
-bool leads_to_ours(const Rule& rule) {
-  const auto* jump = std::get_if<JumpTarget>(&rule.target);
-  const auto* foreign = std::get_if<ForeignTarget>(&rule.target);
-  if (foreign != nullptr) jump = std::get_if<JumpTarget>(&foreign->action);
-  return jump != nullptr && jump->chain.starts_with("KUBE-");
-}
-
-// "iptables-legacy -I INPUT 4 -d 10.96.0.1,10.96.0.10 -j ACCEPT": behind all rules that lead to
-// ours, which hold source ranges.
-std::vector<std::string> legacy_rules_for(Family family, const Passing& passing,
-                                          const std::vector<Rule>& chain, const Judged& judged) {
-  const auto last = std::find_if(chain.rbegin(), chain.rend(), leads_to_ours);
-  const auto first = chain.rend() - last + 1;
-  const auto insert =
-      fmt::format("{} -I {}{}", family == Family::ipv4 ? "iptables-legacy" : "ip6tables-legacy",
-                  passing.legacy_chain, first == 1 ? "" : fmt::format(" {}", first));
-  if (!passing.states.empty()) {
-    std::string states(passing.states);
-    std::ranges::transform(states, states.begin(), [](char letter) {
-      return static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
-    });
-    return {fmt::format("{} -m conntrack --ctstate {} -j ACCEPT", insert, states)};
-  }
-  const auto needed = needed_by(judged);
-  std::vector<std::string> rules;
-  for (const auto& [_, addresses] : needed.addresses)
-    rules.push_back(fmt::format("{} -d {} -j ACCEPT", insert, fmt::join(addresses, ",")));
-  for (const auto protocol : needed.node_ports)
-    rules.push_back(fmt::format("{} -p {} --dport {}:{} -j ACCEPT", insert,
-                                netlink::to_lower_string(protocol), kFirstNodePort, kLastNodePort));
-  return rules;
-}
-
-std::string example_of(const Judged& judged) {
-  if (judged.dropped.empty()) return "";
-  const auto& one = judged.dropped.front();
-  return fmt::format(" (of {})", netlink::to_string(one.address, one.port));
-}
-
-// `title`: of the chain, with its kind.
-FirewallWarning drop_warning(std::string chain, const std::string& title, bool by_policy,
-                             const Passing& passing, const Judged& judged,
-                             const std::vector<std::string>& rules) {
-  return {.drops = judged.drops,
-          .chain = std::move(chain),
-          .text = fmt::format(
-              "{} {} {}{}{}, and no rule of another table can let it through; add: {}{}", title,
-              judged.drops ? "drops" : "may drop", passing.what, example_of(judged),
-              by_policy ? " by its policy" : "", fmt::join(rules, "; "),
-              passing.states.empty() ? "; with all addresses of Services" : "")};
-}
-
-FirewallWarning take_warning(const std::string& place, const Judged& judged, PacketFilter filter) {
-  const auto* const remedy =
-      filter == PacketFilter::iptables
-          ? "no rule of iptables can keep it: give the host port another number, or run the daemon "
-            "with --packet-filter=nftables"
-          : "the chain comes before ours: give it a priority above that of ours";
-  return {
-      .drops = judged.drops,
-      .chain = place + " (destinations)",
-      .text = fmt::format("nf_tables chain {} {} what comes for Services{} to another "
-                          "destination, and {}",
-                          place, judged.drops ? "takes" : "may take", example_of(judged), remedy)};
+// A table of its mode nftables, which goes once ours is in place.
+bool is_kube_proxys(const netlink::NftTableKey& key) {
+  return key.name == "kube-proxy" && (key.family == NftFamily::ip || key.family == NftFamily::ip6);
 }
 
 bool is_ours(const netlink::NftTableKey& key, const FilterContents& contents) {
@@ -361,50 +257,98 @@ bool is_ours(const netlink::NftTableKey& key, const FilterContents& contents) {
   });
 }
 
+// A base chain to judge.
+struct Task {
+  ReadTable* table = nullptr;
+  std::string chain;
+  netlink::NftBase base;
+  bool destinations = false;  // else whether it drops
+};
+
+// What cannot be read is told in the look.
+std::vector<ReadTable> read_tables(FilterTable& nftables,
+                                   const std::vector<netlink::NftTableKey>& keys,
+                                   LookBudget& budget, FirewallLook& look) {
+  std::vector<ReadTable> tables;
+  for (const auto& key : keys) {
+    if (families_of(key.family).empty() || is_kube_proxys(key)) continue;
+    auto frame = nftables.list_small_frame(key, budget.rules_left());
+    const bool has_our_name = std::ranges::any_of(
+        netlink::kFamilies, [&](const Family family) { return key == nft_table_of(family); });
+    // Of a foreign one that name is told elsewhere.
+    if (!frame && !has_our_name)
+      look.unjudged[nft_table_name(printable_name(netlink::to_string(key)))] =
+          frame.error().sys_errno == E2BIG ? "it has too many rules"
+                                           : netlink::to_string(frame.error());
+    if (!frame || !*frame || (*frame)->flags.dormant || is_ours(key, **frame)) continue;
+    for (const auto& [name, chain] : (*frame)->chains) budget.spend_rules(chain.rules.size());
+    tables.emplace_back(nftables, key, **std::move(frame));
+  }
+  return tables;
+}
+
+std::vector<Task> tasks_of(std::vector<ReadTable>& tables, PacketFilter filter) {
+  std::vector<Task> tasks;
+  for (auto& table : tables)
+    for (const auto& [name, chain] : table.contents().chains) {
+      if (!chain.base) continue;
+      if (passing_of(*chain.base) != nullptr) tasks.push_back({&table, name, *chain.base});
+      if (may_take(*chain.base, filter)) tasks.push_back({&table, name, *chain.base, true});
+    }
+  return tasks;
+}
+
 }  // namespace
 
-bool is_node_port(const FirewallSample& sample) {
-  return sample.port >= kFirstNodePort && sample.port <= kLastNodePort;
+std::string text_of_unjudged(const std::string& table, const std::string& why) {
+  return fmt::format("whether {} drops packets of Services is not known: {}", table, why);
 }
 
-netlink::Result<std::vector<FirewallWarning>> find_firewall_warnings(
-    FilterTable& nftables, PacketFilter filter, const std::vector<FirewallSample>& samples) {
-  const auto tables = nftables.list_tables();
-  if (!tables) return tables.error();
-  std::vector<FirewallWarning> warnings;
-  for (const auto& key : *tables) {
-    const auto families = families_of(key.family);
-    if (families.empty()) continue;
-    auto frame = nftables.list_frame(key);
-    if (!frame || !*frame || (*frame)->flags.dormant || is_ours(key, **frame)) continue;
-    ReadTable table(nftables, key, **std::move(frame));
-    for (const auto& [name, chain] : table.contents().chains) {
-      const auto* const passing = chain.base ? passing_of(*chain.base) : nullptr;
-      if (passing == nullptr) continue;
-      const auto place = printable_name(netlink::to_string(key) + " " + name);
-      const auto& base = *chain.base;
-      const auto judge = [&, name = name](const FirewallPacket& packet) {
-        return fate_in(table.view(), name, base.accepts, packet);
-      };
-      if (const auto judged = judge_chain(families, base, samples, judge);
-          !judged.dropped.empty() || !judged.families.empty())
-        warnings.push_back(drop_warning(place, "nf_tables chain " + place, !base.accepts, *passing,
-                                        judged, nft_rules_for(place, *passing, judged)));
-      if (!may_take(base, filter)) continue;
-      if (const auto judged = judge_destinations(table, key.family, name, base, samples);
-          !judged.dropped.empty())
-        warnings.push_back(take_warning(place, judged, filter));
+std::string legacy_table_name(Family family) {
+  return fmt::format("legacy {} table filter", netlink::to_string(family));
+}
+
+std::string nft_table_name(const std::string& table) {
+  return "nf_tables table " + table;
+}
+
+netlink::Result<FirewallLook> find_firewall_warnings(FilterTable& nftables, PacketFilter filter,
+                                                     const std::vector<FirewallSample>& samples,
+                                                     LookBudget& budget) {
+  const auto keys = nftables.list_tables();
+  if (!keys) return keys.error();
+  FirewallLook look;
+  auto tables = read_tables(nftables, *keys, budget, look);
+  const auto tasks = tasks_of(tables, filter);
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    const auto& [table, chain, base, destinations] = tasks[i];
+    const ChainName name{.table = printable_name(netlink::to_string(table->key())),
+                         .chain = printable_name(chain)};
+    budget.begin_share(tasks.size() - i);
+    Judged judged;
+    if (destinations) {
+      judged = judge_destinations(*table, table->key().family, chain, base, samples, budget);
+      if (!judged.empty()) look.warnings.push_back(take_warning(name, judged, filter));
+    } else {
+      judged = judge_chain(families_of(table->key().family), base, samples, budget,
+                           [&, of = table, in = chain](const auto& packet, bool accepts) {
+                             return fate_in(of->view(), in, accepts, packet, budget);
+                           });
+      if (!judged.empty())
+        look.warnings.push_back(nft_drop_warning(name, *passing_of(base), judged));
     }
+    if (!judged.whole) look.unjudged[nft_table_name(name.table)] = "it takes too long to judge";
   }
-  std::ranges::sort(warnings);
-  return warnings;
+  std::ranges::sort(look.warnings);
+  return look;
 }
 
-std::vector<FirewallWarning> find_legacy_warnings(Family family, const WholeTable& table,
-                                                  PacketFilter filter,
-                                                  const std::vector<FirewallSample>& samples) {
-  std::vector<FirewallWarning> warnings;
+FirewallLook find_legacy_warnings(Family family, const WholeTable& table, PacketFilter filter,
+                                  const std::vector<FirewallSample>& samples, LookBudget& budget) {
+  FirewallLook look;
+  std::size_t left = kPassings.size();
   for (const auto& passing : kPassings) {
+    budget.begin_share(left--);
     const std::string chain(passing.legacy_chain);
     const auto policy = table.policies.find(chain);
     const auto rules = table.chains.find(chain);
@@ -413,20 +357,19 @@ std::vector<FirewallWarning> find_legacy_warnings(Family family, const WholeTabl
     if (passing.hook == NftHook::forward && filter == PacketFilter::iptables &&
         !table.chains.contains(std::string(kForwardChain)))
       continue;
-    const netlink::NftBase base{.type = "filter", .hook = passing.hook, .priority = 0};
-    const auto judged = judge_chain({family}, base, samples, [&](const FirewallPacket& packet) {
-      return fate_in(table, chain, packet);
-    });
-    const bool by_policy = policy->second == Verdict::drop;
-    if ((judged.dropped.empty() && judged.families.empty()) || (!judged.drops && !by_policy))
-      continue;
-    const auto word = netlink::to_string(family);
-    warnings.push_back(drop_warning(fmt::format("legacy {} {}", word, chain),
-                                    fmt::format("legacy {} table filter: chain {}", word, chain),
-                                    by_policy, passing, judged,
-                                    legacy_rules_for(family, passing, rules->second, judged)));
+    const netlink::NftBase base{.type = "filter",
+                                .hook = passing.hook,
+                                .priority = 0,
+                                .accepts = policy->second != Verdict::drop};
+    const auto judged = judge_chain({family}, base, samples, budget,
+                                    [&](const FirewallPacket& packet, bool accepts) {
+                                      return fate_in(table, chain, accepts, packet, budget);
+                                    });
+    if (!judged.whole) look.unjudged[legacy_table_name(family)] = "it takes too long to judge";
+    if (!judged.empty() && (judged.drops || !base.accepts))
+      look.warnings.push_back(legacy_drop_warning(family, passing, rules->second, judged));
   }
-  return warnings;
+  return look;
 }
 
 }  // namespace ipvsproxier::ipset

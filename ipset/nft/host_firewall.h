@@ -13,11 +13,14 @@
 // one first. Rules of legacy iptables accept, which settles nothing: any chain of nf_tables may
 // take packets from them. Ours in nf_tables settle, and come before those of others.
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "ipset/nft/look_budget.h"
 #include "ipset/nftables/filter_table.h"
 #include "ipset/rules/packet_filter.h"
 #include "ipset/rules/rule_types.h"
@@ -33,33 +36,46 @@ struct FirewallSample {
   std::uint16_t port = 0;
   std::optional<netlink::IpAddress> server;
   std::uint16_t server_port = 0;
+  bool is_node_port = false;  // of such a port an equal host port comes first
 };
 
 struct FirewallWarning {
   bool drops = false;  // or takes them elsewhere; else it may, for what the judge cannot know
   std::string chain;   // printable; the examples in `text` change with the Services
   std::string text;    // names the chain, printable, and the rule to add
+  std::string table;   // printable
+  PacketFilter of = PacketFilter::nftables;
 
   friend auto operator<=>(const FirewallWarning&, const FirewallWarning&) = default;
 };
 
+struct FirewallLook {
+  std::vector<FirewallWarning> warnings;        // one for each chain, sorted
+  std::map<std::string, std::string> unjudged;  // tables not all of which was judged, and why
+};
+
+// "whether nf_tables table inet host drops packets of Services is not known: more than 20000 rules"
+std::string text_of_unjudged(const std::string& table, const std::string& why);
+
 // Most samples of a family that are judged: the others are like them.
 inline constexpr std::size_t kMostFirewallSamples = 32;
+// Most ports of a family that are judged for each chain that translates.
+inline constexpr std::size_t kMostFirewallPorts = 512;
 
-// Whether the port is one of node ports as API servers give them by default. Of such a port an
-// equal host port comes first.
-bool is_node_port(const FirewallSample& sample);
-
-// One warning for each chain, sorted. Without samples of a family any packet may be one of a
-// Service. Reads the tables that have base chains, and none of ours. A table that cannot be read
-// is passed over: the next call may be luckier. `filter`: which of them has our rules.
-netlink::Result<std::vector<FirewallWarning>> find_firewall_warnings(
-    FilterTable& nftables, PacketFilter filter, const std::vector<FirewallSample>& samples);
+// Without samples of a family any packet may be one of a Service. Reads the tables that have base
+// chains, and none of ours. `filter`: which of them has our rules.
+netlink::Result<FirewallLook> find_firewall_warnings(FilterTable& nftables, PacketFilter filter,
+                                                     const std::vector<FirewallSample>& samples,
+                                                     LookBudget& budget);
 
 // The same for the legacy table filter of a family. A chain that only may drop is told if its
 // policy drops.
-std::vector<FirewallWarning> find_legacy_warnings(netlink::Family family, const WholeTable& table,
-                                                  PacketFilter filter,
-                                                  const std::vector<FirewallSample>& samples);
+FirewallLook find_legacy_warnings(netlink::Family family, const WholeTable& table,
+                                  PacketFilter filter, const std::vector<FirewallSample>& samples,
+                                  LookBudget& budget);
+// Names of tables in what is told.
+std::string legacy_table_name(netlink::Family family);  // "legacy IPv4 table filter"
+std::string nft_table_name(
+    const std::string& table);  // of "inet host": "nf_tables table inet host"
 
 }  // namespace ipvsproxier::ipset

@@ -6,6 +6,7 @@
 #include <optional>
 #include <variant>
 
+#include "ipset/nft/firewall_advice.h"
 #include "ipset/nft/truth.h"
 
 namespace ipvsproxier::ipset {
@@ -13,7 +14,6 @@ namespace ipvsproxier::ipset {
 namespace {
 
 constexpr std::size_t kMostLegacyDepth = 16;
-constexpr std::size_t kMostLegacyRules = 20'000;
 
 Truth holds_if(bool value, bool negated = false) {
   return truth_of(value != negated);
@@ -95,6 +95,9 @@ class ConditionJudge {
     if (packet_.family == netlink::Family::ipv4) return holds_if(has_local, condition.negated);
     return Truth::maybe;
   }
+  Truth operator()(const IpvsCondition& condition) const {
+    return holds_if(packet_.of_ipvs, condition.negated);
+  }
   // Known for the first packets of connections.
   Truth operator()(const FixedCondition& condition) const {
     return packet_.is_new ? holds_if(condition.holds) : Truth::maybe;
@@ -114,13 +117,11 @@ class ConditionJudge {
 
 class LegacyWalker {
  public:
-  LegacyWalker(const WholeTable& table, const FirewallPacket& packet)
-      : table_(table), judge_(packet) {}
+  LegacyWalker(const WholeTable& table, const FirewallPacket& packet, LookBudget& budget)
+      : table_(table), judge_(packet), budget_(budget) {}
 
-  FirewallFate run(const std::string& chain) {
-    const auto policy = table_.policies.find(chain);
-    if (policy == table_.policies.end()) return FirewallFate::passes;
-    if (!walk(chain, 0)) note(policy->second != Verdict::drop);
+  FirewallFate run(const std::string& chain, bool policy_accepts) {
+    if (!walk(chain, 0)) note(policy_accepts);
     if (!can_drop_) return FirewallFate::passes;
     return can_accept_ ? FirewallFate::may_drop : FirewallFate::drops;
   }
@@ -143,7 +144,7 @@ class LegacyWalker {
     if (rules == table_.chains.end() || depth == kMostLegacyDepth) return give_up();
     bool may_leave = false;
     for (const auto& rule : rules->second) {
-      if (++judged_ > kMostLegacyRules) return give_up();
+      if (!budget_.spend(2)) return give_up();
       const auto holds = judge_.rule(rule);
       if (holds == Truth::no) continue;
       const auto [ends, leaves] = follow(rule.target, depth);
@@ -177,7 +178,7 @@ class LegacyWalker {
     return {.ends = true};
   }
   Led act(const JumpTarget& jump, std::size_t depth) {
-    if (jump.chain.starts_with("KUBE-") && jump.chain != kForwardChain) return {};
+    if (is_proxy_chain(jump.chain)) return {};
     return {.ends = walk(jump.chain, depth + 1)};
   }
   Led act(const GotoAction& action, std::size_t depth) {
@@ -192,16 +193,16 @@ class LegacyWalker {
 
   const WholeTable& table_;
   ConditionJudge judge_;
-  std::size_t judged_ = 0;
+  LookBudget& budget_;
   bool can_accept_ = false;
   bool can_drop_ = false;
 };
 
 }  // namespace
 
-FirewallFate fate_in(const WholeTable& table, const std::string& chain,
-                     const FirewallPacket& packet) {
-  return LegacyWalker(table, packet).run(chain);
+FirewallFate fate_in(const WholeTable& table, const std::string& chain, bool policy_accepts,
+                     const FirewallPacket& packet, LookBudget& budget) {
+  return LegacyWalker(table, packet, budget).run(chain, policy_accepts);
 }
 
 }  // namespace ipvsproxier::ipset

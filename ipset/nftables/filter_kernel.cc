@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <iterator>
+#include <limits>
 #include <utility>
 #include <variant>
 
@@ -147,8 +148,10 @@ Status KernelFilterTable::end_reading(Reading reading) {
 }
 
 // The chains with their rules, and the sets without elements.
-Status KernelFilterTable::read_frame(const NftTableKey& table, FilterContents& contents) {
+Status KernelFilterTable::read_frame(const NftTableKey& table, std::size_t most_rules,
+                                     FilterContents& contents) {
   contents = {};
+  std::size_t rules = 0;
   auto chains = dump(encode_list_nft_chains(table), [&](ByteView payload) -> Status {
     if (!is_in(table, payload)) return {};
     auto chain = decode_nft_chain(payload);
@@ -167,6 +170,7 @@ Status KernelFilterTable::read_frame(const NftTableKey& table, FilterContents& c
   if (!sets) return sets;
   return dump(encode_list_nft_rules(table), [&](ByteView payload) -> Status {
     if (!is_in(table, payload)) return {};
+    if (++rules > most_rules) return too_many_rules(most_rules);
     auto rule = decode_nft_rule(payload);
     if (!rule) return rule.error();
     auto& chain = contents.chains[rule->rule.chain];
@@ -190,6 +194,11 @@ Result<std::vector<NftTableKey>> KernelFilterTable::list_tables() {
 }
 
 Result<std::optional<FilterContents>> KernelFilterTable::list_frame(const NftTableKey& table) {
+  return list_small_frame(table, std::numeric_limits<std::size_t>::max());
+}
+
+Result<std::optional<FilterContents>> KernelFilterTable::list_small_frame(const NftTableKey& table,
+                                                                          std::size_t most_rules) {
   listing_.reset();
   FilterContents contents;
   const auto read = [&]() -> Status {
@@ -199,7 +208,7 @@ Result<std::optional<FilterContents>> KernelFilterTable::list_frame(const NftTab
     if (!answer) return answer.error();
     const auto flags = decode_nft_table_flags(*answer);
     if (!flags) return flags.error();
-    if (auto frame = read_frame(table, contents); !frame) return frame;
+    if (auto frame = read_frame(table, most_rules, contents); !frame) return frame;
     contents.flags = *flags;
     return end_reading(*std::move(reading));
   };

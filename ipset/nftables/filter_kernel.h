@@ -36,6 +36,8 @@ class KernelFilterTable final : public FilterTable {
   netlink::Result<std::vector<netlink::NftTableKey>> list_tables() override;
   netlink::Result<std::optional<FilterContents>> list_frame(
       const netlink::NftTableKey& table) override;
+  netlink::Result<std::optional<FilterContents>> list_small_frame(const netlink::NftTableKey& table,
+                                                                  std::size_t most_rules) override;
   netlink::Result<std::optional<netlink::NftSetSpec>> find_set(const netlink::NftTableKey& table,
                                                                const std::string& set) override;
   netlink::Result<std::optional<ElementsPart>> begin_elements(const netlink::NftTableKey& table,
@@ -67,7 +69,8 @@ class KernelFilterTable final : public FilterTable {
   netlink::Status await_transactions(std::uint32_t generation);
   netlink::Result<Reading> begin_reading(const netlink::NftTableKey& table);
   netlink::Status end_reading(Reading reading);
-  netlink::Status read_frame(const netlink::NftTableKey& table, FilterContents& contents);
+  netlink::Status read_frame(const netlink::NftTableKey& table, std::size_t most_rules,
+                             FilterContents& contents);
   netlink::Status dump(const netlink::Bytes& request,
                        const std::function<netlink::Status(netlink::ByteView)>& each);
   netlink::Result<ElementsPart> read_part();

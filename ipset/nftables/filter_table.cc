@@ -50,6 +50,16 @@ std::vector<netlink::NftOp> removal_of_lookups(const NftTableKey& table,
   return ops;
 }
 
+Result<std::optional<FilterContents>> FilterTable::list_small_frame(const NftTableKey& table,
+                                                                    std::size_t most_rules) {
+  auto frame = list_frame(table);
+  if (!frame || !*frame) return frame;
+  std::size_t rules = 0;
+  for (const auto& [name, chain] : (*frame)->chains) rules += chain.rules.size();
+  if (rules > most_rules) return too_many_rules(most_rules);
+  return frame;
+}
+
 Result<std::optional<std::vector<NftElement>>> FilterTable::list_elements(const NftTableKey& table,
                                                                           const std::string& set) {
   auto listed = all_elements(*this, table, set);

@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "netlink/nftables/nftables_types.h"
 #include "netlink/result.h"
 
@@ -68,6 +70,11 @@ class FilterTable {
   virtual netlink::Result<std::optional<FilterContents>> list_frame(
       const netlink::NftTableKey& table) = 0;
 
+  // The same of a table of others, which may be of any size; E2BIG, `unsupported`: it has more
+  // rules than that.
+  virtual netlink::Result<std::optional<FilterContents>> list_small_frame(
+      const netlink::NftTableKey& table, std::size_t most_rules);
+
   // How a set was made; nullopt if the table has none of this name. One request.
   virtual netlink::Result<std::optional<netlink::NftSetSpec>> find_set(
       const netlink::NftTableKey& table, const std::string& set) = 0;
@@ -99,6 +106,9 @@ class FilterTable {
   virtual std::uint64_t requests() const { return 0; }
 
  protected:
+  static netlink::Error too_many_rules(std::size_t most) {
+    return {netlink::ErrorKind::unsupported, E2BIG, fmt::format("more than {} rules", most)};
+  }
   static netlink::Error no_filter_listing() {
     return {netlink::ErrorKind::busy, EBUSY, "no listing of a set has begun"};
   }

@@ -6,6 +6,7 @@
 #include <linux/netfilter/xt_addrtype.h>
 #include <linux/netfilter/xt_connmark.h>
 #include <linux/netfilter/xt_conntrack.h>
+#include <linux/netfilter/xt_ipvs.h>
 #include <linux/netfilter/xt_multiport.h>
 #include <linux/netfilter/xt_set.h>
 #include <linux/netfilter/xt_tcpudp.h>
@@ -173,6 +174,15 @@ std::optional<ReadCondition> read_connmark(const Extension& given) {
                            {.value = info->mark, .mask = info->mask, .negated = negated}}}};
 }
 
+// Of the options only --ipvs: whether IPVS has handled the packet.
+std::optional<ReadCondition> read_ipvs(const Extension& given) {
+  const auto info = data_of<xt_ipvs_mtinfo>(given);
+  if (!info || info->bitmask != XT_IPVS_IPVS_PROPERTY) return std::nullopt;
+  const bool negated = (info->invert & XT_IPVS_IPVS_PROPERTY) != 0;
+  return ReadCondition{.text = "-m ipvs" + option(negated, "--ipvs"),
+                       .conditions = {IpvsCondition{.negated = negated}}};
+}
+
 // --- addresses
 
 constexpr std::array<BitName, 12> kTypeNames = {{{XT_ADDRTYPE_UNSPEC, "UNSPEC"},
@@ -233,6 +243,7 @@ ReadCondition read_match(const Extension& extension) {
   if (is("multiport", 1)) read = read_multiport(extension);
   if (is("conntrack", 3)) read = read_state(extension);
   if (is("connmark", 1)) read = read_connmark(extension);
+  if (is("ipvs", 0)) read = read_ipvs(extension);
   if (is("addrtype", 1)) read = read_addrtype(extension);
   // Services have no ICMP: no packet that is judged here matches.
   if (is("icmp", 0) || is("icmp6", 0))

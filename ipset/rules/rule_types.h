@@ -205,6 +205,11 @@ struct ConnectionMarkCondition {
   MarkMatch mark;
   friend auto operator<=>(const ConnectionMarkCondition&, const ConnectionMarkCondition&) = default;
 };
+// -m ipvs [!] --ipvs
+struct IpvsCondition {
+  bool negated = false;
+  friend auto operator<=>(const IpvsCondition&, const IpvsCondition&) = default;
+};
 // A condition with the same result for the first packet of every TCP, UDP or SCTP connection: for
 // example fragments (never) or TCP flags (SYN).
 struct FixedCondition {
@@ -218,7 +223,7 @@ struct UnknownCondition {
 
 using Condition = std::variant<UnknownCondition, FixedCondition, AddressCondition, LinkCondition,
                                ProtocolCondition, PortCondition, StateCondition,
-                               AddressTypeCondition, ConnectionMarkCondition>;
+                               AddressTypeCondition, ConnectionMarkCondition, IpvsCondition>;
 
 struct UnknownAction {
   friend auto operator<=>(const UnknownAction&, const UnknownAction&) = default;

@@ -124,6 +124,7 @@ struct NodeFacts {
   // Virtual services in the kernel that are neither excluded nor a running daemon's.
   std::size_t virtual_services = 0;
   std::vector<DropFact> drops;
+  std::vector<std::string> unjudged;  // tables that may drop as well, with the reason
   bool has_our_nft_table = false;
   bool has_foreign_nft_table = false;  // one of our name that somebody else made
   bool uses_legacy_iptables = false;   // somebody made tables of it in this network namespace

@@ -148,7 +148,11 @@ void judge_filter(const NodeFacts& facts, Findings& findings) {
                         .about = drop.place,
                         .message = drop.what,
                         .advice = {}});
-  if (facts.drops.empty()) fine(findings, "packet filter", "nothing in it drops all packets");
+  for (const auto& what : facts.unjudged)
+    findings.push_back(
+        {.level = Level::note, .about = "packet filter", .message = what, .advice = {}});
+  if (facts.drops.empty() && facts.unjudged.empty())
+    fine(findings, "packet filter", "nothing in it drops all packets");
   if (facts.has_nf_tables)
     findings.push_back(
         {.level = Level::note,

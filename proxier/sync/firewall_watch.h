@@ -4,8 +4,10 @@
 // (host_firewall.h), when they come and when they are gone. Looks with each reading of the whole
 // kernel, and soon after somebody changed a base chain of nf_tables. Sync thread only.
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -20,23 +22,27 @@
 
 namespace ipvsproxier::sync {
 
-using FindFirewallWarnings = std::function<netlink::Result<std::vector<ipset::FirewallWarning>>(
-    const std::vector<ipset::FirewallSample>&)>;
+using FindFirewallWarnings =
+    std::function<netlink::Result<ipset::FirewallLook>(const std::vector<ipset::FirewallSample>&)>;
 
-// Virtual services, each with a real server that it has: no more of a family than are judged, and
-// one for each protocol and port, which a host port may have as well.
+// Virtual services, each with a real server that it has: of each family no more than are judged,
+// and one for each protocol and port, which a host port may have as well, unless it is a node port.
 std::vector<ipset::FirewallSample> firewall_samples(const plan::DesiredState& desired);
 
 class FirewallWatch {
  public:
-  // An empty `find`: there is nothing to find.
-  FirewallWatch(FindFirewallWarnings find, spdlog::logger& logger)
-      : find_(std::move(find)), logger_(logger) {}
+  using Clock = std::function<TimePoint()>;
 
-  // What cannot be read leaves everything as it was told.
+  // An empty `find`: there is nothing to find. `clock` measures how long it takes.
+  FirewallWatch(FindFirewallWarnings find, spdlog::logger& logger,
+                Clock clock = std::chrono::steady_clock::now)
+      : find_(std::move(find)), logger_(logger), clock_(std::move(clock)) {}
+
+  // Tables that were not judged leave what was told of them.
   void look(const plan::DesiredState& desired, TimePoint now);
 
-  // Base chains changed. Whoever changes them all the time costs one look a second.
+  // Base chains changed, or all was read again. Looks take at most a tenth of this thread's time,
+  // and whoever changes chains all the time has one a second.
   void hurry() { hurried_ = true; }
   std::optional<TimePoint> next() const;
   bool is_due(TimePoint now) const { return next() && now >= *next(); }
@@ -48,9 +54,11 @@ class FirewallWatch {
  private:
   FindFirewallWarnings find_;
   spdlog::logger& logger_;
+  Clock clock_;
   std::set<ipset::FirewallWarning> told_;
+  std::map<std::string, std::string> unjudged_;
   bool hurried_ = false;
-  TimePoint looked_{};
+  TimePoint not_before_{};
 };
 
 }  // namespace ipvsproxier::sync

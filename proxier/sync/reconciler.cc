@@ -99,7 +99,8 @@ SyncReport Reconciler::run(TimePoint now, const std::stop_token& stop) {
   if (drain_.next() && now >= *drain_.next() && !stop.stop_requested()) drain(now, pass);
   if (!stop.stop_requested()) purge_flows(now, pass);
   if (reads_figures() && !stop.stop_requested()) read_figures(now, pass);
-  if (has_mirror() && (pass.whole || firewall_.is_due(now))) {
+  if (pass.whole) firewall_.hurry();
+  if (has_mirror() && firewall_.is_due(now)) {
     firewall_.look(planner_.desired(), now);
     settings_.progress();
   }

@@ -4,6 +4,8 @@
 #include "ipset/nft/host_firewall.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -27,28 +29,45 @@ FirewallSample firewall_sample(const char* address, std::uint16_t port, const ch
           .server_port = 8080};
 }
 
+FirewallSample node_port_sample(const char* address, std::uint16_t port, const char* server) {
+  auto sample = firewall_sample(address, port, server);
+  sample.is_node_port = true;
+  return sample;
+}
+
 const std::vector<FirewallSample>& some_services() {
   static const std::vector<FirewallSample> services{
       firewall_sample("10.96.0.1", 80, "10.244.0.2"),
       firewall_sample("10.96.0.10", 53, "10.244.0.3"),
-      firewall_sample("10.0.1.1", 30080, "10.244.0.2"),
+      node_port_sample("10.0.1.1", 30080, "10.244.0.2"),
       firewall_sample("fd00:96::1", 80, "fd00:244::2")};
   return services;
+}
+
+FirewallLook look_at_all(PacketFilter filter, const std::vector<FirewallSample>& samples,
+                         LookBudget budget = LookBudget()) {
+  const auto nftables = KernelFilterTable::open();
+  REQUIRE(nftables);
+  auto look = find_firewall_warnings(**nftables, filter, samples, budget);
+  REQUIRE(look);
+  return *look;
+}
+
+void load(const std::string& ruleset) {
+  enter_namespace();
+  auto lines = "flush ruleset|" + ruleset;
+  std::ranges::replace(lines, '|', '\n');
+  REQUIRE(nft(lines) == "");
 }
 
 // The ruleset has '|' for the ends of lines.
 std::vector<FirewallWarning> warnings_of(
     const std::string& ruleset, const std::vector<FirewallSample>& samples = some_services(),
     PacketFilter filter = PacketFilter::nftables) {
-  enter_namespace();
-  auto lines = "flush ruleset|" + ruleset;
-  std::ranges::replace(lines, '|', '\n');
-  REQUIRE(nft(lines) == "");
-  const auto nftables = KernelFilterTable::open();
-  REQUIRE(nftables);
-  const auto found = find_firewall_warnings(**nftables, filter, samples);
-  REQUIRE(found);
-  return *found;
+  load(ruleset);
+  const auto look = look_at_all(filter, samples);
+  CHECK(look.unjudged.empty());
+  return look.warnings;
 }
 
 std::string chain(const std::string& base, const std::string& rules) {
@@ -80,9 +99,7 @@ TEST_CASE("firewall: with the rules that were named nothing is told") {
   if (const auto end = rest.find("; with all"); end != rest.npos) rest.resize(end);
   for (auto at = rest.find("nft "); at != rest.npos; at = rest.find("nft ")) rest.erase(at, 4);
   REQUIRE(nft(rest) == "");
-  const auto nftables = KernelFilterTable::open();
-  REQUIRE(nftables);
-  CHECK(find_firewall_warnings(**nftables, PacketFilter::nftables, some_services())->empty());
+  CHECK(look_at_all(PacketFilter::nftables, some_services()).warnings.empty());
 }
 
 TEST_CASE("firewall: rules that let Services pass") {
@@ -180,7 +197,8 @@ TEST_CASE("firewall: host ports of nf_tables take packets from rules of iptables
     CHECK(found[0].text ==
           "nf_tables chain ip cni_hostport prerouting takes what comes for Services (of "
           "10.96.0.1:80) to another destination, and no rule of iptables can keep it: give the "
-          "host port another number, or run the daemon with --packet-filter=nftables");
+          "host port another number, or run the daemon with --packet-filter=nftables (not with "
+          "--kube-proxy-compat)");
   }
   // VIPs are addresses of this node.
   const auto local = warnings_of(host_ports("-100", "fib daddr type local"), some_services(),
@@ -203,7 +221,7 @@ TEST_CASE("firewall: host ports that are no Service's, or come behind ours, take
                               "ours"));
   // Of a node port and an equal host port the host port is first.
   const std::vector<FirewallSample> others{firewall_sample("10.96.0.1", 81, "10.244.0.2"),
-                                           firewall_sample("10.0.1.1", 30080, "10.244.0.2"),
+                                           node_port_sample("10.0.1.1", 30080, "10.244.0.2"),
                                            firewall_sample("fd00:96::1", 80, "fd00:244::2")};
   CHECK(warnings_of(host_ports("-100"), others, PacketFilter::iptables).empty());
   CHECK(warnings_of("table ip t {|chain c {|type nat hook postrouting priority 100; masquerade|}|"
@@ -217,7 +235,7 @@ TEST_CASE("firewall: without Services any packet counts") {
   const auto found = warnings_of(
       "table ip t {|chain c {|type filter hook input priority 0; policy drop;|}|}|", {});
   REQUIRE(found.size() == 1);
-  CHECK(found[0].text.find("ip daddr { SERVICE ADDRESSES } accept") != std::string::npos);
+  CHECK(found[0].text.find("ip daddr { SERVICE-ADDRESSES } accept") != std::string::npos);
 }
 
 // Compared one by one for every rule, such a set would hold whoever asks for minutes.
@@ -234,14 +252,96 @@ TEST_CASE("firewall: rules that look a packet up in a large set are judged as fa
           netlink::NftLookup{.set = "blocked", .source = 1},
           netlink::NftImmediate{.data =
                                     netlink::NftVerdict{.code = netlink::NftVerdictCode::drop}}}};
-  const auto fate_beside = [&](std::size_t count) {
+  const auto is_judged_beside = [&](std::size_t count) {
     const std::vector<FilterRule> rules(count, drops_blocked);
     const FirewallTable table{.rules = [&](const auto&) { return &rules; },
                               .set = [&](const auto&) { return &blocked; }};
-    return fate_in(table, "input", true, {.destination = *IpAddress::parse("10.96.0.1")});
+    LookBudget budget(100'000);
+    const auto fate =
+        fate_in(table, "input", true, {.destination = *IpAddress::parse("10.96.0.1")}, budget);
+    CHECK((budget.is_spent() || fate == FirewallFate::passes));
+    return !budget.is_spent();
   };
-  CHECK(fate_beside(10) == FirewallFate::passes);
-  CHECK(fate_beside(100) == FirewallFate::may_drop);
+  CHECK(is_judged_beside(10));
+  CHECK_FALSE(is_judged_beside(100));
+}
+
+std::string repeated(const std::string& rule, int times) {
+  std::string rules;
+  for (int i = 0; i < times; ++i) rules += rule + ";|";
+  return rules;
+}
+
+TEST_CASE("firewall: a look ends, and says which tables it did not judge") {
+  load("table inet a {|chain c {|type filter hook input priority 0; policy drop;|" +
+       repeated("ip saddr 192.0.2.1 meta mark 7 accept", 500) +
+       "}|}|table inet z {|chain c {|type filter hook input priority 0; policy drop;|}|}|");
+  const std::vector<FirewallSample> one{firewall_sample("10.96.0.1", 80, "10.244.0.2")};
+  SECTION("steps: each chain has its share") {
+    const auto look = look_at_all(PacketFilter::nftables, one, LookBudget(1'000));
+    REQUIRE(look.warnings.size() == 1);
+    CHECK(look.warnings[0].chain == "inet z c");
+    CHECK(look.unjudged == std::map<std::string, std::string>{
+                               {"nf_tables table inet a", "it takes too long to judge"}});
+    CHECK(text_of_unjudged("nf_tables table inet a", "it takes too long to judge") ==
+          "whether nf_tables table inet a drops packets of Services is not known: it takes too "
+          "long to judge");
+  }
+  SECTION("rules of one table") {
+    const auto look = look_at_all(PacketFilter::nftables, one, LookBudget(LookBudget::kSteps, 100));
+    REQUIRE(look.warnings.size() == 1);
+    CHECK(look.warnings[0].table == "nf_tables table inet z");
+    CHECK(look.unjudged.at("nf_tables table inet a") == "it has too many rules");
+  }
+  SECTION("time") {
+    const auto look = look_at_all(PacketFilter::nftables, one,
+                                  LookBudget(LookBudget::kSteps, LookBudget::kRules, {}));
+    CHECK(look.warnings.size() == 1);  // the chain without rules takes no time
+    CHECK(look.unjudged.contains("nf_tables table inet a"));
+  }
+  SECTION("enough") {
+    const auto look = look_at_all(PacketFilter::nftables, one);
+    CHECK(look.warnings.size() == 2);
+    CHECK(look.unjudged.empty());
+  }
+}
+
+TEST_CASE("firewall: a rule of names that a shell would take apart is quoted") {
+  const auto found = warnings_of(
+      "table inet t.x {|chain a/b {|type filter hook forward priority 0; policy drop;|}|}|");
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].text.ends_with(
+      "nft insert rule inet t.x 'a/b' ct state established,related accept"));
+}
+
+TEST_CASE("firewall: by its policy is said where no rule drops") {
+  const auto found = warnings_of(chain("input priority 0; policy drop", "drop;"));
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].text.find("by its policy") == std::string::npos);
+}
+
+TEST_CASE("firewall: kube-proxy's chains take nothing from us, others' that begin like them do") {
+  CHECK(
+      warnings_of("table ip kube-proxy {|chain nat-prerouting {|type nat hook prerouting priority "
+                  "-100; tcp dport 80 dnat to 10.244.0.9|}|}|",
+                  some_services(), PacketFilter::iptables)
+          .empty());
+  const auto into = [](const std::string& name) {
+    return warnings_of("table ip nat {|chain " + name + " {|tcp dport 80 dnat to 10.244.0.9|}|" +
+                           "chain PREROUTING {|type nat hook prerouting priority -100; jump " +
+                           name + "|}|}|",
+                       some_services(), PacketFilter::iptables);
+  };
+  CHECK(into("KUBE-SERVICES").empty());
+  CHECK(into("KUBE-ROUTER-SERVICES").size() == 1);
+}
+
+TEST_CASE("firewall: node ports outside the usual range are named") {
+  const auto found = warnings_of(chain("input priority 0; policy drop", ""),
+                                 {node_port_sample("10.0.1.1", 8080, "10.244.0.2"),
+                                  node_port_sample("10.0.1.1", 30080, "10.244.0.2")});
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].text.find("th dport { 8080, 30000-32767 } accept") != std::string::npos);
 }
 
 }  // namespace

@@ -44,13 +44,16 @@ WholeTable host_table() {
 
 std::vector<FirewallSample> legacy_samples() {
   return {{ip("10.96.0.1"), Protocol::tcp, 80, ip("10.244.0.2"), 8080},
-          {ip("10.0.1.1"), Protocol::udp, 30080, ip("10.244.0.2"), 8080},
+          {ip("10.0.1.1"), Protocol::udp, 30080, ip("10.244.0.2"), 8080, true},
           {ip("fd00::1"), Protocol::tcp, 80, ip("fd00:244::2"), 8080}};
 }
 
 std::vector<FirewallWarning> legacy_warnings(const WholeTable& table,
                                              PacketFilter filter = PacketFilter::nftables) {
-  return find_legacy_warnings(Family::ipv4, table, filter, legacy_samples());
+  LookBudget budget;
+  const auto look = find_legacy_warnings(Family::ipv4, table, filter, legacy_samples(), budget);
+  CHECK(look.unjudged.empty());
+  return look.warnings;
 }
 
 TEST_CASE("legacy firewall: rules that drop are named with the rules that are needed") {
@@ -90,11 +93,9 @@ TEST_CASE("legacy firewall: a policy, and what is forwarded and sent") {
       std::string::npos);
   CHECK(found[0].text.ends_with(
       "add: iptables-legacy -I FORWARD -m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT"));
-  CHECK(found[1].text.ends_with(
-      "add: iptables-legacy -I OUTPUT -m conntrack --ctstate NEW,ESTABLISHED,RELATED -j ACCEPT"));
-  for (auto* chain : {&table.chains["FORWARD"], &table.chains["OUTPUT"]})
-    chain->push_back(
-        rule_with({StateCondition{.states = kEstablished | StateCondition::kNew}}, kAccept));
+  CHECK(found[1].text.ends_with("add: iptables-legacy -I OUTPUT -m ipvs --ipvs -j ACCEPT"));
+  table.chains["FORWARD"].push_back(rule_with({StateCondition{.states = kEstablished}}, kAccept));
+  table.chains["OUTPUT"].push_back(rule_with({IpvsCondition{}}, kAccept));
   CHECK(legacy_warnings(table).empty());
 }
 
@@ -175,6 +176,27 @@ TEST_CASE("legacy firewall: rules of ours, and where what is needed stands") {
   REQUIRE(behind.size() == 1);
   CHECK(behind[0].text.find("add: iptables-legacy -I INPUT 4 -d 10.96.0.1 -j ACCEPT") !=
         std::string::npos);
+}
+
+TEST_CASE("legacy firewall: chains of others may begin with KUBE- as well") {
+  auto table = host_table();
+  table.chains["KUBE-ROUTER-INPUT"] = {rule_with({}, kDrop)};
+  table.chains["INPUT"] = {rule_with({}, JumpTarget{"KUBE-ROUTER-INPUT"})};
+  const auto found = legacy_warnings(table);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].text.find("add: iptables-legacy -I INPUT -d ") != std::string::npos);
+}
+
+TEST_CASE("legacy firewall: a table of very many rules is not judged, which is said") {
+  auto table = host_table();
+  table.chains["INPUT"] = std::vector<Rule>(5'000, rule_with({UnknownCondition{}}, kAccept));
+  table.policies["INPUT"] = table.policies["FORWARD"] = Verdict::drop;
+  LookBudget budget(20'000);
+  const auto look =
+      find_legacy_warnings(Family::ipv4, table, PacketFilter::nftables, legacy_samples(), budget);
+  REQUIRE(look.warnings.size() == 1);
+  CHECK(look.warnings[0].chain == "legacy IPv4 FORWARD");
+  CHECK(look.unjudged.contains("legacy IPv4 table filter"));
 }
 
 // Those that are like rules of ours are read as such.

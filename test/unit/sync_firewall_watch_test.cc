@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -21,21 +22,23 @@ using Warnings = std::vector<ipset::FirewallWarning>;
 
 struct Firewall {
   Warnings chains;
+  std::map<std::string, std::string> unjudged = {};
   std::vector<std::size_t> samples;  // of each look
   bool unreadable = false;
 
   FindFirewallWarnings find() {
-    return [this](const auto& some) -> netlink::Result<Warnings> {
+    return [this](const auto& some) -> netlink::Result<ipset::FirewallLook> {
       samples.push_back(some.size());
       if (unreadable) return netlink::Error{netlink::ErrorKind::busy, 0, "busy"};
-      return chains;
+      return ipset::FirewallLook{.warnings = chains, .unjudged = unjudged};
     };
   }
 };
 
 TEST_CASE("firewall watch: what drops is a warning once, and is said to be gone") {
-  Firewall firewall{.chains = {{true, "a", "chain a drops"}, {false, "b", "chain b may drop"}},
-                    .samples = {}};
+  Firewall firewall{
+      .chains = {{true, "a", "chain a drops", "t"}, {false, "b", "chain b may drop", "t"}},
+      .samples = {}};
   FakeDaemon daemon({.remove_nft_leftovers = {}, .find_firewall_warnings = firewall.find()});
   auto report = daemon.see(test::web_with({test::e1()}));
   CHECK(report.firewall_drops == 1);
@@ -71,6 +74,60 @@ TEST_CASE("firewall watch: looks soon after a base chain changed, and not all th
   blind.hurry();
   blind.look(nothing, start);
   CHECK_FALSE(blind.next());
+}
+
+TEST_CASE("firewall watch: a table that is not judged leaves what was told of it") {
+  Firewall firewall{.chains = {{true, "a", "chain a drops", "t"}, {true, "b", "b drops", "u"}},
+                    .samples = {}};
+  FakeDaemon daemon({.remove_nft_leftovers = {}, .find_firewall_warnings = firewall.find()});
+  daemon.see(test::web_with({test::e1()}));
+  firewall.chains.clear();
+  firewall.unjudged = {{"t", "busy"}};
+  daemon.wait(std::chrono::seconds(31));
+  CHECK(daemon.says("whether t drops packets of Services is not known: busy"));
+  CHECK_FALSE(daemon.says("no longer so: chain a drops"));
+  CHECK(daemon.says("no longer so: b drops"));
+  firewall.unjudged.clear();
+  daemon.wait(std::chrono::seconds(31));
+  CHECK(daemon.says("no longer so: chain a drops"));
+}
+
+TEST_CASE("firewall watch: looks take at most a tenth of the time") {
+  Firewall firewall;
+  auto logger = spdlog::logger("none");
+  const TimePoint start{std::chrono::hours(1)};
+  auto now = start;
+  FirewallWatch watch(
+      [&, find = firewall.find()](const auto& samples) {
+        now += std::chrono::seconds(2);
+        return find(samples);
+      },
+      logger, [&] { return now; });
+  watch.look(plan::DesiredState{}, start);
+  watch.hurry();
+  CHECK_FALSE(watch.is_due(start + std::chrono::seconds(21)));
+  CHECK(watch.is_due(start + std::chrono::seconds(22)));
+}
+
+TEST_CASE("firewall watch: node ports and IPv4 leave room for the ports of others") {
+  plan::DesiredState desired;
+  for (std::uint16_t i = 0; i < 2000; ++i) {
+    const auto port = static_cast<std::uint16_t>(30000 + i);
+    desired.services[{.address = netlink::IpAddress::v4(0x0a000001), .port = port}] = {
+        .facet = plan::Facet::node_port};
+    desired.services[{.address = netlink::IpAddress::v4(0x0a600000U + i),
+                      .port = static_cast<std::uint16_t>(1000 + i)}] = {};
+  }
+  for (std::uint16_t port = 1; port <= 100; ++port)
+    desired.services[{.address = *netlink::IpAddress::parse("fd00::1"), .port = port}] = {};
+  const auto samples = firewall_samples(desired);
+  const auto count = [&](auto is) { return std::ranges::count_if(samples, is); };
+  CHECK(count([](const auto& one) { return one.is_node_port; }) <= 32);
+  CHECK(count([](const auto& one) {
+          return !one.is_node_port && one.address.family() == netlink::Family::ipv4;
+        }) >= 512);
+  CHECK(count([](const auto& one) { return one.address.family() == netlink::Family::ipv6; }) ==
+        100);
 }
 
 TEST_CASE("firewall watch: a sample of the virtual services of each family") {

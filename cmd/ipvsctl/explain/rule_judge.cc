@@ -217,6 +217,9 @@ struct PartJudge {
   // --- conditions of other programs' rules
 
   Answer operator()(const ipset::UnknownCondition&) const { return Answer::unknown; }
+  Answer operator()(const ipset::IpvsCondition& condition) const {
+    return answer(packet.connection.has_value(), condition.negated);
+  }
   Answer operator()(const ipset::FixedCondition& condition) const {
     return answer(condition.holds);
   }
