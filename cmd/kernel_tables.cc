@@ -36,21 +36,6 @@ using netlink::ErrorKind;
 
 namespace {
 
-// Modules that every first sync needs, or makes the kernel load.
-std::set<std::string> needed_modules(PacketFilter filter) {
-  std::set<std::string> modules{"ip_vs", "nf_conntrack_netlink", "dummy"};
-  // The kernel loads what nf_tables needs.
-  if (filter == PacketFilter::nftables) return modules;
-  for (const auto id : ipset::kSetIds)
-    modules.emplace(ipset::module_of(ipset::set_spec(id, netlink::Family::ipv4).kind));
-  ipset::RuleParameters parameters;
-  parameters.non_empty.insert(ipset::kSetIds.begin(), ipset::kSetIds.end());
-  for (const auto family : netlink::kFamilies)
-    for (const auto& rules : ipset::rules_for(family, parameters))
-      modules.merge(ipset::modules_of(rules));
-  return modules;
-}
-
 template <typename Interface, typename Absent, typename Opened>
 std::unique_ptr<Interface> or_absent(Opened opened) {
   if (opened) return std::move(*opened);
@@ -194,6 +179,26 @@ void open_iptables(KernelTables& tables, spdlog::logger& logger) {
 
 }  // namespace
 
+std::set<std::string> needed_modules(PacketFilter filter, bool in_cluster_clients) {
+  std::set<std::string> modules{"ip_vs", "nf_conntrack_netlink", "dummy"};
+  // The kernel loads what nf_tables needs.
+  if (filter == PacketFilter::nftables) return modules;
+  for (const auto id : ipset::kSetIds)
+    modules.emplace(ipset::module_of(ipset::set_spec(id, netlink::Family::ipv4).kind));
+  ipset::RuleParameters parameters;
+  parameters.non_empty.insert(ipset::kSetIds.begin(), ipset::kSetIds.end());
+  for (const auto family : netlink::kFamilies)
+    for (const auto& rules : ipset::rules_for(family, parameters))
+      modules.merge(ipset::modules_of(rules));
+  if (!in_cluster_clients) return modules;
+  for (const auto family : netlink::kFamilies)
+    for (const auto protocol :
+         {netlink::Protocol::tcp, netlink::Protocol::udp, netlink::Protocol::sctp})
+      for (const auto& extension : ipset::translation_extensions(protocol, family))
+        modules.insert(ipset::module_of(family, extension));
+  return modules;
+}
+
 sync::Kernel KernelTables::kernel() const {
   sync::Kernel kernel{*ipvs, *links, *sets, *rules, *conntrack, std::nullopt};
   if (other_rules)
@@ -214,7 +219,8 @@ std::optional<KernelTables> open_kernel_tables(const Options& options, spdlog::l
   if (!choice) return std::nullopt;
   tables.packet_filter_reason = choice->reason;
   const auto filter = choice->filter;
-  const auto modules = needed_modules(filter);
+  const auto modules =
+      needed_modules(filter, planner_options(options, {}).differences.in_cluster_clients);
   netlink::load_modules(std::vector<std::string_view>(modules.begin(), modules.end()));
   open_other_filter(filter, {}, tables, logger);
   if (filter == PacketFilter::nftables)

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,9 @@ struct KernelTables {
 
   sync::Kernel kernel() const;
 };
+
+// Modules that every first sync needs, or makes the kernel load: later the privilege is gone.
+std::set<std::string> needed_modules(ipset::PacketFilter filter, bool in_cluster_clients);
 
 // Chooses the packet filter, loads the modules that the kernel does not load by itself, and opens
 // all tables; logs the choice, failures and later successes. `logger` must outlive the tables.

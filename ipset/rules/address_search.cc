@@ -178,11 +178,11 @@ class Search {
 
   // 55 bits of FNV-1a.
   static std::string short_hash(std::string_view text) {
-    constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
     std::uint64_t hash = 14695981039346656037U;
     for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
     std::string result;
-    for (int i = 0; i < 11; ++i, hash >>= 5U) result += kLetters[hash % kLetters.size()];
+    for (std::size_t i = 0; i < kHashLetters; ++i, hash >>= 5U)
+      result += kHashAlphabet[hash % kHashAlphabet.size()];
     return result;
   }
 

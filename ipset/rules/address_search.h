@@ -37,7 +37,7 @@ struct InClusterEntry {
 bool same_key(const InClusterEntry& one, const InClusterEntry& other);
 
 // The chains for the entries of this family, of which those with one key count once. The first
-// chain is called `first`, the others begin with that name and "-".
+// chain is called `first`, the others have that name, "-" and letters of a hash.
 std::vector<Chain> search_chains(std::string_view first, netlink::Family family,
                                  const std::set<InClusterEntry>& entries);
 

@@ -57,7 +57,7 @@ void add_ours(const TableRules& ours, RuleRemoval& removal) {
   for (const auto& jump : ours.jumps)
     removal.jumps.push_back(
         {.to = std::get<JumpTarget>(jump.rule.target).chain, .comment = jump.rule.comment});
-  if (ours.table == Table::nat) removal.prefixes.emplace_back(kInClusterChain);
+  if (ours.table == Table::nat) removal.for_addresses = true;
 }
 
 }  // namespace

@@ -44,7 +44,8 @@ TableRules list_from(const Snapshot& snapshot, const TableRules& wanted, SetReso
       result.chains.push_back(Chain{.name = chain.name, .rules = snapshot.rules(chain.name, sets)});
   for (auto& name : surplus_chains(snapshot, wanted)) {
     auto rules = snapshot.rules(name, sets);
-    result.chains.push_back(Chain{.name = std::move(name), .rules = std::move(rules)});
+    if (!rules.empty())
+      result.chains.push_back(Chain{.name = std::move(name), .rules = std::move(rules)});
   }
   for (const auto& jump : wanted.jumps) {
     const auto rules = snapshot.rules(jump.from, sets);

@@ -445,6 +445,17 @@ Result<bool> IptcRuleTable::set_aside(const ChainMove& move, const RuleRemoval& 
                                         : set_aside_with<Ipv6>(move, surplus, settings_);
 }
 
+std::set<netlink::Protocol> IptcRuleTable::untranslatable(Family family) {
+  std::set<netlink::Protocol> lacking;
+  if (settings_.dry_run) return lacking;
+  for (const auto protocol :
+       {netlink::Protocol::tcp, netlink::Protocol::udp, netlink::Protocol::sctp})
+    if (std::ranges::any_of(translation_extensions(protocol, family),
+                            [&](const auto& extension) { return lacks(family, extension); }))
+      lacking.insert(protocol);
+  return lacking;
+}
+
 Result<std::optional<WholeTable>> IptcRuleTable::read(Family family, Table table) {
   return family == Family::ipv4 ? read_with<Ipv4>(table, settings_)
                                 : read_with<Ipv6>(table, settings_);

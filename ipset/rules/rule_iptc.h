@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "ipset/rules/rule_table.h"
@@ -35,6 +36,8 @@ class IptcRuleTable : public RuleTable {
   Result<bool> apply(const TableRules& desired) override;
   Result<RemovedRules> remove(const RuleRemoval& removal) override;
   Result<bool> set_aside(const ChainMove& move, const RuleRemoval& surplus) override;
+  // A dry run loads nothing, and answers that there are none.
+  std::set<netlink::Protocol> untranslatable(netlink::Family family) override;
 
   // A whole table; nullopt if this network namespace has no such table (reading does not create
   // it).

@@ -3,6 +3,8 @@
 // RuleTable: interface to the packet filter of one network namespace, independent of its backend.
 // Sync thread only. Implementations: IptcRuleTable (rule_iptc.h), FakeRuleTable (test/fakes).
 
+#include <set>
+
 #include "ipset/rules/rule_types.h"
 #include "netlink/result.h"
 
@@ -18,7 +20,7 @@ class RuleTable {
   // The part of `wanted` that the kernel has: its existing chains with the rules found in them (a
   // rule outside our vocabulary has a ForeignTarget), and those of its jumps that stand in the base
   // chains. Chains and jumps keep the order of `wanted`. Other chains are not read, but for those
-  // of ours that are made for addresses (rule_types.h): surplus ones come last.
+  // of ours that are made for addresses (rule_types.h): surplus ones that have rules come last.
   virtual Result<TableRules> list(const TableRules& wanted) = 0;
 
   // Makes the kernel hold `desired` in one commit under the xtables lock: creates missing chains,
@@ -38,6 +40,10 @@ class RuleTable {
   // to the old one in each built-in chain. One commit; true if it was made. Packets meet the old
   // rules as before.
   virtual Result<bool> set_aside(const ChainMove& move, const RuleRemoval& surplus) = 0;
+
+  // The protocols for which the kernel cannot hold a rule with a DestinationPortMatch and a
+  // DestinationTarget. Asking has the kernel load what it lacks, if it can.
+  virtual std::set<netlink::Protocol> untranslatable(netlink::Family /*family*/) { return {}; }
 };
 
 }  // namespace ipvsproxier::ipset

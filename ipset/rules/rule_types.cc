@@ -205,7 +205,8 @@ std::string to_string(const Rule& rule, Family family) {
 bool names_chain(const RuleRemoval& removal, std::string_view chain) {
   const auto begins = [&](const std::string& prefix) { return chain.starts_with(prefix); };
   return std::find(removal.chains.begin(), removal.chains.end(), chain) != removal.chains.end() ||
-         std::any_of(removal.prefixes.begin(), removal.prefixes.end(), begins);
+         std::any_of(removal.prefixes.begin(), removal.prefixes.end(), begins) ||
+         (removal.for_addresses && is_made_for_addresses(chain));
 }
 
 std::string_view in_use_text(std::string_view chain) {
@@ -232,7 +233,10 @@ bool same_rules(const Chain& actual, const Chain& desired) {
 }
 
 bool is_made_for_addresses(std::string_view chain) {
-  return chain.starts_with(kInClusterChain);
+  if (!chain.starts_with(kInClusterChain)) return false;
+  chain.remove_prefix(kInClusterChain.size());
+  return chain.empty() || (chain.size() == 1 + kHashLetters && chain.front() == '-' &&
+                           chain.find_first_not_of(kHashAlphabet, 1) == std::string_view::npos);
 }
 
 bool holds(const TableRules& actual, const TableRules& desired) {

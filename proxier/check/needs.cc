@@ -57,11 +57,11 @@ std::string partial_loss(const std::string& module, Family family) {
   if (module == "xt_ipvs")
     return fmt::format("{} load balancers whose source ranges leave this node out are not served",
                        text);
-  if (module == "xt_nat" || module == "xt_tcpudp")
+  if (module == "xt_nat" || module == "xt_tcpudp" || module == "xt_sctp")
     return fmt::format(
-        "no {} Service is programmed any more once one has the external traffic "
-        "policy Local",
-        text);
+        "this node and its pods reach {} Services of the external traffic policy Local{} as "
+        "clients outside do",
+        text, module == "xt_sctp" ? " by SCTP" : "");
   if (module == "xt_physdev")
     return fmt::format("no {} Service is programmed any more once one has external IPs", text);
   return fmt::format("some {} Services cannot be served", text);

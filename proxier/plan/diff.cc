@@ -6,6 +6,7 @@
 #include <set>
 
 #include "proxier/plan/guarded.h"
+#include "proxier/plan/in_cluster.h"
 #include "proxier/plan/ownership.h"
 #include "proxier/plan/rule_changes.h"
 
@@ -85,10 +86,7 @@ class Differ {
 
   // A VIP may be exposed only if its filters are known to be in place.
   bool can_expose(Family family) const {
-    return std::ranges::all_of(ipset::sets_of(desired_.packet_filter),
-                               [&](SetId id) {
-                                 return actual_.sets.contains({family, id});
-                               }) &&
+    return knows_sets(family, desired_, actual_) &&
            std::ranges::all_of(ipset::tables_of(desired_.packet_filter), [&](ipset::Table table) {
              return actual_.rules.contains({family, table});
            });
@@ -149,7 +147,8 @@ class Differ {
         for (const auto& element : scope->second) {
           const bool want = wanted->second.contains(element);
           if (want != adding || has.contains(element) == adding) continue;
-          if (adding && lets_in(has, element) != (kind == Change::let_in)) continue;
+          const bool late = lets_in(has, element) || waits_for_goal(id, element);
+          if (adding && late != (kind == Change::let_in)) continue;
           if (adding && !all_known && !belongs_to_ours(key, element, desired_, actual_)) continue;
           if (!adding && (refuses_for_lingering(id, element) || marks_lingering(key, element) ||
                           is_leftover(key, element) || is_replaced(wanted->second, element)))
@@ -163,6 +162,18 @@ class Differ {
   }
 
   SetId vip_set() const { return ipset::vip_set(desired_.packet_filter); }
+
+  // Whether the element sends in-cluster clients of a virtual service that is there to one that is
+  // yet to come.
+  bool waits_for_goal(SetId id, const Element& element) const {
+    if ((id != SetId::in_cluster && id != SetId::in_cluster_only) || !actual_.services)
+      return false;
+    const auto& [address, protocol, port] = std::get<ipset::IpPortElement>(element);
+    const netlink::VirtualServiceKey key{address, protocol, port};
+    if (!actual_.services->contains(key)) return false;
+    const auto goal = in_cluster_way_of(desired_, key);
+    return goal && !actual_.services->contains(*goal);
+  }
 
   // Whether adding a desired element has removed it.
   static bool is_replaced(const ipset::ElementSet& wanted, const Element& element) {

@@ -127,6 +127,16 @@ std::set<api::NamespacedName> FamilyPlanner::set_absent_schedulers(
   return names;
 }
 
+FamilyPlanner::Names FamilyPlanner::set_untranslated(const std::set<netlink::Protocol>& protocols,
+                                                     const model::ClusterState& cluster) {
+  Names names;
+  if (protocols == node_.untranslated) return names;
+  node_.untranslated = protocols;
+  for (const auto& [name, service] : cluster.services)
+    if (service.external_policy_local) names.insert(name);
+  return names;
+}
+
 // nodePortAddresses may cover addresses on our dummy links.
 bool FamilyPlanner::refresh_node_addresses() {
   std::set<IpAddress> dummy;
@@ -220,6 +230,22 @@ FamilyPlanner::Names FamilyPlanner::take_claims(const Names& names,
   return rivals;
 }
 
+// Returns the Services that are now beyond their share, or no longer.
+FamilyPlanner::Names FamilyPlanner::take_shares(const Names& names,
+                                                const model::ClusterState& cluster,
+                                                PortsOnce& ports) {
+  if (!options_.differences.in_cluster_clients) return {};
+  for (const auto& name : names) {
+    const auto service = cluster.services.find(name);
+    const bool gone = service == cluster.services.end();
+    in_cluster_share_.set(name, in_cluster_rules_of(ports.of(name), node_, options_),
+                          gone ? std::nullopt : service->second.creation_time);
+  }
+  auto differing = in_cluster_share_.settle();
+  if (!differing.empty()) node_.beyond_share = in_cluster_share_.beyond();
+  return differing;
+}
+
 void FamilyPlanner::update(Names names, const model::ClusterState& cluster, Scope* wanted) {
   Scope unwanted;
   Scope& scope = wanted ? *wanted : unwanted;
@@ -243,6 +269,7 @@ void FamilyPlanner::update(Names names, const model::ClusterState& cluster, Scop
   if (changed && some_addresses && refresh_node_addresses()) names.merge(with_node_ports(cluster));
 
   names.merge(take_claims(names, cluster, ports, scope));
+  names.merge(take_shares(names, cluster, ports));
 
   for (const auto& name : names) {
     const auto slices = cluster.slices.find(name);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "proxier/plan/claims.h"
+#include "proxier/plan/in_cluster_share.h"
 #include "proxier/plan/service_plan.h"
 #include "proxier/plan/service_report.h"
 
@@ -31,6 +32,10 @@ class FamilyPlanner {
   // scheduler whose absence changed.
   std::set<api::NamespacedName> set_absent_schedulers(
       const std::set<std::string, std::less<>>& absent, const model::ClusterState& cluster);
+  // Takes effect with the next update() of the Services that are returned: those of external policy
+  // Local, if the protocols changed whose packets cannot be sent on.
+  std::set<api::NamespacedName> set_untranslated(const std::set<netlink::Protocol>& protocols,
+                                                 const model::ClusterState& cluster);
   // Plans these Services again, or all after set_node(). `scope` collects the affected keys;
   // nullptr discards them at once, which saves memory.
   void update(std::set<api::NamespacedName> names, const model::ClusterState& cluster,
@@ -115,6 +120,7 @@ class FamilyPlanner {
   Names take_claims(const Names& names, const model::ClusterState& cluster, PortsOnce& ports,
                     Scope& scope);
   bool refresh_node_addresses();
+  Names take_shares(const Names& names, const model::ClusterState& cluster, PortsOnce& ports);
   Names with_node_ports(const model::ClusterState& cluster) const;
   void replace(const api::NamespacedName& name, ServicePlan plan, Scope& scope);
   void replace(FilterEntries& now, FilterEntries wanted, Scope& scope);
@@ -132,6 +138,7 @@ class FamilyPlanner {
   bool plan_all_ = false;  // the node changed
   bool rules_changed_ = true;
   Claims claims_;
+  InClusterShare in_cluster_share_;
   std::map<api::NamespacedName, Part> parts_;
   std::map<api::NamespacedName, api::Problems> not_granted_;  // ServicePlan::not_granted
   LocalLack local_lack_;                                      // sum over parts_

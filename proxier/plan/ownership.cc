@@ -29,13 +29,15 @@ bool has_elements(const VirtualServiceKey& key, const DesiredState& desired,
   });
 }
 
+}  // namespace
+
 bool knows_sets(Family family, const DesiredState& desired, const ActualState& actual) {
   return std::ranges::all_of(ipset::sets_of(desired.packet_filter), [&](ipset::SetId id) {
-    return actual.sets.contains({family, id});
+    if (actual.sets.contains({family, id})) return true;
+    const auto wanted = desired.sets.find({family, id});
+    return ipset::is_made_late(id) && wanted != desired.sets.end() && wanted->second.empty();
   });
 }
-
-}  // namespace
 
 bool has_element(const ActualState& actual, SetKey set, const ipset::Element& element) {
   const auto found = actual.sets.find(set);

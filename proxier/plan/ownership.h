@@ -51,6 +51,10 @@ std::set<netlink::VirtualServiceKey> foreign_among(
     const std::set<netlink::VirtualServiceKey>& existing, const Transaction& transaction,
     const DesiredState& desired, ActualState actual);
 
+// Whether all sets of the family could be read. Those that are made with their first element need
+// not be while none is wanted: another program may have a set of such a name.
+bool knows_sets(netlink::Family family, const DesiredState& desired, const ActualState& actual);
+
 // What Services do not get because of foreign virtual services, one of which is named.
 struct Foreign {
   using NodePort = std::pair<netlink::Protocol, std::uint16_t>;

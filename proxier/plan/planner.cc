@@ -49,6 +49,15 @@ std::set<api::NamespacedName> Planner::set_absent_schedulers(
   return names;
 }
 
+std::set<api::NamespacedName> Planner::set_untranslated(
+    netlink::Family family, const std::set<netlink::Protocol>& protocols,
+    const model::ClusterState& cluster) {
+  std::set<api::NamespacedName> names;
+  for (auto& planner : families_)
+    if (planner->family() == family) names.merge(planner->set_untranslated(protocols, cluster));
+  return names;
+}
+
 Scope Planner::update(const std::set<api::NamespacedName>& services,
                       const model::ClusterState& cluster) {
   Scope scope;

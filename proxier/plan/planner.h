@@ -84,6 +84,12 @@ class Planner {
   std::set<api::NamespacedName> set_absent_schedulers(
       const std::set<std::string, std::less<>>& absent, const model::ClusterState& cluster);
 
+  // Sets the protocols whose packets iptables of this kernel cannot send on to a cluster IP. Pass
+  // the Services that are returned to the next update().
+  std::set<api::NamespacedName> set_untranslated(netlink::Family family,
+                                                 const std::set<netlink::Protocol>& protocols,
+                                                 const model::ClusterState& cluster);
+
   // Plans again the given Services, which changed or whose EndpointSlices changed. Returns the keys
   // to compare: the elements that changed, and all virtual services and addresses that the Services
   // ask for or no longer ask for.

@@ -8,6 +8,7 @@
 
 #include "proxier/api/annotations.h"
 #include "proxier/model/service_port.h"
+#include "proxier/plan/in_cluster_share.h"
 #include "proxier/plan/nftables_filter.h"
 #include "proxier/plan/topology.h"
 
@@ -100,7 +101,7 @@ class PortPlanner {
     if (!differences_.lean_loop_back)
       for (const auto& endpoint : endpoints) add_hairpin(endpoint);
     const auto choice = choose_endpoints(port_, endpoints);
-    const bool in_cluster = reaches_in_cluster(port_, index, claims, options_);
+    const bool in_cluster = reaches_in_cluster(port_, index, claims, node_, options_);
     visit_facets(
         port_, index, node_,
         [&](const Claim& claim) {
@@ -294,42 +295,85 @@ ServiceSettings settings_for(const api::Service& service, const FamilyNode& node
 
 namespace {
 
-// Each takes a rule, which every commit of the table writes again.
-bool is_beyond_rules(const ServicePort& port, std::size_t index, const PlannerOptions& options) {
-  const auto of_port =
-      port.external_ips.size() + port.load_balancer_ips.size() + (port.node_port != 0 ? 1 : 0);
-  return options.packet_filter == ipset::PacketFilter::iptables &&
-         (index + 1) * of_port > kMostRulesOfOneService;
+// Whether in-cluster clients shall reach the external addresses of the port by its cluster IP.
+bool asks_for_in_cluster(const ServicePort& port, const PlannerOptions& options) {
+  return options.differences.in_cluster_clients && port.external_policy_local &&
+         !port.internal_policy_local;
 }
 
-// A constant text, as above.
-std::optional<api::Problem> beyond_rules_of(const api::Service& service, const Ports& ports,
-                                            const PlannerOptions& options) {
-  if (!options.differences.in_cluster_clients || !ports.front().external_policy_local ||
-      ports.front().internal_policy_local ||
-      !is_beyond_rules(ports.back(), ports.size() - 1, options))
-    return std::nullopt;
-  return api::Problem{.severity = api::Severity::warning,
-                      .origin = service.origin,
-                      .object = "Service " + api::to_string(service.name),
-                      .field = "spec.externalTrafficPolicy",
-                      .message = fmt::format(
-                          "has more than {} of ports times external IPs, load-balancer IPs and "
-                          "node ports: this node and its pods reach the endpoints of other nodes "
-                          "only at its first ports",
-                          kMostRulesOfOneService)};
+// Each takes a rule, which every commit of the table writes again.
+std::size_t rules_of_port(const ServicePort& port, const FamilyNode& node) {
+  return port.external_ips.size() + port.load_balancer_ips.size() +
+         (port.node_port != 0 ? node.node_addresses.size() : 0);
+}
+
+bool is_beyond_rules(const ServicePort& port, std::size_t index, const FamilyNode& node) {
+  return (index + 1) * rules_of_port(port, node) > kMostRulesOfOneService;
+}
+
+// Why in-cluster clients do not reach all the ports so: one constant text for each reason.
+void add_in_cluster_limits(const Ports& ports, const FamilyNode& node,
+                           const PlannerOptions& options, api::Problems& problems) {
+  if (options.packet_filter != ipset::PacketFilter::iptables) return;
+  const auto& service = *ports.front().service;
+  const auto tell = [&](std::string why) {
+    problems.push_back({.severity = api::Severity::warning,
+                        .origin = service.origin,
+                        .object = "Service " + api::to_string(service.name),
+                        .field = "spec.externalTrafficPolicy",
+                        .message = std::move(why)});
+  };
+  bool lacks = false;
+  bool beyond = false;
+  bool asks = false;
+  for (std::size_t i = 0; i < ports.size(); ++i) {
+    if (!asks_for_in_cluster(ports[i], options) || rules_of_port(ports[i], node) == 0) continue;
+    asks = true;
+    lacks = lacks || node.untranslated.contains(ports[i].name.protocol);
+    beyond = beyond || is_beyond_rules(ports[i], i, node);
+  }
+  if (lacks)
+    tell(
+        "this node and its pods reach some ports as clients outside do: iptables of this kernel "
+        "cannot send their packets on (ipvs-proxier --check tells the module)");
+  if (beyond)
+    tell(
+        fmt::format("has more than {} of ports times external IPs, load-balancer IPs and addresses "
+                    "of node ports: this node and its pods reach the endpoints of other nodes "
+                    "only at its first ports",
+                    kMostRulesOfOneService));
+  if (asks && node.beyond_share.contains(service.name))
+    tell(
+        fmt::format("all such Services ask for more than {} rules of iptables, and this one is "
+                    "beyond the share of its namespace: this node and its pods reach it as clients "
+                    "outside do",
+                    kMostInClusterRules));
 }
 
 }  // namespace
 
 bool reaches_in_cluster(const ServicePort& port, std::size_t index, const Claims& claims,
-                        const PlannerOptions& options) {
+                        const FamilyNode& node, const PlannerOptions& options) {
+  if (!asks_for_in_cluster(port, options)) return false;
+  if (options.packet_filter == ipset::PacketFilter::iptables &&
+      (node.untranslated.contains(port.name.protocol) || is_beyond_rules(port, index, node) ||
+       node.beyond_share.contains(port.name.service)))
+    return false;
   const Claim cluster_ip{{port.cluster_ip, port.name.protocol, port.port},
                          Facet::cluster_ip,
                          static_cast<std::uint16_t>(index)};
-  return options.differences.in_cluster_clients && port.external_policy_local &&
-         !port.internal_policy_local && !is_beyond_rules(port, index, options) &&
-         claims.holds(port.name.service, cluster_ip);
+  return claims.holds(port.name.service, cluster_ip);
+}
+
+std::size_t in_cluster_rules_of(const Ports& ports, const FamilyNode& node,
+                                const PlannerOptions& options) {
+  std::size_t rules = 0;
+  if (options.packet_filter != ipset::PacketFilter::iptables) return rules;
+  for (std::size_t i = 0; i < ports.size(); ++i)
+    if (asks_for_in_cluster(ports[i], options) &&
+        !node.untranslated.contains(ports[i].name.protocol) && !is_beyond_rules(ports[i], i, node))
+      rules += rules_of_port(ports[i], node);
+  return rules;
 }
 
 FacetPolicy policy_of(const ServicePort& port, Facet facet, bool in_cluster,
@@ -396,8 +440,7 @@ ServicePlan plan_service(const Ports& ports, const model::SlicesByName* slices,
     plan.not_granted.push_back(excess_of(service));
   if (auto problem = loopback_of(service, node, options))
     plan.not_granted.push_back(*std::move(problem));
-  if (auto problem = beyond_rules_of(service, ports, options))
-    plan.not_granted.push_back(*std::move(problem));
+  add_in_cluster_limits(ports, node, options, plan.not_granted);
   if (const auto refused = refused_claims_of(ports, node); !refused.empty()) {
     plan.meets_foreign = true;
     plan.not_granted.push_back(foreign_of(service, refused));

@@ -30,6 +30,9 @@ struct FamilyNode {
   bool node_ports_name_address = false;         // the set of node ports has their addresses
   Foreign foreign;                              // what foreign virtual services have
   std::set<std::string, std::less<>> absent_schedulers;  // that this kernel does not have
+  // With iptables: protocols of which no packet can be sent on to a cluster IP.
+  std::set<netlink::Protocol> untranslated;
+  std::set<api::NamespacedName> beyond_share;  // in_cluster_share.h
 
   friend bool operator==(const FamilyNode&, const FamilyNode&) = default;
 };
@@ -62,14 +65,17 @@ struct FacetPolicy {
 FacetPolicy policy_of(const model::ServicePort& port, Facet facet, bool in_cluster,
                       const PlannerOptions& options);
 
-// With iptables, ports times external addresses of one Service that in-cluster clients may reach
-// so.
+// With iptables, ports times external addresses and node addresses of one Service that in-cluster
+// clients may reach so.
 inline constexpr std::size_t kMostRulesOfOneService = 1024;
 
 // Whether this node and its pods reach the external addresses of the port, the one at this index of
 // spec.ports, by way of its cluster IP, which its Service holds.
 bool reaches_in_cluster(const model::ServicePort& port, std::size_t index, const Claims& claims,
-                        const PlannerOptions& options);
+                        const FamilyNode& node, const PlannerOptions& options);
+// The number of rules that the Service asks for to that end.
+std::size_t in_cluster_rules_of(const std::vector<model::ServicePort>& ports,
+                                const FamilyNode& node, const PlannerOptions& options);
 
 // The addresses that the Service asks to bind, without those of foreign virtual services.
 SortedVector<netlink::IpAddress> addresses_of(const std::vector<model::ServicePort>& ports,

@@ -38,7 +38,7 @@ std::vector<PortReport> report_service(const std::vector<model::ServicePort>& po
   for (std::size_t i = 0; i < ports.size(); ++i) {
     const auto& port = ports[i];
     const auto& own = endpoints[port.name];
-    const bool in_cluster = reaches_in_cluster(port, i, claims, options);
+    const bool in_cluster = reaches_in_cluster(port, i, claims, node, options);
     auto& report = reports.emplace_back();
     report.port = port;
     report.internal = traffic_of(port, Facet::cluster_ip, own, in_cluster, options);

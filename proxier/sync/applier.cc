@@ -271,7 +271,9 @@ void Applier::run_parts(std::vector<ElementPart> parts) {
   std::size_t count = 0;
   for (auto& part : parts) {
     part.ops = without_held(part.ops, part.tried, [&](const ipset::ElementOp& op) {
-      if (op.add || !guards_.must_keep(part.key, op.element)) return false;
+      const bool waits =
+          op.add ? guards_.must_hold(part.key) : guards_.must_keep(part.key, op.element);
+      if (!waits) return false;
       hold(SetElement{part.key, op.element}, Cause::node, words_of(part.spec, op));
       return true;
     });

@@ -117,6 +117,10 @@ void Guards::note_held(const plan::BindingOp& op, Cause cause) {
   if (op.add) blame(unbound_addresses_, op.binding.address, cause);
 }
 
+bool Guards::must_hold(const plan::SetKey& set) const {
+  return set.id == ipset::SetId::in_cluster_only && families_without_rules_.contains(set.family);
+}
+
 bool Guards::must_keep(const plan::SetKey& set, const ipset::Element& element) const {
   const auto guarded = plan::guarded_by(set.id, element);
   // Without its last range a virtual service is open to all; its new ones could not be added.

@@ -33,6 +33,8 @@ class Guards {
   // Elements and rules stay while a virtual service or address that they guard could not be
   // removed.
   bool must_keep(const plan::SetKey& set, const ipset::Element& element) const;
+  // An element that drops what rules send on waits for its family's rules.
+  bool must_hold(const plan::SetKey& set) const;
   bool must_keep_rules(netlink::Family family) const;
   // The set could not be made: it holds no elements.
   bool lacks_set(const std::string& name) const { return failed_sets_.contains(name); }

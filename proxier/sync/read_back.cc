@@ -155,7 +155,8 @@ PartRead ReadBack::read_set(Kernel& kernel, const plan::DesiredState& desired,
   }
   if (reading.set)
     if (auto failure = not_ours(reading.set->spec, spec)) {
-      part.failures.push_back(*std::move(failure));
+      if (!ipset::is_made_late(key.id) || !desired.sets.at(key).empty())
+        part.failures.push_back(*std::move(failure));
       part.take = [key](ActualState& state) { state.sets.erase(key); };
       return part;
     }

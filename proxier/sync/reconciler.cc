@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 
 #include "ipset/rules/nft_catalog.h"
+#include "ipset/rules/packet_filter.h"
+#include "ipset/sets/set_catalog.h"
 #include "proxier/plan/diff.h"
 #include "proxier/plan/ownership.h"
 #include "proxier/sync/read_back.h"
@@ -211,6 +213,24 @@ void Reconciler::remove_copy(Pass& pass) {
     pass.failures.push_back({std::string("remove set ") + ipset::kCopyName, gone.error()});
 }
 
+// Empty sets that only --in-cluster-clients has, once it is off. A set that a rule still uses
+// stays.
+void Reconciler::remove_unwanted_sets(Pass& pass) {
+  const auto& options = settings_.options;
+  if (options.differences.in_cluster_clients ||
+      options.packet_filter != ipset::PacketFilter::iptables)
+    return;
+  for (const auto family : options.families)
+    for (const auto id : ipset::kOwnSetIds) {
+      const auto found = mirror_.state().sets.find({family, id});
+      if (found == mirror_.state().sets.end() || !found->second || !found->second->empty() ||
+          !kernel_.sets.destroy(ipset::set_name(id, family)))
+        continue;
+      ++pass.written.sets;
+      mirror_.take([&](plan::ActualState& state) { state.sets.at({family, id}).reset(); });
+    }
+}
+
 void Reconciler::sync_whole(TimePoint now, Pass& pass) {
   schedule_.begin_whole(now);
   if (first_whole_ == TimePoint{}) first_whole_ = now;
@@ -232,6 +252,7 @@ void Reconciler::sync_whole(TimePoint now, Pass& pass) {
   pass.whole = true;
   flows_.note_left(planner_.desired(), mirror_.state());  // before any change
   apply(plan::whole(planner_.desired(), mirror_.state()), now, pass);
+  remove_unwanted_sets(pass);
 }
 
 // Makes the mirror anew. `bound`: nullptr if bindings cannot be changed. Returns the parts that
@@ -244,6 +265,7 @@ std::vector<Failure> Reconciler::read_whole(const BoundAddresses* bound) {
   });
   settings_.progress();
   planner_.update(planner_.set_foreign(mirror_.state().foreign, cluster_), cluster_);
+  planner_.update(in_cluster_.look(cluster_, mirror_.state(), kernel_.rules, planner_), cluster_);
   if (!has_mirror()) holding_.begin(cluster_);
   holding_.note(mirror_.state(), planner_);
   if (!has_mirror()) figures_.ask(true);  // what is there counts from now on
@@ -300,6 +322,7 @@ void Reconciler::end_reading(TimePoint now, Pass& pass) {
   append(pass.failures, std::exchange(reading_.failures, {}));
   keep_host(pass);
   touched_.merge(schedulers_.look_again(cluster_, kernel_.ipvs, planner_));
+  touched_.merge(in_cluster_.look(cluster_, mirror_.state(), kernel_.rules, planner_));
   pass.whole = !links_failed_;
   flows_.note_left(planner_.desired(), mirror_.state());
   if (!schedule_.surprised() && !pass.suspect) mirror_.settle();

@@ -40,6 +40,7 @@
 #include "proxier/sync/health_reports.h"
 #include "proxier/sync/holding.h"
 #include "proxier/sync/host_setup.h"
+#include "proxier/sync/in_cluster_probe.h"
 #include "proxier/sync/kernel.h"
 #include "proxier/sync/read_back.h"
 #include "proxier/sync/reading_schedule.h"
@@ -168,6 +169,7 @@ class Reconciler {
   void keep_host(Pass& pass);
   bool ensure_dummy(Pass& pass);
   void remove_copy(Pass& pass);
+  void remove_unwanted_sets(Pass& pass);
   std::optional<BoundAddresses> refresh_node(Pass& pass);
   plan::NodeInfo known_node(std::vector<netlink::InterfaceAddress> addresses);
   void tell_node_ips();
@@ -221,6 +223,7 @@ class Reconciler {
   TakeOver take_over_;
   FirewallWatch firewall_;
   SchedulerProbe schedulers_;
+  InClusterProbe in_cluster_;
   FiguresReader figures_;
 };
 

@@ -278,7 +278,7 @@ void check_chains_for_addresses(RuleWorld& world, Family family) {
   const auto made = [&] {
     std::vector<std::string> names;
     for (const auto& [name, rules] : world.lines(family, Table::nat))
-      if (name.starts_with("KUBE-IN-CLUSTER") && !rules.empty()) names.push_back(name);
+      if (ipset::is_made_for_addresses(name) && !rules.empty()) names.push_back(name);
     return names;
   };
   const auto many = nat(5);
@@ -289,31 +289,49 @@ void check_chains_for_addresses(RuleWorld& world, Family family) {
   check_repaired(world, nat(4));
   CHECK(made().size() < before.size());
   // What is too much is noticed, also beside what is wanted.
-  world.edit(family, Table::nat, "-N KUBE-IN-CLUSTER-OLD");
-  world.edit(family, Table::nat, "-A KUBE-IN-CLUSTER-OLD -j ACCEPT");
+  world.edit(family, Table::nat, "-N KUBE-IN-CLUSTER-OLDOLDOLD23");
+  world.edit(family, Table::nat, "-A KUBE-IN-CLUSTER-OLDOLDOLD23 -j ACCEPT");
   check_repaired(world, nat(4));
-  CHECK_FALSE(world.lines(family, Table::nat).contains("KUBE-IN-CLUSTER-OLD"));
+  CHECK_FALSE(world.lines(family, Table::nat).contains("KUBE-IN-CLUSTER-OLDOLDOLD23"));
   // But a rule of others may lead to it.
-  for (const auto* words : {"-N KUBE-IN-CLUSTER-OLD", "-A KUBE-IN-CLUSTER-OLD -j ACCEPT",
-                            "-N FOREIGN", "-A FOREIGN -j KUBE-IN-CLUSTER-OLD"})
+  for (const auto* words :
+       {"-N KUBE-IN-CLUSTER-OLDOLDOLD23", "-A KUBE-IN-CLUSTER-OLDOLDOLD23 -j ACCEPT", "-N FOREIGN",
+        "-A FOREIGN -j KUBE-IN-CLUSTER-OLDOLDOLD23"})
     world.edit(family, Table::nat, words);
   const auto applied = world.table().apply(nat(4));
   REQUIRE(applied);
   CHECK(*applied);
-  CHECK(world.lines(family, Table::nat)["KUBE-IN-CLUSTER-OLD"].empty());
+  CHECK(world.lines(family, Table::nat)["KUBE-IN-CLUSTER-OLDOLDOLD23"].empty());
   const auto again = world.table().apply(nat(4));
   REQUIRE(again);
   CHECK_FALSE(*again);
+  CHECK(world.table().list(nat(4)) == nat(4));
+
+  // Names of others only begin so.
+  const std::vector<std::string> theirs{"KUBE-IN-CLUSTERS", "KUBE-IN-CLUSTER-DNS",
+                                        "KUBE-IN-CLUSTER-OLDOLDOLD01"};
+  for (const auto& name : theirs) {
+    world.edit(family, Table::nat, "-N " + name);
+    world.edit(family, Table::nat, "-A " + name + " -j ACCEPT");
+  }
+  const auto stay = [&] {
+    return std::ranges::all_of(theirs, [&](const std::string& name) {
+      return world.lines(family, Table::nat)[name] == Lines{"-j ACCEPT"};
+    });
+  };
+  CHECK_FALSE(*world.table().apply(nat(4)));
 
   auto none = full_parameters(family);
   const auto without = rules_for(family, none).at(1);
   CHECK(*world.table().apply(without));
   CHECK(made().empty());
+  CHECK(stay());
   REQUIRE(world.table().apply(many));
   CHECK(made() == before);
   CHECK(removed(world, ipset::all_removals(family)).at(1).in_use ==
-        std::vector<std::string>{"KUBE-IN-CLUSTER-OLD"});
+        std::vector<std::string>{"KUBE-IN-CLUSTER-OLDOLDOLD23"});
   CHECK(made().empty());
+  CHECK(stay());
 }
 
 void check_set_aside(RuleWorld& world, const TableRules& nat) {

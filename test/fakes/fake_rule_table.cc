@@ -109,7 +109,7 @@ TableRules FakeRuleTable::read(const TableRules& wanted) const {
   for (const auto& name : surplus_in(chains, wanted)) {
     Chain listed{.name = name};
     for (const auto& counted : chains.at(name)) listed.rules.push_back(counted.rule);
-    result.chains.push_back(std::move(listed));
+    if (!listed.rules.empty()) result.chains.push_back(std::move(listed));
   }
   for (const auto& jump : wanted.jumps) {
     const auto& rules = chains.at(jump.from);
@@ -128,10 +128,18 @@ Status FakeRuleTable::check_rule(const Chains& chains, const Rule& rule) const {
   for (const auto& match : rule.matches)
     if (const auto* set = std::get_if<ipset::SetMatch>(&match); set && !has_set(set->set))
       return Error{.kind = ErrorKind::missing, .where = "the set " + set->set + " does not exist"};
+  for (const auto& match : rule.matches)
+    if (const auto* port = std::get_if<ipset::DestinationPortMatch>(&match);
+        port && absent_translations.contains(port->protocol))
+      return Error{.kind = ErrorKind::missing, .where = "no match of ports of this protocol"};
   if (const auto* jump = std::get_if<ipset::JumpTarget>(&rule.target);
       jump && chains.count(jump->chain) == 0)
     return Error{.kind = ErrorKind::missing, .where = "no chain or target " + jump->chain};
   return {};
+}
+
+std::set<netlink::Protocol> FakeRuleTable::untranslatable(Family /*family*/) {
+  return absent_translations;
 }
 
 bool FakeRuleTable::is_led_to(const Chains& chains, const std::string& chain) {

@@ -70,6 +70,21 @@ TEST_CASE("one module after the other is taken away") {
   CHECK(cannot >= 2 * 20);
 }
 
+TEST_CASE("what sends in-cluster clients on is missed by Services of policy Local alone") {
+  const Wanted wanted{.in_cluster_clients = true};
+  std::size_t told = 0;
+  for (const auto& need : needs(wanted))
+    if (need.module == "xt_nat" || need.module == "xt_tcpudp" || need.module == "xt_sctp") {
+      CAPTURE(need.module);
+      CHECK(need.level == Level::limit);
+      CHECK(need.loss.starts_with("this node and its pods reach IPv"));
+      CHECK(need.loss.ends_with("as clients outside do"));
+      CHECK((need.loss.find("SCTP") != std::string::npos) == (need.module == "xt_sctp"));
+      ++told;
+    }
+  CHECK(told == 2 * 3);
+}
+
 TEST_CASE("the wanted scheduler is the one that counts") {
   Wanted wanted{.scheduler = "mh"};
   auto facts = good_node();

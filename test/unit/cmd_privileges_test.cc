@@ -10,6 +10,7 @@
 #include <catch2/catch.hpp>
 
 #include "cmd/ipvs_proxier/process.h"
+#include "cmd/kernel_tables.h"
 
 namespace ipvsproxier::cmd {
 namespace {
@@ -55,6 +56,15 @@ std::uint64_t mask(const StatusFields& lines, const std::string& name) {
 // NET_BIND_SERVICE 10, NET_ADMIN 12, NET_RAW 13.
 constexpr std::uint64_t kAllowed = (1U << 10U) | (1U << 12U) | (1U << 13U);
 constexpr char kShow[] = "cat /proc/self/status";
+
+TEST_CASE("what in-cluster clients need is loaded while that is allowed, if they are wanted") {
+  const auto iptables = ipset::PacketFilter::iptables;
+  for (const auto* module : {"xt_nat", "xt_tcpudp", "xt_sctp"}) {
+    CHECK(needed_modules(iptables, true).contains(module));
+    CHECK_FALSE(needed_modules(iptables, false).contains(module));
+    CHECK_FALSE(needed_modules(ipset::PacketFilter::nftables, true).contains(module));
+  }
+}
 
 TEST_CASE("what is started after privileges were dropped has no more than what is kept") {
   const auto before = in_child([] {}, kShow);

@@ -41,7 +41,8 @@ TEST_CASE("handing back removes ours and theirs") {
       for (const auto& jump : ours.jumps)
         CHECK(names_jump(removal, target_of(jump), jump.rule.comment));
     }
-    CHECK(names_chain(of(all, Table::nat), "KUBE-IN-CLUSTER-ABC"));
+    CHECK(names_chain(of(all, Table::nat), "KUBE-IN-CLUSTER-ABCDEFGHI27"));
+    CHECK_FALSE(names_chain(of(all, Table::nat), "KUBE-IN-CLUSTER-ABC"));
     for (const auto& theirs : iptables_mode_removals(family)) {
       const auto& removal = of(all, theirs.table);
       for (const auto& chain : theirs.chains) CHECK(names_chain(removal, chain));

@@ -10,6 +10,8 @@
 #include <catch2/catch.hpp>
 
 #include "proxier/plan/diff.h"
+#include "proxier/plan/service_plan.h"
+#include "proxier/plan/service_report.h"
 #include "test/support/kernel_model.h"
 #include "test/unit/planned_lines.h"
 
@@ -183,6 +185,144 @@ TEST_CASE("policy Local with iptables: one Service takes a bounded number of rul
   CHECK(plan(cluster, test::vector_node(), in_cluster_options()).problems.empty());
 }
 
+TEST_CASE("policy Local with iptables: a node port takes a rule for each address of the node") {
+  auto service = test::local_load_balancer();
+  for (std::uint16_t i = 1; i < 80; ++i) {
+    auto port = service.ports.front();
+    port.name = "p" + std::to_string(i);
+    port.port = static_cast<std::uint16_t>(1000 + i);
+    port.node_port = static_cast<std::uint16_t>(31000 + i);
+    service.ports.push_back(port);
+  }
+  auto node = test::vector_node();
+  for (int i = 10; i < 40; ++i)
+    node.addresses.push_back({"eth0", test::ip("10.0.0." + std::to_string(i)), 24});
+  const auto cluster = test::cluster_of({service, test::slice_of(service, 8080, {e1(), e2()})});
+  const auto result = plan(cluster, node, iptables_options());
+  const auto entries = result.state.rules.at(netlink::Family::ipv4).in_cluster.size();
+  CHECK(entries > kMostRulesOfOneService / 2);
+  CHECK(entries <= kMostRulesOfOneService);
+  REQUIRE(result.problems.size() == 1);
+  CHECK(result.problems.front().message.starts_with("has more than 1024 "));
+}
+
+std::size_t entries_of(const Planner& planner) {
+  return planner.desired().rules.at(netlink::Family::ipv4).in_cluster.size();
+}
+
+// A kernel without an extension is met before a rule is: one such rule costs its whole table.
+TEST_CASE("policy Local with iptables: what the kernel cannot send on is served as today") {
+  auto service = test::local_load_balancer();
+  auto port = service.ports.front();
+  port.name = "s";
+  port.protocol = netlink::Protocol::sctp;
+  service.ports.push_back(port);
+  const auto cluster = test::cluster_of({service, test::slice_of(service, 8080, {e2()})});
+  auto today = iptables_options();
+  today.differences.in_cluster_clients = false;
+  const auto before = plan(cluster, test::vector_node(), today).state;
+
+  Planner planner(iptables_options());
+  planner.set_node(test::vector_node());
+  planner.update_all(cluster);
+  CHECK(entries_of(planner) == 4);
+  CHECK(planner.problems().empty());
+  const auto ipv4 = netlink::Family::ipv4;
+  const auto again = planner.set_untranslated(ipv4, {netlink::Protocol::sctp}, cluster);
+  CHECK(again == std::set{service.name});
+  planner.update(again, cluster);
+  CHECK(entries_of(planner) == 2);
+  const netlink::VirtualServiceKey vip{test::ip("192.0.2.10"), netlink::Protocol::sctp, 443};
+  CHECK(planner.desired().services.at(vip) == before.services.at(vip));
+  REQUIRE(planner.problems().size() == 1);
+  CHECK(planner.problems().front().object == "Service default/web");
+  CHECK(planner.problems().front().message.find("cannot send their packets on") !=
+        std::string::npos);
+  using enum netlink::Protocol;
+  planner.update(planner.set_untranslated(ipv4, {tcp, udp, sctp}, cluster), cluster);
+  CHECK(to_text(planner.desired()) == to_text(before));
+  planner.update(planner.set_untranslated(ipv4, {}, cluster), cluster);
+  CHECK(entries_of(planner) == 4);
+  CHECK(planner.problems().empty());
+}
+
+// Of `rules` addresses each, 1,000 at most.
+model::ClusterState many_local_services(const std::string& ns, int count, int rules, int first) {
+  model::ClusterState cluster;
+  for (int i = 0; i < count; ++i) {
+    auto service = test::local_load_balancer();
+    const auto number = first + i;
+    service.name = {ns, "s" + std::to_string(number)};
+    service.creation_time = 1000 + number;
+    service.cluster_ips = {test::ip("10.97." + std::to_string(number) + ".1")};
+    service.load_balancer_ips.clear();
+    service.health_check_node_port = 0;
+    service.ports.front().node_port = 0;
+    for (int j = 0; j < rules; ++j)
+      service.external_ips.push_back(test::ip("100." + std::to_string(64 + number / 64) + "." +
+                                              std::to_string(number % 64 * 4 + j / 256) + "." +
+                                              std::to_string(j % 256)));
+    cluster.services.emplace(service.name, service);
+  }
+  return cluster;
+}
+
+TEST_CASE("policy Local with iptables: a namespace with many Services pushes nobody out") {
+  constexpr int kEach = 1000;
+  auto cluster = many_local_services("greedy", 30, kEach, 0);
+  Planner planner(iptables_options());
+  planner.set_node(test::vector_node());
+  planner.update_all(cluster);
+  CHECK(entries_of(planner) == 16 * kEach);
+  CHECK(planner.problems().size() == 14);
+  // Those that come later and ask for little get it, and the others less.
+  auto modest = many_local_services("modest", 2, kEach, 50);
+  modest.services.merge(many_local_services("small", 1, 3, 60).services);
+  std::set<api::NamespacedName> names;
+  for (const auto& [name, service] : modest.services) names.insert(name);
+  auto all = cluster;
+  all.services.insert(modest.services.begin(), modest.services.end());
+  planner.update(names, all);
+  CHECK(entries_of(planner) == 16 * kEach + 3);
+  for (const auto& problem : planner.problems()) {
+    CAPTURE(problem.object);
+    CHECK(problem.object.starts_with("Service greedy/"));
+    CHECK(problem.message.find("beyond the share of its namespace") != std::string::npos);
+  }
+  CHECK(planner.problems().size() == 16);
+  // The order in which they came does not matter, and the older ones stay.
+  const auto anew = plan(all, test::vector_node(), iptables_options());
+  CHECK(to_text(anew.state) == to_text(planner.desired()));
+  CHECK(planner.report_of({"greedy", "s0"}, all).front().external->outside_only);
+  CHECK_FALSE(planner.report_of({"greedy", "s29"}, all).front().external->outside_only);
+  // What is left goes to those that wait.
+  planner.update(names, cluster);
+  CHECK(entries_of(planner) == 16 * kEach);
+  names.clear();
+  for (int i = 0; i < 20; ++i) names.insert({"greedy", "s" + std::to_string(i)});
+  for (const auto& name : names) cluster.services.erase(name);
+  planner.update(names, cluster);
+  CHECK(entries_of(planner) == 10 * kEach);
+  CHECK(planner.problems().empty());
+}
+
+TEST_CASE("policy Local with iptables: without the option a set of its name is others' business") {
+  auto options = iptables_options();
+  options.differences.in_cluster_clients = false;
+  const auto service = test::local_load_balancer();
+  const auto cluster = test::cluster_of({service, test::slice_of(service, 8080, {e2()})});
+  const auto adds_a_service = [&](const DesiredState& desired) {
+    auto kernel = test::KernelModel::empty_for(desired);
+    kernel.state.sets.erase({netlink::Family::ipv4, ipset::SetId::in_cluster});
+    const auto transaction = diff(desired, kernel.state);
+    return std::ranges::any_of(transaction.phases, [](const Phase& phase) {
+      return std::holds_alternative<std::vector<netlink::IpvsOp>>(phase.work);
+    });
+  };
+  CHECK(adds_a_service(plan(cluster, test::vector_node(), options).state));
+  CHECK_FALSE(adds_a_service(plan(cluster, test::vector_node(), iptables_options()).state));
+}
+
 // One address more, or less, is one commit of one table.
 TEST_CASE("policy Local with iptables: a change of one address is one commit of nat") {
   const auto one = test::local_load_balancer();
@@ -261,6 +401,45 @@ TEST_CASE(
   const auto goes = diff(elsewhere, kernel.state);
   CHECK(order_in(goes).verdict > 0);
   CHECK(order_in(goes).verdict < order_in(goes).servers);
+}
+
+TEST_CASE("policy Local with iptables: nobody is sent on to a cluster IP that is not there yet") {
+  auto service = test::local_load_balancer();
+  const auto state = [](const api::Service& one) {
+    const auto cluster = test::cluster_of({one, test::slice_of(one, 8080, {e2()})});
+    return plan(cluster, test::vector_node(), iptables_options()).state;
+  };
+  service.external_policy_local = false;
+  const auto before = state(service);
+  service.external_policy_local = true;
+  service.cluster_ips = {test::ip("10.96.0.77")};
+  const bool comes_late = GENERATE(true, false);
+  auto kernel = test::KernelModel::empty_for(before);
+  kernel.apply(diff(before, kernel.state));
+  const auto after = state(service);
+  if (!comes_late)
+    kernel.state.services->emplace(
+        netlink::VirtualServiceKey{test::ip("10.96.0.77"), netlink::Protocol::tcp, 443},
+        ActualService{
+            after.services.at({test::ip("10.96.0.77"), netlink::Protocol::tcp, 443}).service,
+            RealServers{}});
+  int place = 0;
+  int sent_on = 0;
+  int exposed = 0;
+  const auto transaction = diff(after, kernel.state);
+  for (const auto& phase : transaction.phases) {
+    ++place;
+    if (const auto* changes = std::get_if<std::vector<SetChange>>(&phase.work))
+      for (const auto& change : *changes)
+        if (change.set.id == ipset::SetId::in_cluster && sent_on == 0) sent_on = place;
+    if (std::holds_alternative<std::vector<netlink::IpvsOp>>(phase.work) && exposed == 0)
+      exposed = place;
+  }
+  CHECK(exposed > 0);
+  CHECK(sent_on > 0);
+  CHECK((sent_on > exposed) == comes_late);
+  kernel.apply(transaction);
+  CHECK(diff(after, kernel.state).empty());
 }
 
 }  // namespace

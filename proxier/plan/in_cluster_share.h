@@ -1,0 +1,53 @@
+#pragma once
+
+// InClusterShare: which Services get the rules of iptables that send in-cluster clients to their
+// cluster IPs (service_plan.h). All rules of one family are at most kMostInClusterRules, as each
+// commit of the table writes all of them. If Services ask for more, each namespace gets what it
+// asks for, up to a share that is the same for all; in a namespace beyond its share older Services
+// come first. The result depends on what is asked for alone, not on its order. Pure; one thread.
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "proxier/api/names.h"
+
+namespace ipvsproxier::plan {
+
+inline constexpr std::size_t kMostInClusterRules = 16384;
+
+class InClusterShare {
+ public:
+  using Names = std::set<api::NamespacedName>;
+
+  // What the Service asks for; 0: nothing, or it is gone.
+  void set(const api::NamespacedName& name, std::size_t rules,
+           std::optional<std::int64_t> creation_time);
+  // Returns the Services that are now in beyond() or no longer. Costs nothing unless Services ask
+  // for too much, or did.
+  Names settle();
+  // Those that get nothing.
+  const Names& beyond() const { return beyond_; }
+
+ private:
+  struct Asked {
+    std::size_t rules = 0;
+    std::int64_t creation_time = 0;
+    friend bool operator==(const Asked&, const Asked&) = default;
+  };
+  using Services = std::map<std::string, Asked>;  // of one namespace, by name
+
+  std::size_t share() const;
+  void add_beyond(const std::string& name_space, const Services& services, std::size_t share,
+                  Names& beyond) const;
+
+  std::map<std::string, Services> asked_;
+  std::size_t total_ = 0;
+  bool changed_ = false;
+  Names beyond_;
+};
+
+}  // namespace ipvsproxier::plan
