@@ -275,6 +275,15 @@ std::optional<api::Problem> idle_weights_of(const api::Service& service,
                   scheduler));
 }
 
+// Of this node, in both families.
+std::size_t count_virtual_services(const api::Service& service, const FamilyNode& node) {
+  const auto addresses = 1 + service.external_ips.size() + service.load_balancer_ips.size();
+  std::size_t count = 0;
+  for (const auto& port : service.ports)
+    count += addresses + (port.node_port != 0 ? node.node_addresses.size() : 0);
+  return count;
+}
+
 }  // namespace
 
 ServiceSettings settings_for(const api::Service& service, const FamilyNode& node,
@@ -287,6 +296,16 @@ ServiceSettings settings_for(const api::Service& service, const FamilyNode& node
         fmt::format("this kernel has no IPVS scheduler {0} (module ip_vs_{0}); the Service has the "
                     "node's, {1}",
                     settings.scheduler, options.scheduler)));
+    settings.scheduler.clear();
+    settings.flags.reset();
+  }
+  if (settings.scheduler == "mh" && options.scheduler != "mh" &&
+      count_virtual_services(service, node) > kMostTablesOfOneService) {
+    problems.push_back(model::annotation_problem(
+        service, "ipvs-proxier/scheduler",
+        fmt::format("mh has a table of 32 KB for each address and port, and one Service gets {}; "
+                    "it has the node's scheduler, {}",
+                    kMostTablesOfOneService, options.scheduler)));
     settings.scheduler.clear();
     settings.flags.reset();
   }

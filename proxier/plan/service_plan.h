@@ -65,6 +65,10 @@ struct FacetPolicy {
 FacetPolicy policy_of(const model::ServicePort& port, Facet facet, bool in_cluster,
                       const PlannerOptions& options);
 
+// Virtual services of one Service that may have the scheduler mh by annotation: the kernel gives
+// each a table of 4,093 pointers (IP_VS_MH_TAB_INDEX, ip_vs_mh.c; 6.1).
+inline constexpr std::size_t kMostTablesOfOneService = 1024;
+
 // With iptables, ports times external addresses and node addresses of one Service that in-cluster
 // clients may reach so.
 inline constexpr std::size_t kMostRulesOfOneService = 1024;

@@ -154,6 +154,7 @@ TimePoint Reconciler::due() const {
 }
 
 TimePoint Reconciler::due_by_time() const {
+  if (scheduler_changes_.waiting()) return TimePoint::min();
   auto when = schedule_.due();
   for (const auto& next : {retries_.next(), refusals_.next(), drain_.next(), flows_.next(),
                            has_mirror() ? firewall_.next() : std::nullopt})
@@ -168,6 +169,7 @@ SyncReport Reconciler::run_to_end(TimePoint now) {
   for (int i = 0; i < kPasses; ++i) {
     Pass pass;
     sync_whole(now, pass);
+    while (scheduler_changes_.waiting()) apply(scheduler_changes_.take(), now, pass);
     do drain(now, pass);
     while (drain_.running());
     purge_flows(now, pass);
@@ -367,13 +369,15 @@ void Reconciler::sync_changes(TimePoint now, Pass& pass, bool look_at_links) {
   scope.merge(planner_.update(std::exchange(touched_, {}), cluster_));
   scope.merge(retries_.due(now));
   scope.merge(refusals_.due(now));
+  scope.merge(scheduler_changes_.take());
   mirror_.assume_lost(planner_.desired());
   if (std::exchange(look_at_all_, false)) scope = plan::whole(planner_.desired(), mirror_.state());
   if (!scope.empty()) apply(completed(std::move(scope)), now, pass);
 }
 
 void Reconciler::apply(const plan::Scope& scope, TimePoint now, Pass& pass) {
-  const auto transaction = plan::diff(planner_.desired(), mirror_.state(), scope);
+  auto transaction = plan::diff(planner_.desired(), mirror_.state(), scope);
+  scheduler_changes_.hold(transaction, mirror_.state(), planner_);
   if (!transaction.empty()) drain_.yield(now);
   auto outcome = execute(transaction, pass);
   retries_.note(scope, outcome.unsettled, now);

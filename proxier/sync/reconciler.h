@@ -46,6 +46,7 @@
 #include "proxier/sync/reading_schedule.h"
 #include "proxier/sync/refusals.h"
 #include "proxier/sync/retries.h"
+#include "proxier/sync/scheduler_changes.h"
 #include "proxier/sync/scheduler_probe.h"
 #include "proxier/sync/stale_flows.h"
 #include "proxier/sync/sync_input.h"
@@ -224,6 +225,7 @@ class Reconciler {
   FirewallWatch firewall_;
   SchedulerProbe schedulers_;
   InClusterProbe in_cluster_;
+  SchedulerChanges scheduler_changes_;
   FiguresReader figures_;
 };
 

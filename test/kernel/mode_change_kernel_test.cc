@@ -67,6 +67,9 @@ class BothFamilies {
   NewConnections six_;
 };
 
+// A first start loads modules, under traffic, in a kernel that is interpreted.
+constexpr int kPatienceWithStart = 60'000;
+
 class Change {
  public:
   Change(const Cluster& cluster, const Manifests& manifests)
@@ -85,12 +88,12 @@ class Change {
       daemon_->mark();
       daemon_->start();
       INFO(point);
-      CHECK(daemon_->logs(point));
+      CHECK(daemon_->logs(point, kPatienceWithStart));
       daemon_->kill();
     }
     daemon_->mark();
     daemon_->start();
-    CHECK(daemon_->logs("synced: "));
+    CHECK(daemon_->logs("synced: ", kPatienceWithStart));
     CHECK(eventually([&] { return left_in(cluster_.netns()) == left; }));
     INFO(daemon_->log());
     CHECK(left_in(cluster_.netns()) == left);

@@ -281,6 +281,17 @@ TEST_CASE("top tells backends whose weight is not 1, and those that are full") {
   servers.back().upper_threshold = 11;
   traffic.take(counts);
   CHECK(top_table(traffic, {.by_backend = true, .filter = "full"}, {}, 10).rows.empty());
+  // Another virtual service has the same real server, and there it is full.
+  auto both = reading(1, 0s);
+  auto& other = both.emplace_back(both.front());
+  other.key.port = 9999;
+  other.servers.front().weight = 7;
+  other.servers.front().active = 10;
+  other.servers.front().upper_threshold = 10;
+  traffic.take(both);
+  const auto rows = top_table(traffic, {.by_backend = true, .filter = "full"}, {}, 10).rows;
+  REQUIRE(rows.size() == 1);
+  CHECK(rows.front().name == "10.244.0.2:53, weight 7, full");
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <catch2/catch.hpp>
 
 #include "proxier/plan/diff.h"
+#include "proxier/plan/service_plan.h"
 #include "test/support/files.h"
 #include "test/support/kernel_model.h"
 #include "test/support/paths.h"
@@ -250,6 +251,30 @@ TEST_CASE("a Service that asks for a scheduler that the kernel lacks has the nod
               "kernel has no IPVS scheduler fo (module ip_vs_fo); the Service has the node's, rr"});
   planner.update(planner.set_absent_schedulers({}, cluster), cluster);
   CHECK(scheduler() == "fo");
+}
+
+TEST_CASE("a Service has so many tables of mh, and with more the node's scheduler") {
+  auto service = annotated({{"ipvs-proxier/scheduler", "mh"}});
+  service.external_ips = {test::ip("198.51.100.1")};
+  const auto scheduler_of = [&](std::size_t ports) {
+    service.ports.clear();
+    for (std::size_t i = 0; i < ports; ++i)
+      service.ports.push_back({.name = "p" + std::to_string(i),
+                               .protocol = Protocol::tcp,
+                               .port = static_cast<std::uint16_t>(1000 + i),
+                               .node_port = 0});
+    const auto planned =
+        plan(test::cluster_of({service}), test::vector_node(), heeding()).state.services;
+    return std::string(
+        planned.at({test::ip("10.96.0.9"), Protocol::tcp, 1000}).service.scheduler.view());
+  };
+  CHECK(scheduler_of(kMostTablesOfOneService / 2) == "mh");
+  CHECK(problems_of(service).empty());
+  CHECK(scheduler_of(kMostTablesOfOneService / 2 + 1) == "rr");
+  CHECK(problems_of(service) ==
+        Lines{"warning: Service default/web: metadata.annotations[ipvs-proxier/scheduler]: mh has "
+              "a table of 32 KB for each address and port, and one Service gets 1024; it has the "
+              "node's scheduler, rr"});
 }
 
 TEST_CASE("kube-router's local and skiplbips mean policies and addresses") {

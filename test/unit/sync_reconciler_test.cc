@@ -87,6 +87,23 @@ model::ClusterState two_services() {
                            test::slice_of(shop, 9090, {test::e1(), test::e2()})});
 }
 
+TEST_CASE("a process that runs once changes all schedulers") {
+  World world;
+  auto web = test::web_service();
+  constexpr std::uint16_t kPorts = 40;
+  for (std::uint16_t port = 1000; port < 1000 + kPorts; ++port)
+    web.ports.push_back(
+        {.name = "p" + std::to_string(port), .protocol = Protocol::tcp, .port = port});
+  const auto cluster = test::cluster_of({web});
+  CHECK(world.sync(cluster).complete());
+  world.options.scheduler = "wrr";
+  CHECK(world.sync(cluster).complete());
+  const auto services = world.ipvs.services();
+  CHECK(services.size() > kPorts);
+  CHECK(std::ranges::all_of(services,
+                            [](const auto& service) { return service.scheduler.view() == "wrr"; }));
+}
+
 TEST_CASE("a first sync programs everything, a second one writes nothing") {
   World world;
   const auto report = world.sync(two_services());

@@ -19,8 +19,8 @@ constexpr std::chrono::milliseconds kLongestInterval{64000};
 struct ShownBackend {
   const netlink::VirtualServiceKey* service = nullptr;  // a virtual service that has it
   netlink::RealServerKey server;
-  std::uint32_t weight = 1;  // there
-  bool full = false;         // there: it has as many connections as it may have
+  std::uint32_t weight = 1;  // in the first virtual service where it is not 1
+  bool full = false;         // in any of them: it has as many connections as it may have
 };
 
 // A row of a table that may be long: names are made only for rows that are used.
@@ -125,9 +125,10 @@ std::vector<Sum> sums_by_backend(const Traffic& traffic) {
   for (const auto& [key, service] : traffic.services())
     for (const auto& server : service.servers) {
       const auto [place, added] = places.try_emplace(server.key, sums.size());
-      if (added)
-        sums.push_back({.backend = ShownBackend{&key, server.key, server.weight, is_full(server)}});
+      if (added) sums.push_back({.backend = ShownBackend{.service = &key, .server = server.key}});
       auto& sum = sums[place->second];
+      if (sum.backend->weight == 1) sum.backend->weight = server.weight;
+      sum.backend->full = sum.backend->full || is_full(server);
       sum.add(server.meter.rates());
       sum.active += server.active;
       sum.inactive += server.inactive;
