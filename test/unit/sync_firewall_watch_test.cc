@@ -59,9 +59,9 @@ TEST_CASE("firewall watch: what drops is a warning once, and is said to be gone"
 TEST_CASE("firewall watch: looks soon after a base chain changed, and not all the time") {
   Firewall firewall;
   auto logger = spdlog::logger("none");
-  FirewallWatch watch(firewall.find(), logger);
-  const plan::DesiredState nothing;
   const TimePoint start{std::chrono::hours(1)};
+  FirewallWatch watch(firewall.find(), logger, [&] { return start; });
+  const plan::DesiredState nothing;
   CHECK_FALSE(watch.next());
   watch.look(nothing, start);
   watch.hurry();
