@@ -4,11 +4,14 @@
 #include <array>
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <span>
 #include <utility>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
+
+#include "proxier/config/text.h"
 
 namespace ipvsproxier::cmd {
 
@@ -61,6 +64,25 @@ std::string set_max_connections(std::string_view text, MainFlags& flags) {
   const auto thresholds = model::parse_max_connections(text);
   if (!thresholds) return fmt::format("must be {}", model::kMaxConnectionsMustBe);
   flags.max_connections = *thresholds;
+  return "";
+}
+
+// One range of a family at most; "": none.
+std::string set_in_cluster_ranges(std::string_view text, MainFlags& flags) {
+  constexpr int kFewestBits = 8;
+  std::map<netlink::Family, netlink::IpPrefix> ranges;
+  for (const auto& element : text.empty() ? std::vector<std::string>() : config::split_list(text)) {
+    const auto range = netlink::IpPrefix::parse(element);
+    if (!range || netlink::address_bits(range->family()) - range->length < kFewestBits)
+      return fmt::format("\"{}\" must be a range with {} bits for cluster IPs at least", element,
+                         kFewestBits);
+    if (range->address.is_loopback() || range->address.is_any())
+      return fmt::format("\"{}\" has addresses with a meaning of their own", element);
+    if (!ranges.emplace(range->family(), *range).second)
+      return fmt::format("has two ranges of {}", to_string(range->family()));
+  }
+  flags.in_cluster_ranges.clear();
+  for (const auto& [family, range] : ranges) flags.in_cluster_ranges.push_back(range);
   return "";
 }
 
@@ -170,6 +192,13 @@ const auto kMainFlags = std::to_array<MainFlag>({
     {"packet-filter", "NAME",
      "Keep sets and rules in iptables or nftables; auto: what this kernel suggests (default auto)",
      set_packet_filter},
+    {"in-cluster-ranges", "LIST",
+     "With --in-cluster-clients: a range of each family of which this node uses an address for "
+     "each "
+     "Service whose external and internal policies are both Local, with the last bits of its "
+     "cluster IP; \"\": none, such Services stay as with kube-proxy (default "
+     "240.0.0.0/4,fd69:7076:7300::/64)",
+     set_in_cluster_ranges},
     {"external-ips", "",
      "Serve spec.externalIPs of Services; whoever may write a Service can take any address with "
      "them (CVE-2020-8554) (default as feature gate AllowServiceExternalIPs, true)",

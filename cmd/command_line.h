@@ -13,6 +13,7 @@
 
 #include "cmd/ipvs_switches.h"
 #include "ipset/rules/packet_filter_choice.h"
+#include "netlink/ip_address.h"
 #include "proxier/config/kube_proxy_flags.h"
 #include "proxier/model/service_settings.h"
 #include "proxier/plan/differences.h"
@@ -64,6 +65,8 @@ struct MainFlags {
   bool drain_deleted_services = false;
   bool bind_by_routes = false;  // --vip-binding=route
   ipset::PacketFilterWish packet_filter = ipset::PacketFilterWish::automatic;
+  std::vector<netlink::IpPrefix> in_cluster_ranges = {
+      *netlink::IpPrefix::parse("240.0.0.0/4"), *netlink::IpPrefix::parse("fd69:7076:7300::/64")};
   bool ignore_mode = false;
   std::optional<bool> external_ips;             // nullopt: as the feature gate says
   std::string control_socket = kControlSocket;  // "": no socket for ipvsctl

@@ -70,6 +70,7 @@ plan::PlannerOptions planner_options(const Options& options,
   result.allow_external_ips = options.external_ips.value_or(config::external_ips_allowed(config));
   result.drain_deleted_services = options.drain_deleted_services;
   result.bind_by_routes = options.bind_by_routes;
+  result.in_cluster_ranges = options.in_cluster_ranges;
   result.differences = options.differences;
   return result;
 }

@@ -57,6 +57,14 @@ PagePort port_of(const plan::PortReport& report) {
                                                          to_string(*facet.foreign)
                                                    : api::to_string(facet.holder)});
   if (report.external) port.external = traffic_of(*report.external);
+  if (report.in_cluster) port.in_cluster = traffic_of(*report.in_cluster);
+  for (const auto& one : report.reach)
+    port.reach.push_back({.client = std::string(plan::to_string(one.client)),
+                          .outcome = std::string(plan::to_string(one.outcome)),
+                          .at_node_port = one.at_node_port,
+                          .here = one.here,
+                          .elsewhere = one.elsewhere,
+                          .keeps_source = one.keeps_source});
   return port;
 }
 
@@ -117,13 +125,26 @@ void write_facet(DocumentWriter& out, const PageFacet& facet) {
   out.member("port", facet.port);
 }
 
+void write_reach(DocumentWriter& out, const PageReach& reach) {
+  out.member("atNodePort", reach.at_node_port);
+  out.member("client", reach.client);
+  out.member("elsewhere", reach.elsewhere);
+  out.member("here", reach.here);
+  out.member("keepsSource", reach.keeps_source);
+  out.member("outcome", reach.outcome);
+}
+
 void write_port(DocumentWriter& out, const PagePort& port) {
   if (port.external) write_traffic(out, "external", *port.external);
   out.member("family", to_string(port.family));
+  if (port.in_cluster) write_traffic(out, "inCluster", *port.in_cluster);
   write_traffic(out, "internal", port.internal);
   out.member("name", port.name);
   out.member("port", port.port);
   out.member("protocol", to_string(port.protocol));
+  if (!port.reach.empty())
+    out.list("reach", port.reach,
+             [&](const PageReach& reach) { out.object([&] { write_reach(out, reach); }); });
   out.list("virtual", port.facets,
            [&](const PageFacet& facet) { out.object([&] { write_facet(out, facet); }); });
 }
@@ -196,6 +217,19 @@ PageTraffic read_traffic(const Fields& fields) {
   return traffic;
 }
 
+PageReach read_reach(const Fields& fields) {
+  const auto count = [&](std::string_view name) {
+    const auto most = std::numeric_limits<std::int64_t>::max();
+    return static_cast<std::uint64_t>(fields.integer(name, 0, most).value_or(0));
+  };
+  return {.client = fields.text("client"),
+          .outcome = fields.text("outcome"),
+          .at_node_port = fields.boolean("atNodePort", false),
+          .here = count("here"),
+          .elsewhere = count("elsewhere"),
+          .keeps_source = fields.boolean("keepsSource", false)};
+}
+
 PagePort read_port(const Fields& fields) {
   PagePort port{.name = fields.text("name")};
   const auto family = fields.text("family");
@@ -217,6 +251,10 @@ PagePort read_port(const Fields& fields) {
   port.internal = read_traffic(internal);
   if (const Fields external(fields, "external"); external.exists())
     port.external = read_traffic(external);
+  if (const Fields in_cluster(fields, "inCluster"); in_cluster.exists())
+    port.in_cluster = read_traffic(in_cluster);
+  fields.each_object("reach",
+                     [&](const Fields& entry) { port.reach.push_back(read_reach(entry)); });
   return port;
 }
 

@@ -54,12 +54,24 @@ struct PageEndpoint {
 struct PageTraffic {
   bool local_only = false;  // the traffic policy is Local
   bool by_local = false;    // the policy is applied
-  // Of clients outside the cluster; this node and its pods reach the endpoints of internal traffic.
+  // Of clients outside the cluster alone.
   bool outside_only = false;
   bool drops = false;  // their packets are dropped: all endpoints are on other nodes
   std::vector<PageEndpoint> endpoints;
 
   friend bool operator==(const PageTraffic&, const PageTraffic&) = default;
+};
+
+// plan::ClientReach, in words.
+struct PageReach {
+  std::string client;   // "a pod of this node"
+  std::string outcome;  // "served"
+  bool at_node_port = false;
+  std::uint64_t here = 0;  // endpoints
+  std::uint64_t elsewhere = 0;
+  bool keeps_source = false;
+
+  friend bool operator==(const PageReach&, const PageReach&) = default;
 };
 
 // A port in one address family.
@@ -69,8 +81,10 @@ struct PagePort {
   netlink::Protocol protocol = netlink::Protocol::tcp;
   std::uint16_t port = 0;
   std::vector<PageFacet> facets;
-  PageTraffic internal;                 // to the cluster IP
-  std::optional<PageTraffic> external;  // to all other addresses, if there may be such traffic
+  PageTraffic internal;                   // to the cluster IP
+  std::optional<PageTraffic> external;    // to all other addresses, if there may be such traffic
+  std::optional<PageTraffic> in_cluster;  // to the address for clients within the cluster
+  std::vector<PageReach> reach;           // of external policy Local
 };
 
 // A real server at weight 0 that waits for its connections to end.
@@ -144,11 +158,13 @@ std::optional<ServicePage> service_page(const api::NamespacedName& name,
 //   "elements": [{"element","inKernel","set"},...]
 //   "lastChange": {"tookMilliseconds","when"} or null
 //   "ports": [{"external": as "internal", or absent,"family",
+//              "inCluster": as "internal", or absent,
 //              "internal": {"byLocal","drops",
 //                           "endpoints":
 //                           [{"address","endpoint","gets","local","port","use","weight"[,"weightWhy"]},...],
 //                           "outsideOnly","policy"},
 //              "name","port","protocol",
+//              "reach": [{"atNodePort","client","elsewhere","here","keepsSource","outcome"},...],
 //              "virtual": [{"address","facet","held","holder","port"},...]},...]
 //   "refused": [...], "rules": [{"chain","family","rule","set","table"},...],
 //   "service": the object, "unknown": [...]

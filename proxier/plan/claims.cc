@@ -14,6 +14,8 @@ std::string field_of(Facet facet, std::size_t port) {
       return "spec.externalIPs";
     case Facet::load_balancer:
       return "status.loadBalancer.ingress";
+    case Facet::in_cluster:
+      return "spec.internalTrafficPolicy";
     case Facet::node_port:
       return fmt::format("spec.ports[{}].nodePort", port);
   }

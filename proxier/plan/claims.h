@@ -1,10 +1,10 @@
 #pragma once
 
 // Claims: which Service gets a virtual service that several Services ask for. Values that the API
-// server gave to one Service (cluster IP, node port) come before external IPs, which anybody may
-// write, and load-balancer IPs, which a controller writes. Next, the Service that was created first
-// wins; at equal or unknown creation times the one whose namespace/name comes first; within one
-// Service the first port. Pure; one thread.
+// server gave to one Service (cluster IP, node port, an address made of it) come before external
+// IPs, which anybody may write, and load-balancer IPs, which a controller writes. Next, the Service
+// that was created first wins; at equal or unknown creation times the one whose namespace/name
+// comes first; within one Service the first port. Pure; one thread.
 
 #include <compare>
 #include <cstdint>
@@ -31,7 +31,7 @@ struct Claim {
 };
 
 constexpr bool is_given(Facet facet) {
-  return facet == Facet::cluster_ip || facet == Facet::node_port;
+  return facet == Facet::cluster_ip || facet == Facet::node_port || facet == Facet::in_cluster;
 }
 
 // The field of a Service by which it claims something: "spec.ports[0].nodePort".

@@ -14,6 +14,8 @@ std::string_view to_string(Facet facet) {
       return "load balancer";
     case Facet::node_port:
       return "node port";
+    case Facet::in_cluster:
+      return "for clients within the cluster";
   }
   return "?";
 }

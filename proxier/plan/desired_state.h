@@ -27,7 +27,8 @@ namespace ipvsproxier::plan {
 using netlink::SortedVector;
 
 // The kind of address by which a virtual service exposes a service port.
-enum class Facet : std::uint8_t { cluster_ip, external_ip, load_balancer, node_port };
+// `in_cluster`: an address of this node's own (in_cluster_address.h).
+enum class Facet : std::uint8_t { cluster_ip, external_ip, load_balancer, node_port, in_cluster };
 
 std::string_view to_string(Facet facet);
 

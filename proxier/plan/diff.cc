@@ -69,6 +69,7 @@ class Differ {
     add("edit", std::move(edits_));
     add("let in", set_changes(Change::let_in));
     if (!desired_.complete) return std::move(transaction_);
+    if (actual_.services) add("remove ways", set_changes(Change::keep_here));
     add("remove addresses", address_removals());
     add("remove virtual services", std::move(removals_));
     // Elements may guard an unknown virtual service.
@@ -124,10 +125,11 @@ class Differ {
   }
 
   // `let_in`: additions that must not come before the real servers of their virtual services.
-  enum class Change : std::uint8_t { add, let_in, remove };
+  // `keep_here`: removals that must not come after the virtual services to which they send packets.
+  enum class Change : std::uint8_t { add, let_in, keep_here, remove };
 
   std::vector<SetChange> set_changes(Change kind) {
-    const bool adding = kind != Change::remove;
+    const bool adding = kind == Change::add || kind == Change::let_in;
     std::vector<SetChange> changes;
     for (auto id : ipset::sets_of(desired_.packet_filter))
       for (auto family : netlink::kFamilies) {
@@ -147,8 +149,9 @@ class Differ {
         for (const auto& element : scope->second) {
           const bool want = wanted->second.contains(element);
           if (want != adding || has.contains(element) == adding) continue;
-          const bool late = lets_in(has, element) || waits_for_goal(id, element);
+          const bool late = lets_in(has, element) || waits_for_goal(key, element);
           if (adding && late != (kind == Change::let_in)) continue;
+          if (!adding && ends_way(key, element) != (kind == Change::keep_here)) continue;
           if (adding && !all_known && !belongs_to_ours(key, element, desired_, actual_)) continue;
           if (!adding && (refuses_for_lingering(id, element) || marks_lingering(key, element) ||
                           is_leftover(key, element) || is_replaced(wanted->second, element)))
@@ -161,17 +164,30 @@ class Differ {
     return changes;
   }
 
+  // The virtual service whose clients the element has to do with: in-cluster clients are sent on
+  // from it, or they alone are let in.
+  static std::optional<netlink::VirtualServiceKey> way_from(SetKey set, const Element& element) {
+    if (set.id != SetId::in_cluster && set.id != SetId::in_cluster_only &&
+        set.id != SetId::nft_in_cluster)
+      return std::nullopt;
+    return guarded_by(set.id, element).service;
+  }
+
+  // Whether the element is of the way from a virtual service that stays, where the way ends: to
+  // what may go next.
+  bool ends_way(SetKey set, const Element& element) const {
+    const auto from = way_from(set, element);
+    return from && desired_.services.contains(*from);
+  }
+
   SetId vip_set() const { return ipset::vip_set(desired_.packet_filter); }
 
   // Whether the element sends in-cluster clients of a virtual service that is there to one that is
   // yet to come.
-  bool waits_for_goal(SetId id, const Element& element) const {
-    if ((id != SetId::in_cluster && id != SetId::in_cluster_only) || !actual_.services)
-      return false;
-    const auto& [address, protocol, port] = std::get<ipset::IpPortElement>(element);
-    const netlink::VirtualServiceKey key{address, protocol, port};
-    if (!actual_.services->contains(key)) return false;
-    const auto goal = in_cluster_way_of(desired_, key);
+  bool waits_for_goal(SetKey set, const Element& element) const {
+    const auto from = way_from(set, element);
+    if (!from || !actual_.services || !actual_.services->contains(*from)) return false;
+    const auto goal = in_cluster_way_of(desired_, *from);
     return goal && !actual_.services->contains(*goal);
   }
 

@@ -75,6 +75,7 @@ void FamilyPlanner::set_node(const NodeInfo& node) {
   node_.zone = node.zone;
   node_.ip = node.ips.at(node_.family);
   node_.other_links = other_link_addresses(node, node_.family);
+  node_.in_cluster = in_cluster_range(node_.family, node, options_);
   refresh_node_addresses();
   plan_all_ = plan_all_ || node_ != before;
   auto detector = detector_of(node_.family, node, options_);
@@ -373,7 +374,7 @@ std::vector<PortReport> FamilyPlanner::report_of(const api::NamespacedName& serv
   const auto slices = cluster.slices.find(service);
   return report_service(ports_of(service, cluster),
                         slices == cluster.slices.end() ? nullptr : &slices->second, claims_, node_,
-                        options_);
+                        state_.rules.at(node_.family), options_);
 }
 
 void FamilyPlanner::add_vips_of(const api::NamespacedName& service, Scope& scope) const {

@@ -44,6 +44,7 @@ class Renderer {
     if (vip.drops_outside) add(SetId::in_cluster_only, element);
     switch (vip.facet) {
       case Facet::cluster_ip:
+      case Facet::in_cluster:
         return add(SetId::cluster_ip, element);
       case Facet::external_ip:
         return add(kept ? SetId::external_ip_local : SetId::external_ip, element);

@@ -47,6 +47,8 @@ struct PlannerOptions {
   bool drain_deleted_services = false;  // their TCP connections may finish
   bool bind_by_routes = false;          // VIPs are bound by local routes instead of addresses
   ipset::PacketFilter packet_filter = ipset::PacketFilter::iptables;
+  // One of a family at most: of in_cluster_address.h.
+  std::vector<netlink::IpPrefix> in_cluster_ranges;
   Differences differences;
 };
 

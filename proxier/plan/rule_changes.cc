@@ -70,7 +70,13 @@ void RuleChanges::keep_entries(Family family, bool of_leftovers,
       continue;
     auto& all = parameters.in_cluster;
     const auto same = all.lower_bound({address, protocol, port, netlink::IpAddress::any(family)});
-    if (same == all.end() || !ipset::same_key(*same, entry)) all.insert(entry);
+    if (same == all.end() || !ipset::same_key(*same, entry)) {
+      all.insert(entry);
+    } else if (!of_leftovers && actual_.services &&
+               !actual_.services->contains({same->to, same->protocol, same->to_port})) {
+      all.erase(same);  // until where it leads is there
+      all.insert(entry);
+    }
   }
 }
 

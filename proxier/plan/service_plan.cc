@@ -58,6 +58,8 @@ void visit_facets(const ServicePort& port, std::size_t index, const FamilyNode& 
   for (const auto& ip : port.load_balancer_ips) facet(Facet::load_balancer, ip, port.port);
   if (port.node_port != 0)
     for (const auto& ip : node.node_addresses) facet(Facet::node_port, ip, port.node_port);
+  if (const auto ip = in_cluster_address(port, node.in_cluster))
+    facet(Facet::in_cluster, *ip, port.port);
 }
 
 // A real server of weight 0 keeps its entries in the table of mh and sh; without the fallback flag,
@@ -101,12 +103,12 @@ class PortPlanner {
     if (!differences_.lean_loop_back)
       for (const auto& endpoint : endpoints) add_hairpin(endpoint);
     const auto choice = choose_endpoints(port_, endpoints);
-    const bool in_cluster = reaches_in_cluster(port_, index, claims, node_, options_);
+    const auto in_cluster = in_cluster_goal(port_, index, claims, node_, options_);
     visit_facets(
         port_, index, node_,
         [&](const Claim& claim) {
           if (!claims.holds(port_.name.service, claim)) return;
-          plan_virtual_service(claim, choice, in_cluster);
+          plan_virtual_service(claim, choice, in_cluster.has_value());
           traffic_.vips.push_back(traffic_of(claim, choice, in_cluster));
         },
         kIgnoreRefused);
@@ -168,9 +170,11 @@ class PortPlanner {
     plan_.services.insert_or_assign(claim.key, std::move(planned));
   }
 
-  VipTraffic traffic_of(const Claim& claim, const EndpointChoice& choice, bool in_cluster) const {
+  VipTraffic traffic_of(const Claim& claim, const EndpointChoice& choice,
+                        const std::optional<Claim>& in_cluster) const {
     VipTraffic traffic{.key = claim.key, .facet = claim.facet};
-    if (claim.facet == Facet::cluster_ip)
+    const bool from_inside = claim.facet == Facet::cluster_ip || claim.facet == Facet::in_cluster;
+    if (from_inside)
       traffic.source = ClientSource::masqueraded_unless_by_pod;
     else if (!port_.external_policy_local)
       traffic.source = ClientSource::masqueraded;
@@ -179,8 +183,8 @@ class PortPlanner {
       traffic.ranges_hold_node = std::ranges::any_of(
           port_.source_ranges, [&](const auto& range) { return range.contains(node_.ip); });
     }
-    if (claim.facet != Facet::cluster_ip && in_cluster) {
-      traffic.in_cluster = {port_.cluster_ip, port_.port};
+    if (!from_inside && in_cluster) {
+      traffic.in_cluster = {in_cluster->key.address, in_cluster->key.port};
       traffic.drops_outside = choice.local.empty() && choice.any;
     }
     return traffic;
@@ -314,10 +318,11 @@ ServiceSettings settings_for(const api::Service& service, const FamilyNode& node
 
 namespace {
 
-// Whether in-cluster clients shall reach the external addresses of the port by its cluster IP.
-bool asks_for_in_cluster(const ServicePort& port, const PlannerOptions& options) {
+// Whether in-cluster clients shall reach the external addresses of the port by another one.
+bool asks_for_in_cluster(const ServicePort& port, const FamilyNode& node,
+                         const PlannerOptions& options) {
   return options.differences.in_cluster_clients && port.external_policy_local &&
-         !port.internal_policy_local;
+         (!port.internal_policy_local || in_cluster_address(port, node.in_cluster));
 }
 
 // Each takes a rule, which every commit of the table writes again.
@@ -346,7 +351,8 @@ void add_in_cluster_limits(const Ports& ports, const FamilyNode& node,
   bool beyond = false;
   bool asks = false;
   for (std::size_t i = 0; i < ports.size(); ++i) {
-    if (!asks_for_in_cluster(ports[i], options) || rules_of_port(ports[i], node) == 0) continue;
+    if (!asks_for_in_cluster(ports[i], node, options) || rules_of_port(ports[i], node) == 0)
+      continue;
     asks = true;
     lacks = lacks || node.untranslated.contains(ports[i].name.protocol);
     beyond = beyond || is_beyond_rules(ports[i], i, node);
@@ -371,17 +377,19 @@ void add_in_cluster_limits(const Ports& ports, const FamilyNode& node,
 
 }  // namespace
 
-bool reaches_in_cluster(const ServicePort& port, std::size_t index, const Claims& claims,
-                        const FamilyNode& node, const PlannerOptions& options) {
-  if (!asks_for_in_cluster(port, options)) return false;
+std::optional<Claim> in_cluster_goal(const ServicePort& port, std::size_t index,
+                                     const Claims& claims, const FamilyNode& node,
+                                     const PlannerOptions& options) {
+  if (!asks_for_in_cluster(port, node, options)) return std::nullopt;
   if (options.packet_filter == ipset::PacketFilter::iptables &&
       (node.untranslated.contains(port.name.protocol) || is_beyond_rules(port, index, node) ||
        node.beyond_share.contains(port.name.service)))
-    return false;
-  const Claim cluster_ip{{port.cluster_ip, port.name.protocol, port.port},
-                         Facet::cluster_ip,
-                         static_cast<std::uint16_t>(index)};
-  return claims.holds(port.name.service, cluster_ip);
+    return std::nullopt;
+  const auto own = in_cluster_address(port, node.in_cluster);
+  const Claim goal{{own.value_or(port.cluster_ip), port.name.protocol, port.port},
+                   own ? Facet::in_cluster : Facet::cluster_ip,
+                   static_cast<std::uint16_t>(index)};
+  return claims.holds(port.name.service, goal) ? std::optional(goal) : std::nullopt;
 }
 
 std::size_t in_cluster_rules_of(const Ports& ports, const FamilyNode& node,
@@ -389,7 +397,7 @@ std::size_t in_cluster_rules_of(const Ports& ports, const FamilyNode& node,
   std::size_t rules = 0;
   if (options.packet_filter != ipset::PacketFilter::iptables) return rules;
   for (std::size_t i = 0; i < ports.size(); ++i)
-    if (asks_for_in_cluster(ports[i], options) &&
+    if (asks_for_in_cluster(ports[i], node, options) &&
         !node.untranslated.contains(ports[i].name.protocol) && !is_beyond_rules(ports[i], i, node))
       rules += rules_of_port(ports[i], node);
   return rules;
@@ -397,6 +405,7 @@ std::size_t in_cluster_rules_of(const Ports& ports, const FamilyNode& node,
 
 FacetPolicy policy_of(const ServicePort& port, Facet facet, bool in_cluster,
                       const PlannerOptions& options) {
+  if (facet == Facet::in_cluster) return {};
   if (facet == Facet::cluster_ip)
     return {.local_only = port.internal_policy_local,
             .strict = options.differences.strict_internal_traffic_policy};
@@ -414,6 +423,11 @@ SortedVector<IpAddress> addresses_of(const Ports& ports, const FamilyNode& node)
         if (!node.other_links.contains(ip) && !node.foreign.addresses.contains(ip))
           result.push_back(ip);
   }
+  // Of a Service with node ports alone each port has one, or none has.
+  for (const auto& one : ports)
+    if (const auto own = in_cluster_address(one, node.in_cluster);
+        own && !node.foreign.addresses.contains(*own))
+      result.push_back(*own);
   return SortedVector(std::move(result));
 }
 
@@ -458,6 +472,8 @@ ServicePlan plan_service(const Ports& ports, const model::SlicesByName* slices,
       (slices && model::count_endpoints(*slices, node.family) > model::kMostOfOneService))
     plan.not_granted.push_back(excess_of(service));
   if (auto problem = loopback_of(service, node, options))
+    plan.not_granted.push_back(*std::move(problem));
+  if (auto problem = in_cluster_problem(ports, node.in_cluster))
     plan.not_granted.push_back(*std::move(problem));
   add_in_cluster_limits(ports, node, options, plan.not_granted);
   if (const auto refused = refused_claims_of(ports, node); !refused.empty()) {

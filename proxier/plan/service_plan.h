@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "proxier/model/cluster_state.h"
 #include "proxier/model/service_port.h"
 #include "proxier/plan/claims.h"
+#include "proxier/plan/in_cluster_address.h"
 #include "proxier/plan/iptables_filter.h"
 #include "proxier/plan/ownership.h"
 #include "proxier/plan/planner.h"
@@ -29,6 +31,7 @@ struct FamilyNode {
   std::set<netlink::IpAddress> node_addresses;  // addresses that carry node ports
   bool node_ports_name_address = false;         // the set of node ports has their addresses
   Foreign foreign;                              // what foreign virtual services have
+  InClusterRange in_cluster;
   std::set<std::string, std::less<>> absent_schedulers;  // that this kernel does not have
   // With iptables: protocols of which no packet can be sent on to a cluster IP.
   std::set<netlink::Protocol> untranslated;
@@ -61,7 +64,7 @@ struct FacetPolicy {
   bool local_only = false;
   bool strict = false;
 };
-// `in_cluster`: reaches_in_cluster() of the port.
+// `in_cluster`: in_cluster_goal() of the port has a value.
 FacetPolicy policy_of(const model::ServicePort& port, Facet facet, bool in_cluster,
                       const PlannerOptions& options);
 
@@ -73,10 +76,12 @@ inline constexpr std::size_t kMostTablesOfOneService = 1024;
 // clients may reach so.
 inline constexpr std::size_t kMostRulesOfOneService = 1024;
 
-// Whether this node and its pods reach the external addresses of the port, the one at this index of
-// spec.ports, by way of its cluster IP, which its Service holds.
-bool reaches_in_cluster(const model::ServicePort& port, std::size_t index, const Claims& claims,
-                        const FamilyNode& node, const PlannerOptions& options);
+// The claim of its Service by way of which this node and its pods reach the external addresses of
+// the port, the one at this index of spec.ports: of its cluster IP, or of the address for clients
+// within the cluster.
+std::optional<Claim> in_cluster_goal(const model::ServicePort& port, std::size_t index,
+                                     const Claims& claims, const FamilyNode& node,
+                                     const PlannerOptions& options);
 // The number of rules that the Service asks for to that end.
 std::size_t in_cluster_rules_of(const std::vector<model::ServicePort>& ports,
                                 const FamilyNode& node, const PlannerOptions& options);

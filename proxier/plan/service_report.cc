@@ -9,7 +9,8 @@ TrafficReport traffic_of(const model::ServicePort& port, Facet facet,
                          const PlannerOptions& options) {
   const auto [local_only, strict] = policy_of(port, facet, in_cluster, options);
   const auto choice = choose_endpoints(port, endpoints);
-  const bool outside_only = facet != Facet::cluster_ip && local_only && strict;
+  const bool outside_only =
+      facet != Facet::cluster_ip && facet != Facet::in_cluster && local_only && strict;
   TrafficReport report{.local_only = local_only,
                        .by_local = choice.by_local(local_only, strict),
                        .outside_only = outside_only,
@@ -25,7 +26,8 @@ TrafficReport traffic_of(const model::ServicePort& port, Facet facet,
 
 std::vector<PortReport> report_service(const std::vector<model::ServicePort>& ports,
                                        const model::SlicesByName* slices, const Claims& claims,
-                                       const FamilyNode& node, const PlannerOptions& options) {
+                                       const FamilyNode& node, const ipset::RuleParameters& rules,
+                                       const PlannerOptions& options) {
   std::vector<PortReport> reports;
   if (ports.empty()) return reports;
   const auto& service = ports.front().name.service;
@@ -38,12 +40,16 @@ std::vector<PortReport> report_service(const std::vector<model::ServicePort>& po
   for (std::size_t i = 0; i < ports.size(); ++i) {
     const auto& port = ports[i];
     const auto& own = endpoints[port.name];
-    const bool in_cluster = reaches_in_cluster(port, i, claims, node, options);
+    const auto goal = in_cluster_goal(port, i, claims, node, options);
+    const bool in_cluster = goal.has_value();
     auto& report = reports.emplace_back();
     report.port = port;
     report.internal = traffic_of(port, Facet::cluster_ip, own, in_cluster, options);
     if (port.externally_accessible)
       report.external = traffic_of(port, Facet::node_port, own, in_cluster, options);
+    if (goal && goal->facet == Facet::in_cluster)
+      report.in_cluster = traffic_of(port, goal->facet, own, in_cluster, options);
+    report.reach = client_reach(port, choose_endpoints(port, own), goal, rules, options);
   }
   for (const auto& claim : claims_of(ports, node)) {
     const auto* holder = claims.owner_of(claim.key);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "proxier/plan/client_reach.h"
 #include "proxier/plan/service_plan.h"
 #include "proxier/plan/topology.h"
 
@@ -27,7 +28,8 @@ struct EndpointReport {
 struct TrafficReport {
   bool local_only = false;  // the traffic policy is Local
   bool by_local = false;    // the policy is applied: it is strict, or this node has an endpoint
-  // Of clients outside the cluster: this node and its pods are sent to the cluster IP.
+  // Of clients outside the cluster: this node and its pods are sent to the cluster IP, or to the
+  // address for them.
   bool outside_only = false;
   bool drops = false;  // their packets are dropped: all endpoints are on other nodes
   std::vector<EndpointReport> endpoints;
@@ -38,10 +40,14 @@ struct PortReport {
   std::vector<FacetReport> facets;
   TrafficReport internal;                 // to the cluster IP
   std::optional<TrafficReport> external;  // to all other addresses, if the port may have any
+  // To the address for clients within the cluster, if there is one.
+  std::optional<TrafficReport> in_cluster;
+  std::vector<ClientReach> reach;
 };
 
 std::vector<PortReport> report_service(const std::vector<model::ServicePort>& ports,
                                        const model::SlicesByName* slices, const Claims& claims,
-                                       const FamilyNode& node, const PlannerOptions& options);
+                                       const FamilyNode& node, const ipset::RuleParameters& rules,
+                                       const PlannerOptions& options);
 
 }  // namespace ipvsproxier::plan

@@ -42,6 +42,8 @@ std::string_view kind_of(plan::Facet facet) {
       return "LoadBalancer";
     case plan::Facet::node_port:
       return "NodePort";
+    case plan::Facet::in_cluster:
+      return "InCluster";
   }
   return "";
 }

@@ -2,7 +2,6 @@
 // and which source address he sees. Every answer is also what `ipvsctl explain` said before.
 
 #include <array>
-#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -11,6 +10,7 @@
 #include <catch2/catch.hpp>
 
 #include "test/kernel/explain_prober.h"
+#include "test/kernel/one_service_bed.h"
 #include "test/kernel/traffic.h"
 
 namespace ipvsproxier::test {
@@ -30,9 +30,6 @@ constexpr std::array<const char*, kWheres.size()> kWhereNames = {"here and elsew
 
 enum class From : std::uint8_t { node, local_pod, remote_pod, outside };
 constexpr std::array kFroms = {From::node, From::local_pod, From::remote_pod, From::outside};
-
-enum class By : std::uint8_t { load_balancer, external_ip, node_port };
-constexpr std::array kBys = {By::load_balancer, By::external_ip, By::node_port};
 
 struct Cell {
   From from = From::node;
@@ -164,50 +161,6 @@ class LocalPolicyBed {
     return wanted;
   }
 
-  TrafficBed bed_;
-  Prober prober_;
-};
-
-// What the matrix does not have: one Service, asked by whoever is named.
-class OneServiceBed {
- public:
-  using Endpoints = std::function<std::vector<EndpointManifest>(const Cluster&)>;
-
-  explicit OneServiceBed(const Endpoints& endpoints, const std::string& spec = "")
-      : bed_({.local_pods = 3, .remote_pods = 2}), prober_(bed_.cluster) {
-    bed_.manifests.put({.name = "one",
-                        .type = "LoadBalancer",
-                        .cluster_ips = {"10.96.0.20", "fd00:96::20"},
-                        .ports = tcp_and_udp(30080),
-                        .endpoints = endpoints(bed_.cluster),
-                        .spec = "externalTrafficPolicy: Local, externalIPs: [192.0.2.20, "
-                                "\"2001:db8:2::20\"]" +
-                                spec,
-                        .ingress_ips = {"192.0.2.10", "2001:db8:2::10"}});
-    bed_.program({"--in-cluster-clients"});
-  }
-  const Cluster& cluster() const { return bed_.cluster; }
-
-  Outcome ask(const Host& from, By by, Family family, Protocol protocol = Protocol::tcp) {
-    const bool v4 = family == Family::ipv4;
-    Probe probe{.sender = {.host = &from, .on_node = &from == &cluster().node()},
-                .protocol = protocol,
-                .port = 80};
-    if (by == By::node_port) {
-      probe.destination = cluster().node().address(family);
-      probe.port = 30080;
-    } else {
-      const bool balancer = by == By::load_balancer;
-      probe.destination = ip(balancer ? (v4 ? "192.0.2.10" : "2001:db8:2::10")
-                                      : (v4 ? "192.0.2.20" : "2001:db8:2::20"));
-    }
-    return prober_.check(probe);
-  }
-  std::string kind(const Host& from, By by, Family family) {
-    return kind_of(ask(from, by, family));
-  }
-
- private:
   TrafficBed bed_;
   Prober prober_;
 };

@@ -1,6 +1,7 @@
 #include "test/support/stream.h"
 
 #include <poll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
@@ -128,6 +129,12 @@ Status Stream::exchange(int timeout_ms, std::size_t bytes) {
     sent += static_cast<std::size_t>(size);
   }
   return receive_exactly(block, timeout_ms);
+}
+
+void Stream::reset() && {
+  const linger at_once{.l_onoff = 1, .l_linger = 0};
+  static_cast<void>(::setsockopt(fd_.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once));
+  fd_.reset();
 }
 
 Status Stream::receive_exactly(const std::string& expected, int timeout_ms) {

@@ -63,6 +63,8 @@ class Stream {
   // of a reset, `io` without one if the server closed it, `malformed` for other bytes, `timeout`.
   netlink::Status exchange(int timeout_ms = 5000, std::size_t bytes = 4000);
 
+  void reset() &&;  // ends it at once, for both
+
  private:
   Stream(netlink::UniqueFd fd, std::string where) : fd_(std::move(fd)), where_(std::move(where)) {}
   netlink::Status receive_greeting(int timeout_ms);

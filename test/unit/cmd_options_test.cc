@@ -117,6 +117,23 @@ TEST_CASE("each difference from kube-proxy has its flag") {
   CHECK(once_with({"--in-cluster-clients"}).differences.in_cluster_clients);
 }
 
+TEST_CASE("ranges for clients within the cluster are one of a family, with room") {
+  const auto ranges = [](const std::string& text) {
+    std::string joined;
+    const auto options = once_with({"--in-cluster-ranges=" + text});
+    for (const auto& range : planner_options(options, {}).in_cluster_ranges)
+      joined += range.to_string() + " ";
+    return joined;
+  };
+  CHECK(planner_options(once_with({}), {}).in_cluster_ranges.size() == 2);
+  CHECK(ranges("fd00:1::/64,198.18.0.0/15") == "198.18.0.0/15 fd00:1::/64 ");
+  CHECK(ranges("198.18.0.0/15") == "198.18.0.0/15 ");
+  CHECK(ranges("").empty());
+  for (const auto* wrong : {"198.18.0.0/15,240.0.0.0/4", "198.18.0.0", "10.0.0.0/25", "127.0.0.0/8",
+                            "0.0.0.0/4", "fd00::/121", "x"})
+    CHECK(exit_of({std::string("--in-cluster-ranges=") + wrong}).status == 1);
+}
+
 TEST_CASE("IPv6 forwarding and draining Services are asked for, estimators are not stopped") {
   CHECK_FALSE(once_with({}).ipv6_forwarding);
   CHECK(once_with({"--ipv6-forwarding"}).ipv6_forwarding);

@@ -111,21 +111,59 @@ TEST_CASE("who reaches what is told where policy Local is for clients outside") 
   auto options = test::options_v4();
   options.packet_filter = ipset::PacketFilter::nftables;
   options.differences.in_cluster_clients = true;
+  options.cluster_cidrs = {test::prefix("10.244.0.0/16")};
   const auto text_with = [&](const model::ClusterState& cluster) {
     return page_text(page_of(cluster, options));
   };
   auto page = text_with(balanced());
   INFO(page);
-  const std::string who =
-      "  From outside; this node and its pods reach the endpoints of internal traffic\n";
-  CHECK(page.find("  Endpoints of external traffic\n" + who) != std::string::npos);
+  const auto has = [&](const std::string& line) { return page.find(line) != std::string::npos; };
+  CHECK(
+      has("  Who is served within the source ranges, and which source the pod sees\n"
+          "    a client outside       at external addresses  served, 1 here and 0 elsewhere, which "
+          "see the client\n"
+          "    this node              at external addresses  served, 1 here and 1 elsewhere, which "
+          "see an address of this node\n"
+          "    a pod of this node     at external addresses  served, 1 here and 1 elsewhere, which "
+          "see the client\n"));
   auto web = balanced().services.begin()->second;
   page = text_with(test::cluster_of({web, test::slice_of(web, 8080, {test::e2()})}));
   CHECK(page.find("  Endpoints of external traffic (from outside it is dropped: none is on this "
-                  "node)\n" +
-                  who) != std::string::npos);
-  page = page_text(page_of(balanced()));
-  CHECK(page.find("From outside") == std::string::npos);
+                  "node)\n") != std::string::npos);
+  CHECK(has("    a client outside       at external addresses  dropped\n"));
+  // Where nothing tells pods they are clients as any.
+  options.cluster_cidrs.clear();
+  page = text_with(balanced());
+  CHECK(has("    a pod of this node     at external addresses  served, 1 here and 0 elsewhere"));
+}
+
+TEST_CASE("who reaches what is told of kube-proxy's way, too") {
+  const auto web = balanced().services.begin()->second;
+  const auto page =
+      page_text(page_of(test::cluster_of({web, test::slice_of(web, 8080, {test::e2()})})));
+  INFO(page);
+  const auto has = [&](const std::string& line) { return page.find(line) != std::string::npos; };
+  const std::string seen = ", 0 here and 1 elsewhere, which see ";
+  CHECK(has("    a client outside       at external addresses  no answer comes back" + seen));
+  CHECK(has("    this node              at external addresses  no answer comes back" + seen));
+  CHECK(has("    a pod of this node     at external addresses  served" + seen + "the client\n"));
+}
+
+TEST_CASE("an address for clients within the cluster is told with its endpoints") {
+  auto options = test::options_v4();
+  options.differences.in_cluster_clients = true;
+  options.in_cluster_ranges = {test::prefix("240.0.0.0/4")};
+  auto web = balanced().services.begin()->second;
+  web.internal_policy_local = true;
+  const auto page = page_text(page_of(
+      test::cluster_of({web, test::slice_of(web, 8080, {test::e1(), test::e2()})}), options));
+  INFO(page);
+  const auto has = [&](const std::string& line) { return page.find(line) != std::string::npos; };
+  CHECK(has("  250.96.0.9:80                                  for clients within the cluster\n"));
+  CHECK(
+      has("  Endpoints of clients within the cluster\n"
+          "  + 10.244.0.3:8080                              used, on this node\n"
+          "  + 10.244.1.4:8080                              used\n"));
 }
 
 TEST_CASE("the page of a Service tells its spec, its endpoints and what came of them") {
@@ -165,48 +203,56 @@ TEST_CASE("the page of a Service tells its spec, its endpoints and what came of 
   decisions.last_change = {.when = "2026-01-01T00:00:00Z", .took_ms = 2.5};
   const std::string page = page_text(whole);
   INFO(page);
-  CHECK(page ==
-        "Service                 default/web\n"
-        "Type                    LoadBalancer\n"
-        "Cluster IPs             10.96.0.9\n"
-        "Load balancers          198.51.100.7\n"
-        "Source ranges           203.0.113.0/24\n"
-        "Internal policy         Cluster\n"
-        "External policy         Local\n"
-        "Session affinity        client IP, 600 s\n"
-        "\n"
-        "Port 80/TCP, IPv4\n"
-        "  10.96.0.9:80                                   cluster IP\n"
-        "  198.51.100.7:80                                load balancer\n"
-        "  Endpoints of internal traffic\n"
-        "  + 10.244.0.3:8080                              used, on this node\n"
-        "  + 10.244.1.4:8080                              used\n"
-        "  - 10.244.1.5:8080                              not ready\n"
-        "  Endpoints of external traffic\n"
-        "  + 10.244.0.3:8080                              used, on this node\n"
-        "  - 10.244.1.4:8080                              not on this node (traffic policy Local)\n"
-        "  - 10.244.1.5:8080                              not on this node (traffic policy Local)\n"
-        "\n"
-        "Virtual service 10.96.0.9:80/TCP, cluster IP, rr\n"
-        "  7 connections so far; now 1/s, 2 and 3 B/s in and out\n"
-        "  -> 10.244.0.3:8080                             weight 1, 4 active, 5 inactive  pod web-1"
-        "  node n1\n"
-        "\n"
-        "Virtual service 198.51.100.7:80/TCP: NOT IN THE KERNEL\n"
-        "\n"
-        "The kernel refuses\n"
-        "  Service default/web: add real server 239.1.1.1:8080\n"
-        "\n"
-        "Draining (weight 0, until its connections are gone)\n"
-        "  10.96.0.9:80/TCP -> 10.244.0.9:8080  for 5.2 s, 4 min 54 s left\n"
-        "\n"
-        "Set KUBE-CLUSTER-IP\n"
-        "  10.96.0.9,tcp:80  NOT IN THE KERNEL\n"
-        "  asked by IPv4 nat KUBE-SERVICES: -j ACCEPT\n"
-        "\n"
-        "Last change  2026-01-01T00:00:00Z, programmed in 2.5 ms\n"
-        "\n"
-        "Not known: what the moon does.\n");
+  CHECK(
+      page ==
+      "Service                 default/web\n"
+      "Type                    LoadBalancer\n"
+      "Cluster IPs             10.96.0.9\n"
+      "Load balancers          198.51.100.7\n"
+      "Source ranges           203.0.113.0/24\n"
+      "Internal policy         Cluster\n"
+      "External policy         Local\n"
+      "Session affinity        client IP, 600 s\n"
+      "\n"
+      "Port 80/TCP, IPv4\n"
+      "  10.96.0.9:80                                   cluster IP\n"
+      "  198.51.100.7:80                                load balancer\n"
+      "  Endpoints of internal traffic\n"
+      "  + 10.244.0.3:8080                              used, on this node\n"
+      "  + 10.244.1.4:8080                              used\n"
+      "  - 10.244.1.5:8080                              not ready\n"
+      "  Endpoints of external traffic\n"
+      "  + 10.244.0.3:8080                              used, on this node\n"
+      "  - 10.244.1.4:8080                              not on this node (traffic policy Local)\n"
+      "  - 10.244.1.5:8080                              not on this node (traffic policy Local)\n"
+      "  Who is served within the source ranges, and which source the pod sees\n"
+      "    a client outside       at external addresses  served, 1 here and 0 elsewhere, which see "
+      "the client\n"
+      "    this node              at external addresses  served, 1 here and 0 elsewhere, which see "
+      "an address of this node\n"
+      "    a pod of this node     at external addresses  served, 1 here and 0 elsewhere, which see "
+      "the client\n"
+      "\n"
+      "Virtual service 10.96.0.9:80/TCP, cluster IP, rr\n"
+      "  7 connections so far; now 1/s, 2 and 3 B/s in and out\n"
+      "  -> 10.244.0.3:8080                             weight 1, 4 active, 5 inactive  pod web-1"
+      "  node n1\n"
+      "\n"
+      "Virtual service 198.51.100.7:80/TCP: NOT IN THE KERNEL\n"
+      "\n"
+      "The kernel refuses\n"
+      "  Service default/web: add real server 239.1.1.1:8080\n"
+      "\n"
+      "Draining (weight 0, until its connections are gone)\n"
+      "  10.96.0.9:80/TCP -> 10.244.0.9:8080  for 5.2 s, 4 min 54 s left\n"
+      "\n"
+      "Set KUBE-CLUSTER-IP\n"
+      "  10.96.0.9,tcp:80  NOT IN THE KERNEL\n"
+      "  asked by IPv4 nat KUBE-SERVICES: -j ACCEPT\n"
+      "\n"
+      "Last change  2026-01-01T00:00:00Z, programmed in 2.5 ms\n"
+      "\n"
+      "Not known: what the moon does.\n");
 }
 
 TEST_CASE("the page of a Service says of weights why they are so") {

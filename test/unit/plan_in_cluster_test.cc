@@ -67,7 +67,7 @@ TEST_CASE("policy Local: in-cluster clients go to the cluster IP, others to endp
   CHECK(sorted(elements_in(none, "in_cluster")) == destinations);
 }
 
-TEST_CASE("policy Local: nothing of it where the internal policy is Local too") {
+TEST_CASE("policy Local: without a range nothing of it where the internal policy is Local too") {
   auto service = test::local_load_balancer();
   const auto options = in_cluster_options();
   service.internal_policy_local = true;

@@ -18,6 +18,8 @@ PlannerOptions random_options(test::RandomCluster& random, ipset::PacketFilter f
   auto options = random.options();
   options.packet_filter = filter;
   options.differences.in_cluster_clients = true;
+  options.in_cluster_ranges = {*netlink::IpPrefix::parse("240.0.0.0/4"),
+                               *netlink::IpPrefix::parse("fd69:7076:7300::/64")};
   return options;
 }
 

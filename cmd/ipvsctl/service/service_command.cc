@@ -219,6 +219,7 @@ Result<std::optional<NodePage>> whole_page(ControlClient& daemon,
   for (auto& port : page.facts.decisions->ports) {
     name_endpoints(port, *page.names, port.internal);
     if (port.external) name_endpoints(port, *page.names, *port.external);
+    if (port.in_cluster) name_endpoints(port, *page.names, *port.in_cluster);
   }
   add_virtuals(page);
   check_elements(page);

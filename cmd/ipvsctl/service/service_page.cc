@@ -100,6 +100,22 @@ class PageText {
     const bool differ = port.external && *port.external != port.internal;
     add_endpoints(port.internal, differ ? "Endpoints of internal traffic" : "Endpoints");
     if (differ) add_endpoints(*port.external, "Endpoints of external traffic");
+    if (port.in_cluster) add_endpoints(*port.in_cluster, "Endpoints of clients within the cluster");
+    add_reach(port.reach);
+  }
+
+  void add_reach(const std::vector<inspect::PageReach>& reach) {
+    if (!reach.empty())
+      text_ += "  Who is served within the source ranges, and which source the pod sees\n";
+    for (const auto& one : reach) {
+      text_ += fmt::format("    {:<22} {:<22} {}", visible(one.client),
+                           one.at_node_port ? "at the node port" : "at external addresses",
+                           visible(one.outcome));
+      if (one.here + one.elsewhere != 0)
+        text_ += fmt::format(", {} here and {} elsewhere, which see {}", one.here, one.elsewhere,
+                             one.keeps_source ? "the client" : "an address of this node");
+      text_ += '\n';
+    }
   }
 
   void add_endpoints(const inspect::PageTraffic& traffic, const char* title) {
@@ -108,8 +124,6 @@ class PageText {
         fmt::format("  {}{}{}{}\n", title, traffic.endpoints.empty() ? ": none" : "",
                     wide ? " (policy Local, but none is on this node: Cluster)" : "",
                     traffic.drops ? " (from outside it is dropped: none is on this node)" : "");
-    if (traffic.outside_only)
-      text_ += "  From outside; this node and its pods reach the endpoints of internal traffic\n";
     for (const auto& endpoint : traffic.endpoints) {
       text_ += fmt::format("  {} {:<44} {}{}", endpoint.gets ? '+' : '-',
                            netlink::to_string(endpoint.address, endpoint.port),
@@ -170,6 +184,14 @@ class PageText {
     return endpoint->weight_why.empty() ? "" : fmt::format(" ({})", visible(endpoint->weight_why));
   }
 
+  static const inspect::PageTraffic& traffic_to(const inspect::PagePort& port,
+                                                std::string_view facet) {
+    if (facet == plan::to_string(plan::Facet::in_cluster) && port.in_cluster)
+      return *port.in_cluster;
+    const bool inside = facet == plan::to_string(plan::Facet::cluster_ip);
+    return inside || !port.external ? port.internal : *port.external;
+  }
+
   const inspect::PageEndpoint* endpoint_of(const netlink::VirtualServiceKey& service,
                                            const netlink::RealServerKey& server) const {
     for (const auto& port : facts_.decisions->ports)
@@ -177,8 +199,7 @@ class PageText {
         if (port.protocol != service.protocol || facet.address != service.address ||
             facet.port != service.port)
           continue;
-        const bool inside = facet.facet == plan::to_string(plan::Facet::cluster_ip);
-        const auto& traffic = inside || !port.external ? port.internal : *port.external;
+        const auto& traffic = traffic_to(port, facet.facet);
         for (const auto& endpoint : traffic.endpoints)
           if (endpoint.address == server.address && endpoint.port == server.port) return &endpoint;
       }

@@ -1,0 +1,48 @@
+#pragma once
+
+// Who is served at the external addresses and node ports of a port of external policy Local, by
+// which endpoints, and which source these see: what plan and rules come to, for display. Source
+// ranges come before it. Pure; any thread.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "proxier/plan/service_plan.h"
+#include "proxier/plan/topology.h"
+
+namespace ipvsproxier::plan {
+
+enum class Client : std::uint8_t { outside, node, pod, far_pod };
+std::string_view to_string(Client client);  // "a pod of this node"
+
+enum class ReachOutcome : std::uint8_t {
+  served,
+  unanswered,  // an endpoint elsewhere answers, to whom the client does not know
+  dropped,     // so that the client tries again, while its balancer moves on
+  refused,
+};
+std::string_view to_string(ReachOutcome outcome);
+
+struct ClientReach {
+  Client client = Client::outside;
+  bool at_node_port = false;  // else at external IPs and load-balancer addresses
+  ReachOutcome outcome = ReachOutcome::refused;
+  std::size_t here = 0;  // endpoints that may serve it: on this node
+  std::size_t elsewhere = 0;
+  bool keeps_source = false;  // else the pod sees an address of this node
+
+  friend bool operator==(const ClientReach&, const ClientReach&) = default;
+};
+
+// Of each client at each kind of address that the port has; pods of other nodes are told at node
+// ports alone, as they ask for other addresses at their own node. None: the policy is Cluster.
+// `goal`: in_cluster_goal() of the port.
+std::vector<ClientReach> client_reach(const model::ServicePort& port, const EndpointChoice& choice,
+                                      const std::optional<Claim>& goal,
+                                      const ipset::RuleParameters& rules,
+                                      const PlannerOptions& options);
+
+}  // namespace ipvsproxier::plan
