@@ -87,13 +87,18 @@ class Change {
       if (daemon_->log().find(point) != std::string::npos) continue;
       daemon_->mark();
       daemon_->start();
-      INFO(point);
-      CHECK(daemon_->logs(point, kPatienceWithStart));
+      const bool said = daemon_->logs(point, kPatienceWithStart);
+      INFO(point << "\n" << daemon_->log());
+      CHECK(said);
       daemon_->kill();
     }
     daemon_->mark();
     daemon_->start();
-    CHECK(daemon_->logs("synced: ", kPatienceWithStart));
+    const bool synced = daemon_->logs("synced: ", kPatienceWithStart);
+    {
+      INFO(daemon_->log());
+      CHECK(synced);
+    }
     CHECK(eventually([&] { return left_in(cluster_.netns()) == left; }));
     INFO(daemon_->log());
     CHECK(left_in(cluster_.netns()) == left);
