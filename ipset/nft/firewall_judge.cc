@@ -4,11 +4,11 @@
 #include <array>
 #include <cstddef>
 #include <cstring>
-#include <string_view>
 #include <utility>
 #include <variant>
 
-#include "ipset/nft/firewall_advice.h"
+#include "ipset/nft/chain_walk.h"
+#include "ipset/nft/condition_judge.h"
 #include "ipset/nft/truth.h"
 #include "netlink/nftables/nftables_foreign.h"
 
@@ -20,7 +20,6 @@ using netlink::ByteView;
 using netlink::NftVerdict;
 using netlink::NftVerdictCode;
 
-constexpr std::size_t kMostDepth = 16;      // NFT_JUMP_STACK_SIZE
 constexpr std::size_t kElementsAStep = 16;  // that a lookup compares, at the cost of one more step
 
 // A byte of a register, if it is known.
@@ -140,36 +139,39 @@ Truth lies_between(const std::vector<Known>& value, const netlink::NftElement& e
   return all;
 }
 
-// Where a rule leads a packet.
-struct Lead {
-  NftVerdict verdict = {};
-  bool translates = false;  // to another destination; then the verdict is an accept
-};
-using Leads = std::vector<Lead>;
-
-const Lead kDropped{.verdict = {.code = NftVerdictCode::drop, .chain = {}}};
-const Lead kTranslated{.translates = true};
-
-// Whether the data of a target of iptables name it.
-bool is_target(const netlink::NftOtherExpression& one, std::string_view name) {
-  const std::string_view data(reinterpret_cast<const char*>(one.data.data()), one.data.size());
-  return data.find(std::string(name) + '\0') != data.npos;
+Action action_of(const netlink::NftVerdict& verdict) {
+  switch (verdict.code) {
+    case NftVerdictCode::accept:
+      return Verdict::accept;
+    case NftVerdictCode::drop:
+      return Verdict::drop;
+    case NftVerdictCode::give_back:
+      return Verdict::return_;
+    case NftVerdictCode::jump:
+      return JumpTarget{verdict.chain};
+    case NftVerdictCode::go_to:
+      return GotoAction{verdict.chain};
+    case NftVerdictCode::go_on:
+      break;
+  }
+  return NoAction{};
 }
 
-class Walker {
+// Of one rule.
+class StepJudge {
  public:
-  Walker(const FirewallTable& table, const FirewallPacket& packet, LookBudget& budget)
+  StepJudge(const FirewallTable& table, const FirewallPacket& packet, LookBudget& budget)
       : table_(table), packet_(packet), budget_(budget) {}
 
-  FirewallFate fate(const std::string& chain, bool policy_accepts) {
-    if (!walk(chain, 0)) note(policy_accepts);
-    if (!can_drop_) return FirewallFate::passes;
-    return can_accept_ || can_translate_ ? FirewallFate::may_drop : FirewallFate::drops;
-  }
-  FirewallTranslation translation(const std::string& chain) {
-    if (!walk(chain, 0)) note(true);
-    if (!can_translate_) return FirewallTranslation::none;
-    return can_accept_ || can_drop_ ? FirewallTranslation::possible : FirewallTranslation::certain;
+  RuleOutcome outcome(const std::vector<NftStep>& steps) && {
+    budget_.spend(steps.size());
+    outcome_.holds = Truth::yes;
+    for (const auto& step : steps) {
+      outcome_.holds =
+          std::min(outcome_.holds, std::visit([&](const auto& one) { return apply(one); }, step));
+      if (outcome_.holds == Truth::no) break;
+    }
+    return std::move(outcome_);
   }
 
  private:
@@ -177,83 +179,21 @@ class Walker {
     if (link_register_ == number) link_register_.reset();
     registers_.store(number, value);
   }
-
-  void note(bool accepts) { (accepts ? can_accept_ : can_drop_) = true; }
-
-  // What is not known may end either way.
-  bool give_up() {
-    can_accept_ = can_drop_ = can_translate_ = true;
-    return true;
+  // Any register may be another.
+  void forget() {
+    registers_ = {};
+    link_register_.reset();
+  }
+  void lead_to(Action action) {
+    if (!std::holds_alternative<NoAction>(action)) outcome_.leads.push_back(std::move(action));
   }
 
-  // False if the packet may come back from the chain.
-  bool walk(const std::string& chain, std::size_t depth) {
-    const auto* const rules = table_.rules(chain);
-    if (rules == nullptr || depth == kMostDepth) return give_up();
-    bool may_leave = false;
-    for (const auto& rule : *rules) {
-      if (!budget_.spend(1 + rule.expressions.size())) return give_up();
-      registers_ = {};
-      link_register_.reset();
-      const auto [match, leads] = judge(rule);
-      if (match == Truth::no) continue;
-      const bool certain = match == Truth::yes && leads.size() == 1;
-      for (const auto& lead : leads) {
-        const auto [ends, leaves] = follow(lead, depth);
-        if (!certain) {
-          may_leave = may_leave || leaves;
-        } else if (ends) {
-          return !may_leave;
-        } else if (leaves) {
-          return false;
-        }
-      }
+  Truth apply(const netlink::NftPayload& one) {
+    constexpr std::uint32_t kMostBytes = 256;
+    if (one.offset > kMostBytes || one.size > kRegisterBytes) {
+      forget();
+      return Truth::yes;
     }
-    return false;
-  }
-
-  struct Followed {
-    bool ends = false;    // nothing comes back to this chain, nor to one before it
-    bool leaves = false;  // the packet leaves this chain
-  };
-  Followed follow(const Lead& lead, std::size_t depth) {
-    const auto& verdict = lead.verdict;
-    switch (verdict.code) {
-      case NftVerdictCode::accept:
-      case NftVerdictCode::drop:
-        if (lead.translates) {
-          can_translate_ = true;
-          return {.ends = true};
-        }
-        note(verdict.code == NftVerdictCode::accept);
-        return {.ends = true};
-      case NftVerdictCode::give_back:
-        return {.leaves = true};
-      case NftVerdictCode::jump:
-        if (is_proxy_chain(verdict.chain)) return {};
-        return {.ends = walk(verdict.chain, depth + 1)};
-      case NftVerdictCode::go_to: {
-        const bool ends = walk(verdict.chain, depth + 1);
-        return {.ends = ends, .leaves = !ends};
-      }
-      default:
-        return {};
-    }
-  }
-
-  // Whether the rule's conditions hold, and where it leads: to one of these.
-  std::pair<Truth, Leads> judge(const FilterRule& rule) {
-    auto match = Truth::yes;
-    Leads leads;
-    for (const auto& expression : rule.expressions) {
-      const auto holds = std::visit([&](const auto& one) { return apply(one, leads); }, expression);
-      match = std::min(match, holds);
-      if (match == Truth::no) break;
-    }
-    return {match, std::move(leads)};
-  }
-
-  Truth apply(const netlink::NftPayload& one, Leads& /*leads*/) {
     auto header = one.header == netlink::NftHeader::network     ? network_header(packet_)
                   : one.header == netlink::NftHeader::transport ? transport_header(packet_)
                                                                 : std::vector<Known>();
@@ -262,7 +202,7 @@ class Walker {
     store(one.target, {begin, begin + static_cast<std::ptrdiff_t>(one.size)});
     return Truth::yes;
   }
-  Truth apply(const netlink::NftMeta& one, Leads& /*leads*/) {
+  Truth apply(const netlink::NftMeta& one) {
     constexpr std::uint32_t kInLink = 4;  // NFT_META_IIF
     constexpr std::uint32_t kOutLink = 5;
     constexpr std::uint32_t kInLinkName = 6;
@@ -289,7 +229,7 @@ class Walker {
       return known(packet_.first_destination->bytes());
     return std::vector<Known>(16);
   }
-  Truth apply(const netlink::NftCt& one, Leads& /*leads*/) {
+  Truth apply(const netlink::NftCt& one) {
     constexpr std::uint32_t kEstablished = 1 << 1;  // NF_CT_STATE_BIT()
     constexpr std::uint32_t kNew = 1 << 3;
     std::vector<Known> value(16);
@@ -302,7 +242,7 @@ class Walker {
     store(one.target, value);
     return Truth::yes;
   }
-  Truth apply(const netlink::NftBitwise& one, Leads& /*leads*/) {
+  Truth apply(const netlink::NftBitwise& one) {
     auto value = registers_.load(one.source, one.size);
     for (std::size_t i = 0; i < value.size() && i < one.mask.size() && i < one.flip.size(); ++i) {
       if (one.mask[i] == 0) value[i] = 0;
@@ -311,11 +251,13 @@ class Walker {
     store(one.target, value);
     return Truth::yes;
   }
-  Truth apply(const netlink::NftCompare& one, Leads& /*leads*/) {
+  Truth apply(const netlink::NftCompare& one) {
     using Op = netlink::NftCompare::Op;
     const auto value = registers_.load(one.source, one.data.size());
     if (one.op == Op::equal || one.op == Op::not_equal) {
-      const bool not_it = one.source == link_register_ && is_loopback(one.data);
+      const bool is_link = one.source == link_register_;
+      if (is_link && packet_.from_unnamed_link) return truth_of(one.op == Op::not_equal);
+      const bool not_it = is_link && is_loopback(one.data);
       const auto same = not_it ? Truth::no : equals(value, one.data);
       return one.op == Op::equal ? same : opposite(same);
     }
@@ -332,14 +274,14 @@ class Walker {
         return truth_of(*order >= 0);
     }
   }
-  Truth apply(const netlink::NftLookup& one, Leads& leads) {
+  Truth apply(const netlink::NftLookup& one) {
     const auto* const set = table_.set(one.set);
     if (one.target && *one.target != netlink::kNftVerdictRegister) {
       store(*one.target, std::vector<Known>(16));
       return Truth::maybe;
     }
     if (set == nullptr) {
-      if (one.target) give_up();
+      if (one.target) lead_to(UnknownAction{});
       return Truth::maybe;
     }
     budget_.spend(set->elements.size() / kElementsAStep);
@@ -347,18 +289,18 @@ class Walker {
     for (const auto& [truth, element] : matches_in(*set, one.source)) {
       found = std::max(found, truth);
       const auto* verdict = element->data ? std::get_if<NftVerdict>(&*element->data) : nullptr;
-      if (one.target && verdict != nullptr) leads.push_back({.verdict = *verdict});
+      if (one.target && verdict != nullptr) lead_to(action_of(*verdict));
     }
     return one.inverted ? opposite(found) : found;
   }
-  Truth apply(const netlink::NftImmediate& one, Leads& leads) {
+  Truth apply(const netlink::NftImmediate& one) {
     if (const auto* verdict = std::get_if<NftVerdict>(&one.data))
-      leads.push_back({.verdict = *verdict});
+      lead_to(action_of(*verdict));
     else
       store(one.target, known(std::get<netlink::Bytes>(one.data)));
     return Truth::yes;
   }
-  Truth apply(const netlink::NftFib& one, Leads& /*leads*/) {
+  Truth apply(const netlink::NftFib& one) {
     constexpr std::uint32_t kLocal = 2;  // RTN_LOCAL
     const bool of_destination =
         one.result == netlink::NftFib::kAddressType && one.flags == netlink::NftFib::kDestination;
@@ -366,35 +308,54 @@ class Walker {
           of_destination && packet_.to_here ? number_of(kLocal) : std::vector<Known>(16));
     return Truth::yes;
   }
-  static Truth apply(const netlink::NftReject& /*one*/, Leads& leads) {
-    leads.push_back(kDropped);
-    return Truth::yes;
+  Truth apply(const netlink::NftRange& one) {
+    const auto value = registers_.load(one.source, one.from.size());
+    const auto low = order_of(value, one.from);
+    const auto high = order_of(value, one.to);
+    if ((low && *low < 0) || (high && *high > 0)) return truth_of(one.outside);
+    return low && high ? truth_of(!one.outside) : Truth::maybe;
   }
-  static Truth apply(const netlink::NftNat& one, Leads& leads) {
-    if (one.destination) leads.push_back(kTranslated);
-    return Truth::yes;
-  }
-  static Truth apply(const netlink::NftRedirect& /*one*/, Leads& leads) {
-    leads.push_back(kTranslated);
-    return Truth::yes;
-  }
-  // The targets of iptables that reject and translate say so by their names.
-  Truth apply(const netlink::NftOtherExpression& one, Leads& leads) {
-    constexpr auto kHarmless =
-        std::to_array<std::string_view>({"log", "notrack", "dynset", "last", "objref", "tproxy"});
-    if (one.name == "target") {
-      if (is_target(one, "REJECT")) leads.push_back(kDropped);
-      if (is_target(one, "DNAT") || is_target(one, "REDIRECT")) leads.push_back(kTranslated);
-      return Truth::yes;
+  Truth apply(const netlink::NftByteOrder& one) {
+    auto value = registers_.load(one.source, std::min<std::size_t>(one.size, kRegisterBytes));
+    if (one.unit == 0) return Truth::yes;
+    for (std::size_t at = 0; at + one.unit <= value.size(); at += one.unit) {
+      const auto begin = value.begin() + static_cast<std::ptrdiff_t>(at);
+      std::reverse(begin, begin + static_cast<std::ptrdiff_t>(one.unit));
     }
-    if (std::ranges::find(kHarmless, one.name) != kHarmless.end()) return Truth::yes;
-    // It may have written any of them.
-    registers_ = {};
-    link_register_.reset();
+    store(one.target, value);
+    return Truth::yes;
+  }
+  Truth apply(const netlink::NftReject& /*one*/) {
+    lead_to(RejectTarget{});
+    return Truth::yes;
+  }
+  Truth apply(const netlink::NftNat& one) {
+    lead_to(TranslateAction{.direction = one.destination ? Direction::dst : Direction::src});
+    return Truth::yes;
+  }
+  Truth apply(const netlink::NftRedirect& /*one*/) {
+    lead_to(TranslateAction{});
+    return Truth::yes;
+  }
+  Truth apply(const netlink::NftMasquerade& /*one*/) {
+    lead_to(MasqueradeTarget{});
+    return Truth::yes;
+  }
+  Truth apply(const ExtensionStep& one) {
+    auto all = Truth::yes;
+    for (const auto& match : one.matches) all = std::min(all, judge(match, packet_));
+    for (const auto& condition : one.conditions) all = std::min(all, judge(condition, packet_));
+    if (one.action) lead_to(*one.action);
+    return all;
+  }
+  Truth apply(const NamedStep& one) {
+    if (one.kind == NamedStep::Kind::harmless) return Truth::yes;
+    forget();
+    if (one.kind == NamedStep::Kind::unknown) lead_to(UnknownAction{});
     return Truth::maybe;
   }
-  // Counters, and translations of sources.
-  static Truth apply(const auto& /*other*/, Leads& /*leads*/) { return Truth::yes; }
+  // Marks, tracking and short cuts of later packets.
+  static Truth apply(const auto& /*other*/) { return Truth::yes; }
 
   using Matches = std::vector<std::pair<Truth, const netlink::NftElement*>>;
 
@@ -451,24 +412,42 @@ class Walker {
 
   const FirewallTable& table_;
   const FirewallPacket& packet_;
+  LookBudget& budget_;
   Registers registers_;
   std::optional<std::uint32_t> link_register_;  // holds a link of the packet that is not lo
-  LookBudget& budget_;
-  bool can_accept_ = false;
-  bool can_drop_ = false;
-  bool can_translate_ = false;
+  RuleOutcome outcome_;
 };
+
+WalkEnds walk_nft(const FirewallTable& table, const std::string& chain, bool policy_accepts,
+                  const FirewallPacket& packet, LookBudget& budget) {
+  const auto find = [&](const std::string& name) -> std::optional<ChainRules> {
+    const auto* const rules = table.rules(name);
+    if (rules == nullptr) return std::nullopt;
+    return ChainRules{.size = rules->size(), .outcome = [&, rules](std::size_t i) {
+                        return StepJudge(table, packet, budget).outcome((*rules)[i]);
+                      }};
+  };
+  return walk_chain(find, chain, policy_accepts, budget);
+}
 
 }  // namespace
 
+FirewallFate fate_of(const WalkEnds& ends) {
+  if (!ends.can_drop) return FirewallFate::passes;
+  return ends.can_accept || ends.can_translate ? FirewallFate::may_drop : FirewallFate::drops;
+}
+
 FirewallFate fate_in(const FirewallTable& table, const std::string& chain, bool policy_accepts,
                      const FirewallPacket& packet, LookBudget& budget) {
-  return Walker(table, packet, budget).fate(chain, policy_accepts);
+  return fate_of(walk_nft(table, chain, policy_accepts, packet, budget));
 }
 
 FirewallTranslation translation_in(const FirewallTable& table, const std::string& chain,
                                    const FirewallPacket& packet, LookBudget& budget) {
-  return Walker(table, packet, budget).translation(chain);
+  const auto ends = walk_nft(table, chain, true, packet, budget);
+  if (!ends.can_translate) return FirewallTranslation::none;
+  return ends.can_accept || ends.can_drop ? FirewallTranslation::possible
+                                          : FirewallTranslation::certain;
 }
 
 }  // namespace ipvsproxier::ipset

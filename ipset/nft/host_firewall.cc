@@ -14,6 +14,7 @@
 #include "ipset/nft/firewall_advice.h"
 #include "ipset/nft/firewall_judge.h"
 #include "ipset/nft/legacy_judge.h"
+#include "ipset/nftables/foreign_steps.h"
 #include "ipset/nftables/nft_set_elements.h"
 #include "ipset/nftables/nft_table_claim.h"
 #include "ipset/rules/nft_catalog.h"
@@ -123,16 +124,25 @@ class ReadTable {
 
   const netlink::NftTableKey& key() const { return key_; }
   const FilterContents& contents() const { return contents_; }
-  FirewallTable view() {
-    return {.rules =
-                [this](const std::string& chain) {
-                  const auto found = contents_.chains.find(chain);
-                  return found == contents_.chains.end() ? nullptr : &found->second.rules;
-                },
+  // For packets of this family.
+  FirewallTable view(Family family) {
+    return {.rules = [this, family](const std::string& chain) { return rules(chain, family); },
             .set = [this](const std::string& name) { return set(name); }};
   }
 
  private:
+  using Steps = std::vector<std::vector<NftStep>>;
+
+  const Steps* rules(const std::string& chain, Family family) {
+    const auto found = contents_.chains.find(chain);
+    if (found == contents_.chains.end()) return nullptr;
+    const auto [place, is_new] = steps_.try_emplace({chain, family});
+    NoSets no_sets;
+    if (is_new)
+      for (const auto& rule : found->second.rules)
+        place->second.push_back(steps_of(rule.expressions, family, no_sets));
+    return &place->second;
+  }
   const FilterSet* set(const std::string& name) {
     const auto found = contents_.sets.find(name);
     if (found == contents_.sets.end() || unread_.contains(name)) return nullptr;
@@ -160,6 +170,7 @@ class ReadTable {
   FilterTable& nftables_;
   netlink::NftTableKey key_;
   FilterContents contents_;
+  std::map<std::pair<std::string, Family>, Steps> steps_;  // of chains that packets met
   std::set<std::string> read_;
   std::set<std::string> unread_;
 };
@@ -232,11 +243,15 @@ Judged judge_destinations(ReadTable& table, NftFamily family, const std::string&
                           const netlink::NftBase& base, const std::vector<FirewallSample>& samples,
                           LookBudget& budget) {
   Judged judged;
-  const auto view = table.view();
   for (const auto& sample : one_of_each_port(samples, family)) {
     auto packet = packet_of(sample, {.type = "nat", .hook = NftHook::prerouting, .priority = 0});
     packet.from_elsewhere = base.hook == NftHook::prerouting;
-    const auto translation = translation_in(view, name, packet, budget);
+    const auto view = table.view(packet.family);
+    auto translation = translation_in(view, name, packet, budget);
+    // Rules of docker except its own link: of others it takes packets for certain.
+    packet.from_unnamed_link = packet.from_elsewhere;
+    if (translation == FirewallTranslation::possible)
+      translation = std::max(translation, translation_in(view, name, packet, budget));
     if (budget.is_spent()) break;
     if (translation == FirewallTranslation::none) continue;
     judged.drops = judged.drops || translation == FirewallTranslation::certain;
@@ -332,7 +347,7 @@ netlink::Result<FirewallLook> find_firewall_warnings(FilterTable& nftables, Pack
     } else {
       judged = judge_chain(families_of(table->key().family), base, samples, budget,
                            [&, of = table, in = chain](const auto& packet, bool accepts) {
-                             return fate_in(of->view(), in, accepts, packet, budget);
+                             return fate_in(of->view(packet.family), in, accepts, packet, budget);
                            });
       if (!judged.empty())
         look.warnings.push_back(nft_drop_warning(name, *passing_of(base), judged));

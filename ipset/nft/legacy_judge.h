@@ -2,8 +2,6 @@
 
 // Whether a built-in chain of legacy iptables lets a packet pass; firewall_judge.h for its rules.
 // An accept there does not end the chains of nf_tables, nor theirs this one. Pure; any thread.
-//
-// Jumps to chains of kube-proxy, kubelet and ours (is_proxy_chain()) count as if packets came back.
 
 #include <string>
 

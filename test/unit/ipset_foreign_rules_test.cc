@@ -10,6 +10,7 @@
 #include <linux/netfilter/xt_CT.h>
 #include <linux/netfilter/xt_addrtype.h>
 #include <linux/netfilter/xt_conntrack.h>
+#include <linux/netfilter/xt_ipvs.h>
 #include <linux/netfilter/xt_multiport.h>
 #include <linux/netfilter/xt_set.h>
 #include <linux/netfilter/xt_tcpudp.h>
@@ -146,6 +147,14 @@ TEST_CASE("foreign rules: ports and flags of TCP") {
   many.count = 200;
   read = foreign(parts_of(entry, {extension("multiport", 1, many)}, standard()), "RETURN");
   CHECK(read.conditions.at(1) == Condition(UnknownCondition{}));
+}
+
+TEST_CASE("foreign rules: what IPVS has handled") {
+  xt_ipvs_mtinfo info{};
+  info.bitmask = info.invert = XT_IPVS_IPVS_PROPERTY;
+  const auto read = foreign(parts_of({}, {extension("ipvs", 0, info)}, standard()), "DROP");
+  CHECK(read.description == "-m ipvs ! --ipvs -j DROP");
+  CHECK(read.conditions == std::vector<Condition>{IpvsCondition{.negated = true}});
 }
 
 TEST_CASE("foreign rules: types of addresses; sets that do not have it are of our vocabulary") {

@@ -13,6 +13,8 @@
 
 #include "ipset/nft/firewall_judge.h"
 #include "ipset/nftables/filter_kernel.h"
+#include "ipset/nftables/foreign_steps.h"
+#include "test/support/dumped_tables.h"
 #include "test/support/nft_namespace.h"
 
 namespace ipvsproxier::ipset {
@@ -210,6 +212,14 @@ TEST_CASE("firewall: host ports of nf_tables take packets from rules of iptables
   REQUIRE(marked.size() == 1);
   CHECK_FALSE(marked[0].drops);
   CHECK(marked[0].text.find("prerouting may take ") != std::string::npos);
+  const auto of_link =
+      warnings_of(host_ports("-100", "iifname eth0"), some_services(), PacketFilter::iptables);
+  REQUIRE(of_link.size() == 1);
+  CHECK_FALSE(of_link[0].drops);
+  const auto of_others = warnings_of(host_ports("-100", "iifname eth0 return; iifname != eth1"),
+                                     some_services(), PacketFilter::iptables);
+  REQUIRE(of_others.size() == 1);
+  CHECK(of_others[0].drops);
 }
 
 TEST_CASE("firewall: host ports that are no Service's, or come behind ours, take nothing") {
@@ -245,15 +255,15 @@ TEST_CASE("firewall: rules that look a packet up in a large set are judged as fa
   for (std::uint8_t high = 0; high < 80; ++high)
     for (std::uint8_t low = 0; low < 250; ++low)
       blocked.elements.push_back({.key = {198, 51, high, low}});
-  const FilterRule drops_blocked{
-      .expressions = {
-          netlink::NftPayload{
-              .target = 1, .header = netlink::NftHeader::network, .offset = 16, .size = 4},
-          netlink::NftLookup{.set = "blocked", .source = 1},
-          netlink::NftImmediate{.data =
-                                    netlink::NftVerdict{.code = netlink::NftVerdictCode::drop}}}};
+  const std::vector<netlink::NftExpression> drops_blocked{
+      netlink::NftPayload{
+          .target = 1, .header = netlink::NftHeader::network, .offset = 16, .size = 4},
+      netlink::NftLookup{.set = "blocked", .source = 1},
+      netlink::NftImmediate{.data = netlink::NftVerdict{.code = netlink::NftVerdictCode::drop}}};
   const auto is_judged_beside = [&](std::size_t count) {
-    const std::vector<FilterRule> rules(count, drops_blocked);
+    NoSets none;
+    const std::vector<std::vector<NftStep>> rules(
+        count, steps_of(drops_blocked, netlink::Family::ipv4, none));
     const FirewallTable table{.rules = [&](const auto&) { return &rules; },
                               .set = [&](const auto&) { return &blocked; }};
     LookBudget budget(100'000);
@@ -334,6 +344,62 @@ TEST_CASE("firewall: kube-proxy's chains take nothing from us, others' that begi
   };
   CHECK(into("KUBE-SERVICES").empty());
   CHECK(into("KUBE-ROUTER-SERVICES").size() == 1);
+}
+
+std::vector<FirewallWarning> warnings_of_dump(const char* dump, std::uint16_t port) {
+  test::DumpedTables tables(dump);
+  LookBudget budget;
+  const auto look = find_firewall_warnings(
+      tables, PacketFilter::iptables, {firewall_sample("10.96.0.1", port, "10.244.0.2")}, budget);
+  REQUIRE(look);
+  return look->warnings;
+}
+
+bool takes(const std::vector<FirewallWarning>& warnings) {
+  return std::ranges::any_of(warnings, [](const auto& one) {
+    return one.drops && one.text.find(" takes what comes for Services") != std::string::npos;
+  });
+}
+
+// With matches of iptables (addrtype, tcp, comment) and its target DNAT.
+TEST_CASE("firewall: docker's published ports take what comes, written by nft or iptables-nft") {
+  for (const auto* dump : {"docker", "docker_iptables", "portmap"}) {
+    CAPTURE(dump);
+    CHECK(takes(warnings_of_dump(dump, 8443)));
+    CHECK_FALSE(takes(warnings_of_dump(dump, 8444)));
+  }
+}
+
+// Attributes NFTA_MATCH_NAME, NFTA_MATCH_REV and NFTA_MATCH_INFO; targets have the same numbers.
+netlink::NftExpression xt_expression(const char* kind, const std::string& name,
+                                     const std::string& info) {
+  netlink::NftOtherExpression one{.name = kind, .data = {}};
+  const auto put = [&](std::uint8_t type, std::string value) {
+    one.data.insert(one.data.end(), {static_cast<std::uint8_t>(value.size() + 4), 0, type, 0});
+    value.resize((value.size() + 3) / 4 * 4);
+    one.data.insert(one.data.end(), value.begin(), value.end());
+  };
+  put(1, name + '\0');
+  put(2, std::string(4, '\0'));
+  put(3, info);
+  return one;
+}
+
+FirewallTranslation translation_by(const std::vector<netlink::NftExpression>& expressions) {
+  NoSets none;
+  const std::vector<std::vector<NftStep>> rules{steps_of(expressions, netlink::Family::ipv4, none)};
+  const FirewallTable table{.rules = [&](const auto&) { return &rules; }, .set = {}};
+  LookBudget budget;
+  return translation_in(table, "c", {.destination = *IpAddress::parse("10.96.0.1")}, budget);
+}
+
+TEST_CASE("firewall: a target of iptables is known by its name alone") {
+  const auto log = xt_expression("target", "LOG", std::string("to DNAT\0", 8));
+  CHECK(translation_by({log}) == FirewallTranslation::none);
+  const auto comment = xt_expression("match", "comment", "DNAT");
+  CHECK(translation_by({comment, netlink::NftRedirect{}}) == FirewallTranslation::certain);
+  CHECK(translation_by({xt_expression("target", "NETMAP", std::string(40, '\0'))}) ==
+        FirewallTranslation::possible);
 }
 
 TEST_CASE("firewall: node ports outside the usual range are named") {
