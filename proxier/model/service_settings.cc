@@ -271,6 +271,14 @@ bool heeds_weights(std::string_view scheduler) {
   return scheduler != "rr" && scheduler != "lc" && scheduler != "dh";
 }
 
+std::string_view scheduler_annotation(const api::Service& service) {
+  constexpr std::string_view kOurs = "ipvs-proxier/scheduler";
+  ServiceSettings settings;
+  const auto* value = find(service, kOurs);
+  return value != nullptr && !read_scheduler(*value, settings) ? kOurs
+                                                               : "kube-router.io/service.scheduler";
+}
+
 ServiceSettings settings_of(const api::Service& service, api::Problems& problems) {
   ServiceSettings settings;
   if (service.annotations.empty()) return settings;
@@ -281,8 +289,10 @@ ServiceSettings settings_of(const api::Service& service, api::Problems& problems
       problems.push_back(annotation_problem(
           service, key, fmt::format("must be {}, not {}; it is ignored", *refused, shown(*value))));
   }
-  // As in kube-router.
-  if (settings.scheduler != "mh" && find(service, "ipvs-proxier/scheduler-flags") == nullptr)
+  // As in kube-router; flags that are ours count under every scheduler.
+  ServiceSettings ours;
+  const auto* flags = find(service, "ipvs-proxier/scheduler-flags");
+  if (settings.scheduler != "mh" && (flags == nullptr || read_flags(*flags, ours)))
     settings.flags.reset();
   for (const auto& [key, setting, note] : kPresences) {
     if (find(service, key) == nullptr) continue;

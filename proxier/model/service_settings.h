@@ -87,6 +87,9 @@ std::string annotation_field(std::string_view key);
 api::Problem annotation_problem(const api::Service& service, std::string_view key,
                                 std::string message);
 
+// The annotation that a Service's scheduler is asked for with: ours, else kube-router's.
+std::string_view scheduler_annotation(const api::Service& service);
+
 // The settings of the Service; problems are appended.
 ServiceSettings settings_of(const api::Service& service, api::Problems& problems);
 

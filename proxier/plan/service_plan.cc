@@ -279,12 +279,19 @@ std::optional<api::Problem> idle_weights_of(const api::Service& service,
                   scheduler));
 }
 
-// Of this node, in both families.
-std::size_t count_virtual_services(const api::Service& service, const FamilyNode& node) {
-  const auto addresses = 1 + service.external_ips.size() + service.load_balancer_ips.size();
+// Bytes of kernel memory for each virtual service (kTablesOfOneService).
+std::size_t table_of(std::string_view scheduler) {
+  if (scheduler == "mh") return std::size_t{32} << 10U;
+  return scheduler.starts_with("lblc") ? std::size_t{16} << 10U : 0;
+}
+
+// Of both families; a node port counts once in each, whatever addresses the node has.
+std::size_t count_virtual_services(const api::Service& service) {
+  const auto addresses =
+      service.cluster_ips.size() + service.external_ips.size() + service.load_balancer_ips.size();
   std::size_t count = 0;
   for (const auto& port : service.ports)
-    count += addresses + (port.node_port != 0 ? node.node_addresses.size() : 0);
+    count += addresses + (port.node_port != 0 ? service.cluster_ips.size() : 0);
   return count;
 }
 
@@ -296,20 +303,20 @@ ServiceSettings settings_for(const api::Service& service, const FamilyNode& node
   auto settings = model::settings_of(service, problems);
   if (node.absent_schedulers.contains(settings.scheduler)) {
     problems.push_back(model::annotation_problem(
-        service, "ipvs-proxier/scheduler",
+        service, model::scheduler_annotation(service),
         fmt::format("this kernel has no IPVS scheduler {0} (module ip_vs_{0}); the Service has the "
                     "node's, {1}",
                     settings.scheduler, options.scheduler)));
     settings.scheduler.clear();
     settings.flags.reset();
   }
-  if (settings.scheduler == "mh" && options.scheduler != "mh" &&
-      count_virtual_services(service, node) > kMostTablesOfOneService) {
+  const auto most = kTablesOfOneService / std::max<std::size_t>(table_of(settings.scheduler), 1);
+  if (settings.scheduler != options.scheduler && count_virtual_services(service) > most) {
     problems.push_back(model::annotation_problem(
-        service, "ipvs-proxier/scheduler",
-        fmt::format("mh has a table of 32 KB for each address and port, and one Service gets {}; "
-                    "it has the node's scheduler, {}",
-                    kMostTablesOfOneService, options.scheduler)));
+        service, model::scheduler_annotation(service),
+        fmt::format("{} has a table for each address and port, and one Service gets {}; it has the "
+                    "node's scheduler, {}",
+                    settings.scheduler, most, options.scheduler)));
     settings.scheduler.clear();
     settings.flags.reset();
   }

@@ -68,9 +68,10 @@ struct FacetPolicy {
 FacetPolicy policy_of(const model::ServicePort& port, Facet facet, bool in_cluster,
                       const PlannerOptions& options);
 
-// Virtual services of one Service that may have the scheduler mh by annotation: the kernel gives
-// each a table of 4,093 pointers (IP_VS_MH_TAB_INDEX, ip_vs_mh.c; 6.1).
-inline constexpr std::size_t kMostTablesOfOneService = 1024;
+// What one Service gets for the tables of a scheduler that an annotation asks for. The kernel makes
+// one for each virtual service: mh 4,093 pointers (IP_VS_MH_TAB_INDEX, ip_vs_mh.c), lblc and lblcr
+// 1,024 buckets and some more (ip_vs_lblc.c; 6.1), rounded up to powers of two.
+inline constexpr std::size_t kTablesOfOneService = std::size_t{32} << 20U;  // bytes
 
 // With iptables, ports times external addresses and node addresses of one Service that in-cluster
 // clients may reach so.

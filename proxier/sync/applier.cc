@@ -340,6 +340,7 @@ void Applier::refuse(const IpvsOp& op, netlink::Error error) {
   const bool is_new = std::holds_alternative<AddService>(op);
   if (is_new && is_lost(error) && error != netlink::not_sent()) mirror_.lose_added(key);
   if (is_new && error.kind == netlink::ErrorKind::already) outcome_.existing.insert(key);
+  forget_scheduler(op, error);
   const auto held = guards_.must_hold(op);  // its virtual service may have failed in the same batch
   if (const auto* wants = wants_scheduler(op); wants && error.kind == netlink::ErrorKind::missing) {
     insert(outcome_.unsettled, key);
@@ -350,6 +351,21 @@ void Applier::refuse(const IpvsOp& op, netlink::Error error) {
     const auto cause = cause_of(adds(op), error);
     fail(outcome_.failed.ipvs, key, cause, to_string(op), std::move(error));
   }
+}
+
+// The kernel unbinds the old scheduler before it fails to bind the new one (ip_vs_edit_service,
+// ip_vs_ctl.c; 6.1). One that is not found leaves the old one.
+void Applier::forget_scheduler(const IpvsOp& op, const netlink::Error& error) {
+  const auto* edit = std::get_if<EditService>(&op);
+  const auto& known = mirror_.state().services;
+  if (edit == nullptr || !known || error.kind == netlink::ErrorKind::missing ||
+      error == netlink::not_sent())
+    return;
+  const auto actual = known->find(edit->service.key);
+  if (actual == known->end() || actual->second.service.scheduler == edit->service.scheduler) return;
+  auto service = actual->second.service;
+  service.scheduler = netlink::kNoScheduler;
+  mirror_.commit(IpvsOp(EditService{service}));
 }
 
 // Removes new virtual services without a usable scheduler, as if they could not be added.

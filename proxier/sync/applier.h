@@ -87,6 +87,7 @@ class Applier {
   netlink::Result<bool> write_rules(const ipset::TableRules& table);
   bool is_missing(const std::string& set) const;
   void refuse(const netlink::IpvsOp& op, netlink::Error error);
+  void forget_scheduler(const netlink::IpvsOp& op, const netlink::Error& error);
   void drop_useless();
   void hold(const plan::BindingOp& op, Cause cause);
   void write(plan::Place place, const std::vector<plan::BindingOp>& ops);

@@ -170,11 +170,14 @@ std::optional<FiguresReader::Counted::iterator> FiguresReader::admit(const Serie
   auto it = totals_.find(series);
   if (it != totals_.end() && it->second.pass == passes_) return it;
   auto& of_service = pass_->of_service[series.service];
-  if (of_service >= kMostOfService || (it == totals_.end() && totals_.size() >= kMostSeries)) {
+  auto& of_namespace = of_namespace_[series.service.ns];
+  const bool has_room = of_namespace < kShareOfFree * (kMostSeries - totals_.size());
+  if (of_service >= kMostOfService || (it == totals_.end() && !has_room)) {
     if (pass_->left_out++ == 0) pass_->first_left_out = to_string(series.service);
     return std::nullopt;
   }
   ++of_service;
+  if (it == totals_.end()) ++of_namespace;
   it = totals_.try_emplace(series).first;
   mark(it);
   return it;
@@ -274,8 +277,8 @@ void FiguresReader::end_reading() {
   if (pass_->left_out > 0)
     line = fmt::format(
         "traffic figures of {} virtual services, the first of Service \"{}\", are left out: at "
-        "most "
-        "{} ports by kinds of address of a Service and {} of the node are counted",
+        "most {} ports by kinds of address of a Service and {} of the node are counted, of one "
+        "namespace four fifths of these",
         pass_->left_out, pass_->first_left_out, kMostOfService, kMostSeries);
   if (pass_->skipped > 0)
     line += fmt::format("{}traffic figures of {} virtual services cannot be read: {}",
@@ -313,6 +316,8 @@ void FiguresReader::forget_oldest() {
     const auto pass = entry.second.pass;
     return pass != passes_ && (pass < limit || (pass == limit && ties-- > 0));
   });
+  of_namespace_.clear();
+  for (const auto& [series, totals] : totals_) ++of_namespace_[series.service.ns];
 }
 
 void FiguresReader::hand_over(TimePoint now) {

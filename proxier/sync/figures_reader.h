@@ -51,7 +51,10 @@ class FiguresReader {
   static constexpr std::size_t kMostRemembered = 4096;  // counters of ports that are gone
   static constexpr std::size_t kMostSeries = 20'000;    // ports by kinds, with those remembered
   static constexpr std::size_t kMostOfService = 256;    // ports by kinds of one Service
-  static constexpr std::size_t kServersALook = 100;     // as much work as a virtual service
+  // A namespace gets no more series than so many times those that are free: alone four fifths of
+  // all, and others find some left.
+  static constexpr std::size_t kShareOfFree = 4;
+  static constexpr std::size_t kServersALook = 100;  // as much work as a virtual service
   // Virtual services that a transaction removes and that are read before.
   static constexpr std::size_t kReadsATransaction = 256;
   static constexpr std::chrono::seconds kRestAfterFailure{30};
@@ -157,6 +160,7 @@ class FiguresReader {
   std::optional<Pass> pass_;
   TimePoint rests_until_{};
   Counted totals_;
+  std::map<std::string, std::size_t> of_namespace_;  // how many of them each namespace has
   std::map<netlink::VirtualServiceKey, Last> last_;  // of those that are counted
 };
 

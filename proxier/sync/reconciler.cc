@@ -92,6 +92,7 @@ SyncReport Reconciler::run(TimePoint now, const std::stop_token& stop) {
   }
   const auto begin = std::chrono::steady_clock::now();
   changes_.begin(touched_);
+  scheduler_changes_.begin();
   Pass pass(stop);
   if (std::exchange(filter_changed_, false)) schedule_.hurry(now);
   if (has_mirror())
@@ -109,6 +110,7 @@ SyncReport Reconciler::run(TimePoint now, const std::stop_token& stop) {
   auto report = finish(now, pass);
   const auto took = std::chrono::steady_clock::now() - begin;
   note_standing(report, took);
+  scheduler_changes_.end(now, took);
   changes_.end({std::chrono::system_clock::now(), took});
   if (!report.reading)
     logger_.log(report.empty() ? spdlog::level::debug : spdlog::level::info,
@@ -154,10 +156,10 @@ TimePoint Reconciler::due() const {
 }
 
 TimePoint Reconciler::due_by_time() const {
-  if (scheduler_changes_.waiting()) return TimePoint::min();
   auto when = schedule_.due();
-  for (const auto& next : {retries_.next(), refusals_.next(), drain_.next(), flows_.next(),
-                           has_mirror() ? firewall_.next() : std::nullopt})
+  for (const auto& next :
+       {retries_.next(), refusals_.next(), scheduler_changes_.next(), drain_.next(), flows_.next(),
+        has_mirror() ? firewall_.next() : std::nullopt})
     if (next) when = std::min(when, *next);
   return when;
 }
@@ -169,7 +171,10 @@ SyncReport Reconciler::run_to_end(TimePoint now) {
   for (int i = 0; i < kPasses; ++i) {
     Pass pass;
     sync_whole(now, pass);
-    while (scheduler_changes_.waiting()) apply(scheduler_changes_.take(), now, pass);
+    while (scheduler_changes_.waiting()) {
+      scheduler_changes_.begin();
+      apply(scheduler_changes_.due(TimePoint::max()), now, pass);
+    }
     do drain(now, pass);
     while (drain_.running());
     purge_flows(now, pass);
@@ -369,20 +374,22 @@ void Reconciler::sync_changes(TimePoint now, Pass& pass, bool look_at_links) {
   scope.merge(planner_.update(std::exchange(touched_, {}), cluster_));
   scope.merge(retries_.due(now));
   scope.merge(refusals_.due(now));
-  scope.merge(scheduler_changes_.take());
+  scope.merge(scheduler_changes_.due(now));
   mirror_.assume_lost(planner_.desired());
   if (std::exchange(look_at_all_, false)) scope = plan::whole(planner_.desired(), mirror_.state());
   if (!scope.empty()) apply(completed(std::move(scope)), now, pass);
 }
 
-void Reconciler::apply(const plan::Scope& scope, TimePoint now, Pass& pass) {
+void Reconciler::apply(plan::Scope scope, TimePoint now, Pass& pass) {
   auto transaction = plan::diff(planner_.desired(), mirror_.state(), scope);
-  scheduler_changes_.hold(transaction, mirror_.state(), planner_);
+  const auto left_out = scheduler_changes_.hold(transaction, mirror_.state(), planner_);
   if (!transaction.empty()) drain_.yield(now);
   auto outcome = execute(transaction, pass);
+  note_drains(scope.services, now);
+  // Of these nothing is known yet.
+  for (const auto& key : left_out) scope.services.erase(key);
   retries_.note(scope, outcome.unsettled, now);
   refusals_.note(scope, outcome.refused, planner_, now);
-  note_drains(scope.services, now);
 }
 
 Outcome Reconciler::execute(const plan::Transaction& transaction, Pass& pass) {

@@ -180,7 +180,7 @@ class Reconciler {
   std::size_t tell_lost(const plan::AddressSet& differing, const plan::Bindings& found,
                         const std::set<netlink::IpAddress>& told_lost);
   plan::Scope completed(plan::Scope scope) const;
-  void apply(const plan::Scope& scope, TimePoint now, Pass& pass);
+  void apply(plan::Scope scope, TimePoint now, Pass& pass);
   Outcome execute(const plan::Transaction& transaction, Pass& pass);
   void meet_foreign(const std::set<netlink::VirtualServiceKey>& existing,
                     const plan::Transaction& transaction);

@@ -71,7 +71,8 @@ SyncReport Reconciler::finish(TimePoint now, Pass& pass) {
     report.refusals[family].by_foreign = planner_.meet_foreign(family);
     if (sure && is_well(family, pass)) report.well.insert(family);
   }
-  report.settled = sure && report.well.size() == settings_.options.families.size();
+  report.settled = sure && !scheduler_changes_.waiting() &&
+                   report.well.size() == settings_.options.families.size();
   log_whats_left(now, pass, report.settled);
   if (has_mirror()) {
     const auto waiting = retries_.all();

@@ -41,8 +41,8 @@ class FakeIpvsTable final : public netlink::IpvsTable {
                                     const netlink::RealServerKey& key) const;
 
   // Schedulers that "modprobe" would find.
-  std::set<std::string> schedulers = {"rr", "wrr", "lc", "wlc", "lblc", "lblcr", "dh",
-                                      "sh", "sed", "nq", "fo",  "ovf",  "mh",    "none"};
+  std::set<std::string> schedulers = {"rr",  "wrr", "lc", "wlc", "lblc", "lblcr", "dh",  "sh",
+                                      "sed", "nq",  "fo", "ovf", "mh",   "twos",  "none"};
 
   // Others remove everything.
   void vanish();

@@ -253,7 +253,7 @@ TEST_CASE("a Service that asks for a scheduler that the kernel lacks has the nod
   CHECK(scheduler() == "fo");
 }
 
-TEST_CASE("a Service has so many tables of mh, and with more the node's scheduler") {
+TEST_CASE("a Service has so many tables of a scheduler, and with more the node's scheduler") {
   auto service = annotated({{"ipvs-proxier/scheduler", "mh"}});
   service.external_ips = {test::ip("198.51.100.1")};
   const auto scheduler_of = [&](std::size_t ports) {
@@ -268,13 +268,26 @@ TEST_CASE("a Service has so many tables of mh, and with more the node's schedule
     return std::string(
         planned.at({test::ip("10.96.0.9"), Protocol::tcp, 1000}).service.scheduler.view());
   };
-  CHECK(scheduler_of(kMostTablesOfOneService / 2) == "mh");
+  CHECK(scheduler_of(512) == "mh");
   CHECK(problems_of(service).empty());
-  CHECK(scheduler_of(kMostTablesOfOneService / 2 + 1) == "rr");
+  CHECK(scheduler_of(513) == "rr");
   CHECK(problems_of(service) ==
         Lines{"warning: Service default/web: metadata.annotations[ipvs-proxier/scheduler]: mh has "
-              "a table of 32 KB for each address and port, and one Service gets 1024; it has the "
-              "node's scheduler, rr"});
+              "a table for each address and port, and one Service gets 1024; it has the node's "
+              "scheduler, rr"});
+  service.annotations = {{"kube-router.io/service.scheduler", "lblcr"}};
+  CHECK(scheduler_of(1024) == "lblcr");
+  CHECK(scheduler_of(1025) == "rr");
+  CHECK(
+      problems_of(service).front().starts_with("warning: Service default/web: metadata."
+                                               "annotations[kube-router.io/service.scheduler]"));
+  service.annotations = {{"ipvs-proxier/scheduler", "wlc"}};
+  CHECK(scheduler_of(1025) == "wlc");
+  // Both families have the same answer.
+  service.annotations = {{"ipvs-proxier/scheduler", "mh"}};
+  service.cluster_ips.push_back(test::ip("fd00:96::9"));
+  CHECK(scheduler_of(341) == "mh");
+  CHECK(scheduler_of(342) == "rr");
 }
 
 TEST_CASE("kube-router's local and skiplbips mean policies and addresses") {

@@ -9,8 +9,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "test/support/cluster_builder.h"
-#include "test/support/fake_daemon.h"
+#include "test/unit/counted_services.h"
 
 namespace ipvsproxier::sync {
 namespace {
@@ -19,38 +18,16 @@ using namespace std::chrono_literals;
 using model::ServiceMetrics;
 using netlink::IpvsTraffic;
 using netlink::Protocol;
+using test::counting;
 using test::FakeDaemon;
 using test::FakeDaemonSettings;
 using test::kE1;
 using test::kE2;
 using test::kWeb;
+using test::scraped;
+using test::service_at;
+using test::traffic;
 using test::web_with;
-
-IpvsTraffic traffic(std::uint64_t connections, std::uint64_t each = 10) {
-  return {.connections = connections,
-          .packets_in = connections * each,
-          .packets_out = connections * each,
-          .bytes_in = connections * each * 100,
-          .bytes_out = connections * each * 1000};
-}
-
-api::Service service_at(const std::string& name, const std::string& address) {
-  auto service = test::web_service();
-  service.name.name = name;
-  service.cluster_ips = {test::ip(address)};
-  return service;
-}
-
-FakeDaemon counting(ServiceMetrics which = ServiceMetrics::all) {
-  return FakeDaemon({.service_metrics = which});
-}
-
-serve::ServiceFigures scraped(FakeDaemon& daemon) {
-  const auto figures = daemon.scrape();
-  REQUIRE(figures);
-  REQUIRE(figures->size() == 1);
-  return figures->front();
-}
 
 TEST_CASE("figures of a Service are what the kernel counted for its port") {
   auto daemon = counting();
@@ -183,27 +160,6 @@ TEST_CASE("a Service that is deleted and made again goes on") {
   CHECK(scraped(daemon).connections == 14);
 }
 
-TEST_CASE("many Services that come and go leave no memory behind for ever") {
-  auto daemon = counting();
-  // The first is gone for so long that its counters are forgotten.
-  daemon.see(web_with({test::e1()}));
-  daemon.ipvs.set_traffic(kWeb, traffic(10));
-  CHECK(scraped(daemon).connections == 10);
-  constexpr std::size_t kAtOnce = 512;
-  for (std::size_t round = 0; round <= FiguresReader::kMostRemembered / kAtOnce; ++round) {
-    model::ClusterState cluster;
-    for (std::size_t i = 0; i < kAtOnce; ++i)
-      cluster.put(service_at("s" + std::to_string(round * kAtOnce + i),
-                             "10.97." + std::to_string(i / 256) + "." + std::to_string(i % 256)));
-    daemon.see(cluster);
-    CHECK(daemon.scrape()->size() == kAtOnce);
-  }
-  daemon.see(model::ClusterState{});
-  daemon.scrape();
-  daemon.see(web_with({test::e1()}));
-  CHECK(scraped(daemon).connections == 0);
-}
-
 TEST_CASE("a kernel that does not answer costs a scrape its figures, and the node nothing") {
   auto daemon = counting();
   daemon.see(web_with({test::e1()}));
@@ -290,48 +246,6 @@ TEST_CASE("a virtual service that cannot be read takes no others' figures") {
   const auto figures = daemon.scrape();
   REQUIRE(figures->size() == 2);
   CHECK(figures->back().connections == 12);
-}
-
-// A Service with so many ports.
-api::Service wide_service(std::size_t ports) {
-  auto service = test::web_service();
-  service.ports.clear();
-  for (std::size_t i = 0; i < ports; ++i)
-    service.ports.push_back({.name = "p" + std::to_string(i),
-                             .protocol = Protocol::tcp,
-                             .port = static_cast<std::uint16_t>(1000 + i),
-                             .node_port = 0});
-  return service;
-}
-
-TEST_CASE("a Service with very many ports has figures of some, and others have theirs") {
-  auto daemon = counting();
-  model::ClusterState cluster;
-  cluster.put(wide_service(FiguresReader::kMostOfService + 10));
-  cluster.put(service_at("zoo", "10.97.0.1"));
-  daemon.see(cluster);
-  daemon.wait(1s);
-  const auto figures = daemon.scrape();
-  CHECK(figures->size() == FiguresReader::kMostOfService + 1);
-  CHECK(figures->back().service.name == "zoo");
-  CHECK(
-      daemon.says("traffic figures of 10 virtual services, the first of Service \"default/web\""));
-}
-
-TEST_CASE("a node has figures of some ports when there are very many, and says of how many not") {
-  auto daemon = counting();
-  model::ClusterState cluster;
-  auto service = wide_service(FiguresReader::kMostOfService);
-  const std::size_t services = FiguresReader::kMostSeries / FiguresReader::kMostOfService + 1;
-  for (std::size_t i = 0; i < services; ++i) {
-    service.name.name = "wide" + std::to_string(i);
-    service.cluster_ips = {test::ip("10.97.0." + std::to_string(i))};
-    cluster.put(service);
-  }
-  daemon.see(cluster);
-  CHECK(daemon.scrape()->size() == FiguresReader::kMostSeries);
-  const auto over = services * FiguresReader::kMostOfService - FiguresReader::kMostSeries;
-  CHECK(daemon.says("traffic figures of " + std::to_string(over) + " virtual services"));
 }
 
 TEST_CASE("removals ask for no more than some counters, and for none of a kernel that fails") {

@@ -3,7 +3,10 @@
 #include "proxier/sync/scheduler_changes.h"
 
 #include <algorithm>
+#include <chrono>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include <catch2/catch.hpp>
 
@@ -37,8 +40,16 @@ std::size_t count_with(const FakeDaemon& daemon, const std::string& address,
   }));
 }
 
+// A run, after the rest that the one before asked for.
+void step(FakeDaemon& daemon) {
+  daemon.now += std::chrono::seconds(1);
+  daemon.run();
+}
+
+constexpr auto kOfService = SchedulerChanges::kMostOfService;
+
 TEST_CASE("a Service that changes many schedulers does so in steps, between others' changes") {
-  constexpr std::size_t kPorts = 100;
+  constexpr std::size_t kPorts = 10 * kOfService;
   FakeDaemon daemon;
   model::ClusterState cluster;
   auto wide = service_of_ports("a-wide", "10.97.0.1", kPorts);
@@ -46,11 +57,15 @@ TEST_CASE("a Service that changes many schedulers does so in steps, between othe
   cluster.put(wide);
   cluster.put(other);
   daemon.see(cluster);
-  daemon.run();
   wide.annotations = {{"ipvs-proxier/scheduler", "wrr"}};
+  wide.affinity_seconds = 60;
   cluster.put(wide);
-  daemon.see(cluster);
-  CHECK(count_with(daemon, "10.97.0.1", "wrr") == SchedulerChanges::kMostOfService);
+  CHECK_FALSE(daemon.see(cluster).settled);
+  CHECK(count_with(daemon, "10.97.0.1", "wrr") == kOfService);
+  // All else that they shall be is so at once.
+  CHECK(std::ranges::all_of(daemon.ipvs.services(), [](const auto& service) {
+    return service.key.address != test::ip("10.97.0.1") || service.timeout == 60;
+  }));
 
   // Another Service changes its own meanwhile, and asks for something else.
   other.annotations = {{"ipvs-proxier/scheduler", "lc"}};
@@ -59,15 +74,36 @@ TEST_CASE("a Service that changes many schedulers does so in steps, between othe
   cluster.put(other);
   daemon.see(cluster);
   CHECK(count_with(daemon, "10.97.0.2", "lc") == 3);
-  CHECK(count_with(daemon, "10.97.0.1", "wrr") == 2 * SchedulerChanges::kMostOfService);
 
-  // It goes on by itself, until all are changed.
-  std::size_t steps = 0;
-  for (; count_with(daemon, "10.97.0.1", "wrr") < kPorts && steps < kPorts; ++steps) daemon.run();
-  CHECK(steps == kPorts / SchedulerChanges::kMostOfService + 1 - 2);
+  // The rest goes on by itself, after a rest, until all are changed.
+  std::size_t steps = 1;
+  for (; count_with(daemon, "10.97.0.1", "wrr") < kPorts && steps < kPorts; ++steps) step(daemon);
+  CHECK(steps == kPorts / kOfService);
   CHECK(daemon.differences().empty());
-  daemon.wait(std::chrono::seconds(1));
   CHECK(daemon.watch.broken.empty());
+}
+
+TEST_CASE("a Service that changes its schedulers all the time takes no other's turn") {
+  FakeDaemon daemon;
+  model::ClusterState cluster;
+  std::vector<api::Service> busy;
+  for (int i = 0; i < 3; ++i)
+    busy.push_back(service_of_ports("a" + std::to_string(i), "10.97.0." + std::to_string(i), 40));
+  auto last = service_of_ports("z", "10.97.1.0", 4 * kOfService);
+  for (const auto& service : busy) cluster.put(service);
+  cluster.put(last);
+  daemon.see(cluster);
+  last.annotations = {{"ipvs-proxier/scheduler", "wrr"}};
+  cluster.put(last);
+  for (int flip = 0; flip < 10; ++flip) {
+    for (auto& service : busy) {
+      service.annotations = {{"ipvs-proxier/scheduler", flip % 2 == 0 ? "lc" : "wlc"}};
+      cluster.put(service);
+    }
+    daemon.now += std::chrono::seconds(1);
+    daemon.see(cluster);
+  }
+  CHECK(count_with(daemon, "10.97.1.0", "wrr") == 4 * kOfService);
 }
 
 TEST_CASE("many Services that change their schedulers share a step") {
@@ -76,7 +112,7 @@ TEST_CASE("many Services that change their schedulers share a step") {
   std::vector<api::Service> services;
   for (int i = 0; i < 4; ++i)
     services.push_back(
-        service_of_ports("s" + std::to_string(i), "10.97.0." + std::to_string(i), 20));
+        service_of_ports("s" + std::to_string(i), "10.97.0." + std::to_string(i), kOfService));
   for (const auto& service : services) cluster.put(service);
   daemon.see(cluster);
   for (auto& service : services) {
@@ -90,10 +126,10 @@ TEST_CASE("many Services that change their schedulers share a step") {
   };
   daemon.see(cluster);
   CHECK(changed() == SchedulerChanges::kMost);
-  daemon.run();
+  step(daemon);
   CHECK(changed() == 2 * SchedulerChanges::kMost);
-  daemon.run();
-  CHECK(changed() == 80);
+  daemon.wait(std::chrono::seconds(1));
+  CHECK(daemon.differences().empty());
 }
 
 TEST_CASE("another scheduler of the node reaches all virtual services") {
@@ -105,8 +141,27 @@ TEST_CASE("another scheduler of the node reaches all virtual services") {
   options.scheduler = "wrr";
   daemon.restart(options);
   daemon.see(cluster);
-  for (int step = 0; count_with(daemon, "10.97.0.1", "wrr") < 50 && step < 10; ++step) daemon.run();
+  daemon.wait(std::chrono::seconds(1));
+  CHECK(count_with(daemon, "10.97.0.1", "wrr") == 50);
   CHECK(daemon.differences().empty());
+}
+
+// While the kernel refuses those that it is asked for, the others have not been tried.
+TEST_CASE("schedulers that the kernel refuses stay refused while others wait") {
+  FakeDaemon daemon;
+  model::ClusterState cluster;
+  auto wide = service_of_ports("wide", "10.97.0.1", 3 * kOfService);
+  cluster.put(wide);
+  daemon.see(cluster);
+  daemon.ipvs.faults.fail("edit virtual service", {netlink::ErrorKind::malformed, EINVAL, ""});
+  wide.annotations = {{"ipvs-proxier/scheduler", "wrr"}};
+  cluster.put(wide);
+  daemon.see(cluster);
+  step(daemon);
+  CHECK_FALSE(daemon.says("no longer refused"));
+  daemon.clear_faults();
+  for (int i = 0; i < 20; ++i) daemon.wait(std::chrono::seconds(10));
+  CHECK(count_with(daemon, "10.97.0.1", "wrr") == 3 * kOfService);
 }
 
 }  // namespace
