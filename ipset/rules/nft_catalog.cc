@@ -76,11 +76,15 @@ class Catalog {
     return SetMatch{.set = set_name(id, family_), .directions = std::move(directions)};
   }
 
+  SourceMatch not_loopback() const {
+    const auto loopback = *IpPrefix::parse(family_ == Family::ipv4 ? "127.0.0.0/8" : "::1/128");
+    return {.prefix = loopback, .negated = true};
+  }
+
   Rule mark() const {
     const auto bit = parameters_.masquerade_mark;
-    const auto loopback = *IpPrefix::parse(family_ == Family::ipv4 ? "127.0.0.0/8" : "::1/128");
     // Of a later packet nothing would clear the mark: its address translation is settled.
-    return {.source = SourceMatch{.prefix = loopback, .negated = true},
+    return {.source = not_loopback(),
             .matches = {ConfirmedMatch{.negated = true}},
             .target = MarkTarget{.value = bit, .mask = bit}};
   }
@@ -220,7 +224,10 @@ class Catalog {
 
   std::vector<Rule> output() const {
     std::vector<Rule> rules{{.target = jump(kClassify)}};
-    if (sends_on()) rules.push_back(send_on());
+    if (sends_on()) {
+      rules.push_back(send_on());
+      rules.back().source = not_loopback();
+    }
     settle_destination(rules);
     return rules;
   }

@@ -132,6 +132,8 @@ TEST_CASE("nf_tables: pods are told by the detector") {
 TEST_CASE("nf_tables: the node and pods go to the cluster IP where a Service of policy Local is") {
   using Texts = std::vector<std::string>;
   const std::string send_on = "dnat ip to ip daddr . meta l4proto . th dport map @in_cluster";
+  // As in legacy iptables, a client that chose a loopback source is left alone.
+  const std::string send_own_on = "ip saddr != 127.0.0.0/8 " + send_on;
   const std::string settle = "ip daddr @vips dnat to ip daddr";
   const auto pods = *netlink::IpPrefix::parse("10.244.0.0/16");
   const auto own = *netlink::IpPrefix::parse("10.244.1.0/24");
@@ -146,7 +148,7 @@ TEST_CASE("nf_tables: the node and pods go to the cluster IP where a Service of 
   parameters.non_empty = {SetId::nft_in_cluster};
   CHECK(rules("prerouting") == Texts{"ip saddr 10.244.0.0/16 jump from_pods", settle});
   CHECK(rules("from_pods") == Texts{send_on});
-  CHECK(rules("output") == Texts{"jump classify", send_on, settle});
+  CHECK(rules("output") == Texts{"jump classify", send_own_on, settle});
   // Pods of other nodes are masqueraded at node ports.
   CHECK(rules("svc_cluster") == Texts{"ip saddr != 10.244.1.0/24 jump svc_far"});
   const Texts far{"ip saddr 10.244.0.0/16 ct original ip daddr @vips return", "jump svc_mark"};
@@ -171,7 +173,7 @@ TEST_CASE("nf_tables: the node and pods go to the cluster IP where a Service of 
   // Without a detector nobody but the node is known.
   parameters.detector = {};
   CHECK(rules("prerouting") == Texts{settle});
-  CHECK(rules("output") == Texts{"jump classify", send_on, settle});
+  CHECK(rules("output") == Texts{"jump classify", send_own_on, settle});
 }
 
 TEST_CASE("nf_tables: what parameters add and remove") {
