@@ -83,8 +83,8 @@ struct AnnotatedBed {
     REQUIRE(done);
   }
 
-  std::string scheduler() {
-    const auto service = ipvs.service(vip_key(80));
+  std::string scheduler(std::uint16_t port = 80) {
+    const auto service = ipvs.service(vip_key(port));
     return service ? std::string(service->scheduler.view()) : "";
   }
   std::uint32_t flags_of(std::uint16_t port = 80, Protocol protocol = Protocol::tcp) {
@@ -166,7 +166,7 @@ TEST_CASE("kernel: annotations: another scheduler cuts nothing, and refuses for 
   const std::vector<std::string> schedulers = {"wrr", "sh", "lc", "mh", "wlc", "sed", "rr"};
   for (const auto& scheduler : schedulers) {
     bed.annotate("ipvs-proxier/scheduler: " + scheduler,
-                 [&] { return bed.scheduler() == scheduler; });
+                 [&] { return bed.scheduler() == scheduler && bed.scheduler(90) == scheduler; });
     let_pass(*opened);
     CHECK(established.moves_on() == "");
   }
@@ -354,8 +354,14 @@ TEST_CASE("kernel: annotations: traffic figures are what was sent, and never go 
     connections += static_cast<std::uint64_t>(count);
   };
   // The kernel sums up every two seconds. What is old comes again until ten seconds are over.
+  std::map<std::string, std::uint64_t> before;
   const auto agrees = [&] {
     auto now = scrape(bed.cluster.netns());
+    for (const auto& [name, value] : now.figures) {
+      if (!name.ends_with("_total")) continue;
+      CHECK(value >= before[name]);
+      before[name] = value;
+    }
     const auto sent = counters.sent();
     const auto got = counters.got();
     return now.figures["connections_total"] == connections &&
@@ -375,6 +381,7 @@ TEST_CASE("kernel: annotations: traffic figures are what was sent, and never go 
   bed.cluster.netns().inside([] { shell("ipvsadm -Z"); });
   exchange(60);
   CHECK(eventually(agrees, 30'000));
+  CHECK(before.size() == 5);
 }
 
 }  // namespace
