@@ -26,8 +26,8 @@ struct ChainRules {
   std::function<RuleOutcome(std::size_t rule)> outcome;
 };
 
-// nullopt: the chain is not there, or could not be read. The rules of a chain stay valid while those
-// of the chains that it leads to are looked at.
+// nullopt: the chain is not there, or could not be read. The rules of a chain stay valid while
+// those of the chains that it leads to are looked at.
 using FindRules = std::function<std::optional<ChainRules>(const std::string& chain)>;
 
 struct WalkEnds {
