@@ -21,20 +21,24 @@ using ipset::FirewallLook;
 using ipset::LookBudget;
 using netlink::Family;
 
-constexpr std::chrono::milliseconds kLongestLook{100};
+// Of somebody who asks, and waits for the answer.
+constexpr std::chrono::seconds kLongestAnswer{1};
 // --service-node-port-range of the API server, by default.
 constexpr std::uint16_t kFirstNodePort = 30000;
 constexpr std::uint16_t kLastNodePort = 32767;
 
 void add_legacy(Family family, ipset::PacketFilter filter,
-                const std::vector<ipset::FirewallSample>& samples, FirewallLook& look) {
-  const auto whole = ipset::IptcRuleTable({.dry_run = true}).read(family, ipset::Table::filter);
+                const std::vector<ipset::FirewallSample>& samples,
+                std::chrono::milliseconds longest, FirewallLook& look) {
+  const auto whole = ipset::IptcRuleTable({.dry_run = true})
+                         .read(family, ipset::Table::filter, LookBudget::kRules);
   if (!whole) look.unjudged[ipset::legacy_table_name(family)] = netlink::to_string(whole.error());
   if (!whole || !*whole) return;
-  LookBudget budget(LookBudget::kSteps, 0, LookBudget::Clock::now() + kLongestLook);
+  LookBudget budget(LookBudget::kSteps, 0, LookBudget::Clock::now() + longest);
   auto found = ipset::find_legacy_warnings(family, **whole, filter, samples, budget);
   std::ranges::move(found.warnings, std::back_inserter(look.warnings));
   look.unjudged.merge(found.unjudged);
+  look.was_late = look.was_late || found.was_late;
 }
 
 // With one of its real servers, of as many as are judged.
@@ -63,19 +67,19 @@ netlink::Status add_sample(netlink::IpvsReader& reader, const netlink::ServiceRe
 }  // namespace
 
 netlink::Result<FirewallLook> firewall_warnings(ipset::PacketFilter filter,
-                                                const std::vector<ipset::FirewallSample>& samples) {
+                                                const std::vector<ipset::FirewallSample>& samples,
+                                                std::chrono::milliseconds longest) {
   FirewallLook look;
   if (netlink::module_present("nf_tables")) {
     const auto nftables = ipset::KernelFilterTable::open();
     if (!nftables) return nftables.error();
-    LookBudget budget(LookBudget::kSteps, LookBudget::kRules,
-                      LookBudget::Clock::now() + kLongestLook);
+    LookBudget budget(LookBudget::kSteps, LookBudget::kRules, LookBudget::Clock::now() + longest);
     auto found = ipset::find_firewall_warnings(**nftables, filter, samples, budget);
     if (!found) return found;
     look = *std::move(found);
   }
   if (uses_legacy_iptables())
-    for (const auto family : netlink::kFamilies) add_legacy(family, filter, samples, look);
+    for (const auto family : netlink::kFamilies) add_legacy(family, filter, samples, longest, look);
   return look;
 }
 
@@ -90,7 +94,7 @@ netlink::Result<FirewallLook> loaded_firewall_warnings() {
         [&](const netlink::ServiceReading& one) { return add_sample(**reader, one, samples); });
     if (!read) return read.error();
   }
-  return firewall_warnings(programmed->filter, samples);
+  return firewall_warnings(programmed->filter, samples, kLongestAnswer);
 }
 
 }  // namespace ipvsproxier::cmd

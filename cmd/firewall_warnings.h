@@ -2,6 +2,7 @@
 
 // Chains of others that drop packets of Services, in nf_tables and legacy iptables. One thread.
 
+#include <chrono>
 #include <vector>
 
 #include "ipset/nft/host_firewall.h"
@@ -11,10 +12,11 @@
 namespace ipvsproxier::cmd {
 
 // `filter` has our rules: in legacy iptables they let pass what pods answer. Loads nothing, makes
-// no table. A kernel without nf_tables has no chains in it. Takes some 100 ms at most, besides the
-// reading of a legacy table.
+// no table. A kernel without nf_tables has no chains in it. Takes `longest` at most for nf_tables
+// and for each legacy table, besides the reading of the latter.
 netlink::Result<ipset::FirewallLook> firewall_warnings(
-    ipset::PacketFilter filter, const std::vector<ipset::FirewallSample>& samples);
+    ipset::PacketFilter filter, const std::vector<ipset::FirewallSample>& samples,
+    std::chrono::milliseconds longest);
 
 // With samples of the virtual services in the kernel. Their node ports are known by number.
 netlink::Result<ipset::FirewallLook> loaded_firewall_warnings();

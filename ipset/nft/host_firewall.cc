@@ -280,23 +280,35 @@ struct Task {
   bool destinations = false;  // else whether it drops
 };
 
-// What cannot be read is told in the look.
-std::vector<ReadTable> read_tables(FilterTable& nftables,
+constexpr const char* kTooLong = "it takes too long to judge";
+
+bool has_our_name(const netlink::NftTableKey& key) {
+  return std::ranges::any_of(netlink::kFamilies,
+                             [&](const Family family) { return key == nft_table_of(family); });
+}
+
+// What cannot be read is told in the look; of a foreign table of our name that is told elsewhere.
+std::vector<ReadTable> read_tables(FilterTable& nftables, PacketFilter filter,
                                    const std::vector<netlink::NftTableKey>& keys,
                                    LookBudget& budget, FirewallLook& look) {
   std::vector<ReadTable> tables;
   for (const auto& key : keys) {
-    if (families_of(key.family).empty() || is_kube_proxys(key)) continue;
+    const bool is_named_as_ours = has_our_name(key);
+    if (families_of(key.family).empty() || is_kube_proxys(key) ||
+        (is_named_as_ours && filter == PacketFilter::nftables))
+      continue;
+    auto& unjudged = look.unjudged;
+    const auto name = nft_table_name(printable_name(netlink::to_string(key)));
+    if (budget.is_late()) {
+      unjudged[name] = kTooLong;
+      continue;
+    }
     auto frame = nftables.list_small_frame(key, budget.rules_left());
-    const bool has_our_name = std::ranges::any_of(
-        netlink::kFamilies, [&](const Family family) { return key == nft_table_of(family); });
-    // Of a foreign one that name is told elsewhere.
-    if (!frame && !has_our_name)
-      look.unjudged[nft_table_name(printable_name(netlink::to_string(key)))] =
-          frame.error().sys_errno == E2BIG ? "it has too many rules"
-                                           : netlink::to_string(frame.error());
+    if (!frame && !is_named_as_ours)
+      unjudged[name] = frame.error().sys_errno == E2BIG ? "it has too many rules"
+                                                        : netlink::to_string(frame.error());
     if (!frame || !*frame || (*frame)->flags.dormant || is_ours(key, **frame)) continue;
-    for (const auto& [name, chain] : (*frame)->chains) budget.spend_rules(chain.rules.size());
+    for (const auto& [chain, listed] : (*frame)->chains) budget.spend_rules(listed.rules.size());
     tables.emplace_back(nftables, key, **std::move(frame));
   }
   return tables;
@@ -333,7 +345,7 @@ netlink::Result<FirewallLook> find_firewall_warnings(FilterTable& nftables, Pack
   const auto keys = nftables.list_tables();
   if (!keys) return keys.error();
   FirewallLook look;
-  auto tables = read_tables(nftables, *keys, budget, look);
+  auto tables = read_tables(nftables, filter, *keys, budget, look);
   const auto tasks = tasks_of(tables, filter);
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     const auto& [table, chain, base, destinations] = tasks[i];
@@ -352,8 +364,9 @@ netlink::Result<FirewallLook> find_firewall_warnings(FilterTable& nftables, Pack
       if (!judged.empty())
         look.warnings.push_back(nft_drop_warning(name, *passing_of(base), judged));
     }
-    if (!judged.whole) look.unjudged[nft_table_name(name.table)] = "it takes too long to judge";
+    if (!judged.whole) look.unjudged[nft_table_name(name.table)] = kTooLong;
   }
+  look.was_late = budget.is_late();
   std::ranges::sort(look.warnings);
   return look;
 }
@@ -380,10 +393,11 @@ FirewallLook find_legacy_warnings(Family family, const WholeTable& table, Packet
                                     [&](const FirewallPacket& packet, bool accepts) {
                                       return fate_in(table, chain, accepts, packet, budget);
                                     });
-    if (!judged.whole) look.unjudged[legacy_table_name(family)] = "it takes too long to judge";
+    if (!judged.whole) look.unjudged[legacy_table_name(family)] = kTooLong;
     if (!judged.empty() && (judged.drops || !base.accepts))
       look.warnings.push_back(legacy_drop_warning(family, passing, rules->second, judged));
   }
+  look.was_late = budget.is_late();
   return look;
 }
 

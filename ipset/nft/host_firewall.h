@@ -52,6 +52,7 @@ struct FirewallWarning {
 struct FirewallLook {
   std::vector<FirewallWarning> warnings;        // one for each chain, sorted
   std::map<std::string, std::string> unjudged;  // tables not all of which was judged, and why
+  bool was_late = false;                        // with more time, more of them can be judged
 };
 
 // "whether nf_tables table inet host drops packets of Services is not known: more than 20000 rules"

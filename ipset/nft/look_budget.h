@@ -26,7 +26,7 @@ class LookBudget {
   void begin_share(std::size_t parts) { share_ = steps_ / std::max<std::size_t>(parts, 1); }
   // False if the share is used up.
   bool spend(std::size_t steps = 1) {
-    if (share_ <= steps || (asked_++ % kBetweenClocks == 0 && Clock::now() >= end_)) {
+    if (share_ <= steps || (asked_++ % kBetweenClocks == 0 && is_late())) {
       steps_ -= share_;
       share_ = 0;
       return false;
@@ -36,8 +36,10 @@ class LookBudget {
     return true;
   }
   bool is_spent() const { return share_ == 0; }
+  // The end in time has come.
+  bool is_late() const { return Clock::now() >= end_; }
 
-  std::size_t rules_left() const { return Clock::now() < end_ ? rules_ : 0; }
+  std::size_t rules_left() const { return rules_; }
   void spend_rules(std::size_t rules) { rules_ -= std::min(rules, rules_); }
 
  private:

@@ -133,6 +133,21 @@ Error library_error(Table table, int sys_errno, const std::string& what) {
   return make_error(Operation::rule, sys_errno, std::move(where));
 }
 
+// Entries of a table that exists: its rules, and an end or two of each chain. 0: nobody may ask.
+std::size_t entries_of(Family family, Table table) {
+  const bool v4 = family == Family::ipv4;
+  const netlink::UniqueFd fd(
+      ::socket(v4 ? AF_INET : AF_INET6, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW));
+  // The number and the answer are the same for IPv6.
+  static_assert(int{IPT_SO_GET_INFO} == int{IP6T_SO_GET_INFO});
+  ipt_getinfo info{};
+  to_string(table).copy(info.name, sizeof info.name - 1);
+  socklen_t size = sizeof info;
+  const bool told = fd && ::getsockopt(fd.get(), v4 ? int{IPPROTO_IP} : int{IPPROTO_IPV6},
+                                       IPT_SO_GET_INFO, &info, &size) == 0;
+  return told ? info.num_entries : 0;
+}
+
 // Whether this network namespace has the table: asking libiptc would create it. True if the list of
 // tables cannot be read.
 template <typename Library>
@@ -395,8 +410,13 @@ Result<TableRules> list_with(const TableRules& wanted, const IptcSettings& setti
 }
 
 template <typename Library>
-Result<std::optional<WholeTable>> read_with(Table table, const IptcSettings& settings) {
+Result<std::optional<WholeTable>> read_with(Table table, std::size_t most,
+                                            const IptcSettings& settings) {
   if (!table_exists<Library>(table)) return std::optional<WholeTable>();
+  if (entries_of(Library::family, table) > most)
+    return Error{
+        ErrorKind::unsupported, E2BIG,
+        fmt::format("{} has more than {} rules", table_name(Library::family, table), most)};
   const auto snapshot = Snapshot<Library>::read(table, settings);
   if (!snapshot) return snapshot.error();
   KernelSetResolver sets;
@@ -456,9 +476,10 @@ std::set<netlink::Protocol> IptcRuleTable::untranslatable(Family family) {
   return lacking;
 }
 
-Result<std::optional<WholeTable>> IptcRuleTable::read(Family family, Table table) {
-  return family == Family::ipv4 ? read_with<Ipv4>(table, settings_)
-                                : read_with<Ipv6>(table, settings_);
+Result<std::optional<WholeTable>> IptcRuleTable::read(Family family, Table table,
+                                                      std::size_t most) {
+  return family == Family::ipv4 ? read_with<Ipv4>(table, most, settings_)
+                                : read_with<Ipv6>(table, most, settings_);
 }
 
 Status IptcRuleTable::family_usable(Family family) {

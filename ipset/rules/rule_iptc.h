@@ -8,8 +8,10 @@
 // the missing capability. After an error the table is unchanged.
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <set>
 #include <string>
@@ -40,8 +42,10 @@ class IptcRuleTable : public RuleTable {
   std::set<netlink::Protocol> untranslatable(netlink::Family family) override;
 
   // A whole table; nullopt if this network namespace has no such table (reading does not create
-  // it).
-  Result<std::optional<WholeTable>> read(netlink::Family family, Table table);
+  // it). E2BIG, `unsupported`: it has more rules than `most`.
+  Result<std::optional<WholeTable>> read(
+      netlink::Family family, Table table,
+      std::size_t most = std::numeric_limits<std::size_t>::max());
 
   // Whether the chain POSTROUTING of the table nat can be listed: kube-proxy's criterion for "this
   // host supports the family".

@@ -63,13 +63,15 @@ void FirewallWatch::look(const plan::DesiredState& desired, TimePoint now) {
   if (!find_) return;
   hurried_ = false;
   const auto begin = clock_();
-  auto found = find_(firewall_samples(desired));
+  auto found = find_(firewall_samples(desired), longest_);
   const auto took = clock_() - begin;
   not_before_ = now + took + std::max<TimePoint::duration>(kBetweenLooks, kShareOfLooks * took);
   if (!found) {
     logger_.debug("a host's firewall: {}", netlink::to_string(found.error()));
     return;
   }
+  hurried_ = found->was_late && longest_ < kLongestLook;
+  if (found->was_late) longest_ = std::min(2 * longest_, kLongestLook);
   std::set<ipset::FirewallWarning> now_there(found->warnings.begin(), found->warnings.end());
   const auto has = [](const auto& warnings, const ipset::FirewallWarning& warning) {
     return std::ranges::any_of(warnings, [&](const auto& other) {

@@ -22,8 +22,9 @@
 
 namespace ipvsproxier::sync {
 
-using FindFirewallWarnings =
-    std::function<netlink::Result<ipset::FirewallLook>(const std::vector<ipset::FirewallSample>&)>;
+// Takes `longest` at most, for each packet filter.
+using FindFirewallWarnings = std::function<netlink::Result<ipset::FirewallLook>(
+    const std::vector<ipset::FirewallSample>&, std::chrono::milliseconds longest)>;
 
 // Virtual services, each with a real server that it has: of each family no more than are judged,
 // and one for each protocol and port, which a host port may have as well, unless it is a node port.
@@ -31,6 +32,8 @@ std::vector<ipset::FirewallSample> firewall_samples(const plan::DesiredState& de
 
 class FirewallWatch {
  public:
+  static constexpr std::chrono::milliseconds kFirstLook{100};
+  static constexpr std::chrono::milliseconds kLongestLook{400};
   using Clock = std::function<TimePoint()>;
 
   // An empty `find`: there is nothing to find. `clock` measures how long it takes.
@@ -42,7 +45,8 @@ class FirewallWatch {
   void look(const plan::DesiredState& desired, TimePoint now);
 
   // Base chains changed, or all was read again. Looks take at most a tenth of this thread's time,
-  // and whoever changes chains all the time has one a second.
+  // and whoever changes chains all the time has one a second. A look that was late is followed by
+  // one that may take twice as long, up to kLongestLook.
   void hurry() { hurried_ = true; }
   std::optional<TimePoint> next() const;
   bool is_due(TimePoint now) const { return next() && now >= *next(); }
@@ -58,6 +62,7 @@ class FirewallWatch {
   std::set<ipset::FirewallWarning> told_;
   std::map<std::string, std::string> unjudged_;
   bool hurried_ = false;
+  std::chrono::milliseconds longest_ = kFirstLook;
   TimePoint not_before_{};
 };
 

@@ -1,6 +1,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <fstream>
 #include <sstream>
 
@@ -192,6 +193,22 @@ TEST_CASE("rules that a held lock kept from being written are there once afterwa
     std::sort(forward.begin(), forward.end());
   }
   CHECK(repaired == whole);
+}
+
+TEST_CASE("a table of others is read if it is small enough") {
+  const Netns netns;
+  const auto error = netns.inside([] {
+    shell("for i in 1 2 3 4 5 6; do iptables-legacy -A INPUT -s 192.0.2.$i -j ACCEPT; done");
+    IptcRuleTable rules(settings());
+    const auto whole = rules.read(Family::ipv4, Table::filter, 20);
+    REQUIRE(whole);
+    REQUIRE(*whole);
+    CHECK((*whole)->chains.at("INPUT").size() == 6);
+    const auto refused = rules.read(Family::ipv4, Table::filter, 5);
+    return refused ? netlink::Error{} : refused.error();
+  });
+  CHECK(error.sys_errno == E2BIG);
+  CHECK(error.where == "IPv4 table filter has more than 5 rules");
 }
 
 TEST_CASE("a set of the other family is an error that names it") {

@@ -306,13 +306,16 @@ TEST_CASE("firewall: a look ends, and says which tables it did not judge") {
   SECTION("time") {
     const auto look = look_at_all(PacketFilter::nftables, one,
                                   LookBudget(LookBudget::kSteps, LookBudget::kRules, {}));
-    CHECK(look.warnings.size() == 1);  // the chain without rules takes no time
-    CHECK(look.unjudged.contains("nf_tables table inet a"));
+    CHECK(look.warnings.empty());
+    CHECK(look.unjudged.at("nf_tables table inet a") == "it takes too long to judge");
+    CHECK(look.unjudged.at("nf_tables table inet z") == "it takes too long to judge");
+    CHECK(look.was_late);
   }
   SECTION("enough") {
     const auto look = look_at_all(PacketFilter::nftables, one);
     CHECK(look.warnings.size() == 2);
     CHECK(look.unjudged.empty());
+    CHECK_FALSE(look.was_late);
   }
 }
 

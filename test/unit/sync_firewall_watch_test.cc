@@ -25,12 +25,16 @@ struct Firewall {
   std::map<std::string, std::string> unjudged = {};
   std::vector<std::size_t> samples;  // of each look
   bool unreadable = false;
+  bool late = false;
+  std::vector<std::int64_t> times = {};  // that each look may take, in milliseconds
 
   FindFirewallWarnings find() {
-    return [this](const auto& some) -> netlink::Result<ipset::FirewallLook> {
+    return [this](const auto& some,
+                  std::chrono::milliseconds longest) -> netlink::Result<ipset::FirewallLook> {
       samples.push_back(some.size());
+      times.push_back(longest.count());
       if (unreadable) return netlink::Error{netlink::ErrorKind::busy, 0, "busy"};
-      return ipset::FirewallLook{.warnings = chains, .unjudged = unjudged};
+      return ipset::FirewallLook{.warnings = chains, .unjudged = unjudged, .was_late = late};
     };
   }
 };
@@ -98,15 +102,31 @@ TEST_CASE("firewall watch: looks take at most a tenth of the time") {
   const TimePoint start{std::chrono::hours(1)};
   auto now = start;
   FirewallWatch watch(
-      [&, find = firewall.find()](const auto& samples) {
+      [&, find = firewall.find()](const auto& samples, auto longest) {
         now += std::chrono::seconds(2);
-        return find(samples);
+        return find(samples, longest);
       },
       logger, [&] { return now; });
   watch.look(plan::DesiredState{}, start);
   watch.hurry();
   CHECK_FALSE(watch.is_due(start + std::chrono::seconds(21)));
   CHECK(watch.is_due(start + std::chrono::seconds(22)));
+}
+
+TEST_CASE("firewall watch: a look that is late is followed by longer ones, up to a limit") {
+  Firewall firewall{.chains = {}, .samples = {}, .late = true};
+  auto logger = spdlog::logger("none");
+  TimePoint now{std::chrono::hours(1)};
+  FirewallWatch watch(firewall.find(), logger, [&] { return now; });
+  watch.look(plan::DesiredState{}, now);
+  while (watch.next() && firewall.times.size() < 10) {
+    now = *watch.next();
+    watch.look(plan::DesiredState{}, now);
+  }
+  CHECK(firewall.times == std::vector<std::int64_t>{100, 200, 400});
+  firewall.late = false;
+  watch.look(plan::DesiredState{}, now);
+  CHECK_FALSE(watch.next());
 }
 
 TEST_CASE("firewall watch: node ports and IPv4 leave room for the ports of others") {
