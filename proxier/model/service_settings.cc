@@ -279,6 +279,29 @@ std::string_view scheduler_annotation(const api::Service& service) {
                                                                : "kube-router.io/service.scheduler";
 }
 
+namespace {
+
+// One problem, however many there are.
+void tell_unknown(const api::Service& service, api::Problems& problems) {
+  const std::string* first = nullptr;
+  std::size_t more = 0;
+  for (const auto& annotation : service.annotations) {
+    if (!annotation.key.starts_with(api::kOurPrefix) || is_known(annotation.key)) continue;
+    if (first == nullptr)
+      first = &annotation.key;
+    else
+      ++more;
+  }
+  if (first == nullptr) return;
+  problems.push_back(annotation_problem(
+      service, *first,
+      more == 0 ? "is no annotation of a Service; it is ignored"
+                : fmt::format("is no annotation of a Service, nor are {} others; they are ignored",
+                              more)));
+}
+
+}  // namespace
+
 ServiceSettings settings_of(const api::Service& service, api::Problems& problems) {
   ServiceSettings settings;
   if (service.annotations.empty()) return settings;
@@ -301,10 +324,7 @@ ServiceSettings settings_of(const api::Service& service, api::Problems& problems
     else
       settings.notes.push_back(fmt::format("{}: {}", key, note));
   }
-  for (const auto& annotation : service.annotations)
-    if (annotation.key.starts_with(api::kOurPrefix) && !is_known(annotation.key))
-      problems.push_back(annotation_problem(service, annotation.key,
-                                            "is no annotation of a Service; it is ignored"));
+  tell_unknown(service, problems);
   check_combinations(service, settings, problems);
   return settings;
 }

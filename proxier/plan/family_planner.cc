@@ -159,7 +159,7 @@ FamilyPlanner::Ports FamilyPlanner::ports_of(const api::NamespacedName& name,
   const auto service = cluster.services.find(name);
   if (service == cluster.services.end()) return {};
   api::Problems told_with_the_plan;
-  const auto settings = settings_for(service->second, node_, options_, told_with_the_plan);
+  const auto settings = granted_settings(service->second, node_, options_, told_with_the_plan);
   auto ports =
       model::service_ports(service->second, node_.family, options_.allow_external_ips, settings);
   if (options_.differences.unbind_special)
@@ -232,7 +232,7 @@ FamilyPlanner::Names FamilyPlanner::take_claims(const Names& names,
 }
 
 // Returns the Services that are now beyond their share, or no longer.
-FamilyPlanner::Names FamilyPlanner::take_shares(const Names& names,
+FamilyPlanner::Names FamilyPlanner::share_rules(const Names& names,
                                                 const model::ClusterState& cluster,
                                                 PortsOnce& ports) {
   if (!options_.differences.in_cluster_clients) return {};
@@ -247,6 +247,22 @@ FamilyPlanner::Names FamilyPlanner::take_shares(const Names& names,
   return differing;
 }
 
+// The same of the tables of their schedulers.
+FamilyPlanner::Names FamilyPlanner::share_tables(const Names& names,
+                                                 const model::ClusterState& cluster) {
+  for (const auto& name : names) {
+    const auto service = cluster.services.find(name);
+    if (service == cluster.services.end())
+      table_share_.set(name, 0, std::nullopt);
+    else
+      table_share_.set(name, table_bytes_of(service->second, node_, options_),
+                       service->second.creation_time);
+  }
+  auto differing = table_share_.settle();
+  if (!differing.empty()) node_.beyond_tables = table_share_.beyond();
+  return differing;
+}
+
 void FamilyPlanner::update(Names names, const model::ClusterState& cluster, Scope* wanted) {
   Scope unwanted;
   Scope& scope = wanted ? *wanted : unwanted;
@@ -257,6 +273,7 @@ void FamilyPlanner::update(Names names, const model::ClusterState& cluster, Scop
     for (const auto& [name, service] : cluster.services) names.insert(name);
   }
   if (std::exchange(rules_changed_, false)) scope.rules.insert(node_.family);
+  names.merge(share_tables(names, cluster));
   PortsOnce ports(*this, cluster);
   bool changed = false;
   for (const auto& name : names) {
@@ -270,7 +287,7 @@ void FamilyPlanner::update(Names names, const model::ClusterState& cluster, Scop
   if (changed && some_addresses && refresh_node_addresses()) names.merge(with_node_ports(cluster));
 
   names.merge(take_claims(names, cluster, ports, scope));
-  names.merge(take_shares(names, cluster, ports));
+  names.merge(share_rules(names, cluster, ports));
 
   for (const auto& name : names) {
     const auto slices = cluster.slices.find(name);

@@ -11,7 +11,8 @@
 #include <vector>
 
 #include "proxier/plan/claims.h"
-#include "proxier/plan/in_cluster_share.h"
+#include "proxier/plan/granted_settings.h"
+#include "proxier/plan/namespace_share.h"
 #include "proxier/plan/service_plan.h"
 #include "proxier/plan/service_report.h"
 
@@ -51,7 +52,7 @@ class FamilyPlanner {
   void add_scope_of(const api::NamespacedName& service, Scope& scope) const;
   void add_claims_held_by(const api::NamespacedName& service, std::vector<Claim>& claims) const;
   model::ServiceSettings settings_of(const api::Service& service, api::Problems& problems) const {
-    return settings_for(service, node_, options_, problems);
+    return granted_settings(service, node_, options_, problems);
   }
   std::vector<PortReport> report_of(const api::NamespacedName& service,
                                     const model::ClusterState& cluster) const;
@@ -120,7 +121,8 @@ class FamilyPlanner {
   Names take_claims(const Names& names, const model::ClusterState& cluster, PortsOnce& ports,
                     Scope& scope);
   bool refresh_node_addresses();
-  Names take_shares(const Names& names, const model::ClusterState& cluster, PortsOnce& ports);
+  Names share_rules(const Names& names, const model::ClusterState& cluster, PortsOnce& ports);
+  Names share_tables(const Names& names, const model::ClusterState& cluster);
   Names with_node_ports(const model::ClusterState& cluster) const;
   void replace(const api::NamespacedName& name, ServicePlan plan, Scope& scope);
   void replace(FilterEntries& now, FilterEntries wanted, Scope& scope);
@@ -138,7 +140,8 @@ class FamilyPlanner {
   bool plan_all_ = false;  // the node changed
   bool rules_changed_ = true;
   Claims claims_;
-  InClusterShare in_cluster_share_;
+  NamespaceShare in_cluster_share_{kMostInClusterRules};
+  NamespaceShare table_share_{kTablesOfAll};
   std::map<api::NamespacedName, Part> parts_;
   std::map<api::NamespacedName, api::Problems> not_granted_;  // ServicePlan::not_granted
   LocalLack local_lack_;                                      // sum over parts_

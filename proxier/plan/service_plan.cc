@@ -8,7 +8,7 @@
 
 #include "proxier/api/annotations.h"
 #include "proxier/model/service_port.h"
-#include "proxier/plan/in_cluster_share.h"
+#include "proxier/plan/granted_settings.h"
 #include "proxier/plan/nftables_filter.h"
 #include "proxier/plan/topology.h"
 
@@ -279,52 +279,6 @@ std::optional<api::Problem> idle_weights_of(const api::Service& service,
                   scheduler));
 }
 
-// Bytes of kernel memory for each virtual service (kTablesOfOneService).
-std::size_t table_of(std::string_view scheduler) {
-  if (scheduler == "mh") return std::size_t{32} << 10U;
-  return scheduler.starts_with("lblc") ? std::size_t{16} << 10U : 0;
-}
-
-// Of both families; a node port counts once in each, whatever addresses the node has.
-std::size_t count_virtual_services(const api::Service& service) {
-  const auto addresses =
-      service.cluster_ips.size() + service.external_ips.size() + service.load_balancer_ips.size();
-  std::size_t count = 0;
-  for (const auto& port : service.ports)
-    count += addresses + (port.node_port != 0 ? service.cluster_ips.size() : 0);
-  return count;
-}
-
-}  // namespace
-
-ServiceSettings settings_for(const api::Service& service, const FamilyNode& node,
-                             const PlannerOptions& options, api::Problems& problems) {
-  if (!options.differences.service_annotations) return {};
-  auto settings = model::settings_of(service, problems);
-  if (node.absent_schedulers.contains(settings.scheduler)) {
-    problems.push_back(model::annotation_problem(
-        service, model::scheduler_annotation(service),
-        fmt::format("this kernel has no IPVS scheduler {0} (module ip_vs_{0}); the Service has the "
-                    "node's, {1}",
-                    settings.scheduler, options.scheduler)));
-    settings.scheduler.clear();
-    settings.flags.reset();
-  }
-  const auto most = kTablesOfOneService / std::max<std::size_t>(table_of(settings.scheduler), 1);
-  if (settings.scheduler != options.scheduler && count_virtual_services(service) > most) {
-    problems.push_back(model::annotation_problem(
-        service, model::scheduler_annotation(service),
-        fmt::format("{} has a table for each address and port, and one Service gets {}; it has the "
-                    "node's scheduler, {}",
-                    settings.scheduler, most, options.scheduler)));
-    settings.scheduler.clear();
-    settings.flags.reset();
-  }
-  return settings;
-}
-
-namespace {
-
 // Whether in-cluster clients shall reach the external addresses of the port by another one.
 bool asks_for_in_cluster(const ServicePort& port, const FamilyNode& node,
                          const PlannerOptions& options) {
@@ -465,7 +419,7 @@ ServicePlan plan_service(const Ports& ports, const model::SlicesByName* slices,
   const auto& service = *ports.front().service;
   ServiceTraffic traffic;
   Whole whole{.comes_first = comes_first(service)};
-  const auto settings = settings_for(service, node, options, plan.not_granted);
+  const auto settings = granted_settings(service, node, options, plan.not_granted);
   if (auto problem = idle_weights_of(service, slices, settings, options))
     plan.not_granted.push_back(*std::move(problem));
   std::map<api::ServicePortName, Endpoints> endpoints;

@@ -35,7 +35,9 @@ struct FamilyNode {
   std::set<std::string, std::less<>> absent_schedulers;  // that this kernel does not have
   // With iptables: protocols of which no packet can be sent on to a cluster IP.
   std::set<netlink::Protocol> untranslated;
-  std::set<api::NamespacedName> beyond_share;  // in_cluster_share.h
+  // Services beyond the share of their namespace (namespace_share.h).
+  std::set<api::NamespacedName> beyond_share;   // of rules for in-cluster clients
+  std::set<api::NamespacedName> beyond_tables;  // of kernel memory for tables of schedulers
 
   friend bool operator==(const FamilyNode&, const FamilyNode&) = default;
 };
@@ -68,14 +70,11 @@ struct FacetPolicy {
 FacetPolicy policy_of(const model::ServicePort& port, Facet facet, bool in_cluster,
                       const PlannerOptions& options);
 
-// What one Service gets for the tables of a scheduler that an annotation asks for. The kernel makes
-// one for each virtual service: mh 4,093 pointers (IP_VS_MH_TAB_INDEX, ip_vs_mh.c), lblc and lblcr
-// 1,024 buckets and some more (ip_vs_lblc.c; 6.1), rounded up to powers of two.
-inline constexpr std::size_t kTablesOfOneService = std::size_t{32} << 20U;  // bytes
-
 // With iptables, ports times external addresses and node addresses of one Service that in-cluster
 // clients may reach so.
 inline constexpr std::size_t kMostRulesOfOneService = 1024;
+// Of all Services in one family: each commit of the table writes all of them.
+inline constexpr std::size_t kMostInClusterRules = 16384;
 
 // The claim of its Service by way of which this node and its pods reach the external addresses of
 // the port, the one at this index of spec.ports: of its cluster IP, or of the address for clients
@@ -97,10 +96,6 @@ std::vector<Claim> claims_of(const std::vector<model::ServicePort>& ports, const
 // Those that they refuse.
 std::vector<RefusedClaim> refused_claims_of(const std::vector<model::ServicePort>& ports,
                                             const FamilyNode& node);
-
-// What the annotations of the Service ask for, as far as they count here; problems are appended.
-model::ServiceSettings settings_for(const api::Service& service, const FamilyNode& node,
-                                    const PlannerOptions& options, api::Problems& problems);
 
 // The plan of the Service, with the virtual services that it owns.
 ServicePlan plan_service(const std::vector<model::ServicePort>& ports,

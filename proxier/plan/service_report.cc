@@ -1,5 +1,7 @@
 #include "proxier/plan/service_report.h"
 
+#include "proxier/plan/granted_settings.h"
+
 namespace ipvsproxier::plan {
 
 namespace {
@@ -32,7 +34,7 @@ std::vector<PortReport> report_service(const std::vector<model::ServicePort>& po
   if (ports.empty()) return reports;
   const auto& service = ports.front().name.service;
   api::Problems told_with_the_plan;
-  const auto settings = settings_for(*ports.front().service, node, options, told_with_the_plan);
+  const auto settings = granted_settings(*ports.front().service, node, options, told_with_the_plan);
   std::map<api::ServicePortName, std::vector<model::Endpoint>> endpoints;
   if (slices != nullptr)
     endpoints = model::endpoints_of(service, *slices, node.family, node.name, node.zone,

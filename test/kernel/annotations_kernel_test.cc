@@ -23,7 +23,9 @@
 #include "test/kernel/kernel_state.h"
 #include "test/kernel/load.h"
 #include "test/kernel/manifests.h"
+#include "test/support/files.h"
 #include "test/support/ip.h"
+#include "test/support/paths.h"
 #include "test/support/raw_http.h"
 #include "test/support/sockets.h"
 
@@ -31,7 +33,6 @@ namespace ipvsproxier::test {
 namespace {
 
 using netlink::Protocol;
-using netlink::VirtualService;
 using netlink::VirtualServiceKey;
 
 constexpr const char* kAnnotatedVip = "10.96.0.9";
@@ -64,7 +65,7 @@ struct AnnotatedBed {
     return result;
   }
   EndpointManifest endpoint(int pod, const std::string& conditions = "ready: true") const {
-    return {cluster.local(pod).v4, kNodeName, conditions};
+    return {cluster.local(pod).v4, kNodeName, conditions, "a"};
   }
   void start() {
     manifests.put(web);
@@ -133,6 +134,10 @@ TEST_CASE("kernel: annotations: changes that keep the scheduler are noticed by n
   change(", ipvs-proxier/scheduler-flags: \"\"", [&] { return bed.flags_of() == 0; });
   change(", ipvs-proxier/weights: \"local:4\"", [&] { return bed.server(3).weight == 4; });
   change(", ipvs-proxier/weights: \"node=n1:2\"", [&] { return bed.server(3).weight == 2; });
+  change(", ipvs-proxier/weights: \"zone=a:5\"", [&] { return bed.server(3).weight == 5; });
+  bed.web.slice_annotations = "ipvs-proxier/weight: \"7\"";
+  change(", ipvs-proxier/weights: \"zone=a:5\"", [&] { return bed.server(3).weight == 7; });
+  bed.web.slice_annotations.clear();
   change(", ipvs-proxier/max-connections: 1000/800",
          [&] { return bed.server(3).upper_threshold == 1000 && bed.server(3).weight == 1; });
   change(", ipvs-proxier/max-connections: \"2000\"",
@@ -140,6 +145,8 @@ TEST_CASE("kernel: annotations: changes that keep the scheduler are noticed by n
   // Nothing of it is in the kernel.
   change(", ipvs-proxier/drain-timeout: 30s, ipvs-proxier/metrics: \"true\"",
          [&] { return bed.server(3).upper_threshold == 0; });
+  change(", kube-router.io/service.local: \"\", kube-router.io/service.hairpin: \"\"",
+         [&] { return bed.server(3).weight == 1; });  // all endpoints are local
   bed.web.spec = "sessionAffinity: ClientIP";
   change("", [&] { return (bed.flags_of() & netlink::kPersistent) != 0; });
   change(", ipvs-proxier/affinity-mask: \"24\"",
@@ -163,7 +170,8 @@ TEST_CASE("kernel: annotations: another scheduler cuts nothing, and refuses for 
   established.run();
   auto opened = bed.open_many();
   let_pass(*opened);
-  const std::vector<std::string> schedulers = {"wrr", "sh", "lc", "mh", "wlc", "sed", "rr"};
+  const std::vector<std::string> schedulers = {"wrr", "sh",   "lc",    "mh", "wlc", "sed", "nq",
+                                               "dh",  "lblc", "lblcr", "fo", "ovf", "rr"};
   for (const auto& scheduler : schedulers) {
     bed.annotate("ipvs-proxier/scheduler: " + scheduler,
                  [&] { return bed.scheduler() == scheduler && bed.scheduler(90) == scheduler; });
@@ -215,19 +223,14 @@ TEST_CASE("kernel: annotations: a canary by weights gets its share", "[annotatio
   AnnotatedBed bed(2);
   bed.web.annotations = "ipvs-proxier/scheduler: wrr";
   bed.web.endpoints = {bed.endpoint(1)};
+  bed.web.slice_annotations = "ipvs-proxier/weight: \"19\"";
   auto canary = bed.web;
   canary.endpoints = {bed.endpoint(2)};
-  const auto slice = [](ServiceManifest service, const std::string& name,
-                        const std::string& weight) {
-    auto text = slices_yaml(service);
-    const std::string before = "  name: " + service.name + "-v4\n";
-    text.replace(
-        text.find(before), before.size(),
-        "  name: " + name + "\n  annotations: {ipvs-proxier/weight: \"" + weight + "\"}\n");
-    return text;
-  };
-  bed.manifests.write("web", service_yaml(bed.web) + slice(bed.web, "web-stable", "19") +
-                                 slice(canary, "web-canary", "1"));
+  canary.slice_annotations = "ipvs-proxier/weight: \"1\"";
+  auto canary_slice = slices_yaml(canary);
+  const std::string name = "  name: " + canary.name + "-v4\n";
+  canary_slice.replace(canary_slice.find(name), name.size(), "  name: web-canary\n");
+  bed.manifests.write("web", service_yaml(bed.web) + slices_yaml(bed.web) + canary_slice);
   bed.daemon.mark();
   bed.daemon.start();
   REQUIRE(bed.daemon.logs("synced: "));
@@ -275,8 +278,46 @@ TEST_CASE("kernel: annotations: one-packet spreads datagrams, and answers do not
   for (int i = 0; i < 8; ++i) who.insert(from(pod));
   CHECK(who.size() == 2);
   CHECK_FALSE(who.contains(vip));
+  // Datagrams of the pod are answered through each change.
+  for (int i = 0; i < 6; ++i) {
+    bed.web.annotations =
+        i % 2 == 0 ? "ipvs-proxier/one-packet: \"false\"" : "ipvs-proxier/one-packet: \"true\"";
+    bed.manifests.put(bed.web);
+    for (int sent = 0; sent < 50; ++sent) {
+      INFO(i << " " << sent);
+      REQUIRE_FALSE(from(pod).empty());
+      ::poll(nullptr, 0, 5);
+    }
+  }
   bed.annotate("", [&] { return (bed.flags_of(53, Protocol::udp) & netlink::kOnePacket) == 0; });
   CHECK(from(outside) == vip);
+}
+
+// Each as kubectl annotate would write it, seen by ipvsadm; those without effect keep the default.
+TEST_CASE("kernel: annotations: kube-router's documented examples, unchanged", "[annotations]") {
+  AnnotatedBed bed(2);
+  bed.start();
+  std::istringstream lines(read_file(data_path("data/kube_router_annotations.txt")));
+  std::size_t examples = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("#")) continue;
+    std::istringstream words(line);
+    std::string annotation;
+    std::string scheduler;
+    words >> annotation >> scheduler;
+    if (scheduler == "note") scheduler = "rr";
+    const auto equals = annotation.find('=');
+    bed.annotate(annotation.substr(0, equals) + ": \"" + annotation.substr(equals + 1) + "\"",
+                 [&] { return bed.scheduler() == scheduler; });
+    const auto listed = bed.cluster.netns().inside(
+        [] { return shell(std::string("ipvsadm -Ln -t ") + kAnnotatedVip + ":80"); });
+    INFO(line << "\n" << listed);
+    CHECK(listed.find(std::string("TCP  ") + kAnnotatedVip + ":80 " + scheduler +
+                      (scheduler == "sh" ? " (sh-fallback)" : "")) != std::string::npos);
+    CHECK(bed.cluster.client().ask(Protocol::tcp, ip(kAnnotatedVip), 80));
+    ++examples;
+  }
+  CHECK(examples == 12);
 }
 
 // --- traffic figures

@@ -34,10 +34,12 @@ named() { until_true drops 1 && grep 'nf_tables chain inet firewalld filter_INPU
 beside_services() { firewalld_runs && until_true refused && named; }
 # The zone of the link by which packets come decides, not that of the addresses.
 kube_ipvs0_in_trusted() { firewall-cmd --zone=trusted --add-interface=kube-ipvs0 && refused && drops 1; }
-# The links of pods belong to a zone that trusts; what comes from outside needs rules.
+# The links of pods belong to a zone that trusts; what comes from outside needs rules, if it shall come.
+may_drop() { grep 'nf_tables chain inet firewalld filter_INPUT may drop what comes for Services' "$work/log"; }
 zones_of_pods() {
   firewall-cmd --permanent --zone=trusted --add-interface=to-pod && firewall-cmd --reload && until_true answers pod 10.96.0.1 web &&
-    answers pod '[fd00:96::1]' web && refused && until_true drops 1
+    until_true answers pod '[fd00:96::1]' web && refused && until_true drops 0 && until_true may_drop ||
+    { tail -20 "$work/log"; return 1; }
 }
 rules_of_services() {
   local rule family

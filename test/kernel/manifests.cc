@@ -51,14 +51,14 @@ std::string slice_yaml(const ServiceManifest& service, Family family) {
     if (endpoint.address.family() != family) continue;
     endpoints.push_back("{addresses: [" + quoted(endpoint.address.to_string()) +
                         "], conditions: {" + endpoint.conditions + "}, nodeName: " + endpoint.node +
-                        "}");
+                        (endpoint.zone.empty() ? "" : ", zone: " + endpoint.zone) + "}");
   }
   const std::string type(netlink::to_string(family));
   return "---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata:\n  name: " +
          service.name + "-" + (family == Family::ipv4 ? "v4" : "v6") +
          "\n  namespace: default\n  labels: {kubernetes.io/service-name: " + service.name +
-         "}\naddressType: " + type + "\nports: [" + joined(ports) + "]\nendpoints: [" +
-         joined(endpoints) + "]\n";
+         "}\n  annotations: {" + service.slice_annotations + "}\naddressType: " + type +
+         "\nports: [" + joined(ports) + "]\nendpoints: [" + joined(endpoints) + "]\n";
 }
 
 }  // namespace

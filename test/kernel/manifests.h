@@ -27,6 +27,7 @@ struct EndpointManifest {
   netlink::IpAddress address;
   std::string node;
   std::string conditions = "ready: true, serving: true, terminating: false";
+  std::string zone = {};
 };
 
 // A Service of namespace "default" and one EndpointSlice for each family of its cluster IPs.
@@ -37,6 +38,7 @@ struct ServiceManifest {
   std::vector<PortManifest> ports = {PortManifest{}};
   std::vector<EndpointManifest> endpoints;
   std::string annotations;  // in YAML's flow style: "a: b, c: d"
+  std::string slice_annotations = {};
   // More of spec, in YAML's flow style: "externalTrafficPolicy: Local, externalIPs: [192.0.2.1]".
   std::string spec;
   std::vector<std::string> ingress_ips;  // status.loadBalancer.ingress

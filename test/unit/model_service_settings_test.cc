@@ -223,5 +223,21 @@ TEST_CASE("an endpoint's weight is its slice's, else that of the first row that 
   CHECK(weight_of(settings, slice, endpoint, true) == Weight{0, WeightBy::slice});
 }
 
+TEST_CASE("service settings: unknown annotations of our prefix are one problem") {
+  std::vector<api::Annotation> annotations = {{"ipvs-proxier/sheduler", "rr"}};
+  const auto told = [&] {
+    api::Problems problems;
+    settings_of(annotated(annotations), problems);
+    return test::lines_of(problems);
+  };
+  CHECK(told() == std::vector<std::string>{
+                      "warning: Service default/web: metadata.annotations[ipvs-proxier/sheduler]: "
+                      "is no annotation of a Service; it is ignored"});
+  for (int i = 0; i < 1000; ++i) annotations.push_back({"ipvs-proxier/x" + std::to_string(i), ""});
+  CHECK(told() == std::vector<std::string>{
+                      "warning: Service default/web: metadata.annotations[ipvs-proxier/sheduler]: "
+                      "is no annotation of a Service, nor are 1000 others; they are ignored"});
+}
+
 }  // namespace
 }  // namespace ipvsproxier::model

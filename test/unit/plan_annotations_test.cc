@@ -248,7 +248,8 @@ TEST_CASE("a Service that asks for a scheduler that the kernel lacks has the nod
   CHECK(scheduler() == "rr");
   CHECK(test::lines_of(planner.problems()) ==
         Lines{"warning: Service default/web: metadata.annotations[ipvs-proxier/scheduler]: this "
-              "kernel has no IPVS scheduler fo (module ip_vs_fo); the Service has the node's, rr"});
+              "kernel has no IPVS scheduler fo (module ip_vs_fo); the Service has the "
+              "node's scheduler, rr"});
   planner.update(planner.set_absent_schedulers({}, cluster), cluster);
   CHECK(scheduler() == "fo");
 }
@@ -273,8 +274,8 @@ TEST_CASE("a Service has so many tables of a scheduler, and with more the node's
   CHECK(scheduler_of(513) == "rr");
   CHECK(problems_of(service) ==
         Lines{"warning: Service default/web: metadata.annotations[ipvs-proxier/scheduler]: mh has "
-              "a table for each address and port, and one Service gets 1024; it has the node's "
-              "scheduler, rr"});
+              "a table for each address and port, and one Service gets 1024; the Service has the "
+              "node's scheduler, rr"});
   service.annotations = {{"kube-router.io/service.scheduler", "lblcr"}};
   CHECK(scheduler_of(1024) == "lblcr");
   CHECK(scheduler_of(1025) == "rr");
@@ -288,6 +289,55 @@ TEST_CASE("a Service has so many tables of a scheduler, and with more the node's
   service.cluster_ips.push_back(test::ip("fd00:96::9"));
   CHECK(scheduler_of(341) == "mh");
   CHECK(scheduler_of(342) == "rr");
+}
+
+// 1,024 tables of mh are 32 MiB: of Services that ask for so much a node has 8.
+TEST_CASE("a node has so much memory for tables of schedulers, and namespaces share it") {
+  const auto wide = [](const std::string& space, int number) {
+    auto service = annotated({{"ipvs-proxier/scheduler", "mh"}});
+    service.name = {space, "s" + std::to_string(number)};
+    service.creation_time = number;
+    service.cluster_ips = {
+        test::ip("10.96." + std::to_string(space == "a" ? 1 : 2) + "." + std::to_string(number))};
+    service.ports.clear();
+    for (std::uint16_t port = 1; port <= 1024; ++port)
+      service.ports.push_back({.name = "p" + std::to_string(port),
+                               .protocol = Protocol::tcp,
+                               .port = port,
+                               .node_port = 0});
+    return service;
+  };
+  model::ClusterState cluster;
+  for (int number = 1; number <= 8; ++number) {
+    const auto service = wide("a", number);
+    cluster.services[service.name] = service;
+  }
+  Planner planner(heeding());
+  planner.set_node(test::vector_node());
+  planner.update_all(cluster);
+  const auto with_mh = [&](const std::string& space) {
+    const auto prefix = test::prefix(space == "a" ? "10.96.1.0/24" : "10.96.2.0/24");
+    return std::ranges::count_if(planner.desired().services, [&](const auto& one) {
+      return one.first.port == 1 && prefix.contains(one.first.address) &&
+             one.second.service.scheduler.view() == "mh";
+    });
+  };
+  CHECK(with_mh("a") == 8);
+  CHECK(planner.problems().empty());
+  const auto small = wide("b", 1);
+  cluster.services[small.name] = small;
+  planner.update({small.name}, cluster);
+  CHECK(with_mh("b") == 1);
+  CHECK(with_mh("a") == 7);
+  CHECK(
+      test::lines_of(planner.problems()) ==
+      Lines{"warning: Service a/s8: metadata.annotations[ipvs-proxier/scheduler]: mh has a table "
+            "for each address and port, all those of a node take 256 MiB at most, and this Service "
+            "is beyond the share of its namespace; the Service has the node's scheduler, rr"});
+  cluster.services.erase(small.name);
+  planner.update({small.name}, cluster);
+  CHECK(with_mh("a") == 8);
+  CHECK(planner.problems().empty());
 }
 
 TEST_CASE("kube-router's local and skiplbips mean policies and addresses") {

@@ -1,10 +1,9 @@
 #pragma once
 
-// InClusterShare: which Services get the rules of iptables that send in-cluster clients to their
-// cluster IPs (service_plan.h). All rules of one family are at most kMostInClusterRules, as each
-// commit of the table writes all of them. If Services ask for more, each namespace gets what it
-// asks for, up to a share that is the same for all; in a namespace beyond its share older Services
-// come first. The result depends on what is asked for alone, not on its order. Pure; one thread.
+// NamespaceShare: which Services get something of which a node has so much (rules of iptables,
+// kernel memory). If Services ask for more, each namespace gets what it asks for, up to a share
+// that is the same for all; in a namespace beyond its share older Services come first. The result
+// depends on what is asked for alone, not on its order. Pure; one thread.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,14 +16,14 @@
 
 namespace ipvsproxier::plan {
 
-inline constexpr std::size_t kMostInClusterRules = 16384;
-
-class InClusterShare {
+class NamespaceShare {
  public:
+  explicit NamespaceShare(std::size_t most) : most_(most) {}
+
   using Names = std::set<api::NamespacedName>;
 
   // What the Service asks for; 0: nothing, or it is gone.
-  void set(const api::NamespacedName& name, std::size_t rules,
+  void set(const api::NamespacedName& name, std::size_t amount,
            std::optional<std::int64_t> creation_time);
   // Returns the Services that are now in beyond() or no longer. Costs nothing unless Services ask
   // for too much, or did.
@@ -34,7 +33,7 @@ class InClusterShare {
 
  private:
   struct Asked {
-    std::size_t rules = 0;
+    std::size_t amount = 0;
     std::int64_t creation_time = 0;
     friend bool operator==(const Asked&, const Asked&) = default;
   };
@@ -44,6 +43,7 @@ class InClusterShare {
   void add_beyond(const std::string& name_space, const Services& services, std::size_t share,
                   Names& beyond) const;
 
+  std::size_t most_;
   std::map<std::string, Services> asked_;
   std::size_t total_ = 0;
   bool changed_ = false;

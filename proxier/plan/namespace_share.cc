@@ -1,4 +1,4 @@
-#include "proxier/plan/in_cluster_share.h"
+#include "proxier/plan/namespace_share.h"
 
 #include <algorithm>
 #include <iterator>
@@ -14,38 +14,38 @@ namespace {
 template <typename Services>
 std::size_t sum_of(const Services& services) {
   std::size_t sum = 0;
-  for (const auto& [name, asked] : services) sum += asked.rules;
+  for (const auto& [name, asked] : services) sum += asked.amount;
   return sum;
 }
 
 }  // namespace
 
-void InClusterShare::set(const api::NamespacedName& name, std::size_t rules,
+void NamespaceShare::set(const api::NamespacedName& name, std::size_t amount,
                          std::optional<std::int64_t> creation_time) {
   const auto space = asked_.find(name.ns);
   const bool has = space != asked_.end() && space->second.contains(name.name);
-  if (rules == 0) {
+  if (amount == 0) {
     if (!has) return;
-    total_ -= space->second.at(name.name).rules;
+    total_ -= space->second.at(name.name).amount;
     space->second.erase(name.name);
     if (space->second.empty()) asked_.erase(space);
     changed_ = true;
     return;
   }
-  const Asked wanted{rules, creation_time.value_or(std::numeric_limits<std::int64_t>::max())};
+  const Asked wanted{amount, creation_time.value_or(std::numeric_limits<std::int64_t>::max())};
   auto& now = asked_[name.ns][name.name];
   if (now == wanted) return;
-  total_ += rules - now.rules;
+  total_ += amount - now.amount;
   now = wanted;
   changed_ = true;
 }
 
 // The most that a namespace gets: those that ask for less leave the rest to the others.
-std::size_t InClusterShare::share() const {
+std::size_t NamespaceShare::share() const {
   std::vector<std::size_t> sums;
   for (const auto& [space, services] : asked_) sums.push_back(sum_of(services));
   std::ranges::sort(sums);
-  std::size_t left = kMostInClusterRules;
+  std::size_t left = most_;
   for (std::size_t i = 0; i < sums.size(); ++i) {
     const auto share = left / (sums.size() - i);
     if (sums[i] > share) return share;
@@ -54,7 +54,7 @@ std::size_t InClusterShare::share() const {
   return left;
 }
 
-void InClusterShare::add_beyond(const std::string& name_space, const Services& services,
+void NamespaceShare::add_beyond(const std::string& name_space, const Services& services,
                                 std::size_t share, Names& beyond) const {
   std::vector<std::pair<std::string, Asked>> in_order(services.begin(), services.end());
   std::ranges::sort(in_order, {}, [](const auto& one) {
@@ -62,18 +62,18 @@ void InClusterShare::add_beyond(const std::string& name_space, const Services& s
   });
   std::size_t used = 0;
   for (const auto& [name, asked] : in_order) {
-    if (used + asked.rules > share)
+    if (used + asked.amount > share)
       beyond.insert({name_space, name});
     else
-      used += asked.rules;
+      used += asked.amount;
   }
 }
 
-InClusterShare::Names InClusterShare::settle() {
+NamespaceShare::Names NamespaceShare::settle() {
   if (!std::exchange(changed_, false)) return {};
   Names before;
   std::swap(before, beyond_);
-  if (total_ > kMostInClusterRules) {
+  if (total_ > most_) {
     const auto most = share();
     for (const auto& [space, services] : asked_) add_beyond(space, services, most, beyond_);
   }
