@@ -59,9 +59,11 @@ class Differ {
     compare_services();
 
     auto additions = set_changes(Change::add);
-    add("make sets", sets_to_make(additions));
+    auto local_marks = set_changes(Change::make_local);
+    add("make sets", sets_to_make({&additions, &local_marks}));
     add("prepare rules", rules.prepared());
     add("add elements", std::move(additions));
+    if (removes()) add("give up policy Local", set_changes(Change::end_local));
     add("add first virtual services", std::move(first_adds_));
     add("add first addresses", address_adds(true));
     add("add virtual services", std::move(adds_));
@@ -72,6 +74,7 @@ class Differ {
     if (actual_.services) add("remove ways", set_changes(Change::keep_here));
     add("remove addresses", address_removals());
     add("remove virtual services", std::move(removals_));
+    add("begin policy Local", std::move(local_marks));
     // Elements may guard an unknown virtual service.
     if (!actual_.services) return std::move(transaction_);
     add("remove elements", set_changes(Change::remove));
@@ -98,9 +101,11 @@ class Differ {
   }
 
   // Sets that are missing, too small, much too large, or created with other options.
-  std::vector<ipset::SetSpec> sets_to_make(const std::vector<SetChange>& additions) const {
+  std::vector<ipset::SetSpec> sets_to_make(
+      std::initializer_list<const std::vector<SetChange>*> additions) const {
     std::map<SetKey, std::size_t> more;
-    for (const auto& change : additions) more[change.set] = change.ops.size();
+    for (const auto* changes : additions)
+      for (const auto& change : *changes) more[change.set] += change.ops.size();
     std::vector<ipset::SetSpec> specs;
     for (const auto& [key, elements] : desired_.sets) {
       const auto it = actual_.sets.find(key);
@@ -125,11 +130,26 @@ class Differ {
   }
 
   // `let_in`: additions that must not come before the real servers of their virtual services.
+  // `make_local`: those by which clients keep their source addresses (is_local_mark()).
   // `keep_here`: removals that must not come after the virtual services to which they send packets.
-  enum class Change : std::uint8_t { add, let_in, keep_here, remove };
+  // `end_local`: of what `make_local` adds.
+  enum class Change : std::uint8_t { add, let_in, make_local, end_local, keep_here, remove };
+
+  static bool adds(Change kind) { return kind <= Change::make_local; }
+  bool removes() const { return desired_.complete && actual_.services; }
+
+  // When the element is added or removed.
+  Change kind_of(SetKey key, const Element& element, bool adding) const {
+    if (adding && (lets_in(actual_elements(key), element) || waits_for_goal(key, element)))
+      return Change::let_in;
+    if (removes() && is_local_mark(key, element, adding))
+      return adding ? Change::make_local : Change::end_local;
+    if (adding) return Change::add;
+    return ends_way(key, element) ? Change::keep_here : Change::remove;
+  }
 
   std::vector<SetChange> set_changes(Change kind) {
-    const bool adding = kind == Change::add || kind == Change::let_in;
+    const bool adding = adds(kind);
     std::vector<SetChange> changes;
     for (auto id : ipset::sets_of(desired_.packet_filter))
       for (auto family : netlink::kFamilies) {
@@ -149,9 +169,7 @@ class Differ {
         for (const auto& element : scope->second) {
           const bool want = wanted->second.contains(element);
           if (want != adding || has.contains(element) == adding) continue;
-          const bool late = lets_in(has, element) || waits_for_goal(key, element);
-          if (adding && late != (kind == Change::let_in)) continue;
-          if (!adding && ends_way(key, element) != (kind == Change::keep_here)) continue;
+          if (kind_of(key, element, adding) != kind) continue;
           if (adding && !all_known && !belongs_to_ours(key, element, desired_, actual_)) continue;
           if (!adding && (refuses_for_lingering(id, element) || marks_lingering(key, element) ||
                           is_leftover(key, element) || is_replaced(wanted->second, element)))
@@ -178,6 +196,18 @@ class Differ {
   bool ends_way(SetKey set, const Element& element) const {
     const auto from = way_from(set, element);
     return from && desired_.services.contains(*from);
+  }
+
+  // Whether the element makes a virtual service that stays one of policy Local, or no longer. From
+  // real servers of other nodes no answer comes back to a client that keeps its source address: it
+  // does so when they have left, and no longer before they come.
+  bool is_local_mark(SetKey key, const Element& element, bool adding) const {
+    if (const auto all = set_beside(key.id)) {
+      if (adding) return actual_elements({key.family, *all}).contains(element);
+      const auto wanted = desired_.sets.find({key.family, *all});
+      return wanted != desired_.sets.end() && wanted->second.contains(element);
+    }
+    return adding && becomes_local(actual_elements(key), element);
   }
 
   SetId vip_set() const { return ipset::vip_set(desired_.packet_filter); }

@@ -40,6 +40,31 @@ bool lets_in(const ipset::ElementSet& has, const ipset::Element& element) {
   });
 }
 
+bool becomes_local(const ipset::ElementSet& has, const ipset::Element& element) {
+  const auto* now = std::get_if<ipset::ServiceElement>(&element);
+  if (now == nullptr || now->verdict != ipset::ServiceVerdict::local) return false;
+  const auto replaced = has.replaced_by(element);
+  return std::ranges::any_of(replaced, [&](const ipset::Element& other) {
+    const auto& before = std::get<ipset::ServiceElement>(other);
+    return before.verdict != ipset::ServiceVerdict::local && before.restricted == now->restricted;
+  });
+}
+
+std::optional<SetId> set_beside(SetId local) {
+  switch (local) {
+    case SetId::load_balancer_local:
+      return SetId::load_balancer;
+    case SetId::node_port_local_tcp:
+      return SetId::node_port_tcp;
+    case SetId::node_port_local_udp:
+      return SetId::node_port_udp;
+    case SetId::node_port_local_sctp_hash:
+      return SetId::node_port_sctp_hash;
+    default:
+      return std::nullopt;
+  }
+}
+
 std::vector<std::pair<SetId, ipset::Element>> elements_of(
     const netlink::VirtualServiceKey& service) {
   const auto& [address, protocol, port, mark] = service;

@@ -41,6 +41,13 @@ std::vector<std::pair<ipset::SetId, ipset::Element>> elements_of(
 // dropped until then: without an endpoint they would be refused.
 bool lets_in(const ipset::ElementSet& has, const ipset::Element& element);
 
+// Whether adding the element to such a set makes its virtual service one of policy Local.
+bool becomes_local(const ipset::ElementSet& has, const ipset::Element& element);
+
+// Of a set whose elements keep the source addresses of their clients: the one that has these
+// elements as well, and those that do not.
+std::optional<ipset::SetId> set_beside(ipset::SetId local);
+
 // The protocol of a set of node ports whose elements hold ports only.
 std::optional<netlink::Protocol> protocol_of_ports(ipset::SetId set);
 

@@ -333,9 +333,10 @@ void Reconciler::end_reading(TimePoint now, Pass& pass) {
   pass.whole = !links_failed_;
   flows_.note_left(planner_.desired(), mirror_.state());
   if (!schedule_.surprised() && !pass.suspect) mirror_.settle();
+  auto scope = completed(planner_.update(std::exchange(touched_, {}), cluster_));
+  if (reading_.look_at_all) scope = plan::whole(planner_.desired(), mirror_.state());
   // Even an empty scope tries again to replace sets with other options.
-  apply(reading_.look_at_all ? plan::whole(planner_.desired(), mirror_.state()) : plan::Scope{},
-        now, pass);
+  apply(std::move(scope), now, pass);
 }
 
 // Completes a scope: a VIP that will be exposed is compared together with its guards, and guards

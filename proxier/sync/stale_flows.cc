@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "proxier/plan/diff.h"
-#include "proxier/plan/in_cluster.h"
+#include "proxier/plan/guarded.h"
 
 namespace ipvsproxier::sync {
 
@@ -114,7 +114,32 @@ void StaleFlows::postpone(Note& note, TimePoint now) const {
   note.due = now + backoff_.delay(++note.tries, 0);
 }
 
+// Those of which this transaction changes the element that sends clients on.
+void StaleFlows::remember_ways(const plan::Transaction& transaction,
+                               const plan::ActualState& before) {
+  std::set<VirtualServiceKey> changing;
+  for (const auto& phase : transaction.phases)
+    if (const auto* changes = std::get_if<std::vector<plan::SetChange>>(&phase.work))
+      for (const auto& [set, ops] : *changes)
+        if (set.id == ipset::SetId::in_cluster || set.id == ipset::SetId::nft_in_cluster)
+          for (const auto& op : ops)
+            if (const auto from = plan::guarded_by(set.id, op.element).service)
+              changing.insert(*from);
+  if (changing.empty()) return;
+  for (const auto& [to, all] : plan::in_cluster_ways(before))
+    for (const auto& from : all)
+      if (changing.contains(from) && former_ways_.size() < kWaysRemembered)
+        former_ways_.insert_or_assign(from, to);
+}
+
+plan::InClusterWays StaleFlows::ways_in(const plan::ActualState& before) const {
+  auto ways = plan::in_cluster_ways(before);
+  for (const auto& [from, to] : former_ways_) ways[to].push_back(from);
+  return ways;
+}
+
 void StaleFlows::note(const plan::Transaction& transaction, const plan::ActualState& before) {
+  remember_ways(transaction, before);
   std::optional<plan::InClusterWays> ways;
   for (const auto& phase : transaction.phases) {
     const auto* ops = std::get_if<std::vector<netlink::IpvsOp>>(&phase.work);
@@ -135,9 +160,10 @@ void StaleFlows::note(const plan::Transaction& transaction, const plan::ActualSt
       const bool is_udp = changed.service->protocol == Protocol::udp;
       if (is_udp) take(*changed.service);
       if (!is_udp && !all_go && changed.gone == nullptr) continue;
-      if (!ways) ways = plan::in_cluster_ways(before);
+      if (!ways) ways = ways_in(before);
       if (const auto through = ways->find(*changed.service); through != ways->end())
         for (const auto& key : through->second) take(key);
+      if (all_go) former_ways_.erase(*changed.service);
     }
   }
 }

@@ -10,7 +10,8 @@
 // - that exists and has real servers, none of which is the one that answers, or
 // - whose answering real server this process removed.
 // A virtual service whose in-cluster clients are sent to another one has the real servers of both
-// here, and a removal from the other one counts for it.
+// here, and a removal from the other one counts for it; also after nobody is sent on any more, as
+// the connections of those who were go on.
 // All other flows are left alone; so are, for now, flows answered by a real server that is desired
 // but not known to be in the kernel (its addition was refused, or the answer lost).
 
@@ -24,6 +25,7 @@
 #include "proxier/loop/backoff.h"
 #include "proxier/plan/actual_state.h"
 #include "proxier/plan/desired_state.h"
+#include "proxier/plan/in_cluster.h"
 #include "proxier/plan/transaction.h"
 #include "proxier/sync/kernel.h"
 
@@ -43,6 +45,9 @@ class StaleFlows {
   // Limit of removed real servers that are remembered. Beyond it, flows stay unless another reason
   // shows that they are stale.
   static constexpr std::size_t kServersRemembered = 16'384;
+
+  // Virtual services that once sent in-cluster clients on and are remembered.
+  static constexpr std::size_t kWaysRemembered = 16'384;
 
   // Records the virtual services that this transaction will change; `before` is the state before
   // it.
@@ -97,6 +102,8 @@ class StaleFlows {
                                      const plan::ActualState& state,
                                      const netlink::VirtualServiceKey& key);
   void remember(Note& note, const netlink::RealServerKey& gone);
+  void remember_ways(const plan::Transaction& transaction, const plan::ActualState& before);
+  plan::InClusterWays ways_in(const plan::ActualState& before) const;
   Notes::iterator forget(Notes::iterator note);
   void postpone(Note& note, TimePoint now) const;
   Look begin_look(const plan::DesiredState& desired, const plan::ActualState& state, TimePoint now);
@@ -108,6 +115,8 @@ class StaleFlows {
   void not_readable(netlink::Error error, TimePoint now);
 
   Notes notes_;
+  // Where a virtual service sent in-cluster clients that does so no longer.
+  std::map<netlink::VirtualServiceKey, netlink::VirtualServiceKey> former_ways_;
   bool left_noted_ = false;
   std::size_t remembered_ = 0;  // real servers, in all notes
   loop::Backoff backoff_;

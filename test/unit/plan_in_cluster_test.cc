@@ -403,6 +403,63 @@ TEST_CASE(
   CHECK(order_in(goes).verdict < order_in(goes).servers);
 }
 
+// The places at which clients begin or cease to keep their source addresses, ways of in-cluster
+// clients come or go, and real servers come or begin to leave.
+struct PolicyChange {
+  int marks = 0;
+  int ways = 0;
+  int servers = 0;
+};
+
+PolicyChange policy_change_in(const Transaction& transaction) {
+  PolicyChange change;
+  int place = 0;
+  for (const auto& phase : transaction.phases) {
+    ++place;
+    if (std::holds_alternative<std::vector<netlink::IpvsOp>>(phase.work)) change.servers = place;
+    const auto* sets = std::get_if<std::vector<SetChange>>(&phase.work);
+    if (sets == nullptr) continue;
+    for (const auto& one : *sets) {
+      using ipset::SetId;
+      if (one.set.id == SetId::load_balancer_local || one.set.id == SetId::node_port_local_tcp ||
+          one.set.id == SetId::nft_services)
+        change.marks = place;
+      if (one.set.id == SetId::in_cluster || one.set.id == SetId::nft_in_cluster)
+        change.ways = place;
+    }
+  }
+  return change;
+}
+
+TEST_CASE("policy Local: clients keep their source addresses while all endpoints are here") {
+  const auto options = GENERATE(in_cluster_options(), iptables_options());
+  auto service = test::local_load_balancer();
+  const auto state = [&](bool local) {
+    service.external_policy_local = local;
+    const auto cluster = test::cluster_of({service, test::slice_of(service, 8080, {e1(), e2()})});
+    return plan(cluster, test::vector_node(), options).state;
+  };
+  const auto of_cluster = state(false);
+  const auto of_local = state(true);
+  auto kernel = test::KernelModel::empty_for(of_cluster);
+  kernel.apply(diff(of_cluster, kernel.state));
+
+  const auto to_local = policy_change_in(diff(of_local, kernel.state));
+  CHECK(to_local.ways > 0);
+  CHECK(to_local.servers > to_local.ways);
+  CHECK(to_local.marks > to_local.servers);
+  kernel.apply(diff(of_local, kernel.state));
+  CHECK(diff(of_local, kernel.state).empty());
+
+  const auto to_cluster = policy_change_in(diff(of_cluster, kernel.state));
+  CHECK(to_cluster.marks > 0);
+  CHECK(to_cluster.servers > to_cluster.marks);
+  CHECK(to_cluster.ways > to_cluster.servers);
+  kernel.apply(diff(of_cluster, kernel.state));
+  CHECK(diff(of_cluster, kernel.state).empty());
+  CHECK(kernel.violations == 0);
+}
+
 TEST_CASE("policy Local with iptables: nobody is sent on to a cluster IP that is not there yet") {
   auto service = test::local_load_balancer();
   const auto state = [](const api::Service& one) {

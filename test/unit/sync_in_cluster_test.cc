@@ -16,6 +16,7 @@
 #include "test/fakes/fake_rule_table.h"
 #include "test/fakes/fake_set_table.h"
 #include "test/support/cluster_builder.h"
+#include "test/support/fake_daemon.h"
 #include "test/support/random_cluster.h"
 #include "test/unit/planned_lines.h"
 
@@ -160,6 +161,29 @@ TEST_CASE("in-cluster clients: once they are not wanted nothing of it stays") {
   const auto writes = node.sets.writes();
   REQUIRE(node.sync(local_and_other()).complete());
   CHECK(node.sets.writes() == writes);
+}
+
+TEST_CASE("in-cluster clients: a set that a reading cannot read costs no way") {
+  using namespace std::chrono_literals;
+  test::FakeDaemonSettings settings;
+  settings.options.packet_filter = ipset::PacketFilter::iptables;
+  settings.options.differences.in_cluster_clients = true;
+  test::FakeDaemon daemon(settings);
+  daemon.see(local_and_other());
+  const auto ways = [&] {
+    std::size_t found = 0;
+    for (const auto& [chain, lines] : daemon.rules.lines(Family::ipv4, ipset::Table::nat))
+      for (const auto& line : lines) found += line.find("-j DNAT") != std::string::npos ? 1 : 0;
+    return found;
+  };
+  const auto all = ways();
+  CHECK(all > 0);
+  daemon.sets.faults.fail("list set KUBE-IN-CLUSTER", {netlink::ErrorKind::io, ENOMEM, ""});
+  daemon.wait(62s);
+  CHECK(ways() == all);
+  daemon.sets.faults.clear();
+  daemon.wait(31s);
+  CHECK(ways() == all);
 }
 
 }  // namespace

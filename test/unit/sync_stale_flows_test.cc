@@ -149,6 +149,38 @@ TEST_CASE("TCP flows of in-cluster clients of policy Local are cut with the drai
   CHECK(tcp_flows() == std::set<netlink::Flow>{to_cluster_ip});
 }
 
+TEST_CASE(
+    "TCP flows of in-cluster clients are cut with the endpoint after the policy changed too") {
+  auto settings = in_cluster_settings();
+  settings.drain.timeout = 60s;
+  Daemon daemon(settings);
+  daemon.see(local_policy_with(Protocol::tcp, {test::e1(), test::e2()}));
+  auto& table = daemon.conntrack;
+  const auto track = [&](std::uint16_t port, const char* server) {
+    return table.track(end_of("10.244.0.9", port), end_of("192.0.2.10", 80), end_of(server, 8080),
+                       Protocol::tcp);
+  };
+  const auto here = track(4000, "10.244.0.3");
+  track(4001, "10.244.1.4");
+  const auto flows = [&] {
+    const auto all = table.list({.family = Family::ipv4, .protocol = Protocol::tcp}).value();
+    return std::set<netlink::Flow>(all.begin(), all.end());
+  };
+  const auto see = [&](const std::vector<api::Endpoint>& endpoints) {
+    auto cluster = local_policy_with(Protocol::tcp, endpoints);
+    cluster.services.begin()->second.external_policy_local = false;
+    daemon.see(cluster);
+  };
+  see({test::e1(), test::e2()});
+  CHECK(flows().size() == 2);
+  daemon.ipvs.set_connections(test::kWeb, test::kE2, 1, 0);
+  see({test::e1()});
+  daemon.wait(40s);
+  CHECK(flows().size() == 2);
+  daemon.wait(40s);
+  CHECK(flows() == std::set<netlink::Flow>{here});
+}
+
 TEST_CASE("a flow that could not be removed is tried again", "[item-3]") {
   Daemon daemon;
   daemon.see(web_with({test::e1(), test::e2()}, Protocol::udp));
