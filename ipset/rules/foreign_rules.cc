@@ -123,7 +123,12 @@ class Reader {
     if (!foreign_.description.empty()) foreign_.description += ' ';
     foreign_.description += (negated ? "! " : "") + words;
   }
-  void ask(Condition condition) { foreign_.conditions.push_back(std::move(condition)); }
+  // In place: of a Condition that is moved, g++ 12 at -O2 takes other alternatives for
+  // uninitialized.
+  template <typename One>
+  void ask(One&& condition) {
+    foreign_.conditions.emplace_back(std::forward<One>(condition));
+  }
 
   // Adds the header's conditions; true if the rule goes to its chain without coming back (-g).
   template <typename Entry>
