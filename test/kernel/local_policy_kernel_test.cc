@@ -179,15 +179,18 @@ class Askers {
       while (askers_[i]->made() < enough[i])
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  // Checks that none failed, and that all servers were reached by each.
+  // Checks that none failed, and that each of those inside reached all servers.
   void end(const std::vector<std::string>& servers) {
     for (const auto& asker : askers_) asker->stop();
     std::size_t made = 0;
-    for (const auto& asker : askers_) {
+    for (std::size_t i = 0; i < askers_.size(); ++i) {
+      const auto& asker = askers_[i];
       const auto failures = asker->failures();
       INFO(failures);
       CHECK(failures.empty());
-      for (const auto& server : servers) CHECK(asker->reached(server));
+      // A client outside that is dropped asks again after 1 and 3 s: it may miss some changes.
+      if (i >= first_inside_)
+        for (const auto& server : servers) CHECK(asker->reached(server));
       made += asker->made();
     }
     WARN("new connections and flows: " << made);
