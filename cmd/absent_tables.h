@@ -153,6 +153,15 @@ class AbsentLinkTable final : public netlink::LinkTable {
     if (auto* table = late_.get()) return table->apply_local_routes(ops);
     return std::vector<netlink::Status>(ops.size(), late_.error());
   }
+  netlink::Result<netlink::LoopReport> ensure_loop(const netlink::LoopSpec& spec,
+                                                   bool dry) override {
+    if (auto* table = late_.get()) return table->ensure_loop(spec, dry);
+    return late_.error();
+  }
+  netlink::Result<bool> remove_loop(const netlink::LoopSpec& spec) override {
+    if (auto* table = late_.get()) return table->remove_loop(spec);
+    return late_.error();
+  }
   std::uint64_t requests() const override {
     return late_.here() != nullptr ? late_.here()->requests() : 0;
   }

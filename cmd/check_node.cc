@@ -21,6 +21,7 @@
 #include "netlink/ipvs/ipvs_reader_kernel.h"
 #include "netlink/kernel_module.h"
 #include "netlink/links/host_reader_kernel.h"
+#include "netlink/links/link_kernel.h"
 #include "netlink/unique_fd.h"
 #include "proxier/access/access_choice.h"
 #include "proxier/check/api_probe.h"
@@ -31,6 +32,7 @@
 #include "proxier/config/listen_address.h"
 #include "proxier/loop/main_loop.h"
 #include "proxier/plan/bindings.h"
+#include "proxier/plan/localhost.h"
 #include "proxier/watch/api_source.h"
 
 namespace ipvsproxier::cmd {
@@ -45,6 +47,7 @@ check::Wanted wanted_of(const Options& options) {
   check::Wanted wanted{.scheduler = plan.scheduler,
                        .bind_by_routes = plan.bind_by_routes,
                        .in_cluster_clients = plan.differences.in_cluster_clients,
+                       .localhost = plan.node_port_localhost,
                        .families = {},
                        .ports_are_vital = options.config.bind_address_hard_fail};
   if (options.compat || options.packet_filter == ipset::PacketFilterWish::iptables)
@@ -144,6 +147,15 @@ bool dummy_is_other() {
          });
 }
 
+std::string loop_is_other(const Options& options) {
+  if (!planner_options(options, {}).node_port_localhost) return "";
+  const auto links = netlink::KernelLinkTable::open();
+  if (!links) return "";
+  const auto report = (*links)->ensure_loop(plan::localhost_links({}), true);
+  const bool in_the_way = !report && report.error().kind == netlink::ErrorKind::already;
+  return in_the_way ? report.error().where : "";
+}
+
 std::vector<check::ApiResource> api_resources(const std::string& node_name) {
   std::vector<check::ApiResource> resources;
   for (auto& one : watch::followed_resources(node_name))
@@ -186,6 +198,7 @@ CheckReport check_node(const Options& options, bool json, spdlog::logger& logger
   facts.has_foreign_nft_table = loaded_foreign_nft_table();
   facts.uses_legacy_iptables = uses_legacy_iptables();
   facts.dummy_is_other = dummy_is_other();
+  facts.loop_is_other = loop_is_other(options);
   if (options.manifests.empty()) facts.api = ask_api(options, logger);
   const auto findings = check::judge(facts, questions.wanted);
   return {.status = check::exit_status(check::worst(findings)),

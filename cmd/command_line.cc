@@ -259,7 +259,7 @@ const auto kDifferences = std::to_array<MainFlag>({
     {"in-cluster-clients", "",
      "This node and its pods reach addresses and node ports of "
      "externalTrafficPolicy Local as if it were Cluster, from every node; kube-proxy has them "
-     "served by endpoints of this node alone, if it has any (default false)",
+     "served by endpoints of this node alone, if it has any (default true)",
      to_difference<&D::in_cluster_clients>},
     {"service-annotations", "",
      "Heed annotations that shape the virtual services of a Service: scheduler, weights, limits "

@@ -42,7 +42,8 @@ struct KernelTables {
 };
 
 // Modules that every first sync needs, or makes the kernel load: later the privilege is gone.
-std::set<std::string> needed_modules(ipset::PacketFilter filter, bool in_cluster_clients);
+std::set<std::string> needed_modules(ipset::PacketFilter filter, bool in_cluster_clients,
+                                     bool localhost = false);
 
 // Chooses the packet filter, loads the modules that the kernel does not load by itself, and opens
 // all tables; logs the choice, failures and later successes. `logger` must outlive the tables.

@@ -191,6 +191,10 @@ std::variant<Options, Exit> parse_options(int argc, const char* const* argv,
   if (api::has_error(effective.problems))
     return Exit{.status = 1, .text = list_problems(effective.problems)};
   options.config = std::move(effective.config);
+  if (options.compat && config::node_port_addresses(options.config).localhost)
+    return failure(
+        "nodePortAddresses: localhost contradicts --kube-proxy-compat: kube-proxy 1.36 does not "
+        "know the word, and serves no node port on localhost in this mode");
   options.warnings = std::move(effective.problems);
   if (options.service_metrics != model::ServiceMetrics::off && !options.ipvs_estimators)
     options.warnings.push_back(api::Problem{

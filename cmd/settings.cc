@@ -66,6 +66,7 @@ plan::PlannerOptions planner_options(const Options& options,
   const auto node_ports = config::node_port_addresses(config);
   result.node_port_addresses = node_ports.prefixes;
   result.node_port_primary = node_ports.primary;
+  result.node_port_localhost = node_ports.localhost;
   result.exclude_cidrs = config::exclude_prefixes(config);
   result.allow_external_ips = options.external_ips.value_or(config::external_ips_allowed(config));
   result.drain_deleted_services = options.drain_deleted_services;

@@ -12,6 +12,7 @@
 #include "ipset/sets/set_catalog.h"
 #include "proxier/plan/bindings.h"
 #include "proxier/plan/guarded.h"
+#include "proxier/plan/localhost.h"
 #include "proxier/plan/ownership.h"
 #include "proxier/sync/read_back.h"
 
@@ -83,6 +84,17 @@ void remove_links(netlink::LinkTable& links, CleanupReport& report) {
     else if (*gone)
       ++report.links;
   }
+}
+
+void remove_loop(netlink::LinkTable& links, CleanupReport& report) {
+  auto gone =
+      links.remove_loop(plan::localhost_links({netlink::Family::ipv4, netlink::Family::ipv6}));
+  // Links of these names that are others' are no concern of ours.
+  if (!gone && gone.error().kind == netlink::ErrorKind::already) return;
+  if (!gone)
+    report.failures.push_back({"remove links of node ports on localhost", std::move(gone.error())});
+  else if (*gone)
+    report.links += 2;
 }
 
 // `marking` gets the sets by whose elements another run knows what could not be removed.
@@ -226,6 +238,8 @@ CleanupReport clean_up(const CleanupTables& tables, const std::vector<netlink::I
   if (tables.rules != nullptr) remove_rules(*tables.rules, report);
   if (tables.nft_rules != nullptr) remove_our_nft_table(*tables.nft_rules, report);
   if (tables.remove_nft_leftovers) remove_nft(tables.remove_nft_leftovers, report);
+  // After the rules: those would let packets to localhost out by other links.
+  if (tables.links != nullptr) remove_loop(*tables.links, report);
   // After the rules: a set that a rule uses cannot be destroyed.
   if (tables.sets != nullptr) remove_sets(*tables.sets, marking, report);
   return report;

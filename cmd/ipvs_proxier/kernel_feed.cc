@@ -6,6 +6,7 @@
 
 #include "ipset/nftables/filter_table.h"
 #include "ipset/nftables/nft_set_elements.h"
+#include "ipset/rules/localhost_rules.h"
 #include "netlink/ip_address.h"
 #include "proxier/plan/bindings.h"
 #include "proxier/sync/sync_input.h"
@@ -25,7 +26,8 @@ KernelFeed::~KernelFeed() {
 }
 
 void KernelFeed::watch_links(bool local_routes, spdlog::logger& logger) {
-  auto monitor = netlink::LinkMonitor::open(std::string(plan::kDummyLinks), local_routes);
+  auto monitor = netlink::LinkMonitor::open(std::string(plan::kDummyLinks), local_routes,
+                                            std::string(ipset::kLoopLinks));
   if (!monitor) {
     logger.warn("{}: changes of addresses are noticed only every ipvs.syncPeriod",
                 netlink::to_string(monitor.error()));

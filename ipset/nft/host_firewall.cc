@@ -37,6 +37,7 @@ constexpr std::uint16_t kClientPort = 40000;
 // Of a set of others that is judged: a larger one counts as unknown, for it is looked at for every
 // packet.
 constexpr std::size_t kMostElements = 20'000;
+constexpr const char* kTooLong = "it takes too long to judge";
 
 using What = Passing::What;
 constexpr std::array<Passing, 5> kPassings = {{
@@ -279,8 +280,6 @@ struct Task {
   netlink::NftBase base;
   bool destinations = false;  // else whether it drops
 };
-
-constexpr const char* kTooLong = "it takes too long to judge";
 
 bool has_our_name(const netlink::NftTableKey& key) {
   return std::ranges::any_of(netlink::kFamilies,

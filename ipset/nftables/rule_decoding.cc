@@ -157,28 +157,38 @@ class LooseDecoder {
       case Loaded::destination_type:
         return match(LocalAddressMatch{.direction = Direction::dst, .negated = negated});
       case Loaded::destination:
+        return destination_is(mask, compare.data);
       case Loaded::original_destination:
       case Loaded::port:
         return false;
     }
     return false;
   }
-  bool source_is(const netlink::Bytes& mask, const netlink::Bytes& data, bool negated) {
+  std::optional<netlink::IpPrefix> prefix_of(const netlink::Bytes& mask,
+                                             const netlink::Bytes& data) const {
     const auto address = netlink::IpAddress::from_bytes(family_, data);
-    if (!address) return false;
+    if (!address) return std::nullopt;
     unsigned length = netlink::address_bits(family_);
     if (!mask.empty()) {
       length = 0;
       for (const auto byte : mask) length += static_cast<unsigned>(std::popcount(byte));
     }
-    const auto prefix = netlink::IpPrefix::of(*address, static_cast<std::uint8_t>(length));
+    return netlink::IpPrefix::of(*address, static_cast<std::uint8_t>(length));
+  }
+  bool destination_is(const netlink::Bytes& mask, const netlink::Bytes& data) {
+    rule_.destination = prefix_of(mask, data);
+    return rule_.destination.has_value();
+  }
+  bool source_is(const netlink::Bytes& mask, const netlink::Bytes& data, bool negated) {
+    const auto prefix = prefix_of(mask, data);
+    if (!prefix) return false;
     if (!rule_.source) {
-      rule_.source = SourceMatch{.prefix = prefix, .negated = negated};
+      rule_.source = SourceMatch{.prefix = *prefix, .negated = negated};
       return true;
     }
     if (rule_.matches.empty()) match(OutsideMatch{});
     if (auto* outside = std::get_if<OutsideMatch>(&rule_.matches.back()))
-      outside->prefixes.push_back(prefix);
+      outside->prefixes.push_back(*prefix);
     return true;
   }
   bool interface_is(const netlink::Bytes& data, bool negated) {
@@ -216,7 +226,10 @@ class LooseDecoder {
       found.directions.push_back(thing == Loaded::source ? Direction::src : Direction::dst);
     return match(std::move(found));
   }
-  bool take(const netlink::NftNat& /*nat*/) {
+  bool take(const netlink::NftNat& nat) {
+    if (immediate_ && nat.destination)
+      return use().empty() && act(DestinationTarget{.address = *immediate_});
+    if (immediate_) return use().empty() && act(SourceTarget{.address = *immediate_});
     if (found_in_) return use().empty() && act(DestinationMapTarget{.map = *found_in_});
     return use() == Things{Loaded::destination} && act(KeepDestinationTarget{});
   }
@@ -227,6 +240,10 @@ class LooseDecoder {
   }
   bool take(const netlink::NftReject& /*reject*/) { return act(RejectTarget{}); }
   bool take(const netlink::NftImmediate& immediate) {
+    if (const auto* bytes = std::get_if<netlink::Bytes>(&immediate.data)) {
+      immediate_ = netlink::IpAddress::from_bytes(family_, *bytes);
+      return immediate_.has_value();
+    }
     const auto* verdict = std::get_if<NftVerdict>(&immediate.data);
     if (verdict == nullptr) return false;
     switch (verdict->code) {
@@ -249,7 +266,8 @@ class LooseDecoder {
   Rule rule_;
   bool has_target_ = false;
   Things loaded_;
-  std::optional<std::string> found_in_;  // the map whose data are loaded
+  std::optional<std::string> found_in_;          // the map whose data are loaded
+  std::optional<netlink::IpAddress> immediate_;  // that is loaded
   netlink::Bytes mask_;
   netlink::Bytes flip_;
 };

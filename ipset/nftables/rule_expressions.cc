@@ -67,8 +67,8 @@ class Encoder {
 
   // False: a part has no expressions.
   bool add(const Rule& rule) {
-    if (rule.destination) return false;
     if (rule.source) add(*rule.source);
+    if (rule.destination) compare_address(Direction::dst, *rule.destination, false);
     if (rule.in_interface) add(*rule.in_interface);
     if (rule.protocol) protocol_is(static_cast<std::uint8_t>(*rule.protocol));
     const auto add_match = [&](const Match& match) {
@@ -138,12 +138,14 @@ class Encoder {
                   .inverted = match.negated});
   }
 
+  void compare_address(Direction direction, const netlink::IpPrefix& prefix, bool negated) {
+    load_address(direction, 0);
+    const auto bytes = prefix.address.bytes();
+    if (prefix.length < netlink::address_bits(family_)) mask(mask_of(bytes.size(), prefix.length));
+    compare(netlink::Bytes(bytes.begin(), bytes.end()), negated);
+  }
   void add(const SourceMatch& match) {
-    load_address(Direction::src, 0);
-    const auto bytes = match.prefix.address.bytes();
-    if (match.prefix.length < netlink::address_bits(family_))
-      mask(mask_of(bytes.size(), match.prefix.length));
-    compare(netlink::Bytes(bytes.begin(), bytes.end()), match.negated);
+    compare_address(Direction::src, match.prefix, match.negated);
   }
   void add(const InInterfaceMatch& match) {
     put(NftMeta{.key = kInterfaceName, .target = netlink::nft_register(0), .source = std::nullopt});
@@ -293,7 +295,24 @@ class Encoder {
                .port_end = {}});
     return true;
   }
-  bool act(const DestinationTarget& /*target*/) { return false; }
+  bool translate(bool destination, const netlink::IpAddress& to) {
+    const auto bytes = to.bytes();
+    expressions_.emplace_back(std::in_place_type<NftImmediate>);
+    auto& immediate = std::get<NftImmediate>(expressions_.back());
+    immediate.target = netlink::nft_register(0);
+    immediate.data.emplace<netlink::Bytes>(bytes.begin(), bytes.end());
+    put(NftNat{.destination = destination,
+               .family = nat_family(),
+               .address = netlink::nft_register(0),
+               .address_end = {},
+               .port = {},
+               .port_end = {}});
+    return to.family() == family_;
+  }
+  bool act(const DestinationTarget& target) {
+    return target.port == 0 && translate(true, target.address);
+  }
+  bool act(const SourceTarget& target) { return translate(false, target.address); }
   bool act(const ForeignTarget& /*target*/) { return false; }
 
   Family family_;

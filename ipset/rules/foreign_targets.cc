@@ -232,6 +232,10 @@ struct KnownAction {
                            .port = target.port,
                            .to_here = false};
   }
+  Action operator()(const SourceTarget& target) const {
+    return TranslateAction{
+        .direction = Direction::src, .address = target.address, .port = 0, .to_here = false};
+  }
   Action operator()(const KeepDestinationTarget&) const { return NoAction{}; }
   Action operator()(const DestinationMapTarget&) const { return UnknownAction{}; }
   Action operator()(const auto& known) const { return known; }

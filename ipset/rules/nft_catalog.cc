@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ipset/rules/entry_rules.h"
+#include "ipset/rules/localhost_rules.h"
 
 namespace ipvsproxier::ipset {
 
@@ -37,8 +38,9 @@ struct HookRow {
 using Type = ChainHook::Type;
 using Hook = ChainHook::Hook;
 
-constexpr std::array<HookRow, 4> kHooks = {{
+constexpr std::array<HookRow, 5> kHooks = {{
     {"input", {Type::filter, Hook::input, -5}},
+    {"forward", {Type::filter, Hook::forward, -5}},
     {"prerouting", {Type::nat, Hook::prerouting, -105}},
     {"output", {Type::nat, Hook::output, -105}},
     {"postrouting", {Type::nat, Hook::postrouting, 95}},
@@ -50,6 +52,13 @@ class Catalog {
       : family_(family), parameters_(parameters) {}
 
   TableRules run() const {
+    auto table = fixed();
+    if (parameters_.localhost) table.chains.push_back(chain("forward", forward()));
+    return table;
+  }
+
+ private:
+  TableRules fixed() const {
     return {.family = family_,
             .table = Table::kube_ipvs,
             .chains = {chain(kKeep, {}), chain(kMark, {mark()}), chain(kFar, far()),
@@ -66,7 +75,6 @@ class Catalog {
             .jumps = {}};
   }
 
- private:
   static Chain chain(std::string_view name, std::vector<Rule> rules) {
     return {.name = std::string(name), .rules = std::move(rules)};
   }
@@ -200,16 +208,41 @@ class Catalog {
           {.target = DestinationMapTarget{.map = set_name(SetId::nft_on_links, family_)}});
   }
 
+  const LocalhostLoop& loop() const { return localhost_loop(family_); }
+  IpPrefix host(const netlink::IpAddress& address) const {
+    return IpPrefix::of(address, netlink::address_bits(family_));
+  }
+
+  // As KUBE-FORWARD of iptables.
+  std::vector<Rule> forward() const {
+    return localhost_rules("KUBE-FORWARD", family_, parameters_);
+  }
+
   std::vector<Rule> prerouting() const {
     std::vector<Rule> rules;
+    if (parameters_.localhost)
+      rules.push_back({.destination = host(loop().near),
+                       .target = DestinationTarget{.address = loop().server}});
     if (Rule rule{.target = jump(kFromPods)}; sends_on() && add_detector(rule, false))
       rules.push_back(std::move(rule));
     settle_destination(rules);
     return rules;
   }
 
+  void add_guard_of_loop(std::vector<Rule>& rules) const {
+    rules.push_back({.destination = host(loop().server),
+                     .in_interface = InInterfaceMatch{.name = std::string(kSecondLoopLink),
+                                                      .is_prefix = false,
+                                                      .negated = true},
+                     .target = Verdict::drop});
+    rules.push_back({.source = SourceMatch{.prefix = host(loop().far), .negated = true},
+                     .destination = host(loop().server),
+                     .target = Verdict::drop});
+  }
+
   std::vector<Rule> input() const {
     std::vector<Rule> rules;
+    if (parameters_.localhost) add_guard_of_loop(rules);
     const ConntrackStateMatch known{.related = true, .established = true};
     // A range that goes cuts connections.
     if (parameters_.non_empty.contains(SetId::nft_source_ranges))
@@ -229,15 +262,27 @@ class Catalog {
       rules.back().source = not_loopback();
     }
     settle_destination(rules);
+    if (parameters_.keep_destinations && parameters_.localhost &&
+        parameters_.non_empty.contains(SetId::nft_localhost))
+      rules.push_back(
+          {.source = SourceMatch{.prefix = loop().sources},
+           .destination = host(loop().localhost),
+           .target = DestinationMapTarget{.map = set_name(SetId::nft_localhost, family_)}});
     return rules;
   }
 
   std::vector<Rule> postrouting() const {
     const auto bit = parameters_.masquerade_mark;
-    return {{.matches = {MarkMatch{.value = bit, .mask = bit}},
-             .target = MasqueradeTarget{.random_fully = true, .clears = bit}},
-            {.matches = {in_set(SetId::nft_hairpins, {Direction::src, Direction::dst})},
-             .target = MasqueradeTarget{}}};
+    std::vector<Rule> rules;
+    if (parameters_.localhost)
+      rules.push_back({.source = SourceMatch{.prefix = loop().sources},
+                       .destination = host(loop().near),
+                       .target = SourceTarget{.address = loop().far}});
+    rules.push_back({.matches = {MarkMatch{.value = bit, .mask = bit}},
+                     .target = MasqueradeTarget{.random_fully = true, .clears = bit}});
+    rules.push_back({.matches = {in_set(SetId::nft_hairpins, {Direction::src, Direction::dst})},
+                     .target = MasqueradeTarget{}});
+    return rules;
   }
 
   Family family_;

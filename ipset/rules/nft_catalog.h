@@ -14,6 +14,8 @@
 //              another table (a hostPort) changes it, and so is that of packets to ports of
 //              Services on addresses of other links. Output does both for packets of this node
 // postrouting: masquerades what input or output has marked, and endpoints that reach themselves
+// forward:     only with node ports on localhost, for which each hook has a rule or two
+//              (localhost_rules.h)
 //
 // The chain of a virtual service's source ranges drops packets or ends (nft_set_elements.h): who
 // sends packets to it has nothing more to say about them.
@@ -35,7 +37,13 @@ inline constexpr std::string_view kOurNftTable = "kube-ipvs";
 // Where the kernel calls a chain; values as in <linux/netfilter.h>.
 struct ChainHook {
   enum class Type : std::uint8_t { filter, nat };
-  enum class Hook : std::uint8_t { prerouting = 0, input = 1, output = 3, postrouting = 4 };
+  enum class Hook : std::uint8_t {
+    prerouting = 0,
+    input = 1,
+    forward = 2,
+    output = 3,
+    postrouting = 4
+  };
 
   Type type = Type::filter;
   Hook hook = Hook::input;

@@ -106,7 +106,11 @@ struct NftTargetText {
   }
   std::string operator()(const RejectTarget&) const { return "reject"; }
   std::string operator()(const DestinationTarget& target) const {
-    return "dnat to " + netlink::to_string(target.address, target.port);
+    return "dnat to " + (target.port == 0 ? target.address.to_string()
+                                          : netlink::to_string(target.address, target.port));
+  }
+  std::string operator()(const SourceTarget& target) const {
+    return "snat to " + target.address.to_string();
   }
   std::string operator()(const ForeignTarget& target) const { return target.description; }
   std::string operator()(const VerdictMapTarget& target) const {
@@ -128,6 +132,8 @@ std::string_view to_string(ChainHook::Hook hook) {
       return "prerouting";
     case ChainHook::Hook::input:
       return "input";
+    case ChainHook::Hook::forward:
+      return "forward";
     case ChainHook::Hook::output:
       return "output";
     case ChainHook::Hook::postrouting:
@@ -178,6 +184,11 @@ std::string to_nft_string(const Rule& rule, Family family) {
   if (rule.source)
     result += fmt::format("{} saddr {}{} ", network_of(family), nft_negation(rule.source->negated),
                           rule.source->prefix.to_string());
+  if (const auto& to = rule.destination) {
+    const bool is_host = to->length == netlink::address_bits(family);
+    result += fmt::format("{} daddr {} ", network_of(family),
+                          is_host ? to->address.to_string() : to->to_string());
+  }
   if (rule.in_interface)
     result += fmt::format("iifname {}{} ", nft_negation(rule.in_interface->negated),
                           interface_name(*rule.in_interface));

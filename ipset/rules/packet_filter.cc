@@ -16,6 +16,7 @@ constexpr std::array<SetId, kIpSetIds.size()> kIptablesOrder = {
     SetId::load_balancer_fw,
     SetId::in_cluster,
     SetId::in_cluster_only,
+    SetId::localhost,
     SetId::node_port_local_tcp,
     SetId::node_port_local_udp,
     SetId::node_port_local_sctp_hash,

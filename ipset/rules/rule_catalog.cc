@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "ipset/rules/entry_rules.h"
+#include "ipset/rules/localhost_rules.h"
 
 namespace ipvsproxier::ipset {
 
@@ -447,6 +448,9 @@ TableRules table_rules(Family family, Table table, std::span<const std::string_v
       if (row.chain == name && is_wanted(row, family, parameters))
         chain.rules.push_back(rule_of(row, family, parameters));
     if (name == kOutFilter) chain.rules = out_filter_rules(family, parameters);
+    auto first = localhost_rules(name, family, parameters);
+    chain.rules.insert(chain.rules.begin(), std::make_move_iterator(first.begin()),
+                       std::make_move_iterator(first.end()));
     result.chains.push_back(std::move(chain));
   }
   if (table == Table::nat)

@@ -74,6 +74,8 @@ struct RuleParameters {
   // new ones need fewer lookups. But a cluster IP's or load balancer's port that is a node port as
   // well is not taken for that node port, and ports of health checks are open for TCP alone.
   bool short_paths = false;
+  // Node ports are on localhost (localhost_rules.h).
+  bool localhost = false;
   // Only nf_tables: no other program's chain changes the destination of a packet to a virtual
   // service. False while kube-proxy's rules translate destinations and IPVS does not serve yet.
   bool keep_destinations = true;

@@ -315,7 +315,7 @@ std::string module_of(Family family, const ExtensionName& extension) {
   if (extension.name == "MARK") return "xt_mark";  // match and target in one
   if (extension.name == "icmp" || extension.name == "icmp6") return module_of(family);
   if (extension.name == "tcp" || extension.name == "udp") return "xt_tcpudp";
-  if (extension.name == "DNAT") return "xt_nat";
+  if (extension.name == "DNAT" || extension.name == "SNAT") return "xt_nat";
   return "xt_" + extension.name;
 }
 

@@ -239,13 +239,32 @@ struct TargetEncoder {
     if (target.address.family() != family)
       return malformed("destination of the other family: " + target.address.to_string());
     Data<nf_nat_range2> info;
-    info->flags = NF_NAT_RANGE_MAP_IPS | NF_NAT_RANGE_PROTO_SPECIFIED;
+    info->flags = NF_NAT_RANGE_MAP_IPS | (target.port == 0 ? 0U : NF_NAT_RANGE_PROTO_SPECIFIED);
     const auto bytes = target.address.bytes();
     std::memcpy(&info->min_addr, bytes.data(), bytes.size());
     std::memcpy(&info->max_addr, bytes.data(), bytes.size());
     info->min_proto.all = htons(target.port);
     info->max_proto.all = htons(target.port);
     return info.extension("DNAT", 2);
+  }
+  // The revisions that iptables writes.
+  Result<Extension> operator()(const SourceTarget& target) const {
+    if (target.address.family() != family)
+      return malformed("source of the other family: " + target.address.to_string());
+    const auto bytes = target.address.bytes();
+    if (family == Family::ipv4) {
+      Data<nf_nat_ipv4_multi_range_compat> info;
+      info->rangesize = 1;
+      info->range[0].flags = NF_NAT_RANGE_MAP_IPS;
+      std::memcpy(&info->range[0].min_ip, bytes.data(), bytes.size());
+      std::memcpy(&info->range[0].max_ip, bytes.data(), bytes.size());
+      return info.extension("SNAT", 0);
+    }
+    Data<nf_nat_range> info;
+    info->flags = NF_NAT_RANGE_MAP_IPS;
+    std::memcpy(&info->min_addr, bytes.data(), bytes.size());
+    std::memcpy(&info->max_addr, bytes.data(), bytes.size());
+    return info.extension("SNAT", 1);
   }
   Result<Extension> operator()(const ForeignTarget& target) const {
     return malformed("not a rule of ours: " + target.description);
@@ -333,6 +352,20 @@ std::optional<Target> guess_destination(const Extension& given, Family family) {
                            .port = ntohs(info->min_proto.all)};
 }
 
+std::optional<Target> guess_source(const Extension& given, Family family) {
+  Bytes address(netlink::address_bits(family) / 8U);
+  if (family == Family::ipv4) {
+    const auto info = info_of<nf_nat_ipv4_multi_range_compat>(given);
+    if (!info) return std::nullopt;
+    std::memcpy(address.data(), &info->range[0].min_ip, address.size());
+  } else {
+    const auto info = info_of<nf_nat_range>(given);
+    if (!info) return std::nullopt;
+    std::memcpy(address.data(), &info->min_addr, address.size());
+  }
+  return SourceTarget{.address = *netlink::IpAddress::from_bytes(family, address)};
+}
+
 std::optional<Target> guess_target(const Extension& given, Family family) {
   if (given.name == "REJECT") return RejectTarget{};
   if (given.name == "MARK") {
@@ -341,6 +374,7 @@ std::optional<Target> guess_target(const Extension& given, Family family) {
     return MarkTarget{.value = info->mark, .mask = info->mask};
   }
   if (given.name == "DNAT") return guess_destination(given, family);
+  if (given.name == "SNAT") return guess_source(given, family);
   if (given.name != "MASQUERADE") return std::nullopt;
   if (family == Family::ipv4) {
     const auto info = info_of<nf_nat_ipv4_multi_range_compat>(given);

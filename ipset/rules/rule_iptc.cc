@@ -83,30 +83,39 @@ struct Ipv6 {
   static constexpr auto error_text = ip6tc_strerror;
 };
 
-// Whether the kernel lacks the extension of this name and revision, even after loading its module.
-bool lacks(Family family, const ExtensionName& extension) {
+// Asks the module of the legacy tables by getsockopt(): 0, or the errno of the answer; EIO: nobody
+// may ask.
+template <typename Request>
+int ask_tables(Family family, int option, Request& request) {
   const bool v4 = family == Family::ipv4;
   const netlink::UniqueFd fd(
       ::socket(v4 ? AF_INET : AF_INET6, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW));
-  if (!fd) return false;
+  if (!fd) return EIO;
+  socklen_t size = sizeof request;
+  const int level = v4 ? IPPROTO_IP : IPPROTO_IPV6;
+  return ::getsockopt(fd.get(), level, option, &request, &size) == 0 ? 0 : errno;
+}
+
+// Whether the kernel lacks the extension of this name and revision, even after loading its module.
+Result<bool> lacks(Family family, const ExtensionName& extension) {
   xt_get_revision request{};
   extension.name.copy(request.name, sizeof request.name - 1);
   request.revision = extension.revision;
-  socklen_t size = sizeof request;
   const int option =
-      v4 ? (extension.is_target ? IPT_SO_GET_REVISION_TARGET : IPT_SO_GET_REVISION_MATCH)
-         : (extension.is_target ? IP6T_SO_GET_REVISION_TARGET : IP6T_SO_GET_REVISION_MATCH);
-  if (::getsockopt(fd.get(), v4 ? int{IPPROTO_IP} : int{IPPROTO_IPV6}, option, &request, &size) ==
-      0)
-    return false;
-  return errno == ENOENT || errno == EPROTONOSUPPORT;
+      family == Family::ipv4
+          ? (extension.is_target ? IPT_SO_GET_REVISION_TARGET : IPT_SO_GET_REVISION_MATCH)
+          : (extension.is_target ? IP6T_SO_GET_REVISION_TARGET : IP6T_SO_GET_REVISION_MATCH);
+  const int error = ask_tables(family, option, request);
+  if (error == ENOENT || error == EPROTONOSUPPORT) return true;
+  if (error != 0) return make_error(Operation::rule, error, "ask for extensions of iptables");
+  return false;
 }
 
 // " (the kernel has no match set, module xt_set)" for each missing extension.
 std::string missing_extensions(const TableRules& desired) {
   std::string result;
   for (const auto& extension : extensions_of(desired))
-    if (lacks(desired.family, extension))
+    if (lacks(desired.family, extension).value_or(false))
       result += fmt::format(" (the kernel has no {} {} of revision {}: module {})",
                             extension.is_target ? "target" : "match", extension.name,
                             extension.revision, module_of(desired.family, extension));
@@ -135,17 +144,11 @@ Error library_error(Table table, int sys_errno, const std::string& what) {
 
 // Entries of a table that exists: its rules, and an end or two of each chain. 0: nobody may ask.
 std::size_t entries_of(Family family, Table table) {
-  const bool v4 = family == Family::ipv4;
-  const netlink::UniqueFd fd(
-      ::socket(v4 ? AF_INET : AF_INET6, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW));
   // The number and the answer are the same for IPv6.
   static_assert(int{IPT_SO_GET_INFO} == int{IP6T_SO_GET_INFO});
   ipt_getinfo info{};
   to_string(table).copy(info.name, sizeof info.name - 1);
-  socklen_t size = sizeof info;
-  const bool told = fd && ::getsockopt(fd.get(), v4 ? int{IPPROTO_IP} : int{IPPROTO_IPV6},
-                                       IPT_SO_GET_INFO, &info, &size) == 0;
-  return told ? info.num_entries : 0;
+  return ask_tables(family, IPT_SO_GET_INFO, info) == 0 ? info.num_entries : 0;
 }
 
 // Whether this network namespace has the table: asking libiptc would create it. True if the list of
@@ -465,14 +468,16 @@ Result<bool> IptcRuleTable::set_aside(const ChainMove& move, const RuleRemoval& 
                                         : set_aside_with<Ipv6>(move, surplus, settings_);
 }
 
-std::set<netlink::Protocol> IptcRuleTable::untranslatable(Family family) {
+Result<std::set<netlink::Protocol>> IptcRuleTable::untranslatable(Family family) {
   std::set<netlink::Protocol> lacking;
   if (settings_.dry_run) return lacking;
   for (const auto protocol :
        {netlink::Protocol::tcp, netlink::Protocol::udp, netlink::Protocol::sctp})
-    if (std::ranges::any_of(translation_extensions(protocol, family),
-                            [&](const auto& extension) { return lacks(family, extension); }))
-      lacking.insert(protocol);
+    for (const auto& extension : translation_extensions(protocol, family)) {
+      const auto is_absent = lacks(family, extension);
+      if (!is_absent) return is_absent.error();
+      if (*is_absent) lacking.insert(protocol);
+    }
   return lacking;
 }
 

@@ -39,7 +39,7 @@ class IptcRuleTable : public RuleTable {
   Result<RemovedRules> remove(const RuleRemoval& removal) override;
   Result<bool> set_aside(const ChainMove& move, const RuleRemoval& surplus) override;
   // A dry run loads nothing, and answers that there are none.
-  std::set<netlink::Protocol> untranslatable(netlink::Family family) override;
+  Result<std::set<netlink::Protocol>> untranslatable(netlink::Family family) override;
 
   // A whole table; nullopt if this network namespace has no such table (reading does not create
   // it). E2BIG, `unsupported`: it has more rules than `most`.

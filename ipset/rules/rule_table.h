@@ -43,7 +43,9 @@ class RuleTable {
 
   // The protocols for which the kernel cannot hold a rule with a DestinationPortMatch and a
   // DestinationTarget. Asking has the kernel load what it lacks, if it can.
-  virtual std::set<netlink::Protocol> untranslatable(netlink::Family /*family*/) { return {}; }
+  virtual Result<std::set<netlink::Protocol>> untranslatable(netlink::Family /*family*/) {
+    return std::set<netlink::Protocol>{};
+  }
 };
 
 }  // namespace ipvsproxier::ipset

@@ -140,7 +140,12 @@ struct TargetText {
                                   : "-j REJECT --reject-with icmp6-port-unreachable";
   }
   std::string operator()(const DestinationTarget& target) const {
-    return "-j DNAT --to-destination " + netlink::to_string(target.address, target.port);
+    return "-j DNAT --to-destination " + (target.port == 0
+                                              ? target.address.to_string()
+                                              : netlink::to_string(target.address, target.port));
+  }
+  std::string operator()(const SourceTarget& target) const {
+    return "-j SNAT --to-source " + target.address.to_string();
   }
   std::string operator()(const ForeignTarget& target) const { return target.description; }
   std::string operator()(const VerdictMapTarget& target) const { return "vmap @" + target.map; }

@@ -134,11 +134,16 @@ struct MasqueradeTarget {
 struct RejectTarget {
   friend auto operator<=>(const RejectTarget&, const RejectTarget&) = default;
 };
-// -j DNAT --to-destination ADDRESS:PORT
+// -j DNAT --to-destination ADDRESS[:PORT]
 struct DestinationTarget {
   netlink::IpAddress address;
-  std::uint16_t port = 0;
+  std::uint16_t port = 0;  // 0: unchanged
   friend auto operator<=>(const DestinationTarget&, const DestinationTarget&) = default;
+};
+// -j SNAT --to-source ADDRESS
+struct SourceTarget {
+  netlink::IpAddress address;
+  friend auto operator<=>(const SourceTarget&, const SourceTarget&) = default;
 };
 // --- rules of other programs: read and judged, never written
 
@@ -243,7 +248,8 @@ struct RejectAction {
   Way way = Way::unreachable;
   friend auto operator<=>(const RejectAction&, const RejectAction&) = default;
 };
-// -j DNAT, -j SNAT, -j REDIRECT; a DNAT to one address and port is also a DestinationTarget
+// -j DNAT, -j SNAT, -j REDIRECT; those to one address are also a DestinationTarget
+// or SourceTarget
 struct TranslateAction {
   Direction direction = Direction::dst;
   std::optional<netlink::IpAddress> address;
@@ -293,9 +299,9 @@ struct DestinationMapTarget {
   friend auto operator<=>(const DestinationMapTarget&, const DestinationMapTarget&) = default;
 };
 
-using Target =
-    std::variant<Verdict, JumpTarget, MarkTarget, MasqueradeTarget, RejectTarget, DestinationTarget,
-                 ForeignTarget, VerdictMapTarget, KeepDestinationTarget, DestinationMapTarget>;
+using Target = std::variant<Verdict, JumpTarget, MarkTarget, MasqueradeTarget, RejectTarget,
+                            DestinationTarget, SourceTarget, ForeignTarget, VerdictMapTarget,
+                            KeepDestinationTarget, DestinationMapTarget>;
 
 // Printed by iptables-save in this order: source, destination, in-interface, protocol, comment,
 // matches, target.

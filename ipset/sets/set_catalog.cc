@@ -51,10 +51,12 @@ constexpr std::array<SetRow, kIpSetIds.size() + kNftSetIds.size()> kRows = {{
     {SetId::ipvs_ips, "IPVS-IPS", SetKind::hash_ip, "Addresses on the ipvs interface"},
     {SetId::in_cluster, "IN-CLUSTER", SetKind::hash_ip_port, ""},
     {SetId::in_cluster_only, "IN-CLUSTER-ONLY", SetKind::hash_ip_port, ""},
+    {SetId::localhost, "LOCALHOST", SetKind::hash_ip_port, ""},
     {SetId::nft_source_ranges, "restricted", SetKind::nft_source_ranges, ""},
     {SetId::nft_hairpins, "local_endpoints", SetKind::nft_hairpins, ""},
     {SetId::nft_in_cluster, "in_cluster", SetKind::nft_destinations, ""},
     {SetId::nft_on_links, "on_links", SetKind::nft_destinations, ""},
+    {SetId::nft_localhost, "localhost", SetKind::nft_destinations, ""},
     {SetId::nft_services, "services", SetKind::nft_services, ""},
     {SetId::nft_health_ports, "health_ports", SetKind::nft_ports, ""},
     {SetId::nft_vips, "vips", SetKind::nft_addresses, ""},
@@ -76,7 +78,7 @@ const SetRow& set_row(SetId id) {
 }  // namespace
 
 bool is_made_late(SetId id) {
-  return std::ranges::find(kOwnSetIds, id) != kOwnSetIds.end();
+  return id == SetId::nft_localhost || std::ranges::find(kOwnSetIds, id) != kOwnSetIds.end();
 }
 
 bool is_unbounded(SetId id) {

@@ -37,10 +37,12 @@ enum class SetId : std::uint8_t {
   ipvs_ips,
   in_cluster,
   in_cluster_only,
+  localhost,
   nft_source_ranges,
   nft_hairpins,
   nft_in_cluster,
   nft_on_links,
+  nft_localhost,
   nft_services,
   nft_health_ports,
   nft_vips,
@@ -68,7 +70,8 @@ inline constexpr std::array<SetId, 17> kSetIds = {
 };
 
 // Those that it does not have. They are made with their first element.
-inline constexpr std::array<SetId, 2> kOwnSetIds = {SetId::in_cluster, SetId::in_cluster_only};
+inline constexpr std::array<SetId, 3> kOwnSetIds = {SetId::in_cluster, SetId::in_cluster_only,
+                                                    SetId::localhost};
 
 // Both.
 inline constexpr auto kIpSetIds = [] {
@@ -80,9 +83,9 @@ inline constexpr auto kIpSetIds = [] {
 }();
 
 // Those of nf_tables.
-inline constexpr std::array<SetId, 7> kNftSetIds = {
-    SetId::nft_source_ranges, SetId::nft_hairpins,     SetId::nft_in_cluster, SetId::nft_on_links,
-    SetId::nft_services,      SetId::nft_health_ports, SetId::nft_vips,
+inline constexpr std::array<SetId, 8> kNftSetIds = {
+    SetId::nft_source_ranges, SetId::nft_hairpins, SetId::nft_in_cluster,   SetId::nft_on_links,
+    SetId::nft_localhost,     SetId::nft_services, SetId::nft_health_ports, SetId::nft_vips,
 };
 
 // "KUBE-LOOP-BACK"; "KUBE-6-LOOP-BACK" for IPv6, cut at the kernel's 31 bytes. Sets of nf_tables

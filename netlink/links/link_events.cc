@@ -1,5 +1,6 @@
 #include "netlink/links/link_events.h"
 
+#include <linux/if.h>
 #include <linux/if_addr.h>
 #include <linux/rtnetlink.h>
 #include <sys/socket.h>
@@ -57,6 +58,9 @@ Status LinkEventReader::take_link(const MessageView& message, LinkEvents& events
   if (header.ifi_family != AF_UNSPEC) return {};
   const auto link = decode_link(message.payload);
   if (!link) return link.error();
+  const bool is_lost = message.type == RTM_DELLINK || (header.ifi_flags & IFF_UP) == 0;
+  if (!loop_series_.empty() && number_in_series(link->name, loop_series_) && is_lost)
+    events.link_lost = true;
   const bool is_ours = ours_.contains(link->index);
   const bool has_our_name = number_in_series(link->name, series_).has_value();
   if (message.type == RTM_DELLINK) {

@@ -22,9 +22,12 @@ namespace ipvsproxier::netlink {
 
 class LinkEventReader {
  public:
-  // `indices`: the interface indices of our links.
-  LinkEventReader(std::string series, std::set<std::int32_t> indices)
-      : series_(std::move(series)), ours_(std::move(indices)) {}
+  // `indices`: the interface indices of our links. `loop_series`: names of links of ours whose
+  // addresses do not matter; "": none.
+  LinkEventReader(std::string series, std::set<std::int32_t> indices, std::string loop_series = "")
+      : series_(std::move(series)),
+        loop_series_(std::move(loop_series)),
+        ours_(std::move(indices)) {}
 
   // Adds the events of one received datagram. Bytes that cannot be read set `overrun`.
   void take(ByteView datagram, LinkEvents& events);
@@ -41,6 +44,7 @@ class LinkEventReader {
   static Status take_route(const MessageView& message, LinkEvents& events);
 
   std::string series_;
+  std::string loop_series_;
   std::set<std::int32_t> ours_;
   // Addresses known on other links: a repeated notification is no change.
   std::set<std::pair<std::int32_t, IpAddress>> others_;

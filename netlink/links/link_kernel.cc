@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "netlink/links/link_codec.h"
+#include "netlink/links/loop_kernel.h"
 
 namespace ipvsproxier::netlink {
 
@@ -194,6 +195,14 @@ Result<std::vector<IpAddress>> KernelLinkTable::list_local_routes() {
       return in_context(dumped.error(), fmt::format("list {} local routes", to_string(family)));
   }
   return routes;
+}
+
+Result<LoopReport> KernelLinkTable::ensure_loop(const LoopSpec& spec, bool dry) {
+  return netlink::ensure_loop(channel_, spec, dry);
+}
+
+Result<bool> KernelLinkTable::remove_loop(const LoopSpec& spec) {
+  return netlink::remove_loop(channel_, spec);
 }
 
 std::vector<Status> KernelLinkTable::apply_local_routes(std::span<const AddressOp> ops) {

@@ -24,6 +24,9 @@ class KernelLinkTable final : public LinkTable {
   std::vector<Status> apply(std::string_view link, std::span<const AddressOp> ops) override;
   Result<std::vector<IpAddress>> list_local_routes() override;
   std::vector<Status> apply_local_routes(std::span<const AddressOp> ops) override;
+  // `missing` with the module's name if the kernel cannot make veth links.
+  Result<LoopReport> ensure_loop(const LoopSpec& spec, bool dry) override;
+  Result<bool> remove_loop(const LoopSpec& spec) override;
 
   const NlCounters& counters() const { return channel_.counters(); }
   std::uint64_t requests() const override { return counters().requests(); }

@@ -61,8 +61,8 @@ struct LinkMonitor::Io {
 LinkMonitor::LinkMonitor(std::unique_ptr<Io> io) : io_(std::move(io)) {}
 LinkMonitor::~LinkMonitor() = default;
 
-Result<std::unique_ptr<LinkMonitor>> LinkMonitor::open(const std::string& series,
-                                                       bool local_routes) {
+Result<std::unique_ptr<LinkMonitor>> LinkMonitor::open(const std::string& series, bool local_routes,
+                                                       const std::string& loop_series) {
   UniqueFd fd(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE));
   if (!fd) return cannot_watch(errno);
   // Without CAP_NET_ADMIN net.core.rmem_max is the limit.
@@ -76,8 +76,8 @@ Result<std::unique_ptr<LinkMonitor>> LinkMonitor::open(const std::string& series
     return cannot_watch(errno);
   // Read after joining the groups: no later change is missed.
   auto indices = indices_of(fd.get(), series);
-  auto io =
-      std::make_unique<Io>(Io{std::move(fd), series, LinkEventReader(series, std::move(indices))});
+  auto io = std::make_unique<Io>(
+      Io{std::move(fd), series, LinkEventReader(series, std::move(indices), loop_series)});
   return std::unique_ptr<LinkMonitor>(new LinkMonitor(std::move(io)));
 }
 

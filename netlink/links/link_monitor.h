@@ -20,8 +20,10 @@ class LinkMonitor {
  public:
   // Starts watching. The links of `series` (link_types.h) are ours; they need not exist yet. With
   // `local_routes` changes of our local routes are reported as well, at the price of a wakeup for
-  // every change of any route.
-  static Result<std::unique_ptr<LinkMonitor>> open(const std::string& series, bool local_routes);
+  // every change of any route. A link of `loop_series` that is removed or not UP counts as a lost
+  // one of ours.
+  static Result<std::unique_ptr<LinkMonitor>> open(const std::string& series, bool local_routes,
+                                                   const std::string& loop_series = "");
   ~LinkMonitor();
 
   int fd() const;  // readable when take() has events

@@ -1,8 +1,8 @@
 #pragma once
 
 // LinkTable: interface to the links and addresses of one network namespace. The daemon lists all of
-// them and changes only its own dummy links and its own local routes; a local route makes an
-// address local to this host without adding it to a link. Sync thread only. Implementations:
+// them and changes only its own dummy links, its own local routes, which make an address local to
+// this host without adding it to a link, and its own loop. Sync thread only. Implementations:
 // KernelLinkTable (link_kernel.h), FakeLinkTable (test/fakes).
 
 #include <cstdint>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "netlink/links/link_types.h"
+#include "netlink/links/loop_types.h"
 #include "netlink/result.h"
 
 namespace ipvsproxier::netlink {
@@ -44,6 +45,12 @@ class LinkTable {
 
   // Like apply(), for our local routes; other programs' routes to the same address stay.
   virtual std::vector<Status> apply_local_routes(std::span<const AddressOp> ops) = 0;
+
+  // Makes the loop, or makes right what differs; of a dry run: tells what links lack. Links of
+  // these names that are not each other's end fail with `already`, and are not touched.
+  virtual Result<LoopReport> ensure_loop(const LoopSpec& spec, bool dry = false) = 0;
+  // Removes the loop, and its routes with it; true if it existed. Others' links as above.
+  virtual Result<bool> remove_loop(const LoopSpec& spec) = 0;
 
   // Number of requests sent to the kernel so far; 0 if not counted. Cheap.
   virtual std::uint64_t requests() const { return 0; }

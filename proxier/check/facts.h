@@ -24,6 +24,7 @@ struct Wanted {
   std::string scheduler = "rr";
   bool bind_by_routes = false;      // addresses of Services are not on links
   bool in_cluster_clients = false;  // plan/differences.h
+  bool localhost = false;           // node ports are on localhost, too
   // The families of the cluster as far as the configuration names them; empty: it does not.
   std::set<netlink::Family> families;
   bool ports_are_vital = false;  // bindAddressHardFail
@@ -121,6 +122,7 @@ struct NodeFacts {
   std::vector<WriterFact> writers;
   bool daemon_runs = false;     // an ipvs-proxier of this node answers
   bool dummy_is_other = false;  // a link kube-ipvs0 exists and is no dummy
+  std::string loop_is_other;    // why the links of node ports on localhost cannot be ours; "": no
   // Virtual services in the kernel that are neither excluded nor a running daemon's.
   std::size_t virtual_services = 0;
   std::vector<DropFact> drops;

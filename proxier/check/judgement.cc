@@ -143,6 +143,11 @@ void judge_filter(const NodeFacts& facts, Findings& findings) {
                         .about = "link kube-ipvs0",
                         .message = "it is no dummy link: addresses of Services cannot be bound",
                         .advice = {{"any", "rename or remove it", ""}}});
+  if (!facts.loop_is_other.empty())
+    findings.push_back({.level = Level::limit,
+                        .about = "nodePortAddresses: localhost",
+                        .message = facts.loop_is_other,
+                        .advice = {{"any", "rename or remove it", ""}}});
   for (const auto& drop : facts.drops)
     findings.push_back({.level = drop.certain ? Level::limit : Level::note,
                         .about = drop.place,

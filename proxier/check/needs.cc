@@ -39,6 +39,7 @@ ipset::RuleParameters most(const Wanted& wanted, Family family) {
   const auto address =
       *netlink::IpAddress::parse(family == Family::ipv4 ? "192.0.2.1" : "2001:db8::1");
   parameters.out_filter.insert({address, netlink::Protocol::tcp, 80});
+  parameters.localhost = wanted.localhost;
   if (!wanted.in_cluster_clients) return parameters;
   parameters.non_empty.insert(ipset::kOwnSetIds.begin(), ipset::kOwnSetIds.end());
   for (const auto protocol :
@@ -52,8 +53,14 @@ std::string other_name(const std::string& module, Family family) {
   return family == Family::ipv4 ? "ipt_MASQUERADE" : "ip6t_MASQUERADE";  // before Linux 5.2
 }
 
-std::string partial_loss(const std::string& module, Family family) {
+std::string partial_loss(const Wanted& wanted, const std::string& module, Family family) {
   const auto text = netlink::to_string(family);
+  if (module == "xt_nat" && wanted.localhost)
+    return fmt::format(
+        "no {} node port is on localhost{}", text,
+        wanted.in_cluster_clients
+            ? ", and policy Local is for this node and its pods what it is for clients outside"
+            : "");
   if (module == "xt_ipvs")
     return fmt::format("{} load balancers whose source ranges leave this node out are not served",
                        text);
@@ -80,7 +87,7 @@ void add_rule_needs(const Wanted& wanted, Family family, std::vector<ModuleNeed>
     if (!always.contains(module))
       found.push_back({.module = module,
                        .level = Level::limit,
-                       .loss = partial_loss(module, family),
+                       .loss = partial_loss(wanted, module, family),
                        .family = family});
 }
 
@@ -113,9 +120,7 @@ void add_nft_needs(std::vector<ModuleNeed>& found) {
                      .loss = fmt::format("no {} Service is served", netlink::to_string(family)),
                      .family = family});
     found.push_back({.module = is_v4 ? "nft_fib_ipv4" : "nft_fib_ipv6",
-                     .level = Level::limit,
-                     .loss = fmt::format("without a detector of pods no {} Service is served",
-                                         netlink::to_string(family)),
+                     .loss = fmt::format("no {} Service is served", netlink::to_string(family)),
                      .family = family});
   }
 }
@@ -132,9 +137,16 @@ std::vector<ModuleNeed> needs(const Wanted& wanted) {
     add_iptables_needs(wanted, found);
   // Also where addresses are bound by routes: kube-ipvs0 is made before anything is bound.
   found.push_back({.module = "dummy", .loss = "no address of a Service is bound to this node"});
+  if (wanted.localhost)
+    found.push_back(
+        {.module = "veth", .level = Level::limit, .loss = "no node port is on localhost"});
   found.push_back({.module = "nf_conntrack_netlink",
                    .level = Level::limit,
-                   .loss = "UDP flows go on to an endpoint that has left until they time out"});
+                   .loss = wanted.in_cluster_clients
+                               ? "flows of UDP, and of this node and its pods to policy Local, go "
+                                 "on to an endpoint that has left"
+                               : "UDP flows go on to an endpoint that has left until they time "
+                                 "out"});
   return found;
 }
 

@@ -217,7 +217,8 @@ constexpr auto kFields = std::to_array<ConfigField>({
     {"nodePortAddresses",
      to<&K::node_port_addresses>,
      {"nodeport-addresses", "CIDR,...",
-      "Where node ports are: ranges; primary (the Node's own addresses); all"}},
+      "Where node ports are: ranges; primary (the Node's own addresses); "
+      "localhost; all"}},
     {"oomScoreAdj", to<&K::oom_score_adj>, {"oom-score-adj", "N", "From -1000 to 1000"}},
 
     // Conntrack

@@ -143,9 +143,10 @@ void check_addresses(Checker& check, const KubeProxyConfig& config) {
   const auto& list = config.node_port_addresses;
   for (std::size_t i = 0; i < list.size(); ++i) {
     const auto element = [i](std::string_view name) { return fmt::format("{}[{}]", name, i); };
-    if (list[i] != "primary" && list[i] != "all" && !IpPrefix::parse(list[i]))
+    if (list[i] != "primary" && list[i] != "localhost" && list[i] != "all" &&
+        !IpPrefix::parse(list[i]))
       check.add(element("nodePortAddresses"), element("NodePortAddresses"), list[i],
-                "must be primary, all or a valid CIDR");
+                "must be primary, localhost, all or a valid CIDR");
   }
 }
 

@@ -94,7 +94,8 @@ class Warnings {
     };
     if (config_.node_port_addresses.empty())
       return warn(kField, "is not set: node ports are open on all addresses; consider [primary]");
-    if (node_ports_.primary) return;
+    // These are of both families.
+    if (node_ports_.primary || node_ports_.localhost) return;
     if (!has(node_ports_.prefixes, node_.primary)) {
       warn(kField, fmt::format("{}, but only {} ranges are here: {}", kind_of_node(),
                                name_of(wrong_), open(node_.primary)));

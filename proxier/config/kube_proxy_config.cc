@@ -67,10 +67,13 @@ std::vector<IpPrefix> exclude_prefixes(const KubeProxyConfig& config) {
 
 NodePortAddresses node_port_addresses(const KubeProxyConfig& config) {
   const auto& list = config.node_port_addresses;
-  if (std::find(list.begin(), list.end(), "all") != list.end())
-    return {.prefixes = {IpPrefix::of(IpAddress::any(Family::ipv4), 0),
-                         IpPrefix::of(IpAddress::any(Family::ipv6), 0)}};
   NodePortAddresses addresses;
+  addresses.localhost = std::find(list.begin(), list.end(), "localhost") != list.end();
+  if (std::find(list.begin(), list.end(), "all") != list.end()) {
+    for (const auto family : netlink::kFamilies)
+      addresses.prefixes.push_back(IpPrefix::of(IpAddress::any(family), 0));
+    return addresses;
+  }
   for (const auto& text : list) {
     if (text == "primary") addresses.primary = true;
     if (const auto prefix = IpPrefix::parse(text)) addresses.prefixes.push_back(*prefix);

@@ -139,7 +139,7 @@ struct KubeProxyConfig {
   std::string detect_local_mode = "ClusterCIDR";
   DetectLocalConfig detect_local;
   std::string cluster_cidr;                      // comma-separated, at most one of each family
-  std::vector<std::string> node_port_addresses;  // CIDRs, "primary", "all"
+  std::vector<std::string> node_port_addresses;  // CIDRs, "primary", "localhost", "all"
   std::int32_t oom_score_adj = -999;
   ConntrackConfig conntrack;
   Nanoseconds config_sync_period = std::chrono::minutes(15);
@@ -163,8 +163,9 @@ std::optional<netlink::IpPrefix> cluster_cidr(const KubeProxyConfig& config,
 std::vector<netlink::IpPrefix> exclude_prefixes(const KubeProxyConfig& config);
 
 struct NodePortAddresses {
-  bool primary = false;  // the node's own IPs as well
-  // Of both families; if empty and not primary: all addresses.
+  bool primary = false;    // the node's own IPs as well
+  bool localhost = false;  // 127.0.0.1 and ::1 as well
+  // Of both families; if empty, and neither primary nor localhost: all addresses.
   std::vector<netlink::IpPrefix> prefixes;
 
   friend bool operator==(const NodePortAddresses&, const NodePortAddresses&) = default;

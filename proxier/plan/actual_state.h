@@ -55,6 +55,8 @@ struct ActualState {
   std::set<netlink::IpAddress> fixed_addresses;
   // nullopt: the set does not exist. A set that is not in the map could not be read.
   std::map<SetKey, std::optional<ipset::ElementSet>> sets;
+  // Those of their names that another program has.
+  std::set<SetKey> foreign_sets;
   // maxelem of sets where it differs from kube-proxy's; 0: the set has options that ours do not
   // have.
   std::map<SetKey, std::uint32_t> odd_capacities;

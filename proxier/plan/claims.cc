@@ -17,6 +17,7 @@ std::string field_of(Facet facet, std::size_t port) {
     case Facet::in_cluster:
       return "spec.internalTrafficPolicy";
     case Facet::node_port:
+    case Facet::localhost:
       return fmt::format("spec.ports[{}].nodePort", port);
   }
   return "";

@@ -31,7 +31,7 @@ struct Claim {
 };
 
 constexpr bool is_given(Facet facet) {
-  return facet == Facet::cluster_ip || facet == Facet::node_port || facet == Facet::in_cluster;
+  return facet == Facet::cluster_ip || is_of_node_port(facet) || facet == Facet::in_cluster;
 }
 
 // The field of a Service by which it claims something: "spec.ports[0].nodePort".

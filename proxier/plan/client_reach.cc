@@ -19,7 +19,9 @@ class Judge {
 
   ClientReach run(Client client, bool at_node_port) const {
     ClientReach reach{.client = client, .at_node_port = at_node_port};
-    const auto facet = at_node_port ? Facet::node_port : Facet::external_ip;
+    const auto facet = client == Client::localhost ? Facet::localhost
+                       : at_node_port              ? Facet::node_port
+                                                   : Facet::external_ip;
     const bool sent_on = goal_ && is_sent_on(client);
     const auto& endpoints = endpoints_of(sent_on ? goal_->facet : facet);
     for (const auto* one : endpoints) ++(one->local ? reach.here : reach.elsewhere);
@@ -27,7 +29,7 @@ class Judge {
     if (!endpoints.empty())
       reach.outcome = is_answered(client, at_node_port, sent_on, reach) ? ReachOutcome::served
                                                                         : ReachOutcome::unanswered;
-    else if (goal_ && !sent_on && choice_.any)
+    else if (goal_ && !sent_on && choice_.any && client != Client::localhost)
       reach.outcome = ReachOutcome::dropped;
     return reach;
   }
@@ -52,6 +54,7 @@ class Judge {
   bool is_sent_on(Client client) const {
     switch (client) {
       case Client::outside:
+      case Client::localhost:
         return false;
       case Client::node:
         return true;
@@ -64,14 +67,15 @@ class Judge {
   }
 
   bool keeps_source(Client client, bool sent_on) const {
-    if (client == Client::node) return false;
+    if (client == Client::node || client == Client::localhost) return false;
     return !sent_on || (client == Client::pod && !rules_.masquerade_all);
   }
 
   // Endpoints elsewhere answer the source that they see, and the answer must come back through this
   // node. A VIP that this node took as its source is another node's as well.
   bool is_answered(Client client, bool at_node_port, bool sent_on, const ClientReach& reach) const {
-    if (sent_on || reach.elsewhere == 0 || client == Client::pod) return true;
+    if (sent_on || reach.elsewhere == 0 || client == Client::pod || client == Client::localhost)
+      return true;
     return client == Client::node && (at_node_port || !rules_.vips_are_sources);
   }
 
@@ -94,6 +98,8 @@ std::string_view to_string(Client client) {
       return "a pod of this node";
     case Client::far_pod:
       return "a pod of another node";
+    case Client::localhost:
+      return "this node on localhost";
   }
   return "?";
 }
@@ -124,6 +130,7 @@ std::vector<ClientReach> client_reach(const model::ServicePort& port, const Endp
     if (has_addresses && client != Client::far_pod) all.push_back(judge.run(client, false));
     if (port.node_port != 0) all.push_back(judge.run(client, true));
   }
+  if (port.node_port != 0 && rules.localhost) all.push_back(judge.run(Client::localhost, true));
   return all;
 }
 

@@ -15,7 +15,8 @@
 
 namespace ipvsproxier::plan {
 
-enum class Client : std::uint8_t { outside, node, pod, far_pod };
+// `localhost`: this node, that asks for a node port there.
+enum class Client : std::uint8_t { outside, node, pod, far_pod, localhost };
 std::string_view to_string(Client client);  // "a pod of this node"
 
 enum class ReachOutcome : std::uint8_t {
@@ -39,7 +40,7 @@ struct ClientReach {
 
 // Of each client at each kind of address that the port has; pods of other nodes are told at node
 // ports alone, as they ask for other addresses at their own node. None: the policy is Cluster.
-// `goal`: in_cluster_goal() of the port.
+// `goal`: that of the port among in_cluster_goals().
 std::vector<ClientReach> client_reach(const model::ServicePort& port, const EndpointChoice& choice,
                                       const std::optional<Claim>& goal,
                                       const ipset::RuleParameters& rules,

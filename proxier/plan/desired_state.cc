@@ -16,6 +16,8 @@ std::string_view to_string(Facet facet) {
       return "node port";
     case Facet::in_cluster:
       return "for clients within the cluster";
+    case Facet::localhost:
+      return "node port on localhost";
   }
   return "?";
 }

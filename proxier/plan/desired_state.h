@@ -27,8 +27,21 @@ namespace ipvsproxier::plan {
 using netlink::SortedVector;
 
 // The kind of address by which a virtual service exposes a service port.
-// `in_cluster`: an address of this node's own (in_cluster_address.h).
-enum class Facet : std::uint8_t { cluster_ip, external_ip, load_balancer, node_port, in_cluster };
+// `in_cluster`: an address of this node's own (in_cluster_address.h). `localhost`: one behind the
+// loop by which node ports on localhost travel (ipset/rules/localhost_rules.h).
+enum class Facet : std::uint8_t {
+  cluster_ip,
+  external_ip,
+  load_balancer,
+  node_port,
+  in_cluster,
+  localhost,
+};
+
+// Whether the number by which the facet exposes a port is the port's node port.
+constexpr bool is_of_node_port(Facet facet) {
+  return facet == Facet::node_port || facet == Facet::localhost;
+}
 
 std::string_view to_string(Facet facet);
 
@@ -78,7 +91,7 @@ struct DesiredState {
   std::map<SetKey, ipset::ElementSet> sets;                // all sets of each planned family
   std::map<netlink::Family, ipset::RuleParameters> rules;  // one entry for each planned family
   // All objects could be read: entries that are absent here are removed. If false, nothing is
-  // removed.
+  // removed, but for what diff.h says.
   bool complete = true;
   Leftovers leftovers;                // not removed either
   bool sets_grow = true;              // sets may grow beyond kube-proxy's maxelem

@@ -1,12 +1,14 @@
 #include "proxier/plan/diff.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
+#include <map>
 #include <optional>
 #include <set>
 
+#include "proxier/plan/element_order.h"
 #include "proxier/plan/guarded.h"
-#include "proxier/plan/in_cluster.h"
 #include "proxier/plan/ownership.h"
 #include "proxier/plan/rule_changes.h"
 
@@ -49,36 +51,39 @@ std::size_t most_bound_at_once(std::string_view scheduler) {
 class Differ {
  public:
   Differ(const DesiredState& desired, const ActualState& actual, const Scope& scope)
-      : desired_(desired), actual_(actual), scope_(scope) {}
+      : desired_(desired), actual_(actual), scope_(scope), order_(desired, actual) {}
 
   Transaction run() {
     for (const auto& [family, parameters] : desired_.rules)
       if (can_expose(family)) exposable_.insert(family);
-    const RuleChanges rules(desired_, actual_, scope_);
+    RuleChanges rules(desired_, actual_, scope_);
+    transaction_.old_ways = rules.old_ways();
     reserve_adds();
     compare_services();
+    compare_sets();
 
-    auto additions = set_changes(Change::add);
-    auto local_marks = set_changes(Change::make_local);
-    add("make sets", sets_to_make({&additions, &local_marks}));
+    add("make sets", sets_to_make());
     add("prepare rules", rules.prepared());
-    add("add elements", std::move(additions));
-    if (removes()) add("give up policy Local", set_changes(Change::end_local));
+    add("add elements", take(add_now));
+    add("masquerade", take(mark));
     add("add first virtual services", std::move(first_adds_));
     add("add first addresses", address_adds(true));
     add("add virtual services", std::move(adds_));
     add("add addresses", address_adds(false));
     add("edit", std::move(edits_));
-    add("let in", set_changes(Change::let_in));
+    add("let in", take(let_in));
+    add("turn ways", rules.turned());
+    add("drop outside", take(drop));
+    add("remove ways", take(keep_here));
     if (!desired_.complete) return std::move(transaction_);
-    if (actual_.services) add("remove ways", set_changes(Change::keep_here));
+    add("drain", std::move(drains_));
     add("remove addresses", address_removals());
     add("remove virtual services", std::move(removals_));
-    add("begin policy Local", std::move(local_marks));
     // Elements may guard an unknown virtual service.
     if (!actual_.services) return std::move(transaction_);
-    add("remove elements", set_changes(Change::remove));
-    add("settle rules", rules.settled());
+    add("keep sources", take(unmark));
+    add("remove elements", take(remove));
+    add("settle rules", rules.settled(take(wait)));
     return std::move(transaction_);
   }
 
@@ -101,11 +106,10 @@ class Differ {
   }
 
   // Sets that are missing, too small, much too large, or created with other options.
-  std::vector<ipset::SetSpec> sets_to_make(
-      std::initializer_list<const std::vector<SetChange>*> additions) const {
+  std::vector<ipset::SetSpec> sets_to_make() const {
     std::map<SetKey, std::size_t> more;
-    for (const auto* changes : additions)
-      for (const auto& change : *changes) more[change.set] += change.ops.size();
+    for (const auto kind : {add_now, let_in, drop, unmark})
+      for (const auto& change : set_changes_[kind]) more[change.set] += change.ops.size();
     std::vector<ipset::SetSpec> specs;
     for (const auto& [key, elements] : desired_.sets) {
       const auto it = actual_.sets.find(key);
@@ -129,97 +133,52 @@ class Differ {
     return now > needed && elements > needed / 2 ? now : needed;
   }
 
-  // `let_in`: additions that must not come before the real servers of their virtual services.
-  // `make_local`: those by which clients keep their source addresses (is_local_mark()).
-  // `keep_here`: removals that must not come after the virtual services to which they send packets.
-  // `end_local`: of what `make_local` adds.
-  enum class Change : std::uint8_t { add, let_in, make_local, end_local, keep_here, remove };
-
-  static bool adds(Change kind) { return kind <= Change::make_local; }
-  bool removes() const { return desired_.complete && actual_.services; }
-
-  // When the element is added or removed.
-  Change kind_of(SetKey key, const Element& element, bool adding) const {
-    if (adding && (lets_in(actual_elements(key), element) || waits_for_goal(key, element)))
-      return Change::let_in;
-    if (removes() && is_local_mark(key, element, adding))
-      return adding ? Change::make_local : Change::end_local;
-    if (adding) return Change::add;
-    return ends_way(key, element) ? Change::keep_here : Change::remove;
-  }
-
-  std::vector<SetChange> set_changes(Change kind) {
-    const bool adding = adds(kind);
-    std::vector<SetChange> changes;
+  void compare_sets() {
     for (auto id : ipset::sets_of(desired_.packet_filter))
-      for (auto family : netlink::kFamilies) {
-        const SetKey key{family, id};
-        const auto wanted = desired_.sets.find(key);
-        const auto scope = scope_.elements.find(key);
-        if (wanted == desired_.sets.end() || scope == scope_.elements.end() ||
-            !actual_.sets.contains(key))
-          continue;
-        // It guards bound addresses: keep it while these are unknown.
-        if (!adding && id == vip_set() && !actual_.addresses) continue;
-        const auto& has = actual_elements(key);
-        // If not, an element could make a foreign virtual service look like ours.
-        const bool all_known =
-            desired_.owns_all || (actual_.services && exposable_.contains(family));
-        SetChange change{key, {}};
-        for (const auto& element : scope->second) {
-          const bool want = wanted->second.contains(element);
-          if (want != adding || has.contains(element) == adding) continue;
-          if (kind_of(key, element, adding) != kind) continue;
-          if (adding && !all_known && !belongs_to_ours(key, element, desired_, actual_)) continue;
-          if (!adding && (refuses_for_lingering(id, element) || marks_lingering(key, element) ||
-                          is_leftover(key, element) || is_replaced(wanted->second, element)))
-            continue;
-          change.ops.push_back(ElementOp{adding, element});
-        }
-        if (!change.ops.empty()) changes.push_back(std::move(change));
-      }
-    if (!adding) std::reverse(changes.begin(), changes.end());
-    return changes;
+      for (auto family : netlink::kFamilies) compare_set({family, id});
+    for (const auto kind : {mark, keep_here, remove}) std::ranges::reverse(set_changes_[kind]);
   }
 
-  // The virtual service whose clients the element has to do with: in-cluster clients are sent on
-  // from it, or they alone are let in.
-  static std::optional<netlink::VirtualServiceKey> way_from(SetKey set, const Element& element) {
-    if (set.id != SetId::in_cluster && set.id != SetId::in_cluster_only &&
-        set.id != SetId::nft_in_cluster)
-      return std::nullopt;
-    return guarded_by(set.id, element).service;
-  }
-
-  // Whether the element is of the way from a virtual service that stays, where the way ends: to
-  // what may go next.
-  bool ends_way(SetKey set, const Element& element) const {
-    const auto from = way_from(set, element);
-    return from && desired_.services.contains(*from);
-  }
-
-  // Whether the element makes a virtual service that stays one of policy Local, or no longer. From
-  // real servers of other nodes no answer comes back to a client that keeps its source address: it
-  // does so when they have left, and no longer before they come.
-  bool is_local_mark(SetKey key, const Element& element, bool adding) const {
-    if (const auto all = set_beside(key.id)) {
-      if (adding) return actual_elements({key.family, *all}).contains(element);
-      const auto wanted = desired_.sets.find({key.family, *all});
-      return wanted != desired_.sets.end() && wanted->second.contains(element);
+  void compare_set(SetKey key) {
+    const auto wanted = desired_.sets.find(key);
+    const auto scope = scope_.elements.find(key);
+    if (wanted == desired_.sets.end() || scope == scope_.elements.end() ||
+        !actual_.sets.contains(key))
+      return;
+    const auto& has = actual_elements(key);
+    // It guards bound addresses: keep it while these are unknown.
+    const bool may_remove = key.id != vip_set() || actual_.addresses;
+    // If not, an element could make a foreign virtual service look like ours.
+    const bool all_known =
+        desired_.owns_all || (actual_.services && exposable_.contains(key.family));
+    std::array<SetChange, kElementTimes> changes;
+    for (const auto& element : scope->second) {
+      const bool adding = wanted->second.contains(element);
+      if (has.contains(element) == adding) continue;
+      if (adding ? !all_known && !belongs_to_ours(key, element, desired_, actual_)
+                 : !may_remove || stays(key, element, wanted->second))
+        continue;
+      const auto when = adding ? order_.addition_of(key, element) : order_.removal_of(key, element);
+      changes[when].ops.push_back(ElementOp{adding, element});
+      if (const auto first = restricted_first(has, element); first && adding && when != add_now)
+        changes[add_now].ops.push_back(ElementOp{true, *first});
     }
-    return adding && becomes_local(actual_elements(key), element);
+    for (std::size_t kind = 0; kind < kElementTimes; ++kind) {
+      if (changes[kind].ops.empty()) continue;
+      changes[kind].set = key;
+      set_changes_[kind].push_back(std::move(changes[kind]));
+    }
   }
+
+  // Whether an element that is not wanted is left in the kernel.
+  bool stays(SetKey key, const Element& element, const ipset::ElementSet& wanted) {
+    return refuses_for_lingering(key.id, element) || marks_lingering(key, element) ||
+           is_leftover(key, element) || is_replaced(wanted, element);
+  }
+
+  std::vector<SetChange> take(ElementTime kind) { return std::move(set_changes_[kind]); }
 
   SetId vip_set() const { return ipset::vip_set(desired_.packet_filter); }
-
-  // Whether the element sends in-cluster clients of a virtual service that is there to one that is
-  // yet to come.
-  bool waits_for_goal(SetKey set, const Element& element) const {
-    const auto from = way_from(set, element);
-    if (!from || !actual_.services || !actual_.services->contains(*from)) return false;
-    const auto goal = in_cluster_way_of(desired_, *from);
-    return goal && !actual_.services->contains(*goal);
-  }
 
   // Whether adding a desired element has removed it.
   static bool is_replaced(const ipset::ElementSet& wanted, const Element& element) {
@@ -284,7 +243,10 @@ class Differ {
       } else {
         if (actual->second.service != planned->second.service)
           edits_.emplace_back(netlink::EditService{planned->second.service});
-        if (actual->second.servers) compare_servers(planned->second, *actual->second.servers);
+        if (actual->second.servers)
+          compare_servers(planned->second, *actual->second.servers);
+        else if (planned->second.facet != Facet::cluster_ip)
+          order_.note_unread(key);
       }
     }
   }
@@ -306,9 +268,13 @@ class Differ {
     auto& adds = planned.first ? first_adds_ : adds_;
     auto it = has.begin();
     const auto release_before = [&](const netlink::RealServerKey* end) {
-      for (; it != has.end() && (end == nullptr || it->key < *end); ++it)
-        if (desired_.complete && !desired_.leftovers.servers.contains({service, it->key}))
-          release_server(service, *it);
+      for (; it != has.end() && (end == nullptr || it->key < *end); ++it) {
+        const bool stays =
+            !desired_.complete || desired_.leftovers.servers.contains({service, it->key});
+        if (const auto way = order_.note_leaving(planned, *it, stays))
+          transaction_.sent_on.insert({{service, it->key}, *way});
+        if (!stays) release_server(service, *it);
+      }
     };
     for (std::size_t i = 0; i < planned.servers.size(); ++i) {
       const auto server = planned.server(i);
@@ -338,7 +304,7 @@ class Differ {
     } else if (server.weight != 0) {
       auto drained = server;
       drained.weight = 0;
-      edits_.emplace_back(netlink::EditServer{service, drained});
+      drains_.emplace_back(netlink::EditServer{service, drained});
     }
   }
 
@@ -391,7 +357,9 @@ class Differ {
   const ActualState& actual_;
   const Scope& scope_;
   std::set<Family> exposable_;
-  std::vector<IpvsOp> first_adds_, adds_, edits_, removals_;
+  std::vector<IpvsOp> first_adds_, adds_, edits_, drains_, removals_;
+  ElementOrder order_;
+  std::array<std::vector<SetChange>, kElementTimes> set_changes_;
   std::optional<Rooms> rooms_;
   std::optional<std::set<std::pair<SetKey, Element>>> lingering_marks_;
   Transaction transaction_;

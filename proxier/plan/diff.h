@@ -5,9 +5,11 @@
 // The order of phases keeps every reachable VIP filtered and masqueraded:
 //   sets created -> rules of the old and the new state together -> elements added (those that let
 //   traffic in and masquerade before those that shut traffic out) -> virtual services with their
-//   real servers, then addresses; API server and cluster DNS first -> edits and drains -> addresses
-//   removed -> real servers and virtual services removed -> elements removed -> rules of the new
-//   state alone.
+//   real servers, then addresses; API server and cluster DNS first -> edits -> in-cluster clients
+//   sent on, then all others dropped, then ways that are no longer wanted removed -> drains ->
+//   addresses removed -> real servers and virtual services removed -> elements by which packets
+//   keep their source -> elements removed -> rules of the new state alone.
+// element_order.h says when an element changes that has to do with clients of policy Local.
 // All additions come before any removal. A new virtual service whose scheduler builds a table of
 // real servers gets the scheduler after its real servers; until then it accepts no connection, as
 // without real servers.
@@ -22,10 +24,10 @@ namespace ipvsproxier::plan {
 // must therefore name everything that its Service asks for (Planner::scope_of), and the rules of
 // its family unless they are known to be right.
 //
-// If `desired` is incomplete, nothing is removed and no real server is drained. Leftovers, and the
-// rules that guard them, are never removed. If a part of `actual` could not be read: a family with
-// unknown sets or rules gets nothing new exposed; unknown virtual services or addresses are left
-// alone.
+// If `desired` is incomplete, nothing is removed but elements whose virtual service stays and
+// changes (those of its policy), and no real server is drained. Leftovers, and the rules that guard
+// them, are never removed. If a part of `actual` could not be read: a family with unknown sets or
+// rules gets nothing new exposed; unknown virtual services or addresses are left alone.
 //
 // A TCP real server that is no longer desired gets weight 0 and stays until it was seen without
 // connections; one of another protocol is removed. With `desired.drains_services` a TCP virtual

@@ -34,7 +34,7 @@ struct Differences {
   bool keep_foreign_services = true;
   // This node and its pods reach Services of external policy Local as those of policy Cluster, and
   // where this node has no endpoint, others are not served by endpoints elsewhere.
-  bool in_cluster_clients = false;
+  bool in_cluster_clients = true;
   // Annotations of Services and EndpointSlices count (docs/services.md).
   bool service_annotations = true;
 

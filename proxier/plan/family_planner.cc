@@ -4,6 +4,11 @@
 #include <iterator>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "ipset/rules/localhost_rules.h"
+#include "proxier/plan/in_cluster_goals.h"
+#include "proxier/plan/localhost.h"
 #include "proxier/plan/node_ports.h"
 
 namespace ipvsproxier::plan {
@@ -76,11 +81,15 @@ void FamilyPlanner::set_node(const NodeInfo& node) {
   node_.ip = node.ips.at(node_.family);
   node_.other_links = other_link_addresses(node, node_.family);
   node_.in_cluster = in_cluster_range(node_.family, node, options_);
+  no_localhost_ = why_no_localhost(node_.family, node, options_);
+  node_.localhost = options_.node_port_localhost && no_localhost_.empty();
   refresh_node_addresses();
   plan_all_ = plan_all_ || node_ != before;
   auto detector = detector_of(node_.family, node, options_);
   auto own_pods = own_pods_of(node_.family, node, options_);
-  rules_changed_ = rules_changed_ || rules().detector != detector || rules().own_pods != own_pods;
+  rules_changed_ = rules_changed_ || rules().detector != detector || rules().own_pods != own_pods ||
+                   rules().localhost != node_.localhost;
+  rules().localhost = node_.localhost;
   rules().detector = std::move(detector);
   rules().own_pods = own_pods;
 }
@@ -144,7 +153,7 @@ bool FamilyPlanner::refresh_node_addresses() {
   if (options_.node_port_primary && state_.addresses.contains(node_.ip)) dummy.insert(node_.ip);
   if (!options_.node_port_addresses.empty()) {
     for (const auto& address : state_.addresses)
-      if (address.family() == node_.family) dummy.insert(address);
+      if (address.family() == node_.family && !is_of_localhost(address)) dummy.insert(address);
   }
   auto now = node_port_addresses(node_info_, node_.family, options_, dummy);
   const bool changed = now != node_.node_addresses;
@@ -152,8 +161,8 @@ bool FamilyPlanner::refresh_node_addresses() {
   return changed;
 }
 
-// Loopback addresses are dropped: binding an address closes all its ports except those of its
-// Service, and anybody could name a loopback address.
+// Loopback addresses and those that stand for them are dropped: binding an address closes all its
+// ports except those of its Service, and anybody could name a loopback address.
 FamilyPlanner::Ports FamilyPlanner::ports_of(const api::NamespacedName& name,
                                              const model::ClusterState& cluster) const {
   const auto service = cluster.services.find(name);
@@ -162,10 +171,13 @@ FamilyPlanner::Ports FamilyPlanner::ports_of(const api::NamespacedName& name,
   const auto settings = granted_settings(service->second, node_, options_, told_with_the_plan);
   auto ports =
       model::service_ports(service->second, node_.family, options_.allow_external_ips, settings);
-  if (options_.differences.unbind_special)
-    for (auto& port : ports)
-      for (auto* list : {&port.external_ips, &port.load_balancer_ips})
-        std::erase_if(*list, [](const IpAddress& address) { return address.is_loopback(); });
+  const auto is_kept_from = [&](const IpAddress& address) {
+    return (options_.differences.unbind_special && address.is_loopback()) ||
+           (node_.localhost && is_of_localhost(address));
+  };
+  for (auto& port : ports)
+    for (auto* list : {&port.external_ips, &port.load_balancer_ips})
+      std::erase_if(*list, is_kept_from);
   return ports;
 }
 
@@ -231,36 +243,38 @@ FamilyPlanner::Names FamilyPlanner::take_claims(const Names& names,
   return rivals;
 }
 
-// Returns the Services that are now beyond their share, or no longer.
+// Returns the Services that are now in `beyond` or no longer.
+FamilyPlanner::Names FamilyPlanner::share_out(NamespaceShare& share, Names& beyond,
+                                              const Names& names,
+                                              const model::ClusterState& cluster,
+                                              const AmountOf& amount) {
+  for (const auto& name : names) {
+    const auto service = cluster.services.find(name);
+    if (service == cluster.services.end())
+      share.set(name, 0, std::nullopt);
+    else
+      share.set(name, amount(service->second), service->second.creation_time);
+  }
+  auto differing = share.settle();
+  if (!differing.empty()) beyond = share.beyond();
+  return differing;
+}
+
 FamilyPlanner::Names FamilyPlanner::share_rules(const Names& names,
                                                 const model::ClusterState& cluster,
                                                 PortsOnce& ports) {
   if (!options_.differences.in_cluster_clients) return {};
-  for (const auto& name : names) {
-    const auto service = cluster.services.find(name);
-    const bool gone = service == cluster.services.end();
-    in_cluster_share_.set(name, in_cluster_rules_of(ports.of(name), node_, options_),
-                          gone ? std::nullopt : service->second.creation_time);
-  }
-  auto differing = in_cluster_share_.settle();
-  if (!differing.empty()) node_.beyond_share = in_cluster_share_.beyond();
-  return differing;
+  return share_out(
+      in_cluster_share_, node_.beyond_share, names, cluster, [&](const api::Service& service) {
+        return in_cluster_goals(ports.of(service.name), claims_, node_, options_).rules;
+      });
 }
 
-// The same of the tables of their schedulers.
 FamilyPlanner::Names FamilyPlanner::share_tables(const Names& names,
                                                  const model::ClusterState& cluster) {
-  for (const auto& name : names) {
-    const auto service = cluster.services.find(name);
-    if (service == cluster.services.end())
-      table_share_.set(name, 0, std::nullopt);
-    else
-      table_share_.set(name, table_bytes_of(service->second, node_, options_),
-                       service->second.creation_time);
-  }
-  auto differing = table_share_.settle();
-  if (!differing.empty()) node_.beyond_tables = table_share_.beyond();
-  return differing;
+  return share_out(
+      table_share_, node_.beyond_tables, names, cluster,
+      [&](const api::Service& service) { return table_bytes_of(service, node_, options_); });
 }
 
 void FamilyPlanner::update(Names names, const model::ClusterState& cluster, Scope* wanted) {
@@ -352,10 +366,14 @@ void FamilyPlanner::replace(const api::NamespacedName& name, ServicePlan plan, S
     not_granted_.erase(name);
   else
     not_granted_.insert_or_assign(name, std::move(plan.not_granted));
-  if (plan.meets_foreign)
-    meet_foreign_.insert(name);
-  else
-    meet_foreign_.erase(name);
+  const auto note = [&name](bool is_one, Names& names) {
+    if (is_one)
+      names.insert(name);
+    else
+      names.erase(name);
+  };
+  note(plan.meets_foreign, meet_foreign_);
+  note(plan.untranslated, untranslated_);
   if (plan.is_empty() && !parts_.contains(name)) return;
   Part& part = parts_[name];
   replace(part.filter, std::move(plan.filter), scope);
@@ -370,6 +388,27 @@ void FamilyPlanner::replace(const api::NamespacedName& name, ServicePlan plan, S
 
 api::Problems FamilyPlanner::problems() const {
   auto problems = claims_.problems();
+  // One for all, as the cause is this node's.
+  if (!untranslated_.empty())
+    problems.push_back(
+        {.severity = api::Severity::warning,
+         .object = "Services",
+         .field = "spec.externalTrafficPolicy",
+         .message = fmt::format(
+             "{} of policy Local: this node and its pods reach some as clients outside do, as "
+             "iptables cannot send their packets on: the kernel lacks a module (ipvs-proxier "
+             "--check tells which), or another program has a set {} or {}",
+             to_string(node_.family), set_name(SetId::in_cluster, node_.family),
+             set_name(SetId::in_cluster_only, node_.family))});
+  if (options_.node_port_localhost && !no_localhost_.empty())
+    problems.push_back(
+        {.severity = api::Severity::error,
+         .origin = "",
+         .object = "KubeProxyConfiguration",
+         .field = "nodePortAddresses",
+         .message = fmt::format("localhost: no node port is on {}, all others are: {}",
+                                ipset::localhost_loop(node_.family).localhost.to_string(),
+                                no_localhost_)});
   std::size_t told = 0;
   for (const auto& [name, of_service] : not_granted_) {
     if (told++ == Claims::kMostTold) break;

@@ -121,6 +121,9 @@ class FamilyPlanner {
   Names take_claims(const Names& names, const model::ClusterState& cluster, PortsOnce& ports,
                     Scope& scope);
   bool refresh_node_addresses();
+  using AmountOf = std::function<std::size_t(const api::Service&)>;
+  static Names share_out(NamespaceShare& share, Names& beyond, const Names& names,
+                         const model::ClusterState& cluster, const AmountOf& amount);
   Names share_rules(const Names& names, const model::ClusterState& cluster, PortsOnce& ports);
   Names share_tables(const Names& names, const model::ClusterState& cluster);
   Names with_node_ports(const model::ClusterState& cluster) const;
@@ -137,15 +140,17 @@ class FamilyPlanner {
   DesiredState& state_;
   NodeInfo node_info_;
   FamilyNode node_;
-  bool plan_all_ = false;  // the node changed
+  bool plan_all_ = false;     // the node changed
+  std::string no_localhost_;  // why node ports are not on localhost; "" if they are, or need not
   bool rules_changed_ = true;
   Claims claims_;
-  NamespaceShare in_cluster_share_{kMostInClusterRules};
+  NamespaceShare in_cluster_share_{options_.most_in_cluster_rules};
   NamespaceShare table_share_{kTablesOfAll};
   std::map<api::NamespacedName, Part> parts_;
   std::map<api::NamespacedName, api::Problems> not_granted_;  // ServicePlan::not_granted
   LocalLack local_lack_;                                      // sum over parts_
   Names meet_foreign_;                                        // ServicePlan::meets_foreign
+  Names untranslated_;                                        // ServicePlan::untranslated
   Surplus<netlink::IpAddress> surplus_addresses_;
   Surplus<std::pair<ipset::SetId, ipset::Element>> surplus_elements_;
   Surplus<ipset::OutFilterEntry> surplus_out_filter_;

@@ -40,18 +40,38 @@ bool lets_in(const ipset::ElementSet& has, const ipset::Element& element) {
   });
 }
 
-bool becomes_local(const ipset::ElementSet& has, const ipset::Element& element) {
-  const auto* now = std::get_if<ipset::ServiceElement>(&element);
-  if (now == nullptr || now->verdict != ipset::ServiceVerdict::local) return false;
-  const auto replaced = has.replaced_by(element);
-  return std::ranges::any_of(replaced, [&](const ipset::Element& other) {
-    const auto& before = std::get<ipset::ServiceElement>(other);
-    return before.verdict != ipset::ServiceVerdict::local && before.restricted == now->restricted;
-  });
+bool is_of_localhost(SetId set) {
+  return set == SetId::localhost || set == SetId::nft_localhost;
 }
 
-std::optional<SetId> set_beside(SetId local) {
-  switch (local) {
+bool drops_outside(SetId set, const ipset::Element& element) {
+  const auto* service = std::get_if<ipset::ServiceElement>(&element);
+  return set == SetId::in_cluster_only ||
+         (service != nullptr && service->verdict == ipset::ServiceVerdict::absent);
+}
+
+std::optional<netlink::VirtualServiceKey> way_from(SetId set, const ipset::Element& element) {
+  if (set != SetId::in_cluster && set != SetId::nft_in_cluster && !drops_outside(set, element))
+    return std::nullopt;
+  return guarded_by(set, element).service;
+}
+
+bool keeps_source(SetId set, const ipset::Element& element) {
+  if (const auto* service = std::get_if<ipset::ServiceElement>(&element))
+    return service->verdict == ipset::ServiceVerdict::keep ||
+           service->verdict == ipset::ServiceVerdict::local;
+  return marking_set(set).has_value();
+}
+
+bool masquerades(SetId set, const ipset::Element& element) {
+  const auto* service = std::get_if<ipset::ServiceElement>(&element);
+  return set == SetId::external_ip ||
+         (service != nullptr && (service->verdict == ipset::ServiceVerdict::mark ||
+                                 service->verdict == ipset::ServiceVerdict::cluster));
+}
+
+std::optional<SetId> marking_set(SetId set) {
+  switch (set) {
     case SetId::load_balancer_local:
       return SetId::load_balancer;
     case SetId::node_port_local_tcp:

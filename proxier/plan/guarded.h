@@ -41,12 +41,22 @@ std::vector<std::pair<ipset::SetId, ipset::Element>> elements_of(
 // dropped until then: without an endpoint they would be refused.
 bool lets_in(const ipset::ElementSet& has, const ipset::Element& element);
 
-// Whether adding the element to such a set makes its virtual service one of policy Local.
-bool becomes_local(const ipset::ElementSet& has, const ipset::Element& element);
+// Whether its elements lead packets to localhost into the loop (ipset/rules/localhost_rules.h).
+bool is_of_localhost(ipset::SetId set);
 
-// Of a set whose elements keep the source addresses of their clients: the one that has these
-// elements as well, and those that do not.
-std::optional<ipset::SetId> set_beside(ipset::SetId local);
+// Whether the element drops the packets of all clients that are not sent on.
+bool drops_outside(ipset::SetId set, const ipset::Element& element);
+
+// The virtual service whose clients the element has to do with: in-cluster clients are sent on from
+// it, or all others are dropped.
+std::optional<netlink::VirtualServiceKey> way_from(ipset::SetId set, const ipset::Element& element);
+
+// Whether packets from outside keep their source by this element.
+bool keeps_source(ipset::SetId set, const ipset::Element& element);
+// Whether packets from outside are masqueraded by this element, whatever other sets have.
+bool masquerades(ipset::SetId set, const ipset::Element& element);
+// The set whose packets are masqueraded, but for those of this one; nullopt: there is none.
+std::optional<ipset::SetId> marking_set(ipset::SetId set);
 
 // The protocol of a set of node ports whose elements hold ports only.
 std::optional<netlink::Protocol> protocol_of_ports(ipset::SetId set);

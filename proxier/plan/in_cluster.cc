@@ -1,8 +1,12 @@
 #include "proxier/plan/in_cluster.h"
 
+#include <algorithm>
+#include <iterator>
+#include <string_view>
 #include <variant>
 
 #include "ipset/rules/address_search.h"
+#include "ipset/rules/localhost_rules.h"
 
 namespace ipvsproxier::plan {
 
@@ -10,7 +14,6 @@ namespace {
 
 using ipset::DestinationElement;
 using ipset::InClusterEntry;
-using netlink::Family;
 using netlink::VirtualServiceKey;
 
 VirtualServiceKey goal_of(const DestinationElement& element) {
@@ -31,17 +34,36 @@ std::optional<VirtualServiceKey> way_by_rules(const DesiredState& desired,
   return goal_of(*found);
 }
 
-void add_ways_of_rules(const ActualState& actual, Family family, InClusterWays& ways) {
-  const auto nat = actual.rules.find({family, ipset::Table::nat});
-  if (nat == actual.rules.end()) return;
-  for (const auto& entry : ipset::entries_in(nat->second.chains))
-    ways[goal_of(entry)].push_back({entry.address, entry.protocol, entry.port});
+// The address to which connection tracking sees packets to localhost go, behind the loop.
+std::optional<VirtualServiceKey> way_from_localhost(const DesiredState& desired,
+                                                    const VirtualServiceKey& key) {
+  const auto& loop = ipset::localhost_loop(key.address.family());
+  const auto rules = desired.rules.find(key.address.family());
+  if (key.address != loop.near || rules == desired.rules.end() || !rules->second.localhost)
+    return std::nullopt;
+  return VirtualServiceKey{loop.server, key.protocol, key.port};
+}
+
+// The chains made for addresses that are new or have other rules than before.
+std::vector<ipset::Chain> changed_chains(const std::vector<ipset::Chain>& before,
+                                         const std::vector<ipset::Chain>& after) {
+  std::map<std::string_view, const ipset::Chain*> by_name;
+  for (const auto& chain : before) by_name.emplace(chain.name, &chain);
+  std::vector<ipset::Chain> changed;
+  for (const auto& chain : after) {
+    if (!ipset::is_made_for_addresses(chain.name)) continue;
+    const auto known = by_name.find(chain.name);
+    if (known == by_name.end() || !ipset::same_rules(*known->second, chain))
+      changed.push_back(chain);
+  }
+  return changed;
 }
 
 }  // namespace
 
 std::optional<VirtualServiceKey> in_cluster_way_of(const DesiredState& desired,
                                                    const VirtualServiceKey& key) {
+  if (auto way = way_from_localhost(desired, key)) return way;
   const auto family = key.address.family();
   const auto set = desired.sets.find({family, ipset::SetId::nft_in_cluster});
   if (set == desired.sets.end()) return way_by_rules(desired, key);
@@ -53,18 +75,84 @@ std::optional<VirtualServiceKey> in_cluster_way_of(const DesiredState& desired,
   return goal_of(std::get<DestinationElement>(found.front()));
 }
 
-InClusterWays in_cluster_ways(const ActualState& actual) {
-  InClusterWays ways;
+void InClusterWays::note(const VirtualServiceKey& from, const VirtualServiceKey& goal) {
+  if (from_[goal].insert(from).second) ++size_;
+}
+
+void InClusterWays::note(const ipset::Element& element) {
+  const auto& one = std::get<DestinationElement>(element);
+  note({one.ip, one.protocol, one.port}, goal_of(one));
+}
+
+void InClusterWays::note(const std::vector<ipset::Chain>& chains) {
+  for (const auto& entry : ipset::entries_in(chains))
+    note({entry.address, entry.protocol, entry.port}, goal_of(entry));
+}
+
+void InClusterWays::note(const ActualState& kernel) {
   for (const auto family : netlink::kFamilies) {
-    add_ways_of_rules(actual, family, ways);
-    const auto set = actual.sets.find({family, ipset::SetId::nft_in_cluster});
-    if (set == actual.sets.end() || !set->second) continue;
-    for (const auto& element : *set->second) {
-      const auto& one = std::get<DestinationElement>(element);
-      ways[goal_of(one)].push_back({one.ip, one.protocol, one.port});
+    const auto nat = kernel.rules.find({family, ipset::Table::nat});
+    if (nat != kernel.rules.end()) {
+      note(nat->second.chains);
+      noted_.insert(family);
     }
+    const auto set = kernel.sets.find({family, ipset::SetId::nft_in_cluster});
+    if (set == kernel.sets.end() || !set->second) continue;
+    for (const auto& element : *set->second) note(element);
   }
-  return ways;
+}
+
+void InClusterWays::note(const ipset::TableRules& nat, const ActualState& before) {
+  const auto known = before.rules.find({nat.family, ipset::Table::nat});
+  if (known == before.rules.end()) return note(nat.chains);
+  if (noted_.insert(nat.family).second) note(known->second.chains);
+  note(changed_chains(known->second.chains, nat.chains));
+}
+
+void InClusterWays::note(const Transaction& transaction, const ActualState& before) {
+  if (size_ >= prune_at_ && before.services) prune(before);
+  for (const auto& phase : transaction.phases) {
+    if (const auto* tables = std::get_if<std::vector<ipset::TableRules>>(&phase.work))
+      for (const auto& table : *tables)
+        if (table.table == ipset::Table::nat) note(table, before);
+    if (const auto* changes = std::get_if<std::vector<SetChange>>(&phase.work))
+      for (const auto& change : *changes)
+        if (change.set.id == ipset::SetId::nft_in_cluster)
+          for (const auto& op : change.ops) note(op.element);
+  }
+}
+
+void InClusterWays::forget(const VirtualServiceKey& goal) {
+  const auto found = from_.find(goal);
+  if (found == from_.end()) return;
+  size_ -= found->second.size();
+  from_.erase(found);
+}
+
+void InClusterWays::prune(const ActualState& kernel) {
+  const auto is_gone = [&](const VirtualServiceKey& key) {
+    return !kernel.services->contains(key);
+  };
+  size_ = 0;
+  for (auto it = from_.begin(); it != from_.end();) {
+    std::erase_if(it->second, is_gone);
+    if (is_gone(it->first)) it->second.clear();
+    size_ += it->second.size();
+    it = it->second.empty() ? from_.erase(it) : std::next(it);
+  }
+  if (size_ > prune_at_ / 2) {
+    from_.clear();
+    size_ = 0;
+  }
+  note(kernel);
+  prune_at_ = std::max(kMany, 2 * size_);
+}
+
+InClusterWays::Keys InClusterWays::to(const VirtualServiceKey& goal) const {
+  const auto& loop = ipset::localhost_loop(goal.address.family());
+  if (goal.address == loop.server) return {{loop.near, goal.protocol, goal.port}};
+  const auto found = from_.find(goal);
+  return found == from_.end() ? Keys{} : found->second;
 }
 
 }  // namespace ipvsproxier::plan

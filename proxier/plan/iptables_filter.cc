@@ -3,6 +3,8 @@
 #include <utility>
 #include <vector>
 
+#include "ipset/rules/localhost_rules.h"
+
 namespace ipvsproxier::plan {
 
 namespace {
@@ -53,6 +55,11 @@ class Renderer {
         if (kept) add(SetId::load_balancer_local, element);
         return add_ranges(vip, element);
       case Facet::node_port:
+        return add_node_port(element, kept);
+      case Facet::localhost:
+        if (vip.is_served)
+          add(SetId::localhost, IpPortElement{ipset::localhost_loop(element.ip.family()).localhost,
+                                              element.protocol, element.port});
         return add_node_port(element, kept);
     }
   }

@@ -16,7 +16,7 @@ using NodePorts = std::set<std::pair<netlink::Protocol, std::uint16_t>>;
 
 void note_node_port(const netlink::VirtualServiceKey& key, const PlannedService& planned,
                     NodePorts& ports) {
-  if (planned.facet == Facet::node_port) ports.emplace(key.protocol, key.port);
+  if (is_of_node_port(planned.facet)) ports.emplace(key.protocol, key.port);
 }
 
 NodePorts node_ports_of(const DesiredState& desired) {

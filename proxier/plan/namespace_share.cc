@@ -1,6 +1,7 @@
 #include "proxier/plan/namespace_share.h"
 
 #include <algorithm>
+#include <bit>
 #include <iterator>
 #include <limits>
 #include <tuple>
@@ -16,6 +17,12 @@ std::size_t sum_of(const Services& services) {
   std::size_t sum = 0;
   for (const auto& [name, asked] : services) sum += asked.amount;
   return sum;
+}
+
+// Eight steps from a power of two to the next.
+std::size_t rounded_down(std::size_t share) {
+  const auto step = std::max<std::size_t>(std::bit_floor(share) / 8, 1);
+  return share / step * step;
 }
 
 }  // namespace
@@ -48,7 +55,7 @@ std::size_t NamespaceShare::share() const {
   std::size_t left = most_;
   for (std::size_t i = 0; i < sums.size(); ++i) {
     const auto share = left / (sums.size() - i);
-    if (sums[i] > share) return share;
+    if (sums[i] > share) return rounded_down(share);
     left -= sums[i];
   }
   return left;

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "ipset/rules/localhost_rules.h"
+
 namespace ipvsproxier::plan {
 
 namespace {
@@ -93,6 +95,11 @@ void add_vip(const VipTraffic& vip, bool is_bound, std::vector<SetElement>& elem
   elements.emplace_back(
       SetId::nft_services,
       ServiceElement{address, protocol, port, verdict_of(vip), !vip.source_ranges.empty()});
+  if (vip.facet == Facet::localhost && vip.is_served) {
+    const auto& loop = ipset::localhost_loop(address.family());
+    elements.emplace_back(SetId::nft_localhost,
+                          DestinationElement{loop.localhost, protocol, port, loop.near, port});
+  }
   if (const auto& instead = vip.in_cluster)
     elements.emplace_back(
         SetId::nft_in_cluster,

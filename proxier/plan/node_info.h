@@ -58,6 +58,8 @@ struct NodeInfo {
   std::map<netlink::Family, netlink::IpAddress> ips;  // one for each family; loopback if unknown
   std::vector<netlink::IpPrefix> pod_cidrs;           // spec.podCIDRs
   std::vector<netlink::InterfaceAddress> addresses;   // all addresses on all links
+  // Of each family that cannot have node ports on localhost: why, in words.
+  std::map<netlink::Family, std::string> no_localhost;
 };
 
 // Joins the parts into a NodeInfo.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ipset/rules/localhost_rules.h"
 #include "proxier/plan/bindings.h"
 
 namespace ipvsproxier::plan {
@@ -25,6 +26,7 @@ std::vector<IpPrefix> ranges_of(const NodeInfo& node, Family family,
   }
   for (const auto& range : options.node_port_addresses)
     if (range.family() == family) ranges.push_back(range);
+  if (options.node_port_localhost) ranges.push_back(ipset::localhost_loop(family).sources);
   return ranges;
 }
 

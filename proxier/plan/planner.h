@@ -40,8 +40,10 @@ struct PlannerOptions {
   std::vector<netlink::IpPrefix> cluster_cidrs;
   std::string bridge_interface;
   std::string interface_prefix;
-  std::vector<netlink::IpPrefix> node_port_addresses;  // empty, and not primary: all addresses
-  bool node_port_primary = false;                      // the node's own IPs as well
+  // Empty, and neither of the next two: all addresses.
+  std::vector<netlink::IpPrefix> node_port_addresses;
+  bool node_port_primary = false;    // the node's own IPs as well
+  bool node_port_localhost = false;  // 127.0.0.1 and ::1 as well (ipset/rules/localhost_rules.h)
   std::vector<netlink::IpPrefix> exclude_cidrs;
   bool allow_external_ips = true;
   bool drain_deleted_services = false;  // their TCP connections may finish
@@ -49,6 +51,7 @@ struct PlannerOptions {
   ipset::PacketFilter packet_filter = ipset::PacketFilter::iptables;
   // One of a family at most: of in_cluster_address.h.
   std::vector<netlink::IpPrefix> in_cluster_ranges;
+  std::size_t most_in_cluster_rules = 16384;  // in_cluster_goals.h; tests have fewer
   Differences differences;
 };
 

@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "ipset/rules/address_search.h"
+#include "ipset/rules/localhost_rules.h"
 #include "ipset/rules/packet_filter.h"
 
 namespace ipvsproxier::plan {
@@ -32,6 +33,13 @@ void keep_out_filter(const TableRules& current, TableRules& wanted) {
   }
 }
 
+const TableRules* table_like(const std::vector<TableRules>& tables, const TableRules& like) {
+  const auto found = std::ranges::find_if(tables, [&](const TableRules& table) {
+    return table.family == like.family && table.table == like.table;
+  });
+  return found == tables.end() ? nullptr : &*found;
+}
+
 }  // namespace
 
 const ipset::ElementSet& actual_elements(const ActualState& actual, SetKey key) {
@@ -41,7 +49,17 @@ const ipset::ElementSet& actual_elements(const ActualState& actual, SetKey key) 
 }
 
 RuleChanges::RuleChanges(const DesiredState& desired, const ActualState& actual, const Scope& scope)
-    : desired_(desired), actual_(actual), scope_(scope), transition_(tables(Time::transition)) {}
+    : desired_(desired),
+      actual_(actual),
+      scope_(scope),
+      kept_(desired.leftovers.elements),
+      transition_(tables(Time::transition)) {
+  if (!desired_.complete || old_ways_.empty() || !actual_.services) return;
+  turned_ = tables(Time::turned);
+  std::erase_if(turned_, [&](const TableRules& table) {
+    return table.table != ipset::Table::nat || ipset::holds(*table_like(transition_, table), table);
+  });
+}
 
 // Whether an existing rule uses the set.
 bool RuleChanges::is_consulted(SetKey key) const {
@@ -57,48 +75,55 @@ bool RuleChanges::is_consulted(SetKey key) const {
 }
 
 // Keeps the rules that send packets on of the addresses that the kernel has and the new state
-// lacks: all, or those of leftovers.
-void RuleChanges::keep_entries(Family family, bool of_leftovers,
-                               ipset::RuleParameters& parameters) const {
+// lacks: all, or afterwards those of elements that stay. In transition those stay that lead
+// elsewhere than they will, as the real servers there may be yet to come.
+void RuleChanges::keep_entries(Family family, Time time, ipset::RuleParameters& parameters) {
   const auto nat = actual_.rules.find({family, ipset::Table::nat});
   if (nat == actual_.rules.end()) return;
-  const auto held = desired_.leftovers.elements.find({family, ipset::SetId::in_cluster});
-  if (of_leftovers && held == desired_.leftovers.elements.end()) return;
+  const bool of_kept = time == Time::afterwards;
+  const auto held = kept_.find({family, ipset::SetId::in_cluster});
+  if (of_kept && held == kept_.end()) return;
   for (const auto& entry : ipset::entries_in(nat->second.chains)) {
     const auto& [address, protocol, port, to, to_port] = entry;
-    if (of_leftovers && !held->second.contains(ipset::IpPortElement{address, protocol, port}))
-      continue;
+    if (of_kept && !held->second.contains(ipset::IpPortElement{address, protocol, port})) continue;
     auto& all = parameters.in_cluster;
     const auto same = all.lower_bound({address, protocol, port, netlink::IpAddress::any(family)});
     if (same == all.end() || !ipset::same_key(*same, entry)) {
       all.insert(entry);
-    } else if (!of_leftovers && actual_.services &&
-               !actual_.services->contains({same->to, same->protocol, same->to_port})) {
-      all.erase(same);  // until where it leads is there
+    } else if (time == Time::transition && *same != entry &&
+               (!actual_.services || actual_.services->contains({to, protocol, to_port}))) {
+      all.erase(same);
       all.insert(entry);
+      old_ways_.insert({to, protocol, to_port});
     }
   }
 }
 
 // Rules for the time while elements come and go: a rule exists for every set that has or will
 // have elements, and for every set that could not be read and has a rule.
-ipset::RuleParameters RuleChanges::transitional(Family family,
-                                                ipset::RuleParameters parameters) const {
+ipset::RuleParameters RuleChanges::transitional(Family family, ipset::RuleParameters parameters,
+                                                Time time) {
   for (auto id : ipset::sets_of(desired_.packet_filter)) {
     const SetKey key{family, id};
     if (!actual_elements(actual_, key).empty() ||
         (!actual_.sets.contains(key) && is_consulted(key)))
       parameters.non_empty.insert(id);
   }
-  keep_entries(family, false, parameters);
+  for (const auto& [table, rules] : actual_.rules)
+    if (table.family == family && ipset::is_about_loop(rules)) parameters.localhost = true;
+  keep_entries(family, time, parameters);
   return parameters;
 }
 
-// Keeps the sets that guard leftovers in the rules.
-ipset::RuleParameters RuleChanges::settled(Family family, ipset::RuleParameters parameters) const {
-  for (const auto& [key, elements] : desired_.leftovers.elements)
+// Keeps the sets whose elements stay in the rules.
+ipset::RuleParameters RuleChanges::settled(Family family, ipset::RuleParameters parameters) {
+  for (const auto& [key, elements] : kept_)
     if (key.family == family && !elements.empty()) parameters.non_empty.insert(key.id);
-  keep_entries(family, true, parameters);
+  const auto& server = ipset::localhost_loop(family).server;
+  const auto& services = desired_.leftovers.services;
+  const auto held = services.lower_bound({server});
+  if (held != services.end() && held->address == server) parameters.localhost = true;
+  keep_entries(family, Time::afterwards, parameters);
   return parameters;
 }
 
@@ -121,14 +146,14 @@ void RuleChanges::keep_guards_of_leftovers(const TableRules& current, TableRules
   }
 }
 
-std::vector<TableRules> RuleChanges::tables(Time time) const {
-  const bool in_transition = time == Time::transition;
+std::vector<TableRules> RuleChanges::tables(Time time) {
+  const bool in_transition = time != Time::afterwards;
   std::vector<TableRules> result;
   for (const auto& [family, parameters] : desired_.rules) {
     if (!scope_.rules.contains(family)) continue;
     auto wanted = ipset::rules_for(
         desired_.packet_filter, family,
-        in_transition ? transitional(family, parameters) : settled(family, parameters));
+        in_transition ? transitional(family, parameters, time) : settled(family, parameters));
     for (auto& table : wanted) {
       const auto current = actual_.rules.find({family, table.table});
       if (current == actual_.rules.end()) continue;
@@ -150,12 +175,14 @@ std::vector<TableRules> RuleChanges::prepared() const {
   return result;
 }
 
-std::vector<TableRules> RuleChanges::settled() const {
+std::vector<TableRules> RuleChanges::settled(const std::vector<SetChange>& waiting) {
+  for (const auto& change : waiting)
+    for (const auto& op : change.ops)
+      if (!op.add) kept_[change.set].insert(op.element);
   std::vector<TableRules> result;
   for (auto& table : tables(Time::afterwards)) {
-    const auto before = std::ranges::find_if(transition_, [&](const TableRules& other) {
-      return other.family == table.family && other.table == table.table;
-    });
+    const auto* before = table_like(turned_, table);
+    if (before == nullptr) before = table_like(transition_, table);
     if (!ipset::holds(*before, table)) result.push_back(std::move(table));
   }
   return result;

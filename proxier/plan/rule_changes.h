@@ -4,12 +4,15 @@
 // Pure; valid as long as the states that it is made of.
 
 #include <cstdint>
+#include <map>
+#include <set>
 #include <vector>
 
 #include "ipset/rules/rule_types.h"
 #include "proxier/plan/actual_state.h"
 #include "proxier/plan/desired_state.h"
 #include "proxier/plan/scope.h"
+#include "proxier/plan/transaction.h"
 
 namespace ipvsproxier::plan {
 
@@ -22,28 +25,36 @@ class RuleChanges {
 
   // Rules of the old and the new state together, where the kernel lacks some.
   std::vector<ipset::TableRules> prepared() const;
+  // Of ways that lead elsewhere now, the old goals stay so far: the new ones are there by then. The
+  // same rules with the new goals.
+  const std::vector<ipset::TableRules>& turned() const { return turned_; }
+  // To which the rules of prepared() send packets, but not those of turned().
+  const std::set<netlink::VirtualServiceKey>& old_ways() const { return old_ways_; }
   // The tables to write after the transition. The kernel then holds either its old or the
   // transitional content, so only tables whose transitional content differs from the new one are
-  // written again.
-  std::vector<ipset::TableRules> settled() const;
+  // written again. Removals in `waiting` are not carried out: the rules go on to consult those
+  // elements.
+  std::vector<ipset::TableRules> settled(const std::vector<SetChange>& waiting);
 
  private:
-  enum class Time : std::uint8_t { transition, afterwards };
+  enum class Time : std::uint8_t { transition, turned, afterwards };
 
-  std::vector<ipset::TableRules> tables(Time time) const;
-  ipset::RuleParameters transitional(netlink::Family family,
-                                     ipset::RuleParameters parameters) const;
-  ipset::RuleParameters settled(netlink::Family family, ipset::RuleParameters parameters) const;
+  std::vector<ipset::TableRules> tables(Time time);
+  ipset::RuleParameters transitional(netlink::Family family, ipset::RuleParameters parameters,
+                                     Time time);
+  ipset::RuleParameters settled(netlink::Family family, ipset::RuleParameters parameters);
   bool is_consulted(SetKey key) const;
-  void keep_entries(netlink::Family family, bool of_leftovers,
-                    ipset::RuleParameters& parameters) const;
+  void keep_entries(netlink::Family family, Time time, ipset::RuleParameters& parameters);
   bool guards_leftover(const ipset::Rule& rule) const;
   void keep_guards_of_leftovers(const ipset::TableRules& current, ipset::TableRules& wanted) const;
 
   const DesiredState& desired_;
   const ActualState& actual_;
   const Scope& scope_;
+  std::map<SetKey, ipset::ElementSet> kept_;  // elements that stay, though they are not desired
+  std::set<netlink::VirtualServiceKey> old_ways_;
   std::vector<ipset::TableRules> transition_;
+  std::vector<ipset::TableRules> turned_;  // those of them that turned() changes
 };
 
 }  // namespace ipvsproxier::plan

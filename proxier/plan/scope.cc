@@ -1,6 +1,10 @@
 #include "proxier/plan/scope.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "proxier/plan/guarded.h"
 
 namespace ipvsproxier::plan {
 
@@ -15,6 +19,28 @@ void Scope::merge(const Scope& other) {
   addresses.merge(other.addresses);
   for (const auto& [key, some] : other.elements) elements[key].insert(some.begin(), some.end());
   rules.insert(other.rules.begin(), other.rules.end());
+}
+
+ServiceKeySet deciding_services(const DesiredState& desired,
+                                const std::map<SetKey, ipset::ElementSet>& elements) {
+  ServiceKeySet services;
+  std::set<std::pair<netlink::Protocol, std::uint16_t>> node_ports;
+  for (const auto& [set, some] : elements)
+    for (const auto& element : some) {
+      if (!keeps_source(set.id, element) && !masquerades(set.id, element) &&
+          !way_from(set.id, element))
+        continue;
+      const auto guarded = guarded_by(set.id, element);
+      if (guarded.service && desired.services.contains(*guarded.service))
+        services.insert(*guarded.service);
+      if (const auto protocol = protocol_of_ports(set.id); protocol && guarded.port)
+        node_ports.emplace(*protocol, *guarded.port);
+    }
+  if (node_ports.empty()) return services;
+  for (const auto& [key, planned] : desired.services)
+    if (is_of_node_port(planned.facet) && node_ports.contains({key.protocol, key.port}))
+      services.insert(key);
+  return services;
 }
 
 }  // namespace ipvsproxier::plan

@@ -24,4 +24,10 @@ struct Scope {
   friend bool operator==(const Scope&, const Scope&) = default;
 };
 
+// The desired virtual services whose real servers decide when elements of these may change: those
+// by which clients keep their source, are sent on or are dropped (diff.h). Compared without them
+// such an element would not wait for real servers that are still to leave.
+ServiceKeySet deciding_services(const DesiredState& desired,
+                                const std::map<SetKey, ipset::ElementSet>& elements);
+
 }  // namespace ipvsproxier::plan

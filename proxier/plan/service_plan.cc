@@ -6,9 +6,12 @@
 
 #include <fmt/format.h>
 
+#include "ipset/rules/localhost_rules.h"
 #include "proxier/api/annotations.h"
 #include "proxier/model/service_port.h"
 #include "proxier/plan/granted_settings.h"
+#include "proxier/plan/in_cluster_goals.h"
+#include "proxier/plan/localhost.h"
 #include "proxier/plan/nftables_filter.h"
 #include "proxier/plan/topology.h"
 
@@ -58,6 +61,8 @@ void visit_facets(const ServicePort& port, std::size_t index, const FamilyNode& 
   for (const auto& ip : port.load_balancer_ips) facet(Facet::load_balancer, ip, port.port);
   if (port.node_port != 0)
     for (const auto& ip : node.node_addresses) facet(Facet::node_port, ip, port.node_port);
+  if (port.node_port != 0 && node.localhost)
+    facet(Facet::localhost, ipset::localhost_loop(node.family).server, port.node_port);
   if (const auto ip = in_cluster_address(port, node.in_cluster))
     facet(Facet::in_cluster, *ip, port.port);
 }
@@ -99,11 +104,11 @@ class PortPlanner {
         traffic_(traffic),
         whole_(whole) {}
 
-  void run(std::size_t index, const Endpoints& endpoints, const Claims& claims) {
+  void run(std::size_t index, const Endpoints& endpoints, const Claims& claims,
+           const std::optional<Claim>& in_cluster) {
     if (!differences_.lean_loop_back)
       for (const auto& endpoint : endpoints) add_hairpin(endpoint);
     const auto choice = choose_endpoints(port_, endpoints);
-    const auto in_cluster = in_cluster_goal(port_, index, claims, node_, options_);
     visit_facets(
         port_, index, node_,
         [&](const Claim& claim) {
@@ -159,7 +164,7 @@ class PortPlanner {
     std::vector<std::uint32_t> weights;
     for (const auto* endpoint : choice.of_facet(local_only, strict)) {
       // Node ports are not counted: the number of their addresses depends on the node.
-      if (claim.facet != Facet::node_port && ++whole_.servers > model::kMostOfOneService) break;
+      if (!is_of_node_port(claim.facet) && ++whole_.servers > model::kMostOfOneService) break;
       servers.push_back(endpoint->key);
       weights.push_back(weight_of(*endpoint, EndpointUse::used).weight);
       add_hairpin(*endpoint);
@@ -176,14 +181,20 @@ class PortPlanner {
     const bool from_inside = claim.facet == Facet::cluster_ip || claim.facet == Facet::in_cluster;
     if (from_inside)
       traffic.source = ClientSource::masqueraded_unless_by_pod;
-    else if (!port_.external_policy_local)
+    else if (!port_.external_policy_local || claim.facet == Facet::localhost)
       traffic.source = ClientSource::masqueraded;
     if (claim.facet == Facet::load_balancer) {
       traffic.source_ranges = port_.source_ranges;
       traffic.ranges_hold_node = std::ranges::any_of(
           port_.source_ranges, [&](const auto& range) { return range.contains(node_.ip); });
     }
-    if (!from_inside && in_cluster) {
+    if (claim.facet == Facet::localhost) {
+      const auto [local_only, strict] =
+          policy_of(port_, claim.facet, in_cluster.has_value(), options_);
+      traffic.is_served = !choice.of_facet(local_only, strict).empty();
+    }
+    // This node is the only client there.
+    if (!from_inside && in_cluster && claim.facet != Facet::localhost) {
       traffic.in_cluster = {in_cluster->key.address, in_cluster->key.port};
       traffic.drops_outside = choice.local.empty() && choice.any;
     }
@@ -210,34 +221,6 @@ api::Problem excess_of(const api::Service& service) {
               "IPs or source ranges, of ports times endpoints, of real servers; its last ports, "
               "addresses or endpoints are left out",
               model::kMostOfOneService)};
-}
-
-// Every node has loopback addresses, so none of them is bound for a Service.
-std::optional<api::Problem> loopback_of(const api::Service& service, const FamilyNode& node,
-                                        const PlannerOptions& options) {
-  if (!options.differences.unbind_special) return std::nullopt;
-  const auto first_of = [&](const std::vector<IpAddress>& addresses) {
-    return std::ranges::find_if(addresses, [&](const auto& address) {
-      return address.family() == node.family && address.is_loopback();
-    });
-  };
-  const auto problem = [&](std::string_view field, const IpAddress& address) {
-    return api::Problem{.severity = api::Severity::warning,
-                        .origin = service.origin,
-                        .object = "Service " + api::to_string(service.name),
-                        .field = std::string(field),
-                        .message = fmt::format(
-                            "{} is a loopback address, which every node has for itself: it is not "
-                            "proxied; all else of the Service is",
-                            address.to_string())};
-  };
-  const auto external = first_of(service.external_ips);
-  if (options.allow_external_ips && external != service.external_ips.end())
-    return problem("spec.externalIPs", *external);
-  const auto balancer = first_of(service.load_balancer_ips);
-  if (balancer != service.load_balancer_ips.end())
-    return problem("status.loadBalancer.ingress", *balancer);
-  return std::nullopt;
 }
 
 // One problem for all that foreign virtual services refuse the Service, with the first of them.
@@ -279,94 +262,13 @@ std::optional<api::Problem> idle_weights_of(const api::Service& service,
                   scheduler));
 }
 
-// Whether in-cluster clients shall reach the external addresses of the port by another one.
-bool asks_for_in_cluster(const ServicePort& port, const FamilyNode& node,
-                         const PlannerOptions& options) {
-  return options.differences.in_cluster_clients && port.external_policy_local &&
-         (!port.internal_policy_local || in_cluster_address(port, node.in_cluster));
-}
-
-// Each takes a rule, which every commit of the table writes again.
-std::size_t rules_of_port(const ServicePort& port, const FamilyNode& node) {
-  return port.external_ips.size() + port.load_balancer_ips.size() +
-         (port.node_port != 0 ? node.node_addresses.size() : 0);
-}
-
-bool is_beyond_rules(const ServicePort& port, std::size_t index, const FamilyNode& node) {
-  return (index + 1) * rules_of_port(port, node) > kMostRulesOfOneService;
-}
-
-// Why in-cluster clients do not reach all the ports so: one constant text for each reason.
-void add_in_cluster_limits(const Ports& ports, const FamilyNode& node,
-                           const PlannerOptions& options, api::Problems& problems) {
-  if (options.packet_filter != ipset::PacketFilter::iptables) return;
-  const auto& service = *ports.front().service;
-  const auto tell = [&](std::string why) {
-    problems.push_back({.severity = api::Severity::warning,
-                        .origin = service.origin,
-                        .object = "Service " + api::to_string(service.name),
-                        .field = "spec.externalTrafficPolicy",
-                        .message = std::move(why)});
-  };
-  bool lacks = false;
-  bool beyond = false;
-  bool asks = false;
-  for (std::size_t i = 0; i < ports.size(); ++i) {
-    if (!asks_for_in_cluster(ports[i], node, options) || rules_of_port(ports[i], node) == 0)
-      continue;
-    asks = true;
-    lacks = lacks || node.untranslated.contains(ports[i].name.protocol);
-    beyond = beyond || is_beyond_rules(ports[i], i, node);
-  }
-  if (lacks)
-    tell(
-        "this node and its pods reach some ports as clients outside do: iptables of this kernel "
-        "cannot send their packets on (ipvs-proxier --check tells the module)");
-  if (beyond)
-    tell(
-        fmt::format("has more than {} of ports times external IPs, load-balancer IPs and addresses "
-                    "of node ports: this node and its pods reach the endpoints of other nodes "
-                    "only at its first ports",
-                    kMostRulesOfOneService));
-  if (asks && node.beyond_share.contains(service.name))
-    tell(
-        fmt::format("all such Services ask for more than {} rules of iptables, and this one is "
-                    "beyond the share of its namespace: this node and its pods reach it as clients "
-                    "outside do",
-                    kMostInClusterRules));
-}
-
 }  // namespace
-
-std::optional<Claim> in_cluster_goal(const ServicePort& port, std::size_t index,
-                                     const Claims& claims, const FamilyNode& node,
-                                     const PlannerOptions& options) {
-  if (!asks_for_in_cluster(port, node, options)) return std::nullopt;
-  if (options.packet_filter == ipset::PacketFilter::iptables &&
-      (node.untranslated.contains(port.name.protocol) || is_beyond_rules(port, index, node) ||
-       node.beyond_share.contains(port.name.service)))
-    return std::nullopt;
-  const auto own = in_cluster_address(port, node.in_cluster);
-  const Claim goal{{own.value_or(port.cluster_ip), port.name.protocol, port.port},
-                   own ? Facet::in_cluster : Facet::cluster_ip,
-                   static_cast<std::uint16_t>(index)};
-  return claims.holds(port.name.service, goal) ? std::optional(goal) : std::nullopt;
-}
-
-std::size_t in_cluster_rules_of(const Ports& ports, const FamilyNode& node,
-                                const PlannerOptions& options) {
-  std::size_t rules = 0;
-  if (options.packet_filter != ipset::PacketFilter::iptables) return rules;
-  for (std::size_t i = 0; i < ports.size(); ++i)
-    if (asks_for_in_cluster(ports[i], node, options) &&
-        !node.untranslated.contains(ports[i].name.protocol) && !is_beyond_rules(ports[i], i, node))
-      rules += rules_of_port(ports[i], node);
-  return rules;
-}
 
 FacetPolicy policy_of(const ServicePort& port, Facet facet, bool in_cluster,
                       const PlannerOptions& options) {
   if (facet == Facet::in_cluster) return {};
+  if (facet == Facet::localhost)
+    return {.local_only = port.external_policy_local && !options.differences.in_cluster_clients};
   if (facet == Facet::cluster_ip)
     return {.local_only = port.internal_policy_local,
             .strict = options.differences.strict_internal_traffic_policy};
@@ -384,6 +286,9 @@ SortedVector<IpAddress> addresses_of(const Ports& ports, const FamilyNode& node)
         if (!node.other_links.contains(ip) && !node.foreign.addresses.contains(ip))
           result.push_back(ip);
   }
+  const auto has_node_port = [](const ServicePort& port) { return port.node_port != 0; };
+  if (node.localhost && std::ranges::any_of(ports, has_node_port))
+    result.push_back(ipset::localhost_loop(node.family).server);
   // Of a Service with node ports alone each port has one, or none has.
   for (const auto& one : ports)
     if (const auto own = in_cluster_address(one, node.in_cluster);
@@ -426,17 +331,19 @@ ServicePlan plan_service(const Ports& ports, const model::SlicesByName* slices,
   if (slices)
     endpoints = model::endpoints_of(service.name, *slices, node.family, node.name, node.zone,
                                     options.differences.service_annotations ? &settings : nullptr);
+  const auto goals = in_cluster_goals(ports, claims, node, options);
   for (std::size_t i = 0; i < ports.size(); ++i)
     PortPlanner(ports[i], node, options, settings, plan, traffic, whole)
-        .run(i, endpoints[ports[i].name], claims);
+        .run(i, endpoints[ports[i].name], claims, goals.of_port(i));
   if (ports.front().is_cut || whole.servers > model::kMostOfOneService ||
       (slices && model::count_endpoints(*slices, node.family) > model::kMostOfOneService))
     plan.not_granted.push_back(excess_of(service));
-  if (auto problem = loopback_of(service, node, options))
+  if (auto problem = loopback_problem(service, node.family, node.localhost, options))
     plan.not_granted.push_back(*std::move(problem));
   if (auto problem = in_cluster_problem(ports, node.in_cluster))
     plan.not_granted.push_back(*std::move(problem));
-  add_in_cluster_limits(ports, node, options, plan.not_granted);
+  plan.untranslated = goals.untranslated;
+  add_in_cluster_limits(service, goals, node, options, plan.not_granted);
   if (const auto refused = refused_claims_of(ports, node); !refused.empty()) {
     plan.meets_foreign = true;
     plan.not_granted.push_back(foreign_of(service, refused));

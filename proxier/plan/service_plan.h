@@ -30,6 +30,7 @@ struct FamilyNode {
   std::set<netlink::IpAddress> other_links;     // addresses on links that are not ours
   std::set<netlink::IpAddress> node_addresses;  // addresses that carry node ports
   bool node_ports_name_address = false;         // the set of node ports has their addresses
+  bool localhost = false;                       // node ports are on localhost
   Foreign foreign;                              // what foreign virtual services have
   InClusterRange in_cluster;
   std::set<std::string, std::less<>> absent_schedulers;  // that this kernel does not have
@@ -54,6 +55,7 @@ struct ServicePlan {
   FilterEntries filter;
   LocalLack local_lack;        // of this Service: 0 or 1 each
   bool meets_foreign = false;  // foreign virtual services have something that it asks for
+  bool untranslated = false;   // InClusterGoals::untranslated
   // Wishes of the Service that are not granted: one problem for each kind of wish.
   api::Problems not_granted;
 
@@ -66,25 +68,9 @@ struct FacetPolicy {
   bool local_only = false;
   bool strict = false;
 };
-// `in_cluster`: in_cluster_goal() of the port has a value.
+// `in_cluster`: the port has one of in_cluster_goals().
 FacetPolicy policy_of(const model::ServicePort& port, Facet facet, bool in_cluster,
                       const PlannerOptions& options);
-
-// With iptables, ports times external addresses and node addresses of one Service that in-cluster
-// clients may reach so.
-inline constexpr std::size_t kMostRulesOfOneService = 1024;
-// Of all Services in one family: each commit of the table writes all of them.
-inline constexpr std::size_t kMostInClusterRules = 16384;
-
-// The claim of its Service by way of which this node and its pods reach the external addresses of
-// the port, the one at this index of spec.ports: of its cluster IP, or of the address for clients
-// within the cluster.
-std::optional<Claim> in_cluster_goal(const model::ServicePort& port, std::size_t index,
-                                     const Claims& claims, const FamilyNode& node,
-                                     const PlannerOptions& options);
-// The number of rules that the Service asks for to that end.
-std::size_t in_cluster_rules_of(const std::vector<model::ServicePort>& ports,
-                                const FamilyNode& node, const PlannerOptions& options);
 
 // The addresses that the Service asks to bind, without those of foreign virtual services.
 SortedVector<netlink::IpAddress> addresses_of(const std::vector<model::ServicePort>& ports,

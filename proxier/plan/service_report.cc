@@ -1,6 +1,7 @@
 #include "proxier/plan/service_report.h"
 
 #include "proxier/plan/granted_settings.h"
+#include "proxier/plan/in_cluster_goals.h"
 
 namespace ipvsproxier::plan {
 
@@ -39,10 +40,11 @@ std::vector<PortReport> report_service(const std::vector<model::ServicePort>& po
   if (slices != nullptr)
     endpoints = model::endpoints_of(service, *slices, node.family, node.name, node.zone,
                                     options.differences.service_annotations ? &settings : nullptr);
+  const auto goals = in_cluster_goals(ports, claims, node, options);
   for (std::size_t i = 0; i < ports.size(); ++i) {
     const auto& port = ports[i];
     const auto& own = endpoints[port.name];
-    const auto goal = in_cluster_goal(port, i, claims, node, options);
+    const auto goal = goals.of_port(i);
     const bool in_cluster = goal.has_value();
     auto& report = reports.emplace_back();
     report.port = port;

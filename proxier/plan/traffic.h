@@ -37,6 +37,9 @@ struct VipTraffic {
   std::optional<netlink::RealServerKey> in_cluster;
   // Packets of all others are dropped: endpoints are on other nodes alone.
   bool drops_outside = false;
+  // It has an endpoint. Asked of node ports on localhost alone: no refusal finds its way back
+  // there.
+  bool is_served = true;
 };
 
 // An endpoint on this node that may reach itself through its Service: such packets are masqueraded.

@@ -3,8 +3,11 @@
 // Transaction: the typed operations that bring the kernel from its actual to the desired state, in
 // phases. A value that can be printed and replayed: every operation is idempotent. Any thread.
 
+#include <map>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -38,6 +41,13 @@ struct Phase {
 
 struct Transaction {
   std::vector<Phase> phases;  // no phase is empty
+  // Real servers that leave a virtual service because its in-cluster clients reach them by way of
+  // another one (in_cluster.h): that one.
+  std::map<std::pair<netlink::VirtualServiceKey, netlink::RealServerKey>,
+           netlink::VirtualServiceKey>
+      sent_on;
+  // To which rules of iptables send in-cluster clients until the phase "turn ways".
+  std::set<netlink::VirtualServiceKey> old_ways;
 
   bool empty() const { return phases.empty(); }
   friend auto operator<=>(const Transaction&, const Transaction&) = default;

@@ -119,10 +119,10 @@ struct FamilyMetrics {
         rule_failures(in.counter(kube("sync_proxy_rules_iptables_restore_failures_total"),
                                  alpha("How often iptables rules could not be written"), family)),
         purge_duration(in.histogram(kube("conntrack_reconciler_sync_duration_seconds"),
-                                    alpha("How long removing stale UDP flows took"), family,
+                                    alpha("How long removing stale flows took"), family,
                                     sync_buckets())),
         purged_flows(in.counter(kube("conntrack_reconciler_deleted_entries_total"),
-                                alpha("Stale UDP flows that were removed"), family)),
+                                alpha("Stale flows that were removed"), family)),
         meet_foreign(in.gauge("ipvsproxier_services_meeting_foreign",
                               "Services that ask for what virtual services of other programs have",
                               family)) {
@@ -319,7 +319,7 @@ struct Metrics::State {
   Gauge& kernel_held = ResourceMetrics::held_of(in, "kernel");
   Gauge& unreadable_flows =
       in.gauge("ipvsproxier_udp_flows_unreadable",
-               "1 while stale UDP flows stay because the kernel does not list its flows");
+               "1 while stale flows stay because the kernel does not list its flows");
   Gauge& firewall =
       in.gauge("ipvsproxier_firewall_drops",
                "Chains of others in a packet filter that drop packets of Services, or give "

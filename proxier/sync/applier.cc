@@ -119,6 +119,7 @@ Written& Written::operator+=(const Written& other) {
 
 Outcome Applier::apply(const plan::Transaction& transaction, const std::stop_token& stop) {
   const auto& phases = transaction.phases;
+  guards_ = Guards(transaction);
   for (std::size_t i = 0; i < phases.size() && !stop.stop_requested(); ++i) {
     if (auto joined = joined_ops(phases, i)) {
       run(*joined);
@@ -271,8 +272,8 @@ void Applier::run_parts(std::vector<ElementPart> parts) {
   std::size_t count = 0;
   for (auto& part : parts) {
     part.ops = without_held(part.ops, part.tried, [&](const ipset::ElementOp& op) {
-      const bool waits =
-          op.add ? guards_.must_hold(part.key) : guards_.must_keep(part.key, op.element);
+      const bool waits = op.add ? guards_.must_hold(part.key, op.element)
+                                : guards_.must_keep(part.key, op.element);
       if (!waits) return false;
       hold(SetElement{part.key, op.element}, Cause::node, words_of(part.spec, op));
       return true;
@@ -303,8 +304,9 @@ void Applier::note(const ElementPart& part, const ipset::ElementOp& op, netlink:
   const auto cause = cause_of(add, status.error());
   if (add)
     guards_.note_unguarded(key.id, element, cause);
-  else if (is_lost(status.error()))
-    mirror_.lose_removed({key, element});
+  else
+    guards_.note_stuck(key.id, element, cause);
+  if (!add && is_lost(status.error())) mirror_.lose_removed({key, element});
   fail(outcome_.failed.elements, SetElement{key, element}, cause, words_of(part.spec, op),
        std::move(status.error()));
 }

@@ -44,6 +44,8 @@ std::string_view kind_of(plan::Facet facet) {
       return "NodePort";
     case plan::Facet::in_cluster:
       return "InCluster";
+    case plan::Facet::localhost:
+      return "Localhost";
   }
   return "";
 }
@@ -51,7 +53,7 @@ std::string_view kind_of(plan::Facet facet) {
 // The name of the Service's port that has this virtual service, else its number.
 std::string port_of(const api::Service& service, const VirtualServiceKey& key, plan::Facet kind) {
   for (const auto& port : service.ports) {
-    const auto number = kind == plan::Facet::node_port ? port.node_port : port.port;
+    const auto number = is_of_node_port(kind) ? port.node_port : port.port;
     if (port.protocol != key.protocol || number != key.port) continue;
     return port.name.empty() ? std::to_string(port.port) : port.name;
   }

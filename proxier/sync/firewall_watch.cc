@@ -28,7 +28,7 @@ std::vector<ipset::FirewallSample> firewall_samples(const plan::DesiredState& de
     auto& family = families[key.address.family()];
     const auto step = family.count / ipset::kMostFirewallSamples + 1;
     if (key.fwmark != 0) continue;
-    const bool is_node_port = planned.facet == plan::Facet::node_port;
+    const bool is_node_port = is_of_node_port(planned.facet);
     const bool is_next = family.seen++ % step == 0;
     const bool is_new_port = !is_node_port && family.ports.size() < ipset::kMostFirewallPorts &&
                              family.ports.emplace(key.protocol, key.port).second;
@@ -70,8 +70,10 @@ void FirewallWatch::look(const plan::DesiredState& desired, TimePoint now) {
     logger_.debug("a host's firewall: {}", netlink::to_string(found.error()));
     return;
   }
-  hurried_ = found->was_late && longest_ < kLongestLook;
-  if (found->was_late) longest_ = std::min(2 * longest_, kLongestLook);
+  if (found->was_late && longest_ < kLongestLook) {
+    hurried_ = true;
+    longest_ = std::min(2 * longest_, kLongestLook);
+  }
   std::set<ipset::FirewallWarning> now_there(found->warnings.begin(), found->warnings.end());
   const auto has = [](const auto& warnings, const ipset::FirewallWarning& warning) {
     return std::ranges::any_of(warnings, [&](const auto& other) {

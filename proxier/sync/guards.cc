@@ -13,6 +13,9 @@ using netlink::AddService;
 using netlink::DeleteService;
 using netlink::EditService;
 using netlink::IpvsOp;
+using netlink::RealServerKey;
+using netlink::service_of;
+using netlink::VirtualServiceKey;
 
 template <typename Key>
 void blame(std::map<Key, Cause>& causes, const Key& key, Cause cause) {
@@ -24,6 +27,13 @@ template <typename Key>
 std::optional<Cause> find_cause(const std::map<Key, Cause>& causes, const Key& key) {
   const auto it = causes.find(key);
   return it == causes.end() ? std::nullopt : std::optional(it->second);
+}
+
+// The real server that gets no new connections behind the operation.
+const RealServerKey* leaving_server(const IpvsOp& op) {
+  if (const auto* gone = std::get_if<netlink::DeleteServer>(&op)) return &gone->server;
+  const auto* edit = std::get_if<netlink::EditServer>(&op);
+  return edit != nullptr && edit->server.weight == 0 ? &edit->server.key : nullptr;
 }
 
 }  // namespace
@@ -38,6 +48,7 @@ void Guards::note_unguarded(ipset::SetId set, const ipset::Element& element, Cau
   if (address) blame(unguarded_addresses_, *address, cause);
   if (const auto protocol = plan::protocol_of_ports(set); protocol && port)
     blame(unguarded_node_ports_, {*protocol, *port}, cause);
+  if (plan::masquerades(set, element)) note_unmasqueraded(set, element, cause);
 }
 
 std::optional<Cause> Guards::must_hide(const netlink::VirtualServiceKey& service) const {
@@ -50,17 +61,78 @@ std::optional<Cause> Guards::must_hide(const netlink::VirtualServiceKey& service
   return result;
 }
 
+void Guards::note_stuck(ipset::SetId set, const ipset::Element& element, Cause cause) {
+  if (plan::keeps_source(set, element)) note_unmasqueraded(set, element, cause);
+  if (plan::drops_outside(set, element))
+    blame(unguarded_services_, *plan::guarded_by(set, element).service, cause);
+}
+
+void Guards::note_unmasqueraded(ipset::SetId set, const ipset::Element& element, Cause cause) {
+  const auto [service, address, port] = plan::guarded_by(set, element);
+  if (service) blame(unmasqueraded_services_, *service, cause);
+  if (const auto protocol = plan::protocol_of_ports(set); protocol && port)
+    blame(unmasqueraded_node_ports_, {*protocol, *port}, cause);
+}
+
+std::optional<Cause> Guards::is_unmasqueraded(const VirtualServiceKey& service) const {
+  const auto cause = find_cause(unmasqueraded_services_, service);
+  return cause ? cause : find_cause(unmasqueraded_node_ports_, {service.protocol, service.port});
+}
+
+std::optional<VirtualServiceKey> Guards::way_to(const RealServerKey& server,
+                                                const VirtualServiceKey& from) const {
+  if (transaction_ == nullptr) return std::nullopt;
+  const auto it = transaction_->sent_on.find({from, server});
+  return it == transaction_->sent_on.end() ? std::nullopt : std::optional(it->second);
+}
+
+bool Guards::has_old_way(const netlink::IpAddress& address) const {
+  if (transaction_ == nullptr || !families_without_rules_.contains(address.family())) return false;
+  const auto it = transaction_->old_ways.lower_bound({address});
+  return it != transaction_->old_ways.end() && it->address == address;
+}
+
+bool Guards::is_old_way(const VirtualServiceKey& service) const {
+  return has_old_way(service.address) && transaction_->old_ways.contains(service);
+}
+
+// Whether in-cluster clients would not reach by their way what leaves for it.
+bool Guards::lacks_way(const VirtualServiceKey& from) const {
+  if (transaction_ == nullptr) return false;
+  for (auto it = transaction_->sent_on.lower_bound({from, {}});
+       it != transaction_->sent_on.end() && it->first.first == from; ++it)
+    if (failed_services_.contains(it->second) ||
+        failed_servers_.contains({it->second, it->first.second}))
+      return true;
+  return false;
+}
+
 std::optional<Cause> Guards::must_hold(const IpvsOp& op) const {
-  if (const auto* service = std::get_if<AddService>(&op)) return must_hide(service->service.key);
-  if (const auto* server = std::get_if<AddServer>(&op))
-    return find_cause(failed_services_, server->service);
+  const auto& service = service_of(op);
+  if (const auto* server = leaving_server(op)) {
+    if (is_old_way(service)) return Cause::node;
+    const auto way = way_to(*server, service);
+    if (!way) return std::nullopt;
+    for (const auto& cause : {must_hide(service), find_cause(failed_services_, *way),
+                              find_cause(failed_servers_, {*way, *server})})
+      if (cause) return cause;
+    return std::nullopt;
+  }
+  if (std::holds_alternative<DeleteService>(op))
+    return is_old_way(service) ? std::optional(Cause::node) : std::nullopt;
+  if (std::holds_alternative<AddService>(op)) return must_hide(service);
   // An edit would add the service that must not be added.
-  if (const auto* edit = std::get_if<EditService>(&op))
-    return find_cause(failed_services_, edit->service.key);
-  return std::nullopt;
+  const auto cause = find_cause(failed_services_, service);
+  return cause || !std::holds_alternative<AddServer>(op) ? cause : is_unmasqueraded(service);
+}
+
+void Guards::note_keeps_servers(const VirtualServiceKey& service) {
+  keep_servers_.insert(service);
+  ports_keep_servers_.emplace(service.protocol, service.port);
 }
 
 void Guards::note(const IpvsOp& op, const netlink::Status& status) {
+  if (!status && leaving_server(op) != nullptr) note_keeps_servers(service_of(op));
   if (const auto* add = std::get_if<AddService>(&op)) {
     const auto& key = add->service.key;
     if (!status)
@@ -69,6 +141,9 @@ void Guards::note(const IpvsOp& op, const netlink::Status& status) {
       unscheduled_services_.insert(key);
     else
       addresses_with_service_.insert(key.address);
+  } else if (const auto* server = std::get_if<AddServer>(&op)) {
+    if (!status)
+      blame(failed_servers_, {server->service, server->server.key}, cause_of(true, status.error()));
   } else if (const auto* edit = std::get_if<EditService>(&op)) {
     const auto& key = edit->service.key;
     if (unscheduled_services_.erase(key) == 0) return;
@@ -84,8 +159,13 @@ void Guards::note(const IpvsOp& op, const netlink::Status& status) {
 }
 
 void Guards::note_held(const IpvsOp& op, Cause cause) {
+  if (leaving_server(op) != nullptr) note_keeps_servers(service_of(op));
   if (const auto* add = std::get_if<AddService>(&op))
     blame(failed_services_, add->service.key, cause);
+  else if (const auto* server = std::get_if<AddServer>(&op))
+    blame(failed_servers_, {server->service, server->server.key}, cause);
+  else if (const auto* removal = std::get_if<DeleteService>(&op))
+    kept_services_.insert(removal->key);
 }
 
 std::set<netlink::VirtualServiceKey> Guards::take_useless_services() {
@@ -94,7 +174,9 @@ std::set<netlink::VirtualServiceKey> Guards::take_useless_services() {
 
 std::optional<Cause> Guards::must_hold(const plan::BindingOp& op) const {
   const auto& address = op.binding.address;
-  if (!op.add) return find_cause(unbound_addresses_, address);
+  if (!op.add)
+    return has_old_way(address) ? std::optional(Cause::node)
+                                : find_cause(unbound_addresses_, address);
   if (families_without_rules_.contains(address.family())) return Cause::node;
   if (const auto cause = find_cause(unguarded_addresses_, address)) return cause;
   if (addresses_with_service_.contains(address)) return std::nullopt;
@@ -114,11 +196,25 @@ void Guards::note(const plan::BindingOp& op, const netlink::Status& status) {
 }
 
 void Guards::note_held(const plan::BindingOp& op, Cause cause) {
-  if (op.add) blame(unbound_addresses_, op.binding.address, cause);
+  if (op.add)
+    blame(unbound_addresses_, op.binding.address, cause);
+  else if (!unbound_addresses_.contains(op.binding.address))
+    kept_addresses_.insert(op.binding.address);
 }
 
-bool Guards::must_hold(const plan::SetKey& set) const {
-  return set.id == ipset::SetId::in_cluster_only && families_without_rules_.contains(set.family);
+// Whether a real server of what the element is about could not be taken from new connections.
+bool Guards::keeps_servers(ipset::SetId set, const plan::Guarded& guarded) const {
+  const auto protocol = plan::protocol_of_ports(set);
+  return (guarded.service && keep_servers_.contains(*guarded.service)) ||
+         (protocol && guarded.port && ports_keep_servers_.contains({*protocol, *guarded.port}));
+}
+
+bool Guards::must_hold(const plan::SetKey& set, const ipset::Element& element) const {
+  const auto guarded = plan::guarded_by(set.id, element);
+  if (plan::keeps_source(set.id, element) && keeps_servers(set.id, guarded)) return true;
+  return plan::drops_outside(set.id, element) &&
+         (families_without_rules_.contains(set.family) ||
+          unguarded_services_.contains(*guarded.service) || lacks_way(*guarded.service));
 }
 
 bool Guards::must_keep(const plan::SetKey& set, const ipset::Element& element) const {
@@ -127,6 +223,9 @@ bool Guards::must_keep(const plan::SetKey& set, const ipset::Element& element) c
   if (set.id == ipset::SetId::nft_source_ranges && guarded.service &&
       unguarded_services_.contains(*guarded.service))
     return true;
+  if (plan::masquerades(set.id, element) && keeps_servers(set.id, guarded)) return true;
+  if (const auto from = plan::way_from(set.id, element))
+    if (!plan::drops_outside(set.id, element) && unguarded_services_.contains(*from)) return true;
   if (kept_services_.empty() && kept_addresses_.empty()) return false;
   const auto is_guarded = [&](const netlink::VirtualServiceKey& key) {
     return guarded.service == key || guarded.address == key.address || guarded.port == key.port;

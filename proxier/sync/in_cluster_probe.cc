@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ipset/rules/address_search.h"
 #include "ipset/rules/packet_filter.h"
 #include "ipset/sets/set_catalog.h"
 
@@ -9,11 +10,20 @@ namespace ipvsproxier::sync {
 
 namespace {
 
-// Whether other sets of the family could be read, but not those for in-cluster clients.
+// Whether another program has one of the sets for in-cluster clients.
 bool has_foreign_set(netlink::Family family, const plan::ActualState& kernel) {
-  const auto is_known = [&](ipset::SetId id) { return kernel.sets.contains({family, id}); };
-  return std::ranges::all_of(ipset::kSetIds, is_known) &&
-         !std::ranges::all_of(ipset::kOwnSetIds, is_known);
+  return kernel.foreign_sets.contains({family, ipset::SetId::in_cluster}) ||
+         kernel.foreign_sets.contains({family, ipset::SetId::in_cluster_only});
+}
+
+// The protocols by which the kernel's rules send packets on.
+std::set<netlink::Protocol> sent_on(netlink::Family family, const plan::ActualState& kernel) {
+  std::set<netlink::Protocol> protocols;
+  const auto nat = kernel.rules.find({family, ipset::Table::nat});
+  if (nat != kernel.rules.end())
+    for (const auto& entry : ipset::entries_in(nat->second.chains))
+      protocols.insert(entry.protocol);
+  return protocols;
 }
 
 }  // namespace
@@ -30,10 +40,14 @@ std::set<api::NamespacedName> InClusterProbe::look(const model::ClusterState& cl
   const bool again = readings_++ % kReadingsBetween == 0;
   for (const auto family : options.families) {
     auto& absent = absent_[family];
-    if (readings_ == 1 || (again && !absent.empty())) absent = rules.untranslatable(family);
+    if (!absent || (again && !absent->empty()))
+      if (auto looked = rules.untranslatable(family)) absent = *std::move(looked);
     const Protocols all{netlink::Protocol::tcp, netlink::Protocol::udp, netlink::Protocol::sctp};
-    services.merge(
-        planner.set_untranslated(family, has_foreign_set(family, kernel) ? all : absent, cluster));
+    Protocols lacks = absent.value_or(all);
+    if (!absent)  // a way that works stays
+      for (const auto protocol : sent_on(family, kernel)) lacks.erase(protocol);
+    if (has_foreign_set(family, kernel)) lacks = all;
+    services.merge(planner.set_untranslated(family, lacks, cluster));
   }
   return services;
 }

@@ -4,9 +4,11 @@
 // clients on to a cluster IP (Differences::in_cluster_clients): it lacks an extension, or another
 // program has a set of a name that this needs. Planned all the same, such a rule would be refused
 // with its whole table. What was absent is looked for again every so many readings of the whole
-// kernel, as each look has the kernel run modprobe. Sync thread only.
+// kernel, as each look has the kernel run modprobe; where the kernel could not be asked, all count
+// as absent, and the next reading asks again. Sync thread only.
 
 #include <map>
+#include <optional>
 #include <set>
 
 #include "proxier/plan/actual_state.h"
@@ -27,8 +29,8 @@ class InClusterProbe {
 
   static constexpr unsigned kReadingsBetween = 10;
 
-  std::map<netlink::Family, Protocols> absent_;
-  unsigned readings_ = 0;  // since absent ones were looked for
+  std::map<netlink::Family, std::optional<Protocols>> absent_;  // nullopt: unknown
+  unsigned readings_ = 0;                                       // since absent ones were looked for
 };
 
 }  // namespace ipvsproxier::sync

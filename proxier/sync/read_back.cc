@@ -157,7 +157,10 @@ PartRead ReadBack::read_set(Kernel& kernel, const plan::DesiredState& desired,
     if (auto failure = not_ours(reading.set->spec, spec)) {
       if (!ipset::is_made_late(key.id) || !desired.sets.at(key).empty())
         part.failures.push_back(*std::move(failure));
-      part.take = [key](ActualState& state) { state.sets.erase(key); };
+      part.take = [key](ActualState& state) {
+        state.sets.erase(key);
+        state.foreign_sets.insert(key);
+      };
       return part;
     }
   compare_set(std::move(reading), *desired.sets.find(key), mirror, part);
@@ -187,6 +190,7 @@ void ReadBack::compare_set(SetReading reading, const std::pair<const SetKey, Ele
   }
   part.take = [key, odd, found = std::move(found)](ActualState& state) {
     state.sets[key] = found;
+    state.foreign_sets.erase(key);
     state.odd_capacities.erase(key);
     if (odd) state.odd_capacities[key] = *odd;
   };
@@ -333,6 +337,7 @@ PartRead ReadBack::read_servers(Kernel& kernel, const ActualState& mirror) {
       });
       if (believed.servers && plan::is_listing(*believed.servers, *listed)) continue;
       (believed.servers ? part.differs : part.news).services.insert(key);
+      part.look_at_all = part.look_at_all || !believed.servers;
       found.emplace(key, *std::move(listed));
     } else if (listed.error().kind == ErrorKind::missing) {
       part.differs.services.insert(key);

@@ -10,6 +10,7 @@
 #include "ipset/rules/packet_filter.h"
 #include "ipset/sets/set_catalog.h"
 #include "proxier/plan/diff.h"
+#include "proxier/plan/localhost.h"
 #include "proxier/plan/ownership.h"
 #include "proxier/sync/read_back.h"
 
@@ -61,6 +62,7 @@ Reconciler::Reconciler(Kernel kernel, ReconcilerSettings settings, spdlog::logge
       take_over_(kernel_.rules, kernel_.other, settings_.remove_nft_leftovers, logger_),
       firewall_(settings_.find_firewall_warnings, logger_),
       schedulers_(settings_.options.differences.service_annotations),
+      loop_(settings_.options, logger_),
       figures_(settings_.service_metrics, settings_.publish_figures, logger) {}
 
 void Reconciler::take(SyncInput input) {
@@ -220,15 +222,13 @@ void Reconciler::remove_copy(Pass& pass) {
     pass.failures.push_back({std::string("remove set ") + ipset::kCopyName, gone.error()});
 }
 
-// Empty sets that only --in-cluster-clients has, once it is off. A set that a rule still uses
-// stays.
+// Empty sets that only --in-cluster-clients or node ports on localhost have, once these are off. A
+// set that a rule still uses stays.
 void Reconciler::remove_unwanted_sets(Pass& pass) {
   const auto& options = settings_.options;
-  if (options.differences.in_cluster_clients ||
-      options.packet_filter != ipset::PacketFilter::iptables)
-    return;
   for (const auto family : options.families)
-    for (const auto id : ipset::kOwnSetIds) {
+    for (const auto id : ipset::sets_of(options.packet_filter)) {
+      if (!ipset::is_made_late(id) || plan::may_have_elements(id, options)) continue;
       const auto found = mirror_.state().sets.find({family, id});
       if (found == mirror_.state().sets.end() || !found->second || !found->second->empty() ||
           !kernel_.sets.destroy(ipset::set_name(id, family)))
@@ -260,6 +260,7 @@ void Reconciler::sync_whole(TimePoint now, Pass& pass) {
   flows_.note_left(planner_.desired(), mirror_.state());  // before any change
   apply(plan::whole(planner_.desired(), mirror_.state()), now, pass);
   remove_unwanted_sets(pass);
+  leave_loop(pass);
 }
 
 // Makes the mirror anew. `bound`: nullptr if bindings cannot be changed. Returns the parts that
@@ -282,6 +283,7 @@ std::vector<Failure> Reconciler::read_whole(const BoundAddresses* bound) {
 
 std::vector<Failure> Reconciler::read_and_plan() {
   Pass pass;
+  pass.dry = true;
   const auto bound = refresh_node(pass);
   if (!bound) return std::move(pass.failures);
   planner_.update_all(cluster_);
@@ -337,10 +339,13 @@ void Reconciler::end_reading(TimePoint now, Pass& pass) {
   if (reading_.look_at_all) scope = plan::whole(planner_.desired(), mirror_.state());
   // Even an empty scope tries again to replace sets with other options.
   apply(std::move(scope), now, pass);
+  remove_unwanted_sets(pass);
+  leave_loop(pass);
 }
 
-// Completes a scope: a VIP that will be exposed is compared together with its guards, and guards
-// that will be removed together with the VIPs that must go first.
+// Completes a scope: a VIP that will be exposed is compared together with its guards, guards that
+// will be removed together with the VIPs that must go first, and elements that wait for real
+// servers together with these.
 plan::Scope Reconciler::completed(plan::Scope scope) const {
   const auto& desired = planner_.desired();
   const auto& kernel = mirror_.state();
@@ -352,6 +357,7 @@ plan::Scope Reconciler::completed(plan::Scope scope) const {
     if (!desired.services.contains(key)) scope.services.insert(key);
   for (const auto& address : waiting.addresses)
     if (!desired.addresses.contains(address)) scope.addresses.insert(address);
+  scope.services.merge(plan::deciding_services(desired, scope.elements));
 
   std::set<api::NamespacedName> owners;
   for (const auto& key : scope.services) {

@@ -42,6 +42,7 @@
 #include "proxier/sync/host_setup.h"
 #include "proxier/sync/in_cluster_probe.h"
 #include "proxier/sync/kernel.h"
+#include "proxier/sync/localhost_loop.h"
 #include "proxier/sync/read_back.h"
 #include "proxier/sync/reading_schedule.h"
 #include "proxier/sync/refusals.h"
@@ -136,6 +137,7 @@ class Reconciler {
     std::set<netlink::Family> rules_failed;
     std::map<netlink::Family, Purge> purges;
     bool whole = false;    // everything was compared
+    bool dry = false;      // nothing is written
     bool figures = false;  // a part of the traffic figures was read
     bool suspect = false;  // the kernel differs from the mirror, or answers were lost
   };
@@ -171,6 +173,8 @@ class Reconciler {
   bool ensure_dummy(Pass& pass);
   void remove_copy(Pass& pass);
   void remove_unwanted_sets(Pass& pass);
+  void keep_loop(plan::NodeInfo& node, Pass& pass);
+  void leave_loop(Pass& pass);
   std::optional<BoundAddresses> refresh_node(Pass& pass);
   plan::NodeInfo known_node(std::vector<netlink::InterfaceAddress> addresses);
   void tell_node_ips();
@@ -225,6 +229,7 @@ class Reconciler {
   FirewallWatch firewall_;
   SchedulerProbe schedulers_;
   InClusterProbe in_cluster_;
+  LocalhostLoop loop_;
   SchedulerChanges scheduler_changes_;
   FiguresReader figures_;
 };

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "ipset/rules/localhost_rules.h"
 #include "proxier/plan/node_ports.h"
 #include "proxier/sync/reconciler.h"
 
@@ -84,11 +85,37 @@ std::optional<BoundAddresses> Reconciler::refresh_node(Pass& pass) {
   std::vector<netlink::InterfaceAddress> others;
   std::copy_if(bound->addresses.begin(), bound->addresses.end(), std::back_inserter(others),
                [](const auto& one) { return !plan::dummy_number(one.link); });
-  const auto node = known_node(std::move(others));
+  auto node = known_node(std::move(others));
+  keep_loop(node, pass);
   planner_.set_node(node);
   health_.see_node(node, settings_.options);
   node_touched_ = false;
   return *std::move(bound);
+}
+
+void Reconciler::keep_loop(plan::NodeInfo& node, Pass& pass) {
+  auto kept = loop_.keep(kernel_, pass.dry);
+  node.no_localhost = std::move(kept.lacking);
+  for (const auto family : settings_.options.families)
+    if (mirror_.state().foreign_sets.contains({family, ipset::SetId::localhost}))
+      node.no_localhost.emplace(
+          family, "another program has a set " + ipset::set_name(ipset::SetId::localhost, family));
+  std::move(kept.failures.begin(), kept.failures.end(), std::back_inserter(pass.failures));
+  if (pass.dry) return;
+  pass.written.links += kept.written.size();
+  if (has_mirror()) pass.repairs += kept.written.size();
+}
+
+// Rules that lead there would let packets out by other links.
+void Reconciler::leave_loop(Pass& pass) {
+  if (!pass.rules_failed.empty()) return;
+  const auto& rules = mirror_.state().rules;
+  for (const auto family : settings_.options.families)
+    for (const auto table : ipset::tables_of(settings_.options.packet_filter)) {
+      const auto known = rules.find({family, table});
+      if (known == rules.end() || ipset::is_about_loop(known->second)) return;
+    }
+  pass.written.links += loop_.leave(kernel_.links, pass.warnings);
 }
 
 // After link events, and at each reading of the kernel: reads the addresses that may have changed.

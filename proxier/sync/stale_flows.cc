@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "proxier/plan/diff.h"
-#include "proxier/plan/guarded.h"
+#include "proxier/plan/in_cluster.h"
 
 namespace ipvsproxier::sync {
 
@@ -68,79 +68,15 @@ struct Changed {
   }
 };
 
-}  // namespace
+// What a transaction does to one virtual service, as far as flows may become stale by it.
+struct Changes {
+  bool ends = false;
+  std::vector<const netlink::RealServerKey*> gone;
+};
 
-bool StaleFlows::add_servers(const plan::DesiredState& desired, const plan::ActualState& state,
-                             const netlink::VirtualServiceKey& key, View& view) {
-  const auto* service = find(state, key);
-  if (!state.services || (service && !service->servers)) return false;
-  const auto planned = desired.services.find(key);
-  const bool wanted = planned != desired.services.end();
-  if (wanted)
-    for (const auto& server : planned->second.servers)
-      if (!service || !service->servers->contains(server)) view.unsure.insert(server);
-  if (service)
-    for (const auto& server : *service->servers) {
-      view.has.insert(server.key);
-      if (!wanted || !planned->second.servers.contains(server.key)) view.unsure.insert(server.key);
-    }
-  return true;
-}
-
-// Unsure real servers are desired and absent, or present and not desired: a failed operation may
-// have happened. nullopt: nothing is known of the real servers.
-std::optional<StaleFlows::View> StaleFlows::view_of(const plan::DesiredState& desired,
-                                                    const plan::ActualState& state,
-                                                    const VirtualServiceKey& key) {
-  View view;
-  if (!add_servers(desired, state, key, view)) return std::nullopt;
-  const auto way = plan::in_cluster_way_of(desired, key);
-  if (way && !add_servers(desired, state, *way, view)) return std::nullopt;
-  return view;
-}
-
-void StaleFlows::remember(Note& note, const netlink::RealServerKey& gone) {
-  note.seen.reset();
-  note.tries = 0;
-  if (remembered_ < kServersRemembered && note.gone.insert(gone).second) ++remembered_;
-}
-
-StaleFlows::Notes::iterator StaleFlows::forget(Notes::iterator note) {
-  remembered_ -= note->second.gone.size();
-  return notes_.erase(note);
-}
-
-void StaleFlows::postpone(Note& note, TimePoint now) const {
-  note.due = now + backoff_.delay(++note.tries, 0);
-}
-
-// Those of which this transaction changes the element that sends clients on.
-void StaleFlows::remember_ways(const plan::Transaction& transaction,
-                               const plan::ActualState& before) {
-  std::set<VirtualServiceKey> changing;
-  for (const auto& phase : transaction.phases)
-    if (const auto* changes = std::get_if<std::vector<plan::SetChange>>(&phase.work))
-      for (const auto& [set, ops] : *changes)
-        if (set.id == ipset::SetId::in_cluster || set.id == ipset::SetId::nft_in_cluster)
-          for (const auto& op : ops)
-            if (const auto from = plan::guarded_by(set.id, op.element).service)
-              changing.insert(*from);
-  if (changing.empty()) return;
-  for (const auto& [to, all] : plan::in_cluster_ways(before))
-    for (const auto& from : all)
-      if (changing.contains(from) && former_ways_.size() < kWaysRemembered)
-        former_ways_.insert_or_assign(from, to);
-}
-
-plan::InClusterWays StaleFlows::ways_in(const plan::ActualState& before) const {
-  auto ways = plan::in_cluster_ways(before);
-  for (const auto& [from, to] : former_ways_) ways[to].push_back(from);
-  return ways;
-}
-
-void StaleFlows::note(const plan::Transaction& transaction, const plan::ActualState& before) {
-  remember_ways(transaction, before);
-  std::optional<plan::InClusterWays> ways;
+// A virtual service of another protocol than UDP is there only if it loses real servers.
+std::map<VirtualServiceKey, Changes> changes_in(const plan::Transaction& transaction) {
+  std::map<VirtualServiceKey, Changes> all;
   for (const auto& phase : transaction.phases) {
     const auto* ops = std::get_if<std::vector<netlink::IpvsOp>>(&phase.work);
     if (!ops) continue;
@@ -148,32 +84,131 @@ void StaleFlows::note(const plan::Transaction& transaction, const plan::ActualSt
       Changed changed;
       std::visit([&](const auto& one) { changed(one); }, op);
       if (!changed.service) continue;
-      const auto* service = find(before, *changed.service);
-      const bool all_go = std::holds_alternative<netlink::DeleteService>(op);
-      const auto take = [&](const VirtualServiceKey& key) {
-        auto& note = notes_[key];
-        note.due = {};
-        if (changed.gone) remember(note, *changed.gone);
-        if (all_go && service && service->servers)
-          for (const auto& server : *service->servers) remember(note, server.key);
-      };
-      const bool is_udp = changed.service->protocol == Protocol::udp;
-      if (is_udp) take(*changed.service);
-      if (!is_udp && !all_go && changed.gone == nullptr) continue;
-      if (!ways) ways = ways_in(before);
-      if (const auto through = ways->find(*changed.service); through != ways->end())
-        for (const auto& key : through->second) take(key);
-      if (all_go) former_ways_.erase(*changed.service);
+      const bool ends = std::holds_alternative<netlink::DeleteService>(op);
+      if (changed.service->protocol != Protocol::udp && !ends && !changed.gone) continue;
+      auto& changes = all[*changed.service];
+      changes.ends = changes.ends || ends;
+      if (changed.gone) changes.gone.push_back(changed.gone);
     }
+  }
+  return all;
+}
+
+// FNV-1a. Whoever makes two states alike keeps stale flows of his own Service.
+std::uint64_t mixed(std::uint64_t hash, const netlink::RealServerKey& key) {
+  const auto mix = [&](unsigned byte) { hash = (hash ^ byte) * 1099511628211U; };
+  for (const auto byte : key.address.bytes()) mix(byte);
+  mix(key.port & 0xffU);
+  mix(static_cast<unsigned>(key.port) >> 8U);
+  return hash;
+}
+
+}  // namespace
+
+std::optional<StaleFlows::Servers> StaleFlows::servers_of(const plan::DesiredState& desired,
+                                                          const plan::ActualState& state,
+                                                          const VirtualServiceKey& key) {
+  const auto* service = find(state, key);
+  if (!state.services || (service && !service->servers)) return std::nullopt;
+  Servers servers;
+  if (service) servers.present = &*service->servers;
+  const auto planned = desired.services.find(key);
+  if (planned != desired.services.end()) servers.planned = &planned->second.servers;
+  const plan::RealServers none;
+  const netlink::SortedVector<netlink::RealServerKey> no_keys;
+  const auto& present = servers.present ? *servers.present : none;
+  const auto& wanted = servers.planned ? *servers.planned : no_keys;
+  servers.sure = std::ranges::equal(present, wanted, {}, &netlink::RealServer::key);
+  servers.fingerprint = 14695981039346656037U;
+  for (const auto& one : present) servers.fingerprint = mixed(servers.fingerprint, one.key);
+  servers.fingerprint = mixed(servers.fingerprint, {});  // no real server
+  for (const auto& one : wanted) servers.fingerprint = mixed(servers.fingerprint, one);
+  return servers;
+}
+
+// `goals`: those that were met already, as many virtual services have one.
+std::optional<StaleFlows::View> StaleFlows::view_of(const plan::DesiredState& desired,
+                                                    const plan::ActualState& state,
+                                                    const VirtualServiceKey& key, Goals& goals) {
+  const auto own = servers_of(desired, state, key);
+  if (!own) return std::nullopt;
+  View view{.own = *own, .goal = {}};
+  const auto way = plan::in_cluster_way_of(desired, key);
+  if (!way) return view;
+  const auto [goal, is_new] = goals.try_emplace(*way);
+  if (is_new) goal->second = servers_of(desired, state, *way);
+  if (!goal->second) return std::nullopt;
+  view.goal = *goal->second;
+  return view;
+}
+
+void StaleFlows::remember(const VirtualServiceKey& service, const netlink::RealServerKey& gone) {
+  auto& servers = gone_[service].servers;
+  const auto share = std::max<std::size_t>(kServersRemembered / gone_.size(), 1);
+  if (remembered_ >= kServersRemembered && servers.size() >= share) return;
+  if (servers.insert(gone).second) ++remembered_;
+}
+
+// `lost`: `from`, the virtual service itself or one that its clients are, or were, sent to, lost
+// real servers.
+void StaleFlows::note(const VirtualServiceKey& key, bool lost, const VirtualServiceKey& from) {
+  auto& note = notes_[key];
+  note.due = {};
+  if (!lost) return;
+  note.seen.reset();
+  note.tries = 0;
+  const auto gone = gone_.find(from);
+  if (gone != gone_.end() && note.gone_from.insert(from).second) ++gone->second.notes;
+}
+
+StaleFlows::Notes::iterator StaleFlows::forget(Notes::iterator note) {
+  for (const auto& service : note->second.gone_from) {
+    const auto gone = gone_.find(service);
+    if (--gone->second.notes > 0) continue;
+    remembered_ -= gone->second.servers.size();
+    gone_.erase(gone);
+  }
+  return notes_.erase(note);
+}
+
+// What a virtual service has again, as planned, is not gone: some flows to it may be by a way that
+// is turned. What is there and not planned may be gone, the answer lost.
+void StaleFlows::take_back(const plan::DesiredState& desired, const plan::ActualState& state) {
+  for (auto& [key, gone] : gone_) {
+    const auto* service = find(state, key);
+    const auto planned = desired.services.find(key);
+    if (!service || !service->servers || planned == desired.services.end()) continue;
+    remembered_ -= std::erase_if(gone.servers, [&](const netlink::RealServerKey& server) {
+      return service->servers->contains(server) && planned->second.servers.contains(server);
+    });
+  }
+}
+
+void StaleFlows::postpone(Note& note, TimePoint now) const {
+  note.due = now + backoff_.delay(++note.tries, 0);
+}
+
+void StaleFlows::note(const plan::Transaction& transaction, const plan::ActualState& before) {
+  ways_.note(transaction, before);
+  for (const auto& [service, changes] : changes_in(transaction)) {
+    auto keys = ways_.to(service);
+    if (service.protocol == Protocol::udp) keys.insert(service);
+    if (changes.ends) ways_.forget(service);
+    if (keys.empty()) continue;
+    for (const auto* gone : changes.gone) remember(service, *gone);
+    const auto* ending = changes.ends ? find(before, service) : nullptr;
+    if (ending && ending->servers)
+      for (const auto& server : *ending->servers) remember(service, server.key);
+    const bool lost = changes.ends || !changes.gone.empty();
+    for (const auto& key : keys) note(key, lost, service);
   }
 }
 
 void StaleFlows::note_left(const plan::DesiredState& desired, const plan::ActualState& state) {
   if (!state.services || std::exchange(left_noted_, true)) return;
+  ways_.note(state);
   for (const auto& [key, service] : *state.services)
-    if (plan::is_ours(desired, key) &&
-        (key.protocol == Protocol::udp || plan::in_cluster_way_of(desired, key)))
-      notes_[key];
+    if (key.protocol == Protocol::udp && plan::is_ours(desired, key)) notes_[key];
 }
 
 std::optional<TimePoint> StaleFlows::next() const {
@@ -184,25 +219,28 @@ std::optional<TimePoint> StaleFlows::next() const {
   return next;
 }
 
-// A virtual service with unsure real servers is looked at once, and again when its state changes.
+// A virtual service whose real servers are not sure is looked at once, and again when its state
+// changes. Those beyond the limit stay due.
 StaleFlows::Look StaleFlows::begin_look(const plan::DesiredState& desired,
                                         const plan::ActualState& state, TimePoint now) {
+  take_back(desired, state);
   Look look;
-  for (auto it = notes_.begin(); it != notes_.end();) {
+  Goals goals;
+  for (auto it = notes_.begin(); it != notes_.end() && look.size() < kServicesALook;) {
     auto& [key, note] = *it;
     if (note.due > now) {
       ++it;
       continue;
     }
-    auto now_seen = view_of(desired, state, key);
-    if (now_seen && now_seen->unsure.empty() && note.gone.empty() && !find(state, key)) {
+    const auto view = view_of(desired, state, key, goals);
+    if (view && view->sure() && note.gone_from.empty() && !find(state, key)) {
       it = forget(it);  // no flow can be stale
       continue;
     }
-    if (!now_seen || now_seen == note.seen)
+    if (!view || view->fingerprint() == note.seen)
       postpone(note, now);
     else
-      look.emplace(key, *std::move(now_seen));
+      look.emplace(key, *view);
     ++it;
   }
   return look;
@@ -213,11 +251,13 @@ bool StaleFlows::is_stale(const netlink::Flow& flow, const Look& look) const {
   const auto looked = look.find(key);
   if (looked == look.end()) return false;
   const netlink::RealServerKey server{flow.server.address, flow.server.port};
-  const auto& view = looked->second;
-  if (view.has.contains(server) || view.unsure.contains(server)) return false;
+  const auto& [own, goal] = looked->second;
+  if (own.may_have(server) || goal.may_have(server)) return false;
   // Connections of another protocol that an earlier proxy made end by themselves.
-  const bool by_absence = key.protocol == netlink::Protocol::udp && !view.has.empty();
-  return by_absence || notes_.at(key).gone.contains(server);
+  if (key.protocol == Protocol::udp && (own.any() || goal.any())) return true;
+  return std::ranges::any_of(notes_.at(key).gone_from, [&](const VirtualServiceKey& service) {
+    return gone_.at(service).servers.contains(server);
+  });
 }
 
 StaleFlows::Found StaleFlows::remove_found(netlink::ConntrackTable& conntrack,
@@ -253,17 +293,17 @@ void StaleFlows::end_look(const Look& look, const netlink::FlowQuery& query, con
       postpone(note, now);
     } else if (found.more) {
       note.due = now + backoff_.first;
-    } else if (seen.unsure.empty()) {
+    } else if (seen.sure()) {
       forget(it);
     } else {
-      note.seen = seen;
+      note.seen = seen.fingerprint();
       postpone(note, now);
     }
   }
 }
 
 void StaleFlows::not_readable(netlink::Error error, TimePoint now) {
-  unreadable_ = Failure{"clear stale UDP flows", std::move(error)};
+  unreadable_ = Failure{"clear stale flows", std::move(error)};
   readable_due_ = now + kUnreadable.delay(++unreadable_tries_, 0);
 }
 

@@ -10,18 +10,20 @@
 // - that exists and has real servers, none of which is the one that answers, or
 // - whose answering real server this process removed.
 // A virtual service whose in-cluster clients are sent to another one has the real servers of both
-// here, and a removal from the other one counts for it; also after nobody is sent on any more, as
-// the connections of those who were go on.
+// here, and a removal from the other one counts for it, also when they are sent there no longer.
+// That is known of ways that the kernel had when this process began, and of later ones.
 // All other flows are left alone; so are, for now, flows answered by a real server that is desired
 // but not known to be in the kernel (its addition was refused, or the answer lost).
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
 #include <vector>
 
+#include "netlink/containers/sorted_vector.h"
 #include "proxier/loop/backoff.h"
 #include "proxier/plan/actual_state.h"
 #include "proxier/plan/desired_state.h"
@@ -42,18 +44,17 @@ class StaleFlows {
  public:
   // Flows in one look; if there are more, another look follows.
   static constexpr std::size_t kFlowsALook = 16'384;
-  // Limit of removed real servers that are remembered. Beyond it, flows stay unless another reason
-  // shows that they are stale.
+  // Virtual services in one look, likewise.
+  static constexpr std::size_t kServicesALook = 65'536;
+  // Limit of removed real servers that are remembered. Beyond it each virtual service has its share
+  // of them, one at least; flows of others stay unless another reason shows that they are stale.
   static constexpr std::size_t kServersRemembered = 16'384;
-
-  // Virtual services that once sent in-cluster clients on and are remembered.
-  static constexpr std::size_t kWaysRemembered = 16'384;
 
   // Records the virtual services that this transaction will change; `before` is the state before
   // it.
   void note(const plan::Transaction& transaction, const plan::ActualState& before);
-  // Records all our virtual services, the first time that they are known: an earlier process may
-  // have left flows.
+  // Records all our virtual services of UDP, the first time that they are known: an earlier process
+  // may have left flows. Connections of other protocols that it made end by themselves.
   void note_left(const plan::DesiredState& desired, const plan::ActualState& state);
 
   std::optional<TimePoint> next() const;
@@ -70,20 +71,45 @@ class StaleFlows {
   // not a failure of purge().
   const std::optional<Failure>& unreadable() const { return unreadable_; }
 
+  // Removed real servers that are remembered now.
+  std::size_t remembered() const { return remembered_; }
+
  private:
-  using Servers = std::set<netlink::RealServerKey>;
+  // The real servers of a virtual service when flows are looked at; valid until either state
+  // changes.
+  struct Servers {
+    // Those in the kernel, and the planned ones; nullptr: none.
+    const plan::RealServers* present = nullptr;
+    const netlink::SortedVector<netlink::RealServerKey>* planned = nullptr;
+    bool sure = true;               // both are the same
+    std::uint64_t fingerprint = 0;  // of both
 
-  // The state of a virtual service when its flows are looked at.
+    bool any() const { return present && !present->empty(); }
+    // Whether it may be in the kernel: a failed operation may have happened.
+    bool may_have(const netlink::RealServerKey& server) const {
+      return (present && present->contains(server)) || (planned && planned->contains(server));
+    }
+  };
+  // Those of a virtual service and of the one that its in-cluster clients are sent to.
   struct View {
-    Servers has;
-    Servers unsure;  // may or may not be in the kernel: their flows are left alone
+    Servers own;
+    Servers goal;
 
-    friend bool operator==(const View&, const View&) = default;
+    bool sure() const { return own.sure && goal.sure; }
+    std::uint64_t fingerprint() const { return own.fingerprint * 31 + goal.fingerprint; }
+  };
+  using Goals = std::map<netlink::VirtualServiceKey, std::optional<Servers>>;
+  // Real servers that this process removed from a virtual service. They are kept once, for its own
+  // flows and for those by all ways to it.
+  struct Gone {
+    std::set<netlink::RealServerKey> servers;
+    std::size_t notes = 0;  // that name this virtual service
   };
   // A virtual service whose flows must be looked at.
   struct Note {
-    Servers gone;              // removed by this process
-    std::optional<View> seen;  // state at the last look, if no server was removed since
+    std::set<netlink::VirtualServiceKey> gone_from;  // keys of `gone_`
+    // Of the view at the last look, if no server was removed since.
+    std::optional<std::uint64_t> seen;
     unsigned tries = 0;
     TimePoint due{};
   };
@@ -95,16 +121,18 @@ class StaleFlows {
     std::set<netlink::VirtualServiceKey> failed;
   };
 
-  // False: nothing is known of its real servers.
-  static bool add_servers(const plan::DesiredState& desired, const plan::ActualState& state,
-                          const netlink::VirtualServiceKey& key, View& view);
+  // nullopt: nothing is known of its real servers.
+  static std::optional<Servers> servers_of(const plan::DesiredState& desired,
+                                           const plan::ActualState& state,
+                                           const netlink::VirtualServiceKey& key);
   static std::optional<View> view_of(const plan::DesiredState& desired,
                                      const plan::ActualState& state,
-                                     const netlink::VirtualServiceKey& key);
-  void remember(Note& note, const netlink::RealServerKey& gone);
-  void remember_ways(const plan::Transaction& transaction, const plan::ActualState& before);
-  plan::InClusterWays ways_in(const plan::ActualState& before) const;
+                                     const netlink::VirtualServiceKey& key, Goals& goals);
+  void remember(const netlink::VirtualServiceKey& service, const netlink::RealServerKey& gone);
+  void note(const netlink::VirtualServiceKey& key, bool lost,
+            const netlink::VirtualServiceKey& from);
   Notes::iterator forget(Notes::iterator note);
+  void take_back(const plan::DesiredState& desired, const plan::ActualState& state);
   void postpone(Note& note, TimePoint now) const;
   Look begin_look(const plan::DesiredState& desired, const plan::ActualState& state, TimePoint now);
   bool is_stale(const netlink::Flow& flow, const Look& look) const;
@@ -115,10 +143,10 @@ class StaleFlows {
   void not_readable(netlink::Error error, TimePoint now);
 
   Notes notes_;
-  // Where a virtual service sent in-cluster clients that does so no longer.
-  std::map<netlink::VirtualServiceKey, netlink::VirtualServiceKey> former_ways_;
+  std::map<netlink::VirtualServiceKey, Gone> gone_;
+  plan::InClusterWays ways_;
   bool left_noted_ = false;
-  std::size_t remembered_ = 0;  // real servers, in all notes
+  std::size_t remembered_ = 0;  // real servers in `gone_`
   loop::Backoff backoff_;
   std::optional<Failure> unreadable_;
   unsigned unreadable_tries_ = 0;

@@ -12,10 +12,15 @@
 namespace ipvsproxier::bench {
 namespace {
 
+// Services of policy Local as kube-proxy has them, which the limits of packet_path.py are for.
 const std::array<RulesOf, 3> kRulesOf = {{
     {"kube-proxy", TracedFilter::iptables, {"--packet-filter=iptables", "--kube-proxy-compat"}},
-    {"iptables", TracedFilter::iptables, {"--packet-filter=iptables"}},
-    {"nftables", TracedFilter::nftables, {"--packet-filter=nftables"}},
+    {"iptables",
+     TracedFilter::iptables,
+     {"--packet-filter=iptables", "--in-cluster-clients=false"}},
+    {"nftables",
+     TracedFilter::nftables,
+     {"--packet-filter=nftables", "--in-cluster-clients=false"}},
 }};
 
 constexpr std::uint16_t kNodePort = 30080;

@@ -37,6 +37,16 @@ inline void all_succeed(const std::vector<netlink::Status>& outcomes) {
     if (!outcome) FAIL(to_string(outcome.error()));
 }
 
+inline netlink::LoopSpec loop_spec() {
+  const auto address = [](const char* text) { return *netlink::IpAddress::parse(text); };
+  return {.first = "kube-local0",
+          .second = "kube-local1",
+          .ways = {{address("127.0.0.1"), address("169.254.107.1"), address("169.254.107.2"),
+                    *netlink::IpPrefix::parse("169.254.107.0/30")},
+                   {address("::1"), address("fd69:7076:7301::1"), address("fd69:7076:7301::2"),
+                    *netlink::IpPrefix::parse("fd69:7076:7301::/126")}}};
+}
+
 inline void link_contract(netlink::LinkTable& table) {
   using namespace netlink;
 
@@ -124,6 +134,42 @@ inline void link_contract(netlink::LinkTable& table) {
     const auto listed = table.list_addresses();
     REQUIRE(listed);
     for (const auto& one : *listed) CHECK(one.on_dummy == (one.link == "kube-ipvs1"));
+  }
+  SECTION("a loop is made once, what is missing comes back, and goes with its routes") {
+    const LoopSpec spec = loop_spec();
+    const auto names = [&] {
+      std::vector<std::string> all = table.list_links().value();
+      std::erase_if(all, [](const std::string& name) { return !name.starts_with("kube-local"); });
+      std::ranges::sort(all);
+      return all;
+    };
+    const std::vector<std::string> both{spec.first, spec.second};
+    CHECK(table.ensure_loop(spec, true).value().written.size() == 1);
+    CHECK(names().empty());
+    const auto made = table.ensure_loop(spec, false);
+    if (!made) FAIL(to_string(made.error()));
+    CHECK_FALSE(made->written.empty());
+    for (const auto& [family, error] : made->failed) FAIL(to_string(error));
+    CHECK(names() == both);
+    CHECK(table.ensure_loop(spec, false).value() == LoopReport{});
+    CHECK(table.ensure_loop(spec, true).value() == LoopReport{});
+    CHECK(table.remove_loop(spec).value());
+    CHECK(names().empty());
+    CHECK_FALSE(table.remove_loop(spec).value());
+    CHECK_FALSE(table.ensure_loop(spec, false).value().written.empty());
+    CHECK(table.list_local_routes().value().empty());
+  }
+  SECTION("links of a loop's names that are none are left alone") {
+    REQUIRE(table.ensure_dummy("kube-local1"));
+    for (const bool dry : {true, false}) {
+      const auto refused = table.ensure_loop(loop_spec(), dry);
+      REQUIRE_FALSE(refused);
+      CHECK(refused.error().kind == ErrorKind::already);
+    }
+    const auto kept = table.remove_loop(loop_spec());
+    REQUIRE_FALSE(kept);
+    CHECK(kept.error().kind == ErrorKind::already);
+    CHECK(table.remove_dummy("kube-local1").value());
   }
   SECTION("a thousand additions with failures between them") {
     REQUIRE(table.ensure_dummy(kLink));

@@ -1,6 +1,7 @@
 #include "test/fakes/fake_link_table.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 
 namespace ipvsproxier::test {
@@ -79,8 +80,62 @@ void FakeLinkTable::remove_address(const InterfaceAddress& address) {
   links_.at(address.link).addresses.erase({address.address, address.prefix_length});
 }
 
+// The ends of a loop go together, with their routes.
 void FakeLinkTable::remove_link(const std::string& name) {
-  links_.erase(name);
+  const auto found = links_.find(name);
+  if (found == links_.end()) return;
+  if (found->second.kind == "loop") {
+    std::erase_if(links_, [](const auto& one) { return one.second.kind == "loop"; });
+    loop_routes_.clear();
+  } else {
+    links_.erase(found);
+  }
+}
+
+bool FakeLinkTable::is_loop(const LoopSpec& spec) const {
+  return std::ranges::all_of(std::array{spec.first, spec.second}, [&](const std::string& name) {
+    const auto found = links_.find(name);
+    return found != links_.end() && found->second.kind == "loop";
+  });
+}
+
+Result<LoopReport> FakeLinkTable::make_loop(const LoopSpec& spec, bool dry) {
+  LoopReport report;
+  const bool any = links_.contains(spec.first) || links_.contains(spec.second);
+  if (any && !is_loop(spec))
+    return Error{ErrorKind::already, 0, "a link " + spec.first + " exists and is not ours"};
+  if (!any) {
+    report.written.push_back("links " + spec.first + " and " + spec.second);
+    if (dry) return report;
+    ++writes_;
+    add_link(spec.first, "loop");
+    add_link(spec.second, "loop");
+  }
+  if (dry) return report;
+  for (const auto& way : spec.ways) {
+    std::vector<IpAddress> wanted{way.near, way.far};
+    if (way.localhost.family() == Family::ipv6) wanted.push_back(way.localhost);
+    for (const auto& address : wanted)
+      if (loop_routes_.insert(address).second)
+        report.written.push_back("route " + address.to_string());
+  }
+  return report;
+}
+
+Result<LoopReport> FakeLinkTable::ensure_loop(const LoopSpec& spec, bool dry) {
+  return faults.around("make links " + spec.first + " and " + spec.second,
+                       [this, spec, dry] { return make_loop(spec, dry); });
+}
+
+Result<bool> FakeLinkTable::remove_loop(const LoopSpec& spec) {
+  return faults.around("remove link " + spec.first, [this, spec]() -> Result<bool> {
+    const bool any = links_.contains(spec.first) || links_.contains(spec.second);
+    if (any && !is_loop(spec))
+      return Error{ErrorKind::already, 0, "a link " + spec.first + " exists and is not ours"};
+    if (any) ++writes_;
+    remove_link(spec.first);
+    return any;
+  });
 }
 
 Result<std::vector<InterfaceAddress>> FakeLinkTable::list_addresses() {

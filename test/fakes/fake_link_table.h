@@ -26,6 +26,9 @@ class FakeLinkTable final : public netlink::LinkTable {
                                      std::span<const netlink::AddressOp> ops) override;
   netlink::Result<std::vector<netlink::IpAddress>> list_local_routes() override;
   std::vector<netlink::Status> apply_local_routes(std::span<const netlink::AddressOp> ops) override;
+  netlink::Result<netlink::LoopReport> ensure_loop(const netlink::LoopSpec& spec,
+                                                   bool dry) override;
+  netlink::Result<bool> remove_loop(const netlink::LoopSpec& spec) override;
 
   // Consulted before every operation and listing.
   FaultInjector faults;
@@ -44,6 +47,8 @@ class FakeLinkTable final : public netlink::LinkTable {
   void add_address(const netlink::InterfaceAddress& address);
   void remove_address(const netlink::InterfaceAddress& address);
   void remove_link(const std::string& name);
+  // Routes of loops, with those of the table "local"; others' hands may change them.
+  std::set<netlink::IpAddress>& loop_routes() { return loop_routes_; }
   void remove_local_route(const netlink::IpAddress& address) { routes_.erase(address); }
 
   // Address and route operations, link creations and removals received so far, the failed ones
@@ -62,7 +67,11 @@ class FakeLinkTable final : public netlink::LinkTable {
   netlink::Status apply_one(std::string_view link, const netlink::AddressOp& op);
 
   std::map<std::string, Link, std::less<>> links_;
+  bool is_loop(const netlink::LoopSpec& spec) const;
+  netlink::Result<netlink::LoopReport> make_loop(const netlink::LoopSpec& spec, bool dry);
+
   std::set<netlink::IpAddress> routes_;
+  std::set<netlink::IpAddress> loop_routes_;
   std::size_t writes_ = 0;
   std::size_t listings_ = 0;
 };

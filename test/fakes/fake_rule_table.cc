@@ -138,7 +138,9 @@ Status FakeRuleTable::check_rule(const Chains& chains, const Rule& rule) const {
   return {};
 }
 
-std::set<netlink::Protocol> FakeRuleTable::untranslatable(Family /*family*/) {
+ipset::Result<std::set<netlink::Protocol>> FakeRuleTable::untranslatable(Family family) {
+  if (auto fault = faults.next("ask for extensions of " + std::string(to_string(family))))
+    return *std::move(fault);
   return absent_translations;
 }
 

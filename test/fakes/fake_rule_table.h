@@ -27,7 +27,7 @@ class FakeRuleTable : public ipset::RuleTable {
   netlink::Result<bool> set_aside(const ipset::ChainMove& move,
                                   const ipset::RuleRemoval& surplus) override;
 
-  std::set<netlink::Protocol> untranslatable(netlink::Family family) override;
+  ipset::Result<std::set<netlink::Protocol>> untranslatable(netlink::Family family) override;
   std::uint64_t commits() const { return commits_; }
 
   // Without xt_tcpudp, xt_sctp or xt_nat: rules with ports and a DNAT target of these protocols

@@ -27,7 +27,8 @@ void check_usable(const config::KubeProxyConfig& config) {
   const auto addresses = node_port_addresses(config);
   // Each is a keyword or a prefix; "all" stands for one of each family.
   require(addresses.prefixes.size() <= std::max<std::size_t>(config.node_port_addresses.size(), 2));
-  require(config.node_port_addresses.empty() || addresses.primary || !addresses.prefixes.empty());
+  require(config.node_port_addresses.empty() || addresses.primary || addresses.localhost ||
+          !addresses.prefixes.empty());
   std::size_t cluster_cidrs = 0;
   for (const auto family : netlink::kFamilies) {
     const auto cidr = cluster_cidr(config, family);

@@ -117,6 +117,8 @@ TEST_CASE("kernel: annotations: changes that keep the scheduler are noticed by n
   AnnotatedBed bed(3);
   const std::string mh = "ipvs-proxier/scheduler: mh";
   bed.web.annotations = mh;
+  bed.web.type = "LoadBalancer";
+  bed.web.ingress_ips = {"192.0.2.9"};
   bed.start();
   LongConnections established;
   for (int i = 0; i < 8; ++i) established.open(bed.cluster.client(), {ip(kAnnotatedVip), 90});
@@ -147,6 +149,13 @@ TEST_CASE("kernel: annotations: changes that keep the scheduler are noticed by n
          [&] { return bed.server(3).upper_threshold == 0; });
   change(", kube-router.io/service.local: \"\", kube-router.io/service.hairpin: \"\"",
          [&] { return bed.server(3).weight == 1; });  // all endpoints are local
+  const auto has_load_balancer = [&] {
+    return bed.ipvs.service({.address = ip("192.0.2.9"), .protocol = Protocol::tcp, .port = 80})
+        .has_value();
+  };
+  REQUIRE(has_load_balancer());
+  change(", kube-router.io/service.skiplbips: \"\"", [&] { return !has_load_balancer(); });
+  change("", has_load_balancer);
   bed.web.spec = "sessionAffinity: ClientIP";
   change("", [&] { return (bed.flags_of() & netlink::kPersistent) != 0; });
   change(", ipvs-proxier/affinity-mask: \"24\"",

@@ -6,12 +6,7 @@
 #   docker_firewalld_guest_test.sh PATH_OF_IPVS_PROXIER PATH_OF_IPVSCTL
 set -u
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-source "$here/cases.sh"
 source "$here/neighbours.sh"
-daemon=$1
-ipvsctl=$2
-
-drops() { curl -s http://127.0.0.1:10249/metrics | grep -qxF "ipvsproxier_firewall_drops $1"; }
 
 # Port 80 of the node is published, and led to a container, which here is a pod.
 docker_iptables() {

@@ -6,10 +6,7 @@
 #   docker_guest_test.sh PATH_OF_IPVS_PROXIER PATH_OF_IPVSCTL FILTER PLACE
 set -u
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-source "$here/cases.sh"
 source "$here/neighbours.sh"
-daemon=$1
-ipvsctl=$2
 filter=$3
 place=$4
 command -v dockerd >/dev/null && command -v docker >/dev/null || { echo "docker is not installed: nothing was tested"; exit 77; }
@@ -45,7 +42,6 @@ publishes() { docker run -d --name page -p 80:8080 page /bin/busybox httpd -f -p
 has_node() { answers client 10.0.1.1 docker; }
 shared_out() { until_true has_node && all_pass; }
 
-drops() { curl -s http://127.0.0.1:10249/metrics | grep -qxF "ipvsproxier_firewall_drops $1"; }
 # Rules of iptables cannot keep what a chain of nf_tables takes; it is named, with the remedy.
 takes() {
   until_true grep 'warning: nf_tables chain .* takes what comes for Services (of .*:80) to another destination' "$work/log" &&

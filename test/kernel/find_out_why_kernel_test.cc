@@ -97,9 +97,14 @@ TEST_CASE("kernel: find out why: each trouble, and the command that shows it") {
   // A node port answers on other nodes only.
   CHECK(answer(cluster.client(), Protocol::tcp, "10.200.0.2", 30080, kShortWait) == "no answer");
   tells(world.ipvsctl("service default/api"),
-        {"(policy Local, but none is on this node: Cluster)", "10.244.1.11:8080"});
-  tells(world.ipvsctl("explain 203.0.113.7 10.200.0.2:30080"),
-        {"Beware: 10.244.1.11 answers to 203.0.113.7 itself"});
+        {"(from outside it is dropped: none is on this node)", "10.244.1.11:8080",
+         "not on this node (traffic policy Local)"});
+  tells(
+      world.ipvsctl("explain 203.0.113.7 10.200.0.2:30080"),
+      {"It is dropped at filter INPUT: KUBE-IPVS-FILTER", "KUBE-IN-CLUSTER-ONLY dst,dst -j DROP"});
+  CHECK(answer(cluster.node(), Protocol::tcp, "10.200.0.2", 30080) == "remote-1 sees 10.200.0.2");
+  CHECK(answer(cluster.local(2), Protocol::tcp, "10.200.0.2", 30080) ==
+        "remote-1 sees 10.244.0.12");
 
   // It worked until somebody tidied up.
   CHECK(answer(cluster.local(2), Protocol::tcp, "10.96.0.40", 80) == "local-1 sees 10.244.0.12");

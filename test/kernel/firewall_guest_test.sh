@@ -5,12 +5,8 @@
 #   firewall_guest_test.sh PATH_OF_IPVS_PROXIER PATH_OF_IPVSCTL
 set -u
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-source "$here/cases.sh"
 source "$here/neighbours.sh"
-daemon=$1
-ipvsctl=$2
 
-drops() { curl -s http://127.0.0.1:10249/metrics | grep -qxF "ipvsproxier_firewall_drops $1"; }
 # What the daemon's last warning says to add, as commands.
 advice() { sed -n 's/.*warning: nf_tables chain .* drops .*; add: \(nft .*\)/\1/p' "$work/log" | tail -1 |
   sed 's/; with all addresses.*//; s/; nft /\nnft /g'; }

@@ -5,10 +5,7 @@
 #   firewalld_guest_test.sh PATH_OF_IPVS_PROXIER PATH_OF_IPVSCTL FILTER
 set -u
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-source "$here/cases.sh"
 source "$here/neighbours.sh"
-daemon=$1
-ipvsctl=$2
 filter=$3
 command -v firewalld >/dev/null && command -v dbus-daemon >/dev/null ||
   { echo "firewalld (or dbus-daemon) is not installed: nothing was tested"; exit 77; }
@@ -27,7 +24,6 @@ firewalld_runs() {
 }
 firewalld_gone() { ! kill -0 "$(cat "$work/firewalld.pid")" 2>/dev/null; }
 
-drops() { curl -s http://127.0.0.1:10249/metrics | grep -qxF "ipvsproxier_firewall_drops $1"; }
 refused() { ! answers client 10.96.0.1 web >/dev/null && ! answers client "10.0.1.1:30080" web >/dev/null; }
 named() { until_true drops 1 && grep 'nf_tables chain inet firewalld filter_INPUT drops what comes for Services' "$work/log"; }
 

@@ -48,6 +48,7 @@ class HostileNode {
   // All that the cluster asks for is in the kernel, soon; or, `alone`, exactly that.
   std::string wrong_in_kernel(bool alone);
   // At this moment.
+  static std::string lasting_part(const std::string& line);
   std::string missing_in_kernel();
   std::string wrong_health();
   // Each third listing of ipvsctl, as text, JSON or YAML, from the one of this number on; also

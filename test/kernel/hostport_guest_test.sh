@@ -5,10 +5,7 @@
 #   hostport_guest_test.sh PATH_OF_IPVS_PROXIER PATH_OF_IPVSCTL
 set -u
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-source "$here/cases.sh"
 source "$here/neighbours.sh"
-daemon=$1
-ipvsctl=$2
 
 # Ports 80, 30080 and 9443 of the node lead to the pod's port 9090.
 portmap_nft() {
@@ -122,7 +119,6 @@ was_first() {
 starts() { stop_daemon; start_daemon "--packet-filter=$1"; until_true settled && until_true vips_answer; }
 
 # From rules of iptables a host port in nf_tables takes packets. It is told when it comes and at a start.
-drops() { curl -s http://127.0.0.1:10249/metrics | grep -qxF "ipvsproxier_firewall_drops $1"; }
 told='warning: nf_tables chain ip cni_hostport prerouting takes what comes for Services (of .*:80) to another destination, and no rule of iptables can keep it'
 says_who_takes() {
   until_true grep -q "$told" "$work/log" && until_true drops 4 &&

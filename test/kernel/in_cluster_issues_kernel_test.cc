@@ -97,7 +97,7 @@ TEST_CASE("kernel: a connection of policy Local from within is active until its 
                      .endpoints = {{there.v4, there.node}},
                      .spec = "externalTrafficPolicy: Local",
                      .ingress_ips = {"192.0.2.10"}});
-  bed.program({"--in-cluster-clients"});
+  bed.program();
   IpvsView ipvs(bed.cluster.netns());
   const netlink::VirtualServiceKey cluster_ip{ip("10.96.0.20"), Protocol::tcp, 90};
   const auto counted = [&] { return ipvs.server(cluster_ip, {there.v4, kStreamPort}).value(); };

@@ -62,7 +62,7 @@ class LocalPolicyBed {
   LocalPolicyBed()
       : bed_({.local_pods = 3, .remote_pods = 2, .sctp = true}), prober_(bed_.cluster) {
     for (const auto where : kWheres) put_service(where);
-    bed_.program({"--in-cluster-clients"});
+    bed_.program();
   }
 
   void check(const Cell& cell) {

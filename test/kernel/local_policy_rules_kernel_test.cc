@@ -109,7 +109,7 @@ TEST_CASE("kernel: 2,000 addresses of policy Local cost packets few rules, and a
   local.ingress_ips = {"192.0.2.11"};
   manifests.put(local);
   auto flags = manifests.flags();
-  flags.insert(flags.end(), {"--in-cluster-clients", "--packet-filter=iptables"});
+  flags.emplace_back("--packet-filter=iptables");
   Daemon daemon(cluster.netns(), flags);
   daemon.start();
   REQUIRE(daemon.logs("synced: "));

@@ -1,7 +1,11 @@
-# To be sourced by scripts that test neighbours in a guest of qemu_run.sh: a small cluster and its traffic.
+# To be sourced by scripts that test neighbours in a guest of qemu_run.sh, whose first arguments are the paths of
+# ipvs-proxier and ipvsctl: a small cluster and its traffic.
 #
 # The node of the test is this network namespace. `pod` is a pod on it (10.244.0.2, fd00:244::2), `client`
 # a machine outside (10.0.1.2, fd00:1::2), which reaches the node over 10.0.1.1 and fd00:1::1.
+source "$(dirname "${BASH_SOURCE[0]}")/cases.sh"
+daemon=$1
+ipvsctl=$2
 work=$(mktemp -d -p /run)
 
 until_true() {
@@ -91,6 +95,8 @@ stop_daemon() {
   kill "$(cat "$work/pid")" 2>/dev/null
   until_true is_stopped
 }
+# drops COUNT: so many chains of others drop packets of Services, says the daemon.
+drops() { curl -s http://127.0.0.1:10249/metrics | grep -qxF "ipvsproxier_firewall_drops $1"; }
 settled() { "$ipvsctl" status | grep -q 'settled  *yes'; }
 
 # answers FROM URL TEXT: a client in this network namespace, "node" for the node itself, gets the page.

@@ -5,10 +5,7 @@
 #   nft_neighbours_test.sh PATH_OF_IPVS_PROXIER PATH_OF_IPVSCTL
 set -u
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-source "$here/cases.sh"
 source "$here/neighbours.sh"
-daemon=$1
-ipvsctl=$2
 
 # What nft lists, in any order: chains that are made anew come last.
 table() { nft -s list table ip kube-ipvs | sort; }

@@ -34,7 +34,7 @@ class OneServiceBed {
                                 "\"2001:db8:2::20\"]" +
                                 spec,
                         .ingress_ips = {"192.0.2.10", "2001:db8:2::10"}});
-    bed_.program({"--in-cluster-clients"});
+    bed_.program();
   }
   const Cluster& cluster() const { return bed_.cluster; }
 

@@ -26,8 +26,9 @@
 namespace ipvsproxier::test {
 
 // Watches operations on fakes: nothing that is desired is taken away or set to weight 0, nothing at
-// all is while the objects are not known whole; nothing is shown (a virtual service, an address)
-// unless its set elements and rules are there; and what is still shown keeps them.
+// all is while the objects are not known whole, but for who keeps his source or is sent on; nothing
+// is shown (a virtual service, an address) unless its set elements and rules are there; and what is
+// still shown keeps them.
 class KernelWatch {
  public:
   KernelWatch(FakeIpvsTable& ipvs, FakeLinkTable& links, FakeSetTable& sets, FakeRuleTable& rules);
@@ -43,6 +44,7 @@ class KernelWatch {
   void saw(const netlink::IpvsOp& op);
   void saw(const netlink::AddressOp& op);
   void saw(const std::string& set, const ipset::ElementOp& op);
+  bool is_desired(const plan::SetKey& set, const ipset::Element& element) const;
   void saw_rules(netlink::Family family);
   void note_consulted(netlink::Family family);
   void exposed(const std::string& what, netlink::Family family, const Guards& guards);

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
+#include "ipset/rules/address_search.h"
 #include "test/support/fake_daemon.h"
 
 namespace ipvsproxier::test {
@@ -39,6 +41,15 @@ bool guards_node_port(SetId set, const Element& element, const VirtualServiceKey
     return key.protocol == netlink::Protocol::tcp;
   return (set == SetId::node_port_udp || set == SetId::node_port_local_udp) &&
          key.protocol == netlink::Protocol::udp;
+}
+
+// Who keeps his source, is sent on, or is dropped, by the policy of a Service.
+bool is_policy_set(SetId set) {
+  using enum SetId;
+  const auto all = {
+      load_balancer_local, node_port_local_tcp, node_port_local_udp, node_port_local_sctp_hash,
+      in_cluster,          in_cluster_only,     nft_in_cluster};
+  return std::ranges::find(all, set) != all.end();
 }
 
 plan::SetKey set_key(const std::string& name) {
@@ -104,12 +115,23 @@ void KernelWatch::expect(plan::DesiredState desired) {
   }
 }
 
+bool has_entries(const std::vector<ipset::Chain>& chains,
+                 const std::set<ipset::InClusterEntry>& wanted) {
+  const auto has = ipset::entries_in(chains);
+  return std::ranges::all_of(wanted, [&](const auto& entry) {
+    return std::ranges::any_of(has, [&](const auto& one) { return ipset::same_key(one, entry); });
+  });
+}
+
 // Whether the kernel has all desired rules, and those of these sets.
 bool KernelWatch::rules_cover(Family family, const std::set<SetId>& sets) const {
   auto parameters = desired_.rules.at(family);
   parameters.non_empty.insert(sets.begin(), sets.end());
+  // The chains of addresses differ while there are more of them.
+  const auto sent_on = std::exchange(parameters.in_cluster, {});
   for (const auto& wanted : ipset::rules_for(family, parameters)) {
     const auto actual = rules_.read(wanted);
+    if (wanted.table == ipset::Table::nat && !has_entries(actual.chains, sent_on)) return false;
     if (actual.jumps.size() != wanted.jumps.size()) return false;
     for (const auto& chain : wanted.chains) {
       const auto found = std::find_if(actual.chains.begin(), actual.chains.end(),
@@ -183,7 +205,10 @@ void KernelWatch::saw(const std::string& set, const ipset::ElementOp& op) {
   if (op.add) return;
   const auto key = set_key(set);
   const auto what = "remove " + set + " " + ipset::to_string(op.element);
-  if (!desired_.complete || desired_.sets.at(key).contains(op.element)) broken.push_back(what);
+  // Of what is desired, who keeps his source or is sent on may change.
+  const bool of_desired = is_policy_set(key.id) && is_desired(key, op.element);
+  if ((!desired_.complete && !of_desired) || desired_.sets.at(key).contains(op.element))
+    broken.push_back(what);
   if (sets_.contains(set, op.element)) return;
   const auto subject = subject_of(key.id, op.element);
   if (subject.service && leaving_.contains(*subject.service) &&
@@ -192,6 +217,14 @@ void KernelWatch::saw(const std::string& set, const ipset::ElementOp& op) {
   if (subject.address && leaving_addresses_.contains(*subject.address) &&
       links_.is_bound(*subject.address))  // others may have taken it
     broken.push_back(what + " before its address");
+}
+
+// Whether the virtual service, or node port, that the element is about is desired.
+bool KernelWatch::is_desired(const plan::SetKey& set, const ipset::Element& element) const {
+  return std::ranges::any_of(desired_.services, [&](const auto& one) {
+    return subject_of(set.id, element).service == one.first ||
+           guards_node_port(set.id, element, one.first);
+  });
 }
 
 // The rules of sets that guard what leaves: those that are there stay.

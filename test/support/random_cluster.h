@@ -17,7 +17,7 @@ inline api::Service admissible(api::Service service) {
 
 class RandomCluster {
  public:
-  explicit RandomCluster(std::uint32_t seed) : random_(seed), annotations_(seed) {}
+  explicit RandomCluster(std::uint32_t seed) : random_(seed), annotations_(seed), policy_(seed) {}
 
   model::ClusterState cluster(int services);
   // Changes a field of some objects that are there, at times this node's Node object.
@@ -40,7 +40,9 @@ class RandomCluster {
   void put_slices(model::ClusterState& cluster, const api::Service& service);
 
   std::mt19937 random_;
-  std::mt19937 annotations_;  // of its own: what tests say of seeds does not depend on annotations
+  // Of their own: what tests say of seeds does not depend on annotations, nor on who is sent on.
+  std::mt19937 annotations_;
+  std::mt19937 policy_;
 };
 
 }  // namespace ipvsproxier::test

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "ipset/rules/localhost_rules.h"
 #include "proxier/model/cluster_state.h"
 #include "test/support/cluster_builder.h"
 #include "test/support/ip.h"
@@ -23,6 +24,8 @@ constexpr std::int32_t kEth0 = 2;
 constexpr std::int32_t kCni0 = 3;
 constexpr std::int32_t kDummy = 4;
 constexpr std::int32_t kEth1 = 6;
+constexpr std::int32_t kFirstOfLoop = 7;
+constexpr std::int32_t kSecondOfLoop = 8;
 
 std::int32_t link_of(const std::string& name) {
   if (name == "lo") return kLo;
@@ -75,6 +78,10 @@ void add_links(const WalkedCluster& world, const plan::DesiredState& desired, No
                 {kDummy, "kube-ipvs0", "dummy"},
                 {5, "veth1", "veth", kCni0},
                 {kEth1, "eth1", ""}};
+  if (world.options.node_port_localhost) {
+    node.links.push_back({kFirstOfLoop, std::string(ipset::kFirstLoopLink), "veth"});
+    node.links.push_back({kSecondOfLoop, std::string(ipset::kSecondLoopLink), "veth"});
+  }
   for (const auto& one : world.node.addresses) {
     const bool global = !one.address.is_loopback() && !one.address.is_link_local();
     node.addresses.push_back({link_of(one.link), one.address, one.prefix_length, global});
@@ -110,6 +117,8 @@ WalkedCluster walked_cluster(RandomCluster& random, int services) {
   if (random.chance(70)) world.options.interface_prefix = "cni";
   if (random.chance(50)) world.bridge_calls = {Family::ipv4, Family::ipv6};
   world.options.differences.in_cluster_clients = random.chance(50);
+  world.options.most_in_cluster_rules = plan::PlannerOptions().most_in_cluster_rules;
+  world.options.node_port_localhost = random.chance(30);
   world.options.in_cluster_ranges = {prefix("240.0.0.0/4"), prefix("fd69:7076:7300::/64")};
   return world;
 }
@@ -167,6 +176,12 @@ netlink::Result<netlink::Route> WalkedHost::route(const netlink::RouteQuestion& 
                           .out_link = kLo,
                           .gateway = {},
                           .source = on_link || to.is_loopback() ? to : node_address(family)};
+  const auto& loop = ipset::localhost_loop(family);
+  const bool on_localhost = world_.options.node_port_localhost;
+  if (on_localhost && (to == loop.near || to == loop.far))
+    return netlink::Route{.out_link = to == loop.near ? kFirstOfLoop : kSecondOfLoop,
+                          .gateway = {},
+                          .source = node_address(family)};
   if (world_.local_pods.contains(to))
     return netlink::Route{.out_link = kCni0,
                           .gateway = {},

@@ -1,6 +1,8 @@
 #include "proxier/check/judgement.h"
 
 #include <algorithm>
+#include <set>
+#include <string>
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
@@ -83,6 +85,38 @@ TEST_CASE("what sends in-cluster clients on is missed by Services of policy Loca
       ++told;
     }
   CHECK(told == 2 * 3);
+}
+
+TEST_CASE("without conntrack's netlink in-cluster clients of policy Local are not cut either") {
+  const auto loss = [](const Wanted& wanted) {
+    const auto all = needs(wanted);
+    return std::ranges::find(all, "nf_conntrack_netlink", &ModuleNeed::module)->loss;
+  };
+  CHECK(loss({}) == "UDP flows go on to an endpoint that has left until they time out");
+  for (const auto filter : {ipset::PacketFilter::iptables, ipset::PacketFilter::nftables})
+    CHECK(loss({.in_cluster_clients = true, .packet_filter = filter}) ==
+          "flows of UDP, and of this node and its pods to policy Local, go on to an endpoint that "
+          "has left");
+}
+
+TEST_CASE("node ports on localhost need veth links of their own, and xt_nat") {
+  const auto told = [](const Wanted& wanted) {
+    std::set<std::string> modules;
+    for (const auto& need : needs(wanted))
+      if (need.module == "veth" || need.module == "xt_nat") {
+        CHECK(need.level == Level::limit);
+        CHECK(need.loss.find("node port is on localhost") != std::string::npos);
+        modules.insert(need.module);
+      }
+    return modules;
+  };
+  CHECK(told({}).empty());
+  CHECK(told({.localhost = true}) == std::set<std::string>{"veth", "xt_nat"});
+  CHECK(told({.localhost = true, .packet_filter = ipset::PacketFilter::nftables}) ==
+        std::set<std::string>{"veth"});
+  auto facts = good_node();
+  facts.loop_is_other = "a link kube-local0 exists and is not ours";
+  CHECK(about(facts, "nodePortAddresses: localhost").level == Level::limit);
 }
 
 TEST_CASE("the wanted scheduler is the one that counts") {
@@ -310,8 +344,6 @@ TEST_CASE("a kernel without legacy iptables serves with nf_tables, unless iptabl
   CHECK(verdict(facts, nft) == Level::fine);
   CHECK(verdict(facts, {.families = {}, .packet_filter = ipset::PacketFilter::iptables}) ==
         Level::cannot);
-  facts.modules["nft_fib_ipv4"] = {ModuleState::missing, "why"};
-  CHECK(verdict(facts) == Level::limit);
   facts.modules["nft_masq"] = {ModuleState::missing, "why"};
   CHECK(verdict(facts) == Level::cannot);
   CHECK(about(facts, "module ip_set").level == Level::cannot);  // told for iptables

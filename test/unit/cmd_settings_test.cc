@@ -67,6 +67,8 @@ TEST_CASE("the planner is told what the configuration says") {
   const auto primary = planner_options_of({"--nodeport-addresses=primary"});
   CHECK(primary.node_port_primary);
   CHECK(primary.node_port_addresses.empty());
+  CHECK_FALSE(primary.node_port_localhost);
+  CHECK(planner_options_of({"--nodeport-addresses=primary,localhost"}).node_port_localhost);
 }
 
 TEST_CASE("each way to detect local traffic arrives") {

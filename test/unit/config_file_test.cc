@@ -138,6 +138,17 @@ TEST_CASE("defaults follow the family of bindAddress") {
   CHECK(node_port_addresses(config_of_fields("nodePortAddresses: [primary]\n")).primary);
   CHECK(node_port_addresses(config_of_fields("nodePortAddresses: [10.0.0.0/8, primary]\n")) ==
         NodePortAddresses{.primary = true, .prefixes = {*netlink::IpPrefix::parse("10.0.0.0/8")}});
+  CHECK(node_port_addresses(config_of_fields("nodePortAddresses: [primary, localhost]\n")) ==
+        NodePortAddresses{.primary = true, .localhost = true, .prefixes = {}});
+  const auto everywhere =
+      node_port_addresses(config_of_fields("nodePortAddresses: [all, localhost]\n"));
+  CHECK(everywhere.localhost);
+  CHECK(everywhere.prefixes.size() == 2);
+  // An opt-in.
+  for (const auto* range : {"all", "127.0.0.0/8, '::1/128'", "0.0.0.0/0"})
+    CHECK_FALSE(
+        node_port_addresses(config_of_fields("nodePortAddresses: [" + std::string(range) + "]\n"))
+            .localhost);
   CHECK(node_port_addresses(config_of_fields("nodePortAddresses: [primary, all]\n")) ==
         NodePortAddresses{.primary = false,
                           .prefixes = {*netlink::IpPrefix::parse("0.0.0.0/0"),

@@ -102,7 +102,8 @@ TEST_CASE("each rule has kube-proxy's path and detail") {
       {"metricsBindAddress: '0.0.0.0:65536'", "metricsBindAddress",
        "MetricsBindAddress: Invalid value: \"65536\": must be a valid port"},
       {"nodePortAddresses: [10.0.0.0/8, 10.0.0.1]", "nodePortAddresses[1]",
-       "NodePortAddresses[1]: Invalid value: \"10.0.0.1\": must be primary, all or a valid CIDR"},
+       "NodePortAddresses[1]: Invalid value: \"10.0.0.1\": must be primary, localhost, all or a "
+       "valid CIDR"},
       {"showHiddenMetricsForVersion: '1.34'", "showHiddenMetricsForVersion",
        "ShowHiddenMetricsForVersion: Invalid value: \"1.34\": must be empty or \"1.35\", the "
        "previous minor version"},

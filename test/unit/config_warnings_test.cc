@@ -39,6 +39,10 @@ TEST_CASE("a configuration that fits the node leaves no doubts") {
       if (family == Family::ipv6 && !dual) continue;  // its excludeCIDRs are of IPv4 alone
       CHECK(doubts(config, {family, dual, prefixes({"10.2.0.0/16", "fd01::/64"})}) == Lines{});
     }
+  for (const auto* keyword : {"primary", "localhost"}) {
+    config.node_port_addresses = {keyword};
+    CHECK(doubts(config, {Family::ipv6, kBoth, {}}) == Lines{});
+  }
   config.node_port_addresses = {"10.0.0.0/8", "fd00::/8"};
   CHECK(doubts(config, {Family::ipv4, kBoth, {}}) == Lines{});
 }

@@ -221,8 +221,8 @@ TEST_CASE("nf_tables: verdicts and jumps go to chains that exist, the kernel cal
 }
 
 TEST_CASE("each packet filter has its sets and tables") {
-  CHECK(sets_of(PacketFilter::iptables).size() == 19);
-  CHECK(sets_of(PacketFilter::nftables).size() == 7);
+  CHECK(sets_of(PacketFilter::iptables).size() == 20);
+  CHECK(sets_of(PacketFilter::nftables).size() == 8);
   for (const auto filter : {PacketFilter::iptables, PacketFilter::nftables}) {
     CHECK(sets_of(filter).back() == vip_set(filter));
     const auto rules = rules_for(filter, Family::ipv4, {});

@@ -126,7 +126,7 @@ TEST_CASE("owners of elements of nf_tables: whatever the verdict, the range or t
   for (const auto id : kNftSetIds)
     CHECK(ElementOwners({Family::ipv4, id}, planned.names).knows_all() ==
           (id == SetId::nft_services || id == SetId::nft_source_ranges ||
-           id == SetId::nft_in_cluster || id == SetId::nft_on_links));
+           id == SetId::nft_in_cluster || id == SetId::nft_on_links || id == SetId::nft_localhost));
 }
 
 ipset::ListedSet two_elements() {

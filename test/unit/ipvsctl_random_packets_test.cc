@@ -55,7 +55,7 @@ struct RandomPacket {
 class Packets {
  public:
   Packets(test::RandomCluster& random, const test::WalkedCluster& world, const Side& side)
-      : random_(random), world_(world), side_(side) {
+      : random_(random), world_(world) {
     for (const auto& [key, service] : side.reading.services) services_.push_back(&service);
   }
 
@@ -174,7 +174,6 @@ class Packets {
 
   test::RandomCluster& random_;
   const test::WalkedCluster& world_;
-  const Side& side_;
   std::vector<const plan::ActualService*> services_;
   Family family_ = Family::ipv4;
   std::vector<IpAddress> servers_;
@@ -259,12 +258,12 @@ bool is_in(const NodeReading& node, ipset::SetId id, const Flow& flow,
   return set != node.sets.end() && set->second.contains(element);
 }
 
-// The way through iptables if the number of the packet's port were not in the set.
-PacketWalk without_number(Side& side, ipset::SetId id, const Flow& flow) {
+// The way through iptables if the packet's element were not in the set.
+PacketWalk without(Side& side, ipset::SetId id, const Flow& flow, const ipset::Element& element) {
   auto& set = side.reading.sets.at(ipset::set_name(id, flow.destination.family()));
-  auto element = set.extract(ipset::PortElement{flow.port});
+  auto taken = set.extract(element);
   auto walk = side.walk(flow);
-  set.insert(std::move(element));
+  set.insert(std::move(taken));
   return walk;
 }
 
@@ -337,11 +336,13 @@ std::string exception_of_ranges(const Pair& pair, const Flow& flow, const Ways& 
 std::string exception_of(const Pair& pair, const Flow& flow, const Ways& ways) {
   using ipset::SetId;
   const bool tcp = flow.protocol == Protocol::tcp;
-  const auto by_number = [&](SetId id) {
-    return is_in(pair.iptables.reading, id, flow, ipset::PortElement{flow.port}) &&
-           is_vip_alone(pair, flow) &&
-           outcome_of(without_number(pair.iptables, id, flow), true) ==
+  const auto by_element = [&](SetId id, const ipset::Element& element) {
+    return is_in(pair.iptables.reading, id, flow, element) &&
+           outcome_of(without(pair.iptables, id, flow, element), true) ==
                outcome_of(ways.native, true);
+  };
+  const auto by_number = [&](SetId id) {
+    return is_vip_alone(pair, flow) && by_element(id, ipset::PortElement{flow.port});
   };
   if (flow.protocol != Protocol::sctp &&
       by_number(tcp ? SetId::node_port_tcp : SetId::node_port_udp))
@@ -349,6 +350,10 @@ std::string exception_of(const Pair& pair, const Flow& flow, const Ways& ways) {
   if (!tcp && !pair.world.options.differences.short_paths &&
       by_number(SetId::health_check_node_port))
     return "number of a health port";
+  if (flow.destination.is_loopback() && flow.source && !flow.source->is_loopback() &&
+      by_element(SetId::node_port_sctp_hash,
+                 ipset::IpPortElement{flow.destination, flow.protocol, flow.port}))
+    return "SCTP to localhost, source chosen";
   // Such packets do not get to other nodes, whatever the rules.
   if (ways.legacy.sent_here && flow.source && flow.source->is_loopback() &&
       has_end(ways.native, "a loopback source does not leave this node"))

@@ -110,7 +110,6 @@ TEST_CASE("a virtual service that another Service has is said to be its") {
 TEST_CASE("who reaches what is told where policy Local is for clients outside") {
   auto options = test::options_v4();
   options.packet_filter = ipset::PacketFilter::nftables;
-  options.differences.in_cluster_clients = true;
   options.cluster_cidrs = {test::prefix("10.244.0.0/16")};
   const auto text_with = [&](const model::ClusterState& cluster) {
     return page_text(page_of(cluster, options));
@@ -138,9 +137,11 @@ TEST_CASE("who reaches what is told where policy Local is for clients outside") 
 }
 
 TEST_CASE("who reaches what is told of kube-proxy's way, too") {
+  auto options = test::options_v4();
+  options.differences.in_cluster_clients = false;
   const auto web = balanced().services.begin()->second;
   const auto page =
-      page_text(page_of(test::cluster_of({web, test::slice_of(web, 8080, {test::e2()})})));
+      page_text(page_of(test::cluster_of({web, test::slice_of(web, 8080, {test::e2()})}), options));
   INFO(page);
   const auto has = [&](const std::string& line) { return page.find(line) != std::string::npos; };
   const std::string seen = ", 0 here and 1 elsewhere, which see ";
@@ -151,7 +152,6 @@ TEST_CASE("who reaches what is told of kube-proxy's way, too") {
 
 TEST_CASE("an address for clients within the cluster is told with its endpoints") {
   auto options = test::options_v4();
-  options.differences.in_cluster_clients = true;
   options.in_cluster_ranges = {test::prefix("240.0.0.0/4")};
   auto web = balanced().services.begin()->second;
   web.internal_policy_local = true;
@@ -228,7 +228,7 @@ TEST_CASE("the page of a Service tells its spec, its endpoints and what came of 
       "  Who is served within the source ranges, and which source the pod sees\n"
       "    a client outside       at external addresses  served, 1 here and 0 elsewhere, which see "
       "the client\n"
-      "    this node              at external addresses  served, 1 here and 0 elsewhere, which see "
+      "    this node              at external addresses  served, 1 here and 1 elsewhere, which see "
       "an address of this node\n"
       "    a pod of this node     at external addresses  served, 1 here and 0 elsewhere, which see "
       "the client\n"
@@ -356,7 +356,9 @@ TEST_CASE("a policy Local that is not kept for want of endpoints is told") {
   web.ports[0].node_port = 30080;
   web.external_policy_local = true;
   auto cluster = test::cluster_of({web, test::slice_of(web, 8080, {test::e2()})});
-  const auto page = page_text(page_of(cluster));
+  auto options = test::options_v4();
+  options.differences.in_cluster_clients = false;
+  const auto page = page_text(page_of(cluster, options));
   INFO(page);
   CHECK(page.find("(policy Local, but none is on this node: Cluster)") != std::string::npos);
 }

@@ -1,5 +1,6 @@
 #include "netlink/links/link_events.h"
 
+#include <linux/if.h>
 #include <linux/if_addr.h>
 #include <linux/if_link.h>
 #include <linux/rtnetlink.h>
@@ -38,6 +39,15 @@ Bytes address(std::uint16_t type, std::int32_t index, const std::string& ip,
   header.ifa_index = static_cast<std::uint32_t>(index);
   MessageWriter out(type, 0, bytes_of(header));
   out.put_bytes(IFA_ADDRESS, parsed.bytes());
+  return std::move(out).take();
+}
+
+Bytes loop_link(std::uint16_t type, const std::string& name, bool up) {
+  ifinfomsg header{};
+  header.ifi_index = 20;
+  header.ifi_flags = up ? IFF_UP : 0;
+  MessageWriter out(type, 0, bytes_of(header));
+  out.put_string(IFLA_IFNAME, name);
   return std::move(out).take();
 }
 
@@ -212,6 +222,19 @@ TEST_CASE("local routes of ours that are removed are lost, others are nothing") 
   auto broken = route(RTM_DELROUTE, "10.0.0.1");
   broken[kMessageHeaderSize + 12] = 3;  // the length of its first attribute
   CHECK(after({broken}).overrun);
+}
+
+TEST_CASE(
+    "a link of a loop is lost when it goes, or is no longer up; its addresses do not matter") {
+  const auto lost = [](const Bytes& message, const std::string& series = "kube-local") {
+    LinkEventReader fresh("kube-ipvs", {kOurs}, series);
+    return after(fresh, {message}).link_lost;
+  };
+  CHECK(lost(loop_link(RTM_DELLINK, "kube-local1", true)));
+  CHECK(lost(loop_link(RTM_NEWLINK, "kube-local0", false)));
+  CHECK_FALSE(lost(loop_link(RTM_NEWLINK, "kube-local0", true)));
+  CHECK_FALSE(lost(loop_link(RTM_NEWLINK, "kube-locals", false)));
+  CHECK_FALSE(lost(loop_link(RTM_DELLINK, "kube-local1", true), ""));
 }
 
 }  // namespace

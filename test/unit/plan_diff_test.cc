@@ -86,7 +86,7 @@ TEST_CASE("a leaving TCP real server gets weight 0 and stays until somebody saw 
   const auto one = desired_for(test::web_service(), {test::e1()});
   auto kernel = holding(both);
   const auto transaction = diff(one, kernel.state);
-  REQUIRE(phase_names(transaction) == std::vector<std::string>{"edit"});
+  REQUIRE(phase_names(transaction) == std::vector<std::string>{"drain"});
   kernel.apply(transaction);
   CHECK(server_in(kernel, kWeb, "10.244.1.4").weight == 0);
   CHECK(diff(one, kernel.state).empty());

@@ -3,15 +3,12 @@
 
 #include <algorithm>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <catch2/catch.hpp>
 
-#include "proxier/plan/diff.h"
 #include "proxier/plan/in_cluster.h"
 #include "proxier/plan/in_cluster_address.h"
-#include "test/support/kernel_model.h"
 #include "test/unit/planned_lines.h"
 
 namespace ipvsproxier::plan {
@@ -139,49 +136,6 @@ TEST_CASE("both policies Local: nobody takes the address by naming it, and of tw
   CHECK(planner.problems().size() == 2);
   CHECK_FALSE(
       in_cluster_way_of(planner.desired(), {test::ip("192.0.2.11"), netlink::Protocol::tcp, 443}));
-}
-
-// Where packets to the load balancer are sent, by the kernel's elements and rules.
-std::string way_in(const ActualState& actual) {
-  const netlink::VirtualServiceKey from{test::ip("192.0.2.10"), netlink::Protocol::tcp, 443};
-  const auto ways = in_cluster_ways(actual);
-  for (const auto& [to, all] : ways)
-    if (std::ranges::find(all, from) != all.end()) return to.address.to_string();
-  return "";
-}
-
-TEST_CASE("both policies Local: packets are sent on to what is there already") {
-  const auto filter = GENERATE(ipset::PacketFilter::iptables, ipset::PacketFilter::nftables);
-  auto options = ranged_options();
-  options.packet_filter = filter;
-  const auto state = [&](const api::Service& service) {
-    const auto cluster = test::cluster_of({service, test::slice_of(service, 8080, {e1(), e2()})});
-    return plan(cluster, test::vector_node(), options).state;
-  };
-  auto outside_cluster = both_local();
-  outside_cluster.external_policy_local = false;
-  const std::vector states{state(test::local_load_balancer()), state(both_local()),
-                           state(outside_cluster)};
-  for (const auto& [before, after] : {std::pair(0, 1), {1, 0}, {2, 1}, {1, 2}}) {
-    INFO("from " << before << " to " << after);
-    auto kernel = test::KernelModel::empty_for(states[0]);
-    kernel.apply(diff(states[static_cast<std::size_t>(before)], kernel.state));
-    const auto& wanted = states[static_cast<std::size_t>(after)];
-    for (const auto& phase : diff(wanted, kernel.state).phases) {
-      kernel.apply(phase);
-      const auto way = way_in(kernel.state);
-      INFO("after " << phase.name << " to " << way);
-      if (way.empty()) continue;
-      const netlink::VirtualServiceKey to{test::ip(way), netlink::Protocol::tcp, 443};
-      const bool consulted =
-          filter == ipset::PacketFilter::nftables ||
-          kernel.state.sets.at({netlink::Family::ipv4, ipset::SetId::in_cluster})
-              ->contains(ipset::IpPortElement{test::ip("192.0.2.10"), netlink::Protocol::tcp, 443});
-      CHECK((!consulted || kernel.state.services->contains(to)));
-    }
-    CHECK(diff(wanted, kernel.state).empty());
-    CHECK(kernel.violations == 0);
-  }
 }
 
 }  // namespace

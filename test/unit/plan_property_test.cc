@@ -17,9 +17,6 @@ constexpr std::uint32_t kClusters = 60;
 PlannerOptions random_options(test::RandomCluster& random, ipset::PacketFilter filter) {
   auto options = random.options();
   options.packet_filter = filter;
-  options.differences.in_cluster_clients = true;
-  options.in_cluster_ranges = {*netlink::IpPrefix::parse("240.0.0.0/4"),
-                               *netlink::IpPrefix::parse("fd69:7076:7300::/64")};
   return options;
 }
 

@@ -218,6 +218,59 @@ TEST_CASE("guards: elements and rules stay as long as the entry that they guard"
   CHECK_FALSE(guards.must_keep_rules(Family::ipv6));
 }
 
+// Whatever the reason for its leave.
+TEST_CASE("guards: packets go on to be masqueraded while a real server has not left") {
+  Guards guards;
+  const netlink::RealServer server{.key = {.address = IpAddress::v4(0x0af40001), .port = 8080},
+                                   .weight = 0};
+  const IpvsOp leaves = GENERATE_COPY(IpvsOp(netlink::DeleteServer{kWeb, server.key}),
+                                      IpvsOp(netlink::EditServer{kWeb, server}));
+  const plan::SetKey local{Family::ipv4, SetId::load_balancer_local};
+  const plan::SetKey port{Family::ipv4, SetId::node_port_local_tcp};
+  const plan::SetKey external{Family::ipv4, SetId::external_ip};
+  const auto keeps = [&](const netlink::VirtualServiceKey& key) {
+    CHECK(guards.must_hold(local, port_of(key)) == guards.must_keep(external, port_of(key)));
+    return guards.must_hold(local, port_of(key));
+  };
+  guards.note(leaves, {});
+  CHECK_FALSE(keeps(kWeb));
+  SECTION("it was not removed") {
+    guards.note(leaves, node_fault());
+  }
+  SECTION("its removal was held back") {
+    guards.note_held(leaves, Cause::node);
+  }
+  CHECK(keeps(kWeb));
+  CHECK(guards.must_hold(port, ipset::PortElement{80}));
+  CHECK_FALSE(keeps(kDns));
+  CHECK_FALSE(guards.must_hold(port, ipset::PortElement{81}));
+  CHECK_FALSE(guards.must_keep({Family::ipv4, SetId::load_balancer}, port_of(kWeb)));
+}
+
+// A packet filter that still drops all others is told of it by nothing but the element.
+TEST_CASE("guards: in-cluster clients keep their way while all others are dropped") {
+  Guards guards;
+  const plan::SetKey way{Family::ipv4, SetId::in_cluster};
+  const plan::SetKey map{Family::ipv4, SetId::nft_in_cluster};
+  const ipset::Element entry = ipset::DestinationElement{kVip, Protocol::tcp, 80, kOtherVip, 80};
+  CHECK_FALSE(guards.must_keep(way, port_of(kWeb)));
+  CHECK_FALSE(guards.must_keep(map, entry));
+  SECTION("iptables") {
+    guards.note_stuck(SetId::in_cluster_only, port_of(kWeb), Cause::node);
+    CHECK(guards.must_keep(way, port_of(kWeb)));
+  }
+  SECTION("nf_tables") {
+    guards.note_unguarded(SetId::nft_services,
+                          ipset::ServiceElement{.ip = kVip,
+                                                .protocol = Protocol::tcp,
+                                                .port = 80,
+                                                .verdict = ipset::ServiceVerdict::local},
+                          Cause::node);
+    CHECK(guards.must_keep(map, entry));
+  }
+  CHECK_FALSE(guards.must_keep(way, port_of(kDns)));
+}
+
 TEST_CASE("guards: a set that could not be made is known by its name") {
   Guards guards;
   guards.note_missing_set("KUBE-CLUSTER-IP");

@@ -33,7 +33,8 @@ class World {
     for (const auto& address : test::vector_node().addresses)
       if (address.link == "eth0") links.add_address(address);
     for (auto family : netlink::kFamilies)
-      for (auto id : ipset::kSetIds) rules.sets.insert(ipset::set_name(id, family));
+      for (auto id : ipset::sets_of(ipset::PacketFilter::iptables))
+        rules.sets.insert(ipset::set_name(id, family));
     options.families = {Family::ipv4};
   }
 
@@ -130,7 +131,9 @@ TEST_CASE("random clusters are reached in one sync, in any order of changes") {
     auto cluster = random.cluster(15);
     for (int step = 0; step < 4; ++step) {
       INFO("step " << step);
+      world.log.str("");
       const auto report = world.sync(cluster);
+      INFO(world.log.str());
       CHECK(report.failures == 0);
       const auto before = world.kernel_writes();
       CHECK(world.sync(cluster).written == Written{});

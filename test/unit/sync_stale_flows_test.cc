@@ -26,8 +26,8 @@ FlowEnd end_of(const std::string& address, std::uint16_t port) {
   return {ip(address), port};
 }
 
-std::set<netlink::Flow> flows_of(Daemon& daemon) {
-  const auto flows = daemon.conntrack.list({.family = Family::ipv4}).value();
+std::set<netlink::Flow> flows_of(Daemon& daemon, Protocol protocol = Protocol::udp) {
+  const auto flows = daemon.conntrack.list({.family = Family::ipv4, .protocol = protocol}).value();
   return {flows.begin(), flows.end()};
 }
 
@@ -72,7 +72,6 @@ test::FakeDaemonSettings in_cluster_settings() {
   test::FakeDaemonSettings settings;
   settings.options.packet_filter =
       GENERATE(ipset::PacketFilter::iptables, ipset::PacketFilter::nftables);
-  settings.options.differences.in_cluster_clients = true;
   return settings;
 }
 
@@ -128,10 +127,7 @@ TEST_CASE("TCP flows of in-cluster clients of policy Local are cut with the drai
   track(vip, 4001, "10.244.1.4");
   // IPVS itself cuts those to the cluster IP.
   const auto to_cluster_ip = track(end_of("10.96.0.9", 80), 4002, "10.244.1.4");
-  const auto tcp_flows = [&] {
-    const auto flows = table.list({.family = Family::ipv4, .protocol = Protocol::tcp}).value();
-    return std::set<netlink::Flow>(flows.begin(), flows.end());
-  };
+  const auto tcp_flows = [&] { return flows_of(daemon, Protocol::tcp); };
   daemon.ipvs.set_connections(test::kWeb, test::kE2, 1, 0);
   daemon.see(local_policy_with(Protocol::tcp, {test::e1()}));
   daemon.wait(40s);
@@ -162,10 +158,7 @@ TEST_CASE(
   };
   const auto here = track(4000, "10.244.0.3");
   track(4001, "10.244.1.4");
-  const auto flows = [&] {
-    const auto all = table.list({.family = Family::ipv4, .protocol = Protocol::tcp}).value();
-    return std::set<netlink::Flow>(all.begin(), all.end());
-  };
+  const auto flows = [&] { return flows_of(daemon, Protocol::tcp); };
   const auto see = [&](const std::vector<api::Endpoint>& endpoints) {
     auto cluster = local_policy_with(Protocol::tcp, endpoints);
     cluster.services.begin()->second.external_policy_local = false;
@@ -179,6 +172,82 @@ TEST_CASE(
   CHECK(flows().size() == 2);
   daemon.wait(40s);
   CHECK(flows() == std::set<netlink::Flow>{here});
+}
+
+// What connection tracking carries goes on behind the way, and must not outlive its endpoint.
+TEST_CASE("TCP flows of in-cluster clients are cut with the endpoint, though the way went before") {
+  auto settings = in_cluster_settings();
+  settings.options.in_cluster_ranges = {test::prefix("240.0.0.0/4")};
+  Daemon daemon(settings);
+  daemon.see(local_policy_with(Protocol::tcp, {test::e1(), test::e2()}));
+  auto& table = daemon.conntrack;
+  const auto vip = end_of("192.0.2.10", 80);
+  const auto track = [&](std::uint16_t port, const char* server) {
+    return table.track(end_of("10.244.0.9", port), vip, end_of(server, 8080), Protocol::tcp);
+  };
+  const auto here = track(4000, "10.244.0.3");
+  track(4001, "10.244.1.4");
+  const auto tcp_flows = [&] {
+    const auto flows = table.list({.family = Family::ipv4, .protocol = Protocol::tcp}).value();
+    return std::set<netlink::Flow>(flows.begin(), flows.end());
+  };
+  const auto leave = [&](bool local, bool both) {
+    const auto state = [&](const std::vector<api::Endpoint>& endpoints) {
+      auto cluster = local_policy_with(Protocol::tcp, endpoints);
+      auto& service = cluster.services.begin()->second;
+      service.external_policy_local = local;
+      service.internal_policy_local = both;
+      return cluster;
+    };
+    daemon.see(state({test::e1(), test::e2()}));
+    daemon.wait(60s);
+    CHECK(tcp_flows().size() == 2);
+    daemon.see(state({test::e1()}));
+    daemon.wait(60s);
+    CHECK(tcp_flows() == std::set<netlink::Flow>{here});
+  };
+  SECTION("the policy became Cluster") {
+    leave(false, false);
+  }
+  SECTION("the way leads elsewhere") {
+    leave(true, true);
+  }
+  SECTION("the option is off") {
+    settings.options.differences.in_cluster_clients = false;
+    daemon.restart(settings.options);
+    leave(true, false);
+  }
+  SECTION("its share ran out") {
+    settings.options.most_in_cluster_rules = 0;
+    daemon.restart(settings.options);
+    leave(true, false);
+  }
+}
+
+TEST_CASE("many real servers that go leave room to remember those of others") {
+  Daemon daemon;
+  model::ClusterState cluster;
+  const auto add = [&](const std::string& name, const std::string& address, int endpoints) {
+    auto service = test::web_service();
+    service.name.name = name;
+    service.cluster_ips = {ip(address)};
+    service.ports.front().protocol = Protocol::udp;
+    std::vector<api::Endpoint> all;
+    for (int i = 0; i < endpoints; ++i) {
+      auto endpoint = test::e2();
+      endpoint.address = netlink::IpAddress::v4(0x0af50000U + static_cast<std::uint32_t>(i));
+      all.push_back(endpoint);
+    }
+    cluster.put(service);
+    cluster.put(test::slice_of(service, 8080, all));
+  };
+  for (int i = 0; i < 20; ++i) add("a" + std::to_string(i), "10.96.1." + std::to_string(i), 1000);
+  add("other", "10.96.2.1", 1);
+  daemon.see(cluster);
+  daemon.conntrack.track(end_of("10.1.0.1", 4000), end_of("10.96.2.1", 80),
+                         end_of("10.245.0.0", 8080));
+  cluster.slices.clear();
+  CHECK(daemon.see(cluster).flows == 1);
 }
 
 TEST_CASE("a flow that could not be removed is tried again", "[item-3]") {
@@ -300,7 +369,7 @@ TEST_CASE("where flows cannot be listed one warning says so, and later they are 
   CHECK(report.purges.at(Family::ipv4).failed == 1);
   daemon.wait(9min);
   const auto log = daemon.log();
-  const std::string line = "clear stale UDP flows: ";
+  const std::string line = "clear stale flows: ";
   CHECK(log.find(line) != std::string::npos);
   CHECK(log.find(line) == log.rfind(line));
   const auto looks = table.listings();

@@ -14,6 +14,7 @@
 #include "ipset/sets/set_catalog.h"
 #include "netlink/kernel_module.h"
 #include "proxier/plan/diff.h"
+#include "proxier/plan/localhost.h"
 #include "proxier/sync/drain.h"
 #include "proxier/sync/reconciler.h"
 #include "proxier/sync/take_over.h"
@@ -36,7 +37,7 @@ bool is_told(const std::string& what, const sync::HostReport& report) {
 // "shop/web:http/TCP"
 std::string port_name(const api::Service& service, const netlink::VirtualServiceKey& key,
                       plan::Facet facet) {
-  const bool by_node_port = facet == plan::Facet::node_port;
+  const bool by_node_port = is_of_node_port(facet);
   for (const auto& port : service.ports)
     if (port.protocol == key.protocol && (by_node_port ? port.node_port : port.port) == key.port)
       return api::to_string(api::ServicePortName{service.name, port.name, port.protocol});
@@ -115,6 +116,22 @@ class Runner {
       tell(Area::links, Change::add, std::string("dummy link ") + plan::kDummyLink);
   }
 
+  // Of node ports on localhost, which a reconciler makes before anything else.
+  void look_at_loop(const plan::PlannerOptions& options) {
+    const auto spec = plan::localhost_links(options.families);
+    if (!options.node_port_localhost) {
+      if (links_.contains(spec.first) && links_.contains(spec.second) &&
+          tables_.links->ensure_loop(spec, true))
+        tell(Area::links, Change::remove, fmt::format("links {} and {}", spec.first, spec.second));
+      return;
+    }
+    // What is in the way is told with the problems.
+    const auto report = tables_.links->ensure_loop(spec, true);
+    if (!report) return;
+    for (const auto& what : report->written)
+      tell(Area::links, what.starts_with("links") ? Change::add : Change::change, what);
+  }
+
   // What a daemon left that ended while it replaced a set.
   void look_at_copy() {
     const auto left = tables_.sets->list(ipset::kCopyName);
@@ -170,7 +187,8 @@ class Runner {
       plan::ServiceKeySet services;
       for (const auto& op : removals) services.insert(netlink::service_of(op));
       if (!removals.empty())
-        perform({{{"remove drained real servers", std::move(removals)}}}, actual);
+        perform({.phases = {{"remove drained real servers", std::move(removals)}}, .sent_on = {}, .old_ways = {}},
+                actual);
       for (const auto& key : services) {
         drain.set(key, plan::draining(desired, actual, key), now);
         if (!desired.services.contains(key))
@@ -302,6 +320,7 @@ netlink::Result<DryRun> dry_run(const PlanInput& input, spdlog::logger& logger) 
   runner.look_at_modules();
   runner.look_at_host(std::exchange(settings.host, std::nullopt));
   runner.look_at_links();
+  runner.look_at_loop(settings.options);
   runner.look_at_copy();
   const auto times = settings.drain;
   sync::Reconciler reconciler(tables.kernel(), std::move(settings), logger);

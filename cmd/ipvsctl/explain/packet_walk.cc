@@ -1,12 +1,15 @@
 #include "cmd/ipvsctl/explain/packet_walk.h"
 
 #include <algorithm>
+#include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "cmd/ipvsctl/explain/decisions.h"
 #include "cmd/ipvsctl/explain/hook_pass.h"
 #include "cmd/ipvsctl/explain/rule_walk.h"
+#include "ipset/rules/localhost_rules.h"
 
 namespace ipvsproxier::ctl {
 
@@ -51,6 +54,7 @@ class Walker {
                                      " may pass by all chains",
                              .unjudged = packet_.established});
     if (const auto status = settle_origin(); !status) return status.error();
+    comes_in_ = !walk_.sent_here;
     if (walk_.sent_here)
       send();
     else
@@ -313,8 +317,43 @@ class Walker {
     return again ? again->source : std::nullopt;
   }
 
+  // Over the links of node ports on localhost the packet comes back, as one that connection
+  // tracking does not know.
+  void come_back(const Packet& packet, Steps& steps, Arrival& arrival) {
+    const auto second =
+        std::ranges::find(node_.links, ipset::kSecondLoopLink, &netlink::LinkRecord::name);
+    note_step(steps, "link",
+              fmt::format("leaves by {} as {} -> {}, and comes back by {}", ipset::kFirstLoopLink,
+                          packet.source.to_string(),
+                          netlink::to_string(packet.destination, packet.destination_port),
+                          ipset::kSecondLoopLink));
+    arrival = {};
+    in_index_ = second->index;
+    comes_in_ = true;
+    packet_ = {.source = packet.source,
+               .source_port = packet.source_port,
+               .destination = packet.destination,
+               .destination_port = packet.destination_port,
+               .protocol = packet.protocol,
+               .mark = packet.mark,
+               .tracking = Tracking::not_yet,
+               .established = packet.established,
+               .confirmed = packet.established,
+               .in_link = second->name};
+    receive();
+  }
+
+  bool goes_around(const Route& route) const {
+    const auto has = [&](std::string_view name) {
+      return std::ranges::find(node_.links, name, &netlink::LinkRecord::name) != node_.links.end();
+    };
+    return link_name(node_, route.out_link) == ipset::kFirstLoopLink &&
+           has(ipset::kSecondLoopLink) && !comes_in_;
+  }
+
   void leave(const Route& route, Packet packet, Steps& steps, Arrival& arrival, Fate fate) {
     if (!post_route(route, packet, steps, arrival)) return;
+    if (goes_around(route)) return come_back(packet, steps, arrival);
     arrive(fate, link_name(node_, route.out_link), arrival);
     const auto to = packet.destination.to_string();
     note_step(steps, "link",
@@ -390,7 +429,7 @@ class Walker {
       lose(steps, arrival, "IPVS", Notice::none, "a loopback source does not leave this node");
       return candidate;
     }
-    if (route->local && !walk_.sent_here) {
+    if (route->local && comes_in_) {
       if (hooks_.input_rest({packet, steps, arrival})) deliver(packet, steps, arrival);
       if (arrival.source_because.empty())
         arrival.source_because = "the server is this node: nothing is masqueraded";
@@ -411,6 +450,7 @@ class Walker {
   const NodeReading& node_;
   netlink::HostReader& host_;
   std::int32_t in_index_ = 0;
+  bool comes_in_ = false;  // by a link, and no longer by lo
   Packet packet_;
   HookPass hooks_;
   PacketWalk walk_;

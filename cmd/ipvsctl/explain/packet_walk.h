@@ -14,6 +14,8 @@
 //   server:    mangle, filter OUTPUT - mangle, nat POSTROUTING - link; an incoming packet to a
 //              server on this host is at nat INPUT already
 //
+// What leaves by the links of node ports on localhost comes in again (localhost_rules.h).
+//
 // hook_pass.h says where chains of nf_tables stand between them.
 //
 // IPVS sits at LOCAL_IN with priority NF_IP_PRI_NAT_SRC - 1, after filter, and at LOCAL_OUT with

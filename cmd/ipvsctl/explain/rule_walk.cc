@@ -33,6 +33,10 @@ struct ActionOf {
                                   .port = target.port,
                                   .to_here = false};
   }
+  Action operator()(const ipset::SourceTarget& target) const {
+    return ipset::TranslateAction{
+        .direction = ipset::Direction::src, .address = target.address, .port = 0, .to_here = false};
+  }
   Action operator()(const auto& ours) const { return ours; }
 };
 

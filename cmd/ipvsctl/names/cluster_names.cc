@@ -14,7 +14,8 @@ using netlink::IpAddress;
 
 std::optional<plan::Facet> parse_facet(std::string_view text) {
   using enum plan::Facet;
-  for (const auto facet : {cluster_ip, external_ip, load_balancer, node_port, in_cluster})
+  for (const auto facet :
+       {cluster_ip, external_ip, load_balancer, node_port, in_cluster, localhost})
     if (plan::to_string(facet) == text) return facet;
   return std::nullopt;
 }

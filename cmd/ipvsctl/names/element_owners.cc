@@ -3,6 +3,7 @@
 #include <optional>
 #include <variant>
 
+#include "ipset/rules/localhost_rules.h"
 #include "proxier/plan/guarded.h"
 
 namespace ipvsproxier::ctl {
@@ -57,7 +58,10 @@ void ElementOwners::take_virtuals(const ClusterNames& names) {
   for (const auto& [key, _] : names.virtuals()) {
     if (key.address.family() != set_.family) continue;
     const auto name = *names.of(key);
-    const bool node_port = name.facet == plan::Facet::node_port;
+    const bool node_port = is_of_node_port(name.facet);
+    if (name.facet == plan::Facet::localhost && !is_of_vips(set_.id))
+      owners_[IpPortElement{ipset::localhost_loop(set_.family).localhost, key.protocol, key.port}]
+          .insert(to_string(name));
     if (protocol) {
       if (node_port && key.protocol == protocol)
         owners_[PortElement{key.port}].insert(to_string(name));

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "ipset/rules/address_search.h"
+#include "ipset/rules/localhost_rules.h"
 #include "ipset/sets/set_catalog.h"
 
 namespace ipvsproxier::ctl {
@@ -69,7 +70,7 @@ void trace_rule(const Rule& rule, Traces& traces) {
     traces.detectors.insert(source->prefix);
     if (source->negated) traces.excepted.insert(source->prefix);
   }
-  if (const auto& link = rule.in_interface) {
+  if (const auto& link = rule.in_interface; link && !rule.destination) {
     if (link->is_prefix)
       traces.detectors.insert(ipset::InterfacePrefix{link->name});
     else
@@ -106,6 +107,20 @@ bool keeps_destinations(const RuleReading& reading, Family family) {
   });
 }
 
+// Whether a rule leads packets to localhost on, or back.
+bool is_on_localhost(const RuleReading& reading, PacketFilter filter, Family family) {
+  const auto table = filter == PacketFilter::nftables ? Table::kube_ipvs : Table::nat;
+  const auto* nat = table_of(reading, {family, table});
+  if (nat == nullptr) return false;
+  const auto& loop = ipset::localhost_loop(family);
+  return std::ranges::any_of(nat->chains, [&](const auto& chain) {
+    return std::ranges::any_of(chain.second, [&](const Rule& rule) {
+      return rule.target == ipset::Target(ipset::DestinationTarget{.address = loop.server}) ||
+             rule.target == ipset::Target(ipset::SourceTarget{.address = loop.far});
+    });
+  });
+}
+
 RuleParameters known_parameters(const RuleReading& reading, PacketFilter filter, Family family) {
   RuleParameters parameters;
   for (const auto id : ipset::sets_of(filter)) {
@@ -116,6 +131,7 @@ RuleParameters known_parameters(const RuleReading& reading, PacketFilter filter,
     take_out_filter(*table, parameters);
   if (const auto* table = table_of(reading, {family, Table::nat}))
     take_in_cluster(*table, parameters);
+  parameters.localhost = is_on_localhost(reading, filter, family);
   parameters.keep_destinations =
       !reading.translated.contains(family) || keeps_destinations(reading, family);
   return parameters;

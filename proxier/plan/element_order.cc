@@ -1,0 +1,122 @@
+#include "proxier/plan/element_order.h"
+
+#include <variant>
+
+#include "proxier/plan/in_cluster.h"
+#include "proxier/plan/rule_changes.h"
+
+namespace ipvsproxier::plan {
+
+using ipset::Element;
+using ipset::ServiceElement;
+using ipset::ServiceVerdict;
+using ipset::SetId;
+
+namespace {
+
+std::optional<ServiceVerdict> verdict_of(const Element& element) {
+  const auto* service = std::get_if<ServiceElement>(&element);
+  return service == nullptr ? std::nullopt : std::optional(service->verdict);
+}
+
+// That of the element that this one replaces.
+std::optional<ServiceVerdict> verdict_before(const ipset::ElementSet& has, const Element& element) {
+  if (!verdict_of(element)) return std::nullopt;
+  const auto replaced = has.replaced_by(element);
+  return replaced.empty() ? std::nullopt : verdict_of(replaced.front());
+}
+
+}  // namespace
+
+std::optional<Element> restricted_first(const ipset::ElementSet& has, const Element& element) {
+  const auto* wanted = std::get_if<ServiceElement>(&element);
+  if (wanted == nullptr || !wanted->restricted) return std::nullopt;
+  const auto replaced = has.replaced_by(element);
+  if (replaced.empty()) return std::nullopt;
+  auto now = std::get<ServiceElement>(replaced.front());
+  if (now.restricted || now.verdict == ServiceVerdict::foreign) return std::nullopt;
+  now.restricted = true;
+  return now;
+}
+
+std::optional<netlink::VirtualServiceKey> ElementOrder::note_leaving(
+    const PlannedService& planned, const netlink::RealServer& server, bool stays) {
+  const auto& key = planned.service.key;
+  if (planned.facet == Facet::cluster_ip ||
+      (key.protocol == netlink::Protocol::tcp && server.weight == 0))
+    return std::nullopt;
+  auto& leaving = leaving_[key];
+  stays = stays && server.weight != 0;
+  leaving.stays = leaving.stays || stays;
+  const auto way = in_cluster_way_of(desired_, key);
+  const auto goal = way ? desired_.services.find(*way) : desired_.services.end();
+  if (goal != desired_.services.end() && goal->second.servers.contains(server.key)) return way;
+  leaving.unknown = leaving.unknown || stays;
+  return std::nullopt;
+}
+
+ElementTime ElementOrder::addition_of(SetKey set, const Element& element) const {
+  const auto& has = actual_elements(actual_, set);
+  const auto before = verdict_before(has, element);
+  if (before == verdict_of(element) && before) return add_now;  // but for its source ranges
+  if (is_of_localhost(set.id)) return let_in;
+  if (lets_in(has, element)) return is_unread(set.id, element) ? wait : let_in;
+  if (const auto from = way_from(set.id, element)) return way_change(set.id, element, *from);
+  if (!keeps_source(set.id, element)) return add_now;
+  const auto leaving = leaving_of(set.id, element);
+  if (!leaving) return add_now;
+  // A map without an element masquerades nothing.
+  const bool masquerades_now = before || !verdict_of(element);
+  return !leaving->stays ? unmark : masquerades_now ? wait : add_now;
+}
+
+// Who reaches the virtual service goes on to reach it until the way is whole.
+ElementTime ElementOrder::way_change(SetId set, const Element& element,
+                                     const netlink::VirtualServiceKey& from) const {
+  if (!actual_.services) return wait;
+  if (!actual_.services->contains(from)) return add_now;
+  if (!drops_outside(set, element)) return let_in;
+  const auto leaving = leaving_of(set, element);
+  return leaving && leaving->unknown ? wait : drop;
+}
+
+ElementTime ElementOrder::removal_of(SetKey set, const Element& element) const {
+  const auto marking = marking_set(set.id);
+  if (marking && desired_.sets.at({set.family, *marking}).contains(element)) return mark;
+  if (is_of_localhost(set.id) && desired_.complete) return keep_here;
+  const auto from = way_from(set.id, element);
+  if (from && desired_.services.contains(*from)) {
+    if (is_unread(set.id, element)) return wait;
+    return drops_outside(set.id, element) ? let_in : keep_here;
+  }
+  if (!masquerades(set.id, element)) return remove;
+  const auto leaving = leaving_of(set.id, element);
+  return leaving && leaving->stays ? wait : remove;
+}
+
+// Of the virtual services that the element is about; nullopt: none leaves.
+std::optional<ElementOrder::Leaving> ElementOrder::leaving_of(SetId set,
+                                                              const Element& element) const {
+  if (!actual_.services) return kUnread;
+  const auto guarded = guarded_by(set, element);
+  if (guarded.service) {
+    const auto it = leaving_.find(*guarded.service);
+    return it == leaving_.end() ? std::nullopt : std::optional(it->second);
+  }
+  const auto protocol = protocol_of_ports(set);
+  std::optional<Leaving> all;
+  for (const auto& [key, leaving] : leaving_) {
+    if (protocol != key.protocol || guarded.port != key.port) continue;
+    const auto before = all.value_or(Leaving{});
+    all = Leaving{before.stays || leaving.stays, before.unknown || leaving.unknown,
+                  before.unread || leaving.unread};
+  }
+  return all;
+}
+
+bool ElementOrder::is_unread(SetId set, const Element& element) const {
+  const auto leaving = leaving_of(set, element);
+  return leaving && leaving->unread;
+}
+
+}  // namespace ipvsproxier::plan

@@ -1,0 +1,151 @@
+// What is remembered of the ways of in-cluster clients (in_cluster.h).
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "ipset/rules/address_search.h"
+#include "proxier/plan/in_cluster.h"
+
+namespace ipvsproxier::plan {
+namespace {
+
+using ipset::DestinationElement;
+using ipset::InClusterEntry;
+using netlink::Family;
+using netlink::IpAddress;
+using netlink::Protocol;
+using netlink::VirtualServiceKey;
+using Keys = InClusterWays::Keys;
+
+const SetKey kWays{Family::ipv4, ipset::SetId::nft_in_cluster};
+const TableKey kNat{Family::ipv4, ipset::Table::nat};
+
+// A port of the cluster IP of a Service.
+VirtualServiceKey goal(std::uint16_t port) {
+  return {IpAddress::v4(0x0a600001), Protocol::tcp, port};
+}
+// The same port of one of its other addresses.
+VirtualServiceKey from(std::uint32_t number, std::uint16_t port) {
+  return {IpAddress::v4(0xc6120000U + number), Protocol::tcp, port};
+}
+
+ipset::Element element(const VirtualServiceKey& key, const VirtualServiceKey& to) {
+  return DestinationElement{key.address, key.protocol, key.port, to.address, to.port};
+}
+
+Transaction adding(const std::vector<ipset::Element>& elements) {
+  SetChange change{.set = kWays, .ops = {}};
+  for (const auto& one : elements) change.ops.push_back({.add = true, .element = one});
+  return {
+      .phases = {{.name = "let in", .work = std::vector{change}}}, .sent_on = {}, .old_ways = {}};
+}
+
+ipset::TableRules nat_of(const std::set<InClusterEntry>& entries) {
+  return {.family = Family::ipv4,
+          .table = ipset::Table::nat,
+          .chains = ipset::search_chains("KUBE-IN-CLUSTER", Family::ipv4, entries),
+          .jumps = {}};
+}
+
+InClusterEntry entry(const VirtualServiceKey& key, const VirtualServiceKey& to) {
+  return {key.address, key.protocol, key.port, to.address, to.port};
+}
+
+// A Service has many ports, and its addresses change for ever.
+TEST_CASE("ways of in-cluster clients: what is gone is forgotten, whatever the number of goals") {
+  constexpr std::uint16_t kPorts = 200;
+  constexpr std::uint32_t kAddresses = 1'000;
+  InClusterWays ways;
+  ActualState kernel;
+  auto& services = kernel.services.emplace();
+  auto& map = kernel.sets[kWays].emplace();
+  // Of the first address the kernel has the virtual services, of the second the ways.
+  std::vector<ipset::Element> lasting;
+  for (std::uint16_t port = 1; port <= kPorts; ++port) {
+    services[goal(port)];
+    services[from(1, port)];
+    lasting.push_back(element(from(1, port), goal(port)));
+    map.insert(element(from(2, port), goal(port)));
+  }
+  ways.note(kernel);
+  ways.note(adding(lasting), kernel);
+  std::size_t most = 0;
+  for (std::uint32_t i = 3; i < kAddresses; ++i) {
+    std::vector<ipset::Element> some;
+    for (std::uint16_t port = 1; port <= kPorts; ++port)
+      some.push_back(element(from(i, port), goal(port)));
+    ways.note(adding(some), kernel);
+    most = std::max(most, ways.size());
+    // None of this transaction is forgotten, though no virtual service is there yet.
+    if (!ways.to(goal(1)).contains(from(i, 1)) || !ways.to(goal(kPorts)).contains(from(i, kPorts)))
+      FAIL("a way is not known at once");
+  }
+  CHECK(most <= InClusterWays::kMany + kPorts);
+  for (const std::uint16_t port : {std::uint16_t{1}, kPorts}) {
+    CHECK(ways.to(goal(port)).contains(from(1, port)));
+    CHECK(ways.to(goal(port)).contains(from(2, port)));
+  }
+  ways.forget(goal(1));
+  CHECK(ways.to(goal(1)).empty());
+}
+
+// Virtual services that change places for ever, though all of them stay.
+TEST_CASE("ways of in-cluster clients: those that are past are forgotten where they are too many") {
+  constexpr std::uint16_t kServices = 600;
+  InClusterWays ways;
+  ActualState kernel;
+  auto& services = kernel.services.emplace();
+  for (std::uint16_t i = 0; i < kServices; ++i) {
+    services[goal(i)];
+    services[from(i, 80)];
+  }
+  for (std::uint16_t round = 0; round < kServices; ++round) {
+    std::vector<ipset::Element> turned;
+    for (std::uint16_t i = 0; i < kServices; ++i)
+      turned.push_back(
+          element(from(i, 80), goal(static_cast<std::uint16_t>((i + round) % kServices))));
+    ways.note(adding(turned), kernel);
+    auto& map = kernel.sets[kWays].emplace();
+    for (const auto& one : turned) map.insert(one);
+    if (ways.size() > InClusterWays::kMany + kServices) FAIL("too many: " << ways.size());
+  }
+  CHECK(ways.to(goal(0)).contains(from(1, 80)));  // now
+  CHECK(ways.to(goal(0)).contains(from(2, 80)));  // before
+}
+
+// A commit of iptables has all chains; only what it changes is new.
+TEST_CASE("ways of in-cluster clients: those of rules are known once the rules are") {
+  InClusterWays ways;
+  ActualState kernel;
+  kernel.services.emplace();
+  std::set<InClusterEntry> entries;
+  for (std::uint32_t i = 0; i < 100; ++i) entries.insert(entry(from(i, 80), goal(80)));
+  kernel.rules[kNat] = nat_of(entries);
+  auto changed = entries;
+  changed.erase(entry(from(7, 80), goal(80)));
+  changed.insert(entry(from(7, 80), goal(81)));
+  const auto commit = [&](const std::set<InClusterEntry>& next) {
+    const auto nat = nat_of(next);
+    ways.note({.phases = {{.name = "turn ways", .work = std::vector{nat}}},
+               .sent_on = {},
+               .old_ways = {}},
+              kernel);
+    kernel.commit(nat);
+  };
+  commit(changed);
+  CHECK(ways.to(goal(80)).size() == 100);
+  CHECK(ways.to(goal(81)) == Keys{from(7, 80)});
+  changed.insert(entry(from(200, 80), goal(82)));
+  commit(changed);
+  CHECK(ways.to(goal(82)) == Keys{from(200, 80)});
+  CHECK(ways.size() == 102);
+}
+
+}  // namespace
+}  // namespace ipvsproxier::plan
