@@ -137,12 +137,12 @@ Result<LoopReport> ensure_loop(NlChannel& channel, const LoopSpec& spec, bool dr
 Result<bool> remove_loop(NlChannel& channel, const LoopSpec& spec) {
   const auto ends = find_ends(channel, spec);
   if (!ends) return ends.error();
-  // Most nodes have no such route, and one that stays harms nobody.
+  if (!ends->first) return false;
+  // A route that stays harms nobody.
   for (const auto& way : spec.ways) {
     const Bytes request = encode_unreachable(way.all, false);
     static_cast<void>(channel.transact(Operation::route, std::span(&request, 1)));
   }
-  if (!ends->first) return false;
   const auto gone = change(channel, Operation::link, encode_delete_link(ends->first->index),
                            "remove link " + spec.first);
   if (gone) return true;

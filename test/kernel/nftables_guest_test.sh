@@ -31,7 +31,7 @@ shows_rules() {
   local text
   text=$("$ipvsctl" rules) || return 1
   has "$text" 'IPv4 kube-ipvs input, type filter hook input priority -5, policy accept' \
-    'IPv4 kube-ipvs ranges_192.0.2.10_tcp_80' 'ip saddr != 10.244.0.0/16 jump svc_mark' &&
+    'IPv4 kube-ipvs ranges_192.0.2.10_tcp_80' 'ip saddr != 10.244.0.0/24 jump svc_far' &&
     ! grep -E "$bad" <<<"$text"
 }
 shows_documents() {
@@ -40,7 +40,7 @@ shows_documents() {
 }
 shows_sets() {
   has "$("$ipvsctl" sets)" 'ip kube-ipvs services           services        IPv4' &&
-    has "$("$ipvsctl" sets ip/kube-ipvs/services)" '10.96.0.20,tcp:80,cluster         shop/web:http' &&
+    has "$("$ipvsctl" sets ip/kube-ipvs/services)" '10.96.0.20,tcp:80,cluster          shop/web:http' &&
     has "$("$ipvsctl" sets ip/kube-ipvs/restricted)" ' shop/front:http' &&
     has "$("$ipvsctl" sets ip/kube-ipvs/ranges_192.0.2.10_tcp_80)" '192.0.2.10,tcp:80,203.0.113.0/24 shop/front:http'
 }
