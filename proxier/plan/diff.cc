@@ -9,6 +9,7 @@
 
 #include "proxier/plan/element_order.h"
 #include "proxier/plan/guarded.h"
+#include "proxier/plan/in_cluster.h"
 #include "proxier/plan/ownership.h"
 #include "proxier/plan/rule_changes.h"
 
@@ -57,10 +58,11 @@ class Differ {
     for (const auto& [family, parameters] : desired_.rules)
       if (can_expose(family)) exposable_.insert(family);
     RuleChanges rules(desired_, actual_, scope_);
-    transaction_.old_ways = rules.old_ways();
     reserve_adds();
     compare_services();
     compare_sets();
+    transaction_.old_ways.insert(rules.old_ways().begin(), rules.old_ways().end());
+    const auto staying = staying_elements();
 
     add("make sets", sets_to_make());
     add("prepare rules", rules.prepared());
@@ -83,7 +85,7 @@ class Differ {
     if (!actual_.services) return std::move(transaction_);
     add("keep sources", take(unmark));
     add("remove elements", take(remove));
-    add("settle rules", rules.settled(take(wait)));
+    add("settle rules", rules.settled(staying));
     return std::move(transaction_);
   }
 
@@ -160,6 +162,7 @@ class Differ {
         continue;
       const auto when = adding ? order_.addition_of(key, element) : order_.removal_of(key, element);
       changes[when].ops.push_back(ElementOp{adding, element});
+      note_way(has, adding, key.id, element);
       if (const auto first = restricted_first(has, element); first && adding && when != add_now)
         changes[add_now].ops.push_back(ElementOp{true, *first});
     }
@@ -174,6 +177,45 @@ class Differ {
   bool stays(SetKey key, const Element& element, const ipset::ElementSet& wanted) {
     return refuses_for_lingering(key.id, element) || marks_lingering(key, element) ||
            is_leftover(key, element) || is_replaced(wanted, element);
+  }
+
+  void note_way(const netlink::VirtualServiceKey& from) {
+    if (const auto way = in_cluster_way_of(desired_, from)) transaction_.ways.emplace(from, *way);
+  }
+  void note_way(const ipset::ElementSet& has, bool adding, SetId set, const Element& element) {
+    const auto from = way_from(set, element);
+    if (!from) return;
+    if (adding) note_way(*from);
+    if (set != SetId::nft_in_cluster) return;
+    const auto replaced = adding ? has.replaced_by(element) : std::vector{element};
+    for (const auto& old : replaced) {
+      const auto& to = std::get<ipset::DestinationElement>(old);
+      transaction_.old_ways.emplace(*from,
+                                    netlink::VirtualServiceKey{to.to, to.protocol, to.to_port});
+    }
+  }
+
+  // Elements that nobody asks for and that wait for real servers, also those that no scope names.
+  std::map<SetKey, ipset::ElementSet> staying_elements() const {
+    std::map<SetKey, ipset::ElementSet> staying;
+    for (const auto& change : set_changes_[wait])
+      for (const auto& op : change.ops)
+        if (!op.add) staying[change.set].insert(op.element);
+    if (scope_.rules.empty() || !actual_.services) return staying;
+    if (desired_.leftovers.servers.empty() &&
+        std::ranges::all_of(*actual_.services,
+                            [](const auto& one) { return one.second.servers.has_value(); }))
+      return staying;
+    std::map<SetKey, ipset::ElementSet> removed;
+    for (const auto& kind : set_changes_)
+      for (const auto& change : kind)
+        for (const auto& op : change.ops)
+          if (!op.add) removed[change.set].insert(op.element);
+    for (const auto& [key, wanted] : desired_.sets)
+      for (const auto& element : actual_elements(key))
+        if (!wanted.contains(element) && !removed[key].contains(element))
+          staying[key].insert(element);
+    return staying;
   }
 
   std::vector<SetChange> take(ElementTime kind) { return std::move(set_changes_[kind]); }
@@ -269,10 +311,12 @@ class Differ {
     auto it = has.begin();
     const auto release_before = [&](const netlink::RealServerKey* end) {
       for (; it != has.end() && (end == nullptr || it->key < *end); ++it) {
-        const bool stays =
-            !desired_.complete || desired_.leftovers.servers.contains({service, it->key});
-        if (const auto way = order_.note_leaving(planned, *it, stays))
-          transaction_.sent_on.insert({{service, it->key}, *way});
+        const bool stays = !desired_.complete || order_.is_way_unread(service) ||
+                           desired_.leftovers.servers.contains({service, it->key});
+        if (order_.note_leaving(planned, *it, stays)) {
+          transaction_.sent_on.insert({service, it->key});
+          note_way(service);
+        }
         if (!stays) release_server(service, *it);
       }
     };

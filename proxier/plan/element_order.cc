@@ -39,20 +39,29 @@ std::optional<Element> restricted_first(const ipset::ElementSet& has, const Elem
   return now;
 }
 
-std::optional<netlink::VirtualServiceKey> ElementOrder::note_leaving(
-    const PlannedService& planned, const netlink::RealServer& server, bool stays) {
+bool ElementOrder::note_leaving(const PlannedService& planned, const netlink::RealServer& server,
+                                bool stays) {
   const auto& key = planned.service.key;
   if (planned.facet == Facet::cluster_ip ||
       (key.protocol == netlink::Protocol::tcp && server.weight == 0))
-    return std::nullopt;
+    return false;
   auto& leaving = leaving_[key];
-  stays = stays && server.weight != 0;
-  leaving.stays = leaving.stays || stays;
+  leaving.stays = leaving.stays || (stays && server.weight != 0);
   const auto way = in_cluster_way_of(desired_, key);
   const auto goal = way ? desired_.services.find(*way) : desired_.services.end();
-  if (goal != desired_.services.end() && goal->second.servers.contains(server.key)) return way;
-  leaving.unknown = leaving.unknown || stays;
-  return std::nullopt;
+  return goal != desired_.services.end() && goal->second.servers.contains(server.key);
+}
+
+bool ElementOrder::is_way_unread(const netlink::VirtualServiceKey& service) const {
+  const auto way = in_cluster_way_of(desired_, service);
+  if (!way) return false;
+  const auto family = service.address.family();
+  const bool native = desired_.packet_filter == ipset::PacketFilter::nftables;
+  if (!actual_.sets.contains({family, native ? SetId::nft_in_cluster : SetId::in_cluster}) ||
+      (!native && !actual_.rules.contains({family, ipset::Table::nat})) || !actual_.services)
+    return true;
+  const auto goal = actual_.services->find(*way);
+  return goal != actual_.services->end() && !goal->second.servers;
 }
 
 ElementTime ElementOrder::addition_of(SetKey set, const Element& element) const {
@@ -60,7 +69,11 @@ ElementTime ElementOrder::addition_of(SetKey set, const Element& element) const 
   const auto before = verdict_before(has, element);
   if (before == verdict_of(element) && before) return add_now;  // but for its source ranges
   if (is_of_localhost(set.id)) return let_in;
-  if (lets_in(has, element)) return is_unread(set.id, element) ? wait : let_in;
+  if (lets_in(has, element)) {
+    if (is_unread(set.id, element)) return wait;
+    const auto leaving = leaving_of(set.id, element);
+    return keeps_source(set.id, element) && leaving && !leaving->stays ? unmark : let_in;
+  }
   if (const auto from = way_from(set.id, element)) return way_change(set.id, element, *from);
   if (!keeps_source(set.id, element)) return add_now;
   const auto leaving = leaving_of(set.id, element);
@@ -77,7 +90,7 @@ ElementTime ElementOrder::way_change(SetId set, const Element& element,
   if (!actual_.services->contains(from)) return add_now;
   if (!drops_outside(set, element)) return let_in;
   const auto leaving = leaving_of(set, element);
-  return leaving && leaving->unknown ? wait : drop;
+  return (leaving && leaving->stays) || is_way_unread(from) ? wait : drop;
 }
 
 ElementTime ElementOrder::removal_of(SetKey set, const Element& element) const {
@@ -107,9 +120,9 @@ std::optional<ElementOrder::Leaving> ElementOrder::leaving_of(SetId set,
   std::optional<Leaving> all;
   for (const auto& [key, leaving] : leaving_) {
     if (protocol != key.protocol || guarded.port != key.port) continue;
+    if (!is_of_node_port(desired_.services.at(key).facet)) continue;
     const auto before = all.value_or(Leaving{});
-    all = Leaving{before.stays || leaving.stays, before.unknown || leaving.unknown,
-                  before.unread || leaving.unread};
+    all = Leaving{before.stays || leaving.stays, before.unread || leaving.unread};
   }
   return all;
 }

@@ -35,13 +35,14 @@ class ElementOrder {
       : desired_(desired), actual_(actual) {}
 
   // A real server of the planned virtual service is not planned. `stays`: nor does it leave, as an
-  // object that cannot be read may ask for it. Returns the virtual service by which
-  // in-cluster clients are to reach it. Call before the functions below.
-  std::optional<netlink::VirtualServiceKey> note_leaving(const PlannedService& planned,
-                                                         const netlink::RealServer& server,
-                                                         bool stays);
+  // object that cannot be read may ask for it. Returns whether in-cluster clients are to reach it
+  // by another virtual service. Call before the functions below.
+  bool note_leaving(const PlannedService& planned, const netlink::RealServer& server, bool stays);
   // The real servers of a planned virtual service could not be read. Likewise.
   void note_unread(const netlink::VirtualServiceKey& service) { leaving_[service] = kUnread; }
+
+  // In-cluster clients of the virtual service are to be sent on, but nobody knows whether they are.
+  bool is_way_unread(const netlink::VirtualServiceKey& service) const;
 
   ElementTime addition_of(SetKey set, const ipset::Element& element) const;
   ElementTime removal_of(SetKey set, const ipset::Element& element) const;
@@ -49,11 +50,10 @@ class ElementOrder {
  private:
   // Real servers that are to leave a virtual service and get new connections so far.
   struct Leaving {
-    bool stays = false;    // one stays
-    bool unknown = false;  // one that stays may be on this node
-    bool unread = false;   // nobody knows which there are
+    bool stays = false;   // one stays
+    bool unread = false;  // nobody knows which there are
   };
-  static constexpr Leaving kUnread{true, true, true};
+  static constexpr Leaving kUnread{true, true};
 
   ElementTime way_change(ipset::SetId set, const ipset::Element& element,
                          const netlink::VirtualServiceKey& from) const;

@@ -54,7 +54,7 @@ RuleChanges::RuleChanges(const DesiredState& desired, const ActualState& actual,
       scope_(scope),
       kept_(desired.leftovers.elements),
       transition_(tables(Time::transition)) {
-  if (!desired_.complete || old_ways_.empty() || !actual_.services) return;
+  if (!desired_.complete || !keeps_goal_ || !actual_.services) return;
   turned_ = tables(Time::turned);
   std::erase_if(turned_, [&](const TableRules& table) {
     return table.table != ipset::Table::nat || ipset::holds(*table_like(transition_, table), table);
@@ -88,13 +88,16 @@ void RuleChanges::keep_entries(Family family, Time time, ipset::RuleParameters& 
     if (of_kept && !held->second.contains(ipset::IpPortElement{address, protocol, port})) continue;
     auto& all = parameters.in_cluster;
     const auto same = all.lower_bound({address, protocol, port, netlink::IpAddress::any(family)});
+    if (time == Time::transition && (same == all.end() || *same != entry))
+      old_ways_.emplace(netlink::VirtualServiceKey{address, protocol, port},
+                        netlink::VirtualServiceKey{to, protocol, to_port});
     if (same == all.end() || !ipset::same_key(*same, entry)) {
       all.insert(entry);
     } else if (time == Time::transition && *same != entry &&
                (!actual_.services || actual_.services->contains({to, protocol, to_port}))) {
       all.erase(same);
       all.insert(entry);
-      old_ways_.insert({to, protocol, to_port});
+      keeps_goal_ = true;
     }
   }
 }
@@ -175,10 +178,8 @@ std::vector<TableRules> RuleChanges::prepared() const {
   return result;
 }
 
-std::vector<TableRules> RuleChanges::settled(const std::vector<SetChange>& waiting) {
-  for (const auto& change : waiting)
-    for (const auto& op : change.ops)
-      if (!op.add) kept_[change.set].insert(op.element);
+std::vector<TableRules> RuleChanges::settled(const std::map<SetKey, ipset::ElementSet>& staying) {
+  for (const auto& [key, elements] : staying) kept_[key].insert(elements.begin(), elements.end());
   std::vector<TableRules> result;
   for (auto& table : tables(Time::afterwards)) {
     const auto* before = table_like(turned_, table);

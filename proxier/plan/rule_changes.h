@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <map>
-#include <set>
 #include <vector>
 
 #include "ipset/rules/rule_types.h"
@@ -28,13 +27,14 @@ class RuleChanges {
   // Of ways that lead elsewhere now, the old goals stay so far: the new ones are there by then. The
   // same rules with the new goals.
   const std::vector<ipset::TableRules>& turned() const { return turned_; }
-  // To which the rules of prepared() send packets, but not those of turned().
-  const std::set<netlink::VirtualServiceKey>& old_ways() const { return old_ways_; }
+  // Where rules of the kernel send packets to virtual services whose way changes or ends.
+  const std::map<netlink::VirtualServiceKey, netlink::VirtualServiceKey>& old_ways() const {
+    return old_ways_;
+  }
   // The tables to write after the transition. The kernel then holds either its old or the
   // transitional content, so only tables whose transitional content differs from the new one are
-  // written again. Removals in `waiting` are not carried out: the rules go on to consult those
-  // elements.
-  std::vector<ipset::TableRules> settled(const std::vector<SetChange>& waiting);
+  // written again. The rules go on to consult elements that stay though they are not desired.
+  std::vector<ipset::TableRules> settled(const std::map<SetKey, ipset::ElementSet>& staying);
 
  private:
   enum class Time : std::uint8_t { transition, turned, afterwards };
@@ -52,7 +52,8 @@ class RuleChanges {
   const ActualState& actual_;
   const Scope& scope_;
   std::map<SetKey, ipset::ElementSet> kept_;  // elements that stay, though they are not desired
-  std::set<netlink::VirtualServiceKey> old_ways_;
+  bool keeps_goal_ = false;                   // transition_ has a way that will lead elsewhere
+  std::map<netlink::VirtualServiceKey, netlink::VirtualServiceKey> old_ways_;
   std::vector<ipset::TableRules> transition_;
   std::vector<ipset::TableRules> turned_;  // those of them that turned() changes
 };

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "proxier/plan/guarded.h"
+#include "proxier/plan/in_cluster.h"
 
 namespace ipvsproxier::plan {
 
@@ -21,8 +23,10 @@ void Scope::merge(const Scope& other) {
   rules.insert(other.rules.begin(), other.rules.end());
 }
 
-ServiceKeySet deciding_services(const DesiredState& desired,
-                                const std::map<SetKey, ipset::ElementSet>& elements) {
+namespace {
+
+ServiceKeySet services_of(const DesiredState& desired,
+                          const std::map<SetKey, ipset::ElementSet>& elements) {
   ServiceKeySet services;
   std::set<std::pair<netlink::Protocol, std::uint16_t>> node_ports;
   for (const auto& [set, some] : elements)
@@ -41,6 +45,19 @@ ServiceKeySet deciding_services(const DesiredState& desired,
     if (is_of_node_port(planned.facet) && node_ports.contains({key.protocol, key.port}))
       services.insert(key);
   return services;
+}
+
+}  // namespace
+
+void add_deciding(const DesiredState& desired, Scope& scope) {
+  scope.services.merge(services_of(desired, scope.elements));
+  std::vector<netlink::VirtualServiceKey> ways;
+  for (const auto& key : scope.services)
+    if (const auto way = in_cluster_way_of(desired, key)) ways.push_back(*way);
+  for (const auto& way : ways) {
+    scope.services.insert(way);
+    if (desired.addresses.contains(way.address)) scope.addresses.insert(way.address);
+  }
 }
 
 }  // namespace ipvsproxier::plan

@@ -24,10 +24,10 @@ struct Scope {
   friend bool operator==(const Scope&, const Scope&) = default;
 };
 
-// The desired virtual services whose real servers decide when elements of these may change: those
-// by which clients keep their source, are sent on or are dropped (diff.h). Compared without them
-// such an element would not wait for real servers that are still to leave.
-ServiceKeySet deciding_services(const DesiredState& desired,
-                                const std::map<SetKey, ipset::ElementSet>& elements);
+// Adds the desired virtual services whose real servers decide when the scope's elements may change:
+// those by which clients keep their source, are sent on or are dropped (diff.h), and those to which
+// in-cluster clients of its virtual services are sent, with their addresses. Compared without them
+// such an element would not wait for real servers that are still to leave or to come.
+void add_deciding(const DesiredState& desired, Scope& scope);
 
 }  // namespace ipvsproxier::plan

@@ -42,12 +42,12 @@ struct Phase {
 struct Transaction {
   std::vector<Phase> phases;  // no phase is empty
   // Real servers that leave a virtual service because its in-cluster clients reach them by way of
-  // another one (in_cluster.h): that one.
-  std::map<std::pair<netlink::VirtualServiceKey, netlink::RealServerKey>,
-           netlink::VirtualServiceKey>
-      sent_on;
-  // To which rules of iptables send in-cluster clients until the phase "turn ways".
-  std::set<netlink::VirtualServiceKey> old_ways;
+  // another one (in_cluster.h).
+  std::set<std::pair<netlink::VirtualServiceKey, netlink::RealServerKey>> sent_on;
+  // Where in-cluster clients of a virtual service are sent when all is done, of those whose way or
+  // whose real servers change; and where so far, of those whose way changes or ends.
+  std::map<netlink::VirtualServiceKey, netlink::VirtualServiceKey> ways;
+  std::map<netlink::VirtualServiceKey, netlink::VirtualServiceKey> old_ways;
 
   bool empty() const { return phases.empty(); }
   friend auto operator<=>(const Transaction&, const Transaction&) = default;

@@ -93,13 +93,16 @@ std::span<const ipset::ElementOp> first_part(std::span<const ipset::ElementOp> o
 }
 
 // Joins two consecutive phases of few IPVS operations, so that one datagram carries both.
-std::optional<std::vector<IpvsOp>> joined_ops(const std::vector<plan::Phase>& phases,
+// Not if what leaves waits for what came before.
+std::optional<std::vector<IpvsOp>> joined_ops(const plan::Transaction& transaction,
                                               std::size_t first) {
   constexpr std::size_t kMost = 32;
+  const auto& phases = transaction.phases;
   if (first + 1 >= phases.size()) return std::nullopt;
   const auto* one = std::get_if<std::vector<IpvsOp>>(&phases[first].work);
   const auto* next = std::get_if<std::vector<IpvsOp>>(&phases[first + 1].work);
   if (one == nullptr || next == nullptr || one->size() + next->size() > kMost) return std::nullopt;
+  if (!transaction.sent_on.empty() || !transaction.old_ways.empty()) return std::nullopt;
   auto joined = *one;
   joined.insert(joined.end(), next->begin(), next->end());
   return joined;
@@ -121,7 +124,7 @@ Outcome Applier::apply(const plan::Transaction& transaction, const std::stop_tok
   const auto& phases = transaction.phases;
   guards_ = Guards(transaction);
   for (std::size_t i = 0; i < phases.size() && !stop.stop_requested(); ++i) {
-    if (auto joined = joined_ops(phases, i)) {
+    if (auto joined = joined_ops(transaction, i)) {
       run(*joined);
       ++i;
     } else {
@@ -186,6 +189,7 @@ void Applier::run(const std::vector<ipset::TableRules>& tables) {
     if (guards_.must_keep_rules(table.family)) {
       outcome_.held.push_back(words_of(table));
       outcome_.unsettled.rules.insert(table.family);
+      guards_.note_failed_rules(table.family);
       continue;
     }
     auto changed = write_rules(table);
@@ -275,6 +279,7 @@ void Applier::run_parts(std::vector<ElementPart> parts) {
       const bool waits = op.add ? guards_.must_hold(part.key, op.element)
                                 : guards_.must_keep(part.key, op.element);
       if (!waits) return false;
+      guards_.note_held(part.key, op);
       hold(SetElement{part.key, op.element}, Cause::node, words_of(part.spec, op));
       return true;
     });

@@ -49,6 +49,7 @@ void Guards::note_unguarded(ipset::SetId set, const ipset::Element& element, Cau
   if (const auto protocol = plan::protocol_of_ports(set); protocol && port)
     blame(unguarded_node_ports_, {*protocol, *port}, cause);
   if (plan::masquerades(set, element)) note_unmasqueraded(set, element, cause);
+  keep_old_way(set, element);
 }
 
 std::optional<Cause> Guards::must_hide(const netlink::VirtualServiceKey& service) const {
@@ -65,6 +66,12 @@ void Guards::note_stuck(ipset::SetId set, const ipset::Element& element, Cause c
   if (plan::keeps_source(set, element)) note_unmasqueraded(set, element, cause);
   if (plan::drops_outside(set, element))
     blame(unguarded_services_, *plan::guarded_by(set, element).service, cause);
+  keep_old_way(set, element);
+}
+
+void Guards::note_held(const plan::SetKey& set, const ipset::ElementOp& op) {
+  keep_old_way(set.id, op.element);
+  if (!op.add) families_with_kept_elements_.insert(set.family);
 }
 
 void Guards::note_unmasqueraded(ipset::SetId set, const ipset::Element& element, Cause cause) {
@@ -79,47 +86,65 @@ std::optional<Cause> Guards::is_unmasqueraded(const VirtualServiceKey& service) 
   return cause ? cause : find_cause(unmasqueraded_node_ports_, {service.protocol, service.port});
 }
 
-std::optional<VirtualServiceKey> Guards::way_to(const RealServerKey& server,
-                                                const VirtualServiceKey& from) const {
-  if (transaction_ == nullptr) return std::nullopt;
-  const auto it = transaction_->sent_on.find({from, server});
-  return it == transaction_->sent_on.end() ? std::nullopt : std::optional(it->second);
+const VirtualServiceKey* Guards::way_of(const VirtualServiceKey& from) const {
+  if (transaction_ == nullptr) return nullptr;
+  const auto it = transaction_->ways.find(from);
+  return it == transaction_->ways.end() ? nullptr : &it->second;
+}
+
+// Whether the node could not add the virtual service or one of its real servers.
+bool Guards::lacks_servers(const VirtualServiceKey& service) const {
+  if (failed_services_.contains(service)) return true;
+  for (auto it = failed_servers_.lower_bound({service, {}});
+       it != failed_servers_.end() && it->first.first == service; ++it)
+    if (it->second == Cause::node) return true;
+  return false;
+}
+
+// Whether in-cluster clients of the virtual service would be sent to where something is missing.
+bool Guards::lacks_way(const VirtualServiceKey& from) const {
+  const auto* way = way_of(from);
+  return way != nullptr && (lacks_servers(*way) || unbound_addresses_.contains(way->address));
+}
+
+void Guards::keep_old_way(ipset::SetId set, const ipset::Element& element) {
+  const auto from = plan::way_from(set, element);
+  if (!from || plan::drops_outside(set, element) || transaction_ == nullptr) return;
+  const auto old = transaction_->old_ways.find(*from);
+  if (old != transaction_->old_ways.end()) kept_ways_.insert(old->second);
+}
+
+void Guards::note_failed_rules(netlink::Family family) {
+  families_without_rules_.insert(family);
+  if (transaction_ == nullptr) return;
+  for (const auto& [from, old] : transaction_->old_ways)
+    if (from.address.family() == family) kept_ways_.insert(old);
 }
 
 bool Guards::has_old_way(const netlink::IpAddress& address) const {
-  if (transaction_ == nullptr || !families_without_rules_.contains(address.family())) return false;
-  const auto it = transaction_->old_ways.lower_bound({address});
-  return it != transaction_->old_ways.end() && it->address == address;
+  const auto it = kept_ways_.lower_bound({address});
+  return it != kept_ways_.end() && it->address == address;
 }
 
-bool Guards::is_old_way(const VirtualServiceKey& service) const {
-  return has_old_way(service.address) && transaction_->old_ways.contains(service);
-}
-
-// Whether in-cluster clients would not reach by their way what leaves for it.
-bool Guards::lacks_way(const VirtualServiceKey& from) const {
-  if (transaction_ == nullptr) return false;
-  for (auto it = transaction_->sent_on.lower_bound({from, {}});
-       it != transaction_->sent_on.end() && it->first.first == from; ++it)
-    if (failed_services_.contains(it->second) ||
-        failed_servers_.contains({it->second, it->first.second}))
-      return true;
-  return false;
+std::optional<Cause> Guards::must_stay(const RealServerKey& server,
+                                       const VirtualServiceKey& service) const {
+  if (kept_ways_.contains(service)) return Cause::node;
+  // Those that come in its place are held back as well.
+  if (const auto cause = is_unmasqueraded(service)) return cause;
+  const auto* way = way_of(service);
+  if (way == nullptr || !transaction_->sent_on.contains({service, server})) return std::nullopt;
+  for (const auto& cause :
+       {must_hide(service), find_cause(failed_services_, *way),
+        find_cause(unbound_addresses_, way->address), find_cause(failed_servers_, {*way, server})})
+    if (cause) return cause;
+  return std::nullopt;
 }
 
 std::optional<Cause> Guards::must_hold(const IpvsOp& op) const {
   const auto& service = service_of(op);
-  if (const auto* server = leaving_server(op)) {
-    if (is_old_way(service)) return Cause::node;
-    const auto way = way_to(*server, service);
-    if (!way) return std::nullopt;
-    for (const auto& cause : {must_hide(service), find_cause(failed_services_, *way),
-                              find_cause(failed_servers_, {*way, *server})})
-      if (cause) return cause;
-    return std::nullopt;
-  }
+  if (const auto* server = leaving_server(op)) return must_stay(*server, service);
   if (std::holds_alternative<DeleteService>(op))
-    return is_old_way(service) ? std::optional(Cause::node) : std::nullopt;
+    return kept_ways_.contains(service) ? std::optional(Cause::node) : std::nullopt;
   if (std::holds_alternative<AddService>(op)) return must_hide(service);
   // An edit would add the service that must not be added.
   const auto cause = find_cause(failed_services_, service);
@@ -212,9 +237,14 @@ bool Guards::keeps_servers(ipset::SetId set, const plan::Guarded& guarded) const
 bool Guards::must_hold(const plan::SetKey& set, const ipset::Element& element) const {
   const auto guarded = plan::guarded_by(set.id, element);
   if (plan::keeps_source(set.id, element) && keeps_servers(set.id, guarded)) return true;
-  return plan::drops_outside(set.id, element) &&
-         (families_without_rules_.contains(set.family) ||
-          unguarded_services_.contains(*guarded.service) || lacks_way(*guarded.service));
+  // Packets that are dropped so far would be refused.
+  if (set.id == ipset::SetId::nft_services && guarded.service && lacks_servers(*guarded.service))
+    return true;
+  const auto from = plan::way_from(set.id, element);
+  if (!from) return false;
+  return lacks_way(*from) ||
+         (plan::drops_outside(set.id, element) &&
+          (families_without_rules_.contains(set.family) || unguarded_services_.contains(*from)));
 }
 
 bool Guards::must_keep(const plan::SetKey& set, const ipset::Element& element) const {
@@ -224,8 +254,10 @@ bool Guards::must_keep(const plan::SetKey& set, const ipset::Element& element) c
       unguarded_services_.contains(*guarded.service))
     return true;
   if (plan::masquerades(set.id, element) && keeps_servers(set.id, guarded)) return true;
-  if (const auto from = plan::way_from(set.id, element))
+  if (const auto from = plan::way_from(set.id, element)) {
+    if (lacks_servers(*from)) return true;
     if (!plan::drops_outside(set.id, element) && unguarded_services_.contains(*from)) return true;
+  }
   if (kept_services_.empty() && kept_addresses_.empty()) return false;
   const auto is_guarded = [&](const netlink::VirtualServiceKey& key) {
     return guarded.service == key || guarded.address == key.address || guarded.port == key.port;
@@ -236,10 +268,14 @@ bool Guards::must_keep(const plan::SetKey& set, const ipset::Element& element) c
 }
 
 bool Guards::must_keep_rules(netlink::Family family) const {
-  return std::any_of(kept_addresses_.begin(), kept_addresses_.end(),
-                     [&](const auto& address) { return address.family() == family; }) ||
-         std::any_of(kept_services_.begin(), kept_services_.end(),
-                     [&](const auto& key) { return key.address.family() == family; });
+  const auto is_of = [&](const netlink::IpAddress& address) { return address.family() == family; };
+  return families_with_kept_elements_.contains(family) ||
+         std::ranges::any_of(kept_addresses_, is_of) ||
+         std::ranges::any_of(kept_services_, [&](const auto& key) { return is_of(key.address); }) ||
+         (transaction_ != nullptr &&
+          std::ranges::any_of(transaction_->old_ways, [&](const auto& old) {
+            return is_of(old.first.address) && lacks_way(old.first);
+          }));
 }
 
 }  // namespace ipvsproxier::sync

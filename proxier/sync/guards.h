@@ -45,13 +45,14 @@ class Guards {
   // An element that drops what is not sent on waits for the way; one by which packets keep their
   // source, for the leave of the real servers that need another.
   bool must_hold(const plan::SetKey& set, const ipset::Element& element) const;
+  // Nor are rules turned to where nothing is.
   bool must_keep_rules(netlink::Family family) const;
   // The set could not be made: it holds no elements.
   bool lacks_set(const std::string& name) const { return failed_sets_.contains(name); }
 
   // Outcomes.
   void note_missing_set(const std::string& name) { failed_sets_.insert(name); }
-  void note_failed_rules(netlink::Family family) { families_without_rules_.insert(family); }
+  void note_failed_rules(netlink::Family family);
   // The virtual service's own rule, or an element, could not be added, or was not tried.
   void note_unguarded(const netlink::VirtualServiceKey& service, Cause cause);
   void note_unguarded(ipset::SetId set, const ipset::Element& element, Cause cause);
@@ -61,6 +62,7 @@ class Guards {
   void note(const netlink::IpvsOp& op, const netlink::Status& status);
   void note(const plan::BindingOp& op, const netlink::Status& status);
   // The operation was held back.
+  void note_held(const plan::SetKey& set, const ipset::ElementOp& op);
   void note_held(const netlink::IpvsOp& op, Cause cause);
   void note_held(const plan::BindingOp& op, Cause cause);
 
@@ -76,14 +78,14 @@ class Guards {
   using PortOfProtocol = std::pair<netlink::Protocol, std::uint16_t>;
 
   std::optional<Cause> must_hide(const netlink::VirtualServiceKey& service) const;
-  // By which in-cluster clients are to reach a real server that leaves another.
-  std::optional<netlink::VirtualServiceKey> way_to(const netlink::RealServerKey& server,
-                                                   const netlink::VirtualServiceKey& from) const;
+  std::optional<Cause> must_stay(const netlink::RealServerKey& server,
+                                 const netlink::VirtualServiceKey& service) const;
+  const netlink::VirtualServiceKey* way_of(const netlink::VirtualServiceKey& from) const;
+  bool lacks_servers(const netlink::VirtualServiceKey& service) const;
+  void keep_old_way(ipset::SetId set, const ipset::Element& element);
   void note_keeps_servers(const netlink::VirtualServiceKey& service);
   bool lacks_way(const netlink::VirtualServiceKey& from) const;
-  // Whether rules that could not be written still send packets there.
   bool has_old_way(const netlink::IpAddress& address) const;
-  bool is_old_way(const netlink::VirtualServiceKey& service) const;
   bool keeps_servers(ipset::SetId set, const plan::Guarded& guarded) const;
   void note_unmasqueraded(ipset::SetId set, const ipset::Element& element, Cause cause);
   std::optional<Cause> is_unmasqueraded(const netlink::VirtualServiceKey& service) const;
@@ -110,6 +112,9 @@ class Guards {
   std::set<PortOfProtocol> ports_keep_servers_;
   // Addresses that could not be added to one of their places.
   Causes<netlink::IpAddress> unbound_addresses_;
+  // To these in-cluster clients are still sent, as their way could not be changed.
+  std::set<netlink::VirtualServiceKey> kept_ways_;
+  std::set<netlink::Family> families_with_kept_elements_;
   // These could not be removed.
   std::set<netlink::VirtualServiceKey> kept_services_;
   std::set<netlink::IpAddress> kept_addresses_;

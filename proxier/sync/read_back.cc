@@ -341,6 +341,7 @@ PartRead ReadBack::read_servers(Kernel& kernel, const ActualState& mirror) {
       found.emplace(key, *std::move(listed));
     } else if (listed.error().kind == ErrorKind::missing) {
       part.differs.services.insert(key);
+      part.look_at_all = part.look_at_all || !believed.servers;
       found.emplace(key, std::nullopt);
     } else {
       silent = listed.error().kind == ErrorKind::timeout;

@@ -357,7 +357,7 @@ plan::Scope Reconciler::completed(plan::Scope scope) const {
     if (!desired.services.contains(key)) scope.services.insert(key);
   for (const auto& address : waiting.addresses)
     if (!desired.addresses.contains(address)) scope.addresses.insert(address);
-  scope.services.merge(plan::deciding_services(desired, scope.elements));
+  plan::add_deciding(desired, scope);
 
   std::set<api::NamespacedName> owners;
   for (const auto& key : scope.services) {
@@ -461,7 +461,7 @@ void Reconciler::drain(TimePoint now, Pass& pass) {
   plan::Scope leaving;
   for (const auto& key : services)
     if (!planner_.desired().services.contains(key)) leaving.merge(plan::scope_of(key));
-  if (!leaving.empty()) apply(leaving, now, pass);
+  if (!leaving.empty()) apply(completed(std::move(leaving)), now, pass);
 }
 
 void Reconciler::read_figures() {

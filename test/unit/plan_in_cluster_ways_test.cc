@@ -42,8 +42,10 @@ ipset::Element element(const VirtualServiceKey& key, const VirtualServiceKey& to
 Transaction adding(const std::vector<ipset::Element>& elements) {
   SetChange change{.set = kWays, .ops = {}};
   for (const auto& one : elements) change.ops.push_back({.add = true, .element = one});
-  return {
-      .phases = {{.name = "let in", .work = std::vector{change}}}, .sent_on = {}, .old_ways = {}};
+  return {.phases = {{.name = "let in", .work = std::vector{change}}},
+          .sent_on = {},
+          .ways = {},
+          .old_ways = {}};
 }
 
 ipset::TableRules nat_of(const std::set<InClusterEntry>& entries) {

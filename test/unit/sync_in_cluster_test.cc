@@ -259,6 +259,45 @@ TEST_CASE("in-cluster clients: no endpoint leaves for a way without it") {
   CHECK(node.elements_of("KUBE-IN-CLUSTER-ONLY") > 0);
 }
 
+// Each entry is tried again at a time of its own.
+TEST_CASE("in-cluster clients: no endpoint leaves for a way without it, tried again") {
+  const auto* const fault = GENERATE("add real server 10.244.1.4:8080",
+                                     "add virtual service 10.96.0.77", "add address 10.96.0.77");
+  for (int more = 0; more < 8; ++more) {
+    CAPTURE(fault, more);
+    test::FakeDaemon daemon;
+    // Each failure draws other pauses.
+    daemon.rules.faults.fail("write IPv4 nat", {netlink::ErrorKind::timeout, 0, "busy"}, more);
+    auto cluster = local_and_other();
+    auto& web = cluster.services.at({"default", "web"});
+    web.external_policy_local = false;
+    daemon.see(cluster);
+    daemon.wait(300s);
+    REQUIRE(daemon.missing().empty());
+    web.external_policy_local = true;
+    web.cluster_ips = {ip("10.96.0.77")};
+    for (auto* faults : {&daemon.ipvs.faults, &daemon.links.faults})
+      faults->fail(fault, {netlink::ErrorKind::io, EIO, ""});
+    daemon.see(cluster);
+    const auto is_served = [&] {
+      return std::ranges::any_of(daemon.weights({ip("192.0.2.10"), Protocol::tcp, 443}),
+                                 [](const auto& one) { return one.second > 0; }) &&
+             !daemon.sets.contains("KUBE-IN-CLUSTER",
+                                   ipset::IpPortElement{ip("192.0.2.10"), Protocol::tcp, 443});
+    };
+    bool served = is_served();
+    for (int i = 0; i < 100; ++i) {
+      daemon.wait(100ms);
+      served = served && is_served();
+    }
+    CHECK(served);
+    daemon.clear_faults();
+    daemon.wait(300s);
+    CHECK(daemon.missing().empty());
+    CHECK_FALSE(is_served());
+  }
+}
+
 TEST_CASE("in-cluster clients: what rules still send packets to goes on to serve") {
   InClusterNode node;
   const auto protocol = GENERATE(Protocol::tcp, Protocol::udp);

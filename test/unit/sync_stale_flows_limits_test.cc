@@ -129,8 +129,9 @@ TEST_CASE("a real server that came back is not gone for flows by a way that was 
   const auto leave = [&](std::uint32_t server) {
     const netlink::DeleteServer op{goal, numbered_server(server)};
     const std::vector<netlink::IpvsOp> ops = {op};
-    many.flows.note({.phases = {{.name = "remove", .work = ops}}, .sent_on = {}, .old_ways = {}},
-                    many.state);
+    many.flows.note(
+        {.phases = {{.name = "remove", .work = ops}}, .sent_on = {}, .ways = {}, .old_ways = {}},
+        many.state);
     many.state.commit(ops.front());
     many.desired.services[goal].servers.erase(numbered_server(server));
   };

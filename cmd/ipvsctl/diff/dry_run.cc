@@ -187,7 +187,10 @@ class Runner {
       plan::ServiceKeySet services;
       for (const auto& op : removals) services.insert(netlink::service_of(op));
       if (!removals.empty())
-        perform({.phases = {{"remove drained real servers", std::move(removals)}}, .sent_on = {}, .old_ways = {}},
+        perform({.phases = {{"remove drained real servers", std::move(removals)}},
+                 .sent_on = {},
+                 .ways = {},
+                 .old_ways = {}},
                 actual);
       for (const auto& key : services) {
         drain.set(key, plan::draining(desired, actual, key), now);
