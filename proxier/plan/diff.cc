@@ -211,10 +211,12 @@ class Differ {
       for (const auto& change : kind)
         for (const auto& op : change.ops)
           if (!op.add) removed[change.set].insert(op.element);
-    for (const auto& [key, wanted] : desired_.sets)
+    for (const auto& [key, wanted] : desired_.sets) {
+      if (!may_wait(key.id)) continue;
       for (const auto& element : actual_elements(key))
         if (!wanted.contains(element) && !removed[key].contains(element))
           staying[key].insert(element);
+    }
     return staying;
   }
 
@@ -288,7 +290,7 @@ class Differ {
         if (actual->second.servers)
           compare_servers(planned->second, *actual->second.servers);
         else if (planned->second.facet != Facet::cluster_ip)
-          order_.note_unread(key);
+          order_.note_unread(planned->second);
       }
     }
   }

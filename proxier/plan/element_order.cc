@@ -28,6 +28,11 @@ std::optional<ServiceVerdict> verdict_before(const ipset::ElementSet& has, const
 
 }  // namespace
 
+bool may_wait(SetId set) {
+  return set == SetId::in_cluster || set == SetId::in_cluster_only ||
+         set == SetId::nft_in_cluster || set == SetId::external_ip;
+}
+
 std::optional<Element> restricted_first(const ipset::ElementSet& has, const Element& element) {
   const auto* wanted = std::get_if<ServiceElement>(&element);
   if (wanted == nullptr || !wanted->restricted) return std::nullopt;
@@ -45,11 +50,19 @@ bool ElementOrder::note_leaving(const PlannedService& planned, const netlink::Re
   if (planned.facet == Facet::cluster_ip ||
       (key.protocol == netlink::Protocol::tcp && server.weight == 0))
     return false;
-  auto& leaving = leaving_[key];
-  leaving.stays = leaving.stays || (stays && server.weight != 0);
+  note(planned, {stays && server.weight != 0, false});
   const auto way = in_cluster_way_of(desired_, key);
   const auto goal = way ? desired_.services.find(*way) : desired_.services.end();
   return goal != desired_.services.end() && goal->second.servers.contains(server.key);
+}
+
+void ElementOrder::note(const PlannedService& planned, Leaving leaving) {
+  const auto& key = planned.service.key;
+  const auto add = [&](Leaving& all) {
+    all = {all.stays || leaving.stays, all.unread || leaving.unread};
+  };
+  add(leaving_[key]);
+  if (is_of_node_port(planned.facet)) add(leaving_node_ports_[{key.protocol, key.port}]);
 }
 
 bool ElementOrder::is_way_unread(const netlink::VirtualServiceKey& service) const {
@@ -111,20 +124,15 @@ ElementTime ElementOrder::removal_of(SetKey set, const Element& element) const {
 std::optional<ElementOrder::Leaving> ElementOrder::leaving_of(SetId set,
                                                               const Element& element) const {
   if (!actual_.services) return kUnread;
+  const auto find = [](const auto& all, const auto& key) {
+    const auto it = all.find(key);
+    return it == all.end() ? std::nullopt : std::optional(it->second);
+  };
   const auto guarded = guarded_by(set, element);
-  if (guarded.service) {
-    const auto it = leaving_.find(*guarded.service);
-    return it == leaving_.end() ? std::nullopt : std::optional(it->second);
-  }
+  if (guarded.service) return find(leaving_, *guarded.service);
   const auto protocol = protocol_of_ports(set);
-  std::optional<Leaving> all;
-  for (const auto& [key, leaving] : leaving_) {
-    if (protocol != key.protocol || guarded.port != key.port) continue;
-    if (!is_of_node_port(desired_.services.at(key).facet)) continue;
-    const auto before = all.value_or(Leaving{});
-    all = Leaving{before.stays || leaving.stays, before.unread || leaving.unread};
-  }
-  return all;
+  if (!protocol || !guarded.port) return std::nullopt;
+  return find(leaving_node_ports_, std::pair(*protocol, *guarded.port));
 }
 
 bool ElementOrder::is_unread(SetId set, const Element& element) const {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "ipset/sets/element_set.h"
 #include "ipset/sets/set_types.h"
@@ -39,7 +40,7 @@ class ElementOrder {
   // by another virtual service. Call before the functions below.
   bool note_leaving(const PlannedService& planned, const netlink::RealServer& server, bool stays);
   // The real servers of a planned virtual service could not be read. Likewise.
-  void note_unread(const netlink::VirtualServiceKey& service) { leaving_[service] = kUnread; }
+  void note_unread(const PlannedService& planned) { note(planned, kUnread); }
 
   // In-cluster clients of the virtual service are to be sent on, but nobody knows whether they are.
   bool is_way_unread(const netlink::VirtualServiceKey& service) const;
@@ -55,6 +56,7 @@ class ElementOrder {
   };
   static constexpr Leaving kUnread{true, true};
 
+  void note(const PlannedService& planned, Leaving leaving);
   ElementTime way_change(ipset::SetId set, const ipset::Element& element,
                          const netlink::VirtualServiceKey& from) const;
   std::optional<Leaving> leaving_of(ipset::SetId set, const ipset::Element& element) const;
@@ -63,7 +65,13 @@ class ElementOrder {
   const DesiredState& desired_;
   const ActualState& actual_;
   std::map<netlink::VirtualServiceKey, Leaving> leaving_;
+  // Those of node ports together, whatever their addresses.
+  std::map<std::pair<netlink::Protocol, std::uint16_t>, Leaving> leaving_node_ports_;
 };
+
+// Whether the end of an element may wait for real servers and rules consult the set only while it
+// has elements: few sets, whose elements are of policy Local or of external IPs.
+bool may_wait(ipset::SetId set);
 
 // With nf_tables verdict and source ranges are one element: the first ranges bind at once, whatever
 // the verdict waits for. The element that the map has, with them; nullopt: it has them, or none are
