@@ -1,7 +1,9 @@
 #include "ipset/nftables/rule_expressions.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -277,23 +279,22 @@ class Encoder {
   }
   bool act(const DestinationMapTarget& target) {
     look_up_service(target.map, netlink::nft_register(0));
-    put(NftNat{.destination = true,
-               .family = nat_family(),
-               .address = netlink::nft_register(0),
-               .address_end = {},
-               .port = netlink::nft_register(address_bytes() / 4),
-               .port_end = {}});
+    put_nat(true, netlink::nft_register(address_bytes() / 4));
     return true;
   }
   bool act(const KeepDestinationTarget& /*target*/) {
     load_address(Direction::dst, 0);
-    put(NftNat{.destination = true,
+    put_nat(true);
+    return true;
+  }
+  // To the address in register 0.
+  void put_nat(bool destination, std::optional<std::uint32_t> port = {}) {
+    put(NftNat{.destination = destination,
                .family = nat_family(),
                .address = netlink::nft_register(0),
                .address_end = {},
-               .port = {},
+               .port = port,
                .port_end = {}});
-    return true;
   }
   bool translate(bool destination, const netlink::IpAddress& to) {
     const auto bytes = to.bytes();
@@ -301,12 +302,7 @@ class Encoder {
     auto& immediate = std::get<NftImmediate>(expressions_.back());
     immediate.target = netlink::nft_register(0);
     immediate.data.emplace<netlink::Bytes>(bytes.begin(), bytes.end());
-    put(NftNat{.destination = destination,
-               .family = nat_family(),
-               .address = netlink::nft_register(0),
-               .address_end = {},
-               .port = {},
-               .port_end = {}});
+    put_nat(destination);
     return to.family() == family_;
   }
   bool act(const DestinationTarget& target) {
