@@ -27,7 +27,6 @@ namespace ipvsproxier::ipset {
 
 namespace {
 
-
 ReadCondition not_known(const Extension& extension) {
   return {.text = fmt::format("-m {} [...]", extension.name), .conditions = {UnknownCondition{}}};
 }
