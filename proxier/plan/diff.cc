@@ -279,6 +279,8 @@ class Differ {
     for (const auto& key : scope_.services) {
       const auto planned = desired_.services.find(key);
       const auto actual = actual_.services->find(key);
+      if (planned != desired_.services.end() && is_of_node_port(planned->second.facet))
+        transaction_.node_addresses.insert(key.address);
       if (planned == desired_.services.end()) {
         if (actual != actual_.services->end() && is_ours(desired_, key))
           release_service(actual->second);

@@ -48,6 +48,8 @@ struct Transaction {
   // whose real servers change; and where so far, of those whose way changes or ends.
   std::map<netlink::VirtualServiceKey, netlink::VirtualServiceKey> ways;
   std::map<netlink::VirtualServiceKey, netlink::VirtualServiceKey> old_ways;
+  // Where node ports are, of the planned virtual services that were compared.
+  std::set<netlink::IpAddress> node_addresses;
 
   bool empty() const { return phases.empty(); }
   friend auto operator<=>(const Transaction&, const Transaction&) = default;

@@ -52,12 +52,19 @@ void Guards::note_unguarded(ipset::SetId set, const ipset::Element& element, Cau
   keep_old_way(set, element);
 }
 
+std::optional<Guards::PortOfProtocol> Guards::node_port_of(const VirtualServiceKey& service) const {
+  if (transaction_ == nullptr || !transaction_->node_addresses.contains(service.address))
+    return std::nullopt;
+  return PortOfProtocol{service.protocol, service.port};
+}
+
 std::optional<Cause> Guards::must_hide(const netlink::VirtualServiceKey& service) const {
   if (families_without_rules_.contains(service.address.family())) return Cause::node;
+  const auto port = node_port_of(service);
   std::optional<Cause> result;
   for (const auto cause :
        {find_cause(unguarded_addresses_, service.address), find_cause(unguarded_services_, service),
-        find_cause(unguarded_node_ports_, {service.protocol, service.port})})
+        port ? find_cause(unguarded_node_ports_, *port) : std::nullopt})
     if (cause && result != Cause::node) result = cause;
   return result;
 }
@@ -82,8 +89,9 @@ void Guards::note_unmasqueraded(ipset::SetId set, const ipset::Element& element,
 }
 
 std::optional<Cause> Guards::is_unmasqueraded(const VirtualServiceKey& service) const {
-  const auto cause = find_cause(unmasqueraded_services_, service);
-  return cause ? cause : find_cause(unmasqueraded_node_ports_, {service.protocol, service.port});
+  if (const auto cause = find_cause(unmasqueraded_services_, service)) return cause;
+  const auto port = node_port_of(service);
+  return port ? find_cause(unmasqueraded_node_ports_, *port) : std::nullopt;
 }
 
 const VirtualServiceKey* Guards::way_of(const VirtualServiceKey& from) const {
@@ -153,7 +161,7 @@ std::optional<Cause> Guards::must_hold(const IpvsOp& op) const {
 
 void Guards::note_keeps_servers(const VirtualServiceKey& service) {
   keep_servers_.insert(service);
-  ports_keep_servers_.emplace(service.protocol, service.port);
+  if (const auto port = node_port_of(service)) ports_keep_servers_.insert(*port);
 }
 
 void Guards::note(const IpvsOp& op, const netlink::Status& status) {

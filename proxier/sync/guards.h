@@ -77,6 +77,8 @@ class Guards {
   using Causes = std::map<Key, Cause>;
   using PortOfProtocol = std::pair<netlink::Protocol, std::uint16_t>;
 
+  // nullopt: the virtual service is of no node port.
+  std::optional<PortOfProtocol> node_port_of(const netlink::VirtualServiceKey& service) const;
   std::optional<Cause> must_hide(const netlink::VirtualServiceKey& service) const;
   std::optional<Cause> must_stay(const netlink::RealServerKey& server,
                                  const netlink::VirtualServiceKey& service) const;

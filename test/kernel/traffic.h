@@ -67,11 +67,16 @@ inline std::vector<std::unique_ptr<EchoServer>> serve_on_host(
   });
 }
 
-// One request over a fresh connection or socket; see outcome().
+// One request over a fresh connection or socket; see outcome(). Its source port is of no other: the
+// kernel goes on to treat packets as it did the first one of the same ports and addresses, whatever
+// the rules have become.
 inline std::string answer(const Host& from, netlink::Protocol protocol, const std::string& to,
                           std::uint16_t port, int timeout_ms = 5000) {
-  return outcome(
-      from.ask(protocol, ip(to), port, {.source = {}, .source_port = 0, .timeout_ms = timeout_ms}));
+  constexpr std::uint16_t kFirst = 10'000, kPorts = 19'000;
+  static std::uint16_t used = 0;
+  const auto own = static_cast<std::uint16_t>(kFirst + used++ % kPorts);
+  return outcome(from.ask(protocol, ip(to), port,
+                          {.source = {}, .source_port = own, .timeout_ms = timeout_ms}));
 }
 
 // For packets that must be lost: not worth a long wait.

@@ -67,8 +67,16 @@ TEST_CASE("guards: without a failure nothing waits") {
   CHECK_FALSE(guards.lacks_set("KUBE-CLUSTER-IP"));
 }
 
+// Node ports are at this address.
+plan::Transaction with_node_ports_at(const IpAddress& address) {
+  plan::Transaction transaction;
+  transaction.node_addresses.insert(address);
+  return transaction;
+}
+
 TEST_CASE("guards: a virtual service waits for each of its elements, its rule and its family's") {
-  Guards guards;
+  const auto transaction = with_node_ports_at(kVip);
+  Guards guards(transaction);
   SECTION("its element") {
     guards.note_unguarded(SetId::cluster_ip, port_of(kWeb), Cause::node);
     CHECK(guards.must_hold(added(kWeb)) == Cause::node);
@@ -91,6 +99,8 @@ TEST_CASE("guards: a virtual service waits for each of its elements, its rule an
     guards.note_unguarded(SetId::node_port_udp, ipset::PortElement{53}, Cause::node);
     CHECK(guards.must_hold(added(kDns)) == Cause::node);
     CHECK_FALSE(guards.must_hold(added({.address = kVip, .port = 53})));
+    CHECK_FALSE(guards.must_hold(
+        added({.address = kOtherVip, .protocol = Protocol::udp, .port = 53})));  // no node port
   }
   SECTION("an endpoint's own element guards no virtual service") {
     guards.note_unguarded(SetId::loop_back, ipset::IpPortIpElement{kVip, Protocol::tcp, 80, kVip},
@@ -220,7 +230,8 @@ TEST_CASE("guards: elements and rules stay as long as the entry that they guard"
 
 // Whatever the reason for its leave.
 TEST_CASE("guards: packets go on to be masqueraded while a real server has not left") {
-  Guards guards;
+  const auto transaction = with_node_ports_at(kVip);
+  Guards guards(transaction);
   const netlink::RealServer server{.key = {.address = IpAddress::v4(0x0af40001), .port = 8080},
                                    .weight = 0};
   const IpvsOp leaves = GENERATE_COPY(IpvsOp(netlink::DeleteServer{kWeb, server.key}),
@@ -245,6 +256,24 @@ TEST_CASE("guards: packets go on to be masqueraded while a real server has not l
   CHECK_FALSE(keeps(kDns));
   CHECK_FALSE(guards.must_hold(port, ipset::PortElement{81}));
   CHECK_FALSE(guards.must_keep({Family::ipv4, SetId::load_balancer}, port_of(kWeb)));
+}
+
+TEST_CASE("guards: a node port waits for no other virtual service of its number") {
+  const auto transaction = with_node_ports_at(kVip);
+  Guards guards(transaction);
+  const plan::SetKey local{Family::ipv4, SetId::node_port_local_tcp};
+  const auto leaves = [](const netlink::VirtualServiceKey& key) {
+    return netlink::DeleteServer{key, {.address = IpAddress::v4(0x0af40001), .port = 8080}};
+  };
+  guards.note(leaves(kOther), node_fault());
+  CHECK_FALSE(guards.must_hold(local, ipset::PortElement{80}));
+  guards.note(leaves(kWeb), node_fault());
+  CHECK(guards.must_hold(local, ipset::PortElement{80}));
+
+  guards.note_unguarded(SetId::node_port_udp, ipset::PortElement{53}, Cause::node);
+  guards.note_stuck(local.id, ipset::PortElement{80}, Cause::node);
+  CHECK(guards.must_hold(server_of(kWeb)) == Cause::node);
+  CHECK_FALSE(guards.must_hold(server_of(kOther)));
 }
 
 // A packet filter that still drops all others is told of it by nothing but the element.
