@@ -22,14 +22,19 @@ using netlink::Protocol;
 
 constexpr std::array kAllProtocols = {Protocol::tcp, Protocol::udp, Protocol::sctp};
 
-// Where the ready endpoints of a Service are.
-enum class Where : std::uint8_t { here_and_elsewhere, elsewhere, nowhere };
-constexpr std::array kWheres = {Where::here_and_elsewhere, Where::elsewhere, Where::nowhere};
-constexpr std::array<const char*, kWheres.size()> kWhereNames = {"here and elsewhere", "elsewhere",
-                                                                 "nowhere"};
+// Where the endpoints of a Service are. `ending_here`: ready ones elsewhere, and one here that ends
+// and still serves.
+enum class Where : std::uint8_t { here_and_elsewhere, elsewhere, nowhere, ending_here };
+constexpr std::array kWheres = {Where::here_and_elsewhere, Where::elsewhere, Where::nowhere,
+                                Where::ending_here};
+constexpr std::array<const char*, kWheres.size()> kWhereNames = {
+    "here and elsewhere", "elsewhere", "nowhere", "elsewhere, ending here"};
 
-enum class From : std::uint8_t { node, local_pod, remote_pod, outside };
-constexpr std::array kFroms = {From::node, From::local_pod, From::remote_pod, From::outside};
+// `in_ranges`: a client outside, within the source ranges of the Service. The Services of the
+// others have none.
+enum class From : std::uint8_t { node, local_pod, remote_pod, outside, in_ranges };
+constexpr std::array kFroms = {From::node, From::local_pod, From::remote_pod, From::outside,
+                               From::in_ranges};
 
 struct Cell {
   From from = From::node;
@@ -53,15 +58,32 @@ std::vector<Cell> all_cells() {
 std::string v4_or_v6(Family family, const char* v4, const char* v6, int number) {
   return (family == Family::ipv4 ? v4 : v6) + std::to_string(number);
 }
-int number_of(Where where) {
-  return 10 + static_cast<int>(where);
+int number_of(Where where, bool has_ranges) {
+  return (has_ranges ? 20 : 10) + static_cast<int>(where);
+}
+
+// endpoints_of(), but they end and still serve.
+std::vector<EndpointManifest> ending(const Pod& pod) {
+  auto endpoints = endpoints_of({&pod});
+  for (auto& one : endpoints) one.conditions = "ready: false, serving: true, terminating: true";
+  return endpoints;
+}
+
+std::vector<EndpointManifest> endpoints_at(const Cluster& cluster, Where where) {
+  std::vector<EndpointManifest> endpoints;
+  if (where == Where::here_and_elsewhere) endpoints = endpoints_of({&cluster.local(1)});
+  if (where == Where::ending_here) endpoints = ending(cluster.local(1));
+  if (where != Where::nowhere)
+    for (const auto& one : endpoints_of({&cluster.remote(1)})) endpoints.push_back(one);
+  return endpoints;
 }
 
 class LocalPolicyBed {
  public:
   LocalPolicyBed()
       : bed_({.local_pods = 3, .remote_pods = 2, .sctp = true}), prober_(bed_.cluster) {
-    for (const auto where : kWheres) put_service(where);
+    for (const auto where : kWheres)
+      for (const bool has_ranges : {false, true}) put_service(where, has_ranges);
     bed_.program();
   }
 
@@ -75,12 +97,8 @@ class LocalPolicyBed {
   }
 
  private:
-  void put_service(Where where) {
-    const auto& cluster = bed_.cluster;
-    std::vector<const Pod*> pods;
-    if (where == Where::here_and_elsewhere) pods.push_back(&cluster.local(1));
-    if (where != Where::nowhere) pods.push_back(&cluster.remote(1));
-    const auto number = number_of(where);
+  void put_service(Where where, bool has_ranges) {
+    const auto number = number_of(where, has_ranges);
     std::vector<PortManifest> ports;
     for (const auto protocol : kAllProtocols)
       ports.push_back({.name = std::string(netlink::to_lower_string(protocol)),
@@ -96,16 +114,16 @@ class LocalPolicyBed {
                         .type = "LoadBalancer",
                         .cluster_ips = both("10.96.0.", "fd00:96::"),
                         .ports = ports,
-                        .endpoints = endpoints_of(pods),
+                        .endpoints = endpoints_at(bed_.cluster, where),
                         .spec = fmt::format("externalTrafficPolicy: Local, externalIPs: [{}, "
-                                            "\"{}\"]",
-                                            external[0], external[1]),
+                                            "\"{}\"]{}",
+                                            external[0], external[1], has_ranges ? kRanges : ""),
                         .ingress_ips = both("192.0.2.", "2001:db8:2::")});
   }
 
   Probe probe_of(const Cell& cell) const {
     const auto& cluster = bed_.cluster;
-    const auto number = number_of(cell.where);
+    const auto number = number_of(cell.where, cell.from == From::in_ranges);
     Probe probe{.protocol = cell.protocol, .port = 80};
     switch (cell.by) {
       case By::load_balancer:
@@ -133,6 +151,7 @@ class LocalPolicyBed {
         probe.sender = {.host = &cluster.remote(2)};
         break;
       case From::outside:
+      case From::in_ranges:
         probe.sender = {.host = &cluster.client(), .outside = true};
         break;
     }
@@ -148,8 +167,8 @@ class LocalPolicyBed {
     };
     if (cell.where == Where::nowhere) return {"refused: ICMP port unreachable"};
     const bool here = cell.where == Where::here_and_elsewhere;
-    if (cell.from == From::outside) {
-      if (!here) return {"lost"};
+    if (cell.from == From::outside || cell.from == From::in_ranges) {
+      if (cell.where == Where::elsewhere) return {"lost"};
       return {seen_at(cluster.local(1), cluster.client().address(cell.family))};
     }
     std::set<Outcome> wanted;
@@ -161,19 +180,15 @@ class LocalPolicyBed {
     return wanted;
   }
 
+  static constexpr const char* kRanges =
+      ", loadBalancerSourceRanges: [203.0.113.0/24, \"2001:db8:7::/64\"]";
+
   TrafficBed bed_;
   Prober prober_;
 };
 
 std::vector<EndpointManifest> here_and_elsewhere(const Cluster& cluster) {
   return endpoints_of({&cluster.local(1), &cluster.remote(1), &cluster.remote(2)});
-}
-
-// endpoints_of(), but they end and still serve.
-std::vector<EndpointManifest> ending(const Pod& pod) {
-  auto endpoints = endpoints_of({&pod});
-  for (auto& one : endpoints) one.conditions = "ready: false, serving: true, terminating: true";
-  return endpoints;
 }
 
 TEST_CASE("kernel: source ranges of policy Local bind the node and its pods, at load balancers",
@@ -214,26 +229,6 @@ TEST_CASE("kernel: a pod of policy Local reaches itself, and affinity holds", "[
         answers.insert(bed.ask(bed.cluster().local(2),
                                i % 2 == 0 ? By::load_balancer : By::node_port, family));
       CHECK(answers.size() == 1);
-    }
-  }
-}
-
-TEST_CASE("kernel: an endpoint of policy Local that ends serves clients outside alone",
-          "[.local_policy]") {
-  OneServiceBed bed([](const Cluster& all) {
-    auto endpoints = ending(all.local(1));
-    for (const auto& one : endpoints_of({&all.remote(1)})) endpoints.push_back(one);
-    return endpoints;
-  });
-  const auto& cluster = bed.cluster();
-  for (const auto family : netlink::kFamilies) {
-    const auto is_of = [&](const Pod& pod, const Outcome& outcome) {
-      return outcome.starts_with(netlink::to_string(pod.address(family), kEchoPort) + " sees ");
-    };
-    for (const auto by : kBys) {
-      CHECK(is_of(cluster.local(1), bed.ask(cluster.client(), by, family)));
-      CHECK(is_of(cluster.remote(1), bed.ask(cluster.local(2), by, family)));
-      CHECK(is_of(cluster.remote(1), bed.ask(cluster.node(), by, family)));
     }
   }
 }
