@@ -233,6 +233,24 @@ TEST_CASE("kernel: a pod of policy Local reaches itself, and affinity holds", "[
   }
 }
 
+// As in kube-proxy's iptables mode. The node is known by its addresses.
+TEST_CASE("kernel: where there is no detector pods of policy Local are clients outside", "[.few]") {
+  const bool here = GENERATE(false, true);
+  OneServiceBed bed([&](const Cluster& all) {
+    return endpoints_at(all, here ? Where::here_and_elsewhere : Where::elsewhere);
+  });
+  bed.configure("detectLocalMode: ClusterCIDR\n");
+  const auto& cluster = bed.cluster();
+  for (const auto family : netlink::kFamilies) {
+    const auto pod = cluster.local(2).address(family).to_string();
+    const auto local = netlink::to_string(cluster.local(1).address(family), kEchoPort) + " sees ";
+    for (const auto by : kBys) {
+      CHECK(bed.ask(cluster.local(2), by, family) == (here ? local + pod : "lost"));
+      CHECK(bed.kind(cluster.node(), by, family) == "served");
+    }
+  }
+}
+
 TEST_CASE("kernel: policy Local is for clients outside, some", "[.few]") {
   LocalPolicyBed bed;
   const auto cells = all_cells();

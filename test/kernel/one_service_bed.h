@@ -38,6 +38,12 @@ class OneServiceBed {
   }
   const Cluster& cluster() const { return bed_.cluster; }
 
+  // Lines of kube-proxy's configuration file, in place of those so far.
+  void configure(const std::string& lines) {
+    bed_.manifests.configure(lines);
+    bed_.program();
+  }
+
   Outcome ask(const Host& from, By by, netlink::Family family,
               netlink::Protocol protocol = netlink::Protocol::tcp) {
     const bool v4 = family == netlink::Family::ipv4;
