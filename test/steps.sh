@@ -100,7 +100,8 @@ cmd_test() {
   done
   ensure_packages "${packages_build[@]}" "${packages_clang[@]}" "${packages_lint[@]}" \
     "${packages_deploy[@]}" || exit 1
-  # Without a scratch kernel everything else is still worth knowing; the kernel suite fails then.
+  # Without scratch kernels everything else is still worth knowing; the kernel suite fails then.
   ensure_packages "${packages_guest[@]}"
+  ensure_packages "${packages_qemu[@]}"
   run_steps "${steps[@]}"
 }
