@@ -25,7 +25,7 @@ class Judge {
     const bool sent_on = goal_ && is_sent_on(client);
     const auto& endpoints = endpoints_of(sent_on ? goal_->facet : facet);
     for (const auto* one : endpoints) ++(one->local ? reach.here : reach.elsewhere);
-    reach.keeps_source = keeps_source(client, sent_on);
+    reach.keeps_source = keeps_source(client, at_node_port, sent_on);
     if (!endpoints.empty())
       reach.outcome = is_answered(client, at_node_port, sent_on, reach) ? ReachOutcome::served
                                                                         : ReachOutcome::unanswered;
@@ -66,9 +66,12 @@ class Judge {
     return false;
   }
 
-  bool keeps_source(Client client, bool sent_on) const {
+  // At node ports, pods of this node whose addresses are not known count as those of others.
+  bool keeps_source(Client client, bool at_node_port, bool sent_on) const {
     if (client == Client::node || client == Client::localhost) return false;
-    return !sent_on || (client == Client::pod && !rules_.masquerade_all);
+    if (!sent_on) return true;
+    if (client != Client::pod || rules_.masquerade_all) return false;
+    return !at_node_port || !tells_far_pods() || rules_.own_pods;
   }
 
   // Endpoints elsewhere answer the source that they see, and the answer must come back through this

@@ -142,8 +142,9 @@ FamilyPlanner::Names FamilyPlanner::set_untranslated(const std::set<netlink::Pro
   Names names;
   if (protocols == node_.untranslated) return names;
   node_.untranslated = protocols;
+  // Annotations may choose the policy.
   for (const auto& [name, service] : cluster.services)
-    if (service.external_policy_local) names.insert(name);
+    if (service.external_policy_local || !service.annotations.empty()) names.insert(name);
   return names;
 }
 

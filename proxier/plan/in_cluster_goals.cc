@@ -29,16 +29,17 @@ Claim goal_of(const ServicePort& port, std::size_t index, const FamilyNode& node
           static_cast<std::uint16_t>(index)};
 }
 
-bool is_external(Facet facet) {
-  return facet != Facet::cluster_ip && facet != Facet::in_cluster;
+// Node ports on localhost have their own way.
+bool is_sent_on(Facet facet) {
+  return facet != Facet::cluster_ip && facet != Facet::in_cluster && facet != Facet::localhost;
 }
 
 // The external addresses and node ports of each port that the Service has.
-std::vector<std::size_t> count_external(const std::vector<ServicePort>& ports, const Claims& claims,
-                                        const FamilyNode& node) {
+std::vector<std::size_t> count_sent_on(const std::vector<ServicePort>& ports, const Claims& claims,
+                                       const FamilyNode& node) {
   std::vector<std::size_t> counts(ports.size());
   for (const auto& claim : claims_of(ports, node))
-    if (is_external(claim.facet) && claims.holds(ports.front().name.service, claim))
+    if (is_sent_on(claim.facet) && claims.holds(ports.front().name.service, claim))
       ++counts[claim.port];
   return counts;
 }
@@ -53,20 +54,20 @@ InClusterGoals in_cluster_goals(const std::vector<ServicePort>& ports, const Cla
   result.goals.resize(ports.size());
   const auto& name = ports.front().name.service;
   const bool by_rules = options.packet_filter == ipset::PacketFilter::iptables;
-  const auto external = by_rules ? count_external(ports, claims, node) : std::vector<std::size_t>();
+  const auto sent_on = by_rules ? count_sent_on(ports, claims, node) : std::vector<std::size_t>();
   for (std::size_t i = 0; i < ports.size(); ++i) {
     const auto goal = goal_of(ports[i], i, node);
     if (!asks(ports[i]) || !claims.holds(name, goal)) continue;
-    if (by_rules && external[i] > 0) {
+    if (by_rules && sent_on[i] > 0) {
       if (node.untranslated.contains(ports[i].name.protocol)) {
         result.untranslated = true;
         continue;
       }
       // Ports behind one that is left out are left out too, as few as they may ask for.
       result.beyond_limit =
-          result.beyond_limit || result.rules + external[i] > most_of_one_service(options);
+          result.beyond_limit || result.rules + sent_on[i] > most_of_one_service(options);
       if (result.beyond_limit) continue;
-      result.rules += external[i];
+      result.rules += sent_on[i];
     }
     result.goals[i] = goal;
   }

@@ -190,6 +190,10 @@ void StaleFlows::postpone(Note& note, TimePoint now) const {
 
 void StaleFlows::note(const plan::Transaction& transaction, const plan::ActualState& before) {
   ways_.note(transaction, before);
+  // Connections go on behind a way that turned; datagrams to the old endpoint would never end.
+  for (const auto* turned : {&transaction.ways, &transaction.old_ways})
+    for (const auto& [from, goal] : *turned)
+      if (from.protocol == Protocol::udp) note(from, false, from);
   for (const auto& [service, changes] : changes_in(transaction)) {
     auto keys = ways_.to(service);
     if (service.protocol == Protocol::udp) keys.insert(service);

@@ -80,6 +80,15 @@ bool is_probe(const SeenPacket& packet, const Probe& probe, std::uint16_t source
   return probe.protocol == Protocol::udp ? packet.destination_port != source_port : packet.opens;
 }
 
+// A notice counts if it reaches the sender's socket. That of SCTP does not listen to ICMP; a packet
+// of the node itself is refused in the call already.
+bool is_noticed(const Probe& probe, const netlink::Result<EchoAnswer>& answer) {
+  if (probe.protocol == Protocol::sctp) return true;
+  if (answer) return false;
+  const auto code = answer.error().sys_errno;
+  return code == ECONNREFUSED || (probe.sender.on_node && code == EPERM);
+}
+
 }  // namespace
 
 std::string kind_of(const Outcome& outcome) {
@@ -175,10 +184,16 @@ Outcome Prober::happened(const Probe& probe, const ctl::PacketWalk& walk, int wa
   const auto& around = probe.sender.on_node ? at_node : seen[host.netns];
   for (const auto& packet : around) {
     if (packet.outgoing) continue;
-    if (packet.resets && packet.destination_port == port) return "refused: TCP reset";
+    if (packet.resets && packet.destination_port == port) {
+      CHECK(is_noticed(probe, answer));
+      return "refused: TCP reset";
+    }
     // Of an earlier probe it may be told late.
     if (packet.about_port >= kFirstPort && packet.about_port < port) continue;
-    if (packet.port_unreachable) return "refused: ICMP port unreachable";
+    if (packet.port_unreachable) {
+      CHECK(is_noticed(probe, answer));
+      return "refused: ICMP port unreachable";
+    }
     if (packet.host_unreachable) return "refused: ICMP host unreachable";
     if (packet.prohibited) return "refused: ICMP prohibited";
   }

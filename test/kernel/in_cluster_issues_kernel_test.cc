@@ -9,6 +9,7 @@
 
 #include "test/kernel/kernel_state.h"
 #include "test/kernel/one_service_bed.h"
+#include "test/support/paths.h"
 
 namespace ipvsproxier::test {
 namespace {
@@ -111,6 +112,15 @@ TEST_CASE("kernel: a connection of policy Local from within is active until its 
         REQUIRE(streams.back().exchange());
       }
     CHECK(counted().active_connections == 4);
+    const auto from = bed.cluster.local(2).v4.to_string();
+    const auto live = bed.cluster.netns().inside(
+        [&] { return shell(ipvsctl_path() + " explain --live " + from + " 192.0.2.10:90 2>&1"); });
+    INFO(live);
+    const auto at = netlink::to_string(there.v4, kStreamPort);
+    CHECK(live.find("  conntrack  TCP " + from + ":") != std::string::npos);
+    CHECK(live.find(" -> 192.0.2.10:90, answered " + at) != std::string::npos);
+    CHECK(live.find("  IPVS       TCP " + from + ":") != std::string::npos);
+    CHECK(live.find(" -> 10.96.0.20:90 -> " + at) != std::string::npos);
     std::move(streams.back()).reset();
     streams.pop_back();
   }

@@ -223,6 +223,13 @@ TEST_CASE("kernel: node ports on localhost come back after damage, and connectio
   REQUIRE(began);
   auto lasting = cluster.node().open_stream(localhost(Family::ipv4), kLasting);
   REQUIRE(lasting);
+  const auto live = bed.in_node(ipvsctl_path() + " explain --live node 127.0.0.1:30090 2>&1");
+  INFO(live);
+  // Twice by connection tracking, and at IPVS between.
+  CHECK(live.find(" -> 127.0.0.1:30090, answered 169.254.107.1:30090 -> ") != std::string::npos);
+  CHECK(live.find("  conntrack  TCP 169.254.107.2:") != std::string::npos);
+  CHECK(live.find("  IPVS       TCP 169.254.107.2:") != std::string::npos);
+  CHECK(live.find(" -> 169.254.107.3:30090 -> ") != std::string::npos);
   for (const auto* command : {"ip route del 169.254.107.1", "ip route del 169.254.107.2",
                               "ip -6 route del local ::1 dev kube-local0 table local",
                               "echo 0 > /proc/sys/net/ipv4/conf/kube-local0/route_localnet",

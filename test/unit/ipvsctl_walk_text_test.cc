@@ -1,5 +1,7 @@
 #include "cmd/ipvsctl/explain/walk_text.h"
 
+#include <set>
+
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
@@ -130,6 +132,29 @@ Now:
   IPVS       TCP 203.0.113.7 stays: 10.96.0.1:80 -> 10.1.0.2:8080  899 s
   conntrack  TCP 203.0.113.7:4000 -> 10.96.0.1:80, not answered, expected 10.1.0.2:8080 -> 10.1.0.1:5000  SYN_SENT  60 s
 )");
+}
+
+TEST_CASE(
+    "a connection at another virtual service is of the tracked flows that are sent on there") {
+  netlink::IpvsConnection connection{.protocol = "TCP",
+                                     .client_address = test::ip("203.0.113.7"),
+                                     .client_port = 4000,
+                                     .virtual_address = test::ip("10.96.0.1"),
+                                     .virtual_port = 80,
+                                     .server_address = test::ip("10.1.0.2"),
+                                     .server_port = 8080};
+  const netlink::VirtualServiceKey service{test::ip("10.96.0.1"), netlink::Protocol::tcp, 80};
+  const std::set<netlink::FlowEnd> sources{{test::ip("203.0.113.7"), 4000}};
+  CHECK(is_at(connection, service, sources));
+  CHECK_FALSE(is_at(connection, service, {}));
+  CHECK_FALSE(is_at(connection, {service.address, service.protocol, 81}, sources));
+  CHECK_FALSE(is_at(connection, {service.address, netlink::Protocol::udp, 80}, sources));
+  connection.client_port = 4001;
+  CHECK_FALSE(is_at(connection, service, sources));
+  connection.client_port = 0;
+  CHECK(is_at(connection, service, sources));
+  connection.client_address = test::ip("203.0.113.6");
+  CHECK_FALSE(is_at(connection, service, sources));
 }
 
 TEST_CASE("connections that could not be read are not taken for none") {

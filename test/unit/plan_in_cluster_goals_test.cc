@@ -39,6 +39,33 @@ TEST_CASE("policy Local with iptables: unequal ports are counted each for itself
   CHECK(result.state.rules.at(netlink::Family::ipv4).in_cluster.size() == 41 + 30);
 }
 
+// Node ports on localhost have a way of their own.
+TEST_CASE("policy Local with iptables: node ports on localhost take none of the share") {
+  auto service = test::local_load_balancer();
+  const auto last = service.ports.front();
+  service.ports.clear();
+  service.load_balancer_ips.clear();
+  service.external_ips.clear();
+  for (std::uint16_t i = 0; i < 12; ++i) {
+    auto port = last;
+    port.name = "p" + std::to_string(i);
+    port.port = static_cast<std::uint16_t>(1000 + i);
+    port.node_port = static_cast<std::uint16_t>(30'500 + i);
+    service.ports.push_back(port);
+  }
+  const auto cluster = test::cluster_of({service, test::slice_of(service, 8080, {test::e1()})});
+  auto options = limited_options();
+  options.most_in_cluster_rules = 12 * 16;  // one a port and Service
+  for (const bool localhost : {false, true}) {
+    options.node_port_localhost = localhost;
+    Planner planner(options);
+    planner.set_node(test::vector_node());
+    planner.update_all(cluster);
+    CHECK(planner.problems().empty());
+    CHECK(planner.desired().rules.at(netlink::Family::ipv4).in_cluster.size() == 12);
+  }
+}
+
 // An address that another Service has takes no rule.
 TEST_CASE("policy Local with iptables: what a Service does not get is not counted") {
   auto owner = test::local_load_balancer();

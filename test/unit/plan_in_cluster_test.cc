@@ -234,6 +234,27 @@ TEST_CASE("policy Local with iptables: what the kernel cannot send on is served 
   CHECK(planner.problems().empty());
 }
 
+// The policy of the spec is Cluster then.
+TEST_CASE(
+    "policy Local by an annotation with iptables: what the kernel cannot send on is given up") {
+  auto service = test::local_load_balancer();
+  service.external_policy_local = false;
+  service.health_check_node_port = 0;
+  service.annotations = {{"kube-router.io/service.local", ""}};
+  const auto cluster = test::cluster_of({service, test::slice_of(service, 8080, {e2()})});
+  auto options = iptables_options();
+  options.in_cluster_ranges = {test::prefix("240.0.0.0/4")};
+  Planner planner(options);
+  planner.set_node(test::vector_node());
+  planner.update_all(cluster);
+  REQUIRE(entries_of(planner) > 0);
+  const std::set tcp{netlink::Protocol::tcp};
+  planner.update(planner.set_untranslated(netlink::Family::ipv4, tcp, cluster), cluster);
+  CHECK(entries_of(planner) == 0);
+  planner.update(planner.set_untranslated(netlink::Family::ipv4, {}, cluster), cluster);
+  CHECK(entries_of(planner) > 0);
+}
+
 // Of `rules` addresses each, 1,000 at most.
 model::ClusterState many_local_services(const std::string& ns, int count, int rules, int first) {
   model::ClusterState cluster;

@@ -113,6 +113,35 @@ TEST_CASE("UDP flows of in-cluster clients of policy Local go with the endpoint 
   }
 }
 
+// Neither virtual service of the address changes, as there is no endpoint on this node.
+TEST_CASE("UDP flows of in-cluster clients go when their address is another Service's") {
+  Daemon daemon(in_cluster_settings());
+  auto cluster = local_policy_with(Protocol::udp, {test::e2()});
+  auto other = test::web_service();
+  other.name.name = "other";
+  other.cluster_ips = {ip("10.96.0.8")};
+  other.type = api::ServiceType::load_balancer;
+  other.ports.front().protocol = Protocol::udp;
+  other.external_policy_local = true;
+  auto its_endpoint = test::e2();
+  its_endpoint.address = ip("10.244.1.5");
+  cluster.put(other);
+  cluster.put(test::slice_of(other, 8080, {its_endpoint}));
+  daemon.see(cluster);
+  auto& table = daemon.conntrack;
+  const auto vip = end_of("192.0.2.10", 80);
+  table.track(end_of("10.244.0.9", 4000), vip, end_of("10.244.1.4", 8080));
+  const auto new_one = table.track(end_of("10.244.0.9", 4001), vip, end_of("10.244.1.5", 8080));
+  auto web = cluster.services.begin()->second;
+  REQUIRE(web.load_balancer_ips == std::vector{ip("192.0.2.10")});
+  web.load_balancer_ips.clear();
+  cluster.put(web);
+  other.load_balancer_ips = {ip("192.0.2.10")};
+  cluster.put(other);
+  CHECK(daemon.see(cluster).flows == 1);
+  CHECK(flows_of(daemon) == std::set<netlink::Flow>{new_one});
+}
+
 TEST_CASE("TCP flows of in-cluster clients of policy Local are cut with the drained endpoint") {
   auto settings = in_cluster_settings();
   settings.drain.timeout = 60s;

@@ -1,6 +1,8 @@
 #include "cmd/ipvsctl/commands.h"
 
 #include <optional>
+#include <set>
+#include <utility>
 
 #include "cmd/ipvsctl/explain/node_reading.h"
 #include "netlink/conntrack/conntrack_kernel.h"
@@ -10,28 +12,54 @@ namespace ipvsproxier::ctl {
 
 namespace {
 
-netlink::Status read_connections(const Flow& flow, LiveFlows& live) {
+netlink::Status read_connections(const PacketWalk& walk, LiveFlows& live) {
   if (!netlink::module_present("ip_vs")) return {};
+  std::set<netlink::FlowEnd> sources;
+  if (walk.service)
+    for (const auto& one : live.tracked) sources.insert(one.source);
   netlink::ConnectionFile file("/proc/net/ip_vs_conn");
   return file.connections([&](const netlink::IpvsConnection& one) -> netlink::Status {
-    if (is_of(one, flow)) live.connections.push_back(one);
+    if (is_of(one, walk.flow) || (walk.service && is_at(one, walk.service->key, sources)))
+      live.connections.push_back(one);
     return {};
   });
 }
 
-netlink::Result<LiveFlows> read_live(const Flow& flow) {
-  LiveFlows live;
-  if (const auto read = read_connections(flow, live); !read) return read.error();
+// What became of the tracked flows, behind the loop.
+netlink::Status track_again(netlink::KernelConntrackTable& table, LiveFlows& live) {
+  std::set<netlink::FlowEnd> destinations;
+  std::set<std::pair<netlink::FlowEnd, netlink::FlowEnd>> expected;
+  for (const auto& one : live.tracked) {
+    destinations.insert(one.server);
+    expected.emplace(one.seen, one.server);
+  }
+  for (const auto& destination : destinations) {
+    const auto tracked = table.list_to(live.tracked.front().protocol, destination);
+    if (!tracked) return tracked.error();
+    for (const auto& one : *tracked)
+      if (expected.contains({one.source, one.destination})) live.tracked.push_back(one);
+  }
+  return {};
+}
+
+netlink::Status read_tracked(const Flow& flow, LiveFlows& live) {
   const auto table = netlink::KernelConntrackTable::open();
   if (!table && table.error().kind == netlink::ErrorKind::missing) {
     live.unread = table.error().where;
-    return live;
+    return {};
   }
   if (!table) return table.error();
   const auto tracked = (*table)->list_to(flow.protocol, {flow.destination, flow.port});
   if (!tracked) return tracked.error();
   for (const auto& one : *tracked)
     if (is_of(one, flow)) live.tracked.push_back(one);
+  return flow.destination.is_loopback() ? track_again(**table, live) : netlink::Status{};
+}
+
+netlink::Result<LiveFlows> read_live(const PacketWalk& walk) {
+  LiveFlows live;
+  if (const auto read = read_tracked(walk.flow, live); !read) return read.error();
+  if (const auto read = read_connections(walk, live); !read) return read.error();
   return live;
 }
 
@@ -47,7 +75,7 @@ netlink::Result<bool> run_explain(const ExplainOptions& options, const WalkNames
   if (!walk) return walk.error();
   std::optional<LiveFlows> live;
   if (options.live) {
-    auto read = read_live(walk->flow);
+    auto read = read_live(*walk);
     if (!read) return read.error();
     live = std::move(*read);
   }

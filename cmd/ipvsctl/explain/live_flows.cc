@@ -53,6 +53,18 @@ bool is_of(const TrackedFlow& tracked, const Flow& flow) {
          is_source(flow, tracked.source.address, tracked.source.port);
 }
 
+bool is_at(const IpvsConnection& connection, const netlink::VirtualServiceKey& service,
+           const std::set<netlink::FlowEnd>& sources) {
+  if (connection.protocol != to_string(service.protocol) ||
+      connection.virtual_address != service.address || connection.virtual_port != service.port)
+    return false;
+  const netlink::FlowEnd client{connection.client_address, connection.client_port};
+  const auto found = sources.lower_bound(client);  // port 0 is the first of an address
+  const bool is_template = client.port == 0;
+  return found != sources.end() &&
+         (is_template ? found->address == client.address : *found == client);
+}
+
 std::string live_text(const LiveFlows& live) {
   std::string text = "\nNow:\n";
   for (const auto& one : live.connections) text += line(one);
