@@ -243,6 +243,7 @@ TEST_CASE(
   service.annotations = {{"kube-router.io/service.local", ""}};
   const auto cluster = test::cluster_of({service, test::slice_of(service, 8080, {e2()})});
   auto options = iptables_options();
+  options.differences.service_annotations = true;
   options.in_cluster_ranges = {test::prefix("240.0.0.0/4")};
   Planner planner(options);
   planner.set_node(test::vector_node());

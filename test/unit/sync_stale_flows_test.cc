@@ -132,7 +132,7 @@ TEST_CASE("UDP flows of in-cluster clients go when their address is another Serv
   const auto vip = end_of("192.0.2.10", 80);
   table.track(end_of("10.244.0.9", 4000), vip, end_of("10.244.1.4", 8080));
   const auto new_one = table.track(end_of("10.244.0.9", 4001), vip, end_of("10.244.1.5", 8080));
-  auto web = cluster.services.begin()->second;
+  auto web = cluster.services.at(test::web_service().name);
   REQUIRE(web.load_balancer_ips == std::vector{ip("192.0.2.10")});
   web.load_balancer_ips.clear();
   cluster.put(web);
