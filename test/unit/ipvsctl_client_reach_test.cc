@@ -163,7 +163,11 @@ class ReachWorld {
       if (is_own(server) || server == source) continue;  // hairpins, and servers of the node
       INFO(to_string(one.server.key) << " sees " << one.arrival.source.to_string());
       CHECK(to_string(one.arrival.fate) == to_string(Fate::served));
-      if (source) CHECK((one.arrival.source == *source) == reach.keeps_source);
+      if (!source) continue;
+      const bool kept = one.arrival.source == *source;
+      CHECK(kept == reach.keeps_source);
+      if (!kept && !planner_.desired().rules.at(source->family()).masquerade_all)
+        ++counts[fmt::format("{} masqueraded", to_string(reach.client))];
     }
   }
 
@@ -179,7 +183,12 @@ TEST_CASE("who is said to be served is served, by as many, and seen as it is sai
     for (const auto filter : {ipset::PacketFilter::iptables, ipset::PacketFilter::nftables}) {
       test::RandomCluster random(seed);
       auto world = test::walked_cluster(random, 30);
-      if (seed % 4 == 3) world.node.pod_cidrs.clear();
+      if (seed % 4 == 3) {
+        world.node.pod_cidrs.clear();
+        world.options.detect_local = plan::DetectLocalMode::cluster_cidr;
+        world.options.cluster_cidrs = {test::prefix("10.244.0.0/16")};
+        world.options.masquerade_all = false;
+      }
       for (const bool on : {true, false}) {
         INFO("seed " << seed << ", " << to_string(filter) << ", " << on);
         world.options.differences.in_cluster_clients = on;
@@ -194,6 +203,7 @@ TEST_CASE("who is said to be served is served, by as many, and seen as it is sai
       CHECK(counts[fmt::format("{} {}", to_string(client), to_string(outcome))] > 0);
     }
   CHECK(counts["a client outside dropped"] > 0);
+  CHECK(counts["a pod of this node masqueraded"] > 0);
   CHECK(counts["a client outside no answer comes back"] > 0);
 }
 
