@@ -108,19 +108,32 @@ std::set<api::NamespacedName> FamilyPlanner::set_foreign(
                                         std::back_inserter(differing));
   Foreign differs;
   for (const auto& key : differing) differs.insert(key);
-  for (const auto& [name, service] : cluster.services) {
-    const auto address_differs = [&](const IpAddress& address) {
-      return differs.addresses.contains(address);
-    };
-    const auto port_differs = [&](const api::ServicePort& port) {
-      return differs.ports.contains({port.protocol, port.node_port});
-    };
-    if (std::ranges::any_of(service.external_ips, address_differs) ||
-        std::ranges::any_of(service.load_balancer_ips, address_differs) ||
-        std::ranges::any_of(service.ports, port_differs))
-      names.insert(name);
-  }
+  for (const auto& [name, service] : cluster.services)
+    if (is_met_by(differs, service)) names.insert(name);
   return names;
+}
+
+// Whether foreign virtual services may be in the way of an address of the Service.
+bool FamilyPlanner::is_met_by(const Foreign& foreign, const api::Service& service) const {
+  const auto has_address = [&](const IpAddress& address) {
+    return foreign.addresses.contains(address);
+  };
+  // Of its own for clients within the cluster.
+  const auto& range = node_.in_cluster.range;
+  const auto has_derived = [&](const IpAddress& cluster_ip) {
+    return range && cluster_ip.family() == node_.family &&
+           has_address(in_cluster_address(*range, cluster_ip));
+  };
+  const bool on_localhost =
+      node_.localhost && has_address(ipset::localhost_loop(node_.family).server);
+  const auto has_port = [&](const api::ServicePort& port) {
+    return (on_localhost && port.node_port != 0) ||
+           foreign.ports.contains({port.protocol, port.node_port});
+  };
+  return std::ranges::any_of(service.external_ips, has_address) ||
+         std::ranges::any_of(service.load_balancer_ips, has_address) ||
+         std::ranges::any_of(service.cluster_ips, has_derived) ||
+         std::ranges::any_of(service.ports, has_port);
 }
 
 std::set<api::NamespacedName> FamilyPlanner::set_absent_schedulers(

@@ -66,6 +66,7 @@ class FamilyPlanner {
   std::size_t meet_foreign() const { return meet_foreign_.size(); }
 
  private:
+  bool is_met_by(const Foreign& foreign, const api::Service& service) const;
   // The parts of the desired state that exist because of one Service, as keys: its claims (of which
   // it may own some) and its elements.
   struct Part {

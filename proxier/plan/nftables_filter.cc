@@ -138,8 +138,7 @@ std::map<netlink::VirtualServiceKey, VipTraffic> by_key(const std::vector<VipTra
 SetElements nftables_filter(const ServiceTraffic& traffic) {
   std::vector<SetElement> elements;
   for (const auto& [key, vip] : by_key(traffic.vips))
-    add_vip(vip, std::ranges::find(traffic.addresses, key.address) != traffic.addresses.end(),
-            elements);
+    add_vip(vip, std::ranges::binary_search(traffic.addresses, key.address), elements);
   // The set has neither protocol nor port: the node's own address in it would masquerade all that
   // the node sends to itself.
   for (const auto& hairpin : traffic.hairpins)

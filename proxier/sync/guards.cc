@@ -102,11 +102,7 @@ const VirtualServiceKey* Guards::way_of(const VirtualServiceKey& from) const {
 
 // Whether the node could not add the virtual service or one of its real servers.
 bool Guards::lacks_servers(const VirtualServiceKey& service) const {
-  if (failed_services_.contains(service)) return true;
-  for (auto it = failed_servers_.lower_bound({service, {}});
-       it != failed_servers_.end() && it->first.first == service; ++it)
-    if (it->second == Cause::node) return true;
-  return false;
+  return failed_services_.contains(service) || lacking_services_.contains(service);
 }
 
 // Whether in-cluster clients of the virtual service would be sent to where something is missing.
@@ -159,6 +155,11 @@ std::optional<Cause> Guards::must_hold(const IpvsOp& op) const {
   return cause || !std::holds_alternative<AddServer>(op) ? cause : is_unmasqueraded(service);
 }
 
+void Guards::note_lacks(const netlink::AddServer& add, Cause cause) {
+  blame(failed_servers_, {add.service, add.server.key}, cause);
+  if (cause == Cause::node) lacking_services_.insert(add.service);
+}
+
 void Guards::note_keeps_servers(const VirtualServiceKey& service) {
   keep_servers_.insert(service);
   if (const auto port = node_port_of(service)) ports_keep_servers_.insert(*port);
@@ -175,8 +176,7 @@ void Guards::note(const IpvsOp& op, const netlink::Status& status) {
     else
       addresses_with_service_.insert(key.address);
   } else if (const auto* server = std::get_if<AddServer>(&op)) {
-    if (!status)
-      blame(failed_servers_, {server->service, server->server.key}, cause_of(true, status.error()));
+    if (!status) note_lacks(*server, cause_of(true, status.error()));
   } else if (const auto* edit = std::get_if<EditService>(&op)) {
     const auto& key = edit->service.key;
     if (unscheduled_services_.erase(key) == 0) return;
@@ -196,7 +196,7 @@ void Guards::note_held(const IpvsOp& op, Cause cause) {
   if (const auto* add = std::get_if<AddService>(&op))
     blame(failed_services_, add->service.key, cause);
   else if (const auto* server = std::get_if<AddServer>(&op))
-    blame(failed_servers_, {server->service, server->server.key}, cause);
+    note_lacks(*server, cause);
   else if (const auto* removal = std::get_if<DeleteService>(&op))
     kept_services_.insert(removal->key);
 }

@@ -85,6 +85,7 @@ class Guards {
   const netlink::VirtualServiceKey* way_of(const netlink::VirtualServiceKey& from) const;
   bool lacks_servers(const netlink::VirtualServiceKey& service) const;
   void keep_old_way(ipset::SetId set, const ipset::Element& element);
+  void note_lacks(const netlink::AddServer& add, Cause cause);
   void note_keeps_servers(const netlink::VirtualServiceKey& service);
   bool lacks_way(const netlink::VirtualServiceKey& from) const;
   bool has_old_way(const netlink::IpAddress& address) const;
@@ -101,6 +102,7 @@ class Guards {
   Causes<PortOfProtocol> unguarded_node_ports_;
   Causes<netlink::VirtualServiceKey> failed_services_;
   Causes<std::pair<netlink::VirtualServiceKey, netlink::RealServerKey>> failed_servers_;
+  std::set<netlink::VirtualServiceKey> lacking_services_;  // of those that the node failed
   // Packets to these keep their source, which was to end.
   Causes<netlink::VirtualServiceKey> unmasqueraded_services_;
   Causes<PortOfProtocol> unmasqueraded_node_ports_;

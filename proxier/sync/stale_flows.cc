@@ -161,14 +161,30 @@ void StaleFlows::note(const VirtualServiceKey& key, bool lost, const VirtualServ
   if (gone != gone_.end() && note.gone_from.insert(from).second) ++gone->second.notes;
 }
 
+// The note names the virtual service no longer.
+void StaleFlows::release(const VirtualServiceKey& service) {
+  const auto gone = gone_.find(service);
+  if (--gone->second.notes > 0) return;
+  remembered_ -= gone->second.servers.size();
+  gone_.erase(gone);
+}
+
 StaleFlows::Notes::iterator StaleFlows::forget(Notes::iterator note) {
-  for (const auto& service : note->second.gone_from) {
-    const auto gone = gone_.find(service);
-    if (--gone->second.notes > 0) continue;
-    remembered_ -= gone->second.servers.size();
-    gone_.erase(gone);
-  }
+  for (const auto& service : note->second.gone_from) release(service);
   return notes_.erase(note);
+}
+
+// All flows were looked at: none is left to a real server that is gone for certain. A Service whose
+// real servers are never sure would hold these for ever, and there is room for so many.
+void StaleFlows::release_gone(Note& note, const View& view) {
+  std::erase_if(note.gone_from, [&](const VirtualServiceKey& service) {
+    const bool all_gone =
+        std::ranges::none_of(gone_.at(service).servers, [&](const netlink::RealServerKey& server) {
+          return view.own.may_have(server) || view.goal.may_have(server);
+        });
+    if (all_gone) release(service);
+    return all_gone;
+  });
 }
 
 // What a virtual service has again, as planned, is not gone: some flows to it may be by a way that
@@ -300,6 +316,7 @@ void StaleFlows::end_look(const Look& look, const netlink::FlowQuery& query, con
     } else if (seen.sure()) {
       forget(it);
     } else {
+      release_gone(note, seen);
       note.seen = seen.fingerprint();
       postpone(note, now);
     }

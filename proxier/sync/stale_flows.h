@@ -131,6 +131,8 @@ class StaleFlows {
   void remember(const netlink::VirtualServiceKey& service, const netlink::RealServerKey& gone);
   void note(const netlink::VirtualServiceKey& key, bool lost,
             const netlink::VirtualServiceKey& from);
+  void release(const netlink::VirtualServiceKey& service);
+  void release_gone(Note& note, const View& view);
   Notes::iterator forget(Notes::iterator note);
   void take_back(const plan::DesiredState& desired, const plan::ActualState& state);
   void postpone(Note& note, TimePoint now) const;

@@ -2,6 +2,8 @@
 
 #include "proxier/plan/ownership.h"
 
+#include <algorithm>
+
 #include <catch2/catch.hpp>
 
 #include "proxier/plan/diff.h"
@@ -144,6 +146,35 @@ TEST_CASE("ownership: a change of foreign ones plans the Services that ask for t
   planner.update(planner.set_foreign({}, cluster), cluster);
   CHECK(planner.desired() == before);
   CHECK(planner.meet_foreign(Family::ipv4) == 0);
+}
+
+// Also addresses that no object names: those for clients within the cluster, and behind the loop.
+TEST_CASE("ownership: a Service is planned again for foreign ones at what this node derives") {
+  auto service = test::local_load_balancer();
+  service.internal_policy_local = true;
+  const auto cluster = test::cluster_of({service, test::slice_of(service, 8080, {test::e2()})});
+  auto options = test::vector_options();
+  options.differences = {};
+  options.node_port_localhost = true;
+  options.in_cluster_ranges = {test::prefix("240.0.0.0/4")};
+  for (const char* theirs : {"250.96.0.9", "169.254.107.3"}) {
+    INFO(theirs);
+    Planner planner(options);
+    planner.set_node(test::vector_node());
+    planner.update_all(cluster);
+    const auto of_theirs = [&] {
+      return std::ranges::count_if(planner.desired().services, [&](const auto& one) {
+        return one.first.address == ip(theirs);
+      });
+    };
+    REQUIRE(of_theirs() == 1);
+    const VirtualServiceKey foreign{ip(theirs), Protocol::tcp, 7};
+    planner.update(planner.set_foreign({foreign}, cluster), cluster);
+    CHECK(of_theirs() == 0);
+    CHECK(planner.meet_foreign(Family::ipv4) == 1);
+    planner.update(planner.set_foreign({}, cluster), cluster);
+    CHECK(of_theirs() == 1);
+  }
 }
 
 TEST_CASE("ownership: once foreign it stays so, whatever of ours comes near it") {

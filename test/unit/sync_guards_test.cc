@@ -300,6 +300,33 @@ TEST_CASE("guards: in-cluster clients keep their way while all others are droppe
   CHECK_FALSE(guards.must_keep(way, port_of(kDns)));
 }
 
+// An object may have 100,000s of endpoints that the kernel refuses, and as many addresses.
+TEST_CASE("guards: what asks for a way does not ask for each endpoint there") {
+  constexpr std::uint32_t kMany = 30'000;
+  plan::Transaction transaction;
+  const auto from = [](std::uint32_t number) {
+    return netlink::VirtualServiceKey{.address = IpAddress::v4(0xc6120000U + number), .port = 80};
+  };
+  for (std::uint32_t i = 0; i < kMany; ++i) transaction.ways.emplace(from(i), kWeb);
+  Guards guards(transaction);
+  const auto server = [](std::uint32_t number) {
+    return AddServer{kWeb, {.key = {.address = IpAddress::v4(0xef000000U + number), .port = 80}}};
+  };
+  for (std::uint32_t i = 0; i < kMany; ++i) guards.note(server(i), refused());
+  const plan::SetKey map{Family::ipv4, SetId::nft_in_cluster};
+  const auto held = [&] {
+    std::uint32_t count = 0;
+    for (std::uint32_t i = 0; i < kMany; ++i)
+      if (guards.must_hold(map, ipset::DestinationElement{from(i).address, Protocol::tcp, 80,
+                                                          kWeb.address, kWeb.port}))
+        ++count;
+    return count;
+  };
+  CHECK(held() == 0);
+  guards.note(server(kMany), node_fault());
+  CHECK(held() == kMany);
+}
+
 TEST_CASE("guards: a set that could not be made is known by its name") {
   Guards guards;
   guards.note_missing_set("KUBE-CLUSTER-IP");

@@ -112,6 +112,41 @@ TEST_CASE("real servers that go are remembered once, whatever the number of ways
   CHECK(many.flows.remembered() == 0);
 }
 
+// A Service may keep an endpoint that the kernel refuses for ever.
+TEST_CASE("a Service that is never as planned remembers no real server once its flows are gone") {
+  const auto protocol = GENERATE(Protocol::udp, Protocol::tcp);
+  const VirtualServiceKey goal{IpAddress::v4(0x0a600001), protocol, 80};
+  FlowsOfMany many;
+  many.add(100, protocol);
+  many.add(goal, 3);
+  many.send_on(goal);
+  many.flows.note_left(many.desired, many.state);
+  test::FakeConntrackTable table;
+  many.purge(table);
+  const netlink::RealServerKey refused{IpAddress::v4(0xef010101), 8080};
+  many.flows.note(removing(goal, 2), many.state);
+  const auto track = [&](std::uint16_t port, std::uint32_t server) {
+    const auto key = numbered(7, protocol);
+    table.track({IpAddress::v4(0x0a010001), port}, {key.address, key.port},
+                {numbered_server(server).address, 8080}, protocol);
+  };
+  track(4'000, 0);
+  track(4'002, 2);
+  many.desired.services[goal].servers = {numbered_server(2), refused};
+  // The answer to one of the removals was lost.
+  std::vector<netlink::RealServer> left{{.key = numbered_server(1)}, {.key = numbered_server(2)}};
+  many.state.services->at(goal).servers = plan::RealServers(left);
+  CHECK(many.purge(table) == 1);
+  CHECK(many.flows.remembered() == 2);
+  left.erase(left.begin());
+  many.state.services->at(goal).servers = plan::RealServers(left);
+  track(4'001, 1);
+  many.now += 60s;
+  CHECK(many.purge(table) == 1);
+  CHECK(many.flows.remembered() == 0);
+  CHECK(table.list({.family = Family::ipv4, .protocol = protocol}).value().size() == 1);
+}
+
 // What is remembered for one way to a virtual service is remembered for all of them.
 TEST_CASE("a real server that came back is not gone for flows by a way that was turned since") {
   const VirtualServiceKey goal{IpAddress::v4(0x0a600001), Protocol::tcp, 80};
@@ -125,7 +160,8 @@ TEST_CASE("a real server that came back is not gone for flows by a way that was 
   many.add(other, 0);
   many.flows.note_left(many.desired, many.state);
   // One that the kernel refuses, so its flows are looked at again later.
-  many.desired.services[waits].servers.insert(numbered_server(9));
+  // It is wanted here too, so it is remembered as gone from there.
+  many.desired.services[waits].servers.insert(numbered_server(0));
   const auto leave = [&](std::uint32_t server) {
     const netlink::DeleteServer op{goal, numbered_server(server)};
     const std::vector<netlink::IpvsOp> ops = {op};
