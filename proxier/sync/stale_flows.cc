@@ -176,14 +176,11 @@ StaleFlows::Notes::iterator StaleFlows::forget(Notes::iterator note) {
 
 // All flows were looked at: none is left to a real server that is gone for certain. A Service whose
 // real servers are never sure would hold these for ever, and there is room for so many.
-void StaleFlows::release_gone(Note& note, const View& view) {
-  std::erase_if(note.gone_from, [&](const VirtualServiceKey& service) {
-    const bool all_gone =
-        std::ranges::none_of(gone_.at(service).servers, [&](const netlink::RealServerKey& server) {
-          return view.own.may_have(server) || view.goal.may_have(server);
-        });
-    if (all_gone) release(service);
-    return all_gone;
+void StaleFlows::release_gone(Note& note) {
+  std::erase_if(note.gone_from, [this](const VirtualServiceKey& service) {
+    if (!gone_.at(service).certain) return false;
+    release(service);
+    return true;
   });
 }
 
@@ -193,9 +190,19 @@ void StaleFlows::take_back(const plan::DesiredState& desired, const plan::Actual
   for (auto& [key, gone] : gone_) {
     const auto* service = find(state, key);
     const auto planned = desired.services.find(key);
-    if (!service || !service->servers || planned == desired.services.end()) continue;
+    gone.certain = false;
+    if (!state.services || (service && !service->servers)) continue;
+    const auto is_present = [&](const netlink::RealServerKey& server) {
+      return service && service->servers->contains(server);
+    };
+    const auto is_planned = [&](const netlink::RealServerKey& server) {
+      return planned != desired.services.end() && planned->second.servers.contains(server);
+    };
     remembered_ -= std::erase_if(gone.servers, [&](const netlink::RealServerKey& server) {
-      return service->servers->contains(server) && planned->second.servers.contains(server);
+      return is_present(server) && is_planned(server);
+    });
+    gone.certain = std::ranges::none_of(gone.servers, [&](const netlink::RealServerKey& server) {
+      return is_present(server) || is_planned(server);
     });
   }
 }
@@ -316,7 +323,7 @@ void StaleFlows::end_look(const Look& look, const netlink::FlowQuery& query, con
     } else if (seen.sure()) {
       forget(it);
     } else {
-      release_gone(note, seen);
+      release_gone(note);
       note.seen = seen.fingerprint();
       postpone(note, now);
     }

@@ -104,6 +104,7 @@ class StaleFlows {
   struct Gone {
     std::set<netlink::RealServerKey> servers;
     std::size_t notes = 0;  // that name this virtual service
+    bool certain = false;   // at the last look: it neither has any of them nor is to have it
   };
   // A virtual service whose flows must be looked at.
   struct Note {
@@ -132,7 +133,7 @@ class StaleFlows {
   void note(const netlink::VirtualServiceKey& key, bool lost,
             const netlink::VirtualServiceKey& from);
   void release(const netlink::VirtualServiceKey& service);
-  void release_gone(Note& note, const View& view);
+  void release_gone(Note& note);
   Notes::iterator forget(Notes::iterator note);
   void take_back(const plan::DesiredState& desired, const plan::ActualState& state);
   void postpone(Note& note, TimePoint now) const;

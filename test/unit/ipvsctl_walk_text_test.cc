@@ -95,17 +95,21 @@ TEST_CASE("a walk as a page: how it ends without a server") {
         "It is dropped at filter INPUT: A -j DROP.\n");
 }
 
+netlink::IpvsConnection client_connection() {
+  return {.protocol = "TCP",
+          .client_address = test::ip("203.0.113.7"),
+          .client_port = 4000,
+          .virtual_address = test::ip("10.96.0.1"),
+          .virtual_port = 80,
+          .server_address = test::ip("10.1.0.2"),
+          .server_port = 8080,
+          .state = "ESTABLISHED",
+          .expires = 899};
+}
+
 TEST_CASE("what there is of a flow now: its source, its port if it names one, templates") {
   const auto flow = served().flow;
-  netlink::IpvsConnection connection{.protocol = "TCP",
-                                     .client_address = test::ip("203.0.113.7"),
-                                     .client_port = 4000,
-                                     .virtual_address = test::ip("10.96.0.1"),
-                                     .virtual_port = 80,
-                                     .server_address = test::ip("10.1.0.2"),
-                                     .server_port = 8080,
-                                     .state = "ESTABLISHED",
-                                     .expires = 899};
+  auto connection = client_connection();
   CHECK(is_of(connection, flow));
   auto exact = flow;
   exact.source_port = 4001;
@@ -136,13 +140,7 @@ Now:
 
 TEST_CASE(
     "a connection at another virtual service is of the tracked flows that are sent on there") {
-  netlink::IpvsConnection connection{.protocol = "TCP",
-                                     .client_address = test::ip("203.0.113.7"),
-                                     .client_port = 4000,
-                                     .virtual_address = test::ip("10.96.0.1"),
-                                     .virtual_port = 80,
-                                     .server_address = test::ip("10.1.0.2"),
-                                     .server_port = 8080};
+  auto connection = client_connection();
   const netlink::VirtualServiceKey service{test::ip("10.96.0.1"), netlink::Protocol::tcp, 80};
   const std::set<netlink::FlowEnd> sources{{test::ip("203.0.113.7"), 4000}};
   CHECK(is_at(connection, service, sources));

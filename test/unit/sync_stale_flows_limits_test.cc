@@ -160,8 +160,7 @@ TEST_CASE("a real server that came back is not gone for flows by a way that was 
   many.add(other, 0);
   many.flows.note_left(many.desired, many.state);
   // One that the kernel refuses, so its flows are looked at again later.
-  // It is wanted here too, so it is remembered as gone from there.
-  many.desired.services[waits].servers.insert(numbered_server(0));
+  many.desired.services[waits].servers.insert(numbered_server(9));
   const auto leave = [&](std::uint32_t server) {
     const netlink::DeleteServer op{goal, numbered_server(server)};
     const std::vector<netlink::IpvsOp> ops = {op};
@@ -173,10 +172,11 @@ TEST_CASE("a real server that came back is not gone for flows by a way that was 
   };
   test::FakeConntrackTable table;
   leave(0);
+  // It is wanted again before the flows are looked at, and not yet there.
+  many.desired.services[goal].servers.insert(numbered_server(0));
   CHECK(many.purge(table) == 0);
   CHECK(many.flows.remembered() == 1);
   many.state.commit(netlink::IpvsOp(netlink::AddServer{goal, {.key = numbered_server(0)}}));
-  many.desired.services[goal].servers.insert(numbered_server(0));
   many.desired.sets[kWaysOn] = {};
   for (const auto& [key, to] : {std::pair(waits, goal), std::pair(turned, other)})
     many.desired.sets[kWaysOn].insert(

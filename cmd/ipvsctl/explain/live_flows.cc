@@ -15,6 +15,11 @@ bool is_source(const Flow& flow, const netlink::IpAddress& address, std::uint16_
   return flow.source == address && (flow.source_port == 0 || flow.source_port == port);
 }
 
+bool goes_to(const IpvsConnection& connection, const netlink::VirtualServiceKey& service) {
+  return connection.protocol == to_string(service.protocol) &&
+         connection.virtual_address == service.address && connection.virtual_port == service.port;
+}
+
 std::string end(const netlink::FlowEnd& end) {
   return netlink::to_string(end.address, end.port);
 }
@@ -42,8 +47,7 @@ std::string line(const TrackedFlow& one) {
 
 bool is_of(const IpvsConnection& connection, const Flow& flow) {
   const bool is_template = connection.client_port == 0 && flow.source == connection.client_address;
-  return connection.protocol == to_string(flow.protocol) &&
-         connection.virtual_address == flow.destination && connection.virtual_port == flow.port &&
+  return goes_to(connection, {flow.destination, flow.protocol, flow.port}) &&
          (is_template || is_source(flow, connection.client_address, connection.client_port));
 }
 
@@ -55,9 +59,7 @@ bool is_of(const TrackedFlow& tracked, const Flow& flow) {
 
 bool is_at(const IpvsConnection& connection, const netlink::VirtualServiceKey& service,
            const std::set<netlink::FlowEnd>& sources) {
-  if (connection.protocol != to_string(service.protocol) ||
-      connection.virtual_address != service.address || connection.virtual_port != service.port)
-    return false;
+  if (!goes_to(connection, service)) return false;
   const netlink::FlowEnd client{connection.client_address, connection.client_port};
   const auto found = sources.lower_bound(client);  // port 0 is the first of an address
   const bool is_template = client.port == 0;
