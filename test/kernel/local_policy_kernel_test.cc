@@ -144,6 +144,19 @@ class MovingBed {
     REQUIRE(daemon_.logs("synced: "));
   }
   std::string log() const { return daemon_.log(); }
+  void kill_and_start_again() {
+    daemon_.kill();
+    daemon_.mark();
+    daemon_.start();
+    REQUIRE(daemon_.logs("synced: "));
+  }
+  // What kube-proxy's ipvs mode has comes after it.
+  void hand_back() {
+    REQUIRE(daemon_.terminate() == 0);
+    const auto result = run_once(cluster.netns(), manifests_, {"--in-cluster-clients=false"});
+    INFO(result.log);
+    REQUIRE(result.status == 0);
+  }
 
   const Cluster cluster{{.local_pods = 3, .remote_pods = 2}};
   const Pod& here = cluster.local(1);
@@ -313,6 +326,29 @@ TEST_CASE("kernel: flows of in-cluster clients of policy Local are drained, then
   });
   INFO("still there: " << left);
   CHECK(cut);
+}
+
+TEST_CASE("kernel: flows of in-cluster clients of policy Local outlive the daemon",
+          "[.local_policy_moves]") {
+  MovingBed bed;
+  bed.change({&bed.far});
+  LastingFlows lasting;
+  for (const Host* host : {&bed.cluster.node(), static_cast<const Host*>(&bed.client)})
+    for (const auto& facet : moving_facets(bed.cluster))
+      for (const auto family : netlink::kFamilies) lasting.open(*host, facet, family);
+  const auto all = lasting.going_on(5000);
+  const std::vector<std::string> all_reach(lasting.flows.size(), "remote-1");
+  CHECK(lasting.reached() == all_reach);
+  SECTION("a kill, and the next start") {
+    bed.kill_and_start_again();
+    CHECK(lasting.reached() == all_reach);
+    bed.change({&bed.far, &bed.also_far});
+  }
+  SECTION("the end of the option") {
+    bed.hand_back();
+  }
+  CHECK(lasting.reached() == all_reach);
+  CHECK(lasting.going_on(5000) == all);
 }
 
 }  // namespace
