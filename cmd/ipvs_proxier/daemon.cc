@@ -97,6 +97,7 @@ int run_daemon(const Options& options, spdlog::logger& logger) {
   ObjectFeed* feed = nullptr;  // for the main thread; set before other threads start
   if (client && options.mass_removal_brake)
     settings.doubt_first_lists = [&] { loop.post([&feed] { feed->doubt_first_lists(); }); };
+  settings.input_waits = [&mail] { return mail.waiting(); };
   settings.progress = [&servers] { servers.status().sync_heartbeat().beat(); };
   sync::Reconciler reconciler(tables.kernel(), settings, logger);
   int status = 0;

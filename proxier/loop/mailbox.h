@@ -82,6 +82,12 @@ class Mailbox {
     return std::exchange(waiting_, T{});
   }
 
+  // The reader's thread. Whether a value is waiting.
+  bool waiting() const {
+    const MutexLock lock(mutex_);
+    return !waiting_.empty();
+  }
+
   // The reader's thread. Whether the waiting value is urgent.
   bool urgent() const {
     const MutexLock lock(mutex_);

@@ -32,6 +32,8 @@ using netlink::Family;
 using netlink::IpvsOp;
 using netlink::Protocol;
 
+constexpr std::string_view kSettleRules = "settle rules";
+
 // Whether a virtual service that is not desired stays until its connections have ended. If its real
 // servers could not be read, it may have some.
 bool lingers(const DesiredState& desired, const ActualService& leaving) {
@@ -85,7 +87,7 @@ class Differ {
     if (!actual_.services) return std::move(transaction_);
     add("keep sources", take(unmark));
     add("remove elements", take(remove));
-    add("settle rules", rules.settled(staying));
+    add(kSettleRules, rules.settled(staying));
     return std::move(transaction_);
   }
 
@@ -417,6 +419,10 @@ class Differ {
 
 Transaction diff(const DesiredState& desired, const ActualState& actual, const Scope& scope) {
   return Differ(desired, actual, scope).run();
+}
+
+void keep_old_rules(Transaction& transaction) {
+  std::erase_if(transaction.phases, [](const Phase& phase) { return phase.name == kSettleRules; });
 }
 
 Transaction diff(const DesiredState& desired, const ActualState& actual) {

@@ -35,6 +35,10 @@ namespace ipvsproxier::plan {
 // stays in the set that refuses new connections.
 Transaction diff(const DesiredState& desired, const ActualState& actual, const Scope& scope);
 
+// Leaves out the last phase, after which the rules are those of the new state alone: while keys of
+// another scope wait to be compared, the kernel holds what needs the rules of the old state.
+void keep_old_rules(Transaction& transaction);
+
 // The difference over all keys.
 Transaction diff(const DesiredState& desired, const ActualState& actual);
 

@@ -235,9 +235,9 @@ FamilyPlanner::Names FamilyPlanner::with_node_ports(const model::ClusterState& c
 // Returns the other Services that may have won or lost a virtual service.
 FamilyPlanner::Names FamilyPlanner::take_claims(const Names& names,
                                                 const model::ClusterState& cluster,
-                                                PortsOnce& ports, Scope& scope) {
+                                                PortsOnce& ports, const ScopeOf& scope_of) {
   Names rivals;
-  std::vector<netlink::VirtualServiceKey> claimed_before;
+  std::vector<std::pair<netlink::VirtualServiceKey, api::NamespacedName>> claimed_before;
   for (const auto& name : names) {
     const auto found = cluster.services.find(name);
     const auto* service = found == cluster.services.end() ? nullptr : &found->second;
@@ -246,13 +246,13 @@ FamilyPlanner::Names FamilyPlanner::take_claims(const Names& names,
     const auto part = parts_.try_emplace(name).first;
     auto& claimant = part->second.claimant;
     if (service != nullptr && Claims::is_so(claimant, *service, wanted)) continue;
-    for (const auto& claim : claimant.claims) claimed_before.push_back(claim.key);
+    for (const auto& claim : claimant.claims) claimed_before.emplace_back(claim.key, name);
     rivals.merge(claims_.set(part->first, claimant, service, std::move(wanted)));
   }
-  for (const auto& key : claimed_before) {
+  for (const auto& [key, name] : claimed_before) {
     if (claims_.owner_of(key) != nullptr) continue;
     state_.services.erase(key);
-    scope.services.insert(key);
+    scope_of(name).services.insert(key);
   }
   return rivals;
 }
@@ -291,16 +291,19 @@ FamilyPlanner::Names FamilyPlanner::share_tables(const Names& names,
       [&](const api::Service& service) { return table_bytes_of(service, node_, options_); });
 }
 
-void FamilyPlanner::update(Names names, const model::ClusterState& cluster, Scope* wanted) {
+void FamilyPlanner::update(Names names, const model::ClusterState& cluster,
+                           ScopesByService* wanted) {
   Scope unwanted;
-  Scope& scope = wanted ? *wanted : unwanted;
+  const auto scope_of = [&](const api::NamespacedName& name) -> Scope& {
+    return wanted ? (*wanted)[name] : unwanted;
+  };
   // Discard at once: kept, it would leave holes in the heap between lasting allocations.
   const auto forget = [&] { unwanted = {}; };
   if (std::exchange(plan_all_, false)) {
     for (const auto& [name, part] : parts_) names.insert(name);
     for (const auto& [name, service] : cluster.services) names.insert(name);
   }
-  if (std::exchange(rules_changed_, false)) scope.rules.insert(node_.family);
+  if (std::exchange(rules_changed_, false)) scope_of({}).rules.insert(node_.family);
   names.merge(share_tables(names, cluster));
   PortsOnce ports(*this, cluster);
   bool changed = false;
@@ -308,13 +311,13 @@ void FamilyPlanner::update(Names names, const model::ClusterState& cluster, Scop
     const auto part = parts_.find(name);
     const auto before = part == parts_.end() ? SortedVector<IpAddress>()
                                              : addresses_in(part->second.filter.elements);
-    changed |= take_addresses(before, addresses_of(ports.of(name), node_), scope);
+    changed |= take_addresses(before, addresses_of(ports.of(name), node_), scope_of(name));
     forget();
   }
   const bool some_addresses = options_.node_port_primary || !options_.node_port_addresses.empty();
   if (changed && some_addresses && refresh_node_addresses()) names.merge(with_node_ports(cluster));
 
-  names.merge(take_claims(names, cluster, ports, scope));
+  names.merge(take_claims(names, cluster, ports, scope_of));
   names.merge(share_rules(names, cluster, ports));
 
   for (const auto& name : names) {
@@ -322,7 +325,7 @@ void FamilyPlanner::update(Names names, const model::ClusterState& cluster, Scop
     replace(name,
             plan_service(ports.of(name), slices == cluster.slices.end() ? nullptr : &slices->second,
                          claims_, node_, options_),
-            scope);
+            scope_of(name));
     forget();
   }
 }

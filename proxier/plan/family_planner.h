@@ -37,10 +37,10 @@ class FamilyPlanner {
   // Local, if the protocols changed whose packets cannot be sent on.
   std::set<api::NamespacedName> set_untranslated(const std::set<netlink::Protocol>& protocols,
                                                  const model::ClusterState& cluster);
-  // Plans these Services again, or all after set_node(). `scope` collects the affected keys;
+  // Plans these Services again, or all after set_node(). `scopes` collects the affected keys;
   // nullptr discards them at once, which saves memory.
   void update(std::set<api::NamespacedName> names, const model::ClusterState& cluster,
-              Scope* scope);
+              ScopesByService* scopes);
   void update_all(const model::ClusterState& cluster) {
     plan_all_ = true;
     update({}, cluster, nullptr);
@@ -119,8 +119,9 @@ class FamilyPlanner {
   Ports ports_of(const api::NamespacedName& name, const model::ClusterState& cluster) const;
   bool take_addresses(const SortedVector<netlink::IpAddress>& before,
                       const SortedVector<netlink::IpAddress>& wanted, Scope& scope);
+  using ScopeOf = std::function<Scope&(const api::NamespacedName&)>;
   Names take_claims(const Names& names, const model::ClusterState& cluster, PortsOnce& ports,
-                    Scope& scope);
+                    const ScopeOf& scope_of);
   bool refresh_node_addresses();
   using AmountOf = std::function<std::size_t(const api::Service&)>;
   static Names share_out(NamespaceShare& share, Names& beyond, const Names& names,

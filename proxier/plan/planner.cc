@@ -60,11 +60,18 @@ std::set<api::NamespacedName> Planner::set_untranslated(
 
 Scope Planner::update(const std::set<api::NamespacedName>& services,
                       const model::ClusterState& cluster) {
-  Scope scope;
+  Scope all;
+  for (const auto& [service, scope] : update_each(services, cluster)) all.merge(scope);
+  return all;
+}
+
+ScopesByService Planner::update_each(const std::set<api::NamespacedName>& services,
+                                     const model::ClusterState& cluster) {
+  ScopesByService scopes;
   state_.complete = cluster.complete;
-  for (auto& family : families_) family->update(services, cluster, &scope);
-  forget_leftovers(scope, state_);
-  return scope;
+  for (auto& family : families_) family->update(services, cluster, &scopes);
+  for (auto& [service, scope] : scopes) forget_leftovers(scope, state_);
+  return scopes;
 }
 
 void Planner::update_all(const model::ClusterState& cluster) {

@@ -95,10 +95,15 @@ class Planner {
                                                  const std::set<netlink::Protocol>& protocols,
                                                  const model::ClusterState& cluster);
 
-  // Plans again the given Services, which changed or whose EndpointSlices changed. Returns the keys
-  // to compare: the elements that changed, and all virtual services and addresses that the Services
-  // ask for or no longer ask for.
+  // Plans again the given Services: all that changed, or whose EndpointSlices changed. Returns the
+  // keys to compare: the elements that changed, and all virtual services and addresses that the
+  // Services ask for or no longer ask for.
   Scope update(const std::set<api::NamespacedName>& services, const model::ClusterState& cluster);
+
+  // The same, with the keys of each Service that was planned: also of those whose plan changed
+  // because of the given ones.
+  ScopesByService update_each(const std::set<api::NamespacedName>& services,
+                              const model::ClusterState& cluster);
 
   // Plans all Services again, for callers that compare everything anyway.
   void update_all(const model::ClusterState& cluster);

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "proxier/api/names.h"
 #include "proxier/plan/desired_state.h"
 
 namespace ipvsproxier::plan {
@@ -23,6 +24,9 @@ struct Scope {
 
   friend bool operator==(const Scope&, const Scope&) = default;
 };
+
+// The keys that belong to each Service; those of the node have an empty name.
+using ScopesByService = std::map<api::NamespacedName, Scope>;
 
 // Adds the desired virtual services whose real servers decide when the scope's elements may change:
 // those by which clients keep their source, are sent on or are dropped (diff.h), and those to which

@@ -50,6 +50,9 @@ struct Transaction {
   std::map<netlink::VirtualServiceKey, netlink::VirtualServiceKey> old_ways;
   // Where node ports are, of the planned virtual services that were compared.
   std::set<netlink::IpAddress> node_addresses;
+  // Virtual services that get no real servers now, because too many of their namespace still wait
+  // for their removal (sync/trash.h).
+  std::set<netlink::VirtualServiceKey> without_room;
 
   bool empty() const { return phases.empty(); }
   friend auto operator<=>(const Transaction&, const Transaction&) = default;

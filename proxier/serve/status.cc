@@ -84,6 +84,7 @@ void Status::sync_succeeded(netlink::Family family) {
   auto& syncs = of(family);
   syncs.last_updated = now;
   syncs.taken.reset();
+  syncs.failing.reset();
   syncs.complete = true;
 }
 
@@ -92,6 +93,7 @@ void Status::sync_failed(netlink::Family family) {
   const loop::MutexLock lock(mutex_);
   auto& syncs = of(family);
   if (!syncs.taken) syncs.taken = now;
+  syncs.failing = older(syncs.failing, syncs.taken);
 }
 
 void Status::publish(ServiceHealthChanges changes) {
@@ -138,11 +140,17 @@ std::size_t Status::removal_held(Resource resource) const {
   return held_.at(static_cast<std::size_t>(resource));
 }
 
+bool Status::is_late(const std::optional<Stamp>& stamp, const Stamp& now) const {
+  return stamp && now.steady - stamp->steady >= 2 * settings_.sync_period;
+}
+
 std::optional<FamilyHealth> Status::health_of(netlink::Family family, const Stamp& now) const {
   const auto& syncs = family == netlink::Family::ipv4 ? ipv4_ : ipv6_;
   if (!syncs.last_updated) return std::nullopt;
-  const auto oldest = older(syncs.queued, syncs.taken);
-  const bool late = oldest && now.steady - oldest->steady >= 2 * settings_.sync_period;
+  const auto silent = sync_.silent_for();
+  const bool advances = silent && *silent < 2 * settings_.sync_period;
+  const bool late =
+      is_late(syncs.failing, now) || (!advances && is_late(older(syncs.queued, syncs.taken), now));
   return FamilyHealth{.last_updated = syncs.last_updated->wall,
                       .healthy = syncs.complete && !late,
                       .complete = syncs.complete};

@@ -4,11 +4,13 @@
 // Service health servers. Every function may be called on any thread and is short; the section
 // comments name the usual caller. Independent of how syncing and watching work.
 //
-// Health of a family: the time stamp of the oldest requested change that is not in the kernel yet.
-// A family is unhealthy if that stamp is older than 2 x sync period, or before its first complete
-// sync. A failed sync counts as a requested change, so that a broken kernel shows without one.
-// Refusals because of an object are no failure, unless there are too many (sync/refusals.h). An
-// absent API server does not matter, unless a maximum age of the watches is configured.
+// Health of a family: it is unhealthy before its first complete sync, if a sync has been failing
+// for 2 x sync period since its change was requested, or if a change was requested so long ago
+// while the sync thread makes no progress. A sync that takes long is no fault as long as it goes
+// on: its thread calls beat() after each part. A failed sync counts as a requested change, so that
+// a broken kernel shows without one. Refusals because of an object are no failure, unless there are
+// too many (sync/refusals.h). An absent API server does not matter, unless a maximum age of the
+// watches is configured.
 //
 // Liveness of a thread: a thread is stuck if one operation has taken 2 x sync period (at least a
 // minute).
@@ -185,10 +187,12 @@ class Status {
     std::optional<Stamp> last_updated;  // nullopt: the sync loop has not started
     std::optional<Stamp> queued;        // oldest request that no sync has taken
     std::optional<Stamp> taken;         // oldest request that a sync has taken and not settled
+    std::optional<Stamp> failing;       // oldest request of syncs that failed since a success
     bool complete = false;              // there was a complete sync
   };
 
   Syncs& of(netlink::Family family) IPVSPROXIER_THREADS(requires_capability(mutex_));
+  bool is_late(const std::optional<Stamp>& stamp, const Stamp& now) const;
   std::optional<FamilyHealth> health_of(netlink::Family family, const Stamp& now) const
       IPVSPROXIER_THREADS(requires_capability(mutex_));
   bool watches_fresh(const Stamp& now) const IPVSPROXIER_THREADS(requires_capability(mutex_));

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "proxier/plan/bindings.h"
+#include "proxier/sync/operation_parts.h"
 
 namespace ipvsproxier::sync {
 
@@ -53,29 +54,6 @@ bool is_lost(const netlink::Error& error) {
 bool is_suspect(const netlink::Error& error) {
   return is_lost(error) || error.kind == netlink::ErrorKind::already ||
          error.kind == netlink::ErrorKind::missing;
-}
-
-// Splits large numbers of operations into parts, so that the memory of one part is reused.
-template <typename Op, typename Work>
-void for_parts(std::span<const Op> ops, Work work) {
-  constexpr std::size_t kPart = 1024;
-  for (; !ops.empty(); ops = ops.subspan(std::min(kPart, ops.size())))
-    work(ops.first(std::min(kPart, ops.size())));
-}
-
-// The operations for which `is_held` returns false; it is called once for each, in order. They are
-// copied to `some` only if others are held.
-template <typename Op, typename Held>
-std::span<const Op> without_held(std::span<const Op> ops, std::vector<Op>& some, Held is_held) {
-  std::size_t held = 0;
-  for (std::size_t i = 0; i < ops.size(); ++i) {
-    if (is_held(ops[i])) {
-      if (held++ == 0) some.assign(ops.begin(), ops.begin() + static_cast<std::ptrdiff_t>(i));
-    } else if (held > 0) {
-      some.push_back(ops[i]);
-    }
-  }
-  return held > 0 ? std::span<const Op>(some) : ops;
 }
 
 // The first operations, so many or a few more: the source ranges of a virtual service in nf_tables
@@ -123,16 +101,25 @@ Written& Written::operator+=(const Written& other) {
 Outcome Applier::apply(const plan::Transaction& transaction, const std::stop_token& stop) {
   const auto& phases = transaction.phases;
   guards_ = Guards(transaction);
-  for (std::size_t i = 0; i < phases.size() && !stop.stop_requested(); ++i) {
+  for (std::size_t i = 0; i < phases.size() && !stop.stop_requested() && !pauses(); ++i) {
     if (auto joined = joined_ops(transaction, i)) {
       run(*joined);
       ++i;
     } else {
       std::visit([this](const auto& work) { run(work); }, phases[i].work);
     }
-    progress_();
   }
   return std::move(outcome_);
+}
+
+bool Applier::pauses() {
+  if (pause_ && outcome_.tried > 0 && !outcome_.paused) outcome_.paused = pause_(outcome_.tried);
+  return outcome_.paused;
+}
+
+void Applier::end_part(std::size_t tried) {
+  outcome_.tried += tried;
+  progress_();
 }
 
 // `count` is a member of outcome_.failed.
@@ -155,7 +142,11 @@ void Applier::fail(std::size_t& count, const Thing& thing, Cause cause, std::str
 
 void Applier::hold(const Thing& thing, Cause cause, std::string what) {
   if (cause == Cause::object) {
-    const auto* why = ": not tried, for what it needs is refused";
+    const auto* key = std::get_if<netlink::VirtualServiceKey>(&thing);
+    const bool full = key != nullptr && guards_.has_no_room(*key);
+    const auto* why = full ? ": not tried, as too many real servers of its namespace that were "
+                             "removed from their Services are still in the kernel"
+                           : ": not tried, for what it needs is refused";
     outcome_.refused.push_back({thing, {netlink::ErrorKind::malformed, 0, what + why}});
     return;
   }
@@ -174,6 +165,7 @@ void Applier::run(const std::vector<ipset::SetSpec>& specs) {
       if (is_missing(spec.name)) guards_.note_missing_set(spec.name);
       fail(outcome_.failed.sets, {"make set " + spec.name, std::move(status.error()), spec.family});
     }
+    end_part(1);
   }
 }
 
@@ -202,6 +194,7 @@ void Applier::run(const std::vector<ipset::TableRules>& tables) {
       fail(outcome_.failed.rule_tables,
            {words_of(table), std::move(changed.error()), table.family});
     }
+    end_part(1);
   }
 }
 
@@ -234,7 +227,6 @@ netlink::Result<bool> Applier::write_rules(const ipset::TableRules& table) {
 
 // Elements of several sets go together, a large number of them in parts.
 void Applier::run(const std::vector<SetChange>& changes) {
-  constexpr std::size_t kSetPart = 1024;
   std::vector<ElementPart> parts;
   std::size_t count = 0;
   for (const auto& change : changes) {
@@ -250,13 +242,14 @@ void Applier::run(const std::vector<SetChange>& changes) {
       continue;
     }
     for (std::span<const ipset::ElementOp> rest(ops); !rest.empty();) {
-      const auto some = first_part(rest, kSetPart - count, key.id);
+      const auto some = first_part(rest, kPart - count, key.id);
       parts.push_back({key, ipset::set_spec(key.id, key.family), some, {}});
       rest = rest.subspan(some.size());
       count += some.size();
-      if (count < kSetPart) continue;
+      if (count < kPart) continue;
       run_parts(std::exchange(parts, {}));
       count = 0;
+      if (pauses()) return;
     }
   }
   if (!parts.empty()) run_parts(std::move(parts));
@@ -296,6 +289,7 @@ void Applier::run_parts(std::vector<ElementPart> parts) {
   auto status = statuses.begin();
   for (const auto& part : parts)
     for (const auto& op : part.ops) note(part, op, std::move(*status++));
+  end_part(count);
 }
 
 void Applier::note(const ElementPart& part, const ipset::ElementOp& op, netlink::Status status) {
@@ -317,7 +311,11 @@ void Applier::note(const ElementPart& part, const ipset::ElementOp& op, netlink:
 }
 
 void Applier::run(const std::vector<IpvsOp>& ops) {
-  for_parts<IpvsOp>(ops, [this](const auto& part) { run_part(part); });
+  for_parts<kPart, IpvsOp>(ops, [this](const auto& part) {
+    if (pauses()) return false;
+    run_part(part);
+    return true;
+  });
   drop_useless();
 }
 
@@ -340,6 +338,7 @@ void Applier::run_part(std::span<const IpvsOp> ops) {
     }
     refuse(tried[i], std::move(statuses[i].error()));
   }
+  end_part(tried.size());
 }
 
 void Applier::refuse(const IpvsOp& op, netlink::Error error) {
@@ -418,7 +417,11 @@ void Applier::write(plan::Place place, const std::vector<plan::BindingOp>& ops) 
     for (const auto& op : ops) hold(op, Cause::node);
     return;
   }
-  for_parts<plan::BindingOp>(ops, [&](const auto& part) { write_part(place, part); });
+  for_parts<kPart, plan::BindingOp>(ops, [&](const auto& part) {
+    if (pauses()) return false;
+    write_part(place, part);
+    return true;
+  });
   if (!some_add) drop_link(place);
 }
 
@@ -437,6 +440,7 @@ void Applier::write_part(plan::Place place, std::span<const plan::BindingOp> ops
     if (ops[i].add && is_lost(error)) mirror_.lose_added(binding);
     fail(outcome_.failed.addresses, binding.address, cause, to_string(ops[i]), std::move(error));
   }
+  end_part(ops.size());
 }
 
 template <typename Request>

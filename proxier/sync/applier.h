@@ -9,6 +9,7 @@
 #include <span>
 #include <stop_token>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "proxier/plan/mirror.h"
@@ -48,6 +49,8 @@ struct Outcome {
   plan::Scope unsettled;  // what `failures`, `held` and `without_scheduler` concern
   // The kernel differs from the mirror, or answers were lost: the kernel must be read again.
   bool suspect = false;
+  std::size_t tried = 0;  // operations, without those that were held back
+  bool paused = false;    // operations were left out, as `pause` asked for it
 };
 
 // Runs all phases. A failed operation does not stop the others, except those that depend on it
@@ -56,9 +59,17 @@ struct Outcome {
 // operation, and each whose answer was lost.
 class Applier {
  public:
-  // `progress` is called after each phase.
-  Applier(Kernel kernel, plan::Mirror& mirror, const std::function<void()>& progress)
-      : kernel_(kernel), mirror_(mirror), progress_(progress) {}
+  static constexpr std::size_t kPart = 1024;  // operations
+  // Whether to leave the rest for later, after so many operations.
+  using Pause = std::function<bool(std::size_t tried)>;
+
+  // `progress` is called after each part of a phase, which has about a thousand operations at most.
+  // `pause`, if it is not empty, is asked before each part except the first. As in every moment
+  // between two operations, the kernel is then safe as it is, and a later transaction does what is
+  // left.
+  Applier(Kernel kernel, plan::Mirror& mirror, const std::function<void()>& progress,
+          Pause pause = {})
+      : kernel_(kernel), mirror_(mirror), progress_(progress), pause_(std::move(pause)) {}
 
   // Stops after the current phase if `stop` is requested.
   Outcome apply(const plan::Transaction& transaction, const std::stop_token& stop);
@@ -84,6 +95,8 @@ class Applier {
   template <typename Request>
   netlink::Result<bool> ask_links(Request request);
 
+  bool pauses();
+  void end_part(std::size_t tried);
   netlink::Result<bool> write_rules(const ipset::TableRules& table);
   bool is_missing(const std::string& set) const;
   void refuse(const netlink::IpvsOp& op, netlink::Error error);
@@ -104,6 +117,7 @@ class Applier {
   Kernel kernel_;
   plan::Mirror& mirror_;
   const std::function<void()>& progress_;
+  const Pause pause_;
   Outcome outcome_;
   // These tables did not answer in time.
   bool sets_silent_ = false;

@@ -79,7 +79,8 @@ std::optional<TimePoint> Drain::next() const {
   return end == ends_.end() ? when : std::min(when, *end);
 }
 
-Drain::Step Drain::step(netlink::IpvsTable& ipvs, TimePoint now, std::vector<Failure>& failures) {
+Drain::Step Drain::step(netlink::IpvsTable& ipvs, TimePoint now, const HasRoom& has_room,
+                        std::vector<Failure>& failures) {
   if (!running()) {
     pass_.emplace();
     last_pass_ = now;
@@ -91,7 +92,7 @@ Drain::Step Drain::step(netlink::IpvsTable& ipvs, TimePoint now, std::vector<Fai
                               next != draining_.end() && !step.silent;
        ++count, ++next) {
     pass_->last = next->first;
-    look(ipvs, next->first, next->second, now, step, failures);
+    if (has_room(next->first)) look(ipvs, next->first, next->second, now, step, failures);
   }
   auto& found = pass_->found;
   // Between two steps a server may have become desired again.

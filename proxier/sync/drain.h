@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -60,7 +61,10 @@ class Drain {
   };
   // Runs the next step of the pass, or the first step of a new one; returns the removals that are
   // now allowed. Read failures are appended; their real servers stay unless they have timed out.
-  Step step(netlink::IpvsTable& ipvs, TimePoint now, std::vector<Failure>& failures);
+  // Virtual services without room for removals (trash.h) are passed over.
+  using HasRoom = std::function<bool(const netlink::VirtualServiceKey&)>;
+  Step step(netlink::IpvsTable& ipvs, TimePoint now, const HasRoom& has_room,
+            std::vector<Failure>& failures);
 
   std::size_t size() const { return size_; }
 

@@ -144,15 +144,22 @@ std::optional<Cause> Guards::must_stay(const RealServerKey& server,
   return std::nullopt;
 }
 
+bool Guards::has_no_room(const VirtualServiceKey& service) const {
+  return transaction_ != nullptr && transaction_->without_room.contains(service);
+}
+
 std::optional<Cause> Guards::must_hold(const IpvsOp& op) const {
   const auto& service = service_of(op);
   if (const auto* server = leaving_server(op)) return must_stay(*server, service);
   if (std::holds_alternative<DeleteService>(op))
     return kept_ways_.contains(service) ? std::optional(Cause::node) : std::nullopt;
+  const bool adds_server = std::holds_alternative<AddServer>(op);
+  if ((adds_server || std::holds_alternative<AddService>(op)) && has_no_room(service))
+    return Cause::object;
   if (std::holds_alternative<AddService>(op)) return must_hide(service);
   // An edit would add the service that must not be added.
   const auto cause = find_cause(failed_services_, service);
-  return cause || !std::holds_alternative<AddServer>(op) ? cause : is_unmasqueraded(service);
+  return cause || !adds_server ? cause : is_unmasqueraded(service);
 }
 
 void Guards::note_lacks(const netlink::AddServer& add, Cause cause) {

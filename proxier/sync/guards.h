@@ -33,11 +33,14 @@ class Guards {
   // - A virtual service or address waits for its set elements and its family's rules, an address
   //   also for one of its virtual services.
   // - A real server waits for its virtual service, and for masquerading that it may need.
+  // - A virtual service or real server waits while its namespace has no room (sync/trash.h).
   // - A real server that in-cluster clients are to reach by another way stays until that is there.
   // - A virtual service to which rules still send them stays.
   // - An address stays in its place until it is in its new one.
   std::optional<Cause> must_hold(const netlink::IpvsOp& op) const;
   std::optional<Cause> must_hold(const plan::BindingOp& op) const;
+  // Whether the namespace of the virtual service has no room.
+  bool has_no_room(const netlink::VirtualServiceKey& service) const;
   // Elements and rules stay while a virtual service or address that they guard could not be
   // removed; one by which packets are masqueraded, while a real server that needs it has not left;
   // a way of in-cluster clients, while all others are dropped.

@@ -41,11 +41,13 @@ HealthReports::Report HealthReports::told(const api::NamespacedName& service) co
 serve::ServiceHealthChanges HealthReports::take(const model::ClusterState& cluster,
                                                 const plan::Planner& planner,
                                                 const std::string& node_name,
-                                                const plan::Scope& waiting, bool sure) {
+                                                const plan::Scope& waiting, bool sure,
+                                                const Turns& turns) {
   serve::ServiceHealthChanges changes;
   if (!std::exchange(addresses_told_, true)) changes.addresses = addresses_;
   std::erase_if(touched_, [&](const api::NamespacedName& name) {
     const auto before = told(name);
+    const bool is_known = sure && !turns.contains(name);
     const auto health = plan::service_health(name, cluster, planner.options().families, node_name);
     bool all = true;
     Report now;
@@ -54,7 +56,7 @@ serve::ServiceHealthChanges HealthReports::take(const model::ClusterState& clust
       const auto count = [&](netlink::Family family, Count told_count) -> Count {
         const auto it = health->local_endpoints.find(family);
         if (it == health->local_endpoints.end()) return std::nullopt;
-        if (sure && is_programmed(wanted, waiting, family)) return it->second;
+        if (is_known && is_programmed(wanted, waiting, family)) return it->second;
         all = false;
         return not_more(it->second, before && before->port == health->port ? told_count : Count());
       };

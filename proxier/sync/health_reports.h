@@ -14,6 +14,7 @@
 #include "proxier/plan/node_info.h"
 #include "proxier/plan/planner.h"
 #include "proxier/serve/status.h"
+#include "proxier/sync/turns.h"
 
 namespace ipvsproxier::sync {
 
@@ -26,10 +27,10 @@ class HealthReports {
   void see_node(const plan::NodeInfo& node, const plan::PlannerOptions& options);
 
   // The changes since the last call. `waiting`: parts of the kernel state that are not yet as
-  // desired; `sure`: all other parts are known to be.
+  // desired; `sure`: all other parts are known to be, except those of Services in `turns`.
   serve::ServiceHealthChanges take(const model::ClusterState& cluster, const plan::Planner& planner,
                                    const std::string& node_name, const plan::Scope& waiting,
-                                   bool sure);
+                                   bool sure, const Turns& turns);
 
  private:
   using Report = std::optional<serve::ServiceHealth>;

@@ -74,12 +74,13 @@ void Publisher::ended(SyncReport report, std::chrono::steady_clock::duration too
     if (report.well.contains(family)) {
       status_.sync_succeeded(family);
       metrics_.sync_succeeded(family, now);
-    } else {
+    } else if (report.failures > 0 || !report.unfinished) {
       status_.sync_failed(family);
     }
   }
   if (!report.health.empty()) status_.publish(std::move(report.health));
-  status_.sync_heartbeat().rest();
+  // The next run begins at once.
+  if (!report.unfinished) status_.sync_heartbeat().rest();
 }
 
 }  // namespace ipvsproxier::sync

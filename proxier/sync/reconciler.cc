@@ -18,28 +18,6 @@ namespace ipvsproxier::sync {
 
 namespace {
 
-api::Problem unknown_scheduler(const ReconcilerSettings& settings,
-                               const std::vector<netlink::VirtualServiceKey>& keys) {
-  std::string list;
-  for (const auto& key : keys) list += (list.empty() ? "" : ", ") + to_string(key);
-  const auto& name = settings.options.scheduler;
-  return {.severity = api::Severity::error,
-          .origin = settings.config_origin,
-          .object = "KubeProxyConfiguration",
-          .field = "ipvs.scheduler",
-          .message = "this kernel has no IPVS scheduler \"" + name + "\" (module ip_vs_" + name +
-                     "); choose another or install the module; not programmed: " + list};
-}
-
-// Logs each operation as a line of its own.
-void tell_operations(std::string_view text, spdlog::logger& logger) {
-  while (!text.empty()) {
-    const auto line = text.substr(0, text.find('\n'));
-    logger.debug("transaction: {}", line);
-    text.remove_prefix(std::min(line.size() + 1, text.size()));
-  }
-}
-
 template <typename T>
 void append(std::vector<T>& to, std::vector<T> from) {
   std::move(from.begin(), from.end(), std::back_inserter(to));
@@ -93,7 +71,6 @@ SyncReport Reconciler::run(TimePoint now, const std::stop_token& stop) {
     return report;
   }
   const auto begin = std::chrono::steady_clock::now();
-  changes_.begin(touched_);
   scheduler_changes_.begin();
   Pass pass(stop);
   if (std::exchange(filter_changed_, false)) schedule_.hurry(now);
@@ -114,10 +91,7 @@ SyncReport Reconciler::run(TimePoint now, const std::stop_token& stop) {
   note_standing(report, took);
   scheduler_changes_.end(now, took);
   changes_.end({std::chrono::system_clock::now(), took});
-  if (!report.reading)
-    logger_.log(report.empty() ? spdlog::level::debug : spdlog::level::info,
-                "synced: {}, took {} ms", to_string(report),
-                std::chrono::duration_cast<std::chrono::milliseconds>(took).count());
+  log_sync(report, took, now);
   take_over(now, report);
   return report;
 }
@@ -154,14 +128,14 @@ void Reconciler::follow(TimePoint now, Pass& pass) {
 
 TimePoint Reconciler::due() const {
   if (!listed()) return TimePoint::max();
-  return reading() ? TimePoint::min() : due_by_time();
+  return reading() || has_turns() ? TimePoint::min() : due_by_time();
 }
 
 TimePoint Reconciler::due_by_time() const {
   auto when = schedule_.due();
   for (const auto& next :
        {retries_.next(), refusals_.next(), scheduler_changes_.next(), drain_.next(), flows_.next(),
-        has_mirror() ? firewall_.next() : std::nullopt})
+        trash_.next(), has_mirror() ? firewall_.next() : std::nullopt})
     if (next) when = std::min(when, *next);
   return when;
 }
@@ -170,9 +144,11 @@ SyncReport Reconciler::run_to_end(TimePoint now) {
   constexpr int kPasses = 3;
   Pass all;
   std::vector<Failure> before;
+  trash_.lift();
   for (int i = 0; i < kPasses; ++i) {
     Pass pass;
     sync_whole(now, pass);
+    while (has_turns()) take_turn(now, pass);
     while (scheduler_changes_.waiting()) {
       scheduler_changes_.begin();
       apply(scheduler_changes_.due(TimePoint::max()), now, pass);
@@ -246,7 +222,8 @@ void Reconciler::sync_whole(TimePoint now, Pass& pass) {
   const auto bound = refresh_node(pass);
   if (!bound) return;
   link_events_ = {};
-  touched_.clear();
+  changes_.begin(std::exchange(touched_, {}));
+  turns_.clear();
   schedulers_.look_for_all(cluster_, kernel_.ipvs, planner_);
   planner_.update_all(cluster_);
   if (!has_mirror()) look_for_translation();
@@ -335,10 +312,10 @@ void Reconciler::end_reading(TimePoint now, Pass& pass) {
   pass.whole = !links_failed_;
   flows_.note_left(planner_.desired(), mirror_.state());
   if (!schedule_.surprised() && !pass.suspect) mirror_.settle();
-  auto scope = completed(planner_.update(std::exchange(touched_, {}), cluster_));
-  if (reading_.look_at_all) scope = plan::whole(planner_.desired(), mirror_.state());
-  // Even an empty scope tries again to replace sets with other options.
-  apply(std::move(scope), now, pass);
+  queue_touched();
+  if (reading_.look_at_all) turns_.put({}, plan::whole(planner_.desired(), mirror_.state()));
+  // Even an empty turn tries again to replace sets with other options.
+  take_turn(now, pass);
   remove_unwanted_sets(pass);
   leave_loop(pass);
 }
@@ -375,95 +352,6 @@ plan::Scope Reconciler::completed(plan::Scope scope) const {
   return scope;
 }
 
-void Reconciler::sync_changes(TimePoint now, Pass& pass, bool look_at_links) {
-  auto scope = repair_links(pass, look_at_links);
-  touched_.merge(schedulers_.look(touched_, cluster_, kernel_.ipvs, planner_));
-  scope.merge(planner_.update(std::exchange(touched_, {}), cluster_));
-  scope.merge(retries_.due(now));
-  scope.merge(refusals_.due(now));
-  scope.merge(scheduler_changes_.due(now));
-  mirror_.assume_lost(planner_.desired());
-  if (std::exchange(look_at_all_, false)) scope = plan::whole(planner_.desired(), mirror_.state());
-  if (!scope.empty()) apply(completed(std::move(scope)), now, pass);
-}
-
-void Reconciler::apply(plan::Scope scope, TimePoint now, Pass& pass) {
-  auto transaction = plan::diff(planner_.desired(), mirror_.state(), scope);
-  const auto left_out = scheduler_changes_.hold(transaction, mirror_.state(), planner_);
-  if (!transaction.empty()) drain_.yield(now);
-  auto outcome = execute(transaction, pass);
-  note_drains(scope.services, now);
-  // Of these nothing is known yet.
-  for (const auto& key : left_out) scope.services.erase(key);
-  retries_.note(scope, outcome.unsettled, now);
-  refusals_.note(scope, outcome.refused, planner_, now);
-}
-
-Outcome Reconciler::execute(const plan::Transaction& transaction, Pass& pass) {
-  if (!transaction.empty() && logger_.should_log(spdlog::level::debug))
-    tell_operations(plan::to_text(transaction), logger_);
-  flows_.note(transaction, mirror_.state());
-  figures_.note(transaction, kernel_.ipvs, figures_view({}), settings_.progress);
-  reading_.parts.note(transaction);
-  auto outcome = Applier(kernel_, mirror_, settings_.progress).apply(transaction, pass.stop);
-  pass.written += outcome.written;
-  pass.failed += outcome.failed;
-  pass.rules_failed.merge(outcome.rules_failed);
-  pass.suspect = pass.suspect || outcome.suspect;
-  if (!outcome.existing.empty()) meet_foreign(outcome.existing, transaction);
-  append(pass.failures, std::exchange(outcome.failures, {}));
-  append(pass.held, std::exchange(outcome.held, {}));
-  if (!outcome.without_scheduler.empty()) {
-    pass.problems.push_back(unknown_scheduler(settings_, outcome.without_scheduler));
-    schedulers_.doubt();
-  }
-  return outcome;
-}
-
-// The next run plans their Services again, soon, as such an answer is suspect.
-void Reconciler::meet_foreign(const std::set<netlink::VirtualServiceKey>& existing,
-                              const plan::Transaction& transaction) {
-  auto foreign = plan::foreign_among(existing, transaction, planner_.desired(), mirror_.state());
-  mirror_.take([&](plan::ActualState& state) { state.foreign.merge(foreign); });
-  touched_.merge(planner_.set_foreign(mirror_.state().foreign, cluster_));
-}
-
-void Reconciler::note_drains(const plan::ServiceKeySet& services, TimePoint now) {
-  const auto& kernel = mirror_.state();
-  if (!kernel.services) return;
-  for (const auto& key : services) {
-    const auto planned = planner_.desired().services.find(key);
-    if (planned != planner_.desired().services.end()) {
-      const auto& timeout = planned->second.drain_timeout;
-      drain_.set_timeout(
-          key, timeout ? std::optional(std::chrono::milliseconds(*timeout)) : std::nullopt);
-    }
-    const auto it = kernel.services->find(key);
-    if (it == kernel.services->end() || it->second.servers)
-      drain_.set(key, plan::draining(planner_.desired(), kernel, key), now);
-    if (it == kernel.services->end() && planned == planner_.desired().services.end())
-      drain_.set_timeout(key, std::nullopt);
-  }
-}
-
-void Reconciler::drain(TimePoint now, Pass& pass) {
-  if (drain_.size() == 0) return;
-  auto [removals, surprise, silent] = drain_.step(kernel_.ipvs, now, pass.failures);
-  pass.suspect = pass.suspect || surprise;
-  if (removals.empty()) return;
-  plan::ServiceKeySet services;
-  for (const auto& op : removals) services.insert(netlink::service_of(op));
-  plan::Transaction transaction;
-  transaction.phases.push_back({"remove drained real servers", std::move(removals)});
-  // The next pass looks again at failed removals.
-  execute(transaction, pass);
-  note_drains(services, now);
-  plan::Scope leaving;
-  for (const auto& key : services)
-    if (!planner_.desired().services.contains(key)) leaving.merge(plan::scope_of(key));
-  if (!leaving.empty()) apply(completed(std::move(leaving)), now, pass);
-}
-
 void Reconciler::read_figures() {
   if (has_mirror())
     figures_.ask();
@@ -474,7 +362,8 @@ void Reconciler::read_figures() {
 // Then a part of them is all that run() does: nothing else has changed since the run before.
 bool Reconciler::only_figures_are_due(TimePoint now) const {
   return reads_figures() && state_ == State::following && !drain_.running() && !asked_ &&
-         !filter_changed_ && !look_at_all_ && touched_.empty() && due_by_time() > now;
+         !filter_changed_ && !look_at_all_ && touched_.empty() && turns_.empty() &&
+         due_by_time() > now;
 }
 
 FiguresReader::View Reconciler::figures_view(TimePoint now) const {

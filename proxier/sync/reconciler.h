@@ -54,7 +54,9 @@
 #include "proxier/sync/sync_log.h"
 #include "proxier/sync/sync_report.h"
 #include "proxier/sync/take_over.h"
+#include "proxier/sync/trash.h"
 #include "proxier/sync/trigger_times.h"
+#include "proxier/sync/turns.h"
 
 namespace ipvsproxier::sync {
 
@@ -78,6 +80,8 @@ struct ReconcilerSettings {
   std::function<void()> doubt_first_lists;
   // Called on the sync thread after each part of a long operation.
   std::function<void()> progress = [] {};
+  // Whether input waits for take(): then a long turn ends early. Called on the sync thread.
+  std::function<bool()> input_waits = [] { return false; };
 };
 
 class Reconciler {
@@ -90,9 +94,10 @@ class Reconciler {
   // The first lists have arrived: run() has work to do.
   bool listed() const { return state_ != State::waiting_for_lists; }
 
-  // Does the due work: all changes, then at most one part of a reading and one step of a drain
-  // pass. Does nothing before the first lists have arrived (Changes::complete is set). Stops after
-  // the current phase if `stop` is requested; the remaining work is left to the next start.
+  // Does the due work: one turn of changes (turns.h), then at most one part of a reading and one
+  // step of a drain pass. Does nothing before the first lists have arrived (Changes::complete is
+  // set). Stops after the current phase if `stop` is requested; the remaining work is left to the
+  // next start.
   SyncReport run(TimePoint now, const std::stop_token& stop = {});
 
   // Calls the questions with the current state.
@@ -101,8 +106,11 @@ class Reconciler {
   // Traffic figures of Services are wanted: run() reads them in parts, and publishes them.
   void read_figures();
 
-  // When run() has work without further input; at once during a reading of the kernel.
+  // When run() has work without further input; at once during a reading of the kernel, and while
+  // Services wait for their turns.
   TimePoint due() const;
+  // Services wait for their turns: take() may bring input before each run().
+  bool has_turns() const { return has_mirror() && (!turns_.empty() || !touched_.empty()); }
   // A reading of the kernel, of connection counts or of traffic figures is in progress.
   bool reading() const {
     return state_ == State::reading_back || drain_.running() || reads_figures();
@@ -148,6 +156,8 @@ class Reconciler {
   std::vector<Failure> read_whole(const BoundAddresses* bound);
   void follow(TimePoint now, Pass& pass);
   void sync_changes(TimePoint now, Pass& pass, bool look_at_links);
+  void queue_touched();
+  void take_turn(TimePoint now, Pass& pass);
   void begin_reading();
   void read_part(TimePoint now, Pass& pass);
   void end_reading(TimePoint now, Pass& pass);
@@ -165,6 +175,7 @@ class Reconciler {
   bool is_well(netlink::Family family, const Pass& pass) const;
   SyncReport finish(TimePoint now, Pass& pass);
   Requests new_requests();
+  void log_sync(const SyncReport& report, std::chrono::nanoseconds took, TimePoint now);
   void note_standing(const SyncReport& report, std::chrono::nanoseconds took);
   void log_whats_left(TimePoint now, const Pass& pass, bool settled);
   TimePoint due_by_time() const;
@@ -184,8 +195,9 @@ class Reconciler {
   std::size_t tell_lost(const plan::AddressSet& differing, const plan::Bindings& found,
                         const std::set<netlink::IpAddress>& told_lost);
   plan::Scope completed(plan::Scope scope) const;
-  void apply(plan::Scope scope, TimePoint now, Pass& pass);
-  Outcome execute(const plan::Transaction& transaction, Pass& pass);
+  void apply(plan::Scope scope, TimePoint now, Pass& pass, const Turns::Name& service = {});
+  Outcome execute(plan::Transaction transaction, TimePoint now, Pass& pass,
+                  const Applier::Pause& pause);
   void meet_foreign(const std::set<netlink::VirtualServiceKey>& existing,
                     const plan::Transaction& transaction);
   void note_drains(const plan::ServiceKeySet& services, TimePoint now);
@@ -200,7 +212,9 @@ class Reconciler {
   ReadingSchedule schedule_;
 
   model::ClusterState cluster_;
-  std::set<api::NamespacedName> touched_;  // Services to plan again
+  std::set<api::NamespacedName> touched_;  // Services to plan again, since the last run
+  Turns turns_;
+  Trash trash_;
   bool node_touched_ = false;
   plan::NodeIps node_ips_;
   std::string told_node_ips_;  // the last log text about missing node IPs
@@ -215,6 +229,7 @@ class Reconciler {
   bool host_failed_ = false;   // the last keep_host() had failures
   bool links_failed_ = false;  // the last reading of links failed
   TimePoint first_whole_{};
+  TimePoint next_sync_line_{};  // of the log, while Services wait for their turns
   Reading reading_;
   Retries retries_;
   Refusals refusals_;

@@ -18,6 +18,16 @@ void Reconciler::log_whats_left(TimePoint now, const Pass& pass, bool settled) {
             again ? fmt::format("trying again in {} ms", wait.count()) : "", now);
 }
 
+// While Services wait for their turns, a line a second.
+void Reconciler::log_sync(const SyncReport& report, std::chrono::nanoseconds took, TimePoint now) {
+  if (report.reading) return;
+  const bool is_news = !report.empty() && (!report.unfinished || now >= next_sync_line_);
+  if (is_news) next_sync_line_ = now + std::chrono::seconds(1);
+  logger_.log(is_news ? spdlog::level::info : spdlog::level::debug, "synced: {}, took {} ms",
+              to_string(report),
+              std::chrono::duration_cast<std::chrono::milliseconds>(took).count());
+}
+
 Requests Reconciler::new_requests() {
   const Requests all{.ipvs = kernel_.ipvs.requests(),
                      .links = kernel_.links.requests(),
@@ -63,7 +73,10 @@ SyncReport Reconciler::finish(TimePoint now, Pass& pass) {
   report.draining = drain_.size();
   report.doubted = holding_.doubted_count(planner_.desired());
   report.whole = pass.whole;
-  const bool sure = has_mirror() && schedule_.is_trusted() && touched_.empty();
+  // Work that waits for its turn is no fault, unless it is the node's own.
+  const bool sure =
+      has_mirror() && schedule_.is_trusted() && touched_.empty() && !turns_.contains(Turns::Name{});
+  report.unfinished = has_turns();
   refusals_.judge(planner_.desired());
   report.refused = refusals_.all().size();
   for (const auto family : settings_.options.families) {
@@ -71,13 +84,13 @@ SyncReport Reconciler::finish(TimePoint now, Pass& pass) {
     report.refusals[family].by_foreign = planner_.meet_foreign(family);
     if (sure && is_well(family, pass)) report.well.insert(family);
   }
-  report.settled = sure && !scheduler_changes_.waiting() &&
+  report.settled = sure && turns_.empty() && !scheduler_changes_.waiting() &&
                    report.well.size() == settings_.options.families.size();
   log_whats_left(now, pass, report.settled);
   if (has_mirror()) {
     const auto waiting = retries_.all();
-    report.health = health_.take(cluster_, planner_, settings_.node_name, waiting, sure);
-    report.programmed = triggers_.take(planner_, waiting, sure);
+    report.health = health_.take(cluster_, planner_, settings_.node_name, waiting, sure, turns_);
+    report.programmed = triggers_.take(planner_, waiting, sure, turns_);
   }
   for (const auto& problem : pass.problems)
     report.problems += problem.severity == api::Severity::error ? 1 : 0;

@@ -47,6 +47,8 @@ struct SyncReport {
   bool reading = false;  // only a part of the kernel was read, and it agreed with the mirror
   bool figures = false;  // a part of the traffic figures was read
   bool whole = false;    // the whole kernel was compared
+  // Services wait for their turns, or a turn for its end: run() has more work at once.
+  bool unfinished = false;
   // Families whose kernel state is as desired, except for refusals because of an object: nothing
   // else waits for a retry.
   std::set<netlink::Family> well;

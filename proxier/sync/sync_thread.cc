@@ -24,7 +24,9 @@ void serve(const std::stop_token& stop, Reconciler& reconciler, loop::Mailbox<Sy
     const auto now = Clock::now();
     const auto latest = std::min(reconciler.due(), changed ? earliest : now + kLongest);
     // Work that is due does not wait for changes, and does not make changes run before their time.
-    const bool taken = latest > now || earliest <= now || mailbox.urgent();
+    // Between two turns changes are taken, or they would wait for all turns.
+    const bool taken =
+        latest > now || earliest <= now || reconciler.has_turns() || mailbox.urgent();
     auto input = taken ? mailbox.take(stop, earliest, latest) : SyncInput{};
     if (stop.stop_requested()) return;
     const auto questions = std::exchange(input.questions, {});

@@ -31,13 +31,15 @@ void TriggerTimes::note(const std::vector<model::Trigger>& triggers) {
 }
 
 std::vector<model::Trigger> TriggerTimes::take(const plan::Planner& planner,
-                                               const plan::Scope& waiting, bool sure) {
+                                               const plan::Scope& waiting, bool sure,
+                                               const Turns& turns) {
   std::vector<model::Trigger> programmed;
   if (!sure) return programmed;
   for (auto it = noted_.begin(); it != noted_.end();) {
     const auto end =
         std::find_if(it, noted_.end(), [&](const auto& other) { return !of_one(*it, other); });
-    if (is_programmed(planner.vips_of(it->service), waiting, it->family)) {
+    if (!turns.contains(it->service) &&
+        is_programmed(planner.vips_of(it->service), waiting, it->family)) {
       programmed.insert(programmed.end(), it, end);
       noted_.erase(it, end);
     }

@@ -8,6 +8,7 @@
 
 #include "proxier/model/cluster_state.h"
 #include "proxier/plan/planner.h"
+#include "proxier/sync/turns.h"
 
 namespace ipvsproxier::sync {
 
@@ -21,9 +22,10 @@ class TriggerTimes {
   void note(const std::vector<model::Trigger>& triggers);
 
   // Removes and returns the changes that are now in the kernel. `waiting`: parts of the kernel
-  // state that are not as desired; `sure`: all other parts are known to be.
+  // state that are not as desired; `sure`: all other parts are known to be, except those of
+  // Services in `turns`.
   std::vector<model::Trigger> take(const plan::Planner& planner, const plan::Scope& waiting,
-                                   bool sure);
+                                   bool sure, const Turns& turns = {});
 
  private:
   bool has_room_for(const model::Trigger& trigger) const;

@@ -61,6 +61,7 @@ FakeDaemon::FakeDaemon(FakeDaemonSettings settings)
   settings_.doubt_first_lists = std::move(settings.doubt_first_lists);
   settings_.host = std::move(settings.host);
   settings_.service_metrics = settings.service_metrics;
+  settings_.input_waits = [this] { return input_waits; };
   settings_.publish_figures = [this](serve::FiguresPart part) {
     figures_.push_back(std::move(part));
   };
@@ -86,7 +87,7 @@ sync::SyncReport FakeDaemon::run(const std::stop_token& stop) {
   return report;
 }
 
-sync::SyncReport FakeDaemon::see(const model::ClusterState& next) {
+void FakeDaemon::hear(const model::ClusterState& next) {
   const auto before = std::exchange(new_process_, false) ? model::ClusterState{} : cluster_;
   auto changes = changes_between(before, next);
   changes.listed_again = std::exchange(listed_again_, false);
@@ -94,7 +95,23 @@ sync::SyncReport FakeDaemon::see(const model::ClusterState& next) {
   cluster_ = next;
   node_ips_.take(next.node);
   watch.expect(planned());
-  return run();
+}
+
+sync::SyncReport FakeDaemon::see(const model::ClusterState& next) {
+  hear(next);
+  return run_turns();
+}
+
+sync::SyncReport FakeDaemon::run_turns() {
+  auto report = run();
+  while (reconciler_->has_turns()) {
+    auto next = run();
+    next.written += report.written;
+    next.flows += report.flows;
+    next.repairs += report.repairs;
+    report = std::move(next);
+  }
+  return report;
 }
 
 sync::SyncReport FakeDaemon::see_again(const model::ClusterState& next) {
@@ -143,7 +160,8 @@ sync::SyncReport FakeDaemon::wait(std::chrono::milliseconds time) {
     now = std::max(now, reconciler_->due());
     auto report = run();
     // What surprised while the kernel was read back lets the next reading begin at once.
-    const bool due_again = reconciler_->due() <= now && !reconciler_->reading();
+    const bool due_again =
+        reconciler_->due() <= now && !reconciler_->reading() && !reconciler_->has_turns();
     if (due_again && std::exchange(was_due, true)) throw std::logic_error("a busy loop");
     was_due = due_again;
     if (!report.empty() || !report.programmed.empty() || !report.health.empty()) last = report;

@@ -80,7 +80,8 @@ class FakeDaemon {
   void restart();
   void restart(const plan::PlannerOptions& options);  // with these from now on
 
-  // The source tells what changed; the daemon does it.
+  // The source tells what changed; the daemon does it, in as many turns as it takes. The report has
+  // the writes, flows and repairs of all of them.
   sync::SyncReport see(const model::ClusterState& next);
   // As above, and all of it was listed again.
   sync::SyncReport see_again(const model::ClusterState& next);
@@ -92,6 +93,11 @@ class FakeDaemon {
   sync::SyncReport wait(std::chrono::milliseconds time);
   // What is due now is done: of a reading back, one part.
   sync::SyncReport run(const std::stop_token& stop = {});
+  // As run(), and what waits for its turn, too.
+  sync::SyncReport run_turns();
+  // The source tells what changed, and nothing is done yet.
+  void hear(const model::ClusterState& next);
+  bool has_turns() const { return reconciler_->has_turns(); }
   // The traffic figures as a scrape gets them; nullopt: the reading failed. `each`: the time that a
   // part of it takes.
   std::optional<std::vector<serve::ServiceFigures>> scrape(std::chrono::milliseconds each = {});
@@ -124,6 +130,7 @@ class FakeDaemon {
   FakeRuleTable rules;
   FakeConntrackTable conntrack;
   sync::TimePoint now{std::chrono::hours(1)};
+  bool input_waits = false;  // the source has more to tell
   KernelWatch watch{ipvs, links, sets, rules};
 
  private:

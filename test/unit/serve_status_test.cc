@@ -69,6 +69,40 @@ TEST_CASE_METHOD(StatusFixture, "one family that is not healthy makes the proxy 
   CHECK_FALSE(status.health().ipv6->healthy);
 }
 
+TEST_CASE_METHOD(StatusFixture, "a sync that takes long is no fault as long as it goes on") {
+  sync(Family::ipv4);
+  status.sync_requested(Family::ipv4);
+  status.sync_began(Family::ipv4);
+  status.sync_requested(Family::ipv4);
+  for (int i = 0; i < 20; ++i) {
+    status.sync_heartbeat().beat();
+    clock.advance(kPeriod);
+    CHECK(healthy());
+  }
+  // It does not go on.
+  clock.advance(kPeriod);
+  CHECK_FALSE(healthy());
+  status.sync_heartbeat().beat();
+  CHECK(healthy());
+  // Its end without success is a failure, which counts from the request.
+  status.sync_failed(Family::ipv4);
+  CHECK_FALSE(healthy());
+  status.sync_heartbeat().beat();
+  CHECK_FALSE(healthy());
+  sync(Family::ipv4);
+  CHECK(healthy());
+}
+
+TEST_CASE_METHOD(StatusFixture, "a failure is not hidden by the work for others that goes on") {
+  sync(Family::ipv4);
+  status.sync_failed(Family::ipv4);
+  clock.advance(2 * kPeriod - milliseconds(1));
+  status.sync_heartbeat().beat();
+  CHECK(healthy());
+  clock.advance(milliseconds(1));
+  CHECK_FALSE(healthy());
+}
+
 TEST_CASE_METHOD(StatusFixture,
                  "a request is late at exactly two sync periods, counted from the first") {
   sync(Family::ipv4);

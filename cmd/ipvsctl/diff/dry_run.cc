@@ -183,7 +183,10 @@ class Runner {
     if (drain.size() == 0) return;
     std::vector<Failure> failures;
     do {
-      auto removals = drain.step(*tables_.ipvs, now, failures).removals;
+      auto removals = drain
+                          .step(
+                              *tables_.ipvs, now, [](const auto&) { return true; }, failures)
+                          .removals;
       plan::ServiceKeySet services;
       for (const auto& op : removals) services.insert(netlink::service_of(op));
       if (!removals.empty())

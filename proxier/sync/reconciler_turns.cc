@@ -1,0 +1,208 @@
+// Reconciler: whose changes are written in a run, and how one turn is written.
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "proxier/plan/diff.h"
+#include "proxier/plan/ownership.h"
+#include "proxier/sync/reconciler.h"
+
+namespace ipvsproxier::sync {
+
+namespace {
+
+api::Problem unknown_scheduler(const ReconcilerSettings& settings,
+                               const std::vector<netlink::VirtualServiceKey>& keys) {
+  std::string list;
+  for (const auto& key : keys) list += (list.empty() ? "" : ", ") + to_string(key);
+  const auto& name = settings.options.scheduler;
+  return {.severity = api::Severity::error,
+          .origin = settings.config_origin,
+          .object = "KubeProxyConfiguration",
+          .field = "ipvs.scheduler",
+          .message = "this kernel has no IPVS scheduler \"" + name + "\" (module ip_vs_" + name +
+                     "); choose another or install the module; not programmed: " + list};
+}
+
+// Logs each operation as a line of its own.
+void tell_operations(std::string_view text, spdlog::logger& logger) {
+  while (!text.empty()) {
+    const auto line = text.substr(0, text.find('\n'));
+    logger.debug("transaction: {}", line);
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+  }
+}
+
+template <typename T>
+void append_all(std::vector<T>& to, std::vector<T> from) {
+  std::move(from.begin(), from.end(), std::back_inserter(to));
+}
+
+std::size_t count_operations(const plan::Transaction& transaction) {
+  std::size_t count = 0;
+  for (const auto& phase : transaction.phases) {
+    if (const auto* changes = std::get_if<std::vector<plan::SetChange>>(&phase.work))
+      for (const auto& change : *changes) count += change.ops.size();
+    else
+      count += std::visit([](const auto& work) { return work.size(); }, phase.work);
+  }
+  return count;
+}
+
+// A turn of a Service ends after so many operations if others wait. One of the node may compare
+// everything, which is not to be compared anew too often.
+std::size_t most_in_turn(const plan::Transaction& transaction, const Turns::Name& service) {
+  constexpr std::size_t kPartsOfAll = 16;
+  return service == Turns::Name{}
+             ? std::max(Turns::kMost, count_operations(transaction) / kPartsOfAll)
+             : Turns::kMost;
+}
+
+void erase(plan::Scope& scope, const Thing& thing) {
+  if (const auto* key = std::get_if<netlink::VirtualServiceKey>(&thing)) scope.services.erase(*key);
+  if (const auto* address = std::get_if<netlink::IpAddress>(&thing))
+    scope.addresses.erase(*address);
+  if (const auto* element = std::get_if<SetElement>(&thing))
+    if (const auto set = scope.elements.find(element->first); set != scope.elements.end())
+      set->second.erase(element->second);
+}
+
+// What is left of a turn that ended early. If most of it failed, the failures wait until they are
+// due again; else each further turn would begin with them.
+plan::Scope rest_of(plan::Scope scope, const Outcome& outcome) {
+  const auto& failed = outcome.failed;
+  const auto failures = failed.ipvs + failed.links + failed.addresses + failed.elements +
+                        failed.sets + failed.rule_tables;
+  if (failures * 2 <= outcome.tried) return scope;
+  for (const auto& refusal : outcome.refused) erase(scope, refusal.thing);
+  for (const auto& key : outcome.unsettled.services) scope.services.erase(key);
+  for (const auto& address : outcome.unsettled.addresses) scope.addresses.erase(address);
+  for (const auto& [set, elements] : outcome.unsettled.elements)
+    for (const auto& element : elements) erase(scope, SetElement{set, element});
+  return scope;
+}
+
+}  // namespace
+
+void Reconciler::queue_touched() {
+  touched_.merge(schedulers_.look(touched_, cluster_, kernel_.ipvs, planner_));
+  changes_.begin(touched_);
+  for (auto& [service, scope] : planner_.update_each(std::exchange(touched_, {}), cluster_)) {
+    for (const auto& key : scope.services)
+      if (planner_.owner_of(key) == nullptr) trash_.note_leaving(key, service);
+    turns_.put(service, std::move(scope));
+  }
+}
+
+void Reconciler::sync_changes(TimePoint now, Pass& pass, bool look_at_links) {
+  turns_.put({}, repair_links(pass, look_at_links));
+  queue_touched();
+  turns_.put({}, retries_.due(now));
+  turns_.put({}, refusals_.due(now));
+  turns_.put({}, scheduler_changes_.due(now));
+  for (const auto& [service, scope] : trash_.due(planner_.desired(), now))
+    turns_.put(service, scope);
+  if (std::exchange(look_at_all_, false))
+    turns_.put({}, plan::whole(planner_.desired(), mirror_.state()));
+  if (!turns_.empty()) take_turn(now, pass);
+}
+
+void Reconciler::take_turn(TimePoint now, Pass& pass) {
+  auto turn = turns_.take([this](const plan::Scope& scope) {
+    return size_of(scope, planner_.desired(), mirror_.state());
+  });
+  mirror_.assume_lost(planner_.desired());
+  const auto service = turn.services.size() == 1 ? turn.services.front() : Turns::Name{};
+  apply(completed(std::move(turn.scope)), now, pass, service);
+}
+
+// `service`: the one whose turn it is; without a name: the node, or several Services that need
+// little.
+void Reconciler::apply(plan::Scope scope, TimePoint now, Pass& pass, const Turns::Name& service) {
+  auto transaction = plan::diff(planner_.desired(), mirror_.state(), scope);
+  if (turns_.need_rules()) plan::keep_old_rules(transaction);
+  const auto left_out = scheduler_changes_.hold(transaction, mirror_.state(), planner_);
+  if (!transaction.empty()) drain_.yield(now);
+  const auto most = most_in_turn(transaction, service);
+  auto outcome = execute(std::move(transaction), now, pass, [&](std::size_t tried) {
+    return tried + Applier::kPart > most && (!turns_.empty() || settings_.input_waits());
+  });
+  note_drains(scope.services, now);
+  if (outcome.paused) turns_.put(service, rest_of(scope, outcome));
+  // Of these nothing is known yet.
+  for (const auto& key : left_out) scope.services.erase(key);
+  retries_.note(scope, outcome.unsettled, now);
+  refusals_.note(scope, outcome.refused, planner_, now);
+}
+
+Outcome Reconciler::execute(plan::Transaction transaction, TimePoint now, Pass& pass,
+                            const Applier::Pause& pause) {
+  trash_.hold(transaction, mirror_.state(), planner_, now);
+  if (!transaction.empty() && logger_.should_log(spdlog::level::debug))
+    tell_operations(plan::to_text(transaction), logger_);
+  flows_.note(transaction, mirror_.state());
+  figures_.note(transaction, kernel_.ipvs, figures_view({}), settings_.progress);
+  reading_.parts.note(transaction);
+  auto outcome = Applier(kernel_, mirror_, settings_.progress, pause).apply(transaction, pass.stop);
+  pass.written += outcome.written;
+  pass.failed += outcome.failed;
+  pass.rules_failed.merge(outcome.rules_failed);
+  pass.suspect = pass.suspect || outcome.suspect;
+  if (!outcome.existing.empty()) meet_foreign(outcome.existing, transaction);
+  append_all(pass.failures, std::exchange(outcome.failures, {}));
+  append_all(pass.held, std::exchange(outcome.held, {}));
+  if (!outcome.without_scheduler.empty()) {
+    pass.problems.push_back(unknown_scheduler(settings_, outcome.without_scheduler));
+    schedulers_.doubt();
+  }
+  return outcome;
+}
+
+// The next run plans their Services again, soon, as such an answer is suspect.
+void Reconciler::meet_foreign(const std::set<netlink::VirtualServiceKey>& existing,
+                              const plan::Transaction& transaction) {
+  auto foreign = plan::foreign_among(existing, transaction, planner_.desired(), mirror_.state());
+  mirror_.take([&](plan::ActualState& state) { state.foreign.merge(foreign); });
+  touched_.merge(planner_.set_foreign(mirror_.state().foreign, cluster_));
+}
+
+void Reconciler::note_drains(const plan::ServiceKeySet& services, TimePoint now) {
+  const auto& kernel = mirror_.state();
+  if (!kernel.services) return;
+  trash_.note(services, planner_.desired(), kernel, planner_);
+  for (const auto& key : services) {
+    const auto planned = planner_.desired().services.find(key);
+    if (planned != planner_.desired().services.end()) {
+      const auto& timeout = planned->second.drain_timeout;
+      drain_.set_timeout(
+          key, timeout ? std::optional(std::chrono::milliseconds(*timeout)) : std::nullopt);
+    }
+    const auto it = kernel.services->find(key);
+    if (it == kernel.services->end() || it->second.servers)
+      drain_.set(key, plan::draining(planner_.desired(), kernel, key), now);
+    if (it == kernel.services->end() && planned == planner_.desired().services.end())
+      drain_.set_timeout(key, std::nullopt);
+  }
+}
+
+void Reconciler::drain(TimePoint now, Pass& pass) {
+  if (drain_.size() == 0) return;
+  auto [removals, surprise, silent] = drain_.step(
+      kernel_.ipvs, now,
+      [&](const auto& service) { return trash_.has_room(service, planner_, now); }, pass.failures);
+  pass.suspect = pass.suspect || surprise;
+  if (removals.empty()) return;
+  plan::ServiceKeySet services;
+  for (const auto& op : removals) services.insert(netlink::service_of(op));
+  plan::Transaction transaction;
+  transaction.phases.push_back({"remove drained real servers", std::move(removals)});
+  // The next pass looks again at failed removals.
+  execute(std::move(transaction), now, pass, {});
+  note_drains(services, now);
+  plan::Scope leaving;
+  for (const auto& key : services)
+    if (!planner_.desired().services.contains(key)) leaving.merge(plan::scope_of(key));
+  if (!leaving.empty()) apply(completed(std::move(leaving)), now, pass);
+}
+}  // namespace ipvsproxier::sync

@@ -1,0 +1,189 @@
+// Turns: a Service with very much to write has others wait for one turn.
+
+#include "proxier/sync/turns.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <catch2/catch.hpp>
+
+#include "test/support/cluster_builder.h"
+#include "test/support/fake_daemon.h"
+
+namespace ipvsproxier::sync {
+namespace {
+
+using namespace std::chrono_literals;
+using ServiceName = api::NamespacedName;
+using ServiceNames = std::vector<ServiceName>;
+using test::FakeDaemon;
+using test::ip;
+
+// So many keys.
+plan::Scope scope_of_size(std::uint32_t size) {
+  plan::Scope scope;
+  for (std::uint32_t i = 1; i <= size; ++i) scope.addresses.insert(netlink::IpAddress::v4(i));
+  return scope;
+}
+
+ServiceNames take_names(Turns& turns) {
+  return turns.take([](const plan::Scope& scope) { return scope.addresses.size(); }).services;
+}
+
+TEST_CASE("turns: Services that need little have one turn together") {
+  Turns turns;
+  for (const ServiceName& name : ServiceNames{{"a", "1"}, {"a", "2"}, {"b", "1"}})
+    turns.put(name, scope_of_size(1));
+  CHECK(take_names(turns) == ServiceNames{{"a", "1"}, {"b", "1"}, {"a", "2"}});
+  CHECK(turns.empty());
+  CHECK(take_names(turns).empty());
+  turns.put({"a", "1"}, {});
+  CHECK(turns.empty());
+}
+
+TEST_CASE("turns: namespaces take turns, and within one of them its Services") {
+  Turns turns;
+  const auto big = scope_of_size(Turns::kMost);
+  const auto huge = scope_of_size(100'000);
+  turns.put({"a", "big"}, big);
+  turns.put({"a", "huge"}, huge);
+  turns.put({"b", "big"}, big);
+  CHECK(take_names(turns) == ServiceNames{{"a", "big"}});
+  CHECK(take_names(turns) == ServiceNames{{"b", "big"}});
+  CHECK(take_names(turns) == ServiceNames{{"a", "huge"}});
+  // What is left of its turn comes after the others, those of its own namespace as well.
+  turns.put({"a", "huge"}, huge);
+  turns.put({"a", "big"}, big);
+  turns.put({"z", "little"}, scope_of_size(1));
+  CHECK(turns.contains({"a", "huge"}));
+  CHECK(take_names(turns) == ServiceNames{{"z", "little"}});
+  CHECK(take_names(turns) == ServiceNames{{"a", "big"}});
+  CHECK(take_names(turns) == ServiceNames{{"a", "huge"}});
+  CHECK(turns.empty());
+}
+
+TEST_CASE("turns: rules that a waiting Service needs are compared in each turn") {
+  Turns turns;
+  auto needs_rules = scope_of_size(Turns::kMost);
+  needs_rules.rules.insert(netlink::Family::ipv4);
+  turns.put({"a", "little"}, scope_of_size(1));
+  turns.put({"b", "big"}, needs_rules);
+  CHECK(turns.need_rules());
+  const auto turn = turns.take([](const plan::Scope& scope) { return scope.addresses.size(); });
+  CHECK(turn.services == ServiceNames{{"a", "little"}});
+  CHECK(turn.scope.rules == needs_rules.rules);
+  CHECK(take_names(turns) == ServiceNames{{"b", "big"}});
+  CHECK_FALSE(turns.need_rules());
+}
+
+// A Service of so many ports, whose numbers begin at `first`, with so many endpoints.
+void put_wide(model::ClusterState& cluster, std::uint16_t first, std::uint16_t ports,
+              std::uint32_t endpoints, netlink::Protocol protocol = netlink::Protocol::tcp) {
+  auto service = test::web_service();
+  service.name = {"tenant", "wide"};
+  service.cluster_ips = {ip("10.97.0.1")};
+  std::vector<api::Endpoint> all;
+  for (std::uint32_t i = 0; i < endpoints; ++i) {
+    auto endpoint = test::e2();
+    endpoint.address = netlink::IpAddress::v4(0x0af50001U + i);
+    all.push_back(endpoint);
+  }
+  auto slice = test::slice_of(service, 8080, all);
+  slice.ports.clear();
+  service.ports.clear();
+  for (std::uint16_t i = 0; i < ports; ++i) {
+    const auto name = "p" + std::to_string(first + i);
+    const auto number = static_cast<std::uint16_t>(first + i);
+    service.ports.push_back({.name = name, .protocol = protocol, .port = number, .node_port = 0});
+    slice.ports.push_back({.name = name, .protocol = protocol, .port = 8080});
+  }
+  cluster.put(service);
+  cluster.put(slice);
+}
+
+bool serves_web_by(FakeDaemon& daemon, const std::string& address) {
+  return std::ranges::any_of(daemon.weights(test::kWeb), [&](const auto& one) {
+    return one.first.address == ip(address) && one.second > 0;
+  });
+}
+
+TEST_CASE("a Service whose 30,000 real servers are renumbered twice has others wait for a turn") {
+  test::FakeDaemonSettings settings;
+  const bool compat = GENERATE(false, true);
+  CAPTURE(compat);
+  if (compat) settings.options.differences = plan::kKubeProxyCompat;
+  FakeDaemon daemon(settings);
+  auto cluster = test::web_with({test::e1()});
+  put_wide(cluster, 1000, 300, 100);
+  daemon.see(cluster);
+  put_wide(cluster, 2000, 300, 100);
+  daemon.hear(cluster);
+  daemon.input_waits = true;
+  for (int i = 0; i < 3; ++i) daemon.run();
+  put_wide(cluster, 3000, 300, 100);
+  daemon.hear(cluster);
+  for (int i = 0; i < 3; ++i) daemon.run();
+
+  const auto before = daemon.writes();
+  CHECK_FALSE(serves_web_by(daemon, "10.244.1.4"));
+  const auto web = test::web_with({test::e1(), test::e2()});
+  cluster.slices[test::web_service().name] = web.slices.at(test::web_service().name);
+  daemon.hear(cluster);
+  while (!serves_web_by(daemon, "10.244.1.4")) {
+    REQUIRE(daemon.has_turns());
+    const auto at = daemon.writes();
+    // Work in turns is no fault of the node.
+    CHECK(daemon.run().well == std::set{netlink::Family::ipv4});
+    CHECK(daemon.writes() - at <= Turns::kMost);
+  }
+  CHECK(daemon.writes() - before <= Turns::kMost);
+  CHECK(daemon.has_turns());
+  CHECK(daemon.watch.broken == std::vector<std::string>{});
+  daemon.run_turns();
+  CHECK(daemon.missing() == std::set<std::string>{});
+}
+
+TEST_CASE("a comparison of everything ends early when input waits, and goes on after it") {
+  FakeDaemon daemon;
+  auto cluster = test::web_with({test::e1()});
+  put_wide(cluster, 1000, 100, 100);
+  daemon.input_waits = true;
+  daemon.hear(cluster);
+  auto report = daemon.run();
+  CHECK(daemon.writes() <= Turns::kMost + 100);
+  CHECK(report.unfinished);
+  CHECK_FALSE(report.settled);
+  CHECK(report.well.empty());
+  report = daemon.run_turns();
+  CHECK(report.settled);
+  CHECK(daemon.differences() == std::set<std::string>{});
+  CHECK(daemon.watch.broken == std::vector<std::string>{});
+}
+
+TEST_CASE("a turn whose operations the kernel refuses ends, and has no others wait") {
+  FakeDaemon daemon;
+  auto cluster = test::web_with({test::e1()});
+  daemon.see(cluster);
+  put_wide(cluster, 1000, 300, 100);
+  daemon.ipvs.faults.fail("add real server 10.97.0.1", {netlink::ErrorKind::malformed, 22, ""});
+  daemon.hear(cluster);
+  daemon.input_waits = true;
+  const auto web = test::web_with({test::e1(), test::e2()});
+  cluster.slices[test::web_service().name] = web.slices.at(test::web_service().name);
+  for (int i = 0; i < 3; ++i) daemon.run();
+  daemon.hear(cluster);
+  const auto before = daemon.writes();
+  while (!serves_web_by(daemon, "10.244.1.4")) daemon.run();
+  CHECK(daemon.writes() - before <= Turns::kMost + 100);
+  // Each failure is tried once in a turn, and then when it is due.
+  const auto refused = daemon.writes();
+  for (int i = 0; i < 40 && daemon.has_turns(); ++i) daemon.run();
+  CHECK_FALSE(daemon.has_turns());
+  CHECK(daemon.writes() - refused <= 40'000);
+}
+
+}  // namespace
+}  // namespace ipvsproxier::sync
