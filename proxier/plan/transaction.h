@@ -50,6 +50,9 @@ struct Transaction {
   std::map<netlink::VirtualServiceKey, netlink::VirtualServiceKey> old_ways;
   // Where node ports are, of the planned virtual services that were compared.
   std::set<netlink::IpAddress> node_addresses;
+  // Virtual services whose real servers have lower weights than planned while others leave, or
+  // until the scheduler or the thresholds are as planned (wrr_steps.h): to be compared again then.
+  std::set<netlink::VirtualServiceKey> held_weights;
 
   bool empty() const { return phases.empty(); }
   friend auto operator<=>(const Transaction&, const Transaction&) = default;

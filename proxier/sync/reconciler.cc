@@ -387,7 +387,15 @@ void Reconciler::sync_changes(TimePoint now, Pass& pass, bool look_at_links) {
   if (!scope.empty()) apply(completed(std::move(scope)), now, pass);
 }
 
+// Weights that were held may be free now: the scheduler or the thresholds are as planned.
 void Reconciler::apply(plan::Scope scope, TimePoint now, Pass& pass) {
+  if (auto again = apply_once(std::move(scope), now, pass); !again.services.empty())
+    apply_once(std::move(again), now, pass);
+}
+
+// Returns what is to be compared again at once.
+plan::Scope Reconciler::apply_once(plan::Scope scope, TimePoint now, Pass& pass) {
+  plan::Scope again;
   auto transaction = plan::diff(planner_.desired(), mirror_.state(), scope);
   const auto left_out = scheduler_changes_.hold(transaction, mirror_.state(), planner_);
   if (!transaction.empty()) drain_.yield(now);
@@ -397,6 +405,10 @@ void Reconciler::apply(plan::Scope scope, TimePoint now, Pass& pass) {
   for (const auto& key : left_out) scope.services.erase(key);
   retries_.note(scope, outcome.unsettled, now);
   refusals_.note(scope, outcome.refused, planner_, now);
+  if (!pass.stop.stop_requested())
+    for (const auto& key : transaction.held_weights)
+      if (!outcome.unsettled.services.contains(key)) again.services.insert(key);
+  return again;
 }
 
 Outcome Reconciler::execute(const plan::Transaction& transaction, Pass& pass) {
@@ -426,42 +438,6 @@ void Reconciler::meet_foreign(const std::set<netlink::VirtualServiceKey>& existi
   auto foreign = plan::foreign_among(existing, transaction, planner_.desired(), mirror_.state());
   mirror_.take([&](plan::ActualState& state) { state.foreign.merge(foreign); });
   touched_.merge(planner_.set_foreign(mirror_.state().foreign, cluster_));
-}
-
-void Reconciler::note_drains(const plan::ServiceKeySet& services, TimePoint now) {
-  const auto& kernel = mirror_.state();
-  if (!kernel.services) return;
-  for (const auto& key : services) {
-    const auto planned = planner_.desired().services.find(key);
-    if (planned != planner_.desired().services.end()) {
-      const auto& timeout = planned->second.drain_timeout;
-      drain_.set_timeout(
-          key, timeout ? std::optional(std::chrono::milliseconds(*timeout)) : std::nullopt);
-    }
-    const auto it = kernel.services->find(key);
-    if (it == kernel.services->end() || it->second.servers)
-      drain_.set(key, plan::draining(planner_.desired(), kernel, key), now);
-    if (it == kernel.services->end() && planned == planner_.desired().services.end())
-      drain_.set_timeout(key, std::nullopt);
-  }
-}
-
-void Reconciler::drain(TimePoint now, Pass& pass) {
-  if (drain_.size() == 0) return;
-  auto [removals, surprise, silent] = drain_.step(kernel_.ipvs, now, pass.failures);
-  pass.suspect = pass.suspect || surprise;
-  if (removals.empty()) return;
-  plan::ServiceKeySet services;
-  for (const auto& op : removals) services.insert(netlink::service_of(op));
-  plan::Transaction transaction;
-  transaction.phases.push_back({"remove drained real servers", std::move(removals)});
-  // The next pass looks again at failed removals.
-  execute(transaction, pass);
-  note_drains(services, now);
-  plan::Scope leaving;
-  for (const auto& key : services)
-    if (!planner_.desired().services.contains(key)) leaving.merge(plan::scope_of(key));
-  if (!leaving.empty()) apply(completed(std::move(leaving)), now, pass);
 }
 
 void Reconciler::read_figures() {

@@ -185,6 +185,7 @@ class Reconciler {
                         const std::set<netlink::IpAddress>& told_lost);
   plan::Scope completed(plan::Scope scope) const;
   void apply(plan::Scope scope, TimePoint now, Pass& pass);
+  plan::Scope apply_once(plan::Scope scope, TimePoint now, Pass& pass);
   Outcome execute(const plan::Transaction& transaction, Pass& pass);
   void meet_foreign(const std::set<netlink::VirtualServiceKey>& existing,
                     const plan::Transaction& transaction);
