@@ -22,7 +22,8 @@ void Reconciler::note_drains(const plan::ServiceKeySet& services, TimePoint now)
     }
     const auto it = kernel.services->find(key);
     if (it == kernel.services->end() || it->second.servers)
-      drain_.set(key, plan::draining(planner_.desired(), kernel, key), now);
+      drain_.set(key, plan::draining(planner_.desired(), kernel, key),
+                 planned == planner_.desired().services.end(), now);
     if (it == kernel.services->end() && planned == planner_.desired().services.end())
       drain_.set_timeout(key, std::nullopt);
   }
