@@ -9,6 +9,7 @@
 #include "ipset/rules/localhost_rules.h"
 #include "proxier/api/annotations.h"
 #include "proxier/model/service_port.h"
+#include "proxier/plan/api_server.h"
 #include "proxier/plan/granted_settings.h"
 #include "proxier/plan/in_cluster_goals.h"
 #include "proxier/plan/localhost.h"
@@ -48,8 +49,10 @@ template <typename Visit, typename Refused>
 void visit_facets(const ServicePort& port, std::size_t index, const FamilyNode& node, Visit visit,
                   Refused refused) {
   const auto facet = [&](Facet kind, const IpAddress& address, std::uint16_t number) {
-    const Claim claim{
-        {address, port.name.protocol, number}, kind, static_cast<std::uint16_t>(index)};
+    const Claim claim{{address, port.name.protocol, number},
+                      kind,
+                      static_cast<std::uint16_t>(index),
+                      kind == Facet::node_port && node.lent_addresses.contains(address)};
     // Some node ports are in a set with their address.
     const bool alone = kind == Facet::node_port &&
                        (node.node_ports_name_address || claim.key.protocol == Protocol::sctp);
@@ -352,6 +355,8 @@ ServicePlan plan_service(const Ports& ports, const model::SlicesByName* slices,
       (slices && model::count_endpoints(*slices, node.family) > model::kMostOfOneService))
     plan.not_granted.push_back(excess_of(service));
   if (auto problem = loopback_problem(service, node.family, node.localhost, options))
+    plan.not_granted.push_back(*std::move(problem));
+  if (auto problem = api_server_problem(service, node.api_server, options))
     plan.not_granted.push_back(*std::move(problem));
   if (auto problem = in_cluster_problem(ports, node.in_cluster))
     plan.not_granted.push_back(*std::move(problem));

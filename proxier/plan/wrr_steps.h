@@ -9,7 +9,7 @@
 // could take a CPU of each node with some packets a second.
 //
 // Other schedulers have no such cost (ip_vs_*.c, 6.1): rr, lc, wlc, sed, nq, lblc, lblcr, fo, ovf
-// and twos walk the real servers at most three times, whatever their weights; dh looks once; sh and
+// and twos walk the real servers a few times at most, whatever their weights; dh looks once; sh and
 // mh with their fallback look 257 and 4,094 times at most. So their weights stay as they are asked
 // for: those of ovf are numbers of connections, those of fo an order.
 //
