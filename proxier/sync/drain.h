@@ -23,7 +23,7 @@ struct DrainTimes {
   std::chrono::milliseconds grace{2'000};            // after other changes: additions come first
   std::chrono::milliseconds late{5'000};             // limit of the delay by `grace`
   std::optional<std::chrono::milliseconds> timeout;  // nullopt: until the last connection ends
-  // The limit, where there is no other, of what nobody asks for any more: virtual services of
+  // The limit, where there is no other, of what no Service asks for any more: virtual services of
   // deleted Services, of ports and addresses that Services no longer have. Their addresses are
   // bound for so long.
   std::chrono::milliseconds deleted = std::chrono::hours(1);
@@ -43,7 +43,7 @@ class Drain {
                    std::optional<std::chrono::milliseconds> timeout);
 
   // Sets the real servers of the virtual service that drain now. Those that were draining before
-  // keep their start time. `deleted`: nobody asks for the virtual service any more.
+  // keep their start time. `deleted`: no Service asks for the virtual service any more.
   void set(const netlink::VirtualServiceKey& service,
            const plan::SortedVector<netlink::RealServerKey>& servers, bool deleted, TimePoint now);
 
