@@ -261,6 +261,14 @@ const auto kDifferences = std::to_array<MainFlag>({
      "externalTrafficPolicy Local as if it were Cluster, from every node; kube-proxy has them "
      "served by endpoints of this node alone, if it has any (default true)",
      to_difference<&D::in_cluster_clients>},
+    {"guard-api-server", "",
+     "No Service gets an address of the API server as an external IP or load-balancer address; "
+     "kube-proxy binds it, which cuts the node off (default true)",
+     to_difference<&D::guard_api_server>},
+    {"node-ports-on-node-only", "",
+     "Node ports are on no address of a Service, whatever nodePortAddresses covers; kube-proxy has "
+     "them there as well (default true)",
+     to_difference<&D::node_ports_on_node_only>},
     {"service-annotations", "",
      "Heed annotations that shape the virtual services of a Service: scheduler, weights, limits "
      "(default true)",

@@ -130,9 +130,18 @@ std::optional<IpPrefix> IpPrefix::parse(std::string_view text) {
   if (slash == std::string_view::npos) return std::nullopt;
   const auto address = IpAddress::parse(text.substr(0, slash));
   if (!address) return std::nullopt;
-  const auto length = parse_number(text.substr(slash + 1), address_bits(address->family()));
+  const bool long_form = text.find(':') != std::string_view::npos;
+  const auto length =
+      parse_number(text.substr(slash + 1), address_bits(long_form ? Family::ipv6 : Family::ipv4));
   if (!length) return std::nullopt;
-  return of(*address, static_cast<std::uint8_t>(*length));
+  const auto bits = static_cast<std::uint8_t>(*length);
+  if (!long_form || address->family() == Family::ipv6) return of(*address, bits);
+  // The length of an IPv4-mapped address counts its 128 bits, as in Go: "::ffff:10.0.0.0/104" is
+  // 10.0.0.0/8, and "::ffff:10.0.0.0/24" is ::/24.
+  constexpr std::uint8_t kMappedBits = 96;
+  if (bits >= kMappedBits) return of(*address, static_cast<std::uint8_t>(bits - kMappedBits));
+  constexpr std::array<std::uint8_t, 16> kMapped = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+  return of(*IpAddress::from_bytes(Family::ipv6, kMapped), bits);
 }
 
 IpPrefix IpPrefix::of(const IpAddress& address, std::uint8_t length) {

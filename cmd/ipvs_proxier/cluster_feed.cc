@@ -21,6 +21,12 @@ void ClusterFeed::take(model::Changes changes) {
   mail_.put(sync::SyncInput{.changes = std::move(changes)});
 }
 
+void ClusterFeed::take_api_server(std::set<netlink::IpAddress> addresses) {
+  sync::SyncInput input;
+  input.api_server = std::move(addresses);
+  mail_.put(std::move(input));
+}
+
 // An API server's Node stays in force when it is deleted.
 void ClusterFeed::take_node(model::Changes& changes) {
   if (!changes.node) return;

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -39,6 +40,8 @@ class ClusterFeed {
   // Without Changes::complete the source has not reported everything yet, and nothing is programmed
   // before.
   void take(model::Changes changes);
+  // The API server is reached by these.
+  void take_api_server(std::set<netlink::IpAddress> addresses);
 
  private:
   void take_node(model::Changes& changes);

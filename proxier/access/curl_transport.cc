@@ -18,11 +18,14 @@ class CurlExchange final : public Exchange, private ResponseHandler, private Cha
  public:
   using ChannelFor = std::function<std::shared_ptr<Channel>(const ClusterAccess&)>;
 
+  // `on_answer` must outlive it.
   CurlExchange(loop::MainLoop& loop, Credentials& credentials, ChannelFor channel_for,
-               std::string name, Request request, ResponseHandler& handler)
+               const CurlTransport::OnAnswer& on_answer, std::string name, Request request,
+               ResponseHandler& handler)
       : loop_(loop),
         credentials_(credentials),
         channel_for_(std::move(channel_for)),
+        on_answer_(on_answer),
         name_(std::move(name)),
         request_(std::move(request)),
         handler_(handler) {
@@ -69,6 +72,8 @@ class CurlExchange final : public Exchange, private ResponseHandler, private Cha
   // The handler may destroy this.
   void on_head(const ResponseHead& head) override {
     channel_->heard(transfer_->is_multiplexed());
+    if (on_answer_)
+      if (const auto peer = transfer_->peer()) on_answer_(access_.server, *peer);
     handler_.on_head(head);
   }
   void on_chunk(std::string_view chunk) override {
@@ -100,6 +105,7 @@ class CurlExchange final : public Exchange, private ResponseHandler, private Cha
   loop::MainLoop& loop_;
   Credentials& credentials_;
   ChannelFor channel_for_;
+  const CurlTransport::OnAnswer& on_answer_;
   std::string name_;
   Request request_;
   ResponseHandler& handler_;
@@ -114,7 +120,7 @@ class CurlExchange final : public Exchange, private ResponseHandler, private Cha
 
 std::unique_ptr<Exchange> CurlTransport::open(Request request, ResponseHandler& handler) {
   return std::make_unique<CurlExchange>(
-      loop_, credentials_, [this](const auto& access) { return channel_for(access); },
+      loop_, credentials_, [this](const auto& access) { return channel_for(access); }, on_answer_,
       "exchange " + std::to_string(exchanges_++), std::move(request), handler);
 }
 

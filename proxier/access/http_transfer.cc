@@ -96,6 +96,14 @@ int set_socket(void* /*user*/, curl_socket_t fd, curlsocktype /*purpose*/) noexc
 
 }  // namespace
 
+std::string host_of(const std::string& url) {
+  const Url parsed(curl_url());
+  if (!parsed || curl_url_set(parsed.get(), CURLUPART_URL, url.c_str(), 0) != CURLUE_OK) return "";
+  auto host = part_of(parsed, CURLUPART_HOST);
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  return host;
+}
+
 Connections make_connections() {
   CURLSH* const share = curl_share_init();
   if (share != nullptr) curl_share_setopt(share, CURLSHOPT_SHARE, CURL_LOCK_DATA_CONNECT);
@@ -120,6 +128,13 @@ Status HttpTransfer::prepared() const {
     return Error{.kind = ErrorKind::malformed,
                  .where = server_ + ": curl refuses the request: " + curl_easy_strerror(refused_)};
   return {};
+}
+
+std::optional<netlink::IpAddress> HttpTransfer::peer() const {
+  const char* text = nullptr;
+  if (curl_easy_getinfo(easy_.get(), CURLINFO_PRIMARY_IP, &text) != CURLE_OK || text == nullptr)
+    return std::nullopt;
+  return netlink::IpAddress::parse(text);
 }
 
 bool HttpTransfer::made_connection() const {

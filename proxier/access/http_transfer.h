@@ -13,12 +13,16 @@
 #include <string>
 #include <string_view>
 
+#include "netlink/ip_address.h"
 #include "netlink/unique_fd.h"
 #include "proxier/access/cluster_access.h"
 #include "proxier/access/transport.h"
 #include "proxier/loop/main_loop.h"
 
 namespace ipvsproxier::access {
+
+// The host of a URL, without brackets; "": it is none.
+std::string host_of(const std::string& url);
 
 // Closed when the last owner releases them.
 using Connections = std::shared_ptr<void>;
@@ -37,6 +41,9 @@ class HttpTransfer final : public loop::Transfer {
   bool is_multiplexed() const;
   // Valid after the response head: whether it had to open a new connection.
   bool made_connection() const;
+
+  // Valid after the response head: the other end of the connection, the server or a proxy.
+  std::optional<netlink::IpAddress> peer() const;
 
   void* easy() override { return easy_.get(); }
   void on_done(int outcome) override;

@@ -31,12 +31,21 @@ void decode_ports(const Fields& root, EndpointSlice& slice) {
     EndpointPort port;
     port.name = entry.text("name");
     port.protocol = protocol_of(entry);
-    port.port = port_number(entry, "port", 0).value_or(0);
-    if (port.port != 0) return slice.ports.push_back(std::move(port));
     const auto given = entry.find("port");
-    if (!given || given->integer() == 0)
+    const auto number = given ? given->integer() : std::nullopt;
+    if (number && *number > 0 && *number <= 65535) {
+      port.port = static_cast<std::uint16_t>(*number);
+      return slice.ports.push_back(std::move(port));
+    }
+    // The API server refuses no number.
+    if (!given || number == 0)
       entry.note(Severity::warning, "port",
                  given ? "is 0; this port is left out" : "is missing; this port is left out");
+    else
+      entry.note(
+          Severity::error, "port",
+          fmt::format("must be a whole number from 1 to 65535, not {}; this port is left out",
+                      show(*given)));
   });
 }
 

@@ -4,6 +4,8 @@
 #include <utility>
 #include <variant>
 
+#include <fmt/format.h>
+
 #include "proxier/api/annotations.h"
 #include "proxier/api/decode.h"
 #include "proxier/api/fields.h"
@@ -25,8 +27,11 @@ PageTraffic traffic_of(const plan::TrafficReport& report) {
                       .outside_only = report.outside_only,
                       .drops = report.drops,
                       .endpoints = {}};
-  for (const auto& [endpoint, use] : report.endpoints) {
-    const auto weight = plan::weight_of(endpoint, use);
+  for (const auto& [endpoint, use, weight, asked] : report.endpoints) {
+    const auto why = weight.weight == asked
+                         ? std::string(weight.why)
+                         : fmt::format("{}: {}, scaled down, as wrr has a limit of connections",
+                                       weight.why, asked);
     traffic.endpoints.push_back(
         {.address = endpoint.key.address,
          .port = endpoint.key.port,
@@ -34,7 +39,7 @@ PageTraffic traffic_of(const plan::TrafficReport& report) {
          .gets = use == plan::EndpointUse::used || use == plan::EndpointUse::last_resort,
          .use = std::string(plan::to_string(use)),
          .weight = weight.weight,
-         .weight_why = std::string(weight.why),
+         .weight_why = why,
          .whereabouts = {}});
   }
   return traffic;

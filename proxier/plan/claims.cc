@@ -40,7 +40,7 @@ Claims::Rivals Claims::rivals_for(const netlink::VirtualServiceKey& key) const {
 
 // Whether `one` takes precedence over `other` for the same key.
 bool Claims::precedes(const Asked& one, const Asked& other, bool ages_decide) {
-  if (one.is_given() != other.is_given()) return one.is_given();
+  if (one.rank() != other.rank()) return one.rank() < other.rank();
   if (ages_decide && one.by->creation_time != other.by->creation_time)
     return one.by->creation_time < other.by->creation_time;
   return one < other;
@@ -99,7 +99,7 @@ std::set<api::NamespacedName> Claims::set(const api::NamespacedName& name, Claim
   std::set<api::NamespacedName> others;
   const auto change = [&](const Claim& claim, auto do_it) {
     const auto* before = owner_of(claim.key);
-    (this->*do_it)({claim.key, &claimant, claim.facet, claim.port});
+    (this->*do_it)({claim.key, &claimant, claim.facet, claim.port, claim.lent});
     const auto* after = owner_of(claim.key);
     if (before == after) return;
     for (const auto* owner : {before, after})
@@ -111,15 +111,16 @@ std::set<api::NamespacedName> Claims::set(const api::NamespacedName& name, Claim
   claims.shrink_to_fit();
   claimant = {&name, service->creation_time, std::move(claims), service->origin};
   // If one port claims a key twice, the stronger facet is inserted first and stays.
-  for (const bool given : {true, false})
+  for (const auto rank : {ClaimRank::given, ClaimRank::named, ClaimRank::lent})
     for (const auto& claim : claimant.claims)
-      if (is_given(claim.facet) == given) change(claim, &Claims::insert);
+      if (rank_of(claim.facet, claim.lent) == rank) change(claim, &Claims::insert);
   return others;
 }
 
 std::string Claims::reason(const Contest& contest, const Asked& loser) {
   const auto& winner = contest.winner;
-  if (winner.is_given() && !loser.is_given()) return "to which it was given";
+  if (winner.rank() < loser.rank())
+    return winner.rank() == ClaimRank::given ? "to which it was given" : "whose address it is";
   if (winner.by == loser.by) return "whose port comes first";
   if (contest.ages_decide() && winner.by->creation_time < loser.by->creation_time)
     return "which is older";

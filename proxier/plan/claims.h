@@ -2,7 +2,8 @@
 
 // Claims: which Service gets a virtual service that several Services ask for. Values that the API
 // server gave to one Service (cluster IP, node port, an address made of it) come before external
-// IPs, which anybody may write, and load-balancer IPs, which a controller writes. Next, the Service
+// IPs, which anybody may write, and load-balancer IPs, which a controller writes. A node port at an
+// address of a Service comes last: the address was not given with it. Next, the Service
 // that was created first wins; at equal or unknown creation times the one whose namespace/name
 // comes first; within one Service the first port. Pure; one thread.
 
@@ -26,12 +27,18 @@ struct Claim {
   netlink::VirtualServiceKey key;
   Facet facet = Facet::cluster_ip;
   std::uint16_t port = 0;  // index in the Service's spec.ports
+  bool lent = false;       // a node port at an address of a Service
 
   friend auto operator<=>(const Claim&, const Claim&) = default;
 };
 
-constexpr bool is_given(Facet facet) {
-  return facet == Facet::cluster_ip || is_of_node_port(facet) || facet == Facet::in_cluster;
+// Those that come first win.
+enum class ClaimRank : std::uint8_t { given, named, lent };
+
+constexpr ClaimRank rank_of(Facet facet, bool lent) {
+  if (lent) return ClaimRank::lent;
+  return facet == Facet::external_ip || facet == Facet::load_balancer ? ClaimRank::named
+                                                                      : ClaimRank::given;
 }
 
 // The field of a Service by which it claims something: "spec.ports[0].nodePort".
@@ -78,8 +85,9 @@ class Claims {
     const Claimant* by = nullptr;
     Facet facet = Facet::cluster_ip;
     std::uint16_t port = 0;
+    bool lent = false;
 
-    bool is_given() const { return plan::is_given(facet); }
+    ClaimRank rank() const { return rank_of(facet, lent); }
     // One port may claim an address by two facets: this counts as one claim, by the stronger facet.
     std::strong_ordering operator<=>(const Asked& other) const;
     bool operator==(const Asked& other) const { return *this <=> other == 0; }

@@ -12,6 +12,7 @@
 #include "proxier/plan/in_cluster.h"
 #include "proxier/plan/ownership.h"
 #include "proxier/plan/rule_changes.h"
+#include "proxier/plan/wrr_steps.h"
 
 namespace ipvsproxier::plan {
 
@@ -66,6 +67,7 @@ class Differ {
     transaction_.old_ways.insert(rules.old_ways().begin(), rules.old_ways().end());
     const auto staying = staying_elements();
 
+    add("lower weights", std::move(lowered_));
     add("make sets", sets_to_make());
     add("prepare rules", rules.prepared());
     add("add elements", take(add_now));
@@ -292,7 +294,7 @@ class Differ {
         if (actual->second.service != planned->second.service)
           edits_.emplace_back(netlink::EditService{planned->second.service});
         if (actual->second.servers)
-          compare_servers(planned->second, *actual->second.servers);
+          compare_servers(planned->second, actual->second.service, *actual->second.servers);
         else if (planned->second.facet != Facet::cluster_ip)
           order_.note_unread(planned->second);
       }
@@ -311,9 +313,12 @@ class Differ {
     if (binds_late) ops.emplace_back(netlink::EditService{planned.service});
   }
 
-  void compare_servers(const PlannedService& planned, const RealServers& has) {
+  void compare_servers(const PlannedService& planned, const netlink::VirtualService& in_kernel,
+                       const RealServers& has) {
     const auto& service = planned.service.key;
     auto& adds = planned.first ? first_adds_ : adds_;
+    const auto for_now = weights_for_now(planned, in_kernel, has);
+    if (for_now && for_now->differ_from(planned)) transaction_.held_weights.insert(service);
     auto it = has.begin();
     const auto release_before = [&](const netlink::RealServerKey* end) {
       for (; it != has.end() && (end == nullptr || it->key < *end); ++it) {
@@ -323,18 +328,31 @@ class Differ {
           transaction_.sent_on.insert({service, it->key});
           note_way(service);
         }
+        if (for_now && it->weight > for_now->largest) lower(service, *it, for_now->largest);
         if (!stays) release_server(service, *it);
       }
     };
     for (std::size_t i = 0; i < planned.servers.size(); ++i) {
-      const auto server = planned.server(i);
+      auto server = planned.server(i);
+      if (for_now) server.weight = for_now->weights[i];
       release_before(&server.key);
-      if (it == has.end() || it->key != server.key)
+      if (it == has.end() || it->key != server.key) {
         adds.emplace_back(netlink::AddServer{service, server});
-      else if (*it++ != server)
-        edits_.emplace_back(netlink::EditServer{service, server});
+        continue;
+      }
+      const auto& old = *it++;
+      if (old == server) continue;
+      auto& edits = for_now && server.weight < old.weight ? lowered_ : edits_;
+      edits.emplace_back(netlink::EditServer{service, server});
     }
     release_before(nullptr);
+  }
+
+  // Before others are added beside it (wrr_steps.h).
+  void lower(const netlink::VirtualServiceKey& service, netlink::RealServer server,
+             std::uint32_t weight) {
+    server.weight = weight;
+    lowered_.emplace_back(netlink::EditServer{service, server});
   }
 
   void release_service(const ActualService& leaving) {
@@ -407,7 +425,7 @@ class Differ {
   const ActualState& actual_;
   const Scope& scope_;
   std::set<Family> exposable_;
-  std::vector<IpvsOp> first_adds_, adds_, edits_, drains_, removals_;
+  std::vector<IpvsOp> lowered_, first_adds_, adds_, edits_, drains_, removals_;
   ElementOrder order_;
   std::array<std::vector<SetChange>, kElementTimes> set_changes_;
   std::optional<Rooms> rooms_;

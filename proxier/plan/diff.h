@@ -3,7 +3,8 @@
 // The difference between two states as a transaction. Pure; any thread.
 //
 // The order of phases keeps every reachable VIP filtered and masqueraded:
-//   sets created -> rules of the old and the new state together -> elements added (those that let
+//   weights lowered that would be costly beside new real servers (wrr_steps.h) -> sets created ->
+//   rules of the old and the new state together -> elements added (those that let
 //   traffic in and masquerade before those that shut traffic out) -> virtual services with their
 //   real servers, then addresses; API server and cluster DNS first -> edits -> in-cluster clients
 //   sent on, then all others dropped, then ways that are no longer wanted removed -> drains ->

@@ -35,6 +35,10 @@ struct Differences {
   // This node and its pods reach Services of external policy Local as those of policy Cluster, and
   // where this node has no endpoint, others are not served by endpoints elsewhere.
   bool in_cluster_clients = true;
+  // No Service gets an address of the API server (api_server.h).
+  bool guard_api_server = true;
+  // Node ports are on no address of a Service, whatever nodePortAddresses covers.
+  bool node_ports_on_node_only = true;
   // Annotations of Services and EndpointSlices count (docs/services.md).
   bool service_annotations = true;
 
@@ -54,6 +58,8 @@ inline constexpr Differences kKubeProxyCompat = {
     .unbind_special = false,
     .keep_foreign_services = false,
     .in_cluster_clients = false,
+    .guard_api_server = false,
+    .node_ports_on_node_only = false,
     .service_annotations = false,
 };
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "ipset/rules/localhost_rules.h"
+#include "proxier/plan/api_server.h"
 #include "proxier/plan/in_cluster_goals.h"
 #include "proxier/plan/localhost.h"
 #include "proxier/plan/node_ports.h"
@@ -161,22 +162,45 @@ FamilyPlanner::Names FamilyPlanner::set_untranslated(const std::set<netlink::Pro
   return names;
 }
 
-// nodePortAddresses may cover addresses on our dummy links.
+std::set<api::NamespacedName> FamilyPlanner::set_api_server(std::set<IpAddress> reached,
+                                                            const model::ClusterState& cluster) {
+  std::erase_if(reached, [&](const IpAddress& address) {
+    return address.family() != node_.family || address.is_loopback();
+  });
+  reached_ = std::move(reached);
+  return refresh_api_server(cluster);
+}
+
+// Returns the Services with an external address that is now one of the API server, or no longer.
+FamilyPlanner::Names FamilyPlanner::refresh_api_server(const model::ClusterState& cluster) {
+  if (!options_.differences.guard_api_server) return {};
+  auto now = api_server_endpoints(cluster, node_.family);
+  now.insert(reached_.begin(), reached_.end());
+  if (now == node_.api_server) return {};
+  std::swap(now, node_.api_server);
+  return services_between(now, node_.api_server, cluster);
+}
+
+// As with kube-proxy, nodePortAddresses may cover addresses on our dummy links.
 bool FamilyPlanner::refresh_node_addresses() {
   std::set<IpAddress> dummy;
-  if (options_.node_port_primary && state_.addresses.contains(node_.ip)) dummy.insert(node_.ip);
-  if (!options_.node_port_addresses.empty()) {
+  const bool may_lend = !options_.differences.node_ports_on_node_only;
+  if (may_lend && options_.node_port_primary && state_.addresses.contains(node_.ip))
+    dummy.insert(node_.ip);
+  if (may_lend && !options_.node_port_addresses.empty()) {
     for (const auto& address : state_.addresses)
       if (address.family() == node_.family && !is_of_localhost(address)) dummy.insert(address);
   }
+  std::erase_if(dummy, [&](const auto& address) { return node_.other_links.contains(address); });
+  node_.lent_addresses = dummy;
   auto now = node_port_addresses(node_info_, node_.family, options_, dummy);
   const bool changed = now != node_.node_addresses;
   node_.node_addresses = std::move(now);
   return changed;
 }
 
-// Loopback addresses and those that stand for them are dropped: binding an address closes all its
-// ports except those of its Service, and anybody could name a loopback address.
+// Loopback addresses, those that stand for them and those of the API server are dropped: binding an
+// address closes all its ports except those of its Service, and anybody could name them.
 FamilyPlanner::Ports FamilyPlanner::ports_of(const api::NamespacedName& name,
                                              const model::ClusterState& cluster) const {
   const auto service = cluster.services.find(name);
@@ -187,7 +211,7 @@ FamilyPlanner::Ports FamilyPlanner::ports_of(const api::NamespacedName& name,
       model::service_ports(service->second, node_.family, options_.allow_external_ips, settings);
   const auto is_kept_from = [&](const IpAddress& address) {
     return (options_.differences.unbind_special && address.is_loopback()) ||
-           (node_.localhost && is_of_localhost(address));
+           (node_.localhost && is_of_localhost(address)) || node_.api_server.contains(address);
   };
   for (auto& port : ports)
     for (auto* list : {&port.external_ips, &port.load_balancer_ips})
@@ -299,7 +323,9 @@ void FamilyPlanner::update(Names names, const model::ClusterState& cluster,
   };
   // Discard at once: kept, it would leave holes in the heap between lasting allocations.
   const auto forget = [&] { unwanted = {}; };
-  if (std::exchange(plan_all_, false)) {
+  const bool all = std::exchange(plan_all_, false);
+  if (all || std::ranges::any_of(names, is_api_server)) names.merge(refresh_api_server(cluster));
+  if (all) {
     for (const auto& [name, part] : parts_) names.insert(name);
     for (const auto& [name, service] : cluster.services) names.insert(name);
   }

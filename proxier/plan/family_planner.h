@@ -37,6 +37,10 @@ class FamilyPlanner {
   // Local, if the protocols changed whose packets cannot be sent on.
   std::set<api::NamespacedName> set_untranslated(const std::set<netlink::Protocol>& protocols,
                                                  const model::ClusterState& cluster);
+  // Takes effect with the next update() of the Services that are returned: those with an external
+  // address that is now one of the API server, or no longer.
+  std::set<api::NamespacedName> set_api_server(std::set<netlink::IpAddress> reached,
+                                               const model::ClusterState& cluster);
   // Plans these Services again, or all after set_node(). `scopes` collects the affected keys;
   // nullptr discards them at once, which saves memory.
   void update(std::set<api::NamespacedName> names, const model::ClusterState& cluster,
@@ -123,6 +127,7 @@ class FamilyPlanner {
   Names take_claims(const Names& names, const model::ClusterState& cluster, PortsOnce& ports,
                     const ScopeOf& scope_of);
   bool refresh_node_addresses();
+  Names refresh_api_server(const model::ClusterState& cluster);
   using AmountOf = std::function<std::size_t(const api::Service&)>;
   static Names share_out(NamespaceShare& share, Names& beyond, const Names& names,
                          const model::ClusterState& cluster, const AmountOf& amount);
@@ -142,7 +147,8 @@ class FamilyPlanner {
   DesiredState& state_;
   NodeInfo node_info_;
   FamilyNode node_;
-  bool plan_all_ = false;     // the node changed
+  std::set<netlink::IpAddress> reached_;  // set_api_server()
+  bool plan_all_ = false;                 // the node changed
   std::string no_localhost_;  // why node ports are not on localhost; "" if they are, or need not
   bool rules_changed_ = true;
   Claims claims_;

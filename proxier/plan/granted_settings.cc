@@ -72,4 +72,12 @@ ServiceSettings granted_settings(const api::Service& service, const FamilyNode& 
   return settings;
 }
 
+std::string_view scheduler_of(const ServiceSettings& settings, const PlannerOptions& options) {
+  return settings.scheduler.empty() ? std::string_view(options.scheduler) : settings.scheduler;
+}
+
+model::Thresholds thresholds_of(const ServiceSettings& settings, const PlannerOptions& options) {
+  return settings.max_connections.value_or(options.max_connections);
+}
+
 }  // namespace ipvsproxier::plan

@@ -3,6 +3,7 @@
 // What the annotations of a Service ask for, as far as this node grants it. Pure; any thread.
 
 #include <cstddef>
+#include <string_view>
 
 #include "proxier/api/objects.h"
 #include "proxier/model/service_settings.h"
@@ -26,5 +27,11 @@ std::size_t table_bytes_of(const api::Service& service, const FamilyNode& node,
 // Problems are appended.
 model::ServiceSettings granted_settings(const api::Service& service, const FamilyNode& node,
                                         const PlannerOptions& options, api::Problems& problems);
+
+// The Service's, else the node's.
+std::string_view scheduler_of(const model::ServiceSettings& settings,
+                              const PlannerOptions& options);
+model::Thresholds thresholds_of(const model::ServiceSettings& settings,
+                                const PlannerOptions& options);
 
 }  // namespace ipvsproxier::plan

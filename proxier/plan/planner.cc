@@ -58,6 +58,13 @@ std::set<api::NamespacedName> Planner::set_untranslated(
   return names;
 }
 
+std::set<api::NamespacedName> Planner::set_api_server(const std::set<netlink::IpAddress>& reached,
+                                                      const model::ClusterState& cluster) {
+  std::set<api::NamespacedName> names;
+  for (auto& family : families_) names.merge(family->set_api_server(reached, cluster));
+  return names;
+}
+
 Scope Planner::update(const std::set<api::NamespacedName>& services,
                       const model::ClusterState& cluster) {
   Scope all;

@@ -95,6 +95,11 @@ class Planner {
                                                  const std::set<netlink::Protocol>& protocols,
                                                  const model::ClusterState& cluster);
 
+  // Sets the addresses by which this node reaches the API server: no Service gets them
+  // (api_server.h). Pass the Services that are returned to the next update().
+  std::set<api::NamespacedName> set_api_server(const std::set<netlink::IpAddress>& reached,
+                                               const model::ClusterState& cluster);
+
   // Plans again the given Services: all that changed, or whose EndpointSlices changed. Returns the
   // keys to compare: the elements that changed, and all virtual services and addresses that the
   // Services ask for or no longer ask for.

@@ -9,11 +9,13 @@
 #include "ipset/rules/localhost_rules.h"
 #include "proxier/api/annotations.h"
 #include "proxier/model/service_port.h"
+#include "proxier/plan/api_server.h"
 #include "proxier/plan/granted_settings.h"
 #include "proxier/plan/in_cluster_goals.h"
 #include "proxier/plan/localhost.h"
 #include "proxier/plan/nftables_filter.h"
 #include "proxier/plan/topology.h"
+#include "proxier/plan/wrr_steps.h"
 
 namespace ipvsproxier::plan {
 
@@ -31,6 +33,7 @@ using Ports = std::vector<ServicePort>;
 struct Whole {
   bool comes_first = false;
   std::size_t servers = 0;  // real servers asked for
+  bool scaled = false;      // weights are scaled down (wrr_steps.h)
 };
 
 // The API server and the cluster DNS: everything else needs them to start.
@@ -46,8 +49,10 @@ template <typename Visit, typename Refused>
 void visit_facets(const ServicePort& port, std::size_t index, const FamilyNode& node, Visit visit,
                   Refused refused) {
   const auto facet = [&](Facet kind, const IpAddress& address, std::uint16_t number) {
-    const Claim claim{
-        {address, port.name.protocol, number}, kind, static_cast<std::uint16_t>(index)};
+    const Claim claim{{address, port.name.protocol, number},
+                      kind,
+                      static_cast<std::uint16_t>(index),
+                      kind == Facet::node_port && node.lent_addresses.contains(address)};
     // Some node ports are in a set with their address.
     const bool alone = kind == Facet::node_port &&
                        (node.node_ports_name_address || claim.key.protocol == Protocol::sctp);
@@ -82,10 +87,6 @@ std::uint32_t flags_of(std::string_view scheduler, const ServiceSettings& settin
   if (settings.flags) return *settings.flags;
   if (options.scheduler_flags && scheduler == options.scheduler) return *options.scheduler_flags;
   return scheduler_flags(scheduler, options);
-}
-
-std::string_view scheduler_of(const ServiceSettings& settings, const PlannerOptions& options) {
-  return settings.scheduler.empty() ? std::string_view(options.scheduler) : settings.scheduler;
 }
 
 constexpr auto kIgnoreRefused = [](const Claim&, const netlink::VirtualServiceKey&) {};
@@ -151,7 +152,7 @@ class PortPlanner {
     planned.facet = claim.facet;
     planned.first = whole_.comes_first;
     planned.service = virtual_service(claim.key);
-    const auto limits = settings_.max_connections.value_or(options_.max_connections);
+    const auto limits = thresholds_of(settings_, options_);
     planned.upper_threshold = limits.upper;
     planned.lower_threshold = limits.lower;
     if (settings_.drain_timeout) planned.drain_timeout = settings_.drain_timeout->count();
@@ -169,6 +170,7 @@ class PortPlanner {
       weights.push_back(weight_of(*endpoint, EndpointUse::used).weight);
       add_hairpin(*endpoint);
     }
+    if (has_wrr_walks(planned)) whole_.scaled |= limit_weights(weights, weights.size());
     planned.servers = SortedVector(std::move(servers));  // endpoints are ordered already
     if (std::ranges::any_of(weights, [](std::uint32_t weight) { return weight != 1; }))
       planned.weights = std::move(weights);
@@ -240,26 +242,40 @@ api::Problem foreign_of(const api::Service& service, const std::vector<RefusedCl
                              netlink::to_string(foreign), netlink::to_string(claim.key), more)};
 }
 
-// The weights have no effect under a scheduler that does not read them.
-std::optional<api::Problem> idle_weights_of(const api::Service& service,
-                                            const model::SlicesByName* slices,
-                                            const ServiceSettings& settings,
-                                            const PlannerOptions& options) {
-  const auto scheduler = scheduler_of(settings, options);
-  if (!options.differences.service_annotations || model::heeds_weights(scheduler))
-    return std::nullopt;
-  const auto is_idle = [](std::uint32_t weight) { return weight > 1; };
-  const bool asked = std::ranges::any_of(
-      settings.weights, [&](const model::WeightRow& row) { return is_idle(row.weight); });
+// The annotation by which weights above 1 are asked for; "": none.
+std::string_view weights_annotation(const model::SlicesByName* slices,
+                                    const ServiceSettings& settings) {
+  const auto counts = [](std::uint32_t weight) { return weight > 1; };
+  if (std::ranges::any_of(settings.weights,
+                          [&](const model::WeightRow& row) { return counts(row.weight); }))
+    return "ipvs-proxier/weights";
   const bool by_slice =
       slices != nullptr && std::ranges::any_of(*slices, [&](const api::EndpointSlice& slice) {
-        return slice.weight && is_idle(*slice.weight);
+        return slice.weight && counts(*slice.weight);
       });
-  if (!asked && !by_slice) return std::nullopt;
+  return by_slice ? api::kWeightAnnotation : "";
+}
+
+// The weights have no effect under a scheduler that does not read them, or not their whole effect.
+std::optional<api::Problem> weights_problem(const api::Service& service,
+                                            const model::SlicesByName* slices,
+                                            const ServiceSettings& settings,
+                                            const PlannerOptions& options, const Whole& whole) {
+  const auto scheduler = scheduler_of(settings, options);
+  const bool are_idle = options.differences.service_annotations && !model::heeds_weights(scheduler);
+  if (!are_idle && !whole.scaled) return std::nullopt;
+  const auto annotation = weights_annotation(slices, settings);
+  if (annotation.empty()) return std::nullopt;
   return model::annotation_problem(
-      service, asked ? "ipvs-proxier/weights" : api::kWeightAnnotation,
-      fmt::format("the scheduler {} does not look at weights; ipvs-proxier/scheduler: wrr does",
-                  scheduler));
+      service, annotation,
+      are_idle
+          ? fmt::format(
+                "the scheduler {} does not look at weights; ipvs-proxier/scheduler: wrr does",
+                scheduler)
+          : fmt::format("the scheduler wrr with a limit of connections looks at each real server "
+                        "for each step of the weights, so the largest weight times the real "
+                        "servers of a virtual service is {} at most; the weights are scaled down",
+                        kMostWrrSteps));
 }
 
 }  // namespace
@@ -325,8 +341,6 @@ ServicePlan plan_service(const Ports& ports, const model::SlicesByName* slices,
   ServiceTraffic traffic;
   Whole whole{.comes_first = comes_first(service)};
   const auto settings = granted_settings(service, node, options, plan.not_granted);
-  if (auto problem = idle_weights_of(service, slices, settings, options))
-    plan.not_granted.push_back(*std::move(problem));
   std::map<api::ServicePortName, Endpoints> endpoints;
   if (slices)
     endpoints = model::endpoints_of(service.name, *slices, node.family, node.name, node.zone,
@@ -335,10 +349,14 @@ ServicePlan plan_service(const Ports& ports, const model::SlicesByName* slices,
   for (std::size_t i = 0; i < ports.size(); ++i)
     PortPlanner(ports[i], node, options, settings, plan, traffic, whole)
         .run(i, endpoints[ports[i].name], claims, goals.of_port(i));
+  if (auto problem = weights_problem(service, slices, settings, options, whole))
+    plan.not_granted.push_back(*std::move(problem));
   if (ports.front().is_cut || whole.servers > model::kMostOfOneService ||
       (slices && model::count_endpoints(*slices, node.family) > model::kMostOfOneService))
     plan.not_granted.push_back(excess_of(service));
   if (auto problem = loopback_problem(service, node.family, node.localhost, options))
+    plan.not_granted.push_back(*std::move(problem));
+  if (auto problem = api_server_problem(service, node.api_server, options))
     plan.not_granted.push_back(*std::move(problem));
   if (auto problem = in_cluster_problem(ports, node.in_cluster))
     plan.not_granted.push_back(*std::move(problem));

@@ -29,6 +29,8 @@ struct FamilyNode {
   netlink::IpAddress ip;
   std::set<netlink::IpAddress> other_links;     // addresses on links that are not ours
   std::set<netlink::IpAddress> node_addresses;  // addresses that carry node ports
+  std::set<netlink::IpAddress> lent_addresses;  // of them, those that are addresses of Services
+  std::set<netlink::IpAddress> api_server;      // no Service's external addresses (api_server.h)
   bool node_ports_name_address = false;         // the set of node ports has their addresses
   bool localhost = false;                       // node ports are on localhost
   Foreign foreign;                              // what foreign virtual services have

@@ -3,6 +3,7 @@
 // The decisions for one Service in one family, for display; computed by the functions that plan.
 // Pure; any thread.
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -22,6 +23,8 @@ struct FacetReport {
 struct EndpointReport {
   model::Endpoint endpoint;
   EndpointUse use = EndpointUse::used;
+  ServerWeight weight;
+  std::uint32_t asked_weight = 1;  // if it differs, wrr_steps.h has scaled it down
 };
 
 // The endpoints for one kind of traffic.

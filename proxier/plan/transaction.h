@@ -53,6 +53,9 @@ struct Transaction {
   // Virtual services that get no real servers now, because too many of their namespace still wait
   // for their removal (sync/trash.h).
   std::set<netlink::VirtualServiceKey> without_room;
+  // Virtual services whose real servers have lower weights than planned while others leave, or
+  // until the scheduler or the thresholds are as planned (wrr_steps.h): to be compared again then.
+  std::set<netlink::VirtualServiceKey> held_weights;
 
   bool empty() const { return phases.empty(); }
   friend auto operator<=>(const Transaction&, const Transaction&) = default;

@@ -14,11 +14,12 @@ void Drain::set_timeout(const netlink::VirtualServiceKey& service,
 }
 
 std::optional<std::chrono::milliseconds> Drain::timeout_of(
-    const netlink::VirtualServiceKey& service) const {
+    const netlink::VirtualServiceKey& service, bool deleted) const {
+  auto limit = times_.timeout;
+  if (!limit && deleted) limit = times_.deleted;
   const auto own = timeouts_.find(service);
-  if (own == timeouts_.end()) return times_.timeout;
-  if (own->second.count() == 0) return std::nullopt;
-  return own->second;
+  if (own == timeouts_.end() || own->second.count() == 0) return limit;
+  return limit ? std::min(*limit, own->second) : own->second;
 }
 
 void Drain::remember(const Entry& entry) {
@@ -32,14 +33,15 @@ void Drain::forget(const Entry& entry) {
 }
 
 void Drain::set(const netlink::VirtualServiceKey& service,
-                const plan::SortedVector<netlink::RealServerKey>& servers, TimePoint now) {
+                const plan::SortedVector<netlink::RealServerKey>& servers, bool deleted,
+                TimePoint now) {
   const auto known = draining_.find(service);
   if (known == draining_.end() && servers.empty()) return;
   std::vector<Entry> entries;
   entries.reserve(servers.size());
   const auto none = Entries();
   const auto& before = known == draining_.end() ? none : known->second;
-  const auto timeout = timeout_of(service);
+  const auto timeout = timeout_of(service, deleted);
   auto it = before.begin();
   for (const auto& server : servers) {
     for (; it != before.end() && it->server < server; ++it) forget(*it);

@@ -24,6 +24,10 @@ struct DrainTimes {
   std::chrono::milliseconds grace{2'000};            // after other changes: additions come first
   std::chrono::milliseconds late{5'000};             // limit of the delay by `grace`
   std::optional<std::chrono::milliseconds> timeout;  // nullopt: until the last connection ends
+  // The limit, where there is no other, of what no Service asks for any more: virtual services of
+  // deleted Services, of ports and addresses that Services no longer have. Their addresses are
+  // bound for so long.
+  std::chrono::milliseconds deleted = std::chrono::hours(1);
 };
 
 class Drain {
@@ -33,16 +37,16 @@ class Drain {
 
   explicit Drain(DrainTimes times) : times_(times) {}
 
-  // Sets the limit for the real servers of the virtual service, in place of DrainTimes::timeout; 0:
-  // until the last connection ends; nullopt: the node's. It stays while they drain, also when the
-  // virtual service is no longer wanted. Takes effect with the next set().
+  // Sets the limit that a Service asks for its virtual service, of which DrainTimes::timeout is the
+  // upper bound; 0: until the last connection ends; nullopt: the node's. It stays while they drain,
+  // also when the virtual service is no longer wanted. Takes effect with the next set().
   void set_timeout(const netlink::VirtualServiceKey& service,
                    std::optional<std::chrono::milliseconds> timeout);
 
   // Sets the real servers of the virtual service that drain now. Those that were draining before
-  // keep their start time.
+  // keep their start time. `deleted`: no Service asks for the virtual service any more.
   void set(const netlink::VirtualServiceKey& service,
-           const plan::SortedVector<netlink::RealServerKey>& servers, TimePoint now);
+           const plan::SortedVector<netlink::RealServerKey>& servers, bool deleted, TimePoint now);
 
   // Something was added to the kernel: delays removals a little, because for minutes after it each
   // removed real server slows down every addition (it stays in the kernel's trash list,
@@ -90,8 +94,8 @@ class Drain {
     std::vector<netlink::DeleteServer> found;
   };
 
-  std::optional<std::chrono::milliseconds> timeout_of(
-      const netlink::VirtualServiceKey& service) const;
+  std::optional<std::chrono::milliseconds> timeout_of(const netlink::VirtualServiceKey& service,
+                                                      bool deleted) const;
   void remember(const Entry& entry);
   void forget(const Entry& entry);
   bool drains(const netlink::DeleteServer& server) const;

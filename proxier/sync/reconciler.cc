@@ -52,6 +52,7 @@ void Reconciler::take(SyncInput input) {
   health_.touch(touched.services);
   triggers_.note(touched.triggers);
   touched_.merge(touched.services);
+  if (input.api_server) touched_.merge(planner_.set_api_server(*input.api_server, cluster_));
   node_touched_ = node_touched_ || touched.node;
   // Removals that are allowed now were not compared while something was unknown.
   look_at_all_ = look_at_all_ || let_go || cluster_.complete != was_complete;

@@ -118,13 +118,22 @@ void Reconciler::take_turn(TimePoint now, Pass& pass) {
 }
 
 // `service`: the one whose turn it is; without a name: the node, or several Services that need
-// little.
+// little. Weights that were held may be free afterwards: the scheduler or the thresholds are as
+// planned.
 void Reconciler::apply(plan::Scope scope, TimePoint now, Pass& pass, const Turns::Name& service) {
+  if (auto again = apply_once(std::move(scope), now, pass, service); !again.services.empty())
+    apply_once(std::move(again), now, pass, service);
+}
+
+// Returns what is to be compared again at once.
+plan::Scope Reconciler::apply_once(plan::Scope scope, TimePoint now, Pass& pass,
+                                   const Turns::Name& service) {
   auto transaction = plan::diff(planner_.desired(), mirror_.state(), scope);
   if (turns_.need_rules()) plan::keep_old_rules(transaction);
   const auto left_out = scheduler_changes_.hold(transaction, mirror_.state(), planner_);
   if (!transaction.empty()) drain_.yield(now);
   const auto most = most_in_turn(transaction, service);
+  const auto held_weights = std::exchange(transaction.held_weights, {});
   auto outcome = execute(std::move(transaction), now, pass, [&](std::size_t tried) {
     return tried + Applier::kPart > most && (!turns_.empty() || settings_.input_waits());
   });
@@ -134,6 +143,11 @@ void Reconciler::apply(plan::Scope scope, TimePoint now, Pass& pass, const Turns
   for (const auto& key : left_out) scope.services.erase(key);
   retries_.note(scope, outcome.unsettled, now);
   refusals_.note(scope, outcome.refused, planner_, now);
+  plan::Scope again;
+  if (!outcome.paused && !pass.stop.stop_requested())
+    for (const auto& key : held_weights)
+      if (!outcome.unsettled.services.contains(key)) again.services.insert(key);
+  return again;
 }
 
 Outcome Reconciler::execute(plan::Transaction transaction, TimePoint now, Pass& pass,
@@ -167,42 +181,4 @@ void Reconciler::meet_foreign(const std::set<netlink::VirtualServiceKey>& existi
   touched_.merge(planner_.set_foreign(mirror_.state().foreign, cluster_));
 }
 
-void Reconciler::note_drains(const plan::ServiceKeySet& services, TimePoint now) {
-  const auto& kernel = mirror_.state();
-  if (!kernel.services) return;
-  trash_.note(services, planner_.desired(), kernel, planner_);
-  for (const auto& key : services) {
-    const auto planned = planner_.desired().services.find(key);
-    if (planned != planner_.desired().services.end()) {
-      const auto& timeout = planned->second.drain_timeout;
-      drain_.set_timeout(
-          key, timeout ? std::optional(std::chrono::milliseconds(*timeout)) : std::nullopt);
-    }
-    const auto it = kernel.services->find(key);
-    if (it == kernel.services->end() || it->second.servers)
-      drain_.set(key, plan::draining(planner_.desired(), kernel, key), now);
-    if (it == kernel.services->end() && planned == planner_.desired().services.end())
-      drain_.set_timeout(key, std::nullopt);
-  }
-}
-
-void Reconciler::drain(TimePoint now, Pass& pass) {
-  if (drain_.size() == 0) return;
-  auto [removals, surprise, silent] = drain_.step(
-      kernel_.ipvs, now,
-      [&](const auto& service) { return trash_.has_room(service, planner_, now); }, pass.failures);
-  pass.suspect = pass.suspect || surprise;
-  if (removals.empty()) return;
-  plan::ServiceKeySet services;
-  for (const auto& op : removals) services.insert(netlink::service_of(op));
-  plan::Transaction transaction;
-  transaction.phases.push_back({"remove drained real servers", std::move(removals)});
-  // The next pass looks again at failed removals.
-  execute(std::move(transaction), now, pass, {});
-  note_drains(services, now);
-  plan::Scope leaving;
-  for (const auto& key : services)
-    if (!planner_.desired().services.contains(key)) leaving.merge(plan::scope_of(key));
-  if (!leaving.empty()) apply(completed(std::move(leaving)), now, pass);
-}
 }  // namespace ipvsproxier::sync

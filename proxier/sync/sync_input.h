@@ -7,6 +7,7 @@
 #include <functional>
 #include <iterator>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -59,12 +60,14 @@ struct SyncInput {
   // Others changed what holds our sets and rules, or may have: notifications were lost.
   bool filter_changed = false;
   bool firewall_changed = false;  // others made, changed or removed base chains of nf_tables
-  bool figures = false;           // somebody wants the traffic figures of Services
+  // The addresses by which the API server is reached, if they changed.
+  std::optional<std::set<netlink::IpAddress>> api_server;
+  bool figures = false;  // somebody wants the traffic figures of Services
   std::vector<Question> questions;
 
   bool empty() const {
     return changes.empty() && links.empty() && !filter_changed && !firewall_changed && !figures &&
-           questions.empty();
+           !api_server && questions.empty();
   }
   // A caller is waiting for an answer. Figures wait like changes, which would be taken with them.
   bool urgent() const { return !questions.empty(); }
@@ -74,6 +77,7 @@ struct SyncInput {
     filter_changed = filter_changed || later.filter_changed;
     firewall_changed = firewall_changed || later.firewall_changed;
     figures = figures || later.figures;
+    if (later.api_server) api_server = std::move(later.api_server);
     std::move(later.questions.begin(), later.questions.end(), std::back_inserter(questions));
   }
 };

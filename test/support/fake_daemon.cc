@@ -125,6 +125,13 @@ sync::SyncReport FakeDaemon::see(netlink::LinkEvents events) {
   return run();
 }
 
+sync::SyncReport FakeDaemon::see_api_server(std::set<netlink::IpAddress> addresses) {
+  sync::SyncInput input;
+  input.api_server = std::move(addresses);
+  reconciler_->take(std::move(input));
+  return run();
+}
+
 sync::SyncReport FakeDaemon::see_filter_change() {
   sync::SyncInput input;
   input.filter_changed = true;

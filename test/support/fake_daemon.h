@@ -86,6 +86,8 @@ class FakeDaemon {
   // As above, and all of it was listed again.
   sync::SyncReport see_again(const model::ClusterState& next);
   sync::SyncReport see(netlink::LinkEvents events);
+  // The API server is reached by these addresses, of which planned() knows nothing.
+  sync::SyncReport see_api_server(std::set<netlink::IpAddress> addresses);
   // Others are said to have changed what holds the sets and rules.
   sync::SyncReport see_filter_change();
 

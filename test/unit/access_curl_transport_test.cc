@@ -45,6 +45,19 @@ TEST_CASE("a request says who we are and gets the whole answer") {
   CHECK(request.headers.at("accept-encoding") == "gzip");
 }
 
+TEST_CASE("an answer tells by which address the server is reached") {
+  const auto server = started({});
+  Client client({.server = server->url()});
+  std::map<std::string, int> told;
+  client.transport.on_answer([&](const std::string& name, const netlink::IpAddress& peer) {
+    ++told[name + " " + peer.to_string()];
+  });
+  Answer answer;
+  client.fetch(answer);
+  CHECK(answer.status() == 200);
+  CHECK(told == std::map<std::string, int>{{server->url() + " 127.0.0.1", 1}});
+}
+
 TEST_CASE("a server is believed only if its certificate is right") {
   const Authority authority;
   const Authority other("other");

@@ -443,8 +443,6 @@ TEST_CASE("bad endpoints cost only themselves, other mistakes the slice") {
 
   const auto [rest, line] = GENERATE(table<std::string, std::string>({
       {"endpoints: []\n", "addressType: is missing"},
-      {"addressType: IPv4\nports: [{port: 65536}]\n",
-       "ports[0].port: must be a whole number from 0 to 65535, not 65536"},
       {"addressType: IPv4\nendpoints: [{addresses: [10.0.0.1], conditions: {ready: 1}}]\n",
        "endpoints[0].conditions.ready: must be true or false, not 1"},
       {"addressType: IPv4\nendpoints: [{addresses: [10.0.0.1], hints: {forZones: [z1]}}]\n",

@@ -114,6 +114,12 @@ TEST_CASE("each difference from kube-proxy has its flag") {
   one.service_annotations = false;
   CHECK(without("service-annotations") == one);
   one = all;
+  one.guard_api_server = false;
+  CHECK(without("guard-api-server") == one);
+  one = all;
+  one.node_ports_on_node_only = false;
+  CHECK(without("node-ports-on-node-only") == one);
+  one = all;
   one.in_cluster_clients = false;
   CHECK(without("in-cluster-clients") == one);
 }

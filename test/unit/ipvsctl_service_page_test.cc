@@ -289,6 +289,20 @@ TEST_CASE("the page of a Service says of weights why they are so") {
   has("weight 0 (no endpoint of it), 0 active");
 }
 
+TEST_CASE("the page of a Service says which weights are scaled down, and why") {
+  auto cluster = balanced();
+  auto& web = cluster.services.begin()->second;
+  web.external_policy_local = false;
+  web.annotations = {{"ipvs-proxier/max-connections", "5"},
+                     {"ipvs-proxier/scheduler", "wrr"},
+                     {"ipvs-proxier/weights", "local:65535,node=n2:1"}};
+  const auto page = page_text(page_of(cluster));
+  INFO(page);
+  CHECK(page.find("used, on this node, weight 5000 by ipvs-proxier/weights, local: 65535, scaled "
+                  "down, as wrr has a limit of connections\n") != std::string::npos);
+  CHECK(page.find("weight 1 by ipvs-proxier/weights, its node\n") != std::string::npos);
+}
+
 TEST_CASE("the page of an address without a daemon shows what the kernel has") {
   NodePage whole;
   whole.facts.address = "10.96.0.9";

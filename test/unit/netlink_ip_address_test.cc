@@ -55,6 +55,25 @@ TEST_CASE("prefixes clear host bits, print their length and contain") {
   CHECK(IpPrefix::parse("1.2.3.4/32")->to_string() == "1.2.3.4/32");
 }
 
+// net.ParseCIDR of Go masks all 16 bytes, and takes for IPv4 what is IPv4-mapped then.
+TEST_CASE("prefixes of IPv4-mapped addresses are read as Go reads them") {
+  const auto [text, read] = GENERATE(table<std::string, std::string>({
+      {"::ffff:10.0.0.0/104", "10.0.0.0/8"},
+      {"::ffff:10.1.2.3/128", "10.1.2.3/32"},
+      {"::ffff:a01:203/120", "10.1.2.0/24"},
+      {"::ffff:10.0.0.0/96", "0.0.0.0/0"},
+      {"::ffff:10.0.0.0/95", "::fffe:0:0/95"},
+      {"::ffff:10.0.0.0/88", "::ff00:0:0/88"},
+      {"::ffff:10.0.0.0/24", "::/24"},
+      {"::ffff:10.0.0.0/0", "::/0"},
+  }));
+  INFO(text);
+  const auto prefix = IpPrefix::parse(text);
+  REQUIRE(prefix);
+  CHECK(prefix->to_string() == read);
+  CHECK_FALSE(IpPrefix::parse("::ffff:10.0.0.0/129"));
+}
+
 TEST_CASE("what is no prefix is refused") {
   const std::string text = GENERATE("10.0.0.0", "10.0.0.0/33", "::/129", "10.0.0.0/", "10.0.0.0/-1",
                                     "/8", "10.0.0.0/8 ");

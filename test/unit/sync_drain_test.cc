@@ -106,10 +106,28 @@ TEST_CASE("a Service bounds its drains by itself, also once it is deleted") {
   CHECK_FALSE(daemon.ipvs.contains(kWeb));
 }
 
-TEST_CASE("a Service may wait for ever where the node does not") {
+TEST_CASE("the node's limit of drains bounds what Services ask for") {
   DrainTimes times;
   times.timeout = 30s;
-  FakeDaemon daemon({.drain = times});
+  for (const auto* asked : {"0s", "31s", "10m", "2562047h47m16.85s"}) {
+    INFO(asked);
+    FakeDaemon daemon({.drain = times});
+    auto cluster = web_with({test::e1(), test::e2()});
+    cluster.services.at({"default", "web"}).annotations = {{"ipvs-proxier/drain-timeout", asked}};
+    daemon.see(cluster);
+    daemon.ipvs.set_connections(kWeb, kE2, 5, 0);
+    auto less = web_with({test::e1()});
+    less.services = cluster.services;
+    daemon.see(less);
+    daemon.wait(29s);
+    CHECK(daemon.weights(kWeb).contains(kE2));
+    daemon.wait(1s);
+    CHECK_FALSE(daemon.weights(kWeb).contains(kE2));
+  }
+}
+
+TEST_CASE("without a limit of the node a Service's own counts, which may be none") {
+  FakeDaemon daemon;
   auto cluster = web_with({test::e1(), test::e2()});
   cluster.services.at({"default", "web"}).annotations = {{"ipvs-proxier/drain-timeout", "0s"}};
   daemon.see(cluster);
@@ -117,15 +135,16 @@ TEST_CASE("a Service may wait for ever where the node does not") {
   auto less = web_with({test::e1()});
   less.services = cluster.services;
   daemon.see(less);
-  daemon.wait(3600s);
+  daemon.wait(2h);
   CHECK(daemon.weights(kWeb).contains(kE2));
   // Longer than the clock can tell.
-  less.services.at({"default", "web"}).annotations.front().value = "2562047h47m16.85s";
+  auto& asked = less.services.at({"default", "web"}).annotations.front().value;
+  asked = "2562047h47m16.85s";
   daemon.see(less);
   daemon.wait(60s);
   CHECK(daemon.weights(kWeb).contains(kE2));
-  // Without the annotation the node's limit counts.
-  daemon.see(web_with({test::e1()}));
+  asked = "10s";
+  daemon.see(less);
   daemon.wait(6s);
   CHECK_FALSE(daemon.weights(kWeb).contains(kE2));
 }
@@ -162,6 +181,33 @@ test::FakeDaemonSettings patient(std::optional<std::chrono::milliseconds> timeou
 
 bool refuses_new(const FakeDaemon& daemon, const char* address) {
   return daemon.sets.contains("KUBE-IPVS-IPS", ipset::IpElement{ip(address)});
+}
+
+TEST_CASE("nothing of a deleted Service stays for more than an hour, whatever it asked for") {
+  for (const auto* asked : {"", "0s", "100h"}) {
+    INFO(asked);
+    FakeDaemon daemon(patient());
+    auto cluster = web_with({test::e1()});
+    auto& web = cluster.services.at({"default", "web"});
+    web.external_ips = {ip("198.51.100.8")};
+    if (*asked != 0) web.annotations = {{"ipvs-proxier/drain-timeout", asked}};
+    const netlink::VirtualServiceKey external{ip("198.51.100.8"), Protocol::tcp, 80};
+    daemon.see(cluster);
+    daemon.ipvs.set_connections(external, kE1, 1, 0);
+    daemon.ipvs.set_connections(kWeb, kE1, 1, 0);
+    // One address is taken away, then all of the Service is.
+    web.external_ips.clear();
+    daemon.see(cluster);
+    daemon.wait(30min);
+    CHECK(daemon.is_bound("198.51.100.8"));
+    daemon.see(model::ClusterState{});
+    daemon.wait(30min);
+    CHECK_FALSE(daemon.ipvs.contains(external));
+    CHECK_FALSE(daemon.is_bound("198.51.100.8"));
+    CHECK(daemon.ipvs.contains(kWeb));
+    daemon.wait(30min);
+    CHECK_FALSE(daemon.ipvs.contains(kWeb));
+  }
 }
 
 TEST_CASE("a deleted Service's connections may finish; then all of it goes", "[item-22]") {

@@ -328,5 +328,22 @@ TEST_CASE("health servers of Services are where node ports are") {
   CHECK_FALSE(daemon.see(netlink::LinkEvents{.others_changed = true}).health.addresses);
 }
 
+TEST_CASE("an address by which the API server is reached leaves a Service, and comes back to it") {
+  Daemon daemon;
+  auto cluster = web_with({test::e1()});
+  cluster.services.at({"default", "web"}).external_ips = {ip("192.0.2.10")};
+  // Known before the first lists are complete, as a list comes by it.
+  daemon.see_api_server({ip("192.0.2.10")});
+  daemon.see(cluster);
+  CHECK_FALSE(daemon.is_bound("192.0.2.10"));
+  CHECK(daemon.says("192.0.2.10 is an address of the API server"));
+  daemon.see_api_server({ip("192.0.2.11")});
+  CHECK(daemon.is_bound("192.0.2.10"));
+  daemon.see_api_server({ip("192.0.2.10")});
+  CHECK_FALSE(daemon.is_bound("192.0.2.10"));
+  CHECK(daemon.is_bound("10.96.0.9"));
+  CHECK_FALSE(daemon.ipvs.contains({ip("192.0.2.10"), Protocol::tcp, 80}));
+}
+
 }  // namespace
 }  // namespace ipvsproxier::sync

@@ -15,6 +15,7 @@
 #include "netlink/kernel_module.h"
 #include "proxier/plan/diff.h"
 #include "proxier/plan/localhost.h"
+#include "proxier/plan/wrr_steps.h"
 #include "proxier/sync/drain.h"
 #include "proxier/sync/reconciler.h"
 #include "proxier/sync/take_over.h"
@@ -143,7 +144,9 @@ class Runner {
     const auto& desired = inspection.planner.desired();
     auto actual = inspection.kernel;
     set_aside_iptables_mode(actual);
-    perform(plan::diff(desired, actual), actual);
+    const auto transaction = plan::diff(desired, actual);
+    perform(transaction, actual);
+    if (!transaction.held_weights.empty()) perform(plan::diff(desired, actual), actual);
     drain(desired, times, actual);
     if (desired.complete) {
       settle_destinations(desired);
@@ -178,8 +181,11 @@ class Runner {
     if (!actual.services) return;
     const auto now = std::chrono::steady_clock::now();
     sync::Drain drain(times);
-    for (const auto& [key, service] : *actual.services)
-      drain.set(key, plan::draining(desired, actual, key), now);
+    const auto look_at = [&](const netlink::VirtualServiceKey& key) {
+      const bool deleted = !desired.services.contains(key);
+      drain.set(key, plan::draining(desired, actual, key), deleted, now);
+    };
+    for (const auto& [key, service] : *actual.services) look_at(key);
     if (drain.size() == 0) return;
     std::vector<Failure> failures;
     do {
@@ -193,12 +199,16 @@ class Runner {
         perform({.phases = {{"remove drained real servers", std::move(removals)}},
                  .sent_on = {},
                  .ways = {},
-                 .old_ways = {}},
+                 .old_ways = {},
+                 .held_weights = {}},
                 actual);
       for (const auto& key : services) {
-        drain.set(key, plan::draining(desired, actual, key), now);
-        if (!desired.services.contains(key))
+        look_at(key);
+        const auto planned = desired.services.find(key);
+        if (planned == desired.services.end())
           perform(plan::diff(desired, actual, plan::scope_of(key)), actual);
+        else if (plan::has_wrr_walks(planned->second))
+          perform(plan::diff(desired, actual, plan::Scope{.services = {key}}), actual);
       }
     } while (drain.running());
     for (const auto& failure : failures) fail(failure);

@@ -128,7 +128,7 @@ class PageText {
       text_ += fmt::format("  {} {:<44} {}{}", endpoint.gets ? '+' : '-',
                            netlink::to_string(endpoint.address, endpoint.port),
                            visible(endpoint.use), endpoint.local ? ", on this node" : "");
-      if (endpoint.gets && endpoint.weight != 1)
+      if (endpoint.gets && (endpoint.weight != 1 || !endpoint.weight_why.empty()))
         text_ += fmt::format(", weight {} {}", endpoint.weight, visible(endpoint.weight_why));
       const auto where = endpoint.whereabouts.value_or(inspect::PageWhereabouts());
       end_line(where.pod, where.node, where.zone);
