@@ -81,6 +81,7 @@ std::optional<BoundAddresses> Reconciler::refresh_node(Pass& pass) {
     pass.failures.push_back({"list this node's addresses", std::move(bound.error())});
     return std::nullopt;
   }
+  refusals_.set_links(bound->addresses);
   // Our dummy links may hold ten thousand addresses, which are not needed here.
   std::vector<netlink::InterfaceAddress> others;
   std::copy_if(bound->addresses.begin(), bound->addresses.end(), std::back_inserter(others),

@@ -64,7 +64,7 @@ SyncReport Reconciler::finish(TimePoint now, Pass& pass) {
   report.doubted = holding_.doubted_count(planner_.desired());
   report.whole = pass.whole;
   const bool sure = has_mirror() && schedule_.is_trusted() && touched_.empty();
-  refusals_.judge(planner_.desired());
+  refusals_.judge(planner_);
   report.refused = refusals_.all().size();
   for (const auto family : settings_.options.families) {
     report.refusals[family] = refusals_.counts(family);
