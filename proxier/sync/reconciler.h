@@ -177,7 +177,7 @@ class Reconciler {
   void leave_loop(Pass& pass);
   std::optional<BoundAddresses> refresh_node(Pass& pass);
   plan::NodeInfo known_node(std::vector<netlink::InterfaceAddress> addresses);
-  void tell_node_ips();
+  void tell_node_ips(TimePoint now);
   plan::Scope repair_links(Pass& pass, bool look);
   plan::Scope take_addresses(plan::ActualState found, const std::set<netlink::IpAddress>& told_lost,
                              Pass& pass);

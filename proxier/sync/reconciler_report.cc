@@ -64,7 +64,7 @@ SyncReport Reconciler::finish(TimePoint now, Pass& pass) {
   report.doubted = holding_.doubted_count(planner_.desired());
   report.whole = pass.whole;
   const bool sure = has_mirror() && schedule_.is_trusted() && touched_.empty();
-  refusals_.judge(planner_);
+  refusals_.judge(planner_, now);
   report.refused = refusals_.all().size();
   for (const auto family : settings_.options.families) {
     report.refusals[family] = refusals_.counts(family);
@@ -75,6 +75,7 @@ SyncReport Reconciler::finish(TimePoint now, Pass& pass) {
                    report.well.size() == settings_.options.families.size();
   log_whats_left(now, pass, report.settled);
   if (has_mirror()) {
+    tell_node_ips(now);
     const auto waiting = retries_.all();
     report.health = health_.take(cluster_, planner_, settings_.node_name, waiting, sure);
     report.programmed = triggers_.take(planner_, waiting, sure);

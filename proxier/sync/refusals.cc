@@ -165,26 +165,31 @@ void Refusals::note(const plan::Scope& tried, const std::vector<Refusal>& refuse
   next_.reset();
   for (const auto& [thing, entry] : entries_)
     if (!next_ || entry.due < *next_) next_ = entry.due;
-  tell(before);
+  tell(before, now);
 }
 
-void Refusals::tell(const Touched& before) {
+void Refusals::tell(const Touched& before, TimePoint now) {
+  using spdlog::level::info;
+  using spdlog::level::warn;
   std::size_t told = 0;
   for (const auto& [thing, old] : before) {
-    const auto now = entries_.find(thing);
-    if (now == entries_.end()) {
-      if (old && told++ < kToldAtOnce) logger_.info("no longer refused: {}", to_string(*old));
-    } else if (!old || !same_reason(*old, now->second)) {
+    const auto entry = entries_.find(thing);
+    if (entry == entries_.end()) {
+      if (old && told++ < kToldAtOnce) log_.log(info, "no longer refused: " + to_string(*old), now);
+    } else if (!old || !same_reason(*old, entry->second)) {
       if (told++ < kToldAtOnce)
-        logger_.warn(
-            "the kernel refuses this one: {}; all else goes on; it is tried again when the object "
-            "changes, and ever more rarely",
-            to_string(now->second));
+        log_.log(warn,
+                 fmt::format("the kernel refuses this one: {}; all else goes on; it is tried again "
+                             "when the object changes, and ever more rarely",
+                             to_string(entry->second)),
+                 now);
     }
   }
   if (told > kToldAtOnce)
-    logger_.warn("{} more that the kernel refuses, or no longer: see ipvsctl status",
-                 told - kToldAtOnce);
+    log_.log(warn,
+             fmt::format("{} more that the kernel refuses, or no longer: see ipvsctl status",
+                         told - kToldAtOnce),
+             now);
 }
 
 plan::Scope Refusals::due(TimePoint now) const {
@@ -223,7 +228,7 @@ Refusals::Affected Refusals::affected(Family family, const plan::DesiredState& d
   return found;
 }
 
-void Refusals::judge(const plan::Planner& planner) {
+void Refusals::judge(const plan::Planner& planner, TimePoint now) {
   if (entries_.empty() && too_many_.empty()) return;
   for (const auto family : netlink::kFamilies) {
     const auto& desired = planner.desired();
@@ -231,13 +236,17 @@ void Refusals::judge(const plan::Planner& planner) {
     const bool many = refused * 10 > count_of(family, desired) - own_faults &&
                       is_beyond_one_namespace(services, family, planner);
     if (many && too_many_.insert(family).second)
-      logger_.error(
-          "{}: the kernel refuses {} virtual services, or addresses or real servers of them, more "
-          "than a tenth of all: taken for a fault of this node",
-          netlink::to_string(family), refused);
+      log_.log(spdlog::level::err,
+               fmt::format("{}: the kernel refuses {} virtual services, or addresses or real "
+                           "servers of them, more than a tenth of all: taken for a fault of this "
+                           "node",
+                           netlink::to_string(family), refused),
+               now);
     if (!many && too_many_.erase(family) > 0)
-      logger_.info("{}: refusals are no longer taken for a fault of this node",
-                   netlink::to_string(family));
+      log_.log(spdlog::level::info,
+               fmt::format("{}: refusals are no longer taken for a fault of this node",
+                           netlink::to_string(family)),
+               now);
   }
 }
 

@@ -17,9 +17,8 @@
 #include <string>
 #include <vector>
 
-#include <spdlog/logger.h>
-
 #include "proxier/loop/backoff.h"
+#include "proxier/loop/line_limit.h"
 #include "proxier/plan/planner.h"
 #include "proxier/sync/kernel.h"
 #include "proxier/sync/refusal.h"
@@ -47,7 +46,8 @@ class Refusals {
   };
   using Entries = std::map<Thing, Entry>;
 
-  explicit Refusals(spdlog::logger& logger) : logger_(logger) {}
+  // `log`: for lines of objects; must outlive this.
+  explicit Refusals(loop::LineLimit& log) : log_(log) {}
 
   // Records which of the tried entries were refused. The cost is proportional to `tried`.
   void note(const plan::Scope& tried, const std::vector<Refusal>& refused,
@@ -68,7 +68,7 @@ class Refusals {
   // than a tenth of all virtual services of the family. The author of one namespace never is
   // enough, unless fewer than three have virtual services; virtual services that name an address
   // which no host can have are not counted. Logs when this state begins and ends.
-  void judge(const plan::Planner& planner);
+  void judge(const plan::Planner& planner, TimePoint now);
   bool too_many(netlink::Family family) const { return too_many_.contains(family); }
 
  private:
@@ -86,9 +86,9 @@ class Refusals {
 
   bool is_own_fault(const Thing& thing, const plan::DesiredState& desired) const;
   Touched take(const plan::Scope& tried);
-  void tell(const Touched& before);
+  void tell(const Touched& before, TimePoint now);
 
-  spdlog::logger& logger_;
+  loop::LineLimit& log_;
   std::set<netlink::IpAddress> broadcasts_;  // of this node's networks
   Entries entries_;
   std::optional<TimePoint> next_;

@@ -345,6 +345,29 @@ TEST_CASE("a thousand bad endpoints of one Service are one virtual service") {
   CHECK(daemon.says("and 999 more of it"));
 }
 
+TEST_CASE("Services that flip all the time are told of so often a minute, and others in between") {
+  constexpr std::size_t kMinutes = 2;
+  FakeDaemon daemon;
+  daemon.see(both(services(20, 0, Family::ipv4), {}));
+  const auto before = count_in(daemon.log(), "\n");
+  for (std::size_t i = 0; i < kMinutes * 120; ++i) {
+    daemon.see(both(services(20, i % 2 == 0 ? 3 : 0, Family::ipv4), {}));
+    daemon.wait(500ms);
+  }
+  const auto lines = count_in(daemon.log(), "\n") - before;
+  INFO(lines << " lines");
+  CHECK(count_in(daemon.log(), "the kernel refuses this one") >= kMinutes);
+  // Refusals that begin and end, syncs, and how many of each were left out.
+  CHECK(lines <= kMinutes * (30 + 60 + 2));
+  // What an object makes an error of is told all the same.
+  auto cluster = both(services(20, 0, Family::ipv4), {});
+  auto other = numbered(99);
+  other.cluster_ips = {ip("10.96.1.1")};
+  cluster.put(other);
+  daemon.see(cluster);
+  CHECK(count_in(daemon.log(), "s99") >= 1);
+}
+
 TEST_CASE("what is denied, or has no memory, is the node's, of its family") {
   const int error = GENERATE(EACCES, EPERM, ENOMEM, ENOSPC, EOPNOTSUPP);
   FakeDaemon daemon({.options = {}});
