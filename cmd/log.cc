@@ -83,12 +83,15 @@ spdlog::logger make_tool_logger(spdlog::level::level_enum from, spdlog::sink_ptr
   return logger;
 }
 
+spdlog::level::level_enum level_of(const api::Problem& problem) {
+  return problem.severity == api::Severity::error ? spdlog::level::err : spdlog::level::warn;
+}
+
 std::size_t log_problems(const api::Problems& problems, spdlog::logger& logger) {
   std::size_t errors = 0;
   for (const auto& problem : problems) {
-    const bool error = problem.severity == api::Severity::error;
-    errors += error ? 1 : 0;
-    logger.log(error ? spdlog::level::err : spdlog::level::warn, "{}", api::to_string(problem));
+    errors += problem.severity == api::Severity::error ? 1 : 0;
+    logger.log(level_of(problem), "{}", api::to_string(problem));
   }
   return errors;
 }

@@ -26,6 +26,8 @@ spdlog::logger make_logger(const config::LoggingConfig& logging,
 spdlog::logger make_tool_logger(spdlog::level::level_enum from,
                                 spdlog::sink_ptr sink = standard_error());
 
+spdlog::level::level_enum level_of(const api::Problem& problem);
+
 // Logs one line for each problem. Returns the number of errors.
 std::size_t log_problems(const api::Problems& problems, spdlog::logger& logger);
 

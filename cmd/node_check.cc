@@ -73,7 +73,7 @@ PodCidrs::Verdict PodCidrs::see(const std::optional<api::Node>& node) {
       wait();
       return Verdict::wait;
     }
-    if (!std::exchange(lacking_, true))
+    if (!std::exchange(lacking_, true) && limit_.admits(timers_.now(), true))
       log_no_pod_cidrs(options_, "the Node stays as it was last seen", logger_);
     return Verdict::keep_old;
   }

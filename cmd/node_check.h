@@ -15,6 +15,7 @@
 #include "cmd/options.h"
 #include "netlink/ip_address.h"
 #include "proxier/api/objects.h"
+#include "proxier/loop/line_limit.h"
 #include "proxier/loop/timers.h"
 
 namespace ipvsproxier::cmd {
@@ -64,6 +65,7 @@ class PodCidrs {
   const Options& options_;
   loop::Timers& timers_;
   spdlog::logger& logger_;
+  loop::LineLimit limit_{logger_};
   std::function<void()> on_timeout_;
   std::vector<netlink::IpPrefix> used_;  // empty: not known yet
   bool waiting_ = false;

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include <fmt/format.h>
+
 namespace ipvsproxier::cmd {
 
 void ClusterFeed::take(model::Changes changes) {
@@ -31,8 +33,10 @@ void ClusterFeed::take_api_server(std::set<netlink::IpAddress> addresses) {
 void ClusterFeed::take_node(model::Changes& changes) {
   if (!changes.node) return;
   if (!*changes.node && options_.manifests.empty()) {
-    logger_.info("API server: Node {} was deleted; what was known of it stays in force",
-                 options_.node_name);
+    limit_.log(spdlog::level::info,
+               fmt::format("API server: Node {} was deleted; what was known of it stays in force",
+                           options_.node_name),
+               loop::Timers::Clock::now());
     changes.node.reset();
     return;
   }
@@ -41,7 +45,8 @@ void ClusterFeed::take_node(model::Changes& changes) {
 
 void ClusterFeed::tell_missing_node() {
   const bool lacks_node = !node_;
-  if (lacks_node && !lacked_node_) log_no_node(options_, logger_);
+  if (lacks_node && !lacked_node_ && limit_.admits(loop::Timers::Clock::now(), false))
+    log_no_node(options_, logger_);
   lacked_node_ = lacks_node;
 }
 

@@ -14,6 +14,7 @@
 #include "cmd/ipvs_proxier/servers.h"
 #include "cmd/node_check.h"
 #include "cmd/options.h"
+#include "proxier/loop/line_limit.h"
 #include "proxier/loop/mailbox.h"
 #include "proxier/sync/sync_input.h"
 
@@ -53,6 +54,7 @@ class ClusterFeed {
   Servers& servers_;
   spdlog::logger& logger_;
   std::function<void()> on_misfit_;
+  loop::LineLimit limit_{logger_};
   std::optional<api::Node> node_;
   bool started_ = false;  // there was something to program
   bool lacked_node_ = false;

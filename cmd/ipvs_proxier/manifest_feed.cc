@@ -4,6 +4,7 @@
 
 #include "cmd/ipvs_proxier/object_feed.h"
 #include "cmd/log.h"
+#include "proxier/loop/line_limit.h"
 #include "proxier/manifests/manifest_follower.h"
 
 namespace ipvsproxier::cmd {
@@ -25,6 +26,7 @@ class ManifestFeed final : public ObjectFeed {
         loop_(loop),
         cluster_(cluster),
         logger_(logger),
+        limit_(logger),
         follower_(options.manifests, options.node_name) {
     if (follower_.fd() >= 0) loop_.watch(follower_.fd(), [this] { note_events(); });
   }
@@ -32,14 +34,19 @@ class ManifestFeed final : public ObjectFeed {
     if (follower_.fd() >= 0) loop_.unwatch(follower_.fd());
   }
 
-  void start() override { read(); }
+  void start() override {
+    read();
+    look_later();
+  }
 
  private:
   void read() {
     waiting_ = false;
     auto update = follower_.update();
-    log_problems(update.problems, logger_);
-    for (const auto& file : update.mended) logger_.info("{}: can be read again", file);
+    for (const auto& problem : update.problems)
+      limit_.log(level_of(problem), api::to_string(problem), Clock::now());
+    for (const auto& file : update.mended)
+      limit_.log(spdlog::level::info, file + ": can be read again", Clock::now());
     const bool is_complete = *update.changes.complete;
     if (!is_complete && complete_) log_incomplete(options_, logger_);
     complete_ = is_complete;
@@ -51,6 +58,15 @@ class ManifestFeed final : public ObjectFeed {
     if (follower_.take_events() && !std::exchange(waiting_, true)) read_in(kSettle);
   }
 
+  // What changed in place counts at the second look.
+  void look_later() {
+    const auto pause = options_.config.ipvs.sync_period / 2 / follower_.looks();
+    loop_.at("look at manifests", Clock::now() + pause, [this] {
+      if (follower_.look() && !std::exchange(waiting_, true)) read_in(kSettle);
+      look_later();
+    });
+  }
+
   void read_in(std::chrono::milliseconds delay) {
     loop_.at("read manifests", Clock::now() + delay, [this] { read(); });
   }
@@ -59,6 +75,7 @@ class ManifestFeed final : public ObjectFeed {
   loop::MainLoop& loop_;
   ClusterFeed& cluster_;
   spdlog::logger& logger_;
+  loop::LineLimit limit_;
   manifests::ManifestFollower follower_;
   bool waiting_ = false;  // waiting for further events
   bool complete_ = true;

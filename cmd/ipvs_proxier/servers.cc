@@ -163,7 +163,9 @@ void Servers::update_service_health() {
     tell_service_failure(failure);
     auto line = fmt::format("Service {}: healthCheckNodePort {}: {}", to_string(failure.service),
                             failure.port, netlink::to_string(failure.error));
-    if (!told_.contains(line)) logger_.warn("{}; trying again every {} s", line, kBeat.count());
+    if (!told_.contains(line))
+      limit_.log(spdlog::level::warn,
+                 fmt::format("{}; trying again every {} s", line, kBeat.count()), loop_.now());
     told.insert(std::move(line));
   }
   told_ = std::move(told);

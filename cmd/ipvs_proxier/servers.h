@@ -15,6 +15,7 @@
 
 #include "cmd/options.h"
 #include "netlink/ip_address.h"
+#include "proxier/loop/line_limit.h"
 #include "proxier/loop/main_loop.h"
 #include "proxier/model/changes.h"
 #include "proxier/serve/http_server.h"
@@ -87,6 +88,7 @@ class Servers {
   serve::HttpServer http_;
   // That of metrics, if a scrape may wait for figures: probes must not wait for it.
   std::optional<serve::HttpServer> metrics_http_;
+  loop::LineLimit limit_{logger_};
   std::set<std::string> told_;  // reported failures of Service health servers
   std::optional<serve::NodePortHealth> service_health_;  // once a Service has a health server
 };

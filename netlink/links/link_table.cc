@@ -18,6 +18,14 @@ std::optional<std::uint16_t> number_in_series(std::string_view link, std::string
   return number;
 }
 
+std::vector<IpAddress> network_ends(const InterfaceAddress& address) {
+  if (address.address.family() != Family::ipv4 || address.prefix_length > 30) return {};
+  const auto network = IpPrefix::of(address.address, address.prefix_length);
+  std::uint32_t first = 0;
+  for (const auto byte : network.address.bytes()) first = first << 8U | byte;
+  return {IpAddress::v4(first), IpAddress::v4(first | 0xffffffffU >> address.prefix_length)};
+}
+
 void LinkEvents::merge(LinkEvents later) {
   link_lost = link_lost || later.link_lost;
   lost.merge(later.lost);

@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "netlink/ip_address.h"
 
@@ -43,6 +44,11 @@ struct InterfaceAddress {
 
   friend auto operator<=>(const InterfaceAddress&, const InterfaceAddress&) = default;
 };
+
+// The first and last address of the IPv4 network that the address makes, if it has further ones
+// between. The kernel takes the last one for a broadcast address (fib_add_ifaddr() in
+// net/ipv4/fib_frontend.c), before Linux 5.14 the first one as well. Empty for IPv6.
+std::vector<IpAddress> network_ends(const InterfaceAddress& address);
 
 // Links whose names differ only in the number at the end form a series: "kube-ipvs0", "kube-ipvs1",
 // ...

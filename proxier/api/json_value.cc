@@ -15,6 +15,11 @@ namespace ipvsproxier::api {
 
 namespace {
 
+// The tape is private to simdjson, and the same from 3.0 to 4 (its doc/tape.md). Before another
+// version is allowed here, compare that document with JsonTape.
+static_assert(simdjson::SIMDJSON_VERSION_MAJOR >= 3 && simdjson::SIMDJSON_VERSION_MAJOR <= 4,
+              "another version of simdjson than those whose tape JsonValue can walk");
+
 // Kinds of words on the tape.
 constexpr char kTrue = 't';
 constexpr char kFalse = 'f';

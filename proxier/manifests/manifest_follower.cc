@@ -1,10 +1,12 @@
 #include "proxier/manifests/manifest_follower.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 #include <vector>
 
+#include "proxier/manifests/file_stamp.h"
 #include "proxier/manifests/manifest_source.h"
 #include "proxier/manifests/path_watcher.h"
 
@@ -19,6 +21,13 @@ struct ManifestFollower::State {
   api::Problems listing_problems;
   std::vector<std::string> files;    // of the last listing
   std::set<std::string> unreadable;  // files
+  struct Stamps {
+    FileStamp read;  // before the last reading
+    FileStamp seen;  // at the last look
+  };
+  FileStamp path_stamp;  // before the last listing
+  std::map<std::string, Stamps> stamps;
+  std::size_t next_look = 0;  // place in `files`
   bool was_listed = false;
 
   State(std::string where, std::string node)
@@ -28,6 +37,8 @@ struct ManifestFollower::State {
   bool must_list() const;
   void list();
   void read();
+  bool look_at_path();
+  bool look_at(const std::string& file);
 };
 
 void ManifestFollower::State::take_news() {
@@ -47,6 +58,7 @@ bool ManifestFollower::State::must_list() const {
 // A PATH that cannot be listed, or is empty, removes no objects.
 void ManifestFollower::State::list() {
   listing_problems.clear();
+  path_stamp = stamp_of(path);
   auto found = list_manifest_files(path, listing_problems);
   if (!listing_problems.empty()) return;
   was_listed = true;
@@ -56,6 +68,7 @@ void ManifestFollower::State::list() {
     if (present.contains(file)) continue;
     set.remove(file);
     unreadable.erase(file);
+    stamps.erase(file);
     watcher.forget_entry(file);
   }
 }
@@ -67,6 +80,7 @@ void ManifestFollower::State::read() {
         !unreadable.contains(file))
       continue;
     watcher.follow_entry(file);
+    stamps[file].read = stamp_of(file);
     auto reading = read_manifest_file(file, node_name);
     if (reading.unreadable)
       unreadable.insert(file);
@@ -75,6 +89,26 @@ void ManifestFollower::State::read() {
     set.put(std::move(reading));
   }
   news = PathNews{.everything = false, .entries = false, .contents = {}};
+}
+
+bool ManifestFollower::State::look_at_path() {
+  const auto now = stamp_of(path);
+  const bool is_file = !files.empty() && files.front() == path;  // of which look_at() tells more
+  if (is_file ? now.is_same_file(path_stamp) : now == path_stamp) return false;
+  news.entries = true;
+  news.everything |= !now.is_same_file(path_stamp);
+  return true;
+}
+
+// Its writer may not be done, so a change counts once two looks found the same.
+bool ManifestFollower::State::look_at(const std::string& file) {
+  if (watcher.is_being_written(file)) return false;
+  auto& [read, seen] = stamps[file];
+  const auto now = stamp_of(file);
+  if (now == read || now != std::exchange(seen, now)) return false;
+  news.contents.insert(file);
+  news.entries |= !now.exists;
+  return true;
 }
 
 ManifestFollower::ManifestFollower(std::string path, std::string node_name)
@@ -90,6 +124,21 @@ int ManifestFollower::fd() const {
 
 bool ManifestFollower::take_events() {
   return state_->watcher.take_events();
+}
+
+std::size_t ManifestFollower::looks() const {
+  const auto all = std::max<std::size_t>(state_->files.size(), 1);
+  return (all + kFilesALook - 1) / kFilesALook;
+}
+
+bool ManifestFollower::look() {
+  auto& state = *state_;
+  if (state.next_look >= state.files.size()) state.next_look = 0;
+  bool is_news = state.next_look == 0 && state.look_at_path();
+  const auto end = std::min(state.files.size(), state.next_look + kFilesALook);
+  for (; state.next_look < end; ++state.next_look)
+    is_news |= state.look_at(state.files[state.next_look]);
+  return is_news;
 }
 
 ManifestUpdate ManifestFollower::update() {

@@ -58,7 +58,7 @@ bool is_awaiting_content(const std::string& file) {
 PathWatcher::PathWatcher(std::string path)
     : path_(std::move(path)), fd_(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC)) {
   if (fd_) return;
-  failure_ = fmt::format("cannot be followed, changes will not be noticed: {}{}",
+  failure_ = fmt::format("cannot be followed, changes are noticed only every ipvs.syncPeriod: {}{}",
                          std::generic_category().message(errno),
                          errno == EMFILE ? " (see fs.inotify.max_user_instances)" : "");
 }
@@ -105,9 +105,10 @@ int PathWatcher::watch_folder(const std::string& folder, bool with_contents) {
     watched_[descriptor].folder = folder;
     ++watched_[descriptor].uses;
   } else if (errno != ENOENT && errno != ENOTDIR) {  // an absent folder will cause an event
-    failure_ = fmt::format("cannot be followed wholly, some changes will not be noticed: {}: {}{}",
-                           folder, std::generic_category().message(errno),
-                           errno == ENOSPC ? " (see fs.inotify.max_user_watches)" : "");
+    failure_ = fmt::format(
+        "cannot be followed wholly, some changes are noticed only every ipvs.syncPeriod: {}: {}{}",
+        folder, std::generic_category().message(errno),
+        errno == ENOSPC ? " (see fs.inotify.max_user_watches)" : "");
   }
   return descriptor;
 }

@@ -2,7 +2,7 @@
 
 // PathWatcher: which files of --manifests PATH may have changed, by inotify. Handles names and
 // links, reads no file. One thread at a time. Not noticed: changes by another host on a shared
-// filesystem, a mount on top of PATH, a change through a memory mapping.
+// filesystem (NFS, 9p, hostfs), a mount on top of PATH, a change through a memory mapping.
 //
 // inotify reports changes to the entries of a folder. Therefore the folders of every step that
 // leads to PATH, and to each linked file in it, are watched: replacing a step is an event of the

@@ -148,6 +148,13 @@ void InClusterWays::prune(const ActualState& kernel) {
   prune_at_ = std::max(kMany, 2 * size_);
 }
 
+std::map<VirtualServiceKey, std::vector<VirtualServiceKey>> InClusterWays::goals() const {
+  std::map<VirtualServiceKey, std::vector<VirtualServiceKey>> goals;
+  for (const auto& [goal, starts] : from_)
+    for (const auto& start : starts) goals[start].push_back(goal);
+  return goals;
+}
+
 InClusterWays::Keys InClusterWays::to(const VirtualServiceKey& goal) const {
   const auto& loop = ipset::localhost_loop(goal.address.family());
   if (goal.address == loop.server) return {{loop.near, goal.protocol, goal.port}};

@@ -44,6 +44,8 @@ class InClusterWays {
   // The virtual services from which clients are, or were, sent to this one. Also ways that are
   // gone: their connections go on.
   Keys to(const netlink::VirtualServiceKey& goal) const;
+  // All of them by the virtual service from which they lead. Cost: all of them.
+  std::map<netlink::VirtualServiceKey, std::vector<netlink::VirtualServiceKey>> goals() const;
   std::size_t size() const { return size_; }
 
  private:

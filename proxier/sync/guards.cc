@@ -29,6 +29,11 @@ std::optional<Cause> find_cause(const std::map<Key, Cause>& causes, const Key& k
   return it == causes.end() ? std::nullopt : std::optional(it->second);
 }
 
+bool has_any_at(const std::set<VirtualServiceKey>& services, const netlink::IpAddress& address) {
+  const auto it = services.lower_bound({address});
+  return it != services.end() && it->address == address;
+}
+
 // The real server that gets no new connections behind the operation.
 const RealServerKey* leaving_server(const IpvsOp& op) {
   if (const auto* gone = std::get_if<netlink::DeleteServer>(&op)) return &gone->server;
@@ -126,8 +131,7 @@ void Guards::note_failed_rules(netlink::Family family) {
 }
 
 bool Guards::has_old_way(const netlink::IpAddress& address) const {
-  const auto it = kept_ways_.lower_bound({address});
-  return it != kept_ways_.end() && it->address == address;
+  return has_any_at(kept_ways_, address);
 }
 
 std::optional<Cause> Guards::must_stay(const RealServerKey& server,
@@ -194,8 +198,13 @@ void Guards::note(const IpvsOp& op, const netlink::Status& status) {
     blame(failed_services_, key, cause_of(true, status.error()));
     if (status.error().kind == netlink::ErrorKind::missing) useless_services_.insert(key);
   } else if (const auto* removal = std::get_if<DeleteService>(&op)) {
-    if (!status) kept_services_.insert(removal->key);
+    if (!status) note_kept(removal->key);
   }
+}
+
+void Guards::note_kept(const VirtualServiceKey& service) {
+  kept_services_.insert(service);
+  kept_ports_.insert(service.port);
 }
 
 void Guards::note_held(const IpvsOp& op, Cause cause) {
@@ -205,7 +214,7 @@ void Guards::note_held(const IpvsOp& op, Cause cause) {
   else if (const auto* server = std::get_if<AddServer>(&op))
     note_lacks(*server, cause);
   else if (const auto* removal = std::get_if<DeleteService>(&op))
-    kept_services_.insert(removal->key);
+    note_kept(removal->key);
 }
 
 std::set<netlink::VirtualServiceKey> Guards::take_useless_services() {
@@ -273,13 +282,12 @@ bool Guards::must_keep(const plan::SetKey& set, const ipset::Element& element) c
     if (lacks_servers(*from)) return true;
     if (!plan::drops_outside(set.id, element) && unguarded_services_.contains(*from)) return true;
   }
-  if (kept_services_.empty() && kept_addresses_.empty()) return false;
-  const auto is_guarded = [&](const netlink::VirtualServiceKey& key) {
-    return guarded.service == key || guarded.address == key.address || guarded.port == key.port;
-  };
-  return std::any_of(kept_services_.begin(), kept_services_.end(), is_guarded) ||
-         (guarded.address && kept_addresses_.contains(*guarded.address)) ||
-         (guarded.service && kept_addresses_.contains(guarded.service->address));
+  const auto& [service, address, port] = guarded;
+  return (service &&
+          (kept_services_.contains(*service) || kept_addresses_.contains(service->address))) ||
+         (address &&
+          (has_any_at(kept_services_, *address) || kept_addresses_.contains(*address))) ||
+         (port && kept_ports_.contains(*port));
 }
 
 bool Guards::must_keep_rules(netlink::Family family) const {

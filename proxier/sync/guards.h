@@ -90,6 +90,7 @@ class Guards {
   void keep_old_way(ipset::SetId set, const ipset::Element& element);
   void note_lacks(const netlink::AddServer& add, Cause cause);
   void note_keeps_servers(const netlink::VirtualServiceKey& service);
+  void note_kept(const netlink::VirtualServiceKey& service);
   bool lacks_way(const netlink::VirtualServiceKey& from) const;
   bool has_old_way(const netlink::IpAddress& address) const;
   bool keeps_servers(ipset::SetId set, const plan::Guarded& guarded) const;
@@ -124,6 +125,7 @@ class Guards {
   std::set<netlink::Family> families_with_kept_elements_;
   // These could not be removed.
   std::set<netlink::VirtualServiceKey> kept_services_;
+  std::set<std::uint16_t> kept_ports_;  // of `kept_services_`
   std::set<netlink::IpAddress> kept_addresses_;
 };
 

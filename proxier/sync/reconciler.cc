@@ -35,7 +35,7 @@ Reconciler::Reconciler(Kernel kernel, ReconcilerSettings settings, spdlog::logge
       node_ips_(settings_.options.differences.follow_node_ip, settings_.bind_address),
       planner_(settings_.options),
       holding_(logger, settings_.doubt_first_lists),
-      refusals_(logger),
+      refusals_(log_.objects()),
       drain_(settings_.drain),
       take_over_(kernel_.rules, kernel_.other, settings_.remove_nft_leftovers, logger_),
       firewall_(settings_.find_firewall_warnings, logger_),
@@ -92,7 +92,7 @@ SyncReport Reconciler::run(TimePoint now, const std::stop_token& stop) {
   note_standing(report, took);
   scheduler_changes_.end(now, took);
   changes_.end({std::chrono::system_clock::now(), took});
-  log_sync(report, took, now);
+  if (!report.reading) log_.tell(report, took, now);
   take_over(now, report);
   return report;
 }
@@ -264,6 +264,7 @@ std::vector<Failure> Reconciler::read_and_plan() {
   pass.dry = true;
   const auto bound = refresh_node(pass);
   if (!bound) return std::move(pass.failures);
+  tell_node_ips({});
   planner_.update_all(cluster_);
   look_for_translation();
   auto failures = read_whole(&*bound);

@@ -175,7 +175,6 @@ class Reconciler {
   bool is_well(netlink::Family family, const Pass& pass) const;
   SyncReport finish(TimePoint now, Pass& pass);
   Requests new_requests();
-  void log_sync(const SyncReport& report, std::chrono::nanoseconds took, TimePoint now);
   void note_standing(const SyncReport& report, std::chrono::nanoseconds took);
   void log_whats_left(TimePoint now, const Pass& pass, bool settled);
   TimePoint due_by_time() const;
@@ -188,7 +187,7 @@ class Reconciler {
   void leave_loop(Pass& pass);
   std::optional<BoundAddresses> refresh_node(Pass& pass);
   plan::NodeInfo known_node(std::vector<netlink::InterfaceAddress> addresses);
-  void tell_node_ips();
+  void tell_node_ips(TimePoint now);
   plan::Scope repair_links(Pass& pass, bool look);
   plan::Scope take_addresses(plan::ActualState found, const std::set<netlink::IpAddress>& told_lost,
                              Pass& pass);
@@ -231,7 +230,6 @@ class Reconciler {
   bool host_failed_ = false;   // the last keep_host() had failures
   bool links_failed_ = false;  // the last reading of links failed
   TimePoint first_whole_{};
-  TimePoint next_sync_line_{};  // of the log, while Services wait for their turns
   Reading reading_;
   Retries retries_;
   Refusals refusals_;

@@ -57,20 +57,21 @@ plan::NodeInfo Reconciler::known_node(std::vector<netlink::InterfaceAddress> add
       node.ips[family] = node_ips_.of(family);
     }
   }
-  tell_node_ips();
   return node;
 }
 
-void Reconciler::tell_node_ips() {
+void Reconciler::tell_node_ips(TimePoint now) {
+  const auto& options = settings_.options;
+  if (!options.node_port_primary || !options.differences.follow_node_ip) return;
   std::string text;
-  for (const auto family : settings_.options.families) {
+  for (const auto family : options.families) {
     if (node_ips_.is_current(family)) continue;
     text += fmt::format("; the Node names no {} address, so its node ports ", to_string(family));
     text += node_ips_.knows(family) ? "stay at " + node_ips_.of(family).to_string()
                                     : "wait until it does";
   }
   if (text != std::exchange(told_node_ips_, text) && !text.empty())
-    logger_.warn("nodePortAddresses [primary]{}", text);
+    log_.objects().log(spdlog::level::warn, "nodePortAddresses [primary]" + text, now);
 }
 
 // nullopt: the addresses could not be listed.
@@ -81,6 +82,7 @@ std::optional<BoundAddresses> Reconciler::refresh_node(Pass& pass) {
     pass.failures.push_back({"list this node's addresses", std::move(bound.error())});
     return std::nullopt;
   }
+  refusals_.set_links(bound->addresses);
   // Our dummy links may hold ten thousand addresses, which are not needed here.
   std::vector<netlink::InterfaceAddress> others;
   std::copy_if(bound->addresses.begin(), bound->addresses.end(), std::back_inserter(others),

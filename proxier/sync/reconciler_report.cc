@@ -18,16 +18,6 @@ void Reconciler::log_whats_left(TimePoint now, const Pass& pass, bool settled) {
             again ? fmt::format("trying again in {} ms", wait.count()) : "", now);
 }
 
-// While Services wait for their turns, a line a second.
-void Reconciler::log_sync(const SyncReport& report, std::chrono::nanoseconds took, TimePoint now) {
-  if (report.reading) return;
-  const bool is_news = !report.empty() && (!report.unfinished || now >= next_sync_line_);
-  if (is_news) next_sync_line_ = now + std::chrono::seconds(1);
-  logger_.log(is_news ? spdlog::level::info : spdlog::level::debug, "synced: {}, took {} ms",
-              to_string(report),
-              std::chrono::duration_cast<std::chrono::milliseconds>(took).count());
-}
-
 Requests Reconciler::new_requests() {
   const Requests all{.ipvs = kernel_.ipvs.requests(),
                      .links = kernel_.links.requests(),
@@ -77,7 +67,7 @@ SyncReport Reconciler::finish(TimePoint now, Pass& pass) {
   const bool sure =
       has_mirror() && schedule_.is_trusted() && touched_.empty() && !turns_.contains(Turns::Name{});
   report.unfinished = has_turns();
-  refusals_.judge(planner_.desired());
+  refusals_.judge(planner_, now);
   report.refused = refusals_.all().size();
   for (const auto family : settings_.options.families) {
     report.refusals[family] = refusals_.counts(family);
@@ -88,6 +78,7 @@ SyncReport Reconciler::finish(TimePoint now, Pass& pass) {
                    report.well.size() == settings_.options.families.size();
   log_whats_left(now, pass, report.settled);
   if (has_mirror()) {
+    tell_node_ips(now);
     const auto waiting = retries_.all();
     report.health = health_.take(cluster_, planner_, settings_.node_name, waiting, sure, turns_);
     report.programmed = triggers_.take(planner_, waiting, sure, turns_);

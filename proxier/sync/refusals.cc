@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -19,6 +21,7 @@ constexpr loop::Backoff kNodePauses{std::chrono::seconds(1), std::chrono::second
 constexpr std::size_t kToldAtOnce = 20;    // refusals with a line of their own
 constexpr std::size_t kServicesNamed = 5;  // Services named in one line
 constexpr std::size_t kManyAtLeast = 10;
+constexpr std::size_t kNamespacesAtLeast = 3;
 
 // The Services that ask for the entry, if that can be determined.
 std::set<api::NamespacedName> services_of(const Thing& thing, const plan::Planner& planner) {
@@ -49,24 +52,37 @@ std::size_t count_of(Family family, const plan::DesiredState& desired) {
   return static_cast<std::size_t>(count);
 }
 
-// Multicast, reserved, "this host" and unspecified addresses: refused on every node.
+// Multicast, reserved, "this host" and unspecified addresses, and of IPv6 link-local ones: refused
+// on every node, except for a link-local address that the node itself has.
 bool is_of_no_host(const netlink::IpAddress& address) {
   static const std::array kNobodys{
       *netlink::IpPrefix::parse("224.0.0.0/3"), *netlink::IpPrefix::parse("0.0.0.0/8"),
-      *netlink::IpPrefix::parse("ff00::/8"), *netlink::IpPrefix::parse("::/128")};
+      *netlink::IpPrefix::parse("ff00::/8"), *netlink::IpPrefix::parse("fe80::/10"),
+      *netlink::IpPrefix::parse("::/128")};
   return std::ranges::any_of(kNobodys, [&](const auto& range) { return range.contains(address); });
 }
 
-// Whether the object is at fault, because no node could have the address that it names.
-bool is_own_fault(const Thing& thing, const plan::DesiredState& desired) {
-  if (const auto* address = std::get_if<netlink::IpAddress>(&thing)) return is_of_no_host(*address);
-  const auto* key = std::get_if<netlink::VirtualServiceKey>(&thing);
-  if (key == nullptr) return false;
-  const auto planned = desired.services.find(*key);
-  return is_of_no_host(key->address) ||
-         (planned != desired.services.end() &&
-          std::ranges::any_of(planned->second.servers,
-                              [](const auto& server) { return is_of_no_host(server.address); }));
+bool have_namespaces(std::size_t count, Family family, const plan::Planner& planner) {
+  std::set<std::string_view> found;
+  for (const auto& [key, planned] : planner.desired().services) {
+    if (key.address.family() != family) continue;
+    if (const auto* owner = planner.owner_of(key)) found.insert(owner->ns);
+    if (found.size() >= count) return true;
+  }
+  return false;
+}
+
+// Whether the author of one namespace cannot have caused the refusals of these Services alone.
+// Where there are few namespaces, every refusal counts.
+bool is_beyond_one_namespace(const std::set<api::NamespacedName>& refused, Family family,
+                             const plan::Planner& planner) {
+  if (refused.size() < kManyAtLeast) return false;
+  std::map<std::string_view, std::size_t> counts;
+  for (const auto& service : refused) ++counts[service.ns];
+  if (counts.size() < kNamespacesAtLeast)
+    return !have_namespaces(kNamespacesAtLeast, family, planner);
+  return std::ranges::all_of(counts,
+                             [&](const auto& one) { return one.second * 2 <= refused.size(); });
 }
 
 bool same_reason(const Refusals::Entry& one, const Refusals::Entry& other) {
@@ -87,6 +103,25 @@ std::string to_string(const Refusals::Entry& entry) {
   if (!text.empty()) text += ": ";
   text += netlink::to_string(entry.error);
   return entry.more == 0 ? text : text + fmt::format(", and {} more of it", entry.more);
+}
+
+void Refusals::set_links(const std::vector<netlink::InterfaceAddress>& addresses) {
+  broadcasts_.clear();
+  for (const auto& one : addresses)
+    for (const auto& end : netlink::network_ends(one)) broadcasts_.insert(end);
+}
+
+// Whether the object is at fault, because no host could have the address that it names.
+bool Refusals::is_own_fault(const Thing& thing, const plan::DesiredState& desired) const {
+  if (const auto* address = std::get_if<netlink::IpAddress>(&thing)) return is_of_no_host(*address);
+  const auto* key = std::get_if<netlink::VirtualServiceKey>(&thing);
+  if (key == nullptr) return false;
+  const auto planned = desired.services.find(*key);
+  return is_of_no_host(key->address) ||
+         (planned != desired.services.end() &&
+          std::ranges::any_of(planned->second.servers, [this](const auto& server) {
+            return is_of_no_host(server.address) || broadcasts_.contains(server.address);
+          }));
 }
 
 // Removes the earlier refusals of all tried entries: they no longer hold.
@@ -130,26 +165,31 @@ void Refusals::note(const plan::Scope& tried, const std::vector<Refusal>& refuse
   next_.reset();
   for (const auto& [thing, entry] : entries_)
     if (!next_ || entry.due < *next_) next_ = entry.due;
-  tell(before);
+  tell(before, now);
 }
 
-void Refusals::tell(const Touched& before) {
+void Refusals::tell(const Touched& before, TimePoint now) {
+  using spdlog::level::info;
+  using spdlog::level::warn;
   std::size_t told = 0;
   for (const auto& [thing, old] : before) {
-    const auto now = entries_.find(thing);
-    if (now == entries_.end()) {
-      if (old && told++ < kToldAtOnce) logger_.info("no longer refused: {}", to_string(*old));
-    } else if (!old || !same_reason(*old, now->second)) {
+    const auto entry = entries_.find(thing);
+    if (entry == entries_.end()) {
+      if (old && told++ < kToldAtOnce) log_.log(info, "no longer refused: " + to_string(*old), now);
+    } else if (!old || !same_reason(*old, entry->second)) {
       if (told++ < kToldAtOnce)
-        logger_.warn(
-            "the kernel refuses this one: {}; all else goes on; it is tried again when the object "
-            "changes, and ever more rarely",
-            to_string(now->second));
+        log_.log(warn,
+                 fmt::format("the kernel refuses this one: {}; all else goes on; it is tried again "
+                             "when the object changes, and ever more rarely",
+                             to_string(entry->second)),
+                 now);
     }
   }
   if (told > kToldAtOnce)
-    logger_.warn("{} more that the kernel refuses, or no longer: see ipvsctl status",
-                 told - kToldAtOnce);
+    log_.log(warn,
+             fmt::format("{} more that the kernel refuses, or no longer: see ipvsctl status",
+                         told - kToldAtOnce),
+             now);
 }
 
 plan::Scope Refusals::due(TimePoint now) const {
@@ -183,26 +223,30 @@ Refusals::Affected Refusals::affected(Family family, const plan::DesiredState& d
            it != desired.services.end() && it->first.address == *address; ++it)
         count += contains(it->first) ? 0 : 1;
     found.virtual_services += count;
-    if (count > 0 && found.services.size() < kManyAtLeast)
-      found.services.insert(entry.services.begin(), entry.services.end());
+    if (count > 0) found.services.insert(entry.services.begin(), entry.services.end());
   }
   return found;
 }
 
-void Refusals::judge(const plan::DesiredState& desired) {
+void Refusals::judge(const plan::Planner& planner, TimePoint now) {
   if (entries_.empty() && too_many_.empty()) return;
   for (const auto family : netlink::kFamilies) {
+    const auto& desired = planner.desired();
     const auto [refused, own_faults, services] = affected(family, desired);
-    const bool many = refused >= kManyAtLeast && services.size() >= kManyAtLeast &&
-                      refused * 10 > count_of(family, desired) - own_faults;
+    const bool many = refused * 10 > count_of(family, desired) - own_faults &&
+                      is_beyond_one_namespace(services, family, planner);
     if (many && too_many_.insert(family).second)
-      logger_.error(
-          "{}: the kernel refuses {} virtual services, or addresses or real servers of them, more "
-          "than a tenth of all: taken for a fault of this node",
-          netlink::to_string(family), refused);
+      log_.log(spdlog::level::err,
+               fmt::format("{}: the kernel refuses {} virtual services, or addresses or real "
+                           "servers of them, more than a tenth of all: taken for a fault of this "
+                           "node",
+                           netlink::to_string(family), refused),
+               now);
     if (!many && too_many_.erase(family) > 0)
-      logger_.info("{}: no more than a tenth of the virtual services is refused",
-                   netlink::to_string(family));
+      log_.log(spdlog::level::info,
+               fmt::format("{}: refusals are no longer taken for a fault of this node",
+                           netlink::to_string(family)),
+               now);
   }
 }
 

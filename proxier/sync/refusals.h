@@ -17,9 +17,8 @@
 #include <string>
 #include <vector>
 
-#include <spdlog/logger.h>
-
 #include "proxier/loop/backoff.h"
+#include "proxier/loop/line_limit.h"
 #include "proxier/plan/planner.h"
 #include "proxier/sync/kernel.h"
 #include "proxier/sync/refusal.h"
@@ -47,7 +46,8 @@ class Refusals {
   };
   using Entries = std::map<Thing, Entry>;
 
-  explicit Refusals(spdlog::logger& logger) : logger_(logger) {}
+  // `log`: for lines of objects; must outlive this.
+  explicit Refusals(loop::LineLimit& log) : log_(log) {}
 
   // Records which of the tried entries were refused. The cost is proportional to `tried`.
   void note(const plan::Scope& tried, const std::vector<Refusal>& refused,
@@ -60,11 +60,15 @@ class Refusals {
   const Entries& all() const { return entries_; }
   RefusedCounts counts(netlink::Family family) const;
 
-  // Judges whether so many entries are refused that this node must be at fault: ten virtual
-  // services of ten Services, and more than a tenth of all virtual services of the family. A single
-  // Service never is enough, whatever its ports and addresses; virtual services that name an
-  // address which no host can have are not counted. Logs when this state begins and ends.
-  void judge(const plan::DesiredState& desired);
+  // This node's addresses: no host has the first or last address of their networks.
+  void set_links(const std::vector<netlink::InterfaceAddress>& addresses);
+
+  // Judges whether so many entries are refused that this node must be at fault: virtual services of
+  // ten Services in three namespaces, none of which has more than half of these Services, and more
+  // than a tenth of all virtual services of the family. The author of one namespace never is
+  // enough, unless fewer than three have virtual services; virtual services that name an address
+  // which no host can have are not counted. Logs when this state begins and ends.
+  void judge(const plan::Planner& planner, TimePoint now);
   bool too_many(netlink::Family family) const { return too_many_.contains(family); }
 
  private:
@@ -80,10 +84,12 @@ class Refusals {
 
   using Touched = std::map<Thing, std::optional<Entry>>;
 
+  bool is_own_fault(const Thing& thing, const plan::DesiredState& desired) const;
   Touched take(const plan::Scope& tried);
-  void tell(const Touched& before);
+  void tell(const Touched& before, TimePoint now);
 
-  spdlog::logger& logger_;
+  loop::LineLimit& log_;
+  std::set<netlink::IpAddress> broadcasts_;  // of this node's networks
   Entries entries_;
   std::optional<TimePoint> next_;
   std::set<netlink::Family> too_many_;

@@ -127,6 +127,28 @@ std::optional<StaleFlows::Servers> StaleFlows::servers_of(const plan::DesiredSta
 }
 
 // `goals`: those that were met already, as many virtual services have one.
+const std::optional<StaleFlows::Servers>& StaleFlows::goal_of(const plan::DesiredState& desired,
+                                                              const plan::ActualState& state,
+                                                              const VirtualServiceKey& key,
+                                                              Goals& goals) {
+  const auto [goal, is_new] = goals.try_emplace(key);
+  if (is_new) goal->second = servers_of(desired, state, key);
+  return goal->second;
+}
+
+// nullopt: nothing is known of one of them.
+std::optional<std::vector<StaleFlows::Servers>> StaleFlows::goals_of(
+    const plan::DesiredState& desired, const plan::ActualState& state,
+    const std::vector<VirtualServiceKey>& keys, Goals& goals) {
+  std::vector<Servers> all;
+  for (const auto& key : keys) {
+    const auto& goal = goal_of(desired, state, key, goals);
+    if (!goal) return std::nullopt;
+    all.push_back(*goal);
+  }
+  return all;
+}
+
 std::optional<StaleFlows::View> StaleFlows::view_of(const plan::DesiredState& desired,
                                                     const plan::ActualState& state,
                                                     const VirtualServiceKey& key, Goals& goals) {
@@ -135,18 +157,21 @@ std::optional<StaleFlows::View> StaleFlows::view_of(const plan::DesiredState& de
   View view{.own = *own, .goal = {}};
   const auto way = plan::in_cluster_way_of(desired, key);
   if (!way) return view;
-  const auto [goal, is_new] = goals.try_emplace(*way);
-  if (is_new) goal->second = servers_of(desired, state, *way);
-  if (!goal->second) return std::nullopt;
-  view.goal = *goal->second;
+  const auto& goal = goal_of(desired, state, *way, goals);
+  if (!goal) return std::nullopt;
+  view.goal = *goal;
   return view;
 }
 
 void StaleFlows::remember(const VirtualServiceKey& service, const netlink::RealServerKey& gone) {
-  auto& servers = gone_[service].servers;
+  auto& [servers, too_many, notes, certain] = gone_[service];
   const auto share = std::max<std::size_t>(kServersRemembered / gone_.size(), 1);
-  if (remembered_ >= kServersRemembered && servers.size() >= share) return;
-  if (servers.insert(gone).second) ++remembered_;
+  if (remembered_ >= kServersRemembered && servers.size() >= share && !servers.contains(gone)) {
+    remembered_ -= servers.size();
+    servers.clear();
+    too_many = true;
+  }
+  if (!too_many && servers.insert(gone).second) ++remembered_;
 }
 
 // `lost`: `from`, the virtual service itself or one that its clients are, or were, sent to, lost
@@ -201,10 +226,16 @@ void StaleFlows::take_back(const plan::DesiredState& desired, const plan::Actual
     remembered_ -= std::erase_if(gone.servers, [&](const netlink::RealServerKey& server) {
       return is_present(server) && is_planned(server);
     });
-    gone.certain = std::ranges::none_of(gone.servers, [&](const netlink::RealServerKey& server) {
+    gone.certain = !gone.too_many && std::ranges::none_of(gone.servers, [&](const auto& server) {
       return is_present(server) || is_planned(server);
     });
   }
+}
+
+bool StaleFlows::lost_too_many(const Note& note) const {
+  return std::ranges::any_of(note.gone_from, [this](const VirtualServiceKey& service) {
+    return gone_.at(service).too_many;
+  });
 }
 
 void StaleFlows::postpone(Note& note, TimePoint now) const {
@@ -253,16 +284,22 @@ StaleFlows::Look StaleFlows::begin_look(const plan::DesiredState& desired,
   take_back(desired, state);
   Look look;
   Goals goals;
+  std::map<VirtualServiceKey, std::vector<VirtualServiceKey>> ways;  // made if needed
   for (auto it = notes_.begin(); it != notes_.end() && look.size() < kServicesALook;) {
     auto& [key, note] = *it;
     if (note.due > now) {
       ++it;
       continue;
     }
-    const auto view = view_of(desired, state, key, goals);
+    auto view = view_of(desired, state, key, goals);
     if (view && view->sure() && note.gone_from.empty() && !find(state, key)) {
       it = forget(it);  // no flow can be stale
       continue;
+    }
+    if (view && lost_too_many(note)) {
+      if (ways.empty()) ways = ways_.goals();
+      view->former = goals_of(desired, state, ways[key], goals);
+      if (!view->former) view.reset();
     }
     if (!view || view->fingerprint() == note.seen)
       postpone(note, now);
@@ -278,13 +315,18 @@ bool StaleFlows::is_stale(const netlink::Flow& flow, const Look& look) const {
   const auto looked = look.find(key);
   if (looked == look.end()) return false;
   const netlink::RealServerKey server{flow.server.address, flow.server.port};
-  const auto& [own, goal] = looked->second;
+  const auto& [own, goal, former] = looked->second;
   if (own.may_have(server) || goal.may_have(server)) return false;
   // Connections of another protocol that an earlier proxy made end by themselves.
   if (key.protocol == Protocol::udp && (own.any() || goal.any())) return true;
-  return std::ranges::any_of(notes_.at(key).gone_from, [&](const VirtualServiceKey& service) {
+  const auto& gone_from = notes_.at(key).gone_from;
+  const bool is_remembered = std::ranges::any_of(gone_from, [&](const VirtualServiceKey& service) {
     return gone_.at(service).servers.contains(server);
   });
+  if (is_remembered || !former) return is_remembered;
+  // Connections go on by an earlier way, and to what answers at the address itself.
+  return flow.server != flow.destination &&
+         std::ranges::none_of(*former, [&](const auto& one) { return one.may_have(server); });
 }
 
 StaleFlows::Found StaleFlows::remove_found(netlink::ConntrackTable& conntrack,

@@ -8,7 +8,9 @@
 //
 // A flow is stale if it goes to exactly the address, protocol and port of a virtual service of ours
 // - that exists and has real servers, none of which is the one that answers, or
-// - whose answering real server this process removed.
+// - whose answering real server this process removed. Of a virtual service that loses more of them
+//   than are remembered, every real server counts as removed that neither it nor one that its
+//   in-cluster clients are, or were, sent to has or is to have; but not the address itself.
 // A virtual service whose in-cluster clients are sent to another one has the real servers of both
 // here, and a removal from the other one counts for it, also when they are sent there no longer.
 // That is known of ways that the kernel had when this process began, and of later ones.
@@ -47,7 +49,7 @@ class StaleFlows {
   // Virtual services in one look, likewise.
   static constexpr std::size_t kServicesALook = 65'536;
   // Limit of removed real servers that are remembered. Beyond it each virtual service has its share
-  // of them, one at least; flows of others stay unless another reason shows that they are stale.
+  // of them, one at least; of one with more none is remembered (Gone::too_many).
   static constexpr std::size_t kServersRemembered = 16'384;
 
   // Records the virtual services that this transaction will change; `before` is the state before
@@ -94,6 +96,8 @@ class StaleFlows {
   struct View {
     Servers own;
     Servers goal;
+    // Of those to which they were sent before, if what is gone is not known one by one.
+    std::optional<std::vector<Servers>> former;
 
     bool sure() const { return own.sure && goal.sure; }
     std::uint64_t fingerprint() const { return own.fingerprint * 31 + goal.fingerprint; }
@@ -103,6 +107,7 @@ class StaleFlows {
   // flows and for those by all ways to it.
   struct Gone {
     std::set<netlink::RealServerKey> servers;
+    bool too_many = false;  // to be remembered
     std::size_t notes = 0;  // that name this virtual service
     bool certain = false;   // at the last look: it neither has any of them nor is to have it
   };
@@ -129,6 +134,12 @@ class StaleFlows {
   static std::optional<View> view_of(const plan::DesiredState& desired,
                                      const plan::ActualState& state,
                                      const netlink::VirtualServiceKey& key, Goals& goals);
+  static const std::optional<Servers>& goal_of(const plan::DesiredState& desired,
+                                               const plan::ActualState& state,
+                                               const netlink::VirtualServiceKey& key, Goals& goals);
+  static std::optional<std::vector<Servers>> goals_of(
+      const plan::DesiredState& desired, const plan::ActualState& state,
+      const std::vector<netlink::VirtualServiceKey>& keys, Goals& goals);
   void remember(const netlink::VirtualServiceKey& service, const netlink::RealServerKey& gone);
   void note(const netlink::VirtualServiceKey& key, bool lost,
             const netlink::VirtualServiceKey& from);
@@ -137,6 +148,7 @@ class StaleFlows {
   Notes::iterator forget(Notes::iterator note);
   void take_back(const plan::DesiredState& desired, const plan::ActualState& state);
   void postpone(Note& note, TimePoint now) const;
+  bool lost_too_many(const Note& note) const;
   Look begin_look(const plan::DesiredState& desired, const plan::ActualState& state, TimePoint now);
   bool is_stale(const netlink::Flow& flow, const Look& look) const;
   static Found remove_found(netlink::ConntrackTable& conntrack, const netlink::FlowQuery& query,

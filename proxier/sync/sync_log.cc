@@ -37,31 +37,14 @@ bool SyncLog::is_told(const std::string& line, TimePoint now) const {
   return it != told_.end() && now - it->second.at < kTellAgain;
 }
 
-void SyncLog::tell(spdlog::level::level_enum level, const std::string& line,
+void SyncLog::tell(loop::LineLimit& limit, spdlog::level::level_enum level, const std::string& line,
                    const std::string& next, TimePoint now) {
-  if (is_told(line, now)) level = spdlog::level::debug;
+  if (is_told(line, now) || !limit.admits(now, level == spdlog::level::err))
+    level = spdlog::level::debug;
   const auto it = told_.try_emplace(line, Told{now}).first;
   it->second.now = true;
   if (level != spdlog::level::debug) it->second.at = now;
   logger_.log(level, "{}{}{}", line, next.empty() ? "" : "; ", next);
-}
-
-void SyncLog::tell(const api::Problem& problem, TimePoint now) {
-  const auto line = api::to_string(problem);
-  auto level = problem.severity == api::Severity::error ? spdlog::level::err : spdlog::level::warn;
-  if (!is_told(line, now)) {
-    if (in_minute_ == 0 || now - minute_ >= std::chrono::minutes(1)) {
-      minute_ = now;
-      in_minute_ = 0;
-      if (const auto count = std::exchange(left_out_, 0); count > 0)
-        logger_.warn("{} more problems of objects were not told", count);
-    }
-    if (++in_minute_ > kMostInMinute) {
-      ++left_out_;
-      level = spdlog::level::debug;
-    }
-  }
-  tell(level, line, "", now);
 }
 
 std::vector<std::string> SyncLog::standing() const {
@@ -72,17 +55,28 @@ std::vector<std::string> SyncLog::standing() const {
 
 void SyncLog::tell(const SyncProblems& problems, bool all, const std::string& next, TimePoint now) {
   for (auto& [line, told] : told_) told.now = false;
-  for (const auto& problem : problems.problems) tell(problem, now);
+  using spdlog::level::err;
+  using spdlog::level::warn;
+  for (const auto& problem : problems.problems)
+    tell(objects_, problem.severity == api::Severity::error ? err : warn, api::to_string(problem),
+         "", now);
   for (const auto& [reason, names] : by_reason(problems.warnings))
-    tell(spdlog::level::warn, list_of(names) + ": " + reason, "going on without", now);
+    tell(failures_, warn, list_of(names) + ": " + reason, "going on without", now);
   for (const auto& [reason, names] : by_reason(problems.failures))
-    tell(spdlog::level::err, reason + ": not done: " + list_of(names), next, now);
+    tell(failures_, err, reason + ": not done: " + list_of(names), next, now);
   if (!problems.held.empty())
-    tell(spdlog::level::err, "not tried because of the failures above: " + list_of(problems.held),
-         next, now);
+    tell(failures_, err, "not tried because of the failures above: " + list_of(problems.held), next,
+         now);
   std::erase_if(told_, [&](const auto& entry) {
     return !entry.second.now && (all || now - entry.second.at >= kTellAgain);
   });
+}
+
+void SyncLog::tell(const SyncReport& report, std::chrono::nanoseconds took, TimePoint now) {
+  const bool is_told = !report.empty() && syncs_.admits(now, true);
+  logger_.log(is_told ? spdlog::level::info : spdlog::level::debug, "synced: {}, took {} ms",
+              to_string(report),
+              std::chrono::duration_cast<std::chrono::milliseconds>(took).count());
 }
 
 bool SyncReport::empty() const {

@@ -1,10 +1,10 @@
 #pragma once
 
-// SyncLog: logs what a sync could not do. A line that is still true is not repeated before some
-// time has passed. Lines about objects are limited for each minute, because their authors could
-// cause new ones all the time. Sync thread only.
+// SyncLog: logs syncs, and what they could not do. A line that is still true is not repeated before
+// some time has passed. The authors of objects could cause new lines all the time, so each kind of
+// lines is limited for each minute (loop/line_limit.h). Sync thread only.
 
-#include <cstddef>
+#include <chrono>
 #include <map>
 #include <string>
 #include <vector>
@@ -12,9 +12,12 @@
 #include <spdlog/logger.h>
 
 #include "proxier/api/problem.h"
+#include "proxier/loop/line_limit.h"
 #include "proxier/sync/kernel.h"
 
 namespace ipvsproxier::sync {
+
+struct SyncReport;
 
 struct SyncProblems {
   api::Problems problems;         // of objects and the configuration
@@ -25,21 +28,24 @@ struct SyncProblems {
 
 class SyncLog {
  public:
-  static constexpr std::size_t kMostInMinute = 60;
-
   explicit SyncLog(spdlog::logger& logger) : logger_(logger) {}
 
   // `next` says what happens next ("trying again in 2 s", ""). `all`: these are all current
   // problems, so earlier lines that are not among them are over.
   void tell(const SyncProblems& problems, bool all, const std::string& next, TimePoint now);
 
+  // One line for a sync that did anything.
+  void tell(const SyncReport& report, std::chrono::nanoseconds took, TimePoint now);
+
+  // For other lines that objects cause.
+  loop::LineLimit& objects() { return objects_; }
+
   // The logged lines that are not known to be over.
   std::vector<std::string> standing() const;
 
  private:
-  void tell(spdlog::level::level_enum level, const std::string& line, const std::string& next,
-            TimePoint now);
-  void tell(const api::Problem& problem, TimePoint now);
+  void tell(loop::LineLimit& limit, spdlog::level::level_enum level, const std::string& line,
+            const std::string& next, TimePoint now);
   bool is_told(const std::string& line, TimePoint now) const;
 
   spdlog::logger& logger_;
@@ -48,11 +54,10 @@ class SyncLog {
     bool now = false;  // in the current call
   };
   std::map<std::string, Told> told_;
-
-  // Counts problems of objects.
-  TimePoint minute_;  // begin of the current minute
-  std::size_t in_minute_ = 0;
-  std::size_t left_out_ = 0;
+  loop::LineLimit objects_{logger_};
+  // Each change of an object may meet failures of the node anew.
+  loop::LineLimit failures_{logger_, "", "failures"};
+  loop::LineLimit syncs_{logger_, "", "syncs"};
 };
 
 }  // namespace ipvsproxier::sync

@@ -161,7 +161,8 @@ void EventRecorder::take_answer(Kept& kept) {
     const auto wait = std::min(*head_.retry_after, kLongestRetryAfter);
     return try_again(kept, cause, std::max<milliseconds>(pause(), wait));
   }
-  log_.info("{} is not told: {}", words_of(kept.record.event), cause);
+  limit_.log(spdlog::level::info,
+             fmt::format("{} is not told: {}", words_of(kept.record.event), cause), timers_.now());
   finish(kept);
 }
 
@@ -172,8 +173,10 @@ milliseconds EventRecorder::pause() {
 
 void EventRecorder::try_again(Kept& kept, const std::string& cause, milliseconds pause) {
   if (++kept.attempts >= kAttempts) {
-    log_.warn("{} is not told: {}; given up after {} attempts", words_of(kept.record.event), cause,
-              kept.attempts);
+    limit_.log(spdlog::level::warn,
+               fmt::format("{} is not told: {}; given up after {} attempts",
+                           words_of(kept.record.event), cause, kept.attempts),
+               timers_.now());
     return finish(kept);
   }
   log_.debug("{}: {}; again in {:.1f} s", words_of(kept.record.event), cause,

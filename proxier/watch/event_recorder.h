@@ -26,6 +26,7 @@
 #include <spdlog/logger.h>
 
 #include "proxier/access/transport.h"
+#include "proxier/loop/line_limit.h"
 #include "proxier/loop/timers.h"
 #include "proxier/watch/cluster_event.h"
 
@@ -86,6 +87,7 @@ class EventRecorder final : private access::ResponseHandler {
   loop::Timers& timers_;
   const std::function<double()> random_;
   spdlog::logger& log_;
+  loop::LineLimit limit_{log_};
   const WallClock wall_;
   std::function<void()> on_idle_ = [] {};
 

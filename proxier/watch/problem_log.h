@@ -1,10 +1,9 @@
 #pragma once
 
 // ProblemLog: logs problems with the objects of one resource. An author of objects can cause
-// problems again and again, so each problem is logged once, and at most kMostInMinute are logged in
-// a minute; the next line says how many were left out. One thread at a time.
+// problems again and again, so each problem is logged once, and so many a minute at most
+// (loop/line_limit.h). One thread at a time.
 
-#include <chrono>
 #include <cstddef>
 #include <set>
 #include <string>
@@ -12,6 +11,7 @@
 #include <spdlog/logger.h>
 
 #include "proxier/api/problem.h"
+#include "proxier/loop/line_limit.h"
 #include "proxier/loop/timers.h"
 
 namespace ipvsproxier::watch {
@@ -21,7 +21,6 @@ class ProblemLog {
   using TimePoint = loop::Timers::Clock::time_point;
 
   static constexpr std::size_t kMostRemembered = 1000;
-  static constexpr std::size_t kMostInMinute = 60;
 
   // `resource` begins each line.
   ProblemLog(std::string resource, spdlog::logger& log);
@@ -30,14 +29,11 @@ class ProblemLog {
 
  private:
   void tell(const api::Problem& problem, TimePoint now);
-  void begin_minute(TimePoint now);
 
   std::string resource_;
   spdlog::logger& log_;
   std::set<std::string> told_;
-  TimePoint minute_;  // begin of the current minute
-  std::size_t in_minute_ = 0;
-  std::size_t left_out_ = 0;
+  loop::LineLimit limit_;
 };
 
 }  // namespace ipvsproxier::watch

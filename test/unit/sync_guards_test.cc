@@ -327,6 +327,25 @@ TEST_CASE("guards: what asks for a way does not ask for each endpoint there") {
   CHECK(held() == kMany);
 }
 
+// When a table fails as a whole, none of its removals has come to pass.
+TEST_CASE("guards: an element asks for what it guards, not for each virtual service that stays") {
+  constexpr std::uint32_t kMany = 20'000;
+  Guards guards;
+  const auto numbered = [](std::uint32_t number) {
+    return netlink::VirtualServiceKey{.address = IpAddress::v4(0xc6120000U + number), .port = 80};
+  };
+  for (std::uint32_t i = 0; i < kMany; ++i) guards.note(DeleteService{numbered(i)}, node_fault());
+  std::uint32_t kept = 0;
+  for (std::uint32_t i = 0; i < 2 * kMany; ++i)
+    for (const auto& [set, element] :
+         {std::pair{SetId::cluster_ip, port_of(numbered(i))},
+          std::pair{SetId::ipvs_ips, ipset::Element(ipset::IpElement{numbered(i).address})}})
+      kept += guards.must_keep({Family::ipv4, set}, element) ? 1 : 0;
+  CHECK(kept == 2 * kMany);
+  CHECK(guards.must_keep({Family::ipv4, SetId::node_port_tcp}, ipset::PortElement{80}));
+  CHECK_FALSE(guards.must_keep({Family::ipv4, SetId::node_port_tcp}, ipset::PortElement{443}));
+}
+
 TEST_CASE("guards: a set that could not be made is known by its name") {
   Guards guards;
   guards.note_missing_set("KUBE-CLUSTER-IP");

@@ -56,7 +56,7 @@ TEST_CASE_METHOD(LogFixture, "sync log: problems that change each second are tol
     for (int i = 0; i < 100; ++i) wrong.push_back(fmt::format("{} of second {}", i, second));
     sync(wrong, second);
   }
-  CHECK(lines().size() == SyncLog::kMostInMinute);
+  CHECK(lines().size() == loop::LineLimit::kMostInMinute);
   sync({"another"}, 60);
   CHECK(lines() == std::vector<std::string>{"warning 5940 more problems of objects were not told",
                                             "error another"});

@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <catch2/catch.hpp>
 
 #include "proxier/sync/publisher.h"
@@ -185,8 +186,79 @@ TEST_CASE("more than a tenth of a family's virtual services is this node's, ten 
     const auto mended =
         daemon.see(both(services(100, 0, Family::ipv4), services(row.count, 0, Family::ipv6)));
     CHECK(mended.settled);
-    CHECK(daemon.says("IPv6: no more than a tenth"));
+    CHECK(daemon.says("IPv6: refusals are no longer taken for a fault of this node"));
   }
+}
+
+// So many Services of each namespace have an endpoint that the kernel refuses, of ten each.
+std::vector<api::Object> in_namespaces(const std::vector<int>& bad, const std::string& endpoint) {
+  std::vector<api::Object> objects;
+  for (std::size_t i = 0; i < bad.size(); ++i)
+    for (auto& object : services(10, bad[i], Family::ipv4, endpoint)) {
+      const auto ns = fmt::format("ns{}", i);
+      if (auto* service = std::get_if<api::Service>(&object)) {
+        service->name.ns = ns;
+        const auto last = service->cluster_ips.front().bytes()[3];
+        service->cluster_ips = {ip(fmt::format("10.96.{}.{}", i + 1, last))};
+      }
+      if (auto* slice = std::get_if<api::EndpointSlice>(&object)) slice->name.ns = ns;
+      objects.push_back(std::move(object));
+    }
+  return objects;
+}
+
+TEST_CASE("refusals are this node's if they are of three namespaces, none with more than half") {
+  struct Row {
+    std::vector<int> bad;  // of each namespace
+    bool well;
+  };
+  for (const auto& [bad, well] :
+       {Row{{10, 0, 0, 0}, true}, Row{{6, 6, 0, 0}, true}, Row{{7, 3, 3, 0}, true},
+        Row{{6, 3, 3, 0}, false}, Row{{4, 4, 4, 0}, false}, Row{{3, 3, 3, 0}, true},
+        // With fewer than three namespaces that have Services, ten suffice.
+        Row{{10, 0}, false}, Row{{9, 0}, true}}) {
+    INFO(fmt::format("{}", fmt::join(bad, ", ")));
+    FakeDaemon daemon;
+    daemon.ipvs.faults.fail("add real server 10.244.9.9:", {ErrorKind::malformed, EINVAL, ""});
+    const auto report = daemon.see(test::cluster_of(in_namespaces(bad, "10.244.9.9")));
+    CHECK(report.refused > 0);
+    CHECK(report.well.contains(Family::ipv4) == well);
+    CHECK(daemon.says("taken for a fault of this node") != well);
+  }
+}
+
+// net/ipv4/fib_frontend.c, fib_add_ifaddr: the last address of a network is its broadcast address;
+// before Linux 5.14 the first one was as well.
+TEST_CASE("a broadcast address of a network of this node is its object's own fault") {
+  FakeDaemon daemon;
+  daemon.links.add_link("docker0", "bridge");
+  daemon.links.add_address({"docker0", ip("172.17.0.1"), 16});
+  daemon.see(netlink::LinkEvents{.lost = {}, .others_changed = true});
+  const std::string broadcast = GENERATE("10.0.0.255", "10.0.0.0", "172.17.255.255");
+  INFO(broadcast);
+  daemon.ipvs.faults.fail("add real server " + broadcast, {ErrorKind::malformed, EINVAL, ""});
+  auto report = daemon.see(test::cluster_of(in_namespaces({5, 5, 5}, broadcast)));
+  CHECK(report.refused == 15);
+  CHECK(report.well.contains(Family::ipv4));
+  // An address within these networks is not.
+  daemon.ipvs.faults.fail("add real server 172.17.0.255", {ErrorKind::malformed, EINVAL, ""});
+  report = daemon.see(test::cluster_of(in_namespaces({5, 5, 5}, "172.17.0.255")));
+  CHECK_FALSE(report.well.contains(Family::ipv4));
+  // It is one of the networks that the node has from now on.
+  daemon.links.add_address({"docker0", ip("172.17.0.2"), 24});
+  daemon.see(netlink::LinkEvents{.lost = {}, .others_changed = true});
+  daemon.wait(1min);
+  report = daemon.see(netlink::LinkEvents{.lost = {}, .others_changed = true});
+  CHECK(report.well.contains(Family::ipv4));
+}
+
+// net/ipv6/addrconf_core.c, __ipv6_addr_type: link-local addresses are the node's own at most.
+TEST_CASE("a link-local endpoint of IPv6 is its object's own fault") {
+  FakeDaemon daemon({.options = {}});
+  const auto report =
+      daemon.see(both(services(5, 0, Family::ipv4), services(20, 20, Family::ipv6, "fe80::dead")));
+  CHECK(report.refusals.at(Family::ipv6).virtual_services == 20);
+  CHECK(report.settled);
 }
 
 TEST_CASE("Services with addresses that no host can have never turn the node red, however many") {
@@ -271,6 +343,29 @@ TEST_CASE("a thousand bad endpoints of one Service are one virtual service") {
   CHECK(report.refused == 1);
   CHECK(count_in(daemon.log(), "239.1.") == 1);
   CHECK(daemon.says("and 999 more of it"));
+}
+
+TEST_CASE("Services that flip all the time are told of so often a minute, and others in between") {
+  constexpr std::size_t kMinutes = 2;
+  FakeDaemon daemon;
+  daemon.see(both(services(20, 0, Family::ipv4), {}));
+  const auto before = count_in(daemon.log(), "\n");
+  for (std::size_t i = 0; i < kMinutes * 120; ++i) {
+    daemon.see(both(services(20, i % 2 == 0 ? 3 : 0, Family::ipv4), {}));
+    daemon.wait(500ms);
+  }
+  const auto lines = count_in(daemon.log(), "\n") - before;
+  INFO(lines << " lines");
+  CHECK(count_in(daemon.log(), "the kernel refuses this one") >= kMinutes);
+  // Refusals that begin and end, syncs, and how many of each were left out.
+  CHECK(lines <= kMinutes * (30 + 60 + 2));
+  // What an object makes an error of is told all the same.
+  auto cluster = both(services(20, 0, Family::ipv4), {});
+  auto other = numbered(99);
+  other.cluster_ips = {ip("10.96.1.1")};
+  cluster.put(other);
+  daemon.see(cluster);
+  CHECK(count_in(daemon.log(), "s99") >= 1);
 }
 
 TEST_CASE("what is denied, or has no memory, is the node's, of its family") {

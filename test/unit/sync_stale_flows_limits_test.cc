@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -18,6 +19,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using netlink::Family;
+using netlink::FlowEnd;
 using netlink::IpAddress;
 using netlink::Protocol;
 using netlink::VirtualServiceKey;
@@ -190,6 +192,86 @@ TEST_CASE("a real server that came back is not gone for flows by a way that was 
   const auto flows = table.list({.family = Family::ipv4, .protocol = Protocol::tcp}).value();
   REQUIRE(flows.size() == 1);
   CHECK(flows.front().server.address == numbered_server(0).address);
+}
+
+// Who changes more real servers than are remembered takes nothing from others.
+TEST_CASE("flows to real servers that went while very many others did are cut as well") {
+  const auto protocol = GENERATE(Protocol::tcp, Protocol::udp, Protocol::sctp);
+  const bool scaled_to_zero = GENERATE(false, true);
+  constexpr std::uint32_t kLoud = 1'000;
+  constexpr std::uint32_t kServersOfLoud = 20;
+  constexpr std::uint32_t kServers = 20;  // more than its share of what is remembered
+  const auto loud = [&](std::uint32_t number) {
+    return VirtualServiceKey{IpAddress::v4(0x0a700000 + number), protocol, 80};
+  };
+  const VirtualServiceKey goal{IpAddress::v4(0x0a600002), protocol, 80};
+  const VirtualServiceKey earlier_goal{IpAddress::v4(0x0a600003), protocol, 80};
+  const netlink::RealServerKey earlier{IpAddress::v4(0x0af60000), 8080};
+  const auto victim = numbered(kLoud, protocol);
+  const auto way = [&](const VirtualServiceKey& from, const VirtualServiceKey& to) {
+    return ipset::DestinationElement{from.address, protocol, 80, to.address, to.port};
+  };
+  FlowsOfMany many;
+  many.add(kLoud + 1, protocol);
+  many.add(goal, kServers + 1);
+  many.add(earlier_goal, 0);
+  many.desired.services[earlier_goal].servers.insert(earlier);
+  many.state.services->at(earlier_goal).servers->insert({.key = earlier});
+  auto& ways = many.desired.sets[kWaysOn];
+  for (std::uint32_t i = 0; i < kLoud; ++i) {
+    many.add(loud(i), kServersOfLoud);
+    ways.insert(way(numbered(i, protocol), loud(i)));
+  }
+  ways.insert(way(victim, earlier_goal));
+  many.state.sets[kWaysOn] = ways;
+  many.flows.note_left(many.desired, many.state);
+  test::FakeConntrackTable table;
+  many.purge(table);
+  const std::vector<ipset::ElementOp> turn = {{false, way(victim, earlier_goal)},
+                                              {true, way(victim, goal)}};
+  many.flows.note(
+      {.phases = {{.name = "add elements", .work = std::vector<plan::SetChange>{{kWaysOn, turn}}}},
+       .sent_on = {},
+       .old_ways = {}},
+      many.state);
+  ways.erase(way(victim, earlier_goal));
+  ways.insert(way(victim, goal));
+  many.state.sets[kWaysOn] = ways;
+
+  for (std::uint32_t i = 0; i < kLoud; ++i) {
+    many.flows.note(removing(loud(i), kServersOfLoud), many.state);
+    many.desired.services[loud(i)].servers = {};
+    many.state.services->at(loud(i)).servers.emplace();
+  }
+  many.flows.note(removing(goal, kServers), many.state);
+  CHECK(many.flows.remembered() <= StaleFlows::kServersRemembered + kLoud + 1);
+  many.desired.services[goal].servers = {};
+  many.state.services->at(goal).servers.emplace();
+  if (!scaled_to_zero) {
+    many.desired.services[goal].servers.insert(numbered_server(kServers));
+    many.state.services->at(goal).servers->insert({.key = numbered_server(kServers)});
+  }
+  const auto track = [&](const VirtualServiceKey& to, std::uint32_t port, const FlowEnd& server) {
+    return table.track({IpAddress::v4(0x0a010001), static_cast<std::uint16_t>(port)},
+                       {to.address, to.port}, server, protocol);
+  };
+  for (std::uint32_t i = 0; i < kServers; ++i)
+    track(victim, 4'000 + i, {numbered_server(i).address, 8080});
+  for (std::uint32_t i = 0; i < kServersOfLoud; ++i)
+    for (const auto number : {0U, kLoud / 2, kLoud - 1})
+      track(numbered(number, protocol), 4'000 + i, {numbered_server(i).address, 8080});
+  std::set<netlink::Flow> stay;
+  if (!scaled_to_zero) stay.insert(track(victim, 5'000, {numbered_server(kServers).address, 8080}));
+  if (protocol != Protocol::udp) {
+    stay.insert(track(victim, 5'001, {earlier.address, earlier.port}));
+    stay.insert(track(victim, 5'002, {victim.address, victim.port}));  // answered there
+  }
+  CHECK(many.purge(table) == kServers + 3 * kServersOfLoud);
+  const auto flows = table.list({.family = Family::ipv4, .protocol = protocol}).value();
+  CHECK(std::set<netlink::Flow>(flows.begin(), flows.end()) == stay);
+  CHECK(many.failures.empty());
+  CHECK_FALSE(many.flows.next());
+  CHECK(many.flows.remembered() == 0);
 }
 
 // Of another protocol than UDP no flow is stale unless this process removed the real server.
