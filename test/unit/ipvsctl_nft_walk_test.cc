@@ -138,9 +138,31 @@ TEST_CASE("explain: what nf_tables holds is read as it was planned") {
     CHECK(read.sets == planned.sets);
     for (const auto& [key, table] : read.tables)
       for (const auto& [chain, rules] : table.chains)
-        if (!chain.starts_with("ranges_")) CHECK(rules == planned.tables.at(key).chains.at(chain));
+        if (const auto own = ipset::restricted_chain_of(chain))
+          CHECK(rules == ipset::rules_of(*own));
+        else if (!chain.starts_with("ranges_"))
+          CHECK(rules == planned.tables.at(key).chains.at(chain));
     CHECK(read.nft_chains.empty());
   }
+}
+
+TEST_CASE("explain: where a chain of source ranges is changed, no verdict is taken for ours") {
+  NftNode node;
+  test::RandomCluster random(1);
+  node.kernel = {};
+  node.world = test::walked_cluster(random, 30);
+  node.put(test::reading_of(node.world, ipset::PacketFilter::nftables));
+  const auto services = ipset::set_name(ipset::SetId::nft_services, Family::ipv4);
+  const auto table = ipset::nft_table_of(Family::ipv4);
+  CHECK(node.read().sets.contains(services));
+  const auto contents = node.table.list_frame(table).value().value();
+  const auto own = std::ranges::find_if(contents.chains, [](const auto& one) {
+    return ipset::restricted_chain_of(one.first).has_value();
+  });
+  REQUIRE(own != contents.chains.end());
+  const netlink::NftUnit opened{{netlink::NftFlushChain{table, own->first}}};
+  REQUIRE(node.table.apply({&opened, 1}).front());
+  CHECK_FALSE(node.read().sets.contains(services));
 }
 
 TEST_CASE("explain: chains of other tables of nf_tables stand where their priorities say") {
