@@ -46,7 +46,7 @@ struct Others {
   // The table has something of them, but does not restrict them. Removed unless elements lead there
   // yet: then source ranges are about to be written again.
   std::set<RestrictedService> rest;
-  std::vector<netlink::NftElement> map;  // "restricted"
+  std::set<RestrictedService> in_map;  // "restricted"
 
   bool none() const { return chains.empty() && sets.empty() && changed.empty() && rest.empty(); }
 };
@@ -54,15 +54,17 @@ struct Others {
 class OthersSearch {
  public:
   OthersSearch(const FilterContents& contents, const TableRules& wanted,
-               std::vector<netlink::NftElement> map)
-      : contents_(contents), wanted_(wanted) {
-    found_.map = std::move(map);
-    restricted_ = restricted_in(contents, found_.map, wanted.family);
+               const std::vector<netlink::NftElement>& map)
+      : contents_(contents),
+        wanted_(wanted),
+        restricted_(restricted_in(contents, map, wanted.family)) {
+    for (const auto& element : map)
+      if (const auto service = service_of(element.key, wanted.family))
+        found_.in_map.insert(*service);
   }
 
   Others run() {
-    for (const auto& element : found_.map)
-      if (const auto service = service_of(element.key, wanted_.family)) note(*service);
+    for (const auto& service : found_.in_map) note(service);
     for (const auto& [name, chain] : contents_.chains) note_chain(name, chain);
     for (const auto& [name, set] : contents_.sets) note_set(name, set);
     return std::move(found_);
@@ -138,7 +140,7 @@ std::vector<netlink::NftUnit> end_of(const Others& others, const FilterContents&
   if (!strangers.ops.empty()) units.push_back(std::move(strangers));
   for (const auto& chain : others.changed) append_chain(chain, units.emplace_back());
   for (const auto& service : others.rest)
-    units.push_back(removal_of_rest(service, contents, others.map));
+    units.push_back(removal_of_rest(service, contents, others.in_map.contains(service)));
   return units;
 }
 

@@ -157,13 +157,11 @@ std::set<RestrictedService> restricted_in(const FilterContents& frame,
 }
 
 NftUnit removal_of_rest(const RestrictedService& service, const FilterContents& frame,
-                        std::span<const netlink::NftElement> map) {
+                        bool in_map) {
   const auto table = nft_table_of(service.address.family());
   const auto name = ranges_name(service);
   NftUnit unit;
-  auto element = leave_map(service);
-  if (std::ranges::find(map, element.elements.front().key, &netlink::NftElement::key) != map.end())
-    unit.ops.emplace_back(std::move(element));
+  if (in_map) unit.ops.emplace_back(leave_map(service));
   for (const auto& chain : chains_of(service))
     if (frame.chains.contains(to_string(chain))) append_removal(chain, unit);
   if (frame.chains.contains(name)) unit.ops.emplace_back(NftDeleteChain{table, name});

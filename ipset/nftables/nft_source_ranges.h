@@ -30,9 +30,10 @@ void append_removal(const RestrictedChain& chain, netlink::NftUnit& unit);
 // is a set. `map`: the elements of the map "restricted".
 std::set<RestrictedService> restricted_in(const FilterContents& frame,
                                           std::span<const netlink::NftElement> map, Family family);
-// The removal of all that the table has of a virtual service that it does not restrict.
+// The removal of all that the table has of a virtual service that it does not restrict; `in_map`:
+// the map has its key.
 netlink::NftUnit removal_of_rest(const RestrictedService& service, const FilterContents& frame,
-                                 std::span<const netlink::NftElement> map);
+                                 bool in_map);
 
 class NftSourceRanges {
  public:

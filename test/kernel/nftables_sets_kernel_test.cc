@@ -313,7 +313,7 @@ void print(const char* layout, std::uint32_t count, const ChangeTimes& took) {
 TEST_CASE("kernel: a change beside many virtual services with source ranges costs in proportion",
           "[large]") {
   const FreshNetns netns;
-  constexpr std::uint32_t kFew = 500;
+  constexpr std::uint32_t kFew = 125;
   constexpr std::uint32_t kMany = 2000;
   const auto times_of = [](RestrictedServices& services, const char* layout, std::uint32_t count,
                            int times = 5) {
@@ -329,9 +329,9 @@ TEST_CASE("kernel: a change beside many virtual services with source ranges cost
   }
   RestrictedServices services(kMany);
   const auto many = times_of(services, "chains of their own", kMany);
-  // Four times as many. The square would be sixteen times.
-  CHECK(many.added < 8 * few.added);
-  CHECK(many.foreign < 8 * few.foreign);
+  // Sixteen times as many, which caches do not hold as well. The square would be 256 times.
+  CHECK(many.added < 80 * few.added);
+  CHECK(many.foreign < 80 * few.foreign);
 
   services.share_chains();
   times_of(services, "shared chains", kMany, 1);
