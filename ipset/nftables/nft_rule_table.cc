@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "ipset/nftables/nft_set_elements.h"
+#include "ipset/nftables/nft_source_ranges.h"
 #include "ipset/nftables/nft_table_claim.h"
 #include "ipset/nftables/rule_decoding.h"
 #include "ipset/nftables/rule_expressions.h"
@@ -36,25 +38,80 @@ using netlink::NftFlushChain;
 
 using netlink::NftDeleteSet;
 
-// What somebody else has put into our table.
-struct Strangers {
-  std::vector<std::string> chains;
+// What of our table is not as we make it, beside the fixed chains.
+struct Others {
+  std::vector<std::string> chains;  // somebody else's
   std::vector<std::string> sets;
+  std::vector<RestrictedChain> changed;
+  // The table has something of them, but does not restrict them. Removed unless elements lead there
+  // yet: then source ranges are about to be written again.
+  std::set<RestrictedService> rest;
+  std::set<RestrictedService> in_map;  // "restricted"
 
-  bool none() const { return chains.empty() && sets.empty(); }
+  bool none() const { return chains.empty() && sets.empty() && changed.empty() && rest.empty(); }
 };
 
-Strangers strangers_in(const FilterContents& contents, const TableRules& wanted) {
-  constexpr auto kUnnamed = netlink::NftSetSpec::kAnonymous;
-  Strangers found;
-  for (const auto& [name, chain] : contents.chains) {
-    const bool ours = std::ranges::find(wanted.chains, name, &Chain::name) != wanted.chains.end();
-    if (!ours && (chain.base || !restricted_of(name))) found.chains.push_back(name);
+class OthersSearch {
+ public:
+  OthersSearch(const FilterContents& contents, const TableRules& wanted,
+               const std::vector<netlink::NftElement>& map)
+      : contents_(contents),
+        wanted_(wanted),
+        restricted_(restricted_in(contents, map, wanted.family)) {
+    for (const auto& element : map)
+      if (const auto service = service_of(element.key, wanted.family))
+        found_.in_map.insert(*service);
   }
-  for (const auto& [name, set] : contents.sets)
-    if (!has_name_of_ours(name, wanted.family) && (set.spec.flags & kUnnamed) == 0)
-      found.sets.push_back(name);
-  return found;
+
+  Others run() {
+    for (const auto& service : found_.in_map) note(service);
+    for (const auto& [name, chain] : contents_.chains) note_chain(name, chain);
+    for (const auto& [name, set] : contents_.sets) note_set(name, set);
+    return std::move(found_);
+  }
+
+ private:
+  bool note(const RestrictedService& service) {
+    if (service.address.family() != wanted_.family) return false;
+    if (!restricted_.contains(service)) found_.rest.insert(service);
+    return true;
+  }
+
+  void note_chain(const std::string& name, const FilterChain& chain) {
+    if (std::ranges::find(wanted_.chains, name, &Chain::name) != wanted_.chains.end()) return;
+    if (!chain.base) {
+      if (const auto service = restricted_of(name); service && note(*service)) return;
+      const auto own = restricted_chain_of(name);
+      if (own && note(own->service)) {
+        if (restricted_.contains(own->service) && !is_as_made(*own, chain))
+          found_.changed.push_back(*own);
+        return;
+      }
+    }
+    found_.chains.push_back(name);
+  }
+
+  void note_set(const std::string& name, const FilterSet& set) {
+    if (const auto service = restricted_of(name); service && note(*service)) return;
+    constexpr auto kUnnamed = netlink::NftSetSpec::kAnonymous;
+    if (!has_name_of_ours(name, wanted_.family) && (set.spec.flags & kUnnamed) == 0)
+      found_.sets.push_back(name);
+  }
+
+  const FilterContents& contents_;
+  const TableRules& wanted_;
+  std::set<RestrictedService> restricted_;
+  Others found_;
+};
+
+Result<Others> others_in(FilterTable& table, const FilterContents& contents,
+                         const TableRules& wanted) {
+  const std::string map(name_in_table(set_name(SetId::nft_source_ranges, wanted.family)));
+  if (!contents.sets.contains(map)) return OthersSearch(contents, wanted, {}).run();
+  auto elements = table.list_elements(nft_table_of(wanted.family), map);
+  if (!elements) return std::move(elements.error());
+  return OthersSearch(contents, wanted, elements->value_or(std::vector<netlink::NftElement>{}))
+      .run();
 }
 
 TableRules rules_in(const FilterContents& contents, const TableRules& wanted) {
@@ -70,14 +127,21 @@ TableRules rules_in(const FilterContents& contents, const TableRules& wanted) {
   return found;
 }
 
-// First the rules that keep the others from going.
-netlink::NftUnit removal_of(const Strangers& strangers, Family family) {
+// What makes an end of them, each unit by itself.
+std::vector<netlink::NftUnit> end_of(const Others& others, const FilterContents& contents,
+                                     Family family) {
   const auto key = nft_table_of(family);
-  netlink::NftUnit unit;
-  for (const auto& chain : strangers.chains) unit.ops.emplace_back(NftFlushChain{key, chain});
-  for (const auto& set : strangers.sets) unit.ops.emplace_back(NftDeleteSet{key, set});
-  for (const auto& chain : strangers.chains) unit.ops.emplace_back(NftDeleteChain{key, chain});
-  return unit;
+  std::vector<netlink::NftUnit> units;
+  // First the rules that keep the others from going.
+  netlink::NftUnit strangers;
+  for (const auto& chain : others.chains) strangers.ops.emplace_back(NftFlushChain{key, chain});
+  for (const auto& set : others.sets) strangers.ops.emplace_back(NftDeleteSet{key, set});
+  for (const auto& chain : others.chains) strangers.ops.emplace_back(NftDeleteChain{key, chain});
+  if (!strangers.ops.empty()) units.push_back(std::move(strangers));
+  for (const auto& chain : others.changed) append_chain(chain, units.emplace_back());
+  for (const auto& service : others.rest)
+    units.push_back(removal_of_rest(service, contents, others.in_map.contains(service)));
+  return units;
 }
 
 // The transaction that makes the table what is desired, given what it is.
@@ -122,9 +186,14 @@ Result<TableRules> NftRuleTable::list(const TableRules& wanted) {
       claim_of(*frame, wanted.family) == TableClaim::ours && !(*frame)->flags.dormant;
   if (!in_force) return rules_in({}, wanted);
   auto found = rules_in(**frame, wanted);
-  const auto strangers = strangers_in(**frame, wanted);
-  for (const auto* names : {&strangers.chains, &strangers.sets})
+  const auto others = others_in(table_, **frame, wanted);
+  if (!others) return others.error();
+  for (const auto* names : {&others->chains, &others->sets})
     for (const auto& name : *names) found.chains.push_back({.name = name, .rules = {}});
+  for (const auto& chain : others->changed)
+    found.chains.push_back({.name = to_string(chain), .rules = {}});
+  for (const auto& service : others->rest)
+    found.chains.push_back({.name = ranges_name(service), .rules = {}});
   return found;
 }
 
@@ -134,20 +203,22 @@ Result<bool> NftRuleTable::apply(const TableRules& desired) {
   if (claim_of(*frame, desired.family) == TableClaim::foreign) return foreign_table(desired.family);
   const auto contents = frame->value_or(FilterContents{});
   const auto found = rules_in(contents, desired);
-  const auto strangers = strangers_in(contents, desired);
+  const auto others = others_in(table_, contents, desired);
+  if (!others) return others.error();
   const bool is_right = holds(found, desired) && !contents.flags.dormant;
-  if (is_right && strangers.none()) return false;
+  if (is_right && others->none()) return false;
   if (!is_right) {
     auto unit = unit_for(desired, found, contents);
     if (!unit) return std::move(unit.error());
     if (auto applied = table_.apply({&*unit, 1}).front(); !applied)
       return std::move(applied.error());
   }
-  if (strangers.none()) return true;
-  const auto removal = removal_of(strangers, desired.family);
-  auto gone = table_.apply({&removal, 1}).front();
-  // Elements may lead to a chain yet; they go later, and the next reading finds it again.
-  if (!gone && gone.error().kind != netlink::ErrorKind::busy) return std::move(gone.error());
+  for (auto& ended : table_.apply(end_of(*others, contents, desired.family))) {
+    // Elements may lead to a chain yet; they go later, and the next reading finds it again.
+    const auto kind = ended ? netlink::ErrorKind::busy : ended.error().kind;
+    if (kind != netlink::ErrorKind::busy && kind != netlink::ErrorKind::missing)
+      return std::move(ended.error());
+  }
   return true;
 }
 

@@ -4,7 +4,8 @@
 // one transaction: packets meet the old rules or the new ones. Sync thread only.
 //
 // A table of our name that somebody else made (nft_table_claim.h) is left alone. In ours nobody
-// else has chains or sets: they are removed.
+// else has chains or sets: they are removed, and so is what is left of the source ranges of a
+// virtual service when the map "restricted" was flushed.
 //
 // Errors: those of FilterTable; `malformed` for a rule that only iptables can have; `already` for a
 // table that somebody else made.
@@ -26,7 +27,8 @@ class NftRuleTable final : public RuleTable {
   explicit NftRuleTable(FilterTable& table) : table_(table) {}
 
   // Of the table kube-ipvs. A chain that the kernel calls elsewhere counts as missing, as do all
-  // while the table is dormant. Chains and sets of others are listed, as chains without rules.
+  // while the table is dormant. Chains and sets of others are listed, as chains without
+  // rules, and so is what is left of source ranges.
   Result<TableRules> list(const TableRules& wanted) override;
   Result<bool> apply(const TableRules& desired) override;
   // Removes the whole table with its sets if `removal` is about it; the other tables are not ours.

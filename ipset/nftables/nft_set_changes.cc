@@ -23,11 +23,23 @@ Error unfit(const SetSpec& spec, const Element& element) {
           fmt::format("{}: not an element of {}", to_string(element), spec.name)};
 }
 
+// With the chain to which the element leads.
+NftUnit addition_of(const Element& element, NftAddElements addition) {
+  NftUnit unit;
+  if (const auto chain = own_chain_of(element)) append_chain(*chain, unit);
+  unit.ops.emplace_back(std::move(addition));
+  return unit;
+}
+
 // The addition of an element whose key has other data.
-NftUnit replacement_of(NftUnit addition) {
-  auto old = std::get<NftAddElements>(addition.ops.front());
-  for (auto& element : old.elements) element.data.reset();
+NftUnit replacement_of(const Element& element, NftUnit addition) {
+  auto old = std::get<NftAddElements>(addition.ops.back());
+  for (auto& one : old.elements) one.data.reset();
   addition.ops.insert(addition.ops.begin(), NftDeleteElements{old.table, old.set, old.elements});
+  const auto* service = std::get_if<ServiceElement>(&element);
+  if (service == nullptr || !service->restricted) return addition;
+  for (const auto& chain : chains_of({service->ip, service->protocol, service->port}))
+    if (to_string(chain) != chain_of(*service)) append_removal(chain, addition);
   return addition;
 }
 
@@ -54,10 +66,13 @@ void NftSetChanges::add_elements(const SetTable::SetOps& change, std::vector<Sta
     // Without its data an element is deleted whatever its data are.
     if (!ops[i].add) element->data.reset();
     if (ops[i].add)
-      units_.push_back({{NftAddElements{table, set, {*std::move(element)}}}});
+      units_.push_back(addition_of(ops[i].element, {table, set, {*std::move(element)}}));
     else
       units_.push_back({{NftDeleteElements{table, set, {*std::move(element)}}}});
-    steps_.push_back({.change = outcomes_.size() - 1, .ops = {i}, .adds = ops[i].add});
+    steps_.push_back({.change = outcomes_.size() - 1,
+                      .ops = {i},
+                      .adds = ops[i].add,
+                      .element = &ops[i].element});
   }
 }
 
@@ -116,7 +131,7 @@ std::vector<std::vector<Status>> NftSetChanges::apply() {
         status = ranges_.settle(*step.restricted, step.ranges, std::move(status));
       silent = silent || (!status && netlink::timed_out({&status, 1}));
     } else if (!status && step.adds && status.error().kind == ErrorKind::already) {
-      replacements.push_back(replacement_of(std::move(units_[i])));
+      replacements.push_back(replacement_of(*step.element, std::move(units_[i])));
       replaced.push_back(&step);
     } else if (!status && !step.adds && status.error().kind == ErrorKind::missing) {
       // A removal of what is not there has nothing to do.

@@ -34,6 +34,7 @@ class NftSetChanges {
     std::size_t change = 0;
     std::vector<std::size_t> ops;
     bool adds = true;
+    const Element* element = nullptr;  // of a single operation
     std::optional<RestrictedService> restricted;
     std::set<netlink::IpPrefix> ranges;  // afterwards
   };

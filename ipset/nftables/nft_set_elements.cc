@@ -63,25 +63,41 @@ netlink::Bytes service_key(const IpAddress& address, Protocol protocol, std::uin
   return key;
 }
 
-// nullopt for another protocol than ours, or padding that is not zero.
-std::optional<RestrictedService> service_of(ByteView key, Family family) {
-  const auto size = address_bytes(family);
-  if (key.size() != size + 8) return std::nullopt;
-  const auto address = IpAddress::from_bytes(family, key.first(size));
-  const auto protocol = static_cast<Protocol>(key[size]);
-  const auto port = port_at(key.subspan(size + 4));
-  if (!address || std::ranges::find(kProtocols, protocol) == kProtocols.end()) return std::nullopt;
-  if (!std::ranges::equal(service_key(*address, protocol, port), key)) return std::nullopt;
-  return RestrictedService{*address, protocol, port};
+// "192.0.2.1_tcp_80" in the names of chains and sets.
+std::string name_of(const RestrictedService& service) {
+  auto address = service.address.to_string();
+  std::ranges::replace(address, ':', '-');  // nft(8) takes no colon in a name
+  return fmt::format("{}_{}_{}", address, to_lower_string(service.protocol), service.port);
+}
+
+std::optional<RestrictedService> service_named(std::string_view name) {
+  const auto second = name.rfind('_');
+  const auto first = second == name.npos ? second : name.rfind('_', second - 1);
+  if (first == name.npos || second == 0) return std::nullopt;
+  std::string text(name.substr(0, first));
+  std::ranges::replace(text, '-', ':');
+  const auto address = IpAddress::parse(text);
+  if (!address) return std::nullopt;
+  std::uint16_t port = 0;
+  const auto digits = name.substr(second + 1);
+  std::from_chars(digits.data(), digits.data() + digits.size(), port);
+  for (const auto protocol : kProtocols)
+    if (const RestrictedService service{*address, protocol, port}; name_of(service) == name)
+      return service;
+  return std::nullopt;
 }
 
 // By the verdict of an element that somebody else may have changed.
 ServiceElement service_by(const RestrictedService& key, const NftElement& element) {
   const auto* data = element.data ? std::get_if<NftVerdict>(&*element.data) : nullptr;
-  if (data != nullptr && data->code == NftVerdictCode::go_to)
-    for (const auto& one : all_of(key.address, key.protocol, key.port))
-      if (one.verdict != ServiceVerdict::foreign && data->chain == chain_of(one)) return one;
-  return {key.address, key.protocol, key.port, ServiceVerdict::foreign};
+  ServiceElement found{key.address, key.protocol, key.port, ServiceVerdict::foreign};
+  if (data == nullptr || data->code != NftVerdictCode::go_to) return found;
+  for (const bool restricted : {false, true})
+    for (const auto verdict : kServiceVerdicts)
+      if (const ServiceElement one{found.ip, found.protocol, found.port, verdict, restricted};
+          data->chain == chain_of(one))
+        return one;
+  return found;
 }
 
 std::optional<Element> destination_of(const RestrictedService& service, const NftElement& element) {
@@ -199,9 +215,21 @@ NftSetSpec nft_set_of(const SetSpec& spec) {
 
 std::string chain_of(const ServiceElement& element) {
   if (!element.restricted) return std::string(chain_of(element.verdict));
-  if (element.verdict == ServiceVerdict::keep)
-    return ranges_name({element.ip, element.protocol, element.port});
-  return std::string(restricted_chain_of(element.verdict));
+  const RestrictedService service{element.ip, element.protocol, element.port};
+  if (element.verdict == ServiceVerdict::keep) return ranges_name(service);
+  return to_string(RestrictedChain{service, element.verdict});
+}
+
+std::optional<RestrictedService> service_of(ByteView key, Family family) {
+  const auto size = address_bytes(family);
+  if (key.size() != size + 8) return std::nullopt;
+  const auto address = IpAddress::from_bytes(family, key.first(size));
+  const auto protocol = static_cast<Protocol>(key[size]);
+  const auto port = port_at(key.subspan(size + 4));
+  if (!address || std::ranges::find(kProtocols, protocol) == kProtocols.end()) return std::nullopt;
+  // Its padding is zero.
+  if (!std::ranges::equal(service_key(*address, protocol, port), key)) return std::nullopt;
+  return RestrictedService{*address, protocol, port};
 }
 
 std::optional<NftElement> nft_element_of(const SetSpec& spec, const Element& element) {
@@ -238,31 +266,44 @@ std::optional<Element> element_of(const SetSpec& spec, const NftElement& element
 }
 
 std::string ranges_name(const RestrictedService& service) {
-  auto address = service.address.to_string();
-  std::ranges::replace(address, ':', '-');  // nft(8) takes no colon in a name
-  return fmt::format("{}{}_{}_{}", kRangesPrefix, address, to_lower_string(service.protocol),
-                     service.port);
+  return std::string(kRangesPrefix) + name_of(service);
 }
 
 std::optional<RestrictedService> restricted_of(const std::string& ranges_name) {
-  std::string_view rest = ranges_name;
-  if (!rest.starts_with(kRangesPrefix)) return std::nullopt;
-  rest.remove_prefix(kRangesPrefix.size());
-  const auto second = rest.rfind('_');
-  const auto first = second == rest.npos ? second : rest.rfind('_', second - 1);
-  if (first == rest.npos || second == 0) return std::nullopt;
-  std::string text(rest.substr(0, first));
-  std::ranges::replace(text, '-', ':');
-  const auto address = IpAddress::parse(text);
-  if (!address) return std::nullopt;
-  std::uint16_t port = 0;
-  const auto digits = rest.substr(second + 1);
-  std::from_chars(digits.data(), digits.data() + digits.size(), port);
-  for (const auto protocol : kProtocols) {
-    const RestrictedService service{*address, protocol, port};
-    if (ipset::ranges_name(service) == ranges_name) return service;
+  if (!ranges_name.starts_with(kRangesPrefix)) return std::nullopt;
+  return service_named(std::string_view(ranges_name).substr(kRangesPrefix.size()));
+}
+
+std::string to_string(const RestrictedChain& chain) {
+  return fmt::format("{}_{}", chain_of(chain.verdict), name_of(chain.service));
+}
+
+std::optional<RestrictedChain> restricted_chain_of(const std::string& name) {
+  for (const auto verdict : kServiceVerdicts) {
+    const auto prefix = std::string(chain_of(verdict)) + "_";
+    if (verdict == ServiceVerdict::keep || !name.starts_with(prefix)) continue;
+    if (const auto service = service_named(std::string_view(name).substr(prefix.size())))
+      return RestrictedChain{*service, verdict};
   }
   return std::nullopt;
+}
+
+std::vector<Rule> rules_of(const RestrictedChain& chain) {
+  return {{.target = JumpTarget{.chain = ranges_name(chain.service)}},
+          {.target = JumpTarget{.chain = std::string(chain_of(chain.verdict))}}};
+}
+
+std::optional<RestrictedChain> own_chain_of(const Element& element) {
+  const auto* service = std::get_if<ServiceElement>(&element);
+  if (service == nullptr || !service->restricted) return std::nullopt;
+  return restricted_chain_of(chain_of(*service));
+}
+
+std::vector<RestrictedChain> chains_of(const RestrictedService& service) {
+  std::vector<RestrictedChain> chains;
+  for (const auto verdict : kServiceVerdicts)
+    if (verdict != ServiceVerdict::keep) chains.push_back({service, verdict});
+  return chains;
 }
 
 NftElement restricted_element_of(const RestrictedService& service) {

@@ -34,7 +34,7 @@ std::optional<Element> element_of(const SetSpec& spec, const netlink::NftElement
 
 // A virtual service with source ranges. Its element in the map "restricted" sends packets to a
 // chain of its own, for good: that drops packets of sources outside of its ranges, which are in a
-// set of its own. Chain and set have the same name, "ranges_192.0.2.1_tcp_80".
+// set of its own, or ends. Chain and set have the same name, "ranges_192.0.2.1_tcp_80".
 struct RestrictedService {
   IpAddress address;
   Protocol protocol = Protocol::tcp;
@@ -43,14 +43,35 @@ struct RestrictedService {
   friend auto operator<=>(const RestrictedService&, const RestrictedService&) = default;
 };
 
+// Of an element of a map of virtual services, by its key alone; nullopt if that is none of ours.
+std::optional<RestrictedService> service_of(netlink::ByteView key, Family family);
+
 std::string ranges_name(const RestrictedService& service);
 std::optional<RestrictedService> restricted_of(const std::string& ranges_name);
 netlink::NftElement restricted_element_of(const RestrictedService& service);
 netlink::NftSetSpec ranges_set_of(const RestrictedService& service);
 
-// The rules of the chain. They do not look few ranges up in the set, but compare them: a packet of
+// The rules of that chain. They do not look few ranges up in the set, but compare them: a packet of
 // an established connection meets one lookup only, that of the map.
 std::vector<Rule> rules_of_ranges(const RestrictedService& service, std::vector<IpPrefix> ranges);
+
+// The chain to which the map of virtual services sends new packets to one with source ranges,
+// "svc_mark_192.0.2.1_tcp_80": it asks the chain of the ranges first, and then that of the verdict.
+// Not for `keep`, for which the map leads to the chain of the ranges itself.
+struct RestrictedChain {
+  RestrictedService service;
+  ServiceVerdict verdict = ServiceVerdict::mark;
+
+  friend auto operator<=>(const RestrictedChain&, const RestrictedChain&) = default;
+};
+
+std::string to_string(const RestrictedChain& chain);
+std::optional<RestrictedChain> restricted_chain_of(const std::string& name);
+std::vector<Rule> rules_of(const RestrictedChain& chain);
+// The one to which the element leads; nullopt: to none.
+std::optional<RestrictedChain> own_chain_of(const Element& element);
+// All that a virtual service may have.
+std::vector<RestrictedChain> chains_of(const RestrictedService& service);
 
 // Those that are not within another one, in the order of their addresses.
 std::vector<IpPrefix> outermost_of(std::vector<IpPrefix> prefixes);

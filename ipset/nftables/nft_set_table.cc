@@ -82,8 +82,8 @@ Status NftSetTable::ensure(const SetSpec& spec) {
   // The chains to which its elements will lead; their rules come with the others.
   if (spec.kind == SetKind::nft_services)
     for (const auto verdict : kServiceVerdicts)
-      for (const auto chain : {chain_of(verdict), restricted_chain_of(verdict)})
-        unit.ops.emplace_back(NftAddChain{table, {.name = std::string(chain), .base = {}}});
+      unit.ops.emplace_back(
+          NftAddChain{table, {.name = std::string(chain_of(verdict)), .base = {}}});
   // Whoever took the set away may have taken all of the table.
   ranges_.forget(spec.family);
   return commit(std::move(unit));

@@ -39,10 +39,9 @@ std::vector<Rule> rules_for_ranges(const RestrictedService& service,
 }
 
 // Makes these the rules of the chain.
-void append_rules(const RestrictedService& service, const std::vector<Rule>& rules, NftUnit& unit) {
-  const auto family = service.address.family();
+void append_rules(Family family, const std::string& name, const std::vector<Rule>& rules,
+                  NftUnit& unit) {
   const auto table = nft_table_of(family);
-  const auto name = ranges_name(service);
   unit.ops.emplace_back(NftFlushChain{table, name});
   for (const auto& rule : rules)
     unit.ops.emplace_back(
@@ -66,16 +65,9 @@ NftUnit step_between(const RestrictedService& service, const std::set<IpPrefix>&
   if (!coming.empty())
     unit.ops.emplace_back(NftAddElements{table, name, intervals_of(std::move(coming))});
   const auto rules = rules_for_ranges(service, new_ranges);
-  if (rules != rules_for_ranges(service, old_ranges)) append_rules(service, rules, unit);
+  if (rules != rules_for_ranges(service, old_ranges))
+    append_rules(service.address.family(), name, rules, unit);
   return unit;
-}
-
-std::optional<RestrictedService> restricted_by(const netlink::NftElement& element) {
-  const auto* verdict = element.data ? std::get_if<netlink::NftVerdict>(&*element.data) : nullptr;
-  if (verdict == nullptr) return std::nullopt;
-  auto service = restricted_of(verdict->chain);
-  if (!service || restricted_element_of(*service) != element) return std::nullopt;
-  return service;
 }
 
 // Everything of a restricted virtual service, whatever of it is there.
@@ -85,7 +77,7 @@ NftUnit whole_of(const RestrictedService& service, const std::set<IpPrefix>& ran
   NftUnit unit{{NftAddSet{table, ranges_set_of(service)}, NftFlushSet{table, name},
                 NftAddElements{table, name, intervals_of({ranges.begin(), ranges.end()})},
                 NftAddChain{table, {.name = name, .base = {}}}}};
-  append_rules(service, rules_for_ranges(service, ranges), unit);
+  append_rules(service.address.family(), name, rules_for_ranges(service, ranges), unit);
   unit.ops.emplace_back(NftAddElements{
       table, restricted_map(service.address.family()), {restricted_element_of(service)}});
   return unit;
@@ -98,10 +90,20 @@ NftDeleteElements leave_map(const RestrictedService& service) {
   return {nft_table_of(family), restricted_map(family), {std::move(element)}};
 }
 
+NftUnit removal_of_chains(const RestrictedService& service) {
+  NftUnit unit;
+  for (const auto& chain : chains_of(service)) append_removal(chain, unit);
+  return unit;
+}
+
 NftUnit removal_of(const RestrictedService& service) {
   const auto table = nft_table_of(service.address.family());
   const auto name = ranges_name(service);
-  return {{leave_map(service), NftDeleteChain{table, name}, NftDeleteSet{table, name}}};
+  NftUnit unit{{leave_map(service)}};
+  std::ranges::move(removal_of_chains(service).ops, std::back_inserter(unit.ops));
+  unit.ops.emplace_back(NftDeleteChain{table, name});
+  unit.ops.emplace_back(NftDeleteSet{table, name});
+  return unit;
 }
 
 // Whether the kernel may have done it.
@@ -118,6 +120,55 @@ Status unless_missing(Status status) {
 
 }  // namespace
 
+void append_chain(const RestrictedChain& chain, NftUnit& unit) {
+  const auto family = chain.service.address.family();
+  const auto name = to_string(chain);
+  unit.ops.emplace_back(NftAddChain{nft_table_of(family), {.name = name, .base = {}}});
+  append_rules(family, name, rules_of(chain), unit);
+}
+
+bool is_as_made(const RestrictedChain& chain, const FilterChain& found) {
+  return std::ranges::equal(found.rules, rules_of(chain), [&](const auto& has, const Rule& wanted) {
+    return rule_in(has.expressions, chain.service.address.family()) == wanted;
+  });
+}
+
+void append_removal(const RestrictedChain& chain, NftUnit& unit) {
+  const auto table = nft_table_of(chain.service.address.family());
+  const auto name = to_string(chain);
+  unit.ops.emplace_back(NftAddChain{table, {.name = name, .base = {}}});
+  unit.ops.emplace_back(NftDeleteChain{table, name});
+}
+
+std::set<RestrictedService> restricted_in(const FilterContents& frame,
+                                          std::span<const netlink::NftElement> map, Family family) {
+  std::set<RestrictedService> services;
+  for (const auto& element : map) {
+    const auto service = service_of(element.key, family);
+    if (!service || restricted_element_of(*service) != element) continue;
+    const auto name = ranges_name(*service);
+    const auto chain = frame.chains.find(name);
+    const auto set = frame.sets.find(name);
+    if (chain != frame.chains.end() && !chain->second.base && set != frame.sets.end() &&
+        set->second.spec == ranges_set_of(*service))
+      services.insert(*service);
+  }
+  return services;
+}
+
+NftUnit removal_of_rest(const RestrictedService& service, const FilterContents& frame,
+                        bool in_map) {
+  const auto table = nft_table_of(service.address.family());
+  const auto name = ranges_name(service);
+  NftUnit unit;
+  if (in_map) unit.ops.emplace_back(leave_map(service));
+  for (const auto& chain : chains_of(service))
+    if (frame.chains.contains(to_string(chain))) append_removal(chain, unit);
+  if (frame.chains.contains(name)) unit.ops.emplace_back(NftDeleteChain{table, name});
+  if (frame.sets.contains(name)) unit.ops.emplace_back(NftDeleteSet{table, name});
+  return unit;
+}
+
 Status NftSourceRanges::commit(NftUnit unit) {
   return table_.apply({&unit, 1}).front();
 }
@@ -132,18 +183,11 @@ Result<std::optional<NftSourceRanges::Chains>> NftSourceRanges::services(netlink
   auto restricted = table_.list_elements(table, map);
   if (!restricted) return std::move(restricted.error());
   Chains services;
-  for (const auto& element : restricted->value_or(std::vector<netlink::NftElement>{})) {
-    const auto service = restricted_by(element);
-    if (!service) continue;
-    const auto name = ranges_name(*service);
-    const auto chain = (*frame)->chains.find(name);
-    const auto set = (*frame)->sets.find(name);
-    const bool is_whole = chain != (*frame)->chains.end() && !chain->second.base &&
-                          set != (*frame)->sets.end() &&
-                          set->second.spec == ranges_set_of(*service);
-    if (!is_whole) continue;
-    auto& rules = services.emplace_back(*service, std::vector<Rule>{}).second;
-    for (const auto& rule : chain->second.rules) rules.push_back(rule_in(rule.expressions, family));
+  const auto elements = restricted->value_or(std::vector<netlink::NftElement>{});
+  for (const auto& service : restricted_in(**frame, elements, family)) {
+    auto& rules = services.emplace_back(service, std::vector<Rule>{}).second;
+    for (const auto& rule : (*frame)->chains.at(ranges_name(service)).rules)
+      rules.push_back(rule_in(rule.expressions, family));
   }
   return Found(std::move(services));
 }
@@ -242,6 +286,7 @@ Status NftSourceRanges::remove(const RestrictedService& service) {
   const auto table = nft_table_of(service.address.family());
   const auto name = ranges_name(service);
   if (auto left = unless_missing(commit({{leave_map(service)}})); !left) return left;
+  if (auto chains = commit(removal_of_chains(service)); !chains) return chains;
   if (auto chain = unless_missing(commit({{NftDeleteChain{table, name}}})); !chain) return chain;
   return unless_missing(commit({{NftDeleteSet{table, name}}}));
 }

@@ -1,12 +1,14 @@
 #pragma once
 
 // NftSourceRanges: the source ranges of restricted virtual services in our tables of nf_tables.
-// Each has a set and a chain of its own, to which the map "restricted" leads (nft_set_elements.h).
-// What the kernel has is remembered, so that a change writes what differs. Sync thread only.
+// Each has a set and a chain of its own, to which the map "restricted" leads, and chains by which
+// the map of virtual services leads there (nft_set_elements.h). What the kernel has is remembered,
+// so that a change writes what differs. Sync thread only.
 
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -17,6 +19,21 @@
 #include "netlink/result.h"
 
 namespace ipvsproxier::ipset {
+
+// Makes a chain of a restricted virtual service as it should be, whatever it was.
+void append_chain(const RestrictedChain& chain, netlink::NftUnit& unit);
+bool is_as_made(const RestrictedChain& chain, const FilterChain& found);
+// Removes it, if it is there. Elements may no longer lead to it.
+void append_removal(const RestrictedChain& chain, netlink::NftUnit& unit);
+
+// The virtual services that the table restricts: an element of the map leads to a chain, and there
+// is a set. `map`: the elements of the map "restricted".
+std::set<RestrictedService> restricted_in(const FilterContents& frame,
+                                          std::span<const netlink::NftElement> map, Family family);
+// The removal of all that the table has of a virtual service that it does not restrict; `in_map`:
+// the map has its key.
+netlink::NftUnit removal_of_rest(const RestrictedService& service, const FilterContents& frame,
+                                 bool in_map);
 
 class NftSourceRanges {
  public:

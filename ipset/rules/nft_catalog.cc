@@ -20,10 +20,6 @@ constexpr std::string_view kMark = "svc_mark";
 constexpr std::string_view kCluster = "svc_cluster";
 constexpr std::string_view kLocal = "svc_local";
 constexpr std::string_view kAbsent = "svc_absent";
-constexpr std::string_view kMarkRestricted = "svc_mark_ranges";
-constexpr std::string_view kClusterRestricted = "svc_cluster_ranges";
-constexpr std::string_view kLocalRestricted = "svc_local_ranges";
-constexpr std::string_view kAbsentRestricted = "svc_absent_ranges";
 constexpr std::string_view kFar = "svc_far";
 constexpr std::string_view kFromPods = "from_pods";
 constexpr std::string_view kInRanges = "in_ranges";
@@ -59,20 +55,17 @@ class Catalog {
 
  private:
   TableRules fixed() const {
-    return {.family = family_,
-            .table = Table::kube_ipvs,
-            .chains = {chain(kKeep, {}), chain(kMark, {mark()}), chain(kFar, far()),
-                       chain(kCluster, {cluster()}), chain(kLocal, local()),
-                       chain(kAbsent, absent()), chain(kMarkRestricted, restricted(kMark)),
-                       chain(kClusterRestricted, restricted(kCluster)),
-                       chain(kLocalRestricted, restricted(kLocal)),
-                       chain(kAbsentRestricted, restricted(kAbsent)),
-                       chain(kClassify, {{.target = map(SetId::nft_services)}}),
-                       chain(kInRanges, in_ranges()), chain(kFromPods, from_pods()),
-                       chain(kToVip, to_vip()), chain("input", input()),
-                       chain("prerouting", prerouting()), chain("output", output()),
-                       chain("postrouting", postrouting())},
-            .jumps = {}};
+    return {
+        .family = family_,
+        .table = Table::kube_ipvs,
+        .chains = {chain(kKeep, {}), chain(kMark, {mark()}), chain(kFar, far()),
+                   chain(kCluster, {cluster()}), chain(kLocal, local()), chain(kAbsent, absent()),
+                   chain(kClassify, {{.target = map(SetId::nft_services)}}),
+                   chain(kInRanges, in_ranges()), chain(kFromPods, from_pods()),
+                   chain(kToVip, to_vip()), chain("input", input()),
+                   chain("prerouting", prerouting()), chain("output", output()),
+                   chain("postrouting", postrouting())},
+        .jumps = {}};
   }
 
   static Chain chain(std::string_view name, std::vector<Rule> rules) {
@@ -106,10 +99,6 @@ class Catalog {
       rule.matches = {from_this_node()};
     }
     return rule;
-  }
-
-  std::vector<Rule> restricted(std::string_view chain) const {
-    return {{.target = jump(chain)}, {.target = map(SetId::nft_source_ranges)}};
   }
 
   // Pods of other nodes come to node ports, and their answers must come back through this node.
@@ -312,22 +301,6 @@ std::string_view chain_of(ServiceVerdict verdict) {
       return kAbsent;
   }
   return kMark;
-}
-
-std::string_view restricted_chain_of(ServiceVerdict verdict) {
-  switch (verdict) {
-    case ServiceVerdict::cluster:
-      return kClusterRestricted;
-    case ServiceVerdict::local:
-      return kLocalRestricted;
-    case ServiceVerdict::absent:
-      return kAbsentRestricted;
-    case ServiceVerdict::keep:
-    case ServiceVerdict::mark:
-    case ServiceVerdict::foreign:
-      break;
-  }
-  return kMarkRestricted;
 }
 
 std::string_view name_in_table(std::string_view set) {

@@ -17,8 +17,10 @@
 // forward:     only with node ports on localhost, for which each hook has a rule or two
 //              (localhost_rules.h)
 //
-// The chain of a virtual service's source ranges drops packets or ends (nft_set_elements.h): who
-// sends packets to it has nothing more to say about them.
+// Virtual services with source ranges have chains of their own beside these (nft_set_elements.h).
+// Whenever somebody leads packets to a chain, the kernel follows every element of a map through all
+// chains that it leads to (nft_table_validate() in net/netfilter/nf_tables_api.c). So no chain to
+// which elements lead looks into a map of verdicts: that would be a square of their number.
 //
 // IPVS takes packets at priorities 98 and 99 of the hook input, and -99 and -98 of output
 // (net/netfilter/ipvs/ip_vs_core.c, 6.1): ours come before it. Priorities are odd, because of two
@@ -57,9 +59,6 @@ std::optional<ChainHook> hook_of(std::string_view chain);
 
 // The chain to which the map of virtual services sends packets. Not for a foreign verdict.
 std::string_view chain_of(ServiceVerdict verdict);
-// That of a virtual service with source ranges: a packet is marked first, and then goes to the
-// chain of the ranges. Not for `keep`, for which the map leads to the chain of the ranges itself.
-std::string_view restricted_chain_of(ServiceVerdict verdict);
 
 // "vips" of "ip kube-ipvs vips".
 std::string_view name_in_table(std::string_view set);

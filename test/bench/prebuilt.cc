@@ -198,6 +198,9 @@ void Prebuilt::put_nft(const std::vector<plan::SetChange>& changes) {
     netlink::NftAddElements all{
         .table = table, .set = ipset::nft_set_of(spec).name, .elements = {}};
     for (const auto& op : change.ops) {
+      netlink::NftUnit chain;
+      if (const auto own = ipset::own_chain_of(op.element)) ipset::append_chain(*own, chain);
+      for (const auto& of_chain : chain.ops) add(of_chain);
       if (const auto* range = std::get_if<ipset::IpPortNetElement>(&op.element))
         ranges[{range->ip, range->protocol, range->port}].insert(range->net);
       else

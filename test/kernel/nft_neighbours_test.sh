@@ -92,6 +92,57 @@ add rule ip kube-ipvs input ip saddr @$set drop
 END
 }
 flushed() { nft flush ruleset && mended; }
+
+# The chain to which packets of the Service with source ranges go.
+own_chain() { nft list map ip kube-ipvs services | grep -o 'svc_[a-z]*_192.0.2.30_tcp_80'; }
+own_chain_opened() {
+  local own verdict
+  own=$(own_chain) && verdict=${own%%_192.*} &&
+    nft "flush chain ip kube-ipvs $own; add rule ip kube-ipvs $own jump $verdict" && mended
+}
+# As daemons left it whose virtual services with source ranges shared the chain of their verdict.
+share_chain() {
+  local own verdict
+  own=$(own_chain) && verdict=${own%%_192.*} && nft -f - <<END
+table ip kube-ipvs {
+  chain ${verdict}_ranges { jump $verdict; ip daddr . meta l4proto . th dport vmap @restricted; }
+}
+delete element ip kube-ipvs services { 192.0.2.30 . tcp . 80 }
+add element ip kube-ipvs services { 192.0.2.30 . tcp . 80 : goto ${verdict}_ranges }
+flush chain ip kube-ipvs $own
+delete chain ip kube-ipvs $own
+END
+}
+# The pod is outside the ranges: an open chain lets it in.
+pod_is_kept_out() {
+  local own verdict
+  own=$(own_chain) && verdict=${own%%_192.*} && nft flush chain ip kube-ipvs "$own" &&
+    answers pod 192.0.2.30 web && nft "add rule ip kube-ipvs $own jump ranges_192.0.2.30_tcp_80" &&
+    nft "add rule ip kube-ipvs $own jump $verdict" && ! answers pod 192.0.2.30 web && is_as_it_was
+}
+try_from_pod() {
+  while sleep 0.01; do
+    ! ip netns exec pod curl -s -m 0.2 http://192.0.2.30/ >/dev/null || echo in >>"$work/let-in"
+  done
+}
+shared_chains() {
+  local trying ended
+  stop_daemon
+  pod_is_kept_out || return 1
+  try_from_pod &
+  trying=$!
+  share_chain && answers client 192.0.2.30 web &&
+    start_daemon --packet-filter=nftables --ipvs-sync-period=1s && mended && answers client 192.0.2.30 web
+  ended=$?
+  kill "$trying"
+  [ ! -e "$work/let-in" ] && return "$ended"
+}
+has_no_ranges() { ! grep -F 192.0.2.30 <<<"$(table)"; }
+ranges_without_a_service() {
+  stop_daemon
+  nft flush map ip kube-ipvs restricted && make_objects &&
+    start_daemon --packet-filter=nftables --ipvs-sync-period=1s && until_true has_no_ranges && all_pass || { table; return 1; }
+}
 deleted() { nft delete table ip kube-ipvs && mended; }
 
 make_cluster
@@ -106,7 +157,7 @@ spec:
   clusterIP: 10.96.0.3
   clusterIPs: [10.96.0.3]
   allocateLoadBalancerNodePorts: false
-  loadBalancerSourceRanges: [10.0.0.0/8]
+  loadBalancerSourceRanges: [10.0.1.0/24]
   ports: [{port: 80, protocol: TCP}]
 status: {loadBalancer: {ingress: [{ip: 192.0.2.30}]}}
 ---
@@ -129,7 +180,10 @@ check "a chain of ours that somebody moved is back" moved_chain
 check "a policy that somebody changed is back" other_policy
 check "a set whose type somebody changed is made anew" other_type
 check "a set of source ranges whose type somebody changed is made anew" ranges_of_other_type
+check "a chain of a Service with source ranges that somebody opened is as it was" own_chain_opened
+check "chains that Services with source ranges shared become their own, and let nobody in" shared_chains
 check "the table is back after nft flush ruleset" flushed
 check "the table is back after nft delete table" deleted
+check "source ranges go with their Service though somebody flushed their map" ranges_without_a_service
 stop_daemon
 finish

@@ -24,7 +24,7 @@ shows_rules() {
 explains() {
   local text
   text=$("$ipvsctl" explain node 192.0.2.10:80)
-  has "$text" '@restricted' && ! grep -F 'Not certain' <<<"$text"
+  has "$text" 'restricted has no range of 192.0.2.10:80' && ! grep -F 'Not certain' <<<"$text"
 }
 tells_nothing() {
   has "$("$ipvsctl" rules)" 'IPv4 nat: nothing of ours' 'IPv4 kube-ipvs: nothing of ours' &&

@@ -1,4 +1,7 @@
-// Our sets of nf_tables in the kernel: source ranges that change, and a large map.
+// Our sets of nf_tables in the kernel: source ranges that change, a large map, and what a change
+// costs beside many virtual services with source ranges.
+
+#include <time.h>
 
 #include <algorithm>
 #include <chrono>
@@ -9,6 +12,7 @@
 #include <memory>
 #include <random>
 #include <set>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -16,9 +20,12 @@
 #include <catch2/catch.hpp>
 
 #include "ipset/nftables/filter_kernel.h"
+#include "ipset/nftables/nft_rule_table.h"
 #include "ipset/nftables/nft_set_table.h"
+#include "ipset/rules/nft_catalog.h"
 #include "ipset/sets/set_catalog.h"
 #include "test/kernel/netns.h"
+#include "test/support/nft_layouts.h"
 #include "test/support/require.h"
 
 namespace ipvsproxier::test {
@@ -175,6 +182,178 @@ TEST_CASE("kernel: a map of 100,000 virtual services is filled, read back and ch
   CHECK_FALSE(has(7, ipset::ServiceVerdict::cluster));
   CHECK(has(8, ipset::ServiceVerdict::mark));
   CHECK(has(9, ipset::ServiceVerdict::cluster));
+}
+
+// Processor time of this thread, which is in the kernel while a transaction is committed, in ms.
+double thread_time() {
+  timespec now{};
+  REQUIRE(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now) == 0);
+  return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) / 1e6;
+}
+
+template <typename Step>
+double time_of(Step&& step) {
+  const auto start = thread_time();
+  step();
+  return thread_time() - start;
+}
+
+// The shortest times that it takes to change one virtual service, and to lead packets somewhere in
+// another's table.
+struct ChangeTimes {
+  double added = 0;
+  double removed = 0;
+  double foreign = 0;
+};
+
+// Our table with virtual services that have source ranges, and a table of another program.
+class RestrictedServices {
+ public:
+  explicit RestrictedServices(std::uint32_t count) {
+    for (const auto id : ipset::kNftSetIds)
+      REQUIRE(ours_.sets.ensure(ipset::set_spec(id, Family::ipv4)));
+    REQUIRE(ipset::NftRuleTable(*ours_.table).apply(rules()));
+    std::vector<ElementOp> ranges;
+    std::vector<ElementOp> services;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      auto service = numbered(Family::ipv4, i, ipset::ServiceVerdict::mark);
+      service.restricted = true;
+      services.push_back({true, service});
+      ranges.push_back({true, IpPortNetElement{service.ip, service.protocol, service.port,
+                                               *IpPrefix::parse("203.0.113.0/24")}});
+    }
+    apply(SetId::nft_source_ranges, ranges);
+    apply(SetId::nft_services, services);
+    const netlink::NftUnit other{
+        {netlink::NftAddTable{kOther}, netlink::NftAddChain{kOther, {.name = "to", .base = {}}},
+         netlink::NftAddChain{
+             kOther,
+             {.name = "from",
+              .base = netlink::NftBase{
+                  .type = "filter", .hook = netlink::NftHook::forward, .priority = 0}}}}};
+    REQUIRE(ours_.table->apply({&other, 1}).front());
+  }
+
+  // As an earlier daemon left it.
+  void share_chains() {
+    const auto contents = require(ours_.table->list(kOurs));
+    const auto unit = as_with_shared_chains(contents.value(), Family::ipv4);
+    const auto status = ours_.table->apply({&unit, 1}).front();
+    if (!status) FAIL(netlink::to_string(status.error()));
+  }
+  // As a daemon of today makes it ours.
+  void own_chains(std::uint32_t count) {
+    ipset::NftRuleTable table(*ours_.table);
+    REQUIRE(table.apply(rules()));
+    std::vector<ElementOp> services;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      auto service = numbered(Family::ipv4, i, ipset::ServiceVerdict::mark);
+      service.restricted = true;
+      services.push_back({true, service});
+    }
+    apply(SetId::nft_services, services);
+    REQUIRE(table.apply(rules()));
+    CHECK(require(table.list(rules())) == rules());
+  }
+
+  ChangeTimes change(int times) {
+    constexpr std::uint32_t kUnrelated = 1 << 20;
+    ChangeTimes took;
+    const auto one = numbered(Family::ipv4, kUnrelated, ipset::ServiceVerdict::cluster);
+    const auto timed_change = [&](bool add) {
+      const ElementOp op{add, one};
+      return time_of([&] { apply(SetId::nft_services, {&op, 1}); });
+    };
+    for (int i = 0; i < times; ++i) {
+      take_least(took.added, timed_change(true));
+      take_least(took.removed, timed_change(false));
+      take_least(took.foreign, time_of([&] { jump_elsewhere(); }));
+    }
+    return took;
+  }
+
+  std::size_t steps() {
+    return ValidationWalk::steps_of(require(ours_.table->list(kOurs)).value());
+  }
+
+ private:
+  static void take_least(double& least, double took) {
+    if (least == 0 || took < least) least = took;
+  }
+  void jump_elsewhere() {
+    const netlink::NftImmediate jump{.data =
+                                         netlink::NftVerdict{netlink::NftVerdictCode::jump, "to"}};
+    const netlink::NftUnit unit{
+        {netlink::NftAddRule{kOther, {.chain = "from", .expressions = {jump}}}}};
+    REQUIRE(ours_.table->apply({&unit, 1}).front());
+  }
+  static ipset::TableRules rules() {
+    return ipset::nft_rules(Family::ipv4,
+                            {.detector = *IpPrefix::parse("10.244.0.0/16"),
+                             .non_empty = {ipset::kNftSetIds.begin(), ipset::kNftSetIds.end()}});
+  }
+  void apply(SetId id, std::span<const ElementOp> ops) {
+    for (const auto& status : ours_.sets.apply(ipset::set_spec(id, Family::ipv4), ops))
+      if (!status) FAIL(netlink::to_string(status.error()));
+  }
+
+  static inline const netlink::NftTableKey kOurs = ipset::nft_table_of(Family::ipv4);
+  static inline const netlink::NftTableKey kOther{netlink::NftFamily::ip, "other"};
+  NftSets ours_;
+};
+
+void print(const char* layout, std::uint32_t count, const ChangeTimes& took) {
+  std::printf(
+      "%u virtual services with source ranges, %s: added %.2f ms, removed %.2f ms, "
+      "a jump in another table %.2f ms\n",
+      count, layout, took.added, took.removed, took.foreign);
+  std::fflush(stdout);
+}
+
+TEST_CASE("kernel: a change beside many virtual services with source ranges costs in proportion",
+          "[large]") {
+  const FreshNetns netns;
+  constexpr std::uint32_t kFew = 125;
+  constexpr std::uint32_t kMany = 2000;
+  const auto times_of = [](RestrictedServices& services, const char* layout, std::uint32_t count,
+                           int times = 5) {
+    const auto took = services.change(times);
+    print(layout, count, took);
+    return took;
+  };
+  ChangeTimes few;
+  {
+    const FreshNetns of_few;
+    RestrictedServices services(kFew);
+    few = times_of(services, "chains of their own", kFew);
+  }
+  RestrictedServices services(kMany);
+  const auto many = times_of(services, "chains of their own", kMany);
+  // Sixteen times as many, which caches do not hold as well. The square would be 256 times.
+  CHECK(many.added < 80 * few.added);
+  CHECK(many.foreign < 80 * few.foreign);
+
+  services.share_chains();
+  times_of(services, "shared chains", kMany, 1);
+  CHECK(services.steps() > kMany * kMany);
+  services.own_chains(kMany);
+  CHECK(services.steps() < 30 * kMany);
+  const auto again = times_of(services, "chains of their own again", kMany);
+  CHECK(again.added < 2 * many.added);
+}
+
+// For docs/scale.md, by hand: kernel_nftables_tests [figures].
+TEST_CASE("kernel: figures of changes beside virtual services with source ranges", "[.][figures]") {
+  for (const std::uint32_t count : {0U, 1000U, 4000U, 16000U}) {
+    const FreshNetns netns;
+    RestrictedServices services(count);
+    print("chains of their own", count, services.change(5));
+    services.share_chains();
+    print("shared chains", count, services.change(count > 4000 ? 1 : 3));
+    const auto took = time_of([&] { services.own_chains(count); });
+    std::printf("%u converted: %.0f ms\n", count, took);
+    print("chains of their own again", count, services.change(5));
+  }
 }
 
 }  // namespace

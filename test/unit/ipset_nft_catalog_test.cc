@@ -28,22 +28,6 @@ chain svc_absent {
 	fib saddr type != local drop
 	jump svc_mark
 }
-chain svc_mark_ranges {
-	jump svc_mark
-	ip daddr . meta l4proto . th dport vmap @restricted
-}
-chain svc_cluster_ranges {
-	jump svc_cluster
-	ip daddr . meta l4proto . th dport vmap @restricted
-}
-chain svc_local_ranges {
-	jump svc_local
-	ip daddr . meta l4proto . th dport vmap @restricted
-}
-chain svc_absent_ranges {
-	jump svc_absent
-	ip daddr . meta l4proto . th dport vmap @restricted
-}
 chain classify {
 	ip daddr . meta l4proto . th dport vmap @services
 }
@@ -205,10 +189,7 @@ TEST_CASE("nf_tables: verdicts and jumps go to chains that exist, the kernel cal
     const auto exists = [&](std::string_view chain) {
       return std::ranges::find(table.chains, chain, &Chain::name) != table.chains.end();
     };
-    for (const auto verdict : kServiceVerdicts) {
-      CHECK(exists(chain_of(verdict)));
-      CHECK(exists(restricted_chain_of(verdict)));
-    }
+    for (const auto verdict : kServiceVerdicts) CHECK(exists(chain_of(verdict)));
     int called = 0;
     for (const auto& chain : table.chains) {
       called += hook_of(chain.name) ? 1 : 0;

@@ -91,13 +91,13 @@ TEST_CASE("nf_tables: the most comparisons of a rule are expressions that the ke
   CHECK(rule_in(expressions, Family::ipv6) == rules.front());
 }
 
-TEST_CASE("nf_tables: a restricted virtual service leads to the chain of its ranges") {
+TEST_CASE("nf_tables: a restricted virtual service leads to chains of its own") {
   ServiceElement element{IpAddress::v4(0x0a000001), Protocol::tcp, 80, ServiceVerdict::keep, true};
   CHECK(chain_of(element) == "ranges_10.0.0.1_tcp_80");
   element.verdict = ServiceVerdict::mark;
-  CHECK(chain_of(element) == "svc_mark_ranges");
+  CHECK(chain_of(element) == "svc_mark_10.0.0.1_tcp_80");
   element.verdict = ServiceVerdict::cluster;
-  CHECK(chain_of(element) == "svc_cluster_ranges");
+  CHECK(chain_of(element) == "svc_cluster_10.0.0.1_tcp_80");
   CHECK(to_string(Element(element)) == "10.0.0.1,tcp:80,cluster,restricted");
   // The chain of another virtual service is none of ours.
   const auto services = set_spec(SetId::nft_services, Family::ipv4);
@@ -150,11 +150,16 @@ TEST_CASE("nf_tables: a restricted virtual service is told by the name of its ch
       const RestrictedService service{any_address(random, family), Protocol::sctp,
                                       static_cast<std::uint16_t>(random())};
       CHECK(restricted_of(ranges_name(service)) == service);
+      for (const auto& chain : chains_of(service))
+        CHECK(restricted_chain_of(to_string(chain)) == chain);
     }
   for (const auto* name :
        {"", "ranges_", "ranges_1.2.3.4_tcp", "ranges_1.2.3.4_tcp_99999", "ranges_1.2.3.4_icmp_1",
         "ranges_x_tcp_1", "ranges__tcp_1", "input", "ranges_1.2.3.4_tcp_080", "ranges__"})
     CHECK_FALSE(restricted_of(name));
+  for (const auto* name : {"", "svc_mark", "svc_mark_", "svc_keep_1.2.3.4_tcp_80",
+                           "svc_mark_1.2.3.4_tcp", "svc_mark_ranges", "ranges_1.2.3.4_tcp_80"})
+    CHECK_FALSE(restricted_chain_of(name));
 }
 
 // Whether the address is in one of the intervals, as the kernel looks it up: the last key that is

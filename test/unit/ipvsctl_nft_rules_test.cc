@@ -44,13 +44,13 @@ struct NftHost {
   void program(const RuleParameters& parameters = usual()) {
     for (const auto id : kNftSetIds) REQUIRE(sets.ensure(set_spec(id, Family::ipv4)));
     add(SetId::nft_vips, IpElement{ip("192.0.2.10")});
-    add(SetId::nft_services,
-        ServiceElement{ip("192.0.2.10"), Protocol::tcp, 80, ServiceVerdict::mark,
-                       parameters.non_empty.contains(SetId::nft_source_ranges)});
     if (parameters.non_empty.contains(SetId::nft_source_ranges))
       for (const auto* range : {"10.0.0.0/8", "203.0.113.0/24"})
         add(SetId::nft_source_ranges,
             IpPortNetElement{ip("192.0.2.10"), Protocol::tcp, 80, *IpPrefix::parse(range)});
+    add(SetId::nft_services,
+        ServiceElement{ip("192.0.2.10"), Protocol::tcp, 80, ServiceVerdict::mark,
+                       parameters.non_empty.contains(SetId::nft_source_ranges)});
     if (parameters.non_empty.contains(SetId::nft_in_cluster))
       add(SetId::nft_in_cluster,
           DestinationElement{ip("192.0.2.10"), Protocol::tcp, 80, ip("10.96.0.9"), 80});
@@ -115,29 +115,17 @@ IPv4 kube-ipvs svc_absent
 IPv4 kube-ipvs svc_mark
   ip saddr != 127.0.0.0/8 ct status & confirmed != confirmed meta mark set meta mark | 0x4000
 
-IPv4 kube-ipvs svc_absent_ranges
-  jump svc_absent
-  ip daddr . meta l4proto . th dport vmap @restricted  # ip kube-ipvs restricted: 1 element
-
 IPv4 kube-ipvs svc_cluster
   ip saddr != 10.244.0.0/16 jump svc_mark
-
-IPv4 kube-ipvs svc_cluster_ranges
-  jump svc_cluster
-  ip daddr . meta l4proto . th dport vmap @restricted  # ip kube-ipvs restricted: 1 element
 
 IPv4 kube-ipvs svc_keep
 
 IPv4 kube-ipvs svc_local
   fib saddr type local jump svc_mark
 
-IPv4 kube-ipvs svc_local_ranges
-  jump svc_local
-  ip daddr . meta l4proto . th dport vmap @restricted  # ip kube-ipvs restricted: 1 element
-
-IPv4 kube-ipvs svc_mark_ranges
+IPv4 kube-ipvs svc_mark_192.0.2.10_tcp_80
+  jump ranges_192.0.2.10_tcp_80
   jump svc_mark
-  ip daddr . meta l4proto . th dport vmap @restricted  # ip kube-ipvs restricted: 1 element
 
 IPv4 kube-ipvs to_vip
   icmp type echo-request return
@@ -248,6 +236,8 @@ TEST_CASE("rules of nf_tables: what is missing, foreign, misplaced, or has a cou
     CHECK(tells(host.text(), "vmap @restricted  # MISSING; ip kube-ipvs restricted: 1 element\n"));
     host.meddle({netlink::NftFlushChain{host.key, "ranges_192.0.2.10_tcp_80"}});
     CHECK(tells(host.text(), "ip saddr != 203.0.113.0/24 drop  # MISSING\n"));
+    host.meddle({netlink::NftFlushChain{host.key, "svc_mark_192.0.2.10_tcp_80"}});
+    CHECK(tells(host.text(), "jump ranges_192.0.2.10_tcp_80  # MISSING\n"));
   }
   SECTION("another order") {
     host.add_rule("to_vip",
@@ -378,9 +368,10 @@ TEST_CASE("rules of nf_tables: as nft -f takes them") {
   CHECK(tells(save,
               "    set vips {\n        type ipv4_addr\n        elements = { 192.0.2.10,\n"
               "                     192.0.2.11 }\n    }\n"));
-  CHECK(tells(save,
-              "    map services {\n        type ipv4_addr . inet_proto . inet_service : verdict\n"
-              "        elements = { 192.0.2.10 . tcp . 80 : goto svc_mark_ranges }\n    }\n"));
+  CHECK(tells(
+      save,
+      "    map services {\n        type ipv4_addr . inet_proto . inet_service : verdict\n"
+      "        elements = { 192.0.2.10 . tcp . 80 : goto svc_mark_192.0.2.10_tcp_80 }\n    }\n"));
   CHECK(tells(save,
               "        elements = { 192.0.2.10 . tcp . 80 : goto ranges_192.0.2.10_tcp_80 }\n"));
   CHECK(tells(save,

@@ -138,9 +138,37 @@ TEST_CASE("explain: what nf_tables holds is read as it was planned") {
     CHECK(read.sets == planned.sets);
     for (const auto& [key, table] : read.tables)
       for (const auto& [chain, rules] : table.chains)
-        if (!chain.starts_with("ranges_")) CHECK(rules == planned.tables.at(key).chains.at(chain));
+        if (const auto own = ipset::restricted_chain_of(chain))
+          CHECK(rules == ipset::rules_of(*own));
+        else if (!chain.starts_with("ranges_"))
+          CHECK(rules == planned.tables.at(key).chains.at(chain));
     CHECK(read.nft_chains.empty());
   }
+}
+
+TEST_CASE("explain: where a chain of source ranges is changed, no verdict is taken for ours") {
+  const auto services = ipset::set_name(ipset::SetId::nft_services, Family::ipv4);
+  const auto table = ipset::nft_table_of(Family::ipv4);
+  int changed = 0;
+  for (std::uint32_t seed = 0; seed < 20 && changed == 0; ++seed) {
+    test::RandomCluster random(seed);
+    NftNode node;
+    node.kernel = {};
+    node.world = test::walked_cluster(random, 30);
+    node.put(test::reading_of(node.world, ipset::PacketFilter::nftables));
+    const auto frame = node.table.list_frame(table).value();
+    if (!frame) continue;
+    const auto own = std::ranges::find_if(frame->chains, [](const auto& one) {
+      return ipset::restricted_chain_of(one.first).has_value();
+    });
+    if (own == frame->chains.end()) continue;
+    ++changed;
+    CHECK(node.read().sets.contains(services));
+    const netlink::NftUnit opened{{netlink::NftFlushChain{table, own->first}}};
+    REQUIRE(node.table.apply({&opened, 1}).front());
+    CHECK_FALSE(node.read().sets.contains(services));
+  }
+  CHECK(changed == 1);
 }
 
 TEST_CASE("explain: chains of other tables of nf_tables stand where their priorities say") {

@@ -234,7 +234,10 @@ void count(const RandomPacket& packet, const PacketWalk& walk, Counts& counts) {
                          one.arrival.masqueraded ? "masqueraded" : "kept")];
     ++counts[std::string("server ") + std::string(to_string(one.arrival.fate))];
   }
-  if (walk.arrival.why.find("restricted") != std::string::npos)
+  const auto is_outside = [](const WalkStep& step) {
+    return step.decides && step.found.find("restricted has no range") != std::string::npos;
+  };
+  if (std::ranges::any_of(walk.steps, is_outside))
     ++counts[std::string(walk.sent_here ? "this node" : "client") + " outside of source ranges"];
   for (const auto& one : walk.candidates)
     if (one.arrival.source_because.find("local_endpoints") != std::string::npos)

@@ -13,6 +13,7 @@
 #include "cmd/ipvsctl/listing/foreign_sets.h"
 #include "ipset/nftables/nft_set_elements.h"
 #include "ipset/nftables/nft_set_table.h"
+#include "ipset/nftables/nft_source_ranges.h"
 #include "ipset/nftables/nft_table_claim.h"
 #include "ipset/nftables/rule_decoding.h"
 #include "ipset/rules/nft_catalog.h"
@@ -36,8 +37,14 @@ bool has_ranges_of_all(const std::vector<netlink::NftElement>& map,
   return services.size() == map.size();
 }
 
-// Whether the set is of the type that we make; with source ranges, those of each Service as well.
+// Whether the set is of the type that we make; with source ranges, those of each Service as well;
+// with virtual services, the chains to which it leads.
 bool is_as_made(const ipset::FilterContents& contents, SetId id, Family family) {
+  const auto is_changed = [](const auto& one) {
+    const auto chain = ipset::restricted_chain_of(one.first);
+    return chain && !ipset::is_as_made(*chain, one.second);
+  };
+  if (id == SetId::nft_services && std::ranges::any_of(contents.chains, is_changed)) return false;
   const auto name = std::string(ipset::name_in_table(ipset::set_name(id, family)));
   return std::ranges::all_of(contents.sets, [&](const auto& one) {
     const bool is_part = one.first == name || (id == SetId::nft_source_ranges &&

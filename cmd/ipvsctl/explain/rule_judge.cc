@@ -101,10 +101,6 @@ std::string ranges_of(const Packet& packet) {
   return ipset::set_name(SetId::nft_source_ranges, packet.destination.family());
 }
 
-bool leads_to_ranges(const ipset::ServiceElement& service) {
-  return service.restricted && service.verdict == ipset::ServiceVerdict::keep;
-}
-
 // Whether the source is in a range of the virtual service; nullopt: that has no ranges.
 std::optional<bool> is_within(const std::set<Element>& ranges, const Packet& packet) {
   const std::vector<Direction> key{Direction::dst, Direction::dst, Direction::src};
@@ -205,7 +201,7 @@ struct PartJudge {
     if (element == nullptr) return Answer::no;
     const auto* const service = std::get_if<ipset::ServiceElement>(element);
     found += fmt::format("{} has {}", target.map, ipset::to_string(*element));
-    if (service != nullptr && leads_to_ranges(*service)) {
+    if (service != nullptr && service->restricted) {
       const auto ranges = node.sets.find(ranges_of(packet));
       if (ranges == node.sets.end()) return Answer::unknown;
       outside_ranges(ranges->second, ranges->first);
@@ -339,12 +335,14 @@ ipset::Action verdict_in(const NodeReading& node, const std::string& map, const 
   const auto* const service =
       element == nullptr ? nullptr : std::get_if<ipset::ServiceElement>(element);
   if (service == nullptr) return ipset::UnknownAction{};
-  if (!leads_to_ranges(*service)) return ipset::GotoAction{ipset::chain_of(*service)};
-  // That chain drops the packet or ends.
+  const ipset::GotoAction chain{std::string(ipset::chain_of(service->verdict))};
+  if (!service->restricted) return chain;
+  // The chains of its own drop the packet, or lead to the same.
   const auto ranges = node.sets.find(ranges_of(packet));
   if (ranges == node.sets.end()) return ipset::UnknownAction{};
-  return is_within(ranges->second, packet).value_or(true) ? ipset::Verdict::return_
-                                                          : ipset::Verdict::drop;
+  if (!is_within(ranges->second, packet).value_or(true)) return ipset::Verdict::drop;
+  if (service->verdict == ipset::ServiceVerdict::keep) return ipset::Verdict::return_;
+  return chain;
 }
 
 ipset::Action translation_in(const NodeReading& node, const std::string& map,

@@ -52,10 +52,7 @@ class NftReview {
     const auto nearest = nearest_rules(reading, ipset::PacketFilter::nftables, family);
     wanted_ = wanted_in(nearest, ipset::Table::kube_ipvs);
     if (!has_ours()) wanted_ = {};
-    for (const auto& [name, chain] : contents.chains)
-      if (const auto service = ipset::restricted_of(name);
-          service && service->address.family() == family && !wanted_.chains.empty())
-        wanted_.chains[name] = wanted_of_ranges(*service, contents);
+    if (!wanted_.chains.empty()) want_restricted_chains();
     find_ways();
   }
 
@@ -77,6 +74,19 @@ class NftReview {
            });
   }
 
+  // Those of virtual services with source ranges, as far as they are there.
+  void want_restricted_chains() {
+    const auto family = key_.family;
+    for (const auto& [name, _] : contents_.chains) {
+      if (const auto service = ipset::restricted_of(name);
+          service && service->address.family() == family)
+        wanted_.chains[name] = wanted_of_ranges(*service, contents_);
+      if (const auto chain = ipset::restricted_chain_of(name);
+          chain && chain->service.address.family() == family)
+        wanted_.chains[name] = ipset::rules_of(*chain);
+    }
+  }
+
   // Where each map sends packets, and which chains the existing rules lead to.
   void find_ways() {
     for (const auto& [name, set] : contents_.sets)
@@ -86,10 +96,7 @@ class NftReview {
           if (!verdict->chain.empty()) led_[full_name(name, key_.family)].insert(verdict->chain);
     // Which Services there are does not matter.
     auto& services = led_[ipset::set_name(SetId::nft_services, key_.family)];
-    for (const auto verdict : ipset::kServiceVerdicts) {
-      services.emplace(ipset::chain_of(verdict));
-      services.emplace(ipset::restricted_chain_of(verdict));
-    }
+    for (const auto verdict : ipset::kServiceVerdicts) services.emplace(ipset::chain_of(verdict));
     for (const auto& [name, rules] : read_.chains)
       for (const auto& rule : rules) reached_.merge(targets_of(rule));
   }
