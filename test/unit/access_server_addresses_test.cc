@@ -9,8 +9,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "test/fakes/manual_timers.h"
 #include "test/support/ip.h"
-#include "test/support/manual_timers.h"
 
 namespace ipvsproxier::access {
 namespace {
