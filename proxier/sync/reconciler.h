@@ -195,8 +195,7 @@ class Reconciler {
                         const std::set<netlink::IpAddress>& told_lost);
   plan::Scope completed(plan::Scope scope) const;
   void apply(plan::Scope scope, TimePoint now, Pass& pass, const Turns::Name& service = {});
-  plan::Scope apply_once(plan::Scope scope, TimePoint now, Pass& pass,
-                         const Turns::Name& service);
+  plan::Scope apply_once(plan::Scope scope, TimePoint now, Pass& pass, const Turns::Name& service);
   Outcome execute(plan::Transaction transaction, TimePoint now, Pass& pass,
                   const Applier::Pause& pause);
   void meet_foreign(const std::set<netlink::VirtualServiceKey>& existing,
