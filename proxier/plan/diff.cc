@@ -439,8 +439,9 @@ Transaction diff(const DesiredState& desired, const ActualState& actual, const S
   return Differ(desired, actual, scope).run();
 }
 
-void keep_old_rules(Transaction& transaction) {
-  std::erase_if(transaction.phases, [](const Phase& phase) { return phase.name == kSettleRules; });
+bool keep_old_rules(Transaction& transaction) {
+  const auto settles = [](const Phase& phase) { return phase.name == kSettleRules; };
+  return std::erase_if(transaction.phases, settles) > 0;
 }
 
 Transaction diff(const DesiredState& desired, const ActualState& actual) {

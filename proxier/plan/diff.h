@@ -38,7 +38,8 @@ Transaction diff(const DesiredState& desired, const ActualState& actual, const S
 
 // Leaves out the last phase, after which the rules are those of the new state alone: while keys of
 // another scope wait to be compared, the kernel holds what needs the rules of the old state.
-void keep_old_rules(Transaction& transaction);
+// Returns whether there was one.
+bool keep_old_rules(Transaction& transaction);
 
 // The difference over all keys.
 Transaction diff(const DesiredState& desired, const ActualState& actual);

@@ -157,6 +157,7 @@ class Reconciler {
   void follow(TimePoint now, Pass& pass);
   void sync_changes(TimePoint now, Pass& pass, bool look_at_links);
   void queue_touched();
+  void queue(plan::Scope scope, const Turns::Name& others);
   void take_turn(TimePoint now, Pass& pass);
   void begin_reading();
   void read_part(TimePoint now, Pass& pass);
@@ -214,6 +215,7 @@ class Reconciler {
   model::ClusterState cluster_;
   std::set<api::NamespacedName> touched_;  // Services to plan again, since the last run
   Turns turns_;
+  std::set<netlink::Family> unsettled_rules_;  // they may be those of the old state as well
   Trash trash_;
   bool node_touched_ = false;
   plan::NodeIps node_ips_;

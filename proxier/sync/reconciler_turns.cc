@@ -50,6 +50,11 @@ std::size_t count_operations(const plan::Transaction& transaction) {
   return count;
 }
 
+// What the kernel refused because of objects, and belongs to no virtual service.
+const Turns::Name kRefused{"", "refused"};
+// What is left of a turn of several Services.
+const Turns::Name kSeveral{"", "several"};
+
 // A turn of a Service ends after so many operations if others wait. One of the node may compare
 // everything, which is not to be compared anew too often.
 std::size_t most_in_turn(const plan::Transaction& transaction, const Turns::Name& service) {
@@ -95,12 +100,21 @@ void Reconciler::queue_touched() {
   }
 }
 
+// Keys of many Services: a virtual service has the turn of its Service, all else that of `others`.
+void Reconciler::queue(plan::Scope scope, const Turns::Name& others) {
+  for (const auto& key : std::exchange(scope.services, {})) {
+    const auto* owner = planner_.owner_of(key);
+    turns_.put(owner != nullptr ? *owner : others, {.services = {key}});
+  }
+  turns_.put(others, std::move(scope));
+}
+
 void Reconciler::sync_changes(TimePoint now, Pass& pass, bool look_at_links) {
   turns_.put({}, repair_links(pass, look_at_links));
   queue_touched();
   turns_.put({}, retries_.due(now));
-  turns_.put({}, refusals_.due(now));
-  turns_.put({}, scheduler_changes_.due(now));
+  queue(refusals_.due(now), kRefused);
+  queue(scheduler_changes_.due(now), kRefused);
   for (const auto& [service, scope] : trash_.due(planner_.desired(), now))
     turns_.put(service, scope);
   if (std::exchange(look_at_all_, false))
@@ -113,13 +127,13 @@ void Reconciler::take_turn(TimePoint now, Pass& pass) {
     return size_of(scope, planner_.desired(), mirror_.state());
   });
   mirror_.assume_lost(planner_.desired());
-  const auto service = turn.services.size() == 1 ? turn.services.front() : Turns::Name{};
+  turn.scope.rules.insert(unsettled_rules_.begin(), unsettled_rules_.end());
+  const auto service = turn.services.size() == 1 ? turn.services.front() : kSeveral;
   apply(completed(std::move(turn.scope)), now, pass, service);
 }
 
-// `service`: the one whose turn it is; without a name: the node, or several Services that need
-// little. Weights that were held may be free afterwards: the scheduler or the thresholds are as
-// planned.
+// `service`: whose turn it is; without a name: the node's. Weights that were held may be free
+// afterwards: the scheduler or the thresholds are as planned.
 void Reconciler::apply(plan::Scope scope, TimePoint now, Pass& pass, const Turns::Name& service) {
   if (auto again = apply_once(std::move(scope), now, pass, service); !again.services.empty())
     apply_once(std::move(again), now, pass, service);
@@ -129,7 +143,10 @@ void Reconciler::apply(plan::Scope scope, TimePoint now, Pass& pass, const Turns
 plan::Scope Reconciler::apply_once(plan::Scope scope, TimePoint now, Pass& pass,
                                    const Turns::Name& service) {
   auto transaction = plan::diff(planner_.desired(), mirror_.state(), scope);
-  if (turns_.need_rules()) plan::keep_old_rules(transaction);
+  if (turns_.empty())
+    unsettled_rules_.clear();
+  else if (plan::keep_old_rules(transaction))
+    unsettled_rules_.insert(scope.rules.begin(), scope.rules.end());
   const auto left_out = scheduler_changes_.hold(transaction, mirror_.state(), planner_);
   if (!transaction.empty()) drain_.yield(now);
   const auto most = most_in_turn(transaction, service);

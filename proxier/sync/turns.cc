@@ -27,13 +27,6 @@ void Turns::put(const Name& service, plan::Scope scope) {
   }
 }
 
-bool Turns::need_rules() const {
-  return std::ranges::any_of(waiting_, [](const auto& space) {
-    return std::ranges::any_of(space.second.services,
-                               [](const auto& one) { return !one.second.rules.empty(); });
-  });
-}
-
 void Turns::clear() {
   waiting_.clear();
   count_ = 0;

@@ -45,9 +45,6 @@ class Turns {
   // rules of a family are compared in each turn, as what others wait for may have changed them.
   Turn take(const std::function<std::size_t(const plan::Scope&)>& size);
 
-  // Whether a Service that waits needs rules: then those that the kernel has must stay.
-  bool need_rules() const;
-
  private:
   struct Namespace {
     std::map<std::string, plan::Scope> services;

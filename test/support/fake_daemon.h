@@ -44,6 +44,7 @@ class KernelWatch {
   void saw(const netlink::IpvsOp& op);
   void saw(const netlink::AddressOp& op);
   void saw(const std::string& set, const ipset::ElementOp& op);
+  bool only_drains(const netlink::VirtualServiceKey& service) const;
   bool is_desired(const plan::SetKey& set, const ipset::Element& element) const;
   void saw_rules(netlink::Family family);
   void note_consulted(netlink::Family family);

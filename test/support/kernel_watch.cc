@@ -212,11 +212,20 @@ void KernelWatch::saw(const std::string& set, const ipset::ElementOp& op) {
   if (sets_.contains(set, op.element)) return;
   const auto subject = subject_of(key.id, op.element);
   if (subject.service && leaving_.contains(*subject.service) &&
-      ipvs_.contains(*subject.service))  // a late removal may have come to pass
+      ipvs_.contains(*subject.service) &&  // a late removal may have come to pass
+      !only_drains(*subject.service))
     broken.push_back(what + " before its virtual service");
   if (subject.address && leaving_addresses_.contains(*subject.address) &&
       links_.is_bound(*subject.address))  // others may have taken it
     broken.push_back(what + " before its address");
+}
+
+// Whether the virtual service has real servers, and none of them takes new connections: their
+// removal waits for room (sync/trash.h), and nothing is shown any longer.
+bool KernelWatch::only_drains(const netlink::VirtualServiceKey& service) const {
+  const auto servers = ipvs_.servers(service);
+  return !servers.empty() &&
+         std::ranges::all_of(servers, [](const auto& one) { return one.server.weight == 0; });
 }
 
 // Whether the virtual service, or node port, that the element is about is desired.
@@ -230,11 +239,14 @@ bool KernelWatch::is_desired(const plan::SetKey& set, const ipset::Element& elem
 // The rules of sets that guard what leaves: those that are there stay.
 void KernelWatch::note_consulted(Family family) {
   std::set<SetId> now;
+  std::set<SetId> not_covered;
   for (const auto& [key, guards] : leaving_) {
-    if (key.address.family() != family || !ipvs_.contains(key)) continue;
+    if (key.address.family() != family || !ipvs_.contains(key) || only_drains(key)) continue;
     for (const auto& [set, element] : guards) {
       if (!sets_.contains(ipset::set_name(set.id, set.family), element)) continue;
-      if (now.contains(set.id) || rules_cover(family, {set.id})) {
+      const bool is_new = !now.contains(set.id) && !not_covered.contains(set.id);
+      if (is_new && !rules_cover(family, {set.id})) not_covered.insert(set.id);
+      if (!not_covered.contains(set.id)) {
         now.insert(set.id);
       } else if (consulted_[family].contains(set.id)) {
         broken.push_back("rules of " + ipset::set_name(set.id, family) + " go before " +

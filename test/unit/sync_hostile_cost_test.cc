@@ -129,6 +129,13 @@ std::string what_a_neighbour_feels(std::uint32_t seed, int changes) {
   daemon.input_waits = true;  // the tenant never rests
   HostileTenant tenant(seed);
   auto cluster = test::web_with({test::e1()});
+  for (const char* other : {"b", "c"}) {
+    auto service = test::web_service();
+    service.name = {other, "web"};
+    service.cluster_ips = {IpAddress::v4(0x0a620001U + static_cast<unsigned char>(*other))};
+    cluster.put(service);
+    cluster.put(test::slice_of(service, 8080, {test::e1()}));
+  }
   daemon.see(cluster);
   std::size_t lines = count_lines(daemon.log());
   auto minute = daemon.now + 1min;
@@ -146,7 +153,8 @@ std::string what_a_neighbour_feels(std::uint32_t seed, int changes) {
     while (daemon.weights(test::kWeb)[{endpoint.address, 8080}] == 0) {
       if (!daemon.has_turns()) return "the neighbour is not served";
       const auto report = daemon.run();
-      if (!report.well.contains(netlink::Family::ipv4)) return "the node is not well";
+      if (!report.well.contains(netlink::Family::ipv4))
+        return "the node is not well\n" + daemon.log();
     }
     if (const auto waited = daemon.writes() - before; waited > kMostWait)
       return fmt::format("the neighbour waits for {} operations", waited);
