@@ -32,6 +32,7 @@ Reconciler::Reconciler(Kernel kernel, ReconcilerSettings settings, spdlog::logge
       log_(logger),
       drift_(logger),
       schedule_(settings_.sync_period),
+      trash_(settings_.most_waiting_removals),
       node_ips_(settings_.options.differences.follow_node_ip, settings_.bind_address),
       planner_(settings_.options),
       holding_(logger, settings_.doubt_first_lists),

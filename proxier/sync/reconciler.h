@@ -80,6 +80,7 @@ struct ReconcilerSettings {
   std::function<void()> doubt_first_lists;
   // Called on the sync thread after each part of a long operation.
   std::function<void()> progress = [] {};
+  std::size_t most_waiting_removals = Trash::kMostWaiting;  // tests have fewer
   // Whether input waits for take(): then a long turn ends early. Called on the sync thread.
   std::function<bool()> input_waits = [] { return false; };
 };

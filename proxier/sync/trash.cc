@@ -227,7 +227,7 @@ void Trash::keep_marks(plan::Transaction& transaction, const plan::DesiredState&
 void Trash::refuse_additions(plan::Transaction& transaction, const plan::Planner& planner) const {
   std::set<std::string> full;
   for (const auto& [name, servers] : waiting_of_)
-    if (servers > kMostWaiting) full.insert(name);
+    if (servers > most_waiting_) full.insert(name);
   if (full.empty()) return;
   for (const auto& phase : transaction.phases)
     if (const auto* ops = std::get_if<std::vector<IpvsOp>>(&phase.work))

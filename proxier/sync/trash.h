@@ -35,12 +35,14 @@ namespace ipvsproxier::sync {
 
 class Trash {
  public:
-  static constexpr std::size_t kMost = 4096;          // removed real servers within kStay
-  static constexpr std::size_t kReserved = 1024;      // of these, for Services that remove few
-  static constexpr std::size_t kFew = 16;             // real servers of a Service within kStay
-  static constexpr std::chrono::seconds kStay{180};   // at most, without connections
-  static constexpr std::chrono::seconds kStep{5};     // removals are counted together
-  static constexpr std::size_t kMostWaiting = 65536;  // of a namespace
+  static constexpr std::size_t kMost = 4096;            // removed real servers within kStay
+  static constexpr std::size_t kReserved = 1024;        // of these, for Services that remove few
+  static constexpr std::size_t kFew = 16;               // real servers of a Service within kStay
+  static constexpr std::chrono::seconds kStay{180};     // at most, without connections
+  static constexpr std::chrono::seconds kStep{5};       // removals are counted together
+  static constexpr std::size_t kMostWaiting = 262'144;  // of a namespace
+
+  explicit Trash(std::size_t most_waiting) : most_waiting_(most_waiting) {}
 
   // The virtual service is no longer planned, and belonged to this Service.
   void note_leaving(const netlink::VirtualServiceKey& key, const api::NamespacedName& service) {
@@ -96,6 +98,7 @@ class Trash {
   void refuse_additions(plan::Transaction& transaction, const plan::Planner& planner) const;
   void set_waiting(const netlink::VirtualServiceKey& key, Waiting waiting);
 
+  const std::size_t most_waiting_;
   std::deque<Removed> removed_;  // oldest first
   std::size_t total_ = 0;        // in `removed_`
   Counts of_service_;

@@ -71,6 +71,7 @@ struct FakeDaemonSettings {
   std::function<void()> doubt_first_lists;
   std::optional<sync::HostSetup> host;
   model::ServiceMetrics service_metrics = model::ServiceMetrics::off;
+  std::size_t most_waiting_removals = sync::Trash::kMostWaiting;
 };
 
 class FakeDaemon {

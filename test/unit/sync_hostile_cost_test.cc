@@ -174,9 +174,9 @@ TEST_CASE("what one namespace asks for costs a neighbour a bounded wait, and no 
   using Clock = std::chrono::steady_clock;
   const auto end =
       Clock::now() + std::chrono::seconds(test::environment_number("IPVS_PROXIER_SOAK_SECONDS", 0));
-  for (int round = 0; round < 2 || Clock::now() < end; ++round, ++seed) {
+  for (int round = 0; round < 1 || Clock::now() < end; ++round, ++seed) {
     INFO("IPVS_PROXIER_SOAK_SEED=" << seed);
-    CHECK(what_a_neighbour_feels(seed, 60) == "");
+    CHECK(what_a_neighbour_feels(seed, 20) == "");
   }
 }
 

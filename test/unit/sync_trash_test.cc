@@ -196,9 +196,11 @@ TEST_CASE("trash: what waits is planned again, and stays") {
 }
 
 TEST_CASE("trash: a namespace gets no further real servers while too many wait") {
-  FakeDaemon daemon;
+  test::FakeDaemonSettings settings;
+  settings.most_waiting_removals = 10'000;
+  FakeDaemon daemon(settings);
   auto cluster = test::web_with({test::e1()});
-  WideService wide{.endpoints = 40'000};
+  WideService wide{.endpoints = 8'000};
   put_service(cluster, wide);
   daemon.see(cluster);
   for (int i = 0; i < 4; ++i) {
@@ -209,7 +211,7 @@ TEST_CASE("trash: a namespace gets no further real servers while too many wait")
   std::size_t servers = 0;
   for (const auto& service : daemon.ipvs.services())
     servers += daemon.ipvs.servers(service.key).size();
-  CHECK(servers < Trash::kMostWaiting + 2 * wide.endpoints);
+  CHECK(servers < settings.most_waiting_removals + 3 * wide.endpoints);
   CHECK(daemon.says("too many real servers of its namespace"));
   // Others are not concerned, and the node is well.
   cluster.slices[test::web_service().name] =
