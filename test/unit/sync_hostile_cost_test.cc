@@ -176,7 +176,7 @@ TEST_CASE("what one namespace asks for costs a neighbour a bounded wait, and no 
       Clock::now() + std::chrono::seconds(test::environment_number("IPVS_PROXIER_SOAK_SECONDS", 0));
   for (int round = 0; round < 1 || Clock::now() < end; ++round, ++seed) {
     INFO("IPVS_PROXIER_SOAK_SEED=" << seed);
-    CHECK(what_a_neighbour_feels(seed, 20) == "");
+    CHECK(what_a_neighbour_feels(seed, end > Clock::now() ? 60 : 8) == "");
   }
 }
 
