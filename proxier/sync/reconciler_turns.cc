@@ -128,7 +128,10 @@ void Reconciler::take_turn(TimePoint now, Pass& pass) {
   });
   mirror_.assume_lost(planner_.desired());
   turn.scope.rules.insert(unsettled_rules_.begin(), unsettled_rules_.end());
-  const auto service = turn.services.size() == 1 ? turn.services.front() : kSeveral;
+  // While work of the node is left it is not known to be as desired.
+  const bool of_node = std::ranges::find(turn.services, Turns::Name{}) != turn.services.end();
+  const auto several = of_node ? Turns::Name{} : kSeveral;
+  const auto service = turn.services.size() == 1 ? turn.services.front() : several;
   apply(completed(std::move(turn.scope)), now, pass, service);
 }
 
@@ -156,7 +159,7 @@ plan::Scope Reconciler::apply_once(plan::Scope scope, TimePoint now, Pass& pass,
   });
   note_drains(scope.services, now);
   if (outcome.paused) turns_.put(service, rest_of(scope, outcome));
-  // Of these nothing is known yet.
+  // Nothing is known yet of what was left out.
   for (const auto& key : left_out) scope.services.erase(key);
   retries_.note(scope, outcome.unsettled, now);
   refusals_.note(scope, outcome.refused, planner_, now);
