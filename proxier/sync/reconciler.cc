@@ -1,7 +1,6 @@
 #include "proxier/sync/reconciler.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
@@ -11,19 +10,10 @@
 #include "ipset/sets/set_catalog.h"
 #include "proxier/plan/diff.h"
 #include "proxier/plan/localhost.h"
-#include "proxier/plan/ownership.h"
+#include "proxier/sync/append.h"
 #include "proxier/sync/read_back.h"
 
 namespace ipvsproxier::sync {
-
-namespace {
-
-template <typename T>
-void append(std::vector<T>& to, std::vector<T> from) {
-  std::move(from.begin(), from.end(), std::back_inserter(to));
-}
-
-}  // namespace
 
 Reconciler::Reconciler(Kernel kernel, ReconcilerSettings settings, spdlog::logger& logger)
     : kernel_(kernel),

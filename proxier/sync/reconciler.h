@@ -157,6 +157,7 @@ class Reconciler {
   std::vector<Failure> read_whole(const BoundAddresses* bound);
   void follow(TimePoint now, Pass& pass);
   void sync_changes(TimePoint now, Pass& pass, bool look_at_links);
+  bool others_wait() const { return !turns_.empty() || settings_.input_waits(); }
   void queue_touched();
   void queue(plan::Scope scope, const Turns::Name& others);
   void take_turn(TimePoint now, Pass& pass);

@@ -1,11 +1,11 @@
 // Reconciler: whose changes are written in a run, and how one turn is written.
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "proxier/plan/diff.h"
 #include "proxier/plan/ownership.h"
+#include "proxier/sync/append.h"
 #include "proxier/sync/reconciler.h"
 
 namespace ipvsproxier::sync {
@@ -32,11 +32,6 @@ void tell_operations(std::string_view text, spdlog::logger& logger) {
     logger.debug("transaction: {}", line);
     text.remove_prefix(std::min(line.size() + 1, text.size()));
   }
-}
-
-template <typename T>
-void append_all(std::vector<T>& to, std::vector<T> from) {
-  std::move(from.begin(), from.end(), std::back_inserter(to));
 }
 
 std::size_t count_operations(const plan::Transaction& transaction) {
@@ -138,11 +133,15 @@ void Reconciler::take_turn(TimePoint now, Pass& pass) {
 // `service`: whose turn it is; without a name: the node's. Weights that were held may be free
 // afterwards: the scheduler or the thresholds are as planned.
 void Reconciler::apply(plan::Scope scope, TimePoint now, Pass& pass, const Turns::Name& service) {
-  if (auto again = apply_once(std::move(scope), now, pass, service); !again.services.empty())
+  auto again = apply_once(std::move(scope), now, pass, service);
+  if (again.services.empty()) return;
+  if (others_wait())
+    turns_.put(service, std::move(again));
+  else
     apply_once(std::move(again), now, pass, service);
 }
 
-// Returns what is to be compared again at once.
+// Returns what is to be compared again, as something was written.
 plan::Scope Reconciler::apply_once(plan::Scope scope, TimePoint now, Pass& pass,
                                    const Turns::Name& service) {
   auto transaction = plan::diff(planner_.desired(), mirror_.state(), scope);
@@ -155,7 +154,7 @@ plan::Scope Reconciler::apply_once(plan::Scope scope, TimePoint now, Pass& pass,
   const auto most = most_in_turn(transaction, service);
   const auto held_weights = std::exchange(transaction.held_weights, {});
   auto outcome = execute(std::move(transaction), now, pass, [&](std::size_t tried) {
-    return tried + Applier::kPart > most && (!turns_.empty() || settings_.input_waits());
+    return tried + Applier::kPart > most && others_wait();
   });
   note_drains(scope.services, now);
   if (outcome.paused) turns_.put(service, rest_of(scope, outcome));
@@ -164,7 +163,7 @@ plan::Scope Reconciler::apply_once(plan::Scope scope, TimePoint now, Pass& pass,
   retries_.note(scope, outcome.unsettled, now);
   refusals_.note(scope, outcome.refused, planner_, now);
   plan::Scope again;
-  if (!outcome.paused && !pass.stop.stop_requested())
+  if (!outcome.paused && outcome.tried > 0 && !pass.stop.stop_requested())
     for (const auto& key : held_weights)
       if (!outcome.unsettled.services.contains(key)) again.services.insert(key);
   return again;
@@ -184,8 +183,8 @@ Outcome Reconciler::execute(plan::Transaction transaction, TimePoint now, Pass& 
   pass.rules_failed.merge(outcome.rules_failed);
   pass.suspect = pass.suspect || outcome.suspect;
   if (!outcome.existing.empty()) meet_foreign(outcome.existing, transaction);
-  append_all(pass.failures, std::exchange(outcome.failures, {}));
-  append_all(pass.held, std::exchange(outcome.held, {}));
+  append(pass.failures, std::exchange(outcome.failures, {}));
+  append(pass.held, std::exchange(outcome.held, {}));
   if (!outcome.without_scheduler.empty()) {
     pass.problems.push_back(unknown_scheduler(settings_, outcome.without_scheduler));
     schedulers_.doubt();
