@@ -44,7 +44,8 @@ class ManifestFeed final : public ObjectFeed {
     waiting_ = false;
     auto update = follower_.update();
     for (const auto& problem : update.problems)
-      limit_.log(level_of(problem), api::to_string(problem), Clock::now());
+      limit_.log(level_of(problem), api::to_string(problem), Clock::now(),
+                 api::namespace_of(problem));
     for (const auto& file : update.mended)
       limit_.log(spdlog::level::info, file + ": can be read again", Clock::now());
     const bool is_complete = *update.changes.complete;

@@ -11,6 +11,14 @@ bool has_error(const Problems& problems) {
                      [](const Problem& problem) { return problem.severity == Severity::error; });
 }
 
+std::string_view namespace_of(const Problem& problem) {
+  const std::string_view object = problem.object;
+  const auto begin = object.find(' ');
+  const auto end = object.find('/');
+  if (begin >= end || end == std::string_view::npos) return {};
+  return object.substr(begin + 1, end - begin - 1);
+}
+
 std::string to_string(const Problem& problem) {
   std::string text;
   for (const auto* part : {&problem.origin, &problem.object, &problem.field, &problem.message}) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ipvsproxier::api {
@@ -27,6 +28,9 @@ struct Problem {
 using Problems = std::vector<Problem>;
 
 bool has_error(const Problems& problems);
+
+// The namespace of the object, or "" where there is no object. Points into the problem.
+std::string_view namespace_of(const Problem& problem);
 
 // "origin: object: field: message", on one line (visible_text.h); empty parts are left out.
 std::string to_string(const Problem& problem);

@@ -45,6 +45,11 @@ std::set<api::NamespacedName> services_of(const Thing& thing, const plan::Planne
   return services;
 }
 
+// Whose lines of the log a refusal takes.
+std::string_view owner_of(const Refusals::Entry& entry) {
+  return entry.services.empty() ? std::string_view() : entry.services.begin()->ns;
+}
+
 std::size_t count_of(Family family, const plan::DesiredState& desired) {
   const auto count = std::count_if(
       desired.services.begin(), desired.services.end(),
@@ -175,14 +180,15 @@ void Refusals::tell(const Touched& before, TimePoint now) {
   for (const auto& [thing, old] : before) {
     const auto entry = entries_.find(thing);
     if (entry == entries_.end()) {
-      if (old && told++ < kToldAtOnce) log_.log(info, "no longer refused: " + to_string(*old), now);
+      if (old && told++ < kToldAtOnce)
+        log_.log(info, "no longer refused: " + to_string(*old), now, owner_of(*old));
     } else if (!old || !same_reason(*old, entry->second)) {
       if (told++ < kToldAtOnce)
         log_.log(warn,
                  fmt::format("the kernel refuses this one: {}; all else goes on; it is tried again "
                              "when the object changes, and ever more rarely",
                              to_string(entry->second)),
-                 now);
+                 now, owner_of(entry->second));
     }
   }
   if (told > kToldAtOnce)

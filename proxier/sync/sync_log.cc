@@ -38,8 +38,8 @@ bool SyncLog::is_told(const std::string& line, TimePoint now) const {
 }
 
 void SyncLog::tell(loop::LineLimit& limit, spdlog::level::level_enum level, const std::string& line,
-                   const std::string& next, TimePoint now) {
-  if (is_told(line, now) || !limit.admits(now, level == spdlog::level::err))
+                   const std::string& next, TimePoint now, std::string_view owner) {
+  if (is_told(line, now) || !limit.admits(now, level == spdlog::level::err, owner))
     level = spdlog::level::debug;
   const auto it = told_.try_emplace(line, Told{now}).first;
   it->second.now = true;
@@ -59,7 +59,7 @@ void SyncLog::tell(const SyncProblems& problems, bool all, const std::string& ne
   using spdlog::level::warn;
   for (const auto& problem : problems.problems)
     tell(objects_, problem.severity == api::Severity::error ? err : warn, api::to_string(problem),
-         "", now);
+         "", now, api::namespace_of(problem));
   for (const auto& [reason, names] : by_reason(problems.warnings))
     tell(failures_, warn, list_of(names) + ": " + reason, "going on without", now);
   for (const auto& [reason, names] : by_reason(problems.failures))

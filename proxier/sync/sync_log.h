@@ -7,6 +7,7 @@
 #include <chrono>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <spdlog/logger.h>
@@ -45,7 +46,7 @@ class SyncLog {
 
  private:
   void tell(loop::LineLimit& limit, spdlog::level::level_enum level, const std::string& line,
-            const std::string& next, TimePoint now);
+            const std::string& next, TimePoint now, std::string_view owner = {});
   bool is_told(const std::string& line, TimePoint now) const;
 
   spdlog::logger& logger_;

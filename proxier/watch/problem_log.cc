@@ -15,7 +15,7 @@ void ProblemLog::tell(const api::Problem& problem, TimePoint now) {
   auto text = api::to_string(problem);
   if (told_.contains(text)) return;
   const bool is_error = problem.severity == api::Severity::error;
-  if (!limit_.admits(now, is_error)) return;
+  if (!limit_.admits(now, is_error, api::namespace_of(problem))) return;
   log_.warn("{}: {}{}", resource_, text, is_error ? "; it stays as it was" : "");
   if (told_.size() >= kMostRemembered) told_.clear();
   told_.insert(std::move(text));

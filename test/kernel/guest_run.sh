@@ -2,7 +2,7 @@
 # The script's own options are for its function `own_option`, which sets `taken` to the number of
 # arguments that it took, 0 for what it does not know.
 program=$(basename "$0")
-seconds=580
+seconds=1740
 modules=yes
 preload=yes
 without=()

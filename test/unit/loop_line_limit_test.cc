@@ -37,7 +37,26 @@ TEST_CASE("lines of objects: so many a minute, with room for errors, and how man
   CHECK(lines() == LineLimit::kMostInMinute - LineLimit::kMostWarnings);
   log(1, spdlog::level::info, now + 60s);
   const std::string said = text.str();
-  CHECK(said == "warning services: 240 more problems of objects were not told\ninfo x\n");
+  CHECK(said ==
+        "warning services: 240 more problems of objects were left out of this log\ninfo x\n");
+}
+
+TEST_CASE("lines of objects: one namespace gets half of what the others leave") {
+  spdlog::logger logger("log");
+  LineLimit limit(logger);
+  const LineLimit::TimePoint now{1h};
+  const auto admitted = [&](const char* owner) {
+    std::size_t count = 0;
+    for (int i = 0; i < 1000; ++i) count += limit.admits(now, true, owner) ? 1 : 0;
+    return count;
+  };
+  CHECK(admitted("loud") == 30);
+  CHECK(admitted("other") == 15);
+  CHECK(admitted("loud") == 0);
+  CHECK(admitted("third") == 8);
+  CHECK(admitted("") == 7);
+  CHECK_FALSE(limit.admits(now, true, "fourth"));
+  CHECK(limit.admits(now + 1min, true, "loud"));
 }
 
 }  // namespace

@@ -224,7 +224,7 @@ TEST_CASE("however many problems objects have, the log stays readable") {
   rig.timers.advance(60s);
   rig.transport.last().send(test::event_text("MODIFIED", broken("web", 600)));
   CHECK_THAT(rig.take_log(),
-             Catch::StartsWith("warning services: 440 more problems of objects were not told\n") &&
+             Catch::StartsWith("warning services: 440 more problems of objects were left out of this log\n") &&
                  Catch::Contains("300.0.0.1"));
 }
 
