@@ -165,7 +165,8 @@ void Servers::update_service_health() {
                             failure.port, netlink::to_string(failure.error));
     if (!told_.contains(line))
       limit_.log(spdlog::level::warn,
-                 fmt::format("{}; trying again every {} s", line, kBeat.count()), loop_.now());
+                 fmt::format("{}; trying again every {} s", line, kBeat.count()), loop_.now(),
+                 failure.service.ns);
     told.insert(std::move(line));
   }
   told_ = std::move(told);

@@ -90,11 +90,15 @@ Drain::Step Drain::step(netlink::IpvsTable& ipvs, TimePoint now, const HasRoom& 
   }
   Step step;
   auto next = pass_->last ? draining_.upper_bound(*pass_->last) : draining_.begin();
-  for (std::size_t count = 0; count < kServicesAStep && pass_->found.size() < kRemovalsAStep &&
-                              next != draining_.end() && !step.silent;
+  std::size_t looks = 0;
+  for (std::size_t count = 0;
+       count < kPassedAStep && looks < kServicesAStep && pass_->found.size() < kRemovalsAStep &&
+       next != draining_.end() && !step.silent;
        ++count, ++next) {
     pass_->last = next->first;
-    if (has_room(next->first)) look(ipvs, next->first, next->second, now, step, failures);
+    if (!has_room(next->first)) continue;
+    ++looks;
+    look(ipvs, next->first, next->second, now, step, failures);
   }
   auto& found = pass_->found;
   // Between two steps a server may have become desired again.

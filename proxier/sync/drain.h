@@ -34,6 +34,8 @@ class Drain {
  public:
   static constexpr std::size_t kServicesAStep = 8;
   static constexpr std::size_t kRemovalsAStep = 64;
+  static constexpr std::size_t kPassedAStep =
+      4096;  // virtual services, those without room included
 
   explicit Drain(DrainTimes times) : times_(times) {}
 

@@ -74,7 +74,7 @@ void Publisher::ended(SyncReport report, std::chrono::steady_clock::duration too
     if (report.well.contains(family)) {
       status_.sync_succeeded(family);
       metrics_.sync_succeeded(family, now);
-    } else if (report.failures > 0 || !report.unfinished) {
+    } else if (report.failures > 0 || report.ill.contains(family) || !report.unfinished) {
       status_.sync_failed(family);
     }
   }

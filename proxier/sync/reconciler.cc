@@ -140,7 +140,10 @@ SyncReport Reconciler::run_to_end(TimePoint now) {
   for (int i = 0; i < kPasses; ++i) {
     Pass pass;
     sync_whole(now, pass);
-    while (has_turns()) take_turn(now, pass);
+    while (has_turns()) {
+      queue_touched();
+      take_turn(now, pass);
+    }
     while (scheduler_changes_.waiting()) {
       scheduler_changes_.begin();
       apply(scheduler_changes_.due(TimePoint::max()), now, pass);
@@ -341,7 +344,20 @@ plan::Scope Reconciler::completed(plan::Scope scope) const {
          it != desired.services.end() && it->first.address == address; ++it)
       if (const auto* owner = planner_.owner_of(it->first)) owners.insert(*owner);
   }
-  for (const auto& owner : owners) scope.merge(planner_.scope_of(owner));
+  // What failed before is tried again when it is due, not in each turn of its Service.
+  const auto fails = [&](const netlink::VirtualServiceKey& key) {
+    return (waiting.services.contains(key) || refusals_.contains(key)) &&
+           ((kernel.services && kernel.services->contains(key)) ||
+            (kernel.addresses && kernel.addresses->contains(key.address)));
+  };
+  for (const auto& owner : owners) {
+    auto whole = planner_.scope_of(owner);
+    std::vector<netlink::VirtualServiceKey> failed;
+    for (const auto& key : whole.services)
+      if (!scope.services.contains(key) && fails(key)) failed.push_back(key);
+    for (const auto& key : failed) whole.services.erase(key);
+    scope.merge(whole);
+  }
   return scope;
 }
 

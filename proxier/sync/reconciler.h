@@ -197,8 +197,12 @@ class Reconciler {
   std::size_t tell_lost(const plan::AddressSet& differing, const plan::Bindings& found,
                         const std::set<netlink::IpAddress>& told_lost);
   plan::Scope completed(plan::Scope scope) const;
-  void apply(plan::Scope scope, TimePoint now, Pass& pass, const Turns::Name& service = {});
-  plan::Scope apply_once(plan::Scope scope, TimePoint now, Pass& pass, const Turns::Name& service);
+  // Without other parts the changes are the node's own.
+  void apply(plan::Scope scope, TimePoint now, Pass& pass, std::vector<Turns::Part> parts = {{}});
+  plan::Scope apply_once(plan::Scope scope, TimePoint now, Pass& pass,
+                         const std::vector<Turns::Part>& parts);
+  void put_back(const plan::Scope& scope, const std::vector<Turns::Part>& parts,
+                const plan::Scope& failed);
   Outcome execute(plan::Transaction transaction, TimePoint now, Pass& pass,
                   const Applier::Pause& pause);
   void meet_foreign(const std::set<netlink::VirtualServiceKey>& existing,

@@ -72,7 +72,7 @@ SyncReport Reconciler::finish(TimePoint now, Pass& pass) {
   for (const auto family : settings_.options.families) {
     report.refusals[family] = refusals_.counts(family);
     report.refusals[family].by_foreign = planner_.meet_foreign(family);
-    if (sure && is_well(family, pass)) report.well.insert(family);
+    if (sure) (is_well(family, pass) ? report.well : report.ill).insert(family);
   }
   report.settled = sure && turns_.empty() && !scheduler_changes_.waiting() &&
                    report.well.size() == settings_.options.families.size();

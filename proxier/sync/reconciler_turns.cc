@@ -47,39 +47,32 @@ std::size_t count_operations(const plan::Transaction& transaction) {
 
 // What the kernel refused because of objects, and belongs to no virtual service.
 const Turns::Name kRefused{"", "refused"};
-// What is left of a turn of several Services.
-const Turns::Name kSeveral{"", "several"};
 
 // A turn of a Service ends after so many operations if others wait. One of the node may compare
 // everything, which is not to be compared anew too often.
-std::size_t most_in_turn(const plan::Transaction& transaction, const Turns::Name& service) {
+std::size_t most_in_turn(const plan::Transaction& transaction,
+                         const std::vector<Turns::Part>& parts) {
   constexpr std::size_t kPartsOfAll = 16;
-  return service == Turns::Name{}
-             ? std::max(Turns::kMost, count_operations(transaction) / kPartsOfAll)
-             : Turns::kMost;
+  const bool of_node = parts.size() == 1 && parts.front().service == Turns::Name{};
+  return of_node ? std::max(Turns::kMost, count_operations(transaction) / kPartsOfAll)
+                 : Turns::kMost;
 }
 
-void erase(plan::Scope& scope, const Thing& thing) {
-  if (const auto* key = std::get_if<netlink::VirtualServiceKey>(&thing)) scope.services.erase(*key);
-  if (const auto* address = std::get_if<netlink::IpAddress>(&thing))
-    scope.addresses.erase(*address);
-  if (const auto* element = std::get_if<SetElement>(&thing))
-    if (const auto set = scope.elements.find(element->first); set != scope.elements.end())
-      set->second.erase(element->second);
+// The failed keys of a turn.
+plan::Scope failed_in(const Outcome& outcome) {
+  auto failed = outcome.unsettled;
+  for (const auto& refusal : outcome.refused) insert(failed, refusal.thing);
+  return failed;
 }
 
-// What is left of a turn that ended early. If most of it failed, the failures wait until they are
-// due again; else each further turn would begin with them.
-plan::Scope rest_of(plan::Scope scope, const Outcome& outcome) {
-  const auto& failed = outcome.failed;
-  const auto failures = failed.ipvs + failed.links + failed.addresses + failed.elements +
-                        failed.sets + failed.rule_tables;
-  if (failures * 2 <= outcome.tried) return scope;
-  for (const auto& refusal : outcome.refused) erase(scope, refusal.thing);
-  for (const auto& key : outcome.unsettled.services) scope.services.erase(key);
-  for (const auto& address : outcome.unsettled.addresses) scope.addresses.erase(address);
-  for (const auto& [set, elements] : outcome.unsettled.elements)
-    for (const auto& element : elements) erase(scope, SetElement{set, element});
+// What is left of a turn that ended early, without what failed: that is tried again when it is due,
+// as each further turn would begin with it otherwise.
+plan::Scope rest_of(plan::Scope scope, const plan::Scope& failed) {
+  for (const auto& key : failed.services) scope.services.erase(key);
+  for (const auto& address : failed.addresses) scope.addresses.erase(address);
+  for (const auto& [set, elements] : failed.elements)
+    if (const auto rest = scope.elements.find(set); rest != scope.elements.end())
+      for (const auto& element : elements) rest->second.erase(element);
   return scope;
 }
 
@@ -123,27 +116,38 @@ void Reconciler::take_turn(TimePoint now, Pass& pass) {
   });
   mirror_.assume_lost(planner_.desired());
   turn.scope.rules.insert(unsettled_rules_.begin(), unsettled_rules_.end());
-  // While work of the node is left it is not known to be as desired.
-  const bool of_node = std::ranges::find(turn.services, Turns::Name{}) != turn.services.end();
-  const auto several = of_node ? Turns::Name{} : kSeveral;
-  const auto service = turn.services.size() == 1 ? turn.services.front() : several;
-  apply(completed(std::move(turn.scope)), now, pass, service);
+  if (turn.parts.empty()) turn.parts.emplace_back();
+  apply(completed(std::move(turn.scope)), now, pass, std::move(turn.parts));
 }
 
-// `service`: whose turn it is; without a name: the node's. Weights that were held may be free
-// afterwards: the scheduler or the thresholds are as planned.
-void Reconciler::apply(plan::Scope scope, TimePoint now, Pass& pass, const Turns::Name& service) {
-  auto again = apply_once(std::move(scope), now, pass, service);
+// `parts`: of whose changes the scope was made. Weights that were held may be free afterwards: the
+// scheduler or the thresholds are as planned.
+void Reconciler::apply(plan::Scope scope, TimePoint now, Pass& pass,
+                       std::vector<Turns::Part> parts) {
+  auto again = apply_once(std::move(scope), now, pass, parts);
   if (again.services.empty()) return;
   if (others_wait())
-    turns_.put(service, std::move(again));
+    queue(std::move(again), Turns::Name{});
   else
-    apply_once(std::move(again), now, pass, service);
+    apply_once(std::move(again), now, pass, parts);
+}
+
+// A turn ended early: each Service waits again with what it had to compare. With the failures of
+// others and the rules, completed() completes that again.
+void Reconciler::put_back(const plan::Scope& scope, const std::vector<Turns::Part>& parts,
+                          const plan::Scope& failed) {
+  if (parts.size() == 1) return turns_.put(parts.front().service, rest_of(scope, failed));
+  for (const auto& [service, part] : parts) {
+    auto rest = part;
+    rest.merge(planner_.scope_of(service));
+    rest.rules = scope.rules;
+    turns_.put(service, rest_of(std::move(rest), failed));
+  }
 }
 
 // Returns what is to be compared again, as something was written.
 plan::Scope Reconciler::apply_once(plan::Scope scope, TimePoint now, Pass& pass,
-                                   const Turns::Name& service) {
+                                   const std::vector<Turns::Part>& parts) {
   auto transaction = plan::diff(planner_.desired(), mirror_.state(), scope);
   if (turns_.empty())
     unsettled_rules_.clear();
@@ -151,13 +155,17 @@ plan::Scope Reconciler::apply_once(plan::Scope scope, TimePoint now, Pass& pass,
     unsettled_rules_.insert(scope.rules.begin(), scope.rules.end());
   const auto left_out = scheduler_changes_.hold(transaction, mirror_.state(), planner_);
   if (!transaction.empty()) drain_.yield(now);
-  const auto most = most_in_turn(transaction, service);
+  const auto most = most_in_turn(transaction, parts);
   const auto held_weights = std::exchange(transaction.held_weights, {});
   auto outcome = execute(std::move(transaction), now, pass, [&](std::size_t tried) {
     return tried + Applier::kPart > most && others_wait();
   });
   note_drains(scope.services, now);
-  if (outcome.paused) turns_.put(service, rest_of(scope, outcome));
+  if (outcome.paused) {
+    auto failed = failed_in(outcome);
+    put_back(scope, parts, failed);
+    scope = std::move(failed);  // of all else nothing new is known
+  }
   // Nothing is known yet of what was left out.
   for (const auto& key : left_out) scope.services.erase(key);
   retries_.note(scope, outcome.unsettled, now);
@@ -178,6 +186,7 @@ Outcome Reconciler::execute(plan::Transaction transaction, TimePoint now, Pass& 
   figures_.note(transaction, kernel_.ipvs, figures_view({}), settings_.progress);
   reading_.parts.note(transaction);
   auto outcome = Applier(kernel_, mirror_, settings_.progress, pause).apply(transaction, pass.stop);
+  if (outcome.paused) trash_.give_back(transaction, mirror_.state(), planner_);
   pass.written += outcome.written;
   pass.failed += outcome.failed;
   pass.rules_failed.merge(outcome.rules_failed);

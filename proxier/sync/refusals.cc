@@ -177,8 +177,10 @@ void Refusals::tell(const Touched& before, TimePoint now) {
   using spdlog::level::info;
   using spdlog::level::warn;
   std::size_t told = 0;
+  std::string_view last;  // the last owner, whose lines of the log the summary takes
   for (const auto& [thing, old] : before) {
     const auto entry = entries_.find(thing);
+    if (entry != entries_.end()) last = owner_of(entry->second);
     if (entry == entries_.end()) {
       if (old && told++ < kToldAtOnce)
         log_.log(info, "no longer refused: " + to_string(*old), now, owner_of(*old));
@@ -195,7 +197,7 @@ void Refusals::tell(const Touched& before, TimePoint now) {
     log_.log(warn,
              fmt::format("{} more that the kernel refuses, or no longer: see ipvsctl status",
                          told - kToldAtOnce),
-             now);
+             now, last);
 }
 
 plan::Scope Refusals::due(TimePoint now) const {

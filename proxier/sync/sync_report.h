@@ -52,6 +52,8 @@ struct SyncReport {
   // Families whose kernel state is as desired, except for refusals because of an object: nothing
   // else waits for a retry.
   std::set<netlink::Family> well;
+  // Families that are not well for another reason than that changes wait for their turns.
+  std::set<netlink::Family> ill;
   bool settled = false;            // all families are in `well`
   bool flows_unreadable = false;   // stale flows stay: the kernel does not list flows
   std::size_t firewall_drops = 0;  // chains of others that drop packets of Services

@@ -1,7 +1,6 @@
 #include "proxier/sync/trash.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 #include <variant>
 
@@ -88,11 +87,11 @@ void Trash::expire(TimePoint now) {
 std::size_t Trash::room(const api::NamespacedName& service, Protocol protocol) const {
   const std::size_t times = protocol == Protocol::tcp ? 1 : 3;
   const auto used = count_of(of_service_, service);
+  const auto of_namespace = count_of(of_namespace_, service.ns);
   const auto shared = kMost - kReserved;
-  const auto of_namespace =
-      share_of(shared - std::min(shared, total_), count_of(of_namespace_, service.ns), times);
-  const auto few = used < kFew ? std::min(kFew - used, kMost - total_) : 0;
-  return std::max(share_of(of_namespace, used, 3), few);
+  const auto many = share_of(shared - std::min(shared, total_), of_namespace, times);
+  const auto few = share_of(kMost - total_, of_namespace, times);
+  return std::max(share_of(many, used, 3), used < kFew ? std::min(kFew - used, few) : 0);
 }
 
 void Trash::charge(const api::NamespacedName& service, std::size_t count, TimePoint now) {
@@ -168,10 +167,9 @@ void Trash::hold(std::vector<IpvsOp>& ops, Protocol protocol, const plan::Actual
     // Drain looks again at a planned virtual service of TCP.
     const bool held =
         waits && !(protocol == Protocol::tcp && planner.desired().services.contains(key));
-    if (const auto known = waiting_.find(key); known != waiting_.end())
-      known->second.held = held;
-    else if (held)
-      set_waiting(key, {.service = service, .servers = servers->size(), .held = true});
+    if (held && !waiting_.contains(key))
+      set_waiting(key, {.service = service, .servers = servers->size()});
+    set_held(key, held);
   }
   ops = std::move(kept);
 }
@@ -195,24 +193,24 @@ void Trash::hold(plan::Transaction& transaction, const plan::ActualState& kernel
 bool Trash::is_mark(const plan::SetKey& set, const ipset::Element& element,
                     const plan::DesiredState& desired) const {
   const auto marks = [&](const VirtualServiceKey& key) {
-    const auto known = waiting_.find(key);
-    if (known == waiting_.end() || !known->second.held || desired.services.contains(key))
-      return false;
+    if (desired.services.contains(key)) return false;
     const auto own = plan::elements_of(key);
     return std::ranges::find(own, std::pair(set.id, element)) != own.end();
   };
   const auto guarded = plan::guarded_by(set.id, element);
-  if (guarded.service) return marks(*guarded.service);
+  if (guarded.service) return held_.contains(held_of(*guarded.service)) && marks(*guarded.service);
   const auto protocol = plan::protocol_of_ports(set.id);
-  return protocol && guarded.port && std::ranges::any_of(waiting_, [&](const auto& one) {
-           const auto& key = one.first;
-           return key.port == *guarded.port && key.protocol == *protocol &&
-                  key.address.family() == set.family && marks(key);
-         });
+  if (!protocol || !guarded.port) return false;
+  for (auto it = held_.lower_bound({*guarded.port, *protocol, {}}); it != held_.end(); ++it) {
+    const auto& [port, of, key] = *it;
+    if (port != *guarded.port || of != *protocol) break;
+    if (key.address.family() == set.family && marks(key)) return true;
+  }
+  return false;
 }
 
 void Trash::keep_marks(plan::Transaction& transaction, const plan::DesiredState& desired) const {
-  if (waiting_.empty()) return;
+  if (held_.empty()) return;
   for (auto& phase : transaction.phases) {
     auto* changes = std::get_if<std::vector<plan::SetChange>>(&phase.work);
     if (changes == nullptr) continue;
@@ -248,10 +246,44 @@ void Trash::set_waiting(const VirtualServiceKey& key, Waiting waiting) {
     subtract(waiting_of_, known->second.service.ns, known->second.servers);
   if (waiting.servers == 0) {
     waiting_.erase(key);
+    set_held(key, false);
     return;
   }
   waiting_of_[waiting.service.ns] += waiting.servers;
   waiting_.insert_or_assign(key, std::move(waiting));
+}
+
+void Trash::set_held(const VirtualServiceKey& key, bool held) {
+  if (held)
+    held_.insert(held_of(key));
+  else
+    held_.erase(held_of(key));
+}
+
+void Trash::give_back(const plan::Transaction& transaction, const plan::ActualState& kernel,
+                      const plan::Planner& planner) {
+  if (lifted_ || removed_.empty()) return;
+  Counts left;
+  for (const auto& phase : transaction.phases) {
+    const auto* ops = std::get_if<std::vector<IpvsOp>>(&phase.work);
+    if (ops == nullptr) continue;
+    for (const auto& op : *ops) {
+      const auto& key = netlink::service_of(op);
+      const auto* servers = removes_entry(op) ? servers_of(key, kernel) : nullptr;
+      if (servers == nullptr) continue;
+      const auto* one = std::get_if<DeleteServer>(&op);
+      const auto count = one == nullptr ? servers->size() : servers->contains(one->server) ? 1 : 0;
+      if (count > 0) left[service_of(key, planner)] += count;
+    }
+  }
+  auto& counted = removed_.back().counts;
+  for (const auto& [service, count] : left) {
+    const auto some = std::min(count, count_of(counted, service));
+    subtract(counted, service, some);
+    subtract(of_service_, service, some);
+    subtract(of_namespace_, service.ns, some);
+    total_ -= some;
+  }
 }
 
 void Trash::note(const plan::ServiceKeySet& services, const plan::DesiredState& desired,
@@ -262,16 +294,13 @@ void Trash::note(const plan::ServiceKeySet& services, const plan::DesiredState& 
     const auto known = waiting_.find(key);
     const auto count = servers != nullptr ? count_unplanned(*servers, desired, key) : 0;
     if (count > 0 || known != waiting_.end())
-      set_waiting(key, {.service = service_of(key, planner),
-                        .servers = count,
-                        .held = known != waiting_.end() && known->second.held});
+      set_waiting(key, {.service = service_of(key, planner), .servers = count});
     if (!kernel.services->contains(key) || desired.services.contains(key)) leaving_.erase(key);
   }
 }
 
 std::optional<TimePoint> Trash::next() const {
-  const auto is_held = [](const auto& one) { return one.second.held; };
-  if (removed_.empty() || std::ranges::none_of(waiting_, is_held)) return std::nullopt;
+  if (removed_.empty() || held_.empty()) return std::nullopt;
   return removed_.front().until;
 }
 
@@ -281,8 +310,14 @@ std::map<api::NamespacedName, plan::Scope> Trash::due(const plan::DesiredState& 
   const auto when = next();
   if (!when || now < *when) return due;
   expire(now);
-  for (const auto& [key, waiting] : waiting_) {
-    if (!waiting.held || room(waiting.service, key.protocol) == 0) continue;
+  std::map<std::pair<api::NamespacedName, Protocol>, std::size_t> rooms;
+  for (const auto& held : held_) {
+    const auto& key = std::get<VirtualServiceKey>(held);
+    const auto& waiting = waiting_.at(key);
+    const auto [left, is_new] = rooms.try_emplace({waiting.service, key.protocol}, 0);
+    if (is_new) left->second = room(waiting.service, key.protocol);
+    if (left->second == 0) continue;
+    left->second -= std::min(left->second, waiting.servers);
     auto& scope = due[waiting.service];
     if (desired.services.contains(key))
       scope.services.insert(key);

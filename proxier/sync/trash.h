@@ -6,11 +6,11 @@
 // IP_VS_DEST_TRASH_PERIOD, ip_vs_ctl.c and ip_vs.h; 6.1). Without a limit a Service that removes
 // many real servers makes every later addition slow. Sync thread only.
 //
-// A quarter of the limit is reserved for Services that remove few. Of the rest a namespace may use
-// as much as it leaves free, and a Service three quarters of what its namespace may use, so that
-// there is room for who has used little. Real servers of UDP
-// and SCTP, whose clients would go on to a removed endpoint, may use three times as much as the
-// namespace leaves free, and come first; so do Services that remove few. A real server beyond these
+// A quarter of the limit is reserved for Services that remove few. A namespace may use as much of
+// the limit as it leaves free, and a Service that removes more than few three quarters of what its
+// namespace may use, so that there is room for who has used little. Real servers of UDP and SCTP,
+// whose clients would go on to a removed endpoint, may use three times as much as the namespace
+// leaves free, and come first; so do Services that remove few. A real server beyond these
 // shares waits with weight 0; so do those of a virtual service that ends, which stays until they
 // are gone.
 //
@@ -19,10 +19,13 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "proxier/api/names.h"
@@ -55,6 +58,10 @@ class Trash {
   void hold(plan::Transaction& transaction, const plan::ActualState& kernel,
             const plan::Planner& planner, TimePoint now);
 
+  // The transaction was left early: what hold() counted and is still in the kernel is not counted.
+  void give_back(const plan::Transaction& transaction, const plan::ActualState& kernel,
+                 const plan::Planner& planner);
+
   // Whether a real server of this virtual service may be removed now.
   bool has_room(const netlink::VirtualServiceKey& key, const plan::Planner& planner, TimePoint now);
 
@@ -79,8 +86,12 @@ class Trash {
   struct Waiting {
     api::NamespacedName service;
     std::size_t servers = 0;  // not planned
-    bool held = false;        // a removal waits
   };
+  // By port first, as an element of a set of node ports knows no more.
+  using Held = std::tuple<std::uint16_t, netlink::Protocol, netlink::VirtualServiceKey>;
+  static Held held_of(const netlink::VirtualServiceKey& key) {
+    return {key.port, key.protocol, key};
+  }
 
   api::NamespacedName service_of(const netlink::VirtualServiceKey& key,
                                  const plan::Planner& planner) const;
@@ -97,6 +108,7 @@ class Trash {
   void keep_marks(plan::Transaction& transaction, const plan::DesiredState& desired) const;
   void refuse_additions(plan::Transaction& transaction, const plan::Planner& planner) const;
   void set_waiting(const netlink::VirtualServiceKey& key, Waiting waiting);
+  void set_held(const netlink::VirtualServiceKey& key, bool held);
 
   const std::size_t most_waiting_;
   std::deque<Removed> removed_;  // oldest first
@@ -105,6 +117,7 @@ class Trash {
   std::map<std::string, std::size_t> of_namespace_;
   std::map<netlink::VirtualServiceKey, api::NamespacedName> leaving_;
   std::map<netlink::VirtualServiceKey, Waiting> waiting_;
+  std::set<Held> held_;                            // of these, whose removals wait
   std::map<std::string, std::size_t> waiting_of_;  // real servers, by namespace
   bool lifted_ = false;
 };

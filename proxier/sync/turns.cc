@@ -14,6 +14,19 @@ typename Map::iterator after(Map& map, const std::string& last) {
   return next == map.end() ? map.begin() : next;
 }
 
+// Real servers that are planned or in the kernel.
+std::size_t count_servers(const netlink::VirtualServiceKey& key, const plan::DesiredState& desired,
+                          const plan::ActualState& kernel) {
+  const auto planned = desired.services.find(key);
+  std::size_t count = planned == desired.services.end() ? 0 : planned->second.servers.size();
+  if (!kernel.services) return count;
+  const auto found = kernel.services->find(key);
+  if (found == kernel.services->end() || !found->second.servers) return count;
+  for (const auto& server : *found->second.servers)
+    if (planned == desired.services.end() || !planned->second.servers.contains(server.key)) ++count;
+  return count;
+}
+
 }  // namespace
 
 void Turns::put(const Name& service, plan::Scope scope) {
@@ -47,10 +60,10 @@ Turns::Turn Turns::take(const std::function<std::size_t(const plan::Scope&)>& si
     auto& [services, last] = space->second;
     const auto service = after(services, last);
     const auto more = size(service->second);
-    if (!turn.services.empty() && total + more > kMost) break;
+    if (!turn.parts.empty() && total + more > kMost) break;
     total += more;
-    turn.services.push_back({space->first, service->first});
     turn.scope.merge(service->second);
+    turn.parts.push_back({{space->first, service->first}, std::move(service->second)});
     last_ = space->first;
     last = service->first;
     services.erase(service);
@@ -66,16 +79,7 @@ std::size_t size_of(const plan::Scope& scope, const plan::DesiredState& desired,
                     const plan::ActualState& kernel) {
   std::size_t size = scope.addresses.size() + scope.rules.size();
   for (const auto& [set, elements] : scope.elements) size += elements.size();
-  for (const auto& key : scope.services) {
-    std::size_t servers = 0;
-    if (const auto planned = desired.services.find(key); planned != desired.services.end())
-      servers = planned->second.servers.size();
-    if (kernel.services)
-      if (const auto found = kernel.services->find(key);
-          found != kernel.services->end() && found->second.servers)
-        servers = std::max(servers, found->second.servers->size());
-    size += 1 + servers;
-  }
+  for (const auto& key : scope.services) size += 1 + count_servers(key, desired, kernel);
   return size;
 }
 

@@ -25,10 +25,15 @@ class Turns {
   // Operations on the kernel after which a turn ends if others wait.
   static constexpr std::size_t kMost = 4096;
 
-  // The keys to compare in one turn, and the Services to which they belong. Changes that belong to
-  // the node rather than to a Service have an empty name.
+  // What one Service has to compare. Changes that belong to the node rather than to a Service have
+  // an empty name.
+  struct Part {
+    Name service;
+    plan::Scope scope;
+  };
+  // The keys to compare in one turn: those of the parts, and the rules.
   struct Turn {
-    std::vector<Name> services;
+    std::vector<Part> parts;
     plan::Scope scope;
   };
 
@@ -58,8 +63,9 @@ class Turns {
   std::string last_;       // the namespace that had the last turn
 };
 
-// The number of keys of the scope, and of real servers of its virtual services: an upper bound of
-// the operations that it can need, except for elements and addresses that replace others.
+// The number of keys of the scope, and of real servers that its virtual services have or are to
+// have: an upper bound of the operations that it can need, except for elements and addresses that
+// replace others.
 std::size_t size_of(const plan::Scope& scope, const plan::DesiredState& desired,
                     const plan::ActualState& kernel);
 

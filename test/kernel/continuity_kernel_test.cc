@@ -252,8 +252,7 @@ void check_converges(LargeStart& start, const Undisturbed& undisturbed) {
   REQUIRE(start.connection.moves_on() == "");
 }
 
-TEST_CASE("kernel: continuity: killed at 50 moments of a large first sync, it converges",
-          "[kills]") {
+void check_kills(int most) {
   Manifests small;
   Manifests large;
   for (Manifests* manifests : {&small, &large}) manifests->put(kLabWeb);
@@ -263,7 +262,7 @@ TEST_CASE("kernel: continuity: killed at 50 moments of a large first sync, it co
   const auto seed = std::random_device()();
   std::mt19937 random(seed);
   INFO("seed " << seed << ", " << undisturbed.requests << " write requests undisturbed");
-  for (int kills = 0; kills < 50;) {
+  for (int kills = 0; kills < most;) {
     INFO("kill " << kills);
     LargeStart start(small, large);
     if (!kill_in_the_middle(start, undisturbed.requests, random)) continue;
@@ -271,6 +270,16 @@ TEST_CASE("kernel: continuity: killed at 50 moments of a large first sync, it co
     REQUIRE(start.connection.moves_on() == "");
     check_converges(start, undisturbed);
   }
+}
+
+TEST_CASE("kernel: continuity: killed at some moments of a large first sync, it converges",
+          "[kills]") {
+  check_kills(10);
+}
+
+TEST_CASE("kernel: continuity: killed at 50 moments of a large first sync, it converges",
+          "[long]") {
+  check_kills(50);
 }
 
 TEST_CASE("kernel: continuity: a change costs what changed, whatever else there is") {

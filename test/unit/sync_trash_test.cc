@@ -152,6 +152,58 @@ TEST_CASE("trash: real servers of UDP go at once up to a larger share, and befor
   CHECK(servers_of_wide(daemon, more) > more.endpoints);
 }
 
+TEST_CASE("trash: many Services of one namespace that remove few leave room for others") {
+  FakeDaemon daemon;
+  model::ClusterState cluster;
+  std::vector<WideService> few;
+  for (int i = 0; i < 300; ++i)
+    few.push_back(
+        {.name = {"tenant", "few-" + std::to_string(i)},
+         .address = "10.97." + std::to_string(1 + i / 200) + "." + std::to_string(i % 200),
+         .protocol = Protocol::udp,
+         .endpoints = Trash::kFew});
+  WideService other{
+      .name = {"other", "dns"}, .address = "10.97.9.9", .protocol = Protocol::udp, .endpoints = 10};
+  for (const auto& one : few) put_service(cluster, one);
+  put_service(cluster, other);
+  daemon.see(cluster);
+  for (auto& one : few) {
+    one.endpoints = 0;
+    put_service(cluster, one);
+  }
+  daemon.see(cluster);
+  std::size_t left = 0;
+  for (const auto& one : few) left += servers_of_wide(daemon, one);
+  CHECK(left >= Trash::kMost / 8);
+  CHECK(left <= 300 * Trash::kFew / 2);
+
+  other.first += other.endpoints;
+  put_service(cluster, other);
+  daemon.see(cluster);
+  CHECK(servers_of_wide(daemon, other) == other.endpoints);
+  daemon.wait(3 * Trash::kStay);
+  CHECK(daemon.differences() == DumpLines{});
+}
+
+// Its first turns add real servers, and end before they remove any.
+TEST_CASE("trash: what a turn did not come to is not counted") {
+  FakeDaemon daemon;
+  model::ClusterState cluster;
+  WideService wide{.protocol = Protocol::udp, .endpoints = 3 * Trash::kMost};
+  put_service(cluster, wide);
+  daemon.see(cluster);
+  const auto old = wide;
+  wide.port = 81;
+  put_service(cluster, wide);
+  daemon.input_waits = true;
+  daemon.hear(cluster);
+  daemon.run_turns();
+  CHECK(servers_of_wide(daemon, wide) == wide.endpoints);
+  const auto removed = old.endpoints - servers_of_wide(daemon, old);
+  CHECK(removed >= Trash::kMost / 4);
+  CHECK(removed <= Trash::kMost / 2);
+}
+
 TEST_CASE("trash: another process knows what waits, and removes it") {
   FakeDaemon daemon;
   model::ClusterState cluster;

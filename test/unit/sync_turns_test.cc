@@ -30,7 +30,11 @@ plan::Scope scope_of_size(std::uint32_t size) {
 }
 
 ServiceNames take_names(Turns& turns) {
-  return turns.take([](const plan::Scope& scope) { return scope.addresses.size(); }).services;
+  ServiceNames names;
+  for (auto& part :
+       turns.take([](const plan::Scope& scope) { return scope.addresses.size(); }).parts)
+    names.push_back(part.service);
+  return names;
 }
 
 TEST_CASE("turns: Services that need little have one turn together") {
@@ -72,17 +76,20 @@ TEST_CASE("turns: rules that a waiting Service needs are compared in each turn")
   turns.put({"a", "little"}, scope_of_size(1));
   turns.put({"b", "big"}, needs_rules);
   const auto turn = turns.take([](const plan::Scope& scope) { return scope.addresses.size(); });
-  CHECK(turn.services == ServiceNames{{"a", "little"}});
+  REQUIRE(turn.parts.size() == 1);
+  CHECK(turn.parts.front().service == ServiceName{"a", "little"});
   CHECK(turn.scope.rules == needs_rules.rules);
   CHECK(take_names(turns) == ServiceNames{{"b", "big"}});
 }
 
-// A Service of so many ports, whose numbers begin at `first`, with so many endpoints.
+// A Service of so many ports, whose numbers begin at `first`, with so many endpoints, at the
+// address 10.97.0.WHICH.
 void put_wide(model::ClusterState& cluster, std::uint16_t first, std::uint16_t ports,
-              std::uint32_t endpoints, netlink::Protocol protocol = netlink::Protocol::tcp) {
+              std::uint32_t endpoints, netlink::Protocol protocol = netlink::Protocol::tcp,
+              int which = 1) {
   auto service = test::web_service();
-  service.name = {"tenant", "wide"};
-  service.cluster_ips = {ip("10.97.0.1")};
+  service.name = {"tenant", which == 1 ? "wide" : "wide-" + std::to_string(which)};
+  service.cluster_ips = {ip("10.97.0." + std::to_string(which))};
   std::vector<api::Endpoint> all;
   for (std::uint32_t i = 0; i < endpoints; ++i) {
     auto endpoint = test::e2();
@@ -166,7 +173,7 @@ TEST_CASE("a turn whose operations the kernel refuses ends, and has no others wa
   auto cluster = test::web_with({test::e1()});
   daemon.see(cluster);
   put_wide(cluster, 1000, 300, 100);
-  daemon.ipvs.faults.fail("add real server 10.97.0.1", {netlink::ErrorKind::malformed, 22, ""});
+  daemon.ipvs.faults.fail("to virtual service 10.97.0.1", {netlink::ErrorKind::malformed, 22, ""});
   daemon.hear(cluster);
   daemon.input_waits = true;
   const auto web = test::web_with({test::e1(), test::e2()});
@@ -181,6 +188,44 @@ TEST_CASE("a turn whose operations the kernel refuses ends, and has no others wa
   for (int i = 0; i < 40 && daemon.has_turns(); ++i) daemon.run();
   CHECK_FALSE(daemon.has_turns());
   CHECK(daemon.writes() - refused <= 40'000);
+}
+
+// The first 4,096 operations of each of the two are refused.
+TEST_CASE("turns of two Services end although the kernel refuses much of both") {
+  FakeDaemon daemon;
+  auto cluster = test::web_with({test::e1()});
+  daemon.see(cluster);
+  for (int number = 1; number <= 2; ++number)
+    put_wide(cluster, 1000, 60, 100, netlink::Protocol::tcp, number);
+  for (int port = 0; port < 50; ++port)
+    daemon.ipvs.faults.fail(
+        ":10" + std::string(port < 10 ? "0" : "") + std::to_string(port) + "/TCP",
+        {netlink::ErrorKind::malformed, 22, ""});
+  daemon.hear(cluster);
+  const auto before = daemon.writes();
+  for (int i = 0; i < 20 && (i == 0 || daemon.has_turns()); ++i) daemon.run();
+  CHECK_FALSE(daemon.has_turns());
+  CHECK(daemon.writes() - before < 20'000);
+  const netlink::VirtualServiceKey last{ip("10.97.0.2"), netlink::Protocol::tcp, 1059};
+  CHECK(daemon.weights(last).size() == 100);
+}
+
+// Both fit into one turn by what they have, and not by what they have to do.
+TEST_CASE("a Service whose turn ends early waits under its own name") {
+  FakeDaemon daemon;
+  auto cluster = test::web_with({test::e1()});
+  put_wide(cluster, 1000, 10, 300);
+  daemon.see(cluster);
+  put_wide(cluster, 2000, 10, 300);
+  const auto web = test::web_with({test::e1(), test::e2()});
+  cluster.slices[test::web_service().name] = web.slices.at(test::web_service().name);
+  daemon.input_waits = true;
+  daemon.hear(cluster);
+  const auto before = daemon.writes();
+  while (!serves_web_by(daemon, "10.244.1.4")) daemon.run();
+  CHECK(daemon.writes() - before <= Turns::kMost + 100);
+  daemon.run_turns();
+  CHECK(daemon.weights({ip("10.97.0.1"), netlink::Protocol::tcp, 2009}).size() == 300);
 }
 
 }  // namespace
