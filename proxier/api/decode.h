@@ -67,4 +67,8 @@ std::optional<Object> decode_object(const JsonValue& json, const std::string& or
                                     Problems& problems,
                                     std::optional<ObjectKind> implied = std::nullopt);
 
+// Why an object that was decoded so cannot be read; nullopt: it can, or it does not matter.
+std::optional<std::string> why_unreadable(const std::optional<Object>& object,
+                                          const Problems& problems);
+
 }  // namespace ipvsproxier::api
