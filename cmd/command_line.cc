@@ -273,6 +273,10 @@ const auto kDifferences = std::to_array<MainFlag>({
      "Heed annotations that shape the virtual services of a Service: scheduler, weights, limits "
      "(default true)",
      to_difference<&D::service_annotations>},
+    {"ready-wins", "",
+     "Of endpoints with one address and port, one that is ready wins; with kube-proxy the later "
+     "one does (default true)",
+     to_difference<&D::ready_wins>},
     {"mass-removal-brake", "",
      "When more than half of 20 Services or more are missing from a list of the API server, keep "
      "them until a list one ipvs.syncPeriod later lacks them, too; so with EndpointSlices "

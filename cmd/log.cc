@@ -97,7 +97,7 @@ std::size_t log_problems(const api::Problems& problems, spdlog::logger& logger) 
 }
 
 void log_incomplete(const Options& options, spdlog::logger& logger) {
-  logger.info("{}: not everything could be read: nothing is removed from the kernel",
+  logger.warn("{}: not everything could be read: nothing is removed from the kernel",
               options.manifests);
 }
 

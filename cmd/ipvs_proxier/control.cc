@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <iterator>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -111,6 +112,8 @@ std::vector<std::string> held_lines(const serve::Status& status) {
           fmt::format("{} {} are missing from the API server's list; they stay until another list "
                       "lacks them, too (--mass-removal-brake)",
                       held, to_string(resource)));
+  auto wrong = status.wrong();
+  std::move(wrong.begin(), wrong.end(), std::back_inserter(lines));
   return lines;
 }
 
@@ -147,6 +150,7 @@ std::string sync_json(const sync::Inspection& inspection, const std::vector<std:
     if (standing.next_try) out.member("nextTryMilliseconds", standing.next_try->count());
     out.member("refused", refused_lines(inspection.refusals));
     out.member("refusedCount", inspection.refusals.all().size());
+    out.member("removalsHeld", !desired.complete || !desired.leftovers.empty());
     out.member("services", inspection.cluster.services.size());
     out.member("settled", standing.settled);
     out.member("unreadable", inspection.cluster.unreadable.size());

@@ -106,7 +106,7 @@ int run_daemon(const Options& options, spdlog::logger& logger) {
     loop.quit();
   });
   const auto objects = client ? follow_api(options, *client, loop, cluster, servers, logger)
-                              : follow_manifests(options, loop, cluster, logger);
+                              : follow_manifests(options, loop, cluster, servers, logger);
   feed = objects.get();
   const KernelFeed kernel(loop, mail, tables, options.bind_by_routes, logger);
   // A changed configuration takes effect by a restart.

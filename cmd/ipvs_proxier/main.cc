@@ -29,8 +29,7 @@ namespace {
 // Reads the manifests into `changes`.
 std::size_t load_cluster(const Options& options, model::Changes& changes, spdlog::logger& logger) {
   auto manifests = manifests::load_manifests(options.manifests, options.node_name);
-  for (auto& object : manifests.objects) changes.put(std::move(object));
-  changes.complete = manifests.complete;
+  changes = manifests::changes_of(manifests);
   if (!changes.node) log_no_node(options, logger);
   const auto errors = log_problems(manifests.problems, logger);
   if (!manifests.complete) log_incomplete(options, logger);

@@ -20,11 +20,12 @@ constexpr std::chrono::seconds kTryAgain{5};
 
 class ManifestFeed final : public ObjectFeed {
  public:
-  ManifestFeed(const Options& options, loop::MainLoop& loop, ClusterFeed& cluster,
+  ManifestFeed(const Options& options, loop::MainLoop& loop, ClusterFeed& cluster, Servers& servers,
                spdlog::logger& logger)
       : options_(options),
         loop_(loop),
         cluster_(cluster),
+        servers_(servers),
         logger_(logger),
         limit_(logger),
         follower_(options.manifests, options.node_name) {
@@ -51,6 +52,7 @@ class ManifestFeed final : public ObjectFeed {
     const bool is_complete = *update.changes.complete;
     if (!is_complete && complete_) log_incomplete(options_, logger_);
     complete_ = is_complete;
+    servers_.status().set_wrong("manifests", std::move(update.held));
     cluster_.take(std::move(update.changes));
     if (update.try_again) read_in(kTryAgain);
   }
@@ -75,6 +77,7 @@ class ManifestFeed final : public ObjectFeed {
   const Options& options_;
   loop::MainLoop& loop_;
   ClusterFeed& cluster_;
+  Servers& servers_;
   spdlog::logger& logger_;
   loop::LineLimit limit_;
   manifests::ManifestFollower follower_;
@@ -85,8 +88,9 @@ class ManifestFeed final : public ObjectFeed {
 }  // namespace
 
 std::unique_ptr<ObjectFeed> follow_manifests(const Options& options, loop::MainLoop& loop,
-                                             ClusterFeed& cluster, spdlog::logger& logger) {
-  return std::make_unique<ManifestFeed>(options, loop, cluster, logger);
+                                             ClusterFeed& cluster, Servers& servers,
+                                             spdlog::logger& logger) {
+  return std::make_unique<ManifestFeed>(options, loop, cluster, servers, logger);
 }
 
 }  // namespace ipvsproxier::cmd

@@ -29,7 +29,8 @@ class ObjectFeed {
 // Objects of --manifests; start() reads them for the first time. All arguments must outlive the
 // feed.
 std::unique_ptr<ObjectFeed> follow_manifests(const Options& options, loop::MainLoop& loop,
-                                             ClusterFeed& cluster, spdlog::logger& logger);
+                                             ClusterFeed& cluster, Servers& servers,
+                                             spdlog::logger& logger);
 
 // Objects of the API server. All arguments must outlive the feed.
 std::unique_ptr<ObjectFeed> follow_api(const Options& options, ApiClient& client,

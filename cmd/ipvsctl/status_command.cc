@@ -71,7 +71,9 @@ std::string sync_text(const Fields& sync) {
                                      sync.boolean("kernelRead", false) ? "" : "; not read yet"));
   const auto refused_count = count_in(sync, "refusedCount");
   text += line("settled", !sync.boolean("settled", false) ? "no"
-                          : refused_count > 0             ? "yes, but for what the kernel refuses"
+                          : sync.boolean("removalsHeld", false)
+                              ? "yes, except removals, which wait: see the lines wrong"
+                          : refused_count > 0 ? "yes, but for what the kernel refuses"
                                               : "yes: the kernel is what the cluster asks for");
   text += line("last change", fmt::format("{} (took {:.1f} ms)", sync.text("lastSync", "none"),
                                           sync.number("lastSyncMilliseconds", 0)));

@@ -308,4 +308,14 @@ std::optional<Object> decode_object(const JsonValue& json, const std::string& or
   return object;
 }
 
+std::optional<std::string> why_unreadable(const std::optional<Object>& object,
+                                          const Problems& problems) {
+  if (object) return std::nullopt;
+  const auto error = std::find_if(problems.begin(), problems.end(), [](const Problem& problem) {
+    return problem.severity == Severity::error;
+  });
+  if (error == problems.end()) return std::nullopt;
+  return to_string(*error);
+}
+
 }  // namespace ipvsproxier::api

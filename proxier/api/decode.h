@@ -7,6 +7,7 @@
 // - a wrong type, a number out of range or an unknown enumeration value: error, object left out;
 // - a bad address in a list (externalIPs, load-balancer ingress, an endpoint, a node address, a
 //   pod CIDR): error, only that entry is left out; a bad cluster address costs the Service;
+// - a load-balancer ingress of an unknown ipMode: warning, that entry is left out;
 // - a bad entry of spec.loadBalancerSourceRanges: error, and the Service gets no load-balancer
 //   address at all, because the clients to keep out are unknown;
 // - a Service with a cluster address and no ports, or two ports of one name and protocol: error;
@@ -65,5 +66,9 @@ std::string describe_json(const JsonValue& object,
 std::optional<Object> decode_object(const JsonValue& json, const std::string& origin,
                                     Problems& problems,
                                     std::optional<ObjectKind> implied = std::nullopt);
+
+// Why an object that was decoded so cannot be read; nullopt: it can, or it does not matter.
+std::optional<std::string> why_unreadable(const std::optional<Object>& object,
+                                          const Problems& problems);
 
 }  // namespace ipvsproxier::api

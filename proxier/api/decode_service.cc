@@ -129,7 +129,7 @@ void decode_ingress(const Fields& root, Service& service) {
     if (text.empty() || mode == "Proxy") return;
     if (mode != "VIP")
       return entry.note(
-          Severity::error, "ipMode",
+          Severity::warning, "ipMode",
           fmt::format("must be VIP or Proxy, not {}; this entry is left out", show(mode)));
     if (const auto address = IpAddress::parse(text))
       return service.load_balancer_ips.push_back(*address);

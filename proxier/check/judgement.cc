@@ -60,7 +60,8 @@ void judge_sysctls(const NodeFacts& facts, Findings& findings) {
   std::size_t settable = 0;
   for (const auto& fact : facts.sysctls) {
     const auto& row = fact.wanted;
-    if (fact.value == row.value || (fact.writable && !lacks_key(facts, fact))) {
+    const bool is_right = fact.value && plan::is_right(row, *fact.value);
+    if (is_right || (fact.writable && !lacks_key(facts, fact))) {
       ++settable;
       continue;
     }
@@ -72,8 +73,9 @@ void judge_sysctls(const NodeFacts& facts, Findings& findings) {
          .about = "sysctl " + row.key,
          .message = lacks_key(facts, fact)
                         ? fmt::format("it must be {}, and this kernel has no such key", row.value)
-                        : fmt::format("it must be {}, is {}, and cannot be written from here",
-                                      row.value, fact.value.value_or("not there yet")),
+                        : fmt::format("it must be {}{}, is {}, and cannot be written from here",
+                                      row.value, row.may_grow ? " at least" : "",
+                                      fact.value.value_or("not there yet")),
          .advice = sysctl_advice(row)});
   }
   fine(findings, "sysctls", fmt::format("{} are right or can be set", settable));

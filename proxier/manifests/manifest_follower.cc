@@ -6,6 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
+#include "proxier/api/visible_text.h"
 #include "proxier/manifests/file_stamp.h"
 #include "proxier/manifests/manifest_source.h"
 #include "proxier/manifests/path_watcher.h"
@@ -165,6 +168,11 @@ ManifestUpdate ManifestFollower::update() {
   if (was_unlisted && is_listed) update.mended.push_back(state.path);
   update.try_again = !is_listed || !state.unreadable.empty();
   if (!state.was_listed || has_unread || is_void) update.changes.complete = false;
+  if (!is_listed || has_unread || is_void)
+    update.held.push_back(
+        fmt::format("{}: nothing is removed from the kernel until all of it can be read, and holds "
+                    "an object or a list",
+                    api::visible(state.path)));
   return update;
 }
 

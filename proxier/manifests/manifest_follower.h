@@ -10,11 +10,12 @@
 // report (path_watcher.h) is found by look(), if the size, a time or the identity of a file
 // differs.
 //
-// An unreadable file never removes objects. A file that breaks (unreadable, invalid YAML, a
-// document that does not decode, no document any more) keeps the last good state of every object
-// that is not in its new reading; a folder that is gone or holds no manifest keeps all objects. The
-// objects of a deleted file are removed. After a failure of the system (EMFILE, EIO, a missing
-// mount) the next update() reads again, and try_again asks for it.
+// An unreadable file never removes objects. An object that does not decode keeps its last good
+// state. A file that breaks (unreadable, invalid YAML, an object without a name, no document any
+// more) keeps the last good state of every object that is not in its new reading; a folder that is
+// gone or holds no manifest keeps all objects. The objects of a deleted file are removed. After a
+// failure of the system (EMFILE, EIO, a missing mount) the next update() reads again, and try_again
+// asks for it.
 
 #include <cstddef>
 #include <memory>

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "proxier/api/visible_text.h"
+
 namespace ipvsproxier::manifests {
 
 namespace {
@@ -39,41 +41,38 @@ Problem keeping_problem(const std::string& path, std::size_t kept) {
                  .message = what + " until the file is mended or deleted"};
 }
 
-}  // namespace
-
-ObjectKey key_of(const api::Object& object) {
-  struct Visitor {
-    ObjectKey operator()(const api::Service& service) const {
-      return {.kind = api::ObjectKind::service, .name = service.name};
-    }
-    ObjectKey operator()(const api::EndpointSlice& slice) const {
-      return {.kind = api::ObjectKind::endpoint_slice, .name = slice.name};
-    }
-    ObjectKey operator()(const api::Node& node) const {
-      return {.kind = api::ObjectKind::node, .name = {.ns = "", .name = node.name}};
-    }
-  };
-  return std::visit(Visitor{}, object);
+// Further objects of it may be what the kernel has.
+std::string never_read(const std::string& path) {
+  return api::visible(path) +
+         ": which objects it holds is not known: nothing is removed from the kernel until it is "
+         "mended or deleted";
 }
+
+}  // namespace
 
 void ManifestSet::put(ManifestFile reading) {
   auto& file = files_[reading.path];
   file.problems = std::move(reading.problems);
-  if (!reading.has_documents && file.had_documents)
+  const bool is_emptied = !reading.has_documents && file.had_documents;
+  if (is_emptied)
     file.problems.push_back(
         Problem{.origin = reading.path, .message = "holds no object any more, not even a list"});
-  file.is_broken = api::has_error(file.problems);
-  file.was_good |= !file.is_broken;
+  file.has_error = api::has_error(file.problems);
+  file.is_broken = reading.has_unknown || is_emptied;
+  file.was_whole |= !file.is_broken;
   // A text without a readable object may never have been a manifest.
   file.had_documents |= reading.has_documents && (!file.is_broken || !reading.objects.empty());
+  file.unreadable = std::move(reading.unreadable_objects);
 
   auto objects = by_key(std::move(reading.objects), file.problems);
-  if (file.is_broken) {
-    const auto fresh = objects.size();
-    objects.insert(file.objects.begin(), file.objects.end());
-    if (const auto kept = objects.size() - fresh; kept > 0)
-      file.problems.push_back(keeping_problem(reading.path, kept));
-  }
+  std::size_t kept = 0;
+  for (const auto& [key, object] : file.objects)
+    if (file.is_broken || file.unreadable.contains(key))
+      kept += objects.emplace(key, object).second ? 1 : 0;
+  if (kept > 0) file.problems.push_back(keeping_problem(reading.path, kept));
+  file.held = !file.was_whole ? never_read(reading.path)
+              : kept > 0      ? api::to_string(file.problems.back())
+                              : "";
   replace_objects(reading.path, file, std::move(objects));
 }
 
@@ -140,6 +139,19 @@ std::set<Problem> ManifestSet::problems() const {
   return all;
 }
 
+void ManifestSet::tell_unreadable(model::Changes& changes) {
+  std::map<ObjectKey, std::string> now;
+  for (const auto& [path, file] : files_)
+    now.insert(file.unreadable.begin(), file.unreadable.end());
+  for (const auto& [key, why] : told_unreadable_)
+    if (!now.contains(key)) changes.unreadable[key] = std::nullopt;
+  for (const auto& [key, why] : now)
+    if (const auto told = told_unreadable_.find(key);
+        told == told_unreadable_.end() || told->second != why)
+      changes.unreadable[key] = why;
+  told_unreadable_ = std::move(now);
+}
+
 ManifestUpdate ManifestSet::take_update(const api::Problems& others) {
   ManifestUpdate update;
   update.changes.complete = true;
@@ -157,13 +169,15 @@ ManifestUpdate ManifestSet::take_update(const api::Problems& others) {
                       std::back_inserter(update.problems));
   told_ = std::move(all);
 
-  std::set<std::string> broken;
+  tell_unreadable(update.changes);
+  std::set<std::string> faulty;
   for (const auto& [path, file] : files_) {
-    if (file.is_broken) broken.insert(path);
-    if (!file.is_broken && broken_before_.contains(path)) update.mended.push_back(path);
-    if (!file.was_good) update.changes.complete = false;
+    if (file.has_error) faulty.insert(path);
+    if (!file.has_error && faulty_before_.contains(path)) update.mended.push_back(path);
+    if (!file.held.empty()) update.held.push_back(file.held);
+    if (!file.was_whole) update.changes.complete = false;
   }
-  broken_before_ = std::move(broken);
+  faulty_before_ = std::move(faulty);
   return update;
 }
 

@@ -4,9 +4,10 @@
 // files, no clock. One thread at a time. Adding a file costs time proportional to its contents.
 //
 // If several files hold an object of the same kind and name, the file that is first in byte order
-// counts; when its object goes, the next one appears. A file is broken if its reading has an error,
-// or has no document although the file had some: it keeps the last good state of every object that
-// is not in the new reading.
+// counts; when its object leaves, the next one appears. An object that cannot be read keeps its
+// last good state. A file is broken if it may hold objects of which nothing is known, or has no
+// document although it had some: it keeps the last good state of every object that is not in the
+// new reading.
 
 #include <map>
 #include <optional>
@@ -24,15 +25,15 @@ namespace ipvsproxier::manifests {
 
 using api::ObjectKey;
 
-ObjectKey key_of(const api::Object& object);
-
 struct ManifestUpdate {
-  // Since the last answer. Changes::complete is always set: false while a file could never be read
-  // completely, so that further objects may exist.
+  // Since the last answer. Changes::complete is always set: false while it was never known of a
+  // file which objects it holds, so that further ones may exist.
   model::Changes changes;
   api::Problems problems;  // problems that the last update did not have, sorted
-  // Files that were broken at the last update and are good now.
+  // Files that had an error at the last update and have none now.
   std::vector<std::string> mended;
+  // What is not removed now, and why, one line each.
+  std::vector<std::string> held;
   // Part of the input could not be read and may cause no event: try again after a while.
   bool try_again = false;
 };
@@ -54,9 +55,12 @@ class ManifestSet {
  private:
   struct File {
     std::map<ObjectKey, api::Object> objects;
+    std::map<ObjectKey, std::string> unreadable;  // objects, with the reason
     api::Problems problems;
+    std::string held;  // ManifestUpdate::held
+    bool has_error = false;
     bool is_broken = false;
-    bool was_good = false;
+    bool was_whole = false;  // it was not broken once
     bool had_documents = false;
   };
 
@@ -64,6 +68,7 @@ class ManifestSet {
   void replace_objects(const std::string& path, File& file,
                        std::map<ObjectKey, api::Object> objects);
   void note_before(const ObjectKey& key);
+  void tell_unreadable(model::Changes& changes);
   std::set<api::Problem> problems() const;
 
   std::map<std::string, File> files_;
@@ -72,7 +77,8 @@ class ManifestSet {
   // State at the last answer of all objects touched since.
   std::map<ObjectKey, std::optional<api::Object>> before_;
   std::set<api::Problem> told_;
-  std::set<std::string> broken_before_;
+  std::map<ObjectKey, std::string> told_unreadable_;
+  std::set<std::string> faulty_before_;
 };
 
 }  // namespace ipvsproxier::manifests

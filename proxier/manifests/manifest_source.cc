@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <system_error>
@@ -107,9 +108,14 @@ class FileReader {
     const auto known = api::find_kind(value, implied);
     if (!known && !kind.empty()) return count_unknown(value, implied);
     if (known && !is_selected(value, *known, node_name_)) return;
-    // An object without kind goes to the decoder, which reports it.
-    if (auto object = api::decode_object(value, origin, file_.problems, implied))
+    // An object without kind is given to the decoder, which reports it.
+    api::Problems problems;
+    auto object = api::decode_object(value, origin, problems, implied);
+    if (const auto why = api::why_unreadable(object, problems))
+      note_unreadable(value, known, *why);
+    else if (object)
       file_.objects.push_back(*std::move(object));
+    std::move(problems.begin(), problems.end(), std::back_inserter(file_.problems));
   }
 
   // One warning for each unknown kind, however many objects have it.
@@ -124,6 +130,15 @@ class FileReader {
   }
 
  private:
+  void note_unreadable(const JsonValue& value, std::optional<ObjectKind> kind,
+                       const std::string& why) {
+    auto name = kind ? api::name_of(value, *kind) : api::NamespacedName{};
+    if (name.name.empty())
+      file_.has_unknown = true;
+    else
+      file_.unreadable_objects.emplace(api::ObjectKey{*kind, std::move(name)}, why);
+  }
+
   void read_list(const JsonValue& list, const ListRow& row, const std::string& origin) {
     api::Report report{.origin = origin,
                        .problems = file_.problems,
@@ -131,12 +146,16 @@ class FileReader {
                        .consequence = "the list is left out"};
     const api::Fields fields(list, report);
     if (api::version_text(list) != row.api_version)
-      return fields.refuse("apiVersion", fmt::format("must be {}", row.api_version));
-    fields.each("items", [&](std::size_t index, const JsonValue& item) {
-      if (item.is_object()) return read(item, origin, row.item_kind);
-      fields.note(Severity::error, "items",
-                  fmt::format("must be an object, not {}; it is left out", api::show(item)), index);
-    });
+      fields.refuse("apiVersion", fmt::format("must be {}", row.api_version));
+    else
+      fields.each("items", [&](std::size_t index, const JsonValue& item) {
+        if (item.is_object()) return read(item, origin, row.item_kind);
+        file_.has_unknown = true;
+        fields.note(Severity::error, "items",
+                    fmt::format("must be an object, not {}; it is left out", api::show(item)),
+                    index);
+      });
+    file_.has_unknown = file_.has_unknown || report.refused;
   }
 
   void count_unknown(const JsonValue& value, std::optional<ObjectKind> implied) {
@@ -184,6 +203,21 @@ Problem problem_of(Severity severity, const std::string& path, std::string messa
 
 }  // namespace
 
+api::ObjectKey key_of(const api::Object& object) {
+  struct Visitor {
+    api::ObjectKey operator()(const api::Service& service) const {
+      return {.kind = api::ObjectKind::service, .name = service.name};
+    }
+    api::ObjectKey operator()(const api::EndpointSlice& slice) const {
+      return {.kind = api::ObjectKind::endpoint_slice, .name = slice.name};
+    }
+    api::ObjectKey operator()(const api::Node& node) const {
+      return {.kind = api::ObjectKind::node, .name = {.ns = "", .name = node.name}};
+    }
+  };
+  return std::visit(Visitor{}, object);
+}
+
 bool is_manifest_name(std::string_view name) {
   if (name.empty() || name.front() == '.') return false;
   constexpr std::array<std::string_view, 3> kExtensions = {".yaml", ".yml", ".json"};
@@ -198,6 +232,7 @@ ManifestFile read_manifest_text(std::string_view text, const std::string& path,
   auto parsed = api::parse_documents(text, path);
   file.has_documents = !parsed.documents.empty() || !parsed.problems.empty();
   file.problems = std::move(parsed.problems);
+  file.has_unknown = api::has_error(file.problems);
   for (auto& problem : file.problems) problem.message += "; this document is left out";
   FileReader reader(file, node_name);
   for (auto& held : parsed.documents) {
@@ -215,8 +250,10 @@ ManifestFile read_manifest_file(const std::string& path, std::string_view node_n
   if (text) return read_manifest_text(*text, path, node_name);
   return ManifestFile{.path = path,
                       .objects = {},
+                      .unreadable_objects = {},
                       .problems = std::move(problems),
                       .has_documents = true,
+                      .has_unknown = true,
                       .unreadable = true};
 }
 
@@ -267,6 +304,7 @@ Manifests merge_manifests(std::span<const ManifestFile> files) {
       }
       merged.problems.push_back(duplicate_problem(object, first->second));
     }
+    merged.unreadable.insert(file.unreadable_objects.begin(), file.unreadable_objects.end());
   }
   return merged;
 }
@@ -282,10 +320,19 @@ Manifests load_manifests(const std::string& path, std::string_view node_name) {
   if (!any && problems.empty())
     problems.push_back(problem_of(Severity::error, path, "holds no objects, not even a list"));
   Manifests merged = merge_manifests(files);
-  const auto broken = [](const ManifestFile& file) { return api::has_error(file.problems); };
-  merged.complete = !api::has_error(problems) && std::none_of(files.begin(), files.end(), broken);
+  const auto has_unknown = [](const ManifestFile& file) { return file.has_unknown; };
+  merged.complete =
+      !api::has_error(problems) && std::none_of(files.begin(), files.end(), has_unknown);
   merged.problems.insert(merged.problems.begin(), problems.begin(), problems.end());
   return merged;
+}
+
+model::Changes changes_of(Manifests& manifests) {
+  model::Changes changes;
+  for (auto& object : manifests.objects) changes.put(std::move(object));
+  for (const auto& [key, why] : manifests.unreadable) changes.unreadable.emplace(key, why);
+  changes.complete = manifests.complete;
+  return changes;
 }
 
 }  // namespace ipvsproxier::manifests

@@ -14,6 +14,7 @@
 // Each file is read by itself (ManifestFile) and the files are then merged, so a change of one file
 // costs the reading of that file. Plain file I/O on the caller's thread; no file stays open.
 
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,22 +22,31 @@
 
 #include "proxier/api/objects.h"
 #include "proxier/api/problem.h"
+#include "proxier/model/changes.h"
 
 namespace ipvsproxier::manifests {
+
+api::ObjectKey key_of(const api::Object& object);
 
 // What one file holds.
 struct ManifestFile {
   std::string path;
   std::vector<api::Object> objects;
+  // Objects of the file that cannot be read, with the reason.
+  std::map<api::ObjectKey, std::string> unreadable_objects;
   api::Problems problems;
   bool has_documents = false;
+  // The file may hold objects of which nothing is known: something in it is no YAML or JSON, or no
+  // object with a kind and a name.
+  bool has_unknown = false;
   bool unreadable = false;  // the file, not its text, is at fault: another attempt may succeed
 };
 
 struct Manifests {
-  std::vector<api::Object> objects;  // in the order of files and documents
+  std::vector<api::Object> objects;                  // in the order of files and documents
+  std::map<api::ObjectKey, std::string> unreadable;  // with the reason
   api::Problems problems;
-  // Everything could be read: an object that is absent here does not exist.
+  // An object that is absent here does not exist.
   bool complete = true;
 };
 
@@ -63,5 +73,8 @@ Manifests merge_manifests(std::span<const ManifestFile> files);
 // Lists, reads and merges. A PATH without any document is a problem, not an empty cluster (an empty
 // cluster is a list without items): a mount or a download may have failed.
 Manifests load_manifests(const std::string& path, std::string_view node_name);
+
+// The objects, which are moved, as the first ones of a cluster.
+model::Changes changes_of(Manifests& manifests);
 
 }  // namespace ipvsproxier::manifests

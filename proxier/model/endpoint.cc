@@ -13,7 +13,13 @@ Hint hint_of(const std::vector<std::string_view>& names, std::string_view ours) 
   return std::find(names.begin(), names.end(), ours) != names.end() ? Hint::ours : Hint::others;
 }
 
-void settle_duplicates(std::vector<Endpoint>& endpoints) {
+// Whether `later`, of the same address and port, takes the place of `known`.
+bool replaces(const Endpoint& later, const Endpoint& known, Duplicates duplicates) {
+  if (duplicates == Duplicates::ready_wins && later.ready != known.ready) return later.ready;
+  return !later.terminating;
+}
+
+void settle_duplicates(std::vector<Endpoint>& endpoints, Duplicates duplicates) {
   const auto before = [](const Endpoint& a, const Endpoint& b) { return a.key < b.key; };
   if (!std::is_sorted(endpoints.begin(), endpoints.end(), before))
     std::stable_sort(endpoints.begin(), endpoints.end(), before);
@@ -21,7 +27,7 @@ void settle_duplicates(std::vector<Endpoint>& endpoints) {
   for (const auto& one : endpoints) {
     if (kept == 0 || endpoints[kept - 1].key != one.key)
       endpoints[kept++] = one;
-    else if (!one.terminating)
+    else if (replaces(one, endpoints[kept - 1], duplicates))
       endpoints[kept - 1] = one;
   }
   endpoints.resize(kept);
@@ -42,7 +48,8 @@ std::size_t count_endpoints(const SlicesByName& slices, netlink::Family family) 
 
 std::map<api::ServicePortName, std::vector<Endpoint>> endpoints_of(
     const api::NamespacedName& service, const SlicesByName& slices, netlink::Family family,
-    std::string_view node_name, std::string_view zone, const ServiceSettings* settings) {
+    std::string_view node_name, std::string_view zone, const ServiceSettings* settings,
+    Duplicates duplicates) {
   std::map<api::ServicePortName, std::vector<Endpoint>> found;
   std::size_t count = 0;
   for (const auto& slice : slices) {
@@ -71,7 +78,7 @@ std::map<api::ServicePortName, std::vector<Endpoint>> endpoints_of(
       }
     }
   }
-  for (auto& [name, endpoints] : found) settle_duplicates(endpoints);
+  for (auto& [name, endpoints] : found) settle_duplicates(endpoints, duplicates);
   return found;
 }
 

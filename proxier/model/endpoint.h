@@ -41,12 +41,18 @@ using SlicesByName = netlink::SortedVector<api::EndpointSlice, &name_of>;
 // The number of endpoints of the family in these slices, counted once for each port.
 std::size_t count_endpoints(const SlicesByName& slices, netlink::Family family);
 
+// Which of several endpoints with one address and port counts, in slices by their names.
+enum class Duplicates : std::uint8_t {
+  ready_wins,  // one that is ready; among equally ready ones as below
+  later_wins,  // the later one unless it is terminating, as in kube-proxy
+};
+
 // The endpoints of each port of the Service in the family, ordered by address and port, without
-// duplicates. Of duplicates the later one wins (slices in order of their names), unless it is
-// terminating. `node_name` is this node's name, not empty. A slice that would bring the total above
+// duplicates. `node_name` is this node's name, not empty. A slice that would bring the total above
 // kMostOfOneService is left out. Weights are 1 without `settings`, those of the Service.
 std::map<api::ServicePortName, std::vector<Endpoint>> endpoints_of(
     const api::NamespacedName& service, const SlicesByName& slices, netlink::Family family,
-    std::string_view node_name, std::string_view zone, const ServiceSettings* settings = nullptr);
+    std::string_view node_name, std::string_view zone, const ServiceSettings* settings = nullptr,
+    Duplicates duplicates = Duplicates::ready_wins);
 
 }  // namespace ipvsproxier::model

@@ -41,6 +41,8 @@ struct Differences {
   bool node_ports_on_node_only = true;
   // Annotations of Services and EndpointSlices count (docs/services.md).
   bool service_annotations = true;
+  // Of endpoints with one address and port, one that is ready wins.
+  bool ready_wins = true;
 
   friend bool operator==(const Differences&, const Differences&) = default;
 };
@@ -61,6 +63,7 @@ inline constexpr Differences kKubeProxyCompat = {
     .guard_api_server = false,
     .node_ports_on_node_only = false,
     .service_annotations = false,
+    .ready_wins = false,
 };
 
 }  // namespace ipvsproxier::plan

@@ -18,7 +18,17 @@ std::pair<unsigned, unsigned> kernel_version(const std::string& release) {
   return {major, minor};
 }
 
+std::uint64_t number_in(const std::string& text) {
+  std::uint64_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
 }  // namespace
+
+bool is_right(const Sysctl& row, const std::string& value) {
+  return value == row.value || (row.may_grow && number_in(value) > number_in(row.value));
+}
 
 std::vector<Sysctl> ipvs_sysctls(const IpvsHostSettings& settings,
                                  const std::string& kernel_release) {

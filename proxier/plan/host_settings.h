@@ -39,13 +39,16 @@ struct Sysctl {
   // Severity of a failed write. Conntrack keys belong to the first network namespace, and traffic
   // flows without them; the other keys are needed.
   api::Severity severity = api::Severity::error;
-  // A larger number that another program writes while the process runs is kept.
+  // A limit: a larger number that others wrote is kept.
   bool may_grow = false;
   // A kernel that does not have the key is too old for it, which is no failure.
   bool may_lack = false;
 
   friend auto operator<=>(const Sysctl&, const Sysctl&) = default;
 };
+
+// Whether the kernel's value is as the row asks.
+bool is_right(const Sysctl& row, const std::string& value);
 
 // `kernel_release` is the text of /proc/sys/kernel/osrelease ("6.1.0-18-amd64").
 std::vector<Sysctl> ipvs_sysctls(const IpvsHostSettings& settings,

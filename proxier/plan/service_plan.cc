@@ -332,6 +332,19 @@ std::vector<RefusedClaim> refused_claims_of(const Ports& ports, const FamilyNode
   return refused;
 }
 
+std::map<api::ServicePortName, Endpoints> endpoints_of(const api::NamespacedName& service,
+                                                       const model::SlicesByName* slices,
+                                                       const FamilyNode& node,
+                                                       const model::ServiceSettings& settings,
+                                                       const PlannerOptions& options) {
+  if (slices == nullptr) return {};
+  const auto& differences = options.differences;
+  return model::endpoints_of(
+      service, *slices, node.family, node.name, node.zone,
+      differences.service_annotations ? &settings : nullptr,
+      differences.ready_wins ? model::Duplicates::ready_wins : model::Duplicates::later_wins);
+}
+
 ServicePlan plan_service(const Ports& ports, const model::SlicesByName* slices,
                          const Claims& claims, const FamilyNode& node,
                          const PlannerOptions& options) {
@@ -341,10 +354,7 @@ ServicePlan plan_service(const Ports& ports, const model::SlicesByName* slices,
   ServiceTraffic traffic;
   Whole whole{.comes_first = comes_first(service)};
   const auto settings = granted_settings(service, node, options, plan.not_granted);
-  std::map<api::ServicePortName, Endpoints> endpoints;
-  if (slices)
-    endpoints = model::endpoints_of(service.name, *slices, node.family, node.name, node.zone,
-                                    options.differences.service_annotations ? &settings : nullptr);
+  auto endpoints = endpoints_of(service.name, slices, node, settings, options);
   const auto goals = in_cluster_goals(ports, claims, node, options);
   for (std::size_t i = 0; i < ports.size(); ++i)
     PortPlanner(ports[i], node, options, settings, plan, traffic, whole)

@@ -85,6 +85,11 @@ std::vector<Claim> claims_of(const std::vector<model::ServicePort>& ports, const
 std::vector<RefusedClaim> refused_claims_of(const std::vector<model::ServicePort>& ports,
                                             const FamilyNode& node);
 
+// The endpoints of each port of the Service; `slices`: nullptr if it has none.
+std::map<api::ServicePortName, std::vector<model::Endpoint>> endpoints_of(
+    const api::NamespacedName& service, const model::SlicesByName* slices, const FamilyNode& node,
+    const model::ServiceSettings& settings, const PlannerOptions& options);
+
 // The plan of the Service, with the virtual services that it owns.
 ServicePlan plan_service(const std::vector<model::ServicePort>& ports,
                          const model::SlicesByName* slices, const Claims& claims,

@@ -55,10 +55,7 @@ std::vector<PortReport> report_service(const std::vector<model::ServicePort>& po
   const auto& service = ports.front().name.service;
   api::Problems told_with_the_plan;
   const auto settings = granted_settings(*ports.front().service, node, options, told_with_the_plan);
-  std::map<api::ServicePortName, std::vector<model::Endpoint>> endpoints;
-  if (slices != nullptr)
-    endpoints = model::endpoints_of(service, *slices, node.family, node.name, node.zone,
-                                    options.differences.service_annotations ? &settings : nullptr);
+  auto endpoints = endpoints_of(service, slices, node, settings, options);
   const auto goals = in_cluster_goals(ports, claims, node, options);
   for (std::size_t i = 0; i < ports.size(); ++i) {
     const auto& port = ports[i];

@@ -140,6 +140,21 @@ std::size_t Status::removal_held(Resource resource) const {
   return held_.at(static_cast<std::size_t>(resource));
 }
 
+void Status::set_wrong(const std::string& matter, std::vector<std::string> lines) {
+  const loop::MutexLock lock(mutex_);
+  if (lines.empty())
+    wrong_.erase(matter);
+  else
+    wrong_.insert_or_assign(matter, std::move(lines));
+}
+
+std::vector<std::string> Status::wrong() const {
+  const loop::MutexLock lock(mutex_);
+  std::vector<std::string> all;
+  for (const auto& [matter, lines] : wrong_) all.insert(all.end(), lines.begin(), lines.end());
+  return all;
+}
+
 bool Status::is_late(const std::optional<Stamp>& stamp, const Stamp& now) const {
   return stamp && now.steady - stamp->steady >= 2 * settings_.sync_period;
 }

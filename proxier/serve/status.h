@@ -26,6 +26,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "netlink/ip_address.h"
 #include "proxier/api/names.h"
@@ -164,6 +165,8 @@ class Status {
   void watch_failing(Resource resource, std::string cause);
   // Number of objects that are kept although the last list lacks them.
   void removal_held(Resource resource, std::size_t count);
+  // What is wrong with one matter now ("manifests"), one line each; none: nothing any more.
+  void set_wrong(const std::string& matter, std::vector<std::string> lines);
   // beat() at least every 10 s, from a deadline of its loop.
   Heartbeat& main_heartbeat() { return main_; }
 
@@ -179,6 +182,8 @@ class Status {
 
   std::string watch_failure(Resource resource) const;
   std::size_t removal_held(Resource resource) const;
+  // The lines of set_wrong(), by matter.
+  std::vector<std::string> wrong() const;
 
   Stamp now() const { return clock_(); }
 
@@ -212,6 +217,7 @@ class Status {
       IPVSPROXIER_THREADS(guarded_by(mutex_));
   std::array<std::string, kResources.size()> failing_ IPVSPROXIER_THREADS(guarded_by(mutex_));
   std::array<std::size_t, kResources.size()> held_ IPVSPROXIER_THREADS(guarded_by(mutex_)){};
+  std::map<std::string, std::vector<std::string>> wrong_ IPVSPROXIER_THREADS(guarded_by(mutex_));
 };
 
 }  // namespace ipvsproxier::serve

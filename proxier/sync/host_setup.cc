@@ -1,6 +1,5 @@
 #include "proxier/sync/host_setup.h"
 
-#include <charconv>
 #include <string>
 #include <utility>
 
@@ -12,25 +11,16 @@ namespace {
 
 using plan::Sysctl;
 
-std::uint64_t number_in(const std::string& text) {
-  std::uint64_t number = 0;
-  std::from_chars(text.data(), text.data() + text.size(), number);
-  return number;
-}
-
-bool has_grown(const Sysctl& row, const netlink::Sysctl& sysctls) {
-  const auto now = sysctls.read(row.key);
-  return now && number_in(*now) > number_in(row.value);
-}
-
-void write_all(const std::vector<Sysctl>& rows, const netlink::Sysctl& sysctls, HostPass pass,
+void write_all(const std::vector<Sysctl>& rows, const netlink::Sysctl& sysctls,
                HostReport& report) {
   for (const auto& row : rows) {
-    if (pass == HostPass::keep && row.may_grow && has_grown(row, sysctls)) continue;
+    const auto before = sysctls.read(row.key);
+    if (before && plan::is_right(row, *before)) continue;
     auto wrote = sysctls.ensure(row.key, row.value);
-    const std::string what = "sysctl " + row.key + " to " + row.value;
     if (wrote) {
-      if (*wrote) report.written.push_back(what);
+      if (*wrote && before)
+        report.written.push_back(
+            fmt::format("sysctl {} from {} to {}", row.key, *before, row.value));
       continue;
     }
     if (row.may_lack && wrote.error().kind == netlink::ErrorKind::missing) {
@@ -38,26 +28,30 @@ void write_all(const std::vector<Sysctl>& rows, const netlink::Sysctl& sysctls, 
       continue;
     }
     auto& list = row.severity == api::Severity::error ? report.failures : report.warnings;
-    list.push_back({"set " + what, std::move(wrote.error())});
+    list.push_back(
+        {fmt::format("set sysctl {} to {}", row.key, row.value), std::move(wrote.error())});
   }
 }
 
 // Long hash chains slow down every packet. As in kube-proxy, the table gets a quarter of the
-// maximum.
+// maximum, and a larger one stays.
 void widen_conntrack_hash(std::uint32_t max, const netlink::Sysctl& parameters,
                           HostReport& report) {
-  constexpr const char* kKey = "nf_conntrack/parameters/hashsize";
-  const auto text = parameters.read(kKey);
-  if (!text) {
-    report.warnings.push_back({std::string("read ") + kKey, text.error()});
+  const Sysctl row{.key = "nf_conntrack/parameters/hashsize",
+                   .value = std::to_string(max / 4),
+                   .may_grow = true};
+  const auto before = parameters.read(row.key);
+  if (!before) {
+    report.warnings.push_back({"read " + row.key, before.error()});
     return;
   }
-  if (number_in(*text) >= max / 4) return;
-  auto wrote = parameters.ensure(kKey, std::to_string(max / 4));
+  if (plan::is_right(row, *before)) return;
+  auto wrote = parameters.ensure(row.key, row.value);
   if (!wrote)
-    report.warnings.push_back({std::string("write ") + kKey, std::move(wrote.error())});
+    report.warnings.push_back({"write " + row.key, std::move(wrote.error())});
   else if (*wrote)
-    report.written.emplace_back(kKey);
+    report.written.push_back(
+        fmt::format("module parameter {} from {} to {}", row.key, *before, row.value));
 }
 
 void set_timeouts(const netlink::IpvsTimeouts& wanted, netlink::IpvsTable& ipvs, HostPass pass,
@@ -90,14 +84,14 @@ HostReport prepare_host(const HostSetup& setup, netlink::IpvsTable& ipvs, HostPa
     report.failures.push_back({"read the kernel's version", release.error()});
     return report;
   }
-  write_all(plan::conntrack_sysctls(settings.conntrack, cpus), paths.sysctls, pass, report);
+  write_all(plan::conntrack_sysctls(settings.conntrack, cpus), paths.sysctls, report);
   const auto max = plan::conntrack_max(settings.conntrack, cpus);
   if (max != 0) widen_conntrack_hash(max, paths.module_parameters, report);
   auto rows = plan::ipvs_sysctls(settings.ipvs, *release);
   // Without IPVS these keys do not exist; the missing module is reported where it is used.
   const auto is_ipvs_key = [](const Sysctl& row) { return row.key.rfind("net/ipv4/vs/", 0) == 0; };
   if (!ipvs.timeouts()) std::erase_if(rows, is_ipvs_key);
-  write_all(rows, paths.sysctls, pass, report);
+  write_all(rows, paths.sysctls, report);
   set_timeouts(settings.timeouts, ipvs, pass, report);
   return report;
 }

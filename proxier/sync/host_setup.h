@@ -33,19 +33,20 @@ struct HostSetup {
 };
 
 struct HostReport {
-  std::vector<std::string> written;  // sysctls and timeouts that were changed, or would have been
+  // Sysctls and timeouts that were changed, or would have been: "sysctl X from A to B".
+  std::vector<std::string> written;
   std::vector<Failure> failures;     // needed, and not set
   // Failures of conntrack keys, which belong to the first network namespace.
   std::vector<Failure> warnings;
   std::vector<std::string> notes;  // what this kernel is too old for
 };
 
-// At the start of the process all values are set, as in kube-proxy; later a limit that another
-// program raised stays. A dry run writes no timeouts, and its paths must not write either
-// (netlink::Sysctl::Access::dry_run).
-enum class HostPass : std::uint8_t { begin, keep, dry_run };
+// Sets all values that are not right. A limit of conntrack that is larger stays, as with kube-proxy
+// from 1.36 and 1.37 on, whose releases of September 2026 stopped lowering it. A dry run writes no
+// timeouts, and its paths must not write either (netlink::Sysctl::Access::dry_run).
+enum class HostPass : std::uint8_t { write, dry_run };
 
 HostReport prepare_host(const HostSetup& setup, netlink::IpvsTable& ipvs,
-                        HostPass pass = HostPass::begin);
+                        HostPass pass = HostPass::write);
 
 }  // namespace ipvsproxier::sync

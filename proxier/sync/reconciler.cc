@@ -171,18 +171,18 @@ SyncReport Reconciler::run_to_end(TimePoint now) {
 
 void Reconciler::keep_host(Pass& pass) {
   if (!settings_.host) return;
-  auto report =
-      prepare_host(*settings_.host, kernel_.ipvs, has_mirror() ? HostPass::keep : HostPass::begin);
+  auto report = prepare_host(*settings_.host, kernel_.ipvs);
   pass.sysctls += report.written.size();
   host_failed_ = !report.failures.empty();
   append(pass.failures, std::move(report.failures));
   append(pass.warnings, std::move(report.warnings));
-  if (!has_mirror()) {
-    for (const auto& note : report.notes) logger_.info("{}", note);
+  if (has_mirror()) {
+    for (const auto& what : report.written)
+      logger_.warn("others changed what this node needs: set {} again", what);
     return;
   }
-  for (const auto& what : report.written)
-    logger_.warn("others changed what this node needs: set {} again", what);
+  for (const auto& what : report.written) logger_.info("set {}", what);
+  for (const auto& note : report.notes) logger_.info("{}", note);
 }
 
 // Removes the temporary set of a process that ended while it replaced a set.

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "proxier/api/decode.h"
+
 namespace ipvsproxier::watch {
 
 namespace {
@@ -119,7 +121,7 @@ void Reflector::take_event(netlink::Result<api::WatchEvent> event) {
 
 void Reflector::take_listed(api::WatchEvent& event) {
   const bool is_deleted = event.type == api::EventType::deleted;
-  const auto why = why_unreadable(event.object, event.problems);
+  const auto why = api::why_unreadable(event.object, event.problems);
   if (event.name.name.empty())
     objects_.list_unnamed();
   else if (event.object && !is_deleted)
@@ -133,7 +135,7 @@ void Reflector::take_listed(api::WatchEvent& event) {
 
 void Reflector::take_change(api::WatchEvent& event) {
   const bool is_deleted = event.type == api::EventType::deleted;
-  const auto why = is_deleted ? std::nullopt : why_unreadable(event.object, event.problems);
+  const auto why = is_deleted ? std::nullopt : api::why_unreadable(event.object, event.problems);
   const auto& version = event.resource_version;
   bool is_news = true;
   if (event.name.name.empty()) {
@@ -167,7 +169,7 @@ void Reflector::take_bookmark(const api::WatchEvent& event) {
 
 void Reflector::take_item(api::ListItem item) {
   problem_log_.tell(item.problems, timers_.now());
-  const auto why = why_unreadable(item.object, item.problems);
+  const auto why = api::why_unreadable(item.object, item.problems);
   if (item.name.name.empty())
     objects_.list_unnamed();
   else if (item.object)

@@ -5,16 +5,6 @@
 
 namespace ipvsproxier::watch {
 
-std::optional<std::string> why_unreadable(const std::optional<api::Object>& object,
-                                          const api::Problems& problems) {
-  if (object) return std::nullopt;
-  const auto error = std::find_if(problems.begin(), problems.end(), [](const auto& problem) {
-    return problem.severity == api::Severity::error;
-  });
-  if (error == problems.end()) return std::nullopt;
-  return api::to_string(*error);
-}
-
 void UnreadableObjects::list(const api::NamespacedName& name, Why why) {
   if (why)
     listed_[name] = *std::move(why);

@@ -17,11 +17,6 @@
 
 namespace ipvsproxier::watch {
 
-// Why a decoded object is unreadable, if it is. An object that no proxy serves has neither an
-// object nor an error.
-std::optional<std::string> why_unreadable(const std::optional<api::Object>& object,
-                                          const api::Problems& problems);
-
 class UnreadableObjects {
  public:
   using Why = std::optional<std::string>;  // nullopt: readable, or absent

@@ -78,11 +78,11 @@ const Damage kDamages[] = {
      "- address 10.96.0.99 on kube-ipvs0"},
     {"ip link del kube-ipvs0", "others removed link kube-ipvs0: made it again"},
     {"echo 0 >/proc/sys/net/ipv4/vs/conntrack",
-     "others changed what this node needs: set sysctl net/ipv4/vs/conntrack to 1 again",
-     "~ set sysctl net/ipv4/vs/conntrack to 1"},
+     "others changed what this node needs: set sysctl net/ipv4/vs/conntrack from 0 to 1 again",
+     "~ set sysctl net/ipv4/vs/conntrack from 0 to 1"},
     {"echo 0 >/proc/sys/net/ipv4/ip_forward",
-     "others changed what this node needs: set sysctl net/ipv4/ip_forward to 1 again",
-     "~ set sysctl net/ipv4/ip_forward to 1"},
+     "others changed what this node needs: set sysctl net/ipv4/ip_forward from 0 to 1 again",
+     "~ set sysctl net/ipv4/ip_forward from 0 to 1"},
 };
 
 std::string detection() {

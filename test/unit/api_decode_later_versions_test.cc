@@ -59,7 +59,7 @@ TEST_CASE("an address with a mode of a later version is left out, as with Proxy"
   CHECK(std::get<Service>(*service).load_balancer_ips ==
         std::vector{*IpAddress::parse("192.0.2.2")});
   CHECK(lines_of(problems) ==
-        Lines{"error: f: Service shop/web: status.loadBalancer.ingress[0].ipMode: must be VIP or "
+        Lines{"warning: f: Service shop/web: status.loadBalancer.ingress[0].ipMode: must be VIP or "
               "Proxy, not \"Shared\"; this entry is left out"});
 }
 

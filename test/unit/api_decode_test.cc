@@ -370,8 +370,8 @@ TEST_CASE("bad entries of a Service's lists cost only themselves") {
               start + "spec.externalIPs[1]: must be text, not 5; this entry is left out",
               start + "status.loadBalancer.ingress[0].ip: \"x\" is no IP address; this entry is "
                       "left out",
-              start + "status.loadBalancer.ingress[2].ipMode: must be VIP or Proxy, not \"Other\"; "
-                      "this entry is left out"});
+              "warning: f: Service shop/web: status.loadBalancer.ingress[2].ipMode: must be VIP or "
+              "Proxy, not \"Other\"; this entry is left out"});
 }
 
 TEST_CASE("a source range that cannot be read closes the load balancer") {

@@ -216,6 +216,11 @@ TEST_CASE("sysctls that cannot be set") {
   CHECK(with({{"net/ipv4/vs/expire_nodest_conn", "1"}, "0", false}) == Level::limit);
   CHECK(with({{"net/netfilter/nf_conntrack_max", "1", api::Severity::warning}, "0", false}) ==
         Level::note);
+  // A larger limit is not to be lowered.
+  const plan::Sysctl limit{"net/netfilter/nf_conntrack_max", "131072", api::Severity::warning,
+                           true};
+  CHECK(with({limit, "2000000", false}) == Level::fine);
+  CHECK(with({limit, "65536", false}) == Level::note);
   auto facts = good_node();
   facts.modules["ip_vs"] = {ModuleState::loaded, ""};
   facts.sysctls = {{{"net/ipv4/vs/conntrack", "1"}, std::nullopt, true}};

@@ -108,6 +108,9 @@ TEST_CASE("each difference from kube-proxy has its flag") {
   one.unbind_special = false;
   CHECK(without("unbind-special") == one);
   one = all;
+  one.ready_wins = false;
+  CHECK(without("ready-wins") == one);
+  one = all;
   one.keep_foreign_services = false;
   CHECK(without("keep-foreign-services") == one);
   one = all;

@@ -142,9 +142,92 @@ TEST_CASE("the objects are complete when every file was good once, or is gone") 
   put(set, "b", "kind: [");
   CHECK(is_complete(set.take_update({})));
   put(set, "c", "kind: [");
-  CHECK_FALSE(is_complete(set.take_update({})));
+  auto update = set.take_update({});
+  CHECK_FALSE(is_complete(update));
+  CHECK(update.held ==
+        Lines{"b: 1 object that it held before stays as it was until the file is mended or deleted",
+              "c: which objects it holds is not known: nothing is removed from the kernel until it "
+              "is mended or deleted"});
   set.remove("c");
-  CHECK(is_complete(set.take_update({})));
+  put(set, "b", service("two", "10.0.0.2"));
+  update = set.take_update({});
+  CHECK(is_complete(update));
+  CHECK(update.held.empty());
+}
+
+// A Service with one address that cannot be read.
+std::string with_bad_entry(const std::string& name) {
+  return "---\napiVersion: v1\nkind: Service\nmetadata: {name: " + name +
+         "}\nspec: {clusterIP: 10.0.0.8, ports: [{port: 80}], externalIPs: ['192.0.2.28 ']}\n";
+}
+
+// A Service that cannot be read, as its port is none.
+std::string unreadable(const std::string& name) {
+  return "---\napiVersion: v1\nkind: Service\nmetadata: {name: " + name +
+         "}\nspec: {clusterIP: 10.0.0.8, ports: [{port: 0}]}\n";
+}
+
+TEST_CASE("a field that cannot be read costs that field, and no removal waits for it") {
+  ManifestSet set;
+  put(set, "a", with_bad_entry("odd") + service("one", "10.0.0.1"));
+  put(set, "b", service("two", "10.0.0.2"));
+  auto update = set.take_update({});
+  CHECK(is_complete(update));
+  CHECK(lines_of_update(update) ==
+        Lines{"+ odd 10.0.0.8 (a)", "+ one 10.0.0.1 (a#2)", "+ two 10.0.0.2 (b)"});
+  CHECK(update.problems.size() == 1);
+  CHECK(update.changes.unreadable.empty());
+  CHECK(update.held.empty());
+  put(set, "a", with_bad_entry("odd"));
+  set.remove("b");
+  update = set.take_update({});
+  CHECK(is_complete(update));
+  CHECK(lines_of_update(update) == Lines{"- one", "- two"});
+  put(set, "a", service("odd", "10.0.0.8"));
+  CHECK(set.take_update({}).mended == Lines{"a"});
+}
+
+TEST_CASE("an object that cannot be read keeps its last state, and is named until it can") {
+  const ObjectKey key{.kind = api::ObjectKind::service, .name = {"default", "odd"}};
+  ManifestSet set;
+  put(set, "a", unreadable("odd") + service("one", "10.0.0.1"));
+  auto update = set.take_update({});
+  CHECK(is_complete(update));
+  REQUIRE(update.changes.unreadable.contains(key));
+  CHECK(update.changes.unreadable.at(key).value().find("spec.ports[0].port") != std::string::npos);
+  CHECK(set.take_update({}).changes.unreadable.empty());
+
+  put(set, "a", service("odd", "10.0.0.3") + service("one", "10.0.0.1"));
+  update = set.take_update({});
+  CHECK(lines_of_update(update) == Lines{"+ odd 10.0.0.3 (a)"});
+  CHECK(update.changes.unreadable == std::map<ObjectKey, std::optional<std::string>>{{key, {}}});
+
+  put(set, "a", unreadable("odd"));
+  update = set.take_update({});
+  CHECK(is_complete(update));
+  CHECK(lines_of_update(update) == Lines{"- one"});
+  CHECK(update.changes.unreadable.at(key).has_value());
+  CHECK(lines_of(update.problems).front() ==
+        "warning: a: 1 object that it held before stays as it was until the file is mended or "
+        "deleted");
+  set.remove("a");
+  update = set.take_update({});
+  CHECK(lines_of_update(update) == Lines{"- odd"});
+  CHECK(update.changes.unreadable == std::map<ObjectKey, std::optional<std::string>>{{key, {}}});
+}
+
+TEST_CASE("an object without a readable kind or name may be any") {
+  const auto text = GENERATE(as<std::string>(), "apiVersion: v1\nkind: Service\nmetadata: {}\n",
+                             "apiVersion: v1\nmetadata: {name: web}\n",
+                             "apiVersion: v1\nkind: ServiceList\nitems: [7]\n",
+                             "apiVersion: v2\nkind: List\nitems: []\n");
+  CAPTURE(text);
+  ManifestSet set;
+  put(set, "a", service("one", "10.0.0.1"));
+  put(set, "b", text);
+  CHECK_FALSE(is_complete(set.take_update({})));
+  put(set, "a", text);
+  CHECK(lines_of_update(set.take_update({})).empty());
 }
 
 TEST_CASE("text that never held an object is no broken file") {

@@ -196,6 +196,10 @@ TEST_CASE("what could not be read leaves the objects incomplete, an empty list d
   folder.write("web.yaml", service("web"));
   folder.write("again.yaml", service("web"));  // an error, but nothing is unknown
   CHECK(load_manifests(folder.path(), "n1").complete);
+  folder.write("port.yaml",
+               "apiVersion: v1\nkind: Service\nmetadata: {name: odd}\n"
+               "spec: {clusterIP: 10.0.0.9, ports: [{port: 0}]}\n");
+  CHECK(load_manifests(folder.path(), "n1").complete);
   folder.write("broken.yaml", "kind: [");
   CHECK_FALSE(load_manifests(folder.path(), "n1").complete);
 }

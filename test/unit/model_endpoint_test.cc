@@ -50,18 +50,63 @@ TEST_CASE("slices of the other family are left out, and ports without endpoints"
   CHECK(endpoints_of(service.name, slices, Family::ipv6, "n1", "z1").size() == 1);
 }
 
-TEST_CASE("of duplicates the later one wins unless it is terminating") {
+// The endpoint that is left of these, which have one address: all in one slice, or each in its own.
+Endpoint settled(const std::vector<api::Endpoint>& twins, bool in_one_slice,
+                 Duplicates duplicates = Duplicates::ready_wins) {
   const auto service = test::web_service();
-  auto old = endpoint("10.244.0.3", "n1");
-  auto fresh = endpoint("10.244.0.3", "n1");
-  fresh.ready = false;
-  fresh.terminating = GENERATE(false, true);
-  const auto slices =
-      named({test::slice_of(service, 80, {old}, "a"), test::slice_of(service, 80, {fresh}, "b")});
-  const auto result = endpoints_of(service.name, slices, Family::ipv4, "n1", "z1");
+  std::vector<api::EndpointSlice> slices;
+  if (in_one_slice)
+    slices.push_back(test::slice_of(service, 80, twins, "a"));
+  else
+    for (const auto& twin : twins)
+      slices.push_back(test::slice_of(service, 80, {twin}, fmt::format("s{}", slices.size())));
+  const auto result =
+      endpoints_of(service.name, named(slices), Family::ipv4, "n1", "z1", nullptr, duplicates);
   const auto& list = result.begin()->second;
   REQUIRE(list.size() == 1);
-  CHECK(list[0].ready == fresh.terminating);
+  return list[0];
+}
+
+// One that is ready, not ready, or ending: it is not ready and still serves.
+api::Endpoint twin(bool ready, bool terminating = false) {
+  auto result = endpoint("10.244.0.3", "n1");
+  result.ready = ready;
+  result.serving = ready || terminating;
+  result.terminating = terminating;
+  return result;
+}
+
+TEST_CASE("of duplicates the one that is ready wins, in any order, in one slice or in several") {
+  const bool in_one_slice = GENERATE(true, false);
+  for (const auto& other : {twin(false), twin(false, true)}) {
+    for (const auto& twins : {std::vector{twin(true), other}, std::vector{other, twin(true)},
+                              std::vector{other, twin(true), other}}) {
+      const auto left = settled(twins, in_one_slice);
+      CHECK(left.ready);
+      CHECK_FALSE(left.terminating);
+    }
+  }
+}
+
+TEST_CASE("of duplicates that are equally ready the later one wins unless it is terminating") {
+  const bool in_one_slice = GENERATE(true, false);
+  CHECK_FALSE(settled({twin(false, true), twin(false)}, in_one_slice).terminating);
+  CHECK_FALSE(settled({twin(false), twin(false, true)}, in_one_slice).terminating);
+  auto elsewhere = twin(true);
+  elsewhere.node_name = "n2";
+  CHECK_FALSE(settled({twin(true), elsewhere}, in_one_slice).local);
+  elsewhere.terminating = true;
+  CHECK(settled({twin(true), elsewhere}, in_one_slice).local);
+}
+
+TEST_CASE("as in kube-proxy the later duplicate wins unless it is terminating") {
+  const bool in_one_slice = GENERATE(true, false);
+  const auto ready = [&](const std::vector<api::Endpoint>& twins) {
+    return settled(twins, in_one_slice, Duplicates::later_wins).ready;
+  };
+  CHECK_FALSE(ready({twin(true), twin(false)}));
+  CHECK(ready({twin(false), twin(true)}));
+  CHECK(ready({twin(true), twin(false, true)}));
 }
 
 TEST_CASE("hints of an endpoint are for this node and its zone, or for others") {

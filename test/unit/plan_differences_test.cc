@@ -39,6 +39,17 @@ TEST_CASE("internalTrafficPolicy Local of a Service that can be reached from out
   CHECK(servers_of(planned(service, {e1(), e2()}, strict)).at(key) == Lines{"10.244.0.3:8080"});
 }
 
+TEST_CASE("an endpoint that is ready and not ready, in one slice, is ready") {
+  auto gone = e1();
+  gone.ready = gone.serving = false;
+  const auto ready_wins = with(&Differences::ready_wins);
+  const auto key = "10.96.0.9:80/TCP";
+  const auto service = test::node_port_service();
+  CHECK(servers_of(planned(service, {e1(), gone})).at(key).empty());
+  CHECK(servers_of(planned(service, {e1(), gone}, ready_wins)).at(key) == Lines{"10.244.0.3:8080"});
+  CHECK(servers_of(planned(service, {gone, e1()}, ready_wins)).at(key) == Lines{"10.244.0.3:8080"});
+}
+
 TEST_CASE("a load balancer without local endpoints keeps its fallback for clients on the node") {
   const auto strict = with(&Differences::strict_internal_traffic_policy);
   const auto services = servers_of(planned(test::local_load_balancer(), {e2()}, strict));

@@ -82,6 +82,18 @@ TEST_CASE("nf_conntrack_max scales with the CPUs") {
   CHECK(max(0, 131072, 8) == 0);
 }
 
+TEST_CASE("a limit is right when it is larger, everything else when it is equal") {
+  const Sysctl limit{.key = "k", .value = "131072", .may_grow = true};
+  CHECK(is_right(limit, "131072"));
+  CHECK(is_right(limit, "131073"));
+  CHECK(is_right(limit, "18446744073709551615"));
+  CHECK_FALSE(is_right(limit, "131071"));
+  CHECK_FALSE(is_right(limit, ""));
+  const Sysctl other{.key = "k", .value = "1"};
+  CHECK(is_right(other, "1"));
+  CHECK_FALSE(is_right(other, "2"));
+}
+
 TEST_CASE("conntrack sysctls that are 0 are left alone; none of them is fatal") {
   const ConntrackSettings none{
       .max_per_core = 0, .tcp_established_timeout = 0, .tcp_close_wait_timeout = 0};

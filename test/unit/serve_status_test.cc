@@ -40,6 +40,15 @@ TEST_CASE_METHOD(StatusFixture, "a watch that fails says why until it goes on") 
   CHECK(status.watch_failure(Resource::services).empty());
 }
 
+TEST_CASE_METHOD(StatusFixture, "what is wrong is known by its matter until it is over") {
+  CHECK(status.wrong().empty());
+  status.set_wrong("node", {"no Node"});
+  status.set_wrong("manifests", {"a", "b"});
+  CHECK(status.wrong() == std::vector<std::string>{"a", "b", "no Node"});
+  status.set_wrong("manifests", {});
+  CHECK(status.wrong() == std::vector<std::string>{"no Node"});
+}
+
 TEST_CASE_METHOD(StatusFixture, "nothing is healthy before the first complete sync") {
   CHECK_FALSE(healthy());
   CHECK_FALSE(status.health().ipv4);

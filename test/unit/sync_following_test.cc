@@ -7,6 +7,7 @@
 
 #include "test/support/cluster_builder.h"
 #include "test/support/fake_daemon.h"
+#include "test/support/fake_host.h"
 #include "test/support/random_cluster.h"
 #include "test/support/random_run.h"
 
@@ -42,6 +43,16 @@ TEST_CASE("a change costs what changed, an unchanged object nothing") {
       daemon.see(web_with({test::e1(), test::e2(), test::endpoint("10.244.1.5", "n2")}));
   CHECK(report.written == Written{.ipvs = 1});
   CHECK(daemon.weights(kWeb).size() == 3);
+}
+
+TEST_CASE("each sysctl that is changed is told with both values") {
+  const test::FakeHost host;
+  test::FakeDaemonSettings settings;
+  settings.host = host.setup();
+  Daemon daemon(settings);
+  daemon.see(web_with({test::e1()}));
+  CHECK(daemon.says("set sysctl net/netfilter/nf_conntrack_max from 65536 to 131072\n"));
+  CHECK(daemon.says("set sysctl net/ipv4/ip_forward from 0 to 1\n"));
 }
 
 TEST_CASE("what failed is tried again with growing pauses, the rest is in place", "[item-2]") {

@@ -10,7 +10,7 @@ namespace {
 
 class Host : public test::FakeHost {
  public:
-  HostReport prepare(const HostSettings& settings, HostPass pass = HostPass::begin) {
+  HostReport prepare(const HostSettings& settings, HostPass pass = HostPass::write) {
     return prepare_host(setup(settings), ipvs, pass);
   }
 
@@ -30,30 +30,39 @@ TEST_CASE("sysctls are written where they differ, and only then") {
   CHECK(host.prepare({}).written.size() == 0);
 }
 
-TEST_CASE("a conntrack limit that somebody raised stays until the next start") {
+TEST_CASE(
+    "a conntrack limit that is larger than what is asked for stays, a smaller one is raised") {
   constexpr auto kMax = "sys/net/netfilter/nf_conntrack_max";
   Host host;
-  host.prepare({});
-  host.put(kMax, "2000000");
-  CHECK(host.prepare({}, HostPass::keep).written.size() == 0);
-  CHECK(host.get(kMax) == "2000000");
-  // What somebody lowered does not, nor what is no limit.
+  const auto larger = GENERATE("131073", "2000000", "4294967296");
+  host.put(kMax, larger);
+  const auto begun = host.prepare({});
+  CHECK(begun.written.size() == 7);
+  CHECK(begun.warnings.empty());
+  CHECK(host.get(kMax) == larger);
+  CHECK(host.prepare({}, HostPass::dry_run).written.empty());
+  CHECK(host.prepare({}).written.empty());
+  // What somebody lowered does not stay, nor what is no limit.
   host.put(kMax, "99999");
   host.put("sys/net/netfilter/nf_conntrack_tcp_timeout_close_wait", "7200");
-  CHECK(host.prepare({}, HostPass::keep).written.size() == 2);
+  CHECK(host.prepare({}).written ==
+        std::vector<std::string>{
+            "sysctl net/netfilter/nf_conntrack_max from 99999 to 131072",
+            "sysctl net/netfilter/nf_conntrack_tcp_timeout_close_wait from 7200 to 3600"});
   CHECK(host.get(kMax) == "131072");
   CHECK(host.get("sys/net/netfilter/nf_conntrack_tcp_timeout_close_wait") == "3600");
-  host.put(kMax, "2000000");
-  const auto begun = host.prepare({});
-  CHECK(begun.written.size() == 1);
-  CHECK(host.get(kMax) == "131072");
 }
 
 TEST_CASE("a hash that is large enough is left alone") {
   Host host;
-  host.put("module/nf_conntrack/parameters/hashsize", "65536");
+  constexpr auto kHash = "module/nf_conntrack/parameters/hashsize";
+  host.put(kHash, "65536");
   host.prepare({});
-  CHECK(host.get("module/nf_conntrack/parameters/hashsize") == "65536");
+  CHECK(host.get(kHash) == "65536");
+  host.put(kHash, "4096");
+  CHECK(host.prepare({}).written ==
+        std::vector<std::string>{
+            "module parameter nf_conntrack/parameters/hashsize from 4096 to 32768"});
 }
 
 TEST_CASE("a needed sysctl that is not there is a failure, a conntrack one a warning") {

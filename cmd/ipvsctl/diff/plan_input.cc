@@ -112,8 +112,7 @@ Status list_from_server(const cmd::Options& options, const access::AccessSource&
 Status read_objects(const cmd::Options& options, model::Changes& objects, spdlog::logger& logger) {
   if (!options.manifests.empty()) {
     auto manifests = manifests::load_manifests(options.manifests, options.node_name);
-    for (auto& object : manifests.objects) objects.put(std::move(object));
-    objects.complete = manifests.complete;
+    objects = manifests::changes_of(manifests);
     cmd::log_problems(manifests.problems, logger);
     if (!manifests.complete)
       return malformed("not all manifests of " + options.manifests + " can be read");
