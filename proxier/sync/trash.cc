@@ -165,9 +165,9 @@ void Trash::hold(std::vector<IpvsOp>& ops, Protocol protocol, const plan::Actual
     const auto& key = netlink::service_of(op);
     const auto service = service_of(key, planner);
     const bool waits = release(op, *servers, granted.at(service), kept);
-    // Drain looks again at a planned virtual service of TCP.
-    const bool held =
-        waits && !(protocol == Protocol::tcp && planner.desired().services.contains(key));
+    // Drain looks again at a planned virtual service of a protocol that drains.
+    const auto& desired = planner.desired();
+    const bool held = waits && !(plan::drains(desired, protocol) && desired.services.contains(key));
     if (const auto known = waiting_.find(key); known != waiting_.end())
       known->second.held = held;
     else if (held)
