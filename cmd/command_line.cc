@@ -170,7 +170,8 @@ const auto kMainFlags = std::to_array<MainFlag>({
     {"ipvs-est-nice", "NUMBER", "Niceness of these threads, -20 to 19 (default as it is)",
      to_switch("est_nice", -20, 19)},
     {"drain-deleted-services", "",
-     "Let TCP connections finish when their Service, its address or its port is deleted; "
+     "Let connections of TCP and SCTP finish when their Service, its address or its port is "
+     "deleted; "
      "--drain-timeout bounds it (default false: they are cut, as kube-proxy does)",
      to_main<&M::drain_deleted_services>},
     {"scheduler-flags", "LIST",
@@ -277,6 +278,10 @@ const auto kDifferences = std::to_array<MainFlag>({
      "Of endpoints with one address and port, one that is ready wins; with kube-proxy the later "
      "one does (default true)",
      to_difference<&D::ready_wins>},
+    {"drain-sctp", "",
+     "Endpoints of SCTP that leave keep their associations until these end, as those of TCP do; "
+     "kube-proxy removes them at once (default true)",
+     to_difference<&D::drain_sctp>},
     {"mass-removal-brake", "",
      "When more than half of 20 Services or more are missing from a list of the API server, keep "
      "them until a list one ipvs.syncPeriod later lacks them, too; so with EndpointSlices "

@@ -96,7 +96,10 @@ struct DesiredState {
   Leftovers leftovers;                // not removed either
   bool sets_grow = true;              // sets may grow beyond kube-proxy's maxelem
   Places places = Places::all_links;  // where `addresses` are bound
-  // TCP virtual services that are absent here stay until their connections end.
+  // Real servers of SCTP that are absent here stay until their associations end, as those of TCP.
+  bool drains_sctp = false;
+  // Virtual services that are absent here stay until their connections end, if connections of their
+  // protocol drain().
   bool drains_services = false;
   // Virtual services in these ranges are not ours (excludeCIDRs).
   std::vector<netlink::IpPrefix> excluded;
@@ -106,6 +109,13 @@ struct DesiredState {
 
   friend bool operator==(const DesiredState&, const DesiredState&) = default;
 };
+
+// Whether a real server of this protocol that leaves has weight 0 until its connections end; else
+// it is removed at once.
+inline bool drains(const DesiredState& desired, netlink::Protocol protocol) {
+  return protocol == netlink::Protocol::tcp ||
+         (protocol == netlink::Protocol::sctp && desired.drains_sctp);
+}
 
 // One line for each entry, sorted: virtual services with their servers, addresses, elements, rules.
 std::string to_text(const DesiredState& state);

@@ -38,7 +38,7 @@ constexpr std::string_view kSettleRules = "settle rules";
 // Whether a virtual service that is not desired stays until its connections have ended. If its real
 // servers could not be read, it may have some.
 bool lingers(const DesiredState& desired, const ActualService& leaving) {
-  return desired.drains_services && leaving.service.key.protocol == Protocol::tcp &&
+  return desired.drains_services && drains(desired, leaving.service.key.protocol) &&
          is_ours(desired, leaving.service.key) && (!leaving.servers || !leaving.servers->empty());
 }
 
@@ -367,7 +367,7 @@ class Differ {
 
   void release_server(const netlink::VirtualServiceKey& service,
                       const netlink::RealServer& server) {
-    if (service.protocol != Protocol::tcp) {
+    if (!drains(desired_, service.protocol)) {
       removals_.emplace_back(netlink::DeleteServer{service, server.key});
     } else if (server.weight != 0) {
       auto drained = server;

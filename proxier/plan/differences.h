@@ -43,6 +43,8 @@ struct Differences {
   bool service_annotations = true;
   // Of endpoints with one address and port, one that is ready wins.
   bool ready_wins = true;
+  // Real servers of SCTP keep their associations until these end, as those of TCP do.
+  bool drain_sctp = true;
 
   friend bool operator==(const Differences&, const Differences&) = default;
 };
@@ -64,6 +66,7 @@ inline constexpr Differences kKubeProxyCompat = {
     .node_ports_on_node_only = false,
     .service_annotations = false,
     .ready_wins = false,
+    .drain_sctp = false,
 };
 
 }  // namespace ipvsproxier::plan

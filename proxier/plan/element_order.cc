@@ -47,8 +47,7 @@ std::optional<Element> restricted_first(const ipset::ElementSet& has, const Elem
 bool ElementOrder::note_leaving(const PlannedService& planned, const netlink::RealServer& server,
                                 bool stays) {
   const auto& key = planned.service.key;
-  if (planned.facet == Facet::cluster_ip ||
-      (key.protocol == netlink::Protocol::tcp && server.weight == 0))
+  if (planned.facet == Facet::cluster_ip || (drains(desired_, key.protocol) && server.weight == 0))
     return false;
   note(planned, {stays && server.weight != 0, false});
   const auto way = in_cluster_way_of(desired_, key);

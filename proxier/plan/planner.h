@@ -46,7 +46,7 @@ struct PlannerOptions {
   bool node_port_localhost = false;  // 127.0.0.1 and ::1 as well (ipset/rules/localhost_rules.h)
   std::vector<netlink::IpPrefix> exclude_cidrs;
   bool allow_external_ips = true;
-  bool drain_deleted_services = false;  // their TCP connections may finish
+  bool drain_deleted_services = false;  // their connections may finish
   bool bind_by_routes = false;          // VIPs are bound by local routes instead of addresses
   ipset::PacketFilter packet_filter = ipset::PacketFilter::iptables;
   // One of a family at most: of in_cluster_address.h.

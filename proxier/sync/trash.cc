@@ -164,9 +164,9 @@ void Trash::hold(std::vector<IpvsOp>& ops, Protocol protocol, const plan::Actual
     const auto& key = netlink::service_of(op);
     const auto service = service_of(key, planner);
     const bool waits = release(op, *servers, granted.at(service), kept);
-    // Drain looks again at a planned virtual service of TCP.
-    const bool held =
-        waits && !(protocol == Protocol::tcp && planner.desired().services.contains(key));
+    // Drain looks again at a planned virtual service of a protocol that drains.
+    const auto& desired = planner.desired();
+    const bool held = waits && !(plan::drains(desired, protocol) && desired.services.contains(key));
     if (held && !waiting_.contains(key))
       set_waiting(key, {.service = service, .servers = servers->size()});
     set_held(key, held);

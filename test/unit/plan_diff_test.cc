@@ -102,13 +102,27 @@ TEST_CASE("a leaving TCP real server gets weight 0 and stays until somebody saw 
   }
 }
 
-TEST_CASE("UDP and SCTP real servers leave at once") {
-  auto service = test::web_service();
-  service.ports[0].protocol = GENERATE(Protocol::udp, Protocol::sctp);
-  const netlink::VirtualServiceKey key{ip("10.96.0.9"), service.ports[0].protocol, 80};
-  auto kernel = holding(desired_for(service, {test::e1(), test::e2()}));
-  kernel.apply(diff(desired_for(service, {test::e1()}), kernel.state));
-  CHECK(kernel.state.services->at(key).servers->size() == 1);
+TEST_CASE(
+    "UDP real servers leave at once, those of SCTP drain unless it is to be kube-proxy's way") {
+  const auto protocol = GENERATE(Protocol::udp, Protocol::sctp);
+  const bool drain_sctp = GENERATE(true, false);
+  const auto desired = [&](std::vector<api::Endpoint> endpoints) {
+    auto service = test::web_service();
+    service.ports[0].protocol = protocol;
+    auto options = test::options_v4();
+    options.differences.drain_sctp = drain_sctp;
+    const auto cluster =
+        test::cluster_of({service, test::slice_of(service, 8080, std::move(endpoints))});
+    return plan(cluster, test::vector_node(), options).state;
+  };
+  const netlink::VirtualServiceKey key{ip("10.96.0.9"), protocol, 80};
+  const auto one = desired({test::e1()});
+  auto kernel = holding(desired({test::e1(), test::e2()}));
+  kernel.apply(diff(one, kernel.state));
+  const bool drains = protocol == Protocol::sctp && drain_sctp;
+  CHECK(kernel.state.services->at(key).servers->size() == (drains ? 2 : 1));
+  CHECK(draining(one, kernel.state, key).size() == (drains ? 1 : 0));
+  CHECK(diff(one, kernel.state).empty());
 }
 
 TEST_CASE("what others changed is set right") {

@@ -39,6 +39,19 @@ TEST_CASE("a leaving real server drains, is looked at, and goes when it is idle"
   CHECK(daemon.writes() == before);
 }
 
+TEST_CASE("a leaving real server of SCTP drains as one of TCP, within the drain timeout") {
+  const netlink::VirtualServiceKey key{ip("10.96.0.9"), Protocol::sctp, 80};
+  FakeDaemon daemon({.drain = {.timeout = 60s}});
+  daemon.see(web_with({test::e1(), test::e2()}, Protocol::sctp));
+  daemon.ipvs.set_connections(key, kE2, 2, 0);
+  CHECK(daemon.see(web_with({test::e1()}, Protocol::sctp)).written == Written{.ipvs = 1});
+  CHECK(daemon.weights(key) == std::map<netlink::RealServerKey, std::uint32_t>{{kE1, 1}, {kE2, 0}});
+  daemon.wait(50s);
+  CHECK(daemon.weights(key).contains(kE2));
+  daemon.wait(15s);
+  CHECK_FALSE(daemon.weights(key).contains(kE2));
+}
+
 TEST_CASE("an idle real server goes with the first look") {
   FakeDaemon daemon;
   daemon.see(web_with({test::e1(), test::e2()}));
