@@ -52,6 +52,7 @@ check::Wanted wanted_of(const Options& options) {
                        .ports_are_vital = options.config.bind_address_hard_fail};
   if (options.compat || options.packet_filter == ipset::PacketFilterWish::iptables)
     wanted.packet_filter = ipset::PacketFilter::iptables;
+                       .keeps_foreign_services = plan.differences.keep_foreign_services,
   else if (options.packet_filter == ipset::PacketFilterWish::nftables)
     wanted.packet_filter = ipset::PacketFilter::nftables;
   for (const auto& cidr : plan.cluster_cidrs) wanted.families.insert(cidr.family());

@@ -22,9 +22,10 @@ namespace ipvsproxier::check {
 // What the checked daemon is asked to do.
 struct Wanted {
   std::string scheduler = "rr";
-  bool bind_by_routes = false;      // addresses of Services are not on links
-  bool in_cluster_clients = false;  // plan/differences.h
-  bool localhost = false;           // node ports are on localhost, too
+  bool bind_by_routes = false;         // addresses of Services are not on links
+  bool in_cluster_clients = false;     // plan/differences.h
+  bool localhost = false;              // node ports are on localhost, too
+  bool keeps_foreign_services = true;  // plan/differences.h
   // The families of the cluster as far as the configuration names them; empty: it does not.
   std::set<netlink::Family> families;
   bool ports_are_vital = false;  // bindAddressHardFail
