@@ -184,6 +184,17 @@ void judge_filter(const NodeFacts& facts, Findings& findings) {
     findings.push_back({.level = Level::note, .about = "not read", .message = what, .advice = {}});
 }
 
+void judge_node(const NodeFacts& facts, Findings& findings) {
+  if (facts.no_node.empty()) return;
+  findings.push_back({.level = Level::limit,
+                      .about = "Node",
+                      .message = facts.no_node,
+                      .advice = {{"any",
+                                  "start it with --hostname-override or hostnameOverride, so that "
+                                  "the name is that of `kubectl get nodes`",
+                                  ""}}});
+}
+
 void judge_api(const NodeFacts& facts, Findings& findings) {
   std::size_t answered = 0;
   for (const auto& fact : facts.api) {
@@ -212,6 +223,7 @@ Findings judge(const NodeFacts& facts, const Wanted& wanted) {
   judge_ports(facts, wanted, findings);
   judge_writers(facts, wanted, findings);
   judge_filter(facts, findings);
+  judge_node(facts, findings);
   judge_api(facts, findings);
   std::ranges::stable_sort(findings, std::greater{}, &Finding::level);
   return findings;

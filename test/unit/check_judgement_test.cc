@@ -267,6 +267,13 @@ TEST_CASE("ports, other writers, the packet filter") {
   CHECK(about(facts, "rp_filter").level == Level::note);
 }
 
+TEST_CASE("a cluster without this node's Node") {
+  auto facts = good_node();
+  facts.no_node = "API server: no Node n1: no endpoint counts as one of this node";
+  CHECK(verdict(facts) == Level::limit);
+  CHECK(about(facts, "Node").message == facts.no_node);
+}
+
 TEST_CASE("an API server that does not answer a question") {
   auto facts = good_node();
   facts.api = {{"list services", ""}, {"watch services", ""}};
