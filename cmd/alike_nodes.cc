@@ -28,12 +28,10 @@ const netlink::IpAddress* shared_address(const api::Node& node,
 }  // namespace
 
 bool is_alike(std::string_view a, std::string_view b) {
-  if (netlink::IpAddress::parse(a) || netlink::IpAddress::parse(b)) return false;
   const auto label = first_label(a);
-  const auto other = first_label(b);
-  return !label.empty() && std::ranges::equal(label, other, [](char one, char two) {
-    return lower(one) == lower(two);
-  });
+  const bool equal = std::ranges::equal(
+      label, first_label(b), [](char one, char two) { return lower(one) == lower(two); });
+  return equal && !label.empty() && !netlink::IpAddress::parse(a) && !netlink::IpAddress::parse(b);
 }
 
 void note_alike_names(std::string_view node_name, const model::Changes& changes,
