@@ -9,12 +9,15 @@
 #include <cstring>
 #include <filesystem>
 #include <iterator>
+#include <set>
 #include <system_error>
 #include <utility>
 
+#include "cmd/alike_nodes.h"
 #include "cmd/api_client.h"
 #include "cmd/firewall_warnings.h"
 #include "cmd/kernel_tables.h"
+#include "cmd/node_check.h"
 #include "cmd/packet_filter_facts.h"
 #include "cmd/settings.h"
 #include "ipset/rules/rule_iptc.h"
@@ -31,6 +34,7 @@
 #include "proxier/check/report.h"
 #include "proxier/config/listen_address.h"
 #include "proxier/loop/main_loop.h"
+#include "proxier/manifests/manifest_source.h"
 #include "proxier/plan/bindings.h"
 #include "proxier/plan/localhost.h"
 #include "proxier/watch/api_source.h"
@@ -48,6 +52,7 @@ check::Wanted wanted_of(const Options& options) {
                        .bind_by_routes = plan.bind_by_routes,
                        .in_cluster_clients = plan.differences.in_cluster_clients,
                        .localhost = plan.node_port_localhost,
+                       .keeps_foreign_services = plan.differences.keep_foreign_services,
                        .families = {},
                        .ports_are_vital = options.config.bind_address_hard_fail};
   if (options.compat || options.packet_filter == ipset::PacketFilterWish::iptables)
@@ -163,6 +168,21 @@ std::vector<check::ApiResource> api_resources(const std::string& node_name) {
   return resources;
 }
 
+// Whether the cluster has this node's Node, as far as it was asked for.
+std::string no_node(const Options& options, const std::vector<check::ApiFact>& api) {
+  if (options.manifests.empty()) {
+    const bool has_none = std::ranges::any_of(api, &check::ApiFact::has_none);
+    return has_none ? no_node_text(options, {}, {}) : "";
+  }
+  auto manifests = manifests::load_manifests(options.manifests, options.node_name);
+  const auto changes = manifests::changes_of(manifests);
+  std::set<std::string> alike;
+  note_alike_names(options.node_name, changes, alike);
+  // Manifests without any Node are enough where no policy asks for one.
+  if (changes.node || (manifests.other_nodes.empty() && alike.empty())) return "";
+  return no_node_text(options, manifests.other_nodes, alike);
+}
+
 // Asks the server that a daemon would follow.
 std::vector<check::ApiFact> ask_api(const Options& options, spdlog::logger& logger) {
   const std::string question = "find the API server";
@@ -200,6 +220,7 @@ CheckReport check_node(const Options& options, bool json, spdlog::logger& logger
   facts.dummy_is_other = dummy_is_other();
   facts.loop_is_other = loop_is_other(options);
   if (options.manifests.empty()) facts.api = ask_api(options, logger);
+  facts.no_node = no_node(options, facts.api);
   const auto findings = check::judge(facts, questions.wanted);
   return {.status = check::exit_status(check::worst(findings)),
           .text = json ? check::to_json(findings, facts) : check::to_text(findings, facts)};

@@ -3,7 +3,11 @@
 #include <string>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "cmd/alike_nodes.h"
 #include "cmd/log.h"
+#include "netlink/links/link_kernel.h"
 #include "proxier/config/config_warnings.h"
 
 namespace ipvsproxier::cmd {
@@ -26,6 +30,19 @@ void log_no_pod_cidrs(const Options& options, std::string_view consequence,
                source_of(options), options.node_name, consequence);
 }
 
+// Without those of Services, which may be addresses of other Nodes.
+std::set<netlink::IpAddress> host_addresses() {
+  std::set<netlink::IpAddress> own;
+  const auto links = netlink::KernelLinkTable::open();
+  const auto listed = links
+                          ? (*links)->list_addresses()
+                          : netlink::Result<std::vector<netlink::InterfaceAddress>>(links.error());
+  if (!listed) return own;
+  for (const auto& one : *listed)
+    if (!one.on_dummy) own.insert(one.address);
+  return own;
+}
+
 std::string listed(const std::vector<netlink::IpPrefix>& prefixes) {
   std::string text;
   for (const auto& prefix : prefixes) text += (text.empty() ? "" : ", ") + prefix.to_string();
@@ -46,9 +63,18 @@ bool fits_node(const Options& options, const std::vector<netlink::Family>& famil
   return false;
 }
 
-void log_no_node(const Options& options, spdlog::logger& logger) {
-  logger.info("{}: no Node {}: its zone, addresses and pod CIDRs are unknown; going on without",
-              source_of(options), options.node_name);
+std::string no_node_text(const Options& options, const std::vector<api::Node>& others,
+                         const std::set<std::string>& named) {
+  const auto own = others.empty() ? std::set<netlink::IpAddress>() : host_addresses();
+  const auto alike = alike_nodes(options.node_name, own, others, named);
+  return fmt::format(
+      "{}: no Node {}: no endpoint counts as one of this node, so Services of policy Local have "
+      "none "
+      "here, and its zone, addresses and pod CIDRs are unknown; {}",
+      source_of(options), options.node_name,
+      alike.empty()
+          ? std::string("hostnameOverride names the Node")
+          : fmt::format("alike: {} (hostnameOverride names the Node)", fmt::join(alike, ", ")));
 }
 
 bool lacks_pod_cidrs(const Options& options, const std::optional<api::Node>& node,

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -26,7 +28,10 @@ namespace ipvsproxier::cmd {
 bool fits_node(const Options& options, const std::vector<netlink::Family>& families,
                const std::optional<api::Node>& node, spdlog::logger& logger);
 
-void log_no_node(const Options& options, spdlog::logger& logger);
+// What it means that the source has no Node of this node's name, with the names that look alike
+// (alike_nodes.h).
+std::string no_node_text(const Options& options, const std::vector<api::Node>& others,
+                         const std::set<std::string>& named);
 
 // Whether the rules would be wrong because this node has no pod CIDRs, which recognize its pods.
 // For a single run, which logs this and exits.

@@ -4,13 +4,16 @@
 
 #include <fmt/format.h>
 
+#include "cmd/alike_nodes.h"
+
 namespace ipvsproxier::cmd {
 
-void ClusterFeed::take(model::Changes changes) {
+void ClusterFeed::take(model::Changes changes, const std::vector<api::Node>& others) {
   take_node(changes);
+  if (!node_) note_alike_names(options_.node_name, changes, alike_);
   // `complete` is what starts the programming.
   const auto complete = std::exchange(changes.complete, std::nullopt);
-  if (complete) tell_missing_node();
+  if (complete || started_) tell_missing_node(others);
   const auto cidrs = complete ? pod_cidrs_.see(node_) : PodCidrs::Verdict::wait;
   if (cidrs == PodCidrs::Verdict::end) return on_misfit_();
   if (cidrs == PodCidrs::Verdict::keep_old) changes.node.reset();
@@ -43,11 +46,17 @@ void ClusterFeed::take_node(model::Changes& changes) {
   node_ = *changes.node;
 }
 
-void ClusterFeed::tell_missing_node() {
-  const bool lacks_node = !node_;
-  if (lacks_node && !lacked_node_ && limit_.admits(loop::Timers::Clock::now(), false))
-    log_no_node(options_, logger_);
-  lacked_node_ = lacks_node;
+void ClusterFeed::tell_missing_node(const std::vector<api::Node>& others) {
+  const auto before =
+      std::exchange(no_node_, node_ ? std::string() : no_node_text(options_, others, alike_));
+  servers_.metrics().node_known(no_node_.empty());
+  if (no_node_ == before) return;
+  servers_.status().set_wrong(
+      "node", no_node_.empty() ? std::vector<std::string>() : std::vector{no_node_});
+  limit_.log(no_node_.empty() ? spdlog::level::info : spdlog::level::warn,
+             no_node_.empty() ? fmt::format("Node {} is there", options_.node_name)
+                              : no_node_ + "; going on without",
+             loop::Timers::Clock::now());
 }
 
 }  // namespace ipvsproxier::cmd

@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -39,14 +40,14 @@ class ClusterFeed {
         pod_cidrs_(options, timers, logger, [this] { on_misfit_(); }) {}
 
   // Without Changes::complete the source has not reported everything yet, and nothing is programmed
-  // before.
-  void take(model::Changes changes);
+  // before. `others`: Nodes that the source has, if not this node's own.
+  void take(model::Changes changes, const std::vector<api::Node>& others = {});
   // The API server is reached by these.
   void take_api_server(std::set<netlink::IpAddress> addresses);
 
  private:
   void take_node(model::Changes& changes);
-  void tell_missing_node();
+  void tell_missing_node(const std::vector<api::Node>& others);
 
   const Options& options_;
   const std::vector<netlink::Family> families_;
@@ -56,8 +57,9 @@ class ClusterFeed {
   std::function<void()> on_misfit_;
   loop::LineLimit limit_{logger_};
   std::optional<api::Node> node_;
-  bool started_ = false;  // there was something to program
-  bool lacked_node_ = false;
+  bool started_ = false;         // there was something to program
+  std::set<std::string> alike_;  // names of nodes, while there is no Node of this one's name
+  std::string no_node_;          // what was said of that; "": there is one
   PodCidrs pod_cidrs_;
 };
 

@@ -2,9 +2,12 @@
 
 #include <cstdio>
 #include <optional>
+#include <set>
+#include <string>
 
 #include <fmt/format.h>
 
+#include "cmd/alike_nodes.h"
 #include "cmd/check_node.h"
 #include "cmd/ipvs_proxier/cleanup.h"
 #include "cmd/ipvs_proxier/daemon.h"
@@ -30,7 +33,11 @@ namespace {
 std::size_t load_cluster(const Options& options, model::Changes& changes, spdlog::logger& logger) {
   auto manifests = manifests::load_manifests(options.manifests, options.node_name);
   changes = manifests::changes_of(manifests);
-  if (!changes.node) log_no_node(options, logger);
+  if (!changes.node) {
+    std::set<std::string> alike;
+    note_alike_names(options.node_name, changes, alike);
+    logger.warn("{}; going on without", no_node_text(options, manifests.other_nodes, alike));
+  }
   const auto errors = log_problems(manifests.problems, logger);
   if (!manifests.complete) log_incomplete(options, logger);
   return errors;

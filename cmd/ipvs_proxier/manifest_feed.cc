@@ -53,7 +53,7 @@ class ManifestFeed final : public ObjectFeed {
     if (!is_complete && complete_) log_incomplete(options_, logger_);
     complete_ = is_complete;
     servers_.status().set_wrong("manifests", std::move(update.held));
-    cluster_.take(std::move(update.changes));
+    cluster_.take(std::move(update.changes), update.other_nodes);
     if (update.try_again) read_in(kTryAgain);
   }
 

@@ -203,7 +203,8 @@ Result<ListEnvelope> decode_list_envelope(std::string_view document, ObjectKind 
   if (!items->is_list() && !items->is_null())
     return malformed(fmt::format("the items of the list are no list but {}", show(*items)));
   ListEnvelope envelope{.resource_version = resource_version_of(root),
-                        .continue_token = text_of(member(root.find("metadata"), "continue"))};
+                        .continue_token = text_of(member(root.find("metadata"), "continue")),
+                        .is_empty = items->is_null() || items->elements().empty()};
   if (envelope.resource_version.empty()) return malformed("the list has no resourceVersion");
   return envelope;
 }

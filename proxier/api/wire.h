@@ -75,6 +75,7 @@ ListItem outline_list_item(std::string_view beginning, ObjectKind kind, const st
 struct ListEnvelope {
   std::string resource_version;
   std::string continue_token;  // "": this was the last page
+  bool is_empty = false;       // the page has no item
 
   friend auto operator<=>(const ListEnvelope&, const ListEnvelope&) = default;
 };

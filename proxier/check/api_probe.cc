@@ -53,7 +53,7 @@ class ApiProbe::Asking final : public access::ResponseHandler {
     if (status_ != kOk) return end(refusal(status_, body_));
     const auto list = api::decode_list_envelope(body_, resource_.kind);
     if (!list) return end(list.error().where);
-    tell("");
+    tell("", list->is_empty && resource_.kind == api::ObjectKind::node);
     watching_ = true;
     ask("watch",
         fmt::format("{}&watch=1&allowWatchBookmarks=true&resourceVersion={}&timeoutSeconds={}",
@@ -79,8 +79,8 @@ class ApiProbe::Asking final : public access::ResponseHandler {
     exchange_ = transport_.open(std::move(request), *this);
   }
 
-  void tell(std::string error) {
-    facts_.push_back({.question = question_, .error = std::move(error)});
+  void tell(std::string error, bool has_none = false) {
+    facts_.push_back({.question = question_, .error = std::move(error), .has_none = has_none});
   }
 
   void end(std::string error) {

@@ -22,9 +22,10 @@ namespace ipvsproxier::check {
 // What the checked daemon is asked to do.
 struct Wanted {
   std::string scheduler = "rr";
-  bool bind_by_routes = false;      // addresses of Services are not on links
-  bool in_cluster_clients = false;  // plan/differences.h
-  bool localhost = false;           // node ports are on localhost, too
+  bool bind_by_routes = false;         // addresses of Services are not on links
+  bool in_cluster_clients = false;     // plan/differences.h
+  bool localhost = false;              // node ports are on localhost, too
+  bool keeps_foreign_services = true;  // plan/differences.h
   // The families of the cluster as far as the configuration names them; empty: it does not.
   std::set<netlink::Family> families;
   bool ports_are_vital = false;  // bindAddressHardFail
@@ -100,8 +101,9 @@ struct DropFact {
 
 // What the API server answered to one question.
 struct ApiFact {
-  std::string question;  // "list services"
-  std::string error;     // "": it was answered
+  std::string question;   // "list services"
+  std::string error;      // "": it was answered
+  bool has_none = false;  // there is no such object; asked of Nodes alone
 
   friend auto operator<=>(const ApiFact&, const ApiFact&) = default;
 };
@@ -133,6 +135,7 @@ struct NodeFacts {
   bool has_nf_tables = false;          // nf_tables is loaded: another packet filter may be in force
   std::vector<std::string> unread;     // what could not be read, with the reason, one clause each
   std::vector<ApiFact> api;            // empty: no API server was to be asked
+  std::string no_node;  // what it means that the cluster has no Node of this name; "": it has one
 };
 
 }  // namespace ipvsproxier::check

@@ -105,33 +105,46 @@ void judge_ports(const NodeFacts& facts, const Wanted& wanted, Findings& finding
          facts.daemon_runs ? "they are the running daemon's" : "those of the daemon are free");
 }
 
-std::string_view remark_on(const std::string& name) {
+std::string remark_on(const std::string& name, const Wanted& wanted) {
   if (name == "kube-proxy")
     return "it writes the same tables: stop it before this daemon starts, which takes its state "
            "over";
-  if (name == "keepalived")
-    return "virtual servers of its configuration would be taken for leftovers and removed, unless "
-           "ipvs.excludeCIDRs names their addresses";
-  if (name == "kube-vip")
-    return "virtual services of its load balancer would be taken for leftovers and removed, unless "
-           "ipvs.excludeCIDRs names their addresses";
-  return "a swarm keeps IPVS in network namespaces of its own, which do not meet with ours";
+  if (name == "dockerd")
+    return "a swarm keeps IPVS in network namespaces of its own, which do not meet with ours";
+  if (wanted.keeps_foreign_services)
+    return "its virtual services stay, and no Service gets an address that one of them has "
+           "(--keep-foreign-services)";
+  return fmt::format(
+      "virtual services of {} would be taken for leftovers and removed, unless "
+      "ipvs.excludeCIDRs names their addresses",
+      name == "kube-vip" ? "its load balancer" : "its configuration");
 }
 
-void judge_writers(const NodeFacts& facts, Findings& findings) {
+std::string remark_on_services(const NodeFacts& facts, const Wanted& wanted) {
+  const auto count = facts.virtual_services;
+  const std::string has = count == 1 ? "the kernel has 1 virtual service"
+                                     : fmt::format("the kernel has {} virtual services", count);
+  if (!wanted.keeps_foreign_services)
+    return has +
+           ": what no Service asks for is removed, unless ipvs.excludeCIDRs names its address";
+  return has +
+         ": what is on an address that a Service has or had is taken over, or removed where no "
+         "Service asks for it; all else stays, and no Service gets an address of it "
+         "(--keep-foreign-services)";
+}
+
+void judge_writers(const NodeFacts& facts, const Wanted& wanted, Findings& findings) {
   for (const auto& writer : facts.writers)
-    findings.push_back(
-        {.level = writer.name == "dockerd" ? Level::note : Level::limit,
-         .about = "process " + writer.name,
-         .message = fmt::format("runs here (process {}): {}", writer.pid, remark_on(writer.name)),
-         .advice = {}});
+    findings.push_back({.level = writer.name == "dockerd" ? Level::note : Level::limit,
+                        .about = "process " + writer.name,
+                        .message = fmt::format("runs here (process {}): {}", writer.pid,
+                                               remark_on(writer.name, wanted)),
+                        .advice = {}});
+  const bool may_lose = !wanted.keeps_foreign_services && facts.writers.empty();
   if (facts.virtual_services > 0 && !facts.daemon_runs)
-    findings.push_back({.level = facts.writers.empty() ? Level::limit : Level::note,
+    findings.push_back({.level = may_lose ? Level::limit : Level::note,
                         .about = "IPVS",
-                        .message = fmt::format(
-                            "the kernel has {} virtual services: those that no Service asks for "
-                            "are removed, unless ipvs.excludeCIDRs names their addresses",
-                            facts.virtual_services),
+                        .message = remark_on_services(facts, wanted),
                         .advice = {}});
   if (facts.writers.empty() && (facts.virtual_services == 0 || facts.daemon_runs))
     fine(findings, "IPVS",
@@ -171,6 +184,17 @@ void judge_filter(const NodeFacts& facts, Findings& findings) {
     findings.push_back({.level = Level::note, .about = "not read", .message = what, .advice = {}});
 }
 
+void judge_node(const NodeFacts& facts, Findings& findings) {
+  if (facts.no_node.empty()) return;
+  findings.push_back({.level = Level::limit,
+                      .about = "Node",
+                      .message = facts.no_node,
+                      .advice = {{"any",
+                                  "start it with --hostname-override or hostnameOverride, so that "
+                                  "the name is that of `kubectl get nodes`",
+                                  ""}}});
+}
+
 void judge_api(const NodeFacts& facts, Findings& findings) {
   std::size_t answered = 0;
   for (const auto& fact : facts.api) {
@@ -197,8 +221,9 @@ Findings judge(const NodeFacts& facts, const Wanted& wanted) {
   judge_sysctls(facts, findings);
   judge_rp_filter(facts, findings);
   judge_ports(facts, wanted, findings);
-  judge_writers(facts, findings);
+  judge_writers(facts, wanted, findings);
   judge_filter(facts, findings);
+  judge_node(facts, findings);
   judge_api(facts, findings);
   std::ranges::stable_sort(findings, std::greater{}, &Finding::level);
   return findings;

@@ -63,6 +63,7 @@ void ManifestSet::put(ManifestFile reading) {
   // A text without a readable object may never have been a manifest.
   file.had_documents |= reading.has_documents && (!file.is_broken || !reading.objects.empty());
   file.unreadable = std::move(reading.unreadable_objects);
+  file.other_nodes = std::move(reading.other_nodes);
 
   auto objects = by_key(std::move(reading.objects), file.problems);
   std::size_t kept = 0;
@@ -152,6 +153,16 @@ void ManifestSet::tell_unreadable(model::Changes& changes) {
   told_unreadable_ = std::move(now);
 }
 
+// Only this node's own Node is an object here.
+std::vector<api::Node> ManifestSet::other_nodes() const {
+  const auto node = holders_.lower_bound({.kind = api::ObjectKind::node, .name = {}});
+  std::vector<api::Node> others;
+  if (node != holders_.end() && node->first.kind == api::ObjectKind::node) return others;
+  for (const auto& [path, file] : files_)
+    others.insert(others.end(), file.other_nodes.begin(), file.other_nodes.end());
+  return others;
+}
+
 ManifestUpdate ManifestSet::take_update(const api::Problems& others) {
   ManifestUpdate update;
   update.changes.complete = true;
@@ -170,6 +181,7 @@ ManifestUpdate ManifestSet::take_update(const api::Problems& others) {
   told_ = std::move(all);
 
   tell_unreadable(update.changes);
+  update.other_nodes = other_nodes();
   std::set<std::string> faulty;
   for (const auto& [path, file] : files_) {
     if (file.has_error) faulty.insert(path);

@@ -34,6 +34,7 @@ struct ManifestUpdate {
   std::vector<std::string> mended;
   // What is not removed now, and why, one line each.
   std::vector<std::string> held;
+  std::vector<api::Node> other_nodes;  // if this node's own is not there
   // Part of the input could not be read and may cause no event: try again after a while.
   bool try_again = false;
 };
@@ -56,6 +57,7 @@ class ManifestSet {
   struct File {
     std::map<ObjectKey, api::Object> objects;
     std::map<ObjectKey, std::string> unreadable;  // objects, with the reason
+    std::vector<api::Node> other_nodes;
     api::Problems problems;
     std::string held;  // ManifestUpdate::held
     bool has_error = false;
@@ -69,6 +71,7 @@ class ManifestSet {
                        std::map<ObjectKey, api::Object> objects);
   void note_before(const ObjectKey& key);
   void tell_unreadable(model::Changes& changes);
+  std::vector<api::Node> other_nodes() const;
   std::set<api::Problem> problems() const;
 
   std::map<std::string, File> files_;

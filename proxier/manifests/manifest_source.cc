@@ -107,7 +107,8 @@ class FileReader {
     }
     const auto known = api::find_kind(value, implied);
     if (!known && !kind.empty()) return count_unknown(value, implied);
-    if (known && !is_selected(value, *known, node_name_)) return;
+    if (known && !is_selected(value, *known, node_name_))
+      return note_other(value, *known, origin, implied);
     // An object without kind is given to the decoder, which reports it.
     api::Problems problems;
     auto object = api::decode_object(value, origin, problems, implied);
@@ -130,6 +131,14 @@ class FileReader {
   }
 
  private:
+  void note_other(const JsonValue& value, ObjectKind kind, const std::string& origin,
+                  std::optional<ObjectKind> implied) {
+    if (kind != ObjectKind::node) return;
+    api::Problems ignored;
+    if (auto node = api::decode_object(value, origin, ignored, implied))
+      file_.other_nodes.push_back(std::get<api::Node>(*std::move(node)));
+  }
+
   void note_unreadable(const JsonValue& value, std::optional<ObjectKind> kind,
                        const std::string& why) {
     auto name = kind ? api::name_of(value, *kind) : api::NamespacedName{};
@@ -251,6 +260,7 @@ ManifestFile read_manifest_file(const std::string& path, std::string_view node_n
   return ManifestFile{.path = path,
                       .objects = {},
                       .unreadable_objects = {},
+                      .other_nodes = {},
                       .problems = std::move(problems),
                       .has_documents = true,
                       .has_unknown = true,
@@ -304,6 +314,8 @@ Manifests merge_manifests(std::span<const ManifestFile> files) {
       }
       merged.problems.push_back(duplicate_problem(object, first->second));
     }
+    merged.other_nodes.insert(merged.other_nodes.end(), file.other_nodes.begin(),
+                              file.other_nodes.end());
     merged.unreadable.insert(file.unreadable_objects.begin(), file.unreadable_objects.end());
   }
   return merged;

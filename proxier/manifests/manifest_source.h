@@ -8,8 +8,8 @@
 // documents, or lists (List, ServiceList, ...), as kubectl prints them.
 //
 // Objects are selected as by kube-proxy's watches: Services that are not headless and not of
-// another proxy, EndpointSlices of Services that are not headless, and this Node. Other objects are
-// not decoded and cause no problems.
+// another proxy, EndpointSlices of Services that are not headless, and this Node. Other objects
+// cause no problems.
 //
 // Each file is read by itself (ManifestFile) and the files are then merged, so a change of one file
 // costs the reading of that file. Plain file I/O on the caller's thread; no file stays open.
@@ -34,6 +34,7 @@ struct ManifestFile {
   std::vector<api::Object> objects;
   // Objects of the file that cannot be read, with the reason.
   std::map<api::ObjectKey, std::string> unreadable_objects;
+  std::vector<api::Node> other_nodes;  // as far as they can be read
   api::Problems problems;
   bool has_documents = false;
   // The file may hold objects of which nothing is known: something in it is no YAML or JSON, or no
@@ -45,6 +46,7 @@ struct ManifestFile {
 struct Manifests {
   std::vector<api::Object> objects;                  // in the order of files and documents
   std::map<api::ObjectKey, std::string> unreadable;  // with the reason
+  std::vector<api::Node> other_nodes;
   api::Problems problems;
   // An object that is absent here does not exist.
   bool complete = true;

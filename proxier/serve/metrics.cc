@@ -442,6 +442,11 @@ void Metrics::objects_unreadable(Resource resource, std::size_t count) {
   state_->of(resource).unreadable.Set(as_double(count));
 }
 
+void Metrics::node_known(bool is) {
+  state_->in.gauge("ipvsproxier_node_known", "1 while the cluster has a Node of this node's name")
+      .Set(is ? 1 : 0);
+}
+
 void Metrics::packet_filter(std::string_view filter, const std::string& reason) {
   state_->in
       .gauge("ipvsproxier_packet_filter_info", "1, labelled with the packet filter and why it is",

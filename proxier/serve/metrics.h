@@ -34,6 +34,7 @@
 //   refused{ip_family,kind}                                              things_refused()
 //   services_meeting_foreign{ip_family}                                  services_meet_foreign()
 //   packet_filter_info{filter,reason}                                    packet_filter()
+//   node_known                                                           node_known()
 //   last_full_agreement_timestamp_seconds                                kernel_agreed()
 // Those of service_figures.h are written there.
 
@@ -106,6 +107,8 @@ class Metrics {
   void removal_held(Resource resource, std::size_t count);
   // Objects that exist and cannot be read.
   void objects_unreadable(Resource resource, std::size_t count);
+  // Whether the cluster has a Node of this node's name.
+  void node_known(bool is);
   // Once: "iptables" or "nftables", and why it was chosen.
   void packet_filter(std::string_view filter, const std::string& reason);
   // Once for each feature gate; `stage` is "ALPHA", "BETA", "DEPRECATED", or "" for a final gate.

@@ -35,7 +35,7 @@ struct HostSetup {
 struct HostReport {
   // Sysctls and timeouts that were changed, or would have been: "sysctl X from A to B".
   std::vector<std::string> written;
-  std::vector<Failure> failures;     // needed, and not set
+  std::vector<Failure> failures;  // needed, and not set
   // Failures of conntrack keys, which belong to the first network namespace.
   std::vector<Failure> warnings;
   std::vector<std::string> notes;  // what this kernel is too old for

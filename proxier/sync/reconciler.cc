@@ -135,6 +135,8 @@ TimePoint Reconciler::due_by_time() const {
 SyncReport Reconciler::run_to_end(TimePoint now) {
   constexpr int kPasses = 3;
   Pass all;
+  all.last = true;
+  take_over_.begin_last();
   std::vector<Failure> before;
   trash_.lift();
   for (int i = 0; i < kPasses; ++i) {

@@ -147,6 +147,7 @@ class Reconciler {
     std::map<netlink::Family, Purge> purges;
     bool whole = false;    // everything was compared
     bool dry = false;      // nothing is written
+    bool last = false;     // no other follows
     bool figures = false;  // a part of the traffic figures was read
     bool suspect = false;  // the kernel differs from the mirror, or answers were lost
   };

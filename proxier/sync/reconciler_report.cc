@@ -12,7 +12,7 @@ namespace ipvsproxier::sync {
 
 void Reconciler::log_whats_left(TimePoint now, const Pass& pass, bool settled) {
   const auto next = due_by_time();
-  const bool again = next != TimePoint::max() && !pass.failures.empty();
+  const bool again = next != TimePoint::max() && !pass.failures.empty() && !pass.last;
   const auto wait = std::chrono::ceil<std::chrono::milliseconds>(std::max(next, now) - now);
   log_.tell(pass, pass.whole && settled,
             again ? fmt::format("trying again in {} ms", wait.count()) : "", now);

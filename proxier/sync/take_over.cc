@@ -15,8 +15,6 @@ namespace {
 
 using netlink::Family;
 
-constexpr const char* kAgain = "trying again with the next reading of the kernel";
-
 }  // namespace
 
 std::vector<ipset::RuleRemoval> removals_from(ipset::PacketFilter other, Family family) {
@@ -69,7 +67,7 @@ bool TakeOver::remove_rules(Family family, Removed& removed) {
     const auto result = rules_.remove(removal);
     if (!result) {
       logger_.warn("rules of kube-proxy's iptables mode: {}; {}",
-                   netlink::to_string(result.error()), kAgain);
+                   netlink::to_string(result.error()), next_);
       done = false;
       continue;
     }
@@ -91,7 +89,7 @@ bool TakeOver::remove_other(Family family) {
     const auto gone = other_->rules->remove(removal);
     if (!gone) {
       logger_.warn("our earlier rules of {}: {}; {}", to_string(other_->filter),
-                   netlink::to_string(gone.error()), kAgain);
+                   netlink::to_string(gone.error()), next_);
       return false;
     }
     removed.chains += gone->chains;
@@ -125,7 +123,7 @@ bool TakeOver::remove_sets(Family family, std::size_t& count) {
       continue;
     }
     tell_once(fmt::format("set {} of iptables stays: {}; {}", name,
-                          netlink::to_string(gone.error()), kAgain));
+                          netlink::to_string(gone.error()), next_));
     done = false;
   }
   return done;
@@ -136,7 +134,7 @@ bool TakeOver::remove_nft(Family family) {
   const auto gone = remove_nft_leftovers_(family);
   if (!gone) {
     logger_.warn("what kube-proxy left in nf_tables: {}; {}", netlink::to_string(gone.error()),
-                 kAgain);
+                 next_);
     return false;
   }
   if (gone->table)

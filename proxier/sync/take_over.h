@@ -51,6 +51,9 @@ class TakeOver {
   bool pending() const { return !pending_.empty(); }
   bool pending(netlink::Family family) const { return pending_.contains(family); }
 
+  // Nothing tries again what fails from now on, which the log then says.
+  void begin_last() { next_ = "not tried again"; }
+
   // Call before the first write: moves the chain of iptables mode aside whose name we need.
   void begin();
 
@@ -72,6 +75,7 @@ class TakeOver {
   spdlog::logger& logger_;
   std::set<std::string> told_;
   bool begun_ = false;
+  const char* next_ = "trying again with the next reading of the kernel";  // after a failure
   std::set<netlink::Family> pending_{netlink::kFamilies.begin(), netlink::kFamilies.end()};
 };
 

@@ -60,7 +60,7 @@ was_contained() {
 # Its OOM score is the kubelet's business.
 no_complaints() {
   cat "$work/log"
-  ! grep -E 'warning:|error:' "$work/log" | grep -v nodePortAddresses
+  ! grep -E 'warning:|error:' "$work/log" | grep -vE 'nodePortAddresses|no Node '
 }
 
 # Every thread of a daemon that root started with all capabilities: NET_BIND_SERVICE is bit 10.

@@ -262,7 +262,7 @@ TEST_CASE("an envelope says the list's version and where it goes on") {
   const auto envelope = decode_list_envelope(
       start + R"("metadata":{"resourceVersion":"12","continue":"abc"},"items":[]})", kSlices);
   REQUIRE(envelope);
-  CHECK(*envelope == ListEnvelope{"12", "abc"});
+  CHECK(*envelope == ListEnvelope{"12", "abc", true});
   const auto last =
       decode_list_envelope(start + R"("metadata":{"resourceVersion":"12"},"items":null})", kSlices);
   REQUIRE(last);

@@ -47,6 +47,20 @@ TEST_CASE("one object is listed, then a watch is proven by its head") {
   CHECK(rig.facts() == std::vector<ApiFact>{{"list services", ""}, {"watch services", ""}});
 }
 
+TEST_CASE("a list of Nodes without this node's is told") {
+  test::ScriptedTransport transport;
+  test::ManualTimers timers;
+  ApiProbe probe({{"nodes", api::ObjectKind::node, "/api/v1/nodes?a=b"}}, transport, timers, [] {});
+  probe.start();
+  const auto items = GENERATE(as<std::string>(), "[]", "null", R"([{"metadata":{"name":"n1"}}])");
+  transport.last().answer(
+      200, R"({"kind":"NodeList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":)" +
+               items + "}");
+  REQUIRE(probe.facts().size() == 1);
+  CHECK(probe.facts().at(0).error.empty());
+  CHECK(probe.facts().at(0).has_none == (items.size() < 10));
+}
+
 TEST_CASE("a refusal is told in the server's words, and not asked further") {
   ProbeRig rig;
   rig.transport.last().answer(403, R"({"kind":"Status","apiVersion":"v1","status":"Failure",

@@ -241,7 +241,19 @@ TEST_CASE("ports, other writers, the packet filter") {
   CHECK(verdict(facts) == Level::limit);
   facts = good_node();
   facts.virtual_services = 3;
-  CHECK(verdict(facts) == Level::limit);
+  CHECK(verdict(facts) == Level::note);
+  CHECK(about(facts, "IPVS").message.find("all else stays") != std::string::npos);
+  const Wanted as_kube_proxy{.keeps_foreign_services = false};
+  CHECK(verdict(facts, as_kube_proxy) == Level::limit);
+  CHECK(about(facts, "IPVS", as_kube_proxy).message ==
+        "the kernel has 3 virtual services: what no Service asks for is removed, unless "
+        "ipvs.excludeCIDRs names its address");
+  facts.writers = {{"keepalived", 5}};
+  CHECK(about(facts, "process keepalived").message.find("its virtual services stay") !=
+        std::string::npos);
+  CHECK(about(facts, "process keepalived", as_kube_proxy).message.find("removed") !=
+        std::string::npos);
+  facts.writers.clear();
   facts.daemon_runs = true;
   CHECK(verdict(facts) == Level::fine);
   facts = good_node();
@@ -253,6 +265,13 @@ TEST_CASE("ports, other writers, the packet filter") {
   facts = good_node();
   facts.strict_links = {"eth0"};
   CHECK(about(facts, "rp_filter").level == Level::note);
+}
+
+TEST_CASE("a cluster without this node's Node") {
+  auto facts = good_node();
+  facts.no_node = "API server: no Node n1: no endpoint counts as one of this node";
+  CHECK(verdict(facts) == Level::limit);
+  CHECK(about(facts, "Node").message == facts.no_node);
 }
 
 TEST_CASE("an API server that does not answer a question") {

@@ -44,6 +44,19 @@ TEST_CASE("the node's first family is that of its first address") {
   CHECK(config::node_families(config, kDual, std::nullopt).dual_stack);
 }
 
+TEST_CASE("that there is no Node of this name says what it means, and who looks alike") {
+  Options options;
+  options.manifests = "/m";
+  options.node_name = "n1";
+  CHECK(no_node_text(options, {}, {}) ==
+        "/m: no Node n1: no endpoint counts as one of this node, so Services of policy Local have "
+        "none here, and its zone, addresses and pod CIDRs are unknown; hostnameOverride names the "
+        "Node");
+  const auto text = no_node_text(options, {{.name = "n1.example.internal"}, {.name = "n2"}}, {});
+  CHECK(text.find("; alike: n1.example.internal (hostnameOverride names the Node)") !=
+        std::string::npos);
+}
+
 TEST_CASE("--init-only leaves warnings to the daemon that is started next") {
   std::ostringstream text;
   spdlog::logger logger("test", std::make_shared<spdlog::sinks::ostream_sink_st>(text));

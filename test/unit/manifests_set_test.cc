@@ -155,6 +155,24 @@ TEST_CASE("the objects are complete when every file was good once, or is gone") 
   CHECK(update.held.empty());
 }
 
+std::string node_at_3(const std::string& name) {
+  return "---\napiVersion: v1\nkind: Node\nmetadata: {name: " + name +
+         "}\nstatus: {addresses: [{type: InternalIP, address: 10.200.0.3}]}\n";
+}
+
+TEST_CASE("other Nodes are known while this node's own is not there") {
+  ManifestSet set;
+  put(set, "a", node_at_3("n1.example.internal"));
+  put(set, "b", node_at_3("n2"));
+  const auto update = set.take_update({});
+  REQUIRE(update.other_nodes.size() == 2);
+  CHECK(update.other_nodes[0].name == "n1.example.internal");
+  CHECK(update.other_nodes[0].internal_ips.size() == 1);
+  CHECK(update.other_nodes[1].name == "n2");
+  put(set, "a", node_at_3("n1"));
+  CHECK(set.take_update({}).other_nodes.empty());
+}
+
 // A Service with one address that cannot be read.
 std::string with_bad_entry(const std::string& name) {
   return "---\napiVersion: v1\nkind: Service\nmetadata: {name: " + name +

@@ -222,6 +222,11 @@ TEST_CASE_METHOD(MetricsFixture, "our own metrics") {
 
 TEST_CASE_METHOD(MetricsFixture, "the version and the feature gates") {
   metrics.packet_filter("nftables", "--packet-filter");
+  CHECK_FALSE(read().has("ipvsproxier_node_known"));
+  metrics.node_known(false);
+  CHECK(read().at("ipvsproxier_node_known") == 0);
+  metrics.node_known(true);
+  CHECK(read().at("ipvsproxier_node_known") == 1);
   metrics.feature("WatchList", "BETA", true);
   metrics.feature("Settled", "", true);
   metrics.feature("Other", "ALPHA", false);

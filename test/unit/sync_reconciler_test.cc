@@ -88,6 +88,19 @@ model::ClusterState two_services() {
                            test::slice_of(shop, 9090, {test::e1(), test::e2()})});
 }
 
+TEST_CASE("a single run does not promise to try again what failed") {
+  World world;
+  world.ipvs.faults.fail("add real server 10.244.1.4", {ErrorKind::io, EIO, ""}, 9);
+  CHECK(world.sync(test::web_with({test::e1(), test::e2()})).failures == 1);
+  CHECK(world.log.str().find("not done: add real server 10.244.1.4") != std::string::npos);
+  CHECK(world.log.str().find("again in") == std::string::npos);
+  World second;
+  second.rules.faults.fail("remove from IPv4 nat", {ErrorKind::busy, 0, "locked"});
+  second.sync(test::web_with({test::e1()}));
+  CHECK(second.log.str().find("not tried again") != std::string::npos);
+  CHECK(second.log.str().find("trying again") == std::string::npos);
+}
+
 TEST_CASE("a process that runs once changes all schedulers") {
   World world;
   auto web = test::web_service();
