@@ -58,8 +58,9 @@ TEST_CASE_METHOD(LogFixture, "sync log: problems that change each second are tol
   }
   CHECK(lines().size() == loop::LineLimit::kMostInMinute);
   sync({"another"}, 60);
-  CHECK(lines() == std::vector<std::string>{"warning 5940 more problems of objects were left out of this log",
-                                            "error another"});
+  CHECK(lines() ==
+        std::vector<std::string>{"warning 5940 more problems of objects were left out of this log",
+                                 "error another"});
 }
 
 }  // namespace
