@@ -16,13 +16,13 @@ chmod 755 "$work"
 cp "$1" "$work/ipvs-proxier"
 as=()
 
-# run_case CONFIGURATION FIXTURE...: one run in a fresh namespace with good.yaml and the fixtures.
+# run_case CONFIGURATION FIXTURE...: one run in a fresh namespace with good.yaml, node.yaml and the fixtures.
 run_case() {
   local config=$fixtures/$1
   shift
   rm -rf "$work/in"
   mkdir -m 755 "$work/in"
-  cp "$fixtures/good.yaml" "${@/#/$fixtures/}" "$work/in/"
+  cp "$fixtures/good.yaml" "$fixtures/node.yaml" "${@/#/$fixtures/}" "$work/in/"
   cp "$config" "$work/"
   chmod -R a+rX "$work"
   unshare -n bash -c '
