@@ -202,7 +202,8 @@ std::string HostileNode::missing_in_kernel() {
 std::string HostileNode::wrong_in_kernel(bool alone) {
   std::string wrong;
   eventually([&] {
-    wrong = alone ? difference(expected_, kernel_lines(netns_)) : missing_in_kernel();
+    wrong = alone ? difference(expected_, without_waiting(expected_, kernel_lines(netns_)))
+                  : missing_in_kernel();
     return wrong.empty() || !daemon_.runs();
   });
   if (!daemon_.runs()) return "the daemon ended: " + daemon_.log();

@@ -130,6 +130,50 @@ std::string difference(const std::vector<std::string>& expected,
   return text;
 }
 
+namespace {
+
+// "-t 10.96.0.9:80" of "-A -t 10.96.0.9:80 -s rr" and "-a -t 10.96.0.9:80 -r 10.244.0.11:8080 ...".
+std::string service_in(const std::string& line) {
+  return line.substr(3, line.find(' ', 6) - 3);
+}
+
+// "10.96.0.9,tcp:80" and "80" as elements of sets have them, of "-t 10.96.0.9:80".
+std::vector<std::string> marks_of(const std::string& service) {
+  const auto colon = service.rfind(':');
+  auto address = service.substr(3, colon - 3);
+  if (address.starts_with('[')) address = address.substr(1, address.size() - 2);
+  const auto port = service.substr(colon + 1);
+  const std::string protocol = service[1] == 't' ? "tcp" : service[1] == 'u' ? "udp" : "sctp";
+  return {" " + address + "," + protocol + ":" + port, " " + port};
+}
+
+}  // namespace
+
+std::vector<std::string> without_waiting(const std::vector<std::string>& expected,
+                                         std::vector<std::string> actual) {
+  const std::set<std::string> wanted(expected.begin(), expected.end());
+  std::set<std::string> waiting;  // virtual services
+  for (const auto& line : actual)
+    if (line.starts_with("-A ") && !wanted.contains(line)) waiting.insert(service_in(line));
+  const auto has_weight_0 = [](const std::string& line) {
+    return (line + " ").find(" -w 0 ") != std::string::npos;
+  };
+  for (const auto& line : actual)
+    if (line.starts_with("-a ") && !has_weight_0(line)) waiting.erase(service_in(line));
+  std::set<std::string> marks;
+  for (const auto& service : waiting)
+    for (const auto& mark : marks_of(service)) marks.insert(mark);
+  std::erase_if(actual, [&](const std::string& line) {
+    if (wanted.contains(line)) return false;
+    if (line.starts_with("-A ")) return waiting.contains(service_in(line));
+    if (line.starts_with("-a ")) return has_weight_0(line);
+    if (!line.starts_with("add ")) return false;
+    const auto element = line.substr(line.find(' ', 4));
+    return marks.contains(element.substr(0, element.find(' ', 1)));
+  });
+  return actual;
+}
+
 IpvsView::IpvsView(const Netns& netns)
     : table_(netns.inside([] { return require(netlink::KernelIpvsTable::open()); })) {}
 

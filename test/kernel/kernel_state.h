@@ -33,6 +33,12 @@ std::vector<std::string> everything(const Netns& netns);
 std::string difference(const std::vector<std::string>& expected,
                        const std::vector<std::string>& actual);
 
+// The lines without what only waits for its removal (sync/trash.h) and is not expected: real
+// servers of weight 0, virtual services that have no others, and the set elements by which a later
+// process knows these.
+std::vector<std::string> without_waiting(const std::vector<std::string>& expected,
+                                         std::vector<std::string> actual);
+
 // The virtual services of a namespace, to read and to tamper with.
 class IpvsView {
  public:
