@@ -199,7 +199,8 @@ class Reconciler {
                         const std::set<netlink::IpAddress>& told_lost);
   plan::Scope completed(plan::Scope scope) const;
   // Without other parts the changes are the node's own.
-  void apply(plan::Scope scope, TimePoint now, Pass& pass, std::vector<Turns::Part> parts = {{}});
+  void apply(plan::Scope scope, TimePoint now, Pass& pass,
+             const std::vector<Turns::Part>& parts = {{}});
   plan::Scope apply_once(plan::Scope scope, TimePoint now, Pass& pass,
                          const std::vector<Turns::Part>& parts);
   void put_back(const plan::Scope& scope, const std::vector<Turns::Part>& parts,

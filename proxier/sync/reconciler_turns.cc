@@ -117,13 +117,13 @@ void Reconciler::take_turn(TimePoint now, Pass& pass) {
   mirror_.assume_lost(planner_.desired());
   turn.scope.rules.insert(unsettled_rules_.begin(), unsettled_rules_.end());
   if (turn.parts.empty()) turn.parts.emplace_back();
-  apply(completed(std::move(turn.scope)), now, pass, std::move(turn.parts));
+  apply(completed(std::move(turn.scope)), now, pass, turn.parts);
 }
 
 // `parts`: of whose changes the scope was made. Weights that were held may be free afterwards: the
 // scheduler or the thresholds are as planned.
 void Reconciler::apply(plan::Scope scope, TimePoint now, Pass& pass,
-                       std::vector<Turns::Part> parts) {
+                       const std::vector<Turns::Part>& parts) {
   auto again = apply_once(std::move(scope), now, pass, parts);
   if (again.services.empty()) return;
   if (others_wait())
