@@ -39,7 +39,8 @@ void note_alike_names(std::string_view node_name, const model::Changes& changes,
   for (const auto& [name, slice] : changes.slices) {
     if (!slice) continue;
     for (const auto& endpoint : slice->endpoints)
-      if (endpoint.node_name != node_name && is_alike(endpoint.node_name, node_name))
+      if (names.size() < kMostAlikeNodes && endpoint.node_name != node_name &&
+          is_alike(endpoint.node_name, node_name))
         names.emplace(endpoint.node_name);
   }
 }

@@ -19,11 +19,12 @@ namespace ipvsproxier::cmd {
 // "n1" and "N1.example.internal". Addresses are never alike.
 bool is_alike(std::string_view a, std::string_view b);
 
-// Adds the names of nodes, other than this one, which endpoints name and which are alike.
+inline constexpr std::size_t kMostAlikeNodes = 3;
+
+// Adds the names of nodes, other than this one, which endpoints name and which are alike, until
+// there are kMostAlikeNodes: whoever writes EndpointSlices could name others without end.
 void note_alike_names(std::string_view node_name, const model::Changes& changes,
                       std::set<std::string>& names);
-
-inline constexpr std::size_t kMostAlikeNodes = 3;
 
 // "n1.example.internal", "worker-7 (address 10.200.0.1)": kMostAlikeNodes at most, those that have
 // an address of this host first. `named`: alike names, whose Nodes are not known.

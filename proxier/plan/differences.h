@@ -41,7 +41,7 @@ struct Differences {
   bool node_ports_on_node_only = true;
   // Annotations of Services and EndpointSlices count (docs/services.md).
   bool service_annotations = true;
-  // Of endpoints with one address and port, one that is ready wins.
+  // A ready endpoint wins over others with the same address and port.
   bool ready_wins = true;
   // Real servers of SCTP keep their associations until these end, as those of TCP do.
   bool drain_sctp = true;

@@ -210,7 +210,7 @@ TEST_CASE("turns of two Services end although the kernel refuses much of both") 
   CHECK(daemon.weights(last).size() == 100);
 }
 
-// Both fit into one turn by what they have, and not by what they have to do.
+// The two Services fit into one turn by what they have, and not by what they have to do.
 TEST_CASE("a Service whose turn ends early waits under its own name") {
   FakeDaemon daemon;
   auto cluster = test::web_with({test::e1()});
