@@ -91,7 +91,9 @@ bool answers(const std::string& path) {
 
 // Only if IPVS is there, because asking would load it.
 void read_virtual_services(const Options& options, NodeFacts& facts) {
-  if (!netlink::module_present("ip_vs")) return;
+  const auto has_ipvs = netlink::kernel_has_module("ip_vs");
+  if (!has_ipvs) facts.unread.push_back("virtual services: " + to_string(has_ipvs.error()));
+  if (!has_ipvs.value_or(false)) return;
   const auto excluded = config::exclude_prefixes(options.config);
   const auto reader = netlink::KernelIpvsReader::open();
   const auto read =
@@ -137,6 +139,15 @@ void read_firewalls(NodeFacts& facts) {
   }
   for (const auto& [table, why] : look->unjudged)
     facts.unjudged.push_back(ipset::text_of_unjudged(table, why));
+}
+
+// Why nf_tables cannot be read is said of firewalls already.
+void read_our_nft_table(NodeFacts& facts) {
+  const auto programmed = open_programmed_filter();
+  if (!programmed) return;
+  facts.has_our_nft_table = programmed->filter == ipset::PacketFilter::nftables;
+  facts.has_foreign_nft_table =
+      programmed->nftables && has_foreign_nft_table(*programmed->nftables).value_or(false);
 }
 
 // Whether there is a link of our name that is no dummy. Listing links loads nothing.
@@ -214,8 +225,7 @@ CheckReport check_node(const Options& options, bool json, spdlog::logger& logger
   read_virtual_services(options, facts);
   read_legacy_tables(facts);
   read_firewalls(facts);
-  facts.has_our_nft_table = open_our_nft_table() != nullptr;
-  facts.has_foreign_nft_table = loaded_foreign_nft_table();
+  read_our_nft_table(facts);
   facts.uses_legacy_iptables = uses_legacy_iptables();
   facts.dummy_is_other = dummy_is_other();
   facts.loop_is_other = loop_is_other(options);

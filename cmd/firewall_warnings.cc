@@ -70,7 +70,9 @@ netlink::Result<FirewallLook> firewall_warnings(ipset::PacketFilter filter,
                                                 const std::vector<ipset::FirewallSample>& samples,
                                                 std::chrono::milliseconds longest) {
   FirewallLook look;
-  if (netlink::module_present("nf_tables")) {
+  const auto has_nftables = netlink::kernel_has_module("nf_tables");
+  if (!has_nftables) return has_nftables.error();
+  if (*has_nftables) {
     const auto nftables = ipset::KernelFilterTable::open();
     if (!nftables) return nftables.error();
     LookBudget budget(LookBudget::kSteps, LookBudget::kRules, LookBudget::Clock::now() + longest);
@@ -87,8 +89,9 @@ netlink::Result<FirewallLook> loaded_firewall_warnings() {
   const auto programmed = open_programmed_filter();
   if (!programmed) return programmed.error();
   std::vector<ipset::FirewallSample> samples;
-  const auto reader =
-      netlink::module_present("ip_vs") ? netlink::KernelIpvsReader::open() : netlink::Error{};
+  const auto has_ipvs = netlink::kernel_has_module("ip_vs");
+  if (!has_ipvs) return has_ipvs.error();
+  const auto reader = *has_ipvs ? netlink::KernelIpvsReader::open() : netlink::Error{};
   if (reader) {
     const auto read = (*reader)->services(
         [&](const netlink::ServiceReading& one) { return add_sample(**reader, one, samples); });

@@ -42,6 +42,14 @@ std::unique_ptr<Interface> or_absent(Opened opened) {
   return std::make_unique<Absent>(std::move(opened.error()));
 }
 
+// nullptr if the kernel does not have the module now, which opening would load.
+template <typename Interface, typename Absent, typename Open>
+std::unique_ptr<Interface> open_if_there(std::string_view module, Open open) {
+  const auto there = netlink::kernel_has_module(module);
+  if (!there) return std::make_unique<Absent>(there.error());
+  return *there ? or_absent<Interface, Absent>(open()) : nullptr;
+}
+
 // Like or_absent(), but `open` is tried again later; failure and success are logged. By then the
 // privilege to load modules is dropped, but the kernel still loads some modules on request.
 template <typename Interface, typename Absent, typename Open, typename Opened>
@@ -151,11 +159,11 @@ std::unique_ptr<ipset::SetTable> open_ip_sets(spdlog::logger& logger) {
 void open_other_filter(PacketFilter filter, ipset::IptcSettings settings, KernelTables& tables,
                        spdlog::logger& logger) {
   if (filter == PacketFilter::nftables) {
-    if (netlink::module_present("ip_set"))
-      tables.other_sets =
-          settings.dry_run
-              ? or_absent<ipset::SetTable, AbsentSetTable>(ipset::LibipsetTable::open())
-              : open_ip_sets(logger);
+    if (settings.dry_run)
+      tables.other_sets = open_if_there<ipset::SetTable, AbsentSetTable>(
+          "ip_set", [] { return ipset::LibipsetTable::open(); });
+    else if (netlink::kernel_has_module("ip_set").value_or(true))
+      tables.other_sets = open_ip_sets(logger);
     tables.other_rules = std::make_unique<ipset::IptcRuleTable>(std::move(settings));
   } else if (tables.nftables && has_our_nft_table(*tables.nftables).value_or(true)) {
     tables.other_rules = std::make_unique<ipset::NftRuleTable>(*tables.nftables);
@@ -244,11 +252,11 @@ std::optional<KernelTables> open_kernel_tables(const Options& options, spdlog::l
 
 KernelTables open_loaded_tables() {
   KernelTables tables;
-  if (netlink::module_present("ip_vs"))
-    tables.ipvs = or_absent<netlink::IpvsTable, AbsentIpvsTable>(netlink::KernelIpvsTable::open());
+  tables.ipvs = open_if_there<netlink::IpvsTable, AbsentIpvsTable>(
+      "ip_vs", [] { return netlink::KernelIpvsTable::open(); });
   tables.links = or_absent<netlink::LinkTable, AbsentLinkTable>(netlink::KernelLinkTable::open());
-  if (netlink::module_present("ip_set"))
-    tables.sets = or_absent<ipset::SetTable, AbsentSetTable>(ipset::LibipsetTable::open());
+  tables.sets = open_if_there<ipset::SetTable, AbsentSetTable>(
+      "ip_set", [] { return ipset::LibipsetTable::open(); });
   // Uses only existing tables.
   auto rules = std::make_unique<ipset::IptcRuleTable>();
   tables.family_usable = [table = rules.get()](netlink::Family family) {
@@ -260,7 +268,9 @@ KernelTables open_loaded_tables() {
 
 netlink::Result<ProgrammedFilter> open_programmed_filter() {
   ProgrammedFilter programmed;
-  if (!netlink::module_present("nf_tables")) return programmed;
+  const auto there = netlink::kernel_has_module("nf_tables");
+  if (!there) return there.error();
+  if (!*there) return programmed;
   auto opened = ipset::KernelFilterTable::open();
   if (!opened) return std::move(opened.error());
   const auto ours = has_our_nft_table(**opened);
@@ -268,18 +278,6 @@ netlink::Result<ProgrammedFilter> open_programmed_filter() {
   if (*ours) programmed.filter = PacketFilter::nftables;
   programmed.nftables = *std::move(opened);
   return programmed;
-}
-
-std::unique_ptr<ipset::FilterTable> open_our_nft_table() {
-  auto programmed = open_programmed_filter();
-  if (!programmed || programmed->filter != PacketFilter::nftables) return nullptr;
-  return std::move(programmed->nftables);
-}
-
-bool loaded_foreign_nft_table() {
-  const auto programmed = open_programmed_filter();
-  return programmed && programmed->nftables &&
-         has_foreign_nft_table(*programmed->nftables).value_or(false);
 }
 
 netlink::Result<KernelTables> open_tables_to_read(const Options& options, spdlog::logger& logger) {
@@ -312,7 +310,9 @@ netlink::Result<KernelTables> open_tables_to_read(const Options& options, spdlog
 }
 
 netlink::Result<ipset::RemovedNft> loaded_nft_leftovers(netlink::Family family) {
-  if (!netlink::module_present("nf_tables")) return ipset::RemovedNft{};
+  const auto there = netlink::kernel_has_module("nf_tables");
+  if (!there) return there.error();
+  if (!*there) return ipset::RemovedNft{};
   return ipset::find_nft_leftovers(family);
 }
 
@@ -321,7 +321,9 @@ netlink::Result<bool> kube_proxy_translates(netlink::Family family) {
   const auto chains = iptables.remove(ipset::translation_chains(family));
   if (!chains) return chains.error();
   if (chains->chains > 0 || !chains->in_use.empty()) return true;
-  if (!netlink::module_present("nf_tables")) return false;
+  const auto there = netlink::kernel_has_module("nf_tables");
+  if (!there) return there.error();
+  if (!*there) return false;
   return ipset::nft_translates(family);
 }
 

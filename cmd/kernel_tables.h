@@ -50,27 +50,23 @@ std::set<std::string> needed_modules(ipset::PacketFilter filter, bool in_cluster
 // nullopt: nf_tables is asked for and cannot be used (packet_filter_choice.h); that is logged.
 std::optional<KernelTables> open_kernel_tables(const Options& options, spdlog::logger& logger);
 
-// Loads nothing: a table without its module is nullptr, because it cannot have any entries. Has no
-// conntrack table.
+// Loads nothing: a table without its module is nullptr, because it cannot have any entries; one
+// that cannot be read, or of which nobody can say whether its module is there, answers with the
+// error. Has no conntrack table.
 KernelTables open_loaded_tables();
-
-// nf_tables, if our table is there in a family; nullptr if not. Loads nothing.
-std::unique_ptr<ipset::FilterTable> open_our_nft_table();
-
-// Whether nf_tables is loaded and has a table of our name that somebody else made.
-bool loaded_foreign_nft_table();
 
 // The packet filter in which our sets and rules are, to read it. Loads nothing.
 struct ProgrammedFilter {
   // nf_tables if our table kube-ipvs is there in a family, whoever made it; else iptables, also if
   // nothing is programmed. Both may have leftovers of ours or of kube-proxy.
   ipset::PacketFilter filter = ipset::PacketFilter::iptables;
-  // Every table of nf_tables; nullptr if the module is not loaded. Ours of a family is
+  // Every table of nf_tables; nullptr if the kernel does not have it now. Ours of a family is
   // nft_table_of() (ipset/nftables/nft_set_elements.h).
   std::unique_ptr<ipset::FilterTable> nftables;
 };
 
-// An error if nf_tables is loaded and does not answer: `denied` without CAP_NET_ADMIN.
+// An error if nf_tables is there and does not answer (`denied` without CAP_NET_ADMIN), and if
+// nobody can say whether it is there.
 netlink::Result<ProgrammedFilter> open_programmed_filter();
 
 // For a dry run, which applies nothing: loads nothing; a table without its module is empty. The
@@ -80,11 +76,11 @@ netlink::Result<ProgrammedFilter> open_programmed_filter();
 netlink::Result<KernelTables> open_tables_to_read(const Options& options, spdlog::logger& logger);
 
 // Whether rules of kube-proxy's iptables or nftables mode translate destinations: in the legacy
-// tables, or in nf_tables if that is loaded. Loads nothing, writes nothing.
+// tables, or in nf_tables if that is there. Loads nothing, writes nothing.
 netlink::Result<bool> kube_proxy_translates(netlink::Family family);
 
-// What a start would remove of kube-proxy's leftovers in nf_tables (nft_tables.h). None if
-// nf_tables is not loaded; loads nothing.
+// What a start would remove of kube-proxy's leftovers in nf_tables (nft_tables.h). None if the
+// kernel does not have nf_tables now; loads nothing.
 netlink::Result<ipset::RemovedNft> loaded_nft_leftovers(netlink::Family family);
 
 // The settings for this machine; logs what the machine lacks.

@@ -61,7 +61,7 @@ bool can_have(std::initializer_list<const char*> modules) {
   if (::uname(&system) != 0) return true;
   const auto index = check::read_module_index({}, system.release);
   return std::ranges::all_of(modules, [&](const char* module) {
-    return netlink::module_present(module) || !index.visible || index.built_in.contains(module) ||
+    return !index.visible || index.loaded.contains(module) || index.built_in.contains(module) ||
            index.files.contains(module);
   });
 }

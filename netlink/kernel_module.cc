@@ -10,6 +10,8 @@
 #include <array>
 #include <cerrno>
 #include <fstream>
+#include <map>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -32,14 +34,63 @@ std::string canonical(std::string_view name) {
   return result;
 }
 
-bool is_builtin(const std::string& name, const std::filesystem::path& modules) {
+// The names in modules.builtin; nullopt if the file cannot be read.
+std::optional<bool> is_in_builtin_file(const std::string& name,
+                                       const std::filesystem::path& modules) {
   utsname system{};
-  if (uname(&system) != 0) return false;
+  if (uname(&system) != 0) return std::nullopt;
   std::ifstream list(modules / system.release / "modules.builtin");
+  if (!list) return std::nullopt;
   std::string line;  // "kernel/net/netfilter/ipvs/ip_vs.ko"
   while (std::getline(list, line))
     if (canonical(std::filesystem::path(line).stem().string()) == name) return true;
   return false;
+}
+
+// A function that each of these modules has in all kernels since 5.10. A scheduler of IPVS,
+// ip_vs_NAME, has ip_vs_NAME_schedule.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kFunctions{{
+    {"br_nf_pre_routing", "br_netfilter"},
+    {"dummy_xmit", "dummy"},
+    {"ip6t_do_table", "ip6_tables"},
+    {"ip_set_type_register", "ip_set"},
+    {"ipt_do_table", "ip_tables"},
+    {"nf_conntrack_in", "nf_conntrack"},
+    {"nft_register_expr", "nf_tables"},
+    {"register_ip_vs_scheduler", "ip_vs"},
+}};
+
+// The module that has the function; "": none of ours.
+std::string module_of_function(std::string_view function) {
+  constexpr std::string_view kScheduler = "_schedule";
+  for (const auto& [known, module] : kFunctions)
+    if (known == function) return std::string(module);
+  if (function.starts_with("ip_vs_") && function.ends_with(kScheduler))
+    return std::string(function.substr(0, function.size() - kScheduler.size()));
+  return {};
+}
+
+bool has_known_function(const std::string& module) {
+  return module.starts_with("ip_vs_") ||
+         std::ranges::any_of(kFunctions, [&](const auto& known) { return known.second == module; });
+}
+
+// "ffffffff81a0 t nft_register_expr"; a module's symbol has "\t[nf_tables]" after it.
+std::optional<std::set<std::string>> read_symbols(const std::filesystem::path& symbols) {
+  std::ifstream list(symbols);
+  std::set<std::string> found;
+  std::string line;
+  bool read = false;
+  while (std::getline(list, line)) {
+    read = true;
+    const auto name = line.rfind(' ');
+    if (name == std::string::npos || line.find('[') != std::string::npos) continue;
+    // A compiler may have added a suffix: "dummy_xmit.isra.0".
+    const auto function = std::string_view(line).substr(name + 1);
+    if (auto module = module_of_function(function.substr(0, function.find('.'))); !module.empty())
+      found.insert(std::move(module));
+  }
+  return read ? std::optional(std::move(found)) : std::nullopt;
 }
 
 bool is_shown(std::string_view name, const ModulePaths& paths) {
@@ -99,12 +150,33 @@ Result<Exit> run(const std::string& program, std::vector<std::string> arguments)
 
 }  // namespace
 
-bool module_present(std::string_view name, const ModulePaths& paths) {
-  return is_shown(name, paths) || is_builtin(canonical(name), paths.modules);
+std::optional<std::set<std::string>> built_in_by_symbols(const std::filesystem::path& symbols) {
+  static std::mutex mutex;
+  static std::map<std::filesystem::path, std::optional<std::set<std::string>>> known;
+  const std::scoped_lock lock(mutex);
+  const auto [it, is_new] = known.try_emplace(symbols);
+  if (is_new) it->second = read_symbols(symbols);
+  return it->second;
+}
+
+Result<bool> kernel_has_module(std::string_view name, const ModulePaths& paths) {
+  if (is_shown(name, paths)) return true;
+  const auto module = canonical(name);
+  std::error_code ignored;
+  auto built_in = is_in_builtin_file(module, paths.modules);
+  if (!built_in && has_known_function(module))
+    if (const auto modules = built_in_by_symbols(paths.symbols))
+      built_in = modules->contains(module);
+  if (built_in && (*built_in || std::filesystem::exists(paths.loaded, ignored))) return *built_in;
+  return Error{
+      ErrorKind::io, 0,
+      fmt::format("whether the kernel has {} cannot be told here; {} and {} of the host "
+                  "would say it, and so would {}",
+                  module, paths.loaded.string(), paths.modules.string(), paths.symbols.string())};
 }
 
 Status load_module(std::string_view name, const ModulePaths& paths) {
-  if (module_present(name, paths)) return {};
+  if (kernel_has_module(name, paths).value_or(false)) return {};
   const auto what = fmt::format("load kernel module {}", name);
   const auto exit = run(paths.modprobe, {"--", std::string(name)});
   if (!exit)

@@ -99,20 +99,24 @@ int init_host(const Options& options, spdlog::logger& logger) {
 // Removes our kernel state. Returns the exit status.
 int clean_kernel(const Options& options, spdlog::logger& logger) {
   const auto tables = open_loaded_tables();
-  const auto nftables = open_our_nft_table();
+  const auto programmed = open_programmed_filter();
   std::optional<ipset::NftRuleTable> nft_rules;
   std::optional<ipset::NftSetTable> nft_sets;
-  if (nftables) nft_rules.emplace(*nftables);
-  if (nftables) nft_sets.emplace(*nftables);
-  const auto report = clean_up({.ipvs = tables.ipvs.get(),
-                                .links = tables.links.get(),
-                                .sets = tables.sets.get(),
-                                .rules = tables.rules.get(),
-                                .nft_rules = nft_rules ? &*nft_rules : nullptr,
-                                .nft_sets = nft_sets ? &*nft_sets : nullptr,
-                                .remove_nft_leftovers = ipset::remove_nft_leftovers},
-                               config::exclude_prefixes(options.config),
-                               !options.differences.keep_foreign_services);
+  if (programmed && programmed->filter == ipset::PacketFilter::nftables) {
+    nft_rules.emplace(*programmed->nftables);
+    nft_sets.emplace(*programmed->nftables);
+  }
+  auto report = clean_up({.ipvs = tables.ipvs.get(),
+                          .links = tables.links.get(),
+                          .sets = tables.sets.get(),
+                          .rules = tables.rules.get(),
+                          .nft_rules = nft_rules ? &*nft_rules : nullptr,
+                          .nft_sets = nft_sets ? &*nft_sets : nullptr,
+                          .remove_nft_leftovers = ipset::remove_nft_leftovers},
+                         config::exclude_prefixes(options.config),
+                         !options.differences.keep_foreign_services);
+  if (!programmed)
+    report.failures.push_back({"find the table of nf_tables", programmed.error(), {}});
   for (const auto& failure : report.failures)
     logger.error("{}: {}", failure.what, netlink::to_string(failure.error));
   logger.info("removed {}, failures {}", to_string(report), report.failures.size());

@@ -14,7 +14,9 @@ netlink::Result<std::unique_ptr<SetTables>> open_set_tables() {
   const bool is_nft = tables->programmed.filter == ipset::PacketFilter::nftables;
   if (is_nft) tables->of_nft.emplace(*tables->programmed.nftables);
   // Opening it would load the module.
-  if (!netlink::module_present("ip_set")) return tables;
+  const auto has_sets = netlink::kernel_has_module("ip_set");
+  if (!has_sets) return has_sets.error();
+  if (!*has_sets) return tables;
   auto opened = ipset::LibipsetTable::open();
   if (!opened) return std::move(opened.error());
   tables->of_ip_set = *std::move(opened);

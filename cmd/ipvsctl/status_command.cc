@@ -164,7 +164,8 @@ std::vector<std::string> shown_modules() {
 struct KernelFacts {
   std::string release;
   std::optional<netlink::IpvsInfo> ipvs;  // nullopt: it is not loaded or cannot be read
-  std::map<std::string, bool> modules;    // whether they are present
+  // Whether the kernel has them now; nullopt: it cannot be told.
+  std::map<std::string, std::optional<bool>> modules;
   std::vector<std::string_view> schedulers;
   std::optional<bool> ipvs_conntrack;  // nullopt: it cannot be read
   std::vector<std::string> firewall_warnings;
@@ -172,7 +173,7 @@ struct KernelFacts {
 };
 
 std::optional<netlink::IpvsInfo> read_ipvs() {
-  if (!netlink::module_present("ip_vs")) return std::nullopt;
+  if (!netlink::kernel_has_module("ip_vs").value_or(false)) return std::nullopt;
   const auto reader = netlink::KernelIpvsReader::open();
   const auto info = reader ? (*reader)->info() : reader.error();
   return info ? std::optional(*info) : std::nullopt;
@@ -188,16 +189,20 @@ KernelFacts read_kernel() {
                     .ipvs_conntrack = {},
                     .firewall_warnings = {},
                     .firewalls_unjudged = {}};
-  // Without permission there are none.
   if (auto look = cmd::loaded_firewall_warnings()) {
     for (auto& warning : look->warnings) facts.firewall_warnings.push_back(std::move(warning.text));
     for (const auto& [table, why] : look->unjudged)
       facts.firewalls_unjudged.push_back(ipset::text_of_unjudged(table, why));
+  } else {
+    facts.firewalls_unjudged.push_back(to_string(look.error()));
   }
   for (const auto& module : shown_modules())
-    facts.modules[module] = netlink::module_present(module);
+    if (const auto there = netlink::kernel_has_module(module))
+      facts.modules[module] = *there;
+    else
+      facts.modules[module] = std::nullopt;
   for (const auto scheduler : kKnownSchedulers)
-    if (netlink::module_present(fmt::format("ip_vs_{}", scheduler)))
+    if (netlink::kernel_has_module(fmt::format("ip_vs_{}", scheduler)).value_or(false))
       facts.schedulers.push_back(scheduler);
   if (const auto tracked = netlink::Sysctl().read("net/ipv4/vs/conntrack"))
     facts.ipvs_conntrack = *tracked == "1";
@@ -213,9 +218,12 @@ std::string kernel_text(const KernelFacts& kernel) {
                                                                   ipvs->connection_table_size)));
   std::string loaded;
   std::string absent;
-  for (const auto& [name, present] : kernel.modules) (present ? loaded : absent) += " " + name;
-  text += line("modules", fmt::format("present:{}{}", loaded.empty() ? " none" : loaded,
-                                      absent.empty() ? "" : "; not loaded:" + absent));
+  std::string unknown;
+  for (const auto& [name, present] : kernel.modules)
+    (!present ? unknown : *present ? loaded : absent) += " " + name;
+  text += line("modules", fmt::format("present:{}{}{}", loaded.empty() ? " none" : loaded,
+                                      absent.empty() ? "" : "; not loaded:" + absent,
+                                      unknown.empty() ? "" : "; cannot be told:" + unknown));
   text += line("schedulers", fmt::format("{}", fmt::join(kernel.schedulers, " ")));
   for (const auto& warning : kernel.firewall_warnings) text += line("problem", warning);
   for (const auto& words : kernel.firewalls_unjudged) text += line("not judged", words);
@@ -240,7 +248,13 @@ void write_kernel(api::DocumentWriter& out, const KernelFacts& kernel) {
     else
       out.value(nullptr);
     out.object("modules", [&] {
-      for (const auto& [name, present] : kernel.modules) out.member(name, present);
+      for (const auto& [name, present] : kernel.modules) {
+        out.key(name);
+        if (present)
+          out.value(*present);
+        else
+          out.value(nullptr);
+      }
     });
     out.member("release", kernel.release);
     out.member("schedulers", kernel.schedulers);

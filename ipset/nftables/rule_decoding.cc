@@ -41,7 +41,6 @@ enum class Loaded : std::uint8_t {
   mark,
   state,
   status,
-  original_destination,
   source_type,
   destination_type,
 };
@@ -110,7 +109,7 @@ class LooseDecoder {
     return meta.key == kInterfaceKey && load(Loaded::in_interface);
   }
   bool take(const netlink::NftCt& ct) {
-    if (ct.direction) return load(Loaded::original_destination);
+    if (ct.direction) return false;
     return load(ct.key == netlink::NftCt::kState ? Loaded::state : Loaded::status);
   }
   bool take(const netlink::NftFib& fib) {
@@ -158,7 +157,6 @@ class LooseDecoder {
         return match(LocalAddressMatch{.direction = Direction::dst, .negated = negated});
       case Loaded::destination:
         return destination_is(mask, compare.data);
-      case Loaded::original_destination:
       case Loaded::port:
         return false;
     }
@@ -219,8 +217,6 @@ class LooseDecoder {
       return true;
     }
     if (used.empty()) return false;
-    if (used == Things{Loaded::original_destination})
-      return match(OriginalDestinationMatch{.set = full_name(lookup.set)});
     SetMatch found{.set = full_name(lookup.set), .directions = {}, .negated = lookup.inverted};
     for (const auto thing : used)
       found.directions.push_back(thing == Loaded::source ? Direction::src : Direction::dst);

@@ -206,13 +206,6 @@ class Encoder {
     for (const auto& prefix : match.prefixes) add(SourceMatch{.prefix = prefix, .negated = true});
     return true;
   }
-  bool add(const OriginalDestinationMatch& match, const Rule& /*rule*/) {
-    put(NftCt{.key = family_ == Family::ipv4 ? NftCt::kDestinationIpv4 : NftCt::kDestinationIpv6,
-              .target = netlink::nft_register(0),
-              .direction = NftCt::kOriginal});
-    look_up({.set = match.set, .directions = {}});
-    return true;
-  }
   bool add(const BridgePortInMatch& /*match*/, const Rule& /*rule*/) { return false; }
   bool add(const IpvsMatch& /*match*/, const Rule& /*rule*/) { return false; }
   bool add(const DestinationPortMatch& /*match*/, const Rule& /*rule*/) { return false; }

@@ -19,15 +19,20 @@ Match from_node(bool negated) {
   return LocalAddressMatch{.direction = Direction::src, .negated = negated};
 }
 
-// What is left for the rules of the Service's own address: clients outside the cluster, and clients
-// outside the source ranges, whom the filter table drops. The second lookup of the address and port
-// as a source tells whether the ranges hold this node.
+// What is left for the rules of the Service's own address: clients outside the cluster, pods of
+// other nodes at node ports, and clients outside the source ranges, whom the filter table drops.
+// The second lookup of the address and port as a source tells whether the ranges hold this node.
 void return_others(Family family, const RuleParameters& parameters, std::vector<Rule>& rules) {
   using enum Direction;
   const bool detects = has_detector(family, parameters.detector);
   Rule outside{.matches = {from_node(true)}, .target = Verdict::return_};
   if (detects) refuse_pods(outside, parameters.detector);
   rules.push_back(std::move(outside));
+  if (has_far_pods(family, parameters))
+    rules.push_back(
+        {.source = other_than_own_pods(parameters),
+         .matches = {from_node(true), in_set(SetId::ipvs_ips, family, {Direction::dst}, true)},
+         .target = Verdict::return_});
   if (!parameters.non_empty.contains(SetId::load_balancer_fw)) return;
   const auto restricted = in_set(SetId::load_balancer_fw, family, {dst, dst});
   rules.push_back(
@@ -41,7 +46,7 @@ void return_others(Family family, const RuleParameters& parameters, std::vector<
        .target = Verdict::return_});
 }
 
-// All but pods of this node: the answers must come back through it.
+// All except pods: the answers must come back through this node.
 void mark_others(Family family, const RuleParameters& parameters, std::vector<Rule>& rules) {
   const JumpTarget mark{.chain = std::string(kMarkChain)};
   if (parameters.masquerade_all || !has_detector(family, parameters.detector)) {
@@ -49,12 +54,6 @@ void mark_others(Family family, const RuleParameters& parameters, std::vector<Ru
     return;
   }
   rules.push_back({.matches = {from_node(false)}, .target = mark});
-  if (!has_far_pods(family, parameters)) return;
-  // Pods of other nodes ask for a VIP there, but may ask for a node port here.
-  Rule far{.matches = {in_set(SetId::ipvs_ips, family, {Direction::dst}, true)}, .target = mark};
-  if (const auto& own = parameters.own_pods)
-    far.source = SourceMatch{.prefix = *own, .negated = true};
-  rules.push_back(std::move(far));
 }
 
 }  // namespace
@@ -75,8 +74,12 @@ void refuse_pods(Rule& rule, const LocalDetector& detector) {
 
 bool has_far_pods(Family family, const RuleParameters& parameters) {
   const auto* prefix = std::get_if<IpPrefix>(&parameters.detector);
-  return !parameters.masquerade_all && prefix != nullptr && prefix->family() == family &&
-         parameters.own_pods != *prefix;
+  return prefix != nullptr && prefix->family() == family && parameters.own_pods != *prefix;
+}
+
+std::optional<SourceMatch> other_than_own_pods(const RuleParameters& parameters) {
+  if (!parameters.own_pods) return std::nullopt;
+  return SourceMatch{.prefix = *parameters.own_pods, .negated = true};
 }
 
 std::vector<Rule> out_filter_rules(Family family, const RuleParameters& parameters) {

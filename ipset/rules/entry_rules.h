@@ -8,6 +8,7 @@
 //
 // Pure; any thread.
 
+#include <optional>
 #include <vector>
 
 #include "ipset/rules/rule_catalog.h"
@@ -21,6 +22,8 @@ void refuse_pods(Rule& rule, const LocalDetector& detector);
 
 // Whether the detector takes pods of other nodes for pods of this one, as one by source does.
 bool has_far_pods(netlink::Family family, const RuleParameters& parameters);
+// That the packet is not of a pod of this node; nullopt: they are not known, and no pod is one.
+std::optional<SourceMatch> other_than_own_pods(const RuleParameters& parameters);
 
 std::vector<Rule> out_filter_rules(netlink::Family family, const RuleParameters& parameters);
 

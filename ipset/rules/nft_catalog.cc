@@ -20,7 +20,6 @@ constexpr std::string_view kMark = "svc_mark";
 constexpr std::string_view kCluster = "svc_cluster";
 constexpr std::string_view kLocal = "svc_local";
 constexpr std::string_view kAbsent = "svc_absent";
-constexpr std::string_view kFar = "svc_far";
 constexpr std::string_view kFromPods = "from_pods";
 constexpr std::string_view kInRanges = "in_ranges";
 constexpr std::string_view kClassify = "classify";
@@ -55,17 +54,16 @@ class Catalog {
 
  private:
   TableRules fixed() const {
-    return {
-        .family = family_,
-        .table = Table::kube_ipvs,
-        .chains = {chain(kKeep, {}), chain(kMark, {mark()}), chain(kFar, far()),
-                   chain(kCluster, {cluster()}), chain(kLocal, local()), chain(kAbsent, absent()),
-                   chain(kClassify, {{.target = map(SetId::nft_services)}}),
-                   chain(kInRanges, in_ranges()), chain(kFromPods, from_pods()),
-                   chain(kToVip, to_vip()), chain("input", input()),
-                   chain("prerouting", prerouting()), chain("output", output()),
-                   chain("postrouting", postrouting())},
-        .jumps = {}};
+    return {.family = family_,
+            .table = Table::kube_ipvs,
+            .chains = {chain(kKeep, {}), chain(kMark, {mark()}), chain(kCluster, {cluster()}),
+                       chain(kLocal, local()), chain(kAbsent, absent()),
+                       chain(kClassify, {{.target = map(SetId::nft_services)}}),
+                       chain(kInRanges, in_ranges()), chain(kFromPods, from_pods()),
+                       chain(kToVip, to_vip()), chain("input", input()),
+                       chain("prerouting", prerouting()), chain("output", output()),
+                       chain("postrouting", postrouting())},
+            .jumps = {}};
   }
 
   static Chain chain(std::string_view name, std::vector<Rule> rules) {
@@ -91,28 +89,9 @@ class Catalog {
   }
 
   Rule cluster() const {
-    Rule rule{.target = jump(tells_far_pods() ? kFar : kMark)};
-    if (tells_far_pods()) {
-      if (const auto& own = parameters_.own_pods)
-        rule.source = SourceMatch{.prefix = *own, .negated = true};
-    } else if (!parameters_.masquerade_all && !add_detector(rule, true)) {
-      rule.matches = {from_this_node()};
-    }
+    Rule rule{.target = jump(kMark)};
+    if (!parameters_.masquerade_all && !add_detector(rule, true)) rule.matches = {from_this_node()};
     return rule;
-  }
-
-  // Pods of other nodes come to node ports, and their answers must come back through this node.
-  // Only the detector by source tells them.
-  bool tells_far_pods() const { return sends_on() && has_far_pods(family_, parameters_); }
-
-  // For packets that are perhaps not of this node's pods. The original destination is no VIP if it
-  // was a node port.
-  std::vector<Rule> far() const {
-    if (!tells_far_pods()) return {};
-    return {{.source = SourceMatch{.prefix = std::get<IpPrefix>(parameters_.detector)},
-             .matches = {OriginalDestinationMatch{.set = set_name(SetId::nft_vips, family_)}},
-             .target = Verdict::return_},
-            {.target = jump(kMark)}};
   }
 
   std::vector<Rule> local() const {
@@ -147,10 +126,20 @@ class Catalog {
   std::vector<Rule> from_pods() const {
     if (!sends_pods_on()) return {};
     std::vector<Rule> rules;
+    if (has_far_pods(family_, parameters_))
+      rules.push_back({.source = other_than_own_pods(parameters_),
+                       .matches = {not_to_vip()},
+                       .target = Verdict::return_});
     if (parameters_.non_empty.contains(SetId::nft_source_ranges))
       rules.push_back({.target = jump(kInRanges)});
     rules.push_back(send_on());
     return rules;
+  }
+
+  // To an address of this node, at which there are node ports.
+  Match not_to_vip() const {
+    return SetMatch{
+        .set = set_name(SetId::nft_vips, family_), .directions = {Direction::dst}, .negated = true};
   }
 
   // Not what has another address of this node as its source because its sender chose it.

@@ -67,9 +67,6 @@ struct NftMatchText {
                           prefix.to_string());
     return text;
   }
-  std::string operator()(const OriginalDestinationMatch& match) const {
-    return fmt::format("ct original {} daddr @{}", network_of(family), name_in_table(match.set));
-  }
   template <typename OfIptables>
   std::string operator()(const OfIptables& match) const {
     return to_string(Match(match), family);

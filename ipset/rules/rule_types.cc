@@ -109,9 +109,6 @@ struct MatchText {
       text += fmt::format("{}! -s {}", text.empty() ? "" : " ", prefix.to_string());
     return text;
   }
-  std::string operator()(const OriginalDestinationMatch& match) const {
-    return "ct original daddr @" + match.set;
-  }
 };
 
 struct TargetText {
@@ -169,10 +166,8 @@ std::string_view protocol_text(const Rule& rule, Family family) {
 std::vector<std::string> looked_up_by(const Rule& rule) {
   std::vector<std::string> names;
   if (std::holds_alternative<ForeignTarget>(rule.target)) return names;
-  for (const auto& match : rule.matches) {
+  for (const auto& match : rule.matches)
     if (const auto* set = std::get_if<SetMatch>(&match)) names.push_back(set->set);
-    if (const auto* set = std::get_if<OriginalDestinationMatch>(&match)) names.push_back(set->set);
-  }
   if (const auto* map = std::get_if<VerdictMapTarget>(&rule.target)) names.push_back(map->map);
   if (const auto* map = std::get_if<DestinationMapTarget>(&rule.target)) names.push_back(map->map);
   return names;

@@ -80,12 +80,6 @@ struct ConfirmedMatch {
   bool negated = false;
   friend auto operator<=>(const ConfirmedMatch&, const ConfirmedMatch&) = default;
 };
-// nft: ct original ip daddr @SET. The destination before anything translated it.
-struct OriginalDestinationMatch {
-  std::string set;
-  friend auto operator<=>(const OriginalDestinationMatch&,
-                          const OriginalDestinationMatch&) = default;
-};
 
 // nft: ip saddr != PREFIX ip saddr != PREFIX... The source is in none of them.
 struct OutsideMatch {
@@ -93,9 +87,9 @@ struct OutsideMatch {
   friend auto operator<=>(const OutsideMatch&, const OutsideMatch&) = default;
 };
 
-using Match = std::variant<SetMatch, MarkMatch, ConntrackStateMatch, LocalAddressMatch,
-                           BridgePortInMatch, IpvsMatch, EchoRequestMatch, DestinationPortMatch,
-                           ConfirmedMatch, OutsideMatch, OriginalDestinationMatch>;
+using Match =
+    std::variant<SetMatch, MarkMatch, ConntrackStateMatch, LocalAddressMatch, BridgePortInMatch,
+                 IpvsMatch, EchoRequestMatch, DestinationPortMatch, ConfirmedMatch, OutsideMatch>;
 
 // [!] -s PREFIX
 struct SourceMatch {

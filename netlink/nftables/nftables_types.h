@@ -182,9 +182,6 @@ struct NftCt {
   static constexpr const char* kName = "ct";
   static constexpr std::uint32_t kState = 0;
   static constexpr std::uint32_t kStatus = 2;
-  static constexpr std::uint32_t kDestinationIpv4 = 20;
-  static constexpr std::uint32_t kDestinationIpv6 = 22;
-  static constexpr std::uint8_t kOriginal = 0;  // IP_CT_DIR_ORIGINAL
   std::uint32_t key = 0;
   std::uint32_t target = 0;
   std::optional<std::uint8_t> direction;

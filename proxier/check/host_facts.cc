@@ -100,7 +100,7 @@ bool depends_on_ipv6(const ModuleIndex& index, const std::string& module) {
 void read_modules(const Questions& questions, const HostPaths& paths, NodeFacts& facts) {
   const auto index = read_module_index(paths, facts.release);
   const auto rules = read_loading_rules(paths, facts.capabilities);
-  facts.has_nf_tables = index.loaded.contains("nf_tables");
+  facts.has_nf_tables = index.loaded.contains("nf_tables") || index.built_in.contains("nf_tables");
   const auto read = [&](const ModuleNeed& need, const std::string& name) {
     if (name.empty() || facts.modules.contains(name)) return;
     const auto fact = module_fact({name, need.asked_for_by_kernel}, index, facts.config, rules);

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "netlink/kernel_module.h"
 #include "proxier/check/kernel_config.h"
 
 namespace ipvsproxier::check {
@@ -142,6 +143,8 @@ ModuleIndex read_module_index(const HostPaths& paths, const std::string& release
   read_loaded(paths, index);
   if (const auto text = read_some(index.folder / "modules.builtin"))
     for (const auto line : lines_of(*text)) index.built_in.insert(name_of_file(trimmed(line)));
+  else if (auto modules = netlink::built_in_by_symbols(paths.proc / "kallsyms"))
+    index.built_in = *std::move(modules);
   if (const auto text = read_some(index.folder / "modules.dep")) read_dependencies(*text, index);
   for (const auto& root : {paths.etc, paths.run, paths.usr_lib})
     read_modprobe_folder(root / "modprobe.d", index);

@@ -14,7 +14,8 @@
 
 namespace ipvsproxier::check {
 
-// modules.dep, modules.builtin, modprobe.d and what is loaded. Names have '_' for '-'.
+// modules.dep, modules.builtin (where it cannot be read, the functions that the kernel has),
+// modprobe.d and what is loaded. Names have '_' for '-'.
 struct ModuleIndex {
   std::filesystem::path folder;  // /lib/modules/RELEASE
   bool visible = false;          // there is such a folder

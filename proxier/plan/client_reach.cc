@@ -4,6 +4,8 @@
 #include <optional>
 #include <variant>
 
+#include "ipset/rules/entry_rules.h"
+
 namespace ipvsproxier::plan {
 
 namespace {
@@ -22,10 +24,10 @@ class Judge {
     const auto facet = client == Client::localhost ? Facet::localhost
                        : at_node_port              ? Facet::node_port
                                                    : Facet::external_ip;
-    const bool sent_on = goal_ && is_sent_on(client);
+    const bool sent_on = goal_ && is_sent_on(client, at_node_port);
     const auto& endpoints = endpoints_of(sent_on ? goal_->facet : facet);
     for (const auto* one : endpoints) ++(one->local ? reach.here : reach.elsewhere);
-    reach.keeps_source = keeps_source(client, at_node_port, sent_on);
+    reach.keeps_source = keeps_source(client, sent_on);
     if (!endpoints.empty())
       reach.outcome = is_answered(client, at_node_port, sent_on, reach) ? ReachOutcome::served
                                                                         : ReachOutcome::unanswered;
@@ -45,13 +47,13 @@ class Judge {
       return prefix->family() == port_.cluster_ip.family();
     return !std::holds_alternative<std::monostate>(rules_.detector);
   }
-  // The detector knows pods by addresses, and not only those of this node.
-  bool tells_far_pods() const {
-    const auto* prefix = std::get_if<netlink::IpPrefix>(&rules_.detector);
-    return tells_pods() && prefix != nullptr && rules_.own_pods != *prefix;
+  // At node ports, a detector by addresses may know pods of all nodes.
+  bool tells_own_pods() const {
+    return tells_pods() &&
+           (rules_.own_pods || !ipset::has_far_pods(port_.cluster_ip.family(), rules_));
   }
 
-  bool is_sent_on(Client client) const {
+  bool is_sent_on(Client client, bool at_node_port) const {
     switch (client) {
       case Client::outside:
       case Client::localhost:
@@ -59,19 +61,14 @@ class Judge {
       case Client::node:
         return true;
       case Client::pod:
-        return tells_pods();
-      case Client::far_pod:
-        return tells_far_pods();
+        return at_node_port ? tells_own_pods() : tells_pods();
     }
     return false;
   }
 
-  // At node ports, pods of this node whose addresses are not known count as those of others.
-  bool keeps_source(Client client, bool at_node_port, bool sent_on) const {
+  bool keeps_source(Client client, bool sent_on) const {
     if (client == Client::node || client == Client::localhost) return false;
-    if (!sent_on) return true;
-    if (client != Client::pod || rules_.masquerade_all) return false;
-    return !at_node_port || !tells_far_pods() || rules_.own_pods;
+    return !sent_on || !rules_.masquerade_all;
   }
 
   // Endpoints elsewhere answer the source that they see, and the answer must come back through this
@@ -99,8 +96,6 @@ std::string_view to_string(Client client) {
       return "this node";
     case Client::pod:
       return "a pod of this node";
-    case Client::far_pod:
-      return "a pod of another node";
     case Client::localhost:
       return "this node on localhost";
   }
@@ -129,8 +124,8 @@ std::vector<ClientReach> client_reach(const model::ServicePort& port, const Endp
   if (!port.external_policy_local) return all;
   const Judge judge(port, choice, goal, rules, options);
   const bool has_addresses = !port.external_ips.empty() || !port.load_balancer_ips.empty();
-  for (const auto client : {Client::outside, Client::node, Client::pod, Client::far_pod}) {
-    if (has_addresses && client != Client::far_pod) all.push_back(judge.run(client, false));
+  for (const auto client : {Client::outside, Client::node, Client::pod}) {
+    if (has_addresses) all.push_back(judge.run(client, false));
     if (port.node_port != 0) all.push_back(judge.run(client, true));
   }
   if (port.node_port != 0 && rules.localhost) all.push_back(judge.run(Client::localhost, true));

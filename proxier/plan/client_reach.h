@@ -16,7 +16,8 @@
 namespace ipvsproxier::plan {
 
 // `localhost`: this node, that asks for a node port there.
-enum class Client : std::uint8_t { outside, node, pod, far_pod, localhost };
+// `outside`: pods of other nodes at node ports, too.
+enum class Client : std::uint8_t { outside, node, pod, localhost };
 std::string_view to_string(Client client);  // "a pod of this node"
 
 enum class ReachOutcome : std::uint8_t {
@@ -38,8 +39,8 @@ struct ClientReach {
   friend bool operator==(const ClientReach&, const ClientReach&) = default;
 };
 
-// Of each client at each kind of address that the port has; pods of other nodes are told at node
-// ports alone, as they ask for other addresses at their own node. None: the policy is Cluster.
+// Of each client at each kind of address that the port has; none: the policy is Cluster. Pods of
+// other nodes ask for addresses other than node ports at their own node.
 // `goal`: that of the port among in_cluster_goals().
 std::vector<ClientReach> client_reach(const model::ServicePort& port, const EndpointChoice& choice,
                                       const std::optional<Claim>& goal,

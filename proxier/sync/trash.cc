@@ -57,6 +57,14 @@ std::size_t count_of(const Map& counts, const typename Map::key_type& key) {
   return it == counts.end() ? 0 : it->second;
 }
 
+// How many real servers of the kernel the operation removes.
+std::size_t count_removed(const IpvsOp& op, const plan::ActualState& kernel) {
+  const auto* servers = removes_entry(op) ? servers_of(netlink::service_of(op), kernel) : nullptr;
+  if (servers == nullptr) return 0;
+  const auto* one = std::get_if<DeleteServer>(&op);
+  return one == nullptr ? servers->size() : servers->contains(one->server) ? 1 : 0;
+}
+
 // Real servers in the kernel that are not planned.
 std::size_t count_unplanned(const plan::RealServers& servers, const plan::DesiredState& desired,
                             const VirtualServiceKey& key) {
@@ -121,54 +129,52 @@ Trash::Counts Trash::grant(const Counts& asked, Protocol protocol, TimePoint now
 
 // Adds the operation, or those that take its place if it removes more real servers than `granted`,
 // which is counted down. Returns whether some wait.
-bool Trash::release(const IpvsOp& op, const plan::RealServers& servers, std::size_t& granted,
+bool Trash::release(const IpvsOp& op, const plan::ActualState& kernel, std::size_t& granted,
                     std::vector<IpvsOp>& ops) {
-  const auto& key = netlink::service_of(op);
-  const auto* one = std::get_if<DeleteServer>(&op);
-  const auto count = one != nullptr ? 1 : servers.size();
+  const auto count = count_removed(op, kernel);
   const auto now = std::min(count, std::exchange(granted, granted - std::min(count, granted)));
   if (now == count) {
     ops.push_back(op);
-  } else if (one != nullptr) {
-    if (const auto found = servers.find(one->server); found != servers.end())
-      add_drained(key, *found, ops);
-  } else {
-    auto it = servers.begin();
-    for (std::size_t i = 0; i < now; ++i, ++it) ops.emplace_back(DeleteServer{key, it->key});
-    for (; it != servers.end(); ++it) add_drained(key, *it, ops);
+    return false;
   }
-  return now < count;
+  const auto& key = netlink::service_of(op);
+  const auto& servers = *servers_of(key, kernel);
+  if (const auto* one = std::get_if<DeleteServer>(&op); one != nullptr) {
+    add_drained(key, *servers.find(one->server), ops);
+    return true;
+  }
+  auto it = servers.begin();
+  for (std::size_t i = 0; i < now; ++i, ++it) ops.emplace_back(DeleteServer{key, it->key});
+  for (; it != servers.end(); ++it) add_drained(key, *it, ops);
+  return true;
 }
 
 void Trash::hold(std::vector<IpvsOp>& ops, Protocol protocol, const plan::ActualState& kernel,
                  const plan::Planner& planner, TimePoint now) {
-  const auto removed_by = [&](const IpvsOp& op) {
-    const auto& key = netlink::service_of(op);
-    return removes_entry(op) && key.protocol == protocol ? servers_of(key, kernel) : nullptr;
+  const auto counts = [&](const IpvsOp& op) {
+    return netlink::service_of(op).protocol == protocol ? count_removed(op, kernel) : 0;
   };
   Counts asked;
   for (const auto& op : ops)
-    if (const auto* servers = removed_by(op))
-      asked[service_of(netlink::service_of(op), planner)] +=
-          std::holds_alternative<DeleteServer>(op) ? 1 : servers->size();
+    if (const auto count = counts(op); count > 0)
+      asked[service_of(netlink::service_of(op), planner)] += count;
   if (asked.empty()) return;
   auto granted = grant(asked, protocol, now);
   std::vector<IpvsOp> kept;
   kept.reserve(ops.size());
   for (const auto& op : ops) {
-    const auto* servers = removed_by(op);
-    if (servers == nullptr) {
+    if (counts(op) == 0) {
       kept.push_back(op);
       continue;
     }
     const auto& key = netlink::service_of(op);
     const auto service = service_of(key, planner);
-    const bool waits = release(op, *servers, granted.at(service), kept);
+    const bool waits = release(op, kernel, granted.at(service), kept);
     // Drain looks again at a planned virtual service of a protocol that drains.
     const auto& desired = planner.desired();
     const bool held = waits && !(plan::drains(desired, protocol) && desired.services.contains(key));
     if (held && !waiting_.contains(key))
-      set_waiting(key, {.service = service, .servers = servers->size()});
+      set_waiting(key, {.service = service, .servers = servers_of(key, kernel)->size()});
     set_held(key, held);
   }
   ops = std::move(kept);
@@ -267,14 +273,9 @@ void Trash::give_back(const plan::Transaction& transaction, const plan::ActualSt
   for (const auto& phase : transaction.phases) {
     const auto* ops = std::get_if<std::vector<IpvsOp>>(&phase.work);
     if (ops == nullptr) continue;
-    for (const auto& op : *ops) {
-      const auto& key = netlink::service_of(op);
-      const auto* servers = removes_entry(op) ? servers_of(key, kernel) : nullptr;
-      if (servers == nullptr) continue;
-      const auto* one = std::get_if<DeleteServer>(&op);
-      const auto count = one == nullptr ? servers->size() : servers->contains(one->server) ? 1 : 0;
-      if (count > 0) left[service_of(key, planner)] += count;
-    }
+    for (const auto& op : *ops)
+      if (const auto count = count_removed(op, kernel); count > 0)
+        left[service_of(netlink::service_of(op), planner)] += count;
   }
   auto& counted = removed_.back().counts;
   for (const auto& [service, count] : left) {

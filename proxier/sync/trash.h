@@ -101,7 +101,7 @@ class Trash {
   void hold(std::vector<netlink::IpvsOp>& ops, netlink::Protocol protocol,
             const plan::ActualState& kernel, const plan::Planner& planner, TimePoint now);
   Counts grant(const Counts& asked, netlink::Protocol protocol, TimePoint now);
-  static bool release(const netlink::IpvsOp& op, const plan::RealServers& servers,
+  static bool release(const netlink::IpvsOp& op, const plan::ActualState& kernel,
                       std::size_t& granted, std::vector<netlink::IpvsOp>& ops);
   bool is_mark(const plan::SetKey& set, const ipset::Element& element,
                const plan::DesiredState& desired) const;

@@ -167,9 +167,11 @@ class LocalPolicyBed {
     };
     if (cell.where == Where::nowhere) return {"refused: ICMP port unreachable"};
     const bool here = cell.where == Where::here_and_elsewhere;
-    if (cell.from == From::outside || cell.from == From::in_ranges) {
+    if (cell.from == From::outside || cell.from == From::in_ranges ||
+        cell.from == From::remote_pod) {
       if (cell.where == Where::elsewhere) return {"lost"};
-      return {seen_at(cluster.local(1), cluster.client().address(cell.family))};
+      const Host& from = cell.from == From::remote_pod ? cluster.remote(2) : cluster.client();
+      return {seen_at(cluster.local(1), from.address(cell.family))};
     }
     std::set<Outcome> wanted;
     const bool keeps = cell.from == From::local_pod;

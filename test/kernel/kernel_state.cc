@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <regex>
+#include <set>
 #include <sstream>
 #include <stdexcept>
 
@@ -153,20 +154,20 @@ std::vector<std::string> without_waiting(const std::vector<std::string>& expecte
                                          std::vector<std::string> actual) {
   const std::set<std::string> wanted(expected.begin(), expected.end());
   std::set<std::string> waiting;  // virtual services
+  std::set<std::string> used;
   for (const auto& line : actual)
-    if (line.starts_with("-A ") && !wanted.contains(line)) waiting.insert(service_in(line));
-  const auto has_weight_0 = [](const std::string& line) {
-    return (line + " ").find(" -w 0 ") != std::string::npos;
-  };
-  for (const auto& line : actual)
-    if (line.starts_with("-a ") && !has_weight_0(line)) waiting.erase(service_in(line));
+    if (line.starts_with("-a "))
+      ((line + " ").find(" -w 0 ") != std::string::npos ? waiting : used).insert(service_in(line));
+  for (const auto& line : expected)
+    if (line.starts_with("-A ")) used.insert(service_in(line));
+  for (const auto& service : used) waiting.erase(service);
   std::set<std::string> marks;
   for (const auto& service : waiting)
     for (const auto& mark : marks_of(service)) marks.insert(mark);
   std::erase_if(actual, [&](const std::string& line) {
     if (wanted.contains(line)) return false;
-    if (line.starts_with("-A ")) return waiting.contains(service_in(line));
-    if (line.starts_with("-a ")) return has_weight_0(line);
+    if (line.starts_with("-A ") || line.starts_with("-a "))
+      return waiting.contains(service_in(line));
     if (!line.starts_with("add ")) return false;
     const auto element = line.substr(line.find(' ', 4));
     return marks.contains(element.substr(0, element.find(' ', 1)));

@@ -33,9 +33,9 @@ std::vector<std::string> everything(const Netns& netns);
 std::string difference(const std::vector<std::string>& expected,
                        const std::vector<std::string>& actual);
 
-// The lines without what only waits for its removal (sync/trash.h) and is not expected: real
-// servers of weight 0, virtual services that have no others, and the set elements by which a later
-// process knows these.
+// The lines without the virtual services that only wait for their removal (sync/trash.h): those
+// that are not expected and have real servers of weight 0 alone, with these real servers and the
+// set elements by which a later process knows them.
 std::vector<std::string> without_waiting(const std::vector<std::string>& expected,
                                          std::vector<std::string> actual);
 

@@ -31,7 +31,7 @@ shows_rules() {
   local text
   text=$("$ipvsctl" rules) || return 1
   has "$text" 'IPv4 kube-ipvs input, type filter hook input priority -5, policy accept' \
-    'IPv4 kube-ipvs ranges_192.0.2.10_tcp_80' 'ip saddr != 10.244.0.0/24 jump svc_far' &&
+    'IPv4 kube-ipvs ranges_192.0.2.10_tcp_80' 'ip saddr != 10.244.0.0/24 ip daddr != @vips return' &&
     ! grep -E "$bad" <<<"$text"
 }
 shows_documents() {

@@ -16,8 +16,6 @@ constexpr const char* kVerified = R"(chain svc_keep {
 chain svc_mark {
 	ip saddr != 127.0.0.0/8 ct status & confirmed != confirmed meta mark set meta mark | 0x4000
 }
-chain svc_far {
-}
 chain svc_cluster {
 	ip saddr != 10.244.0.0/16 jump svc_mark
 }
@@ -131,28 +129,28 @@ TEST_CASE("nf_tables: the node and pods go to the cluster IP where a Service of 
 
   parameters.non_empty = {SetId::nft_in_cluster};
   CHECK(rules("prerouting") == Texts{"ip saddr 10.244.0.0/16 jump from_pods", settle});
-  CHECK(rules("from_pods") == Texts{send_on});
+  // At node ports, pods of other nodes are clients outside.
+  const std::string far = "ip saddr != 10.244.1.0/24 ip daddr != @vips return";
+  CHECK(rules("from_pods") == Texts{far, send_on});
   CHECK(rules("output") == Texts{"jump classify", send_own_on, settle});
-  // Pods of other nodes are masqueraded at node ports.
-  CHECK(rules("svc_cluster") == Texts{"ip saddr != 10.244.1.0/24 jump svc_far"});
-  const Texts far{"ip saddr 10.244.0.0/16 ct original ip daddr @vips return", "jump svc_mark"};
-  CHECK(rules("svc_far") == far);
+  CHECK(rules("svc_cluster") == Texts{"ip saddr != 10.244.0.0/16 jump svc_mark"});
+  // All are, while nobody knows which are this node's.
   parameters.own_pods.reset();
-  CHECK(rules("svc_cluster") == Texts{"jump svc_far"});
-  CHECK(rules("svc_far") == far);
+  CHECK(rules("from_pods") == Texts{"ip daddr != @vips return", send_on});
   parameters.non_empty.insert(SetId::nft_source_ranges);
-  CHECK(rules("from_pods") == Texts{"jump in_ranges", send_on});
+  CHECK(rules("from_pods") == Texts{"ip daddr != @vips return", "jump in_ranges", send_on});
   CHECK(rules("in_ranges") == Texts{"ip daddr . meta l4proto . th dport vmap @restricted"});
   parameters.masquerade_all = true;
   CHECK(rules("svc_cluster") == Texts{"jump svc_mark"});
-  CHECK(rules("svc_far").empty());
 
   // Those told by an interface, or by this node's range, are this node's.
   parameters = {.detector = BridgeInterface{"cni0"}, .non_empty = {SetId::nft_in_cluster}};
   CHECK(rules("prerouting") == Texts{"iifname \"cni0\" jump from_pods", settle});
+  CHECK(rules("from_pods") == Texts{send_on});
   CHECK(rules("svc_cluster") == Texts{"iifname != \"cni0\" jump svc_mark"});
   parameters.detector = pods;
   parameters.own_pods = pods;
+  CHECK(rules("from_pods") == Texts{send_on});
   CHECK(rules("svc_cluster") == Texts{"ip saddr != 10.244.0.0/16 jump svc_mark"});
   // Without a detector nobody but the node is known.
   parameters.detector = {};

@@ -97,7 +97,7 @@ class RandomRules {
   Direction direction() { return chance() ? Direction::src : Direction::dst; }
 
   void add_match(std::vector<Match>& matches) {
-    switch (random_() % 7) {
+    switch (random_() % 6) {
       case 0: {
         SetMatch match{.set = chance() ? "ip kube-ipvs s" : "ip kube-ipvs t",
                        .directions = {direction()}};
@@ -117,10 +117,6 @@ class RandomRules {
         return;
       case 4:
         matches.emplace_back(EchoRequestMatch{});
-        return;
-      case 5:
-        matches.emplace_back(
-            OriginalDestinationMatch{chance() ? "ip kube-ipvs s" : "ip kube-ipvs t"});
         return;
       default:
         matches.emplace_back(ConfirmedMatch{chance()});

@@ -56,6 +56,10 @@ class ReachWorld {
     return options;
   }
 
+  static IpAddress pod_elsewhere(Family family) {
+    return test::ip(family == Family::ipv4 ? "10.244.9.9" : "fd00:244:9::9");
+  }
+
   // Who has no part in the Service. nullopt: this node chooses its address.
   static std::optional<IpAddress> sender(Client client, Family family) {
     const auto either = [&](const char* v4, const char* v6) {
@@ -68,8 +72,6 @@ class ReachWorld {
         return std::nullopt;
       case Client::pod:
         return either("10.244.0.250", "fd00:244::fa");
-      case Client::far_pod:
-        return either("10.244.9.9", "fd00:244:9::9");
       case Client::localhost:
         return either("127.0.0.1", "::1");
     }
@@ -82,6 +84,8 @@ class ReachWorld {
     const auto& rules = planner_.desired().rules.at(address.family());
     const auto* prefix = std::get_if<netlink::IpPrefix>(&rules.detector);
     const bool own = !rules.own_pods || rules.own_pods->contains(address);
+    if (client == Client::outside && address == pod_elsewhere(address.family()))
+      return prefix == nullptr || rules.own_pods != *prefix || !prefix->contains(address);
     if (client == Client::outside) return prefix == nullptr || !prefix->contains(address);
     // Pods are behind cni0.
     if (const auto* bridge = std::get_if<ipset::BridgeInterface>(&rules.detector))
@@ -89,9 +93,7 @@ class ReachWorld {
     if (const auto* link = std::get_if<ipset::InterfacePrefix>(&rules.detector))
       return client != Client::pod || std::string("cni0").starts_with(link->prefix);
     if (prefix == nullptr) return true;
-    if (client == Client::pod) return prefix->contains(address) && own;
-    return rules.own_pods ? !rules.own_pods->contains(address) && prefix->contains(address)
-                          : prefix->contains(address);
+    return prefix->contains(address) && own;
   }
 
   bool is_own(const IpAddress& address) const {
@@ -123,8 +125,19 @@ class ReachWorld {
              std::map<std::string, int>& counts) {
     const auto* claim = target(report, reach);
     if (claim == nullptr || !report.port.source_ranges.empty()) return;
-    const auto source = sender(reach.client, claim->key.address.family());
+    const auto family = claim->key.address.family();
+    check_from(sender(reach.client, family), *claim, report, reach, counts);
+    if (reach.client == Client::outside && reach.at_node_port)
+      check_from(pod_elsewhere(family), *claim, report, reach, counts);
+  }
+
+  void check_from(const std::optional<IpAddress>& source, const plan::Claim& at,
+                  const plan::PortReport& report, const plan::ClientReach& reach,
+                  std::map<std::string, int>& counts) {
+    const auto* claim = &at;
     if (source && !is_typical(reach.client, *source)) return;
+    const bool elsewhere = source && *source == pod_elsewhere(source->family());
+    const std::string who(elsewhere ? "a pod of another node" : to_string(reach.client));
     const auto walk =
         walk_packet(
             {.source = source,
@@ -142,10 +155,10 @@ class ReachWorld {
     for (const auto& step : walk.steps)
       way += fmt::format("  {}: {} {}\n", step.stage, step.chain, step.text);
     INFO(to_string(report.port.name.service)
-         << " " << to_string(claim->key) << ": " << to_string(reach.client) << " "
-         << to_string(reach.outcome) << ", " << reach.here << " + " << reach.elsewhere << "\n"
+         << " " << to_string(claim->key) << ": " << who << " " << to_string(reach.outcome) << ", "
+         << reach.here << " + " << reach.elsewhere << "\n"
          << way << to_string(walk.arrival.fate) << " " << walk.arrival.why);
-    ++counts[fmt::format("{} {}", to_string(reach.client), to_string(reach.outcome))];
+    ++counts[fmt::format("{} {}", who, to_string(reach.outcome))];
     const bool in_vain =
         reach.outcome == ReachOutcome::refused || reach.outcome == ReachOutcome::dropped;
     if (in_vain) {
@@ -167,7 +180,7 @@ class ReachWorld {
       const bool kept = one.arrival.source == *source;
       CHECK(kept == reach.keeps_source);
       if (!kept && !planner_.desired().rules.at(source->family()).masquerade_all)
-        ++counts[fmt::format("{} masqueraded", to_string(reach.client))];
+        ++counts[who + " masqueraded"];
     }
   }
 
@@ -196,14 +209,15 @@ TEST_CASE("who is said to be served is served, by as many, and seen as it is sai
       }
     }
   }
-  for (const auto client :
-       {Client::outside, Client::node, Client::pod, Client::far_pod, Client::localhost})
+  for (const auto* who : {"a client outside", "a pod of another node", "this node",
+                          "a pod of this node", "this node on localhost"})
     for (const auto outcome : {ReachOutcome::served, ReachOutcome::refused}) {
-      INFO(to_string(client) << " " << to_string(outcome));
-      CHECK(counts[fmt::format("{} {}", to_string(client), to_string(outcome))] > 0);
+      INFO(who << " " << to_string(outcome));
+      CHECK(counts[fmt::format("{} {}", who, to_string(outcome))] > 0);
     }
   CHECK(counts["a client outside dropped"] > 0);
-  CHECK(counts["a pod of this node masqueraded"] > 0);
+  CHECK(counts["a pod of another node dropped"] > 0);
+  CHECK(counts["a pod of this node masqueraded"] == 0);
   CHECK(counts["a client outside no answer comes back"] > 0);
 }
 

@@ -146,8 +146,6 @@ IPv4 kube-ipvs postrouting, type nat hook postrouting priority 95, policy accept
 IPv4 kube-ipvs from_pods
 
 IPv4 kube-ipvs in_ranges
-
-IPv4 kube-ipvs svc_far
 )";
 
 TEST_CASE("rules of nf_tables: chains as a packet meets them, those of single Services too") {

@@ -53,17 +53,59 @@ TEST_CASE("a missing sysctl is missing, is named and is not made") {
 TEST_CASE("modules are present when loaded or built in") {
   const TempDir root;
   const ModulePaths paths{.loaded = root.path() / "module", .modules = root.path() / "lib"};
-  CHECK_FALSE(module_present("ip_vs", paths));
-  std::filesystem::create_directories(paths.loaded / "ip_vs");
-  CHECK(module_present("ip_vs", paths));
-  CHECK(module_present("ip-vs", paths));
-  CHECK_FALSE(module_present("ip_vs_rr", paths));
   const auto release = test::kernel_release();
   write_file(paths.modules / release / "modules.builtin",
              "kernel/net/dummy-net.ko\nkernel/net/ip_vs_rr.ko\n");
-  CHECK(module_present("ip_vs_rr", paths));
-  CHECK(module_present("dummy_net", paths));
-  CHECK_FALSE(module_present("net", paths));
+  std::filesystem::create_directories(paths.loaded / "ip_vs");
+  CHECK(kernel_has_module("ip_vs", paths) == true);
+  CHECK(kernel_has_module("ip-vs", paths) == true);
+  CHECK(kernel_has_module("ip_vs_wrr", paths) == false);
+  CHECK(kernel_has_module("ip_vs_rr", paths) == true);
+  CHECK(kernel_has_module("dummy_net", paths) == true);
+  CHECK(kernel_has_module("net", paths) == false);
+}
+
+TEST_CASE("functions of the kernel say what is built in where no folder of modules is seen") {
+  const TempDir root;
+  const ModulePaths paths{.loaded = root.path() / "module",
+                          .modules = root.path() / "lib",
+                          .symbols = root.path() / "kallsyms"};
+  std::filesystem::create_directories(paths.loaded / "ip_set");
+  write_file(paths.symbols,
+             "0000000000000000 T nft_register_expr\n"
+             "0000000000000000 r __ksymtab_register_ip_vs_scheduler\n"
+             "0000000000000000 t ip_vs_wrr_schedule\n"
+             "0000000000000000 t dummy_xmit.isra.0\n"
+             "0000000000000000 T nf_conntrack_in\t[nf_conntrack]\n");
+  for (const auto* module : {"nf_tables", "ip_vs_wrr", "dummy", "ip_set"}) {
+    CAPTURE(module);
+    CHECK(kernel_has_module(module, paths) == true);
+  }
+  for (const auto* module : {"ip_vs", "ip_vs_rr", "nf_conntrack"}) {
+    CAPTURE(module);
+    CHECK(kernel_has_module(module, paths) == false);
+  }
+}
+
+TEST_CASE("a module that nothing tells of may be there") {
+  const TempDir root;
+  ModulePaths paths{.loaded = root.path() / "module",
+                    .modules = root.path() / "lib",
+                    .symbols = root.path() / "kallsyms"};
+  std::filesystem::create_directories(paths.loaded);
+  const auto unknown = kernel_has_module("nf_tables", paths);
+  REQUIRE_FALSE(unknown);
+  CHECK(to_string(unknown.error()).find("nf_tables cannot be told") != std::string::npos);
+
+  // The list says what is built in alone, so without the folder of what is loaded it denies
+  // nothing.
+  paths.symbols = root.path() / "symbols";
+  write_file(paths.symbols, "0000000000000000 T nft_register_expr\n");
+  paths.loaded = root.path() / "absent";
+  CHECK(kernel_has_module("nf_tables", paths) == true);
+  CHECK_FALSE(kernel_has_module("ip_set", paths));
+  // No function of it is known.
+  CHECK_FALSE(kernel_has_module("xt_set", paths));
 }
 
 ModulePaths with_modprobe(const TempDir& root, const std::string& script) {

@@ -108,9 +108,9 @@ TEST_CASE("policy Local with iptables: sets of the addresses, and a rule for eac
               "KUBE-IN-CLUSTER-ONLY dst,dst -j DROP",
               "nat -A KUBE-SERVICES -m set --match-set KUBE-IN-CLUSTER dst,dst -j KUBE-IN-CLUSTER",
               "nat -A KUBE-IN-CLUSTER ! -s 10.244.0.0/16 -m addrtype ! --src-type LOCAL -j RETURN",
+              "nat -A KUBE-IN-CLUSTER ! -s 10.244.0.0/24 -m addrtype ! --src-type LOCAL "
+              "-m set ! --match-set KUBE-IPVS-IPS dst -j RETURN",
               "nat -A KUBE-IN-CLUSTER -m addrtype --src-type LOCAL -j KUBE-MARK-MASQ",
-              "nat -A KUBE-IN-CLUSTER ! -s 10.244.0.0/24 -m set ! --match-set KUBE-IPVS-IPS dst "
-              "-j KUBE-MARK-MASQ",
               "nat -A KUBE-IN-CLUSTER -d 10.0.0.1/32 -p tcp -m tcp --dport 30443 -j DNAT "
               "--to-destination 10.96.0.9:443",
               "nat -A KUBE-IN-CLUSTER -d 192.0.2.10/32 -p tcp -m tcp --dport 443 -j DNAT "

@@ -83,7 +83,7 @@ class Runner {
 
   void look_at_modules() {
     const auto look_at = [this](const char* module) {
-      if (!netlink::module_present(module))
+      if (!netlink::kernel_has_module(module).value_or(true))
         tell(Area::host, Change::add, std::string("module ") + module);
     };
     look_at("ip_vs");
@@ -98,7 +98,8 @@ class Runner {
     const auto report = sync::prepare_host(*host, *tables_.ipvs, sync::HostPass::dry_run);
     for (const auto& what : report.written)
       if (is_told(what, report)) tell(Area::host, Change::change, "set " + what);
-    const bool loaded = netlink::module_present("ip_vs") && netlink::module_present("nf_conntrack");
+    const bool loaded = netlink::kernel_has_module("ip_vs").value_or(true) &&
+                        netlink::kernel_has_module("nf_conntrack").value_or(true);
     for (const auto* list : {&report.failures, &report.warnings})
       for (const auto& failure : *list) {
         // The key appears once the modules are loaded.

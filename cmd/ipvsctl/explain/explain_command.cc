@@ -13,7 +13,9 @@ namespace ipvsproxier::ctl {
 namespace {
 
 netlink::Status read_connections(const PacketWalk& walk, LiveFlows& live) {
-  if (!netlink::module_present("ip_vs")) return {};
+  const auto has_ipvs = netlink::kernel_has_module("ip_vs");
+  if (!has_ipvs) return has_ipvs.error();
+  if (!*has_ipvs) return {};
   std::set<netlink::FlowEnd> sources;
   if (walk.service)
     for (const auto& one : live.tracked) sources.insert(one.source);

@@ -277,7 +277,6 @@ void HookPass::translate(const ipset::TranslateAction& action, OnItsWay way) con
     packet.source_translated = true;
     return note_step(steps, stage, "source becomes " + packet.source.to_string());
   }
-  packet.original_destination = packet.original_destination.value_or(packet.destination);
   const auto before = std::pair(packet.destination, packet.destination_port);
   packet.destination = action.to_here ? redirect_address(node_, packet)
                                       : action.address.value_or(packet.destination);

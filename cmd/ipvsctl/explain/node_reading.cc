@@ -164,12 +164,16 @@ Result<NodeTables> open_node_tables() {
   auto host = netlink::KernelHostReader::open();
   if (!host) return host.error();
   tables.host = std::move(*host);
-  if (netlink::module_present("ip_vs")) {
+  const auto has_ipvs = netlink::kernel_has_module("ip_vs");
+  if (!has_ipvs) return has_ipvs.error();
+  if (*has_ipvs) {
     auto ipvs = netlink::KernelIpvsTable::open();
     if (!ipvs) return ipvs.error();
     tables.ipvs = std::move(*ipvs);
   }
-  if (netlink::module_present("ip_set")) {
+  const auto has_sets = netlink::kernel_has_module("ip_set");
+  if (!has_sets) return has_sets.error();
+  if (*has_sets) {
     auto sets = ipset::LibipsetTable::open();
     if (!sets) return sets.error();
     tables.sets = std::move(*sets);

@@ -48,7 +48,6 @@ struct Packet {
   std::uint32_t connection_mark = 0;
   bool source_translated = false;
   bool destination_translated = false;
-  std::optional<netlink::IpAddress> original_destination;  // before it was translated
   bool destination_settled = false;  // a rule said so, and no later chain changes it
   std::string in_link;               // "" if the hook sees none
   std::string out_link;              // "" if the hook sees none

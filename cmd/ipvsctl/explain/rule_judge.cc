@@ -174,13 +174,6 @@ struct PartJudge {
     }));
   }
 
-  Answer operator()(const ipset::OriginalDestinationMatch& match) const {
-    auto original = packet;
-    original.destination = packet.original_destination.value_or(packet.destination);
-    return PartJudge{node, original, is_local,
-                     found}(ipset::SetMatch{.set = match.set, .directions = {Direction::dst}});
-  }
-
   Answer operator()(const ipset::DestinationMapTarget& target) const {
     const auto set = node.sets.find(target.map);
     if (set == node.sets.end()) return Answer::unknown;
