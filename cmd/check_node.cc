@@ -21,6 +21,7 @@
 #include "cmd/packet_filter_facts.h"
 #include "cmd/settings.h"
 #include "ipset/rules/rule_iptc.h"
+#include "ipset/rules/xtables_lock.h"
 #include "netlink/ipvs/ipvs_reader_kernel.h"
 #include "netlink/kernel_module.h"
 #include "netlink/links/host_reader_kernel.h"
@@ -227,6 +228,10 @@ CheckReport check_node(const Options& options, bool json, spdlog::logger& logger
   read_firewalls(facts);
   read_our_nft_table(facts);
   facts.uses_legacy_iptables = uses_legacy_iptables();
+  // That this process lacks a privilege which the daemon has is no fault of the lock.
+  if (const auto lock = ipset::XtablesLock::can_open(ipset::IptcSettings().lock_path);
+      !lock && lock.error().kind != netlink::ErrorKind::denied)
+    facts.xtables_lock_fault = netlink::to_string(lock.error());
   facts.dummy_is_other = dummy_is_other();
   facts.loop_is_other = loop_is_other(options);
   if (options.manifests.empty()) facts.api = ask_api(options, logger);

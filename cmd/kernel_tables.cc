@@ -241,9 +241,11 @@ std::optional<KernelTables> open_kernel_tables(const Options& options, spdlog::l
   tables.ipvs = or_late<netlink::IpvsTable, AbsentIpvsTable>(
       open_with_module<netlink::KernelIpvsTable>("ip_vs"), "IPVS",
       [] { return netlink::KernelIpvsTable::open(); }, logger);
-  tables.links = or_late<netlink::LinkTable, AbsentLinkTable>(
-      netlink::KernelLinkTable::open(), "rtnetlink",
-      [] { return netlink::KernelLinkTable::open(); }, logger);
+  const auto open_links = [enable_ipv6 = !options.compat] {
+    return netlink::KernelLinkTable::open({}, enable_ipv6);
+  };
+  tables.links =
+      or_late<netlink::LinkTable, AbsentLinkTable>(open_links(), "rtnetlink", open_links, logger);
   tables.conntrack = or_late<netlink::ConntrackTable, AbsentConntrackTable>(
       open_with_module<netlink::KernelConntrackTable>("nf_conntrack_netlink"),
       "connection tracking", [] { return netlink::KernelConntrackTable::open(); }, logger);

@@ -13,6 +13,7 @@
 #include "ipset/nftables/nft_set_elements.h"
 #include "ipset/nftables/nft_table_claim.h"
 #include "ipset/rules/rule_iptc.h"
+#include "ipset/rules/xtables_lock.h"
 #include "ipset/sets/set_libipset.h"
 #include "netlink/kernel_module.h"
 #include "proxier/check/kernel_modules.h"
@@ -45,13 +46,22 @@ std::vector<std::string> chains_in(Family family, Table table) {
   return chains;
 }
 
-bool legacy_works() {
+netlink::Status legacy_works() {
   ipset::IptcSettings settings;
   settings.load_module = [](const std::string& module) {
     static_cast<void>(netlink::load_module(module));
   };
-  return ipset::IptcRuleTable(std::move(settings)).family_usable(Family::ipv4) &&
-         ipset::LibipsetTable::open();
+  if (auto lock = ipset::XtablesLock::can_open(settings.lock_path); !lock) return lock;
+  if (auto sets = ipset::LibipsetTable::open(); !sets) return sets.error();
+  return ipset::IptcRuleTable(std::move(settings)).family_usable(Family::ipv4);
+}
+
+void ask_iptables(const PacketFilterQuestions& questions, ipset::PacketFilterFacts& facts) {
+  const auto status = questions.iptables_works();
+  facts.iptables_works = status.has_value();
+  // That a module is missing is what the choice says itself.
+  if (!status && status.error().kind != netlink::ErrorKind::missing)
+    facts.iptables_fault = to_string(status.error());
 }
 
 // Whether all of these modules are there or could be loaded. Where no modules are seen, as in a
@@ -64,6 +74,13 @@ bool can_have(std::initializer_list<const char*> modules) {
     return !index.visible || index.loaded.contains(module) || index.built_in.contains(module) ||
            index.files.contains(module);
   });
+}
+
+netlink::Status legacy_would_work() {
+  if (!can_have({"ip_tables", "iptable_nat", "ip_set"}))
+    return netlink::Error{netlink::ErrorKind::missing, 0,
+                          "the modules ip_tables, iptable_nat and ip_set are not all there"};
+  return ipset::XtablesLock::can_open(ipset::IptcSettings().lock_path);
 }
 
 netlink::Result<bool> has_table_that_is(ipset::TableClaim wanted, ipset::FilterTable& nftables) {
@@ -94,7 +111,7 @@ ipset::PacketFilterFacts packet_filter_facts(ipset::PacketFilterWish wish, bool 
                                              const PacketFilterQuestions& questions) {
   ipset::PacketFilterFacts facts;
   if (compat || wish == ipset::PacketFilterWish::iptables) {
-    facts.iptables_works = questions.iptables_works();
+    ask_iptables(questions, facts);
     return facts;
   }
   // A table that cannot be listed may be there.
@@ -117,7 +134,7 @@ ipset::PacketFilterFacts packet_filter_facts(ipset::PacketFilterWish wish, bool 
   const bool settled =
       facts.nftables_works &&
       (facts.has_nft_table || (!facts.has_foreign_nft_table && !facts.has_iptables_tables));
-  if (!settled) facts.iptables_works = questions.iptables_works();
+  if (!settled) ask_iptables(questions, facts);
   return facts;
 }
 
@@ -136,10 +153,7 @@ PacketFilterQuestions kernel_packet_filters(ipset::FilterTable* nftables) {
 PacketFilterQuestions loaded_packet_filters(ipset::FilterTable* nftables) {
   return {.iptables_tables = tables_in_namespace,
           .iptables_chains = chains_in,
-          .iptables_works =
-              [] {
-                return can_have({"ip_tables", "iptable_nat", "ip_set"});
-              },
+          .iptables_works = legacy_would_work,
           .nftables_works = [] { return can_have({"nf_tables"}); },
           .nftables = nftables};
 }

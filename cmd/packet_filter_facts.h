@@ -21,8 +21,9 @@ struct PacketFilterQuestions {
   std::function<std::vector<ipset::Table>(netlink::Family)> iptables_tables;
   // Chain names of one of them.
   std::function<std::vector<std::string>(netlink::Family, ipset::Table)> iptables_chains;
-  // Whether legacy iptables and IP sets work; asking may load modules and make a table.
-  std::function<bool()> iptables_works;
+  // Whether legacy iptables and IP sets work and can be written, or why not; asking may load
+  // modules and make a table.
+  std::function<netlink::Status()> iptables_works;
   // Whether nf_tables works.
   std::function<bool()> nftables_works;
   // nullptr: none is loaded, so that our table is not there.

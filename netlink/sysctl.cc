@@ -1,6 +1,7 @@
 #include "netlink/sysctl.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -39,6 +40,12 @@ Result<std::string> Sysctl::read(std::string_view key) const {
   const auto size = ::read(fd.get(), buffer.data(), buffer.size());
   if (size < 0) return make_error(Operation::generic, errno, fmt::format("read sysctl {}", key));
   return trimmed({buffer.data(), static_cast<std::size_t>(size)});
+}
+
+bool Sysctl::is_fixed(std::string_view key) const {
+  struct stat file {};
+  const auto path = root_ / key;
+  return ::stat(path.c_str(), &file) == 0 && (file.st_mode & (S_IWUSR | S_IWGRP | S_IWOTH)) == 0;
 }
 
 Result<bool> Sysctl::ensure(std::string_view key, std::string_view value) const {

@@ -23,6 +23,10 @@ class Sysctl {
   // kernel has no such key: a module may have to be loaded first.
   Result<std::string> read(std::string_view key) const;
 
+  // Whether the key is for reading alone, whoever asks: in a network namespace other than the first
+  // the kernel has some keys so (nf_conntrack_standalone.c).
+  bool is_fixed(std::string_view key) const;
+
   // Writes the value if it differs; true if it wrote, or would have written (Access::dry_run).
   // Never creates a key.
   Result<bool> ensure(std::string_view key, std::string_view value) const;

@@ -31,6 +31,7 @@ constexpr std::chrono::seconds kPatience{10};
 constexpr std::size_t kPageBytes = std::size_t{64} * 1024;
 constexpr std::size_t kUnreadableTold = 20;
 constexpr std::size_t kRefusedShown = 50;
+constexpr std::size_t kLackingShown = 5;
 constexpr std::size_t kNamePageBytes = std::size_t{256} * 1024;
 
 serve::HttpResponse mistake(unsigned status, const std::string& text) {
@@ -127,6 +128,15 @@ std::vector<std::string> refused_lines(const sync::Refusals& refusals) {
   return lines;
 }
 
+void write_lacking(api::DocumentWriter& out, const sync::Inspection& inspection) {
+  const auto lacking = sync::lacking_services(inspection.planner.problems(), inspection.refusals);
+  std::vector<std::string> first;
+  for (const auto& name : lacking)
+    if (first.size() < kLackingShown) first.push_back(name);
+  out.member("lacking", first);
+  out.member("lackingCount", lacking.size());
+}
+
 // Runs on the sync thread. `held` are further problems.
 std::string sync_json(const sync::Inspection& inspection, const std::vector<std::string>& held) {
   const auto& standing = inspection.standing;
@@ -143,6 +153,7 @@ std::string sync_json(const sync::Inspection& inspection, const std::vector<std:
     out.member("draining", standing.draining);
     out.member("endpointSlices", slices);
     out.member("kernelRead", standing.known);
+    write_lacking(out, inspection);
     write_time(out, "lastAgreement", standing.agreed);
     write_time(out, "lastSync", standing.last_sync);
     out.member("lastSyncMilliseconds", milliseconds(standing.last_took));

@@ -59,6 +59,27 @@ std::vector<std::string> texts_in(const Fields& fields, std::string_view key) {
   return fields.texts(key).value_or(std::vector<std::string>());
 }
 
+// What is so of the node: Services may lack something all the same.
+std::string settled_text(const Fields& sync) {
+  if (sync.boolean("settled", false))
+    return sync.boolean("removalsHeld", false)
+               ? "yes, except removals, which wait: see the lines wrong"
+               : "yes: all of it is programmed that this node can have";
+  if (!sync.boolean("listed", false)) return "no: the first lists are awaited";
+  if (!sync.boolean("kernelRead", false)) return "no: the kernel has not been read yet";
+  if (const auto waiting = count_in(sync, "waiting"); waiting > 0)
+    return fmt::format("no: {} parts of the kernel's state are to be tried again", waiting);
+  return "no: changes are being written";
+}
+
+std::string lacking_text(const Fields& sync) {
+  const auto count = count_in(sync, "lackingCount");
+  if (count == 0) return line("lacking", "no Service");
+  return line("lacking",
+              fmt::format("{} Services; `ipvsctl service` says what: {}{}", count,
+                          fmt::join(texts_in(sync, "lacking"), ", "), count > 5 ? ", ..." : ""));
+}
+
 std::string sync_text(const Fields& sync) {
   if (!sync.exists()) return "sync             running now; ask again for more\n";
   std::string text;
@@ -70,11 +91,8 @@ std::string sync_text(const Fields& sync) {
                                      count_in(sync, "virtualServices"), count_in(sync, "addresses"),
                                      sync.boolean("kernelRead", false) ? "" : "; not read yet"));
   const auto refused_count = count_in(sync, "refusedCount");
-  text += line("settled", !sync.boolean("settled", false) ? "no"
-                          : sync.boolean("removalsHeld", false)
-                              ? "yes, except removals, which wait: see the lines wrong"
-                          : refused_count > 0 ? "yes, but for what the kernel refuses"
-                                              : "yes: the kernel is what the cluster asks for");
+  text += line("settled", settled_text(sync));
+  text += lacking_text(sync);
   text += line("last change", fmt::format("{} (took {:.1f} ms)", sync.text("lastSync", "none"),
                                           sync.number("lastSyncMilliseconds", 0)));
   text +=

@@ -36,9 +36,12 @@ netlink::Error lacks(std::string message) {
   return {netlink::ErrorKind::unsupported, 0, std::move(message)};
 }
 
-constexpr const char* kIptablesNeeds =
-    "the kernel has no legacy iptables with IP sets (modules ip_tables, iptable_nat, "
-    "iptable_filter, ip_set)";
+std::string iptables_needs(const Facts& facts) {
+  if (!facts.iptables_fault.empty())
+    return "legacy iptables cannot be used: " + facts.iptables_fault;
+  return "the kernel has no legacy iptables with IP sets (modules ip_tables, iptable_nat, "
+         "iptable_filter, ip_set)";
+}
 constexpr const char* kNftNeeds = "the kernel has no nf_tables (module nf_tables)";
 
 }  // namespace
@@ -51,8 +54,7 @@ netlink::Result<PacketFilterChoice> choose_packet_filter(PacketFilterWish wish, 
         "out --packet-filter=nftables");
   if (compat || wish == PacketFilterWish::iptables) {
     const char* reason = compat ? "--kube-proxy-compat" : "--packet-filter";
-    if (!facts.iptables_works)
-      return lacks(std::string(kIptablesNeeds) + ", which " + reason + " needs");
+    if (!facts.iptables_works) return lacks(iptables_needs(facts) + ", which " + reason + " needs");
     return PacketFilterChoice{PacketFilter::iptables, reason};
   }
   if (wish == PacketFilterWish::nftables) {
@@ -60,9 +62,15 @@ netlink::Result<PacketFilterChoice> choose_packet_filter(PacketFilterWish wish, 
       return lacks(std::string(kNftNeeds) + ", which --packet-filter=nftables needs");
     return PacketFilterChoice{PacketFilter::nftables, "--packet-filter"};
   }
-  for (const auto& [fact, filter, reason] : kChoiceRows)
-    if (facts.*fact && works(filter, facts)) return PacketFilterChoice{filter, std::string(reason)};
-  return lacks(std::string(kNftNeeds) + ", and " + kIptablesNeeds + ": it needs one of them");
+  std::string without;
+  for (const auto& [fact, filter, reason] : kChoiceRows) {
+    if (!(facts.*fact)) continue;
+    if (works(filter, facts)) return PacketFilterChoice{filter, std::string(reason) + without};
+    if (without.empty() && filter == PacketFilter::iptables)
+      without = "; although " + std::string(reason) + ", " + iptables_needs(facts);
+  }
+  return lacks(std::string(kNftNeeds) + ", and " + iptables_needs(facts) +
+               ": it needs one of them");
 }
 
 }  // namespace ipvsproxier::ipset

@@ -21,8 +21,9 @@ struct PacketFilterFacts {
   bool has_foreign_nft_table = false;  // a table of our name that somebody else made
   bool has_kubernetes_chains = false;  // of kube-proxy, kubelet or us, in legacy iptables
   bool has_iptables_tables = false;    // somebody uses legacy iptables here: it has tables
-  bool iptables_works = false;         // the kernel has legacy tables and IP sets
+  bool iptables_works = false;  // the kernel has legacy tables and IP sets, and they can be written
   bool nftables_works = false;
+  std::string iptables_fault;  // why it does not work, where that is known
 };
 
 struct PacketFilterChoice {

@@ -17,6 +17,8 @@ class XtablesLock {
   // Blocks until the lock is free, at most `wait`; after that fails with `busy` and names the file.
   static netlink::Result<XtablesLock> acquire(const std::string& path,
                                               std::chrono::milliseconds wait);
+  // Whether acquire() could open the file, or make it. Does not wait, and makes nothing.
+  static netlink::Status can_open(const std::string& path);
 
  private:
   explicit XtablesLock(netlink::UniqueFd fd) : fd_(std::move(fd)) {}

@@ -2,13 +2,16 @@
 
 #include <linux/netlink.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <map>
 
 #include <fmt/format.h>
 
 #include "netlink/links/link_codec.h"
 #include "netlink/links/loop_kernel.h"
+#include "netlink/sysctl.h"
 
 namespace ipvsproxier::netlink {
 
@@ -89,23 +92,34 @@ Result<std::vector<AddressRecord>> dump_addresses(NlChannel& channel) {
   return records;
 }
 
-Result<std::unique_ptr<KernelLinkTable>> KernelLinkTable::open(const NlOptions& options) {
+Result<std::unique_ptr<KernelLinkTable>> KernelLinkTable::open(const NlOptions& options,
+                                                               bool enable_ipv6) {
   auto filtered = options;
   filtered.filtered_dumps = true;
   auto channel = NlChannel::open(NETLINK_ROUTE, filtered);
   if (!channel) return in_context(channel.error(), "open rtnetlink");
-  return std::unique_ptr<KernelLinkTable>(new KernelLinkTable(std::move(*channel)));
+  return std::unique_ptr<KernelLinkTable>(new KernelLinkTable(std::move(*channel), enable_ipv6));
+}
+
+// addrconf.c: a link with disable_ipv6 takes no address and no route of IPv6. A failure shows when
+// one is added.
+void KernelLinkTable::enable_ipv6(std::string_view name) const {
+  const Sysctl sysctls;
+  if (!enable_ipv6_ || sysctls.read("net/ipv6/conf/all/disable_ipv6").value_or("1") != "0") return;
+  static_cast<void>(sysctls.ensure(fmt::format("net/ipv6/conf/{}/disable_ipv6", name), "0"));
 }
 
 Result<bool> KernelLinkTable::ensure_dummy(std::string_view name) {
   auto link = find_link(channel_, name);
   if (!link && link.error().kind == ErrorKind::missing) {
     auto created = create_dummy(channel_, name);
+    if (created && *created) enable_ipv6(name);
     if (!created || *created) return created;
     link = find_link(channel_, name);
   }
   if (!link) return link.error();
   if (link->kind != kDummyKind) return not_a_dummy("create", *link);
+  enable_ipv6(name);
   return false;
 }
 
@@ -198,7 +212,15 @@ Result<std::vector<IpAddress>> KernelLinkTable::list_local_routes() {
 }
 
 Result<LoopReport> KernelLinkTable::ensure_loop(const LoopSpec& spec, bool dry) {
-  return netlink::ensure_loop(channel_, spec, dry);
+  auto report = netlink::ensure_loop(channel_, spec, dry);
+  if (!report || !enable_ipv6_) return report;
+  const auto refused = report->failed.find(Family::ipv6);
+  if (refused == report->failed.end() || refused->second.sys_errno != EACCES) return report;
+  enable_ipv6(spec.first);
+  enable_ipv6(spec.second);
+  auto again = netlink::ensure_loop(channel_, spec, dry);
+  if (again) std::ranges::copy(report->written, std::back_inserter(again->written));
+  return again;
 }
 
 Result<bool> KernelLinkTable::remove_loop(const LoopSpec& spec) {

@@ -13,7 +13,10 @@ namespace ipvsproxier::netlink {
 
 class KernelLinkTable final : public LinkTable {
  public:
-  static Result<std::unique_ptr<KernelLinkTable>> open(const NlOptions& options = {});
+  // `enable_ipv6`: the links of this class have IPv6 although net.ipv6.conf.default.disable_ipv6 is
+  // set; not where all of IPv6 is disabled (net.ipv6.conf.all).
+  static Result<std::unique_ptr<KernelLinkTable>> open(const NlOptions& options = {},
+                                                       bool enable_ipv6 = false);
 
   // `missing` with the module's name if the kernel cannot make dummy links.
   Result<bool> ensure_dummy(std::string_view name) override;
@@ -32,9 +35,13 @@ class KernelLinkTable final : public LinkTable {
   std::uint64_t requests() const override { return counters().requests(); }
 
  private:
-  explicit KernelLinkTable(NlChannel channel) : channel_(std::move(channel)) {}
+  KernelLinkTable(NlChannel channel, bool enable_ipv6)
+      : channel_(std::move(channel)), enable_ipv6_(enable_ipv6) {}
+
+  void enable_ipv6(std::string_view name) const;
 
   NlChannel channel_;
+  const bool enable_ipv6_;
 };
 
 // All links or addresses that rtnetlink lists over this channel, in the kernel's order.

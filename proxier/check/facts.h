@@ -132,9 +132,10 @@ struct NodeFacts {
   bool has_our_nft_table = false;
   bool has_foreign_nft_table = false;  // one of our name that somebody else made
   bool uses_legacy_iptables = false;   // somebody made tables of it in this network namespace
-  bool has_nf_tables = false;          // now: another packet filter may be in force
-  std::vector<std::string> unread;     // what could not be read, with the reason, one clause each
-  std::vector<ApiFact> api;            // empty: no API server was to be asked
+  std::string xtables_lock_fault;   // why its tables cannot be written; "": the lock can be opened
+  bool has_nf_tables = false;       // now: another packet filter may be in force
+  std::vector<std::string> unread;  // what could not be read, with the reason, one clause each
+  std::vector<ApiFact> api;         // empty: no API server was to be asked
   std::string no_node;  // what it means that the cluster has no Node of this name; "": it has one
 };
 

@@ -88,8 +88,9 @@ ipset::PacketFilterFacts filter_facts(const NodeFacts& facts, const Wanted& want
   return {.has_nft_table = facts.has_our_nft_table,
           .has_foreign_nft_table = facts.has_foreign_nft_table,
           .has_iptables_tables = facts.uses_legacy_iptables,
-          .iptables_works = !lacks_iptables(facts, wanted),
-          .nftables_works = facts.has_our_nft_table || has_nftables(facts, wanted)};
+          .iptables_works = !lacks_iptables(facts, wanted) && facts.xtables_lock_fault.empty(),
+          .nftables_works = facts.has_our_nft_table || has_nftables(facts, wanted),
+          .iptables_fault = facts.xtables_lock_fault};
 }
 
 // As the daemon would choose.
@@ -106,6 +107,16 @@ Wanted settled(const NodeFacts& facts, Wanted wanted, Findings& findings) {
                           .message = "it will hold sets and rules: " + choice->reason,
                           .advice = {}});
   }
+  if (wanted.packet_filter == iptables && !facts.xtables_lock_fault.empty())
+    findings.push_back(
+        {.level = Level::cannot,
+         .about = "legacy iptables",
+         .message = facts.xtables_lock_fault + ": its tables cannot be written",
+         .advice = {{.system = "any",
+                     .text = "make the lock a plain file that this process may open; "
+                             "in a pod, mount the file of the host, with the type "
+                             "FileOrCreate",
+                     .source = {}}}});
   if (facts.has_foreign_nft_table)
     findings.push_back(
         {.level = wanted.packet_filter == nftables ? Level::cannot : Level::note,

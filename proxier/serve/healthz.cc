@@ -81,7 +81,7 @@ std::vector<std::string> reasons_not_ready(const Health& health) {
   if (!health.ipv4 && !health.ipv6) reasons.emplace_back("the sync thread has not begun");
   for (const auto& [name, family] :
        {std::pair("IPv4", &health.ipv4), std::pair("IPv6", &health.ipv6)}) {
-    if (!*family || (*family)->healthy) continue;
+    if (!*family || (*family)->healthy || !(*family)->counts) continue;
     reasons.push_back((*family)->complete
                           ? fmt::format("{}: what was asked for has not been in the kernel for 2 x "
                                         "ipvs.syncPeriod",

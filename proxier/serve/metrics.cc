@@ -324,6 +324,8 @@ struct Metrics::State {
       in.gauge("ipvsproxier_firewall_drops",
                "Chains of others in a packet filter that drop packets of Services, or give "
                "them another destination");
+  Gauge& lacking = in.gauge("ipvsproxier_services_lacking",
+                            "Services that lack something that they ask for on this node");
   Gauge& agreement =
       in.gauge("ipvsproxier_last_full_agreement_timestamp_seconds",
                "When the whole kernel was last read and held, or then got, what it should hold");
@@ -395,6 +397,10 @@ void Metrics::firewall_drops(std::size_t chains) {
 
 void Metrics::services_meet_foreign(Family family, std::size_t count) {
   if (auto* of = state_->of(family)) of->meet_foreign.Set(as_double(count));
+}
+
+void Metrics::services_lacking(std::size_t count) {
+  state_->lacking.Set(as_double(count));
 }
 
 void Metrics::things_refused(Family family, NetlinkKind kind, std::size_t count) {

@@ -33,6 +33,7 @@
 //   firewall_drops                                                       firewall_drops()
 //   refused{ip_family,kind}                                              things_refused()
 //   services_meeting_foreign{ip_family}                                  services_meet_foreign()
+//   services_lacking                                                     services_lacking()
 //   packet_filter_info{filter,reason}                                    packet_filter()
 //   node_known                                                           node_known()
 //   last_full_agreement_timestamp_seconds                                kernel_agreed()
@@ -93,6 +94,8 @@ class Metrics {
   void things_refused(netlink::Family family, NetlinkKind kind, std::size_t count);
   // Number of Services that ask for what virtual services of other programs have.
   void services_meet_foreign(netlink::Family family, std::size_t count);
+  // Number of Services that lack something that they ask for.
+  void services_lacking(std::size_t count);
   // The whole kernel was read and is as desired, if necessary after repairs.
   void kernel_agreed(Time now);
 

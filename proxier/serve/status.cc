@@ -96,6 +96,11 @@ void Status::sync_failed(netlink::Family family) {
   syncs.failing = older(syncs.failing, syncs.taken);
 }
 
+void Status::count_family(netlink::Family family, bool counts) {
+  const loop::MutexLock lock(mutex_);
+  of(family).counts = counts;
+}
+
 void Status::publish(ServiceHealthChanges changes) {
   if (changes.empty()) return;
   service_health_.put(std::move(changes));
@@ -168,7 +173,8 @@ std::optional<FamilyHealth> Status::health_of(netlink::Family family, const Stam
       is_late(syncs.failing, now) || (!advances && is_late(older(syncs.queued, syncs.taken), now));
   return FamilyHealth{.last_updated = syncs.last_updated->wall,
                       .healthy = syncs.complete && !late,
-                      .complete = syncs.complete};
+                      .complete = syncs.complete,
+                      .counts = syncs.counts};
 }
 
 bool Status::watches_fresh(const Stamp& now) const {
@@ -187,9 +193,10 @@ Health Status::health() const {
                 .node_seen = node_eligible_.has_value(),
                 .node_eligible = node_eligible_.value_or(false),
                 .watches_fresh = watches_fresh(now)};
-  health.families_healthy = (health.ipv4 || health.ipv6) &&
-                            (!health.ipv4 || health.ipv4->healthy) &&
-                            (!health.ipv6 || health.ipv6->healthy);
+  const auto well = [](const std::optional<FamilyHealth>& family) {
+    return !family || family->healthy || !family->counts;
+  };
+  health.families_healthy = (health.ipv4 || health.ipv6) && well(health.ipv4) && well(health.ipv6);
   return health;
 }
 

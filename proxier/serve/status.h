@@ -114,6 +114,7 @@ struct FamilyHealth {
   std::chrono::system_clock::time_point last_updated;
   bool healthy = false;
   bool complete = false;  // there was a complete sync
+  bool counts = true;     // for Health::families_healthy
 };
 
 struct Health {
@@ -148,6 +149,8 @@ class Status {
   // All changes requested before sync_began() are in the kernel.
   void sync_succeeded(netlink::Family family);
   void sync_failed(netlink::Family family);
+  // Whether the family counts for families_healthy; false only while another one does.
+  void count_family(netlink::Family family, bool counts);
   // Call after the kernel has the change.
   void publish(ServiceHealthChanges changes);
   // beat() when a run begins and before each operation on the kernel, rest() when it ends.
@@ -194,6 +197,7 @@ class Status {
     std::optional<Stamp> taken;         // oldest request that a sync has taken and not settled
     std::optional<Stamp> failing;       // oldest request of syncs that failed since a success
     bool complete = false;              // there was a complete sync
+    bool counts = true;
   };
 
   Syncs& of(netlink::Family family) IPVSPROXIER_THREADS(requires_capability(mutex_));

@@ -16,6 +16,13 @@ void write_all(const std::vector<Sysctl>& rows, const netlink::Sysctl& sysctls,
   for (const auto& row : rows) {
     const auto before = sysctls.read(row.key);
     if (before && plan::is_right(row, *before)) continue;
+    if (before && sysctls.is_fixed(row.key)) {
+      report.notes.push_back(fmt::format(
+          "sysctl {} stays {}, and not {}: it belongs to the first network namespace of "
+          "the host",
+          row.key, *before, row.value));
+      continue;
+    }
     auto wrote = sysctls.ensure(row.key, row.value);
     if (wrote) {
       if (*wrote && before)
@@ -86,7 +93,9 @@ HostReport prepare_host(const HostSetup& setup, netlink::IpvsTable& ipvs, HostPa
   }
   write_all(plan::conntrack_sysctls(settings.conntrack, cpus), paths.sysctls, report);
   const auto max = plan::conntrack_max(settings.conntrack, cpus);
-  if (max != 0) widen_conntrack_hash(max, paths.module_parameters, report);
+  // The hash, too, belongs to the first network namespace.
+  if (max != 0 && !paths.sysctls.is_fixed("net/netfilter/nf_conntrack_max"))
+    widen_conntrack_hash(max, paths.module_parameters, report);
   auto rows = plan::ipvs_sysctls(settings.ipvs, *release);
   // Without IPVS these keys do not exist; the missing module is reported where it is used.
   const auto is_ipvs_key = [](const Sysctl& row) { return row.key.rfind("net/ipv4/vs/", 0) == 0; };

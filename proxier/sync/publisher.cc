@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/format.h>
+
 namespace ipvsproxier::sync {
 
 void Publisher::started() {
@@ -53,6 +55,18 @@ void Publisher::tell_families(const SyncReport& report, serve::Metrics::Time now
       metrics_.network_programmed(trigger.family, std::max(now, trigger.time) - trigger.time);
 }
 
+void Publisher::tell_aside(netlink::Family family, bool aside) {
+  status_.count_family(family, !aside);
+  const auto name = netlink::to_string(family);
+  std::vector<std::string> lines;
+  if (aside)
+    lines.push_back(fmt::format(
+        "{}: this kernel refuses all of it (the log says why), so no Service is served by it; it "
+        "does not count for /healthz, because the Node has no {} address",
+        name, name));
+  status_.set_wrong(fmt::format("family {}", name), std::move(lines));
+}
+
 void Publisher::ended(SyncReport report, std::chrono::steady_clock::duration took) {
   const auto now = status_.now().wall;
   count_requests(report);
@@ -66,10 +80,12 @@ void Publisher::ended(SyncReport report, std::chrono::steady_clock::duration too
   metrics_.repaired(report.repairs);
   metrics_.servers_draining(report.draining);
   metrics_.kernel_removal_held(report.doubted);
+  metrics_.services_lacking(report.lacking);
   metrics_.flows_unreadable(report.flows_unreadable);
   metrics_.firewall_drops(report.firewall_drops);
   if (report.whole && report.settled) metrics_.kernel_agreed(now);
   for (const auto family : families_) {
+    tell_aside(family, report.aside.contains(family));
     metrics_.sync_took(family, took);
     if (report.well.contains(family)) {
       status_.sync_succeeded(family);

@@ -33,6 +33,7 @@ class Publisher {
  private:
   void count_requests(const SyncReport& report);
   void tell_families(const SyncReport& report, serve::Metrics::Time now);
+  void tell_aside(netlink::Family family, bool aside);
 
   serve::Status& status_;
   serve::Metrics& metrics_;

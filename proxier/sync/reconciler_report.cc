@@ -69,10 +69,12 @@ SyncReport Reconciler::finish(TimePoint now, Pass& pass) {
   report.unfinished = has_turns();
   refusals_.judge(planner_, now);
   report.refused = refusals_.all().size();
+  report.lacking = lacking_services(pass.problems, refusals_).size();
   for (const auto family : settings_.options.families) {
     report.refusals[family] = refusals_.counts(family);
     report.refusals[family].by_foreign = planner_.meet_foreign(family);
     if (sure) (is_well(family, pass) ? report.well : report.ill).insert(family);
+    if (has_mirror() && is_aside(family, report.well)) report.aside.insert(family);
   }
   report.settled = sure && turns_.empty() && !scheduler_changes_.waiting() &&
                    report.well.size() == settings_.options.families.size();

@@ -96,6 +96,14 @@ bool Reconciler::any_serves(netlink::Family family) const {
   return !any;
 }
 
+// Whether nothing of the family serves, and nobody can ask this node by it.
+bool Reconciler::is_aside(netlink::Family family, const std::set<netlink::Family>& well) const {
+  const auto& families = settings_.options.families;
+  return !well.contains(family) && !node_ips_.knows(family) &&
+         std::ranges::any_of(families, [&](auto other) { return node_ips_.knows(other); }) &&
+         !any_serves(family);
+}
+
 // Whether nothing of the family waits for a retry, except refusals because of an object. If
 // everything is refused, no object is the cause.
 bool Reconciler::is_well(netlink::Family family, const Pass& pass) const {

@@ -96,6 +96,18 @@ bool same_reason(const Refusals::Entry& one, const Refusals::Entry& other) {
 
 }  // namespace
 
+std::set<std::string> lacking_services(const api::Problems& problems, const Refusals& refusals) {
+  constexpr std::string_view kService = "Service ";
+  std::set<std::string> names;
+  for (const auto& problem : problems)
+    if (problem.severity == api::Severity::error && problem.object.starts_with(kService))
+      names.insert(problem.object);
+  for (const auto& [thing, entry] : refusals.all())
+    for (const auto& service : entry.services)
+      names.insert(std::string(kService) + api::to_string(service));
+  return names;
+}
+
 std::string to_string(const Refusals::Entry& entry) {
   std::string text;
   std::size_t named = 0;

@@ -95,6 +95,10 @@ class Refusals {
   std::set<netlink::Family> too_many_;
 };
 
+// The Services that lack something that they ask for, by "Service shop/web": refused by the kernel,
+// held by others, or not valid. `problems`: of the plan.
+std::set<std::string> lacking_services(const api::Problems& problems, const Refusals& refusals);
+
 // "Service default/web: add real server ... (malformed), and 3 more"
 std::string to_string(const Refusals::Entry& entry);
 

@@ -36,6 +36,26 @@ TEST_CASE("kernel: the dummy and its addresses look like kube-proxy's") {
         "kube-ipvs0    inet6 fd00::1/128 scope global \n");
 }
 
+// Hardening guides ask for it; IPv6 of the node's other links is set one by one then.
+TEST_CASE("kernel: our links have IPv6 although the default of new links is to have none") {
+  FreshNetns netns;
+  shell("echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6");
+  const bool there_before = GENERATE(false, true);
+  if (there_before) shell("ip link add kube-ipvs0 type dummy");
+  const std::vector ops = {address_op(true, "fd00::1")};
+  const auto plain = open_links();
+  REQUIRE(plain->ensure_dummy(kLink));
+  CHECK_FALSE(plain->apply(kLink, ops).front());
+  const auto table = KernelLinkTable::open({}, true);
+  REQUIRE(table);
+  REQUIRE((*table)->ensure_dummy(kLink));
+  CHECK((*table)->apply(kLink, ops).front());
+  // Not where all of IPv6 is off.
+  shell("echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6");
+  REQUIRE((*table)->ensure_dummy(kLink));
+  CHECK(shell("cat /proc/sys/net/ipv6/conf/kube-ipvs0/disable_ipv6") == "1\n");
+}
+
 TEST_CASE("kernel: addresses of all links are listed, ours and not a peer's") {
   FreshNetns netns;
   shell("ip link add left type veth peer name right && ip link set left up");

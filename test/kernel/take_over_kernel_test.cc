@@ -117,7 +117,8 @@ TEST_CASE("kernel: take-over: a family whose addresses cannot be bound keeps wha
   put_mode_services(manifests, cluster);
   restore(netns, "-c", "kubelet.rules", "kubelet.rules");
   restore(netns, "-n", "ipv4.rules", "ipv6.rules");
-  netns.inside([] { shell("echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6"); });
+  // Too small for IPv6.
+  netns.inside([] { shell("ip link add kube-ipvs0 mtu 1000 type dummy"); });
   manifests.configure(std::string("detectLocalMode: ClusterCIDR\nclusterCIDR: \"") + kPodRanges +
                       "\"\nipvs: {syncPeriod: 2s}\n");
 

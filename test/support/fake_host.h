@@ -38,6 +38,11 @@ class FakeHost {
     std::ifstream(folder_.path() / file) >> value;
     return value;
   }
+  // For root as well, who ignores the mode of other files: netlink::Sysctl::is_fixed().
+  void forbid_writing(const std::string& file) {
+    using std::filesystem::perms;
+    std::filesystem::permissions(folder_.path() / file, perms::owner_read);
+  }
   void remove(const std::string& file) { std::filesystem::remove_all(folder_.path() / file); }
 
   sync::HostSetup setup(sync::HostSettings settings = {}) const {

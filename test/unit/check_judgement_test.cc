@@ -384,6 +384,17 @@ TEST_CASE("nf_tables is taken where nothing uses legacy iptables") {
         std::string::npos);
 }
 
+TEST_CASE("a lock of legacy iptables that cannot be opened: nf_tables, or nothing") {
+  auto facts = good_node({.families = {}, .packet_filter = ipset::PacketFilter::nftables});
+  for (const auto& [name, fact] : good_node({}).modules) facts.modules.try_emplace(name, fact);
+  facts.uses_legacy_iptables = true;
+  facts.xtables_lock_fault = "open the xtables lock: Is a directory";
+  CHECK(about(facts, "nf_tables").message.find("Is a directory") != std::string::npos);
+  CHECK(verdict(facts) == Level::note);
+  const Wanted iptables{.families = {}, .packet_filter = ipset::PacketFilter::iptables};
+  CHECK(verdict(facts, iptables) == Level::cannot);
+}
+
 TEST_CASE("a table of our name that somebody else made: iptables, or nothing") {
   auto facts = good_node({.families = {}, .packet_filter = ipset::PacketFilter::nftables});
   for (const auto& [name, fact] : good_node({}).modules) facts.modules.try_emplace(name, fact);

@@ -1,6 +1,7 @@
 #include "ipset/rules/packet_filter_choice.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -73,6 +74,22 @@ TEST_CASE("a packet filter that does not work is never chosen, whatever is there
   }
 }
 
+TEST_CASE("legacy iptables that is in use and cannot be written is passed over, with the reason") {
+  Facts facts{.has_kubernetes_chains = true,
+              .has_iptables_tables = true,
+              .nftables_works = true,
+              .iptables_fault = "open the xtables lock /run/xtables.lock: Is a directory"};
+  const auto choice = choose_packet_filter(Wish::automatic, false, facts);
+  CHECK(choice == PacketFilterChoice{
+                      PacketFilter::nftables,
+                      "nothing here uses legacy iptables that works; although chains of Kubernetes "
+                      "are in legacy iptables, legacy iptables cannot be used: open the xtables "
+                      "lock /run/xtables.lock: Is a directory"});
+  CHECK(refused(Wish::iptables, false, facts) ==
+        "legacy iptables cannot be used: open the xtables lock /run/xtables.lock: Is a directory, "
+        "which --packet-filter needs (unsupported)");
+}
+
 TEST_CASE("the packet filter that is asked for, or an error that says what it needs") {
   const Facts both{.iptables_works = true, .nftables_works = true};
   CHECK(choose_packet_filter(Wish::iptables, false, both) ==
@@ -97,7 +114,7 @@ struct AskedKernel {
   test::FakeFilterTable nftables{kernel, 1};
   std::vector<ipset::Table> tables;
   std::vector<std::string> chains;
-  bool legacy = true;
+  std::optional<netlink::Error> fault;  // of legacy iptables
   int asked_legacy = 0;
 
   PacketFilterQuestions questions(bool with_nftables = true) {
@@ -106,11 +123,10 @@ struct AskedKernel {
                   return family == netlink::Family::ipv4 ? tables : std::vector<ipset::Table>{};
                 },
             .iptables_chains = [this](auto, auto) { return chains; },
-            .iptables_works =
-                [this] {
-                  ++asked_legacy;
-                  return legacy;
-                },
+            .iptables_works = [this]() -> netlink::Status {
+              ++asked_legacy;
+              return fault ? netlink::Status(*fault) : netlink::Status();
+            },
             .nftables_works = [with_nftables] { return with_nftables; },
             .nftables = with_nftables ? &nftables : nullptr};
   }
@@ -171,7 +187,7 @@ TEST_CASE("what a daemon uses is the choice, or iptables that is tried again") {
   auto could_load = kernel.questions();
   could_load.nftables = nullptr;
   CHECK(settled(Wish::automatic, could_load)->filter == PacketFilter::nftables);
-  kernel.legacy = false;
+  kernel.fault = netlink::Error{netlink::ErrorKind::missing, ENOENT, "no module"};
   const auto absent = settled(Wish::iptables, kernel.questions(false));
   REQUIRE(absent);
   CHECK(absent->filter == PacketFilter::iptables);

@@ -43,6 +43,21 @@ TEST_CASE("a lock file that cannot be made is an error that names it") {
   CHECK_THAT(lock.error().where, Catch::Contains(path));
 }
 
+TEST_CASE("whether the lock file can be opened is known without making it") {
+  const TemporaryFolder folder;
+  const auto path = folder.path + "/xtables.lock";
+  CHECK(XtablesLock::can_open(path));
+  CHECK_FALSE(std::filesystem::exists(path));
+  REQUIRE(XtablesLock::acquire(path, milliseconds(0)));
+  CHECK(XtablesLock::can_open(path));
+  for (const auto& bad : {folder.path, folder.path + "/missing/xtables.lock"}) {
+    const auto status = XtablesLock::can_open(bad);
+    REQUIRE_FALSE(status);
+    CHECK_THAT(to_string(status.error()), Catch::Contains(bad));
+    CHECK_FALSE(XtablesLock::acquire(bad, milliseconds(0)));
+  }
+}
+
 // Whoever may read the file may lock it.
 TEST_CASE("the lock file is its owner's alone, whatever the umask") {
   const TemporaryFolder folder;

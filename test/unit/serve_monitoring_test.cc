@@ -28,7 +28,8 @@ Served served() {
   test::TestClock clock;
   Status status({}, clock.clock());
   status.watch_heard(Resource::services);
-  const Metrics metrics({.version = "1.2.3"});
+  Metrics metrics({.version = "1.2.3"});
+  metrics.node_known(true);  // absent before the first lists
   const auto text = metrics.exposition(
       status, figures_text({{.service = {"default", "web"}, .port = "http", .kind = "ClusterIP"}}));
   Served result{.labels = kAddedLabels};

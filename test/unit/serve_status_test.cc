@@ -78,6 +78,16 @@ TEST_CASE_METHOD(StatusFixture, "one family that is not healthy makes the proxy 
   CHECK_FALSE(status.health().ipv6->healthy);
 }
 
+TEST_CASE_METHOD(StatusFixture, "a family that does not count is shown, and makes nothing red") {
+  for (const auto family : netlink::kFamilies) status.sync_loop_started(family);
+  sync(Family::ipv4);
+  status.count_family(Family::ipv6, false);
+  CHECK(healthy());
+  CHECK_FALSE(status.health().ipv6->healthy);
+  status.count_family(Family::ipv6, true);
+  CHECK_FALSE(healthy());
+}
+
 TEST_CASE_METHOD(StatusFixture, "a sync that takes long is no fault as long as it goes on") {
   sync(Family::ipv4);
   status.sync_requested(Family::ipv4);

@@ -65,6 +65,25 @@ TEST_CASE("a hash that is large enough is left alone") {
             "module parameter nf_conntrack/parameters/hashsize from 4096 to 32768"});
 }
 
+// kind, and any network namespace other than the host's first.
+TEST_CASE("limits of conntrack that belong to another network namespace are one note") {
+  Host host;
+  constexpr auto kMax = "sys/net/netfilter/nf_conntrack_max";
+  host.put(kMax, "65536");
+  host.forbid_writing(kMax);
+  for (const auto pass : {HostPass::write, HostPass::dry_run}) {
+    const auto report = host.prepare({}, pass);
+    CHECK(report.warnings.empty());
+    CHECK(report.failures.empty());
+    CHECK(report.notes ==
+          std::vector<std::string>{"sysctl net/netfilter/nf_conntrack_max stays 65536, and not "
+                                   "131072: it belongs to the first network namespace of the "
+                                   "host"});
+  }
+  CHECK(host.get(kMax) == "65536");
+  CHECK(host.get("module/nf_conntrack/parameters/hashsize") == "16384");
+}
+
 TEST_CASE("a needed sysctl that is not there is a failure, a conntrack one a warning") {
   Host host;
   host.remove("sys/net/ipv4/vs/conntrack");

@@ -57,6 +57,42 @@ TEST_CASE("families whose rules the kernel refuses are reported") {
   CHECK(daemon.wait(10s).rules_failed.empty());
 }
 
+struct PublisherRig {
+  test::TestClock clock{kBegin};
+  serve::Status status{{}, clock.clock()};
+  serve::Metrics metrics{{.families = {Family::ipv4, Family::ipv6}, .version = "1"}};
+  Publisher publisher{status, metrics, {Family::ipv4, Family::ipv6}};
+
+  std::string text() const { return metrics.exposition(status); }
+};
+
+// Services of both families on a node whose kernel takes no address of IPv6.
+TEST_CASE("a family that the kernel refuses counts only if the Node has an address of it") {
+  const bool has_ipv6 = GENERATE(false, true);
+  test::FakeDaemon daemon({.options = {}});
+  daemon.links.faults.fail("add address fd00:", {ErrorKind::denied, EACCES, ""});
+  auto web = test::web_service();
+  web.cluster_ips = {ip("10.96.0.9"), ip("fd00:96::9")};
+  web.ip_families = {Family::ipv4, Family::ipv6};
+  auto cluster = test::cluster_of({web, test::slice_of(web, 8080, {test::e1()})});
+  cluster.node = api::Node{.name = "n1", .internal_ips = {ip("10.0.0.1")}};
+  if (has_ipv6) cluster.node->internal_ips.push_back(ip("fd00:10::1"));
+  daemon.see(cluster);
+  const auto report = daemon.wait(2min);
+  CHECK_FALSE(report.well.contains(Family::ipv6));
+  CHECK(report.well.contains(Family::ipv4));
+  CHECK(report.aside == (has_ipv6 ? std::set<Family>{} : std::set{Family::ipv6}));
+
+  PublisherRig rig;
+  rig.publisher.started();
+  rig.publisher.began(true);
+  rig.publisher.ended(report, 1s);
+  CHECK(rig.status.families_healthy() == !has_ipv6);
+  CHECK(rig.status.wrong().empty() == has_ipv6);
+  daemon.clear_faults();
+  CHECK(daemon.wait(10min).aside.empty());
+}
+
 TEST_CASE("looks at stale flows are reported by family, with what failed") {
   test::FakeDaemon daemon;
   CHECK(daemon.see(web_with({test::e1(), test::e2()})).purges.empty());  // no UDP
@@ -88,15 +124,6 @@ TEST_CASE("Services without local endpoints are reported") {
   const auto report = daemon.see(cluster);
   CHECK(report.lack == std::map<Family, plan::LocalLack>{{Family::ipv4, {.internal = 1}}});
 }
-
-struct PublisherRig {
-  test::TestClock clock{kBegin};
-  serve::Status status{{}, clock.clock()};
-  serve::Metrics metrics{{.families = {Family::ipv4, Family::ipv6}, .version = "1"}};
-  Publisher publisher{status, metrics, {Family::ipv4, Family::ipv6}};
-
-  std::string text() const { return metrics.exposition(status); }
-};
 
 TEST_CASE("a report becomes metrics") {
   PublisherRig rig;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <set>
 #include <thread>
 #include <utility>
@@ -14,6 +15,8 @@
 #include "cmd/ipvsctl/diff/plan_input.h"
 #include "cmd/ipvsctl/diff/steps_text.h"
 #include "cmd/log.h"
+#include "proxier/api/fields.h"
+#include "proxier/api/json_value.h"
 
 namespace ipvsproxier::ctl {
 
@@ -37,10 +40,32 @@ int show(const DryRun& result, const std::string& text, Output& output) {
   return result.steps.empty() ? kEqual : kDifferent;
 }
 
+// What the daemon says of its own state: what it cannot do is no difference from its plan.
+netlink::Result<std::vector<std::string>> wrong_of(ControlClient& daemon) {
+  const auto text = daemon.get("/v1/status");
+  if (!text) return text.error();
+  const auto status = api::JsonDocument::parse(*text);
+  if (!status || !status->root().is_object()) return daemon.stranger();
+  api::Problems problems;
+  api::Report report{.origin = "", .problems = problems};
+  const api::Fields fields(status->root(), report);
+  const api::Fields sync(fields, "sync");
+  std::vector<std::string> lines;
+  for (const auto* list : {"wrong", "refused"})
+    std::ranges::move(sync.texts(list).value_or(std::vector<std::string>()),
+                      std::back_inserter(lines));
+  return lines;
+}
+
 netlink::Result<DryRun> compare(ControlClient& daemon, spdlog::logger& logger) {
   const auto input = input_of_daemon(daemon);
   if (!input) return input.error();
-  return dry_run(*input, logger);
+  auto result = dry_run(*input, logger);
+  if (!result) return result;
+  auto wrong = wrong_of(daemon);
+  if (!wrong) return wrong.error();
+  result->wrong = *std::move(wrong);
+  return result;
 }
 
 }  // namespace

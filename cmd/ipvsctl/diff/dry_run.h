@@ -20,6 +20,7 @@ struct DryRun {
   // Names of the virtual services in the steps: "shop/web:http/TCP, cluster IP".
   std::map<netlink::VirtualServiceKey, std::string> names;
   std::vector<std::string> notes;  // parts that were not compared
+  std::vector<std::string> wrong;  // what a running daemon cannot do of what was asked for
   bool complete = true;            // false: a part could not be read; see the log
 };
 

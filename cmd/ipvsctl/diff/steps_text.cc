@@ -50,8 +50,10 @@ std::string steps_text(const DryRun& result, std::string_view word, std::string_
       counts += fmt::format("{}{} in {}", counts.empty() ? "" : ", ", count, to_string(area));
   }
   const auto all = result.steps.size();
-  text += all == 0 ? fmt::format("{}\n", none)
+  text += all == 0 ? fmt::format("{}{}\n", none,
+                                 result.wrong.empty() ? "" : ", except for what is wrong")
                    : fmt::format("{} {}{}: {}\n", all, word, all == 1 ? "" : "s", counts);
+  for (const auto& line : result.wrong) text += fmt::format("wrong: {}\n", api::visible(line));
   for (const auto& note : result.notes)
     text += fmt::format("not looked at: {}\n", api::visible(note));
   return text;
@@ -70,6 +72,7 @@ std::string steps_json(const DryRun& result) {
       });
     });
     out.member("notLookedAt", result.notes);
+    out.member("wrong", result.wrong);
   });
   return out.take() + "\n";
 }
