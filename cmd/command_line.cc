@@ -146,6 +146,10 @@ const auto kMainFlags = std::to_array<MainFlag>({
     {"ipv6-forwarding", "",
      "Have the kernel forward IPv6, as it is made to forward IPv4 (default false)",
      to_main<&M::ipv6_forwarding>},
+    {"reserve-node-ports", "",
+     "Add the node ports to the sysctl ip_local_reserved_ports, so that no connection of the node "
+     "begins at one; none is taken out again (default false)",
+     to_main<&M::reserve_node_ports>},
     {"ipvs-estimators", "",
      "Count rates of virtual and real servers; false spares kernels older than 6.2 a walk of all "
      "of "

@@ -57,6 +57,7 @@ struct MainFlags {
   // Unhealthy after this time without data of a watch; nullopt: never.
   std::optional<config::Nanoseconds> healthz_max_watch_age;
   bool ipv6_forwarding = false;
+  bool reserve_node_ports = false;
   bool ipvs_estimators = true;
   IpvsSwitches ipvs_switches;                    // --ipvs-conn-max and its kin
   std::optional<std::uint32_t> scheduler_flags;  // netlink::kSchedulerFlag*; nullopt: ours

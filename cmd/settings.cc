@@ -92,6 +92,7 @@ sync::ReconcilerSettings reconciler_settings(const Options& options,
   settings.host.emplace();
   settings.host->settings = host_settings(options, families);
   settings.host->cpus = cpus;
+  settings.host->reserve_node_ports = options.reserve_node_ports;
   return settings;
 }
 

@@ -19,6 +19,7 @@
 #include "cmd/ipvsctl/listing/entry_text.h"
 #include "cmd/kernel_tables.h"
 #include "ipset/rules/rule_codec.h"
+#include "netlink/ipvs/ipvs_kernel.h"
 #include "netlink/ipvs/ipvs_reader_kernel.h"
 #include "netlink/kernel_module.h"
 #include "netlink/sysctl.h"
@@ -185,10 +186,18 @@ struct KernelFacts {
   // Whether the kernel has them now; nullopt: it cannot be told.
   std::map<std::string, std::optional<bool>> modules;
   std::vector<std::string_view> schedulers;
-  std::optional<bool> ipvs_conntrack;  // nullopt: it cannot be read
+  std::optional<bool> ipvs_conntrack;        // nullopt: it cannot be read
+  std::optional<std::uint32_t> tcp_timeout;  // of IPVS, in seconds; nullopt: it cannot be read
   std::vector<std::string> firewall_warnings;
   std::vector<std::string> firewalls_unjudged;  // words about tables
 };
+
+std::optional<std::uint32_t> read_tcp_timeout() {
+  if (!netlink::kernel_has_module("ip_vs").value_or(false)) return std::nullopt;
+  const auto table = netlink::KernelIpvsTable::open();
+  const auto timeouts = table ? (*table)->timeouts() : table.error();
+  return timeouts ? std::optional(timeouts->tcp) : std::nullopt;
+}
 
 std::optional<netlink::IpvsInfo> read_ipvs() {
   if (!netlink::kernel_has_module("ip_vs").value_or(false)) return std::nullopt;
@@ -205,6 +214,7 @@ KernelFacts read_kernel() {
                     .modules = {},
                     .schedulers = {},
                     .ipvs_conntrack = {},
+                    .tcp_timeout = read_tcp_timeout(),
                     .firewall_warnings = {},
                     .firewalls_unjudged = {}};
   if (auto look = cmd::loaded_firewall_warnings()) {
@@ -243,6 +253,11 @@ std::string kernel_text(const KernelFacts& kernel) {
                                       absent.empty() ? "" : "; not loaded:" + absent,
                                       unknown.empty() ? "" : "; cannot be told:" + unknown));
   text += line("schedulers", fmt::format("{}", fmt::join(kernel.schedulers, " ")));
+  if (kernel.tcp_timeout)
+    text +=
+        line("IPVS time-out", fmt::format("TCP connections without a packet for {} s are forgotten "
+                                          "(ipvs.tcpTimeout)",
+                                          *kernel.tcp_timeout));
   for (const auto& warning : kernel.firewall_warnings) text += line("problem", warning);
   for (const auto& words : kernel.firewalls_unjudged) text += line("not judged", words);
   return text;
@@ -263,6 +278,11 @@ void write_kernel(api::DocumentWriter& out, const KernelFacts& kernel) {
     out.key("ipvsConntrack");
     if (kernel.ipvs_conntrack)
       out.value(*kernel.ipvs_conntrack);
+    else
+      out.value(nullptr);
+    out.key("ipvsTcpTimeoutSeconds");
+    if (kernel.tcp_timeout)
+      out.value(*kernel.tcp_timeout);
     else
       out.value(nullptr);
     out.object("modules", [&] {

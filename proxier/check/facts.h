@@ -16,6 +16,7 @@
 #include "ipset/rules/packet_filter.h"
 #include "netlink/ip_address.h"
 #include "proxier/plan/host_settings.h"
+#include "proxier/plan/pitfalls.h"
 
 namespace ipvsproxier::check {
 
@@ -121,6 +122,8 @@ struct NodeFacts {
   std::vector<SysctlFact> sysctls;
   std::vector<std::string> strict_links;  // links on which rp_filter is strict
   std::vector<PortFact> ports;            // in use by others
+  std::vector<plan::Pitfall> pitfalls;    // under which connections fail
+  std::optional<plan::Pitfall> idle;      // long silences
   std::vector<WriterFact> writers;
   bool daemon_runs = false;     // an ipvs-proxier of this node answers
   bool dummy_is_other = false;  // a link kube-ipvs0 exists and is no dummy

@@ -93,6 +93,17 @@ void judge_rp_filter(const NodeFacts& facts, Findings& findings) {
                    "https://docs.kernel.org/networking/ip-sysctl.html"}}});
 }
 
+void judge_pitfalls(const NodeFacts& facts, Findings& findings) {
+  const auto tell = [&](const plan::Pitfall& pitfall, Level level) {
+    findings.push_back({.level = level,
+                        .about = pitfall.about,
+                        .message = pitfall.message,
+                        .advice = {{"any", pitfall.remedy, ""}}});
+  };
+  for (const auto& pitfall : facts.pitfalls) tell(pitfall, Level::limit);
+  if (facts.idle) tell(*facts.idle, Level::note);
+}
+
 void judge_ports(const NodeFacts& facts, const Wanted& wanted, Findings& findings) {
   for (const auto& port : facts.ports)
     findings.push_back(
@@ -220,6 +231,7 @@ Findings judge(const NodeFacts& facts, const Wanted& wanted) {
   judge_capabilities(facts, findings);
   judge_sysctls(facts, findings);
   judge_rp_filter(facts, findings);
+  judge_pitfalls(facts, findings);
   judge_ports(facts, wanted, findings);
   judge_writers(facts, wanted, findings);
   judge_filter(facts, findings);

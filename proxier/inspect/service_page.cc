@@ -54,13 +54,13 @@ PagePort port_of(const plan::PortReport& report) {
                 .internal = traffic_of(report.internal),
                 .external = {}};
   for (const auto& facet : report.facets)
-    port.facets.push_back({.address = facet.claim.key.address,
-                           .port = facet.claim.key.port,
-                           .facet = std::string(plan::to_string(facet.claim.facet)),
-                           .held = facet.held,
-                           .holder = facet.foreign ? "another program, with the virtual service " +
-                                                         to_string(*facet.foreign)
-                                                   : api::to_string(facet.holder)});
+    port.facets.push_back(
+        {.address = facet.claim.key.address,
+         .port = facet.claim.key.port,
+         .facet = std::string(plan::to_string(facet.claim.facet)),
+         .held = facet.held,
+         .holder = facet.foreign ? "another program's virtual service " + to_string(*facet.foreign)
+                                 : api::to_string(facet.holder)});
   if (report.external) port.external = traffic_of(*report.external);
   if (report.in_cluster) port.in_cluster = traffic_of(*report.in_cluster);
   for (const auto& one : report.reach)

@@ -1,6 +1,9 @@
 #include "proxier/sync/host_setup.h"
 
+#include <filesystem>
+#include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -61,6 +64,15 @@ void widen_conntrack_hash(std::uint32_t max, const netlink::Sysctl& parameters,
         fmt::format("module parameter {} from {} to {}", row.key, *before, row.value));
 }
 
+// Whether the folder of a bridge has two ports or more; other links have no such folder.
+bool has_ports(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::directory_iterator it(folder, error);
+  for (int ports = 0; !error && it != std::filesystem::directory_iterator(); it.increment(error))
+    if (++ports > 1) return true;
+  return false;
+}
+
 void set_timeouts(const netlink::IpvsTimeouts& wanted, netlink::IpvsTable& ipvs, HostPass pass,
                   HostReport& report) {
   if (wanted == netlink::IpvsTimeouts{}) return;
@@ -83,8 +95,29 @@ void set_timeouts(const netlink::IpvsTimeouts& wanted, netlink::IpvsTable& ipvs,
 
 }  // namespace
 
+plan::NodeSettings read_node_settings(const HostPaths& paths) {
+  const auto value = [&](const char* key) -> std::optional<std::string> {
+    auto read = paths.sysctls.read(key);
+    return read ? std::optional(*std::move(read)) : std::nullopt;
+  };
+  plan::NodeSettings settings{.local_ports = value("net/ipv4/ip_local_port_range"),
+                              .reserved_ports = value("net/ipv4/ip_local_reserved_ports"),
+                              .keepalive = value("net/ipv4/tcp_keepalive_time"),
+                              .bridge_ipv4 = value("net/bridge/bridge-nf-call-iptables"),
+                              .bridge_ipv6 = value("net/bridge/bridge-nf-call-ip6tables"),
+                              .bridges = {}};
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(paths.links, error), end; !error && it != end;
+       it.increment(error)) {
+    if (has_ports(it->path() / "brif")) settings.bridges.insert(it->path().filename().string());
+  }
+  return settings;
+}
+
 HostReport prepare_host(const HostSetup& setup, netlink::IpvsTable& ipvs, HostPass pass) {
-  const auto& [settings, paths, cpus] = setup;
+  const auto& settings = setup.settings;
+  const auto& paths = setup.paths;
+  const auto cpus = setup.cpus;
   HostReport report;
   const auto release = paths.sysctls.read("kernel/osrelease");
   if (!release) {

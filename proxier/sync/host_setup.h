@@ -3,12 +3,14 @@
 // The sysctls and IPVS timeouts that this node needs. Sync thread only.
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "netlink/ipvs/ipvs_table.h"
 #include "netlink/sysctl.h"
 #include "proxier/plan/host_settings.h"
+#include "proxier/plan/pitfalls.h"
 #include "proxier/sync/kernel.h"
 
 namespace ipvsproxier::sync {
@@ -19,10 +21,11 @@ struct HostSettings {
   netlink::IpvsTimeouts timeouts;  // all 0: left alone
 };
 
-// Roots of the settings: /proc/sys, and /sys/module for conntrack's hash size.
+// Roots of the settings: /proc/sys, and /sys/module for conntrack's hash size; and the links.
 struct HostPaths {
   netlink::Sysctl sysctls{"/proc/sys"};
   netlink::Sysctl module_parameters{"/sys/module"};
+  std::filesystem::path links = "/sys/class/net";
 };
 
 // The parameters of prepare_host().
@@ -30,6 +33,7 @@ struct HostSetup {
   HostSettings settings;
   HostPaths paths;
   unsigned cpus = 1;
+  bool reserve_node_ports = false;  // HostKeeper adds them to net/ipv4/ip_local_reserved_ports
 };
 
 struct HostReport {
@@ -45,6 +49,9 @@ struct HostReport {
 // from 1.36 and 1.37 on, whose releases of September 2026 stopped lowering it. A dry run writes no
 // timeouts, and its paths must not write either (netlink::Sysctl::Access::dry_run).
 enum class HostPass : std::uint8_t { write, dry_run };
+
+// What is set of what the daemon leaves alone.
+plan::NodeSettings read_node_settings(const HostPaths& paths);
 
 HostReport prepare_host(const HostSetup& setup, netlink::IpvsTable& ipvs,
                         HostPass pass = HostPass::write);

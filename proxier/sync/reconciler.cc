@@ -32,6 +32,7 @@ Reconciler::Reconciler(Kernel kernel, ReconcilerSettings settings, spdlog::logge
       firewall_(settings_.find_firewall_warnings, logger_),
       schedulers_(settings_.options.differences.service_annotations),
       loop_(settings_.options, logger_),
+      host_(settings_.host, logger_),
       figures_(settings_.service_metrics, settings_.publish_figures, logger) {}
 
 void Reconciler::take(SyncInput input) {
@@ -171,22 +172,6 @@ SyncReport Reconciler::run_to_end(TimePoint now) {
   return report;
 }
 
-void Reconciler::keep_host(Pass& pass) {
-  if (!settings_.host) return;
-  auto report = prepare_host(*settings_.host, kernel_.ipvs);
-  pass.sysctls += report.written.size();
-  host_failed_ = !report.failures.empty();
-  append(pass.failures, std::move(report.failures));
-  append(pass.warnings, std::move(report.warnings));
-  if (has_mirror()) {
-    for (const auto& what : report.written)
-      logger_.warn("others changed what this node needs: set {} again", what);
-    return;
-  }
-  for (const auto& what : report.written) logger_.info("set {}", what);
-  for (const auto& note : report.notes) logger_.info("{}", note);
-}
-
 // Removes the temporary set of a process that ended while it replaced a set.
 void Reconciler::remove_copy(Pass& pass) {
   const auto left = kernel_.sets.list(ipset::kCopyName);
@@ -214,7 +199,7 @@ void Reconciler::remove_unwanted_sets(Pass& pass) {
 void Reconciler::sync_whole(TimePoint now, Pass& pass) {
   schedule_.begin_whole(now);
   if (first_whole_ == TimePoint{}) first_whole_ = now;
-  keep_host(pass);
+  pass.sysctls += host_.keep(kernel_.ipvs, has_mirror(), pass);
   const bool dummy_usable = ensure_dummy(pass);
   const auto bound = refresh_node(pass);
   if (!bound) return;
@@ -304,7 +289,7 @@ void Reconciler::end_reading(TimePoint now, Pass& pass) {
   schedule_.end_parts(now);
   drift_.end();
   append(pass.failures, std::exchange(reading_.failures, {}));
-  keep_host(pass);
+  pass.sysctls += host_.keep(kernel_.ipvs, has_mirror(), pass);
   touched_.merge(schedulers_.look_again(cluster_, kernel_.ipvs, planner_));
   touched_.merge(in_cluster_.look(cluster_, mirror_.state(), kernel_.rules, planner_));
   pass.whole = !links_failed_;

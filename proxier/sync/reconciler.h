@@ -39,6 +39,7 @@
 #include "proxier/sync/firewall_watch.h"
 #include "proxier/sync/health_reports.h"
 #include "proxier/sync/holding.h"
+#include "proxier/sync/host_keeper.h"
 #include "proxier/sync/host_setup.h"
 #include "proxier/sync/in_cluster_probe.h"
 #include "proxier/sync/kernel.h"
@@ -184,7 +185,6 @@ class Reconciler {
   void log_whats_left(TimePoint now, const Pass& pass, bool settled);
   TimePoint due_by_time() const;
 
-  void keep_host(Pass& pass);
   bool ensure_dummy(Pass& pass);
   void remove_copy(Pass& pass);
   void remove_unwanted_sets(Pass& pass);
@@ -237,7 +237,6 @@ class Reconciler {
 
   bool look_at_all_ = false;   // compare everything with the mirror
   bool asked_ = false;         // input was taken since the last run
-  bool host_failed_ = false;   // the last keep_host() had failures
   bool links_failed_ = false;  // the last reading of links failed
   TimePoint first_whole_{};
   Reading reading_;
@@ -255,6 +254,7 @@ class Reconciler {
   SchedulerProbe schedulers_;
   InClusterProbe in_cluster_;
   LocalhostLoop loop_;
+  HostKeeper host_;
   SchedulerChanges scheduler_changes_;
   FiguresReader figures_;
 };

@@ -91,6 +91,7 @@ std::optional<BoundAddresses> Reconciler::refresh_node(Pass& pass) {
   keep_loop(node, pass);
   planner_.set_node(node);
   health_.see_node(node, settings_.options);
+  host_.see_node(node);
   node_touched_ = false;
   return *std::move(bound);
 }

@@ -42,6 +42,8 @@ void Reconciler::note_standing(const SyncReport& report, std::chrono::nanosecond
 SyncReport Reconciler::finish(TimePoint now, Pass& pass) {
   auto planned = planner_.problems();
   std::move(planned.begin(), planned.end(), std::back_inserter(pass.problems));
+  if (pass.whole && !pass.dry) host_.look(planner_.desired(), settings_.options);
+  std::ranges::copy(host_.problems(), std::back_inserter(pass.problems));
   schedule_.note(now, pass.suspect, pass.whole);
 
   SyncReport report;

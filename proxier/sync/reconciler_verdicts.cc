@@ -111,7 +111,7 @@ bool Reconciler::is_well(netlink::Family family, const Pass& pass) const {
     return failure.family.value_or(family) == family;
   };
   if (!refusals_.all().empty() && !any_serves(family)) return false;
-  return !host_failed_ && !refusals_.too_many(family) && !retries_.waits(family) &&
+  return !host_.failed() && !refusals_.too_many(family) && !retries_.waits(family) &&
          std::none_of(pass.failures.begin(), pass.failures.end(), concerns);
 }
 

@@ -120,8 +120,17 @@ unload_ipvs() {
   return 1
 }
 
-# All of ipset, with the rules that name sets.
+# All of ipset, with the rules that name sets. The daemon stands still meanwhile: on a slow machine it
+# puts back what is missing faster than these commands remove it.
 unload_sets() {
+  kill -STOP "$pid"
+  remove_sets
+  local status=$?
+  kill -CONT "$pid"
+  return $status
+}
+
+remove_sets() {
   for _ in $(seq 100); do
     for command in iptables ip6tables; do
       for table in nat filter; do $command -t $table -F && $command -t $table -X; done

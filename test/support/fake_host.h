@@ -47,7 +47,8 @@ class FakeHost {
 
   sync::HostSetup setup(sync::HostSettings settings = {}) const {
     const sync::HostPaths paths{netlink::Sysctl(folder_.path() / "sys"),
-                                netlink::Sysctl(folder_.path() / "module")};
+                                netlink::Sysctl(folder_.path() / "module"),
+                                folder_.path() / "links"};
     return {std::move(settings), paths, 1};
   }
 

@@ -150,6 +150,8 @@ TEST_CASE("ranges for clients within the cluster are one of a family, with room"
 TEST_CASE("IPv6 forwarding and draining Services are asked for, estimators are not stopped") {
   CHECK_FALSE(once_with({}).ipv6_forwarding);
   CHECK(once_with({"--ipv6-forwarding"}).ipv6_forwarding);
+  CHECK_FALSE(once_with({}).reserve_node_ports);
+  CHECK(once_with({"--reserve-node-ports"}).reserve_node_ports);
   CHECK_FALSE(once_with({}).drain_deleted_services);
   CHECK(once_with({"--drain-deleted-services"}).drain_deleted_services);
   CHECK(once_with({}).ipvs_estimators);

@@ -104,7 +104,7 @@ TEST_CASE("a virtual service that another Service has is said to be its") {
   CHECK(facet["holder"] == "default/a");
   const auto page = page_text(page_of(cluster));
   INFO(page);
-  CHECK(page.find("cluster IP; not programmed, default/a has it\n") != std::string::npos);
+  CHECK(page.find("cluster IP; not programmed: default/a has it\n") != std::string::npos);
 }
 
 TEST_CASE("who reaches what is told where policy Local is for clients outside") {

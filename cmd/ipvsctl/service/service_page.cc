@@ -96,7 +96,7 @@ class PageText {
     for (const auto& facet : port.facets)
       text_ += fmt::format(
           "  {:<46} {}{}\n", netlink::to_string(facet.address, facet.port), visible(facet.facet),
-          facet.held ? "" : "; not programmed, " + visible(facet.holder) + " has it");
+          facet.held ? "" : "; not programmed: " + visible(facet.holder) + " has it");
     const bool differ = port.external && *port.external != port.internal;
     add_endpoints(port.internal, differ ? "Endpoints of internal traffic" : "Endpoints");
     if (differ) add_endpoints(*port.external, "Endpoints of external traffic");
@@ -152,8 +152,20 @@ class PageText {
     }
     text_ += fmt::format(", {}\n", one.reading->service.scheduler.view());
     add_traffic(one.reading->traffic, "  ");
-    if (one.servers.empty()) text_ += "  no real server: new connections are refused\n";
+    if (one.servers.empty()) text_ += "  no real server: " + fate_without_server(one.key) + "\n";
     for (const auto& server : one.servers) add_server(one.key, server);
+  }
+
+  // Policy Local drops what comes from outside, so that clients try again elsewhere.
+  std::string fate_without_server(const netlink::VirtualServiceKey& service) const {
+    if (facts_.decisions)
+      for (const auto& port : facts_.decisions->ports)
+        for (const auto& facet : port.facets)
+          if (facet.held && port.protocol == service.protocol && facet.address == service.address &&
+              facet.port == service.port && traffic_to(port, facet.facet).drops)
+            return "new connections from outside are dropped, those of clients within the cluster "
+                   "are sent to its other virtual service";
+    return "new connections are refused";
   }
 
   void add_server(const netlink::VirtualServiceKey& service,
