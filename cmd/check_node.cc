@@ -24,7 +24,6 @@
 #include "cmd/settings.h"
 #include "ipset/rules/rule_iptc.h"
 #include "ipset/rules/xtables_lock.h"
-#include "netlink/ipvs/ipvs_kernel.h"
 #include "netlink/ipvs/ipvs_reader_kernel.h"
 #include "netlink/kernel_module.h"
 #include "netlink/links/host_reader_kernel.h"
@@ -156,35 +155,34 @@ void read_our_nft_table(NodeFacts& facts) {
       programmed->nftables && has_foreign_nft_table(*programmed->nftables).value_or(false);
 }
 
-// The range of node ports that the API server has unless it is told otherwise.
+// The API server's default range of node ports.
 std::set<std::uint16_t> usual_node_ports() {
   std::set<std::uint16_t> ports;
   for (std::uint16_t port = 30000; port <= 32767; ++port) ports.insert(port);
   return ports;
 }
 
-// Of a loaded IPVS, else what the kernel begins with (net/netfilter/ipvs/ip_vs_proto_tcp.c).
+// What is configured, else what the loaded IPVS has, else what the kernel begins with
+// (net/netfilter/ipvs/ip_vs_proto_tcp.c).
 std::uint32_t tcp_timeout(const Options& options) {
   constexpr std::uint32_t kKernels = 900;
   const auto configured = std::chrono::ceil<std::chrono::seconds>(options.config.ipvs.tcp_timeout);
   if (configured.count() > 0) return static_cast<std::uint32_t>(configured.count());
-  if (!netlink::kernel_has_module("ip_vs").value_or(false)) return kKernels;
-  const auto table = netlink::KernelIpvsTable::open();
-  const auto timeouts = table ? (*table)->timeouts() : table.error();
+  const auto timeouts = loaded_ipvs_timeouts();
   return timeouts ? timeouts->tcp : kKernels;
 }
 
 // Which pods are this node's is known to a daemon alone: all ranges of the configuration count.
 void read_pitfalls(const Options& options, NodeFacts& facts) {
-  const auto settings = sync::read_node_settings({});
+  const auto links = netlink::KernelLinkTable::open();
+  const auto listed = links ? (*links)->list_addresses() : links.error();
+  const auto addresses = listed.value_or(std::vector<netlink::InterfaceAddress>());
+  const auto settings = sync::read_node_settings({}, addresses);
   if (auto found = plan::local_port_pitfall(settings, usual_node_ports()))
     facts.pitfalls.push_back(*std::move(found));
-  const auto links = netlink::KernelLinkTable::open();
-  const auto addresses = links ? (*links)->list_addresses() : links.error();
-  if (addresses)
-    if (auto found =
-            plan::bridge_pitfall(settings, *addresses, planner_options(options, {}).cluster_cidrs))
-      facts.pitfalls.push_back(*std::move(found));
+  if (auto found =
+          plan::bridge_pitfall(settings, addresses, planner_options(options, {}).cluster_cidrs))
+    facts.pitfalls.push_back(*std::move(found));
   facts.idle = plan::idle_pitfall(settings, tcp_timeout(options));
 }
 

@@ -268,6 +268,13 @@ KernelTables open_loaded_tables() {
   return tables;
 }
 
+std::optional<netlink::IpvsTimeouts> loaded_ipvs_timeouts() {
+  if (!netlink::kernel_has_module("ip_vs").value_or(false)) return std::nullopt;
+  const auto table = netlink::KernelIpvsTable::open();
+  const auto timeouts = table ? (*table)->timeouts() : table.error();
+  return timeouts ? std::optional(*timeouts) : std::nullopt;
+}
+
 netlink::Result<ProgrammedFilter> open_programmed_filter() {
   ProgrammedFilter programmed;
   const auto there = netlink::kernel_has_module("nf_tables");

@@ -51,9 +51,12 @@ std::set<std::string> needed_modules(ipset::PacketFilter filter, bool in_cluster
 std::optional<KernelTables> open_kernel_tables(const Options& options, spdlog::logger& logger);
 
 // Loads nothing: a table without its module is nullptr, because it cannot have any entries; one
-// that cannot be read, or of which nobody can say whether its module is there, answers with the
+// that cannot be read, or whose module may be there, answers with the
 // error. Has no conntrack table.
 KernelTables open_loaded_tables();
+
+// The time-outs of IPVS; nullopt: it is not loaded, or cannot be asked. Loads nothing.
+std::optional<netlink::IpvsTimeouts> loaded_ipvs_timeouts();
 
 // The packet filter in which our sets and rules are, to read it. Loads nothing.
 struct ProgrammedFilter {
@@ -66,7 +69,7 @@ struct ProgrammedFilter {
 };
 
 // An error if nf_tables is there and does not answer (`denied` without CAP_NET_ADMIN), and if
-// nobody can say whether it is there.
+// it cannot be told whether it is there.
 netlink::Result<ProgrammedFilter> open_programmed_filter();
 
 // For a dry run, which applies nothing: loads nothing; a table without its module is empty. The

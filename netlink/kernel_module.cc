@@ -34,7 +34,7 @@ std::string canonical(std::string_view name) {
   return result;
 }
 
-// The names in modules.builtin; nullopt if the file cannot be read.
+// Whether modules.builtin has the module; nullopt if the file cannot be read.
 std::optional<bool> is_in_builtin_file(const std::string& name,
                                        const std::filesystem::path& modules) {
   utsname system{};
@@ -60,7 +60,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kFunction
     {"register_ip_vs_scheduler", "ip_vs"},
 }};
 
-// The module that has the function; "": none of ours.
+// The module that has the function; "": no module of the table, and no scheduler.
 std::string module_of_function(std::string_view function) {
   constexpr std::string_view kScheduler = "_schedule";
   for (const auto& [known, module] : kFunctions)

@@ -25,7 +25,7 @@ struct ModulePaths {
 // Whether the module is loaded or built into the kernel. "ip_vs" and "ip-vs" are the same module.
 // Nothing is loaded to find out. The folder of modules is missing on kernels without modules and in
 // containers without a mount of it; then the names of the kernel's functions say what is built in.
-// An error where neither can be read: then nobody can say that it is not there.
+// An error where neither can be read: then it may be there.
 Result<bool> kernel_has_module(std::string_view name, const ModulePaths& paths = {});
 
 // The modules of this project that are built into the kernel, by a function of each that the list

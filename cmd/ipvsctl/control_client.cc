@@ -71,6 +71,14 @@ netlink::Result<std::string> ControlClient::get(const std::string& target) {
                path_ + ": " + to_json_text(*error)};
 }
 
+netlink::Result<api::JsonDocument> ControlClient::ask(const std::string& target) {
+  const auto text = get(target);
+  if (!text) return text.error();
+  auto document = api::JsonDocument::parse(*text);
+  if (!document || !document->root().is_object()) return stranger();
+  return *std::move(document);
+}
+
 Error ControlClient::stranger() const {
   return {ErrorKind::malformed, 0, path_ + ": what answers there is no ipvs-proxier"};
 }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "netlink/result.h"
+#include "proxier/api/json_value.h"
 
 namespace ipvsproxier::ctl {
 
@@ -21,6 +22,8 @@ class ControlClient {
   // `denied`: not allowed for this user; `timeout`: the daemon is busy; `malformed`: another
   // program answers.
   netlink::Result<std::string> get(const std::string& target);
+  // The same, for answers that are an object.
+  netlink::Result<api::JsonDocument> ask(const std::string& target);
   // The error `malformed`: another program than ipvs-proxier answered.
   netlink::Error stranger() const;
 

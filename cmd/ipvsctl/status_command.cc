@@ -19,7 +19,6 @@
 #include "cmd/ipvsctl/listing/entry_text.h"
 #include "cmd/kernel_tables.h"
 #include "ipset/rules/rule_codec.h"
-#include "netlink/ipvs/ipvs_kernel.h"
 #include "netlink/ipvs/ipvs_reader_kernel.h"
 #include "netlink/kernel_module.h"
 #include "netlink/sysctl.h"
@@ -186,18 +185,11 @@ struct KernelFacts {
   // Whether the kernel has them now; nullopt: it cannot be told.
   std::map<std::string, std::optional<bool>> modules;
   std::vector<std::string_view> schedulers;
-  std::optional<bool> ipvs_conntrack;        // nullopt: it cannot be read
-  std::optional<std::uint32_t> tcp_timeout;  // of IPVS, in seconds; nullopt: it cannot be read
+  std::optional<bool> ipvs_conntrack;             // nullopt: it cannot be read
+  std::optional<netlink::IpvsTimeouts> timeouts;  // nullopt: they cannot be read
   std::vector<std::string> firewall_warnings;
   std::vector<std::string> firewalls_unjudged;  // words about tables
 };
-
-std::optional<std::uint32_t> read_tcp_timeout() {
-  if (!netlink::kernel_has_module("ip_vs").value_or(false)) return std::nullopt;
-  const auto table = netlink::KernelIpvsTable::open();
-  const auto timeouts = table ? (*table)->timeouts() : table.error();
-  return timeouts ? std::optional(timeouts->tcp) : std::nullopt;
-}
 
 std::optional<netlink::IpvsInfo> read_ipvs() {
   if (!netlink::kernel_has_module("ip_vs").value_or(false)) return std::nullopt;
@@ -214,7 +206,7 @@ KernelFacts read_kernel() {
                     .modules = {},
                     .schedulers = {},
                     .ipvs_conntrack = {},
-                    .tcp_timeout = read_tcp_timeout(),
+                    .timeouts = cmd::loaded_ipvs_timeouts(),
                     .firewall_warnings = {},
                     .firewalls_unjudged = {}};
   if (auto look = cmd::loaded_firewall_warnings()) {
@@ -253,11 +245,11 @@ std::string kernel_text(const KernelFacts& kernel) {
                                       absent.empty() ? "" : "; not loaded:" + absent,
                                       unknown.empty() ? "" : "; cannot be told:" + unknown));
   text += line("schedulers", fmt::format("{}", fmt::join(kernel.schedulers, " ")));
-  if (kernel.tcp_timeout)
+  if (kernel.timeouts)
     text +=
         line("IPVS time-out", fmt::format("TCP connections without a packet for {} s are forgotten "
                                           "(ipvs.tcpTimeout)",
-                                          *kernel.tcp_timeout));
+                                          kernel.timeouts->tcp));
   for (const auto& warning : kernel.firewall_warnings) text += line("problem", warning);
   for (const auto& words : kernel.firewalls_unjudged) text += line("not judged", words);
   return text;
@@ -281,8 +273,8 @@ void write_kernel(api::DocumentWriter& out, const KernelFacts& kernel) {
     else
       out.value(nullptr);
     out.key("ipvsTcpTimeoutSeconds");
-    if (kernel.tcp_timeout)
-      out.value(*kernel.tcp_timeout);
+    if (kernel.timeouts)
+      out.value(kernel.timeouts->tcp);
     else
       out.value(nullptr);
     out.object("modules", [&] {
@@ -318,18 +310,9 @@ std::string status_json(const std::optional<api::JsonValue>& status, const Kerne
   return out.take() + "\n";
 }
 
-netlink::Result<JsonDocument> ask(const std::string& socket, const std::string& target) {
-  ControlClient daemon(socket);
-  const auto text = daemon.get(target);
-  if (!text) return text.error();
-  auto status = JsonDocument::parse(*text);
-  if (!status || !status->root().is_object()) return daemon.stranger();
-  return status;
-}
-
 // Reads nothing else, because probes come every few seconds.
 int run_probe(const StatusOptions& options, Output& output) {
-  const auto health = ask(cmd::probe_socket(options.socket), "/v1/health");
+  const auto health = ControlClient(cmd::probe_socket(options.socket)).ask("/v1/health");
   if (!health) {
     complain(to_string(health.error()));
     return kDaemonUnknown;
@@ -352,7 +335,7 @@ int show_unknown(const StatusOptions& options, const netlink::Error& error, Outp
 
 int run_status(const StatusOptions& options, Output& output) {
   if (!options.probe.empty()) return run_probe(options, output);
-  const auto answer = ask(options.socket, "/v1/status");
+  const auto answer = ControlClient(options.socket).ask("/v1/status");
   if (!answer) return show_unknown(options, answer.error(), output);
   const auto kernel = read_kernel();
   api::Problems problems;

@@ -61,8 +61,8 @@ struct RuleParameters {
   std::uint32_t masquerade_mark = 0x4000;  // one bit
   bool masquerade_all = false;
   LocalDetector detector;
-  // Where the detector tells pods by source, maybe those of all nodes: the pods of this node, which
-  // alone are clients within the cluster at node ports; nullopt: unknown, so none is.
+  // Where the detector tells pods by source, maybe the pods of all nodes: the pods of this node,
+  // which alone are clients within the cluster at node ports; nullopt: unknown, so none is.
   std::optional<netlink::IpPrefix> own_pods;
   bool vip_ping = true;  // echo requests to virtual service addresses are answered
   // Whether packets of this node to a virtual service have the service's address as source, as they

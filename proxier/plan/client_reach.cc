@@ -4,8 +4,6 @@
 #include <optional>
 #include <variant>
 
-#include "ipset/rules/entry_rules.h"
-
 namespace ipvsproxier::plan {
 
 namespace {
@@ -50,7 +48,7 @@ class Judge {
   // At node ports, a detector by addresses may know pods of all nodes.
   bool tells_own_pods() const {
     return tells_pods() &&
-           (rules_.own_pods || !ipset::has_far_pods(port_.cluster_ip.family(), rules_));
+           (rules_.own_pods || !std::holds_alternative<netlink::IpPrefix>(rules_.detector));
   }
 
   bool is_sent_on(Client client, bool at_node_port) const {

@@ -39,8 +39,8 @@ struct ClientReach {
   friend bool operator==(const ClientReach&, const ClientReach&) = default;
 };
 
-// Of each client at each kind of address that the port has; none: the policy is Cluster. Pods of
-// other nodes ask for addresses other than node ports at their own node.
+// One entry for each client at each kind of address that the port has; none: the policy is Cluster.
+// Pods of other nodes ask for addresses other than node ports at their own node.
 // `goal`: that of the port among in_cluster_goals().
 std::vector<ClientReach> client_reach(const model::ServicePort& port, const EndpointChoice& choice,
                                       const std::optional<Claim>& goal,

@@ -153,7 +153,7 @@ std::optional<Pitfall> idle_pitfall(const NodeSettings& settings, std::uint32_t 
   if (!keepalive || tcp_timeout == 0 || tcp_timeout >= *keepalive) return std::nullopt;
   return Pitfall{
       .about = "IPVS time-out of TCP",
-      .message = fmt::format("a connection to a Service on which nobody says anything for {} s is "
+      .message = fmt::format("a connection to a Service without a packet for {} s is "
                              "forgotten, and reset at its next packet; the kernel's keep-alive "
                              "begins after {} s only (net.ipv4.tcp_keepalive_time)",
                              tcp_timeout, *keepalive),

@@ -21,7 +21,7 @@ struct NodeSettings {
   // net/bridge/bridge-nf-call-iptables and -ip6tables; none while br_netfilter is not loaded.
   std::optional<std::string> bridge_ipv4;
   std::optional<std::string> bridge_ipv6;
-  std::set<std::string> bridges;  // links with two ports or more
+  std::set<std::string> bridges;  // links with two ports or more, of those with addresses
 };
 
 struct Pitfall {

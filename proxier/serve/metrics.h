@@ -94,7 +94,7 @@ class Metrics {
   void things_refused(netlink::Family family, NetlinkKind kind, std::size_t count);
   // Number of Services that ask for what virtual services of other programs have.
   void services_meet_foreign(netlink::Family family, std::size_t count);
-  // Number of Services that lack something that they ask for.
+  // Number of Services that lack something that they ask for, at each whole reading of the kernel.
   void services_lacking(std::size_t count);
   // The whole kernel was read and is as desired, if necessary after repairs.
   void kernel_agreed(Time now);

@@ -1,5 +1,6 @@
 #include "proxier/sync/host_keeper.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -12,15 +13,17 @@ namespace ipvsproxier::sync {
 namespace {
 
 constexpr const char* kReserved = "net/ipv4/ip_local_reserved_ports";
+// The kernel takes less than a page of 4,096 bytes in one write (kernel/sysctl.c,
+// proc_do_large_bitmap()), and netlink::Sysctl reads no more: others' ports would be lost.
+constexpr std::size_t kLongestList = 4000;
 
-// Those of both families: the kernel has one range of local ports.
-std::set<std::uint16_t> node_ports(const plan::DesiredState& desired,
-                                   const std::vector<netlink::InterfaceAddress>& on_links) {
-  std::set<netlink::IpAddress> addresses;
-  for (const auto& one : on_links) addresses.insert(one.address);
+// By the Services' fields, whose values the API server bounds, and not by addresses: a Service may
+// name this node's address and any port as an external IP.
+std::set<std::uint16_t> node_ports(const model::ClusterState& cluster) {
   std::set<std::uint16_t> ports;
-  for (const auto& [key, service] : desired.services)
-    if (addresses.contains(key.address)) ports.insert(key.port);
+  for (const auto& [name, service] : cluster.services)
+    for (const auto& port : service.ports)
+      if (port.node_port != 0) ports.insert(port.node_port);
   return ports;
 }
 
@@ -52,25 +55,32 @@ std::size_t HostKeeper::keep(netlink::IpvsTable& ipvs, bool again, SyncProblems&
 }
 
 void HostKeeper::reserve(const std::set<std::uint16_t>& node_ports) {
-  const auto before = setup_->paths.sysctls.read(kReserved);
+  const auto& sysctls = setup_->paths.sysctls;
+  const auto before = sysctls.read(kReserved);
   const auto wanted = before ? plan::with_reserved(*before, node_ports) : std::nullopt;
   if (!wanted) return;
-  if (const auto wrote = setup_->paths.sysctls.ensure(kReserved, *wanted); !wrote)
+  const auto fail = [&](std::string why) {
     problems_.push_back({.severity = api::Severity::warning,
                          .origin = "",
                          .object = "--reserve-node-ports",
                          .field = "",
-                         .message = netlink::to_string(wrote.error())});
-  else
-    logger_.info("set sysctl {} from \"{}\" to \"{}\"", kReserved, *before, *wanted);
+                         .message = std::move(why)});
+  };
+  if (std::max(before->size(), wanted->size()) >= kLongestList)
+    return fail(
+        "the list of reserved ports is too long for one write; reserve the API server's whole "
+        "range of node ports in net.ipv4.ip_local_reserved_ports");
+  if (const auto wrote = sysctls.ensure(kReserved, *wanted); !wrote)
+    return fail(netlink::to_string(wrote.error()));
+  logger_.info("set sysctl {} from \"{}\" to \"{}\"", kReserved, *before, *wanted);
 }
 
-void HostKeeper::look(const plan::DesiredState& desired, const plan::PlannerOptions& options) {
+void HostKeeper::look(const model::ClusterState& cluster, const plan::PlannerOptions& options) {
   if (!setup_) return;
   problems_.clear();
-  const auto ports = node_ports(desired, addresses_);
+  const auto ports = node_ports(cluster);
   if (setup_->reserve_node_ports) reserve(ports);
-  const auto settings = read_node_settings(setup_->paths);
+  const auto settings = read_node_settings(setup_->paths, addresses_);
   auto pods = pod_cidrs_;
   pods.insert(pods.end(), options.cluster_cidrs.begin(), options.cluster_cidrs.end());
   if (auto found = plan::local_port_pitfall(settings, ports))

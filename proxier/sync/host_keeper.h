@@ -14,7 +14,7 @@
 #include <spdlog/logger.h>
 
 #include "proxier/api/problem.h"
-#include "proxier/plan/desired_state.h"
+#include "proxier/model/cluster_state.h"
 #include "proxier/plan/node_info.h"
 #include "proxier/plan/planner.h"
 #include "proxier/sync/host_setup.h"
@@ -40,7 +40,7 @@ class HostKeeper {
   }
   // Call with each whole comparison: reads the settings of the node that are not the daemon's, and
   // reserves node ports if that is asked for.
-  void look(const plan::DesiredState& desired, const plan::PlannerOptions& options);
+  void look(const model::ClusterState& cluster, const plan::PlannerOptions& options);
   // What the last look() found.
   const api::Problems& problems() const { return problems_; }
 

@@ -95,7 +95,8 @@ void set_timeouts(const netlink::IpvsTimeouts& wanted, netlink::IpvsTable& ipvs,
 
 }  // namespace
 
-plan::NodeSettings read_node_settings(const HostPaths& paths) {
+plan::NodeSettings read_node_settings(const HostPaths& paths,
+                                      const std::vector<netlink::InterfaceAddress>& addresses) {
   const auto value = [&](const char* key) -> std::optional<std::string> {
     auto read = paths.sysctls.read(key);
     return read ? std::optional(*std::move(read)) : std::nullopt;
@@ -106,11 +107,8 @@ plan::NodeSettings read_node_settings(const HostPaths& paths) {
                               .bridge_ipv4 = value("net/bridge/bridge-nf-call-iptables"),
                               .bridge_ipv6 = value("net/bridge/bridge-nf-call-ip6tables"),
                               .bridges = {}};
-  std::error_code error;
-  for (std::filesystem::directory_iterator it(paths.links, error), end; !error && it != end;
-       it.increment(error)) {
-    if (has_ports(it->path() / "brif")) settings.bridges.insert(it->path().filename().string());
-  }
+  for (const auto& one : addresses)
+    if (has_ports(paths.links / one.link / "brif")) settings.bridges.insert(one.link);
   return settings;
 }
 

@@ -50,8 +50,10 @@ struct HostReport {
 // timeouts, and its paths must not write either (netlink::Sysctl::Access::dry_run).
 enum class HostPass : std::uint8_t { write, dry_run };
 
-// What is set of what the daemon leaves alone.
-plan::NodeSettings read_node_settings(const HostPaths& paths);
+// The settings that the daemon leaves alone, and which of the links with these addresses are
+// bridges.
+plan::NodeSettings read_node_settings(const HostPaths& paths,
+                                      const std::vector<netlink::InterfaceAddress>& addresses);
 
 HostReport prepare_host(const HostSetup& setup, netlink::IpvsTable& ipvs,
                         HostPass pass = HostPass::write);

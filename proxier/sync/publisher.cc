@@ -80,12 +80,13 @@ void Publisher::ended(SyncReport report, std::chrono::steady_clock::duration too
   metrics_.repaired(report.repairs);
   metrics_.servers_draining(report.draining);
   metrics_.kernel_removal_held(report.doubted);
-  metrics_.services_lacking(report.lacking);
+  if (report.lacking) metrics_.services_lacking(*report.lacking);
   metrics_.flows_unreadable(report.flows_unreadable);
   metrics_.firewall_drops(report.firewall_drops);
   if (report.whole && report.settled) metrics_.kernel_agreed(now);
   for (const auto family : families_) {
-    tell_aside(family, report.aside.contains(family));
+    if (report.well.contains(family) || report.ill.contains(family))
+      tell_aside(family, report.aside.contains(family));
     metrics_.sync_took(family, took);
     if (report.well.contains(family)) {
       status_.sync_succeeded(family);

@@ -178,7 +178,7 @@ class Reconciler {
   bool has_all(netlink::Family family) const;
   bool any_serves(netlink::Family family) const;
   bool is_well(netlink::Family family, const Pass& pass) const;
-  bool is_aside(netlink::Family family, const std::set<netlink::Family>& well) const;
+  bool is_aside(netlink::Family family) const;
   SyncReport finish(TimePoint now, Pass& pass);
   Requests new_requests();
   void note_standing(const SyncReport& report, std::chrono::nanoseconds took);

@@ -42,7 +42,7 @@ void Reconciler::note_standing(const SyncReport& report, std::chrono::nanosecond
 SyncReport Reconciler::finish(TimePoint now, Pass& pass) {
   auto planned = planner_.problems();
   std::move(planned.begin(), planned.end(), std::back_inserter(pass.problems));
-  if (pass.whole && !pass.dry) host_.look(planner_.desired(), settings_.options);
+  if (pass.whole && !pass.dry) host_.look(cluster_, settings_.options);
   std::ranges::copy(host_.problems(), std::back_inserter(pass.problems));
   schedule_.note(now, pass.suspect, pass.whole);
 
@@ -71,12 +71,13 @@ SyncReport Reconciler::finish(TimePoint now, Pass& pass) {
   report.unfinished = has_turns();
   refusals_.judge(planner_, now);
   report.refused = refusals_.all().size();
-  report.lacking = lacking_services(pass.problems, refusals_).size();
+  // All problems are gone through, so not for each change.
+  if (pass.whole) report.lacking = lacking_services(pass.problems, refusals_).size();
   for (const auto family : settings_.options.families) {
     report.refusals[family] = refusals_.counts(family);
     report.refusals[family].by_foreign = planner_.meet_foreign(family);
     if (sure) (is_well(family, pass) ? report.well : report.ill).insert(family);
-    if (has_mirror() && is_aside(family, report.well)) report.aside.insert(family);
+    if (report.ill.contains(family) && is_aside(family)) report.aside.insert(family);
   }
   report.settled = sure && turns_.empty() && !scheduler_changes_.waiting() &&
                    report.well.size() == settings_.options.families.size();

@@ -96,10 +96,10 @@ bool Reconciler::any_serves(netlink::Family family) const {
   return !any;
 }
 
-// Whether nothing of the family serves, and nobody can ask this node by it.
-bool Reconciler::is_aside(netlink::Family family, const std::set<netlink::Family>& well) const {
+// Whether nothing of the family serves, and the Node has addresses of the other family alone.
+bool Reconciler::is_aside(netlink::Family family) const {
   const auto& families = settings_.options.families;
-  return !well.contains(family) && !node_ips_.knows(family) &&
+  return !node_ips_.knows(family) &&
          std::ranges::any_of(families, [&](auto other) { return node_ips_.knows(other); }) &&
          !any_serves(family);
 }

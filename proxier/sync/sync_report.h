@@ -39,7 +39,8 @@ struct SyncReport {
   std::size_t problems = 0;                         // errors in the objects
   std::size_t failures = 0;  // failed and held operations that are still outstanding
   std::size_t refused = 0;   // current refusals because of an object
-  std::size_t lacking = 0;   // Services that lack something, current
+  // Services that lack something; nullopt unless the whole kernel was compared.
+  std::optional<std::size_t> lacking;
   std::map<netlink::Family, RefusedCounts> refusals;  // of every family, current
   std::size_t repairs = 0;                            // of changes by other programs
   std::size_t draining = 0;                           // real servers, current
@@ -55,8 +56,8 @@ struct SyncReport {
   std::set<netlink::Family> well;
   // Families that are not well for another reason than that changes wait for their turns.
   std::set<netlink::Family> ill;
-  // Families that the kernel refuses as a whole, while the Node has addresses of the other one
-  // alone: they do not count for /healthz.
+  // Families in `ill` that the kernel refuses as a whole, while the Node has addresses of the other
+  // one alone: they do not count for /healthz.
   std::set<netlink::Family> aside;
   bool settled = false;            // all families are in `well`
   bool flows_unreadable = false;   // stale flows stay: the kernel does not list flows

@@ -134,7 +134,7 @@ TEST_CASE("nf_tables: the node and pods go to the cluster IP where a Service of 
   CHECK(rules("from_pods") == Texts{far, send_on});
   CHECK(rules("output") == Texts{"jump classify", send_own_on, settle});
   CHECK(rules("svc_cluster") == Texts{"ip saddr != 10.244.0.0/16 jump svc_mark"});
-  // All are, while nobody knows which are this node's.
+  // All pods are, where this node's are not known.
   parameters.own_pods.reset();
   CHECK(rules("from_pods") == Texts{"ip daddr != @vips return", send_on});
   parameters.non_empty.insert(SetId::nft_source_ranges);

@@ -398,7 +398,7 @@ TEST_CASE("nf_tables: removing the rules removes the table, with source ranges i
   world.add(SetId::nft_source_ranges, Family::ipv4, range("192.0.2.0/24"));
   const auto removed = world.rules.remove({.family = Family::ipv4, .table = Table::kube_ipvs});
   REQUIRE(removed);
-  CHECK(removed->chains == 15);
+  CHECK(removed->chains == 14);
   CHECK(world.kernel.find(kV4) == nullptr);
   for (const auto id : kNftSetIds) CHECK(world.sets.destroy(set_name(id, Family::ipv4)));
 }

@@ -13,7 +13,7 @@ NodeSettings with_ports(const char* range, const char* reserved) {
   return {.local_ports = range, .reserved_ports = reserved};
 }
 
-TEST_CASE("a range of local ports that has node ports is told, unless they are reserved") {
+TEST_CASE("a range of local ports that has node ports is reported, unless they are reserved") {
   const Ports ports = {30080, 30100, 30101, 31000};
   const auto told = local_port_pitfall(with_ports("1024\t65535", ""), ports);
   REQUIRE(told);
@@ -46,7 +46,7 @@ TEST_CASE("node ports are added to what is reserved") {
   CHECK(with_reserved("65535,what,9-7", {1}) == "1,65535");
 }
 
-TEST_CASE("a bridge of pods whose packets do not come to IPVS is told") {
+TEST_CASE("a bridge of pods whose packets do not come to IPVS is reported") {
   const std::vector<netlink::InterfaceAddress> addresses = {
       {"cni0", test::ip("10.244.0.1"), 24},
       {"cni0", test::ip("fd00:244::1"), 64},
@@ -70,7 +70,7 @@ TEST_CASE("a bridge of pods whose packets do not come to IPVS is told") {
   CHECK_FALSE(bridge_pitfall(settings, addresses, pods));
 }
 
-TEST_CASE("a time-out of IPVS that is shorter than keep-alive is told") {
+TEST_CASE("a time-out of IPVS that is shorter than keep-alive is reported") {
   const NodeSettings settings{.keepalive = "7200"};
   const auto told = idle_pitfall(settings, 900);
   REQUIRE(told);

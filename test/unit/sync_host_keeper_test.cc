@@ -37,7 +37,7 @@ bool is_wrong(test::FakeDaemon& daemon, const std::string& text) {
   return found;
 }
 
-TEST_CASE("a range of local ports with node ports is told until it is right") {
+TEST_CASE("a range of local ports with node ports is reported until it is right") {
   test::FakeHost host;
   host.put(kRange, "1024 65535");
   host.put(kReserved, "8080");
@@ -65,7 +65,34 @@ TEST_CASE(
   CHECK(host.get(kReserved) == "9090,30443");
 }
 
-TEST_CASE("a bridge of pods that iptables does not see is told") {
+TEST_CASE("a Service reserves no ports by naming this node's address as an external IP") {
+  test::FakeHost host;
+  host.put(kReserved, "8080");
+  auto daemon = daemon_on(host, true);
+  auto web = test::web_service();
+  web.ports.at(0).port = 40000;
+  web.external_ips = {test::ip("10.0.0.1")};
+  daemon.see(test::cluster_of({web, test::slice_of(web, 8080, {test::e1()})}));
+  CHECK(host.get(kReserved) == "8080");
+}
+
+TEST_CASE("a list of reserved ports that the kernel takes in no single write is left alone") {
+  test::FakeHost host;
+  host.put(kReserved, "8080");
+  auto daemon = daemon_on(host, true);
+  auto web = test::web_service();
+  web.ports.clear();
+  for (std::uint16_t port = 30000; port < 32000; port += 2)
+    web.ports.push_back({.name = "p" + std::to_string(port),
+                         .protocol = netlink::Protocol::tcp,
+                         .port = port,
+                         .node_port = port});
+  daemon.see(test::cluster_of({web}));
+  CHECK(host.get(kReserved) == "8080");
+  CHECK(is_wrong(daemon, "too long for one write"));
+}
+
+TEST_CASE("a bridge of pods that iptables does not see is reported") {
   test::FakeHost host;
   host.put("links/cni0/brif/veth1", "");
   host.put("links/cni0/brif/veth2", "");

@@ -16,7 +16,6 @@
 #include "cmd/ipvsctl/diff/steps_text.h"
 #include "cmd/log.h"
 #include "proxier/api/fields.h"
-#include "proxier/api/json_value.h"
 
 namespace ipvsproxier::ctl {
 
@@ -42,10 +41,8 @@ int show(const DryRun& result, const std::string& text, Output& output) {
 
 // What the daemon says of its own state: what it cannot do is no difference from its plan.
 netlink::Result<std::vector<std::string>> wrong_of(ControlClient& daemon) {
-  const auto text = daemon.get("/v1/status");
-  if (!text) return text.error();
-  const auto status = api::JsonDocument::parse(*text);
-  if (!status || !status->root().is_object()) return daemon.stranger();
+  const auto status = daemon.ask("/v1/status");
+  if (!status) return status.error();
   api::Problems problems;
   api::Report report{.origin = "", .problems = problems};
   const api::Fields fields(status->root(), report);

@@ -163,8 +163,8 @@ class PageText {
         for (const auto& facet : port.facets)
           if (facet.held && port.protocol == service.protocol && facet.address == service.address &&
               facet.port == service.port && traffic_to(port, facet.facet).drops)
-            return "new connections from outside are dropped, those of clients within the cluster "
-                   "are sent to its other virtual service";
+            return "new connections from outside are dropped, and clients within the cluster are "
+                   "sent to another virtual service of this Service";
     return "new connections are refused";
   }
 
