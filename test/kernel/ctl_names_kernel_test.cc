@@ -25,11 +25,14 @@ bool holds(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-// A daemon that has programmed default/web, with two pods and a node port, and default/empty.
+// A daemon that has programmed default/web, with two pods and a node port, and default/empty. It
+// reads the kernel so seldom that what a test breaks stays broken, however slow the machine is.
 class NamedWorld {
  public:
   explicit NamedWorld(const std::string& configuration = "") {
-    if (!configuration.empty()) manifests_.configure(configuration);
+    manifests_.configure(
+        std::string("ipvs: {syncPeriod: 1h}\ndetectLocalMode: ClusterCIDR\nclusterCIDR: \"") +
+        kPodRanges + "\"\n" + configuration);
     put_web("ready: true, serving: true, terminating: false");
     manifests_.put({.name = "empty", .cluster_ips = {"10.96.0.30"}});
     daemon_.start();
