@@ -282,6 +282,11 @@ const auto kDifferences = std::to_array<MainFlag>({
      "Of endpoints with one address and port, one that is ready wins; with kube-proxy the later "
      "one does (default true)",
      to_difference<&D::ready_wins>},
+    {"drop-invalid", "",
+     "Drop TCP packets of pods and endpoints that connection tracking finds invalid, unless "
+     "conntrack.tcpBeLiberal is set; kube-proxy's IPVS mode lets them reset connections (default "
+     "true)",
+     to_difference<&D::drop_invalid>},
     {"drain-sctp", "",
      "Endpoints of SCTP that leave keep their associations until these end, as those of TCP do; "
      "kube-proxy removes them at once (default true)",

@@ -73,6 +73,7 @@ plan::PlannerOptions planner_options(const Options& options,
   result.bind_by_routes = options.bind_by_routes;
   result.in_cluster_ranges = options.in_cluster_ranges;
   result.differences = options.differences;
+  if (config.conntrack.tcp_be_liberal) result.differences.drop_invalid = false;
   return result;
 }
 

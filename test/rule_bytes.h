@@ -12,12 +12,14 @@
 namespace ipvsproxier::test {
 
 // Sets with indexes in the order of the catalogue, IPv4 before IPv6, as a kernel gives them that
-// had no set before.
+// had no set before. Those that kube-proxy does not have come last.
 class CatalogSets : public ipset::SetResolver {
  public:
   CatalogSets() {
     for (const auto family : netlink::kFamilies)
       for (const auto id : ipset::kSetIds) names_.push_back(set_name(id, family));
+    for (const auto family : netlink::kFamilies)
+      for (const auto id : ipset::kOwnSetIds) names_.push_back(set_name(id, family));
   }
   netlink::Result<std::uint16_t> index_of(const std::string& name, netlink::Family) override {
     const auto found = std::find(names_.begin(), names_.end(), name);

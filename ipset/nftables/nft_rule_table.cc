@@ -224,7 +224,7 @@ Result<bool> NftRuleTable::apply(const TableRules& desired) {
 
 Status NftRuleTable::family_usable(Family family) {
   // Without what only some detectors need.
-  RuleParameters parameters{.masquerade_all = true};
+  RuleParameters parameters{.masquerade_all = true, .drop_invalid = true};
   parameters.non_empty.insert(kNftSetIds.begin(), kNftSetIds.end());
   auto unit = unit_for(nft_rules(family, parameters), {}, {});
   if (!unit) return std::move(unit.error());

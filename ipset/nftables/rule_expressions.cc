@@ -36,6 +36,7 @@ constexpr std::uint32_t kInterfaceBytes = 16;  // IFNAMSIZ
 constexpr std::uint32_t kPortOffset = 2;       // of the destination, in TCP, UDP and SCTP
 constexpr std::uint32_t kLocalAddress = 2;     // RTN_LOCAL
 // NF_CT_STATE_BIT() and IPS_CONFIRMED of <linux/netfilter/nf_conntrack_common.h>.
+constexpr std::uint32_t kInvalidState = 1U << 0;
 constexpr std::uint32_t kEstablishedState = 1U << 1;
 constexpr std::uint32_t kRelatedState = 1U << 2;
 constexpr std::uint32_t kNewState = 1U << 3;
@@ -161,7 +162,7 @@ class Encoder {
   }
 
   bool add(const SetMatch& match, const Rule& rule) {
-    if (rule.protocol) {
+    if (asks_for_port(rule, match)) {
       load_transport(0, kPortOffset, 2);
       look_up(match);
     } else {
@@ -178,7 +179,8 @@ class Encoder {
   bool add(const ConntrackStateMatch& match, const Rule& /*rule*/) {
     put(NftCt{.key = NftCt::kState, .target = netlink::nft_register(0), .direction = {}});
     mask(in_machine_order((match.is_new ? kNewState : 0) | (match.related ? kRelatedState : 0) |
-                          (match.established ? kEstablishedState : 0)));
+                          (match.established ? kEstablishedState : 0) |
+                          (match.invalid ? kInvalidState : 0)));
     compare(in_machine_order(0), true);
     return true;
   }

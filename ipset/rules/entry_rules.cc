@@ -26,7 +26,7 @@ void return_others(Family family, const RuleParameters& parameters, std::vector<
   using enum Direction;
   const bool detects = has_detector(family, parameters.detector);
   Rule outside{.matches = {from_node(true)}, .target = Verdict::return_};
-  if (detects) refuse_pods(outside, parameters.detector);
+  match_pods(outside, family, parameters.detector, true);
   rules.push_back(std::move(outside));
   if (has_far_pods(family, parameters))
     rules.push_back(
@@ -63,13 +63,33 @@ bool has_detector(Family family, const LocalDetector& detector) {
   return !std::holds_alternative<std::monostate>(detector);
 }
 
-void refuse_pods(Rule& rule, const LocalDetector& detector) {
-  if (const auto* prefix = std::get_if<IpPrefix>(&detector))
-    rule.source = SourceMatch{.prefix = *prefix, .negated = true};
+void match_pods(Rule& rule, Family family, const LocalDetector& detector, bool negated) {
+  const auto* prefix = std::get_if<IpPrefix>(&detector);
+  if (prefix != nullptr && prefix->family() == family)
+    rule.source = SourceMatch{.prefix = *prefix, .negated = negated};
   if (const auto* bridge = std::get_if<BridgeInterface>(&detector))
     rule.in_interface = not_through(bridge->name, false);
   if (const auto* interface = std::get_if<InterfacePrefix>(&detector))
     rule.in_interface = not_through(interface->prefix, true);
+  if (rule.in_interface) rule.in_interface->negated = negated;
+}
+
+std::vector<Rule> invalid_rules(Family family, const RuleParameters& parameters,
+                                SetId other_endpoints) {
+  std::vector<Rule> rules;
+  if (!parameters.drop_invalid) return rules;
+  const Rule invalid{.protocol = netlink::Protocol::tcp,
+                     .matches = {ConntrackStateMatch{.invalid = true}},
+                     .target = Verdict::drop};
+  if (has_detector(family, parameters.detector)) {
+    rules.push_back(invalid);
+    match_pods(rules.back(), family, parameters.detector, false);
+  }
+  if (parameters.non_empty.contains(other_endpoints)) {
+    rules.push_back(invalid);
+    rules.back().matches.emplace_back(in_set(other_endpoints, family, {Direction::src}));
+  }
+  return rules;
 }
 
 bool has_far_pods(Family family, const RuleParameters& parameters) {

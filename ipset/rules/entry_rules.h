@@ -17,8 +17,12 @@
 namespace ipvsproxier::ipset {
 
 bool has_detector(netlink::Family family, const LocalDetector& detector);
-// Adds that the packet is not of a pod that the detector tells.
-void refuse_pods(Rule& rule, const LocalDetector& detector);
+// Adds that the packet is of a pod that the detector recognizes, or `negated`. A detector of the
+// other family adds nothing.
+void match_pods(Rule& rule, netlink::Family family, const LocalDetector& detector, bool negated);
+// The rules that drop invalid packets of pods and of other endpoints, whose set this is.
+std::vector<Rule> invalid_rules(netlink::Family family, const RuleParameters& parameters,
+                                SetId other_endpoints);
 
 // Whether the detector takes pods of other nodes for pods of this one, as one by source does.
 bool has_far_pods(netlink::Family family, const RuleParameters& parameters);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -48,7 +49,8 @@ class Catalog {
 
   TableRules run() const {
     auto table = fixed();
-    if (parameters_.localhost) table.chains.push_back(chain("forward", forward()));
+    if (auto rules = forward(); !rules.empty())
+      table.chains.push_back(chain("forward", std::move(rules)));
     return table;
   }
 
@@ -150,18 +152,8 @@ class Catalog {
 
   // Pods, or `others`. False: there is no detector in this family.
   bool add_detector(Rule& rule, bool others) const {
-    const auto& detector = parameters_.detector;
-    const auto* prefix = std::get_if<IpPrefix>(&detector);
-    if (prefix != nullptr && prefix->family() == family_)
-      rule.source = SourceMatch{.prefix = *prefix, .negated = others};
-    else if (const auto* bridge = std::get_if<BridgeInterface>(&detector))
-      rule.in_interface = not_through(bridge->name, false);
-    else if (const auto* interface = std::get_if<InterfacePrefix>(&detector))
-      rule.in_interface = not_through(interface->prefix, true);
-    else
-      return false;
-    if (rule.in_interface) rule.in_interface->negated = others;
-    return true;
+    match_pods(rule, family_, parameters_.detector, others);
+    return has_detector(family_, parameters_.detector);
   }
 
   std::vector<Rule> to_vip() const {
@@ -193,7 +185,14 @@ class Catalog {
 
   // As KUBE-FORWARD of iptables.
   std::vector<Rule> forward() const {
-    return localhost_rules("KUBE-FORWARD", family_, parameters_);
+    auto rules = localhost_rules("KUBE-FORWARD", family_, parameters_);
+    add_invalid(rules);
+    return rules;
+  }
+
+  void add_invalid(std::vector<Rule>& rules) const {
+    auto invalid = invalid_rules(family_, parameters_, SetId::nft_other_endpoints);
+    std::ranges::move(invalid, std::back_inserter(rules));
   }
 
   std::vector<Rule> prerouting() const {
@@ -226,6 +225,7 @@ class Catalog {
     if (parameters_.non_empty.contains(SetId::nft_source_ranges))
       rules.push_back({.matches = {known}, .target = map(SetId::nft_source_ranges)});
     rules.push_back({.matches = {known}, .target = Verdict::accept});
+    add_invalid(rules);
     // Packets to a virtual service do not come back from here.
     rules.push_back({.target = map(SetId::nft_services)});
     rules.push_back(
@@ -294,6 +294,10 @@ std::string_view chain_of(ServiceVerdict verdict) {
 
 std::string_view name_in_table(std::string_view set) {
   return set.substr(set.rfind(' ') + 1);
+}
+
+bool asks_for_port(const Rule& rule, const SetMatch& match) {
+  return rule.protocol && match.directions == std::vector{Direction::dst};
 }
 
 bool keeps_destinations(const TableRules& rules) {

@@ -14,8 +14,9 @@
 //              another table (a hostPort) changes it, and so is that of packets to ports of
 //              Services on addresses of other links. Output does both for packets of this node
 // postrouting: masquerades what input or output has marked, and endpoints that reach themselves
-// forward:     only with node ports on localhost, for which each hook has a rule or two
-//              (localhost_rules.h)
+// forward:     drops invalid packets of pods and endpoints, as input does, and what
+// localhost_rules.h
+//              says; the chain exists only while it has a rule
 //
 // Virtual services with source ranges have chains of their own beside these (nft_set_elements.h).
 // Whenever somebody leads packets to a chain, the kernel follows every element of a map through all
@@ -62,6 +63,10 @@ std::string_view chain_of(ServiceVerdict verdict);
 
 // "vips" of "ip kube-ipvs vips".
 std::string_view name_in_table(std::string_view set);
+
+// Whether a set of ports is asked, by the destination port of the rule's protocol. Other sets have
+// addresses.
+bool asks_for_port(const Rule& rule, const SetMatch& match);
 
 // Whether one of the chains settles destinations (RuleParameters::keep_destinations).
 bool keeps_destinations(const TableRules& rules);

@@ -26,7 +26,7 @@ struct NftMatchText {
   Family family;
 
   std::string operator()(const SetMatch& match) const {
-    if (rule.protocol)
+    if (asks_for_port(rule, match))
       return fmt::format("{} dport {}@{}", to_lower_string(*rule.protocol),
                          nft_negation(match.negated), name_in_table(match.set));
     std::string addresses;
@@ -45,6 +45,7 @@ struct NftMatchText {
     const auto add = [&](bool wanted, std::string_view name) {
       if (wanted) states += fmt::format("{}{}", states.empty() ? "" : ",", name);
     };
+    add(match.invalid, "invalid");
     add(match.established, "established");
     add(match.related, "related");
     add(match.is_new, "new");
@@ -159,9 +160,10 @@ std::string interface_name(const InInterfaceMatch& match) {
 
 // A port that is looked up has its protocol before it.
 bool looks_up_port(const Rule& rule) {
-  return rule.protocol && std::ranges::any_of(rule.matches, [](const Match& match) {
-           return std::holds_alternative<SetMatch>(match);
-         });
+  return std::ranges::any_of(rule.matches, [&](const Match& match) {
+    const auto* set = std::get_if<SetMatch>(&match);
+    return set != nullptr && asks_for_port(rule, *set);
+  });
 }
 
 }  // namespace

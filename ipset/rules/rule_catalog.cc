@@ -374,7 +374,7 @@ void refine(Rule& rule, Extra extra, Family family, const RuleParameters& parame
       matches.emplace_back(LocalAddressMatch{.direction = Direction::src});
       break;
     case Extra::not_from_pod:
-      refuse_pods(rule, parameters.detector);
+      match_pods(rule, family, parameters.detector, true);
       break;
     case Extra::not_forwarded_by_bridge:
       matches.emplace_back(BridgePortInMatch{.negated = true});
@@ -448,6 +448,13 @@ TableRules table_rules(Family family, Table table, std::span<const std::string_v
       if (row.chain == name && is_wanted(row, family, parameters))
         chain.rules.push_back(rule_of(row, family, parameters));
     if (name == kOutFilter) chain.rules = out_filter_rules(family, parameters);
+    if (name == kForward || name == kIpvsFilter) {
+      // The first of the shorter paths is for known connections.
+      auto invalid = invalid_rules(family, parameters, SetId::other_endpoints);
+      chain.rules.insert(chain.rules.begin() + (parameters.short_paths ? 1 : 0),
+                         std::make_move_iterator(invalid.begin()),
+                         std::make_move_iterator(invalid.end()));
+    }
     auto first = localhost_rules(name, family, parameters);
     chain.rules.insert(chain.rules.begin(), std::make_move_iterator(first.begin()),
                        std::make_move_iterator(first.end()));

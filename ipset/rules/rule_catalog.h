@@ -74,6 +74,10 @@ struct RuleParameters {
   // new ones need fewer lookups. But a cluster IP's or load balancer's port that is a node port as
   // well is not taken for that node port, and ports of health checks are open for TCP alone.
   bool short_paths = false;
+  // TCP packets of pods and endpoints that belong to no connection that conntrack knows, or lie
+  // outside its window, are dropped. Nothing translates their addresses, so that the reset with
+  // which the node or a client answers them would end the connection.
+  bool drop_invalid = false;
   // Node ports are on localhost (localhost_rules.h).
   bool localhost = false;
   // Only nf_tables: no other program's chain changes the destination of a packet to a virtual

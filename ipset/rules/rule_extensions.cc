@@ -109,9 +109,9 @@ struct MatchEncoder {
   Result<Extension> operator()(const ConntrackStateMatch& match) const {
     Data<xt_conntrack_mtinfo3> info;
     info->match_flags = XT_CONNTRACK_STATE;
-    info->state_mask =
-        static_cast<std::uint16_t>((match.is_new ? kNew : 0) | (match.related ? kRelated : 0) |
-                                   (match.established ? kEstablished : 0));
+    info->state_mask = static_cast<std::uint16_t>(
+        (match.is_new ? kNew : 0) | (match.related ? kRelated : 0) |
+        (match.established ? kEstablished : 0) | (match.invalid ? XT_CONNTRACK_STATE_INVALID : 0));
     return info.extension("conntrack", 3);
   }
   Result<Extension> operator()(const LocalAddressMatch& match) const {
@@ -298,7 +298,8 @@ std::optional<Match> guess_conntrack(const Extension& given) {
   if (!info) return std::nullopt;
   return ConntrackStateMatch{.is_new = (info->state_mask & kNew) != 0,
                              .related = (info->state_mask & kRelated) != 0,
-                             .established = (info->state_mask & kEstablished) != 0};
+                             .established = (info->state_mask & kEstablished) != 0,
+                             .invalid = (info->state_mask & XT_CONNTRACK_STATE_INVALID) != 0};
 }
 
 std::optional<Match> guess_addrtype(const Extension& given) {

@@ -75,6 +75,7 @@ struct MatchText {
       if (!states.empty()) states += ',';
       states += name;
     };
+    add(match.invalid, "INVALID");
     add(match.is_new, "NEW");
     add(match.related, "RELATED");
     add(match.established, "ESTABLISHED");

@@ -44,6 +44,7 @@ struct ConntrackStateMatch {
   bool is_new = false;
   bool related = false;
   bool established = false;
+  bool invalid = false;
   friend auto operator<=>(const ConntrackStateMatch&, const ConntrackStateMatch&) = default;
 };
 // -m addrtype [!] --src-type LOCAL | --dst-type LOCAL

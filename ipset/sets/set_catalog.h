@@ -3,7 +3,7 @@
 // The sets of each family: their names and how they are created. Pure; any thread.
 //
 // With iptables these are 17 IP sets, whose names, kinds and comments are kube-proxy's, so that
-// sets can be taken over from it and handed back, and two of our own. With nf_tables they are sets
+// sets can be taken over from it and handed back, and four of our own. With nf_tables they are sets
 // and maps of the table "kube-ipvs" of each family (rules/nft_catalog.h). rules/packet_filter.h
 // says which are in use.
 
@@ -38,11 +38,13 @@ enum class SetId : std::uint8_t {
   in_cluster,
   in_cluster_only,
   localhost,
+  other_endpoints,
   nft_source_ranges,
   nft_hairpins,
   nft_in_cluster,
   nft_on_links,
   nft_localhost,
+  nft_other_endpoints,
   nft_services,
   nft_health_ports,
   nft_vips,
@@ -70,8 +72,8 @@ inline constexpr std::array<SetId, 17> kSetIds = {
 };
 
 // Those that it does not have. They are made with their first element.
-inline constexpr std::array<SetId, 3> kOwnSetIds = {SetId::in_cluster, SetId::in_cluster_only,
-                                                    SetId::localhost};
+inline constexpr std::array<SetId, 4> kOwnSetIds = {SetId::in_cluster, SetId::in_cluster_only,
+                                                    SetId::localhost, SetId::other_endpoints};
 
 // Both.
 inline constexpr auto kIpSetIds = [] {
@@ -83,9 +85,10 @@ inline constexpr auto kIpSetIds = [] {
 }();
 
 // Those of nf_tables.
-inline constexpr std::array<SetId, 8> kNftSetIds = {
-    SetId::nft_source_ranges, SetId::nft_hairpins, SetId::nft_in_cluster,   SetId::nft_on_links,
-    SetId::nft_localhost,     SetId::nft_services, SetId::nft_health_ports, SetId::nft_vips,
+inline constexpr std::array<SetId, 9> kNftSetIds = {
+    SetId::nft_source_ranges, SetId::nft_hairpins,     SetId::nft_in_cluster,
+    SetId::nft_on_links,      SetId::nft_localhost,    SetId::nft_other_endpoints,
+    SetId::nft_services,      SetId::nft_health_ports, SetId::nft_vips,
 };
 
 // "KUBE-LOOP-BACK"; "KUBE-6-LOOP-BACK" for IPv6, cut at the kernel's 31 bytes. Sets of nf_tables

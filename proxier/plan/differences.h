@@ -43,6 +43,9 @@ struct Differences {
   bool service_annotations = true;
   // A ready endpoint wins over others with the same address and port.
   bool ready_wins = true;
+  // TCP packets of pods and endpoints that conntrack finds invalid are dropped, unless
+  // conntrack.tcpBeLiberal is set (RuleParameters::drop_invalid).
+  bool drop_invalid = true;
   // Real servers of SCTP keep their associations until these end, as those of TCP do.
   bool drain_sctp = true;
 
@@ -66,6 +69,7 @@ inline constexpr Differences kKubeProxyCompat = {
     .node_ports_on_node_only = false,
     .service_annotations = false,
     .ready_wins = false,
+    .drop_invalid = false,
     .drain_sctp = false,
 };
 

@@ -70,6 +70,7 @@ FamilyPlanner::FamilyPlanner(Family family, const PlannerOptions& options, Desir
   parameters.masquerade_all = options.masquerade_all;
   parameters.vip_ping = options.differences.vip_ping;
   parameters.short_paths = options.differences.short_paths;
+  parameters.drop_invalid = options.differences.drop_invalid;
   parameters.vips_are_sources = !options.bind_by_routes;
   state_.rules.emplace(family, std::move(parameters));
 }
@@ -85,8 +86,10 @@ void FamilyPlanner::set_node(const NodeInfo& node) {
   no_localhost_ = why_no_localhost(node_.family, node, options_);
   node_.localhost = options_.node_port_localhost && no_localhost_.empty();
   refresh_node_addresses();
-  plan_all_ = plan_all_ || node_ != before;
   auto detector = detector_of(node_.family, node, options_);
+  const auto* const pods = std::get_if<netlink::IpPrefix>(&detector);
+  node_.pods = pods == nullptr ? std::nullopt : std::optional(*pods);
+  plan_all_ = plan_all_ || node_ != before;
   auto own_pods = own_pods_of(node_.family, node, options_);
   rules_changed_ = rules_changed_ || rules().detector != detector || rules().own_pods != own_pods ||
                    rules().localhost != node_.localhost;

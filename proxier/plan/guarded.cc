@@ -21,8 +21,12 @@ std::optional<Protocol> protocol_of_ports(SetId set) {
   }
 }
 
+bool is_of_other_endpoints(SetId set) {
+  return set == SetId::other_endpoints || set == SetId::nft_other_endpoints;
+}
+
 bool names_endpoints(SetId set) {
-  return set == SetId::loop_back || set == SetId::nft_hairpins;
+  return set == SetId::loop_back || set == SetId::nft_hairpins || is_of_other_endpoints(set);
 }
 
 Guarded guarded_by(SetId set, const ipset::Element& element) {

@@ -27,6 +27,9 @@ struct Guarded {
   }
 };
 
+// The set of endpoints whose invalid packets are dropped.
+bool is_of_other_endpoints(ipset::SetId set);
+
 // Whether the set's elements name endpoints, which guard no virtual service and no address.
 bool names_endpoints(ipset::SetId set);
 

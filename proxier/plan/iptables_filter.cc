@@ -26,6 +26,8 @@ class Renderer {
     for (const auto& [protocol, endpoint, is_node] : traffic.hairpins)
       add(SetId::loop_back,
           IpPortIpElement{endpoint.address, protocol, endpoint.port, endpoint.address});
+    for (const auto& endpoint : traffic.other_endpoints)
+      add(SetId::other_endpoints, IpElement{endpoint});
     for (const auto port : traffic.health_ports)
       add(SetId::health_check_node_port, PortElement{port});
     return {SetElements(elements_), SortedVector(std::move(out_filter_)),

@@ -87,8 +87,9 @@ std::optional<api::Problem> loopback_problem(const api::Service& service, Family
 }
 
 bool may_have_elements(ipset::SetId set, const PlannerOptions& options) {
-  return is_of_localhost(set) ? options.node_port_localhost
-                              : options.differences.in_cluster_clients;
+  if (is_of_localhost(set)) return options.node_port_localhost;
+  return is_of_other_endpoints(set) ? options.differences.drop_invalid
+                                    : options.differences.in_cluster_clients;
 }
 
 netlink::LoopSpec localhost_links(const std::vector<Family>& families) {

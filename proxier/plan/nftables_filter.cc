@@ -144,6 +144,8 @@ SetElements nftables_filter(const ServiceTraffic& traffic) {
   for (const auto& hairpin : traffic.hairpins)
     if (!hairpin.is_node)
       elements.emplace_back(SetId::nft_hairpins, IpElement{hairpin.endpoint.address});
+  for (const auto& endpoint : traffic.other_endpoints)
+    elements.emplace_back(SetId::nft_other_endpoints, IpElement{endpoint});
   for (const auto port : traffic.health_ports)
     elements.emplace_back(SetId::nft_health_ports, PortElement{port});
   for (const auto& address : traffic.addresses)

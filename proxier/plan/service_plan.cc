@@ -109,6 +109,8 @@ class PortPlanner {
            const std::optional<Claim>& in_cluster) {
     if (!differences_.lean_loop_back)
       for (const auto& endpoint : endpoints) add_hairpin(endpoint);
+    if (differences_.drop_invalid && port_.name.protocol == Protocol::tcp)
+      for (const auto& endpoint : endpoints) add_unless_recognized(endpoint.key.address);
     const auto choice = choose_endpoints(port_, endpoints);
     visit_facets(
         port_, index, node_,
@@ -129,6 +131,12 @@ class PortPlanner {
     if (endpoint.local)
       traffic_.hairpins.push_back(
           {port_.name.protocol, endpoint.key, node_.other_links.contains(endpoint.key.address)});
+  }
+
+  void add_unless_recognized(const netlink::IpAddress& endpoint) {
+    const bool is_pod = node_.pods && node_.pods->contains(endpoint);
+    if (!is_pod && !node_.other_links.contains(endpoint))
+      traffic_.other_endpoints.push_back(endpoint);
   }
 
   netlink::VirtualService virtual_service(const netlink::VirtualServiceKey& key) const {

@@ -35,6 +35,7 @@ struct FamilyNode {
   bool localhost = false;                       // node ports are on localhost
   Foreign foreign;                              // what foreign virtual services have
   InClusterRange in_cluster;
+  std::optional<netlink::IpPrefix> pods;  // whose source the local detector recognizes
   std::set<std::string, std::less<>> absent_schedulers;  // that this kernel does not have
   // With iptables: protocols of which no packet can be sent on to a cluster IP.
   std::set<netlink::Protocol> untranslated;

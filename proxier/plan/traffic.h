@@ -54,6 +54,9 @@ struct ServiceTraffic {
   // Addresses of the Service: on all their other ports new connections are refused.
   std::vector<netlink::IpAddress> addresses;
   std::vector<HairpinEndpoint> hairpins;
+  // TCP endpoints that are neither of this node nor pods that the local detector recognizes by
+  // their source: the rules that drop invalid packets look them up.
+  std::vector<netlink::IpAddress> other_endpoints;
   // Ports for health checks: open on all addresses, also on those of Services.
   std::vector<std::uint16_t> health_ports;
 };

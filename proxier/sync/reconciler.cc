@@ -180,8 +180,8 @@ void Reconciler::remove_copy(Pass& pass) {
     pass.failures.push_back({std::string("remove set ") + ipset::kCopyName, gone.error()});
 }
 
-// Empty sets that only --in-cluster-clients or node ports on localhost have, once these are off. A
-// set that a rule still uses stays.
+// Empty sets for something that the configuration has turned off. A set that a rule still uses
+// stays.
 void Reconciler::remove_unwanted_sets(Pass& pass) {
   const auto& options = settings_.options;
   for (const auto family : options.families)

@@ -111,6 +111,9 @@ TEST_CASE("each difference from kube-proxy has its flag") {
   one.ready_wins = false;
   CHECK(without("ready-wins") == one);
   one = all;
+  one.drop_invalid = false;
+  CHECK(without("drop-invalid") == one);
+  one = all;
   one.drain_sctp = false;
   CHECK(without("drain-sctp") == one);
   one = all;

@@ -94,6 +94,31 @@ TEST_CASE("nf_tables: the rules of IPv6 are the same in its words") {
   CHECK(to_nft_string(nft_rules(Family::ipv6, parameters)) == wanted);
 }
 
+TEST_CASE("nf_tables: invalid packets of pods and of other endpoints are dropped") {
+  using Texts = std::vector<std::string>;
+  RuleParameters parameters{.detector = *netlink::IpPrefix::parse("10.244.0.0/16"),
+                            .drop_invalid = true};
+  const auto rules = [&](const char* chain, Family family = Family::ipv4) {
+    return rules_in(nft_rules(family, parameters), chain);
+  };
+  const std::string of_pods = "ip saddr 10.244.0.0/16 meta l4proto tcp ct state invalid drop";
+  const std::string of_others = "meta l4proto tcp ct state invalid ip saddr @other_endpoints drop";
+  CHECK(rules("forward") == Texts{of_pods});
+  CHECK(rules("input")[0] == "ct state established,related accept");
+  CHECK(rules("input")[1] == of_pods);
+  parameters.non_empty = {SetId::nft_other_endpoints};
+  CHECK(rules("forward") == Texts{of_pods, of_others});
+  CHECK(rules("input")[2] == of_others);
+  CHECK(rules("forward", Family::ipv6) ==
+        Texts{"meta l4proto tcp ct state invalid ip6 saddr @other_endpoints drop"});
+  parameters.detector = BridgeInterface{"cni0"};
+  CHECK(rules("forward")[0] == "iifname \"cni0\" meta l4proto tcp ct state invalid drop");
+  // The chain is there only while it has a rule.
+  parameters = {.drop_invalid = true};
+  const auto chains = nft_rules(Family::ipv4, parameters).chains;
+  CHECK(std::ranges::find(chains, "forward", &Chain::name) == chains.end());
+}
+
 TEST_CASE("nf_tables: pods are told by the detector") {
   const auto cluster = [](const RuleParameters& parameters) {
     return rules_in(nft_rules(Family::ipv4, parameters), "svc_cluster");
@@ -200,8 +225,8 @@ TEST_CASE("nf_tables: verdicts and jumps go to chains that exist, the kernel cal
 }
 
 TEST_CASE("each packet filter has its sets and tables") {
-  CHECK(sets_of(PacketFilter::iptables).size() == 20);
-  CHECK(sets_of(PacketFilter::nftables).size() == 8);
+  CHECK(sets_of(PacketFilter::iptables).size() == 21);
+  CHECK(sets_of(PacketFilter::nftables).size() == 9);
   for (const auto filter : {PacketFilter::iptables, PacketFilter::nftables}) {
     CHECK(sets_of(filter).back() == vip_set(filter));
     const auto rules = rules_for(filter, Family::ipv4, {});

@@ -140,6 +140,38 @@ TEST_CASE("short paths: known connections leave first, cluster IPs and load bala
   CHECK(sorted(true, "filter", "KUBE-FORWARD") == sorted(false, "filter", "KUBE-FORWARD"));
 }
 
+TEST_CASE("invalid packets of pods and of other endpoints are dropped after known connections") {
+  RuleParameters parameters{.detector = *IpPrefix::parse("10.1.0.0/16"),
+                            .short_paths = true,
+                            .drop_invalid = true,
+                            .non_empty = {SetId::other_endpoints}};
+  const std::string invalid = "-p tcp -m conntrack --ctstate INVALID ";
+  const std::string others = invalid + "-m set --match-set KUBE-OTHER-ENDPOINTS src -j DROP";
+  for (const auto* name : {"KUBE-FORWARD", "KUBE-IPVS-FILTER"}) {
+    const auto rules = [&](Family family = Family::ipv4) {
+      return chain(family, parameters, "filter", name);
+    };
+    parameters.short_paths = true;
+    parameters.detector = *IpPrefix::parse("10.1.0.0/16");
+    CHECK(rules()[0].find("RELATED,ESTABLISHED") != std::string::npos);
+    CHECK(rules()[1] == "-s 10.1.0.0/16 " + invalid + "-j DROP");
+    CHECK(rules()[2] == others);
+    CHECK(rules(Family::ipv6)[1] ==
+          invalid + "-m set --match-set KUBE-6-OTHER-ENDPOINTS src -j DROP");
+    parameters.short_paths = false;
+    CHECK(rules()[0] == "-s 10.1.0.0/16 " + invalid + "-j DROP");
+    parameters.detector = InterfacePrefix{"veth"};
+    CHECK(rules()[0] == "-i veth+ " + invalid + "-j DROP");
+    parameters.detector = {};
+    CHECK(rules()[0] == others);
+  }
+  parameters.drop_invalid = false;
+  for (const auto& table : rules_for(Family::ipv4, parameters))
+    for (const auto& one : table.chains)
+      for (const auto& rule : one.rules)
+        CHECK(to_string(rule, Family::ipv4).find("INVALID") == std::string::npos);
+}
+
 TEST_CASE(
     "short paths: forwarded packets leave the out filter before its rules, if there are some") {
   RuleParameters parameters{.short_paths = true};

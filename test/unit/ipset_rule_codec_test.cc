@@ -7,6 +7,7 @@
 #include <catch2/catch.hpp>
 
 #include "ipset/rules/address_search.h"
+#include "ipset/rules/entry_rules.h"
 #include "ipset/rules/rule_catalog.h"
 #include "test/rule_bytes.h"
 #include "test/support/hex.h"
@@ -85,6 +86,23 @@ TEST_CASE("rules of a search for addresses survive encoding and decoding") {
         ++rules;
       }
     CHECK(rules > entries.size());
+  }
+}
+
+TEST_CASE("rules that drop invalid packets survive encoding and decoding") {
+  CatalogSets sets;
+  RuleParameters parameters{.drop_invalid = true, .non_empty = {SetId::other_endpoints}};
+  for (const auto family : netlink::kFamilies) {
+    parameters.detector =
+        *netlink::IpPrefix::parse(family == Family::ipv4 ? "10.244.0.0/16" : "fd00:244::/48");
+    const auto rules = invalid_rules(family, parameters, SetId::other_endpoints);
+    REQUIRE(rules.size() == 2);
+    for (const auto& rule : rules) {
+      const auto bytes = encode_rule(rule, family, sets);
+      REQUIRE(bytes);
+      const auto label = test::label_of(family, *bytes);
+      CHECK(decode_rule(family, test::as_read(rule, family, *bytes), label, sets) == rule);
+    }
   }
 }
 

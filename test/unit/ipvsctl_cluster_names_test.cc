@@ -168,6 +168,9 @@ TEST_CASE("addresses have names of their own") {
   CHECK(names.of_address(ip("10.244.1.4")) == "default/web-1");
   CHECK(names.of_address(ip("192.0.2.7")) == "default/web");
   CHECK(names.of_address(ip("10.9.9.9")).empty());
+  // The node is no Service, though a node port is there.
+  REQUIRE(names.of({ip("10.0.0.1"), Protocol::tcp, 30080}));
+  CHECK(names.of_address(ip("10.0.0.1")).empty());
 }
 
 TEST_CASE("names are complete whatever the size of a page, and may be some Services' alone") {

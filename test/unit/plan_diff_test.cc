@@ -18,10 +18,15 @@ using netlink::Protocol;
 using test::ip;
 using test::kWeb;
 
+DesiredState desired_of(const model::ClusterState& cluster) {
+  auto options = test::options_v4();
+  options.cluster_cidrs = {test::prefix("10.244.0.0/16")};
+  return plan(cluster, test::vector_node(), options).state;
+}
+
 DesiredState desired_for(const api::Service& service, std::vector<api::Endpoint> endpoints) {
-  const auto cluster =
-      test::cluster_of({service, test::slice_of(service, 8080, std::move(endpoints))});
-  return plan(cluster, test::vector_node(), test::options_v4()).state;
+  return desired_of(
+      test::cluster_of({service, test::slice_of(service, 8080, std::move(endpoints))}));
 }
 
 test::KernelModel holding(const DesiredState& desired) {
@@ -193,7 +198,7 @@ TEST_CASE("what could not be read in full removes and drains nothing, but adds a
   auto cluster = test::cluster_of(
       {other, test::web_service(), test::slice_of(test::web_service(), 8080, {test::e1()})});
   cluster.complete = false;
-  const auto part = plan(cluster, test::vector_node(), test::options_v4()).state;
+  const auto part = desired_of(cluster);
   const auto transaction = diff(part, kernel.state);
   CHECK(phase_names(transaction) ==
         std::vector<std::string>{"add elements", "add virtual services", "add addresses", "edit"});

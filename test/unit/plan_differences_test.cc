@@ -50,6 +50,27 @@ TEST_CASE("an endpoint that is ready and not ready, in one slice, is ready") {
   CHECK(servers_of(planned(service, {gone, e1()}, ready_wins)).at(key) == Lines{"10.244.0.3:8080"});
 }
 
+TEST_CASE("endpoints whose source tells no pod are in a set, for what drops invalid packets") {
+  auto options = with(&Differences::drop_invalid);
+  const auto others = [&](const auto& endpoints) {
+    return starting(planned(test::node_port_service(), endpoints, options),
+                    "element KUBE-OTHER-ENDPOINTS");
+  };
+  const std::vector both{e1(), e2()};
+  options.cluster_cidrs = {prefix("10.244.0.0/16")};
+  CHECK(others(both).empty());
+  options.cluster_cidrs = {prefix("10.244.0.0/24")};
+  CHECK(others(both) == Lines{"element KUBE-OTHER-ENDPOINTS 10.244.1.4"});
+  options.cluster_cidrs = {};
+  CHECK(others(both) == Lines{"element KUBE-OTHER-ENDPOINTS 10.244.0.3",
+                              "element KUBE-OTHER-ENDPOINTS 10.244.1.4"});
+  auto of_udp = test::node_port_service();
+  for (auto& port : of_udp.ports) port.protocol = netlink::Protocol::udp;
+  CHECK(starting(planned(of_udp, both, options), "element KUBE-OTHER-ENDPOINTS").empty());
+  options.differences.drop_invalid = false;
+  CHECK(others(both).empty());
+}
+
 TEST_CASE("a load balancer without local endpoints keeps its fallback for clients on the node") {
   const auto strict = with(&Differences::strict_internal_traffic_policy);
   const auto services = servers_of(planned(test::local_load_balancer(), {e2()}, strict));

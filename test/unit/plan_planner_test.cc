@@ -145,6 +145,7 @@ TEST_CASE("one endpoint replaced costs two IPVS operations among few and among m
   const int others = GENERATE(0, 300);
   PlannerOptions options;
   options.families = {Family::ipv4};
+  options.cluster_cidrs = {test::prefix("10.244.0.0/16")};
   Following following(test::vector_node(), options);
   auto cluster = many_services(others);
   const auto web = test::web_service();

@@ -252,7 +252,8 @@ std::string ClusterNames::of_address(const IpAddress& address) const {
     found = std::move(text);
   };
   for (const auto& [key, one] : virtuals_)
-    if (key.address == address) note(services_[one.service], services_[one.service].name);
+    if (key.address == address && !plan::is_of_node_port(one.facet))
+      note(services_[one.service], services_[one.service].name);
   for (const auto& service : services_)
     for (const auto& endpoint : endpoints_at(service, address)) note(service, endpoint.pod);
   return several ? "" : found;

@@ -87,7 +87,7 @@ void ElementOwners::take_endpoints(const ClusterNames& names) {
   names.each_endpoint([&](const api::NamespacedName& service, const netlink::IpAddress& address,
                           const std::vector<std::uint16_t>& ports) {
     if (address.family() != set_.family) return;
-    if (set_.id == SetId::nft_hairpins) owners_[IpElement{address}].insert(api::to_string(service));
+    if (set_.id != SetId::loop_back) owners_[IpElement{address}].insert(api::to_string(service));
     for (const auto port : ports)
       for (const auto protocol : protocols[service])
         owners_[IpPortElement{address, protocol, port}].insert(api::to_string(service));

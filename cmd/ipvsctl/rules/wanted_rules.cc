@@ -121,6 +121,20 @@ bool is_on_localhost(const RuleReading& reading, PacketFilter filter, Family fam
   });
 }
 
+// Whether one of our chains drops what conntrack finds invalid.
+bool drops_invalid(const RuleReading& reading, PacketFilter filter, Family family) {
+  const bool native = filter == PacketFilter::nftables;
+  const auto* table = table_of(reading, {family, native ? Table::kube_ipvs : Table::filter});
+  if (table == nullptr) return false;
+  const auto& rules = rules_of(table->chains, native ? "input" : "KUBE-IPVS-FILTER");
+  return std::ranges::any_of(rules, [](const Rule& rule) {
+    return std::ranges::any_of(rule.matches, [](const ipset::Match& match) {
+      const auto* state = std::get_if<ipset::ConntrackStateMatch>(&match);
+      return state != nullptr && state->invalid;
+    });
+  });
+}
+
 RuleParameters known_parameters(const RuleReading& reading, PacketFilter filter, Family family) {
   RuleParameters parameters;
   for (const auto id : ipset::sets_of(filter)) {
@@ -132,6 +146,7 @@ RuleParameters known_parameters(const RuleReading& reading, PacketFilter filter,
   if (const auto* table = table_of(reading, {family, Table::nat}))
     take_in_cluster(*table, parameters);
   parameters.localhost = is_on_localhost(reading, filter, family);
+  parameters.drop_invalid = drops_invalid(reading, filter, family);
   parameters.keep_destinations =
       !reading.translated.contains(family) || keeps_destinations(reading, family);
   return parameters;
