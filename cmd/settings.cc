@@ -89,6 +89,7 @@ sync::ReconcilerSettings reconciler_settings(const Options& options,
   settings.sync_period = std::chrono::ceil<milliseconds>(options.config.ipvs.sync_period);
   if (options.drain_timeout)
     settings.drain.timeout = std::chrono::ceil<milliseconds>(*options.drain_timeout);
+  settings.early_flows = !options.compat;
   settings.service_metrics = options.service_metrics;
   settings.host.emplace();
   settings.host->settings = host_settings(options, families);

@@ -137,6 +137,11 @@ Result<std::optional<Directions>> decode_directions(ByteView payload, Protocol p
   return std::optional<Directions>{Directions{**there, **back, *in}};
 }
 
+bool is_answered(const AttrReader& in) {
+  constexpr std::uint32_t kSeenReply = 1U << 1;  // IPS_SEEN_REPLY
+  return (in.be32(CTA_STATUS).value_or(0) & kSeenReply) != 0;
+}
+
 // "" for a flow without a state. The names are those of net/netfilter/nf_conntrack_proto_tcp.c.
 Result<std::string> decode_state(const AttrReader& in) {
   constexpr std::array kNames = {"NONE",       "SYN_SENT", "SYN_RECV",  "ESTABLISHED", "FIN_WAIT",
@@ -233,7 +238,8 @@ Result<std::optional<Flow>> decode_listed(ByteView payload, Protocol protocol) {
   const auto& [there, back, in] = **both;
   const auto id = in.be32(CTA_ID);
   if (!id) return malformed("a flow without its id");
-  return std::optional<Flow>{Flow{there.source, there.destination, back.source, *id, protocol}};
+  return std::optional<Flow>{
+      Flow{there.source, there.destination, back.source, *id, protocol, is_answered(in)}};
 }
 
 Result<std::optional<TrackedFlow>> decode_flow(ByteView payload, Protocol protocol) {
@@ -243,16 +249,14 @@ Result<std::optional<TrackedFlow>> decode_flow(ByteView payload, Protocol protoc
   const auto& [there, back, in] = **both;
   auto state = decode_state(in);
   if (!state) return state.error();
-  constexpr std::uint32_t kSeenReply = 1U << 1;  // IPS_SEEN_REPLY
-  return std::optional<TrackedFlow>{
-      TrackedFlow{.protocol = protocol,
-                  .source = there.source,
-                  .destination = there.destination,
-                  .server = back.source,
-                  .seen = back.destination,
-                  .state = std::move(*state),
-                  .answered = (in.be32(CTA_STATUS).value_or(0) & kSeenReply) != 0,
-                  .expires = in.be32(CTA_TIMEOUT).value_or(0)}};
+  return std::optional<TrackedFlow>{TrackedFlow{.protocol = protocol,
+                                                .source = there.source,
+                                                .destination = there.destination,
+                                                .server = back.source,
+                                                .seen = back.destination,
+                                                .state = std::move(*state),
+                                                .answered = is_answered(in),
+                                                .expires = in.be32(CTA_TIMEOUT).value_or(0)}};
 }
 
 }  // namespace ipvsproxier::netlink

@@ -26,6 +26,7 @@ struct Flow {
   // The kernel's id: tells a flow from a later one with the same addresses and ports.
   std::uint32_t id = 0;
   Protocol protocol = Protocol::udp;
+  bool answered = false;  // packets of both directions were seen
 
   friend auto operator<=>(const Flow&, const Flow&) = default;
 };

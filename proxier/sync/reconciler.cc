@@ -28,6 +28,7 @@ Reconciler::Reconciler(Kernel kernel, ReconcilerSettings settings, spdlog::logge
       holding_(logger, settings_.doubt_first_lists),
       refusals_(log_.objects()),
       drain_(settings_.drain),
+      flows_(settings_.early_flows),
       take_over_(kernel_.rules, kernel_.other, settings_.remove_nft_leftovers, logger_),
       firewall_(settings_.find_firewall_warnings, logger_),
       schedulers_(settings_.options.differences.service_annotations),

@@ -68,6 +68,7 @@ struct ReconcilerSettings {
   std::string config_origin;  // the configuration file, for messages about the scheduler
   std::chrono::milliseconds sync_period{30'000};  // between two readings of the whole kernel
   DrainTimes drain;
+  bool early_flows = true;                  // are cleared (stale_flows.h)
   std::optional<HostSetup> host;            // sysctls and timeouts to keep; nullopt: none
   RemoveNftLeftovers remove_nft_leftovers;  // leftovers of kube-proxy in nf_tables
   // Asked before the first write, and at the end of a take-over. Empty: our rules disturb no

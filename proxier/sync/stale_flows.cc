@@ -70,11 +70,12 @@ struct Changed {
 
 // What a transaction does to one virtual service, as far as flows may become stale by it.
 struct Changes {
+  bool begins = false;
   bool ends = false;
   std::vector<const netlink::RealServerKey*> gone;
 };
 
-// A virtual service of another protocol than UDP is there only if it loses real servers.
+// A virtual service of another protocol than UDP is there only if it begins or loses real servers.
 std::map<VirtualServiceKey, Changes> changes_in(const plan::Transaction& transaction) {
   std::map<VirtualServiceKey, Changes> all;
   for (const auto& phase : transaction.phases) {
@@ -84,9 +85,11 @@ std::map<VirtualServiceKey, Changes> changes_in(const plan::Transaction& transac
       Changed changed;
       std::visit([&](const auto& one) { changed(one); }, op);
       if (!changed.service) continue;
+      const bool begins = std::holds_alternative<netlink::AddService>(op);
       const bool ends = std::holds_alternative<netlink::DeleteService>(op);
-      if (changed.service->protocol != Protocol::udp && !ends && !changed.gone) continue;
+      if (changed.service->protocol != Protocol::udp && !begins && !ends && !changed.gone) continue;
       auto& changes = all[*changed.service];
+      changes.begins = changes.begins || begins;
       changes.ends = changes.ends || ends;
       if (changed.gone) changes.gone.push_back(changed.gone);
     }
@@ -186,6 +189,28 @@ void StaleFlows::note(const VirtualServiceKey& key, bool lost, const VirtualServ
   if (gone != gone_.end() && note.gone_from.insert(from).second) ++gone->second.notes;
 }
 
+void StaleFlows::note_early(const VirtualServiceKey& key) {
+  auto& note = notes_[key];
+  note = {.gone_from = std::move(note.gone_from), .early = true, .seen = {}};
+}
+
+// A virtual service may be added turns before its address is bound, and an address that was lost is
+// bound anew.
+void StaleFlows::note_bound(const plan::Transaction& transaction, const plan::ActualState& before) {
+  if (!before.services) return;
+  for (const auto& phase : transaction.phases) {
+    const auto* ops = std::get_if<std::vector<plan::BindingOp>>(&phase.work);
+    if (!ops) continue;
+    for (const auto& op : *ops) {
+      const auto& address = op.binding.address;
+      if (!op.add) continue;
+      for (auto it = before.services->lower_bound({address});
+           it != before.services->end() && it->first.address == address; ++it)
+        note_early(it->first);
+    }
+  }
+}
+
 // The note names the virtual service no longer.
 void StaleFlows::release(const VirtualServiceKey& service) {
   const auto gone = gone_.find(service);
@@ -249,6 +274,7 @@ void StaleFlows::note(const plan::Transaction& transaction, const plan::ActualSt
     for (const auto& [from, goal] : *turned)
       if (from.protocol == Protocol::udp) note(from, false, from);
   for (const auto& [service, changes] : changes_in(transaction)) {
+    if (changes.begins && early_) note_early(service);
     auto keys = ways_.to(service);
     if (service.protocol == Protocol::udp) keys.insert(service);
     if (changes.ends) ways_.forget(service);
@@ -260,6 +286,7 @@ void StaleFlows::note(const plan::Transaction& transaction, const plan::ActualSt
     const bool lost = changes.ends || !changes.gone.empty();
     for (const auto& key : keys) note(key, lost, service);
   }
+  if (early_) note_bound(transaction, before);
 }
 
 void StaleFlows::note_left(const plan::DesiredState& desired, const plan::ActualState& state) {
@@ -296,6 +323,8 @@ StaleFlows::Look StaleFlows::begin_look(const plan::DesiredState& desired,
       it = forget(it);  // no flow can be stale
       continue;
     }
+    // A change that adds it notes it again.
+    if (key.protocol != Protocol::udp && note.gone_from.empty() && !find(state, key)) view.reset();
     if (view && lost_too_many(note)) {
       if (ways.empty()) ways = ways_.goals();
       view->former = goals_of(desired, state, ways[key], goals);
@@ -317,12 +346,15 @@ bool StaleFlows::is_stale(const netlink::Flow& flow, const Look& look) const {
   const netlink::RealServerKey server{flow.server.address, flow.server.port};
   const auto& [own, goal, former] = looked->second;
   if (own.may_have(server) || goal.may_have(server)) return false;
+  const auto& note = notes_.at(key);
+  if (note.early && own.present && own.planned && !flow.answered && flow.server == flow.destination)
+    return true;
   // Connections of another protocol that an earlier proxy made end by themselves.
   if (key.protocol == Protocol::udp && (own.any() || goal.any())) return true;
-  const auto& gone_from = notes_.at(key).gone_from;
-  const bool is_remembered = std::ranges::any_of(gone_from, [&](const VirtualServiceKey& service) {
+  const auto is_gone_from = [&](const VirtualServiceKey& service) {
     return gone_.at(service).servers.contains(server);
-  });
+  };
+  const bool is_remembered = std::ranges::any_of(note.gone_from, is_gone_from);
   if (is_remembered || !former) return is_remembered;
   // Connections go on by an earlier way, and to what answers at the address itself.
   return flow.server != flow.destination &&
@@ -365,9 +397,11 @@ void StaleFlows::end_look(const Look& look, const netlink::FlowQuery& query, con
     } else if (seen.sure()) {
       forget(it);
     } else {
+      note.early = false;
       release_gone(note);
       note.seen = seen.fingerprint();
       postpone(note, now);
+      if (key.protocol != Protocol::udp && note.gone_from.empty()) forget(it);
     }
   }
 }

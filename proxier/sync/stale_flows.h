@@ -14,6 +14,13 @@
 // A virtual service whose in-cluster clients are sent to another one has the real servers of both
 // here, and a removal from the other one counts for it, also when they are sent there no longer.
 // That is known of ways that the kernel had when this process began, and of later ones.
+//
+// Early flows are stale as well, of every protocol: those to a virtual service that was added, or
+// whose address was bound, after their first packet. Nobody answered them, and conntrack expects
+// the answer of the virtual service's own address. IPVS does not translate what is tracked
+// already, so each packet that the client repeats keeps such a flow and leads nowhere if its source
+// was masqueraded (ip_vs_update_conntrack(), ip_vs_nfct.c; 6.1). No packet can make one once the
+// address is bound, so a look of its own clears them.
 // All other flows are left alone; so are, for now, flows answered by a real server that is desired
 // but not known to be in the kernel (its addition was refused, or the answer lost).
 
@@ -51,6 +58,9 @@ class StaleFlows {
   // Limit of removed real servers that are remembered. Beyond it each virtual service has its share
   // of them, one at least; of one with more none is remembered (Gone::too_many).
   static constexpr std::size_t kServersRemembered = 16'384;
+
+  // `early`: whether early flows are cleared.
+  explicit StaleFlows(bool early = true) : early_(early) {}
 
   // Records the virtual services that this transaction will change; `before` is the state before
   // it.
@@ -114,6 +124,7 @@ class StaleFlows {
   // A virtual service whose flows must be looked at.
   struct Note {
     std::set<netlink::VirtualServiceKey> gone_from;  // keys of `gone_`
+    bool early = false;                              // early flows are stale
     // Of the view at the last look, if no server was removed since.
     std::optional<std::uint64_t> seen;
     unsigned tries = 0;
@@ -143,6 +154,8 @@ class StaleFlows {
   void remember(const netlink::VirtualServiceKey& service, const netlink::RealServerKey& gone);
   void note(const netlink::VirtualServiceKey& key, bool lost,
             const netlink::VirtualServiceKey& from);
+  void note_early(const netlink::VirtualServiceKey& key);
+  void note_bound(const plan::Transaction& transaction, const plan::ActualState& before);
   void release(const netlink::VirtualServiceKey& service);
   void release_gone(Note& note);
   Notes::iterator forget(Notes::iterator note);
@@ -157,6 +170,7 @@ class StaleFlows {
                 TimePoint now);
   void not_readable(netlink::Error error, TimePoint now);
 
+  bool early_;
   Notes notes_;
   std::map<netlink::VirtualServiceKey, Gone> gone_;
   plan::InClusterWays ways_;

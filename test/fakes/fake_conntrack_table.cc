@@ -28,9 +28,10 @@ std::vector<Status> FakeConntrackTable::remove(std::span<const Flow> flows) {
 }
 
 Flow FakeConntrackTable::track(const FlowEnd& source, const FlowEnd& destination,
-                               const FlowEnd& server, Protocol protocol) {
-  const auto [place, fresh] = flows_.try_emplace(
-      {protocol, source, destination}, Flow{source, destination, server, last_id_ + 1, protocol});
+                               const FlowEnd& server, Protocol protocol, bool answered) {
+  const auto [place, fresh] =
+      flows_.try_emplace({protocol, source, destination},
+                         Flow{source, destination, server, last_id_ + 1, protocol, answered});
   if (fresh) ++last_id_;
   return place->second;
 }

@@ -22,7 +22,7 @@ class FakeConntrackTable final : public netlink::ConntrackTable {
   // A packet of a client: its flow, which it makes, with a new id, unless it is tracked already.
   netlink::Flow track(const netlink::FlowEnd& source, const netlink::FlowEnd& destination,
                       const netlink::FlowEnd& server,
-                      netlink::Protocol protocol = netlink::Protocol::udp);
+                      netlink::Protocol protocol = netlink::Protocol::udp, bool answered = false);
 
   void vanish() { flows_.clear(); }
 

@@ -117,6 +117,8 @@ TEST_CASE("times arrive, sysctls and IPVS timeouts in whole seconds") {
   CHECK(conntrack.udp_timeout == 30);
   CHECK(conntrack.udp_stream_timeout == 1);
   CHECK_FALSE(settings_of({}).drain.timeout);
+  CHECK(settings_of({}).early_flows);
+  CHECK_FALSE(settings_of({"--kube-proxy-compat"}).early_flows);
 }
 
 TEST_CASE("IPv6 packets are not forwarded on a host without IPv6") {

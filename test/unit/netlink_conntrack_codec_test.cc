@@ -103,7 +103,8 @@ std::string replaced(std::string text, const std::string& part, const std::strin
 
 TEST_CASE("a flow through a virtual service: the client, the service, and who answers") {
   CHECK(read("02000000" + kOriginal + kReply + kStatus + kId + kRest) ==
-        Flow{end("10.0.0.1", 4000), end("10.96.0.10", 53), end("10.1.0.2", 5353), 0x3684a805});
+        Flow{end("10.0.0.1", 4000), end("10.96.0.10", 53), end("10.1.0.2", 5353), 0x3684a805,
+             Protocol::udp, true});
   CHECK(read("0a000000"
              "4c000180"
              "2c00018014000300fd00000000000000000000000000000114000400fd00000000000000000000000000"
@@ -112,7 +113,8 @@ TEST_CASE("a flow through a virtual service: the client, the service, and who an
              "2c00018014000300fd01000000000000000000000000000114000400fd00000000000000000000000000"
              "00011c00028005000100110000000600020014e90000060003000fa00000"
              "080003000000000a080008000000000008000c0081c8e7fb08000b0000000001080007000000001c") ==
-        Flow{end("fd00::1", 4000), end("fd00::a", 53), end("fd01::1", 5353), 0x81c8e7fb});
+        Flow{end("fd00::1", 4000), end("fd00::a", 53), end("fd01::1", 5353), 0x81c8e7fb,
+             Protocol::udp, true});
 }
 
 TEST_CASE("flows of other protocols, families and zones are left out") {
