@@ -40,6 +40,8 @@
 #include "proxier/manifests/manifest_source.h"
 #include "proxier/plan/bindings.h"
 #include "proxier/plan/localhost.h"
+#include "proxier/plan/node_ports.h"
+#include "proxier/plan/other_programs.h"
 #include "proxier/plan/pitfalls.h"
 #include "proxier/sync/host_setup.h"
 #include "proxier/watch/api_source.h"
@@ -58,6 +60,7 @@ check::Wanted wanted_of(const Options& options) {
                        .in_cluster_clients = plan.differences.in_cluster_clients,
                        .localhost = plan.node_port_localhost,
                        .keeps_foreign_services = plan.differences.keep_foreign_services,
+                       .leaves_untracked = plan.differences.leave_untracked,
                        .families = {},
                        .ports_are_vital = options.config.bind_address_hard_fail};
   if (options.compat || options.packet_filter == ipset::PacketFilterWish::iptables)
@@ -186,6 +189,28 @@ void read_pitfalls(const Options& options, NodeFacts& facts) {
   facts.idle = plan::idle_pitfall(settings, tcp_timeout(options));
 }
 
+// Which addresses are the Node's own is known to a daemon alone: rules seldom name one of these.
+void read_left_ports(NodeFacts& facts) {
+  constexpr std::chrono::seconds kLongest{1};
+  const auto links = netlink::KernelLinkTable::open();
+  const auto listed = links ? (*links)->list_addresses() : links.error();
+  if (!listed) return;
+  plan::NodeInfo node;
+  node.addresses = *listed;
+  std::set<netlink::IpAddress> addresses;
+  for (const auto family : netlink::kFamilies)
+    addresses.merge(plan::other_link_addresses(node, family));
+  auto look = untracked_ports(addresses, kLongest);
+  if (!look) {
+    facts.unread.push_back("rules before connection tracking: " + to_string(look.error()));
+    return;
+  }
+  for (const auto& [table, why] : look->unjudged) facts.unread.push_back(table + ": " + why);
+  node.untracked = std::move(look->ports);
+  for (const auto family : netlink::kFamilies)
+    std::ranges::move(plan::left_ports(node, family), std::back_inserter(facts.left));
+}
+
 // Whether there is a link of our name that is no dummy. Listing links loads nothing.
 bool dummy_is_other() {
   std::error_code ignored;
@@ -263,6 +288,7 @@ CheckReport check_node(const Options& options, bool json, spdlog::logger& logger
   read_firewalls(facts);
   read_our_nft_table(facts);
   read_pitfalls(options, facts);
+  read_left_ports(facts);
   facts.uses_legacy_iptables = uses_legacy_iptables();
   // That this process lacks a privilege which the daemon has is no fault of the lock.
   if (const auto lock = ipset::XtablesLock::can_open(ipset::IptcSettings().lock_path);

@@ -85,6 +85,35 @@ netlink::Result<FirewallLook> firewall_warnings(ipset::PacketFilter filter,
   return look;
 }
 
+netlink::Result<ipset::UntrackedLook> untracked_ports(const std::set<netlink::IpAddress>& addresses,
+                                                      std::chrono::milliseconds longest) {
+  ipset::UntrackedLook look;
+  if (addresses.empty()) return look;
+  const auto end = LookBudget::Clock::now() + longest;
+  const auto has_nftables = netlink::kernel_has_module("nf_tables");
+  if (!has_nftables) return has_nftables.error();
+  if (*has_nftables) {
+    const auto nftables = ipset::KernelFilterTable::open();
+    if (!nftables) return nftables.error();
+    LookBudget budget(LookBudget::kSteps, LookBudget::kRules, end);
+    auto found = ipset::find_untracked_ports(**nftables, addresses, budget);
+    if (!found) return found;
+    look = *std::move(found);
+  }
+  for (const auto family : netlink::kFamilies) {
+    const auto whole =
+        ipset::IptcRuleTable({.dry_run = true}).read(family, ipset::Table::raw, LookBudget::kRules);
+    if (!whole) look.unjudged[ipset::legacy_raw_name(family)] = netlink::to_string(whole.error());
+    if (!whole || !*whole) continue;
+    LookBudget budget(LookBudget::kSteps, 0, end);
+    auto found = ipset::find_legacy_untracked_ports(family, **whole, addresses, budget);
+    std::ranges::move(found.ports, std::back_inserter(look.ports));
+    look.unjudged.merge(found.unjudged);
+  }
+  std::ranges::sort(look.ports);
+  return look;
+}
+
 netlink::Result<FirewallLook> loaded_firewall_warnings() {
   const auto programmed = open_programmed_filter();
   if (!programmed) return programmed.error();

@@ -348,6 +348,7 @@ sync::ReconcilerSettings host_reconciler_settings(const Options& options,
   settings.remove_nft_leftovers = ipset::take_over_nft_leftovers;
   if (tables.packet_filter == PacketFilter::nftables)
     settings.find_translation = kube_proxy_translates;
+  settings.find_untracked_ports = untracked_ports;
   settings.find_firewall_warnings = [filter = tables.packet_filter](const auto& samples,
                                                                     auto longest) {
     return firewall_warnings(filter, samples, longest);

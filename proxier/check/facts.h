@@ -16,6 +16,7 @@
 #include "ipset/rules/packet_filter.h"
 #include "netlink/ip_address.h"
 #include "proxier/plan/host_settings.h"
+#include "proxier/plan/other_programs.h"
 #include "proxier/plan/pitfalls.h"
 
 namespace ipvsproxier::check {
@@ -27,6 +28,7 @@ struct Wanted {
   bool in_cluster_clients = false;     // plan/differences.h
   bool localhost = false;              // node ports are on localhost, too
   bool keeps_foreign_services = true;  // plan/differences.h
+  bool leaves_untracked = true;        // the same
   // The families of the cluster as far as the configuration names them; empty: it does not.
   std::set<netlink::Family> families;
   bool ports_are_vital = false;  // bindAddressHardFail
@@ -124,6 +126,8 @@ struct NodeFacts {
   std::vector<PortFact> ports;            // in use by others
   std::vector<plan::Pitfall> pitfalls;    // under which connections fail
   std::optional<plan::Pitfall> idle;      // long silences
+  // Ports of addresses on links of others that rules keep from connection tracking.
+  std::vector<plan::LeftPorts> left;
   std::vector<WriterFact> writers;
   bool daemon_runs = false;     // an ipvs-proxier of this node answers
   bool dummy_is_other = false;  // a link kube-ipvs0 exists and is no dummy

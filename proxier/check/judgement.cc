@@ -1,6 +1,10 @@
 #include "proxier/check/judgement.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -114,6 +118,25 @@ void judge_ports(const NodeFacts& facts, const Wanted& wanted, Findings& finding
   if (facts.ports.empty())
     fine(findings, "ports",
          facts.daemon_runs ? "they are the running daemon's" : "those of the daemon are free");
+}
+
+// Link-local addresses are no Service's.
+void judge_left_ports(const NodeFacts& facts, const Wanted& wanted, Findings& findings) {
+  std::map<std::pair<std::string, netlink::IpAddress>, std::vector<plan::LeftPorts>> grouped;
+  for (const auto& one : facts.left)
+    if (!one.ports.address.is_link_local()) grouped[{one.link, one.ports.address}].push_back(one);
+  for (const auto& [of, left] : grouped)
+    findings.push_back(
+        {.level = Level::limit,
+         .about = "link " + of.first,
+         .message = fmt::format(
+             "{}: {}", plan::text_of_left(left),
+             wanted.leaves_untracked
+                 ? "a Service of this address does not get these ports on this node, they are left "
+                   "to that program"
+                 : "if they are a Service's, IPVS takes their packets from that program, nothing "
+                   "masquerades them, and this node may get no answers"),
+         .advice = {{"any", std::string(plan::kLeftRemedy), ""}}});
 }
 
 std::string remark_on(const std::string& name, const Wanted& wanted) {
@@ -232,6 +255,7 @@ Findings judge(const NodeFacts& facts, const Wanted& wanted) {
   judge_sysctls(facts, findings);
   judge_rp_filter(facts, findings);
   judge_pitfalls(facts, findings);
+  judge_left_ports(facts, wanted, findings);
   judge_ports(facts, wanted, findings);
   judge_writers(facts, wanted, findings);
   judge_filter(facts, findings);

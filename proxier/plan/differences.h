@@ -45,6 +45,9 @@ struct Differences {
   bool ready_wins = true;
   // Real servers of SCTP keep their associations until these end, as those of TCP do.
   bool drain_sctp = true;
+  // Ports of an address on a link of another program that rules keep from connection tracking are
+  // left to that program (other_programs.h).
+  bool leave_untracked = true;
 
   friend bool operator==(const Differences&, const Differences&) = default;
 };
@@ -67,6 +70,7 @@ inline constexpr Differences kKubeProxyCompat = {
     .service_annotations = false,
     .ready_wins = false,
     .drain_sctp = false,
+    .leave_untracked = false,
 };
 
 }  // namespace ipvsproxier::plan

@@ -5,6 +5,7 @@
 
 #include "ipset/rules/localhost_rules.h"
 #include "proxier/plan/bindings.h"
+#include "proxier/plan/other_programs.h"
 
 namespace ipvsproxier::plan {
 
@@ -56,11 +57,16 @@ std::set<IpAddress> node_port_addresses(const NodeInfo& node, Family family,
                                         const PlannerOptions& options,
                                         const std::set<IpAddress>& dummy_addresses) {
   const auto ranges = ranges_of(node, family, options);
-  if (matches_all(ranges)) return other_link_addresses(node, family);
-
+  const auto others = program_addresses(node, family, options);
   std::set<IpAddress> result;
+  if (matches_all(ranges)) {
+    result = other_link_addresses(node, family);
+    for (const auto& address : others) result.erase(address);
+    return result;
+  }
   const auto consider = [&](const IpAddress& address) {
-    if (covers(ranges, address) && !address.is_loopback()) result.insert(address);
+    if (covers(ranges, address) && !address.is_loopback() && !others.contains(address))
+      result.insert(address);
   };
   for (const auto& [link, address, length, on_dummy] : node.addresses)
     if (!dummy_number(link)) consider(address);

@@ -30,6 +30,7 @@ Reconciler::Reconciler(Kernel kernel, ReconcilerSettings settings, spdlog::logge
       drain_(settings_.drain),
       take_over_(kernel_.rules, kernel_.other, settings_.remove_nft_leftovers, logger_),
       firewall_(settings_.find_firewall_warnings, logger_),
+      untracked_(settings_.find_untracked_ports, logger_),
       schedulers_(settings_.options.differences.service_annotations),
       loop_(settings_.options, logger_),
       host_(settings_.host, logger_),

@@ -114,6 +114,9 @@ TEST_CASE("each difference from kube-proxy has its flag") {
   one.drain_sctp = false;
   CHECK(without("drain-sctp") == one);
   one = all;
+  one.leave_untracked = false;
+  CHECK(without("leave-untracked") == one);
+  one = all;
   one.keep_foreign_services = false;
   CHECK(without("keep-foreign-services") == one);
   one = all;
