@@ -22,6 +22,7 @@
 #include "cmd/node_check.h"
 #include "cmd/packet_filter_facts.h"
 #include "cmd/settings.h"
+#include "ipset/nft/nft_tables.h"
 #include "ipset/rules/rule_iptc.h"
 #include "ipset/rules/xtables_lock.h"
 #include "netlink/ipvs/ipvs_reader_kernel.h"
@@ -61,6 +62,7 @@ check::Wanted wanted_of(const Options& options) {
                        .localhost = plan.node_port_localhost,
                        .keeps_foreign_services = plan.differences.keep_foreign_services,
                        .leaves_untracked = plan.differences.leave_untracked,
+                       .takes_over_kube_router = plan.differences.take_over_kube_router,
                        .families = {},
                        .ports_are_vital = options.config.bind_address_hard_fail};
   if (options.compat || options.packet_filter == ipset::PacketFilterWish::iptables)
@@ -156,6 +158,12 @@ void read_our_nft_table(NodeFacts& facts) {
   facts.has_our_nft_table = programmed->filter == ipset::PacketFilter::nftables;
   facts.has_foreign_nft_table =
       programmed->nftables && has_foreign_nft_table(*programmed->nftables).value_or(false);
+  if (!programmed->nftables) return;
+  const auto tables = programmed->nftables->list_tables();
+  facts.has_kube_proxy_nft =
+      tables && std::ranges::any_of(*tables, [](const netlink::NftTableKey& key) {
+        return key.name == ipset::kNftTable && key.family != netlink::NftFamily::inet;
+      });
 }
 
 // The API server's default range of node ports.
@@ -197,6 +205,8 @@ void read_left_ports(NodeFacts& facts) {
   if (!listed) return;
   plan::NodeInfo node;
   node.addresses = *listed;
+  facts.has_kube_router = std::ranges::any_of(
+      node.addresses, [](const auto& one) { return one.link == plan::kKubeRouterLink; });
   std::set<netlink::IpAddress> addresses;
   for (const auto family : netlink::kFamilies)
     addresses.merge(plan::other_link_addresses(node, family));

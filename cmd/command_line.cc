@@ -290,6 +290,10 @@ const auto kDifferences = std::to_array<MainFlag>({
      "Leave ports of an address on another program's link to that program if rules keep them from "
      "connection tracking, as NodeLocal DNS has it; kube-proxy takes their packets (default true)",
      to_difference<&D::leave_untracked>},
+    {"take-over-kube-router", "",
+     "Take over virtual services on addresses of kube-router's link kube-dummy-if, its service "
+     "proxy's chains and sets, and open no node ports there (default true)",
+     to_difference<&D::take_over_kube_router>},
     {"mass-removal-brake", "",
      "When more than half of 20 Services or more are missing from a list of the API server, keep "
      "them until a list one ipvs.syncPeriod later lacks them, too; so with EndpointSlices "

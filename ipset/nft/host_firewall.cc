@@ -14,6 +14,7 @@
 #include "ipset/nft/firewall_advice.h"
 #include "ipset/nft/firewall_judge.h"
 #include "ipset/nft/legacy_judge.h"
+#include "ipset/nft/program_leftovers.h"
 #include "ipset/nft/read_table.h"
 #include "ipset/nftables/foreign_steps.h"
 #include "ipset/nftables/nft_set_elements.h"
@@ -279,6 +280,8 @@ netlink::Result<FirewallLook> find_firewall_warnings(FilterTable& nftables, Pack
   if (!keys) return keys.error();
   FirewallLook look;
   auto tables = read_tables(nftables, filter, *keys, budget, look);
+  for (auto& table : tables)
+    std::ranges::move(find_program_leftovers(table), std::back_inserter(look.warnings));
   const auto tasks = tasks_of(tables, filter);
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     const auto& [table, chain, base, destinations] = tasks[i];

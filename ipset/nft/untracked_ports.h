@@ -8,31 +8,20 @@
 // the packets of all addresses. What a rule asks for besides (a source, a link) may be so. One
 // thread.
 
-#include <compare>
 #include <cstddef>
-#include <cstdint>
 #include <map>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "ipset/nft/look_budget.h"
+#include "ipset/nft/untracked_types.h"
 #include "ipset/nftables/filter_table.h"
 #include "ipset/rules/rule_types.h"
 #include "netlink/ip_address.h"
 #include "netlink/result.h"
 
 namespace ipvsproxier::ipset {
-
-struct UntrackedPorts {
-  netlink::IpAddress address;
-  netlink::Protocol protocol = netlink::Protocol::tcp;
-  std::uint16_t first = 0;
-  std::uint16_t last = 0;
-  std::string table;  // that has the rules, printable: "legacy IPv4 table raw"
-
-  friend auto operator<=>(const UntrackedPorts&, const UntrackedPorts&) = default;
-};
 
 struct UntrackedLook {
   std::vector<UntrackedPorts> ports;            // sorted

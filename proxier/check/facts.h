@@ -29,6 +29,7 @@ struct Wanted {
   bool localhost = false;              // node ports are on localhost, too
   bool keeps_foreign_services = true;  // plan/differences.h
   bool leaves_untracked = true;        // the same
+  bool takes_over_kube_router = true;
   // The families of the cluster as far as the configuration names them; empty: it does not.
   std::set<netlink::Family> families;
   bool ports_are_vital = false;  // bindAddressHardFail
@@ -134,6 +135,8 @@ struct NodeFacts {
   std::string loop_is_other;    // why the links of node ports on localhost cannot be ours; "": no
   // Virtual services in the kernel that are neither excluded nor a running daemon's.
   std::size_t virtual_services = 0;
+  bool has_kube_router = false;     // kube-router's link of addresses is there
+  bool has_kube_proxy_nft = false;  // a table of kube-proxy's nftables mode
   std::vector<DropFact> drops;
   std::vector<std::string> unjudged;  // tables that may drop as well, with the reason
   bool has_our_nft_table = false;

@@ -143,6 +143,10 @@ std::string remark_on(const std::string& name, const Wanted& wanted) {
   if (name == "kube-proxy")
     return "it writes the same tables: stop it before this daemon starts, which takes its state "
            "over";
+  if (name == "kube-router")
+    return "its service proxy writes IPVS as well: let it run with --run-service-proxy=false "
+           "before "
+           "this daemon starts";
   if (name == "dockerd")
     return "a swarm keeps IPVS in network namespaces of its own, which do not meet with ours";
   if (wanted.keeps_foreign_services)
@@ -165,6 +169,30 @@ std::string remark_on_services(const NodeFacts& facts, const Wanted& wanted) {
          ": what is on an address that a Service has or had is taken over, or removed where no "
          "Service asks for it; all else stays, and no Service gets an address of it "
          "(--keep-foreign-services)";
+}
+
+void judge_predecessors(const NodeFacts& facts, const Wanted& wanted, Findings& findings) {
+  if (facts.has_kube_router)
+    findings.push_back(
+        {.level = wanted.takes_over_kube_router ? Level::note : Level::limit,
+         .about = fmt::format("link {}", plan::kKubeRouterLink),
+         .message = wanted.takes_over_kube_router
+                        ? "kube-router's service proxy was here: the daemon takes over its virtual "
+                          "services, chains and sets, and opens no node ports on this link"
+                        : "kube-router's service proxy was here: what it left stays, and its chain "
+                          "KUBE-ROUTER-SERVICES rejects ports of Services that it did not know",
+         .advice = {{"any",
+                     "end it for good (--run-service-proxy=false) and remove the link: ip link "
+                     "delete kube-dummy-if",
+                     ""}}});
+  if (facts.has_kube_proxy_nft)
+    findings.push_back(
+        {.level = Level::note,
+         .about = "nf_tables table kube-proxy",
+         .message =
+             "kube-proxy's nftables mode was here, whose rules translate destinations before "
+             "IPVS sees a packet: the daemon removes them once all is programmed",
+         .advice = {{"any", "stop kube-proxy before this daemon starts", ""}}});
 }
 
 void judge_writers(const NodeFacts& facts, const Wanted& wanted, Findings& findings) {
@@ -258,6 +286,7 @@ Findings judge(const NodeFacts& facts, const Wanted& wanted) {
   judge_left_ports(facts, wanted, findings);
   judge_ports(facts, wanted, findings);
   judge_writers(facts, wanted, findings);
+  judge_predecessors(facts, wanted, findings);
   judge_filter(facts, findings);
   judge_node(facts, findings);
   judge_api(facts, findings);

@@ -72,7 +72,8 @@ void FamilyPlanner::set_node(const NodeInfo& node) {
   node_.name = node.name;
   node_.zone = node.zone;
   node_.ip = node.ips.at(node_.family);
-  node_.other_links = other_link_addresses(node, node_.family);
+  node_.other_links = other_link_addresses(
+      node, node_.family, options_.differences.take_over_kube_router ? kKubeRouterLink : "");
   node_.left = left_ports(node, node_.family);
   node_.in_cluster = in_cluster_range(node_.family, node, options_);
   no_localhost_ = why_no_localhost(node_.family, node, options_);

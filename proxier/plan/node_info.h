@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "ipset/nft/untracked_ports.h"
+#include "ipset/nft/untracked_types.h"
 #include "netlink/links/link_types.h"
 #include "proxier/api/objects.h"
 

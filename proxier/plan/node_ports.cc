@@ -43,10 +43,12 @@ bool covers(const std::vector<IpPrefix>& ranges, const IpAddress& address) {
 
 }  // namespace
 
-std::set<IpAddress> other_link_addresses(const NodeInfo& node, Family family) {
+std::set<IpAddress> other_link_addresses(const NodeInfo& node, Family family,
+                                         std::string_view except) {
   std::set<IpAddress> result;
   for (const auto& [link, address, length, on_dummy] : node.addresses) {
     if (dummy_number(link) || address.family() != family || address.is_loopback()) continue;
+    if (!except.empty() && link == except) continue;
     if (family == Family::ipv6 && address.is_link_local()) continue;
     result.insert(address);
   }

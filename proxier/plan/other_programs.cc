@@ -66,7 +66,7 @@ const LeftPorts* left_to(const std::vector<LeftPorts>& left,
 
 std::set<IpAddress> program_addresses(const NodeInfo& node, Family family,
                                       const PlannerOptions& options) {
-  std::set<IpAddress> addresses;
+  auto addresses = inherited_addresses(node, options);
   if (!options.differences.leave_untracked) return addresses;
   for (const auto& one : left_ports(node, family)) {
     addresses.insert(one.ports.address);
@@ -75,6 +75,25 @@ std::set<IpAddress> program_addresses(const NodeInfo& node, Family family,
       if (other.link == one.link) addresses.insert(other.address);
   }
   return addresses;
+}
+
+std::set<IpAddress> inherited_addresses(const NodeInfo& node, const PlannerOptions& options) {
+  std::set<IpAddress> addresses;
+  if (!options.differences.take_over_kube_router) return addresses;
+  for (const auto& one : node.addresses)
+    if (one.link == kKubeRouterLink && !is_of_node(node, one.address))
+      addresses.insert(one.address);
+  return addresses;
+}
+
+api::Problem inherited_problem() {
+  return {.severity = api::Severity::warning,
+          .object = fmt::format("link {}", kKubeRouterLink),
+          .message = fmt::format(
+              "it is of kube-router's service proxy, whose virtual services, chains and sets this "
+              "daemon takes over; let kube-router run with --run-service-proxy=false, and remove "
+              "the link, whose addresses outlive their Services: ip link delete {}",
+              kKubeRouterLink)};
 }
 
 std::string text_of_left(const std::vector<LeftPorts>& left) {

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ipset/nft/untracked_ports.h"
+#include "ipset/nft/untracked_types.h"
 #include "netlink/ip_address.h"
 #include "netlink/ipvs/ipvs_types.h"
 #include "proxier/api/objects.h"
@@ -23,6 +23,17 @@
 namespace ipvsproxier::plan {
 
 struct PlannerOptions;
+
+// The link to which kube-router's service proxy binds all addresses of Services. While it is there,
+// virtual services on its addresses are a predecessor's, and so are those of node ports that
+// Services have; it carries no node ports, and its addresses are bound to our links as well.
+inline constexpr std::string_view kKubeRouterLink = "kube-dummy-if";
+
+// Its addresses; none if its state is not taken over.
+std::set<netlink::IpAddress> inherited_addresses(const NodeInfo& node,
+                                                 const PlannerOptions& options);
+// What is told of it.
+api::Problem inherited_problem();
 
 // Ports that the program of a link has.
 struct LeftPorts {
@@ -37,8 +48,9 @@ std::vector<LeftPorts> left_ports(const NodeInfo& node, netlink::Family family);
 // nullptr: it is left to no program.
 const LeftPorts* left_to(const std::vector<LeftPorts>& left, const netlink::VirtualServiceKey& key);
 
-// Addresses of this node that carry no node ports, because they are those of such a program. They
-// are all addresses of its link, unless that link is in a network or has an address of the Node.
+// Addresses of this node that carry no node ports, because they are those of such a program, or of
+// kube-router. They are all addresses of its link, unless that link is in a network or has an
+// address of the Node.
 std::set<netlink::IpAddress> program_addresses(const NodeInfo& node, netlink::Family family,
                                                const PlannerOptions& options);
 

@@ -171,7 +171,7 @@ TEST_CASE("kernel: NodeLocal DNS: a daemon follows its coming and going", "[node
   CHECK(says(page, "link nodelocaldns"));
   const auto explained = ctl("explain 10.96.0.10 10.96.0.10:53/udp");
   INFO(explained);
-  CHECK(says(explained, "NOTRACK"));
+  CHECK(says(explained, "--notrack"));
   CHECK(says(explained, "a socket of this node takes 10.96.0.10:53"));
 
   netns.ip("link del nodelocaldns\n");

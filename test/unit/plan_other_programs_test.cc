@@ -2,6 +2,7 @@
 
 #include "proxier/plan/other_programs.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <vector>
@@ -94,12 +95,12 @@ TEST_CASE("other programs: untracked ports of an address on their link are left 
             "warning: Service kube-system/kube-dns: spec.ports: link nodelocaldns of another "
             "program has "
             "10.96.0.10, and rules (NOTRACK, in legacy IPv4 table raw) keep packets to 53/TCP, "
-            "53/UDP there from connection tracking; on this node they are left to that program; "
+            "53/UDP there from connection tracking: on this node they are left to that program; "
             "let that program do without the address (NodeLocal DNS: -localip without it), and "
             "remove those rules, where the Service shall have it",
             "warning: Service tenant/grabber: spec.ports: link nodelocaldns of another program has "
             "10.96.0.10, and rules (NOTRACK, in legacy IPv4 table raw) keep packets to 53/UDP "
-            "there from connection tracking; on this node they are left to that program; let that "
+            "there from connection tracking: on this node they are left to that program; let that "
             "program do without the address (NodeLocal DNS: -localip without it), and remove "
             "those rules, where the Service shall have it"});
 }
@@ -172,6 +173,28 @@ TEST_CASE("other programs: what comes and goes is planned again") {
   planner.set_node(bare);
   planner.update_each({}, cluster);
   CHECK(planner.desired() == plan(cluster, bare, test::options_v4()).state);
+}
+
+TEST_CASE("other programs: kube-router's link has no node ports, and ours has its addresses") {
+  auto node = test::vector_node();
+  node.addresses.push_back({"kube-dummy-if", ip("192.0.2.53"), 32});
+  node.addresses.push_back({"kube-dummy-if", ip("10.96.0.9"), 32});
+  auto options = test::options_v4();
+  auto planned = plan(dns_cluster(), node, options);
+  CHECK(planned.state.inherited == std::set{ip("10.96.0.9"), ip("192.0.2.53")});
+  CHECK_FALSE(planned.state.services.contains(udp("192.0.2.53", 30053)));
+  CHECK_FALSE(planned.state.services.contains(udp("10.96.0.9", 30053)));
+  CHECK(planned.state.services.contains(udp("10.0.0.1", 30053)));
+  CHECK(planned.state.addresses.contains(ip("192.0.2.53")));
+  const auto lines = test::lines_of(planned.problems);
+  CHECK(std::ranges::any_of(lines, [](const auto& line) {
+    return line.starts_with("warning: link kube-dummy-if: it is of kube-router's service proxy");
+  }));
+  options.differences = kKubeProxyCompat;
+  planned = plan(dns_cluster(), node, options);
+  CHECK(planned.state.inherited.empty());
+  CHECK(planned.state.services.contains(udp("192.0.2.53", 30053)));
+  CHECK_FALSE(planned.state.addresses.contains(ip("192.0.2.53")));
 }
 
 }  // namespace
