@@ -22,6 +22,7 @@
 #include "cmd/node_check.h"
 #include "cmd/packet_filter_facts.h"
 #include "cmd/settings.h"
+#include "ipset/nft/nft_tables.h"
 #include "ipset/rules/rule_iptc.h"
 #include "ipset/rules/xtables_lock.h"
 #include "netlink/ipvs/ipvs_reader_kernel.h"
@@ -40,6 +41,8 @@
 #include "proxier/manifests/manifest_source.h"
 #include "proxier/plan/bindings.h"
 #include "proxier/plan/localhost.h"
+#include "proxier/plan/node_ports.h"
+#include "proxier/plan/other_programs.h"
 #include "proxier/plan/pitfalls.h"
 #include "proxier/sync/host_setup.h"
 #include "proxier/watch/api_source.h"
@@ -58,6 +61,8 @@ check::Wanted wanted_of(const Options& options) {
                        .in_cluster_clients = plan.differences.in_cluster_clients,
                        .localhost = plan.node_port_localhost,
                        .keeps_foreign_services = plan.differences.keep_foreign_services,
+                       .leaves_untracked = plan.differences.leave_untracked,
+                       .takes_over_kube_router = plan.differences.take_over_kube_router,
                        .families = {},
                        .ports_are_vital = options.config.bind_address_hard_fail};
   if (options.compat || options.packet_filter == ipset::PacketFilterWish::iptables)
@@ -153,6 +158,12 @@ void read_our_nft_table(NodeFacts& facts) {
   facts.has_our_nft_table = programmed->filter == ipset::PacketFilter::nftables;
   facts.has_foreign_nft_table =
       programmed->nftables && has_foreign_nft_table(*programmed->nftables).value_or(false);
+  if (!programmed->nftables) return;
+  const auto tables = programmed->nftables->list_tables();
+  facts.has_kube_proxy_nft =
+      tables && std::ranges::any_of(*tables, [](const netlink::NftTableKey& key) {
+        return key.name == ipset::kNftTable && key.family != netlink::NftFamily::inet;
+      });
 }
 
 // The API server's default range of node ports.
@@ -184,6 +195,30 @@ void read_pitfalls(const Options& options, NodeFacts& facts) {
           plan::bridge_pitfall(settings, addresses, planner_options(options, {}).cluster_cidrs))
     facts.pitfalls.push_back(*std::move(found));
   facts.idle = plan::idle_pitfall(settings, tcp_timeout(options));
+}
+
+// Which addresses are the Node's own is known to a daemon alone: rules seldom name one of these.
+void read_left_ports(NodeFacts& facts) {
+  constexpr std::chrono::seconds kLongest{1};
+  const auto links = netlink::KernelLinkTable::open();
+  const auto listed = links ? (*links)->list_addresses() : links.error();
+  if (!listed) return;
+  plan::NodeInfo node;
+  node.addresses = *listed;
+  facts.has_kube_router = std::ranges::any_of(
+      node.addresses, [](const auto& one) { return one.link == plan::kKubeRouterLink; });
+  std::set<netlink::IpAddress> addresses;
+  for (const auto family : netlink::kFamilies)
+    addresses.merge(plan::other_link_addresses(node, family));
+  auto look = untracked_ports(addresses, kLongest);
+  if (!look) {
+    facts.unread.push_back("rules before connection tracking: " + to_string(look.error()));
+    return;
+  }
+  for (const auto& [table, why] : look->unjudged) facts.unread.push_back(table + ": " + why);
+  node.untracked = std::move(look->ports);
+  for (const auto family : netlink::kFamilies)
+    std::ranges::move(plan::left_ports(node, family), std::back_inserter(facts.left));
 }
 
 // Whether there is a link of our name that is no dummy. Listing links loads nothing.
@@ -263,6 +298,7 @@ CheckReport check_node(const Options& options, bool json, spdlog::logger& logger
   read_firewalls(facts);
   read_our_nft_table(facts);
   read_pitfalls(options, facts);
+  read_left_ports(facts);
   facts.uses_legacy_iptables = uses_legacy_iptables();
   // That this process lacks a privilege which the daemon has is no fault of the lock.
   if (const auto lock = ipset::XtablesLock::can_open(ipset::IptcSettings().lock_path);

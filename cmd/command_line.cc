@@ -291,6 +291,14 @@ const auto kDifferences = std::to_array<MainFlag>({
      "Endpoints of SCTP that leave keep their associations until these end, as those of TCP do; "
      "kube-proxy removes them at once (default true)",
      to_difference<&D::drain_sctp>},
+    {"leave-untracked", "",
+     "Leave ports of an address on another program's link to that program if rules keep them from "
+     "connection tracking, as NodeLocal DNS has it; kube-proxy takes their packets (default true)",
+     to_difference<&D::leave_untracked>},
+    {"take-over-kube-router", "",
+     "Take over virtual services on addresses of kube-router's link kube-dummy-if, its service "
+     "proxy's chains and sets, and open no node ports there (default true)",
+     to_difference<&D::take_over_kube_router>},
     {"mass-removal-brake", "",
      "When more than half of 20 Services or more are missing from a list of the API server, keep "
      "them until a list one ipvs.syncPeriod later lacks them, too; so with EndpointSlices "

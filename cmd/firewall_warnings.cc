@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <utility>
 
 #include "cmd/kernel_tables.h"
 #include "cmd/packet_filter_facts.h"
+#include "ipset/nft/program_leftovers.h"
 #include "ipset/nftables/filter_kernel.h"
 #include "ipset/rules/rule_iptc.h"
 #include "netlink/ipvs/ipvs_reader_kernel.h"
@@ -27,6 +29,18 @@ constexpr std::chrono::seconds kLongestAnswer{1};
 constexpr std::uint16_t kFirstNodePort = 30000;
 constexpr std::uint16_t kLastNodePort = 32767;
 
+// Tables that are there, without `filter`, which add_legacy() reads.
+void add_leftovers(Family family, FirewallLook& look) {
+  using enum ipset::Table;
+  ipset::IptcRuleTable rules({.dry_run = true});
+  for (const auto table : {raw, nat}) {
+    const auto whole = rules.read(family, table, LookBudget::kRules);
+    if (whole && *whole)
+      std::ranges::move(ipset::find_program_leftovers(family, table, **whole),
+                        std::back_inserter(look.warnings));
+  }
+}
+
 void add_legacy(Family family, ipset::PacketFilter filter,
                 const std::vector<ipset::FirewallSample>& samples,
                 std::chrono::milliseconds longest, FirewallLook& look) {
@@ -34,6 +48,8 @@ void add_legacy(Family family, ipset::PacketFilter filter,
                          .read(family, ipset::Table::filter, LookBudget::kRules);
   if (!whole) look.unjudged[ipset::legacy_table_name(family)] = netlink::to_string(whole.error());
   if (!whole || !*whole) return;
+  std::ranges::move(ipset::find_program_leftovers(family, ipset::Table::filter, **whole),
+                    std::back_inserter(look.warnings));
   LookBudget budget(LookBudget::kSteps, 0, LookBudget::Clock::now() + longest);
   auto found = ipset::find_legacy_warnings(family, **whole, filter, samples, budget);
   std::ranges::move(found.warnings, std::back_inserter(look.warnings));
@@ -81,7 +97,41 @@ netlink::Result<FirewallLook> firewall_warnings(ipset::PacketFilter filter,
     look = *std::move(found);
   }
   if (uses_legacy_iptables())
-    for (const auto family : netlink::kFamilies) add_legacy(family, filter, samples, longest, look);
+    for (const auto family : netlink::kFamilies) {
+      add_leftovers(family, look);
+      add_legacy(family, filter, samples, longest, look);
+    }
+  return look;
+}
+
+netlink::Result<ipset::UntrackedLook> untracked_ports(const std::set<netlink::IpAddress>& addresses,
+                                                      std::chrono::milliseconds longest) {
+  ipset::UntrackedLook look;
+  if (addresses.empty()) return look;
+  const auto budget_of = [longest](std::size_t rules) {
+    return LookBudget(LookBudget::kSteps, rules, LookBudget::Clock::now() + longest);
+  };
+  const auto has_nftables = netlink::kernel_has_module("nf_tables");
+  if (!has_nftables) return has_nftables.error();
+  if (*has_nftables) {
+    const auto nftables = ipset::KernelFilterTable::open();
+    if (!nftables) return nftables.error();
+    auto budget = budget_of(LookBudget::kRules);
+    auto found = ipset::find_untracked_ports(**nftables, addresses, budget);
+    if (!found) return found;
+    look = *std::move(found);
+  }
+  for (const auto family : netlink::kFamilies) {
+    const auto whole =
+        ipset::IptcRuleTable({.dry_run = true}).read(family, ipset::Table::raw, LookBudget::kRules);
+    if (!whole) look.unjudged[ipset::legacy_raw_name(family)] = netlink::to_string(whole.error());
+    if (!whole || !*whole) continue;
+    auto budget = budget_of(0);
+    auto found = ipset::find_legacy_untracked_ports(family, **whole, addresses, budget);
+    std::ranges::move(found.ports, std::back_inserter(look.ports));
+    look.unjudged.merge(found.unjudged);
+  }
+  std::ranges::sort(look.ports);
   return look;
 }
 

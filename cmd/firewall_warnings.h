@@ -3,9 +3,11 @@
 // Chains of others that drop packets of Services, in nf_tables and legacy iptables. One thread.
 
 #include <chrono>
+#include <set>
 #include <vector>
 
 #include "ipset/nft/host_firewall.h"
+#include "ipset/nft/untracked_ports.h"
 #include "ipset/rules/packet_filter.h"
 #include "netlink/result.h"
 
@@ -17,6 +19,12 @@ namespace ipvsproxier::cmd {
 netlink::Result<ipset::FirewallLook> firewall_warnings(
     ipset::PacketFilter filter, const std::vector<ipset::FirewallSample>& samples,
     std::chrono::milliseconds longest);
+
+// The ports of these addresses that rules of nf_tables and of legacy tables raw keep from
+// connection tracking. Loads nothing, makes no table. Takes `longest` at most, besides the reading
+// of the latter.
+netlink::Result<ipset::UntrackedLook> untracked_ports(const std::set<netlink::IpAddress>& addresses,
+                                                      std::chrono::milliseconds longest);
 
 // With samples of the virtual services in the kernel. Their node ports are known by number.
 netlink::Result<ipset::FirewallLook> loaded_firewall_warnings();

@@ -345,9 +345,13 @@ sync::ReconcilerSettings host_reconciler_settings(const Options& options,
   const auto cpus = static_cast<unsigned>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
   auto settings = reconciler_settings(options, supported.families, cpus);
   settings.options.packet_filter = tables.packet_filter;
-  settings.remove_nft_leftovers = ipset::take_over_nft_leftovers;
+  settings.remove_nft_leftovers =
+      [kube_router = settings.options.differences.take_over_kube_router](netlink::Family family) {
+        return ipset::take_over_nft_leftovers(family, kube_router);
+      };
   if (tables.packet_filter == PacketFilter::nftables)
     settings.find_translation = kube_proxy_translates;
+  settings.find_untracked_ports = untracked_ports;
   settings.find_firewall_warnings = [filter = tables.packet_filter](const auto& samples,
                                                                     auto longest) {
     return firewall_warnings(filter, samples, longest);

@@ -1,6 +1,7 @@
 #include "cmd/ipvs_proxier/cleanup.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -13,12 +14,15 @@
 #include "proxier/plan/bindings.h"
 #include "proxier/plan/guarded.h"
 #include "proxier/plan/localhost.h"
+#include "proxier/plan/other_programs.h"
 #include "proxier/plan/ownership.h"
 #include "proxier/sync/read_back.h"
 
 namespace ipvsproxier::cmd {
 
 namespace {
+
+constexpr std::size_t kMostNamed = 20;
 
 // A set of a kernel without this kind of set is empty; one that cannot be read is absent.
 void read_set(ipset::SetTable* table, const plan::SetKey& key, plan::ActualState& traces) {
@@ -34,7 +38,9 @@ void read_set(ipset::SetTable* table, const plan::SetKey& key, plan::ActualState
 
 // What tells which virtual services are ours. What cannot be read is absent, and so decides
 // nothing; its removal reports the same error.
-plan::ActualState read_traces(const CleanupTables& tables, CleanupReport& report) {
+// `inherited`: addresses of kube-router's link.
+plan::ActualState read_traces(const CleanupTables& tables, std::set<netlink::IpAddress>& inherited,
+                              CleanupReport& report) {
   plan::ActualState traces;
   if (tables.links != nullptr) {
     sync::BoundAddresses bound;
@@ -44,6 +50,8 @@ plan::ActualState read_traces(const CleanupTables& tables, CleanupReport& report
     else
       report.failures.push_back({"list addresses", std::move(addresses.error())});
     sync::take_bindings(bound, {}, traces);
+    for (const auto& one : bound.addresses)
+      if (one.link == plan::kKubeRouterLink) inherited.insert(one.address);
   }
   for (const auto family : netlink::kFamilies) {
     for (const auto id : ipset::kIpSetIds) read_set(tables.sets, {family, id}, traces);
@@ -70,14 +78,16 @@ void remove_local_routes(netlink::LinkTable& links, CleanupReport& report) {
   }
 }
 
-void remove_links(netlink::LinkTable& links, CleanupReport& report) {
+void remove_links(netlink::LinkTable& links, bool kube_router, CleanupReport& report) {
   const auto names = links.list_links();
   if (!names) {
     report.failures.push_back({"list links", names.error()});
     return;
   }
   for (const auto& name : *names) {
-    if (!plan::dummy_number(name)) continue;
+    const bool is_routers = kube_router && name == plan::kKubeRouterLink;
+    if (!plan::dummy_number(name) && !is_routers) continue;
+    report.of_kube_router = report.of_kube_router || is_routers;
     auto gone = links.remove_dummy(name);
     if (!gone)
       report.failures.push_back({"remove link " + name, std::move(gone.error())});
@@ -99,7 +109,8 @@ void remove_loop(netlink::LinkTable& links, CleanupReport& report) {
 
 // `marking` gets the sets by whose elements another run knows what could not be removed.
 void remove_services(netlink::IpvsTable& ipvs, const std::vector<netlink::IpPrefix>& excluded,
-                     const std::optional<plan::ActualState>& traces, std::set<std::string>& marking,
+                     const std::optional<plan::ActualState>& traces,
+                     std::set<netlink::IpAddress> inherited, std::set<std::string>& marking,
                      CleanupReport& report) {
   const auto services = ipvs.list_services();
   if (!services) {
@@ -107,6 +118,7 @@ void remove_services(netlink::IpvsTable& ipvs, const std::vector<netlink::IpPref
     return;
   }
   plan::DesiredState nothing;
+  nothing.inherited = std::move(inherited);
   for (const auto family : netlink::kFamilies) nothing.rules[family];
   std::vector<netlink::IpvsOp> ops;
   for (const auto& service : *services) {
@@ -115,7 +127,7 @@ void remove_services(netlink::IpvsTable& ipvs, const std::vector<netlink::IpPref
     if (!traces || owner_of(service.key, nothing, *traces) == plan::Ownership::ours)
       ops.emplace_back(netlink::DeleteService{service.key});
     else
-      ++report.foreign;
+      report.foreign.push_back(service.key);
   }
   const auto statuses = ipvs.apply(ops);
   for (std::size_t i = 0; i < ops.size(); ++i) {
@@ -131,9 +143,9 @@ void remove_services(netlink::IpvsTable& ipvs, const std::vector<netlink::IpPref
   }
 }
 
-void remove_rules(ipset::RuleTable& rules, CleanupReport& report) {
+void remove_rules(ipset::RuleTable& rules, bool kube_router, CleanupReport& report) {
   for (const auto family : netlink::kFamilies)
-    for (const auto& removal : ipset::all_removals(family)) {
+    for (const auto& removal : ipset::all_removals(family, kube_router)) {
       const auto table = fmt::format("{} table {}", to_string(family), to_string(removal.table));
       auto removed = rules.remove(removal);
       if (!removed) {
@@ -211,6 +223,13 @@ void remove_sets(ipset::SetTable& sets, const std::set<std::string>& marking,
   remove_set(sets, ipset::kCopyName, report);
 }
 
+void remove_kube_router_sets(ipset::SetTable& sets, CleanupReport& report) {
+  const auto before = report.sets;
+  for (const auto family : netlink::kFamilies)
+    for (const auto& name : ipset::kube_router_sets(family)) remove_set(sets, name, report);
+  report.of_kube_router = report.of_kube_router || report.sets > before;
+}
+
 }  // namespace
 
 std::string to_string(const CleanupReport& report) {
@@ -219,29 +238,41 @@ std::string to_string(const CleanupReport& report) {
       "tables",
       report.links, report.local_routes, report.services, report.jumps, report.chains, report.sets,
       report.nft_tables);
-  if (report.foreign > 0)
-    text += fmt::format("; {} virtual services of other programs stay", report.foreign);
+  if (const auto count = report.foreign.size(); count > 0) {
+    text += fmt::format("; {} virtual services of other programs stay", count);
+    for (std::size_t i = 0; i < std::min(count, kMostNamed); ++i)
+      text += (i == 0 ? ": " : ", ") + netlink::to_string(report.foreign[i]);
+    if (count > kMostNamed) text += ", ...";
+  }
+  if (report.of_kube_router)
+    text +=
+        "; of kube-router stay its routes, its network policies, virtual services by firewall mark "
+        "and its rules in POSTROUTING of the table nat: kube-router --cleanup-config removes them";
   return text;
 }
 
-CleanupReport clean_up(const CleanupTables& tables, const std::vector<netlink::IpPrefix>& excluded,
-                       bool all_services) {
+CleanupReport clean_up(const CleanupTables& tables, const CleanupScope& scope) {
   CleanupReport report;
   std::optional<plan::ActualState> traces;
+  std::set<netlink::IpAddress> inherited;
   std::set<std::string> marking;
-  if (tables.ipvs != nullptr && !all_services) traces = read_traces(tables, report);
+  if (tables.ipvs != nullptr && !scope.all_services)
+    traces = read_traces(tables, inherited, report);
+  if (!scope.kube_router) inherited.clear();
   if (tables.links != nullptr) {
-    remove_links(*tables.links, report);
+    remove_links(*tables.links, scope.kube_router, report);
     remove_local_routes(*tables.links, report);
   }
-  if (tables.ipvs != nullptr) remove_services(*tables.ipvs, excluded, traces, marking, report);
-  if (tables.rules != nullptr) remove_rules(*tables.rules, report);
+  if (tables.ipvs != nullptr)
+    remove_services(*tables.ipvs, scope.excluded, traces, std::move(inherited), marking, report);
+  if (tables.rules != nullptr) remove_rules(*tables.rules, scope.kube_router, report);
   if (tables.nft_rules != nullptr) remove_our_nft_table(*tables.nft_rules, report);
   if (tables.remove_nft_leftovers) remove_nft(tables.remove_nft_leftovers, report);
   // After the rules: those would let packets to localhost out by other links.
   if (tables.links != nullptr) remove_loop(*tables.links, report);
   // After the rules: a set that a rule uses cannot be destroyed.
   if (tables.sets != nullptr) remove_sets(*tables.sets, marking, report);
+  if (tables.sets != nullptr && scope.kube_router) remove_kube_router_sets(*tables.sets, report);
   return report;
 }
 

@@ -37,17 +37,23 @@ struct CleanupReport {
   std::size_t chains = 0;
   std::size_t sets = 0;
   std::size_t nft_tables = 0;
-  std::size_t foreign = 0;  // virtual services that stay, as they are those of other programs
+  // Virtual services that stay, as they are those of other programs.
+  std::vector<netlink::VirtualServiceKey> foreign;
+  bool of_kube_router = false;  // something of its service proxy was removed
   std::vector<sync::Failure> failures;
 };
 
 // "1 links, 0 local routes, 18 virtual services, 18 jumps, 22 chains, 34 sets, 0 nftables tables",
-// and "; 2 virtual services of other programs stay" if there are any
+// and "; 2 virtual services of other programs stay: 192.0.2.1:80/TCP, ..." if there are any
 std::string to_string(const CleanupReport& report);
 
-// A failure does not stop the rest. Virtual services with addresses in `excluded` stay. With
-// `all_services` all others are taken for ours, as kube-proxy does.
-CleanupReport clean_up(const CleanupTables& tables, const std::vector<netlink::IpPrefix>& excluded,
-                       bool all_services = false);
+struct CleanupScope {
+  std::vector<netlink::IpPrefix> excluded;  // virtual services there stay
+  bool all_services = false;                // all others are taken for ours, as kube-proxy does
+  bool kube_router = true;                  // what its service proxy left is removed as well
+};
+
+// A failure does not stop the rest.
+CleanupReport clean_up(const CleanupTables& tables, const CleanupScope& scope);
 
 }  // namespace ipvsproxier::cmd

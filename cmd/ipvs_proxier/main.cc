@@ -112,9 +112,14 @@ int clean_kernel(const Options& options, spdlog::logger& logger) {
                           .rules = tables.rules.get(),
                           .nft_rules = nft_rules ? &*nft_rules : nullptr,
                           .nft_sets = nft_sets ? &*nft_sets : nullptr,
-                          .remove_nft_leftovers = ipset::remove_nft_leftovers},
-                         config::exclude_prefixes(options.config),
-                         !options.differences.keep_foreign_services);
+                          .remove_nft_leftovers =
+                              [&](netlink::Family family) {
+                                return ipset::remove_nft_leftovers(
+                                    family, options.differences.take_over_kube_router);
+                              }},
+                         {.excluded = config::exclude_prefixes(options.config),
+                          .all_services = !options.differences.keep_foreign_services,
+                          .kube_router = options.differences.take_over_kube_router});
   if (!programmed)
     report.failures.push_back({"find the table of nf_tables", programmed.error(), {}});
   for (const auto& failure : report.failures)

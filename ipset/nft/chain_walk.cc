@@ -28,7 +28,7 @@ class ChainWalk {
   void note(bool accepts) { (accepts ? ends_.can_accept : ends_.can_drop) = true; }
   // What is not known may end either way.
   bool give_up() {
-    ends_ = {.can_accept = true, .can_drop = true, .can_translate = true};
+    ends_.can_accept = ends_.can_drop = ends_.can_translate = true;
     return true;
   }
 
@@ -39,8 +39,9 @@ class ChainWalk {
     bool may_leave = false;
     for (std::size_t i = 0; i < rules->size; ++i) {
       if (!budget_.spend()) return give_up();
-      const auto [holds, leads] = rules->outcome(i);
+      const auto [holds, leads, untracks] = rules->outcome(i);
       if (holds == Truth::no) continue;
+      ends_.can_untrack = ends_.can_untrack || untracks;
       const bool certain = holds == Truth::yes && leads.size() == 1;
       for (const auto& lead : leads) {
         const auto [ends, leaves] =

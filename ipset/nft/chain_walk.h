@@ -19,6 +19,7 @@ namespace ipvsproxier::ipset {
 struct RuleOutcome {
   Truth holds = Truth::no;
   std::vector<Action> leads;
+  bool untracks = false;  // as well: it keeps the packet from connection tracking
 };
 
 struct ChainRules {
@@ -34,6 +35,7 @@ struct WalkEnds {
   bool can_accept = false;
   bool can_drop = false;
   bool can_translate = false;  // to another destination
+  bool can_untrack = false;    // false if that is not known
 };
 
 // Where the budget is spent at the end, the packet was not judged and the answer means nothing.

@@ -345,6 +345,7 @@ class StepJudge {
     auto all = Truth::yes;
     for (const auto& match : one.matches) all = std::min(all, judge(match, packet_));
     for (const auto& condition : one.conditions) all = std::min(all, judge(condition, packet_));
+    if (one.action && std::holds_alternative<NoTrackAction>(*one.action)) outcome_.untracks = true;
     if (one.action) lead_to(*one.action);
     return all;
   }
@@ -354,7 +355,11 @@ class StepJudge {
     if (one.kind == NamedStep::Kind::unknown) lead_to(UnknownAction{});
     return Truth::maybe;
   }
-  // Marks, tracking and short cuts of later packets.
+  Truth apply(const netlink::NftNoTrack& /*one*/) {
+    outcome_.untracks = true;
+    return Truth::yes;
+  }
+  // Marks, and short cuts of later packets.
   static Truth apply(const auto& /*other*/) { return Truth::yes; }
 
   using Matches = std::vector<std::pair<Truth, const netlink::NftElement*>>;
@@ -440,6 +445,11 @@ FirewallFate fate_of(const WalkEnds& ends) {
 FirewallFate fate_in(const FirewallTable& table, const std::string& chain, bool policy_accepts,
                      const FirewallPacket& packet, LookBudget& budget) {
   return fate_of(walk_nft(table, chain, policy_accepts, packet, budget));
+}
+
+bool untracks_in(const FirewallTable& table, const std::string& chain, const FirewallPacket& packet,
+                 LookBudget& budget) {
+  return walk_nft(table, chain, true, packet, budget).can_untrack;
 }
 
 FirewallTranslation translation_in(const FirewallTable& table, const std::string& chain,

@@ -36,6 +36,9 @@ struct FirewallTable {
 // Where the budget is spent at the end, the packet was not judged and the answer means nothing.
 FirewallFate fate_in(const FirewallTable& table, const std::string& chain, bool policy_accepts,
                      const FirewallPacket& packet, LookBudget& budget);
+// Whether it may keep the packet from connection tracking.
+bool untracks_in(const FirewallTable& table, const std::string& chain, const FirewallPacket& packet,
+                 LookBudget& budget);
 FirewallTranslation translation_in(const FirewallTable& table, const std::string& chain,
                                    const FirewallPacket& packet, LookBudget& budget);
 

@@ -14,6 +14,8 @@
 #include "ipset/nft/firewall_advice.h"
 #include "ipset/nft/firewall_judge.h"
 #include "ipset/nft/legacy_judge.h"
+#include "ipset/nft/program_leftovers.h"
+#include "ipset/nft/read_table.h"
 #include "ipset/nftables/foreign_steps.h"
 #include "ipset/nftables/nft_set_elements.h"
 #include "ipset/nftables/nft_table_claim.h"
@@ -34,9 +36,6 @@ constexpr std::int32_t kIpvsTakes = 98;  // NF_IP_PRI_NAT_SRC - 2, in the hook i
 constexpr std::int32_t kIpvsAnswers = 99;
 // Of a client: one of those that systems choose by themselves (net/ipv4/ip_local_port_range).
 constexpr std::uint16_t kClientPort = 40000;
-// Of a set of others that is judged: a larger one counts as unknown, for it is looked at for every
-// packet.
-constexpr std::size_t kMostElements = 20'000;
 constexpr const char* kTooLong = "it takes too long to judge";
 
 using What = Passing::What;
@@ -52,11 +51,6 @@ const Passing* passing_of(const netlink::NftBase& base) {
   const auto* const found = std::ranges::find(kPassings, base.hook, &Passing::hook);
   const bool is_late = base.hook == NftHook::input && base.priority > kIpvsTakes;
   return found == kPassings.end() || is_late ? nullptr : found;
-}
-
-bool has_family(NftFamily table, Family family) {
-  return table == NftFamily::inet ||
-         table == (family == Family::ipv4 ? NftFamily::ip : NftFamily::ip6);
 }
 
 FirewallPacket packet_of(const FirewallSample& sample, const netlink::NftBase& base) {
@@ -116,65 +110,6 @@ std::vector<FirewallSample> some_of(const std::vector<FirewallSample>& samples, 
     some.push_back(all[i * all.size() / kMostFirewallSamples]);
   return some;
 }
-
-// A table with those of its sets that rules asked for.
-class ReadTable {
- public:
-  ReadTable(FilterTable& nftables, netlink::NftTableKey key, FilterContents contents)
-      : nftables_(nftables), key_(std::move(key)), contents_(std::move(contents)) {}
-
-  const netlink::NftTableKey& key() const { return key_; }
-  const FilterContents& contents() const { return contents_; }
-  // For packets of this family.
-  FirewallTable view(Family family) {
-    return {.rules = [this, family](const std::string& chain) { return rules(chain, family); },
-            .set = [this](const std::string& name) { return set(name); }};
-  }
-
- private:
-  using Steps = std::vector<std::vector<NftStep>>;
-
-  const Steps* rules(const std::string& chain, Family family) {
-    const auto found = contents_.chains.find(chain);
-    if (found == contents_.chains.end()) return nullptr;
-    const auto [place, is_new] = steps_.try_emplace({chain, family});
-    NoSets no_sets;
-    if (is_new)
-      for (const auto& rule : found->second.rules)
-        place->second.push_back(steps_of(rule.expressions, family, no_sets));
-    return &place->second;
-  }
-  const FilterSet* set(const std::string& name) {
-    const auto found = contents_.sets.find(name);
-    if (found == contents_.sets.end() || unread_.contains(name)) return nullptr;
-    if (!read_.insert(name).second) return &found->second;
-    if (read_elements(name, found->second.elements)) return &found->second;
-    found->second.elements.clear();
-    unread_.insert(name);
-    return nullptr;
-  }
-  // False if there are too many, or they cannot be read.
-  bool read_elements(const std::string& name, std::vector<netlink::NftElement>& elements) {
-    auto part = nftables_.begin_elements(key_, name);
-    if (!part || !*part) return false;
-    elements = std::move((*part)->elements);
-    for (bool last = (*part)->last; !last;) {
-      auto more = nftables_.next_elements();
-      if (!more || elements.size() + more->elements.size() > kMostElements) return false;
-      std::ranges::move(more->elements, std::back_inserter(elements));
-      last = more->last;
-    }
-    std::ranges::sort(elements);
-    return elements.size() <= kMostElements;
-  }
-
-  FilterTable& nftables_;
-  netlink::NftTableKey key_;
-  FilterContents contents_;
-  std::map<std::pair<std::string, Family>, Steps> steps_;  // of chains that packets met
-  std::set<std::string> read_;
-  std::set<std::string> unread_;
-};
 
 // `accepts`: what the policy does.
 using Judge = std::function<FirewallFate(const FirewallPacket&, bool accepts)>;
@@ -345,6 +280,8 @@ netlink::Result<FirewallLook> find_firewall_warnings(FilterTable& nftables, Pack
   if (!keys) return keys.error();
   FirewallLook look;
   auto tables = read_tables(nftables, filter, *keys, budget, look);
+  for (auto& table : tables)
+    std::ranges::move(find_program_leftovers(table), std::back_inserter(look.warnings));
   const auto tasks = tasks_of(tables, filter);
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     const auto& [table, chain, base, destinations] = tasks[i];

@@ -42,9 +42,7 @@ struct ActionOf {
   Action operator()(const auto& /*other*/) const { return NoAction{}; }
 };
 
-}  // namespace
-
-FirewallFate fate_in(const WholeTable& table, const std::string& chain, bool policy_accepts,
+WalkEnds walk_legacy(const WholeTable& table, const std::string& chain, bool policy_accepts,
                      const FirewallPacket& packet, LookBudget& budget) {
   const auto find = [&](const std::string& name) -> std::optional<ChainRules> {
     const auto found = table.chains.find(name);
@@ -54,10 +52,26 @@ FirewallFate fate_in(const WholeTable& table, const std::string& chain, bool pol
                         RuleOutcome outcome{.holds = rule_holds(rule, packet), .leads = {}};
                         if (outcome.holds != Truth::no)
                           outcome.leads.push_back(std::visit(ActionOf{}, rule.target));
+                        outcome.untracks =
+                            std::ranges::any_of(outcome.leads, [](const Action& action) {
+                              return std::holds_alternative<NoTrackAction>(action);
+                            });
                         return outcome;
                       }};
   };
-  return fate_of(walk_chain(find, chain, policy_accepts, budget));
+  return walk_chain(find, chain, policy_accepts, budget);
+}
+
+}  // namespace
+
+FirewallFate fate_in(const WholeTable& table, const std::string& chain, bool policy_accepts,
+                     const FirewallPacket& packet, LookBudget& budget) {
+  return fate_of(walk_legacy(table, chain, policy_accepts, packet, budget));
+}
+
+bool untracks_in(const WholeTable& table, const std::string& chain, const FirewallPacket& packet,
+                 LookBudget& budget) {
+  return walk_legacy(table, chain, true, packet, budget).can_untrack;
 }
 
 }  // namespace ipvsproxier::ipset

@@ -10,6 +10,10 @@
 
 namespace ipvsproxier::ipset {
 
+// Whether it may keep the packet from connection tracking.
+bool untracks_in(const WholeTable& table, const std::string& chain, const FirewallPacket& packet,
+                 LookBudget& budget);
+
 FirewallFate fate_in(const WholeTable& table, const std::string& chain, bool policy_accepts,
                      const FirewallPacket& packet, LookBudget& budget);
 

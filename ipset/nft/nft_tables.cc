@@ -161,7 +161,8 @@ netlink::Status plan_removal(netlink::NlChannel& channel, const RuleRemoval& rem
 
 // All removals in one transaction: packets never meet a part of it. EBUSY: something else than a
 // rule leads to one of the chains, such as an element of a map; then all of them stay, empty.
-netlink::Status remove_rules(nft_ctx& context, Family family, Leave leave, RemovedNft& removed) {
+netlink::Status remove_rules(nft_ctx& context, Family family, Leave leave, bool kube_router,
+                             RemovedNft& removed) {
   const bool hold_back = leave != Leave::nothing;
   const auto text = run(context, "list chains " + name_of(family));
   if (!text) return text.error();
@@ -170,7 +171,7 @@ netlink::Status remove_rules(nft_ctx& context, Family family, Leave leave, Remov
   if (!channel) return channel.error();
   Commands commands;
   RemovedNft counted = removed;
-  for (const auto& removal : all_removals(family))
+  for (const auto& removal : all_removals(family, kube_router))
     if (auto planned = plan_removal(*channel, removal, chains, hold_back, commands, counted);
         !planned)
       return planned;
@@ -199,7 +200,7 @@ Result<Context> open_context() {
   return context;
 }
 
-Result<RemovedNft> remove_leftovers(Family family, Leave leave) {
+Result<RemovedNft> remove_leftovers(Family family, Leave leave, bool kube_router) {
   RemovedNft removed;
   if (!kernel_has_netfilter_sockets()) return removed;
   const auto context = open_context();
@@ -210,23 +211,23 @@ Result<RemovedNft> remove_leftovers(Family family, Leave leave) {
   const auto table = remove_table(**context, name_of(family), *tables, leave);
   if (!table) return table.error();
   removed.table = *table;
-  if (const auto rules = remove_rules(**context, family, leave, removed); !rules)
+  if (const auto rules = remove_rules(**context, family, leave, kube_router, removed); !rules)
     return rules.error();
   return removed;
 }
 
 }  // namespace
 
-Result<RemovedNft> remove_nft_leftovers(Family family) {
-  return remove_leftovers(family, Leave::nothing);
+Result<RemovedNft> remove_nft_leftovers(Family family, bool kube_router) {
+  return remove_leftovers(family, Leave::nothing, kube_router);
 }
 
-Result<RemovedNft> find_nft_leftovers(Family family) {
-  return remove_leftovers(family, Leave::all);
+Result<RemovedNft> find_nft_leftovers(Family family, bool kube_router) {
+  return remove_leftovers(family, Leave::all, kube_router);
 }
 
-Result<RemovedNft> take_over_nft_leftovers(Family family) {
-  return remove_leftovers(family, Leave::what_drops_need);
+Result<RemovedNft> take_over_nft_leftovers(Family family, bool kube_router) {
+  return remove_leftovers(family, Leave::what_drops_need, kube_router);
 }
 
 Result<bool> nft_translates(Family family) {

@@ -80,12 +80,38 @@ RuleRemoval translation_chains(Family family) {
       .family = family, .table = Table::nat, .jumps = {}, .chains = {}, .prefixes = {"KUBE-SEP-"}};
 }
 
-std::vector<RuleRemoval> all_removals(Family family) {
+std::vector<RuleRemoval> all_removals(Family family, bool kube_router) {
   auto removals = iptables_mode_removals(family);
   for (const auto& ours : rules_for(family, {}))
     for (auto& removal : removals)
       if (removal.table == ours.table) add_ours(ours, removal);
+  if (!kube_router) return removals;
+  for (const auto& routers : kube_router_removals(family))
+    for (auto& removal : removals) {
+      if (removal.table != routers.table) continue;
+      removal.jumps.insert(removal.jumps.end(), routers.jumps.begin(), routers.jumps.end());
+      removal.chains.insert(removal.chains.end(), routers.chains.begin(), routers.chains.end());
+    }
   return removals;
+}
+
+std::vector<RuleRemoval> kube_router_removals(Family family) {
+  const auto one = [family](Table table, const std::string& chain) {
+    return RuleRemoval{.family = family,
+                       .table = table,
+                       .jumps = {{.to = chain, .comment = {}}},
+                       .chains = {chain},
+                       .prefixes = {}};
+  };
+  return {one(Table::filter, std::string(kRouterServices)), one(Table::nat, "KUBE-ROUTER-HAIRPIN")};
+}
+
+std::vector<std::string> kube_router_sets(Family family) {
+  std::vector<std::string> names;
+  for (const auto* name : {"kube-router-svip-prt", "kube-router-svip", "kube-router-local-ips",
+                           "kube-router-ipvs-services", "kube-router-service-ips"})
+    names.push_back(std::string(family == Family::ipv4 ? "" : "inet6:") + name);
+  return names;
 }
 
 ChainMove services_move() {

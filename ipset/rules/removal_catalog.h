@@ -8,11 +8,16 @@
 // written them. KUBE-MARK-DROP, KUBE-FIREWALL, KUBE-KUBELET-CANARY and KUBE-IPTABLES-HINT are
 // kubelet's and stay.
 
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "ipset/rules/rule_types.h"
 
 namespace ipvsproxier::ipset {
+
+// The chain that rejects what is no port of an IPVS service that kube-router made.
+inline constexpr std::string_view kRouterServices = "KUBE-ROUTER-SERVICES";
 
 // Chains and jumps of iptables mode that are not also ours, in the tables filter, nat and mangle,
 // in this order.
@@ -22,8 +27,14 @@ std::vector<RuleRemoval> iptables_mode_removals(netlink::Family family);
 // destinations.
 RuleRemoval translation_chains(netlink::Family family);
 
-// All of iptables mode, and our own chains and jumps.
-std::vector<RuleRemoval> all_removals(netlink::Family family);
+// All of iptables mode, and our own chains and jumps. `kube_router`: and kube_router_removals().
+std::vector<RuleRemoval> all_removals(netlink::Family family, bool kube_router = false);
+
+// Chains and jumps of kube-router's service proxy in the tables filter and nat. Those of its
+// routing and its network policies are none of them, nor are its rules in the chain POSTROUTING.
+std::vector<RuleRemoval> kube_router_removals(netlink::Family family);
+// Its IP sets, as earlier versions named them, too.
+std::vector<std::string> kube_router_sets(netlink::Family family);
 
 // Moves iptables mode's nat KUBE-SERVICES aside: it goes on translating destinations while our
 // chain of that name is filled after it. iptables_mode_removals() removes the moved chain.

@@ -217,7 +217,7 @@ std::string_view in_use_text(std::string_view chain) {
 
 bool names_jump(const RuleRemoval& removal, std::string_view to, std::string_view comment) {
   return std::any_of(removal.jumps.begin(), removal.jumps.end(), [&](const JumpPattern& jump) {
-    return jump.to == to && jump.comment == comment;
+    return jump.to == to && (jump.comment.empty() || jump.comment == comment);
   });
 }
 

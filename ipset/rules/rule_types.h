@@ -379,8 +379,8 @@ struct TableRules {
   friend auto operator<=>(const TableRules&, const TableRules&) = default;
 };
 
-// Matches rules of built-in chains by the chain that they jump to and by comment, whatever else the
-// rules contain.
+// Matches rules of built-in chains by the chain that they jump to and by comment ("": any),
+// whatever else the rules contain.
 struct JumpPattern {
   std::string to;
   std::string comment;

@@ -16,6 +16,7 @@
 #include "ipset/rules/packet_filter.h"
 #include "netlink/ip_address.h"
 #include "proxier/plan/host_settings.h"
+#include "proxier/plan/other_programs.h"
 #include "proxier/plan/pitfalls.h"
 
 namespace ipvsproxier::check {
@@ -27,6 +28,8 @@ struct Wanted {
   bool in_cluster_clients = false;     // plan/differences.h
   bool localhost = false;              // node ports are on localhost, too
   bool keeps_foreign_services = true;  // plan/differences.h
+  bool leaves_untracked = true;        // the same
+  bool takes_over_kube_router = true;
   // The families of the cluster as far as the configuration names them; empty: it does not.
   std::set<netlink::Family> families;
   bool ports_are_vital = false;  // bindAddressHardFail
@@ -124,12 +127,16 @@ struct NodeFacts {
   std::vector<PortFact> ports;            // in use by others
   std::vector<plan::Pitfall> pitfalls;    // under which connections fail
   std::optional<plan::Pitfall> idle;      // long silences
+  // Ports of addresses on links of others that rules keep from connection tracking.
+  std::vector<plan::LeftPorts> left;
   std::vector<WriterFact> writers;
   bool daemon_runs = false;     // an ipvs-proxier of this node answers
   bool dummy_is_other = false;  // a link kube-ipvs0 exists and is no dummy
   std::string loop_is_other;    // why the links of node ports on localhost cannot be ours; "": no
   // Virtual services in the kernel that are neither excluded nor a running daemon's.
   std::size_t virtual_services = 0;
+  bool has_kube_router = false;     // kube-router's link of addresses is there
+  bool has_kube_proxy_nft = false;  // a table of kube-proxy's nftables mode
   std::vector<DropFact> drops;
   std::vector<std::string> unjudged;  // tables that may drop as well, with the reason
   bool has_our_nft_table = false;

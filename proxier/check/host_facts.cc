@@ -26,8 +26,8 @@ constexpr std::size_t kMostProcesses = 100'000;
 constexpr std::size_t kMostWriters = 16;
 constexpr std::size_t kMostLinks = 10'000;
 
-constexpr auto kWriters =
-    std::to_array<std::string_view>({"kube-proxy", "keepalived", "kube-vip", "dockerd"});
+constexpr auto kWriters = std::to_array<std::string_view>(
+    {"kube-proxy", "kube-router", "keepalived", "kube-vip", "dockerd"});
 
 std::optional<std::string> value_of(const std::filesystem::path& file) {
   const auto text = read_some(file, 4096);

@@ -1,6 +1,10 @@
 #include "proxier/check/judgement.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -116,10 +120,33 @@ void judge_ports(const NodeFacts& facts, const Wanted& wanted, Findings& finding
          facts.daemon_runs ? "they are the running daemon's" : "those of the daemon are free");
 }
 
+// Link-local addresses are no Service's.
+void judge_left_ports(const NodeFacts& facts, const Wanted& wanted, Findings& findings) {
+  std::map<std::pair<std::string, netlink::IpAddress>, std::vector<plan::LeftPorts>> grouped;
+  for (const auto& one : facts.left)
+    if (!one.ports.address.is_link_local()) grouped[{one.link, one.ports.address}].push_back(one);
+  for (const auto& [of, left] : grouped)
+    findings.push_back(
+        {.level = Level::limit,
+         .about = "link " + of.first,
+         .message = fmt::format(
+             "{}: {}", plan::text_of_left(left),
+             wanted.leaves_untracked
+                 ? "a Service of this address does not get these ports on this node, they are left "
+                   "to that program"
+                 : "if they are a Service's, IPVS takes their packets from that program, nothing "
+                   "masquerades them, and this node may get no answers"),
+         .advice = {{"any", std::string(plan::kLeftRemedy), ""}}});
+}
+
 std::string remark_on(const std::string& name, const Wanted& wanted) {
   if (name == "kube-proxy")
     return "it writes the same tables: stop it before this daemon starts, which takes its state "
            "over";
+  if (name == "kube-router")
+    return "its service proxy writes IPVS as well: let it run with --run-service-proxy=false "
+           "before "
+           "this daemon starts";
   if (name == "dockerd")
     return "a swarm keeps IPVS in network namespaces of its own, which do not meet with ours";
   if (wanted.keeps_foreign_services)
@@ -142,6 +169,30 @@ std::string remark_on_services(const NodeFacts& facts, const Wanted& wanted) {
          ": what is on an address that a Service has or had is taken over, or removed where no "
          "Service asks for it; all else stays, and no Service gets an address of it "
          "(--keep-foreign-services)";
+}
+
+void judge_predecessors(const NodeFacts& facts, const Wanted& wanted, Findings& findings) {
+  if (facts.has_kube_router)
+    findings.push_back(
+        {.level = wanted.takes_over_kube_router ? Level::note : Level::limit,
+         .about = fmt::format("link {}", plan::kKubeRouterLink),
+         .message = wanted.takes_over_kube_router
+                        ? "kube-router's service proxy was here: the daemon takes over its virtual "
+                          "services, chains and sets, and opens no node ports on this link"
+                        : "kube-router's service proxy was here: what it left stays, and its chain "
+                          "KUBE-ROUTER-SERVICES rejects ports of Services that it did not know",
+         .advice = {{"any",
+                     "end it for good (--run-service-proxy=false) and remove the link: ip link "
+                     "delete kube-dummy-if",
+                     ""}}});
+  if (facts.has_kube_proxy_nft)
+    findings.push_back(
+        {.level = Level::note,
+         .about = "nf_tables table kube-proxy",
+         .message =
+             "kube-proxy's nftables mode was here, whose rules translate destinations before "
+             "IPVS sees a packet: the daemon removes them once all is programmed",
+         .advice = {{"any", "stop kube-proxy before this daemon starts", ""}}});
 }
 
 void judge_writers(const NodeFacts& facts, const Wanted& wanted, Findings& findings) {
@@ -232,8 +283,10 @@ Findings judge(const NodeFacts& facts, const Wanted& wanted) {
   judge_sysctls(facts, findings);
   judge_rp_filter(facts, findings);
   judge_pitfalls(facts, findings);
+  judge_left_ports(facts, wanted, findings);
   judge_ports(facts, wanted, findings);
   judge_writers(facts, wanted, findings);
+  judge_predecessors(facts, wanted, findings);
   judge_filter(facts, findings);
   judge_node(facts, findings);
   judge_api(facts, findings);

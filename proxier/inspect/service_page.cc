@@ -45,6 +45,12 @@ PageTraffic traffic_of(const plan::TrafficReport& report) {
   return traffic;
 }
 
+std::string holder_of(const plan::FacetReport& facet) {
+  if (facet.foreign) return "another program's virtual service " + to_string(*facet.foreign);
+  if (!facet.link.empty()) return "the program of link " + facet.link;
+  return api::to_string(facet.holder);
+}
+
 PagePort port_of(const plan::PortReport& report) {
   PagePort port{.family = report.port.cluster_ip.family(),
                 .name = report.port.name.port,
@@ -54,13 +60,11 @@ PagePort port_of(const plan::PortReport& report) {
                 .internal = traffic_of(report.internal),
                 .external = {}};
   for (const auto& facet : report.facets)
-    port.facets.push_back(
-        {.address = facet.claim.key.address,
-         .port = facet.claim.key.port,
-         .facet = std::string(plan::to_string(facet.claim.facet)),
-         .held = facet.held,
-         .holder = facet.foreign ? "another program's virtual service " + to_string(*facet.foreign)
-                                 : api::to_string(facet.holder)});
+    port.facets.push_back({.address = facet.claim.key.address,
+                           .port = facet.claim.key.port,
+                           .facet = std::string(plan::to_string(facet.claim.facet)),
+                           .held = facet.held,
+                           .holder = holder_of(facet)});
   if (report.external) port.external = traffic_of(*report.external);
   if (report.in_cluster) port.in_cluster = traffic_of(*report.in_cluster);
   for (const auto& one : report.reach)

@@ -106,6 +106,8 @@ struct DesiredState {
   // All other virtual services of a planned family are ours, whoever made them, as in kube-proxy.
   // If false, ownership.h tells which are.
   bool owns_all = false;
+  // Addresses at which virtual services are a predecessor's: ours (other_programs.h).
+  std::set<netlink::IpAddress> inherited;
 
   friend bool operator==(const DesiredState&, const DesiredState&) = default;
 };

@@ -48,6 +48,12 @@ struct Differences {
   bool drop_invalid = true;
   // Real servers of SCTP keep their associations until these end, as those of TCP do.
   bool drain_sctp = true;
+  // Ports of an address on a link of another program that rules keep from connection tracking are
+  // left to that program (other_programs.h).
+  bool leave_untracked = true;
+  // What kube-router's service proxy left is taken over as kube-proxy's state is
+  // (other_programs.h).
+  bool take_over_kube_router = true;
 
   friend bool operator==(const Differences&, const Differences&) = default;
 };
@@ -71,6 +77,8 @@ inline constexpr Differences kKubeProxyCompat = {
     .ready_wins = false,
     .drop_invalid = false,
     .drain_sctp = false,
+    .leave_untracked = false,
+    .take_over_kube_router = false,
 };
 
 }  // namespace ipvsproxier::plan

@@ -11,6 +11,7 @@
 #include "proxier/plan/in_cluster_goals.h"
 #include "proxier/plan/localhost.h"
 #include "proxier/plan/node_ports.h"
+#include "proxier/plan/other_programs.h"
 
 namespace ipvsproxier::plan {
 
@@ -49,15 +50,6 @@ std::optional<netlink::IpPrefix> own_pods_of(Family family, const NodeInfo& node
   return std::nullopt;
 }
 
-SortedVector<IpAddress> addresses_in(const SetElements& elements) {
-  std::vector<IpAddress> addresses;
-  for (const auto id : {SetId::ipvs_ips, SetId::nft_vips})
-    elements.each_of(id, [&](const Element& element) {
-      addresses.push_back(std::get<ipset::IpElement>(element).ip);
-    });
-  return SortedVector(std::move(addresses));
-}
-
 }  // namespace
 
 FamilyPlanner::FamilyPlanner(Family family, const PlannerOptions& options, DesiredState& state)
@@ -81,7 +73,9 @@ void FamilyPlanner::set_node(const NodeInfo& node) {
   node_.name = node.name;
   node_.zone = node.zone;
   node_.ip = node.ips.at(node_.family);
-  node_.other_links = other_link_addresses(node, node_.family);
+  node_.other_links = other_link_addresses(
+      node, node_.family, options_.differences.take_over_kube_router ? kKubeRouterLink : "");
+  node_.left = left_ports(node, node_.family);
   node_.in_cluster = in_cluster_range(node_.family, node, options_);
   no_localhost_ = why_no_localhost(node_.family, node, options_);
   node_.localhost = options_.node_port_localhost && no_localhost_.empty();
@@ -268,7 +262,7 @@ FamilyPlanner::Names FamilyPlanner::take_claims(const Names& names,
   for (const auto& name : names) {
     const auto found = cluster.services.find(name);
     const auto* service = found == cluster.services.end() ? nullptr : &found->second;
-    auto wanted = claims_of(ports.of(name), node_);
+    auto wanted = claims_of(ports.of(name), node_, options_);
     if (wanted.empty() && !parts_.contains(name)) continue;
     const auto part = parts_.try_emplace(name).first;
     auto& claimant = part->second.claimant;

@@ -36,9 +36,9 @@ bool is_sent_on(Facet facet) {
 
 // The external addresses and node ports of each port that the Service has.
 std::vector<std::size_t> count_sent_on(const std::vector<ServicePort>& ports, const Claims& claims,
-                                       const FamilyNode& node) {
+                                       const FamilyNode& node, const PlannerOptions& options) {
   std::vector<std::size_t> counts(ports.size());
-  for (const auto& claim : claims_of(ports, node))
+  for (const auto& claim : claims_of(ports, node, options))
     if (is_sent_on(claim.facet) && claims.holds(ports.front().name.service, claim))
       ++counts[claim.port];
   return counts;
@@ -54,7 +54,8 @@ InClusterGoals in_cluster_goals(const std::vector<ServicePort>& ports, const Cla
   result.goals.resize(ports.size());
   const auto& name = ports.front().name.service;
   const bool by_rules = options.packet_filter == ipset::PacketFilter::iptables;
-  const auto sent_on = by_rules ? count_sent_on(ports, claims, node) : std::vector<std::size_t>();
+  const auto sent_on =
+      by_rules ? count_sent_on(ports, claims, node, options) : std::vector<std::size_t>();
   for (std::size_t i = 0; i < ports.size(); ++i) {
     const auto goal = goal_of(ports[i], i, node);
     if (!asks(ports[i]) || !claims.holds(name, goal)) continue;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "ipset/nft/untracked_types.h"
 #include "netlink/links/link_types.h"
 #include "proxier/api/objects.h"
 
@@ -58,6 +59,8 @@ struct NodeInfo {
   std::map<netlink::Family, netlink::IpAddress> ips;  // one for each family; loopback if unknown
   std::vector<netlink::IpPrefix> pod_cidrs;           // spec.podCIDRs
   std::vector<netlink::InterfaceAddress> addresses;   // all addresses on all links
+  // Of these: what rules keep from connection tracking, and name the address.
+  std::vector<ipset::UntrackedPorts> untracked;
   // Of each family that cannot have node ports on localhost: why, in words.
   std::map<netlink::Family, std::string> no_localhost;
 };

@@ -5,6 +5,7 @@
 
 #include "ipset/rules/localhost_rules.h"
 #include "proxier/plan/bindings.h"
+#include "proxier/plan/other_programs.h"
 
 namespace ipvsproxier::plan {
 
@@ -42,10 +43,12 @@ bool covers(const std::vector<IpPrefix>& ranges, const IpAddress& address) {
 
 }  // namespace
 
-std::set<IpAddress> other_link_addresses(const NodeInfo& node, Family family) {
+std::set<IpAddress> other_link_addresses(const NodeInfo& node, Family family,
+                                         std::string_view except) {
   std::set<IpAddress> result;
   for (const auto& [link, address, length, on_dummy] : node.addresses) {
     if (dummy_number(link) || address.family() != family || address.is_loopback()) continue;
+    if (!except.empty() && link == except) continue;
     if (family == Family::ipv6 && address.is_link_local()) continue;
     result.insert(address);
   }
@@ -56,11 +59,16 @@ std::set<IpAddress> node_port_addresses(const NodeInfo& node, Family family,
                                         const PlannerOptions& options,
                                         const std::set<IpAddress>& dummy_addresses) {
   const auto ranges = ranges_of(node, family, options);
-  if (matches_all(ranges)) return other_link_addresses(node, family);
-
+  const auto others = program_addresses(node, family, options);
   std::set<IpAddress> result;
+  if (matches_all(ranges)) {
+    result = other_link_addresses(node, family);
+    for (const auto& address : others) result.erase(address);
+    return result;
+  }
   const auto consider = [&](const IpAddress& address) {
-    if (covers(ranges, address) && !address.is_loopback()) result.insert(address);
+    if (covers(ranges, address) && !address.is_loopback() && !others.contains(address))
+      result.insert(address);
   };
   for (const auto& [link, address, length, on_dummy] : node.addresses)
     if (!dummy_number(link)) consider(address);

@@ -5,14 +5,17 @@
 
 #include <optional>
 #include <set>
+#include <string_view>
 #include <vector>
 
 #include "proxier/plan/planner.h"
 
 namespace ipvsproxier::plan {
 
-// The family's addresses on all links except our dummy links, without loopback and IPv6 link-local.
-std::set<netlink::IpAddress> other_link_addresses(const NodeInfo& node, netlink::Family family);
+// The family's addresses on all links except our dummy links and the one of this name, without
+// loopback and IPv6 link-local.
+std::set<netlink::IpAddress> other_link_addresses(const NodeInfo& node, netlink::Family family,
+                                                  std::string_view except = {});
 
 // The addresses that get a virtual server for each node port. `dummy_addresses` are the addresses
 // that our dummy links will hold: a CIDR of nodePortAddresses may cover them.

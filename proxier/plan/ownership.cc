@@ -29,6 +29,13 @@ bool has_elements(const VirtualServiceKey& key, const DesiredState& desired,
   });
 }
 
+bool is_inherited(const VirtualServiceKey& key, const DesiredState& desired) {
+  if (desired.inherited.empty()) return false;
+  const auto planned = desired.services.find(key);
+  return desired.inherited.contains(key.address) ||
+         (planned != desired.services.end() && planned->second.facet == Facet::node_port);
+}
+
 }  // namespace
 
 bool knows_sets(Family family, const DesiredState& desired, const ActualState& actual) {
@@ -63,6 +70,7 @@ Ownership owner_of(const VirtualServiceKey& key, const DesiredState& desired,
     return Ownership::ours;
   const auto family = key.address.family();
   if (!desired.rules.contains(family)) return Ownership::foreign;
+  if (is_inherited(key, desired)) return Ownership::ours;
   // Once foreign, it stays so, whatever of ours comes near it.
   if (actual.foreign.contains(key) && !is_cluster_ip(key.address, desired))
     return Ownership::foreign;

@@ -31,7 +31,9 @@ enum class Ownership : std::uint8_t {
 // - those that the state knows as ours, or knew before they could not be read;
 // - those on an address that is bound on our dummy links or by our local routes, is in the set of
 //   Service addresses, or is the cluster IP of a Service;
-// - those of which one of our sets has address, protocol and port, or the node port.
+// - those of which one of our sets has address, protocol and port, or the node port;
+// - those on an address of kube-router's link and, while it has one, those of node ports that
+//   Services ask for.
 // All others of a planned family are foreign; with `desired.owns_all` none is.
 Ownership owner_of(const netlink::VirtualServiceKey& key, const DesiredState& desired,
                    const ActualState& actual);

@@ -6,6 +6,7 @@
 
 #include "proxier/plan/family_planner.h"
 #include "proxier/plan/leftovers.h"
+#include "proxier/plan/other_programs.h"
 
 namespace ipvsproxier::plan {
 
@@ -33,6 +34,7 @@ Planner::Planner(PlannerOptions options) : options_(std::move(options)) {
 Planner::~Planner() = default;
 
 void Planner::set_node(const NodeInfo& node) {
+  state_.inherited = inherited_addresses(node, options_);
   for (auto& family : families_) family->set_node(node);
 }
 
@@ -141,6 +143,7 @@ std::size_t Planner::meet_foreign(netlink::Family family) const {
 
 api::Problems Planner::problems() const {
   api::Problems problems;
+  if (!state_.inherited.empty()) problems.push_back(inherited_problem());
   std::set<api::Problem> told;  // both families have those of a Service's annotations
   for (const auto& family : families_)
     for (auto& problem : family->problems())

@@ -44,10 +44,10 @@ bool comes_first(const api::Service& service) {
   });
 }
 
-// Calls visit(claim) or refused(claim, foreign virtual service) for each address of the port.
+// Calls visit(claim) or refused(refused claim) for each address of the port.
 template <typename Visit, typename Refused>
-void visit_facets(const ServicePort& port, std::size_t index, const FamilyNode& node, Visit visit,
-                  Refused refused) {
+void visit_facets(const ServicePort& port, std::size_t index, const FamilyNode& node,
+                  const PlannerOptions& options, Visit visit, Refused refused) {
   const auto facet = [&](Facet kind, const IpAddress& address, std::uint16_t number) {
     const Claim claim{{address, port.name.protocol, number},
                       kind,
@@ -56,8 +56,12 @@ void visit_facets(const ServicePort& port, std::size_t index, const FamilyNode& 
     // Some node ports are in a set with their address.
     const bool alone = kind == Facet::node_port &&
                        (node.node_ports_name_address || claim.key.protocol == Protocol::sctp);
-    if (const auto* foreign = node.foreign.refuses(claim.key, kind, alone))
-      refused(claim, *foreign);
+    const auto* left =
+        options.differences.leave_untracked ? left_to(node.left, claim.key) : nullptr;
+    if (left != nullptr)
+      refused(RefusedClaim{.claim = claim, .link = left->link});
+    else if (const auto* foreign = node.foreign.refuses(claim.key, kind, alone))
+      refused(RefusedClaim{.claim = claim, .foreign = *foreign});
     else
       visit(claim);
   };
@@ -89,7 +93,7 @@ std::uint32_t flags_of(std::string_view scheduler, const ServiceSettings& settin
   return scheduler_flags(scheduler, options);
 }
 
-constexpr auto kIgnoreRefused = [](const Claim&, const netlink::VirtualServiceKey&) {};
+constexpr auto kIgnoreRefused = [](const RefusedClaim&) {};
 
 class PortPlanner {
  public:
@@ -113,7 +117,7 @@ class PortPlanner {
       for (const auto& endpoint : endpoints) add_unless_recognized(endpoint.key.address);
     const auto choice = choose_endpoints(port_, endpoints);
     visit_facets(
-        port_, index, node_,
+        port_, index, node_, options_,
         [&](const Claim& claim) {
           if (!claims.holds(port_.name.service, claim)) return;
           plan_virtual_service(claim, choice, in_cluster.has_value());
@@ -235,19 +239,44 @@ api::Problem excess_of(const api::Service& service) {
 
 // One problem for all that foreign virtual services refuse the Service, with the first of them.
 api::Problem foreign_of(const api::Service& service, const std::vector<RefusedClaim>& refused) {
-  const auto& [claim, foreign] = refused.front();
+  const auto& claim = refused.front().claim;
   const std::string more =
       refused.size() == 1
           ? ""
           : fmt::format(", nor {} more that this Service asks for", refused.size() - 1);
-  return {
-      .severity = api::Severity::error,
-      .origin = service.origin,
-      .object = "Service " + api::to_string(service.name),
-      .field = field_of(claim.facet, claim.port),
-      .message = fmt::format("another program of this node has the virtual service {}, and keeps "
-                             "it: {} is not programmed{}",
-                             netlink::to_string(foreign), netlink::to_string(claim.key), more)};
+  return {.severity = api::Severity::error,
+          .origin = service.origin,
+          .object = "Service " + api::to_string(service.name),
+          .field = field_of(claim.facet, claim.port),
+          .message = fmt::format(
+              "another program of this node has the virtual service {}, and keeps "
+              "it: {} is not programmed{}",
+              netlink::to_string(*refused.front().foreign), netlink::to_string(claim.key), more)};
+}
+
+// The ports that the Service asks for and other programs have, or should have.
+std::vector<LeftPorts> left_of(const Ports& ports, const FamilyNode& node,
+                               const PlannerOptions& options) {
+  std::set<LeftPorts> left;
+  const auto note = [&](const Claim& claim) {
+    if (const auto* found = left_to(node.left, claim.key)) left.insert(*found);
+  };
+  if (node.left.empty()) return {};
+  for (std::size_t i = 0; i < ports.size(); ++i)
+    visit_facets(ports[i], i, node, options, note,
+                 [&](const RefusedClaim& refused) { note(refused.claim); });
+  return {left.begin(), left.end()};
+}
+
+void add_refusals(const Ports& ports, const FamilyNode& node, const PlannerOptions& options,
+                  ServicePlan& plan) {
+  const auto& service = *ports.front().service;
+  auto refused = refused_claims_of(ports, node, options);
+  std::erase_if(refused, [](const RefusedClaim& one) { return !one.foreign; });
+  plan.meets_foreign = !refused.empty();
+  if (!refused.empty()) plan.not_granted.push_back(foreign_of(service, refused));
+  if (const auto left = left_of(ports, node, options); !left.empty())
+    plan.not_granted.push_back(left_problem(service, left, options.differences.leave_untracked));
 }
 
 // The annotation by which weights above 1 are asked for; "": none.
@@ -321,22 +350,23 @@ SortedVector<IpAddress> addresses_of(const Ports& ports, const FamilyNode& node)
   return SortedVector(std::move(result));
 }
 
-std::vector<Claim> claims_of(const Ports& ports, const FamilyNode& node) {
+std::vector<Claim> claims_of(const Ports& ports, const FamilyNode& node,
+                             const PlannerOptions& options) {
   std::vector<Claim> claims;
   for (std::size_t i = 0; i < ports.size(); ++i)
     visit_facets(
-        ports[i], i, node, [&](const Claim& claim) { claims.push_back(claim); }, kIgnoreRefused);
+        ports[i], i, node, options, [&](const Claim& claim) { claims.push_back(claim); },
+        kIgnoreRefused);
   return claims;
 }
 
-std::vector<RefusedClaim> refused_claims_of(const Ports& ports, const FamilyNode& node) {
+std::vector<RefusedClaim> refused_claims_of(const Ports& ports, const FamilyNode& node,
+                                            const PlannerOptions& options) {
   std::vector<RefusedClaim> refused;
   for (std::size_t i = 0; i < ports.size(); ++i)
     visit_facets(
-        ports[i], i, node, [](const Claim&) {},
-        [&](const Claim& claim, const netlink::VirtualServiceKey& foreign) {
-          refused.push_back({claim, foreign});
-        });
+        ports[i], i, node, options, [](const Claim&) {},
+        [&](const RefusedClaim& claim) { refused.push_back(claim); });
   return refused;
 }
 
@@ -380,10 +410,7 @@ ServicePlan plan_service(const Ports& ports, const model::SlicesByName* slices,
     plan.not_granted.push_back(*std::move(problem));
   plan.untranslated = goals.untranslated;
   add_in_cluster_limits(service, goals, node, options, plan.not_granted);
-  if (const auto refused = refused_claims_of(ports, node); !refused.empty()) {
-    plan.meets_foreign = true;
-    plan.not_granted.push_back(foreign_of(service, refused));
-  }
+  add_refusals(ports, node, options, plan);
   const auto addresses = addresses_of(ports, node);
   traffic.addresses.assign(addresses.begin(), addresses.end());
   if (options.packet_filter == ipset::PacketFilter::nftables)

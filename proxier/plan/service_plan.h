@@ -16,6 +16,7 @@
 #include "proxier/plan/claims.h"
 #include "proxier/plan/in_cluster_address.h"
 #include "proxier/plan/iptables_filter.h"
+#include "proxier/plan/other_programs.h"
 #include "proxier/plan/ownership.h"
 #include "proxier/plan/planner.h"
 
@@ -34,6 +35,7 @@ struct FamilyNode {
   bool node_ports_name_address = false;         // the set of node ports has their addresses
   bool localhost = false;                       // node ports are on localhost
   Foreign foreign;                              // what foreign virtual services have
+  std::vector<LeftPorts> left;                  // to other programs
   InClusterRange in_cluster;
   std::optional<netlink::IpPrefix> pods;  // whose source the local detector recognizes
   std::set<std::string, std::less<>> absent_schedulers;  // that this kernel does not have
@@ -46,10 +48,11 @@ struct FamilyNode {
   friend bool operator==(const FamilyNode&, const FamilyNode&) = default;
 };
 
-// What the Service asks for and a foreign virtual service has.
+// What the Service asks for and a foreign virtual service has, or the program of a link.
 struct RefusedClaim {
   Claim claim;
-  netlink::VirtualServiceKey foreign;
+  std::optional<netlink::VirtualServiceKey> foreign;
+  std::string link;  // if there is no foreign one
 };
 
 // The parts of the desired state that exist because of one Service.
@@ -79,12 +82,12 @@ FacetPolicy policy_of(const model::ServicePort& port, Facet facet, bool in_clust
 SortedVector<netlink::IpAddress> addresses_of(const std::vector<model::ServicePort>& ports,
                                               const FamilyNode& node);
 
-// All claims of the Service, whichever Service wins them, without those that foreign virtual
-// services refuse.
-std::vector<Claim> claims_of(const std::vector<model::ServicePort>& ports, const FamilyNode& node);
-// Those that they refuse.
+// All claims of the Service, whichever Service wins them, without those that are refused.
+std::vector<Claim> claims_of(const std::vector<model::ServicePort>& ports, const FamilyNode& node,
+                             const PlannerOptions& options);
+// Those that foreign virtual services refuse, and those that are left to other programs.
 std::vector<RefusedClaim> refused_claims_of(const std::vector<model::ServicePort>& ports,
-                                            const FamilyNode& node);
+                                            const FamilyNode& node, const PlannerOptions& options);
 
 // The endpoints of each port of the Service; `slices`: nullptr if it has none.
 std::map<api::ServicePortName, std::vector<model::Endpoint>> endpoints_of(

@@ -71,14 +71,14 @@ std::vector<PortReport> report_service(const std::vector<model::ServicePort>& po
       report.in_cluster = traffic_of(port, goal->facet, own, in_cluster, settings, options);
     report.reach = client_reach(port, choose_endpoints(port, own), goal, rules, options);
   }
-  for (const auto& claim : claims_of(ports, node)) {
+  for (const auto& claim : claims_of(ports, node, options)) {
     const auto* holder = claims.owner_of(claim.key);
     reports[claim.port].facets.push_back({.claim = claim,
                                           .held = claims.holds(service, claim),
                                           .holder = holder == nullptr ? service : *holder});
   }
-  for (const auto& [claim, foreign] : refused_claims_of(ports, node))
-    reports[claim.port].facets.push_back({.claim = claim, .foreign = foreign});
+  for (const auto& [claim, foreign, link] : refused_claims_of(ports, node, options))
+    reports[claim.port].facets.push_back({.claim = claim, .foreign = foreign, .link = link});
   return reports;
 }
 

@@ -18,6 +18,7 @@ struct FacetReport {
   bool held = false;           // if false, another Service or port owns the virtual service
   api::NamespacedName holder;  // the owner
   std::optional<netlink::VirtualServiceKey> foreign;  // for which it is refused
+  std::string link;                                   // to whose program it is left
 };
 
 struct EndpointReport {

@@ -16,4 +16,13 @@ SetElements::SetElements(const std::vector<SetElement>& elements) {
   others_ = netlink::SortedVector(std::move(others));
 }
 
+netlink::SortedVector<netlink::IpAddress> addresses_in(const SetElements& elements) {
+  std::vector<netlink::IpAddress> addresses;
+  for (const auto id : {ipset::SetId::ipvs_ips, ipset::SetId::nft_vips})
+    elements.each_of(id, [&](const ipset::Element& element) {
+      addresses.push_back(std::get<ipset::IpElement>(element).ip);
+    });
+  return netlink::SortedVector(std::move(addresses));
+}
+
 }  // namespace ipvsproxier::plan

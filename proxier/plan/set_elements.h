@@ -10,6 +10,7 @@
 #include "ipset/sets/element_set.h"
 #include "ipset/sets/set_catalog.h"
 #include "netlink/containers/sorted_vector.h"
+#include "netlink/ip_address.h"
 
 namespace ipvsproxier::plan {
 
@@ -52,5 +53,8 @@ class SetElements {
   netlink::SortedVector<std::pair<ipset::SetId, ipset::PackedElement>> packed_;
   netlink::SortedVector<SetElement> others_;
 };
+
+// The addresses of Services among them.
+netlink::SortedVector<netlink::IpAddress> addresses_in(const SetElements& elements);
 
 }  // namespace ipvsproxier::plan

@@ -15,6 +15,16 @@
 
 namespace ipvsproxier::sync {
 
+namespace {
+
+// nullptr: the kernel has none.
+ipset::SetTable* ip_sets_of(const Kernel& kernel) {
+  const bool are_other = kernel.other && kernel.other->filter == ipset::PacketFilter::iptables;
+  return are_other ? kernel.other->sets : &kernel.sets;
+}
+
+}  // namespace
+
 Reconciler::Reconciler(Kernel kernel, ReconcilerSettings settings, spdlog::logger& logger)
     : kernel_(kernel),
       settings_(std::move(settings)),
@@ -29,8 +39,11 @@ Reconciler::Reconciler(Kernel kernel, ReconcilerSettings settings, spdlog::logge
       refusals_(log_.objects()),
       drain_(settings_.drain),
       flows_(settings_.early_flows),
-      take_over_(kernel_.rules, kernel_.other, settings_.remove_nft_leftovers, logger_),
+      take_over_(
+          kernel_.rules, kernel_.other, settings_.remove_nft_leftovers, logger_,
+          settings_.options.differences.take_over_kube_router ? ip_sets_of(kernel_) : nullptr),
       firewall_(settings_.find_firewall_warnings, logger_),
+      untracked_(settings_.find_untracked_ports, logger_),
       schedulers_(settings_.options.differences.service_annotations),
       loop_(settings_.options, logger_),
       host_(settings_.host, logger_),

@@ -58,6 +58,7 @@
 #include "proxier/sync/trash.h"
 #include "proxier/sync/trigger_times.h"
 #include "proxier/sync/turns.h"
+#include "proxier/sync/untracked_probe.h"
 
 namespace ipvsproxier::sync {
 
@@ -75,6 +76,7 @@ struct ReconcilerSettings {
   // translation.
   FindTranslation find_translation;
   FindFirewallWarnings find_firewall_warnings;  // empty: nobody looks
+  FindUntrackedPorts find_untracked_ports;      // empty: there are none
   model::ServiceMetrics service_metrics = model::ServiceMetrics::off;
   PublishFigures publish_figures;  // called on the sync thread
   // Called on the sync thread if the first lists ask for so much less than the kernel holds that
@@ -191,7 +193,7 @@ class Reconciler {
   void remove_unwanted_sets(Pass& pass);
   void keep_loop(plan::NodeInfo& node, Pass& pass);
   void leave_loop(Pass& pass);
-  std::optional<BoundAddresses> refresh_node(Pass& pass);
+  std::optional<BoundAddresses> refresh_node(Pass& pass, bool anew = true);
   plan::NodeInfo known_node(std::vector<netlink::InterfaceAddress> addresses);
   void tell_node_ips(TimePoint now);
   plan::Scope repair_links(Pass& pass, bool look);
@@ -252,6 +254,7 @@ class Reconciler {
   StaleFlows flows_;
   TakeOver take_over_;
   FirewallWatch firewall_;
+  UntrackedProbe untracked_;
   SchedulerProbe schedulers_;
   InClusterProbe in_cluster_;
   LocalhostLoop loop_;

@@ -74,8 +74,8 @@ void Reconciler::tell_node_ips(TimePoint now) {
     log_.objects().log(spdlog::level::warn, "nodePortAddresses [primary]" + text, now);
 }
 
-// nullopt: the addresses could not be listed.
-std::optional<BoundAddresses> Reconciler::refresh_node(Pass& pass) {
+// nullopt: the addresses could not be listed. `anew`: what could be another without an event.
+std::optional<BoundAddresses> Reconciler::refresh_node(Pass& pass, bool anew) {
   auto bound = list_bound(kernel_.links);
   if (!bound) {
     pass.suspect = true;
@@ -89,6 +89,7 @@ std::optional<BoundAddresses> Reconciler::refresh_node(Pass& pass) {
                [](const auto& one) { return !plan::dummy_number(one.link); });
   auto node = known_node(std::move(others));
   keep_loop(node, pass);
+  untracked_.look(node, anew);
   planner_.set_node(node);
   health_.see_node(node, settings_.options);
   host_.see_node(node);
@@ -135,7 +136,7 @@ plan::Scope Reconciler::repair_links(Pass& pass, bool look) {
       !lost_wanted)
     return {};
   const bool dummy_usable = ensure_dummy(pass);
-  const auto bound = refresh_node(pass);
+  const auto bound = refresh_node(pass, look);
   links_failed_ = !bound || !dummy_usable;
   if (!bound) return {};
   plan::ActualState found;

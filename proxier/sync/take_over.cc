@@ -28,11 +28,13 @@ struct TakeOver::Removed {
 };
 
 TakeOver::TakeOver(ipset::RuleTable& rules, std::optional<OtherFilter> other,
-                   RemoveNftLeftovers remove_nft_leftovers, spdlog::logger& logger)
+                   RemoveNftLeftovers remove_nft_leftovers, spdlog::logger& logger,
+                   ipset::SetTable* router_sets)
     : rules_(rules),
       other_(other),
       remove_nft_leftovers_(std::move(remove_nft_leftovers)),
-      logger_(logger) {}
+      logger_(logger),
+      router_sets_(router_sets) {}
 
 void TakeOver::begin() {
   if (std::exchange(begun_, true)) return;
@@ -55,10 +57,11 @@ void TakeOver::finish(Family family) {
   const bool no_rules = remove_rules(family, removed);
   const bool no_nft = remove_nft(family);
   const bool no_other = remove_other(family);
+  const bool no_router = remove_kube_router(family);
   if (removed.chains + removed.jumps > 0)
     logger_.info("took over from kube-proxy's iptables mode: removed {} chains and {} jumps of {}",
                  removed.chains, removed.jumps, to_string(family));
-  if (no_rules && no_nft && no_other) pending_.erase(family);
+  if (no_rules && no_nft && no_other && no_router) pending_.erase(family);
 }
 
 bool TakeOver::remove_rules(Family family, Removed& removed) {
@@ -104,6 +107,35 @@ bool TakeOver::remove_other(Family family) {
     logger_.info("took over from {}: removed {} chains, {} jumps and {} sets of {}",
                  to_string(other_->filter), removed.chains, removed.jumps, sets, to_string(family));
   return no_sets;
+}
+
+// Its chain rejects what is no port that it knew. Sets that its network policies use stay.
+bool TakeOver::remove_kube_router(Family family) {
+  if (router_sets_ == nullptr) return true;
+  const bool legacy_is_other = other_ && other_->filter == ipset::PacketFilter::iptables;
+  auto& rules = legacy_is_other ? *other_->rules : rules_;
+  Removed removed;
+  for (const auto& removal : ipset::kube_router_removals(family)) {
+    const auto gone = rules.remove(removal);
+    if (!gone) {
+      logger_.warn("rules of kube-router: {}; {}", netlink::to_string(gone.error()), next_);
+      return false;
+    }
+    removed.chains += gone->chains;
+    removed.jumps += gone->jumps;
+  }
+  std::size_t sets = 0;
+  for (const auto& name : ipset::kube_router_sets(family)) {
+    const auto there = router_sets_->list(name);
+    if (there && !*there) continue;
+    const bool known = there || there.error().kind == netlink::ErrorKind::unsupported;
+    if (known && router_sets_->destroy(name)) ++sets;
+  }
+  if (removed.chains + removed.jumps + sets > 0)
+    logger_.info(
+        "took over from kube-router's service proxy: removed {} chains, {} jumps and {} sets of {}",
+        removed.chains, removed.jumps, sets, to_string(family));
+  return true;
 }
 
 // The IP sets of a family; false: again later. What shuts traffic out goes before what lets it in:

@@ -1,8 +1,8 @@
 #pragma once
 
 // TakeOver: the change from kube-proxy's iptables or nftables mode to this daemon, including rules
-// that any mode of kube-proxy wrote through iptables-nft, and the change between our packet
-// filters; once per process. Sync thread only. Logs.
+// that any mode of kube-proxy wrote through iptables-nft, the change from kube-router's service
+// proxy, and the change between our packet filters; once per process. Sync thread only. Logs.
 //
 // Both modes translate destinations before IPVS would see a packet. They therefore go on serving
 // while our state is built after them, and their removal is the switch. Only then our rules of
@@ -43,9 +43,12 @@ std::vector<ipset::RuleRemoval> removals_from(ipset::PacketFilter other, netlink
 
 class TakeOver {
  public:
-  // An empty `remove_nft_leftovers`: nothing to remove in nf_tables.
+  // An empty `remove_nft_leftovers`: nothing to remove in nf_tables. `router_sets`: the IP sets, to
+  // remove what kube-router's service proxy left in them and in legacy iptables; nullptr: that
+  // stays.
   TakeOver(ipset::RuleTable& rules, std::optional<OtherFilter> other,
-           RemoveNftLeftovers remove_nft_leftovers, spdlog::logger& logger);
+           RemoveNftLeftovers remove_nft_leftovers, spdlog::logger& logger,
+           ipset::SetTable* router_sets = nullptr);
 
   // Whether there are leftovers to remove, or nobody has looked yet.
   bool pending() const { return !pending_.empty(); }
@@ -67,12 +70,14 @@ class TakeOver {
   bool remove_other(netlink::Family family);
   bool remove_sets(netlink::Family family, std::size_t& count);
   bool remove_nft(netlink::Family family);
+  bool remove_kube_router(netlink::Family family);
   void tell_once(const std::string& warning);
 
   ipset::RuleTable& rules_;
   std::optional<OtherFilter> other_;
   RemoveNftLeftovers remove_nft_leftovers_;
   spdlog::logger& logger_;
+  ipset::SetTable* router_sets_;
   std::set<std::string> told_;
   bool begun_ = false;
   const char* next_ = "trying again with the next reading of the kernel";  // after a failure

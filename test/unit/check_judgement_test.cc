@@ -411,5 +411,39 @@ TEST_CASE("nf_tables without its family of IPv4 is none") {
   CHECK(verdict(facts) == Level::cannot);
 }
 
+TEST_CASE("check: predecessors are named with what becomes of them") {
+  auto facts = good_node();
+  facts.has_kube_router = true;
+  facts.has_kube_proxy_nft = true;
+  CHECK(about(facts, "link kube-dummy-if").level == Level::note);
+  CHECK(about(facts, "link kube-dummy-if").message.find("takes over") != std::string::npos);
+  CHECK(about(facts, "nf_tables table kube-proxy").level == Level::note);
+  CHECK(about(facts, "link kube-dummy-if", {.takes_over_kube_router = false}).level ==
+        Level::limit);
+  facts.writers = {{"kube-router", 7}};
+  CHECK(about(facts, "process kube-router").message.find("--run-service-proxy=false") !=
+        std::string::npos);
+}
+
+TEST_CASE("check: a program that listens at addresses of Services is named with its link") {
+  auto facts = good_node();
+  const auto left = [](const char* address) {
+    return plan::LeftPorts{{*netlink::IpAddress::parse(address), netlink::Protocol::udp, 53, 53,
+                            "legacy IPv4 table raw"},
+                           "nodelocaldns"};
+  };
+  // No Service has such an address.
+  facts.left = {left("169.254.20.10")};
+  CHECK(verdict(facts) == Level::fine);
+  facts.left.push_back(left("10.96.0.10"));
+  const auto found = about(facts, "link nodelocaldns");
+  CHECK(found.level == Level::limit);
+  CHECK(found.message.find("10.96.0.10, and rules (NOTRACK, in legacy IPv4 table raw) keep packets "
+                           "to 53/UDP there") != std::string::npos);
+  CHECK(found.message.find("left to that program") != std::string::npos);
+  CHECK(about(facts, "link nodelocaldns", {.leaves_untracked = false}).message.find("no answers") !=
+        std::string::npos);
+}
+
 }  // namespace
 }  // namespace ipvsproxier::check

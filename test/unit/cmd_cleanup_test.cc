@@ -72,7 +72,7 @@ struct Node {
            nft_asked.push_back(family);
            return ipset::RemovedNft{.table = nft_asked.size() == 1};
          }},
-        {*netlink::IpPrefix::parse("192.0.2.0/24")});
+        {.excluded = {*netlink::IpPrefix::parse("192.0.2.0/24")}});
   }
   std::size_t sets_left() {
     std::size_t count = 0;
@@ -95,7 +95,7 @@ TEST_CASE("cleanup: all that is ours goes in one run, and nothing else", "[item-
   CHECK(failures_of(report) == Lines{});
   CHECK(to_string(report) ==
         "2 links, 1 local routes, 2 virtual services, 18 jumps, 22 chains, 35 sets, 1 nftables "
-        "tables; 1 virtual services of other programs stay");
+        "tables; 1 virtual services of other programs stay: 192.168.3.3:80/TCP");
   auto& daemon = node.daemon;
   CHECK(node.sets_left() == 0);
   CHECK(daemon.links.local_routes().empty());
@@ -117,7 +117,7 @@ TEST_CASE("cleanup: all that is ours goes in one run, and nothing else", "[item-
   CHECK(
       to_string(again) ==
       "0 links, 0 local routes, 0 virtual services, 0 jumps, 0 chains, 0 sets, 0 nftables tables; "
-      "1 virtual services of other programs stay");
+      "1 virtual services of other programs stay: 192.168.3.3:80/TCP");
   CHECK(failures_of(again) == Lines{});
   CHECK(daemon.writes() == writes);
 }
@@ -139,7 +139,7 @@ TEST_CASE("cleanup: what fails does not stop the rest") {
                                      "remove set KUBE-CLUSTER-IP"});
   CHECK(to_string(report) ==
         "1 links, 0 local routes, 1 virtual services, 15 jumps, 16 chains, 34 sets, 1 nftables "
-        "tables; 1 virtual services of other programs stay");
+        "tables; 1 virtual services of other programs stay: 192.168.3.3:80/TCP");
   CHECK(node.nft_asked == std::vector{Family::ipv4, Family::ipv6});
 
   daemon.clear_faults();
@@ -182,9 +182,42 @@ TEST_CASE("cleanup: a node port that our table of nf_tables serves goes with it"
   const auto report = clean_up({.ipvs = &ipvs, .nft_rules = &rules, .nft_sets = &sets}, {});
   CHECK(report.failures.empty());
   CHECK(report.services == 1);
-  CHECK(report.foreign == 1);
+  CHECK(report.foreign.size() == 1);
   CHECK(report.nft_tables == 1);
   CHECK(nft.find(ipset::nft_table_of(Family::ipv4)) == nullptr);
+}
+
+TEST_CASE("cleanup: what kube-router's service proxy left is removed, and the rest is named") {
+  FakeDaemon daemon;
+  const netlink::VirtualServiceKey bound{ip("192.0.2.70"), Protocol::tcp, 80};
+  const netlink::VirtualServiceKey node_port{ip("10.0.1.1"), Protocol::tcp, 31070};
+  daemon.links.add_link("kube-dummy-if", "dummy");
+  daemon.links.add_address({"kube-dummy-if", bound.address, 32});
+  daemon.ipvs.after = nullptr;  // no daemon of ours sees it
+  for (const auto& key : {bound, node_port}) add_service(daemon.ipvs, key);
+  REQUIRE(
+      daemon.sets.ensure({.name = "kube-router-svip-prt", .kind = ipset::SetKind::hash_ip_port}));
+  REQUIRE(daemon.sets.ensure({.name = "kube-router-node-ips", .kind = ipset::SetKind::hash_ip}));
+  daemon.rules.edit(Family::ipv4, Table::filter, "-N KUBE-ROUTER-SERVICES");
+  daemon.rules.edit(Family::ipv4, Table::filter, "-A INPUT -j KUBE-ROUTER-SERVICES");
+  const bool kube_router = GENERATE(true, false);
+  const auto report = clean_up({.ipvs = &daemon.ipvs,
+                                .links = &daemon.links,
+                                .sets = &daemon.sets,
+                                .rules = &daemon.rules,
+                                .remove_nft_leftovers = {}},
+                               {.excluded = {}, .kube_router = kube_router});
+  CHECK(failures_of(report) == Lines{});
+  CHECK(daemon.ipvs.contains(bound) != kube_router);
+  CHECK(daemon.ipvs.contains(node_port));
+  CHECK(daemon.sets.list("kube-router-svip-prt")->has_value() != kube_router);
+  CHECK(daemon.sets.list("kube-router-node-ips")->has_value());
+  const auto filter = daemon.rules.lines(Family::ipv4, Table::filter);
+  CHECK(filter.contains("KUBE-ROUTER-SERVICES") != kube_router);
+  if (kube_router)
+    CHECK(to_string(report).find(
+              "1 virtual services of other programs stay: 10.0.1.1:31070/TCP; of kube-router stay "
+              "its routes") != std::string::npos);
 }
 
 }  // namespace

@@ -1,4 +1,7 @@
 #include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <catch2/catch.hpp>
 
@@ -80,57 +83,33 @@ TEST_CASE("each difference from kube-proxy has its flag") {
   const auto without = [](const std::string& flag) {
     return once_with({"--" + flag + "=false"}).differences;
   };
-  auto one = all;
-  one.strict_internal_traffic_policy = false;
-  CHECK(without("strict-internal-traffic-policy") == one);
-  one = all;
-  one.open_health_check_ports = false;
-  CHECK(without("open-health-check-ports") == one);
-  one = all;
-  one.lean_loop_back = false;
-  CHECK(without("lean-loop-back") == one);
-  one = all;
-  one.short_paths = false;
-  CHECK(without("short-paths") == one);
-  one = all;
-  one.growing_sets = false;
-  CHECK(without("growing-sets") == one);
-  one = all;
-  one.spread_addresses = false;
-  CHECK(without("spread-addresses") == one);
-  one = all;
-  one.follow_node_ip = false;
-  CHECK(without("follow-node-ip") == one);
-  one = all;
-  one.scheduler_fallback = false;
-  CHECK(without("scheduler-fallback") == one);
-  one = all;
-  one.unbind_special = false;
-  CHECK(without("unbind-special") == one);
-  one = all;
-  one.ready_wins = false;
-  CHECK(without("ready-wins") == one);
-  one = all;
-  one.drop_invalid = false;
-  CHECK(without("drop-invalid") == one);
-  one = all;
-  one.drain_sctp = false;
-  CHECK(without("drain-sctp") == one);
-  one = all;
-  one.keep_foreign_services = false;
-  CHECK(without("keep-foreign-services") == one);
-  one = all;
-  one.service_annotations = false;
-  CHECK(without("service-annotations") == one);
-  one = all;
-  one.guard_api_server = false;
-  CHECK(without("guard-api-server") == one);
-  one = all;
-  one.node_ports_on_node_only = false;
-  CHECK(without("node-ports-on-node-only") == one);
-  one = all;
-  one.in_cluster_clients = false;
-  CHECK(without("in-cluster-clients") == one);
+  const std::vector<std::pair<std::string, bool plan::Differences::*>> differences{
+      {"strict-internal-traffic-policy", &plan::Differences::strict_internal_traffic_policy},
+      {"open-health-check-ports", &plan::Differences::open_health_check_ports},
+      {"lean-loop-back", &plan::Differences::lean_loop_back},
+      {"short-paths", &plan::Differences::short_paths},
+      {"growing-sets", &plan::Differences::growing_sets},
+      {"spread-addresses", &plan::Differences::spread_addresses},
+      {"follow-node-ip", &plan::Differences::follow_node_ip},
+      {"scheduler-fallback", &plan::Differences::scheduler_fallback},
+      {"unbind-special", &plan::Differences::unbind_special},
+      {"ready-wins", &plan::Differences::ready_wins},
+      {"drop-invalid", &plan::Differences::drop_invalid},
+      {"drain-sctp", &plan::Differences::drain_sctp},
+      {"leave-untracked", &plan::Differences::leave_untracked},
+      {"take-over-kube-router", &plan::Differences::take_over_kube_router},
+      {"keep-foreign-services", &plan::Differences::keep_foreign_services},
+      {"service-annotations", &plan::Differences::service_annotations},
+      {"guard-api-server", &plan::Differences::guard_api_server},
+      {"node-ports-on-node-only", &plan::Differences::node_ports_on_node_only},
+      {"in-cluster-clients", &plan::Differences::in_cluster_clients},
+  };
+  for (const auto& [flag, member] : differences) {
+    auto one = all;
+    one.*member = false;
+    CAPTURE(flag);
+    CHECK(without(flag) == one);
+  }
 }
 
 TEST_CASE("ranges for clients within the cluster are one of a family, with room") {

@@ -245,5 +245,22 @@ TEST_CASE("ownership: where a trace names the address, the same alone is refused
   CHECK(foreign.refuses(same, Facet::cluster_ip, false) == nullptr);
 }
 
+TEST_CASE("ownership: at addresses of kube-router's link it is ours, and a Service's node port") {
+  auto desired = nothing_desired();
+  const auto actual = bare_kernel();
+  desired.services[kOwned].facet = Facet::node_port;
+  CHECK(owner_of(kOwned, desired, actual) == Ownership::foreign);
+  desired.inherited = {ip("192.0.2.99")};
+  CHECK(owner_of(kOwned, desired, actual) == Ownership::ours);
+  auto other = kOwned;
+  other.port = 30081;
+  CHECK(owner_of(other, desired, actual) == Ownership::foreign);
+  desired.inherited.insert(kOwned.address);
+  CHECK(owner_of(other, desired, actual) == Ownership::ours);
+  // Its family is not planned.
+  desired.rules.clear();
+  CHECK(owner_of(other, desired, actual) == Ownership::foreign);
+}
+
 }  // namespace
 }  // namespace ipvsproxier::plan

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include <catch2/catch.hpp>
 
@@ -19,6 +20,7 @@ using netlink::Error;
 using netlink::ErrorKind;
 using netlink::Family;
 using test::FakeDaemon;
+using test::FakeDaemonSettings;
 using Lines = std::vector<std::string>;
 
 constexpr const char* kPortals = "-m comment --comment \"kubernetes service portals\" -j ";
@@ -243,6 +245,68 @@ TEST_CASE("take-over: what nf_tables drops by policy is told once") {
   daemon.wait(std::chrono::seconds(31));
   const auto log = daemon.log();
   CHECK(log.find("KUBE-FORWARD") == log.rfind("KUBE-FORWARD"));
+}
+
+// A kube-router that has ended, whose endpoint 10.244.0.99 has, too.
+void add_kube_router(FakeDaemon& daemon) {
+  daemon.links.add_link("kube-dummy-if", "dummy");
+  daemon.links.add_address({"kube-dummy-if", test::ip("10.96.0.7"), 32});
+  daemon.links.add_address({"kube-dummy-if", test::ip("192.0.2.70"), 32});
+  // No daemon of ours sees it.
+  const auto watch = std::exchange(daemon.ipvs.after, nullptr);
+  for (const auto* address : {"10.96.0.7", "192.0.2.70", "192.0.2.99"}) {
+    const std::vector<netlink::IpvsOp> ops{netlink::AddService{
+        {.key = {test::ip(address), netlink::Protocol::tcp, 80}, .scheduler = "lc"}}};
+    REQUIRE(daemon.ipvs.apply(ops).at(0));
+  }
+  daemon.ipvs.after = watch;
+  REQUIRE(daemon.sets.ensure({.name = "kube-router-svip", .kind = ipset::SetKind::hash_ip}));
+  REQUIRE(daemon.sets.ensure({.name = "kube-router-node-ips", .kind = ipset::SetKind::hash_ip}));
+  daemon.rules.edit(Family::ipv4, Table::filter, "-N KUBE-ROUTER-SERVICES");
+  daemon.rules.edit(Family::ipv4, Table::filter, "-A KUBE-ROUTER-SERVICES -j REJECT");
+  daemon.rules.edit(Family::ipv4, Table::filter, "-A INPUT -j KUBE-ROUTER-SERVICES");
+}
+
+bool has_virtual_service(const FakeDaemon& daemon, const char* address) {
+  return daemon.ipvs.contains({test::ip(address), netlink::Protocol::tcp, 80});
+}
+
+api::Service balanced_web() {
+  auto web = test::web_service();
+  web.type = api::ServiceType::load_balancer;
+  web.load_balancer_ips = {test::ip("192.0.2.70")};
+  return web;
+}
+
+TEST_CASE("take-over: what kube-router's service proxy left is a predecessor's") {
+  FakeDaemon daemon;
+  add_kube_router(daemon);
+  const auto web = balanced_web();
+  const auto cluster = test::cluster_of({web, test::slice_of(web, 8080, {test::e1()})});
+  CHECK(daemon.see(cluster).settled);
+  CHECK(has_virtual_service(daemon, "192.0.2.70"));
+  CHECK(daemon.weights({test::ip("192.0.2.70"), netlink::Protocol::tcp, 80}).contains(test::kE1));
+  CHECK(daemon.is_bound("192.0.2.70"));
+  CHECK_FALSE(has_virtual_service(daemon, "10.96.0.7"));  // no Service has it any more
+  CHECK(has_virtual_service(daemon, "192.0.2.99"));       // of another program
+  CHECK(
+      daemon.says("took over from kube-router's service proxy: removed 1 chains, 1 jumps and 1 "
+                  "sets of IPv4"));
+  CHECK_FALSE(daemon.rules.lines(Family::ipv4, Table::filter).contains("KUBE-ROUTER-SERVICES"));
+  CHECK_FALSE(daemon.sets.list("kube-router-svip")->has_value());
+  CHECK(daemon.sets.list("kube-router-node-ips")->has_value());
+}
+
+TEST_CASE("take-over: with --take-over-kube-router=false what kube-router left stays") {
+  FakeDaemonSettings settings;
+  settings.options.differences.take_over_kube_router = false;
+  FakeDaemon daemon(settings);
+  add_kube_router(daemon);
+  const auto web = balanced_web();
+  daemon.see(test::cluster_of({web, test::slice_of(web, 8080, {test::e1()})}));
+  CHECK(has_virtual_service(daemon, "10.96.0.7"));
+  CHECK(daemon.rules.lines(Family::ipv4, Table::filter).contains("KUBE-ROUTER-SERVICES"));
+  CHECK(daemon.sets.list("kube-router-svip")->has_value());
 }
 
 }  // namespace

@@ -276,6 +276,10 @@ class Walker {
       arrival.source_because = "as for the first packet of its connection";
       return true;
     }
+    if (packet.tracking == Tracking::never) {
+      arrival.source_because = "connection tracking does not see it (NOTRACK)";
+      return true;
+    }
     const auto first = steps.size();
     if (!hooks_.postrouting_nat(way)) return false;
     const auto end = hooks_.nat_end();
@@ -402,7 +406,11 @@ class Walker {
       return true;
     }
     packet_.connection = choice.service->service.key;
-    for (const auto& server : choice.candidates) walk_.candidates.push_back(try_server(server));
+    for (const auto& server : choice.candidates) {
+      walk_.candidates.push_back(try_server(server));
+      if (packet_.tracking == Tracking::never)
+        add_cautions_of_untracked(walk_.candidates.back().arrival);
+    }
     walk_.arrival.fate = Fate::served;
     return true;
   }
@@ -445,6 +453,23 @@ class Walker {
     else
       leave(*route, packet, steps, arrival, Fate::served);
     return candidate;
+  }
+
+  // IPVS takes packets that connection tracking does not see, and so nothing knows their answers.
+  void add_cautions_of_untracked(Arrival& arrival) const {
+    const auto& source = packet_.source;
+    const bool is_vip = std::ranges::any_of(
+        node_.services, [&](const auto& service) { return service.first.address == source; });
+    arrival.cautions.push_back(fmt::format(
+        "connection tracking does not see it (NOTRACK): nothing masquerades it, and its answer "
+        "counts as a new connection to {}{}",
+        source.to_string(), is_vip ? ", which is refused at an address of a Service" : ""));
+    if (!walk_.sent_here) return;
+    const auto route = host_.route({.destination = packet_.destination});
+    if (route && route->source && *route->source != source)
+      arrival.cautions.push_back(
+          fmt::format("this node sends it from {} unless its program chooses another source",
+                      route->source->to_string()));
   }
 
   const NodeReading& node_;
