@@ -3,6 +3,7 @@
 // Chains of others that drop packets of Services, in nf_tables and legacy iptables. One thread.
 
 #include <chrono>
+#include <string>
 #include <vector>
 
 #include "ipset/nft/host_firewall.h"
@@ -20,5 +21,14 @@ netlink::Result<ipset::FirewallLook> firewall_warnings(
 
 // With samples of the virtual services in the kernel. Their node ports are known by number.
 netlink::Result<ipset::FirewallLook> loaded_firewall_warnings();
+
+// A rule of others that adds connections to a flowtable (ipset/nft/flow_rules.h).
+struct FlowRuleFact {
+  std::string text;
+  bool guarded = false;  // the kernel has our rules against it
+};
+
+// As the kernel is now. Loads nothing, makes no table.
+netlink::Result<std::vector<FlowRuleFact>> loaded_flow_rules();
 
 }  // namespace ipvsproxier::cmd

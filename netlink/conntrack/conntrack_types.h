@@ -26,6 +26,8 @@ struct Flow {
   // The kernel's id: tells a flow from a later one with the same addresses and ports.
   std::uint32_t id = 0;
   Protocol protocol = Protocol::udp;
+  // A flowtable forwards it, without another destination (IPS_OFFLOAD without IPS_DST_NAT).
+  bool untranslated_offload = false;
 
   friend auto operator<=>(const Flow&, const Flow&) = default;
 };

@@ -131,6 +131,7 @@ struct NodeFacts {
   // Virtual services in the kernel that are neither excluded nor a running daemon's.
   std::size_t virtual_services = 0;
   std::vector<DropFact> drops;
+  std::vector<DropFact> flow_rules;   // of others, which add connections to a flowtable
   std::vector<std::string> unjudged;  // tables that may drop as well, with the reason
   bool has_our_nft_table = false;
   bool has_foreign_nft_table = false;  // one of our name that somebody else made

@@ -68,6 +68,7 @@ struct FakeDaemonSettings {
   plan::PlannerOptions options = {.families = {netlink::Family::ipv4}};
   sync::RemoveNftLeftovers remove_nft_leftovers;
   sync::FindFirewallWarnings find_firewall_warnings = {};
+  sync::FindFlowRules find_flow_rules = {};
   std::function<void()> doubt_first_lists;
   std::optional<sync::HostSetup> host;
   model::ServiceMetrics service_metrics = model::ServiceMetrics::off;
