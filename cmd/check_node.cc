@@ -152,6 +152,13 @@ void read_firewalls(NodeFacts& facts) {
 }
 
 // Why nf_tables cannot be read is said of firewalls already.
+void read_flow_rules(NodeFacts& facts) {
+  const auto rules = loaded_flow_rules();
+  if (!rules) return;
+  for (const auto& [text, guarded] : *rules)
+    facts.flow_rules.push_back({.place = "flowtable", .what = text, .certain = !guarded});
+}
+
 void read_our_nft_table(NodeFacts& facts) {
   const auto programmed = open_programmed_filter();
   if (!programmed) return;
@@ -296,6 +303,7 @@ CheckReport check_node(const Options& options, bool json, spdlog::logger& logger
   read_virtual_services(options, facts);
   read_legacy_tables(facts);
   read_firewalls(facts);
+  read_flow_rules(facts);
   read_our_nft_table(facts);
   read_pitfalls(options, facts);
   read_left_ports(facts);

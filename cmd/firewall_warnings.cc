@@ -5,12 +5,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "cmd/kernel_tables.h"
 #include "cmd/packet_filter_facts.h"
+#include "ipset/nft/flow_rules.h"
 #include "ipset/nft/program_leftovers.h"
 #include "ipset/nftables/filter_kernel.h"
+#include "ipset/nftables/nft_set_elements.h"
+#include "ipset/rules/nft_catalog.h"
 #include "ipset/rules/rule_iptc.h"
 #include "netlink/ipvs/ipvs_reader_kernel.h"
 #include "netlink/kernel_module.h"
@@ -148,6 +153,32 @@ netlink::Result<FirewallLook> loaded_firewall_warnings() {
     if (!read) return read.error();
   }
   return firewall_warnings(programmed->filter, samples, kLongestAnswer);
+}
+
+netlink::Result<std::vector<FlowRuleFact>> loaded_flow_rules() {
+  const auto programmed = open_programmed_filter();
+  if (!programmed) return programmed.error();
+  std::vector<FlowRuleFact> facts;
+  if (!programmed->nftables) return facts;
+  auto& nftables = *programmed->nftables;
+  const auto rules = nftables.list_flow_rules();
+  if (!rules) return rules.error();
+  for (const auto& rule : *rules) {
+    bool guarded = programmed->filter == ipset::PacketFilter::nftables;
+    for (const auto family : ipset::families_of_flows({rule})) {
+      const auto ours = ipset::nft_table_of(family);
+      if (guarded && nftables.list_frame(ours).value_or(std::nullopt))
+        guarded = nftables.find_expectation(ours, std::string(ipset::kUnaccelerated))
+                      .value_or(std::nullopt)
+                      .has_value();
+    }
+    const auto* why = programmed->filter == ipset::PacketFilter::nftables
+                          ? "our rules against it are not there (the daemon's log says why)"
+                          : "a daemon with --packet-filter=nftables does, legacy iptables has no "
+                            "rule for it";
+    facts.push_back({ipset::text_of_flow_rule(rule, guarded ? "" : why), guarded});
+  }
+  return facts;
 }
 
 }  // namespace ipvsproxier::cmd

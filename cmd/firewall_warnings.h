@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "ipset/nft/host_firewall.h"
@@ -28,5 +29,14 @@ netlink::Result<ipset::UntrackedLook> untracked_ports(const std::set<netlink::Ip
 
 // With samples of the virtual services in the kernel. Their node ports are known by number.
 netlink::Result<ipset::FirewallLook> loaded_firewall_warnings();
+
+// A rule of others that adds connections to a flowtable (ipset/nft/flow_rules.h).
+struct FlowRuleFact {
+  std::string text;
+  bool guarded = false;  // the kernel has our rules against it
+};
+
+// As the kernel is now. Loads nothing, makes no table.
+netlink::Result<std::vector<FlowRuleFact>> loaded_flow_rules();
 
 }  // namespace ipvsproxier::cmd

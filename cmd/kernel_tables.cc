@@ -134,6 +134,15 @@ class DryFilterTable final : public ipset::FilterTable {
     if (inner_) return inner_->find_set(table, set);
     return std::optional<netlink::NftSetSpec>{};
   }
+  netlink::Result<std::optional<netlink::NftExpectation>> find_expectation(
+      const netlink::NftTableKey& table, const std::string& name) override {
+    if (inner_) return inner_->find_expectation(table, name);
+    return std::optional<netlink::NftExpectation>{};
+  }
+  netlink::Result<std::vector<netlink::NftFlowRule>> list_flow_rules() override {
+    if (inner_) return inner_->list_flow_rules();
+    return std::vector<netlink::NftFlowRule>{};
+  }
   netlink::Result<std::optional<ElementsPart>> begin_elements(const netlink::NftTableKey& table,
                                                               const std::string& set) override {
     if (inner_) return inner_->begin_elements(table, set);
@@ -352,6 +361,8 @@ sync::ReconcilerSettings host_reconciler_settings(const Options& options,
   if (tables.packet_filter == PacketFilter::nftables)
     settings.find_translation = kube_proxy_translates;
   settings.find_untracked_ports = untracked_ports;
+  if (tables.nftables)
+    settings.find_flow_rules = [table = tables.nftables.get()] { return table->list_flow_rules(); };
   settings.find_firewall_warnings = [filter = tables.packet_filter](const auto& samples,
                                                                     auto longest) {
     return firewall_warnings(filter, samples, longest);

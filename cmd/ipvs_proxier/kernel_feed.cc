@@ -56,10 +56,11 @@ void KernelFeed::watch_filter(const KernelTables& tables, spdlog::logger& logger
   loop_.watch(filter_->fd(), [this, holds_ours] {
     const auto events = filter_->take();
     sync::SyncInput input;
-    input.firewall_changed = events.base_chains || events.overrun;
+    const bool remade = events.base_chains || events.overrun;
+    input.firewall_changed = remade || events.flow_rules;
     // Legacy tables tell nothing. Who makes a firewall anew in nf_tables may have flushed them,
     // too, as firewalld does.
-    input.filter_changed = holds_ours ? !events.empty() : input.firewall_changed;
+    input.filter_changed = holds_ours ? !events.empty() : remade;
     if (!input.empty()) mail_.put(std::move(input));
   });
 }

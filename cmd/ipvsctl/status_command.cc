@@ -189,6 +189,7 @@ struct KernelFacts {
   std::optional<netlink::IpvsTimeouts> timeouts;  // nullopt: they cannot be read
   std::vector<std::string> firewall_warnings;
   std::vector<std::string> firewalls_unjudged;  // words about tables
+  std::vector<std::string> flow_rules;          // of others, against which ours are there
 };
 
 std::optional<netlink::IpvsInfo> read_ipvs() {
@@ -208,7 +209,8 @@ KernelFacts read_kernel() {
                     .ipvs_conntrack = {},
                     .timeouts = cmd::loaded_ipvs_timeouts(),
                     .firewall_warnings = {},
-                    .firewalls_unjudged = {}};
+                    .firewalls_unjudged = {},
+                    .flow_rules = {}};
   if (auto look = cmd::loaded_firewall_warnings()) {
     for (auto& warning : look->warnings) facts.firewall_warnings.push_back(std::move(warning.text));
     for (const auto& [table, why] : look->unjudged)
@@ -216,6 +218,9 @@ KernelFacts read_kernel() {
   } else {
     facts.firewalls_unjudged.push_back(to_string(look.error()));
   }
+  if (const auto rules = cmd::loaded_flow_rules())
+    for (const auto& [text, guarded] : *rules)
+      (guarded ? facts.flow_rules : facts.firewall_warnings).push_back(text);
   for (const auto& module : shown_modules())
     if (const auto there = netlink::kernel_has_module(module))
       facts.modules[module] = *there;
@@ -252,6 +257,7 @@ std::string kernel_text(const KernelFacts& kernel) {
                                           kernel.timeouts->tcp));
   for (const auto& warning : kernel.firewall_warnings) text += line("problem", warning);
   for (const auto& words : kernel.firewalls_unjudged) text += line("not judged", words);
+  for (const auto& words : kernel.flow_rules) text += line("flowtable", words);
   return text;
 }
 
@@ -259,6 +265,7 @@ void write_kernel(api::DocumentWriter& out, const KernelFacts& kernel) {
   out.object("kernel", [&] {
     out.member("firewallWarnings", kernel.firewall_warnings);
     out.member("firewallsNotJudged", kernel.firewalls_unjudged);
+    out.member("flowRules", kernel.flow_rules);
     out.key("ipvs");
     if (kernel.ipvs)
       out.object([&] {

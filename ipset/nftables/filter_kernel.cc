@@ -234,6 +234,55 @@ Result<std::optional<NftSetSpec>> KernelFilterTable::find_set(const NftTableKey&
   return std::optional(std::move(found->set));
 }
 
+Result<std::optional<NftExpectation>> KernelFilterTable::find_expectation(const NftTableKey& table,
+                                                                          const std::string& name) {
+  const auto answer = channel_.query(Operation::nftables, encode_get_nft_expectation(table, name));
+  if (!answer && is_absent(answer.error())) return std::optional<NftExpectation>{};
+  if (!answer)
+    return in_context(answer.error(),
+                      "find " + printable_name(fmt::format("{} {}", to_string(table), name)));
+  auto found = decode_nft_expectation(*answer);
+  if (!found) return std::move(found.error());
+  return std::optional(std::move(found->expectation));
+}
+
+// Stays "" where it cannot be found.
+void KernelFilterTable::find_flow_chain(NftFlowRule& rule) {
+  std::size_t rules = 0;
+  static_cast<void>(dump(encode_list_nft_rules(rule.table), [&](ByteView payload) -> Status {
+    const auto found = nft_flow_rule_in(payload);
+    if (found && found->table == rule.table && found->flowtable == rule.flowtable &&
+        rule.chain.empty())
+      rule.chain = found->chain;
+    // Found, or too many: either ends the listing.
+    if (!rule.chain.empty() || ++rules > kMostRulesSearched)
+      return too_many_rules(kMostRulesSearched);
+    return {};
+  }));
+}
+
+Result<std::vector<NftFlowRule>> KernelFilterTable::list_flow_rules() {
+  listing_.reset();
+  std::vector<NftFlowRule> found;
+  const auto keep = [&](ByteView payload) -> Status {
+    auto flowtable = decode_nft_flowtable(payload);
+    if (!flowtable) return flowtable.error();
+    const auto family = flowtable->table.family;
+    const bool forwards =
+        family == NftFamily::ip || family == NftFamily::ip6 || family == NftFamily::inet;
+    if (forwards && flowtable->rules > 0)
+      found.push_back({std::move(flowtable->table), {}, std::move(flowtable->name)});
+    return {};
+  };
+  auto listed = dump(encode_list_nft_flowtables(), keep);
+  // Before 4.16, and where the kernel was built without.
+  if (!listed && listed.error().kind != ErrorKind::malformed &&
+      listed.error().kind != ErrorKind::unsupported)
+    return in_context(std::move(listed.error()), "list flowtables");
+  for (auto& rule : found) find_flow_chain(rule);
+  return found;
+}
+
 // The next part of `listing_`, which goes with the last part and with an error.
 Result<FilterTable::ElementsPart> KernelFilterTable::read_part() {
   ElementsPart part{.elements = {}, .last = false};

@@ -40,6 +40,9 @@ class KernelFilterTable final : public FilterTable {
                                                                   std::size_t most_rules) override;
   netlink::Result<std::optional<netlink::NftSetSpec>> find_set(const netlink::NftTableKey& table,
                                                                const std::string& set) override;
+  netlink::Result<std::optional<netlink::NftExpectation>> find_expectation(
+      const netlink::NftTableKey& table, const std::string& name) override;
+  netlink::Result<std::vector<netlink::NftFlowRule>> list_flow_rules() override;
   netlink::Result<std::optional<ElementsPart>> begin_elements(const netlink::NftTableKey& table,
                                                               const std::string& set) override;
   netlink::Result<ElementsPart> next_elements() override;
@@ -74,6 +77,7 @@ class KernelFilterTable final : public FilterTable {
   netlink::Status dump(const netlink::Bytes& request,
                        const std::function<netlink::Status(netlink::ByteView)>& each);
   netlink::Result<ElementsPart> read_part();
+  void find_flow_chain(netlink::NftFlowRule& rule);
 
   netlink::NlChannel channel_;   // changes and questions
   netlink::NlChannel listings_;  // may be in the middle of a listing

@@ -79,6 +79,16 @@ class FilterTable {
   virtual netlink::Result<std::optional<netlink::NftSetSpec>> find_set(
       const netlink::NftTableKey& table, const std::string& set) = 0;
 
+  // An object "ct expectation"; nullopt if the table has none of this name. One request.
+  virtual netlink::Result<std::optional<netlink::NftExpectation>> find_expectation(
+      const netlink::NftTableKey& table, const std::string& name) = 0;
+
+  // One rule of each flowtable, in tables of ip, ip6 and inet, to which rules add connections. One
+  // request where there is no flowtable; then the rules of each table that has one are read, but
+  // not more of them than kMostRulesSearched: a rule behind these has no chain.
+  static constexpr std::size_t kMostRulesSearched = 20'000;
+  virtual netlink::Result<std::vector<netlink::NftFlowRule>> list_flow_rules() = 0;
+
   // The elements of one set in parts: begin_elements(), then next_elements() until a part has
   // `last`; nullopt if the table has no set of this name. Everything else is allowed between the
   // parts. All parts together are the set at one moment: if we changed the set before the last

@@ -37,7 +37,7 @@ ExtensionStep target_step(const Extension& extension, Family family) {
 
 struct ForeignStep {
   using Kind = NamedStep::Kind;
-  const std::string& name;
+  const std::string name;
   Family family;
   SetResolver& sets;
 
@@ -68,6 +68,9 @@ std::vector<NftStep> steps_of(std::span<const netlink::NftExpression> expression
           if constexpr (std::is_same_v<One, netlink::NftOtherExpression>)
             steps.push_back(std::visit(ForeignStep{one.name, family, sets},
                                        netlink::read_foreign_expression(one)));
+          else if constexpr (std::is_same_v<One, netlink::NftObjectRef>)
+            steps.push_back(std::visit(ForeignStep{One::kName, family, sets},
+                                       netlink::foreign_object(one.type)));
           else if constexpr (!std::is_same_v<One, netlink::NftCounter>)
             steps.emplace_back(one);
         },

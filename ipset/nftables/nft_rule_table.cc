@@ -144,6 +144,19 @@ std::vector<netlink::NftUnit> end_of(const Others& others, const FilterContents&
   return units;
 }
 
+bool uses_expectation(const Chain& chain) {
+  return std::ranges::any_of(chain.rules, [](const Rule& rule) {
+    return std::holds_alternative<UnacceleratedTarget>(rule.target);
+  });
+}
+
+const netlink::NftExpectation& our_expectation() {
+  // Nothing is ever expected: protocol, port and time-out only have to be there.
+  static const netlink::NftExpectation object{
+      .name = std::string(kUnaccelerated), .protocol = 6, .port = 9, .timeout = 1, .size = 0};
+  return object;
+}
+
 // The transaction that makes the table what is desired, given what it is.
 Result<netlink::NftUnit> unit_for(const TableRules& desired, const TableRules& found,
                                   const FilterContents& contents) {
@@ -165,6 +178,8 @@ Result<netlink::NftUnit> unit_for(const TableRules& desired, const TableRules& f
     }
     ops.emplace_back(NftAddChain{key, {.name = chain.name, .base = base_of(chain.name)}});
   }
+  if (std::ranges::any_of(differing, [](const auto* chain) { return uses_expectation(*chain); }))
+    ops.emplace_back(netlink::NftAddExpectation{key, our_expectation()});
   for (const auto* chain : differing)
     for (const auto& rule : chain->rules) {
       auto expressions = expressions_of(rule, desired.family);
@@ -197,6 +212,25 @@ Result<TableRules> NftRuleTable::list(const TableRules& wanted) {
   return found;
 }
 
+Status NftRuleTable::write(const TableRules& desired, const TableRules& found,
+                           const FilterContents& contents) {
+  const auto key = nft_table_of(desired.family);
+  const netlink::NftUnit end{{netlink::NftDeleteExpectation{key, std::string(kUnaccelerated)}}};
+  const bool wanted = keeps_unaccelerated(desired);
+  if (wanted && !contents.chains.empty()) {
+    const auto there = table_.find_expectation(key, std::string(kUnaccelerated));
+    if (!there) return there.error();
+    // Somebody else made it; a rule that uses it is not ours, and goes first.
+    if (*there && **there != our_expectation()) static_cast<void>(table_.apply({&end, 1}));
+  }
+  auto unit = unit_for(desired, found, contents);
+  if (!unit) return std::move(unit.error());
+  if (auto applied = table_.apply({&*unit, 1}).front(); !applied) return applied;
+  // A failure leaves an object that does nothing.
+  if (!wanted && keeps_unaccelerated(found)) static_cast<void>(table_.apply({&end, 1}));
+  return {};
+}
+
 Result<bool> NftRuleTable::apply(const TableRules& desired) {
   auto frame = table_.list_frame(nft_table_of(desired.family));
   if (!frame) return std::move(frame.error());
@@ -207,12 +241,8 @@ Result<bool> NftRuleTable::apply(const TableRules& desired) {
   if (!others) return others.error();
   const bool is_right = holds(found, desired) && !contents.flags.dormant;
   if (is_right && others->none()) return false;
-  if (!is_right) {
-    auto unit = unit_for(desired, found, contents);
-    if (!unit) return std::move(unit.error());
-    if (auto applied = table_.apply({&*unit, 1}).front(); !applied)
-      return std::move(applied.error());
-  }
+  if (!is_right)
+    if (auto written = write(desired, found, contents); !written) return std::move(written.error());
   for (auto& ended : table_.apply(end_of(*others, contents, desired.family))) {
     // Elements may lead to a chain yet; they go later, and the next reading finds it again.
     const auto kind = ended ? netlink::ErrorKind::busy : ended.error().kind;
@@ -232,10 +262,22 @@ Status NftRuleTable::family_usable(Family family) {
   for (const auto id : kNftSetIds)
     sets.emplace_back(netlink::NftAddSet{nft_table_of(family), nft_set_of(set_spec(id, family))});
   unit->ops.insert(unit->ops.begin() + 1, sets.begin(), sets.end());
-  unit->ops.emplace_back(NftDeleteTable{nft_table_of(family)});
-  for (auto& op : unit->ops)
+  return probe(*std::move(unit), family);
+}
+
+Status NftRuleTable::probe(netlink::NftUnit unit, Family family) {
+  unit.ops.emplace_back(NftDeleteTable{nft_table_of(family)});
+  for (auto& op : unit.ops)
     std::visit([](auto& one) { one.table.name = std::string(kOurNftTable) + "-probe"; }, op);
-  return table_.apply({&*unit, 1}).front();
+  return table_.apply({&unit, 1}).front();
+}
+
+Status NftRuleTable::can_keep_unaccelerated(Family family) {
+  TableRules rules{.family = family, .table = Table::kube_ipvs, .chains = {}, .jumps = {}};
+  rules.chains.push_back({.name = "input", .rules = {{.target = UnacceleratedTarget{}}}});
+  auto unit = unit_for(rules, {}, {});
+  if (!unit) return std::move(unit.error());
+  return probe(*std::move(unit), family);
 }
 
 Result<RemovedRules> NftRuleTable::remove(const RuleRemoval& removal) {

@@ -38,11 +38,17 @@ class NftRuleTable final : public RuleTable {
     return false;
   }
 
+  Status can_keep_unaccelerated(netlink::Family family) override;
+
   // Whether the kernel takes our sets and rules: a table of another name with all of them is made
   // and deleted in one transaction, which packets never see. The kernel loads the modules for it.
   Status family_usable(netlink::Family family);
 
  private:
+  Status write(const TableRules& desired, const TableRules& found, const FilterContents& contents);
+  // A transaction of which packets see nothing, as it deletes its table.
+  Status probe(netlink::NftUnit unit, netlink::Family family);
+
   FilterTable& table_;
 };
 

@@ -152,6 +152,7 @@ class LooseDecoder {
                                                  .invalid = (*bits & kInvalidBit) != 0});
       }
       case Loaded::status:
+        if (number_in(compare.data) == 0U) return match(UntranslatedMatch{});
         return match(ConfirmedMatch{.negated = negated});
       case Loaded::source_type:
         return match(LocalAddressMatch{.direction = Direction::src, .negated = negated});
@@ -237,6 +238,7 @@ class LooseDecoder {
                                 .clears = mark == nullptr ? 0 : mark->mask});
   }
   bool take(const netlink::NftReject& /*reject*/) { return act(RejectTarget{}); }
+  bool take(const netlink::NftObjectRef& /*use*/) { return act(UnacceleratedTarget{}); }
   bool take(const netlink::NftImmediate& immediate) {
     if (const auto* bytes = std::get_if<netlink::Bytes>(&immediate.data)) {
       immediate_ = netlink::IpAddress::from_bytes(family_, *bytes);

@@ -41,6 +41,7 @@ constexpr std::uint32_t kEstablishedState = 1U << 1;
 constexpr std::uint32_t kRelatedState = 1U << 2;
 constexpr std::uint32_t kNewState = 1U << 3;
 constexpr std::uint32_t kConfirmed = 1U << 3;
+constexpr std::uint32_t kDestinationChanged = 1U << 5;  // IPS_DST_NAT
 
 netlink::Bytes in_machine_order(std::uint32_t number) {
   netlink::Bytes bytes(sizeof number);
@@ -204,6 +205,12 @@ class Encoder {
     compare(in_machine_order(kConfirmed), match.negated);
     return true;
   }
+  bool add(const UntranslatedMatch& /*match*/, const Rule& /*rule*/) {
+    put(NftCt{.key = NftCt::kStatus, .target = netlink::nft_register(0), .direction = {}});
+    mask(in_machine_order(kDestinationChanged));
+    compare(in_machine_order(0));
+    return true;
+  }
   bool add(const OutsideMatch& match, const Rule& /*rule*/) {
     for (const auto& prefix : match.prefixes) add(SourceMatch{.prefix = prefix, .negated = true});
     return true;
@@ -304,6 +311,11 @@ class Encoder {
     return target.port == 0 && translate(true, target.address);
   }
   bool act(const SourceTarget& target) { return translate(false, target.address); }
+  bool act(const UnacceleratedTarget& /*target*/) {
+    put(netlink::NftObjectRef{.type = netlink::NftObjectRef::kExpectation,
+                              .object = std::string(kUnaccelerated)});
+    return true;
+  }
   bool act(const ForeignTarget& /*target*/) { return false; }
 
   Family family_;

@@ -238,6 +238,7 @@ struct KnownAction {
   }
   Action operator()(const KeepDestinationTarget&) const { return NoAction{}; }
   Action operator()(const DestinationMapTarget&) const { return UnknownAction{}; }
+  Action operator()(const UnacceleratedTarget&) const { return NoAction{}; }
   Action operator()(const auto& known) const { return known; }
 };
 

@@ -58,8 +58,9 @@ class Catalog {
   TableRules fixed() const {
     return {.family = family_,
             .table = Table::kube_ipvs,
-            .chains = {chain(kKeep, {}), chain(kMark, {mark()}), chain(kCluster, {cluster()}),
-                       chain(kLocal, local()), chain(kAbsent, absent()),
+            .chains = {chain(kKeep, guarded({})), chain(kMark, guarded({mark()})),
+                       chain(kCluster, guarded({cluster()})), chain(kLocal, guarded(local())),
+                       chain(kAbsent, absent()),
                        chain(kClassify, {{.target = map(SetId::nft_services)}}),
                        chain(kInRanges, in_ranges()), chain(kFromPods, from_pods()),
                        chain(kToVip, to_vip()), chain("input", input()),
@@ -70,6 +71,14 @@ class Catalog {
 
   static Chain chain(std::string_view name, std::vector<Rule> rules) {
     return {.name = std::string(name), .rules = std::move(rules)};
+  }
+  // A flowtable forwards a connection of IPVS untranslated, as nothing tells conntrack that IPVS
+  // translates it. A connection whose destination a rule has changed may be offloaded.
+  std::vector<Rule> guarded(std::vector<Rule> rules) const {
+    if (!parameters_.unaccelerated) return rules;
+    rules.insert(rules.begin(),
+                 {.matches = {UntranslatedMatch{}}, .target = UnacceleratedTarget{}});
+    return rules;
   }
   static Target jump(std::string_view to) { return JumpTarget{.chain = std::string(to)}; }
   Target map(SetId id) const { return VerdictMapTarget{.map = set_name(id, family_)}; }
@@ -300,12 +309,24 @@ bool asks_for_port(const Rule& rule, const SetMatch& match) {
   return rule.protocol && match.directions == std::vector{Direction::dst};
 }
 
-bool keeps_destinations(const TableRules& rules) {
+namespace {
+
+template <typename Wanted>
+bool has_target(const TableRules& rules) {
   return std::ranges::any_of(rules.chains, [](const Chain& chain) {
-    return std::ranges::any_of(chain.rules, [](const Rule& rule) {
-      return std::holds_alternative<KeepDestinationTarget>(rule.target);
-    });
+    return std::ranges::any_of(
+        chain.rules, [](const Rule& rule) { return std::holds_alternative<Wanted>(rule.target); });
   });
+}
+
+}  // namespace
+
+bool keeps_destinations(const TableRules& rules) {
+  return has_target<KeepDestinationTarget>(rules);
+}
+
+bool keeps_unaccelerated(const TableRules& rules) {
+  return has_target<UnacceleratedTarget>(rules);
 }
 
 TableRules nft_rules(Family family, const RuleParameters& parameters) {

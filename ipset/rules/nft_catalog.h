@@ -18,6 +18,9 @@
 // localhost_rules.h
 //              says; the chain exists only while it has a rule
 //
+// Where somebody else's rule adds connections to a flowtable, a rule at the beginning of each chain
+// to which the map leads keeps those of virtual services out (RuleParameters::unaccelerated).
+//
 // Virtual services with source ranges have chains of their own beside these (nft_set_elements.h).
 // Whenever somebody leads packets to a chain, the kernel follows every element of a map through all
 // chains that it leads to (nft_table_validate() in net/netfilter/nf_tables_api.c). So no chain to
@@ -36,6 +39,10 @@
 namespace ipvsproxier::ipset {
 
 inline constexpr std::string_view kOurNftTable = "kube-ipvs";
+
+// The object by which rules keep connections out of flowtables: a ct expectation of size 0
+// (netlink::NftExpectation).
+inline constexpr std::string_view kUnaccelerated = "unaccelerated";
 
 // Where the kernel calls a chain; values as in <linux/netfilter.h>.
 struct ChainHook {
@@ -70,6 +77,9 @@ bool asks_for_port(const Rule& rule, const SetMatch& match);
 
 // Whether one of the chains settles destinations (RuleParameters::keep_destinations).
 bool keeps_destinations(const TableRules& rules);
+
+// Whether one of the chains keeps connections out of flowtables.
+bool keeps_unaccelerated(const TableRules& rules);
 
 // All our chains. Of the parameters, `out_filter` and `in_cluster` have no meaning here: source
 // ranges hold for packets of this node as well, and a map has the destinations.

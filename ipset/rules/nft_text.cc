@@ -61,6 +61,7 @@ struct NftMatchText {
   std::string operator()(const ConfirmedMatch& match) const {
     return fmt::format("ct status & confirmed {} confirmed", match.negated ? "!=" : "==");
   }
+  std::string operator()(const UntranslatedMatch&) const { return "ct status & dnat == 0"; }
   std::string operator()(const OutsideMatch& match) const {
     std::string text;
     for (const auto& prefix : match.prefixes)
@@ -121,6 +122,9 @@ struct NftTargetText {
   std::string operator()(const DestinationMapTarget& target) const {
     return fmt::format("dnat {0} to {0} daddr . meta l4proto . th dport map @{1}",
                        network_of(family), name_in_table(target.map));
+  }
+  std::string operator()(const UnacceleratedTarget&) const {
+    return fmt::format("ct expectation set \"{}\"", kUnaccelerated);
   }
 };
 

@@ -83,6 +83,8 @@ struct RuleParameters {
   // Only nf_tables: no other program's chain changes the destination of a packet to a virtual
   // service. False while kube-proxy's rules translate destinations and IPVS does not serve yet.
   bool keep_destinations = true;
+  // Only nf_tables: connections of virtual services are kept out of flowtables.
+  bool unaccelerated = false;
   // Sets that have elements.
   std::set<SetId> non_empty;
   // Entries of the other family are ignored.

@@ -41,6 +41,12 @@ class RuleTable {
   // rules as before.
   virtual Result<bool> set_aside(const ChainMove& move, const RuleRemoval& surplus) = 0;
 
+  // Whether the kernel takes rules with an UnacceleratedTarget. Changes nothing.
+  virtual Status can_keep_unaccelerated(netlink::Family /*family*/) {
+    return netlink::Error{netlink::ErrorKind::unsupported, 0,
+                          "legacy iptables has no rule for it, and --packet-filter=nftables does"};
+  }
+
   // The protocols for which the kernel cannot hold a rule with a DestinationPortMatch and a
   // DestinationTarget. Asking has the kernel load what it lacks, if it can.
   virtual Result<std::set<netlink::Protocol>> untranslatable(netlink::Family /*family*/) {

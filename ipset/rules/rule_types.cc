@@ -104,6 +104,7 @@ struct MatchText {
   std::string operator()(const ConfirmedMatch& match) const {
     return fmt::format("-m conntrack {}--ctstatus CONFIRMED", negation(match.negated));
   }
+  std::string operator()(const UntranslatedMatch&) const { return "-m conntrack ! --ctstate DNAT"; }
   std::string operator()(const OutsideMatch& match) const {
     std::string text;
     for (const auto& prefix : match.prefixes)
@@ -151,6 +152,7 @@ struct TargetText {
   std::string operator()(const DestinationMapTarget& target) const {
     return "dnat to map @" + target.map;
   }
+  std::string operator()(const UnacceleratedTarget&) const { return "ct expectation set"; }
 };
 
 std::string_view protocol_text(const Rule& rule, Family family) {

@@ -81,6 +81,10 @@ struct ConfirmedMatch {
   bool negated = false;
   friend auto operator<=>(const ConfirmedMatch&, const ConfirmedMatch&) = default;
 };
+// nft: ct status & dnat == 0. No rule has changed the destination of the connection.
+struct UntranslatedMatch {
+  friend auto operator<=>(const UntranslatedMatch&, const UntranslatedMatch&) = default;
+};
 
 // nft: ip saddr != PREFIX ip saddr != PREFIX... The source is in none of them.
 struct OutsideMatch {
@@ -88,9 +92,9 @@ struct OutsideMatch {
   friend auto operator<=>(const OutsideMatch&, const OutsideMatch&) = default;
 };
 
-using Match =
-    std::variant<SetMatch, MarkMatch, ConntrackStateMatch, LocalAddressMatch, BridgePortInMatch,
-                 IpvsMatch, EchoRequestMatch, DestinationPortMatch, ConfirmedMatch, OutsideMatch>;
+using Match = std::variant<SetMatch, MarkMatch, ConntrackStateMatch, LocalAddressMatch,
+                           BridgePortInMatch, IpvsMatch, EchoRequestMatch, DestinationPortMatch,
+                           ConfirmedMatch, OutsideMatch, UntranslatedMatch>;
 
 // [!] -s PREFIX
 struct SourceMatch {
@@ -294,9 +298,14 @@ struct DestinationMapTarget {
   friend auto operator<=>(const DestinationMapTarget&, const DestinationMapTarget&) = default;
 };
 
+// nft: ct expectation set "unaccelerated". No flowtable takes the connection; the rule ends.
+struct UnacceleratedTarget {
+  friend auto operator<=>(const UnacceleratedTarget&, const UnacceleratedTarget&) = default;
+};
+
 using Target = std::variant<Verdict, JumpTarget, MarkTarget, MasqueradeTarget, RejectTarget,
                             DestinationTarget, SourceTarget, ForeignTarget, VerdictMapTarget,
-                            KeepDestinationTarget, DestinationMapTarget>;
+                            KeepDestinationTarget, DestinationMapTarget, UnacceleratedTarget>;
 
 // Printed by iptables-save in this order: source, destination, in-interface, protocol, comment,
 // matches, target.

@@ -238,8 +238,11 @@ Result<std::optional<Flow>> decode_listed(ByteView payload, Protocol protocol) {
   const auto& [there, back, in] = **both;
   const auto id = in.be32(CTA_ID);
   if (!id) return malformed("a flow without its id");
-  return std::optional<Flow>{
-      Flow{there.source, there.destination, back.source, *id, protocol, is_answered(in)}};
+  constexpr std::uint32_t kOffload = 1U << 14;        // IPS_OFFLOAD
+  constexpr std::uint32_t kDestinationNat = 1U << 5;  // IPS_DST_NAT
+  const auto status = in.be32(CTA_STATUS).value_or(0) & (kOffload | kDestinationNat);
+  return std::optional<Flow>{Flow{there.source, there.destination, back.source, *id, protocol,
+                                  is_answered(in), status == kOffload}};
 }
 
 Result<std::optional<TrackedFlow>> decode_flow(ByteView payload, Protocol protocol) {

@@ -27,6 +27,8 @@ struct Flow {
   std::uint32_t id = 0;
   Protocol protocol = Protocol::udp;
   bool answered = false;  // packets of both directions were seen
+  // A flowtable forwards it, without another destination (IPS_OFFLOAD without IPS_DST_NAT).
+  bool untranslated_offload = false;
 
   friend auto operator<=>(const Flow&, const Flow&) = default;
 };

@@ -104,6 +104,14 @@ void append_nft_elements(int message, int flags, const NftTableKey& table, const
   }
 }
 
+MessageWriter about_expectation(int message, const NftTableKey& table, const std::string& name) {
+  auto out = nft_message(message, table.family, 0);
+  out.put_string(NFTA_OBJ_TABLE, table.name);
+  out.put_string(NFTA_OBJ_NAME, name);
+  out.put_be32(NFTA_OBJ_TYPE, NFT_OBJECT_CT_EXPECT);
+  return out;
+}
+
 // Appends the messages of an operation.
 struct NftOpWriter {
   std::uint32_t set_id;
@@ -183,6 +191,24 @@ struct NftOpWriter {
     put_nft_expressions(out, op.rule.expressions);
     add(std::move(out));
   }
+  void operator()(const NftAddExpectation& op) const {
+    const auto& object = op.expectation;
+    auto out = nft_message(NFT_MSG_NEWOBJ, op.table.family, NLM_F_CREATE);
+    out.put_string(NFTA_OBJ_TABLE, op.table.name);
+    out.put_string(NFTA_OBJ_NAME, object.name);
+    out.put_be32(NFTA_OBJ_TYPE, NFT_OBJECT_CT_EXPECT);
+    {
+      const auto nest = out.nest(NFTA_OBJ_DATA);
+      out.put_u8(NFTA_CT_EXPECT_L4PROTO, object.protocol);
+      out.put_be16(NFTA_CT_EXPECT_DPORT, object.port);
+      out.put_u32(NFTA_CT_EXPECT_TIMEOUT, object.timeout);
+      out.put_u8(NFTA_CT_EXPECT_SIZE, object.size);
+    }
+    add(std::move(out));
+  }
+  void operator()(const NftDeleteExpectation& op) const {
+    add(about_expectation(NFT_MSG_DELOBJ, op.table, op.expectation));
+  }
   void operator()(const NftDeleteRule& op) const {
     auto out = nft_message(NFT_MSG_DELRULE, op.table.family, 0);
     out.put_string(NFTA_RULE_TABLE, op.table.name);
@@ -238,6 +264,14 @@ Bytes encode_get_nft_set(const NftTableKey& table, const std::string& set) {
   out.put_string(NFTA_SET_TABLE, table.name);
   out.put_string(NFTA_SET_NAME, set);
   return std::move(out).take();
+}
+
+Bytes encode_get_nft_expectation(const NftTableKey& table, const std::string& name) {
+  return about_expectation(NFT_MSG_GETOBJ, table, name).take();
+}
+
+Bytes encode_list_nft_flowtables() {
+  return nft_message(NFT_MSG_GETFLOWTABLE, NftFamily::unspecified, 0).take();
 }
 
 Bytes encode_get_nft_generation() {

@@ -40,7 +40,10 @@ Bytes encode_list_nft_elements(const NftTableKey& table, const std::string& set)
 // One request, one answer. For a table or set that is not there the answer is ENOENT.
 Bytes encode_get_nft_table(const NftTableKey& table);
 Bytes encode_get_nft_set(const NftTableKey& table, const std::string& set);
+Bytes encode_get_nft_expectation(const NftTableKey& table, const std::string& name);
 Bytes encode_get_nft_generation();
+// The flowtables of all tables of all families.
+Bytes encode_list_nft_flowtables();
 
 // What a listing names. `payload` starts with nfgenmsg; `malformed` for bytes that break the policy
 // or lack what the kernel always sends.
@@ -74,6 +77,19 @@ Result<ListedNftChain> decode_nft_chain(ByteView payload);
 Result<ListedNftSet> decode_nft_set(ByteView payload);
 Result<ListedNftRule> decode_nft_rule(ByteView payload);
 Result<ListedNftElements> decode_nft_elements(ByteView payload);
+struct ListedNftExpectation {
+  NftTableKey table;
+  NftExpectation expectation;
+  friend auto operator<=>(const ListedNftExpectation&, const ListedNftExpectation&) = default;
+};
+Result<ListedNftExpectation> decode_nft_expectation(ByteView payload);
+struct ListedNftFlowtable {
+  NftTableKey table;
+  std::string name;
+  std::uint32_t rules = 0;  // that add to it
+  friend auto operator<=>(const ListedNftFlowtable&, const ListedNftFlowtable&) = default;
+};
+Result<ListedNftFlowtable> decode_nft_flowtable(ByteView payload);
 // Grows by one with every transaction that changed anything in this network namespace.
 Result<std::uint32_t> decode_nft_generation(ByteView payload);
 
@@ -82,6 +98,13 @@ std::optional<std::uint32_t> nft_generation_of(const MessageView& notification);
 
 // Whether a base chain was made, changed or removed.
 bool is_about_nft_base_chain(const MessageView& notification);
+
+// Whether a flowtable, or a rule that adds to one, was made or removed.
+bool is_about_nft_flowtable(const MessageView& notification);
+
+// The rule that a listed rule is, if it adds to a flowtable; nullopt for others and for one that
+// cannot be read.
+std::optional<NftFlowRule> nft_flow_rule_in(ByteView payload);
 
 // The table that a notification is about; nullopt for one that is about none (the end of a
 // transaction), is not of nf_tables, or cannot be read.

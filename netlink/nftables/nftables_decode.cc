@@ -3,12 +3,15 @@
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "netlink/nftables/nftables_codec.h"
 #include "netlink/nftables/nftables_expressions.h"
+#include "netlink/nftables/nftables_foreign.h"
 
 namespace ipvsproxier::netlink {
 
@@ -73,6 +76,26 @@ constexpr std::array kNftStatementPolicy = {
     AttrRule{NFTA_EXPR_NAME, AttrKind::string, 0, kNftName},
 };
 constexpr std::array kNftGenerationPolicy = {AttrRule{NFTA_GEN_ID, AttrKind::u32}};
+
+constexpr std::array kNftObjectPolicy = {
+    AttrRule{NFTA_OBJ_TABLE, AttrKind::string, 0, kNftName},
+    AttrRule{NFTA_OBJ_NAME, AttrKind::string, 0, kNftName},
+    AttrRule{NFTA_OBJ_TYPE, AttrKind::u32},
+    AttrRule{NFTA_OBJ_DATA, AttrKind::nested},
+};
+constexpr std::array kNftExpectationPolicy = {
+    AttrRule{NFTA_CT_EXPECT_L4PROTO, AttrKind::u8},
+    AttrRule{NFTA_CT_EXPECT_DPORT, AttrKind::u16},
+    AttrRule{NFTA_CT_EXPECT_TIMEOUT, AttrKind::u32},
+    AttrRule{NFTA_CT_EXPECT_SIZE, AttrKind::u8},
+};
+constexpr std::array kNftFlowtablePolicy = {
+    AttrRule{NFTA_FLOWTABLE_TABLE, AttrKind::string, 0, kNftName},
+    AttrRule{NFTA_FLOWTABLE_NAME, AttrKind::string, 0, kNftName},
+    AttrRule{NFTA_FLOWTABLE_USE, AttrKind::u32},
+};
+
+constexpr std::string_view kFlowExpression = "flow_offload";
 
 // nfgenmsg in front of the attributes.
 struct NftListing {
@@ -264,6 +287,66 @@ Result<ListedNftElements> decode_nft_elements(ByteView payload) {
     result.elements.push_back(*std::move(element));
   }
   return result;
+}
+
+Result<ListedNftExpectation> decode_nft_expectation(ByteView payload) {
+  const auto listing = read_nft_listing(payload, kNftObjectPolicy);
+  if (!listing) return listing.error();
+  const auto& in = listing->in;
+  const auto data = in.nested(NFTA_OBJ_DATA);
+  if (in.be32(NFTA_OBJ_TYPE) != std::uint32_t{NFT_OBJECT_CT_EXPECT} || !data)
+    return malformed("an object that is no ct expectation");
+  const auto fields = AttrReader::parse(*data, kNftExpectationPolicy);
+  if (!fields) return fields.error();
+  return ListedNftExpectation{{listing->family, nft_text(in, NFTA_OBJ_TABLE)},
+                              {.name = nft_text(in, NFTA_OBJ_NAME),
+                               .protocol = fields->u8(NFTA_CT_EXPECT_L4PROTO).value_or(0),
+                               .port = fields->be16(NFTA_CT_EXPECT_DPORT).value_or(0),
+                               .timeout = fields->u32(NFTA_CT_EXPECT_TIMEOUT).value_or(0),
+                               .size = fields->u8(NFTA_CT_EXPECT_SIZE).value_or(0)}};
+}
+
+Result<ListedNftFlowtable> decode_nft_flowtable(ByteView payload) {
+  const auto listing = read_nft_listing(payload, kNftFlowtablePolicy);
+  if (!listing) return listing.error();
+  const auto& in = listing->in;
+  if (!in.has(NFTA_FLOWTABLE_TABLE) || !in.has(NFTA_FLOWTABLE_NAME))
+    return malformed("a flowtable without a name");
+  return ListedNftFlowtable{{listing->family, nft_text(in, NFTA_FLOWTABLE_TABLE)},
+                            nft_text(in, NFTA_FLOWTABLE_NAME),
+                            in.be32(NFTA_FLOWTABLE_USE).value_or(0)};
+}
+
+std::optional<NftFlowRule> nft_flow_rule_in(ByteView payload) {
+  // Others may have very many rules, few of which are worth reading.
+  if (std::search(payload.begin(), payload.end(), kFlowExpression.begin(), kFlowExpression.end()) ==
+      payload.end())
+    return std::nullopt;
+  const auto rule = decode_nft_rule(payload);
+  if (!rule) return std::nullopt;
+  for (const auto& expression : rule->rule.expressions) {
+    const auto* const other = std::get_if<NftOtherExpression>(&expression);
+    if (other == nullptr) continue;
+    const auto foreign = read_foreign_expression(*other);
+    if (const auto* const flow = std::get_if<NftFlowOffload>(&foreign))
+      return NftFlowRule{rule->table, rule->rule.chain, flow->flowtable};
+  }
+  return std::nullopt;
+}
+
+bool is_about_nft_flowtable(const MessageView& notification) {
+  const auto type = notification.type;
+  if (NFNL_SUBSYS_ID(type) != NFNL_SUBSYS_NFTABLES) return false;
+  switch (NFNL_MSG_TYPE(type)) {
+    case NFT_MSG_NEWFLOWTABLE:
+    case NFT_MSG_DELFLOWTABLE:
+      return true;
+    case NFT_MSG_NEWRULE:
+    case NFT_MSG_DELRULE:
+      return nft_flow_rule_in(notification.payload).has_value();
+    default:
+      return false;
+  }
 }
 
 Result<std::uint32_t> decode_nft_generation(ByteView payload) {

@@ -21,6 +21,7 @@ void NftEventReader::take(ByteView datagram, NftEvents& events) const {
       if (since_ && static_cast<std::int32_t>(*generation - *since_) <= 0) events.changes.clear();
     }
     events.base_chains = events.base_chains || is_about_nft_base_chain(**message);
+    events.flow_rules = events.flow_rules || is_about_nft_flowtable(**message);
     auto table = nft_table_of(**message);
     if (!table || std::ranges::find(tables_, *table) == tables_.end()) continue;
     events.changes.insert({*std::move(table), (*message)->port});

@@ -28,6 +28,7 @@ struct NftEvents {
   std::set<NftChange> changes;
   std::optional<std::uint32_t> generation;  // of the last transaction that is told, of any table
   bool base_chains = false;  // somebody made, changed or removed a base chain of any table
+  bool flow_rules = false;   // the same of a flowtable, or of a rule that adds to one
   bool overrun = false;      // notifications were lost: any of our tables may have changed
 
   bool empty() const { return changes.empty() && !overrun; }

@@ -255,6 +255,13 @@ void describe(Fields& fields, NftReject& one) {
   fields.small(NFTA_REJECT_ICMP_CODE, one.code);
 }
 
+template <typename Fields>
+void describe(Fields& fields, NftObjectRef& one) {
+  fields.number(NFTA_OBJREF_IMM_TYPE, one.type);
+  fields.text(NFTA_OBJREF_IMM_NAME, one.object);
+  fields.never(NFTA_OBJREF_SET_SREG);
+}
+
 void put_expression(MessageWriter& out, NftExpression expression) {
   const auto element = out.nest(NFTA_LIST_ELEM);
   std::visit(

@@ -99,21 +99,6 @@ NftForeignExpression read_extension(const AttrReader& in, bool is_target) {
                       Bytes(data.begin(), data.end())};
 }
 
-NftForeignExpression read_object(const AttrReader& in) {
-  switch (number_at(in, NFTA_OBJREF_IMM_TYPE).value_or(NFT_OBJECT_UNSPEC)) {
-    case NFT_OBJECT_COUNTER:
-    case NFT_OBJECT_CT_HELPER:
-    case NFT_OBJECT_CT_TIMEOUT:
-    case NFT_OBJECT_CT_EXPECT:
-    case NFT_OBJECT_SECMARK:
-      return NftWithoutEffect{};
-    case NFT_OBJECT_SYNPROXY:  // takes packets
-      return NftUnforeseen{};
-    default:
-      return NftUnforeseen{.only_asks = true};
-  }
-}
-
 // Fills a set for later packets; with expressions in it, it may also end the rule.
 NftForeignExpression read_set_change(const AttrReader& in) {
   for (const std::uint16_t type : {NFTA_DYNSET_EXPR, NFTA_DYNSET_EXPRESSIONS, NFTA_DYNSET_FLAGS})
@@ -127,6 +112,21 @@ constexpr std::array<std::string_view, 12> kQuestions = {"limit", "quota",  "con
 
 }  // namespace
 
+NftForeignExpression foreign_object(std::uint32_t type) {
+  switch (type) {
+    case NFT_OBJECT_COUNTER:
+    case NFT_OBJECT_CT_HELPER:
+    case NFT_OBJECT_CT_TIMEOUT:
+    case NFT_OBJECT_CT_EXPECT:
+    case NFT_OBJECT_SECMARK:
+      return NftWithoutEffect{};
+    case NFT_OBJECT_SYNPROXY:  // takes packets
+      return NftUnforeseen{};
+    default:
+      return NftUnforeseen{.only_asks = true};
+  }
+}
+
 NftForeignExpression read_foreign_expression(const NftOtherExpression& expression) {
   const std::string_view name = expression.name;
   const auto in = AttrReader::parse(expression.data, kForeignPolicy);
@@ -135,7 +135,8 @@ NftForeignExpression read_foreign_expression(const NftOtherExpression& expressio
   if (name == "byteorder") return read_byte_order(*in);
   if (name == "ct") return read_set_connection(*in);
   if (name == "match" || name == "target") return read_extension(*in, name == "target");
-  if (name == "objref") return read_object(*in);
+  if (name == "objref")
+    return foreign_object(number_at(*in, NFTA_OBJREF_IMM_TYPE).value_or(NFT_OBJECT_UNSPEC));
   if (name == "dynset") return read_set_change(*in);
   if (name == "notrack") return NftNoTrack{};
   // With ports, which decide nothing about where the packet goes.

@@ -113,6 +113,9 @@ using NftForeignExpression =
     std::variant<NftUnforeseen, NftRange, NftByteOrder, NftSetConnectionMark, NftNoTrack,
                  NftExtension, NftFlowOffload, NftMasquerade, NftWithoutEffect>;
 
+// The use of an object of this type (NFT_OBJECT_*).
+NftForeignExpression foreign_object(std::uint32_t type);
+
 // Any bytes give a result.
 NftForeignExpression read_foreign_expression(const NftOtherExpression& expression);
 

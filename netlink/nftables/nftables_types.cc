@@ -66,6 +66,12 @@ struct OpText {
   std::string operator()(const NftDeleteRule& op) const {
     return fmt::format("delete rule {} from {} {}", op.handle, to_string(op.table), op.chain);
   }
+  std::string operator()(const NftAddExpectation& op) const {
+    return on("add ct expectation", op.table, op.expectation.name);
+  }
+  std::string operator()(const NftDeleteExpectation& op) const {
+    return on("delete ct expectation", op.table, op.expectation);
+  }
 };
 
 }  // namespace

@@ -282,6 +282,15 @@ struct NftReject {
   friend bool operator==(const NftReject&, const NftReject&) = default;
 };
 
+// Uses an object of the table. NFT_OBJECT_*.
+struct NftObjectRef {
+  static constexpr const char* kName = "objref";
+  static constexpr std::uint32_t kExpectation = 9;
+  std::uint32_t type = 0;
+  std::string object;
+  friend bool operator==(const NftObjectRef&, const NftObjectRef&) = default;
+};
+
 // Any other expression, or one with attributes that the types above do not have; never equal to one
 // of ours.
 struct NftOtherExpression {
@@ -292,13 +301,37 @@ struct NftOtherExpression {
 
 using NftExpression = std::variant<NftPayload, NftMeta, NftCt, NftLookup, NftImmediate, NftBitwise,
                                    NftCompare, NftFib, NftCounter, NftMasquerade, NftNat,
-                                   NftRedirect, NftReject, NftOtherExpression>;
+                                   NftRedirect, NftReject, NftObjectRef, NftOtherExpression>;
 
 struct NftRuleSpec {
   std::string chain;
   std::vector<NftExpression> expressions;
 
   friend bool operator==(const NftRuleSpec&, const NftRuleSpec&) = default;
+};
+
+// An object "ct expectation": a connection whose packet meets a rule with it may expect up to
+// `size` more connections. The kernel gives the connection the extension for that before it
+// compares the size, and with size 0 does nothing else (nft_ct_expect_obj_eval(),
+// net/netfilter/nft_ct.c, 6.1). The program nft lists size 0 and refuses to make it
+// (ct_expect_evaluate(), its src/evaluate.c).
+struct NftExpectation {
+  std::string name;
+  std::uint8_t protocol = 6;  // IPPROTO_TCP
+  std::uint16_t port = 0;
+  std::uint32_t timeout = 0;  // milliseconds
+  std::uint8_t size = 0;
+
+  friend auto operator<=>(const NftExpectation&, const NftExpectation&) = default;
+};
+
+// A rule that adds connections to a flowtable, whose later packets then pass by all chains.
+struct NftFlowRule {
+  NftTableKey table;
+  std::string chain;  // "": one of many rules
+  std::string flowtable;
+
+  friend auto operator<=>(const NftFlowRule&, const NftFlowRule&) = default;
 };
 
 // Operations. Adding a table, chain or set that exists as it is succeeds; a table is no longer
@@ -353,9 +386,18 @@ struct NftDeleteRule {
   std::string chain;
   std::uint64_t handle = 0;
 };
+// An object of this name that exists stays as it is.
+struct NftAddExpectation {
+  NftTableKey table;
+  NftExpectation expectation;
+};
+struct NftDeleteExpectation {  // EBUSY while a rule uses it
+  NftTableKey table;
+  std::string expectation;
+};
 using NftOp = std::variant<NftAddTable, NftDeleteTable, NftAddChain, NftFlushChain, NftDeleteChain,
                            NftAddSet, NftDeleteSet, NftAddElements, NftDeleteElements, NftFlushSet,
-                           NftAddRule, NftDeleteRule>;
+                           NftAddRule, NftDeleteRule, NftAddExpectation, NftDeleteExpectation>;
 
 // What belongs together, in order: packets see all of it or nothing. The guards of an address and
 // the elements that expose it are one unit.

@@ -138,6 +138,7 @@ struct NodeFacts {
   bool has_kube_router = false;     // kube-router's link of addresses is there
   bool has_kube_proxy_nft = false;  // a table of kube-proxy's nftables mode
   std::vector<DropFact> drops;
+  std::vector<DropFact> flow_rules;   // of others, which add connections to a flowtable
   std::vector<std::string> unjudged;  // tables that may drop as well, with the reason
   bool has_our_nft_table = false;
   bool has_foreign_nft_table = false;  // one of our name that somebody else made

@@ -225,11 +225,12 @@ void judge_filter(const NodeFacts& facts, Findings& findings) {
                         .about = "nodePortAddresses: localhost",
                         .message = facts.loop_is_other,
                         .advice = {{"any", "rename or remove it", ""}}});
-  for (const auto& drop : facts.drops)
-    findings.push_back({.level = drop.certain ? Level::limit : Level::note,
-                        .about = drop.place,
-                        .message = drop.what,
-                        .advice = {}});
+  for (const auto* some : {&facts.drops, &facts.flow_rules})
+    for (const auto& fact : *some)
+      findings.push_back({.level = fact.certain ? Level::limit : Level::note,
+                          .about = fact.place,
+                          .message = fact.what,
+                          .advice = {}});
   for (const auto& what : facts.unjudged)
     findings.push_back(
         {.level = Level::note, .about = "packet filter", .message = what, .advice = {}});

@@ -137,6 +137,11 @@ class Planner {
     state_.rules.at(family).keep_destinations = keep;
   }
 
+  // Whether they keep connections out of flowtables (RuleParameters::unaccelerated).
+  void unaccelerated(netlink::Family family, bool keep) {
+    state_.rules.at(family).unaccelerated = keep;
+  }
+
   const DesiredState& desired() const { return state_; }
   // Set by the caller, who knows the kernel's state. An entry that a Service asks for in a later
   // update() stops being a leftover.

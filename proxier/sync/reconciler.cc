@@ -44,6 +44,7 @@ Reconciler::Reconciler(Kernel kernel, ReconcilerSettings settings, spdlog::logge
           settings_.options.differences.take_over_kube_router ? ip_sets_of(kernel_) : nullptr),
       firewall_(settings_.find_firewall_warnings, logger_),
       untracked_(settings_.find_untracked_ports, logger_),
+      flow_guard_(settings_.find_flow_rules, logger_),
       schedulers_(settings_.options.differences.service_annotations),
       loop_(settings_.options, logger_),
       host_(settings_.host, logger_),
@@ -89,10 +90,7 @@ SyncReport Reconciler::run(TimePoint now, const std::stop_token& stop) {
   if (!stop.stop_requested()) purge_flows(now, pass);
   if (reads_figures() && !stop.stop_requested()) read_figures(now, pass);
   if (pass.whole) firewall_.hurry();
-  if (has_mirror() && firewall_.is_due(now)) {
-    firewall_.look(planner_.desired(), now);
-    settings_.progress();
-  }
+  if (has_mirror() && firewall_.is_due(now) && !stop.stop_requested()) look_at_firewall(now, pass);
   auto report = finish(now, pass);
   const auto took = std::chrono::steady_clock::now() - begin;
   note_standing(report, took);
@@ -116,6 +114,7 @@ void Reconciler::answer(const std::vector<Question>& questions, TimePoint now) c
   if (const auto doubted = holding_.doubted(planner_.desired()); !doubted.empty())
     standing.wrong.push_back(doubted);
   for (const auto& warning : firewall_.dropping()) standing.wrong.push_back(warning);
+  for (const auto& warning : flow_guard_.unguarded()) standing.wrong.push_back(warning);
   const Inspection inspection{cluster_, planner_, mirror_.state(), standing,
                               drain_,   changes_, refusals_,       now};
   for (const auto& question : questions) question(inspection);
@@ -222,7 +221,10 @@ void Reconciler::sync_whole(TimePoint now, Pass& pass) {
   turns_.clear();
   schedulers_.look_for_all(cluster_, kernel_.ipvs, planner_);
   planner_.update_all(cluster_);
-  if (!has_mirror()) look_for_translation();
+  if (!has_mirror()) {
+    look_for_translation();
+    look_for_flow_rules(now);
+  }
   take_over_.begin();
   if (!has_mirror()) remove_copy(pass);
   auto failures = read_whole(dummy_usable ? &*bound : nullptr);
@@ -262,6 +264,7 @@ std::vector<Failure> Reconciler::read_and_plan() {
   tell_node_ips({});
   planner_.update_all(cluster_);
   look_for_translation();
+  look_for_flow_rules({});
   auto failures = read_whole(&*bound);
   // A daemon that runs beside kube-proxy has settled them.
   for (const auto& [key, rules] : mirror_.state().rules)

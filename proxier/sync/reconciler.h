@@ -37,6 +37,7 @@
 #include "proxier/sync/drift.h"
 #include "proxier/sync/figures_reader.h"
 #include "proxier/sync/firewall_watch.h"
+#include "proxier/sync/flow_guard.h"
 #include "proxier/sync/health_reports.h"
 #include "proxier/sync/holding.h"
 #include "proxier/sync/host_keeper.h"
@@ -77,6 +78,7 @@ struct ReconcilerSettings {
   FindTranslation find_translation;
   FindFirewallWarnings find_firewall_warnings;  // empty: nobody looks
   FindUntrackedPorts find_untracked_ports;      // empty: there are none
+  FindFlowRules find_flow_rules;                // empty: there are none
   model::ServiceMetrics service_metrics = model::ServiceMetrics::off;
   PublishFigures publish_figures;  // called on the sync thread
   // Called on the sync thread if the first lists ask for so much less than the kernel holds that
@@ -176,6 +178,8 @@ class Reconciler {
   FiguresReader::View figures_view(TimePoint now) const;
   void read_figures(TimePoint now, Pass& pass);
   void look_for_translation();
+  std::set<netlink::Family> look_for_flow_rules(TimePoint now);
+  void look_at_firewall(TimePoint now, Pass& pass);
   void settle_destinations(netlink::Family family, TimePoint now);
   void take_over(TimePoint now, const SyncReport& report);
   bool has_all(netlink::Family family) const;
@@ -255,6 +259,7 @@ class Reconciler {
   TakeOver take_over_;
   FirewallWatch firewall_;
   UntrackedProbe untracked_;
+  FlowGuard flow_guard_;
   SchedulerProbe schedulers_;
   InClusterProbe in_cluster_;
   LocalhostLoop loop_;

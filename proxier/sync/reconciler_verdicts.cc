@@ -45,6 +45,23 @@ void Reconciler::look_for_translation() {
     planner_.keep_destinations(family, !settings_.find_translation(family).value_or(true));
 }
 
+// Returns the families whose rules are to be others than before.
+std::set<netlink::Family> Reconciler::look_for_flow_rules(TimePoint now) {
+  auto change = flow_guard_.look(kernel_.rules, planner_, now);
+  for (const auto family : change.guarded) flows_.note_offloaded(family, now);
+  return std::move(change.rules);
+}
+
+void Reconciler::look_at_firewall(TimePoint now, Pass& pass) {
+  firewall_.look(planner_.desired(), now);
+  settings_.progress();
+  auto rules = look_for_flow_rules(now);
+  if (rules.empty()) return;
+  // Connections that the flowtable has are removed in the next run: new ones stay out of it by
+  // then.
+  apply({.services = {}, .addresses = {}, .elements = {}, .rules = std::move(rules)}, now, pass);
+}
+
 void Reconciler::settle_destinations(netlink::Family family, TimePoint now) {
   const auto rules = planner_.desired().rules.find(family);
   if (rules == planner_.desired().rules.end() || rules->second.keep_destinations) return;

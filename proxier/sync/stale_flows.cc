@@ -1,6 +1,7 @@
 #include "proxier/sync/stale_flows.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
@@ -296,10 +297,56 @@ void StaleFlows::note_left(const plan::DesiredState& desired, const plan::Actual
     if (key.protocol == Protocol::udp && plan::is_ours(desired, key)) notes_[key];
 }
 
+void StaleFlows::note_offloaded(netlink::Family family, TimePoint now) {
+  offloaded_[family] = {.due = now, .done = 0};
+}
+
+// A listing that fails is one of the looks: the next one follows anyway.
+void StaleFlows::remove_offloaded(netlink::ConntrackTable& conntrack,
+                                  const plan::DesiredState& desired, TimePoint now,
+                                  std::map<netlink::Family, Purge>& purges,
+                                  std::vector<Failure>& failures) {
+  for (auto it = offloaded_.begin(); it != offloaded_.end();) {
+    auto& [family, look] = *it;
+    if (look.due > now) {
+      ++it;
+      continue;
+    }
+    auto& purge = purges[family];
+    const auto begin = std::chrono::steady_clock::now();
+    bool more = false;
+    // A flowtable takes no other protocol that IPVS has.
+    for (const auto protocol : {Protocol::tcp, Protocol::udp}) {
+      const auto is_stuck = [&](const netlink::Flow& flow) {
+        return flow.untranslated_offload && desired.services.contains(sent_to(flow));
+      };
+      const netlink::FlowQuery query{.family = family,
+                                     .protocol = protocol,
+                                     .destinations = {},
+                                     .wanted = is_stuck,
+                                     .most = kFlowsALook};
+      const auto found = remove_found(conntrack, query, purge.removed, failures);
+      more = more || found.more;
+      if (found.unlisted) ++purge.failed;
+    }
+    purge.took += std::chrono::steady_clock::now() - begin;
+    if (more) {
+      look.due = now + backoff_.first;
+    } else {
+      auto pause = kAfterOffloadedLook;
+      for (std::size_t i = 0; i < look.done; ++i) pause *= 10;
+      look.due = now + pause;
+      ++look.done;
+    }
+    it = look.done == kOffloadedLooks ? offloaded_.erase(it) : std::next(it);
+  }
+}
+
 std::optional<TimePoint> StaleFlows::next() const {
-  if (notes_.empty()) return std::nullopt;
-  if (unreadable_) return readable_due_;
   auto next = TimePoint::max();
+  for (const auto& [family, look] : offloaded_) next = std::min(next, look.due);
+  if (notes_.empty()) return offloaded_.empty() ? std::nullopt : std::optional(next);
+  if (unreadable_) return std::min(next, readable_due_);
   for (const auto& [key, note] : notes_) next = std::min(next, note.due);
   return next;
 }
@@ -416,6 +463,7 @@ std::map<netlink::Family, Purge> StaleFlows::purge(netlink::ConntrackTable& conn
                                                    const plan::ActualState& state, TimePoint now,
                                                    std::vector<Failure>& failures) {
   std::map<netlink::Family, Purge> purges;
+  remove_offloaded(conntrack, desired, now, purges, failures);
   if (unreadable_ && now < readable_due_) return purges;
   const auto look = begin_look(desired, state, now);
   for (auto query : queries()) {

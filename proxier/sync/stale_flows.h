@@ -21,6 +21,12 @@
 // already, so each packet that the client repeats keeps such a flow and leads nowhere if its source
 // was masqueraded (ip_vs_update_conntrack(), ip_vs_nfct.c; 6.1). No packet can make one once the
 // address is bound, so a look of its own clears them.
+//
+// Where a flowtable of others forwards connections (ipset/nft/flow_rules.h), those to our virtual
+// services that it has are removed as well when note_offloaded() says so: the next packet of the
+// client makes the connection anew, and IPVS, which knows it, translates it. A connection that was
+// silent then may get into the flowtable with its next packet, so two looks follow.
+//
 // All other flows are left alone; so are, for now, flows answered by a real server that is desired
 // but not known to be in the kernel (its addition was refused, or the answer lost).
 
@@ -68,6 +74,11 @@ class StaleFlows {
   // Records all our virtual services of UDP, the first time that they are known: an earlier process
   // may have left flows. Connections of other protocols that it made end by themselves.
   void note_left(const plan::DesiredState& desired, const plan::ActualState& state);
+
+  // Rules keep the connections of virtual services of this family out of flowtables from now on.
+  void note_offloaded(netlink::Family family, TimePoint now);
+  static constexpr std::size_t kOffloadedLooks = 3;
+  static constexpr std::chrono::seconds kAfterOffloadedLook{10};  // ten times as long each time
 
   std::optional<TimePoint> next() const;
 
@@ -169,9 +180,17 @@ class StaleFlows {
   void end_look(const Look& look, const netlink::FlowQuery& query, const Found& found,
                 TimePoint now);
   void not_readable(netlink::Error error, TimePoint now);
+  struct OffloadedLook {
+    TimePoint due{};
+    std::size_t done = 0;
+  };
+  void remove_offloaded(netlink::ConntrackTable& conntrack, const plan::DesiredState& desired,
+                        TimePoint now, std::map<netlink::Family, Purge>& purges,
+                        std::vector<Failure>& failures);
 
   bool early_;
   Notes notes_;
+  std::map<netlink::Family, OffloadedLook> offloaded_;
   std::map<netlink::VirtualServiceKey, Gone> gone_;
   plan::InClusterWays ways_;
   bool left_noted_ = false;

@@ -59,7 +59,8 @@ struct SyncInput {
   netlink::LinkEvents links;
   // Others changed what holds our sets and rules, or may have: notifications were lost.
   bool filter_changed = false;
-  bool firewall_changed = false;  // others made, changed or removed base chains of nf_tables
+  // Others made, changed or removed base chains of nf_tables, or rules that add to a flowtable.
+  bool firewall_changed = false;
   // The addresses by which the API server is reached, if they changed.
   std::optional<std::set<netlink::IpAddress>> api_server;
   bool figures = false;  // somebody wants the traffic figures of Services

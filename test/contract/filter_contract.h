@@ -245,6 +245,26 @@ void check_filter_refusal_contract() {
                   NftDeleteChain{kFilterTable, "mark"}}}});
     CHECK(filter_contents(table).chains.size() == 1);
   }
+  SECTION("a ct expectation of size 0 is kept as it is, while a rule uses it") {
+    const NftExpectation object{
+        .name = "unaccelerated", .protocol = 6, .port = 9, .timeout = 1, .size = 0};
+    const NftObjectRef use{.type = NftObjectRef::kExpectation, .object = object.name};
+    CHECK(table.find_expectation(kFilterTable, object.name).value() == std::nullopt);
+    CHECK(refused(table, {{add_rule("input", {use})}}) == ErrorKind::missing);
+    must_apply(table, {{{NftAddExpectation{kFilterTable, object}, add_rule("input", {use})}}});
+    CHECK(table.find_expectation(kFilterTable, object.name).value() == object);
+    CHECK(filter_contents(table).chains.at("input").rules.back().expressions ==
+          std::vector<NftExpression>{use});
+    must_apply(table, {{{NftAddExpectation{kFilterTable, object}}}});
+    const NftUnit end{{NftDeleteExpectation{kFilterTable, object.name}}};
+    CHECK(refused(table, end) == ErrorKind::busy);
+    must_apply(table, {{{NftFlushChain{kFilterTable, "input"}}}, end});
+    CHECK(table.find_expectation(kFilterTable, object.name).value() == std::nullopt);
+    CHECK(refused(table, end) == ErrorKind::missing);
+  }
+  SECTION("without a flowtable no rule adds to one") {
+    CHECK(table.list_flow_rules().value().empty());
+  }
   SECTION("values that make no sense cost their own unit") {
     CHECK(refused(table, {{add_element("vips", {.key = {10, 0, 0}})}}) == ErrorKind::malformed);
     CHECK(refused(table, {{add_element("services", {.key = filter_key(1)})}}) ==

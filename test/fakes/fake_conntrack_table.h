@@ -25,6 +25,17 @@ class FakeConntrackTable final : public netlink::ConntrackTable {
                       netlink::Protocol protocol = netlink::Protocol::udp, bool answered = false);
 
   void vanish() { flows_.clear(); }
+  // A flowtable forwards a flow, which is tracked.
+  void offload(const netlink::FlowEnd& source, const netlink::FlowEnd& destination,
+               netlink::Protocol protocol) {
+    flows_.at({protocol, source, destination}).untranslated_offload = true;
+  }
+  // The ports of the clients.
+  std::set<std::uint16_t> sources() const {
+    std::set<std::uint16_t> ports;
+    for (const auto& [ends, flow] : flows_) ports.insert(flow.source.port);
+    return ports;
+  }
 
   // Removals and listings received so far, the failed ones included.
   std::size_t writes() const { return writes_; }

@@ -5,6 +5,8 @@
 #include <memory>
 #include <set>
 
+#include "netlink/nftables/nftables_foreign.h"
+
 namespace ipvsproxier::test {
 
 using namespace netlink;
@@ -35,6 +37,11 @@ const std::string* chain_of(const NftExpression& expression) {
 bool looks_into(const NftExpression& expression, const std::string& set) {
   const auto* const lookup = std::get_if<NftLookup>(&expression);
   return lookup != nullptr && lookup->set == set;
+}
+
+bool uses(const NftExpression& expression, const std::string& object) {
+  const auto* const use = std::get_if<NftObjectRef>(&expression);
+  return use != nullptr && use->object == object;
 }
 
 // Whether more jumps follow one another from this chain than packets may make; circles do.
@@ -312,11 +319,32 @@ class FakeNfUnit {
         if (auto status = target(op.table, *to); !status) return status;
       const auto* const lookup = std::get_if<NftLookup>(&expression);
       if (lookup != nullptr && set(op.table, lookup->set) == nullptr) return nft_refusal(ENOENT);
+      const auto* const use = std::get_if<NftObjectRef>(&expression);
+      if (use != nullptr && !table(op.table)->expectations.contains(use->object))
+        return nft_refusal(ENOENT);
     }
     auto changed = *before;
     changed.rules.push_back({++kernel_.last_handle_, op.rule.expressions});
     put(table(op.table)->chains, op.rule.chain, std::move(changed));
     touched_.insert(op.table);
+    return {};
+  }
+  Status apply_one(const NftAddExpectation& op) {
+    auto* const in = table(op.table);
+    if (in == nullptr || !kernel_.has_expectations) return nft_refusal(ENOENT);
+    if (op.expectation.name.empty()) return nft_refusal(EINVAL);
+    if (!in->expectations.contains(op.expectation.name))
+      put(in->expectations, op.expectation.name, op.expectation);
+    return {};
+  }
+  Status apply_one(const NftDeleteExpectation& op) {
+    auto* const in = table(op.table);
+    if (in == nullptr || !in->expectations.contains(op.expectation)) return nft_refusal(ENOENT);
+    for (const auto& [name, chain] : in->chains)
+      for (const auto& rule : chain.rules)
+        for (const auto& expression : rule.expressions)
+          if (uses(expression, op.expectation)) return nft_refusal(EBUSY);
+    take_away(in->expectations, op.expectation);
     return {};
   }
   Status apply_one(const NftDeleteRule& op) {
@@ -392,6 +420,32 @@ Result<std::optional<NftSetSpec>> FakeFilterTable::find_set(const NftTableKey& t
       content == nullptr ? decltype(content->sets.begin()){} : content->sets.find(set);
   if (content == nullptr || found == content->sets.end()) return std::optional<NftSetSpec>{};
   return std::optional(found->second.spec);
+}
+
+Result<std::optional<NftExpectation>> FakeFilterTable::find_expectation(const NftTableKey& table,
+                                                                        const std::string& name) {
+  ++requests_;
+  const auto* const content = kernel_.find(table);
+  if (content == nullptr) return std::optional<NftExpectation>{};
+  const auto found = content->expectations.find(name);
+  if (found == content->expectations.end()) return std::optional<NftExpectation>{};
+  return std::optional(found->second);
+}
+
+Result<std::vector<NftFlowRule>> FakeFilterTable::list_flow_rules() {
+  ++requests_;
+  if (auto fault = faults.next("list flowtables")) return std::move(*fault);
+  std::vector<NftFlowRule> rules;
+  for (const auto& key : kernel_.tables())
+    for (const auto& [name, chain] : kernel_.find(key)->chains)
+      for (const auto& rule : chain.rules)
+        for (const auto& expression : rule.expressions)
+          if (const auto* const other = std::get_if<NftOtherExpression>(&expression)) {
+            const auto foreign = read_foreign_expression(*other);
+            if (const auto* const flow = std::get_if<NftFlowOffload>(&foreign))
+              rules.push_back({key, name, flow->flowtable});
+          }
+  return rules;
 }
 
 std::vector<NftElement> FakeFilterTable::elements_of(const NftTableKey& table,

@@ -30,6 +30,7 @@ class FakeNfTables {
   };
   struct Table {
     netlink::NftTableFlags flags;
+    std::map<std::string, netlink::NftExpectation> expectations;
     std::map<std::string, ipset::FilterChain> chains;
     std::map<std::string, Set> sets;
     // Chains to which elements lead, and how many of each set do.
@@ -43,6 +44,8 @@ class FakeNfTables {
   }
   std::vector<netlink::NftTableKey> tables() const;
   std::uint32_t generation() const { return generation_; }
+
+  bool has_expectations = true;  // of a kernel without them the object is refused
 
  private:
   friend class FakeNfUnit;
@@ -62,6 +65,9 @@ class FakeFilterTable final : public ipset::FilterTable {
       const netlink::NftTableKey& table) override;
   netlink::Result<std::optional<netlink::NftSetSpec>> find_set(const netlink::NftTableKey& table,
                                                                const std::string& set) override;
+  netlink::Result<std::optional<netlink::NftExpectation>> find_expectation(
+      const netlink::NftTableKey& table, const std::string& name) override;
+  netlink::Result<std::vector<netlink::NftFlowRule>> list_flow_rules() override;
   netlink::Result<std::optional<ElementsPart>> begin_elements(const netlink::NftTableKey& table,
                                                               const std::string& set) override;
   netlink::Result<ElementsPart> next_elements() override;

@@ -69,6 +69,7 @@ struct FakeDaemonSettings {
   sync::RemoveNftLeftovers remove_nft_leftovers;
   sync::FindFirewallWarnings find_firewall_warnings = {};
   sync::FindUntrackedPorts find_untracked_ports = {};
+  sync::FindFlowRules find_flow_rules = {};
   std::function<void()> doubt_first_lists;
   std::optional<sync::HostSetup> host;
   model::ServiceMetrics service_metrics = model::ServiceMetrics::off;

@@ -85,5 +85,25 @@ TEST_CASE("what cannot be read may have been about any table, and so may very ma
   CHECK(events.changes.size() <= NftEventReader::kMostChanges);
 }
 
+TEST_CASE("a rule that adds to a flowtable is told, in whichever table, and no other rule") {
+  const NftTableKey others{NftFamily::inet, "nb"};
+  const auto rule = [&](const std::string& name) {
+    // NFTA_FLOW_TABLE_NAME "f".
+    const NftOtherExpression expression{name, test::from_hex("0600010066000000")};
+    return notification(NftAddRule{others, {"forward", {expression}}}, 7);
+  };
+  // A listed rule has a handle, which whoever adds it does not name.
+  const auto listed = [&](Bytes message) {
+    const auto handle = test::from_hex("0c0003000000000000000005");
+    message.insert(message.end(), handle.begin(), handle.end());
+    const auto size = static_cast<std::uint32_t>(message.size());
+    std::memcpy(message.data(), &size, sizeof size);
+    return message;
+  };
+  CHECK(events_of(listed(rule("flow_offload"))).flow_rules);
+  CHECK_FALSE(events_of(listed(rule("notrack"))).flow_rules);
+  CHECK_FALSE(events_of(rule("flow_offload")).flow_rules);  // no notification of the kernel
+}
+
 }  // namespace
 }  // namespace ipvsproxier::netlink

@@ -168,6 +168,8 @@ struct PartJudge {
   Answer operator()(const ipset::ConfirmedMatch& match) const {
     return answer(packet.confirmed, match.negated);
   }
+  // What it decides about changes nothing of where this packet goes.
+  Answer operator()(const ipset::UntranslatedMatch&) const { return Answer::yes; }
   Answer operator()(const ipset::OutsideMatch& match) const {
     return answer(std::ranges::none_of(match.prefixes, [&](const netlink::IpPrefix& prefix) {
       return prefix.contains(packet.source);

@@ -24,6 +24,7 @@ struct ActionOf {
     return verdict_in(node, target.map, packet);
   }
   Action operator()(const ipset::KeepDestinationTarget&) const { return ipset::Verdict::accept; }
+  Action operator()(const ipset::UnacceleratedTarget&) const { return ipset::NoAction{}; }
   Action operator()(const ipset::DestinationMapTarget& target) const {
     return translation_in(node, target.map, packet);
   }

@@ -60,6 +60,8 @@ Written written_of(const RuleReading& reading, const ipset::FilterContents& cont
 // would read as something else.
 bool is_writable(const ipset::Rule& rule, Family family, const Written& written) {
   if (std::holds_alternative<ipset::ForeignTarget>(rule.target)) return false;
+  // nft(8) refuses to make its object. The daemon adds both where they are needed.
+  if (std::holds_alternative<ipset::UnacceleratedTarget>(rule.target)) return false;
   if (const auto* jump = std::get_if<ipset::JumpTarget>(&rule.target))
     if (!written.chains.contains(jump->chain)) return false;
   for (const auto& set : ipset::looked_up_by(rule))

@@ -97,13 +97,14 @@ void take_in_cluster(const WholeTable& nat, RuleParameters& parameters) {
   for (const auto& entry : ipset::entries_in(chains)) parameters.in_cluster.insert(entry);
 }
 
-bool keeps_destinations(const RuleReading& reading, Family family) {
+// Whether a rule of our table of nf_tables has such a target.
+template <typename Wanted>
+bool has_target(const RuleReading& reading, Family family) {
   const auto* table = table_of(reading, {family, Table::kube_ipvs});
   if (table == nullptr) return false;
   return std::ranges::any_of(table->chains, [](const auto& chain) {
-    return std::ranges::any_of(chain.second, [](const Rule& rule) {
-      return std::holds_alternative<ipset::KeepDestinationTarget>(rule.target);
-    });
+    return std::ranges::any_of(
+        chain.second, [](const Rule& rule) { return std::holds_alternative<Wanted>(rule.target); });
   });
 }
 
@@ -147,8 +148,9 @@ RuleParameters known_parameters(const RuleReading& reading, PacketFilter filter,
     take_in_cluster(*table, parameters);
   parameters.localhost = is_on_localhost(reading, filter, family);
   parameters.drop_invalid = drops_invalid(reading, filter, family);
-  parameters.keep_destinations =
-      !reading.translated.contains(family) || keeps_destinations(reading, family);
+  parameters.keep_destinations = !reading.translated.contains(family) ||
+                                 has_target<ipset::KeepDestinationTarget>(reading, family);
+  parameters.unaccelerated = has_target<ipset::UnacceleratedTarget>(reading, family);
   return parameters;
 }
 

@@ -1,0 +1,61 @@
+#pragma once
+
+// FlowGuard: keeps connections of Services out of flowtables while rules of others add connections
+// to these (ipset/nft/flow_rules.h), and tells of such rules when they come and when they are gone.
+// Our rules for it come with the first look that finds one. They stay for some time after the last
+// look that did: who adds and removes such a rule all the time does not make us write each time.
+// Sync thread only.
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <spdlog/logger.h>
+
+#include "ipset/rules/rule_table.h"
+#include "netlink/nftables/nftables_types.h"
+#include "netlink/result.h"
+#include "proxier/plan/planner.h"
+#include "proxier/sync/kernel.h"
+
+namespace ipvsproxier::sync {
+
+using FindFlowRules = std::function<netlink::Result<std::vector<netlink::NftFlowRule>>()>;
+
+class FlowGuard {
+ public:
+  static constexpr std::chrono::seconds kStays{10};
+  // More rules than that are counted.
+  static constexpr std::size_t kMostTold = 8;
+
+  // An empty `find`: this kernel has no nf_tables.
+  FlowGuard(FindFlowRules find, spdlog::logger& logger) : find_(std::move(find)), logger_(logger) {}
+
+  struct Change {
+    std::set<netlink::Family> rules;    // differ from now on
+    std::set<netlink::Family> guarded;  // of these: connections made before may be in a flowtable
+  };
+  // Looks, and has the planner plan what the rules are to be. `rules` is asked whether the kernel
+  // can have ours, once for each look that needs them.
+  Change look(ipset::RuleTable& rules, plan::Planner& planner, TimePoint now);
+
+  // What is said of rules that add connections of Services to a flowtable, as nothing keeps them
+  // out.
+  std::vector<std::string> unguarded() const;
+
+ private:
+  std::string why_unguarded(const netlink::NftFlowRule& rule) const;
+  void tell(std::vector<netlink::NftFlowRule> found);
+
+  FindFlowRules find_;
+  spdlog::logger& logger_;
+  std::map<netlink::Family, TimePoint> seen_;         // last
+  std::map<netlink::Family, std::string> why_;        // not guarded, though there is such a rule
+  std::map<netlink::NftFlowRule, std::string> told_;  // with why they are not guarded
+  std::size_t untold_ = 0;
+};
+
+}  // namespace ipvsproxier::sync

@@ -1,0 +1,278 @@
+// Rules of others that add connections to a flowtable: ours keep connections of Services out.
+
+#include <chrono>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <spdlog/sinks/ostream_sink.h>
+#include <catch2/catch.hpp>
+
+#include "ipset/nft/flow_rules.h"
+#include "ipset/nftables/nft_rule_table.h"
+#include "ipset/nftables/nft_set_elements.h"
+#include "ipset/nftables/nft_set_table.h"
+#include "ipset/rules/nft_catalog.h"
+#include "test/fakes/fake_filter_table.h"
+#include "test/support/fake_daemon.h"
+
+namespace ipvsproxier::sync {
+namespace {
+
+using netlink::Family;
+using netlink::NftFamily;
+using netlink::NftFlowRule;
+using netlink::Protocol;
+using std::chrono::seconds;
+using test::ip;
+
+const NftFlowRule kForeign{{NftFamily::inet, "nb"}, "forward", "f"};
+const NftFlowRule kSixthOnly{{NftFamily::ip6, "nb6"}, "forward", "f"};
+
+// A node with nf_tables, and a daemon on it that follows.
+struct Node {
+  test::FakeIpvsTable ipvs;
+  test::FakeLinkTable links;
+  test::FakeConntrackTable conntrack;
+  test::FakeNfTables nf_tables;
+  test::FakeFilterTable socket{nf_tables, 1};
+  ipset::NftSetTable sets{socket};
+  ipset::NftRuleTable rules{socket};
+  std::ostringstream log;
+  spdlog::logger logger{"test", std::make_shared<spdlog::sinks::ostream_sink_st>(log)};
+  std::optional<std::vector<NftFlowRule>> foreign = std::vector<NftFlowRule>{};
+  std::size_t looks = 0;
+  std::optional<Reconciler> daemon;
+  TimePoint now{std::chrono::hours(1)};
+
+  Node() {
+    links.add_link("eth0", "veth");
+    for (const auto& address : test::vector_node().addresses)
+      if (address.link == "eth0") links.add_address(address);
+  }
+
+  void start() {
+    ReconcilerSettings settings;
+    settings.node_name = "n1";
+    settings.options.families = {Family::ipv4};
+    settings.options.packet_filter = ipset::PacketFilter::nftables;
+    settings.remove_nft_leftovers = [](Family) -> netlink::Result<ipset::RemovedNft> {
+      return ipset::RemovedNft{};
+    };
+    settings.find_firewall_warnings = [](const auto&,
+                                         auto) -> netlink::Result<ipset::FirewallLook> {
+      return ipset::FirewallLook{};
+    };
+    settings.find_flow_rules = [this]() -> netlink::Result<std::vector<NftFlowRule>> {
+      ++looks;
+      if (!foreign) return netlink::Error{netlink::ErrorKind::busy, 0, "busy"};
+      return *foreign;
+    };
+    daemon.emplace(Kernel{ipvs, links, sets, rules, conntrack, std::nullopt}, settings, logger);
+    daemon->take({.changes = test::changes_between({}, test::web_with({test::e1()}))});
+    run();
+  }
+  void run() {
+    do daemon->run(now);
+    while (daemon->due() <= now);
+  }
+  // Time passes, by steps of a second.
+  void wait(seconds time) {
+    for (const auto end = now + time; now < end;) {
+      now += seconds(1);
+      run();
+    }
+  }
+  void hear_of_change() {
+    SyncInput input;
+    input.firewall_changed = true;
+    daemon->take(std::move(input));
+    run();
+  }
+
+  const test::FakeNfTables::Table* table() const {
+    return nf_tables.find(ipset::nft_table_of(Family::ipv4));
+  }
+  // Chains to which the map of virtual services leads, with a rule that keeps connections out.
+  std::size_t guarded() const {
+    std::size_t count = 0;
+    for (const auto& [name, chain] : table()->chains)
+      if (!chain.rules.empty())
+        for (const auto& one : chain.rules.front().expressions)
+          count += std::holds_alternative<netlink::NftObjectRef>(one) ? 1 : 0;
+    return count;
+  }
+  bool says(const std::string& text) const { return log.str().find(text) != std::string::npos; }
+  std::vector<std::string> wrong() const {
+    std::vector<std::string> lines;
+    daemon->answer({[&](const Inspection& one) { lines = one.standing.wrong; }}, now);
+    return lines;
+  }
+};
+
+constexpr std::size_t kGuardedChains = 4;
+
+TEST_CASE("flow guard: families of the rules of others") {
+  CHECK(ipset::families_of_flows({}).empty());
+  CHECK(ipset::families_of_flows({kForeign}) == std::set{Family::ipv4, Family::ipv6});
+  CHECK(ipset::families_of_flows({kSixthOnly}) == std::set{Family::ipv6});
+  CHECK(ipset::families_of_flows({{{NftFamily::netdev, "n"}, "c", "f"}}).empty());
+}
+
+TEST_CASE("flow guard: without a flowtable nothing is there") {
+  Node node;
+  node.start();
+  CHECK(node.guarded() == 0);
+  CHECK(node.table()->expectations.empty());
+}
+
+TEST_CASE("flow guard: a rule that is there at the start is met by the first writing") {
+  Node node;
+  node.foreign = {kForeign};
+  node.start();
+  CHECK(node.guarded() == kGuardedChains);
+  REQUIRE(node.table()->expectations.contains("unaccelerated"));
+  CHECK(node.table()->expectations.at("unaccelerated").size == 0);
+  CHECK(node.says("[info] nf_tables table inet nb, chain forward adds connections to flowtable f"));
+  CHECK(node.says("a rule of ours keeps them out of it"));
+  CHECK(node.wrong().empty());
+}
+
+TEST_CASE("flow guard: it comes soon after such a rule, and is removed after it") {
+  Node node;
+  node.start();
+  node.wait(seconds(2));
+  node.foreign = {kForeign};
+  node.hear_of_change();
+  CHECK(node.guarded() == kGuardedChains);
+  node.wait(seconds(60));
+  CHECK(node.guarded() == kGuardedChains);
+  node.foreign->clear();
+  node.hear_of_change();
+  node.wait(seconds(60));
+  CHECK(node.guarded() == 0);
+  CHECK(node.table()->expectations.empty());
+  CHECK(node.says("no longer so: nf_tables table inet nb, chain forward"));
+}
+
+TEST_CASE("flow guard: a rule of the other family alone changes nothing") {
+  Node node;
+  node.foreign = {kSixthOnly};
+  node.start();
+  CHECK(node.guarded() == 0);
+}
+
+TEST_CASE("flow guard: what cannot be read leaves what is there") {
+  Node node;
+  node.foreign = {kForeign};
+  node.start();
+  node.foreign.reset();
+  node.wait(seconds(90));
+  CHECK(node.guarded() == kGuardedChains);
+}
+
+TEST_CASE("flow guard: who adds and removes such a rule all the time has us write once") {
+  Node node;
+  node.foreign = {kForeign};
+  node.start();
+  const auto generation = node.nf_tables.generation();
+  const auto looks = node.looks;
+  for (int i = 0; i < 200; ++i) {
+    if (i % 2 == 0)
+      node.foreign->clear();
+    else
+      node.foreign = {kForeign};
+    node.now += std::chrono::milliseconds(50);
+    node.hear_of_change();
+  }
+  CHECK(node.nf_tables.generation() == generation);
+  CHECK(node.looks - looks <= 11);  // one a second, in ten seconds
+}
+
+TEST_CASE("flow guard: a kernel without the object has the other rules, and that is told") {
+  Node node;
+  node.nf_tables.has_expectations = false;
+  node.foreign = {kForeign};
+  node.start();
+  CHECK(node.guarded() == 0);
+  CHECK(node.table() != nullptr);
+  CHECK(node.ipvs.server(test::kWeb, test::kE1) != nullptr);
+  CHECK(node.says("[warning] nf_tables table inet nb, chain forward adds connections"));
+  REQUIRE(node.wrong().size() == 1);
+  CHECK(node.wrong().front().find("write \"ct direction original\" into that rule") !=
+        std::string::npos);
+  node.nf_tables.has_expectations = true;  // its module came
+  node.wait(seconds(31));
+  CHECK(node.guarded() == kGuardedChains);
+  CHECK(node.wrong().empty());
+}
+
+TEST_CASE("flow guard: an object of our name that somebody else made is replaced") {
+  Node node;
+  node.start();
+  const auto key = ipset::nft_table_of(Family::ipv4);
+  CHECK(node.nf_tables.apply({{netlink::NftAddExpectation{
+      key, {.name = "unaccelerated", .protocol = 17, .port = 1, .timeout = 1, .size = 1}}}}));
+  node.foreign = {kForeign};
+  node.wait(seconds(31));
+  CHECK(node.guarded() == kGuardedChains);
+  CHECK(node.table()->expectations.at("unaccelerated").size == 0);
+}
+
+TEST_CASE("flow guard: what others change of our rules is put back") {
+  Node node;
+  node.foreign = {kForeign};
+  node.start();
+  const auto key = ipset::nft_table_of(Family::ipv4);
+  CHECK(node.nf_tables.apply({{netlink::NftFlushChain{key, "svc_keep"}}}));
+  CHECK(node.guarded() == kGuardedChains - 1);
+  node.wait(seconds(31));
+  CHECK(node.guarded() == kGuardedChains);
+}
+
+TEST_CASE("flow guard: connections that the flowtable has are removed when the guard comes") {
+  Node node;
+  node.start();
+  const netlink::FlowEnd web{test::kWeb.address, test::kWeb.port};
+  const netlink::FlowEnd pod{ip("10.244.0.3"), 8080};
+  const auto track = [&](std::uint16_t port, const netlink::FlowEnd& to, bool offloaded) {
+    const netlink::FlowEnd client{ip("203.0.113.7"), port};
+    node.conntrack.track(client, to, pod, Protocol::tcp);
+    if (offloaded) node.conntrack.offload(client, to, Protocol::tcp);
+  };
+  track(1, web, true);
+  track(2, web, false);
+  track(3, pod, true);  // routed
+  const auto listings = node.conntrack.listings();
+  node.wait(seconds(5));
+  CHECK(node.conntrack.listings() == listings);
+  node.foreign = {kForeign};
+  node.hear_of_change();
+  CHECK(node.conntrack.sources() == std::set<std::uint16_t>{2, 3});
+  // It was silent, and gets in with its next packet.
+  node.conntrack.offload({ip("203.0.113.7"), 2}, web, Protocol::tcp);
+  node.wait(seconds(10));
+  CHECK(node.conntrack.sources() == std::set<std::uint16_t>{3});
+  node.wait(seconds(1200));
+  CHECK(node.conntrack.listings() == listings + 3 * 2);
+}
+
+TEST_CASE("flow guard: legacy iptables has none, which is told") {
+  test::FakeDaemon daemon(
+      {.remove_nft_leftovers = {},
+       .find_firewall_warnings = [](const auto&, auto) -> netlink::Result<ipset::FirewallLook> {
+         return ipset::FirewallLook{};
+       },
+       .find_flow_rules = []() -> netlink::Result<std::vector<NftFlowRule>> {
+         return std::vector{kForeign};
+       }});
+  daemon.see(test::web_with({test::e1()}));
+  CHECK(daemon.says("[warning] nf_tables table inet nb, chain forward adds connections"));
+  CHECK(daemon.says("--packet-filter=nftables"));
+  CHECK(daemon.differences().empty());
+}
+
+}  // namespace
+}  // namespace ipvsproxier::sync
