@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <system_error>
+#include <variant>
 
 #include <fmt/format.h>
 
@@ -152,6 +153,16 @@ Notice unheard_notice(const Packet& packet) {
   const bool astray = packet.source.family() == Family::ipv6 && packet.source.is_loopback() &&
                       !packet.destination.is_loopback();
   return astray ? Notice::none : Notice::reset;
+}
+
+bool keeps_out_of_flowtables(const NodeReading& node, netlink::Family family) {
+  const auto ours = node.tables.find({family, ipset::Table::kube_ipvs});
+  return ours != node.tables.end() &&
+         std::ranges::any_of(ours->second.chains, [](const auto& chain) {
+           return std::ranges::any_of(chain.second, [](const ipset::Rule& rule) {
+             return std::holds_alternative<ipset::UnacceleratedTarget>(rule.target);
+           });
+         });
 }
 
 }  // namespace ipvsproxier::ctl

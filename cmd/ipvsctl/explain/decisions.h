@@ -49,6 +49,9 @@ netlink::IpAddress redirect_address(const NodeReading& node, const Packet& packe
 // Whether a socket accepts the packet; nullopt: unknown.
 std::optional<bool> is_heard(const NodeReading& node, const Packet& packet);
 
+// Whether rules of ours keep connections of Services out of flowtables of others.
+bool keeps_out_of_flowtables(const NodeReading& node, netlink::Family family);
+
 // How the sender learns that no socket accepts the packet.
 Notice unheard_notice(const Packet& packet);
 

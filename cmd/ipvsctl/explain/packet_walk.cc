@@ -49,13 +49,13 @@ class Walker {
       note_step(walk_.steps, "nf_tables",
                 fmt::format("table {} is dormant: no packet meets its chains", table));
     for (const auto& flowtable : node_.nft_flowtables)
-      walk_.steps.push_back(
-          {.stage = "nf_tables",
-           .text = "later packets of connections in flowtable " + flowtable +
-                   " may pass by all chains; those of Services " +
-                   (keeps_unaccelerated() ? "are kept out of it by a rule of ours"
+      walk_.steps.push_back({.stage = "nf_tables",
+                             .text = "later packets of connections in flowtable " + flowtable +
+                                     " may pass by all chains; those of Services " +
+                                     (keeps_out_of_flowtables(node_, family())
+                                          ? "are kept out of it by a rule of ours"
                                           : "stall there, as it does not translate them"),
-           .unjudged = packet_.established});
+                             .unjudged = packet_.established});
     if (const auto status = settle_origin(); !status) return status.error();
     comes_in_ = !walk_.sent_here;
     if (walk_.sent_here)
@@ -69,16 +69,6 @@ class Walker {
   using Steps = std::vector<WalkStep>;
 
   Family family() const { return packet_.destination.family(); }
-
-  bool keeps_unaccelerated() const {
-    const auto ours = node_.tables.find({family(), ipset::Table::kube_ipvs});
-    return ours != node_.tables.end() &&
-           std::ranges::any_of(ours->second.chains, [](const auto& chain) {
-             return std::ranges::any_of(chain.second, [](const ipset::Rule& rule) {
-               return std::holds_alternative<ipset::UnacceleratedTarget>(rule.target);
-             });
-           });
-  }
 
   netlink::Status settle_origin() {
     auto& flow = walk_.flow;
